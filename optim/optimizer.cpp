@@ -1,9 +1,11 @@
 #include <mailgrad/optim/optimizer.hpp>
 
 #include <mailgrad/kernels/accumulate.hpp>
+#include <mailgrad/optim/adam_step.hpp>
 #include <mailgrad/optim/kept_memory.hpp>
 #include <mailgrad/optim/own_update.hpp>
 #include <mailgrad/optim/row_sum.hpp>
+#include <mailgrad/optim/rules/variable_rule.hpp>
 #include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tensor/require_host.hpp>
 
@@ -62,13 +64,7 @@ update_rule rule_of(const rmsprop_options& o, double rate, std::uint64_t) {
 }
 
 update_rule rule_of(const adam_options& o, double rate, std::uint64_t step) {
-  const auto t = static_cast<double>(step);
-  const double bias1 = 1 - std::pow(o.beta1, t);
-  const double bias2 = 1 - std::pow(o.beta2, t);
-  return adam_update{static_cast<float>(rate / bias1), static_cast<float>(o.beta1),
-                     static_cast<float>(1 - o.beta1),  static_cast<float>(o.beta2),
-                     static_cast<float>(1 - o.beta2),  static_cast<float>(1 / std::sqrt(bias2)),
-                     static_cast<float>(o.epsilon)};
+  return adam_step(o, rate, step);
 }
 
 update_rule rule_of(const delayed_nesterov_options& o, double rate, std::uint64_t step) {
@@ -207,12 +203,17 @@ std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options, std:
   return make_optimizer(options, shard_size, here);
 }
 
-std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options, std::size_t shard_size,
-                                          lane& at) {
+std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options, std::size_t shard_size, lane& at,
+                                          std::vector<shard_variable> variables) {
   require_valid(options);
+  if (sees_whole_variables(options))
+    return make_variable_optimizer(options, shard_size, at, std::move(variables));
   return std::visit(
       [&]<class Options>(const Options&) -> std::unique_ptr<optimizer> {
-        return std::make_unique<rule_optimizer<Options>>(options, shard_size, at);
+        if constexpr (requires { Options::whole_variables; })
+          return nullptr; // made above
+        else
+          return std::make_unique<rule_optimizer<Options>>(options, shard_size, at);
       },
       options.rule);
 }

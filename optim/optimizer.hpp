@@ -3,6 +3,7 @@
 #include <mailgrad/files/archive.hpp>
 #include <mailgrad/kernels/update.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
+#include <mailgrad/optim/shard_variable.hpp>
 #include <mailgrad/tensor/lane.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
@@ -54,8 +55,10 @@ struct sparse_update {
 
 /// A block of optimiser state that a checkpoint keeps beside the weights.
 struct optimizer_state {
-  std::string_view name;   ///< "velocity"; distinct within an optimiser
-  std::span<float> values; ///< float32[shard size], in the order of the weights; for kernels of its lane
+  std::string_view name; ///< "velocity"; distinct within an optimiser
+  /// float32[shard size], in the order of the weights, unless a rule of whole variables says otherwise; for
+  /// kernels of its lane
+  std::span<float> values;
 };
 
 /// The update rule of one shard and the state it keeps for each weight.
@@ -65,9 +68,10 @@ struct optimizer_state {
 /// row as it comes; a rule with state, or with a penalty on the weights, first sums repeated rows.
 /// Errors  shape_error if sizes disagree or the range leaves the shard, std::invalid_argument for step 0;
 ///         nothing has changed then. device_error for a stream of another device than that of the state, and
-///         for rows or a user's rule on a card.
-///         std::bad_alloc from update_rows() for a longer list or a taller table than any before; no other
-///         update allocates.
+///         for rows or a user's rule on a card. std::bad_alloc from update_rows() for a longer list or a
+///         taller table than any before; no other update allocates. A rule that looks at whole variables
+///         updates ranges of whole ones, and reads no gradient in rows unless its header says so: shape_error
+///         and std::invalid_argument.
 /// Threads one caller at a time, unless divides() allows more.
 class optimizer {
 public:
@@ -77,7 +81,7 @@ public:
   virtual void update(const stream& s, const dense_update& work) = 0;
 
   /// Whether several threads may update disjoint ranges of one step after prepare() for that step. False for
-  /// a user's rule, which Mailgrad calls from one thread at a time.
+  /// a user's rule and one of whole variables, which run on one thread at a time.
   virtual bool divides() const noexcept = 0;
   /// Computes what all ranges of a step share; update() does so itself if this was not called before.
   virtual void prepare(update_number step, double rate) = 0;
@@ -99,10 +103,12 @@ protected:
 };
 
 /// The optimiser of a shard of `shard_size` floats. Its state lies where `at` allocates, on the host unless
-/// given.
+/// given. `variables` are those of the shard, whole, for a rule that sees_whole_variables().
 ///
-/// Errors  std::invalid_argument as require_valid() has it; std::bad_alloc; device_error.
+/// Errors  std::invalid_argument as require_valid() has it, or if such a rule is told of no variables;
+///         std::bad_alloc; device_error, also for such a rule or a user's on a card.
 std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options, std::size_t shard_size);
-std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options, std::size_t shard_size, lane& at);
+std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options, std::size_t shard_size, lane& at,
+                                          std::vector<shard_variable> variables = {});
 
 } // namespace mailgrad

@@ -17,6 +17,9 @@ namespace {
 
 constexpr double any = std::numeric_limits<double>::infinity();
 
+/// Of a matrix for which Shampoo keeps another one: 16 GiB.
+constexpr std::uint64_t most_side = 1 << 16;
+
 /// Whether a rule is one of Mailgrad's, which parse_optimizer() knows by name.
 template <class Rule>
 constexpr bool built_in = !std::is_same_v<Rule, own_rule>;
@@ -58,6 +61,29 @@ void read(settings& s, delayed_nesterov_options& o) {
   o.momentum = s.take_number("momentum", o.momentum, 0, 1);
   o.period = s.take_whole("period", o.period);
   o.early = s.take_number("early", o.early, 0, any);
+}
+void read(settings& s, lars_options& o) {
+  o.momentum = s.take_number("momentum", o.momentum, 0, 1);
+  o.trust = s.take_number("trust", o.trust, 0, any);
+}
+void read(settings& s, lamb_options& o) {
+  o.beta1 = s.take_number("beta1", o.beta1, 0, 1);
+  o.beta2 = s.take_number("beta2", o.beta2, 0, 1);
+  o.epsilon = s.take_number("epsilon", o.epsilon, 0, any);
+}
+void read(settings& s, muon_options& o) {
+  o.momentum = s.take_number("momentum", o.momentum, 0, 1);
+  o.nesterov = s.take_yes("nesterov", o.nesterov);
+  o.adamw = s.take_text("adamw", o.adamw);
+  o.adamw_rate = s.take_number("adamw_rate", o.adamw_rate, 0, any);
+  o.beta1 = s.take_number("beta1", o.beta1, 0, 1);
+  o.beta2 = s.take_number("beta2", o.beta2, 0, 1);
+  o.epsilon = s.take_number("epsilon", o.epsilon, 0, any);
+}
+void read(settings& s, shampoo_options& o) {
+  o.epsilon = s.take_number("epsilon", o.epsilon, 0, any);
+  o.every = s.take_whole("every", o.every, 1);
+  o.largest = s.take_whole("largest", o.largest, 0, most_side);
 }
 void read(settings& s, own_rule& o) {
   for (std::size_t i = 0; i < o.table->setting_count; ++i) {
@@ -118,6 +144,30 @@ void require_valid_rule(const delayed_nesterov_options& o) {
   require(o.period > 0, "period", period, "at least 1");
   require(o.early >= 0 && o.early * period <= 1, "early", o.early, "at least 0 and at most 1 / period");
 }
+void require_valid_rule(const lars_options& o) {
+  require_factor(o.momentum, "momentum");
+  require_small(o.trust, "trust");
+}
+void require_valid_rule(const lamb_options& o) {
+  require_factor(o.beta1, "beta1");
+  require_factor(o.beta2, "beta2");
+  require_small(o.epsilon, "epsilon");
+}
+void require_valid_rule(const muon_options& o) {
+  require_factor(o.momentum, "momentum");
+  require_small(o.adamw_rate, "adamw_rate");
+  require_factor(o.beta1, "beta1");
+  require_factor(o.beta2, "beta2");
+  require_small(o.epsilon, "epsilon");
+}
+void require_valid_rule(const shampoo_options& o) {
+  const auto every = static_cast<double>(o.every);
+  const auto largest = static_cast<double>(o.largest);
+  require(o.epsilon > 0 && o.epsilon <= std::numeric_limits<float>::max(), "epsilon", o.epsilon,
+          "more than 0 and a number that a float32 can hold");
+  require(o.every > 0, "every", every, "at least 1");
+  require(o.largest <= most_side, "largest", largest, "at most 65536");
+}
 void require_valid_rule(const own_rule& o) { require_valid(o); }
 
 template <class Rule>
@@ -125,6 +175,20 @@ double default_learning_rate(const Rule&) {
   return Rule::default_learning_rate;
 }
 double default_learning_rate(const own_rule& o) { return o.table ? o.table->learning_rate : 0; }
+
+template <class Rule>
+double default_weight_decay(const Rule&) {
+  if constexpr (requires { Rule::default_weight_decay; })
+    return Rule::default_weight_decay;
+  else
+    return 0;
+}
+
+template <class Rule>
+bool sees_whole(const Rule&) {
+  return requires { Rule::whole_variables; };
+}
+bool sees_whole(const own_rule& o) { return o.table && o.table->whole_variables != 0; }
 
 template <class Rule>
 std::string_view name_of(const Rule&) {
@@ -140,8 +204,12 @@ double base_learning_rate(const optimizer_options& options) {
 }
 
 double base_weight_decay(const optimizer_options& options) {
-  const bool decays = std::holds_alternative<adamw_options>(options.rule);
-  return options.weight_decay.value_or(decays ? adamw_options::default_weight_decay : 0.0);
+  return options.weight_decay.value_or(
+      std::visit([](const auto& rule) { return default_weight_decay(rule); }, options.rule));
+}
+
+bool sees_whole_variables(const optimizer_options& options) {
+  return std::visit([](const auto& rule) { return sees_whole(rule); }, options.rule);
 }
 
 std::string_view name(const optimizer_options& options) {

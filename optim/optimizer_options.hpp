@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <variant>
 
@@ -69,16 +70,60 @@ struct delayed_nesterov_options {
   double early = 0;         ///< c: the part of the momentum in each step between two moves, 0 to 1 / period
 };
 
+// Rules that look at whole variables (optim/rules/). Their defaults are those of their papers or programs.
+
+struct lars_options {
+  static constexpr std::string_view name = "lars";
+  static constexpr bool whole_variables = true;
+  static constexpr double default_learning_rate = 1;
+  static constexpr double default_weight_decay = 5e-4; ///< in the velocity, as LARS has it
+  double momentum = 0.9;
+  double trust = 1e-3; ///< the length of a step over that of the weights, at learning rate 1
+};
+
+struct lamb_options {
+  static constexpr std::string_view name = "lamb";
+  static constexpr bool whole_variables = true;
+  static constexpr double default_learning_rate = 1e-3;
+  static constexpr double default_weight_decay = 1e-2; ///< in the step, as LAMB has it
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-6;
+};
+
+struct muon_options {
+  static constexpr std::string_view name = "muon";
+  static constexpr bool whole_variables = true;
+  static constexpr double default_learning_rate = 2e-2;
+  double momentum = 0.95;
+  bool nesterov = true;
+  std::string adamw{};      ///< words with '+' between them; a variable with one in its name takes AdamW
+  double adamw_rate = 3e-4; ///< the learning rate of AdamW, under the same schedule
+  double beta1 = 0.9;       ///< of AdamW, like the two below
+  double beta2 = 0.95;
+  double epsilon = 1e-10;
+};
+
+struct shampoo_options {
+  static constexpr std::string_view name = "shampoo";
+  static constexpr bool whole_variables = true;
+  static constexpr double default_learning_rate = 0.1;
+  double epsilon = 1e-4;
+  std::uint64_t every = 10;     ///< updates between two computations of the roots, at least 1
+  std::uint64_t largest = 1024; ///< a longer side has no matrix of its own
+};
+
 /// How a shard turns gradients into its next version.
 struct optimizer_options {
   std::variant<sgd_options, momentum_options, nesterov_options, adagrad_options, rmsprop_options,
-               adam_options, adamw_options, delayed_nesterov_options, own_rule>
+               adam_options, adamw_options, delayed_nesterov_options, lars_options, lamb_options,
+               muon_options, shampoo_options, own_rule>
       rule{};
   std::optional<double> learning_rate{}; ///< per step, before the schedule; unset: the rule's default
   learning_rate_schedule schedule{};
   double l2 = 0;                        ///< in the loss: the gradient becomes g + l2 * w
   std::optional<double> weight_decay{}; ///< decoupled: w loses learning rate * weight_decay * w; unset: the
-                                        ///< rule's default, which is 0 for all but AdamW
+                                        ///< rule's default, which is 0 for most
   double clip_norm = 0;                 ///< largest global norm a worker's gradient may have; 0: any
 };
 
@@ -87,6 +132,10 @@ double base_learning_rate(const optimizer_options& options);
 
 /// `options.weight_decay`, or the rule's default.
 double base_weight_decay(const optimizer_options& options);
+
+/// Whether the rule looks at whole variables. A shard is then cut between variables only, and its optimiser
+/// must be told of them.
+bool sees_whole_variables(const optimizer_options& options);
 
 /// The name in a report: "adam", or "lion (./liblion.so)" for a plug-in.
 std::string_view name(const optimizer_options& options);

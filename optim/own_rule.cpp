@@ -1,5 +1,6 @@
 #include <mailgrad/optim/own_rule.hpp>
 
+#include <mailgrad/optim/plugin_versions.hpp>
 #include <mailgrad/optim/rule_check.hpp>
 
 #include <fmt/format.h>
@@ -13,7 +14,8 @@ namespace {
 constexpr const char* entry = "mailgrad_plugin_rule";
 
 /// `who` is the name of the rule in an error.
-own_rule checked_rule(const mailgrad_rule& table, std::string_view who) {
+own_rule checked_rule(const mailgrad_rule& told, std::string_view who) {
+  const mailgrad_rule& table = as_of_today(told);
   require_complete(table, who);
   own_rule rule{&table, {}, table.name, {}, {}};
   for (std::size_t i = 0; i < table.setting_count; ++i) rule.settings.push_back(table.settings[i].value);

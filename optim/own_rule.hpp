@@ -20,8 +20,8 @@ struct own_rule {
 
 /// The rule of a table with its default settings: `options.rule = make_own_rule(rule_table<my_functor>)`.
 ///
-/// Errors  std::invalid_argument in one line, if the table is of another version of the interface or
-///         incomplete, or the rule does not work element by element (rule_check.hpp).
+/// Errors  std::invalid_argument in one line, if the table is of a version of the interface to come or
+///         incomplete, or the rule does not work as it says (rule_check.hpp).
 own_rule make_own_rule(const mailgrad_rule& table);
 
 /// Loads the rule that a shared library exports. A path without '/' names a file in the working folder.

@@ -35,9 +35,9 @@ void call(const own_update& rule, const float* weights, float* updated, const fl
           const mailgrad_preparation* preparation = nullptr) {
   state_list states{};
   for (std::size_t i = 0; i < state.size(); ++i) states[i] = state[i] + first;
-  const mailgrad_rule_step step{weights,    updated,   gradient,           states.data(),
-                                count,      rule.step, rule.learning_rate, rule.settings.data(),
-                                preparation};
+  const mailgrad_rule_step step{weights,     updated,   gradient,           states.data(),
+                                count,       rule.step, rule.learning_rate, rule.settings.data(),
+                                preparation, nullptr};
   rule.table->update(&step);
 }
 

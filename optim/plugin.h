@@ -7,8 +7,8 @@
  * sparse row, and follows the schedule. It also scales, clips and decays, unless the rule says that it
  * `prepares` gradients.
  *
- * Errors  Mailgrad refuses a library of another MAILGRAD_PLUGIN_VERSION and names both, and one whose rule
- *         does not fit the comments below. The functions of a library report no error: they neither throw nor
+ * Errors  Mailgrad takes libraries of MAILGRAD_PLUGIN_VERSION and of all versions before it. It refuses one
+ *         of a later version and names both, and one whose rule does not fit the comments below. The functions of a library report no error: they neither throw nor
  *         exit.
  * Threads several threads call a library at once, each with memory of its own (shards; replicas of hogwild).
  *         A library stays loaded until the process ends.
@@ -23,8 +23,12 @@
 extern "C" {
 #endif
 
-/* Raised by each change of this file after which an old library would not work. */
-#define MAILGRAD_PLUGIN_VERSION 2u
+/*
+ * Raised by each change of this file. A new field stands at the end of its struct, so that libraries of older
+ * versions still work: version 2 brought `preparation` and `prepares`, version 3 `variable` and
+ * `whole_variables`.
+ */
+#define MAILGRAD_PLUGIN_VERSION 3u
 
 /* The most floats that a rule may keep for a weight. */
 #define MAILGRAD_PLUGIN_MOST_STATES 8u
@@ -48,9 +52,18 @@ typedef struct mailgrad_preparation {
   float decay;
 } mailgrad_preparation;
 
+/* A variable of the model, whose values are row-major. */
+typedef struct mailgrad_variable {
+  const char* name;      /* such as "a/weights", the same in every run of the model */
+  size_t rank;           /* 0 for a scalar */
+  const size_t* extents; /* by axis; [in, units] for the weights of a product, */
+                         /* [height, width, in, filters] for those of a convolution */
+  size_t offset;         /* where it begins in its shard, in floats */
+} mailgrad_variable;
+
 /*
- * One step of the rule on a range of weights: a part of a shard, or a row of a table that a sparse gradient
- * touches. A rule must not depend on how a shard is cut into ranges, which differs from call to call.
+ * One step of the rule on a range of weights: a part of a shard, a row of a table that a sparse gradient
+ * touches, or a whole variable for a rule that asks for `whole_variables`. Any other rule must not depend on how a shard is cut into ranges, which differs from call to call.
  *
  * Shapes  weights, updated, gradient and each of states: float32[count]; any count, any alignment of a float.
  */
@@ -67,6 +80,8 @@ typedef struct mailgrad_rule_step {
   const mailgrad_preparation*
       preparation; /* what `update` must do itself; null if there is nothing to do, and always
                                               null for a rule that does not say that it prepares */
+  const mailgrad_variable*
+      variable; /* what is updated, for a rule that asks for whole variables; else null */
 } mailgrad_rule_step;
 
 /* A number that a user may set by its name: --optimizer ./libmine.so:NAME=VALUE */
@@ -82,7 +97,7 @@ typedef struct mailgrad_rule_setting {
  *
  * `update` is a pure function: updated[i] and states[..][i] follow from weights[i], gradient[i],
  * states[..][i], the step, the rate, the settings and the preparation alone. They never follow from a
- * neighbour, a clock, a random source or an earlier call. Without this a repeated run would not give the same
+ * neighbour (unless the rule asks for whole variables), a clock, a random source or an earlier call. Without this a repeated run would not give the same
  * bits. Before training, Mailgrad tries the rule on 64 weights, and refuses it if it breaks this there.
  */
 typedef struct mailgrad_rule {
@@ -96,6 +111,9 @@ typedef struct mailgrad_rule {
   uint32_t
       prepares; /* 1: `update` does what its step's `preparation` asks for, which spares a pass over memory;
                         0: Mailgrad does it before */
+  uint32_t whole_variables; /* 1: each call of `update` is for one whole variable, in place, once for each
+                               update of the weights. Each shard then has whole variables, and sparse tables,
+                               hogwild and cards are refused. `prepares` must be 0. 0: for any range */
 } mailgrad_rule;
 
 /* What a library exports; called once for each time it is named. */

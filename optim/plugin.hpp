@@ -29,6 +29,10 @@
 // A rule with states has `operator()(float& w, float g, float& first, ...)`. It works element by element: a
 // weight depends only on its old value, its gradient and its states, because a shard may be cut anywhere.
 //
+// A rule that has `static constexpr bool whole_variables = true` looks at one whole variable at a time, such
+// as a matrix. It has `operator()(const mailgrad_rule_step& step) const` instead, which finds weights,
+// gradient and states there, each float32[step.count], and the variable's name and shape in `step.variable`.
+//
 // A rule that needs more, such as the step for a bias correction, has a constructor from `const
 // mailgrad_rule_step&`. The constructor finds there the step, the learning rate and the settings, but no
 // weights. It must copy the numbers and keep no pointer. A trivially copyable rule is made at most once for
@@ -114,7 +118,8 @@ static consteval void require_fitting() {
 
 /// The step without its pointers to weights, for the constructor of a rule.
 static constexpr mailgrad_rule_step without_weights(const mailgrad_rule_step& step) {
-  return {nullptr, nullptr, nullptr, nullptr, 0, step.step, step.learning_rate, step.settings, nullptr};
+  return {nullptr,       nullptr, nullptr, nullptr, 0, step.step, step.learning_rate,
+          step.settings, nullptr, nullptr};
 }
 
 /// This thread's last rule, made anew if step, rate or settings differ. It is kept because the powers of a
@@ -136,6 +141,14 @@ static const Rule& rule_made_for(const mailgrad_rule_step& step) {
   made.learning_rate = step.learning_rate;
   std::copy_n(step.settings, made.settings.size(), made.settings.begin());
   return *made.rule;
+}
+
+template <class Rule>
+static consteval bool sees_whole_variables_of() {
+  if constexpr (requires { Rule::whole_variables; })
+    return Rule::whole_variables;
+  else
+    return false;
 }
 
 /// The functor of one step.
@@ -191,10 +204,14 @@ static void run_loop(const mailgrad_rule_step& step, const Values values, std::i
 
 template <class Rule>
 static void run_rule(const mailgrad_rule_step& step) {
-  constexpr auto states = std::make_index_sequence<Rule::states>{};
-  if (!step.preparation) return run_loop<Rule>(step, prepared_values{}, states);
-  const mailgrad_preparation& raw = *step.preparation;
-  run_loop<Rule>(step, raw_values{raw.scale, raw.l2, raw.decay}, states);
+  if constexpr (sees_whole_variables_of<Rule>()) {
+    functor_of<Rule>(step, std::make_index_sequence<rule_settings<Rule>.size()>{})(step);
+  } else {
+    constexpr auto states = std::make_index_sequence<Rule::states>{};
+    if (!step.preparation) return run_loop<Rule>(step, prepared_values{}, states);
+    const mailgrad_preparation& raw = *step.preparation;
+    run_loop<Rule>(step, raw_values{raw.scale, raw.l2, raw.decay}, states);
+  }
 }
 
 /// The table of a functor: `options.rule = make_own_rule(rule_table<scaled_sgd>)`, or what a plug-in exports.
@@ -211,7 +228,8 @@ static constexpr mailgrad_rule rule_table{
           require_fitting<Rule>();
           run_rule<Rule>(*step);
         },
-    .prepares = 1,
+    .prepares = sees_whole_variables_of<Rule>() ? 0 : 1,
+    .whole_variables = sees_whole_variables_of<Rule>() ? 1 : 0,
 };
 
 #if defined(__clang__)

@@ -92,7 +92,8 @@ private:
                                step,
                                table_.learning_rate,
                                settings_.data(),
-                               f.prepares ? &preparation : nullptr};
+                               f.prepares ? &preparation : nullptr,
+                               table_.whole_variables != 0 ? &variable : nullptr};
     table_.update(&s);
   }
 
@@ -106,6 +107,8 @@ private:
 
   /// Products with powers of two are exact, so it does not matter whether a compiler fuses multiply and add.
   static constexpr mailgrad_preparation preparation{0.5F, 0.25F, 0.125F};
+  static constexpr std::array<std::size_t, 2> extents{4, 16};
+  static constexpr mailgrad_variable variable{"trial", extents.size(), extents.data(), 0};
 
   const mailgrad_rule& table_;
   std::span<const double> settings_;
@@ -139,7 +142,8 @@ const char* fault_of(const mailgrad_rule& table, std::span<const double> setting
   };
   trial t(table, settings);
   const std::vector<float> expected = t.run(forms[0]);
-  for (const trial::form& f : forms)
+  const bool whole = table.whole_variables != 0; // such a variable is never cut, and updated in place
+  for (const trial::form& f : std::span(forms).first(whole ? 1 : std::size(forms)))
     if ((table.prepares != 0 || !f.prepares) && !std::ranges::equal(t.run(f), expected, same)) return f.fault;
   return nullptr;
 }
@@ -155,11 +159,15 @@ bool in_range(const mailgrad_rule_setting& s, double value) { return value >= s.
 void require_complete(const mailgrad_rule& table, std::string_view who) {
   // The version is checked first, because it decides what the other fields of a table mean.
   if (table.interface_version != MAILGRAD_PLUGIN_VERSION)
-    refuse_rule(who, fmt::format("has version {} of the plug-in interface, this mailgrad has version {}: "
-                                 "build it against the headers of this one",
-                                 table.interface_version, MAILGRAD_PLUGIN_VERSION));
+    refuse_rule(who,
+                fmt::format("has version {} of the plug-in interface, this mailgrad has versions 1 to {}: "
+                            "build it against the headers of this one",
+                            table.interface_version, MAILGRAD_PLUGIN_VERSION));
   if (!table.name || !*table.name) refuse_rule(who, "has no name in its table");
   if (!table.update) refuse_rule(who, "has no update function in its table");
+  if (table.whole_variables != 0 && table.prepares != 0)
+    refuse_rule(who,
+                "asks for whole variables and says that it prepares its gradients: leave 'prepares' at 0");
   if (table.states > MAILGRAD_PLUGIN_MOST_STATES)
     refuse_rule(who, fmt::format("keeps {} floats for a weight; {} are the most", table.states,
                                  MAILGRAD_PLUGIN_MOST_STATES));

@@ -114,7 +114,7 @@ TEST_F(TrainCommandWithAPlugin, IsLoadedInAReplayOnlyIfItIsTheOneRecorded) {
 
 TEST_F(TrainCommandWithAPlugin, IsRefusedInOneLineIfItDoesNotFit) {
   const std::pair<std::string, std::string> wrong[] = {
-      {plugin("version_7"), "has version 7 of the plug-in interface, this mailgrad has version 2"},
+      {plugin("version_7"), "has version 7 of the plug-in interface, this mailgrad has versions 1 to 3"},
       {"./no_such_file.so", "cannot be read: No such file or directory"},
       {plugin("looks_at_neighbours"), "each weight must follow from its own gradient and states"},
       {plugin("no_entry"), "it has no function mailgrad_plugin_rule"},

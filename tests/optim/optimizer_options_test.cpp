@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
 TEST(OptimizerOptions, AreReadByTheNamesTheyList) {
-  EXPECT_EQ(optimizer_names().size(), 8U);
+  EXPECT_EQ(optimizer_names().size(), 12U);
   for (const std::string_view wanted : optimizer_names()) EXPECT_EQ(name(parse_optimizer(wanted)), wanted);
 }
 

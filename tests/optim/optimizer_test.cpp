@@ -1,3 +1,4 @@
+#include <mailgrad/tests/support/single_weight_rules.hpp>
 #include <mailgrad/tests/support/test_name.hpp>
 
 #include <mailgrad/optim/optimizer.hpp>
@@ -146,8 +147,7 @@ TEST_P(EveryOptimizer, SaysThatItsStateIsNotOnAGpu) {
   EXPECT_THROW(o->update_rows(cuda_stream{}, {}), device_error);
 }
 
-INSTANTIATE_TEST_SUITE_P(Optimizer, EveryOptimizer,
-                         ::testing::ValuesIn(optimizer_names().begin(), optimizer_names().end()),
+INSTANTIATE_TEST_SUITE_P(Optimizer, EveryOptimizer, ::testing::ValuesIn(testing::single_weight_rules()),
                          [](const auto& test) { return testing::test_name(test.param); });
 INSTANTIATE_TEST_SUITE_P(OfAPlugin, EveryOptimizer,
                          ::testing::Values(MAILGRAD_TEST_PLUGINS "/own_sgd.so",

@@ -1,4 +1,5 @@
 #include <mailgrad/tests/optim/rule_oracles.hpp>
+#include <mailgrad/tests/support/single_weight_rules.hpp>
 
 #include <mailgrad/optim/clip.hpp>
 #include <mailgrad/optim/optimizer.hpp>
@@ -83,7 +84,7 @@ TEST(RuleOracles, EveryRuleMovesAsItsPaperSaysWithPenaltiesAndClipping) {
 
 TEST(RuleOracles, KnowEveryRule) {
   const auto all = every_rule();
-  for (const std::string_view name : optimizer_names())
+  for (const std::string_view name : testing::single_weight_rules())
     EXPECT_TRUE(std::ranges::any_of(all, [&](const auto& pair) { return pair.text == name; })) << name;
 }
 

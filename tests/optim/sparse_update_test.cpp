@@ -1,3 +1,5 @@
+#include <mailgrad/tests/support/single_weight_rules.hpp>
+
 #include <mailgrad/optim/optimizer.hpp>
 
 #include <mailgrad/tensor/error.hpp>
@@ -84,7 +86,7 @@ TEST(SparseUpdate, LeavesRowsOfOtherShardsAlone) {
 }
 
 TEST(SparseUpdate, MatchesADenseUpdateWhenItTouchesEveryRow) {
-  for (const std::string_view rule : optimizer_names()) {
+  for (const std::string_view rule : testing::single_weight_rules()) {
     const auto sparse = make_optimizer(parse_optimizer(rule), 6);
     const auto dense = make_optimizer(parse_optimizer(rule), 6);
     const std::vector<std::int32_t> all{0, 1, 2};

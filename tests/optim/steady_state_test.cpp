@@ -3,6 +3,7 @@
 #include <mailgrad/optim/clip.hpp>
 #include <mailgrad/optim/optimizer.hpp>
 #include <mailgrad/tests/data/allocations.hpp>
+#include <mailgrad/tests/support/single_weight_rules.hpp>
 
 #include <gtest/gtest.h>
 
@@ -38,8 +39,7 @@ TEST_P(SteadyState, TakesNoMemory) {
   EXPECT_EQ(allocations(), before);
 }
 
-INSTANTIATE_TEST_SUITE_P(Optimizer, SteadyState,
-                         ::testing::ValuesIn(optimizer_names().begin(), optimizer_names().end()),
+INSTANTIATE_TEST_SUITE_P(Optimizer, SteadyState, ::testing::ValuesIn(testing::single_weight_rules()),
                          [](const auto& test) { return testing::test_name(test.param); });
 INSTANTIATE_TEST_SUITE_P(OfAPlugin, SteadyState, ::testing::Values(MAILGRAD_TEST_PLUGINS "/own_momentum.so"));
 

@@ -1,0 +1,103 @@
+#include <mailgrad/optim/rules/muon.hpp>
+
+#include <mailgrad/kernels/update.hpp>
+#include <mailgrad/optim/adam_step.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+
+namespace mailgrad {
+
+namespace {
+
+adam_options adam_of(const muon_options& o) {
+  adam_options adam;
+  adam.beta1 = o.beta1;
+  adam.beta2 = o.beta2;
+  adam.epsilon = o.epsilon;
+  return adam;
+}
+
+} // namespace
+
+std::vector<std::string> words_for_adamw(const muon_options& options) {
+  std::vector<std::string> words;
+  std::string_view rest = options.adamw;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find('+'), rest.size());
+    if (end > 0) words.emplace_back(rest.substr(0, end));
+    rest.remove_prefix(std::min(rest.size(), end + 1));
+  }
+  return words;
+}
+
+bool takes_adamw(const muon_options& options, const shard_variable& v) {
+  const auto is_in_name = [&](const std::string& word) { return v.name.find(word) != std::string::npos; };
+  return v.dims.rank() < 2 || std::ranges::any_of(words_for_adamw(options), is_in_name);
+}
+
+muon_rule::muon_rule(const muon_options& options, std::size_t shard_size,
+                     std::span<const shard_variable> variables)
+    : options_(options), momentum_(shard_size * sizeof(float)), mean_square_(shard_size * sizeof(float)) {
+  std::size_t largest = 0;
+  for (const shard_variable& v : variables) {
+    places_.push_back({v.offset, as_matrix(v.dims), v.in_rows || takes_adamw(options, v)});
+    if (places_.back().by_adamw) continue;
+    largest = std::max(largest, v.dims.size());
+    orthogonal_.expect(places_.back().dims);
+  }
+  step_ = block(largest * sizeof(float));
+}
+
+void muon_rule::update(const variable_step& work) {
+  const place& at = places_[work.variable];
+  if (!at.by_adamw) return update_matrix(work, at);
+  const double rate = work.factor * options_.adamw_rate;
+  const auto states = states_from(at.offset);
+  const scaled_gradient gradient{work.gradient.data(), 1};
+  const weight_penalty penalty{0, static_cast<float>(rate * work.decay)};
+  mailgrad::update(host_stream{}, adam_step(adam_of(options_), rate, work.step), penalty,
+                   {work.weights, work.weights, {&gradient, 1}}, states);
+}
+
+void muon_rule::update_rows(const rows_step& work) {
+  const double rate = work.factor * options_.adamw_rate;
+  const weight_penalty penalty{static_cast<float>(work.l2), static_cast<float>(rate * work.decay)};
+  const auto states = states_from(work.first);
+  mailgrad::update_rows(host_stream{}, adam_step(adam_of(options_), rate, work.step), penalty, work.rows,
+                        states);
+}
+
+void muon_rule::update_matrix(const variable_step& work, const place& at) {
+  const auto mu = static_cast<float>(options_.momentum), rest = static_cast<float>(1 - options_.momentum);
+  const float of_gradient = options_.nesterov ? rest : 0;
+  const float of_mean = options_.nesterov ? mu : 1;
+  const std::size_t count = work.weights.size();
+  float* const m = momentum_.as<float>().data() + at.offset;
+  float* const u = step_.as<float>().data();
+  const float* const g = work.gradient.data();
+#pragma omp simd
+  for (std::size_t i = 0; i < count; ++i) {
+    m[i] = mu * m[i] + rest * g[i];
+    u[i] = of_gradient * g[i] + of_mean * m[i];
+  }
+  orthogonal_.orthogonalise({u, count}, at.dims);
+  const double shape = static_cast<double>(at.dims.columns) / static_cast<double>(at.dims.rows);
+  const auto rate = static_cast<float>(work.rate * std::sqrt(std::max(1.0, shape)));
+  const auto kept = static_cast<float>(1 - work.rate * work.decay);
+  float* const w = work.weights.data();
+#pragma omp simd
+  for (std::size_t i = 0; i < count; ++i) w[i] = kept * w[i] - rate * u[i];
+}
+
+std::array<float*, 2> muon_rule::states_from(std::size_t first) {
+  return {momentum_.as<float>().data() + first, mean_square_.as<float>().data() + first};
+}
+
+std::vector<optimizer_state> muon_rule::state() {
+  return {{"momentum", momentum_.as<float>()}, {"mean_square", mean_square_.as<float>()}};
+}
+
+} // namespace mailgrad

@@ -1,0 +1,184 @@
+#include <mailgrad/optim/rules/variable_rule.hpp>
+
+#include <mailgrad/kernels/accumulate.hpp>
+#include <mailgrad/optim/row_sum.hpp>
+#include <mailgrad/optim/rules/lamb.hpp>
+#include <mailgrad/optim/rules/lars.hpp>
+#include <mailgrad/optim/rules/muon.hpp>
+#include <mailgrad/optim/rules/own_variable_rule.hpp>
+#include <mailgrad/optim/rules/shampoo.hpp>
+#include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tensor/require_host.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace mailgrad {
+
+void variable_rule::update_rows(const rows_step&) {
+  throw std::invalid_argument(
+      "optimizer: a gradient in rows, for a rule that needs those of whole variables");
+}
+
+namespace {
+
+using rule_pointer = std::unique_ptr<variable_rule>;
+using variable_list = std::span<const shard_variable>;
+
+template <class Rule>
+rule_pointer make(const Rule&, std::size_t, variable_list) {
+  throw std::invalid_argument("optimizer: this rule looks at single weights");
+}
+rule_pointer make(const lars_options& o, std::size_t size, variable_list v) {
+  return std::make_unique<lars_rule>(o, size, v);
+}
+rule_pointer make(const lamb_options& o, std::size_t size, variable_list v) {
+  return std::make_unique<lamb_rule>(o, size, v);
+}
+rule_pointer make(const muon_options& o, std::size_t size, variable_list v) {
+  return std::make_unique<muon_rule>(o, size, v);
+}
+rule_pointer make(const shampoo_options& o, std::size_t size, variable_list v) {
+  return std::make_unique<shampoo_rule>(o, size, v);
+}
+rule_pointer make(const own_rule& o, std::size_t size, variable_list v) {
+  return std::make_unique<own_variable_rule>(o, size, v);
+}
+
+/// Sums gradients and hands the rule one variable after the other.
+class variable_optimizer final : public optimizer {
+public:
+  variable_optimizer(const optimizer_options& options, std::size_t size,
+                     std::vector<shard_variable> variables)
+      : options_(options), size_(size), variables_(std::move(variables)),
+        rule_(make_variable_rule(options, size, variables_)) {
+    std::size_t largest = 0;
+    for (const shard_variable& v : variables_) largest = std::max(largest, v.dims.size());
+    sum_ = block(largest * sizeof(float));
+  }
+
+  std::string_view name() const noexcept override { return mailgrad::name(options_); }
+  double learning_rate(std::uint64_t step) const override {
+    return mailgrad::learning_rate(options_.schedule, base_learning_rate(options_), step);
+  }
+  std::vector<optimizer_state> state() override { return rule_->state(); }
+  void keep(archive& a, lane&) override {
+    for (const optimizer_state& s : rule_->state()) a.floats("state " + std::string(s.name), s.values);
+  }
+  bool divides() const noexcept override { return false; }
+  void prepare(update_number, double) override {}
+
+  void update(const stream& s, const dense_update& work) override {
+    require_host(s, "optimizer update");
+    require_range(work.first, work.weights.size(), work.step);
+    if (work.weights.size() != work.updated.size())
+      throw shape_error("update", shape{work.weights.size()}, shape{work.updated.size()});
+    const std::size_t end = work.first + work.weights.size();
+    const auto begin = first_behind(work.first);
+    for (auto v = begin; v != variables_.end() && v->offset < end; ++v) require_whole(*v, end);
+    if (work.weights.data() != work.updated.data()) std::ranges::copy(work.weights, work.updated.begin());
+    for (auto v = begin; v != variables_.end() && v->offset < end; ++v) update(s, work, *v);
+  }
+
+  void update_rows(const stream& s, const sparse_update& work) override {
+    require_host(s, "optimizer update");
+    require_range(work.first, work.weights.size(), work.step);
+    const row_list touched = rows_.distinct(work);
+    const double factor = factor_of(work.step, work.rate);
+    rule_->update_rows({{work.weights, work.width, touched.rows, touched.values, work.scale},
+                        work.first,
+                        factor * base_learning_rate(options_),
+                        factor,
+                        options_.l2,
+                        base_weight_decay(options_),
+                        work.step.of_state});
+  }
+
+private:
+  using place = std::vector<shard_variable>::const_iterator;
+
+  double factor_of(update_number step, double rate) const {
+    return rate * mailgrad::learning_rate(options_.schedule, 1, step.of_weights);
+  }
+
+  /// The first variable at `first` or behind it. Also checks that `first` cuts none.
+  place first_behind(std::size_t first) const {
+    const auto found = std::ranges::lower_bound(variables_, first, {}, &shard_variable::offset);
+    if (found != variables_.begin()) require_whole(*(found - 1), first);
+    return found;
+  }
+
+  void require_whole(const shard_variable& v, std::size_t end) const {
+    if (v.offset + v.dims.size() > end)
+      throw shape_error(fmt::format("optimizer '{}': a range ends at weight {}, within variable '{}'", name(),
+                                    end, v.name));
+  }
+
+  void require_range(std::size_t first, std::size_t count, update_number step) const {
+    if (step.of_weights == 0 || step.of_state == 0)
+      throw std::invalid_argument("optimizer: steps count from 1");
+    if (first > size_ || count > size_ - first)
+      throw shape_error(
+          fmt::format("optimizer: weights {} to {} of a shard of {}", first, first + count, size_));
+  }
+
+  void update(const stream& s, const dense_update& work, const shard_variable& v) {
+    const std::size_t first = v.offset - work.first;
+    const std::span<float> weights = work.updated.subspan(first, v.dims.size());
+    const double factor = factor_of(work.step, work.rate);
+    rule_->update({static_cast<std::size_t>(&v - variables_.data()), weights,
+                   gradient(s, work, first, weights), factor * base_learning_rate(options_), factor,
+                   base_weight_decay(options_), work.step.of_state});
+  }
+
+  /// A single gradient is read where it lies, if nothing changes it.
+  std::span<const float> gradient(const stream& s, const dense_update& work, std::size_t first,
+                                  std::span<const float> weights) {
+    const auto part = [&](const scaled_gradient& g) { return std::span(g.values + first, weights.size()); };
+    if (work.gradients.size() == 1 && work.gradients[0].scale == 1 && options_.l2 == 0)
+      return part(work.gradients[0]);
+    const std::span<float> sum = sum_.as<float>().first(weights.size());
+    if (work.gradients.empty()) fill(s, 0, sum);
+    for (std::size_t i = 0; i < work.gradients.size(); ++i) {
+      const scaled_gradient& g = work.gradients[i];
+      i == 0 ? begin_sum(s, g.scale, part(g), sum) : add_to_sum(s, g.scale, part(g), sum);
+    }
+    if (options_.l2 != 0) add_to_sum(s, static_cast<float>(options_.l2), weights, sum);
+    return sum;
+  }
+
+  optimizer_options options_;
+  std::size_t size_;
+  std::vector<shard_variable> variables_; ///< ascending
+  std::unique_ptr<variable_rule> rule_;
+  block sum_; ///< of gradients, for the largest variable
+  row_sum rows_;
+};
+
+} // namespace
+
+std::unique_ptr<variable_rule> make_variable_rule(const optimizer_options& options, std::size_t shard_size,
+                                                  std::span<const shard_variable> variables) {
+  return std::visit([&](const auto& o) { return make(o, shard_size, variables); }, options.rule);
+}
+
+std::unique_ptr<optimizer> make_variable_optimizer(const optimizer_options& options, std::size_t shard_size,
+                                                   lane& at, std::vector<shard_variable> variables) {
+  if (is_on_card(at))
+    throw device_error(world_errc::device_failure,
+                       fmt::format("rule '{}' looks at whole variables, on the host alone", name(options)));
+  if (variables.empty())
+    throw std::invalid_argument(
+        fmt::format("optimizer '{}' looks at whole variables, and is told of none", name(options)));
+  std::ranges::sort(variables, {}, &shard_variable::offset);
+  for (const shard_variable& v : variables)
+    if (v.offset > shard_size || v.dims.size() > shard_size - v.offset)
+      throw shape_error(fmt::format("optimizer: variable '{}' leaves a shard of {}", v.name, shard_size));
+  return std::make_unique<variable_optimizer>(options, shard_size, std::move(variables));
+}
+
+} // namespace mailgrad

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <mailgrad/optim/optimizer.hpp>
+#include <mailgrad/optim/optimizer_options.hpp>
+#include <mailgrad/optim/shard_variable.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace mailgrad {
+
+/// One variable in one update.
+struct variable_step {
+  std::size_t variable = 0;        ///< the index among those of the rule
+  std::span<float> weights;        ///< in place: version t becomes t+1
+  std::span<const float> gradient; ///< summed and scaled, l2 in it
+  double rate = 0;                 ///< the learning rate, with the schedule and the cure of staleness applied
+  double factor = 1;               ///< what these two multiply a learning rate by
+  double decay = 0;                ///< the decoupled weight decay, not multiplied by the rate
+  std::uint64_t step = 1;          ///< updates of the rule's state, this one included
+};
+
+/// Distinct rows of a table whose gradients come as rows, in one update.
+struct rows_step {
+  row_update rows;
+  std::size_t first = 0; ///< where `rows.weights` starts in the shard, in floats
+  double rate = 0;       ///< as of variable_step, and so are those below
+  double factor = 1;
+  double l2 = 0;
+  double decay = 0;
+  std::uint64_t step = 1;
+};
+
+/// An update rule that looks at a whole variable. It keeps its state for all variables of a shard. It
+/// allocates when it is made, and an update does not.
+///
+/// Threads one caller at a time.
+class variable_rule {
+public:
+  virtual ~variable_rule() = default;
+  variable_rule(const variable_rule&) = delete;
+  variable_rule& operator=(const variable_rule&) = delete;
+
+  virtual void update(const variable_step& work) = 0;
+  /// Errors  std::invalid_argument: the rule has no form for rows.
+  virtual void update_rows(const rows_step& work);
+  /// All of the state, the same names at every call.
+  virtual std::vector<optimizer_state> state() = 0;
+
+protected:
+  variable_rule() = default;
+};
+
+/// The rule of `options` for the variables of a shard of `shard_size` floats.
+std::unique_ptr<variable_rule> make_variable_rule(const optimizer_options& options, std::size_t shard_size,
+                                                  std::span<const shard_variable> variables);
+
+/// The optimiser that runs a rule of whole variables.
+///
+/// Errors  std::invalid_argument: there are no variables; device_error for a lane of a card.
+std::unique_ptr<optimizer> make_variable_optimizer(const optimizer_options& options, std::size_t shard_size,
+                                                   lane& at, std::vector<shard_variable> variables);
+
+} // namespace mailgrad
