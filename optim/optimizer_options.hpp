@@ -95,9 +95,12 @@ struct muon_options {
   static constexpr std::string_view name = "muon";
   static constexpr bool whole_variables = true;
   static constexpr double default_learning_rate = 2e-2;
+  static constexpr std::string_view default_adamw = "table+logits";
   double momentum = 0.95;
   bool nesterov = true;
-  std::string adamw{};      ///< words with '+' between them; a variable with one in its name takes AdamW
+  /// Words with '+' between them; a variable with one in its name takes AdamW. These are the embeddings and
+  /// the last product of gpt, which the author gives to AdamW too.
+  std::string adamw = std::string(default_adamw);
   double adamw_rate = 3e-4; ///< the learning rate of AdamW, under the same schedule
   double beta1 = 0.9;       ///< of AdamW, like the two below
   double beta2 = 0.95;

@@ -8,8 +8,8 @@
  * `prepares` gradients.
  *
  * Errors  Mailgrad takes libraries of MAILGRAD_PLUGIN_VERSION and of all versions before it. It refuses one
- *         of a later version and names both, and one whose rule does not fit the comments below. The functions of a library report no error: they neither throw nor
- *         exit.
+ *         of a later version and names both, and one whose rule does not fit the comments below. The functions
+ *         of a library report no error: they neither throw nor exit.
  * Threads several threads call a library at once, each with memory of its own (shards; replicas of hogwild).
  *         A library stays loaded until the process ends.
  */
@@ -63,7 +63,8 @@ typedef struct mailgrad_variable {
 
 /*
  * One step of the rule on a range of weights: a part of a shard, a row of a table that a sparse gradient
- * touches, or a whole variable for a rule that asks for `whole_variables`. Any other rule must not depend on how a shard is cut into ranges, which differs from call to call.
+ * touches, or a whole variable for a rule that asks for `whole_variables`. Any other rule must not depend on
+ * how a shard is cut into ranges, which differs from call to call.
  *
  * Shapes  weights, updated, gradient and each of states: float32[count]; any count, any alignment of a float.
  */
@@ -97,8 +98,9 @@ typedef struct mailgrad_rule_setting {
  *
  * `update` is a pure function: updated[i] and states[..][i] follow from weights[i], gradient[i],
  * states[..][i], the step, the rate, the settings and the preparation alone. They never follow from a
- * neighbour (unless the rule asks for whole variables), a clock, a random source or an earlier call. Without this a repeated run would not give the same
- * bits. Before training, Mailgrad tries the rule on 64 weights, and refuses it if it breaks this there.
+ * neighbour (unless the rule asks for whole variables), a clock, a random source or an earlier call. Without
+ * this a repeated run would not give the same bits. Before training, Mailgrad tries the rule on 64 weights,
+ * and refuses it if it breaks this there.
  */
 typedef struct mailgrad_rule {
   uint32_t interface_version; /* MAILGRAD_PLUGIN_VERSION; comes first in every version */

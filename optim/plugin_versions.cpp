@@ -29,8 +29,9 @@ copied_tables& copies() {
 
 } // namespace
 
-/// A step has grown at its end alone, so a rule of an older version finds in it what it knows. Copies are told
-/// apart by what they hold: a library that was refused is unloaded, and another may come to lie in its place.
+/// A step has grown at its end alone, so a rule of an older version finds in it what it knows. Copies are
+/// told apart by what they hold: a library that was refused is unloaded, and another may come to lie in its
+/// place.
 const mailgrad_rule& as_of_today(const mailgrad_rule& table) {
   const std::size_t bytes = bytes_of_version(table.interface_version);
   if (bytes == 0) return table;

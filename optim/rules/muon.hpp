@@ -23,8 +23,8 @@ namespace mailgrad {
 /// Source  Jordan et al., "Muon: an optimizer for hidden layers in neural networks", 2024,
 ///         https://kellerjordan.github.io/posts/muon/, and the author's program of 2025. Differs: weights are
 ///         [in, units] here and [units, in] there, so rows and columns change places in the factor.
-/// Shapes  states "momentum" and "mean_square": float32[shard]; the second is for AdamW, which has its mean in
-///         the first.
+/// Shapes  states "momentum" and "mean_square": float32[shard]; the second is for AdamW, which has its mean
+///         in the first.
 class muon_rule final : public variable_rule {
 public:
   muon_rule(const muon_options& options, std::size_t shard_size, std::span<const shard_variable> variables);

@@ -14,11 +14,11 @@ namespace mailgrad {
 ///     X = G / (|G| + 1e-7)
 ///     five times:  A = X X^T,  X = a X + (b A + c A A) X,   a, b, c = 3.4445, -4.7750, 2.0315
 ///
-/// With these coefficients the singular values end between about 0.7 and 1.2, and not at 1: the author found the
-/// polynomial that raises small ones fastest.
+/// With these coefficients the singular values end between about 0.7 and 1.2, and not at 1: the author found
+/// the polynomial that raises small ones fastest.
 /// Source  Jordan et al., "Muon: an optimizer for hidden layers in neural networks", 2024,
-///         https://kellerjordan.github.io/posts/muon/. Differs: float32 in place of bfloat16; of a matrix with
-///         more rows than columns it computes X^T X and X (b A + c A A) in place of transposing it.
+///         https://kellerjordan.github.io/posts/muon/. Differs: float32 in place of bfloat16; of a matrix
+///         with more rows than columns it computes X^T X and X (b A + c A A) in place of transposing it.
 /// Threads one caller at a time.
 class newton_schulz {
 public:

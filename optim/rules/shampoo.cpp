@@ -25,6 +25,15 @@ gemm_shape times_right(const matrix_dims& d) { return {d.rows, d.columns, d.colu
 
 } // namespace
 
+std::size_t floats_of_matrices(const shampoo_options& options, const shape& dims) {
+  if (dims.rank() < 2) return 0;
+  const matrix_dims m = as_matrix(dims);
+  std::size_t floats = 0;
+  for (const std::size_t n : {m.rows, m.columns})
+    if (n <= options.largest) floats += 2 * n * n; // a sum and its root
+  return floats;
+}
+
 shampoo_rule::shampoo_rule(const shampoo_options& options, std::size_t shard_size,
                            std::span<const shard_variable> variables)
     : options_(options), sum_of_squares_(shard_size * sizeof(float)) {

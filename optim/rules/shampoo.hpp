@@ -69,4 +69,7 @@ private:
   block half_, whole_; ///< products with one root and with both
 };
 
+/// The floats of all matrices and roots that Shampoo keeps for a variable.
+std::size_t floats_of_matrices(const shampoo_options& options, const shape& dims);
+
 } // namespace mailgrad

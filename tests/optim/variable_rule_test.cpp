@@ -133,6 +133,11 @@ TEST(Muon, LeavesVectorsAndWhatTheUserNamesToAdamw) {
   EXPECT_TRUE(takes_adamw(o, {"my_embedding", {4, 4}, 0}));
   EXPECT_FALSE(takes_adamw(o, {"hidden/weights", {4, 4}, 0}));
   EXPECT_THAT(words_for_adamw(o), ::testing::ElementsAre("head", "embed"));
+  const auto usual = std::get<muon_options>(parse_optimizer("muon").rule);
+  EXPECT_TRUE(takes_adamw(usual, {"tokens/table", {4, 4}, 0}));
+  EXPECT_TRUE(takes_adamw(usual, {"logits/weights", {4, 4}, 0}));
+  EXPECT_FALSE(
+      takes_adamw(std::get<muon_options>(parse_optimizer("muon:adamw=").rule), {"logits", {4, 4}, 0}));
 }
 
 TEST(VariableRules, AreKnown) {

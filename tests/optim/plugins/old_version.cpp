@@ -1,8 +1,8 @@
 #include <cstddef>
 #include <cstdint>
 
-// A plug-in of version 1 or 2 of the interface, with the structs as plugin.h had them then. They never change:
-// this library stands for those that users have compiled long ago.
+// A plug-in of version 1 or 2 of the interface, with the structs as plugin.h had them then. They never
+// change: this library stands for those that users have compiled long ago.
 
 extern "C" {
 

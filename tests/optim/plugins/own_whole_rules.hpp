@@ -36,8 +36,8 @@ struct own_lars {
   }
 };
 
-/// Writes what it is told of a variable into the weights: its rank, the product of its extents, its offset, and
-/// the first letter of its name.
+/// Writes what it is told of a variable into the weights: its rank, the product of its extents, its offset,
+/// and the first letter of its name.
 struct tells_layout {
   static constexpr const char* name = "tells-layout";
   static constexpr std::size_t states = 0;
