@@ -4,6 +4,7 @@
 #include <mailgrad/engine/model/text_sample.hpp>
 #include <mailgrad/engine/plan/all_reduce_terms.hpp>
 #include <mailgrad/engine/plan/parameter_place.hpp>
+#include <mailgrad/engine/plan/whole_variables.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 
@@ -146,6 +147,7 @@ std::vector<scheduled_policy> checked_policies(const training_options& o, const 
   require_optimizers(o, policies, cure);
   require_parameter_actor(o, policies, cure);
   require_seats(o, policies);
+  require_whole_variables_fit(o, policies);
   require_sums_can_be(o);
   require_precision(o);
   require_parameter_place(o, policies, cure);
@@ -180,6 +182,7 @@ void require_switch(const training_options& o, std::vector<scheduled_policy> pol
                     const std::string& policy) {
   policies.push_back({0, policy_spec(policy, seats_of(o))});
   require_switch_can_be(o);
+  require_whole_variables_fit(o, policies);
   require_parameter_place(o, policies, cure);
   cure.require_fits(setting_of(o, policies));
 }

@@ -1,6 +1,7 @@
 #include <mailgrad/engine/plan/largest_body.hpp>
 
 #include <mailgrad/data/batch.hpp>
+#include <mailgrad/engine/plan/whole_variables.hpp>
 
 #include <algorithm>
 
@@ -28,11 +29,14 @@ std::uint64_t batch_bytes(const run_plan& plan) {
 /// wait, with the weights that they were computed from, the last answer, and what the cure keeps.
 std::uint64_t shard_state(const run_plan& plan) {
   const std::uint64_t of_worker = 7 + std::uint64_t{plan.devices_per_worker()};
-  return largest_shard(*plan.layout) * (4 + of_worker * plan.seats());
+  return largest_shard(*plan.layout) * (4 + of_worker * plan.seats()) +
+         bytes_of_matrices(plan.shard_rule, *plan.layout);
 }
 
 /// Of local steps: weights, the state of the optimiser, the weights read last, and a step that is held.
-std::uint64_t worker_state(const run_plan& plan) { return plan.layout->size() * sizeof(float) * 6; }
+std::uint64_t worker_state(const run_plan& plan) {
+  return plan.layout->size() * sizeof(float) * 6 + bytes_of_matrices(plan.options.optimizer, *plan.layout);
+}
 
 } // namespace
 

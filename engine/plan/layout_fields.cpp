@@ -31,17 +31,20 @@ struct told_variable {
 
 } // namespace
 
-/// Offsets and cuts follow from names, shapes and the number of shards.
+/// Offsets and cuts follow from names, shapes, the number of shards, and whether variables stay whole.
 void keep_layout(archive& a, std::string_view name, std::shared_ptr<const parameter_layout>& layout) {
   std::vector<told_variable> told;
   std::uint64_t shards = 0;
+  bool whole = false;
   if (!a.reads()) {
     for (const placed_variable& v : layout->variables()) told.push_back({v.name, v.dims, v.sparse});
     shards = layout->shard_count();
+    whole = layout->cuts() == shard_cuts::between_variables;
   }
   a.group(name, [&] {
     a.field("variables", told);
     a.field("shards", shards);
+    a.field("whole variables", whole);
   });
   if (!a.reads()) return;
   if (shards > most_shards)
@@ -49,7 +52,8 @@ void keep_layout(archive& a, std::string_view name, std::shared_ptr<const parame
   std::vector<placed_variable> variables;
   for (told_variable& v : told) variables.push_back({std::move(v.name), v.dims, {}, 0, v.sparse});
   try {
-    layout = std::make_shared<parameter_layout>(variables, shards);
+    layout = std::make_shared<parameter_layout>(
+        variables, shards, whole ? shard_cuts::between_variables : shard_cuts::within_variables);
   } catch (const std::invalid_argument& e) {
     throw archive_error(fmt::format("{}: {}", name, e.what()));
   }

@@ -34,6 +34,29 @@ void keep(archive& a, delayed_nesterov_options& o) {
   a.field("period", o.period);
   a.field("early", o.early);
 }
+void keep(archive& a, lars_options& o) {
+  a.field("momentum", o.momentum);
+  a.field("trust", o.trust);
+}
+void keep(archive& a, lamb_options& o) {
+  a.field("beta1", o.beta1);
+  a.field("beta2", o.beta2);
+  a.field("epsilon", o.epsilon);
+}
+void keep(archive& a, muon_options& o) {
+  a.field("momentum", o.momentum);
+  a.field("nesterov", o.nesterov);
+  a.field("adamw", o.adamw);
+  a.field("adamw_rate", o.adamw_rate);
+  a.field("beta1", o.beta1);
+  a.field("beta2", o.beta2);
+  a.field("epsilon", o.epsilon);
+}
+void keep(archive& a, shampoo_options& o) {
+  a.field("epsilon", o.epsilon);
+  a.field("every", o.every);
+  a.field("largest", o.largest);
+}
 /// The table stays where it is. Who reads the rule completes it with one of its own (known_plugins).
 void keep(archive& a, own_rule& rule) {
   if (!a.reads()) {

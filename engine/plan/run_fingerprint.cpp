@@ -85,6 +85,17 @@ std::string settings_of(const adam_options& o) {
 std::string settings_of(const delayed_nesterov_options& o) {
   return exactly(o.momentum) + ' ' + std::to_string(o.period) + ' ' + exactly(o.early);
 }
+std::string settings_of(const lars_options& o) { return exactly(o.momentum) + ' ' + exactly(o.trust); }
+std::string settings_of(const lamb_options& o) {
+  return exactly(o.beta1) + ' ' + exactly(o.beta2) + ' ' + exactly(o.epsilon);
+}
+std::string settings_of(const muon_options& o) {
+  return fmt::format("{} {} '{}' {} {} {} {}", exactly(o.momentum), o.nesterov ? "nesterov" : "plain",
+                     o.adamw, exactly(o.adamw_rate), exactly(o.beta1), exactly(o.beta2), exactly(o.epsilon));
+}
+std::string settings_of(const shampoo_options& o) {
+  return fmt::format("{} {} {}", exactly(o.epsilon), o.every, o.largest);
+}
 std::string settings_of(const own_rule& o) {
   std::string text;
   for (const double setting : o.settings) text.append(text.empty() ? 0 : 1, ' ').append(exactly(setting));

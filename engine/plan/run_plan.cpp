@@ -5,6 +5,7 @@
 #include <mailgrad/engine/plan/checked_options.hpp>
 #include <mailgrad/engine/plan/parameter_place.hpp>
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
+#include <mailgrad/engine/plan/whole_variables.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/engine/record/killed_recording.hpp>
 #include <mailgrad/engine/record/recorded_lives.hpp>
@@ -62,12 +63,14 @@ void begin_with(run_plan& plan, const saved_weights* start) {
 
 void lay_out_weights(run_plan& plan) {
   const std::uint32_t shards = plan.has_shards() ? plan.options.shards : 1;
-  plan.layout = std::make_shared<parameter_layout>(lay_out(plan.model, plan.request, shards));
+  plan.layout = std::make_shared<parameter_layout>(
+      lay_out(plan.model, plan.request, shards, cuts_for(plan.options, plan.shard_rule)));
   plan.replica_layout = plan.layout;
   if (plan.options.local_steps > 0) // a worker's own weights are one block
     plan.replica_layout = std::make_shared<parameter_layout>(lay_out(plan.model, plan.request, 1));
   require_dense_if_needed(plan.options, plan.cure, *plan.layout);
   require_parameter_place(plan.options, *plan.layout);
+  require_whole_variables_fit(plan.options, *plan.layout);
   begin_with(plan, plan.options.start.get());
 }
 
@@ -145,6 +148,7 @@ run_plan plan_shards(std::shared_ptr<const parameter_layout> layout, training_op
   if (!layout) throw std::invalid_argument("shards: there is no layout");
   run_plan plan = checked_plan(std::move(options));
   require_dense_if_needed(plan.options, plan.cure, *layout);
+  require_whole_variables_fit(plan.options, *layout);
   plan.layout = plan.replica_layout = std::move(layout);
   begin_with(plan, plan.options.start.get());
   return plan;

@@ -47,6 +47,9 @@ void require_sound(const shard_terms& t) {
       refuse(fmt::format(
           "policy '{}', cure '{}': a plug-in is loaded by the process that names it, and by no other",
           t.policy, t.cure));
+  if (sees_whole_variables(t.rule) && t.layout->cuts() != shard_cuts::between_variables)
+    refuse(fmt::format("expected shards of whole variables for optimizer '{}', found cuts within them",
+                       name(t.rule)));
   try {
     const policy_spec policy(t.policy, t.seats);
     const cure_spec cure(t.cure, t.seats);
@@ -65,6 +68,7 @@ void require_same_run(const shard_terms& a, const shard_terms& b) {
     return x.name == y.name && x.dims == y.dims && x.sparse == y.sparse;
   };
   if (facts(a) != facts(b) || a.layout->shard_count() != b.layout->shard_count() ||
+      a.layout->cuts() != b.layout->cuts() ||
       !std::ranges::equal(a.layout->variables(), b.layout->variables(), same_variable))
     refuse("expected shards of one run, found two");
 }
@@ -72,7 +76,7 @@ void require_same_run(const shard_terms& a, const shard_terms& b) {
 } // namespace
 
 void shard_terms::keep(archive& a) {
-  a.version(3);
+  a.version(4);
   a.field("run", run);
   a.field("shard", shard);
   keep_layout(a, "layout", layout);

@@ -1,5 +1,6 @@
 #include <mailgrad/engine/shard/shard.hpp>
 
+#include <mailgrad/engine/model/shard_variables.hpp>
 #include <mailgrad/kernels/copy_bytes.hpp>
 #include <mailgrad/kernels/distance.hpp>
 #include <mailgrad/optim/kept_memory.hpp>
@@ -52,7 +53,8 @@ shard::shard(const parameter_layout& layout, std::uint32_t index, std::span<cons
         made->dense = lane->allocate(bytes); // up to the end of the shard, which reads only its own part
         return made;
       }),
-      current_(blocks_.take()), optimizer_(make_optimizer(options, range_.end - range_.begin, *at_)),
+      current_(blocks_.take()), optimizer_(make_optimizer(options, range_.end - range_.begin, *at_,
+                                                          variables_for(options, layout, index))),
       base_learning_rate_(mailgrad::base_learning_rate(options)),
       alone_(std::make_unique<parallel_update>()) {
   if (first.size() != range_.size())
@@ -304,7 +306,7 @@ std::span<const float> shard::part_of(const gradient& g) const {
 
 std::span<const float> shard::state(std::string_view name) const {
   for (const optimizer_state& s : optimizer_->state())
-    if (s.name == name) return s.values.first(dense_size_);
+    if (s.name == name && s.values.size() == range_.size()) return s.values.first(dense_size_);
   return {};
 }
 

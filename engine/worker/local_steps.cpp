@@ -1,5 +1,6 @@
 #include <mailgrad/engine/worker/local_steps.hpp>
 
+#include <mailgrad/engine/model/shard_variables.hpp>
 #include <mailgrad/kernels/copy_bytes.hpp>
 #include <mailgrad/kernels/map_weights.hpp>
 #include <mailgrad/optim/kept_memory.hpp>
@@ -16,7 +17,8 @@ namespace mailgrad {
 local_steps::local_steps(std::shared_ptr<const parameter_layout> layout, const local_steps_options& options,
                          std::shared_ptr<lane> at)
     : layout_(std::move(layout)), options_(options), at_(std::move(at)),
-      optimizer_(make_optimizer(options.optimizer, layout_->size(), *at_)),
+      optimizer_(make_optimizer(options.optimizer, layout_->size(), *at_,
+                                all_variables_for(options.optimizer, *layout_))),
       own_(std::make_shared<memory>(at_->allocate(layout_->size() * sizeof(float)))),
       read_(layout_->shard_count()),
       differences_([lane = at_, bytes = layout_->dense_size() * sizeof(float)] {

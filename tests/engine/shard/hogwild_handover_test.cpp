@@ -1,4 +1,5 @@
 #include <mailgrad/tests/engine/layouts.hpp>
+#include <mailgrad/tests/support/single_weight_rules.hpp>
 #include <mailgrad/tests/support/test_name.hpp>
 
 #include <mailgrad/engine/shard/hogwild_handover.hpp>
@@ -192,7 +193,7 @@ TEST_P(HogwildAmongPolicies, DecaysAndPenalisesAsAPlainLoopDoes) {
 /// Steps of a schedule fall into each phase, and beyond all.
 INSTANTIATE_TEST_SUITE_P(
     EveryRuleAndSchedule, HogwildAmongPolicies,
-    ::testing::Combine(::testing::ValuesIn(optimizer_names().begin(), optimizer_names().end()),
+    ::testing::Combine(::testing::ValuesIn(testing::single_weight_rules()),
                        ::testing::Values("constant", "constant:warmup=6", "step:every=3,factor=0.5",
                                          "step:every=6,factor=0", "cosine:total=15,final=0.1",
                                          "cosine:total=30,warmup=5")),

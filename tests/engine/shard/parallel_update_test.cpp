@@ -1,4 +1,5 @@
 #include <mailgrad/tests/engine/layouts.hpp>
+#include <mailgrad/tests/support/single_weight_rules.hpp>
 
 #include <mailgrad/engine/shard/shard.hpp>
 
@@ -86,7 +87,7 @@ TEST_P(ParallelUpdate, LeavesNothingForWhoComesLate) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryRule, ParallelUpdate, ::testing::ValuesIn(optimizer_names()),
+INSTANTIATE_TEST_SUITE_P(EveryRule, ParallelUpdate, ::testing::ValuesIn(testing::single_weight_rules()),
                          [](const auto& rule) {
                            std::string name(rule.param);
                            std::erase_if(name, [](char c) { return !std::isalnum(c); });

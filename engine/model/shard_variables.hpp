@@ -1,0 +1,23 @@
+#pragma once
+
+#include <mailgrad/graph/parameter_layout.hpp>
+#include <mailgrad/optim/optimizer_options.hpp>
+#include <mailgrad/optim/shard_variable.hpp>
+
+#include <cstdint>
+#include <vector>
+
+namespace mailgrad {
+
+// What the optimiser of `options` must be told of variables: nothing, unless it looks at whole ones.
+
+/// Those of one shard.
+///
+/// Errors  std::invalid_argument: a variable of the shard lies in others too.
+std::vector<shard_variable> variables_for(const optimizer_options& options, const parameter_layout& layout,
+                                          std::uint32_t shard);
+/// All of the model, for an optimiser of one flat vector.
+std::vector<shard_variable> all_variables_for(const optimizer_options& options,
+                                              const parameter_layout& layout);
+
+} // namespace mailgrad
