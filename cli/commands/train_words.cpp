@@ -197,9 +197,12 @@ void add_spanning(CLI::App& parser, train_words& w) {
 
 void add_optimizer_options(CLI::App& parser, train_words& w) {
   parser
-      .add_option("--optimizer", w.optimizer,
-                  "The update rule: " + joined(optimizer_names()) +
-                      ", or a plug-in such as ./libmine.so; with settings: adam:beta1=0.8,epsilon=1e-6")
+      .add_option(
+          "--optimizer", w.optimizer,
+          "The update rule: " + joined(optimizer_names()) +
+              ", or a plug-in such as ./libmine.so; with settings: "
+              "adam:beta1=0.8,epsilon=1e-6; lars, lamb, muon and shampoo look at whole variables, so shards "
+              "are cut between these")
       ->capture_default_str()
       ->group("Optimiser");
   parser
