@@ -167,6 +167,28 @@ TEST(VariableRules, AskForVariablesThatLieWholeInTheRange) {
   }
 }
 
+std::vector<float> moved_once(std::string_view rule, std::vector<float> w, const std::vector<float>& g,
+                              float scale) {
+  host_lane here;
+  optimizer_options options = parse_optimizer(rule);
+  options.weight_decay = 0;
+  const scaled_gradient one{g.data(), scale};
+  make_optimizer(options, w.size(), here, {{"a", {w.size()}, 0}})
+      ->update(host_stream{}, {w, w, {&one, 1}, 1});
+  return w;
+}
+
+TEST(VariableRules, LearnFromTheWeightZero) {
+  for (const std::string_view rule : whole_variable_rules())
+    EXPECT_THAT(moved_once(rule, {0, 0, 0}, {1, 2, 3}, 1), Each(::testing::Lt(0.0F))) << rule;
+}
+
+TEST(VariableRules, ScaleASingleGradient) {
+  for (const std::string_view rule : {"lars", "lamb:epsilon=1", "muon:epsilon=1", "shampoo:epsilon=1"})
+    EXPECT_EQ(moved_once(rule, {0, 0, 0}, {1, 2, 3}, 0.5F), moved_once(rule, {0, 0, 0}, {0.5F, 1, 1.5F}, 1))
+        << rule;
+}
+
 TEST(VariableRules, UpdateRowsByAdamwOrAdagradOrNotAtAll) {
   const std::vector<std::int32_t> rows{1, 1};
   const std::vector<float> values{1, 2, 3, 4};
