@@ -3,6 +3,7 @@
 #include <mailgrad/graph/models/dlrm.hpp>
 
 #include <mailgrad/graph/models/gpt.hpp>
+#include <mailgrad/graph/models/quadratic_model.hpp>
 #include <mailgrad/options/named_choice.hpp>
 
 #include <algorithm>
@@ -38,6 +39,15 @@ constexpr std::array forms{
     built_in_form{"lenet", "two convolutions with max pooling and a dense layer, for pictures",
                   [](settings&) { return classifier(lenet_layers()); }},
     built_in_form{"gpt", "transformer for texts; layers=2, width=128, heads=4, dropout=0, tied=yes", gpt},
+    built_in_form{
+        "quadratic",
+        "for the lab, reads no features; dimension=100, curvature=1, condition=1, noise=0, start=1, "
+        "form=diagonal",
+        [](settings& s) -> model_function {
+          return [o = take_quadratic_options(s)](graph& g, const model_request& r) {
+            return build_quadratic(g, o, r);
+          };
+        }},
     built_in_form{"softmax", "one dense layer; for sparse rows it updates only the weights of their entries",
                   [](settings&) { return classifier({dense_layer{}}); }},
 };

@@ -19,6 +19,7 @@ void add_built_in_operations(operation_registry& to) {
   add_movement_kinds(to);
   add_pairwise_dots_kinds(to);
   add_pooling_kinds(to);
+  add_quadratic_kinds(to);
   add_reduction_kinds(to);
   add_slicing_kinds(to);
   add_softmax_kinds(to);

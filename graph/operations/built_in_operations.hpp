@@ -24,6 +24,7 @@ void add_mean_squared_error_kinds(operation_registry& to);
 void add_movement_kinds(operation_registry& to);
 void add_pairwise_dots_kinds(operation_registry& to);
 void add_pooling_kinds(operation_registry& to);
+void add_quadratic_kinds(operation_registry& to);
 void add_reduction_kinds(operation_registry& to);
 void add_slicing_kinds(operation_registry& to);
 void add_softmax_kinds(operation_registry& to);

@@ -16,6 +16,7 @@
 #include <mailgrad/graph/operations/movement.hpp>
 #include <mailgrad/graph/operations/pairwise_dots.hpp>
 #include <mailgrad/graph/operations/pooling.hpp>
+#include <mailgrad/graph/operations/quadratic.hpp>
 #include <mailgrad/graph/operations/reductions.hpp>
 #include <mailgrad/graph/operations/slicing.hpp>
 #include <mailgrad/graph/operations/softmax.hpp>
@@ -95,6 +96,7 @@ private:
     add(broadcast_to(b, {2, 3}));
     add(sum_to(x, {1, 3}));
     add(reduce_mean(x, {1}, summed_axes::kept_as_one));
+    add(quadratic(b, reduce_sum(x, {1}), 2, 1, {.condition = 2, .noise = 0.5}).loss);
   }
 
   void on_matrices() {

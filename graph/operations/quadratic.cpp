@@ -1,0 +1,199 @@
+#include <mailgrad/graph/operations/quadratic.hpp>
+
+#include <mailgrad/graph/graph.hpp>
+#include <mailgrad/graph/operation_registry.hpp>
+#include <mailgrad/graph/operations/arithmetic.hpp>
+#include <mailgrad/graph/operations/built_in_operations.hpp>
+#include <mailgrad/kernels/functors/philox.hpp>
+#include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tensor/exact_text.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <numeric>
+#include <span>
+#include <vector>
+
+namespace mailgrad {
+
+namespace {
+
+std::uint32_t low(std::uint64_t n) { return static_cast<std::uint32_t>(n); }
+std::uint32_t high(std::uint64_t n) { return static_cast<std::uint32_t>(n >> 32); }
+
+/// Two normal numbers from two random ones.
+///
+/// Source  Box & Muller, 1958.
+void two_normals(std::uint32_t a, std::uint32_t b, float& x, float& y) {
+  constexpr float part = 0x1p-32F;
+  const float radius = std::sqrt(-2 * std::log((static_cast<float>(a >> 8) + 0.5F) * 0x1p-24F));
+  const float angle = 2 * std::numbers::pi_v<float> * part * static_cast<float>(b);
+  x = radius * std::cos(angle);
+  y = radius * std::sin(angle);
+}
+
+void add_noise(float deviation, std::uint64_t seed, std::uint64_t step, std::span<float> to) {
+  const philox random{low(seed), high(seed)};
+  for (std::size_t first = 0; first < to.size(); first += 4) {
+    const philox::numbers n = random({low(first / 4), high(first / 4), low(step), high(step)});
+    float normals[4];
+    two_normals(n.x0, n.x1, normals[0], normals[1]);
+    two_normals(n.x2, n.x3, normals[2], normals[3]);
+    const std::size_t count = std::min<std::size_t>(4, to.size() - first);
+    for (std::size_t i = 0; i < count; ++i) to[first + i] += deviation * normals[i];
+  }
+}
+
+std::vector<float> curvatures(const quadratic_options& o, std::size_t d) {
+  std::vector<float> h(d, static_cast<float>(o.curvature));
+  for (std::size_t j = 0; j + 1 < d; ++j)
+    h[j] = static_cast<float>(o.curvature *
+                              std::pow(o.condition, static_cast<double>(j) / static_cast<double>(d - 1) - 1));
+  return h;
+}
+
+/// The loss of the chain, and its slope. Both are of y = x + (sqrt(d), 0, ..., 0).
+double chain(double curvature, std::span<const float> x, std::span<float> slope) {
+  const std::size_t d = x.size();
+  const double a = curvature / 4, n = static_cast<double>(d), shift = std::sqrt(n);
+  const auto y = [&](std::size_t j) { return j == 0 ? x[0] + shift : static_cast<double>(x[j]); };
+  double loss = curvature / 8 * n / (n + 1);
+  for (std::size_t j = 0; j < d; ++j) {
+    const double next = j + 1 < d ? y(j + 1) : 0, before = j > 0 ? y(j - 1) : 0;
+    const double b = j == 0 ? -a : 0;
+    const double product = a * (2 * y(j) - next - before);
+    slope[j] = static_cast<float>(product - b);
+    loss += y(j) * (product / 2 - b);
+  }
+  return loss;
+}
+
+class quadratic_kernel final : public executable {
+public:
+  quadratic_kernel(const quadratic_options& o, std::size_t d, std::size_t batch, std::size_t answers,
+                   bool targets)
+      : o_(o), h_(curvatures(o, d)), batch_(batch), answers_(answers), targets_(targets) {}
+
+  void run(const stream& s, const call& c) override {
+    if (!std::holds_alternative<host_stream>(s))
+      throw device_error(world_errc::no_such_device, "quadratic: runs on the CPU alone");
+    const std::span<const float> x{c.in(0), h_.size()};
+    const std::span<float> slope{c.out(1), h_.size()};
+    const double loss = o_.form == quadratic_form::chain ? chain(o_.curvature, x, slope)
+                                                         : diagonal(x, slope, targets_ ? c.in(1) : nullptr);
+    *c.out(0) = static_cast<float>(loss);
+    const double sum = std::accumulate(x.begin(), x.end(), 0.0);
+    std::fill_n(c.out(2), answers_, static_cast<float>(sum / static_cast<double>(x.size())));
+    if (o_.noise > 0)
+      add_noise(static_cast<float>(o_.noise / std::sqrt(static_cast<double>(batch_))), o_.seed, c.step,
+                slope);
+  }
+
+private:
+  /// The mean of (x - c)^2 over the batch is (x - m)^2 and the variance of c, where m is the mean of c.
+  double diagonal(std::span<const float> x, std::span<float> slope, const float* targets) const {
+    double mean = 0, variance = 0;
+    if (targets) {
+      for (std::size_t i = 0; i < batch_; ++i) mean += targets[i] / static_cast<double>(batch_);
+      for (std::size_t i = 0; i < batch_; ++i)
+        variance += std::pow(targets[i] - mean, 2) / static_cast<double>(batch_);
+    }
+    const auto m = static_cast<float>(mean), v = static_cast<float>(variance);
+    double loss = 0;
+    for (std::size_t j = 0; j < x.size(); ++j) {
+      const float off = x[j] - m;
+      slope[j] = h_[j] * off;
+      loss += h_[j] * (off * off + v);
+    }
+    return loss / 2;
+  }
+
+  quadratic_options o_;
+  std::vector<float> h_;
+  std::size_t batch_, answers_;
+  bool targets_;
+};
+
+class quadratic_operation final : public operation, public travelling<quadratic_operation> {
+public:
+  quadratic_operation() = default;
+  quadratic_operation(const quadratic_options& o, std::size_t batch, std::size_t outputs, bool targets)
+      : o_(o), batch_(batch), outputs_(outputs), targets_(targets) {}
+  void keep(archive& a) {
+    a.version(1);
+    bool is_chain = o_.form == quadratic_form::chain;
+    std::uint64_t batch = batch_, outputs = outputs_;
+    a.field("chain", is_chain);
+    a.field("curvature", o_.curvature);
+    a.field("condition", o_.condition);
+    a.field("noise", o_.noise);
+    a.field("seed", o_.seed);
+    a.field("batch", batch);
+    a.field("outputs", outputs);
+    a.field("targets", targets_);
+    o_.form = is_chain ? quadratic_form::chain : quadratic_form::diagonal;
+    batch_ = batch;
+    outputs_ = outputs;
+  }
+
+  std::string_view name() const noexcept override { return "quadratic"; }
+
+  /// Three outputs: the loss, its slope, which only the gradient uses, and the means.
+  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
+    require_operand_count(inputs, targets_ ? 2 : 1);
+    for (const value_type& t : inputs)
+      if (t.type != dtype::float32 || t.dims.rank() != 1 || t.dims.size() == 0)
+        throw shape_error("expected a vector of float32");
+    if (targets_ && (inputs[1].dims.size() != batch_ || o_.form == quadratic_form::chain))
+      throw shape_error("expected a target for each sample, and none for a chain");
+    const auto is = [](double x, double least) { return x >= least && std::isfinite(x); };
+    if (!is(o_.curvature, 0) || !is(o_.condition, 1) || !is(o_.noise, 0))
+      throw shape_error("curvature and noise must be at least 0, and condition at least 1");
+    return {{}, inputs[0], {shape{batch_, outputs_}, dtype::float32}};
+  }
+
+  std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
+                                std::span<const std::optional<value>> dy) const override {
+    if (!dy[0]) throw graph_error("quadratic: only the loss has a gradient");
+    std::vector<adjoint> all(inputs.size());
+    all[0] = outputs[1] * *dy[0];
+    return all;
+  }
+
+  bool runs_on(device_kind where) const noexcept override { return where == device_kind::cpu; }
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type> outputs,
+                                      device_kind) const override {
+    return std::make_unique<quadratic_kernel>(o_, inputs[0].dims.size(), batch_, outputs[2].dims.size(),
+                                              targets_);
+  }
+
+  std::string describe() const override {
+    return fmt::format("{}, curvature {}, condition {}, noise {}, seed {}",
+                       o_.form == quadratic_form::chain ? "chain" : "diagonal", exact_text(o_.curvature),
+                       exact_text(o_.condition), exact_text(o_.noise), o_.seed);
+  }
+
+private:
+  quadratic_options o_;
+  std::size_t batch_ = 1, outputs_ = 1;
+  bool targets_ = false;
+};
+
+} // namespace
+
+quadratic_result quadratic(const value& x, const std::optional<value>& targets, std::size_t batch,
+                           std::size_t outputs, const quadratic_options& options,
+                           std::source_location where) {
+  std::vector<value> operands{x};
+  if (targets) operands.push_back(*targets);
+  const std::vector<value> made = x.owner(where).apply(
+      std::make_shared<quadratic_operation>(options, batch, outputs, targets.has_value()), operands, where);
+  return {made[0], made[2]};
+}
+
+void add_quadratic_kinds(operation_registry& to) { to.add<quadratic_operation>(); }
+
+} // namespace mailgrad
