@@ -11,6 +11,7 @@
 #include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/worker/simulated_runner.hpp>
 #include <mailgrad/files/sha256.hpp>
+#include <mailgrad/lab/own_sample_runner.hpp>
 #include <mailgrad/lab/virtual_clock.hpp>
 #include <mailgrad/lab/virtual_options.hpp>
 
@@ -47,6 +48,8 @@ public:
       : lab_(std::move(lab)),
         plan_(virtual_plan(std::move(model), std::move(data), std::move(options), lab_.workers)),
         delays_(plan_.options.delays, lab_.workers) {
+    if (lab_.on_read && plan_.options.shards > 1)
+      throw std::invalid_argument("lab: weights can be observed in a run with one shard only");
     crew_.emplace(system_.actors(), plan_, crew_options());
   }
   /// Events hold actors, which must be gone before their system.
@@ -78,6 +81,7 @@ private:
   const run_plan plan_;
   const delay_spec delays_;
   const std::shared_ptr<virtual_clock> clock_ = std::make_shared<virtual_clock>();
+  const std::shared_ptr<const dataset> samples_{plan_.data, &plan_.data->train};
   std::shared_ptr<step_runner> shared_; ///< computes the steps of all workers
   std::optional<run_outcome> outcome_;
   instant ended_at_{0};
@@ -108,8 +112,17 @@ run_crew_options virtual_run::implementation::crew_options() {
 std::shared_ptr<step_runner> virtual_run::implementation::runner_of(rank worker,
                                                                     std::shared_ptr<step_runner> own) {
   if (!shared_) shared_ = std::move(own);
-  return std::make_shared<simulated_runner>(
-      shared_, step_delays{delays_.law_of(worker, plan_.options.delays_seed), clock_, clock_, instant{0}});
+  std::function<void(std::span<const float* const>)> on_begin;
+  if (lab_.on_read)
+    on_begin = [this, worker](std::span<const float* const> shards) {
+      lab_.on_read(worker, clock_->now(), {shards.front(), plan_.layout->size()});
+    };
+  auto simulated = std::make_shared<simulated_runner>(
+      shared_, step_delays{delays_.law_of(worker, plan_.options.delays_seed), clock_, clock_, instant{0}},
+      std::move(on_begin));
+  if (!lab_.own_samples) return simulated;
+  return std::make_shared<own_sample_runner>(std::move(simulated), samples_, worker, lab_.workers,
+                                             plan_.options.batch, plan_.request.nonzeros);
 }
 
 void virtual_run::implementation::run() {

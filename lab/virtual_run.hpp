@@ -6,6 +6,7 @@
 #include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/plan/training_options.hpp>
 #include <mailgrad/graph/models/model.hpp>
+#include <mailgrad/optim/identity.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -21,6 +22,11 @@ struct virtual_run_options {
   std::function<void(const training_progress&)> on_progress{};
   /// Asked now and then; true: the run ends when every worker has finished its step. May be empty.
   std::function<bool()> stop{};
+  /// Called when a worker begins a step, with the weights that it has read, float32[layout().size()]. A run
+  /// with several shards is refused then. May be empty.
+  std::function<void(rank, instant, std::span<const float>)> on_read{};
+  /// Whether worker r of M trains on the samples r, r + M, and so on alone, as own_sample_runner has it.
+  bool own_samples = false;
 };
 
 /// A training in virtual time: the actors that train for real, on one thread, with a clock that jumps from

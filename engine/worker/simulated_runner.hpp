@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,8 +20,10 @@ namespace mailgrad {
 class simulated_runner final : public step_runner {
 public:
   /// `shared` computes on the host, within begin_step(), and nobody uses it but simulated runners.
-  simulated_runner(std::shared_ptr<step_runner> shared, step_delays delays)
-      : shared_(std::move(shared)), delays_(std::move(delays)) {}
+  /// `on_begin` is called with the weights of each step, by shard, when it begins; may be empty.
+  simulated_runner(std::shared_ptr<step_runner> shared, step_delays delays,
+                   std::function<void(std::span<const float* const>)> on_begin = {})
+      : shared_(std::move(shared)), delays_(std::move(delays)), on_begin_(std::move(on_begin)) {}
 
   std::shared_ptr<gradient> make_gradient() const override { return shared_->make_gradient(); }
   void on_end(std::function<void()> notice) override { notice_ = std::move(notice); }
@@ -35,6 +38,7 @@ private:
 
   std::shared_ptr<step_runner> shared_;
   step_delays delays_;
+  std::function<void(std::span<const float* const>)> on_begin_;
   std::function<void()> notice_;
   std::uint64_t steps_ = 0;
   std::vector<const float*> weights_; ///< by shard; the worker holds them

@@ -9,7 +9,11 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
+#include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace mailgrad {
 namespace {
@@ -134,6 +138,46 @@ TEST(VirtualRun, CanBeGivenUpBeforeItsEnd) {
   const lab::virtual_run run(small_model(), small_data(), lab_options(c), lab_delays(c));
 }
 
+/// Workers that take turns: each reads what the step before has made, and its own step is in the next.
+TEST(VirtualRun, ShowsWhatWorkersRead) {
+  const lab_case c{3, "constant:2", "async", 9};
+  std::vector<std::pair<std::uint32_t, double>> reads;
+  std::vector<float> first, last;
+  lab::virtual_run_options lab = lab_delays(c);
+  lab.on_read = [&](rank worker, instant when, std::span<const float> weights) {
+    reads.emplace_back(worker.value, in_seconds(when));
+    (reads.size() == 1 ? first : last).assign(weights.begin(), weights.end());
+  };
+  lab::virtual_run run(small_model(), small_data(), lively_options(c), lab);
+  run.run();
+  using read = std::pair<std::uint32_t, double>;
+  EXPECT_THAT(reads, ::testing::ElementsAre(read{0, 0}, read{1, 0}, read{2, 0}, read{0, 2}, read{1, 2},
+                                            read{2, 2}, read{0, 4}, read{1, 4}, read{2, 4}));
+  EXPECT_EQ(first.size(), run.layout().size());
+  EXPECT_NE(first, last);
+  EXPECT_NE(last, std::vector<float>(run.parameters().begin(), run.parameters().end()));
+}
+
+/// The model estimates the mean of its targets, and each worker has one of them.
+TEST(VirtualRun, GivesEachWorkerSamplesOfItsOwn) {
+  const auto data =
+      std::make_shared<data_split>(data_split{dataset(float_features{{1}, {0, 0}}, {2.0F, 6.0F}),
+                                              dataset(float_features{{1}, {0}}, std::vector<float>{0}),
+                                              "two",
+                                              {}});
+  training_options o = lab_options({2, "list:1,3", "async", 4'000});
+  o.optimizer = testing::sgd(0.01);
+  lab::virtual_run_options lab{2};
+  lab.own_samples = true;
+  lab::virtual_run run(find_model("quadratic:dimension=1"), data, o, lab);
+  run.run();
+  EXPECT_NEAR(run.parameters()[0], (2 + 6 / 3.0) / (1 + 1 / 3.0), 0.05) << "the faster one has three votes";
+  lab.workers = 3;
+  o.delays = "exp";
+  EXPECT_THAT([&] { lab::virtual_run(find_model("quadratic"), data, o, lab); },
+              ::testing::ThrowsMessage<std::invalid_argument>(::testing::HasSubstr("too few")));
+}
+
 TEST(VirtualRun, RefusesWhatMakesNoSenseInVirtualTime) {
   const auto with = [](const std::function<void(training_options&)>& change) {
     return [change] {
@@ -164,6 +208,15 @@ TEST(VirtualRun, RefusesWhatMakesNoSenseInVirtualTime) {
          o.parameters = {{device_kind::cuda, 0}};
        }),
        "on the host"},
+      {"reads of several shards",
+       [] {
+         training_options o = lab_options({2, "exp", "async", 10});
+         o.shards = 2;
+         lab::virtual_run_options lab{2};
+         lab.on_read = [](rank, instant, std::span<const float>) {};
+         lab::virtual_run(small_model(), small_data(), o, lab);
+       },
+       "one shard only"},
       {"sums", with([](auto& o) { o.all_reduce = true; }), "has no ranks of MPI"},
   });
 }
