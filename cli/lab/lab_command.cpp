@@ -1,6 +1,9 @@
 #include <mailgrad/cli/commands/commands.hpp>
 #include <mailgrad/cli/commands/train_help.hpp>
+#include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/lab/delay_help.hpp>
+#include <mailgrad/cli/lab/experiment_words.hpp>
+#include <mailgrad/cli/lab/lab_experiment.hpp>
 #include <mailgrad/cli/lab/lab_run.hpp>
 #include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/cli/output/help_format.hpp>
@@ -8,7 +11,10 @@
 
 #include <CLI/CLI.hpp>
 
+#include <functional>
+#include <iostream>
 #include <memory>
+#include <string>
 
 namespace mailgrad {
 
@@ -31,6 +37,30 @@ void add_lab_options(CLI::App& parser, train_words& w) {
   add_text_options(parser, w);
 }
 
+void add_experiment(CLI::App& parser, const lab::experiment& e, const std::shared_ptr<experiment_words>& w) {
+  CLI::App* one = parser.add_subcommand(std::string(e.name), std::string(e.claim));
+  one->group("Experiments");
+  one->add_flag("--quick", w->quick, "In at most 15 seconds, with fewer seeds and wider tolerances");
+  one->add_option("--seed", w->seed, "The first of the seeds")->check(whole_number(0));
+  one->add_option("--output", w->output,
+                  "Write tables (CSV), pictures (SVG and PNG) and one HTML page into this folder")
+      ->check(file_name())
+      ->type_name("DIR");
+  one->footer("Paper: " + std::string(e.paper) +
+              "\nExit codes: 0 all claims hold, 1 some fail. The program gnuplot draws the pictures.");
+}
+
+/// Does what the subcommand that was given says.
+int run_asked(const CLI::App& parser, const experiment_words& words,
+              const std::function<int()>& train_in_virtual_time) {
+  const std::string asked = parser.get_subcommands().front()->get_name();
+  if (asked == "run") return train_in_virtual_time();
+  for (const lab::experiment& e : lab::experiments())
+    if (e.name == asked) return run_experiment(e, words);
+  std::cout << list_of_experiments();
+  return exit_code::done;
+}
+
 } // namespace
 
 command make_lab_command(CLI::App& app) {
@@ -49,7 +79,13 @@ command make_lab_command(CLI::App& app) {
               "\n\nExample:\n"
               "  mailgrad lab run --workers 1000 --delays gamma:cv=0.1 --policy ssp:3 --model softmax \\\n"
               "    --steps 20000 --batch 8");
-  return {parser, [run, words] { return run_in_lab(*words, given_words(*run, {"quiet"})); }};
+  parser->add_subcommand("list", "Name all experiments, a line each");
+  const auto of_experiment = std::make_shared<experiment_words>();
+  for (const lab::experiment& e : lab::experiments()) add_experiment(*parser, e, of_experiment);
+  return {parser, [parser, run, words, of_experiment] {
+            return run_asked(*parser, *of_experiment,
+                             [&] { return run_in_lab(*words, given_words(*run, {"quiet"})); });
+          }};
 }
 
 } // namespace mailgrad

@@ -1,0 +1,108 @@
+#include <mailgrad/cli/lab/experiment_pictures.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+
+namespace mailgrad {
+
+namespace {
+
+struct series_style {
+  const char* colour; ///< of Okabe & Ito's palette, which the colour-blind can tell apart
+  int dashes, marker; ///< as gnuplot numbers them; those of two series differ in grey, too
+};
+
+constexpr std::array<series_style, 6> styles{{{"#000000", 1, 7},
+                                              {"#d55e00", 2, 4},
+                                              {"#0072b2", 4, 9},
+                                              {"#009e73", 3, 2},
+                                              {"#cc79a7", 5, 13},
+                                              {"#777777", 1, 1}}};
+
+bool has_spread(const lab::figure_series& s) {
+  for (const lab::figure_point& p : s.points)
+    if (p.spread > 0) return true;
+  return false;
+}
+
+std::string data_of(const lab::figure_series& s, std::size_t which) {
+  std::string data = fmt::format("$s{} << EOD\n", which);
+  for (const lab::figure_point& p : s.points)
+    data += !std::isfinite(p.y)
+                ? "\n"
+                : fmt::format("{:.9g} {:.9g} {:.9g}\n", p.x, p.y, std::isfinite(p.spread) ? p.spread : 0);
+  return data + "EOD\n";
+}
+
+std::string plot_of(const lab::figure_series& s, std::size_t which) {
+  const series_style& style = styles[which % styles.size()];
+  const std::string title = gnuplot_text(s.name);
+  if (s.look == lab::series_look::line)
+    return fmt::format("$s{} using 1:2 with lines lc rgb '{}' lw 2 dt {} title {}", which, style.colour,
+                       style.dashes, title);
+  return fmt::format("$s{} using {} lc rgb '{}' pt {} ps 0.9 title {}", which,
+                     has_spread(s) ? "1:2:3 with yerrorbars" : "1:2 with points", style.colour, style.marker,
+                     title);
+}
+
+/// The names of 1, 2, ... instead of numbers.
+std::string marks_of(char axis, const lab::figure_axis& a) {
+  std::string marks;
+  for (std::size_t i = 0; i < a.marks.size(); ++i)
+    marks += fmt::format("{}{} {}", i == 0 ? "" : ", ", gnuplot_text(a.marks[i]), i + 1);
+  return marks.empty() ? "" : fmt::format("set {}tics ({})\n", axis, marks);
+}
+
+/// The range of an axis: all that is drawn, and a twentieth of it on either side. Gnuplot itself would extend
+/// an axis of powers to the next one.
+std::string range_of(char axis, const lab::figure& f, const lab::figure_axis& a) {
+  const bool linear = a.scale == lab::axis_scale::linear;
+  double least = std::numeric_limits<double>::infinity(), most = -least;
+  for (const lab::figure_series& s : f.series)
+    for (const lab::figure_point& p : s.points) {
+      if (!std::isfinite(p.y)) continue;
+      const double spread = axis == 'y' && linear && std::isfinite(p.spread) ? p.spread : 0;
+      const double at = axis == 'x' ? p.x : p.y;
+      if (!linear && at <= 0) continue;
+      least = std::min(least, linear ? at - spread : std::log(at));
+      most = std::max(most, linear ? at + spread : std::log(at));
+    }
+  const double room = most > least ? (most - least) / 20 : 0.5;
+  const auto shown = [&](double edge) { return linear ? edge : std::exp(edge); };
+  return std::isfinite(least)
+             ? fmt::format("set {}range [{:.6g}:{:.6g}]\n", axis, shown(least - room), shown(most + room))
+             : "";
+}
+
+std::string axis_words(char axis, const lab::figure& f, const lab::figure_axis& a) {
+  std::string words = fmt::format("set {}label {}\n", axis, gnuplot_text(a.label));
+  if (a.scale != lab::axis_scale::linear)
+    words += fmt::format("set logscale {0} {1}\nset format {0} '%.10g'\n", axis,
+                         a.scale == lab::axis_scale::doubling ? 2 : 10);
+  return words + marks_of(axis, a) + range_of(axis, f, a);
+}
+
+} // namespace
+
+picture picture_of(const lab::figure& f, const std::string& command) {
+  picture p{f.name, f.title, fmt::format("{} Made by: {}", f.caption, command), {}};
+  std::string plots;
+  for (std::size_t i = 0; i < f.series.size(); ++i) {
+    if (f.series[i].points.empty()) continue;
+    p.script += data_of(f.series[i], i);
+    plots += (plots.empty() ? "" : ", ") + plot_of(f.series[i], i);
+  }
+  p.script += fmt::format("set title {}\nset grid lc rgb '#cccccc'\nset key outside right top Left reverse\n"
+                          "{}{}plot {}\n",
+                          gnuplot_text(f.title), axis_words('x', f, f.x), axis_words('y', f, f.y), plots);
+  p.width = 900;
+  if (plots.empty()) p.script.clear();
+  return p;
+}
+
+} // namespace mailgrad

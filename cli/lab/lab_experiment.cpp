@@ -1,0 +1,94 @@
+#include <mailgrad/cli/lab/lab_experiment.hpp>
+
+#include <mailgrad/cli/exit_code.hpp>
+#include <mailgrad/cli/interrupt.hpp>
+#include <mailgrad/cli/lab/experiment_page.hpp>
+#include <mailgrad/cli/lab/experiment_pictures.hpp>
+#include <mailgrad/cli/lab/experiment_words.hpp>
+#include <mailgrad/cli/output/failure_line.hpp>
+#include <mailgrad/cli/output/output_file.hpp>
+
+#include <mailgrad/engine/account/time_source.hpp>
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <iostream>
+#include <ostream>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace mailgrad {
+
+namespace {
+
+void require_folder(const std::string& folder) {
+  std::error_code why;
+  std::filesystem::create_directories(folder, why);
+  if (!std::filesystem::is_directory(folder))
+    throw std::invalid_argument(fmt::format("--output: '{}' is no folder, and none can be made: {}", folder,
+                                            why ? why.message() : "there is a file of that name"));
+}
+
+/// The command that makes the same numbers again.
+std::string command_of(const lab::experiment& e, const experiment_words& w) {
+  return fmt::format("mailgrad lab {}{}{} --output DIR", e.name, w.quick ? " --quick" : "",
+                     w.seed == 1 ? "" : fmt::format(" --seed {}", w.seed));
+}
+
+void write_file(const std::filesystem::path& path, const std::string& content) {
+  output_file("result", path.string()).write([&](std::ostream& out) { out << content; });
+}
+
+/// Writes the page and its pictures.
+///
+/// Errors  std::runtime_error if gnuplot cannot draw them.
+void write_pictures(const std::filesystem::path& folder, const lab::experiment& e, const experiment_words& w,
+                    const lab::experiment_result& r) {
+  std::vector<picture> pictures;
+  for (const lab::figure& f : r.figures) pictures.push_back(picture_of(f, command_of(e, w)));
+  write_file(folder / fmt::format("{}.html", e.name), page_of(e, r, pictures));
+  for (const picture& p : pictures) {
+    if (p.script.empty()) continue;
+    write_file(folder / fmt::format("{}-{}.svg", e.name, p.name), draw(p, picture_format::svg));
+    write_file(folder / fmt::format("{}-{}.png", e.name, p.name), draw(p, picture_format::png));
+  }
+}
+
+/// A picture that cannot be drawn makes no difference to what was found.
+void write_results(const lab::experiment& e, const experiment_words& w, const lab::experiment_result& r) {
+  const std::filesystem::path folder(w.output);
+  write_file(folder / fmt::format("{}-claims.csv", e.name), lab::claims_csv(e.name, r));
+  write_file(folder / fmt::format("{}.csv", e.name), lab::points_csv(e.name, r));
+  try {
+    write_pictures(folder, e, w, r);
+  } catch (const std::runtime_error& why) {
+    say_failure(fmt::format("the tables are written, the pictures are not: {}", why.what()));
+  }
+}
+
+} // namespace
+
+int run_experiment(const lab::experiment& e, const experiment_words& w) {
+  if (!w.output.empty()) require_folder(w.output);
+  const interrupt ctrl_c;
+  const machine_time time;
+  const instant begun = time.now();
+  lab::experiment_result result;
+  std::cout << introduction(e) << std::flush;
+  bool stopped = false;
+  try {
+    e.run({w.quick, w.seed, [&] { return ctrl_c.requested(); }}, result);
+  } catch (const lab::experiment_stopped& why) {
+    stopped = true;
+    say_failure(fmt::format("lab {}: {}; these claims were finished", e.name, why.what()));
+  }
+  std::cout << in_words(result, in_seconds(time.now() - begun));
+  if (!w.output.empty()) write_results(e, w, result);
+  if (stopped) return exit_code::of_signal(ctrl_c.signal());
+  return result.holds() ? exit_code::done : exit_code::failed;
+}
+
+} // namespace mailgrad

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <mailgrad/lab/experiment.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace mailgrad {
+
+struct experiment_words {
+  bool quick = false;
+  std::uint64_t seed = 1;
+  std::string output; ///< the folder for tables, pictures and the page; empty: none are written
+};
+
+/// Runs an experiment, prints its claims, and writes what the words ask for. What a signal leaves unfinished
+/// is left out. Returns an exit code.
+///
+/// Errors  std::invalid_argument if there can be no such folder; std::runtime_error if a picture cannot be
+///         drawn.
+int run_experiment(const lab::experiment& e, const experiment_words& w);
+
+} // namespace mailgrad

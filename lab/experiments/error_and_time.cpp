@@ -1,0 +1,163 @@
+#include <mailgrad/lab/experiments/all.hpp>
+#include <mailgrad/lab/experiments/quadratic_run.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <map>
+#include <utility>
+#include <vector>
+
+// One run gives both curves: by updates the barrier wins, by time it loses, until the noise floor. Eight
+// workers without memory, curvature 1, step 0.1, noise of deviation 1, and each coordinate begins at 10.
+
+namespace mailgrad::lab {
+
+namespace {
+
+constexpr std::uint32_t workers = 8;
+constexpr double a = 0.1, start = 10;
+constexpr std::size_t coordinates = 200;
+
+/// E x^2 after each update of `async`, from the recursion of the second moments of the weights x and of what
+/// two workers have read, w_i and w_j.
+std::vector<double> exact_async(std::size_t last) {
+  constexpr double m = workers;
+  double x = start * start, xw = x, ww = x, ij = x;
+  std::vector<double> all{x};
+  for (std::size_t t = 0; t < last; ++t) {
+    const double next = x - 2 * a * xw + a * a * ww + a * a;
+    const double moved = xw - a * ij;
+    xw = next / m + (1 - 1 / m) * moved;
+    ww = next / m + (1 - 1 / m) * ww;
+    ij = 2 / m * moved + (1 - 2 / m) * ij;
+    x = next;
+    all.push_back(x);
+  }
+  return all;
+}
+
+/// The same of a barrier, whose gradient is the mean of eight.
+std::vector<double> exact_sync(std::size_t last) {
+  std::vector<double> all{start * start};
+  for (std::size_t t = 0; t < last; ++t) all.push_back((1 - a) * (1 - a) * all.back() + a * a / workers);
+  return all;
+}
+
+struct curve {
+  std::vector<double> square; ///< by update, the mean over coordinates
+  std::vector<double> time;   ///< when it was made
+};
+
+/// Under a barrier all workers read what an update made; under async one does.
+curve run_once(const char* policy, std::size_t updates, std::uint64_t seed,
+               const experiment_options& options) {
+  const bool barrier = std::string_view(policy) == "sync";
+  curve made;
+  std::uint64_t reads = 0;
+  quadratic_case c;
+  c.model = fmt::format("quadratic:dimension={},noise=1,start={}", coordinates, start);
+  c.workers = workers;
+  c.delays = "exp";
+  c.policy = policy;
+  c.learning_rate = a;
+  c.steps = barrier ? workers * (updates + 1) : 3 * workers + updates;
+  c.seed = seed;
+  c.on_read = [&](rank, instant when, std::span<const float> x) {
+    const bool is_new = barrier ? reads % workers == 0 : reads == 0 || reads >= workers;
+    ++reads;
+    if (!is_new) return;
+    double sum = 0;
+    for (std::size_t j = 0; j < coordinates; ++j) sum += static_cast<double>(x[j]) * x[j];
+    made.square.push_back(sum / coordinates);
+    made.time.push_back(in_seconds(when));
+  };
+  run_quadratic(c, options);
+  return made;
+}
+
+std::vector<curve> curves_of(const char* policy, std::size_t updates, const experiment_options& options) {
+  std::vector<curve> all;
+  for (std::uint64_t s = 0; s < (options.quick ? 100U : 600U); ++s)
+    all.push_back(run_once(policy, updates, options.seed + s, options));
+  return all;
+}
+
+seeds_mean at(const std::vector<curve>& all, std::vector<double> curve::*what, std::size_t update) {
+  std::vector<double> values;
+  for (const curve& c : all) values.push_back((c.*what)[update]);
+  return mean_over_seeds(values);
+}
+
+struct regime {
+  const char* policy;
+  std::size_t updates;
+  std::vector<double> exact;
+  std::vector<std::size_t> compared;
+};
+
+void claim_errors(const regime& r, const std::vector<curve>& all, experiment_result& result) {
+  for (const std::size_t u : r.compared) {
+    const seeds_mean m = at(all, &curve::square, u);
+    // four standard errors of the mean, and one in a hundred for the noise itself
+    const double tolerance = 4 * m.spread / std::sqrt(static_cast<double>(all.size())) + 0.01 * r.exact[u];
+    result.claims.push_back({fmt::format("mean square of {} after {} updates", r.policy, u), "",
+                             "recursion of second moments", r.exact[u], m.mean, m.spread, tolerance});
+  }
+}
+
+void draw(const regime& r, const std::vector<curve>& all, figure& by_updates, figure& by_time) {
+  figure_series known{fmt::format("exact, {}", r.policy), series_look::line};
+  figure_series measured{fmt::format("measured, {}", r.policy)}, timed{r.policy};
+  const std::size_t stride = std::max<std::size_t>(1, r.updates / 40);
+  for (std::size_t u = 0; u <= r.updates; ++u) known.points.push_back({static_cast<double>(u), r.exact[u]});
+  for (std::size_t u = 0; u <= r.updates; u += stride) {
+    const double square = at(all, &curve::square, u).mean;
+    measured.points.push_back({static_cast<double>(u), square});
+    timed.points.push_back({at(all, &curve::time, u).mean, square});
+  }
+  by_updates.series.push_back(std::move(known));
+  by_updates.series.push_back(std::move(measured));
+  by_time.series.push_back(std::move(timed));
+}
+
+} // namespace
+
+void run_error_and_time(const experiment_options& options, experiment_result& result) {
+  const std::array regimes{regime{"async", 800, exact_async(800), {8, 16, 40, 80}},
+                           regime{"sync", 50, exact_sync(50), {1, 10, 20, 50}}};
+  const std::string what = "Mean square of the weights of a quadratic, eight workers that take exponential "
+                           "times, step 0.1. ";
+  figure by_updates{"updates",
+                    "Error against updates",
+                    what + "By updates the barrier is ahead.",
+                    {"updates of the weights"},
+                    {"mean square", axis_scale::logarithmic},
+                    {}};
+  figure by_time{"time",
+                 "Error against time, of the same runs",
+                 what + "By time async is ahead, until its noise floor.",
+                 {"virtual time [s]"},
+                 {"mean square", axis_scale::logarithmic},
+                 {}};
+  std::map<std::string, double> time_to_one;
+  for (const regime& r : regimes) {
+    const std::vector<curve> all = curves_of(r.policy, r.updates, options);
+    claim_errors(r, all, result);
+    draw(r, all, by_updates, by_time);
+    std::size_t reached = 0;
+    while (reached < r.updates && at(all, &curve::square, reached).mean > 1) ++reached;
+    time_to_one[r.policy] = at(all, &curve::time, reached).mean;
+  }
+  result.claims.push_back({"time of async to a mean square of 1", "s", "12 updates of 1/8 s", 1.5,
+                           time_to_one["async"], claim::unknown, 0.3});
+  result.claims.push_back({"time of sync to a mean square of 1", "s", "22 updates of H(8) s", 59.8,
+                           time_to_one["sync"], claim::unknown, 4});
+  result.figures.push_back(std::move(by_updates));
+  result.figures.push_back(std::move(by_time));
+}
+
+} // namespace mailgrad::lab

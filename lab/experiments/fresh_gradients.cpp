@@ -1,0 +1,125 @@
+#include <mailgrad/lab/experiments/all.hpp>
+#include <mailgrad/lab/experiments/quadratic_run.hpp>
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+// The quadratic of the Ringmaster paper's code, of 1729 coordinates, with workers of very unlike speeds:
+// worker i takes 1 + sqrt(i - 1) + |N(0, i)| seconds. All methods have the rates of that code, but for the
+// delay-adaptive one in the quick run, whose rate goes with 1 / workers.
+
+namespace mailgrad::lab {
+
+namespace {
+
+constexpr std::size_t coordinates = 1729;
+
+/// The loss of the chain, at weights that a run begins at 0.
+double loss_of(std::span<const float> x) {
+  const auto n = static_cast<double>(coordinates);
+  double loss = n / (n + 1) / 8, before = 0;
+  for (std::size_t j = 0; j < coordinates; ++j) {
+    const double y = x[j] + (j == 0 ? std::sqrt(n) : 0);
+    const double next = j + 1 < coordinates ? double{x[j + 1]} : 0;
+    loss += y * (2 * y - next - before) / 8 + (j == 0 ? y / 4 : 0);
+    before = y;
+  }
+  return loss;
+}
+
+struct method {
+  std::string name, policy, cure;
+  double rate = 1;
+};
+
+struct path {
+  std::vector<figure_point> losses; ///< over time
+  double at(double seconds) const {
+    double loss = claim::unknown;
+    for (const figure_point& p : losses)
+      if (p.x <= seconds) loss = p.y;
+    return loss;
+  }
+};
+
+path run_method(const method& m, std::uint32_t workers, double until, std::uint64_t seed,
+                const experiment_options& options) {
+  constexpr double between = 2.5;
+  path made;
+  double due = 0;
+  bool over = false;
+  quadratic_case c;
+  c.model = fmt::format("quadratic:dimension={},form=chain,noise=0.01", coordinates);
+  c.workers = workers;
+  c.delays = "half-normal:base=1+sqrt(i-1),sigma=sqrt(i)";
+  c.policy = m.policy;
+  c.cure = m.cure;
+  c.learning_rate = m.rate;
+  c.steps = 100'000'000; // it is stopped by time
+  c.seed = seed;
+  c.ends_early = [&] { return over; };
+  c.on_read = [&](rank, instant when, std::span<const float> x) {
+    const double seconds = in_seconds(when);
+    over = seconds > until;
+    if (seconds < due) return;
+    made.losses.push_back({seconds, loss_of(x)});
+    due = seconds + between;
+  };
+  run_quadratic(c, options);
+  return made;
+}
+
+std::vector<method> methods_for(std::uint32_t workers) {
+  const double adaptive = 0.00032 * 6174 / workers;
+  return {{"ringmaster:6", "ringmaster:6", "none", 0.25},
+          {"rennala:6", "rennala:6", "none", 1.0},
+          {"async, mishchenko", "async", "mishchenko", adaptive}};
+}
+
+} // namespace
+
+void run_fresh_gradients(const experiment_options& options, experiment_result& result) {
+  const std::uint32_t workers = options.quick ? 600 : 6174;
+  const double until = options.quick ? 100 : 500;
+  figure f{
+      "loss",
+      "Loss against time with workers of unlike speed",
+      fmt::format("{} workers, of which worker i takes 1 + sqrt(i - 1) + |N(0, i)| seconds, and a quadratic "
+                  "of 1729 coordinates with noise of deviation 0.01 in each.",
+                  workers),
+      {"virtual time [s]"},
+      {"f - f*", axis_scale::logarithmic},
+      {}};
+  std::vector<double> early, late;
+  for (const method& m : methods_for(workers)) {
+    std::vector<double> at_100, at_end;
+    path shown;
+    for (std::uint64_t s = 0; s < 2; ++s) {
+      shown = run_method(m, workers, until, options.seed + s, options);
+      at_100.push_back(shown.at(100));
+      at_end.push_back(shown.at(until));
+    }
+    early.push_back(mean_over_seeds(at_100).mean);
+    late.push_back(mean_over_seeds(at_end).mean);
+    f.series.push_back({m.name, series_look::points, std::move(shown.losses)});
+    if (!options.quick && m.policy != "ringmaster:6") {
+      const double known = m.policy == "async" ? 47.5 : 0.281;
+      const seeds_mean found = mean_over_seeds(at_100);
+      result.claims.push_back({fmt::format("f - f* at 100 s, {}", m.name), "", "another simulation", known,
+                               found.mean, found.spread, 0.1 * known});
+    }
+  }
+  result.claims.push_back({"f - f* at 100 s, ringmaster over rennala", "", "order in the paper", 1,
+                           early[0] / early[1], claim::unknown, 0, relation::at_most});
+  result.claims.push_back({"f - f* at 100 s, rennala over delay-adaptive", "", "order in the paper", 1,
+                           early[1] / early[2], claim::unknown, 0, relation::at_most});
+  result.claims.push_back({fmt::format("f - f* at {} s, ringmaster over delay-adaptive", until), "",
+                           "order in the paper", 1, late[0] / late[2], claim::unknown, 0, relation::at_most});
+  result.figures.push_back(std::move(f));
+}
+
+} // namespace mailgrad::lab

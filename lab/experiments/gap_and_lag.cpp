@@ -1,0 +1,127 @@
+#include <mailgrad/lab/experiments/all.hpp>
+#include <mailgrad/lab/experiments/quadratic_run.hpp>
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+// The gap is how far the weights that a worker is sent have moved since it was sent some before, as a root
+// mean square. M equal workers take turns, so M updates lie between. The gradients are noise alone (curvature
+// 0), so that the gap of three methods is known exactly.
+
+namespace mailgrad::lab {
+
+namespace {
+
+constexpr std::size_t coordinates = 100;
+constexpr double rate = 0.01, beta = 0.9;
+
+/// A random walk.
+double exact_sgd(double m) { return rate * std::sqrt(m); }
+
+/// Sums of a velocity whose neighbours are alike.
+double exact_momentum(double m) {
+  double sum = m;
+  for (double k = 1; k < m; ++k) sum += 2 * (m - k) * std::pow(beta, k);
+  return rate * std::sqrt(sum / (1 - beta * beta));
+}
+
+/// What is sent moves by g + beta v, with v of the one worker; between two turns each worker moves it once.
+double exact_dana(double m) {
+  const double one = std::pow(beta, 4) / (1 - beta * beta) + (1 + beta) * (1 + beta);
+  return rate * std::sqrt(m * one);
+}
+
+struct method {
+  const char* name;
+  const char* optimizer;
+  const char* cure;
+  double (*exact)(double workers); ///< null: none is known
+};
+
+constexpr method methods[] = {{"sgd", "sgd", "none", exact_sgd},
+                              {"momentum 0.9", "momentum:momentum=0.9", "none", exact_momentum},
+                              {"dana-zero:0.9", "sgd", "dana-zero:0.9", exact_dana},
+                              {"momentum 0.9, gap-aware", "momentum:momentum=0.9", "gap-aware", nullptr},
+                              {"sgd, dc-asgd:2", "sgd", "dc-asgd:2", nullptr}};
+
+double measured_gap(const method& way, std::uint32_t workers, std::uint64_t seed,
+                    const experiment_options& options) {
+  const std::uint64_t burn_in = 100 * workers, updates = options.quick ? 3'000 : 12'000;
+  std::vector<std::vector<float>> sent(workers);
+  double sum = 0;
+  std::uint64_t reads = 0, counted = 0;
+  quadratic_case c;
+  c.model = fmt::format("quadratic:dimension={},curvature=0,noise=1,start=0", coordinates);
+  c.workers = workers;
+  c.optimizer = way.optimizer;
+  c.cure = workers == 1 ? "none" : way.cure;
+  c.learning_rate = rate;
+  c.steps = burn_in + updates;
+  c.seed = seed;
+  c.on_read = [&](rank worker, instant, std::span<const float> x) {
+    std::vector<float>& before = sent[worker.value];
+    if (++reads > burn_in) {
+      for (std::size_t j = 0; j < coordinates; ++j) sum += std::pow(double{x[j]} - before[j], 2);
+      ++counted;
+    }
+    before.assign(x.begin(), x.begin() + coordinates);
+  };
+  run_quadratic(c, options);
+  return std::sqrt(sum / static_cast<double>(counted) / coordinates);
+}
+
+/// One series, since each line goes through the points of its method.
+figure_series exact_lines(std::uint32_t most) {
+  figure_series lines{"exact", series_look::line};
+  for (const method& way : methods) {
+    if (!way.exact) continue;
+    for (std::uint32_t m = 2; m <= most; ++m) lines.points.push_back({static_cast<double>(m), way.exact(m)});
+    lines.points.push_back({0, claim::unknown});
+  }
+  return lines;
+}
+
+} // namespace
+
+void run_gap_and_lag(const experiment_options& options, experiment_result& result) {
+  constexpr std::uint32_t most = 16;
+  figure f{
+      "gap",
+      "How far weights move within one lag",
+      "Distance between weights that a worker is sent one after the other, as a root mean square over "
+      "coordinates. Workers take turns, gradients are normal noise, and the learning rate is 0.01 for all. "
+      "Lines are exact.",
+      {"updates in between = workers", axis_scale::doubling},
+      {"gap", axis_scale::logarithmic},
+      {}};
+  std::vector<double> last; // of most workers, by method
+  for (const method& way : methods) {
+    figure_series found{way.name};
+    for (const std::uint32_t workers : {2U, 4U, 8U, most}) {
+      std::vector<double> all;
+      for (std::uint64_t s = 0; s < (options.quick ? 2U : 4U); ++s)
+        all.push_back(measured_gap(way, workers, options.seed + s, options));
+      const seeds_mean m = mean_over_seeds(all);
+      found.points.push_back({static_cast<double>(workers), m.mean, m.spread});
+      if (way.exact)
+        result.claims.push_back({fmt::format("gap of {} workers, {}", workers, way.name), "", "closed form",
+                                 way.exact(workers), m.mean, m.spread, 0.02 * way.exact(workers)});
+      if (workers == most) last.push_back(m.mean);
+    }
+    f.series.push_back(std::move(found));
+  }
+  f.series.push_back(exact_lines(most));
+  result.claims.push_back({fmt::format("gap of {} workers, dana-zero over momentum", most), "",
+                           "Hakimi et al.: it is smaller", 0.5, last[2] / last[1], claim::unknown, 0,
+                           relation::at_most});
+  result.claims.push_back({fmt::format("gap of {} workers, gap-aware over momentum", most), "",
+                           "Barkai et al.: it is smaller", 1, last[3] / last[1], claim::unknown, 0,
+                           relation::at_most});
+  result.figures.push_back(std::move(f));
+}
+
+} // namespace mailgrad::lab

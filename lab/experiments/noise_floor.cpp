@@ -1,0 +1,97 @@
+#include <mailgrad/lab/experiments/all.hpp>
+#include <mailgrad/lab/experiments/quadratic_run.hpp>
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <complex>
+#include <cstdint>
+#include <numbers>
+#include <utility>
+#include <vector>
+
+// A quadratic with curvature 1, a step of a = 0.1 and gradients with normal noise of deviation 1. After a
+// while the mean square of the weights stays where it is; over a^2 it is the floor of the figure.
+
+namespace mailgrad::lab {
+
+namespace {
+
+constexpr double a = 0.1;
+constexpr std::size_t coordinates = 100;
+
+/// Workers without memory.
+double exact_of_exponential(double workers) { return (1 + workers * a) / (a * (2 + a - workers * a * a)); }
+
+/// Workers that take turns: the power of noise behind the filter 1 / (z^M - z^(M-1) + a).
+double exact_of_fixed(double workers) {
+  constexpr int points = 1 << 16;
+  double sum = 0;
+  for (int k = 0; k < points; ++k) {
+    const std::complex<double> z = std::polar(1.0, 2 * std::numbers::pi * (k + 0.5) / points);
+    sum += 1 / std::norm(std::pow(z, workers) - std::pow(z, workers - 1) + a);
+  }
+  return sum / points;
+}
+
+double measured_floor(std::uint32_t workers, const std::string& delays, std::uint64_t seed,
+                      const experiment_options& options) {
+  const std::uint64_t updates = options.quick ? 6'000 : 30'000;
+  const std::uint64_t burn_in = 1'000;
+  double sum = 0;
+  std::uint64_t reads = 0;
+  quadratic_case c;
+  c.model = fmt::format("quadratic:dimension={},noise=1,start=0", coordinates);
+  c.workers = workers;
+  c.delays = delays;
+  c.learning_rate = a;
+  c.steps = updates + burn_in;
+  c.seed = seed;
+  c.on_read = [&](rank, instant, std::span<const float> x) {
+    if (++reads <= burn_in) return;
+    for (std::size_t j = 0; j < coordinates; ++j) sum += static_cast<double>(x[j]) * x[j];
+  };
+  run_quadratic(c, options);
+  return sum / static_cast<double>(reads - burn_in) / coordinates / (a * a);
+}
+
+struct law {
+  const char* name;
+  const char* delays;
+  double (*exact)(double workers);
+};
+
+} // namespace
+
+void run_noise_floor(const experiment_options& options, experiment_result& result) {
+  constexpr law laws[] = {{"exponential times", "exp", exact_of_exponential},
+                          {"equal times", "constant:1", exact_of_fixed}};
+  const std::uint64_t seeds = options.quick ? 2 : 5;
+  figure f{"floor",
+           "How far noise keeps descent from its minimum",
+           "Mean square of the weights of a quadratic with curvature 1 over that of a step's noise, with "
+           "gradients whose noise is normal. Points are the mean over seeds with their standard deviation.",
+           {"workers", axis_scale::doubling},
+           {"mean square / (step x deviation)^2"},
+           {}};
+  for (const law& l : laws) {
+    figure_series known{fmt::format("closed form, {}", l.name), series_look::line};
+    figure_series found{fmt::format("measured, {}", l.name)};
+    for (const std::uint32_t workers : {1U, 2U, 4U, 8U}) {
+      std::vector<double> all;
+      for (std::uint64_t s = 0; s < seeds; ++s)
+        all.push_back(measured_floor(workers, l.delays, options.seed + s, options));
+      const seeds_mean m = mean_over_seeds(all);
+      const double exact = l.exact(workers);
+      known.points.push_back({static_cast<double>(workers), exact});
+      found.points.push_back({static_cast<double>(workers), m.mean, m.spread});
+      result.claims.push_back({fmt::format("floor of {} workers, {}", workers, l.name), "", "closed form",
+                               exact, m.mean, m.spread, (options.quick ? 0.04 : 0.02) * exact});
+    }
+    f.series.push_back(std::move(known));
+    f.series.push_back(std::move(found));
+  }
+  result.figures.push_back(std::move(f));
+}
+
+} // namespace mailgrad::lab

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <mailgrad/engine/account/training_report.hpp>
+#include <mailgrad/lab/experiment.hpp>
+#include <mailgrad/lab/virtual_run.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace mailgrad::lab {
+
+/// A run of a quadratic in virtual time. The model is one of `mailgrad lab run`, too.
+struct quadratic_case {
+  std::string model; ///< "quadratic:dimension=1"
+  /// The centre of each worker's own quadratic; empty: it is 0 for all.
+  std::vector<float> targets{};
+  std::uint32_t workers = 1;
+  std::string delays = "constant:1";
+  std::string policy = "async";
+  std::string cure = "none";
+  std::string optimizer = "sgd";
+  double learning_rate = 1;
+  std::uint64_t steps = 1; ///< mini-batches of all workers
+  std::uint64_t seed = 1;  ///< of times and of noise
+  /// Asked now and then; true: the run has what it is for, and ends. May be empty.
+  std::function<bool()> ends_early{};
+  /// Called with what each worker has read when it begins a step; may be empty.
+  std::function<void(rank, instant, std::span<const float>)> on_read{};
+};
+
+struct quadratic_outcome {
+  training_report report;
+  std::vector<float> weights; ///< at the end
+};
+
+/// Errors  experiment_stopped; those of virtual_run.
+quadratic_outcome run_quadratic(const quadratic_case& c, const experiment_options& options);
+
+/// The mean of values over seeds, and their standard deviation.
+struct seeds_mean {
+  double mean = 0;
+  double spread = claim::unknown; ///< unknown of one value
+};
+seeds_mean mean_over_seeds(std::span<const double> values);
+
+} // namespace mailgrad::lab

@@ -1,0 +1,107 @@
+#include <mailgrad/lab/experiments/all.hpp>
+#include <mailgrad/lab/experiments/quadratic_run.hpp>
+#include <mailgrad/lab/experiments/temporary_trace.hpp>
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+// Eight equal workers, one of which becomes ten times as slow after 100 seconds. A barrier gives the lower
+// noise floor while all are fast, and waits for one afterwards. A run may switch.
+
+namespace mailgrad::lab {
+
+namespace {
+
+constexpr std::uint32_t workers = 8;
+constexpr std::uint64_t steps = 1600;
+constexpr std::size_t coordinates = 100;
+constexpr double rate = 0.1;
+
+struct way {
+  const char* name;
+  const char* policy;
+  double seconds; ///< of all steps, counted by hand
+};
+
+// The barrier makes 100 updates of 1 s and 100 of 10 s. Afterwards seven fast workers and a slow one train
+// 7.1 steps a second.
+constexpr way ways[] = {{"sync", "sync", 100 + 1000},
+                        {"async", "async", 100 + 800 / 7.1},
+                        {"sync, then async", "sync, async@800", 100 + 800 / 7.1}};
+
+struct path {
+  std::vector<figure_point> squares; ///< over time
+  double seconds = 0;
+  double before = 0; ///< mean square in the second half of the fast time
+};
+
+path run_way(const way& w, const std::string& trace, std::uint64_t seed, const experiment_options& options) {
+  path made;
+  double due = 0;
+  std::uint64_t counted = 0;
+  quadratic_case c;
+  c.model = fmt::format("quadratic:dimension={},noise=1,start=10", coordinates);
+  c.workers = workers;
+  c.delays = "trace:" + trace;
+  c.policy = w.policy;
+  c.learning_rate = rate;
+  c.steps = steps;
+  c.seed = seed;
+  c.on_read = [&](rank, instant when, std::span<const float> x) {
+    const double seconds = in_seconds(when);
+    double square = 0;
+    for (std::size_t j = 0; j < coordinates; ++j) square += double{x[j]} * x[j] / coordinates;
+    if (seconds > 60 && seconds < 100) made.before += square, ++counted;
+    if (seconds < due) return;
+    made.squares.push_back({seconds, square});
+    due = seconds + 4;
+  };
+  made.seconds = run_quadratic(c, options).report.wall_seconds;
+  made.before /= static_cast<double>(counted);
+  return made;
+}
+
+} // namespace
+
+void run_slowdown(const experiment_options& options, experiment_result& result) {
+  const temporary_trace trace("t,worker,duration\n0,0,1\n0,1,1\n0,2,1\n0,3,1\n0,4,1\n0,5,1\n0,6,1\n0,7,1\n"
+                              "99.5,0,10\n");
+  figure f{
+      "error",
+      "A worker becomes ten times as slow after 100 s",
+      "Mean square of the weights of a quadratic with noisy gradients, over 1600 steps of eight workers. "
+      "The run that switches has the low noise of the barrier first, and the pace of async afterwards.",
+      {"virtual time [s]"},
+      {"mean square", axis_scale::logarithmic},
+      {}};
+  std::vector<seeds_mean> floors;
+  for (const way& w : ways) {
+    std::vector<double> seconds, before;
+    path shown;
+    for (std::uint64_t s = 0; s < (options.quick ? 3U : 10U); ++s) {
+      shown = run_way(w, trace.file(), options.seed + s, options);
+      seconds.push_back(shown.seconds);
+      before.push_back(shown.before);
+    }
+    const seeds_mean m = mean_over_seeds(seconds);
+    result.claims.push_back({fmt::format("time of 1600 steps, {}", w.name), "s", "counted by hand", w.seconds,
+                             m.mean, m.spread, 20}); // the slow one ends last
+    floors.push_back(mean_over_seeds(before));
+    f.series.push_back({w.name, series_look::points, std::move(shown.squares)});
+  }
+  // (1 - rate)^2 x + rate^2 / 8 stays where it is at this x
+  const double floor = rate * rate / workers / (1 - (1 - rate) * (1 - rate));
+  result.claims.push_back({"mean square before the slowdown, sync", "", "closed form", floor, floors[2].mean,
+                           floors[2].spread, 0.1 * floor});
+  // the floor of eight workers that take turns, as noise-floor has it
+  const double of_async = 11.511 * rate * rate;
+  result.claims.push_back(
+      {"the same, async", "", "closed form", of_async, floors[1].mean, floors[1].spread, 0.1 * of_async});
+  result.figures.push_back(std::move(f));
+}
+
+} // namespace mailgrad::lab

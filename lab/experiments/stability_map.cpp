@@ -1,0 +1,123 @@
+#include <mailgrad/lab/experiments/all.hpp>
+#include <mailgrad/lab/experiments/quadratic_run.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <numbers>
+#include <utility>
+#include <vector>
+
+// Equal workers of constant speed take turns, so that each gradient of M workers is M - 1 versions old. Each
+// coordinate of the model has a curvature of its own, so one run tries a row of steps.
+
+namespace mailgrad::lab {
+
+namespace {
+
+constexpr double start = 1e-12; ///< so that 60 orders of magnitude are left to grow
+
+/// The largest stable step of x(t+1) = x(t) + beta (x(t) - x(t-1)) - a x(t-tau), where a root of its
+/// characteristic polynomial reaches the unit circle. Without momentum it is 2 sin(pi / (4 tau + 2)).
+double largest_stable_step(unsigned tau, double beta) {
+  if (beta == 0) return 2 * std::sin(std::numbers::pi / (4 * tau + 2));
+  constexpr int points = 200'000;
+  double least = std::numeric_limits<double>::infinity();
+  std::complex<double> before = 0;
+  for (int k = 1; k <= points; ++k) {
+    const std::complex<double> z = std::polar(1.0, std::numbers::pi * k / points);
+    const std::complex<double> a = -std::pow(z, static_cast<double>(tau) - 1) * (z - 1.0) * (z - beta);
+    const bool crossed = k == points || (k > 1 && before.imag() * a.imag() <= 0);
+    if (crossed && a.real() > 1e-9) least = std::min(least, a.real());
+    before = a;
+  }
+  return least;
+}
+
+/// How fast each step makes the weights grow: pairs of the step and the logarithm of growth for each update.
+std::vector<std::pair<double, double>> growth(unsigned tau, const std::string& optimizer, double from,
+                                              double to, std::size_t steps, std::uint64_t updates,
+                                              const experiment_options& options) {
+  quadratic_case c;
+  c.model = fmt::format("quadratic:dimension={},curvature={:.9g},condition={:.9g},start={}", steps, to,
+                        to / from, start);
+  c.workers = tau + 1;
+  c.optimizer = optimizer;
+  c.steps = updates;
+  const quadratic_outcome made = run_quadratic(c, options);
+  std::vector<std::pair<double, double>> all;
+  for (std::size_t j = 0; j < steps; ++j) {
+    const double a = to * std::pow(to / from, static_cast<double>(j) / static_cast<double>(steps - 1) - 1);
+    const double grown = std::max(std::abs(static_cast<double>(made.weights[j])), 1e-37) / start;
+    all.emplace_back(a, std::log(grown) / static_cast<double>(updates));
+  }
+  return all;
+}
+
+/// The step without growth, on the straight line that fits best.
+double root_of(const std::vector<std::pair<double, double>>& rates) {
+  const auto n = static_cast<double>(rates.size());
+  double x = 0, y = 0, xx = 0, xy = 0;
+  for (const auto& [a, r] : rates) x += a / n, y += r / n;
+  for (const auto& [a, r] : rates) xx += (a - x) * (a - x), xy += (a - x) * (r - y);
+  return x - y * xx / xy;
+}
+
+/// Measures the threshold between 96 % and 104 % of where it should be.
+double measured_threshold(unsigned tau, const std::string& optimizer, double exact,
+                          const experiment_options& options) {
+  const std::uint64_t updates = (options.quick ? 700ULL : 1400ULL) * (tau + 1);
+  return root_of(growth(tau, optimizer, 0.96 * exact, 1.04 * exact, 41, updates, options));
+}
+
+void claim_threshold(unsigned tau, double beta, const experiment_options& options, experiment_result& result,
+                     figure_series& measured) {
+  const double exact = largest_stable_step(tau, beta);
+  const std::string optimizer = beta == 0 ? "sgd" : fmt::format("momentum:momentum={}", beta);
+  const double found = measured_threshold(tau, optimizer, exact, options);
+  measured.points.push_back({tau + 1.0, found});
+  result.claims.push_back({beta == 0 ? fmt::format("largest stable step, delay {}", tau)
+                                     : fmt::format("the same, delay {}, momentum {}", tau, beta),
+                           "1 / curvature", beta == 0 ? "closed form" : "roots of the polynomial", exact,
+                           found, claim::unknown, (options.quick ? 0.01 : 0.005) * exact});
+}
+
+/// Tells for a row of steps whether the weights grow.
+void map_row(unsigned tau, double exact, const experiment_options& options, figure_series& stable,
+             figure_series& unstable) {
+  for (const auto& [a, rate] : growth(tau, "sgd", exact / 4, exact * 2.5, 14, 40 * (tau + 1), options))
+    (rate < 0 ? stable : unstable).points.push_back({tau + 1.0, a});
+}
+
+} // namespace
+
+void run_stability_map(const experiment_options& options, experiment_result& result) {
+  const std::vector<unsigned> delays =
+      options.quick ? std::vector<unsigned>{0, 1, 2, 4, 8} : std::vector<unsigned>{0, 1, 2, 3, 4, 8, 16, 32};
+  figure f{
+      "map",
+      "Where descent with a fixed delay is stable",
+      "Each mark is a coordinate of a quadratic, trained by equal workers that take turns: its step times "
+      "its curvature, and whether it had shrunk or grown after 40 rounds. The line is "
+      "2 sin(pi / (4 tau + 2)), tau = workers - 1.",
+      {"workers = delay + 1", axis_scale::doubling},
+      {"step x curvature", axis_scale::logarithmic},
+      {{"closed form", series_look::line}, {"measured limit"}, {"shrinks"}, {"grows"}}};
+  figure_series momentum;
+  for (const unsigned tau : delays) {
+    const double exact = largest_stable_step(tau, 0);
+    f.series[0].points.push_back({tau + 1.0, exact});
+    claim_threshold(tau, 0, options, result, f.series[1]);
+    map_row(tau, exact, options, f.series[2], f.series[3]);
+  }
+  for (const double beta : {0.5, 0.9})
+    for (const unsigned tau : {1U, 4U}) claim_threshold(tau, beta, options, result, momentum);
+  result.figures.push_back(std::move(f));
+}
+
+} // namespace mailgrad::lab

@@ -1,0 +1,115 @@
+#include <mailgrad/lab/experiments/all.hpp>
+#include <mailgrad/lab/experiments/quadratic_run.hpp>
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+// How long an update takes under five policies, with workers whose steps take random times.
+
+namespace mailgrad::lab {
+
+namespace {
+
+constexpr std::uint32_t workers = 16;
+
+struct law {
+  const char* name;
+  const char* delays;
+  double mean;
+  double largest; ///< the mean of the largest of 16 draws, by integrating 1 - F(x)^16
+  double share;   ///< by which a mean of so many draws may be off
+};
+
+// The largest: H_16 for the exponential law; Gamma(17) Gamma(1 - 1/3) / Gamma(17 - 1/3) for Pareto's.
+constexpr law laws[] = {{"exponential", "exp", 1, 3.3807, 0.02},
+                        {"shifted exponential", "shifted-exp:shift=1,mean=1", 2, 4.3807, 0.02},
+                        {"Pareto, alpha 3", "pareto:alpha=3", 1.5, 3.4359, 0.05},
+                        {"gamma, cv 0.3", "gamma:cv=0.3", 1, 1.5978, 0.02},
+                        {"lognormal, sigma 0.5", "lognormal:sigma=0.5", 1, 2.2179, 0.03}};
+
+double seconds_of_gradient(const char* delays, const std::string& policy, std::uint64_t steps,
+                           std::uint32_t of_workers, std::uint64_t seed, const experiment_options& options,
+                           double gradients_of_update) {
+  quadratic_case c;
+  c.model = "quadratic:dimension=1";
+  c.workers = of_workers;
+  c.delays = delays;
+  c.policy = policy;
+  c.learning_rate = 1e-6;
+  c.steps = steps;
+  c.seed = seed;
+  const training_report r = run_quadratic(c, options).report;
+  return r.wall_seconds / (static_cast<double>(r.updates) * gradients_of_update);
+}
+
+struct policy_case {
+  const char* name;
+  const char* policy;
+  double gradients;            ///< in an update
+  double (*exact)(const law&); ///< seconds of an update; null: none is known
+};
+
+constexpr policy_case policies[] = {
+    {"sync", "sync", workers, [](const law& l) { return l.largest; }},
+    {"k-batch-async:8", "k-batch-async:8", 8, [](const law& l) { return 8 * l.mean / workers; }},
+    {"k-async:8", "k-async:8", 8, nullptr},
+    {"ssp:3", "ssp:3", 1, nullptr},
+    {"async", "async", 1, [](const law& l) { return l.mean / workers; }}};
+
+/// One slow worker that stays slow: a bound helps nothing, however large it is.
+void claim_persistent(const experiment_options& options, experiment_result& result) {
+  constexpr const char* delays = "list:1,1,1,1,1,1,1,2";
+  const std::pair<const char*, double> known[] = {{"ssp:0", 4}, {"ssp:3", 4}, {"ssp:10", 4}, {"async", 7.5}};
+  for (const auto& [policy, expected] : known) {
+    const double seconds = seconds_of_gradient(delays, policy, 8'000, 8, options.seed, options, 1);
+    result.claims.push_back({fmt::format("{}, seven workers of 1 s and one of 2 s", policy), "gradients/s",
+                             "closed form", expected, 1 / seconds, claim::unknown, 0.02 * expected});
+  }
+}
+
+void run_policy(const policy_case& p, const experiment_options& options, experiment_result& result,
+                figure_series& found) {
+  const std::uint64_t steps = options.quick ? 16'000 : 64'000, seeds = options.quick ? 2 : 4;
+  for (std::size_t i = 0; i < std::size(laws); ++i) {
+    const law& l = laws[i];
+    std::vector<double> all;
+    for (std::uint64_t s = 0; s < seeds; ++s)
+      all.push_back(
+          seconds_of_gradient(l.delays, p.policy, steps, workers, options.seed + s, options, p.gradients) *
+          p.gradients);
+    const seeds_mean m = mean_over_seeds(all);
+    // in the time of the mean worker, so that one is a policy that loses none
+    const double ideal = p.gradients * l.mean / workers;
+    found.points.push_back({static_cast<double>(i + 1), m.mean / ideal, m.spread / ideal});
+    if (p.exact)
+      result.claims.push_back({fmt::format("update of {}, {}", p.name, l.name), "s", "order statistics",
+                               p.exact(l), m.mean, m.spread, (options.quick ? 2 : 1) * l.share * p.exact(l)});
+  }
+}
+
+} // namespace
+
+void run_stragglers(const experiment_options& options, experiment_result& result) {
+  figure f{
+      "time",
+      "What policies pay for stragglers",
+      "Time of a gradient of 16 workers over that of workers that never wait, for five laws of the times "
+      "of steps. A barrier pays the mean of the largest of 16 draws.",
+      {"law of delays"},
+      {"time of a gradient / ideal"},
+      {}};
+  for (const law& l : laws) f.x.marks.emplace_back(l.name);
+  for (const policy_case& p : policies) {
+    figure_series found{p.name};
+    run_policy(p, options, result, found);
+    f.series.push_back(std::move(found));
+  }
+  claim_persistent(options, result);
+  result.figures.push_back(std::move(f));
+}
+
+} // namespace mailgrad::lab

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace mailgrad::lab {
+
+/// In a line, one whose y is no number is where the line breaks off.
+struct figure_point {
+  double x = 0;
+  double y = 0;
+  double spread = 0; ///< of y, over seeds; 0: none is drawn
+};
+
+enum class series_look : std::uint8_t { line, points };
+
+/// What is known is a line, and what was measured is points, wherever a figure has both.
+struct figure_series {
+  std::string name;
+  series_look look = series_look::points;
+  std::vector<figure_point> points{};
+};
+
+enum class axis_scale : std::uint8_t {
+  linear,
+  logarithmic, ///< with marks at powers of ten
+  doubling,    ///< with marks at powers of two
+};
+
+struct figure_axis {
+  std::string label; ///< with its unit: "time [s]"
+  axis_scale scale = axis_scale::linear;
+  std::vector<std::string> marks{}; ///< the names of 1, 2, ... on an axis of names; empty: it has numbers
+};
+
+/// A picture of an experiment as numbers; whoever draws it decides how it looks.
+struct figure {
+  std::string name; ///< of its file, without a suffix
+  std::string title;
+  std::string caption; ///< what it shows, in whole sentences
+  figure_axis x{}, y{};
+  std::vector<figure_series> series{}; ///< at most six
+};
+
+} // namespace mailgrad::lab

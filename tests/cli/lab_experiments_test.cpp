@@ -1,0 +1,75 @@
+#include <mailgrad/tests/cli/tool.hpp>
+#include <mailgrad/tests/support/scratch_files.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+// Experiments of the lab, from the command line.
+
+namespace mailgrad {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+using testing::tool;
+
+std::string content_of(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST(LabExperiments, AreListedALineEach) {
+  tool t({"lab", "list"});
+  EXPECT_EQ(t.code(), 0);
+  EXPECT_THAT(t.out(), AllOf(HasSubstr("stability-map"), HasSubstr("backup-workers")));
+}
+
+TEST(LabExperiments, PrintTheirClaimsAndWriteWhatTheyFound) {
+  const scratch_folder folder;
+  const std::string to = (folder.path() / "made").string();
+  tool t({"lab", "stability-map", "--quick", "--output", to});
+  EXPECT_EQ(t.code(), 0) << t.out() << t.err();
+  EXPECT_THAT(t.out(), AllOf(StartsWith("stability-map: "), HasSubstr("paper: "), HasSubstr("tolerance"),
+                             HasSubstr("largest stable step, delay 1"), HasSubstr("holds"),
+                             Not(HasSubstr("FAILS")), HasSubstr("9 of 9 claims hold")));
+  const std::filesystem::path made(to);
+  EXPECT_THAT(content_of(made / "stability-map.csv"), StartsWith("experiment,figure,series,x,y,spread\n"));
+  EXPECT_THAT(content_of(made / "stability-map-claims.csv"),
+              HasSubstr("stability-map,\"largest stable step"));
+  if (!std::filesystem::exists(made / "stability-map.html")) GTEST_SKIP() << "gnuplot is not installed";
+  EXPECT_THAT(content_of(made / "stability-map.html"),
+              AllOf(StartsWith("<!DOCTYPE html>"), HasSubstr("<svg"), HasSubstr("closed form"),
+                    HasSubstr("Made by: mailgrad lab stability-map --quick --output DIR"),
+                    Not(HasSubstr("http://localhost")), Not(HasSubstr("<script"))));
+  EXPECT_THAT(content_of(made / "stability-map-map.png"), StartsWith("\x89PNG"));
+  EXPECT_THAT(content_of(made / "stability-map-map.svg"), HasSubstr("<svg"));
+}
+
+TEST(LabExperiments, SayInOneLineWhatIsWrong) {
+  const scratch_folder folder;
+  const std::string file = (folder.path() / "file").string();
+  std::ofstream(file) << "text";
+  const std::pair<std::vector<std::string>, std::string> wrong[] = {
+      {{"lab", "stabilty-map"}, "stability-map"},
+      {{"lab", "stability-map", "--seed", "-1"}, "--seed"},
+      {{"lab", "stability-map", "--fast"}, "--fast"},
+      {{"lab", "stability-map", "--output", file}, "is no folder"},
+  };
+  for (const auto& [words, says] : wrong) {
+    tool t(words);
+    EXPECT_EQ(t.code(), 2) << says;
+    EXPECT_THAT(t.err(), HasSubstr(says));
+    EXPECT_EQ(std::ranges::count(t.err(), '\n'), 1) << t.err();
+    EXPECT_EQ(t.out(), "") << "before anything runs";
+  }
+}
+
+} // namespace
+} // namespace mailgrad
