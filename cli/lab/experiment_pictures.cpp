@@ -58,6 +58,17 @@ std::string marks_of(char axis, const lab::figure_axis& a) {
   return marks.empty() ? "" : fmt::format("set {}tics ({})\n", axis, marks);
 }
 
+/// Marks at 1, 2 and 5 times powers of ten, where an axis of powers has few of these.
+std::string marks_between(char axis, double least, double most) {
+  if (most > 300 * least) return {};
+  std::string marks;
+  for (double power = std::pow(10, std::floor(std::log10(least))); power < most; power *= 10)
+    for (const double times : {1, 2, 5})
+      if (power * times >= least && power * times <= most)
+        marks += fmt::format("{}{:.6g}", marks.empty() ? "" : ",", power * times);
+  return fmt::format("set {}tics ({})\n", axis, marks);
+}
+
 /// The range of an axis: all that is drawn, and a twentieth of it on either side. Gnuplot itself would extend
 /// an axis of powers to the next one.
 std::string range_of(char axis, const lab::figure& f, const lab::figure_axis& a) {
@@ -73,10 +84,12 @@ std::string range_of(char axis, const lab::figure& f, const lab::figure_axis& a)
       most = std::max(most, linear ? at + spread : std::log(at));
     }
   const double room = most > least ? (most - least) / 20 : 0.5;
+  if (!std::isfinite(least)) return {};
   const auto shown = [&](double edge) { return linear ? edge : std::exp(edge); };
-  return std::isfinite(least)
-             ? fmt::format("set {}range [{:.6g}:{:.6g}]\n", axis, shown(least - room), shown(most + room))
-             : "";
+  const double from = shown(least - room), to = shown(most + room);
+  const std::string marks =
+      a.scale == lab::axis_scale::logarithmic ? marks_between(axis, from, to) : std::string();
+  return fmt::format("set {}range [{:.6g}:{:.6g}]\n", axis, from, to) + marks;
 }
 
 std::string axis_words(char axis, const lab::figure& f, const lab::figure_axis& a) {

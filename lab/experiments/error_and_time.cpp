@@ -112,11 +112,14 @@ void claim_errors(const regime& r, const std::vector<curve>& all, experiment_res
 void draw(const regime& r, const std::vector<curve>& all, figure& by_updates, figure& by_time) {
   figure_series known{fmt::format("exact, {}", r.policy), series_look::line};
   figure_series measured{fmt::format("measured, {}", r.policy)}, timed{r.policy};
+  constexpr std::size_t shown = 120; // updates; async changes no more afterwards
   const std::size_t stride = std::max<std::size_t>(1, r.updates / 40);
-  for (std::size_t u = 0; u <= r.updates; ++u) known.points.push_back({static_cast<double>(u), r.exact[u]});
+  for (std::size_t u = 0; u <= std::min(shown, r.updates); ++u) {
+    known.points.push_back({static_cast<double>(u), r.exact[u]});
+    if (u % 3 == 0) measured.points.push_back({static_cast<double>(u), at(all, &curve::square, u).mean});
+  }
   for (std::size_t u = 0; u <= r.updates; u += stride) {
     const double square = at(all, &curve::square, u).mean;
-    measured.points.push_back({static_cast<double>(u), square});
     timed.points.push_back({at(all, &curve::time, u).mean, square});
   }
   by_updates.series.push_back(std::move(known));

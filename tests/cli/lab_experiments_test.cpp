@@ -1,3 +1,4 @@
+#include <mailgrad/tests/cli/report_page.hpp>
 #include <mailgrad/tests/cli/tool.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
@@ -7,7 +8,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 
 // Experiments of the lab, from the command line.
 
@@ -18,12 +18,8 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
+using testing::content_of;
 using testing::tool;
-
-std::string content_of(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 TEST(LabExperiments, AreListedALineEach) {
   tool t({"lab", "list"});
