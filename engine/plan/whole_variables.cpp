@@ -63,11 +63,11 @@ void require_whole_variables_fit(const training_options& o, const std::vector<sc
     if (has_hogwild(policies))
       refuse(*rule,
              "looks at whole variables, and under hogwild workers write weights one by one; take async");
-    if (o.parameters)
+    const auto card = std::ranges::find(o.parameters, device_kind::cuda, &device::kind);
+    if (card != o.parameters.end())
       refuse(*rule,
-             fmt::format("looks at whole variables on the host, and the weights lie on {}; leave one of "
-                         "both out",
-                         to_string(*o.parameters)));
+             fmt::format("looks at whole variables on the host, and weights lie on {}; leave one of both out",
+                         to_string(*card)));
   }
 }
 

@@ -43,10 +43,8 @@ public:
   /// The lanes that this thread met last and that handed in something else than 0.
   unsigned bits_of_warp() const;
   unsigned lane() const noexcept { return static_cast<unsigned>(current_ % warp); }
-  /// What this thread has begun to copy and not waited for.
-  std::vector<later_copy>& copies() noexcept { return threads_[current_].copies; }
-  /// Where one warp gets far, its copies get far as well.
-  bool copies_early() const noexcept { return copies_early_; }
+  void begin_copy(const later_copy& c, carry_out_copy carry_out);
+  void finish_copies(carry_out_copy carry_out);
 
 private:
   static constexpr std::size_t warp = ready_threads::warp;
@@ -58,8 +56,8 @@ private:
     std::source_location where; ///< it waits
     unsigned mask = 0;
     std::uint64_t handed_in = 0;
-    unsigned ordered = 0; ///< how often it has met others in order
-    std::vector<later_copy> copies{};
+    unsigned ordered = 0;             ///< how often it has met others in order
+    std::vector<later_copy> copies{}; ///< begun and not waited for
   };
   struct warp_state {
     unsigned existing = 0, arrived = 0, ended = 0; ///< bits of lanes
@@ -89,7 +87,7 @@ private:
   const kernel_launch& launch_;
   std::byte* shared_;
   ready_threads ready_;
-  bool copies_early_;
+  bool copies_early_; ///< where one warp gets far, its copies get far as well
   std::vector<thread> threads_;
   std::vector<warp_state> warps_;
   std::vector<fibre*> idle_;

@@ -123,6 +123,24 @@ unsigned block::bits_of_warp() const {
   return bits;
 }
 
+void block::begin_copy(const later_copy& c, carry_out_copy carry_out) {
+  {
+    const between_threads quiet;
+    threads_[current_].copies.push_back(c);
+  }
+  if (copies_early_) carry_out(c.to, c.from, c.bytes, c.there);
+}
+
+void block::finish_copies(carry_out_copy carry_out) {
+  std::vector<later_copy> begun;
+  {
+    const between_threads quiet;
+    begun.swap(threads_[current_].copies);
+  }
+  if (copies_early_) return;
+  for (const later_copy& c : begun) carry_out(c.to, c.from, c.bytes, c.there);
+}
+
 bool block::complain(std::string why) {
   failure_ = fmt::format("kernel {}: {}", launch_.name, why);
   return false;

@@ -72,8 +72,8 @@ void meet_in_warp(unsigned mask, std::uint64_t value, bool ordered, std::source_
 }
 std::uint64_t value_of_lane(unsigned lane) { return block::now().value_of(lane); }
 unsigned own_lane() { return block::now().lane(); }
-std::vector<later_copy>& later_copies() { return block::now().copies(); }
-bool copies_early() { return block::now().copies_early(); }
+void begin_copy(const later_copy& c, carry_out_copy carry_out) { block::now().begin_copy(c, carry_out); }
+void finish_copies(carry_out_copy carry_out) { block::now().finish_copies(carry_out); }
 
 unsigned ballot(unsigned mask, bool mine, std::source_location where) {
   block& now = block::now();

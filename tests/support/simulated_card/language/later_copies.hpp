@@ -4,7 +4,6 @@
 
 #include <source_location>
 #include <type_traits>
-#include <vector>
 
 namespace mailgrad::simulated_card {
 
@@ -17,31 +16,28 @@ struct later_copy {
   std::source_location where;
 };
 
-/// Those of the thread that runs now.
-std::vector<later_copy>& later_copies();
-/// Whether a copy is done when it is begun, and not when it is waited for. A card may do either.
-bool copies_early();
+/// Does a copy. It is called by the two functions below, but compiled with the kernels, whose loads and stores
+/// these are to sanitizers.
+using carry_out_copy = void (*)(void* to, const void* from, unsigned bytes, bool there);
 
-/// Here, as loads and stores of a kernel, for the sanitizers.
-inline void carry_out(const later_copy& c) {
-  const auto copy = [&c](const auto& zeros) {
+/// Begins a copy of the thread that runs now. It is done at once or when it is waited for, as a card may do
+/// either.
+void begin_copy(const later_copy& c, carry_out_copy carry_out);
+/// Does those of the thread that runs now that are still to be done.
+void finish_copies(carry_out_copy carry_out);
+
+inline void carry_out(void* to, const void* from, unsigned bytes, bool there) {
+  const auto copy = [=](const auto& zeros) {
     using numbers = std::remove_cvref_t<decltype(zeros)>;
-    *static_cast<numbers*>(c.to) = c.there ? *static_cast<const numbers*>(c.from) : zeros;
+    *static_cast<numbers*>(to) = there ? *static_cast<const numbers*>(from) : zeros;
   };
-  if (c.bytes == sizeof(float4)) return copy(float4{});
+  if (bytes == sizeof(float4)) return copy(float4{});
   copy(0.0F);
 }
 
 inline void copy_later(void* to, const void* from, unsigned bytes, bool there, std::source_location where) {
-  const later_copy c{to, from, bytes, there, where};
-  later_copies().push_back(c);
-  if (copies_early()) carry_out(c);
+  begin_copy({to, from, bytes, there, where}, carry_out);
 }
-
-inline void wait_for_copies() {
-  if (!copies_early())
-    for (const later_copy& c : later_copies()) carry_out(c);
-  later_copies().clear();
-}
+inline void wait_for_copies() { finish_copies(carry_out); }
 
 } // namespace mailgrad::simulated_card
