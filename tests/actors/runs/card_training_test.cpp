@@ -344,6 +344,8 @@ TEST_F(CardRuns, WithWeightsThereAreRefusedForWhatStaysOnTheHost) {
   refused("2 places for 1 shards", [](auto& o) { o.parameters.push_back({}); });
   refused("lane of its own", [](auto& o) { o.parameters[0].lane = 1; });
   refused("hogwild", [](auto& o) { o.policy = "async, hogwild@10"; });
+  refused("parameter actor 'mine'",
+          [](auto& o) { o.parameter_actor = std::make_shared<parameter_actor_kind>("mine", false); });
   refused("cure 'fading", [](auto& o) { o.cure = own_cure<fading>("0.5"); });
   refused("rule 'own-momentum'",
           [](auto& o) { o.optimizer.rule = make_own_rule(rule_table<testing::own_momentum>); });
