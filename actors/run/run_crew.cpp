@@ -145,7 +145,13 @@ void run_crew::spawn_evaluator() {
   send_anonymously(tracker_, watch_tests{evaluator_});
 }
 
+/// On a card the shards bring their weights, and the store has none.
 void run_crew::share_block() {
+  if (has_shard_on_card(plan_.options)) {
+    store_ = std::make_shared<hogwild_store>(std::span<const float>());
+    on_card_ = std::make_shared<card_block>(plan_.layout->shard_count(), plan_.seats());
+    return;
+  }
   store_ = std::make_shared<hogwild_store>(
       plan_.first_weights ? *plan_.first_weights : first_weights(*plan_.layout, plan_.options.seed));
   if (plan_.resumed)
@@ -168,6 +174,7 @@ caf::actor run_crew::spawn_shard(std::uint32_t s) {
   if (s == 0) with.followers = shards_;
   with.helpers = helpers_;
   with.store = store_;
+  with.on_card = on_card_;
   with.replayed = o.replay;
   with.trace = new_track(fmt::format("shard {}", s));
   with.pace = pace_among(1); // each shard sees the gradients of all workers
@@ -251,7 +258,8 @@ spawned_worker run_crew::spawn_one(std::uint32_t worker, incarnation life, bool 
   for (std::uint32_t s = 0; options_.between && s < shards_.size(); ++s)
     with.peers.shards[s] = options_.between({worker}, s, shards_[s]);
   if (store_)
-    with.shared = shared_block{store_, plan_.options.optimizer, !plan_.first_policy().traits().needs_shards};
+    with.shared =
+        shared_block{store_, on_card_, plan_.options.optimizer, !plan_.first_policy().traits().needs_shards};
   with.runner = options_.runner;
   with.watch = options_.watch;
   for (std::uint32_t s = 0; s < plan_.layout->shard_count(); ++s)

@@ -130,6 +130,7 @@ private:
   run_plan plan_;
   run_crew_options options_;
   std::shared_ptr<hogwild_store> store_;
+  std::shared_ptr<card_block> on_card_; ///< the block that workers share, if that is on a card
   instant started_{0};
   std::vector<caf::actor> helpers_;
   std::vector<caf::actor> shards_;

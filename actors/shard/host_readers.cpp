@@ -11,8 +11,8 @@ host_readers::host_readers(caf::event_based_actor* self, std::shared_ptr<shard> 
                            std::shared_ptr<mark_watch> watch, std::shared_ptr<const time_source> time)
     : weights_(std::move(weights)), time_(std::move(time)), waits_(self, weights_->at(), std::move(watch)) {}
 
-void host_readers::give(std::function<void(const snapshot&)> then) {
-  when_copied([then = std::move(then), values = weights_->host_snapshot()] { then(values); });
+void host_readers::give(const snapshot& values, std::function<void(const snapshot&)> then) {
+  when_copied([then = std::move(then), copy = weights_->on_host(values)] { then(copy); });
 }
 
 void host_readers::when_copied(std::function<void()> then) {

@@ -28,8 +28,8 @@ public:
   /// Calls `then` when all copies have come that the shard has queued, now or from serve(), in the order of
   /// the calls.
   void when_copied(std::function<void()> then);
-  /// Calls `then` with the present weights, in the same way.
-  void give(std::function<void(const snapshot&)> then);
+  /// Calls `then` with weights of the shard, in the same way.
+  void give(const snapshot& values, std::function<void(const snapshot&)> then);
 
   /// Calls those whose weights have come; to be called at each `weights_copied`.
   ///

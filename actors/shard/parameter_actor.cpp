@@ -30,7 +30,7 @@ parameter_actor::parameter_actor(caf::event_based_actor* self, parameter_actor_o
       readers_(self, options_.weights, options_.watch, options_.time),
       order_({self, options_.weights->index(), options_.ranks(), std::move(options_.followers),
               options_.recorder, options_.replayed}),
-      lease_(options_.weights, options_.store),
+      lease_(options_.weights, options_.store, options_.on_card),
       cut_({options_.run, *options_.weights, policy_, workers_, updates_, order_, lease_}) {
   options_.trace.reset();
   watch_.add_counts([this] { return counts(); });

@@ -37,6 +37,7 @@ struct parameter_actor_options {
   caf::actor recorder{};                       ///< gets the order in which gradients are judged; may be null
   std::shared_ptr<const recording> replayed{}; ///< the run to repeat: gradients are judged in its order
   std::shared_ptr<hogwild_store> store{};      ///< of all shards, if hogwild is among the policies of the run
+  std::shared_ptr<card_block> on_card{};       ///< if that block is on the card of the shards
   std::shared_ptr<trace_track> trace{};        ///< the timeline; owned by the actor while it lives
   caf::actor tells_trace_to{};       ///< a coordinator elsewhere; null: the timeline goes with the report
   std::vector<caf::actor> helpers{}; ///< help with an update while every worker waits for it

@@ -39,8 +39,10 @@ shard_counts parameter_actor::counts() {
 void parameter_actor::on_read(const caf::actor& asker) {
   const shard& weights = *options_.weights;
   shard_read answer{weights.index(), weights.version(), lease_.active(), {}};
-  if (answer.in_block) return send(self_, asker, answer);
-  readers_.give([this, asker, answer](const snapshot& values) mutable {
+  const snapshot racing = answer.in_block ? lease_.racing_values() : snapshot();
+  if (answer.in_block && !racing) return send(self_, asker, answer);
+  answer.in_block = false; // the asker gets copies
+  readers_.give(racing ? racing : weights.snapshot(), [this, asker, answer](const snapshot& values) mutable {
     answer.values = values;
     send(self_, asker, answer);
   });
@@ -65,7 +67,8 @@ void parameter_actor::on_report_asked() {
   if (watch_.is_ending()) return;
   watch_.end_telling([this, asker = sender_of(self_)] {
     lease_.fetch();
-    readers_.give([this, asker](const snapshot& values) { send(self_, asker, report(values)); });
+    readers_.give(options_.weights->snapshot(),
+                  [this, asker](const snapshot& values) { send(self_, asker, report(values)); });
   });
 }
 

@@ -47,6 +47,7 @@ caf::actor spawn_shard(caf::actor_system& system, shard_terms terms, shard_surro
       std::move(with.replayed)};
   duties.run = terms.run;
   duties.store = std::move(with.store);
+  duties.on_card = std::move(with.on_card);
   duties.trace = std::move(with.trace);
   duties.tells_trace_to = std::move(with.tells_trace_to);
   duties.helpers = std::move(with.helpers);

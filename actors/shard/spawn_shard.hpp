@@ -7,6 +7,7 @@
 #include <mailgrad/engine/plan/parameter_actor_kind.hpp>
 #include <mailgrad/engine/plan/shard_terms.hpp>
 #include <mailgrad/engine/record/recording.hpp>
+#include <mailgrad/engine/shard/card_block.hpp>
 #include <mailgrad/engine/worker/mark_watch.hpp>
 #include <mailgrad/tensor/block.hpp>
 #include <mailgrad/tensor/device.hpp>
@@ -27,6 +28,7 @@ struct shard_surroundings {
   std::vector<caf::actor> followers{};         ///< of the first shard: all others
   std::vector<caf::actor> helpers{};           ///< help with an update while every worker waits for it
   std::shared_ptr<hogwild_store> store{};      ///< if hogwild is among the policies of the run
+  std::shared_ptr<card_block> on_card{};       ///< as in parameter_actor_options
   std::shared_ptr<const recording> replayed{}; ///< the run to repeat
   std::shared_ptr<trace_track> trace{};        ///< its timeline; null: none
   notice_pace pace{};                          ///< how often it tells the tracker of gradients

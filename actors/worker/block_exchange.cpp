@@ -16,14 +16,17 @@ void block_exchange::bind() {
   const instant since = of_.time.now();
   const float* const shared = writer_->begin_step();
   for (std::uint32_t s = 0; s < shard_begins_.size(); ++s)
-    of_.runner.use_host_weights(s, shared + shard_begins_[s], writer_);
+    if (writer_->is_on_card())
+      of_.runner.use_weights(s, writer_->racing_weights(s));
+    else
+      of_.runner.use_host_weights(s, shared + shard_begins_[s], writer_);
   of_.report.times.read.add(of_.time.now() - since);
 }
 
 void block_exchange::deliver(computed_gradient g) {
   const instant begun = of_.time.now();
   std::uint64_t gap = 0;
-  update_by_rule(writer_->rule(), [&] { gap = writer_->write(*g.values, g.scale); });
+  update_by_rule(writer_->rule(), [&] { gap = writer_->write(std::move(g.values), g.scale); });
   const instant applied = of_.time.now();
   worker_report& report = of_.report;
   if (g.spent) report.times.compute.add(*g.spent);

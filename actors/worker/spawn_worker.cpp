@@ -30,8 +30,7 @@ public:
     options.late = terms_.late;
     if (terms_.local) give_local_steps(options);
     if (with_.shared) {
-      options.writer =
-          std::make_shared<hogwild_writer>(*terms_.layout, with_.shared->store, with_.shared->rule);
+      give_writer(options);
       options.direct = with_.shared->from_start;
     }
     for (std::size_t s = 0; s < terms_.layout->shard_count(); ++s)
@@ -95,15 +94,31 @@ private:
     return !with_.weights.empty() && std::ranges::count(with_.weights, weight_place::host) == 0;
   }
 
+  /// A lane of its card for updates of its own, which steps wait for.
+  std::shared_ptr<lane> own_lane() const {
+    return std::make_shared<cuda::card_lane>(terms_.request.devices.front().index, product_precision::float32,
+                                             cuda::runtime::urgency::first);
+  }
+
   /// They are taken where the shards lie, in a lane of their own if that is a card, and on the host if some
   /// are not there.
   void give_local_steps(device_actor_options& options) const {
     options.works_in = std::make_shared<host_lane>(with_.blocks);
-    if (all_weights_there())
-      options.works_in = std::make_shared<cuda::card_lane>(
-          terms_.request.devices.front().index, product_precision::float32, cuda::runtime::urgency::first);
+    if (all_weights_there()) options.works_in = own_lane();
     options.watch = with_.watch;
     options.local = std::make_shared<local_steps>(terms_.layout, *terms_.local, options.works_in);
+  }
+
+  void give_writer(device_actor_options& options) const {
+    const shared_block& block = *with_.shared;
+    if (!block.on_card) {
+      options.writer = std::make_shared<hogwild_writer>(*terms_.layout, block.store, block.rule);
+      return;
+    }
+    options.works_in = own_lane();
+    options.watch = with_.watch;
+    options.writer = std::make_shared<hogwild_writer>(*terms_.layout, block.store, block.rule, block.on_card,
+                                                      terms_.worker.value, options.works_in);
   }
 
   /// The weights of local steps are one block.

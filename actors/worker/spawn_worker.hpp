@@ -4,6 +4,7 @@
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/engine/account/notice_pace.hpp>
 #include <mailgrad/engine/plan/worker_terms.hpp>
+#include <mailgrad/engine/shard/card_block.hpp>
 #include <mailgrad/engine/worker/card_replica.hpp>
 #include <mailgrad/engine/worker/mark_watch.hpp>
 #include <mailgrad/engine/worker/step_runner.hpp>
@@ -32,6 +33,7 @@ struct worker_peers {
 /// How workers share one block under hogwild.
 struct shared_block {
   std::shared_ptr<hogwild_store> store;
+  std::shared_ptr<card_block> on_card{}; ///< the block, if that is on the card of all workers
   optimizer_options rule;
   bool from_start = false; ///< the first policy is hogwild
 };

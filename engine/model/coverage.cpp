@@ -50,4 +50,12 @@ void keep_ranges(archive& a, std::string_view name, std::shared_ptr<const covera
   if (a.reads()) covered = all ? nullptr : std::make_shared<const coverage>(std::move(ranges));
 }
 
+std::vector<shard_range> overlaps(std::span<const shard_range> ranges, const shard_range& within) {
+  std::vector<shard_range> inside;
+  for (const shard_range& r : ranges)
+    if (r.begin < within.end && r.end > within.begin)
+      inside.push_back({std::max(r.begin, within.begin), std::min(r.end, within.end)});
+  return inside;
+}
+
 } // namespace mailgrad

@@ -19,6 +19,9 @@ using coverage = std::vector<shard_range>;
 std::shared_ptr<const coverage> coverage_of(const parameter_layout& layout,
                                             std::span<const std::size_t> variables);
 
+/// The parts of `ranges` that lie in `within`.
+std::vector<shard_range> overlaps(std::span<const shard_range> ranges, const shard_range& within);
+
 /// The ranges of `covered`, or `all` where it is null.
 inline std::span<const shard_range> ranges_of(const std::shared_ptr<const coverage>& covered,
                                               const shard_range& all) {

@@ -34,6 +34,20 @@ void require_places(const training_options& o) {
                           o.parameters.size(), o.shards));
 }
 
+/// Under hogwild all write to one block.
+void require_one_card(const training_options& o) {
+  const device first = o.parameters.front();
+  for (const std::vector<device>& all : {o.parameters, o.devices})
+    for (const device d : all)
+      if (!is_same_card(first, d))
+        refuse(o,
+               fmt::format("under hogwild all weights and all workers share one card, and {} is elsewhere; "
+                           "name lanes of that card alone, or take async",
+                           to_string(is_same_card(first, first) ? d : first)));
+  if (!o.checkpoints.folder.empty() || o.resume)
+    refuse(o, "under hogwild checkpoints need the weights on the host; leave one of both out");
+}
+
 } // namespace
 
 device place_of_shard(const training_options& o, std::uint32_t shard) {
@@ -51,7 +65,7 @@ void require_parameter_place(const training_options& o, const std::vector<schedu
         "run ahead: {} steps; at most {} can be begun while one is under way", o.run_ahead, most_run_ahead));
   require_places(o);
   if (!has_shard_on_card(o)) return;
-  if (has_hogwild(policies)) refuse(o, "under hogwild the weights are a block of the host; take async");
+  if (has_hogwild(policies)) require_one_card(o);
   if (o.all_reduce) refuse(o, "all-reduce adds gradients up on the host; leave one of both out");
   if (o.parameter_actor)
     refuse(o, fmt::format("parameter actor '{}' runs on the host; leave one of both out",

@@ -48,7 +48,7 @@ run_plan checked_plan(training_options options) {
   plan.cure = cure_spec(options.cure, seats_of(options));
   plan.policies = checked_policies(options, plan.cure);
   plan.has_block = has_hogwild(plan.policies);
-  plan.block_alone = plan.has_block && plan.policies.size() == 1;
+  plan.block_alone = plan.has_block && plan.policies.size() == 1 && !has_shard_on_card(options);
   plan.shard_rule = shard_optimizer(options, plan.cure);
   plan.options = std::move(options);
   return plan;

@@ -77,7 +77,7 @@ struct run_plan {
   /// Threads that would sleep while a shard updates its weights, and compute parts of the update instead.
   std::size_t update_helpers = 0;
   bool has_block = false; ///< some policy of the run is hogwild, also if it is over in a run that is resumed
-  bool block_alone = false; ///< the only policy is hogwild
+  bool block_alone = false; ///< the only policy is hogwild, and the block is on the host
   bool sums_apart = false;  ///< the shards add up the gradients that several devices of a worker compute
 
   std::uint32_t workers() const;            ///< with which the run begins
@@ -100,7 +100,7 @@ struct run_plan {
   const policy_spec& first_policy() const { return policies.front().policy; }
   /// Whether any policy of the run lets workers write into one shared block.
   bool shares_block() const noexcept { return has_block; }
-  /// Whether the run has shards; a run whose only policy is hogwild has none.
+  /// Whether the run has shards; a run whose only policy is hogwild has none, unless they are on a card.
   bool has_shards() const noexcept { return !block_alone; }
   /// The first weights of a shard, float32[its range].
   std::vector<float> first_values(std::size_t shard) const;

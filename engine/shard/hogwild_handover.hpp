@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/engine/shard/card_block.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
 
@@ -15,12 +16,17 @@ namespace mailgrad {
 /// Threads one caller at a time.
 class hogwild_handover {
 public:
-  hogwild_handover(std::shared_ptr<shard> weights, std::shared_ptr<hogwild_store> store)
-      : weights_(std::move(weights)), store_(std::move(store)) {}
+  /// `on_card`: the block is there, and the store only counts; null: the store is the block.
+  hogwild_handover(std::shared_ptr<shard> weights, std::shared_ptr<hogwild_store> store,
+                   std::shared_ptr<card_block> on_card = nullptr)
+      : weights_(std::move(weights)), store_(std::move(store)), on_card_(std::move(on_card)) {}
 
   /// Writes the shard's weights to the block.
   void begin() {
-    weights_->save(*store_);
+    if (on_card_)
+      weights_->save(*on_card_);
+    else
+      weights_->save(*store_);
     store_->count_elsewhere(weights_->updates());
     version_ = store_->version();
     active_ = true;
@@ -30,11 +36,22 @@ public:
   void fetch() {
     if (!active_) return;
     const std::uint64_t updates = store_->version() - std::exchange(version_, store_->version());
-    if (updates > 0) weights_->load(*store_, updates);
+    if (updates == 0) return;
+    if (on_card_)
+      weights_->load(*on_card_, updates);
+    else
+      weights_->load(*store_, updates);
   }
 
   /// Whether the weights are in the block.
   bool active() const noexcept { return active_; }
+
+  /// What readers on the host copy, while workers write; empty if that is the store.
+  snapshot racing_values() const {
+    if (!on_card_) return {};
+    const card_block::piece mine = on_card_->of(weights_->index().value);
+    return snapshot(mine.values, mine.ready);
+  }
 
   /// Copies the weights back, and ends the use of the block.
   void end() {
@@ -45,7 +62,8 @@ public:
 private:
   std::shared_ptr<shard> weights_;
   std::shared_ptr<hogwild_store> store_; ///< null where no policy is hogwild
-  std::uint64_t version_ = 0;            ///< of the block, when it last equalled the shard
+  std::shared_ptr<card_block> on_card_;
+  std::uint64_t version_ = 0; ///< of the block, when it last equalled the shard
   bool active_ = false;
 };
 

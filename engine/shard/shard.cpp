@@ -20,15 +20,6 @@ namespace {
 /// The reference count of a block without a snapshot: its pool and its shard have a reference each.
 constexpr long held_by_nobody_else = 2;
 
-/// The parts of `ranges` that lie in `within`.
-std::vector<shard_range> overlaps(std::span<const shard_range> ranges, const shard_range& within) {
-  std::vector<shard_range> inside;
-  for (const shard_range& r : ranges)
-    if (r.begin < within.end && r.end > within.begin)
-      inside.push_back({std::max(r.begin, within.begin), std::min(r.end, within.end)});
-  return inside;
-}
-
 std::vector<float> drawn(const parameter_layout& layout, std::uint32_t index, std::uint64_t seed) {
   std::vector<float> first(layout.shard(index).size());
   layout.initialise_shard(index, seed, first);
@@ -321,6 +312,28 @@ void shard::load(const hogwild_store& store, std::uint64_t updates) {
   current_ = target;
   version_.value += updates;
   versions_.clear(); // the log has no entry of the rows that workers wrote to the store
+}
+
+void shard::save(card_block& block) {
+  card_block::piece mine = block.of(index_);
+  if (!mine.values) mine.values = std::make_shared<memory>(at_->allocate(current_->bytes()));
+  const stream& s = at_->where();
+  copy_bytes(s, mine.values->on<float>(s).data(), std::as_const(*current_).on<float>(s).data(),
+             current_->bytes());
+  mine.ready = at_->record();
+  block.lay(index_, std::move(mine));
+}
+
+void shard::load(const card_block& block, std::uint64_t updates) {
+  for (const mark& m : block.written()) at_->wait_for(m);
+  const bool in_place = current_.use_count() == held_by_nobody_else;
+  const std::shared_ptr<memory> target = in_place ? current_ : blocks_.take();
+  const stream& s = at_->where();
+  copy_bytes(s, target->on<float>(s).data(), block.of(index_).values->on<float>(s).data(), target->bytes());
+  written_ = at_->record();
+  if (target != current_) retired_.push_back({written_, current_, {}});
+  current_ = target;
+  version_.value += updates;
 }
 
 void shard::find_cuts(std::span<const contribution> gradients) {

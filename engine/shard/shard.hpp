@@ -3,6 +3,7 @@
 #include <mailgrad/engine/model/gradient.hpp>
 #include <mailgrad/engine/model/object_pool.hpp>
 #include <mailgrad/engine/model/row_join.hpp>
+#include <mailgrad/engine/shard/card_block.hpp>
 #include <mailgrad/engine/shard/gradient_sum.hpp>
 #include <mailgrad/engine/shard/parallel_update.hpp>
 #include <mailgrad/engine/shard/row_log.hpp>
@@ -126,6 +127,11 @@ public:
   /// block meanwhile. load() adds `updates` to the version.
   void save(hogwild_store& store) const;
   void load(const hogwild_store& store, std::uint64_t updates);
+
+  /// The same with its piece of a block on the card. Only load() may be called while workers still write; it
+  /// then has what they had queued before.
+  void save(card_block& block);
+  void load(const card_block& block, std::uint64_t updates);
 
   /// Writes or reads the weights, their version, and the optimiser's state. The state is copied; the weights
   /// are held until they are in a file, and the next update writes elsewhere meanwhile. What lies on a card

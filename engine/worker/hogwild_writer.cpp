@@ -1,5 +1,6 @@
 #include <mailgrad/engine/worker/hogwild_writer.hpp>
 
+#include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tensor/lane.hpp>
 
 #include <algorithm>
@@ -16,8 +17,8 @@ constexpr std::size_t tile = 1024;
 
 hogwild_writer::hogwild_writer(const parameter_layout& layout, std::shared_ptr<hogwild_store> store,
                                const optimizer_options& options)
-    : store_(std::move(store)), optimizer_(make_optimizer(options, layout.size())),
-      dense_size_(layout.dense_size()) {
+    : store_(std::move(store)), at_(std::make_shared<host_lane>()),
+      optimizer_(make_optimizer(options, layout.size())), dense_size_(layout.dense_size()) {
   for (std::size_t v = 0; v < layout.variables().size(); ++v) {
     const placed_variable& variable = layout.variables()[v];
     if (!variable.sparse) continue;
@@ -27,9 +28,36 @@ hogwild_writer::hogwild_writer(const parameter_layout& layout, std::shared_ptr<h
   }
 }
 
-const float* hogwild_writer::begin_step() noexcept {
+hogwild_writer::hogwild_writer(const parameter_layout& layout, std::shared_ptr<hogwild_store> store,
+                               const optimizer_options& options, std::shared_ptr<card_block> block,
+                               std::uint32_t worker, std::shared_ptr<lane> at)
+    : store_(std::move(store)), block_(std::move(block)), worker_(worker), at_(std::move(at)),
+      optimizer_(make_optimizer(options, layout.size(), *at_)), dense_size_(layout.dense_size()) {
+  for (std::size_t s = 0; s < layout.shard_count(); ++s) ranges_.push_back(layout.shard(s));
+}
+
+hogwild_writer::~hogwild_writer() {
+  try {
+    at_->finish(); // before the memory goes that the lane still reads and writes
+  } catch (const device_error&) {
+    // The card is lost, and nothing of it runs any more.
+  }
+}
+
+/// On a card the lane also waits for shards that have just laid their weights into the block.
+const float* hogwild_writer::begin_step() {
   version_read_ = store_->version();
-  return store_->racing_view();
+  if (!block_) return store_->racing_view();
+  for (std::uint32_t s = 0; s < ranges_.size(); ++s) at_->wait_for(block_->of(s).ready);
+  reads_ = at_->record();
+  return nullptr;
+}
+
+std::uint64_t hogwild_writer::write(std::shared_ptr<const gradient> g, float scale) {
+  if (!block_) return write(*g, scale);
+  queue_dense(std::move(g), scale, next_update());
+  ++updates_;
+  return store_->advance() - version_read_;
 }
 
 std::uint64_t hogwild_writer::write(const gradient& g, float scale) {
@@ -68,10 +96,29 @@ void hogwild_writer::write_dense(const gradient& g, float scale, update_number s
       const std::span<float> window = std::span(values).first(std::min(tile, range.end - first));
       store_->load(first, window);
       const scaled_gradient part{gradients + first, scale};
-      optimizer_->update(where_, {window, window, {&part, 1}, step, first});
+      optimizer_->update(at_->where(), {window, window, {&part, 1}, step, first});
       store_->store(first, window);
     }
   }
+}
+
+/// Each kernel reads and writes its part of the block in place, while kernels of other lanes do so.
+void hogwild_writer::queue_dense(std::shared_ptr<const gradient> g, float scale, update_number step) {
+  const stream& s = at_->where();
+  while (!taken_.empty() && taken_.front().first.passed()) taken_.pop_front();
+  at_->wait_for(g->ready);
+  const float* const values = g->dense.on<float>(s).data();
+  for (std::uint32_t i = 0; i < ranges_.size(); ++i) {
+    const std::span<float> mine = block_->of(i).values->on<float>(s);
+    for (const shard_range& range : overlaps(ranges_of(g->covered, {0, dense_size_}), ranges_[i])) {
+      const std::span<float> part = mine.subspan(range.begin - ranges_[i].begin, range.size());
+      const scaled_gradient one{values + range.begin, scale};
+      optimizer_->update(s, {part, part, {&one, 1}, step, range.begin});
+    }
+  }
+  const mark done = at_->record();
+  block_->note_written(worker_, done);
+  taken_.emplace_back(done, std::move(g));
 }
 
 /// The rule works on a private copy of the rows it touches. Each change is then made in the block, coordinate
@@ -86,7 +133,8 @@ void hogwild_writer::write_rows(table& t, update_number step) {
     store_->load(t.offset + first, old);
     std::ranges::copy(old, t.copy.begin() + static_cast<std::ptrdiff_t>(first));
   }
-  optimizer_->update_rows(where_, {t.copy, t.width, rows, rows_.values(), 1.0F, step, t.offset, 0, t.rows});
+  optimizer_->update_rows(at_->where(),
+                          {t.copy, t.width, rows, rows_.values(), 1.0F, step, t.offset, 0, t.rows});
   for (std::size_t j = 0; j < rows.size(); ++j) {
     const std::size_t first = static_cast<std::size_t>(rows[j]) * t.width;
     for (std::size_t c = 0; c < t.width; ++c) {

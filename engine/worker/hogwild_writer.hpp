@@ -2,13 +2,18 @@
 
 #include <mailgrad/engine/model/gradient.hpp>
 #include <mailgrad/engine/model/row_join.hpp>
+#include <mailgrad/engine/shard/card_block.hpp>
 #include <mailgrad/files/archive.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/optim/optimizer.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
+#include <mailgrad/tensor/lane.hpp>
+#include <mailgrad/tensor/snapshot.hpp>
 
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace mailgrad {
@@ -21,15 +26,32 @@ namespace mailgrad {
 /// updates of that replica. If only one replica writes, its weights are those that a shard would make from
 /// the same gradients, bit for bit.
 ///
+/// On a card the block is there, and each writer has a lane of its own on which its updates are queued. The
+/// store counts them when they are queued. The replica's next step waits for the updates of this writer
+/// alone.
+///
 /// Source  Niu, Recht, Re & Wright, "Hogwild!", NIPS 2011, arXiv:1106.5730.
 /// Threads one caller at a time; any number of writers share one store.
 class hogwild_writer {
 public:
   hogwild_writer(const parameter_layout& layout, std::shared_ptr<hogwild_store> store,
                  const optimizer_options& options);
+  /// Writes to a block on the card of this lane, as the worker of this number. The store counts alone.
+  hogwild_writer(const parameter_layout& layout, std::shared_ptr<hogwild_store> store,
+                 const optimizer_options& options, std::shared_ptr<card_block> block, std::uint32_t worker,
+                 std::shared_ptr<lane> at);
+  hogwild_writer(const hogwild_writer&) = delete;
+  hogwild_writer& operator=(const hogwild_writer&) = delete;
+  /// Waits for the updates that are queued.
+  ~hogwild_writer();
 
-  /// Notes the version that the next gradient is computed from, and returns the block to read.
-  const float* begin_step() noexcept;
+  bool is_on_card() const noexcept { return block_ != nullptr; }
+  /// The weights of one shard on the card, for a step that begin_step() has begun.
+  snapshot racing_weights(std::uint32_t shard) const { return snapshot(block_->of(shard).values, reads_); }
+
+  /// Notes the version that the next gradient is computed from, and returns the block to read; null if that
+  /// is on a card.
+  const float* begin_step();
 
   /// The name of the update rule.
   std::string_view rule() const noexcept { return optimizer_->name(); }
@@ -39,6 +61,8 @@ public:
 
   /// Makes one update from `g` times `scale`. Returns how many updates other workers made since begin_step().
   std::uint64_t write(const gradient& g, float scale);
+  /// The same, on the host or on a card. There it holds `g` until the update has run.
+  std::uint64_t write(std::shared_ptr<const gradient> g, float scale);
 
   /// Writes or reads the state of the rule, between two updates. The block is not part of it.
   ///
@@ -56,11 +80,17 @@ private:
 
   update_number next_update() const noexcept;
   void write_dense(const gradient& g, float scale, update_number step);
+  void queue_dense(std::shared_ptr<const gradient> g, float scale, update_number step);
   void write_rows(table& t, update_number step);
 
   std::shared_ptr<hogwild_store> store_;
+  std::shared_ptr<card_block> block_; ///< null: the store is the block
+  std::uint32_t worker_ = 0;
+  std::vector<shard_range> ranges_; ///< of the shards, on a card
+  std::shared_ptr<lane> at_;
+  mark reads_;                                                         ///< after which the next step may read
+  std::deque<std::pair<mark, std::shared_ptr<const gradient>>> taken_; ///< which updates still read
   std::unique_ptr<optimizer> optimizer_;
-  stream where_ = host_stream{};
   std::size_t dense_size_;
   std::vector<table> tables_;
   std::uint64_t version_read_ = 0;

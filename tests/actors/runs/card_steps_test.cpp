@@ -176,6 +176,15 @@ INSTANTIATE_TEST_SUITE_P(
         card_case{"async, sync@8", 2, 0, "easgd", true, 0, 1, true}),
     name_of);
 
+#ifndef __SANITIZE_THREAD__ // whose reports of that race would be right
+INSTANTIATE_TEST_SUITE_P(OfHogwildsRace, CardSteps,
+                         ::testing::Values(card_case{"hogwild", 0, 0, "none", true},
+                                           card_case{"hogwild", 0, 0, "none", true, 0.5},
+                                           card_case{"async, hogwild@4, sync@8", 0, 0, "none", true},
+                                           card_case{"hogwild, async@6", 0, 0, "none", true}),
+                         name_of);
+#endif
+
 /// A run on processors is recorded, and repeated on the card.
 class RecordedOnProcessors : public CardSteps {};
 

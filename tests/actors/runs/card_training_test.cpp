@@ -242,6 +242,34 @@ TEST_F(CardRuns, WithWeightsThereAndElsewhereAreRepeatedAndGoOn) {
   EXPECT_EQ(weights_of(o), at_once);
 }
 
+#ifndef __SANITIZE_THREAD__ // whose reports of hogwild's race would be right
+/// Of one worker no update is lost, and each step reads the last one.
+TEST_F(CardRuns, WithWeightsThereWriteThemUnderHogwildAsAShardWould) {
+  for (const char* rule : {"sgd", "adam"})
+    for (const std::uint32_t shards : {1U, 3U}) {
+      training_options racing = all_on_card("hogwild", 1), ordered = all_on_card("async", 1);
+      for (training_options* o : {&racing, &ordered}) {
+        o->optimizer = parse_optimizer(rule);
+        o->shards = shards;
+      }
+      EXPECT_EQ(weights_of(racing), weights_of(ordered)) << rule << ' ' << shards;
+    }
+}
+
+TEST_F(CardRuns, WithWeightsThereTrainUnderHogwild) {
+  for (const char* policy : {"hogwild", "async, hogwild@10, sync@30"}) {
+    training_options o = all_on_card(policy, 3);
+    o.shards = 2;
+    o.evaluate_every = {.steps = 10};
+    const training_report r = trained(o, small_data(200));
+    EXPECT_EQ(r.ended, "completed") << r.why;
+    EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
+    EXPECT_EQ(r.samples, 800U);
+    EXPECT_GT(r.test_accuracy, 0.8);
+  }
+}
+#endif
+
 TEST_F(CardRuns, WithWeightsThereRunAheadToTheSameBits) {
   for (const auto& [policy, lanes] : {std::pair("async", 1U), std::pair("sync", 3U)}) {
     training_options o = all_on_card(policy, lanes);
@@ -343,9 +371,16 @@ TEST_F(CardRuns, WithWeightsThereAreRefusedForWhatStaysOnTheHost) {
   refused("say cpu", [](auto& o) { o.parameters[0] = {device_kind::cpu, 1}; });
   refused("2 places for 1 shards", [](auto& o) { o.parameters.push_back({}); });
   refused("lane of its own", [](auto& o) { o.parameters[0].lane = 1; });
-  refused("hogwild", [](auto& o) { o.policy = "async, hogwild@10"; });
   refused("parameter actor 'mine'",
           [](auto& o) { o.parameter_actor = std::make_shared<parameter_actor_kind>("mine", false); });
+  refused("under hogwild all weights and all workers share one card, and cpu:0", [](auto& o) {
+    o.policy = "async, hogwild@10";
+    o.devices[1] = {device_kind::cpu, 0};
+  });
+  refused("checkpoints", [](auto& o) {
+    o.policy = "hogwild";
+    o.checkpoints.folder = "nowhere";
+  });
   refused("cure 'fading", [](auto& o) { o.cure = own_cure<fading>("0.5"); });
   refused("rule 'own-momentum'",
           [](auto& o) { o.optimizer.rule = make_own_rule(rule_table<testing::own_momentum>); });

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <mailgrad/tensor/mark.hpp>
+#include <mailgrad/tensor/memory.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace mailgrad {
+
+/// The weights that workers on lanes of one card write to at the same time, under hogwild, one piece for each
+/// shard. Each lane reads and writes them without waiting for the others, so a read may see half of an update, and
+/// of two updates of a weight at once one may be lost. That race is the algorithm, as in hogwild_store, which
+/// counts the updates.
+///
+/// A shard lays its weights here when hogwild begins. When it takes them back, its lane waits for what workers
+/// have queued until then.
+/// Threads any member, any thread.
+class card_block {
+public:
+  struct piece {
+    std::shared_ptr<memory> values; ///< float32[range of the shard], on the card
+    mark ready;                     ///< passes when the shard has laid them here
+  };
+
+  card_block(std::size_t shards, std::uint32_t workers) : pieces_(shards), written_(workers) {}
+
+  void lay(std::uint32_t shard, piece p) {
+    const std::lock_guard held(mutex_);
+    pieces_[shard] = std::move(p);
+  }
+  piece of(std::uint32_t shard) const {
+    const std::lock_guard held(mutex_);
+    return pieces_[shard];
+  }
+  /// `done` passes when all is written that the worker has queued.
+  void note_written(std::uint32_t worker, mark done) {
+    const std::lock_guard held(mutex_);
+    written_[worker] = std::move(done);
+  }
+  std::vector<mark> written() const {
+    const std::lock_guard held(mutex_);
+    return written_;
+  }
+
+private:
+  mutable std::mutex mutex_;
+  std::vector<piece> pieces_; ///< by shard
+  std::vector<mark> written_; ///< by worker
+};
+
+} // namespace mailgrad
