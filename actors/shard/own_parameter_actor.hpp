@@ -13,8 +13,9 @@ namespace mailgrad {
 /// brings one includes only this header; demos/own_parameter_actor.cpp is an example.
 ///
 /// The actor gets the options of the built-in one: a shard with its first weights and the optimiser of the
-/// run, which makes version t+1 by shard::update(), and the other actors. It may ignore policy, cure and
-/// tracker. It must answer these messages:
+/// run, which makes version t+1 by shard::update(), the layout of all shards with the names, shapes and
+/// places of variables, and the other actors. It may ignore policy, cure and tracker. It must answer these
+/// messages:
 ///
 ///     join_shard      `shard_weights` to the device that it names, once the worker may start
 ///     push_gradient   one `shard_weights` to the worker's device, once it may start again; weights are never written
@@ -35,7 +36,8 @@ public:
 };
 
 /// Spawns actors with the state `State(caf::event_based_actor*, parameter_actor_options)`, a `name` and a
-/// `make_behavior()`: `options.parameter_actor = make_own_parameter_actor<my_actor>();`
+/// `make_behavior()`. With `static constexpr bool whole_variables = true`, shards are cut between variables
+/// only. `options.parameter_actor = make_own_parameter_actor<my_actor>();`
 template <class State>
 std::shared_ptr<const own_parameter_actor> make_own_parameter_actor(bool switches = false) {
   class kind final : public own_parameter_actor {
@@ -45,7 +47,9 @@ std::shared_ptr<const own_parameter_actor> make_own_parameter_actor(bool switche
       return messaging::spawn<State>(system, std::move(options));
     }
   };
-  return std::make_shared<kind>(State::name, switches);
+  bool whole = false;
+  if constexpr (requires { State::whole_variables; }) whole = State::whole_variables;
+  return std::make_shared<kind>(State::name, switches, whole);
 }
 
 } // namespace mailgrad

@@ -51,7 +51,8 @@ struct parameter_actor_options {
   std::vector<step_number> steps{};
   /// Ranks from `workers` to seats - 1 may join while the run goes on; 0: none may.
   std::uint32_t seats = 0;
-  notice_pace pace{};                  ///< how often the tracker is told of gradients
+  std::shared_ptr<const parameter_layout> layout{}; ///< of the run: which variables lie where in which shard
+  notice_pace pace{};                               ///< how often the tracker is told of gradients
   std::shared_ptr<mark_watch> watch{}; ///< if the weights lie on a card; null: that of the process
   /// By rank, if the weights lie on a card: whether the worker computes elsewhere. It is sent copies that lie
   /// on the host, and its gradients come from there.

@@ -52,6 +52,7 @@ caf::actor spawn_shard(caf::actor_system& system, shard_terms terms, shard_surro
   duties.tells_trace_to = std::move(with.tells_trace_to);
   duties.helpers = std::move(with.helpers);
   duties.seats = terms.seats;
+  duties.layout = std::move(terms.layout);
   duties.pace = with.pace;
   duties.watch = std::move(with.watch);
   duties.elsewhere = std::move(with.elsewhere);

@@ -2,6 +2,7 @@
 #include <mailgrad/tests/actors/runs/assembled_run.hpp>
 #include <mailgrad/tests/support/allocation_count.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
+#include <mailgrad/tests/support/single_weight_rules.hpp>
 
 #include <mailgrad/actors/shard/parameter_actor.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
@@ -93,7 +94,7 @@ TEST_F(Allocation, IsNotNeededToRunTheModelsOfTheTool) {
 
 TEST_F(Allocation, IsNotNeededToUpdateAShard) {
   const parameter_layout layout = layout_of({{"w", {9, 17}}, {"table", {20, 3}, true}}, 1);
-  for (const std::string_view name : optimizer_names()) {
+  for (const std::string_view name : testing::single_weight_rules()) {
     shard s(layout, 0, 1, parse_optimizer(name));
     const auto g = dense_gradient(random_values(layout.dense_size(), 1));
     add_rows(*g, 1, 3, {4, 19, 4, 0}, random_values(12, 2));
@@ -111,12 +112,31 @@ TEST_F(Allocation, IsNotNeededToUpdateAShard) {
   }
 }
 
+TEST_F(Allocation, IsNotNeededToUpdateAShardOfWholeVariables) {
+  const parameter_layout layout = layout_of({{"w", {9, 17}}, {"b", {5}}, {"v", {12, 4}}}, 1);
+  for (const std::string_view name : testing::whole_variable_rules()) {
+    shard s(layout, 0, 1, parse_optimizer(name));
+    const auto g = dense_gradient(random_values(layout.dense_size(), 1));
+    const contribution two[] = {{g, 0.5F}, {g, 0.5F}};
+    snapshot held;
+    const auto update_held_and_free = [&] {
+      held = s.snapshot();
+      s.update(two);
+      held.reset();
+      s.update(two);
+    };
+    update_held_and_free();
+    for (int i = 0; i < 6; ++i) // the roots of shampoo are computed at some of these updates
+      EXPECT_EQ(allocations_of(update_held_and_free), 0U) << name << ", " << i;
+  }
+}
+
 TEST_F(Allocation, IsNotNeededToWriteIntoTheSharedBlock) {
   const parameter_layout layout = layout_of({{"w", {50, 17}}, {"table", {20, 3}, true}}, 1);
   const auto store = std::make_shared<hogwild_store>(testing::first_values(layout, 1));
   const auto g = dense_gradient(random_values(layout.dense_size(), 1));
   add_rows(*g, 1, 3, {4, 19, 4, 0}, random_values(12, 2));
-  for (const std::string_view name : optimizer_names()) {
+  for (const std::string_view name : testing::single_weight_rules()) {
     hogwild_writer writer(layout, store, parse_optimizer(name));
     const auto step = [&] {
       writer.begin_step();
