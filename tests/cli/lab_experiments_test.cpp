@@ -15,10 +15,10 @@ namespace mailgrad {
 namespace {
 
 using ::testing::AllOf;
+using testing::content_of;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
-using testing::content_of;
 using testing::tool;
 
 TEST(LabExperiments, AreListedALineEach) {
