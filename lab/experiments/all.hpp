@@ -65,4 +65,9 @@ inline constexpr experiment rescue{
     "rescue", "a step divided by its staleness lets 30 workers train at the learning rate of one",
     "Zhang, Gupta, Lian & Liu, IJCAI 2016, arXiv:1511.05950, Figure 3, there of CIFAR-10", run_rescue};
 
+void run_hogwild(const experiment_options& options, experiment_result& result);
+inline constexpr experiment hogwild{
+    "hogwild", "on sparse data, workers that write without locks lose no accuracy (real threads)",
+    "Niu, Recht, Re & Wright, Hogwild!, NIPS 2011, arXiv:1106.5730", run_hogwild};
+
 } // namespace mailgrad::lab

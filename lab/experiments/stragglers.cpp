@@ -73,7 +73,7 @@ void claim_persistent(const experiment_options& options, experiment_result& resu
 
 void run_policy(const policy_case& p, const experiment_options& options, experiment_result& result,
                 figure_series& found) {
-  const std::uint64_t steps = options.quick ? 16'000 : 64'000, seeds = options.quick ? 2 : 4;
+  const std::uint64_t steps = options.quick ? 10'000 : 64'000, seeds = options.quick ? 2 : 4;
   for (std::size_t i = 0; i < std::size(laws); ++i) {
     const law& l = laws[i];
     std::vector<double> all;

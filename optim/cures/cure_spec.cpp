@@ -55,11 +55,22 @@ constexpr known_cure known_as(std::size_t most_numbers, double below = any) {
 }
 
 constexpr std::array known{
-    known_as<inverse_scale>(0), known_as<dynsgd_scale>(0),         known_as<polynomial_scale>(1),
-    known_as<hinge_scale>(2),   known_as<mishchenko_scale>(0),     known_as<koloskova_scale>(0),
-    known_as<fedbuff_scale>(0), known_as<delay_compensation>(1),   known_as<adaptive_delay_compensation>(1),
-    known_as<gap_aware>(0),     known_as<dana_zero>(1, 1),         known_as<dana_slim>(1, 1),
-    known_as<dana_dc>(2, 1),    known_as<elastic_averaging>(1, 1), known_as<momentum_compensation>(0),
+    known_as<inverse_scale>(0),
+    known_as<dynsgd_scale>(0),
+    known_as<polynomial_scale>(1),
+    known_as<hinge_scale>(2),
+    known_as<mishchenko_scale>(0),
+    known_as<koloskova_scale>(0),
+    known_as<fedbuff_scale>(0),
+    known_as<rescaled_scale>(0),
+    known_as<delay_compensation>(1),
+    known_as<adaptive_delay_compensation>(1),
+    known_as<gap_aware>(0),
+    known_as<dana_zero>(1, 1),
+    known_as<dana_slim>(1, 1),
+    known_as<dana_dc>(2, 1),
+    known_as<elastic_averaging>(1, 1),
+    known_as<momentum_compensation>(0),
 };
 
 constexpr std::string_view no_cure = "none";

@@ -116,4 +116,21 @@ public:
   double factor(std::uint64_t gap) const noexcept override { return 1 / std::sqrt(1 + real(gap)); }
 };
 
+/// Rescaled ASGD: where workers have unlike data, equal steps favour those that are fast. A step that is
+/// proportional to the time of its worker favours nobody.
+/// Source  arXiv:2605.13434, 2026. Differs: the time is counted in versions, gap + 1. Its mean is the
+///         worker's mean time by that between two updates, so the mean factor over all gradients is 1.
+class rescaled_scale final : public step_scale {
+public:
+  static constexpr cure_form form{
+      "rescaled", "step times (gap + 1) / M, so that fast workers with unlike data count no more",
+      "arXiv:2605.13434, 2026"};
+  rescaled_scale(std::span<const double>, const cure_site& site) : workers_(site.workers) {}
+  std::string_view name() const noexcept override { return form.text; }
+  double factor(std::uint64_t gap) const noexcept override { return (real(gap) + 1) / workers_; }
+
+private:
+  double workers_;
+};
+
 } // namespace mailgrad

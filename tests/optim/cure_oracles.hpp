@@ -216,6 +216,7 @@ inline std::vector<cure_pair> every_cure() {
       {"mishchenko", scaled([](double gap, double m) { return gap > m ? m / gap : 1; })},
       {"koloskova", scaled([](double gap, double m) { return gap > m ? 1 / gap : 1; })},
       {"fedbuff", scaled([](double gap, double) { return 1 / std::sqrt(1 + gap); })},
+      {"rescaled", scaled([](double gap, double m) { return (gap + 1) / m; })},
       {"dc-asgd", fixed<dc_asgd>(0.04)},
       {"dc-asgd:0.7", fixed<dc_asgd>(0.7)},
       {"dc-asgd-a", fixed<dc_asgd_a>(2.0)},
