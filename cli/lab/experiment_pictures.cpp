@@ -17,12 +17,12 @@ struct series_style {
   int dashes, marker; ///< as gnuplot numbers them; those of two series differ in grey, too
 };
 
-constexpr std::array<series_style, 6> styles{{{"#000000", 1, 7},
-                                              {"#d55e00", 2, 4},
-                                              {"#0072b2", 4, 9},
-                                              {"#009e73", 3, 2},
-                                              {"#cc79a7", 5, 13},
-                                              {"#777777", 1, 1}}};
+constexpr std::array<series_style, 6> line_styles{{{"#000000", 1, 7},
+                                                   {"#d55e00", 2, 4},
+                                                   {"#0072b2", 4, 9},
+                                                   {"#009e73", 3, 2},
+                                                   {"#cc79a7", 5, 13},
+                                                   {"#777777", 1, 1}}};
 
 bool has_spread(const lab::figure_series& s) {
   for (const lab::figure_point& p : s.points)
@@ -40,7 +40,7 @@ std::string data_of(const lab::figure_series& s, std::size_t which) {
 }
 
 std::string plot_of(const lab::figure_series& s, std::size_t which) {
-  const series_style& style = styles[which % styles.size()];
+  const series_style& style = line_styles[which % line_styles.size()];
   const std::string title = gnuplot_text(s.name);
   if (s.look == lab::series_look::line)
     return fmt::format("$s{} using 1:2 with lines lc rgb '{}' lw 2 dt {} title {}", which, style.colour,

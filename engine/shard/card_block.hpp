@@ -12,12 +12,12 @@
 namespace mailgrad {
 
 /// The weights that workers on lanes of one card write to at the same time, under hogwild, one piece for each
-/// shard. Each lane reads and writes them without waiting for the others, so a read may see half of an update, and
-/// of two updates of a weight at once one may be lost. That race is the algorithm, as in hogwild_store, which
-/// counts the updates.
+/// shard. Each lane reads and writes them without waiting for the others, so a read may see half of an
+/// update, and of two updates of a weight at once one may be lost. That race is the algorithm, as in
+/// hogwild_store, which counts the updates.
 ///
-/// A shard lays its weights here when hogwild begins. When it takes them back, its lane waits for what workers
-/// have queued until then.
+/// A shard lays its weights here when hogwild begins. When it takes them back, its lane waits for what
+/// workers have queued until then.
 /// Threads any member, any thread.
 class card_block {
 public:

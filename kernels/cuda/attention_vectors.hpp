@@ -121,14 +121,16 @@ __device__ void load_number(float* room, const float* from, bool there) {
 template <class Tile, class Load>
 class tiles_in_turn {
 public:
-  /// Begins with the tile at `first`; there are positions up to `end`. Of a tile there are `numbers` in `room`.
+  /// Begins with the tile at `first`; there are positions up to `end`. Of a tile there are `numbers` in
+  /// `room`.
   __device__ tiles_in_turn(typename Tile::number* room, unsigned numbers, unsigned first, unsigned end,
                            Load load)
       : room_(room), numbers_(numbers), end_(end), load_(load) {
     if constexpr (Tile::tiles == 2) load_(room_, first);
   }
 
-  /// Waits for the tile at `position`, which all threads ask for in turn. It stays until they ask for the next.
+  /// Waits for the tile at `position`, which all threads ask for in turn. It stays until they ask for the
+  /// next.
   __device__ typename Tile::number* at(unsigned position) {
     if constexpr (Tile::tiles == 1) {
       __syncthreads(); // the tile before may still be read

@@ -16,8 +16,8 @@ struct later_copy {
   std::source_location where;
 };
 
-/// Does a copy. It is called by the two functions below, but compiled with the kernels, whose loads and stores
-/// these are to sanitizers.
+/// Does a copy. It is called by the two functions below, but compiled with the kernels, whose loads and
+/// stores these are to sanitizers.
 using carry_out_copy = void (*)(void* to, const void* from, unsigned bytes, bool there);
 
 /// Begins a copy of the thread that runs now. It is done at once or when it is waited for, as a card may do
