@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -40,7 +41,7 @@ protected:
   recording recorded() const { return parse_recording(bytes_.view(), "memory"); }
 
   static recording_cut cut_of(const std::shared_ptr<const saved_fields>& part) {
-    saved_fields read = *part;
+    saved_fields read(part->text(), part->arrays());
     recording_cut cut;
     read.field(recording_part, cut);
     return cut;
@@ -61,7 +62,7 @@ protected:
                                            ++syncs_;
                                            return sync_failure_;
                                          }}),
-                                 [this](const std::string& why) { ends_.push_back(why); }});
+                                 [this](const std::string& why) { ends_.push_back(why); }, recording_cut(1)});
 };
 
 TEST_F(Recorder, WaitsForWhatTheFeederHasNotTold) {
@@ -124,7 +125,7 @@ TEST_F(Recorder, TakesNoMarkOfACheckpointThatCannotHaveBegun) {
 
 /// What comes behind the first mark of a shard lies behind the checkpoint, whoever marks again.
 TEST_F(Recorder, CountsTheTurnsBeforeTheFirstMark) {
-  const order_entry turn{order_entry::kind::apply, {0}, {1}};
+  const order_entry turn{order_entry::kind::gradient, {0}, {1}};
   auto coordinator = begin_checkpoint(1);
   tell(recorder_, order_noted{{0}, {turn}, {}});
   tell(recorder_, recording_marked{1, {0}});

@@ -22,6 +22,7 @@ protected:
   void serve(const std::string& policy, std::uint32_t workers, const std::string& cure = "none") {
     auto weights = lane_ ? std::make_shared<shard>(layout_, index_, 1, sgd(1), lane_)
                          : std::make_shared<shard>(layout_, index_, 1, sgd(1));
+    weights->finish(); // a lane that is late has its first values now
     begin_ = weights->snapshot().on_host()[0];
     shard_ = start<parameter_actor>(
         parameter_actor_options{.weights = std::move(weights),
