@@ -82,6 +82,8 @@ public:
   /// Begins the last checkpoint, when no worker is left. `done` is called when it is written, or at once if
   /// the run takes none.
   void take_last(std::function<void()> done);
+  /// Whether `done` is still to be called. A run without shards must not end before.
+  bool has_last_to_take() const noexcept { return when_done_ != nullptr; }
   /// A shard or the feeder is lost, so no checkpoint can be whole any more.
   void give_up();
 

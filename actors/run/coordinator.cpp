@@ -381,7 +381,7 @@ void coordinator::on_report(const shard_report& x) {
 void coordinator::end_if_all_reported() {
   if (!collecting_ || !options_.on_end || std::ranges::count(reported_, false) > 0) return;
   if (options_.feeder_traced && !outcome_.feeder_trace && !outcome_.feeder_lost) return;
-  if (checkpointer_.is_writing()) return;
+  if (checkpointer_.is_writing() || checkpointer_.has_last_to_take()) return;
   outcome_.workers.resize(seats_.used());
   outcome_.lost.resize(seats_.used());
   outcome_.switches = switcher_.done();
