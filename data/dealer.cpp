@@ -87,7 +87,8 @@ std::optional<std::uint64_t> dealer::take_again(std::uint32_t rank) {
 }
 
 std::uint64_t& dealer::next_number(std::uint32_t rank) {
-  return lowest_first() ? *std::ranges::min_element(next_) : next_[rank];
+  if (!lowest_first()) return next_[rank];
+  return consecutive_ ? next_[lowest_ % next_.size()] : *std::ranges::min_element(next_);
 }
 
 std::span<const std::uint32_t> dealer::order_of(std::uint64_t epoch) {
@@ -125,7 +126,11 @@ std::optional<deal> dealer::next(std::uint32_t rank) {
   std::uint64_t& number = next_number(rank);
   const std::optional<deal> dealt = batch(again.value_or(number));
   if (!dealt) return dealt;
-  if (!again) number += next_.size();
+  if (!again) {
+    number += next_.size();
+    consecutive_ = consecutive_ && lowest_first();
+    ++lowest_;
+  }
   ++dealt_[rank].batches;
   dealt_[rank].samples += dealt->samples.size();
   return dealt;
@@ -143,6 +148,8 @@ dealer_position dealer::position(std::vector<std::uint64_t> again) const {
 void dealer::go_on_from(const dealer_position& from) {
   again_ = from.again;
   for (std::size_t i = 0; i < next_.size(); ++i) next_[(from.undealt + i) % next_.size()] = from.undealt + i;
+  lowest_ = from.undealt;
+  consecutive_ = true;
 }
 
 void dealer::leave(std::uint32_t rank) {

@@ -120,6 +120,10 @@ private:
   std::uint64_t batches_ = 0;
   std::vector<std::uint64_t>
       next_; ///< number of each rank's next batch; on demand, the lowest of all is dealt first
+  /// While all of `next_` are consecutive numbers, the lowest of them, since to search for it among thousands
+  /// of ranks would take longer than a step. Batches that are dealt by rank end that.
+  std::uint64_t lowest_ = 0;
+  bool consecutive_ = true;
   std::vector<std::uint64_t> again_; ///< batches to deal before these, ascending
   std::vector<deal_count> dealt_;
   std::vector<bool> left_;         ///< by rank; also of a seat that is empty

@@ -108,7 +108,7 @@ caf::message_handler coordinator::books() {
       on(self_, [this](const shard_books& x) { books_.take(x, switcher_.done()); }),
       on(self_,
          [this](const worker_progress& x) {
-           hear(sender_of(self_));
+           seats_.hear(sender_of(self_), x.worker, options_.time->now());
            losses_.take(x.worker, x.steps, x.samples, std::bit_cast<double>(x.loss_sum_bits));
          }),
   };

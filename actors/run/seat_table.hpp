@@ -58,6 +58,13 @@ public:
   void hear(rank worker, instant now) {
     if (worker.value < seats_.size()) seats_[worker.value].heard = now;
   }
+  /// A message that names this worker has come from this device, which is that of another worker if a seat
+  /// was taken anew.
+  void hear(const caf::actor& device, rank worker, instant now) {
+    if (device && worker.value < seats_.size() && seats_[worker.value].device == device)
+      return hear(worker, now); // to search among thousands of seats takes longer than a step
+    hear(device, now);
+  }
   void hear(const caf::actor& device, instant now) {
     for (seat& s : seats_)
       if (device && s.device == device) s.heard = now;

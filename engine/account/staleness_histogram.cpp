@@ -9,12 +9,21 @@ void staleness_histogram::count(std::uint64_t gap, std::uint64_t times) {
   if (times == 0) return;
   total_ += times;
   sum_ += static_cast<double>(gap) * static_cast<double>(times);
-  if (gap >= dense_gaps) {
+  if (gap >= dense_.size() && !deserves_slot(gap)) {
     rare_[gap] += times;
     return;
   }
-  if (gap >= dense_.size()) dense_.resize(gap + 1);
+  if (gap >= dense_.size()) make_slot(gap);
   dense_[gap] += times;
+}
+
+/// Rare gaps below it get theirs, too.
+void staleness_histogram::make_slot(std::uint64_t gap) {
+  dense_.resize(gap + 1);
+  while (!rare_.empty() && rare_.begin()->first <= gap) {
+    dense_[rare_.begin()->first] = rare_.begin()->second;
+    rare_.erase(rare_.begin());
+  }
 }
 
 void staleness_histogram::merge(const staleness_histogram& other) {

@@ -12,7 +12,8 @@ namespace mailgrad {
 /// How often each version gap occurred: exact integer buckets, no binning.
 class staleness_histogram {
 public:
-  /// Allocates only when a gap is larger than any before.
+  /// Allocates only when a gap is larger than any before, or is counted for the first time and much larger
+  /// than the number of gradients.
   void count(std::uint64_t gap, std::uint64_t times = 1);
   void merge(const staleness_histogram& other);
   /// Sets all counts to 0 and keeps the memory.
@@ -31,11 +32,17 @@ public:
   void keep(archive& a);
 
 private:
-  /// Gaps below this have a slot in `dense_`; larger ones are rare and go to the map.
-  static constexpr std::uint64_t dense_gaps = 4096;
+  /// Gaps below the first number always have a slot in `dense_`, and those from the second on never. Others
+  /// have one if so many gradients were counted that the slots take no more than 64 bytes for each: thousands
+  /// of workers have such a histogram, and gaps as large.
+  static constexpr std::uint64_t always_dense = 64, dense_gaps = 4096;
+  bool deserves_slot(std::uint64_t gap) const noexcept {
+    return gap < always_dense || (gap < dense_gaps && gap / 8 < total_);
+  }
+  void make_slot(std::uint64_t gap);
 
   std::vector<std::uint64_t> dense_;
-  std::map<std::uint64_t, std::uint64_t> rare_;
+  std::map<std::uint64_t, std::uint64_t> rare_; ///< by gap, none of which has a slot
   std::uint64_t total_ = 0;
   double sum_ = 0; ///< of all gaps; exact up to 2^53
 };

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <map>
+
 namespace mailgrad {
 namespace {
 
@@ -70,6 +73,23 @@ TEST(StalenessHistogram, MergesBucketByBucket) {
   a.merge(b);
   EXPECT_THAT(a.buckets(), ElementsAre(Pair(1, 3), Pair(2, 1), Pair(10'000, 4)));
   EXPECT_EQ(a.total(), 8U);
+}
+
+/// Large gaps get slots as gradients are counted, and no count is lost then.
+TEST(StalenessHistogram, CountsTheSameWhileItsMemoryChanges) {
+  staleness_histogram h;
+  std::map<std::uint64_t, std::uint64_t> expected;
+  for (std::uint64_t i = 0; i < 3'000; ++i) {
+    const std::uint64_t gap = i * i * 7919 % 6'000;
+    h.count(gap);
+    ++expected[gap];
+  }
+  EXPECT_THAT(h.buckets(), ::testing::ElementsAreArray(expected));
+  EXPECT_EQ(h.max(), expected.rbegin()->first);
+  std::uint64_t seen = 0;
+  auto median = expected.begin();
+  while ((seen += median->second) < 1'500) ++median;
+  EXPECT_EQ(h.quantile(0.5), median->first);
 }
 
 TEST(StalenessHistogram, ForgetsAllCountsWhenCleared) {
