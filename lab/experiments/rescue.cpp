@@ -62,7 +62,7 @@ void run_rescue(const experiment_options& options, experiment_result& result) {
   constexpr double compared_at = 0.1;
   const std::vector<double> rates =
       options.quick ? std::vector<double>{compared_at} : std::vector<double>{0.01, 0.03, compared_at, 0.3};
-  figure f{"accuracy",
+  figure f{"loss",
            "A step divided by its staleness bears the rate of one worker",
            fmt::format("Loss on the test set of Fashion-MNIST after {} batches of four samples, one dense "
                        "layer, and workers whose times vary by a tenth.",
