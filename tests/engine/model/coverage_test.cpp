@@ -147,7 +147,7 @@ TEST_P(CoverageOfRule, IsThatOfLocalStepsToo) {
   local_steps local(layout, {2, decaying(GetParam()), {}});
   const shard weights(*layout, 0, 3, testing::sgd(1));
   local.receive(0, weights.snapshot());
-  for (std::uint64_t step = 0; step < 2; ++step) local.step(*gradient_of(*layout, {1}, step), 1);
+  for (std::uint64_t step = 0; step < 2; ++step) local.step(gradient_of(*layout, {1}, step), 1);
   const auto difference = local.difference();
   EXPECT_THAT(*difference->covered, ElementsAre(FieldsAre(16, 48)));
   EXPECT_THAT(part(difference->dense.on_host<float>(), *layout, 0), ::testing::Each(0.0F));

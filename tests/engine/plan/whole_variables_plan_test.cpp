@@ -174,7 +174,7 @@ TEST(WholeVariables, HaveMatricesForWhichALetterHasRoom) {
 
 TEST(WholeVariables, AreRefusedOnACard) {
   training_options o = whole_options("muon");
-  o.parameters = device{device_kind::cuda, 0};
+  o.parameters = {{}, {device_kind::cuda, 0}};
   expect_refused({{"card", [&] { whole_plan(o); }, "optimizer 'muon' looks at whole variables on the host"}});
 }
 

@@ -148,7 +148,7 @@ TEST(ShardOfWholeVariables, MakesTheStepsOfALocalWorker) {
     local.receive(0, all[0].snapshot());
     for (std::uint64_t step = 1; step <= 3; ++step) {
       const auto g = dense_gradient(random_values(layout->size(), step));
-      local.step(*g, 0.5F);
+      local.step(g, 0.5F);
       const contribution one{g, 0.5F};
       all[0].update({&one, 1});
     }
@@ -156,7 +156,7 @@ TEST(ShardOfWholeVariables, MakesTheStepsOfALocalWorker) {
     std::size_t next = 0;
     for (const placed_variable& v : layout->variables())
       for (std::size_t i = 0; i < v.dims.size(); ++i)
-        EXPECT_EQ(local.weights()[v.offset + i], expected[next++]) << rule << ", " << v.name;
+        EXPECT_EQ(local.weights().on_host()[v.offset + i], expected[next++]) << rule << ", " << v.name;
   }
 }
 
