@@ -27,10 +27,10 @@ __global__ void column_kernel(column_terms<T> t, unsigned lanes, float scale, fl
   const std::size_t last = t.terms - first < t.terms_of_slice ? t.terms : first + t.terms_of_slice;
   float total = 0;
   if (works) {
-    const T* const column = t.x + (result / t.inner * t.outer_step + result % t.inner);
-    const std::size_t inner = t.inner;
-    total =
-        strided_sum(first + group, last, groups, [=](std::size_t i) { return as_float(column[i * inner]); });
+    const T* const x = t.x; // null if there are no terms
+    const std::size_t column = result / t.inner * t.outer_step + result % t.inner, inner = t.inner;
+    total = strided_sum(first + group, last, groups,
+                        [=](std::size_t i) { return as_float(x[column + i * inner]); });
   }
   room[threadIdx.x] = total;
   __syncthreads();
