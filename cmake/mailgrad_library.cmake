@@ -38,7 +38,7 @@ target_compile_options(mailgrad_codegen INTERFACE
 # g++ says by these macros what it instruments for, which clang 16 does not.
 if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
   foreach(sanitizer address thread)
-    if(CMAKE_CXX_FLAGS MATCHES "-fsanitize=[a-z,]*${sanitizer}")
+    if(CMAKE_CXX_FLAGS MATCHES "-fsanitize=[-a-z,]*${sanitizer}")
       string(TOUPPER __SANITIZE_${sanitizer}__=1 macro)
       add_compile_definitions(${macro})
     endif()

@@ -77,9 +77,9 @@ dealer::dealer(const dealer_options& options) : options_(options) {
 }
 
 std::optional<std::uint64_t> dealer::take_again(std::uint32_t rank) {
-  const auto found = lowest_first()
-                         ? again_.begin()
-                         : std::ranges::find_if(again_, [&](auto n) { return n % next_.size() == rank; });
+  // Those behind the end are for a run that is made longer.
+  const auto found = std::ranges::find_if(
+      again_, [&](std::uint64_t n) { return n < batches_ && (lowest_first() || n % next_.size() == rank); });
   if (found == again_.end()) return std::nullopt;
   const std::uint64_t number = *found;
   again_.erase(found);
@@ -171,7 +171,8 @@ void dealer::take_back(std::span<const std::uint64_t> numbers) {
 }
 
 std::uint64_t dealer::undealt() const {
-  std::uint64_t rest = again_.size();
+  const auto is_dealt = [this](std::uint64_t number) { return number < batches_; };
+  auto rest = static_cast<std::uint64_t>(std::ranges::count_if(again_, is_dealt));
   for (const std::uint64_t number : next_)
     if (number < batches_) rest += (batches_ - 1 - number) / next_.size() + 1;
   return rest;

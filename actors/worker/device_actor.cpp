@@ -376,7 +376,7 @@ void device_actor::diverge(std::uint64_t step) { end_with(loss_diverged{report_,
 
 void device_actor::finish(const std::string& why_left) {
   if (gate_.finished()) return;
-  end_with(worker_finished{report_, {}, why_left, into_block_ ? into_block_->writer() : nullptr});
+  end_with(worker_finished{report_, {}, why_left, into_block_ ? into_block_->writer_on_host() : nullptr});
 }
 
 /// Also when the coordinator has ended, so that nobody takes the rest of a timeline.

@@ -35,7 +35,8 @@ public:
   /// Copies the block's weights to the shard. Its version grows by the updates that the workers made there.
   void fetch() {
     if (!active_) return;
-    const std::uint64_t updates = store_->version() - std::exchange(version_, store_->version());
+    const std::uint64_t now = store_->version(); // once, since workers may count on
+    const std::uint64_t updates = now - std::exchange(version_, now);
     if (updates == 0) return;
     if (on_card_)
       weights_->load(*on_card_, updates);

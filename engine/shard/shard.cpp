@@ -84,6 +84,7 @@ void shard::find_tables(const parameter_layout& layout) {
 
 snapshot shard::on_host(const mailgrad::snapshot& values) {
   if (!values || values.owner()->is_on_host()) return values;
+  let_go_of_retired(); // there may be no update that would
   const auto copy = std::make_shared<memory>(at_->lend_on_host(values.owner()->bytes()));
   at_->copy_to_host(*values.owner(), 0, *copy);
   const mailgrad::snapshot result(copy, at_->record());
@@ -325,6 +326,7 @@ void shard::save(card_block& block) {
 }
 
 void shard::load(const card_block& block, std::uint64_t updates) {
+  let_go_of_retired();
   for (const mark& m : block.written()) at_->wait_for(m);
   const bool in_place = current_.use_count() == held_by_nobody_else;
   const std::shared_ptr<memory> target = in_place ? current_ : blocks_.take();

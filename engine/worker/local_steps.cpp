@@ -52,6 +52,7 @@ void local_steps::receive(std::uint32_t shard, snapshot values, const snapshot& 
   const std::span<float> mine = own(layout_->shard(shard));
   const bool pulls = options_.pull && read_[shard] && met;
   const snapshot& from = pulls ? met : values;
+  if (held_) at_->wait_for(held_->ready); // its step reads the own weights, and may not have run
   at_->wait_for(from.ready());
   if (pulls)
     map_weights(s, elastic_pull{*options_.pull}, std::array{from.on(s).data()}, std::array{mine.data()},
@@ -133,6 +134,9 @@ void local_steps::keep_read(archive& a, std::size_t shard) {
     return queued(read.owner());
   }
   const std::span<const float> values = a.array(name).values;
+  const shard_range range = layout_->shard(static_cast<std::uint32_t>(shard));
+  if (values.size() != range.size())
+    throw archive_error(fmt::format("{}: expected {} floats, found {}", name, range.size(), values.size()));
   auto copy = std::make_shared<memory>(at_->allocate(values.size_bytes()));
   at_->write(values, *copy);
   read = snapshot(std::move(copy), at_->record());

@@ -91,11 +91,17 @@ bool shampoo_rule::roots_are_due(std::uint64_t step) const {
   return step % options_.every == 0 || (step < options_.every && std::has_single_bit(step));
 }
 
+/// A variable may get its first gradient at any step of the shard. A root has no zero on its diagonal.
+bool shampoo_rule::has_roots(const place& at) const {
+  return (!at.left || left_.roots.as<float>()[*at.left] != 0) &&
+         (!at.right || right_.roots.as<float>()[*at.right] != 0);
+}
+
 void shampoo_rule::update(const variable_step& work) {
   const place& at = places_[work.variable];
   if (!at.left && !at.right) return update_by_adagrad(work, at);
   add_square(work, at);
-  if (roots_are_due(work.step)) find_roots(at);
+  if (roots_are_due(work.step) || !has_roots(at)) find_roots(at);
   scale_in_place(host_stream{}, static_cast<float>(1 - work.rate * work.decay), work.weights);
   add_to_sum(host_stream{}, static_cast<float>(-work.rate), preconditioned(work, at), work.weights);
 }

@@ -58,6 +58,7 @@ private:
   std::span<const float> preconditioned(const variable_step& work, const place& at);
   void update_by_adagrad(const variable_step& work, const place& at);
   bool roots_are_due(std::uint64_t step) const;
+  bool has_roots(const place& at) const;
 
   shampoo_options options_;
   std::vector<place> places_; ///< by variable

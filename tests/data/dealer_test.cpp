@@ -335,6 +335,27 @@ TEST(Dealer, DealsAgainToTheSameRanksByRank) {
   EXPECT_EQ(next.next(1)->number, 7U);
 }
 
+/// A run that is resumed where it has ended, and then made longer.
+TEST(Dealer, KeepsWhatLiesBehindTheEndForALongerRun) {
+  dealer_options o{.samples = 40, .batch_size = 4, .batches = 4, .mode = deal_mode::by_rank, .ranks = 2};
+  dealer d(o);
+  d.go_on_from({6, {2, 4}});
+  EXPECT_EQ(d.undealt(), 1U);
+  EXPECT_EQ(d.next(0)->number, 2U);
+  for (const std::uint32_t rank : {0U, 1U, 0U, 1U}) EXPECT_FALSE(d.next(rank));
+  EXPECT_EQ(d.undealt(), 0U);
+
+  o.batches = 10;
+  dealer longer(o);
+  longer.go_on_from(d.position({}));
+  ids numbers;
+  for (int i = 0; i < 4; ++i)
+    for (const std::uint32_t rank : {0U, 1U})
+      if (const auto got = longer.next(rank)) numbers.push_back(static_cast<std::uint32_t>(got->number));
+  std::ranges::sort(numbers);
+  EXPECT_EQ(numbers, (ids{4, 6, 7, 8, 9}));
+}
+
 TEST(Dealer, GivesTheLowestBatchThatIsLeftOnceARankJoins) {
   dealer d({40, 4, 1, 0, 1, deal_mode::by_rank, 2, 3});
   EXPECT_EQ(d.next(0)->number, 0U);
