@@ -227,7 +227,7 @@ void causal_attention_gradient(const cuda_stream& s, const attention_shape& a, c
   std::visit(
       [&](auto* to) {
         if (a.head_width <= 64)
-          run<attention_matrices<64, 4, 2, 64>, attention_matrices<64, 4, 2, 32>>(s, a, qkv, log_sums, dy,
+          run<attention_matrices<64, 4, 2, 32>, attention_matrices<64, 4, 2, 32>>(s, a, qkv, log_sums, dy,
                                                                                   projections, to);
         else
           run<attention_matrices<128, 4, 1, 32>, attention_matrices<128, 4, 1, 32>>(s, a, qkv, log_sums, dy,

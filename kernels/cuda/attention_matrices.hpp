@@ -59,7 +59,7 @@ struct attention_pairs<attention_matrices<Width, Warps, Matrices, Columns>> {
     const bfloat16* const row = rows + (at.warp_row + at.in_warp % 16) * Tile::step + at.in_warp / 16 * 8;
     const bfloat16* const column =
         columns + (at.in_warp / 16 * 8 + at.in_warp % 8) * Tile::step + at.in_warp / 8 % 2 * 8;
-#pragma unroll
+#pragma unroll 2 // all of it would take more registers than a thread has
     for (unsigned k = 0; k < Tile::width; k += 16) {
       unsigned a[Matrices][4];
 #pragma unroll
