@@ -20,10 +20,11 @@ caf::behavior late_workers::make_behavior() {
 }
 
 void late_workers::bring(const bring_worker& x) {
+  const caf::actor coordinator = sender_of(self_);
   try {
-    for (caf::actor& a : spawn_(x.worker, x.life)) brought_.push_back(std::move(a));
+    for (caf::actor& a : spawn_(x.worker, x.life, coordinator)) brought_.push_back(std::move(a));
   } catch (const std::exception& e) {
-    send(self_, sender_of(self_), worker_lost{x.worker, e.what(), x.life});
+    send(self_, coordinator, worker_lost{x.worker, e.what(), x.life});
   }
 }
 

@@ -245,16 +245,18 @@ void run_crew::add_worker(rank worker, incarnation life) {
 
 /// The crew outlives its actors.
 void run_crew::spawn_late_workers() {
-  late_workers_ = spawn<mailgrad::late_workers>(system_, [this](rank worker, incarnation life) {
-    spawned_worker made = spawn_one(worker.value, life, true);
-    made.stages.push_back(std::move(made.device));
-    return std::move(made.stages);
-  });
+  late_workers_ = spawn<mailgrad::late_workers>(
+      system_, [this](rank worker, incarnation life, const caf::actor& coordinator) {
+        spawned_worker made = spawn_one(worker.value, life, true, coordinator);
+        made.stages.push_back(std::move(made.device));
+        return std::move(made.stages);
+      });
 }
 
-spawned_worker run_crew::spawn_one(std::uint32_t worker, incarnation life, bool late) const {
+spawned_worker run_crew::spawn_one(std::uint32_t worker, incarnation life, bool late,
+                                   const caf::actor& coordinator) const {
   worker_surroundings with{
-      plan_.model, {shards_, feeder_, tracker_, coordinator_}, options_.time, options_.created};
+      plan_.model, {shards_, feeder_, tracker_, coordinator}, options_.time, options_.created};
   for (std::uint32_t s = 0; options_.between && s < shards_.size(); ++s)
     with.peers.shards[s] = options_.between({worker}, s, shards_[s]);
   if (store_)
@@ -275,7 +277,7 @@ spawned_worker run_crew::spawn_one(std::uint32_t worker, incarnation life, bool 
 }
 
 void run_crew::spawn_device(std::uint32_t worker, incarnation life, bool late) {
-  spawned_worker made = spawn_one(worker, life, late);
+  spawned_worker made = spawn_one(worker, life, late, coordinator_);
   if (devices_.size() <= worker) devices_.resize(worker + 1);
   devices_[worker] = std::move(made.device);
   stages_.insert(stages_.end(), made.stages.begin(), made.stages.end());

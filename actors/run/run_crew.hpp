@@ -123,7 +123,8 @@ private:
   void spawn_feeder();
   void spawn_coordinator();
   void spawn_late_workers();
-  spawned_worker spawn_one(std::uint32_t worker, incarnation life, bool late) const;
+  spawned_worker spawn_one(std::uint32_t worker, incarnation life, bool late,
+                           const caf::actor& coordinator) const;
   void spawn_device(std::uint32_t worker, incarnation life = {}, bool late = false);
 
   caf::actor_system& system_;

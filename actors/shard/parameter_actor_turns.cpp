@@ -103,8 +103,9 @@ void parameter_actor::take_missed(const order_entry& turn, const std::optional<p
   order_entry here = turn;
   if (late) {
     here.version_read = late->header.version_read;
-    workers_[turn.worker].lose_unjudged();
-    send_home(workers_[turn.worker]);
+    worker_slot& worker = workers_[turn.worker];
+    worker.lose_unjudged();
+    if (worker.device && worker.life == late->header.id.life) send_home(worker);
   }
   judge_without(here);
 }

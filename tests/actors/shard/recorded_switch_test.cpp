@@ -83,6 +83,23 @@ TEST_F(RecordedSwitch, SendsHomeAtItsTurnWhoNeverJoinedBefore) {
   EXPECT_EQ(weights_of(1)[1].header.epoch.value, 1U);
 }
 
+/// In the recorded run this shard never had the gradient. Here it comes, and its worker leaves before the
+/// turn.
+TEST_F(RecordedSwitch, SendsNobodyHomeWhoHasComeBackAsAnotherSince) {
+  recording r = run_with(
+      {{kind::joined, {0}}, {kind::joined, {1}}, {kind::gradient, {0}, {1}}, {kind::missed, {1}, {1}}});
+  r.end.switches.clear();
+  replayed_ = std::make_shared<const recording>(std::move(r));
+  serve("async", 2);
+  push(1, 1, 0);
+  auto next = listen<shard_weights>();
+  tell(shard_, join_shard{{1}, {1}, next.actor()});
+  push(0, 1, 0);
+  EXPECT_EQ(report().version.value, 2U) << "also of the place of the gradient that was missed";
+  EXPECT_THAT(weights_of(1), SizeIs(1));
+  EXPECT_THAT(next.heard<shard_weights>(), SizeIs(0)) << "its turn to join has not come";
+}
+
 /// This shard hears of a loss before the coordinator does.
 TEST_F(RecordedSwitch, CanBeRepeatedThoughTheCoordinatorTakesALostWorkerForPresent) {
   serve("async", 2);
