@@ -1,4 +1,4 @@
-"""Whole runs on the simulated card, whose messages come, and whose work ends, in orders that a seed draws."""
+"""Whole runs whose messages come, and whose work on the simulated card ends, in orders that a seed draws."""
 import pathlib
 import re
 import subprocess
@@ -6,22 +6,35 @@ import subprocess
 from processes import Failure, Skipped
 
 ORDERS = 100  # of each run, a round
-RUNS = "EveryWayOfAGradient/CardSteps.*"  # every policy, with the weights on the host and on the card
+RUNS = {"actors_simulated_card_test": "EveryWayOfAGradient/CardSteps.*",  # with the weights on the host and on the card
+        "actors_test": "*Schedules*",
+        "actors_spanning_test": "Spanning.*"}
 
 
 def rounds_of(tool, scratch, rounds, draw):
     """Orders that no round before had. They come from the whole of 32 bits, so another --seed tries others."""
-    test = pathlib.Path(tool).resolve().parent.parent / "tests" / "actors" / "actors_simulated_card_test"
-    if not test.exists():
-        raise Skipped(f"takes {test}, which the preset 'ci' builds")
     for number in range(1, rounds + 1):
         first = draw.randrange(1 << 32)
-        done = subprocess.run([test, f"--gtest_filter={RUNS}"], capture_output=True, text=True, errors="replace",
-                              cwd=scratch, env={"MAILGRAD_FIRST_ORDER": str(first), "MAILGRAD_ORDERS": str(ORDERS)})
-        if done.returncode != 0:
-            raise Failure(f"from order {first}: {told(done.stdout)}")
-        tests = int(re.search(r"PASSED  \] (\d+) test", done.stdout)[1])
+        more = {"MAILGRAD_FIRST_ORDER": str(first), "MAILGRAD_ORDERS": str(ORDERS)}
+        tests = sum(passed(binary_of(tool, name), tests, scratch, more, f"from order {first}")
+                    for name, tests in RUNS.items())
         yield tests > 0, True, f"{tests} tests in {ORDERS} orders from {first}, {number * ORDERS} each in all: none broken"
+
+
+def binary_of(tool, name):
+    test = pathlib.Path(tool).resolve().parent.parent / "tests" / "actors" / name
+    if not test.exists():
+        raise Skipped(f"takes {test}, which the preset 'ci' builds")
+    return test
+
+
+def passed(test, tests, scratch, environment, what):
+    """The number of tests that passed, which is all of them."""
+    done = subprocess.run([test, f"--gtest_filter={tests}"], capture_output=True, text=True, errors="replace",
+                          cwd=scratch, env=environment)
+    if done.returncode != 0:
+        raise Failure(f"{what}: {told(done.stdout)}")
+    return int(re.search(r"PASSED  \] (\d+) test", done.stdout)[1])
 
 
 def told(output):
