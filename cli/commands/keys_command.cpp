@@ -22,6 +22,7 @@ std::string explained(const std::string& folder) {
       "  ca.key                  signs certificates: keep it away from the machines of a run\n"
       "  server.pem, server.key  for the process that serves\n"
       "  worker.pem, worker.key  for every process that joins\n"
+      "  shard.pem, shard.key    for 'mailgrad shard', which joins the server and lets workers join it\n"
       "  token                   instead of all of these: a secret that server and workers share\n",
       folder);
 }
@@ -36,7 +37,8 @@ command make_keys_command(CLI::App& app) {
   auto folder = std::make_shared<std::string>();
   make->add_option("DIR", *folder, "The folder to make; it may not hold keys")->required();
   make->footer("Example:\n  mailgrad keys new run-keys\n\n"
-               "Other machines get copies: ca.pem, worker.pem and worker.key, or the token alone.");
+               "Other machines get copies: ca.pem, worker.pem and worker.key, or the token alone. A machine\n"
+               "of 'mailgrad shard' gets ca.pem, shard.pem and shard.key.");
   return {parser, [folder] {
             net::key_folder(*folder).make();
             std::cout << explained(*folder);

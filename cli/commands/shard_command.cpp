@@ -36,7 +36,7 @@ void tell_begin(const std::vector<std::uint32_t>& shards, const std::string& add
 int hold_shards(const shard_words& w) {
   const interrupt ctrl_c;
   remote::parameter_host_options options{.listen = w.listen,
-                                         .network = network_with(w.server, w.keys, side::worker),
+                                         .network = network_with(w.server, w.keys, side::shard),
                                          .plugins = plugins_of(w.plugins)};
   if (!w.quiet) options.on_begin = tell_begin;
   options.on_event = [](const std::string& words) { std::cerr << words + '\n'; };

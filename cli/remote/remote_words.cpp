@@ -23,13 +23,29 @@ constexpr std::uint32_t most_processes = 256;
 constexpr std::uint32_t most_seconds = 604'800; // a week
 constexpr std::uint64_t most_data_gibibytes = std::uint64_t{1} << 20;
 
+net::certificate_files files_of(const net::key_folder& folder, side s) {
+  if (s == side::shard) return folder.of_shard();
+  return s == side::server ? folder.of_server() : folder.of_worker();
+}
+
 std::shared_ptr<const net::tls_keys> keys_in(const std::string& where, side s) {
   if (where.empty()) return nullptr;
   std::error_code ignored;
   if (!std::filesystem::is_directory(where, ignored)) return net::tls_keys::of_token(where);
   const net::key_folder folder(where);
-  const net::certificate_files files = s == side::server ? folder.of_server() : folder.of_worker();
+  const net::certificate_files files = files_of(folder, s);
   if (std::filesystem::exists(files.certificate, ignored)) return net::tls_keys::of_certificates(files);
+  const std::string own = std::filesystem::path(files.certificate).filename().string();
+  if (s == side::shard && std::filesystem::exists(files.authority, ignored))
+    throw std::invalid_argument(fmt::format(
+        "--keys {0}: expected {1} for a parameter host, found none: copy shard.pem and shard.key "
+        "from the folder where the keys were made; if it has none either, an older 'mailgrad keys "
+        "new' made it, so make new keys in another folder for all processes, or give all of them "
+        "the token, --keys {0}/token",
+        where, own));
+  if (!std::filesystem::exists(folder.token(), ignored))
+    throw std::invalid_argument(fmt::format(
+        "--keys {}: expected {} or token, which 'mailgrad keys new' makes, found neither", where, own));
   return net::tls_keys::of_token(folder.token());
 }
 

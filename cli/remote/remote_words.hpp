@@ -43,8 +43,8 @@ struct remote_words {
   bool any() const noexcept { return serve || processes > 0; }
 };
 
-/// Which side of a connection a process is.
-enum class side { server, worker };
+/// Which side of a connection a process is. A parameter host joins the server, and workers join it.
+enum class side { server, worker, shard };
 
 /// Adds --keys.
 void add_keys_option(CLI::App& parser, std::string& keys);

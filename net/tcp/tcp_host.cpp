@@ -65,8 +65,12 @@ std::string tcp_host::server_name() const { return to_string(where_); }
 
 std::string tcp_host::early_end_words(const moved& last) const {
   if (last.refused)
-    return fmt::format("{}: {}: give both sides keys of one `mailgrad keys new`, or none on one machine",
-                       server_name(), last.refused->words());
+    return fmt::format(
+        "{}: {}: {}", server_name(), last.refused->words(),
+        last.refused->found.find("certificate purpose") != std::string::npos
+            ? "give each side the files of its part, which are those of a server, a worker or a "
+              "parameter host"
+            : "give both sides keys of one `mailgrad keys new`, or none on one machine");
   if (last.what == moved::outcome::failed && keys_) return fmt::format("{}: {}", server_name(), last.words);
   return stream_host::early_end_words(last);
 }

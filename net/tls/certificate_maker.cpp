@@ -44,6 +44,11 @@ void add(X509* c, X509* issuer, int kind, const char* value) {
   check(made_one && X509_add_ext(c, made_one.get(), -1), "an extension of a certificate");
 }
 
+const char* uses_of(purpose p) {
+  if (p == purpose::serves) return "serverAuth";
+  return p == purpose::joins ? "clientAuth" : "serverAuth,clientAuth";
+}
+
 void set_purpose(X509* c, X509* issuer, purpose p) {
   const bool signs = p == purpose::signs;
   add(c, issuer, NID_basic_constraints, signs ? "critical,CA:TRUE,pathlen:0" : "critical,CA:FALSE");
@@ -51,7 +56,7 @@ void set_purpose(X509* c, X509* issuer, purpose p) {
   add(c, issuer, NID_subject_key_identifier, "hash");
   if (signs) return;
   add(c, issuer, NID_authority_key_identifier, "keyid");
-  add(c, issuer, NID_ext_key_usage, p == purpose::serves ? "serverAuth" : "clientAuth");
+  add(c, issuer, NID_ext_key_usage, uses_of(p));
 }
 
 template <class Write>

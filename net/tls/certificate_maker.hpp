@@ -14,7 +14,7 @@ struct certified_key {
 };
 
 /// What the holder of a certificate may do with it.
-enum class purpose { signs, serves, joins };
+enum class purpose { signs, serves, joins, serves_and_joins };
 
 /// Makes a key on the curve P-256, and a certificate for it that `by` signs; that of an authority signs
 /// itself.

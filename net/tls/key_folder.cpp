@@ -20,8 +20,9 @@ namespace mailgrad::net {
 
 namespace {
 
-constexpr std::array<const char*, 7> names{"ca.pem",     "ca.key",     "server.pem", "server.key",
-                                           "worker.pem", "worker.key", "token"};
+constexpr std::array<const char*, 9> names{"ca.pem",     "ca.key",     "server.pem",
+                                           "server.key", "worker.pem", "worker.key",
+                                           "shard.pem",  "shard.key",  "token"};
 
 [[noreturn]] void fail(const std::string& path) {
   throw std::system_error(errno, std::generic_category(), fmt::format("cannot write {}", path));
@@ -77,6 +78,7 @@ void key_folder::make() const {
   write_pair("ca", authority);
   write_pair("server", make_certificate("Mailgrad server", purpose::serves, &authority));
   write_pair("worker", make_certificate("Mailgrad worker", purpose::joins, &authority));
+  write_pair("shard", make_certificate("Mailgrad shard", purpose::serves_and_joins, &authority));
   write_file(token(), random_bytes(32), 0600);
 }
 

@@ -12,6 +12,7 @@ namespace mailgrad::net {
 ///     ca.pem, ca.key                   the private authority, whose key signs all certificates
 ///     server.pem, server.key           of the process that serves
 ///     worker.pem, worker.key           of every process that joins
+///     shard.pem, shard.key             of a parameter host, which joins the server and serves workers
 ///     token                            32 random bytes, instead of all of them
 class key_folder {
 public:
@@ -25,6 +26,7 @@ public:
 
   certificate_files of_server() const { return files_of("server"); }
   certificate_files of_worker() const { return files_of("worker"); }
+  certificate_files of_shard() const { return files_of("shard"); }
   std::string token() const { return path("token"); }
 
 private:

@@ -26,7 +26,7 @@ TEST_F(Keys, AreMadeAndExplained) {
   EXPECT_THAT(t.out(), StartsWith("Made in " + where + ":\n"));
   for (const auto& file : std::filesystem::directory_iterator(where))
     EXPECT_THAT(t.out(), HasSubstr(file.path().filename().string()));
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(where), {}), 7);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(where), {}), 9);
 }
 
 TEST_F(Keys, AreNotMadeTwice) {

@@ -39,9 +39,9 @@ TEST_F(KeyFolder, HoldsKeysThatOnlyTheirOwnerReads) {
   keys.make();
   umask(before);
   EXPECT_EQ(permission_of(where), 0700U);
-  for (const char* secret : {"ca.key", "server.key", "worker.key", "token"})
+  for (const char* secret : {"ca.key", "server.key", "worker.key", "shard.key", "token"})
     EXPECT_EQ(permission_of(where / secret), 0600U);
-  for (const char* known : {"ca.pem", "server.pem", "worker.pem"})
+  for (const char* known : {"ca.pem", "server.pem", "worker.pem", "shard.pem"})
     EXPECT_EQ(permission_of(where / known), 0644U);
   EXPECT_EQ(text_of(keys.token()).size(), 32U);
 }

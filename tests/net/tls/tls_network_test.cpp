@@ -86,6 +86,13 @@ TEST_F(TlsNetwork, TalksByCertificates) {
   expect_talk();
 }
 
+TEST_F(TlsNetwork, LetsAParameterHostJoinAndBeJoined) {
+  const keys_ptr both = tls_keys::of_certificates(ours().of_shard());
+  serve(both);
+  connect(both);
+  expect_talk();
+}
+
 TEST_F(TlsNetwork, TalksByAToken) {
   serve(by_token(ours()));
   connect(by_token(ours()));
