@@ -102,7 +102,8 @@ int main(int argc, char** argv) {
   try {
     return mailgrad::run(argc, argv);
   } catch (const std::exception& e) {
-    mailgrad::say_failure(e.what());
-    return mailgrad::exit_code_of(e);
+    const int code = mailgrad::exit_code_of(e);
+    code == mailgrad::exit_code::done ? mailgrad::say_line(e.what()) : mailgrad::say_failure(e.what());
+    return code;
   }
 }

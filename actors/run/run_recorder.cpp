@@ -36,7 +36,9 @@ void run_recorder::finish(const caf::actor& feeder, const run_outcome& outcome,
 }
 
 recording_end end_of(const run_outcome& outcome, const training_report& report) {
-  recording_end e{report.ended, report.why, {}, {}, report.parameters_sha256};
+  // A run that nobody was left to train to its end can be repeated as far as it went.
+  const bool is_short = outcome.how == run_outcome::ending::completed && report.why == outcome.why;
+  recording_end e{is_short ? "completed" : report.ended, report.why, {}, {}, report.parameters_sha256};
   for (std::uint32_t r = 0; r < outcome.lost.size(); ++r)
     if (outcome.lost[r]) e.lost.push_back(r);
   return e;

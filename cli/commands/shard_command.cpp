@@ -50,7 +50,11 @@ int hold_shards(const shard_words& w) {
     }
   const net::ending end = host.wait();
   const bool well = end.reason == net::end_reason::left;
-  if (!w.quiet || !well) say_failure(host.name() + ": " + end.words);
+  const std::string last_words = host.name() + ": " + end.words;
+  if (!well)
+    say_failure(last_words);
+  else if (!w.quiet)
+    say_line(last_words);
   if (ctrl_c.requested()) return exit_code::of_signal(ctrl_c.signal());
   return well ? exit_code::done : exit_code::failed;
 }

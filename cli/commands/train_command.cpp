@@ -222,9 +222,10 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   add_what_the_tool_knows(report, w, date, signal);
   if (page) page->end(report);
   (outputs.take_standard_output() ? std::cerr : std::cout) << in_words(report);
-  if (!report.why.empty()) say_failure(report.why);
-  keep_results(outputs, run, report, card);
   const int code = exit_code_of(report, signal);
+  if (!report.why.empty())
+    code == exit_code::failed ? say_failure(report.why) : say_line("ended: " + report.why);
+  keep_results(outputs, run, report, card);
   return {std::move(report), code};
 }
 

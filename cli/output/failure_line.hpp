@@ -8,4 +8,7 @@ namespace mailgrad {
 /// so parts of a line could come between the parts of another's.
 void say_failure(std::string_view words);
 
+/// Prints "WORDS" in the same way: what is no failure.
+void say_line(std::string_view words);
+
 } // namespace mailgrad

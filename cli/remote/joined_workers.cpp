@@ -52,8 +52,13 @@ int joined_workers::wait(const interrupt& ctrl_c, std::chrono::milliseconds for_
     }
     print_news();
     const net::ending end = member->wait();
-    if (end.reason != net::end_reason::left) code = exit_code::failed;
-    if (!quiet_ || end.reason != net::end_reason::left) say_failure(member->name() + ": " + end.words);
+    const std::string words = member->name() + ": " + end.words;
+    if (end.reason != net::end_reason::left) {
+      code = exit_code::failed;
+      say_failure(words);
+    } else if (!quiet_) {
+      say_line(words);
+    }
   }
   return leaving ? exit_code::of_signal(ctrl_c.signal()) : code;
 }

@@ -27,6 +27,19 @@ std::string ending_in_words(run_outcome::ending how) {
   return "unknown";
 }
 
+/// A run that nobody was left to train to its end has failed, although all that was trained is whole.
+run_outcome::ending ending_of(const run_outcome& outcome) {
+  const bool is_short = outcome.how == run_outcome::ending::completed && outcome.untrained > 0;
+  return is_short ? run_outcome::ending::failed : outcome.how;
+}
+
+/// The ranks of which something is known: those that the run began with, and who came later.
+std::uint32_t ranks_in(const run_outcome& outcome, const std::vector<exchange_figures>& exchanges) {
+  auto ranks = static_cast<std::uint32_t>(outcome.workers.size());
+  for (const exchange_figures& x : exchanges) ranks = std::max(ranks, x.worker + 1);
+  return ranks;
+}
+
 /// Each sample counts once, so that the early loss of a worker that got little to do counts little.
 std::optional<double> mean_loss(const std::vector<worker_report>& workers) {
   double sum = 0;
@@ -100,7 +113,7 @@ bool add_told(run_trace& t, const run_outcome& outcome, const timeline_teller& b
 
 training_report report_of(const run_outcome& outcome, std::optional<std::uint64_t> written) {
   training_report r;
-  r.ended = ending_in_words(outcome.how);
+  r.ended = ending_in_words(ending_of(outcome));
   r.enough = outcome.enough;
   r.why = outcome.why;
   r.switches = outcome.switches;

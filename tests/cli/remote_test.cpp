@@ -246,7 +246,7 @@ TEST_F(RemoteTool, IsStoppedWhileItWaitsForWorkers) {
   tool stop({"stop", address});
   EXPECT_EQ(stop.code(), 0) << stop.err();
   EXPECT_EQ(server.code(), 0);
-  EXPECT_THAT(server.err(), HasSubstr("mailgrad: ended before the run had begun, as another process asked: 0 "
+  EXPECT_THAT(server.err(), HasSubstr("\nended before the run had begun, as another process asked: 0 "
                                       "of 3 workers had joined\n"));
 }
 

@@ -140,7 +140,7 @@ TEST_F(ControlledRun, SwitchesAndStopsFromThePage) {
   }
   EXPECT_THAT(post("/stop", "{}"), StartsWith("HTTP/1.1 202"));
   EXPECT_EQ(run_.process().code(), 0);
-  EXPECT_THAT(run_.process().err(), HasSubstr("mailgrad: stopped on the live page\n"));
+  EXPECT_THAT(run_.process().err(), HasSubstr("\nended: stopped on the live page\n"));
 }
 
 TEST_F(ControlledRun, SaysInWordsWhatCannotBe) {
