@@ -347,6 +347,7 @@ void training::implementation::require_known_by_hosts(const std::string& policy)
 void training::implementation::switch_policy(const std::string& policy, const std::string& why) {
   if (options().replay) throw std::invalid_argument("policy '" + policy + "': a replay switches as recorded");
   require_known_by_hosts(policy);
+  require_one_policy(policy);
   require_switch(options(), plan_.policies, plan_.cure, policy);
   if (!plan_.has_shards())
     throw std::invalid_argument("policy '" + policy + "': hogwild has no shards to switch");

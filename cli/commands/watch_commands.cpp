@@ -53,7 +53,10 @@ command make_switch_command(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("switch", "Let a run of another process go on under another policy");
   auto words = std::make_shared<watch_words>();
   add_address(*parser, *words);
-  parser->add_option("POLICY", words->argument, "As --policy of 'mailgrad train' takes it")->required();
+  parser
+      ->add_option("POLICY", words->argument,
+                   "One policy, such as ssp:2; it begins as soon as every worker has finished its step")
+      ->required();
   parser->footer("Example:\n  mailgrad switch 10.0.0.1:7000 ssp:2");
   return {parser, [words] {
             std::cout << asked(*words, "switch") << '\n';

@@ -103,6 +103,12 @@ std::vector<std::string> plugins_of_policy(std::string_view text) {
 
 bool is_automatic(std::string_view text) { return name_of_choice(trimmed(text)) == auto_rule::policy_name; }
 
+void require_one_policy(std::string_view text) {
+  if (split(text).size() == 1 && text.find('@') == text.npos && !is_automatic(text)) return;
+  fail(text, "a switch takes one policy, such as ssp:2, which begins as soon as every worker has finished "
+             "its step; schedules and auto begin with the run, by --policy");
+}
+
 std::vector<scheduled_policy> parse_policy_schedule(std::string_view text, std::uint32_t workers) {
   if (is_automatic(text)) {
     if (text.find('@') != text.npos) fail(text, "it switches by a rule of its own; take it alone");

@@ -25,6 +25,11 @@ std::vector<std::string> plugins_of_policy(std::string_view text);
 /// reads it. Its schedule holds only the policy with which it begins.
 bool is_automatic(std::string_view text);
 
+/// Refuses what is more than one policy: a schedule, a policy with a step, and auto.
+///
+/// Errors  std::invalid_argument in one line, which says what a switch during a run takes.
+void require_one_policy(std::string_view text);
+
 /// "async, sync@1000, ssp:3@2000": the first policy begins with the run, each other at its step.
 ///
 /// Errors  std::invalid_argument in one line: a policy that policy_spec refuses; a step that is missing, no

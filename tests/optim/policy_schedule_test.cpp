@@ -77,5 +77,14 @@ TEST(PolicySchedule, TakesHogwildBesideOthers) {
   EXPECT_FALSE(has_hogwild(parse_policy_schedule("sync, async@10", 2)));
 }
 
+TEST(PolicySchedule, IsNotWhatASwitchTakes) {
+  for (const char* one : {"ssp:2", "dssp:1,4", "sync", "./libmine.so:1"})
+    EXPECT_NO_THROW(require_one_policy(one));
+  for (const char* more : {"async, sync@1000", "async,sync", "sync@1000", "auto", "auto:window=100"})
+    EXPECT_THAT([&] { require_one_policy(more); },
+                ::testing::ThrowsMessage<std::invalid_argument>(::testing::HasSubstr(
+                    std::string("policy '") + more + "': a switch takes one policy, such as ssp:2")));
+}
+
 } // namespace
 } // namespace mailgrad
