@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <chrono>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -24,6 +25,9 @@ struct watch_words {
   bool json = false;
 };
 
+/// A run is asked where it is said to be: there is nothing to wait for where nobody listens.
+constexpr std::chrono::milliseconds at_once{0};
+
 void add_address(CLI::App& parser, watch_words& w) {
   parser.add_option("ADDRESS", w.address, "Where 'mailgrad serve' listens, as HOST:PORT or memory:NAME")
       ->required();
@@ -31,7 +35,8 @@ void add_address(CLI::App& parser, watch_words& w) {
 }
 
 std::string asked(const watch_words& w, const std::string& what) {
-  return remote::watcher(w.address, network_with(w.address, w.keys, side::worker)).ask(what, w.argument);
+  return remote::watcher(w.address, network_with(w.address, w.keys, side::worker, at_once))
+      .ask(what, w.argument);
 }
 
 } // namespace

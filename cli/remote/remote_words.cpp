@@ -2,10 +2,10 @@
 
 #include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/net/memory/memory_address.hpp>
+#include <mailgrad/net/memory/memory_network.hpp>
 #include <mailgrad/net/mpi/mpi_address.hpp>
 #include <mailgrad/net/tcp/tcp_network.hpp>
 #include <mailgrad/net/tls/key_folder.hpp>
-#include <mailgrad/net/usual_network.hpp>
 #include <mailgrad/options/number.hpp>
 
 #include <fmt/format.h>
@@ -206,7 +206,7 @@ std::shared_ptr<net::network> network_with(const std::string& address, const std
         fmt::format("--keys: expected none for {}, since the system names the user of "
                     "each process there: leave them away, or give HOST:PORT",
                     address));
-  if (is_memory) return net::usual_network(address);
+  if (is_memory) return std::make_shared<net::memory_network>(net::memory_options{.patience = patience});
   if (net::is_mpi_address(address))
     throw std::invalid_argument(fmt::format("'{}': expected HOST:PORT or memory:NAME, since ranks of MPI are "
                                             "started together: mpirun -n 4 mailgrad launch --transport mpi",
