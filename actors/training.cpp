@@ -104,6 +104,7 @@ public:
   void stop(const std::string& why) { send_anonymously(crew_->coordinator(), stop_training{why}); }
   void switch_policy(const std::string& policy, const std::string& why);
   void require_known_by_hosts(const std::string& policy) const;
+  void describe_elsewhere(training_report& r) const;
   void take_checkpoint();
   checkpoint_account checkpoints() const;
   bool wait_for(std::chrono::milliseconds span);
@@ -346,8 +347,8 @@ void training::implementation::require_known_by_hosts(const std::string& policy)
 
 void training::implementation::switch_policy(const std::string& policy, const std::string& why) {
   if (options().replay) throw std::invalid_argument("policy '" + policy + "': a replay switches as recorded");
-  require_known_by_hosts(policy);
   require_one_policy(policy);
+  require_known_by_hosts(policy);
   require_switch(options(), plan_.policies, plan_.cure, policy);
   if (!plan_.has_shards())
     throw std::invalid_argument("policy '" + policy + "': hogwild has no shards to switch");
@@ -424,6 +425,13 @@ std::optional<std::uint64_t> training::implementation::written() const {
   return store ? std::optional(store->version()) : std::nullopt;
 }
 
+/// Of a run whose workers are in other processes: what no plan knows.
+void training::implementation::describe_elsewhere(training_report& r) const {
+  if (!elsewhere_) return;
+  r.wire = to_string(elsewhere_->wire());
+  r.devices = elsewhere_->devices(r.workers);
+}
+
 training_report training::implementation::report_so_far(std::chrono::milliseconds span) const {
   const run_outcome books = books_.ask(crew_->coordinator(), span).value_or(nothing_told(plan_.workers()));
   std::unique_lock lock(mutex_);
@@ -432,8 +440,8 @@ training_report training::implementation::report_so_far(std::chrono::millisecond
       ended ? report_of(*outcome_, written()) : mailgrad::report_so_far(books, progress_, written());
   describe(r, plan_, (ended ? ended_ : time_->now()) - crew_->started(),
            ended ? outcome_->checkpoints : checkpoints_);
-  if (elsewhere_) r.wire = to_string(elsewhere_->wire());
   lock.unlock();
+  describe_elsewhere(r);
   watch_->add_curve(r);
   return r;
 }
@@ -444,7 +452,7 @@ training_report training::implementation::report(const std::function<bool()>& st
   tests_end_ = true;
   training_report r = report_of(*outcome_, written());
   describe(r, plan_, ended_ - crew_->started(), outcome_->checkpoints);
-  if (elsewhere_) r.wire = to_string(elsewhere_->wire());
+  describe_elsewhere(r);
   if (!last_parameters().empty()) r.parameters_sha256 = sha256(std::as_bytes(last_parameters()));
   if (recorder_) recorder_->finish(crew_->feeder(), *outcome_, r);
   choose_parameters(stop_test);

@@ -15,18 +15,19 @@ using features = std::map<std::string, std::string, std::less<>>;
 
 /// The names that this build knows.
 namespace feature {
-inline constexpr std::string_view protocol = "protocol";       ///< the version of the protocol, in decimal
-inline constexpr std::string_view run = "run";                 ///< 16 hexadecimal digits
-inline constexpr std::string_view role = "role";               ///< "worker"
-inline constexpr std::string_view number = "number";           ///< among those of its role, in decimal
-inline constexpr std::string_view incarnation = "incarnation"; ///< in decimal
-inline constexpr std::string_view connection = "connection";   ///< "control" or "bulk"
-inline constexpr std::string_view session = "session";         ///< 16 hexadecimal digits
-inline constexpr std::string_view model = "model";             ///< SHA-256 of the model
-inline constexpr std::string_view data = "data";               ///< SHA-256 of the training samples
-inline constexpr std::string_view wire = "wire";               ///< how numbers travel: "float32"
-inline constexpr std::string_view build = "build";             ///< commit, compiler and instructions
-inline constexpr std::string_view devices = "devices";         ///< that a worker brings, in decimal
+inline constexpr std::string_view protocol = "protocol";         ///< the version of the protocol, in decimal
+inline constexpr std::string_view run = "run";                   ///< 16 hexadecimal digits
+inline constexpr std::string_view role = "role";                 ///< "worker"
+inline constexpr std::string_view number = "number";             ///< among those of its role, in decimal
+inline constexpr std::string_view incarnation = "incarnation";   ///< in decimal
+inline constexpr std::string_view connection = "connection";     ///< "control" or "bulk"
+inline constexpr std::string_view session = "session";           ///< 16 hexadecimal digits
+inline constexpr std::string_view model = "model";               ///< SHA-256 of the model
+inline constexpr std::string_view data = "data";                 ///< SHA-256 of the training samples
+inline constexpr std::string_view wire = "wire";                 ///< how numbers travel: "float32"
+inline constexpr std::string_view build = "build";               ///< commit, compiler and instructions
+inline constexpr std::string_view devices = "devices";           ///< that a worker brings, in decimal
+inline constexpr std::string_view device_names = "device_names"; ///< of these: "cpu:0,cpu:1"
 } // namespace feature
 
 inline constexpr std::size_t most_features = 32;

@@ -14,8 +14,9 @@ session::session(hello says, session_events& events, instant now)
   terms_.session = 0;
 }
 
-session::session(const welcome& terms, session_events& events, instant now)
-    : events_(&events), is_client_(false), terms_(terms), began_(now), lines_{line{*this}, line{*this}} {
+session::session(const welcome& terms, session_events& events, instant now, features peer)
+    : events_(&events), is_client_(false), hello_{.says = std::move(peer)}, terms_(terms),
+      began_(now), lines_{line{*this}, line{*this}} {
   messages_in_.allowed = messages_out_.allowed = told_messages_ = terms.messages;
   bodies_in_.allowed = bodies_out_.allowed = terms.bodies;
 }

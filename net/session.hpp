@@ -52,7 +52,7 @@ public:
   /// The client's side, before anything has been sent.
   session(hello says, session_events& events, instant now);
   /// The server's side, for a peer that it takes in by these terms.
-  session(const welcome& terms, session_events& events, instant now);
+  session(const welcome& terms, session_events& events, instant now, features peer = {});
   session(const session&) = delete;
   session& operator=(const session&) = delete;
 
@@ -120,6 +120,8 @@ public:
   /// "worker 2 (incarnation 3)"
   std::string self_name() const;
   std::string peer_name() const;
+  /// Of a server: what the peer has said of itself. Nothing of it is checked but what the server demands.
+  const features& peer_says() const noexcept { return hello_.says; }
   const progress& peer_progress() const noexcept { return peer_progress_; }
   /// When the last byte came, on whichever connection.
   instant last_heard() const noexcept;
@@ -193,7 +195,7 @@ private:
 
   session_events* events_;
   bool is_client_;
-  hello hello_; ///< of a client
+  hello hello_; ///< of a client; of a server, what the peer says
   welcome terms_;
   state state_ = state::greeting;
   std::optional<ending> outcome_;

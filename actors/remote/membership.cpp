@@ -39,6 +39,13 @@ void require_devices(const std::vector<device>& devices) {
   }
 }
 
+/// "cpu:0,cpu:1"
+std::string names_of(const std::vector<device>& devices) {
+  std::string names;
+  for (const device d : devices) names.append(names.empty() ? "" : ",").append(to_string(d));
+  return names;
+}
+
 join_options checked_join(const std::string& address, join_options o) {
   if (o.rejoin.count() < 0)
     throw std::invalid_argument("join: expected a time of rejoining of 0 or more, found a negative one");
@@ -156,6 +163,8 @@ membership::implementation::~implementation() {
 
 std::shared_ptr<member_life> membership::implementation::new_life(net::hello says, bool tries_once) {
   says.says[std::string(net::feature::devices)] = std::to_string(options_.devices.size());
+  if (const std::string names = names_of(options_.devices); names.size() <= net::most_feature_value_bytes)
+    says.says[std::string(net::feature::device_names)] = names;
   const auto begin = [this] {
     const std::lock_guard lock(mutex_);
     begun_ = true;

@@ -11,8 +11,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <iterator>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 
 namespace mailgrad::remote {
@@ -55,6 +57,23 @@ net::features features_of(const run_plan& plan) {
     if (name == samples_fact) says[std::string(net::feature::data)] = value;
   }
   return says;
+}
+
+/// The names of so many devices as a worker says them. What it says is a stranger's, so it is read.
+std::vector<std::string> devices_in(const net::features& says, std::uint32_t count) {
+  std::vector<std::string> names;
+  try {
+    std::string_view rest = net::found_in(says, net::feature::device_names).value_or("");
+    while (!rest.empty() && names.size() < count) {
+      const std::size_t end = std::min(rest.find(','), rest.size());
+      names.push_back(to_string(parse_device(rest.substr(0, end))));
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+  } catch (const std::exception&) {
+    names.clear(); // of a build that writes them in another way
+  }
+  names.resize(count, "unknown");
+  return names;
 }
 
 /// What a worker needs to find the samples on its own disk.
@@ -111,6 +130,17 @@ std::uint32_t worker_server::joined() const {
   return here(net::role::worker);
 }
 
+std::vector<std::string> worker_server::devices(std::uint32_t workers) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> all;
+  for (std::uint32_t r = 0; r < workers; ++r) {
+    const auto told = device_names_.find(r);
+    for (std::uint32_t d = 0; d < plan_.devices_per_worker(); ++d)
+      all.push_back(told == device_names_.end() ? "unknown" : told->second[d]);
+  }
+  return all;
+}
+
 std::string worker_server::attendance() const {
   const std::lock_guard lock(mutex_);
   const std::string workers = fmt::format("{} of {} workers", here(net::role::worker), plan_.workers());
@@ -145,6 +175,8 @@ net::session_events& worker_server::let_in(net::session& s) {
                              [this, id = terms.session](const net::ending& why) { on_ended(id, why); }});
   by->attach(*end_, s);
   const std::lock_guard lock(mutex_);
+  if (terms.you.part == net::role::worker)
+    device_names_[terms.you.number] = devices_in(s.peer_says(), plan_.devices_per_worker());
   return *guests_.emplace(terms.session, guest{terms, std::move(by)}).first->second.by;
 }
 

@@ -58,6 +58,9 @@ public:
   /// Where the shards of this process lie, so that workers read their weights there; null: no matter where.
   block_source blocks() const { return net::blocks_of(heap_); }
   std::uint32_t joined() const;
+  /// The devices of so many workers by rank, one behind the other, as the last incarnation of each has named
+  /// them; "unknown" where none has.
+  std::vector<std::string> devices(std::uint32_t workers) const;
   /// "1 of 2 workers", and behind it "and 0 of 2 parameter hosts", if the run waits for such.
   std::string attendance() const;
   /// What the sessions wait for: letters for credit, and what others say that they wait for.
@@ -133,8 +136,9 @@ private:
   std::string address_;
 
   const std::shared_ptr<door> door_ = std::make_shared<door>();
-  mutable std::mutex mutex_; ///< guards the four members below
+  mutable std::mutex mutex_; ///< guards the five members below
   std::condition_variable changed_;
+  std::map<std::uint32_t, std::vector<std::string>> device_names_; ///< by rank
   std::optional<std::string> lost_shards_; ///< the words, if a parameter host that had its terms has gone
   std::map<std::uint64_t, guest> guests_;  ///< by session
   std::optional<running> running_;

@@ -268,7 +268,9 @@ std::string ledger_in_words(const training_report& r) {
 std::string in_words(const training_report& r) {
   std::string text = fmt::format("{} after {} steps, {} samples, {:.2f} s: {:.0f} samples/s\n", r.ended,
                                  r.steps, r.samples, r.wall_seconds, r.samples_per_second());
-  if (r.final_loss) text += fmt::format("final loss    {:.4f}\n", *r.final_loss);
+  if (r.final_loss)
+    text +=
+        fmt::format("{}{:.4f}\n", padded(r.ended == "running" ? "loss so far" : "final loss"), *r.final_loss);
   if (r.best)
     text += fmt::format("weights       of the best test, {} loss {:.4f} after step {}\n",
                         r.best->held_out ? "validation" : "test", r.best->loss, r.best->steps);

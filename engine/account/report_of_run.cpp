@@ -147,7 +147,8 @@ training_report report_of(const run_outcome& outcome, std::optional<std::uint64_
     }
   r.exchanges = exchanges_of(outcome);
   for (const exchange_figures& x : r.exchanges) r.weight_gap.merge(x.weight_gap);
-  r.times = times_of(r.exchanges, outcome.workers.size());
+  r.workers = ranks_in(outcome, r.exchanges);
+  r.times = times_of(r.exchanges, r.workers);
   return r;
 }
 
@@ -164,8 +165,17 @@ run_outcome nothing_told(std::uint32_t workers) {
 training_report report_so_far(const run_outcome& books, const training_progress& told,
                               std::optional<std::uint64_t> written) {
   training_report r = report_of(books, written);
-  r.steps = std::max(r.steps, told.steps);
-  r.samples = std::max(r.samples, told.samples);
+  r.steps = told.steps;
+  r.samples = told.samples;
+  std::uint64_t steps = 0, samples = 0; // of one moment, as those that were told; shards are ahead of both
+  for (const worker_report& w : books.workers) {
+    steps += w.steps;
+    samples += w.samples;
+  }
+  if (steps > told.steps) {
+    r.steps = steps;
+    r.samples = samples;
+  }
   if (std::ranges::find(books.untold, true) != books.untold.end()) {
     r.worker_waits.clear();
     r.batches.clear();

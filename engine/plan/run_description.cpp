@@ -2,9 +2,13 @@
 
 #include <mailgrad/engine/account/provenance.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
+#include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 
 #include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
 
 namespace mailgrad {
 
@@ -27,9 +31,10 @@ void describe(training_report& r, const run_plan& plan) {
   r.shards = plan.has_shards() ? o.shards : 0;
   if (const auto cure = plan.cure.make({plan.workers()}); cure && !o.parameter_actor)
     r.mean_step_factor = mean_factor(*cure, r.staleness);
-  for (const device d : o.devices) r.devices.push_back(to_string(d));
+  r.workers = std::max(r.workers, plan.workers());
+  for (std::uint32_t w = 0; w < r.workers; ++w)
+    for (const device d : devices_of(o, w)) r.devices.push_back(to_string(d));
   r.precision = name(o.precision);
-  r.workers = plan.workers();
   r.micro_batches = o.micro_batches;
   r.origin = this_program();
   r.epochs = static_cast<double>(r.steps) / static_cast<double>(plan.steps_per_epoch());

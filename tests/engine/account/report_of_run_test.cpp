@@ -295,6 +295,38 @@ TEST(ReportOfRun, SayInWordsHowLongAWaitIs) {
             "worker 0 waits for a batch, for 2.1 s");
 }
 
+TEST(ReportOfRun, SaysThatARunHasFailedThatNobodyWasLeftToTrain) {
+  run_outcome o;
+  o.untrained = 3;
+  o.why = "nobody was left";
+  EXPECT_EQ(report_of(o, {}).ended, "failed");
+  EXPECT_EQ(report_of(o, {}).why, "nobody was left");
+  o.how = run_outcome::ending::stopped;
+  EXPECT_EQ(report_of(o, {}).ended, "stopped");
+}
+
+TEST(ReportOfRun, CountsStepsAndSamplesOfOneMomentWhileTheRunGoesOn) {
+  run_outcome books = nothing_told(1);
+  books.workers[0].steps = books.workers[0].produced = 10;
+  books.workers[0].samples = 40;
+  books.shards.resize(1);
+  books.shards[0].workers.resize(1);
+  books.shards[0].workers[0].ledger.produced = books.shards[0].workers[0].ledger.applied = 12;
+  const training_report later = report_so_far(books, {.steps = 7, .samples = 28}, {});
+  EXPECT_EQ(later.steps, 10U);
+  EXPECT_EQ(later.samples, 40U) << "the shard is further, and knows no samples";
+  const training_report told = report_so_far(books, {.steps = 14, .samples = 56}, {});
+  EXPECT_EQ(told.steps, 14U);
+  EXPECT_EQ(told.samples, 56U);
+}
+
+TEST(ReportOfRun, CountsTheWorkersThatCameLater) {
+  run_outcome o = nothing_told(1);
+  o.shards.resize(1);
+  o.shards[0].workers.resize(3); // a shard has heard of the third sooner than the coordinator
+  EXPECT_EQ(report_of(o, {}).workers, 3U);
+}
+
 TEST(ReportOfRun, LeavesOutWhatNobodyHasToldWhileTheRunGoesOn) {
   const training_report r = report_so_far(nothing_told(2), {.steps = 7, .samples = 70}, 3);
   EXPECT_EQ(r.ended, "running");
