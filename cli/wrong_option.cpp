@@ -109,11 +109,21 @@ std::string unknown_argument(const CLI::App& command, const std::string& word) {
   return text + where_to_look(command);
 }
 
+/// Another command beside this one that has an option of this name; empty if none has.
+std::string owner_of(const CLI::App& command, const std::string& letters) {
+  if (command.get_parent() == nullptr) return {};
+  for (const CLI::App* other : command.get_parent()->get_subcommands({}))
+    if (letters.size() > 1 && other->get_option_no_throw("--" + letters) != nullptr) return name_of(*other);
+  return {};
+}
+
 std::string unknown_option(const CLI::App& command, const std::string& word) {
   const std::string text = name_of(command) + " has no option '" + word + "'";
   const std::string letters = word.substr(std::min(word.find_first_not_of('-'), word.size()));
   if (command.get_option_no_throw("--lr") != nullptr && letters.starts_with("learning"))
     return text + "; did you mean '--lr'?";
+  if (const std::string others = owner_of(command, letters); !others.empty())
+    return fmt::format("{}; '{}' has it", text, others);
   const std::vector<std::string> names = options_of(command);
   const std::string_view meant =
       meant_name(letters, std::vector<std::string_view>(names.begin(), names.end()));

@@ -78,6 +78,12 @@ std::size_t convert(stored_number n, std::string_view bytes, std::span<float> to
 
 } // namespace
 
+namespace {
+
+bool is_of_text(char c) { return (c >= ' ' && c <= '~') || c == '\n' || c == '\r' || c == '\t'; }
+
+} // namespace
+
 safetensors_file::safetensors_file(const std::filesystem::path& path) : path_(path) {
   errno = 0;
   file_.open(path, std::ios::binary);
@@ -96,6 +102,11 @@ void safetensors_file::read_header() {
   std::string first(length_bytes, '\0');
   if (!file_.read(first.data(), length_bytes)) throw_unreadable(path_, EIO);
   const auto length = number_in<length_bytes>(first);
+  if (length > size - length_bytes && std::ranges::all_of(first, is_of_text))
+    throw_malformed(path_,
+                    fmt::format("expected a safetensors file, as 'mailgrad train --save' writes it, found "
+                                "one that begins with the text {}",
+                                in_quotes(first)));
   if (length > size - length_bytes)
     throw_malformed(
         path_, file_offset{0},

@@ -46,7 +46,6 @@ std::string as_server(train_words& w, const launch_words& l, const launch_place&
     throw std::invalid_argument(fmt::format("--workers {}: {} starts {} ranks, so there are {}; leave it out",
                                             w.workers, place.launcher, place.size, place.workers()));
   w.workers = place.workers();
-  w.remote.serve = true;
   w.remote.devices = w.span.any() ? device_count(w.devices) : 1;
   w.remote.all_reduce = l.all_reduce;
   w.remote.listen = address_to_listen(l, place, !w.remote.keys.empty());
@@ -176,6 +175,7 @@ command make_launch_command(CLI::App& app) {
   CLI::App* parser =
       app.add_subcommand("launch", "Train a model with ranks that mpirun, srun or mpiexec has started");
   auto words = std::make_shared<words_of_launch>();
+  words->train.remote.serve = true;
   add_options(*parser, words->train);
   add_launch_options(*parser, words->launch);
   add_when_alone_option(*parser, words->train.remote);

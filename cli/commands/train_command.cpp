@@ -334,6 +334,8 @@ command make_train_command(CLI::App& app) {
   add_processes_option(*parser, words->remote);
   add_send_batches_flag(*parser, words->remote);
   add_wire_option(*parser, words->remote);
+  for (const char* between_processes : {"--send-batches", "--wire"})
+    parser->get_option(between_processes)->needs(parser->get_option("--processes"));
   parser->footer(
       models() + policies_and_cures() + '\n' + delays_in_help() + '\n' + default_learning_rates() + '\n' +
       model_file_format() + "\n" +

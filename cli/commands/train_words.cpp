@@ -406,7 +406,7 @@ void add_options(CLI::App& parser, train_words& w) {
   add_data_options(parser, w);
   add_devices(parser, w);
   add_policy_options(parser, w);
-  add_delay_options(parser, w);
+  if (!w.remote.serve) add_delay_options(parser, w); // only workers of this process can be delayed
   add_spanning(parser, w);
   add_optimizer_options(parser, w);
   add_local_step_options(parser, w);

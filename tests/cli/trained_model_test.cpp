@@ -215,7 +215,8 @@ TEST_F(TrainedModel, IsRefusedInOneLine) {
   };
   refused({"test", "--model-file", path("none"), "--data", path("rows.csv")}, "cannot be read: No such file");
   refused({"test", "--model-file", path("rows.csv"), "--data", path("rows.csv")},
-          "the header is said to have");
+          "expected a safetensors file, as 'mailgrad train --save' writes it, found one that begins with the "
+          "text '");
   refused({"test", "--model-file", model}, "--data");
   refused({"test", "--data", path("rows.csv")}, "--model-file");
   refused({"predict", "--model-file", model},

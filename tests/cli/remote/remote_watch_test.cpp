@@ -1,0 +1,97 @@
+#include <mailgrad/tests/cli/remote/remote_tool.hpp>
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+
+#include <string>
+
+// What status, switch and stop say of a run of other processes, and options that make sense only there.
+
+namespace mailgrad {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::small_run;
+using testing::tool;
+using testing::words;
+using testing::operator+;
+
+struct RemoteWatch : testing::RemoteTool {
+  /// Asks until the answer has this text.
+  std::string status_with(const std::string& address, const std::string& text) {
+    for (std::string said;;) {
+      tool asks({"status", address});
+      said = asks.out();
+      if (asks.code() != 0 || said.find(text) != said.npos) return said + asks.err();
+    }
+  }
+};
+
+TEST_F(RemoteWatch, ShowsWorkersThatCameLaterAndTheDevicesThatTheyHave) {
+  tool server(serve("2") + words{"--seats", "4", "--epochs", "100000", "--report", file("report")});
+  const std::string address = address_of(server);
+  tool first({"join", address, "--devices", "cpu:0"}), second({"join", address, "--devices", "cpu:0"});
+  ASSERT_TRUE(server.says(", loss ")) << server.err();
+  tool later({"join", address, "--number", "2", "--devices", "cpu:0"});
+  ASSERT_TRUE(later.says("has joined")) << later.err();
+  const std::string status = status_with(address, "  worker 2    mean");
+  EXPECT_THAT(status, HasSubstr(" (cpu:0)\n"));
+  EXPECT_THAT(status, Not(HasSubstr("cpu:1"))) << "nobody has that";
+  EXPECT_THAT(status, HasSubstr("\nloss so far   "));
+  EXPECT_THAT(status, Not(HasSubstr("final loss")));
+  tool stop({"stop", address});
+  EXPECT_EQ(server.code(), 0) << server.err();
+  EXPECT_THAT(server.out(), HasSubstr("  worker 2    "));
+  EXPECT_THAT(server.out(), HasSubstr("\nfinal loss    "));
+  EXPECT_EQ(report("report")["devices"], nlohmann::json({"cpu:0", "cpu:0", "cpu:0"}));
+  EXPECT_EQ(report("report")["workers"], 3);
+  tool page({"report", file("report"), "--out", file("page.html")});
+  EXPECT_THAT(page.err(), Not(HasSubstr("a rank below"))) << "the page knows the one that came later";
+}
+
+TEST_F(RemoteWatch, SaysAtOnceThatNobodyListens) {
+  const std::vector<words> asked{{"status"}, {"switch"}, {"stop"}};
+  for (const char* address : {"127.0.0.1:1", "memory:nobody-is-here"})
+    for (words ask : asked) {
+      ask.emplace_back(address);
+      if (ask[0] == "switch") ask.emplace_back("ssp:2");
+      tool t(ask);
+      EXPECT_EQ(t.code(), 1);
+      EXPECT_THAT(t.err(),
+                  HasSubstr(std::string("cannot connect to ") + address + ": nobody listens there: start"));
+    }
+}
+
+TEST_F(RemoteWatch, SaysWhatASwitchMayBe) {
+  tool server(serve("1") + words{"--epochs", "100000"});
+  const std::string address = address_of(server);
+  tool worker({"join", address});
+  ASSERT_TRUE(server.says(", loss ")) << server.err();
+  tool asks({"switch", address, "async, sync@1000"});
+  EXPECT_EQ(asks.code(), 2);
+  EXPECT_THAT(asks.err(),
+              HasSubstr("mailgrad: policy 'async, sync@1000': a switch takes one policy, such as ssp:2, "));
+  tool stop({"stop", address});
+  EXPECT_EQ(server.code(), 0) << server.err();
+}
+
+TEST_F(RemoteWatch, TakesNoOptionThatWouldDoNothing) {
+  const auto refused = [](const words& given, const std::string& why) {
+    tool t(given);
+    EXPECT_EQ(t.code(), 2);
+    EXPECT_THAT(t.err(), HasSubstr(why));
+  };
+  refused(words{"train", "--send-batches"} + small_run,
+          "--send-batches makes sense only with --processes: add it");
+  refused(words{"train", "--wire", "int8"} + small_run, "--wire makes sense only with --processes: add it");
+  refused(serve("1") + words{"--delays", "exp:mean=0.1"},
+          "mailgrad serve has no option '--delays'; 'mailgrad train' has it");
+  refused(words{"train", "--shard-hosts", "2"} + small_run,
+          "mailgrad train has no option '--shard-hosts'; 'mailgrad serve' has it");
+  tool help({"serve", "--help"});
+  EXPECT_THAT(help.out(), Not(HasSubstr("--delays")));
+}
+
+} // namespace
+} // namespace mailgrad
