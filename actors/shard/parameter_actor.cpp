@@ -186,12 +186,13 @@ void parameter_actor::greet(rank worker, incarnation life) {
   release();
 }
 
-/// What comes from elsewhere is copied to the card when it comes, also if its turn is still to come.
+/// A sender that is fenced off costs nothing but this look. What comes from elsewhere is copied to the card
+/// when it comes, also if its turn is still to come.
 void parameter_actor::on_push(const push_gradient& from) {
+  if (!workers_.awaits(from.header.id)) return;
   push_gradient x = from;
-  x.payload.values = options_.weights->reachable(std::move(x.payload.values));
   cut_.before(x.header.id);
-  if (!workers_.admit(x, options_.time->now())) return;
+  workers_.admit(x, options_.time->now());
   worker_slot& worker = workers_[x.header.id.worker];
   if (x.header.epoch != epoch_) return drop_stray(x.header);
   if (order_.never_takes(x.header.id) && order_.was_cut(x.header.id.worker, x.header.id.life)) {
@@ -203,6 +204,7 @@ void parameter_actor::on_push(const push_gradient& from) {
     return send(self_, worker.device, turn_missing{options_.weights->index(), x.header.id.step});
   }
   if (!order_.is_followed()) worker.note_trained(x.header);
+  x.payload.values = options_.weights->reachable(std::move(x.payload.values));
   cut_.add(x);
   order_.arrive(x, worker.arrived.count());
   take_what_is_ready();

@@ -59,7 +59,7 @@ void parameter_actor::take(const push_gradient& x, std::int64_t arrived) {
     apply_batch_if_complete();
     break;
   case verdict::discard:
-    worker.discard(updates_.gap_of(g), std::string(d.reason));
+    worker.discard(updates_.gap_of(g), std::string(d.reason), g.id.life);
     watch_.moment(trace_kind::discard, g, d.reason);
     break;
   }

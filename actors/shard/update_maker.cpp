@@ -47,7 +47,7 @@ void update_maker::add_to_batch(const push_gradient& x) {
   if (x.payload.values) weights_->wait_for(*x.payload.values);
   batch_.add({x, cure_.read_by(worker)},
              [this](const waiting_gradient& g, float share) { return counted(g, share); });
-  workers_[worker].merged = true;
+  if (workers_[worker].life == x.header.id.life) workers_[worker].merged = true;
 }
 
 void update_maker::add_batch() {
@@ -90,17 +90,22 @@ double update_maker::observe(const push_gradient& x) {
   worker.account.gaps.count(gap);
   watch_.gap(gap, worker.arrived);
   if (x.payload.read) sample(x);
-  if (cure_.draws_workers()) worker.met = {x.header.id.step, weights_->snapshot()};
+  if (cure_.draws_workers()) meet(x);
   return cure_.factor(gap);
 }
 
 /// Keeps the present weights, at which the device will compute the sampled gradient once more.
 void update_maker::sample(const push_gradient& x) {
-  worker_slot& worker = workers_[x.header.id.worker];
   auto measured = weights_->measure_distance(x.payload.read);
   distances_.push_back({x.header.id.worker, std::move(measured), weights_->at()->record()});
   note_distances();
-  worker.met = {x.header.id.step, weights_->snapshot()};
+  meet(x);
+}
+
+/// An incarnation that has come meanwhile has computed nothing that met these weights.
+void update_maker::meet(const push_gradient& x) {
+  worker_slot& worker = workers_[x.header.id.worker];
+  if (worker.life == x.header.id.life) worker.met = {x.header.id.step, weights_->snapshot()};
 }
 
 void update_maker::note_distances() {

@@ -66,6 +66,7 @@ public:
   void leave(rank worker) { cure_.leave(worker); }
 
 private:
+  void meet(const push_gradient& x);
   /// How far the weights had moved when a sampled gradient came.
   struct sampled_distance {
     rank worker;

@@ -21,15 +21,15 @@ std::optional<stay_at_shard> worker_slot::end_wait(instant now, bool by_others, 
   return stay;
 }
 
-void worker_slot::discard(std::uint64_t gap, const std::string& reason) {
+void worker_slot::discard(std::uint64_t gap, const std::string& reason, incarnation of) {
   ++account.ledger.discarded[reason];
   account.discarded_gaps.count(gap);
-  discarded = waiting_step;
+  if (of == life) discarded = waiting_step;
 }
 
 void worker_slot::discard_unjudged(std::uint64_t gap, const std::string& reason) {
   ++account.ledger.produced;
-  discard(gap, reason);
+  discard(gap, reason, life);
 }
 
 void worker_slot::lose_unjudged() {
@@ -71,12 +71,17 @@ bool worker_slots::join(const join_shard& x) {
   return true;
 }
 
+bool worker_slots::awaits(const gradient_id& id) const {
+  if (id.run != run_ || id.worker.value >= slots_.size()) return false;
+  const worker_slot& worker = slots_[id.worker.value];
+  if (!worker.device || id.life != worker.life) return false; // has not joined, has left, or has joined anew
+  return id.step > worker.account.last_step;                  // a gradient delivered twice counts once
+}
+
 bool worker_slots::admit(const push_gradient& x, instant now) {
   const gradient_id& id = x.header.id;
-  if (id.run != run_ || id.worker.value >= slots_.size()) return false;
+  if (!awaits(id)) return false;
   worker_slot& worker = slots_[id.worker.value];
-  if (!worker.device || id.life != worker.life) return false; // has not joined, has left, or has joined anew
-  if (id.step <= worker.account.last_step) return false;      // a gradient delivered twice counts once
   worker.account.last_step = worker.waiting_step = id.step;
   ++worker.heard;
   worker.arrived = now;

@@ -57,8 +57,8 @@ struct worker_slot {
   /// Ends the wait of the worker. Returns how long its gradient stayed; nothing if it has sent none.
   /// `by_others`: another worker's gradient released it.
   std::optional<stay_at_shard> end_wait(instant now, bool by_others, instant barrier_opened);
-  /// Counts a gradient of this gap as discarded.
-  void discard(std::uint64_t gap, const std::string& reason);
+  /// Counts a gradient of this gap as discarded; only the incarnation that sent it is told.
+  void discard(std::uint64_t gap, const std::string& reason, incarnation of);
   /// The same for a gradient that no policy has judged.
   void discard_unjudged(std::uint64_t gap, const std::string& reason);
   /// Counts a gradient that no policy has judged as lost.
@@ -89,7 +89,10 @@ public:
   /// Notes that a worker takes part. An incarnation that comes after one that has left counts its steps anew.
   /// False: the run has no such rank, this incarnation has left, or a later one has joined.
   bool join(const join_shard& x);
-  /// Notes that a gradient has arrived `now`. False: it must be ignored.
+  /// Whether a gradient of this name counts: it is of this run, of the present incarnation of a worker that
+  /// has joined, and has not come before.
+  bool awaits(const gradient_id& id) const;
+  /// Notes that a gradient has arrived `now`. False: it must be ignored, since it is not awaited.
   bool admit(const push_gradient& x, instant now);
   /// False: this incarnation has left before, a later one has joined, or the run has no such rank. Its
   /// gradients are kept.

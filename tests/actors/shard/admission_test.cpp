@@ -36,6 +36,22 @@ TEST_F(ParameterActor, TakesNoGradientOfAnIncarnationThatIsNoMore) {
   EXPECT_EQ(report().workers[0].ledger.produced, 2U);
 }
 
+/// A gradient of memory that this shard cannot read would end it if it were touched.
+TEST_F(ParameterActor, LooksAtNothingOfWhoIsFencedOff) {
+  serve("async", 1);
+  tell(shard_, join_shard{{0}, {1}, devices_[0].actor()});
+  float elsewhere[16] = {};
+  auto out_of_reach = std::make_shared<gradient>();
+  out_of_reach->dense =
+      memory(device_block({device_kind::cuda, 0}, elsewhere, sizeof elsewhere, [](void*) {}));
+  tell(shard_, testing::push_of(0, 1, 0, out_of_reach));
+  EXPECT_EQ(report().workers[0].ledger.produced, 0U);
+  push_gradient x = testing::push_of(0, 1, 0, testing::constant_gradient(layout_, 1));
+  x.header.id.life = {1};
+  tell(shard_, x);
+  EXPECT_EQ(report().workers[0].ledger.produced, 1U);
+}
+
 TEST_F(ParameterActor, IsJoinedByNoIncarnationThatIsNoMore) {
   serve("async", 1);
   tell(shard_, join_shard{{0}, {1}, devices_[0].actor()});

@@ -112,5 +112,21 @@ TEST_F(UpdateMaker, KeepsTheWeightsThatASampledGradientMet) {
   EXPECT_FALSE(workers_[{0}].met.values) << "it was not sampled";
 }
 
+TEST_F(UpdateMaker, TellsNoIncarnationOfTheWeightsThatAnEarlierOneMet) {
+  make("none");
+  for (push_gradient x : {gradient_of(0, 1, 0, 1), gradient_of(1, 5, 0, 1)}) {
+    x.payload.read = weights_->snapshot();
+    updates_->add_to_batch(x);
+  }
+  workers_.join({{1}, {1}, tracker_.actor()});
+  workers_[{1}].merged = false;
+  updates_->add_batch();
+  EXPECT_EQ(workers_[{0}].met.step.value, 1U);
+  EXPECT_TRUE(workers_[{0}].met.values);
+  EXPECT_EQ(workers_[{1}].met.step.value, 0U) << "the present one has taken no step";
+  EXPECT_FALSE(workers_[{1}].met.values);
+  EXPECT_EQ(workers_[{1}].account.ledger.merged, 1U) << "the rank has";
+}
+
 } // namespace
 } // namespace mailgrad

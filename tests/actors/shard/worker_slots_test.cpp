@@ -183,11 +183,22 @@ TEST_F(WorkerSlots, DivideAStayIntoItsSpans) {
 
 TEST_F(WorkerSlots, CountADiscardedGradientOnce) {
   worker_slot w;
-  w.discard(3, "late");
+  w.discard(3, "late", {});
   w.discard_unjudged(4, "other epoch");
   EXPECT_THAT(w.account.ledger.discarded, ElementsAre(Pair("late", 1), Pair("other epoch", 1)));
   EXPECT_EQ(w.account.ledger.produced, 1U) << "the first was counted when it was judged";
   EXPECT_THAT(w.account.discarded_gaps.buckets(), ElementsAre(Pair(3, 1), Pair(4, 1)));
+}
+
+TEST_F(WorkerSlots, TellNoIncarnationOfADiscardedGradientOfAnother) {
+  worker_slot w;
+  w.begin({1});
+  w.waiting_step = {3};
+  w.discard(3, "late", {});
+  EXPECT_EQ(w.discarded.value, 0U) << "its own gradient of step 3 has not been judged";
+  w.discard(3, "late", {1});
+  EXPECT_EQ(w.discarded.value, 3U);
+  EXPECT_EQ(w.account.ledger.discarded["late"], 2U);
 }
 
 } // namespace
