@@ -1,6 +1,5 @@
 #include <mailgrad/actors/run/checkpointer.hpp>
 
-#include <mailgrad/actors/protocol/listed.hpp>
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/engine/checkpoint/kept_block.hpp>
 #include <mailgrad/optim/policies/policy_spec.hpp>
@@ -22,6 +21,8 @@ checkpointer::checkpointer(caf::event_based_actor* self, checkpointer_options op
     workers_[r].gone = true;
     workers_[r].last.worker = {r};
   }
+  for (std::uint32_t r = 0; r < std::min<std::size_t>(seats, options_.card.lost.size()); ++r)
+    workers_[r].was_lost = options_.card.lost[r];
 }
 
 void checkpointer::begin() {
@@ -42,7 +43,10 @@ void checkpointer::on_gone(const worker_report& report, bool lost, std::shared_p
   w.gone = true;
   w.at_end = false;
   w.lost = lost;
+  w.counted = !lost;
+  w.was_lost = w.was_lost || lost;
   w.last = report;
+  if (lost) w.last.steps = std::max(report.steps, w.told);
   w.last.trace = nullptr;
   w.last.copies = nullptr;
   if (active()) w.writer = std::move(writer);
@@ -99,31 +103,6 @@ void checkpointer::collect() {
     if (workers_[r].gone) take_part_of(r);
 }
 
-/// The part of a worker that has ended: where it was then. A worker that is lost has none.
-void checkpointer::take_part_of(std::uint32_t r) {
-  const std::string name = fmt::format("worker {}", r);
-  if (parts_.contains(name)) return;
-  worker& w = workers_[r];
-  w.absent = w.lost;
-  const auto fields = std::make_shared<saved_fields>();
-  bool ended = true;
-  std::vector<bool> answered;
-  step_number step{w.last.produced - w.last.applied - w.last.not_finite};
-  fields->version(1);
-  fields->field("ended", ended);
-  fields->field("report", w.last);
-  fields->group("lines", [&] {
-    fields->version(1);
-    fields->field("step", step);
-    fields->field("answered", answered);
-  });
-  bool has_block = w.writer != nullptr;
-  if (options_.block) fields->field("has block", has_block);
-  if (options_.block && has_block) fields->group("block", [&] { w.writer->keep(*fields); });
-  steps_ += w.last.steps;
-  parts_[name] = fields;
-}
-
 void checkpointer::ask_shards_and_feeder() {
   for (const caf::actor& shard : shards_) send(self_, shard, take_checkpoint{number_});
   send(self_, feeder_, take_checkpoint{number_});
@@ -141,7 +120,10 @@ void checkpointer::give_up() {
 
 void checkpointer::on_part(const checkpoint_part& x) {
   if (!collecting_ || x.number != number_) return;
-  if (parts_.emplace(x.name, x.fields).second) steps_ += x.steps;
+  if (!parts_.emplace(x.name, x.fields).second) return;
+  steps_ += x.steps;
+  for (std::uint32_t r = 0; r < workers_.size(); ++r)
+    if (x.name == part_of_worker(r)) workers_[r].told = x.steps;
   let_go_on_if_copied();
   write_if_whole();
 }
@@ -172,56 +154,19 @@ void checkpointer::let_go_on() {
   if (anybody) account_.held_seconds += in_seconds(time_->now() - asked_);
 }
 
-void checkpointer::take_block() {
-  parts_[block_part] =
-      keep_block(*options_.block, shards_.empty() ? block_weights::all : block_weights::in_shards);
-}
-
-void checkpointer::take_own_part() {
-  if (options_.block && !parts_.contains(block_part)) take_block(); // nobody writes to it at present
-  checkpoint_card card = options_.card;
-  card.elapsed += (time_->now() - begun_).count();
-  card.present.clear();
-  for (const worker& w : workers_) card.present.push_back(!w.absent);
-  card.steps = steps_;
-  kept_schedule schedule = schedule_();
-  const auto fields = std::make_shared<saved_fields>();
-  fields->field("card", card);
-  fields->field("schedule", schedule);
-  parts_["run"] = fields;
-  if (!options_.tests) return;
-  const auto tests = std::make_shared<saved_fields>();
-  tests->field(judged_tests_part, *options_.tests);
-  parts_[judged_tests_part] = tests;
-}
-
 void checkpointer::write_if_whole() {
   const std::size_t others = 1 + (options_.recorder ? 1 : 0) + parts_.count(block_part);
   if (!collecting_ || writing_ || holding_) return;
+  if (std::ranges::any_of(workers_, [](const worker& w) { return w.absent && w.awaited; })) return;
   if (parts_.size() < workers_.size() + shards_.size() + others) return;
+  leave_out_behind_marks();
   take_own_part();
   note_whole();
   collecting_ = false;
   writing_ = true;
   if (number_ == end_) end_steps_ = steps_;
-  send(self_, options_.writer, write_checkpoint{number_, steps_, std::exchange(parts_, {})});
-}
-
-std::optional<wait_named> checkpointer::name_wait(const seat_table& seats) const {
-  if (!collecting_) return std::nullopt;
-  std::vector<std::uint32_t> workers;
-  std::vector<std::uint32_t> shards;
-  for (std::uint32_t r = 0; r < workers_.size(); ++r)
-    if (!parts_.contains(fmt::format("worker {}", r))) workers.push_back(r);
-  for (std::uint32_t s = 0; s < shards_.size(); ++s)
-    if (!parts_.contains(fmt::format("shard {}", s))) shards.push_back(s);
-  const instant now = time_->now();
-  const auto last_heard = [&](std::uint32_t r) { return seats.heard(r); };
-  const std::string whom = !workers.empty()  ? listed_with_last_words("worker", workers, now, last_heard)
-                           : !shards.empty() ? listed("shard", shards)
-                           : !parts_.contains("feeder") ? "the feeder"
-                                                        : "the recorder";
-  return wait_named{fmt::format("checkpoint {} waits for {}", number_, whom), (now - asked_).count()};
+  named_ = std::max(named_, steps_); // local steps of a lost worker may be lost, too
+  send(self_, options_.writer, write_checkpoint{number_, named_, std::exchange(parts_, {})});
 }
 
 void checkpointer::on_written(const checkpoint_written& x) {

@@ -62,6 +62,10 @@ public:
   /// A worker has ended or died. Its last report is its part, unless it is lost.
   /// `writer`: of a worker of hogwild that has finished; or null.
   void on_gone(const worker_report& report, bool lost, std::shared_ptr<hogwild_writer> writer = nullptr);
+  /// A worker is lost, and the shards are asked what it did. No checkpoint is written before they have told.
+  void await_count(rank lost) { workers_[lost.value].awaited = true; }
+  /// They have told it.
+  void on_counted(const worker_report& known);
   void on_part(const checkpoint_part& x);
   void on_written(const checkpoint_written& x);
   /// A worker is about to end, and waits until it is told to mark.
@@ -103,12 +107,17 @@ private:
     caf::actor device;
     bool gone = false;
     bool lost = false;
-    bool absent = false; ///< from the present checkpoint, since it was lost before its mark
-    bool at_end = false; ///< and waits to be told to mark
+    bool counted = true;    ///< `last` has all that it did
+    bool awaited = false;   ///< the shards are asked what it did
+    bool was_lost = false;  ///< or an incarnation of it before
+    bool absent = false;    ///< from the present checkpoint, since it was lost before its mark
+    bool at_end = false;    ///< and waits to be told to mark
+    std::uint64_t told = 0; ///< steps that it had trained at its last mark
     worker_report last{};
     std::shared_ptr<hogwild_writer> writer{}; ///< of hogwild, since it has finished
   };
 
+  static std::string part_of_worker(std::uint32_t rank);
   bool all_here() const;
   void begin_end(bool switching);
   void let_end(std::uint64_t number);
@@ -118,6 +127,9 @@ private:
   void collect();
   void ask_shards_and_feeder();
   void take_part_of(std::uint32_t worker);
+  void take_part_of(std::uint32_t worker, worker_report report);
+  void drop_part_of(std::uint32_t worker);
+  void leave_out_behind_marks();
   bool has_parts_of(const char* whom, std::size_t count) const;
   void let_go_on_if_copied();
   void let_go_on();
@@ -150,6 +162,7 @@ private:
   bool last_begun_ = false;                ///< the checkpoint of the end
   instant asked_{0};                       ///< when the parts were asked for
   std::uint64_t steps_ = 0; ///< trained by the workers whose parts are here, and before the run was resumed
+  std::uint64_t named_ = 0; ///< steps in the name of the last file, which never falls
   checkpoint_parts parts_;
   std::function<void()> when_done_;
   checkpoint_account account_;

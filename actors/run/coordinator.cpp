@@ -47,7 +47,11 @@ coordinator::coordinator(caf::event_based_actor* self, coordinator_options optio
   outcome_.lost.resize(options_.ranks());
   outcome_.shards.resize(options_.shards.size());
   reported_.resize(options_.shards.size());
-  for (std::uint32_t r = 0; r < options_.ranks(); ++r) outcome_.workers[r].worker = {r};
+  for (std::uint32_t r = 0; r < options_.ranks(); ++r) {
+    if (r < options_.books.size()) outcome_.workers[r] = options_.books[r];
+    outcome_.workers[r].worker = {r};
+    outcome_.lost[r] = r < options_.lost_before.size() && options_.lost_before[r];
+  }
 }
 
 caf::behavior coordinator::make_behavior() {
@@ -55,7 +59,7 @@ caf::behavior coordinator::make_behavior() {
     watch(self_, options_.shards[i], shard_lost{{i}});
   watch(self_, options_.feeder, feeder_lost{});
   if (options_.checkpoints.recorder) watch(self_, options_.checkpoints.recorder, recorder_lost{});
-  if (options_.resumed) switcher_.resume(*options_.resumed);
+  if (options_.resumed) switcher_.resume(*options_.resumed, options_.steps_before);
   hold_switches();
   switcher_.begin();
   checkpointer_.begin();
@@ -248,10 +252,12 @@ void coordinator::on_lost(const worker_lost& x) {
   const worker_left gone{worker, x.life};
   for (const caf::actor& shard : options_.shards)
     if (!options_.needs_all) send(self_, shard, gone);
-  if (options_.elastic && !options_.needs_all)
+  if (options_.elastic && !options_.needs_all) {
     shares_.begin(gone);
-  else
+    checkpointer_.await_count(worker);
+  } else {
     send(self_, options_.feeder, gone);
+  }
   outcome_.lost[worker.value] = true;
   anybody_went_early_ = true;
   if (options_.replayed)

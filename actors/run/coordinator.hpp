@@ -36,6 +36,9 @@ struct coordinator_options {
   caf::actor recorder{};                          ///< gets the switches; null in a run that is not recorded
   checkpointer_options checkpoints{};             ///< how checkpoints are taken, if at all
   std::optional<kept_schedule> resumed{};         ///< of a checkpoint, to go on from
+  std::uint64_t steps_before = 0;                 ///< trained by workers that do not go on from it
+  std::vector<worker_report> books{};             ///< of the workers that do, by rank
+  std::vector<bool> lost_before{};                ///< by rank: an incarnation of the worker was lost
   /// Called when a checkpoint is written or has failed; must not block.
   std::function<void(const checkpoint_account&)> on_checkpoint{};
   bool shards_tell_books = true;  ///< false for parameter actors of the user's own

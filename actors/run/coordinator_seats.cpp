@@ -102,12 +102,16 @@ void coordinator::note_trained(const trained_told& all) {
   known.produced += all.gradients;
   known.steps += all.batches;
   known.samples += all.samples;
+  switcher_.on_counted(all.worker, known.steps);
+  checkpointer_.on_counted(known);
+  books_.on_counted(known);
 }
 
 void coordinator::on_trained(const trained_told& x) {
   const auto all = shares_.take(x);
   if (!all) return;
   note_trained(*all);
+  go_on_with_checkpoints();
   seat_newcomers();
   collect_if_all_accounted();
 }

@@ -50,7 +50,7 @@ void feeder_cut::mark(const worker_marked& x) {
   begin(x.number, x.collector);
   if (x.number != number_) return;
   of_worker& w = workers_[x.worker.value];
-  w.mark = x.trained;
+  w.mark = w.before + x.trained;
   const std::vector<std::uint64_t>& last = w.now.last;
   w.again.assign(last.end() - untrained_of(w.now, x.trained), last.end());
 }
@@ -107,7 +107,7 @@ std::optional<checkpoint_part> feeder_cut::finished(const dealer& of, std::uint6
   feeder_position here;
   std::vector<std::uint64_t> again;
   for (of_worker& w : workers_) {
-    here.trained.push_back(w.before + w.mark.value_or(w.now.dealt));
+    here.trained.push_back(w.mark.value_or(w.before + w.now.dealt));
     again.insert(again.end(), w.again.begin(), w.again.end());
     w.mark.reset();
     w.again.clear();

@@ -63,7 +63,7 @@ private:
     incarnation life{};
     share now{};
     std::uint64_t before = 0;          ///< trained before this incarnation joined
-    std::optional<std::uint64_t> mark; ///< trained at the mark since then, if that has come
+    std::optional<std::uint64_t> mark; ///< trained at the mark by all its incarnations, if that has come
     std::vector<std::uint64_t> again{};
     bool gone = false; ///< or nobody has come to the seat yet
     bool empty = false;

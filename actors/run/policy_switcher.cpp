@@ -58,8 +58,9 @@ kept_schedule policy_switcher::schedule() const {
 }
 
 /// The recorded switches that are done are not made again.
-void policy_switcher::resume(const kept_schedule& from) {
+void policy_switcher::resume(const kept_schedule& from, std::uint64_t steps_before) {
   policy_ = from.policy;
+  before_ = steps_before;
   done_ = from.done;
   if (!replayed_.empty()) std::erase_if(planned_, [&](const auto& s) { return s.from_step <= done_.size(); });
   for (const auto& [policy, why] : from.asked)
@@ -117,6 +118,14 @@ void policy_switcher::on_gone(rank gone, std::uint64_t batches) {
   begin_next();
 }
 
+/// The shards tell of a worker that was lost before the switch before they tell that they have switched.
+void policy_switcher::on_counted(rank lost, std::uint64_t batches) {
+  worker& w = workers_[lost.value];
+  const std::uint64_t more = batches - std::min(batches, w.batches);
+  w.batches += more;
+  if (all_paused_ && !w.paused) trained_ += more;
+}
+
 void policy_switcher::on_paused(const worker_paused& x) {
   if (!current_ || x.epoch != epoch_ || x.worker.value >= workers_.size()) return;
   worker& w = workers_[x.worker.value];
@@ -131,7 +140,7 @@ void policy_switcher::switch_if_all_paused() {
   if (all_gone()) return take_back();
   if (!std::ranges::all_of(workers_, [](const worker& w) { return w.gone || w.paused; })) return;
   all_paused_ = true;
-  trained_ = 0;
+  trained_ = before_;
   for (const worker& w : workers_) trained_ += w.batches;
   switch_policy order{epoch_, current_->policy.text(), {}, {}, {}};
   for (const worker& w : workers_) {

@@ -36,7 +36,8 @@ public:
                   const std::vector<recorded_switch>* replayed = nullptr, caf::actor recorder = {});
 
   /// Goes on where a checkpoint was taken. `schedule` of the constructor then holds what is still planned.
-  void resume(const kept_schedule& from);
+  /// `steps_before` were trained by workers that do not go on.
+  void resume(const kept_schedule& from, std::uint64_t steps_before);
 
   /// Asks the feeder to tell when it holds for a planned switch. Batches that it deals later are trained
   /// after the switch.
@@ -46,6 +47,8 @@ public:
   void on_joined(rank worker, const caf::actor& device, incarnation life);
   /// A worker has finished, failed or died; it trained at least `batches`.
   void on_gone(rank worker, std::uint64_t batches);
+  /// It has become known what a lost worker had trained.
+  void on_counted(rank worker, std::uint64_t batches);
   void on_step(const step_reached& x);
   void on_paused(const worker_paused& x);
   void on_switched(const policy_switched& x);
@@ -113,6 +116,7 @@ private:
   instant begun_{0};
   policy_epoch epoch_;
   bool all_paused_ = false;
+  std::uint64_t before_ = 0;   ///< trained by workers that do not go on
   std::uint64_t trained_ = 0;  ///< by all workers when the last of them was paused
   std::vector<bool> switched_; ///< by shard
   std::vector<bool> lost_;     ///< by shard

@@ -224,7 +224,12 @@ void run_crew::spawn_coordinator() {
   options.on_checkpoint = options_.on_checkpoint;
   options.on_books = options_.on_books;
   options.shards_tell_books = !plan_.options.parameter_actor;
-  if (plan_.resumed) options.resumed = plan_.resumed->schedule;
+  if (plan_.resumed) {
+    options.resumed = plan_.resumed->schedule;
+    options.steps_before = plan_.resumed->steps_before();
+    if (plan_.resumed->same_workers) options.books = plan_.resumed->books();
+    options.lost_before = plan_.resumed->lost();
+  }
   if (options_.checkpoint_writer)
     options.checkpoints = {options_.checkpoint_writer, card_of(plan_), plan_.options.checkpoints.every_steps,
                            plan_.options.checkpoints.every.count(), plan_.options.trace_events > 0};

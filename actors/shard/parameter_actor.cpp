@@ -47,7 +47,8 @@ void parameter_actor::resume() {
   const instant now = options_.time->now();
   for (std::uint32_t r = 0; r < workers_.count() && options_.same_workers; ++r) {
     worker_slot& worker = workers_[{r}];
-    if (r < options_.present.size() && !options_.present[r]) worker.account = {};
+    if (r < options_.counted.size() && !options_.counted[r]) worker.account = {};
+    if (r < options_.steps.size() && options_.steps[r] == step_number{}) worker.account.last_step = {};
     worker.arrived = now;
     count_in({r});
     // It had ended, or a later incarnation had not come here yet: it joins anew, and says where it stands.

@@ -44,7 +44,7 @@ struct parameter_actor_options {
   run_id run{};                      ///< gradients of another run are not taken
   std::shared_ptr<saved_fields> resumed{}; ///< the shard's part of a checkpoint to go on from; or null
   bool same_workers = true;                ///< as when that was taken
-  std::vector<bool> present{};             ///< by rank: that has a part of the worker; if not, it begins anew
+  std::vector<bool> counted{}; ///< by rank: that has all that the worker did; if not, it begins anew
   /// Whether checkpoints keep the last answer to each worker, because it cannot begin from newer weights.
   bool keep_answers = false;
   /// By rank: the last step that the worker itself has in the checkpoint; empty if there is none.

@@ -120,7 +120,6 @@ std::vector<push_gradient> restore_shard(archive& a, const shard_state& to, bool
     worker_slot& slot = to.workers[worker];
     slot.owed = true;
     slot.account.last_step = slot.waiting_step = g.what.header.id.step;
-    ++slot.heard;
     beside.push_back(std::move(g.what));
   }
   return beside;

@@ -59,7 +59,7 @@ caf::actor spawn_shard(caf::actor_system& system, shard_terms terms, shard_surro
   duties.keep_answers = terms.keep_answers;
   duties.resumed = std::move(terms.resumed);
   duties.same_workers = terms.same_workers;
-  duties.present = std::move(terms.present);
+  duties.counted = std::move(terms.counted);
   duties.steps = std::move(terms.steps);
   if (own) return own_kind(*own).spawn(system, std::move(duties));
   return messaging::spawn<parameter_actor>(system, std::move(duties));

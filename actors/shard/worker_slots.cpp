@@ -170,7 +170,6 @@ void worker_slots::keep(archive& a, shard& of, bool all_return) {
     });
     if (!a.reads()) continue;
     w.waiting_step = w.account.last_step;
-    w.heard = w.account.ledger.produced;
     w.returns = w.greeted = returns;
   }
 }

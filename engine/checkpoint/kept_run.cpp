@@ -16,7 +16,7 @@ void keep_switch(archive& a, policy_switch& s) {
 } // namespace
 
 void checkpoint_card::keep(archive& a) {
-  a.version(1);
+  a.version(2);
   a.field("workers", workers);
   a.field("shards", shards);
   a.field("facts", facts);
@@ -25,6 +25,8 @@ void checkpoint_card::keep(archive& a) {
   a.field("steps", steps);
   a.field("elapsed_ns", elapsed);
   a.field("present", present);
+  a.field("counted", counted);
+  a.field("lost", lost);
 }
 
 void kept_schedule::keep(archive& a) {

@@ -25,7 +25,11 @@ struct checkpoint_card {
   std::string replayed{};      ///< SHA-256 of the weights with which the repeated run ended; empty: no replay
   std::uint64_t steps = 0;     ///< mini-batches that all workers had trained
   std::int64_t elapsed = 0;    ///< ns since the first process began to train, without pauses between two
-  std::vector<bool> present{}; ///< by rank: the checkpoint has a part of this worker, which was not lost
+  std::vector<bool> present{}; ///< by rank: this worker was not lost
+  /// By rank: its part tells all that the worker did. Not if it was lost under hogwild, where nobody knows.
+  std::vector<bool> counted{};
+  /// By rank: an incarnation of it was lost before, so one shard may have taken more of it than another.
+  std::vector<bool> lost{};
 
   void keep(archive& a);
 };

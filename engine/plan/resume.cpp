@@ -117,6 +117,7 @@ checkpoint_card card_of(const run_plan& plan) {
   if (!plan.resumed) return card;
   card.elapsed = plan.resumed->card.elapsed;
   card.steps = plan.resumed->steps_before();
+  card.lost = plan.resumed->lost();
   return card;
 }
 
@@ -148,25 +149,24 @@ void plan_resume(run_plan& plan) {
 }
 
 std::shared_ptr<saved_fields> resumed_run::worker(std::uint32_t rank) const {
-  const bool present = rank < card.present.size() && card.present[rank];
-  return same_workers && present ? from->part(fmt::format("worker {}", rank)) : nullptr;
+  const bool counted = rank < card.counted.size() && card.counted[rank];
+  return same_workers && counted ? from->part(fmt::format("worker {}", rank)) : nullptr;
 }
 
-namespace {
-
-/// The reports of the workers that go on.
-std::vector<worker_report> kept_reports(const resumed_run& of) {
-  std::vector<worker_report> all;
-  for (std::uint32_t r = 0; r < of.card.workers; ++r)
-    if (const auto part = of.worker(r)) part->field("report", all.emplace_back());
+std::vector<worker_report> resumed_run::books() const {
+  std::vector<worker_report> all(card.workers);
+  for (std::uint32_t r = 0; r < card.workers; ++r) {
+    all[r].worker = {r};
+    if (const auto part = worker(r)) part->field("report", all[r]);
+  }
   return all;
 }
 
-} // namespace
+std::vector<bool> resumed_run::lost() const { return same_workers ? card.lost : std::vector<bool>(); }
 
 worker_share resumed_run::done() const {
   worker_share all;
-  for (const worker_report& x : kept_reports(*this)) {
+  for (const worker_report& x : books()) {
     all.steps += x.steps;
     all.samples += x.samples;
     all.waited += x.barrier_wait + x.bound_wait + x.feeder_wait;
@@ -176,7 +176,7 @@ worker_share resumed_run::done() const {
 
 std::uint64_t resumed_run::written() const {
   std::uint64_t updates = 0;
-  for (const worker_report& x : kept_reports(*this)) updates += x.applied;
+  for (const worker_report& x : books()) updates += x.applied;
   return updates;
 }
 

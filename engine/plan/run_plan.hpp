@@ -2,6 +2,7 @@
 
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/data/dealer.hpp>
+#include <mailgrad/engine/account/actor_reports.hpp>
 #include <mailgrad/engine/account/early_stop.hpp>
 #include <mailgrad/engine/account/run_meter.hpp>
 #include <mailgrad/engine/checkpoint/best_weights.hpp>
@@ -40,6 +41,11 @@ struct resumed_run {
   /// The part of a worker or a shard, for its actor; null: it begins anew.
   std::shared_ptr<saved_fields> worker(std::uint32_t rank) const;
   std::shared_ptr<saved_fields> shard(std::uint32_t index) const;
+  /// The books of the workers, by rank; empty ones if other workers begin anew, and of a worker of which
+  /// nobody knows all that it did.
+  std::vector<worker_report> books() const;
+  /// By rank: an incarnation of the worker was lost. Empty if other workers begin anew.
+  std::vector<bool> lost() const;
   /// What the workers had done that go on; nothing if other workers begin anew.
   worker_share done() const;
   /// The updates that these workers made in the block of hogwild.

@@ -21,7 +21,7 @@ namespace {
 constexpr std::uint32_t most_seats = 1 << 20;
 constexpr std::uint32_t most_devices = 4096;
 
-/// The last step of a worker in the checkpoint that a run goes on from; 0: the worker begins anew.
+/// The last step of a worker in the checkpoint that a run goes on from; 0: a new incarnation of it begins.
 step_number kept_step(const resumed_run& from, std::uint32_t worker) {
   step_number step;
   if (const auto part = from.worker(worker)) part->group("lines", [&] { part->field("step", step); });
@@ -76,7 +76,7 @@ void require_same_run(const shard_terms& a, const shard_terms& b) {
 } // namespace
 
 void shard_terms::keep(archive& a) {
-  a.version(4);
+  a.version(5);
   a.field("run", run);
   a.field("shard", shard);
   keep_layout(a, "layout", layout);
@@ -100,7 +100,7 @@ void shard_terms::keep(archive& a) {
   a.field("keep answers", keep_answers);
   keep_nested(a, "resumed", resumed);
   a.field("same workers", same_workers);
-  a.field("present", present);
+  a.field("counted", counted);
   a.field("steps", steps);
 }
 
@@ -127,7 +127,7 @@ shard_terms terms_of(const run_plan& plan, shard_index shard, shard_duties with)
   if (!plan.resumed) return t;
   t.resumed = plan.resumed->shard(shard.value);
   t.same_workers = plan.resumed->same_workers;
-  t.present = plan.resumed->card.present;
+  t.counted = plan.resumed->card.counted;
   for (std::uint32_t r = 0; r < plan.workers(); ++r) t.steps.push_back(kept_step(*plan.resumed, r));
   return t;
 }

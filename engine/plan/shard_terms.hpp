@@ -36,7 +36,7 @@ struct shard_terms {
   bool keep_answers = false;
   std::shared_ptr<saved_fields> resumed{}; ///< its part of a checkpoint to go on from; or null
   bool same_workers = true;                ///< as when that was taken
-  std::vector<bool> present{};             ///< by rank: that has a part of the worker
+  std::vector<bool> counted{};             ///< by rank: that has all that the worker did
   std::vector<step_number> steps{};        ///< by rank: the last step that the worker itself has there
 
   /// Writes or reads all of it.

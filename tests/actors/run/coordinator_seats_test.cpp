@@ -33,6 +33,8 @@ protected:
     options.elastic = elastic;
     options.waits_for_workers = waits;
     options.timelines = told_timelines(0s, 100);
+    if (steps_before_ > 0) options.resumed = kept_schedule{"async"};
+    options.steps_before = steps_before_;
     options.time = time_;
     for (const shard_probe& s : shards_) options.shards.push_back(s.actor());
     options.feeder = feeder_.actor();
@@ -72,6 +74,7 @@ protected:
     for (std::uint32_t s = 0; s < 2; ++s) tell(coordinator_, shard_report{s, 10, {}, {}});
   }
 
+  std::uint64_t steps_before_ = 0; ///< of other workers, if the run goes on from a checkpoint
   std::vector<run_outcome> outcomes_;
   std::vector<std::string> waits_;
   std::array<shard_probe, 2> shards_{
@@ -239,6 +242,27 @@ TEST_F(CoordinatorSeats, AreGivenAfterASwitchInItsEpoch) {
   EXPECT_EQ(late.heard<seat_given>()[0].epoch, policy_epoch{1});
   tell(coordinator_, request_switch{"async", "by hand"});
   EXPECT_THAT(late.heard<pause_worker>(), SizeIs(1));
+}
+
+/// A switch is told with the steps of all workers, as a checkpoint is.
+TEST_F(CoordinatorSeats, CountTheStepsOfLostWorkersAtASwitch) {
+  for (const std::uint64_t before : {0U, 100U}) {
+    steps_before_ = before;
+    for (device_probe& d : devices_) d = new_device();
+    begin();
+    lose(0);
+    tell(coordinator_, request_switch{"sync", "by hand"});
+    tell(coordinator_, worker_paused{{1}, 1, 3, 3});
+    answer(0, 0, 4, 4);
+    for (std::uint32_t s = 0; s < 2; ++s) tell(coordinator_, policy_switched{{s}, {1}});
+    finish(1);
+    tell(coordinator_, undealt_counted{0});
+    report_shards();
+    ASSERT_FALSE(outcomes_.empty());
+    ASSERT_THAT(outcomes_.back().switches, SizeIs(1));
+    EXPECT_EQ(outcomes_.back().switches[0].step, before + 7);
+    EXPECT_EQ(outcomes_.back().workers[0].steps, 4U);
+  }
 }
 
 /// Who is lost has told what it did until then. An answer goes to each piece, so that no worker waits for

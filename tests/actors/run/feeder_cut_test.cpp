@@ -114,6 +114,7 @@ TEST_F(FeederCut, LeavesWhatIsDealtAgainToWhoIsDealtItNext) {
   const auto position = part();
   ASSERT_TRUE(position);
   EXPECT_THAT(position->batches.again, ElementsAre(3)) << "only what nobody was dealt";
+  EXPECT_THAT(position->trained, ElementsAre(1, 2, 0)) << "each batch once";
 }
 
 } // namespace

@@ -67,10 +67,26 @@ protected:
     return *kept;
   }
 
-  static bool all_present(const checkpoint& from) {
+  static std::uint64_t steps_in(const checkpoint& from) {
     checkpoint_card card;
     from.part("run")->field("card", card);
-    return std::ranges::find(card.present, false) == card.present.end();
+    return card.steps;
+  }
+
+  /// Of the run and of those before it, whose workers do not go on.
+  static std::uint64_t steps_of(const assembled_run& run, std::uint64_t before) {
+    for (const worker_report& w : run.outcome().workers) before += w.steps;
+    return before;
+  }
+
+  /// A worker dies once more in the run that goes on, and comes back or does not.
+  void disturb(assembled_run& run, drawn_order& order) {
+    deliver(order, order.below(60));
+    const auto r = static_cast<std::uint32_t>(order.below(run.devices.size()));
+    if (run.times_ended() > 0 || !run.devices[r]) return;
+    kill(run.devices[r]);
+    deliver(order, order.below(30));
+    if (order.below(2) == 0) run.add_worker(r, 1);
   }
 };
 
@@ -83,12 +99,59 @@ TEST_P(ElasticCheckpoints, LetAnotherRunTrainWhatIsLeft) {
         const assembled_run run = assemble(a);
         deliver(order);
         ASSERT_EQ(run.times_ended(), 1U) << "somebody waits";
-        if (a.seats > 0 || !all_present(*from)) continue; // some accounts begin anew
-        expect_balanced(run);
         ASSERT_EQ(run.outcome().how, run_outcome::ending::completed) << run.outcome().why;
+        ASSERT_EQ(steps_of(run, a.seats > 0 ? steps_in(*from) : 0), batches);
+        if (a.seats > 0) continue; // all accounts begin anew
+        expect_balanced(run);
         for (const shard_report& s : run.outcome().shards) ASSERT_EQ(testing::judged_by(s), batches);
       }
     }
+}
+
+/// Their steps are those of all workers, also of lost ones, or an older checkpoint would be taken for the newest.
+TEST_P(ElasticCheckpoints, CountStepsThatNeverFall) {
+  for (drawn_order& order : drawn_orders(100)) {
+    assembly a = small_run(2, order.seed() % 3 == 0 ? 4 : 0);
+    std::uint64_t before = 0;
+    for (const auto& from : keep_some(a, order)) {
+      ASSERT_GE(steps_in(*from), before);
+      before = steps_in(*from);
+    }
+  }
+}
+
+TEST_P(ElasticCheckpoints, KeepTheBooksOfWorkersThatDieInSeveralProcesses) {
+  for (drawn_order& order : drawn_orders(50)) {
+    assembly a = small_run(2, 0);
+    const checkpoints first = keep_some(a, order);
+    if (first.empty()) continue;
+    const auto kept = std::make_shared<checkpoints>();
+    a.resume = first[order.below(first.size())];
+    a.checkpoint_every = 2;
+    a.checkpoint_writer = spawn<keeping_writer>(system_.actors(), kept);
+    {
+      assembled_run run = assemble(a);
+      disturb(run, order);
+      deliver(order);
+      ASSERT_EQ(run.times_ended(), 1U) << "somebody waits";
+      expect_balanced(run);
+    }
+    kill(a.checkpoint_writer);
+    deliver(order);
+    a.checkpoint_writer = {};
+    a.checkpoint_every = 0;
+    std::uint64_t before = steps_in(*a.resume);
+    for (const auto& from : *kept) {
+      ASSERT_GE(steps_in(*from), before);
+      before = steps_in(*from);
+      a.resume = from;
+      const assembled_run run = assemble(a);
+      deliver(order);
+      ASSERT_EQ(run.times_ended(), 1U) << "somebody waits";
+      expect_balanced(run);
+      ASSERT_EQ(steps_of(run, 0), batches);
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryPolicy, ElasticCheckpoints,
