@@ -57,6 +57,11 @@ void checkpointer::on_gone(const worker_report& report, bool lost, std::shared_p
   write_if_whole();
 }
 
+void checkpointer::on_due() {
+  if (due_) ++account_.skipped;
+  request();
+}
+
 void checkpointer::request() {
   if (active() && !given_up_) due_ = true;
 }
@@ -173,7 +178,7 @@ void checkpointer::on_written(const checkpoint_written& x) {
   writing_ = false;
   note_end(x);
   if (x.failure.empty()) {
-    ++account_.written;
+    if (account_.written == 0 || x.steps != account_.steps) ++account_.written;
     account_.bytes += x.bytes;
     account_.last = x.file;
     account_.steps = x.steps;

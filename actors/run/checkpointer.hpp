@@ -77,8 +77,10 @@ public:
   /// goes on does not make that one again, and so each test counts once.
   void keep(const judged_tests& so_far) { options_.tests = so_far; }
 
-  /// A checkpoint is due or asked for. It begins as soon as it can.
+  /// A checkpoint is asked for. It begins as soon as it can.
   void request();
+  /// A checkpoint is due. It is skipped if an earlier one still waits to be begun.
+  void on_due();
   /// Begins what was asked for, unless the policy switches.
   void begin_if_due(bool switching);
   /// What it waits for, in words; nothing if no checkpoint is under way.

@@ -81,7 +81,7 @@ caf::message_handler coordinator::checkpoints() {
          }),
       on(self_,
          [this](const checkpoint_due&) {
-           checkpointer_.request();
+           checkpointer_.on_due();
            go_on_with_checkpoints();
          }),
       on(self_,

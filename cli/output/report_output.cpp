@@ -226,6 +226,8 @@ std::string checkpoints_in_words(const checkpoint_account& c) {
   std::string text = fmt::format("{} written", c.written);
   if (c.written > 0)
     text += fmt::format(" in {:.2f} s, the last after step {}: {}", c.seconds, c.steps, c.last);
+  if (c.skipped > 0)
+    text += fmt::format("; {} skipped, which became due before the one before could be begun", c.skipped);
   if (c.held_seconds > 0) text += fmt::format("; workers stood still for {:.3f} s", c.held_seconds);
   if (c.failed > 0) text += fmt::format("; {} failed, the last: {}", c.failed, c.failure);
   return text;

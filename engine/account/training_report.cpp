@@ -173,6 +173,7 @@ json to_object(const std::optional<checkpoint_account>& x) {
   if (!x) return {};
   return {{"written", x->written},
           {"failed", x->failed},
+          {"skipped", x->skipped},
           {"bytes", x->bytes},
           {"seconds", x->seconds},
           {"held_seconds", x->held_seconds},
