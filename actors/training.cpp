@@ -373,7 +373,13 @@ void training::implementation::wait() {
 
 training_progress training::implementation::progress() const {
   std::lock_guard guard(mutex_);
-  return outcome_ ? final_progress(*outcome_, ended_ - crew_->started()) : progress_;
+  training_progress p = outcome_ ? final_progress(*outcome_, ended_ - crew_->started()) : progress_;
+  if (!plan_.resumed) return p;
+  const worker_share done = outcome_ ? plan_.resumed->done() : worker_share{};
+  p.before = plan_.resumed->card.steps;
+  p.steps += p.before - std::min(p.before, done.steps);
+  p.samples -= std::min(p.samples, done.samples);
+  return p;
 }
 
 std::vector<std::string> training::implementation::name_waits(std::chrono::milliseconds span) {

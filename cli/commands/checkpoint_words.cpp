@@ -97,6 +97,23 @@ std::shared_ptr<const checkpoint> checkpoint_to_resume(const checkpoint_words& w
   return std::make_shared<const checkpoint>(std::move(found.what));
 }
 
+std::uint64_t steps_done(const checkpoint& from) {
+  checkpoint_card card;
+  from.part("run")->field("card", card);
+  return card.steps;
+}
+
+std::string policies_from(const checkpoint& from) {
+  checkpoint_card card;
+  kept_schedule schedule;
+  const auto run = from.part("run");
+  run->field("card", card);
+  run->field("schedule", schedule);
+  std::string text = schedule.policy;
+  for (const auto& [step, policy] : schedule.planned) text += fmt::format(", {}@{}", policy, step);
+  return text;
+}
+
 std::vector<std::string> words_of_keeping(const checkpoint& from) {
   std::vector<std::string> words{"--checkpoint=" + folder_of(from.path()).string()};
   for (std::string& word : words_of(from))

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,6 +31,10 @@ checkpoint_options understood(const checkpoint_words& w);
 ///
 /// Errors  file_error: there is none.
 std::shared_ptr<const checkpoint> checkpoint_to_resume(const checkpoint_words& w);
+
+/// The steps that were done, and the policies from then on, as --policy has them: "sync, ssp:1@2000".
+std::uint64_t steps_done(const checkpoint& from);
+std::string policies_from(const checkpoint& from);
 
 /// The options by which a run that goes on from `from` keeps its checkpoints: in the same folder, wherever
 /// that lies now, as often as before, and as many.

@@ -95,6 +95,16 @@ int exit_code_of(const training_report& r, int signal) {
   return ended_early && signal != 0 ? exit_code::of_signal(signal) : exit_code::failed;
 }
 
+/// Says so if all steps of a run that is resumed are done. It is then tested and writes what it leaves behind.
+bool has_nothing_left(const checkpoint& from, std::uint64_t total) {
+  const std::uint64_t done = steps_done(from);
+  if (done < total) return false;
+  std::cerr << fmt::format("nothing is left to train: {} steps are done, and {}\n", done,
+                           done > total ? fmt::format("only {} are asked for", total)
+                                        : "no more are asked for");
+  return true;
+}
+
 /// Whether what is chosen in the run depends on the samples that it is tested on at its end.
 bool judged_by_test(const training_options& o, const data_split& data) {
   const bool by_tests =
@@ -177,7 +187,7 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   options.words = std::move(given);
   options.model_name = w.model;
   options.replay = std::move(replay);
-  options.resume = std::move(from);
+  options.resume = from;
   const model_function model = spanning(find_model(w.model), w.span);
   const run_outputs outputs(w.outputs, files_of(inputs));
   if (!w.load.empty()) options.start = std::make_shared<const saved_weights>(load_weights(w.load));
@@ -202,7 +212,9 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
     std::cerr << "mailgrad: the test samples decide when the run ends or which weights are kept, so the test "
                  "figures are too good; --validation 0.1 holds other samples out for that\n";
   outputs.weights().require_room(run.layout().weight_count() * sizeof(float));
-  const auto style = w.quiet ? progress_display::style::none : progress_display::suitable_style();
+  const bool shows_steps = !(from && has_nothing_left(*from, run.total_steps())) && !w.quiet;
+  const auto style = shows_steps ? progress_display::suitable_style() : progress_display::style::none;
+  if (from) options.policy = policies_from(*from);
   const std::string where = served ? workers_in_words(options.workers, devices_elsewhere(w)) : "";
   if (!w.quiet) std::cerr << introduction(w.model, w.span, options, *data, run, where) << '\n';
   if (options.start && w.load_strict == "no") std::cerr << loaded_in_words(*options.start, run.layout());

@@ -31,10 +31,10 @@ double share_done(const training_progress& p, std::uint64_t total) {
   return total == 0 ? 0 : std::min(1.0, static_cast<double>(p.steps) / static_cast<double>(total));
 }
 
-/// "12 s left", "3 min 05 s left", "2 h 40 min left" or "5 days left", at the average pace so far.
+/// "12 s left", "3 min 05 s left", "2 h 40 min left" or "5 days left", at the average pace of this process.
 std::string time_left(const training_progress& p, std::uint64_t total) {
-  const double share = share_done(p, total);
-  const double seconds = in_seconds(p.elapsed) * (1 - share) / share;
+  const auto done = static_cast<double>(p.steps - std::min(p.steps, p.before));
+  const double seconds = in_seconds(p.elapsed) * static_cast<double>(total - p.steps) / done;
   if (seconds < 60) return fmt::format("{:.0f} s left", seconds);
   if (!(seconds < 48 * 3600)) return fmt::format("{:.0f} days left", seconds / (24 * 3600));
   const int whole = static_cast<int>(seconds);
@@ -102,7 +102,7 @@ progress_display::style progress_display::suitable_style() {
 }
 
 void progress_display::show(const training_progress& p) {
-  if (style_ == style::none || p.steps == 0) return;
+  if (style_ == style::none || p.steps <= p.before) return;
   style_ == style::bar ? show_bar(p) : show_line(p);
 }
 

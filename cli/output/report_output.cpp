@@ -268,8 +268,11 @@ std::string ledger_in_words(const training_report& r) {
 } // namespace
 
 std::string in_words(const training_report& r) {
-  std::string text = fmt::format("{} after {} steps, {} samples, {:.2f} s: {:.0f} samples/s\n", r.ended,
-                                 r.steps, r.samples, r.wall_seconds, r.samples_per_second());
+  const std::uint64_t before = r.resumed ? r.resumed->steps_before : 0; // as checkpoints and switches count
+  std::string text =
+      fmt::format("{} after {} steps, {}{} samples, {:.2f} s: {:.0f} samples/s\n", r.ended, before + r.steps,
+                  before == 0 ? "" : fmt::format("{} of them since the resume: ", r.steps), r.samples,
+                  r.wall_seconds, r.samples_per_second());
   if (r.final_loss)
     text +=
         fmt::format("{}{:.4f}\n", padded(r.ended == "running" ? "loss so far" : "final loss"), *r.final_loss);

@@ -158,7 +158,7 @@ json to_object_of_local_steps(const training_report& r) {
 namespace {
 
 json to_object(const std::optional<resumed_figures>& x) {
-  return x ? json{{"from", x->from}, {"steps", x->steps}} : json();
+  return x ? json{{"from", x->from}, {"steps", x->steps}, {"steps_before", x->steps_before}} : json();
 }
 
 json to_object(const std::optional<best_test>& x) {
@@ -171,15 +171,9 @@ json to_object(const std::optional<best_test>& x) {
 
 json to_object(const std::optional<checkpoint_account>& x) {
   if (!x) return {};
-  return {{"written", x->written},
-          {"failed", x->failed},
-          {"skipped", x->skipped},
-          {"bytes", x->bytes},
-          {"seconds", x->seconds},
-          {"held_seconds", x->held_seconds},
-          {"last", x->last},
-          {"last_steps", x->steps},
-          {"failure", x->failure}};
+  return {{"written", x->written}, {"failed", x->failed},    {"skipped", x->skipped},
+          {"bytes", x->bytes},     {"seconds", x->seconds},  {"held_seconds", x->held_seconds},
+          {"last", x->last},       {"last_steps", x->steps}, {"failure", x->failure}};
 }
 
 } // namespace

@@ -59,6 +59,8 @@ struct stage_figures {
 struct resumed_figures {
   std::string from;        ///< its file
   std::uint64_t steps = 0; ///< that had been trained then
+  /// Of these, by workers that do not go on: the steps of the report leave them out.
+  std::uint64_t steps_before = 0;
 };
 
 /// The test that did best, after so many steps of all workers.

@@ -249,6 +249,29 @@ TEST_F(Checkpoints, CountTheStepsOfWorkersThatAreNoMore) {
   EXPECT_EQ(resumed({"--steps", "900"})["steps"], 700);
   EXPECT_EQ(newest().filename(), checkpoint_name(900));
   EXPECT_EQ(resumed({"--steps", "1000"})["resumed"]["steps"], 900);
+  tool t({"train", "--resume", folder(), "--steps", "1100", "--quiet"});
+  EXPECT_THAT(t.out(), HasSubstr("completed after 1100 steps, 900 of them since the resume: "));
+  EXPECT_THAT(t.out(), HasSubstr("the last after step 1100: "));
+}
+
+TEST_F(Checkpoints, OfACompletedRunSayThatNothingIsLeft) {
+  report(train({"--checkpoint", folder(), "--policy", "async, sync@150"}, "300"));
+  const std::string saved = (scratch_.path() / "saved.safetensors").string();
+  tool less({"train", "--resume", folder(), "--steps", "200", "--save", saved});
+  EXPECT_EQ(less.code(), 0);
+  EXPECT_THAT(less.err(),
+              HasSubstr("nothing is left to train: 300 steps are done, and only 200 are asked for\n"));
+  EXPECT_THAT(less.err(), ::testing::Not(HasSubstr("step 300 of"))) << "there is no progress to show";
+  EXPECT_THAT(less.out(), HasSubstr("completed after 300 steps"));
+  EXPECT_TRUE(std::filesystem::exists(saved)) << "its weights are there";
+  tool same({"train", "--resume", folder(), "--steps", "300"});
+  EXPECT_EQ(same.code(), 0);
+  EXPECT_THAT(same.err(),
+              HasSubstr("nothing is left to train: 300 steps are done, and no more are asked for"));
+  tool more({"train", "--resume", folder(), "--steps", "400"});
+  EXPECT_EQ(more.code(), 0);
+  EXPECT_THAT(more.err(), HasSubstr("; sync on cpu:0;")) << "not async, with which the run began";
+  EXPECT_THAT(more.err(), ::testing::Not(HasSubstr("nothing is left")));
 }
 
 /// A folder that is gone stands for a full disk.

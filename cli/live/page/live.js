@@ -29,7 +29,8 @@
   function show_progress() {
     const report = state ? state.report : null;
     const last = curve[curve.length - 1];
-    const steps = Math.max(report ? report.steps : 0, last ? last.steps : 0);
+    const before = report && report.resumed ? report.resumed.steps_before : 0;
+    const steps = before + Math.max(report ? report.steps : 0, last ? last.steps : 0);
     const seconds = Math.max(report ? report.wall_seconds : 0, last ? last.time_s : 0);
     const share = run.total_steps > 0 ? Math.min(1, steps / run.total_steps) : 0;
     element("progress").value = share;

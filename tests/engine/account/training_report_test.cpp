@@ -192,11 +192,12 @@ TEST(TrainingReport, TellsOfCheckpoints) {
   training_report r = finished_run();
   EXPECT_TRUE(json::parse(to_json(r))["resumed"].is_null());
   EXPECT_TRUE(json::parse(to_json(r))["checkpoints"].is_null());
-  r.resumed = resumed_figures{"kept/checkpoint-0000000500.safetensors", 500};
+  r.resumed = resumed_figures{"kept/checkpoint-0000000500.safetensors", 500, 40};
   r.checkpoints =
       checkpoint_account{12, 1, 4096, 0.25, 0.5, "kept/checkpoint-0000000900.safetensors", 900, "full", 2};
   const json o = json::parse(to_json(r));
-  EXPECT_EQ(o["resumed"], (json{{"from", "kept/checkpoint-0000000500.safetensors"}, {"steps", 500}}));
+  EXPECT_EQ(o["resumed"],
+            (json{{"from", "kept/checkpoint-0000000500.safetensors"}, {"steps", 500}, {"steps_before", 40}}));
   EXPECT_EQ(o["checkpoints"], (json{{"written", 12},
                                     {"failed", 1},
                                     {"skipped", 2},
