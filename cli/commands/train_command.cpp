@@ -1,4 +1,5 @@
 #include <mailgrad/cli/commands/commands.hpp>
+#include <mailgrad/cli/commands/resumed_words.hpp>
 #include <mailgrad/cli/commands/train_help.hpp>
 #include <mailgrad/cli/commands/train_words.hpp>
 #include <mailgrad/cli/exit_code.hpp>
@@ -184,7 +185,8 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   std::optional<http_server> listening;
   if (live) listening = listen(*live);
   options.record = w.outputs.record;
-  options.words = std::move(given);
+  options.words = in_one_process(given, w);
+  options.words_to_resume = std::move(given);
   options.model_name = w.model;
   options.replay = std::move(replay);
   options.resume = from;
@@ -255,8 +257,7 @@ finished_run train_with(const train_words& w, std::vector<std::string> given,
   }
 }
 
-/// The values of options that a file keeps. `whose` names it where they make no sense.
-template <class Error>
+/// The values of options that a recording keeps. `whose` names it where they make no sense.
 train_words words_again(const std::vector<std::string>& words, const std::string& whose) {
   CLI::App parser;
   train_words again;
@@ -264,7 +265,7 @@ train_words words_again(const std::vector<std::string>& words, const std::string
   try {
     parser.parse(std::vector<std::string>(words.rbegin(), words.rend())); // in reverse order
   } catch (const CLI::ParseError& e) {
-    throw Error(whose + ": " + explain(parser, e));
+    throw recording_error(whose + ": " + explain(parser, e));
   }
   return again;
 }
@@ -279,61 +280,26 @@ int resume(const train_words& w, const std::vector<std::string>& given) {
   if (!w.load.empty())
     throw std::invalid_argument("--resume goes on with the weights of the checkpoint; leave --load out");
   const auto from = checkpoint_to_resume(w.checkpoints);
-  const std::vector<std::string> words = words_to_resume(*from, given);
-  auto again = words_again<std::invalid_argument>(words, "checkpoint '" + from->path().string() + "'");
-  again.load.clear(); // that run has begun with these
-  again.quiet = w.quiet;
-  again.live = w.live;
-  again.remote = w.remote;
-  if (w.remote.any()) { // these words stand for workers in one process
-    again.workers = w.workers;
-    again.devices = w.devices;
-  }
+  const resumed_words again = resumed_from(*from, given, w);
   const auto then = names_recording(given) ? without_recording::fails : without_recording::goes_on;
-  return train_with(again, words, nullptr, from, then).code;
-}
-
-/// The options that describe a run: a recording lacks those that name files to write, a checkpoint has them,
-/// since a run that is resumed still has to write them.
-///
-/// Those of workers in other processes are as if they were in this one, since a recording is replayed so.
-std::vector<std::string> words_of(const CLI::App& parser, const train_words& w) {
-  const bool keeps = !w.checkpoints.folder.empty() || !w.checkpoints.resume.empty();
-  std::vector<std::string> without{"quiet", "live", "live-token", "live-control"};
-  if (keeps)
-    without.emplace_back("resume");
-  else
-    without.insert(without.end(), {"report", "save", "staleness-csv", "trace", "record", "metrics",
-                                   "tensorboard", "metrics-every", "evaluate-every"});
-  if (!w.remote.any()) return given_words(parser, without);
-  without.insert(without.end(), {"listen", "keys", "processes", "shard-hosts", "wire", "workers", "devices",
-                                 "devices-per-worker", "send-batches", "seats", "wait-for-workers",
-                                 "when-alone", "rendezvous", "meet-within"});
-  std::vector<std::string> words = given_words(parser, without);
-  const std::uint32_t each = devices_elsewhere(w);
-  std::string devices;
-  for (std::uint32_t d = 0; d < each * workers_elsewhere(w); ++d)
-    devices += fmt::format("{}cpu:{}", d == 0 ? "--devices=" : ",", d % each);
-  words.push_back(devices);
-  if (each > 1) words.push_back(fmt::format("--workers={}", workers_elsewhere(w)));
-  return words;
+  return train_with(again.values, again.words, nullptr, from, then).code;
 }
 
 } // namespace
 
 finished_run train_again(std::vector<std::string> words, std::shared_ptr<const recording> what) {
   const std::string whose = "recording '" + what->name + "'";
-  auto w = words_again<recording_error>(words, whose);
+  auto w = words_again(words, whose);
   const auto from = checkpoint_to_resume(w.checkpoints);
   if (from && w.checkpoints.folder.empty()) {
     std::ranges::move(words_of_keeping(*from), std::back_inserter(words));
-    w = words_again<recording_error>(words, whose);
+    w = words_again(words, whose);
   }
   return train_with(w, std::move(words), std::move(what), from);
 }
 
 int train_as_told(const CLI::App& parser, const train_words& w) {
-  const std::vector<std::string> given = words_of(parser, w);
+  const std::vector<std::string> given = words_of_run(parser, w);
   if (!w.checkpoints.resume.empty()) return resume(w, given);
   return train_with(w, given, nullptr, nullptr).code;
 }

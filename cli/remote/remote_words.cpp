@@ -193,8 +193,9 @@ void add_processes_option(CLI::App& parser, remote_words& w) {
       .add_option(
           "--processes", w.processes,
           "Start so many workers as processes of their own, on --devices in turns, or on equal shares of "
-          "them with --replicate or --pipeline; this process keeps coordinator, feeder and shards")
-      ->check(whole_number(1, most_processes))
+          "them with --replicate or --pipeline; this process keeps coordinator, feeder and shards. 0: none, "
+          "also if the run that --resume goes on with had some")
+      ->check(whole_number(0, most_processes))
       ->group(group);
 }
 

@@ -112,7 +112,8 @@ checkpoint_card card_of(const run_plan& plan) {
   card.workers = plan.seats();
   card.shards = plan.options.shards;
   card.facts = facts_and_names(plan);
-  card.words = plan.options.words;
+  const training_options& o = plan.options;
+  card.words = o.words_to_resume.empty() ? o.words : o.words_to_resume;
   card.replayed = replayed_by(plan);
   if (!plan.resumed) return card;
   card.elapsed = plan.resumed->card.elapsed;

@@ -106,6 +106,8 @@ struct training_options {
   /// The file for the recording, the order in which shards take gradients. Empty: no file, as in a replay.
   std::string record{};
   std::vector<std::string> words{}; ///< the command line, for readers of the recording
+  std::vector<std::string>
+      words_to_resume{}; ///< that of a run that goes on from a checkpoint; empty: `words`
   /// What the user calls the model, as "mlp:hidden=16": for reports and messages alone. May be empty.
   std::string model_name{};
   std::shared_ptr<const recording> replay{}; ///< the run to repeat; only the devices may differ from it

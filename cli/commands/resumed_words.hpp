@@ -1,0 +1,34 @@
+#pragma once
+
+#include <mailgrad/cli/commands/train_words.hpp>
+#include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+
+/// The options given to a command that describe its run: a recording lacks those that name files to write, a
+/// checkpoint has them, since a run that is resumed still has to write them. The ranks of `mailgrad launch`
+/// read their options themselves, so those of their processes are none that describe the run.
+std::vector<std::string> words_of_run(const CLI::App& parser, const train_words& w);
+
+/// The same for workers in one process, since a recording is replayed so. `w` are the values of `words`.
+std::vector<std::string> in_one_process(std::vector<std::string> words, const train_words& w);
+
+/// A run that goes on.
+struct resumed_words {
+  train_words values;
+  std::vector<std::string> words; ///< for its next checkpoint
+};
+
+/// The options of a checkpoint, and in their place those `given` now, whose values are `w`. The workers of
+/// `mailgrad serve` join again, and those of --processes are started again, unless the command is another.
+///
+/// Errors  std::invalid_argument for an option that there is not.
+resumed_words resumed_from(const checkpoint& from, const std::vector<std::string>& given,
+                           const train_words& w);
+
+} // namespace mailgrad

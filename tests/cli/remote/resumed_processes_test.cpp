@@ -1,0 +1,138 @@
+#include <mailgrad/tests/cli/remote/remote_tool.hpp>
+
+#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
+
+#include <gmock/gmock.h>
+
+#include <csignal>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+// Runs over processes that are killed and resumed.
+
+namespace mailgrad {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::operator+;
+using testing::RemoteTool;
+using testing::small_run;
+using testing::tool;
+using testing::words;
+
+class ResumedProcesses : public RemoteTool {
+protected:
+  std::filesystem::path newest() const {
+    if (!std::filesystem::is_directory(file("kept"))) return {};
+    const auto kept = checkpoints_in(file("kept"));
+    return kept.empty() ? std::filesystem::path() : kept.front();
+  }
+  void await_newer(const tool& t, const std::filesystem::path& than = {}) const {
+    while (newest() == than && t.runs()) {
+    }
+  }
+  words keeping(const std::string& steps) const {
+    return words{"--steps", steps,    "--checkpoint", file("kept"), "--checkpoint-every",
+                 "100",     "--keep", "100"};
+  }
+};
+
+/// The recording goes on as well, which it can only with the same workers.
+TEST_F(ResumedProcesses, AreAsManyAgain) {
+  tool first(words{"train", "--processes", "3", "--send-batches", "--record", file("recording")} + small_run +
+             keeping("20000"));
+  await_newer(first);
+  first.signal(SIGKILL);
+  first.code();
+  tool again({"train", "--resume", file("kept"), "--steps", "3000", "--report", file("report")});
+  ASSERT_EQ(again.code(), 0) << again.err();
+  EXPECT_THAT(again.err(), HasSubstr("on 3 workers of other processes"));
+  EXPECT_THAT(again.err(), HasSubstr("worker 2 has joined"));
+  EXPECT_THAT(again.err(), Not(HasSubstr("recorded no longer")));
+  const auto r = report("report");
+  EXPECT_EQ(r["batches"]["own"], 0) << "they are sent";
+  EXPECT_EQ(r["ledger"]["produced"], r["steps"]);
+  tool replay({"replay", file("recording"), "--quiet"});
+  EXPECT_EQ(replay.code(), 0) << replay.err();
+  EXPECT_THAT(replay.out(), HasSubstr("the same parameters as recorded"));
+  tool none({"train", "--resume", file("kept"), "--steps", "3100", "--processes", "0", "--devices", "cpu:0"});
+  EXPECT_EQ(none.code(), 0) << none.err();
+  EXPECT_THAT(none.err(), HasSubstr(" on cpu:0;"));
+}
+
+TEST_F(ResumedProcesses, SendGradientsAsBefore) {
+  tool first(words{"train", "--processes", "2", "--wire", "float16"} + small_run + keeping("200"));
+  ASSERT_EQ(first.code(), 0) << first.err();
+  tool again({"train", "--resume", file("kept"), "--steps", "300", "--report", file("report")});
+  ASSERT_EQ(again.code(), 0) << again.err();
+  EXPECT_EQ(report("report")["wire"], "float16");
+  tool here({"train", "--resume", file("kept"), "--steps", "400", "--processes", "0"});
+  EXPECT_EQ(here.code(), 0) << here.err();
+  tool serves({"serve", "--resume", file("kept"), "--steps", "500", "--listen", "127.0.0.1:0"});
+  ASSERT_TRUE(serves.says(" for 1 worker;")) << serves.err();
+  tool one({"join", address_of(serves), "--quiet"});
+  EXPECT_EQ(serves.code(), 0) << serves.err();
+}
+
+TEST_F(ResumedProcesses, AreWaitedForByTheirServer) {
+  const auto kill_first = [&] {
+    tool server(serve("2") + keeping("200000") + words{"--seats", "3"});
+    const std::string address = address_of(server);
+    tool one({"join", address, "--quiet"});
+    tool two({"join", address, "--quiet"});
+    await_newer(server);
+    server.signal(SIGKILL);
+    server.code();
+  };
+  kill_first();
+  tool server({"serve", "--resume", file("kept"), "--steps", "3000"});
+  ASSERT_TRUE(server.says(" for 2 workers;")) << server.err();
+  const std::string address = address_of(server);
+  tool one({"join", address, "--quiet"});
+  tool two({"join", address, "--quiet"});
+  EXPECT_EQ(server.code(), 0) << server.err();
+  tool here({"train", "--resume", file("kept"), "--steps", "3100"});
+  EXPECT_EQ(here.code(), 0) << here.err();
+  EXPECT_THAT(here.err(), HasSubstr(" on cpu:0, cpu:0;")) << "its workers are here";
+}
+
+TEST_F(ResumedProcesses, AreKeptWhenTheRunIsStopped) {
+  tool server(serve("1") + words{"--epochs", "100000", "--checkpoint", file("kept"), "--quiet"});
+  const std::string address = address_of(server);
+  tool one({"join", address});
+  ASSERT_TRUE(one.says("has joined")) << one.err();
+  tool stop({"stop", address, "seen enough"});
+  EXPECT_EQ(stop.code(), 0) << stop.err();
+  EXPECT_EQ(server.code(), 0) << server.err();
+  EXPECT_THAT(server.out(), HasSubstr("1 written"));
+  EXPECT_THAT(newest(), Not(std::filesystem::path()));
+}
+
+/// The newest checkpoint is the last one also after a worker was lost that nobody replaced.
+TEST_F(ResumedProcesses, CountWhatALostWorkerTrained) {
+  tool server(serve("2") + keeping("4000"));
+  const std::string address = address_of(server);
+  tool stays({"join", address, "--quiet"});
+  auto dies = std::make_unique<tool>(words{"join", address, "--quiet"});
+  await_newer(server);
+  for (int more = 0; more < 3; ++more) await_newer(server, newest());
+  dies->signal(SIGKILL);
+  dies->code();
+  ASSERT_EQ(server.code(), 0) << server.err();
+  EXPECT_THAT(server.err(), HasSubstr("lost worker"));
+  EXPECT_THAT(server.out(), HasSubstr("completed after 4000 steps"));
+  EXPECT_THAT(server.out(), HasSubstr("the last after step 4000: "));
+  EXPECT_EQ(newest().filename(), checkpoint_name(4000));
+  for (const auto& later : checkpoints_in(file("kept"))) {
+    if (later.filename() == checkpoint_name(4000)) continue;
+    tool again({"train", "--resume", later.string(), "--checkpoint", file("other"), "--quiet"});
+    EXPECT_EQ(again.code(), 0) << again.err();
+    EXPECT_THAT(again.out(), HasSubstr("completed after 4000 steps"));
+    break;
+  }
+}
+
+} // namespace
+} // namespace mailgrad
