@@ -39,7 +39,7 @@ std::string_view option_of(std::string_view word) { return word.substr(0, word.f
 } // namespace
 
 void add_checkpoint_options(CLI::App& parser, checkpoint_words& w, const std::string& group) {
-  auto* folder =
+  const auto* folder =
       parser
           .add_option("--checkpoint", w.folder,
                       "Keep the state of the run in this folder while it goes on, so that --resume "
@@ -47,26 +47,31 @@ void add_checkpoint_options(CLI::App& parser, checkpoint_words& w, const std::st
           ->check(file_name())
           ->type_name("DIR")
           ->group(group);
-  parser
-      .add_option(
-          "--checkpoint-every", w.every,
-          "How often: after so many mini-batches, such as 500, or so much time, such as 30s, 10min or 2h")
-      ->capture_default_str()
-      ->needs(folder)
-      ->group(group);
-  parser.add_option("--keep", w.keep, "How many checkpoints stay; older ones are removed")
-      ->check(whole_number(1))
-      ->capture_default_str()
-      ->needs(folder)
-      ->group(group);
-  parser
-      .add_option(
-          "--resume", w.resume,
-          "Go on from the newest whole checkpoint in this folder, or from that file, with the options "
-          "of that run; those given now take their place")
-      ->check(file_name())
-      ->type_name("DIR")
-      ->group(group);
+  const auto* every =
+      parser
+          .add_option(
+              "--checkpoint-every", w.every,
+              "How often: after so many mini-batches, such as 500, or so much time, such as 30s, 10min or 2h")
+          ->capture_default_str()
+          ->group(group);
+  const auto* keep = parser.add_option("--keep", w.keep, "How many checkpoints stay; older ones are removed")
+                         ->check(whole_number(1))
+                         ->capture_default_str()
+                         ->group(group);
+  const auto* resume =
+      parser
+          .add_option(
+              "--resume", w.resume,
+              "Go on from the newest whole checkpoint in this folder, or from that file, with the options "
+              "of that run; those given now take their place")
+          ->check(file_name())
+          ->type_name("DIR")
+          ->group(group);
+  parser.parse_complete_callback([folder, every, keep, resume] { // a run that is resumed has a folder
+    for (const CLI::Option* option : {every, keep})
+      if (!option->empty() && folder->empty() && resume->empty())
+        throw CLI::RequiresError(option->get_name(), folder->get_name());
+  });
 }
 
 checkpoint_options understood(const checkpoint_words& w) {

@@ -231,6 +231,14 @@ TEST_F(Checkpoints, GoOnWithOtherDevices) {
   EXPECT_EQ(last["ledger"]["produced"], last["steps"]);
 }
 
+/// The folder is that of the checkpoint.
+TEST_F(Checkpoints, AreTakenAsOftenAsIsSaidNow) {
+  report(train({"--checkpoint", folder(), "--checkpoint-every", "100"}, "200"));
+  const auto kept = resumed({"--steps", "300", "--checkpoint-every", "7min", "--keep", "1"});
+  EXPECT_THAT(kept["command"], ::testing::IsSupersetOf({"--checkpoint-every=7min", "--keep=1"}));
+  EXPECT_EQ(checkpoints_in(folder()).size(), 1U);
+}
+
 /// The books begin anew with other workers, but the names of checkpoints count the steps of the whole run.
 /// Cores cannot reach weights on a card, so what was said of these is left out.
 TEST_F(Checkpoints, ForgetWhereWeightsLayOnOtherDevices) {
