@@ -15,7 +15,9 @@ namespace {
 void keep_older(const std::string& path) {
   std::error_code none;
   if (!std::filesystem::is_regular_file(path, none) || std::filesystem::file_size(path, none) == 0) return;
-  std::filesystem::rename(path, path + ".old");
+  std::string older = path + ".old"; // of a run that was killed and resumed several times, there are several
+  for (int n = 2; std::filesystem::exists(older, none); ++n) older = fmt::format("{}.old-{}", path, n);
+  std::filesystem::rename(path, older);
 }
 
 } // namespace

@@ -8,7 +8,8 @@
 namespace mailgrad {
 
 /// A file that grows by a line at a time, so that others read it during the run: JSON lines, or CSV with a
-/// header if its name ends in .csv. What an older file of that name held is kept as FILE.old.
+/// header if its name ends in .csv. What an older file of that name held is kept as FILE.old, FILE.old-2 and
+/// so on.
 ///
 /// Threads one caller at a time.
 class metrics_file {

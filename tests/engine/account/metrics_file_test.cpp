@@ -50,6 +50,10 @@ TEST_F(MetricsFile, KeepsWhatAnOlderOneHeld) {
   const metrics_file f(path("m.jsonl"));
   EXPECT_THAT(content(path("m.jsonl")), IsEmpty());
   EXPECT_EQ(content(path("m.jsonl.old")), "older\n");
+  std::ofstream(path("m.jsonl")) << "newer\n";
+  const metrics_file third(path("m.jsonl"));
+  EXPECT_EQ(content(path("m.jsonl.old")), "older\n");
+  EXPECT_EQ(content(path("m.jsonl.old-2")), "newer\n");
 }
 
 TEST_F(MetricsFile, SaysWhyItCannotBeWritten) {
