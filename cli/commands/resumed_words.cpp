@@ -25,14 +25,14 @@ constexpr std::initializer_list<const char*> of_server{
     "--when-alone", "--keys"};
 
 /// "--save=x" and "--save" name the same option.
-std::string_view option_of(std::string_view word) { return word.substr(0, word.find('=')); }
+std::string_view name_of_word(std::string_view word) { return word.substr(0, word.find('=')); }
 
 void drop(words_list& words, std::string_view option) {
-  std::erase_if(words, [&](const std::string& word) { return option_of(word) == option; });
+  std::erase_if(words, [&](const std::string& word) { return name_of_word(word) == option; });
 }
 
 bool has(const words_list& words, std::string_view option) {
-  return std::ranges::find(words, option, option_of) != words.end();
+  return std::ranges::find(words, option, name_of_word) != words.end();
 }
 
 /// Erases these options, but for those that are given now.
@@ -76,7 +76,7 @@ words_list for_one_program(words_list words, const words_list& given, const chec
   if (has(given, "--processes"))
     for (const char* option : {"--devices", "--workers"}) drop(words, option);
   for (const std::string& word : given) {
-    drop(words, option_of(word));
+    drop(words, name_of_word(word));
     words.push_back(word);
   }
   return words;

@@ -96,7 +96,8 @@ int exit_code_of(const training_report& r, int signal) {
   return ended_early && signal != 0 ? exit_code::of_signal(signal) : exit_code::failed;
 }
 
-/// Says so if all steps of a run that is resumed are done. It is then tested and writes what it leaves behind.
+/// Says so if all steps of a run that is resumed are done. It is then tested and writes what it leaves
+/// behind.
 bool has_nothing_left(const checkpoint& from, std::uint64_t total) {
   const std::uint64_t done = steps_done(from);
   if (done < total) return false;

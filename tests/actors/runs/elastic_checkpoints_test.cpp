@@ -108,7 +108,8 @@ TEST_P(ElasticCheckpoints, LetAnotherRunTrainWhatIsLeft) {
     }
 }
 
-/// Their steps are those of all workers, also of lost ones, or an older checkpoint would be taken for the newest.
+/// Their steps are those of all workers, also of lost ones, or an older checkpoint would be taken for the
+/// newest.
 TEST_P(ElasticCheckpoints, CountStepsThatNeverFall) {
   for (drawn_order& order : drawn_orders(100)) {
     assembly a = small_run(2, order.seed() % 3 == 0 ? 4 : 0);
@@ -121,7 +122,7 @@ TEST_P(ElasticCheckpoints, CountStepsThatNeverFall) {
 }
 
 TEST_P(ElasticCheckpoints, KeepTheBooksOfWorkersThatDieInSeveralProcesses) {
-  for (drawn_order& order : drawn_orders(50)) {
+  for (drawn_order& order : drawn_orders(25)) {
     assembly a = small_run(2, 0);
     const checkpoints first = keep_some(a, order);
     if (first.empty()) continue;
