@@ -6,7 +6,6 @@
 #include <mailgrad/engine/account/trace_piece.hpp>
 #include <mailgrad/engine/account/wait_named.hpp>
 #include <mailgrad/engine/shard/push_gradient.hpp>
-#include <mailgrad/engine/worker/hogwild_writer.hpp>
 #include <mailgrad/optim/identity.hpp>
 #include <mailgrad/optim/policies/auto_rule.hpp>
 
@@ -38,8 +37,8 @@ struct worker_finished {
   worker_report report;
   incarnation life{};
   std::string why_left{}; ///< before the data were exhausted; empty if they are
-  /// What wrote the worker's updates into the block of hogwild, for the checkpoints after its end; or null.
-  std::shared_ptr<hogwild_writer> writer{};
+  /// What checkpoints after its end keep of its updates under hogwild, in the group "block"; or null.
+  std::shared_ptr<saved_fields> in_block{};
 };
 
 /// Device to coordinator: the loss of `step` is not finite, and the worker has stopped. No answer.
@@ -288,7 +287,7 @@ auto inspect(Inspector& f, go_on& x) {
 
 // These carry reports, which only our own inspector can write.
 
-/// Without its writer, since no worker of another process has one.
+/// Without what checkpoints keep, since no worker of another process is of hogwild.
 template <wire::names_fields Inspector>
 auto inspect(Inspector& f, worker_finished& x) {
   return wire::fields(f, x, wire::field("report", x.report), wire::field("stages", x.report.stages),

@@ -38,7 +38,7 @@ void checkpointer::on_joined(rank joined, const caf::actor& device) {
   if (collecting_) ask(w);
 }
 
-void checkpointer::on_gone(const worker_report& report, bool lost, std::shared_ptr<hogwild_writer> writer) {
+void checkpointer::on_gone(const worker_report& report, bool lost, std::shared_ptr<saved_fields> in_block) {
   worker& w = workers_[report.worker.value];
   w.gone = true;
   w.at_end = false;
@@ -49,7 +49,8 @@ void checkpointer::on_gone(const worker_report& report, bool lost, std::shared_p
   if (lost) w.last.steps = std::max(report.steps, w.told);
   w.last.trace = nullptr;
   w.last.copies = nullptr;
-  if (active()) w.writer = std::move(writer);
+  w.in_block = std::move(in_block);
+  w.part = nullptr;
   if (!collecting_) return;
   ask_shards_and_feeder(); // no mark of this worker may have told them
   take_part_of(report.worker.value);

@@ -60,8 +60,8 @@ public:
 
   void on_joined(rank worker, const caf::actor& device);
   /// A worker has ended or died. Its last report is its part, unless it is lost.
-  /// `writer`: of a worker of hogwild that has finished; or null.
-  void on_gone(const worker_report& report, bool lost, std::shared_ptr<hogwild_writer> writer = nullptr);
+  /// `in_block`: what is to be kept of a worker of hogwild that has finished; or null.
+  void on_gone(const worker_report& report, bool lost, std::shared_ptr<saved_fields> in_block = nullptr);
   /// A worker is lost, and the shards are asked what it did. No checkpoint is written before they have told.
   void await_count(rank lost) { workers_[lost.value].awaited = true; }
   /// They have told it.
@@ -116,7 +116,8 @@ private:
     bool at_end = false;    ///< and waits to be told to mark
     std::uint64_t told = 0; ///< steps that it had trained at its last mark
     worker_report last{};
-    std::shared_ptr<hogwild_writer> writer{}; ///< of hogwild, since it has finished
+    std::shared_ptr<saved_fields> in_block{}; ///< what is to be kept of its updates, since it has finished
+    std::shared_ptr<saved_fields> part{};     ///< of all checkpoints after its end
   };
 
   static std::string part_of_worker(std::uint32_t rank);
@@ -130,6 +131,7 @@ private:
   void ask_shards_and_feeder();
   void take_part_of(std::uint32_t worker);
   void take_part_of(std::uint32_t worker, worker_report report);
+  std::shared_ptr<saved_fields> part_of_ended(worker& w, worker_report report) const;
   void drop_part_of(std::uint32_t worker);
   void leave_out_behind_marks();
   bool has_parts_of(const char* whom, std::size_t count) const;

@@ -32,11 +32,18 @@ void checkpointer::take_part_of(std::uint32_t r) {
   if (!parts_.contains(part_of_worker(r))) take_part_of(r, workers_[r].last);
 }
 
-/// Of a worker that is lost, the books: in the run that goes on from here, a new incarnation comes.
 void checkpointer::take_part_of(std::uint32_t r, worker_report report) {
   worker& w = workers_[r];
   w.absent = w.lost;
-  const auto fields = std::make_shared<saved_fields>();
+  steps_ += report.steps;
+  if (w.lost || !w.part) w.part = part_of_ended(w, std::move(report));
+  parts_[part_of_worker(r)] = w.part;
+}
+
+/// Of a worker that is lost, the books: in the run that goes on from here, a new incarnation comes.
+std::shared_ptr<saved_fields> checkpointer::part_of_ended(worker& w, worker_report report) const {
+  bool has_block = w.in_block != nullptr;
+  auto fields = has_block ? std::exchange(w.in_block, nullptr) : std::make_shared<saved_fields>();
   bool ended = true;
   std::vector<bool> answered;
   step_number step{w.lost ? 0 : report.produced - report.applied - report.not_finite};
@@ -48,11 +55,8 @@ void checkpointer::take_part_of(std::uint32_t r, worker_report report) {
     fields->field("step", step);
     fields->field("answered", answered);
   });
-  bool has_block = w.writer != nullptr;
   if (options_.block) fields->field("has block", has_block);
-  if (options_.block && has_block) fields->group("block", [&] { w.writer->keep(*fields); });
-  steps_ += report.steps;
-  parts_[part_of_worker(r)] = fields;
+  return fields;
 }
 
 void checkpointer::drop_part_of(std::uint32_t r) {

@@ -270,13 +270,13 @@ void coordinator::on_lost(const worker_lost& x) {
 }
 
 void coordinator::account_for(const worker_report& report, bool lost,
-                              std::shared_ptr<hogwild_writer> writer) {
+                              std::shared_ptr<saved_fields> in_block) {
   if (!seats_.is_present(report.worker)) return;
   if (!lost) options_.timelines.complete(timeline_teller::of(report.worker, seats_.life_of(report.worker)));
   seats_.leave(report.worker, lost);
   outcome_.workers[report.worker.value] = report;
   switcher_.on_gone(report.worker, report.steps);
-  checkpointer_.on_gone(report, lost, std::move(writer));
+  checkpointer_.on_gone(report, lost, std::move(in_block));
   books_.on_gone(report, lost, switcher_.done());
   bring_next();
   go_on_with_checkpoints();

@@ -110,7 +110,7 @@ private:
   void on_end_of(const worker_at_end& x);
   void on_signals(const signals_observed& x);
   void account_for(const worker_report& report, bool lost = false,
-                   std::shared_ptr<hogwild_writer> writer = nullptr);
+                   std::shared_ptr<saved_fields> in_block = nullptr);
   caf::message_handler checkpoints();
   caf::message_handler books();
   void go_on_with_checkpoints();

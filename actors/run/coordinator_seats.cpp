@@ -18,7 +18,7 @@ caf::message_handler coordinator::comings_and_goings() {
          [this](const worker_finished& x) {
            if (!seats_.is_of(x.report.worker, x.life)) return;
            anybody_went_early_ = anybody_went_early_ || !x.why_left.empty();
-           account_for(x.report, false, x.writer);
+           account_for(x.report, false, x.in_block);
          }),
       on(self_, [this](const worker_lost& x) { on_lost(x); }),
       on(self_, [this](const trace_told& x) { return on_trace(x); }),

@@ -150,10 +150,10 @@ void run_crew::share_block() {
   if (has_shard_on_card(plan_.options)) {
     store_ = std::make_shared<hogwild_store>(std::span<const float>());
     on_card_ = std::make_shared<card_block>(plan_.layout->shard_count(), plan_.seats());
-    return;
+  } else {
+    store_ = std::make_shared<hogwild_store>(
+        plan_.first_weights ? *plan_.first_weights : first_weights(*plan_.layout, plan_.options.seed));
   }
-  store_ = std::make_shared<hogwild_store>(
-      plan_.first_weights ? *plan_.first_weights : first_weights(*plan_.layout, plan_.options.seed));
   if (plan_.resumed)
     restore_block(*plan_.resumed->from, *store_,
                   plan_.has_shards() ? block_weights::in_shards : block_weights::all,

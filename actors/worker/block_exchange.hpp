@@ -24,10 +24,6 @@ public:
   /// Tells the tracker of the gaps that it has not heard of.
   bool flush() override;
   void keep(archive& a) override { writer_->keep(a); }
-  /// For a checkpoint that is taken after the worker has ended.
-  const std::shared_ptr<hogwild_writer>& writer() const noexcept { return writer_; }
-  /// Null if it is on a card, for which whoever lets go of it last waits.
-  std::shared_ptr<hogwild_writer> writer_on_host() const { return writer_->is_on_card() ? nullptr : writer_; }
 
 private:
   worker_context of_;

@@ -2,6 +2,8 @@
 
 #include <mailgrad/actors/protocol/messaging.hpp>
 
+#include <mailgrad/tensor/error.hpp>
+
 #include <fmt/format.h>
 
 #include <bit>
@@ -376,7 +378,19 @@ void device_actor::diverge(std::uint64_t step) { end_with(loss_diverged{report_,
 
 void device_actor::finish(const std::string& why_left) {
   if (gate_.finished()) return;
-  end_with(worker_finished{report_, {}, why_left, into_block_ ? into_block_->writer_on_host() : nullptr});
+  end_with(worker_finished{report_, {}, why_left, kept_of_block()});
+}
+
+/// What is on a card comes before the report. If the card is lost, no later checkpoint can be whole.
+std::shared_ptr<saved_fields> device_actor::kept_of_block() {
+  if (!into_block_ || !options_.keeps_end) return nullptr;
+  auto fields = std::make_shared<saved_fields>();
+  try {
+    fields->group("block", [&] { into_block_->keep(*fields); });
+  } catch (const device_error&) {
+    return nullptr;
+  }
+  return fields;
 }
 
 /// Also when the coordinator has ended, so that nobody takes the rest of a timeline.

@@ -153,6 +153,7 @@ private:
   void fail(std::uint64_t step, const std::string& why);
   void diverge(std::uint64_t step);
   void finish(const std::string& why_left = {});
+  std::shared_ptr<saved_fields> kept_of_block();
   void leave();
   void tell_owner();
   void on_give_up();

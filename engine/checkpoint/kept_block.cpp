@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <span>
+#include <string>
 #include <vector>
 
 namespace mailgrad {
@@ -20,6 +22,23 @@ std::shared_ptr<const saved_fields> keep_block(const hogwild_store& block, block
   return fields;
 }
 
+std::vector<float> kept_hogwild_weights(const checkpoint& from, std::size_t size) {
+  std::vector<float> all;
+  const auto append = [&](const std::shared_ptr<saved_fields>& part) {
+    const std::span<const float> values = part->array("weights").values;
+    all.insert(all.end(), values.begin(), values.end());
+  };
+  const auto name = [](std::size_t shard) { return fmt::format("shard {}", shard); };
+  if (!from.has(name(0))) append(from.part(block_part));
+  for (std::size_t s = 0; from.has(name(s)); ++s) {
+    const auto part = from.part(name(s));
+    part->group("shard", [&] { append(part); });
+  }
+  if (all.size() != size)
+    throw archive_error(fmt::format("block/weights: expected {} floats, found {}", size, all.size()));
+  return all;
+}
+
 void restore_block(const checkpoint& from, hogwild_store& block, block_weights which, std::uint64_t known) {
   const auto fields = from.part(block_part);
   std::uint64_t updates = 0;
@@ -29,13 +48,7 @@ void restore_block(const checkpoint& from, hogwild_store& block, block_weights w
   fields->field("before", before);
   if (known > updates)
     throw archive_error(fmt::format("block: its workers made {} updates, and it counts {}", known, updates));
-  if (which == block_weights::all) {
-    const archived_array& values = fields->array("weights");
-    if (values.values.size() != block.size())
-      throw archive_error(fmt::format("block/{}: expected {} floats, found {}", values.path, block.size(),
-                                      values.values.size()));
-    block.store(0, values.values);
-  }
+  if (which == block_weights::all) block.store(0, kept_hogwild_weights(from, block.size()));
   block.go_on_from(known, before + updates - known);
 }
 

@@ -44,8 +44,6 @@ void require_one_card(const training_options& o) {
                fmt::format("under hogwild all weights and all workers share one card, and {} is elsewhere; "
                            "name lanes of that card alone, or take async",
                            to_string(is_same_card(first, first) ? d : first)));
-  if (!o.checkpoints.folder.empty() || o.resume)
-    refuse(o, "under hogwild checkpoints need the weights on the host; leave one of both out");
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 
 #include <mailgrad/engine/account/actor_reports.hpp>
 #include <mailgrad/engine/account/early_stop.hpp>
+#include <mailgrad/engine/checkpoint/kept_block.hpp>
 #include <mailgrad/engine/plan/fact_differences.hpp>
 #include <mailgrad/engine/plan/recorded_before.hpp>
 #include <mailgrad/engine/record/recording.hpp>
@@ -94,6 +95,16 @@ void require_workers_may_differ(const run_plan& plan, const checkpoint_card& car
   if (plan.options.replay) refuse(plan, numbers);
 }
 
+/// Under hogwild alone the weights are in a block of the host, or in shards on a card. In the other place no
+/// worker can go on where it was.
+void bring_to_other_place(run_plan& plan, resumed_run& resumed) {
+  if (!plan.shares_block() || resumed.from->has("shard 0") == plan.has_shards()) return;
+  resumed.same_workers = false;
+  if (plan.has_shards())
+    plan.first_weights =
+        std::make_shared<const std::vector<float>>(kept_hogwild_weights(*resumed.from, plan.layout->size()));
+}
+
 } // namespace
 
 void require_keepable(const run_plan& plan) {
@@ -134,10 +145,9 @@ void plan_resume(run_plan& plan) {
     refuse(plan, resumed.card.replayed.empty() ? "is of a run that was no replay"
                                                : "is of the replay of another recording");
   resumed.same_workers = resumed.card.workers == plan.workers() && plan.seats() == plan.workers();
-  if (!resumed.same_workers) {
-    require_workers_may_differ(plan, resumed.card);
-    resumed.position.trained.clear();
-  }
+  if (!resumed.same_workers) require_workers_may_differ(plan, resumed.card);
+  bring_to_other_place(plan, resumed);
+  if (!resumed.same_workers) resumed.position.trained.clear();
   plan.policies = {{0, policy_spec(resumed.schedule.policy, plan.seats())}};
   for (const auto& [step, policy] : resumed.schedule.planned)
     plan.policies.push_back({step, policy_spec(policy, plan.seats())});
@@ -186,6 +196,7 @@ std::uint64_t resumed_run::steps_before() const { return card.steps - std::min(c
 instant resumed_run::elapsed() const { return same_workers ? instant{card.elapsed} : instant{0}; }
 
 std::shared_ptr<saved_fields> resumed_run::shard(std::uint32_t index) const {
+  if (!from->has("shard 0") && from->has(block_part)) return nullptr; // all weights are in the block
   return from->part(fmt::format("shard {}", index));
 }
 

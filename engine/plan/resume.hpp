@@ -13,7 +13,8 @@ void require_keepable(const run_plan& plan);
 /// What the checkpoints of this run tell of it.
 checkpoint_card card_of(const run_plan& plan);
 
-/// Changes a plan into that of a run that goes on from `options.resume`.
+/// Changes a plan into that of a run that goes on from `options.resume`. Under hogwild alone the weights may
+/// have lain on a card and go on on the host, or the other way round; all workers then begin anew.
 ///
 /// Errors  std::invalid_argument in one line: the checkpoint is of another run, with all that differs, or of
 ///         another number of workers where the run cannot go on with these; archive_error: it lacks a part.

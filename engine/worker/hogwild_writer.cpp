@@ -75,8 +75,7 @@ std::uint64_t hogwild_writer::write(const gradient& g, float scale) {
 void hogwild_writer::keep(archive& a) {
   a.version(1);
   a.field("updates", updates_);
-  host_lane here;
-  optimizer_->keep(a, here);
+  optimizer_->keep(a, *at_);
 }
 
 /// Counts only finished updates, so two updates that are made at once may have the same number.

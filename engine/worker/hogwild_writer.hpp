@@ -64,7 +64,8 @@ public:
   /// The same, on the host or on a card. There it holds `g` until the update has run.
   std::uint64_t write(std::shared_ptr<const gradient> g, float scale);
 
-  /// Writes or reads the state of the rule, between two updates. The block is not part of it.
+  /// Writes or reads the state of the rule, between two updates. The block is not part of it. What lies on a
+  /// card has come when a mark has passed that the writer's lane recorded after this call.
   ///
   /// Errors  archive_error.
   void keep(archive& a);

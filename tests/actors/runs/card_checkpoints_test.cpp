@@ -1,4 +1,5 @@
 #include <mailgrad/tests/actors/runs/card_runs.hpp>
+#include <mailgrad/tests/actors/runs/hogwild_cut.hpp>
 #include <mailgrad/tests/actors/runs/keeping_writer.hpp>
 #include <mailgrad/tests/actors/runs/recorded_runs.hpp>
 #include <mailgrad/tests/actors/runs/run_checks.hpp>
@@ -6,8 +7,13 @@
 #include <mailgrad/tests/support/simulated_card/card_control.hpp>
 #include <mailgrad/tests/support/test_name.hpp>
 
+#include <mailgrad/kernels/accumulate.hpp>
+#include <mailgrad/kernels/copy_bytes.hpp>
+#include <mailgrad/kernels/cuda/card_lane.hpp>
+
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <optional>
 
 // Checkpoints of runs whose workers run ahead of the simulated card, which runs what is queued as late as it
@@ -34,34 +40,44 @@ protected:
     keeping_writer::kept_checkpoints checkpoints;
   };
 
-  void SetUp() override {
+  void SetUp() override { set_up(true); }
+  /// `may_wait`: a call may wait for the card.
+  static void set_up(bool may_wait) {
     simulated_card::settings s = simulated_card::default_settings();
     s.when = simulated_card::timing::late;
     s.late_queries = 2;
+    s.may_wait = may_wait;
     simulated_card::set_up(s);
   }
   void TearDown() override { simulated_card::set_up(simulated_card::default_settings()); }
 
   std::optional<result> run(assembly a, drawn_order& order) {
+    a.parameters = {{device_kind::cuda, 0}};
+    return run_there(std::move(a), order);
+  }
+  std::optional<result> run_there(assembly a, drawn_order& order) {
     const auto watch = std::make_shared<asked_watch>();
     const auto kept = std::make_shared<keeping_writer::kept_checkpoints>();
-    a.parameters = {{device_kind::cuda, 0}};
     a.watch = watch;
     a.checkpoint_writer = messaging::spawn<keeping_writer>(system_.actors(), kept);
     std::optional<result> ended;
     {
       const assembled_run run = assemble(a);
+      set_up(false);
       for (;;) {
         if (order.below(4) == 0) watch->ask();
         if (deliver(order, 1) > 0) continue;
         if (watch->watched() == 0) break;
         watch->ask();
       }
+      set_up(true);
       EXPECT_EQ(run.times_ended(), 1U);
       if (run.times_ended() == 1) {
         EXPECT_EQ(run.outcome().why, "");
         testing::expect_balanced(run);
-        ended = result{run.weights(), run.outcome(), report_of(run.outcome()), *kept};
+        const bool sharded = !run.outcome().shards.empty();
+        ended = result{sharded ? run.weights() : run.block(), run.outcome(),
+                       report_of(run.outcome(), run.written()), *kept};
       }
     }
     messaging::kill(a.checkpoint_writer);
@@ -127,6 +143,195 @@ INSTANTIATE_TEST_SUITE_P(Policies, CardCheckpointsOfSeveral,
                          ::testing::Values("async", "ssp:1", "backup:1", "k-async:2", "k-batch-sync:2",
                                            "async, sync@5, async@9"),
                          [](const auto& policy) { return testing::test_name(policy.param); });
+
+#ifndef __SANITIZE_THREAD__ // whose reports of hogwild's race would be right
+
+constexpr float counting_rate = 0.25F;
+
+/// Puts ones in place of each gradient. With plain SGD each step then moves every weight by the learning
+/// rate, so the weights tell how many steps they have seen.
+class counting_card_runner final : public step_runner {
+public:
+  explicit counting_card_runner(std::shared_ptr<step_runner> own)
+      : own_(std::move(own)), ones_(lane_->allocate(own_->make_gradient()->dense.bytes())) {
+    fill(lane_->where(), 1, ones_.on<float>(lane_->where()));
+  }
+
+  std::shared_ptr<gradient> make_gradient() const override { return own_->make_gradient(); }
+  void on_end(std::function<void()> notice) override { own_->on_end(std::move(notice)); }
+  void use_weights(std::uint32_t shard, const snapshot& values) override { own_->use_weights(shard, values); }
+  void use_host_weights(std::uint32_t shard, const float* values,
+                        std::shared_ptr<const void> owner) override {
+    own_->use_host_weights(shard, values, std::move(owner));
+  }
+  step_state begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) override {
+    const step_state state = own_->begin_step(std::move(inputs), out);
+    lane_->wait_for(out->ready);
+    const stream& s = lane_->where();
+    copy_bytes(s, out->dense.on<float>(s).data(), ones_.on<float>(s).data(), out->dense.bytes());
+    out->ready = lane_->record();
+    return state;
+  }
+  float end_step() override { return own_->end_step(); }
+  std::optional<device_span> span() const override { return own_->span(); }
+  step_state give_up() override { return own_->give_up(); }
+
+private:
+  std::shared_ptr<step_runner> own_;
+  std::shared_ptr<cuda::card_lane> lane_ = std::make_shared<cuda::card_lane>(0);
+  memory ones_;
+};
+
+/// Runs whose workers write into one block on the card. Their steps end when the watch says so, so that a
+/// checkpoint finds some worker in the middle of one, and updates that are queued and have not run.
+class CardHogwildCheckpoints : public CardCheckpoints {
+protected:
+  static constexpr std::uint64_t hogwild_orders = 4;
+
+  static assembly small_run(const drawn_order& order) {
+    assembly a;
+    a.policy = GetParam();
+    a.batches = 24;
+    a.shards = 1 + order.seed() % 2;
+    a.checkpoint_every = 2 + order.seed() % 3;
+    return a;
+  }
+  static bool alone() { return std::string_view(GetParam()) == "hogwild"; }
+
+  static void expect_same(const result& was, const result& is) {
+    EXPECT_EQ(is.weights, was.weights);
+    EXPECT_EQ(is.report.samples, was.report.samples);
+    EXPECT_EQ(is.report.final_loss, was.report.final_loss);
+    EXPECT_EQ(is.report.updates, was.report.updates);
+    EXPECT_EQ(is.report.ledger.produced, was.report.ledger.produced);
+    if (!alone()) return; // else they depend on the moment of a switch
+    EXPECT_EQ(is.report.ledger, was.report.ledger);
+    EXPECT_EQ(is.report.staleness.buckets(), was.report.staleness.buckets());
+  }
+};
+
+/// A switch comes before or after the batch that a worker has in hand, so the weights of several policies are
+/// the same only with a rule without state.
+TEST_P(CardHogwildCheckpoints, OfOneWorkerGoOnToTheSameWeights) {
+  for (const char* rule : {"sgd", "momentum", "adam"}) {
+    if (std::string_view(rule) != "sgd" && !alone()) continue;
+    for (drawn_order& order : drawn_orders(hogwild_orders / 2)) {
+      assembly a = small_run(order);
+      a.workers = 1;
+      a.optimizer = rule;
+      const auto was = run(a, order);
+      ASSERT_TRUE(was);
+      EXPECT_GE(was->checkpoints.size(), 2U);
+      for (const auto& from : was->checkpoints) {
+        SCOPED_TRACE(std::string(rule) + ", resumed from " + from->path().string());
+        a.resume = from;
+        const auto is = run(a, order);
+        ASSERT_TRUE(is);
+        expect_same(*was, *is);
+      }
+    }
+  }
+}
+
+/// The state of a worker's rule outlives the worker, which has ended by then.
+TEST_P(CardHogwildCheckpoints, OfACompletedRunMakeItLonger) {
+  for (drawn_order& order : drawn_orders(hogwild_orders)) {
+    assembly a = small_run(order);
+    a.workers = 1;
+    if (!alone()) a.optimizer = "sgd";
+    const auto was = run(a, order);
+    a.batches = 12;
+    const auto half = run(a, order);
+    ASSERT_TRUE(was && half);
+    a.batches = 24;
+    a.resume = half->checkpoints.back();
+    const auto is = run(a, order);
+    ASSERT_TRUE(is);
+    expect_same(*was, *is);
+  }
+}
+
+TEST_P(CardHogwildCheckpoints, AreOneCutThroughBlockWorkersAndFeeder) {
+  std::size_t in_block = 0;
+  for (drawn_order& order : drawn_orders(2 * hogwild_orders)) {
+    assembly a = small_run(order);
+    a.optimizer = "sgd";
+    a.learning_rate = counting_rate;
+    a.runner = [](rank, std::shared_ptr<step_runner> own) {
+      return std::make_shared<counting_card_runner>(std::move(own));
+    };
+    const auto was = run(a, order);
+    ASSERT_TRUE(was);
+    for (const auto& from : was->checkpoints) {
+      SCOPED_TRACE(from->path().string());
+      const testing::told_steps told = testing::told_by(*from, a.workers, a.shards);
+      EXPECT_EQ(told.of_block, told.written);
+      EXPECT_EQ(told.taken, told.counted);
+      if (!told.in_block) continue;
+      ++in_block;
+      const auto later = counting_rate * static_cast<float>(a.batches - told.counted);
+      ASSERT_EQ(told.weights.size(), was->weights.size());
+      for (std::size_t i = 0; i < told.weights.size(); ++i)
+        ASSERT_NEAR(told.weights[i] - later, was->weights[i], 1e-4) << "weight " << i;
+    }
+  }
+  EXPECT_GT(in_block, hogwild_orders) << "too few checkpoints were taken under hogwild";
+}
+
+TEST_P(CardHogwildCheckpoints, OfSeveralWorkersLetEachBatchBeTrainedOnce) {
+  for (drawn_order& order : drawn_orders(hogwild_orders)) {
+    assembly a = small_run(order);
+    const auto was = run(a, order);
+    ASSERT_TRUE(was);
+    for (const auto& from : was->checkpoints) {
+      SCOPED_TRACE("resumed from " + from->path().string());
+      a.resume = from;
+      const auto is = run(a, order);
+      ASSERT_TRUE(is);
+      EXPECT_EQ(is->report.steps, a.batches);
+      EXPECT_EQ(is->report.samples, was->report.samples);
+      EXPECT_EQ(is->report.ledger.produced, a.batches);
+      EXPECT_EQ(is->report.ledger.lost, 0U);
+      EXPECT_EQ(is->report.switches.size(), was->report.switches.size());
+    }
+  }
+}
+
+/// To cores, and from there to the card again. Where hogwild is the only policy, all workers begin anew.
+TEST_P(CardHogwildCheckpoints, GoOnInTheOtherPlace) {
+  for (drawn_order& order : drawn_orders(hogwild_orders / 2)) {
+    assembly a = small_run(order);
+    const auto was = run(a, order);
+    ASSERT_TRUE(was);
+    a.resume = was->checkpoints.back();
+    const auto end_on_cores = run_there(a, order);
+    ASSERT_TRUE(end_on_cores);
+    EXPECT_EQ(end_on_cores->weights, was->weights) << "no step was left";
+    a.resume = was->checkpoints.front();
+    const auto on_cores = run_there(a, order);
+    ASSERT_TRUE(on_cores);
+    ASSERT_FALSE(on_cores->checkpoints.empty());
+    a.resume = on_cores->checkpoints.back();
+    const auto end_again = run(a, order);
+    ASSERT_TRUE(end_again);
+    EXPECT_EQ(end_again->weights, on_cores->weights);
+    a.resume = on_cores->checkpoints.front();
+    const auto again = run(a, order);
+    ASSERT_TRUE(again);
+    for (const auto* is : {&*on_cores, &*again}) {
+      EXPECT_EQ(is->outcome.how, run_outcome::ending::completed);
+      EXPECT_EQ(is->report.ledger.produced, is->report.steps);
+      EXPECT_EQ(is->report.ledger.lost, 0U);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, CardHogwildCheckpoints,
+                         ::testing::Values("hogwild", "hogwild, async@6", "async, hogwild@5, async@9",
+                                           "hogwild, ssp:1@4, hogwild@8"),
+                         [](const auto& policy) { return testing::test_name(policy.param); });
+
+#endif // __SANITIZE_THREAD__
 
 } // namespace
 } // namespace mailgrad

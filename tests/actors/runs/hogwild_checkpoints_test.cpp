@@ -1,11 +1,10 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/tests/actors/runs/drawn_runs.hpp>
+#include <mailgrad/tests/actors/runs/hogwild_cut.hpp>
 #include <mailgrad/tests/actors/runs/keeping_writer.hpp>
 #include <mailgrad/tests/actors/runs/run_checks.hpp>
 #include <mailgrad/tests/engine/worker/late_runner.hpp>
 #include <mailgrad/tests/support/test_name.hpp>
-
-#include <mailgrad/engine/checkpoint/kept_block.hpp>
 
 #include <gtest/gtest.h>
 
@@ -32,6 +31,8 @@ using testing::drawn_orders;
 using testing::keeping_writer;
 using testing::late_runner;
 using testing::late_steps;
+using testing::told_by;
+using testing::told_steps;
 
 constexpr std::uint64_t hogwild_orders = 40;
 constexpr float counting_rate = 0.25F;
@@ -192,45 +193,6 @@ TEST_P(HogwildCheckpoints, OfSeveralWorkersLetEachBatchBeTrainedOnce) {
     }
 }
 
-/// What a checkpoint says in several places of how much is trained.
-struct told_steps {
-  bool in_block = false;      ///< the policy then was hogwild
-  std::uint64_t counted = 0;  ///< by the workers
-  std::uint64_t written = 0;  ///< by the workers, into the block
-  std::uint64_t of_block = 0; ///< updates that it counts
-  std::uint64_t taken = 0;    ///< batches that are not dealt again
-  std::vector<float> weights;
-};
-
-told_steps told_by(const checkpoint& from, const assembly& a) {
-  told_steps told;
-  checkpoint_card card;
-  kept_schedule schedule;
-  const auto run = from.part("run");
-  run->field("card", card);
-  run->field("schedule", schedule);
-  told.in_block = schedule.policy == "hogwild";
-  for (std::uint32_t r = 0; r < a.workers; ++r) {
-    worker_report report;
-    from.part("worker " + std::to_string(r))->field("report", report);
-    told.counted += report.steps;
-    told.written += report.applied;
-  }
-  from.part(block_part)->field("updates", told.of_block);
-  feeder_position feeder;
-  from.part("feeder")->field("feeder", feeder);
-  told.taken = feeder.batches.undealt - feeder.batches.again.size();
-  const auto append = [&](const archived_array& x) {
-    told.weights.insert(told.weights.end(), x.values.begin(), x.values.end());
-  };
-  if (a.policy == "hogwild") append(from.part(block_part)->array("weights"));
-  for (std::uint32_t s = 0; a.policy != "hogwild" && s < a.shards; ++s) {
-    const auto shard = from.part("shard " + std::to_string(s));
-    shard->group("shard", [&] { append(shard->array("weights")); });
-  }
-  return told;
-}
-
 TEST_P(HogwildCheckpoints, AreOneCutThroughBlockWorkersAndFeeder) {
   std::size_t in_block = 0;
   for (const std::uint32_t shards : {1U, 3U})
@@ -243,7 +205,7 @@ TEST_P(HogwildCheckpoints, AreOneCutThroughBlockWorkersAndFeeder) {
       ASSERT_TRUE(was);
       for (const auto& from : was->checkpoints) {
         SCOPED_TRACE(from->path().string());
-        const told_steps told = told_by(*from, a);
+        const told_steps told = told_by(*from, a.workers, a.policy == "hogwild" ? 0 : a.shards);
         EXPECT_EQ(told.of_block, told.written);
         EXPECT_EQ(told.taken, told.counted);
         if (!told.in_block) continue;

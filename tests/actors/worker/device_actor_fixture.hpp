@@ -48,6 +48,7 @@ protected:
     options.trace = std::move(trace_);
     options.tells_trace = tells_trace_;
     options.sums = std::move(sums_);
+    options.keeps_end = keeps_end_;
     options.late = life_ > 0;
     options.life = {life_};
     options.clip_norm = clip_norm;
@@ -98,6 +99,7 @@ protected:
   std::weak_ptr<step_runner> runner_;    ///< lives as long as the actor
   std::shared_ptr<trace_track> trace_{}; ///< none unless a test asks for one
   std::string tells_trace_{};
+  bool keeps_end_ = false;                  ///< it asks for the checkpoint of its end
   std::uint32_t life_ = 0;                  ///< a later one joins late
   std::shared_ptr<net::all_reduce> sums_{}; ///< with other workers, if there are any
   listener<next_batch, worker_left, deal_again, worker_marked> feeder_ =

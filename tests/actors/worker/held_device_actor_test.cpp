@@ -45,6 +45,7 @@ TEST_F(HeldDeviceActor, EndsTheStepUnderWayBeforeItMarks) {
 }
 
 TEST_F(HeldDeviceActor, CountsAndNamesItsWait) {
+  keeps_end_ = true;
   begin(0, true);
   tell(device_, hold_for_checkpoint{3});
   ASSERT_EQ(parts(), 1U);
@@ -56,9 +57,10 @@ TEST_F(HeldDeviceActor, CountsAndNamesItsWait) {
   tell(device_, data_exhausted{});
   EXPECT_THAT(coordinator_.heard<worker_finished>(), IsEmpty()) << "what it waits for comes first";
   tell(device_, block_copied{3});
+  tell(device_, mark_at_end{0});
   ASSERT_THAT(coordinator_.heard<worker_finished>(), SizeIs(1));
   EXPECT_EQ(coordinator_.heard<worker_finished>()[0].report.barrier_wait, 500);
-  EXPECT_TRUE(coordinator_.heard<worker_finished>()[0].writer) << "for a checkpoint after its end";
+  EXPECT_TRUE(coordinator_.heard<worker_finished>()[0].in_block) << "for a checkpoint after its end";
 }
 
 TEST_F(HeldDeviceActor, GoesOnAfterItsOwnCheckpointAlone) {
