@@ -2,6 +2,7 @@
 
 #include <mailgrad/kernels/functors/penalised_update.hpp>
 #include <mailgrad/kernels/functors/update_rule.hpp>
+#include <mailgrad/tensor/device.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
 #include <cstddef>
@@ -55,5 +56,34 @@ void require_fitting(const row_update& work);
 /// Threads one caller at a time for one table and its state.
 void update_rows(const stream& s, const update_rule& rule, const weight_penalty& penalty,
                  const row_update& work, std::span<float* const> state);
+
+/// The rows of a table that a gradient names, each with its values, on a card.
+struct row_gradient {
+  std::span<const std::int32_t> rows; ///< may repeat, repeats are summed; a negative one ends the list
+  const float* values;                ///< float32[rows.size(), width]
+  float scale = 1;                    ///< factor on the values
+};
+
+/// One update of the rows of a table that some gradients name, on a card.
+struct summed_row_update {
+  std::span<float> weights; ///< float32[row_end - row_begin, width]; row r lies at (r - row_begin) * width
+  std::size_t width;
+  std::int32_t row_begin; ///< rows that lie before it, or from row_end on, are skipped
+  std::int32_t row_end;
+  std::span<const row_gradient> gradients;
+  void* scratch; ///< row_update_bytes() of the card's memory, 64-byte aligned
+};
+
+/// Bytes of scratch memory that update_summed_rows() needs for these gradients.
+std::size_t row_update_bytes(device_kind where, std::span<const row_gradient> gradients) noexcept;
+
+/// Applies `rule` in place once to each row that any gradient names, with the scaled sum of all its values,
+/// which are added in the order of the gradients and of each list. It touches no other row.
+/// Shapes  each pointer of `state`: float32[row_end - row_begin, width].
+/// Errors  shape_error if sizes or the number of states differ, or for more gradients than some 20,000;
+///         device_error on the host, for which the rows are summed before, and for a GPU this build lacks.
+/// Threads one caller at a time for one table and its state.
+void update_summed_rows(const stream& s, const update_rule& rule, const weight_penalty& penalty,
+                        const summed_row_update& work, std::span<float* const> state);
 
 } // namespace mailgrad

@@ -143,9 +143,12 @@ public:
   }
 
   void update_rows(const stream& s, const sparse_update& work) override {
-    require_host(s, "optimizer update");
+    require_place(s);
     require_range(work.first, work.weights.size(), work.step);
     prepare(work.step, work.rate);
+    if constexpr (!is_own) {
+      if (on_card()) return update_rows_there(s, work);
+    }
     const bool sums_repeats = !names_.empty() || !penalty_.none() || is_own;
     const row_list touched = sums_repeats ? rows_.distinct(work) : rows_.as_they_come(work);
     const auto pointers = states_from(work.first);
@@ -155,6 +158,13 @@ public:
   }
 
 private:
+  void update_rows_there(const stream& s, const sparse_update& work) {
+    const auto pointers = states_from(work.first);
+    update_summed_rows(s, rule_, penalty_,
+                       {work.weights, work.width, work.row_begin, work.row_end, work.gradients, work.scratch},
+                       std::span(pointers).first(names_.size()));
+  }
+
   static constexpr bool is_own = std::is_same_v<Options, own_rule>;
 
   bool on_card() const noexcept { return std::holds_alternative<cuda_stream>(where_); }

@@ -39,7 +39,8 @@ struct dense_update {
   double rate = 1;       ///< factor on the learning rate
 };
 
-/// One update of the rows that a sparse gradient touches, as in an embedding table.
+/// One update of the rows that a sparse gradient touches, as in an embedding table. On a card `gradients`
+/// stand in place of `rows`, `values` and `scale`.
 struct sparse_update {
   std::span<float> weights{}; ///< float32[row_end - row_begin, width]; row r lies at (r - row_begin) * width
   std::size_t width = 0;      ///< floats in a row
@@ -51,6 +52,8 @@ struct sparse_update {
   std::int32_t row_begin = 0; ///< the first row that this shard holds; rows of other shards are skipped
   std::int32_t row_end = 0;   ///< one past the last row that this shard holds
   double rate = 1;            ///< factor on the learning rate
+  std::span<const row_gradient> gradients{}; ///< on a card: all that are updated with, for its kernels
+  void* scratch = nullptr;                   ///< on a card: row_update_bytes() of `gradients`
 };
 
 /// A block of optimiser state that a checkpoint keeps beside the weights.
@@ -65,10 +68,11 @@ struct optimizer_state {
 ///
 /// Sparse updates are lazy, as in torch.optim.SparseAdam: the weights and states of untouched rows do not
 /// decay. A bias correction counts the steps of the whole state, not those of the row. Plain SGD adds each
-/// row as it comes; a rule with state, or with a penalty on the weights, first sums repeated rows.
+/// row as it comes; a rule with state, or with a penalty on the weights, first sums repeated rows. On a card
+/// all rules do.
 /// Errors  shape_error if sizes disagree or the range leaves the shard, std::invalid_argument for step 0;
 ///         nothing has changed then. device_error for a stream of another device than that of the state, and
-///         for rows or a user's rule on a card. std::bad_alloc from update_rows() for a longer list or a
+///         for a user's rule on a card. std::bad_alloc from update_rows() for a longer list or a
 ///         taller table than any before; no other update allocates. A rule that looks at whole variables
 ///         updates ranges of whole ones, and reads no gradient in rows unless its header says so: shape_error
 ///         and std::invalid_argument.

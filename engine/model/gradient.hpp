@@ -25,6 +25,14 @@ struct gradient_rows {
   std::span<const float> values;
 };
 
+/// The same on a card, for its kernels.
+struct card_rows {
+  std::size_t variable = 0; ///< index in parameter_layout::variables()
+  std::size_t width = 0;
+  std::span<const std::int32_t> rows;
+  std::span<const float> values;
+};
+
 /// The valid rows of the list, which are all before the first negative one, with their values.
 gradient_rows listed_rows(const gradient_rows& part);
 
@@ -40,10 +48,10 @@ struct dense_addend {
 /// A worker whose graph lacks a variable has no gradient of it, which differs from a gradient of zero.
 /// `covered` tells for which ranges there is a gradient; the values elsewhere are zero.
 ///
-/// The dense part lies on the host, or on the card of the shards that read it. All else lies on the host.
-/// What lies on a card may still be computed: a lane that reads it waits for `ready` first. If some shards
-/// are on the worker's card and others are not, the dense part lies in both places, and each has the values
-/// that shards read there.
+/// The dense part lies on the host, or on the card of the shards that read it, and so do the rows of tables.
+/// Addends lie on the host. What lies on a card may still be computed: a lane that reads it waits for `ready`
+/// first. If some shards are on the worker's card and others are not, the dense part lies in both places, and
+/// each has the values that shards read there.
 struct gradient {
   memory dense;                              ///< float32[parameter_layout::dense_size()]
   memory on_card{};                          ///< the same for shards on a card, if `dense` is for the others,
@@ -51,6 +59,8 @@ struct gradient {
   std::shared_ptr<const coverage> covered{}; ///< null: all of `dense`
   std::vector<dense_addend> addends; ///< the dense part is the sum of `dense` and these, in this order
   std::vector<gradient_rows> sparse;
+  std::vector<card_rows> sparse_on_card;         ///< in place of `sparse`, if all shards are on one card,
+  memory rows_on_card{};                         ///< in this memory, or in that of `held`
   std::vector<block> sparse_memory;              ///< `sparse` points into this memory,
   std::shared_ptr<const batch> source;           ///< into the batch itself,
   std::vector<std::shared_ptr<const void>> held; ///< or into memory of other owners

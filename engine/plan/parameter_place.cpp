@@ -34,16 +34,25 @@ void require_places(const training_options& o) {
                           o.parameters.size(), o.shards));
 }
 
-/// Under hogwild all write to one block.
-void require_one_card(const training_options& o) {
+/// `who` needs it, and takes the words `or_else` for what else would do.
+void require_one_card(const training_options& o, const std::string& who, const std::string& or_else) {
   const device first = o.parameters.front();
   for (const std::vector<device>& all : {o.parameters, o.devices})
     for (const device d : all)
       if (!is_same_card(first, d))
-        refuse(o,
-               fmt::format("under hogwild all weights and all workers share one card, and {} is elsewhere; "
-                           "name lanes of that card alone, or take async",
-                           to_string(is_same_card(first, first) ? d : first)));
+        refuse(o, fmt::format("{} all weights and all workers share one card, and {} is elsewhere; "
+                              "name lanes of that card alone{}",
+                              who, to_string(is_same_card(first, first) ? d : first), or_else));
+}
+
+/// Refuses what reads the rows of a table's gradient on the host.
+void require_no_other_readers(const training_options& o, const std::string& table) {
+  const auto refuse_with = [&](const std::string& what) {
+    refuse(o, fmt::format("{} needs the gradient of table '{}' on the host; leave one of both out", what,
+                          table));
+  };
+  if (o.optimizer.clip_norm != 0) refuse_with("clipping");
+  if (o.sample_gap > 0) refuse_with("sampling of gaps");
 }
 
 } // namespace
@@ -63,7 +72,7 @@ void require_parameter_place(const training_options& o, const std::vector<schedu
         "run ahead: {} steps; at most {} can be begun while one is under way", o.run_ahead, most_run_ahead));
   require_places(o);
   if (!has_shard_on_card(o)) return;
-  if (has_hogwild(policies)) require_one_card(o);
+  if (has_hogwild(policies)) require_one_card(o, "under hogwild", ", or take async"); // to write to one block
   if (o.all_reduce) refuse(o, "all-reduce adds gradients up on the host; leave one of both out");
   if (o.parameter_actor)
     refuse(o, fmt::format("parameter actor '{}' runs on the host; leave one of both out",
@@ -87,9 +96,9 @@ void require_precision(const training_options& o) {
 void require_parameter_place(const training_options& o, const parameter_layout& layout) {
   if (!has_shard_on_card(o)) return;
   const auto table = std::ranges::find(layout.variables(), true, &placed_variable::sparse);
-  if (table != layout.variables().end())
-    refuse(o, fmt::format("the gradient of table '{}' comes in rows, which are updated on the host",
-                          table->name));
+  if (table == layout.variables().end()) return;
+  require_one_card(o, fmt::format("with table '{}'", table->name), "");
+  require_no_other_readers(o, table->name);
 }
 
 } // namespace mailgrad

@@ -31,9 +31,10 @@ void require_parameter_place(const training_options& o, const std::vector<schedu
 /// Errors  std::invalid_argument in one line that names the device.
 void require_precision(const training_options& o);
 
-/// Refuses a model with tables if the weights lie on a card.
+/// Refuses weights on a card for a model with tables, if some weights or workers are elsewhere, or something
+/// of the run reads the rows of gradients on the host.
 ///
-/// Errors  std::invalid_argument, which names the first table.
+/// Errors  std::invalid_argument in one line, which names the first table.
 void require_parameter_place(const training_options& o, const parameter_layout& layout);
 
 } // namespace mailgrad

@@ -18,6 +18,10 @@ namespace mailgrad {
 ///
 /// A shard lays its weights here when hogwild begins. When it takes them back, its lane waits for what
 /// workers have queued until then.
+///
+/// The mutex guards copies of a few handles, and nobody who has it waits for anything else. No single owner
+/// could answer in its place, since a shard asks while workers write. An atomic std::shared_ptr locks as
+/// well.
 /// Threads any member, any thread.
 class card_block {
 public:

@@ -13,7 +13,7 @@ gradient_batch::gradient_batch(std::shared_ptr<shard> weights, std::uint32_t wor
 
 std::uint64_t gradient_batch::of(rank worker) const {
   const of_worker& w = workers_[worker.value];
-  return w.summed.size() + (w.alone ? 1 : 0);
+  return w.summed.size() + w.further.size() + (w.alone ? 1 : 0);
 }
 
 void gradient_batch::add(waiting_gradient g, const counting& count) {
@@ -24,6 +24,7 @@ void gradient_batch::add(waiting_gradient g, const counting& count) {
     w.alone = std::move(g);
     return;
   }
+  if (weights_->has_tables_there()) return w.further.push_back(std::move(g));
   if (w.alone) {
     if (!w.sum) w.sum = std::make_unique<gradient_sum>(weights_->at(), weights_->dense_size());
     w.sum->clear();
@@ -41,12 +42,13 @@ void gradient_batch::add_up(of_worker& w, const waiting_gradient& g, const count
 
 void gradient_batch::hand_over(float share, const counting& count, const taking& take) {
   if (std::exchange(has_sums_, false)) require_one_sum(headers());
+  const auto take_alone = [&](const waiting_gradient& g) {
+    const contribution what = count(g, share);
+    take(g.what.header, g.what.header.is_carried() ? nullptr : &what);
+  };
   for (of_worker& w : workers_) {
-    if (w.alone) {
-      const waiting_gradient g = *std::exchange(w.alone, std::nullopt);
-      const contribution what = count(g, share);
-      take(g.what.header, g.what.header.is_carried() ? nullptr : &what);
-    }
+    if (w.alone) take_alone(*std::exchange(w.alone, std::nullopt));
+    for (const waiting_gradient& g : std::exchange(w.further, {})) take_alone(g);
     if (w.summed.empty()) continue;
     contribution sum = w.sum->result();
     sum.scale = share;
@@ -60,6 +62,7 @@ std::vector<gradient_header> gradient_batch::headers() const {
   std::vector<gradient_header> all;
   for (const of_worker& w : workers_) {
     if (w.alone) all.push_back(w.alone->what.header);
+    for (const waiting_gradient& g : w.further) all.push_back(g.what.header);
     all.insert(all.end(), w.summed.begin(), w.summed.end());
   }
   return all;
@@ -69,6 +72,26 @@ void gradient_batch::keep(archive& a, run_id run) {
   a.field("size", size_);
   for (std::size_t r = 0; r < workers_.size(); ++r)
     a.group(fmt::format("worker {}", r), [&] { keep(a, workers_[r], run); });
+  keep_further(a, run);
+}
+
+/// Keeps the gradients that the groups before have not. Only a shard with tables on a card has any.
+void gradient_batch::keep_further(archive& a, run_id run) {
+  std::size_t kept = 0;
+  for (const of_worker& w : workers_) kept += w.summed.size() + (w.alone ? 1 : 0);
+  if (kept == size_) return;
+  if (!weights_->has_tables_there())
+    throw archive_error("batch: several gradients of a worker wait with rows of tables; go on on a card");
+  for (std::size_t r = 0; r < workers_.size(); ++r) {
+    std::vector<waiting_gradient>& further = workers_[r].further;
+    std::size_t count = further.size();
+    a.field(fmt::format("further of {}", r), count);
+    if (a.reads()) further.resize(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      a.group(fmt::format("further {} of {}", i, r), [&] { keep_gradient(a, further[i], *weights_); });
+      further[i].what.header.id.run = run;
+    }
+  }
 }
 
 void gradient_batch::keep(archive& a, of_worker& w, run_id run) {
@@ -88,6 +111,9 @@ void gradient_batch::keep(archive& a, of_worker& w, run_id run) {
     if (a.reads()) w.summed.push_back(x);
   }
   if (summed == 0) return;
+  if (weights_->has_tables_there())
+    throw archive_error(
+        "batch: several gradients of a worker are added up with rows of tables; go on on the host");
   if (a.reads()) w.sum = std::make_unique<gradient_sum>(weights_->at(), weights_->dense_size());
   a.field("sum", *w.sum);
 }

@@ -16,6 +16,7 @@ namespace mailgrad {
 ///
 /// The first gradient of a worker is kept as it is. When the same worker sends another, both are added up and
 /// released. A batch thus takes the memory of one gradient for each worker, however many gradients it has.
+/// Where the shard has tables on a card, all gradients are kept as they are.
 ///
 /// The update adds the gradients in the order of ranks, and those of one rank in the order of its steps. If
 /// each worker sends one, the order of arrival does not change the bits.
@@ -48,13 +49,15 @@ public:
 
 private:
   struct of_worker {
-    std::optional<waiting_gradient> alone; ///< the only gradient
+    std::optional<waiting_gradient> alone; ///< the only gradient, or the first
+    std::vector<waiting_gradient> further; ///< where none are added up
     std::vector<gradient_header> summed;   ///< the gradients in `sum`
     std::unique_ptr<gradient_sum> sum;
   };
 
   std::vector<gradient_header> headers() const;
   void keep(archive& a, of_worker& w, run_id run);
+  void keep_further(archive& a, run_id run);
   void add_up(of_worker& w, const waiting_gradient& g, const counting& count);
 
   std::shared_ptr<shard> weights_;

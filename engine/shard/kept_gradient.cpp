@@ -1,10 +1,12 @@
 #include <mailgrad/engine/shard/kept_gradient.hpp>
 
+#include <mailgrad/kernels/copy_bytes.hpp>
 #include <mailgrad/optim/kept_memory.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace mailgrad {
@@ -38,7 +40,8 @@ void write_dense(archive& a, const std::shared_ptr<const gradient>& of, shard& a
   lane& l = *at.at();
   const shard_range part = at.dense_range();
   if (!is_on_card(l)) return write_part(a, "dense", of, of->dense.on_host<float>(), part);
-  at.wait_for(*of); // its turn may not have come
+  if (part.size() == 0) return a.hold("dense", of, {}); // the shard has tables alone
+  at.wait_for(*of);                                     // its turn may not have come
   const std::shared_ptr<const memory> there(of, &of->dense_for(l.where()));
   hold_floats(a, "dense", there, part.begin, part.size(), l);
   at.hold(of);
@@ -52,6 +55,14 @@ memory read_dense(archive& a, shard& at) {
   return there;
 }
 
+/// The rows whose bits write_card_rows() has kept.
+std::vector<std::int32_t> rows_of_bits(archive& a, const std::string& name) {
+  const std::span<const float> bits = a.array(name).values;
+  std::vector<std::int32_t> rows(bits.size());
+  std::memcpy(rows.data(), bits.data(), bits.size_bytes());
+  return rows;
+}
+
 void keep_rows(archive& a, std::string_view name, gradient_rows& part,
                const std::shared_ptr<const gradient>& owner, gradient& read) {
   const std::string prefix(name);
@@ -61,6 +72,7 @@ void keep_rows(archive& a, std::string_view name, gradient_rows& part,
   a.field(prefix + " rows", rows);
   if (!a.reads()) return a.hold(prefix + " values", owner, part.values);
   const archived_array& values = a.array(prefix + " values");
+  if (rows.empty() && !values.values.empty()) rows = rows_of_bits(a, prefix + " row bits");
   if (part.width == 0 || values.values.size() / part.width < rows.size())
     throw archive_error(fmt::format("{}: {} floats for {} rows of {}", values.path, values.values.size(),
                                     rows.size(), part.width));
@@ -69,6 +81,60 @@ void keep_rows(archive& a, std::string_view name, gradient_rows& part,
   part.rows = kept->first;
   part.values = kept->second;
   read.held.push_back(kept);
+}
+
+/// Rows on a card come to the host later than the text of the fields, so their bits are kept as an array.
+void write_card_rows(archive& a, std::string_view name, const card_rows& part,
+                     const std::shared_ptr<const gradient>& owner, shard& at) {
+  const std::string prefix(name);
+  std::size_t variable = part.variable, width = part.width;
+  std::vector<std::int32_t> none;
+  a.field(prefix + " variable", variable);
+  a.field(prefix + " width", width);
+  a.field(prefix + " rows", none);
+  lane& l = *at.at();
+  at.wait_for(*owner); // its turn may not have come
+  const auto write = [&](const char* what, const void* from, std::size_t count) {
+    const auto copy = std::make_shared<memory>(l.lend_on_host(count * sizeof(float)));
+    copy_bytes(l.where(), copy->on_host<float>().data(), from, copy->bytes());
+    a.hold(prefix + what, copy, copy->on_host<float>());
+  };
+  write(" row bits", part.rows.data(), part.rows.size());
+  write(" values", part.values.data(), part.values.size());
+}
+
+/// Brings rows that were read to the card.
+void bring(const gradient_rows& part, gradient& read, lane& at) {
+  const auto copied = [&]<class T>(std::span<const T> from) {
+    std::vector<float> words(from.size());
+    std::memcpy(words.data(), from.data(), from.size_bytes());
+    const auto there = std::make_shared<memory>(at.allocate(from.size_bytes()));
+    at.write(words, *there);
+    read.held.push_back(there);
+    return std::span<const T>(std::as_const(*there).template on<T>(at.where()));
+  };
+  read.sparse_on_card.push_back({part.variable, part.width, copied(part.rows), copied(part.values)});
+}
+
+void keep_tables(archive& a, const std::shared_ptr<const gradient>& written, gradient& read, shard& at) {
+  const std::size_t there = written ? written->sparse_on_card.size() : 0;
+  std::size_t tables = there + (written ? written->sparse.size() : 0);
+  a.field("tables", tables);
+  for (std::size_t t = 0; t < tables; ++t) {
+    const std::string name = fmt::format("table {}", t);
+    if (t < there) {
+      write_card_rows(a, name, written->sparse_on_card[t], written, at);
+      continue;
+    }
+    gradient_rows part = written ? listed_rows(written->sparse[t - there]) : gradient_rows{};
+    keep_rows(a, name, part, written, read);
+    if (!a.reads()) continue;
+    if (is_on_card(*at.at()))
+      bring(part, read, *at.at());
+    else
+      read.sparse.push_back(part);
+  }
+  if (there > 0) at.hold(written);
 }
 
 void keep_addends(archive& a, const std::shared_ptr<const gradient>& written, gradient& read,
@@ -111,14 +177,8 @@ void keep_gradient(archive& a, waiting_gradient& g, shard& at) {
     read->dense = read_dense(a, at);
   read->covered = std::move(covered);
   keep_addends(a, written, *read, at.dense_range());
-  std::size_t tables = written ? written->sparse.size() : 0;
-  a.field("tables", tables);
-  for (std::size_t t = 0; t < tables; ++t) {
-    gradient_rows part = written ? written->sparse[t] : gradient_rows{};
-    if (!a.reads()) part = listed_rows(part);
-    keep_rows(a, fmt::format("table {}", t), part, written, *read);
-    if (a.reads()) read->sparse.push_back(part);
-  }
+  keep_tables(a, written, *read, at);
+  if (a.reads()) read->ready = at.at()->record();
   bool knows_read = static_cast<bool>(g.read);
   a.field("knows weights read", knows_read);
   if (knows_read && !a.reads()) at.keep(a, "weights read", g.read);

@@ -46,16 +46,14 @@ shard::shard(const parameter_layout& layout, std::uint32_t index, std::span<cons
       }),
       current_(blocks_.take()), optimizer_(make_optimizer(options, range_.end - range_.begin, *at_,
                                                           variables_for(options, layout, index))),
-      base_learning_rate_(mailgrad::base_learning_rate(options)),
-      alone_(std::make_unique<parallel_update>()) {
+      base_learning_rate_(mailgrad::base_learning_rate(options)), alone_(std::make_unique<parallel_update>()),
+      order_(at_) {
   if (first.size() != range_.size())
     throw shape_error(
         fmt::format("shard: {} first weights, where {} are needed", first.size(), range_.size()));
   at_->write(first, *current_);
   written_ = at_->record();
   find_tables(layout);
-  if (!tables_.empty() && is_on_card(*at_))
-    throw device_error(world_errc::no_such_device, "shard: tables stay on the host, and so do their weights");
 }
 
 shard::~shard() { finish(); }
@@ -267,6 +265,9 @@ void shard::add_to(gradient_sum& sum, const contribution& what) {
   require_fitting(what);
   const stream& s = at_->where();
   const gradient& g = *what.values;
+  if (has_tables_there() && !g.sparse_on_card.empty())
+    throw device_error(world_errc::device_failure,
+                       "shard: rows of tables are added up on the host, and these lie on a card");
   sum.cover(g.covered);
   sum.add(what.scale, what.dense ? what.dense.on(s).first(dense_size_) : part_of(g), 0);
   const shard_range dense{range_.begin, range_.begin + dense_size_};
@@ -383,8 +384,8 @@ std::uint64_t& shard::version_in(const memory& b) {
   return found != versions_.end() ? found->second : versions_.emplace_back(&b, unknown).second;
 }
 
-/// Updates the rows of all tables. Only the host can do that.
 void shard::update_tables(std::span<const contribution> gradients, memory& target, double rate) {
+  if (is_on_card(*at_)) return update_tables_there(gradients, target, rate);
   const std::span<const float> from = std::as_const(*current_).on_host<float>();
   const std::span<float> to = target.on_host<float>();
   if (&target != current_.get() && !log_.catch_up(version_in(target), from, to))
@@ -400,6 +401,35 @@ void shard::update_tables(std::span<const contribution> gradients, memory& targe
     if (logged) note_rows(t, work.rows);
   }
   version_in(target) = version_.value + 1;
+}
+
+void shard::update_tables_there(std::span<const contribution> gradients, memory& target, double rate) {
+  const stream& s = at_->where();
+  const std::span<const float> from = std::as_const(*current_).on<float>(s).subspan(dense_size_);
+  const std::span<float> to = target.on<float>(s);
+  if (&target != current_.get()) copy_bytes(s, to.data() + dense_size_, from.data(), from.size_bytes());
+  for (const table& t : tables_) {
+    list_rows_there(t, gradients);
+    if (rows_there_.empty()) continue;
+    sparse_update work;
+    work.weights = to.subspan(t.offset, static_cast<std::size_t>(t.row_end - t.row_begin) * t.width);
+    work.width = t.width;
+    work.step = next_update();
+    work.first = t.offset;
+    work.row_begin = t.row_begin;
+    work.row_end = t.row_end;
+    work.rate = rate;
+    work.gradients = rows_there_;
+    work.scratch = order_.of(row_update_bytes(device_kind::cuda, rows_there_));
+    optimizer_->update_rows(s, work);
+  }
+}
+
+void shard::list_rows_there(const table& t, std::span<const contribution> gradients) {
+  rows_there_.clear();
+  for (const contribution& c : gradients)
+    for (const card_rows& part : c.values->sparse_on_card)
+      if (part.variable == t.variable) rows_there_.push_back({part.rows, part.values.data(), c.scale});
 }
 
 void shard::note_rows(const table& t, std::span<const std::int32_t> rows) {

@@ -5,6 +5,7 @@
 #include <mailgrad/engine/model/row_join.hpp>
 #include <mailgrad/engine/shard/card_block.hpp>
 #include <mailgrad/engine/shard/gradient_sum.hpp>
+#include <mailgrad/engine/shard/growing_room.hpp>
 #include <mailgrad/engine/shard/parallel_update.hpp>
 #include <mailgrad/engine/shard/row_log.hpp>
 #include <mailgrad/files/archive.hpp>
@@ -30,14 +31,15 @@ namespace mailgrad {
 ///
 /// An update writes in place if there is no snapshot of the weights, and otherwise into a spare block. The
 /// dense part costs the same memory traffic either way. Of a sparse table, a spare block needs only the rows
-/// that were written since it was the latest (row_log). The first time it needs the whole table.
+/// that were written since it was the latest (row_log). The first time it needs the whole table,
+/// and on a card each time.
 ///
 /// A shard owns the lane on which its updates are queued. On a card they run later, in the order in which
 /// they were queued, and the shard holds the memory that they read until they have run. Versions count the
 /// updates that are queued, so they say the same on a card as on the host.
 /// Shapes  a snapshot is float32[range of the shard], in the layout of parameter_layout.
 /// Errors  shape_error, std::bad_alloc; nothing has changed then. device_error: a card that fails, or work
-///         that only the host does: tables, and gradients that further devices add to.
+///         that only the host does: gradients that further devices add to, and sums of rows of tables.
 /// Threads  one caller at a time; snapshots may be read on any thread.
 class shard {
 public:
@@ -74,6 +76,8 @@ public:
   /// Waits until the lane has done what is queued, or the card is lost. Who has memory that the lane reads or
   /// writes calls this before that memory goes.
   void finish() noexcept;
+  /// Whether it has tables on a card. Rows of their gradients are not added up before an update.
+  bool has_tables_there() const noexcept { return !tables_.empty() && is_on_card(*at_); }
   /// The number of floats that get dense gradients; they come first.
   std::size_t dense_size() const noexcept { return dense_size_; }
   /// The values of `g` for the dense part of this shard, without addends.
@@ -174,6 +178,8 @@ private:
   void find_tables(const parameter_layout& layout);
   std::uint64_t& version_in(const memory& b);
   void update_tables(std::span<const contribution> gradients, memory& target, double rate);
+  void update_tables_there(std::span<const contribution> gradients, memory& target, double rate);
+  void list_rows_there(const table& t, std::span<const contribution> gradients);
   void let_go_of_retired();
   void note_rows(const table& t, std::span<const std::int32_t> rows);
   void add_rows_to(gradient_sum& sum, const gradient_rows& part, float scale) const;
@@ -203,7 +209,9 @@ private:
   /// The version of the tables in each block of the pool.
   std::vector<std::pair<const memory*, std::uint64_t>> versions_;
   row_log log_;
-  row_join rows_; ///< the rows of all gradients for the table being updated
+  row_join rows_;                        ///< the rows of all gradients for the table being updated
+  std::vector<row_gradient> rows_there_; ///< the same on a card
+  growing_room order_;                   ///< for their order
 };
 
 } // namespace mailgrad

@@ -19,14 +19,15 @@ std::shared_ptr<cuda::step_record> pinned_record() {
 } // namespace
 
 card_program::card_program(const model_function& build, const model_request& request,
-                           const parameter_layout& layout, cuda::card_lane& place, std::size_t sets)
-    : lane_(place), model_(
-                        build, request, layout,
-                        [&](graph& g, const model_outputs& outputs) {
-                          list_ = loss_and_gradients(g, outputs, layout, request);
-                          return list_.fetches;
-                        },
-                        place),
+                           const parameter_layout& layout, cuda::card_lane& place, std::size_t sets,
+                           bool rows_there)
+    : lane_(place), rows_there_(rows_there), model_(
+                                                 build, request, layout,
+                                                 [&](graph& g, const model_outputs& outputs) {
+                                                   list_ = loss_and_gradients(g, outputs, layout, request);
+                                                   return list_.fetches;
+                                                 },
+                                                 place),
       covered_(coverage_of(layout, list_.dense_variables())), inputs_(sets) {
   std::size_t bytes = 0;
   for (const auto& input : model_.sources().inputs()) bytes += aligned(input_bytes(input.what));
@@ -41,7 +42,7 @@ void card_program::place_rows() {
   const auto place = [&](std::size_t count) { return std::exchange(bytes, bytes + aligned(count * 4)); };
   for (const sparse_fetch& f : list_.sparse) {
     const std::size_t values = place(f.count * f.width);
-    places_.push_back({values, f.rows ? place(f.count) : 0});
+    places_.push_back({values, f.rows || rows_there_ ? place(f.count) : 0});
   }
   if (bytes == 0) return;
   rows_ = lane_.allocate(bytes);
@@ -54,6 +55,32 @@ void card_program::place_rows() {
 }
 
 void card_program::prepare(gradient& out) const {
+  if (rows_there_)
+    prepare_on_card(out);
+  else
+    prepare_on_host(out);
+}
+
+/// Memory that is too small stays with the gradient, since the card would be waited for to free it.
+void card_program::prepare_on_card(gradient& out) const {
+  if (out.rows_on_card.bytes() < rows_.bytes()) {
+    if (out.rows_on_card.bytes() > 0)
+      out.held.push_back(std::make_shared<memory>(std::move(out.rows_on_card)));
+    out.rows_on_card = lane_.allocate(rows_.bytes());
+  }
+  out.sparse_on_card.resize(list_.sparse.size());
+  if (rows_.bytes() == 0) return;
+  const std::byte* const first = std::as_const(out.rows_on_card).on<std::byte>(lane_.where()).data();
+  for (std::size_t i = 0; i < list_.sparse.size(); ++i) {
+    const sparse_fetch& f = list_.sparse[i];
+    out.sparse_on_card[i] = {f.variable,
+                             f.width,
+                             {reinterpret_cast<const std::int32_t*>(first + places_[i].rows), f.count},
+                             {reinterpret_cast<const float*>(first + places_[i].values), f.count * f.width}};
+  }
+}
+
+void card_program::prepare_on_host(gradient& out) const {
   if (out.sparse_memory.empty()) out.sparse_memory.resize(1);
   block& memory = out.sparse_memory.front();
   if (memory.bytes() < rows_.bytes()) memory = cuda::pinned_memory(rows_.bytes());
@@ -71,10 +98,26 @@ void card_program::prepare(gradient& out) const {
   }
 }
 
-void card_program::fetch_rows(gradient& out) const {
+void card_program::fetch_rows(std::size_t set, gradient& out) const {
   if (rows_.bytes() == 0) return;
-  cuda::runtime::copy(std::get<cuda_stream>(lane_.where()).stream, out.sparse_memory.front().data(),
-                      rows_.on<std::byte>(lane_.where()).data(), rows_.bytes());
+  void* const queue = std::get<cuda_stream>(lane_.where()).stream;
+  const std::byte* const from = rows_.on<std::byte>(lane_.where()).data();
+  if (!rows_there_) return cuda::runtime::copy(queue, out.sparse_memory.front().data(), from, rows_.bytes());
+  std::byte* const to = out.rows_on_card.on<std::byte>(lane_.where()).data();
+  cuda::runtime::copy(queue, to, from, rows_.bytes());
+  for (std::size_t i = 0; i < list_.sparse.size(); ++i)
+    if (const auto& part = list_.sparse[i].rows_in_batch)
+      cuda::runtime::copy(queue, to + places_[i].rows, part_on_card(set, *part, *out.source),
+                          list_.sparse[i].count * sizeof(std::int32_t));
+}
+
+const std::byte* card_program::part_on_card(std::size_t set, const batch_part& part, const batch& of) const {
+  const std::byte* there = address_of(set);
+  for (const auto& input : model_.sources().inputs()) {
+    if (&input.part.of(of) == &part.of(of)) break;
+    there += aligned(input_bytes(input.what));
+  }
+  return there;
 }
 
 void card_program::bind(const float* weights, float* loss, const parameter_layout& layout) {

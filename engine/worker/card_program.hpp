@@ -25,8 +25,9 @@ namespace mailgrad {
 class card_program {
 public:
   /// `place` outlives the program, and is a lane of the first of the request's devices.
+  /// `rows_there`: gradients have the rows of tables on the card.
   card_program(const model_function& build, const model_request& request, const parameter_layout& layout,
-               cuda::card_lane& place, std::size_t sets);
+               cuda::card_lane& place, std::size_t sets, bool rows_there = false);
 
   std::size_t sets() const noexcept { return inputs_.size(); }
   /// The record that a step with this set writes, which others may hold as well.
@@ -48,10 +49,12 @@ public:
   /// Returns what says which memory they use.
   cuda::kept_graphs::key use(std::size_t set, float* gradient);
 
+  /// Whether the model has tables.
+  bool has_rows() const noexcept { return !list_.sparse.empty(); }
   /// Gives a gradient of `out.source` memory for the rows of this program's tables.
   void prepare(gradient& out) const;
-  /// Queues the copy of these rows to the gradient.
-  void fetch_rows(gradient& out) const;
+  /// Queues the copy of these rows to the gradient, behind a step with this set.
+  void fetch_rows(std::size_t set, gradient& out) const;
 
   program& code() { return model_.code(); }
   const std::shared_ptr<const coverage>& covered() const { return covered_; }
@@ -63,15 +66,23 @@ private:
     std::shared_ptr<cuda::step_record> record; ///< in pinned memory
   };
 
-  /// Where the rows of one table lie, in bytes: values and row numbers, unless the batch has these.
+  /// Where the rows of one table lie, in bytes: values and row numbers, unless the batch has these on the
+  /// host.
   struct rows_place {
     std::size_t values, rows;
   };
 
   void place_rows();
+  void prepare_on_host(gradient& out) const;
+  void prepare_on_card(gradient& out) const;
+  const std::byte* part_on_card(std::size_t set, const batch_part& part, const batch& of) const;
   std::byte* address_of(std::size_t set) { return inputs_[set].on_card.on<std::byte>(lane_.where()).data(); }
+  const std::byte* address_of(std::size_t set) const {
+    return inputs_[set].on_card.on<std::byte>(lane_.where()).data();
+  }
 
   cuda::card_lane& lane_;
+  bool rows_there_;
   training_fetches list_;
   bound_model model_;
   std::shared_ptr<const coverage> covered_; ///< by the gradients that are fetched

@@ -116,7 +116,8 @@ card_program& card_replica::program_for(const batch& inputs) {
     model_request request = request_;
     request.batch = inputs.size;
     // A set for each step under way, and one for the batch that is foreseen meanwhile.
-    auto made = std::make_unique<card_program>(build_, request, *layout_, lane_, most_under_way_ + 1);
+    auto made =
+        std::make_unique<card_program>(build_, request, *layout_, lane_, most_under_way_ + 1, all_near_);
     made->bind(weights_.on<float>(lane_.where()).data(), loss_.on<float>(lane_.where()).data(), *layout_);
     known = std::move(made);
   }
@@ -273,9 +274,9 @@ void card_replica::queue() {
     note_end(gradient);
   });
   if (!all_near_) fetch_gradient(gradient);
-  step.code->fetch_rows(*step.out);
+  step.code->fetch_rows(step.set, *step.out);
   if (step.compared) multiply(gradient);
-  const bool record_is_last = all_near_ && !step.compared;
+  const bool record_is_last = all_near_ && !step.compared && !step.code->has_rows();
   const mark done = record_is_last ? lane_.record(step.code->record_of(step.set), begun_) : lane_.record();
   step.out->ready = any_near_ ? done : mark();
   watch_->when_passed(done, [ended = ending_](std::exception_ptr why) {

@@ -18,7 +18,7 @@ constexpr std::size_t tile = 1024;
 hogwild_writer::hogwild_writer(const parameter_layout& layout, std::shared_ptr<hogwild_store> store,
                                const optimizer_options& options)
     : store_(std::move(store)), at_(std::make_shared<host_lane>()),
-      optimizer_(make_optimizer(options, layout.size())), dense_size_(layout.dense_size()) {
+      optimizer_(make_optimizer(options, layout.size())), dense_size_(layout.dense_size()), order_(at_) {
   for (std::size_t v = 0; v < layout.variables().size(); ++v) {
     const placed_variable& variable = layout.variables()[v];
     if (!variable.sparse) continue;
@@ -32,8 +32,26 @@ hogwild_writer::hogwild_writer(const parameter_layout& layout, std::shared_ptr<h
                                const optimizer_options& options, std::shared_ptr<card_block> block,
                                std::uint32_t worker, std::shared_ptr<lane> at)
     : store_(std::move(store)), block_(std::move(block)), worker_(worker), at_(std::move(at)),
-      optimizer_(make_optimizer(options, layout.size(), *at_)), dense_size_(layout.dense_size()) {
+      optimizer_(make_optimizer(options, layout.size(), *at_)), dense_size_(layout.dense_size()),
+      order_(at_) {
   for (std::size_t s = 0; s < layout.shard_count(); ++s) ranges_.push_back(layout.shard(s));
+  find_pieces(layout);
+}
+
+void hogwild_writer::find_pieces(const parameter_layout& layout) {
+  for (std::size_t v = 0; v < layout.variables().size(); ++v) {
+    const placed_variable& variable = layout.variables()[v];
+    if (!variable.sparse) continue;
+    const std::size_t width = variable.dims.size() / variable.dims[0];
+    for (const variable_piece& p : layout.pieces(v))
+      pieces_.push_back({v,
+                         width,
+                         static_cast<std::uint32_t>(p.shard),
+                         {p.offset_in_shard, p.offset_in_shard + p.length},
+                         variable.offset + p.offset_in_variable,
+                         static_cast<std::int32_t>(p.offset_in_variable / width),
+                         static_cast<std::int32_t>((p.offset_in_variable + p.length) / width)});
+  }
 }
 
 hogwild_writer::~hogwild_writer() {
@@ -55,7 +73,7 @@ const float* hogwild_writer::begin_step() {
 
 std::uint64_t hogwild_writer::write(std::shared_ptr<const gradient> g, float scale) {
   if (!block_) return write(*g, scale);
-  queue_dense(std::move(g), scale, next_update());
+  queue_update(std::move(g), scale, next_update());
   ++updates_;
   return store_->advance() - version_read_;
 }
@@ -102,22 +120,48 @@ void hogwild_writer::write_dense(const gradient& g, float scale, update_number s
 }
 
 /// Each kernel reads and writes its part of the block in place, while kernels of other lanes do so.
-void hogwild_writer::queue_dense(std::shared_ptr<const gradient> g, float scale, update_number step) {
-  const stream& s = at_->where();
+void hogwild_writer::queue_update(std::shared_ptr<const gradient> g, float scale, update_number step) {
   while (!taken_.empty() && taken_.front().first.passed()) taken_.pop_front();
   at_->wait_for(g->ready);
-  const float* const values = g->dense.on<float>(s).data();
+  queue_dense(*g, scale, step);
+  queue_rows(*g, scale, step);
+  const mark done = at_->record();
+  block_->note_written(worker_, done);
+  taken_.emplace_back(done, std::move(g));
+}
+
+void hogwild_writer::queue_dense(const gradient& g, float scale, update_number step) {
+  const stream& s = at_->where();
+  const float* const values = g.dense.on<float>(s).data();
   for (std::uint32_t i = 0; i < ranges_.size(); ++i) {
     const std::span<float> mine = block_->of(i).values->on<float>(s);
-    for (const shard_range& range : overlaps(ranges_of(g->covered, {0, dense_size_}), ranges_[i])) {
+    for (const shard_range& range : overlaps(ranges_of(g.covered, {0, dense_size_}), ranges_[i])) {
       const std::span<float> part = mine.subspan(range.begin - ranges_[i].begin, range.size());
       const scaled_gradient one{values + range.begin, scale};
       optimizer_->update(s, {part, part, {&one, 1}, step, range.begin});
     }
   }
-  const mark done = at_->record();
-  block_->note_written(worker_, done);
-  taken_.emplace_back(done, std::move(g));
+}
+
+void hogwild_writer::queue_rows(const gradient& g, float scale, update_number step) {
+  const stream& s = at_->where();
+  std::vector<row_gradient> named;
+  for (const table_piece& p : pieces_) {
+    named.clear();
+    for (const card_rows& part : g.sparse_on_card)
+      if (part.variable == p.variable) named.push_back({part.rows, part.values.data(), scale});
+    if (named.empty()) continue;
+    sparse_update work;
+    work.weights = block_->of(p.shard).values->on<float>(s).subspan(p.in_shard.begin, p.in_shard.size());
+    work.width = p.width;
+    work.step = step;
+    work.first = p.offset;
+    work.row_begin = p.row_begin;
+    work.row_end = p.row_end;
+    work.gradients = named;
+    work.scratch = order_.of(row_update_bytes(device_kind::cuda, named));
+    optimizer_->update_rows(s, work);
+  }
 }
 
 /// The rule works on a private copy of the rows it touches. Each change is then made in the block, coordinate

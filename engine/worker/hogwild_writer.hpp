@@ -3,6 +3,7 @@
 #include <mailgrad/engine/model/gradient.hpp>
 #include <mailgrad/engine/model/row_join.hpp>
 #include <mailgrad/engine/shard/card_block.hpp>
+#include <mailgrad/engine/shard/growing_room.hpp>
 #include <mailgrad/files/archive.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/optim/optimizer.hpp>
@@ -79,9 +80,23 @@ private:
     std::vector<float> copy; ///< memory for the whole table; only the rows of the present step are valid
   };
 
+  /// The part of a table that lies in one shard's piece of a block on a card.
+  struct table_piece {
+    std::size_t variable;
+    std::size_t width;
+    std::uint32_t shard;
+    shard_range in_shard; ///< floats
+    std::size_t offset;   ///< of its first float in the model
+    std::int32_t row_begin;
+    std::int32_t row_end;
+  };
+
   update_number next_update() const noexcept;
   void write_dense(const gradient& g, float scale, update_number step);
-  void queue_dense(std::shared_ptr<const gradient> g, float scale, update_number step);
+  void queue_update(std::shared_ptr<const gradient> g, float scale, update_number step);
+  void queue_dense(const gradient& g, float scale, update_number step);
+  void queue_rows(const gradient& g, float scale, update_number step);
+  void find_pieces(const parameter_layout& layout);
   void write_rows(table& t, update_number step);
 
   std::shared_ptr<hogwild_store> store_;
@@ -93,7 +108,9 @@ private:
   std::deque<std::pair<mark, std::shared_ptr<const gradient>>> taken_; ///< which updates still read
   std::unique_ptr<optimizer> optimizer_;
   std::size_t dense_size_;
-  std::vector<table> tables_;
+  std::vector<table> tables_;       ///< on the host,
+  std::vector<table_piece> pieces_; ///< and on a card
+  growing_room order_;              ///< for that of the rows of a gradient there
   std::uint64_t version_read_ = 0;
   std::uint64_t updates_ = 0; ///< made by this writer
   row_join rows_;             ///< the rows of the table being updated

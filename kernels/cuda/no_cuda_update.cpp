@@ -1,6 +1,7 @@
 #include <mailgrad/kernels/cuda/map_weights.hpp>
 #include <mailgrad/kernels/cuda/step_record.hpp>
 #include <mailgrad/kernels/cuda/update.hpp>
+#include <mailgrad/kernels/cuda/update_rows.hpp>
 
 #include <mailgrad/tensor/require_host.hpp>
 
@@ -9,6 +10,11 @@ namespace mailgrad::cuda {
 void update(const cuda_stream& s, const update_rule&, const weight_penalty&, const weight_update&,
             std::span<float* const>) {
   refuse_card(s, "update");
+}
+
+void update_summed_rows(const cuda_stream& s, const update_rule&, const weight_penalty&,
+                        const summed_row_update&, std::span<float* const>) {
+  refuse_card(s, "update_summed_rows");
 }
 
 void begin_update(const cuda_stream& s, const update_rule&, const weight_penalty&) {

@@ -1,8 +1,5 @@
-#include <mailgrad/tests/actors/runs/card_runs.hpp>
-#include <mailgrad/tests/actors/runs/recorded_runs.hpp>
+#include <mailgrad/tests/actors/runs/card_orders.hpp>
 #include <mailgrad/tests/actors/runs/run_checks.hpp>
-#include <mailgrad/tests/engine/worker/card_replica_fixture.hpp>
-#include <mailgrad/tests/support/simulated_card/card_control.hpp>
 #include <mailgrad/tests/support/test_name.hpp>
 
 #include <gmock/gmock.h>
@@ -75,62 +72,19 @@ assembly placed(const card_case& c, assembly a, const std::shared_ptr<const data
   return a;
 }
 
-class CardSteps : public testing::RecordedRun, public ::testing::WithParamInterface<card_case> {
-protected:
-  void SetUp() override {
-    simulated_card::settings s = simulated_card::default_settings();
-    s.cards = 2;
-    simulated_card::set_up(s);
-  }
-  void set_up(const simulated_card::faults& fail = {}, std::uint64_t late_queries = 1) {
-    simulated_card::settings s = simulated_card::default_settings();
-    s.when = simulated_card::timing::late;
-    s.late_queries = late_queries;
-    s.cards = 2;
-    s.fail = fail;
-    simulated_card::set_up(s);
-  }
-  /// From now on a call that waits for the card throws.
-  static void forbid_waits(std::uint64_t late_queries) {
-    simulated_card::settings s = simulated_card::default_settings();
-    s.when = simulated_card::timing::late;
-    s.late_queries = late_queries;
-    s.cards = 2;
-    s.may_wait = false;
-    simulated_card::set_up(s);
-  }
-  void TearDown() override { simulated_card::set_up(simulated_card::default_settings()); }
-
-  /// Delivers messages and asks for marks in a drawn order until neither is left; at most `most` of them.
-  void play(drawn_order& order, asked_watch& watch,
-            std::size_t most = testing::deterministic_system::endless) {
-    for (std::size_t played = 0; played < most; ++played) {
-      if (order.below(4) == 0) watch.ask();
-      if (deliver(order, 1) > 0) continue;
-      if (watch.watched() == 0) return;
-      watch.ask();
-    }
-  }
-};
+class CardSteps : public testing::CardRun, public ::testing::WithParamInterface<card_case> {};
 
 TEST_P(CardSteps, EndOnceWithABalancedLedgerAndEveryBatchTrained) {
-  for (drawn_order& order : drawn_orders(orders)) {
-    set_up();
-    const auto watch = std::make_shared<asked_watch>();
-    {
-      const assembled_run run = assemble(placed(GetParam(), assembly_of(GetParam()), data_, watch));
-      forbid_waits(order.seed() % 4);
-      play(order, *watch);
-      set_up();
-      ASSERT_EQ(run.times_ended(), 1U);
-      EXPECT_EQ(run.outcome().how, run_outcome::ending::completed) << run.outcome().why;
-      EXPECT_EQ(std::ranges::count(run.outcome().lost, true), 0)
-          << "a worker has failed, and others did its work";
-      testing::expect_balanced(run);
-      EXPECT_EQ(report_of(run.outcome(), run.written()).samples, 48U);
-    }
-    system_.run();
-  }
+  const auto make = [&](const auto& watch) {
+    return placed(GetParam(), assembly_of(GetParam()), data_, watch);
+  };
+  in_every_order(orders, make, [](const assembled_run& run) {
+    EXPECT_EQ(run.outcome().how, run_outcome::ending::completed) << run.outcome().why;
+    EXPECT_EQ(std::ranges::count(run.outcome().lost, true), 0)
+        << "a worker has failed, and others did its work";
+    testing::expect_balanced(run);
+    EXPECT_EQ(report_of(run.outcome(), run.written()).samples, 48U);
+  });
 }
 
 TEST_P(CardSteps, EndWhenTheyLikeAfterTheRunWasStopped) {
@@ -250,22 +204,8 @@ TEST_F(CardSync, ComesToTheWeightsOfTheProcessorsInEveryOrder) {
   a.batches = 36;
   const auto expected = finish(a, 1);
   ASSERT_TRUE(expected);
-  for (drawn_order& order : drawn_orders(orders)) {
-    set_up();
-    const auto watch = std::make_shared<asked_watch>();
-    {
-      const assembled_run run = assemble(on_card(a, data_, watch));
-      forbid_waits(order.seed() % 4);
-      play(order, *watch);
-      set_up();
-      ASSERT_EQ(run.times_ended(), 1U);
-      const std::vector<float> found = run.weights();
-      ASSERT_EQ(found.size(), expected->weights.size());
-      for (std::size_t i = 0; i < found.size(); ++i)
-        ASSERT_NEAR(found[i], expected->weights[i], 1e-5) << i << " in order " << order.seed();
-    }
-    system_.run();
-  }
+  expect_weights_in_every_order(expected->weights, orders,
+                                [&](const auto& watch) { return on_card(a, data_, watch); });
 }
 
 /// Nor may what a worker or a shard queues before that has run which it reads.
@@ -288,22 +228,8 @@ TEST_F(CardSync, WithWeightsThereComesToTheWeightsOfTheProcessorsInEveryOrder) {
     a.batches = 24;
     const auto expected = finish(a, 1);
     ASSERT_TRUE(expected);
-    for (drawn_order& order : drawn_orders(orders / 5)) {
-      set_up();
-      const auto watch = std::make_shared<asked_watch>();
-      {
-        const assembled_run run = assemble(placed(c, a, data_, watch));
-        forbid_waits(order.seed() % 4);
-        play(order, *watch);
-        set_up();
-        ASSERT_EQ(run.times_ended(), 1U);
-        const std::vector<float> found = run.weights();
-        ASSERT_EQ(found.size(), expected->weights.size());
-        for (std::size_t i = 0; i < found.size(); ++i)
-          ASSERT_NEAR(found[i], expected->weights[i], 1e-5) << i << " in order " << order.seed();
-      }
-      system_.run();
-    }
+    expect_weights_in_every_order(expected->weights, orders / 5,
+                                  [&](const auto& watch) { return placed(c, a, data_, watch); });
   }
 }
 

@@ -377,18 +377,29 @@ TEST_F(CardRuns, WithWeightsThereAreRefusedForWhatStaysOnTheHost) {
     o.policy = "async, hogwild@10";
     o.devices[1] = {device_kind::cpu, 0};
   });
-  refused("checkpoints", [](auto& o) {
-    o.policy = "hogwild";
-    o.checkpoints.folder = "nowhere";
-  });
   refused("cure 'fading", [](auto& o) { o.cure = own_cure<fading>("0.5"); });
   refused("rule 'own-momentum'",
           [](auto& o) { o.optimizer.rule = make_own_rule(rule_table<testing::own_momentum>); });
   training_options elsewhere = all_on_card("async", 2);
   elsewhere.parameters[0].index = 7;
   EXPECT_THAT([&] { trained(elsewhere); }, ThrowsMessage<device_error>(HasSubstr("cuda:7 is not available")));
-  EXPECT_THAT([] { trained(all_on_card("async", 1), testing::sparse_data()); },
-              ThrowsMessage<std::exception>(HasSubstr("table")));
+}
+
+TEST_F(CardRuns, WithTablesThereAreRefusedForWhatReadsTheirRowsOnTheHost) {
+  const auto refused = [](const char* why, const auto& change) {
+    training_options o = all_on_card("async", 2);
+    change(o);
+    EXPECT_THAT([&] { train(*built_in_model("softmax"), testing::sparse_data(), o); },
+                ThrowsMessage<std::exception>(AllOf(HasSubstr("table 'dense1/weights'"), HasSubstr(why))));
+  };
+  refused("share one card, and cpu:0 is elsewhere", [](auto& o) { o.devices[1] = {device_kind::cpu, 0}; });
+  refused("share one card, and cpu:0 is elsewhere", [](auto& o) {
+    o.parameters.push_back({});
+    o.shards = 2;
+  });
+  refused("clipping", [](auto& o) { o.optimizer.clip_norm = 1; });
+  refused("sampling of gaps", [](auto& o) { o.sample_gap = 2; });
+  refused("local steps", [](auto& o) { o.local_steps = 2; });
 }
 
 TEST_F(CardRuns, AreRefusedInOneLineBeforeAnythingRuns) {

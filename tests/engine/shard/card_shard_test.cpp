@@ -165,11 +165,6 @@ TEST_F(CardShard, RefusesWhatLiesOrRunsOnTheHost) {
   refused(rows, "rows of tables");
   EXPECT_EQ(host_copy(s), before);
   EXPECT_EQ(s.version().value, 0U);
-  EXPECT_THAT(
-      [&] {
-        shard(layout_of({{"table", {4, 4}, true}}, 1), 0, 3, testing::sgd(1), lane_);
-      },
-      ThrowsMessage<device_error>(HasSubstr("tables stay on the host")));
   EXPECT_THAT([&] { make_optimizer(testing::sgd(1), 16, *lane_)->update(host_stream{}, {}); },
               ThrowsMessage<device_error>(HasSubstr("the state lies on cuda:0")));
 }

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <mailgrad/tests/actors/runs/card_runs.hpp>
+#include <mailgrad/tests/actors/runs/recorded_runs.hpp>
+#include <mailgrad/tests/engine/worker/card_replica_fixture.hpp>
+#include <mailgrad/tests/support/simulated_card/card_control.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace mailgrad::testing {
+
+/// Fixture of whole runs on the simulated card, which runs what is queued as late as it may. No call may wait
+/// for it. Messages arrive and marks are asked for in drawn orders.
+class CardRun : public RecordedRun {
+protected:
+  void SetUp() override {
+    simulated_card::settings s = simulated_card::default_settings();
+    s.cards = 2;
+    simulated_card::set_up(s);
+  }
+  void TearDown() override { simulated_card::set_up(simulated_card::default_settings()); }
+
+  void set_up(const simulated_card::faults& fail = {}, std::uint64_t late_queries = 1) {
+    simulated_card::settings s = simulated_card::default_settings();
+    s.when = simulated_card::timing::late;
+    s.late_queries = late_queries;
+    s.cards = 2;
+    s.fail = fail;
+    simulated_card::set_up(s);
+  }
+  /// From now on a call that waits for the card throws.
+  static void forbid_waits(std::uint64_t late_queries) {
+    simulated_card::settings s = simulated_card::default_settings();
+    s.when = simulated_card::timing::late;
+    s.late_queries = late_queries;
+    s.cards = 2;
+    s.may_wait = false;
+    simulated_card::set_up(s);
+  }
+
+  /// Delivers messages and asks for marks in a drawn order until neither is left; at most `most` of them.
+  void play(drawn_order& order, asked_watch& watch, std::size_t most = deterministic_system::endless) {
+    for (std::size_t played = 0; played < most; ++played) {
+      if (order.below(4) == 0) watch.ask();
+      if (deliver(order, 1) > 0) continue;
+      if (watch.watched() == 0) return;
+      watch.ask();
+    }
+  }
+
+  /// Runs `a` once in each of so many orders, and calls `check` at the end of each, when calls may wait
+  /// again. `a` is made for the watch that it is given.
+  template <class Make, class Check>
+  void in_every_order(std::uint64_t orders, Make a, Check check) {
+    for (drawn_order& order : drawn_orders(orders)) {
+      set_up();
+      const auto watch = std::make_shared<asked_watch>();
+      {
+        const assembled_run run = assemble(a(watch));
+        forbid_waits(order.seed() % 4);
+        play(order, *watch);
+        set_up();
+        ASSERT_EQ(run.times_ended(), 1U);
+        check(run);
+      }
+      system_.run();
+    }
+  }
+
+  /// The same for a run whose weights do not depend on the order.
+  template <class Make>
+  void expect_weights_in_every_order(const std::vector<float>& expected, std::uint64_t orders, Make a) {
+    in_every_order(orders, a, [&](const assembled_run& run) {
+      const std::vector<float> found = run.weights();
+      ASSERT_EQ(found.size(), expected.size());
+      for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 1e-5) << i;
+    });
+  }
+};
+
+} // namespace mailgrad::testing

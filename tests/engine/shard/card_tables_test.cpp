@@ -1,0 +1,186 @@
+#include <mailgrad/tests/engine/layouts.hpp>
+#include <mailgrad/tests/support/needs_card.hpp>
+
+#include <mailgrad/engine/shard/gradient_batch.hpp>
+#include <mailgrad/engine/shard/shard.hpp>
+#include <mailgrad/engine/worker/hogwild_writer.hpp>
+#include <mailgrad/kernels/cuda/card_lane.hpp>
+#include <mailgrad/tensor/error.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <deque>
+
+// Tables of a shard whose weights lie on a card. One source for two cards: the simulated one, and a real one.
+
+namespace mailgrad {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::layout_of;
+using testing::random_values;
+using ::testing::ThrowsMessage;
+
+class CardTableShard : public ::testing::Test {
+protected:
+  void SetUp() override {
+    MAILGRAD_NEEDS_CARD();
+    lane_ = std::make_shared<cuda::card_lane>(0);
+  }
+
+  memory there(const void* from, std::size_t bytes) const {
+    std::vector<float> words(bytes / sizeof(float));
+    std::memcpy(words.data(), from, bytes);
+    memory m = lane_->allocate(bytes);
+    lane_->write(words, m);
+    return m;
+  }
+
+  /// A gradient with some rows of two tables, one of which it names twice: on the host, and on the card.
+  std::pair<std::shared_ptr<gradient>, std::shared_ptr<gradient>> drawn(std::uint64_t seed) const {
+    const auto host = testing::dense_gradient(random_values(layout_.dense_size(), seed));
+    const auto card = std::make_shared<gradient>();
+    card->dense = there(host->dense.on_host<float>().data(), host->dense.bytes());
+    std::mt19937_64 random(seed);
+    for (const auto& [name, height, width] : {named{"t", 31, 4}, named{"u", 9, 5}, named{"t", 31, 4}}) {
+      std::vector<std::int32_t> rows(20);
+      for (std::int32_t& row : rows) row = static_cast<std::int32_t>(random() % height);
+      if (seed % 3 == 0) rows[11] = -1;
+      const std::vector<float> values = random_values(rows.size() * width, seed + width);
+      add(*host, *card, name, width, rows, values);
+    }
+    return {host, card};
+  }
+  struct named {
+    const char* name;
+    std::size_t height, width;
+  };
+  void add(gradient& host, gradient& card, const std::string& name, std::size_t width,
+           const std::vector<std::int32_t>& rows, const std::vector<float>& values) const {
+    const auto of = std::ranges::find(layout_.variables(), name, &placed_variable::name);
+    const auto variable = static_cast<std::size_t>(of - layout_.variables().begin());
+    testing::add_rows(host, variable, width, rows, values);
+    const auto held_rows = std::make_shared<memory>(there(rows.data(), rows.size() * sizeof(std::int32_t)));
+    const auto held_values = std::make_shared<memory>(there(values.data(), values.size() * sizeof(float)));
+    card.sparse_on_card.push_back({variable, width,
+                                   std::as_const(*held_rows).on<std::int32_t>(lane_->where()),
+                                   std::as_const(*held_values).on<float>(lane_->where())});
+    card.held.push_back(held_rows);
+    card.held.push_back(held_values);
+  }
+
+  std::vector<float> read(const snapshot& s) const {
+    std::vector<float> values(s.size());
+    lane_->read(*s.owner(), std::as_writable_bytes(std::span(values)));
+    return values;
+  }
+  void expect_close(shard& on_card, const shard& on_host, const std::string& what) const {
+    const std::vector<float> found = read(on_card.snapshot());
+    const std::span<const float> expected = on_host.snapshot().on_host();
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i)
+      ASSERT_NEAR(found[i], expected[i], 1e-5 * (1 + std::abs(expected[i]))) << what << " at " << i;
+  }
+
+  const parameter_layout layout_ =
+      layout_of({{"t", {31, 4}, true}, {"w", {64}}, {"u", {9, 5}, true}, {"b", {7}}}, 3);
+  std::shared_ptr<cuda::card_lane> lane_;
+};
+
+TEST_F(CardTableShard, UpdatesByEveryRuleAsOnTheHost) {
+  for (const char* rule : {"sgd", "momentum", "nesterov", "adagrad", "rmsprop", "adam"}) {
+    optimizer_options o = parse_optimizer(rule);
+    o.learning_rate = 0.05;
+    o.weight_decay = 0.01;
+    for (std::uint32_t s = 0; s < layout_.shard_count(); ++s) {
+      shard on_card(layout_, s, 3, o, lane_), on_host(layout_, s, 3, o);
+      std::vector<snapshot> read_by_workers;
+      for (std::uint64_t t = 0; t < 6; ++t) {
+        const auto a = drawn(2 * t), b = drawn(2 * t + 1);
+        const contribution of_host[]{{a.first, 0.5F}, {b.first, 0.25F}};
+        const contribution of_card[]{{a.second, 0.5F}, {b.second, 0.25F}};
+        on_host.update(of_host, 0.5);
+        on_card.update(of_card, 0.5);
+        if (t % 2 == 0) read_by_workers.push_back(on_card.snapshot()); // which it must leave as it is
+      }
+      expect_close(on_card, on_host, std::string(rule) + " in shard " + std::to_string(s));
+    }
+  }
+}
+
+TEST_F(CardTableShard, LeavesASnapshotAsItIs) {
+  shard s(layout_, 0, 3, testing::sgd(0.1), lane_);
+  const snapshot before = s.snapshot();
+  const std::vector<float> values = read(before);
+  for (std::uint64_t t = 0; t < 3; ++t) {
+    const contribution one{drawn(t).second, 1};
+    s.update({&one, 1});
+  }
+  EXPECT_EQ(read(before), values);
+  EXPECT_NE(read(s.snapshot()), values);
+}
+
+/// One worker has sent several, which the host would add up.
+TEST_F(CardTableShard, AppliesSeveralGradientsOfAWorkerInOneUpdate) {
+  const auto on_card = std::make_shared<shard>(layout_, 2, 3, testing::sgd(0.1), lane_);
+  const auto on_host = std::make_shared<shard>(layout_, 2, 3, testing::sgd(0.1));
+  ASSERT_TRUE(on_card->has_tables_there());
+  for (const bool card : {true, false}) {
+    gradient_batch batch(card ? on_card : on_host, 2);
+    const auto count = [](const waiting_gradient& g, float share) {
+      return contribution{g.what.payload.values, share};
+    };
+    for (std::uint64_t t = 0; t < 5; ++t) {
+      waiting_gradient g;
+      g.what.header.id = {{}, {static_cast<std::uint32_t>(t % 2)}, {}, {1 + t / 2}};
+      g.what.payload.values = card ? drawn(t).second : drawn(t).first;
+      batch.add(std::move(g), count);
+    }
+    EXPECT_EQ(batch.of({0}), 3U);
+    std::vector<contribution> all;
+    batch.hand_over(0.2F, count, [&](const gradient_header&, const contribution* what) {
+      if (what) all.push_back(*what);
+    });
+    EXPECT_EQ(all.size(), card ? 5U : 2U);
+    (card ? on_card : on_host)->update(all);
+  }
+  expect_close(*on_card, *on_host, "a batch");
+}
+
+/// Alone, so that no update is lost.
+TEST_F(CardTableShard, IsWrittenToUnderHogwildAsAShardIsUpdated) {
+  for (const char* rule : {"sgd", "adam"}) {
+    const optimizer_options o = parse_optimizer(rule);
+    std::deque<shard> there, expected;
+    const auto block = std::make_shared<card_block>(layout_.shard_count(), 1);
+    for (std::uint32_t s = 0; s < layout_.shard_count(); ++s) {
+      there.emplace_back(layout_, s, 3, o, lane_);
+      expected.emplace_back(layout_, s, 3, o);
+      there.back().save(*block);
+    }
+    const auto store = std::make_shared<hogwild_store>(std::span<const float>());
+    hogwild_writer writer(layout_, store, o, block, 0, std::make_shared<cuda::card_lane>(0));
+    for (std::uint64_t t = 0; t < 5; ++t) {
+      const auto g = drawn(t);
+      writer.begin_step();
+      writer.write(g.second, 0.5F);
+      const contribution one{g.first, 0.5F};
+      for (shard& s : expected) s.update({&one, 1});
+    }
+    for (std::uint32_t s = 0; s < layout_.shard_count(); ++s) {
+      there[s].load(*block, 5);
+      expect_close(there[s], expected[s], rule);
+    }
+  }
+}
+
+TEST_F(CardTableShard, RefusesRowsOfTheHost) {
+  shard s(layout_, 0, 3, testing::sgd(0.1), lane_);
+  const auto g = drawn(1).first;
+  EXPECT_THAT([&] { s.reachable(g); }, ThrowsMessage<device_error>(HasSubstr("lie on the host")));
+}
+
+} // namespace
+} // namespace mailgrad
