@@ -14,6 +14,7 @@
 #include <mailgrad/lab/own_sample_runner.hpp>
 #include <mailgrad/lab/virtual_clock.hpp>
 #include <mailgrad/lab/virtual_options.hpp>
+#include <mailgrad/lab/weights_reader.hpp>
 
 #include <algorithm>
 #include <optional>
@@ -22,7 +23,7 @@
 #include <vector>
 
 namespace mailgrad::lab {
-using messaging::send_anonymously;
+using messaging::send_anonymously, messaging::spawn;
 
 namespace {
 
@@ -51,13 +52,17 @@ public:
     if (lab_.on_read && plan_.options.shards > 1)
       throw std::invalid_argument("lab: weights can be observed in a run with one shard only");
     crew_.emplace(system_.actors(), plan_, crew_options());
+    if (tests())
+      reader_ = spawn<weights_reader>(system_.actors(), plan_.layout, crew_->shards(), crew_->store(), read_);
   }
   /// Events hold actors, which must be gone before their system.
   ~implementation() {
     crew_->give_up();
+    if (reader_) send_anonymously(reader_, give_up{});
     system_.run();
     clock_->clear();
     crew_.reset();
+    reader_ = nullptr;
     system_.run();
   }
   implementation(const implementation&) = delete;
@@ -74,6 +79,8 @@ private:
   run_crew_options crew_options();
   std::shared_ptr<step_runner> runner_of(rank worker, std::shared_ptr<step_runner> own);
   void stop_if_asked();
+  bool tests() const noexcept { return lab_.test_every > 0 && lab_.on_test && plan_.judged_by().size() > 0; }
+  void test_if_due();
   const run_outcome& ended() const;
   std::optional<std::uint64_t> written() const;
 
@@ -88,8 +95,11 @@ private:
   std::vector<float> parameters_;
   std::uint64_t events_ = 0;
   bool stopping_ = false;
+  running_stat losses_; ///< since the last test
+  const std::shared_ptr<read_weights> read_ = std::make_shared<read_weights>();
   stepping_system system_; ///< its actors use the members above
   std::optional<run_crew> crew_;
+  caf::actor reader_; ///< null if nobody tests
 };
 
 run_crew_options virtual_run::implementation::crew_options() {
@@ -119,7 +129,7 @@ std::shared_ptr<step_runner> virtual_run::implementation::runner_of(rank worker,
     };
   auto simulated = std::make_shared<simulated_runner>(
       shared_, step_delays{delays_.law_of(worker, plan_.options.delays_seed), clock_, clock_, instant{0}},
-      std::move(on_begin));
+      std::move(on_begin), [this](float loss) { losses_.add(loss); });
   if (!lab_.own_samples) return simulated;
   return std::make_shared<own_sample_runner>(std::move(simulated), samples_, worker, lab_.workers,
                                              plan_.options.batch, plan_.request.nonzeros);
@@ -130,17 +140,31 @@ void virtual_run::implementation::run() {
   while (!outcome_ && clock_->next()) {
     ++events_;
     system_.run();
+    test_if_due();
     stop_if_asked();
   }
   if (!outcome_) throw std::logic_error("lab: the run has not ended, and nothing is left that could happen");
 }
 
-/// To ask costs more than an event.
+/// Some steps take long to compute.
 void virtual_run::implementation::stop_if_asked() {
-  constexpr std::uint64_t between = 1024;
+  constexpr std::uint64_t between = 64;
   if (stopping_ || events_ % between != 0 || !lab_.stop || !lab_.stop()) return;
   stopping_ = true;
   send_anonymously(crew_->coordinator(), stop_training{"stopped on request"});
+}
+
+/// The last test is that of the report.
+void virtual_run::implementation::test_if_due() {
+  if (!tests() || events_ % lab_.test_every != 0 || outcome_) return;
+  send_anonymously(reader_, test_weights{events_});
+  system_.run();
+  virtual_test made{clock_->now(), events_, read_->updates};
+  if (!losses_.empty()) made.train_loss = losses_.mean();
+  losses_ = {};
+  made.result =
+      evaluate(plan_.model, plan_.request, *plan_.layout, read_->values, plan_.judged_by(), lab_.stop);
+  if (made.result.whole) lab_.on_test(made);
 }
 
 const run_outcome& virtual_run::implementation::ended() const {
@@ -179,6 +203,13 @@ virtual_run::virtual_run(model_function model, std::shared_ptr<const data_split>
     : self_(std::make_unique<implementation>(std::move(model), std::move(data), std::move(options),
                                              std::move(lab))) {}
 virtual_run::~virtual_run() = default;
+
+std::uint64_t virtual_run::plan(model_function model, std::shared_ptr<const data_split> data,
+                                training_options options, std::uint32_t workers) {
+  const run_plan plan = virtual_plan(std::move(model), std::move(data), std::move(options), workers);
+  const delay_spec refuses_wrong_laws(plan.options.delays, workers);
+  return plan.steps;
+}
 
 void virtual_run::run() { self_->run(); }
 training_report virtual_run::report(const std::function<bool()>& stop_test) {

@@ -4,6 +4,7 @@
 #include <mailgrad/engine/account/run_trace.hpp>
 #include <mailgrad/engine/account/training_progress.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
+#include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/plan/training_options.hpp>
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/optim/identity.hpp>
@@ -11,9 +12,19 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 
 namespace mailgrad::lab {
+
+/// A test of the weights in mid-run. It takes no virtual time, and makes no difference to the run.
+struct virtual_test {
+  instant time{0};
+  std::uint64_t steps = 0;            ///< that workers have ended
+  std::uint64_t updates = 0;          ///< versions of the weights, of the shard that made most
+  std::optional<double> train_loss{}; ///< mean over the steps since the last test, if any was computed
+  evaluation result{};                ///< on the samples held out for validation, or else those for testing
+};
 
 /// What a run in virtual time needs beside the options of a training.
 struct virtual_run_options {
@@ -27,6 +38,10 @@ struct virtual_run_options {
   std::function<void(rank, instant, std::span<const float>)> on_read{};
   /// Whether worker r of M trains on the samples r, r + M, and so on alone, as own_sample_runner has it.
   bool own_samples = false;
+  /// After how many steps of all workers the weights are tested, again and again; 0: at the end only.
+  std::uint64_t test_every = 0;
+  /// Called with each such test. May be empty.
+  std::function<void(const virtual_test&)> on_test{};
 };
 
 /// A training in virtual time: the actors that train for real, on one thread, with a clock that jumps from
@@ -47,6 +62,12 @@ public:
   ~virtual_run();
   virtual_run(const virtual_run&) = delete;
   virtual_run& operator=(const virtual_run&) = delete;
+
+  /// Plans such a run and spawns nothing. Returns its total_steps().
+  ///
+  /// Errors  as the constructor.
+  static std::uint64_t plan(model_function model, std::shared_ptr<const data_split> data,
+                            training_options options, std::uint32_t workers);
 
   /// Runs to the end, or goes on. Called once.
   void run();

@@ -30,7 +30,9 @@ float simulated_runner::compute() {
   shared_->use_racing_weights(racing());
   for (std::uint32_t s = 0; s < weights_.size(); ++s) shared_->use_host_weights(s, weights_[s], {});
   shared_->begin_step(std::move(inputs_), std::move(out_));
-  return shared_->end_step();
+  const float loss = shared_->end_step();
+  if (on_loss_) on_loss_(loss);
+  return loss;
 }
 
 } // namespace mailgrad

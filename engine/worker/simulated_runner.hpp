@@ -20,10 +20,13 @@ namespace mailgrad {
 class simulated_runner final : public step_runner {
 public:
   /// `shared` computes on the host, within begin_step(), and nobody uses it but simulated runners.
-  /// `on_begin` is called with the weights of each step, by shard, when it begins; may be empty.
+  /// `on_begin` is called with the weights of each step, by shard, when it begins, and `on_loss` with the
+  /// loss of each step that is computed; both may be empty.
   simulated_runner(std::shared_ptr<step_runner> shared, step_delays delays,
-                   std::function<void(std::span<const float* const>)> on_begin = {})
-      : shared_(std::move(shared)), delays_(std::move(delays)), on_begin_(std::move(on_begin)) {}
+                   std::function<void(std::span<const float* const>)> on_begin = {},
+                   std::function<void(float)> on_loss = {})
+      : shared_(std::move(shared)), delays_(std::move(delays)), on_begin_(std::move(on_begin)),
+        on_loss_(std::move(on_loss)) {}
 
   std::shared_ptr<gradient> make_gradient() const override { return shared_->make_gradient(); }
   void on_end(std::function<void()> notice) override { notice_ = std::move(notice); }
@@ -39,6 +42,7 @@ private:
   std::shared_ptr<step_runner> shared_;
   step_delays delays_;
   std::function<void(std::span<const float* const>)> on_begin_;
+  std::function<void(float)> on_loss_;
   std::function<void()> notice_;
   std::uint64_t steps_ = 0;
   std::vector<const float*> weights_; ///< by shard; the worker holds them

@@ -56,6 +56,37 @@ TEST(VirtualRun, IsRepeatedToTheBitByItsSeeds) {
   EXPECT_NE(first.parameters_sha256, other.parameters_sha256);
 }
 
+/// The gradients of a run do not depend on whether somebody looks at its weights.
+TEST(VirtualRun, TestsItsWeightsOnTheWay) {
+  for (const char* policy : {"async", "sync", "hogwild"}) {
+    const lab_case c{4, "constant:2", policy, 40};
+    std::vector<lab::virtual_test> tests;
+    lab::virtual_run_options how = lab_delays(c);
+    how.test_every = 12;
+    how.on_test = [&](const lab::virtual_test& t) { tests.push_back(t); };
+    training_options o = lively_options(c);
+    o.shards = 2;
+    lab::virtual_run run(small_model(), small_data(), o, how);
+    run.run();
+    EXPECT_EQ(run.report().parameters_sha256, run_in_lab(c, o).parameters_sha256) << policy;
+    ASSERT_EQ(tests.size(), 3U) << policy;
+    EXPECT_EQ(tests[1].steps, 24U);
+    EXPECT_EQ(tests[1].time, std::chrono::seconds{12});
+    EXPECT_EQ(tests[1].updates, std::string(policy) == "sync" ? 6U : 24U) << policy;
+    EXPECT_LT(tests[2].result.loss, tests[0].result.loss) << policy;
+    EXPECT_TRUE(tests[1].train_loss && tests[1].result.accuracy) << policy;
+  }
+}
+
+TEST(VirtualRun, IsPlannedWithoutBeingRun) {
+  const lab_case c{4, "constant:2", "async", 40};
+  EXPECT_EQ(lab::virtual_run::plan(small_model(), small_data(), lab_options(c), 4), 40U);
+  lab_case wrong = c;
+  wrong.delays = "gama";
+  EXPECT_THROW(lab::virtual_run::plan(small_model(), small_data(), lab_options(wrong), 4),
+               std::invalid_argument);
+}
+
 /// Without other workers, nothing depends on time.
 TEST(VirtualRun, MakesTheWeightsOfARealRun) {
   for (const char* policy : {"async", "sync", "hogwild"}) {
