@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -11,9 +12,15 @@ struct figure_point {
   double x = 0;
   double y = 0;
   double spread = 0; ///< of y, over seeds; 0: none is drawn
+  /// Where a bar through the point begins and ends, such as quartiles; no numbers: `spread` says so.
+  double low = std::numeric_limits<double>::quiet_NaN(), high = low;
 };
 
-enum class series_look : std::uint8_t { line, points };
+enum class series_look : std::uint8_t {
+  line,
+  points,
+  joined, ///< points, and a line from each to the next
+};
 
 /// What is known is a line, and what was measured is points, wherever a figure has both.
 struct figure_series {

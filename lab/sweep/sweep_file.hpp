@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mailgrad::lab {
+
+/// An option of a run by its long name, and its value.
+struct sweep_setting {
+  std::string key;
+  std::string value;
+
+  friend bool operator==(const sweep_setting&, const sweep_setting&) = default;
+};
+
+/// An option that takes several values in turn.
+struct sweep_axis {
+  std::string key;
+  std::vector<std::string> values; ///< at least one, none twice
+};
+
+/// A figure of the tests of a run, and from which value on the run is good enough.
+struct sweep_target {
+  std::string figure; ///< "test_accuracy", "test_loss", "test_rmse" or "train_loss"
+  double value = 0;
+
+  bool reached_by(double measured) const noexcept;
+};
+
+/// A grid of runs. Its cells are numbered from 0, and the values of its last axis change fastest.
+struct sweep {
+  std::vector<sweep_setting> run; ///< the same in each cell
+  std::vector<sweep_axis> grid;   ///< at least one
+  std::string tune;               ///< the axis of which each method takes its best value; empty: none
+  std::optional<sweep_target> target;
+  std::uint64_t tests = 20; ///< of the weights of a run, at equal distances; the last one at its end
+
+  std::size_t cells() const noexcept;
+  /// A value for each axis.
+  std::vector<std::string> values_of(std::size_t cell) const;
+  /// Those of `run`, and then those of the grid. Runs with different seeds have delays of their own, too.
+  std::vector<sweep_setting> settings_of(std::size_t cell) const;
+  /// The place of an axis in the grid, if there is one of that name.
+  std::optional<std::size_t> axis(std::string_view key) const;
+};
+
+/// The axis over which medians and quartiles are taken.
+inline constexpr std::string_view seed_key = "seed";
+/// The axis along which speed-ups are measured.
+inline constexpr std::string_view workers_key = "workers";
+
+/// Reads a sweep from JSON:
+///
+///     {"run": {"model": "softmax", "epochs": 1}, "grid": {"policy": ["async", "sync"], "lr": [0.1, 0.2]},
+///      "tune": "lr", "target": {"test_accuracy": 0.9}, "tests": 20}
+///
+/// Errors  std::invalid_argument in one line that names the key: no such JSON, an unknown key, a key that is
+///         there twice, no grid, no or equal values, a target or a tuned axis that there is not.
+sweep parse_sweep(std::string_view json);
+
+/// The same sweep as JSON of one form, by which two can be compared.
+std::string to_json(const sweep& s);
+
+} // namespace mailgrad::lab

@@ -1,0 +1,170 @@
+#include <mailgrad/lab/sweep/sweep_folder.hpp>
+
+#include <mailgrad/files/replaced_file.hpp>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <stdexcept>
+#include <string_view>
+#include <system_error>
+
+namespace mailgrad::lab {
+
+namespace {
+
+namespace fs = std::filesystem;
+using json = nlohmann::ordered_json;
+
+constexpr const char* identity_name = "sweep.json";
+constexpr const char* rows_name = "sweep.csv";
+constexpr const char* curves_name = "curves.csv";
+
+/// The lines of a file that end with a line feed, without it; none if there is no such file.
+std::vector<std::string> whole_lines_of(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line) && !in.eof();) lines.push_back(line);
+  return lines;
+}
+
+void replace(const fs::path& file, const std::string& content) {
+  replaced_file out(file.string());
+  out << content;
+  if (const int failure = out.keep(); failure != 0 || !out)
+    throw std::system_error(failure != 0 ? failure : EIO, std::generic_category(), file.string());
+}
+
+std::string identity_of(const sweep& s, const std::string& program) {
+  return json{{"program", program}, {"sweep", json::parse(to_json(s))}}.dump(2) + '\n';
+}
+
+fs::path made(fs::path folder) {
+  std::error_code why;
+  fs::create_directories(folder, why);
+  if (fs::is_directory(folder)) return folder;
+  throw std::invalid_argument(fmt::format("'{}' is no folder, and none can be made: {}", folder.string(),
+                                          why ? why.message() : "there is a file of that name"));
+}
+
+/// Axes as row_header() wants them.
+std::vector<std::string> names_of(const sweep& s) {
+  std::vector<std::string> names;
+  for (const sweep_axis& a : s.grid) names.push_back(a.key);
+  return names;
+}
+
+} // namespace
+
+folder_lock::folder_lock(const fs::path& folder)
+    : descriptor_(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  if (descriptor_ < 0) throw std::system_error(errno, std::generic_category(), folder.string());
+  if (flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
+  close(descriptor_);
+  throw std::invalid_argument(fmt::format("{}: another process runs a sweep there", folder.string()));
+}
+
+folder_lock::~folder_lock() { close(descriptor_); }
+
+sweep_folder::sweep_folder(fs::path folder, const sweep& s, const std::string& program, old_rows what)
+    : folder_(made(std::move(folder))), cells_(s.cells()), lock_(folder_) {
+  const std::string identity = identity_of(s, program);
+  if (what == old_rows::set_aside) set_aside();
+  require_same(identity);
+  read_rows(s);
+  read_curves();
+  rewrite(s, identity);
+  open_to_append();
+}
+
+void sweep_folder::set_aside() const {
+  for (const char* name : {identity_name, rows_name, curves_name}) {
+    const fs::path file = folder_ / name;
+    if (fs::exists(file)) fs::rename(file, file.string() + ".old");
+  }
+}
+
+void sweep_folder::require_same(const std::string& identity) const {
+  const fs::path rows = folder_ / rows_name;
+  if (!fs::exists(rows)) return;
+  std::ifstream in(folder_ / identity_name, std::ios::binary);
+  const std::string found{std::istreambuf_iterator<char>(in), {}};
+  if (found == identity) return;
+  const json was = json::parse(found, nullptr, false), is = json::parse(identity);
+  const auto same = [&](const char* key) { return was.is_object() && was.value(key, json()) == is[key]; };
+  if (same("sweep") && !same("program"))
+    throw rows_of_another(fmt::format("{} has rows of another program ({}, this is {})", rows.string(),
+                                      was.value("program", "unknown"), is["program"].get<std::string>()));
+  throw rows_of_another(fmt::format("{} has rows of another sweep", rows.string()));
+}
+
+void sweep_folder::read_rows(const sweep& s) {
+  const fs::path file = folder_ / rows_name;
+  const std::vector<std::string> lines = whole_lines_of(file);
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    const std::optional<sweep_row> row = row_of(lines[i], s.grid.size());
+    if (!row || row->cell >= cells_ || row->values != s.values_of(row->cell))
+      throw std::invalid_argument(fmt::format("{}: line {} is no row of this sweep", file.string(), i + 1));
+    rows_.push_back(*row);
+  }
+}
+
+void sweep_folder::read_curves() {
+  const std::vector<std::size_t> without = missing();
+  for (const std::string& line : whole_lines_of(folder_ / curves_name))
+    if (const std::optional<curve_point> p = curve_point_of(line);
+        p && p->cell < cells_ && !std::ranges::binary_search(without, p->cell))
+      curves_.push_back(*p);
+}
+
+void sweep_folder::rewrite(const sweep& s, const std::string& identity) const {
+  std::string rows = row_header(names_of(s)) + '\n', curves = curve_header() + '\n';
+  for (const sweep_row& row : rows_) rows += to_csv(row) + '\n';
+  for (const curve_point& p : curves_) curves += to_csv(p) + '\n';
+  replace(folder_ / identity_name, identity);
+  replace(folder_ / curves_name, curves);
+  replace(folder_ / rows_name, rows);
+}
+
+void sweep_folder::open_to_append() {
+  const std::array files{std::pair{&row_file_, rows_name}, std::pair{&curve_file_, curves_name}};
+  for (const auto& [file, name] : files) {
+    file->open(folder_ / name, std::ios::app | std::ios::binary);
+    if (!*file) throw std::system_error(errno, std::generic_category(), (folder_ / name).string());
+  }
+}
+
+void sweep_folder::add(const sweep_row& row, std::span<const curve_point> curve) {
+  for (const curve_point& p : curve) curve_file_ << to_csv(p) << '\n';
+  curve_file_.flush();
+  row_file_ << to_csv(row) + '\n' << std::flush;
+  if (!curve_file_ || !row_file_)
+    throw std::runtime_error(
+        fmt::format("{} cannot be written: {}", folder_.string(), std::generic_category().message(errno)));
+  rows_.push_back(row);
+  curves_.insert(curves_.end(), curve.begin(), curve.end());
+}
+
+std::vector<sweep_row> sweep_folder::rows() const {
+  std::vector<sweep_row> sorted = rows_;
+  std::ranges::sort(sorted, {}, &sweep_row::cell);
+  return sorted;
+}
+
+std::vector<std::size_t> sweep_folder::missing() const {
+  std::vector<bool> has(cells_);
+  for (const sweep_row& row : rows_) has[row.cell] = true;
+  std::vector<std::size_t> cells;
+  for (std::size_t c = 0; c < cells_; ++c)
+    if (!has[c]) cells.push_back(c);
+  return cells;
+}
+
+} // namespace mailgrad::lab

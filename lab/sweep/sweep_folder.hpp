@@ -1,0 +1,78 @@
+#pragma once
+
+#include <mailgrad/lab/sweep/sweep_file.hpp>
+#include <mailgrad/lab/sweep/sweep_row.hpp>
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace mailgrad::lab {
+
+/// What to do with the rows that a folder has already.
+enum class old_rows : std::uint8_t {
+  go_on,    ///< keep them, if they are of this sweep and of this program
+  set_aside ///< rename their files to NAME.old and begin anew
+};
+
+/// Keeps other processes, and other objects of this one, from writing to a folder.
+class folder_lock {
+public:
+  /// Errors  std::invalid_argument: somebody has it; std::system_error.
+  explicit folder_lock(const std::filesystem::path& folder);
+  ~folder_lock();
+  folder_lock(const folder_lock&) = delete;
+  folder_lock& operator=(const folder_lock&) = delete;
+
+private:
+  int descriptor_; ///< of the folder; the lock ends with it
+};
+
+/// The folder has rows of another sweep or of another program.
+struct rows_of_another : std::invalid_argument {
+  using std::invalid_argument::invalid_argument;
+};
+
+/// The folder of a sweep: sweep.json says which sweep it is, sweep.csv has a row for each cell that has
+/// ended, and curves.csv the tests of these cells. A row is written as a whole when its cell has ended, after
+/// its curve. If the process is killed, a torn last row and curves without a row are dropped the next time.
+///
+/// Threads one.
+class sweep_folder {
+public:
+  /// Makes the folder if there is none. `program` is what the same numbers need, such as a commit.
+  ///
+  /// Errors  rows_of_another; std::invalid_argument: it has rows that are none, or another process writes
+  ///         there. std::system_error: it cannot be written.
+  sweep_folder(std::filesystem::path folder, const sweep& s, const std::string& program, old_rows what);
+  /// Errors  std::runtime_error: the disk is full, for example.
+  void add(const sweep_row& row, std::span<const curve_point> curve);
+
+  /// The rows so far, by rising cell, and the points of their curves.
+  std::vector<sweep_row> rows() const;
+  const std::vector<curve_point>& curves() const noexcept { return curves_; }
+  /// The cells without a row.
+  std::vector<std::size_t> missing() const;
+  const std::filesystem::path& path() const noexcept { return folder_; }
+
+private:
+  void require_same(const std::string& identity) const;
+  void set_aside() const;
+  void read_rows(const sweep& s);
+  void read_curves();
+  void rewrite(const sweep& s, const std::string& identity) const;
+  void open_to_append();
+
+  std::filesystem::path folder_;
+  std::size_t cells_;
+  folder_lock lock_;
+  std::vector<sweep_row> rows_;
+  std::vector<curve_point> curves_;
+  std::ofstream row_file_, curve_file_;
+};
+
+} // namespace mailgrad::lab

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <mailgrad/lab/sweep/quartiles.hpp>
+#include <mailgrad/lab/sweep/sweep_file.hpp>
+#include <mailgrad/lab/sweep/sweep_row.hpp>
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mailgrad::lab {
+
+/// The figure by which methods are compared: the first of these that any run has.
+enum class judged_figure : std::uint8_t { test_accuracy, test_rmse, test_loss, final_loss };
+
+judged_figure judged_by(std::span<const sweep_row> rows);
+std::string_view name_of(judged_figure f) noexcept;
+
+/// What the runs of one setting, which differ in their seed alone, have in common. A run that was not
+/// completed counts as one with the worst figure, which is infinite, and one that did not reach the target as
+/// one that takes for ever.
+struct sweep_summary {
+  std::vector<std::string> values; ///< of the grid's axes; that of the seed is empty
+  std::vector<std::size_t> cells;
+  std::size_t completed = 0, reached = 0;                                           ///< of these cells
+  std::optional<quartiles> test_accuracy{}, test_rmse{}, test_loss{}, final_loss{}; ///< none: no run has it
+  std::optional<quartiles> virtual_seconds{}, staleness_mean{};                     ///< of completed runs
+  std::optional<quartiles> time_to_target{}; ///< none if the sweep has no target
+  std::optional<double> speed_up{}; ///< of the median time to target, to that with the fewest workers
+
+  const std::optional<quartiles>& judged(judged_figure f) const noexcept;
+  /// Whether its median is better than that of another.
+  bool better_than(const sweep_summary& other, judged_figure f) const noexcept;
+};
+
+/// A summary for each setting that has rows, in the order of the grid.
+std::vector<sweep_summary> summaries_of(const sweep& s, std::span<const sweep_row> rows);
+
+/// Of each method, that is of each setting of all axes but the seed and the tuned one, the summary with the
+/// best median. Speed-ups are those among these.
+std::vector<sweep_summary> tuned(const sweep& s, std::span<const sweep_summary> settings, judged_figure f);
+
+/// The cell of a summary whose run was completed with the figure next to the median; none if no run was.
+std::optional<std::size_t> median_cell(const sweep_summary& m, std::span<const sweep_row> rows,
+                                       judged_figure f);
+
+/// A line for each method below a header line. Infinite numbers are empty.
+std::string summary_csv(const sweep& s, std::span<const sweep_summary> methods);
+
+} // namespace mailgrad::lab

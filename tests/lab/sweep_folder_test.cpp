@@ -1,0 +1,123 @@
+#include <mailgrad/lab/sweep/sweep_folder.hpp>
+#include <mailgrad/tests/support/refusal.hpp>
+#include <mailgrad/tests/support/scratch_files.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace mailgrad::lab {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+std::string text_of(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+sweep three_cells() { return parse_sweep(R"({"grid": {"policy": ["async", "ssp:3,\"x\"", "sync"]}})"); }
+
+sweep_row row_for(const sweep& s, std::size_t cell) {
+  sweep_row row;
+  row.cell = cell;
+  row.values = s.values_of(cell);
+  row.ended = "completed";
+  row.steps = 400;
+  row.test_accuracy = 0.1 + 0.2;
+  row.virtual_seconds = std::numeric_limits<double>::min();
+  row.command = "mailgrad lab run --policy='a, \"b\"'";
+  return row;
+}
+
+class SweepFolder : public ::testing::Test {
+protected:
+  sweep_folder opened(old_rows what = old_rows::go_on, const std::string& program = "1") const {
+    return {path_, s_, program, what};
+  }
+  void add(std::size_t cell) const {
+    opened().add(row_for(s_, cell), std::vector<curve_point>{{cell, 0.5, 20, 10, {}, 2.5}});
+  }
+
+  const scratch_folder home_;
+  const std::filesystem::path path_ = home_.path() / "a" / "b";
+  const sweep s_ = three_cells();
+};
+
+TEST_F(SweepFolder, ReadsRowsBackAsTheyWere) {
+  add(2);
+  add(1);
+  const sweep_folder again = opened();
+  ASSERT_EQ(again.rows().size(), 2U);
+  const sweep_row read = again.rows()[0];
+  const sweep_row expected = row_for(s_, 1);
+  EXPECT_EQ(read.values, expected.values);
+  EXPECT_EQ(read.test_accuracy, expected.test_accuracy);
+  EXPECT_EQ(read.virtual_seconds, expected.virtual_seconds);
+  EXPECT_EQ(read.command, expected.command);
+  EXPECT_FALSE(read.test_loss);
+  EXPECT_EQ(to_csv(read), to_csv(expected));
+  EXPECT_THAT(again.missing(), ElementsAre(0U));
+  ASSERT_EQ(again.curves().size(), 2U);
+  EXPECT_EQ(figure_of(again.curves()[0], "test_loss"), 2.5);
+}
+
+TEST_F(SweepFolder, DropsATornLastRowAndItsCurve) {
+  add(0);
+  add(1);
+  const std::string whole = text_of(path_ / "sweep.csv");
+  std::filesystem::resize_file(path_ / "sweep.csv", whole.size() - 1);
+  const sweep_folder again = opened();
+  EXPECT_THAT(again.missing(), ElementsAre(1U, 2U));
+  EXPECT_EQ(again.curves().size(), 1U);
+  EXPECT_THAT(whole, StartsWith(text_of(path_ / "sweep.csv")));
+  EXPECT_THAT(text_of(path_ / "curves.csv"), HasSubstr("\n0,0.5,20,10,,2.5,,\n"));
+}
+
+TEST_F(SweepFolder, RefusesRowsOfAnotherSweepOrProgram) {
+  add(0);
+  EXPECT_THAT(testing::words_of_refusal([&] { opened(old_rows::go_on, "2"); }),
+              HasSubstr("of another program (1, this is 2)"));
+  const sweep other = parse_sweep(R"({"grid": {"policy": ["async"]}})");
+  EXPECT_THAT(testing::words_of_refusal([&] { sweep_folder(path_, other, "1", old_rows::go_on); }),
+              HasSubstr("of another sweep"));
+  EXPECT_EQ(opened().rows().size(), 1U) << "a refusal changes nothing";
+}
+
+TEST_F(SweepFolder, SetsOldRowsAside) {
+  add(0);
+  const std::string before = text_of(path_ / "sweep.csv");
+  EXPECT_THAT(opened(old_rows::set_aside, "2").rows(), IsEmpty());
+  EXPECT_EQ(text_of(path_ / "sweep.csv.old"), before);
+  EXPECT_THAT(text_of(path_ / "curves.csv.old"), HasSubstr("2.5"));
+}
+
+TEST_F(SweepFolder, RefusesLinesThatAreNoRows) {
+  add(0);
+  std::ofstream(path_ / "sweep.csv", std::ios::app) << "1,async,completed\n";
+  EXPECT_THAT(testing::words_of_refusal([&] { opened(); }), HasSubstr("line 3 is no row of this sweep"));
+}
+
+TEST_F(SweepFolder, RefusesASecondWriter) {
+  const sweep_folder first = opened();
+  EXPECT_THAT(testing::words_of_refusal([&] { opened(); }), HasSubstr("another process runs a sweep there"));
+}
+
+TEST_F(SweepFolder, NeedsAPlaceForAFolder) {
+  home_.write("file", "text");
+  EXPECT_THAT(
+      testing::words_of_refusal([&] { sweep_folder(home_.path() / "file", s_, "1", old_rows::go_on); }),
+      HasSubstr("is no folder"));
+}
+
+} // namespace
+} // namespace mailgrad::lab
