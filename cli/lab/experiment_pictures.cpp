@@ -1,5 +1,7 @@
 #include <mailgrad/cli/lab/experiment_pictures.hpp>
 
+#include <mailgrad/cli/output/output_file.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +9,8 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <ostream>
+#include <utility>
 
 namespace mailgrad {
 
@@ -24,9 +28,16 @@ constexpr std::array<series_style, 6> line_styles{{{"#000000", 1, 7},
                                                    {"#cc79a7", 5, 13},
                                                    {"#777777", 1, 1}}};
 
-bool has_spread(const lab::figure_series& s) {
+/// Where the bar through a point begins and ends; at the point, if it has none.
+std::pair<double, double> bar_of(const lab::figure_point& p) {
+  if (std::isfinite(p.low) && std::isfinite(p.high)) return {p.low, p.high};
+  const double spread = std::isfinite(p.spread) ? p.spread : 0;
+  return {p.y - spread, p.y + spread};
+}
+
+bool has_bars(const lab::figure_series& s) {
   for (const lab::figure_point& p : s.points)
-    if (p.spread > 0) return true;
+    if (const auto [low, high] = bar_of(p); low < high) return true;
   return false;
 }
 
@@ -35,7 +46,7 @@ std::string data_of(const lab::figure_series& s, std::size_t which) {
   for (const lab::figure_point& p : s.points)
     data += !std::isfinite(p.y)
                 ? "\n"
-                : fmt::format("{:.9g} {:.9g} {:.9g}\n", p.x, p.y, std::isfinite(p.spread) ? p.spread : 0);
+                : fmt::format("{:.9g} {:.9g} {:.9g} {:.9g}\n", p.x, p.y, bar_of(p).first, bar_of(p).second);
   return data + "EOD\n";
 }
 
@@ -45,8 +56,12 @@ std::string plot_of(const lab::figure_series& s, std::size_t which) {
   if (s.look == lab::series_look::line)
     return fmt::format("$s{} using 1:2 with lines lc rgb '{}' lw 2 dt {} title {}", which, style.colour,
                        style.dashes, title);
+  if (s.look == lab::series_look::joined)
+    return fmt::format("$s{} using {} lc rgb '{}' lw 1.5 dt {} pt {} ps 0.9 title {}", which,
+                       has_bars(s) ? "1:2:3:4 with yerrorlines" : "1:2 with linespoints", style.colour,
+                       style.dashes, style.marker, title);
   return fmt::format("$s{} using {} lc rgb '{}' pt {} ps 0.9 title {}", which,
-                     has_spread(s) ? "1:2:3 with yerrorbars" : "1:2 with points", style.colour, style.marker,
+                     has_bars(s) ? "1:2:3:4 with yerrorbars" : "1:2 with points", style.colour, style.marker,
                      title);
 }
 
@@ -77,11 +92,12 @@ std::string range_of(char axis, const lab::figure& f, const lab::figure_axis& a)
   for (const lab::figure_series& s : f.series)
     for (const lab::figure_point& p : s.points) {
       if (!std::isfinite(p.y)) continue;
-      const double spread = axis == 'y' && linear && std::isfinite(p.spread) ? p.spread : 0;
       const double at = axis == 'x' ? p.x : p.y;
       if (!linear && at <= 0) continue;
-      least = std::min(least, linear ? at - spread : std::log(at));
-      most = std::max(most, linear ? at + spread : std::log(at));
+      const auto [low, high] =
+          axis == 'x' || (!linear && bar_of(p).first <= 0) ? std::pair(at, at) : bar_of(p);
+      least = std::min(least, linear ? low : std::log(low));
+      most = std::max(most, linear ? high : std::log(high));
     }
   const double room = most > least ? (most - least) / 20 : 0.5;
   if (!std::isfinite(least)) return {};
@@ -116,6 +132,19 @@ picture picture_of(const lab::figure& f, const std::string& command) {
   p.width = 900;
   if (plots.empty()) p.script.clear();
   return p;
+}
+
+void write_result(const std::filesystem::path& file, const std::string& content) {
+  output_file("result", file.string()).write([&](std::ostream& out) { out << content; });
+}
+
+void write_drawn(const std::filesystem::path& folder, const std::string& prefix,
+                 std::span<const picture> pictures) {
+  for (const picture& p : pictures) {
+    if (p.script.empty()) continue;
+    write_result(folder / (prefix + p.name + ".svg"), draw(p, picture_format::svg));
+    write_result(folder / (prefix + p.name + ".png"), draw(p, picture_format::png));
+  }
 }
 
 } // namespace mailgrad

@@ -4,7 +4,9 @@
 #include <mailgrad/cli/lab/delay_help.hpp>
 #include <mailgrad/cli/lab/experiment_words.hpp>
 #include <mailgrad/cli/lab/lab_experiment.hpp>
+#include <mailgrad/cli/lab/lab_options.hpp>
 #include <mailgrad/cli/lab/lab_run.hpp>
+#include <mailgrad/cli/lab/lab_sweep.hpp>
 #include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/cli/output/help_format.hpp>
 #include <mailgrad/cli/output/recorded_words.hpp>
@@ -20,23 +22,6 @@ namespace mailgrad {
 
 namespace {
 
-constexpr std::uint64_t most_simulated = 1'000'000;
-
-void add_lab_options(CLI::App& parser, train_words& w) {
-  add_data_options(parser, w);
-  const std::string group = "How to run it";
-  parser.add_option("--workers", w.simulated, "How many workers are simulated, all on this thread")
-      ->check(whole_number(1, most_simulated))
-      ->required()
-      ->group(group);
-  add_delay_options(parser, w);
-  add_policy_options(parser, w);
-  add_optimizer_options(parser, w);
-  add_local_step_options(parser, w);
-  add_result_options(parser, w);
-  add_text_options(parser, w);
-}
-
 void add_experiment(CLI::App& parser, const lab::experiment& e, const std::shared_ptr<experiment_words>& w) {
   CLI::App* one = parser.add_subcommand(std::string(e.name), std::string(e.claim));
   one->group("Experiments");
@@ -50,11 +35,35 @@ void add_experiment(CLI::App& parser, const lab::experiment& e, const std::share
               "\nExit codes: 0 all claims hold, 1 some fail. The program gnuplot draws the pictures.");
 }
 
+void add_sweep(CLI::App& parser, const std::shared_ptr<sweep_words>& w) {
+  CLI::App* sweep = parser.add_subcommand(
+      "sweep", "Run a grid of such trainings on all cores: tables, medians over seeds, pictures and a page");
+  sweep->add_option("FILE", w->file, "The grid, as JSON; see the example below")
+      ->check(file_name())
+      ->required();
+  sweep
+      ->add_option("--out", w->folder,
+                   "The folder for sweep.csv, curves.csv, summary.csv, the pictures and sweep.html; the same "
+                   "command goes on where an earlier one was stopped")
+      ->check(file_name())
+      ->required()
+      ->type_name("DIR");
+  sweep
+      ->add_option("--jobs", w->jobs, "How many trainings run at once; by default as many as there are cores")
+      ->check(whole_number(1, 4096));
+  sweep->add_flag("--restart", w->restart, "Set rows that the folder has already aside, as NAME.old")
+      ->disable_flag_override();
+  sweep->add_flag("--quiet", w->quiet, "Show no progress, only the results and what goes wrong")
+      ->disable_flag_override();
+  sweep->footer(sweep_in_help());
+}
+
 /// Does what the subcommand that was given says.
-int run_asked(const CLI::App& parser, const experiment_words& words,
+int run_asked(const CLI::App& parser, const experiment_words& words, const sweep_words& of_sweep,
               const std::function<int()>& train_in_virtual_time) {
   const std::string asked = parser.get_subcommands().front()->get_name();
   if (asked == "run") return train_in_virtual_time();
+  if (asked == "sweep") return run_sweep(of_sweep);
   for (const lab::experiment& e : lab::experiments())
     if (e.name == asked) return run_experiment(e, words);
   std::cout << list_of_experiments();
@@ -68,8 +77,7 @@ command make_lab_command(CLI::App& app) {
   parser->require_subcommand(1);
   CLI::App* run = parser->add_subcommand(
       "run", "Train with simulated workers, whose steps take as long as a law says; gradients are real");
-  const auto words = std::make_shared<train_words>();
-  words->delays = "exp";
+  const auto words = std::make_shared<train_words>(lab_words());
   add_lab_options(*run, *words);
   run->footer(delays_in_help() + '\n' + models() + policies_and_cures() + '\n' + default_learning_rates() +
               '\n' +
@@ -79,11 +87,13 @@ command make_lab_command(CLI::App& app) {
               "\n\nExample:\n"
               "  mailgrad lab run --workers 1000 --delays gamma:cv=0.1 --policy ssp:3 --model softmax \\\n"
               "    --steps 20000 --batch 8");
+  const auto of_sweep = std::make_shared<sweep_words>();
+  add_sweep(*parser, of_sweep);
   parser->add_subcommand("list", "Name all experiments, a line each");
   const auto of_experiment = std::make_shared<experiment_words>();
   for (const lab::experiment& e : lab::experiments()) add_experiment(*parser, e, of_experiment);
-  return {parser, [parser, run, words, of_experiment] {
-            return run_asked(*parser, *of_experiment,
+  return {parser, [parser, run, words, of_experiment, of_sweep] {
+            return run_asked(*parser, *of_experiment, *of_sweep,
                              [&] { return run_in_lab(*words, given_words(*run, {"quiet"})); });
           }};
 }

@@ -6,7 +6,6 @@
 #include <mailgrad/cli/lab/experiment_pictures.hpp>
 #include <mailgrad/cli/lab/experiment_words.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
-#include <mailgrad/cli/output/output_file.hpp>
 
 #include <mailgrad/engine/account/time_source.hpp>
 
@@ -14,7 +13,6 @@
 
 #include <filesystem>
 #include <iostream>
-#include <ostream>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
@@ -38,10 +36,6 @@ std::string command_of(const lab::experiment& e, const experiment_words& w) {
                      w.seed == 1 ? "" : fmt::format(" --seed {}", w.seed));
 }
 
-void write_file(const std::filesystem::path& path, const std::string& content) {
-  output_file("result", path.string()).write([&](std::ostream& out) { out << content; });
-}
-
 /// Writes the page and its pictures.
 ///
 /// Errors  std::runtime_error if gnuplot cannot draw them.
@@ -49,19 +43,15 @@ void write_pictures(const std::filesystem::path& folder, const lab::experiment& 
                     const lab::experiment_result& r) {
   std::vector<picture> pictures;
   for (const lab::figure& f : r.figures) pictures.push_back(picture_of(f, command_of(e, w)));
-  write_file(folder / fmt::format("{}.html", e.name), page_of(e, r, pictures));
-  for (const picture& p : pictures) {
-    if (p.script.empty()) continue;
-    write_file(folder / fmt::format("{}-{}.svg", e.name, p.name), draw(p, picture_format::svg));
-    write_file(folder / fmt::format("{}-{}.png", e.name, p.name), draw(p, picture_format::png));
-  }
+  write_result(folder / fmt::format("{}.html", e.name), page_of(e, r, pictures));
+  write_drawn(folder, fmt::format("{}-", e.name), pictures);
 }
 
 /// A picture that cannot be drawn makes no difference to what was found.
 void write_results(const lab::experiment& e, const experiment_words& w, const lab::experiment_result& r) {
   const std::filesystem::path folder(w.output);
-  write_file(folder / fmt::format("{}-claims.csv", e.name), lab::claims_csv(e.name, r));
-  write_file(folder / fmt::format("{}.csv", e.name), lab::points_csv(e.name, r));
+  write_result(folder / fmt::format("{}-claims.csv", e.name), lab::claims_csv(e.name, r));
+  write_result(folder / fmt::format("{}.csv", e.name), lab::points_csv(e.name, r));
   try {
     write_pictures(folder, e, w, r);
   } catch (const std::runtime_error& why) {

@@ -2,13 +2,13 @@
 
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/interrupt.hpp>
+#include <mailgrad/cli/lab/lab_options.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/progress_display.hpp>
 #include <mailgrad/cli/run_inputs.hpp>
 #include <mailgrad/cli/version.hpp>
 
 #include <mailgrad/engine/weights/model_card.hpp>
-#include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/lab/virtual_run.hpp>
 
@@ -90,12 +90,9 @@ int run_in_lab(const train_words& w, std::vector<std::string> given) {
   const std::string date = utc_date(std::chrono::system_clock::now());
   const run_inputs inputs{w.model, w.data, w.policy, w.cure, {w.optimizer, w.outer_optimizer},
                           nullptr, w.load};
-  training_options options = understood(w);
+  training_options options = lab_training(w);
   options.words = std::move(given);
-  options.model_name = w.model;
   const run_outputs outputs(w.outputs, files_of(inputs));
-  if (!w.load.empty()) options.start = std::make_shared<const saved_weights>(load_weights(w.load));
-  options.start_whole = w.load_strict == "yes";
   const auto data = std::make_shared<const data_split>(open_data(w.data, opened_as(w)));
   const model_card card = card_for(model_text(w.model), *data);
   const interrupt ctrl_c;

@@ -77,18 +77,6 @@ std::string fitted_line(const training_progress& p, std::uint64_t total, std::si
   return fields.joined().substr(0, width);
 }
 
-/// The width of the terminal on standard error, asked anew each time because users resize it.
-std::size_t terminal_columns() {
-  constexpr std::size_t usual = 80;
-  winsize size{};
-  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-  const char* variable = std::getenv("COLUMNS");
-  const std::string_view text = variable == nullptr ? "" : variable;
-  std::size_t columns = 0;
-  std::from_chars(text.data(), text.data() + text.size(), columns);
-  return columns > 0 ? columns : usual;
-}
-
 } // namespace
 
 std::string in_words(const training_progress& p, std::uint64_t total_steps) {
@@ -99,6 +87,17 @@ progress_display::style progress_display::suitable_style() {
   const char* terminal = std::getenv("TERM");
   const bool moves_cursor = terminal == nullptr || std::string_view(terminal) != "dumb";
   return isatty(STDERR_FILENO) != 0 && moves_cursor ? style::bar : style::lines;
+}
+
+std::size_t progress_display::terminal_columns() {
+  constexpr std::size_t usual = 80;
+  winsize size{};
+  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  const char* variable = std::getenv("COLUMNS");
+  const std::string_view text = variable == nullptr ? "" : variable;
+  std::size_t columns = 0;
+  std::from_chars(text.data(), text.data() + text.size(), columns);
+  return columns > 0 ? columns : usual;
 }
 
 void progress_display::show(const training_progress& p) {

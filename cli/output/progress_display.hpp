@@ -2,6 +2,7 @@
 
 #include <mailgrad/engine/account/training_progress.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <ostream>
@@ -26,6 +27,8 @@ public:
 
   /// `bar` if standard error is a terminal that moves its cursor, else `lines`.
   static style suitable_style();
+  /// The width of the terminal on standard error, asked anew each time because users resize it.
+  static std::size_t terminal_columns();
 
 private:
   void show_bar(const training_progress& p);
