@@ -38,9 +38,10 @@ void add_experiment(CLI::App& parser, const lab::experiment& e, const std::share
 void add_sweep(CLI::App& parser, const std::shared_ptr<sweep_words>& w) {
   CLI::App* sweep = parser.add_subcommand(
       "sweep", "Run a grid of such trainings on all cores: tables, medians over seeds, pictures and a page");
-  sweep->add_option("FILE", w->file, "The grid, as JSON; see the example below")
+  sweep->add_option("SWEEP", w->file, "The grid, as JSON; see the example below")
       ->check(file_name())
-      ->required();
+      ->required()
+      ->type_name("FILE");
   sweep
       ->add_option("--out", w->folder,
                    "The folder for sweep.csv, curves.csv, summary.csv, the pictures and sweep.html; the same "

@@ -143,23 +143,24 @@ private:
 /// How many rows there are, and what to do for the others.
 std::string ending_of(const lab::sweep& s, const lab::sweep_folder& folder) {
   const std::vector<lab::sweep_row> rows = folder.rows();
+  const std::size_t cells = s.kept_cells().size();
   const auto failed = std::ranges::count_if(rows, [](const auto& row) { return !row.completed(); });
-  std::string text = fmt::format("{} of {} cells have a row in {}", rows.size(), s.cells(),
+  std::string text = fmt::format("{} of {} cells have a row in {}", rows.size(), cells,
                                  (folder.path() / "sweep.csv").string());
   if (failed > 0) text += fmt::format(", {} of them diverged or failed", failed);
-  if (rows.size() < s.cells()) text += "; the same command goes on with the others";
+  if (rows.size() < cells) text += "; the same command goes on with the others";
   return text + '\n';
 }
 
 } // namespace
 
 std::string sweep_in_help() {
-  return wrapped(
-             "The file has the options of 'mailgrad lab run' that are the same in all runs, and lists of "
-             "values for those that vary. Of 'tune' each method takes the value with the best median over "
-             "seeds. 'target' asks for the time until a test reaches it, by test_accuracy, test_loss, "
-             "test_rmse or train_loss; 'tests' says how often a run is tested, 20 times by default.",
-             help_width) +
+  return wrapped("The file has the options of 'mailgrad lab run' that are the same in all runs, and lists of "
+                 "values for those that vary; 'without' leaves cells out, as [{\"policy\": \"sync\", "
+                 "\"workers\": 1}] does. Of 'tune' each method takes the value with the best median over "
+                 "seeds. 'target' asks for the time until a test reaches it, by test_accuracy, test_loss, "
+                 "test_rmse or train_loss; 'tests' says how often a run is tested, 20 times by default.",
+                 help_width) +
          "\n\nExample of a file:\n"
          "  {\"run\": {\"model\": \"softmax\", \"epochs\": 1},\n"
          "   \"grid\": {\"policy\": [\"async\", \"sync\"], \"workers\": [1, 4, 16],\n"

@@ -141,10 +141,10 @@ std::string command_of(const lab::sweep& s, std::size_t cell) {
 
 sweep_cells::sweep_cells(const lab::sweep& s, const std::function<bool()>& stop)
     : sweep_(s), steps_(s.cells()) {
-  for (std::size_t cell = 0; cell < steps_.size(); ++cell) parsed(s.settings_of(cell));
+  const std::vector<std::size_t> kept = s.kept_cells();
+  for (const std::size_t cell : kept) parsed(s.settings_of(cell));
   std::multimap<std::string, std::size_t> by_data; // so that each data set is read once
-  for (std::size_t cell = 0; cell < steps_.size(); ++cell)
-    by_data.emplace(data_key_of(cell, words_of(cell)), cell);
+  for (const std::size_t cell : kept) by_data.emplace(data_key_of(cell, words_of(cell)), cell);
   for (const auto& [key, cell] : by_data)
     if (!stop()) plan(cell);
 }

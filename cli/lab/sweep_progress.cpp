@@ -58,9 +58,11 @@ void sweep_progress::show(bool now) {
     return;
   }
   const auto filled = static_cast<std::size_t>(share_done(state_) * bar_width);
-  text = '[' + std::string(filled, '#') + std::string(bar_width - filled, ' ') + "] " + text;
+  const std::string drawn = '[' + std::string(filled, '#') + std::string(bar_width - filled, ' ') + "] ";
   // Some terminals begin a new line after a letter in the last column.
-  out_ << "\r\033[K" << text.substr(0, progress_display::terminal_columns() - 1) << std::flush;
+  const std::size_t room = progress_display::terminal_columns() - 1;
+  if (drawn.size() + text.size() <= room) text = drawn + text;
+  out_ << "\r\033[K" << text.substr(0, room) << std::flush;
   drawn_ = true;
 }
 

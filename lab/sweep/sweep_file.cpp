@@ -18,7 +18,7 @@ namespace {
 using json = nlohmann::ordered_json;
 
 constexpr std::size_t most_cells = 100'000;
-constexpr std::array<std::string_view, 5> known_keys{"run", "grid", "tune", "target", "tests"};
+constexpr std::array<std::string_view, 6> known_keys{"run", "grid", "without", "tune", "target", "tests"};
 constexpr std::array<std::string_view, 4> known_figures{"test_accuracy", "test_loss", "test_rmse",
                                                         "train_loss"};
 
@@ -83,6 +83,28 @@ void read_grid(const json& grid, sweep& s) {
   }
 }
 
+/// The values of one combination that is left out.
+std::vector<sweep_setting> combination_of(const json& values, const sweep& s) {
+  if (!values.is_object() || values.empty())
+    refuse("'without' has an entry that is no object of options of 'grid'");
+  std::vector<sweep_setting> combination;
+  for (const auto& [key, value] : values.items()) {
+    const std::optional<std::size_t> axis = s.axis(key);
+    if (!axis) refuse(fmt::format("without: '{}' is no option of 'grid'", key));
+    combination.push_back({key, text_of(value, key)});
+    const std::vector<std::string>& known = s.grid[*axis].values;
+    if (std::ranges::find(known, combination.back().value) == known.end())
+      refuse(fmt::format("without: '{}' has no value {} in 'grid'", key, value.dump()));
+  }
+  return combination;
+}
+
+void read_without(const json& list, sweep& s) {
+  if (!list.is_array()) refuse("'without' is no list of objects, such as [{\"policy\": \"sync\"}]");
+  for (const json& values : list) s.without.push_back(combination_of(values, s));
+  if (s.kept_cells().empty()) refuse("'without' leaves no cell of 'grid'");
+}
+
 void read_tune(const json& key, sweep& s) {
   s.tune = key.is_string() ? key.get<std::string>() : key.dump();
   if (s.tune == seed_key) refuse("tune: seeds are not tuned; medians are taken over them");
@@ -127,6 +149,17 @@ std::vector<std::string> sweep::values_of(std::size_t cell) const {
   return values;
 }
 
+std::vector<std::size_t> sweep::kept_cells() const {
+  std::vector<std::size_t> kept;
+  for (std::size_t cell = 0; cell < cells(); ++cell) {
+    const std::vector<std::string> values = values_of(cell);
+    const auto has = [&](const sweep_setting& x) { return values[*axis(x.key)] == x.value; };
+    const auto has_all = [&](const auto& combination) { return std::ranges::all_of(combination, has); };
+    if (std::ranges::none_of(without, has_all)) kept.push_back(cell);
+  }
+  return kept;
+}
+
 std::vector<sweep_setting> sweep::settings_of(std::size_t cell) const {
   constexpr const char* delays_seed = "delays-seed";
   std::vector<sweep_setting> settings = run;
@@ -156,6 +189,7 @@ sweep parse_sweep(std::string_view text) {
     for (const auto& [key, value] : object_of(file, "run").items())
       s.run.push_back({key, text_of(value, key)});
   read_grid(object_of(file, "grid"), s);
+  if (file.contains("without")) read_without(file["without"], s);
   if (file.contains("tune")) read_tune(file["tune"], s);
   if (file.contains("target")) s.target = target_of(file["target"]);
   if (file.contains("tests")) s.tests = tests_of(file["tests"]);
@@ -166,6 +200,11 @@ std::string to_json(const sweep& s) {
   json file{{"run", json::object()}, {"grid", json::object()}};
   for (const sweep_setting& setting : s.run) file["run"][setting.key] = setting.value;
   for (const sweep_axis& axis : s.grid) file["grid"][axis.key] = axis.values;
+  for (const auto& combination : s.without) {
+    json values = json::object();
+    for (const sweep_setting& x : combination) values[x.key] = x.value;
+    file["without"].push_back(std::move(values));
+  }
   if (!s.tune.empty()) file["tune"] = s.tune;
   if (s.target) file["target"] = {{s.target->figure, s.target->value}};
   file["tests"] = s.tests;

@@ -35,11 +35,15 @@ struct sweep_target {
 struct sweep {
   std::vector<sweep_setting> run; ///< the same in each cell
   std::vector<sweep_axis> grid;   ///< at least one
-  std::string tune;               ///< the axis of which each method takes its best value; empty: none
+  /// Values of axes that make no sense together: cells that have all values of one of these are left out.
+  std::vector<std::vector<sweep_setting>> without{};
+  std::string tune; ///< the axis of which each method takes its best value; empty: none
   std::optional<sweep_target> target;
   std::uint64_t tests = 20; ///< of the weights of a run, at equal distances; the last one at its end
 
-  std::size_t cells() const noexcept;
+  std::size_t cells() const noexcept; ///< of the whole grid
+  /// The numbers of those that are not left out.
+  std::vector<std::size_t> kept_cells() const;
   /// A value for each axis.
   std::vector<std::string> values_of(std::size_t cell) const;
   /// Those of `run`, and then those of the grid. Runs with different seeds have delays of their own, too.
@@ -56,7 +60,7 @@ inline constexpr std::string_view workers_key = "workers";
 /// Reads a sweep from JSON:
 ///
 ///     {"run": {"model": "softmax", "epochs": 1}, "grid": {"policy": ["async", "sync"], "lr": [0.1, 0.2]},
-///      "tune": "lr", "target": {"test_accuracy": 0.9}, "tests": 20}
+///      "without": [{"policy": "sync", "lr": 0.2}], "tune": "lr", "target": {"test_accuracy": 0.9}, "tests": 20}
 ///
 /// Errors  std::invalid_argument in one line that names the key: no such JSON, an unknown key, a key that is
 ///         there twice, no grid, no or equal values, a target or a tuned axis that there is not.

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <iterator>
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
@@ -74,7 +75,7 @@ folder_lock::folder_lock(const fs::path& folder)
 folder_lock::~folder_lock() { close(descriptor_); }
 
 sweep_folder::sweep_folder(fs::path folder, const sweep& s, const std::string& program, old_rows what)
-    : folder_(made(std::move(folder))), cells_(s.cells()), lock_(folder_) {
+    : folder_(made(std::move(folder))), cells_(s.kept_cells()), lock_(folder_) {
   const std::string identity = identity_of(s, program);
   if (what == old_rows::set_aside) set_aside();
   require_same(identity);
@@ -110,7 +111,7 @@ void sweep_folder::read_rows(const sweep& s) {
   const std::vector<std::string> lines = whole_lines_of(file);
   for (std::size_t i = 1; i < lines.size(); ++i) {
     const std::optional<sweep_row> row = row_of(lines[i], s.grid.size());
-    if (!row || row->cell >= cells_ || row->values != s.values_of(row->cell))
+    if (!row || !std::ranges::binary_search(cells_, row->cell) || row->values != s.values_of(row->cell))
       throw std::invalid_argument(fmt::format("{}: line {} is no row of this sweep", file.string(), i + 1));
     rows_.push_back(*row);
   }
@@ -120,7 +121,7 @@ void sweep_folder::read_curves() {
   const std::vector<std::size_t> without = missing();
   for (const std::string& line : whole_lines_of(folder_ / curves_name))
     if (const std::optional<curve_point> p = curve_point_of(line);
-        p && p->cell < cells_ && !std::ranges::binary_search(without, p->cell))
+        p && std::ranges::binary_search(cells_, p->cell) && !std::ranges::binary_search(without, p->cell))
       curves_.push_back(*p);
 }
 
@@ -159,11 +160,9 @@ std::vector<sweep_row> sweep_folder::rows() const {
 }
 
 std::vector<std::size_t> sweep_folder::missing() const {
-  std::vector<bool> has(cells_);
-  for (const sweep_row& row : rows_) has[row.cell] = true;
-  std::vector<std::size_t> cells;
-  for (std::size_t c = 0; c < cells_; ++c)
-    if (!has[c]) cells.push_back(c);
+  std::vector<std::size_t> done, cells;
+  for (const sweep_row& row : rows()) done.push_back(row.cell);
+  std::ranges::set_difference(cells_, done, std::back_inserter(cells));
   return cells;
 }
 

@@ -68,7 +68,7 @@ private:
   void open_to_append();
 
   std::filesystem::path folder_;
-  std::size_t cells_;
+  std::vector<std::size_t> cells_; ///< those of the sweep, rising
   folder_lock lock_;
   std::vector<sweep_row> rows_;
   std::vector<curve_point> curves_;

@@ -49,6 +49,14 @@ TEST(SweepFile, ReadsTheRest) {
   EXPECT_EQ(of_accuracy.tests, 20U);
 }
 
+TEST(SweepFile, LeavesCellsOut) {
+  const sweep s =
+      parse_sweep(R"({"grid": {"policy": ["async", "sync"], "cure": ["none", "inverse"], "lr": [1, 2]},
+                                  "without": [{"policy": "sync", "cure": "inverse"}, {"lr": 2, "cure": "none"}]})");
+  EXPECT_THAT(s.kept_cells(), ElementsAre(0U, 2U, 3U, 4U));
+  EXPECT_EQ(parse_sweep(to_json(s)).kept_cells(), s.kept_cells());
+}
+
 TEST(SweepFile, HasOneFormByWhichTwoAreCompared) {
   EXPECT_EQ(to_json(parse_sweep(small_grid)), to_json(parse_sweep(to_json(parse_sweep(small_grid)))));
   EXPECT_NE(to_json(parse_sweep(R"({"grid": {"lr": [1]}})")),
@@ -77,6 +85,11 @@ TEST(SweepFile, SaysInOneLineWhatIsWrong) {
       {R"({"grid": {"lr": [1]}, "target": {"test_acuracy": 1}})", "did you mean 'test_accuracy'?"},
       {R"({"grid": {"lr": [1]}, "target": {"test_loss": "x"}})", "target: 'test_loss' is no number"},
       {R"({"grid": {"lr": [1]}, "target": 0.9})", "'target' is no object"},
+      {R"({"grid": {"lr": [1]}, "without": {}})", "'without' is no list"},
+      {R"({"grid": {"lr": [1]}, "without": [{}]})", "'without' has an entry"},
+      {R"({"grid": {"lr": [1]}, "without": [{"cure": "none"}]})", "without: 'cure' is no option of 'grid'"},
+      {R"({"grid": {"lr": [1]}, "without": [{"lr": 2}]})", "without: 'lr' has no value 2 in 'grid'"},
+      {R"({"grid": {"lr": [1]}, "without": [{"lr": 1}]})", "'without' leaves no cell"},
       {R"({"grid": {"lr": [1]}, "tests": 0})", "'tests' is no whole number"},
       {R"({"grid": {"lr": [1]}, "tests": 2.5})", "'tests' is no whole number"},
   };

@@ -112,6 +112,14 @@ TEST_F(SweepFolder, RefusesASecondWriter) {
   EXPECT_THAT(testing::words_of_refusal([&] { opened(); }), HasSubstr("another process runs a sweep there"));
 }
 
+TEST_F(SweepFolder, WantsNoRowsOfCellsThatAreLeftOut) {
+  const sweep s = parse_sweep(R"({"grid": {"lr": [1, 2, 3]}, "without": [{"lr": 2}]})");
+  sweep_folder folder(path_, s, "1", old_rows::go_on);
+  EXPECT_THAT(folder.missing(), ElementsAre(0U, 2U));
+  folder.add(row_for(s, 0), {});
+  EXPECT_THAT(folder.missing(), ElementsAre(2U));
+}
+
 TEST_F(SweepFolder, NeedsAPlaceForAFolder) {
   home_.write("file", "text");
   EXPECT_THAT(
