@@ -63,7 +63,7 @@ std::string keep_best(std::vector<series_group>& groups, std::size_t most, judge
   for (std::size_t i = most; i < ranked.size(); ++i) left_out.push_back(ranked[i]->name);
   std::erase_if(groups,
                 [&](const series_group& g) { return std::ranges::find(left_out, g.name) != left_out.end(); });
-  std::string words = " Left out, as they did worse: ";
+  std::string words = " Left out, since they did no better: ";
   for (std::size_t i = 0; i < left_out.size(); ++i) words += (i == 0 ? "" : "; ") + left_out[i];
   return words + '.';
 }
@@ -82,7 +82,7 @@ public:
     }
     if (named_)
       axis_.marks = values_;
-    else if (least > 0 && most >= 4 * least)
+    else if (least > 0 && most >= (doubling ? 2 : 4) * least)
       axis_.scale = doubling ? axis_scale::doubling : axis_scale::logarithmic;
   }
 

@@ -133,7 +133,7 @@ TEST(SweepFigures, LeaveTheWorstMethodsOutAndSaySo) {
   const std::vector<figure> figures = figures_of(s, rows, {});
   ASSERT_EQ(figures.size(), 1U);
   EXPECT_EQ(figures[0].series.size(), 6U);
-  EXPECT_THAT(figures[0].caption, HasSubstr("Left out, as they did worse: batch 7; batch 8."));
+  EXPECT_THAT(figures[0].caption, HasSubstr("Left out, since they did no better: batch 7; batch 8."));
 }
 
 TEST(SweepFigures, AreNoneWithoutAFigure) {
