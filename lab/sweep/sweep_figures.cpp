@@ -183,6 +183,9 @@ figure speed_up(const sweep_results& r) {
       },
       most_series - 1);
   f.caption = "Against the fewest workers of the same method." + f.caption.substr(f.caption.find('.') + 1);
+  if (!r.s.tune.empty())
+    f.caption += fmt::format(
+        " Points of one line may have different values of {}, which makes a difference too.", r.s.tune);
   figure_series ideal{"in proportion to workers", series_look::line, {}};
   for (const sweep_summary& m : r.methods) ideal.points.push_back({x.x_of(m), x.x_of(m)});
   std::ranges::sort(ideal.points, {}, &figure_point::x);

@@ -124,6 +124,7 @@ TEST(SweepFigures, ShowWhatWasVaried) {
   EXPECT_EQ(figures[0].x.scale, axis_scale::logarithmic);
   EXPECT_EQ(figures[1].series[1].name, "sync");
   EXPECT_EQ(figures[3].series.back().points.back().y, 4) << "the ideal";
+  EXPECT_THAT(figures[3].caption, HasSubstr("may have different values of lr"));
 }
 
 TEST(SweepFigures, LeaveTheWorstMethodsOutAndSaySo) {
