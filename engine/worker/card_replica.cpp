@@ -276,6 +276,7 @@ void card_replica::queue() {
   if (!all_near_) fetch_gradient(gradient);
   step.code->fetch_rows(step.set, *step.out);
   if (step.compared) multiply(gradient);
+  // Rows are copied behind the record, out of the set of inputs that the end of the step sets free.
   const bool record_is_last = all_near_ && !step.compared && !step.code->has_rows();
   const mark done = record_is_last ? lane_.record(step.code->record_of(step.set), begun_) : lane_.record();
   step.out->ready = any_near_ ? done : mark();

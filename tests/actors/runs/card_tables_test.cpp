@@ -89,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(
                       table_case{recommender, "sync", "adam"}, table_case{recommender, "ssp:1"},
                       table_case{recommender, "k-batch-async:4"}, table_case{recommender, "async, sync@4"},
                       table_case{"softmax", "async", "adam"}, table_case{"softmax", "sync", "sgd"},
-                      table_case{"softmax", "backup:1"}),
+                      table_case{"softmax", "ssp:2", "adagrad"}),
     name_of_case);
 
 #ifndef __SANITIZE_THREAD__ // whose reports of that race would be right
