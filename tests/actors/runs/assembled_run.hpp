@@ -118,8 +118,9 @@ public:
     return flat;
   }
 
-  /// The weights of all shards at the end.
+  /// The weights at the end: of all shards, or in that block if there are none.
   std::vector<float> weights() const {
+    if (outcome().shards.empty()) return block();
     std::vector<float> flat;
     for (const shard_report& s : outcome().shards)
       std::ranges::copy(s.values.on_host(), std::back_inserter(flat));

@@ -66,9 +66,7 @@ protected:
       if (run.times_ended() == 1) {
         EXPECT_EQ(run.outcome().why, "");
         expect_balanced(run);
-        const bool sharded = !run.outcome().shards.empty();
-        ended = result{sharded ? run.weights() : run.block(), run.outcome(),
-                       report_of(run.outcome(), run.written()), *kept};
+        ended = result{run.weights(), run.outcome(), report_of(run.outcome(), run.written()), *kept};
       }
     }
     messaging::kill(a.checkpoint_writer);

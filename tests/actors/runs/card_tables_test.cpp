@@ -80,7 +80,7 @@ TEST_P(CardTables, ComeToTheWeightsOfTheProcessorsInEveryOrder) {
   const auto expected = finish(a, 1);
   ASSERT_TRUE(expected);
   const auto make = [&](const auto& watch) { return on_the_card(a, watch); };
-  if (!is("hogwild")) expect_weights_in_every_order(expected->weights, 6, make);
+  expect_weights_in_every_order(expected->weights, 6, make);
 }
 
 INSTANTIATE_TEST_SUITE_P(
