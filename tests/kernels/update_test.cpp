@@ -119,6 +119,13 @@ TEST(UpdateRows, RefusesRowsOutsideOfTheTableBeforeItChangesAny) {
   EXPECT_THROW(update_rows(host_stream{}, sgd_update{1}, {}, {w, 2, rows, std::span(values).first(3)}, {}),
                shape_error);
   EXPECT_THROW(update_rows(cuda_stream{}, sgd_update{1}, {}, {w, 2, {}, {}}, {}), device_error);
+  EXPECT_THROW(update_summed_rows(host_stream{}, sgd_update{1}, {}, {w, 2, 0, 1, {}, nullptr}, {}),
+               device_error);
+  EXPECT_THROW(update_summed_rows(cuda_stream{}, sgd_update{1}, {}, {w, 2, 0, 9, {}, nullptr}, {}),
+               shape_error);
+  EXPECT_THROW(update_summed_rows(cuda_stream{}, momentum_update{1, 0}, {}, {w, 2, 0, 1, {}, nullptr}, {}),
+               shape_error)
+      << "without its state";
   EXPECT_THAT(w, Each(1.0F));
 }
 

@@ -106,9 +106,9 @@ protected:
       listen<next_batch, worker_left, deal_again, worker_marked>();
   listener<worker_progress, staleness_observed> tracker_ = listen<worker_progress, staleness_observed>();
   listener<worker_joined, worker_finished, loss_diverged, worker_failed, worker_paused, worker_progress,
-           trace_told, checkpoint_part>
+           trace_told, checkpoint_part, worker_at_end>
       coordinator_ = listen<worker_joined, worker_finished, loss_diverged, worker_failed, worker_paused,
-                            worker_progress, trace_told, checkpoint_part>();
+                            worker_progress, trace_told, checkpoint_part, worker_at_end>();
   caf::actor device_;
   std::vector<std::weak_ptr<memory>> given_;
 };
