@@ -52,7 +52,7 @@ void require_fitting(const row_update& work);
 /// with the sum of both gradients.
 /// Shapes  weights and each pointer of `state`: float32[table rows, width].
 /// Errors  shape_error if sizes or the number of states differ, or a row lies outside the table; nothing has
-///         changed then. device_error for a stream of a GPU: rows are updated on the host only.
+///         changed then. device_error for a stream of a GPU, which takes rows by update_summed_rows().
 /// Threads one caller at a time for one table and its state.
 void update_rows(const stream& s, const update_rule& rule, const weight_penalty& penalty,
                  const row_update& work, std::span<float* const> state);
