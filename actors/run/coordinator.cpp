@@ -257,6 +257,10 @@ void coordinator::on_lost(const worker_lost& x) {
     checkpointer_.await_count(worker);
   } else {
     send(self_, options_.feeder, gone);
+    worker_report unknown; // nobody knows what it did since the run was resumed
+    unknown.worker = worker;
+    unknown.steps = outcome_.workers[worker.value].steps;
+    outcome_.workers[worker.value] = std::move(unknown);
   }
   outcome_.lost[worker.value] = true;
   anybody_went_early_ = true;

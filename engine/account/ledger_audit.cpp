@@ -70,14 +70,14 @@ private:
   std::uint64_t sent_by(std::size_t worker) const {
     const worker_report& w = outcome_.workers[worker];
     const std::uint64_t told = w.produced - w.applied - w.not_finite;
-    return outcome_.lost[worker] ? std::max(told, heard_of(worker)) : told;
+    return outcome_.lost[worker] && told == 0 ? heard_of(worker) : told;
   }
 
   /// While the run goes on, the copy of a shard may be newer than that of the worker.
   std::uint64_t produced_by(std::size_t worker) const {
     const worker_report& w = outcome_.workers[worker];
     if (running_) return std::max(w.produced, heard_of(worker) + w.applied + w.not_finite);
-    return outcome_.lost[worker] ? sent_by(worker) + w.applied + w.not_finite : w.produced;
+    return outcome_.lost[worker] && w.produced == 0 ? heard_of(worker) : w.produced;
   }
 
   /// The part of the ledger that only workers know: the gradients they produced, applied themselves or
