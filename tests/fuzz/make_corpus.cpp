@@ -124,7 +124,9 @@ void write_files() {
                                      .words = {"--seed=1"},
                                      .steps = 20,
                                      .elapsed = 5,
-                                     .present = {true, false}});
+                                     .present = {true, false},
+                                     .counted = {true, true},
+                                     .lost = {false, true}});
   write_kept("schedule",
              kept_schedule{.policy = "async",
                            .planned = {{9, "sync"}},
