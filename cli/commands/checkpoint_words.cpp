@@ -1,6 +1,7 @@
 #include <mailgrad/cli/commands/checkpoint_words.hpp>
 
 #include <mailgrad/cli/option_checks.hpp>
+#include <mailgrad/cli/option_words.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
 
@@ -32,9 +33,6 @@ std::vector<std::string> words_of(const checkpoint& from) {
   from.part("run")->field("card", card);
   return std::move(card.words);
 }
-
-/// "--save=x" and "--save" name the same option.
-std::string_view option_of(std::string_view word) { return word.substr(0, word.find('=')); }
 
 } // namespace
 
@@ -122,28 +120,20 @@ std::string policies_from(const checkpoint& from) {
 std::vector<std::string> words_of_keeping(const checkpoint& from) {
   std::vector<std::string> words{"--checkpoint=" + folder_of(from.path()).string()};
   for (std::string& word : words_of(from))
-    if (option_of(word) == "--checkpoint-every" || option_of(word) == "--keep")
+    if (const auto option = option_words::option_of(word);
+        option == "--checkpoint-every" || option == "--keep")
       words.push_back(std::move(word));
   return words;
 }
 
-std::vector<std::string> words_to_resume(const checkpoint& from, const std::vector<std::string>& given) {
-  std::vector<std::string> words = words_of(from);
-  const auto where = [](const std::string& word) { return option_of(word) == "--checkpoint"; };
-  std::erase_if(words, where);
-  if (std::ranges::none_of(given, where)) words.push_back("--checkpoint=" + folder_of(from.path()).string());
-  for (const std::string& word : given) {
-    const auto same = [&](std::string_view option) {
-      return [option](const std::string& other) { return option_of(other) == option; };
-    };
-    std::erase_if(words, same(option_of(word)));
-    // Workers on cores cannot reach weights on a card.
-    if (option_of(word) == "--devices" && word.find("cuda") == word.npos)
-      for (const char* of_cards : {"--parameters", "--run-ahead"}) std::erase_if(words, same(of_cards));
-    if (option_of(word) == "--steps") std::erase_if(words, same("--epochs"));
-    if (option_of(word) == "--epochs") std::erase_if(words, same("--steps"));
-  }
-  words.insert(words.end(), given.begin(), given.end());
+option_words words_to_resume(const checkpoint& from, const option_words& given) {
+  option_words words(words_of(from));
+  words.set("--checkpoint=" + folder_of(from.path()).string());
+  if (given.has("--steps") || given.has("--epochs")) words.drop({"--steps", "--epochs"});
+  for (const std::string& word : given.all()) // workers on cores cannot reach weights on a card
+    if (option_words::option_of(word) == "--devices" && word.find("cuda") == word.npos)
+      words.drop({"--parameters", "--run-ahead"});
+  words.set(given);
   return words;
 }
 

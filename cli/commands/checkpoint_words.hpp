@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/cli/option_words.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
 #include <mailgrad/engine/plan/training_options.hpp>
 
@@ -46,6 +47,6 @@ std::vector<std::string> words_of_keeping(const checkpoint& from);
 /// Unless these say otherwise, its checkpoints go into the folder of the one it goes on from.
 ///
 /// Errors  archive_error: the checkpoint lacks them.
-std::vector<std::string> words_to_resume(const checkpoint& from, const std::vector<std::string>& given);
+option_words words_to_resume(const checkpoint& from, const option_words& given);
 
 } // namespace mailgrad

@@ -1,6 +1,7 @@
 #include <mailgrad/cli/commands/resumed_words.hpp>
 
 #include <mailgrad/cli/commands/checkpoint_words.hpp>
+#include <mailgrad/cli/option_words.hpp>
 #include <mailgrad/cli/output/recorded_words.hpp>
 #include <mailgrad/cli/wrong_option.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
@@ -8,8 +9,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <initializer_list>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -17,31 +20,16 @@ namespace mailgrad {
 
 namespace {
 
-using words_list = std::vector<std::string>;
-
 /// Only `mailgrad serve` has these.
 constexpr std::initializer_list<const char*> of_server{
     "--listen",     "--shard-hosts", "--devices-per-worker", "--seats", "--wait-for-workers",
     "--when-alone", "--keys"};
 
-/// "--save=x" and "--save" name the same option.
-std::string_view name_of_word(std::string_view word) { return word.substr(0, word.find('=')); }
+/// Only workers of one process can have these, and no other command can take them back.
+constexpr std::initializer_list<const char*> of_one_process{"--delays", "--delays-seed", "--parameters",
+                                                            "--run-ahead", "--precision"};
 
-void drop(words_list& words, std::string_view option) {
-  std::erase_if(words, [&](const std::string& word) { return name_of_word(word) == option; });
-}
-
-bool has(const words_list& words, std::string_view option) {
-  return std::ranges::find(words, option, name_of_word) != words.end();
-}
-
-/// Erases these options, but for those that are given now.
-void erase_kept(words_list& words, const words_list& given, std::initializer_list<const char*> options) {
-  for (const char* option : options)
-    if (!has(given, option)) drop(words, option);
-}
-
-train_words values_of(const words_list& words, const checkpoint& from) {
+train_words values_of(const option_words& words, const checkpoint& from) {
   CLI::App parser;
   train_words values;
   add_options(parser, values);
@@ -50,80 +38,134 @@ train_words values_of(const words_list& words, const checkpoint& from) {
   add_wire_option(parser, values.remote);
   add_listen_options(parser, values.remote);
   try {
-    parser.parse(words_list(words.rbegin(), words.rend())); // in reverse order
+    parser.parse(std::vector<std::string>(words.all().rbegin(), words.all().rend())); // in reverse order
   } catch (const CLI::ParseError& e) {
     throw std::invalid_argument("checkpoint '" + from.path().string() + "': " + explain(parser, e));
   }
   return values;
 }
 
-/// The workers of a run of another command become those that join.
-words_list for_server(words_list words, const words_list& given, const checkpoint& from,
-                      const train_words& w) {
+std::uint32_t workers_of(const checkpoint& from) {
   checkpoint_card card;
   from.part("run")->field("card", card);
-  erase_kept(words, given, {"--processes", "--devices", "--send-batches", "--workers"});
-  if (!has(words, "--workers")) words.push_back(fmt::format("--workers={}", card.workers));
-  if (!has(words, "--listen")) words.push_back("--listen=" + w.remote.listen);
+  return card.workers;
+}
+
+/// The cores for so many workers, each with so many devices, over which its model spans.
+std::string on_cores(std::uint32_t workers, std::uint32_t each) {
+  std::string word;
+  for (std::uint32_t d = 0; d < each * workers; ++d)
+    word += fmt::format("{}cpu:{}", d == 0 ? "--devices=" : ",", d % each);
+  return word;
+}
+
+option_words within_one_process(option_words words, const train_words& w) {
+  words.drop(of_server);
+  words.drop({"--processes", "--wire", "--send-batches", "--rendezvous", "--meet-within", "--transport"});
+  if (!w.remote.any()) return words;
+  const std::uint32_t each = devices_elsewhere(w);
+  words.drop("--workers");
+  words.set(on_cores(workers_elsewhere(w), each));
+  if (each > 1) words.set(fmt::format("--workers={}", workers_elsewhere(w)));
   return words;
 }
 
-/// The workers of a server become those of this process, on as many devices, or those that it starts.
-words_list for_one_program(words_list words, const words_list& given, const checkpoint& from) {
-  train_words served = values_of(words, from);
-  served.remote.serve = true;
-  words = in_one_process(std::move(words), served);
-  if (has(given, "--processes"))
-    for (const char* option : {"--devices", "--workers"}) drop(words, option);
-  for (const std::string& word : given) {
-    drop(words, name_of_word(word));
-    words.push_back(word);
-  }
+/// What goes on by another command, or with workers in other processes than before.
+struct going_on {
+  const checkpoint& from;
+  const option_words& given; ///< now
+  const train_words& now;    ///< their values
+  train_words was;           ///< the values of the checkpoint
+};
+
+std::uint32_t devices_of_each(const going_on& run) {
+  if (run.was.remote.serve) return run.was.remote.devices;
+  return run.was.span.any() ? std::max(1U, device_count(run.was.devices) / workers_of(run.from)) : 1;
+}
+
+/// The workers of another command become those that join.
+option_words for_server(option_words words, const going_on& run) {
+  const std::uint32_t workers = workers_of(run.from);
+  const std::uint32_t each = devices_of_each(run);
+  words.drop_unless(run.given, {"--processes", "--devices", "--send-batches", "--workers"});
+  words.drop_unless(run.given, of_one_process);
+  if (!words.has("--workers")) words.set(fmt::format("--workers={}", workers));
+  if (each > 1 && !words.has("--devices-per-worker")) words.set(fmt::format("--devices-per-worker={}", each));
+  if (!words.has("--listen")) words.set("--listen=" + run.now.remote.listen);
+  return words;
+}
+
+/// The workers of a server, or of this process, become processes that it starts.
+option_words for_processes(option_words words, const going_on& run) {
+  const std::uint32_t workers = run.now.remote.processes;
+  const std::uint32_t each = devices_of_each(run);
+  words = within_one_process(std::move(words), run.was);
+  words.drop("--workers");
+  words.drop(of_one_process);
+  if (run.was.remote.serve || run.was.devices.find("cuda") != std::string::npos)
+    words.set(on_cores(workers, each));
+  words.set(run.given);
+  return words;
+}
+
+/// The workers go on in this program: in its process, or in others that it starts.
+option_words for_one_program(option_words words, const going_on& run) {
+  const bool started_before = run.was.remote.processes > 0;
+  const bool starts =
+      run.given.has("--processes") ? run.now.remote.processes > 0 : started_before && !run.was.remote.serve;
+  if (starts) return started_before ? words : for_processes(std::move(words), run);
+  if (run.was.remote.any()) words = within_one_process(std::move(words), run.was);
+  words.set(run.given);
+  words.drop("--processes");
+  words.drop_unless(run.given, {"--wire", "--send-batches"});
+  return words;
+}
+
+/// The same for the ranks of a launcher, which say by themselves what they are.
+option_words for_ranks(option_words words, const going_on& run) {
+  words = within_one_process(std::move(words), run.was);
+  words.drop("--workers");
+  words.drop(of_one_process);
+  words.set(run.given);
   return words;
 }
 
 } // namespace
 
-words_list words_of_run(const CLI::App& parser, const train_words& w) {
+std::vector<std::string> words_of_run(const CLI::App& parser, const train_words& w) {
   const bool keeps = !w.checkpoints.folder.empty() || !w.checkpoints.resume.empty();
-  words_list without{"quiet", "live", "live-token", "live-control"};
+  std::vector<std::string> without{"quiet", "live", "live-token", "live-control"};
   if (keeps)
     without.emplace_back("resume");
   else
     without.insert(without.end(), {"report", "save", "staleness-csv", "trace", "record", "metrics",
                                    "tensorboard", "metrics-every", "evaluate-every"});
-  words_list words = given_words(parser, without);
-  if (w.remote.launch) return in_one_process(std::move(words), w);
-  if (w.remote.serve && !has(words, "--listen") && w.checkpoints.resume.empty())
-    words.push_back("--listen=" + w.remote.listen);
-  return words;
+  option_words words(given_words(parser, without));
+  if (w.remote.launch) return within_one_process(std::move(words), w).take();
+  if (w.remote.serve && w.checkpoints.resume.empty() && !words.has("--listen"))
+    words.set("--listen=" + w.remote.listen);
+  return words.take();
 }
 
-words_list in_one_process(words_list words, const train_words& w) {
-  if (!w.remote.any()) return words;
-  for (const char* option : of_server) drop(words, option);
-  for (const char* option : {"--processes", "--wire", "--workers", "--devices", "--send-batches",
-                             "--rendezvous", "--meet-within", "--transport"})
-    drop(words, option);
-  const std::uint32_t each = devices_elsewhere(w);
-  std::string devices;
-  for (std::uint32_t d = 0; d < each * workers_elsewhere(w); ++d)
-    devices += fmt::format("{}cpu:{}", d == 0 ? "--devices=" : ",", d % each);
-  words.push_back(devices);
-  if (each > 1) words.push_back(fmt::format("--workers={}", workers_elsewhere(w)));
-  return words;
+std::vector<std::string> in_one_process(std::vector<std::string> words, const train_words& w) {
+  return within_one_process(option_words(std::move(words)), w).take();
 }
 
-resumed_words resumed_from(const checkpoint& from, const words_list& given, const train_words& w) {
+resumed_words resumed_from(const checkpoint& from, const std::vector<std::string>& told,
+                           const train_words& w) {
+  const option_words given(told);
+  const option_words before = words_to_resume(from, {});
+  going_on run{from, given, w, values_of(before, from)};
+  run.was.remote.serve = before.has("--listen"); // stands there in any case
+  option_words words = words_to_resume(from, given);
   const bool serves = w.remote.serve && !w.remote.launch;
-  const bool served = has(words_to_resume(from, {}), "--listen"); // stands there in any case
-  words_list words = words_to_resume(from, given);
-  if (serves && !served) words = for_server(std::move(words), given, from, w);
-  if (!serves && served) words = for_one_program(std::move(words), given, from);
-  if (w.remote.launch) drop(words, "--processes");
-  if (w.remote.launch || (!serves && values_of(words, from).remote.processes == 0))
-    erase_kept(words, given, {"--wire", "--send-batches"});
-  resumed_words all{values_of(words, from), words};
+  if (w.remote.launch)
+    words = for_ranks(std::move(words), run);
+  else if (!serves)
+    words = for_one_program(std::move(words), run);
+  else if (!run.was.remote.serve)
+    words = for_server(std::move(words), run);
+  resumed_words all{values_of(words, from), words.all()};
   all.values.load.clear(); // that run has begun with these
   all.values.quiet = w.quiet;
   all.values.live = w.live;

@@ -313,8 +313,11 @@ command make_train_command(CLI::App& app) {
   add_processes_option(*parser, words->remote);
   add_send_batches_flag(*parser, words->remote);
   add_wire_option(*parser, words->remote);
-  for (const char* between_processes : {"--send-batches", "--wire"})
-    parser->get_option(between_processes)->needs(parser->get_option("--processes"));
+  parser->final_callback([parser] { // a run that is resumed may have processes
+    if (parser->count("--processes") + parser->count("--resume") > 0) return;
+    for (const char* between_processes : {"--send-batches", "--wire"})
+      if (parser->count(between_processes) > 0) throw CLI::RequiresError(between_processes, "--processes");
+  });
   parser->footer(
       models() + policies_and_cures() + '\n' + delays_in_help() + '\n' + default_learning_rates() + '\n' +
       model_file_format() + "\n" +

@@ -87,6 +87,9 @@ void read_workers(const train_words& w, training_options& o) {
   if (!w.remote.any() && w.remote.wire != "float32")
     throw std::invalid_argument(
         "--wire: gradients of one process do not travel; leave it out, or start workers by --processes");
+  if (!w.remote.any() && w.remote.sends_batches)
+    throw std::invalid_argument(
+        "--send-batches: workers of this process have them; leave it out, or start workers by --processes");
   if (w.remote.any()) return read_workers_elsewhere(w, o);
   if (w.simulated > 0) {
     o.workers = w.simulated;

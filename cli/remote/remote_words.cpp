@@ -193,8 +193,8 @@ void add_processes_option(CLI::App& parser, remote_words& w) {
       .add_option(
           "--processes", w.processes,
           "Start so many workers as processes of their own, on --devices in turns, or on equal shares of "
-          "them with --replicate or --pipeline; this process keeps coordinator, feeder and shards. 0: none, "
-          "also if the run that --resume goes on with had some")
+          "them with --replicate or --pipeline; this process keeps coordinator, feeder and shards. 0: none; "
+          "the workers of a run that --resume goes on with come into this process")
       ->check(whole_number(0, most_processes))
       ->group(group);
 }

@@ -71,8 +71,10 @@ TEST_F(ResumedProcesses, SendGradientsAsBefore) {
   tool here({"train", "--resume", file("kept"), "--steps", "400", "--processes", "0"});
   EXPECT_EQ(here.code(), 0) << here.err();
   tool serves({"serve", "--resume", file("kept"), "--steps", "500", "--listen", "127.0.0.1:0"});
-  ASSERT_TRUE(serves.says(" for 1 worker;")) << serves.err();
-  tool one({"join", address_of(serves), "--quiet"});
+  ASSERT_TRUE(serves.says(" for 2 workers;")) << serves.err();
+  const std::string address = address_of(serves);
+  tool one({"join", address, "--quiet"});
+  tool two({"join", address, "--quiet"});
   EXPECT_EQ(serves.code(), 0) << serves.err();
 }
 

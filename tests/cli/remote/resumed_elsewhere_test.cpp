@@ -1,0 +1,133 @@
+#include <mailgrad/tests/cli/remote/remote_tool.hpp>
+
+#include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
+#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
+#include <mailgrad/files/archive.hpp>
+
+#include <gmock/gmock.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+// Runs that are resumed by another command than they began with, or with their workers in other processes.
+
+namespace mailgrad {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::operator+;
+using testing::RemoteTool;
+using testing::small_run;
+using testing::tool;
+using testing::words;
+
+class ResumedElsewhere : public RemoteTool {
+protected:
+  words train(const words& more) const {
+    return words{"train", "--policy", "sync", "--quiet", "--steps", "60", "--checkpoint", file("kept")} +
+           small_run + more;
+  }
+  words again(const std::string& command, const words& more) const {
+    return words{command, "--resume", file("kept"), "--steps", "120"} + more;
+  }
+  static void expect_done(const words& given) {
+    tool t(given);
+    EXPECT_EQ(t.code(), 0) << t.err();
+  }
+  /// What `serve` says that it waits for. It listens nowhere else than another server of this machine may.
+  void expect_awaited(const std::string& whom, const words& more = {}) const {
+    tool server(again("serve", words{"--listen", "127.0.0.1:0"} + more));
+    EXPECT_TRUE(server.says(" for " + whom + ";")) << server.err();
+  }
+  /// Tells other words in the newest checkpoint, as a machine with other devices would have written it.
+  void retell(const std::vector<std::pair<std::string, std::string>>& words) const {
+    const auto path = checkpoints_in(file("kept")).front();
+    const checkpoint was = checkpoint::read(path);
+    checkpoint_parts parts;
+    for (const char* name : {"run", "feeder", "worker 0", "worker 1", "shard 0"})
+      parts[name] = was.part(name);
+    std::string text = was.part("run")->text();
+    for (const auto& [from, to] : words) {
+      const std::size_t begin = text.find(from);
+      ASSERT_NE(begin, std::string::npos) << from;
+      text.replace(begin, from.size(), to);
+    }
+    parts["run"] = std::make_shared<saved_fields>(text, was.part("run")->arrays());
+    write_checkpoint_file(path, parts);
+  }
+};
+
+TEST_F(ResumedElsewhere, ComeIntoOneProcess) {
+  expect_done(train({"--processes", "3", "--record", file("recording")}));
+  tool here(again("train", {"--processes", "0"}));
+  EXPECT_EQ(here.code(), 0) << here.err();
+  EXPECT_THAT(here.err(), HasSubstr(" on cpu:0, cpu:0, cpu:0;"));
+  EXPECT_THAT(here.err(), Not(HasSubstr("recorded no longer")));
+  tool replay({"replay", file("recording"), "--quiet"});
+  EXPECT_EQ(replay.code(), 0) << replay.err();
+  EXPECT_THAT(replay.out(), HasSubstr("the same parameters as recorded"));
+}
+
+/// Their models span as many devices there.
+TEST_F(ResumedElsewhere, ComeIntoOneProcessWithAllDevices) {
+  expect_done(train({"--processes", "2", "--replicate", "--devices", "cpu:0,cpu:1,cpu:0,cpu:1"}));
+  expect_awaited("2 workers of 2 devices");
+  tool here(again("train", {"--processes", "0", "--report", file("report")}));
+  EXPECT_EQ(here.code(), 0) << here.err();
+  EXPECT_EQ(report("report")["workers"], 2);
+  EXPECT_EQ(report("report")["devices"].size(), 4);
+}
+
+TEST_F(ResumedElsewhere, LeaveTheirServer) {
+  tool server(serve("2") + words{"--steps", "60", "--checkpoint", file("kept")});
+  const std::string address = address_of(server);
+  tool one({"join", address, "--quiet"});
+  tool two({"join", address, "--quiet"});
+  ASSERT_EQ(server.code(), 0) << server.err();
+  tool here(again("train", {"--processes", "0"}));
+  EXPECT_EQ(here.code(), 0) << here.err();
+  EXPECT_THAT(here.err(), HasSubstr(" on cpu:0, cpu:0;"));
+}
+
+TEST_F(ResumedElsewhere, AreReplayedWithoutAWordOfProcesses) {
+  expect_done(train({"--processes", "0", "--record", file("recording")}));
+  tool replay({"replay", file("recording"), "--quiet"});
+  EXPECT_EQ(replay.code(), 0) << replay.err();
+}
+
+/// Nobody can take these options back where workers are in other processes.
+TEST_F(ResumedElsewhere, HaveNoDelaysInOtherProcesses) {
+  expect_done(train({"--devices", "cpu:0,cpu:0", "--delays", "exp:mean=0.0001", "--delays-seed", "2"}));
+  expect_awaited("2 workers");
+  expect_done(again("train", {"--processes", "2", "--checkpoint", file("other")}));
+}
+
+TEST_F(ResumedElsewhere, LeaveTheCard) {
+  expect_done(train(
+      {"--devices", "cpu:0,cpu:1", "--parameters", "host", "--run-ahead", "0", "--precision", "float32"}));
+  retell({{"--devices=cpu:0,cpu:1", "--devices=cuda:0,cuda:0"},
+          {"--parameters=host", "--parameters=cuda:0"},
+          {"--precision=float32", "--precision=tf32"}});
+  expect_awaited("2 workers");
+  expect_done(again("train", {"--processes", "2", "--checkpoint", file("other")}));
+}
+
+TEST_F(ResumedElsewhere, SendTheirGradientsAsTheyAreTold) {
+  expect_done(train({"--processes", "2"}));
+  expect_done(again("train", {"--wire", "float16", "--send-batches", "--checkpoint", file("other"),
+                              "--report", file("report")}));
+  EXPECT_EQ(report("report")["wire"], "float16");
+  const auto refused = [&](const words& given, const std::string& why) {
+    tool t(again("train", words{"--processes", "0"} + given));
+    EXPECT_EQ(t.code(), 2) << t.out();
+    EXPECT_THAT(t.err(), HasSubstr(why));
+  };
+  refused({"--wire", "float16"}, "--wire: gradients of one process do not travel");
+  refused({"--send-batches"}, "--send-batches: workers of this process have them");
+}
+
+} // namespace
+} // namespace mailgrad
