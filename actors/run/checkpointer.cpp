@@ -16,7 +16,8 @@ checkpointer::checkpointer(caf::event_based_actor* self, checkpointer_options op
                            std::uint32_t seats, std::vector<caf::actor> shards, caf::actor feeder,
                            std::shared_ptr<const time_source> time, schedule_now schedule)
     : self_(self), options_(std::move(options)), workers_(seats), shards_(std::move(shards)),
-      feeder_(std::move(feeder)), time_(std::move(time)), schedule_(std::move(schedule)) {
+      feeder_(std::move(feeder)), time_(std::move(time)), schedule_(std::move(schedule)),
+      named_(options_.named) {
   for (std::uint32_t r = workers; r < seats; ++r) {
     workers_[r].gone = true;
     workers_[r].last.worker = {r};

@@ -29,6 +29,7 @@ struct checkpointer_options {
   std::optional<judged_tests> tests{}; ///< of earlier processes; nothing: the run has no patience to keep
   caf::actor recorder{};               ///< has a part in each checkpoint; null: the run is not recorded
   std::shared_ptr<const hogwild_store> block{}; ///< that workers share under hogwild; null: no policy is
+  std::uint64_t named = 0; ///< steps in the name of the file that the run goes on from in its folder; 0: none
 };
 
 /// The coordinator's part in a checkpoint: it begins one when that is due, collects the parts of all actors,

@@ -8,6 +8,7 @@
 #include <mailgrad/actors/shard/spawn_shard.hpp>
 #include <mailgrad/actors/shard/update_helper.hpp>
 #include <mailgrad/actors/worker/spawn_worker.hpp>
+#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/checkpoint/kept_block.hpp>
 #include <mailgrad/engine/plan/parameter_place.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
@@ -234,6 +235,8 @@ void run_crew::spawn_coordinator() {
     options.checkpoints = {options_.checkpoint_writer, card_of(plan_), plan_.options.checkpoints.every_steps,
                            plan_.options.checkpoints.every.count(), plan_.options.trace_events > 0};
   options.checkpoints.block = store_;
+  if (plan_.resumed)
+    options.checkpoints.named = steps_named_in(plan_.options.checkpoints.folder, plan_.resumed->from->path());
   if (options_.checkpoint_writer) options.checkpoints.recorder = options_.recorder;
   if (const early_stop enough = plan_.enough(); enough.counts_tests())
     options.checkpoints.tests = enough.tests();

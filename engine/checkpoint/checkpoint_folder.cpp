@@ -47,6 +47,11 @@ void remove_abandoned(const std::filesystem::path& folder) {
   }
 }
 
+bool lies_in(const std::filesystem::path& folder, const std::filesystem::path& checkpoint) {
+  std::error_code wrong;
+  return !checkpoint.empty() && std::filesystem::equivalent(folder, folder_of(checkpoint), wrong);
+}
+
 } // namespace
 
 std::string checkpoint_name(std::uint64_t steps) { return fmt::format("{}{:010}{}", prefix, steps, suffix); }
@@ -82,14 +87,17 @@ std::filesystem::path folder_of(const std::filesystem::path& checkpoint) {
   return checkpoint.has_parent_path() ? checkpoint.parent_path() : ".";
 }
 
+std::uint64_t steps_named_in(const std::filesystem::path& folder, const std::filesystem::path& checkpoint) {
+  return lies_in(folder, checkpoint) ? steps_in(checkpoint).value_or(0) : 0;
+}
+
 void prepare_checkpoint_folder(const std::filesystem::path& folder, const std::filesystem::path& resumed) {
   std::error_code wrong;
   std::filesystem::create_directories(folder, wrong);
   if (wrong) throw_unwritable(folder, wrong.value());
   if (!std::filesystem::is_directory(folder)) throw_unwritable(folder, ENOTDIR);
   const bool used = std::filesystem::exists(folder / best_weights::file_name, wrong);
-  const bool goes_on = !resumed.empty() && std::filesystem::equivalent(folder, folder_of(resumed), wrong);
-  if (!goes_on && (used || !checkpoints_in(folder).empty()))
+  if (!lies_in(folder, resumed) && (used || !checkpoints_in(folder).empty()))
     throw std::invalid_argument(
         fmt::format("'{}' holds checkpoints of an earlier run; resume that run, or name another folder",
                     folder.string()));

@@ -32,6 +32,10 @@ found_checkpoint newest_checkpoint(const std::filesystem::path& where);
 /// The folder of a checkpoint; "." for a mere name.
 std::filesystem::path folder_of(const std::filesystem::path& checkpoint);
 
+/// The steps in the name of a checkpoint in this folder; 0 if it lies elsewhere or has another name. They may
+/// be more than it has, if local steps were lost with their worker.
+std::uint64_t steps_named_in(const std::filesystem::path& folder, const std::filesystem::path& checkpoint);
+
 /// Makes the folder of a run's checkpoints, if it is not there, and tries to write there. It must hold none,
 /// since they would be mixed with those of another run, unless the run goes on from `resumed`, a file in it.
 /// An empty path: the run begins.

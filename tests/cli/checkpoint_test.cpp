@@ -262,6 +262,19 @@ TEST_F(Checkpoints, CountTheStepsOfWorkersThatAreNoMore) {
   EXPECT_THAT(t.out(), HasSubstr("the last after step 1100: "));
 }
 
+/// A name counts local steps that were lost later, so the state in the file may have fewer.
+TEST_F(Checkpoints, HaveNumbersThatNeverFallInTheirFolder) {
+  report(train({"--checkpoint", folder()}, "200"));
+  std::filesystem::rename(newest(), std::filesystem::path(folder()) / checkpoint_name(220));
+  const std::string other = (scratch_.path() / "other").string();
+  EXPECT_EQ(resumed({"--steps", "205", "--checkpoint", other})["resumed"]["steps"], 200);
+  EXPECT_EQ(checkpoints_in(other).front().filename(), checkpoint_name(205));
+  EXPECT_EQ(resumed({"--steps", "210"})["resumed"]["steps"], 200);
+  EXPECT_EQ(newest().filename(), checkpoint_name(220));
+  EXPECT_EQ(resumed({"--steps", "230"})["resumed"]["steps"], 210) << "the newest";
+  EXPECT_EQ(newest().filename(), checkpoint_name(230));
+}
+
 TEST_F(Checkpoints, OfACompletedRunSayThatNothingIsLeft) {
   report(train({"--checkpoint", folder(), "--policy", "async, sync@150"}, "300"));
   const std::string saved = (scratch_.path() / "saved.safetensors").string();

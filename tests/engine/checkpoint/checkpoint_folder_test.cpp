@@ -49,6 +49,15 @@ TEST_F(CheckpointFolder, ListsTheNewestFirstAndNoOtherFiles) {
               ElementsAre(checkpoint_name(123'456'789'012), checkpoint_name(1000), checkpoint_name(90)));
 }
 
+TEST_F(CheckpointFolder, ReadsTheStepsInANameWhereItLiesThere) {
+  write(500);
+  EXPECT_EQ(steps_named_in(folder_.path(), folder_.path() / checkpoint_name(500)), 500U);
+  EXPECT_EQ(steps_named_in(folder_.path() / ".", folder_.path() / "weights.safetensors"), 0U);
+  EXPECT_EQ(steps_named_in(folder_.path().parent_path(), folder_.path() / checkpoint_name(500)), 0U);
+  EXPECT_EQ(steps_named_in("", folder_.path() / checkpoint_name(500)), 0U);
+  EXPECT_EQ(steps_named_in(folder_.path(), ""), 0U);
+}
+
 TEST_F(CheckpointFolder, TakesTheNewestThatIsWhole) {
   for (const std::uint64_t steps : {1, 2}) write(steps);
   folder_.write(checkpoint_name(3), "cut");
