@@ -265,14 +265,23 @@ std::string ledger_in_words(const training_report& r) {
   return to_string(taken) + (under_way == 0 ? "" : fmt::format("; {} more under way", under_way));
 }
 
+/// "900 of them since the resume; 3600 samples in 1100 steps of the present workers": the report has no samples
+/// of workers that do not go on.
+std::string trained_in_words(const training_report& r) {
+  const std::uint64_t before = r.resumed ? r.resumed->steps_before : 0;
+  if (before == 0) return fmt::format("{} samples", r.samples);
+  const std::uint64_t all = before + r.steps;
+  return fmt::format("{} of them since the resume; {} samples in {} steps of the present workers",
+                     all - std::min(all, r.resumed->steps), r.samples, r.steps);
+}
+
 } // namespace
 
 std::string in_words(const training_report& r) {
   const std::uint64_t before = r.resumed ? r.resumed->steps_before : 0; // as checkpoints and switches count
   std::string text =
-      fmt::format("{} after {} steps, {}{} samples, {:.2f} s: {:.0f} samples/s\n", r.ended, before + r.steps,
-                  before == 0 ? "" : fmt::format("{} of them since the resume: ", r.steps), r.samples,
-                  r.wall_seconds, r.samples_per_second());
+      fmt::format("{} after {} steps, {}, {:.2f} s: {:.0f} samples/s\n", r.ended, before + r.steps,
+                  trained_in_words(r), r.wall_seconds, r.samples_per_second());
   if (r.final_loss)
     text +=
         fmt::format("{}{:.4f}\n", padded(r.ended == "running" ? "loss so far" : "final loss"), *r.final_loss);

@@ -258,7 +258,7 @@ TEST_F(Checkpoints, CountTheStepsOfWorkersThatAreNoMore) {
   EXPECT_EQ(newest().filename(), checkpoint_name(900));
   EXPECT_EQ(resumed({"--steps", "1000"})["resumed"]["steps"], 900);
   tool t({"train", "--resume", folder(), "--steps", "1100", "--quiet"});
-  EXPECT_THAT(t.out(), HasSubstr("completed after 1100 steps, 900 of them since the resume: "));
+  EXPECT_THAT(t.out(), HasSubstr("completed after 1100 steps, 100 of them since the resume; "));
   EXPECT_THAT(t.out(), HasSubstr("the last after step 1100: "));
 }
 
