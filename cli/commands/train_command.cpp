@@ -15,6 +15,7 @@
 #include <mailgrad/cli/version.hpp>
 #include <mailgrad/cli/wrong_option.hpp>
 
+#include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/graph/models/model.hpp>
 
@@ -96,15 +97,19 @@ int exit_code_of(const training_report& r, int signal) {
   return ended_early && signal != 0 ? exit_code::of_signal(signal) : exit_code::failed;
 }
 
-/// Says so if all steps of a run that is resumed are done. It is then tested and writes what it leaves
-/// behind.
-bool has_nothing_left(const checkpoint& from, std::uint64_t total) {
-  const std::uint64_t done = steps_done(from);
-  if (done < total) return false;
+/// All steps of a run that is resumed are done. It is then tested and writes what it leaves behind.
+void say_that_nothing_is_left(std::uint64_t done, std::uint64_t total) {
   std::cerr << fmt::format("nothing is left to train: {} steps are done, and {}\n", done,
                            done > total ? fmt::format("only {} are asked for", total)
                                         : "no more are asked for");
-  return true;
+}
+
+/// Whether a run is resumed with nothing left to train for workers of other processes, so that none of them
+/// need come. The ranks of a launcher are there in any case, and wait for their server.
+bool needs_nobody(const train_words& w, const checkpoint* from, const model_function& model,
+                  const std::shared_ptr<const data_split>& data, const training_options& options) {
+  if (!from || !w.remote.any() || w.remote.launch) return false;
+  return steps_done(*from) >= plan_run(model, data, options).steps;
 }
 
 /// Whether what is chosen in the run depends on the samples that it is tested on at its end.
@@ -200,7 +205,7 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
 
   const interrupt ctrl_c; // lives to the end, so that the first signal never costs the report
   std::optional<served_run> served;
-  if (w.remote.any())
+  if (w.remote.any() && !needs_nobody(w, from.get(), model, data, options))
     served.emplace(w.remote, local_workers_of(w), w.quiet, ctrl_c,
                    [&](training_report& r) { add_what_the_tool_knows(r, w, date, 0); });
   const auto made = begun(options, then, [&] {
@@ -215,8 +220,10 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
     std::cerr << "mailgrad: the test samples decide when the run ends or which weights are kept, so the test "
                  "figures are too good; --validation 0.1 holds other samples out for that\n";
   outputs.weights().require_room(run.layout().weight_count() * sizeof(float));
-  const bool shows_steps = !(from && has_nothing_left(*from, run.total_steps())) && !w.quiet;
-  const auto style = shows_steps ? progress_display::suitable_style() : progress_display::style::none;
+  const bool is_done = from && steps_done(*from) >= run.total_steps();
+  if (is_done && !w.quiet) say_that_nothing_is_left(steps_done(*from), run.total_steps());
+  const auto style =
+      !is_done && !w.quiet ? progress_display::suitable_style() : progress_display::style::none;
   if (from) options.policy = policies_from(*from);
   const std::string where = served ? workers_in_words(options.workers, devices_elsewhere(w)) : "";
   if (!w.quiet) std::cerr << introduction(w.model, w.span, options, *data, run, where) << '\n';

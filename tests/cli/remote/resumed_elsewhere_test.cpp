@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -79,6 +80,21 @@ TEST_F(ResumedElsewhere, ComeIntoOneProcessWithAllDevices) {
   EXPECT_EQ(here.code(), 0) << here.err();
   EXPECT_EQ(report("report")["workers"], 2);
   EXPECT_EQ(report("report")["devices"].size(), 4);
+}
+
+TEST_F(ResumedElsewhere, WaitForNobodyIfNothingIsLeft) {
+  expect_done(train({"--processes", "2"}));
+  for (const words& how : {words{"serve", "--seats", "3", "--listen", "127.0.0.1:0"}, words{"train"}}) {
+    tool t(how + words{"--resume", file("kept"), "--save", file("weights")});
+    EXPECT_EQ(t.code(), 0) << t.err();
+    EXPECT_THAT(t.err(), HasSubstr("nothing is left to train: 60 steps are done"));
+    EXPECT_THAT(t.err(), Not(HasSubstr("listening"))) << how[0];
+    EXPECT_THAT(t.err(), Not(HasSubstr("joined"))) << how[0];
+    EXPECT_THAT(t.out(), HasSubstr("completed after 60 steps"));
+    EXPECT_TRUE(std::filesystem::remove(file("weights")));
+    tool quiet(how + words{"--resume", file("kept"), "--quiet"});
+    EXPECT_EQ(quiet.err(), "resuming from " + checkpoints_in(file("kept")).front().string() + '\n');
+  }
 }
 
 TEST_F(ResumedElsewhere, LeaveTheirServer) {
