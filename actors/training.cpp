@@ -442,8 +442,14 @@ training_report training::implementation::report_so_far(std::chrono::millisecond
   const run_outcome books = books_.ask(crew_->coordinator(), span).value_or(nothing_told(plan_.workers()));
   std::unique_lock lock(mutex_);
   const bool ended = outcome_.has_value();
+  training_progress told = progress_; // of this process alone
+  if (plan_.resumed) {
+    const worker_share done = plan_.resumed->done();
+    told.steps += done.steps;
+    told.samples += done.samples;
+  }
   training_report r =
-      ended ? report_of(*outcome_, written()) : mailgrad::report_so_far(books, progress_, written());
+      ended ? report_of(*outcome_, written()) : mailgrad::report_so_far(books, told, written());
   describe(r, plan_, (ended ? ended_ : time_->now()) - crew_->started(),
            ended ? outcome_->checkpoints : checkpoints_);
   lock.unlock();

@@ -9,10 +9,15 @@ namespace mailgrad {
 using messaging::send;
 
 book_keeper::book_keeper(caf::event_based_actor* self, std::uint32_t workers, std::uint32_t seats,
-                         const std::vector<caf::actor>& shards, teller tell)
+                         const std::vector<caf::actor>& shards, const std::vector<worker_report>& before,
+                         teller tell)
     : self_(self), tell_(std::move(tell)), devices_(seats), copies_(shards.size()),
       books_(nothing_told(workers)) {
   for (const caf::actor& shard : shards) shards_.push_back({shard});
+  for (std::uint32_t r = 0; r < std::min<std::size_t>(workers, before.size()); ++r) {
+    books_.workers[r] = before[r];
+    books_.workers[r].worker = {r};
+  }
 }
 
 /// Whoever joins later has nothing to tell of what was asked before.

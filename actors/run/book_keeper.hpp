@@ -23,9 +23,10 @@ public:
   using switches = std::vector<policy_switch>;
 
   /// `shards` may be empty if they tell no books. Without a teller, nothing is asked.
-  /// Ranks from `workers` to `seats` - 1 have not joined yet, and are not told of before.
+  /// Ranks from `workers` to `seats` - 1 have not joined yet, and are not told of before. `before` are the
+  /// books, by rank, with which the others go on; empty: they begin.
   book_keeper(caf::event_based_actor* self, std::uint32_t workers, std::uint32_t seats,
-              const std::vector<caf::actor>& shards, teller tell);
+              const std::vector<caf::actor>& shards, const std::vector<worker_report>& before, teller tell);
 
   void on_joined(rank worker, const caf::actor& device);
   /// A worker has ended or died. Its last report is its copy from now on, unless it is lost.

@@ -265,8 +265,8 @@ std::string ledger_in_words(const training_report& r) {
   return to_string(taken) + (under_way == 0 ? "" : fmt::format("; {} more under way", under_way));
 }
 
-/// "900 of them since the resume; 3600 samples in 1100 steps of the present workers": the report has no samples
-/// of workers that do not go on.
+/// "900 of them since the resume; 3600 samples in 1100 steps of the present workers": the report has no
+/// samples of workers that do not go on.
 std::string trained_in_words(const training_report& r) {
   const std::uint64_t before = r.resumed ? r.resumed->steps_before : 0;
   if (before == 0) return fmt::format("{} samples", r.samples);

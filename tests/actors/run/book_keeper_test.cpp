@@ -10,6 +10,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <utility>
+#include <vector>
 
 namespace mailgrad {
 namespace {
@@ -28,8 +30,9 @@ protected:
   using device_probe = testing::listener<copy_books, give_up>;
   using shard_probe = testing::listener<copy_books, worker_left, report_shard>;
 
-  void begin(bool shards_tell = true) {
+  void begin(bool shards_tell = true, std::vector<worker_report> before = {}) {
     coordinator_options options;
+    options.books = std::move(before);
     options.workers = 2;
     for (const shard_probe& s : shards_) options.shards.push_back(s.actor());
     options.feeder = feeder_.actor();
@@ -97,6 +100,20 @@ TEST_F(BookKeeper, TellsWhatIsKnownToWhoeverWillWaitNoLonger) {
   EXPECT_THAT(told_[0].books.untold, ElementsAre(true, false));
   ASSERT_THAT(told_[0].books.shards, SizeIs(1)) << "the other has told nothing";
   EXPECT_EQ(told_[0].books.shards[0].shard.value, 1U);
+}
+
+TEST_F(BookKeeper, TellsTheBooksOfEarlierProcessesOfWhoHasToldNothing) {
+  std::vector<worker_report> before(2);
+  before[0].steps = 50;
+  before[1].steps = 40;
+  begin(true, before);
+  tell(coordinator_, gather_books{1});
+  answer_worker(0, 51);
+  tell(coordinator_, tell_books{1});
+  ASSERT_THAT(told_, SizeIs(1));
+  EXPECT_EQ(told_[0].books.workers[0].steps, 51U);
+  EXPECT_EQ(told_[0].books.workers[1].steps, 40U);
+  EXPECT_THAT(told_[0].books.untold, ElementsAre(false, true));
 }
 
 /// A device that computes a long step answers after it, so its mailbox must not fill meanwhile.

@@ -1,12 +1,15 @@
 #include <mailgrad/tests/actors/runs/small_training.hpp>
 
 #include <mailgrad/engine/account/training_report.hpp>
+#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
+#include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include <chrono>
+#include <memory>
 #include <thread>
 
 // A run that is asked where it stands while it goes on, from threads that are no actors.
@@ -61,6 +64,22 @@ TEST(ReportSoFar, IsThatOfTheEndOnceTheRunHasEnded) {
   EXPECT_EQ(so_far.ledger, last.ledger);
   EXPECT_EQ(so_far.wall_seconds, last.wall_seconds);
   EXPECT_EQ(so_far.epochs, last.epochs);
+}
+
+/// Nobody has told anything yet in this process.
+TEST(ReportSoFar, CountsTheStepsOfEarlierProcesses) {
+  const scratch_folder folder;
+  training_options o = options_for("async", 2);
+  o.checkpoints.folder = folder.path().string();
+  const training_report first = training(small_model(), small_data(), o).report();
+  o = long_run("async");
+  o.resume = std::make_shared<const checkpoint>(newest_checkpoint(folder.path()).what);
+  training run(small_model(), small_data(), o);
+  const training_report so_far = run.report_so_far(0ms);
+  EXPECT_GE(so_far.steps, first.steps);
+  EXPECT_GE(so_far.samples, first.samples);
+  run.stop("enough");
+  run.report();
 }
 
 TEST(ReportSoFar, WritesWhatNobodyHasToldAsUnknown) {
