@@ -67,10 +67,16 @@ protected:
     return *kept;
   }
 
-  static std::uint64_t steps_in(const checkpoint& from) {
+  static checkpoint_card card_of(const checkpoint& from) {
     checkpoint_card card;
     from.part("run")->field("card", card);
-    return card.steps;
+    return card;
+  }
+  static std::uint64_t steps_in(const checkpoint& from) { return card_of(from).steps; }
+  /// How many of these lack a worker that had died.
+  static std::size_t without_a_worker(const checkpoints& all) {
+    return static_cast<std::size_t>(std::ranges::count_if(
+        all, [](const auto& from) { return std::ranges::count(card_of(*from).present, false) > 0; }));
   }
 
   /// Of the run and of those before it, whose workers do not go on.
@@ -111,17 +117,22 @@ TEST_P(ElasticCheckpoints, LetAnotherRunTrainWhatIsLeft) {
 /// Their steps are those of all workers, also of lost ones, or an older checkpoint would be taken for the
 /// newest.
 TEST_P(ElasticCheckpoints, CountStepsThatNeverFall) {
+  std::size_t lacking = 0;
   for (drawn_order& order : drawn_orders(100)) {
     assembly a = small_run(2, order.seed() % 3 == 0 ? 4 : 0);
     std::uint64_t before = 0;
-    for (const auto& from : keep_some(a, order)) {
+    const checkpoints kept = keep_some(a, order);
+    for (const auto& from : kept) {
       ASSERT_GE(steps_in(*from), before);
       before = steps_in(*from);
     }
+    if (a.seats == 0) lacking += without_a_worker(kept);
   }
+  EXPECT_GT(lacking, 0U) << "no worker died before a checkpoint";
 }
 
 TEST_P(ElasticCheckpoints, KeepTheBooksOfWorkersThatDieInSeveralProcesses) {
+  std::size_t lacking = 0;
   for (drawn_order& order : drawn_orders(25)) {
     assembly a = small_run(2, 0);
     const checkpoints first = keep_some(a, order);
@@ -141,6 +152,7 @@ TEST_P(ElasticCheckpoints, KeepTheBooksOfWorkersThatDieInSeveralProcesses) {
     deliver(order);
     a.checkpoint_writer = {};
     a.checkpoint_every = 0;
+    lacking += without_a_worker(*kept);
     std::uint64_t before = steps_in(*a.resume);
     for (const auto& from : *kept) {
       ASSERT_GE(steps_in(*from), before);
@@ -153,6 +165,7 @@ TEST_P(ElasticCheckpoints, KeepTheBooksOfWorkersThatDieInSeveralProcesses) {
       ASSERT_EQ(steps_of(run, 0), batches);
     }
   }
+  EXPECT_GT(lacking, 0U) << "no worker died before a checkpoint of the second process";
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryPolicy, ElasticCheckpoints,

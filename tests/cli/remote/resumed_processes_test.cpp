@@ -4,10 +4,12 @@
 
 #include <gmock/gmock.h>
 
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <thread>
 
 // Runs over processes that are killed and resumed.
 
@@ -29,9 +31,15 @@ protected:
     const auto kept = checkpoints_in(file("kept"));
     return kept.empty() ? std::filesystem::path() : kept.front();
   }
+  /// Leaves the processors to the processes that it waits for.
   void await_newer(const tool& t, const std::filesystem::path& than = {}) const {
-    while (newest() == than && t.runs()) {
-    }
+    while (newest() == than && t.runs()) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+    EXPECT_NE(newest(), than) << "the run has ended";
+  }
+  /// The run must not have ended before.
+  static void kill_run(tool& t) {
+    t.signal(SIGKILL);
+    EXPECT_EQ(t.code(), -SIGKILL) << t.err();
   }
   words keeping(const std::string& steps) const {
     return words{"--steps", steps,    "--checkpoint", file("kept"), "--checkpoint-every",
@@ -42,10 +50,9 @@ protected:
 /// The recording goes on as well, which it can only with the same workers.
 TEST_F(ResumedProcesses, AreAsManyAgain) {
   tool first(words{"train", "--processes", "3", "--send-batches", "--record", file("recording")} + small_run +
-             keeping("20000"));
+             keeping("200000"));
   await_newer(first);
-  first.signal(SIGKILL);
-  first.code();
+  kill_run(first);
   tool again({"train", "--resume", file("kept"), "--steps", "3000", "--report", file("report")});
   ASSERT_EQ(again.code(), 0) << again.err();
   EXPECT_THAT(again.err(), HasSubstr("on 3 workers of other processes"));
@@ -85,8 +92,7 @@ TEST_F(ResumedProcesses, AreWaitedForByTheirServer) {
     tool one({"join", address, "--quiet"});
     tool two({"join", address, "--quiet"});
     await_newer(server);
-    server.signal(SIGKILL);
-    server.code();
+    kill_run(server);
   };
   kill_first();
   tool server({"serve", "--resume", file("kept"), "--steps", "3000"});
@@ -120,8 +126,7 @@ TEST_F(ResumedProcesses, CountWhatALostWorkerTrained) {
   auto dies = std::make_unique<tool>(words{"join", address, "--quiet"});
   await_newer(server);
   for (int more = 0; more < 3; ++more) await_newer(server, newest());
-  dies->signal(SIGKILL);
-  dies->code();
+  kill_run(*dies);
   ASSERT_EQ(server.code(), 0) << server.err();
   EXPECT_THAT(server.err(), HasSubstr("lost worker"));
   EXPECT_THAT(server.out(), HasSubstr("completed after 4000 steps"));
