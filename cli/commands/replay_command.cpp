@@ -3,9 +3,9 @@
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/live/live_words.hpp>
 #include <mailgrad/cli/option_checks.hpp>
+#include <mailgrad/cli/option_words.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/output_file.hpp>
-#include <mailgrad/cli/output/recorded_words.hpp>
 #include <mailgrad/cli/spanning_option.hpp>
 
 #include <mailgrad/engine/account/training_report.hpp>
@@ -19,7 +19,9 @@
 #include <iostream>
 #include <memory>
 #include <stdexcept>
+#include <string>
 #include <string_view>
+#include <utility>
 
 namespace mailgrad {
 
@@ -47,30 +49,30 @@ void require_as_many(std::size_t devices, const std::vector<std::string>& words)
 }
 
 std::vector<std::string> words_for_train(const replay_words& w, const recording& r) {
-  std::vector<std::string> words = r.header.words;
-  std::erase_if(words,
+  std::vector<std::string> recorded = r.header.words;
+  std::erase_if(recorded,
                 [](const std::string& word) { // a recording says what to compute, not which files to write
                   return std::ranges::any_of(std::array{"--report", "--staleness-csv", "--trace", "--record",
                                                         "--checkpoint", "--keep", "--resume", "--metrics",
                                                         "--tensorboard", "--live", "--evaluate-every"},
                                              [&](const char* option) { return word.starts_with(option); });
                 });
-  if (!w.data.empty()) words = with_word(words, "--data", w.data);
+  option_words words(std::move(recorded));
+  if (!w.data.empty()) words.set("--data=" + w.data);
   if (!w.devices.empty()) {
-    require_as_many(read_devices(w.devices).size(), words);
-    words = with_word(words, "--devices", w.devices);
+    require_as_many(read_devices(w.devices).size(), words.all());
+    words.set("--devices=" + w.devices);
   }
-  if (!w.report.empty()) words.push_back("--report=" + w.report);
-  if (!w.checkpoints.folder.empty())
-    for (const auto& [option, value] : {std::pair("--checkpoint", w.checkpoints.folder),
-                                        std::pair("--checkpoint-every", w.checkpoints.every),
-                                        std::pair("--keep", std::to_string(w.checkpoints.keep))})
-      words = with_word(words, option, value);
-  if (!w.checkpoints.resume.empty()) words = with_word(words, "--resume", w.checkpoints.resume);
-  const std::vector<std::string> live = words_of(w.live);
-  words.insert(words.end(), live.begin(), live.end());
-  if (w.quiet) words.emplace_back("--quiet");
-  return words;
+  if (!w.report.empty()) words.set("--report=" + w.report);
+  if (!w.checkpoints.folder.empty()) {
+    words.set("--checkpoint=" + w.checkpoints.folder);
+    words.set("--checkpoint-every=" + w.checkpoints.every);
+    words.set("--keep=" + std::to_string(w.checkpoints.keep));
+  }
+  if (!w.checkpoints.resume.empty()) words.set("--resume=" + w.checkpoints.resume);
+  words.set(option_words(words_of(w.live)));
+  if (w.quiet) words.set("--quiet");
+  return words.take();
 }
 
 /// Says whether the weights are those with which the recorded run ended; returns the exit code.

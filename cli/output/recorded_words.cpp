@@ -21,11 +21,4 @@ std::vector<std::string> given_words(const CLI::App& command, const std::vector<
   return words;
 }
 
-std::vector<std::string> with_word(std::vector<std::string> words, const std::string& option,
-                                   const std::string& value) {
-  std::erase_if(words, [&](const std::string& word) { return word.starts_with(option + '='); });
-  words.push_back(option + '=' + value);
-  return words;
-}
-
 } // namespace mailgrad

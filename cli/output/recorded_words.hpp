@@ -13,8 +13,4 @@ namespace mailgrad {
 /// `without`. A recording keeps them, so that a replay has the same options.
 std::vector<std::string> given_words(const CLI::App& command, const std::vector<std::string>& without);
 
-/// `words`, with the value of `option` replaced by `value`.
-std::vector<std::string> with_word(std::vector<std::string> words, const std::string& option,
-                                   const std::string& value);
-
 } // namespace mailgrad
