@@ -48,7 +48,7 @@ train_words values_of(const option_words& words, const checkpoint& from) {
 std::uint32_t workers_of(const checkpoint& from) {
   checkpoint_card card;
   from.part("run")->field("card", card);
-  return card.workers;
+  return std::max(1U, card.workers); // whoever wrote it
 }
 
 /// The cores for so many workers, each with so many devices, over which its model spans.

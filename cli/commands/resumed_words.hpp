@@ -25,7 +25,8 @@ struct resumed_words {
 };
 
 /// The options of a checkpoint, and in their place those `given` now, whose values are `w`. The workers of
-/// `mailgrad serve` join again, and those of --processes are started again, unless the command is another.
+/// `mailgrad serve` join again, and those of --processes are started again, unless the command is another or
+/// --processes says otherwise. Workers that come into another process leave behind what none can have there.
 ///
 /// Errors  std::invalid_argument for an option that there is not.
 resumed_words resumed_from(const checkpoint& from, const std::vector<std::string>& given,
