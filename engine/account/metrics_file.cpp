@@ -1,7 +1,10 @@
 #include <mailgrad/engine/account/metrics_file.hpp>
 
+#include <mailgrad/files/older_file.hpp>
+
 #include <fmt/format.h>
 
+#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
@@ -9,21 +12,8 @@
 
 namespace mailgrad {
 
-namespace {
-
-/// Only a regular file with bytes in it can be kept; a pipe or a device has nothing to lose.
-void keep_older(const std::string& path) {
-  std::error_code none;
-  if (!std::filesystem::is_regular_file(path, none) || std::filesystem::file_size(path, none) == 0) return;
-  std::string older = path + ".old"; // of a run that was killed and resumed several times, there are several
-  for (int n = 2; std::filesystem::exists(older, none); ++n) older = fmt::format("{}.old-{}", path, n);
-  std::filesystem::rename(path, older);
-}
-
-} // namespace
-
 metrics_file::metrics_file(std::string path) : path_(std::move(path)), csv_(path_.ends_with(".csv")) {
-  keep_older(path_);
+  keep_older(std::array{std::filesystem::path(path_)});
   errno = 0;
   out_.open(path_, std::ios::binary);
   if (!out_)

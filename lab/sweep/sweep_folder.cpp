@@ -1,5 +1,6 @@
 #include <mailgrad/lab/sweep/sweep_folder.hpp>
 
+#include <mailgrad/files/older_file.hpp>
 #include <mailgrad/files/replaced_file.hpp>
 
 #include <fmt/format.h>
@@ -77,7 +78,7 @@ folder_lock::~folder_lock() { close(descriptor_); }
 sweep_folder::sweep_folder(fs::path folder, const sweep& s, const std::string& program, old_rows what)
     : folder_(made(std::move(folder))), cells_(s.kept_cells()), lock_(folder_) {
   const std::string identity = identity_of(s, program);
-  if (what == old_rows::set_aside) set_aside();
+  if (what == old_rows::set_aside || !fs::exists(folder_ / rows_name)) set_aside();
   require_same(identity);
   read_rows(s);
   read_curves();
@@ -86,10 +87,7 @@ sweep_folder::sweep_folder(fs::path folder, const sweep& s, const std::string& p
 }
 
 void sweep_folder::set_aside() const {
-  for (const char* name : {identity_name, rows_name, curves_name}) {
-    const fs::path file = folder_ / name;
-    if (fs::exists(file)) fs::rename(file, file.string() + ".old");
-  }
+  keep_older(std::array{folder_ / identity_name, folder_ / rows_name, folder_ / curves_name});
 }
 
 void sweep_folder::require_same(const std::string& identity) const {

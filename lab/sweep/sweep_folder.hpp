@@ -16,7 +16,7 @@ namespace mailgrad::lab {
 /// What to do with the rows that a folder has already.
 enum class old_rows : std::uint8_t {
   go_on,    ///< keep them, if they are of this sweep and of this program
-  set_aside ///< rename their files to NAME.old and begin anew
+  set_aside ///< rename their files as keep_older() does, and begin anew
 };
 
 /// Keeps other processes, and other objects of this one, from writing to a folder.
@@ -39,7 +39,8 @@ struct rows_of_another : std::invalid_argument {
 
 /// The folder of a sweep: sweep.json says which sweep it is, sweep.csv has a row for each cell that has
 /// ended, and curves.csv the tests of these cells. A row is written as a whole when its cell has ended, after
-/// its curve. If the process is killed, a torn last row and curves without a row are dropped the next time.
+/// its curve. Files of these names in a folder without sweep.csv are somebody else's: keep_older() renames
+/// them. If the process is killed, a torn last row and curves without a row are dropped the next time.
 ///
 /// Threads one.
 class sweep_folder {

@@ -101,6 +101,28 @@ TEST_F(SweepFolder, SetsOldRowsAside) {
   EXPECT_THAT(text_of(path_ / "curves.csv.old"), HasSubstr("2.5"));
 }
 
+/// All three files have the same ending, also if one of them is set aside for the first time.
+TEST_F(SweepFolder, LosesNoRowsThatWereSetAside) {
+  add(0);
+  const std::string first = text_of(path_ / "sweep.csv");
+  opened(old_rows::set_aside, "2").add(row_for(s_, 1), {});
+  const std::string second = text_of(path_ / "sweep.csv");
+  EXPECT_THAT(opened(old_rows::set_aside, "3").rows(), IsEmpty());
+  EXPECT_EQ(text_of(path_ / "sweep.csv.old"), first);
+  EXPECT_EQ(text_of(path_ / "sweep.csv.old-2"), second);
+  EXPECT_THAT(text_of(path_ / "curves.csv.old"), HasSubstr("2.5"));
+  EXPECT_THAT(text_of(path_ / "sweep.json.old-2"), HasSubstr("\"program\": \"2\""));
+}
+
+TEST_F(SweepFolder, KeepsFilesOfItsNamesThatAreNoneOfASweep) {
+  std::filesystem::create_directories(path_);
+  std::ofstream(path_ / "curves.csv") << "x,y\n";
+  std::ofstream(path_ / "sweep.json") << "{}";
+  add(0);
+  EXPECT_EQ(text_of(path_ / "curves.csv.old"), "x,y\n");
+  EXPECT_EQ(text_of(path_ / "sweep.json.old"), "{}");
+}
+
 TEST_F(SweepFolder, RefusesLinesThatAreNoRows) {
   add(0);
   std::ofstream(path_ / "sweep.csv", std::ios::app) << "1,async,completed\n";
