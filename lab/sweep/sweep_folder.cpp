@@ -141,14 +141,20 @@ void sweep_folder::open_to_append() {
 }
 
 void sweep_folder::add(const sweep_row& row, std::span<const curve_point> curve) {
-  for (const curve_point& p : curve) curve_file_ << to_csv(p) << '\n';
-  curve_file_.flush();
-  row_file_ << to_csv(row) + '\n' << std::flush;
-  if (!curve_file_ || !row_file_)
-    throw std::runtime_error(
-        fmt::format("{} cannot be written: {}", folder_.string(), std::generic_category().message(errno)));
+  std::string points;
+  for (const curve_point& p : curve) points += to_csv(p) + '\n';
+  write(curve_file_, points);
+  write(row_file_, to_csv(row) + '\n');
   rows_.push_back(row);
   curves_.insert(curves_.end(), curve.begin(), curve.end());
+}
+
+void sweep_folder::write(std::ofstream& to, const std::string& lines) const {
+  errno = 0;
+  to << lines << std::flush;
+  if (!to)
+    throw std::runtime_error(fmt::format("{} cannot be written: {}", folder_.string(),
+                                         std::generic_category().message(errno)));
 }
 
 std::vector<sweep_row> sweep_folder::rows() const {

@@ -50,7 +50,7 @@ public:
   /// Errors  rows_of_another; std::invalid_argument: it has rows that are none, or another process writes
   ///         there. std::system_error: it cannot be written.
   sweep_folder(std::filesystem::path folder, const sweep& s, const std::string& program, old_rows what);
-  /// Errors  std::runtime_error: the disk is full, for example.
+  /// Errors  std::runtime_error: the disk is full, for example. There is no row then without its curve.
   void add(const sweep_row& row, std::span<const curve_point> curve);
 
   /// The rows so far, by rising cell, and the points of their curves.
@@ -67,6 +67,7 @@ private:
   void read_curves();
   void rewrite(const sweep& s, const std::string& identity) const;
   void open_to_append();
+  void write(std::ofstream& to, const std::string& lines) const;
 
   std::filesystem::path folder_;
   std::vector<std::size_t> cells_; ///< those of the sweep, rising

@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -121,6 +124,39 @@ TEST_F(SweepFolder, KeepsFilesOfItsNamesThatAreNoneOfASweep) {
   add(0);
   EXPECT_EQ(text_of(path_ / "curves.csv.old"), "x,y\n");
   EXPECT_EQ(text_of(path_ / "sweep.json.old"), "{}");
+}
+
+/// The most bytes of a file that this process writes; a disk that is full says the same.
+class most_file_bytes {
+public:
+  explicit most_file_bytes(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit less{bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &less);
+  }
+  ~most_file_bytes() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+  most_file_bytes(const most_file_bytes&) = delete;
+  most_file_bytes& operator=(const most_file_bytes&) = delete;
+
+private:
+  rlimit before_{};
+  void (*handler_)(int);
+};
+
+TEST_F(SweepFolder, WritesNoRowWithoutItsCurve) {
+  add(0);
+  {
+    sweep_folder folder = opened();
+    const most_file_bytes full(2000);
+    const std::vector<curve_point> curve(400, {1, 0.5, 20, 10, {}, 2.5});
+    EXPECT_THROW(folder.add(row_for(s_, 1), curve), std::runtime_error);
+  }
+  const sweep_folder again = opened();
+  EXPECT_THAT(again.missing(), ElementsAre(1U, 2U));
+  EXPECT_EQ(again.curves().size(), 1U);
 }
 
 TEST_F(SweepFolder, RefusesLinesThatAreNoRows) {
