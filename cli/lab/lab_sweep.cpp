@@ -21,7 +21,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <iterator>
 #include <mutex>
 #include <optional>
 #include <stdexcept>
@@ -32,11 +31,13 @@ namespace mailgrad {
 
 namespace {
 
-constexpr std::uintmax_t most_sweep_bytes = 16 << 20;
+constexpr std::size_t most_sweep_bytes = 16 << 20;
 
 lab::sweep sweep_in(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  std::string text(most_sweep_bytes + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size())); // a device may have no end
+  text.resize(static_cast<std::size_t>(in.gcount()));
   if (!in.is_open() || in.bad() || std::filesystem::is_directory(file))
     throw std::invalid_argument("it cannot be read");
   if (text.size() > most_sweep_bytes) throw std::invalid_argument("it is too long for a sweep");

@@ -141,10 +141,9 @@ std::string command_of(const lab::sweep& s, std::size_t cell) {
 
 sweep_cells::sweep_cells(const lab::sweep& s, const std::function<bool()>& stop)
     : sweep_(s), steps_(s.cells()) {
-  const std::vector<std::size_t> kept = s.kept_cells();
-  for (const std::size_t cell : kept) parsed(s.settings_of(cell));
   std::multimap<std::string, std::size_t> by_data; // so that each data set is read once
-  for (const std::size_t cell : kept) by_data.emplace(data_key_of(cell, words_of(cell)), cell);
+  for (const std::size_t cell : s.kept_cells())
+    if (!stop()) by_data.emplace(data_key_of(cell, words_of(cell)), cell);
   for (const auto& [key, cell] : by_data)
     if (!stop()) plan(cell);
 }
@@ -192,7 +191,7 @@ void sweep_cells::train(std::size_t cell, outcome& made,
   lab::virtual_run_options how{w.simulated};
   how.on_progress = shown;
   how.stop = stop;
-  how.test_every = std::max<std::uint64_t>(1, steps_[cell] / sweep_.tests);
+  how.test_every = lab::steps_between_tests(steps_[cell], sweep_.tests);
   how.on_test = [&](const lab::virtual_test& t) { made.curve.push_back(point_of(cell, t)); };
   lab::virtual_run run(find_model(w.model), data_of(cell, w), options_of(w), std::move(how));
   run.run();

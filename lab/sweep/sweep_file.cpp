@@ -177,6 +177,10 @@ std::optional<std::size_t> sweep::axis(std::string_view key) const {
   return static_cast<std::size_t>(found - grid.begin());
 }
 
+std::uint64_t steps_between_tests(std::uint64_t steps, std::uint64_t tests) noexcept {
+  return std::max<std::uint64_t>(1, steps / tests + (steps % tests > 0 ? 1 : 0));
+}
+
 sweep parse_sweep(std::string_view text) {
   const json file = parsed(text);
   if (!file.is_object()) refuse("this is no JSON object with 'run' and 'grid'");

@@ -57,6 +57,10 @@ inline constexpr std::string_view seed_key = "seed";
 /// The axis along which speed-ups are measured.
 inline constexpr std::string_view workers_key = "workers";
 
+/// After how many steps the weights of a run of `steps` are tested, so that there are `tests` at most, with
+/// the one at its end.
+std::uint64_t steps_between_tests(std::uint64_t steps, std::uint64_t tests) noexcept;
+
 /// Reads a sweep from JSON:
 ///
 ///     {"run": {"model": "softmax", "epochs": 1}, "grid": {"policy": ["async", "sync"], "lr": [0.1, 0.2]},

@@ -148,6 +148,7 @@ TEST_F(LabSweep, SaysInOneLineWhatIsWrongBeforeAnythingRuns) {
       {file_of(R"("workers": [1])", R"("data-limit": 0)"), "--data-limit"},
       {folder_.write("text", "workers: 1").string(), "line 1 is no JSON"},
       {(folder_.path() / "nowhere").string(), "cannot be read"},
+      {"/dev/zero", "it is too long for a sweep"},
   };
   for (const auto& [file, says] : wrong) {
     tool t(words(file));

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -47,6 +48,18 @@ TEST(SweepFile, ReadsTheRest) {
   EXPECT_TRUE(of_accuracy.target->reached_by(0.95));
   EXPECT_FALSE(of_accuracy.target->reached_by(0.85));
   EXPECT_EQ(of_accuracy.tests, 20U);
+}
+
+TEST(SweepFile, TestsARunNoMoreOftenThanAsked) {
+  for (const std::uint64_t tests : {1U, 7U, 20U})
+    for (std::uint64_t steps = 0; steps < 100; ++steps) {
+      const std::uint64_t every = steps_between_tests(steps, tests);
+      ASSERT_GE(every, 1U);
+      const std::uint64_t before_the_end = steps == 0 ? 0 : (steps - 1) / every;
+      EXPECT_LT(before_the_end, tests) << steps;
+    }
+  EXPECT_EQ(steps_between_tests(39, 20), 2U);
+  EXPECT_EQ(steps_between_tests(60, 20), 3U);
 }
 
 TEST(SweepFile, LeavesCellsOut) {
