@@ -11,6 +11,7 @@
 #include <mailgrad/cli/version.hpp>
 
 #include <mailgrad/engine/account/provenance.hpp>
+#include <mailgrad/files/sha256.hpp>
 #include <mailgrad/lab/sweep/sweep_figures.hpp>
 #include <mailgrad/lab/sweep/sweep_folder.hpp>
 #include <mailgrad/lab/sweep/sweep_threads.hpp>
@@ -24,6 +25,7 @@
 #include <mutex>
 #include <optional>
 #include <stdexcept>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -44,14 +46,31 @@ lab::sweep sweep_in(const std::string& file) {
   return lab::parse_sweep(text);
 }
 
+/// The folder gets a sweep.json of its own.
+void require_other_file(const sweep_words& w) {
+  std::error_code nothing_there;
+  if (std::filesystem::equivalent(w.file, std::filesystem::path(w.folder) / "sweep.json", nothing_there))
+    throw std::invalid_argument(
+        fmt::format("--out '{}' would replace '{}'; name another folder", w.folder, w.file));
+}
+
 std::string command_of(const sweep_words& w) {
   return fmt::format("mailgrad lab sweep {} --out DIR", w.file);
 }
 
-lab::sweep_folder open_folder(const sweep_words& w, const lab::sweep& s) {
-  const std::string program = fmt::format("Mailgrad {}, commit {}", this_program().version, build_commit);
+/// Builds of one commit differ if something is changed that is not committed.
+std::string program_in_words() {
+  const std::string commit = build_commit;
+  std::string words = fmt::format("Mailgrad {}, commit {}", this_program().version, commit);
+  if (commit.ends_with("-dirty") || commit == "unknown")
+    words += fmt::format(", SHA-256 {}", sha256_of("/proc/self/exe"));
+  return words;
+}
+
+lab::sweep_folder open_folder(const sweep_words& w, const lab::sweep& s, const sweep_cells& cells) {
+  const lab::sweep_origin origin{program_in_words(), cells.content()};
   try {
-    return {w.folder, s, program, w.restart ? lab::old_rows::set_aside : lab::old_rows::go_on};
+    return {w.folder, s, origin, w.restart ? lab::old_rows::set_aside : lab::old_rows::go_on};
   } catch (const lab::rows_of_another& why) {
     throw std::invalid_argument(std::string(why.what()) + "; --restart sets them aside");
   }
@@ -180,7 +199,8 @@ int run_sweep(const sweep_words& w) {
     throw std::invalid_argument(fmt::format("{}: {}", w.file, why.what()));
   }
   if (ctrl_c.requested()) return exit_code::of_signal(ctrl_c.signal());
-  lab::sweep_folder folder = open_folder(w, *s);
+  require_other_file(w);
+  lab::sweep_folder folder = open_folder(w, *s, *cells);
   for (const std::string& remark : cells->remarks()) say_failure(remark);
   sweep_run(w, *cells, folder, ctrl_c).run();
   const sweep_results results(w, *s, folder);

@@ -1,6 +1,7 @@
 #include <mailgrad/cli/lab/sweep_cells.hpp>
 
 #include <mailgrad/cli/lab/lab_options.hpp>
+#include <mailgrad/cli/lab/sweep_content.hpp>
 #include <mailgrad/cli/version.hpp>
 #include <mailgrad/cli/wrong_option.hpp>
 
@@ -152,6 +153,7 @@ void sweep_cells::plan(std::size_t cell) {
   const train_words w = words_of(cell);
   try {
     const training_options o = options_of(w);
+    add_content(w, content_);
     const auto data = data_of(cell, w);
     steps_[cell] = lab::virtual_run::plan(find_model(w.model), data, o, w.simulated);
   } catch (const std::invalid_argument& why) {

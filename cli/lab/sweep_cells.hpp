@@ -40,6 +40,8 @@ public:
   std::optional<outcome> run(std::size_t cell, const std::function<void(const training_progress&)>& shown,
                              const std::function<bool()>& stop);
 
+  /// The SHA-256 of all that the cells read, as add_content() has it.
+  const std::map<std::string, std::string>& content() const noexcept { return content_; }
   /// The remarks on the data that were read, each once.
   const std::vector<std::string>& remarks() const noexcept { return remarks_; }
 
@@ -54,6 +56,7 @@ private:
   const lab::sweep& sweep_;
   std::vector<std::uint64_t> steps_;
   std::vector<std::string> remarks_;
+  std::map<std::string, std::string> content_;
   std::mutex mutex_; ///< guards the data below
   std::map<std::string, std::weak_ptr<const data_split>> data_;
   std::deque<std::shared_ptr<const data_split>> recent_; ///< kept for the next cells

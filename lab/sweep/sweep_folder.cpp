@@ -44,8 +44,29 @@ void replace(const fs::path& file, const std::string& content) {
     throw std::system_error(failure != 0 ? failure : EIO, std::generic_category(), file.string());
 }
 
-std::string identity_of(const sweep& s, const std::string& program) {
-  return json{{"program", program}, {"sweep", json::parse(to_json(s))}}.dump(2) + '\n';
+std::string identity_of(const sweep& s, const sweep_origin& origin) {
+  return json{{"program", origin.program}, {"content", origin.content}, {"sweep", json::parse(to_json(s))}}
+             .dump(2) +
+         '\n';
+}
+
+/// The values of an object as texts.
+std::map<std::string, std::string> texts_in(const json& object) {
+  std::map<std::string, std::string> texts;
+  if (object.is_object())
+    for (const auto& [key, value] : object.items())
+      texts[key] = value.is_string() ? value.get<std::string>() : "";
+  return texts;
+}
+
+/// "with another data=ratings.csv (SHA-256 ab..., this is cd...)", of the first that differs.
+std::string difference(const std::map<std::string, std::string>& was,
+                       const std::map<std::string, std::string>& is) {
+  for (const auto& [key, sum] : is)
+    if (const auto before = was.find(key); before == was.end() || before->second != sum)
+      return fmt::format("with another {} (SHA-256 {}, this is {})", key,
+                         before == was.end() ? "unknown" : before->second, sum);
+  return "with other files";
 }
 
 fs::path made(fs::path folder) {
@@ -75,9 +96,9 @@ folder_lock::folder_lock(const fs::path& folder)
 
 folder_lock::~folder_lock() { close(descriptor_); }
 
-sweep_folder::sweep_folder(fs::path folder, const sweep& s, const std::string& program, old_rows what)
+sweep_folder::sweep_folder(fs::path folder, const sweep& s, const sweep_origin& origin, old_rows what)
     : folder_(made(std::move(folder))), cells_(s.kept_cells()), lock_(folder_) {
-  const std::string identity = identity_of(s, program);
+  const std::string identity = identity_of(s, origin);
   if (what == old_rows::set_aside || !fs::exists(folder_ / rows_name)) set_aside();
   require_same(identity);
   read_rows(s);
@@ -101,6 +122,10 @@ void sweep_folder::require_same(const std::string& identity) const {
   if (same("sweep") && !same("program"))
     throw rows_of_another(fmt::format("{} has rows of another program ({}, this is {})", rows.string(),
                                       was.value("program", "unknown"), is["program"].get<std::string>()));
+  if (same("sweep"))
+    throw rows_of_another(
+        fmt::format("{} has rows {}", rows.string(),
+                    difference(texts_in(was.value("content", json())), texts_in(is["content"]))));
   throw rows_of_another(fmt::format("{} has rows of another sweep", rows.string()));
 }
 
@@ -153,8 +178,8 @@ void sweep_folder::write(std::ofstream& to, const std::string& lines) const {
   errno = 0;
   to << lines << std::flush;
   if (!to)
-    throw std::runtime_error(fmt::format("{} cannot be written: {}", folder_.string(),
-                                         std::generic_category().message(errno)));
+    throw std::runtime_error(
+        fmt::format("{} cannot be written: {}", folder_.string(), std::generic_category().message(errno)));
 }
 
 std::vector<sweep_row> sweep_folder::rows() const {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -15,7 +16,7 @@ namespace mailgrad::lab {
 
 /// What to do with the rows that a folder has already.
 enum class old_rows : std::uint8_t {
-  go_on,    ///< keep them, if they are of this sweep and of this program
+  go_on,    ///< keep them, if they are of this sweep and this origin
   set_aside ///< rename their files as keep_older() does, and begin anew
 };
 
@@ -32,7 +33,14 @@ private:
   int descriptor_; ///< of the folder; the lock ends with it
 };
 
-/// The folder has rows of another sweep or of another program.
+/// What the rows of a sweep depend on beside its file.
+struct sweep_origin {
+  std::string program; ///< what the same numbers need, such as a commit
+  /// The SHA-256 of what its values name, by option and value: "data=ratings.csv".
+  std::map<std::string, std::string> content{};
+};
+
+/// The folder has rows of another sweep, of other content, or of another program.
 struct rows_of_another : std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
@@ -45,11 +53,11 @@ struct rows_of_another : std::invalid_argument {
 /// Threads one.
 class sweep_folder {
 public:
-  /// Makes the folder if there is none. `program` is what the same numbers need, such as a commit.
+  /// Makes the folder if there is none.
   ///
   /// Errors  rows_of_another; std::invalid_argument: it has rows that are none, or another process writes
   ///         there. std::system_error: it cannot be written.
-  sweep_folder(std::filesystem::path folder, const sweep& s, const std::string& program, old_rows what);
+  sweep_folder(std::filesystem::path folder, const sweep& s, const sweep_origin& origin, old_rows what);
   /// Errors  std::runtime_error: the disk is full, for example. There is no row then without its curve.
   void add(const sweep_row& row, std::span<const curve_point> curve);
 

@@ -121,6 +121,57 @@ TEST_F(LabSweep, GoesOnWithTheCellsThatAreMissing) {
   EXPECT_EQ(lines_of(made_ / "sweep.csv.old"), after);
 }
 
+TEST_F(LabSweep, ReplacesNoFileThatItReads) {
+  std::filesystem::create_directory(made_);
+  const std::filesystem::path file = made_ / "sweep.json";
+  std::filesystem::copy_file(file_of(R"("workers": [1])"), file);
+  tool t(words(file.string(), {"--restart"}));
+  EXPECT_EQ(t.code(), 2);
+  EXPECT_THAT(t.err(), HasSubstr("would replace"));
+  EXPECT_THAT(content_of(file), HasSubstr("\"grid\""));
+  EXPECT_FALSE(std::filesystem::exists(made_ / "sweep.csv"));
+}
+
+TEST_F(LabSweep, RefusesRowsOfOtherDataAndModels) {
+  const std::string layers = R"({"layers": [{"dense": {}}]})";
+  const std::filesystem::path data = folder_.path() / "own.csv", model = folder_.write("own.json", layers);
+  std::filesystem::copy_file(MAILGRAD_SMALL_CSV, data);
+  const std::string file =
+      folder_
+          .write("sweep.json", R"({"run": {"model": ")" + model.string() + R"(", "data": ")" + data.string() +
+                                   R"(", "batch": 2, "steps": 20}, "grid": {"workers": [1, 2]}})")
+          .string();
+  tool first(words(file));
+  ASSERT_EQ(first.code(), 0) << first.err();
+  const std::string rows = content_of(made_ / "sweep.csv");
+  std::ofstream(model, std::ios::app) << '\n';
+  tool other_model(words(file));
+  EXPECT_EQ(other_model.code(), 2);
+  EXPECT_THAT(other_model.err(), HasSubstr("has rows with another model=" + model.string() + " (SHA-256 "));
+  folder_.write("own.json", layers);
+  const std::string sample = lines_of(data).back();
+  std::ofstream(data, std::ios::app) << sample << '\n';
+  tool other_data(words(file));
+  EXPECT_EQ(other_data.code(), 2);
+  EXPECT_THAT(other_data.err(), HasSubstr("has rows with another data=" + data.string() + " (SHA-256 "));
+  EXPECT_EQ(content_of(made_ / "sweep.csv"), rows);
+}
+
+/// They have one identity only if nothing was changed since the commit.
+TEST_F(LabSweep, TellsBuildsWithChangesApart) {
+  const std::string file = file_of(R"("workers": [1])");
+  const std::string other = (folder_.path() / "mailgrad").string();
+  std::filesystem::copy_file(MAILGRAD_TOOL, other);
+  std::ofstream(other, std::ios::app) << ' ';
+  tool first(words(file));
+  ASSERT_EQ(first.code(), 0) << first.err();
+  const bool clean = content_of(made_ / "sweep.json").find("-dirty") == std::string::npos &&
+                     content_of(made_ / "sweep.json").find("unknown") == std::string::npos;
+  tool t(words(file), nullptr, {}, other.c_str());
+  EXPECT_EQ(t.code(), clean ? 0 : 2) << t.err();
+  EXPECT_EQ(t.err().find("has rows of another program") == std::string::npos, clean) << t.err();
+}
+
 TEST_F(LabSweep, KeepsWhatIsDoneAtASignal) {
   const std::string file = file_of(R"("workers": [1, 2, 3], "steps": [60, 100000000])", R"("lr": 0.01)");
   tool t(words(file, {"--jobs", "1"}));

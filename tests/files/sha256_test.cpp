@@ -1,9 +1,12 @@
 #include <mailgrad/files/sha256.hpp>
 
+#include <mailgrad/tests/support/scratch_files.hpp>
+
 #include <gtest/gtest.h>
 
 #include <string>
 #include <string_view>
+#include <system_error>
 
 namespace mailgrad {
 namespace {
@@ -18,6 +21,16 @@ TEST(Sha256, IsThatOfThePublishedExamples) {
             "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
   EXPECT_EQ(hash_of(std::string(1'000'000, 'a')),
             "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+TEST(Sha256, IsThatOfAFileInPieces) {
+  const scratch_folder folder;
+  std::string bytes(3'000'001, 'a');
+  for (std::size_t i = 0; i < bytes.size(); i += 1000) bytes[i] = static_cast<char>(i / 1000);
+  EXPECT_EQ(sha256_of(folder.write("large", bytes)), hash_of(bytes));
+  EXPECT_EQ(sha256_of(folder.write("empty", "")), hash_of(""));
+  EXPECT_THROW(sha256_of(folder.path() / "nowhere"), std::system_error);
+  EXPECT_THROW(sha256_of(folder.path()), std::system_error);
 }
 
 } // namespace

@@ -45,7 +45,7 @@ sweep_row row_for(const sweep& s, std::size_t cell) {
 class SweepFolder : public ::testing::Test {
 protected:
   sweep_folder opened(old_rows what = old_rows::go_on, const std::string& program = "1") const {
-    return {path_, s_, program, what};
+    return {path_, s_, {program, {}}, what};
   }
   void add(std::size_t cell) const {
     opened().add(row_for(s_, cell), std::vector<curve_point>{{cell, 0.5, 20, 10, {}, 2.5}});
@@ -91,9 +91,22 @@ TEST_F(SweepFolder, RefusesRowsOfAnotherSweepOrProgram) {
   EXPECT_THAT(testing::words_of_refusal([&] { opened(old_rows::go_on, "2"); }),
               HasSubstr("of another program (1, this is 2)"));
   const sweep other = parse_sweep(R"({"grid": {"policy": ["async"]}})");
-  EXPECT_THAT(testing::words_of_refusal([&] { sweep_folder(path_, other, "1", old_rows::go_on); }),
+  EXPECT_THAT(testing::words_of_refusal([&] {
+                sweep_folder(path_, other, {"1", {}}, old_rows::go_on);
+              }),
               HasSubstr("of another sweep"));
   EXPECT_EQ(opened().rows().size(), 1U) << "a refusal changes nothing";
+}
+
+TEST_F(SweepFolder, RefusesRowsOfOtherContent) {
+  const auto with = [&](const std::string& sum) {
+    return sweep_folder(path_, s_, {"1", {{"data=a.csv", "ab"}, {"load=w.npz", sum}}}, old_rows::go_on);
+  };
+  with("12").add(row_for(s_, 0), {});
+  EXPECT_THAT(testing::words_of_refusal([&] { with("34"); }),
+              HasSubstr("sweep.csv has rows with another load=w.npz (SHA-256 12, this is 34)"));
+  EXPECT_THAT(testing::words_of_refusal([&] { opened(); }), HasSubstr("has rows with other files"));
+  EXPECT_EQ(with("12").rows().size(), 1U);
 }
 
 TEST_F(SweepFolder, SetsOldRowsAside) {
@@ -172,7 +185,7 @@ TEST_F(SweepFolder, RefusesASecondWriter) {
 
 TEST_F(SweepFolder, WantsNoRowsOfCellsThatAreLeftOut) {
   const sweep s = parse_sweep(R"({"grid": {"lr": [1, 2, 3]}, "without": [{"lr": 2}]})");
-  sweep_folder folder(path_, s, "1", old_rows::go_on);
+  sweep_folder folder(path_, s, {"1", {}}, old_rows::go_on);
   EXPECT_THAT(folder.missing(), ElementsAre(0U, 2U));
   folder.add(row_for(s, 0), {});
   EXPECT_THAT(folder.missing(), ElementsAre(2U));
@@ -180,9 +193,10 @@ TEST_F(SweepFolder, WantsNoRowsOfCellsThatAreLeftOut) {
 
 TEST_F(SweepFolder, NeedsAPlaceForAFolder) {
   home_.write("file", "text");
-  EXPECT_THAT(
-      testing::words_of_refusal([&] { sweep_folder(home_.path() / "file", s_, "1", old_rows::go_on); }),
-      HasSubstr("is no folder"));
+  EXPECT_THAT(testing::words_of_refusal([&] {
+                sweep_folder(home_.path() / "file", s_, {"1", {}}, old_rows::go_on);
+              }),
+              HasSubstr("is no folder"));
 }
 
 } // namespace
