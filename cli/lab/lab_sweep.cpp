@@ -21,6 +21,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <mutex>
 #include <optional>
@@ -164,12 +165,21 @@ private:
 std::string ending_of(const lab::sweep& s, const lab::sweep_folder& folder) {
   const std::vector<lab::sweep_row> rows = folder.rows();
   const std::size_t cells = s.kept_cells().size();
-  const auto failed = std::ranges::count_if(rows, [](const auto& row) { return !row.completed(); });
+  const auto failed = std::ranges::count_if(rows, &lab::sweep_row::failed);
+  const auto diverged = std::ranges::count_if(rows, std::not_fn(&lab::sweep_row::completed)) - failed;
   std::string text = fmt::format("{} of {} cells have a row in {}", rows.size(), cells,
                                  (folder.path() / "sweep.csv").string());
-  if (failed > 0) text += fmt::format(", {} of them diverged or failed", failed);
+  if (diverged > 0) text += fmt::format(", {} of them diverged", diverged);
+  if (failed > 0)
+    text += fmt::format(", {} of them failed ({})", failed,
+                        std::ranges::find_if(rows, &lab::sweep_row::failed)->why);
   if (rows.size() < cells) text += "; the same command goes on with the others";
+  if (failed > 0) text += "; the same command tries those that failed again";
   return text + '\n';
+}
+
+bool any_failed(const lab::sweep_folder& folder) {
+  return std::ranges::any_of(folder.rows(), &lab::sweep_row::failed);
 }
 
 } // namespace
@@ -179,7 +189,8 @@ std::string sweep_in_help() {
                  "values for those that vary; 'without' leaves cells out, as [{\"policy\": \"sync\", "
                  "\"workers\": 1}] does. Of 'tune' each method takes the value with the best median over "
                  "seeds. 'target' asks for the time until a test reaches it, by test_accuracy, test_loss, "
-                 "test_rmse or train_loss; 'tests' says how often a run is tested, 20 times by default.",
+                 "test_rmse or train_loss; 'tests' says how often a run is tested, 20 times by default. If a "
+                 "cell fails, the exit status is 1, and the same command tries it again.",
                  help_width) +
          "\n\nExample of a file:\n"
          "  {\"run\": {\"model\": \"softmax\", \"epochs\": 1},\n"
@@ -207,7 +218,8 @@ int run_sweep(const sweep_words& w) {
   results.write_summary();
   if (!ctrl_c.requested()) results.write_pictures();
   std::cout << results.in_words() << ending_of(*s, folder);
-  return ctrl_c.requested() ? exit_code::of_signal(ctrl_c.signal()) : exit_code::done;
+  if (ctrl_c.requested()) return exit_code::of_signal(ctrl_c.signal());
+  return any_failed(folder) ? exit_code::failed : exit_code::done;
 }
 
 } // namespace mailgrad

@@ -136,7 +136,7 @@ void sweep_folder::read_rows(const sweep& s) {
     const std::optional<sweep_row> row = row_of(lines[i], s.grid.size());
     if (!row || !std::ranges::binary_search(cells_, row->cell) || row->values != s.values_of(row->cell))
       throw std::invalid_argument(fmt::format("{}: line {} is no row of this sweep", file.string(), i + 1));
-    rows_.push_back(*row);
+    if (!row->failed()) rows_.push_back(*row);
   }
 }
 

@@ -16,7 +16,7 @@ namespace mailgrad::lab {
 
 /// What to do with the rows that a folder has already.
 enum class old_rows : std::uint8_t {
-  go_on,    ///< keep them, if they are of this sweep and this origin
+  go_on,    ///< keep them, if they are of this sweep and this origin, but those of cells that failed
   set_aside ///< rename their files as keep_older() does, and begin anew
 };
 

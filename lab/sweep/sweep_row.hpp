@@ -28,6 +28,8 @@ struct sweep_row {
   std::string version{}, commit{}, command{}, processor{}, date{};
 
   bool completed() const noexcept { return ended == "completed"; }
+  /// A run that diverged is a result. One that failed is none, and the next time it may go well.
+  bool failed() const noexcept { return ended == "failed"; }
 };
 
 /// A test of the weights of a cell, or its end.

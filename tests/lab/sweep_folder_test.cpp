@@ -139,6 +139,21 @@ TEST_F(SweepFolder, KeepsFilesOfItsNamesThatAreNoneOfASweep) {
   EXPECT_EQ(text_of(path_ / "sweep.json.old"), "{}");
 }
 
+TEST_F(SweepFolder, RunsCellsThatFailedAgain) {
+  sweep_row failed = row_for(s_, 0), diverged = row_for(s_, 1);
+  failed.ended = "failed";
+  diverged.ended = "diverged";
+  {
+    sweep_folder folder = opened();
+    folder.add(failed, std::vector<curve_point>{{0, 0.5, 20, 10, {}, 2.5}});
+    folder.add(diverged, {});
+    EXPECT_THAT(folder.missing(), ElementsAre(2U));
+  }
+  const sweep_folder again = opened();
+  EXPECT_THAT(again.missing(), ElementsAre(0U, 2U));
+  EXPECT_THAT(again.curves(), IsEmpty());
+}
+
 /// The most bytes of a file that this process writes; a disk that is full says the same.
 class most_file_bytes {
 public:
