@@ -16,8 +16,9 @@ namespace mailgrad::lab {
 namespace {
 
 constexpr std::size_t most_series = 6;
+
 /// What figures are made from.
-struct sweep_results {
+struct swept {
   const sweep& s;
   std::span<const sweep_row> rows;
   std::span<const curve_point> curves;
@@ -39,7 +40,7 @@ bool varies(const sweep& s, std::string_view key) {
 }
 
 /// Groups by all axes but these, in the order of the grid.
-std::vector<series_group> groups_of(const sweep_results& r, std::span<const sweep_summary> settings,
+std::vector<series_group> groups_of(const swept& r, std::span<const sweep_summary> settings,
                                     std::initializer_list<std::string_view> without) {
   std::vector<series_group> groups;
   for (const sweep_summary& m : settings) {
@@ -116,7 +117,7 @@ std::vector<figure_point> points_of(const series_group& g, const grid_axis& x, c
   return points;
 }
 
-std::string medians_in_words(const sweep_results& r) {
+std::string medians_in_words(const swept& r) {
   const auto seeds = r.s.axis(seed_key);
   const std::size_t n = seeds ? r.s.grid[*seeds].values.size() : 1;
   if (n == 1) return "One run each. Runs that did not complete are missing.";
@@ -127,27 +128,26 @@ std::string medians_in_words(const sweep_results& r) {
 }
 
 /// A figure of summaries over one axis of the grid.
-figure over_axis(const sweep_results& r, std::string name, std::string title, const grid_axis& x,
-                 figure_axis y, std::vector<series_group> groups, const summary_figure& of,
-                 std::size_t most = most_series) {
+figure over_axis(const swept& r, std::string name, std::string title, const grid_axis& x, figure_axis y,
+                 std::vector<series_group> groups, const summary_figure& of, std::size_t most = most_series) {
   figure f{std::move(name), std::move(title), medians_in_words(r), x.axis(), std::move(y)};
   f.caption += keep_best(groups, most, r.judged);
   for (const series_group& g : groups) f.series.push_back({g.name, series_look::joined, points_of(g, x, of)});
   return f;
 }
 
-std::string with_tuned(const sweep_results& r) {
+std::string with_tuned(const swept& r) {
   return r.s.tune.empty() ? std::string() : fmt::format(", each with its best {}", r.s.tune);
 }
 
-figure by_tuned_value(const sweep_results& r) {
+figure by_tuned_value(const swept& r) {
   const std::string judged(name_of(r.judged));
   return over_axis(r, r.s.tune, fmt::format("{} by {}", judged, r.s.tune),
                    grid_axis(r.s, *r.s.axis(r.s.tune), false), {judged}, groups_of(r, r.settings, {r.s.tune}),
                    [&](const sweep_summary& m) { return m.judged(r.judged); });
 }
 
-figure by_workers(const sweep_results& r) {
+figure by_workers(const swept& r) {
   const std::string judged(name_of(r.judged));
   return over_axis(r, "workers", fmt::format("{} by number of workers{}", judged, with_tuned(r)),
                    grid_axis(r.s, *r.s.axis(workers_key), true), {judged},
@@ -155,13 +155,13 @@ figure by_workers(const sweep_results& r) {
                    [&](const sweep_summary& m) { return m.judged(r.judged); });
 }
 
-std::string target_in_words(const sweep_results& r) {
+std::string target_in_words(const swept& r) {
   std::string figure = r.s.target->figure;
   std::ranges::replace(figure, '_', ' ');
   return fmt::format("{} of {:g}", figure, r.s.target->value);
 }
 
-figure time_to_target(const sweep_results& r) {
+figure time_to_target(const swept& r) {
   figure f = over_axis(r, "time-to-target", fmt::format("time to a {}{}", target_in_words(r), with_tuned(r)),
                        grid_axis(r.s, *r.s.axis(workers_key), true),
                        {"virtual time to target [s]", axis_scale::logarithmic},
@@ -172,7 +172,7 @@ figure time_to_target(const sweep_results& r) {
 }
 
 /// The ideal line is one of the series.
-figure speed_up(const sweep_results& r) {
+figure speed_up(const swept& r) {
   const grid_axis x(r.s, *r.s.axis(workers_key), true);
   const axis_scale scale = x.axis().scale;
   figure f = over_axis(
@@ -197,7 +197,7 @@ figure speed_up(const sweep_results& r) {
   return f;
 }
 
-figure by_method(const sweep_results& r) {
+figure by_method(const swept& r) {
   const std::string judged(name_of(r.judged));
   figure f{"methods", judged + " by method", medians_in_words(r), {"method"}, {judged}};
   figure_series s{"median", series_look::points, {}};
@@ -216,7 +216,7 @@ figure by_method(const sweep_results& r) {
 }
 
 /// Of the test samples, if any run was tested on some.
-figure loss_by_time(const sweep_results& r) {
+figure loss_by_time(const swept& r) {
   const bool tested =
       std::ranges::any_of(r.curves, [](const curve_point& p) { return p.test_loss.has_value(); });
   const std::string loss = tested ? "test_loss" : "train_loss",
@@ -266,7 +266,7 @@ std::string words_of(const sweep& s, const sweep_summary& m,
 
 std::vector<figure> figures_of(const sweep& s, std::span<const sweep_row> rows,
                                std::span<const curve_point> curves) {
-  sweep_results r{s, rows, curves, judged_by(rows), summaries_of(s, rows), {}};
+  swept r{s, rows, curves, judged_by(rows), summaries_of(s, rows), {}};
   r.methods = tuned(s, r.settings, r.judged);
   std::vector<figure> figures;
   const bool workers = varies(s, workers_key) && s.tune != workers_key;

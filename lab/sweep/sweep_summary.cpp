@@ -17,19 +17,28 @@ constexpr double for_ever = std::numeric_limits<double>::infinity();
 
 using row_figure = std::optional<double> sweep_row::*;
 
-row_figure member_of(judged_figure f) {
+/// A figure of a run by which methods are judged.
+struct figure_kind {
+  std::string_view name;
+  row_figure of_row;
+  std::optional<quartiles> sweep_summary::*of_method;
+};
+
+figure_kind kind_of(judged_figure f) noexcept {
   switch (f) {
   case judged_figure::test_accuracy:
-    return &sweep_row::test_accuracy;
+    return {"test accuracy", &sweep_row::test_accuracy, &sweep_summary::test_accuracy};
   case judged_figure::test_rmse:
-    return &sweep_row::test_rmse;
+    return {"test RMSE", &sweep_row::test_rmse, &sweep_summary::test_rmse};
   case judged_figure::test_loss:
-    return &sweep_row::test_loss;
+    return {"test loss", &sweep_row::test_loss, &sweep_summary::test_loss};
   case judged_figure::final_loss:
     break;
   }
-  return &sweep_row::final_loss;
+  return {"loss of the last steps", &sweep_row::final_loss, &sweep_summary::final_loss};
 }
+
+row_figure member_of(judged_figure f) { return kind_of(f).of_row; }
 
 double worst(judged_figure f) { return f == judged_figure::test_accuracy ? -for_ever : for_ever; }
 
@@ -121,32 +130,10 @@ judged_figure judged_by(std::span<const sweep_row> rows) {
   return judged_figure::final_loss;
 }
 
-std::string_view name_of(judged_figure f) noexcept {
-  switch (f) {
-  case judged_figure::test_accuracy:
-    return "test accuracy";
-  case judged_figure::test_rmse:
-    return "test RMSE";
-  case judged_figure::test_loss:
-    return "test loss";
-  case judged_figure::final_loss:
-    break;
-  }
-  return "loss of the last steps";
-}
+std::string_view name_of(judged_figure f) noexcept { return kind_of(f).name; }
 
 const std::optional<quartiles>& sweep_summary::judged(judged_figure f) const noexcept {
-  switch (f) {
-  case judged_figure::test_accuracy:
-    return test_accuracy;
-  case judged_figure::test_rmse:
-    return test_rmse;
-  case judged_figure::test_loss:
-    return test_loss;
-  case judged_figure::final_loss:
-    break;
-  }
-  return final_loss;
+  return this->*kind_of(f).of_method;
 }
 
 bool sweep_summary::better_than(const sweep_summary& other, judged_figure f) const noexcept {
