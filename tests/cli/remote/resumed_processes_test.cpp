@@ -53,7 +53,7 @@ TEST_F(ResumedProcesses, AreAsManyAgain) {
              keeping("200000"));
   await_newer(first);
   kill_run(first);
-  tool again({"train", "--resume", file("kept"), "--steps", "3000", "--report", file("report")});
+  tool again({"train", "--resume", file("kept"), "--steps", "12000", "--report", file("report")});
   ASSERT_EQ(again.code(), 0) << again.err();
   EXPECT_THAT(again.err(), HasSubstr("on 3 workers of other processes"));
   EXPECT_THAT(again.err(), HasSubstr("worker 2 has joined"));
@@ -64,7 +64,8 @@ TEST_F(ResumedProcesses, AreAsManyAgain) {
   tool replay({"replay", file("recording"), "--quiet"});
   EXPECT_EQ(replay.code(), 0) << replay.err();
   EXPECT_THAT(replay.out(), HasSubstr("the same parameters as recorded"));
-  tool none({"train", "--resume", file("kept"), "--steps", "3100", "--processes", "0", "--devices", "cpu:0"});
+  tool none(
+      {"train", "--resume", file("kept"), "--steps", "12100", "--processes", "0", "--devices", "cpu:0"});
   EXPECT_EQ(none.code(), 0) << none.err();
   EXPECT_THAT(none.err(), HasSubstr(" on cpu:0;"));
 }
@@ -95,13 +96,13 @@ TEST_F(ResumedProcesses, AreWaitedForByTheirServer) {
     kill_run(server);
   };
   kill_first();
-  tool server({"serve", "--resume", file("kept"), "--steps", "3000"});
+  tool server({"serve", "--resume", file("kept"), "--steps", "12000"});
   ASSERT_TRUE(server.says(" for 2 workers;")) << server.err();
   const std::string address = address_of(server);
   tool one({"join", address, "--quiet"});
   tool two({"join", address, "--quiet"});
   EXPECT_EQ(server.code(), 0) << server.err();
-  tool here({"train", "--resume", file("kept"), "--steps", "3100"});
+  tool here({"train", "--resume", file("kept"), "--steps", "12100"});
   EXPECT_EQ(here.code(), 0) << here.err();
   EXPECT_THAT(here.err(), HasSubstr(" on cpu:0, cpu:0;")) << "its workers are here";
 }
@@ -120,23 +121,22 @@ TEST_F(ResumedProcesses, AreKeptWhenTheRunIsStopped) {
 
 /// The newest checkpoint is the last one also after a worker was lost that nobody replaced.
 TEST_F(ResumedProcesses, CountWhatALostWorkerTrained) {
-  tool server(serve("2") + keeping("4000"));
+  tool server(serve("2") + keeping("60000"));
   const std::string address = address_of(server);
   tool stays({"join", address, "--quiet"});
   auto dies = std::make_unique<tool>(words{"join", address, "--quiet"});
   await_newer(server);
-  for (int more = 0; more < 3; ++more) await_newer(server, newest());
   kill_run(*dies);
   ASSERT_EQ(server.code(), 0) << server.err();
   EXPECT_THAT(server.err(), HasSubstr("lost worker"));
-  EXPECT_THAT(server.out(), HasSubstr("completed after 4000 steps"));
-  EXPECT_THAT(server.out(), HasSubstr("the last after step 4000: "));
-  EXPECT_EQ(newest().filename(), checkpoint_name(4000));
+  EXPECT_THAT(server.out(), HasSubstr("completed after 60000 steps"));
+  EXPECT_THAT(server.out(), HasSubstr("the last after step 60000: "));
+  EXPECT_EQ(newest().filename(), checkpoint_name(60000));
   for (const auto& later : checkpoints_in(file("kept"))) {
-    if (later.filename() == checkpoint_name(4000)) continue;
+    if (later.filename() == checkpoint_name(60000)) continue;
     tool again({"train", "--resume", later.string(), "--checkpoint", file("other"), "--quiet"});
     EXPECT_EQ(again.code(), 0) << again.err();
-    EXPECT_THAT(again.out(), HasSubstr("completed after 4000 steps"));
+    EXPECT_THAT(again.out(), HasSubstr("completed after 60000 steps"));
     break;
   }
 }
