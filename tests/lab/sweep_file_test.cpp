@@ -107,7 +107,7 @@ TEST(SweepFile, SaysInOneLineWhatIsWrong) {
       {R"({"grid": {"lr": [1]}, "tests": 2.5})", "'tests' is no whole number"},
   };
   for (const auto& [text, says] : wrong)
-    EXPECT_THAT(testing::words_of_refusal([&] { parse_sweep(text); }), HasSubstr(says)) << text;
+    EXPECT_THAT(testing::words_of_refusal([&text = text] { parse_sweep(text); }), HasSubstr(says)) << text;
   std::string values = "1";
   for (int i = 2; i <= 1000; ++i) values += ',' + std::to_string(i);
   const std::string many = "{\"grid\": {\"lr\": [" + values + "], \"seed\": [" + values + "]}}";
