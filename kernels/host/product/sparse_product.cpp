@@ -67,7 +67,9 @@ void narrow_product(const compressed_rows& x, std::span<const float> table, floa
   }
 }
 
+/// A width that no table has is refused before a row of y is filled.
 void wide_product(const compressed_rows& x, std::span<const float> table, std::size_t width, float* y) {
+  if (width > table.size() && !x.columns.empty()) refuse_column(x.columns.front(), table.size() / width);
   for (std::size_t i = 0; i < x.rows(); ++i, y += width) {
     const entries row = entries_of(x, i);
     std::fill_n(y, width, 0.0F);
