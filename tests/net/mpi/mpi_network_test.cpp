@@ -168,8 +168,12 @@ struct MpiEnd : testing::Test {
 
 TEST_F(MpiEnd, WaitsForNoRankThatStandsStill) {
   join();
-  std::promise<void> wakes;
-  net1->post(client.end, [&](instant) { wakes.get_future().wait(); });
+  std::promise<void> stands, wakes;
+  net1->post(client.end, [&](instant) {
+    stands.set_value();
+    wakes.get_future().wait();
+  });
+  stands.get_future().wait(); // or it might still answer
   net0->forget(server.end);
   net0.reset();
   EXPECT_THAT(told.get_future().get(), HasSubstr("waits no longer for a rank that was lost"));
