@@ -211,8 +211,8 @@ TEST_P(SchedulesOfAgreeingShards, MakeTheSameBatchesOnEveryShard) {
 /// Of policies that bound how far one worker may be ahead of another.
 class SchedulesWithABound : public Schedules {};
 
-/// A worker that is given weights is at most the bound ahead of those who still take part, on every shard. Few
-/// orders come to the bound, so more are tried.
+/// A worker that is given weights is at most the bound ahead of those who still take part, on every shard.
+/// Few orders come to the bound, so more are tried.
 TEST_P(SchedulesWithABound, KeepIt) {
   const std::uint64_t bound = policy_text() == "ssp:1" ? 1 : 2;
   std::uint64_t largest = 0;
