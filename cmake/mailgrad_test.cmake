@@ -2,8 +2,8 @@
 #
 # LABEL    unit, actor, process (starts programs or uses loopback) or gpu; ctest -L selects by it. The target
 #          mailgrad_tests_<label> builds every binary of a label.
-# HEADERS  large ones that most of its sources include, compiled once for all of them, as GoogleTest's are, if they
-#          are more than two
+# HEADERS  large ones that most of its sources include. They are compiled once for all binaries that name the same
+#          ones, as GoogleTest's are
 # ALONE    of the sources, those with names that mean something else beside others, such as helpers of the same name;
 #          they are not compiled as one with others (MAILGRAD_UNITY_TESTS)
 # NAME     of the binary, if a folder has tests of two labels; <folder>_test otherwise
@@ -38,6 +38,29 @@ option(MAILGRAD_UNITY_TESTS "Compile several sources of a test binary as one, wh
 add_library(mailgrad_unity_warnings INTERFACE)
 target_compile_options(mailgrad_unity_warnings INTERFACE $<$<BOOL:${MAILGRAD_UNITY_TESTS}>:-Wno-shadow>)
 
+# Sets `out` to a target that has compiled GoogleTest's headers and `HEADERS`, for the tests to use what came of it.
+# Each binary would else spend four seconds on the same.
+function(mailgrad_test_headers out)
+  string(MAKE_C_IDENTIFIER "mailgrad_test_headers${ARGN}" target)
+  set(${out} ${target} PARENT_SCOPE)
+  if(TARGET ${target})
+    return()
+  endif()
+  set(source ${PROJECT_BINARY_DIR}/tests/${target}.cpp)
+  file(CONFIGURE OUTPUT ${source} CONTENT "")
+  add_library(${target} OBJECT ${source})
+  mailgrad_compile_as_test(${target})
+  target_link_libraries(${target} PRIVATE CAF::core GTest::gmock mailgrad_warnings mailgrad_codegen mailgrad_unity_warnings)
+  target_precompile_headers(${target} PRIVATE <gmock/gmock.h> <gtest/gtest.h>
+    ${PROJECT_SOURCE_DIR}/tests/support/google_test_names.hpp ${ARGN})
+endfunction()
+
+# g++ tidies its memory up so often that a tenth of the time goes there.
+function(mailgrad_compile_as_test target)
+  target_compile_options(${target} PRIVATE "${MAILGRAD_TEST_FLAGS}"
+    $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-expand=300;--param=ggc-min-heapsize=1000000>)
+endfunction()
+
 function(mailgrad_add_test folder)
   cmake_parse_arguments(arg "" "LABEL;NAME;PREFIX" "SOURCES;ALONE;DEPENDS;HEADERS" ${ARGN})
   set(target ${folder}_test)
@@ -47,19 +70,14 @@ function(mailgrad_add_test folder)
   add_executable(${target} ${arg_SOURCES})
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${MAILGRAD_UNITY_TESTS} UNITY_BUILD_BATCH_SIZE 16)
   set_source_files_properties(${arg_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-  # g++ tidies its memory up so often that a tenth of the time goes there.
-  target_compile_options(${target} PRIVATE "${MAILGRAD_TEST_FLAGS}"
-    $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-expand=300;--param=ggc-min-heapsize=1000000>)
+  mailgrad_compile_as_test(${target})
   target_link_libraries(${target} PRIVATE ${arg_DEPENDS} GTest::gmock GTest::gtest_main
     mailgrad_warnings mailgrad_codegen mailgrad_unity_warnings)
   target_include_directories(${target} PRIVATE ${PROJECT_BINARY_DIR}/include)
   target_compile_definitions(${target} PRIVATE MAILGRAD_DATA_DIR="${mailgrad_data_dir}")
 
-  list(LENGTH arg_SOURCES sources)
-  if(sources GREATER 2) # for fewer it takes longer than it saves
-    target_precompile_headers(${target} PRIVATE <gmock/gmock.h> <gtest/gtest.h>
-      ${PROJECT_SOURCE_DIR}/tests/support/google_test_names.hpp ${arg_HEADERS})
-  endif()
+  mailgrad_test_headers(headers ${arg_HEADERS})
+  target_precompile_headers(${target} REUSE_FROM ${headers})
 
   add_dependencies(mailgrad_tests_${arg_LABEL} ${target})
 
