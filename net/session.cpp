@@ -9,13 +9,13 @@
 namespace mailgrad::net {
 
 session::session(hello says, session_events& events, instant now)
-    : events_(&events), is_client_(true), hello_(std::move(says)),
+    : events_(&events), is_client_(true), says_(std::move(says)),
       began_(now), lines_{line{*this}, line{*this}} {
   terms_.session = 0;
 }
 
 session::session(const welcome& terms, session_events& events, instant now, features peer)
-    : events_(&events), is_client_(false), hello_{.says = std::move(peer)}, terms_(terms),
+    : events_(&events), is_client_(false), peer_says_(std::move(peer)), terms_(terms),
       began_(now), lines_{line{*this}, line{*this}} {
   messages_in_.allowed = messages_out_.allowed = told_messages_ = terms.messages;
   bodies_in_.allowed = bodies_out_.allowed = terms.bodies;
@@ -191,7 +191,7 @@ void session::give_back(std::uint64_t number) {
 
 std::string session::self_name() const {
   if (!is_client_) return "server";
-  if (terms_.session == 0) return std::string(to_string(hello_.part));
+  if (terms_.session == 0) return std::string(to_string(says_.part));
   return fmt::format("{} (incarnation {})", to_string(terms_.you), terms_.incarnation);
 }
 

@@ -121,7 +121,7 @@ public:
   std::string self_name() const;
   std::string peer_name() const;
   /// Of a server: what the peer has said of itself. Nothing of it is checked but what the server demands.
-  const features& peer_says() const noexcept { return hello_.says; }
+  const features& peer_says() const noexcept { return peer_says_; }
   const progress& peer_progress() const noexcept { return peer_progress_; }
   /// When the last byte came, on whichever connection.
   instant last_heard() const noexcept;
@@ -195,7 +195,8 @@ private:
 
   session_events* events_;
   bool is_client_;
-  hello hello_; ///< of a client; of a server, what the peer says
+  hello says_;         ///< of a client: how it greets the server
+  features peer_says_; ///< of a server: what the client's hello said
   welcome terms_;
   state state_ = state::greeting;
   std::optional<ending> outcome_;

@@ -115,7 +115,7 @@ outgoing session::frame_of(plane p, frame_kind k, bytes payload, instant now) {
 
 bytes session::greeting(plane p) const {
   if (!is_client_) return encode(terms_);
-  hello says = hello_;
+  hello says = says_;
   says.connection = p;
   if (p == plane::bulk) {
     says.session = terms_.session;
