@@ -255,7 +255,7 @@ void parameter_actor::switch_if_all_taken() {
 /// Under the new policy every worker starts from the present weights.
 void parameter_actor::begin(const switch_policy& x) {
   watch_.flush_gaps(); // gaps under the old policy say nothing about the new one
-  if (!updates_.batch_is_empty()) apply_batch();
+  while (!updates_.nothing_waits()) apply_batch();
   lease_.end();
   const policy_spec chosen(x.policy, options_.ranks());
   policy_ = policy_of(chosen);

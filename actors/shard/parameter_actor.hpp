@@ -127,6 +127,8 @@ private:
 
   void apply_batch_if_complete();
   void apply_batch();
+  void drop_batch();
+  void note_lost();
   void update(double rate);
   bool may_ask_for_help() const;
   void compute_part();

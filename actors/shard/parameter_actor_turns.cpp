@@ -47,7 +47,7 @@ void parameter_actor::take(const push_gradient& x, std::int64_t arrived) {
   if (worker.life == g.id.life && g.batches > worker.batches) worker.note_trained(g);
   if (waits) workers_.wait(g.id.worker, worker.arrived);
   ++worker.account.ledger.produced;
-  watch_.idle(!updates_.batch_is_empty(), worker.arrived, order_.is_followed());
+  watch_.idle(!updates_.nothing_waits(), worker.arrived, order_.is_followed());
   if (!order_.is_followed()) taking_ = g.id.worker;
   const decision d = judge(turn);
   switch (d.what) {
@@ -55,7 +55,10 @@ void parameter_actor::take(const push_gradient& x, std::int64_t arrived) {
     update(updates_.add(x));
     break;
   case verdict::merge:
-    updates_.add_to_batch(x);
+    if (policy_->takes_first() > 0)
+      updates_.add_to_queue(x);
+    else
+      updates_.add_to_batch(x);
     apply_batch_if_complete();
     break;
   case verdict::discard:
@@ -77,8 +80,9 @@ void parameter_actor::take_lost(const order_entry& turn) {
     return judge_without(turn);
   }
   if (judge(turn).what == verdict::merge) {
-    if (updates_.batch_is_empty() && policy_->batch_complete())
-      policy_->batch_applied();
+    note_lost();
+    if (updates_.no_gradient_waits() && policy_->batch_complete())
+      drop_batch();
     else
       apply_batch_if_complete();
   }
@@ -89,7 +93,10 @@ void parameter_actor::take_lost(const order_entry& turn) {
 /// stay equal.
 void parameter_actor::judge_without(const order_entry& turn) {
   const verdict what = judge(turn).what;
-  if (what == verdict::merge) apply_batch_if_complete();
+  if (what == verdict::merge) {
+    note_lost();
+    apply_batch_if_complete();
+  }
   if (what == verdict::apply) {
     updates_.add_nothing();
     update(1);
@@ -135,14 +142,32 @@ void parameter_actor::let_go(rank worker, incarnation life, bool unjudged) {
   release();
 }
 
+/// Its place in the queue stays empty, if there is one.
+void parameter_actor::note_lost() {
+  if (policy_->takes_first() > 0) updates_.add_lost_to_queue();
+}
+
+/// More than one update is made when the last worker leaves a queue behind.
 void parameter_actor::apply_batch_if_complete() {
-  if (policy_->batch_complete()) apply_batch();
+  while (policy_->batch_complete() && !updater_.under_way()) {
+    apply_batch();
+    if (policy_->takes_first() == 0) return;
+  }
 }
 
 void parameter_actor::apply_batch() {
   barrier_opened_ = options_.time->now();
-  updates_.add_batch();
+  if (const std::size_t first = policy_->takes_first())
+    updates_.add_first(first);
+  else
+    updates_.add_batch();
   update(1);
+}
+
+/// The batch is of lost gradients alone, and makes no version.
+void parameter_actor::drop_batch() {
+  updates_.drop_lost(policy_->takes_first());
+  policy_->batch_applied();
 }
 
 void parameter_actor::update(double rate) {

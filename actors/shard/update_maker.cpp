@@ -42,12 +42,25 @@ double update_maker::add(const push_gradient& x) {
   return rate;
 }
 
-void update_maker::add_to_batch(const push_gradient& x) {
+/// A gradient that will wait, with the weights that it was computed from if the cure needs them.
+waiting_gradient update_maker::received(const push_gradient& x) {
   const rank worker = x.header.id.worker;
   if (x.payload.values) weights_->wait_for(*x.payload.values);
-  batch_.add({x, cure_.read_by(worker)},
-             [this](const waiting_gradient& g, float share) { return counted(g, share); });
   if (workers_[worker].life == x.header.id.life) workers_[worker].merged = true;
+  return {x, cure_.read_by(worker)};
+}
+
+void update_maker::add_to_batch(const push_gradient& x) { add_to_batch(received(x)); }
+
+void update_maker::add_to_batch(waiting_gradient g) {
+  batch_.add(std::move(g), [this](const waiting_gradient& one, float share) { return counted(one, share); });
+}
+
+void update_maker::add_to_queue(const push_gradient& x) { queue_.add(received(x)); }
+
+void update_maker::add_first(std::size_t places) {
+  for (waiting_gradient& g : queue_.take(places)) add_to_batch(std::move(g));
+  add_batch();
 }
 
 void update_maker::add_batch() {

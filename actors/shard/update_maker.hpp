@@ -4,6 +4,7 @@
 #include <mailgrad/actors/shard/shard_updater.hpp>
 #include <mailgrad/actors/shard/worker_slots.hpp>
 #include <mailgrad/engine/shard/gradient_batch.hpp>
+#include <mailgrad/engine/shard/gradient_queue.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/engine/shard/shard_cure.hpp>
 #include <mailgrad/optim/cures/cure_spec.hpp>
@@ -19,6 +20,7 @@ namespace mailgrad {
 ///
 ///     add() --> counted -----------------------------------> shard_updater --note_version()--> the ledgers
 ///     add_to_batch() --> waits --add_batch()--> counted -->--^
+///     add_to_queue() --> waits --add_first()--> counted -->--^
 ///
 /// A gradient is counted once, just before the version that it helps to make: its gap is noted, and the cure
 /// says what is applied in its place and how much of it.
@@ -39,11 +41,21 @@ public:
 
   /// Keeps the gradient until its batch is complete.
   void add_to_batch(const push_gradient& x);
-  bool batch_is_empty() const noexcept { return batch_.empty(); }
-  /// The number of this worker's gradients in the batch.
-  std::uint64_t waiting(rank worker) const { return batch_.of(worker); }
+  /// Keeps the gradient in the queue until it is among the first.
+  void add_to_queue(const push_gradient& x);
+  /// Keeps an empty place in the queue for a gradient that is lost.
+  void add_lost_to_queue() { queue_.add_lost(); }
+  bool nothing_waits() const noexcept { return batch_.empty() && queue_.empty(); }
+  /// Whether all that waits, if anything, are places of lost gradients.
+  bool no_gradient_waits() const noexcept { return batch_.empty() && queue_.size() == 0; }
+  /// The number of this worker's gradients that wait.
+  std::uint64_t waiting(rank worker) const { return batch_.of(worker) + queue_.of(worker); }
   /// Makes the next update of the mean of the batch, or of its sum if the cure requires that.
   void add_batch();
+  /// The same of the first gradients of the queue, whose number is given.
+  void add_first(std::size_t places);
+  /// Takes so many places off the queue, none of which has a gradient.
+  void drop_lost(std::size_t places) { queue_.take(places); }
 
   /// Notes the times of the gradients whose update has made a version. Returns whether they were a batch.
   bool note_version();
@@ -57,6 +69,7 @@ public:
   /// Writes or reads the state of the cure, and the gradients that wait, which are of `run` when read.
   void keep_cure(archive& a) { cure_.keep(a); }
   void keep_batch(archive& a, run_id run) { batch_.keep(a, run); }
+  void keep_queue(archive& a, run_id run) { queue_.keep(a, run, *weights_); }
 
   /// Adds the distances of sampled gradients that have been measured by now to the accounts. What lies on a
   /// card is measured a little later than the gradient is taken.
@@ -66,6 +79,8 @@ public:
   void leave(rank worker) { cure_.leave(worker); }
 
 private:
+  waiting_gradient received(const push_gradient& x);
+  void add_to_batch(waiting_gradient g);
   void meet(const push_gradient& x);
   /// How far the weights had moved when a sampled gradient came.
   struct sampled_distance {
@@ -84,6 +99,7 @@ private:
   shard_updater& updater_;
   shard_cure cure_;
   gradient_batch batch_;
+  gradient_queue queue_;
   bool of_batch_ = false;                  ///< the present update is made of a batch
   std::deque<sampled_distance> distances_; ///< that have still to come
 };

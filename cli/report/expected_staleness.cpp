@@ -15,11 +15,11 @@ namespace {
 
 expected_staleness unknown(std::string why) { return {{}, false, {}, std::move(why)}; }
 
-/// The K of "k-async:K"; nothing if it is not a number above 0.
-std::optional<double> argument_of(std::string_view policy) {
-  const std::size_t colon = policy.find(':');
-  if (colon == std::string_view::npos) return std::nullopt;
-  const auto found = parse_whole(policy.substr(colon + 1));
+/// The K of "k-async:K", or with `place` 1 the Q of "queue:B,Q"; nothing if it is not a number above 0.
+std::optional<double> argument_of(std::string_view policy, std::size_t place = 0) {
+  const named_choice choice(policy);
+  if (choice.arguments.size() <= place) return std::nullopt;
+  const auto found = parse_whole(choice.arguments[place]);
   return found && *found > 0 ? std::optional(static_cast<double>(*found)) : std::nullopt;
 }
 
@@ -55,6 +55,11 @@ expected_staleness expected_of(const run_figures& run, std::size_t worker) {
     return {std::max(0.0, (workers - *k) / *k), false, {}, "The mean over all workers is (M - K) / K."};
   if (name == "k-batch-async" && k)
     return {(workers - 1) / *k, false, {}, "The mean over all workers is (M - 1) / K."};
+  if (const std::optional<double> q = argument_of(policy, 1); name == "queue" && k && q)
+    return {(workers + *q - *k) / *k,
+            false,
+            {},
+            "The mean over all workers is (M + Q - B) / B once the queue is full."};
   if (name == "ringmaster" && k) return {*k - 1, true, {}, "Each gap is at most R - 1."};
   return unknown("For this policy no law is known.");
 }

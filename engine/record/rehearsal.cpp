@@ -264,7 +264,7 @@ void rehearsal::take_gradient(std::size_t at, const order_entry& t) {
   if (what == verdict::apply) ++s.version;
   if (what != verdict::merge) return;
   ++s.pending;
-  if (s.rule->batch_complete()) apply_batch(s);
+  apply_complete(s);
 }
 
 /// The shard judges without the gradient, and the worker need not wait.
@@ -275,7 +275,8 @@ void rehearsal::take_missed(std::size_t at, const order_entry& t) {
   s.taken[w] = t.step.value;
   const verdict what = s.rule->judge({t.worker, t.step, s.version_read[w], s.version, t.arrived}).what;
   if (what == verdict::apply) ++s.version;
-  if (what == verdict::merge && s.rule->batch_complete()) apply_batch(s);
+  if (what == verdict::merge && s.rule->takes_first() > 0) ++s.pending; // its place
+  if (what == verdict::merge) apply_complete(s);
   send_home(at, w);
 }
 
@@ -293,12 +294,12 @@ void rehearsal::let_go(std::size_t at, const order_entry& t) {
   if (!s.in_policy[w]) return;
   s.in_policy[w] = false;
   s.rule->leave(t.worker);
-  if (s.rule->batch_complete()) apply_batch(s);
+  apply_complete(s);
 }
 
 void rehearsal::change_policy(shard& s) {
   const recorded_switch& to = r_.end.switches[s.switches++];
-  if (s.pending > 0) apply_batch(s);
+  while (s.pending > 0) apply_batch(s);
   s.rule = make_policy(to.policy, r_.header.ranks());
   for (std::uint32_t w = 0; w < workers_.size(); ++w) {
     s.in_policy[w] = to.present[w] != 0;
@@ -307,8 +308,16 @@ void rehearsal::change_policy(shard& s) {
   }
 }
 
+void rehearsal::apply_complete(shard& s) {
+  while (s.rule->batch_complete()) {
+    apply_batch(s);
+    if (s.rule->takes_first() == 0) return;
+  }
+}
+
 void rehearsal::apply_batch(shard& s) {
-  s.pending = 0;
+  const std::uint64_t first = s.rule->takes_first();
+  s.pending -= first == 0 ? s.pending : std::min(s.pending, first);
   ++s.version;
   s.rule->batch_applied();
 }

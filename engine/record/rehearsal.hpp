@@ -68,7 +68,7 @@ private:
   struct shard {
     std::unique_ptr<policy> rule;
     version_number version;
-    std::uint64_t pending = 0; ///< gradients in the batch
+    std::uint64_t pending = 0; ///< gradients that wait, or places of a queue
     std::uint64_t switches = 0;
     std::size_t next = 0; ///< index of the next turn
     // By rank:
@@ -123,6 +123,7 @@ private:
   void send_home(std::size_t s, std::uint32_t w);
   void let_go(std::size_t s, const order_entry& t);
   void change_policy(shard& s);
+  void apply_complete(shard& s);
   void apply_batch(shard& s);
   void release(std::size_t s);
 

@@ -2,6 +2,7 @@
 
 #include <mailgrad/optim/policies/policy.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <set>
 #include <vector>
@@ -35,10 +36,12 @@ protected:
     ++count_;
     return {verdict::merge};
   }
+  /// An update has taken at most so many, and the others still wait.
+  void give(std::size_t taken) { count_ -= std::min(count_, taken); }
 
 private:
   std::size_t size_;
-  std::size_t count_ = 0; ///< gradients in the pending batch
+  std::size_t count_ = 0; ///< gradients that wait
   std::set<rank> present_;
 };
 

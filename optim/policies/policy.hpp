@@ -3,6 +3,7 @@
 #include <mailgrad/files/archive.hpp>
 #include <mailgrad/optim/identity.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -34,7 +35,7 @@ struct decision {
 /// Decides how synchronous training is: a shard calls these functions and moves the messages.
 ///
 ///     a gradient arrives:  judge() -> apply | merge | discard
-///     merge:               batch_complete() ? -> one update from the batch, then batch_applied()
+///     merge:               while batch_complete(): one update from the batch, then batch_applied()
 ///     after each of both:  may_start(worker) for every worker that waits; yes sends it the weights
 ///
 /// A policy that takes some gradients and not others needs every shard of a run to take the same
@@ -58,6 +59,10 @@ public:
 
   /// Whether an update may be made from more than one gradient.
   virtual bool makes_batches() const noexcept { return false; }
+
+  /// How many of the gradients that wait make an update, those that came first; the others wait in a queue.
+  /// 0: all of them.
+  virtual std::size_t takes_first() const noexcept { return 0; }
 
   /// Whether the feeder deals batches to workers by rank, so that a run gives the same bits every time: a
   /// barrier for all of them makes the rest of it independent of the order of arrival.

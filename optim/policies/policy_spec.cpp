@@ -10,6 +10,7 @@
 #include <mailgrad/optim/policies/k_batch_async.hpp>
 #include <mailgrad/optim/policies/k_batch_sync.hpp>
 #include <mailgrad/optim/policies/own_policy.hpp>
+#include <mailgrad/optim/policies/queue.hpp>
 #include <mailgrad/optim/policies/rennala.hpp>
 #include <mailgrad/optim/policies/ringmaster.hpp>
 #include <mailgrad/optim/policies/ssp.hpp>
@@ -88,6 +89,8 @@ constexpr std::array known{
                              "one update from K workers' gradients, however stale; those K wait for it"),
     numbered<k_batch_async_policy>("k-batch-async:K", "k-batch-async:4", {1, "the number K of gradients", 1},
                                    "one update from any K gradients, however stale; no worker waits"),
+    numbered<queue_policy>("queue:B,Q", "queue:2,8", {2, "each number", 1, limit::none, true},
+                           "gradients queue up; one update from the first B whenever more than Q wait"),
     numbered<k_batch_sync_policy>("k-batch-sync:K", "k-batch-sync:4", {1, "the number K of gradients", 1},
                                   "one update from any K fresh gradients; stale ones are dropped"),
     numbered<rennala_policy>("rennala:B", "rennala:4", {1, "the number B of gradients", 1},
@@ -161,7 +164,7 @@ std::vector<std::uint64_t> read_numbers(const named_choice& choice, const known_
     fail(choice.text, fmt::format("it takes {} {}, such as {}", p.rule.count,
                                   p.rule.count == 1 ? "number" : "numbers", p.example));
   if (p.rule.ascending && all[0] > all[1])
-    fail(choice.text, fmt::format("the second bound must be no less than the first, such as {}", p.example));
+    fail(choice.text, fmt::format("the second number must be no less than the first, such as {}", p.example));
   return all;
 }
 

@@ -171,11 +171,15 @@ TEST_F(ReportPage, ExpectsTheStalenessThatCountingGives) {
 
 TEST_F(ReportPage, ExpectsOfEachPolicyWhatItsPageSays) {
   json r = trained();
-  const std::vector<std::pair<std::string, std::string>> known{
-      {"k-batch-async:2", ", expected 0.50"}, {"k-async:1", ", expected 1.00"},
-      {"k-async:2", ", expected 0.00"},       {"ssp:3", ", at most 1.00"},
-      {"hogwild", ", at most 1.00"},          {"ringmaster:6", ", at most 5.00"},
-      {"rennala:4", ", expected 0.00"},       {"backup:1", ", expected 0.00"}};
+  const std::vector<std::pair<std::string, std::string>> known{{"k-batch-async:2", ", expected 0.50"},
+                                                               {"k-async:1", ", expected 1.00"},
+                                                               {"k-async:2", ", expected 0.00"},
+                                                               {"queue:2,4", ", expected 2.00"},
+                                                               {"ssp:3", ", at most 1.00"},
+                                                               {"hogwild", ", at most 1.00"},
+                                                               {"ringmaster:6", ", at most 5.00"},
+                                                               {"rennala:4", ", expected 0.00"},
+                                                               {"backup:1", ", expected 0.00"}};
   for (const auto& [policy, says] : known) {
     r["policy"] = policy;
     EXPECT_EQ(count_of(page({written("run.json", r)}), says), 2U) << policy;

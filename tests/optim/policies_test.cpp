@@ -236,6 +236,34 @@ TEST(CountedBatch, IsAppliedAsItIsWhenNobodyIsLeft) {
   EXPECT_TRUE(p->batch_complete());
 }
 
+TEST(QueuePolicy, TakesTheFirstWhenMoreWaitThanItHolds) {
+  const auto p = make_policy("queue:2,3", 2);
+  p->join({0});
+  p->join({1});
+  for (std::uint64_t step = 1; step <= 3; ++step) {
+    EXPECT_EQ(p->judge(from(0, step)).what, verdict::merge);
+    EXPECT_FALSE(p->batch_complete());
+    EXPECT_TRUE(p->may_start({0})) << "nobody waits";
+  }
+  EXPECT_EQ(p->judge(from(1)).what, verdict::merge);
+  EXPECT_TRUE(p->batch_complete());
+  EXPECT_EQ(p->takes_first(), 2U);
+  p->batch_applied();
+  EXPECT_FALSE(p->batch_complete()) << "two are left";
+}
+
+TEST(QueuePolicy, AppliesTheRestWhenNobodyIsLeft) {
+  const auto p = make_policy("queue:2,3", 2);
+  p->join({0});
+  for (std::uint64_t step = 1; step <= 3; ++step) p->judge(from(0, step));
+  p->leave({0});
+  EXPECT_TRUE(p->batch_complete());
+  p->batch_applied();
+  EXPECT_TRUE(p->batch_complete()) << "one is left";
+  p->batch_applied();
+  EXPECT_FALSE(p->batch_complete());
+}
+
 TEST(RingmasterPolicy, DropsGradientsOfDelayROrMore) {
   const auto p = joined("ringmaster:3", 2);
   EXPECT_EQ(p->judge(between(0, 5, 7)).what, verdict::apply);
@@ -410,7 +438,7 @@ TEST(DsspPolicy, GrantsNothingWhileItKnowsNoRhythm) {
 
 TEST(MakePolicy, KnowsEveryFormItLists) {
   for (const char* text : {"async", "sync", "ssp:3", "dssp:1,4", "backup:1", "k-async:2", "k-batch-async:4",
-                           "k-batch-sync:4", "rennala:4", "ringmaster:4"}) {
+                           "k-batch-sync:4", "rennala:4", "ringmaster:4", "queue:2,3"}) {
     const std::string whole = text;
     EXPECT_EQ(make_policy(text, 4)->name(), whole.substr(0, whole.find(':')));
   }
@@ -447,7 +475,8 @@ INSTANTIATE_TEST_SUITE_P(
                       refused{"backup:4", "with 4 workers"}, refused{"k-async:5", "at most 4"},
                       refused{"k-async:0", "from 1 on"}, refused{"rennala:0", "from 1 on, such as rennala:4"},
                       refused{"ringmaster:0", "from 1 on"}, refused{"dssp:4,1", "no less than the first"},
-                      refused{"dssp:4", "takes 2 numbers"},
+                      refused{"dssp:4", "takes 2 numbers"}, refused{"queue:4,3", "no less than the first"},
+                      refused{"queue:0,3", "from 1 on, such as queue:2,8"},
                       refused{"ssp:99999999999999999999", "whole number"}));
 
 TEST(MakePolicy, SaysWhatFitsOneWorkerAlone) {

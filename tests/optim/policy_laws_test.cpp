@@ -52,11 +52,29 @@ TEST(PolicyLaws, MeanStalenessIsThatOfDuttaEtAl) {
     EXPECT_EQ(measured(fresh), 0) << fresh;
 }
 
+// The queue is full at each update, so every version ages as many gradients as wait or are computed.
+TEST(PolicyLaws, MeanStalenessOfAQueueIsThatOfLittle) {
+  struct expected {
+    std::uint32_t producers;
+    const char* policy;
+    double mean;
+  };
+  const expected all[] = {
+      {8, "queue:2,4", 5}, {8, "queue:4,8", 3}, {3, "queue:1,5", 7}, {8, "queue:8,16", 2}};
+  for (const expected& e : all)
+    for (const testing::service_law& law : {exponential(), fixed_times({1, 2, 3, 4, 5, 6, 7, 8})}) {
+      const auto p = make_policy(e.policy, e.producers);
+      simulated_workers s(*p, e.producers, law);
+      s.run(many);
+      EXPECT_NEAR(mean_gap(s), e.mean, 0.002) << e.policy;
+    }
+}
+
 TEST(PolicyLaws, PoliciesSayWhetherTheyAreAlwaysFresh) {
   constexpr std::uint32_t workers = 4;
   for (const char* text :
        {"async", "sync", "ssp:0", "dssp:0,2", "backup:1", "k-async:3", "k-async:4", "k-batch-async:4",
-        "k-batch-sync:4", "rennala:4", "ringmaster:1", "ringmaster:2"}) {
+        "k-batch-sync:4", "rennala:4", "ringmaster:1", "ringmaster:2", "queue:2,3"}) {
     const auto p = make_policy(text, workers);
     simulated_workers s(*p, workers, exponential());
     s.run(5000);

@@ -57,6 +57,7 @@ struct rule {
   std::function<bool(const server&, std::size_t worker)> starts = [](const server&, std::size_t) {
     return true;
   };
+  std::size_t of_batch = 0; ///< how many of the first in the batch an update takes; 0: all
 };
 
 bool is_fresh(std::uint64_t delay) { return delay == 0; }
@@ -73,6 +74,10 @@ std::function<bool(const server&)> distinct(std::size_t k) {
 
 std::function<bool(const server&)> any(std::size_t k) {
   return [=](const server& s) { return s.batch.size() == k || s.present() == 0; };
+}
+
+std::function<bool(const server&)> more_than(std::size_t q) {
+  return [=](const server& s) { return s.batch.size() > q || s.present() == 0; };
 }
 
 std::function<bool(const server&, std::size_t)> at_most_ahead(std::uint64_t bound) {
@@ -93,6 +98,8 @@ std::vector<rule> every_rule() {
       {"k-async:5", everything, distinct(5), has_no_gradient_waiting},
       {"k-batch-async:1", everything, any(1), everybody},
       {"k-batch-async:4", everything, any(4), everybody},
+      {"queue:1,5", everything, more_than(5), everybody, 1},
+      {"queue:3,4", everything, more_than(4), everybody, 3},
       {"k-batch-sync:3", is_fresh, any(3), everybody},
       {"rennala:6", is_fresh, any(6), everybody},
       {"ringmaster:1", [](std::uint64_t delay) { return delay < 1; }},
@@ -142,10 +149,13 @@ public:
 
 private:
   void end_of_event() {
-    const bool complete = rule_.complete && !s_.batch.empty() && rule_.complete(s_);
-    ASSERT_EQ(policy_->batch_complete(), complete) << s_.batch.size() << " in the batch";
-    if (complete) {
-      s_.batch.clear();
+    for (bool complete = true; complete;) {
+      complete = rule_.complete && !s_.batch.empty() && rule_.complete(s_);
+      ASSERT_EQ(policy_->batch_complete(), complete) << s_.batch.size() << " in the batch";
+      if (!complete) break;
+      const std::size_t taken = rule_.of_batch == 0 ? s_.batch.size() : rule_.of_batch;
+      s_.batch.erase(s_.batch.begin(),
+                     s_.batch.begin() + static_cast<std::ptrdiff_t>(std::min(taken, s_.batch.size())));
       ++s_.version;
       policy_->batch_applied();
     }
@@ -199,6 +209,7 @@ TEST(PolicyOracles, EveryPolicySaysWhatItsShardsMustKnow) {
     const auto p = make_policy(r.text, 5);
     const bool drops = !r.takes(1000);
     const bool waits_for_all = r.text == std::string_view("sync");
+    EXPECT_EQ(p->takes_first(), r.of_batch) << r.text;
     EXPECT_EQ(p->makes_batches(), static_cast<bool>(r.complete)) << r.text;
     EXPECT_EQ(p->shards_agree(), drops || (r.complete && !waits_for_all)) << r.text;
     if (drops == static_cast<bool>(r.complete)) {

@@ -2,6 +2,8 @@
 
 #include <mailgrad/optim/policies/policy_spec.hpp>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <queue>
@@ -108,13 +110,16 @@ private:
   }
 
   void apply(bool batch) {
-    for (const std::uint64_t read : batch_) {
-      gaps_applied += version_ - read;
-      largest_gap = std::max(largest_gap, version_ - read);
-      versions_applied.push_back(read);
+    const std::size_t first = policy_.takes_first();
+    const std::size_t taken = first == 0 ? batch_.size() : std::min(first, batch_.size());
+    const auto end = batch_.begin() + static_cast<std::ptrdiff_t>(taken);
+    for (auto read = batch_.begin(); read != end; ++read) {
+      gaps_applied += version_ - *read;
+      largest_gap = std::max(largest_gap, version_ - *read);
+      versions_applied.push_back(*read);
     }
-    applied += batch_.size();
-    batch_.clear();
+    applied += taken;
+    batch_.erase(batch_.begin(), end);
     ++version_;
     ++updates;
     if (batch) policy_.batch_applied();

@@ -59,7 +59,7 @@ TEST_F(UpdateMaker, MakesOneUpdateOfTheMeanOfABatch) {
   make("none");
   updates_->add_to_batch(gradient_of(1, 1, 0, 1));
   updates_->add_to_batch(gradient_of(0, 1, 0, 5));
-  EXPECT_FALSE(updates_->batch_is_empty());
+  EXPECT_FALSE(updates_->nothing_waits());
   EXPECT_EQ(updates_->waiting({1}), 1U);
   EXPECT_TRUE(workers_[{1}].merged);
   EXPECT_TRUE(workers_[{1}].account.gaps.empty()) << "it counts when its version is made";
@@ -67,7 +67,7 @@ TEST_F(UpdateMaker, MakesOneUpdateOfTheMeanOfABatch) {
   updater_.update_alone(1);
   EXPECT_TRUE(updates_->note_version());
   EXPECT_FLOAT_EQ(moved(), 3);
-  EXPECT_TRUE(updates_->batch_is_empty());
+  EXPECT_TRUE(updates_->nothing_waits());
   for (std::uint32_t r = 0; r < 2; ++r) {
     EXPECT_EQ(workers_[{r}].account.ledger.merged, 1U);
     EXPECT_EQ(workers_[{r}].account.gaps.total(), 1U);

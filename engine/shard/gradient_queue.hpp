@@ -1,0 +1,41 @@
+#pragma once
+
+#include <mailgrad/engine/shard/kept_gradient.hpp>
+#include <mailgrad/engine/shard/shard.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+namespace mailgrad {
+
+/// The gradients that wait at a shard in the order in which they came, each in memory of its own.
+///
+/// A gradient that was lost on its way to this shard has a place, too, which is empty: every shard so takes
+/// gradients of the same workers and steps into an update.
+/// Threads one caller at a time.
+class gradient_queue {
+public:
+  bool empty() const noexcept { return places_.empty(); }
+  std::size_t size() const noexcept { return present_; } ///< gradients, without the lost ones
+  /// The number of gradients of `worker`.
+  std::uint64_t of(rank worker) const;
+
+  void add(waiting_gradient g);
+  void add_lost() { places_.emplace_back(); }
+  /// Takes the first `places` off, or all if there are fewer. Returns the gradients among them.
+  std::vector<waiting_gradient> take(std::size_t places);
+
+  /// Writes or reads what waits. What is read is of `run`, as `at` needs it.
+  ///
+  /// Errors  archive_error.
+  void keep(archive& a, run_id run, shard& at);
+
+private:
+  std::deque<std::optional<waiting_gradient>> places_;
+  std::size_t present_ = 0; ///< places that are not empty
+};
+
+} // namespace mailgrad
