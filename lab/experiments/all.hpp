@@ -36,6 +36,14 @@ inline constexpr experiment backup_workers{
     "backup-workers", "not to wait for the slowest few shortens updates by more than the gradients it drops",
     "Chen, Pan, Monga, Bengio & Jozefowicz, 2016, arXiv:1604.00981", run_backup_workers};
 
+void run_queue_staleness(const experiment_options& options, experiment_result& result);
+inline constexpr experiment queue_staleness{
+    "queue-staleness",
+    "a full queue of Q from P producers to a consumer of B makes items (P + Q - B) / B versions old",
+    "Little's law; the queue is that of asynchronous reinforcement learning, as AReaL, 2025, "
+    "arXiv:2505.24298",
+    run_queue_staleness};
+
 void run_gap_and_lag(const experiment_options& options, experiment_result& result);
 inline constexpr experiment gap_and_lag{
     "gap-and-lag", "momentum makes weights move further within one lag; DANA takes nearly all of that back",

@@ -85,6 +85,21 @@ TEST(ExactStaleness, OfSoftsyncIsThatOfItsPaper) {
   EXPECT_LE(all.staleness.max(), 2U);
 }
 
+/// (P + Q - B) / B of P producers, a queue of Q that is kept full, and versions of B.
+TEST(ExactStaleness, OfAQueueIsThatOfLittle) {
+  struct expected {
+    std::uint32_t producers;
+    const char* policy;
+    double mean;
+  };
+  const expected all[] = {
+      {8, "queue:2,4", 5}, {8, "queue:4,8", 3}, {3, "queue:1,5", 7}, {8, "queue:8,16", 2}};
+  for (const expected& e : all)
+    for (const char* delays : {"exp", "constant:sqrt(i)"})
+      EXPECT_NEAR(run_in_lab({e.producers, delays, e.policy, 16'000}).staleness.mean(), e.mean, 0.02)
+          << e.policy << " with " << delays;
+}
+
 TEST(ExactStaleness, StaysWithinTheBoundOfSsp) {
   const training_report r = run_in_lab({4, "list:1,1,1,100", "ssp:2", 2'000});
   EXPECT_LE(r.staleness.max(), 3U * 4U) << "four workers that are at most three steps apart";

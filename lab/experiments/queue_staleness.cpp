@@ -1,0 +1,90 @@
+#include <mailgrad/lab/experiments/all.hpp>
+#include <mailgrad/lab/experiments/quadratic_run.hpp>
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+// Producers that are always at work, a first-come queue that is kept full, and a consumer that makes a version
+// of B items: the workers of the policy queue:B,Q. At each update P - 1 items are being made and Q + 1 - B
+// stay in the queue. All of them age by one version, whatever the times are.
+
+namespace mailgrad::lab {
+
+namespace {
+
+struct setting {
+  std::uint32_t producers;
+  std::uint32_t queue;
+  std::uint32_t items; ///< of a version
+
+  double mean() const { return (static_cast<double>(producers) + queue - items) / items; }
+};
+
+constexpr setting settings[] = {{8, 4, 2}, {8, 8, 4}, {3, 5, 1}, {8, 16, 8}};
+
+struct law {
+  const char* name;
+  const char* delays;
+};
+
+constexpr law laws[] = {{"exponential", "exp"},
+                        {"nearly equal", "gamma:cv=0.1"},
+                        {"heavy tail", "pareto:alpha=2"},
+                        {"producers of unlike speed", "constant:sqrt(i)"}};
+
+seeds_mean staleness_of(const setting& s, const law& l, const experiment_options& options) {
+  std::vector<double> all;
+  for (std::uint64_t seed = 0; seed < (options.quick ? 2U : 5U); ++seed) {
+    quadratic_case c;
+    c.model = "quadratic:dimension=1,start=0";
+    c.workers = s.producers;
+    c.delays = l.delays;
+    c.policy = fmt::format("queue:{},{}", s.items, s.queue);
+    c.learning_rate = 1e-3;
+    c.steps = options.quick ? 20'000 : 100'000;
+    c.seed = options.seed + seed;
+    all.push_back(run_quadratic(c, options).report.staleness.mean());
+  }
+  return mean_over_seeds(all);
+}
+
+/// How staleness grows with the queue, if eight producers feed a consumer of two.
+figure growth(const experiment_options& options) {
+  figure f{"queue",
+           "Each place in the queue is paid for in staleness",
+           "Mean staleness of what is consumed, if eight producers that are always at work feed a first-come "
+           "queue of Q, and each version takes two items. The line is (P + Q - B) / B.",
+           {"places Q in the queue"},
+           {"mean staleness [versions]"},
+           {{"(P + Q - B) / B", series_look::line}}};
+  for (const law& l : laws) f.series.push_back({l.name});
+  for (const std::uint32_t queue : {2U, 4U, 8U, 16U, 32U}) {
+    const setting s{8, queue, 2};
+    f.series[0].points.push_back({static_cast<double>(queue), s.mean()});
+    for (std::size_t i = 0; i < std::size(laws); ++i) {
+      const seeds_mean m = staleness_of(s, laws[i], options);
+      f.series[i + 1].points.push_back({static_cast<double>(queue), m.mean, m.spread});
+    }
+  }
+  return f;
+}
+
+} // namespace
+
+void run_queue_staleness(const experiment_options& options, experiment_result& result) {
+  for (const setting& s : settings)
+    for (const law& l : laws) {
+      const seeds_mean m = staleness_of(s, l, options);
+      result.claims.push_back(
+          {fmt::format("P = {}, Q = {}, B = {}, {}", s.producers, s.queue, s.items, l.name), "versions",
+           "(P + Q - B) / B", s.mean(), m.mean, m.spread, options.quick ? 0.005 : 0.001});
+    }
+  result.figures.push_back(growth(options));
+}
+
+} // namespace mailgrad::lab
