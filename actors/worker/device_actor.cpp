@@ -266,7 +266,8 @@ bool device_actor::waits_to_end() {
 // -- weights, batches and pauses: when the next step may begin ---------------------------------------------
 
 void device_actor::on_weights(const shard_weights& x) {
-  if (gate_.finished() || x.header.epoch != lines_.epoch()) return; // weights of an earlier epoch
+  if (gate_.finished()) return;
+  if (x.header.epoch != lines_.epoch()) return over_shards_->receive_late(x);
   mark(x.header.checkpoint); // before they make a difference, since they do not belong to the checkpoint
   exchange_->receive(x);
   flush_before_switch();

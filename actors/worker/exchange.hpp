@@ -58,6 +58,8 @@ public:
 
   /// Takes the weights of one shard.
   virtual void receive(const shard_weights& x) = 0;
+  /// Takes an answer that a pause has overtaken. Its weights are out of date.
+  virtual void receive_late([[maybe_unused]] const shard_weights& x) {}
   /// Called when all shards have answered and another step follows: does what has waited for the answers.
   virtual void go_on() {}
   /// Lays out the weights of the next step for the runner.

@@ -11,6 +11,10 @@ void shard_exchange::receive(const shard_weights& x) {
   const instant taken = of_.time.now();
   of_.runner.use_weights(x.header.shard.value, x.payload.values);
   lines_.note(x, taken, of_.time.now() - taken);
+  receive_late(x);
+}
+
+void shard_exchange::receive_late(const shard_weights& x) {
   if (x.payload.met) comparison_.take(x.header.shard, x.header.met, x.payload.met);
 }
 

@@ -9,7 +9,8 @@ namespace mailgrad {
 ///
 /// The gradient of each `sample_gap`-th step is sent with the weights it was computed from. When the worker
 /// knows the weights that it met on every shard, it computes the batch once more at these, and notes the
-/// cosine of the two gradients.
+/// cosine of the two gradients. A switch of policy may come in between: whether the answers or the pause come
+/// first makes no difference, so a replay compares what its run compared.
 /// Threads those of the device actor that owns it.
 class shard_exchange : public exchange {
 public:
@@ -18,7 +19,7 @@ public:
 
   void receive(const shard_weights& x) override;
   void deliver(computed_gradient g) override;
-  void pause() override { comparison_.forget(); }
+  void receive_late(const shard_weights& x) override;
   std::shared_ptr<const batch> bind_repeat() override;
   void take_repeat(const gradient& fresh) override;
 

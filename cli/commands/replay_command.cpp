@@ -1,11 +1,13 @@
 #include <mailgrad/cli/commands/checkpoint_words.hpp>
 #include <mailgrad/cli/commands/commands.hpp>
+#include <mailgrad/cli/commands/train_words.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/live/live_words.hpp>
 #include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/cli/option_words.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/output_file.hpp>
+#include <mailgrad/cli/output/recorded_words.hpp>
 #include <mailgrad/cli/spanning_option.hpp>
 
 #include <mailgrad/engine/account/training_report.hpp>
@@ -31,11 +33,25 @@ struct replay_words {
   std::string recording;
   std::string data;
   std::string devices;
-  std::string report;
+  train_words looks; ///< its report, and what else is asked to be seen of the run; all else is recorded
   checkpoint_words checkpoints;
   live_words live;
   bool quiet = false;
 };
+
+/// What a replay writes or measures. Words of the recording about these do not count, but for how often gaps
+/// are sampled, unless that is said.
+constexpr std::array of_looks{"--report",  "--staleness-csv", "--trace",      "--sample-gap",
+                              "--metrics", "--metrics-every", "--tensorboard"};
+
+/// Those that were given.
+option_words looks_in(const CLI::App& parser) {
+  option_words looks;
+  for (std::string& word : given_words(parser, {}))
+    if (std::ranges::find(of_looks, option_words::option_of(word)) != of_looks.end())
+      looks.set(std::move(word));
+  return looks;
+}
 
 /// Requires as many devices as the recorded run had, whose options are `words`.
 void require_as_many(std::size_t devices, const std::vector<std::string>& words) {
@@ -48,13 +64,15 @@ void require_as_many(std::size_t devices, const std::vector<std::string>& words)
         fmt::format("--devices: the recording has {}, these are {}", recorded, devices));
 }
 
-std::vector<std::string> words_for_train(const replay_words& w, const recording& r) {
+std::vector<std::string> words_for_train(const replay_words& w, const option_words& looks,
+                                         const recording& r) {
   std::vector<std::string> recorded = r.header.words;
   std::erase_if(recorded,
                 [](const std::string& word) { // a recording says what to compute, not which files to write
-                  return std::ranges::any_of(std::array{"--report", "--staleness-csv", "--trace", "--record",
-                                                        "--checkpoint", "--keep", "--resume", "--metrics",
-                                                        "--tensorboard", "--live", "--evaluate-every"},
+                  return std::ranges::any_of(std::array{"--report", "--save", "--staleness-csv", "--trace",
+                                                        "--record", "--checkpoint", "--keep", "--resume",
+                                                        "--metrics", "--tensorboard", "--live",
+                                                        "--evaluate-every"},
                                              [&](const char* option) { return word.starts_with(option); });
                 });
   option_words words(std::move(recorded));
@@ -63,7 +81,7 @@ std::vector<std::string> words_for_train(const replay_words& w, const recording&
     require_as_many(read_devices(w.devices).size(), words.all());
     words.set("--devices=" + w.devices);
   }
-  if (!w.report.empty()) words.set("--report=" + w.report);
+  words.set(looks);
   if (!w.checkpoints.folder.empty()) {
     words.set("--checkpoint=" + w.checkpoints.folder);
     words.set("--checkpoint-every=" + w.checkpoints.every);
@@ -73,6 +91,11 @@ std::vector<std::string> words_for_train(const replay_words& w, const recording&
   words.set(option_words(words_of(w.live)));
   if (w.quiet) words.set("--quiet");
   return words.take();
+}
+
+bool writes_to_standard_output(const output_paths& o) {
+  return std::ranges::any_of(std::array{&o.report, &o.staleness_csv, &o.trace},
+                             [](const std::string* path) { return *path == output_file::standard_output; });
 }
 
 /// Says whether the weights are those with which the recorded run ended; returns the exit code.
@@ -103,12 +126,12 @@ int end_of_killed(const training_report& again, std::ostream& out) {
   return exit_code::cut_short;
 }
 
-int replay_with(const replay_words& w) {
+int replay_with(const replay_words& w, const option_words& looks) {
   const auto what = std::make_shared<const recording>(read_recording(w.recording));
   require_repeatable(*what);
-  const auto [again, code] = train_again(words_for_train(w, *what), what);
+  const auto [again, code] = train_again(words_for_train(w, looks, *what), what);
   if (again.ended == "stopped" || again.ended == "failed") return end_of_stopped(code);
-  std::ostream& out = w.report == output_file::standard_output ? std::cerr : std::cout;
+  std::ostream& out = writes_to_standard_output(w.looks.outputs) ? std::cerr : std::cout;
   if (!what->killed) return compare(*what, again, out);
   return code == exit_code::failed ? end_of_killed(again, out) : code; // otherwise a signal ended the test
 }
@@ -128,10 +151,13 @@ command make_replay_command(CLI::App& app) {
       "--devices", words->devices,
       "Devices to use instead of the recorded ones, such as cpu:0,cpu:1; there must be as many");
   parser
-      ->add_option("--report", words->report,
+      ->add_option("--report", words->looks.outputs.report,
                    "Write a report of the run to this file, as one JSON object; -: to standard output")
       ->check(file_name())
       ->type_name("FILE");
+  add_observing_options(*parser, words->looks, "Options");
+  parser->get_option("--sample-gap")->default_str("as recorded");
+  add_metrics_options(*parser, words->looks, "Options");
   add_checkpoint_options(*parser, words->checkpoints, "Options");
   add_live_options(*parser, words->live, "Options");
   parser->add_flag("--quiet", words->quiet, "Show no progress, only the summary")->disable_flag_override();
@@ -140,6 +166,8 @@ command make_replay_command(CLI::App& app) {
       "batches. So the run ends with the same parameters, bit for bit. A recording is refused if it was\n"
       "made with other data, by another version or with other processor instructions, or if its run\n"
       "failed. Workers that were lost, came late or came back do so again, all in one process.\n"
+      "\nA replay is a closer look at a run: its gaps, sampled gaps, losses and order are those of the run,\n"
+      "also if the run did not look. Its times are its own, since it waits for each recorded turn.\n"
       "\nA run that was killed leaves FILE.partial behind. A replay repeats the part that is whole, ends as\n"
       "if the run had been stopped there, and says after how many steps. There are no parameters to\n"
       "compare with. The next run that records into FILE renames FILE.partial to FILE.killed, unless\n"
@@ -149,8 +177,9 @@ command make_replay_command(CLI::App& app) {
       "recording that cannot be used, 130, 143 and 129 ended by Ctrl-C, SIGTERM and SIGHUP.\n"
       "\nExample:\n"
       "  mailgrad train --devices cpu:0,cpu:1 --policy ssp:2 --record run.rec\n"
-      "  mailgrad replay run.rec");
-  return {parser, [words] { return replay_with(*words); }};
+      "  mailgrad replay run.rec\n"
+      "  mailgrad replay run.rec --sample-gap 10 --trace run.trace.json --metrics run.jsonl");
+  return {parser, [parser, words] { return replay_with(*words, looks_in(*parser)); }};
 }
 
 } // namespace mailgrad

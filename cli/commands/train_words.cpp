@@ -274,20 +274,24 @@ void add_result_options(CLI::App& parser, train_words& w) {
       ->check(file_name())
       ->type_name("FILE")
       ->group("Output");
+  add_observing_options(parser, w, "Output");
+}
+
+void add_observing_options(CLI::App& parser, train_words& w, const std::string& group) {
   parser
-      .add_option("--staleness-csv", paths.staleness_csv,
+      .add_option("--staleness-csv", w.outputs.staleness_csv,
                   "Write how often each gap of staleness occurred, a line for each shard, worker and gap")
       ->check(file_name())
       ->type_name("FILE")
-      ->group("Output");
+      ->group(group);
   parser
-      .add_option("--trace", paths.trace,
+      .add_option("--trace", w.outputs.trace,
                   "Write what each actor did and waited for, as a timeline for ui.perfetto.dev; at most the "
                   "first " +
                       std::to_string(traced_events) + " events of each actor")
       ->check(file_name())
       ->type_name("FILE")
-      ->group("Output");
+      ->group(group);
   parser
       .add_option("--sample-gap", w.sample_gap,
                   "Compare one in N gradients of a worker with a fresh gradient of its batch: how far the "
@@ -295,7 +299,7 @@ void add_result_options(CLI::App& parser, train_words& w) {
                   "never; not for hogwild")
       ->check(whole_number(0))
       ->capture_default_str()
-      ->group("Output");
+      ->group(group);
 }
 
 namespace {
@@ -330,9 +334,7 @@ void add_text_options(CLI::App& parser, train_words& w) {
       ->group("Output");
 }
 
-namespace {
-
-void add_metrics(CLI::App& parser, train_words& w) {
+void add_metrics_options(CLI::App& parser, train_words& w, const std::string& group) {
   parser
       .add_option(
           "--metrics", w.outputs.metrics,
@@ -340,14 +342,14 @@ void add_metrics(CLI::App& parser, train_words& w) {
           "name ends in .csv; an older file is kept as FILE.old")
       ->check(file_name())
       ->type_name("FILE")
-      ->group("Output");
+      ->group(group);
   parser
       .add_option("--tensorboard", w.outputs.tensorboard,
                   "Write the same figures and the staleness of all gradients as an event file into this "
                   "folder, which TensorBoard shows during the run")
       ->check(file_name())
       ->type_name("DIR")
-      ->group("Output");
+      ->group(group);
   parser
       .add_option("--metrics-every", w.metrics_every,
                   "How often such lines and events are made, also for the curve in the report: a time as "
@@ -356,8 +358,10 @@ void add_metrics(CLI::App& parser, train_words& w) {
       ->check(interval_text())
       ->capture_default_str()
       ->type_name("N|TIME|epoch")
-      ->group("Output");
+      ->group(group);
 }
+
+namespace {
 
 void add_ending(CLI::App& parser, train_words& w) {
   const char* const group = "When to end";
@@ -415,7 +419,7 @@ void add_options(CLI::App& parser, train_words& w) {
   add_record(parser, w);
   add_text_options(parser, w);
   add_live_options(parser, w.live, "Output");
-  add_metrics(parser, w);
+  add_metrics_options(parser, w, "Output");
   add_ending(parser, w);
 }
 

@@ -64,7 +64,7 @@ kind_words words_of(trace_kind kind) {
   case trace_kind::hold:
     return {"holds for the switch of policy", "wait"};
   case trace_kind::word_of_first_shard:
-    return {"waits for the word of shard 0", "wait"};
+    return {"waits for its turn", "wait"};
   case trace_kind::compute_part:
     return {"compute", "work"};
   case trace_kind::stage_values:

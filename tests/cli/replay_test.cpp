@@ -142,6 +142,102 @@ TEST_F(ReplayCommand, TakesOtherDevicesAndDataThatMoved) {
   EXPECT_THAT(fewer.err(), HasSubstr("--devices: the recording has 2, these are 1"));
 }
 
+TEST_F(ReplayCommand, LooksCloserAtARunThatDidNot) {
+  ASSERT_EQ(tool(record({"--devices", "cpu:0,cpu:0,cpu:0", "--shards", "2", "--steps", "120"})).code(), 0);
+  const json was = report();
+  const auto in = [&](const char* name) { return (folder_.path() / name).string(); };
+  std::vector<json> seen;
+  for (int i = 0; i < 2; ++i) {
+    tool replayed({"replay", recording_, "--quiet", "--report", report_, "--trace", in("run.trace.json"),
+                   "--staleness-csv", in("gaps.csv"), "--metrics", in("run.jsonl"), "--metrics-every", "30",
+                   "--sample-gap", "5"});
+    ASSERT_EQ(replayed.code(), 0) << replayed.err();
+    seen.push_back(report());
+    EXPECT_EQ(seen[i]["parameters_sha256"], was["parameters_sha256"]);
+    EXPECT_EQ(seen[i]["staleness"], was["staleness"]);
+    EXPECT_GT(seen[i]["weight_gap"]["count"], 0);
+  }
+  EXPECT_EQ(seen[0]["weight_gap"], seen[1]["weight_gap"]);
+  EXPECT_EQ(seen[0]["gradient_cosine"], seen[1]["gradient_cosine"]);
+  std::uint64_t counted = 0;
+  std::ifstream gaps(in("gaps.csv"));
+  std::string line;
+  std::getline(gaps, line);
+  EXPECT_EQ(line, "shard,worker,gap,count");
+  while (std::getline(gaps, line)) counted += std::stoull(line.substr(line.rfind(',') + 1));
+  EXPECT_EQ(counted, 2 * 120U) << "on each shard";
+  const json trace = json::parse(std::ifstream(in("run.trace.json")));
+  EXPECT_EQ(trace["otherData"]["missing"], json::array());
+  EXPECT_EQ(
+      std::ranges::count_if(trace["traceEvents"],
+                            [](const json& e) { return e["name"] == "compares with a fresh gradient"; }),
+      seen[1]["gradient_cosine"]["count"].get<std::ptrdiff_t>());
+  std::ifstream metrics(in("run.jsonl"));
+  json last;
+  while (std::getline(metrics, line)) last = json::parse(line);
+  EXPECT_EQ(last["steps"], 120);
+  EXPECT_EQ(last["updates"], was["updates"]);
+}
+
+TEST_F(ReplayCommand, SamplesAsItsRunDidUnlessToldOtherwise) {
+  ASSERT_EQ(tool(record({"--devices", "cpu:0,cpu:0", "--steps", "60", "--sample-gap", "4"})).code(), 0);
+  const json was = report();
+  const auto replayed = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words{"replay", recording_, "--quiet", "--report", report_};
+    words.insert(words.end(), more.begin(), more.end());
+    tool t(words);
+    EXPECT_EQ(t.code(), 0) << t.err();
+    return report();
+  };
+  const json same = replayed({});
+  EXPECT_EQ(same["weight_gap"], was["weight_gap"]);
+  EXPECT_EQ(same["gradient_cosine"], was["gradient_cosine"]);
+  EXPECT_EQ(replayed({"--sample-gap", "0"})["weight_gap"]["count"], 0);
+  EXPECT_GT(replayed({"--sample-gap", "1"})["weight_gap"]["count"], was["weight_gap"]["count"]);
+}
+
+TEST_F(ReplayCommand, RefusesInOneLineALookThatMakesNoSense) {
+  ASSERT_EQ(tool(record({"--steps", "20", "--local-steps", "4"})).code(), 0);
+  const std::string before = bytes();
+  const std::pair<std::vector<std::string>, const char*> wrong[] = {
+      {{"--sample-gap", "2"}, "sample gap: with local steps"},
+      {{"--trace", recording_}, "--trace and the recording both name"},
+      {{"--metrics", recording_}, "--metrics and the recording both name"},
+      {{"--staleness-csv", data_}, "--staleness-csv and --data both name"},
+      {{"--trace", "-", "--report", "-"}, "--report and --trace both name"},
+      {{"--metrics", "-"}, "--metrics: the lines go to a file"},
+      {{"--trace", "/no/such/folder/x"}, "'/no/such/folder/x' cannot be written"},
+      {{"--sample-gap", "x"}, "--sample-gap"},
+  };
+  for (const auto& [more, why] : wrong) {
+    std::vector<std::string> words{"replay", recording_};
+    words.insert(words.end(), more.begin(), more.end());
+    tool t(words);
+    EXPECT_EQ(t.code(), 2) << why;
+    EXPECT_THAT(t.err(), HasSubstr(why));
+    EXPECT_EQ(std::ranges::count(t.err(), '\n'), 1) << t.err();
+  }
+  EXPECT_EQ(bytes(), before);
+}
+
+TEST_F(ReplayCommand, LeavesStandardOutputToAFileThatGoesThere) {
+  ASSERT_EQ(tool(record({"--steps", "20"})).code(), 0);
+  tool replayed({"replay", recording_, "--quiet", "--staleness-csv", "-"});
+  ASSERT_EQ(replayed.code(), 0) << replayed.err();
+  EXPECT_THAT(replayed.out(), ::testing::StartsWith("shard,worker,gap,count\n"));
+  EXPECT_EQ(std::ranges::count(replayed.out(), '\n'), 2) << replayed.out();
+  EXPECT_THAT(replayed.err(), HasSubstr("the same parameters as recorded"));
+}
+
+TEST_F(ReplayCommand, WritesNoFileThatOnlyItsRunWasToWrite) {
+  const std::string weights = (folder_.path() / "w.safetensors").string();
+  const std::string folder = (folder_.path() / "checkpoints").string();
+  ASSERT_EQ(tool(record({"--steps", "20", "--save", weights, "--checkpoint", folder})).code(), 0);
+  ASSERT_TRUE(std::filesystem::remove(weights));
+  EXPECT_EQ(tool({"replay", recording_, "--quiet"}).code(), 0);
+  EXPECT_FALSE(std::filesystem::exists(weights));
+}
+
 TEST_F(ReplayCommand, RepeatsARunThatCtrlCEnded) {
   std::vector<std::string> words =
       record({"--devices", "cpu:0,cpu:0", "--epochs", "1000000000", "--shards", "2"});

@@ -139,6 +139,52 @@ TEST_P(Replay, RepeatsARunThatDiverged) {
   }
 }
 
+void expect_equal(const running_stat& was, const running_stat& is) {
+  EXPECT_EQ(was.count(), is.count());
+  EXPECT_EQ(was.mean(), is.mean());
+  EXPECT_EQ(was.least(), is.least());
+  EXPECT_EQ(was.greatest(), is.greatest());
+}
+
+void expect_same_samples(const finished_run& was, const finished_run& is) {
+  expect_equal(was.report.weight_gap, is.report.weight_gap);
+  expect_equal(was.report.gradient_cosine, is.report.gradient_cosine);
+  ASSERT_EQ(was.report.exchanges.size(), is.report.exchanges.size());
+  for (std::size_t i = 0; i < was.report.exchanges.size(); ++i)
+    expect_equal(was.report.exchanges[i].weight_gap, is.report.exchanges[i].weight_gap);
+}
+
+/// Also where a pause comes between the push of a gradient and the answers.
+TEST_P(Replay, SamplesTheGapsThatItsRunHadOrWouldHaveHad) {
+  for (drawn_order& order : drawn_orders(recorded_orders))
+    for (const std::uint64_t sampled_in_run : {0U, 2U}) {
+      assembly a = small_run();
+      a.sample_gap = sampled_in_run;
+      const auto was = finish(a, order, [&](const assembled_run& run) {
+        deliver(order, order.below(150));
+        send_anonymously(run.coordinator_actor, request_switch{"async", "by hand"});
+      });
+      ASSERT_TRUE(was);
+      a.sample_gap = 2;
+      a.replayed = std::make_shared<const recording>(was->order);
+      std::optional<finished_run> first;
+      for (std::uint64_t i = 1; i <= replays_of_each; ++i) {
+        auto is = finish(a, order.seed() * 1000 + i);
+        ASSERT_TRUE(is);
+        expect_same(*was, *is);
+        EXPECT_FALSE(is->report.weight_gap.empty());
+        if (!first)
+          first = std::move(is);
+        else
+          expect_same_samples(*first, *is);
+      }
+      if (sampled_in_run > 0) expect_same_samples(*was, *first);
+    }
+}
+
+/// Of policies under which the weights depend on the order of gradients: for these a replay proves something.
+class ReplayOfOrderedUpdates : public Replay {};
+
 TEST_P(Replay, EndsInGoodOrderWheneverSomebodyStopsItOrDies) {
   for (drawn_order& order : drawn_orders(3 * recorded_orders)) {
     const auto was = finish(small_run(), order, [&](const assembled_run& run) {
@@ -160,9 +206,6 @@ TEST_P(Replay, EndsInGoodOrderWheneverSomebodyStopsItOrDies) {
     EXPECT_TRUE(is->report.ledger.balances()) << to_string(is->report.ledger);
   }
 }
-
-/// Of policies under which the weights depend on the order of gradients: for these a replay proves something.
-class ReplayOfOrderedUpdates : public Replay {};
 
 TEST_P(ReplayOfOrderedUpdates, IsOfARunThatOtherOrdersWouldChange) {
   const auto first = finish(small_run(), 0);

@@ -178,7 +178,7 @@ TEST(RunTrace, ShowsOfEachKindWhatItMeans) {
       {rest_of_batch, "waits for the rest of the batch", "wait", "{}"},
       {asker, "waits for a worker that asks", "wait", "{}"},
       {hold, "holds for the switch of policy", "wait", "{}"},
-      {word_of_first_shard, "waits for the word of shard 0", "wait", "{}"},
+      {word_of_first_shard, "waits for its turn", "wait", "{}"},
       {compute_part, "compute", "work", R"({"step":17,"micro_batch":3,"segment":43})"},
       {stage_values, "waits for values of other stages", "wait", "{}"},
       {credit, "waits until others have used its values", "wait", "{}"},
