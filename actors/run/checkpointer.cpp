@@ -86,13 +86,16 @@ void checkpointer::ask(const worker& w) const {
     send(self_, w.device, take_checkpoint{number_});
 }
 
-void checkpointer::begin_if_due(bool switching) {
-  begin_end(switching);
+/// A run that has ended takes no other than that of its end, which take_last() begins.
+void checkpointer::begin_if_due(run_phase now) {
+  begin_end(now);
+  if (!due_ || now == run_phase::switches || collecting_ || writing_ || !all_here()) return;
   const bool anybody = std::ranges::any_of(workers_, [](const worker& w) { return w.device && !w.gone; });
-  if (!due_ || switching || collecting_ || writing_ || !all_here() || !anybody) return;
+  if (!anybody && now != run_phase::waits_for_worker) return;
   collect();
   for (const worker& w : workers_)
     if (!w.gone) ask(w);
+  if (!anybody) ask_shards_and_feeder();
 }
 
 void checkpointer::collect() {

@@ -32,11 +32,19 @@ struct checkpointer_options {
   std::uint64_t named = 0; ///< steps in the name of the file that the run goes on from in its folder; 0: none
 };
 
+/// What a run does at present, as far as its checkpoints are concerned.
+enum class run_phase : std::uint8_t {
+  trains,
+  switches,         ///< its policy, or is about to
+  waits_for_worker, ///< nobody is left to train, and the run does not end for that
+};
+
 /// The coordinator's part in a checkpoint: it begins one when that is due, collects the parts of all actors,
 /// and gives them to the writer. checkpoint_messages.hpp draws the protocol.
 ///
 /// Guarantees  one checkpoint is collected at a time. What is asked for meanwhile is taken once, afterwards.
-///             None begins before all workers have joined, or while the policy switches.
+///             None begins before all workers have joined, or while the policy switches. In a run that waits
+///             for a worker it asks only the shards and the feeder.
 ///
 ///     idle --due--> collecting --all parts--> writing --written--> idle
 ///
@@ -83,7 +91,9 @@ public:
   /// A checkpoint is due. It is skipped if an earlier one still waits to be begun.
   void on_due();
   /// Begins what was asked for, unless the policy switches.
-  void begin_if_due(bool switching);
+  void begin_if_due(run_phase now);
+  /// Whether one that was asked for begins as soon as the one before is written.
+  bool is_next() const noexcept { return due_ && writing_; }
   /// What it waits for, in words; nothing if no checkpoint is under way.
   std::optional<wait_named> name_wait(const seat_table& seats) const;
   /// Begins the last checkpoint, when no worker is left. `done` is called when it is written, or at once if
@@ -123,7 +133,7 @@ private:
 
   static std::string part_of_worker(std::uint32_t rank);
   bool all_here() const;
-  void begin_end(bool switching);
+  void begin_end(run_phase now);
   void let_end(std::uint64_t number);
   bool end_is_kept() const;
   bool in_block() const;

@@ -12,11 +12,11 @@ using messaging::send;
 
 /// Another policy than hogwild has things to push and to forget at the end. Workers of hogwild go as they
 /// are.
-void checkpointer::begin_end(bool switching) {
+void checkpointer::begin_end(run_phase now) {
   if (std::ranges::none_of(workers_, &worker::at_end)) return;
   if (!active() || given_up_ || end_given_up_) return let_end(0);
   if (end_ != 0) return let_end(end_); // also one that has joined behind it
-  if (switching || collecting_ || !all_here()) return;
+  if (now == run_phase::switches || collecting_ || !all_here()) return;
   if (in_block()) return let_end(0);
   collect();
   end_ = number_;

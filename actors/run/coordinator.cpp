@@ -121,12 +121,13 @@ caf::message_handler coordinator::books() {
 
 /// While the parts are collected, no switch begins, and while a policy switches, no checkpoint does.
 void coordinator::go_on_with_checkpoints() {
-  checkpointer_.begin_if_due(switcher_.is_switching());
+  checkpointer_.begin_if_due(phase());
   hold_switches();
-  if (!stop_when_kept_ || checkpointer_.is_collecting()) return;
+  if (!stop_when_kept_ || checkpointer_.is_collecting() || checkpointer_.is_next()) return;
   const stop_training x = *std::exchange(stop_when_kept_, std::nullopt);
   if (outcome_.how == run_outcome::ending::completed) outcome_.enough = x.enough;
   stop(run_outcome::ending::stopped, x.why);
+  collect_if_all_accounted(); // nobody ends whose end would call it, if the run waits for a worker
 }
 
 /// In a replay, a switch also waits for those who had joined before it.
@@ -158,7 +159,6 @@ void coordinator::stop_when_kept(const stop_training& x) {
   if (!stop_when_kept_) stop_when_kept_ = x;
   checkpointer_.request();
   go_on_with_checkpoints();
-  collect_if_all_accounted(); // if it waits for a worker
 }
 
 caf::behavior coordinator::running() {

@@ -93,6 +93,7 @@ private:
   void bring(rank worker, incarnation life);
   bool may_end();
   bool waits_for_a_worker();
+  run_phase phase() const;
   void tell_waits();
   std::optional<wait_named> wait_for_a_worker() const;
   std::optional<wait_named> wait_for_the_end() const;

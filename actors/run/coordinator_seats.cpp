@@ -143,6 +143,15 @@ bool coordinator::waits_for_a_worker() {
   return true;
 }
 
+/// Before it is known whether batches are left, a run of which nobody is left waits only if it is stopped:
+/// else the checkpoint of its end is still to come.
+run_phase coordinator::phase() const {
+  if (switcher_.is_switching()) return run_phase::switches;
+  const bool may_wait = options_.elastic && options_.waits_for_workers > instant{0} && !seats_.anybody();
+  return may_wait && (waits_since_ || (stop_when_kept_ && undealt_ != 0U)) ? run_phase::waits_for_worker
+                                                                           : run_phase::trains;
+}
+
 void coordinator::on_wait_over(const wait_over& x) {
   if (!waits_since_ || x.number != waits_) return;
   options_.waits_for_workers = instant{0};

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -67,6 +68,39 @@ protected:
     return *kept;
   }
 
+  /// Every worker dies or leaves, and the run, which waits for another, is stopped: at once, or when all
+  /// messages have arrived.
+  checkpoints stop_without_workers(assembly a, drawn_order& order) {
+    const auto kept = std::make_shared<checkpoints>();
+    a.waits_for_workers = std::chrono::nanoseconds::max();
+    a.checkpoint_every = order.below(2) * 3; // or none before
+    a.checkpoint_writer = spawn<keeping_writer>(system_.actors(), kept);
+    {
+      const assembled_run run = assemble(a);
+      deliver(order, order.below(150));
+      for (const caf::actor& device : run.devices)
+        if (order.below(2) == 0)
+          kill(device);
+        else
+          messaging::send_anonymously(device, leave_run{});
+      const bool at_once = order.below(2) == 0;
+      deliver(order, at_once ? order.below(30) : testing::deterministic_system::endless);
+      if (run.times_ended() == 0) messaging::send_anonymously(run.coordinator_actor, stop_training{"enough"});
+      deliver(order);
+      EXPECT_EQ(run.times_ended(), 1U) << "somebody waits";
+      if (run.times_ended() == 0) return {};
+      expect_balanced(run);
+      if (!at_once) {
+        EXPECT_FALSE(kept->empty());
+        if (kept->empty()) return {};
+        EXPECT_EQ(steps_in(*kept->back()), steps_of(run, 0));
+      }
+    }
+    kill(a.checkpoint_writer);
+    deliver(order);
+    return *kept;
+  }
+
   static checkpoint_card card_of(const checkpoint& from) {
     checkpoint_card card;
     from.part("run")->field("card", card);
@@ -112,6 +146,27 @@ TEST_P(ElasticCheckpoints, LetAnotherRunTrainWhatIsLeft) {
         for (const shard_report& s : run.outcome().shards) ASSERT_EQ(testing::judged_by(s), batches);
       }
     }
+}
+
+/// Nobody works then, so all that is known is one state.
+TEST_P(ElasticCheckpoints, AreTakenAtAStopThatFindsNobody) {
+  std::size_t stopped = 0;
+  for (const std::uint32_t shards : {1U, 2U})
+    for (drawn_order& order : drawn_orders(60)) {
+      assembly a = small_run(shards, 0);
+      const checkpoints kept = stop_without_workers(a, order);
+      if (kept.empty()) continue; // it was stopped before all workers had joined
+      ++stopped;
+      a.resume = kept.back();
+      const assembled_run run = assemble(a);
+      deliver(order);
+      ASSERT_EQ(run.times_ended(), 1U) << "somebody waits";
+      ASSERT_EQ(run.outcome().how, run_outcome::ending::completed) << run.outcome().why;
+      ASSERT_EQ(steps_of(run, 0), batches);
+      expect_balanced(run);
+      for (const shard_report& s : run.outcome().shards) ASSERT_EQ(testing::judged_by(s), batches);
+    }
+  EXPECT_GT(stopped, drawn_orders(60).count()) << "too few had begun";
 }
 
 /// Their steps are those of all workers, also of lost ones, or an older checkpoint would be taken for the
