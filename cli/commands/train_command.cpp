@@ -24,12 +24,15 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <filesystem>
 #include <functional>
 #include <iostream>
 #include <iterator>
 #include <memory>
 #include <new>
+#include <optional>
 #include <stdexcept>
+#include <system_error>
 #include <utility>
 
 namespace mailgrad {
@@ -99,17 +102,19 @@ int exit_code_of(const training_report& r, int signal) {
 
 /// All steps of a run that is resumed are done. It is then tested and writes what it leaves behind.
 void say_that_nothing_is_left(std::uint64_t done, std::uint64_t total) {
-  std::cerr << fmt::format("nothing is left to train: {} steps are done, and {}\n", done,
-                           done > total ? fmt::format("only {} are asked for", total)
-                                        : "no more are asked for");
+  std::cerr << fmt::format(
+      "nothing is left to train: {} steps are done, and {}; its checkpoints stay as they are\n", done,
+      done > total ? fmt::format("only {} are asked for", total) : "no more are asked for");
 }
 
-/// Whether a run is resumed with nothing left to train for workers of other processes, so that none of them
-/// need come. The ranks of a launcher are there in any case, and wait for their server.
-bool needs_nobody(const train_words& w, const checkpoint* from, const model_function& model,
-                  const std::shared_ptr<const data_split>& data, const training_options& options) {
-  if (!from || !w.remote.any() || w.remote.launch) return false;
-  return steps_done(*from) >= plan_run(model, data, options).steps;
+/// Of these files, those that are asked for `now`, and those that are not there.
+output_paths still_to_write(output_paths all, const output_paths& now) {
+  for (const auto file : {&output_paths::report, &output_paths::staleness_csv, &output_paths::trace,
+                          &output_paths::save, &output_paths::metrics, &output_paths::tensorboard}) {
+    std::error_code unknown;
+    if ((now.*file).empty() && std::filesystem::exists(all.*file, unknown)) (all.*file).clear();
+  }
+  return all;
 }
 
 /// Whether what is chosen in the run depends on the samples that it is tested on at its end.
@@ -165,6 +170,13 @@ std::string workers_in_words(std::uint32_t workers, std::uint32_t devices) {
 /// What a run that is resumed does if its recording cannot go on.
 enum class without_recording : std::uint8_t { fails, goes_on };
 
+/// Where a run goes on.
+struct resumption {
+  std::shared_ptr<const checkpoint> from{}; ///< null: it begins
+  without_recording then = without_recording::fails;
+  output_paths asked{}; ///< for files that this command names, and not that of the checkpoint
+};
+
 /// Makes a run, perhaps without its recording. No actor of it lives before its recording has begun.
 std::unique_ptr<training> begun(training_options& options, without_recording then,
                                 const std::function<std::unique_ptr<training>()>& make) {
@@ -180,8 +192,8 @@ std::unique_ptr<training> begun(training_options& options, without_recording the
 
 /// `given` are the options that a recording keeps.
 finished_run run_with(const train_words& w, std::vector<std::string> given,
-                      std::shared_ptr<const recording> replay, std::shared_ptr<const checkpoint> from,
-                      without_recording then) {
+                      std::shared_ptr<const recording> replay, const resumption& at) {
+  const checkpoint* const from = at.from.get();
   const std::string date = utc_date(std::chrono::system_clock::now());
   const run_inputs inputs{w.model,      w.data, w.policy, w.cure, {w.optimizer, w.outer_optimizer},
                           replay.get(), w.load};
@@ -195,20 +207,29 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   options.words_to_resume = std::move(given);
   options.model_name = w.model;
   options.replay = std::move(replay);
-  options.resume = from;
+  options.resume = at.from;
   const model_function model = spanning(find_model(w.model), w.span);
-  const run_outputs outputs(w.outputs, files_of(inputs));
+  std::optional<run_outputs> outputs(std::in_place, w.outputs, files_of(inputs));
   if (!w.load.empty()) options.start = std::make_shared<const saved_weights>(load_weights(w.load));
   options.start_whole = w.load_strict == "yes";
   const auto data = std::make_shared<const data_split>(open_data(w.data, opened_as(w)));
   const model_card card = card_for(model_text(w.model), *data); // now, as a model file may change meanwhile
 
+  const bool is_done = from && steps_done(*from) >= plan_run(model, data, options).steps;
+  if (is_done) {
+    const output_paths left = still_to_write(w.outputs, at.asked);
+    outputs.emplace(left, files_of(inputs));
+    options.metrics = left.metrics;
+    options.tensorboard = left.tensorboard;
+  }
+
   const interrupt ctrl_c; // lives to the end, so that the first signal never costs the report
+  const bool needs_workers = !is_done || w.remote.launch; // ranks of a launcher wait for their server
   std::optional<served_run> served;
-  if (w.remote.any() && !needs_nobody(w, from.get(), model, data, options))
+  if (w.remote.any() && needs_workers)
     served.emplace(w.remote, local_workers_of(w), w.quiet, ctrl_c,
                    [&](training_report& r) { add_what_the_tool_knows(r, w, date, 0); });
-  const auto made = begun(options, then, [&] {
+  const auto made = begun(options, at.then, [&] {
     return served ? std::make_unique<training>(model, data, options,
                                                served->options(options.workers, devices_elsewhere(w)))
                   : std::make_unique<training>(model, data, options);
@@ -219,8 +240,7 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   if (judged_by_test(options, *data))
     std::cerr << "mailgrad: the test samples decide when the run ends or which weights are kept, so the test "
                  "figures are too good; --validation 0.1 holds other samples out for that\n";
-  outputs.weights().require_room(run.layout().weight_count() * sizeof(float));
-  const bool is_done = from && steps_done(*from) >= run.total_steps();
+  outputs->weights().require_room(run.layout().weight_count() * sizeof(float));
   if (is_done && !w.quiet) say_that_nothing_is_left(steps_done(*from), run.total_steps());
   const auto style =
       !is_done && !w.quiet ? progress_display::suitable_style() : progress_display::style::none;
@@ -230,7 +250,7 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   if (options.start && w.load_strict == "no") std::cerr << loaded_in_words(*options.start, run.layout());
   std::optional<live_run> page;
   if (live)
-    page.emplace(run, w.model, !options.checkpoints.folder.empty(), *live, std::move(*listening),
+    page.emplace(run, w.model, !is_done && !options.checkpoints.folder.empty(), *live, std::move(*listening),
                  [&](training_report& r) { add_what_the_tool_knows(r, w, date, 0); });
   if (page) std::cerr << "live page: " << page->url() << "; Ctrl-C ends run and page\n";
   progress_display display(std::cerr, style, run.total_steps());
@@ -243,20 +263,19 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   const int signal = ctrl_c.signal();
   add_what_the_tool_knows(report, w, date, signal);
   if (page) page->end(report);
-  (outputs.take_standard_output() ? std::cerr : std::cout) << in_words(report);
+  (outputs->take_standard_output() ? std::cerr : std::cout) << in_words(report);
   const int code = exit_code_of(report, signal);
   if (!report.why.empty())
     code == exit_code::failed ? say_failure(report.why) : say_line("ended: " + report.why);
-  keep_results(outputs, run, report, card);
+  keep_results(*outputs, run, report, card);
   return {std::move(report), code};
 }
 
 /// As run_with(), but names the model, devices and batch when memory runs out.
 finished_run train_with(const train_words& w, std::vector<std::string> given,
-                        std::shared_ptr<const recording> replay, std::shared_ptr<const checkpoint> from,
-                        without_recording then = without_recording::fails) {
+                        std::shared_ptr<const recording> replay, const resumption& at = {}) {
   try {
-    return run_with(w, std::move(given), std::move(replay), std::move(from), then);
+    return run_with(w, std::move(given), std::move(replay), at);
   } catch (const std::bad_alloc& e) {
     const std::string why = e.what(); // a block says how much it asked for
     throw std::runtime_error(
@@ -290,7 +309,7 @@ int resume(const train_words& w, const std::vector<std::string>& given) {
   const auto from = checkpoint_to_resume(w.checkpoints);
   const resumed_words again = resumed_from(*from, given, w);
   const auto then = names_recording(given) ? without_recording::fails : without_recording::goes_on;
-  return train_with(again.values, again.words, nullptr, from, then).code;
+  return train_with(again.values, again.words, nullptr, {from, then, w.outputs}).code;
 }
 
 } // namespace
@@ -303,13 +322,13 @@ finished_run train_again(std::vector<std::string> words, std::shared_ptr<const r
     std::ranges::move(words_of_keeping(*from), std::back_inserter(words));
     w = words_again(words, whose);
   }
-  return train_with(w, std::move(words), std::move(what), from);
+  return train_with(w, std::move(words), std::move(what), {from, without_recording::fails, w.outputs});
 }
 
 int train_as_told(const CLI::App& parser, const train_words& w) {
   const std::vector<std::string> given = words_of_run(parser, w);
   if (!w.checkpoints.resume.empty()) return resume(w, given);
-  return train_with(w, given, nullptr, nullptr).code;
+  return train_with(w, given, nullptr).code;
 }
 
 command make_train_command(CLI::App& app) {

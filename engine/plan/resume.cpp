@@ -6,13 +6,16 @@
 #include <mailgrad/engine/plan/fact_differences.hpp>
 #include <mailgrad/engine/plan/recorded_before.hpp>
 #include <mailgrad/engine/record/recording.hpp>
+#include <mailgrad/files/replaced_file.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <stdexcept>
 #include <string_view>
+#include <system_error>
 
 namespace mailgrad {
 
@@ -105,6 +108,16 @@ void bring_to_other_place(run_plan& plan, resumed_run& resumed) {
         std::make_shared<const std::vector<float>>(kept_hogwild_weights(*resumed.from, plan.layout->size()));
 }
 
+/// A checkpoint of a run without anything left to train would tell of a shorter run than it is of, and so
+/// would a recording. That of a run which was killed at its very end is still to be completed.
+void leave_files_as_they_are(run_plan& plan, std::uint64_t done) {
+  training_options& o = plan.options;
+  o.checkpoints.folder.clear();
+  const std::string partial = replaced_file::partial(replaced_file::without_links(o.record));
+  std::error_code unknown;
+  if (done > plan.steps || !std::filesystem::exists(partial, unknown)) o.record.clear();
+}
+
 } // namespace
 
 void require_keepable(const run_plan& plan) {
@@ -155,6 +168,7 @@ void plan_resume(run_plan& plan) {
   plan.deal.mode = plan.first_policy().traits().deals_by_rank ? deal_mode::by_rank : deal_mode::on_demand;
   if (plan.options.keep == kept_weights::best) resumed.best = best_of(plan);
   resumed.tests = tests_before(resumed);
+  if (resumed.card.steps >= plan.steps) leave_files_as_they_are(plan, resumed.card.steps);
   if (!plan.options.record.empty()) plan.recorded_before = recording_to_go_on(plan, resumed);
   plan.resumed = std::move(resumed);
 }

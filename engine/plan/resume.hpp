@@ -14,7 +14,9 @@ void require_keepable(const run_plan& plan);
 checkpoint_card card_of(const run_plan& plan);
 
 /// Changes a plan into that of a run that goes on from `options.resume`. Under hogwild alone the weights may
-/// have lain on a card and go on on the host, or the other way round; all workers then begin anew.
+/// have lain on a card and go on on the host, or the other way round; all workers then begin anew. If no step
+/// is left to train, the run has neither a folder for checkpoints nor a recording, unless that is to be
+/// completed.
 ///
 /// Errors  std::invalid_argument in one line: the checkpoint is of another run, with all that differs, or of
 ///         another number of workers where the run cannot go on with these; archive_error: it lacks a part.

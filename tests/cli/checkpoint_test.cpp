@@ -12,6 +12,8 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -38,6 +40,10 @@ protected:
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
+  static words with(words all, const words& more) {
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
   std::string folder() const { return (scratch_.path() / "kept").string(); }
   /// The newest checkpoint; empty if there is none.
   std::filesystem::path newest() const {
@@ -49,6 +55,16 @@ protected:
   void await_newer(const tool& t, const std::filesystem::path& than = {}) const {
     while (newest() == than && t.runs()) {
     }
+  }
+  /// All files that runs have written, by their paths.
+  std::map<std::string, std::string> written() const {
+    std::map<std::string, std::string> all;
+    for (const auto& file : std::filesystem::recursive_directory_iterator(scratch_.path()))
+      if (file.is_regular_file()) {
+        std::ifstream in(file.path(), std::ios::binary);
+        all[file.path().string()] = {std::istreambuf_iterator<char>(in), {}};
+      }
+    return all;
   }
   nlohmann::json report(const words& run) const {
     words all = run;
@@ -216,7 +232,7 @@ TEST_F(Checkpoints, MixWithNoneOfAnotherRun) {
   report(train({"--checkpoint", folder()}, "200"));
   const std::string other = (scratch_.path() / "other").string();
   report(train({"--checkpoint", other}, "100"));
-  tool t({"train", "--resume", folder(), "--checkpoint", other, "--quiet"});
+  tool t({"train", "--resume", folder(), "--checkpoint", other, "--steps", "300", "--quiet"});
   EXPECT_EQ(t.code(), 2);
   EXPECT_THAT(t.err(), HasSubstr("'" + other + "' holds checkpoints of an earlier run"));
 }
@@ -281,7 +297,7 @@ TEST_F(Checkpoints, OfACompletedRunSayThatNothingIsLeft) {
   tool less({"train", "--resume", folder(), "--steps", "200", "--save", saved});
   EXPECT_EQ(less.code(), 0);
   EXPECT_THAT(less.err(),
-              HasSubstr("nothing is left to train: 300 steps are done, and only 200 are asked for\n"));
+              HasSubstr("nothing is left to train: 300 steps are done, and only 200 are asked for; its "));
   EXPECT_THAT(less.err(), ::testing::Not(HasSubstr("step 300 of"))) << "there is no progress to show";
   EXPECT_THAT(less.out(), HasSubstr("completed after 300 steps"));
   EXPECT_TRUE(std::filesystem::exists(saved)) << "its weights are there";
@@ -293,6 +309,27 @@ TEST_F(Checkpoints, OfACompletedRunSayThatNothingIsLeft) {
   EXPECT_EQ(more.code(), 0);
   EXPECT_THAT(more.err(), HasSubstr("; sync on cpu:0;")) << "not async, with which the run began";
   EXPECT_THAT(more.err(), ::testing::Not(HasSubstr("nothing is left")));
+}
+
+/// A checkpoint that told of fewer steps, and a recording of fewer, could be used no more.
+TEST_F(Checkpoints, StayAsTheyAreIfNothingIsLeft) {
+  const auto file = [&](const char* name) { return (scratch_.path() / name).string(); };
+  tool first(train({"--checkpoint", folder(), "--record", file("run.rec"), "--save", file("w.safetensors"),
+                    "--report", file("report.json"), "--metrics", file("metrics.jsonl")},
+                   "300"));
+  ASSERT_EQ(first.code(), 0) << first.err();
+  const auto before = written();
+  ASSERT_EQ(before.size(), 5U);
+  for (const words& fewer : {words{"--steps", "200"}, words{"--steps", "300"}, words{}}) {
+    tool again(with(words{"train", "--resume", folder()}, fewer));
+    EXPECT_EQ(again.code(), 0) << again.err();
+    EXPECT_THAT(again.err(), HasSubstr("its checkpoints stay as they are"));
+    EXPECT_EQ(written(), before);
+  }
+  std::filesystem::remove(file("report.json"));
+  tool completed({"train", "--resume", folder(), "--quiet"});
+  EXPECT_EQ(completed.code(), 0) << completed.err();
+  EXPECT_TRUE(std::filesystem::exists(file("report.json"))) << "a run that was killed had not written it";
 }
 
 /// A folder that is gone stands for a full disk.

@@ -1,5 +1,6 @@
 #include <mailgrad/tests/engine/small_problem.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
+#include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <mailgrad/engine/plan/resume.hpp>
 #include <mailgrad/graph/models/layer_stack.hpp>
@@ -81,6 +82,25 @@ TEST(Resume, NamesModelDataAndSeedOfAnotherRun) {
                   "checkpoint 'kept' is of another run: the training data were small [(]" + sum +
                   "[)], and are other [(]" + sum + "[)] here; the model was mlp:hidden=8 [(]" + sum +
                   "[)], and is mlp:hidden=9 [(]" + sum + "[)] here; the seed was 1, and is 2 here"));
+}
+
+/// It would be a run that is shorter than what it keeps.
+TEST(Resume, KeepsNothingIfNothingIsLeft) {
+  const scratch_folder folder;
+  const auto planned = [&](std::uint64_t done) {
+    training_options o = named("mlp:hidden=8");
+    o.steps = 6;
+    o.checkpoints.folder = folder.path().string();
+    run_plan plan = plan_run(small_model(), small_data(), o);
+    checkpoint_card card = card_of(plan);
+    card.steps = done;
+    plan.options.resume = kept_as(card);
+    plan_resume(plan);
+    return plan;
+  };
+  EXPECT_NE(planned(5).options.checkpoints.folder, "");
+  EXPECT_EQ(planned(6).options.checkpoints.folder, "");
+  EXPECT_EQ(planned(9).options.checkpoints.folder, "");
 }
 
 /// A file of the model or the data may have been moved.
