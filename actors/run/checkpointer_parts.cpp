@@ -102,6 +102,11 @@ void checkpointer::take_own_part() {
   fields->field("card", card);
   fields->field("schedule", schedule);
   parts_["run"] = fields;
+  if (!card.words_of_server.empty()) {
+    const auto words = std::make_shared<saved_fields>();
+    words->field("words", card.words_of_server);
+    parts_[words_of_server_part] = words;
+  }
   if (!options_.tests) return;
   const auto tests = std::make_shared<saved_fields>();
   tests->field(judged_tests_part, *options_.tests);

@@ -70,6 +70,23 @@ option_words within_one_process(option_words words, const train_words& w) {
   return words;
 }
 
+/// The options of its server, which a run leaves behind when it comes into another program.
+std::vector<std::string> words_of_server(const option_words& words) {
+  std::vector<std::string> all;
+  for (const std::string& word : words.all()) {
+    const std::string_view option = option_words::option_of(word);
+    if (option == "--wire" || std::ranges::find(of_server, option) != of_server.end()) all.push_back(word);
+  }
+  return all;
+}
+
+/// The same of a server that it had left before.
+std::vector<std::string> words_of_server_in(const checkpoint& from) {
+  std::vector<std::string> words;
+  if (from.has(words_of_server_part)) from.part(words_of_server_part)->field("words", words);
+  return words;
+}
+
 /// What goes on by another command, or with workers in other processes than before.
 struct going_on {
   const checkpoint& from;
@@ -83,12 +100,14 @@ std::uint32_t devices_of_each(const going_on& run) {
   return run.was.span.any() ? std::max(1U, device_count(run.was.devices) / workers_of(run.from)) : 1;
 }
 
-/// The workers of another command become those that join.
+/// The workers of another command become those that join, as they did before if the run comes back.
 option_words for_server(option_words words, const going_on& run) {
   const std::uint32_t workers = workers_of(run.from);
   const std::uint32_t each = devices_of_each(run);
   words.drop_unless(run.given, {"--processes", "--devices", "--send-batches", "--workers"});
   words.drop_unless(run.given, of_one_process);
+  for (const std::string& word : words_of_server_in(run.from))
+    if (!words.has(option_words::option_of(word))) words.set(word);
   if (!words.has("--workers")) words.set(fmt::format("--workers={}", workers));
   if (each > 1 && !words.has("--devices-per-worker")) words.set(fmt::format("--devices-per-worker={}", each));
   if (!words.has("--listen")) words.set("--listen=" + run.now.remote.listen);
@@ -165,7 +184,9 @@ resumed_words resumed_from(const checkpoint& from, const std::vector<std::string
     words = for_one_program(std::move(words), run);
   else if (!run.was.remote.serve)
     words = for_server(std::move(words), run);
-  resumed_words all{values_of(words, from), words.all()};
+  resumed_words all{values_of(words, from), words.all(), {}};
+  if (!serves)
+    all.words_of_server = run.was.remote.serve ? words_of_server(before) : words_of_server_in(from);
   all.values.load.clear(); // that run has begun with these
   all.values.quiet = w.quiet;
   all.values.live = w.live;

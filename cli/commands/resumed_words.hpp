@@ -22,6 +22,9 @@ std::vector<std::string> in_one_process(std::vector<std::string> words, const tr
 struct resumed_words {
   train_words values;
   std::vector<std::string> words; ///< for its next checkpoint
+  /// For that as well: the options of a server that it has left, now or before. `mailgrad serve` takes them
+  /// when the run comes back.
+  std::vector<std::string> words_of_server;
 };
 
 /// The options of a checkpoint, and in their place those `given` now, whose values are `w`. The workers of

@@ -175,6 +175,7 @@ struct resumption {
   std::shared_ptr<const checkpoint> from{}; ///< null: it begins
   without_recording then = without_recording::fails;
   output_paths asked{}; ///< for files that this command names, and not that of the checkpoint
+  std::vector<std::string> words_of_server{}; ///< that the run has left
 };
 
 /// Makes a run, perhaps without its recording. No actor of it lives before its recording has begun.
@@ -205,6 +206,7 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   options.record = w.outputs.record;
   options.words = in_one_process(given, w);
   options.words_to_resume = std::move(given);
+  options.words_of_server = at.words_of_server;
   options.model_name = w.model;
   options.replay = std::move(replay);
   options.resume = at.from;
@@ -309,7 +311,7 @@ int resume(const train_words& w, const std::vector<std::string>& given) {
   const auto from = checkpoint_to_resume(w.checkpoints);
   const resumed_words again = resumed_from(*from, given, w);
   const auto then = names_recording(given) ? without_recording::fails : without_recording::goes_on;
-  return train_with(again.values, again.words, nullptr, {from, then, w.outputs}).code;
+  return train_with(again.values, again.words, nullptr, {from, then, w.outputs, again.words_of_server}).code;
 }
 
 } // namespace
@@ -322,7 +324,7 @@ finished_run train_again(std::vector<std::string> words, std::shared_ptr<const r
     std::ranges::move(words_of_keeping(*from), std::back_inserter(words));
     w = words_again(words, whose);
   }
-  return train_with(w, std::move(words), std::move(what), {from, without_recording::fails, w.outputs});
+  return train_with(w, std::move(words), std::move(what), {from, without_recording::fails, w.outputs, {}});
 }
 
 int train_as_told(const CLI::App& parser, const train_words& w) {

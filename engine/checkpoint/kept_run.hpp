@@ -22,6 +22,8 @@ struct checkpoint_card {
   /// facts that it knows.
   std::vector<std::pair<std::string, std::string>> facts{};
   std::vector<std::string> words{}; ///< its command line
+  /// The options of a server that the run has left, for its way back. They are a part of their own.
+  std::vector<std::string> words_of_server{};
   std::string replayed{};      ///< SHA-256 of the weights with which the repeated run ended; empty: no replay
   std::uint64_t steps = 0;     ///< mini-batches that all workers had trained
   std::int64_t elapsed = 0;    ///< ns since the first process began to train, without pauses between two
@@ -43,6 +45,9 @@ struct kept_schedule {
 
   void keep(archive& a);
 };
+
+/// The part of a checkpoint with the options of a server that the run has left, if it has left one.
+inline constexpr const char* words_of_server_part = "words of server";
 
 /// The part of a checkpoint with the judged_tests of a run that has patience.
 inline constexpr const char* judged_tests_part = "tests";

@@ -138,6 +138,7 @@ checkpoint_card card_of(const run_plan& plan) {
   card.facts = facts_and_names(plan);
   const training_options& o = plan.options;
   card.words = o.words_to_resume.empty() ? o.words : o.words_to_resume;
+  card.words_of_server = o.words_of_server;
   card.replayed = replayed_by(plan);
   if (!plan.resumed) return card;
   card.elapsed = plan.resumed->card.elapsed;

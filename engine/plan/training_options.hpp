@@ -108,6 +108,7 @@ struct training_options {
   std::vector<std::string> words{}; ///< the command line, for readers of the recording
   std::vector<std::string>
       words_to_resume{}; ///< that of a run that goes on from a checkpoint; empty: `words`
+  std::vector<std::string> words_of_server{}; ///< of the server that such a run has left; for its checkpoints
   /// What the user calls the model, as "mlp:hidden=16": for reports and messages alone. May be empty.
   std::string model_name{};
   std::shared_ptr<const recording> replay{}; ///< the run to repeat; only the devices may differ from it

@@ -1,6 +1,7 @@
 #include <mailgrad/tests/cli/remote/remote_tool.hpp>
 
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
+#include <mailgrad/engine/checkpoint/kept_run.hpp>
 
 #include <gmock/gmock.h>
 
@@ -105,6 +106,32 @@ TEST_F(ResumedProcesses, AreWaitedForByTheirServer) {
   tool here({"train", "--resume", file("kept"), "--steps", "12100"});
   EXPECT_EQ(here.code(), 0) << here.err();
   EXPECT_THAT(here.err(), HasSubstr(" on cpu:0, cpu:0;")) << "its workers are here";
+}
+
+/// A run that has been at home comes back to the server that it left, as far as nothing else is said.
+TEST_F(ResumedProcesses, ComeBackToTheirServer) {
+  tool server(serve("2", "memory:") + keeping("200") +
+              words{"--seats", "3", "--when-alone", "600", "--wire", "float16"});
+  const std::string address = address_of(server);
+  tool one({"join", address, "--quiet"});
+  tool two({"join", address, "--quiet"});
+  ASSERT_EQ(server.code(), 0) << server.err();
+  for (const char* steps : {"300", "400"}) { // also when it is at home twice
+    tool here({"train", "--resume", file("kept"), "--steps", steps, "--report", file("report")});
+    ASSERT_EQ(here.code(), 0) << here.err();
+    EXPECT_THAT(here.err(), HasSubstr(" on cpu:0, cpu:0;"));
+  }
+  tool back({"serve", "--resume", file("kept"), "--steps", "500"});
+  ASSERT_TRUE(back.says(" for 2 workers;")) << back.err();
+  const std::string again = address_of(back);
+  EXPECT_THAT(again, ::testing::StartsWith("memory:"));
+  tool three({"join", again, "--quiet"});
+  tool four({"join", again, "--quiet"});
+  ASSERT_EQ(back.code(), 0) << back.err();
+  EXPECT_EQ(report("report")["wire"], "float16");
+  checkpoint_card card;
+  checkpoint::read(newest()).part("run")->field("card", card);
+  EXPECT_THAT(card.words, ::testing::IsSupersetOf({"--seats=3", "--when-alone=600"}));
 }
 
 TEST_F(ResumedProcesses, AreKeptWhenTheRunIsStopped) {
