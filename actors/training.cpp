@@ -23,6 +23,7 @@
 #include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/engine/worker/delayed_runner.hpp>
+#include <mailgrad/files/folder_lock.hpp>
 #include <mailgrad/files/sha256.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
 
@@ -132,6 +133,7 @@ private:
   void record();
   watch_files files_to_watch() const;
   run_crew_options crew_options();
+  void take_folder();
   void keep_checkpoints();
   void delay_steps(run_crew_options& options) const;
   void wait();
@@ -157,6 +159,7 @@ private:
   std::atomic<bool> tests_end_{false}; ///< a test during the run, on its own thread, gives up
 
   mutable books_desk books_;
+  std::optional<folder_lock> folder_; ///< of checkpoints, until nobody writes any more
   run_home home_; ///< destroyed after the members below, which hold actors; waits for the last actor
   std::optional<run_recorder> recorder_;
   std::optional<run_watch> watch_;
@@ -175,8 +178,9 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
     : time_(required(std::move(time), "time source")), created_(time_->now()),
       plan_(plan_on_threads(std::move(model), std::move(data), std::move(options), !serve)),
       tested_(best_weights_of(plan_)), home_(plan_.options.devices) {
+  if (!plan_.options.checkpoints.folder.empty()) take_folder(); // before anything is written
   if (!plan_.options.record.empty()) record();
-  if (!plan_.options.checkpoints.folder.empty()) keep_checkpoints();
+  if (folder_) keep_checkpoints();
   watch_.emplace(home_.system(), files_to_watch());
   run_crew_options crew = crew_options();
   if (serve) {
@@ -261,9 +265,13 @@ void training::implementation::record() {
   plan_.recorded_before.reset(); // all of it is in the file again
 }
 
+void training::implementation::take_folder() {
+  folder_.emplace(prepare_checkpoint_folder(options().checkpoints.folder,
+                                            options().resume ? options().resume->path() : ""));
+}
+
 void training::implementation::keep_checkpoints() {
   const checkpoint_options& o = options().checkpoints;
-  prepare_checkpoint_folder(o.folder, options().resume ? options().resume->path() : "");
   checkpoint_writer_ =
       spawn<checkpoint_writer, caf::detached>(home_.system(), checkpoint_writer_options{o.folder, o.keep});
 }

@@ -16,31 +16,6 @@ namespace mailgrad {
 
 namespace {
 
-/// Whether `path` still names the open file; another process may have renamed or removed it.
-bool is_named(int descriptor, const std::string& path) {
-  struct stat open_one {};
-  struct stat named {};
-  return fstat(descriptor, &open_one) == 0 && stat(path.c_str(), &named) == 0 &&
-         open_one.st_dev == named.st_dev && open_one.st_ino == named.st_ino;
-}
-
-/// Opens `path` and locks it; returns -1 and sets errno on failure. On a file system without locks the file
-/// is opened unlocked.
-int open_locked(const std::string& path, replaced_file::if_taken what) {
-  const int how = LOCK_EX | (what == replaced_file::if_taken::fail ? LOCK_NB : 0);
-  for (;;) {
-    const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (descriptor < 0) return -1;
-    int failure = 0;
-    do failure = flock(descriptor, how) == 0 ? 0 : errno;
-    while (failure == EINTR);
-    if (failure != EWOULDBLOCK && is_named(descriptor, path)) return descriptor;
-    close(descriptor);
-    errno = failure;
-    if (failure == EWOULDBLOCK) return -1;
-  }
-}
-
 /// Waits until the names in the folder of `path` are on the disk. Returns 0 or an errno; some file systems
 /// cannot be asked, which is no failure.
 int sync_folder_of(const std::string& path) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <mailgrad/files/locked_file.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
@@ -18,7 +20,7 @@ namespace mailgrad {
 class replaced_file final : public std::ofstream {
 public:
   /// What to do while another writer has a file of that name.
-  enum class if_taken : std::uint8_t { wait, fail };
+  using if_taken = if_locked;
 
   explicit replaced_file(const std::string& path, if_taken what = if_taken::wait);
   /// Removes the partial file unless keep() was called.

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <fstream>
 #include <functional>
 #include <optional>
 #include <stdexcept>
@@ -91,22 +90,19 @@ std::uint64_t steps_named_in(const std::filesystem::path& folder, const std::fil
   return lies_in(folder, checkpoint) ? steps_in(checkpoint).value_or(0) : 0;
 }
 
-void prepare_checkpoint_folder(const std::filesystem::path& folder, const std::filesystem::path& resumed) {
+folder_lock prepare_checkpoint_folder(const std::filesystem::path& folder,
+                                      const std::filesystem::path& resumed) {
   std::error_code wrong;
   std::filesystem::create_directories(folder, wrong);
   if (wrong) throw_unwritable(folder, wrong.value());
   if (!std::filesystem::is_directory(folder)) throw_unwritable(folder, ENOTDIR);
+  folder_lock lock(folder, "another run keeps its checkpoints there");
   const bool used = std::filesystem::exists(folder / best_weights::file_name, wrong);
   if (!lies_in(folder, resumed) && (used || !checkpoints_in(folder).empty()))
     throw std::invalid_argument(
         fmt::format("'{}' holds checkpoints of an earlier run; resume that run, or name another folder",
                     folder.string()));
-  const std::filesystem::path probe = folder / "checkpoint.probe";
-  errno = 0;
-  const bool written = static_cast<bool>(std::ofstream(probe).put('.').flush());
-  const int why = errno;
-  std::filesystem::remove(probe, wrong);
-  if (!written) throw_unwritable(folder, why != 0 ? why : EIO);
+  return lock;
 }
 
 void remove_older_checkpoints(const std::filesystem::path& folder, std::uint64_t steps, std::size_t keep) {

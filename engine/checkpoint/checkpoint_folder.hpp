@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
+#include <mailgrad/files/folder_lock.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -36,12 +37,14 @@ std::filesystem::path folder_of(const std::filesystem::path& checkpoint);
 /// be more than it has, if local steps were lost with their worker.
 std::uint64_t steps_named_in(const std::filesystem::path& folder, const std::filesystem::path& checkpoint);
 
-/// Makes the folder of a run's checkpoints, if it is not there, and tries to write there. It must hold none,
-/// since they would be mixed with those of another run, unless the run goes on from `resumed`, a file in it.
-/// An empty path: the run begins.
+/// Makes the folder of a run's checkpoints, if it is not there, and keeps other runs from writing there. It
+/// must hold none, since they would be mixed with those of another run, unless the run goes on from
+/// `resumed`, a file in it. An empty path: the run begins.
 ///
-/// Errors  file_error if nothing can be written there; std::invalid_argument if it holds checkpoints.
-void prepare_checkpoint_folder(const std::filesystem::path& folder, const std::filesystem::path& resumed);
+/// Errors  folder_taken: another run writes there; file_error if nothing can be written there;
+///         std::invalid_argument if it holds checkpoints.
+[[nodiscard]] folder_lock prepare_checkpoint_folder(const std::filesystem::path& folder,
+                                                    const std::filesystem::path& resumed);
 
 /// Removes all but the `keep` newest of the checkpoints that are not newer than `steps`, and what a process
 /// that was killed had written of one. Files that cannot be removed stay.

@@ -6,10 +6,6 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -86,18 +82,9 @@ std::vector<std::string> names_of(const sweep& s) {
 
 } // namespace
 
-folder_lock::folder_lock(const fs::path& folder)
-    : descriptor_(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-  if (descriptor_ < 0) throw std::system_error(errno, std::generic_category(), folder.string());
-  if (flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
-  close(descriptor_);
-  throw std::invalid_argument(fmt::format("{}: another process runs a sweep there", folder.string()));
-}
-
-folder_lock::~folder_lock() { close(descriptor_); }
-
 sweep_folder::sweep_folder(fs::path folder, const sweep& s, const sweep_origin& origin, old_rows what)
-    : folder_(made(std::move(folder))), cells_(s.kept_cells()), lock_(folder_) {
+    : folder_(made(std::move(folder))), cells_(s.kept_cells()),
+      lock_(folder_, "another process runs a sweep there") {
   const std::string identity = identity_of(s, origin);
   if (what == old_rows::set_aside || !fs::exists(folder_ / rows_name)) set_aside();
   require_same(identity);

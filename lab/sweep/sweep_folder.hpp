@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/files/folder_lock.hpp>
 #include <mailgrad/lab/sweep/sweep_file.hpp>
 #include <mailgrad/lab/sweep/sweep_row.hpp>
 
@@ -18,19 +19,6 @@ namespace mailgrad::lab {
 enum class old_rows : std::uint8_t {
   go_on,    ///< keep them, if they are of this sweep and this origin, but those of cells that failed
   set_aside ///< rename their files as keep_older() does, and begin anew
-};
-
-/// Keeps other processes, and other objects of this one, from writing to a folder.
-class folder_lock {
-public:
-  /// Errors  std::invalid_argument: somebody has it; std::system_error.
-  explicit folder_lock(const std::filesystem::path& folder);
-  ~folder_lock();
-  folder_lock(const folder_lock&) = delete;
-  folder_lock& operator=(const folder_lock&) = delete;
-
-private:
-  int descriptor_; ///< of the folder; the lock ends with it
 };
 
 /// What the rows of a sweep depend on beside its file.

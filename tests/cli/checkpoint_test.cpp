@@ -441,6 +441,19 @@ TEST_F(Checkpoints, OfAnotherRunAreRefused) {
   EXPECT_THAT(again.err(), HasSubstr("holds checkpoints of an earlier run"));
 }
 
+/// What the first has written, the second would remove.
+TEST_F(Checkpoints, AreThoseOfOneProcessAtATime) {
+  tool first(train({"--checkpoint", folder(), "--checkpoint-every", "100"}, "2000000"));
+  await_newer(first);
+  tool second({"train", "--resume", folder(), "--quiet"});
+  EXPECT_EQ(second.code(), 2);
+  EXPECT_THAT(second.err(), HasSubstr(folder() + ": another run keeps its checkpoints there (process "));
+  first.signal(SIGKILL);
+  EXPECT_EQ(first.code(), -SIGKILL);
+  const std::string steps = std::to_string(steps_named_in(folder(), newest()) + 50);
+  EXPECT_EQ(resumed({"--steps", steps})["steps"], std::stoull(steps));
+}
+
 TEST_F(Checkpoints, RefuseWhatCannotBeKept) {
   const auto refused = [](const words& run, const std::string& why) {
     tool t(run);

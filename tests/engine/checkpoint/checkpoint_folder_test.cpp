@@ -107,23 +107,37 @@ TEST_F(CheckpointFolder, KeepsNoPartOfAKilledRun) {
 
 TEST_F(CheckpointFolder, IsMadeAndTried) {
   const auto inner = folder_.path() / "a" / "b";
-  prepare_checkpoint_folder(inner, {});
+  { const folder_lock lock = prepare_checkpoint_folder(inner, {}); }
   EXPECT_TRUE(std::filesystem::is_empty(inner));
+}
+
+TEST_F(CheckpointFolder, IsThatOfOneRunAtATime) {
+  write(5);
+  const auto prepare = [&] {
+    return prepare_checkpoint_folder(folder_.path(), folder_.path() / checkpoint_name(5));
+  };
+  {
+    const folder_lock first = prepare();
+    testing::expect_refused({{"a second run", [&] { const folder_lock second = prepare(); },
+                              "another run keeps its checkpoints there"}});
+  }
+  EXPECT_NO_THROW(const folder_lock third = prepare());
 }
 
 TEST_F(CheckpointFolder, MixesNoTwoRuns) {
   write(5);
   const auto elsewhere = folder_.path() / "elsewhere";
-  EXPECT_NO_THROW(prepare_checkpoint_folder(folder_.path(), folder_.path() / "." / checkpoint_name(5)));
-  EXPECT_NO_THROW(prepare_checkpoint_folder(elsewhere, folder_.path() / checkpoint_name(5)));
+  const auto prepare = [](const std::filesystem::path& folder, const std::filesystem::path& resumed) {
+    const folder_lock lock = prepare_checkpoint_folder(folder, resumed);
+  };
+  EXPECT_NO_THROW(prepare(folder_.path(), folder_.path() / "." / checkpoint_name(5)));
+  EXPECT_NO_THROW(prepare(elsewhere, folder_.path() / checkpoint_name(5)));
   folder_.write("file", "");
   testing::expect_refused(
-      {{"another run", [&] { prepare_checkpoint_folder(folder_.path(), {}); },
+      {{"another run", [&] { prepare(folder_.path(), {}); }, "holds checkpoints of an earlier run"},
+       {"a run of another folder", [&] { prepare(folder_.path(), elsewhere / checkpoint_name(7)); },
         "holds checkpoints of an earlier run"},
-       {"a run of another folder",
-        [&] { prepare_checkpoint_folder(folder_.path(), elsewhere / checkpoint_name(7)); },
-        "holds checkpoints of an earlier run"},
-       {"a file", [&] { prepare_checkpoint_folder(folder_.path() / "file", {}); }, "cannot be written"}});
+       {"a file", [&] { prepare(folder_.path() / "file", {}); }, "cannot be written"}});
 }
 
 } // namespace
