@@ -1,6 +1,7 @@
 #include <mailgrad/engine/checkpoint/best_weights.hpp>
 
 #include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
+#include <mailgrad/engine/weights/kind_of_file.hpp>
 
 #include <cmath>
 #include <exception>
@@ -12,12 +13,10 @@ namespace mailgrad {
 
 namespace {
 
-constexpr const char* part = "best weights";
-
 void write(const std::filesystem::path& folder, kept_best& best) {
   const auto fields = std::make_shared<saved_fields>();
   fields->field("best", best);
-  write_checkpoint_file(folder / best_weights::file_name, {{part, fields}});
+  write_checkpoint_file(folder / best_weights::file_name, {{best_weights_part, fields}});
 }
 
 } // namespace
@@ -72,7 +71,7 @@ std::optional<kept_best> best_weights_in(const std::filesystem::path& folder) {
   std::error_code unknown;
   if (!std::filesystem::exists(file, unknown)) return std::nullopt;
   kept_best best;
-  checkpoint::read(file).part(part)->field("best", best);
+  checkpoint::read(file).part(best_weights_part)->field("best", best);
   return best;
 }
 

@@ -1,6 +1,8 @@
 #include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
 
+#include <mailgrad/engine/weights/kind_of_file.hpp>
 #include <mailgrad/files/file_error.hpp>
+#include <mailgrad/files/npz.hpp>
 #include <mailgrad/files/safetensors.hpp>
 
 #include <fmt/format.h>
@@ -14,9 +16,9 @@ namespace mailgrad {
 
 namespace {
 
-constexpr const char* format_name = "format";
-constexpr const char* format_text = "mailgrad checkpoint 1";
 constexpr std::string_view checksum_prefix = "crc32 of ";
+constexpr const char* found_weights =
+    "expected a checkpoint, found a file of weights; --load begins a run with them";
 
 /// The checksum of a part: of its fields, and of the names and the bytes of its arrays.
 std::string checksum(std::string_view text, std::span<const archived_array> arrays) {
@@ -32,7 +34,7 @@ std::string checksum(std::string_view text, std::span<const archived_array> arra
 
 std::uint64_t write_checkpoint_file(const std::filesystem::path& path, const checkpoint_parts& parts) {
   std::vector<array_to_store> arrays;
-  std::map<std::string, std::string> texts{{format_name, format_text}};
+  std::map<std::string, std::string> texts{{checkpoint_format_key, checkpoint_format}};
   for (const auto& [name, fields] : parts) {
     for (const archived_array& a : fields->arrays())
       arrays.push_back({name + '/' + a.path, shape{a.values.size()}, a.values});
@@ -45,13 +47,16 @@ std::uint64_t write_checkpoint_file(const std::filesystem::path& path, const che
 }
 
 checkpoint checkpoint::read(const std::filesystem::path& path) {
+  if (npz_file::is_npz(path)) throw_malformed(path, found_weights);
   safetensors_file file(path);
   const auto& texts = file.metadata();
-  if (const auto format = texts.find(format_name); format == texts.end() || format->second != format_text)
+  const kind_of_file kind = kind_of(texts);
+  if (kind == kind_of_file::weights) throw_malformed(path, found_weights);
+  if (kind == kind_of_file::other)
     throw_malformed(path, "expected a checkpoint, found a file of another kind");
   checkpoint read(path);
   for (const auto& [name, text] : texts)
-    if (name != format_name && !name.starts_with(checksum_prefix)) read.parts_[name].text = text;
+    if (name != checkpoint_format_key && !name.starts_with(checksum_prefix)) read.parts_[name].text = text;
   for (const stored_array& a : file.arrays()) {
     const std::size_t slash = a.name.find('/');
     const auto part = read.parts_.find(a.name.substr(0, slash));

@@ -1,6 +1,7 @@
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 
 #include <mailgrad/engine/checkpoint/best_weights.hpp>
+#include <mailgrad/engine/weights/kind_of_file.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/replaced_file.hpp>
 
@@ -19,16 +20,14 @@ namespace mailgrad {
 
 namespace {
 
-constexpr std::string_view prefix = "checkpoint-";
-constexpr std::string_view suffix = ".safetensors";
-
 /// The steps in the name of a checkpoint; nothing for another file.
 std::optional<std::uint64_t> steps_in(const std::filesystem::path& file) {
   const std::string name = file.filename().string();
-  if (!name.starts_with(prefix) || !name.ends_with(suffix) || name.size() <= prefix.size() + suffix.size())
+  if (!name.starts_with(checkpoint_prefix) || !name.ends_with(checkpoint_suffix) ||
+      name.size() <= checkpoint_prefix.size() + checkpoint_suffix.size())
     return std::nullopt;
-  const char* const first = name.data() + prefix.size();
-  const char* const last = name.data() + name.size() - suffix.size();
+  const char* const first = name.data() + checkpoint_prefix.size();
+  const char* const last = name.data() + name.size() - checkpoint_suffix.size();
   std::uint64_t steps = 0;
   const auto [end, wrong] = std::from_chars(first, last, steps);
   return wrong == std::errc() && end == last ? std::optional(steps) : std::nullopt;
@@ -51,9 +50,19 @@ bool lies_in(const std::filesystem::path& folder, const std::filesystem::path& c
   return !checkpoint.empty() && std::filesystem::equivalent(folder, folder_of(checkpoint), wrong);
 }
 
+/// The best weights of a run are kept as a checkpoint is, and are none.
+checkpoint read_of_run(const std::filesystem::path& file) {
+  checkpoint read = checkpoint::read(file);
+  if (read.has(best_weights_part))
+    throw_malformed(file, "expected a checkpoint, found the best weights of a run; resume its folder");
+  return read;
+}
+
 } // namespace
 
-std::string checkpoint_name(std::uint64_t steps) { return fmt::format("{}{:010}{}", prefix, steps, suffix); }
+std::string checkpoint_name(std::uint64_t steps) {
+  return fmt::format("{}{:010}{}", checkpoint_prefix, steps, checkpoint_suffix);
+}
 
 std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& folder) {
   std::error_code wrong;
@@ -69,11 +78,11 @@ std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& f
 }
 
 found_checkpoint newest_checkpoint(const std::filesystem::path& where) {
-  if (!std::filesystem::is_directory(where)) return {checkpoint::read(where), {}};
+  if (!std::filesystem::is_directory(where)) return {read_of_run(where), {}};
   std::vector<std::string> refused;
   for (const std::filesystem::path& file : checkpoints_in(where)) {
     try {
-      return {checkpoint::read(file), std::move(refused)};
+      return {read_of_run(file), std::move(refused)};
     } catch (const file_error& e) {
       refused.emplace_back(e.what());
     }

@@ -1,6 +1,7 @@
 #include <mailgrad/engine/weights/weights_file.hpp>
 
 #include <mailgrad/data/finite.hpp>
+#include <mailgrad/engine/weights/kind_of_file.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/npz.hpp>
 #include <mailgrad/files/safetensors.hpp>
@@ -16,7 +17,6 @@ namespace mailgrad {
 
 namespace {
 
-constexpr const char* card_key = "mailgrad";
 constexpr const char* report_key = "report";
 // An archive of numpy has one table of names, so these must not be those of a variable.
 constexpr const char* card_entry = "__mailgrad__";
@@ -116,8 +116,10 @@ void save_weights(const std::filesystem::path& path, std::span<const named_weigh
 }
 
 saved_weights load_weights(const std::filesystem::path& path) {
+  require_no_checkpoints_in(path);
   if (npz_file::is_npz(path)) return load_npz(path);
   safetensors_file file(path);
+  require_no_checkpoint(path, file.metadata());
   saved_weights all{path.string(), {}};
   if (const auto card = file.metadata().find(card_key); card != file.metadata().end())
     all.card = card_in(path, card->second);

@@ -1,6 +1,7 @@
 #include <mailgrad/tests/cli/tool.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
+#include <mailgrad/engine/checkpoint/best_weights.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 
 #include <gmock/gmock.h>
@@ -439,6 +440,37 @@ TEST_F(Checkpoints, OfAnotherRunAreRefused) {
   tool again(checkpointed({}));
   EXPECT_EQ(again.code(), 2);
   EXPECT_THAT(again.err(), HasSubstr("holds checkpoints of an earlier run"));
+}
+
+TEST_F(Checkpoints, AreNoFilesOfWeights) {
+  const auto file = [&](const char* name) { return (scratch_.path() / name).string(); };
+  report(train({"--checkpoint", folder(), "--save", file("w.safetensors"), "--keep-weights", "best",
+                "--evaluate-every", "50"},
+               "200"));
+  const std::string best = (std::filesystem::path(folder()) / best_weights::file_name).string();
+  const auto refused = [](const words& run, const std::string& why) {
+    tool t(run);
+    EXPECT_NE(t.code(), 0) << run[0];
+    EXPECT_THAT(t.err(), HasSubstr(why));
+  };
+  for (const words& use :
+       {words{"test", "--data", MAILGRAD_SMALL_CSV, "--model-file"},
+        words{"predict", "--data", MAILGRAD_SMALL_CSV, "--model-file"}, with(train({}), {"--load"})}) {
+    refused(with(use, {folder()}), folder() +
+                                       ": expected a file of weights, found a folder of checkpoints; "
+                                       "'mailgrad train --resume " +
+                                       folder() + " --steps 1 --save weights.safetensors' writes");
+    refused(with(use, {newest().string()}),
+            newest().string() + ": expected a file of weights, found a checkp");
+    refused(with(use, {best}), "found the best weights that a run keeps while it goes on");
+  }
+  refused({"train", "--resume", file("w.safetensors")},
+          "expected a checkpoint, found a file of weights; --load begins a run with them");
+  refused({"train", "--resume", best}, "expected a checkpoint, found the best weights of a run");
+  const auto before = written();
+  report({"train", "--resume", newest().string(), "--steps", "1", "--save", file("out.npz"), "--quiet"});
+  EXPECT_EQ(written().at(newest().string()), before.at(newest().string()));
+  refused({"train", "--resume", file("out.npz")}, "found a file of weights");
 }
 
 /// What the first has written, the second would remove.
