@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <system_error>
 
 namespace mailgrad {
 
@@ -22,6 +24,52 @@ constexpr std::array<named_thing, 2> named_things{{
     {model_fact, "name of the model", "the model was", "is"},
 }};
 
+/// The option of the tool that decides on a fact. A reader who wants it as it was gives that.
+struct fact_option {
+  std::string_view fact;
+  const char* option;
+};
+
+constexpr std::array<fact_option, 14> fact_options{{
+    {"policy", "--policy"},
+    {"cure", "--cure"},
+    {"optimizer", "--optimizer"},
+    {"learning rate", "--lr"},
+    {"local steps", "--local-steps"},
+    {"outer optimizer", "--outer-optimizer"},
+    {"outer learning rate", "--outer-lr"},
+    {"schedule", "--schedule"},
+    {"weight decay", "--weight-decay"},
+    {"l2", "--l2"},
+    {"clip norm", "--clip-norm"},
+    {batch_fact, "--batch"},
+    {"number of micro-batches", "--micro-batches"},
+    {"seed", "--seed"},
+}};
+
+/// "--batch", or "the arithmetic" of what no option says.
+std::string subject(std::string_view fact) {
+  const auto by = std::ranges::find(fact_options, fact, &fact_option::fact);
+  return by == fact_options.end() ? fmt::format("the {}", fact) : by->option;
+}
+
+/// Numbers are kept with as many digits as tell them apart, and people write them with as few: 0.9.
+std::string legible_numbers(const std::string& value) {
+  std::string text;
+  for (std::size_t begin = 0; begin <= value.size();) {
+    const std::size_t end = std::min(value.find(' ', begin), value.size());
+    double number = 0;
+    const auto [rest, wrong] = std::from_chars(value.data() + begin, value.data() + end, number);
+    const bool is_fraction = std::string_view(value).substr(begin, end - begin).find('.') != value.npos;
+    text += begin == 0 ? "" : " ";
+    text += wrong == std::errc() && rest == value.data() + end && is_fraction
+                ? fmt::format("{}", number)
+                : value.substr(begin, end - begin);
+    begin = end + 1;
+  }
+  return text;
+}
+
 const std::string* find(const run_facts& facts, std::string_view what) {
   const auto found = std::ranges::find(facts, what, &run_facts::value_type::first);
   return found == facts.end() ? nullptr : &found->second;
@@ -37,7 +85,8 @@ std::string difference(const run_facts& told, const run_facts& here, const run_f
   const auto& [what, is] = fact;
   const std::string was = told_fact(told, what);
   const auto thing = std::ranges::find(named_things, std::string_view(what), &named_thing::fact);
-  if (thing == named_things.end()) return fmt::format("the {} was {}, and is {} here", what, was, is);
+  if (thing == named_things.end())
+    return fmt::format("{} was {}, and is {} here", subject(what), legible_numbers(was), legible_numbers(is));
   return fmt::format("{} {}, and {} {} here", thing->was, named(find(told, thing->name_fact), was), thing->is,
                      named(find(here, thing->name_fact), is));
 }

@@ -17,6 +17,8 @@ using run_facts = std::vector<std::pair<std::string, std::string>>;
 /// The facts that give the training samples and the model by their SHA-256, and the weights to begin with.
 inline constexpr std::string_view samples_fact = "SHA-256 of the training samples";
 inline constexpr std::string_view model_fact = "SHA-256 of the model";
+/// The samples in a mini-batch. The shapes in a model depend on it, and so does the SHA-256.
+inline constexpr std::string_view batch_fact = "batch";
 /// Told only of runs with workers on cards: what each worker computes on.
 inline constexpr std::string_view computers_fact = "arithmetic of workers";
 /// Told only of runs with weights on a card: what computes the updates.
@@ -37,7 +39,7 @@ run_facts names_of(const data_split& data, const training_options& o);
 std::string told_fact(const run_facts& told, std::string_view what);
 
 /// How this run differs from the one that a file tells of, in one line: "the model was mlp (SHA-256 ab...),
-/// and is lenet (SHA-256 cd...) here; the seed was 1, and is 2 here". Empty if it does not. `here` are the
+/// and is lenet (SHA-256 cd...) here; --seed was 1, and is 2 here". Empty if it does not. `here` are the
 /// facts of this run, with its names; those of `free` may differ.
 std::string differences(const run_facts& told, const run_facts& here,
                         std::span<const std::string_view> free = {});

@@ -3,8 +3,10 @@
 #include <mailgrad/engine/account/actor_reports.hpp>
 #include <mailgrad/engine/account/early_stop.hpp>
 #include <mailgrad/engine/checkpoint/kept_block.hpp>
+#include <mailgrad/engine/model/data_request.hpp>
 #include <mailgrad/engine/plan/fact_differences.hpp>
 #include <mailgrad/engine/plan/recorded_before.hpp>
+#include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/files/replaced_file.hpp>
 
@@ -12,10 +14,13 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <exception>
 #include <filesystem>
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 namespace mailgrad {
 
@@ -36,10 +41,29 @@ std::string replayed_by(const run_plan& plan) {
   return replay->killed ? "killed" : replay->end.parameters_sha256;
 }
 
+/// Whether the models differ in nothing but the samples of a mini-batch, of which there were so many.
+bool differs_by_batch_alone(const run_plan& plan, const run_facts& was) {
+  const std::string told = told_fact(was, batch_fact);
+  std::size_t batch = 0;
+  const auto [rest, wrong] = std::from_chars(told.data(), told.data() + told.size(), batch);
+  if (wrong != std::errc() || batch == 0 || batch == plan.request.batch) return false;
+  try {
+    const model_request then = request_for(*plan.data, batch);
+    model_request request = plan.request;
+    request.batch = then.batch;
+    request.nonzeros = then.nonzeros;
+    return model_digest(plan.model, request, plan.options) == told_fact(was, model_fact);
+  } catch (const std::exception&) {
+    return false; // this model does not take such batches
+  }
+}
+
 void require_same_facts(const run_plan& plan, const checkpoint_card& card) {
-  std::string found = differences(card.facts, facts_and_names(plan), free_facts);
+  std::vector<std::string_view> free(free_facts.begin(), free_facts.end());
+  if (differs_by_batch_alone(plan, card.facts)) free.push_back(model_fact);
+  std::string found = differences(card.facts, facts_and_names(plan), free);
   if (card.shards != plan.options.shards)
-    found += fmt::format("{}there were {} shards, and are {} here", found.empty() ? "" : "; ", card.shards,
+    found += fmt::format("{}--shards was {}, and is {} here", found.empty() ? "" : "; ", card.shards,
                          plan.options.shards);
   if (!found.empty()) refuse(plan, "is of another run: " + found);
 }

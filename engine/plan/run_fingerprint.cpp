@@ -184,7 +184,7 @@ run_facts facts_of(const model_function& model, const model_request& request, co
                   {"weight decay", exactly(base_weight_decay(o.optimizer))},
                   {"l2", exactly(o.optimizer.l2)},
                   {"clip norm", exactly(o.optimizer.clip_norm)},
-                  {"batch", std::to_string(o.batch)},
+                  {std::string(batch_fact), std::to_string(o.batch)},
                   {"number of devices of a worker", std::to_string(o.devices.size() / workers_of(o))},
                   {"number of micro-batches", std::to_string(o.micro_batches)},
                   {"epochs", std::to_string(o.epochs)},
@@ -202,6 +202,11 @@ run_facts facts_of(const model_function& model, const model_request& request, co
   for (const auto& files : {plugins_of_policy(o.policy), plugins_of_cure(o.cure)})
     for (const std::string& file : files) facts.emplace_back(plugin_fact(file), plugin_digest(file));
   return facts;
+}
+
+std::string model_digest(const model_function& model, const model_request& request,
+                         const training_options& o) {
+  return hash_of_all(model, request, o);
 }
 
 std::string require_recorded_plugin(const recording& r, const std::string& file) {

@@ -13,6 +13,10 @@ namespace mailgrad {
 run_facts facts_of(const model_function& model, const model_request& request, const data_split& data,
                    const training_options& o);
 
+/// Of these, the SHA-256 of the model, or of those that the workers build if they differ.
+std::string model_digest(const model_function& model, const model_request& request,
+                         const training_options& o);
+
 /// Requires, before a plug-in's code runs, that it is the recorded one. Plug-ins are compared by the SHA-256
 /// of their files.
 ///

@@ -425,8 +425,8 @@ TEST_F(Checkpoints, OfAnotherRunAreRefused) {
     EXPECT_EQ(t.code(), 2);
     EXPECT_THAT(t.err(), HasSubstr(why));
   };
-  refused({"--seed", "5"}, "; the seed was 1, and is 5 here");
-  refused({"--seed", "5", "--model", "mlp:hidden=6"}, "; the seed was 1, and is 5 here");
+  refused({"--seed", "5"}, "; --seed was 1, and is 5 here");
+  refused({"--seed", "5", "--model", "mlp:hidden=6"}, "; --seed was 1, and is 5 here");
   const std::string other = (scratch_.path() / "other.csv").string();
   std::filesystem::copy_file(MAILGRAD_SMALL_CSV, other);
   std::ofstream(other, std::ios::app) << "1,1,1,0\n";
@@ -434,8 +434,15 @@ TEST_F(Checkpoints, OfAnotherRunAreRefused) {
   refused({"--data", other}, ", and are other.csv (SHA-256 ");
   refused({"--model", "mlp:hidden=6"}, "the model was mlp:hidden=5 (SHA-256 ");
   refused({"--model", "mlp:hidden=6"}, ", and is mlp:hidden=6 (SHA-256 ");
-  refused({"--shards", "3"}, "there were 1 shards, and are 3 here");
-  refused({"--policy", "hogwild"}, "the policy was async, and is hogwild here");
+  refused({"--shards", "3"}, "--shards was 1, and is 3 here");
+  const auto alone = [this](const std::string& why) {
+    return "checkpoint '" + newest().string() + "' is of another run: " + why + "\n";
+  };
+  refused({"--batch", "8"}, alone("--batch was 4, and is 8 here"));
+  refused({"--optimizer", "adam:beta1=0.8"},
+          alone("--optimizer was adam 0.9 0.999 1e-08, and is adam 0.8 0.999 1e-08 here"));
+  refused({"--batch", "8", "--model", "mlp:hidden=6"}, "the model was mlp:hidden=5 (SHA-256 ");
+  refused({"--policy", "hogwild"}, "--policy was async, and is hogwild here");
   refused({"--load", "weights.safetensors"}, "leave --load out");
   tool again(checkpointed({}));
   EXPECT_EQ(again.code(), 2);

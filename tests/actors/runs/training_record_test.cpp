@@ -132,10 +132,9 @@ TEST_F(TrainingRecord, IsRefusedForAnotherRun) {
   EXPECT_THAT(refusal([](auto& o) { o.devices.pop_back(); }),
               AllOf(HasSubstr(path_), HasSubstr("the number of workers was 4, and is 3 here")));
   EXPECT_THAT(refusal([](auto& o) { o.shards = 1; }), HasSubstr("the number of shards was 2, and is 1 here"));
-  EXPECT_THAT(refusal([](auto& o) { o.seed = 2; }), HasSubstr("the seed was 1, and is 2 here"));
-  EXPECT_THAT(refusal([](auto& o) { o.policy = "sync"; }),
-              HasSubstr("the policy was async, and is sync here"));
-  EXPECT_THAT(refusal([](auto& o) { o.optimizer.learning_rate = 0.5; }), HasSubstr("the learning rate was"));
+  EXPECT_THAT(refusal([](auto& o) { o.seed = 2; }), HasSubstr("--seed was 1, and is 2 here"));
+  EXPECT_THAT(refusal([](auto& o) { o.policy = "sync"; }), HasSubstr("--policy was async, and is sync here"));
+  EXPECT_THAT(refusal([](auto& o) { o.optimizer.learning_rate = 0.5; }), HasSubstr("--lr was"));
   EXPECT_THAT(refusal([](auto&) {}, small_data(47)), HasSubstr("training samples was 48, and is 47 here"));
   auto other = *small_data();
   other.train = testing::small_samples(48, 9);

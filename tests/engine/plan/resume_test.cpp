@@ -81,7 +81,25 @@ TEST(Resume, NamesModelDataAndSeedOfAnotherRun) {
               ::testing::MatchesRegex(
                   "checkpoint 'kept' is of another run: the training data were small [(]" + sum +
                   "[)], and are other [(]" + sum + "[)] here; the model was mlp:hidden=8 [(]" + sum +
-                  "[)], and is mlp:hidden=9 [(]" + sum + "[)] here; the seed was 1, and is 2 here"));
+                  "[)], and is mlp:hidden=9 [(]" + sum + "[)] here; --seed was 1, and is 2 here"));
+}
+
+/// The shapes in a model depend on the batch, and so does its digest; that is no other model.
+TEST(Resume, NamesTheOptionThatDiffers) {
+  const auto refusal = [](const training_options& o, const model_function& model) {
+    return refusal_of(plan_run(model, small_data(), o), card_of(first_run()));
+  };
+  const std::string another = "checkpoint 'kept' is of another run: ";
+  training_options o = named("mlp:hidden=8");
+  o.batch = 4;
+  EXPECT_EQ(refusal(o, small_model()), another + "--batch was 8, and is 4 here");
+  EXPECT_THAT(refusal(o, other_model()), ::testing::HasSubstr("the model was "));
+  o.batch = 8;
+  o.optimizer = parse_optimizer("momentum:momentum=0.7");
+  o.optimizer.learning_rate = 0.3;
+  EXPECT_THAT(refusal(o, small_model()),
+              ::testing::MatchesRegex(another + "--optimizer was sgd, and is momentum 0.7 here; --lr was "
+                                                "0.[0-9]{1,4}, and is 0.3 here"));
 }
 
 /// It would be a run that is shorter than what it keeps.

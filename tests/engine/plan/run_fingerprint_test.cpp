@@ -153,7 +153,7 @@ TEST(RunFingerprint, RefusesARecordingOfAnotherRun) {
       {"workers", other([](auto& x) { x.header.workers = 3; }),
        "recording 'run.rec': the number of workers was 3, and is 2 here"},
       {"shards", other([](auto& x) { x.header.shards = 5; }), "the number of shards was 5, and is 1 here"},
-      {"a fact", other([](auto& x) { *fact(x, "seed") = "8"; }), "the seed was 8, and is 1 here"},
+      {"a fact", other([](auto& x) { *fact(x, "seed") = "8"; }), "--seed was 8, and is 1 here"},
       {"a fact that is missing", other([](auto& x) { x.header.facts.clear(); }),
        "version of mailgrad was not told"},
   });
@@ -181,10 +181,9 @@ TEST(RunFingerprint, NamesModelAndDataOfAnotherRun) {
     FAIL() << "not refused";
   } catch (const recording_error& e) {
     const std::string sum = "SHA-256 [0-9a-f]{12}[.]{3}";
-    EXPECT_THAT(e.what(),
-                ::testing::MatchesRegex("recording 'run.rec': the training data were small.csv [(]" + sum +
-                                        "[)], and are other.csv [(]" + sum +
-                                        "[)] here; the seed was 1, and is 2 here"));
+    EXPECT_THAT(e.what(), ::testing::MatchesRegex(
+                              "recording 'run.rec': the training data were small.csv [(]" + sum +
+                              "[)], and are other.csv [(]" + sum + "[)] here; --seed was 1, and is 2 here"));
   }
 }
 
