@@ -95,8 +95,10 @@ checkpoint_options understood(const checkpoint_words& w) {
 std::shared_ptr<const checkpoint> checkpoint_to_resume(const checkpoint_words& w) {
   if (w.resume.empty()) return nullptr;
   found_checkpoint found = newest_checkpoint(w.resume);
-  for (const std::string& line : found.refused) std::cerr << "checkpoint refused: " << line << '\n';
-  std::cerr << "resuming from " << found.what.path().string() << '\n';
+  std::string why;
+  for (const std::string& line : found.refused)
+    why += (why.empty() ? ", since no newer checkpoint can be read: " : "; ") + line;
+  std::cerr << "resuming from " << found.what.path().string() << why << '\n';
   return std::make_shared<const checkpoint>(std::move(found.what));
 }
 

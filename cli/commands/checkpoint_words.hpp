@@ -27,8 +27,8 @@ void add_checkpoint_options(CLI::App& parser, checkpoint_words& w, const std::st
 /// Errors  std::invalid_argument in one line: no interval.
 checkpoint_options understood(const checkpoint_words& w);
 
-/// The checkpoint that --resume names; null if it is not given. Says on standard error which ones were
-/// refused.
+/// The checkpoint that --resume names; null if it is not given. Says on standard error which one that is, and
+/// why newer ones could not be read.
 ///
 /// Errors  file_error: there is none.
 std::shared_ptr<const checkpoint> checkpoint_to_resume(const checkpoint_words& w);

@@ -184,8 +184,10 @@ std::unique_ptr<training> begun(training_options& options, without_recording the
   try {
     return make();
   } catch (const recording_error& e) {
-    if (then == without_recording::fails || options.record.empty()) throw;
-    say_failure(std::string("this run is recorded no longer: ") + e.what());
+    if (!options.resume || options.record.empty()) throw;
+    if (then == without_recording::fails)
+      throw recording_error(std::string(e.what()) + "; leave --record out");
+    say_failure(std::string("this run goes on without a recording: ") + e.what());
   }
   options.record.clear();
   return make();

@@ -18,7 +18,7 @@ namespace mailgrad {
 namespace {
 
 [[noreturn]] void refuse(const checkpoint& from, const std::string& why) {
-  throw recording_error(fmt::format("checkpoint '{}': {}; leave --record out", from.path().string(), why));
+  throw recording_error(fmt::format("checkpoint '{}': {}", from.path().string(), why));
 }
 
 /// Where a recording may lie that was to become `path`.
@@ -42,7 +42,7 @@ std::shared_ptr<const recording> recorded_before(const checkpoint& from, const s
   feeder_position feeder;
   from.part("feeder")->field("feeder", feeder);
   if (std::ranges::find(card.present, false) != card.present.end())
-    refuse(from, "a worker was lost before it, so the recording cannot go on");
+    refuse(from, "a worker was lost before it, and would join twice in the recording");
   std::vector<std::string> files = files_of(path);
   if (!at.file.empty() && std::filesystem::absolute(path) != at.file)
     std::ranges::copy(files_of(at.file), std::back_inserter(files));
@@ -57,7 +57,7 @@ std::shared_ptr<const recording> recorded_before(const checkpoint& from, const s
     }
   }
   if (first_failure.empty()) first_failure = fmt::format("there is no recording '{}'", at.file);
-  refuse(from, "the recording cannot go on: " + first_failure);
+  refuse(from, first_failure);
 }
 
 } // namespace mailgrad

@@ -78,7 +78,7 @@ void try_to_keep(T& x) {
 std::optional<kept_best> best_of(const run_plan& plan) {
   std::optional<kept_best> best = best_weights_in(plan.options.resume->path().parent_path());
   if (best && best->weights.size() != plan.layout->size())
-    refuse(plan, fmt::format("stands beside the best weights of another model: they are {}, not {}",
+    refuse(plan, fmt::format("stands beside the best weights of another model, which has {} weights, not {}",
                              best->weights.size(), plan.layout->size()));
   return best;
 }
@@ -102,8 +102,8 @@ judged_tests tests_before(const resumed_run& resumed) {
 std::shared_ptr<const recording> recording_to_go_on(const run_plan& plan, const resumed_run& resumed) {
   if (!resumed.same_workers)
     throw recording_error(
-        fmt::format("checkpoint '{}' is of a run with other workers, so its recording cannot "
-                    "go on; leave --record out",
+        fmt::format("checkpoint '{}' is of a run with other workers, and a recording has the same ones from "
+                    "its beginning to its end",
                     plan.options.resume->path().string()));
   auto before = recorded_before(*resumed.from, plan.options.record);
   constexpr std::array<std::string_view, 3> of_the_beginning{"epochs", "steps", first_weights_fact};

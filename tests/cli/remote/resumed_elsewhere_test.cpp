@@ -66,7 +66,7 @@ TEST_F(ResumedElsewhere, ComeIntoOneProcess) {
   tool here(again("train", {"--processes", "0"}));
   EXPECT_EQ(here.code(), 0) << here.err();
   EXPECT_THAT(here.err(), HasSubstr(" on cpu:0, cpu:0, cpu:0;"));
-  EXPECT_THAT(here.err(), Not(HasSubstr("recorded no longer")));
+  EXPECT_THAT(here.err(), Not(HasSubstr("without a recording")));
   tool replay({"replay", file("recording"), "--quiet"});
   EXPECT_EQ(replay.code(), 0) << replay.err();
   EXPECT_THAT(replay.out(), HasSubstr("the same parameters as recorded"));

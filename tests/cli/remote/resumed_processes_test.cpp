@@ -58,7 +58,7 @@ TEST_F(ResumedProcesses, AreAsManyAgain) {
   ASSERT_EQ(again.code(), 0) << again.err();
   EXPECT_THAT(again.err(), HasSubstr("on 3 workers of other processes"));
   EXPECT_THAT(again.err(), HasSubstr("worker 2 has joined"));
-  EXPECT_THAT(again.err(), Not(HasSubstr("recorded no longer")));
+  EXPECT_THAT(again.err(), Not(HasSubstr("without a recording")));
   const auto r = report("report");
   EXPECT_EQ(r["batches"]["own"], 0) << "they are sent";
   EXPECT_EQ(r["ledger"]["produced"], r["steps"]);
