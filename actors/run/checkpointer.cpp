@@ -132,8 +132,7 @@ void checkpointer::on_part(const checkpoint_part& x) {
   if (!collecting_ || x.number != number_) return;
   if (!parts_.emplace(x.name, x.fields).second) return;
   steps_ += x.steps;
-  for (std::uint32_t r = 0; r < workers_.size(); ++r)
-    if (x.name == part_of_worker(r)) workers_[r].told = x.steps;
+  if (const auto r = worker_of_part(x.name)) workers_[*r].told = x.steps;
   let_go_on_if_copied();
   write_if_whole();
 }
@@ -148,7 +147,8 @@ bool checkpointer::has_parts_of(const char* whom, std::size_t count) const {
 /// No worker writes into the block between its part and the word that it may go on. A worker that is lost
 /// writes no more.
 void checkpointer::let_go_on_if_copied() {
-  if (!holding_ || !has_parts_of("worker", workers_.size()) || !has_parts_of("shard", shards_.size())) return;
+  if (!holding_ || parts_.size() < workers_.size() + shards_.size()) return;
+  if (!has_parts_of("worker", workers_.size()) || !has_parts_of("shard", shards_.size())) return;
   take_block();
   let_go_on();
 }
@@ -167,8 +167,8 @@ void checkpointer::let_go_on() {
 void checkpointer::write_if_whole() {
   const std::size_t others = 1 + (options_.recorder ? 1 : 0) + parts_.count(block_part);
   if (!collecting_ || writing_ || holding_) return;
-  if (std::ranges::any_of(workers_, [](const worker& w) { return w.absent && w.awaited; })) return;
   if (parts_.size() < workers_.size() + shards_.size() + others) return;
+  if (std::ranges::any_of(workers_, [](const worker& w) { return w.absent && w.awaited; })) return;
   leave_out_behind_marks();
   take_own_part();
   note_whole();

@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mailgrad {
@@ -132,6 +133,7 @@ private:
   };
 
   static std::string part_of_worker(std::uint32_t rank);
+  std::optional<std::uint32_t> worker_of_part(std::string_view name) const;
   bool all_here() const;
   void begin_end(run_phase now);
   void let_end(std::uint64_t number);

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <system_error>
 #include <utility>
 
 // The parts of a checkpoint that the coordinator itself makes, and those that it waits for.
@@ -13,6 +15,16 @@
 namespace mailgrad {
 
 std::string checkpointer::part_of_worker(std::uint32_t rank) { return fmt::format("worker {}", rank); }
+
+/// A run may have thousands of workers, so their names are not made to compare them.
+std::optional<std::uint32_t> checkpointer::worker_of_part(std::string_view name) const {
+  constexpr std::string_view prefix = "worker ";
+  if (!name.starts_with(prefix)) return std::nullopt;
+  std::uint32_t rank = 0;
+  const auto [end, wrong] = std::from_chars(name.data() + prefix.size(), name.data() + name.size(), rank);
+  const bool is_rank = wrong == std::errc() && end == name.data() + name.size() && rank < workers_.size();
+  return is_rank ? std::optional(rank) : std::nullopt;
+}
 
 void checkpointer::on_counted(const worker_report& known) {
   const std::uint32_t r = known.worker.value;
