@@ -148,6 +148,36 @@ TEST_P(ElasticCheckpoints, LetAnotherRunTrainWhatIsLeft) {
     }
 }
 
+/// Workers that die and others that leave end a run together, perhaps while a checkpoint is collected.
+TEST_P(ElasticCheckpoints, OfTheEndHaveTheStepsOfTheReport) {
+  for (const std::uint32_t shards : {1U, 2U})
+    for (drawn_order& order : drawn_orders(60)) {
+      assembly a = small_run(shards, 0);
+      const auto kept = std::make_shared<checkpoints>();
+      a.checkpoint_every = 3;
+      a.checkpoint_writer = spawn<keeping_writer>(system_.actors(), kept);
+      {
+        const assembled_run run = assemble(a);
+        deliver(order, order.below(150));
+        const auto leaves = order.below(a.workers);
+        for (std::uint32_t r = 0; r < a.workers; ++r) {
+          if (r == leaves)
+            messaging::send_anonymously(run.devices[r], leave_run{});
+          else
+            kill(run.devices[r]);
+          deliver(order, order.below(10));
+        }
+        deliver(order);
+        ASSERT_EQ(run.times_ended(), 1U) << "somebody waits";
+        ASSERT_EQ(run.outcome().how, run_outcome::ending::completed) << run.outcome().why;
+        ASSERT_FALSE(kept->empty());
+        ASSERT_EQ(steps_in(*kept->back()), report_of(run.outcome(), {}).steps);
+      }
+      kill(a.checkpoint_writer);
+      deliver(order);
+    }
+}
+
 /// Nobody works then, so all that is known is one state.
 TEST_P(ElasticCheckpoints, AreTakenAtAStopThatFindsNobody) {
   std::size_t stopped = 0;
