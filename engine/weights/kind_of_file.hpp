@@ -27,8 +27,8 @@ inline constexpr const char* best_weights_part = "best weights";
 inline constexpr std::string_view checkpoint_prefix = "checkpoint-";
 inline constexpr std::string_view checkpoint_suffix = ".safetensors";
 
-/// Requires files that are to be read as weights to be no part of a run that goes on. Nothing happens if `path`
-/// is another folder, or not there.
+/// Requires files that are to be read as weights to be no part of a run that goes on. Nothing happens if
+/// `path` is another folder, or not there.
 ///
 /// Errors  file_error in one line that says what to do: a folder of checkpoints.
 void require_no_checkpoints_in(const std::filesystem::path& path);
