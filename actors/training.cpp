@@ -357,6 +357,11 @@ void training::implementation::switch_policy(const std::string& policy, const st
   if (options().replay) throw std::invalid_argument("policy '" + policy + "': a replay switches as recorded");
   require_one_policy(policy);
   require_known_by_hosts(policy);
+  if (elsewhere_ && !policy_spec(policy, plan_.workers()).traits().needs_shards)
+    throw std::invalid_argument(fmt::format(
+        "policy '{}': workers of other processes share no block of memory, so a run over processes "
+        "cannot switch to it; choose another policy",
+        policy));
   require_switch(options(), plan_.policies, plan_.cure, policy);
   if (!plan_.has_shards())
     throw std::invalid_argument("policy '" + policy + "': hogwild has no shards to switch");

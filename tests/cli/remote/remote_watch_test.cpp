@@ -72,6 +72,12 @@ TEST_F(RemoteWatch, SaysWhatASwitchMayBe) {
   EXPECT_EQ(asks.code(), 2);
   EXPECT_THAT(asks.err(),
               HasSubstr("mailgrad: policy 'async, sync@1000': a switch takes one policy, such as ssp:2, "));
+  tool shares({"switch", address, "hogwild"});
+  EXPECT_EQ(shares.code(), 2);
+  EXPECT_THAT(shares.err(),
+              HasSubstr("mailgrad: policy 'hogwild': workers of other processes share no block of "
+                        "memory, so a run over processes cannot switch to it"));
+  EXPECT_THAT(shares.err(), Not(HasSubstr("name hogwild"))) << "that advice cannot be followed here";
   tool stop({"stop", address});
   EXPECT_EQ(server.code(), 0) << server.err();
 }
