@@ -349,10 +349,7 @@ void coordinator::collect_if_all_accounted() {
   if (!may_end() || (outcome_.how == run_outcome::ending::completed && waits_for_a_worker())) return;
   outcome_.untrained = undealt_.value_or(0);
   if (outcome_.untrained > 0 && outcome_.how == run_outcome::ending::completed)
-    outcome_.why =
-        fmt::format("nobody was left to train the last {} batches, which a worker had been dealt that "
-                    "was lost or left",
-                    outcome_.untrained);
+    outcome_.why = nobody_left_in_words();
   const bool all_trained = options_.waits_for_workers > instant{0} && undealt_ == 0U;
   if (seats_.all_lost() && !all_trained)
     stop(run_outcome::ending::failed, "all workers are lost, the last of them " + last_lost_);

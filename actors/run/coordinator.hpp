@@ -94,6 +94,7 @@ private:
   bool may_end();
   bool waits_for_a_worker();
   run_phase phase() const;
+  std::string nobody_left_in_words() const;
   void tell_waits();
   std::optional<wait_named> wait_for_a_worker() const;
   std::optional<wait_named> wait_for_the_end() const;

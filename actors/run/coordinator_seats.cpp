@@ -1,9 +1,11 @@
 #include <mailgrad/actors/run/coordinator.hpp>
 
 #include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/actors/run/remaining_batches.hpp>
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 // The part of the coordinator by which workers come and go while the run goes on.
@@ -152,11 +154,21 @@ run_phase coordinator::phase() const {
                                                                            : run_phase::trains;
 }
 
+/// The run takes a checkpoint at such an end, if it takes any.
+std::string coordinator::nobody_left_in_words() const {
+  const bool any_lost = std::ranges::find(outcome_.lost, true) != outcome_.lost.end();
+  return fmt::format("nobody was left to train {}, since all workers had left{}; {}",
+                     remaining_batches(outcome_.untrained), any_lost ? " or were lost" : "",
+                     options_.checkpoints.writer ? "resume the run from its last checkpoint"
+                                                 : "let the next run wait for another worker (--when-alone "
+                                                   "wait) or take checkpoints (--checkpoint)");
+}
+
 void coordinator::on_wait_over(const wait_over& x) {
   if (!waits_since_ || x.number != waits_) return;
   options_.waits_for_workers = instant{0};
   stop(run_outcome::ending::failed,
-       fmt::format("no worker has come to train the last {} batches", *undealt_));
+       fmt::format("no worker has come to train {}", remaining_batches(*undealt_)));
   collect_if_all_accounted();
 }
 

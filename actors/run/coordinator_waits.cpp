@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/protocol/listed.hpp>
 #include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/actors/run/remaining_batches.hpp>
 
 #include <fmt/format.h>
 
@@ -35,7 +36,7 @@ std::optional<wait_named> coordinator::wait_for_a_worker() const {
                                 ? fmt::format(", {:.0f} s at most", in_seconds(options_.waits_for_workers))
                                 : "";
   return wait_named{
-      fmt::format("the run waits for a worker to train the last {} batches{}", *undealt_, bound),
+      fmt::format("the run waits for a worker to train {}{}", remaining_batches(*undealt_), bound),
       (now - *waits_since_).count()};
 }
 

@@ -278,7 +278,7 @@ TEST_F(RemoteTool, WaitsForAnotherWorkerWhenAllAreGone) {
   dies.signal(SIGKILL);
   ASSERT_TRUE(server.says("lost worker 0 (incarnation 1)")) << server.err();
   std::string status;
-  while (status.find("the run waits for a worker to train the last ") == status.npos) {
+  while (status.find("the run waits for a worker to train the ") == status.npos) {
     tool asks({"status", address});
     ASSERT_EQ(asks.code(), 0) << asks.err();
     status = asks.out();
@@ -301,7 +301,7 @@ TEST_F(RemoteTool, EndsWhenNobodyCameInTheTimeThatItWaitsAlone) {
   ASSERT_TRUE(dies.says("has joined") && server.says("has joined")) << server.err();
   dies.signal(SIGKILL);
   EXPECT_EQ(server.code(), 1);
-  EXPECT_THAT(server.err(), HasSubstr("no worker has come to train the last "));
+  EXPECT_THAT(server.err(), HasSubstr("no worker has come to train the "));
   EXPECT_EQ(report("report")["ended"], "failed");
 }
 

@@ -17,6 +17,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
+using ::testing::StartsWith;
+using ::testing::StrEq;
 
 using device_probe = testing::listener<seat_given, give_up, pause_worker, name_waits, trace_taken>;
 using shard_probe = testing::listener<report_shard, worker_left, tell_trained, switch_policy, name_waits>;
@@ -314,7 +316,9 @@ TEST_F(CoordinatorSeats, WaitForAWorkerSoLong) {
   EXPECT_THAT(shards_[0].heard<report_shard>(), IsEmpty());
   time_->advance(7s);
   tell(coordinator_, name_waits{});
-  EXPECT_THAT(waits_, ElementsAre("the run waits for a worker to train the last 4 batches, 30 s at most"));
+  EXPECT_THAT(
+      waits_,
+      ElementsAre("the run waits for a worker to train the 4 mini-batches that remain, 30 s at most"));
   tell(coordinator_, wait_over{1});
   report_shards();
   ASSERT_THAT(outcomes_, SizeIs(1));
@@ -332,7 +336,7 @@ TEST_F(CoordinatorSeats, WaitForAWorkerForEver) {
   tell(coordinator_, undealt_counted{4});
   time_->advance(24h * 365);
   tell(coordinator_, name_waits{});
-  EXPECT_THAT(waits_, ElementsAre("the run waits for a worker to train the last 4 batches"));
+  EXPECT_THAT(waits_, ElementsAre("the run waits for a worker to train the 4 mini-batches that remain"));
   EXPECT_THAT(shards_[0].heard<report_shard>(), IsEmpty());
   tell(coordinator_, stop_training{"by hand"});
   report_shards();
@@ -370,7 +374,23 @@ TEST_F(CoordinatorSeats, SayThatNobodyWasLeftToTrainTheLastBatches) {
   ASSERT_THAT(outcomes_, SizeIs(1));
   EXPECT_EQ(outcomes_[0].how, run_outcome::ending::completed);
   EXPECT_EQ(outcomes_[0].untrained, 2U);
-  EXPECT_THAT(outcomes_[0].why, HasSubstr("the last 2 batches"));
+  EXPECT_THAT(
+      outcomes_[0].why,
+      StrEq(
+          "nobody was left to train the 2 mini-batches that remain, since all workers had left or were lost; "
+          "let the next run wait for another worker (--when-alone wait) or take checkpoints "
+          "(--checkpoint)"));
+}
+
+TEST_F(CoordinatorSeats, SayThatOneMiniBatchRemainsWhenTheyHaveLeft) {
+  begin();
+  for (std::uint32_t r = 0; r < 2; ++r) finish(r, 0, 5, "Ctrl-C");
+  tell(coordinator_, undealt_counted{1});
+  report_shards();
+  ASSERT_THAT(outcomes_, SizeIs(1));
+  EXPECT_THAT(
+      outcomes_[0].why,
+      StartsWith("nobody was left to train the mini-batch that remains, since all workers had left; "));
 }
 
 TEST_F(CoordinatorSeats, AskTheFeederOnlyIfSomebodyWentEarly) {

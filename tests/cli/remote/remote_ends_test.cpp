@@ -29,7 +29,7 @@ TEST_F(RemoteEnds, AsFailedWhenAllWorkersHaveLeft) {
   EXPECT_EQ(leaves.code(), 128 + SIGINT) << leaves.err();
   EXPECT_EQ(server.code(), 1) << server.err();
   EXPECT_THAT(server.out(), StartsWith("failed after "));
-  EXPECT_THAT(server.err(), HasSubstr("mailgrad: nobody was left to train the last "));
+  EXPECT_THAT(server.err(), HasSubstr("mailgrad: nobody was left to train the "));
   EXPECT_EQ(report("report")["ended"], "failed");
   EXPECT_TRUE(report("report")["test_loss"].is_number()) << "its weights are whole";
   tool again({"replay", file("recording")});
