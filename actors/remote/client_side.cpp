@@ -28,7 +28,7 @@ client_side::~client_side() { close("the process has left"); }
 
 void client_side::join(const std::string& address) {
   connect(address);
-  if (const auto failed = wait_until_in()) throw join_error(failed->words);
+  if (const auto failed = wait_until_in()) throw join_error(*failed);
 }
 
 void client_side::connect(const std::string& address) {

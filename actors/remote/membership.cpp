@@ -143,7 +143,7 @@ membership::implementation::implementation(const std::string& address, join_opti
   life_ = first;
   try {
     first->begin();
-    if (const auto failed = first->wait_until_in()) throw join_error(failed->words);
+    if (const auto failed = first->wait_until_in()) throw join_error(*failed);
   } catch (...) {
     first->cut("it was not taken in");
     home_.wait();

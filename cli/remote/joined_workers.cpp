@@ -9,30 +9,64 @@
 
 #include <cstddef>
 #include <iostream>
+#include <span>
 #include <stdexcept>
 #include <utility>
 
 namespace mailgrad {
 
+namespace {
+
+std::string names_of(const std::vector<device>& devices) {
+  std::string names;
+  for (const device d : devices) names.append(names.empty() ? "" : ", ").append(to_string(d));
+  return names;
+}
+
+/// "cpu:1, cpu:2 take no part: the run at 10.0.0.1:7000 has no place for them: ..."
+std::string left_out_in_words(std::span<const std::vector<device>> workers, const std::string& address,
+                              const std::string& why) {
+  std::vector<device> all;
+  for (const auto& devices : workers) all.insert(all.end(), devices.begin(), devices.end());
+  const bool one = all.size() == 1;
+  return fmt::format("{} take{} no part: the run at {} has no place for {}: {}", names_of(all),
+                     one ? "s" : "", address, one ? "it" : "them", why);
+}
+
+} // namespace
+
 joined_workers::joined_workers(const std::string& address, const std::vector<std::vector<device>>& workers,
                                joining how)
     : quiet_(how.quiet) {
-  const auto tell = [this](const std::string& words) {
-    const std::lock_guard lock(mutex_);
-    news_.push_back(words);
-  };
   for (std::size_t i = 0; i < workers.size(); ++i) {
-    remote::join_options options{.devices = workers[i], .network = how.network, .rejoin = how.rejoin};
-    if (!quiet_) options.on_event = tell;
-    options.samples = how.samples;
-    options.join_sums = how.join_sums;
-    options.plugins = how.plugins;
-    if (i == 0) // the others would say the same
-      options.on_streamed = [tell](const std::string& why) { tell(why + "; the server sends the batches"); };
-    if (how.number) options.number = *how.number + static_cast<std::uint32_t>(i);
-    members_.push_back(std::make_unique<remote::membership>(address, std::move(options)));
+    try {
+      members_.push_back(joined(address, workers[i], how, i));
+    } catch (const remote::join_error& e) {
+      if (members_.empty() || !e.is_for_its_place()) throw;
+      say_failure(left_out_in_words(std::span(workers).subspan(i), address, e.what()));
+      return;
+    }
     if (!quiet_) std::cerr << members_.back()->name() << " has joined the run at " << address << '\n';
   }
+}
+
+std::unique_ptr<remote::membership> joined_workers::joined(const std::string& address,
+                                                           const std::vector<device>& on, const joining& how,
+                                                           std::size_t which) {
+  remote::join_options options{.devices = on, .network = how.network, .rejoin = how.rejoin};
+  if (!quiet_) options.on_event = [this](const std::string& words) { tell(words); };
+  options.samples = how.samples;
+  options.join_sums = how.join_sums;
+  options.plugins = how.plugins;
+  if (which == 0) // the others would say the same
+    options.on_streamed = [this](const std::string& why) { tell(why + "; the server sends the batches"); };
+  if (how.number) options.number = *how.number + static_cast<std::uint32_t>(which);
+  return std::make_unique<remote::membership>(address, std::move(options));
+}
+
+void joined_workers::tell(const std::string& words) {
+  const std::lock_guard lock(mutex_);
+  news_.push_back(words);
 }
 
 int joined_workers::wait(const interrupt& ctrl_c, std::chrono::milliseconds for_server) {

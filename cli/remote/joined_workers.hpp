@@ -37,10 +37,12 @@ struct joining {
 /// Threads one owner.
 class joined_workers {
 public:
-  /// Joins with a worker for each list of devices, which takes as long as the server needs for all workers to
-  /// come.
+  /// Joins with a worker for each list of devices. If the run has places for some of them alone, these take
+  /// part, and one line says which devices are left out: a worker that left again because another found no
+  /// place would end a run that has begun with it.
   ///
-  /// Errors  remote::join_error, and std::invalid_argument for an address that is none.
+  /// Errors  remote::join_error if the first is not taken in, or another for a reason that is not its place;
+  ///         std::invalid_argument for an address that is none.
   joined_workers(const std::string& address, const std::vector<std::vector<device>>& workers, joining how);
 
   /// Waits until every worker has ended, and returns an exit code. After a signal it gives the server so long
@@ -49,6 +51,9 @@ public:
   int wait(const interrupt& ctrl_c, std::chrono::milliseconds for_server = {});
 
 private:
+  std::unique_ptr<remote::membership> joined(const std::string& address, const std::vector<device>& on,
+                                             const joining& how, std::size_t which);
+  void tell(const std::string& words);
   void leave(const interrupt& ctrl_c);
   void print_news();
 

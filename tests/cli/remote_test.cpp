@@ -343,6 +343,23 @@ TEST_F(RemoteTool, LetsMoreWorkersInThanItBeganWith) {
   EXPECT_EQ(later.code(), 0) << later.err();
 }
 
+TEST_F(RemoteTool, TakesTheFreePlaceAndSaysWhichDevicesHaveNone) {
+  tool server(serve("1") + words{"--epochs", "100000", "--report", file("report")});
+  const std::string address = address_of(server);
+  tool workers({"join", address, "--devices", "cpu:0,cpu:0,cpu:0"});
+  ASSERT_TRUE(server.says(", loss ")) << server.err() << workers.err();
+  ASSERT_TRUE(
+      workers.says("mailgrad: cpu:0, cpu:0 take no part: the run at " + address +
+                   " has no place for them: server refuses: number: expected a free one of 1 workers, "
+                   "found none\n"))
+      << workers.err();
+  tool stop({"stop", address, "seen enough"});
+  EXPECT_EQ(stop.code(), 0) << stop.err();
+  EXPECT_EQ(server.code(), 0) << server.err();
+  EXPECT_EQ(workers.code(), 0) << workers.err();
+  EXPECT_EQ(report("report")["why"], "seen enough");
+}
+
 TEST_F(RemoteTool, EncryptsByKeysAndRefusesWhoHasNone) {
   ASSERT_EQ(tool({"keys", "new", file("keys")}).code(), 0);
   tool server(serve("1") + words{"--keys", file("keys"), "--epochs", "2"});
