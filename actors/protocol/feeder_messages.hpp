@@ -56,11 +56,20 @@ struct share_lost {
 
 /// Device to feeder, before it leaves of its own will; coordinator to feeder, when the shards have told what
 /// they took of a lost worker: of the batches dealt to this incarnation the first `trained` are trained. The
-/// feeder deals the others again. No answer.
+/// feeder deals the others again. It answers the coordinator with `share_ended`, and a device not at all.
 struct deal_again {
   rank worker;
   incarnation life{};
   std::uint64_t trained = 0; ///< since it joined or was resumed
+};
+
+/// Feeder to coordinator, in answer to `deal_again` for a lost incarnation: what became of the batches that
+/// it was dealt. No answer.
+struct share_ended {
+  rank worker;
+  incarnation life{};
+  std::uint64_t own = 0;  ///< trained, and cut from samples of its own
+  std::uint64_t lost = 0; ///< sent to it, and not trained
 };
 
 /// Coordinator to feeder, when no worker is left. The feeder answers with `undealt_counted`.
@@ -96,6 +105,11 @@ template <class Inspector>
 auto inspect(Inspector& f, deal_again& x) {
   return wire::fields(f, x, wire::field("worker", x.worker), wire::field("life", x.life),
                       wire::field("trained", x.trained));
+}
+template <class Inspector>
+auto inspect(Inspector& f, share_ended& x) {
+  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("life", x.life),
+                      wire::field("own", x.own), wire::field("lost", x.lost));
 }
 template <class Inspector>
 auto inspect(Inspector& f, count_undealt& x) {

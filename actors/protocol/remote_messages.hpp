@@ -32,6 +32,14 @@ struct worker_leaves {
   bool early = false; ///< before the run had ended, since its owner asked for it
 };
 
+/// The network to a worker's host, when the connection to a parameter host has broken, and that host to
+/// itself after a while, if the session with the server goes on: then the run goes on without this
+/// incarnation. A server that has lost the parameter host as well ends the run meanwhile. No answer.
+struct shards_unreachable {
+  std::string why;
+  bool waited = false;
+};
+
 /// Watcher to server: what it wants to know or to change. The server answers with `run_answered`.
 struct run_asked {
   std::uint64_t number = 0; ///< of the question, chosen by the watcher
@@ -57,6 +65,10 @@ auto inspect(Inspector& f, shards_ready& x) {
 template <class Inspector>
 auto inspect(Inspector& f, worker_leaves& x) {
   return wire::fields(f, x, wire::field("early", x.early));
+}
+template <class Inspector>
+auto inspect(Inspector& f, shards_unreachable& x) {
+  return wire::fields(f, x, wire::field("why", x.why), wire::field("waited", x.waited));
 }
 template <class Inspector>
 auto inspect(Inspector& f, run_asked& x) {

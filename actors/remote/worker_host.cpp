@@ -15,7 +15,8 @@
 #include <utility>
 
 namespace mailgrad::remote {
-using messaging::on, messaging::send, messaging::send_anonymously, messaging::spawn, messaging::watch;
+using messaging::on, messaging::send, messaging::send_after, messaging::send_anonymously, messaging::spawn,
+    messaging::watch;
 
 namespace {
 
@@ -55,6 +56,7 @@ caf::behavior worker_host::make_behavior() {
            ++ready_;
            begin_if_ready();
          }),
+      on(self_, [this](const shards_unreachable& x) { on_unreachable(x); }),
       on(self_, [this](const leave_run& x) { send(self_, worker_, x); }),
       on(self_, [this](const worker_left&) { early_ = true; }),
       on(self_,
@@ -89,9 +91,9 @@ void worker_host::look_for_samples() {
                                        caf::actor(self_));
 }
 
-/// A worker that has lost some of its shards leaves the run, since it could take no whole step. If only the
-/// connection broke, it is cut off as from the server, and may come back. If it never was in, another try
-/// would find the same. A goodbye says that the run has ended, of which the server tells by itself.
+/// A worker that has lost some of its shards takes no further part, since it could take no whole step. If it
+/// never was in, another try would find the same. A goodbye says that the run has ended, of which the server
+/// tells by itself.
 void worker_host::connect(const shard_place& place) {
   link_events events;
   const auto was_in = std::make_shared<bool>(false); // of the network's thread
@@ -100,18 +102,26 @@ void worker_host::connect(const shard_place& place) {
     send_anonymously(me, go_on{});
     leave_system();
   };
-  events.on_ended = [by = options_.by, at = place.address, was_in](const net::ending& why) {
+  events.on_ended = [me = caf::actor(self_), by = options_.by, at = place.address,
+                     was_in](const net::ending& why) {
     if (why.reason == net::end_reason::left) return;
     const std::string words = fmt::format("it lost the parameter host at {}: {}", at, why.words);
-    if (*was_in && is_of_the_connection(why.reason))
-      by->lose(words);
-    else
-      by->fail(words);
+    if (!*was_in || !is_of_the_connection(why.reason)) return by->fail(words);
+    send_anonymously(me, shards_unreachable{words});
+    leave_system();
   };
   shard_hosts_.push_back(std::make_unique<client_side>(options_.network_to(place.address),
                                                        hello_of(told_->terms), std::move(events)));
   shard_hosts_.back()->lend_from(options_.heap);
   shard_hosts_.back()->connect(place.address);
+}
+
+/// The server notices the end of a host within the time of a silence, as this worker does.
+void worker_host::on_unreachable(const shards_unreachable& x) {
+  if (x.waited) return options_.by->lose(x.why);
+  const auto terms = shard_hosts_.front()->terms();
+  send_after(self_, terms ? terms->times.silence() : net::timing{}.silence(),
+             shards_unreachable{x.why, true});
 }
 
 void worker_host::begin_if_ready() {

@@ -47,6 +47,10 @@ struct worker_host_options {
 ///        | terms that it          | a host is lost: leaves with words                     | the worker has ended
 ///        | cannot read            v                                                       v
 ///        +--> leaves with words                                                          told
+///
+/// A worker that is cut off from a parameter host waits as long as a silence may last. If that host is gone,
+/// the server ends the run meanwhile, and the worker still reports what it has done. Else the connection
+/// alone is broken, and it leaves as one that is cut off from the server, so that it may come back.
 class worker_host {
 public:
   static constexpr const char* name = "mailgrad.worker-host";
@@ -59,6 +63,7 @@ public:
 private:
   void take_terms(const terms_told& x);
   void connect(const shard_place& place);
+  void on_unreachable(const shards_unreachable& x);
   void look_for_samples();
   void begin_if_ready();
   void begin();

@@ -46,6 +46,7 @@ coordinator::coordinator(caf::event_based_actor* self, coordinator_options optio
   if (options_.replayed) to_come_ = recorded_seats(recorded_lives(*options_.replayed));
   outcome_.workers.resize(options_.ranks());
   outcome_.lost.resize(options_.ranks());
+  outcome_.lost_batches.resize(options_.ranks());
   outcome_.shards.resize(options_.shards.size());
   reported_.resize(options_.shards.size());
   for (std::uint32_t r = 0; r < options_.ranks(); ++r) {
@@ -233,6 +234,7 @@ void coordinator::sit(const worker_joined& x) {
   undealt_.reset();
   counting_ = false;
   waits_since_.reset();
+  losses_.begin(x.worker);
   switcher_.on_joined(x.worker, x.device, x.life);
   checkpointer_.on_joined(x.worker, x.device);
   books_.on_joined(x.worker, x.device);
@@ -254,8 +256,8 @@ void coordinator::on_lost(const worker_lost& x) {
   for (const caf::actor& shard : options_.shards)
     if (!options_.needs_all) send(self_, shard, gone);
   if (options_.elastic && !options_.needs_all) {
-    shares_.begin(gone);
     checkpointer_.await_count(worker);
+    if (const auto nothing = shares_.begin(gone)) note_trained(*nothing);
   } else {
     send(self_, options_.feeder, gone);
     worker_report unknown; // nobody knows what it did since the run was resumed
@@ -389,9 +391,11 @@ void coordinator::on_report(const shard_report& x) {
 void coordinator::end_if_all_reported() {
   if (!collecting_ || !options_.on_end || std::ranges::count(reported_, false) > 0) return;
   if (options_.feeder_traced && !outcome_.feeder_trace && !outcome_.feeder_lost) return;
+  if (shares_.awaits_feeder() && !outcome_.feeder_lost) return;
   if (checkpointer_.is_writing() || checkpointer_.has_last_to_take()) return;
   outcome_.workers.resize(seats_.used());
   outcome_.lost.resize(seats_.used());
+  outcome_.lost_batches.resize(seats_.used());
   outcome_.switches = switcher_.done();
   outcome_.checkpoints = checkpointer_.account();
   outcome_.checkpoint_timeline = checkpointer_.end_timeline();

@@ -49,6 +49,7 @@ struct coordinator_options {
   bool elastic = false;
   /// Whether a run that loses a worker has failed, because the others wait for it in a sum.
   bool needs_all = false;
+  std::uint64_t local_steps = 0; ///< that a worker takes for one gradient; 0: one
   /// How long a run without a worker waits for one while batches are left; 0: it ends at once; max(): for
   /// ever.
   instant waits_for_workers{0};
@@ -85,7 +86,8 @@ private:
   void seat_newcomers();
   void refuse_newcomers();
   void on_trained(const trained_told& x);
-  void note_trained(const trained_told& all);
+  void note_trained(const trained_told& heard);
+  void on_share_ended(const share_ended& x);
   void on_undealt(const undealt_counted& x);
   void on_wait_over(const wait_over& x);
   bool lets_in() const;

@@ -31,6 +31,7 @@ caf::message_handler coordinator::comings_and_goings() {
            return trace_taken{};
          }),
       on(self_, [this](const trained_told& x) { on_trained(x); }),
+      on(self_, [this](const share_ended& x) { on_share_ended(x); }),
       on(self_, [this](const undealt_counted& x) { on_undealt(x); }),
       on(self_, [this](const wait_over& x) { on_wait_over(x); }),
   };
@@ -98,8 +99,16 @@ void coordinator::refuse_newcomers() {
   for (const worker_joined& x : std::exchange(newcomers_, {})) send(self_, x.device, give_up{});
 }
 
-/// What the shards have heard of a lost incarnation is all that is known of it.
-void coordinator::note_trained(const trained_told& all) {
+/// What the shards have heard of a lost incarnation is all that is known of it. If they are lost as well, as
+/// on one machine, it is what the worker had told of its progress.
+void coordinator::note_trained(const trained_told& heard) {
+  trained_told all = heard;
+  if (shares_.nobody_knows()) {
+    const told_losses::amount told = losses_.done_by(heard.worker);
+    all.batches = std::max(all.batches, told.steps);
+    all.samples = std::max(all.samples, told.samples);
+    all.gradients = std::max(all.gradients, told.steps / std::max<std::uint64_t>(1, options_.local_steps));
+  }
   worker_report& known = outcome_.workers[all.worker.value];
   known.produced += all.gradients;
   known.steps += all.batches;
@@ -116,6 +125,18 @@ void coordinator::on_trained(const trained_told& x) {
   go_on_with_checkpoints();
   seat_newcomers();
   collect_if_all_accounted();
+}
+
+/// A run does not end before this is known of every lost worker, and no incarnation begins before it is known
+/// of the one before it.
+void coordinator::on_share_ended(const share_ended& x) {
+  if (!shares_.take(x)) return;
+  worker_report& known = outcome_.workers[x.worker.value];
+  known.own_batches += x.own;
+  outcome_.lost_batches[x.worker.value] += x.lost;
+  books_.on_counted(known);
+  seat_newcomers();
+  end_if_all_reported();
 }
 
 /// Whether nobody is left, nobody comes, and it is known whether anything is left to train.

@@ -176,7 +176,7 @@ void feeder::deal_or_hold(rank worker, asking who) {
   if (options_.trace)
     options_.trace->work({trace_kind::deal, instant{0}, options_.time->now(), worker.value, number});
   ++dealt_;
-  cut_.deal(worker, number);
+  cut_.deal(worker, number, who.has_samples);
   hold_if_reached();
   tell_if_checkpoint_due();
 }
@@ -216,6 +216,7 @@ void feeder::end_share_of(rank worker) {
 
 /// Returns how many there are.
 std::size_t feeder::take_untrained(const deal_again& x) {
+  if (const auto ended = cut_.account_of(x)) send(self_, sender_of(self_), *ended);
   const std::vector<std::uint64_t> numbers = cut_.untrained(x);
   dealer_.take_back(numbers);
   for (const std::uint64_t number : numbers) note({x.worker, number, recorded_deal::kind::returned});

@@ -30,8 +30,9 @@ void feeder_cut::begin_life(of_worker& w, incarnation life) {
   w.gone = w.empty = false;
 }
 
-void feeder_cut::deal(rank worker, std::uint64_t number) {
+void feeder_cut::deal(rank worker, std::uint64_t number, bool own) {
   of_worker& w = workers_[worker.value];
+  w.now.own = own;
   ++w.now.dealt;
   std::vector<std::uint64_t>& last = w.now.last;
   if (last.size() == under_way_) last.erase(last.begin());
@@ -71,22 +72,39 @@ bool feeder_cut::leave(rank worker, incarnation life) {
 }
 
 bool feeder_cut::lose(rank worker, incarnation life) {
-  if (!leave(worker, life)) return false;
-  lost_.push_back({worker, life, std::exchange(workers_[worker.value].now, {})});
-  return true;
+  const bool was_in = leave(worker, life);
+  std::optional<share> what;
+  if (was_in) what = std::exchange(workers_[worker.value].now, {});
+  lost_.push_back({worker, life, std::move(what)});
+  return was_in;
+}
+
+std::vector<feeder_cut::lost_share>::const_iterator feeder_cut::find_lost(rank worker,
+                                                                          incarnation life) const {
+  return std::ranges::find_if(lost_,
+                              [&](const lost_share& s) { return s.worker == worker && s.life == life; });
+}
+
+std::optional<share_ended> feeder_cut::account_of(const deal_again& x) const {
+  const auto lost = find_lost(x.worker, x.life);
+  if (lost == lost_.end()) return std::nullopt;
+  if (!lost->what) return share_ended{x.worker, x.life};
+  const share& of = *lost->what;
+  const auto untrained = static_cast<std::uint64_t>(untrained_of(of, x.trained));
+  return share_ended{x.worker, x.life, of.own ? of.dealt - untrained : 0, of.own ? 0 : untrained};
 }
 
 std::vector<std::uint64_t> feeder_cut::untrained(const deal_again& x) {
+  std::optional<share> what;
+  if (const auto lost = find_lost(x.worker, x.life); lost != lost_.end()) {
+    what = lost->what;
+    lost_.erase(lost);
+  }
   if (x.worker.value >= workers_.size()) return {};
   of_worker& w = workers_[x.worker.value];
-  const auto lost = std::ranges::find_if(
-      lost_, [&](const lost_share& s) { return s.worker == x.worker && s.life == x.life; });
-  if (lost == lost_.end())
-    return w.life == x.life ? take_untrained(w, w.now, x.trained) : std::vector<std::uint64_t>{};
-  share of = std::move(lost->what);
-  lost_.erase(lost);
-  const std::vector<std::uint64_t> numbers = take_untrained(w, of, x.trained);
-  w.before += of.dealt;
+  if (!what) return w.life == x.life ? take_untrained(w, w.now, x.trained) : std::vector<std::uint64_t>{};
+  const std::vector<std::uint64_t> numbers = take_untrained(w, *what, x.trained);
+  w.before += what->dealt;
   return numbers;
 }
 

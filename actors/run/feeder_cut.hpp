@@ -4,6 +4,7 @@
 #include <mailgrad/data/dealer.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -37,18 +38,25 @@ public:
   };
   asker hear(rank worker, incarnation life);
 
-  void deal(rank worker, std::uint64_t number);
+  /// `own`: the worker has the samples itself, and got their numbers alone.
+  void deal(rank worker, std::uint64_t number, bool own);
   void mark(const worker_marked& x);
   /// The coordinator wants a part although no worker is left.
   void begin(std::uint64_t number, const caf::actor& collector);
   /// No mark of this worker will come. False: of this incarnation none would have come.
   bool leave(rank worker, incarnation life);
-  /// The same, and nobody knows yet what of its batches is trained. Returns false as leave().
+  /// The same, and nobody knows yet what of its batches is trained. Returns false as leave(). A deal_again
+  /// follows in any case.
   bool lose(rank worker, incarnation life);
+  /// What became of the batches of this lost incarnation; nothing if no such one is lost. Asked for before
+  /// untrained().
+  std::optional<share_ended> account_of(const deal_again& x) const;
   /// Returns the batches that this incarnation was dealt and has not trained. Returned once.
   std::vector<std::uint64_t> untrained(const deal_again& x);
   /// Whether it is not known yet what some lost worker had trained.
-  bool has_lost_shares() const noexcept { return !lost_.empty(); }
+  bool has_lost_shares() const {
+    return std::ranges::any_of(lost_, [](const lost_share& s) { return s.what.has_value(); });
+  }
   /// The part, when no mark is missing. Returned once.
   std::optional<checkpoint_part> finished(const dealer& of, std::uint64_t switches);
   const caf::actor& collector() const noexcept { return collector_; }
@@ -57,6 +65,7 @@ private:
   /// What one incarnation was dealt.
   struct share {
     std::uint64_t dealt = 0;           ///< since it joined or was resumed
+    bool own = false;                  ///< it cuts its batches from samples of its own
     std::vector<std::uint64_t> last{}; ///< numbers of the batches dealt last, at most `under_way`
   };
   struct of_worker {
@@ -71,11 +80,12 @@ private:
   struct lost_share {
     rank worker;
     incarnation life;
-    share what;
+    std::optional<share> what; ///< nothing of one that had left before
   };
 
   static void begin_life(of_worker& w, incarnation life);
   static std::ptrdiff_t untrained_of(const share& s, std::uint64_t trained);
+  std::vector<lost_share>::const_iterator find_lost(rank worker, incarnation life) const;
   std::vector<std::uint64_t> take_untrained(of_worker& w, share& of, std::uint64_t trained);
 
   std::size_t under_way_;

@@ -10,10 +10,16 @@
 namespace mailgrad {
 using messaging::send;
 
-void lost_shares::begin(const worker_left& lost) {
+std::optional<trained_told> lost_shares::begin(const worker_left& lost) {
   for (const caf::actor& shard : shards_) send(self_, shard, tell_trained{lost.worker, lost.life});
   send(self_, feeder_, share_lost{lost.worker, lost.life});
-  open_.push_back({{{}, lost.worker, lost.life}, gone_, time_->now()});
+  const trained_told nothing{{}, lost.worker, lost.life};
+  if (nobody_knows()) {
+    tell_feeder(nothing);
+    return nothing;
+  }
+  open_.push_back({nothing, gone_, time_->now()});
+  return std::nullopt;
 }
 
 std::optional<trained_told> lost_shares::take(const trained_told& x) {
@@ -45,10 +51,17 @@ std::vector<trained_told> lost_shares::on_shard_lost(shard_index shard) {
 
 void lost_shares::tell_feeder(const trained_told& most) {
   send(self_, feeder_, deal_again{most.worker, most.life, most.batches});
+  unended_.push_back({most.worker, most.life});
+}
+
+bool lost_shares::take(const share_ended& x) {
+  return std::erase_if(unended_,
+                       [&](const worker_left& w) { return w.worker == x.worker && w.life == x.life; }) > 0;
 }
 
 bool lost_shares::has(rank worker) const {
-  return std::ranges::any_of(open_, [&](const question& q) { return q.most.worker == worker; });
+  return std::ranges::any_of(open_, [&](const question& q) { return q.most.worker == worker; }) ||
+         std::ranges::any_of(unended_, [&](const worker_left& w) { return w.worker == worker; });
 }
 
 std::optional<wait_named> lost_shares::name_wait() const {

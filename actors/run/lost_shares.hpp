@@ -4,6 +4,7 @@
 #include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/account/wait_named.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -15,7 +16,7 @@ namespace mailgrad {
 /// of it, so it asks them all, and tells the feeder the most that any of them has taken.
 ///
 ///     coordinator --worker_left, tell_trained--> every shard --trained_told--> coordinator
-///     coordinator --share_lost--> feeder ... --deal_again--> feeder
+///     coordinator --share_lost--> feeder ... --deal_again--> feeder --share_ended--> coordinator
 ///
 /// A batch whose gradient some shard has judged is not dealt again, although another shard may lack that
 /// gradient. So a shard applies the work on a batch at most once.
@@ -27,14 +28,21 @@ public:
       : self_(self), shards_(std::move(shards)), gone_(shards_.size()), feeder_(std::move(feeder)),
         time_(std::move(time)) {}
 
-  /// This incarnation is lost.
-  void begin(const worker_left& lost);
+  /// This incarnation is lost. Returns an answer that knows of no batch if there is no shard to ask.
+  std::optional<trained_told> begin(const worker_left& lost);
   /// Returns the answer of all shards together, when the last of them is here and the feeder is told.
   std::optional<trained_told> take(const trained_told& x);
   /// A shard is lost, and tells nothing more. Returns the questions that the others have answered.
   std::vector<trained_told> on_shard_lost(shard_index shard);
 
   bool any() const noexcept { return !open_.empty(); }
+  /// The feeder has said what became of the batches of an incarnation. False: it was not asked.
+  bool take(const share_ended& x);
+  /// Whether it still has to say so of any.
+  bool awaits_feeder() const noexcept { return !unended_.empty(); }
+  /// Whether every shard is lost, so that nobody can say what a lost worker has done.
+  bool nobody_knows() const { return !gone_.empty() && std::ranges::find(gone_, false) == gone_.end(); }
+  /// Whether something is still to be told of an incarnation of this worker.
   bool has(rank worker) const;
   /// The shards that it waits for, in words; nothing if it waits for none.
   std::optional<wait_named> name_wait() const;
@@ -54,6 +62,7 @@ private:
   caf::actor feeder_;
   std::shared_ptr<const time_source> time_;
   std::vector<question> open_;
+  std::vector<worker_left> unended_; ///< of which the feeder is asked what became of their batches
 };
 
 } // namespace mailgrad

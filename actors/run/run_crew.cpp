@@ -206,6 +206,7 @@ void run_crew::spawn_coordinator() {
   options.workers = plan_.workers();
   options.seats = plan_.seats();
   options.elastic = plan_.is_elastic();
+  options.local_steps = plan_.options.local_steps;
   options.needs_all = plan_.options.all_reduce;
   options.waits_for_workers = instant{plan_.options.waits_for_workers};
   options.late_workers = late_workers_;

@@ -34,8 +34,16 @@ std::string samples_in_words(const training_report& r) {
   return text;
 }
 
+/// What stands in the place of figures that lost shards had.
+std::string gone_with_shards(const training_report& r) {
+  return fmt::format("unknown, since shard{} {} had the figures and {} lost",
+                     r.lost_shards.size() == 1 ? "" : "s", fmt::join(r.lost_shards, ", "),
+                     r.lost_shards.size() == 1 ? "is" : "are");
+}
+
 /// The mean times of one gradient on one shard, without the parts that were not measured.
-std::string times_in_words(const time_split& t) {
+std::string times_in_words(const training_report& r) {
+  const time_split& t = r.times;
   std::string text;
   const auto add = [&](const char* what, const duration_stat& spans) {
     if (!spans.empty())
@@ -46,7 +54,8 @@ std::string times_in_words(const time_split& t) {
   add("wire", t.wire);
   add("mailbox", t.mailbox);
   add("apply", t.apply);
-  return text.empty() ? "there was none" : text;
+  if (!text.empty()) return text;
+  return r.lost_shards.empty() ? "there was none" : gone_with_shards(r);
 }
 
 std::string indented(const std::string& text) {
@@ -56,8 +65,8 @@ std::string indented(const std::string& text) {
   return all;
 }
 
-std::string staleness_in_words(const staleness_histogram& h) {
-  if (h.empty()) return "no gradient was applied";
+std::string staleness_in_words(const staleness_histogram& h, const training_report& r) {
+  if (h.empty()) return r.lost_shards.empty() ? "no gradient was applied" : gone_with_shards(r);
   return fmt::format("mean {:.2f}, p50 {}, p99 {}, max {}", h.mean(), h.quantile(0.5), h.quantile(0.99),
                      h.max());
 }
@@ -74,7 +83,7 @@ std::string range_of_workers(const training_report& r) {
   std::vector<std::size_t> told;
   for (std::size_t w = 0; w < gaps.size(); ++w)
     if (!gaps[w].empty()) told.push_back(w);
-  if (told.empty()) return "no gradient was applied";
+  if (told.empty()) return staleness_in_words({}, r);
   const auto [least, most] = std::ranges::minmax_element(told, by_mean);
   return fmt::format("means from {:.2f} (worker {}) to {:.2f} (worker {})", gaps[*least].mean(), *least,
                      gaps[*most].mean(), *most);
@@ -248,6 +257,10 @@ std::string origins_in_words(const std::vector<batch_origins>& batches) {
   std::string text;
   if (!own.empty()) text += fmt::format("own disk of {}, {} not sent", named(own), byte_count(spared).text());
   if (!sent.empty()) text += (text.empty() ? "sent to " : "; sent to ") + named(sent);
+  for (std::size_t w = 0; w < batches.size(); ++w)
+    if (batches[w].lost > 0)
+      text += fmt::format("{}{} sent to worker {} and lost with it", text.empty() ? "" : "; ",
+                          batches[w].lost, w);
   return text.empty() ? "none was trained" : text;
 }
 
@@ -291,11 +304,11 @@ std::string in_words(const training_report& r) {
   if (r.validation_loss) text += fmt::format("validation    {}\n", validation_in_words(r));
   if (r.test_accuracy) text += fmt::format("test accuracy {:.4f}\n", *r.test_accuracy);
   if (r.test_rmse) text += fmt::format("test RMSE     {:.4f}\n", *r.test_rmse);
-  text += "staleness     " + staleness_in_words(r.staleness) + '\n';
+  text += "staleness     " + staleness_in_words(r.staleness, r) + '\n';
   if (r.workers > most_workers_named) text += "  by worker   " + range_of_workers(r) + '\n';
   for (std::uint32_t w = 0; r.workers > 1 && w < r.workers && r.workers <= most_workers_named; ++w)
     text += fmt::format("{}{} ({})\n", padded(fmt::format("  worker {}", w)),
-                        staleness_in_words(staleness_of(r, w)), devices_in_words(r, w));
+                        staleness_in_words(staleness_of(r, w), r), devices_in_words(r, w));
   if (r.precision != "float32") text += "products      in " + r.precision + '\n';
   if (!r.stages.empty()) text += "stages        " + stages_in_words(r) + '\n';
   if (!r.weight_gap.empty()) text += "sampled       " + samples_in_words(r) + '\n';
@@ -304,7 +317,7 @@ std::string in_words(const training_report& r) {
                         r.mean_step_factor ? fmt::format(", mean factor {:.4f}", *r.mean_step_factor) : "");
   text += fmt::format("waiting       {:.2f} s at barriers, {:.2f} s at a bound, {:.2f} s for batches\n",
                       r.waits.barrier, r.waits.bound, r.waits.feeder);
-  text += "per gradient  " + times_in_words(r.times) + '\n';
+  text += "per gradient  " + times_in_words(r) + '\n';
   if (r.wire && !r.batches.empty()) text += "data          " + origins_in_words(r.batches) + '\n';
   if (r.resumed)
     text += fmt::format("resumed       after step {}, from {}\n", r.resumed->steps, r.resumed->from);

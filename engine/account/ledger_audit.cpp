@@ -9,10 +9,6 @@ namespace mailgrad {
 
 namespace {
 
-/// Whether a shard died before its report. A user's own parameter actor may leave out accounts, but it always
-/// reports weights.
-bool is_lost(const shard_report& s) { return s.workers.empty() && !s.values; }
-
 std::string gradients(std::uint64_t count) {
   return fmt::format("{} {}", count, count == 1 ? "gradient" : "gradients");
 }
@@ -157,6 +153,8 @@ private:
 };
 
 } // namespace
+
+bool is_lost(const shard_report& s) { return s.workers.empty() && !s.values; }
 
 audited_ledger audit(const run_outcome& outcome, std::optional<std::uint64_t> written) {
   return auditor(outcome, written).result();

@@ -16,6 +16,10 @@ struct audited_ledger {
   std::vector<std::string> contradictions; ///< one line each; empty if every gradient is accounted for
 };
 
+/// Whether a shard died before its report. A user's own parameter actor may leave out accounts, but it always
+/// reports weights.
+bool is_lost(const shard_report& s);
+
 /// Compares two independent counts of the gradients of a run.
 ///
 /// Workers count the gradients that they produced. Shards, and under hogwild the shared block, count those

@@ -3,6 +3,7 @@
 #include <mailgrad/engine/account/ledger_audit.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
@@ -91,6 +92,18 @@ void tell_contradictions(const std::vector<std::string>& lines, training_report&
   if (lines.size() > 1) r.why += fmt::format(", and {} more like it", lines.size() - 1);
 }
 
+/// A lost shard takes its weights and its counts with it. Workers still know how many gradients it was sent.
+void tell_lost_shards(const run_outcome& outcome, training_report& r) {
+  if (outcome.how == run_outcome::ending::running) return;
+  for (std::uint32_t s = 0; s < outcome.shards.size(); ++s)
+    if (is_lost(outcome.shards[s])) r.lost_shards.push_back(s);
+  if (r.lost_shards.empty()) return;
+  const bool one = r.lost_shards.size() == 1;
+  r.why += fmt::format("; lost with shard{} {}: {} weights, and what {} had made of {} gradients",
+                       one ? "" : "s", fmt::join(r.lost_shards, ", "), one ? "its" : "their",
+                       one ? "it" : "they", r.ledger.produced);
+}
+
 /// Adds what a worker of another process has told, as each of its incarnations, or a shard. False: nothing.
 bool add_told(run_trace& t, const run_outcome& outcome, const timeline_teller& by) {
   bool any = false;
@@ -119,6 +132,7 @@ training_report report_of(const run_outcome& outcome, std::optional<std::uint64_
   r.switches = outcome.switches;
   audited_ledger audited = audit(outcome, written);
   r.ledger = std::move(audited.ledger);
+  tell_lost_shards(outcome, r);
   tell_contradictions(audited.contradictions, r);
   r.steps = 0;
   for (const worker_report& w : outcome.workers) r.steps += w.steps;
@@ -134,7 +148,9 @@ training_report report_of(const run_outcome& outcome, std::optional<std::uint64_
     r.waits.bound += waits.bound;
     r.waits.feeder += waits.feeder;
     r.worker_waits.push_back(waits);
-    r.batches.push_back({w.own_batches, w.steps - std::min(w.steps, w.own_batches), w.own_bytes});
+    const std::uint64_t lost =
+        w.worker.value < outcome.lost_batches.size() ? outcome.lost_batches[w.worker.value] : 0;
+    r.batches.push_back({w.own_batches, w.steps - std::min(w.steps, w.own_batches), lost, w.own_bytes});
     r.staleness.merge(w.gaps);
     r.gradient_cosine.merge(w.gradient_cosine);
     for (const stage_report& p : w.stages)

@@ -29,7 +29,8 @@ struct run_outcome {
   /// By rank, over all incarnations. Of one that was lost only what the shards have heard is known: its
   /// gradients, and the batches behind those that they judged.
   std::vector<worker_report> workers;
-  std::vector<bool> lost;           ///< by rank: an incarnation died without a report
+  std::vector<bool> lost;                    ///< by rank: an incarnation died without a report
+  std::vector<std::uint64_t> lost_batches{}; ///< by rank: sent to it, and not trained when it was lost
   std::vector<bool> untold{};       ///< by rank, while the run goes on: nothing is known of the worker yet
   std::vector<shard_report> shards; ///< by shard, a lost one without workers; empty in hogwild
   std::vector<policy_switch> switches;

@@ -5,9 +5,13 @@
 
 namespace mailgrad {
 
+void told_losses::begin(rank worker) { all_[worker.value].done = {}; }
+
 void told_losses::take(rank worker, std::uint64_t steps, std::uint64_t samples, double loss_sum) {
   if (worker.value >= all_.size() || steps == 0 || samples == 0) return;
   told& of = all_[worker.value];
+  of.done.steps += steps;
+  of.done.samples += samples;
   of.last = static_cast<float>(loss_sum / static_cast<double>(samples));
   const std::uint64_t of_a_step = std::max<std::uint64_t>(1, samples / steps);
   for (std::uint64_t i = 0; i < std::min<std::uint64_t>(steps, loss_tail::steps); ++i)

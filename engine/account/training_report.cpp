@@ -102,7 +102,7 @@ json to_object(const std::optional<prescribed_delays>& d) {
 }
 
 json to_object(const batch_origins& b) {
-  return {{"own", b.own}, {"sent", b.sent}, {"spared_bytes", b.spared_bytes}};
+  return {{"own", b.own}, {"sent", b.sent}, {"lost", b.lost}, {"spared_bytes", b.spared_bytes}};
 }
 
 /// Null in one process, where nothing is sent.
@@ -115,7 +115,7 @@ json batches_of_run(const training_report& r) {
     json one = {{"worker", worker}};
     one.update(to_object(b));
     each.push_back(std::move(one));
-    all = {all.own + b.own, all.sent + b.sent, all.spared_bytes + b.spared_bytes};
+    all = {all.own + b.own, all.sent + b.sent, all.lost + b.lost, all.spared_bytes + b.spared_bytes};
   }
   json batches = to_object(all);
   batches["per_worker"] = std::move(each);
@@ -204,6 +204,7 @@ std::string to_json(const training_report& r) {
       {"shards", r.shards},
       {"ended", r.ended},
       {"why", r.why},
+      {"lost_shards", r.lost_shards},
       {"enough", r.enough},
       {"steps", r.steps},
       {"samples", r.samples},

@@ -36,6 +36,7 @@ struct wait_seconds {
 struct batch_origins {
   std::uint64_t own = 0;          ///< cut by it from samples of its own
   std::uint64_t sent = 0;         ///< trained, and sent by the feeder
+  std::uint64_t lost = 0;         ///< sent as well, to an incarnation that was lost before it trained them
   std::uint64_t spared_bytes = 0; ///< of its own ones, which were not sent
 };
 
@@ -99,8 +100,9 @@ struct training_report {
   std::uint32_t workers = 1;
   std::size_t micro_batches = 1;     ///< parts of a batch that go through the devices of a worker
   std::vector<stage_figures> stages; ///< empty if each worker has one device
-  std::string ended;       ///< "completed", "stopped", "diverged", "failed"; "running" if it has not
-  std::string why;         ///< one line, if it was not completed, or not tested to the end
+  std::string ended; ///< "completed", "stopped", "diverged", "failed"; "running" if it has not
+  std::string why;   ///< one line, if it was not completed, or not tested to the end
+  std::vector<std::uint32_t> lost_shards; ///< whose weights and counts are gone
   bool enough = false;     ///< it was stopped as its options asked for: training_options::stop_when, patience
   std::uint64_t steps = 0; ///< mini-batches trained, by all workers
   std::uint64_t samples = 0;

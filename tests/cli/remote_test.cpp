@@ -105,6 +105,26 @@ TEST_P(RemoteToolBy, GoesOnWithoutAKilledWorkerAndEndsWhenAsked) {
   EXPECT_EQ(report("report")["why"], "seen enough");
 }
 
+/// Under sync nobody goes on without its gradient, so it has a batch in hand when it is lost.
+TEST_F(RemoteTool, SaysWhichBatchesWereSentToALostWorkerInVain) {
+  tool server(serve("2") + words{"--policy", "sync", "--epochs", "100000", "--report", file("report")});
+  const std::string address = address_of(server);
+  tool stays({"join", address, "--number", "0"}), sleeps({"join", address, "--number", "1"});
+  ASSERT_TRUE(server.says(", loss ")) << server.err();
+  sleeps.signal(SIGSTOP);
+  ASSERT_TRUE(server.says("lost worker 1 (incarnation 1)")) << server.err();
+  tool stop({"stop", address});
+  EXPECT_EQ(server.code(), 0) << server.err();
+  const nlohmann::json r = report("report"), batches = r["batches"];
+  const nlohmann::json of = batches["per_worker"];
+  EXPECT_EQ(of[0]["lost"], 0);
+  EXPECT_GE(of[1]["lost"], 1);
+  EXPECT_EQ(batches["lost"], of[1]["lost"]);
+  EXPECT_EQ(of[0]["sent"].get<std::uint64_t>() + of[1]["sent"].get<std::uint64_t>(), r["steps"]);
+  EXPECT_THAT(server.out(),
+              HasSubstr("; " + to_string(of[1]["lost"]) + " sent to worker 1 and lost with it\n"));
+}
+
 TEST_F(RemoteTool, LeavesItsShardsToParameterHosts) {
   tool here(words{"train", "--policy", "sync", "--devices", "cpu:0,cpu:0", "--shards", "3", "--report",
                   file("here")} +
@@ -139,9 +159,51 @@ TEST_F(RemoteTool, EndsInOrderWithoutAKilledParameterHost) {
   EXPECT_EQ(server.code(), 1);
   EXPECT_THAT(server.err(), HasSubstr("lost parameter host 0 (incarnation 1)"));
   EXPECT_THAT(server.err(), Not(HasSubstr("testing on"))) << "its weights are gone";
-  EXPECT_TRUE(report("report")["final_loss"].is_number()) << "the lost worker has told of its losses";
-  worker.code();
-  EXPECT_EQ(report("report")["ended"], "failed");
+  EXPECT_EQ(worker.code(), 0) << worker.err();
+  EXPECT_THAT(worker.err(), Not(HasSubstr("mailgrad: "))) << "the run has ended, and the server said so";
+  const nlohmann::json r = report("report");
+  EXPECT_EQ(r["ended"], "failed");
+  EXPECT_TRUE(r["final_loss"].is_number());
+  EXPECT_EQ(r["lost_shards"], nlohmann::json({0}));
+  EXPECT_GT(r["steps"], 0);
+  EXPECT_GT(r["samples"], 0);
+  EXPECT_EQ(r["ledger"]["produced"], r["steps"]) << "the worker has told its books";
+  EXPECT_EQ(r["ledger"]["lost"], r["ledger"]["produced"]);
+  EXPECT_THAT(server.out(), HasSubstr("failed after " + to_string(r["steps"]) + " steps"));
+  EXPECT_THAT(server.out(), HasSubstr("staleness     unknown, since shard 0 had the figures and is lost"));
+  EXPECT_THAT(server.err(), HasSubstr("; lost with shard 0: its weights, and what it had made of " +
+                                      to_string(r["steps"]) + " gradients\n"));
+}
+
+TEST_F(RemoteTool, KeepsTheBooksOfACheckpointAlthoughAParameterHostIsKilled) {
+  const words kept{"--epochs",     "100000",     "--shard-hosts", "1",
+                   "--checkpoint", file("kept"), "--report",      file("report")};
+  std::uint64_t before = 0;
+  for (const words& how : {serve("2") + kept + words{"--checkpoint-every", "20"},
+                           words{"serve", "--resume", file("kept"), "--listen", "127.0.0.1:0"}}) {
+    tool server(how);
+    ASSERT_TRUE(server.says(" for 2 workers")) << server.err(); // behind the line that names the checkpoint
+    const std::string address = address_of(server);
+    tool host({"shard", "--join", address});
+    tool first({"join", address});
+    tool second({"join", address});
+    ASSERT_TRUE(server.says(", loss ")) << server.err() << first.err() << second.err();
+    std::string status;
+    while (status.find(" written in ") == status.npos) {
+      tool asks({"status", address});
+      ASSERT_EQ(asks.code(), 0) << asks.err();
+      status = asks.out();
+    }
+    host.signal(SIGKILL);
+    EXPECT_EQ(server.code(), 1);
+    EXPECT_EQ(first.code(), 0) << first.err();
+    EXPECT_EQ(second.code(), 0) << second.err();
+    const nlohmann::json r = report("report");
+    EXPECT_GE(r["steps"], r["checkpoints"]["last_steps"]);
+    EXPECT_GT(r["steps"], before) << "the steps before the resume count";
+    EXPECT_EQ(r["ledger"]["produced"], r["steps"]);
+    before = r["steps"];
+  }
 }
 
 TEST_F(RemoteTool, ComesBackByItselfAfterItStoodStill) {

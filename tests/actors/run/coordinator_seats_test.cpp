@@ -64,6 +64,7 @@ protected:
   void answer(std::uint32_t worker, std::uint32_t life, std::uint64_t first, std::uint64_t second) {
     tell(coordinator_, trained_told{{0}, {worker}, {life}, first, first, first * 8});
     tell(coordinator_, trained_told{{1}, {worker}, {life}, second, second, second * 8});
+    tell(coordinator_, share_ended{{worker}, {life}, 0, 1});
   }
   void finish(std::uint32_t worker, std::uint32_t life = 0, std::uint64_t steps = 5,
               const std::string& why_left = {}) {
@@ -188,6 +189,52 @@ TEST_F(CoordinatorSeats, AreGivenBackWhenTheShardsHaveToldWhatTheyTookOfALostWor
   ASSERT_THAT(back.heard<seat_given>(), SizeIs(1));
   EXPECT_EQ(back.heard<seat_given>()[0].so_far.produced, 4U);
   EXPECT_EQ(back.heard<seat_given>()[0].so_far.samples, 32U);
+}
+
+TEST_F(CoordinatorSeats, SayWhatWasSentToALostWorkerInVain) {
+  begin();
+  for (std::uint32_t r = 0; r < 2; ++r) lose(r);
+  tell(coordinator_, stop_training{"by hand"});
+  for (std::uint32_t s = 0; s < 2; ++s)
+    for (std::uint32_t r = 0; r < 2; ++r) tell(coordinator_, trained_told{{s}, {r}, {0}, 3, 3, 24});
+  report_shards();
+  tell(coordinator_, share_ended{{0}, {0}, 3, 0});
+  EXPECT_THAT(outcomes_, IsEmpty()) << "the feeder has not told of worker 1";
+  tell(coordinator_, share_ended{{1}, {0}, 0, 2});
+  tell(coordinator_, share_ended{{1}, {0}, 0, 7});
+  ASSERT_THAT(outcomes_, SizeIs(1));
+  EXPECT_THAT(outcomes_[0].lost_batches, ElementsAre(0, 2));
+  EXPECT_EQ(outcomes_[0].workers[0].own_batches, 3U);
+  EXPECT_EQ(outcomes_[0].workers[1].own_batches, 0U);
+}
+
+/// As on a machine that had them all.
+TEST_F(CoordinatorSeats, CountWhatAWorkerHadToldIfNoShardIsLeftToSayIt) {
+  begin();
+  tell(coordinator_, worker_progress{.worker = {0}, .steps = 5, .samples = 40});
+  tell(coordinator_, worker_progress{.worker = {0}, .steps = 2, .samples = 16});
+  for (const shard_probe& s : shards_) messaging::kill(s.actor());
+  run();
+  lose(0);
+  finish(1, 0, 6);
+  tell(coordinator_, share_ended{{0}, {0}});
+  ASSERT_THAT(outcomes_, SizeIs(1));
+  EXPECT_EQ(outcomes_[0].workers[0].steps, 7U);
+  EXPECT_EQ(outcomes_[0].workers[0].produced, 7U);
+  EXPECT_EQ(outcomes_[0].workers[0].samples, 56U);
+  EXPECT_EQ(outcomes_[0].workers[1].steps, 6U);
+}
+
+TEST_F(CoordinatorSeats, CountWhatAWorkerHadToldAlsoIfItWasLostBeforeTheShards) {
+  begin();
+  tell(coordinator_, worker_progress{.worker = {0}, .steps = 5, .samples = 40});
+  lose(0);
+  for (const shard_probe& s : shards_) messaging::kill(s.actor());
+  run();
+  finish(1, 0, 6);
+  tell(coordinator_, share_ended{{0}, {0}});
+  ASSERT_THAT(outcomes_, SizeIs(1));
+  EXPECT_EQ(outcomes_[0].workers[0].steps, 5U);
 }
 
 /// As of a parameter host that is not as it should be.

@@ -17,7 +17,7 @@ constexpr std::uint64_t no_switch = 0;
 class FeederCut : public ::testing::Test {
 protected:
   void deal(std::uint32_t worker, const numbers& batches) {
-    for (const std::uint64_t n : batches) book_.deal({worker}, n);
+    for (const std::uint64_t n : batches) book_.deal({worker}, n, own_);
   }
   std::optional<feeder_position> part() {
     const auto part = book_.finished(dealer_, no_switch);
@@ -28,6 +28,7 @@ protected:
     return position;
   }
 
+  bool own_ = false; ///< the workers have the samples
   dealer dealer_{{400, 4, 1, 0, 1, deal_mode::on_demand, 2, 3}};
   feeder_cut book_{{2, 3, 2, {}}};
 };
@@ -52,6 +53,35 @@ TEST_F(FeederCut, ReturnsWhatALostWorkerHadNotTrainedOnce) {
   EXPECT_THAT(book_.untrained({{0}, {0}, 1}), ElementsAre(2, 3));
   EXPECT_FALSE(book_.has_lost_shares());
   EXPECT_THAT(book_.untrained({{0}, {0}, 1}), IsEmpty());
+}
+
+TEST_F(FeederCut, SaysWhatOfTheBatchesOfALostWorkerWasSentInVain) {
+  deal(0, {0, 2, 3});
+  own_ = true;
+  deal(1, {1, 4});
+  EXPECT_FALSE(book_.account_of({{0}, {0}, 1})) << "it is not lost";
+  book_.lose({0}, {0});
+  book_.lose({1}, {0});
+  const auto sent = book_.account_of({{0}, {0}, 1});
+  ASSERT_TRUE(sent);
+  EXPECT_EQ(sent->own, 0U);
+  EXPECT_EQ(sent->lost, 2U);
+  const auto cut = book_.account_of({{1}, {0}, 1});
+  ASSERT_TRUE(cut);
+  EXPECT_EQ(cut->own, 1U);
+  EXPECT_EQ(cut->lost, 0U) << "it got numbers alone";
+}
+
+TEST_F(FeederCut, AnswersAlsoOfOneThatHadLeftBeforeItWasLost) {
+  deal(0, {0, 1});
+  EXPECT_TRUE(book_.leave({0}, {0}));
+  EXPECT_FALSE(book_.lose({0}, {0}));
+  EXPECT_FALSE(book_.has_lost_shares());
+  const auto nothing = book_.account_of({{0}, {0}, 2});
+  ASSERT_TRUE(nothing);
+  EXPECT_EQ(nothing->lost, 0U);
+  book_.untrained({{0}, {0}, 2});
+  EXPECT_FALSE(book_.account_of({{0}, {0}, 2})) << "once";
 }
 
 TEST_F(FeederCut, ReturnsWhatAWorkerThatLeavesHasInHand) {

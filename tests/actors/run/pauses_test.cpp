@@ -71,6 +71,7 @@ TEST_F(Pauses, TakeNoWordOfAnEarlierIncarnation) {
   ASSERT_THAT(devices_[0].heard<pause_worker>(), SizeIs(1));
   tell(coordinator_, worker_joined{{0}, devices_[1].actor(), {1}, true});
   tell(coordinator_, trained_told{{0}, {0}, {0}, 0, 0});
+  tell(coordinator_, share_ended{{0}, {0}});
   ASSERT_THAT(devices_[1].heard<pause_worker>(), SizeIs(1));
   EXPECT_EQ(devices_[1].heard<pause_worker>()[0].epoch, policy_epoch{1});
   tell(coordinator_, worker_paused{{0}, {1}, {3}, 3});
