@@ -50,6 +50,9 @@ std::shared_ptr<T> required(std::shared_ptr<T> given, const char* what) {
   return given;
 }
 
+/// For which a watcher waits until the network says whom it heard when.
+constexpr std::chrono::milliseconds time_to_look{250};
+
 run_id drawn_run_id() {
   std::random_device source;
   return {std::uint64_t{source()} << 32 | source()};
@@ -111,6 +114,9 @@ public:
   bool wait_for(std::chrono::milliseconds span);
   training_progress progress() const;
   std::vector<std::string> name_waits(std::chrono::milliseconds span);
+  std::vector<run_member> members(std::chrono::milliseconds span) const {
+    return elsewhere_ ? elsewhere_->members(span) : std::vector<run_member>();
+  }
   training_report report_so_far(std::chrono::milliseconds span) const;
   training_report report(const std::function<bool()>& stop_test);
   run_trace trace();
@@ -222,8 +228,9 @@ std::vector<caf::actor> training::implementation::gather(const remote::serve_opt
 
 remote::run_answer training::implementation::answer_before_begin(const std::string& what) {
   if (what == "status")
-    return {fmt::format(R"({{"waiting": true, "workers": {}, "joined": {}, "attendance": "{}"}})",
-                        plan_.workers(), elsewhere_->joined(), elsewhere_->attendance())};
+    return {fmt::format(
+        R"({{"waiting": true, "workers": {}, "joined": {}, "attendance": "{}", "members": {}}})",
+        plan_.workers(), elsewhere_->joined(), elsewhere_->attendance(), to_json(members(time_to_look)))};
   if (what != "stop")
     throw std::invalid_argument(
         fmt::format("the run has not begun: it waits for {} workers", plan_.workers()));
@@ -523,6 +530,9 @@ bool training::wait_for(std::chrono::milliseconds span) { return self_->wait_for
 training_progress training::progress() const { return self_->progress(); }
 std::vector<std::string> training::name_waits(std::chrono::milliseconds span) {
   return self_->name_waits(span);
+}
+std::vector<run_member> training::members(std::chrono::milliseconds span) const {
+  return self_->members(span);
 }
 training_report training::report(const std::function<bool()>& stop_test) { return self_->report(stop_test); }
 run_trace training::trace() { return self_->trace(); }

@@ -4,6 +4,7 @@
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/engine/account/checkpoint_account.hpp>
 #include <mailgrad/engine/account/run_event.hpp>
+#include <mailgrad/engine/account/run_member.hpp>
 #include <mailgrad/engine/account/run_trace.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/account/training_progress.hpp>
@@ -34,8 +35,8 @@ namespace mailgrad {
 ///         archive_error (a checkpoint that lacks something), file_error (no folder for checkpoints),
 ///         std::system_error (no file for the recording, the metrics or TensorBoard). A run that goes wrong
 ///         later ends with a report that says so, never with an exception.
-/// Threads wait_for, progress, report_so_far, observe, stop, take_checkpoint, checkpoints, switch_policy and
-///         name_waits: any; the rest: the owner's.
+/// Threads wait_for, progress, report_so_far, observe, stop, take_checkpoint, checkpoints, switch_policy,
+///         name_waits and members: any; the rest: the owner's.
 class training {
 public:
   training(model_function model, std::shared_ptr<const data_split> data, training_options options,
@@ -97,6 +98,10 @@ public:
 
   /// What the actors wait for, in words: each wait that an actor names within `span`.
   std::vector<std::string> name_waits(std::chrono::milliseconds span);
+
+  /// Who is in a run over processes, and who was: workers and parameter hosts. None in a run of one process.
+  /// When each was heard last is asked for, within `span`.
+  std::vector<run_member> members(std::chrono::milliseconds span) const;
 
   /// Waits for the end, measures accuracy or error on the test set, completes the recording and reports the
   /// run. `stop_test` is called repeatedly during the test; if it returns true, the test ends and the

@@ -340,11 +340,11 @@ private:
     server_.answers_too = exchanges;
     client_.exchanges = exchanges;
   }
-  net::session_events& let_in(net::session& s) override {
+  net::session_events& let_in(net::session& s, const std::string&) override {
     server_.own = &s;
     return server_;
   }
-  void turned_away(const net::refusal&) override {}
+  void turned_away(const net::refusal&, const std::string&) override {}
   static void reset(net::network& net, net::endpoint& e, session_side& side, std::size_t wanted,
                     std::promise<void>* done) {
     std::promise<void> set;

@@ -28,7 +28,7 @@ public:
   void begin_control(connection_id c) noexcept { control_ = c; }
   void begin_bulk(connection_id c) noexcept { bulk_ = c; }
 
-  void opened(connection_id c, instant now) override { session_.attach(plane_of(c), now); }
+  void opened(connection_id c, std::string_view, instant now) override { session_.attach(plane_of(c), now); }
   void shares(connection_id c, std::shared_ptr<common_memory> memory) override {
     if (plane_of(c) == plane::bulk) session_.share(std::move(memory));
   }

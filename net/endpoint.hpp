@@ -28,7 +28,8 @@ class endpoint {
 public:
   virtual ~endpoint() = default;
 
-  virtual void opened(connection_id c, instant now) = 0;
+  /// A connection stands. `from` says to people who is at its other end, such as "10.0.0.3:51234".
+  virtual void opened(connection_id c, std::string_view from, instant now) = 0;
   virtual void received(connection_id c, byte_view data, instant now) = 0;
   /// Where the next bytes of a body belong, to be told by filled(); empty if something else comes next.
   virtual std::span<std::byte> place(connection_id c) = 0;

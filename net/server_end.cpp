@@ -33,8 +33,9 @@ server_end::server_end(server_options options, doorkeeper& keeper)
   if (!options_.draw) throw std::invalid_argument("server: expected a source of session numbers, found none");
 }
 
-void server_end::opened(connection_id c, instant now) {
+void server_end::opened(connection_id c, std::string_view from, instant now) {
   connection& made = connections_[c];
+  made.from = from;
   made.unknown = std::make_unique<arrival>(now + options_.times.hello());
   if (connections_.size() > options_.most_connections)
     refuse(made, {refusal_code::full, fmt::format("at most {}", options_.most_connections), "one more"});
@@ -147,7 +148,7 @@ void server_end::leave_all(std::string_view words, instant now) {
 void server_end::refuse(connection& c, const refusal& why) {
   c.refused = true;
   c.refusal_frame = encode(why);
-  keeper_->turned_away(why);
+  keeper_->turned_away(why, c.from);
 }
 
 void server_end::refuse(connection_id c, const refusal& why) {
@@ -209,7 +210,7 @@ void server_end::admit_control(connection& c, const hello& said, instant now) {
                              terms.incarnation, before->terms().incarnation)},
                 now);
   c.known = std::make_shared<guest>(terms, now, said.says);
-  c.known->layers = &keeper_->let_in(c.known->its);
+  c.known->layers = &keeper_->let_in(c.known->its, c.from);
   guests_[terms.you] = c.known;
   c.known->its.attach(plane::control, now);
 }

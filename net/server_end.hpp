@@ -7,6 +7,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace mailgrad::net {
@@ -30,11 +32,12 @@ class doorkeeper {
 public:
   virtual ~doorkeeper() = default;
 
-  /// A member is let in. The events are those of its session, which outlives this call; they must live until
-  /// ended() of them has been called.
-  virtual session_events& let_in(session& s) = 0;
-  /// Somebody was not taken in. The peer is told the same.
-  virtual void turned_away(const refusal& why) = 0;
+  /// A member is let in, whose control connection comes from there, as the network says it to people. The
+  /// events are those of its session, which outlives this call; they must live until ended() of them has been
+  /// called.
+  virtual session_events& let_in(session& s, const std::string& from) = 0;
+  /// Somebody was not taken in. The peer is told the same reason.
+  virtual void turned_away(const refusal& why, const std::string& from) = 0;
 };
 
 /// The server's side of a network: hears who arrives, lets in who fits, and fences off older incarnations.
@@ -45,7 +48,7 @@ public:
   /// Errors  std::invalid_argument if there is nothing to draw from.
   server_end(server_options options, doorkeeper& keeper);
 
-  void opened(connection_id c, instant now) override;
+  void opened(connection_id c, std::string_view from, instant now) override;
   void shares(connection_id c, std::shared_ptr<common_memory> memory) override;
   void received(connection_id c, byte_view data, instant now) override;
   std::span<std::byte> place(connection_id c) override;
@@ -72,11 +75,12 @@ private:
   /// Events come to the doorkeeper's object, which is known only after the session exists.
   struct guest;
   struct connection {
-    std::unique_ptr<arrival> unknown; ///< until the hello is whole
-    std::shared_ptr<guest> known;
+    std::string from{};                 ///< who is at its other end, for people
+    std::unique_ptr<arrival> unknown{}; ///< until the hello is whole
+    std::shared_ptr<guest> known{};
     plane part = plane::control;
     std::shared_ptr<common_memory> memory{};
-    std::optional<bytes> refusal_frame;
+    std::optional<bytes> refusal_frame{};
     bool refused = false;
   };
 

@@ -52,8 +52,8 @@ connection_id simulated_network::open(host& from, host& to) {
   w->server = &to;
   wires_.emplace(id, std::move(w));
   // The handshake of TCP is the kernels', so a frozen server's connection stands as well.
-  from.at->opened(id, now_);
-  to.at->opened(id, now_);
+  from.at->opened(id, "the server", now_);
+  to.at->opened(id, fmt::format("connection {}", id.value), now_);
   note(id.value);
   schedule_tick(to);
   pump(from);

@@ -305,6 +305,7 @@ void link::hand_out(const incoming& letter) {
 }
 
 void link::ended(const net::ending& why) {
+  last_heard_ = last_heard();
   session_ = nullptr;
   early_.clear();
   std::map<actor_address, caf::actor> far;

@@ -35,8 +35,8 @@ struct link_events {
 /// Guarantees  letters are handed out in the order in which they were sent, whichever connection they came
 ///             by; so a message cannot overtake another one, as between actors of one process. A letter that
 ///             finds no credit waits here and not at its sender.
-/// Threads     add(), add_far(), take_form(), post(), waits(), leave() and fail(): any. The rest is the
-///             network's.
+/// Threads     add(), add_far(), take_form(), post(), waits(), leave(), fail() and lose(): any. The rest is
+///             the network's.
 class link final : public net::session_events, public std::enable_shared_from_this<link> {
 public:
   link(net::network& by, link_events events) : network_(by), events_(std::move(events)) {}
@@ -62,6 +62,8 @@ public:
   void post(const actor_address& to, const caf::actor& from, message_kind kind, const caf::message& m);
   /// That letters wait here for credit, and what the other process waits for by its last heartbeat.
   std::vector<wait_named> waits() const;
+  /// When the last byte of the other process came, also after the end.
+  net::instant last_heard() const { return session_ ? session_->last_heard() : last_heard_; }
   /// Ends the session of one's own will. What has not left yet is lost.
   void leave(std::string words);
   /// The same because this process cannot go on, which is no goodbye.
@@ -113,6 +115,7 @@ private:
   net::endpoint* endpoint_ = nullptr;
   link_events events_;
   net::session* session_ = nullptr; ///< null after its end
+  net::instant last_heard_{0};      ///< set at its end
   std::uint64_t next_ = 0;          ///< the order of the letter to hand out next
   std::map<std::uint64_t, incoming> early_;
   incoming body_; ///< whose bytes are arriving

@@ -48,7 +48,7 @@ shard_door::~shard_door() {
   options_.network->forget(*end_);
 }
 
-net::session_events& shard_door::let_in(net::session& s) {
+net::session_events& shard_door::let_in(net::session& s, const std::string&) {
   const net::welcome terms = s.terms();
   auto by = std::make_shared<link>(
       *options_.network,
@@ -58,8 +58,8 @@ net::session_events& shard_door::let_in(net::session& s) {
   return *guests_.emplace(terms.session, guest{terms, std::move(by)}).first->second.by;
 }
 
-void shard_door::turned_away(const net::refusal& why) {
-  if (options_.on_event) options_.on_event("refused: " + why.words());
+void shard_door::turned_away(const net::refusal& why, const std::string& from) {
+  if (options_.on_event) options_.on_event(fmt::format("refused {}: {}", from, why.words()));
 }
 
 void shard_door::on_joined(std::uint64_t session) {

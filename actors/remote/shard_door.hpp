@@ -55,8 +55,8 @@ private:
     std::shared_ptr<link> by;
   };
 
-  net::session_events& let_in(net::session& s) override;
-  void turned_away(const net::refusal& why) override;
+  net::session_events& let_in(net::session& s, const std::string& from) override;
+  void turned_away(const net::refusal& why, const std::string& from) override;
   void on_joined(std::uint64_t session);
   void on_ended(std::uint64_t session, const net::ending& why);
 

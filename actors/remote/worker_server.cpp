@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <future>
 #include <iterator>
 #include <stdexcept>
 #include <string_view>
@@ -149,6 +150,37 @@ std::string worker_server::attendance() const {
                                                  here(net::role::shard), options_.shard_hosts);
 }
 
+/// Sessions are the network's, so their moments are read on its thread.
+std::vector<run_member> worker_server::members(std::chrono::milliseconds span) const {
+  using moments = std::map<net::member, net::instant>;
+  const auto asked = std::make_shared<std::promise<moments>>();
+  std::future<moments> answer = asked->get_future();
+  network_->post(*end_, [asked, door = door_](net::instant) {
+    moments heard;
+    const std::lock_guard open(door->mutex);
+    if (door->server) heard = door->server->moments_heard();
+    asked->set_value(std::move(heard));
+  });
+  moments heard;
+  try {
+    if (answer.wait_for(span) == std::future_status::ready) heard = answer.get();
+  } catch (const std::future_error&) { // the network has forgotten the server, which has ended
+  }
+  const std::lock_guard lock(mutex_);
+  return members_.told(network_->now(), [&](const net::member& who) {
+    const auto found = heard.find(who);
+    return found == heard.end() ? std::nullopt : std::optional(found->second);
+  });
+}
+
+std::map<net::member, net::instant> worker_server::moments_heard() const {
+  const std::lock_guard lock(mutex_);
+  std::map<net::member, net::instant> all;
+  for (const auto& [session, g] : guests_)
+    if (g.joined) all[g.terms.you] = g.by->last_heard();
+  return all;
+}
+
 std::vector<wait_named> worker_server::waits() const {
   const std::lock_guard lock(mutex_);
   std::vector<wait_named> all;
@@ -168,7 +200,7 @@ void worker_server::tell(const std::string& words) const {
   if (options_.on_event) options_.on_event(words);
 }
 
-net::session_events& worker_server::let_in(net::session& s) {
+net::session_events& worker_server::let_in(net::session& s, const std::string& from) {
   const net::welcome terms = s.terms();
   auto by = std::make_shared<link>(
       *network_, link_events{[this, id = terms.session](const net::welcome&) { on_joined(id); },
@@ -177,22 +209,27 @@ net::session_events& worker_server::let_in(net::session& s) {
   const std::lock_guard lock(mutex_);
   if (terms.you.part == net::role::worker)
     device_names_[terms.you.number] = devices_in(s.peer_says(), plan_.devices_per_worker());
-  return *guests_.emplace(terms.session, guest{terms, std::move(by)}).first->second.by;
+  return *guests_.emplace(terms.session, guest{terms, std::move(by), from}).first->second.by;
 }
 
 void worker_server::tell_trouble(const std::string& words) const {
   options_.on_trouble ? options_.on_trouble(words) : tell(words);
 }
 
-void worker_server::turned_away(const net::refusal& why) { tell_trouble("refused: " + why.words()); }
+void worker_server::turned_away(const net::refusal& why, const std::string& from) {
+  tell_trouble(fmt::format("refused {}: {}", from, why.words()));
+}
 
 void worker_server::on_joined(std::uint64_t session) {
   net::member who;
+  std::string from;
   {
     const std::lock_guard lock(mutex_);
     guest& g = guests_.at(session);
     g.joined = true;
     who = g.terms.you;
+    from = g.from;
+    if (who.part != net::role::watcher) note_joined(g);
     if (who.part == net::role::watcher)
       greet_watcher(g);
     else if (running_ && who.part == net::role::worker)
@@ -200,7 +237,15 @@ void worker_server::on_joined(std::uint64_t session) {
     changed_.notify_all();
   }
   leave_system();
-  if (who.part != net::role::watcher) tell(to_string(who) + " has joined");
+  if (who.part != net::role::watcher) tell(fmt::format("{} has joined from {}", to_string(who), from));
+}
+
+/// The caller holds the mutex.
+void worker_server::note_joined(const guest& g) {
+  const net::member who = g.terms.you;
+  std::vector<std::string> devices;
+  if (who.part == net::role::worker) devices = device_names_[who.number];
+  members_.joined(g.terms, g.from, std::move(devices), network_->now());
 }
 
 void worker_server::on_ended(std::uint64_t session, const net::ending& why) {
@@ -215,6 +260,7 @@ void worker_server::on_ended(std::uint64_t session, const net::ending& why) {
     if (found->second.host && running_) coordinator = running_->actors.peers.coordinator;
     host = found->second.host;
     if (who.part == net::role::shard && !found->second.shards.empty()) lost_shards_ = why.words;
+    members_.ended(found->second.terms, why, found->second.by->last_heard(), network_->now());
     guests_.erase(found);
     changed_.notify_all();
   }

@@ -2,8 +2,10 @@
 
 #include <mailgrad/actors/remote/guest_host.hpp>
 #include <mailgrad/actors/remote/link.hpp>
+#include <mailgrad/actors/remote/member_list.hpp>
 #include <mailgrad/actors/remote/serve_options.hpp>
 #include <mailgrad/actors/worker/spawn_worker.hpp>
+#include <mailgrad/engine/account/run_member.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/plan/shard_terms.hpp>
 #include <mailgrad/engine/wire/wire_format.hpp>
@@ -63,6 +65,9 @@ public:
   std::vector<std::string> devices(std::uint32_t workers) const;
   /// "1 of 2 workers", and behind it "and 0 of 2 parameter hosts", if the run waits for such.
   std::string attendance() const;
+  /// Who is in the run and who was. When each was heard last, the network is asked for, but for so long at
+  /// most.
+  std::vector<run_member> members(std::chrono::milliseconds span) const;
   /// What the sessions wait for: letters for credit, and what others say that they wait for.
   std::vector<wait_named> waits() const;
   /// Waits until all workers have joined, but at most for `span`; true if they have.
@@ -88,6 +93,7 @@ private:
   struct guest {
     net::welcome terms;
     std::shared_ptr<link> by;
+    std::string from; ///< where it connects from, for people
     bool joined = false;
     caf::actor host{};                   ///< the desk for it, once the run has begun
     std::vector<std::uint32_t> shards{}; ///< of a parameter host
@@ -99,9 +105,11 @@ private:
     std::shared_ptr<const time_source> time;
   };
 
-  net::session_events& let_in(net::session& s) override;
-  void turned_away(const net::refusal& why) override;
+  net::session_events& let_in(net::session& s, const std::string& from) override;
+  void turned_away(const net::refusal& why, const std::string& from) override;
   void on_joined(std::uint64_t session);
+  void note_joined(const guest& g);
+  std::map<net::member, net::instant> moments_heard() const;
   void on_ended(std::uint64_t session, const net::ending& why);
   /// A parameter host and the shards that it is to hold.
   struct placed {
@@ -136,11 +144,12 @@ private:
   std::string address_;
 
   const std::shared_ptr<door> door_ = std::make_shared<door>();
-  mutable std::mutex mutex_; ///< guards the five members below
+  mutable std::mutex mutex_; ///< guards the six members below
   std::condition_variable changed_;
   std::map<std::uint32_t, std::vector<std::string>> device_names_; ///< by rank
   std::optional<std::string> lost_shards_; ///< the words, if a parameter host that had its terms has gone
   std::map<std::uint64_t, guest> guests_;  ///< by session
+  member_list members_;
   std::optional<running> running_;
 
   std::shared_ptr<net::shared_heap> heap_; ///< null: it lends nothing

@@ -1,21 +1,27 @@
 #pragma once
 
+#include <mailgrad/engine/account/run_member.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
-// What a server tells who asks how its run stands.
-
 namespace mailgrad {
 
-/// As a JSON object: the report of this moment, what actors wait for, and both in words.
-std::string status_of(const training_report& so_far, const std::vector<std::string>& waits);
+/// With more pairs of a shard and a worker, a status leaves out the figures of single pairs, so that it stays
+/// far below what a session carries.
+inline constexpr std::size_t most_pairs_told = 1024;
+inline constexpr std::size_t most_waits_told = 64;
 
-/// What a user reads of it: the report in words, and a line for each wait. Also of a run that waits for its
-/// workers.
+/// What a run tells whoever asks for its status: what its live page shows, the members of the run (to_json()
+/// of them), and the summary as text.
+std::string status_of(const training_report& so_far, const std::vector<std::string>& waits,
+                      const std::vector<run_member>& members);
+
+/// The same in words. A run that has not begun says how many have joined.
 ///
-/// Errors  std::runtime_error in one line if it is no such object.
+/// Errors  std::runtime_error if it is no status of a run.
 std::string status_in_words(const std::string& status);
 
 } // namespace mailgrad

@@ -49,7 +49,7 @@ void memory_host::begin_talk(connection_id id, plane p, memory_dialer::outcome f
       std::make_unique<memory_pipe>(number, std::move(found.memory.region), memory_pipe::side::client, lends);
   const auto memory = pipe->memory();
   if (p == plane::bulk && found.memory.heap) memory->take(std::move(found.memory.heap));
-  open(id, std::move(found.socket), std::move(pipe), memory);
+  open(id, process_at(number), std::move(found.socket), std::move(pipe), memory);
 }
 
 /// A peer without memory is let go without a word, since there is none for words either; it says that the
@@ -64,14 +64,15 @@ void memory_host::take_in(stream_socket socket) try {
   if (!send_offer(number, region, lends ? lends->memory() : -1)) return;
   auto pipe = std::make_unique<memory_pipe>(number, std::move(region), memory_pipe::side::server, lends);
   const auto memory = pipe->memory();
-  open(loop().next_id(), std::move(socket), std::move(pipe), memory);
+  open(loop().next_id(), process_at(number), std::move(socket), std::move(pipe), memory);
 } catch (const std::system_error&) {
 }
 
 /// Gets words by the socket, and no memory.
 void memory_host::turn_away(stream_socket socket, std::string found) {
-  auto pipe = std::make_unique<plain_pipe>(socket.native_handle());
-  const auto c = open(loop().next_id(), std::move(socket), std::move(pipe));
+  const int number = socket.native_handle();
+  auto pipe = std::make_unique<plain_pipe>(number);
+  const auto c = open(loop().next_id(), process_at(number), std::move(socket), std::move(pipe));
   if (!server()) return;
   server()->refuse(c->id(), {refusal_code::user, fmt::format("user {}", geteuid()), std::move(found)});
   flush(c);

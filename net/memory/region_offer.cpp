@@ -17,6 +17,14 @@ namespace mailgrad::net {
 
 namespace {
 
+/// None if the kernel says nothing.
+std::optional<ucred> credentials_of_peer(int socket) noexcept {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return std::nullopt;
+  return peer;
+}
+
 constexpr std::string_view offer_magic = "mgmr";
 
 constexpr std::size_t most_descriptors = 2;
@@ -117,10 +125,13 @@ ssize_t take_calls(int socket, descriptor& heap) noexcept {
 }
 
 std::optional<uid_t> user_of_peer(int socket) noexcept {
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return std::nullopt;
-  return peer.uid;
+  const auto peer = credentials_of_peer(socket);
+  return peer ? std::optional(peer->uid) : std::nullopt;
+}
+
+std::string process_at(int socket) {
+  const auto peer = credentials_of_peer(socket);
+  return peer && peer->pid > 0 ? fmt::format("process {}", peer->pid) : "a process";
 }
 
 } // namespace mailgrad::net

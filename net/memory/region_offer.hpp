@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 // How two processes come to share memory. A client connects to a socket of the system's, and the server's
 // first word is an offer, with a descriptor of the memory beside it. After that the socket carries calls:
@@ -49,5 +50,7 @@ ssize_t take_calls(int socket, descriptor& heap) noexcept;
 
 /// The user whose process is at the other end, as the kernel says. None if it says nothing.
 std::optional<uid_t> user_of_peer(int socket) noexcept;
+/// For people: "process 1234", by the numbers of this process's namespace; "a process" if it has none there.
+std::string process_at(int socket);
 
 } // namespace mailgrad::net

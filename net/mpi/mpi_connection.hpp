@@ -26,6 +26,8 @@ public:
   mpi_connection(connection_id id, mpi_calls& mpi, route r) : id_(id), mpi_(&mpi), route_(r) {}
 
   connection_id id() const noexcept { return id_; }
+  /// The rank at the other end.
+  int peer() const noexcept { return route_.peer; }
 
   /// Hands a message on, if one is here: to `at`, or to nobody. Whether there was one.
   /// Errors  protocol_error for one that is larger than any frame; nothing is read after that.

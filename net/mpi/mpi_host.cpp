@@ -2,6 +2,8 @@
 
 #include <mailgrad/net/ending.hpp>
 
+#include <fmt/format.h>
+
 #include <string>
 
 namespace mailgrad::net {
@@ -14,7 +16,7 @@ constexpr int most_messages_a_turn = 16; // of a connection, so the others do no
 
 void mpi_host::open(connection_ptr c, instant now) {
   connections_.emplace(c->id(), c);
-  at_->opened(c->id(), now);
+  at_->opened(c->id(), fmt::format("rank {}", c->peer()), now);
 }
 
 void mpi_host::fail(connection_id id, std::string_view words, instant now) { at_->closed(id, words, now); }

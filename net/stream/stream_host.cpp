@@ -33,13 +33,13 @@ void stream_host::dial(instant patience) {
   begin_dialling(id, p, patience);
 }
 
-stream_host::connection_ptr stream_host::open(connection_id id, stream_socket socket,
+stream_host::connection_ptr stream_host::open(connection_id id, const std::string& from, stream_socket socket,
                                               std::unique_ptr<byte_pipe> pipe,
                                               std::shared_ptr<common_memory> memory) {
   const auto c = std::make_shared<stream_connection>(id, *loop_, std::move(socket), std::move(pipe));
   c->host = this;
   connections_.emplace(id, c);
-  at_->opened(id, loop_->now());
+  at_->opened(id, from, loop_->now());
   if (memory && at_) at_->shares(id, std::move(memory));
   if (at_) flush(c);
   if (at_) loop_->watch(*this);

@@ -49,9 +49,9 @@ protected:
 
   /// Makes the next connection of a client, and tries for so long where nobody listens.
   void dial(instant patience);
-  /// What dial() has begun is done: the connection stands.
-  connection_ptr open(connection_id id, stream_socket socket, std::unique_ptr<byte_pipe> pipe,
-                      std::shared_ptr<common_memory> memory = nullptr);
+  /// What dial() has begun is done, or somebody has come from there: the connection stands.
+  connection_ptr open(connection_id id, const std::string& from, stream_socket socket,
+                      std::unique_ptr<byte_pipe> pipe, std::shared_ptr<common_memory> memory = nullptr);
   /// What dial() has begun has failed.
   void fail(connection_id id, const std::string& words);
   /// The same, because nobody listens where the server should be.

@@ -50,8 +50,12 @@ void tcp_host::stand(connection_id id, tcp::socket socket) {
   // A client knows the server's times when it makes its second connection.
   for (const auto& [other, x] : connections())
     if (client()) set_latency(x->native(), times());
+  error_code gone;
+  const tcp::endpoint peer = socket.remote_endpoint(gone);
+  const std::string from =
+      gone ? "an address that is gone" : to_string(listen_address{peer.address().to_string(), peer.port()});
   auto pipe = make_pipe(socket.native_handle());
-  open(id, std::move(socket), std::move(pipe));
+  open(id, from, std::move(socket), std::move(pipe));
 }
 
 void tcp_host::stop_making() {

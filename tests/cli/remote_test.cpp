@@ -16,6 +16,7 @@ namespace mailgrad {
 namespace {
 
 using ::testing::AnyOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::operator+;
@@ -247,7 +248,9 @@ TEST_F(RemoteTool, TakesNoNumberOfAWorkerThatIsThere) {
   tool twin({"join", address, "--number", "0"});
   EXPECT_EQ(twin.code(), 1);
   EXPECT_THAT(twin.err(), HasSubstr("number: expected worker 0 to be gone, found its incarnation 1, heard "));
-  EXPECT_TRUE(server.says("refused: number: expected worker 0 to be gone")) << server.err();
+  EXPECT_TRUE(server.says(": number: expected worker 0 to be gone")) << server.err();
+  EXPECT_THAT(server.said(), ContainsRegex("worker 0 has joined from 127\\.0\\.0\\.1:[1-9][0-9]*\n"));
+  EXPECT_THAT(server.said(), ContainsRegex("refused 127\\.0\\.0\\.1:[1-9][0-9]*: number: "));
   tool stop({"stop", address});
   EXPECT_EQ(stop.code(), 0) << stop.err();
   EXPECT_EQ(first.code(), 0) << first.err() << ": nobody took its place";
@@ -265,7 +268,8 @@ TEST_F(RemoteTool, SaysWhoIsRefusedOrLostEvenIfItIsQuiet) {
   EXPECT_TRUE(server.says("lost worker 0 (incarnation 1)")) << server.err();
   tool stop({"stop", address});
   EXPECT_EQ(server.code(), 0);
-  EXPECT_THAT(server.err(), HasSubstr("\nrefused: number: expected worker 0 to be gone"));
+  EXPECT_THAT(server.err(),
+              ContainsRegex("\nrefused 127\\.0\\.0\\.1:[0-9]+: number: expected worker 0 to be gone"));
   EXPECT_THAT(server.err(), Not(AnyOf(HasSubstr("has joined"), HasSubstr("has left"))));
 }
 

@@ -157,8 +157,8 @@ constexpr net::welcome terms{.run = 7,
 
 /// Lets everybody in, and holds each session to what it guarantees.
 struct open_door final : net::doorkeeper {
-  net::session_events& let_in(session&) override { return layers.emplace_back(); }
-  void turned_away(const net::refusal& why) override {
+  net::session_events& let_in(session&, const std::string&) override { return layers.emplace_back(); }
+  void turned_away(const net::refusal& why, const std::string&) override {
     require(why.words().find('\n') == std::string::npos, "a refusal is more than a line");
   }
 
@@ -214,7 +214,7 @@ private:
   void open(peer& p) {
     close(p);
     p = {{++opened_}, true, 0};
-    server_.opened(p.id, now_);
+    server_.opened(p.id, "somewhere", now_);
   }
   void close(peer& p) {
     if (p.stands) server_.closed(p.id, "reset", now_);

@@ -21,6 +21,7 @@ namespace mailgrad::net {
 class awaited_layers final : public session_events {
 public:
   session* own = nullptr;          ///< set before any event
+  std::string from{};              ///< of a server's guest: where it comes from
   std::atomic<bool> echoes{false}; ///< sends every message back
   std::atomic<bool> gives_credit{true};
   std::atomic<int> loans{0}; ///< bodies that came without being moved
@@ -108,6 +109,13 @@ public:
     return came ? refusals_[nth].words() : "";
   }
 
+  /// Where the nth comes from who was refused.
+  std::string refused_from(std::size_t nth) {
+    refused(nth);
+    const std::lock_guard guard(mutex_);
+    return turned_away_.size() > nth ? turned_away_[nth] : "";
+  }
+
 private:
   static server_options with_defaults(server_options o) {
     o.seats = {{role::worker, 64}};
@@ -115,16 +123,18 @@ private:
     o.draw = [random = std::mt19937_64{1}]() mutable { return random(); };
     return o;
   }
-  session_events& let_in(session& s) override {
+  session_events& let_in(session& s, const std::string& from) override {
     const std::lock_guard guard(mutex_);
     auto& made = *guests_.emplace_back(std::make_unique<awaited_layers>());
     made.own = &s;
+    made.from = from;
     changed_.notify_all();
     return made;
   }
-  void turned_away(const refusal& why) override {
+  void turned_away(const refusal& why, const std::string& from) override {
     const std::lock_guard guard(mutex_);
     refusals_.push_back(why);
+    turned_away_.push_back(from);
     changed_.notify_all();
   }
 
@@ -132,6 +142,7 @@ private:
   std::condition_variable changed_;
   std::vector<std::unique_ptr<awaited_layers>> guests_;
   std::vector<refusal> refusals_;
+  std::vector<std::string> turned_away_;
 
 public:
   server_end end;

@@ -2,6 +2,7 @@
 
 #include <mailgrad/tests/net/played_layers.hpp>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 namespace mailgrad::net {
@@ -16,17 +17,22 @@ using testing::StartsWith;
 
 /// A server, and peers whose bytes are written by hand.
 struct ServerEndTest : testing::Test, doorkeeper {
-  session_events& let_in(session& s) override {
+  session_events& let_in(session& s, const std::string& from) override {
+    came_from.push_back(from);
     sessions.push_back(&s);
     return *layers.emplace_back(std::make_unique<played_layers>());
   }
-  void turned_away(const refusal& why) override { refusals.push_back(why.words()); }
+  void turned_away(const refusal& why, const std::string& from) override {
+    refusals.push_back(why.words());
+    turned_away_from.push_back(from);
+  }
 
   instant now = 10s;
   std::uint64_t drawn = 100;
   std::vector<std::unique_ptr<played_layers>> layers;
   std::vector<session*> sessions;
   std::vector<std::string> refusals;
+  std::vector<std::string> came_from, turned_away_from;
   std::uint64_t connections = 0;
   server_end server{{.demands = demands_of({{"run", key_text(7)}}, {role::worker}, {}),
                      .seats = {{role::worker, 2}},
@@ -37,7 +43,7 @@ struct ServerEndTest : testing::Test, doorkeeper {
 
   connection_id open() {
     const connection_id c{++connections};
-    server.opened(c, now);
+    server.opened(c, fmt::format("10.0.0.{}:7", c.value), now);
     return c;
   }
   connection_id say(const hello& h) {
@@ -76,6 +82,16 @@ TEST_F(ServerEndTest, TellsBothSidesWhyItRefuses) {
   EXPECT_EQ(refusal_to(c), "run: expected 0000000000000007, found 0000000000000008");
   EXPECT_THAT(refusals, ElementsAre("run: expected 0000000000000007, found 0000000000000008"));
   EXPECT_THAT(sessions, IsEmpty());
+}
+
+TEST_F(ServerEndTest, TellsItsDoorkeeperWhereEachComesFrom) {
+  welcome_to(say({}));
+  say({.says = {{"run", key_text(8)}}});
+  open();
+  now += 2s;
+  server.tick(now);
+  EXPECT_THAT(came_from, ElementsAre("10.0.0.1:7"));
+  EXPECT_THAT(turned_away_from, ElementsAre("10.0.0.2:7", "10.0.0.3:7")) << "the last one said nothing";
 }
 
 TEST_F(ServerEndTest, RefusesAnotherVersionThatTheHeaderTells) {

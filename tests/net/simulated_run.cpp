@@ -55,7 +55,7 @@ weather simulated_run::drawn_weather() {
   return w;
 }
 
-session_events& simulated_run::let_in(session& s) {
+session_events& simulated_run::let_in(session& s, const std::string&) {
   auto talk = std::make_unique<checked_talk>(net_, notes_, checked_talk::server, random_());
   talk->own = &s;
   talk->keeper = server_.get();

@@ -33,8 +33,8 @@ public:
 private:
   struct process;
 
-  session_events& let_in(session& s) override;
-  void turned_away(const refusal&) override {}
+  session_events& let_in(session& s, const std::string& from) override;
+  void turned_away(const refusal&, const std::string&) override {}
 
   void start(std::uint32_t worker, std::uint32_t incarnation = 0);
   void plan_fault(instant moment);

@@ -208,7 +208,8 @@ TEST(RemoteTraining, AnswersWatchersBeforeAndWhileItRuns) {
   open_run run(endless("async", 2), 2);
   watcher looks(run.address());
   EXPECT_EQ(looks.ask("status"),
-            R"({"waiting": true, "workers": 2, "joined": 0, "attendance": "0 of 2 workers"})");
+            R"({"waiting": true, "workers": 2, "joined": 0, "attendance": "0 of 2 workers", )"
+            R"("members": {"counts":{},"listed":[]}})");
   EXPECT_THAT([&] { looks.ask("switch", "sync"); },
               ::testing::ThrowsMessage<std::invalid_argument>(HasSubstr("waits for 2 workers")));
   membership one(run.address(), {});

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
+#include <csignal>
 #include <string>
 
 // What status, switch and stop say of a run of other processes, and options that make sense only there.
@@ -10,9 +11,11 @@
 namespace mailgrad {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::small_run;
+using ::testing::StartsWith;
 using testing::tool;
 using testing::words;
 using testing::operator+;
@@ -48,6 +51,37 @@ TEST_F(RemoteWatch, ShowsWorkersThatCameLaterAndTheDevicesThatTheyHave) {
   EXPECT_EQ(report("report")["workers"], 3);
   tool page({"report", file("report"), "--out", file("page.html")});
   EXPECT_THAT(page.err(), Not(HasSubstr("a rank below"))) << "the page knows the one that came later";
+}
+
+TEST_F(RemoteWatch, ShowsWhoIsThereAndWhoIsGone) {
+  tool server(serve("3") + words{"--epochs", "100000"});
+  const std::string address = address_of(server);
+  tool stays({"join", address, "--number", "0"});
+  ASSERT_TRUE(stays.says("has joined")) << stays.err();
+  const std::string waiting = status_with(address, "members ");
+  EXPECT_THAT(waiting, StartsWith("waiting: 1 of 3 workers have joined\nmembers       1 worker joined\n"));
+  tool leaves({"join", address, "--number", "1"}), dies({"join", address, "--number", "2"});
+  ASSERT_TRUE(server.says(", loss ")) << server.err();
+  leaves.signal(SIGINT);
+  dies.signal(SIGKILL);
+  ASSERT_TRUE(server.says("worker 1 has left") && server.says("lost worker 2")) << server.err();
+  const std::string status = status_with(address, "members ");
+  EXPECT_THAT(status, HasSubstr("\nmembers       1 worker joined, 1 left, 1 lost\n")) << status;
+  EXPECT_THAT(
+      status,
+      ContainsRegex("\n  worker 0  joined  [0-9.]+ s ago  [01]\\.[0-9] s ago  127\\.0\\.0\\.1:[0-9]+  1 "
+                    "           cpu:0\n"));
+  EXPECT_THAT(status, ContainsRegex("\n  worker 1  left    .* cpu:0    .*its owner ended it before the end"));
+  EXPECT_THAT(status, ContainsRegex("\n  worker 2  lost    .* cpu:0    worker 2 \\(incarnation 1\\): "));
+  tool json({"status", address, "--json"});
+  const auto members = nlohmann::json::parse(json.out())["members"];
+  EXPECT_EQ(members["counts"]["worker"], nlohmann::json::parse(R"({"joined": 1, "left": 1, "lost": 1})"));
+  ASSERT_EQ(members["listed"].size(), 3);
+  EXPECT_EQ(members["listed"][2]["state"], "lost");
+  EXPECT_EQ(members["listed"][0]["devices"], nlohmann::json({"cpu:0"}));
+  EXPECT_LT(members["listed"][0]["heard_seconds"], 2.0);
+  tool stop({"stop", address});
+  EXPECT_EQ(server.code(), 0) << server.err();
 }
 
 TEST_F(RemoteWatch, SaysAtOnceThatNobodyListens) {

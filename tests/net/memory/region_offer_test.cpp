@@ -104,6 +104,9 @@ TEST_F(RegionOffer, NeedsADescriptor) {
 }
 
 TEST_F(RegionOffer, KnowsTheUserOfAPeer) { EXPECT_EQ(user_of_peer(ours.number()), geteuid()); }
+TEST_F(RegionOffer, NamesTheProcessOfAPeer) {
+  EXPECT_EQ(process_at(ours.number()), "process " + std::to_string(getpid()));
+}
 
 } // namespace
 } // namespace mailgrad::net

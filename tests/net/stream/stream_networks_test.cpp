@@ -140,6 +140,20 @@ TEST_P(StreamNetworks, GiveNoSocketToProgramsThatTheirProcessStarts) {
   for (const int s : sockets) EXPECT_TRUE(fcntl(s, F_GETFD) & FD_CLOEXEC) << s;
 }
 
+TEST_P(StreamNetworks, TellTheServerWhereItsPeersComeFrom) {
+  serve({.demands = demands_of({{"model", "aa"}}, {role::worker}, {})});
+  join();
+  const bool is_memory = address.starts_with("memory:");
+  const std::string from = is_memory ? "process " + std::to_string(getpid()) : "127.0.0.1:";
+  EXPECT_THAT(guest->from, StartsWith(from));
+  EXPECT_NE(guest->from, address) << "the port is that of the peer";
+  awaited_client other(*client_net, {.says = {{"model", "bb"}}});
+  client_net->connect(other.end, address);
+  EXPECT_THAT(server->refused_from(0), StartsWith(from));
+  EXPECT_TRUE(is_memory || server->refused_from(0) != guest->from) << "each connection has a port of its own";
+  client_net->forget(other.end);
+}
+
 TEST_P(StreamNetworks, TellsBothSidesWhyItRefuses) {
   serve({.demands = demands_of({{"model", "aa"}}, {role::worker}, {})});
   awaited_client other(*client_net, {.says = {{"model", "bb"}}});

@@ -1,0 +1,70 @@
+#include <mailgrad/engine/account/run_member.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <tuple>
+
+namespace mailgrad {
+
+namespace {
+
+using json = nlohmann::ordered_json;
+
+constexpr std::array<std::string_view, 3> state_names{"joined", "left", "lost"};
+constexpr std::size_t most_words = 240; ///< bytes of last words
+
+std::string cut(std::string words) {
+  if (words.size() > most_words) words = words.substr(0, most_words) + "...";
+  return words;
+}
+
+json told(const run_member& m) {
+  return {{"role", m.role},
+          {"number", m.number},
+          {"incarnation", m.incarnation},
+          {"state", to_string(m.is)},
+          {"since_seconds", m.since},
+          {"heard_seconds", m.heard ? json(*m.heard) : json()},
+          {"address", cut(m.address)},
+          {"devices", m.devices},
+          {"why", cut(m.why)}};
+}
+
+json counts_of(const std::vector<run_member>& members) {
+  json all = json::object();
+  for (const run_member& m : members) {
+    json& of_role = all[m.role];
+    if (of_role.is_null())
+      for (const std::string_view state : state_names) of_role[std::string(state)] = 0;
+    json& count = of_role[std::string(to_string(m.is))];
+    count = count.get<std::uint64_t>() + 1;
+  }
+  return all;
+}
+
+/// Whether an operator must look at `a` before `b`.
+bool is_more_urgent(const run_member& a, const run_member& b) {
+  return std::tuple(b.is, b.heard.value_or(0)) < std::tuple(a.is, a.heard.value_or(0));
+}
+
+bool comes_first(const run_member& a, const run_member& b) {
+  // Workers are more than parameter hosts, and an operator knows their numbers.
+  return std::tuple(a.role != "worker", a.role, a.number) < std::tuple(b.role != "worker", b.role, b.number);
+}
+
+} // namespace
+
+std::string_view to_string(run_member::state s) noexcept { return state_names[static_cast<std::size_t>(s)]; }
+
+std::string to_json(std::vector<run_member> members) {
+  json all{{"counts", counts_of(members)}, {"listed", json::array()}};
+  std::ranges::stable_sort(members, is_more_urgent);
+  members.resize(std::min(members.size(), most_members_listed));
+  std::ranges::sort(members, comes_first);
+  for (const run_member& m : members) all["listed"].push_back(told(m));
+  return all.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+} // namespace mailgrad

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mailgrad {
+
+/// A process that takes part in a run over processes, or took part: a worker or a parameter host, as the
+/// server knows it.
+///
+/// Units   times are seconds before now.
+struct run_member {
+  enum class state : std::uint8_t {
+    joined,
+    left, ///< of its own will, or as its owner asked
+    lost, ///< killed, frozen, cut off, or it failed
+  };
+
+  std::string role; ///< "worker", "parameter host"
+  std::uint32_t number = 0;
+  std::uint32_t incarnation = 1; ///< the last one
+  state is = state::joined;
+  double since = 0;                   ///< when it joined, left or was lost
+  std::optional<double> heard{};      ///< when the last byte came; nothing if that is not known
+  std::string address{};              ///< where it connects from: "10.0.0.3:51234"
+  std::vector<std::string> devices{}; ///< of a worker
+  std::string why{};                  ///< its last words, if it is gone
+};
+
+/// "joined", "left", "lost"
+std::string_view to_string(run_member::state s) noexcept;
+
+/// The most members that are told of one by one.
+inline constexpr std::size_t most_members_listed = 64;
+
+/// All members as one JSON object without a line feed: `counts` has for each role how many are in each state,
+/// and `listed` has at most most_members_listed of them, by role and number. If there are more, those that are
+/// lost come first, then those that have left, then those that were not heard for longest. Last words are cut,
+/// so the object is of bounded size.
+std::string to_json(std::vector<run_member> members);
+
+} // namespace mailgrad

@@ -1,0 +1,71 @@
+#include <mailgrad/actors/remote/member_list.hpp>
+
+#include <gmock/gmock.h>
+
+#include <optional>
+
+namespace mailgrad::remote {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::SizeIs;
+using state = run_member::state;
+
+constexpr net::member second{net::role::worker, 1};
+
+net::welcome terms(std::uint32_t incarnation) { return {.you = second, .incarnation = incarnation}; }
+
+/// All were heard at 9 s.
+std::optional<net::instant> heard(const net::member&) { return 9s; }
+
+TEST(MemberList, KnowsWhoIsIn) {
+  member_list list;
+  list.joined(terms(1), "10.0.0.3:51234", {"cpu:0", "cpu:1"}, 4s);
+  const auto all = list.told(10s, heard);
+  ASSERT_THAT(all, SizeIs(1));
+  EXPECT_EQ(all[0].role, "worker");
+  EXPECT_EQ(all[0].number, 1U);
+  EXPECT_EQ(all[0].is, state::joined);
+  EXPECT_EQ(all[0].since, 6.0);
+  EXPECT_EQ(all[0].heard, 1.0);
+  EXPECT_EQ(all[0].address, "10.0.0.3:51234");
+  EXPECT_THAT(all[0].devices, ElementsAre("cpu:0", "cpu:1"));
+}
+
+TEST(MemberList, TellsWhoLeftFromWhoWasLost) {
+  for (const auto& [reason, is] :
+       {std::pair{net::end_reason::left, state::left}, std::pair{net::end_reason::silent, state::lost}}) {
+    member_list list;
+    list.joined(terms(1), "here", {}, 1s);
+    list.ended(terms(1), {reason, "words"}, 3s, 5s);
+    const auto all = list.told(10s, heard);
+    ASSERT_THAT(all, SizeIs(1));
+    EXPECT_EQ(all[0].is, is);
+    EXPECT_EQ(all[0].since, 5.0);
+    EXPECT_EQ(all[0].heard, 7.0) << "of its own last byte";
+    EXPECT_EQ(all[0].why, "words");
+  }
+}
+
+/// The server may end the session of an earlier incarnation when a later one has joined.
+TEST(MemberList, KeepsTheLastIncarnation) {
+  member_list list;
+  list.joined(terms(1), "there", {}, 1s);
+  list.joined(terms(2), "here", {}, 2s);
+  list.ended(terms(1), {net::end_reason::superseded, "another came"}, 1s, 3s);
+  const auto all = list.told(10s, heard);
+  ASSERT_THAT(all, SizeIs(1));
+  EXPECT_EQ(all[0].incarnation, 2U);
+  EXPECT_EQ(all[0].is, state::joined);
+  EXPECT_EQ(all[0].address, "here");
+}
+
+TEST(MemberList, SaysThatItIsNotKnownWhenAMemberWasHeard) {
+  member_list list;
+  list.joined(terms(1), "here", {}, 1s);
+  EXPECT_FALSE(list.told(2s, [](const net::member&) { return std::nullopt; })[0].heard);
+}
+
+} // namespace
+} // namespace mailgrad::remote

@@ -1,0 +1,71 @@
+#include <mailgrad/engine/account/run_member.hpp>
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+namespace {
+
+using nlohmann::json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+using state = run_member::state;
+
+run_member worker(std::uint32_t number, state is, double heard = 0.1) {
+  run_member m{"worker", number, 1, is};
+  m.since = 5;
+  m.heard = heard;
+  m.address = "10.0.0.3:51234";
+  m.devices = {"cpu:0"};
+  return m;
+}
+
+TEST(RunMember, IsToldWithTheFieldsThatToolsRead) {
+  run_member lost = worker(1, state::lost, 6.5);
+  lost.incarnation = 3;
+  lost.why = "it was killed";
+  run_member host{"parameter host", 0, 1, state::joined};
+  const json all = json::parse(to_json({host, lost, worker(0, state::joined)}));
+  EXPECT_EQ(all["counts"], json::parse(R"({"worker": {"joined": 1, "left": 0, "lost": 1},
+                                           "parameter host": {"joined": 1, "left": 0, "lost": 0}})"));
+  ASSERT_THAT(all["listed"], SizeIs(3));
+  EXPECT_EQ(all["listed"][1],
+            json::parse(R"({"role": "worker", "number": 1, "incarnation": 3, "state": "lost",
+      "since_seconds": 5.0, "heard_seconds": 6.5, "address": "10.0.0.3:51234", "devices": ["cpu:0"],
+      "why": "it was killed"})"));
+  EXPECT_EQ(all["listed"][0]["number"], 0) << "by their numbers";
+  EXPECT_EQ(all["listed"][2]["role"], "parameter host") << "behind the workers";
+  EXPECT_TRUE(all["listed"][2]["heard_seconds"].is_null());
+}
+
+TEST(RunMember, IsListedIfAnOperatorMustLookAtIt) {
+  std::vector<run_member> all;
+  for (std::uint32_t n = 0; n < 200; ++n) all.push_back(worker(n, state::joined, n == 150 ? 1.4 : 0.1));
+  all[170].is = state::lost;
+  all[190].is = state::left;
+  const json told = json::parse(to_json(all));
+  ASSERT_THAT(told["listed"], SizeIs(most_members_listed));
+  std::vector<int> last;
+  for (std::size_t i = most_members_listed - 3; i < most_members_listed; ++i)
+    last.push_back(told["listed"][i]["number"]);
+  EXPECT_THAT(last, ElementsAre(150, 170, 190)) << "unheard for longest, lost, left";
+  EXPECT_EQ(told["counts"]["worker"], json::parse(R"({"joined": 198, "left": 1, "lost": 1})"));
+}
+
+/// However many they are and whatever they said.
+TEST(RunMember, TakesARoomThatIsBounded) {
+  std::vector<run_member> all;
+  for (std::uint32_t n = 0; n < 10'000; ++n) {
+    all.push_back(worker(n, state::lost));
+    all.back().why = std::string(5'000, 'x');
+  }
+  EXPECT_LT(to_json(all).size(), 64U << 10);
+  EXPECT_THAT(to_json(all), HasSubstr("xxx...\""));
+}
+
+} // namespace
+} // namespace mailgrad
