@@ -67,11 +67,7 @@ void decode(const wire_format& f, std::span<const std::byte> from, std::span<flo
 } // namespace
 
 gradient_form::gradient_form(exchange_terms terms) : terms_(std::move(terms)) {
-  // A gradient has room for all weights, but only the part of one shard arrives in it. Memory that nobody
-  // writes to is not taken from the machine, so nothing may set it to zero.
-  for (std::size_t s = 0; s < terms_.layout->shard_count(); ++s)
-    gradients_.emplace_back(
-        [layout = terms_.layout] { return make_gradient(*layout, block::for_overwrite); });
+  if (!terms_.rooms) terms_.rooms = std::make_shared<gradient_rooms>(terms_.layout);
 }
 
 attached gradient_form::write(const caf::message& m, const actor_address& to, field_inspector& fields) {
@@ -202,9 +198,9 @@ void gradient_form::require_ours(const gradient_header& header, packing how, std
   const gradient_id& id = header.id;
   if (how > packing::none)
     throw archive_error(fmt::format("gradient: there is no packing {}", static_cast<int>(how)));
-  if (shard >= gradients_.size())
+  if (shard >= terms_.rooms->shards())
     throw archive_error(
-        fmt::format("gradient: expected a shard from 0 to {}, found {}", gradients_.size() - 1, shard));
+        fmt::format("gradient: expected a shard from 0 to {}, found {}", terms_.rooms->shards() - 1, shard));
   if (id.worker != terms_.worker || id.life != terms_.life)
     throw archive_error(fmt::format("gradient: expected one of worker {} (life {}), found one of worker {} "
                                     "(life {})",
@@ -256,7 +252,7 @@ arriving gradient_form::begin(field_inspector& fields, const actor_address&, con
   if (how == packing::floats && values.lent)
     if (auto stays = where_it_lies(*values.lent, shard))
       return {{}, [this, header, shard, stays] { return arrive(header, shard, stays, {}); }};
-  const auto into = gradients_[shard].take();
+  const auto into = terms_.rooms->take(shard);
   into->covered.reset();
   into->sparse.clear();
   into->held.clear();

@@ -4,7 +4,7 @@
 #include <mailgrad/actors/remote/body_form.hpp>
 #include <mailgrad/actors/remote/exchange_clock.hpp>
 #include <mailgrad/actors/remote/gradient_encoder.hpp>
-#include <mailgrad/engine/model/object_pool.hpp>
+#include <mailgrad/actors/remote/gradient_rooms.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -26,6 +26,7 @@ struct exchange_terms {
   std::uint32_t devices = 1;                   ///< of the worker, each of which may add to a gradient
   std::shared_ptr<gradient_encoder> encoder{}; ///< of a worker whose gradients travel in a lossy format
   bool all_reduce = false; ///< every gradient is part of a sum, whose values one of them carries
+  std::shared_ptr<gradient_rooms> rooms{}; ///< where gradients arrive; null: the link has its own
 };
 
 /// Gradients as bytes. A shard gets its own range.
@@ -39,7 +40,8 @@ struct exchange_terms {
 /// A gradient whose values another worker carries has no bytes.
 ///
 /// A dense range that the worker lends is read where the worker has written it. Otherwise
-/// the shard gets a gradient of the size of the model, of which only its range has pages in memory.
+/// the shard gets a gradient of the size of the model, of which only its range has pages in memory
+/// (gradient_rooms).
 class gradient_form final : public body_form {
 public:
   explicit gradient_form(exchange_terms terms);
@@ -66,7 +68,6 @@ private:
                       std::shared_ptr<const gradient> values, snapshot read) const;
 
   exchange_terms terms_;
-  std::vector<object_pool<gradient>> gradients_; ///< by shard
 };
 
 } // namespace mailgrad::remote

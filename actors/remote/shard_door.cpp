@@ -28,7 +28,8 @@ void require_reachable(const std::string& address) {
 } // namespace
 
 shard_door::shard_door(shard_door_options options, caf::actor_system& system)
-    : options_(std::move(options)), system_(system) {
+    : options_(std::move(options)), system_(system),
+      rooms_(std::make_shared<gradient_rooms>(options_.layout)) {
   require_reachable(options_.listen);
   const net::features mine{{std::string(net::feature::run), net::key_text(options_.run.value)}};
   net::server_options terms;
@@ -69,6 +70,7 @@ void shard_door::on_joined(std::uint64_t session) {
       options_.run,    worker,        {g.terms.incarnation - 1},
       options_.layout, options_.time, std::make_shared<exchange_clock>(options_.layout->shard_count())};
   exchange.wire = options_.wire;
+  exchange.rooms = rooms_;
   exchange.devices = options_.devices;
   link& by = *g.by;
   by.take_form(kind_of<push_gradient>(), std::make_unique<gradient_form>(exchange));

@@ -62,6 +62,7 @@ private:
 
   shard_door_options options_;
   caf::actor_system& system_;
+  std::shared_ptr<gradient_rooms> rooms_;
   std::string address_;
   std::map<std::uint64_t, guest> guests_; ///< by session; of the network's thread
   std::unique_ptr<net::server_end> end_;

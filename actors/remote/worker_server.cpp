@@ -98,6 +98,7 @@ worker_server::worker_server(serve_options options, const run_plan& plan, caf::a
   net::server_options terms;
   const net::features says = features_of(plan);
   data_ = data_of(plan, says);
+  rooms_ = std::make_shared<gradient_rooms>(plan.layout);
   terms.demands = net::demands_of(says, {net::role::worker, net::role::shard, net::role::watcher}, {});
   terms.seats = {{net::role::worker, plan.seats()},
                  {net::role::shard, options_.shard_hosts},

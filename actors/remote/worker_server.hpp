@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/actors/remote/gradient_rooms.hpp>
 #include <mailgrad/actors/remote/guest_host.hpp>
 #include <mailgrad/actors/remote/link.hpp>
 #include <mailgrad/actors/remote/member_list.hpp>
@@ -139,6 +140,7 @@ private:
   const run_plan& plan_;
   std::uint64_t largest_ = 0; ///< bytes of a body
   data_terms data_;           ///< which samples the run trains on
+  std::shared_ptr<gradient_rooms> rooms_;
   caf::actor_system& system_;
   run_answers answers_;
   std::string address_;

@@ -102,6 +102,7 @@ void worker_server::greet_worker(guest& g, bool late) {
                           running_->time, std::make_shared<exchange_clock>(plan_.layout->shard_count())};
   exchange.wire = wire_;
   exchange.all_reduce = plan_.options.all_reduce;
+  exchange.rooms = rooms_;
   exchange.devices = plan_.devices_per_worker();
   const worker_peers& peers = running_->actors.peers;
   link& by = *g.by;
