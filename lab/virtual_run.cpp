@@ -127,9 +127,10 @@ std::shared_ptr<step_runner> virtual_run::implementation::runner_of(rank worker,
     on_begin = [this, worker](std::span<const float* const> shards) {
       lab_.on_read(worker, clock_->now(), {shards.front(), plan_.layout->size()});
     };
-  auto simulated = std::make_shared<simulated_runner>(
-      shared_, step_delays{delays_.law_of(worker, plan_.options.delays_seed), clock_, clock_, instant{0}},
-      std::move(on_begin), [this](float loss) { losses_.add(loss); });
+  auto law = lab_.delays ? lab_.delays->law_of(worker) : delays_.law_of(worker, plan_.options.delays_seed);
+  auto simulated =
+      std::make_shared<simulated_runner>(shared_, step_delays{std::move(law), clock_, clock_, instant{0}},
+                                         std::move(on_begin), [this](float loss) { losses_.add(loss); });
   if (!lab_.own_samples) return simulated;
   return std::make_shared<own_sample_runner>(std::move(simulated), samples_, worker, lab_.workers,
                                              plan_.options.batch, plan_.request.nonzeros);
@@ -193,6 +194,7 @@ training_report virtual_run::implementation::report(const std::function<bool()>&
   training_report r = report_of(ended(), written());
   describe(r, plan_, ended_at_, outcome_->checkpoints);
   r.delays->virtual_time = true;
+  if (lab_.delays) r.delays->law = lab_.delays->name;
   if (!parameters().empty()) r.parameters_sha256 = sha256(std::as_bytes(parameters()));
   test_trained(r, plan_, parameters(), stop_test);
   return r;

@@ -4,6 +4,7 @@
 #include <mailgrad/engine/account/run_trace.hpp>
 #include <mailgrad/engine/account/training_progress.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
+#include <mailgrad/engine/delays/delay_law.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/plan/training_options.hpp>
 #include <mailgrad/graph/models/model.hpp>
@@ -14,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 
 namespace mailgrad::lab {
 
@@ -24,6 +26,12 @@ struct virtual_test {
   std::uint64_t updates = 0;          ///< versions of the weights, of the shard that made most
   std::optional<double> train_loss{}; ///< mean over the steps since the last test, if any was computed
   evaluation result{};                ///< on the samples held out for validation, or else those for testing
+};
+
+/// How long the steps of each worker take, where no text of a law says it.
+struct named_delays {
+  std::string name; ///< for the report
+  std::function<std::unique_ptr<delay_law>(rank)> law_of;
 };
 
 /// What a run in virtual time needs beside the options of a training.
@@ -42,6 +50,8 @@ struct virtual_run_options {
   std::uint64_t test_every = 0;
   /// Called with each such test. May be empty.
   std::function<void(const virtual_test&)> on_test{};
+  /// In place of training_options::delays.
+  std::optional<named_delays> delays{};
 };
 
 /// A training in virtual time: the actors that train for real, on one thread, with a clock that jumps from

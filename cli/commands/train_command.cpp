@@ -318,6 +318,10 @@ int resume(const train_words& w, const std::vector<std::string>& given) {
 
 } // namespace
 
+train_words recorded_values(const recording& what) {
+  return words_again(what.header.words, "recording '" + what.name + "'");
+}
+
 finished_run train_again(std::vector<std::string> words, std::shared_ptr<const recording> what) {
   const std::string whose = "recording '" + what->name + "'";
   auto w = words_again(words, whose);

@@ -20,6 +20,8 @@
 
 namespace mailgrad {
 
+struct recording;
+
 /// The most events kept for an actor: they take 16 MB and last for about an hour of LeNet.
 inline constexpr std::size_t traced_events = 250'000;
 
@@ -103,6 +105,11 @@ std::vector<std::string> plugins_elsewhere(const train_words& w);
 ///
 /// Errors  as device_names().
 worker_words local_workers_of(const train_words& w);
+
+/// The values of the options that a recording keeps.
+///
+/// Errors  recording_error for an option that train does not have.
+train_words recorded_values(const recording& what);
 
 /// The options for reading the data set.
 open_options opened_as(const train_words& w);

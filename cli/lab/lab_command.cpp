@@ -7,13 +7,13 @@
 #include <mailgrad/cli/lab/lab_options.hpp>
 #include <mailgrad/cli/lab/lab_run.hpp>
 #include <mailgrad/cli/lab/lab_sweep.hpp>
+#include <mailgrad/cli/lab/lab_what_if.hpp>
 #include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/cli/output/help_format.hpp>
 #include <mailgrad/cli/output/recorded_words.hpp>
 
 #include <CLI/CLI.hpp>
 
-#include <functional>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -22,12 +22,12 @@ namespace mailgrad {
 
 namespace {
 
-void add_experiment(CLI::App& parser, const lab::experiment& e, const std::shared_ptr<experiment_words>& w) {
+void add_experiment(CLI::App& parser, const lab::experiment& e, experiment_words& w) {
   CLI::App* one = parser.add_subcommand(std::string(e.name), std::string(e.claim));
   one->group("Experiments");
-  one->add_flag("--quick", w->quick, "In at most 15 seconds, with fewer seeds and wider tolerances");
-  one->add_option("--seed", w->seed, "The first of the seeds")->check(whole_number(0));
-  one->add_option("--output", w->output,
+  one->add_flag("--quick", w.quick, "In at most 15 seconds, with fewer seeds and wider tolerances");
+  one->add_option("--seed", w.seed, "The first of the seeds")->check(whole_number(0));
+  one->add_option("--output", w.output,
                   "Write tables (CSV), pictures (SVG and PNG) and one HTML page into this folder")
       ->check(file_name())
       ->type_name("DIR");
@@ -35,38 +35,67 @@ void add_experiment(CLI::App& parser, const lab::experiment& e, const std::share
               "\nExit codes: 0 all claims hold, 1 some fail. The program gnuplot draws the pictures.");
 }
 
-void add_sweep(CLI::App& parser, const std::shared_ptr<sweep_words>& w) {
+void add_sweep(CLI::App& parser, sweep_words& w) {
   CLI::App* sweep = parser.add_subcommand(
       "sweep", "Run a grid of such trainings on all cores: tables, medians over seeds, pictures and a page");
-  sweep->add_option("SWEEP", w->file, "The grid, as JSON; see the example below")
+  sweep->add_option("SWEEP", w.file, "The grid, as JSON; see the example below")
       ->check(file_name())
       ->required()
       ->type_name("FILE");
   sweep
-      ->add_option("--out", w->folder,
+      ->add_option("--out", w.folder,
                    "The folder for sweep.csv, curves.csv, summary.csv, the pictures and sweep.html; the same "
                    "command goes on where an earlier one was stopped")
       ->check(file_name())
       ->required()
       ->type_name("DIR");
-  sweep
-      ->add_option("--jobs", w->jobs, "How many trainings run at once; by default as many as there are cores")
+  sweep->add_option("--jobs", w.jobs, "How many trainings run at once; by default as many as there are cores")
       ->check(whole_number(1, 4096));
-  sweep->add_flag("--restart", w->restart, "Set rows that the folder has already aside, as NAME.old")
+  sweep->add_flag("--restart", w.restart, "Set rows that the folder has already aside, as NAME.old")
       ->disable_flag_override();
-  sweep->add_flag("--quiet", w->quiet, "Show no progress, only the results and what goes wrong")
+  sweep->add_flag("--quiet", w.quiet, "Show no progress, only the results and what goes wrong")
       ->disable_flag_override();
   sweep->footer(sweep_in_help());
 }
 
+void add_run(CLI::App& parser, train_words& w) {
+  CLI::App* run = parser.add_subcommand(
+      "run", "Train with simulated workers, whose steps take as long as a law says; gradients are real");
+  add_lab_options(*run, w);
+  run->footer(delays_in_help() + '\n' + models() + policies_and_cures() + '\n' + default_learning_rates() +
+              '\n' +
+              wrapped("All times are virtual: the clock jumps to the end of the next step, and messages and "
+                      "updates take no time. The same options give the same run, to the bit.",
+                      help_width) +
+              "\n\nExample:\n"
+              "  mailgrad lab run --workers 1000 --delays gamma:cv=0.1 --policy ssp:3 --model softmax \\\n"
+              "    --steps 20000 --batch 8");
+}
+
+void add_what_if(CLI::App& parser, what_if_words& w) {
+  CLI::App* what_if = parser.add_subcommand(
+      "what-if", "Train a recorded run again in virtual time, under another policy or with other speeds");
+  add_what_if_options(*what_if, w);
+  what_if->footer(what_if_in_help());
+}
+
+/// The values of all subcommands.
+struct words_of_lab {
+  train_words run = lab_words();
+  what_if_words what_if;
+  sweep_words sweep;
+  experiment_words experiment;
+};
+
 /// Does what the subcommand that was given says.
-int run_asked(const CLI::App& parser, const experiment_words& words, const sweep_words& of_sweep,
-              const std::function<int()>& train_in_virtual_time) {
-  const std::string asked = parser.get_subcommands().front()->get_name();
-  if (asked == "run") return train_in_virtual_time();
-  if (asked == "sweep") return run_sweep(of_sweep);
+int run_asked(const CLI::App& parser, const words_of_lab& words) {
+  const CLI::App& given = *parser.get_subcommands().front();
+  const std::string asked = given.get_name();
+  if (asked == "run") return run_in_lab(words.run, given_words(given, {"quiet"}));
+  if (asked == "what-if") return run_what_if(words.what_if);
+  if (asked == "sweep") return run_sweep(words.sweep);
   for (const lab::experiment& e : lab::experiments())
-    if (e.name == asked) return run_experiment(e, words);
+    if (e.name == asked) return run_experiment(e, words.experiment);
   std::cout << list_of_experiments();
   return exit_code::done;
 }
@@ -76,27 +105,13 @@ int run_asked(const CLI::App& parser, const experiment_words& words, const sweep
 command make_lab_command(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("lab", "Experiments on staleness, in virtual time");
   parser->require_subcommand(1);
-  CLI::App* run = parser->add_subcommand(
-      "run", "Train with simulated workers, whose steps take as long as a law says; gradients are real");
-  const auto words = std::make_shared<train_words>(lab_words());
-  add_lab_options(*run, *words);
-  run->footer(delays_in_help() + '\n' + models() + policies_and_cures() + '\n' + default_learning_rates() +
-              '\n' +
-              wrapped("All times are virtual: the clock jumps to the end of the next step, and messages and "
-                      "updates take no time. The same options give the same run, to the bit.",
-                      help_width) +
-              "\n\nExample:\n"
-              "  mailgrad lab run --workers 1000 --delays gamma:cv=0.1 --policy ssp:3 --model softmax \\\n"
-              "    --steps 20000 --batch 8");
-  const auto of_sweep = std::make_shared<sweep_words>();
-  add_sweep(*parser, of_sweep);
+  const auto words = std::make_shared<words_of_lab>();
+  add_run(*parser, words->run);
+  add_what_if(*parser, words->what_if);
+  add_sweep(*parser, words->sweep);
   parser->add_subcommand("list", "Name all experiments, a line each");
-  const auto of_experiment = std::make_shared<experiment_words>();
-  for (const lab::experiment& e : lab::experiments()) add_experiment(*parser, e, of_experiment);
-  return {parser, [parser, run, words, of_experiment, of_sweep] {
-            return run_asked(*parser, *of_experiment, *of_sweep,
-                             [&] { return run_in_lab(*words, given_words(*run, {"quiet"})); });
-          }};
+  for (const lab::experiment& e : lab::experiments()) add_experiment(*parser, e, words->experiment);
+  return {parser, [parser, words] { return run_asked(*parser, *words); }};
 }
 
 } // namespace mailgrad

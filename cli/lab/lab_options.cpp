@@ -10,12 +10,6 @@
 
 namespace mailgrad {
 
-namespace {
-
-constexpr std::uint64_t most_simulated = 1'000'000;
-
-} // namespace
-
 train_words lab_words() {
   train_words w;
   w.delays = "exp";

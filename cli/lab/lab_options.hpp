@@ -4,7 +4,12 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cstdint>
+
 namespace mailgrad {
+
+/// Workers of a run in virtual time.
+inline constexpr std::uint64_t most_simulated = 1'000'000;
 
 /// The words of `mailgrad lab run` before any is given.
 train_words lab_words();

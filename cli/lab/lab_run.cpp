@@ -3,8 +3,8 @@
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/interrupt.hpp>
 #include <mailgrad/cli/lab/lab_options.hpp>
+#include <mailgrad/cli/lab/lab_progress.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
-#include <mailgrad/cli/output/progress_display.hpp>
 #include <mailgrad/cli/run_inputs.hpp>
 #include <mailgrad/cli/version.hpp>
 
@@ -25,31 +25,6 @@
 namespace mailgrad {
 
 namespace {
-
-/// Shows what is done of a run in virtual time, a few times in each second of this machine.
-class lab_progress {
-public:
-  lab_progress(std::uint64_t steps, bool quiet)
-      : display_(std::cerr, quiet ? progress_display::style::none : progress_display::suitable_style(),
-                 steps) {}
-
-  void show(training_progress p) {
-    constexpr instant between = std::chrono::milliseconds{200};
-    const instant now = time_.now();
-    if (now - shown_ < between) return;
-    shown_ = now;
-    p.elapsed = now - begun_; // how long it still takes is a matter of this machine
-    display_.show(p);
-  }
-  void finish() { display_.finish(); }
-  double seconds() const { return in_seconds(time_.now() - begun_); }
-
-private:
-  machine_time time_;
-  instant begun_ = time_.now();
-  instant shown_{0};
-  progress_display display_;
-};
 
 std::string introduction(const train_words& w, const data_split& data, const training_options& o) {
   return fmt::format("{}: {} samples to train on, {} to test on\n{}; {} with {} simulated workers, whose "

@@ -36,4 +36,12 @@ double traced_delay::seconds(std::uint64_t, double begins) {
   return (*rows_)[present_].takes;
 }
 
+double listed_delay::seconds(std::uint64_t step, double) {
+  return std::min((*seconds_)[(first_ + step - 1) % seconds_->size()], longest);
+}
+
+double slowed_delay::seconds(std::uint64_t step, double begins) {
+  return std::min(factor_ * law_->seconds(step, begins), longest);
+}
+
 } // namespace mailgrad

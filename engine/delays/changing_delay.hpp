@@ -70,4 +70,30 @@ private:
   std::size_t present_ = 0;
 };
 
+/// The seconds of each step in a list. When the list has ended, it begins anew.
+class listed_delay final : public delay_law {
+public:
+  /// The list has at least one entry. The first step takes that of number `first`, from 0.
+  listed_delay(std::shared_ptr<const std::vector<double>> seconds, std::size_t first)
+      : seconds_(std::move(seconds)), first_(first) {}
+
+  double seconds(std::uint64_t step, double begins) override;
+
+private:
+  std::shared_ptr<const std::vector<double>> seconds_;
+  std::size_t first_;
+};
+
+/// Steps that take `factor` times as long as another law says. That law is told when they really begin.
+class slowed_delay final : public delay_law {
+public:
+  slowed_delay(std::unique_ptr<delay_law> law, double factor) : law_(std::move(law)), factor_(factor) {}
+
+  double seconds(std::uint64_t step, double begins) override;
+
+private:
+  std::unique_ptr<delay_law> law_;
+  double factor_;
+};
+
 } // namespace mailgrad

@@ -19,8 +19,8 @@ void rehearsal::refuse(const std::string& why) const {
   throw recording_error("recording '" + r_.name + "' " + why);
 }
 
-rehearsal::rehearsal(const recording& r, const replay_terms& terms)
-    : r_(r), terms_(terms), lives_(r), workers_(r.header.ranks()) {
+rehearsal::rehearsal(const recording& r, const replay_terms& terms, rehearsal_listener* listener)
+    : r_(r), terms_(terms), listener_(listener), lives_(r), workers_(r.header.ranks()) {
   const std::size_t n = workers_.size();
   for (const auto& turns : r.turns) {
     shard s{};
@@ -100,6 +100,7 @@ void rehearsal::begin_life(std::size_t w) {
 void rehearsal::answer(std::size_t s, std::size_t w) {
   workers_[w].answered[s] = true;
   --workers_[w].missing;
+  if (listener_) listener_->answered(s, {static_cast<std::uint32_t>(w)});
 }
 
 // -- workers, which behave as device_actor ----------------------------------------------------------------
@@ -260,11 +261,20 @@ void rehearsal::take_gradient(std::size_t at, const order_entry& t) {
   s.arrived[w] = 0;
   s.taken[w] = t.step.value;
   s.waits[w] = true;
-  const verdict what = s.rule->judge({t.worker, t.step, s.version_read[w], s.version, t.arrived}).what;
+  const verdict what = judge(at, t);
   if (what == verdict::apply) ++s.version;
   if (what != verdict::merge) return;
   ++s.pending;
   apply_complete(s);
+}
+
+verdict rehearsal::judge(std::size_t at, const order_entry& t) {
+  shard& s = shards_[at];
+  const std::size_t w = t.worker.value;
+  const verdict what = s.rule->judge({t.worker, t.step, s.version_read[w], s.version, t.arrived}).what;
+  if (listener_)
+    listener_->judged(at, t, what, s.version.value - s.version_read[w].value, workers_[w].batches_in_taken);
+  return what;
 }
 
 /// The shard judges without the gradient, and the worker need not wait.
@@ -273,7 +283,7 @@ void rehearsal::take_missed(std::size_t at, const order_entry& t) {
   const std::uint32_t w = t.worker.value;
   s.arrived[w] = 0;
   s.taken[w] = t.step.value;
-  const verdict what = s.rule->judge({t.worker, t.step, s.version_read[w], s.version, t.arrived}).what;
+  const verdict what = judge(at, t);
   if (what == verdict::apply) ++s.version;
   if (what == verdict::merge && s.rule->takes_first() > 0) ++s.pending; // its place
   if (what == verdict::merge) apply_complete(s);

@@ -23,6 +23,19 @@ struct replay_terms {
   std::uint64_t batches = std::numeric_limits<std::uint64_t>::max(); ///< in the whole run
 };
 
+/// Hears what the shards of a rehearsal do, each in its order.
+class rehearsal_listener {
+public:
+  virtual ~rehearsal_listener() = default;
+
+  /// A shard has judged a gradient of a worker, which had trained `batches` by then. `gap`: the versions
+  /// since its weights were read.
+  virtual void judged(std::size_t shard, const order_entry& turn, verdict what, std::uint64_t gap,
+                      std::uint64_t batches) = 0;
+  /// A shard has sent its weights to a worker.
+  virtual void answered(std::size_t shard, rank worker) = 0;
+};
+
 /// Simulates a replay without data, gradients and threads. Before a replay begins, this tells whether every
 /// turn will get its gradient, and every worker its weights.
 ///
@@ -34,10 +47,10 @@ struct replay_terms {
 /// Threads one caller at a time.
 class rehearsal {
 public:
-  /// `r` must pass require_repeatable() and outlive this object.
+  /// `r` must pass require_repeatable() and outlive this object, as must `listener`, which may be null.
   ///
   /// Errors  recording_error: a batch that the data do not have; std::invalid_argument: an unknown policy.
-  rehearsal(const recording& r, const replay_terms& terms);
+  rehearsal(const recording& r, const replay_terms& terms, rehearsal_listener* listener = nullptr);
 
   /// Goes as far as possible. A later call goes further if turns have been added to the recording.
   ///
@@ -49,6 +62,8 @@ public:
   bool has_ended() const;
   /// What the replay waits for, in words; call it only if has_ended() is false.
   std::string obstacle() const;
+
+  version_number version(std::size_t s) const { return shards_[s].version; }
 
   // The state so far, from which repeatable_part() completes the recording of a killed run.
   std::size_t turns_taken(std::size_t s) const { return shards_[s].next; }
@@ -119,6 +134,7 @@ private:
   bool is_ready(const shard& s, const order_entry& t) const;
   void greet(shard& s, const order_entry& t);
   void take_gradient(std::size_t s, const order_entry& t);
+  verdict judge(std::size_t s, const order_entry& t);
   void take_missed(std::size_t s, const order_entry& t);
   void send_home(std::size_t s, std::uint32_t w);
   void let_go(std::size_t s, const order_entry& t);
@@ -132,6 +148,7 @@ private:
 
   const recording& r_;
   replay_terms terms_;
+  rehearsal_listener* listener_;
   recorded_lives lives_;
   std::vector<shard> shards_;
   std::vector<worker> workers_; ///< by rank

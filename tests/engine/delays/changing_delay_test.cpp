@@ -2,10 +2,14 @@
 #include <mailgrad/tests/support/refusal.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
+#include <mailgrad/engine/delays/changing_delay.hpp>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
+#include <vector>
 
 namespace mailgrad {
 namespace {
@@ -88,6 +92,27 @@ TEST_F(DelayTrace, NamesTheLineThatIsWrong) {
       {"an empty file", reading(""), "found none for worker 0"},
       {"no file", [] { delay_spec("trace:/nowhere/t.csv", 2); }, "/nowhere/t.csv: cannot be read"},
   });
+}
+
+TEST(ListedDelay, BeginsAnewBehindItsLastStep) {
+  const auto list = std::make_shared<const std::vector<double>>(std::vector{1.0, 2.0, 3.0});
+  listed_delay from_front(list, 0);
+  listed_delay from_second(list, 1);
+  std::vector<double> one, other;
+  for (std::uint64_t step = 1; step <= 5; ++step) {
+    one.push_back(from_front.seconds(step, 0));
+    other.push_back(from_second.seconds(step, 0));
+  }
+  EXPECT_THAT(one, ElementsAre(1, 2, 3, 1, 2));
+  EXPECT_THAT(other, ElementsAre(2, 3, 1, 2, 3));
+}
+
+TEST(SlowedDelay, TakesItsFactorOfAnotherLaw) {
+  const delay_spec law("list:2,3", 2);
+  slowed_delay slow(law.law_of({1}, 1), 1.5);
+  EXPECT_EQ(slow.seconds(1, 0), 4.5);
+  slowed_delay beyond(law.law_of({1}, 1), 1e9);
+  EXPECT_EQ(beyond.seconds(1, 0), delay_law::longest);
 }
 
 } // namespace
