@@ -161,6 +161,16 @@ private:
   std::vector<lab::sweep_summary> methods_;
 };
 
+/// Says above a table that it is not of the whole grid; nothing if it is.
+std::string part_in_words(const lab::sweep& s, const lab::sweep_folder& folder) {
+  const std::size_t cells = s.kept_cells().size(), rows = folder.rows().size();
+  if (rows == cells) return {};
+  return fmt::format(
+      "This is a part of the grid: {} of {} cells have ended, so medians are of fewer runs, and "
+      "methods may be missing.\n",
+      rows, cells);
+}
+
 /// How many rows there are, and what to do for the others.
 std::string ending_of(const lab::sweep& s, const lab::sweep_folder& folder) {
   const std::vector<lab::sweep_row> rows = folder.rows();
@@ -217,7 +227,7 @@ int run_sweep(const sweep_words& w) {
   const sweep_results results(w, *s, folder);
   results.write_summary();
   if (!ctrl_c.requested()) results.write_pictures();
-  std::cout << results.in_words() << ending_of(*s, folder);
+  std::cout << part_in_words(*s, folder) << results.in_words() << ending_of(*s, folder);
   if (ctrl_c.requested()) return exit_code::of_signal(ctrl_c.signal());
   return any_failed(folder) ? exit_code::failed : exit_code::done;
 }

@@ -32,7 +32,9 @@ std::string in_words(const sweep_state& s, double seconds) {
   return text;
 }
 
+/// A run tells of none when it is planned, and nothing is shown before one is done.
 void sweep_progress::add_steps(std::uint64_t steps) {
+  if (steps == 0) return;
   const std::lock_guard guard(mutex_);
   state_.steps_done += steps;
   show(false);

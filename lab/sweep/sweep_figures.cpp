@@ -244,6 +244,17 @@ figure loss_by_time(const swept& r) {
   return f;
 }
 
+/// Whether any method has a speed-up besides that of its fewest workers, which is 1.
+bool has_speed_ups(const swept& r) {
+  return std::ranges::any_of(r.methods, [&](const sweep_summary& m) {
+    return m.speed_up && std::ranges::any_of(r.methods, [&](const sweep_summary& other) {
+             return &other != &m && other.speed_up &&
+                    words_of(r.s, other, {r.s.tune, workers_key}) ==
+                        words_of(r.s, m, {r.s.tune, workers_key});
+           });
+  });
+}
+
 bool has_points(const figure& f) {
   return std::ranges::any_of(f.series, [](const figure_series& s) { return !s.points.empty(); });
 }
@@ -273,7 +284,7 @@ std::vector<figure> figures_of(const sweep& s, std::span<const sweep_row> rows,
   if (varies(s, s.tune)) figures.push_back(by_tuned_value(r));
   if (workers) figures.push_back(by_workers(r));
   if (workers && s.target) figures.push_back(time_to_target(r));
-  if (workers && s.target) figures.push_back(speed_up(r));
+  if (workers && s.target && has_speed_ups(r)) figures.push_back(speed_up(r));
   if (!workers && !varies(s, s.tune)) figures.push_back(by_method(r));
   figures.push_back(loss_by_time(r));
   std::erase_if(figures, [](const figure& f) { return !has_points(f); });

@@ -120,6 +120,17 @@ std::string fields_of(const std::optional<quartiles>& q) {
   return q ? field(q->median) + field(q->low) + field(q->high) : ",,,";
 }
 
+/// Runs of a setting that have no row yet.
+std::size_t missing_of(const sweep& s, const sweep_summary& m) {
+  const auto of_setting = std::ranges::count_if(s.kept_cells(), [&](std::size_t cell) {
+    const std::vector<std::string> values = s.values_of(cell);
+    for (std::size_t a = 0; a < s.grid.size(); ++a)
+      if (s.grid[a].key != seed_key && values[a] != m.values[a]) return false;
+    return true;
+  });
+  return static_cast<std::size_t>(of_setting) - m.cells.size();
+}
+
 } // namespace
 
 judged_figure judged_by(std::span<const sweep_row> rows) {
@@ -195,7 +206,7 @@ std::string summary_csv(const sweep& s, std::span<const sweep_summary> methods) 
   for (const char* figure : {"test_accuracy", "test_rmse", "test_loss", "final_loss", "virtual_seconds",
                              "staleness_mean", "time_to_target"})
     for (const char* part : {"median", "q1", "q3"}) text += std::string(",") + figure + '_' + part;
-  text += ",speed_up\n";
+  text += ",speed_up,missing_runs\n";
   for (const sweep_summary& m : methods) {
     for (std::size_t a = 0; a < s.grid.size(); ++a)
       if (s.grid[a].key != seed_key) text += csv_field(m.values[a]) + ',';
@@ -204,7 +215,8 @@ std::string summary_csv(const sweep& s, std::span<const sweep_summary> methods) 
     for (const auto& q : {m.test_accuracy, m.test_rmse, m.test_loss, m.final_loss, m.virtual_seconds,
                           m.staleness_mean, m.time_to_target})
       text += fields_of(q);
-    text += ',' + (m.speed_up ? csv_field(*m.speed_up) : std::string()) + '\n';
+    text += ',' + (m.speed_up ? csv_field(*m.speed_up) : std::string());
+    text += ',' + std::to_string(missing_of(s, m)) + '\n';
   }
   return text;
 }

@@ -209,6 +209,7 @@ TEST_F(LabSweep, KeepsWhatIsDoneAtASignal) {
     std::this_thread::sleep_for(std::chrono::milliseconds{10});
   t.signal(SIGINT);
   EXPECT_EQ(t.code(), 130) << t.err();
+  EXPECT_THAT(t.out(), ::testing::StartsWith("This is a part of the grid: 1 of 6 cells have ended"));
   EXPECT_THAT(t.out(), HasSubstr("1 of 6 cells have a row in"));
   EXPECT_THAT(t.out(), HasSubstr("the same command goes on with the others"));
   EXPECT_EQ(lines_of(made_ / "sweep.csv").size(), 2U);

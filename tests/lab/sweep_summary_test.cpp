@@ -76,6 +76,15 @@ TEST(SweepSummary, TakesTheTunedValueWithTheBestMedian) {
   EXPECT_THAT(summary_csv(s, methods), HasSubstr("\nasync,1,3,3,0,0.7,"));
 }
 
+TEST(SweepSummary, TellsHowManyRunsAreMissing) {
+  const sweep s = parse_sweep(two_policies);
+  std::vector<sweep_row> rows = rows_for(s, [](sweep_row&) {});
+  rows.resize(4);
+  EXPECT_THAT(summary_csv(s, summaries_of(s, rows)),
+              ::testing::AllOf(HasSubstr(",speed_up,missing_runs\n"), HasSubstr("\nasync,0.1,3,"),
+                               HasSubstr(",0\nasync,1,1,"), ::testing::EndsWith(",2\n")));
+}
+
 TEST(SweepSummary, CountsRunsThatDivergedAsTheWorst) {
   const sweep s = parse_sweep(two_policies);
   const std::vector<sweep_row> rows = rows_for(s, [](sweep_row& r) {
@@ -125,6 +134,28 @@ TEST(SweepFigures, ShowWhatWasVaried) {
   EXPECT_EQ(figures[1].series[1].name, "sync");
   EXPECT_EQ(figures[3].series.back().points.back().y, 4) << "the ideal";
   EXPECT_THAT(figures[3].caption, HasSubstr("may have different values of lr"));
+}
+
+TEST(SweepFigures, HaveNoSpeedUpWhereNoMethodHasOne) {
+  const sweep s = parse_sweep(
+      R"({"grid": {"policy": ["async", "sync"], "workers": [1, 4]}, "target": {"test_accuracy": 0.9}})");
+  const auto names = [&](const std::vector<sweep_row>& rows) {
+    std::vector<std::string> all;
+    for (const figure& f : figures_of(s, rows, {})) all.push_back(f.name);
+    return all;
+  };
+  EXPECT_THAT(names(rows_for(s, [](sweep_row&) {})), ElementsAre("workers"));
+  EXPECT_THAT(names(rows_for(s,
+                             [](sweep_row& r) {
+                               if (r.values[1] == "1") r.time_to_target = 8;
+                             })),
+              ElementsAre("workers", "time-to-target"))
+      << "one worker against itself";
+  EXPECT_THAT(names(rows_for(s,
+                             [](sweep_row& r) {
+                               if (r.values[0] == "sync") r.time_to_target = 8;
+                             })),
+              ElementsAre("workers", "time-to-target", "speed-up"));
 }
 
 TEST(SweepFigures, LeaveTheWorstMethodsOutAndSaySo) {
