@@ -39,6 +39,7 @@ struct train_words {
   spanning_words span;
   std::uint32_t workers = 0;
   std::uint32_t simulated = 0; ///< workers in virtual time; 0: they are real
+  bool own_samples = false;    ///< of each of these
   std::optional<std::size_t> micro_batches;
   std::string policy = "async";
   std::string cure = "none";

@@ -23,6 +23,11 @@ void add_lab_options(CLI::App& parser, train_words& w) {
       ->check(whole_number(1, most_simulated))
       ->required()
       ->group(group);
+  parser
+      .add_flag("--own-samples", w.own_samples,
+                "Each worker trains on samples of its own: worker r of M on the samples r, r + M, and so on, "
+                "so that workers have unlike data where the samples are sorted")
+      ->group(group);
   add_delay_options(parser, w);
   add_policy_options(parser, w);
   add_optimizer_options(parser, w);

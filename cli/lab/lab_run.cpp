@@ -72,6 +72,7 @@ int run_in_lab(const train_words& w, std::vector<std::string> given) {
   const model_card card = card_for(model_text(w.model), *data);
   const interrupt ctrl_c;
   lab::virtual_run_options lab{w.simulated};
+  lab.own_samples = w.own_samples;
   lab.stop = [&] { return ctrl_c.requested(); };
   std::optional<lab_progress> shown;
   lab.on_progress = [&](const training_progress& p) {

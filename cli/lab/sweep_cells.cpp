@@ -29,11 +29,12 @@ constexpr std::array<std::string_view, 6> own_outputs{"report", "save",  "stalen
                                                       "trace",  "quiet", "help"};
 
 /// Options that make no difference to the data.
-constexpr std::array<std::string_view, 24> not_of_data{
+constexpr std::array<std::string_view, 25> not_of_data{
     "model",       "load",     "load-strict",     "batch",      "epochs",      "steps",
     "workers",     "delays",   "delays-seed",     "policy",     "cure",        "shards",
     "optimizer",   "lr",       "schedule",        "l2",         "clip-norm",   "weight-decay",
-    "local-steps", "outer-lr", "outer-optimizer", "sample-gap", "temperature", "sample-length"};
+    "local-steps", "outer-lr", "outer-optimizer", "sample-gap", "temperature", "sample-length",
+    "own-samples"};
 
 /// Data sets that are kept although no cell uses them at this moment, since the next one may.
 constexpr std::size_t most_recent = 4;
@@ -191,6 +192,7 @@ void sweep_cells::train(std::size_t cell, outcome& made,
                         const std::function<bool()>& stop) {
   const train_words w = words_of(cell);
   lab::virtual_run_options how{w.simulated};
+  how.own_samples = w.own_samples;
   how.on_progress = shown;
   how.stop = stop;
   how.test_every = lab::steps_between_tests(steps_[cell], sweep_.tests);
