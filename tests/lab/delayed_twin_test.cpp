@@ -18,8 +18,9 @@
 #include <string>
 #include <vector>
 
-// What slows real workers down, on a clock that computing and messages do not move, against simulated workers: the
-// same moments, and so the same run to the bit. What a real run has besides, bench/twin measures.
+// What slows real workers down, on a clock that computing and messages do not move, against simulated
+// workers: the same moments, and so the same run to the bit. What a real run has besides, bench/twin
+// measures.
 
 namespace mailgrad {
 namespace {
