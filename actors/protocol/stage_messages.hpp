@@ -3,6 +3,7 @@
 #include <mailgrad/actors/protocol/wire.hpp>
 #include <mailgrad/engine/account/trace_track.hpp>
 #include <mailgrad/engine/worker/stage_program.hpp>
+#include <mailgrad/engine/worker/weight_view.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -18,12 +19,6 @@
 // None of these messages leaves the process.
 
 namespace mailgrad {
-
-/// The weights of a shard, and the object that keeps them alive.
-struct weight_view {
-  const float* values = nullptr;
-  std::shared_ptr<const void> owner;
-};
 
 /// What the stages of a worker share in one step; no stage changes it. All micro-batches are computed with
 /// one version of the weights.
@@ -43,7 +38,9 @@ struct compute_step {
   std::shared_ptr<trace_track> trace; ///< the stage records into it and returns it with the answer
 };
 
-/// Stage to a stage that reads them: the values of a segment. The reader answers with `values_used`.
+/// Stage to a stage that reads them: the values of a segment. A lane of the same card may still compute them,
+/// and the reader's lane waits for their mark; any other reader is told when they lie on the host. The reader
+/// answers with `values_used`.
 struct values_computed {
   std::uint64_t step = 0;
   std::size_t micro_batch = 0;
@@ -51,8 +48,8 @@ struct values_computed {
   std::shared_ptr<const value_set> values;
 };
 
-/// Stage to stage, in answer to `values_computed`: the values have been read, so those of another micro-batch
-/// may be sent.
+/// Stage to stage, in answer to `values_computed`: the values have been read, or what reads them is queued,
+/// so those of another micro-batch may be sent.
 struct values_used {
   std::uint64_t step = 0;
   std::size_t segment = 0;

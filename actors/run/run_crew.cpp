@@ -49,12 +49,14 @@ void require_crew(const run_plan& plan, const run_crew_options& options) {
   if (plan.options.parameter_actor) require_spawnable(*plan.options.parameter_actor);
 }
 
-/// Whether a worker reads the weights of a shard on the card where they are. Its own weights, if it takes
-/// local steps, lie there only if those of all shards do.
+/// Whether a worker reads the weights of a shard on the card where they are: all its devices are there. Its
+/// own weights, if it takes local steps, lie there only if those of all shards do.
 bool reads_there(const run_plan& plan, std::uint32_t worker, std::uint32_t shard) {
   const training_options& o = plan.options;
-  const device own = devices_of(o, worker).front();
-  const auto is_there = [&](std::uint32_t s) { return is_same_card(own, place_of_shard(o, s)); };
+  const std::vector<device> own = devices_of(o, worker);
+  const auto is_there = [&](std::uint32_t s) {
+    return std::ranges::all_of(own, [&](device d) { return is_same_card(d, place_of_shard(o, s)); });
+  };
   if (o.local_steps == 0) return is_there(shard);
   for (std::uint32_t s = 0; s < o.shards; ++s)
     if (!is_there(s)) return false;

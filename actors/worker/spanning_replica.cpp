@@ -5,17 +5,30 @@
 #include <mailgrad/data/batch_slice.hpp>
 #include <mailgrad/graph/placement/replicate.hpp>
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
 namespace mailgrad {
 using messaging::on, messaging::send, messaging::watch;
 
+namespace {
+
+/// Whether all shards, or any, are on the card of the stages.
+bool is_near(const spanning_replica::options& o, bool all) {
+  const std::vector<bool> near = o.weights.on_card_by_shard(o.layout->shard_count());
+  return std::ranges::count(near, !all) == 0 ? all : !all;
+}
+
+} // namespace
+
 spanning_replica::spanning_replica(options o)
-    : options_(std::move(o)), weights_(options_.layout->shard_count()),
-      parts_([] { return std::make_shared<batch>(); }), rows_([] { return std::make_shared<row_memory>(); }),
-      sums_(options_.devices.size()), busy_(options_.devices.size(), 0) {
+    : options_(std::move(o)), weights_(options_.layout->shard_count()), all_near_(is_near(options_, true)),
+      any_near_(is_near(options_, false)), parts_([] { return std::make_shared<batch>(); }),
+      rows_([] { return std::make_shared<row_memory>(); }), sums_(options_.devices.size()),
+      busy_(options_.devices.size(), 0) {
   options_.traces.resize(options_.devices.size());
+  if (any_near_) beside_ = std::make_unique<cuda::copy_stream>(options_.devices.front().index);
 }
 
 caf::message_handler spanning_replica::hear(caf::event_based_actor* worker) {
@@ -36,7 +49,19 @@ caf::message_handler spanning_replica::hear(caf::event_based_actor* worker) {
 }
 
 std::shared_ptr<gradient> spanning_replica::make_gradient() const {
-  return mailgrad::make_gradient(*options_.layout, options_.blocks);
+  if (!any_near_) return mailgrad::make_gradient(*options_.layout, options_.blocks);
+  memory there = beside_->allocate(options_.layout->dense_size() * sizeof(float));
+  const auto made =
+      all_near_ ? std::make_shared<gradient>() : mailgrad::make_gradient(*options_.layout, options_.blocks);
+  (all_near_ ? made->dense : made->on_card) = std::move(there);
+  made->card = options_.devices.front().index;
+  made->ready = beside_->record();
+  return made;
+}
+
+void spanning_replica::use_weights(std::uint32_t shard, const snapshot& values) {
+  if (!values || values.owner()->is_on_host()) return step_runner::use_weights(shard, values);
+  weights_[shard] = {nullptr, nullptr, values};
 }
 
 void spanning_replica::use_host_weights(std::uint32_t shard, const float* values,
@@ -55,10 +80,14 @@ step_state spanning_replica::begin_step(std::shared_ptr<const batch> inputs, std
   split(inputs, *work);
   out->source = std::move(inputs);
   out->sparse.clear();
+  out->sparse_on_card.clear();
   out->held.clear();
   if (options_.sums_apart) out->addends.resize(options_.stages.size());
   for (const micro_batch& m : work->micro_batches) out->held.push_back(m.samples);
-  for (weight_view& w : weights_) w.owner.reset(); // so that the shards may update in place after the step
+  for (weight_view& w : weights_) { // so that the shards may update in place after the step
+    w.owner.reset();
+    w.on_card.reset();
+  }
   into_ = std::move(out);
   missing_ = options_.stages.size();
   for (std::size_t p = 0; p < options_.stages.size(); ++p)
@@ -109,10 +138,22 @@ float spanning_replica::end_step() {
     out->held.push_back(std::move(sum->memory));
     sum.reset();
   }
-  const std::shared_ptr<row_memory> memory = rows_.take();
-  out->sparse = joined(std::move(rows), *memory);
-  out->held.push_back(memory);
+  out->ready = {}; // every lane has done its part
+  take_rows(std::move(rows), *out);
   return loss;
+}
+
+/// A shard on the card reads each list by itself, in the order in which a shard on the host reads them
+/// joined.
+void spanning_replica::take_rows(std::vector<stage_rows> rows, gradient& out) {
+  if (all_near_) {
+    sort_lists(rows);
+    for (const stage_rows& l : rows) out.sparse_on_card.push_back({l.variable, l.width, l.rows, l.values});
+    return;
+  }
+  const std::shared_ptr<row_memory> memory = rows_.take();
+  out.sparse = joined(std::move(rows), *memory);
+  out.held.push_back(memory);
 }
 
 std::string spanning_replica::waits_for() const {

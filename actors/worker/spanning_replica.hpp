@@ -4,6 +4,8 @@
 #include <mailgrad/engine/account/actor_reports.hpp>
 #include <mailgrad/engine/model/object_pool.hpp>
 #include <mailgrad/engine/worker/step_runner.hpp>
+#include <mailgrad/engine/worker/weight_places.hpp>
+#include <mailgrad/kernels/cuda/copy_stream.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -34,6 +36,8 @@ public:
     /// Shards then add them in the pass that applies the gradient. The stages must have the same setting.
     bool sums_apart = false;
     block_source blocks{}; ///< where its gradients lie; null: in its process
+    /// Where the shards are, if all devices are lanes of one card. Else all go by way of the host.
+    weight_places weights{weight_place::host};
   };
 
   explicit spanning_replica(options o);
@@ -44,6 +48,7 @@ public:
 
   std::shared_ptr<gradient> make_gradient() const override;
   void on_end(std::function<void()> notice) override { ended_ = std::move(notice); }
+  void use_weights(std::uint32_t shard, const snapshot& values) override;
   void use_host_weights(std::uint32_t shard, const float* values, std::shared_ptr<const void> owner) override;
   step_state begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) override;
   float end_step() override;
@@ -53,6 +58,7 @@ public:
   std::string waits_for() const override;
 
 private:
+  void take_rows(std::vector<stage_rows> rows, gradient& out);
   void split(const std::shared_ptr<const batch>& inputs, step_work& work);
   void take(const step_computed& x);
   void break_off(std::size_t stage, const std::string& why);
@@ -60,6 +66,9 @@ private:
   caf::event_based_actor* self_ = nullptr;
   options options_;
   std::vector<weight_view> weights_; ///< by shard
+  bool all_near_, any_near_;         ///< shards that are on the card of all stages
+  std::unique_ptr<cuda::copy_stream>
+      beside_; ///< fills gradients on that card with zeros; null if none is near
   object_pool<batch> parts_;
   object_pool<row_memory> rows_;
   std::uint64_t step_ = 0;

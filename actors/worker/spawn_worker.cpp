@@ -74,13 +74,21 @@ private:
       options.runner = runner_on(request);
       return;
     }
-    spanning_replica::options span{terms_.worker,        request.devices,       {},
-                                   terms_.micro_batches, terms_.replica_layout, {},
-                                   terms_.sums_apart,    with_.blocks};
+    const block_source blocks = blocks_to_copy_from();
+    spanning_replica::options span{
+        terms_.worker,     request.devices, {}, terms_.micro_batches, terms_.replica_layout, {},
+        terms_.sums_apart, blocks};
+    span.weights = weights_of_replica();
     for (std::size_t p = 0; p < request.devices.size(); ++p) {
-      span.stages.push_back(spawn<stage_actor>(
-          system_, stage_actor_options{p, request.devices, with_.model, request, terms_.replica_layout,
-                                       request.devices.size() + 1, with_.time, terms_.sums_apart}));
+      stage_actor_options stage{p,          request.devices,       with_.model,
+                                request,    terms_.replica_layout, request.devices.size() + 1,
+                                with_.time, terms_.sums_apart};
+      if (request.devices[p].kind == device_kind::cuda)
+        stage.card = std::make_shared<card_stage>(request.devices[p], terms_.replica_layout,
+                                                  weights_of_replica(), with_.products);
+      stage.blocks = blocks;
+      stage.watch = with_.watch;
+      span.stages.push_back(spawn<stage_actor>(system_, std::move(stage)));
       span.traces.push_back(new_track(
           fmt::format("worker {}, stage on {}", terms_.worker.value, to_string(request.devices[p]))));
     }
@@ -88,6 +96,16 @@ private:
     const auto spanning = std::make_shared<spanning_replica>(std::move(span));
     options.runner = spanning;
     options.runner_hears = [spanning](caf::event_based_actor* self) { return spanning->hear(self); };
+  }
+
+  /// Pinned memory if one of the devices is on a card, which copies from it and to it.
+  block_source blocks_to_copy_from() const {
+    const auto card = std::ranges::find(terms_.request.devices, device_kind::cuda, &device::kind);
+    if (card == terms_.request.devices.end()) return with_.blocks;
+    return [at = card->index](std::size_t bytes) {
+      cuda::runtime::make_current(at); // it would else wake the first card
+      return cuda::pinned_memory(bytes);
+    };
   }
 
   bool all_weights_there() const {

@@ -27,15 +27,23 @@ void require_like(const stage_program& a, const stage_program& b) {
 
 } // namespace
 
-stage_actor::sized_program::sized_program(const stage_actor_options& o, std::size_t samples)
-    : code(o.model, of_size(o.request, samples), *o.layout, o.devices[o.place], o.sums_apart) {
+stage_actor::sized_program::sized_program(const stage_actor_options& o, std::size_t samples, lane& at)
+    : code(o.model, of_size(o.request, samples), *o.layout, o.devices[o.place], at, o.sums_apart) {
   for (std::size_t i = 0; i < code.parts().size(); ++i)
     pools.emplace_back([this, i] { return code.make_values(i); });
 }
 
 stage_actor::stage_actor(caf::event_based_actor* self, stage_actor_options options)
-    : self_(self), options_(std::move(options)), weights_(*options_.layout),
+    : self_(self), options_(std::move(options)), weights_(*options_.layout), on_host_(options_.blocks),
+      queued_(self,
+              options_.card ? std::shared_ptr<lane>(options_.card->at()) : std::make_shared<host_lane>(),
+              options_.watch),
       rows_([] { return std::make_shared<row_memory>(); }) {}
+
+/// What the kernels read goes with the members.
+stage_actor::~stage_actor() {
+  if (options_.card) options_.card->finish();
+}
 
 caf::behavior stage_actor::make_behavior() {
   return {
@@ -52,8 +60,15 @@ caf::behavior stage_actor::make_behavior() {
            continuing_ = false;
            compute_next();
          }),
-      on(self_, [this](const give_up&) { self_->quit(); }),
+      on(self_, [this](const weights_copied&) { queued_.serve(); }),
+      on(self_, [this](const give_up&) { quit_when_idle(); }),
   };
+}
+
+/// No actor waits for a card, so one whose lane is at work ends later.
+void stage_actor::quit_when_idle() {
+  schedule_.reset();
+  queued_.when_done([this](const std::exception_ptr&) { self_->quit(); });
 }
 
 /// Computes by a later message, because the present message holds the weights while it is being handled.
@@ -78,19 +93,20 @@ void stage_actor::start(const compute_step& x) {
     }
     if (options_.sums_apart) own_addend(by_micro_batch_.front()->code);
     schedule_.emplace(std::move(parts), options_.credits);
+    sum_ = {by_micro_batch_.front()->code.covered(),
+            work_->into,
+            options_.place,
+            std::vector<char>(options_.layout->variables().size(), 0),
+            {},
+            rows_.take(),
+            0};
+    sum_.memory->used = 0;
+    if (options_.card) begin_on_card();
   } catch (const std::exception& e) {
     return fail(e);
   }
-  for (std::uint32_t s = 0; s < work_->weights.size(); ++s) weights_.use(s, work_->weights[s].values);
-  const stage_program& code = by_micro_batch_.front()->code;
-  sum_ = {code.covered(),
-          work_->into,
-          options_.place,
-          std::vector<char>(options_.layout->variables().size(), 0),
-          {},
-          rows_.take(),
-          0};
-  sum_.memory->used = 0;
+  for (std::uint32_t s = 0; !options_.card && s < work_->weights.size(); ++s)
+    weights_.use(s, work_->weights[s].values);
   for (const values_computed& early : std::exchange(early_, {})) take(early);
   continue_later();
 }
@@ -103,11 +119,19 @@ void stage_actor::own_addend(const stage_program& code) {
   if (any && mine.values.bytes() == 0) mine.values = block(work_->into->dense.bytes());
 }
 
+void stage_actor::begin_on_card() {
+  std::size_t runs = 0;
+  for (const sized_program* p : by_micro_batch_) runs += p->code.parts().size();
+  turns_.clear();
+  options_.card->begin(work_->weights, work_->racing, by_micro_batch_.front()->code, runs, sum_);
+}
+
 void stage_actor::take(const values_computed& x) {
   if (!work_ || x.step != work_->step) {
     early_.push_back(x); // the worker sends to one stage after the other
     return;
   }
+  if (!schedule_) return; // it is to end
   const std::size_t readers = by_micro_batch_[x.micro_batch]->code.readers_of(x.segment);
   arrivals_[{x.micro_batch, x.segment}] = {x.values, readers};
   schedule_->arrive(x.micro_batch, x.segment);
@@ -116,7 +140,7 @@ void stage_actor::take(const values_computed& x) {
 
 void stage_actor::compute_next() {
   if (!schedule_) return;
-  if (schedule_->finished()) return finish();
+  if (schedule_->finished()) return options_.card ? end_on_card() : finish();
   const auto turn = schedule_->next();
   if (!turn) {
     waits_for_ = schedule_->waits_for_credit() ? trace_kind::credit : trace_kind::stage_values;
@@ -139,9 +163,17 @@ void stage_actor::run(const stage_schedule::turn& t) {
   const micro_batch& m = work_->micro_batches[t.micro_batch];
   sized_program& p = *by_micro_batch_[t.micro_batch];
   std::vector<const value_set*> read;
-  for (const std::size_t segment : p.code.parts()[t.part].reads)
-    read.push_back(arrivals_.at({t.micro_batch, segment}).values.get());
+  for (const std::size_t segment : p.code.parts()[t.part].reads) {
+    const auto& values = arrivals_.at({t.micro_batch, segment}).values;
+    read.push_back(options_.card ? options_.card->bring(values) : values.get());
+  }
   const std::shared_ptr<value_set> made = p.pools[t.part].take();
+  if (options_.card) {
+    run_on_card(t, read, *made);
+    schedule_->ran(t);
+    pass_on(t, made);
+    return let_go(t);
+  }
   const instant begun = options_.time->now();
   if (trace_) trace_->wait(waits_for_, begun);
   {
@@ -159,6 +191,63 @@ void stage_actor::run(const stage_schedule::turn& t) {
   let_go(t);
 }
 
+void stage_actor::run_on_card(const stage_schedule::turn& t, std::span<const value_set* const> read,
+                              value_set& made) {
+  const micro_batch& m = work_->micro_batches[t.micro_batch];
+  stage_program& code = by_micro_batch_[t.micro_batch]->code;
+  code.run(t.part, m, *options_.card, read, made, sum_);
+  options_.card->ran(code, t.part, m.share);
+  const auto& readers = code.parts()[t.part].readers;
+  options_.card->hand_on(made, !std::ranges::all_of(readers, [&](device d) { return is_beside(d); }));
+  turns_.push_back(t);
+}
+
+/// Whether kernels of that device reach the memory of this one.
+bool stage_actor::is_beside(device reader) const {
+  const device own = options_.devices[options_.place];
+  return own.kind == reader.kind && (own.kind == device_kind::cpu || own.index == reader.index);
+}
+
+/// Calls `then` when the lane has done what is queued, unless the step has failed meanwhile.
+void stage_actor::when_queued_is_done(std::function<void()> then) {
+  queued_.when_done([this, step = work_->step, then = std::move(then)](const std::exception_ptr& why) {
+    if (!work_ || work_->step != step) return;
+    try {
+      if (why) std::rethrow_exception(why);
+      then();
+    } catch (const std::exception& e) {
+      fail(e);
+    }
+  });
+}
+
+void stage_actor::end_on_card() {
+  schedule_.reset();
+  try {
+    options_.card->end(by_micro_batch_.front()->code, sum_);
+  } catch (const std::exception& e) {
+    return fail(e);
+  }
+  when_queued_is_done([this] {
+    note_spans(options_.card->take(sum_));
+    finish();
+  });
+}
+
+/// The card says when it computed each part.
+void stage_actor::note_spans(const std::vector<card_stage::run_span>& spans) {
+  if (!spans.empty()) card_time_.see(spans.back().end, options_.time->now());
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    const instant begun = card_time_.here(spans[i].begin), ended = card_time_.here(spans[i].end);
+    busy_ += ended - begun;
+    if (!trace_) continue;
+    const stage_schedule::turn& t = turns_[i];
+    trace_->wait(trace_kind::stage_values, begun);
+    trace_->work({trace_kind::compute_part, begun, ended, static_cast<std::uint32_t>(t.micro_batch),
+                  work_->step, 0, by_micro_batch_[t.micro_batch]->code.parts()[t.part].number});
+  }
+}
+
 void stage_actor::pass_on(const stage_schedule::turn& t, const std::shared_ptr<value_set>& made) {
   const stage_program::part& part = by_micro_batch_[t.micro_batch]->code.parts()[t.part];
   const std::size_t readers_here = by_micro_batch_[t.micro_batch]->code.readers_of(part.number);
@@ -166,9 +255,13 @@ void stage_actor::pass_on(const stage_schedule::turn& t, const std::shared_ptr<v
     arrivals_[{t.micro_batch, part.number}] = {made, readers_here};
     schedule_->arrive(t.micro_batch, part.number);
   }
+  const auto tell = [this, values = values_computed{work_->step, t.micro_batch, part.number, made}](
+                        device reader) { send(self_, work_->stages[place_of(reader)], values); };
   for (const device reader : part.readers)
-    send(self_, work_->stages[place_of(reader)],
-         values_computed{work_->step, t.micro_batch, part.number, made});
+    if (!options_.card || is_beside(reader))
+      tell(reader);
+    else
+      when_queued_is_done([tell, reader] { tell(reader); });
 }
 
 /// Releases values that no further part here reads.
@@ -195,6 +288,7 @@ void stage_actor::finish() {
 }
 
 void stage_actor::fail(const std::exception& e) {
+  if (options_.card) options_.card->abandon();
   schedule_.reset();
   arrivals_.clear();
   work_.reset();
@@ -204,7 +298,7 @@ void stage_actor::fail(const std::exception& e) {
 
 stage_actor::sized_program& stage_actor::program_for(std::size_t samples) {
   auto& known = programs_[samples];
-  if (!known) known = std::make_unique<sized_program>(options_, samples);
+  if (!known) known = std::make_unique<sized_program>(options_, samples, at());
   return *known;
 }
 

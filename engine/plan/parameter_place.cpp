@@ -80,6 +80,10 @@ void require_parameter_place(const training_options& o, const std::vector<schedu
   if (std::holds_alternative<own_rule>(o.optimizer.rule) || std::holds_alternative<own_rule>(o.outer.rule))
     refuse(o, fmt::format("rule '{}' is a user's, which runs on the host; leave one of both out",
                           name(std::holds_alternative<own_rule>(o.optimizer.rule) ? o.optimizer : o.outer)));
+  if (o.devices.size() > workers_of(o) && (o.optimizer.clip_norm != 0 || o.sample_gap > 0))
+    refuse(o, fmt::format("{} reads the whole gradient of a model that spans devices on the host; leave one "
+                          "of both out",
+                          o.sample_gap > 0 ? "sampling of gaps" : "clipping"));
   if (cure.is_own())
     refuse(o, fmt::format("cure '{}' is a user's, which runs on the host; leave one of both out", o.cure));
 }

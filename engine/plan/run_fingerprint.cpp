@@ -137,11 +137,14 @@ std::string updaters_in_words(const training_options& o) {
 }
 
 /// "NVIDIA H100, the host": what each worker computes on. Gradients of a card and of a host round
-/// differently.
+/// differently. A worker that spans both is "NVIDIA H100 and the host".
 std::string computers_in_words(const training_options& o) {
   std::string words;
-  for (std::uint32_t w = 0; w < workers_of(o); ++w)
-    words += (w == 0 ? "" : ", ") + computer_in_words(devices_of(o, w).front());
+  for (std::uint32_t w = 0; w < workers_of(o); ++w) {
+    const std::vector<device> own = devices_of(o, w);
+    for (std::size_t i = 0; i < own.size(); ++i)
+      words += (i > 0 ? " and " : w > 0 ? ", " : "") + computer_in_words(own[i]);
+  }
   return words;
 }
 

@@ -25,12 +25,13 @@ namespace mailgrad {
 namespace {
 
 /// Whether the shards add up the addends of a gradient, or one device of the worker does. Cures,
-/// hogwild, local steps, clipping and a user's parameter actor need one dense gradient, so a device adds
-/// them up. The choice changes the bits, so facts_of() contains all that decides it.
+/// hogwild, local steps, clipping, a card and a user's parameter actor need one dense gradient, so a device
+/// adds them up. The choice changes the bits, so facts_of() contains all that decides it.
 bool adds_up_at_shards(const run_plan& plan) {
   const training_options& o = plan.options;
-  return !plan.shares_block() && !has_shard_on_card(o) && o.local_steps == 0 && o.optimizer.clip_norm == 0 &&
-         !o.parameter_actor && plan.cure.is_none();
+  const bool on_card = std::ranges::find(o.devices, device_kind::cuda, &device::kind) != o.devices.end();
+  return !plan.shares_block() && !on_card && !has_shard_on_card(o) && o.local_steps == 0 &&
+         o.optimizer.clip_norm == 0 && !o.parameter_actor && plan.cure.is_none();
 }
 
 std::uint64_t steps_of(const run_plan& plan) {

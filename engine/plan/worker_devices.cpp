@@ -2,6 +2,8 @@
 
 #include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/model/training_fetches.hpp>
+#include <mailgrad/engine/worker/stage_program.hpp>
+#include <mailgrad/graph/placement/partition.hpp>
 #include <mailgrad/graph/placement/placement.hpp>
 #include <mailgrad/graph/program/program_plan.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
@@ -86,15 +88,17 @@ void require_here(device d) {
 
 void require_trained_by(const std::vector<device>& devices, const model_function& model,
                         const model_request& request, const parameter_layout& layout) {
-  const auto card = std::ranges::find(devices, device_kind::cuda, &device::kind);
-  if (card == devices.end()) return;
-  if (devices.size() > 1)
-    throw std::invalid_argument(fmt::format(
-        "devices: {} beside another for one worker; a card holds whole models only", to_string(*card)));
+  if (std::ranges::find(devices, device_kind::cuda, &device::kind) == devices.end()) return;
   graph g;
   const model_outputs outputs = build_fitting(model, g, request);
   const training_fetches list = loss_and_gradients(g, outputs, layout, request);
-  plan_program(g, list.fetches, {}, device_kind::cuda);
+  const placement places(g, devices.front());
+  for (const segment& s : cut_into_segments(g, places, wanted_values(list))) {
+    if (s.where.kind != device_kind::cuda) continue;
+    std::vector<value> fetches = s.exports;
+    for (const std::size_t i : s.fetches) fetches.push_back(list.fetches[i]);
+    plan_program(g, fetches, s.imports, device_kind::cuda, product_precision::float32, s.exports.size());
+  }
 }
 
 void require_placed(const model_function& model, const model_request& request, std::size_t micro_batches,

@@ -35,10 +35,10 @@ void require_worker_devices(const training_options& o);
 /// Errors  device_error (no_such_device), one line with what there is instead, or why there is no card.
 void require_here(device d);
 
-/// Refuses cards among the devices if they cannot train this model: each worker on a card has that card
-/// alone, and every operation of the model and of its gradients needs a kernel there.
+/// Refuses cards among the devices of a worker if they cannot train this model: every operation of the model
+/// and of its gradients that is placed on a card needs a kernel there.
 ///
-/// Errors  std::invalid_argument: a worker's model spans a card; graph_error with the operation and its line.
+/// Errors  graph_error with the operation and its line.
 void require_trained_by(const std::vector<device>& devices, const model_function& model,
                         const model_request& request, const parameter_layout& layout);
 

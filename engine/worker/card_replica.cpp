@@ -25,12 +25,6 @@ std::uint32_t card_of(const model_request& request) {
 
 const cuda_stream& stream_of(const lane& l) { return std::get<cuda_stream>(l.where()); }
 
-std::vector<bool> near_shards(const weight_places& where, std::size_t shards) {
-  std::vector<bool> near(shards);
-  for (std::uint32_t s = 0; s < shards; ++s) near[s] = where.on_card(s);
-  return near;
-}
-
 } // namespace
 
 card_replica::card_replica(model_function build, model_request request,
@@ -39,7 +33,7 @@ card_replica::card_replica(model_function build, model_request request,
                            std::size_t run_ahead)
     : build_(std::move(build)), request_(std::move(request)), layout_(std::move(layout)),
       place_(request_.devices.at(0)), watch_(std::move(watch)), lane_(card_of(request_), products),
-      beside_(place_.index), near_(near_shards(weights, layout_->shard_count())),
+      beside_(place_.index), near_(weights.on_card_by_shard(layout_->shard_count())),
       all_near_(std::ranges::count(near_, false) == 0), any_near_(std::ranges::count(near_, true) > 0),
       shards_(layout_->shard_count()), most_under_way_(all_near_ ? 1 + run_ahead : 1),
       weights_(lane_.allocate(layout_->size() * sizeof(float))), loss_(lane_.allocate(sizeof(float))),

@@ -5,6 +5,7 @@
 #include <mailgrad/engine/worker/card_program.hpp>
 #include <mailgrad/engine/worker/mark_watch.hpp>
 #include <mailgrad/engine/worker/step_runner.hpp>
+#include <mailgrad/engine/worker/weight_places.hpp>
 #include <mailgrad/kernels/cuda/card_lane.hpp>
 #include <mailgrad/kernels/cuda/copy_stream.hpp>
 #include <mailgrad/kernels/cuda/kept_graphs.hpp>
@@ -22,25 +23,6 @@
 #include <vector>
 
 namespace mailgrad {
-
-/// Where a shard is for which a worker on a card computes gradients. Another card counts as the host, by way
-/// of which all goes.
-enum class weight_place : std::uint8_t { host, same_card };
-
-/// Where all of them are: in one place, or each in its own.
-class weight_places {
-public:
-  weight_places(weight_place all) : all_(all) {}
-  weight_places(std::vector<weight_place> by_shard) : by_shard_(std::move(by_shard)) {}
-
-  bool on_card(std::uint32_t shard) const {
-    return (shard < by_shard_.size() ? by_shard_[shard] : all_) == weight_place::same_card;
-  }
-
-private:
-  weight_place all_ = weight_place::host;
-  std::vector<weight_place> by_shard_;
-};
 
 /// A model on a lane of a card. A step copies weights and batch to the card, runs the model's kernels there
 /// and copies the gradient back; all of it is queued when begin_step() returns, and nothing waits for it. The

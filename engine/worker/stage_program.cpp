@@ -1,5 +1,6 @@
 #include <mailgrad/engine/worker/stage_program.hpp>
 
+#include <mailgrad/engine/worker/stage_place.hpp>
 #include <mailgrad/kernels/accumulate.hpp>
 #include <mailgrad/kernels/next_use.hpp>
 
@@ -10,7 +11,39 @@ namespace mailgrad {
 
 namespace {
 
-std::size_t bytes_of(const value& v) { return v.dims().size() * byte_size(v.type().type); }
+lane& lane_of_stages_on_host() {
+  static host_lane host; // it has no state
+  return host;
+}
+
+/// Everything where the host has it.
+class place_on_host final : public stage_place {
+public:
+  explicit place_on_host(const weight_addresses& weights) : weights_(weights) {}
+
+  const void* part_of(const micro_batch&, const tensor& part) override { return part.data(); }
+  const float* weights_of(std::size_t variable) const override { return weights_.of(variable); }
+  float* dense_of(const stage_sum& sum) override { return sum.into->dense.on_host<float>().data(); }
+  std::byte* room_for_rows(std::size_t bytes, stage_sum& sum) override { return sum.memory->take(bytes); }
+  std::span<const std::int32_t> rows_of(const micro_batch&, const tensor& part, stage_sum&) override {
+    return part.values<std::int32_t>();
+  }
+
+private:
+  const weight_addresses& weights_;
+};
+
+/// Sorts ranges, and joins those that touch.
+std::vector<shard_range> merged(std::vector<shard_range> ranges) {
+  std::ranges::sort(ranges, {}, &shard_range::begin);
+  std::vector<shard_range> all;
+  for (const shard_range& r : ranges)
+    if (all.empty() || all.back().end < r.begin)
+      all.push_back(r);
+    else
+      all.back().end = std::max(all.back().end, r.end);
+  return all;
+}
 
 } // namespace
 
@@ -32,7 +65,7 @@ struct stage_program::compiled_part {
   struct dense_part {
     dense_fetch what;
     std::size_t fetch; ///< index among the fetches of this program
-    block own;         ///< the gradient of one micro-batch, before it is added to the sum
+    memory own;        ///< the gradient of one micro-batch, before it is added to the sum
   };
   struct sparse_part {
     sparse_fetch what;
@@ -49,62 +82,88 @@ struct stage_program::compiled_part {
   std::optional<std::size_t> loss;
 
   compiled_part(std::size_t place, const graph& g, const parameter_layout& layout,
-                const model_request& request, const segment& s, std::span<const value> fetches)
-      : number(place), code(g, fetches, s.imports), sources(g, code, layout, request) {}
+                const model_request& request, const segment& s, std::span<const value> fetches, lane& at)
+      : number(place), code(g, fetches, s.imports, at, s.exports.size()), sources(g, code, layout, request) {}
 
-  void bind(const micro_batch& m, std::span<const value_set* const> read, value_set& made, stage_sum& sum) {
-    for (const import& i : imports) code.bind(i.what, read[i.from]->values[i.position].data());
-    for (std::size_t e = 0; e < made.values.size(); ++e) code.bind_fetch(e, made.values[e].data());
-    for (dense_part& d : dense) {
-      if (!m.only && d.own.bytes() == 0) d.own = block(d.what.size * sizeof(float));
-      if (m.only)
-        code.bind_fetch(d.fetch, whole(d, sum).data(), next_use::later);
-      else
-        code.bind_fetch(d.fetch, d.own.as<float>().data());
+  void bind_sources(const micro_batch& m, stage_place& with) {
+    for (const auto& input : sources.inputs()) {
+      input.in(*m.samples); // refuses a batch of another shape
+      code.bind(input.what, with.part_of(m, input.part.of(*m.samples)));
     }
-    for (const sparse_part& p : sparse) bind_rows(p, m, sum);
+    for (const auto& v : sources.variables()) code.bind(v.what, with.weights_of(v.index));
   }
 
-  static std::span<float> whole(const dense_part& d, const stage_sum& sum) {
-    const std::span<float> into = d.what.further ? sum.into->addends[sum.own_addend].values.as<float>()
-                                                 : sum.into->dense.on_host<float>();
-    return into.subspan(d.what.offset, d.what.size);
+  void bind(const micro_batch& m, stage_place& with, lane& at, std::span<const value_set* const> read,
+            value_set& made, stage_sum& sum) {
+    const stream& s = at.where();
+    bind_sources(m, with);
+    for (const import& i : imports)
+      code.bind(i.what, values_for(s, *read[i.from])[i.position].on<std::byte>(s).data());
+    for (std::size_t e = 0; e < made.values.size(); ++e)
+      code.bind_fetch(e, made.values[e].on<std::byte>(s).data());
+    for (dense_part& d : dense) {
+      if (!m.only && d.own.bytes() == 0) d.own = at.allocate(d.what.size * sizeof(float));
+      if (m.only)
+        code.bind_fetch(d.fetch, whole(d, with, sum).data(), next_use::later);
+      else
+        code.bind_fetch(d.fetch, d.own.on<float>(s).data());
+    }
+    for (const sparse_part& p : sparse) bind_rows(p, m, with, sum);
   }
 
-  void bind_rows(const sparse_part& p, const micro_batch& m, stage_sum& sum) {
-    auto* values = reinterpret_cast<float*>(sum.memory->take(p.what.count * p.what.width * sizeof(float)));
+  /// What a card has made has also come to the host, if a core reads it.
+  static const std::vector<memory>& values_for(const stream& s, const value_set& set) {
+    const bool from_a_card = set.where.kind == device_kind::cuda && std::holds_alternative<host_stream>(s);
+    return from_a_card ? set.on_host : set.values;
+  }
+
+  static std::span<float> whole(const dense_part& d, stage_place& with, const stage_sum& sum) {
+    float* const into =
+        d.what.further ? sum.into->addends[sum.own_addend].values.as<float>().data() : with.dense_of(sum);
+    return {into + d.what.offset, d.what.size};
+  }
+
+  void bind_rows(const sparse_part& p, const micro_batch& m, stage_place& with, stage_sum& sum) {
+    const std::size_t floats = p.what.count * p.what.width;
+    auto* values = reinterpret_cast<float*>(with.room_for_rows(floats * sizeof(float), sum));
     code.bind_fetch(p.values, values);
-    stage_rows list{p.what.variable, m.place, number,
-                    p.what.width,    {},      {values, p.what.count * p.what.width}};
+    stage_rows list{p.what.variable, m.place, number, p.what.width, {}, {values, floats}, !p.rows};
     if (p.rows) {
-      auto* rows = reinterpret_cast<std::int32_t*>(sum.memory->take(p.what.count * sizeof(std::int32_t)));
+      auto* rows =
+          reinterpret_cast<std::int32_t*>(with.room_for_rows(p.what.count * sizeof(std::int32_t), sum));
       code.bind_fetch(*p.rows, rows);
       list.rows = {rows, p.what.count};
     } else {
-      list.rows = p.what.rows_in_batch->of(*m.samples).values<std::int32_t>();
+      list.rows = with.rows_of(m, p.what.rows_in_batch->of(*m.samples), sum);
     }
     sum.rows.push_back(list);
   }
 
   /// Adds the results of the program to `sum`. A micro-batch counts in proportion to its samples.
-  void add_to(stage_sum& sum, const stream& s, const micro_batch& m) {
-    if (loss) sum.loss += m.share * *static_cast<const float*>(code.fetched(*loss));
+  void add_to(stage_sum& sum, stage_place& with, const stream& s, const micro_batch& m) {
+    if (loss && std::holds_alternative<host_stream>(s)) sum.loss += m.share * *loss_address();
     if (m.only) return;
     for (const dense_part& d : dense) {
-      const auto part = d.own.as<float>().first(d.what.size);
+      const auto part = d.own.on<float>(s).first(d.what.size);
       if (std::exchange(sum.begun[d.what.variable], char{1}))
-        add_to_sum(s, m.share, part, whole(d, sum));
+        add_to_sum(s, m.share, part, whole(d, with, sum));
       else
-        begin_sum(s, m.share, part, whole(d, sum));
+        begin_sum(s, m.share, part, whole(d, with, sum));
     }
     for (std::size_t i = sum.rows.size() - sparse.size(); i < sum.rows.size(); ++i)
       scale_in_place(s, m.share, sum.rows[i].values);
   }
+
+  const float* loss_address() const { return static_cast<const float*>(code.fetched(*loss)); }
 };
 
 stage_program::stage_program(const model_function& build, const model_request& request,
                              const parameter_layout& layout, device where, bool sums_apart)
-    : graph_(std::make_unique<graph>()) {
+    : stage_program(build, request, layout, where, lane_of_stages_on_host(), sums_apart) {}
+
+stage_program::stage_program(const model_function& build, const model_request& request,
+                             const parameter_layout& layout, device where, lane& at, bool sums_apart)
+    : at_(&at), where_(where), graph_(std::make_unique<graph>()) {
   const model_outputs outputs = build_fitting(build, *graph_, request);
   wanted_ = loss_and_gradients(*graph_, outputs, layout, request);
   covered_ = coverage_of(layout, wanted_.dense_variables());
@@ -124,6 +183,21 @@ stage_program::stage_program(const model_function& build, const model_request& r
   }
   std::ranges::sort(delivered_);
   added_ = coverage_of(layout, further);
+  find_ranges(layout);
+}
+
+void stage_program::find_ranges(const parameter_layout& layout) {
+  for (const auto& made : compiled_) {
+    for (const compiled_part::dense_part& d : made->dense)
+      delivered_ranges_.push_back({d.what.offset, d.what.offset + d.what.size});
+    for (const auto& v : made->sources.variables()) {
+      if (!made->code.needs(v.what)) continue;
+      const placed_variable& placed = layout.variables()[v.index];
+      weights_read_.push_back({placed.offset, placed.offset + placed.dims.size()});
+    }
+  }
+  delivered_ranges_ = merged(std::move(delivered_ranges_));
+  weights_read_ = merged(std::move(weights_read_));
 }
 
 stage_program::part stage_program::described(std::size_t number) const {
@@ -143,7 +217,7 @@ std::unique_ptr<stage_program::compiled_part> stage_program::compiled(std::size_
   const segment& s = segments_[number];
   std::vector<value> fetches = s.exports;
   for (const std::size_t i : s.fetches) fetches.push_back(wanted_.fetches[i]);
-  auto code = std::make_unique<compiled_part>(number, *graph_, layout, request, s, fetches);
+  auto code = std::make_unique<compiled_part>(number, *graph_, layout, request, s, fetches, *at_);
   for (const value& v : s.imports)
     for (std::size_t from = 0; from < s.reads.size(); ++from) {
       const auto& exports = segments_[s.reads[from]].exports;
@@ -174,17 +248,32 @@ std::size_t stage_program::readers_of(std::size_t segment) const {
 
 std::shared_ptr<value_set> stage_program::make_values(std::size_t i) const {
   auto made = std::make_shared<value_set>();
-  for (const value& v : segments_[parts_[i].number].exports) made->values.emplace_back(bytes_of(v));
+  made->where = where_;
+  for (std::size_t e = 0; e < segments_[parts_[i].number].exports.size(); ++e)
+    made->values.push_back(at_->allocate(compiled_[i]->code.fetch_bytes(e)));
   return made;
 }
 
 void stage_program::run(std::size_t i, const micro_batch& m, const weight_addresses& weights,
                         std::span<const value_set* const> read, value_set& made, stage_sum& sum) {
+  place_on_host here(weights);
+  run(i, m, here, read, made, sum);
+}
+
+void stage_program::run(std::size_t i, const micro_batch& m, stage_place& with,
+                        std::span<const value_set* const> read, value_set& made, stage_sum& sum) {
   compiled_part& p = *compiled_[i];
-  p.sources.bind(p.code, *m.samples, weights);
-  p.bind(m, read, made, sum);
-  p.code.run(where_, m.number, {});
-  p.add_to(sum, where_, m);
+  p.bind(m, with, *at_, read, made, sum);
+  p.code.run(at_->where(), m.number, {});
+  p.add_to(sum, with, at_->where(), m);
+}
+
+const float* stage_program::loss_of(std::size_t i) const {
+  return compiled_[i]->loss ? compiled_[i]->loss_address() : nullptr;
+}
+
+void stage_program::raise(std::size_t i, const cuda::fault_word& fault) const {
+  compiled_[i]->code.raise(fault);
 }
 
 } // namespace mailgrad

@@ -5,8 +5,10 @@
 #include <mailgrad/engine/model/training_fetches.hpp>
 #include <mailgrad/engine/worker/stage_rows.hpp>
 #include <mailgrad/graph/placement/partition.hpp>
-#include <mailgrad/tensor/block.hpp>
-#include <mailgrad/tensor/stream.hpp>
+#include <mailgrad/tensor/device.hpp>
+#include <mailgrad/tensor/lane.hpp>
+#include <mailgrad/tensor/mark.hpp>
+#include <mailgrad/tensor/memory.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -16,10 +18,17 @@
 
 namespace mailgrad {
 
+namespace cuda {
+struct fault_word; // kernels/cuda/lane_words.hpp
+}
+
 /// The values that a segment computed of one micro-batch for other segments, in the order of
 /// segment::exports.
 struct value_set {
-  std::vector<block> values;
+  std::vector<memory> values;
+  std::vector<memory> on_host{}; ///< the same, if they lie on a card and a reader is not there
+  device where{};                ///< whose memory `values` are; any core is the host
+  mark ready{};                  ///< passes when they are there
 };
 
 /// What a stage contributes to the gradient of a step.
@@ -34,6 +43,8 @@ struct stage_sum {
   std::shared_ptr<row_memory> memory; ///< `rows` points into this memory
   float loss = 0;                     ///< mean over the samples; 0 if another stage computes the loss
 };
+
+class stage_place; // stage_place.hpp
 
 /// One micro-batch of a step.
 struct micro_batch {
@@ -70,6 +81,9 @@ public:
   /// With `sums_apart`, a gradient that is a sum over several devices is delivered as its addends.
   stage_program(const model_function& build, const model_request& request, const parameter_layout& layout,
                 device where, bool sums_apart = false);
+  /// The same for a lane of `where`, which outlives the program.
+  stage_program(const model_function& build, const model_request& request, const parameter_layout& layout,
+                device where, lane& at, bool sums_apart = false);
   ~stage_program();
 
   std::span<const part> parts() const noexcept { return parts_; }
@@ -81,6 +95,9 @@ public:
   std::size_t readers_of(std::size_t segment) const;
   /// The dense gradients that this device delivers.
   const std::vector<delivery>& delivered() const noexcept { return delivered_; }
+  /// The same as ranges of the model's flat vector, ascending, and the ranges of the weights that it reads.
+  const std::vector<shard_range>& delivered_ranges() const noexcept { return delivered_ranges_; }
+  const std::vector<shard_range>& weights_read() const noexcept { return weights_read_; }
   /// The device that computes `segment`.
   device maker_of(std::size_t segment) const { return segments_.at(segment).where; }
 
@@ -91,6 +108,14 @@ public:
   /// segments go to `made`; the part's gradients and loss are added to `sum`.
   void run(std::size_t i, const micro_batch& m, const weight_addresses& weights,
            std::span<const value_set* const> read, value_set& made, stage_sum& sum);
+  /// Computes it, or queues it on the lane of a card, with what `with` has on the device of the stage. On a
+  /// card the loss is added by whoever reads it there (loss_of()).
+  void run(std::size_t i, const micro_batch& m, stage_place& with, std::span<const value_set* const> read,
+           value_set& made, stage_sum& sum);
+  /// Where part `i` writes the loss of a micro-batch; null if it computes none.
+  const float* loss_of(std::size_t i) const;
+  /// Throws what program::raise() says of a fault that part `i` has found.
+  void raise(std::size_t i, const cuda::fault_word& fault) const;
 
 private:
   struct compiled_part;
@@ -99,7 +124,10 @@ private:
   std::unique_ptr<compiled_part> compiled(std::size_t number, const parameter_layout& layout,
                                           const model_request& request) const;
 
-  stream where_ = host_stream{};
+  void find_ranges(const parameter_layout& layout);
+
+  lane* at_;
+  device where_;
   std::unique_ptr<graph> graph_;
   training_fetches wanted_;
   std::shared_ptr<const coverage> covered_;
@@ -107,6 +135,7 @@ private:
   std::vector<segment> segments_;
   std::vector<part> parts_;
   std::vector<delivery> delivered_; ///< ascending
+  std::vector<shard_range> delivered_ranges_, weights_read_;
   std::vector<std::unique_ptr<compiled_part>> compiled_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 namespace mailgrad {
 
@@ -30,16 +31,29 @@ gradient_rows copied(std::span<const stage_rows> lists, row_memory& memory) {
 } // namespace
 
 std::byte* row_memory::take(std::size_t bytes) {
+  host_lane here;
+  return take(bytes, here);
+}
+
+std::byte* row_memory::take(std::size_t bytes, lane& at) {
   if (used == blocks.size()) blocks.emplace_back();
-  block& b = blocks[used++];
-  if (b.bytes() < bytes) b = block(bytes);
-  return b.data();
+  memory& m = blocks[used++];
+  if (m.bytes() < std::max<std::size_t>(bytes, 1)) { // a list of no rows also has an address
+    memory larger = at.allocate(std::max<std::size_t>(bytes, 1));
+    std::swap(m, larger);
+    if (is_on_card(at) && larger.bytes() > 0) outgrown.push_back(std::move(larger));
+  }
+  return m.on<std::byte>(at.where()).data();
+}
+
+void sort_lists(std::vector<stage_rows>& lists) {
+  std::ranges::sort(lists, {},
+                    [](const stage_rows& l) { return std::tuple(l.variable, l.micro_batch, l.segment); });
 }
 
 std::vector<gradient_rows> joined(std::vector<stage_rows> lists, row_memory& memory) {
   memory.used = 0;
-  std::ranges::sort(lists, {},
-                    [](const stage_rows& l) { return std::tuple(l.variable, l.micro_batch, l.segment); });
+  sort_lists(lists);
   std::vector<gradient_rows> all;
   for (auto begin = lists.begin(); begin != lists.end();) {
     const auto end =

@@ -27,7 +27,8 @@ private:
 ///
 ///   const device_scope here(g, "cpu:1");
 ///
-/// Errors  graph_error, naming the user's line, for a device that this machine does not have.
+/// Errors  graph_error, naming the user's line, for a core that this machine does not have. A card that it
+///         does not have is refused with the devices of the worker.
 class device_scope {
 public:
   device_scope(graph& g, device where, std::source_location line = std::source_location::current());

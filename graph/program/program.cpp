@@ -17,6 +17,7 @@ public:
 
   void bind(const value& source, const void* memory);
   void bind_fetch(std::size_t index, void* memory, next_use use);
+  std::size_t fetch_bytes(std::size_t index) const { return plan_.storages[storage_of_fetch(index)].bytes; }
   const void* fetched(std::size_t index) const { return memory_[storage_of_fetch(index)].address; }
   bool needs(const value& source) const {
     return source.is_of(model_) && plan_.storage_of(source) != storage::none;
@@ -189,10 +190,10 @@ lane& lane_of_host() {
 }
 
 program_plan plan_for(const graph& model, std::span<const value> fetches, std::span<const value> given,
-                      const lane& place) {
+                      const lane& place, std::size_t handed_on) {
   const auto* card = std::get_if<cuda_stream>(&place.where());
   if (!card) return plan_program(model, fetches, given);
-  return plan_program(model, fetches, given, device_kind::cuda, card->products->precision());
+  return plan_program(model, fetches, given, device_kind::cuda, card->products->precision(), handed_on);
 }
 
 } // namespace
@@ -200,8 +201,9 @@ program_plan plan_for(const graph& model, std::span<const value> fetches, std::s
 program::program(const graph& model, std::span<const value> fetches, std::span<const value> given)
     : program(model, fetches, given, lane_of_host()) {}
 program::program(const graph& model, std::span<const value> fetches, std::span<const value> given,
-                 lane& place)
-    : self_(std::make_unique<implementation>(model, plan_for(model, fetches, given, place), place)) {}
+                 lane& place, std::size_t handed_on)
+    : self_(std::make_unique<implementation>(model, plan_for(model, fetches, given, place, handed_on),
+                                             place)) {}
 program::~program() = default;
 program::program(program&&) noexcept = default;
 program& program::operator=(program&&) noexcept = default;
@@ -210,6 +212,7 @@ void program::bind(const value& source, const void* memory) { self_->bind(source
 void program::bind_fetch(std::size_t index, void* memory, next_use use) {
   self_->bind_fetch(index, memory, use);
 }
+std::size_t program::fetch_bytes(std::size_t index) const { return self_->fetch_bytes(index); }
 const void* program::fetched(std::size_t index) const { return self_->fetched(index); }
 bool program::needs(const value& source) const { return self_->needs(source); }
 void program::run(const stream& s, std::uint64_t step, const completion& done) { self_->run(s, step, done); }

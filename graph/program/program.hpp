@@ -40,8 +40,10 @@ public:
   /// Compiles the nodes that `fetches` need, and no others. The values of `given` are computed elsewhere and
   /// bound like inputs.
   program(const graph& model, std::span<const value> fetches, std::span<const value> given = {});
-  /// The same for a lane, on whose stream every run() is queued and which outlives the program.
-  program(const graph& model, std::span<const value> fetches, std::span<const value> given, lane& place);
+  /// The same for a lane, on whose stream every run() is queued and which outlives the program. The first
+  /// `handed_on` fetches go to programs of other lanes (plan_program()).
+  program(const graph& model, std::span<const value> fetches, std::span<const value> given, lane& place,
+          std::size_t handed_on = 0);
   ~program();
   program(program&&) noexcept;
   program& operator=(program&&) noexcept;
@@ -53,6 +55,8 @@ public:
   /// caller reads it, until it is bound anew. It has no effect on a value that a kernel of the program also
   /// reads.
   void bind_fetch(std::size_t index, void* memory, next_use use = next_use::soon);
+  /// The bytes of fetch `index`.
+  std::size_t fetch_bytes(std::size_t index) const;
   /// The address of fetch `index` after a run.
   const void* fetched(std::size_t index) const;
 

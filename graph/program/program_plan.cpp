@@ -45,11 +45,12 @@ public:
 
   void place_given(std::span<const value> given);
   void place_nodes(std::span<const value> fetches, const std::vector<char>& needed);
-  void place_fetches(std::span<const value> fetches);
+  void place_fetches(std::span<const value> fetches, std::size_t handed_on);
   program_plan take() { return std::move(plan_); }
 
 private:
   std::size_t add(storage s);
+  std::optional<std::size_t> kept_by_maker(const value& v) const;
   void place_node(std::uint32_t id);
   void place_operation(std::uint32_t id, const operation& op);
   std::unique_ptr<executable> prepared(std::uint32_t id, const operation& op) const;
@@ -74,7 +75,23 @@ void planner::place_given(std::span<const value> given) {
     s.where = storage::place::source;
     s.bytes = bytes_of(v.type());
     s.name = fmt::format("the output of node {}", v.node());
+    if (const auto kept = kept_by_maker(v)) {
+      s.kept = true;
+      s.bytes = *kept;
+    }
     plan_.storages_of[v.node()][v.output()] = add(std::move(s));
+  }
+}
+
+/// The bytes that the kernel of a given value keeps in its place, if it does. What this kind of device does
+/// not compute has come from another kind, which keeps nothing.
+std::optional<std::size_t> planner::kept_by_maker(const value& v) const {
+  const auto* op = std::get_if<operation_node>(&model_.of(v).what);
+  if (where_ == device_kind::cpu || !op || (*op)->is_view()) return std::nullopt;
+  try {
+    return prepared(v.node(), **op)->kept_bytes(v.output());
+  } catch (const graph_error&) {
+    return std::nullopt;
   }
 }
 
@@ -165,11 +182,11 @@ void planner::place_step(std::unique_ptr<executable> work, std::span<const value
   plan_.steps.push_back(std::move(made));
 }
 
-void planner::place_fetches(std::span<const value> fetches) {
+void planner::place_fetches(std::span<const value> fetches, std::size_t handed_on) {
   for (std::size_t i = 0; i < fetches.size(); ++i) {
     std::size_t s = plan_.storage_of(fetches[i]);
     const storage& found = plan_.storages[s];
-    if (found.kept)
+    if (found.kept && i >= handed_on)
       throw graph_error(
           fmt::format("{}: a card does not make this value", in_words(model_, fetches[i].node())));
     if (found.where != storage::place::arena || found.fetch != storage::none) s = copy_of(s);
@@ -200,7 +217,7 @@ std::size_t program_plan::storage_of(const value& v) const {
 }
 
 program_plan plan_program(const graph& model, std::span<const value> fetches, std::span<const value> given,
-                          device_kind place, product_precision products) {
+                          device_kind place, product_precision products, std::size_t handed_on) {
   for (const value& v : fetches)
     if (!model.has(v)) throw graph_error("compile: a fetched value belongs to another graph");
   for (const value& v : given)
@@ -208,7 +225,7 @@ program_plan plan_program(const graph& model, std::span<const value> fetches, st
   planner p(model, place);
   p.place_given(given);
   p.place_nodes(fetches, needed_for(model, fetches, given));
-  p.place_fetches(fetches);
+  p.place_fetches(fetches, handed_on);
   program_plan plan = p.take();
   if (place == device_kind::cuda) join_products(plan);
   if (products == product_precision::bfloat16) round_products(plan);

@@ -63,10 +63,13 @@ struct program_plan {
 /// card the plan joins products and the bias behind them (joined_products.hpp). With products in bfloat16
 /// what they read is rounded (rounded_values.hpp).
 ///
+/// The first `handed_on` fetches go to other programs of such a device. Each of them may be what a kernel of
+/// a card keeps for its gradient in place of the value, and so may those of `given`.
+///
 /// Errors  graph_error if a fetched or given value comes from another graph, or an operation cannot be run.
 program_plan plan_program(const graph& model, std::span<const value> fetches, std::span<const value> given,
                           device_kind place = device_kind::cpu,
-                          product_precision products = product_precision::float32);
+                          product_precision products = product_precision::float32, std::size_t handed_on = 0);
 
 /// Decides which storages of `plan` share memory, and where in the arena each of them lies.
 ///

@@ -1,5 +1,6 @@
 #include <mailgrad/kernels/cuda/copy_stream.hpp>
 
+#include <mailgrad/kernels/cuda/card_lane.hpp>
 #include <mailgrad/kernels/cuda/stream_mark.hpp>
 
 namespace mailgrad::cuda {
@@ -7,6 +8,10 @@ namespace mailgrad::cuda {
 mark copy_stream::copy(void* to, const void* from, std::size_t bytes) {
   runtime::copy(stream_.get(), to, from, bytes);
   return marks_.record();
+}
+
+memory copy_stream::allocate(std::size_t bytes) {
+  return memory(allocate_on(cuda_stream{.stream = stream_.get(), .device = stream_.card()}, bytes));
 }
 
 void copy_stream::wait_for(const mark& m) { wait_for_mark(stream_.get(), m); }

@@ -3,6 +3,7 @@
 #include <mailgrad/kernels/cuda/handles.hpp>
 #include <mailgrad/kernels/cuda/stream_mark.hpp>
 #include <mailgrad/tensor/mark.hpp>
+#include <mailgrad/tensor/memory.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -20,6 +21,10 @@ public:
   /// Queues a copy from pinned memory to memory of the card. Returns a mark that passes when it is done.
   /// Until then nobody writes to either.
   mark copy(void* to, const void* from, std::size_t bytes);
+  /// Allocates memory of the card, filled with zeros when a mark has passed that is recorded after this call.
+  memory allocate(std::size_t bytes);
+  /// Returns a mark that passes when all that is queued so far is done.
+  mark record() { return marks_.record(); }
   /// Lets copies that are queued later wait for `m`, which may be of a lane.
   void wait_for(const mark& m);
   /// Waits until everything queued has run, so no actor may call this.

@@ -85,7 +85,7 @@ run_plan plan_of(const assembly& a, const std::shared_ptr<const data_split>& dat
   o.replay = a.replayed;
   o.all_reduce = a.sums != nullptr;
   model_function model = a.model;
-  if (a.devices_each > 1) model = a.replicated ? replicated(small_model()) : pipelined(small_model());
+  if (a.devices_each > 1) model = a.replicated ? replicated(a.model) : pipelined(a.model);
   run_plan plan = plan_run(std::move(model), data, std::move(o));
   plan.options.resume = a.resume;
   if (a.checkpoint_writer) plan.options.checkpoints.folder = "of the writer";

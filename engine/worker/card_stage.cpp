@@ -1,0 +1,223 @@
+#include <mailgrad/engine/worker/card_stage.hpp>
+
+#include <mailgrad/kernels/cuda/runtime.hpp>
+#include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tensor/hogwild_store.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <stdexcept>
+
+namespace mailgrad {
+
+namespace {
+
+/// Calls `use` for each shard with the part of `ranges` that lies in it.
+template <class Use>
+void for_each_piece(const parameter_layout& layout, std::span<const shard_range> ranges, Use use) {
+  for (std::uint32_t s = 0; s < layout.shard_count(); ++s) {
+    const shard_range whole = layout.shard(s);
+    for (const shard_range& r : ranges) {
+      const shard_range piece{std::max(r.begin, whole.begin), std::min(r.end, whole.end)};
+      if (piece.begin < piece.end) use(s, piece);
+    }
+  }
+}
+
+block_source pinned_by(std::uint32_t card) {
+  return [card](std::size_t bytes) {
+    cuda::runtime::make_current(card); // pinned memory would else wake the first card
+    return cuda::pinned_memory(bytes);
+  };
+}
+
+} // namespace
+
+card_stage::card_stage(device where, std::shared_ptr<const parameter_layout> layout,
+                       const weight_places& weights, product_precision products)
+    : where_(where), layout_(std::move(layout)), near_(weights.on_card_by_shard(layout_->shard_count())),
+      all_near_(std::ranges::count(near_, false) == 0), any_near_(std::ranges::count(near_, true) > 0),
+      lane_(std::make_shared<cuda::card_lane>(where.index, products)), pinned_(pinned_by(where.index)),
+      weights_(lane_->allocate(layout_->size() * sizeof(float))), no_loss_(lane_->allocate(sizeof(float))) {
+  cuda::runtime::make_current(where_.index);
+  if (!all_near_) staged_ = cuda::pinned_block(weights_.bytes());
+  if (!any_near_) gradient_ = lane_->allocate(layout_->dense_size() * sizeof(float));
+}
+
+card_stage::~card_stage() { finish(); }
+
+void card_stage::make_room_for(std::size_t runs) {
+  if (records_.bytes() >= runs * sizeof(cuda::step_record)) return;
+  cuda::pinned_block larger(2 * runs * sizeof(cuda::step_record));
+  outgrown_.push_back(std::exchange(records_, std::move(larger)));
+}
+
+void card_stage::begin(std::span<const weight_view> weights, bool racing, const stage_program& code,
+                       std::size_t runs, stage_sum& sum) {
+  cuda::runtime::make_current(where_.index);
+  on_card_.used = on_host_.used = 0;
+  runs_.clear();
+  parts_.clear();
+  make_room_for(runs);
+  lane_->wait_for(sum.into->ready); // its memory may still be filled with zeros
+  send_weights(weights, racing, code);
+}
+
+/// Those that the stage reads, to the same place in each step.
+void card_stage::send_weights(std::span<const weight_view> weights, bool racing, const stage_program& code) {
+  float* const there = weights_.on<float>(lane_->where()).data();
+  for (const weight_view& w : weights) lane_->wait_for(w.on_card.ready());
+  std::optional<racing_read> others_write;
+  if (racing) others_write.emplace();
+  for_each_piece(*layout_, code.weights_read(), [&](std::uint32_t s, const shard_range& piece) {
+    const std::size_t first = piece.begin - layout_->shard(s).begin;
+    const float* from = staged_.as<float>().data() + piece.begin;
+    if (near_[s])
+      from = weights[s].on_card.on(lane_->where()).data() + first;
+    else if (weights[s].values != nullptr)
+      std::copy_n(weights[s].values + first, piece.size(), staged_.as<float>().data() + piece.begin);
+    else
+      throw std::invalid_argument("weights: those of a stage are not where it reads them");
+    cuda::runtime::copy(queue().stream, there + piece.begin, from, piece.size() * sizeof(float));
+  });
+}
+
+const value_set* card_stage::bring(const std::shared_ptr<const value_set>& values) {
+  if (const auto known = brought_.find(values.get()); known != brought_.end()) return known->second.get();
+  held_.push_back(values);
+  std::shared_ptr<const value_set> here = values;
+  if (values->where.kind == device_kind::cuda && values->where.index == where_.index)
+    lane_->wait_for(values->ready);
+  else
+    here = copy_of(values->on_host.empty() ? values->values : values->on_host);
+  return brought_.emplace(values.get(), std::move(here)).first->second.get();
+}
+
+/// `from` lies in pinned memory, as no copy from elsewhere could be queued without waiting for it.
+std::shared_ptr<value_set> card_stage::copy_of(const std::vector<memory>& from) {
+  auto here = std::make_shared<value_set>();
+  here->where = where_;
+  for (const memory& m : from) {
+    std::byte* const to = on_card_.take(m.bytes(), *lane_);
+    cuda::runtime::copy(queue().stream, to, m.on_host<std::byte>().data(), m.bytes());
+    here->values.emplace_back(device_block({device_kind::cuda, where_.index}, to, m.bytes(), [](void*) {}));
+  }
+  return here;
+}
+
+void card_stage::ran(const stage_program& code, std::size_t i, float share) {
+  const float* const loss = code.loss_of(i);
+  cuda::write_record(queue(), loss ? loss : no_loss_.on<float>(lane_->where()).data(), nullptr,
+                     &record_of(runs_.size()));
+  runs_.push_back({&code, i, share, loss != nullptr});
+}
+
+void card_stage::hand_on(value_set& made, bool elsewhere) {
+  made.on_host.clear();
+  for (const memory& m : made.values) {
+    if (!elsewhere) break;
+    made.on_host.push_back(lane_->lend_on_host(m.bytes()));
+    lane_->copy_to_host(m, 0, made.on_host.back());
+  }
+  made.ready = lane_->record();
+}
+
+void card_stage::end(const stage_program& code, stage_sum& sum) {
+  if (all_near_) return;
+  fetch_dense(code, sum);
+  fetch_rows(sum);
+}
+
+/// What shards that are not on the card read of the gradient.
+void card_stage::fetch_dense(const stage_program& code, stage_sum& sum) {
+  float* const to = sum.into->dense.on_host<float>().data();
+  const float* const from = dense_of(sum);
+  for_each_piece(*layout_, code.delivered_ranges(), [&](std::uint32_t s, const shard_range& piece) {
+    if (!near_[s])
+      cuda::runtime::copy(queue().stream, to + piece.begin, from + piece.begin, piece.size() * sizeof(float));
+  });
+}
+
+/// The lists lead to the host from now on.
+void card_stage::fetch_rows(stage_sum& sum) {
+  const auto fetched = [&]<class T>(std::span<T> there) {
+    using element = std::remove_const_t<T>;
+    auto* const here = reinterpret_cast<element*>(sum.memory->take(there.size_bytes(), pinned_));
+    cuda::runtime::copy(queue().stream, here, there.data(), there.size_bytes());
+    return std::span<T>(here, there.size());
+  };
+  for (stage_rows& list : sum.rows) {
+    list.values = fetched(list.values);
+    if (!list.rows_in_batch) list.rows = fetched(list.rows);
+  }
+}
+
+std::vector<card_stage::run_span> card_stage::take(stage_sum& sum) {
+  std::vector<run_span> spans;
+  const std::vector<noted_run> noted = std::exchange(runs_, {});
+  held_.clear();
+  brought_.clear();
+  for (std::size_t i = 0; i < noted.size(); ++i) {
+    const cuda::step_record& found = record_of(i);
+    if (found.fault.cause != 0) noted[i].code->raise(noted[i].part, found.fault);
+    if (noted[i].has_loss) sum.loss += noted[i].share * found.loss;
+    spans.push_back(
+        {instant{static_cast<std::int64_t>(found.begun)}, instant{static_cast<std::int64_t>(found.ended)}});
+  }
+  return spans;
+}
+
+void card_stage::abandon() noexcept {
+  try {
+    lane_->take_fault();
+  } catch (const std::exception&) {
+    // The card is lost, and nothing of it runs any more.
+  }
+  runs_.clear();
+  brought_.clear();
+  held_.clear();
+}
+
+void card_stage::finish() noexcept {
+  try {
+    lane_->finish();
+  } catch (const std::exception&) {
+    // The card is lost, and nothing of it runs any more.
+  }
+}
+
+const void* card_stage::part_of(const micro_batch& m, const tensor& part) {
+  const std::byte*& known = parts_[{m.place, &part}];
+  if (known) return known;
+  const std::size_t bytes = part.size() * byte_size(part.type());
+  std::byte* const from = on_host_.take(bytes, pinned_);
+  std::memcpy(from, part.data(), bytes);
+  std::byte* const to = on_card_.take(bytes, *lane_);
+  cuda::runtime::copy(queue().stream, to, from, bytes);
+  return known = to;
+}
+
+const float* card_stage::weights_of(std::size_t variable) const {
+  return weights_.on<float>(lane_->where()).data() + layout_->variables()[variable].offset;
+}
+
+float* card_stage::dense_of(const stage_sum& sum) {
+  memory& there = !any_near_ ? gradient_ : all_near_ ? sum.into->dense : sum.into->on_card;
+  return there.on<float>(lane_->where()).data();
+}
+
+/// Shards on the card read the rows after the step.
+std::byte* card_stage::room_for_rows(std::size_t bytes, stage_sum& sum) {
+  return all_near_ ? sum.memory->take(bytes, *lane_) : on_card_.take(bytes, *lane_);
+}
+
+std::span<const std::int32_t> card_stage::rows_of(const micro_batch& m, const tensor& part, stage_sum& sum) {
+  if (!all_near_) return part.values<std::int32_t>();
+  const std::size_t bytes = part.size() * sizeof(std::int32_t);
+  std::byte* const to = sum.memory->take(bytes, *lane_);
+  cuda::runtime::copy(queue().stream, to, part_of(m, part), bytes);
+  return {reinterpret_cast<const std::int32_t*>(to), part.size()};
+}
+
+} // namespace mailgrad

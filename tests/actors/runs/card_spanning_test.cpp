@@ -1,0 +1,271 @@
+#include <mailgrad/tests/actors/runs/card_orders.hpp>
+#include <mailgrad/tests/actors/runs/kinds_of_data.hpp>
+#include <mailgrad/tests/actors/runs/run_checks.hpp>
+#include <mailgrad/tests/actors/runs/spoiling_runner.hpp>
+#include <mailgrad/tests/support/test_name.hpp>
+
+#include <mailgrad/graph/models/built_in.hpp>
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+// Workers whose model spans lanes of the simulated card, of two cards, or a card and a core. The card runs what
+// is queued as late as it may, and no call may wait for it.
+
+namespace mailgrad {
+namespace {
+
+using messaging::kill, messaging::send_anonymously;
+using testing::asked_watch;
+using testing::assembled_run;
+using testing::assembly;
+using testing::drawn_order;
+using testing::drawn_orders;
+using ::testing::HasSubstr;
+
+constexpr device the_host{};
+constexpr device first_lane{device_kind::cuda, 0};
+constexpr device second_lane{device_kind::cuda, 0, 1};
+constexpr device other_card{device_kind::cuda, 1};
+
+struct spanning_case {
+  const char* name;
+  std::vector<device> devices;    ///< of a worker
+  std::vector<device> parameters; ///< empty: the host
+  const char* policy = "sync";
+  std::uint64_t local_steps = 0;
+  const char* cure = "none";
+};
+
+std::string name_of_spanning(const ::testing::TestParamInfo<spanning_case>& info) {
+  return testing::test_name(info.param.name);
+}
+
+assembly spanning_cores(const spanning_case& c) {
+  assembly a;
+  a.workers = 2;
+  a.devices_each = 2;
+  a.micro_batches = 3; // of a batch of 4: sizes 2, 1, 1
+  a.policy = c.policy;
+  a.local_steps = c.local_steps;
+  a.cure = c.cure;
+  if (c.local_steps > 0 || a.cure != "none") a.optimizer = "sgd";
+  return a;
+}
+
+assembly spanned(assembly a, const spanning_case& c, const std::shared_ptr<mark_watch>& watch) {
+  for (std::uint32_t w = 0; w < a.workers; ++w)
+    for (device d : c.devices) {
+      if (d.kind == device_kind::cuda) d.lane += 2 * w;
+      a.devices.push_back(d);
+    }
+  a.parameters = c.parameters;
+  a.watch = watch;
+  return a;
+}
+
+class CardSpanning : public testing::CardRun, public ::testing::WithParamInterface<spanning_case> {};
+
+/// In `sync` the order makes no difference, so neither may a part that runs before the values come which it
+/// reads, nor a batch or values that are written while another part still reads them.
+TEST_P(CardSpanning, ComesToTheWeightsOfTheProcessorsInEveryOrder) {
+  for (const bool replicated : {false, true}) {
+    SCOPED_TRACE(replicated ? "replicated" : "pipelined");
+    assembly a = spanning_cores(GetParam());
+    a.replicated = replicated;
+    if (replicated) a.micro_batches = 2; // each of which has a sample for either device
+    if (a.policy != "sync") a.workers = 1;
+    if (replicated && a.policy.find("hogwild") != std::string::npos) continue; // its devices share variables
+    a.batches = 24;
+    const auto expected = finish(a, 1);
+    ASSERT_TRUE(expected);
+    ASSERT_EQ(expected->outcome.how, run_outcome::ending::completed) << expected->outcome.why;
+    expect_weights_in_every_order(expected->weights, 8,
+                                  [&](const auto& watch) { return spanned(a, GetParam(), watch); });
+  }
+}
+
+TEST_P(CardSpanning, EndsOnceWithABalancedLedgerAndEveryBatchTrained) {
+  const auto make = [&](const auto& watch) { return spanned(spanning_cores(GetParam()), GetParam(), watch); };
+  in_every_order(8, make, [](const assembled_run& run) {
+    EXPECT_EQ(run.outcome().how, run_outcome::ending::completed) << run.outcome().why;
+    EXPECT_EQ(std::ranges::count(run.outcome().lost, true), 0);
+    testing::expect_balanced(run);
+    EXPECT_EQ(report_of(run.outcome(), run.written()).samples, 48U);
+  });
+}
+
+TEST_P(CardSpanning, IsRepeatedBitForBit) {
+  if (std::string(GetParam().policy).find("hogwild") != std::string::npos) return;
+  for (const drawn_order& order : drawn_orders(4)) {
+    assembly a = spanned(spanning_cores(GetParam()), GetParam(), std::make_shared<testing::prompt_watch>());
+    const auto was = finish(a, order.seed());
+    ASSERT_TRUE(was);
+    a.replayed = std::make_shared<const recording>(was->order);
+    const auto is = finish(a, order.seed() + 7);
+    ASSERT_TRUE(is);
+    expect_same(*was, *is);
+  }
+}
+
+TEST_P(CardSpanning, EndsWhenItLikesAfterTheRunWasStopped) {
+  for (drawn_order& order : drawn_orders(16)) {
+    set_up();
+    const auto watch = std::make_shared<asked_watch>();
+    {
+      const assembled_run run = assemble(spanned(spanning_cores(GetParam()), GetParam(), watch));
+      play(order, *watch, order.below(400));
+      for (const caf::actor& worker : run.devices) send_anonymously(worker, give_up{});
+      play(order, *watch);
+      ASSERT_EQ(run.times_ended(), 1U);
+      testing::expect_balanced(run);
+    }
+    system_.run();
+  }
+}
+
+TEST_P(CardSpanning, EndsARunOfWhichAStageDies) {
+  std::size_t lost = 0;
+  for (drawn_order& order : drawn_orders(16)) {
+    set_up();
+    const auto watch = std::make_shared<asked_watch>();
+    {
+      const assembled_run run = assemble(spanned(spanning_cores(GetParam()), GetParam(), watch));
+      play(order, *watch, order.below(400));
+      kill(run.stages[order.below(run.stages.size())]);
+      play(order, *watch);
+      ASSERT_EQ(run.times_ended(), 1U);
+      testing::expect_balanced(run);
+      lost += run.outcome().how == run_outcome::ending::failed ? 1 : 0;
+    }
+    system_.run();
+  }
+  EXPECT_GT(lost, 0U);
+}
+
+TEST_P(CardSpanning, EndsInOrderWhenACardIsLost) {
+  std::size_t failed = 0;
+  for (std::uint64_t n = 1; n < 500; n += 23) {
+    set_up();
+    const auto watch = std::make_shared<asked_watch>();
+    drawn_order order(n);
+    {
+      const assembled_run run = assemble(spanned(spanning_cores(GetParam()), GetParam(), watch));
+      set_up({.lost_card_at = n});
+      play(order, *watch);
+      ASSERT_EQ(run.times_ended(), 1U) << n;
+      failed += run.outcome().how == run_outcome::ending::failed ? 1 : 0;
+      testing::expect_balanced(run);
+      set_up();
+    }
+    system_.run();
+  }
+  EXPECT_GT(failed, 5U);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Places, CardSpanning,
+    ::testing::Values(
+        spanning_case{"lanes", {first_lane, second_lane}, {}},
+        spanning_case{"lanes with weights there", {first_lane, second_lane}, {first_lane}},
+        spanning_case{"lanes with some weights there", {first_lane, second_lane}, {the_host, first_lane}},
+        spanning_case{"two cards", {first_lane, other_card}, {}},
+        spanning_case{"two cards with weights there", {first_lane, other_card}, {first_lane, other_card}},
+        spanning_case{"a core and a card", {the_host, first_lane}, {}},
+        spanning_case{"a card and a core with weights there", {first_lane, the_host}, {first_lane}},
+        spanning_case{"async with weights there", {first_lane, second_lane}, {first_lane}, "async"},
+        spanning_case{"local steps with weights there", {first_lane, second_lane}, {first_lane}, "sync", 2},
+        spanning_case{
+            "easgd with weights there", {first_lane, second_lane}, {first_lane}, "sync", 2, "easgd"},
+        spanning_case{
+            "a cure with weights there", {first_lane, second_lane}, {first_lane}, "async", 0, "dc-asgd"},
+        spanning_case{"hogwild", {first_lane, second_lane}, {}, "hogwild"}),
+    name_of_spanning);
+
+#ifndef __SANITIZE_THREAD__ // whose reports of that race would be right
+INSTANTIATE_TEST_SUITE_P(OfHogwildsRace, CardSpanning,
+                         ::testing::Values(spanning_case{"hogwild with weights there",
+                                                         {first_lane, second_lane},
+                                                         {first_lane},
+                                                         "hogwild, async@8"}),
+                         name_of_spanning);
+#endif
+
+class CardSpanningModels : public CardSpanning {};
+
+/// Tables whose row numbers come from a kernel or with the batch, dropout, and attention, of which a card keeps
+/// something else for the gradient than a core does.
+TEST_F(CardSpanningModels, ComeToTheWeightsOfTheProcessorsInEveryOrder) {
+  struct learning {
+    const char* model;
+    std::shared_ptr<const data_split> data;
+    std::size_t micro_batches;
+  };
+  for (const learning& l : {learning{"dlrm:width=4,bottom=6,top=8", testing::tastes(), 3},
+                            learning{"softmax", testing::sparse_data(), 2},
+                            learning{"gpt:layers=2,width=16,heads=2,dropout=0.1", testing::text(), 2}})
+    for (const std::vector<device>& parameters : {std::vector<device>{}, std::vector<device>{first_lane}}) {
+      SCOPED_TRACE(std::string(l.model) + (parameters.empty() ? "" : " there"));
+      data_ = l.data;
+      const spanning_case c{"", {first_lane, second_lane}, parameters};
+      assembly a = spanning_cores(c);
+      a.model = *built_in_model(l.model);
+      a.micro_batches = l.micro_batches;
+      a.batches = 12;
+      const auto expected = finish(a, 1);
+      ASSERT_TRUE(expected);
+      ASSERT_EQ(expected->outcome.how, run_outcome::ending::completed) << expected->outcome.why;
+      expect_weights_in_every_order(expected->weights, 4,
+                                    [&](const auto& watch) { return spanned(a, c, watch); });
+    }
+}
+
+/// The stages hand their values on within the card.
+TEST_F(CardSpanningModels, WithWeightsThereCopyNothingButTheBatchOverTheBus) {
+  const auto copied = [&](std::uint64_t batches) {
+    set_up();
+    assembly a = spanning_cores({});
+    a.batches = batches;
+    a.micro_batches = 1;
+    const spanning_case c{"", {first_lane, second_lane}, {first_lane}};
+    EXPECT_TRUE(finish(spanned(a, c, std::make_shared<testing::prompt_watch>()), 3));
+    return simulated_card::count();
+  };
+  const simulated_card::counters few = copied(6), many = copied(12);
+  const std::size_t labels = 4 * sizeof(std::int32_t);
+  const std::size_t features = 4 * data_->train.sample_dims().size() * sizeof(float);
+  EXPECT_GE(many.bytes_to_card - few.bytes_to_card, 6 * (features + labels));
+  EXPECT_LE(many.bytes_to_card - few.bytes_to_card, 12 * (features + labels)) << "to two stages at most";
+  EXPECT_EQ(many.bytes_to_host, few.bytes_to_host);
+  EXPECT_EQ(many.allocations, few.allocations);
+}
+
+TEST_F(CardSpanningModels, SayWhichLabelDoesNotExist) {
+  for (drawn_order& order : drawn_orders(4)) {
+    set_up();
+    const auto watch = std::make_shared<asked_watch>();
+    {
+      const spanning_case c{"", {first_lane, second_lane}, {first_lane}};
+      assembly a = spanning_cores(c);
+      a.workers = 1;
+      a.runner = [](rank, std::shared_ptr<step_runner> own) {
+        return std::make_shared<testing::spoiling_runner>(std::move(own), 4);
+      };
+      const assembled_run run = assemble(spanned(a, c, watch));
+      play(order, *watch);
+      ASSERT_EQ(run.times_ended(), 1U);
+      EXPECT_EQ(run.outcome().how, run_outcome::ending::failed);
+      EXPECT_THAT(run.outcome().why, HasSubstr("its stage on cuda:0"));
+      EXPECT_THAT(run.outcome().why, HasSubstr("label 99, but the logits have 3 classes"));
+      testing::expect_balanced(run);
+    }
+    system_.run();
+  }
+}
+
+} // namespace
+} // namespace mailgrad
