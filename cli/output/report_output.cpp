@@ -320,7 +320,10 @@ std::string in_words(const training_report& r) {
   text += "per gradient  " + times_in_words(r) + '\n';
   if (r.wire && !r.batches.empty()) text += "data          " + origins_in_words(r.batches) + '\n';
   if (r.resumed)
-    text += fmt::format("resumed       after step {}, from {}\n", r.resumed->steps, r.resumed->from);
+    text += fmt::format("resumed       after step {}, from {}{}\n", r.resumed->steps, r.resumed->from,
+                        r.resumed->products_before.empty()
+                            ? ""
+                            : ", where " + r.resumed->products_before + " multiplied on cards");
   if (r.checkpoints) text += "checkpoints   " + checkpoints_in_words(*r.checkpoints) + '\n';
   if (r.evaluations.count > 0)
     text += fmt::format("evaluations   {} during the run, {:.2f} s on a thread of their own\n",

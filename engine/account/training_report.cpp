@@ -158,7 +158,11 @@ json to_object_of_local_steps(const training_report& r) {
 namespace {
 
 json to_object(const std::optional<resumed_figures>& x) {
-  return x ? json{{"from", x->from}, {"steps", x->steps}, {"steps_before", x->steps_before}} : json();
+  if (!x) return {};
+  return {{"from", x->from},
+          {"steps", x->steps},
+          {"steps_before", x->steps_before},
+          {"products_before", x->products_before.empty() ? json() : json(x->products_before)}};
 }
 
 json to_object(const std::optional<best_test>& x) {

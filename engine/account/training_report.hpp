@@ -62,6 +62,8 @@ struct resumed_figures {
   std::uint64_t steps = 0; ///< that had been trained then
   /// Of these, by workers that do not go on: the steps of the report leave them out.
   std::uint64_t steps_before = 0;
+  /// What multiplied on cards before, if another version does now: "cuBLAS 13.0.0". Else empty.
+  std::string products_before{};
 };
 
 /// The test that did best, after so many steps of all workers.

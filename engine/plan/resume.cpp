@@ -27,9 +27,9 @@ namespace mailgrad {
 namespace {
 
 /// Facts that may differ: how long the run is, where it began, and which build computes it.
-constexpr std::array<std::string_view, 8> free_facts{
-    "epochs",      "steps",        first_weights_fact,    computers_fact,
-    updaters_fact, precision_fact, "version of mailgrad", "arithmetic"};
+constexpr std::array<std::string_view, 9> free_facts{
+    "epochs",      "steps",        first_weights_fact,    computers_fact, updaters_fact,
+    products_fact, precision_fact, "version of mailgrad", "arithmetic"};
 
 [[noreturn]] void refuse(const run_plan& plan, const std::string& why) {
   throw std::invalid_argument(fmt::format("checkpoint '{}' {}", plan.options.resume->path().string(), why));
@@ -122,6 +122,16 @@ void require_workers_may_differ(const run_plan& plan, const checkpoint_card& car
   if (plan.options.replay) refuse(plan, numbers);
 }
 
+/// What multiplied on cards until the checkpoint, if another version does now.
+std::string other_products(const run_facts& before, const run_facts& now) {
+  const auto find = [](const run_facts& facts) {
+    const auto found = std::ranges::find(facts, products_fact, &run_facts::value_type::first);
+    return found == facts.end() ? std::string() : found->second;
+  };
+  const std::string was = find(before), is = find(now);
+  return was.empty() || is.empty() || was == is ? std::string() : was;
+}
+
 /// Under hogwild alone the weights are in a block of the host, or in shards on a card. In the other place no
 /// worker can go on where it was.
 void bring_to_other_place(run_plan& plan, resumed_run& resumed) {
@@ -179,6 +189,7 @@ void plan_resume(run_plan& plan) {
   run->field("schedule", resumed.schedule);
   from.part("feeder")->field("feeder", resumed.position);
   require_same_facts(plan, resumed.card);
+  resumed.products_before = other_products(resumed.card.facts, facts_and_names(plan));
   if (resumed.card.replayed != replayed_by(plan))
     refuse(plan, resumed.card.replayed.empty() ? "is of a run that was no replay"
                                                : "is of the replay of another recording");

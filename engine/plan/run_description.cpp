@@ -50,7 +50,8 @@ void describe(training_report& r, const run_plan& plan, instant elapsed, const c
   if (plan.options.parameter_actor) r.policy += " by " + plan.options.parameter_actor->name;
   r.wall_seconds = in_seconds(elapsed);
   if (const auto& from = plan.resumed) {
-    r.resumed = resumed_figures{from->from->path().string(), from->card.steps, from->steps_before()};
+    r.resumed = resumed_figures{from->from->path().string(), from->card.steps, from->steps_before(),
+                                from->products_before};
     r.wall_seconds += in_seconds(from->elapsed());
   }
   if (!plan.options.checkpoints.folder.empty()) r.checkpoints = kept;

@@ -7,8 +7,10 @@
 #include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/files/sha256.hpp>
 #include <mailgrad/kernels/arithmetic.hpp>
+#include <mailgrad/kernels/cuda/products.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/optim/cures/cure_spec.hpp>
+#include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
@@ -159,6 +161,15 @@ bool has_card(const training_options& o) {
          is_recorded(o, computers_fact);
 }
 
+/// What multiplies on the cards of this machine; nothing does if it has none.
+std::string products_here() {
+  try {
+    return cuda::products_in_words();
+  } catch (const device_error&) {
+    return "none";
+  }
+}
+
 /// The hash of weights to begin with: of every variable with its name and shape.
 std::string hash_of(const saved_weights& start) {
   std::string text;
@@ -195,6 +206,9 @@ run_facts facts_of(const model_function& model, const model_request& request, co
                   {"seed", std::to_string(o.seed)},
                   {std::string(first_weights_fact), o.start ? hash_of(*o.start) : drawn_weights}};
   if (has_card(o)) facts.emplace_back(computers_fact, computers_in_words(o));
+  // Some recordings do not tell what multiplied.
+  if (has_card(o) && (!o.replay || is_recorded(o, products_fact)))
+    facts.emplace_back(products_fact, products_here());
   if (has_shard_on_card(o) || is_recorded(o, updaters_fact))
     facts.emplace_back(updaters_fact, updaters_in_words(o));
   if (o.precision != product_precision::float32 || is_recorded(o, precision_fact))

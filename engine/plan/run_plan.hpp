@@ -37,6 +37,7 @@ struct resumed_run {
   bool same_workers = true;        ///< if not, only the weights and what belongs to them goes on
   std::optional<kept_best> best{}; ///< the best weights so far, if the run keeps them
   judged_tests tests{};            ///< what patience has seen
+  std::string products_before{};   ///< what multiplied on cards, if that was another version; else empty
 
   /// The part of a worker or a shard, for its actor; null: it begins anew.
   std::shared_ptr<saved_fields> worker(std::uint32_t rank) const;

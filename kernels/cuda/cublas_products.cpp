@@ -37,6 +37,7 @@ struct cublas_functions {
   decltype(&cublasLtMatmulPreferenceSetAttribute) preference_set;
   decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic;
   decltype(&cublasLtGetStatusString) words_of;
+  decltype(&cublasLtGetVersion) version;
 };
 
 /// Opens the library that MAILGRAD_CUBLAS names, or the one that the loader or CUDA's usual folder has.
@@ -84,6 +85,7 @@ cublas_functions load() {
   find(library, "cublasLtMatmulPreferenceSetAttribute", f.preference_set);
   find(library, "cublasLtMatmulAlgoGetHeuristic", f.heuristic);
   find(library, "cublasLtGetStatusString", f.words_of);
+  find(library, "cublasLtGetVersion", f.version);
   static_cast<void>(opened.release()); // open until the process ends
   return f;
 }
@@ -291,6 +293,11 @@ private:
 };
 
 } // namespace
+
+std::string products_in_words() {
+  const std::size_t version = cublas().version(); // 130102 is 13.1.2
+  return fmt::format("cuBLAS {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
 
 std::unique_ptr<products> make_products(std::uint32_t card, product_precision p) {
   return std::make_unique<cublas_products>(card, p);

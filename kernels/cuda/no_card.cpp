@@ -42,6 +42,7 @@ void destroy_graph(void*) noexcept {}
 } // namespace runtime
 
 void begin_step(const cuda_stream&, std::uint64_t, std::uint64_t) { refuse(); }
+std::string products_in_words() { refuse(); }
 std::unique_ptr<products> make_products(std::uint32_t, product_precision) { refuse(); }
 
 } // namespace mailgrad::cuda

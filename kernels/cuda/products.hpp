@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 namespace mailgrad::cuda {
 
@@ -39,6 +40,12 @@ public:
 private:
   product_precision precision_;
 };
+
+/// What multiplies on cards, with its version: "cuBLAS 13.1.0". The products of two versions may differ in
+/// their last bits.
+///
+/// Errors  device_error as make_products().
+std::string products_in_words();
 
 /// Opens cuBLAS when the first card asks for it, since loading it takes 0.2 s and 600 MB of addresses.
 ///

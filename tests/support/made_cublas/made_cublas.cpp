@@ -141,6 +141,8 @@ const char* cublasLtGetStatusString(cublasStatus_t status) {
                                                     : "another error";
 }
 
+std::size_t cublasLtGetVersion() { return 130102; }
+
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* d, cublasComputeType_t compute,
                                         cudaDataType_t) {
   return make(d, description{compute});

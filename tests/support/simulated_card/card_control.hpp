@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 
 /// How a test sets up the simulated card, and what it asks it.
 namespace mailgrad::simulated_card {
@@ -40,6 +41,7 @@ struct settings {
   /// false: a call that waits for a card, or may, throws std::logic_error. Where streams run late, one that
   /// asks for a stream on which nothing is queued does not wait.
   bool may_wait = true;
+  std::string products = "products of the simulated card"; ///< the version of what multiplies
   /// The clock that kernels read, in ns; null: that of the machine.
   std::function<std::uint64_t()> clock = {};
 };

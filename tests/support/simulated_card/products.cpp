@@ -153,6 +153,12 @@ private:
 
 } // namespace
 
+std::string products_in_words() {
+  card_machine& all = card_machine::of_process();
+  const std::lock_guard held(all.lock);
+  return all.set.products;
+}
+
 std::unique_ptr<products> make_products(std::uint32_t card, product_precision p) {
   return std::make_unique<simulated_products>(card, p);
 }
