@@ -3,6 +3,7 @@
 #include <mailgrad/tensor/lane.hpp>
 #include <mailgrad/tensor/memory.hpp>
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <memory>
@@ -19,10 +20,13 @@ class growing_room {
 public:
   explicit growing_room(std::shared_ptr<lane> at) : at_(std::move(at)) {}
 
+  /// It has an address even for no bytes, as for the order of a list of no rows.
+  ///
   /// Errors  std::bad_alloc; device_error.
   void* of(std::size_t bytes) {
-    if (room_.bytes() < bytes) {
-      memory larger = at_->allocate(std::bit_ceil(bytes));
+    const std::size_t wanted = std::max<std::size_t>(bytes, 1);
+    if (room_.bytes() < wanted) {
+      memory larger = at_->allocate(std::bit_ceil(wanted));
       outgrown_.push_back(std::exchange(room_, std::move(larger)));
     }
     return room_.on<std::byte>(at_->where()).data();

@@ -2,6 +2,8 @@
 #include <mailgrad/tests/support/needs_card.hpp>
 
 #include <mailgrad/engine/shard/gradient_batch.hpp>
+#include <mailgrad/engine/shard/growing_room.hpp>
+#include <mailgrad/engine/shard/kept_gradient.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/engine/worker/hogwild_writer.hpp>
 #include <mailgrad/kernels/cuda/card_lane.hpp>
@@ -57,10 +59,13 @@ protected:
     const char* name;
     std::size_t height, width;
   };
+  std::size_t variable_of(const std::string& name) const {
+    const auto of = std::ranges::find(layout_.variables(), name, &placed_variable::name);
+    return static_cast<std::size_t>(of - layout_.variables().begin());
+  }
   void add(gradient& host, gradient& card, const std::string& name, std::size_t width,
            const std::vector<std::int32_t>& rows, const std::vector<float>& values) const {
-    const auto of = std::ranges::find(layout_.variables(), name, &placed_variable::name);
-    const auto variable = static_cast<std::size_t>(of - layout_.variables().begin());
+    const std::size_t variable = variable_of(name);
     testing::add_rows(host, variable, width, rows, values);
     const auto held_rows = std::make_shared<memory>(there(rows.data(), rows.size() * sizeof(std::int32_t)));
     const auto held_values = std::make_shared<memory>(there(values.data(), values.size() * sizeof(float)));
@@ -173,6 +178,45 @@ TEST_F(CardTableShard, IsWrittenToUnderHogwildAsAShardIsUpdated) {
       there[s].load(*block, 5);
       expect_close(there[s], expected[s], rule);
     }
+  }
+}
+
+TEST_F(CardTableShard, HasAnAddressForNoBytes) {
+  growing_room room(lane_);
+  EXPECT_NE(room.of(0), nullptr);
+}
+
+/// The first update that a shard makes there.
+TEST_F(CardTableShard, IsUpdatedByAListOfNoRows) {
+  const auto g = std::make_shared<gradient>();
+  g->dense = there(std::vector<float>(layout_.dense_size()).data(), layout_.dense_size() * sizeof(float));
+  g->sparse_on_card.push_back({variable_of("t"), 4, {}, {}});
+  for (std::uint32_t i = 0; i < layout_.shard_count(); ++i) {
+    shard s(layout_, i, 3, testing::sgd(0.1), lane_);
+    const std::vector<float> before = read(s.snapshot());
+    const contribution one{g, 1};
+    s.update({&one, 1});
+    EXPECT_EQ(read(s.snapshot()), before) << i;
+  }
+}
+
+/// A gradient of samples without entries, which a shard on the host had kept for its turn.
+TEST_F(CardTableShard, TakesKeptRowsOfWhichThereAreNone) {
+  const auto g = testing::dense_gradient(std::vector<float>(layout_.dense_size()));
+  testing::add_rows(*g, variable_of("t"), 4, {-1, -1}, std::vector<float>(8));
+  for (std::uint32_t i = 0; i < layout_.shard_count(); ++i) {
+    shard on_host(layout_, i, 3, testing::sgd(0.1)), on_card(layout_, i, 3, testing::sgd(0.1), lane_);
+    waiting_gradient kept, found;
+    kept.what.payload.values = g;
+    saved_fields written;
+    keep_gradient(written, kept, on_host);
+    saved_fields reading(written.text(), written.arrays());
+    keep_gradient(reading, found, on_card);
+    const contribution one{found.what.payload.values, 1};
+    const std::vector<float> before = read(on_card.snapshot());
+    on_card.wait_for(*one.values);
+    on_card.update({&one, 1});
+    EXPECT_EQ(read(on_card.snapshot()), before) << i;
   }
 }
 
