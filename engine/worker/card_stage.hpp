@@ -19,9 +19,9 @@
 
 namespace mailgrad {
 
-/// What a stage on a lane of a card has besides its programs: the lane, and for the step under way the weights
-/// that it reads, the parts of the micro-batches, the values that came from elsewhere, and what each run of a
-/// part has found.
+/// What a stage on a lane of a card has besides its programs: the lane, and for the step under way the
+/// weights that it reads, the parts of the micro-batches, the values that came from elsewhere, and what each
+/// run of a part has found.
 ///
 ///     begin -> for each part: bring, stage_program::run, ran, hand_on -> end -> (a mark passes) -> take
 ///
@@ -41,8 +41,8 @@ public:
 
   const std::shared_ptr<cuda::card_lane>& at() const noexcept { return lane_; }
 
-  /// Begins a step of so many runs of parts, and queues what all of them read. Everything in `weights` and the
-  /// gradient of `sum` stays until the step has ended.
+  /// Begins a step of so many runs of parts, and queues what all of them read. Everything in `weights` and
+  /// the gradient of `sum` stays until the step has ended.
   void begin(std::span<const weight_view> weights, bool racing, const stage_program& code, std::size_t runs,
              stage_sum& sum);
   /// The values where kernels of this lane read them, which wait until they are there. Those of another place

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-// Workers whose model spans lanes of the simulated card, of two cards, or a card and a core. The card runs what
-// is queued as late as it may, and no call may wait for it.
+// Workers whose model spans lanes of the simulated card, of two cards, or a card and a core. The card runs
+// what is queued as late as it may, and no call may wait for it.
 
 namespace mailgrad {
 namespace {
@@ -197,8 +197,8 @@ INSTANTIATE_TEST_SUITE_P(OfHogwildsRace, CardSpanning,
 
 class CardSpanningModels : public CardSpanning {};
 
-/// Tables whose row numbers come from a kernel or with the batch, dropout, and attention, of which a card keeps
-/// something else for the gradient than a core does.
+/// Tables whose row numbers come from a kernel or with the batch, dropout, and attention, of which a card
+/// keeps something else for the gradient than a core does.
 TEST_F(CardSpanningModels, ComeToTheWeightsOfTheProcessorsInEveryOrder) {
   struct learning {
     const char* model;

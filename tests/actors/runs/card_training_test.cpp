@@ -9,6 +9,7 @@
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/graph/models/built_in.hpp>
+#include <mailgrad/graph/models/spanning_models.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/tensor/error.hpp>
 
@@ -402,6 +403,30 @@ TEST_F(CardRuns, WithTablesThereAreRefusedForWhatReadsTheirRowsOnTheHost) {
   refused("clipping", [](auto& o) { o.optimizer.clip_norm = 1; });
   refused("sampling of gaps", [](auto& o) { o.sample_gap = 2; });
   refused("local steps", [](auto& o) { o.local_steps = 2; });
+}
+
+/// Two lanes of the card, and the first lane beside a core.
+TEST_F(CardRuns, OfAModelThatSpansDevicesComeToTheWeightsOfOneProcessor) {
+  const auto weights = [](const model_function& model, const training_options& o) {
+    training run(model, small_data(), o);
+    const training_report r = run.report();
+    EXPECT_EQ(r.ended, "completed") << r.why;
+    const auto found = run.parameters();
+    return std::vector<float>(found.begin(), found.end());
+  };
+  const std::vector<float> here = weights(small_model(), options_for("async", 1));
+  for (const model_function& model : {pipelined(small_model()), replicated(small_model())})
+    for (const bool beside_a_core : {false, true})
+      for (const bool weights_there : {false, true}) {
+        training_options o = weights_there ? all_on_card("async", 2) : card_options("async", 2);
+        if (beside_a_core) o.devices[1] = {device_kind::cpu, 0};
+        o.workers = 1;
+        o.micro_batches = 2;
+        const std::vector<float> there = weights(model, o);
+        ASSERT_EQ(there.size(), here.size());
+        for (std::size_t i = 0; i < here.size(); ++i) EXPECT_NEAR(there[i], here[i], 2e-5) << i;
+        EXPECT_EQ(weights(model, o), there) << "other bits in the second run";
+      }
 }
 
 TEST_F(CardRuns, AreRefusedInOneLineBeforeAnythingRuns) {

@@ -196,8 +196,12 @@ TEST(TrainingReport, TellsOfCheckpoints) {
   r.checkpoints =
       checkpoint_account{12, 1, 4096, 0.25, 0.5, "kept/checkpoint-0000000900.safetensors", 900, "full", 2};
   const json o = json::parse(to_json(r));
-  EXPECT_EQ(o["resumed"],
-            (json{{"from", "kept/checkpoint-0000000500.safetensors"}, {"steps", 500}, {"steps_before", 40}}));
+  EXPECT_EQ(o["resumed"], (json{{"from", "kept/checkpoint-0000000500.safetensors"},
+                                {"steps", 500},
+                                {"steps_before", 40},
+                                {"products_before", json()}}));
+  r.resumed->products_before = "cuBLAS 13.0.0";
+  EXPECT_EQ(json::parse(to_json(r))["resumed"]["products_before"], "cuBLAS 13.0.0");
   EXPECT_EQ(o["checkpoints"], (json{{"written", 12},
                                     {"failed", 1},
                                     {"skipped", 2},
