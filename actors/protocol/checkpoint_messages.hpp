@@ -104,6 +104,7 @@ struct worker_marked {
   std::uint64_t number = 0;
   rank worker;
   std::uint64_t trained = 0;
+  std::uint64_t samples = 0; ///< that it had trained in the whole run, as its report has them
   caf::actor collector;
 };
 
@@ -173,7 +174,8 @@ auto inspect(Inspector& f, checkpoint_mark& x) {
 template <class Inspector>
 auto inspect(Inspector& f, worker_marked& x) {
   return wire::fields(f, x, wire::field("number", x.number), wire::field("worker", x.worker),
-                      wire::field("trained", x.trained), wire::field("collector", x.collector));
+                      wire::field("trained", x.trained), wire::field("samples", x.samples),
+                      wire::field("collector", x.collector));
 }
 template <class Inspector>
 auto inspect(Inspector& f, checkpoint_written& x) {

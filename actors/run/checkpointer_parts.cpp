@@ -1,6 +1,7 @@
 #include <mailgrad/actors/run/checkpointer.hpp>
 
 #include <mailgrad/actors/protocol/listed.hpp>
+#include <mailgrad/actors/run/feeder_cut.hpp>
 #include <mailgrad/engine/checkpoint/kept_block.hpp>
 
 #include <fmt/format.h>
@@ -80,13 +81,16 @@ void checkpointer::drop_part_of(std::uint32_t r) {
 void checkpointer::leave_out_behind_marks() {
   if (std::ranges::none_of(workers_, [](const worker& w) { return w.absent && w.counted; })) return;
   feeder_position feeder;
-  saved_fields(parts_.at("feeder")->text(), {}).field("feeder", feeder);
+  std::vector<std::uint64_t> samples;
+  saved_fields told(parts_.at("feeder")->text(), {});
+  told.field("feeder", feeder);
+  told.field(samples_at_marks, samples);
   for (std::uint32_t r = 0; r < workers_.size(); ++r) {
     worker_report then = workers_[r].last;
     const std::uint64_t steps = then.steps - std::min(then.steps, feeder.trained.at(r));
     if (!workers_[r].absent || !workers_[r].counted || steps == 0) continue;
     if (then.produced >= then.steps) then.produced -= steps; // with local steps, nobody knows
-    then.samples -= steps * (then.samples / then.steps);
+    then.samples = std::min(then.samples, samples.at(r));
     then.steps -= steps;
     drop_part_of(r);
     take_part_of(r, std::move(then));

@@ -52,6 +52,7 @@ void feeder_cut::mark(const worker_marked& x) {
   if (x.number != number_) return;
   of_worker& w = workers_[x.worker.value];
   w.mark = w.before + x.trained;
+  w.samples = x.samples;
   const std::vector<std::uint64_t>& last = w.now.last;
   w.again.assign(last.end() - untrained_of(w.now, x.trained), last.end());
 }
@@ -124,8 +125,10 @@ std::optional<checkpoint_part> feeder_cut::finished(const dealer& of, std::uint6
     return std::nullopt;
   feeder_position here;
   std::vector<std::uint64_t> again;
+  std::vector<std::uint64_t> samples;
   for (of_worker& w : workers_) {
     here.trained.push_back(w.mark.value_or(w.before + w.now.dealt));
+    samples.push_back(w.samples);
     again.insert(again.end(), w.again.begin(), w.again.end());
     w.mark.reset();
     w.again.clear();
@@ -134,6 +137,7 @@ std::optional<checkpoint_part> feeder_cut::finished(const dealer& of, std::uint6
   here.switches = switches;
   const auto fields = std::make_shared<saved_fields>();
   fields->field("feeder", here);
+  fields->field(samples_at_marks, samples);
   last_ = number_;
   return checkpoint_part{std::exchange(number_, 0), "feeder", fields};
 }

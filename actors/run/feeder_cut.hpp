@@ -11,6 +11,10 @@
 
 namespace mailgrad {
 
+/// A field of the feeder's part in a checkpoint, by rank: the samples that the worker had trained at its last
+/// mark. Who dies behind it has trained more, which belongs to no part.
+inline constexpr const char* samples_at_marks = "samples at marks";
+
 /// The feeder's book of what it dealt to whom. Two things are read from it: the feeder's part in a
 /// checkpoint, and what must be dealt again because its worker is lost or has left.
 ///
@@ -73,6 +77,7 @@ private:
     share now{};
     std::uint64_t before = 0;          ///< trained before this incarnation joined
     std::optional<std::uint64_t> mark; ///< trained at the mark by all its incarnations, if that has come
+    std::uint64_t samples = 0;         ///< in these
     std::vector<std::uint64_t> again{};
     bool gone = false; ///< or nobody has come to the seat yet
     bool empty = false;

@@ -40,7 +40,7 @@ void device_actor::mark(std::uint64_t checkpoint) {
   keep_beside_report(*part.fields);
   lines_.mark(checkpoint, options_.coordinator);
   send(self_, options_.feeder,
-       worker_marked{checkpoint, options_.worker, lines_.trained(), options_.coordinator});
+       worker_marked{checkpoint, options_.worker, lines_.trained(), report_.samples, options_.coordinator});
   if (gate_.steps().empty() || !gate_.steps().oldest().pushed)
     send_part(std::move(part));
   else

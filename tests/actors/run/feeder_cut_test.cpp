@@ -116,7 +116,7 @@ TEST_F(FeederCut, IsWholeOnlyWhenItIsKnownWhatALostWorkerHadTrained) {
   for (int i = 0; i < 5; ++i) dealer_.next(0);
   deal(0, {0, 2});
   deal(1, {1, 3, 4});
-  book_.mark({1, {1}, 2, {}});
+  book_.mark({1, {1}, 2, 0, {}});
   book_.lose({0}, {0});
   EXPECT_FALSE(part());
   const numbers again = book_.untrained({{0}, {0}, 1});
@@ -135,12 +135,12 @@ TEST_F(FeederCut, LeavesWhatIsDealtAgainToWhoIsDealtItNext) {
   for (int i = 0; i < 3; ++i) dealer_.next(0);
   deal(0, {0, 1});
   deal(1, {2});
-  book_.mark({1, {0}, 1, {}});
+  book_.mark({1, {0}, 1, 0, {}});
   book_.lose({0}, {0});
   dealer_.take_back(book_.untrained({{0}, {0}, 1}));
   EXPECT_EQ(dealer_.next(1)->number, 1U);
   deal(1, {1});
-  book_.mark({1, {1}, 2, {}});
+  book_.mark({1, {1}, 2, 0, {}});
   const auto position = part();
   ASSERT_TRUE(position);
   EXPECT_THAT(position->batches.again, ElementsAre(3)) << "only what nobody was dealt";
