@@ -77,6 +77,7 @@ caf::behavior feeder::exhausted() {
          }),
       on(self_,
          [this](const share_lost& x) {
+           who_loses_ = sender_of(self_);
            cut_.lose(x.worker, x.life);
            report_cut();
          }),
@@ -203,6 +204,7 @@ void feeder::on_leave(const worker_left& x) {
 }
 
 void feeder::on_lost(const share_lost& x) {
+  who_loses_ = sender_of(self_);
   if (cut_.lose(x.worker, x.life)) end_share_of(x.worker);
 }
 
@@ -216,7 +218,9 @@ void feeder::end_share_of(rank worker) {
 
 /// Returns how many there are.
 std::size_t feeder::take_untrained(const deal_again& x) {
-  if (const auto ended = cut_.account_of(x)) send(self_, sender_of(self_), *ended);
+  const bool is_of_lost =
+      who_loses_ && sender_of(self_) == who_loses_; // its worker may have given it back before
+  if (is_of_lost) send(self_, who_loses_, cut_.account_of(x));
   const std::vector<std::uint64_t> numbers = cut_.untrained(x);
   dealer_.take_back(numbers);
   for (const std::uint64_t number : numbers) note({x.worker, number, recorded_deal::kind::returned});

@@ -89,6 +89,7 @@ private:
   dealer dealer_;
   std::uint64_t dealt_ = 0; ///< batches
   caf::actor who_watches_;
+  caf::actor who_loses_;                 ///< the coordinator, once it has told of a lost worker
   std::optional<std::uint64_t> holding_; ///< the step at which it holds
   std::map<rank, asking> hungry_;        ///< workers that asked while it holds, or a share is lost
   object_pool<batch> batches_;

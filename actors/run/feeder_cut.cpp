@@ -73,11 +73,9 @@ bool feeder_cut::leave(rank worker, incarnation life) {
 }
 
 bool feeder_cut::lose(rank worker, incarnation life) {
-  const bool was_in = leave(worker, life);
-  std::optional<share> what;
-  if (was_in) what = std::exchange(workers_[worker.value].now, {});
-  lost_.push_back({worker, life, std::move(what)});
-  return was_in;
+  if (!leave(worker, life)) return false;
+  lost_.push_back({worker, life, std::exchange(workers_[worker.value].now, {})});
+  return true;
 }
 
 std::vector<feeder_cut::lost_share>::const_iterator feeder_cut::find_lost(rank worker,
@@ -86,26 +84,24 @@ std::vector<feeder_cut::lost_share>::const_iterator feeder_cut::find_lost(rank w
                               [&](const lost_share& s) { return s.worker == worker && s.life == life; });
 }
 
-std::optional<share_ended> feeder_cut::account_of(const deal_again& x) const {
+share_ended feeder_cut::account_of(const deal_again& x) const {
   const auto lost = find_lost(x.worker, x.life);
-  if (lost == lost_.end()) return std::nullopt;
-  if (!lost->what) return share_ended{x.worker, x.life};
-  const share& of = *lost->what;
+  if (lost == lost_.end()) return {x.worker, x.life};
+  const share& of = lost->what;
   const auto untrained = static_cast<std::uint64_t>(untrained_of(of, x.trained));
-  return share_ended{x.worker, x.life, of.own ? of.dealt - untrained : 0, of.own ? 0 : untrained};
+  return {x.worker, x.life, of.own ? of.dealt - untrained : 0, of.own ? 0 : untrained};
 }
 
 std::vector<std::uint64_t> feeder_cut::untrained(const deal_again& x) {
-  std::optional<share> what;
-  if (const auto lost = find_lost(x.worker, x.life); lost != lost_.end()) {
-    what = lost->what;
-    lost_.erase(lost);
-  }
   if (x.worker.value >= workers_.size()) return {};
   of_worker& w = workers_[x.worker.value];
-  if (!what) return w.life == x.life ? take_untrained(w, w.now, x.trained) : std::vector<std::uint64_t>{};
-  const std::vector<std::uint64_t> numbers = take_untrained(w, *what, x.trained);
-  w.before += what->dealt;
+  const auto lost = find_lost(x.worker, x.life);
+  if (lost == lost_.end())
+    return w.life == x.life ? take_untrained(w, w.now, x.trained) : std::vector<std::uint64_t>{};
+  share of = lost->what;
+  lost_.erase(lost);
+  const std::vector<std::uint64_t> numbers = take_untrained(w, of, x.trained);
+  w.before += of.dealt;
   return numbers;
 }
 

@@ -4,7 +4,6 @@
 #include <mailgrad/data/dealer.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -49,18 +48,15 @@ public:
   void begin(std::uint64_t number, const caf::actor& collector);
   /// No mark of this worker will come. False: of this incarnation none would have come.
   bool leave(rank worker, incarnation life);
-  /// The same, and nobody knows yet what of its batches is trained. Returns false as leave(). A deal_again
-  /// follows in any case.
+  /// The same, and nobody knows yet what of its batches is trained. Returns false as leave().
   bool lose(rank worker, incarnation life);
-  /// What became of the batches of this lost incarnation; nothing if no such one is lost. Asked for before
-  /// untrained().
-  std::optional<share_ended> account_of(const deal_again& x) const;
+  /// What became of the batches of this incarnation, if it is lost; of another one it knows nothing. Asked
+  /// for before untrained().
+  share_ended account_of(const deal_again& x) const;
   /// Returns the batches that this incarnation was dealt and has not trained. Returned once.
   std::vector<std::uint64_t> untrained(const deal_again& x);
   /// Whether it is not known yet what some lost worker had trained.
-  bool has_lost_shares() const {
-    return std::ranges::any_of(lost_, [](const lost_share& s) { return s.what.has_value(); });
-  }
+  bool has_lost_shares() const noexcept { return !lost_.empty(); }
   /// The part, when no mark is missing. Returned once.
   std::optional<checkpoint_part> finished(const dealer& of, std::uint64_t switches);
   const caf::actor& collector() const noexcept { return collector_; }
@@ -85,7 +81,7 @@ private:
   struct lost_share {
     rank worker;
     incarnation life;
-    std::optional<share> what; ///< nothing of one that had left before
+    share what;
   };
 
   static void begin_life(of_worker& w, incarnation life);

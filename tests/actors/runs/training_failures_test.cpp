@@ -62,7 +62,12 @@ TEST(TrainingFailures, NameTheRuleTheShardAndTheUpdateOfARuleThatThrows) {
   for (const char* policy : {"async", "sync", "k-batch-async:2"}) {
     const training_report r = trained(with_rule<throwing_rule>(policy, 2));
     EXPECT_EQ(r.ended, "failed") << policy;
-    EXPECT_EQ(r.why, "shard 0 is lost: update 5 by rule 'throwing': no table for step 5") << policy;
+    EXPECT_EQ(r.why,
+              "shard 0 is lost: update 5 by rule 'throwing': no table for step 5; lost with shard 0: its "
+              "weights, and what it had made of " +
+                  std::to_string(r.ledger.produced) + " gradients")
+        << policy;
+    EXPECT_THAT(r.lost_shards, ::testing::ElementsAre(0));
     EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
   }
 }
@@ -117,7 +122,7 @@ TEST(TrainingFailures, KeepTheLastWordsOfAnActorThatIsNotBorn) {
   o.parameter_actor = make_own_parameter_actor<unborn>();
   const training_report r = trained(o);
   EXPECT_EQ(r.ended, "failed");
-  EXPECT_EQ(r.why, "shard 0 is lost: std::bad_alloc");
+  EXPECT_THAT(r.why, HasSubstr("shard 0 is lost: std::bad_alloc; lost with shard 0: its weights, "));
 }
 
 /// Builds for training, and throws when it is to be tested.
