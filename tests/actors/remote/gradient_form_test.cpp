@@ -132,6 +132,23 @@ TEST(GradientForm, ForgetsAddendsOfTheGradientBefore) {
   EXPECT_TRUE(at_shard(receiver, terms, make_gradient(*terms.layout), 0)->addends.empty());
 }
 
+/// As the forms of all workers of a server do.
+TEST(GradientForm, SharesRoomWithThoseOfOtherWorkers) {
+  exchange_terms terms = terms_of_two_shards(1);
+  terms.rooms = std::make_shared<gradient_rooms>(terms.layout);
+  gradient_form first(terms), second(terms);
+  const auto sent = make_gradient(*terms.layout);
+  at_shard(first, terms, sent, 0);
+  at_shard(second, terms, sent, 0);
+  EXPECT_EQ(terms.rooms->count(), 1U) << "the first gradient was done with";
+  const auto kept = at_shard(first, terms, sent, 0);
+  const auto another = at_shard(second, terms, sent, 0);
+  EXPECT_NE(kept, another);
+  EXPECT_EQ(terms.rooms->count(), 2U) << "both are there at once";
+  at_shard(second, terms, sent, 1);
+  EXPECT_EQ(terms.rooms->count(), 3U) << "each shard has its own";
+}
+
 TEST(GradientForm, RefusesMoreAddendsThanAWorkerHasDevices) {
   const exchange_terms terms = terms_of_two_shards(1);
   gradient_form receiver(terms);
