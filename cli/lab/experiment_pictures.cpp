@@ -11,6 +11,7 @@
 #include <limits>
 #include <ostream>
 #include <utility>
+#include <vector>
 
 namespace mailgrad {
 
@@ -41,12 +42,45 @@ bool has_bars(const lab::figure_series& s) {
   return false;
 }
 
-std::string data_of(const lab::figure_series& s, std::size_t which) {
+/// Where the points of each series are drawn. Those of several series with bars would hide each other at one
+/// value of x, so they stand side by side.
+class drawn_places {
+public:
+  explicit drawn_places(const lab::figure& f) : linear_(f.x.scale == lab::axis_scale::linear) {
+    for (const lab::figure_series& s : f.series) {
+      ranks_.push_back(with_bars_);
+      with_bars_ += has_bars(s) ? 1 : 0;
+      for (const lab::figure_point& p : s.points) {
+        if (!linear_ && p.x <= 0) continue; // such an axis does not show it
+        least_ = std::min(least_, scaled(p.x));
+        most_ = std::max(most_, scaled(p.x));
+      }
+    }
+  }
+
+  bool any_moved() const { return with_bars_ > 1 && most_ > least_; }
+  double of(const lab::figure_series& s, std::size_t which, double x) const {
+    constexpr double between = 0.012; // of the axis
+    if (!any_moved() || !has_bars(s)) return x;
+    const double at = scaled(x) + between * (most_ - least_) * (ranks_[which] - (with_bars_ - 1) / 2);
+    return linear_ ? at : std::exp(at);
+  }
+
+private:
+  double scaled(double x) const { return linear_ ? x : std::log(x); }
+
+  bool linear_;
+  std::vector<double> ranks_; ///< of each series among those with bars
+  double with_bars_ = 0;
+  double least_ = std::numeric_limits<double>::infinity(), most_ = -least_;
+};
+
+std::string data_of(const lab::figure_series& s, std::size_t which, const drawn_places& places) {
   std::string data = fmt::format("$s{} << EOD\n", which);
   for (const lab::figure_point& p : s.points)
-    data += !std::isfinite(p.y)
-                ? "\n"
-                : fmt::format("{:.9g} {:.9g} {:.9g} {:.9g}\n", p.x, p.y, bar_of(p).first, bar_of(p).second);
+    data += !std::isfinite(p.y) ? "\n"
+                                : fmt::format("{:.9g} {:.9g} {:.9g} {:.9g}\n", places.of(s, which, p.x), p.y,
+                                              bar_of(p).first, bar_of(p).second);
   return data + "EOD\n";
 }
 
@@ -119,11 +153,16 @@ std::string axis_words(char axis, const lab::figure& f, const lab::figure_axis& 
 } // namespace
 
 picture picture_of(const lab::figure& f, const std::string& command) {
-  picture p{f.name, f.title, fmt::format("{} Made by: {}", f.caption, command), {}};
+  const drawn_places places(f);
+  picture p{f.name,
+            f.title,
+            fmt::format("{}{} Made by: {}", f.caption,
+                        places.any_moved() ? " Points of one place are drawn side by side." : "", command),
+            {}};
   std::string plots;
   for (std::size_t i = 0; i < f.series.size(); ++i) {
     if (f.series[i].points.empty()) continue;
-    p.script += data_of(f.series[i], i);
+    p.script += data_of(f.series[i], i, places);
     plots += (plots.empty() ? "" : ", ") + plot_of(f.series[i], i);
   }
   p.script += fmt::format("set title {}\nset grid lc rgb '#cccccc'\nset key outside right top Left reverse\n"
