@@ -43,10 +43,11 @@ run_figures figures_of(const training_report& r);
 /// gap in common. Both have a gap.
 double total_variation(const staleness_histogram& a, const staleness_histogram& b);
 
-/// A recorded run once more in virtual time, with the durations that its steps had, or under other conditions:
-/// the same model, samples and seeds, and as many mini-batches.
+/// A recorded run once more in virtual time, with the durations that its steps had, or under other
+/// conditions: the same model, samples and seeds, and as many mini-batches.
 ///
-/// Assumes  how long a step takes does not depend on the policy or on how many workers there are, although real
+/// Assumes  how long a step takes does not depend on the policy or on how many workers there are, although
+/// real
 ///          workers share cores and memory. Worker r of more than M recorded ones has the steps of worker
 ///          r mod M, from another place on. When a worker makes more steps than it has recorded, they begin anew.
 /// Differs  updates and messages take no time of their own: it is within that of the steps. Batches are dealt
