@@ -40,6 +40,23 @@ notice_pace virtual_pace(std::size_t tellers) {
   return {instant::max(), std::max<std::uint64_t>(8, 1000 / std::max<std::size_t>(1, tellers))};
 }
 
+/// Tells shards when windows are over, and counts these events, which end no step.
+class window_timer final : public step_timer {
+public:
+  window_timer(std::shared_ptr<step_timer> clock, std::shared_ptr<std::uint64_t> passed)
+      : clock_(std::move(clock)), passed_(std::move(passed)) {}
+  void at(instant when, notice tell) override {
+    clock_->at(when, [passed = passed_, tell = std::move(tell)] {
+      ++*passed;
+      tell();
+    });
+  }
+
+private:
+  std::shared_ptr<step_timer> clock_;
+  std::shared_ptr<std::uint64_t> passed_;
+};
+
 } // namespace
 
 class virtual_run::implementation {
@@ -76,6 +93,7 @@ public:
   std::uint64_t events() const noexcept { return events_; }
 
 private:
+  std::uint64_t steps() const noexcept { return events_ - *windows_; }
   run_crew_options crew_options();
   std::shared_ptr<step_runner> runner_of(rank worker, std::shared_ptr<step_runner> own);
   void stop_if_asked();
@@ -94,6 +112,8 @@ private:
   instant ended_at_{0};
   std::vector<float> parameters_;
   std::uint64_t events_ = 0;
+  std::uint64_t tested_after_ = 0;                                                    ///< steps
+  const std::shared_ptr<std::uint64_t> windows_ = std::make_shared<std::uint64_t>(0); ///< that are over
   bool stopping_ = false;
   running_stat losses_; ///< since the last test
   const std::shared_ptr<read_weights> read_ = std::make_shared<read_weights>();
@@ -104,6 +124,7 @@ private:
 
 run_crew_options virtual_run::implementation::crew_options() {
   run_crew_options options{clock_};
+  options.timer = std::make_shared<window_timer>(clock_, windows_);
   options.coordinator_has_thread = false;
   options.on_progress = lab_.on_progress;
   options.workers_cut_batches = true;
@@ -157,10 +178,11 @@ void virtual_run::implementation::stop_if_asked() {
 
 /// The last test is that of the report.
 void virtual_run::implementation::test_if_due() {
-  if (!tests() || events_ % lab_.test_every != 0 || outcome_) return;
-  send_anonymously(reader_, test_weights{events_});
+  if (!tests() || steps() % lab_.test_every != 0 || steps() == tested_after_ || outcome_) return;
+  tested_after_ = steps();
+  send_anonymously(reader_, test_weights{steps()});
   system_.run();
-  virtual_test made{clock_->now(), events_, read_->updates};
+  virtual_test made{clock_->now(), steps(), read_->updates};
   if (!losses_.empty()) made.train_loss = losses_.mean();
   losses_ = {};
   made.result =

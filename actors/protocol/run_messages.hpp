@@ -182,6 +182,12 @@ struct batch_copied {
 /// will never be. No answer.
 struct weights_copied {};
 
+/// A timer to the actor of a shard, from any thread: the moment has come at which the policy closes a batch.
+/// No answer.
+struct window_over {
+  std::int64_t moment = 0; ///< ns of the actor's clock
+};
+
 /// The exchange of a device actor to that actor, from any thread: the gradient of this step now holds the sum
 /// of those of all workers. No answer.
 struct gradients_summed {
@@ -275,6 +281,10 @@ auto inspect(Inspector& f, batch_copied& x) {
 template <class Inspector>
 auto inspect(Inspector& f, weights_copied& x) {
   return wire::fields(f, x);
+}
+template <class Inspector>
+auto inspect(Inspector& f, window_over& x) {
+  return wire::fields(f, x, wire::field("moment", x.moment));
 }
 template <class Inspector>
 auto inspect(Inspector& f, gradients_summed& x) {

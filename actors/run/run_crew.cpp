@@ -187,6 +187,7 @@ caf::actor run_crew::spawn_shard(std::uint32_t s) {
     for (std::uint32_t r = 0; r < plan_.seats(); ++r) with.elsewhere.push_back(!reads_there(plan_, r, s));
   }
   with.watch = options_.watch;
+  with.timer = options_.timer;
   return mailgrad::spawn_shard(
       system_,
       terms_of(plan_, shard_index{s}, {options_.recorder != nullptr, options_.checkpoint_writer != nullptr}),

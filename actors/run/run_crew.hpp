@@ -6,6 +6,7 @@
 #include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/account/training_progress.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
+#include <mailgrad/engine/worker/step_timer.hpp>
 #include <mailgrad/net/all_reduce.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
 
@@ -63,6 +64,9 @@ struct run_crew_options {
   std::function<notice_pace(std::size_t tellers)> pace{};
   /// Gives what a worker adds its gradients up with, if the plan says that it does.
   std::function<std::shared_ptr<net::all_reduce>(rank worker)> sums{};
+  /// Tells shards when a policy closes a batch, by `time`; null: the timer of this process, by the monotonic
+  /// clock.
+  std::shared_ptr<step_timer> timer{};
   /// Gives the runner that a worker uses instead of `own`, the one of the plan.
   std::function<std::shared_ptr<step_runner>(rank worker, std::shared_ptr<step_runner> own)> runner{};
 };

@@ -36,6 +36,10 @@ void gradient_order::leave(rank worker, incarnation life) {
   if (!is_followed()) own_.push_back({order_entry::of(order_entry::kind::left, worker, life), {}});
 }
 
+void gradient_order::close(std::int64_t moment) {
+  if (!is_followed()) own_.push_back({{order_entry::kind::closed, {}, {}, {}, moment}, {}});
+}
+
 std::optional<ordered_gradients::ready> gradient_order::next() {
   if (is_followed()) return given_.next();
   if (own_.empty()) return std::nullopt;

@@ -44,6 +44,8 @@ public:
   void join(rank worker, incarnation life = {});
   void arrive(const push_gradient& x, std::int64_t at);
   void leave(rank worker, incarnation life = {});
+  /// The policy closes the pending batch at this moment. A shard that follows is told so.
+  void close(std::int64_t moment);
   /// Appends a turn to the followed order.
   void expect(const order_entry& turn) { given_.expect(turn); }
 

@@ -31,11 +31,13 @@ parameter_actor::parameter_actor(caf::event_based_actor* self, parameter_actor_o
       order_({self, options_.weights->index(), options_.ranks(), std::move(options_.followers),
               options_.recorder, options_.replayed}),
       lease_(options_.weights, options_.store, options_.on_card),
-      cut_({options_.run, *options_.weights, policy_, workers_, updates_, order_, lease_}) {
+      cut_({options_.run, *options_.weights, policy_, workers_, updates_, order_, lease_}),
+      window_(self, std::move(options_.timer)) {
   options_.trace.reset();
   watch_.add_counts([this] { return counts(); });
   for (std::uint32_t r = 0; r < options_.workers; ++r) policy_->join({r});
   order_.begin_policy(policy_->shards_agree());
+  updates_.weigh_samples(policy_->weighs_samples());
   if (options_.resumed) resume();
   if (!options_.policy.traits().needs_shards) lease_.begin(); // with the weights of the checkpoint
 }
@@ -94,6 +96,7 @@ caf::behavior parameter_actor::serving() {
            take_what_is_ready();
          }),
       on(self_, [this](const switch_policy& x) { on_switch(x); }),
+      on(self_, [this](const window_over& x) { on_window_over(x); }),
       on(self_, [](const go_on&) {}), // left over from an update that a helper has ended
       on(self_,
          [this](const checkpoint_mark& x) {
@@ -260,6 +263,7 @@ void parameter_actor::begin(const switch_policy& x) {
   const policy_spec chosen(x.policy, options_.ranks());
   policy_ = policy_of(chosen);
   order_.begin_policy(policy_->shards_agree());
+  updates_.weigh_samples(policy_->weighs_samples());
   if (!chosen.traits().needs_shards) lease_.begin();
   epoch_ = x.epoch;
   watch_.moment(trace_kind::change_policy, {}, policy_->name());

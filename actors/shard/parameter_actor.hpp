@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/shard/batch_window.hpp>
 #include <mailgrad/actors/shard/gradient_order.hpp>
 #include <mailgrad/actors/shard/host_readers.hpp>
 #include <mailgrad/actors/shard/shard_cut.hpp>
@@ -57,6 +58,8 @@ struct parameter_actor_options {
   /// By rank, if the weights lie on a card: whether the worker computes elsewhere. It is sent copies that lie
   /// on the host, and its gradients come from there.
   std::vector<bool> elsewhere{};
+  /// Tells when a policy closes a batch; null: the timer of this process, by the monotonic clock.
+  std::shared_ptr<step_timer> timer{};
 
   std::uint32_t ranks() const { return std::max(workers, seats); }
 };
@@ -115,6 +118,9 @@ private:
   void greet(rank worker, incarnation life);
   void take(const push_gradient& x, std::int64_t arrived);
   void take_lost(const order_entry& turn);
+  void take_closed(const order_entry& turn);
+  void on_window_over(const window_over& x);
+  void watch_window();
   void take_missed(const order_entry& turn, const std::optional<push_gradient>& late);
   void judge_without(const order_entry& turn);
   void send_home(worker_slot& worker);
@@ -127,6 +133,7 @@ private:
 
   void apply_batch_if_complete();
   void apply_batch();
+  void apply_what_is_there();
   void drop_batch();
   void note_lost();
   void update(double rate);
@@ -160,6 +167,7 @@ private:
   gradient_order order_;
   hogwild_handover lease_; ///< of the weights, under hogwild
   shard_cut cut_;
+  batch_window window_;
 };
 
 } // namespace mailgrad

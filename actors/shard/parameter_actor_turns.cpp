@@ -23,13 +23,35 @@ void parameter_actor::take_what_is_ready() {
       cut_.follow(ready->turn.step.value);
     else if (ready->turn.what == order_entry::kind::missed)
       take_missed(ready->turn, ready->gradient);
+    else if (ready->turn.what == order_entry::kind::closed)
+      take_closed(ready->turn);
     else if (ready->gradient)
       take(*ready->gradient, ready->turn.arrived);
     else
       take_lost(ready->turn);
   }
   switch_if_all_taken();
+  watch_window();
   report_cut();
+}
+
+/// The first shard says for all that follow it when a batch is closed, and a recording for those of a replay.
+void parameter_actor::watch_window() {
+  if (!order_.is_followed()) window_.watch(policy_->closes_at());
+}
+
+void parameter_actor::on_window_over(const window_over& x) {
+  order_.close(x.moment);
+  take_what_is_ready();
+}
+
+/// A batch that was applied before its time was over is not closed any more.
+void parameter_actor::take_closed(const order_entry& turn) {
+  if (!order_.is_followed() && policy_->closes_at() != turn.arrived) return;
+  order_.announce(turn);
+  policy_->close();
+  apply_what_is_there();
+  release();
 }
 
 decision parameter_actor::judge(const order_entry& turn) {
@@ -49,6 +71,7 @@ void parameter_actor::take(const push_gradient& x, std::int64_t arrived) {
   ++worker.account.ledger.produced;
   watch_.idle(!updates_.nothing_waits(), worker.arrived, order_.is_followed());
   if (!order_.is_followed()) taking_ = g.id.worker;
+  const std::uint64_t samples = worker.take_samples(g);
   const decision d = judge(turn);
   switch (d.what) {
   case verdict::apply:
@@ -56,9 +79,9 @@ void parameter_actor::take(const push_gradient& x, std::int64_t arrived) {
     break;
   case verdict::merge:
     if (policy_->takes_first() > 0)
-      updates_.add_to_queue(x);
+      updates_.add_to_queue(x, samples);
     else
-      updates_.add_to_batch(x);
+      updates_.add_to_batch(x, samples);
     apply_batch_if_complete();
     break;
   case verdict::discard:
@@ -81,10 +104,7 @@ void parameter_actor::take_lost(const order_entry& turn) {
   }
   if (judge(turn).what == verdict::merge) {
     note_lost();
-    if (updates_.no_gradient_waits() && policy_->batch_complete())
-      drop_batch();
-    else
-      apply_batch_if_complete();
+    apply_what_is_there();
   }
   release();
 }
@@ -164,6 +184,14 @@ void parameter_actor::apply_batch() {
   update(1);
 }
 
+/// In a replay that is ended early a batch may be of lost gradients alone.
+void parameter_actor::apply_what_is_there() {
+  if (options_.replayed && updates_.no_gradient_waits() && policy_->batch_complete())
+    drop_batch();
+  else
+    apply_batch_if_complete();
+}
+
 /// The batch is of lost gradients alone, and makes no version.
 void parameter_actor::drop_batch() {
   updates_.drop_lost(policy_->takes_first());
@@ -206,6 +234,7 @@ void parameter_actor::end_update_with_help() {
   note_update();
   release(std::exchange(taking_, std::nullopt));
   switch_if_all_taken();
+  watch_window();
 }
 
 void parameter_actor::note_update() {

@@ -10,7 +10,7 @@ namespace mailgrad {
 namespace {
 
 void keep_state(archive& a, const shard_state& of, bool same_workers) {
-  a.version(1);
+  a.version(2);
   a.field("shard", of.weights);
   a.group("cure", [&] { of.updates.keep_cure(a); });
   if (!same_workers) return;

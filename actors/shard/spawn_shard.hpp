@@ -9,6 +9,7 @@
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/engine/shard/card_block.hpp>
 #include <mailgrad/engine/worker/mark_watch.hpp>
+#include <mailgrad/engine/worker/step_timer.hpp>
 #include <mailgrad/tensor/block.hpp>
 #include <mailgrad/tensor/device.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
@@ -37,6 +38,7 @@ struct shard_surroundings {
   std::optional<device> card{};                ///< on which they lie instead
   std::shared_ptr<mark_watch> watch{};         ///< of that card; null: that of the process
   std::vector<bool> elsewhere{};               ///< as in parameter_actor_options
+  std::shared_ptr<step_timer> timer{};         ///< likewise
 };
 
 /// Spawns the parameter actor of a shard: Mailgrad's, or one of the kind `own`.

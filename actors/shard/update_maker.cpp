@@ -43,31 +43,40 @@ double update_maker::add(const push_gradient& x) {
 }
 
 /// A gradient that will wait, with the weights that it was computed from if the cure needs them.
-waiting_gradient update_maker::received(const push_gradient& x) {
+waiting_gradient update_maker::received(const push_gradient& x, std::uint64_t samples) {
   const rank worker = x.header.id.worker;
   if (x.payload.values) weights_->wait_for(*x.payload.values);
   if (workers_[worker].life == x.header.id.life) workers_[worker].merged = true;
-  return {x, cure_.read_by(worker)};
+  return {x, cure_.read_by(worker), std::max<std::uint64_t>(samples, 1)}; // none weighs nothing
 }
 
-void update_maker::add_to_batch(const push_gradient& x) { add_to_batch(received(x)); }
+void update_maker::add_to_batch(const push_gradient& x, std::uint64_t samples) {
+  add_to_batch(received(x, samples));
+}
 
 void update_maker::add_to_batch(waiting_gradient g) {
   batch_.add(std::move(g), [this](const waiting_gradient& one, float share) { return counted(one, share); });
 }
 
-void update_maker::add_to_queue(const push_gradient& x) { queue_.add(received(x)); }
+void update_maker::add_to_queue(const push_gradient& x, std::uint64_t samples) {
+  queue_.add(received(x, samples));
+}
 
 void update_maker::add_first(std::size_t places) {
   for (waiting_gradient& g : queue_.take(places)) add_to_batch(std::move(g));
   add_batch();
 }
 
+/// Of the update: of one gradient, or of one sample if these weigh.
+float update_maker::share_of_each() const {
+  if (cure_.adds_up()) return 1;
+  const std::uint64_t parts = weighs_samples_ ? batch_.samples() : batch_.size();
+  return 1.0F / static_cast<float>(std::max<std::uint64_t>(1, parts));
+}
+
 void update_maker::add_batch() {
-  const float share =
-      cure_.adds_up() ? 1 : 1.0F / static_cast<float>(std::max<std::size_t>(1, batch_.size()));
   batch_.hand_over(
-      share, [this](const waiting_gradient& g, float part) { return counted(g, part); },
+      share_of_each(), [this](const waiting_gradient& g, float part) { return counted(g, part); },
       [this](const gradient_header& x, const contribution* what) {
         updater_.add(x, what);
         ++workers_[x.id.worker].account.ledger.merged;
@@ -93,6 +102,7 @@ contribution update_maker::counted(const waiting_gradient& g, float share) {
   if (g.what.header.is_carried()) return {};
   contribution what = cure_.applied(g.what, g.read);
   what.scale *= share * factor;
+  if (weighs_samples_ && !cure_.adds_up()) what.scale *= static_cast<float>(g.samples);
   return what;
 }
 

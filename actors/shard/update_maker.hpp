@@ -39,10 +39,10 @@ public:
   /// Makes the next update of nothing, in place of a gradient that is lost.
   void add_nothing() { of_batch_ = false; }
 
-  /// Keeps the gradient until its batch is complete.
-  void add_to_batch(const push_gradient& x);
+  /// Keeps the gradient, which is of so many samples, until its batch is complete.
+  void add_to_batch(const push_gradient& x, std::uint64_t samples = 1);
   /// Keeps the gradient in the queue until it is among the first.
-  void add_to_queue(const push_gradient& x);
+  void add_to_queue(const push_gradient& x, std::uint64_t samples = 1);
   /// Keeps an empty place in the queue for a gradient that is lost.
   void add_lost_to_queue() { queue_.add_lost(); }
   bool nothing_waits() const noexcept { return batch_.empty() && queue_.empty(); }
@@ -50,6 +50,8 @@ public:
   bool no_gradient_waits() const noexcept { return batch_.empty() && queue_.size() == 0; }
   /// The number of this worker's gradients that wait.
   std::uint64_t waiting(rank worker) const { return batch_.of(worker) + queue_.of(worker); }
+  /// Whether each gradient of a batch weighs as many samples as it is of; by default all weigh alike.
+  void weigh_samples(bool whether) { weighs_samples_ = whether; }
   /// Makes the next update of the mean of the batch, or of its sum if the cure requires that.
   void add_batch();
   /// The same of the first gradients of the queue, whose number is given.
@@ -79,7 +81,8 @@ public:
   void leave(rank worker) { cure_.leave(worker); }
 
 private:
-  waiting_gradient received(const push_gradient& x);
+  waiting_gradient received(const push_gradient& x, std::uint64_t samples);
+  float share_of_each() const;
   void add_to_batch(waiting_gradient g);
   void meet(const push_gradient& x);
   /// How far the weights had moved when a sampled gradient came.
@@ -100,6 +103,7 @@ private:
   shard_cure cure_;
   gradient_batch batch_;
   gradient_queue queue_;
+  bool weighs_samples_ = false;
   bool of_batch_ = false;                  ///< the present update is made of a batch
   std::deque<sampled_distance> distances_; ///< that have still to come
 };

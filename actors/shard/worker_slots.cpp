@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace mailgrad {
 
@@ -37,10 +38,17 @@ void worker_slot::lose_unjudged() {
   ++account.ledger.lost;
 }
 
+/// One of an incarnation that another has replaced has what is known of it.
+std::uint64_t worker_slot::take_samples(const gradient_header& x) {
+  if (x.id.life != life) return x.samples;
+  if (x.samples < judged) judged = 0;
+  return x.samples - std::exchange(judged, std::max(judged, x.samples));
+}
+
 void worker_slot::begin(incarnation next) {
   life = next;
   account.last_step = waiting_step = discarded = {};
-  batches = samples = heard = 0;
+  batches = samples = judged = heard = 0;
   heard_at.reset();
   merged = left = empty = false;
   met = {};
@@ -146,6 +154,7 @@ void keep_slot(archive& a, worker_slot& w, shard& of) {
   a.field("merged", w.merged);
   a.field("in_policy", w.in_policy);
   a.field("owed", w.owed);
+  a.field("judged", w.judged);
   a.field("met_step", w.met.step);
   keep_snapshot(a, "met", w.met.values, of);
   a.field("answer_version", w.answer.version);

@@ -38,6 +38,7 @@ struct worker_slot {
   bool empty = false;        ///< no incarnation has joined yet, and the run began without this rank
   std::uint64_t batches = 0; ///< of this incarnation, whose gradients have been judged, or will be next
   std::uint64_t samples = 0; ///< in these batches
+  std::uint64_t judged = 0;  ///< samples in those that have been judged
   std::uint64_t heard = 0;   ///< gradients of this incarnation that have arrived
   bool in_policy = true;     ///< the policy counts it as taking part
   bool greeted = false;      ///< its join has been taken
@@ -52,6 +53,8 @@ struct worker_slot {
     batches = x.batches;
     samples = x.samples;
   }
+  /// The gradient is judged now. Returns of how many samples it is.
+  std::uint64_t take_samples(const gradient_header& x);
   /// The next incarnation counts anew.
   void begin(incarnation next);
   /// Ends the wait of the worker. Returns how long its gradient stayed; nothing if it has sent none.

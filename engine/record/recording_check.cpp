@@ -54,6 +54,7 @@ private:
   void check(const order_entry& t) {
     ++turn_;
     if (t.what == order_entry::kind::switched) return begin_policy();
+    if (t.what == order_entry::kind::closed) return; // of no worker
     worker& w = workers_[t.worker.value];
     if (t.what == order_entry::kind::joined) {
       if (w.life && (!w.left || t.life() <= *w.life)) refuse_turn(t, "joins again");

@@ -213,6 +213,8 @@ bool rehearsal::is_ready(const shard& s, const order_entry& t) const {
   case kind::left:
     if (const recorded_life* one = lives_.find(t.worker, t.life()); one && one->cut) return true;
     return workers_[w].gone;
+  case kind::closed:
+    return true;
   case kind::switched:
   case kind::kept: // stands in no recording
     return s.switches < passed_;
@@ -232,6 +234,8 @@ bool rehearsal::take_turn(std::size_t at) {
     take_missed(at, t);
   else if (t.what == kind::left)
     let_go(at, t);
+  else if (t.what == kind::closed)
+    close_batch(s);
   else
     change_policy(s);
   release(at);
@@ -316,6 +320,11 @@ void rehearsal::change_policy(shard& s) {
     s.waits[w] = s.in_policy[w] && s.joined_as[w] && is_now(w, *s.joined_as[w]);
     if (s.in_policy[w]) s.rule->join({w});
   }
+}
+
+void rehearsal::close_batch(shard& s) {
+  s.rule->close();
+  apply_complete(s);
 }
 
 void rehearsal::apply_complete(shard& s) {

@@ -139,6 +139,7 @@ private:
   void send_home(std::size_t s, std::uint32_t w);
   void let_go(std::size_t s, const order_entry& t);
   void change_policy(shard& s);
+  void close_batch(shard& s);
   void apply_complete(shard& s);
   void apply_batch(shard& s);
   void release(std::size_t s);

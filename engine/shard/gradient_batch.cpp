@@ -19,6 +19,7 @@ std::uint64_t gradient_batch::of(rank worker) const {
 void gradient_batch::add(waiting_gradient g, const counting& count) {
   of_worker& w = workers_[g.what.header.id.worker.value];
   ++size_;
+  samples_ += g.samples;
   has_sums_ = has_sums_ || g.what.header.sum;
   if (!w.alone && w.summed.empty()) {
     w.alone = std::move(g);
@@ -56,6 +57,7 @@ void gradient_batch::hand_over(float share, const counting& count, const taking&
     w.summed.clear();
   }
   size_ = 0;
+  samples_ = 0;
 }
 
 std::vector<gradient_header> gradient_batch::headers() const {
@@ -70,6 +72,7 @@ std::vector<gradient_header> gradient_batch::headers() const {
 
 void gradient_batch::keep(archive& a, run_id run) {
   a.field("size", size_);
+  a.field("samples", samples_);
   for (std::size_t r = 0; r < workers_.size(); ++r)
     a.group(fmt::format("worker {}", r), [&] { keep(a, workers_[r], run); });
   keep_further(a, run);

@@ -34,6 +34,7 @@ public:
 
   bool empty() const noexcept { return size_ == 0; }
   std::size_t size() const noexcept { return size_; }
+  std::uint64_t samples() const noexcept { return samples_; } ///< of all its gradients
   /// The number of gradients of `worker`.
   std::uint64_t of(rank worker) const;
 
@@ -63,6 +64,7 @@ private:
   std::shared_ptr<shard> weights_;
   std::vector<of_worker> workers_; ///< by rank
   std::size_t size_ = 0;
+  std::uint64_t samples_ = 0;
   bool has_sums_ = false; ///< some gradient is part of a sum
 };
 

@@ -167,6 +167,7 @@ void keep_header(archive& a, gradient_header& x) {
 
 void keep_gradient(archive& a, waiting_gradient& g, shard& at) {
   keep_header(a, g.what.header);
+  a.field("samples", g.samples);
   const std::shared_ptr<const gradient> written = g.what.payload.values;
   const auto read = std::make_shared<gradient>();
   std::shared_ptr<const coverage> covered = written ? written->covered : nullptr;

@@ -4,12 +4,15 @@
 #include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/files/archive.hpp>
 
+#include <cstdint>
+
 namespace mailgrad {
 
 /// A gradient that waits for its update.
 struct waiting_gradient {
   push_gradient what;
-  snapshot read; ///< the weights it was computed from; empty unless the cure needs them
+  snapshot read;             ///< the weights it was computed from; empty unless the cure needs them
+  std::uint64_t samples = 0; ///< it is of, or of as many steps as its worker took for it
 };
 
 /// Writes or reads the header of a gradient. The run and the epoch are not kept: they are those of the run

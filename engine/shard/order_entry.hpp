@@ -6,7 +6,8 @@
 
 namespace mailgrad {
 
-/// One event at a shard: a gradient that it judged, or a change of the workers or of the policy.
+/// One event at a shard: a gradient that it judged, a batch that was closed, or a change of the workers or of
+/// the policy.
 ///
 /// While the policy needs all shards to judge alike, the first shard sends its entries to every other one.
 /// Each shard sends them to the recorder. In a replay, every shard gets them from the recording.
@@ -18,6 +19,7 @@ struct order_entry {
     switched, ///< the next policy begins
     kept,     ///< the shard's state is kept for the checkpoint of number `step`; no recording has it
     missed,   ///< the gradient of `step` was judged where it had arrived, and was lost on its way to here
+    closed,   ///< the policy waits for no more gradients of the pending batch; `arrived` is the moment
   };
   kind what = kind::gradient;
   rank worker;

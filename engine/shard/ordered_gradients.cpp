@@ -33,6 +33,7 @@ bool ordered_gradients::is_ready(const order_entry& turn) const {
            (w.arrived && w.arrived->header.id.step == turn.step);
   case order_entry::kind::left:
   case order_entry::kind::kept:
+  case order_entry::kind::closed:
     return true;
   case order_entry::kind::switched:
     return false;

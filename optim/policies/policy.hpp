@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -36,7 +37,8 @@ struct decision {
 ///
 ///     a gradient arrives:  judge() -> apply | merge | discard
 ///     merge:               while batch_complete(): one update from the batch, then batch_applied()
-///     after each of both:  may_start(worker) for every worker that waits; yes sends it the weights
+///     closes_at() is past: close(), and then as after a merge
+///     after each of these: may_start(worker) for every worker that waits; yes sends it the weights
 ///
 /// A policy that takes some gradients and not others needs every shard of a run to take the same
 /// (shards_agree): all shards then judge in the order of the first. A policy of your own derives from this
@@ -63,6 +65,15 @@ public:
   /// How many of the gradients that wait make an update, those that came first; the others wait in a queue.
   /// 0: all of them.
   virtual std::size_t takes_first() const noexcept { return 0; }
+
+  /// Whether each gradient of a batch weighs as many samples as it is of, and not all alike.
+  virtual bool weighs_samples() const noexcept { return false; }
+
+  /// The moment at which the pending batch is applied though others could still come, in ns of the run's time
+  /// source; nothing: gradients alone complete it.
+  virtual std::optional<std::int64_t> closes_at() const { return std::nullopt; }
+  /// That moment has come: batch_complete() holds from now on, until the batch is applied.
+  virtual void close() {}
 
   /// Whether the feeder deals batches to workers by rank, so that a run gives the same bits every time: a
   /// barrier for all of them makes the rest of it independent of the order of arrival.

@@ -26,10 +26,12 @@ std::string_view trimmed(std::string_view text) {
   throw std::invalid_argument(fmt::format("policy '{}': {}", text, why));
 }
 
-/// Whether a comma at `at` parts two policies, and not two numbers of one.
+/// Whether a comma at `at` parts two policies, and not two settings of one, such as 4 or grace=0.5.
 bool parts_policies(std::string_view text, std::size_t at) {
   const std::string_view rest = trimmed(text.substr(at + 1));
-  return rest.empty() || rest.front() < '0' || rest.front() > '9';
+  if (rest.empty()) return true;
+  const std::string_view word = rest.substr(0, rest.find_first_of(",:@/"));
+  return (rest.front() < '0' || rest.front() > '9') && word.find('=') == word.npos;
 }
 
 std::vector<std::string_view> split(std::string_view text) {

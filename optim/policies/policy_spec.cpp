@@ -11,6 +11,7 @@
 #include <mailgrad/optim/policies/k_batch_sync.hpp>
 #include <mailgrad/optim/policies/own_policy.hpp>
 #include <mailgrad/optim/policies/queue.hpp>
+#include <mailgrad/optim/policies/quorum.hpp>
 #include <mailgrad/optim/policies/rennala.hpp>
 #include <mailgrad/optim/policies/ringmaster.hpp>
 #include <mailgrad/optim/policies/ssp.hpp>
@@ -23,6 +24,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <span>
 #include <stdexcept>
 
@@ -51,7 +53,8 @@ struct number_rule {
   std::string_view what;
   std::uint64_t least = 0;
   limit most = limit::none;
-  bool ascending = false; ///< of two numbers, the second must be no less than the first
+  bool ascending = false;     ///< of two numbers, the second must be no less than the first
+  std::string_view seconds{}; ///< the name of a time behind them, "grace=0.5", which may be left out
 };
 
 struct known_policy {
@@ -87,6 +90,10 @@ constexpr std::array known{
                             "as sync, without the B slowest, whose gradients are dropped"),
     numbered<k_async_policy>("k-async:K", "k-async:2", {1, "the number K of workers", 1, limit::workers},
                              "one update from K workers' gradients, however stale; those K wait for it"),
+    numbered<quorum_policy>(
+        "quorum:K,grace=S", "quorum:4,grace=0.5",
+        {1, "the number K of workers", 1, limit::workers, false, "grace"},
+        "one update from K workers' gradients or more, who come within a grace of S seconds"),
     numbered<k_batch_async_policy>("k-batch-async:K", "k-batch-async:4", {1, "the number K of gradients", 1},
                                    "one update from any K gradients, however stale; no worker waits"),
     numbered<queue_policy>("queue:B,Q", "queue:2,8", {2, "each number", 1, limit::none, true},
@@ -149,11 +156,26 @@ const known_policy& find(std::string_view name) {
       fmt::format("policy '{}' is unknown; {}", name, suggestion(name, policy_names())));
 }
 
+/// The time in "grace=0.5".
+std::uint64_t nanoseconds_in(const named_choice& choice, const known_policy& p, std::string_view word) {
+  constexpr double longest = 1e6; // seconds
+  const std::size_t at = word.find('=');
+  const auto seconds = at == word.npos ? std::nullopt : parse_number(word.substr(at + 1));
+  if (word.substr(0, at) != p.rule.seconds || !seconds || !(*seconds >= 0 && *seconds <= longest))
+    fail(choice.text,
+         fmt::format("'{}' is no time; write it as {}, in seconds from 0 to {}", word, p.example, longest));
+  return static_cast<std::uint64_t>(std::llround(*seconds * 1e9));
+}
+
 std::vector<std::uint64_t> read_numbers(const named_choice& choice, const known_policy& p) {
   if (!choice.arguments.empty() && p.rule.count == 0)
     fail(choice.text, fmt::format("'{}' takes no number", p.name));
   std::vector<std::uint64_t> all;
-  for (const std::string_view word : choice.arguments) {
+  std::span<const std::string_view> words = choice.arguments;
+  const bool timed = !p.rule.seconds.empty() && words.size() == p.rule.count + 1;
+  const std::uint64_t time = timed ? nanoseconds_in(choice, p, words.back()) : 0;
+  if (timed) words = words.first(p.rule.count);
+  for (const std::string_view word : words) {
     const auto n = parse_whole(word);
     if (!n || *n < p.rule.least)
       fail(choice.text, fmt::format("{} must be a whole number from {} on, such as {}", p.rule.what,
@@ -163,6 +185,7 @@ std::vector<std::uint64_t> read_numbers(const named_choice& choice, const known_
   if (all.size() != p.rule.count)
     fail(choice.text, fmt::format("it takes {} {}, such as {}", p.rule.count,
                                   p.rule.count == 1 ? "number" : "numbers", p.example));
+  if (!p.rule.seconds.empty()) all.push_back(time);
   if (p.rule.ascending && all[0] > all[1])
     fail(choice.text, fmt::format("the second number must be no less than the first, such as {}", p.example));
   return all;
@@ -218,7 +241,7 @@ policy_spec::policy_spec(std::string_view text, std::uint32_t workers) : text_(t
   const named_choice choice(text);
   const known_policy& p = find(choice.name);
   numbers_ = read_numbers(choice, p);
-  for (const std::uint64_t n : numbers_) check_against(text, p, n, workers);
+  for (std::size_t i = 0; i < p.rule.count; ++i) check_against(text, p, numbers_[i], workers);
   make_ = p.make;
   if (const auto made = make())
     traits_ = {true, made->always_fresh(), made->makes_batches(), made->shards_agree(),

@@ -1,3 +1,4 @@
+#include <mailgrad/files/archive.hpp>
 #include <mailgrad/optim/policies/async.hpp>
 #include <mailgrad/optim/policies/hogwild.hpp>
 #include <mailgrad/optim/policies/policy_spec.hpp>
@@ -10,6 +11,8 @@
 #include <array>
 #include <cstdlib>
 #include <limits>
+#include <memory>
+#include <optional>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -236,6 +239,100 @@ TEST(CountedBatch, IsAppliedAsItIsWhenNobodyIsLeft) {
   EXPECT_TRUE(p->batch_complete());
 }
 
+gradient_stamp at_moment(std::uint32_t worker, std::int64_t ns) { return {{worker}, 1, 0, 0, ns}; }
+
+std::unique_ptr<policy> quorum_of(const std::string& text, std::uint32_t workers) {
+  auto p = make_policy(text, workers);
+  for (std::uint32_t r = 0; r < workers; ++r) p->join({r});
+  return p;
+}
+
+TEST(QuorumPolicy, WaitsForAsLongAsItsGraceWhenTheQuorumIsThere) {
+  const auto p = quorum_of("quorum:2,grace=0.5", 4);
+  p->judge(at_moment(3, 100));
+  EXPECT_EQ(p->closes_at(), std::nullopt);
+  EXPECT_FALSE(p->may_start({3})) << "it waits for the update";
+  p->judge(at_moment(1, 200));
+  EXPECT_EQ(p->closes_at(), 500'000'200);
+  p->judge(at_moment(0, 300));
+  EXPECT_EQ(p->closes_at(), 500'000'200) << "who comes meanwhile makes it no longer";
+  EXPECT_FALSE(p->batch_complete());
+  p->close();
+  EXPECT_TRUE(p->batch_complete());
+  EXPECT_EQ(p->closes_at(), std::nullopt);
+  p->batch_applied();
+  EXPECT_FALSE(p->batch_complete());
+  for (std::uint32_t r = 0; r < 4; ++r) EXPECT_TRUE(p->may_start({r}));
+  p->close();
+  p->judge(at_moment(2, 600'000'000));
+  EXPECT_FALSE(p->batch_complete()) << "a window that is not open cannot be closed";
+}
+
+TEST(QuorumPolicy, WaitsNoLongerWhenEverybodyIsThere) {
+  const auto p = quorum_of("quorum:1,grace=9", 2);
+  p->judge(at_moment(0, 1));
+  EXPECT_FALSE(p->batch_complete());
+  p->judge(at_moment(1, 2));
+  EXPECT_TRUE(p->batch_complete());
+}
+
+TEST(QuorumPolicy, HasNoWindowWithoutGrace) {
+  for (const char* text : {"quorum:2", "quorum:2,grace=0"}) {
+    const auto p = quorum_of(text, 3);
+    p->judge(at_moment(0, 1));
+    EXPECT_FALSE(p->batch_complete());
+    p->judge(at_moment(1, 2));
+    EXPECT_TRUE(p->batch_complete());
+    EXPECT_EQ(p->closes_at(), std::nullopt);
+  }
+}
+
+TEST(QuorumPolicy, MakesDoWithThoseWhoAreLeft) {
+  const auto p = quorum_of("quorum:3,grace=1", 4);
+  p->judge(at_moment(0, 10));
+  p->judge(at_moment(1, 20));
+  p->leave({2});
+  EXPECT_EQ(p->closes_at(), std::nullopt) << "three are left, and one of them may still come";
+  p->leave({3});
+  EXPECT_TRUE(p->batch_complete()) << "nobody is left to wait for";
+}
+
+TEST(QuorumPolicy, OpensItsWindowWhenWhoIsLeftIsEnough) {
+  const auto p = quorum_of("quorum:3,grace=1", 5);
+  p->judge(at_moment(0, 10));
+  p->judge(at_moment(1, 20));
+  for (const std::uint32_t gone : {2U, 3U}) p->leave({gone});
+  p->leave({0});
+  EXPECT_EQ(p->closes_at(), std::nullopt) << "one is left, and the two gradients stay";
+  p->judge(at_moment(4, 30));
+  EXPECT_TRUE(p->batch_complete());
+}
+
+TEST(QuorumPolicy, CountsWhoJoins) {
+  const auto p = quorum_of("quorum:2,grace=1", 2);
+  p->join({2});
+  p->judge(at_moment(0, 1));
+  p->judge(at_moment(1, 2));
+  EXPECT_FALSE(p->batch_complete()) << "the third may still come";
+  EXPECT_EQ(p->closes_at(), 1'000'000'002);
+  p->judge(at_moment(2, 3));
+  EXPECT_TRUE(p->batch_complete());
+}
+
+TEST(QuorumPolicy, EndsAWindowThatACheckpointKept) {
+  const auto p = quorum_of("quorum:1,grace=5", 3);
+  p->judge(at_moment(2, 100));
+  saved_fields written;
+  written.field("policy", *p);
+  saved_fields read(written.text(), written.arrays());
+  const auto other = quorum_of("quorum:1,grace=5", 3);
+  read.field("policy", *other);
+  EXPECT_EQ(other->closes_at(), 0) << "its moment was of another clock";
+  EXPECT_FALSE(other->may_start({2}));
+  other->close();
+  EXPECT_TRUE(other->batch_complete());
+}
+
 TEST(QueuePolicy, TakesTheFirstWhenMoreWaitThanItHolds) {
   const auto p = make_policy("queue:2,3", 2);
   p->join({0});
@@ -437,8 +534,9 @@ TEST(DsspPolicy, GrantsNothingWhileItKnowsNoRhythm) {
 }
 
 TEST(MakePolicy, KnowsEveryFormItLists) {
-  for (const char* text : {"async", "sync", "ssp:3", "dssp:1,4", "backup:1", "k-async:2", "k-batch-async:4",
-                           "k-batch-sync:4", "rennala:4", "ringmaster:4", "queue:2,3"}) {
+  for (const char* text :
+       {"async", "sync", "ssp:3", "dssp:1,4", "backup:1", "k-async:2", "k-batch-async:4", "k-batch-sync:4",
+        "rennala:4", "ringmaster:4", "queue:2,3", "quorum:3,grace=0.5"}) {
     const std::string whole = text;
     EXPECT_EQ(make_policy(text, 4)->name(), whole.substr(0, whole.find(':')));
   }
@@ -476,6 +574,10 @@ INSTANTIATE_TEST_SUITE_P(
                       refused{"k-async:0", "from 1 on"}, refused{"rennala:0", "from 1 on, such as rennala:4"},
                       refused{"ringmaster:0", "from 1 on"}, refused{"dssp:4,1", "no less than the first"},
                       refused{"dssp:4", "takes 2 numbers"}, refused{"queue:4,3", "no less than the first"},
+                      refused{"quorum:5", "at most 4"}, refused{"quorum:0,grace=1", "from 1 on"},
+                      refused{"quorum:2,grace=-1", "no time; write it as quorum:4,grace=0.5"},
+                      refused{"quorum:2,1", "no time"}, refused{"quorum:2,grace=1e9", "from 0 to 1000000"},
+                      refused{"quorum:2,grace", "no time"}, refused{"quorum:grace=1", "from 1 on"},
                       refused{"queue:0,3", "from 1 on, such as queue:2,8"},
                       refused{"ssp:99999999999999999999", "whole number"}));
 

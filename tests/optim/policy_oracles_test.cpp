@@ -98,6 +98,8 @@ std::vector<rule> every_rule() {
       {"k-async:5", everything, distinct(5), has_no_gradient_waiting},
       {"k-batch-async:1", everything, any(1), everybody},
       {"k-batch-async:4", everything, any(4), everybody},
+      {"quorum:3", everything, distinct(3), has_no_gradient_waiting},
+      {"quorum:5", everything, distinct(5), has_no_gradient_waiting},
       {"queue:1,5", everything, more_than(5), everybody, 1},
       {"queue:3,4", everything, more_than(4), everybody, 3},
       {"k-batch-sync:3", is_fresh, any(3), everybody},

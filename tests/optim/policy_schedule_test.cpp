@@ -18,6 +18,8 @@ TEST(PolicySchedule, OfOnePolicyBeginsWithTheRun) {
 
 TEST(PolicySchedule, TellsTheCommaOfAListFromThatOfTwoNumbers) {
   EXPECT_THAT(parse_policy_schedule("dssp:1, 4", 2).size(), 1U);
+  EXPECT_THAT(parse_policy_schedule("quorum:1, grace=0.5, sync@9", 2),
+              ElementsAre(scheduled_policy{0, {"quorum:1,grace=0.5", 2}}, scheduled_policy{9, {"sync", 2}}));
   EXPECT_THAT(parse_policy_schedule("async, sync@1000,dssp:1,4@2000 , ssp:3 @ 3000", 2),
               ElementsAre(scheduled_policy{0, {"async", 2}}, scheduled_policy{1000, {"sync", 2}},
                           scheduled_policy{2000, {"dssp:1,4", 2}}, scheduled_policy{3000, {"ssp:3", 2}}));

@@ -17,6 +17,7 @@ inline constexpr std::array ordered_policies{"async",
                                              "rennala:3",
                                              "ringmaster:2",
                                              "queue:2,3",
+                                             "quorum:2,grace=0.0005",
                                              "sync, queue:1,3@3, queue:2,2@7, async@10",
                                              "async, sync@4, ssp:1@8",
                                              "sync, backup:1@3, k-async:2@7, async@10"};

@@ -35,7 +35,8 @@ protected:
                                 .replayed = replayed_,
                                 .trace = std::make_shared<trace_track>("shard 0", 100, time_->now()),
                                 .tells_trace_to = tells_trace_to_,
-                                .watch = watch_});
+                                .watch = watch_,
+                                .timer = timer_});
     for (std::uint32_t r = 0; r < workers; ++r) {
       devices_.push_back(listen<shard_weights>());
       tell(shard_, join_shard{{r}, {}, devices_[r].actor()});
@@ -65,6 +66,7 @@ protected:
   caf::actor tells_trace_to_{};  ///< a coordinator that is told the timeline; none unless a test has one
   std::shared_ptr<lane> lane_{}; ///< of the shard; null: that of the host
   std::shared_ptr<mark_watch> watch_{}; ///< tells when marks of the lane pass; none if they do at once
+  std::shared_ptr<step_timer> timer_{}; ///< for policies that close batches; none unless a test has one
   float begin_ = 0;
   std::uint64_t epoch_ = 0; ///< of what is pushed
 };

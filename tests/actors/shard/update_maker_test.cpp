@@ -75,6 +75,37 @@ TEST_F(UpdateMaker, MakesOneUpdateOfTheMeanOfABatch) {
   }
 }
 
+TEST_F(UpdateMaker, WeighsGradientsByTheirSamples) {
+  make("none");
+  updates_->weigh_samples(true);
+  updates_->add_to_batch(gradient_of(0, 1, 0, 1), 6);
+  updates_->add_to_batch(gradient_of(1, 1, 0, 5), 2);
+  updates_->add_batch();
+  updater_.update_alone(1);
+  updates_->note_version();
+  EXPECT_FLOAT_EQ(moved(), (6 * 1.0F + 2 * 5.0F) / 8);
+}
+
+TEST_F(UpdateMaker, MakesAnUpdateOfTheFirstInTheQueue) {
+  make("inverse");
+  for (std::uint64_t step = 1; step <= 3; ++step)
+    updates_->add_to_queue(gradient_of(step == 2 ? 1 : 0, step, 0, static_cast<float>(step)));
+  EXPECT_EQ(updates_->waiting({0}), 2U);
+  updates_->add_first(2);
+  updater_.update_alone(1);
+  EXPECT_TRUE(updates_->note_version());
+  EXPECT_FLOAT_EQ(moved(), 1.5F);
+  EXPECT_EQ(updates_->waiting({0}), 1U);
+  EXPECT_FALSE(updates_->nothing_waits());
+  updates_->add_to_queue(gradient_of(1, 4, 0, 5));
+  updates_->add_first(2);
+  updater_.update_alone(1);
+  updates_->note_version();
+  EXPECT_FLOAT_EQ(moved(), 1.5F + 4) << "of gaps of 1 in both";
+  EXPECT_THAT(workers_[{1}].account.gaps.buckets(), ElementsAre(Pair(0, 1), Pair(1, 1)));
+  EXPECT_TRUE(updates_->nothing_waits());
+}
+
 TEST_F(UpdateMaker, WeighsEachGradientOfABatchByItsOwnStaleness) {
   make("inverse");
   apply(gradient_of(0, 1, 0, 0));

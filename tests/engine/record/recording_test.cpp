@@ -183,6 +183,10 @@ TEST(Recording, IsRefusedIfItsPartsDoNotFitTogether) {
               HasSubstr("of worker 0 up to step 1, there up to 2"));
   EXPECT_THAT(with_turns([](auto& t) { t[0][0].worker = {2}; }), HasSubstr("names worker 2 of 2"));
   EXPECT_THAT(with_turns([](auto& t) { t.push_back({{kind::left, {0}}}); }), HasSubstr("names shard 2 of 2"));
+  EXPECT_EQ(with_turns([](auto& t) {
+              for (auto& turns : t) turns.insert(turns.begin() + 2, {kind::closed, {}, {}, {}, 5});
+            }),
+            "");
   EXPECT_THAT(with_turns([](auto& t) { t[0][0].what = static_cast<kind>(9); }), HasSubstr("turn of kind 9"));
 
   const auto with_end = [](const std::function<void(recording_end&)>& change) {

@@ -56,6 +56,23 @@ TEST(Rehearsal, ComesToTheEndOfAnOrderThatCanBe) {
   EXPECT_EQ(refusal({"async"}, [](recording& r) { swap_turns(r, 1, 2, 3); }), "") << "shards need not agree";
 }
 
+/// Worker 0 makes its second step without the other, which is possible only if its first batch was closed.
+TEST(Rehearsal, ClosesTheBatchesThatWereClosed) {
+  const auto ahead = [](bool closed) {
+    return [closed](recording& r) {
+      for (auto& turns : r.turns) {
+        std::swap(turns[3], turns[4]);
+        if (closed) turns.insert(turns.begin() + 3, {kind::closed, {}, {}, {}, 1000});
+      }
+    };
+  };
+  EXPECT_EQ(refusal({"quorum:1,grace=1"}, ahead(true)), "");
+  EXPECT_THAT(
+      refusal({"quorum:1,grace=1"}, ahead(false)),
+      HasSubstr("waits at its turn 4 of 8 for the gradient of worker 0, step 2: worker 0 waits for the "
+                "weights of shard 0"));
+}
+
 TEST(Rehearsal, NamesTheGradientThatAShardWaitsFor) {
   EXPECT_THAT(
       refusal({"async"}, [](recording& r) { r.batches[1].pop_back(); }),
