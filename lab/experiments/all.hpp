@@ -44,6 +44,12 @@ inline constexpr experiment queue_staleness{
     "arXiv:2505.24298",
     run_queue_staleness};
 
+void run_quorum_goodput(const experiment_options& options, experiment_result& result);
+inline constexpr experiment quorum_goodput{
+    "quorum-goodput",
+    "a quorum of K among n learners that are up by chance loses little; one of all loses most",
+    "Douillard et al., Decoupled DiLoCo, 2026, arXiv:2604.21428; a binomial sum", run_quorum_goodput};
+
 void run_gap_and_lag(const experiment_options& options, experiment_result& result);
 inline constexpr experiment gap_and_lag{
     "gap-and-lag", "momentum makes weights move further within one lag; DANA takes nearly all of that back",

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-// Producers that are always at work, a first-come queue that is kept full, and a consumer that makes a version
-// of B items: the workers of the policy queue:B,Q. At each update P - 1 items are being made and Q + 1 - B
-// stay in the queue. All of them age by one version, whatever the times are.
+// Producers that are always at work, a first-come queue that is kept full, and a consumer that makes a
+// version of B items: the workers of the policy queue:B,Q. At each update P - 1 items are being made and Q +
+// 1 - B stay in the queue. All of them age by one version, whatever the times are.
 
 namespace mailgrad::lab {
 
