@@ -9,7 +9,6 @@
 namespace mailgrad {
 namespace {
 
-using json = nlohmann::ordered_json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
@@ -29,12 +28,12 @@ TEST(RunMember, IsToldWithTheFieldsThatToolsRead) {
   lost.incarnation = 3;
   lost.why = "it was killed";
   run_member host{"parameter host", 0, 1, state::joined};
-  const json all = json::parse(to_json({host, lost, worker(0, state::joined)}));
-  EXPECT_EQ(all["counts"], json::parse(R"({"worker": {"joined": 1, "left": 0, "lost": 1},
+  const json all = nlohmann::json::parse(to_json({host, lost, worker(0, state::joined)}));
+  EXPECT_EQ(all["counts"], nlohmann::json::parse(R"({"worker": {"joined": 1, "left": 0, "lost": 1},
                                            "parameter host": {"joined": 1, "left": 0, "lost": 0}})"));
   ASSERT_THAT(all["listed"], SizeIs(3));
   EXPECT_EQ(all["listed"][1],
-            json::parse(R"({"role": "worker", "number": 1, "incarnation": 3, "state": "lost",
+            nlohmann::json::parse(R"({"role": "worker", "number": 1, "incarnation": 3, "state": "lost",
       "since_seconds": 5.0, "heard_seconds": 6.5, "address": "10.0.0.3:51234", "devices": ["cpu:0"],
       "why": "it was killed"})"));
   EXPECT_EQ(all["listed"][0]["number"], 0) << "by their numbers";
@@ -47,13 +46,13 @@ TEST(RunMember, IsListedIfAnOperatorMustLookAtIt) {
   for (std::uint32_t n = 0; n < 200; ++n) all.push_back(worker(n, state::joined, n == 150 ? 1.4 : 0.1));
   all[170].is = state::lost;
   all[190].is = state::left;
-  const json told = json::parse(to_json(all));
+  const json told = nlohmann::json::parse(to_json(all));
   ASSERT_THAT(told["listed"], SizeIs(most_members_listed));
   std::vector<int> last;
   for (std::size_t i = most_members_listed - 3; i < most_members_listed; ++i)
     last.push_back(told["listed"][i]["number"]);
   EXPECT_THAT(last, ElementsAre(150, 170, 190)) << "unheard for longest, lost, left";
-  EXPECT_EQ(told["counts"]["worker"], json::parse(R"({"joined": 198, "left": 1, "lost": 1})"));
+  EXPECT_EQ(told["counts"]["worker"], nlohmann::json::parse(R"({"joined": 198, "left": 1, "lost": 1})"));
 }
 
 /// However many they are and whatever they said.
