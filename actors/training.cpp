@@ -358,6 +358,12 @@ void training::implementation::require_known_by_hosts(const std::string& policy)
     if (std::ranges::find(told, file) == told.end())
       throw std::invalid_argument(
           fmt::format("policy '{}': parameter hosts have only the plug-ins that the run began with", policy));
+  const std::size_t longest = longest_queue(plan_.policies);
+  if (policy_spec(policy, plan_.workers()).traits().queue_length > longest)
+    throw std::invalid_argument(fmt::format(
+        "policy '{}': parameter hosts have room for a queue of {}, the longest that the run began "
+        "with",
+        policy, longest));
 }
 
 void training::implementation::switch_policy(const std::string& policy, const std::string& why) {

@@ -20,8 +20,8 @@ public:
   batch_window(const batch_window&) = delete;
   batch_window& operator=(const batch_window&) = delete;
 
-  /// The pending batch closes at this moment, in ns of the run's time source, or at none. Asking again for the
-  /// same moment costs nothing.
+  /// The pending batch closes at this moment, in ns of the run's time source, or at none. Asking again for
+  /// the same moment costs nothing.
   void watch(std::optional<std::int64_t> closes_at);
 
 private:

@@ -167,11 +167,13 @@ void parameter_actor::note_lost() {
   if (policy_->takes_first() > 0) updates_.add_lost_to_queue();
 }
 
-/// More than one update is made when the last worker leaves a queue behind.
+/// More than one update is made when the last worker leaves a queue behind. None is made of an empty queue,
+/// whatever a policy of a user's own says.
 void parameter_actor::apply_batch_if_complete() {
-  while (policy_->batch_complete() && !updater_.under_way()) {
+  const bool queued = policy_->takes_first() > 0;
+  while (policy_->batch_complete() && !updater_.under_way() && !(queued && updates_.nothing_waits())) {
     apply_batch();
-    if (policy_->takes_first() == 0) return;
+    if (!queued) return;
   }
 }
 

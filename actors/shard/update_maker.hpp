@@ -71,7 +71,7 @@ public:
   /// Writes or reads the state of the cure, and the gradients that wait, which are of `run` when read.
   void keep_cure(archive& a) { cure_.keep(a); }
   void keep_batch(archive& a, run_id run) { batch_.keep(a, run); }
-  void keep_queue(archive& a, run_id run) { queue_.keep(a, run, *weights_); }
+  void keep_queue(archive& a, run_id run) { queue_.keep(a, run, *weights_, workers_.count()); }
 
   /// Adds the distances of sampled gradients that have been measured by now to the accounts. What lies on a
   /// card is measured a little later than the gradient is taken.

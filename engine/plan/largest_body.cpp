@@ -25,11 +25,13 @@ std::uint64_t batch_bytes(const run_plan& plan) {
   return bytes_of(largest);
 }
 
-/// Weights, the state of the optimiser and of the cure; and for each worker the gradients of its devices that
-/// wait, with the weights that they were computed from, the last answer, and what the cure keeps.
+/// Weights, the state of the optimiser and of the cure; for each worker the gradients of its devices that
+/// wait, with the weights that they were computed from, the last answer, and what the cure keeps; and what
+/// waits in the longest queue, each with its weights.
 std::uint64_t shard_state(const run_plan& plan) {
   const std::uint64_t of_worker = 7 + std::uint64_t{plan.devices_per_worker()};
-  return largest_shard(*plan.layout) * (4 + of_worker * plan.seats()) +
+  const std::uint64_t queued = 2 * std::uint64_t{longest_queue(plan.policies)};
+  return largest_shard(*plan.layout) * (4 + of_worker * plan.seats() + queued) +
          bytes_of_matrices(plan.shard_rule, *plan.layout);
 }
 

@@ -328,9 +328,10 @@ void rehearsal::close_batch(shard& s) {
 }
 
 void rehearsal::apply_complete(shard& s) {
-  while (s.rule->batch_complete()) {
+  const bool queued = s.rule->takes_first() > 0;
+  while (s.rule->batch_complete() && !(queued && s.pending == 0)) {
     apply_batch(s);
-    if (s.rule->takes_first() == 0) return;
+    if (!queued) return;
   }
 }
 

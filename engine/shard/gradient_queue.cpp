@@ -25,11 +25,11 @@ std::vector<waiting_gradient> gradient_queue::take(std::size_t places) {
   return taken;
 }
 
-void gradient_queue::keep(archive& a, run_id run, shard& at) {
+void gradient_queue::keep(archive& a, run_id run, shard& at, std::size_t workers) {
   std::size_t count = places_.size();
   a.field("places", count);
-  if (a.reads()) places_.resize(count);
   for (std::size_t i = 0; i < count; ++i) {
+    if (a.reads()) places_.emplace_back();
     std::optional<waiting_gradient>& place = places_[i];
     bool has_one = place.has_value();
     a.field(fmt::format("has {}", i), has_one);
@@ -37,6 +37,8 @@ void gradient_queue::keep(archive& a, run_id run, shard& at) {
     if (a.reads()) place.emplace();
     a.group(fmt::format("place {}", i), [&] { keep_gradient(a, *place, at); });
     if (!a.reads()) continue;
+    if (const rank worker = place->what.header.id.worker; worker.value >= workers)
+      throw archive_error(fmt::format("place {}: there is no worker {}", i, worker.value));
     place->what.header.id.run = run;
     ++present_;
   }

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-// Learners of which each is down for a share of the time, at moments of its own. A merge takes all who are up, but
-// no fewer than a quorum of K. Goodput is the work that merges take, as a share of what n learners that are
-// never down would do. Outages last much longer than a step, so who is up at a merge is up independently of
-// the others with probability a.
+// Learners of which each is down for a share of the time, at moments of its own. A merge takes all who are
+// up, but no fewer than a quorum of K. Goodput is the work that merges take, as a share of what n learners
+// that are never down would do. Outages last much longer than a step, so who is up at a merge is up
+// independently of the others with probability a.
 
 namespace mailgrad::lab {
 
@@ -39,8 +39,8 @@ double exact_goodput(const setting& s) {
   return sum / s.learners;
 }
 
-/// Seconds, in which each learner has one outage. A step that an outage interrupts goes on afterwards, which is
-/// a smaller part of a longer period.
+/// Seconds, in which each learner has one outage. A step that an outage interrupts goes on afterwards, which
+/// is a smaller part of a longer period.
 double period_of(const experiment_options& options) { return options.quick ? 400 : 1600; }
 
 /// The share over one period, in which each learner is down once. A learner reads weights when a merge has

@@ -66,6 +66,9 @@ public:
   /// 0: all of them.
   virtual std::size_t takes_first() const noexcept { return 0; }
 
+  /// How many gradients may wait at a shard while no update is due, if takes_first() says that they queue.
+  virtual std::size_t queue_length() const noexcept { return 0; }
+
   /// Whether each gradient of a batch weighs as many samples as it is of, and not all alike.
   virtual bool weighs_samples() const noexcept { return false; }
 

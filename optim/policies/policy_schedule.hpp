@@ -2,6 +2,7 @@
 
 #include <mailgrad/optim/policies/policy_spec.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <string>
@@ -38,6 +39,9 @@ std::vector<scheduled_policy> parse_policy_schedule(std::string_view text, std::
 
 /// Whether workers write into a block that all of them share, at least for a time.
 bool has_hogwild(const std::vector<scheduled_policy>& schedule);
+
+/// How many gradients wait at most in the queue of one of these policies; 0: none has one.
+std::size_t longest_queue(const std::vector<scheduled_policy>& schedule);
 
 /// The steps at which all policies but the first begin.
 std::deque<std::uint64_t> switch_steps(const std::vector<scheduled_policy>& schedule);

@@ -25,6 +25,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <span>
 #include <stdexcept>
 
@@ -55,6 +56,7 @@ struct number_rule {
   limit most = limit::none;
   bool ascending = false;     ///< of two numbers, the second must be no less than the first
   std::string_view seconds{}; ///< the name of a time behind them, "grace=0.5", which may be left out
+  std::uint64_t largest = std::numeric_limits<std::uint64_t>::max();
 };
 
 struct known_policy {
@@ -96,7 +98,7 @@ constexpr std::array known{
         "one update from K workers' gradients or more, who come within a grace of S seconds"),
     numbered<k_batch_async_policy>("k-batch-async:K", "k-batch-async:4", {1, "the number K of gradients", 1},
                                    "one update from any K gradients, however stale; no worker waits"),
-    numbered<queue_policy>("queue:B,Q", "queue:2,8", {2, "each number", 1, limit::none, true},
+    numbered<queue_policy>("queue:B,Q", "queue:2,8", {2, "each number", 1, limit::none, true, {}, 1'000'000},
                            "gradients queue up; one update from the first B whenever more than Q wait"),
     numbered<k_batch_sync_policy>("k-batch-sync:K", "k-batch-sync:4", {1, "the number K of gradients", 1},
                                   "one update from any K fresh gradients; stale ones are dropped"),
@@ -180,6 +182,8 @@ std::vector<std::uint64_t> read_numbers(const named_choice& choice, const known_
     if (!n || *n < p.rule.least)
       fail(choice.text, fmt::format("{} must be a whole number from {} on, such as {}", p.rule.what,
                                     p.rule.least, p.example));
+    if (*n > p.rule.largest)
+      fail(choice.text, fmt::format("{} must be at most {}", p.rule.what, p.rule.largest));
     all.push_back(*n);
   }
   if (all.size() != p.rule.count)
@@ -244,8 +248,12 @@ policy_spec::policy_spec(std::string_view text, std::uint32_t workers) : text_(t
   for (std::size_t i = 0; i < p.rule.count; ++i) check_against(text, p, numbers_[i], workers);
   make_ = p.make;
   if (const auto made = make())
-    traits_ = {true, made->always_fresh(), made->makes_batches(), made->shards_agree(),
-               made->deals_by_rank()};
+    traits_ = {true,
+               made->always_fresh(),
+               made->makes_batches(),
+               made->shards_agree(),
+               made->deals_by_rank(),
+               made->queue_length()};
   else
     traits_.needs_shards = false;
 }

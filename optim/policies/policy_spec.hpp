@@ -18,6 +18,7 @@ struct policy_traits {
   bool makes_batches = false;
   bool shards_agree = false;
   bool deals_by_rank = false;
+  std::size_t queue_length = 0;
 };
 
 /// The policy that a user chose, parsed once from the text of an option.

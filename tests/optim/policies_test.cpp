@@ -574,6 +574,7 @@ INSTANTIATE_TEST_SUITE_P(
                       refused{"k-async:0", "from 1 on"}, refused{"rennala:0", "from 1 on, such as rennala:4"},
                       refused{"ringmaster:0", "from 1 on"}, refused{"dssp:4,1", "no less than the first"},
                       refused{"dssp:4", "takes 2 numbers"}, refused{"queue:4,3", "no less than the first"},
+                      refused{"queue:1,18446744073709551615", "at most 1000000"},
                       refused{"quorum:5", "at most 4"}, refused{"quorum:0,grace=1", "from 1 on"},
                       refused{"quorum:2,grace=-1", "no time; write it as quorum:4,grace=0.5"},
                       refused{"quorum:2,1", "no time"}, refused{"quorum:2,grace=1e9", "from 0 to 1000000"},

@@ -11,11 +11,12 @@ namespace {
 using testing::small_data;
 
 /// A model of 4 hidden units for each of so many thousands.
-run_plan plan_of(std::size_t thousands, bool keeps = false) {
+run_plan plan_of(std::size_t thousands, bool keeps = false, const std::string& policy = "async") {
   training_options o;
   o.devices = {{device_kind::cpu, 0}, {device_kind::cpu, 0}};
   o.batch = 8;
   o.shards = 2;
+  o.policy = policy;
   if (keeps) o.checkpoints.folder = "checkpoints";
   return plan_run(*built_in_model("mlp:hidden=1000x" + std::to_string(1000 * thousands)), small_data(), o);
 }
@@ -40,6 +41,13 @@ TEST(LargestBody, HasRoomForPartsOfCheckpoints) {
   EXPECT_GE(largest_body(plan, 0), 6 * whole);
   // Two workers, each with a gradient that waits and the weights that it was computed from.
   EXPECT_GE(largest_body(plan, 2), largest_body(plan_of(1), 2) + 4 * whole);
+}
+
+/// Those of a queue wait one by one, however few workers there are.
+TEST(LargestBody, HasRoomForTheLongestQueue) {
+  const std::uint64_t whole = plan_of(1).layout->size() * sizeof(float);
+  const std::uint64_t without = largest_body(plan_of(1, true), 1);
+  EXPECT_GE(largest_body(plan_of(1, true, "async, queue:2,64@10"), 1), without + 63 * whole);
 }
 
 /// Each device of a worker has a gradient of its own that may wait.

@@ -1,5 +1,6 @@
 #include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/engine/shard/push_of.hpp>
+#include <mailgrad/tests/support/refusal.hpp>
 
 #include <mailgrad/engine/shard/gradient_queue.hpp>
 #include <mailgrad/files/archive.hpp>
@@ -67,10 +68,10 @@ TEST_F(GradientQueue, GoesIntoACheckpointAndComesBack) {
   queue_.add_lost();
   add(0, 7);
   saved_fields written;
-  written.group("queue", [&] { queue_.keep(written, {}, shard_); });
+  written.group("queue", [&] { queue_.keep(written, {}, shard_, 2); });
   saved_fields read(written.text(), written.arrays());
   gradient_queue other;
-  read.group("queue", [&] { other.keep(read, {9}, shard_); });
+  read.group("queue", [&] { other.keep(read, {9}, shard_, 2); });
   EXPECT_EQ(other.size(), 2U);
   const std::vector<waiting_gradient> first = other.take(1);
   ASSERT_EQ(first.size(), 1U);
@@ -78,6 +79,17 @@ TEST_F(GradientQueue, GoesIntoACheckpointAndComesBack) {
   EXPECT_EQ(first[0].what.payload.values->dense.on_host<float>()[3], 1);
   EXPECT_THAT(taken(other, 1), IsEmpty()) << "the lost one";
   EXPECT_THAT(taken(other, 1), ElementsAre(Pair(0, 7)));
+}
+
+TEST_F(GradientQueue, RefusesAGradientOfAWorkerThatTheRunLacks) {
+  add(1, 4);
+  saved_fields written;
+  written.group("queue", [&] { queue_.keep(written, {}, shard_, 2); });
+  saved_fields read(written.text(), written.arrays());
+  gradient_queue other;
+  testing::expect_refused({"another run's",
+                           [&] { read.group("queue", [&] { other.keep(read, {9}, shard_, 1); }); },
+                           "place 0: there is no worker 1"});
 }
 
 } // namespace
