@@ -315,12 +315,17 @@ bool coordinator::diverges_as_recorded(run_outcome::ending how) const {
 void coordinator::on_shard_lost(const shard_lost& x) {
   if (reported_[x.shard.value]) return; // the shard is no longer needed
   const bool collecting = collecting_;
+  const std::string why = lost_in_words(fmt::format("shard {}", x.shard.value), x.why);
   reported_[x.shard.value] = true;
+  if (collecting && outcome_.how == run_outcome::ending::completed) { // its weights were still to come
+    outcome_.how = run_outcome::ending::failed;
+    outcome_.why = outcome_.why.empty() ? why : outcome_.why + "; " + why;
+  }
   switcher_.on_shard_lost(x.shard);
   checkpointer_.give_up();
   for (const trained_told& told : shares_.on_shard_lost(x.shard)) note_trained(told);
   books_.on_shard_lost(x.shard, switcher_.done());
-  abandon(lost_in_words(fmt::format("shard {}", x.shard.value), x.why));
+  abandon(why);
   if (collecting) ask_for_books();
 }
 

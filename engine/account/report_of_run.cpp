@@ -99,9 +99,10 @@ void tell_lost_shards(const run_outcome& outcome, training_report& r) {
     if (is_lost(outcome.shards[s])) r.lost_shards.push_back(s);
   if (r.lost_shards.empty()) return;
   const bool one = r.lost_shards.size() == 1;
-  r.why += fmt::format("; lost with shard{} {}: {} weights, and what {} had made of {} gradients",
+  if (!r.why.empty()) r.why += "; ";
+  r.why += fmt::format("lost with shard{} {}: {} weights, and what {} had made of {} gradient{}",
                        one ? "" : "s", fmt::join(r.lost_shards, ", "), one ? "its" : "their",
-                       one ? "it" : "they", r.ledger.produced);
+                       one ? "it" : "they", r.ledger.produced, r.ledger.produced == 1 ? "" : "s");
 }
 
 /// Adds what a worker of another process has told, as each of its incarnations, or a shard. False: nothing.

@@ -20,6 +20,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
+using ::testing::StartsWith;
 
 using device_probe = testing::listener<give_up, name_waits>;
 using shard_probe = testing::listener<report_shard, worker_left, name_waits>;
@@ -250,7 +251,21 @@ TEST_F(Coordinator, EndsWhenAShardDiesInsteadOfReporting) {
   finish(1);
   tell(coordinator_, shard_report{0, 3, {}, {}});
   kill(shards_[1].actor());
-  EXPECT_THAT(outcomes_, SizeIs(1));
+  ASSERT_THAT(outcomes_, SizeIs(1));
+  EXPECT_EQ(outcomes_[0].how, run_outcome::ending::failed) << "its weights are gone";
+  EXPECT_THAT(outcomes_[0].why, StartsWith("shard 1 is lost"));
+}
+
+TEST_F(Coordinator, KeepsTheReasonOfARunThatWasStoppedWhenAShardDiesInsteadOfReporting) {
+  join();
+  tell(coordinator_, stop_training{"enough"});
+  finish(0);
+  finish(1);
+  tell(coordinator_, shard_report{0, 3, {}, {}});
+  kill(shards_[1].actor());
+  ASSERT_THAT(outcomes_, SizeIs(1));
+  EXPECT_EQ(outcomes_[0].how, run_outcome::ending::stopped);
+  EXPECT_EQ(outcomes_[0].why, "enough");
 }
 
 // One shard has switched, both workers are under way again, and one ends before the other shard's answer

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <string>
 
 namespace mailgrad {
 namespace {
@@ -14,6 +15,7 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using ::testing::Pair;
+using ::testing::StartsWith;
 
 worker_report worker(std::uint32_t r, std::uint64_t produced, float loss) {
   worker_report w;
@@ -70,6 +72,16 @@ TEST(ReportOfRun, AverageTheFactorsOfACureByItsGaps) {
   gaps.count(4, 2);
   EXPECT_EQ(mean_factor(*inverse, gaps), 0.625);
   EXPECT_FALSE(mean_factor(*make_cure("dc-asgd", {2}), gaps)) << "it leaves steps as long as they are";
+}
+
+TEST(ReportOfRun, SayWhatIsLostWithAShardBehindTheReasonIfThereIsOne) {
+  run_outcome o = quiet_run();
+  o.how = run_outcome::ending::failed;
+  o.shards[1] = {1, 0, {}, {}};
+  const std::string words = "lost with shard 1: its weights, and what it had made of 10 gradients";
+  EXPECT_THAT(report_of(o).why, StartsWith(words));
+  o.why = "shard 1 is lost";
+  EXPECT_THAT(report_of(o).why, StartsWith("shard 1 is lost; " + words));
 }
 
 TEST(ReportOfRun, KeepApartWhatEachShardSawOfEachWorker) {
