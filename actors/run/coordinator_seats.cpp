@@ -167,10 +167,11 @@ bool coordinator::waits_for_a_worker() {
 }
 
 /// Before it is known whether batches are left, a run of which nobody is left waits only if it is stopped:
-/// else the checkpoint of its end is still to come.
+/// else the checkpoint of its end is still to come. A run that collects its books takes no other.
 run_phase coordinator::phase() const {
   if (switcher_.is_switching()) return run_phase::switches;
-  const bool may_wait = options_.elastic && options_.waits_for_workers > instant{0} && !seats_.anybody();
+  const bool may_wait =
+      options_.elastic && options_.waits_for_workers > instant{0} && !seats_.anybody() && !collecting_;
   return may_wait && (waits_since_ || (stop_when_kept_ && undealt_ != 0U)) ? run_phase::waits_for_worker
                                                                            : run_phase::trains;
 }

@@ -8,7 +8,9 @@
 
 #include <array>
 #include <bit>
+#include <chrono>
 #include <limits>
+#include <memory>
 
 namespace mailgrad {
 using messaging::kill;
@@ -295,6 +297,38 @@ TEST_F(Coordinator, CountsWhatIsTrainedBeforeASwitchAndNotWhatALeaverTrainsAfter
   ASSERT_EQ(outcomes_.size(), 1U);
   ASSERT_EQ(outcomes_[0].switches.size(), 1U);
   EXPECT_EQ(outcomes_[0].switches[0].step, 7U);
+}
+
+TEST_F(Coordinator, TakesNoCheckpointForAStopThatComesBehindTheLast) {
+  auto devices = std::array{listen<take_checkpoint, give_up>(), listen<take_checkpoint, give_up>()};
+  auto shards = std::array{listen<take_checkpoint, report_shard, worker_left>(),
+                           listen<take_checkpoint, report_shard, worker_left>()};
+  auto feeder = listen<take_checkpoint, watch_checkpoints, stop_dealing, worker_left>();
+  auto writer = listen<write_checkpoint>();
+  coordinator_options options;
+  options.workers = 2;
+  options.elastic = true;
+  options.waits_for_workers = std::chrono::seconds(60);
+  options.shards = {shards[0].actor(), shards[1].actor()};
+  options.feeder = feeder.actor();
+  options.checkpoints.writer = writer.actor();
+  options.on_end = [this](run_outcome outcome) { outcomes_.push_back(std::move(outcome)); };
+  const caf::actor keeping = start<coordinator>(std::move(options));
+  for (std::uint32_t r = 0; r < 2; ++r) tell(keeping, worker_joined{{r}, devices[r].actor()});
+  for (std::uint32_t r = 0; r < 2; ++r) {
+    worker_report report = report_of(r);
+    report.steps = 5;
+    tell(keeping, worker_finished{report});
+  }
+  for (const char* name : {"shard 0", "shard 1", "feeder"})
+    tell(keeping, checkpoint_part{1, name, std::make_shared<saved_fields>()});
+  ASSERT_THAT(writer.heard<write_checkpoint>(), SizeIs(1));
+  tell(keeping, checkpoint_written{1, 10, "last", ""});
+  ASSERT_THAT(shards[0].heard<report_shard>(), SizeIs(1));
+  tell(keeping, stop_training{"enough"});
+  for (auto& s : shards) EXPECT_THAT(s.heard<take_checkpoint>(), SizeIs(1)) << "that of the end";
+  for (std::uint32_t s = 0; s < 2; ++s) tell(keeping, shard_report{s, 10, {}, {}});
+  EXPECT_THAT(outcomes_, SizeIs(1));
 }
 
 TEST_F(Coordinator, AsksEverybodyWhoMayWaitAndPassesTheAnswersOn) {
