@@ -92,6 +92,7 @@ void checkpointer::leave_out_behind_marks() {
     if (then.produced >= then.steps) then.produced -= steps; // with local steps, nobody knows
     then.samples = std::min(then.samples, samples.at(r));
     then.steps -= steps;
+    then.own_batches = std::min(then.own_batches, then.steps);
     drop_part_of(r);
     take_part_of(r, std::move(then));
   }

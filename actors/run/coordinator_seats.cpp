@@ -134,7 +134,9 @@ void coordinator::on_share_ended(const share_ended& x) {
   worker_report& known = outcome_.workers[x.worker.value];
   known.own_batches += x.own;
   outcome_.lost_batches[x.worker.value] += x.lost;
+  checkpointer_.on_counted(known);
   books_.on_counted(known);
+  go_on_with_checkpoints();
   seat_newcomers();
   end_if_all_reported();
 }

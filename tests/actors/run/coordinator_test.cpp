@@ -2,6 +2,7 @@
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
 #include <mailgrad/actors/run/coordinator.hpp>
+#include <mailgrad/actors/run/feeder_cut.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -297,6 +298,45 @@ TEST_F(Coordinator, CountsWhatIsTrainedBeforeASwitchAndNotWhatALeaverTrainsAfter
   ASSERT_EQ(outcomes_.size(), 1U);
   ASSERT_EQ(outcomes_[0].switches.size(), 1U);
   EXPECT_EQ(outcomes_[0].switches[0].step, 7U);
+}
+
+TEST_F(Coordinator, KeepsInACheckpointWhatALostWorkerCutOfItsOwnSamples) {
+  auto devices = std::array{listen<take_checkpoint, give_up>(), listen<take_checkpoint, give_up>()};
+  auto shards = std::array{listen<take_checkpoint, report_shard, worker_left, tell_trained>(),
+                           listen<take_checkpoint, report_shard, worker_left, tell_trained>()};
+  auto feeder = listen<take_checkpoint, watch_checkpoints, share_lost, deal_again>();
+  auto writer = listen<write_checkpoint>();
+  coordinator_options options;
+  options.workers = 2;
+  options.elastic = true;
+  options.shards = {shards[0].actor(), shards[1].actor()};
+  options.feeder = feeder.actor();
+  options.checkpoints.writer = writer.actor();
+  const caf::actor keeping = start<coordinator>(std::move(options));
+  for (std::uint32_t r = 0; r < 2; ++r) tell(keeping, worker_joined{{r}, devices[r].actor()});
+  kill(devices[0].actor());
+  for (std::uint32_t s = 0; s < 2; ++s) tell(keeping, trained_told{{s}, {0}, {}, 3, 3, 24});
+  tell(keeping, share_ended{{0}, {}, 3, 0});
+  tell(keeping, request_checkpoint{});
+  feeder_position position;
+  position.trained = {3, 4};
+  std::vector<std::uint64_t> samples{24, 32};
+  const auto of_feeder = std::make_shared<saved_fields>();
+  of_feeder->field("feeder", position);
+  of_feeder->field(samples_at_marks, samples);
+  for (const char* name : {"worker 1", "shard 0", "shard 1"})
+    tell(keeping, checkpoint_part{1, name, std::make_shared<saved_fields>()});
+  tell(keeping, checkpoint_part{1, "feeder", of_feeder});
+  ASSERT_THAT(writer.heard<write_checkpoint>(), SizeIs(1));
+  const auto kept = writer.heard<write_checkpoint>()[0].parts.at("worker 0");
+  saved_fields part(kept->text(), kept->arrays());
+  bool ended = false;
+  worker_report report;
+  part.version(1);
+  part.field("ended", ended);
+  part.field("report", report);
+  EXPECT_EQ(report.steps, 3U);
+  EXPECT_EQ(report.own_batches, 3U);
 }
 
 TEST_F(Coordinator, TakesNoCheckpointForAStopThatComesBehindTheLast) {
