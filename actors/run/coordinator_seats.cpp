@@ -116,6 +116,7 @@ void coordinator::note_trained(const trained_told& heard) {
   switcher_.on_counted(all.worker, known.steps);
   checkpointer_.on_counted(known);
   books_.on_counted(known);
+  shares_.tell_feeder(all);
 }
 
 void coordinator::on_trained(const trained_told& x) {
@@ -128,11 +129,11 @@ void coordinator::on_trained(const trained_told& x) {
 }
 
 /// A run does not end before this is known of every lost worker, and no incarnation begins before it is known
-/// of the one before it.
+/// of the one before it. If all shards are lost, the feeder knows of more batches than are counted.
 void coordinator::on_share_ended(const share_ended& x) {
   if (!shares_.take(x)) return;
   worker_report& known = outcome_.workers[x.worker.value];
-  known.own_batches += x.own;
+  known.own_batches = std::min(known.own_batches + x.own, known.steps);
   outcome_.lost_batches[x.worker.value] += x.lost;
   checkpointer_.on_counted(known);
   books_.on_counted(known);

@@ -14,10 +14,7 @@ std::optional<trained_told> lost_shares::begin(const worker_left& lost) {
   for (const caf::actor& shard : shards_) send(self_, shard, tell_trained{lost.worker, lost.life});
   send(self_, feeder_, share_lost{lost.worker, lost.life});
   const trained_told nothing{{}, lost.worker, lost.life};
-  if (nobody_knows()) {
-    tell_feeder(nothing);
-    return nothing;
-  }
+  if (nobody_knows()) return nothing;
   open_.push_back({nothing, gone_, time_->now()});
   return std::nullopt;
 }
@@ -33,7 +30,6 @@ std::optional<trained_told> lost_shares::take(const trained_told& x) {
   if (std::ranges::count(of->answered, false) > 0) return std::nullopt;
   const trained_told most = of->most;
   open_.erase(of);
-  tell_feeder(most);
   return most;
 }
 
@@ -45,7 +41,6 @@ std::vector<trained_told> lost_shares::on_shard_lost(shard_index shard) {
     if (std::ranges::count(q.answered, false) == 0) answered.push_back(q.most);
   }
   std::erase_if(open_, [](const question& q) { return std::ranges::count(q.answered, false) == 0; });
-  for (const trained_told& most : answered) tell_feeder(most);
   return answered;
 }
 

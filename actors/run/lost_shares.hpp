@@ -30,10 +30,12 @@ public:
 
   /// This incarnation is lost. Returns an answer that knows of no batch if there is no shard to ask.
   std::optional<trained_told> begin(const worker_left& lost);
-  /// Returns the answer of all shards together, when the last of them is here and the feeder is told.
+  /// Returns the answer of all shards together, when the last of them is here.
   std::optional<trained_told> take(const trained_told& x);
   /// A shard is lost, and tells nothing more. Returns the questions that the others have answered.
   std::vector<trained_told> on_shard_lost(shard_index shard);
+  /// Tells the feeder what is known of an incarnation. Called once for each answer that is returned above.
+  void tell_feeder(const trained_told& most);
 
   bool any() const noexcept { return !open_.empty(); }
   /// The feeder has said what became of the batches of an incarnation. False: it was not asked.
@@ -48,8 +50,6 @@ public:
   std::optional<wait_named> name_wait() const;
 
 private:
-  void tell_feeder(const trained_told& most);
-
   struct question {
     trained_told most;          ///< of the answers so far
     std::vector<bool> answered; ///< by shard

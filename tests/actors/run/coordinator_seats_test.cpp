@@ -217,9 +217,12 @@ TEST_F(CoordinatorSeats, CountWhatAWorkerHadToldIfNoShardIsLeftToSayIt) {
   run();
   lose(0);
   finish(1, 0, 6);
-  tell(coordinator_, share_ended{{0}, {0}});
+  ASSERT_THAT(feeder_.heard<deal_again>(), SizeIs(1));
+  EXPECT_EQ(feeder_.heard<deal_again>()[0].trained, 7U);
+  tell(coordinator_, share_ended{{0}, {0}, 9, 0});
   ASSERT_THAT(outcomes_, SizeIs(1));
   EXPECT_EQ(outcomes_[0].workers[0].steps, 7U);
+  EXPECT_EQ(outcomes_[0].workers[0].own_batches, 7U) << "no more than its steps";
   EXPECT_EQ(outcomes_[0].workers[0].produced, 7U);
   EXPECT_EQ(outcomes_[0].workers[0].samples, 56U);
   EXPECT_EQ(outcomes_[0].workers[1].steps, 6U);
@@ -232,6 +235,8 @@ TEST_F(CoordinatorSeats, CountWhatAWorkerHadToldAlsoIfItWasLostBeforeTheShards) 
   for (const shard_probe& s : shards_) messaging::kill(s.actor());
   run();
   finish(1, 0, 6);
+  ASSERT_THAT(feeder_.heard<deal_again>(), SizeIs(1));
+  EXPECT_EQ(feeder_.heard<deal_again>()[0].trained, 5U);
   tell(coordinator_, share_ended{{0}, {0}});
   ASSERT_THAT(outcomes_, SizeIs(1));
   EXPECT_EQ(outcomes_[0].workers[0].steps, 5U);
