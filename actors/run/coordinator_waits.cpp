@@ -41,12 +41,13 @@ std::optional<wait_named> coordinator::wait_for_a_worker() const {
 }
 
 /// The first shard is asked for its report before all others. A checkpoint that is being collected names its
-/// own wait.
+/// own wait, and so do the batches of lost workers.
 std::optional<wait_named> coordinator::wait_for_the_end() const {
   if (!collecting_ || checkpointer_.is_collecting()) return std::nullopt;
   std::vector<std::uint32_t> awaited;
   for (std::uint32_t s = 0; s < reported_.size() && (s == 0 || reported_[0]); ++s)
     if (!reported_[s]) awaited.push_back(s);
+  if (awaited.empty() && !checkpointer_.is_writing() && shares_.awaits_feeder()) return std::nullopt;
   const std::string what = checkpointer_.is_writing() ? "the last checkpoint to be written"
                            : !awaited.empty()         ? "the report of " + listed("shard", awaited)
                                                       : "the timeline of the feeder";

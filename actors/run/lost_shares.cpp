@@ -46,21 +46,25 @@ std::vector<trained_told> lost_shares::on_shard_lost(shard_index shard) {
 
 void lost_shares::tell_feeder(const trained_told& most) {
   send(self_, feeder_, deal_again{most.worker, most.life, most.batches});
-  unended_.push_back({most.worker, most.life});
+  unended_.push_back({most.worker, most.life, time_->now()});
 }
 
 bool lost_shares::take(const share_ended& x) {
-  return std::erase_if(unended_,
-                       [&](const worker_left& w) { return w.worker == x.worker && w.life == x.life; }) > 0;
+  return std::erase_if(unended_, [&](const unended& w) { return w.worker == x.worker && w.life == x.life; }) >
+         0;
 }
 
 bool lost_shares::has(rank worker) const {
   return std::ranges::any_of(open_, [&](const question& q) { return q.most.worker == worker; }) ||
-         std::ranges::any_of(unended_, [&](const worker_left& w) { return w.worker == worker; });
+         std::ranges::any_of(unended_, [&](const unended& w) { return w.worker == worker; });
 }
 
 std::optional<wait_named> lost_shares::name_wait() const {
-  if (open_.empty()) return std::nullopt;
+  if (open_.empty() && unended_.empty()) return std::nullopt;
+  if (open_.empty())
+    return wait_named{fmt::format("lost worker {} waits until the feeder says what became of its batches",
+                                  unended_.front().worker.value),
+                      (time_->now() - unended_.front().asked).count()};
   const question& q = open_.front();
   std::vector<std::uint32_t> awaited;
   for (std::uint32_t s = 0; s < q.answered.size(); ++s)

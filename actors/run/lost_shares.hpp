@@ -46,13 +46,18 @@ public:
   bool nobody_knows() const { return !gone_.empty() && std::ranges::find(gone_, false) == gone_.end(); }
   /// Whether something is still to be told of an incarnation of this worker.
   bool has(rank worker) const;
-  /// The shards that it waits for, in words; nothing if it waits for none.
+  /// The shards or the feeder that it waits for, in words; nothing if it waits for none.
   std::optional<wait_named> name_wait() const;
 
 private:
   struct question {
     trained_told most;          ///< of the answers so far
     std::vector<bool> answered; ///< by shard
+    instant asked{0};
+  };
+  struct unended {
+    rank worker;
+    incarnation life;
     instant asked{0};
   };
 
@@ -62,7 +67,7 @@ private:
   caf::actor feeder_;
   std::shared_ptr<const time_source> time_;
   std::vector<question> open_;
-  std::vector<worker_left> unended_; ///< of which the feeder is asked what became of their batches
+  std::vector<unended> unended_; ///< of which the feeder is asked what became of their batches
 };
 
 } // namespace mailgrad

@@ -120,6 +120,18 @@ TEST_F(CoordinatorWaits, NameASwitchThatNobodyIsThereFor) {
   EXPECT_THAT(waits(), Contains("the switch from async to sync waits for a worker"));
 }
 
+TEST_F(CoordinatorWaits, NameTheFeederThatHasNotToldOfTheBatchesOfALostWorker) {
+  begin();
+  messaging::kill(devices_[0].actor());
+  run();
+  for (std::uint32_t s = 0; s < 2; ++s) tell(coordinator_, trained_told{{s}, {0}, {}, 3, 3, 24});
+  time_->advance(2s);
+  EXPECT_THAT(waits(), ElementsAre("lost worker 0 waits until the feeder says what became of its batches"));
+  EXPECT_EQ(span_, 2s);
+  tell(coordinator_, share_ended{{0}, {}, 0, 1});
+  EXPECT_THAT(waits(), IsEmpty());
+}
+
 TEST_F(CoordinatorWaits, NameTheShardWhoseReportIsMissing) {
   begin();
   finish(0);
