@@ -118,7 +118,7 @@ private:
     std::shared_ptr<link> by;
     std::vector<std::uint32_t> shards;
   };
-  /// By which actors that outlive the server find it, or do not.
+  /// By which actors that outlive the server find it, or do not. Who locks mutex_ too locks the door first.
   struct door {
     std::mutex mutex;
     worker_server* server;
