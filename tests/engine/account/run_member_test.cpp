@@ -28,7 +28,7 @@ TEST(RunMember, IsToldWithTheFieldsThatToolsRead) {
   lost.incarnation = 3;
   lost.why = "it was killed";
   run_member host{"parameter host", 0, 1, state::joined};
-  const json all = nlohmann::json::parse(to_json({host, lost, worker(0, state::joined)}));
+  const nlohmann::json all = nlohmann::json::parse(to_json({host, lost, worker(0, state::joined)}));
   EXPECT_EQ(all["counts"], nlohmann::json::parse(R"({"worker": {"joined": 1, "left": 0, "lost": 1},
                                            "parameter host": {"joined": 1, "left": 0, "lost": 0}})"));
   ASSERT_THAT(all["listed"], SizeIs(3));
@@ -46,7 +46,7 @@ TEST(RunMember, IsListedIfAnOperatorMustLookAtIt) {
   for (std::uint32_t n = 0; n < 200; ++n) all.push_back(worker(n, state::joined, n == 150 ? 1.4 : 0.1));
   all[170].is = state::lost;
   all[190].is = state::left;
-  const json told = nlohmann::json::parse(to_json(all));
+  const nlohmann::json told = nlohmann::json::parse(to_json(all));
   ASSERT_THAT(told["listed"], SizeIs(most_members_listed));
   std::vector<int> last;
   for (std::size_t i = most_members_listed - 3; i < most_members_listed; ++i)
