@@ -44,9 +44,10 @@ json counts_of(const std::vector<run_member>& members) {
   return all;
 }
 
-/// Whether an operator must look at `a` before `b`.
+/// Whether an operator must look at `a` before `b`. Of those that are gone, the last may tell what goes on.
 bool is_more_urgent(const run_member& a, const run_member& b) {
-  return std::tuple(b.is, b.heard.value_or(0)) < std::tuple(a.is, a.heard.value_or(0));
+  if (a.is != b.is) return a.is > b.is;
+  return a.is == run_member::state::joined ? a.heard.value_or(0) > b.heard.value_or(0) : a.since < b.since;
 }
 
 bool comes_first(const run_member& a, const run_member& b) {

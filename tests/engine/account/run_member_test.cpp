@@ -55,6 +55,17 @@ TEST(RunMember, IsListedIfAnOperatorMustLookAtIt) {
   EXPECT_EQ(told["counts"]["worker"], nlohmann::json::parse(R"({"joined": 198, "left": 1, "lost": 1})"));
 }
 
+TEST(RunMember, IsListedFirstOfThoseThatAreLostIfItWentLast) {
+  std::vector<run_member> all;
+  for (std::uint32_t n = 0; n < 200; ++n) {
+    all.push_back(worker(n, state::lost));
+    all.back().since = 200 - n;
+  }
+  const json told = json::parse(to_json(all));
+  ASSERT_THAT(told["listed"], SizeIs(most_members_listed));
+  EXPECT_EQ(told["listed"][0]["number"], 200 - most_members_listed);
+}
+
 /// However many they are and whatever they said.
 TEST(RunMember, TakesARoomThatIsBounded) {
   std::vector<run_member> all;
