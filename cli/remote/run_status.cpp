@@ -23,6 +23,15 @@ void leave_pairs_out(json& report) {
     report.at(figures)["per_shard"] = json::array();
 }
 
+/// And so are those that grow by workers.
+void leave_workers_out(json& all) {
+  json& report = all.at("report");
+  for (const char* figures : {"wait_seconds", "batches"})
+    if (report.at(figures).is_object()) report.at(figures)["per_worker"] = json::array();
+  for (const char* list : {"devices", "stages"}) report[list] = json::array();
+  all["expected"] = json::array();
+}
+
 /// The first ones, and how many more there are.
 std::vector<std::string> shortened(std::vector<std::string> waits) {
   if (waits.size() <= most_waits_told) return waits;
@@ -38,6 +47,7 @@ std::string status_of(const training_report& so_far, const std::vector<std::stri
                       const std::vector<run_member>& members) {
   json all = json::parse(state_event(so_far, shortened(waits)));
   if (so_far.exchanges.size() > most_pairs_told) leave_pairs_out(all.at("report"));
+  if (so_far.workers > most_pairs_told) leave_workers_out(all);
   all["members"] = json::parse(to_json(members));
   all["text"] = in_words(so_far);
   return all.dump(-1, ' ', false, json::error_handler_t::replace);

@@ -10,7 +10,7 @@
 namespace mailgrad {
 
 /// With more pairs of a shard and a worker, a status leaves out the figures of single pairs, so that it stays
-/// far below what a session carries.
+/// far below what a session carries. With more workers, it leaves out those of single workers, too.
 inline constexpr std::size_t most_pairs_told = 1024;
 inline constexpr std::size_t most_waits_told = 64;
 

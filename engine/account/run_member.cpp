@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <tuple>
 
 namespace mailgrad {
@@ -14,10 +15,22 @@ using json = nlohmann::ordered_json;
 
 constexpr std::array<std::string_view, 3> state_names{"joined", "left", "lost"};
 constexpr std::size_t most_words = 240; ///< bytes of last words
+constexpr std::size_t most_devices_told = 16;
+constexpr std::size_t longest_device = 32; ///< bytes
 
 std::string cut(std::string words) {
   if (words.size() > most_words) words = words.substr(0, most_words) + "...";
   return words;
+}
+
+/// The first ones, and how many more there are.
+json told_devices(const std::vector<std::string>& devices) {
+  json all = json::array();
+  for (std::size_t d = 0; d < std::min(devices.size(), most_devices_told); ++d)
+    all.push_back(devices[d].substr(0, longest_device));
+  if (devices.size() > most_devices_told)
+    all.push_back("and " + std::to_string(devices.size() - most_devices_told) + " more");
+  return all;
 }
 
 json told(const run_member& m) {
@@ -28,7 +41,7 @@ json told(const run_member& m) {
           {"since_seconds", m.since},
           {"heard_seconds", m.heard ? json(*m.heard) : json()},
           {"address", cut(m.address)},
-          {"devices", m.devices},
+          {"devices", told_devices(m.devices)},
           {"why", cut(m.why)}};
 }
 

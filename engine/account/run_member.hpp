@@ -39,8 +39,8 @@ inline constexpr std::size_t most_members_listed = 64;
 
 /// All members as one JSON object without a line feed: `counts` has for each role how many are in each state,
 /// and `listed` has at most most_members_listed of them, by role and number. If there are more, those that
-/// are lost come first, then those that have left, the latest first, then those that were not heard for longest.
-/// Last words are cut, so the object is of bounded size.
+/// are lost come first, then those that have left, the latest first, then those that were not heard for
+/// longest. Last words and devices are cut, so the object is of bounded size.
 std::string to_json(std::vector<run_member> members);
 
 } // namespace mailgrad
