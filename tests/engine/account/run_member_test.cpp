@@ -61,7 +61,7 @@ TEST(RunMember, IsListedFirstOfThoseThatAreLostIfItWentLast) {
     all.push_back(worker(n, state::lost));
     all.back().since = 200 - n;
   }
-  const json told = json::parse(to_json(all));
+  const nlohmann::json told = nlohmann::json::parse(to_json(all));
   ASSERT_THAT(told["listed"], SizeIs(most_members_listed));
   EXPECT_EQ(told["listed"][0]["number"], 200 - most_members_listed);
 }
