@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -34,6 +35,7 @@ public:
     if (shard != 0) return;
     worker& w = workers_[turn.worker.value];
     const instant at{turn.arrived};
+    require_near(at);
     if (w.answered && at < *w.answered)
       refuse_times(r_, fmt::format("worker {} had its weights after its step {} had come", turn.worker.value,
                                    turn.step.value));
@@ -56,6 +58,14 @@ public:
   recorded_pace pace(version_number updates) const;
 
 private:
+  /// So that sums of times are no more than a number can hold, whatever the file says.
+  void require_near(instant at) {
+    constexpr instant furthest{std::int64_t{1} << 61}, longest{std::int64_t{1} << 52}; // 73 years, 52 days
+    if (!begun_) first_ = at;
+    if (first_ < -furthest || first_ > furthest || at < first_ - longest || at > first_ + longest)
+      refuse_times(r_, "its gradients came at moments that lie too far apart");
+  }
+
   struct worker {
     std::optional<instant> answered;
     std::uint64_t batches = 0;
@@ -69,6 +79,7 @@ private:
   const recording& r_;
   std::vector<worker> workers_;
   instant now_{0}; ///< the last moment known
+  instant first_{0};
   bool begun_ = false;
   instant waited_{0};
   std::uint64_t discarded_ = 0;
@@ -93,6 +104,8 @@ instant first_shard::begin() const {
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     const instant usual = usual_step(w);
     const timed_push& first = workers_[w].pushes.front();
+    if (first.steps > (std::int64_t{1} << 61) / std::max<instant::rep>(1, usual.count()))
+      refuse_times(r_, fmt::format("worker {} made too many steps before its first exchange", w));
     latest = std::min(latest, first.judged - usual * first.steps);
   }
   return latest;

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <functional>
+#include <limits>
 #include <string>
 
 namespace mailgrad {
@@ -114,6 +115,13 @@ TEST(RecordedPace, RefusesWhatTellsNoTimes) {
          r = paced_run_of({judged_at(0, 1, 1), judged_at(0, 2, 2), judged_at(1, 1, 3)});
        },
        "worker 1 made 1 exchange, and at least 2 are needed"},
+      {[](recording& r) {
+         r.turns[0][2].arrived = std::numeric_limits<std::int64_t>::min();
+         r.turns[0][3].arrived = std::numeric_limits<std::int64_t>::max();
+       },
+       "moments that lie too far apart"},
+      {[](recording& r) { r.turns[0][6].arrived = std::numeric_limits<std::int64_t>::max(); },
+       "moments that lie too far apart"},
       {[](recording& r) { r.batches[0].pop_back(); }, "cannot be repeated to its end"},
   };
   for (const auto& [change, why] : wrong) {
