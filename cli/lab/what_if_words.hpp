@@ -29,7 +29,7 @@ std::string what_if_in_help();
 /// Errors  std::invalid_argument in one line: no worker and factor.
 lab::what_if understood(const what_if_words& w);
 
-/// A figure that two runs have, and one that a run may lack.
+/// A run as a column of the table.
 struct compared_run {
   std::string name;
   lab::run_figures figures;

@@ -23,8 +23,9 @@ inline constexpr std::string_view batch_fact = "batch";
 inline constexpr std::string_view computers_fact = "arithmetic of workers";
 /// Told only of runs with weights on a card: what computes the updates.
 inline constexpr std::string_view updaters_fact = "arithmetic of shards";
+/// Told only of runs with workers on cards: the version of what multiplies there.
+inline constexpr std::string_view products_fact = "version of products";
 /// Told only of runs whose products are not in float32.
-inline constexpr std::string_view products_fact = "version of products"; ///< of those of cards
 inline constexpr std::string_view precision_fact = "precision of products";
 inline constexpr std::string_view first_weights_fact = "first weights";
 
