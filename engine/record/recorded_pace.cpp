@@ -138,12 +138,21 @@ recorded_pace first_shard::pace(version_number updates) const {
   return p;
 }
 
+bool has_queue(const recording& r, const replay_terms& terms) {
+  const auto queues = [&](const std::string& policy) {
+    return policy_spec(policy, r.header.ranks()).traits().queue_length > 0;
+  };
+  return queues(terms.policy) || std::ranges::any_of(r.end.switches, queues, &recorded_switch::policy);
+}
+
 } // namespace
 
 recorded_pace pace_of(const recording& r, const replay_terms& terms) {
   if (r.killed) refuse_times(r, "its run was killed, so it has no end");
   if (recorded_lives(r).any_change() || r.header.ranks() != r.header.workers)
     refuse_times(r, "workers came or went while it went on");
+  if (has_queue(r, terms))
+    refuse_times(r, "its gradients waited in a queue, and turns do not tell how old they were behind it");
   require_replay_ends(r, terms);
   first_shard heard(r);
   rehearsal all(r, terms, &heard);

@@ -136,5 +136,15 @@ TEST(RecordedPace, RefusesWhatTellsNoTimes) {
   }
 }
 
+/// How old a gradient is when it leaves the queue is not what it was when it came.
+TEST(RecordedPace, RefusesAQueue) {
+  try {
+    pace_of(five_gradients(), {"queue:1,2"});
+    ADD_FAILURE() << "was not refused";
+  } catch (const recording_error& e) {
+    EXPECT_THAT(e.what(), HasSubstr("its gradients waited in a queue"));
+  }
+}
+
 } // namespace
 } // namespace mailgrad
