@@ -47,7 +47,7 @@ TEST(LargestBody, HasRoomForPartsOfCheckpoints) {
 TEST(LargestBody, HasRoomForTheLongestQueue) {
   const std::uint64_t whole = plan_of(1).layout->size() * sizeof(float);
   const std::uint64_t without = largest_body(plan_of(1, true), 1);
-  EXPECT_GE(largest_body(plan_of(1, true, "async, queue:2,64@10"), 1), without + 63 * whole);
+  EXPECT_GE(largest_body(plan_of(1, true, "async, queue:2,64@3"), 1), without + 63 * whole);
 }
 
 /// Each device of a worker has a gradient of its own that may wait.
