@@ -61,6 +61,7 @@ caf::behavior worker_host::make_behavior() {
       on(self_, [this](const worker_left&) { early_ = true; }),
       on(self_,
          [this](const worker_lost& x) {
+           if (x.why.empty() && cut_off_ && !early_) return; // on_unreachable() tells which end it is
            if (x.why.empty())
              options_.by->post({duty::host}, {}, kind_of<worker_leaves>(),
                                caf::make_message(worker_leaves{early_}));
@@ -116,9 +117,12 @@ void worker_host::connect(const shard_place& place) {
   shard_hosts_.back()->connect(place.address);
 }
 
-/// The server notices the end of a host within the time of a silence, as this worker does.
+/// The server notices the end of a host within the time of a silence, as this worker does. If only the way to
+/// the host is broken, the host tells the server that the worker is lost, and the server may then send the
+/// worker home, which is no end of the run either.
 void worker_host::on_unreachable(const shards_unreachable& x) {
   if (x.waited) return options_.by->lose(x.why);
+  cut_off_ = true;
   const auto terms = shard_hosts_.front()->terms();
   send_after(self_, terms ? terms->times.silence() : net::timing{}.silence(),
              shards_unreachable{x.why, true});

@@ -81,6 +81,7 @@ private:
   caf::actor worker_;              ///< null before it works
   std::vector<caf::actor> stages_; ///< of a worker that spans several devices
   bool early_ = false;             ///< it leaves before the run has ended
+  bool cut_off_ = false;           ///< from a parameter host
 };
 
 } // namespace mailgrad::remote

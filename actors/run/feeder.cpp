@@ -137,8 +137,11 @@ void feeder::trace_wait(trace_kind what) {
   if (options_.trace) options_.trace->wait(what, options_.time->now());
 }
 
+/// A worker that the run has lost may still ask, if only its way to a parameter host is broken. It hears so
+/// from there, and comes back. If it were told that no batch is left, it would end its work.
 void feeder::on_next(const next_batch& x, asking who) {
   const feeder_cut::asker known = cut_.hear(x.worker, x.life);
+  if (known == feeder_cut::asker::lost) return;
   if (known == feeder_cut::asker::stranger) return send(self_, who.device, data_exhausted{});
   if (known == feeder_cut::asker::newcomer) begin_life(x);
   deal_or_hold(x.worker, std::move(who));

@@ -16,6 +16,7 @@ feeder_cut::feeder_cut(options o) : under_way_(o.under_way), workers_(o.seats) {
 feeder_cut::asker feeder_cut::hear(rank worker, incarnation life) {
   if (worker.value >= workers_.size()) return asker::stranger;
   of_worker& w = workers_[worker.value];
+  if (life == w.life && w.lost) return asker::lost;
   if (life < w.life || (life == w.life && w.gone && !w.empty)) return asker::stranger;
   if (life == w.life && !w.empty) return asker::known;
   begin_life(w, life);
@@ -27,7 +28,7 @@ void feeder_cut::begin_life(of_worker& w, incarnation life) {
   w.before += w.now.dealt;
   w.now = {};
   w.life = life;
-  w.gone = w.empty = false;
+  w.gone = w.lost = w.empty = false;
 }
 
 void feeder_cut::deal(rank worker, std::uint64_t number, bool own) {
@@ -74,6 +75,7 @@ bool feeder_cut::leave(rank worker, incarnation life) {
 
 bool feeder_cut::lose(rank worker, incarnation life) {
   if (!leave(worker, life)) return false;
+  workers_[worker.value].lost = true;
   lost_.push_back({worker, life, std::exchange(workers_[worker.value].now, {})});
   return true;
 }

@@ -37,6 +37,7 @@ public:
   enum class asker : std::uint8_t {
     known,
     newcomer, ///< it asks for the first time, and an earlier one has left, or the seat was empty
+    lost,     ///< the run goes on without it
     stranger, ///< it has left, a later one has come, or there is no such rank
   };
   asker hear(rank worker, incarnation life);
@@ -76,6 +77,7 @@ private:
     std::uint64_t samples = 0;         ///< in these
     std::vector<std::uint64_t> again{};
     bool gone = false; ///< or nobody has come to the seat yet
+    bool lost = false; ///< it is gone, and did not say so
     bool empty = false;
   };
   struct lost_share {

@@ -149,9 +149,8 @@ TEST_P(RejoiningUnder, ComesBackAsTheNextIncarnation) {
 INSTANTIATE_TEST_SUITE_P(Policies, RejoiningUnder, ::testing::Values("async", "sync", "ssp:1"),
                          [](const auto& kind) { return mailgrad::testing::test_name(kind.param); });
 
-/// Its last connection is the one to the parameter host. Disabled: under load nobody notices the loss in one
-/// run of ten.
-TEST(Rejoining, DISABLED_FollowsTheLossOfAConnectionToAParameterHost) {
+/// Its last connection is the one to the parameter host.
+TEST(Rejoining, FollowsTheLossOfAConnectionToAParameterHost) {
   open_run run(endless("async", 2), 2, "127.0.0.1:0", 1);
   membership stays(run.address(), {.number = 0});
   parameter_host holds(run.address(), parameter_host_options{});

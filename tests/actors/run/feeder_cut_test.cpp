@@ -43,6 +43,9 @@ TEST_F(FeederCut, KnowsWhoAsks) {
   EXPECT_EQ(book_.hear({0}, {1}), asker::newcomer);
   EXPECT_EQ(book_.hear({0}, {0}), asker::stranger) << "a later one has come";
   EXPECT_FALSE(book_.leave({0}, {0}));
+  EXPECT_TRUE(book_.lose({0}, {1}));
+  EXPECT_EQ(book_.hear({0}, {1}), asker::lost);
+  EXPECT_EQ(book_.hear({0}, {2}), asker::newcomer) << "it has come back";
 }
 
 TEST_F(FeederCut, ReturnsWhatALostWorkerHadNotTrainedOnce) {
@@ -95,7 +98,7 @@ TEST_F(FeederCut, ReturnsNothingOfTheIncarnationBefore) {
   EXPECT_TRUE(book_.lose({0}, {1}));
   EXPECT_THAT(book_.untrained({{0}, {1}, 0}), IsEmpty());
   EXPECT_TRUE(book_.lose({2}, {0})) << "of a seat that nobody came to";
-  EXPECT_EQ(book_.hear({2}, {0}), asker::stranger) << "its question comes after its end";
+  EXPECT_EQ(book_.hear({2}, {0}), asker::lost) << "its question comes after its end";
 }
 
 TEST_F(FeederCut, IsWholeOnlyWhenItIsKnownWhatALostWorkerHadTrained) {

@@ -245,7 +245,9 @@ TEST_F(Feeder, DealsAnIncarnationThatIsNoMoreNothing) {
   EXPECT_TRUE(next(0));
   tell(feeder_, share_lost{{0}});
   tell(feeder_, deal_again{{0}, {}, 1});
-  EXPECT_FALSE(next(0)) << "its question comes late";
+  auto late = ask<dealt_batch, data_exhausted>(feeder_, next_batch{{0}});
+  EXPECT_THAT(late.heard<dealt_batch>(), ::testing::IsEmpty());
+  EXPECT_THAT(late.heard<data_exhausted>(), ::testing::IsEmpty()) << "or it would end its work for good";
   auto returned = ask<dealt_batch>(feeder_, next_batch{{0}, {1}});
   EXPECT_THAT(returned.heard<dealt_batch>(), SizeIs(1));
   EXPECT_FALSE(next(0));
