@@ -1,3 +1,5 @@
+#include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/actors/protocol/run_messages.hpp>
 #include <mailgrad/actors/remote/membership.hpp>
 #include <mailgrad/actors/remote/parameter_host.hpp>
 #include <mailgrad/actors/remote/watcher.hpp>
@@ -11,6 +13,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -28,6 +31,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -51,10 +55,11 @@ public:
 
   /// It connects nobody any more, as MPI once it has failed.
   void fail() { has_failed_ = true; }
-  void break_off() {
+  void break_off(std::function<void()> then) {
     net::client_end* client = client_;
-    tcp_.post(*client, [client](net::instant now) {
+    tcp_.post(*client, [client, then = std::move(then)](net::instant now) {
       client->own().end({net::end_reason::silent, "an outage"}, now);
+      then();
     });
   }
 
@@ -79,15 +84,15 @@ public:
   membership& here() { return *here_; }
 
   void fail_to_connect() { network_->fail(); }
-  /// Returns when the worker knows, and has not tried to come back.
-  void break_off() {
+  /// Returns when the worker knows, and has not tried to come back. `then` is called at once.
+  void break_off(std::function<void()> then = [] {}) {
     std::size_t before = 0;
     {
       const std::lock_guard lock(mutex_);
       may_go_on_ = false;
       before = events_.size();
     }
-    network_->break_off();
+    network_->break_off(std::move(then));
     wait_for_events(before + 1);
   }
   void go_on() {
@@ -170,6 +175,21 @@ TEST(Rejoining, FollowsTheLossOfAConnectionToAParameterHost) {
   const training_report r = run.report();
   EXPECT_EQ(r.ended, "stopped") << r.why;
   EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
+}
+
+/// The parameter host tells that the worker is lost, so the server sends it home before it is cut off there.
+TEST(Rejoining, TakesBeingSentHomeByALostParameterHostForNoEnd) {
+  open_run run(endless("async", 2), 2, "127.0.0.1:0", 1);
+  membership stays(run.address(), {.number = 0});
+  parameter_host holds(run.address(), parameter_host_options{});
+  fragile_worker worker(run.address());
+  worker.break_off([device = worker.here().worker()] { messaging::send_anonymously(device, give_up{}); });
+  worker.go_on();
+  EXPECT_THAT(worker.wait_for_events(2), Contains("worker 1 is back as incarnation 2"));
+  watcher(run.address()).ask("stop");
+  EXPECT_EQ(worker.here().wait().reason, net::end_reason::left);
+  EXPECT_EQ(stays.wait().reason, net::end_reason::left);
+  EXPECT_EQ(run.report().ended, "stopped");
 }
 
 TEST(Rejoining, SaysThatTheServerIsGone) {
