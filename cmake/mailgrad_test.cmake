@@ -34,6 +34,9 @@ set(MAILGRAD_TEST_FLAGS "$<$<CONFIG:Release>:-O0>" CACHE STRING
 
 option(MAILGRAD_UNITY_TESTS "Compile several sources of a test binary as one, which takes half the time" OFF)
 
+set(MAILGRAD_TEST_SHARDS 0 CACHE STRING
+  "Run each test binary in so many parts, where a process for each test takes too long to start; 0: a process each")
+
 # Names of one source may hide those of another that is compiled as one with it. Linked last, so that it has the last word.
 add_library(mailgrad_unity_warnings INTERFACE)
 target_compile_options(mailgrad_unity_warnings INTERFACE $<$<BOOL:${MAILGRAD_UNITY_TESTS}>:-Wno-shadow>)
@@ -81,9 +84,24 @@ function(mailgrad_add_test folder)
 
   add_dependencies(mailgrad_tests_${arg_LABEL} ${target})
 
+  if(MAILGRAD_TEST_SHARDS GREATER 0)
+    mailgrad_add_test_shards(${target} ${arg_LABEL})
+    return()
+  endif()
   # Listed when ctest starts: a binary that cannot even start is then a failed test, not a failed build.
   # Parameters go by their number, as the bytes of a struct make no name.
   gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120 NO_PRETTY_VALUES
     TEST_PREFIX "${arg_PREFIX}"
     PROPERTIES LABELS ${arg_LABEL} TIMEOUT 600)
+endfunction()
+
+# Each shard leaves a report of its tests in Testing/shards of the build folder.
+function(mailgrad_add_test_shards target label)
+  math(EXPR last "${MAILGRAD_TEST_SHARDS} - 1")
+  foreach(shard RANGE ${last})
+    add_test(NAME ${target}.shard_${shard} COMMAND ${target}
+      --gtest_output=xml:${PROJECT_BINARY_DIR}/Testing/shards/${target}_${shard}.xml)
+    set_tests_properties(${target}.shard_${shard} PROPERTIES LABELS ${label} TIMEOUT 900
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${MAILGRAD_TEST_SHARDS};GTEST_SHARD_INDEX=${shard}")
+  endforeach()
 endfunction()

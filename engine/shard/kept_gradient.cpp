@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+#include <bit>
 #include <utility>
 
 namespace mailgrad {
@@ -59,7 +59,7 @@ memory read_dense(archive& a, shard& at) {
 std::vector<std::int32_t> rows_of_bits(archive& a, const std::string& name) {
   const std::span<const float> bits = a.array(name).values;
   std::vector<std::int32_t> rows(bits.size());
-  std::memcpy(rows.data(), bits.data(), bits.size_bytes());
+  std::ranges::transform(bits, rows.begin(), [](float x) { return std::bit_cast<std::int32_t>(x); });
   return rows;
 }
 
@@ -107,7 +107,7 @@ void write_card_rows(archive& a, std::string_view name, const card_rows& part,
 void bring(const gradient_rows& part, gradient& read, lane& at) {
   const auto copied = [&]<class T>(std::span<const T> from) {
     std::vector<float> words(from.size());
-    std::memcpy(words.data(), from.data(), from.size_bytes());
+    std::ranges::transform(from, words.begin(), [](T x) { return std::bit_cast<float>(x); });
     const auto there = std::make_shared<memory>(at.allocate(from.size_bytes()));
     at.write(words, *there);
     read.held.push_back(there);

@@ -165,7 +165,7 @@ TEST_F(RemoteTool, EndsInOrderWithoutAKilledParameterHost) {
   const nlohmann::json r = report("report");
   EXPECT_EQ(r["ended"], "failed");
   EXPECT_TRUE(r["final_loss"].is_number());
-  EXPECT_EQ(r["lost_shards"], nlohmann::json({0}));
+  EXPECT_EQ(r["lost_shards"], nlohmann::json::array({0}));
   EXPECT_GT(r["steps"], 0);
   EXPECT_GT(r["samples"], 0);
   EXPECT_EQ(r["ledger"]["produced"], r["steps"]) << "the worker has told its books";

@@ -78,7 +78,7 @@ TEST_F(RemoteWatch, ShowsWhoIsThereAndWhoIsGone) {
   EXPECT_EQ(members["counts"]["worker"], nlohmann::json::parse(R"({"joined": 1, "left": 1, "lost": 1})"));
   ASSERT_EQ(members["listed"].size(), 3);
   EXPECT_EQ(members["listed"][2]["state"], "lost");
-  EXPECT_EQ(members["listed"][0]["devices"], nlohmann::json({"cpu:0"}));
+  EXPECT_EQ(members["listed"][0]["devices"], nlohmann::json::array({"cpu:0"}));
   EXPECT_LT(members["listed"][0]["heard_seconds"], 2.0);
   tool stop({"stop", address});
   EXPECT_EQ(server.code(), 0) << server.err();

@@ -203,10 +203,14 @@ INSTANTIATE_TEST_SUITE_P(Windows, CardAttention,
                                             ::testing::Values(1U, 2U, 31U, 32U, 33U, 63U, 64U, 65U, 127U,
                                                               128U, 129U, 200U),
                                             ::testing::Values(2U), ::testing::Values(64U)));
-INSTANTIATE_TEST_SUITE_P(
-    Heads, CardAttention,
-    ::testing::Combine(::testing::Values(2U), ::testing::Values(3U, 70U), ::testing::Values(1U, 3U),
-                       ::testing::Values(1U, 5U, 16U, 20U, 32U, 33U, 48U, 80U, 96U, 100U, 127U, 128U)));
+const auto every_width = ::testing::Values(1U, 5U, 16U, 20U, 32U, 33U, 48U, 80U, 96U, 100U, 127U, 128U);
+INSTANTIATE_TEST_SUITE_P(Heads, CardAttention,
+                         ::testing::Combine(::testing::Values(2U), ::testing::Values(3U),
+                                            ::testing::Values(1U, 3U), every_width));
+INSTANTIATE_TEST_SUITE_P(Widths, CardAttention,
+                         ::testing::Combine(::testing::Values(1U), ::testing::Values(70U),
+                                            ::testing::Values(2U), every_width));
+INSTANTIATE_TEST_SUITE_P(HeadsOfSeveralTiles, CardAttention, ::testing::Values(std::tuple(2U, 70U, 3U, 64U)));
 INSTANTIATE_TEST_SUITE_P(ManyTiles, CardAttention, ::testing::Values(std::tuple(1U, 401U, 1U, 64U)));
 
 using CardAttentionEdges = card_attention_test;
