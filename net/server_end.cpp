@@ -187,8 +187,11 @@ std::optional<refusal> server_end::seat(const hello& said, member& found, instan
   }
   for (found.number = 0; found.number < count; ++found.number)
     if (!find(found)) return std::nullopt;
-  return refusal{refusal_code::number, fmt::format("a free one of {} {}s", count, to_string(said.part)),
-                 "none"};
+  if (count == 0)
+    return refusal{refusal_code::number, fmt::format("places for {}s", to_string(said.part)),
+                   "none in this run"};
+  return refusal{refusal_code::number, fmt::format("a free place of {} for {}s", count, to_string(said.part)),
+                 "all taken"};
 }
 
 void server_end::admit_control(connection& c, const hello& said, instant now) {

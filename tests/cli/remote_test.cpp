@@ -402,7 +402,7 @@ TEST_F(RemoteTool, LetsMoreWorkersInThanItBeganWith) {
   ASSERT_TRUE(later.says("has joined")) << later.err();
   tool third({"join", address});
   EXPECT_EQ(third.code(), 1);
-  EXPECT_THAT(third.err(), HasSubstr("expected a free one of 2 workers, found none"));
+  EXPECT_THAT(third.err(), HasSubstr("expected a free place of 2 for workers, found all taken"));
   tool stop({"stop", address});
   EXPECT_EQ(stop.code(), 0) << stop.err();
   EXPECT_EQ(first.code(), 0) << first.err();
@@ -416,8 +416,8 @@ TEST_F(RemoteTool, TakesTheFreePlaceAndSaysWhichDevicesHaveNone) {
   ASSERT_TRUE(server.says(", loss ")) << server.err() << workers.err();
   ASSERT_TRUE(
       workers.says("mailgrad: cpu:0, cpu:0 take no part: the run at " + address +
-                   " has no place for them: server refuses: number: expected a free one of 1 workers, "
-                   "found none\n"))
+                   " has no place for them: server refuses: number: expected a free place of 1 for workers, "
+                   "found all taken\n"))
       << workers.err();
   tool stop({"stop", address, "seen enough"});
   EXPECT_EQ(stop.code(), 0) << stop.err();

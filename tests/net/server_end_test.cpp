@@ -110,7 +110,7 @@ TEST_F(ServerEndTest, RefusesNumbersThatItDoesNotHave) {
   EXPECT_EQ(refusal_to(say({.number = 2})), "number: expected one of 2 workers, found worker 2");
   welcome_to(say({}));
   EXPECT_EQ(welcome_to(say({})).you.number, 1U);
-  EXPECT_EQ(refusal_to(say({})), "number: expected a free one of 2 workers, found none");
+  EXPECT_EQ(refusal_to(say({})), "number: expected a free place of 2 for workers, found all taken");
   EXPECT_EQ(refusal_to(say({.part = role::shard})), "role: expected worker, found shard");
 }
 

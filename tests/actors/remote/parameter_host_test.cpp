@@ -108,7 +108,8 @@ TEST(ParameterHost, EndsTheRunIfItsOnlyWorkerHasGoneBeforeItBegins) {
 TEST(ParameterHost, IsRefusedWhereNoneIsWanted) {
   open_run run(endless("async", 1), 1);
   EXPECT_THAT([&] { parameter_host(run.address(), {}); },
-              ::testing::ThrowsMessage<join_error>(HasSubstr("expected a free one of 0 parameter hosts")));
+              ::testing::ThrowsMessage<join_error>(
+                  HasSubstr("expected places for parameter hosts, found none in this run")));
   membership one(run.address(), {});
   ASSERT_TRUE(
       one.wait_for_begin(std::chrono::seconds{20})); // a run that has not begun would wait for another
