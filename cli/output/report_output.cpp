@@ -242,6 +242,13 @@ std::string checkpoints_in_words(const checkpoint_account& c) {
   return text;
 }
 
+/// How to train the rest of a run that ended too early: "goes on by    --resume runs"
+std::string way_on_in_words(const training_report& r) {
+  const bool early = r.ended == "failed" || (r.ended == "stopped" && !r.enough);
+  if (!early || !r.checkpoints || r.checkpoints->last.empty()) return "";
+  return "goes on by    --resume " + std::filesystem::path(r.checkpoints->last).parent_path().string() + '\n';
+}
+
 /// "own disk of workers 0, 2, 94.1 MiB not sent; sent to worker 1"
 std::string origins_in_words(const std::vector<batch_origins>& batches) {
   std::vector<std::size_t> own, sent;
@@ -325,6 +332,7 @@ std::string in_words(const training_report& r) {
                             ? ""
                             : ", where " + r.resumed->products_before + " multiplied on cards");
   if (r.checkpoints) text += "checkpoints   " + checkpoints_in_words(*r.checkpoints) + '\n';
+  text += way_on_in_words(r);
   if (r.evaluations.count > 0)
     text += fmt::format("evaluations   {} during the run, {:.2f} s on a thread of their own\n",
                         r.evaluations.count, r.evaluations.seconds);

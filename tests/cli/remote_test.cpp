@@ -199,6 +199,7 @@ TEST_F(RemoteTool, KeepsTheBooksOfACheckpointAlthoughAParameterHostIsKilled) {
     EXPECT_EQ(server.code(), 1);
     EXPECT_EQ(first.code(), 0) << first.err();
     EXPECT_EQ(second.code(), 0) << second.err();
+    EXPECT_THAT(server.out(), HasSubstr("\ngoes on by    --resume " + file("kept") + "\n"));
     const nlohmann::json r = report("report");
     EXPECT_GE(r["steps"], r["checkpoints"]["last_steps"]);
     EXPECT_GT(r["steps"], before) << "the steps before the resume count";
