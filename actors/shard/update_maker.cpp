@@ -15,7 +15,8 @@ namespace {
 
 std::unique_ptr<cure> cure_of(const cure_spec& chosen, const shard& weights, std::uint32_t workers) {
   try {
-    return chosen.make({workers, weights.dense_size(), weights.base_learning_rate(), weights.at()});
+    return chosen.make({workers, weights.dense_size(), weights.base_learning_rate(), weights.at(),
+                        weights.rule_options(), weights.whole_variables()});
   } catch (const std::bad_alloc&) {
     throw std::runtime_error(fmt::format(
         "cure '{}' keeps state for each of {} weights and {} workers, for which memory is lacking",

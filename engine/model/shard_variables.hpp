@@ -20,4 +20,7 @@ std::vector<shard_variable> variables_for(const optimizer_options& options, cons
 std::vector<shard_variable> all_variables_for(const optimizer_options& options,
                                               const parameter_layout& layout);
 
+/// The variables of one shard, whatever its optimiser; none if one of them lies in others too.
+std::vector<shard_variable> whole_variables_of(const parameter_layout& layout, std::uint32_t shard);
+
 } // namespace mailgrad

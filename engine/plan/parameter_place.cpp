@@ -84,6 +84,8 @@ void require_parameter_place(const training_options& o, const std::vector<schedu
     refuse(o, fmt::format("{} reads the whole gradient of a model that spans devices on the host; leave one "
                           "of both out",
                           o.sample_gap > 0 ? "sampling of gaps" : "clipping"));
+  if (cure.traits().sees_variables)
+    refuse(o, fmt::format("cure '{}' looks at whole variables on the host; leave one of both out", o.cure));
   if (cure.is_own())
     refuse(o, fmt::format("cure '{}' is a user's, which runs on the host; leave one of both out", o.cure));
 }

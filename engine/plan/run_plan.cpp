@@ -65,7 +65,7 @@ void begin_with(run_plan& plan, const saved_weights* start) {
 void lay_out_weights(run_plan& plan) {
   const std::uint32_t shards = plan.has_shards() ? plan.options.shards : 1;
   plan.layout = std::make_shared<parameter_layout>(
-      lay_out(plan.model, plan.request, shards, cuts_for(plan.options, plan.shard_rule)));
+      lay_out(plan.model, plan.request, shards, cuts_for(plan.options, plan.shard_rule, plan.cure)));
   plan.replica_layout = plan.layout;
   if (plan.options.local_steps > 0) // a worker's own weights are one block
     plan.replica_layout = std::make_shared<parameter_layout>(lay_out(plan.model, plan.request, 1));

@@ -53,6 +53,8 @@ void require_sound(const shard_terms& t) {
   try {
     const policy_spec policy(t.policy, t.seats);
     const cure_spec cure(t.cure, t.seats);
+    if (cure.traits().sees_variables && t.layout->cuts() != shard_cuts::between_variables)
+      refuse(fmt::format("expected shards of whole variables for cure '{}', found cuts within them", t.cure));
     parse_wire_format(t.wire);
   } catch (const std::invalid_argument& e) {
     refuse(e.what());

@@ -42,9 +42,9 @@ void require_words_fit(const optimizer_options& rule, const parameter_layout& la
 
 } // namespace
 
-shard_cuts cuts_for(const training_options& o, const optimizer_options& shard_rule) {
-  const bool whole =
-      sees_whole_variables(shard_rule) || (o.parameter_actor && o.parameter_actor->whole_variables);
+shard_cuts cuts_for(const training_options& o, const optimizer_options& shard_rule, const cure_spec& cure) {
+  const bool whole = cure.traits().sees_variables || sees_whole_variables(shard_rule) ||
+                     (o.parameter_actor && o.parameter_actor->whole_variables);
   return whole ? shard_cuts::between_variables : shard_cuts::within_variables;
 }
 

@@ -2,6 +2,7 @@
 
 #include <mailgrad/engine/plan/training_options.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
+#include <mailgrad/optim/cures/cure_spec.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
 
 #include <cstdint>
@@ -9,9 +10,9 @@
 
 namespace mailgrad {
 
-/// Where the weights of a run may be cut into shards: between variables if the optimiser of the shards, or
-/// the user's parameter actor, looks at whole ones.
-shard_cuts cuts_for(const training_options& o, const optimizer_options& shard_rule);
+/// Where the weights of a run may be cut into shards: between variables if the optimiser of the shards, the
+/// cure or the user's parameter actor looks at whole ones.
+shard_cuts cuts_for(const training_options& o, const optimizer_options& shard_rule, const cure_spec& cure);
 
 /// The bytes that a rule keeps besides a few floats for each weight, for all variables of a model.
 std::uint64_t bytes_of_matrices(const optimizer_options& rule, const parameter_layout& layout);

@@ -46,7 +46,8 @@ shard::shard(const parameter_layout& layout, std::uint32_t index, std::span<cons
       }),
       current_(blocks_.take()), optimizer_(make_optimizer(options, range_.end - range_.begin, *at_,
                                                           variables_for(options, layout, index))),
-      base_learning_rate_(mailgrad::base_learning_rate(options)), alone_(std::make_unique<parallel_update>()),
+      base_learning_rate_(mailgrad::base_learning_rate(options)), options_(options),
+      whole_variables_(whole_variables_of(layout, index)), alone_(std::make_unique<parallel_update>()),
       order_(at_) {
   if (first.size() != range_.size())
     throw shape_error(

@@ -12,6 +12,7 @@
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/optim/identity.hpp>
 #include <mailgrad/optim/optimizer.hpp>
+#include <mailgrad/optim/shard_variable.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
 #include <mailgrad/tensor/lane.hpp>
 #include <mailgrad/tensor/snapshot.hpp>
@@ -89,6 +90,10 @@ public:
   std::string_view rule() const noexcept { return optimizer_->name(); }
   /// The learning rate before any schedule.
   double base_learning_rate() const noexcept { return base_learning_rate_; }
+  /// The update rule and its settings.
+  const optimizer_options& rule_options() const noexcept { return options_; }
+  /// The variables, if all lie whole in this shard; else none.
+  const std::vector<shard_variable>& whole_variables() const noexcept { return whole_variables_; }
   /// The learning rate of the next update.
   double learning_rate() const { return optimizer_->learning_rate(version_.value + 1); }
 
@@ -202,6 +207,8 @@ private:
   std::uint64_t updates_ = 0;
   std::unique_ptr<optimizer> optimizer_;
   double base_learning_rate_;
+  optimizer_options options_;
+  std::vector<shard_variable> whole_variables_;
   std::unique_ptr<parallel_update> alone_; ///< for an update by one thread
   std::vector<std::size_t> cuts_;          ///< of the dense part; between two cuts the same gradients count
   std::deque<retired> retired_;            ///< in the order of their marks

@@ -16,7 +16,7 @@ snapshot shard_cure::weights_for(rank worker) {
   if (cure_ && cure_->predicts()) {
     const stream& s = weights_->at()->where();
     const std::shared_ptr<memory> predicted = blocks_.take();
-    cure_->predict(sent.on(s), weights_->learning_rate(), predicted->on<float>(s));
+    cure_->predict({sent.on(s), weights_->learning_rate(), velocity_}, predicted->on<float>(s));
     sent = snapshot(predicted, weights_->at()->record());
   }
   if (cure_ && cure_->needs_weights_read()) read_[worker.value] = sent;

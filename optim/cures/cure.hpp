@@ -3,6 +3,7 @@
 #include <mailgrad/files/archive.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/optim/policies/policy_spec.hpp>
+#include <mailgrad/optim/shard_variable.hpp>
 #include <mailgrad/tensor/lane.hpp>
 
 #include <array>
@@ -27,6 +28,13 @@ struct stale_gradient {
   std::span<const float> weights{};      ///< the present weights
   std::span<const float> weights_read{}; ///< the weights the worker used, if the cure needs them
   std::span<const float> velocity{};     ///< the optimiser's, if it has one
+};
+
+/// The weights of a shard that a worker is about to get. Each span is float32[shard size].
+struct weights_to_send {
+  std::span<const float> weights{};
+  double rate = 0;                   ///< the learning rate of the next update
+  std::span<const float> velocity{}; ///< the optimiser's, if it has one
 };
 
 /// The gradient, the present weights and the weights read: the inputs of a functor that compares weights.
@@ -74,6 +82,9 @@ struct cure_site {
   std::size_t shard_size = 0;  ///< floats
   double learning_rate = 1e-3; ///< of the shard's optimiser, the largest of its schedule
   std::shared_ptr<lane> at = std::make_shared<host_lane>(); ///< the shard's: all spans lie there
+  optimizer_options optimizer{};                            ///< the shard's
+  /// Those of the shard, if all lie whole in it; else all its weights count as one.
+  std::vector<shard_variable> variables{};
 };
 
 /// A cure of staleness at one shard: it scales a stale gradient, or replaces it by another one.
@@ -106,9 +117,11 @@ public:
 
   /// Whether workers are sent predicted weights in place of the present ones.
   virtual bool predicts() const noexcept { return false; }
-  /// Computes from the weights those that are sent in their place. `rate` is the learning rate of the next
-  /// update. The two spans do not overlap.
-  virtual void predict(std::span<const float>, [[maybe_unused]] double rate, std::span<float>) const {}
+  /// Computes from the weights those that are sent in their place. No two spans overlap.
+  virtual void predict(const weights_to_send&, std::span<float>) const {}
+
+  /// Whether it compares whole variables. Shards are then cut between variables, and lie on the host.
+  virtual bool sees_variables() const noexcept { return false; }
 
   /// This worker sends no more gradients.
   virtual void leave(rank) {}

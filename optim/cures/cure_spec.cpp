@@ -1,10 +1,13 @@
 #include <mailgrad/optim/cures/cure_spec.hpp>
 
+#include <mailgrad/optim/cures/cosine_gate.hpp>
 #include <mailgrad/optim/cures/dana.hpp>
 #include <mailgrad/optim/cures/delay_compensation.hpp>
 #include <mailgrad/optim/cures/elastic_averaging.hpp>
 #include <mailgrad/optim/cures/gap_aware.hpp>
+#include <mailgrad/optim/cures/heading_correction.hpp>
 #include <mailgrad/optim/cures/momentum_compensation.hpp>
+#include <mailgrad/optim/cures/momentum_look_ahead.hpp>
 #include <mailgrad/optim/cures/own_cure.hpp>
 #include <mailgrad/optim/cures/step_scales.hpp>
 #include <mailgrad/optim/own_entries.hpp>
@@ -71,6 +74,9 @@ constexpr std::array known{
     known_as<dana_dc>(2, 1),
     known_as<elastic_averaging>(1, 1),
     known_as<momentum_compensation>(0),
+    known_as<cosine_gate>(2),
+    known_as<momentum_look_ahead>(1),
+    known_as<heading_correction>(1, 1),
 };
 
 constexpr std::string_view no_cure = "none";
@@ -170,7 +176,7 @@ cure_spec::cure_spec(std::string_view text, std::uint32_t workers) : text_(text)
   make_ = c.make;
   own_ = registered().find(choice.name) != nullptr;
   const auto made = make({workers});
-  traits_ = {made->has_factor(), made->compensates(), made->predicts(), made->pull()};
+  traits_ = {made->has_factor(), made->compensates(), made->predicts(), made->sees_variables(), made->pull()};
 }
 
 std::unique_ptr<cure> cure_spec::make(const cure_site& site) const {

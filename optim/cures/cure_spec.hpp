@@ -16,6 +16,7 @@ struct cure_traits {
   bool has_factor = false;
   bool compensates = false;
   bool predicts = false;
+  bool sees_variables = false;
   std::optional<float> pull{};
 };
 
@@ -35,6 +36,9 @@ struct cure_traits {
 ///     dana-slim:G                              dana.hpp                  M floats
 ///     easgd:A                                  elastic_averaging.hpp     a snapshot a worker
 ///     momentum-compensation                    momentum_compensation.hpp none
+///     cgad:A,T                                 cosine_gate.hpp           none
+///     mla:K                                    momentum_look_ahead.hpp   1 float a worker: what it got
+///     heloco:C                                 heading_correction.hpp    none
 ///
 /// Floats are counted for each weight of the shard.
 class cure_spec {

@@ -76,10 +76,10 @@ public:
                 applied.size());
   }
 
-  void predict(std::span<const float> weights, double rate, std::span<float> sent) const override {
-    const float reach = static_cast<float>(rate) * momentum_;
+  void predict(const weights_to_send& w, std::span<float> sent) const override {
+    const float reach = static_cast<float>(w.rate) * momentum_;
     map_weights(at_->where(), look_ahead{reach},
-                std::array{weights.data(), sum_.on<float>(at_->where()).data()}, std::array{sent.data()},
+                std::array{w.weights.data(), sum_.on<float>(at_->where()).data()}, std::array{sent.data()},
                 sent.size());
   }
 

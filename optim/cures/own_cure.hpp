@@ -34,7 +34,7 @@
 namespace mailgrad {
 
 /// Raised when `cure` or this header changes, because older libraries do not work then.
-inline constexpr std::uint32_t own_cure_version = 2;
+inline constexpr std::uint32_t own_cure_version = 3;
 
 /// The description of such a class.
 struct own_cure_entry {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <variant>
+
 namespace mailgrad {
 
 void require_single_gradients(std::string_view text, const cure_setting& setting) {
@@ -18,6 +20,26 @@ void require_always_stale(std::string_view text, const cure_setting& setting) {
       refuse_cure(text, fmt::format("under {} it would take momentum away and nothing would bring it back; "
                                     "take async alone",
                                     policy.text()));
+}
+
+void require_outer_steps(std::string_view text, const cure_setting& setting) {
+  if (setting.local_steps == 0)
+    refuse_cure(text, "it treats what workers with local steps send; say how many steps each takes before it "
+                      "meets the shards, as local steps 4");
+}
+
+void require_outer_momentum(std::string_view text, const cure_setting& setting) {
+  const auto& rule = setting.optimizer.rule;
+  if (!std::holds_alternative<momentum_options>(rule) && !std::holds_alternative<nesterov_options>(rule))
+    refuse_cure(text, fmt::format("it looks at the outer momentum; take the outer optimizer nesterov or "
+                                  "momentum, not {}",
+                                  name(setting.optimizer)));
+}
+
+double outer_momentum(const optimizer_options& rule) noexcept {
+  if (const auto* momentum = std::get_if<momentum_options>(&rule.rule)) return momentum->momentum;
+  if (const auto* nesterov = std::get_if<nesterov_options>(&rule.rule)) return nesterov->momentum;
+  return 0;
 }
 
 } // namespace mailgrad

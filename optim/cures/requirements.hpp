@@ -15,4 +15,13 @@ void require_single_gradients(std::string_view text, const cure_setting& setting
 /// For cures that undo an effect of asynchrony: every policy must be asynchronous.
 void require_always_stale(std::string_view text, const cure_setting& setting);
 
+/// For cures of the differences that workers with local steps send: there must be some.
+void require_outer_steps(std::string_view text, const cure_setting& setting);
+
+/// For cures that look at the velocity of the outer optimiser: it is momentum or nesterov.
+void require_outer_momentum(std::string_view text, const cure_setting& setting);
+
+/// The momentum of momentum or nesterov; 0 for another rule.
+double outer_momentum(const optimizer_options& rule) noexcept;
+
 } // namespace mailgrad

@@ -88,10 +88,10 @@ TEST(CureIdentities, DanaForgetsTheMomentumOfAWorkerThatLeft) {
   vec applied(1), sent(1);
   cure->compensate({{0}, 0, g, 1, now, {}, {}}, applied);
   cure->compensate({{1}, 0, g, 1, now, {}, {}}, applied);
-  cure->predict(now, 1, sent);
+  cure->predict({now, 1, {}}, sent);
   EXPECT_FLOAT_EQ(sent[0], -1);
   cure->leave({0});
-  cure->predict(now, 1, sent);
+  cure->predict({now, 1, {}}, sent);
   EXPECT_FLOAT_EQ(sent[0], -0.5F);
 }
 
@@ -126,6 +126,77 @@ TEST(CureIdentities, GapAwareDividesByOnePlusTheGapInUsualSteps) {
   EXPECT_FLOAT_EQ(applied[0], 2); // the usual step is 0.1 * sqrt(2^2)
   EXPECT_NEAR(applied[1], 1, 1e-5);
   EXPECT_NEAR(applied[2], 2.0 / 3, 1e-5);
+}
+
+// What is sent is where the outer momentum alone takes the weights while the other workers are heard.
+TEST(CureIdentities, MomentumLookAheadSendsWhereTheMomentumLeads) {
+  constexpr std::uint32_t workers = 5;
+  for (const char* optimizer : {"momentum:momentum=0.8", "nesterov:momentum=0.8"}) {
+    bool silent = false;
+    virtual_trainer trainer(
+        {.cure = "mla", .optimizer = optimizer, .rate = 0.05, .workers = workers, .round_robin = true},
+        vec(20, 1.0F), [&](auto x, auto& random, auto g) {
+          if (silent)
+            std::ranges::fill(g, 0.0F);
+          else
+            bowl(x, random, g);
+        });
+    trainer.run(4 * workers);
+    const vec promised = trainer.sent(workers - 1), before = trainer.weights();
+    silent = true;
+    trainer.run(workers - 1);
+    for (std::size_t k = 0; k < promised.size(); ++k)
+      EXPECT_NEAR(trainer.weights()[k], promised[k], 1e-5) << optimizer;
+    EXPECT_GT(std::abs(promised[0] - before[0]), 1e-3) << optimizer;
+  }
+}
+
+TEST(CureIdentities, CosineGateWeighsByAge) {
+  const auto weight = [](const char* text, std::uint64_t gap) {
+    const vec g{2}, now{0};
+    vec applied(1);
+    make_cure(text, {3, 1, 1.0})->compensate({{0}, gap, g, 1, now, {}, {}}, applied);
+    return applied[0] / 2;
+  };
+  EXPECT_EQ(weight("cgad:0.1,16", 0), 1);
+  EXPECT_FLOAT_EQ(weight("cgad:0,16", 8), 0.5F);
+  EXPECT_NEAR(weight("cgad:0.1,16", 8), 0.5 * 0.449329, 1e-6);
+  EXPECT_NEAR(weight("cgad:0.1,12", 4), 0.75 * 0.670320, 1e-6);
+  EXPECT_EQ(weight("cgad:0.1,16", 16), 0);
+  EXPECT_EQ(weight("cgad:0.1,16", 90), 0);
+  EXPECT_EQ(weight("cgad:0.1,0", 0), 1);
+  EXPECT_EQ(weight("cgad:0.1,0", 1), 0);
+}
+
+// Adam divides by the size of what it gets, so a weight that all differences share makes no difference.
+TEST(CureIdentities, CosineGateOfOneAgeForAllIsAdam) {
+  optimizer_options rule = parse_optimizer("adam:epsilon=0");
+  rule.learning_rate = 0.1;
+  const auto with = make_optimizer(rule, 1), without = make_optimizer(rule, 1);
+  const auto cure = make_cure("cgad:0.2,32", {9, 1, 0.1});
+  vec x{1}, y{1};
+  for (std::uint64_t step = 1; step <= 50; ++step) {
+    const vec g{std::sin(static_cast<float>(step))};
+    vec weighed(1);
+    cure->compensate({{0}, 8, g, 1, x, {}, {}}, weighed);
+    const scaled_gradient cured{weighed.data()}, plain{g.data()};
+    with->update(host_stream{}, {x, x, {&cured, 1}, step});
+    without->update(host_stream{}, {y, y, {&plain, 1}, step});
+    ASSERT_NEAR(x[0], y[0], 1e-5) << step;
+  }
+}
+
+// |p| = 2 with p = (1 - 0.5) v. The length of a turned difference stays, and each variable is by itself.
+TEST(CureIdentities, HeadingCorrectionTreatsEachVariableByItsCosine) {
+  cure_site site{2, 10, 1.0, std::make_shared<host_lane>(), parse_optimizer("nesterov:momentum=0.5")};
+  for (const char* name : {"along", "across", "against", "still", "first"})
+    site.variables.push_back({name, shape{2}, 2 * site.variables.size()});
+  const auto cure = make_cure("heloco:0.5", site);
+  const vec g{3, 4, 0, 2, -2, 0, 0, 0, 5, -5}, now(10), v{4, 0, 4, 0, 4, 0, 4, 0, 0, 0};
+  vec applied(10);
+  cure->compensate({{0}, 3, g, 1, now, {}, v}, applied);
+  const vec expected{3, 4, std::sqrt(2.0F), std::sqrt(2.0F), -1, 0, 0, 0, 5, -5};
+  for (std::size_t k = 0; k < expected.size(); ++k) EXPECT_NEAR(applied[k], expected[k], 1e-6) << k;
 }
 
 TEST(CureIdentities, TheMomentumOfAsynchronyIsTakenOffTheOneAskedFor) {

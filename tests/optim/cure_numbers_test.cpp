@@ -32,11 +32,12 @@ TEST(CureNumbers, AreAllThatItsFormHasOrNone) {
 }
 
 TEST(CureNumbers, OfAMomentumAndOfAPullAreBelowOne) {
-  for (const char* text : {"dana-zero:1", "dana-slim:1", "dana-dc:1,0.5", "dana-dc:1.5,0.5", "easgd:1"})
-    EXPECT_FALSE(is_taken(text)) << text;
   for (const char* text :
-       {"dana-zero:0.99", "dana-slim:0", "dana-dc:0.5,1", "dana-dc:0,7", "easgd:0.99", "polynomial:1",
-        "polynomial:7", "hinge:1,1", "hinge:7,9", "dc-asgd:1", "dc-asgd-a:7"})
+       {"dana-zero:1", "dana-slim:1", "dana-dc:1,0.5", "dana-dc:1.5,0.5", "easgd:1", "heloco:1"})
+    EXPECT_FALSE(is_taken(text)) << text;
+  for (const char* text : {"dana-zero:0.99", "dana-slim:0", "dana-dc:0.5,1", "dana-dc:0,7", "easgd:0.99",
+                           "polynomial:1", "polynomial:7", "hinge:1,1", "hinge:7,9", "dc-asgd:1",
+                           "dc-asgd-a:7", "heloco:0.99", "mla:12", "cgad:2,0"})
     EXPECT_TRUE(is_taken(text)) << text;
 }
 
@@ -50,7 +51,8 @@ TEST(CureNumbers, AreNumbersFromZeroOn) {
 // Floats for each weight, as make_cure() tells them.
 TEST(CureMemory, IsThatOfItsHeader) {
   const auto states = [](const char* text) { return make_cure(text, {5, 8, 0.1})->states(); };
-  for (const char* text : {"inverse", "fedbuff", "dc-asgd", "easgd", "momentum-compensation"})
+  for (const char* text :
+       {"inverse", "fedbuff", "dc-asgd", "easgd", "momentum-compensation", "cgad", "mla", "heloco"})
     EXPECT_EQ(states(text), 0U) << text;
   for (const char* text : {"dc-asgd-a", "gap-aware"}) EXPECT_EQ(states(text), 1U) << text;
   EXPECT_EQ(states("dana-slim"), 5U);

@@ -18,10 +18,11 @@ using vec = std::vector<double>;
 /// A gradient that a server is about to apply.
 struct late_gradient {
   std::size_t worker;
-  vec g;        ///< the clipped gradient
-  vec now;      ///< the present weights
-  vec read;     ///< the weights that the worker was sent
-  vec velocity; ///< of the server's momentum before this gradient; empty if it has none
+  vec g;          ///< the clipped gradient
+  vec now;        ///< the present weights
+  vec read;       ///< the weights that the worker was sent
+  vec velocity;   ///< of the server's momentum before this gradient; empty if it has none
+  double gap = 0; ///< versions since the weights were read
 };
 
 class cure {
@@ -31,8 +32,9 @@ public:
   virtual double factor(double) const { return 1; }
   /// The values that are applied in place of the gradient.
   virtual vec applied(const late_gradient& x) { return x.g; }
-  /// The weights that a worker is sent, if the next update has the learning rate `eta`.
-  virtual vec sent(const vec& w, double) const { return w; }
+  /// The weights that a worker is sent, if the next update has the learning rate `eta` and the server's
+  /// momentum this velocity, or none.
+  virtual vec sent(const vec& w, double, const vec&) const { return w; }
   virtual void leave(std::size_t) {}
 };
 
@@ -129,7 +131,7 @@ public:
       v[k] = gamma_ * v[k] + x.g[k] + lambda_ * x.g[k] * x.g[k] * (x.now[k] - x.read[k]);
     return v;
   }
-  vec sent(const vec& w, double eta) const override {
+  vec sent(const vec& w, double eta, const vec&) const override {
     vec out = w;
     for (const vec& v : v_)
       for (std::size_t k = 0; k < v.size(); ++k) out[k] -= eta * gamma_ * v[k];
@@ -178,6 +180,84 @@ public:
 private:
   double alpha_;
 };
+
+/// CGAD: g times e^(-alpha gap) and a cosine gate that closes at `cutoff`.
+class cgad final : public cure {
+public:
+  cgad(double alpha, double cutoff) : alpha_(alpha), cutoff_(cutoff) {}
+  vec applied(const late_gradient& x) override {
+    const double gate = x.gap < cutoff_ ? 0.5 * (1 + std::cos(3.14159265358979 * x.gap / cutoff_)) : 0;
+    vec out = x.g;
+    for (double& g : out) g *= gate * std::exp(-alpha_ * x.gap);
+    return out;
+  }
+
+private:
+  double alpha_, cutoff_;
+};
+
+/// MLA: a worker is sent what `updates` updates of Nesterov's momentum without gradients make of the weights.
+class mla final : public cure {
+public:
+  mla(double momentum, std::size_t updates) : momentum_(momentum), updates_(updates) {}
+  vec sent(const vec& w, double eta, const vec& velocity) const override {
+    vec out = w, v = velocity;
+    for (std::size_t t = 0; t < updates_; ++t)
+      for (std::size_t k = 0; k < v.size(); ++k) {
+        v[k] *= momentum_;
+        out[k] -= eta * momentum_ * v[k];
+      }
+    return out;
+  }
+
+private:
+  double momentum_;
+  std::size_t updates_;
+};
+
+/// HeLoCo with all weights in one block: with unit vectors a along g and b along the momentum (1 - mu) v, c =
+/// a b, and conf = |g| / (|g| + |momentum|), g is kept from c = c_ok on; below 0 it loses beta c |g| b, beta
+/// = min(-c conf, 1); between, its direction becomes (1 - s) a + s b, s = min((1 - c) conf, 1).
+class heloco final : public cure {
+public:
+  heloco(double c_ok, double mu) : c_ok_(c_ok), mu_(mu) {}
+  vec applied(const late_gradient& x) override {
+    const double of_g = norm(x.g), of_v = norm(x.velocity);
+    if (of_g == 0 || of_v == 0) return x.g;
+    vec a, b;
+    double c = 0;
+    for (std::size_t k = 0; k < x.g.size(); ++k) {
+      a.push_back(x.g[k] / of_g);
+      b.push_back(x.velocity[k] / of_v);
+      c += a[k] * b[k];
+    }
+    if (c >= c_ok_) return x.g;
+    const double confidence = of_g / (of_g + (1 - mu_) * of_v);
+    vec out;
+    if (c < 0) {
+      const double beta = std::min(-c * confidence, 1.0);
+      for (std::size_t k = 0; k < a.size(); ++k) out.push_back(x.g[k] - beta * c * of_g * b[k]);
+      return out;
+    }
+    const double s = std::min((1 - c) * confidence, 1.0);
+    for (std::size_t k = 0; k < a.size(); ++k) out.push_back((1 - s) * a[k] + s * b[k]);
+    const double length = norm(out);
+    for (double& g : out) g *= of_g / length;
+    return out;
+  }
+
+private:
+  static double norm(const vec& x) {
+    double sum = 0;
+    for (const double value : x) sum += value * value;
+    return std::sqrt(sum);
+  }
+
+  double c_ok_, mu_;
+};
+
+/// The outer optimiser of the cures that look at an outer momentum.
+inline constexpr const char* outer_rule = "nesterov:momentum=0.5";
 
 /// A cure as the user writes it, and the same cure from its paper. `eta_max` is the largest learning rate of
 /// a run.
@@ -236,6 +316,15 @@ inline std::vector<cure_pair> every_cure() {
          return std::make_unique<easgd>(0.9 / static_cast<double>(workers));
        }},
       {"easgd:0.2", fixed<easgd>(0.2)},
+      {"cgad", fixed<cgad>(0.1, 16.0)},
+      {"cgad:0.3,5", fixed<cgad>(0.3, 5.0)},
+      {"mla",
+       [](std::size_t workers, double) -> std::unique_ptr<cure> {
+         return std::make_unique<mla>(0.5, workers - 1);
+       }},
+      {"mla:4", fixed<mla>(0.5, std::size_t{4})},
+      {"heloco", fixed<heloco>(0.5, 0.5)},
+      {"heloco:0.9", fixed<heloco>(0.9, 0.5)},
   };
 }
 

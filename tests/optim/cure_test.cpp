@@ -162,5 +162,25 @@ TEST(Cure, IsRefusedWhereItsPaperDefinesNothing) {
   EXPECT_THAT(refusal("momentum-compensation", with("adam")), HasSubstr("not adam"));
 }
 
+TEST(Cure, OfOuterStepsIsRefusedWhereThereAreNone) {
+  const auto with = [](const char* optimizer, const policies& names = {"async"}, std::uint64_t local = 4) {
+    cure_setting s = under(names);
+    s.optimizer = parse_optimizer(optimizer);
+    s.local_steps = local;
+    return s;
+  };
+  for (const char* cure : {"mla", "heloco"}) {
+    for (const char* outer : {"nesterov", "momentum"}) EXPECT_EQ(refusal(cure, with(outer)), "taken");
+    EXPECT_EQ(refusal(cure, with("nesterov", {"k-batch-async:2"})), "taken");
+    EXPECT_THAT(refusal(cure, with("nesterov", {"async"}, 0)), HasSubstr("as local steps 4"));
+    EXPECT_THAT(refusal(cure, with("adam")), HasSubstr("take the outer optimizer nesterov or momentum, not"));
+    EXPECT_THAT(refusal(cure, with("nesterov", {"sync"})), HasSubstr("nothing to cure"));
+  }
+  for (const char* outer : {"adam", "adamw"}) EXPECT_EQ(refusal("cgad", with(outer)), "taken");
+  EXPECT_THAT(refusal("cgad", with("adam", {"async"}, 0)), HasSubstr("as local steps 4"));
+  EXPECT_THAT(refusal("cgad", with("nesterov")), HasSubstr("adam or adamw, not nesterov"));
+  EXPECT_THAT(refusal("cgad", with("adam", {"sync"})), HasSubstr("nothing to cure"));
+}
+
 } // namespace
 } // namespace mailgrad

@@ -78,7 +78,7 @@ TEST(OwnCure, OfAnotherInterfaceIsRefusedWithBothVersions) {
   own_cure_entry old = cure_entry<fading>;
   old.interface_version = 7;
   EXPECT_THAT(why_refused([&] { register_cure(old); }),
-              HasSubstr("has version 7 of the interface for cures, this mailgrad has version 2"));
+              HasSubstr("has version 7 of the interface for cures, this mailgrad has version 3"));
 }
 
 TEST(OwnCure, ComesFromASharedLibrary) {

@@ -33,11 +33,14 @@ class virtual_trainer {
 public:
   virtual_trainer(const virtual_training& t, std::vector<float> start, gradient_function gradient)
       : weights_(std::move(start)), gradient_(std::move(gradient)), random_(t.seed),
-        round_robin_(t.round_robin), cure_(make_cure(t.cure, {t.workers, weights_.size(), t.rate})),
-        values_(weights_.size()), applied_(weights_.size()), workers_(t.workers) {
+        round_robin_(t.round_robin), values_(weights_.size()), applied_(weights_.size()),
+        workers_(t.workers) {
     optimizer_options options = parse_optimizer(t.optimizer);
     options.learning_rate = t.rate;
-    optimizer_ = make_optimizer(cure_spec(t.cure, t.workers).adapted(options), weights_.size());
+    options = cure_spec(t.cure, t.workers).adapted(options);
+    optimizer_ = make_optimizer(options, weights_.size());
+    cure_ = make_cure(
+        t.cure, {t.workers, weights_.size(), t.rate, std::make_shared<host_lane>(), std::move(options)});
     for (std::uint32_t r = 0; r < t.workers; ++r) start_worker(r);
   }
 
@@ -74,20 +77,24 @@ private:
   void start_worker(std::uint32_t r) {
     workers_[r].read = weights_;
     if (cure_ && cure_->predicts())
-      cure_->predict(weights_, optimizer_->learning_rate(version_ + 1), workers_[r].read);
+      cure_->predict({weights_, optimizer_->learning_rate(version_ + 1), velocity()}, workers_[r].read);
     workers_[r].version_read = version_;
     const double span = round_robin_ ? 1 : std::exponential_distribution<double>()(random_);
     events_.push({now_ + span, number_++, r});
+  }
+
+  /// The optimiser's; empty if it has none.
+  std::span<const float> velocity() {
+    for (const optimizer_state& s : optimizer_->state())
+      if (s.name == "velocity") return s.values;
+    return {};
   }
 
   void apply(std::uint32_t r) {
     const std::uint64_t gap = version_ - workers_[r].version_read;
     applied_ = values_;
     if (cure_ && cure_->compensates()) {
-      std::span<const float> velocity;
-      for (const optimizer_state& s : optimizer_->state())
-        if (s.name == "velocity") velocity = s.values;
-      cure_->compensate({{r}, gap, values_, 1, weights_, workers_[r].read, velocity}, applied_);
+      cure_->compensate({{r}, gap, values_, 1, weights_, workers_[r].read, velocity()}, applied_);
     }
     const scaled_gradient one{applied_.data()};
     optimizer_->update(host_stream{},

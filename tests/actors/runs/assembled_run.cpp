@@ -82,6 +82,10 @@ run_plan plan_of(const assembly& a, const std::shared_ptr<const data_split>& dat
   o.optimizer.learning_rate = a.learning_rate;
   o.optimizer.clip_norm = a.clip_norm;
   o.local_steps = a.local_steps;
+  if (a.outer_optimizer != "sgd") {
+    o.outer = parse_optimizer(a.outer_optimizer);
+    o.outer.learning_rate = 0.1;
+  }
   o.batch = a.batch;
   o.steps = a.batches;
   o.shards = a.shards;

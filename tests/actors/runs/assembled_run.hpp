@@ -42,6 +42,7 @@ struct assembly {
   std::string cure = "none";
   std::uint64_t local_steps =
       0; ///< if there are any, the optimiser is the workers', and the shards average models
+  std::string outer_optimizer = "sgd"; ///< of the shards then; another than sgd has a learning rate of 0.1
   std::uint64_t seed = 1;
   std::size_t trace_events = 0;
   std::uint64_t sample_gap = 0;

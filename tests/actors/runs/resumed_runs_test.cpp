@@ -135,16 +135,17 @@ TEST_P(ExactlyResumed, ComesToTheSameWeights) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, ExactlyResumed,
-    ::testing::Values(treated_run{"none", "sgd", 0, "sync"}, treated_run{"none", "momentum", 0, "sync"},
-                      treated_run{"none", "adam", 0, "async"}, treated_run{"none", "momentum", 0, "ssp:1"},
-                      treated_run{"none", "sgd", 0, "k-batch-async:2"},
-                      treated_run{"none", "adam", 2, "sync"}, treated_run{"none", "sgd", 3, "async"},
-                      treated_run{"easgd", "nesterov", 3, "async"}, treated_run{"easgd", "sgd", 2, "sync"},
-                      treated_run{"dc-asgd-a", "adam", 0, "async"},
-                      treated_run{"gap-aware", "momentum", 0, "async"},
-                      treated_run{"dana-zero", "sgd", 0, "async"},
-                      treated_run{"dana-slim", "sgd", 0, "async"},
-                      treated_run{"none", "momentum", 0, "async, ssp:1@5, async@9"}),
+    ::testing::Values(
+        treated_run{"none", "sgd", 0, "sync"}, treated_run{"none", "momentum", 0, "sync"},
+        treated_run{"none", "adam", 0, "async"}, treated_run{"none", "momentum", 0, "ssp:1"},
+        treated_run{"none", "sgd", 0, "k-batch-async:2"}, treated_run{"none", "adam", 2, "sync"},
+        treated_run{"none", "sgd", 3, "async"}, treated_run{"easgd", "nesterov", 3, "async"},
+        treated_run{"easgd", "sgd", 2, "sync"}, treated_run{"dc-asgd-a", "adam", 0, "async"},
+        treated_run{"gap-aware", "momentum", 0, "async"}, treated_run{"dana-zero", "sgd", 0, "async"},
+        treated_run{"dana-slim", "sgd", 0, "async"}, treated_run{"cgad:0.1,3", "sgd", 2, "async", "adam"},
+        treated_run{"mla:2", "sgd", 2, "async", "nesterov"},
+        treated_run{"heloco", "sgd", 2, "async", "nesterov"},
+        treated_run{"none", "momentum", 0, "async, ssp:1@5, async@9"}),
     testing::name_of_treated);
 
 /// The last checkpoint of a completed run is of before the workers end: what they then push, and what shards

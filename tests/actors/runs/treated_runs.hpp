@@ -16,10 +16,11 @@ struct treated_run {
   const char* optimizer = "momentum";
   std::uint64_t local_steps = 0;
   const char* policy = "async";
+  const char* outer = "sgd"; ///< the optimiser of the shards, if there are local steps
 };
 
 inline void PrintTo(const treated_run& t, std::ostream* out) {
-  *out << t.cure << ' ' << t.optimizer << ' ' << t.local_steps << ' ' << t.policy;
+  *out << t.cure << ' ' << t.optimizer << ' ' << t.local_steps << ' ' << t.policy << ' ' << t.outer;
 }
 
 /// Runs with every kind of cure, and runs with local steps under every kind of policy.
@@ -36,6 +37,9 @@ inline constexpr std::array treated_runs{treated_run{"inverse"},
                                          treated_run{"easgd", "sgd", 2, "sync"},
                                          treated_run{"easgd", "sgd", 1, "async, sync@5, async@9"},
                                          treated_run{"momentum-compensation"},
+                                         treated_run{"cgad", "sgd", 2, "async", "adam"},
+                                         treated_run{"mla", "sgd", 3, "async", "nesterov"},
+                                         treated_run{"heloco", "sgd", 2, "k-batch-async:2", "nesterov"},
                                          treated_run{"none", "adam", 2, "sync"},
                                          treated_run{"none", "sgd", 3, "backup:1, async@7"},
                                          treated_run{"none", "sgd", 5, "rennala:2"}};
@@ -52,6 +56,7 @@ inline assembly treated(const treated_run& t) {
   a.cure = t.cure;
   a.optimizer = t.optimizer;
   a.local_steps = t.local_steps;
+  a.outer_optimizer = t.outer;
   return a;
 }
 

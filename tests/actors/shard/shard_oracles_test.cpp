@@ -144,6 +144,15 @@ TEST_F(ShardOracles, StepByAnOuterOptimizer) {
   outer.clip = 0.3;
   expect_as_its_paper(cure_of("fedbuff"), "nesterov:momentum=0.5", testing::oracle::nesterov(0.5), true,
                       outer, {"k-batch-async:2", 2, false, false, script});
+  for (const char* cure : {"mla", "mla:4", "heloco", "heloco:0.9"})
+    expect_as_its_paper(cure_of(cure), testing::oracle::outer_rule, testing::oracle::nesterov(0.5), true,
+                        outer, {});
+  expect_as_its_paper(cure_of("heloco"), testing::oracle::outer_rule, testing::oracle::nesterov(0.5), true,
+                      outer, {"k-batch-async:3", 3, false, false, script});
+  outer.rate = 0.05;
+  for (const char* cure : {"cgad", "cgad:0.3,5"})
+    expect_as_its_paper(cure_of(cure), "adam", testing::oracle::adam(0.9, 0.999, 1e-8), false, outer, {});
+  outer.rate = 0.7;
   expect_as_its_paper(cure_of("none"), "delayed-nesterov:momentum=0.5,period=3,early=0.2",
                       testing::oracle::delayed_nesterov(0.5, 3, 0.2), false, outer, {});
 }

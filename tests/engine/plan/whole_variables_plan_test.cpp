@@ -172,6 +172,16 @@ TEST(WholeVariables, HaveMatricesForWhichALetterHasRoom) {
   EXPECT_EQ(largest_body(whole_plan(kept), 1), largest_body(whole_plan(plain), 1) + 4 * floats);
 }
 
+TEST(WholeVariables, AreWhatACureThatSeesThemGets) {
+  training_options o = whole_options("sgd");
+  o.local_steps = 2;
+  o.outer = parse_optimizer("nesterov");
+  o.cure = "heloco";
+  EXPECT_EQ(whole_plan(o).layout->cuts(), shard_cuts::between_variables);
+  o.cure = "mla";
+  EXPECT_EQ(whole_plan(o).layout->cuts(), shard_cuts::within_variables);
+}
+
 TEST(WholeVariables, AreRefusedOnACard) {
   training_options o = whole_options("muon");
   o.parameters = {{}, {device_kind::cuda, 0}};

@@ -103,7 +103,8 @@ private:
   };
 
   void send(worker& w) {
-    w.read = cure_->sent(weights_.values, weights_.learning_rate());
+    w.read = cure_->sent(weights_.values, weights_.learning_rate(),
+                         has_velocity_ ? weights_.velocity() : std::vector<double>{});
     w.version_read = weights_.steps;
   }
 
@@ -123,6 +124,7 @@ private:
 
   std::vector<double> treated(pushed& x) {
     x.what.now = weights_.values;
+    x.what.gap = static_cast<double>(weights_.steps - x.version_read);
     if (has_velocity_) x.what.velocity = weights_.velocity();
     return cure_->applied(x.what);
   }
