@@ -50,6 +50,14 @@ inline constexpr experiment quorum_goodput{
     "a quorum of K among n learners that are up by chance loses little; one of all loses most",
     "Douillard et al., Decoupled DiLoCo, 2026, arXiv:2604.21428; a binomial sum", run_quorum_goodput};
 
+void run_outer_cures(const experiment_options& options, experiment_result& result);
+inline constexpr experiment outer_cures{
+    "outer-cures",
+    "stale differences of local steps upset an outer momentum, unless workers start ahead of it",
+    "Ajanthan et al., MLA, 2025; Shah & Sun, CGAD, 2026, arXiv:2605.09126; Al Asif et al., HeLoCo, 2026, "
+    "arXiv:2606.00271",
+    run_outer_cures};
+
 void run_gap_and_lag(const experiment_options& options, experiment_result& result);
 inline constexpr experiment gap_and_lag{
     "gap-and-lag", "momentum makes weights move further within one lag; DANA takes nearly all of that back",

@@ -29,6 +29,9 @@ training_options options_of(const quadratic_case& c) {
   o.delays_seed = o.seed = c.seed;
   o.optimizer = parse_optimizer(c.optimizer);
   o.optimizer.learning_rate = c.learning_rate;
+  o.local_steps = c.local_steps;
+  o.outer = parse_optimizer(c.outer);
+  o.outer.learning_rate = c.outer_rate;
   o.batch = 1;
   o.steps = c.steps;
   o.model_name = c.model;
