@@ -264,6 +264,7 @@ inline constexpr const char* outer_rule = "nesterov:momentum=0.5";
 struct cure_pair {
   const char* text;
   std::function<std::unique_ptr<cure>(std::size_t workers, double eta_max)> made;
+  const char* momentum_rule = nullptr; ///< the only rule with a momentum that it fits; null: any
 };
 
 inline auto scaled(std::function<double(double gap, double workers)> f) {
@@ -321,10 +322,11 @@ inline std::vector<cure_pair> every_cure() {
       {"mla",
        [](std::size_t workers, double) -> std::unique_ptr<cure> {
          return std::make_unique<mla>(0.5, workers - 1);
-       }},
-      {"mla:4", fixed<mla>(0.5, std::size_t{4})},
-      {"heloco", fixed<heloco>(0.5, 0.5)},
-      {"heloco:0.9", fixed<heloco>(0.9, 0.5)},
+       },
+       outer_rule},
+      {"mla:4", fixed<mla>(0.5, std::size_t{4}), outer_rule},
+      {"heloco", fixed<heloco>(0.5, 0.5), outer_rule},
+      {"heloco:0.9", fixed<heloco>(0.9, 0.5), outer_rule},
   };
 }
 
