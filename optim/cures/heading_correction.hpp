@@ -21,9 +21,10 @@ namespace mailgrad {
 /// p is (1 - m) v, with the velocity v and the momentum m of the optimiser. The velocity begins at zero, and
 /// then u stays as it is. A fresh difference is corrected, too.
 ///
-/// Source  Al Asif, Diem, Munoz, Wolf, Jannesari & Mazaheri, "HeLoCo: efficient asynchronous low-communication
-///         training under data and device heterogeneity", 2026, arXiv:2606.00271. Differs: its strengths of
-///         both corrections, its cap and its weight of |p| are 1, and its weight by delay is another cure's.
+/// Source  Al Asif, Diem, Munoz, Wolf, Jannesari & Mazaheri, "HeLoCo: efficient asynchronous
+///         low-communication training under data and device heterogeneity", 2026, arXiv:2606.00271. Differs:
+///         its strengths of both corrections, its cap and its weight of |p| are 1, and its weight by delay is
+///         another cure's.
 class heading_correction final : public cure {
 public:
   static constexpr cure_form form{

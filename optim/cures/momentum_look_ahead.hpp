@@ -12,8 +12,8 @@
 
 namespace mailgrad {
 
-/// MLA: workers begin their local steps from the weights to which the outer momentum alone will have taken the
-/// model when their difference comes, after K updates: w - eta (m + m^2 + ... + m^K) v, with momentum m,
+/// MLA: workers begin their local steps from the weights to which the outer momentum alone will have taken
+/// the model when their difference comes, after K updates: w - eta (m + m^2 + ... + m^K) v, with momentum m,
 /// velocity v and learning rate eta. K is M - 1 unless given, the mean gap of async. The rule nesterov has
 /// taken one of these steps before, so each power of m is one higher there.
 ///

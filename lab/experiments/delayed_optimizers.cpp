@@ -1,0 +1,142 @@
+#include <mailgrad/lab/experiments/all.hpp>
+#include <mailgrad/lab/experiments/quadratic_run.hpp>
+#include <mailgrad/lab/virtual_run.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+// A small language model on a language that is drawn by chance, with one worker, whose gradients are fresh,
+// and with two that take turns, whose gradients are one version old, as those of an asynchronous pipeline.
+
+namespace mailgrad::lab {
+
+namespace {
+
+constexpr std::uint64_t language_seed = 7;
+constexpr std::int32_t letters = 15; ///< nine consonants, five vowels and a space
+constexpr std::size_t window = 64;
+
+using word = std::vector<std::int32_t>;
+
+/// A word of one to three syllables, each a consonant and a vowel, and the space behind it.
+word drawn_word(std::mt19937& random) {
+  word w;
+  for (std::size_t left = 1 + random() % 3; left > 0; --left) {
+    w.push_back(static_cast<std::int32_t>(random() % 9));
+    w.push_back(static_cast<std::int32_t>(9 + random() % 5));
+  }
+  w.push_back(letters - 1);
+  return w;
+}
+
+/// A text of 60 words, each of which is followed by one of four others.
+std::vector<std::int32_t> drawn_text(std::mt19937& random, std::size_t tokens, const std::vector<word>& words,
+                                     const std::vector<std::array<std::size_t, 4>>& next) {
+  std::vector<std::int32_t> text;
+  for (std::size_t now = 0; text.size() < tokens; now = next[now][random() % 4])
+    text.insert(text.end(), words[now].begin(), words[now].end());
+  text.resize(tokens);
+  return text;
+}
+
+std::shared_ptr<const data_split> drawn_language() {
+  std::mt19937 random(language_seed);
+  std::vector<word> words;
+  for (int i = 0; i < 60; ++i) words.push_back(drawn_word(random));
+  std::vector<std::array<std::size_t, 4>> next(words.size());
+  for (auto& four : next)
+    for (std::size_t& one : four) one = random() % words.size();
+  const auto part = [&](std::size_t tokens) {
+    return dataset(token_windows{drawn_text(random, tokens, words, next), window, window},
+                   std::vector<std::int32_t>{}, letters);
+  };
+  dataset train = part(100'000), test = part(4'000);
+  std::vector<std::string> names;
+  for (const char c : std::string("bdklmnrstaeiou ")) names.emplace_back(1, c);
+  return std::make_shared<const data_split>(
+      data_split{std::move(train), std::move(test), "drawn language", std::move(names)});
+}
+
+struct rule {
+  const char* name;
+  double rate; ///< about the best without a delay
+};
+
+constexpr rule rules[] = {{"sgd", 0.3}, {"adamw", 0.01}, {"muon", 0.02}};
+
+/// The loss on the test text of a run whose gradients are `workers` - 1 versions old.
+double loss_of(const rule& r, std::uint32_t workers, const std::shared_ptr<const data_split>& data,
+               std::uint64_t seed, const experiment_options& options) {
+  training_options o;
+  o.policy = "async";
+  o.delays = "constant:1";
+  o.delays_seed = o.seed = seed;
+  o.optimizer = parse_optimizer(r.name);
+  o.optimizer.learning_rate = r.rate;
+  o.batch = 8;
+  o.steps = options.quick ? 200 : 400;
+  virtual_run_options lab{workers};
+  lab.stop = options.stop;
+  virtual_run run(find_model("gpt:layers=2,width=32,heads=2"), data, o, std::move(lab));
+  run.run();
+  const training_report report = run.report();
+  if (report.ended == "stopped") throw experiment_stopped();
+  return report.test_loss.value_or(claim::unknown);
+}
+
+/// What a rule ends with, without and with a delay of 1, and how far the two lie apart.
+struct outcome {
+  seeds_mean fresh, delayed, lost;
+};
+
+outcome outcome_of(const rule& r, const std::shared_ptr<const data_split>& data,
+                   const experiment_options& options) {
+  std::vector<double> fresh, delayed, lost;
+  for (std::uint64_t s = 0; s < (options.quick ? 2U : 5U); ++s) {
+    fresh.push_back(loss_of(r, 1, data, options.seed + s, options));
+    delayed.push_back(loss_of(r, 2, data, options.seed + s, options));
+    lost.push_back(delayed.back() - fresh.back());
+  }
+  return {mean_over_seeds(fresh), mean_over_seeds(delayed), mean_over_seeds(lost)};
+}
+
+} // namespace
+
+void run_delayed_optimizers(const experiment_options& options, experiment_result& result) {
+  if (options.stop && options.stop()) throw experiment_stopped();
+  const auto data = drawn_language();
+  figure f{
+      "loss",
+      "A delay of one version costs AdamW more than Muon",
+      fmt::format("Loss on test samples of a drawn language after {} steps of a transformer of two layers, "
+                  "mean and standard deviation of {} seeds, by the age of its gradients.",
+                  options.quick ? 200 : 400, options.quick ? 2 : 5),
+      {"age of gradients [versions]"},
+      {"test loss"},
+      {}};
+  std::vector<outcome> found;
+  for (const rule& r : rules) {
+    found.push_back(outcome_of(r, data, options));
+    const outcome& o = found.back();
+    f.series.push_back({fmt::format("{}, rate {}", r.name, r.rate),
+                        series_look::joined,
+                        {{0, o.fresh.mean, o.fresh.spread}, {1, o.delayed.mean, o.delayed.spread}}});
+  }
+  const outcome &adamw = found[1], &muon = found[2];
+  result.claims.push_back({"loss that a delay of 1 costs adamw", "", "the paper", 0.2, adamw.lost.mean,
+                           adamw.lost.spread, 0, relation::at_least});
+  result.claims.push_back({"loss that it costs muon", "", "what it costs adamw", adamw.lost.mean,
+                           muon.lost.mean, muon.lost.spread, 0, relation::at_most});
+  result.figures.push_back(std::move(f));
+}
+
+} // namespace mailgrad::lab
