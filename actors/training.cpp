@@ -11,7 +11,6 @@
 #include <mailgrad/actors/run/run_watch.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
 #include <mailgrad/engine/checkpoint/best_weights.hpp>
-#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/delays/delay_spec.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/model/finite_weights.hpp>
@@ -165,7 +164,7 @@ private:
   std::atomic<bool> tests_end_{false}; ///< a test during the run, on its own thread, gives up
 
   mutable books_desk books_;
-  std::optional<folder_lock> folder_; ///< of checkpoints, until nobody writes any more
+  std::shared_ptr<const folder_lock> folder_; ///< of checkpoints, until nobody writes any more
   run_home home_; ///< destroyed after the members below, which hold actors; waits for the last actor
   std::optional<run_recorder> recorder_;
   std::optional<run_watch> watch_;
@@ -273,8 +272,7 @@ void training::implementation::record() {
 }
 
 void training::implementation::take_folder() {
-  folder_.emplace(prepare_checkpoint_folder(options().checkpoints.folder,
-                                            options().resume ? options().resume->path() : ""));
+  folder_ = options().checkpoints.lock ? options().checkpoints.lock : take_checkpoint_folder(options());
 }
 
 void training::implementation::keep_checkpoints() {

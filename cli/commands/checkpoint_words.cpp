@@ -11,10 +11,11 @@
 #include <array>
 #include <charconv>
 #include <chrono>
-#include <iostream>
+#include <filesystem>
 #include <limits>
 #include <stdexcept>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace mailgrad {
@@ -92,14 +93,16 @@ checkpoint_options understood(const checkpoint_words& w) {
   return o;
 }
 
-std::shared_ptr<const checkpoint> checkpoint_to_resume(const checkpoint_words& w) {
-  if (w.resume.empty()) return nullptr;
+chosen_checkpoint checkpoint_to_resume(const checkpoint_words& w) {
+  if (w.resume.empty()) return {};
   found_checkpoint found = newest_checkpoint(w.resume);
   std::string why;
   for (const std::string& line : found.refused)
     why += (why.empty() ? ", since no newer checkpoint can be read: " : "; ") + line;
-  std::cerr << "resuming from " << found.what.path().string() << why << '\n';
-  return std::make_shared<const checkpoint>(std::move(found.what));
+  std::error_code unknown;
+  const bool newest = std::filesystem::is_directory(w.resume, unknown);
+  std::string words = fmt::format("resuming from {}{}", found.what.path().string(), why);
+  return {std::make_shared<const checkpoint>(std::move(found.what)), newest, std::move(words)};
 }
 
 std::uint64_t steps_done(const checkpoint& from) {

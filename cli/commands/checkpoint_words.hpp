@@ -27,11 +27,15 @@ void add_checkpoint_options(CLI::App& parser, checkpoint_words& w, const std::st
 /// Errors  std::invalid_argument in one line: no interval.
 checkpoint_options understood(const checkpoint_words& w);
 
-/// The checkpoint that --resume names; null if it is not given. Says on standard error which one that is, and
-/// why newer ones could not be read.
-///
+/// The checkpoint that --resume names.
+struct chosen_checkpoint {
+  std::shared_ptr<const checkpoint> from{}; ///< null: the option is not given
+  bool newest = false;                      ///< of a folder; else that file was named
+  std::string in_words{};                   ///< which one that is, and why newer ones could not be read
+};
+
 /// Errors  file_error: there is none.
-std::shared_ptr<const checkpoint> checkpoint_to_resume(const checkpoint_words& w);
+chosen_checkpoint checkpoint_to_resume(const checkpoint_words& w);
 
 /// The steps that were done, and the policies from then on, as --policy has them: "sync, ssp:1@2000".
 std::uint64_t steps_done(const checkpoint& from);

@@ -15,6 +15,8 @@
 #include <mailgrad/cli/version.hpp>
 #include <mailgrad/cli/wrong_option.hpp>
 
+#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
+#include <mailgrad/engine/plan/resume.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/graph/models/model.hpp>
@@ -172,7 +174,7 @@ enum class without_recording : std::uint8_t { fails, goes_on };
 
 /// Where a run goes on.
 struct resumption {
-  std::shared_ptr<const checkpoint> from{}; ///< null: it begins
+  chosen_checkpoint chosen{}; ///< without one it begins
   without_recording then = without_recording::fails;
   output_paths asked{}; ///< for files that this command names, and not that of the checkpoint
   std::vector<std::string> words_of_server{}; ///< that the run has left
@@ -196,7 +198,7 @@ std::unique_ptr<training> begun(training_options& options, without_recording the
 /// `given` are the options that a recording keeps.
 finished_run run_with(const train_words& w, std::vector<std::string> given,
                       std::shared_ptr<const recording> replay, const resumption& at) {
-  const checkpoint* const from = at.from.get();
+  const checkpoint* const from = at.chosen.from.get();
   const std::string date = utc_date(std::chrono::system_clock::now());
   const run_inputs inputs{w.model,      w.data, w.policy, w.cure, {w.optimizer, w.outer_optimizer},
                           replay.get(), w.load};
@@ -211,7 +213,8 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   options.words_of_server = at.words_of_server;
   options.model_name = w.model;
   options.replay = std::move(replay);
-  options.resume = at.from;
+  options.resume = at.chosen.from;
+  options.resume_newest = at.chosen.newest;
   const model_function model = spanning(find_model(w.model), w.span);
   std::optional<run_outputs> outputs(std::in_place, w.outputs, files_of(inputs));
   if (!w.load.empty()) options.start = std::make_shared<const saved_weights>(load_weights(w.load));
@@ -225,7 +228,10 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
     outputs.emplace(left, files_of(inputs));
     options.metrics = left.metrics;
     options.tensorboard = left.tensorboard;
+  } else if (from && lies_in(options.checkpoints.folder, from->path())) {
+    options.checkpoints.lock = take_checkpoint_folder(options); // before anything is said of the run
   }
+  if (from) say_line(at.chosen.in_words);
 
   const interrupt ctrl_c; // lives to the end, so that the first signal never costs the report
   const bool needs_workers = !is_done || w.remote.launch; // ranks of a launcher wait for their server
@@ -310,10 +316,12 @@ bool names_recording(const std::vector<std::string>& words) {
 int resume(const train_words& w, const std::vector<std::string>& given) {
   if (!w.load.empty())
     throw std::invalid_argument("--resume goes on with the weights of the checkpoint; leave --load out");
-  const auto from = checkpoint_to_resume(w.checkpoints);
-  const resumed_words again = resumed_from(*from, given, w);
+  chosen_checkpoint at = checkpoint_to_resume(w.checkpoints);
+  const resumed_words again = resumed_from(*at.from, given, w);
   const auto then = names_recording(given) ? without_recording::fails : without_recording::goes_on;
-  return train_with(again.values, again.words, nullptr, {from, then, w.outputs, again.words_of_server}).code;
+  return train_with(again.values, again.words, nullptr,
+                    {std::move(at), then, w.outputs, again.words_of_server})
+      .code;
 }
 
 } // namespace
@@ -325,12 +333,13 @@ train_words recorded_values(const recording& what) {
 finished_run train_again(std::vector<std::string> words, std::shared_ptr<const recording> what) {
   const std::string whose = "recording '" + what->name + "'";
   auto w = words_again(words, whose);
-  const auto from = checkpoint_to_resume(w.checkpoints);
-  if (from && w.checkpoints.folder.empty()) {
-    std::ranges::move(words_of_keeping(*from), std::back_inserter(words));
+  chosen_checkpoint at = checkpoint_to_resume(w.checkpoints);
+  if (at.from && w.checkpoints.folder.empty()) {
+    std::ranges::move(words_of_keeping(*at.from), std::back_inserter(words));
     w = words_again(words, whose);
   }
-  return train_with(w, std::move(words), std::move(what), {from, without_recording::fails, w.outputs, {}});
+  return train_with(w, std::move(words), std::move(what),
+                    {std::move(at), without_recording::fails, w.outputs, {}});
 }
 
 int train_as_told(const CLI::App& parser, const train_words& w) {

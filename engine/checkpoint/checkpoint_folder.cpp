@@ -45,17 +45,21 @@ void remove_abandoned(const std::filesystem::path& folder) {
   }
 }
 
-bool lies_in(const std::filesystem::path& folder, const std::filesystem::path& checkpoint) {
-  std::error_code wrong;
-  return !checkpoint.empty() && std::filesystem::equivalent(folder, folder_of(checkpoint), wrong);
-}
-
 /// The best weights of a run are kept as a checkpoint is, and are none.
 checkpoint read_of_run(const std::filesystem::path& file) {
   checkpoint read = checkpoint::read(file);
   if (read.has(best_weights_part))
     throw_malformed(file, "expected a checkpoint, found the best weights of a run; resume its folder");
   return read;
+}
+
+bool is_whole(const std::filesystem::path& file) {
+  try {
+    read_of_run(file);
+    return true;
+  } catch (const file_error&) {
+    return false;
+  }
 }
 
 } // namespace
@@ -95,6 +99,11 @@ std::filesystem::path folder_of(const std::filesystem::path& checkpoint) {
   return checkpoint.has_parent_path() ? checkpoint.parent_path() : ".";
 }
 
+bool lies_in(const std::filesystem::path& folder, const std::filesystem::path& checkpoint) {
+  std::error_code wrong;
+  return !checkpoint.empty() && std::filesystem::equivalent(folder, folder_of(checkpoint), wrong);
+}
+
 std::uint64_t steps_named_in(const std::filesystem::path& folder, const std::filesystem::path& checkpoint) {
   return lies_in(folder, checkpoint) ? steps_in(checkpoint).value_or(0) : 0;
 }
@@ -112,6 +121,17 @@ folder_lock prepare_checkpoint_folder(const std::filesystem::path& folder,
         fmt::format("'{}' holds checkpoints of an earlier run; resume that run, or name another folder",
                     folder.string()));
   return lock;
+}
+
+void require_newest(const std::filesystem::path& checkpoint) {
+  const std::filesystem::path folder = folder_of(checkpoint);
+  for (const std::filesystem::path& file : checkpoints_in(folder)) {
+    if (steps_in(file) <= steps_in(checkpoint)) return;
+    if (is_whole(file))
+      throw std::invalid_argument(
+          fmt::format("{}: another process has written {} there meanwhile; resume the folder again",
+                      folder.string(), file.filename().string()));
+  }
 }
 
 void remove_older_checkpoints(const std::filesystem::path& folder, std::uint64_t steps, std::size_t keep) {

@@ -46,6 +46,15 @@ std::uint64_t steps_named_in(const std::filesystem::path& folder, const std::fil
 [[nodiscard]] folder_lock prepare_checkpoint_folder(const std::filesystem::path& folder,
                                                     const std::filesystem::path& resumed);
 
+/// Whether a checkpoint goes on in this folder, since it lies there.
+bool lies_in(const std::filesystem::path& folder, const std::filesystem::path& checkpoint);
+
+/// Requires a checkpoint to be still the newest of its folder that is whole. Another process may have written
+/// there between the moment at which it was read and the moment at which the folder was locked.
+///
+/// Errors  std::invalid_argument in one line: there is a newer one.
+void require_newest(const std::filesystem::path& checkpoint);
+
 /// Removes all but the `keep` newest of the checkpoints that are not newer than `steps`, and what a process
 /// that was killed had written of one. Files that cannot be removed stay.
 void remove_older_checkpoints(const std::filesystem::path& folder, std::uint64_t steps, std::size_t keep);

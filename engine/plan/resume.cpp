@@ -2,6 +2,7 @@
 
 #include <mailgrad/engine/account/actor_reports.hpp>
 #include <mailgrad/engine/account/early_stop.hpp>
+#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/checkpoint/kept_block.hpp>
 #include <mailgrad/engine/model/data_request.hpp>
 #include <mailgrad/engine/plan/fact_differences.hpp>
@@ -163,6 +164,13 @@ void require_keepable(const run_plan& plan) {
   for (const scheduled_policy& s : plan.policies)
     if (const auto policy = s.policy.make()) try_to_keep(*policy);
   if (const auto cure = plan.cure.make({plan.seats(), 1, 1e-3})) try_to_keep(*cure);
+}
+
+std::shared_ptr<const folder_lock> take_checkpoint_folder(const training_options& o) {
+  const std::filesystem::path resumed = o.resume ? o.resume->path() : std::filesystem::path();
+  auto lock = std::make_shared<const folder_lock>(prepare_checkpoint_folder(o.checkpoints.folder, resumed));
+  if (o.resume_newest && lies_in(o.checkpoints.folder, resumed)) require_newest(resumed);
+  return lock;
 }
 
 checkpoint_card card_of(const run_plan& plan) {

@@ -1,6 +1,9 @@
 #pragma once
 
 #include <mailgrad/engine/plan/run_plan.hpp>
+#include <mailgrad/files/folder_lock.hpp>
+
+#include <memory>
 
 namespace mailgrad {
 
@@ -12,6 +15,12 @@ void require_keepable(const run_plan& plan);
 
 /// What the checkpoints of this run tell of it.
 checkpoint_card card_of(const run_plan& plan);
+
+/// Locks the folder of the run's checkpoints and makes it, if it is not there.
+///
+/// Errors  as prepare_checkpoint_folder() has them; std::invalid_argument in one line: the run goes on from
+///         what was the newest checkpoint of that folder and is no more.
+std::shared_ptr<const folder_lock> take_checkpoint_folder(const training_options& options);
 
 /// Changes a plan into that of a run that goes on from `options.resume`. Under hogwild alone the weights may
 /// have lain on a card and go on on the host, or the other way round; all workers then begin anew. If no step

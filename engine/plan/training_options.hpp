@@ -17,6 +17,7 @@
 namespace mailgrad {
 
 class checkpoint;
+class folder_lock;
 struct recording;
 struct saved_weights;
 
@@ -27,6 +28,8 @@ struct checkpoint_options {
   std::uint64_t every_steps = 0;
   std::chrono::nanoseconds every{0};
   std::size_t keep = 3; ///< older ones are removed
+  /// The lock on the folder, if the owner of the run has it already; null: the run takes it.
+  std::shared_ptr<const folder_lock> lock{};
 };
 
 /// Which weights an ended run gives, tests and reports.
@@ -116,6 +119,9 @@ struct training_options {
   /// A checkpoint of the same run, to go on from; null: the run begins. Devices, steps, epochs and the
   /// options of checkpoints and outputs may differ from those of that run.
   std::shared_ptr<const checkpoint> resume{};
+  /// Whether `resume` was taken as the newest of its folder. If the run keeps its checkpoints there, too, it
+  /// is refused if another process has written a newer one before the folder was locked.
+  bool resume_newest = false;
   /// A user's own parameter actor for every shard, as own_parameter_actor.hpp makes it; null: Mailgrad's.
   std::shared_ptr<const parameter_actor_kind> parameter_actor{};
 };

@@ -493,6 +493,22 @@ TEST_F(Checkpoints, AreThoseOfOneProcessAtATime) {
   EXPECT_EQ(resumed({"--steps", steps})["steps"], std::stoull(steps));
 }
 
+/// A run that another one keeps out has said nothing of itself and touched nothing, also if its recording is
+/// gone.
+TEST_F(Checkpoints, OfARunThatGoesOnAreRefusedInOneLine) {
+  const std::string recording = (scratch_.path() / "run.rec").string();
+  tool first(
+      train({"--checkpoint", folder(), "--checkpoint-every", "100", "--record", recording}, "2000000"));
+  await_newer(first);
+  std::filesystem::remove(recording + ".partial");
+  for (const words& more : {words{}, words{"--processes", "2"}}) {
+    tool second(with({"train", "--resume", folder()}, more));
+    EXPECT_EQ(second.code(), 2);
+    EXPECT_THAT(second.err(), ::testing::StartsWith("mailgrad: " + folder() + ": another run keeps its "));
+    EXPECT_EQ(std::ranges::count(second.err(), '\n'), 1) << second.err();
+  }
+}
+
 TEST_F(Checkpoints, RefuseWhatCannotBeKept) {
   const auto refused = [](const words& run, const std::string& why) {
     tool t(run);

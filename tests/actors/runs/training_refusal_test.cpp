@@ -1,5 +1,8 @@
 #include <mailgrad/tests/actors/runs/small_training.hpp>
+#include <mailgrad/tests/support/refusal.hpp>
+#include <mailgrad/tests/support/scratch_files.hpp>
 
+#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/operations/cross_entropy.hpp>
 
@@ -42,6 +45,26 @@ TEST(Training, RefusesADeviceThatIsNotThere) {
   training_options o = options_for("async", 1);
   o.devices = {{device_kind::cuda, 77}};
   EXPECT_THROW(training(small_model(), small_data(), o), std::system_error);
+}
+
+/// Another process may have gone on in the folder while this one read the checkpoint.
+TEST(Training, RefusesToGoOnFromWhatIsNoLongerTheNewest) {
+  const scratch_folder folder;
+  training_options o = options_for("async", 1);
+  o.checkpoints.folder = folder.path().string();
+  o.steps = 5;
+  train(small_model(), small_data(), o);
+  o.steps = 10;
+  o.resume = std::make_shared<const checkpoint>(newest_checkpoint(folder.path()).what);
+  train(small_model(), small_data(), o);
+  o.steps = 15;
+  EXPECT_EQ(train(small_model(), small_data(), o).ended, "completed") << "that file was named";
+  o.steps = 20;
+  o.resume_newest = true;
+  testing::expect_refused({{"the second", [&] { training(small_model(), small_data(), o); },
+                            "another process has written " + checkpoint_name(15) + " there meanwhile"}});
+  o.checkpoints.folder = (folder.path() / "elsewhere").string();
+  EXPECT_EQ(train(small_model(), small_data(), o).ended, "completed") << "where nobody writes";
 }
 
 /// What no check beforehand can know, since a label is data.

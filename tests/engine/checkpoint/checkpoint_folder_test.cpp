@@ -124,6 +124,16 @@ TEST_F(CheckpointFolder, IsThatOfOneRunAtATime) {
   EXPECT_NO_THROW(const folder_lock third = prepare());
 }
 
+TEST_F(CheckpointFolder, KnowsWhetherACheckpointIsStillTheNewest) {
+  for (const std::uint64_t steps : {10, 20}) write(steps);
+  const auto require = [&](std::uint64_t steps) { require_newest(folder_.path() / checkpoint_name(steps)); };
+  EXPECT_NO_THROW(require(20));
+  testing::expect_refused({{"an older one", [&] { require(10); },
+                            "another process has written " + checkpoint_name(20) + " there meanwhile"}});
+  folder_.write(checkpoint_name(30), "cut");
+  EXPECT_NO_THROW(require(20)) << "nobody can go on from what is damaged";
+}
+
 TEST_F(CheckpointFolder, MixesNoTwoRuns) {
   write(5);
   const auto elsewhere = folder_.path() / "elsewhere";
