@@ -59,7 +59,7 @@ void require_valid(const step_schedule& s, std::uint64_t) {
   if (s.every == 0) throw std::invalid_argument("schedule 'step': every must be at least 1, not 0");
   if (!(s.factor >= 0 && s.factor < any))
     throw std::invalid_argument(
-        fmt::format("schedule 'step': factor must be at least 0, not {:.17g}", s.factor));
+        fmt::format("schedule 'step': factor must be at least 0, not {}", s.factor));
 }
 
 void require_valid(const cosine_schedule& s, std::uint64_t warmup) {
@@ -68,7 +68,7 @@ void require_valid(const cosine_schedule& s, std::uint64_t warmup) {
         "schedule 'cosine': total must be more than the {} steps of the warm-up, not {}", warmup, s.total));
   if (!(s.final >= 0 && s.final < any))
     throw std::invalid_argument(
-        fmt::format("schedule 'cosine': final must be at least 0, not {:.17g}", s.final));
+        fmt::format("schedule 'cosine': final must be at least 0, not {}", s.final));
 }
 
 } // namespace

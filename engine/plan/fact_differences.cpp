@@ -1,11 +1,11 @@
 #include <mailgrad/engine/plan/fact_differences.hpp>
 
+#include <mailgrad/engine/plan/fact_as_typed.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <system_error>
 
 namespace mailgrad {
 
@@ -53,23 +53,6 @@ std::string subject(std::string_view fact) {
   return by == fact_options.end() ? fmt::format("the {}", fact) : by->option;
 }
 
-/// Numbers are kept with as many digits as tell them apart, and people write them with as few: 0.9.
-std::string legible_numbers(const std::string& value) {
-  std::string text;
-  for (std::size_t begin = 0; begin <= value.size();) {
-    const std::size_t end = std::min(value.find(' ', begin), value.size());
-    double number = 0;
-    const auto [rest, wrong] = std::from_chars(value.data() + begin, value.data() + end, number);
-    const bool is_fraction = std::string_view(value).substr(begin, end - begin).find('.') != value.npos;
-    text += begin == 0 ? "" : " ";
-    text += wrong == std::errc() && rest == value.data() + end && is_fraction
-                ? fmt::format("{}", number)
-                : value.substr(begin, end - begin);
-    begin = end + 1;
-  }
-  return text;
-}
-
 const std::string* find(const run_facts& facts, std::string_view what) {
   const auto found = std::ranges::find(facts, what, &run_facts::value_type::first);
   return found == facts.end() ? nullptr : &found->second;
@@ -86,7 +69,8 @@ std::string difference(const run_facts& told, const run_facts& here, const run_f
   const std::string was = told_fact(told, what);
   const auto thing = std::ranges::find(named_things, std::string_view(what), &named_thing::fact);
   if (thing == named_things.end())
-    return fmt::format("{} was {}, and is {} here", subject(what), legible_numbers(was), legible_numbers(is));
+    return fmt::format("{} was {}, and is {} here", subject(what), fact_as_typed(what, was),
+                       fact_as_typed(what, is));
   return fmt::format("{} {}, and {} {} here", thing->was, named(find(told, thing->name_fact), was), thing->is,
                      named(find(here, thing->name_fact), is));
 }

@@ -440,7 +440,8 @@ TEST_F(Checkpoints, OfAnotherRunAreRefused) {
   };
   refused({"--batch", "8"}, alone("--batch was 4, and is 8 here"));
   refused({"--optimizer", "adam:beta1=0.8"},
-          alone("--optimizer was adam 0.9 0.999 1e-08, and is adam 0.8 0.999 1e-08 here"));
+          alone("--optimizer was adam:beta1=0.9,beta2=0.999,epsilon=1e-8, and is "
+                "adam:beta1=0.8,beta2=0.999,epsilon=1e-8 here"));
   refused({"--batch", "8", "--model", "mlp:hidden=6"}, "the model was mlp:hidden=5 (SHA-256 ");
   refused({"--policy", "hogwild"}, "--policy was async, and is hogwild here");
   refused({"--load", "weights.safetensors"}, "leave --load out");
