@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view checksum_prefix = "crc32 of ";
 constexpr const char* found_weights =
-    "expected a checkpoint, found a file of weights; --load begins a run with them";
+    "expected a checkpoint, found a file of weights; 'mailgrad train --load' begins a run with them";
 
 /// The checksum of a part: of its fields, and of the names and the bytes of its arrays.
 std::string checksum(std::string_view text, std::span<const archived_array> arrays) {

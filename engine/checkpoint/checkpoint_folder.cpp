@@ -49,7 +49,8 @@ void remove_abandoned(const std::filesystem::path& folder) {
 checkpoint read_of_run(const std::filesystem::path& file) {
   checkpoint read = checkpoint::read(file);
   if (read.has(best_weights_part))
-    throw_malformed(file, "expected a checkpoint, found the best weights of a run; resume its folder");
+    throw_malformed(file, "expected a checkpoint, found the best weights of a run; its checkpoints lie "
+                          "beside it, so name the folder");
   return read;
 }
 

@@ -4,17 +4,31 @@
 
 #include <fmt/format.h>
 
+#include <string>
 #include <system_error>
 
 namespace mailgrad {
 
 namespace {
 
-[[noreturn]] void refuse(const std::filesystem::path& path, const char* what) {
+/// As a shell takes it.
+std::string as_word(const std::string& path) {
+  if (path.find_first_of(" '\"()&;<>|*?$`\\") == path.npos) return path;
+  std::string word = "\"";
+  for (const char c : path) {
+    if (std::string_view("\"$`\\").find(c) != std::string_view::npos) word += '\\';
+    word += c;
+  }
+  return word + '"';
+}
+
+/// `resumed` is what is resumed to have the weights of `path`.
+[[noreturn]] void refuse(const std::filesystem::path& path, const char* what,
+                         const std::filesystem::path& resumed) {
   throw_malformed(path,
                   fmt::format("expected a file of weights, found {}; 'mailgrad train --resume {} --steps "
-                              "1 --save weights.safetensors' writes the weights and trains no further",
-                              what, path.string()));
+                              "1 --save weights.safetensors' writes such a file without further training",
+                              what, as_word(resumed.string())));
 }
 
 } // namespace
@@ -32,17 +46,17 @@ void require_no_checkpoints_in(const std::filesystem::path& path) {
        file.increment(wrong)) {
     const std::string name = file->path().filename().string();
     if (name.starts_with(checkpoint_prefix) && name.ends_with(checkpoint_suffix))
-      refuse(path, "a folder of checkpoints");
+      refuse(path, "a folder of checkpoints", path);
   }
 }
 
 void require_no_checkpoint(const std::filesystem::path& path,
                            const std::map<std::string, std::string>& texts) {
   const kind_of_file kind = kind_of(texts);
-  if (kind == kind_of_file::checkpoint) refuse(path, "a checkpoint");
+  if (kind == kind_of_file::checkpoint) refuse(path, "a checkpoint", path);
   if (kind == kind_of_file::best_weights)
-    throw_malformed(path, "expected a file of weights, found the best weights that a run keeps while it goes "
-                          "on; --save writes them at its end");
+    refuse(path, "the best weights that a run keeps beside its checkpoints",
+           path.has_parent_path() ? path.parent_path() : ".");
 }
 
 } // namespace mailgrad

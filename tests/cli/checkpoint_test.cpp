@@ -470,10 +470,12 @@ TEST_F(Checkpoints, AreNoFilesOfWeights) {
                                        folder() + " --steps 1 --save weights.safetensors' writes");
     refused(with(use, {newest().string()}),
             newest().string() + ": expected a file of weights, found a checkp");
-    refused(with(use, {best}), "found the best weights that a run keeps while it goes on");
+    refused(with(use, {best}),
+            "found the best weights that a run keeps beside its checkpoints; 'mailgrad train --resume " +
+                folder() + " --steps 1 --save ");
   }
   refused({"train", "--resume", file("w.safetensors")},
-          "expected a checkpoint, found a file of weights; --load begins a run with them");
+          "expected a checkpoint, found a file of weights; 'mailgrad train --load' begins a run with them");
   refused({"train", "--resume", best}, "expected a checkpoint, found the best weights of a run");
   const auto before = written();
   report({"train", "--resume", newest().string(), "--steps", "1", "--save", file("out.npz"), "--quiet"});
