@@ -20,7 +20,7 @@ namespace mailgrad {
 /// the size of what it gets.
 ///
 /// Source  Shah & Sun, "Cosine-gated Adam-decay: drop-in staleness-aware outer optimization for decoupled
-///         DiLoCo", 2026, arXiv:2605.09126. Differs: the paper has other defaults of A and T for each setup.
+///         DiLoCo", 2026, arXiv:2605.09126. The form is the paper's; the defaults of A and T are not.
 class cosine_gate final : public cure {
 public:
   static constexpr cure_form form{

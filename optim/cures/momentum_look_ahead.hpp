@@ -18,8 +18,8 @@ namespace mailgrad {
 /// taken one of these steps before, so each power of m is one higher there.
 ///
 /// Source  Ajanthan, Ramasinghe, Avraham, Zuo & Long, "Momentum look-ahead for asynchronous distributed
-///         low-communication training", MCDC at ICLR 2025. Differs: the paper extrapolates along the negative
-///         momentum by a factor to be tuned. Here it follows from K.
+///         low-communication training", MCDC at ICLR 2025. The direction is the paper's; how far it is
+///         follows from K here.
 class momentum_look_ahead final : public cure {
 public:
   static constexpr cure_form form{
