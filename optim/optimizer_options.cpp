@@ -218,6 +218,14 @@ std::string_view name(const optimizer_options& options) {
 
 std::span<const std::string_view> optimizer_names() { return names; }
 
+std::vector<std::string_view> optimizer_setting_names(std::string_view rule) {
+  optimizer_options options;
+  if (!choose(options.rule, rule)) return {};
+  settings words("optimizer", rule);
+  std::visit([&](auto& chosen) { read(words, chosen); }, options.rule);
+  return {words.known().begin(), words.known().end()};
+}
+
 optimizer_options parse_optimizer(std::string_view text) {
   settings words("optimizer", text);
   optimizer_options options;

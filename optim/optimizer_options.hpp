@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 namespace mailgrad {
 
@@ -145,6 +146,10 @@ std::string_view name(const optimizer_options& options);
 
 /// The names that parse_optimizer() reads, for a help text.
 std::span<const std::string_view> optimizer_names();
+
+/// The settings of a rule of Mailgrad's, in the order in which parse_optimizer() reads them; none for
+/// another.
+std::vector<std::string_view> optimizer_setting_names(std::string_view rule);
 
 /// Reads the name of a rule and its settings, if any: "adam" or "adam:beta1=0.8,epsilon=1e-6". A path loads
 /// the plug-in and takes its rule: "./libmine.so:beta=0.9".

@@ -58,8 +58,7 @@ void require_valid(const constant_schedule&, std::uint64_t) {}
 void require_valid(const step_schedule& s, std::uint64_t) {
   if (s.every == 0) throw std::invalid_argument("schedule 'step': every must be at least 1, not 0");
   if (!(s.factor >= 0 && s.factor < any))
-    throw std::invalid_argument(
-        fmt::format("schedule 'step': factor must be at least 0, not {}", s.factor));
+    throw std::invalid_argument(fmt::format("schedule 'step': factor must be at least 0, not {}", s.factor));
 }
 
 void require_valid(const cosine_schedule& s, std::uint64_t warmup) {
@@ -67,8 +66,7 @@ void require_valid(const cosine_schedule& s, std::uint64_t warmup) {
     throw std::invalid_argument(fmt::format(
         "schedule 'cosine': total must be more than the {} steps of the warm-up, not {}", warmup, s.total));
   if (!(s.final >= 0 && s.final < any))
-    throw std::invalid_argument(
-        fmt::format("schedule 'cosine': final must be at least 0, not {}", s.final));
+    throw std::invalid_argument(fmt::format("schedule 'cosine': final must be at least 0, not {}", s.final));
 }
 
 } // namespace

@@ -52,6 +52,9 @@ public:
   /// Refuses any setting that no call has read; call it last.
   void require_nothing_left() const;
 
+  /// The keys that the calls have read or would have read, in that order.
+  std::span<const std::string_view> known() const noexcept { return known_; }
+
   /// Reports a fault that the caller found in the settings.
   [[noreturn]] void fail(std::string_view why) const;
 

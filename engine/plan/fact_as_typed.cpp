@@ -1,9 +1,10 @@
 #include <mailgrad/engine/plan/fact_as_typed.hpp>
 
+#include <mailgrad/optim/optimizer_options.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <system_error>
 #include <vector>
@@ -11,26 +12,6 @@
 namespace mailgrad {
 
 namespace {
-
-/// The settings of a rule in the order in which its fact has them.
-struct rule_settings {
-  std::string_view rule;
-  std::array<std::string_view, 7> names;
-};
-
-constexpr std::array<rule_settings, 11> all_settings{{
-    {"momentum", {"momentum"}},
-    {"nesterov", {"momentum"}},
-    {"adagrad", {"epsilon", "initial_sum"}},
-    {"rmsprop", {"alpha", "epsilon"}},
-    {"adam", {"beta1", "beta2", "epsilon"}},
-    {"adamw", {"beta1", "beta2", "epsilon"}},
-    {"delayed-nesterov", {"momentum", "period", "early"}},
-    {"lars", {"momentum", "trust"}},
-    {"lamb", {"beta1", "beta2", "epsilon"}},
-    {"muon", {"momentum", "nesterov", "adamw", "adamw_rate", "beta1", "beta2", "epsilon"}},
-    {"shampoo", {"epsilon", "every", "largest"}},
-}};
 
 /// 0.1 for 0.10000000000000001, and 1e-8 for 1e-08. What is no number, or a whole one, stays as it is.
 std::string shortest(std::string_view word) {
@@ -82,14 +63,12 @@ std::string setting_as_typed(std::string_view name, const std::string& word) {
 std::string fact_as_typed(std::string_view fact, const std::string& value) {
   if (fact != "optimizer" && fact != "outer optimizer") return with_short_numbers(value);
   const std::vector<std::string> words = words_of(value);
-  const auto known = std::ranges::find(all_settings, std::string_view(words[0]), &rule_settings::rule);
-  if (known == all_settings.end() || words.size() > known->names.size() + 1) return with_short_numbers(value);
+  const std::vector<std::string_view> names = optimizer_setting_names(words[0]);
+  if (words.size() != names.size() + 1) return with_short_numbers(value);
   std::string text = words[0];
-  for (std::size_t i = 1; i < words.size(); ++i) {
-    const std::string_view name = known->names[i - 1];
-    if (name.empty()) return with_short_numbers(value);
-    if (!words[i].empty()) text += (i == 1 ? ':' : ',') + setting_as_typed(name, words[i]);
-  }
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (const std::string& word = words[i + 1]; !word.empty())
+      text += (text.find(':') == text.npos ? ':' : ',') + setting_as_typed(names[i], word);
   return text;
 }
 

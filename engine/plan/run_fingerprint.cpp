@@ -1,6 +1,7 @@
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
 
 #include <mailgrad/data/samples_digest.hpp>
+#include <mailgrad/engine/plan/fact_as_typed.hpp>
 #include <mailgrad/engine/plan/known_plugins.hpp>
 #include <mailgrad/engine/plan/parameter_place.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
@@ -115,8 +116,8 @@ std::string in_words(const optimizer_options& o) {
 void require_fact(const recording& r, const std::string& what, const std::string& expected,
                   const std::string& found) {
   if (expected != found)
-    throw recording_error(
-        fmt::format("recording '{}': {} was {}, and is {} here", r.name, what, expected, found));
+    throw recording_error(fmt::format("recording '{}': {} was {}, and is {} here", r.name, what,
+                                      fact_as_typed(what, expected), fact_as_typed(what, found)));
 }
 
 std::string computer_in_words(device d) {

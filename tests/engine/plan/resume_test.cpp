@@ -98,8 +98,9 @@ TEST(Resume, NamesTheOptionThatDiffers) {
   o.optimizer = parse_optimizer("momentum:momentum=0.7");
   o.optimizer.learning_rate = 0.3;
   EXPECT_THAT(refusal(o, small_model()),
-              ::testing::MatchesRegex(another + "--optimizer was sgd, and is momentum:momentum=0.7 here; --lr was "
-                                                "0.[0-9]{1,4}, and is 0.3 here"));
+              ::testing::MatchesRegex(another +
+                                      "--optimizer was sgd, and is momentum:momentum=0.7 here; --lr was "
+                                      "0.[0-9]{1,4}, and is 0.3 here"));
 }
 
 /// It would be a run that is shorter than what it keeps.

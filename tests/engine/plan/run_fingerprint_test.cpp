@@ -2,6 +2,7 @@
 #include <mailgrad/tests/support/refusal.hpp>
 
 #include <mailgrad/engine/model/data_request.hpp>
+#include <mailgrad/engine/plan/fact_as_typed.hpp>
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/record/recording.hpp>
@@ -46,6 +47,19 @@ std::vector<std::string> different(const facts& a, const facts& b) {
   for (std::size_t i = 0; i < a.size(); ++i)
     if (a[i] != b[i]) names.push_back(a[i].first);
   return names;
+}
+
+TEST(RunFingerprint, KeepsEverySettingOfARuleAsItMayBeTyped) {
+  for (const std::string_view name : optimizer_names()) {
+    training_options o = two_workers();
+    o.optimizer = parse_optimizer(name);
+    const std::string kept = told_fact(of(o), "optimizer");
+    const std::string typed = fact_as_typed("optimizer", kept);
+    EXPECT_EQ(typed.find(' '), std::string::npos) << typed;
+    EXPECT_EQ(typed.find(':') == typed.npos, optimizer_setting_names(name).empty()) << typed;
+    o.optimizer = parse_optimizer(typed);
+    EXPECT_EQ(told_fact(of(o), "optimizer"), kept);
+  }
 }
 
 /// A card rounds otherwise than a core does.
