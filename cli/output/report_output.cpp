@@ -2,6 +2,7 @@
 
 #include <mailgrad/cli/output/printable.hpp>
 
+#include <mailgrad/files/shell_word.hpp>
 #include <mailgrad/tensor/byte_count.hpp>
 
 #include <fmt/format.h>
@@ -246,7 +247,8 @@ std::string checkpoints_in_words(const checkpoint_account& c) {
 std::string way_on_in_words(const training_report& r) {
   const bool early = r.ended == "failed" || (r.ended == "stopped" && !r.enough);
   if (!early || !r.checkpoints || r.checkpoints->last.empty()) return "";
-  return "goes on by    --resume " + std::filesystem::path(r.checkpoints->last).parent_path().string() + '\n';
+  const std::filesystem::path folder = std::filesystem::path(r.checkpoints->last).parent_path();
+  return "goes on by    --resume " + shell_word(folder.string()) + '\n';
 }
 
 /// "own disk of workers 0, 2, 94.1 MiB not sent; sent to worker 1"

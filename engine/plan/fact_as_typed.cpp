@@ -52,7 +52,7 @@ std::vector<std::string> words_of(std::string_view value) {
   return words;
 }
 
-/// "nesterov=yes" for the word "nesterov" of muon, and "beta1=0.9" for 0.9.
+/// "nesterov=yes" for the word "nesterov" that run_fingerprint has of muon, and "beta1=0.9" for 0.9.
 std::string setting_as_typed(std::string_view name, const std::string& word) {
   if (name == "nesterov") return word == name ? "nesterov=yes" : "nesterov=no";
   return fmt::format("{}={}", name, shortest(word));

@@ -1,6 +1,7 @@
 #include <mailgrad/engine/weights/kind_of_file.hpp>
 
 #include <mailgrad/files/file_error.hpp>
+#include <mailgrad/files/shell_word.hpp>
 
 #include <fmt/format.h>
 
@@ -11,24 +12,13 @@ namespace mailgrad {
 
 namespace {
 
-/// As a shell takes it.
-std::string as_word(const std::string& path) {
-  if (path.find_first_of(" '\"()&;<>|*?$`\\") == path.npos) return path;
-  std::string word = "\"";
-  for (const char c : path) {
-    if (std::string_view("\"$`\\").find(c) != std::string_view::npos) word += '\\';
-    word += c;
-  }
-  return word + '"';
-}
-
 /// `resumed` is what is resumed to have the weights of `path`.
 [[noreturn]] void refuse(const std::filesystem::path& path, const char* what,
                          const std::filesystem::path& resumed) {
   throw_malformed(path,
                   fmt::format("expected a file of weights, found {}; 'mailgrad train --resume {} --steps "
                               "1 --save weights.safetensors' writes such a file without further training",
-                              what, as_word(resumed.string())));
+                              what, shell_word(resumed.string())));
 }
 
 } // namespace

@@ -60,7 +60,7 @@ inline constexpr experiment outer_cures{
 
 void run_delayed_optimizers(const experiment_options& options, experiment_result& result);
 inline constexpr experiment delayed_optimizers{
-    "delayed-optimizers", "gradients one version old cost AdamW much of its loss, and Muon little",
+    "delayed-optimizers", "gradients one version old cost AdamW more than Muon",
     "Zmushko, Petrov, Abdullaev, Khrushchev & Horvath, ICML 2026, arXiv:2606.30634", run_delayed_optimizers};
 
 void run_gap_and_lag(const experiment_options& options, experiment_result& result);

@@ -83,7 +83,7 @@ struct cure_site {
   double learning_rate = 1e-3; ///< of the shard's optimiser, the largest of its schedule
   std::shared_ptr<lane> at = std::make_shared<host_lane>(); ///< the shard's: all spans lie there
   optimizer_options optimizer{};                            ///< the shard's
-  /// Those of the shard, if all lie whole in it; else all its weights count as one.
+  /// Those of the shard, if all lie whole in it; else none.
   std::vector<shard_variable> variables{};
 };
 
@@ -92,7 +92,7 @@ struct cure_site {
 ///     gradient --compensate--> optimiser, its learning rate times factor --> weights --predict--> worker
 ///
 /// Guarantees  a cure without a momentum of its own leaves a fresh gradient unchanged, bit for bit. Elastic
-///         averaging is the exception: it replaces each movement, fresh or not.
+///         averaging and heading correction are the exceptions: they replace each movement, fresh or not.
 /// Threads one caller at a time; factor() may be called from any thread.
 class cure {
 public:

@@ -19,7 +19,8 @@ namespace mailgrad {
 ///     c < 0        a part of u against p is taken away: u' = u - (-c n) c |u| p / |p|
 ///
 /// p is (1 - m) v, with the velocity v and the momentum m of the optimiser. The velocity begins at zero, and
-/// then u stays as it is. A fresh difference is corrected, too.
+/// then u stays as it is. A fresh difference is corrected, too. A shard that is told no variables counts as
+/// one.
 ///
 /// Source  Al Asif, Diem, Munoz, Wolf, Jannesari & Mazaheri, "HeLoCo: efficient asynchronous
 ///         low-communication training under data and device heterogeneity", 2026, arXiv:2606.00271. Differs:

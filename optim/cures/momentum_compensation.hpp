@@ -23,7 +23,7 @@ public:
 
   void require_fits(std::string_view text, const cure_setting& setting) const override {
     require_staleness(text, setting);
-    require_always_stale(text, setting);
+    require_always_stale(text, setting, "it would take momentum away and nothing would bring it back");
     if (!std::holds_alternative<momentum_options>(setting.optimizer.rule))
       refuse_cure(text, "there is no momentum to take from; take the optimizer momentum, not " +
                             std::string(mailgrad::name(setting.optimizer)));

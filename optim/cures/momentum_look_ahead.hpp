@@ -36,6 +36,7 @@ public:
     require_staleness(text, setting);
     require_outer_steps(text, setting);
     require_outer_momentum(text, setting);
+    require_always_stale(text, setting, "workers would begin ahead of weights that nobody moves meanwhile");
   }
   void predict(const weights_to_send& w, std::span<float> sent) const override {
     if (w.velocity.empty())

@@ -14,12 +14,10 @@ void require_single_gradients(std::string_view text, const cure_setting& setting
                                     policy.text()));
 }
 
-void require_always_stale(std::string_view text, const cure_setting& setting) {
+void require_always_stale(std::string_view text, const cure_setting& setting, std::string_view why) {
   for (const policy_spec& policy : setting.policies)
     if (!policy.traits().needs_shards || policy.traits().always_fresh)
-      refuse_cure(text, fmt::format("under {} it would take momentum away and nothing would bring it back; "
-                                    "take async alone",
-                                    policy.text()));
+      refuse_cure(text, fmt::format("under {} {}; take async alone", policy.text(), why));
 }
 
 void require_outer_steps(std::string_view text, const cure_setting& setting) {

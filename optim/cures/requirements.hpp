@@ -12,8 +12,9 @@ namespace mailgrad {
 /// For cures whose steps are defined one gradient at a time.
 void require_single_gradients(std::string_view text, const cure_setting& setting);
 
-/// For cures that undo an effect of asynchrony: every policy must be asynchronous.
-void require_always_stale(std::string_view text, const cure_setting& setting);
+/// For cures that undo an effect of asynchrony: every policy must be asynchronous. `why` is what they would
+/// do under another one, such as "it would take momentum away".
+void require_always_stale(std::string_view text, const cure_setting& setting, std::string_view why);
 
 /// For cures of the differences that workers with local steps send: there must be some.
 void require_outer_steps(std::string_view text, const cure_setting& setting);

@@ -176,6 +176,8 @@ TEST(Cure, OfOuterStepsIsRefusedWhereThereAreNone) {
     EXPECT_THAT(refusal(cure, with("adam")), HasSubstr("take the outer optimizer nesterov or momentum, not"));
     EXPECT_THAT(refusal(cure, with("nesterov", {"sync"})), HasSubstr("nothing to cure"));
   }
+  EXPECT_THAT(refusal("mla", with("nesterov", {"async", "sync"})),
+              HasSubstr("under sync workers would begin ahead of weights that nobody moves meanwhile"));
   for (const char* outer : {"adam", "adamw"}) EXPECT_EQ(refusal("cgad", with(outer)), "taken");
   EXPECT_THAT(refusal("cgad", with("adam", {"async"}, 0)), HasSubstr("as local steps 4"));
   EXPECT_THAT(refusal("cgad", with("nesterov")), HasSubstr("adam or adamw, not nesterov"));

@@ -2,6 +2,7 @@
 #include <mailgrad/tests/support/refusal.hpp>
 #include <mailgrad/tests/support/single_weight_rules.hpp>
 
+#include <mailgrad/engine/model/shard_variables.hpp>
 #include <mailgrad/engine/plan/largest_body.hpp>
 #include <mailgrad/engine/plan/optimizer_fields.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
@@ -178,8 +179,20 @@ TEST(WholeVariables, AreWhatACureThatSeesThemGets) {
   o.outer = parse_optimizer("nesterov");
   o.cure = "heloco";
   EXPECT_EQ(whole_plan(o).layout->cuts(), shard_cuts::between_variables);
+  const parameter_layout whole = *whole_plan(o).layout;
+  std::size_t found = 0;
+  for (std::uint32_t s = 0; s < whole.shard_count(); ++s)
+    for (const shard_variable& v : whole_variables_of(whole, s)) {
+      EXPECT_LE(v.offset + v.dims.size(), whole.shard(s).size()) << v.name << " in its shard";
+      ++found;
+    }
+  EXPECT_GT(whole.shard_count(), 1U);
+  EXPECT_EQ(found, whole.variables().size());
   o.cure = "mla";
-  EXPECT_EQ(whole_plan(o).layout->cuts(), shard_cuts::within_variables);
+  o.shards = 5; // more than there are variables
+  const parameter_layout cut = *whole_plan(o).layout;
+  EXPECT_EQ(cut.cuts(), shard_cuts::within_variables);
+  EXPECT_TRUE(whole_variables_of(cut, 0).empty()) << "whose last variable goes on in the next shard";
 }
 
 TEST(WholeVariables, AreRefusedOnACard) {
