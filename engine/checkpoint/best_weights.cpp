@@ -3,9 +3,12 @@
 #include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
 #include <mailgrad/engine/weights/kind_of_file.hpp>
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <exception>
 #include <memory>
+#include <stdexcept>
 #include <system_error>
 #include <utility>
 
@@ -70,9 +73,14 @@ std::optional<kept_best> best_weights_in(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / best_weights::file_name;
   std::error_code unknown;
   if (!std::filesystem::exists(file, unknown)) return std::nullopt;
-  kept_best best;
-  checkpoint::read(file).part(best_weights_part)->field("best", best);
-  return best;
+  try {
+    kept_best best;
+    checkpoint::read(file).part(best_weights_part)->field("best", best);
+    return best;
+  } catch (const std::exception& e) {
+    throw std::runtime_error(
+        fmt::format("{}; move that file away to go on without the best weights so far", e.what()));
+  }
 }
 
 } // namespace mailgrad

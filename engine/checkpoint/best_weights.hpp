@@ -51,7 +51,7 @@ private:
 
 /// The best weights that a run has kept in this folder; nothing if there are none.
 ///
-/// Errors  file_error, archive_error: the file is damaged, or of another kind.
+/// Errors  std::runtime_error in one line: the file is damaged, or of another kind.
 std::optional<kept_best> best_weights_in(const std::filesystem::path& folder);
 
 } // namespace mailgrad

@@ -2,13 +2,12 @@
 
 #include <mailgrad/tests/support/scratch_files.hpp>
 
-#include <mailgrad/files/file_error.hpp>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <limits>
+#include <stdexcept>
 #include <vector>
 
 namespace mailgrad {
@@ -74,7 +73,10 @@ TEST(BestWeights, RefuseADamagedFile) {
   best_weights(folder.path()).offer(test(10, 0.5), std::vector<float>{1, 2, 3});
   const auto file = folder.path() / best_weights::file_name;
   std::filesystem::resize_file(file, std::filesystem::file_size(file) - 4);
-  EXPECT_THROW(best_weights_in(folder.path()), file_error);
+  EXPECT_THAT([&] { best_weights_in(folder.path()); },
+              ::testing::ThrowsMessage<std::runtime_error>(::testing::AllOf(
+                  HasSubstr(best_weights::file_name),
+                  HasSubstr("; move that file away to go on without the best weights so far"))));
 }
 
 } // namespace
