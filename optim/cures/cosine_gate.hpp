@@ -37,6 +37,7 @@ public:
   void require_fits(std::string_view text, const cure_setting& setting) const override {
     require_staleness(text, setting);
     require_outer_steps(text, setting);
+    if (cutoff_ <= 1) refuse_cure(text, "every stale difference would be dropped; take a T of more than 1");
     const auto& rule = setting.optimizer.rule;
     if (!std::holds_alternative<adam_options>(rule) && !std::holds_alternative<adamw_options>(rule))
       refuse_cure(text, "it weighs what an outer adam gets; take the outer optimizer adam or adamw, not " +

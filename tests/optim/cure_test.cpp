@@ -180,6 +180,8 @@ TEST(Cure, OfOuterStepsIsRefusedWhereThereAreNone) {
               HasSubstr("under sync workers would begin ahead of weights that nobody moves meanwhile"));
   for (const char* outer : {"adam", "adamw"}) EXPECT_EQ(refusal("cgad", with(outer)), "taken");
   EXPECT_THAT(refusal("cgad", with("adam", {"async"}, 0)), HasSubstr("as local steps 4"));
+  EXPECT_THAT(refusal("cgad:0.1,1", with("adam")), HasSubstr("every stale difference would be dropped"));
+  EXPECT_EQ(refusal("cgad:0.1,2", with("adam")), "taken");
   EXPECT_THAT(refusal("cgad", with("nesterov")), HasSubstr("adam or adamw, not nesterov"));
   EXPECT_THAT(refusal("cgad", with("adam", {"sync"})), HasSubstr("nothing to cure"));
 }
