@@ -64,17 +64,22 @@ TEST(CureIdentities, DelayCompensationWithTheTrueCurvatureIsSequential) {
   }
 }
 
+/// The gradient of the bowl, and 0 once `silent` is true.
+auto bowl_until(const bool& silent) {
+  return [&silent](auto x, auto& random, auto g) {
+    if (silent)
+      std::ranges::fill(g, 0.0F);
+    else
+      bowl(x, random, g);
+  };
+}
+
 // X19: what DANA-Zero sends is where the momenta of all workers alone would take the weights.
 TEST(CureIdentities, DanaZeroSendsWhereTheMomentaLead) {
   constexpr std::uint32_t workers = 5;
   bool silent = false;
   virtual_trainer trainer({.cure = "dana-zero", .rate = 0.05, .workers = workers, .round_robin = true},
-                          vec(20, 1.0F), [&](auto x, auto& random, auto g) {
-                            if (silent)
-                              std::ranges::fill(g, 0.0F);
-                            else
-                              bowl(x, random, g);
-                          });
+                          vec(20, 1.0F), bowl_until(silent));
   trainer.run(4 * workers);
   const vec promised = trainer.sent(workers - 1);
   silent = true;
@@ -135,12 +140,7 @@ TEST(CureIdentities, MomentumLookAheadSendsWhereTheMomentumLeads) {
     bool silent = false;
     virtual_trainer trainer(
         {.cure = "mla", .optimizer = optimizer, .rate = 0.05, .workers = workers, .round_robin = true},
-        vec(20, 1.0F), [&](auto x, auto& random, auto g) {
-          if (silent)
-            std::ranges::fill(g, 0.0F);
-          else
-            bowl(x, random, g);
-        });
+        vec(20, 1.0F), bowl_until(silent));
     trainer.run(4 * workers);
     const vec promised = trainer.sent(workers - 1), before = trainer.weights();
     silent = true;
