@@ -31,12 +31,12 @@ private:
 /// ask for others: MAILGRAD_ORDERS for so many, MAILGRAD_FIRST_ORDER from another seed.
 ///
 /// The loop ends after the first order with a failure, and every failure names the seed of its order. Under
-/// ThreadSanitizer the loop tries a hundredth of the orders, but at least ten: one thread has no data races.
+/// ThreadSanitizer the loop tries a hundredth of the orders, but at least three: one thread has no data races.
 class drawn_orders {
 public:
 #ifdef __SANITIZE_THREAD__
   explicit drawn_orders(std::uint64_t count)
-      : count_(asked("MAILGRAD_ORDERS", std::min(count, std::max<std::uint64_t>(10, count / 100)))) {}
+      : count_(asked("MAILGRAD_ORDERS", std::min(count, std::max<std::uint64_t>(3, count / 100)))) {}
 #else
   explicit drawn_orders(std::uint64_t count) : count_(asked("MAILGRAD_ORDERS", count)) {}
 #endif

@@ -148,7 +148,7 @@ TEST_F(ResumedProcesses, AreKeptWhenTheRunIsStopped) {
 
 /// The newest checkpoint is the last one also after a worker was lost that nobody replaced.
 TEST_F(ResumedProcesses, CountWhatALostWorkerTrained) {
-  tool server(serve("2") + keeping("60000"));
+  tool server(serve("2") + keeping("30000"));
   const std::string address = address_of(server);
   tool stays({"join", address, "--quiet"});
   auto dies = std::make_unique<tool>(words{"join", address, "--quiet"});
@@ -156,14 +156,14 @@ TEST_F(ResumedProcesses, CountWhatALostWorkerTrained) {
   kill_run(*dies);
   ASSERT_EQ(server.code(), 0) << server.err();
   EXPECT_THAT(server.err(), HasSubstr("lost worker"));
-  EXPECT_THAT(server.out(), HasSubstr("completed after 60000 steps"));
-  EXPECT_THAT(server.out(), HasSubstr("the last after step 60000: "));
-  EXPECT_EQ(newest().filename(), checkpoint_name(60000));
+  EXPECT_THAT(server.out(), HasSubstr("completed after 30000 steps"));
+  EXPECT_THAT(server.out(), HasSubstr("the last after step 30000: "));
+  EXPECT_EQ(newest().filename(), checkpoint_name(30000));
   for (const auto& later : checkpoints_in(file("kept"))) {
-    if (later.filename() == checkpoint_name(60000)) continue;
+    if (later.filename() == checkpoint_name(30000)) continue;
     tool again({"train", "--resume", later.string(), "--checkpoint", file("other"), "--quiet"});
     EXPECT_EQ(again.code(), 0) << again.err();
-    EXPECT_THAT(again.out(), HasSubstr("completed after 60000 steps"));
+    EXPECT_THAT(again.out(), HasSubstr("completed after 30000 steps"));
     break;
   }
 }
