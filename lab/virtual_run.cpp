@@ -11,6 +11,7 @@
 #include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/worker/simulated_runner.hpp>
 #include <mailgrad/files/sha256.hpp>
+#include <mailgrad/lab/links/worker_link.hpp>
 #include <mailgrad/lab/own_sample_runner.hpp>
 #include <mailgrad/lab/virtual_clock.hpp>
 #include <mailgrad/lab/virtual_options.hpp>
@@ -35,15 +36,28 @@ run_plan virtual_plan(model_function model, std::shared_ptr<const data_split> da
   return plan;
 }
 
+bool has_links(const virtual_run_options& lab) noexcept {
+  return lab.links.any() || is_lossy(lab.wire.format);
+}
+
+void require_links(const virtual_run_options& lab, const run_plan& plan) {
+  if (lab.links.any())
+    for (std::uint32_t r = 0; r < lab.workers; ++r) times_of(lab.links, {r}, lab.workers);
+  if (has_links(lab) && has_hogwild(plan.policies))
+    throw std::invalid_argument("lab: under hogwild workers write to the weights themselves; leave latency, "
+                                "bandwidth and wire out, or take another policy");
+}
+
 /// By steps, as a second of virtual time is nothing to wait for; about a thousand steps of all together.
 notice_pace virtual_pace(std::size_t tellers) {
   return {instant::max(), std::max<std::uint64_t>(8, 1000 / std::max<std::size_t>(1, tellers))};
 }
 
-/// Tells shards when windows are over, and counts these events, which end no step.
-class window_timer final : public step_timer {
+/// Tells shards when windows are over, and links when messages arrive, and counts these events, which end no
+/// step.
+class counting_timer final : public step_timer {
 public:
-  window_timer(std::shared_ptr<step_timer> clock, std::shared_ptr<std::uint64_t> passed)
+  counting_timer(std::shared_ptr<step_timer> clock, std::shared_ptr<std::uint64_t> passed)
       : clock_(std::move(clock)), passed_(std::move(passed)) {}
   void at(instant when, notice tell) override {
     clock_->at(when, [passed = passed_, tell = std::move(tell)] {
@@ -66,6 +80,7 @@ public:
       : lab_(std::move(lab)),
         plan_(virtual_plan(std::move(model), std::move(data), std::move(options), lab_.workers)),
         delays_(plan_.options.delays, lab_.workers) {
+    require_links(lab_, plan_);
     if (lab_.on_read && plan_.options.shards > 1)
       throw std::invalid_argument("lab: weights can be observed in a run with one shard only");
     crew_.emplace(system_.actors(), plan_, crew_options());
@@ -76,10 +91,12 @@ public:
   ~implementation() {
     crew_->give_up();
     if (reader_) send_anonymously(reader_, give_up{});
+    for (const caf::actor& link : links_) send_anonymously(link, give_up{});
     system_.run();
     clock_->clear();
     crew_.reset();
     reader_ = nullptr;
+    links_.clear();
     system_.run();
   }
   implementation(const implementation&) = delete;
@@ -93,8 +110,9 @@ public:
   std::uint64_t events() const noexcept { return events_; }
 
 private:
-  std::uint64_t steps() const noexcept { return events_ - *windows_; }
+  std::uint64_t steps() const noexcept { return events_ - *passed_; }
   run_crew_options crew_options();
+  caf::actor link_to(rank worker, std::uint32_t s, const caf::actor& shard);
   std::shared_ptr<step_runner> runner_of(rank worker, std::shared_ptr<step_runner> own);
   void stop_if_asked();
   bool tests() const noexcept { return lab_.test_every > 0 && lab_.on_test && plan_.judged_by().size() > 0; }
@@ -112,8 +130,11 @@ private:
   instant ended_at_{0};
   std::vector<float> parameters_;
   std::uint64_t events_ = 0;
-  std::uint64_t tested_after_ = 0;                                                    ///< steps
-  const std::shared_ptr<std::uint64_t> windows_ = std::make_shared<std::uint64_t>(0); ///< that are over
+  std::uint64_t tested_after_ = 0;                                                   ///< steps
+  const std::shared_ptr<std::uint64_t> passed_ = std::make_shared<std::uint64_t>(0); ///< events of this timer
+  const std::shared_ptr<step_timer> beside_steps_ = std::make_shared<counting_timer>(clock_, passed_);
+  std::vector<std::shared_ptr<gradient_wire>> wires_; ///< by worker
+  std::vector<caf::actor> links_;
   bool stopping_ = false;
   running_stat losses_; ///< since the last test
   const std::shared_ptr<read_weights> read_ = std::make_shared<read_weights>();
@@ -124,7 +145,7 @@ private:
 
 run_crew_options virtual_run::implementation::crew_options() {
   run_crew_options options{clock_};
-  options.timer = std::make_shared<window_timer>(clock_, windows_);
+  options.timer = beside_steps_;
   options.coordinator_has_thread = false;
   options.on_progress = lab_.on_progress;
   options.workers_cut_batches = true;
@@ -133,10 +154,25 @@ run_crew_options virtual_run::implementation::crew_options() {
     outcome_ = std::move(outcome);
     ended_at_ = clock_->now();
   };
+  if (has_links(lab_))
+    options.between = [this](rank worker, std::uint32_t s, const caf::actor& shard) {
+      return link_to(worker, s, shard);
+    };
   options.runner = [this](rank worker, std::shared_ptr<step_runner> own) {
     return runner_of(worker, std::move(own));
   };
   return options;
+}
+
+/// The actor that stands between a worker and a shard.
+caf::actor virtual_run::implementation::link_to(rank worker, std::uint32_t s, const caf::actor& shard) {
+  if (wires_.size() <= worker.value) wires_.resize(worker.value + 1);
+  std::shared_ptr<gradient_wire>& wire = wires_[worker.value];
+  if (!wire) wire = std::make_shared<gradient_wire>(lab_.wire, plan_.layout);
+  links_.push_back(spawn<worker_link>(
+      system_.actors(), worker_link_options{shard, s, times_of(lab_.links, worker, lab_.workers), wire,
+                                            clock_, beside_steps_}));
+  return links_.back();
 }
 
 /// All workers compute with the runner that was made for the first.
@@ -217,6 +253,9 @@ training_report virtual_run::implementation::report(const std::function<bool()>&
   describe(r, plan_, ended_at_, outcome_->checkpoints);
   r.delays->virtual_time = true;
   if (lab_.delays) r.delays->law = lab_.delays->name;
+  r.delays->latency = lab_.links.latency;
+  r.delays->bandwidth = lab_.links.bandwidth;
+  if (is_lossy(lab_.wire.format)) r.wire = to_string(lab_.wire.format);
   if (!parameters().empty()) r.parameters_sha256 = sha256(std::as_bytes(parameters()));
   test_trained(r, plan_, parameters(), stop_test);
   return r;
@@ -229,9 +268,10 @@ virtual_run::virtual_run(model_function model, std::shared_ptr<const data_split>
 virtual_run::~virtual_run() = default;
 
 std::uint64_t virtual_run::plan(model_function model, std::shared_ptr<const data_split> data,
-                                training_options options, std::uint32_t workers) {
-  const run_plan plan = virtual_plan(std::move(model), std::move(data), std::move(options), workers);
-  const delay_spec refuses_wrong_laws(plan.options.delays, workers);
+                                training_options options, const virtual_run_options& lab) {
+  const run_plan plan = virtual_plan(std::move(model), std::move(data), std::move(options), lab.workers);
+  const delay_spec refuses_wrong_laws(plan.options.delays, lab.workers);
+  require_links(lab, plan);
   return plan.steps;
 }
 

@@ -8,6 +8,8 @@
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/plan/training_options.hpp>
 #include <mailgrad/graph/models/model.hpp>
+#include <mailgrad/lab/links/gradient_wire.hpp>
+#include <mailgrad/lab/links/link_times.hpp>
 #include <mailgrad/optim/identity.hpp>
 
 #include <cstdint>
@@ -52,13 +54,18 @@ struct virtual_run_options {
   std::function<void(const virtual_test&)> on_test{};
   /// In place of training_options::delays.
   std::optional<named_delays> delays{};
+  /// How long gradients and weights are under way between a worker and each shard.
+  link_formulas links{};
+  /// How gradients travel there.
+  wire_terms wire{};
 };
 
 /// A training in virtual time: the actors that train for real, on one thread, with a clock that jumps from
 /// one event to the next. Gradients are computed for real; a step takes as long as a law says.
 ///
 /// Guarantees  the same options give the same weights, to the bit, and the same report.
-/// Differs     from a run of `training`: messages and updates take no time. Workers share one program.
+/// Differs     from a run of `training`: updates take no time, nor do messages but on the links of the
+///             options. Workers share one program.
 /// Threads one.
 class virtual_run {
 public:
@@ -77,7 +84,7 @@ public:
   ///
   /// Errors  as the constructor.
   static std::uint64_t plan(model_function model, std::shared_ptr<const data_split> data,
-                            training_options options, std::uint32_t workers);
+                            training_options options, const virtual_run_options& lab);
 
   /// Runs to the end, or goes on. Called once.
   void run();

@@ -178,6 +178,9 @@ struct batch_copied {
   std::int64_t ended = 0; ///< ns: when the device was seen to have it
 };
 
+/// A timer to the link of a worker in virtual time: a message that the link carries has arrived. No answer.
+struct message_due {};
+
 /// The watch of a card to the actor of a shard on it: weights that were to be read on the host are there, or
 /// will never be. No answer.
 struct weights_copied {};
@@ -271,6 +274,10 @@ auto inspect(Inspector& f, watch_signals& x) {
 }
 template <class Inspector>
 auto inspect(Inspector& f, step_ended& x) {
+  return wire::fields(f, x);
+}
+template <class Inspector>
+auto inspect(Inspector& f, message_due& x) {
   return wire::fields(f, x);
 }
 template <class Inspector>

@@ -1,6 +1,9 @@
 #include <mailgrad/actors/remote/gradient_encoder.hpp>
 
+#include <mailgrad/actors/remote/shard_rows.hpp>
+
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <utility>
 
@@ -13,6 +16,8 @@ bool all_finite(std::span<const float> values) {
 }
 
 } // namespace
+
+bool adds_nothing(const dense_addend& a) { return a.covered && a.covered->empty(); }
 
 shard_range dense_range_of(const parameter_layout& layout, std::uint32_t shard) {
   const shard_range all = layout.shard(shard);
@@ -48,6 +53,26 @@ std::optional<gradient_encoder::messages> gradient_encoder::encode(std::uint32_t
   }
   l.under_way = step;
   return sent;
+}
+
+std::optional<gradient_encoder::messages> gradient_encoder::encode(std::uint32_t shard,
+                                                                   const push_gradient& x) {
+  const gradient& g = *x.payload.values;
+  if (g.covered || !std::ranges::all_of(g.addends, adds_nothing)) return std::nullopt;
+  const float scale = std::bit_cast<float>(x.header.scale_bits);
+  const shard_range range = dense_range_of(*layout_, shard);
+  std::vector<float> dense(range.size());
+  std::ranges::transform(g.dense.on_host<float>().subspan(range.begin, range.size()), dense.begin(),
+                         [scale](float v) { return v * scale; });
+  std::vector<rows_of_shard> rows;
+  for (const gradient_rows& part : g.sparse) {
+    rows.push_back(rows_in(*layout_, part, shard));
+    for (float& v : rows.back().values) v *= scale;
+  }
+  std::vector<gradient_rows> tables;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    tables.push_back({g.sparse[i].variable, g.sparse[i].width, rows[i].rows, rows[i].values});
+  return encode(shard, x.header.id.step, dense, tables);
 }
 
 void gradient_encoder::answered(std::uint32_t shard, step_number discarded) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/engine/model/gradient.hpp>
+#include <mailgrad/engine/shard/push_gradient.hpp>
 #include <mailgrad/engine/wire/error_feedback.hpp>
 #include <mailgrad/engine/wire/row_feedback.hpp>
 #include <mailgrad/engine/wire/wire_format.hpp>
@@ -43,6 +44,9 @@ public:
   /// Errors  shape_error for parts that are not of this layout.
   std::optional<messages> encode(std::uint32_t shard, step_number step, std::span<const float> dense,
                                  std::span<const gradient_rows> tables);
+  /// The same for a whole gradient, with its factor of clipping multiplied in. Nothing also if it has no
+  /// values for all weights, or several devices add to it.
+  std::optional<messages> encode(std::uint32_t shard, const push_gradient& x);
   /// Weights of a shard have come. `discarded`: the last gradient of this worker that the shard has
   /// discarded.
   void answered(std::uint32_t shard, step_number discarded);
@@ -61,6 +65,9 @@ private:
   std::mutex mutex_;
   std::vector<line> lines_; ///< by shard
 };
+
+/// Whether a device of a worker has nothing to add: the first one, and each that computes no part of a sum.
+bool adds_nothing(const dense_addend& a);
 
 /// Where the dense part of a shard lies.
 shard_range dense_range_of(const parameter_layout& layout, std::uint32_t shard);

@@ -18,9 +18,6 @@ namespace {
 
 constexpr wire_format exact{};
 
-/// The first device of a worker, and each that computes no part of a sum, have an addend of nothing.
-bool adds_nothing(const dense_addend& a) { return a.covered && a.covered->empty(); }
-
 /// Whether the dense values alone are all that a shard needs.
 bool is_plain(const push_gradient& x) {
   const gradient& g = *x.payload.values;
@@ -99,22 +96,7 @@ gradient_form::packing gradient_form::packing_of(const push_gradient& x, bool en
 /// Nothing if the gradient travels as it is: the format is exact, or cannot say what it holds.
 std::optional<gradient_encoder::messages> gradient_form::encode(const push_gradient& x,
                                                                 std::uint32_t shard) const {
-  const gradient& g = *x.payload.values;
-  if (!terms_.encoder || g.covered || !std::ranges::all_of(g.addends, adds_nothing)) return std::nullopt;
-  const float scale = std::bit_cast<float>(x.header.scale_bits);
-  const shard_range range = dense_range_of(*terms_.layout, shard);
-  std::vector<float> dense(range.size());
-  std::ranges::transform(g.dense.on_host<float>().subspan(range.begin, range.size()), dense.begin(),
-                         [scale](float v) { return v * scale; });
-  std::vector<rows_of_shard> rows;
-  for (const gradient_rows& part : g.sparse) {
-    rows.push_back(rows_in(*terms_.layout, part, shard));
-    for (float& v : rows.back().values) v *= scale;
-  }
-  std::vector<gradient_rows> tables;
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    tables.push_back({g.sparse[i].variable, g.sparse[i].width, rows[i].rows, rows[i].values});
-  return terms_.encoder->encode(shard, x.header.id.step, dense, tables);
+  return terms_.encoder ? terms_.encoder->encode(shard, x) : std::nullopt;
 }
 
 attached gradient_form::pack(const push_gradient& x, const gradient_encoder::messages& encoded) const {

@@ -40,6 +40,9 @@ struct train_words {
   std::uint32_t workers = 0;
   std::uint32_t simulated = 0; ///< workers in virtual time; 0: they are real
   bool own_samples = false;    ///< of each of these
+  std::string latency;         ///< of the links between each of these and the shards; empty: none
+  std::string bandwidth;       ///< of these links; empty: messages take no time
+  bool loses_rest = false;     ///< what a lossy message lacks is lost
   std::optional<std::size_t> micro_batches;
   std::string policy = "async";
   std::string cure = "none";

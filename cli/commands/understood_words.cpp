@@ -84,7 +84,7 @@ void read_workers(const train_words& w, training_options& o) {
   if (w.remote.any() && !w.delays.empty())
     throw std::invalid_argument(
         "--delays: those of workers in other processes cannot be prescribed; leave it out");
-  if (!w.remote.any() && w.remote.wire != "float32")
+  if (!w.remote.any() && w.simulated == 0 && w.remote.wire != "float32")
     throw std::invalid_argument(
         "--wire: gradients of one process do not travel; leave it out, or start workers by --processes");
   if (!w.remote.any() && w.remote.sends_batches)

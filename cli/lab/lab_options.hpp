@@ -2,6 +2,8 @@
 
 #include <mailgrad/cli/commands/train_words.hpp>
 
+#include <mailgrad/lab/virtual_run.hpp>
+
 #include <CLI/CLI.hpp>
 
 #include <cstdint>
@@ -21,5 +23,10 @@ void add_lab_options(CLI::App& parser, train_words& w);
 ///
 /// Errors  as understood() and load_weights().
 training_options lab_training(const train_words& w);
+
+/// Which workers these words simulate, with which links.
+///
+/// Errors  as parse_wire_format().
+lab::virtual_run_options simulated_workers(const train_words& w);
 
 } // namespace mailgrad

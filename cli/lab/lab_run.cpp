@@ -71,8 +71,7 @@ int run_in_lab(const train_words& w, std::vector<std::string> given) {
   const auto data = std::make_shared<const data_split>(open_data(w.data, opened_as(w)));
   const model_card card = card_for(model_text(w.model), *data);
   const interrupt ctrl_c;
-  lab::virtual_run_options lab{w.simulated};
-  lab.own_samples = w.own_samples;
+  lab::virtual_run_options lab = simulated_workers(w);
   lab.stop = [&] { return ctrl_c.requested(); };
   std::optional<lab_progress> shown;
   lab.on_progress = [&](const training_progress& p) {

@@ -156,7 +156,7 @@ void sweep_cells::plan(std::size_t cell) {
     const training_options o = options_of(w);
     add_content(w, content_);
     const auto data = data_of(cell, w);
-    steps_[cell] = lab::virtual_run::plan(find_model(w.model), data, o, w.simulated);
+    steps_[cell] = lab::virtual_run::plan(find_model(w.model), data, o, simulated_workers(w));
   } catch (const std::invalid_argument& why) {
     throw std::invalid_argument(place_of(sweep_, cell) + why.what());
   }
@@ -191,8 +191,7 @@ void sweep_cells::train(std::size_t cell, outcome& made,
                         const std::function<void(const training_progress&)>& shown,
                         const std::function<bool()>& stop) {
   const train_words w = words_of(cell);
-  lab::virtual_run_options how{w.simulated};
-  how.own_samples = w.own_samples;
+  lab::virtual_run_options how = simulated_workers(w);
   how.on_progress = shown;
   how.stop = stop;
   how.test_every = lab::steps_between_tests(steps_[cell], sweep_.tests);

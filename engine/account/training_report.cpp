@@ -98,7 +98,12 @@ json waits_of_run(const training_report& r) {
 
 json to_object(const std::optional<prescribed_delays>& d) {
   if (!d) return nullptr;
-  return {{"law", d->law}, {"seed", d->seed}, {"virtual_time", d->virtual_time}};
+  const auto given = [](const std::string& formula) { return formula.empty() ? json() : json(formula); };
+  return {{"law", d->law},
+          {"seed", d->seed},
+          {"virtual_time", d->virtual_time},
+          {"latency", given(d->latency)},
+          {"bandwidth", given(d->bandwidth)}};
 }
 
 json to_object(const batch_origins& b) {

@@ -79,6 +79,8 @@ struct prescribed_delays {
   std::string law;
   std::uint64_t seed = 1;
   bool virtual_time = false; ///< the run was simulated, and all its times are virtual
+  std::string latency{};     ///< of simulated links; empty: none
+  std::string bandwidth{};
 };
 
 /// What tests of the weights during a run cost, on a thread of their own.

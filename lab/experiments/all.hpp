@@ -63,6 +63,14 @@ inline constexpr experiment delayed_optimizers{
     "delayed-optimizers", "gradients one version old cost AdamW more than Muon",
     "Zmushko, Petrov, Abdullaev, Khrushchev & Horvath, ICML 2026, arXiv:2606.30634", run_delayed_optimizers};
 
+void run_compressed_gradients(const experiment_options& options, experiment_result& result);
+inline constexpr experiment compressed_gradients{
+    "compressed-gradients",
+    "error feedback finds the minimum in spite of compression; stale gradients leave it less to lose",
+    "Karimireddy, Rebjock, Stich & Jaggi, ICML 2019, arXiv:1901.09847; Stich & Karimireddy, JMLR 2020, "
+    "arXiv:1909.05350",
+    run_compressed_gradients};
+
 void run_gap_and_lag(const experiment_options& options, experiment_result& result);
 inline constexpr experiment gap_and_lag{
     "gap-and-lag", "momentum makes weights move further within one lag; DANA takes nearly all of that back",

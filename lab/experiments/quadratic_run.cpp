@@ -47,6 +47,7 @@ quadratic_outcome run_quadratic(const quadratic_case& c, const experiment_option
   lab.stop = [&] { return asked_to_stop() || (c.ends_early && c.ends_early()); };
   lab.on_read = c.on_read;
   lab.own_samples = !c.targets.empty();
+  lab.wire = c.wire;
   virtual_run run(find_model(c.model), data_of(c.targets), options_of(c), std::move(lab));
   run.run();
   quadratic_outcome made{run.report(), {}};

@@ -26,6 +26,7 @@ struct quadratic_case {
   std::uint64_t local_steps = 0; ///< of a worker between two exchanges; 0: none
   std::string outer = "sgd";     ///< the optimiser of the shard, if there are local steps
   double outer_rate = 1;
+  wire_terms wire{};       ///< how gradients travel
   std::uint64_t steps = 1; ///< mini-batches of all workers
   std::uint64_t seed = 1;  ///< of times and of noise
   /// Asked now and then; true: the run has what it is for, and ends. May be empty.

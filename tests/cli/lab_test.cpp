@@ -48,11 +48,25 @@ TEST_F(LabTool, TrainsInVirtualTime) {
               AllOf(HasSubstr("completed after 400 steps"), HasSubstr("staleness     mean "),
                     HasSubstr("by worker   means from "), HasSubstr("virtual time  8 s of virtual time"),
                     HasSubstr("50 updates/s"), Not(HasSubstr("worker 17:"))));
-  EXPECT_EQ(r["delays"], json::parse(R"({"law": "constant:2", "seed": 1, "virtual_time": true})"));
+  EXPECT_EQ(r["delays"], json::parse(R"({"law": "constant:2", "seed": 1, "virtual_time": true,
+                                       "latency": null, "bandwidth": null})"));
   EXPECT_EQ(r["workers"], 100);
   EXPECT_EQ(r["wall_seconds"], 8.0);
   EXPECT_EQ(r["staleness"]["max"], 99);
   EXPECT_THAT(r["command"].dump(), AllOf(HasSubstr("--workers=100"), HasSubstr("--delays=constant:2")));
+}
+
+TEST_F(LabTool, LetsGradientsTravel) {
+  const json r = report_of({"--workers", "2", "--delays", "constant:1", "--latency", "0.5", "--bandwidth",
+                            "1e9", "--wire", "top-k:0.1"});
+  EXPECT_EQ(r["delays"]["latency"], "0.5");
+  EXPECT_EQ(r["delays"]["bandwidth"], "1e9");
+  EXPECT_EQ(r["wire"], "top-k:0.1");
+  EXPECT_NEAR(r["wall_seconds"], 400, 2) << "two workers, each of whose steps takes two seconds";
+  EXPECT_NEAR(r["time_split"]["wire"]["mean"], 1, 0.01);
+  tool exact(words({"--workers", "2", "--no-feedback"}));
+  EXPECT_EQ(exact.code(), 2);
+  EXPECT_THAT(exact.err(), HasSubstr("--no-feedback: nothing is lost without a lossy --wire"));
 }
 
 TEST_F(LabTool, DealsEachWorkerSamplesOfItsOwnIfAsked) {

@@ -31,6 +31,14 @@ inline training_options lab_options(const lab_case& c) {
   return o;
 }
 
+/// Gradients large enough to tell runs apart.
+inline training_options lively_options(const lab_case& c) {
+  training_options o = lab_options(c);
+  o.batch = 4;
+  o.optimizer = sgd(0.1);
+  return o;
+}
+
 inline lab::virtual_run_options lab_delays(const lab_case& c) { return {c.workers}; }
 
 inline training_report run_in_lab(const lab_case& c, const training_options& options) {

@@ -21,17 +21,10 @@ namespace {
 using testing::lab_case;
 using testing::lab_delays;
 using testing::lab_options;
+using testing::lively_options;
 using testing::run_in_lab;
 using testing::small_data;
 using testing::small_model;
-
-/// Gradients large enough to tell runs apart.
-training_options lively_options(const lab_case& c) {
-  training_options o = lab_options(c);
-  o.batch = 4;
-  o.optimizer = testing::sgd(0.1);
-  return o;
-}
 
 TEST(VirtualRun, TrainsInVirtualTime) {
   const lab_case c{4, "constant:2", "async", 40};
@@ -80,10 +73,10 @@ TEST(VirtualRun, TestsItsWeightsOnTheWay) {
 
 TEST(VirtualRun, IsPlannedWithoutBeingRun) {
   const lab_case c{4, "constant:2", "async", 40};
-  EXPECT_EQ(lab::virtual_run::plan(small_model(), small_data(), lab_options(c), 4), 40U);
+  EXPECT_EQ(lab::virtual_run::plan(small_model(), small_data(), lab_options(c), lab_delays(c)), 40U);
   lab_case wrong = c;
   wrong.delays = "gama";
-  EXPECT_THROW(lab::virtual_run::plan(small_model(), small_data(), lab_options(wrong), 4),
+  EXPECT_THROW(lab::virtual_run::plan(small_model(), small_data(), lab_options(wrong), lab_delays(wrong)),
                std::invalid_argument);
 }
 

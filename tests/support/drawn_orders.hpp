@@ -31,7 +31,8 @@ private:
 /// ask for others: MAILGRAD_ORDERS for so many, MAILGRAD_FIRST_ORDER from another seed.
 ///
 /// The loop ends after the first order with a failure, and every failure names the seed of its order. Under
-/// ThreadSanitizer the loop tries a hundredth of the orders, but at least three: one thread has no data races.
+/// ThreadSanitizer the loop tries a hundredth of the orders, but at least three: one thread has no data
+/// races.
 class drawn_orders {
 public:
 #ifdef __SANITIZE_THREAD__

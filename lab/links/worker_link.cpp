@@ -1,0 +1,79 @@
+#include <mailgrad/lab/links/worker_link.hpp>
+
+#include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/engine/worker/delayed_runner.hpp>
+
+#include <algorithm>
+
+namespace mailgrad::lab {
+using messaging::on, messaging::send, messaging::send_anonymously;
+
+caf::behavior worker_link::make_behavior() {
+  return {
+      on(self_, [this](const join_shard& x) { on_join(x); }),
+      on(self_, [this](const push_gradient& x) { on_gradient(x); }),
+      on(self_, [this](const shard_weights& x) { on_weights(x); }),
+      on(self_,
+         [this](const worker_left& x) { carry(up_, 0, [this, x] { send(self_, options_.shard, x); }); }),
+      on(self_, [this](const message_due&) { deliver_due(); }),
+      on(self_, [this](const give_up&) { self_->quit(); }),
+  };
+}
+
+void worker_link::on_join(const join_shard& x) {
+  device_ = x.device;
+  carry(up_, 0, [this, worker = x.worker, life = x.life] {
+    send(self_, options_.shard, join_shard{worker, life, caf::actor_cast<caf::actor>(self_)});
+  });
+}
+
+void worker_link::on_gradient(const push_gradient& x) {
+  push_gradient sent = x;
+  const std::size_t bytes = options_.wire->carry(options_.shard_index, sent);
+  sent.header.times.wire = std::exchange(under_way_, std::nullopt);
+  const instant begun = options_.time->now();
+  carry(up_, bytes, [this, sent = std::move(sent), begun]() mutable {
+    const instant now = options_.time->now();
+    under_way_up_ = now - begun;
+    sent.payload.sent = now;
+    send(self_, options_.shard, std::move(sent));
+  });
+}
+
+void worker_link::on_weights(const shard_weights& x) {
+  options_.wire->answered(options_.shard_index, x.header.discarded);
+  const instant begun = options_.time->now();
+  carry(down_, options_.wire->weight_bytes(options_.shard_index), [this, told = x, begun]() mutable {
+    const instant now = options_.time->now();
+    if (under_way_up_) under_way_ = *under_way_up_ + (now - begun);
+    under_way_up_.reset();
+    told.payload.arrived = now;
+    send(self_, device_, std::move(told));
+  });
+}
+
+void worker_link::carry(way& by, std::size_t bytes, arrival arrive) {
+  const instant now = options_.time->now();
+  by.free = std::max(by.free, now);
+  if (options_.times.bandwidth > 0) by.free += span_of(static_cast<double>(bytes) / options_.times.bandwidth);
+  const instant due = by.free + span_of(options_.times.latency);
+  if (due <= now && by.under_way.empty()) return arrive();
+  by.under_way.emplace_back(due, std::move(arrive));
+  options_.timer->at(due,
+                     [self = caf::actor_cast<caf::actor>(self_)] { send_anonymously(self, message_due{}); });
+}
+
+void worker_link::deliver_due() {
+  deliver_due(up_);
+  deliver_due(down_);
+}
+
+void worker_link::deliver_due(way& by) {
+  while (!by.under_way.empty() && by.under_way.front().first <= options_.time->now()) {
+    const arrival arrive = std::move(by.under_way.front().second);
+    by.under_way.pop_front();
+    arrive();
+  }
+}
+
+} // namespace mailgrad::lab

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/engine/account/time_source.hpp>
+#include <mailgrad/engine/worker/step_timer.hpp>
+#include <mailgrad/lab/links/gradient_wire.hpp>
+#include <mailgrad/lab/links/link_times.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+
+namespace mailgrad::lab {
+
+struct worker_link_options {
+  caf::actor shard;
+  std::uint32_t shard_index = 0;
+  link_times times{};
+  std::shared_ptr<gradient_wire> wire; ///< of the worker, for all of its links
+  std::shared_ptr<const time_source> time;
+  std::shared_ptr<step_timer> timer; ///< by the same clock
+};
+
+/// The link between a worker and a shard of a run in virtual time. It stands for the shard to the worker, and
+/// for the worker to the shard.
+///
+///     worker --push_gradient--> link ==encoded, later==> shard
+///     worker <==later== link <--shard_weights-- shard
+///
+/// Guarantees  messages of one direction arrive in the order in which they were sent. A message is sent when
+///             the one before it has left, takes its bytes by the bandwidth, and arrives after the latency.
+///             Only gradients and weights have bytes. On a link that takes no time they arrive at once.
+/// Never       waits.
+class worker_link {
+public:
+  static constexpr const char* name = "mailgrad.worker-link";
+
+  worker_link(caf::event_based_actor* self, worker_link_options options)
+      : self_(self), options_(std::move(options)) {}
+  caf::behavior make_behavior();
+
+private:
+  using arrival = std::function<void()>;
+
+  /// One direction.
+  struct way {
+    instant free{0}; ///< when the last message has left
+    std::deque<std::pair<instant, arrival>> under_way;
+  };
+
+  void on_join(const join_shard& x);
+  void on_gradient(const push_gradient& x);
+  void on_weights(const shard_weights& x);
+  void carry(way& by, std::size_t bytes, arrival arrive);
+  void deliver_due();
+  void deliver_due(way& by);
+
+  caf::event_based_actor* self_;
+  worker_link_options options_;
+  caf::actor device_; ///< of the worker
+  way up_, down_;
+  std::optional<instant> under_way_up_; ///< how long the present gradient was
+  std::optional<instant> under_way_;    ///< how long the gradient before and its answer were, both together
+};
+
+} // namespace mailgrad::lab

@@ -1,0 +1,138 @@
+#include <mailgrad/tests/lab/lab_runs.hpp>
+#include <mailgrad/tests/support/refusal.hpp>
+
+#include <mailgrad/engine/wire/encoded_numbers.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+
+// Runs in virtual time whose gradients and weights take time between a worker and the shards.
+
+namespace mailgrad {
+namespace {
+
+using testing::expect_refused;
+using testing::lab_case;
+using testing::lab_options;
+using testing::lively_options;
+using testing::seconds_per_update;
+using testing::small_data;
+using testing::small_model;
+
+training_report run_linked(const lab_case& c, const training_options& o, const lab::link_formulas& links,
+                           const lab::wire_terms& wire = {}) {
+  lab::virtual_run_options how{c.workers};
+  how.links = links;
+  how.wire = wire;
+  lab::virtual_run run(small_model(), small_data(), o, how);
+  run.run();
+  return run.report();
+}
+
+double size_of_weights() {
+  const lab_case c{1, "constant:1", "async", 1};
+  return static_cast<double>(
+      lab::virtual_run(small_model(), small_data(), lab_options(c), {1}).layout().size());
+}
+
+/// Its step, and a message each way.
+TEST(WorkerLink, AddsItsLatencyTwiceToAnUpdate) {
+  const lab_case c{1, "constant:1", "async", 100};
+  const training_report r = run_linked(c, lab_options(c), {"0.25", ""});
+  // A join and its answer come before the first step, and nothing waits for the last answer.
+  EXPECT_DOUBLE_EQ(r.wall_seconds, 0.5 + 100 * 1.5 - 0.25 + 0.25);
+  EXPECT_EQ(r.delays->latency, "0.25");
+  EXPECT_DOUBLE_EQ(r.times.wire.mean_seconds(), 0.5);
+  EXPECT_EQ(r.times.wire.count(), 99U) << "a gradient tells of the one before";
+  EXPECT_DOUBLE_EQ(r.times.mailbox.mean_seconds(), 0);
+}
+
+TEST(WorkerLink, TakesTheBytesOfGradientsAndWeights) {
+  const lab_case c{1, "constant:1", "async", 200};
+  const double bytes = 12 + 4 * size_of_weights();
+  const training_report r = run_linked(c, lab_options(c), {"", std::to_string(bytes)});
+  EXPECT_NEAR(seconds_per_update(r), 3, 0.02);
+  // 12 bytes and an eighth of the numbers, and 8 bytes of means
+  const double encoded = static_cast<double>(
+      encoded_bytes(parse_wire_format("1-bit"), static_cast<std::size_t>(size_of_weights())));
+  const training_report small =
+      run_linked(c, lab_options(c), {"", std::to_string(bytes)}, {parse_wire_format("1-bit")});
+  EXPECT_NEAR(seconds_per_update(small), 2 + encoded / bytes, 0.02);
+  EXPECT_EQ(small.wire, "1-bit:block=512");
+}
+
+/// A worker under a barrier has the pace of the one whose link is slowest.
+TEST(WorkerLink, HasTheTimesOfItsWorker) {
+  const lab_case c{3, "constant:1", "sync", 300};
+  EXPECT_NEAR(seconds_per_update(run_linked(c, lab_options(c), {"i/10", ""})), 1.6, 0.02);
+}
+
+/// However long messages take, a worker's gradients are M - 1 versions old in the mean.
+TEST(WorkerLink, LeavesTheMeanStalenessAsItIs) {
+  const lab_case c{4, "exp", "async", 20'000};
+  const training_report r = run_linked(c, lab_options(c), {"0.1*i", ""});
+  EXPECT_NEAR(r.staleness.mean(), 3, 0.01);
+}
+
+TEST(WorkerLink, ThatTakesNoTimeChangesNoBit) {
+  for (const char* policy : {"async", "sync", "ssp:1"}) {
+    const lab_case c{3, "exp", policy, 120};
+    const training_report linked = run_linked(c, lively_options(c), {"0", ""});
+    EXPECT_EQ(linked.parameters_sha256, testing::run_in_lab(c, lively_options(c)).parameters_sha256);
+  }
+}
+
+TEST(WorkerLink, BalancesTheLedgerUnderEveryPolicyAndFormat) {
+  for (const char* policy : {"async", "sync", "ssp:1", "dssp:1,3", "backup:1", "k-async:2", "k-batch-async:3",
+                             "k-batch-sync:3", "rennala:3", "ringmaster:2", "async, sync@100, ssp:1@200"})
+    for (const char* format : {"float32", "top-k:0.1", "1-bit"}) {
+      const lab_case c{4, "exp:mean=i", policy, 300};
+      training_options o = lively_options(c);
+      o.shards = 2;
+      const lab::link_formulas links{"0.2*i", "1e3"};
+      const lab::wire_terms wire{parse_wire_format(format)};
+      const training_report r = run_linked(c, o, links, wire);
+      EXPECT_EQ(r.ended, "completed") << policy << ": " << r.why;
+      EXPECT_TRUE(r.ledger.balances()) << policy << ": " << to_string(r.ledger);
+      EXPECT_EQ(r.steps, 300U) << policy;
+      EXPECT_EQ(r.parameters_sha256, run_linked(c, o, links, wire).parameters_sha256) << policy;
+    }
+}
+
+TEST(WorkerLink, CarriesDifferencesOfLocalStepsAndClippedGradients) {
+  const lab_case c{2, "exp", "async", 60};
+  training_options o = lively_options(c);
+  o.local_steps = 3;
+  EXPECT_EQ(run_linked(c, o, {"0.1", ""}, {parse_wire_format("int8")}).ended, "completed");
+  training_options clipped = lively_options(c);
+  clipped.optimizer.clip_norm = 1e-3; // every gradient is scaled
+  const training_report exact = run_linked(c, clipped, {"0.1", ""});
+  const training_report rounded = run_linked(c, clipped, {"0.1", ""}, {parse_wire_format("float16")});
+  EXPECT_NE(exact.parameters_sha256, rounded.parameters_sha256);
+  EXPECT_NEAR(*exact.test_loss, *rounded.test_loss, 1e-4) << "the factor counts once";
+}
+
+TEST(WorkerLink, LosesWhatAMessageLacksIfAskedTo) {
+  const lab_case c{2, "constant:1", "async", 60};
+  const wire_format coarse = parse_wire_format("top-k:0.05");
+  EXPECT_NE(run_linked(c, lively_options(c), {}, {coarse, true}).parameters_sha256,
+            run_linked(c, lively_options(c), {}, {coarse, false}).parameters_sha256);
+}
+
+TEST(WorkerLink, IsRefusedInOneLineIfItsTimesAreNone) {
+  const auto refused = [](const lab::link_formulas& links, const char* policy, const char* words) {
+    const lab_case c{3, "constant:1", policy, 4};
+    expect_refused({policy, [&] { run_linked(c, lab_options(c), links); }, words});
+  };
+  refused({"-1", ""}, "async", "latency '-1'");
+  refused({"1/(i-1)", ""}, "async", "for worker 0");
+  refused({"j", ""}, "async", "latency 'j'");
+  refused({"", "0"}, "async", "bandwidth '0': expected 1 to 1e+15 bytes a second, found 0 for worker 0");
+  refused({"1", ""}, "async, hogwild@2", "hogwild");
+}
+
+} // namespace
+} // namespace mailgrad
