@@ -53,6 +53,18 @@ struct adaptive_delay_compensation_step {
   }
 };
 
+/// Adds what the gradient has changed since the one before it, which is replaced.
+struct feedback_step {
+  static constexpr std::size_t reads = 1, writes = 2;
+  float scale, strength;
+
+  MAILGRAD_HOST_DEVICE void operator()(float g, float& before, float& out) const {
+    const float value = scale * g;
+    out = strength == 0 ? value : value + strength * (value - before);
+    before = value;
+  }
+};
+
 /// `mean_square` is a running mean of step^2. `unbiased` corrects the bias of its start at 0, as Adam does.
 struct gap_aware_step {
   static constexpr std::size_t reads = 3, writes = 2;
@@ -132,6 +144,6 @@ struct elastic_pull {
 using weight_function =
     std::variant<scaled_copy, subtraction, delay_compensation_step, adaptive_delay_compensation_step,
                  gap_aware_step, worker_velocity_step, forgotten_velocity, ahead_velocity_step, look_ahead,
-                 elastic_step, elastic_pull>;
+                 elastic_step, elastic_pull, feedback_step>;
 
 } // namespace mailgrad

@@ -39,7 +39,8 @@ double root_mean_square(std::span<const double> x) {
   return std::sqrt(std::inner_product(x.begin(), x.end(), x.begin(), 0.0) / static_cast<double>(x.size()));
 }
 
-/// A quadratic whose curvature falls from 1 to 1 / condition, from 1 away from its minimum in each coordinate.
+/// A quadratic whose curvature falls from 1 to 1 / condition, from 1 away from its minimum in each
+/// coordinate.
 struct problem {
   double condition = 10;
   double rate = 0.05;

@@ -3,6 +3,7 @@
 #include <mailgrad/optim/cures/cosine_gate.hpp>
 #include <mailgrad/optim/cures/dana.hpp>
 #include <mailgrad/optim/cures/delay_compensation.hpp>
+#include <mailgrad/optim/cures/delay_feedback.hpp>
 #include <mailgrad/optim/cures/elastic_averaging.hpp>
 #include <mailgrad/optim/cures/gap_aware.hpp>
 #include <mailgrad/optim/cures/heading_correction.hpp>
@@ -68,6 +69,7 @@ constexpr std::array known{
     known_as<rescaled_scale>(0),
     known_as<delay_compensation>(1),
     known_as<adaptive_delay_compensation>(1),
+    known_as<delay_feedback>(1),
     known_as<gap_aware>(0),
     known_as<dana_zero>(1, 1),
     known_as<dana_slim>(1, 1),

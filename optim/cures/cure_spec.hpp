@@ -31,6 +31,7 @@ struct cure_traits {
 ///       hinge:A,B, mishchenko, koloskova,
 ///       fedbuff
 ///     dc-asgd:L, dc-asgd-a:L                   delay_compensation.hpp    a snapshot a worker; -a: and a float
+///     delay-feedback:L                         delay_feedback.hpp        a float
 ///     gap-aware                                gap_aware.hpp             a snapshot a worker, a float
 ///     dana-zero:G, dana-dc:G,L                 dana.hpp                  M + 1 floats, and 1 a worker: what it got
 ///     dana-slim:G                              dana.hpp                  M floats

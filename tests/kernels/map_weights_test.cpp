@@ -57,6 +57,16 @@ TEST(MapWeights, CompensatesDelayByTheMeanSquare) {
                                FloatEq(4 - 2 / std::sqrt(third + 1e-7F) * 16 * 2)));
 }
 
+TEST(MapWeights, FeedsBackTheChange) {
+  numbers before{1, 0, 4};
+  numbers out(3);
+  map(feedback_step{0.5F, 2}, {&g}, {&before, &out});
+  EXPECT_THAT(out, ElementsAre(0.5F + 2 * (0.5F - 1), -1 + 2 * -1.0F, 2 + 2 * (2.0F - 4))); // g = 1, -2, 4
+  EXPECT_THAT(before, ElementsAre(0.5F, -1, 2));
+  map(feedback_step{1, 0}, {&g}, {&before, &out});
+  EXPECT_THAT(out, ElementsAre(1, -2, 4));
+}
+
 TEST(MapWeights, DividesByTheGap) {
   numbers squares(3);
   numbers out{3, 3, 3};

@@ -30,8 +30,8 @@ vec trained(const virtual_training& t, std::uint64_t updates = 300) {
 // X18, X20: without staleness there is nothing to compensate.
 TEST(CureIdentities, OneWorkerTrainsAsWithoutACure) {
   for (const char* optimizer : {"sgd", "momentum", "adam"})
-    for (const char* cure :
-         {"dc-asgd", "dc-asgd-a", "gap-aware", "inverse", "fedbuff"}) // those that leave it as it is
+    for (const char* cure : {"dc-asgd", "dc-asgd-a", "delay-feedback", "gap-aware", "inverse",
+                             "fedbuff"}) // those that leave it as it is
       EXPECT_EQ(trained({.cure = cure, .optimizer = optimizer, .workers = 1}),
                 trained({.optimizer = optimizer, .workers = 1}))
           << cure << " with " << optimizer;
@@ -42,6 +42,11 @@ TEST(CureIdentities, DelayCompensationOfNothingIsAsynchronousSgd) {
   EXPECT_EQ(trained({.cure = "dc-asgd:0"}), trained({}));
   EXPECT_EQ(trained({.cure = "dc-asgd-a:0"}), trained({}));
   EXPECT_NE(trained({.cure = "dc-asgd:2"}), trained({}));
+}
+
+TEST(CureIdentities, DelayFeedbackOfNothingIsAsynchronousSgd) {
+  EXPECT_EQ(trained({.cure = "delay-feedback:0"}), trained({}));
+  EXPECT_NE(trained({.cure = "delay-feedback"}), trained({}));
 }
 
 // X18: where lambda g^2 is the curvature itself, the gradient of a quadratic is carried exactly to where it

@@ -54,7 +54,7 @@ TEST(CureMemory, IsThatOfItsHeader) {
   for (const char* text :
        {"inverse", "fedbuff", "dc-asgd", "easgd", "momentum-compensation", "cgad", "mla", "heloco"})
     EXPECT_EQ(states(text), 0U) << text;
-  for (const char* text : {"dc-asgd-a", "gap-aware"}) EXPECT_EQ(states(text), 1U) << text;
+  for (const char* text : {"dc-asgd-a", "delay-feedback", "gap-aware"}) EXPECT_EQ(states(text), 1U) << text;
   EXPECT_EQ(states("dana-slim"), 5U);
   for (const char* text : {"dana-zero", "dana-dc"}) EXPECT_EQ(states(text), 6U) << text;
 }

@@ -83,6 +83,23 @@ private:
   vec mean_square_;
 };
 
+/// g + L (g - the gradient before it), of what is stale.
+class delay_feedback final : public cure {
+public:
+  explicit delay_feedback(double strength) : strength_(strength) {}
+  vec applied(const late_gradient& x) override {
+    vec out = x.g;
+    for (std::size_t k = 0; k < out.size() && x.gap > 0 && !before_.empty(); ++k)
+      out[k] += strength_ * (x.g[k] - before_[k]);
+    before_ = x.g;
+    return out;
+  }
+
+private:
+  double strength_;
+  vec before_;
+};
+
 /// Gap-Aware: g / (1 + |w - w_read| / C), C = eta_max (sqrt(r) + 1e-8). r is the mean of the squared
 /// velocities after all updates so far, weighted by 0.999^age; without momentum, that of all squared
 /// gradients so far.
@@ -302,6 +319,8 @@ inline std::vector<cure_pair> every_cure() {
       {"dc-asgd:0.7", fixed<dc_asgd>(0.7)},
       {"dc-asgd-a", fixed<dc_asgd_a>(2.0)},
       {"dc-asgd-a:0.3", fixed<dc_asgd_a>(0.3)},
+      {"delay-feedback", fixed<delay_feedback>(1.0)},
+      {"delay-feedback:0.4", fixed<delay_feedback>(0.4)},
       {"gap-aware",
        [](std::size_t, double eta_max) -> std::unique_ptr<cure> {
          return std::make_unique<gap_aware>(eta_max);

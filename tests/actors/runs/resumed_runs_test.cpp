@@ -191,10 +191,11 @@ INSTANTIATE_TEST_SUITE_P(
         treated_run{"inverse"}, treated_run{"dynsgd"}, treated_run{"polynomial"}, treated_run{"hinge"},
         treated_run{"mishchenko"}, treated_run{"koloskova"},
         treated_run{"fedbuff", "sgd", 2, "k-batch-async:2"}, treated_run{"dc-asgd"},
-        treated_run{"dc-asgd-a", "adam"}, treated_run{"gap-aware"}, treated_run{"dana-zero", "sgd"},
-        treated_run{"dana-slim", "sgd", 0, "ssp:1"}, treated_run{"dana-dc", "sgd"},
-        treated_run{"easgd", "nesterov", 3}, treated_run{"easgd:0.5", "adam", 1},
-        treated_run{"easgd", "momentum", 2, "sync"}, treated_run{"momentum-compensation"}),
+        treated_run{"dc-asgd-a", "adam"}, treated_run{"delay-feedback"}, treated_run{"gap-aware"},
+        treated_run{"dana-zero", "sgd"}, treated_run{"dana-slim", "sgd", 0, "ssp:1"},
+        treated_run{"dana-dc", "sgd"}, treated_run{"easgd", "nesterov", 3},
+        treated_run{"easgd:0.5", "adam", 1}, treated_run{"easgd", "momentum", 2, "sync"},
+        treated_run{"momentum-compensation"}),
     testing::name_of_treated);
 
 /// Runs whose bits depend on the order of messages: nothing is lost, and nothing counts twice.

@@ -55,7 +55,8 @@ const weight_function every_function[] = {scaled_copy{0.3F},
                                           ahead_velocity_step{0.7F, 0.9F},
                                           look_ahead{0.3F},
                                           elastic_step{0.7F, 0.1F},
-                                          elastic_pull{0.1F}};
+                                          elastic_pull{0.1F},
+                                          feedback_step{0.7F, 0.9F}};
 
 TEST_F(CardMapWeights, AppliesEachFunctionAsTheHostDoes) {
   for (const weight_function& function : every_function)
