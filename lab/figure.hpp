@@ -20,6 +20,7 @@ enum class series_look : std::uint8_t {
   line,
   points,
   joined, ///< points, and a line from each to the next
+  bars,   ///< a box from each point to the next, and a third point that is no number
 };
 
 /// What is known is a line, and what was measured is points, wherever a figure has both.

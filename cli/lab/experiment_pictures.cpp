@@ -75,8 +75,22 @@ private:
   double least_ = std::numeric_limits<double>::infinity(), most_ = -least_;
 };
 
+constexpr double half_height = 0.28; ///< of a box
+
+/// Middle, row, and the four sides of each box.
+std::string boxes_of(const lab::figure_series& s) {
+  std::string rows;
+  for (std::size_t i = 0; i + 1 < s.points.size(); i += 3) {
+    const double from = s.points[i].x, to = s.points[i + 1].x, y = s.points[i].y;
+    rows += fmt::format("{:.9g} {} {:.9g} {:.9g} {} {}\n", (from + to) / 2, y, from, to, y - half_height,
+                        y + half_height);
+  }
+  return rows;
+}
+
 std::string data_of(const lab::figure_series& s, std::size_t which, const drawn_places& places) {
   std::string data = fmt::format("$s{} << EOD\n", which);
+  if (s.look == lab::series_look::bars) return data + boxes_of(s) + "EOD\n";
   for (const lab::figure_point& p : s.points)
     data += !std::isfinite(p.y) ? "\n"
                                 : fmt::format("{:.9g} {:.9g} {:.9g} {:.9g}\n", places.of(s, which, p.x), p.y,
@@ -90,6 +104,10 @@ std::string plot_of(const lab::figure_series& s, std::size_t which) {
   if (s.look == lab::series_look::line)
     return fmt::format("$s{} using 1:2 with lines lc rgb '{}' lw 2 dt {} title {}", which, style.colour,
                        style.dashes, title);
+  if (s.look == lab::series_look::bars)
+    return fmt::format(
+        "$s{} using 1:2:3:4:5:6 with boxxyerror fc rgb '#bbbbbb' fs solid border lc rgb '{}' title {}", which,
+        style.colour, title);
   if (s.look == lab::series_look::joined)
     return fmt::format("$s{} using {} lc rgb '{}' lw 1.5 dt {} pt {} ps 0.9 title {}", which,
                        has_bars(s) ? "1:2:3:4 with yerrorlines" : "1:2 with linespoints", style.colour,
@@ -130,8 +148,9 @@ std::string range_of(char axis, const lab::figure& f, const lab::figure_axis& a)
       if (!linear && at <= 0) continue;
       const auto [low, high] =
           axis == 'x' || (!linear && bar_of(p).first <= 0) ? std::pair(at, at) : bar_of(p);
-      least = std::min(least, linear ? low : std::log(low));
-      most = std::max(most, linear ? high : std::log(high));
+      const double box = axis == 'y' && s.look == lab::series_look::bars ? half_height : 0;
+      least = std::min(least, linear ? low - box : std::log(low));
+      most = std::max(most, linear ? high + box : std::log(high));
     }
   const double room = most > least ? (most - least) / 20 : 0.5;
   if (!std::isfinite(least)) return {};

@@ -35,6 +35,7 @@ training_options options_of(const quadratic_case& c) {
   o.batch = 1;
   o.steps = c.steps;
   o.model_name = c.model;
+  o.trace_events = c.trace_events;
   return o;
 }
 
@@ -54,6 +55,7 @@ quadratic_outcome run_quadratic(const quadratic_case& c, const experiment_option
   if (made.report.ended == "stopped" && asked_to_stop()) throw experiment_stopped();
   const std::span<const float> weights = run.parameters();
   made.weights.assign(weights.begin(), weights.end());
+  if (c.trace_events > 0) made.trace = run.trace();
   return made;
 }
 

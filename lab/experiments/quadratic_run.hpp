@@ -4,6 +4,7 @@
 #include <mailgrad/lab/experiment.hpp>
 #include <mailgrad/lab/virtual_run.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -26,9 +27,10 @@ struct quadratic_case {
   std::uint64_t local_steps = 0; ///< of a worker between two exchanges; 0: none
   std::string outer = "sgd";     ///< the optimiser of the shard, if there are local steps
   double outer_rate = 1;
-  wire_terms wire{};       ///< how gradients travel
-  std::uint64_t steps = 1; ///< mini-batches of all workers
-  std::uint64_t seed = 1;  ///< of times and of noise
+  wire_terms wire{};            ///< how gradients travel
+  std::uint64_t steps = 1;      ///< mini-batches of all workers
+  std::uint64_t seed = 1;       ///< of times and of noise
+  std::size_t trace_events = 0; ///< of each actor's timeline; 0: there is none
   /// Asked now and then; true: the run has what it is for, and ends. May be empty.
   std::function<bool()> ends_early{};
   /// Called with what each worker has read when it begins a step; may be empty.
@@ -38,6 +40,7 @@ struct quadratic_case {
 struct quadratic_outcome {
   training_report report;
   std::vector<float> weights; ///< at the end
+  run_trace trace{};          ///< if one was asked for
 };
 
 /// Errors  experiment_stopped; those of virtual_run.

@@ -1,10 +1,12 @@
 #include <mailgrad/lab/experiments/all.hpp>
 #include <mailgrad/lab/experiments/quadratic_run.hpp>
+#include <mailgrad/lab/timeline_figure.hpp>
 
 #include <fmt/format.h>
 
 #include <cmath>
 #include <cstddef>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -91,6 +93,30 @@ void run_policy(const policy_case& p, const experiment_options& options, experim
   }
 }
 
+/// What workers do all the time, under policies that wait for some, for all, or for nobody.
+void draw_timelines(const experiment_options& options, experiment_result& result) {
+  const std::pair<const char*, const char*> shown[] = {
+      {"sync", "A barrier waits for the slowest worker"},
+      {"backup:1", "With a backup worker the slowest gradient is late, and discarded"},
+      {"ssp:1", "A bound holds the fast workers"},
+      {"async", "Nobody waits"}};
+  for (const auto& [policy, title] : shown) {
+    quadratic_case c;
+    c.model = "quadratic:dimension=1";
+    c.workers = 6;
+    c.delays = "exp";
+    c.policy = policy;
+    c.learning_rate = 1e-6;
+    c.steps = 120;
+    c.seed = options.seed;
+    c.trace_events = 1000;
+    const std::string name = policy;
+    result.figures.push_back(timeline_figure(run_quadratic(c, options).trace, c.workers, 8,
+                                             "timeline-" + name.substr(0, name.find(':')),
+                                             fmt::format("{}: {}", policy, title)));
+  }
+}
+
 } // namespace
 
 void run_stragglers(const experiment_options& options, experiment_result& result) {
@@ -110,6 +136,7 @@ void run_stragglers(const experiment_options& options, experiment_result& result
   }
   claim_persistent(options, result);
   result.figures.push_back(std::move(f));
+  draw_timelines(options, result);
 }
 
 } // namespace mailgrad::lab
