@@ -8,8 +8,8 @@
 
 namespace mailgrad::lab {
 
-/// What each worker of a run did until a moment, a row for each: bars where it computed, lines where it waited
-/// and for what, and marks where a gradient of it was discarded.
+/// What each worker of a run did until a moment, a row for each: bars where it computed, lines where it
+/// waited and for what, and marks where a gradient of it was discarded.
 ///
 /// The run has had training_options::trace_events. What its workers did beside that takes no time in a run on
 /// a virtual clock, and is not drawn.

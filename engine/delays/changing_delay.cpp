@@ -1,7 +1,11 @@
 #include <mailgrad/engine/delays/changing_delay.hpp>
 
+#include <mailgrad/data/batch.hpp>
+
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <span>
 
 namespace mailgrad {
 
@@ -40,8 +44,23 @@ double listed_delay::seconds(std::uint64_t step, double) {
   return std::min((*seconds_)[(first_ + step - 1) % seconds_->size()], longest);
 }
 
+double class_delay::seconds(std::uint64_t, double) {
+  return std::accumulate(seconds_->begin(), seconds_->end(), 0.0) / static_cast<double>(seconds_->size());
+}
+
+double class_delay::seconds_on(const batch& inputs, std::uint64_t, double) {
+  double sum = 0;
+  for (const std::int32_t label : inputs.labels.values<std::int32_t>())
+    sum += seconds_->at(static_cast<std::size_t>(label));
+  return std::min(sum / static_cast<double>(inputs.size), longest);
+}
+
 double slowed_delay::seconds(std::uint64_t step, double begins) {
   return std::min(factor_ * law_->seconds(step, begins), longest);
+}
+
+double slowed_delay::seconds_on(const batch& inputs, std::uint64_t step, double begins) {
+  return std::min(factor_ * law_->seconds_on(inputs, step, begins), longest);
 }
 
 } // namespace mailgrad

@@ -84,12 +84,28 @@ private:
   std::size_t first_;
 };
 
+/// Steps whose time depends on their samples: the mean of what the class of each sample takes.
+class class_delay final : public delay_law {
+public:
+  /// `seconds` by class.
+  explicit class_delay(std::shared_ptr<const std::vector<double>> seconds) : seconds_(std::move(seconds)) {}
+
+  /// Of a step on one sample of each class.
+  double seconds(std::uint64_t step, double begins) override;
+  /// Of a batch whose labels are classes that the list has.
+  double seconds_on(const batch& inputs, std::uint64_t step, double begins) override;
+
+private:
+  std::shared_ptr<const std::vector<double>> seconds_;
+};
+
 /// Steps that take `factor` times as long as another law says. That law is told when they really begin.
 class slowed_delay final : public delay_law {
 public:
   slowed_delay(std::unique_ptr<delay_law> law, double factor) : law_(std::move(law)), factor_(factor) {}
 
   double seconds(std::uint64_t step, double begins) override;
+  double seconds_on(const batch& inputs, std::uint64_t step, double begins) override;
 
 private:
   std::unique_ptr<delay_law> law_;

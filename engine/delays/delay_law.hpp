@@ -4,6 +4,8 @@
 
 namespace mailgrad {
 
+struct batch;
+
 /// How long each step of one worker takes, which is prescribed for an experiment.
 ///
 /// Threads one caller at a time; the laws of two workers share nothing that changes.
@@ -17,6 +19,11 @@ public:
   /// The seconds from the begin of a step to its end, 0 <= seconds <= longest. `step` is the worker's own
   /// count from 1, and `begins` the seconds since the run began. Neither may fall from call to call.
   virtual double seconds(std::uint64_t step, double begins) = 0;
+
+  /// The same of a step that computes this batch, for laws by which time depends on the samples.
+  virtual double seconds_on([[maybe_unused]] const batch& inputs, std::uint64_t step, double begins) {
+    return seconds(step, begins);
+  }
 };
 
 } // namespace mailgrad

@@ -1,5 +1,6 @@
 #include <mailgrad/engine/delays/delay_spec.hpp>
 
+#include <mailgrad/data/dataset.hpp>
 #include <mailgrad/engine/delays/changing_delay.hpp>
 #include <mailgrad/engine/delays/delay_trace.hpp>
 #include <mailgrad/engine/delays/drawn_delay.hpp>
@@ -192,7 +193,8 @@ law_maker constant(std::string_view text, std::uint32_t workers) {
   return drawn(seconds_by(text, "T", rest_of(text), tiny, workers), amounts(workers), no_draw{});
 }
 
-law_maker list(std::string_view text, std::uint32_t workers) {
+/// The numbers of seconds after the colon.
+amounts listed(std::string_view text) {
   amounts each;
   for (const std::string_view word : words_between(rest_of(text), ',')) {
     const auto seconds = parse_number(word);
@@ -200,9 +202,20 @@ law_maker list(std::string_view text, std::uint32_t workers) {
       fail(text, fmt::format("'{}' is no number of seconds above 0 and at most {:g}", word, longest_mean));
     each.push_back(*seconds);
   }
+  return each;
+}
+
+law_maker list(std::string_view text, std::uint32_t workers) {
+  amounts each = listed(text);
   if (each.size() != workers)
     fail(text, fmt::format("expected a number for each of {} workers, found {}", workers, each.size()));
   return drawn(std::move(each), amounts(workers), no_draw{});
+}
+
+law_maker by_class(std::string_view text, std::uint32_t) {
+  return [of = std::make_shared<const amounts>(listed(text))](std::uint32_t, std::uint64_t) {
+    return std::make_unique<class_delay>(of);
+  };
 }
 
 law_maker trace(std::string_view text, std::uint32_t workers) {
@@ -222,6 +235,9 @@ constexpr std::array plain{
     plain_law{{"constant:T", "T seconds, by a formula of the worker's number i: 2, sqrt(i), i^2, 1+4*i"},
               constant},
     plain_law{{"list:1,1,4", "the seconds of each worker"}, list},
+    plain_law{
+        {"by-class:1,1,4", "the seconds of a sample of each class; a step takes the mean over its batch"},
+        by_class},
     plain_law{{"trace:FILE", "lines t,worker,duration: seconds of the steps that begin at t or later"},
               trace},
 };
@@ -246,10 +262,22 @@ law_maker maker_of(std::string_view text, std::uint32_t workers) {
   return made;
 }
 
+std::size_t classes_in(std::string_view text) {
+  return name_of_choice(text) == "by-class" ? words_between(rest_of(text), ',').size() : 0;
+}
+
 } // namespace
 
 delay_spec::delay_spec(std::string_view text, std::uint32_t workers)
-    : text_(text), workers_(workers), make_(maker_of(text_, workers)) {}
+    : text_(text), workers_(workers), classes_(classes_in(text_)), make_(maker_of(text_, workers)) {}
+
+void delay_spec::require_fits(const dataset& samples) const {
+  if (classes_ == 0) return;
+  if (samples.labels().empty()) fail(text_, "the answers of this data set are no classes; take another law");
+  if (samples.classes() != classes_)
+    fail(text_,
+         fmt::format("expected a number for each of {} classes, found {}", samples.classes(), classes_));
+}
 
 std::unique_ptr<delay_law> delay_spec::law_of(rank worker, std::uint64_t seed) const {
   if (worker.value >= workers_)

@@ -3,6 +3,7 @@
 #include <mailgrad/engine/delays/delay_law.hpp>
 #include <mailgrad/optim/identity.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -11,6 +12,8 @@
 #include <vector>
 
 namespace mailgrad {
+
+class dataset;
 
 /// The law by which the steps of all workers take time, parsed once from the text of an option.
 class delay_spec {
@@ -26,9 +29,15 @@ public:
   /// The times of one worker. Those of the same seed are the same. The worker must be among `workers()`.
   std::unique_ptr<delay_law> law_of(rank worker, std::uint64_t seed) const;
 
+  /// Refuses data whose samples the law says nothing of.
+  ///
+  /// Errors  std::invalid_argument.
+  void require_fits(const dataset& samples) const;
+
 private:
   std::string text_;
   std::uint32_t workers_;
+  std::size_t classes_; ///< of samples whose times the law lists; 0: it asks for none
   std::function<std::unique_ptr<delay_law>(std::uint32_t worker, std::uint64_t seed)> make_;
 };
 

@@ -163,6 +163,7 @@ void require_data_for(const training_options& o, const std::vector<scheduled_pol
                       const data_split& data) {
   require_amounts(o, data);
   require_text(o, data);
+  if (!o.delays.empty() && !o.replay) delay_spec(o.delays, seats_of(o)).require_fits(data.train);
   require_tests(o, data);
   require_time_for(o, data, policies);
 }

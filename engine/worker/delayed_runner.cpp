@@ -89,7 +89,7 @@ void delayed_runner::use_host_weights(std::uint32_t shard, const float* values,
 
 step_state delayed_runner::begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) {
   const instant now = time_->now();
-  ending_->set_due(now + span_of(law_->seconds(++steps_, in_seconds(now - begun_))));
+  ending_->set_due(now + span_of(law_->seconds_on(*inputs, ++steps_, in_seconds(now - begun_))));
   own_->use_racing_weights(racing());
   if (own_->begin_step(std::move(inputs), std::move(out)) == step_state::under_way)
     return step_state::under_way;

@@ -14,7 +14,8 @@ void simulated_runner::use_host_weights(std::uint32_t shard, const float* values
 step_state simulated_runner::begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) {
   require_step(inputs.get(), out.get());
   const instant now = delays_.time->now();
-  const instant due = now + span_of(delays_.law->seconds(++steps_, in_seconds(now - delays_.begun)));
+  const instant due =
+      now + span_of(delays_.law->seconds_on(*inputs, ++steps_, in_seconds(now - delays_.begun)));
   if (on_begin_) on_begin_(weights_);
   inputs_ = std::move(inputs);
   out_ = std::move(out);

@@ -69,6 +69,17 @@ TEST_F(LabTool, LetsGradientsTravel) {
   EXPECT_THAT(exact.err(), HasSubstr("--no-feedback: nothing is lost without a lossy --wire"));
 }
 
+TEST_F(LabTool, LetsTheTimeOfAStepDependOnItsSamples) {
+  const json r = report_of({"--workers", "1", "--delays", "by-class:1,1,1"});
+  EXPECT_EQ(r["wall_seconds"], 400.0);
+  const json slow = report_of({"--workers", "1", "--delays", "by-class:1,1,3"});
+  EXPECT_GT(slow["wall_seconds"], 500.0) << "a third of the samples takes three seconds";
+  EXPECT_LT(slow["wall_seconds"], 800.0);
+  tool few(words({"--workers", "1", "--delays", "by-class:1,2"}));
+  EXPECT_EQ(few.code(), 2);
+  EXPECT_THAT(few.err(), HasSubstr("expected a number for each of 3 classes, found 2"));
+}
+
 TEST_F(LabTool, DealsEachWorkerSamplesOfItsOwnIfAsked) {
   const json shared = report_of({"--workers", "3", "--delays", "constant:1"});
   const json own = report_of({"--workers", "3", "--delays", "constant:1", "--own-samples"});

@@ -2,11 +2,13 @@
 #include <mailgrad/tests/support/refusal.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
+#include <mailgrad/data/batch.hpp>
 #include <mailgrad/engine/delays/changing_delay.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -37,6 +39,36 @@ TEST(MarkovDelay, StaysInAStateForSomeSteps) {
 TEST(MarkovDelay, NeverChangesWithoutAProbabilityTo) {
   EXPECT_THAT(steps_of("markov:to-slow=0,to-fast=0", 3), ElementsAre(1, 1, 1));
   EXPECT_THAT(steps_of("markov:to-slow=1,to-fast=0", 3), ElementsAre(10, 10, 10));
+}
+
+TEST(ClassDelay, IsTheMeanOverTheSamplesOfABatch) {
+  const dataset samples(float_features{{1}, std::vector<float>(4)}, std::vector<std::int32_t>{0, 2, 1, 2}, 3);
+  const delay_spec law("by-class:1,2,6", 2);
+  law.require_fits(samples);
+  const auto times = law.law_of({1}, 1);
+  batch inputs;
+  const auto seconds = [&](std::vector<std::uint32_t> chosen) {
+    fill_batch(samples, chosen, inputs);
+    return times->seconds_on(inputs, 1, 0);
+  };
+  EXPECT_DOUBLE_EQ(seconds({0}), 1);
+  EXPECT_DOUBLE_EQ(seconds({1, 3}), 6);
+  EXPECT_DOUBLE_EQ(seconds({0, 1, 2}), 3);
+  EXPECT_DOUBLE_EQ(slowed_delay(law.law_of({0}, 1), 2).seconds_on(inputs, 1, 0), 6);
+}
+
+TEST(ClassDelay, IsRefusedForOtherClasses) {
+  const dataset three(float_features{{1}, {0}}, std::vector<std::int32_t>{0}, 3);
+  const dataset numbers(float_features{{1}, {0}}, std::vector<float>{0.5F});
+  const auto fits = [](const char* law, const dataset& samples) {
+    return [law, &samples] { delay_spec(law, 2).require_fits(samples); };
+  };
+  testing::expect_refused({
+      {"too few", fits("by-class:1,2", three), "expected a number for each of 3 classes, found 2"},
+      {"numbers", fits("by-class:1", numbers), "no classes"},
+      {"no number", fits("by-class:1,x,3", three), "'x' is no number of seconds"},
+  });
+  delay_spec("exp", 2).require_fits(numbers);
 }
 
 TEST(OutageDelay, AddsTheOutagesThatAStepMeets) {
