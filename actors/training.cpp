@@ -240,14 +240,19 @@ remote::run_answer training::implementation::answer_before_begin(const std::stri
 remote::run_answer training::implementation::answer(const std::string& what, const std::string& argument) {
   if (!begun_) return answer_before_begin(what);
   if (what == "status") return {status_ ? status_() : "{}"};
+  const bool has_workers = elsewhere_->joined() > 0;
   if (what == "switch") {
     require_loaded(argument);
     switch_policy(argument, "asked for from another process");
-    return {"policy " + argument + " begins when every worker has finished its step"};
+    return {"policy " + argument +
+            (has_workers ? " begins when every worker has finished its step"
+                         : " begins when a worker has come: the run has none")};
   }
   if (what == "stop") {
     const std::string why = argument.empty() ? "asked for from another process" : argument;
-    return {"the run ends when every worker has finished its step", [this, why] { stop(why); }};
+    return {has_workers ? "the run ends when every worker has finished its step"
+                        : "the run ends now: it has no workers",
+            [this, why] { stop(why); }};
   }
   throw std::invalid_argument(fmt::format("expected status, switch or stop, found '{}'", what));
 }

@@ -27,6 +27,7 @@ public:
   /// Which connection will be the control or the bulk one, told before it is opened.
   void begin_control(connection_id c) noexcept { control_ = c; }
   void begin_bulk(connection_id c) noexcept { bulk_ = c; }
+  bool is_bulk(connection_id c) const noexcept { return c == bulk_; }
 
   void opened(connection_id c, std::string_view, instant now) override { session_.attach(plane_of(c), now); }
   void shares(connection_id c, std::shared_ptr<common_memory> memory) override {

@@ -30,6 +30,9 @@ public:
 
   /// A connection stands. `from` says to people who is at its other end, such as "10.0.0.3:51234".
   virtual void opened(connection_id c, std::string_view from, instant now) = 0;
+  /// Whether the connection shall be read now. If not, what its peer has sent stays with the peer, and the
+  /// network asks again when it has done some work for this endpoint.
+  virtual bool reads([[maybe_unused]] connection_id c, [[maybe_unused]] instant now) { return true; }
   virtual void received(connection_id c, byte_view data, instant now) = 0;
   /// Where the next bytes of a body belong, to be told by filled(); empty if something else comes next.
   virtual std::span<std::byte> place(connection_id c) = 0;

@@ -46,6 +46,12 @@ void server_end::shares(connection_id c, std::shared_ptr<common_memory> memory) 
     found->second.memory = std::move(memory);
 }
 
+bool server_end::reads(connection_id id, instant now) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end() || !found->second.known || found->second.part != plane::bulk) return true;
+  return found->second.known->its.reads_bulk(!options_.has_room || options_.has_room(), now);
+}
+
 void server_end::received(connection_id id, byte_view data, instant now) {
   const auto found = connections_.find(id);
   if (found == connections_.end() || found->second.refused) return;

@@ -25,6 +25,9 @@ struct server_options {
   std::uint32_t devices = 1; ///< that each worker brings
   std::size_t most_connections = 1024;
   std::function<std::uint64_t()> draw{}; ///< gives numbers that nobody can guess, for sessions
+  /// Whether there is memory for another body that a peer sends; empty: always. While there is none, no body
+  /// is begun. Who makes room posts something to this server by its network.
+  std::function<bool()> has_room{};
 };
 
 /// Who decides what becomes of a peer that fits.
@@ -50,6 +53,7 @@ public:
 
   void opened(connection_id c, std::string_view from, instant now) override;
   void shares(connection_id c, std::shared_ptr<common_memory> memory) override;
+  bool reads(connection_id c, instant now) override;
   void received(connection_id c, byte_view data, instant now) override;
   std::span<std::byte> place(connection_id c) override;
   void filled(connection_id c, std::size_t count, instant now) override;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <exception>
 #include <stdexcept>
+#include <utility>
 
 namespace mailgrad::net {
 
@@ -33,14 +34,27 @@ void session::attach(plane p, instant now) {
   if (p == plane::bulk && state_ == state::greeting) join(now);
 }
 
+bool session::reads_bulk(bool has_room, instant now) noexcept {
+  line& l = line_of(plane::bulk);
+  if (!has_room && !body_in_ && state_ == state::joined) {
+    if (!l.since) l.since = now;
+    l.held = true;
+    return false;
+  }
+  if (std::exchange(l.held, false)) l.excused = now + (now - *l.since);
+  return true;
+}
+
 template <class Read>
 void session::guarded(plane p, instant now, Read read) {
   if (state_ == state::ended) return;
   reading_ = p;
   now_ = now;
-  line_of(p).heard = now;
+  line& l = line_of(p);
+  l.heard = now;
+  l.since.reset();
   try {
-    read(line_of(p).decoder);
+    read(l.decoder);
   } catch (const protocol_error& e) {
     end({e.reason(), fmt::format("{}: {}", peer_name(), e.what())}, now, true);
   } catch (const std::exception& e) { // such as no memory for what the peer sends
@@ -89,7 +103,8 @@ void session::tick(instant now) {
   }
   for (const plane p : {plane::control, plane::bulk}) {
     line& l = line_of(p);
-    if (now - l.heard > terms_.times.silence()) {
+    if (l.held) l.excused = now;
+    if (now - std::max(l.heard, l.excused) > terms_.times.silence()) {
       end({end_reason::silent,
            fmt::format("{}: expected a sign of life each {} ms, found none on the {} connection for {:.1f} s",
                        peer_name(), terms_.times.heartbeat().count(), to_string(p),
@@ -106,7 +121,7 @@ instant session::deadline() const noexcept {
   instant first = bulk_lost_ ? *bulk_lost_ + terms_.times.heartbeat() : instant::max();
   if (state_ == state::greeting) return std::min(first, began_ + terms_.times.hello());
   for (const line& l : lines_) {
-    first = std::min(first, l.heard + terms_.times.silence() + instant{1});
+    first = std::min(first, std::max(l.heard, l.excused) + terms_.times.silence() + instant{1});
     if (!l.heartbeat_due) first = std::min(first, l.said + terms_.times.heartbeat());
   }
   return first;

@@ -64,6 +64,10 @@ public:
   /// Both processes see this memory, so bodies that lie in it are lent and not moved. Told before any body
   /// is sent.
   void share(std::shared_ptr<common_memory> memory) noexcept { memory_ = std::move(memory); }
+  /// Whether the bulk connection is to be read: always while a body is under way on it, and else where there
+  /// is room for another. What stays unread is no silence of the peer, which the control connection tells.
+  /// Nor does silence count for as long again, since the system tries what was not taken ever more seldom.
+  bool reads_bulk(bool has_room, instant now) noexcept;
   /// Bytes came, in any cuts.
   void receive(plane p, byte_view data, instant now);
   /// Where the next bytes of a body belong, to be told by filled(); empty if something else comes next, or
@@ -143,6 +147,9 @@ private:
     instant heard{0};
     instant said{0};
     bool heartbeat_due = false;
+    bool held = false;            ///< is not read, for want of room
+    std::optional<instant> since; ///< when it was held first after the last byte came
+    instant excused{0};           ///< until then it may be silent
   };
   struct body_out {
     bytes tag;

@@ -198,11 +198,16 @@ arriving gradient_form::unpacked_later(const gradient_header& header, std::uint3
                                        std::shared_ptr<gradient> into, bool is_encoded,
                                        std::uint64_t size) const {
   const auto bytes = std::make_shared<std::string>(size, '\0');
-  return {std::as_writable_bytes(std::span(*bytes)), [this, header, shard, into, bytes, is_encoded] {
+  return {std::as_writable_bytes(std::span(*bytes)),
+          [this, header, shard, into, bytes, is_encoded, room = room_for(size)] {
             snapshot read;
             unpack(*bytes, shard, is_encoded, *into, read);
-            return arrive(header, shard, into, std::move(read));
+            return arrive(header, shard, into, std::move(read), room);
           }};
+}
+
+std::shared_ptr<const void> gradient_form::room_for(std::uint64_t bytes) const {
+  return terms_.on_way ? terms_.on_way->arriving(bytes) : nullptr;
 }
 
 /// The gradient in the memory of its worker, where the range of this shard has the place that it has among
@@ -250,20 +255,22 @@ arriving gradient_form::begin(field_inspector& fields, const actor_address&, con
     throw archive_error(
         fmt::format("gradient for shard {}: expected {} bytes, found {}", shard, expected, size));
   if (how == packing::floats)
-    return {std::as_writable_bytes(place),
-            [this, header, shard, into] { return arrive(header, shard, into, {}); }};
+    return {std::as_writable_bytes(place), [this, header, shard, into, room = room_for(size)] {
+              return arrive(header, shard, into, {}, room);
+            }};
   const auto bytes = std::make_shared<std::vector<std::byte>>(size);
-  return {*bytes, [this, header, shard, into, place, bytes] {
+  return {*bytes, [this, header, shard, into, place, bytes, room = room_for(size + place.size_bytes())] {
             decode(terms_.wire, *bytes, place);
-            return arrive(header, shard, into, {});
+            return arrive(header, shard, into, {}, room);
           }};
 }
 
 caf::message gradient_form::arrive(const gradient_header& header, std::uint32_t shard,
-                                   std::shared_ptr<const gradient> values, snapshot read) const {
+                                   std::shared_ptr<const gradient> values, snapshot read,
+                                   std::shared_ptr<const void> room) const {
   const instant now = terms_.time->now();
   terms_.clock->begin(shard, now);
-  return caf::make_message(push_gradient{header, {std::move(values), std::move(read), now}});
+  return caf::make_message(push_gradient{header, {std::move(values), std::move(read), now, std::move(room)}});
 }
 
 } // namespace mailgrad::remote

@@ -5,6 +5,7 @@
 #include <mailgrad/actors/remote/exchange_clock.hpp>
 #include <mailgrad/actors/remote/gradient_encoder.hpp>
 #include <mailgrad/actors/remote/gradient_rooms.hpp>
+#include <mailgrad/actors/remote/transit.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -27,6 +28,7 @@ struct exchange_terms {
   std::shared_ptr<gradient_encoder> encoder{}; ///< of a worker whose gradients travel in a lossy format
   bool all_reduce = false; ///< every gradient is part of a sum, whose values one of them carries
   std::shared_ptr<gradient_rooms> rooms{}; ///< where gradients arrive; null: the link has its own
+  std::shared_ptr<transit> on_way{};       ///< of a process with shards: counts what comes and goes; or null
 };
 
 /// Gradients as bytes. A shard gets its own range.
@@ -60,12 +62,14 @@ private:
   attached pack(const push_gradient& x, const gradient_encoder::messages& encoded) const;
   arriving unpacked_later(const gradient_header& header, std::uint32_t shard, std::shared_ptr<gradient> into,
                           bool encoded, std::uint64_t size) const;
+  std::shared_ptr<const void> room_for(std::uint64_t bytes) const;
   void unpack(const std::string& bytes, std::uint32_t shard, bool encoded, gradient& into,
               snapshot& read) const;
   std::shared_ptr<const gradient> where_it_lies(const net::borrowed& lent, std::uint32_t shard) const;
   void require_ours(const gradient_header& header, packing how, std::uint32_t shard) const;
   caf::message arrive(const gradient_header& header, std::uint32_t shard,
-                      std::shared_ptr<const gradient> values, snapshot read) const;
+                      std::shared_ptr<const gradient> values, snapshot read,
+                      std::shared_ptr<const void> room = nullptr) const;
 
   exchange_terms terms_;
 };

@@ -308,6 +308,7 @@ void link::ended(const net::ending& why) {
   last_heard_ = last_heard();
   session_ = nullptr;
   early_.clear();
+  body_ = {};
   std::map<actor_address, caf::actor> far;
   {
     const std::lock_guard lock(mutex_);

@@ -39,12 +39,20 @@ shard_door::shard_door(shard_door_options options, caf::actor_system& system)
   terms.times = options_.times;
   terms.most_body_bytes = largest_exchange(*options_.layout, options_.devices);
   terms.draw = unguessable;
+  std::vector<std::uint32_t> held;
+  for (const auto& [s, shard] : options_.shards) held.push_back(s);
+  if (options_.are_ours) on_way_ = transit_by(options_.listen, *options_.layout, held);
+  if (on_way_) terms.has_room = [on_way = on_way_] { return on_way->has_room(); };
   end_ = std::make_unique<net::server_end>(std::move(terms), static_cast<net::doorkeeper&>(*this));
   end_->lend_from(options_.heap);
+  if (on_way_)
+    on_way_->when_room(
+        [network = options_.network, end = end_.get()] { network->post(*end, [](net::instant) {}); });
   address_ = options_.network->listen(*end_, options_.listen);
 }
 
 shard_door::~shard_door() {
+  if (on_way_) on_way_->when_room({});
   options_.network->post(*end_, [this](net::instant now) { end_->leave_all("the run has ended", now); });
   options_.network->forget(*end_);
 }
@@ -71,6 +79,7 @@ void shard_door::on_joined(std::uint64_t session) {
       options_.layout, options_.time, std::make_shared<exchange_clock>(options_.layout->shard_count())};
   exchange.wire = options_.wire;
   exchange.rooms = rooms_;
+  exchange.on_way = on_way_;
   exchange.devices = options_.devices;
   link& by = *g.by;
   by.take_form(kind_of<push_gradient>(), std::make_unique<gradient_form>(exchange));

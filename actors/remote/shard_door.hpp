@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/remote/gradient_form.hpp>
 #include <mailgrad/actors/remote/link.hpp>
+#include <mailgrad/actors/remote/transit.hpp>
 #include <mailgrad/net/server_end.hpp>
 
 #include <cstdint>
@@ -25,6 +26,7 @@ struct shard_door_options {
   wire_format wire{}; ///< of gradients
   std::shared_ptr<const time_source> time;
   std::map<std::uint32_t, caf::actor> shards; ///< of this process, by index
+  bool are_ours = true;                       ///< these are Mailgrad's, and keep no messages
   caf::actor coordinator;                     ///< stands in for that of the run
   /// Called with one line of words for who is refused, from the network's thread. It must not block.
   std::function<void(const std::string&)> on_event{};
@@ -63,6 +65,7 @@ private:
   shard_door_options options_;
   caf::actor_system& system_;
   std::shared_ptr<gradient_rooms> rooms_;
+  std::shared_ptr<transit> on_way_; ///< null: nothing bounds it
   std::string address_;
   std::map<std::uint64_t, guest> guests_; ///< by session; of the network's thread
   std::unique_ptr<net::server_end> end_;

@@ -59,6 +59,7 @@ void shard_host::begin(const terms_told& x) {
   door.heap = net::heap_for(options_.listen, kept_for(door.times));
   spawn_shards(std::move(terms), net::blocks_of(door.heap), door.coordinator);
   door.shards = shards_;
+  door.are_ours = options_.parameter_actor == nullptr;
   door_ = std::make_unique<shard_door>(std::move(door), self_->system());
   std::vector<std::uint32_t> mine;
   for (const auto& [s, shard] : shards_) mine.push_back(s);

@@ -51,8 +51,10 @@ attached weights_form::write(const caf::message& m, const actor_address&, field_
   fields.field("header", header);
   fields.field("has met", has_met);
   fields.field("held", held);
-  if (has_met) return joined(x.payload.values, x.payload.met);
-  return {std::as_bytes(x.payload.values.on_host()), x.payload.values.owner()};
+  attached leaves = has_met ? joined(x.payload.values, x.payload.met)
+                            : attached{std::as_bytes(x.payload.values.on_host()), x.payload.values.owner()};
+  if (terms_.on_way) leaves.keeps = terms_.on_way->leaving(std::move(leaves.keeps), leaves.bytes.size());
+  return leaves;
 }
 
 arriving weights_form::begin(field_inspector& fields, const actor_address& from, const actor_address&,

@@ -14,6 +14,7 @@
 #include <exception>
 #include <future>
 #include <iterator>
+#include <numeric>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
@@ -108,10 +109,23 @@ worker_server::worker_server(serve_options options, const run_plan& plan, caf::a
   terms.times = options_.times;
   terms.most_body_bytes = largest_ = std::max(of_terms, largest_body(plan, options_.shard_hosts));
   terms.draw = unguessable;
+  bound_transit(terms);
   end_ = std::make_unique<net::server_end>(std::move(terms), static_cast<net::doorkeeper&>(*this));
   heap_ = net::heap_for(options_.listen, kept_for(options_.times));
   end_->lend_from(heap_);
+  if (on_way_)
+    on_way_->when_room([network = network_, end = end_.get()] { network->post(*end, [](net::instant) {}); });
   address_ = network_->listen(*end_, options_.listen);
+}
+
+/// A parameter actor of another author may keep the messages themselves, and would then wait for ever.
+void worker_server::bound_transit(net::server_options& terms) {
+  if (!holds_shards() || plan_.options.parameter_actor) return;
+  std::vector<std::uint32_t> shards(plan_.layout->shard_count());
+  std::iota(shards.begin(), shards.end(), 0U);
+  on_way_ = transit_by(options_.listen, *plan_.layout, shards);
+  if (!on_way_) return;
+  terms.has_room = [on_way = on_way_] { return on_way->has_room(); };
 }
 
 worker_server::~worker_server() {
@@ -302,6 +316,7 @@ void worker_server::begin(run_actors actors, std::shared_ptr<const time_source> 
 
 void worker_server::end(const std::string& words) {
   if (std::exchange(closed_, true)) return;
+  if (on_way_) on_way_->when_room({});
   network_->post(*end_, [this, words](net::instant now) { end_->leave_all(words, now); });
   network_->forget(*end_);
 }

@@ -5,6 +5,7 @@
 #include <mailgrad/actors/remote/link.hpp>
 #include <mailgrad/actors/remote/member_list.hpp>
 #include <mailgrad/actors/remote/serve_options.hpp>
+#include <mailgrad/actors/remote/transit.hpp>
 #include <mailgrad/actors/worker/spawn_worker.hpp>
 #include <mailgrad/engine/account/run_member.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
@@ -108,6 +109,7 @@ private:
 
   net::session_events& let_in(net::session& s, const std::string& from) override;
   void turned_away(const net::refusal& why, const std::string& from) override;
+  void bound_transit(net::server_options& terms);
   void on_joined(std::uint64_t session);
   void note_joined(const guest& g);
   std::map<net::member, net::instant> moments_heard() const;
@@ -141,6 +143,7 @@ private:
   std::uint64_t largest_ = 0; ///< bytes of a body
   data_terms data_;           ///< which samples the run trains on
   std::shared_ptr<gradient_rooms> rooms_;
+  std::shared_ptr<transit> on_way_; ///< null: nothing bounds it
   caf::actor_system& system_;
   run_answers answers_;
   std::string address_;

@@ -103,6 +103,7 @@ void worker_server::greet_worker(guest& g, bool late) {
   exchange.wire = wire_;
   exchange.all_reduce = plan_.options.all_reduce;
   exchange.rooms = rooms_;
+  exchange.on_way = on_way_;
   exchange.devices = plan_.devices_per_worker();
   const worker_peers& peers = running_->actors.peers;
   link& by = *g.by;

@@ -195,6 +195,7 @@ void parameter_actor::greet(rank worker, incarnation life) {
 void parameter_actor::on_push(const push_gradient& from) {
   if (!workers_.awaits(from.header.id)) return;
   push_gradient x = from;
+  x.payload.room.reset(); // `from` has it until this returns
   cut_.before(x.header.id);
   workers_.admit(x, options_.time->now());
   worker_slot& worker = workers_[x.header.id.worker];

@@ -39,6 +39,9 @@ struct gradient_payload {
   std::shared_ptr<const gradient> values; ///< null if another worker carries them
   snapshot read{};               ///< the weights of `version_read`, if the shard shall measure their distance
   std::optional<instant> sent{}; ///< the time of sending by the clock of this process, if it was noted
+  /// Of one from another process: what it takes of the room for those that arrive. Who keeps the gradient
+  /// when it has read the message lets this go.
+  std::shared_ptr<const void> room{};
 };
 
 /// A worker sends this to each shard, once for each step. The shard answers with `shard_weights` as soon as

@@ -60,7 +60,7 @@ bool stream_connection::send() {
 }
 
 void stream_connection::wait_readable() {
-  if (is_hot || !is_open()) return;
+  if (is_hot || is_held || !is_open()) return;
   if (is_called()) return look_soon();
   if (std::exchange(is_waiting_, true)) return;
   socket_.async_wait(stream_socket::wait_read, [self = shared_from_this()](error_code failed) {
@@ -101,6 +101,7 @@ void stream_connection::wait_writable() {
 
 void stream_connection::leave(instant farewell) {
   host = nullptr;
+  is_held = false;
   if (loop_->leaving().size() >= most_leaving) return close();
   const auto self = shared_from_this();
   loop_->leaving().insert(self);

@@ -31,6 +31,8 @@ public:
   void wait_readable();
   /// Has the host go on sending as soon as the socket takes something.
   void wait_writable();
+  /// Has the host look for input as soon as it can, without a word of the socket.
+  void look_soon();
   /// Whether the socket takes no more until the system says otherwise.
   bool is_blocked() const noexcept { return is_blocked_; }
 
@@ -43,12 +45,12 @@ public:
   std::string words_of_failure; ///< what the system said when it took no more to send
   bool speaks = false;          ///< has sent a frame
   bool is_hot = false;
+  bool is_held = false; ///< the host does not read it, and looks when that may have changed
   instant hot_until{0};
 
 private:
   void drain();
   void look();
-  void look_soon();
   bool is_called();
   bool find_room();
 

@@ -66,6 +66,11 @@ bool stream_host::read(const connection_ptr& c) {
   const auto self = shared_from_this();
   bool any = false;
   for (std::size_t count = 0; has(c) && count < most_read_a_turn;) {
+    if (!at_->reads(c->id(), loop_->now())) {
+      hold(c);
+      break;
+    }
+    if (std::exchange(c->is_held, false)) std::erase(held_, c);
     const std::span<std::byte> place = at_->place(c->id());
     std::span<std::byte> behind = loop_->scratch();
     if (!place.empty()) behind = behind.first(read_behind_place);
@@ -86,6 +91,20 @@ bool stream_host::read(const connection_ptr& c) {
   if (has(c)) loop_->heat(c);
   pump();
   return true;
+}
+
+void stream_host::hold(const connection_ptr& c) {
+  if (!std::exchange(c->is_held, true)) held_.push_back(c);
+}
+
+/// The first that is read may fill the room again, and then the others are held anew, in their order.
+void stream_host::look_at_held() {
+  std::erase_if(held_, [this](const connection_ptr& c) { return !has(c); });
+  if (held_.empty() || !at_->reads(held_.front()->id(), loop_->now())) return;
+  for (const connection_ptr& c : std::exchange(held_, {})) {
+    c->is_held = false;
+    c->look_soon();
+  }
 }
 
 bool stream_host::take(const connection_ptr& c, std::span<std::byte> place, std::size_t count) {
@@ -135,6 +154,7 @@ void stream_host::pump() {
     if (!at_) return;
     if (i < speakers_.size() && speakers_[i] == c) ++i;
   }
+  if (!held_.empty()) look_at_held();
   loop_->watch(*this);
 }
 
@@ -179,6 +199,7 @@ void stream_host::forget() {
   }
   connections_.clear();
   speakers_.clear();
+  held_.clear();
   at_ = nullptr;
   client_ = nullptr;
   server_ = nullptr;

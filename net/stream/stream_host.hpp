@@ -69,6 +69,8 @@ private:
   /// Where the client's server is, as the user said it.
   virtual std::string server_name() const = 0;
 
+  void hold(const connection_ptr& c);
+  void look_at_held();
   bool take(const connection_ptr& c, std::span<std::byte> place, std::size_t count);
   void pump();
   void lose(const connection_ptr& c, const moved& last);
@@ -83,6 +85,7 @@ private:
   server_end* server_ = nullptr;
   std::map<connection_id, connection_ptr> connections_;
   std::vector<connection_ptr> speakers_; ///< those that have said something
+  std::vector<connection_ptr> held_;     ///< those that are not read now, who waits longest first
   bool heard_ = false;                   ///< of a client: a byte has come
   asio::steady_timer clock_;
   instant tick_at_ = instant::max();

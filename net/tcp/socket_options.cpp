@@ -29,10 +29,13 @@ void set_buffers(int socket, distance d) noexcept {
   set(socket, SOL_SOCKET, SO_SNDBUF, size);
 }
 
-void set_latency(int socket, const timing& times) noexcept {
-  using std::chrono::milliseconds;
+void set_latency(int socket) noexcept {
   set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   set(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, unsent_bytes);
+}
+
+void set_patience(int socket, const timing& times) noexcept {
+  using std::chrono::milliseconds;
   const auto silence = std::chrono::duration_cast<milliseconds>(times.silence()).count();
   set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(silence));
 }

@@ -46,10 +46,12 @@ void tcp_host::begin_dialling(connection_id id, plane p, instant patience) {
 }
 
 void tcp_host::stand(connection_id id, tcp::socket socket) {
-  set_latency(socket.native_handle(), times());
+  set_latency(socket.native_handle());
+  // A server may not take a body for a while, and the control connection then says that it lives.
+  if (!client() || !client()->is_bulk(id)) set_patience(socket.native_handle(), times());
   // A client knows the server's times when it makes its second connection.
   for (const auto& [other, x] : connections())
-    if (client()) set_latency(x->native(), times());
+    if (client() && !client()->is_bulk(other)) set_patience(x->native(), times());
   error_code gone;
   const tcp::endpoint peer = socket.remote_endpoint(gone);
   const std::string from =
@@ -81,8 +83,8 @@ std::string tcp_host::early_end_words(const moved& last) const {
 
 std::unique_ptr<byte_pipe> tcp_host::make_pipe(int socket) const {
   if (!keys_) return std::make_unique<plain_pipe>(socket);
-  return std::make_unique<tls_pipe>(socket, keys_,
-                                    server() ? tls_pipe::side::server : tls_pipe::side::client);
+  return std::make_unique<tls_pipe>(socket, keys_, server() ? tls_pipe::side::server : tls_pipe::side::client,
+                                    tls_pipe::usual_bytes_a_key, buffers_);
 }
 
 } // namespace mailgrad::net

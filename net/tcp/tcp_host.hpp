@@ -3,6 +3,7 @@
 #include <mailgrad/net/stream/stream_host.hpp>
 #include <mailgrad/net/tcp/tcp_dialer.hpp>
 #include <mailgrad/net/tcp/tcp_listener.hpp>
+#include <mailgrad/net/tls/spare_buffers.hpp>
 #include <mailgrad/net/tls/tls_keys.hpp>
 
 #include <memory>
@@ -37,6 +38,7 @@ private:
   std::shared_ptr<tcp_host> self() { return std::static_pointer_cast<tcp_host>(shared_from_this()); }
 
   keys_ptr keys_;
+  const std::shared_ptr<tls_buffers> buffers_ = std::make_shared<tls_buffers>();
   std::vector<std::shared_ptr<tcp_listener>> listeners_;
   std::shared_ptr<tcp_dialer> dialer_;
   listen_address where_; ///< of the server, as it was told

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <system_error>
+#include <utility>
 
 namespace mailgrad::net {
 
@@ -36,14 +37,23 @@ int socket_bio::read(BIO* b, char* to, std::size_t room, std::size_t* count) {
     return 0;
   }
   if (!self.holds_input()) {
-    if (room >= self.in_.size()) return self.receive(b, place, room, count);
+    if (!self.reads_ahead_ || room >= ahead_bytes) return self.receive(b, place, room, count);
     self.in_begin_ = self.in_end_ = 0;
+    if (self.in_.empty()) self.in_ = self.spare_->ahead.take();
+    self.in_.resize(ahead_bytes);
     if (self.receive(b, self.in_.data(), self.in_.size(), &self.in_end_) != 1) return 0;
   }
   *count = std::min(room, self.in_end_ - self.in_begin_);
   std::copy_n(self.in_.begin() + static_cast<std::ptrdiff_t>(self.in_begin_), *count, place);
   self.in_begin_ += *count;
   return 1;
+}
+
+void socket_bio::settle() {
+  if (holds_input()) return;
+  spare_->ahead.give(std::move(in_));
+  in_ = {};
+  in_begin_ = in_end_ = 0;
 }
 
 int socket_bio::receive(BIO* b, std::byte* to, std::size_t room, std::size_t* count) {
@@ -64,6 +74,7 @@ int socket_bio::receive(BIO* b, std::byte* to, std::size_t room, std::size_t* co
 int socket_bio::write(BIO* b, const char* from, std::size_t size, std::size_t* count) {
   auto& self = *static_cast<socket_bio*>(BIO_get_data(b));
   const auto* first = reinterpret_cast<const std::byte*>(from);
+  if (self.out_.empty()) self.out_ = self.spare_->out.take();
   self.out_.insert(self.out_.end(), first, first + size);
   *count = size;
   return 1;
@@ -85,6 +96,7 @@ bool socket_bio::flush() {
     break;
   }
   out_.clear();
+  spare_->out.give(std::exchange(out_, {}));
   sent_ = 0;
   return true;
 }

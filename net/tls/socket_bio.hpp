@@ -2,8 +2,10 @@
 
 #include <mailgrad/net/frame_fields.hpp>
 #include <mailgrad/net/tls/openssl.hpp>
+#include <mailgrad/net/tls/spare_buffers.hpp>
 
 #include <cstddef>
+#include <memory>
 #include <string>
 
 namespace mailgrad::net {
@@ -14,7 +16,8 @@ namespace mailgrad::net {
 /// Threads one caller at a time.
 class socket_bio {
 public:
-  explicit socket_bio(int socket) noexcept : socket_(socket) {}
+  socket_bio(int socket, std::shared_ptr<tls_buffers> spare) noexcept
+      : socket_(socket), spare_(std::move(spare)) {}
   socket_bio(const socket_bio&) = delete;
   socket_bio& operator=(const socket_bio&) = delete;
 
@@ -26,7 +29,9 @@ public:
   void begin_reading() noexcept { reads_ = true; }
   /// From now on reads more from the socket than is asked for. OpenSSL's own reading ahead would move the
   /// rest of its buffer at each record.
-  void read_ahead() { in_.resize(ahead_bytes); }
+  void read_ahead() noexcept { reads_ahead_ = true; }
+  /// Nothing is asked for now: gives a buffer back in which nothing is left.
+  void settle();
   /// Whether bytes were read that nobody has asked for yet.
   bool holds_input() const noexcept { return in_begin_ < in_end_; }
 
@@ -48,8 +53,10 @@ private:
   int receive(BIO* b, std::byte* to, std::size_t room, std::size_t* count);
 
   int socket_;
+  std::shared_ptr<tls_buffers> spare_;
   bool reads_ = false;
-  bytes in_; ///< empty unless it reads ahead
+  bool reads_ahead_ = false;
+  bytes in_; ///< of what was read ahead
   std::size_t in_begin_ = 0, in_end_ = 0;
   bytes out_;
   std::size_t sent_ = 0; ///< of these

@@ -36,10 +36,12 @@ std::string authorities_of(const SSL* connection) {
 
 } // namespace
 
-tls_pipe::tls_pipe(int socket, std::shared_ptr<const tls_keys> keys, side s, std::uint64_t bytes_a_key)
+tls_pipe::tls_pipe(int socket, std::shared_ptr<const tls_keys> keys, side s, std::uint64_t bytes_a_key,
+                   std::shared_ptr<tls_buffers> spare)
     : handle_(socket), keys_(std::move(keys)), side_(s), bytes_a_key_(bytes_a_key), bytes_left_(bytes_a_key),
-      socket_(socket), ssl_(openssl::made<openssl::connection>(
-                           SSL_new(s == side::server ? keys_->own().server() : keys_->own().client()))) {
+      socket_(socket, std::move(spare)),
+      ssl_(openssl::made<openssl::connection>(
+          SSL_new(s == side::server ? keys_->own().server() : keys_->own().client()))) {
   SSL_set_app_data(ssl_.get(), &peer_);
   BIO* both_ways = socket_.make_bio().release();
   SSL_set_bio(ssl_.get(), both_ways, both_ways); // takes one reference where both are the same
@@ -59,8 +61,11 @@ moved tls_pipe::read(std::span<const iovec> to) {
     return greet(to);
   case stage::greeting:
     return greet(to);
-  case stage::open:
-    return decrypt(to);
+  case stage::open: {
+    moved m = decrypt(to);
+    socket_.settle();
+    return m;
+  }
   case stage::refused:
     return plain_read(to);
   case stage::listening:

@@ -22,7 +22,8 @@ public:
 
   /// The socket does not block, and outlives the pipe.
   tls_pipe(int socket, std::shared_ptr<const tls_keys> keys, side s,
-           std::uint64_t bytes_a_key = usual_bytes_a_key);
+           std::uint64_t bytes_a_key = usual_bytes_a_key,
+           std::shared_ptr<tls_buffers> spare = std::make_shared<tls_buffers>());
 
   moved read(std::span<const iovec> to) override;
   moved write(std::span<const iovec> from) override;

@@ -8,7 +8,10 @@ MODEL = "mlp:hidden=1024x512"  # 2.1 MB of weights
 STATES = {"momentum": 1, "adam": 2}  # arrays as large as the weights that the update rule keeps
 SNAPSHOTS = 3
 BESIDE = 64 << 20  # bytes, for the program itself, what is on the way, and the samples of these runs: 0.1 MB
-CASES = list(itertools.product(["127.0.0.1:0", "memory:"], STATES, [1, 2], [1, 2, 4, 8]))
+# The last are those that show a bound whatever the number of workers.
+CASES = list(itertools.product(["127.0.0.1:0", "memory:"], STATES, [1, 2], [1, 2, 4, 8])) + [
+    ("127.0.0.1:0", optimizer, shards, workers) for optimizer, shards in [("momentum", 1), ("adam", 2)]
+    for workers in [32, 64]]
 LOOKS = 20  # of a run, each after new gradients of every worker
 
 
@@ -50,7 +53,7 @@ def rounds_of(tool, scratch, rounds, draw):
                  model=MODEL, listen=listen, rate="0.0001") as run:
             for _ in range(workers):
                 run.start("join", run.address)
-            run.wait_for_steps(10 * workers, 60)
+            run.wait_for_steps(10 * workers, 120)
             most = most_of(run, workers)
             run.stop()
             bound = bound_of(run.report()["weights"], optimizer)

@@ -24,7 +24,8 @@ public:
   std::string from{};              ///< of a server's guest: where it comes from
   std::atomic<bool> echoes{false}; ///< sends every message back
   std::atomic<bool> gives_credit{true};
-  std::atomic<int> loans{0}; ///< bodies that came without being moved
+  std::atomic<int> loans{0};             ///< bodies that came without being moved
+  std::atomic<int>* under_way = nullptr; ///< counts the bodies that are arriving, if it is there
 
   /// False if it does not come true in a time that is far too long.
   template <class Predicate>
@@ -56,10 +57,12 @@ public:
     if (echoes) own->send(bytes(message.begin(), message.end()));
   }
   std::span<std::byte> place_of_body(byte_view tag, std::uint64_t size) override {
+    if (under_way) ++*under_way;
     const std::lock_guard guard(mutex_);
     return kept_.place_of_body(tag, size);
   }
   void body_came(byte_view tag) override {
+    if (under_way) --*under_way;
     note([&] { kept_.body_came(tag); });
     if (gives_credit) own->allow(0, 1);
   }
@@ -116,6 +119,8 @@ public:
     return turned_away_.size() > nth ? turned_away_[nth] : "";
   }
 
+  std::atomic<int>* under_way = nullptr; ///< what the layers of each guest get
+
 private:
   static server_options with_defaults(server_options o) {
     o.seats = {{role::worker, 64}};
@@ -128,6 +133,7 @@ private:
     auto& made = *guests_.emplace_back(std::make_unique<awaited_layers>());
     made.own = &s;
     made.from = from;
+    made.under_way = under_way;
     changed_.notify_all();
     return made;
   }

@@ -135,6 +135,38 @@ TEST_F(SessionTest, TakesAnyByteForASignOfLife) {
   EXPECT_THAT(above_server.ends, IsEmpty());
 }
 
+TEST_F(SessionTest, TakesABulkConnectionThatItDoesNotReadForNoSilence) {
+  join();
+  EXPECT_FALSE(server.reads_bulk(false, now));
+  for (int i = 0; i < 5; ++i) {
+    now += 1s;
+    server.receive(plane::control, {}, now);
+    server.tick(now);
+  }
+  EXPECT_THAT(above_server.ends, IsEmpty());
+  EXPECT_TRUE(server.reads_bulk(true, now));
+  now += 5s + 1500ms;
+  server.receive(plane::control, {}, now);
+  server.tick(now);
+  EXPECT_THAT(above_server.ends, IsEmpty()) << "the system may try what was not taken as late as this";
+  now += 1ms;
+  server.receive(plane::control, {}, now);
+  server.tick(now);
+  ASSERT_THAT(above_server.ends, SizeIs(1));
+  EXPECT_THAT(above_server.ends[0].words, HasSubstr("none on the bulk connection"));
+}
+
+TEST_F(SessionTest, ReadsABodyThatIsUnderWayToItsEnd) {
+  join();
+  const std::string body(100, 'x');
+  ASSERT_TRUE(client.send_body(bytes_of("b"), as_bytes(body), nullptr));
+  server.receive(plane::bulk, taken(client, plane::bulk, now), now);
+  EXPECT_TRUE(server.reads_bulk(false, now));
+  server.receive(plane::bulk, taken(client, plane::bulk, now), now);
+  EXPECT_FALSE(server.reads_bulk(false, now));
+  EXPECT_THAT(above_server.bodies, SizeIs(1));
+}
+
 TEST_F(SessionTest, NoticesThatOneOfItsConnectionsIsSilent) {
   join();
   for (int i = 0; i < 8; ++i) {

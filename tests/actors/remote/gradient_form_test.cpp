@@ -149,6 +149,15 @@ TEST(GradientForm, SharesRoomWithThoseOfOtherWorkers) {
   EXPECT_EQ(terms.rooms->count(), 3U) << "each shard has its own";
 }
 
+/// As where a policy keeps gradients until it has one of each worker.
+TEST(GradientForm, TakesRoomUntilTheShardHasReadTheMessage) {
+  exchange_terms terms = terms_of_two_shards(1);
+  terms.on_way = std::make_shared<transit>(0, 128);
+  gradient_form receiver(terms);
+  const auto kept = at_shard(receiver, terms, make_gradient(*terms.layout), 0);
+  EXPECT_EQ(terms.on_way->arriving_bytes(), 0U) << "the message is gone, and the gradient is not";
+}
+
 TEST(GradientForm, RefusesMoreAddendsThanAWorkerHasDevices) {
   const exchange_terms terms = terms_of_two_shards(1);
   gradient_form receiver(terms);

@@ -26,6 +26,7 @@ namespace {
 
 using mailgrad::testing::small_data;
 using mailgrad::testing::small_model;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 struct RemoteRuns : ::testing::TestWithParam<kind_of_run> {};
@@ -224,6 +225,26 @@ TEST(RemoteTraining, AnswersWatchersBeforeAndWhileItRuns) {
   const training_report r = run.report();
   EXPECT_EQ(r.ended, "stopped");
   EXPECT_EQ(r.why, "seen enough");
+}
+
+TEST(RemoteTraining, AnswersWatchersTrulyWhereNoWorkerIsLeft) {
+  training_options o = endless("ssp:2", 1);
+  o.waits_for_workers = std::chrono::hours{1};
+  open_run run(o, 1);
+  watcher looks(run.address());
+  {
+    membership one(run.address(), {});
+    ASSERT_TRUE(one.wait_for_begin(std::chrono::seconds{20}));
+    one.leave();
+    one.wait();
+  }
+  run.wait_for_event("worker 0 has left");
+  EXPECT_EQ(looks.ask("switch", "async"), "policy async begins when a worker has come: the run has none");
+  EXPECT_THAT(looks.ask("stop", "enough"), AnyOf("the run ends now: it has no workers", "the run has ended"))
+      << "its end may be sooner than its answer";
+  const training_report r = run.report();
+  EXPECT_EQ(r.ended, "stopped") << r.why;
+  EXPECT_EQ(r.why, "enough");
 }
 
 TEST(RemoteTraining, LetsHandlesBeSentToAndWatched) {

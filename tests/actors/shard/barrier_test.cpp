@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <memory>
+#include <utility>
 #include <vector>
 
 // What a shard does with the gradients of a barrier, and when it opens.
@@ -28,6 +30,17 @@ TEST_F(ParameterActor, SumsWhatElasticWorkersDifferAndTellsWhatTheyMet) {
     ASSERT_TRUE(weights_of(r)[1].payload.met);
     EXPECT_EQ(weights_of(r)[1].payload.met.on_host()[0], begin_) << "not what the barrier made of it";
   }
+}
+
+/// Else a barrier of more workers than there is room for would never open.
+TEST_F(ParameterActor, KeepsNoRoomForThoseThatArriveWhileItsBarrierIsShut) {
+  serve("sync", 2);
+  const auto room = std::make_shared<int>();
+  push_gradient x = testing::push_of(0, 1, 0, testing::constant_gradient(layout_, 1));
+  x.payload.room = room;
+  tell(shard_, std::exchange(x, {}));
+  EXPECT_THAT(weights_of(0), SizeIs(1)) << "it waits";
+  EXPECT_EQ(room.use_count(), 1);
 }
 
 TEST_F(ParameterActor, OpensABarrierWithTheMeanOfOneGradientOfEach) {

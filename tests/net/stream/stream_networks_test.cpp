@@ -90,6 +90,62 @@ TEST_P(StreamNetworks, CarriesMessagesInTheirOrder) {
   EXPECT_EQ(guest->kept().messages, sent);
 }
 
+/// For longer than a peer may be silent, and than the system tries to get rid of bytes that it has taken.
+TEST_P(StreamNetworks, LeavesABodyWithItsSenderUntilThereIsRoom) {
+  std::atomic<bool> has_room{false};
+  server_options options{.times = timing(20ms)};
+  options.has_room = [&] { return has_room.load(); };
+  const instant silence = options.times.silence();
+  serve(std::move(options));
+  join();
+  guest->echoes = true;
+  const auto body = std::make_shared<const bytes>(noise(8 << 20, 1));
+  client_net->post(client.end, [&](instant) { client.end.own().send_body(bytes_of("late"), *body, body); });
+  const instant begin = server_net->now();
+  for (std::size_t round = 1; server_net->now() < begin + 5 * silence; ++round) {
+    send(*client_net, client.end, client.end.own(), "on the control connection");
+    ASSERT_TRUE(client.layers.wait_for([&](auto& x) { return x.messages.size() == round; }));
+  }
+  EXPECT_THAT(guest->kept().bodies, SizeIs(0));
+  has_room = true;
+  server_net->post(server->end, [](instant) {});
+  ASSERT_TRUE(guest->wait_for([](auto& x) { return x.bodies.size() == 1 || !x.ends.empty(); }));
+  ASSERT_THAT(guest->kept().ends, SizeIs(0)) << guest->kept().ends[0].words;
+  EXPECT_TRUE(guest->kept().bodies[0].second == as_text(*body));
+}
+
+TEST_P(StreamNetworks, TakesBodiesOfManyByTurnsWhereThereIsRoomForOne) {
+  std::atomic<int> under_way{0};
+  server_options options{.times = timing(50ms)};
+  options.has_room = [&] { return under_way.load() == 0; };
+  serve(std::move(options));
+  server->under_way = &under_way;
+  join();
+  constexpr std::size_t others = 7, each = 10;
+  std::vector<std::unique_ptr<awaited_client>> more;
+  for (std::size_t i = 0; i < others; ++i) {
+    client_net->connect(more.emplace_back(std::make_unique<awaited_client>(*client_net))->end, address);
+    ASSERT_TRUE(more.back()->layers.wait_joined());
+  }
+  const auto body = std::make_shared<const bytes>(noise(700'003, 1));
+  const auto give = [&](awaited_client& c) {
+    client_net->post(c.end, [&](instant) { c.end.own().send_body(bytes_of("b"), *body, body); });
+  };
+  const auto came = [&](std::size_t nth, std::size_t count) {
+    bool all = false;
+    server->guest(nth)->wait_for(
+        [&](auto& x) { return (all = x.bodies.size() == count) || !x.ends.empty(); });
+    return all ? testing::AssertionSuccess()
+               : testing::AssertionFailure() << nth << ": " << server->guest(nth)->wait_ended();
+  };
+  for (std::size_t round = 1; round <= each && !HasFailure(); ++round) {
+    give(client);
+    for (const auto& c : more) give(*c);
+    for (std::size_t i = 0; i <= others && !HasFailure(); ++i) EXPECT_TRUE(came(i, round));
+  }
+  for (const auto& c : more) client_net->forget(c->end);
+}
+
 TEST_P(StreamNetworks, CarriesBodiesBothWaysAtOnce) {
   join();
   const std::vector<std::size_t> sizes{0, 1, 43, 4096, 256 << 10, (256 << 10) + 1, 1 << 20, (8 << 20) - 3};
