@@ -57,6 +57,7 @@ bool watch_run(training& run, progress_display& display, const interrupt& ctrl_c
   const machine_time time;
   bool stopping = false;
   std::uint64_t failed_checkpoints = 0;
+  bool records = true;
   std::uint64_t last_steps = 0;
   instant last_move = time.now();
   while (!wait_a_moment(run, served)) {
@@ -70,6 +71,11 @@ bool watch_run(training& run, progress_display& display, const interrupt& ctrl_c
       failed_checkpoints = kept.failed;
       display.finish();
       std::cerr << "checkpoint failed, training goes on: " << kept.failure << '\n';
+    }
+    if (const auto kept = run.recorded(); records && kept && !kept->failure.empty()) {
+      records = false;
+      display.finish();
+      std::cerr << recording_in_words(*kept) << "; training goes on\n";
     }
     if (ctrl_c.requested() && !stopping) {
       stopping = true;

@@ -334,6 +334,8 @@ std::string in_words(const training_report& r) {
                             ? ""
                             : ", where " + r.resumed->products_before + " multiplied on cards");
   if (r.checkpoints) text += "checkpoints   " + checkpoints_in_words(*r.checkpoints) + '\n';
+  if (r.recording && !r.recording->failure.empty())
+    text += "recording     " + early_end_in_words(*r.recording) + '\n';
   text += way_on_in_words(r);
   if (r.evaluations.count > 0)
     text += fmt::format("evaluations   {} during the run, {:.2f} s on a thread of their own\n",
