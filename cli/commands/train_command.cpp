@@ -256,7 +256,7 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   if (judged_by_test(options, *data))
     std::cerr << "mailgrad: the test samples decide when the run ends or which weights are kept, so the test "
                  "figures are too good; --validation 0.1 holds other samples out for that\n";
-  outputs->weights().require_room(run.layout().weight_count() * sizeof(float));
+  outputs->weights().require_room(run.layout(), card);
   if (is_done && !w.quiet) say_that_nothing_is_left(steps_done(*from), run.total_steps());
   const auto style =
       !is_done && !w.quiet ? progress_display::suitable_style() : progress_display::style::none;

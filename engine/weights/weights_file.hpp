@@ -5,6 +5,7 @@
 #include <mailgrad/tensor/tensor.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <span>
@@ -52,6 +53,10 @@ struct saved_weights {
 /// Errors  file_error if the file cannot be written; std::invalid_argument for variables of one name.
 void save_weights(const std::filesystem::path& path, std::span<const named_weights> weights,
                   const model_card& card, const std::string& report = {});
+
+/// The bytes that save_weights() writes at most. The report is not known yet; it counts as 16 KiB, and that
+/// of a long run is longer.
+std::uint64_t bytes_to_save(const parameter_layout& layout, const model_card& card);
 
 /// Reads a safetensors file or an archive of numpy, of this program or of another. The first bytes tell
 /// which. Arrays whose numbers are no floats are not read.

@@ -7,6 +7,7 @@
 
 #include <gmock/gmock.h>
 
+#include <cstdint>
 #include <limits>
 #include <numeric>
 
@@ -31,6 +32,29 @@ protected:
   const scratch_folder folder_;
   const std::filesystem::path path_ = folder_.path() / "model.safetensors";
 };
+
+/// Nobody is refused a disk that has room, or told of one that has not.
+TEST_F(WeightsFile, HasTheBytesThatAreReckonedBefore) {
+  const parameter_layout small = layout_of({{"a", {3, 2}}, {"a long name of a variable", {5}}}, 2);
+  const parameter_layout large = layout_of({{"block1/attention/queries", {100, 300}},
+                                            {"block1/attention/keys", {100, 300}},
+                                            {"block2/attention/queries", {100, 300}},
+                                            {"block2/attention/keys", {100, 300}}},
+                                           3);
+  model_card card;
+  card.model = "mlp:hidden=16";
+  card.class_names = {"with \"quotes\"", "another"};
+  const std::string report(std::size_t{16} << 10, 'r');
+  for (const parameter_layout* layout : {&small, &large})
+    for (const char* name : {"m.safetensors", "m.npz"}) {
+      const std::vector<float> values = counted(*layout);
+      const std::filesystem::path file = folder_.path() / name;
+      save_weights(file, weights_by_name(*layout, values), card, report);
+      const std::uint64_t is = std::filesystem::file_size(file), most = bytes_to_save(*layout, card);
+      EXPECT_LE(is, most) << name;
+      EXPECT_LE(most, is + is / 2) << name << " takes " << is;
+    }
+}
 
 TEST_F(WeightsFile, GivesBackTheVariablesByTheirNames) {
   const parameter_layout layout = layout_of({{"a", {3, 2}}, {"t", {4, 2}, true}, {"b", {5}}}, 2);
