@@ -130,6 +130,7 @@ std::uint64_t bytes_to_save(const parameter_layout& layout, const model_card& ca
 
 saved_weights load_weights(const std::filesystem::path& path) {
   require_no_checkpoints_in(path);
+  require_no_foreign_file(path);
   if (npz_file::is_npz(path)) return load_npz(path);
   safetensors_file file(path);
   require_no_checkpoint(path, file.metadata());

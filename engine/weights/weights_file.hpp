@@ -61,7 +61,8 @@ std::uint64_t bytes_to_save(const parameter_layout& layout, const model_card& ca
 /// Reads a safetensors file or an archive of numpy, of this program or of another. The first bytes tell
 /// which. Arrays whose numbers are no floats are not read.
 ///
-/// Errors  file_error in one line: the file is damaged, its card is, or a weight is not finite.
+/// Errors  file_error in one line: it is no file of weights but a folder, a checkpoint, a model of ONNX or
+///         another, and what to do; the file is damaged, its card is, or a weight is not finite.
 saved_weights load_weights(const std::filesystem::path& path);
 
 /// The card that came with the weights.
