@@ -202,7 +202,7 @@ TEST_F(ReplayCommand, RefusesInOneLineALookThatMakesNoSense) {
   ASSERT_EQ(tool(record({"--steps", "20", "--local-steps", "4"})).code(), 0);
   const std::string before = bytes();
   const std::pair<std::vector<std::string>, const char*> wrong[] = {
-      {{"--sample-gap", "2"}, "sample gap: with local steps"},
+      {{"--sample-gap", "2"}, "--sample-gap: with --local-steps"},
       {{"--trace", recording_}, "--trace and the recording both name"},
       {{"--metrics", recording_}, "--metrics and the recording both name"},
       {{"--staleness-csv", data_}, "--staleness-csv and --data both name"},
