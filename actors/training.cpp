@@ -49,6 +49,13 @@ std::shared_ptr<T> required(std::shared_ptr<T> given, const char* what) {
   return given;
 }
 
+/// 0 for what is no file.
+std::uint64_t size_of_file(const std::string& path) {
+  std::error_code unknown;
+  const std::uint64_t bytes = std::filesystem::file_size(path, unknown);
+  return unknown ? 0 : bytes;
+}
+
 /// For which a watcher waits until the network says whom it heard when.
 constexpr std::chrono::milliseconds time_to_look{250};
 
@@ -110,6 +117,7 @@ public:
   void describe_elsewhere(training_report& r) const;
   void take_checkpoint();
   checkpoint_account checkpoints() const;
+  std::optional<recording_account> recorded() const;
   bool wait_for(std::chrono::milliseconds span);
   training_progress progress() const;
   std::vector<std::string> name_waits(std::chrono::milliseconds span);
@@ -128,7 +136,7 @@ public:
     const std::string of_lines = watch_->failure();
     return of_lines.empty() ? tested_.failure() : of_lines;
   }
-  std::string recording_failure() const { return recorder_ ? recorder_->failure() : ""; }
+  std::string recording_failure() const;
 
 private:
   const training_options& options() const { return plan_.options; }
@@ -136,6 +144,7 @@ private:
   void choose_parameters(const std::function<bool()>& stop_test);
   std::optional<std::uint64_t> written() const;
   void record();
+  std::uint64_t room_for_other_files() const;
   watch_files files_to_watch() const;
   run_crew_options crew_options();
   void take_folder();
@@ -154,13 +163,15 @@ private:
   bool chosen_ = false;                ///< between both
   best_weights tested_;                ///< during the run
 
-  mutable std::mutex mutex_; ///< guards the five members below, which actors write and the owner reads
+  mutable std::mutex mutex_; ///< guards the seven members below, which actors write and the owner reads
   std::condition_variable changed_;
   training_progress progress_;
   std::optional<run_outcome> outcome_;
   instant ended_{0};
   std::vector<std::vector<std::string>*> waits_; ///< one for each caller of name_waits()
   checkpoint_account checkpoints_;
+  recording_account recorded_;
+  instant recording_ended_{0};         ///< if it ended early
   std::atomic<bool> tests_end_{false}; ///< a test during the run, on its own thread, gives up
 
   mutable books_desk books_;
@@ -272,8 +283,42 @@ void training::implementation::record() {
   const recording* const before = plan_.recorded_before.get();
   for (auto& [what, is] : header.facts) // a replay begins where the first process began
     if (before && what == first_weights_fact) is = told_fact(before->header.facts, what);
-  recorder_.emplace(home_.system(), options().record, header, before);
+  recorded_.file = options().record;
+  const auto on_early_end = [this](const recording_account& what) {
+    std::lock_guard guard(mutex_);
+    recorded_ = what;
+    recording_ended_ = time_->now();
+  };
+  recorder_.emplace(home_.system(), options().record, header, before,
+                    early_end_calls{on_early_end, [this] { return room_for_other_files(); }});
   plan_.recorded_before.reset(); // all of it is in the file again
+}
+
+/// What is still to be written when the disk is full: the weights, reports, and checkpoints until the first
+/// of them is removed for the next one. Before there is one it counts as four arrays, such as those of Adam
+/// and of a cure.
+std::uint64_t training::implementation::room_for_other_files() const {
+  constexpr std::uint64_t reports = std::uint64_t{1} << 20, most = 4;
+  const std::uint64_t weights = layout().size() * sizeof(float);
+  if (options().checkpoints.folder.empty()) return weights + reports;
+  const checkpoint_account so_far = checkpoints();
+  const std::uint64_t each = so_far.written > 0 ? so_far.bytes / so_far.written : 4 * weights;
+  const std::uint64_t there = std::min<std::uint64_t>(so_far.written, options().checkpoints.keep);
+  return weights + reports + std::min(most, options().checkpoints.keep - there + 1) * each;
+}
+
+std::optional<recording_account> training::implementation::recorded() const {
+  std::lock_guard guard(mutex_);
+  if (recorded_.file.empty()) return std::nullopt;
+  recording_account so_far = recorded_;
+  if (!so_far.failure.empty()) so_far.seconds = in_seconds(recording_ended_ - crew_->started());
+  return so_far;
+}
+
+std::string training::implementation::recording_failure() const {
+  if (!recorder_) return "";
+  const recording_account how = *recorded();
+  return how.failure.empty() ? recorder_->failure() : recording_in_words(how);
 }
 
 void training::implementation::take_folder() {
@@ -483,6 +528,7 @@ training_report training::implementation::report_so_far(std::chrono::millisecond
            ended ? outcome_->checkpoints : checkpoints_);
   lock.unlock();
   describe_elsewhere(r);
+  r.recording = recorded();
   watch_->add_curve(r);
   return r;
 }
@@ -495,7 +541,12 @@ training_report training::implementation::report(const std::function<bool()>& st
   describe(r, plan_, ended_ - crew_->started(), outcome_->checkpoints);
   describe_elsewhere(r);
   if (!last_parameters().empty()) r.parameters_sha256 = sha256(std::as_bytes(last_parameters()));
-  if (recorder_) recorder_->finish(crew_->feeder(), *outcome_, r);
+  if (recorder_) {
+    recorder_->finish(crew_->feeder(), *outcome_, r);
+    r.recording = recorded();
+    if (r.recording->failure.empty()) r.recording->failure = recorder_->failure();
+    if (r.recording->failure.empty()) r.recording->bytes = size_of_file(options().record);
+  }
   choose_parameters(stop_test);
   if (best_)
     r.best = best_test{best_->test.steps, best_->test.loss, best_->test.held_out,
@@ -535,6 +586,7 @@ training_report training::report_so_far(std::chrono::milliseconds span) const {
 }
 void training::take_checkpoint() { self_->take_checkpoint(); }
 checkpoint_account training::checkpoints() const { return self_->checkpoints(); }
+std::optional<recording_account> training::recorded() const { return self_->recorded(); }
 bool training::wait_for(std::chrono::milliseconds span) { return self_->wait_for(span); }
 training_progress training::progress() const { return self_->progress(); }
 std::vector<std::string> training::name_waits(std::chrono::milliseconds span) {

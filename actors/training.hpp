@@ -3,6 +3,7 @@
 #include <mailgrad/actors/remote/serve_options.hpp>
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/engine/account/checkpoint_account.hpp>
+#include <mailgrad/engine/account/recording_account.hpp>
 #include <mailgrad/engine/account/run_event.hpp>
 #include <mailgrad/engine/account/run_member.hpp>
 #include <mailgrad/engine/account/run_trace.hpp>
@@ -18,6 +19,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,8 +37,8 @@ namespace mailgrad {
 ///         archive_error (a checkpoint that lacks something), file_error (no folder for checkpoints),
 ///         std::system_error (no file for the recording, the metrics or TensorBoard). A run that goes wrong
 ///         later ends with a report that says so, never with an exception.
-/// Threads wait_for, progress, report_so_far, observe, stop, take_checkpoint, checkpoints, switch_policy,
-///         name_waits and members: any; the rest: the owner's.
+/// Threads wait_for, progress, report_so_far, observe, stop, take_checkpoint, checkpoints, recorded,
+///         switch_policy, name_waits and members: any; the rest: the owner's.
 class training {
 public:
   training(model_function model, std::shared_ptr<const data_split> data, training_options options,
@@ -71,6 +73,8 @@ public:
   void take_checkpoint();
   /// What became of the checkpoints so far.
   checkpoint_account checkpoints() const;
+  /// What became of the recording so far; none if the run is not recorded.
+  std::optional<recording_account> recorded() const;
 
   /// Waits until the run ends, but at most for `span`; true if it has ended.
   bool wait_for(std::chrono::milliseconds span);

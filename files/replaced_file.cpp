@@ -100,6 +100,18 @@ int replaced_file::sync() {
   return fdatasync(lock_) == 0 ? sync_folder_of(written_) : errno;
 }
 
+/// Closes the stream first, which may write once more what it could not.
+std::string replaced_file::leave(std::uint64_t bytes) {
+  close();
+  const std::string written = std::exchange(written_, "");
+  if (lock_ < 0) return "";
+  const bool left = bytes > 0 && ftruncate(lock_, static_cast<off_t>(bytes)) == 0;
+  std::error_code ignored;
+  if (!left) std::filesystem::remove(written, ignored);
+  ::close(std::exchange(lock_, -1));
+  return left ? written : "";
+}
+
 int replaced_file::keep() { return keep(false); }
 int replaced_file::keep_on_disk() { return keep(true); }
 

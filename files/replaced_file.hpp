@@ -42,6 +42,10 @@ public:
   /// The same, but only when the bytes and the name are on the disk, so that they outlive a power failure.
   [[nodiscard]] int keep_on_disk();
 
+  /// Gives the file up, but leaves FILE.partial with its first `bytes` bytes; with 0 it is removed. Returns
+  /// the name of what is left; empty: nothing, or a pipe or a device.
+  std::string leave(std::uint64_t bytes);
+
   /// The target of a link, so that the file is replaced and not the link.
   static std::string without_links(const std::string& path);
   /// Whether `path` does not exist or is a regular file; false for a pipe or a device.

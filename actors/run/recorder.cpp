@@ -13,7 +13,7 @@ caf::behavior recorder::make_behavior() {
       on(self_, [this](const order_noted& x) { on_noted(x); }),
       on(self_, [this](const recording_marked& x) { on_marked(x); }),
       on(self_, [this](const mark_recording& x) { on_mark(x); }),
-      on(self_, [this](const switch_noted& x) { options_.file->add_switch(*x.what); }),
+      on(self_, [this](const switch_noted& x) { on_switch(x); }),
       on(self_, [this](const end_recording& x) { on_end(x); }),
       on(self_,
          [this](const feeder_lost&) {
@@ -27,6 +27,19 @@ void recorder::on_noted(const order_noted& x) {
   options_.file->add_turns(x.shard.value, x.turns);
   options_.file->add_deals(x.deals);
   so_far_.add(x.shard.value, x.turns);
+  give_up_if_failed();
+}
+
+void recorder::on_switch(const switch_noted& x) {
+  options_.file->add_switch(*x.what);
+  give_up_if_failed();
+}
+
+void recorder::give_up_if_failed() {
+  if (given_up_ || !options_.file->failed()) return;
+  given_up_ = true;
+  const recording_account what = options_.file->give_up(options_.room ? options_.room() : 0);
+  if (options_.on_early_end) options_.on_early_end(what);
 }
 
 bool recorder::cut_under_way::whole() const {
@@ -66,6 +79,7 @@ void recorder::tell_if_marked() {
   if (!cut_.whole()) return;
   cut_.told = true;
   options_.file->sync();
+  give_up_if_failed();
   cut_.at.failed = options_.file->failed();
   const auto fields = std::make_shared<saved_fields>();
   fields->field(recording_part, cut_.at);
@@ -85,6 +99,7 @@ void recorder::end(const recording_end& e) {
   } catch (const std::exception& failure) {
     why = failure.what();
   }
+  give_up_if_failed();
   end_with(why);
 }
 

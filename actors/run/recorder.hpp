@@ -18,10 +18,14 @@ struct recorder_options {
       on_end; ///< called once with the reason why it could not be written, or ""
   recording_cut
       before{}; ///< what the file has already, of a run that goes on; else only the number of shards
+  /// Called once when a part cannot be written, with what became of the file; may be empty.
+  std::function<void(const recording_account&)> on_early_end{};
+  std::function<std::uint64_t()> room{}; ///< the bytes that other files of the run need then; empty: 0
 };
 
 /// Writes what shards and the feeder note into a recording. The file appears when it is complete. The
-/// recorder blocks on the file, so it needs a thread of its own.
+/// recorder blocks on the file, so it needs a thread of its own. If the disk is full, it gives the file up at
+/// once and takes no more; the run goes on.
 ///
 ///     recording --end_recording--> waiting for the feeder's last --the same from it, or its death--> ended
 ///         \-------------------- end_recording that names no feeder ------------------------------------/
@@ -55,6 +59,8 @@ private:
   void on_marked(const recording_marked& x);
   void on_mark(const mark_recording& x);
   void tell_if_marked();
+  void on_switch(const switch_noted& x);
+  void give_up_if_failed();
   void on_end(const end_recording& x);
   void end(const recording_end& e);
   void end_with(const std::string& why);
@@ -63,6 +69,7 @@ private:
   recorder_options options_;
   recording_cut so_far_;
   cut_under_way cut_; ///< of the last checkpoint
+  bool given_up_ = false;
 };
 
 } // namespace mailgrad

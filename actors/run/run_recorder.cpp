@@ -9,7 +9,7 @@ namespace mailgrad {
 using messaging::send_anonymously, messaging::spawn;
 
 run_recorder::run_recorder(caf::actor_system& system, const std::string& path, const recording_header& header,
-                           const recording* before) {
+                           const recording* before, early_end_calls early_end) {
   const auto promise = std::make_shared<std::promise<std::string>>();
   written_ = promise->get_future();
   recording_cut begins(header.shards);
@@ -18,7 +18,8 @@ run_recorder::run_recorder(caf::actor_system& system, const std::string& path, c
   actor_ = spawn<recorder, caf::detached>(
       system,
       recorder_options{before ? continue_recording(path, header, *before) : create_recording(path, header),
-                       [promise](const std::string& why) { promise->set_value(why); }, std::move(begins)});
+                       [promise](const std::string& why) { promise->set_value(why); }, std::move(begins),
+                       std::move(early_end.on_early_end), std::move(early_end.room)});
 }
 
 /// The feeder may have deals to tell; the shards have told everything before they reported.

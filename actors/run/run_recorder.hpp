@@ -3,10 +3,18 @@
 #include <mailgrad/actors/run/coordinator.hpp>
 #include <mailgrad/actors/run/recorder.hpp>
 
+#include <cstdint>
+#include <functional>
 #include <future>
 #include <string>
 
 namespace mailgrad {
+
+/// What a run hears and says if its recording ends early, on the thread of the recorder.
+struct early_end_calls {
+  std::function<void(const recording_account&)> on_early_end; ///< called once, before finish() returns
+  std::function<std::uint64_t()> room;                        ///< bytes that its other files need
+};
 
 /// The recorder of a run, for the thread that owns the run.
 class run_recorder {
@@ -15,7 +23,7 @@ public:
   ///
   /// Errors  as create_recording() and continue_recording().
   run_recorder(caf::actor_system& system, const std::string& path, const recording_header& header,
-               const recording* before = nullptr);
+               const recording* before = nullptr, early_end_calls early_end = {});
 
   const caf::actor& actor() const noexcept { return actor_; }
 

@@ -118,10 +118,10 @@ int end_of_stopped(int code) {
   return exit_code::failed;
 }
 
-/// Ends the replay of a killed run, which left no weights to compare with; returns the exit code.
-int end_of_killed(const training_report& again, std::ostream& out) {
+/// Ends the replay of a recording that was not completed; returns the exit code.
+int end_of_incomplete(const training_report& again, std::ostream& out) {
   if (again.ended != "completed") return exit_code::failed;
-  out << "replay        as far as the recording goes; its run was killed, so there are no parameters to "
+  out << "replay        as far as the recording goes; it was not completed, so it has no parameters to "
          "compare with\n";
   return exit_code::cut_short;
 }
@@ -133,7 +133,8 @@ int replay_with(const replay_words& w, const option_words& looks) {
   if (again.ended == "stopped" || again.ended == "failed") return end_of_stopped(code);
   std::ostream& out = writes_to_standard_output(w.looks.outputs) ? std::cerr : std::cout;
   if (!what->killed) return compare(*what, again, out);
-  return code == exit_code::failed ? end_of_killed(again, out) : code; // otherwise a signal ended the test
+  return code == exit_code::failed ? end_of_incomplete(again, out)
+                                   : code; // otherwise a signal ended the test
 }
 
 } // namespace
@@ -143,8 +144,8 @@ command make_replay_command(CLI::App& app) {
   auto words = std::make_shared<replay_words>();
   parser
       ->add_option("recording", words->recording,
-                   "The file that 'mailgrad train --record' wrote. After a run that was killed, it is "
-                   "FILE.partial or FILE.killed")
+                   "The file that 'mailgrad train --record' wrote. If its run was killed, or the disk "
+                   "was full, it is FILE.partial or FILE.killed")
       ->required();
   parser->add_option("--data", words->data, "Where the same data set lies now, if it has moved");
   parser->add_option(
@@ -168,12 +169,15 @@ command make_replay_command(CLI::App& app) {
       "failed. Workers that were lost, came late or came back do so again, all in one process.\n"
       "\nA replay is a closer look at a run: its gaps, sampled gaps, losses and order are those of the run,\n"
       "also if the run did not look. Its times are its own, since it waits for each recorded turn.\n"
-      "\nA run that was killed leaves FILE.partial behind. A replay repeats the part that is whole, ends as\n"
-      "if the run had been stopped there, and says after how many steps. There are no parameters to\n"
-      "compare with. The next run that records into FILE renames FILE.partial to FILE.killed, unless\n"
+      "\nA run that was killed, or whose disk was full, leaves FILE.partial behind. A replay repeats the "
+      "part\n"
+      "that is whole, ends as if the run had been stopped there, and says after how many steps. There are\n"
+      "no parameters to compare with. The next run that records into FILE renames FILE.partial to "
+      "FILE.killed, unless\n"
       "that file exists.\n"
-      "\nExit codes: 0 the parameters are the same, 3 they differ, 4 the recording of a killed run is\n"
-      "repeated as far as it goes, 1 the run failed or was stopped on the live page, 2 wrong options or a\n"
+      "\nExit codes: 0 the parameters are the same, 3 they differ, 4 a recording that was not\n"
+      "completed is repeated as far as it goes, 1 the run failed or was stopped on the live page, 2 wrong "
+      "options or a\n"
       "recording that cannot be used, 130, 143 and 129 ended by Ctrl-C, SIGTERM and SIGHUP.\n"
       "\nExample:\n"
       "  mailgrad train --devices cpu:0,cpu:1 --policy ssp:2 --record run.rec\n"

@@ -57,6 +57,7 @@ bool watch_run(training& run, progress_display& display, const interrupt& ctrl_c
   const machine_time time;
   bool stopping = false;
   std::uint64_t failed_checkpoints = 0;
+  bool records = true;
   std::uint64_t last_steps = 0;
   instant last_move = time.now();
   while (!wait_a_moment(run, served)) {
@@ -70,6 +71,11 @@ bool watch_run(training& run, progress_display& display, const interrupt& ctrl_c
       failed_checkpoints = kept.failed;
       display.finish();
       std::cerr << "checkpoint failed, training goes on: " << kept.failure << '\n';
+    }
+    if (const auto kept = run.recorded(); records && kept && !kept->failure.empty()) {
+      records = false;
+      display.finish();
+      std::cerr << recording_in_words(*kept) << "; training goes on\n";
     }
     if (ctrl_c.requested() && !stopping) {
       stopping = true;
@@ -250,7 +256,7 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   if (judged_by_test(options, *data))
     std::cerr << "mailgrad: the test samples decide when the run ends or which weights are kept, so the test "
                  "figures are too good; --validation 0.1 holds other samples out for that\n";
-  outputs->weights().require_room(run.layout().weight_count() * sizeof(float));
+  outputs->weights().require_room(run.layout(), card);
   if (is_done && !w.quiet) say_that_nothing_is_left(steps_done(*from), run.total_steps());
   const auto style =
       !is_done && !w.quiet ? progress_display::suitable_style() : progress_display::style::none;

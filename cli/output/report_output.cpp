@@ -251,21 +251,26 @@ std::string way_on_in_words(const training_report& r) {
   return "goes on by    --resume " + shell_word(folder.string()) + '\n';
 }
 
-/// "own disk of workers 0, 2, 94.1 MiB not sent; sent to worker 1"
+/// "936 batches from the own disk of workers 0, 2, 94.1 MiB not sent; 2 batches sent to workers 0, 1"
 std::string origins_in_words(const std::vector<batch_origins>& batches) {
-  std::vector<std::size_t> own, sent;
-  std::uint64_t spared = 0;
+  std::vector<std::size_t> by_own, by_sent; // workers
+  batch_origins all;
   for (std::size_t w = 0; w < batches.size(); ++w) {
-    if (batches[w].own > 0) own.push_back(w);
-    if (batches[w].sent > 0) sent.push_back(w);
-    spared += batches[w].spared_bytes;
+    if (batches[w].own > 0) by_own.push_back(w);
+    if (batches[w].sent > 0) by_sent.push_back(w);
+    all.own += batches[w].own;
+    all.sent += batches[w].sent;
+    all.spared_bytes += batches[w].spared_bytes;
   }
-  const auto named = [](const std::vector<std::size_t>& workers) {
-    return fmt::format("worker{} {}", workers.size() == 1 ? "" : "s", fmt::join(workers, ", "));
+  const auto told = [](std::uint64_t count, const char* whence, const std::vector<std::size_t>& workers) {
+    return fmt::format("{} batch{} {} worker{} {}", count, count == 1 ? "" : "es", whence,
+                       workers.size() == 1 ? "" : "s", fmt::join(workers, ", "));
   };
   std::string text;
-  if (!own.empty()) text += fmt::format("own disk of {}, {} not sent", named(own), byte_count(spared).text());
-  if (!sent.empty()) text += (text.empty() ? "sent to " : "; sent to ") + named(sent);
+  if (all.own > 0)
+    text += fmt::format("{}, {} not sent", told(all.own, "from the own disk of", by_own),
+                        byte_count(all.spared_bytes).text());
+  if (all.sent > 0) text += (text.empty() ? "" : "; ") + told(all.sent, "sent to", by_sent);
   for (std::size_t w = 0; w < batches.size(); ++w)
     if (batches[w].lost > 0)
       text += fmt::format("{}{} sent to worker {} and lost with it", text.empty() ? "" : "; ",
@@ -334,6 +339,8 @@ std::string in_words(const training_report& r) {
                             ? ""
                             : ", where " + r.resumed->products_before + " multiplied on cards");
   if (r.checkpoints) text += "checkpoints   " + checkpoints_in_words(*r.checkpoints) + '\n';
+  if (r.recording && !r.recording->failure.empty())
+    text += "recording     " + early_end_in_words(*r.recording) + '\n';
   text += way_on_in_words(r);
   if (r.evaluations.count > 0)
     text += fmt::format("evaluations   {} during the run, {:.2f} s on a thread of their own\n",

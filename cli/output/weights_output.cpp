@@ -21,9 +21,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// What a file of weights takes beside them: its header, and the report.
-constexpr std::uint64_t room_for_header = std::uint64_t{1} << 20;
-
 bool all_finite(std::span<const named_weights> weights) {
   return std::ranges::all_of(weights, [](const named_weights& w) {
     return std::ranges::all_of(w.values, [](float v) { return std::isfinite(v); });
@@ -50,15 +47,18 @@ weights_output::weights_output(std::string path) : path_(std::move(path)) {
     throw std::invalid_argument(fmt::format("--save: '{}' is a pipe or a device; name a file", path_));
 }
 
-void weights_output::require_room(std::uint64_t bytes) const {
+void weights_output::require_room(const parameter_layout& layout, const model_card& card) const {
   if (path_.empty()) return;
   const fs::path folder = fs::path(replaced_file::without_links(path_)).parent_path();
   std::error_code unknown;
   const fs::space_info disk = fs::space(folder.empty() ? "." : folder, unknown);
-  const std::uint64_t needed = bytes + room_for_header;
+  const std::uint64_t needed = bytes_to_save(layout, card);
   if (unknown || disk.available >= needed) return;
-  throw std::runtime_error(fmt::format("weights '{}' need {}, and the disk has {} left", path_,
-                                       byte_count(needed).text(), byte_count(disk.available).text()));
+  throw std::runtime_error(
+      fmt::format("weights '{}' need {}, and the disk has {} left; make {} of room, or name a file on "
+                  "another disk",
+                  path_, byte_count(needed).text(), byte_count(disk.available).text(),
+                  byte_count(needed - disk.available).text()));
 }
 
 void weights_output::write(std::span<const named_weights> weights, const model_card& card,

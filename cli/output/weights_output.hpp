@@ -19,10 +19,10 @@ public:
   ///         written.
   explicit weights_output(std::string path);
 
-  /// Requires that the disk has room for weights of `bytes` bytes.
+  /// Requires that the disk has room for a file of these variables and this card.
   ///
   /// Errors  std::runtime_error: it has not.
-  void require_room(std::uint64_t bytes) const;
+  void require_room(const parameter_layout& layout, const model_card& card) const;
 
   /// Writes the weights with their card and the report. Those of a run that has diverged are not written, so
   /// that they do not replace better ones, unless they are the best of its tests. If the file cannot be

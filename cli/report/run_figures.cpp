@@ -10,8 +10,10 @@
 #include <array>
 #include <cerrno>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <system_error>
 
 namespace mailgrad {
 
@@ -27,6 +29,10 @@ constexpr double told_late = 1; // seconds
 constexpr std::size_t most_points = 100'000;
 
 std::string content_of(const std::string& file) {
+  std::error_code unknown;
+  if (std::filesystem::is_directory(file, unknown))
+    throw_malformed(file, "expected a report, found a folder; name the file that 'mailgrad train --report' "
+                          "wrote");
   errno = 0;
   std::ifstream in(file, std::ios::binary);
   if (!in) throw_unreadable(file, errno != 0 ? errno : EIO);
@@ -248,7 +254,8 @@ run_figures read_report(const std::string& file) {
     throw_malformed(file, "expected a report, found lists that stand within each other too deep");
   const json parsed = json::parse(content, nullptr, false);
   if (parsed.is_discarded())
-    throw_malformed(file, "expected a report as JSON, found what is none, or is cut off");
+    throw_malformed(file, content.empty() ? "expected a report as JSON, found an empty file"
+                                          : "expected a report as JSON, found what is none, or is cut off");
   const report_fields f(file, parsed);
   run_figures run;
   run.file = file;

@@ -185,6 +185,14 @@ json to_object(const std::optional<checkpoint_account>& x) {
           {"last", x->last},       {"last_steps", x->steps}, {"failure", x->failure}};
 }
 
+json to_object(const std::optional<recording_account>& x) {
+  if (!x) return {};
+  const bool whole = x->failure.empty();
+  return {{"file", x->file},       {"bytes", x->bytes},
+          {"failure", x->failure}, {"seconds", whole ? json() : json(x->seconds)},
+          {"kept", x->kept},       {"kept_bytes", x->kept_bytes}};
+}
+
 } // namespace
 
 std::string to_json(const training_report& r) {
@@ -241,6 +249,7 @@ std::string to_json(const training_report& r) {
       {"switches", to_array(r.switches)},
       {"resumed", to_object(r.resumed)},
       {"checkpoints", to_object(r.checkpoints)},
+      {"recording", to_object(r.recording)},
       {"curve", to_array(r.curve)},
       {"evaluations", {{"count", r.evaluations.count}, {"seconds", r.evaluations.seconds}}},
       {"local_steps", to_object_of_local_steps(r)},

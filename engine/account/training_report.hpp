@@ -4,6 +4,7 @@
 #include <mailgrad/engine/account/gradient_ledger.hpp>
 #include <mailgrad/engine/account/metrics_line.hpp>
 #include <mailgrad/engine/account/provenance.hpp>
+#include <mailgrad/engine/account/recording_account.hpp>
 #include <mailgrad/engine/account/running_stat.hpp>
 #include <mailgrad/engine/account/staleness_histogram.hpp>
 #include <mailgrad/engine/account/time_split.hpp>
@@ -144,6 +145,7 @@ struct training_report {
   std::vector<policy_switch> switches;
   std::optional<resumed_figures> resumed;
   std::optional<checkpoint_account> checkpoints; ///< of this process, if it took any
+  std::optional<recording_account> recording;    ///< if the run was recorded
   std::vector<metrics_line> curve;               ///< at most 200 of its lines, evenly thinned
   evaluation_cost evaluations;                   ///< during the run
   std::uint64_t local_steps = 0;                 ///< of a worker between two exchanges; 0: none

@@ -32,30 +32,30 @@ void require_optimizers(const training_options& o, const std::vector<scheduled_p
   require_valid(o.outer);
   if (o.local_steps > 0 && has_hogwild(policies))
     throw std::invalid_argument(
-        "local steps: under hogwild workers write into one block at every step; take async");
+        "--local-steps: under hogwild workers write into one block at every step; take async");
   if (o.local_steps > 0 && o.sample_gap > 0)
     throw std::invalid_argument(
-        "sample gap: with local steps shards get differences, which no batch has a fresh "
+        "--sample-gap: with --local-steps shards get differences, which no batch has a fresh "
         "gradient for; leave one of both out");
   if (o.sample_gap > 0 && policies.size() == 1 && has_hogwild(policies))
-    throw std::invalid_argument("sample gap: under hogwild no version stays to compare with; take async");
+    throw std::invalid_argument("--sample-gap: under hogwild no version stays to compare with; take async");
   if (cure.traits().predicts && o.sample_gap > 0)
     throw std::invalid_argument(fmt::format(
-        "sample gap: under cure '{}' workers compute at predicted weights, which no version is to be "
+        "--sample-gap: under cure '{}' workers compute at predicted weights, which no version is to be "
         "compared with; leave one of both out",
         o.cure));
   cure.require_fits(setting_of(o, policies));
 }
 
 void require_amounts(const training_options& o, const data_split& data) {
-  if (o.batch == 0) throw std::invalid_argument("batch: 0 samples; at least 1 is needed");
+  if (o.batch == 0) throw std::invalid_argument("--batch: 0 samples; at least 1 is needed");
   if (o.epochs == 0 && o.steps == 0)
-    throw std::invalid_argument("epochs and steps are both 0: nothing to do");
+    throw std::invalid_argument("--epochs and --steps are both 0: nothing to do");
   if (data.train.size() == 0)
     throw std::invalid_argument(fmt::format("data '{}' holds no sample to train on", data.name));
   if (o.batch > data.train.size())
     throw std::invalid_argument(
-        fmt::format("batch: {} samples; the training set has {}", o.batch, data.train.size()));
+        fmt::format("--batch: {} samples; the training set has {}", o.batch, data.train.size()));
 }
 
 void require_text(const training_options& o, const data_split& data) {
@@ -75,7 +75,7 @@ void require_parameter_actor(const training_options& o, const std::vector<schedu
         fmt::format("cure '{}': workers would be drawn to what {} knows nothing of", o.cure, named));
   if (!o.record.empty() || o.replay)
     throw std::invalid_argument(
-        fmt::format("record: {} does not tell the order in which it takes gradients", named));
+        fmt::format("--record: {} does not tell the order in which it takes gradients", named));
 }
 
 /// Who joins late begins with the weights of the shards, and the shards tell what they took of who died.
@@ -83,10 +83,10 @@ void require_seats(const training_options& o, const std::vector<scheduled_policy
   if (seats_of(o) == workers_of(o)) return;
   if (has_hogwild(policies))
     throw std::invalid_argument(
-        "seats: under hogwild no actor can let a worker in later; leave them out, or take async");
+        "--seats: under hogwild no actor can let a worker in later; leave them out, or take async");
   if (o.parameter_actor)
     throw std::invalid_argument(
-        fmt::format("seats: parameter actor '{}' takes only the workers that a run begins with",
+        fmt::format("--seats: parameter actor '{}' takes only the workers that a run begins with",
                     o.parameter_actor->name));
 }
 
@@ -94,18 +94,19 @@ void require_tests(const training_options& o, const data_split& data) {
   if (!o.replay) stop_conditions_of(o, &data);
   if (o.evaluate_every.never()) {
     if (o.patience > 0)
-      throw std::invalid_argument(
-          "patience: the weights are not tested during the run; say how often to test");
+      throw std::invalid_argument("--patience: the weights are not tested during the run; say how often to "
+                                  "test, as --evaluate-every epoch");
     if (o.keep == kept_weights::best)
-      throw std::invalid_argument(
-          "best weights: the weights are not tested during the run; say how often to test");
+      throw std::invalid_argument("--keep-weights best: the weights are not tested during the run; say how "
+                                  "often to test, as --evaluate-every epoch");
     return;
   }
   if (data.test.size() == 0 && data.validation.size() == 0)
-    throw std::invalid_argument(fmt::format("evaluate: data '{}' holds no sample to test on", data.name));
+    throw std::invalid_argument(
+        fmt::format("--evaluate-every: data '{}' holds no sample to test on", data.name));
   if (o.parameter_actor)
     throw std::invalid_argument(
-        fmt::format("evaluate: parameter actor '{}' is not asked for its weights before the end",
+        fmt::format("--evaluate-every: parameter actor '{}' is not asked for its weights before the end",
                     o.parameter_actor->name));
 }
 
@@ -125,7 +126,7 @@ void require_figures(const std::vector<stop_condition>& conditions, const data_s
   for (const stop_condition& c : conditions)
     if (c.column->name.ends_with(numbers ? "_accuracy" : "_rmse"))
       throw std::invalid_argument(
-          fmt::format("stop when: data '{}' has {} to predict, so '{}' is not known; take {}", data.name,
+          fmt::format("--stop-when: data '{}' has {} to predict, so '{}' is not known; take {}", data.name,
                       numbers ? "numbers" : "classes", c.column->name, numbers ? "rmse" : "accuracy"));
 }
 
@@ -154,8 +155,8 @@ std::vector<scheduled_policy> checked_policies(const training_options& o, const 
   if (!o.delays.empty() && !o.replay) delay_spec(o.delays, seats_of(o)); // refuses what is none
   if (!o.record.empty() && o.replay)
     throw std::invalid_argument(
-        fmt::format("record: a replay repeats recording '{}' and makes none of its own", o.replay->name));
-  if (o.shards == 0) throw std::invalid_argument("shards: 0; at least 1 is needed");
+        fmt::format("--record: a replay repeats recording '{}' and makes none of its own", o.replay->name));
+  if (o.shards == 0) throw std::invalid_argument("--shards: 0; at least 1 is needed");
   return policies;
 }
 
@@ -194,7 +195,7 @@ void require_dense_if_needed(const training_options& o, const cure_spec& cure,
   const auto table = std::ranges::find(layout.variables(), true, &placed_variable::sparse);
   if (table == layout.variables().end()) return;
   const std::string what = o.all_reduce        ? "all-reduce"
-                           : o.local_steps > 0 ? "local steps"
+                           : o.local_steps > 0 ? "--local-steps"
                                                : fmt::format("cure '{}'", o.cure);
   throw std::invalid_argument(
       fmt::format("{}: the gradient of table '{}' comes in rows, and this needs all of "

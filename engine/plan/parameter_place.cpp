@@ -19,7 +19,7 @@ std::string places_in_words(const training_options& o) {
 }
 
 [[noreturn]] void refuse(const training_options& o, const std::string& why) {
-  throw std::invalid_argument(fmt::format("parameters: {}: {}", places_in_words(o), why));
+  throw std::invalid_argument(fmt::format("--parameters: {}: {}", places_in_words(o), why));
 }
 
 void require_places(const training_options& o) {
@@ -68,8 +68,9 @@ bool has_shard_on_card(const training_options& o) {
 void require_parameter_place(const training_options& o, const std::vector<scheduled_policy>& policies,
                              const cure_spec& cure) {
   if (o.run_ahead > most_run_ahead)
-    throw std::invalid_argument(fmt::format(
-        "run ahead: {} steps; at most {} can be begun while one is under way", o.run_ahead, most_run_ahead));
+    throw std::invalid_argument(
+        fmt::format("--run-ahead: {} steps; at most {} can be begun while one is under way", o.run_ahead,
+                    most_run_ahead));
   require_places(o);
   if (!has_shard_on_card(o)) return;
   if (has_hogwild(policies)) require_one_card(o, "under hogwild", ", or take async"); // to write to one block
@@ -95,7 +96,7 @@ void require_precision(const training_options& o) {
   const auto core = std::ranges::find(o.devices, device_kind::cpu, &device::kind);
   if (core != o.devices.end())
     throw std::invalid_argument(
-        fmt::format("precision: {}: {} computes in float32 alone; name lanes of cards as the devices",
+        fmt::format("--precision: {}: {} computes in float32 alone; name lanes of cards as the devices",
                     name(o.precision), to_string(*core)));
 }
 

@@ -41,7 +41,7 @@ void describe(training_report& r, const run_plan& plan) {
   r.weights = plan.layout->weight_count();
   r.seed = o.seed;
   if (o.replay && o.replay->killed && r.ended == "completed")
-    r.why = fmt::format("the recording ends after {} of {} steps, since its run was killed", r.steps,
+    r.why = fmt::format("the recording ends after {} of {} steps, since it was not completed", r.steps,
                         plan.recorded_steps);
 }
 

@@ -157,7 +157,7 @@ run_plan plan_shards(std::shared_ptr<const parameter_layout> layout, training_op
 
 void require_recordable(const run_plan& plan) {
   if (plan.shares_block())
-    throw std::invalid_argument("record: hogwild has no order to record, since its workers write at once; "
+    throw std::invalid_argument("--record: hogwild has no order to record, since its workers write at once; "
                                 "choose another policy");
 }
 

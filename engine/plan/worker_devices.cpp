@@ -46,7 +46,7 @@ std::size_t thread_count(const std::vector<device>& devices) {
 }
 
 void require_worker_devices(const training_options& o) {
-  if (o.devices.empty()) throw std::invalid_argument("devices: name at least one, such as cpu:0");
+  if (o.devices.empty()) throw std::invalid_argument("--devices: name at least one, such as cpu:0");
   const std::uint32_t workers = workers_of(o);
   if (o.devices.size() % workers != 0)
     throw std::invalid_argument(fmt::format(
@@ -54,18 +54,18 @@ void require_worker_devices(const training_options& o) {
         o.devices.size(), workers));
   if (seats_of(o) < workers)
     throw std::invalid_argument(
-        fmt::format("seats: {} for {} workers; give at least as many", o.seats, workers));
+        fmt::format("--seats: {} for {} workers; give at least as many", o.seats, workers));
   for (std::uint32_t w = 0; w < workers; ++w) {
     const std::vector<device> own = devices_of(o, w);
     for (auto d = own.begin(); d != own.end(); ++d)
       if (std::find(own.begin(), d, *d) != d)
         throw std::invalid_argument(fmt::format(
-            "devices: worker {} would have {} twice; a model spans different devices", w, to_string(*d)));
+            "--devices: worker {} would have {} twice; a model spans different devices", w, to_string(*d)));
   }
-  if (o.micro_batches == 0) throw std::invalid_argument("micro-batches: 0; at least 1 is needed");
+  if (o.micro_batches == 0) throw std::invalid_argument("--micro-batches: 0; at least 1 is needed");
   if (o.micro_batches > 1 && workers == o.devices.size())
     throw std::invalid_argument(
-        "micro-batches: each worker has one device, which computes its batch at one go; give "
+        "--micro-batches: each worker has one device, which computes its batch at one go; give "
         "workers several devices, or leave it out");
 }
 

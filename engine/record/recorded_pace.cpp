@@ -148,7 +148,7 @@ bool has_queue(const recording& r, const replay_terms& terms) {
 } // namespace
 
 recorded_pace pace_of(const recording& r, const replay_terms& terms) {
-  if (r.killed) refuse_times(r, "its run was killed, so it has no end");
+  if (r.killed) refuse_times(r, "it was not completed, so it has no end");
   if (recorded_lives(r).any_change() || r.header.ranks() != r.header.workers)
     refuse_times(r, "workers came or went while it went on");
   if (has_queue(r, terms))

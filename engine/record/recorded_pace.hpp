@@ -28,7 +28,7 @@ struct recorded_pace {
 /// begin at the latest moment at which no first step is shorter than the median of its worker's later ones.
 ///
 /// `r` must pass require_repeatable().
-/// Errors  recording_error in one line: the run was killed, or workers came or went; a worker has too few
+/// Errors  recording_error in one line: it was not completed, or workers came or went; a worker has too few
 ///         steps, or moments that fall; as rehearsal and require_replay_ends().
 recorded_pace pace_of(const recording& r, const replay_terms& terms);
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/engine/account/recording_account.hpp>
 #include <mailgrad/engine/shard/order_entry.hpp>
 
 #include <algorithm>
@@ -72,7 +73,18 @@ struct recording {
       batches; ///< by rank: the numbers of the batches that the worker was dealt, in order
   std::vector<std::vector<dealt_life>> lives{}; ///< by rank, ascending; none: all are of incarnation 0
   recording_end end;
-  bool killed = false; ///< the run was killed: the recording may be cut, and `end` has only switches
+  /// The recording was not completed, since its run was killed or the disk was full: it may be cut, and `end`
+  /// has only switches.
+  bool killed = false;
+};
+
+/// What a stream cannot do with its file. Each returns 0 or an errno; null: nothing is to be done.
+struct recording_file_calls {
+  std::function<int()> keep; ///< called after the end is written: puts the file in its place
+  std::function<int()> sync; ///< waits until what is written is on the disk
+  /// Gives the file up and leaves its first bytes, so many; 0: none. Returns its name then, or "".
+  std::function<std::string(std::uint64_t)> leave{};
+  std::function<std::uint64_t()> room{}; ///< the bytes that the disk has left
 };
 
 /// Writes a recording during the run, so it needs memory for only a few turns.
@@ -86,11 +98,7 @@ struct recording {
 /// Threads one caller at a time.
 class recording_writer {
 public:
-  /// What a stream cannot do with its file. Each returns 0 or an errno; null: nothing is to be done.
-  struct file_calls {
-    std::function<int()> keep; ///< called after the end is written: puts the file in its place
-    std::function<int()> sync; ///< waits until what is written is on the disk
-  };
+  using file_calls = recording_file_calls;
 
   recording_writer(std::unique_ptr<std::ostream> out, std::string name, const recording_header& header,
                    file_calls file = {});
@@ -104,24 +112,33 @@ public:
   void sync();
   /// Whether anything could not be written so far.
   bool failed() const noexcept { return failure_ != 0; }
+  /// Ends a recording that has failed, once. Its whole parts are left to be repeated as those of a killed
+  /// run, but only the first of them where the disk would else have less than `room` bytes for others.
+  recording_account give_up(std::uint64_t room);
 
 private:
   void add_alike(std::span<const recorded_deal> deals);
   /// Flushes each part to the file, so that it is there even if the process is killed.
   void write(std::string bytes, std::string_view last = {});
+  void note_end_of_part();
+  std::uint64_t end_of_part_before(std::uint64_t bytes) const;
 
   std::unique_ptr<std::ostream> out_;
   std::string name_;
   file_calls file_;
   unsigned long checksum_ = 0;
-  int failure_ = 0; ///< errno of the first failure
+  int failure_ = 0;                 ///< errno of the first failure
+  std::uint64_t header_ = 0;        ///< bytes
+  std::uint64_t whole_ = 0;         ///< bytes of the header and of all parts that were written
+  std::vector<std::uint64_t> ends_; ///< where parts end, at least `apart_` bytes from one to the next
+  std::uint64_t apart_ = 0;
 };
 
 /// Opens PATH.partial to record into. It takes the place of PATH at the end of the recording, and is removed
 /// if there is no end. A PATH.partial that a killed run left is renamed to PATH.killed, if there is none yet.
 ///
-/// Errors  std::system_error; recording_error if there are more workers or shards than a recording can
-///         number, or if another run is recording into this file.
+/// Errors  std::system_error, also if the header cannot be written; recording_error if there are more workers
+///         or shards than a recording can number, or if another run is recording into this file.
 std::unique_ptr<recording_writer> create_recording(const std::string& path, const recording_header& header);
 
 /// The same for a run that goes on from a checkpoint: the recording begins with `before`, which part_before()

@@ -125,7 +125,7 @@ void require_whole(const recording& r, const recorded_lives& lives) {
   if (r.end.ended == "failed")
     refuse(r, "is of a run that failed (" + r.end.why + "): it cannot be repeated");
   if (r.killed && lives.any_change())
-    refuse(r, "is of a run that was killed after workers had come or gone: it cannot be repeated");
+    refuse(r, "was not completed, and workers had come or gone: it cannot be repeated");
 }
 
 /// Refuses an unknown policy, and hogwild, which has no order to repeat.

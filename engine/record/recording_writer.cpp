@@ -60,6 +60,7 @@ recording_writer::recording_writer(std::unique_ptr<std::ostream> out, std::strin
   append_number<4>(bytes, recording_file::known_format);
   append_number<4>(bytes, text.size());
   write(bytes + text);
+  header_ = whole_;
 }
 
 void recording_writer::write(std::string bytes, std::string_view last) {
@@ -72,10 +73,30 @@ void recording_writer::write(std::string bytes, std::string_view last) {
   errno = 0;
   out_->write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   if (!out_->flush()) failure_ = errno ? errno : EIO;
+  if (failure_ != 0) return;
+  whole_ += bytes.size();
+  note_end_of_part();
+}
+
+/// A long recording has too many parts to note the end of each.
+void recording_writer::note_end_of_part() {
+  constexpr std::size_t most = 4096;
+  if (!ends_.empty() && whole_ - ends_.back() < apart_) return;
+  ends_.push_back(whole_);
+  if (ends_.size() < most) return;
+  std::erase_if(ends_, [odd = false](std::uint64_t) mutable { return std::exchange(odd, !odd); });
+  apart_ = whole_ / ends_.size();
+}
+
+/// 0 if no part is whole before that. A header alone has nothing to repeat.
+std::uint64_t recording_writer::end_of_part_before(std::uint64_t bytes) const {
+  if (bytes >= whole_) return whole_ > header_ ? whole_ : 0;
+  const auto after = std::ranges::upper_bound(ends_, bytes);
+  return after == ends_.begin() || *std::prev(after) <= header_ ? 0 : *std::prev(after);
 }
 
 void recording_writer::add_turns(std::uint32_t shard, std::span<const order_entry> turns) {
-  if (turns.empty()) return;
+  if (turns.empty() || failed()) return;
   std::string bytes = part(shard, turns.size());
   bytes.reserve(bytes.size() + turns.size() * recording_file::turn_bytes);
   for (const order_entry& t : turns) {
@@ -117,6 +138,19 @@ void recording_writer::sync() {
   if (failure_ == 0 && file_.sync) failure_ = file_.sync();
 }
 
+recording_account recording_writer::give_up(std::uint64_t room) {
+  recording_account what{
+      .file = name_, .bytes = whole_, .failure = std::generic_category().message(failure_)};
+  if (!file_.leave) return what;
+  const std::uint64_t there = file_.room ? file_.room() : room;
+  const std::uint64_t lacking = std::min(whole_, room - std::min(room, there));
+  what.kept_bytes = end_of_part_before(whole_ - lacking);
+  what.kept = file_.leave(what.kept_bytes);
+  what.removed = what.kept.empty();
+  if (what.removed) what.kept_bytes = 0;
+  return what;
+}
+
 void recording_writer::end(const recording_end& e) {
   const std::string text = recording_file::text_of(e);
   write(part(recording_file::end_source, text.size()) + text, recording_file::last_word);
@@ -134,17 +168,35 @@ void require_numbers(const std::string& path, const recording_header& header) {
                                              std::max(header.ranks(), header.shards)));
 }
 
+/// What a recording may do with its file, which must live as long.
+recording_writer::file_calls calls_of(replaced_file* file, const std::string& path) {
+  recording_writer::file_calls calls{[file] { return file->keep(); }, [file] { return file->sync(); }};
+  if (!replaced_file::can_replace(path)) return calls;
+  calls.leave = [file](std::uint64_t bytes) { return file->leave(bytes); };
+  calls.room = [path] {
+    std::error_code unknown;
+    const auto folder = std::filesystem::path(replaced_file::without_links(path)).parent_path();
+    const auto disk = std::filesystem::space(folder.empty() ? "." : folder, unknown);
+    return unknown ? 0 : disk.available;
+  };
+  return calls;
+}
+
 std::unique_ptr<recording_writer> open_recording(const std::string& path, const recording_header& header) {
   auto file = std::make_unique<replaced_file>(path, replaced_file::if_taken::fail);
   if (!file->is_open() && errno == EWOULDBLOCK)
     recording_file::refuse(
         path, "cannot be written: another run is recording into it; name another file, or wait for its end");
-  if (!file->is_open())
-    throw std::system_error(errno, std::generic_category(), "recording '" + path + "' cannot be written");
-  replaced_file* const kept = file.get(); // valid as long as the writer, which owns it
-  return std::make_unique<recording_writer>(
-      std::move(file), path, header,
-      recording_writer::file_calls{[kept] { return kept->keep(); }, [kept] { return kept->sync(); }});
+  const auto require = [&path](bool holds) {
+    const int why = errno != 0 ? errno : EIO;
+    if (!holds)
+      throw std::system_error(why, std::generic_category(), "recording '" + path + "' cannot be written");
+  };
+  require(file->is_open());
+  const recording_writer::file_calls calls = calls_of(file.get(), path); // the writer owns the file
+  auto writer = std::make_unique<recording_writer>(std::move(file), path, header, calls);
+  require(!writer->failed());
+  return writer;
 }
 
 /// As open_recording(). The run that goes on may do so without a recording, if it is told why.

@@ -1,10 +1,12 @@
 #include <mailgrad/engine/weights/kind_of_file.hpp>
 
 #include <mailgrad/files/file_error.hpp>
+#include <mailgrad/files/little_endian.hpp>
 #include <mailgrad/files/shell_word.hpp>
 
 #include <fmt/format.h>
 
+#include <fstream>
 #include <string>
 #include <system_error>
 
@@ -21,7 +23,59 @@ namespace {
                               what, shell_word(resumed.string())));
 }
 
+/// Its first bytes, at most 256.
+std::string beginning_of(const std::filesystem::path& path) {
+  std::string bytes(256, '\0');
+  std::ifstream file(path, std::ios::binary);
+  bytes.resize(static_cast<std::size_t>(file.read(bytes.data(), std::ssize(bytes)).gcount()));
+  return bytes;
+}
+
+/// A message of protobuf whose first field is a version of ONNX, and whose next one is the producer, the
+/// graph or the operators.
+bool is_onnx(std::string_view first) {
+  constexpr std::string_view next_fields = "\x12\x3a\x42";
+  return first.size() > 2 && first[0] == '\x08' && first[1] > 0 && first[1] < 32 &&
+         next_fields.find(first[2]) != next_fields.npos;
+}
+
+/// A zip archive whose first entry is "NAME/data.pkl", as torch.save() writes it, or the pickle alone that it
+/// wrote before.
+bool is_pickle(std::string_view first) {
+  constexpr std::size_t name_begins = 30, length_at = 26;
+  if (first.starts_with("\x80\x02") || first.starts_with("\x80\x04")) return true;
+  if (!first.starts_with("PK\3\4") || first.size() < name_begins) return false;
+  const std::size_t length = number_in<2>(first.substr(length_at));
+  return first.substr(name_begins, length).ends_with("/data.pkl");
+}
+
+/// Whether what a safetensors file begins with, the length of its header, can be.
+bool may_be_safetensors(std::string_view first, std::uint64_t size) {
+  constexpr std::size_t length_bytes = 8;
+  return size >= length_bytes && first.size() >= length_bytes &&
+         number_in<length_bytes>(first) <= size - length_bytes;
+}
+
+[[noreturn]] void refuse(const std::filesystem::path& path, std::string_view what) {
+  throw_malformed(path, fmt::format("expected a file of weights, found {}", what));
+}
+
 } // namespace
+
+void require_no_foreign_file(const std::filesystem::path& path) {
+  std::error_code unknown;
+  if (std::filesystem::is_directory(path, unknown)) refuse(path, "a folder; name a file in it");
+  if (!std::filesystem::is_regular_file(path, unknown)) return;
+  const std::uint64_t size = std::filesystem::file_size(path, unknown);
+  if (unknown) return;
+  if (size == 0) refuse(path, "an empty file; name one that 'mailgrad train --save' wrote");
+  const std::string first = beginning_of(path);
+  if (may_be_safetensors(first, size)) return;
+  if (is_onnx(first)) refuse(path, "a model of ONNX; name the file of weights that it was exported from");
+  if (is_pickle(first))
+    refuse(path, "a pickle of PyTorch; write its weights by safetensors.torch.save_file() in Python, and "
+                 "name that file");
+}
 
 kind_of_file kind_of(const std::map<std::string, std::string>& texts) {
   if (texts.contains(card_key)) return kind_of_file::weights;

@@ -32,6 +32,11 @@ inline constexpr std::string_view checkpoint_suffix = ".safetensors";
 ///
 /// Errors  file_error in one line that says what to do: a folder of checkpoints.
 void require_no_checkpoints_in(const std::filesystem::path& path);
+/// Requires a file that may have weights: no folder, not empty, and no model of ONNX or pickle of PyTorch,
+/// which people take for weights. Nothing happens if `path` is not there, or a pipe or a device.
+///
+/// Errors  file_error in one line that says what it is, and what to do.
+void require_no_foreign_file(const std::filesystem::path& path);
 /// Errors  file_error, likewise: a checkpoint, or the best weights of a run. `path` has these texts.
 void require_no_checkpoint(const std::filesystem::path& path,
                            const std::map<std::string, std::string>& texts);

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <stdexcept>
 #include <utility>
@@ -115,8 +116,21 @@ void save_weights(const std::filesystem::path& path, std::span<const named_weigh
   write_safetensors(path, arrays, texts);
 }
 
+/// Each variable also has a few words about it, which either format writes, and the card's quotes are written
+/// with a backslash.
+std::uint64_t bytes_to_save(const parameter_layout& layout, const model_card& card) {
+  constexpr std::uint64_t report = std::uint64_t{16} << 10, around = 1024, words = 400;
+  const std::string text = to_json(card);
+  std::uint64_t bytes =
+      report + around + text.size() + static_cast<std::uint64_t>(std::ranges::count(text, '"'));
+  for (const placed_variable& v : layout.variables())
+    bytes += v.dims.size() * sizeof(float) + 3 * v.name.size() + words;
+  return bytes;
+}
+
 saved_weights load_weights(const std::filesystem::path& path) {
   require_no_checkpoints_in(path);
+  require_no_foreign_file(path);
   if (npz_file::is_npz(path)) return load_npz(path);
   safetensors_file file(path);
   require_no_checkpoint(path, file.metadata());

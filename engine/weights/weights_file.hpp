@@ -5,6 +5,7 @@
 #include <mailgrad/tensor/tensor.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <span>
@@ -53,10 +54,15 @@ struct saved_weights {
 void save_weights(const std::filesystem::path& path, std::span<const named_weights> weights,
                   const model_card& card, const std::string& report = {});
 
+/// The bytes that save_weights() writes at most. The report is not known yet; it counts as 16 KiB, and that
+/// of a long run is longer.
+std::uint64_t bytes_to_save(const parameter_layout& layout, const model_card& card);
+
 /// Reads a safetensors file or an archive of numpy, of this program or of another. The first bytes tell
 /// which. Arrays whose numbers are no floats are not read.
 ///
-/// Errors  file_error in one line: the file is damaged, its card is, or a weight is not finite.
+/// Errors  file_error in one line: it is no file of weights but a folder, a checkpoint, a model of ONNX or
+///         another, and what to do; the file is damaged, its card is, or a weight is not finite.
 saved_weights load_weights(const std::filesystem::path& path);
 
 /// The card that came with the weights.

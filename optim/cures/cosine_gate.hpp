@@ -40,7 +40,7 @@ public:
     if (cutoff_ <= 1) refuse_cure(text, "every stale difference would be dropped; take a T of more than 1");
     const auto& rule = setting.optimizer.rule;
     if (!std::holds_alternative<adam_options>(rule) && !std::holds_alternative<adamw_options>(rule))
-      refuse_cure(text, "it weighs what an outer adam gets; take the outer optimizer adam or adamw, not " +
+      refuse_cure(text, "it weighs what an outer adam gets; take --outer-optimizer adam or adamw, not " +
                             std::string(mailgrad::name(setting.optimizer)));
   }
   void compensate(const stale_gradient& g, std::span<float> applied) override {

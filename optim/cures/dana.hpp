@@ -29,8 +29,8 @@ inline void require_dana(std::string_view text, const cure_setting& setting) {
   require_staleness(text, setting);
   require_single_gradients(text, setting);
   if (!std::holds_alternative<sgd_options>(setting.optimizer.rule))
-    refuse_cure(text, "it brings a momentum of its own; take the optimizer sgd, not " +
-                          std::string(mailgrad::name(setting.optimizer)));
+    refuse_cure(text, "it brings a momentum of its own; take " + std::string(optimizer_option(setting)) +
+                          " sgd, not " + std::string(mailgrad::name(setting.optimizer)));
 }
 
 /// DANA-Zero and DANA-DC, which predict weights. The shard keeps a momentum for each worker. Workers compute

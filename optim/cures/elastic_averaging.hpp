@@ -49,12 +49,10 @@ public:
         refuse_cure(text, "its paper does not define it under " + policy.text() + "; take async or sync");
     if (setting.local_steps == 0)
       refuse_cure(text, "workers need weights of their own; say after how many steps they meet the shard's, "
-                        "as local steps 4");
+                        "as --local-steps 4");
     if (!std::holds_alternative<sgd_options>(setting.optimizer.rule) ||
         base_learning_rate(setting.optimizer) != 1 || to_string(setting.optimizer.schedule) != "constant")
-      refuse_cure(text,
-                  "its pull is the whole step of the shard; the outer optimizer must be sgd of learning "
-                  "rate 1");
+      refuse_cure(text, "its pull is the whole step of the shard; take --outer-optimizer sgd --outer-lr 1");
   }
   void compensate(const stale_gradient& g, std::span<float> applied) override {
     map_weights(at_->where(), elastic_step{g.scale, pull_}, reads_of(g), std::array{applied.data()},

@@ -25,8 +25,8 @@ public:
     require_staleness(text, setting);
     require_always_stale(text, setting, "it would take momentum away and nothing would bring it back");
     if (!std::holds_alternative<momentum_options>(setting.optimizer.rule))
-      refuse_cure(text, "there is no momentum to take from; take the optimizer momentum, not " +
-                            std::string(mailgrad::name(setting.optimizer)));
+      refuse_cure(text, "there is no momentum to take from; take " + std::string(optimizer_option(setting)) +
+                            " momentum, not " + std::string(mailgrad::name(setting.optimizer)));
   }
 
   optimizer_options adapted(optimizer_options asked, std::uint32_t workers) const override {

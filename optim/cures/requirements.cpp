@@ -23,15 +23,19 @@ void require_always_stale(std::string_view text, const cure_setting& setting, st
 void require_outer_steps(std::string_view text, const cure_setting& setting) {
   if (setting.local_steps == 0)
     refuse_cure(text, "it treats what workers with local steps send; say how many steps each takes before it "
-                      "meets the shards, as local steps 4");
+                      "meets the shards, as --local-steps 4");
 }
 
 void require_outer_momentum(std::string_view text, const cure_setting& setting) {
   const auto& rule = setting.optimizer.rule;
   if (!std::holds_alternative<momentum_options>(rule) && !std::holds_alternative<nesterov_options>(rule))
-    refuse_cure(text, fmt::format("it looks at the outer momentum; take the outer optimizer nesterov or "
+    refuse_cure(text, fmt::format("it looks at the outer momentum; take --outer-optimizer nesterov or "
                                   "momentum, not {}",
                                   name(setting.optimizer)));
+}
+
+std::string_view optimizer_option(const cure_setting& setting) noexcept {
+  return setting.local_steps > 0 ? "--outer-optimizer" : "--optimizer";
 }
 
 double outer_momentum(const optimizer_options& rule) noexcept {

@@ -22,6 +22,9 @@ void require_outer_steps(std::string_view text, const cure_setting& setting);
 /// For cures that look at the velocity of the outer optimiser: it is momentum or nesterov.
 void require_outer_momentum(std::string_view text, const cure_setting& setting);
 
+/// The option that says the optimiser of the shards, for messages: "--optimizer".
+std::string_view optimizer_option(const cure_setting& setting) noexcept;
+
 /// The momentum of momentum or nesterov; 0 for another rule.
 double outer_momentum(const optimizer_options& rule) noexcept;
 

@@ -45,12 +45,14 @@ TEST_F(RemoteTool, TrainsInProcessesOfItsOwnToTheSameWeights) {
 TEST_F(RemoteTool, ReadsTheDataInEachProcessUnlessToldToSendBatches) {
   tool own(words{"train", "--policy", "sync", "--processes", "2", "--report", file("own")} + small_run);
   ASSERT_EQ(own.code(), 0) << own.err();
-  EXPECT_THAT(own.out(), HasSubstr("own disk of workers 0, 1"));
+  EXPECT_THAT(own.out(),
+              HasSubstr(to_string(report("own")["steps"]) + " batches from the own disk of workers 0, 1, "));
+  EXPECT_THAT(own.out(), Not(HasSubstr("sent to")));
   tool sent(
       words{"train", "--policy", "sync", "--processes", "2", "--send-batches", "--report", file("sent")} +
       small_run);
   ASSERT_EQ(sent.code(), 0) << sent.err();
-  EXPECT_THAT(sent.out(), HasSubstr("sent to workers 0, 1"));
+  EXPECT_THAT(sent.out(), HasSubstr(to_string(report("sent")["steps"]) + " batches sent to workers 0, 1\n"));
   EXPECT_EQ(report("own")["parameters_sha256"], report("sent")["parameters_sha256"]);
   EXPECT_EQ(report("own")["batches"]["sent"], 0);
   EXPECT_GT(report("own")["batches"]["spared_bytes"], 0);

@@ -1,4 +1,5 @@
 #include <mailgrad/tests/cli/tool.hpp>
+#include <mailgrad/tests/support/full_disk.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <gmock/gmock.h>
@@ -10,6 +11,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 
 // Runs of the tool, recorded and repeated, on a table of sixty rows.
@@ -200,7 +202,7 @@ TEST_F(ReplayCommand, RefusesInOneLineALookThatMakesNoSense) {
   ASSERT_EQ(tool(record({"--steps", "20", "--local-steps", "4"})).code(), 0);
   const std::string before = bytes();
   const std::pair<std::vector<std::string>, const char*> wrong[] = {
-      {{"--sample-gap", "2"}, "sample gap: with local steps"},
+      {{"--sample-gap", "2"}, "--sample-gap: with --local-steps"},
       {{"--trace", recording_}, "--trace and the recording both name"},
       {{"--metrics", recording_}, "--metrics and the recording both name"},
       {{"--staleness-csv", data_}, "--staleness-csv and --data both name"},
@@ -272,7 +274,7 @@ TEST_F(ReplayCommand, RepeatsAKilledRunAsFarAsItGoes) {
   EXPECT_THAT(replayed.out(), HasSubstr("as far as the recording goes"));
   EXPECT_THAT(replayed.err(),
               AllOf(HasSubstr("the recording ends after " + report()["steps"].dump() + " of "),
-                    HasSubstr("since its run was killed")));
+                    HasSubstr("since it was not completed")));
   EXPECT_EQ(report()["ended"], "completed");
   EXPECT_GT(report()["steps"], 0);
 }
@@ -361,8 +363,31 @@ TEST_F(ReplayCommand, TrainSaysSoIfItCannotRecord) {
   EXPECT_THAT(nowhere.err(), HasSubstr("'/no/such/folder/x' cannot be written"));
   tool full(
       {"train", "--model", "softmax", "--data", data_, "--batch", "4", "--quiet", "--record", "/dev/full"});
-  EXPECT_EQ(full.code(), 1);
-  EXPECT_THAT(full.err(), HasSubstr("No space left"));
+  EXPECT_EQ(full.code(), 2);
+  EXPECT_THAT(full.err(), HasSubstr("recording '/dev/full' cannot be written: No space left"));
+}
+
+TEST_F(ReplayCommand, GoesAsFarAsARecordingThatFilledTheDisk) {
+  std::optional<tool> recorded;
+  {
+    const testing::full_disk full(200'000); // bytes, which the recording alone exceeds
+    recorded.emplace(record({"--devices", "cpu:0,cpu:0", "--steps", "20000", "--save",
+                             (folder_.path() / "m.safetensors").string()}),
+                     "/dev/null");
+    EXPECT_EQ(recorded->code(), 1);
+  }
+  EXPECT_THAT(recorded->err(),
+              AllOf(HasSubstr("recording '" + recording_ + "' ended early, after "),
+                    HasSubstr("File too large; all of that is in '" + recording_ + ".partial'")));
+  EXPECT_EQ(report()["ended"], "completed");
+  EXPECT_EQ(report()["steps"], 20000);
+  EXPECT_EQ(report()["recording"]["failure"], "File too large");
+  EXPECT_EQ(report()["recording"]["kept_bytes"], std::filesystem::file_size(recording_ + ".partial"));
+  EXPECT_TRUE(std::filesystem::exists(folder_.path() / "m.safetensors"));
+  tool replayed({"replay", recording_ + ".partial", "--report", report_, "--quiet"});
+  EXPECT_EQ(replayed.code(), 4) << replayed.err();
+  EXPECT_GT(report()["steps"], 1000);
+  EXPECT_LT(report()["steps"], 20000);
 }
 
 } // namespace

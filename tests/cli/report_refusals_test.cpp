@@ -96,9 +96,10 @@ TEST_F(ReportRefusals, RefusesDamagedFiles) {
     EXPECT_THAT(t.err(), AllOf(HasSubstr("run.json"), HasSubstr(says)));
     EXPECT_EQ(count_of(t.err(), "\n"), 1U) << t.err();
   };
-  for (const std::size_t length : {std::size_t{0}, std::size_t{1}, good.size() / 2, good.size() - 1})
+  for (const std::size_t length : {std::size_t{1}, good.size() / 2, good.size() - 1})
     refused(good.substr(0, length), "expected a report as JSON, found what is none, or is cut off");
   refused(std::string(100'000, '['), "too deep");
+  refused("", "expected a report as JSON, found an empty file");
   refused("\x89PNG\r\n", "expected a report as JSON");
   refused("{\"steps\": 1e999}", "expected a report as JSON");
   tool absent({"report", path("absent.json")});
@@ -106,6 +107,8 @@ TEST_F(ReportRefusals, RefusesDamagedFiles) {
   EXPECT_THAT(absent.err(), HasSubstr("absent.json: cannot be read: No such file or directory"));
   tool folder({"report", folder_.path().string()});
   EXPECT_EQ(folder.code(), 2);
+  EXPECT_THAT(folder.err(),
+              HasSubstr("expected a report, found a folder; name the file that 'mailgrad train --report'"));
 }
 
 TEST_F(ReportRefusals, OverwritesNoReportAndTellsRunsApart) {

@@ -111,7 +111,7 @@ TEST_F(LabWhatIf, RefusesTheRecordingOfAKilledRun) {
   killed.code();
   tool t({"lab", "what-if", recording_ + ".partial"});
   EXPECT_EQ(t.code(), 2);
-  EXPECT_THAT(t.err(), HasSubstr("does not tell how long steps took: its run was killed"));
+  EXPECT_THAT(t.err(), HasSubstr("does not tell how long steps took: it was not completed"));
   EXPECT_EQ(std::ranges::count(t.err(), '\n'), 1) << t.err();
 }
 

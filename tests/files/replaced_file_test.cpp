@@ -1,3 +1,4 @@
+#include <mailgrad/tests/support/full_disk.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <mailgrad/files/replaced_file.hpp>
@@ -7,6 +8,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <span>
 #include <sstream>
 #include <string>
@@ -46,6 +48,33 @@ TEST_F(ReplacedFile, CanWaitForTheDisk) {
   EXPECT_EQ(f.keep_on_disk(), 0);
   EXPECT_EQ(text_of(file_), "after");
   EXPECT_TRUE(nothing_beside());
+}
+
+/// What the stream could not write is written once more when it is closed, and belongs to the rest.
+TEST_F(ReplacedFile, CanLeaveItsFirstBytes) {
+  for (const bool is_full : {false, true}) {
+    replaced_file f(file_);
+    f << "what is whole" << std::flush;
+    {
+      std::optional<testing::full_disk> full;
+      if (is_full) full.emplace(15);
+      f << " and the rest";
+      EXPECT_EQ(!f.flush(), is_full);
+    }
+    EXPECT_EQ(f.leave(13), file_ + ".partial");
+    EXPECT_EQ(text_of(file_ + ".partial"), "what is whole");
+    EXPECT_FALSE(replaced_file::is_being_written(file_ + ".partial"));
+    EXPECT_EQ(text_of(file_), "before");
+  }
+  {
+    replaced_file f(file_);
+    f << "nothing of it";
+    EXPECT_EQ(f.leave(0), "");
+    EXPECT_TRUE(nothing_beside());
+  }
+  replaced_file device("/dev/full");
+  device << "nothing" << std::flush;
+  EXPECT_EQ(device.leave(7), "");
 }
 
 TEST_F(ReplacedFile, CanWaitForTheDiskBeforeItIsComplete) {

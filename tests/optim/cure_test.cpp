@@ -141,13 +141,16 @@ TEST(Cure, IsRefusedWhereItsPaperDefinesNothing) {
   };
   EXPECT_EQ(refusal("dana-zero", with("sgd")), "taken");
   EXPECT_EQ(refusal("dana-slim:0.5", with("sgd", {"ssp:2", "async"})), "taken");
-  EXPECT_THAT(refusal("dana-zero", with("momentum")), HasSubstr("take the optimizer sgd, not momentum"));
+  EXPECT_THAT(refusal("dana-zero", with("momentum")), HasSubstr("take --optimizer sgd, not momentum"));
   EXPECT_THAT(refusal("dana-dc", with("sgd", {"async", "sync"})),
               HasSubstr("under sync an update is no single"));
   EXPECT_THAT(refusal("dana-zero:1", with("sgd")), HasSubstr("below 1"));
   EXPECT_EQ(refusal("easgd", with("sgd", {"async"}, 4)), "taken");
-  EXPECT_THAT(refusal("easgd", with("sgd")), HasSubstr("local steps"));
-  EXPECT_THAT(refusal("easgd", with("sgd", {"async"}, 4, 0.1)), HasSubstr("learning rate 1"));
+  EXPECT_THAT(refusal("easgd", with("sgd")), HasSubstr("as --local-steps 4"));
+  EXPECT_THAT(refusal("easgd", with("sgd", {"async"}, 4, 0.1)),
+              HasSubstr("take --outer-optimizer sgd --outer-lr 1"));
+  EXPECT_THAT(refusal("dana-zero", with("momentum", {"async"}, 4)),
+              HasSubstr("take --outer-optimizer sgd, not momentum"));
   EXPECT_THAT(refusal("easgd", with("sgd", {"k-async:2"}, 4)), HasSubstr("take async or sync"));
   EXPECT_THAT(refusal("easgd", with("sgd", {"async", "ringmaster:2"}, 4)),
               HasSubstr("not define it under ring"));
@@ -172,14 +175,14 @@ TEST(Cure, OfOuterStepsIsRefusedWhereThereAreNone) {
   for (const char* cure : {"mla", "heloco"}) {
     for (const char* outer : {"nesterov", "momentum"}) EXPECT_EQ(refusal(cure, with(outer)), "taken");
     EXPECT_EQ(refusal(cure, with("nesterov", {"k-batch-async:2"})), "taken");
-    EXPECT_THAT(refusal(cure, with("nesterov", {"async"}, 0)), HasSubstr("as local steps 4"));
-    EXPECT_THAT(refusal(cure, with("adam")), HasSubstr("take the outer optimizer nesterov or momentum, not"));
+    EXPECT_THAT(refusal(cure, with("nesterov", {"async"}, 0)), HasSubstr("as --local-steps 4"));
+    EXPECT_THAT(refusal(cure, with("adam")), HasSubstr("take --outer-optimizer nesterov or momentum, not"));
     EXPECT_THAT(refusal(cure, with("nesterov", {"sync"})), HasSubstr("nothing to cure"));
   }
   EXPECT_THAT(refusal("mla", with("nesterov", {"async", "sync"})),
               HasSubstr("under sync workers would begin ahead of weights that nobody moves meanwhile"));
   for (const char* outer : {"adam", "adamw"}) EXPECT_EQ(refusal("cgad", with(outer)), "taken");
-  EXPECT_THAT(refusal("cgad", with("adam", {"async"}, 0)), HasSubstr("as local steps 4"));
+  EXPECT_THAT(refusal("cgad", with("adam", {"async"}, 0)), HasSubstr("as --local-steps 4"));
   EXPECT_THAT(refusal("cgad:0.1,1", with("adam")), HasSubstr("every stale difference would be dropped"));
   EXPECT_EQ(refusal("cgad:0.1,2", with("adam")), "taken");
   EXPECT_THAT(refusal("cgad", with("nesterov")), HasSubstr("adam or adamw, not nesterov"));

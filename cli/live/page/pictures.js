@@ -162,11 +162,18 @@ const pictures = (() => {
     charts.speed.options.scales.y.min = 0;
     const rmse = quality(curve) === "rmse";
     charts.quality.options.scales.y.title.text = rmse ? "RMSE [unit of the targets]" : "share of samples";
+    charts.quality.options.scales.y.afterDataLimits = rmse ? undefined : within_shares;
     document.getElementById("quality-title").textContent = rmse ? "Error on samples not trained on"
       : "Accuracy on samples not trained on";
     const quality_section = document.getElementById("quality-section");
     quality_section.hidden = charts.quality.data.datasets.every((set) => set.data.length === 0);
     for (const chart of [charts.loss, charts.quality, charts.speed]) chart.update();
+  }
+
+  // A single point has room around it, and a share cannot lie there.
+  function within_shares(scale) {
+    scale.min = Math.max(0, scale.min);
+    scale.max = Math.min(1, scale.max);
   }
 
   const quality = (curve) =>

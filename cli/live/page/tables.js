@@ -110,6 +110,12 @@ const tables = (() => {
     fill("checkpoints", [], rows, "");
   }
 
+  function recorded_in(recording) {
+    if (!recording) return [];
+    const left = recording.kept ? "; " + whole(recording.kept_bytes) + " bytes of it are in " + recording.kept : "";
+    return [["recording", recording.file + (recording.failure ? ", ended early: " + recording.failure + left : "")]];
+  }
+
   function show_facts(report, model) {
     const s = report.staleness, w = report.wait_seconds;
     const seconds = (x) => x.toFixed(2) + " s";
@@ -129,6 +135,7 @@ const tables = (() => {
       ["staleness mean, p50, p99, max", [s.mean, s.p50, s.p99, s.max].map(short).join(", ")],
       ["waited at barriers, at a bound, for batches", [w.barrier, w.bound, w.feeder].map(seconds).join(", ")],
       ["loss of the last steps", short(report.final_loss)],
+      ...recorded_in(report.recording),
       ["host, processor", (report.host || "unknown") + ", " + (report.processor || "unknown")],
       ["version", report.version + ", commit " + (report.commit || "unknown")],
     ], "");

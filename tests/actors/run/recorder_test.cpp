@@ -135,6 +135,41 @@ TEST_F(Recorder, CountsTheTurnsBeforeTheFirstMark) {
   EXPECT_THAT(cut_of(coordinator.heard<checkpoint_part>()[0].fields).turns, ElementsAre(1));
 }
 
+/// Gives the file up when a part fails, and not at the end of the run.
+TEST_F(Recorder, GivesUpOnceWhenTheDiskIsFull) {
+  std::vector<std::string> said;
+  std::vector<std::uint64_t> left;
+  const auto on_full = start<recorder>(recorder_options{
+      std::make_shared<recording_writer>(std::make_unique<std::ostream>(&bytes_), "run.rec",
+                                         recording_header{1, 1, {}, {}},
+                                         recording_writer::file_calls{{},
+                                                                      [] { return ENOSPC; },
+                                                                      [&](std::uint64_t bytes) {
+                                                                        left.push_back(bytes);
+                                                                        return "run.rec.partial";
+                                                                      },
+                                                                      [] { return std::uint64_t{500}; }}),
+      [this](const std::string& why) { ends_.push_back(why); }, recording_cut(1),
+      [&](const recording_account& what) { said.push_back(recording_in_words(what)); },
+      [] { return std::uint64_t{500}; }});
+  const order_entry turn{order_entry::kind::gradient, {0}, {1}};
+  tell(on_full, order_noted{{0}, {turn}, {}});
+  EXPECT_THAT(said, IsEmpty());
+  for (const std::uint64_t number : {1U, 2U}) { // a checkpoint waits for the disk
+    auto coordinator = ask<checkpoint_part>(on_full, mark_recording{number});
+    tell(on_full, recording_marked{number, {0}});
+    tell(on_full, recording_marked{number, feeder_of_recording});
+    ASSERT_THAT(coordinator.heard<checkpoint_part>(), SizeIs(1));
+    EXPECT_TRUE(cut_of(coordinator.heard<checkpoint_part>()[0].fields).failed);
+    EXPECT_THAT(said, ElementsAre(HasSubstr("No space left on device; all of that is in 'run.rec.partial'")));
+  }
+  tell(on_full, order_noted{{0}, {turn}, {}});
+  tell(on_full, ending({}));
+  EXPECT_THAT(said, SizeIs(1));
+  EXPECT_THAT(left, SizeIs(1));
+  EXPECT_THAT(ends_, ElementsAre(HasSubstr("No space left on device")));
+}
+
 TEST_F(Recorder, EndsAtOnceWhereNoFeederIsNamed) {
   tell(recorder_, ending({}));
   EXPECT_THAT(ends_, ElementsAre(""));

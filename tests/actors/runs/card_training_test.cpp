@@ -281,7 +281,7 @@ TEST_F(CardRuns, WithWeightsThereRunAheadToTheSameBits) {
   }
   training_options too_far = all_on_card("async", 1);
   too_far.run_ahead = 2;
-  EXPECT_THAT([&] { trained(too_far); }, ThrowsMessage<std::invalid_argument>(HasSubstr("run ahead: 2")));
+  EXPECT_THAT([&] { trained(too_far); }, ThrowsMessage<std::invalid_argument>(HasSubstr("--run-ahead: 2")));
 }
 
 TEST_F(CardRuns, WithWeightsThereFindNoGapWhereOneWorkerIsAlone) {

@@ -1,4 +1,5 @@
 #include <mailgrad/tests/engine/small_problem.hpp>
+#include <mailgrad/tests/support/full_disk.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <mailgrad/actors/training.hpp>
@@ -205,7 +206,7 @@ TEST_F(TrainingRecord, OfAKilledRunIsRepeatedAsFarAsItGoes) {
       const training_report is = train(small_model(), small_data(), o);
       EXPECT_EQ(is.ended, "completed");
       EXPECT_EQ(is.why, "the recording ends after " + std::to_string(is.steps) +
-                            " of 600 steps, since its run was killed");
+                            " of 600 steps, since it was not completed");
       EXPECT_TRUE(is.ledger.balances());
       EXPECT_GE(is.steps, steps);
       steps = is.steps;
@@ -292,12 +293,40 @@ TEST_F(TrainingRecord, IsNotForHogwild) {
   EXPECT_FALSE(std::filesystem::exists(path_));
 }
 
-TEST_F(TrainingRecord, SaysSoIfTheDiskIsFull) {
+TEST_F(TrainingRecord, IsRefusedIfTheDiskIsFullFromTheStart) {
   training_options o = four_workers();
   o.record = "/dev/full";
-  training run(small_model(), small_data(), o);
-  EXPECT_EQ(run.report().ended, "completed");
-  EXPECT_THAT(run.recording_failure(), HasSubstr("No space left"));
+  EXPECT_THROW(training(small_model(), small_data(), o), std::system_error);
+}
+
+/// What could be written is repeated as far as it goes, and an older recording stays.
+TEST_F(TrainingRecord, EndsWhenTheDiskIsFullAndTheRunGoesOn) {
+  folder_.write("run.rec", "an older recording");
+  training_options o = recorded();
+  o.epochs = 1000;
+  training_report r;
+  {
+    const testing::full_disk full(200'000);
+    training run(small_model(), small_data(), o);
+    r = run.report();
+    EXPECT_THAT(run.recording_failure(), HasSubstr("File too large"));
+  }
+  EXPECT_EQ(r.ended, "completed");
+  ASSERT_TRUE(r.recording);
+  EXPECT_THAT(r.recording->failure, HasSubstr("File too large"));
+  EXPECT_GT(r.recording->seconds, 0);
+  EXPECT_LE(r.recording->seconds, r.wall_seconds);
+  EXPECT_EQ(r.recording->kept, path_ + ".partial");
+  EXPECT_EQ(r.recording->kept_bytes, std::filesystem::file_size(path_ + ".partial"));
+  EXPECT_EQ(r.recording->bytes, r.recording->kept_bytes);
+  EXPECT_EQ(std::filesystem::file_size(path_), 18U) << "the older one";
+  o = four_workers();
+  o.epochs = 1000;
+  o.replay = std::make_shared<const recording>(read_recording(path_ + ".partial"));
+  const training_report again = train(small_model(), small_data(), o);
+  EXPECT_EQ(again.ended, "completed");
+  EXPECT_GT(again.steps, 0U);
+  EXPECT_LT(again.steps, r.steps);
 }
 
 TEST_F(TrainingRecord, LeavesTheOlderOneUntilItIsWhole) {

@@ -70,6 +70,24 @@ TEST_F(PageInBrowser, SwitchesThePolicyWhereItMay) {
       "document.getElementById('switches').textContent.includes('asked for on the live page')");
 }
 
+TEST_F(PageInBrowser, DrawsSharesBetweenNothingAndAll) {
+  const shown_run run(
+      {"--live=127.0.0.1:0", "--record=" + (folder_.path() / "run.rec").string(), "--evaluate-every=1h"});
+  chromium_->open(run.url());
+  chromium_->wait_until("document.getElementById('facts').textContent.includes('run.rec')");
+  const nlohmann::json ends = chromium_->value("(() => {"
+                                               " document.getElementById('quality-section').hidden = false;"
+                                               " const chart = Chart.getChart('quality');"
+                                               " chart.data.datasets[1].data = [{x: 1, y: 0.9}];"
+                                               " chart.resize();"
+                                               " chart.update();"
+                                               " return [chart.scales.y.min, chart.scales.y.max, 0.9];"
+                                               "})()");
+  EXPECT_GE(ends.at(0).get<double>(), 0);
+  EXPECT_LT(ends.at(0), ends.at(2)) << "the point is drawn";
+  EXPECT_LE(ends.at(1).get<double>(), 1);
+}
+
 /// The name of a model may come from anywhere.
 TEST_F(PageInBrowser, InsertsTextsOfTheRunAsText) {
   const std::string model = (folder_.path() / "<img src=x onerror=document.title=1>.json").string();

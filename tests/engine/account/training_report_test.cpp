@@ -62,7 +62,7 @@ TEST(TrainingReport, HasTheFieldsThatToolsRead) {
                           "test_accuracy", "test_rmse", "validation_loss", "validation_accuracy",
                           "validation_rmse", "best", "sample", "ledger", "staleness", "time_split",
                           "weight_gap", "gradient_cosine", "wait_seconds", "batches", "switches", "resumed",
-                          "checkpoints", "curve", "evaluations", "local_steps", "delays", "cure",
+                          "checkpoints", "recording", "curve", "evaluations", "local_steps", "delays", "cure",
                           "parameters_sha256", "seed"));
   EXPECT_THAT(field_names(o["ledger"]), ElementsAre("produced", "applied", "merged", "discarded", "lost"));
   EXPECT_THAT(field_names(o["staleness"]),
@@ -211,6 +211,39 @@ TEST(TrainingReport, TellsOfCheckpoints) {
                                     {"last", "kept/checkpoint-0000000900.safetensors"},
                                     {"last_steps", 900},
                                     {"failure", "full"}}));
+}
+
+TEST(TrainingReport, TellsOfTheRecording) {
+  training_report r = finished_run();
+  EXPECT_TRUE(json::parse(to_json(r))["recording"].is_null());
+  r.recording = recording_account{.file = "run.rec", .bytes = 4096};
+  EXPECT_EQ(json::parse(to_json(r))["recording"], (json{{"file", "run.rec"},
+                                                        {"bytes", 4096},
+                                                        {"failure", ""},
+                                                        {"seconds", json()},
+                                                        {"kept", ""},
+                                                        {"kept_bytes", 0}}));
+  *r.recording = {"run.rec", 4096, "No space left on device", 2.5, "run.rec.partial", 1024};
+  EXPECT_EQ(json::parse(to_json(r))["recording"], (json{{"file", "run.rec"},
+                                                        {"bytes", 4096},
+                                                        {"failure", "No space left on device"},
+                                                        {"seconds", 2.5},
+                                                        {"kept", "run.rec.partial"},
+                                                        {"kept_bytes", 1024}}));
+}
+
+TEST(RecordingAccount, SaysWhatIsLeft) {
+  recording_account r{"run.rec", 4096, "No space left on device", 2.5, "run.rec.partial", 4096};
+  const std::string what =
+      "recording 'run.rec' ended early, after 2.5 s with 4.0 KiB: No space left on device";
+  EXPECT_EQ(recording_in_words(r), what + "; all of that is in 'run.rec.partial'");
+  r.kept_bytes = 1024;
+  EXPECT_EQ(recording_in_words(r),
+            what + "; its first 1.0 KiB are in 'run.rec.partial', the rest made room for other files");
+  r = {.file = r.file, .bytes = r.bytes, .failure = r.failure, .seconds = r.seconds};
+  EXPECT_EQ(recording_in_words(r), what) << "a device keeps nothing, and gives no room back";
+  r.removed = true;
+  EXPECT_EQ(recording_in_words(r), what + "; it was removed to make room for other files");
 }
 
 } // namespace

@@ -46,7 +46,7 @@ TEST(AllReduceTerms, AllowSyncAndNothingThatLooksAtOneGradient) {
       {"a cure", checking([](auto& o) { o.cure = "dc:0.1"; }), "expected no cure"},
       {"clipping", checking([](auto& o) { o.optimizer.clip_norm = 1; }), "expected no clipping"},
       {"local steps", checking([](auto& o) { o.local_steps = 2; }), "expected no local steps"},
-      {"samples", checking([](auto& o) { o.sample_gap = 2; }), "expected no sample gap"},
+      {"samples", checking([](auto& o) { o.sample_gap = 2; }), "expected no sampling of gaps"},
       {"seats", checking([](auto& o) { o.seats = 3; }), "expected no seats for later workers"},
       {"a recording", checking([](auto& o) { o.record = "run.rec"; }), "expected no recording"},
       {"a replay", checking([](auto& o) { o.replay = std::make_shared<const recording>(); }),

@@ -150,8 +150,8 @@ TEST(CheckedOptions, RequireDenseGradientsForLocalStepsAndCompensation) {
   EXPECT_NO_THROW(needs("none", 0)());
   EXPECT_NO_THROW(needs("inverse", 0)());
   expect_refused({
-      {"local steps", needs("none", 2), "local steps: the gradient of table 't' comes in rows"},
-      {"a local step", needs("none", 1), "local steps: the gradient of table 't' comes in rows"},
+      {"local steps", needs("none", 2), "--local-steps: the gradient of table 't' comes in rows"},
+      {"a local step", needs("none", 1), "--local-steps: the gradient of table 't' comes in rows"},
       {"a cure", needs("dc-asgd:1", 0), "cure 'dc-asgd:1': the gradient of table 't'"},
   });
 }
@@ -187,7 +187,7 @@ TEST(CheckedOptions, NameTheOptionThatWouldBeRight) {
          o.optimizer = parse_optimizer("sgd");
          o.sample_gap = 1;
        }),
-       "sample gap: under cure 'dana-zero:0.9' workers compute at predicted weights"},
+       "--sample-gap: under cure 'dana-zero:0.9' workers compute at predicted weights"},
   });
 }
 
@@ -325,17 +325,17 @@ TEST(CheckedOptions, RefuseTheFirstLocalStepAndTheFirstSampleAlready) {
          o.policy = "hogwild";
          o.local_steps = 1;
        }),
-       "local steps: under hogwild"},
+       "--local-steps: under hogwild"},
       {"every difference", checking([](auto& o) {
          o.local_steps = 1;
          o.sample_gap = 1;
        }),
-       "sample gap: with local steps"},
+       "--sample-gap: with --local-steps"},
       {"every gradient in a block", checking([](auto& o) {
          o.policy = "hogwild";
          o.sample_gap = 1;
        }),
-       "sample gap: under hogwild"},
+       "--sample-gap: under hogwild"},
   });
 }
 

@@ -153,7 +153,7 @@ TEST(WholeVariables, AreRefusedInOneLineWhereTheyCannotBe) {
       {"momentum compensation", planning([](auto& o) { o.cure = "momentum-compensation"; }, "muon"),
        "there is no momentum to take from"},
       {"gap-aware", planning([](auto& o) { o.cure = "gap-aware"; }, "shampoo"), "gap-aware"},
-      {"dana", planning([](auto& o) { o.cure = "dana-zero"; }, "lars"), "take the optimizer sgd"},
+      {"dana", planning([](auto& o) { o.cure = "dana-zero"; }, "lars"), "take --optimizer sgd"},
   });
   EXPECT_NO_THROW(planning([](auto& o) { o.cure = "dc-asgd:0.1"; }, "muon")());
   EXPECT_NO_THROW(planning([](auto& o) { o.cure = "dynsgd"; }, "shampoo")());

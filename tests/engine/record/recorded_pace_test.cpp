@@ -103,7 +103,7 @@ TEST(RecordedPace, GoesOnFromTheLastGradientBeforeASwitch) {
 
 TEST(RecordedPace, RefusesWhatTellsNoTimes) {
   const std::pair<std::function<void(recording&)>, const char*> wrong[] = {
-      {[](recording& r) { r.killed = true; }, "its run was killed"},
+      {[](recording& r) { r.killed = true; }, "it was not completed"},
       {[](recording& r) { r.end.lost = {1}; }, "workers came or went"},
       {[](recording& r) {
          r.header.seats = 3;

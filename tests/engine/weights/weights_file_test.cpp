@@ -7,6 +7,7 @@
 
 #include <gmock/gmock.h>
 
+#include <cstdint>
 #include <limits>
 #include <numeric>
 
@@ -31,6 +32,66 @@ protected:
   const scratch_folder folder_;
   const std::filesystem::path path_ = folder_.path() / "model.safetensors";
 };
+
+/// Nobody is refused a disk that has room, or told of one that has not.
+TEST_F(WeightsFile, HasTheBytesThatAreReckonedBefore) {
+  const parameter_layout small = layout_of({{"a", {3, 2}}, {"a long name of a variable", {5}}}, 2);
+  const parameter_layout large = layout_of({{"block1/attention/queries", {100, 300}},
+                                            {"block1/attention/keys", {100, 300}},
+                                            {"block2/attention/queries", {100, 300}},
+                                            {"block2/attention/keys", {100, 300}}},
+                                           3);
+  model_card card;
+  card.model = "mlp:hidden=16";
+  card.class_names = {"with \"quotes\"", "another"};
+  const std::string report(std::size_t{16} << 10, 'r');
+  for (const parameter_layout* layout : {&small, &large})
+    for (const char* name : {"m.safetensors", "m.npz"}) {
+      const std::vector<float> values = counted(*layout);
+      const std::filesystem::path file = folder_.path() / name;
+      save_weights(file, weights_by_name(*layout, values), card, report);
+      const std::uint64_t is = std::filesystem::file_size(file), most = bytes_to_save(*layout, card);
+      EXPECT_LE(is, most) << name;
+      EXPECT_LE(most, is + is / 2) << name << " takes " << is;
+    }
+}
+
+TEST_F(WeightsFile, SaysWhatIsNoFileOfWeights) {
+  const auto loading = [this](const std::string& bytes) {
+    return [this, bytes] { load_weights(folder_.write("x", bytes)); };
+  };
+  const std::string length(8, '\x11');
+  const auto zip = [](const std::string& name) {
+    return "PK\3\4" + std::string(22, '\0') + std::string(1, static_cast<char>(name.size())) +
+           std::string(3, '\0') + name + std::string(100, 'x');
+  };
+  expect_refused({
+      {"a folder", [this] { load_weights(folder_.path()); }, "found a folder; name a file in it"},
+      {"nothing", loading(""), "found an empty file; name one that 'mailgrad train --save' wrote"},
+      {"ONNX", loading(std::string("\x08\x0a\x12\x07pytorch:", 12) + length),
+       "found a model of ONNX; name the file of weights that it was exported from"},
+      {"ONNX without a producer", loading(std::string("\x08\x08\x3a\x90\x01", 5) + length),
+       "a model of ONNX"},
+      {"PyTorch", loading(zip("archive/data.pkl")), "a pickle of PyTorch; write its weights by safetensors"},
+      {"an old one", loading("\x80\x02\x8a\x0al\xfc\x9c\x46\xf9\x20\x6a\xa8"), "a pickle of PyTorch"},
+      {"another archive", loading(zip("data.pkl.txt")), "zip archive of numpy"},
+      {"noise", loading(length + length), "the header is said to have"},
+      {"no file", [this] { load_weights(folder_.path() / "none"); }, "No such file"},
+  });
+}
+
+/// The length of its header may be written as a model of ONNX begins.
+TEST_F(WeightsFile, IsNotTakenForAModelOfOnnx) {
+  constexpr std::uint64_t length = 0x120d08;
+  const float one = 1;
+  const auto header_bytes = [&](std::size_t text) {
+    write_safetensors(path_, std::vector<array_to_store>{{"a", {1}, {&one, 1}}},
+                      {{"text", std::string(text, 't')}});
+    return std::filesystem::file_size(path_) - 8 - sizeof one;
+  };
+  ASSERT_EQ(header_bytes(length - header_bytes(0)), length);
+  EXPECT_THAT(load_weights(path_).variables, SizeIs(1));
+}
 
 TEST_F(WeightsFile, GivesBackTheVariablesByTheirNames) {
   const parameter_layout layout = layout_of({{"a", {3, 2}}, {"t", {4, 2}, true}, {"b", {5}}}, 2);
