@@ -11,6 +11,8 @@
 #include <mailgrad/actors/run/run_watch.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
 #include <mailgrad/engine/checkpoint/best_weights.hpp>
+#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
+#include <mailgrad/engine/checkpoint/left_branch.hpp>
 #include <mailgrad/engine/delays/delay_spec.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/model/finite_weights.hpp>
@@ -129,6 +131,7 @@ public:
     return of_lines.empty() ? tested_.failure() : of_lines;
   }
   std::string recording_failure() const { return recorder_ ? recorder_->failure() : ""; }
+  const std::vector<std::string>& remarks() const noexcept { return remarks_; }
 
 private:
   const training_options& options() const { return plan_.options; }
@@ -140,6 +143,7 @@ private:
   run_crew_options crew_options();
   void take_folder();
   void keep_checkpoints();
+  void leave_what_came_later();
   void delay_steps(run_crew_options& options) const;
   void wait();
   std::vector<caf::actor> gather(const remote::serve_options& serve, const run_crew_options& crew);
@@ -153,6 +157,7 @@ private:
   std::optional<kept_best> best_;      ///< taken in their place
   bool chosen_ = false;                ///< between both
   best_weights tested_;                ///< during the run
+  std::vector<std::string> remarks_;   ///< on what the run goes on from
 
   mutable std::mutex mutex_; ///< guards the five members below, which actors write and the owner reads
   std::condition_variable changed_;
@@ -183,6 +188,7 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
     : time_(required(std::move(time), "time source")), created_(time_->now()),
       plan_(plan_on_threads(std::move(model), std::move(data), std::move(options), !serve)),
       tested_(best_weights_of(plan_)), home_(plan_.options.devices) {
+  if (plan_.resumed) remarks_ = plan_.resumed->remarks;
   if (!plan_.options.checkpoints.folder.empty()) take_folder(); // before anything is written
   if (!plan_.options.record.empty()) record();
   if (folder_) keep_checkpoints();
@@ -202,6 +208,7 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
       throw;
     }
   }
+  if (folder_) leave_what_came_later();
   crew_.emplace(home_.system(), plan_, std::move(crew));
   checkpoint_writer_ = nullptr;
   if (elsewhere_)
@@ -281,6 +288,15 @@ void training::implementation::keep_checkpoints() {
       spawn<checkpoint_writer, caf::detached>(home_.system(), checkpoint_writer_options{o.folder, o.keep});
 }
 
+/// The run begins now, so it is not refused any more, and only it writes to the folder.
+void training::implementation::leave_what_came_later() {
+  const auto& from = plan_.resumed;
+  if (from && lies_in(options().checkpoints.folder, from->from->path()))
+    if (std::string left = in_words(leave_later_branch(from->from->path(), from->history())); !left.empty())
+      remarks_.push_back(std::move(left));
+  tested_.begin();
+}
+
 watch_files training::implementation::files_to_watch() const {
   watch_files files{options().metrics, options().tensorboard, {time_->date()}};
   if (const auto& from = plan_.resumed) {
@@ -314,7 +330,9 @@ run_crew_options training::implementation::crew_options() {
   options.observer = watch_->actor();
   options.stop_tests = [this] { return tests_end_.load(); };
   if (this->options().keep == kept_weights::best)
-    options.on_tested = [this](const evaluation_made& test, std::span<const float> weights) {
+    options.on_tested = [this, before = plan_.resumed ? plan_.resumed->steps_before() : 0](
+                            evaluation_made test, std::span<const float> weights) {
+      test.steps += before; // which checkpoints count as well
       tested_.offer(test, weights);
     };
   options.on_progress = [this](const training_progress& p) {
@@ -525,6 +543,7 @@ void training::observe(std::function<void(const run_event&)> observer) {
 }
 std::string training::metrics_failure() const { return self_->metrics_failure(); }
 std::string training::recording_failure() const { return self_->recording_failure(); }
+const std::vector<std::string>& training::remarks() const noexcept { return self_->remarks(); }
 training_report training::report_so_far(std::chrono::milliseconds span) const {
   return self_->report_so_far(span);
 }

@@ -246,6 +246,7 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   });
   training& run = *made;
   if (served) served->begin(run);
+  for (const std::string& remark : run.remarks()) say_line(remark);
   for (const std::string& remark : data->remarks) say_failure(remark);
   if (judged_by_test(options, *data))
     std::cerr << "mailgrad: the test samples decide when the run ends or which weights are kept, so the test "

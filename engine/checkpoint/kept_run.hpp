@@ -49,7 +49,7 @@ struct kept_schedule {
 /// The part of a checkpoint with the options of a server that the run has left, if it has left one.
 inline constexpr const char* words_of_server_part = "words of server";
 
-/// The part of a checkpoint with the judged_tests of a run that has patience.
+/// The part of a checkpoint with the judged_tests of a run that has patience or keeps its best weights.
 inline constexpr const char* judged_tests_part = "tests";
 
 /// Where the feeder of a run is.
