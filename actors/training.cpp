@@ -60,14 +60,21 @@ run_id drawn_run_id() {
 }
 
 /// The plan of a run on the processors of this machine or of others, or of the replay that the options name.
+/// A run that goes on in the folder of its checkpoint locks that before it reads what another run may
+/// replace.
 run_plan plan_on_threads(model_function model, std::shared_ptr<const data_split> data,
-                         training_options options, bool workers_are_here) {
+                         training_options options, bool workers_are_here,
+                         std::shared_ptr<const folder_lock>& lock) {
   for (const device d : options.devices)
     if (workers_are_here) require_here(d);
   run_plan plan = plan_run(std::move(model), std::move(data), std::move(options));
   plan.run = drawn_run_id();
   if (plan.options.replay) plan_replay(plan);
-  if (plan.options.resume) plan_resume(plan);
+  const training_options& o = plan.options;
+  lock = o.checkpoints.lock;
+  if (!lock && o.resume && lies_in(o.checkpoints.folder, o.resume->path()) && !has_nothing_left(plan))
+    lock = take_checkpoint_folder(o);
+  if (o.resume) plan_resume(plan);
   require_keepable(plan);
   return plan;
 }
@@ -151,13 +158,14 @@ private:
   remote::run_answer answer_before_begin(const std::string& what);
 
   const std::shared_ptr<const time_source> time_;
-  const instant created_;              ///< where timelines begin
-  run_plan plan_;                      ///< as it was made, but for what is no longer needed
-  std::vector<float> last_parameters_; ///< with which the run ended
-  std::optional<kept_best> best_;      ///< taken in their place
-  bool chosen_ = false;                ///< between both
-  best_weights tested_;                ///< during the run
-  std::vector<std::string> remarks_;   ///< on what the run goes on from
+  const instant created_;                     ///< where timelines begin
+  std::shared_ptr<const folder_lock> folder_; ///< of checkpoints, until nobody writes any more
+  run_plan plan_;                             ///< as it was made, but for what is no longer needed
+  std::vector<float> last_parameters_;        ///< with which the run ended
+  std::optional<kept_best> best_;             ///< taken in their place
+  bool chosen_ = false;                       ///< between both
+  best_weights tested_;                       ///< during the run
+  std::vector<std::string> remarks_;          ///< on what the run goes on from
 
   mutable std::mutex mutex_; ///< guards the five members below, which actors write and the owner reads
   std::condition_variable changed_;
@@ -169,7 +177,6 @@ private:
   std::atomic<bool> tests_end_{false}; ///< a test during the run, on its own thread, gives up
 
   mutable books_desk books_;
-  std::shared_ptr<const folder_lock> folder_; ///< of checkpoints, until nobody writes any more
   run_home home_; ///< destroyed after the members below, which hold actors; waits for the last actor
   std::optional<run_recorder> recorder_;
   std::optional<run_watch> watch_;
@@ -186,10 +193,13 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
                                          training_options options, std::optional<remote::serve_options> serve,
                                          std::shared_ptr<const time_source> time)
     : time_(required(std::move(time), "time source")), created_(time_->now()),
-      plan_(plan_on_threads(std::move(model), std::move(data), std::move(options), !serve)),
+      plan_(plan_on_threads(std::move(model), std::move(data), std::move(options), !serve, folder_)),
       tested_(best_weights_of(plan_)), home_(plan_.options.devices) {
   if (plan_.resumed) remarks_ = plan_.resumed->remarks;
-  if (!plan_.options.checkpoints.folder.empty()) take_folder(); // before anything is written
+  if (!plan_.options.checkpoints.folder.empty())
+    take_folder(); // before anything is written
+  else
+    folder_.reset();
   if (!plan_.options.record.empty()) record();
   if (folder_) keep_checkpoints();
   watch_.emplace(home_.system(), files_to_watch());
@@ -279,7 +289,7 @@ void training::implementation::record() {
 }
 
 void training::implementation::take_folder() {
-  folder_ = options().checkpoints.lock ? options().checkpoints.lock : take_checkpoint_folder(options());
+  if (!folder_) folder_ = take_checkpoint_folder(options());
 }
 
 void training::implementation::keep_checkpoints() {

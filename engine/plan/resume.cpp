@@ -206,6 +206,12 @@ checkpoint_card card_of(const run_plan& plan) {
   return card;
 }
 
+bool has_nothing_left(const run_plan& plan) {
+  checkpoint_card card;
+  plan.options.resume->part("run")->field("card", card);
+  return card.steps >= plan.steps;
+}
+
 void plan_resume(run_plan& plan) {
   const checkpoint& from = *plan.options.resume;
   resumed_run resumed{plan.options.resume, {}, {}, {}};

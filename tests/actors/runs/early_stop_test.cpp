@@ -260,6 +260,15 @@ TEST(ResumedFolders, HoldTheCheckpointsOfOneHistory) {
   EXPECT_EQ(checkpoints_in(aside).size(), 2U);
 }
 
+/// Another run may replace what lies there while it is read.
+TEST(ResumedFolders, AreLockedBeforeTheyAreRead) {
+  const scratch_folder folder;
+  training_options o = made_longer_twice(folder.path(), small_data());
+  folder.write(std::string(best_weights::file_name), "half of it");
+  const folder_lock held = prepare_checkpoint_folder(folder.path(), o.resume->path());
+  EXPECT_THROW(training(small_model(), small_data(), o), folder_taken);
+}
+
 TEST(BestWeightsOfRuns, ThatAreMissingAreSaidToBe) {
   const scratch_folder folder;
   const auto data = with_validation();
