@@ -26,7 +26,7 @@ struct checkpoint_card {
   std::vector<std::string> words_of_server{};
   std::string replayed{};      ///< SHA-256 of the weights with which the repeated run ended; empty: no replay
   std::uint64_t steps = 0;     ///< mini-batches that all workers had trained
-  std::int64_t elapsed = 0;    ///< ns since the first process began to train, without pauses between two
+  std::int64_t elapsed = 0;    ///< ns that the workers of its books have trained, without pauses
   std::vector<bool> present{}; ///< by rank: this worker was not lost
   /// By rank: its part tells all that the worker did. Not if it was lost under hogwild, where nobody knows.
   std::vector<bool> counted{};

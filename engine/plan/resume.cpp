@@ -200,7 +200,7 @@ checkpoint_card card_of(const run_plan& plan) {
   card.words_of_server = o.words_of_server;
   card.replayed = replayed_by(plan);
   if (!plan.resumed) return card;
-  card.elapsed = plan.resumed->card.elapsed;
+  card.elapsed = plan.resumed->elapsed().count();
   card.steps = plan.resumed->steps_before();
   card.lost = plan.resumed->lost();
   return card;

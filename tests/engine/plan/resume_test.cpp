@@ -122,6 +122,21 @@ TEST(Resume, KeepsNothingIfNothingIsLeft) {
   EXPECT_EQ(planned(9).options.checkpoints.folder, "");
 }
 
+/// Steps, samples and seconds of a report are of the same workers.
+TEST(Resume, CountsTheTimeOfTheWorkersThatGoOn) {
+  const auto goes_on_after = [](std::uint32_t workers) {
+    run_plan plan = first_run();
+    checkpoint_card card = card_of(plan);
+    card.workers = workers;
+    card.elapsed = 5'000'000'000;
+    plan.options.resume = kept_as(card);
+    plan_resume(plan);
+    return card_of(plan).elapsed;
+  };
+  EXPECT_EQ(goes_on_after(1), 5'000'000'000);
+  EXPECT_EQ(goes_on_after(2), 0) << "the seconds of workers that are no more";
+}
+
 /// A file of the model or the data may have been moved.
 TEST(Resume, RefusesNoRunForItsNames) {
   const auto moved = std::make_shared<data_split>(*small_data());
