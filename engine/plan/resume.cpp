@@ -6,6 +6,7 @@
 #include <mailgrad/engine/checkpoint/kept_block.hpp>
 #include <mailgrad/engine/model/data_request.hpp>
 #include <mailgrad/engine/plan/fact_differences.hpp>
+#include <mailgrad/engine/plan/rate_to_come.hpp>
 #include <mailgrad/engine/plan/recorded_before.hpp>
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/engine/record/recording.hpp>
@@ -234,6 +235,8 @@ void plan_resume(run_plan& plan) {
   if (!plan.options.replay) plan.holds = switch_steps(plan.policies);
   plan.deal.mode = plan.first_policy().traits().deals_by_rank ? deal_mode::by_rank : deal_mode::on_demand;
   take_tests(plan, resumed);
+  if (std::string rate = rate_to_come(plan, resumed); !rate.empty())
+    resumed.remarks.push_back(std::move(rate));
   if (resumed.card.steps >= plan.steps) leave_files_as_they_are(plan, resumed.card.steps);
   if (!plan.options.record.empty()) plan.recorded_before = recording_to_go_on(plan, resumed);
   plan.resumed = std::move(resumed);

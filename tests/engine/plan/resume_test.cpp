@@ -40,7 +40,8 @@ training_options named(std::string model_name, std::uint64_t seed = 1) {
 run_plan first_run() { return plan_run(small_model(), small_data(), named("mlp:hidden=8")); }
 
 /// A checkpoint in memory, with what is read of it before any worker or shard is.
-std::shared_ptr<const checkpoint> kept_as(checkpoint_card card) {
+std::shared_ptr<const checkpoint> kept_as(checkpoint_card card,
+                                          std::shared_ptr<const saved_fields> shard = nullptr) {
   kept_schedule schedule{"async"};
   feeder_position position;
   checkpoint_parts parts;
@@ -51,6 +52,7 @@ std::shared_ptr<const checkpoint> kept_as(checkpoint_card card) {
   feeder->field("feeder", position);
   parts["run"] = run;
   parts["feeder"] = feeder;
+  if (shard) parts["shard 0"] = shard;
   return std::make_shared<const checkpoint>(checkpoint::of(parts, "kept"));
 }
 
@@ -135,6 +137,32 @@ TEST(Resume, CountsTheTimeOfTheWorkersThatGoOn) {
   };
   EXPECT_EQ(goes_on_after(1), 5'000'000'000);
   EXPECT_EQ(goes_on_after(2), 0) << "the seconds of workers that are no more";
+}
+
+/// What is trained at a rate of 0 changes nothing, and costs as much.
+TEST(Resume, SaysWhenTheRateComesToAnEnd) {
+  const auto said = [](const char* schedule, std::uint64_t steps) {
+    training_options o = named("mlp:hidden=8");
+    o.optimizer.schedule = parse_schedule(schedule);
+    o.steps = 100;
+    run_plan plan = plan_run(small_model(), small_data(), o);
+    checkpoint_card card = card_of(plan);
+    card.steps = 50;
+    const auto shard = std::make_shared<saved_fields>();
+    std::uint64_t version = 25; // of two workers in sync
+    shard->group("shard", [&] { shard->field("version", version); });
+    plan.options.resume = kept_as(card, shard);
+    plan.steps = steps;
+    plan_resume(plan);
+    return plan.resumed->remarks;
+  };
+  EXPECT_THAT(said("cosine:total=50", 100), ::testing::IsEmpty());
+  EXPECT_THAT(said("cosine:total=50,final=0.1", 200), ::testing::IsEmpty());
+  EXPECT_THAT(
+      said("cosine:total=50", 200),
+      ::testing::ElementsAre("the learning rate is 0 after 50 updates by --schedule "
+                             "cosine:total=50,final=0, and this run goes on to about 100: to learn more, "
+                             "save its weights and begin a run by --load with another schedule"));
 }
 
 /// A file of the model or the data may have been moved.
