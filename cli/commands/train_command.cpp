@@ -274,7 +274,8 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   const int signal = ctrl_c.signal();
   add_what_the_tool_knows(report, w, date, signal);
   if (page) page->end(report);
-  (outputs->take_standard_output() ? std::cerr : std::cout) << in_words(report);
+  (outputs->take_standard_output() ? std::cerr : std::cout)
+      << in_words(report, options.replay ? options.replay->name : "");
   const int code = exit_code_of(report, signal);
   if (!report.why.empty())
     code == exit_code::failed ? say_failure(report.why) : say_line("ended: " + report.why);

@@ -11,6 +11,7 @@
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/files/replaced_file.hpp>
+#include <mailgrad/files/shell_word.hpp>
 
 #include <fmt/format.h>
 
@@ -43,6 +44,11 @@ std::string replayed_by(const run_plan& plan) {
   const recording* const replay = plan.options.replay.get();
   if (!replay) return {};
   return replay->killed ? "killed" : replay->end.parameters_sha256;
+}
+
+std::string way_on_of_replay(const run_plan& plan) {
+  return fmt::format("is of a replay, which goes on by 'mailgrad replay RECORDING --resume {}'",
+                     shell_word(plan.options.resume->path().string()));
 }
 
 /// Whether the models differ in nothing but the samples of a mini-batch, of which there were so many.
@@ -224,7 +230,8 @@ void plan_resume(run_plan& plan) {
   resumed.products_before = other_products(resumed.card.facts, facts_and_names(plan));
   if (resumed.card.replayed != replayed_by(plan))
     refuse(plan, resumed.card.replayed.empty() ? "is of a run that was no replay"
-                                               : "is of the replay of another recording");
+                 : plan.options.replay         ? "is of the replay of another recording"
+                                               : way_on_of_replay(plan));
   resumed.same_workers = resumed.card.workers == plan.workers() && plan.seats() == plan.workers();
   if (!resumed.same_workers) require_workers_may_differ(plan, resumed.card);
   bring_to_other_place(plan, resumed);

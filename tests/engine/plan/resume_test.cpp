@@ -165,6 +165,14 @@ TEST(Resume, SaysWhenTheRateComesToAnEnd) {
                              "save its weights and begin a run by --load with another schedule"));
 }
 
+TEST(Resume, NamesTheCommandThatGoesOnWithAReplay) {
+  checkpoint_card card = card_of(first_run());
+  card.replayed = "ab12";
+  EXPECT_EQ(refusal_of(first_run(), card),
+            "checkpoint 'kept' is of a replay, which goes on by 'mailgrad replay "
+            "RECORDING --resume kept'");
+}
+
 /// A file of the model or the data may have been moved.
 TEST(Resume, RefusesNoRunForItsNames) {
   const auto moved = std::make_shared<data_split>(*small_data());
