@@ -211,6 +211,8 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   options.words = in_one_process(given, w);
   options.words_to_resume = std::move(given);
   options.words_of_server = at.words_of_server;
+  std::error_code unknown;
+  options.folder_of_words = std::filesystem::current_path(unknown).string();
   options.model_name = w.model;
   options.replay = std::move(replay);
   options.resume = at.chosen.from;
@@ -320,6 +322,7 @@ int resume(const train_words& w, const std::vector<std::string>& given) {
     throw std::invalid_argument("--resume goes on with the weights of the checkpoint; leave --load out");
   chosen_checkpoint at = checkpoint_to_resume(w.checkpoints);
   const resumed_words again = resumed_from(*at.from, given, w);
+  at.in_words += paths_in_words(*at.from, option_words(given));
   const auto then = names_recording(given) ? without_recording::fails : without_recording::goes_on;
   return train_with(again.values, again.words, nullptr,
                     {std::move(at), then, w.outputs, again.words_of_server})

@@ -6,6 +6,7 @@
 #include <mailgrad/engine/checkpoint/kept_block.hpp>
 #include <mailgrad/engine/model/data_request.hpp>
 #include <mailgrad/engine/plan/fact_differences.hpp>
+#include <mailgrad/engine/plan/moved_plugins.hpp>
 #include <mailgrad/engine/plan/rate_to_come.hpp>
 #include <mailgrad/engine/plan/recorded_before.hpp>
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
@@ -205,6 +206,7 @@ checkpoint_card card_of(const run_plan& plan) {
   const training_options& o = plan.options;
   card.words = o.words_to_resume.empty() ? o.words : o.words_to_resume;
   card.words_of_server = o.words_of_server;
+  card.folder_of_words = o.folder_of_words;
   card.replayed = replayed_by(plan);
   if (!plan.resumed) return card;
   card.elapsed = plan.resumed->elapsed().count();
@@ -226,6 +228,7 @@ void plan_resume(run_plan& plan) {
   run->field("card", resumed.card);
   run->field("schedule", resumed.schedule);
   from.part("feeder")->field("feeder", resumed.position);
+  name_plugins_as_here(facts_and_names(plan), resumed.card, resumed.schedule);
   require_same_facts(plan, resumed.card);
   resumed.products_before = other_products(resumed.card.facts, facts_and_names(plan));
   if (resumed.card.replayed != replayed_by(plan))

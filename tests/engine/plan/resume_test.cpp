@@ -2,6 +2,7 @@
 #include <mailgrad/tests/support/refusal.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
+#include <mailgrad/engine/plan/moved_plugins.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
 #include <mailgrad/graph/models/layer_stack.hpp>
 
@@ -171,6 +172,22 @@ TEST(Resume, NamesTheCommandThatGoesOnWithAReplay) {
   EXPECT_EQ(refusal_of(first_run(), card),
             "checkpoint 'kept' is of a replay, which goes on by 'mailgrad replay "
             "RECORDING --resume kept'");
+}
+
+/// A run may go on in another folder than it began in, where its plug-in has another path.
+TEST(Resume, KnowsAPlugInByTheLastPartOfItsPath) {
+  const auto fact = [](const char* file, const char* sum) {
+    return run_facts::value_type{"SHA-256 of plug-in '" + std::string(file) + "'", sum};
+  };
+  checkpoint_card card;
+  card.facts = {{"policy", "async, ./own.so:a=1@50"}, fact("./own.so", "ab12"), fact("other.so", "cd34")};
+  kept_schedule schedule{"async", {{50, "./own.so:a=1"}}, {{"./own.so", "typed"}}};
+  name_plugins_as_here({fact("/old/own.so", "ab12"), fact("/old/third.so", "ef56")}, card, schedule);
+  EXPECT_EQ(card.facts, (run_facts{{"policy", "async, /old/own.so:a=1@50"},
+                                   fact("/old/own.so", "ab12"),
+                                   fact("other.so", "cd34")}));
+  EXPECT_EQ(schedule.planned[0].second, "/old/own.so:a=1");
+  EXPECT_EQ(schedule.asked[0].first, "/old/own.so");
 }
 
 /// A file of the model or the data may have been moved.
