@@ -11,6 +11,8 @@
 #include <mailgrad/actors/run/run_watch.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
 #include <mailgrad/engine/checkpoint/best_weights.hpp>
+#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
+#include <mailgrad/engine/checkpoint/left_branch.hpp>
 #include <mailgrad/engine/delays/delay_spec.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/model/finite_weights.hpp>
@@ -65,14 +67,21 @@ run_id drawn_run_id() {
 }
 
 /// The plan of a run on the processors of this machine or of others, or of the replay that the options name.
+/// A run that goes on in the folder of its checkpoint locks that before it reads what another run may
+/// replace.
 run_plan plan_on_threads(model_function model, std::shared_ptr<const data_split> data,
-                         training_options options, bool workers_are_here) {
+                         training_options options, bool workers_are_here,
+                         std::shared_ptr<const folder_lock>& lock) {
   for (const device d : options.devices)
     if (workers_are_here) require_here(d);
   run_plan plan = plan_run(std::move(model), std::move(data), std::move(options));
   plan.run = drawn_run_id();
   if (plan.options.replay) plan_replay(plan);
-  if (plan.options.resume) plan_resume(plan);
+  const training_options& o = plan.options;
+  lock = o.checkpoints.lock;
+  if (!lock && o.resume && lies_in(o.checkpoints.folder, o.resume->path()) && !has_nothing_left(plan))
+    lock = take_checkpoint_folder(o);
+  if (o.resume) plan_resume(plan);
   require_keepable(plan);
   return plan;
 }
@@ -137,6 +146,7 @@ public:
     return of_lines.empty() ? tested_.failure() : of_lines;
   }
   std::string recording_failure() const;
+  const std::vector<std::string>& remarks() const noexcept { return remarks_; }
 
 private:
   const training_options& options() const { return plan_.options; }
@@ -149,6 +159,7 @@ private:
   run_crew_options crew_options();
   void take_folder();
   void keep_checkpoints();
+  void leave_what_came_later();
   void delay_steps(run_crew_options& options) const;
   void wait();
   std::vector<caf::actor> gather(const remote::serve_options& serve, const run_crew_options& crew);
@@ -156,12 +167,14 @@ private:
   remote::run_answer answer_before_begin(const std::string& what);
 
   const std::shared_ptr<const time_source> time_;
-  const instant created_;              ///< where timelines begin
-  run_plan plan_;                      ///< as it was made, but for what is no longer needed
-  std::vector<float> last_parameters_; ///< with which the run ended
-  std::optional<kept_best> best_;      ///< taken in their place
-  bool chosen_ = false;                ///< between both
-  best_weights tested_;                ///< during the run
+  const instant created_;                     ///< where timelines begin
+  std::shared_ptr<const folder_lock> folder_; ///< of checkpoints, until nobody writes any more
+  run_plan plan_;                             ///< as it was made, but for what is no longer needed
+  std::vector<float> last_parameters_;        ///< with which the run ended
+  std::optional<kept_best> best_;             ///< taken in their place
+  bool chosen_ = false;                       ///< between both
+  best_weights tested_;                       ///< during the run
+  std::vector<std::string> remarks_;          ///< on what the run goes on from
 
   mutable std::mutex mutex_; ///< guards the seven members below, which actors write and the owner reads
   std::condition_variable changed_;
@@ -175,7 +188,6 @@ private:
   std::atomic<bool> tests_end_{false}; ///< a test during the run, on its own thread, gives up
 
   mutable books_desk books_;
-  std::shared_ptr<const folder_lock> folder_; ///< of checkpoints, until nobody writes any more
   run_home home_; ///< destroyed after the members below, which hold actors; waits for the last actor
   std::optional<run_recorder> recorder_;
   std::optional<run_watch> watch_;
@@ -192,9 +204,13 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
                                          training_options options, std::optional<remote::serve_options> serve,
                                          std::shared_ptr<const time_source> time)
     : time_(required(std::move(time), "time source")), created_(time_->now()),
-      plan_(plan_on_threads(std::move(model), std::move(data), std::move(options), !serve)),
+      plan_(plan_on_threads(std::move(model), std::move(data), std::move(options), !serve, folder_)),
       tested_(best_weights_of(plan_)), home_(plan_.options.devices) {
-  if (!plan_.options.checkpoints.folder.empty()) take_folder(); // before anything is written
+  if (plan_.resumed) remarks_ = plan_.resumed->remarks;
+  if (!plan_.options.checkpoints.folder.empty())
+    take_folder(); // before anything is written
+  else
+    folder_.reset();
   if (!plan_.options.record.empty()) record();
   if (folder_) keep_checkpoints();
   watch_.emplace(home_.system(), files_to_watch());
@@ -213,6 +229,7 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
       throw;
     }
   }
+  if (folder_) leave_what_came_later();
   crew_.emplace(home_.system(), plan_, std::move(crew));
   checkpoint_writer_ = nullptr;
   if (elsewhere_)
@@ -322,13 +339,22 @@ std::string training::implementation::recording_failure() const {
 }
 
 void training::implementation::take_folder() {
-  folder_ = options().checkpoints.lock ? options().checkpoints.lock : take_checkpoint_folder(options());
+  if (!folder_) folder_ = take_checkpoint_folder(options());
 }
 
 void training::implementation::keep_checkpoints() {
   const checkpoint_options& o = options().checkpoints;
   checkpoint_writer_ =
       spawn<checkpoint_writer, caf::detached>(home_.system(), checkpoint_writer_options{o.folder, o.keep});
+}
+
+/// The run begins now, so it is not refused any more, and only it writes to the folder.
+void training::implementation::leave_what_came_later() {
+  const auto& from = plan_.resumed;
+  if (from && lies_in(options().checkpoints.folder, from->from->path()))
+    if (std::string left = in_words(leave_later_branch(from->from->path(), from->history())); !left.empty())
+      remarks_.push_back(std::move(left));
+  tested_.begin();
 }
 
 watch_files training::implementation::files_to_watch() const {
@@ -364,7 +390,9 @@ run_crew_options training::implementation::crew_options() {
   options.observer = watch_->actor();
   options.stop_tests = [this] { return tests_end_.load(); };
   if (this->options().keep == kept_weights::best)
-    options.on_tested = [this](const evaluation_made& test, std::span<const float> weights) {
+    options.on_tested = [this, before = plan_.resumed ? plan_.resumed->steps_before() : 0](
+                            evaluation_made test, std::span<const float> weights) {
+      test.steps += before; // which checkpoints count as well
       tested_.offer(test, weights);
     };
   options.on_progress = [this](const training_progress& p) {
@@ -581,6 +609,7 @@ void training::observe(std::function<void(const run_event&)> observer) {
 }
 std::string training::metrics_failure() const { return self_->metrics_failure(); }
 std::string training::recording_failure() const { return self_->recording_failure(); }
+const std::vector<std::string>& training::remarks() const noexcept { return self_->remarks(); }
 training_report training::report_so_far(std::chrono::milliseconds span) const {
   return self_->report_so_far(span);
 }

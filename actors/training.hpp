@@ -118,6 +118,9 @@ public:
   /// Why the lines of metrics or the events of TensorBoard are not whole, what an observer threw, or why the
   /// best weights are not beside the checkpoints; empty if nothing went wrong. Known after report().
   std::string metrics_failure() const;
+  /// What is worth saying of a run that goes on from a checkpoint, a line each: what it lacks, and what was
+  /// set aside, which lay in its folder and came after that checkpoint.
+  const std::vector<std::string>& remarks() const noexcept;
   /// Waits for the end. Returns the timeline of the run, without tracks if none was asked for.
   run_trace trace();
 

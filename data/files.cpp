@@ -261,7 +261,7 @@ fs::path find_path(std::string_view name_or_path, const file_options& options) {
   if (name_or_path == "fashion-mnist") where += "; Debian's package dataset-fashion-mnist brings it";
   throw file_error(
       std::make_error_code(std::errc::no_such_file_or_directory),
-      fmt::format("{}: expected a data set, found no such file or folder{}", in_quotes(name_or_path), where));
+      fmt::format("'{}': expected a data set, found no such file or folder{}", name_or_path, where));
 }
 
 } // namespace

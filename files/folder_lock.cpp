@@ -1,6 +1,7 @@
 #include <mailgrad/files/folder_lock.hpp>
 
 #include <mailgrad/files/file_error.hpp>
+#include <mailgrad/files/lock_holder.hpp>
 #include <mailgrad/files/locked_file.hpp>
 
 #include <fmt/format.h>
@@ -22,12 +23,13 @@ std::string this_host() {
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
-/// " (process 4711)", of another machine " (process 4711 of node2)"; empty if the file does not say.
+/// " (process 4711)", of another machine " (process 4711 of node2)". The file does not say yet if the lock
+/// was taken this moment.
 std::string holder_in(const std::string& path) {
   std::ifstream in(path);
   long process = 0;
   std::string host;
-  if (!(in >> process >> host)) return {};
+  if (!(in >> process >> host)) return lock_holder_in_words(path);
   if (host == this_host()) return fmt::format(" (process {})", process);
   return fmt::format(" (process {} of {})", process, legible(host));
 }

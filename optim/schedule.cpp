@@ -31,6 +31,17 @@ double factor(const cosine_schedule& s, std::uint64_t t, std::uint64_t warmup) {
   return s.final + (1 - s.final) * (1 + std::cos(std::numbers::pi * done)) / 2;
 }
 
+/// The last t with a factor above 0.
+std::optional<std::uint64_t> last_above_zero(const constant_schedule&, std::uint64_t) { return std::nullopt; }
+
+std::optional<std::uint64_t> last_above_zero(const step_schedule& s, std::uint64_t) {
+  return s.factor == 0 ? std::optional(s.every - 1) : std::nullopt;
+}
+
+std::optional<std::uint64_t> last_above_zero(const cosine_schedule& s, std::uint64_t warmup) {
+  return s.final == 0 ? std::optional(s.total - warmup - 1) : std::nullopt;
+}
+
 std::string shape_in_words(const constant_schedule&) { return "constant"; }
 std::string shape_in_words(const step_schedule& s) {
   return fmt::format("step:every={},factor={:.17g}", s.every, s.factor);
@@ -79,6 +90,12 @@ double learning_rate(const learning_rate_schedule& schedule, double base, std::u
   if (step <= schedule.warmup) return base * static_cast<double>(step) / static_cast<double>(schedule.warmup);
   const std::uint64_t t = step - schedule.warmup - 1;
   return base * std::visit([&](const auto& s) { return factor(s, t, schedule.warmup); }, schedule.shape);
+}
+
+std::optional<std::uint64_t> last_step_above_zero(const learning_rate_schedule& schedule) {
+  const auto last =
+      std::visit([&](const auto& s) { return last_above_zero(s, schedule.warmup); }, schedule.shape);
+  return last ? std::optional(*last + schedule.warmup + 1) : std::nullopt;
 }
 
 learning_rate_schedule parse_schedule(std::string_view text) {

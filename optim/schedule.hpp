@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -41,6 +42,10 @@ void require_valid(const learning_rate_schedule& schedule);
 
 /// The learning rate of step `step`, which counts from 1, by a valid schedule.
 double learning_rate(const learning_rate_schedule& schedule, double base, std::uint64_t step);
+
+/// The last step with a learning rate above 0, of a valid schedule that then has none; nothing for others. A
+/// rate that gets smaller for ever is above 0.
+std::optional<std::uint64_t> last_step_above_zero(const learning_rate_schedule& schedule);
 
 /// Reads "constant", "step:every=500,factor=0.1" or "cosine:total=1000,final=0.01"; each takes "warmup=100".
 ///

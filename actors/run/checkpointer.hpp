@@ -27,7 +27,7 @@ struct checkpointer_options {
   std::uint64_t every_batches = 0;     ///< 0: not by batches
   std::int64_t every = 0;              ///< ns; 0: not by time
   bool traced = false;                 ///< notes when each checkpoint was collected and written
-  std::optional<judged_tests> tests{}; ///< of earlier processes; nothing: the run has no patience to keep
+  std::optional<judged_tests> tests{}; ///< of earlier processes; nothing: the run has no need to keep them
   caf::actor recorder{};               ///< has a part in each checkpoint; null: the run is not recorded
   std::shared_ptr<const hogwild_store> block{}; ///< that workers share under hogwild; null: no policy is
   std::uint64_t named = 0; ///< steps in the name of the file that the run goes on from in its folder; 0: none

@@ -124,6 +124,11 @@ void checkpointer::take_own_part() {
     words->field("words", card.words_of_server);
     parts_[words_of_server_part] = words;
   }
+  if (!card.folder_of_words.empty()) {
+    const auto folder = std::make_shared<saved_fields>();
+    folder->field("folder", card.folder_of_words);
+    parts_[folder_of_words_part] = folder;
+  }
   if (!options_.tests) return;
   const auto tests = std::make_shared<saved_fields>();
   tests->field(judged_tests_part, *options_.tests);

@@ -29,10 +29,10 @@ constexpr std::array<std::pair<std::string_view, std::int64_t>, 4> units{
 
 constexpr std::uint64_t longest = 1'000'000; ///< of any unit, so that nanoseconds do not overflow
 
-std::vector<std::string> words_of(const checkpoint& from) {
-  checkpoint_card card;
-  from.part("run")->field("card", card);
-  return std::move(card.words);
+std::string folder_of_words(const checkpoint& from) {
+  std::string folder; // older ones do not tell it
+  if (from.has(folder_of_words_part)) from.part(folder_of_words_part)->field("folder", folder);
+  return folder;
 }
 
 } // namespace
@@ -122,17 +122,36 @@ std::string policies_from(const checkpoint& from) {
   return text;
 }
 
+words_from_there words_in(const checkpoint& from) {
+  checkpoint_card card;
+  from.part("run")->field("card", card);
+  return found_from(from, std::move(card.words));
+}
+
+words_from_there found_from(const checkpoint& from, std::vector<std::string> words) {
+  return found_from(option_words(std::move(words)), folder_of_words(from));
+}
+
+std::string paths_in_words(const checkpoint& from, const option_words& given) {
+  std::string text;
+  for (const std::string& option : words_in(from).options)
+    if (!given.has(option)) text += (text.empty() ? "" : ", ") + option;
+  if (text.empty()) return {};
+  return fmt::format("; the paths of {} are those of {}", text, folder_of_words(from));
+}
+
 std::vector<std::string> words_of_keeping(const checkpoint& from) {
   std::vector<std::string> words{"--checkpoint=" + folder_of(from.path()).string()};
-  for (std::string& word : words_of(from))
+  const option_words kept = words_in(from).words;
+  for (const std::string& word : kept.all())
     if (const auto option = option_words::option_of(word);
         option == "--checkpoint-every" || option == "--keep")
-      words.push_back(std::move(word));
+      words.push_back(word);
   return words;
 }
 
 option_words words_to_resume(const checkpoint& from, const option_words& given) {
-  option_words words(words_of(from));
+  option_words words = words_in(from).words;
   words.set("--checkpoint=" + folder_of(from.path()).string());
   if (given.has("--steps") || given.has("--epochs")) words.drop({"--steps", "--epochs"});
   for (const std::string& word : given.all()) // workers on cores cannot reach weights on a card

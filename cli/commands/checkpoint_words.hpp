@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/cli/commands/typed_paths.hpp>
 #include <mailgrad/cli/option_words.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
 #include <mailgrad/engine/plan/training_options.hpp>
@@ -41,11 +42,22 @@ chosen_checkpoint checkpoint_to_resume(const checkpoint_words& w);
 std::uint64_t steps_done(const checkpoint& from);
 std::string policies_from(const checkpoint& from);
 
+/// The options in a checkpoint, with their paths as they lead to something from here.
+///
+/// Errors  archive_error: the checkpoint lacks them.
+words_from_there words_in(const checkpoint& from);
+/// The same of `words` that are kept in the checkpoint beside them.
+words_from_there found_from(const checkpoint& from, std::vector<std::string> words);
+
 /// The options by which a run that goes on from `from` keeps its checkpoints: in the same folder, wherever
 /// that lies now, as often as before, and as many.
 ///
 /// Errors  archive_error: the checkpoint lacks them.
 std::vector<std::string> words_of_keeping(const checkpoint& from);
+
+/// "; the paths of --data, --save are those of /home/me/first": of the options of a checkpoint, these name
+/// paths that lead to nothing from here, and that are not given now. Empty if there are none.
+std::string paths_in_words(const checkpoint& from, const option_words& given);
 
 /// The options of a run that is resumed: those of the checkpoint, but for the ones that were given now.
 /// Unless these say otherwise, its checkpoints go into the folder of the one it goes on from.

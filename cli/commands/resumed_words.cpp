@@ -84,7 +84,7 @@ std::vector<std::string> words_of_server(const option_words& words) {
 std::vector<std::string> words_of_server_in(const checkpoint& from) {
   std::vector<std::string> words;
   if (from.has(words_of_server_part)) from.part(words_of_server_part)->field("words", words);
-  return words;
+  return found_from(from, std::move(words)).words.take();
 }
 
 /// What goes on by another command, or with workers in other processes than before.

@@ -217,6 +217,8 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   options.words = in_one_process(given, w);
   options.words_to_resume = std::move(given);
   options.words_of_server = at.words_of_server;
+  std::error_code unknown;
+  options.folder_of_words = std::filesystem::current_path(unknown).string();
   options.model_name = w.model;
   options.replay = std::move(replay);
   options.resume = at.chosen.from;
@@ -252,6 +254,7 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   });
   training& run = *made;
   if (served) served->begin(run);
+  for (const std::string& remark : run.remarks()) say_line(remark);
   for (const std::string& remark : data->remarks) say_failure(remark);
   if (judged_by_test(options, *data))
     std::cerr << "mailgrad: the test samples decide when the run ends or which weights are kept, so the test "
@@ -279,7 +282,8 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   const int signal = ctrl_c.signal();
   add_what_the_tool_knows(report, w, date, signal);
   if (page) page->end(report);
-  (outputs->take_standard_output() ? std::cerr : std::cout) << in_words(report);
+  (outputs->take_standard_output() ? std::cerr : std::cout)
+      << in_words(report, options.replay ? options.replay->name : "");
   const int code = exit_code_of(report, signal);
   if (!report.why.empty())
     code == exit_code::failed ? say_failure(report.why) : say_line("ended: " + report.why);
@@ -324,6 +328,7 @@ int resume(const train_words& w, const std::vector<std::string>& given) {
     throw std::invalid_argument("--resume goes on with the weights of the checkpoint; leave --load out");
   chosen_checkpoint at = checkpoint_to_resume(w.checkpoints);
   const resumed_words again = resumed_from(*at.from, given, w);
+  at.in_words += paths_in_words(*at.from, option_words(given));
   const auto then = names_recording(given) ? without_recording::fails : without_recording::goes_on;
   return train_with(again.values, again.words, nullptr,
                     {std::move(at), then, w.outputs, again.words_of_server})

@@ -243,12 +243,23 @@ std::string checkpoints_in_words(const checkpoint_account& c) {
   return text;
 }
 
-/// How to train the rest of a run that ended too early: "goes on by    --resume runs"
-std::string way_on_in_words(const training_report& r) {
-  const bool early = r.ended == "failed" || (r.ended == "stopped" && !r.enough);
+/// Of a run that was ended because it was trained enough, the options that said so, to be given anew.
+std::string asked_to_end_by(const training_report& r) {
+  std::string options;
+  for (const char* option : {"--stop-when", "--patience"})
+    if (std::ranges::any_of(r.command, [&](const std::string& w) { return w.starts_with(option); }))
+      options += (options.empty() ? " with another " : " or ") + std::string(option);
+  return r.enough ? options : "";
+}
+
+/// How to train the rest of a run that ended before all its steps: "goes on by    --resume runs". A run that
+/// was trained enough would end at once, so it takes another option as well.
+std::string way_on_in_words(const training_report& r, const std::string& recording) {
+  const bool early = r.ended == "failed" || r.ended == "stopped";
   if (!early || !r.checkpoints || r.checkpoints->last.empty()) return "";
   const std::filesystem::path folder = std::filesystem::path(r.checkpoints->last).parent_path();
-  return "goes on by    --resume " + shell_word(folder.string()) + '\n';
+  const std::string replay = recording.empty() ? "" : "mailgrad replay " + shell_word(recording) + ' ';
+  return "goes on by    " + replay + "--resume " + shell_word(folder.string()) + asked_to_end_by(r) + '\n';
 }
 
 /// "936 batches from the own disk of workers 0, 2, 94.1 MiB not sent; 2 batches sent to workers 0, 1"
@@ -304,7 +315,7 @@ std::string trained_in_words(const training_report& r) {
 
 } // namespace
 
-std::string in_words(const training_report& r) {
+std::string in_words(const training_report& r, const std::string& recording) {
   const std::uint64_t before = r.resumed ? r.resumed->steps_before : 0; // as checkpoints and switches count
   std::string text =
       fmt::format("{} after {} steps, {}, {:.2f} s: {:.0f} samples/s\n", r.ended, before + r.steps,
@@ -341,7 +352,7 @@ std::string in_words(const training_report& r) {
   if (r.checkpoints) text += "checkpoints   " + checkpoints_in_words(*r.checkpoints) + '\n';
   if (r.recording && !r.recording->failure.empty())
     text += "recording     " + early_end_in_words(*r.recording) + '\n';
-  text += way_on_in_words(r);
+  text += way_on_in_words(r, recording);
   if (r.evaluations.count > 0)
     text += fmt::format("evaluations   {} during the run, {:.2f} s on a thread of their own\n",
                         r.evaluations.count, r.evaluations.seconds);

@@ -52,7 +52,7 @@ private:
 std::string introduction(const std::string& model, const spanning_words& span, const training_options& o,
                          const data_split& data, const training& run, const std::string& where);
 
-/// The summary that a run prints at its end.
-std::string in_words(const training_report& r);
+/// The summary that a run prints at its end. `recording` is what it replayed, if it was a replay.
+std::string in_words(const training_report& r, const std::string& recording = {});
 
 } // namespace mailgrad

@@ -137,8 +137,8 @@ void judged_tests::keep(archive& a) {
 }
 
 early_stop::early_stop(std::vector<stop_condition> conditions, std::uint64_t patience,
-                       const judged_tests& before)
-    : conditions_(std::move(conditions)), patience_(patience), tests_(before) {}
+                       const judged_tests& before, counted_tests counted)
+    : conditions_(std::move(conditions)), patience_(patience), tests_(before), counted_(counted) {}
 
 std::optional<std::string> early_stop::judge(const metrics_line& x) {
   if (ended_) return std::nullopt;
@@ -152,7 +152,7 @@ std::optional<std::string> early_stop::judge(const metrics_line& x) {
 }
 
 std::optional<std::string> early_stop::judge(const evaluation_made& x) {
-  if (ended_ || patience_ == 0) return std::nullopt;
+  if (ended_ || !counts_tests()) return std::nullopt;
   tests_.steps = x.steps;
   if (!tests_.lowest_loss || x.loss < *tests_.lowest_loss) {
     tests_.lowest_loss = x.loss;
@@ -160,7 +160,7 @@ std::optional<std::string> early_stop::judge(const evaluation_made& x) {
     tests_.worse = 0;
     return std::nullopt;
   }
-  if (++tests_.worse < patience_) return std::nullopt;
+  if (++tests_.worse < patience_ || patience_ == 0) return std::nullopt;
   ended_ = true;
   return fmt::format("the {} loss has not fallen in {} test{}; the lowest was {:g}, after {} steps",
                      x.held_out ? "validation" : "test", patience_, patience_ == 1 ? "" : "s",

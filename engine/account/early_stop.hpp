@@ -50,6 +50,12 @@ struct judged_tests {
   friend bool operator==(const judged_tests&, const judged_tests&) = default;
 };
 
+/// Which tests an early_stop counts.
+enum class counted_tests : std::uint8_t {
+  for_patience, ///< those of a run that has patience
+  always        ///< all, since the run keeps the weights of the best one
+};
+
 /// Decides when a run has been trained enough: a condition holds, or its tests have not got better for a
 /// while.
 ///
@@ -60,12 +66,13 @@ public:
   early_stop() = default;
   /// `patience` is the number of tests in a row without a lower loss that ends the run; 0: any number may
   /// pass. `before` are the tests of earlier processes of the run.
-  early_stop(std::vector<stop_condition> conditions, std::uint64_t patience, const judged_tests& before = {});
+  early_stop(std::vector<stop_condition> conditions, std::uint64_t patience, const judged_tests& before = {},
+             counted_tests counted = counted_tests::for_patience);
 
-  /// Whether it can stop a run at all.
-  bool active() const noexcept { return !conditions_.empty() || patience_ > 0; }
+  /// Whether it has to be told of lines and tests.
+  bool active() const noexcept { return !conditions_.empty() || counts_tests(); }
   /// Whether it counts tests, so that a checkpoint has to keep how many.
-  bool counts_tests() const noexcept { return patience_ > 0; }
+  bool counts_tests() const noexcept { return patience_ > 0 || counted_ == counted_tests::always; }
   /// The tests so far, if it counts them.
   const judged_tests& tests() const noexcept { return tests_; }
 
@@ -77,6 +84,7 @@ private:
   std::vector<stop_condition> conditions_;
   std::uint64_t patience_ = 0;
   judged_tests tests_;
+  counted_tests counted_ = counted_tests::for_patience;
   bool ended_ = false;
 };
 

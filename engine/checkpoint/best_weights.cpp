@@ -1,12 +1,15 @@
 #include <mailgrad/engine/checkpoint/best_weights.hpp>
 
 #include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
+#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/weights/kind_of_file.hpp>
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <system_error>
@@ -16,10 +19,42 @@ namespace mailgrad {
 
 namespace {
 
+constexpr std::string_view earlier_prefix = "best-weights-";
+
 void write(const std::filesystem::path& folder, kept_best& best) {
   const auto fields = std::make_shared<saved_fields>();
   fields->field("best", best);
   write_checkpoint_file(folder / best_weights::file_name, {{best_weights_part, fields}});
+}
+
+std::string not_kept(const std::exception& why) {
+  return std::string("the best weights are not kept for a resume: ") + why.what();
+}
+
+/// Removes the earlier ones on which no checkpoint stands, when the best are those of a test after `newest`
+/// steps. The last before these stay in any case, since a checkpoint may be being written.
+void remove_unneeded(const std::filesystem::path& folder, std::uint64_t newest) {
+  std::vector<std::uint64_t> stand; // the checkpoints that are older than the newest
+  for (const std::filesystem::path& file : checkpoints_in(folder))
+    if (const std::uint64_t steps = steps_named_in(folder, file); steps < newest) stand.push_back(steps);
+  std::uint64_t later = newest;
+  bool last = true;
+  for (const auto& [steps, file] : earlier_best_files(folder)) {
+    const bool needed = std::ranges::any_of(
+        stand, [from = steps, to = later](std::uint64_t s) { return from <= s && s < to; });
+    std::error_code stays;
+    if (!std::exchange(last, false) && !needed) std::filesystem::remove(file, stays);
+    later = steps;
+  }
+}
+
+/// Keeps the best weights in a folder, and those of a test after `before` steps as earlier ones.
+void replace(const std::filesystem::path& folder, std::optional<std::uint64_t> before, kept_best& best) {
+  std::error_code none;
+  if (before)
+    std::filesystem::rename(folder / best_weights::file_name, earlier_best_file(folder, *before), none);
+  write(folder, best);
+  remove_unneeded(folder, best.test.steps);
 }
 
 } // namespace
@@ -43,19 +78,31 @@ void kept_best::keep(archive& a) {
 best_weights::best_weights(std::optional<std::filesystem::path> folder, std::optional<kept_best> before)
     : folder_(std::move(folder)), best_(std::move(before)) {}
 
+void best_weights::begin() {
+  const std::lock_guard guard(mutex_);
+  std::error_code unknown;
+  if (!folder_ || !best_ || std::filesystem::exists(*folder_ / file_name, unknown)) return;
+  try {
+    write(*folder_, *best_);
+  } catch (const std::exception& e) {
+    failure_ = not_kept(e);
+  }
+}
+
 void best_weights::offer(const evaluation_made& test, std::span<const float> weights) {
   const std::lock_guard guard(mutex_);
   const bool better = best_ ? test.loss < best_->test.loss : !std::isnan(test.loss);
   if (!better) return;
+  const auto before = best_ ? std::optional(best_->test.steps) : std::nullopt;
   if (!best_) best_.emplace();
   best_->test = test;
   best_->weights.assign(weights.begin(), weights.end());
   if (!folder_) return;
   try {
-    write(*folder_, *best_);
+    replace(*folder_, before, *best_);
     failure_.clear();
   } catch (const std::exception& e) {
-    failure_ = std::string("the best weights are not kept for a resume: ") + e.what();
+    failure_ = not_kept(e);
   }
 }
 
@@ -69,10 +116,15 @@ std::string best_weights::failure() const {
   return failure_;
 }
 
-std::optional<kept_best> best_weights_in(const std::filesystem::path& folder) {
-  const std::filesystem::path file = folder / best_weights::file_name;
-  std::error_code unknown;
-  if (!std::filesystem::exists(file, unknown)) return std::nullopt;
+std::filesystem::path earlier_best_file(const std::filesystem::path& folder, std::uint64_t steps) {
+  return folder / fmt::format("{}{:010}{}", earlier_prefix, steps, checkpoint_suffix);
+}
+
+numbered_files earlier_best_files(const std::filesystem::path& folder) {
+  return numbered_files_in(folder, earlier_prefix);
+}
+
+kept_best read_best_weights(const std::filesystem::path& file) {
   try {
     kept_best best;
     checkpoint::read(file).part(best_weights_part)->field("best", best);
@@ -81,6 +133,16 @@ std::optional<kept_best> best_weights_in(const std::filesystem::path& folder) {
     throw std::runtime_error(
         fmt::format("{}; move that file away to go on without the best weights so far", e.what()));
   }
+}
+
+std::optional<kept_best> best_weights_in(const std::filesystem::path& folder, const tested_history& history) {
+  std::vector<std::filesystem::path> files{folder / best_weights::file_name};
+  for (const auto& [steps, file] : earlier_best_files(folder)) files.push_back(file);
+  for (const std::filesystem::path& file : files) {
+    if (std::error_code unknown; !std::filesystem::exists(file, unknown)) continue;
+    if (kept_best best = read_best_weights(file); history.has(best.test)) return best;
+  }
+  return std::nullopt;
 }
 
 } // namespace mailgrad

@@ -1,9 +1,12 @@
 #pragma once
 
 #include <mailgrad/engine/account/run_event.hpp>
+#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/files/archive.hpp>
 
+#include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -29,8 +32,13 @@ public:
   /// The file beside the checkpoints of a run, which keeps its best weights when the process ends.
   static constexpr std::string_view file_name = "best-weights.safetensors";
 
-  /// With a folder, they are kept there as well, each time that better ones come.
+  /// With a folder, they are kept there as well, each time that better ones come. Those before them then stay
+  /// as an earlier_best_file(), as long as a run may go on from a checkpoint that is older than the better
+  /// ones.
   explicit best_weights(std::optional<std::filesystem::path> folder, std::optional<kept_best> before = {});
+
+  /// Keeps those from before in the folder, if they are of another one.
+  void begin();
 
   /// Takes these weights, float32[size of the layout], if they did better than all before. A loss that is no
   /// number is never better.
@@ -49,9 +57,28 @@ private:
   std::string failure_;
 };
 
-/// The best weights that a run has kept in this folder; nothing if there are none.
+/// The tests that a run stands on which goes on from a checkpoint.
+struct tested_history {
+  std::uint64_t steps = std::numeric_limits<std::uint64_t>::max(); ///< trained before the checkpoint
+  /// Of the tests that the checkpoint tells of, the last of which may have begun some steps later.
+  std::optional<double> lowest_loss{};
+
+  bool has(const evaluation_made& test) const { return test.steps <= steps || test.loss == lowest_loss; }
+};
+
+/// "best-weights-0000000450.safetensors": the best weights of a run until better ones came, of a test after
+/// 450 steps.
+std::filesystem::path earlier_best_file(const std::filesystem::path& folder, std::uint64_t steps);
+/// Those in a folder by their names, with the steps, that of the latest test first.
+numbered_files earlier_best_files(const std::filesystem::path& folder);
+
+/// Errors  std::runtime_error in one line: the file is damaged, or of another kind.
+kept_best read_best_weights(const std::filesystem::path& file);
+
+/// The best weights that a run has kept in this folder by a test of that history; nothing if there are none.
 ///
 /// Errors  std::runtime_error in one line: the file is damaged, or of another kind.
-std::optional<kept_best> best_weights_in(const std::filesystem::path& folder);
+std::optional<kept_best> best_weights_in(const std::filesystem::path& folder,
+                                         const tested_history& history = {});
 
 } // namespace mailgrad

@@ -20,17 +20,21 @@ namespace mailgrad {
 
 namespace {
 
-/// The steps in the name of a checkpoint; nothing for another file.
-std::optional<std::uint64_t> steps_in(const std::filesystem::path& file) {
+/// The number between `prefix` and the suffix of a checkpoint's name; nothing for another file.
+std::optional<std::uint64_t> number_in(const std::filesystem::path& file, std::string_view prefix) {
   const std::string name = file.filename().string();
-  if (!name.starts_with(checkpoint_prefix) || !name.ends_with(checkpoint_suffix) ||
-      name.size() <= checkpoint_prefix.size() + checkpoint_suffix.size())
+  if (!name.starts_with(prefix) || !name.ends_with(checkpoint_suffix) ||
+      name.size() <= prefix.size() + checkpoint_suffix.size())
     return std::nullopt;
-  const char* const first = name.data() + checkpoint_prefix.size();
+  const char* const first = name.data() + prefix.size();
   const char* const last = name.data() + name.size() - checkpoint_suffix.size();
-  std::uint64_t steps = 0;
-  const auto [end, wrong] = std::from_chars(first, last, steps);
-  return wrong == std::errc() && end == last ? std::optional(steps) : std::nullopt;
+  std::uint64_t number = 0;
+  const auto [end, wrong] = std::from_chars(first, last, number);
+  return wrong == std::errc() && end == last ? std::optional(number) : std::nullopt;
+}
+
+std::optional<std::uint64_t> steps_in(const std::filesystem::path& checkpoint) {
+  return number_in(checkpoint, checkpoint_prefix);
 }
 
 /// Each is as large as a checkpoint, and no run would write it on.
@@ -54,31 +58,26 @@ checkpoint read_of_run(const std::filesystem::path& file) {
   return read;
 }
 
-bool is_whole(const std::filesystem::path& file) {
-  try {
-    read_of_run(file);
-    return true;
-  } catch (const file_error&) {
-    return false;
-  }
-}
-
 } // namespace
 
 std::string checkpoint_name(std::uint64_t steps) {
   return fmt::format("{}{:010}{}", checkpoint_prefix, steps, checkpoint_suffix);
 }
 
-std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& folder) {
+numbered_files numbered_files_in(const std::filesystem::path& folder, std::string_view prefix) {
+  numbered_files found;
   std::error_code wrong;
-  std::vector<std::pair<std::uint64_t, std::filesystem::path>> found;
-  for (std::filesystem::directory_iterator file(folder, wrong), end; !wrong && file != end;
-       file.increment(wrong))
-    if (const auto steps = steps_in(file->path())) found.emplace_back(*steps, file->path());
+  for (std::filesystem::directory_iterator file(folder.empty() ? "." : folder, wrong), end;
+       !wrong && file != end; file.increment(wrong))
+    if (const auto number = number_in(file->path(), prefix)) found.emplace_back(*number, file->path());
   if (wrong) throw_unreadable(folder, wrong.value());
-  std::ranges::sort(found, std::greater{}, &std::pair<std::uint64_t, std::filesystem::path>::first);
+  std::ranges::sort(found, std::greater{}, &numbered_files::value_type::first);
+  return found;
+}
+
+std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> paths;
-  for (auto& [steps, path] : found) paths.push_back(std::move(path));
+  for (auto& [steps, path] : numbered_files_in(folder, checkpoint_prefix)) paths.push_back(std::move(path));
   return paths;
 }
 
@@ -94,6 +93,15 @@ found_checkpoint newest_checkpoint(const std::filesystem::path& where) {
   }
   throw_malformed(where, refused.empty() ? "expected a checkpoint, found none"
                                          : "found no checkpoint that can be read; the newest: " + refused[0]);
+}
+
+bool is_whole(const std::filesystem::path& file) {
+  try {
+    read_of_run(file);
+    return true;
+  } catch (const file_error&) {
+    return false;
+  }
 }
 
 std::filesystem::path folder_of(const std::filesystem::path& checkpoint) {
@@ -116,8 +124,9 @@ folder_lock prepare_checkpoint_folder(const std::filesystem::path& folder,
   if (wrong) throw_unwritable(folder, wrong.value());
   if (!std::filesystem::is_directory(folder)) throw_unwritable(folder, ENOTDIR);
   folder_lock lock(folder, "another run keeps its checkpoints there");
-  const bool used = std::filesystem::exists(folder / best_weights::file_name, wrong);
-  if (!lies_in(folder, resumed) && (used || !checkpoints_in(folder).empty()))
+  const bool used = std::filesystem::exists(folder / best_weights::file_name, wrong) ||
+                    !earlier_best_files(folder).empty() || !checkpoints_in(folder).empty();
+  if (!lies_in(folder, resumed) && used)
     throw std::invalid_argument(
         fmt::format("'{}' holds checkpoints of an earlier run; resume that run, or name another folder",
                     folder.string()));

@@ -7,12 +7,23 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace mailgrad {
 
 /// "checkpoint-0000000500.safetensors", of a run whose workers have trained 500 mini-batches.
 std::string checkpoint_name(std::uint64_t steps);
+
+/// Files with the number in the name of each.
+using numbered_files = std::vector<std::pair<std::uint64_t, std::filesystem::path>>;
+
+/// The files in a folder whose names are `prefix`, a number and the suffix of a checkpoint, that of the
+/// largest number first.
+///
+/// Errors  file_error if the folder cannot be read.
+numbered_files numbered_files_in(const std::filesystem::path& folder, std::string_view prefix);
 
 /// The checkpoints in a folder by their names, that of the most steps first. Other files are left alone.
 ///
@@ -29,6 +40,9 @@ struct found_checkpoint {
 ///
 /// Errors  file_error: there is none, with the reason why the newest was refused.
 found_checkpoint newest_checkpoint(const std::filesystem::path& where);
+
+/// Whether a file is a checkpoint that can be read.
+bool is_whole(const std::filesystem::path& file);
 
 /// The folder of a checkpoint; "." for a mere name.
 std::filesystem::path folder_of(const std::filesystem::path& checkpoint);

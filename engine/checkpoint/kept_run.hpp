@@ -24,9 +24,12 @@ struct checkpoint_card {
   std::vector<std::string> words{}; ///< its command line
   /// The options of a server that the run has left, for its way back. They are a part of their own.
   std::vector<std::string> words_of_server{};
-  std::string replayed{};      ///< SHA-256 of the weights with which the repeated run ended; empty: no replay
-  std::uint64_t steps = 0;     ///< mini-batches that all workers had trained
-  std::int64_t elapsed = 0;    ///< ns since the first process began to train, without pauses between two
+  /// The folder in which the command line was typed, for the relative paths in it. A part of its own as well.
+  std::string folder_of_words{};
+  std::string replayed{};  ///< SHA-256 of the weights with which the repeated run ended; empty: no replay
+  std::uint64_t steps = 0; ///< mini-batches that all workers had trained
+  /// ns that the workers of its books have trained, without pauses between two processes.
+  std::int64_t elapsed = 0;
   std::vector<bool> present{}; ///< by rank: this worker was not lost
   /// By rank: its part tells all that the worker did. Not if it was lost under hogwild, where nobody knows.
   std::vector<bool> counted{};
@@ -49,7 +52,10 @@ struct kept_schedule {
 /// The part of a checkpoint with the options of a server that the run has left, if it has left one.
 inline constexpr const char* words_of_server_part = "words of server";
 
-/// The part of a checkpoint with the judged_tests of a run that has patience.
+/// The part of a checkpoint with the folder in which its command line was typed, if that is known.
+inline constexpr const char* folder_of_words_part = "folder of words";
+
+/// The part of a checkpoint with the judged_tests of a run that has patience or keeps its best weights.
 inline constexpr const char* judged_tests_part = "tests";
 
 /// Where the feeder of a run is.

@@ -6,10 +6,13 @@
 #include <mailgrad/engine/checkpoint/kept_block.hpp>
 #include <mailgrad/engine/model/data_request.hpp>
 #include <mailgrad/engine/plan/fact_differences.hpp>
+#include <mailgrad/engine/plan/moved_plugins.hpp>
+#include <mailgrad/engine/plan/rate_to_come.hpp>
 #include <mailgrad/engine/plan/recorded_before.hpp>
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/files/replaced_file.hpp>
+#include <mailgrad/files/shell_word.hpp>
 
 #include <fmt/format.h>
 
@@ -18,9 +21,11 @@
 #include <charconv>
 #include <exception>
 #include <filesystem>
+#include <optional>
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 namespace mailgrad {
@@ -40,6 +45,11 @@ std::string replayed_by(const run_plan& plan) {
   const recording* const replay = plan.options.replay.get();
   if (!replay) return {};
   return replay->killed ? "killed" : replay->end.parameters_sha256;
+}
+
+std::string way_on_of_replay(const run_plan& plan) {
+  return fmt::format("is of a replay, which goes on by 'mailgrad replay RECORDING --resume {}'",
+                     shell_word(plan.options.resume->path().string()));
 }
 
 /// Whether the models differ in nothing but the samples of a mini-batch, of which there were so many.
@@ -75,28 +85,43 @@ void try_to_keep(T& x) {
   x.keep(scratch);
 }
 
-/// The best weights that the run has kept beside the checkpoint, if any.
-std::optional<kept_best> best_of(const run_plan& plan) {
-  std::optional<kept_best> best = best_weights_in(plan.options.resume->path().parent_path());
+/// What a careful reader of the checkpoint's tests misses in its folder; empty if nothing is missing.
+std::string missing_best(const resumed_run& resumed) {
+  const judged_tests& told = resumed.tests;
+  if (!told.lowest_loss || (resumed.best && resumed.best->test.loss <= *told.lowest_loss)) return {};
+  return fmt::format("the weights of the best test so far, of loss {:g} after step {}, are not in {}; {}",
+                     *told.lowest_loss, told.lowest_at, folder_of(resumed.from->path()).string(),
+                     resumed.best ? fmt::format("the best that are left are those of loss {:g} after step {}",
+                                                resumed.best->test.loss, resumed.best->test.steps)
+                                  : "the run keeps the best of those that it tests from here on");
+}
+
+/// The best weights that the run has kept beside the checkpoint, if any, by a test before it.
+std::optional<kept_best> best_of(const run_plan& plan, const tested_history& history) {
+  std::optional<kept_best> best = best_weights_in(plan.options.resume->path().parent_path(), history);
   if (best && best->weights.size() != plan.layout->size())
     refuse(plan, fmt::format("stands beside the best weights of another model, which has {} weights, not {}",
                              best->weights.size(), plan.layout->size()));
   return best;
 }
 
-/// What patience has seen of the run. A checkpoint that does not tell was written without patience, or before
-/// that was kept: then the lowest loss is that of the best weights, and the count begins anew.
-judged_tests tests_before(const resumed_run& resumed) {
-  judged_tests tests;
-  if (resumed.from->has(judged_tests_part)) {
-    tests = resumed.from->object<judged_tests>(judged_tests_part);
-  } else {
-    tests.steps = resumed.card.steps;
-    if (resumed.best) tests.lowest_loss = resumed.best->test.loss;
-    if (resumed.best) tests.lowest_at = resumed.best->test.steps;
+/// Takes what was tested before the checkpoint: the best weights, and what patience has seen. A checkpoint
+/// that does not tell the latter is of a run that did not ask for it: then the lowest loss is that of the
+/// best weights, and the count begins anew.
+void take_tests(const run_plan& plan, resumed_run& resumed) {
+  const bool told = resumed.from->has(judged_tests_part);
+  if (told) resumed.tests = resumed.from->object<judged_tests>(judged_tests_part);
+  if (plan.options.keep == kept_weights::best) {
+    resumed.best = best_of(plan, resumed.history());
+    if (std::string missing = missing_best(resumed); !missing.empty())
+      resumed.remarks.push_back(std::move(missing));
   }
-  if (!resumed.same_workers) tests.steps = 0; // their steps are counted anew
-  return tests;
+  if (!told) {
+    resumed.tests.steps = resumed.card.steps;
+    if (resumed.best) resumed.tests.lowest_loss = resumed.best->test.loss;
+    if (resumed.best) resumed.tests.lowest_at = resumed.best->test.steps;
+  }
+  if (!resumed.same_workers) resumed.tests.steps = 0; // their steps are counted anew
 }
 
 /// A recording that goes on is repeated from its beginning, so nothing but the length of the run may differ.
@@ -181,12 +206,19 @@ checkpoint_card card_of(const run_plan& plan) {
   const training_options& o = plan.options;
   card.words = o.words_to_resume.empty() ? o.words : o.words_to_resume;
   card.words_of_server = o.words_of_server;
+  card.folder_of_words = o.folder_of_words;
   card.replayed = replayed_by(plan);
   if (!plan.resumed) return card;
-  card.elapsed = plan.resumed->card.elapsed;
+  card.elapsed = plan.resumed->elapsed().count();
   card.steps = plan.resumed->steps_before();
   card.lost = plan.resumed->lost();
   return card;
+}
+
+bool has_nothing_left(const run_plan& plan) {
+  checkpoint_card card;
+  plan.options.resume->part("run")->field("card", card);
+  return card.steps >= plan.steps;
 }
 
 void plan_resume(run_plan& plan) {
@@ -196,11 +228,13 @@ void plan_resume(run_plan& plan) {
   run->field("card", resumed.card);
   run->field("schedule", resumed.schedule);
   from.part("feeder")->field("feeder", resumed.position);
+  name_plugins_as_here(facts_and_names(plan), resumed.card, resumed.schedule);
   require_same_facts(plan, resumed.card);
   resumed.products_before = other_products(resumed.card.facts, facts_and_names(plan));
   if (resumed.card.replayed != replayed_by(plan))
     refuse(plan, resumed.card.replayed.empty() ? "is of a run that was no replay"
-                                               : "is of the replay of another recording");
+                 : plan.options.replay         ? "is of the replay of another recording"
+                                               : way_on_of_replay(plan));
   resumed.same_workers = resumed.card.workers == plan.workers() && plan.seats() == plan.workers();
   if (!resumed.same_workers) require_workers_may_differ(plan, resumed.card);
   bring_to_other_place(plan, resumed);
@@ -210,8 +244,9 @@ void plan_resume(run_plan& plan) {
     plan.policies.push_back({step, policy_spec(policy, plan.seats())});
   if (!plan.options.replay) plan.holds = switch_steps(plan.policies);
   plan.deal.mode = plan.first_policy().traits().deals_by_rank ? deal_mode::by_rank : deal_mode::on_demand;
-  if (plan.options.keep == kept_weights::best) resumed.best = best_of(plan);
-  resumed.tests = tests_before(resumed);
+  take_tests(plan, resumed);
+  if (std::string rate = rate_to_come(plan, resumed); !rate.empty())
+    resumed.remarks.push_back(std::move(rate));
   if (resumed.card.steps >= plan.steps) leave_files_as_they_are(plan, resumed.card.steps);
   if (!plan.options.record.empty()) plan.recorded_before = recording_to_go_on(plan, resumed);
   plan.resumed = std::move(resumed);
@@ -250,6 +285,12 @@ std::uint64_t resumed_run::written() const {
 }
 
 std::uint64_t resumed_run::steps_before() const { return card.steps - std::min(card.steps, done().steps); }
+
+tested_history resumed_run::history() const {
+  const std::uint64_t named = steps_named_in(folder_of(from->path()), from->path());
+  const bool told = from->has(judged_tests_part);
+  return {std::max(card.steps, named), told ? tests.lowest_loss : std::nullopt};
+}
 
 instant resumed_run::elapsed() const { return same_workers ? instant{card.elapsed} : instant{0}; }
 

@@ -22,6 +22,9 @@ checkpoint_card card_of(const run_plan& plan);
 ///         what was the newest checkpoint of that folder and is no more.
 std::shared_ptr<const folder_lock> take_checkpoint_folder(const training_options& options);
 
+/// Whether a run that goes on from `options.resume` has done all its steps.
+bool has_nothing_left(const run_plan& plan);
+
 /// Changes a plan into that of a run that goes on from `options.resume`. Under hogwild alone the weights may
 /// have lain on a card and go on on the host, or the other way round; all workers then begin anew. If no step
 /// is left to train, the run has neither a folder for checkpoints nor a recording, unless that is to be

@@ -105,7 +105,9 @@ std::string settings_of(const own_rule& o) {
   return text;
 }
 
-std::string plugin_fact(const std::string& file) { return "SHA-256 of plug-in '" + file + "'"; }
+constexpr std::string_view plugin_fact_prefix = "SHA-256 of plug-in '";
+
+std::string plugin_fact(const std::string& file) { return std::string(plugin_fact_prefix) + file + "'"; }
 
 /// "momentum 0.9"
 std::string in_words(const optimizer_options& o) {
@@ -220,6 +222,11 @@ run_facts facts_of(const model_function& model, const model_request& request, co
   for (const auto& files : {plugins_of_policy(o.policy), plugins_of_cure(o.cure)})
     for (const std::string& file : files) facts.emplace_back(plugin_fact(file), plugin_digest(file));
   return facts;
+}
+
+std::string plugin_of_fact(std::string_view fact) {
+  if (!fact.starts_with(plugin_fact_prefix)) return {};
+  return std::string(fact.substr(plugin_fact_prefix.size(), fact.size() - plugin_fact_prefix.size() - 1));
 }
 
 std::string model_digest(const model_function& model, const model_request& request,

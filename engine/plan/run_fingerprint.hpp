@@ -5,6 +5,7 @@
 #include <mailgrad/engine/record/recording.hpp>
 
 #include <string>
+#include <string_view>
 
 namespace mailgrad {
 
@@ -12,6 +13,9 @@ namespace mailgrad {
 /// options, library and arithmetic. Large objects are given by their SHA-256.
 run_facts facts_of(const model_function& model, const model_request& request, const data_split& data,
                    const training_options& o);
+
+/// The file of the plug-in whose SHA-256 such a fact tells; empty for another fact.
+std::string plugin_of_fact(std::string_view fact);
 
 /// Of these, the SHA-256 of the model, or of those that the workers build if they differ.
 std::string model_digest(const model_function& model, const model_request& request,

@@ -34,10 +34,14 @@ struct resumed_run {
   checkpoint_card card;
   kept_schedule schedule;
   feeder_position position;
-  bool same_workers = true;        ///< if not, only the weights and what belongs to them goes on
-  std::optional<kept_best> best{}; ///< the best weights so far, if the run keeps them
-  judged_tests tests{};            ///< what patience has seen
-  std::string products_before{};   ///< what multiplied on cards, if that was another version; else empty
+  bool same_workers = true;           ///< if not, only the weights and what belongs to them goes on
+  std::optional<kept_best> best{};    ///< the best weights so far, if the run keeps them
+  judged_tests tests{};               ///< what patience has seen
+  std::string products_before{};      ///< what multiplied on cards, if that was another version; else empty
+  std::vector<std::string> remarks{}; ///< lines for the user, of what the run lacks
+
+  /// The tests that the run stands on. Others have come after the checkpoint.
+  tested_history history() const;
 
   /// The part of a worker or a shard, for its actor; null: it begins anew.
   std::shared_ptr<saved_fields> worker(std::uint32_t rank) const;

@@ -112,6 +112,7 @@ struct training_options {
   std::vector<std::string>
       words_to_resume{}; ///< that of a run that goes on from a checkpoint; empty: `words`
   std::vector<std::string> words_of_server{}; ///< of the server that such a run has left; for its checkpoints
+  std::string folder_of_words{}; ///< in which the command line was typed; for checkpoints as well
   /// What the user calls the model, as "mlp:hidden=16": for reports and messages alone. May be empty.
   std::string model_name{};
   std::shared_ptr<const recording> replay{}; ///< the run to repeat; only the devices may differ from it

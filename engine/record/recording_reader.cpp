@@ -1,6 +1,7 @@
 #include <mailgrad/engine/record/recording_file.hpp>
 
 #include <mailgrad/files/little_endian.hpp>
+#include <mailgrad/files/lock_holder.hpp>
 #include <mailgrad/files/replaced_file.hpp>
 #include <mailgrad/graph/models/json_depth.hpp>
 
@@ -267,7 +268,8 @@ recording read_recording(const std::string& path) {
                             "recording '" + path + "' cannot be read" + hint_at_partial(path));
   if (is_of_killed(path) && !bytes.ends_with(recording_file::last_word)) {
     if (replaced_file::is_being_written(path))
-      recording_file::refuse(path, "is being written by a run; wait for its end");
+      recording_file::refuse(path,
+                             "is being written by a run" + lock_holder_in_words(path) + "; wait for its end");
     return parse_killed_recording(bytes, path);
   }
   return parse_recording(bytes, path);

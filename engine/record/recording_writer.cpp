@@ -2,6 +2,7 @@
 #include <mailgrad/engine/record/recording_file.hpp>
 
 #include <mailgrad/files/little_endian.hpp>
+#include <mailgrad/files/lock_holder.hpp>
 #include <mailgrad/files/replaced_file.hpp>
 
 #include <fmt/format.h>
@@ -186,7 +187,9 @@ std::unique_ptr<recording_writer> open_recording(const std::string& path, const 
   auto file = std::make_unique<replaced_file>(path, replaced_file::if_taken::fail);
   if (!file->is_open() && errno == EWOULDBLOCK)
     recording_file::refuse(
-        path, "cannot be written: another run is recording into it; name another file, or wait for its end");
+        path, fmt::format("cannot be written: another run is recording into it{}; name another "
+                          "file, or wait for its end",
+                          lock_holder_in_words(replaced_file::partial(replaced_file::without_links(path)))));
   const auto require = [&path](bool holds) {
     const int why = errno != 0 ? errno : EIO;
     if (!holds)
@@ -223,7 +226,8 @@ std::unique_ptr<recording_writer> continue_recording(const std::string& path, co
   const std::string partial = replaced_file::partial(real);
   const std::string kept = real + std::string(recording_file::before_suffix);
   if (before.name == partial && !replaced_file::move_abandoned(partial, kept))
-    recording_file::refuse(partial, "is being written by a run, or cannot be renamed to '" + kept + "'");
+    recording_file::refuse(partial, fmt::format("is being written by a run{}, or cannot be renamed to '{}'",
+                                                lock_holder_in_words(partial), kept));
   if (before.name != partial && before.name != kept && replaced_file::can_replace(path)) keep_killed(path);
   auto again = open_to_go_on(path, header);
   write_again(*again, before);

@@ -263,7 +263,7 @@ TEST_F(ReplayCommand, RepeatsAKilledRunAsFarAsItGoes) {
   ASSERT_TRUE(killed.says("step ")) << killed.err();
   tool too_early({"replay", recording_ + ".partial"});
   EXPECT_EQ(too_early.code(), 2);
-  EXPECT_THAT(too_early.err(), HasSubstr("is being written by a run"));
+  EXPECT_THAT(too_early.err(), HasSubstr("is being written by a run (process "));
   killed.signal(SIGKILL);
   killed.code();
   tool other({"replay", recording_});
@@ -286,7 +286,8 @@ TEST_F(ReplayCommand, LeavesARunThatRecordsAlone) {
   ASSERT_TRUE(first.says("step ")) << first.err();
   tool second(record({"--steps", "12"}));
   EXPECT_EQ(second.code(), 2);
-  EXPECT_THAT(second.err(), AllOf(HasSubstr("another run is recording into it"), HasSubstr("run.rec")));
+  EXPECT_THAT(second.err(),
+              AllOf(HasSubstr("another run is recording into it (process "), HasSubstr("run.rec")));
   EXPECT_EQ(std::ranges::count(second.err(), '\n'), 1) << second.err();
   first.signal(SIGINT);
   EXPECT_EQ(first.code(), 130);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <stdexcept>
 
 namespace mailgrad {
@@ -58,6 +59,17 @@ TEST(LearningRateSchedule, RisesInALineBeforeItsShapeBegins) {
 TEST(LearningRateSchedule, CountsTheWarmUpIntoTheTotalOfACosine) {
   EXPECT_NEAR(rate("cosine:total=1000,warmup=200", 601), 0.5, 1e-15);
   EXPECT_NEAR(rate("cosine:total=1000,warmup=200", 1001), 0, 1e-15);
+}
+
+TEST(LearningRateSchedule, KnowsTheLastStepWithARateAboveZero) {
+  for (const char* text : {"constant", "constant:warmup=5", "step:every=10", "cosine:total=9,final=0.1"})
+    EXPECT_FALSE(last_step_above_zero(parse_schedule(text))) << text;
+  for (const char* text : {"cosine:total=20", "cosine:total=20,warmup=6", "step:every=9,factor=0",
+                           "step:every=9,factor=0,warmup=4"}) {
+    const std::uint64_t last = last_step_above_zero(parse_schedule(text)).value();
+    EXPECT_GT(rate(text, last), 1e-9) << text;
+    EXPECT_NEAR(rate(text, last + 1), 0, 1e-15) << text;
+  }
 }
 
 TEST(LearningRateSchedule, ReadsWhatItWrites) {

@@ -60,6 +60,42 @@ TEST(BestWeights, OutliveTheProcessInAFolder) {
   EXPECT_EQ(best_weights_in(folder.path())->test.steps, 40U);
 }
 
+/// A run may go on from any of its checkpoints, with the best weights that it had then.
+TEST(BestWeights, StayAsLongAsACheckpointStandsOnThem) {
+  const scratch_folder folder;
+  best_weights best(folder.path());
+  const auto offer = [&](std::uint64_t steps) {
+    best.offer(test(steps, 1.0 / static_cast<double>(steps)), std::vector<float>{static_cast<float>(steps)});
+  };
+  const auto at = [&](std::uint64_t steps) {
+    const auto found = best_weights_in(folder.path(), {.steps = steps});
+    return found ? found->test.steps : 0;
+  };
+  offer(10);
+  offer(20);
+  folder.write(checkpoint_name(25), "");
+  for (const std::uint64_t steps : {30, 40, 50}) offer(steps);
+  EXPECT_EQ(at(25), 20U);
+  EXPECT_EQ(at(45), 40U) << "a checkpoint of then may be being written";
+  EXPECT_EQ(at(50), 50U);
+  EXPECT_EQ(at(5), 0U);
+  EXPECT_EQ(earlier_best_files(folder.path()).size(), 2U) << "nobody goes on from 10 and 30";
+  EXPECT_EQ(best_weights_in(folder.path(), {.steps = 25, .lowest_loss = 1.0 / 50})->test.steps, 50U)
+      << "the checkpoint tells of a test that began a little later";
+  std::filesystem::remove(folder.path() / checkpoint_name(25));
+  offer(60);
+  EXPECT_EQ(earlier_best_files(folder.path()).size(), 1U);
+}
+
+TEST(BestWeights, ComeAlongIntoANewFolder) {
+  const scratch_folder old_one, new_one;
+  best_weights(old_one.path()).offer(test(10, 0.5), std::vector<float>{1});
+  best_weights resumed(new_one.path(), best_weights_in(old_one.path()));
+  EXPECT_FALSE(best_weights_in(new_one.path())) << "the run may still be refused";
+  resumed.begin();
+  EXPECT_EQ(best_weights_in(new_one.path())->test.steps, 10U);
+}
+
 TEST(BestWeights, SayWhyTheyAreNotInTheFolder) {
   best_weights best("/no/such/folder");
   best.offer(test(10, 0.5), std::vector<float>{1});

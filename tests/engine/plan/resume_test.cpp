@@ -2,6 +2,7 @@
 #include <mailgrad/tests/support/refusal.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
+#include <mailgrad/engine/plan/moved_plugins.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
 #include <mailgrad/graph/models/layer_stack.hpp>
 
@@ -40,7 +41,8 @@ training_options named(std::string model_name, std::uint64_t seed = 1) {
 run_plan first_run() { return plan_run(small_model(), small_data(), named("mlp:hidden=8")); }
 
 /// A checkpoint in memory, with what is read of it before any worker or shard is.
-std::shared_ptr<const checkpoint> kept_as(checkpoint_card card) {
+std::shared_ptr<const checkpoint> kept_as(checkpoint_card card,
+                                          std::shared_ptr<const saved_fields> shard = nullptr) {
   kept_schedule schedule{"async"};
   feeder_position position;
   checkpoint_parts parts;
@@ -51,6 +53,7 @@ std::shared_ptr<const checkpoint> kept_as(checkpoint_card card) {
   feeder->field("feeder", position);
   parts["run"] = run;
   parts["feeder"] = feeder;
+  if (shard) parts["shard 0"] = shard;
   return std::make_shared<const checkpoint>(checkpoint::of(parts, "kept"));
 }
 
@@ -120,6 +123,71 @@ TEST(Resume, KeepsNothingIfNothingIsLeft) {
   EXPECT_NE(planned(5).options.checkpoints.folder, "");
   EXPECT_EQ(planned(6).options.checkpoints.folder, "");
   EXPECT_EQ(planned(9).options.checkpoints.folder, "");
+}
+
+/// Steps, samples and seconds of a report are of the same workers.
+TEST(Resume, CountsTheTimeOfTheWorkersThatGoOn) {
+  const auto goes_on_after = [](std::uint32_t workers) {
+    run_plan plan = first_run();
+    checkpoint_card card = card_of(plan);
+    card.workers = workers;
+    card.elapsed = 5'000'000'000;
+    plan.options.resume = kept_as(card);
+    plan_resume(plan);
+    return card_of(plan).elapsed;
+  };
+  EXPECT_EQ(goes_on_after(1), 5'000'000'000);
+  EXPECT_EQ(goes_on_after(2), 0) << "the seconds of workers that are no more";
+}
+
+/// What is trained at a rate of 0 changes nothing, and costs as much.
+TEST(Resume, SaysWhenTheRateComesToAnEnd) {
+  const auto said = [](const char* schedule, std::uint64_t steps) {
+    training_options o = named("mlp:hidden=8");
+    o.optimizer.schedule = parse_schedule(schedule);
+    o.steps = 100;
+    run_plan plan = plan_run(small_model(), small_data(), o);
+    checkpoint_card card = card_of(plan);
+    card.steps = 50;
+    const auto shard = std::make_shared<saved_fields>();
+    std::uint64_t version = 25; // of two workers in sync
+    shard->group("shard", [&] { shard->field("version", version); });
+    plan.options.resume = kept_as(card, shard);
+    plan.steps = steps;
+    plan_resume(plan);
+    return plan.resumed->remarks;
+  };
+  EXPECT_THAT(said("cosine:total=50", 100), ::testing::IsEmpty());
+  EXPECT_THAT(said("cosine:total=50,final=0.1", 200), ::testing::IsEmpty());
+  EXPECT_THAT(
+      said("cosine:total=50", 200),
+      ::testing::ElementsAre("the learning rate is 0 after 50 updates by --schedule "
+                             "cosine:total=50,final=0, and this run goes on to about 100: to learn more, "
+                             "save its weights and begin a run by --load with another schedule"));
+}
+
+TEST(Resume, NamesTheCommandThatGoesOnWithAReplay) {
+  checkpoint_card card = card_of(first_run());
+  card.replayed = "ab12";
+  EXPECT_EQ(refusal_of(first_run(), card),
+            "checkpoint 'kept' is of a replay, which goes on by 'mailgrad replay "
+            "RECORDING --resume kept'");
+}
+
+/// A run may go on in another folder than it began in, where its plug-in has another path.
+TEST(Resume, KnowsAPlugInByTheLastPartOfItsPath) {
+  const auto fact = [](const char* file, const char* sum) {
+    return run_facts::value_type{"SHA-256 of plug-in '" + std::string(file) + "'", sum};
+  };
+  checkpoint_card card;
+  card.facts = {{"policy", "async, ./own.so:a=1@50"}, fact("./own.so", "ab12"), fact("other.so", "cd34")};
+  kept_schedule schedule{"async", {{50, "./own.so:a=1"}}, {{"./own.so", "typed"}}};
+  name_plugins_as_here({fact("/old/own.so", "ab12"), fact("/old/third.so", "ef56")}, card, schedule);
+  EXPECT_EQ(card.facts, (run_facts{{"policy", "async, /old/own.so:a=1@50"},
+                                   fact("/old/own.so", "ab12"),
+                                   fact("other.so", "cd34")}));
+  EXPECT_EQ(schedule.planned[0].second, "/old/own.so:a=1");
+  EXPECT_EQ(schedule.asked[0].first, "/old/own.so");
 }
 
 /// A file of the model or the data may have been moved.

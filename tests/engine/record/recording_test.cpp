@@ -417,7 +417,7 @@ TEST(Recording, IsWrittenByOneRunAtATime) {
     create_recording(path, small_header());
     FAIL() << "both write into one file";
   } catch (const recording_error& e) {
-    EXPECT_THAT(e.what(), AllOf(HasSubstr(path), HasSubstr("another run is recording into it")));
+    EXPECT_THAT(e.what(), AllOf(HasSubstr(path), HasSubstr("another run is recording into it (process ")));
   }
   EXPECT_THROW(read_recording(path + ".partial"), recording_error) << "it is being written";
   first->add_turns(0, small_turns()[0]);

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <mailgrad/cli/option_words.hpp>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+
+/// The options of a checkpoint, for a command that may be typed in another folder than they were.
+struct words_from_there {
+  option_words words;
+  std::vector<std::string> options{}; ///< of these, the ones whose paths are taken from that folder: "--data"
+};
+
+/// A relative path that leads to something here stays as it was typed. Any other is taken from the folder in
+/// which it was typed: the data, the model, the plug-ins and the keys, and the files that the run is to write.
+/// What is no path, such as the name of a model that is built in, stays. An empty folder is that of this
+/// command.
+words_from_there found_from(option_words words, const std::filesystem::path& typed_in);
+
+} // namespace mailgrad

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <mailgrad/engine/checkpoint/best_weights.hpp>
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+
+namespace mailgrad {
+
+/// What lay in the folder of a run that goes on from an older checkpoint there, and came after it. A resume
+/// of the folder would otherwise go back to it.
+struct left_branch {
+  std::filesystem::path folder{}; ///< where it lies now; empty: nothing came after the checkpoint
+  std::size_t checkpoints = 0;
+  bool goes_on = false; ///< one of these is whole, so a run can go on from there
+  bool best = false;    ///< weights that were the best in a test after the checkpoint
+};
+
+/// Moves the checkpoints that came after `resumed`, and the best weights of tests that are not of its
+/// history, into a folder of their own beside it. The best weights before them come along, since a run that
+/// goes on from there stands on them, too. The folder must be locked.
+///
+/// Errors  file_error if a file cannot be moved.
+left_branch leave_later_branch(const std::filesystem::path& resumed, const tested_history& history);
+
+/// "set aside in runs/left-after-0000000500: 2 later checkpoints and the best weights of a later test; ...";
+/// empty if nothing was.
+std::string in_words(const left_branch& left);
+
+} // namespace mailgrad

@@ -1,0 +1,139 @@
+#include <mailgrad/tests/cli/tool.hpp>
+#include <mailgrad/tests/support/scratch_files.hpp>
+
+#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+// How a run goes on, as its user sees it: from which folder, by which command, and what is said.
+
+namespace mailgrad {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::tool;
+using words = std::vector<std::string>;
+
+/// Two working folders. The run begins in the first.
+class GoingOn : public ::testing::Test {
+protected:
+  GoingOn() {
+    for (const auto& folder : {first_, second_}) std::filesystem::create_directory(folder);
+    std::filesystem::copy_file(MAILGRAD_SMALL_CSV, first_ / "small.csv");
+  }
+
+  static words with(words all, const words& more) {
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  static words train(const words& more, const char* steps = "200", const char* kept = "kept") {
+    return with({"train", "--model", "mlp:hidden=5", "--data", "small.csv", "--batch", "4", "--steps", steps,
+                 "--quiet", "--checkpoint", kept},
+                more);
+  }
+  /// The tool, in that working folder.
+  static tool in(const std::filesystem::path& folder, const words& given) {
+    return tool(with({"-C", folder.string(), MAILGRAD_TOOL}, given), nullptr, {}, "env");
+  }
+  static void expect_done(const std::filesystem::path& folder, const words& given) {
+    tool t = in(folder, given);
+    EXPECT_EQ(t.code(), 0) << t.err();
+  }
+  words longer(const std::string& steps, const words& more = {}) const {
+    return with({"train", "--quiet", "--resume", (first_ / "kept").string(), "--steps", steps}, more);
+  }
+
+  const scratch_folder scratch_;
+  const std::filesystem::path first_ = scratch_.path() / "first", second_ = scratch_.path() / "second";
+};
+
+TEST_F(GoingOn, FindsThePathsThatWereTypedInAnotherFolder) {
+  expect_done(first_, train({"--metrics", "run.jsonl"}));
+  {
+    tool t = in(second_, longer("300", {"--save", "w.safetensors"}));
+    EXPECT_EQ(t.code(), 0) << t.err();
+    EXPECT_THAT(t.err(), HasSubstr(" of --data, --metrics are those of " + first_.string() + "\n"));
+  }
+  EXPECT_TRUE(std::filesystem::exists(first_ / "run.jsonl.old"));
+  EXPECT_FALSE(std::filesystem::exists(second_ / "run.jsonl"));
+  EXPECT_TRUE(std::filesystem::exists(second_ / "w.safetensors")) << "it was typed there";
+  expect_done(second_, longer("400"));
+  tool back = in(first_, longer("500"));
+  EXPECT_EQ(back.code(), 0) << back.err();
+  EXPECT_THAT(back.err(), HasSubstr(" of --save are those of " + second_.string() + "\n"));
+}
+
+/// A project that was copied or moved goes on with its own files.
+TEST_F(GoingOn, TakesWhatIsHereFirst) {
+  expect_done(first_, train({}));
+  std::filesystem::copy_file(first_ / "small.csv", second_ / "small.csv");
+  tool t = in(second_, longer("300"));
+  EXPECT_EQ(t.code(), 0) << t.err();
+  EXPECT_THAT(t.err(), Not(HasSubstr("--data")));
+}
+
+TEST_F(GoingOn, NamesThePathThatItTried) {
+  expect_done(first_, train({}));
+  std::filesystem::remove(first_ / "small.csv");
+  tool t = in(second_, longer("300"));
+  EXPECT_EQ(t.code(), 2);
+  EXPECT_THAT(t.err(), HasSubstr((first_ / "small.csv").string()));
+}
+
+TEST_F(GoingOn, FindsItsPlugIns) {
+  for (const char* file : {"own_momentum.so", "fair_turns.so", "fading.so"})
+    std::filesystem::copy_file(std::filesystem::path(MAILGRAD_TEST_PLUGINS) / file, first_ / file);
+  expect_done(first_, train({"--optimizer", "./own_momentum.so", "--cure", "./fading.so", "--policy",
+                             "async, ./fair_turns.so:1@150"}));
+  tool t = in(second_, longer("400"));
+  EXPECT_EQ(t.code(), 0) << t.err();
+  EXPECT_THAT(t.err(), HasSubstr("; the paths of "));
+  EXPECT_THAT(t.out(), HasSubstr("completed after 400 steps"));
+}
+
+/// A resume alone would end at once.
+TEST_F(GoingOn, TakesAnotherConditionIfTheRunWasTrainedEnough) {
+  tool t = in(first_, train({"--metrics-every", "1", "--stop-when", "steps>=60"}, "100000"));
+  EXPECT_EQ(t.code(), 0) << t.err();
+  EXPECT_THAT(t.out(), HasSubstr("\ngoes on by    --resume kept with another --stop-when\n"));
+  expect_done(first_,
+              {"train", "--quiet", "--resume", "kept", "--steps", "300", "--stop-when", "steps>=1e9"});
+  tool patient =
+      in(first_, train({"--lr", "0", "--evaluate-every", "5", "--patience", "2"}, "1000000", "other"));
+  EXPECT_EQ(patient.code(), 0) << patient.err();
+  EXPECT_THAT(patient.out(), HasSubstr("\ngoes on by    --resume other with another --patience\n"));
+}
+
+TEST_F(GoingOn, SaysThatTheRateIsAtItsEnd) {
+  expect_done(first_, train({"--schedule", "cosine:total=200"}));
+  tool t = in(first_, longer("400"));
+  EXPECT_EQ(t.code(), 0) << t.err();
+  EXPECT_THAT(t.err(), HasSubstr("the learning rate is 0 after 200 updates by --schedule cosine:total=200,"));
+}
+
+TEST_F(GoingOn, NamesReplayForAReplay) {
+  expect_done(first_, train({"--record", "run.rec"}, "200000"));
+  tool replay =
+      in(first_, {"replay", "run.rec", "--checkpoint", "replayed", "--checkpoint-every", "100", "--quiet"});
+  while (!std::filesystem::is_directory(first_ / "replayed") || checkpoints_in(first_ / "replayed").empty())
+    if (!replay.runs()) break;
+  replay.signal(SIGINT);
+  if (replay.code() != 0) {
+    EXPECT_THAT(replay.out(), HasSubstr("\ngoes on by    mailgrad replay run.rec --resume replayed\n"));
+  }
+  tool other = in(first_, {"train", "--quiet", "--resume", "replayed", "--steps", "300000"});
+  EXPECT_EQ(other.code(), 2);
+  EXPECT_THAT(other.err(), AllOf(HasSubstr(" is of a replay, which goes on by 'mailgrad replay RECORDING "),
+                                 HasSubstr("--resume replayed/checkpoint-")));
+}
+
+} // namespace
+} // namespace mailgrad
