@@ -215,6 +215,11 @@ std::string devices_in_words(const training_report& r, std::uint32_t worker) {
 
 /// "worker 0: cpu:0 computed 87 % of the time, cpu:1 85 %"
 std::string stages_in_words(const training_report& r) {
+  if (r.workers > most_workers_named) {
+    const auto [least, most] = std::ranges::minmax(r.stages, {}, &stage_figures::busy_seconds);
+    return fmt::format("computed from {:.0f} % to {:.0f} % of the time",
+                       100 * least.busy_seconds / r.wall_seconds, 100 * most.busy_seconds / r.wall_seconds);
+  }
   std::string text;
   for (std::size_t p = 0; p < r.stages.size(); ++p) {
     const stage_figures& stage = r.stages[p];
@@ -251,6 +256,19 @@ std::string way_on_in_words(const training_report& r) {
   return "goes on by    --resume " + shell_word(folder.string()) + '\n';
 }
 
+/// "3 sent to worker 1 and lost with it"
+std::vector<std::string> lost_in_words(const std::vector<batch_origins>& batches) {
+  std::vector<std::string> each;
+  std::uint64_t all = 0;
+  for (std::size_t w = 0; w < batches.size(); ++w) {
+    if (batches[w].lost == 0) continue;
+    all += batches[w].lost;
+    each.push_back(fmt::format("{} sent to worker {} and lost with it", batches[w].lost, w));
+  }
+  if (each.size() <= most_workers_named) return each;
+  return {fmt::format("{} sent to {} workers and lost with them", all, each.size())};
+}
+
 /// "own disk of workers 0, 2, 94.1 MiB not sent; sent to worker 1"
 std::string origins_in_words(const std::vector<batch_origins>& batches) {
   std::vector<std::size_t> own, sent;
@@ -261,15 +279,13 @@ std::string origins_in_words(const std::vector<batch_origins>& batches) {
     spared += batches[w].spared_bytes;
   }
   const auto named = [](const std::vector<std::size_t>& workers) {
+    if (workers.size() > most_workers_named) return fmt::format("{} workers", workers.size());
     return fmt::format("worker{} {}", workers.size() == 1 ? "" : "s", fmt::join(workers, ", "));
   };
   std::string text;
   if (!own.empty()) text += fmt::format("own disk of {}, {} not sent", named(own), byte_count(spared).text());
   if (!sent.empty()) text += (text.empty() ? "sent to " : "; sent to ") + named(sent);
-  for (std::size_t w = 0; w < batches.size(); ++w)
-    if (batches[w].lost > 0)
-      text += fmt::format("{}{} sent to worker {} and lost with it", text.empty() ? "" : "; ",
-                          batches[w].lost, w);
+  for (const std::string& lost : lost_in_words(batches)) text += (text.empty() ? "" : "; ") + lost;
   return text.empty() ? "none was trained" : text;
 }
 
