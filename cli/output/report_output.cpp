@@ -215,6 +215,11 @@ std::string devices_in_words(const training_report& r, std::uint32_t worker) {
 
 /// "worker 0: cpu:0 computed 87 % of the time, cpu:1 85 %"
 std::string stages_in_words(const training_report& r) {
+  if (r.workers > most_workers_named) {
+    const auto [least, most] = std::ranges::minmax(r.stages, {}, &stage_figures::busy_seconds);
+    return fmt::format("computed from {:.0f} % to {:.0f} % of the time",
+                       100 * least.busy_seconds / r.wall_seconds, 100 * most.busy_seconds / r.wall_seconds);
+  }
   std::string text;
   for (std::size_t p = 0; p < r.stages.size(); ++p) {
     const stage_figures& stage = r.stages[p];
@@ -262,6 +267,19 @@ std::string way_on_in_words(const training_report& r, const std::string& recordi
   return "goes on by    " + replay + "--resume " + shell_word(folder.string()) + asked_to_end_by(r) + '\n';
 }
 
+/// "3 sent to worker 1 and lost with it"
+std::vector<std::string> lost_in_words(const std::vector<batch_origins>& batches) {
+  std::vector<std::string> each;
+  std::uint64_t all = 0;
+  for (std::size_t w = 0; w < batches.size(); ++w) {
+    if (batches[w].lost == 0) continue;
+    all += batches[w].lost;
+    each.push_back(fmt::format("{} sent to worker {} and lost with it", batches[w].lost, w));
+  }
+  if (each.size() <= most_workers_named) return each;
+  return {fmt::format("{} sent to {} workers and lost with them", all, each.size())};
+}
+
 /// "936 batches from the own disk of workers 0, 2, 94.1 MiB not sent; 2 batches sent to workers 0, 1"
 std::string origins_in_words(const std::vector<batch_origins>& batches) {
   std::vector<std::size_t> by_own, by_sent; // workers
@@ -274,18 +292,18 @@ std::string origins_in_words(const std::vector<batch_origins>& batches) {
     all.spared_bytes += batches[w].spared_bytes;
   }
   const auto told = [](std::uint64_t count, const char* whence, const std::vector<std::size_t>& workers) {
-    return fmt::format("{} batch{} {} worker{} {}", count, count == 1 ? "" : "es", whence,
-                       workers.size() == 1 ? "" : "s", fmt::join(workers, ", "));
+    const std::string whose =
+        workers.size() > most_workers_named
+            ? fmt::format("{} workers", workers.size())
+            : fmt::format("worker{} {}", workers.size() == 1 ? "" : "s", fmt::join(workers, ", "));
+    return fmt::format("{} batch{} {} {}", count, count == 1 ? "" : "es", whence, whose);
   };
   std::string text;
   if (all.own > 0)
     text += fmt::format("{}, {} not sent", told(all.own, "from the own disk of", by_own),
                         byte_count(all.spared_bytes).text());
   if (all.sent > 0) text += (text.empty() ? "" : "; ") + told(all.sent, "sent to", by_sent);
-  for (std::size_t w = 0; w < batches.size(); ++w)
-    if (batches[w].lost > 0)
-      text += fmt::format("{}{} sent to worker {} and lost with it", text.empty() ? "" : "; ",
-                          batches[w].lost, w);
+  for (const std::string& lost : lost_in_words(batches)) text += (text.empty() ? "" : "; ") + lost;
   return text.empty() ? "none was trained" : text;
 }
 

@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 namespace mailgrad {
@@ -65,19 +64,6 @@ void shard::finish() noexcept {
     at_->finish(); // before the memory goes that the lane still reads and writes
   } catch (const device_error&) {
     // The card is lost, and nothing of it runs any more.
-  }
-}
-
-void shard::find_tables(const parameter_layout& layout) {
-  for (std::size_t v = 0; v < layout.variables().size(); ++v) {
-    const placed_variable& variable = layout.variables()[v];
-    if (!variable.sparse) continue;
-    const std::size_t width = variable.dims.size() / variable.dims[0];
-    for (const variable_piece& piece : layout.pieces(v))
-      if (piece.shard == index_)
-        tables_.push_back({v, width, piece.offset_in_shard,
-                           static_cast<std::int32_t>(piece.offset_in_variable / width),
-                           static_cast<std::int32_t>((piece.offset_in_variable + piece.length) / width)});
   }
 }
 
@@ -281,17 +267,6 @@ void shard::add_to(gradient_sum& sum, const contribution& what) {
   if (const mark done = at_->record(); !done.passed()) retired_.push_back({done, nullptr, {what}});
 }
 
-void shard::add_rows_to(gradient_sum& sum, const gradient_rows& part, float scale) const {
-  const auto t = std::ranges::find(tables_, part.variable, &table::variable);
-  if (t == tables_.end()) return;
-  const gradient_rows listed = listed_rows(part);
-  for (std::size_t j = 0; j < listed.rows.size(); ++j) {
-    const std::int32_t row = listed.rows[j];
-    if (row < t->row_begin || row >= t->row_end) continue;
-    sum.add_row(part.variable, row, scale, listed.values.subspan(j * part.width, part.width));
-  }
-}
-
 std::span<const float> shard::part_of(const gradient& g) const {
   require_dense(g.dense.bytes() / sizeof(float), range_.begin);
   if (dense_size_ == 0) return {};
@@ -376,73 +351,6 @@ void shard::add_part(parallel_update& work, const shard_range& where) const {
   }
   const std::size_t count = work.gradients_.size() - first;
   work.parts_.push_back({where, first, count, count > 0 || work.contributions_.empty()});
-}
-
-/// The version of the tables in a block of the pool; `unknown` for a new block, which cannot catch up.
-std::uint64_t& shard::version_in(const memory& b) {
-  constexpr std::uint64_t unknown = std::numeric_limits<std::uint64_t>::max();
-  const auto found = std::ranges::find(versions_, &b, &std::pair<const memory*, std::uint64_t>::first);
-  return found != versions_.end() ? found->second : versions_.emplace_back(&b, unknown).second;
-}
-
-void shard::update_tables(std::span<const contribution> gradients, memory& target, double rate) {
-  if (is_on_card(*at_)) return update_tables_there(gradients, target, rate);
-  const std::span<const float> from = std::as_const(*current_).on_host<float>();
-  const std::span<float> to = target.on_host<float>();
-  if (&target != current_.get() && !log_.catch_up(version_in(target), from, to))
-    std::ranges::copy(from.subspan(dense_size_), to.begin() + static_cast<std::ptrdiff_t>(dense_size_));
-  const bool logged = blocks_.size() > 1; // with one block, none is ever behind
-  if (logged) log_.begin(version_.value + 1);
-  for (const table& t : tables_) {
-    sparse_update work = rows_of(t, gradients);
-    if (work.rows.empty()) continue;
-    work.weights = to.subspan(t.offset, static_cast<std::size_t>(t.row_end - t.row_begin) * t.width);
-    work.rate = rate;
-    optimizer_->update_rows(at_->where(), work);
-    if (logged) note_rows(t, work.rows);
-  }
-  version_in(target) = version_.value + 1;
-}
-
-void shard::update_tables_there(std::span<const contribution> gradients, memory& target, double rate) {
-  const stream& s = at_->where();
-  const std::span<const float> from = std::as_const(*current_).on<float>(s).subspan(dense_size_);
-  const std::span<float> to = target.on<float>(s);
-  if (&target != current_.get()) copy_bytes(s, to.data() + dense_size_, from.data(), from.size_bytes());
-  for (const table& t : tables_) {
-    list_rows_there(t, gradients);
-    if (rows_there_.empty()) continue;
-    sparse_update work;
-    work.weights = to.subspan(t.offset, static_cast<std::size_t>(t.row_end - t.row_begin) * t.width);
-    work.width = t.width;
-    work.step = next_update();
-    work.first = t.offset;
-    work.row_begin = t.row_begin;
-    work.row_end = t.row_end;
-    work.rate = rate;
-    work.gradients = rows_there_;
-    work.scratch = order_.of(row_update_bytes(device_kind::cuda, rows_there_));
-    optimizer_->update_rows(s, work);
-  }
-}
-
-void shard::list_rows_there(const table& t, std::span<const contribution> gradients) {
-  rows_there_.clear();
-  for (const contribution& c : gradients)
-    for (const card_rows& part : c.values->sparse_on_card)
-      if (part.variable == t.variable) rows_there_.push_back({part.rows, part.values.data(), c.scale});
-}
-
-void shard::note_rows(const table& t, std::span<const std::int32_t> rows) {
-  for (const std::int32_t row : rows)
-    if (row >= t.row_begin && row < t.row_end)
-      log_.note(t.offset + static_cast<std::size_t>(row - t.row_begin) * t.width, t.width);
-}
-
-sparse_update shard::rows_of(const table& t, std::span<const contribution> gradients) {
-  rows_.begin(t.variable);
-  for (const contribution& c : gradients) rows_.add(*c.values, c.scale);
-  return {{}, t.width, rows_.rows(), rows_.values(), 1.0F, next_update(), t.offset, t.row_begin, t.row_end};
 }
 
 } // namespace mailgrad

@@ -7,7 +7,8 @@
 
 namespace mailgrad::net {
 
-/// Buffers that connections use by turns, so that memory does not grow with those that have nothing in theirs.
+/// Buffers that connections use by turns, so that memory does not grow with those that have nothing in
+/// theirs.
 ///
 /// Threads one caller at a time.
 class spare_buffers {

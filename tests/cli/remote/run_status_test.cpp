@@ -1,0 +1,97 @@
+#include <mailgrad/cli/remote/run_status.hpp>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+namespace {
+
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::Le;
+using ::testing::ResultOf;
+using ::testing::SizeIs;
+
+constexpr std::uint32_t workers = 10'000;
+constexpr std::uint32_t shards = 4;
+constexpr std::uint32_t devices_each = 2;
+
+/// Of a run whose workers have all done something else.
+training_report large_report() {
+  training_report r;
+  r.ended = "running";
+  r.policy = "async";
+  r.wire = "float32";
+  r.wall_seconds = 60;
+  r.workers = workers;
+  r.shards = shards;
+  for (std::uint32_t w = 0; w < workers; ++w) {
+    for (std::uint32_t d = 0; d < devices_each; ++d) {
+      r.devices.push_back(fmt::format("cpu:{}", d));
+      r.stages.push_back({w, r.devices.back(), 1.0 + w % 50});
+    }
+    r.worker_waits.push_back({1, 2, 3});
+    r.batches.push_back({w % 2, w % 3, w % 5, w});
+    for (std::uint32_t s = 0; s < shards; ++s) {
+      exchange_figures x;
+      x.shard = s;
+      x.worker = w;
+      x.gaps.count(w % 7);
+      r.exchanges.push_back(x);
+      r.staleness.count(w % 7);
+    }
+  }
+  return r;
+}
+
+std::vector<run_member> many_members() {
+  std::vector<run_member> all;
+  for (std::uint32_t w = 0; w < workers; ++w) {
+    run_member m;
+    m.role = "worker";
+    m.number = w;
+    m.is = w % 100 == 0 ? run_member::state::lost : run_member::state::joined;
+    m.address = "10.0.0.3:51234";
+    m.devices.assign(devices_each, "cpu:0");
+    m.why = w % 100 == 0 ? std::string(5000, 'x') : "";
+    all.push_back(m);
+  }
+  return all;
+}
+
+std::string large_status() {
+  std::vector<std::string> waits;
+  for (std::uint32_t w = 0; w < workers; ++w)
+    waits.push_back(fmt::format("worker {} waits for a batch, for 0.1 s", w));
+  return status_of(large_report(), waits, many_members());
+}
+
+TEST(RunStatus, IsSmallHoweverManyWorkersThereAre) {
+  const std::string status = large_status();
+  EXPECT_LE(status.size(), 128U << 10);
+  EXPECT_EQ(nlohmann::json::parse(status).at("report").at("workers"), workers);
+}
+
+TEST(RunStatus, IsATableThatAPersonReads) {
+  const std::string all = status_in_words(large_status());
+  std::istringstream text(all);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  EXPECT_THAT(lines, SizeIs(Le(160U))) << "64 members, 64 waits, and what there is of all";
+  EXPECT_THAT(lines, Each(ResultOf([](const std::string& l) { return l.size(); }, Le(600U))));
+  EXPECT_THAT(all, HasSubstr("members       9900 workers joined, 100 lost\n"));
+  EXPECT_THAT(all, HasSubstr("and 9936 more, which give less cause for concern"));
+  EXPECT_THAT(all, HasSubstr("and 9936 more waits"));
+  EXPECT_THAT(all, HasSubstr("data          own disk of 5000 workers, "));
+  EXPECT_THAT(all, HasSubstr("; sent to 6666 workers; 20000 sent to 8000 workers and lost with them\n"));
+  EXPECT_THAT(all, HasSubstr("stages        computed from 2 % to 83 % of the time\n"));
+}
+
+} // namespace
+} // namespace mailgrad
