@@ -5,6 +5,7 @@
 #include <mailgrad/actors/remote/worker_server.hpp>
 #include <mailgrad/actors/run/books_desk.hpp>
 #include <mailgrad/actors/run/checkpoint_writer.hpp>
+#include <mailgrad/actors/run/planned_run.hpp>
 #include <mailgrad/actors/run/run_crew.hpp>
 #include <mailgrad/actors/run/run_home.hpp>
 #include <mailgrad/actors/run/run_recorder.hpp>
@@ -36,7 +37,6 @@
 #include <filesystem>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <stdexcept>
 #include <utility>
 
@@ -61,55 +61,11 @@ std::uint64_t size_of_file(const std::string& path) {
 /// For which a watcher waits until the network says whom it heard when.
 constexpr std::chrono::milliseconds time_to_look{250};
 
-run_id drawn_run_id() {
-  std::random_device source;
-  return {std::uint64_t{source()} << 32 | source()};
-}
-
-/// The plan of a run on the processors of this machine or of others, or of the replay that the options name.
-/// A run that goes on in the folder of its checkpoint locks that before it reads what another run may
-/// replace.
-run_plan plan_on_threads(model_function model, std::shared_ptr<const data_split> data,
-                         training_options options, bool workers_are_here,
-                         std::shared_ptr<const folder_lock>& lock) {
-  for (const device d : options.devices)
-    if (workers_are_here) require_here(d);
-  run_plan plan = plan_run(std::move(model), std::move(data), std::move(options));
-  plan.run = drawn_run_id();
-  if (plan.options.replay) plan_replay(plan);
-  const training_options& o = plan.options;
-  lock = o.checkpoints.lock;
-  if (!lock && o.resume && lies_in(o.checkpoints.folder, o.resume->path()) && !has_nothing_left(plan))
-    lock = take_checkpoint_folder(o);
-  if (o.resume) plan_resume(plan);
-  require_keepable(plan);
-  return plan;
-}
-
 /// What keeps the best weights of a run, in the folder of its checkpoints if it has one.
 best_weights best_weights_of(const run_plan& plan) {
   const std::string& folder = plan.options.checkpoints.folder;
   return best_weights(folder.empty() ? std::nullopt : std::optional<std::filesystem::path>(folder),
                       plan.resumed ? plan.resumed->best : std::nullopt);
-}
-
-/// Devices for workers of other processes, which bring their own. Those here say how many threads the server
-/// has: as many as if the workers were here, so that each that waits leaves its processor to an update. A
-/// worker has no device twice, also if it has more than this machine has processors.
-training_options for_workers_elsewhere(training_options options, const remote::serve_options& serve) {
-  constexpr std::uint32_t most = 1 << 20;
-  if (serve.workers == 0 || serve.devices == 0 || serve.workers > most / serve.devices)
-    throw std::invalid_argument(
-        fmt::format("serve: expected 1 to {} devices of all workers together, found {} workers of {} devices",
-                    most, serve.workers, serve.devices));
-  if (!options.delays.empty())
-    throw std::invalid_argument("delays: those of workers in other processes cannot be prescribed");
-  const auto cores = std::max({1U, std::thread::hardware_concurrency(), serve.devices});
-  options.devices.clear();
-  for (std::uint32_t d = 0; d < serve.workers * serve.devices; ++d)
-    options.devices.push_back({device_kind::cpu, d % cores});
-  options.workers = serve.workers;
-  return options;
 }
 
 } // namespace
@@ -595,9 +551,9 @@ training::training(model_function model, std::shared_ptr<const data_split> data,
                                              std::nullopt, std::move(time))) {}
 training::training(model_function model, std::shared_ptr<const data_split> data, training_options options,
                    remote::serve_options serve, std::shared_ptr<const time_source> time)
-    : self_(std::make_unique<implementation>(std::move(model), std::move(data),
-                                             for_workers_elsewhere(std::move(options), serve), serve,
-                                             std::move(time))) {}
+    : self_(std::make_unique<implementation>(
+          std::move(model), std::move(data),
+          for_workers_elsewhere(std::move(options), serve.workers, serve.devices), serve, std::move(time))) {}
 training::~training() = default;
 
 void training::stop(const std::string& why) { self_->stop(why); }

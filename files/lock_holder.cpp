@@ -10,8 +10,8 @@
 
 namespace mailgrad {
 
-/// Linux lists locks as "1: FLOCK  ADVISORY  WRITE 4711 fe:00:10952906 0 EOF", the device in hexadecimal. A process
-/// of another name space is 0 there, and one that waits has "->" in its line.
+/// Linux lists locks as "1: FLOCK  ADVISORY  WRITE 4711 fe:00:10952906 0 EOF", the device in hexadecimal. A
+/// process of another name space is 0 there, and one that waits has "->" in its line.
 std::string lock_holder_in_words(const std::string& path) {
   struct stat file {};
   if (stat(path.c_str(), &file) != 0) return {};

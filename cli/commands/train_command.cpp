@@ -1,8 +1,9 @@
 #include <mailgrad/cli/commands/commands.hpp>
 #include <mailgrad/cli/commands/resumed_words.hpp>
+#include <mailgrad/cli/commands/run_ending.hpp>
 #include <mailgrad/cli/commands/train_help.hpp>
 #include <mailgrad/cli/commands/train_words.hpp>
-#include <mailgrad/cli/exit_code.hpp>
+#include <mailgrad/cli/commands/watched_run.hpp>
 #include <mailgrad/cli/interrupt.hpp>
 #include <mailgrad/cli/lab/delay_help.hpp>
 #include <mailgrad/cli/live/live_run.hpp>
@@ -25,7 +26,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstddef>
 #include <filesystem>
 #include <functional>
 #include <iostream>
@@ -40,73 +40,6 @@
 namespace mailgrad {
 
 namespace {
-
-/// Waits a moment, or until somebody has come or gone. Returns whether the run has ended.
-bool wait_a_moment(training& run, const served_run* served) {
-  constexpr std::chrono::milliseconds moment{200}, part{20};
-  if (!served) return run.wait_for(moment);
-  for (auto waited = part; waited < moment && !served->has_news(); waited += part)
-    if (run.wait_for(part)) return true;
-  return false;
-}
-
-/// Shows the progress of a run until it ends, and prints what it waits for when it stalls. Returns whether a
-/// signal stopped it; a signal that arrives after the last check ends the test instead.
-bool watch_run(training& run, progress_display& display, const interrupt& ctrl_c, served_run* served) {
-  constexpr instant stall = std::chrono::seconds{10};
-  const machine_time time;
-  bool stopping = false;
-  std::uint64_t failed_checkpoints = 0;
-  bool records = true;
-  std::uint64_t last_steps = 0;
-  instant last_move = time.now();
-  while (!wait_a_moment(run, served)) {
-    const training_progress p = run.progress();
-    display.show(p);
-    if (served && served->has_news()) {
-      display.finish();
-      served->tell_news();
-    }
-    if (const checkpoint_account kept = run.checkpoints(); kept.failed > failed_checkpoints) {
-      failed_checkpoints = kept.failed;
-      display.finish();
-      std::cerr << "checkpoint failed, training goes on: " << kept.failure << '\n';
-    }
-    if (const auto kept = run.recorded(); records && kept && !kept->failure.empty()) {
-      records = false;
-      display.finish();
-      std::cerr << recording_in_words(*kept) << "; training goes on\n";
-    }
-    if (ctrl_c.requested() && !stopping) {
-      stopping = true;
-      display.finish();
-      const std::string name = signal_name(ctrl_c.signal());
-      std::cerr << "stopping by " << name
-                << ": steps that have begun are finished; a second signal ends at once, without a report\n";
-      run.stop("stopped by " + name);
-    }
-    if (p.steps != last_steps) {
-      last_steps = p.steps;
-      last_move = time.now();
-    }
-    if (time.now() - last_move < stall) continue;
-    last_move = time.now();
-    display.finish();
-    for (const std::string& wait : run.name_waits(std::chrono::milliseconds{500})) std::cerr << wait << '\n';
-  }
-  display.show(run.progress());
-  display.finish();
-  return stopping;
-}
-
-/// A run that ended early because its options or somebody asked for it has done its work. A signal decides
-/// the exit code only if it ended the training or the test.
-int exit_code_of(const training_report& r, int signal) {
-  if (r.ended == "completed" && r.why.empty()) return exit_code::done;
-  if (r.ended == "stopped" && (r.enough || signal == 0)) return exit_code::done;
-  const bool ended_early = r.ended == "completed" || r.ended == "stopped";
-  return ended_early && signal != 0 ? exit_code::of_signal(signal) : exit_code::failed;
-}
 
 /// All steps of a run that is resumed are done. It is then tested and writes what it leaves behind.
 void say_that_nothing_is_left(std::uint64_t done, std::uint64_t total) {
@@ -132,17 +65,6 @@ bool judged_by_test(const training_options& o, const data_split& data) {
   return by_tests && !o.replay && data.validation.size() == 0;
 }
 
-/// The report of a run that has ended. Says that the weights are tested on so many samples when that begins,
-/// since a run that has diverged or lost a shard has none to test; 0: says nothing.
-training_report tested_report(training& run, std::size_t samples, const std::function<bool()>& ends_test) {
-  return run.report([&ends_test, untold = samples]() mutable {
-    if (ends_test()) return true;
-    if (const std::size_t n = std::exchange(untold, 0); n > 0)
-      std::cerr << "testing on " << n << " samples\n";
-    return false;
-  });
-}
-
 /// Adds what only the tool knows, such as the commit.
 void add_what_the_tool_knows(training_report& r, const train_words& w, const std::string& date, int signal) {
   r.span = w.span.name();
@@ -150,23 +72,6 @@ void add_what_the_tool_knows(training_report& r, const train_words& w, const std
   r.origin.date = date;
   if (r.ended == "completed" && r.why.ends_with("the test was ended early") && signal != 0)
     r.why += " by " + signal_name(signal);
-}
-
-/// Writes what the run leaves behind, and names everything of it that is missing.
-///
-/// Errors  std::runtime_error with the last failure, when those before it have been printed.
-void keep_results(const run_outputs& outputs, training& run, const training_report& report,
-                  const model_card& card) {
-  const run_trace trace = run.trace();
-  for (const std::string& line : missing_in(trace)) std::cerr << "trace: " << line << '\n';
-  std::vector<std::string> failures = outputs.write(report, trace, run.weights(), card);
-  for (const std::string& why : {run.recording_failure(), run.metrics_failure()})
-    if (!why.empty()) failures.push_back(why);
-  if (failures.empty()) return;
-  const std::string last = failures.back();
-  failures.pop_back();
-  for (const std::string& why : failures) say_failure(why);
-  throw std::runtime_error(last);
 }
 
 /// "2 workers of other processes, each on 2 devices"
@@ -202,17 +107,9 @@ std::unique_ptr<training> begun(training_options& options, without_recording the
 }
 
 /// `given` are the options that a recording keeps.
-finished_run run_with(const train_words& w, std::vector<std::string> given,
-                      std::shared_ptr<const recording> replay, const resumption& at) {
-  const checkpoint* const from = at.chosen.from.get();
-  const std::string date = utc_date(std::chrono::system_clock::now());
-  const run_inputs inputs{w.model,      w.data, w.policy, w.cure, {w.optimizer, w.outer_optimizer},
-                          replay.get(), w.load};
-  announce_plugins(inputs);
+training_options options_of(const train_words& w, std::vector<std::string> given,
+                            std::shared_ptr<const recording> replay, const resumption& at) {
   training_options options = understood(w);
-  const std::optional<live_options> live = understood(w.live);
-  std::optional<http_server> listening;
-  if (live) listening = listen(*live);
   options.record = w.outputs.record;
   options.words = in_one_process(given, w);
   options.words_to_resume = std::move(given);
@@ -223,6 +120,30 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   options.replay = std::move(replay);
   options.resume = at.chosen.from;
   options.resume_newest = at.chosen.newest;
+  return options;
+}
+
+/// What is worth saying before training: of a run that goes on, of the data, and of how it is judged.
+void say_remarks(const training& run, const training_options& options, const data_split& data) {
+  for (const std::string& remark : run.remarks()) say_line(remark);
+  for (const std::string& remark : data.remarks) say_failure(remark);
+  if (judged_by_test(options, data))
+    std::cerr << "mailgrad: the test samples decide when the run ends or which weights are kept, so the test "
+                 "figures are too good; --validation 0.1 holds other samples out for that\n";
+}
+
+/// `given` are the options that a recording keeps.
+finished_run run_with(const train_words& w, std::vector<std::string> given,
+                      std::shared_ptr<const recording> replay, const resumption& at) {
+  const checkpoint* const from = at.chosen.from.get();
+  const std::string date = utc_date(std::chrono::system_clock::now());
+  const run_inputs inputs{w.model,      w.data, w.policy, w.cure, {w.optimizer, w.outer_optimizer},
+                          replay.get(), w.load};
+  announce_plugins(inputs);
+  training_options options = options_of(w, std::move(given), std::move(replay), at);
+  const std::optional<live_options> live = understood(w.live);
+  std::optional<http_server> listening;
+  if (live) listening = listen(*live);
   const model_function model = spanning(find_model(w.model), w.span);
   std::optional<run_outputs> outputs(std::in_place, w.outputs, files_of(inputs));
   if (!w.load.empty()) options.start = std::make_shared<const saved_weights>(load_weights(w.load));
@@ -254,11 +175,7 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   });
   training& run = *made;
   if (served) served->begin(run);
-  for (const std::string& remark : run.remarks()) say_line(remark);
-  for (const std::string& remark : data->remarks) say_failure(remark);
-  if (judged_by_test(options, *data))
-    std::cerr << "mailgrad: the test samples decide when the run ends or which weights are kept, so the test "
-                 "figures are too good; --validation 0.1 holds other samples out for that\n";
+  say_remarks(run, options, *data);
   outputs->weights().require_room(run.layout(), card);
   if (is_done && !w.quiet) say_that_nothing_is_left(steps_done(*from), run.total_steps());
   const auto style =
@@ -282,11 +199,7 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   const int signal = ctrl_c.signal();
   add_what_the_tool_knows(report, w, date, signal);
   if (page) page->end(report);
-  (outputs->take_standard_output() ? std::cerr : std::cout)
-      << in_words(report, options.replay ? options.replay->name : "");
-  const int code = exit_code_of(report, signal);
-  if (!report.why.empty())
-    code == exit_code::failed ? say_failure(report.why) : say_line("ended: " + report.why);
+  const int code = say_how_it_ended(report, *outputs, options.replay ? options.replay->name : "", signal);
   keep_results(*outputs, run, report, card);
   return {std::move(report), code};
 }

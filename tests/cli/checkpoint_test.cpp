@@ -1,20 +1,12 @@
-#include <mailgrad/tests/cli/tool.hpp>
-#include <mailgrad/tests/support/scratch_files.hpp>
+#include <mailgrad/tests/cli/kept_run.hpp>
 
-#include <mailgrad/engine/checkpoint/best_weights.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -26,63 +18,9 @@ namespace {
 
 using ::testing::HasSubstr;
 using testing::tool;
-using words = std::vector<std::string>;
+using testing::words;
 
-class Checkpoints : public ::testing::Test {
-protected:
-  static words train(const words& more, const std::string& steps = "20000") {
-    words all{"train",   "--model", "mlp:hidden=5", "--data", MAILGRAD_SMALL_CSV, "--batch", "4",
-              "--steps", steps,     "--optimizer",  "adam",   "--quiet"};
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  }
-  words checkpointed(const words& more) const {
-    words all = train({"--checkpoint", folder(), "--checkpoint-every", "100"});
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  }
-  static words with(words all, const words& more) {
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  }
-  std::string folder() const { return (scratch_.path() / "kept").string(); }
-  /// The newest checkpoint; empty if there is none.
-  std::filesystem::path newest() const {
-    if (!std::filesystem::is_directory(folder())) return {};
-    const auto kept = checkpoints_in(folder());
-    return kept.empty() ? std::filesystem::path() : kept.front();
-  }
-  /// Looks until the run has written another checkpoint than this one, or has ended.
-  void await_newer(const tool& t, const std::filesystem::path& than = {}) const {
-    while (newest() == than && t.runs()) {
-    }
-  }
-  /// All files that runs have written, by their paths.
-  std::map<std::string, std::string> written() const {
-    std::map<std::string, std::string> all;
-    for (const auto& file : std::filesystem::recursive_directory_iterator(scratch_.path()))
-      if (file.is_regular_file()) {
-        std::ifstream in(file.path(), std::ios::binary);
-        all[file.path().string()] = {std::istreambuf_iterator<char>(in), {}};
-      }
-    return all;
-  }
-  nlohmann::json report(const words& run) const {
-    words all = run;
-    const std::string file = (scratch_.path() / "run.json").string();
-    all.insert(all.end(), {"--report", file});
-    tool t(all);
-    EXPECT_EQ(t.code(), 0) << t.err();
-    return nlohmann::json::parse(std::ifstream(file));
-  }
-  nlohmann::json resumed(words more = {}) const {
-    words all{"train", "--resume", folder(), "--quiet"};
-    all.insert(all.end(), more.begin(), more.end());
-    return report(all);
-  }
-
-  const scratch_folder scratch_;
-};
+class Checkpoints : public testing::KeptRun {};
 
 /// Kills a run with SIGKILL a dozen times, each time wherever it happens to be.
 TEST_F(Checkpoints, GoOnAfterKillsToTheSameWeights) {
@@ -354,175 +292,6 @@ TEST_F(Checkpoints, OfAReplayGoOn) {
   EXPECT_EQ(again.code(), 0) << again.err();
   EXPECT_THAT(again.out(), HasSubstr("the same parameters as recorded"));
   EXPECT_EQ(newest().filename(), checkpoint_name(4000)) << "a replay that is resumed keeps checkpoints, too";
-}
-
-/// Killed again and again, a run leaves one recording, of all that it has done.
-TEST_F(Checkpoints, LetARecordingGoOn) {
-  const std::string recording = (scratch_.path() / "run.rec").string();
-  words run = train({"--devices", "cpu:0,cpu:0", "--policy", "async, ssp:1@20000", "--shards", "2",
-                     "--record", recording, "--checkpoint", folder(), "--checkpoint-every", "100"},
-                    "50000");
-  int killed = 0;
-  for (int round = 0; round < 4; ++round) {
-    const std::filesystem::path before = newest();
-    tool t(run);
-    await_newer(t, before);
-    t.signal(SIGKILL);
-    killed += t.code() == -SIGKILL ? 1 : 0;
-    EXPECT_THAT(t.err(), ::testing::Not(HasSubstr("without a recording")));
-    run = {"train", "--resume", folder(), "--quiet"};
-  }
-  EXPECT_GE(killed, 2);
-  const nlohmann::json last = resumed();
-  EXPECT_EQ(last["ledger"]["produced"], 50'000);
-  tool again({"replay", recording, "--quiet"});
-  EXPECT_EQ(again.code(), 0) << again.err();
-  EXPECT_THAT(again.out(), HasSubstr("the same parameters as recorded"));
-  EXPECT_FALSE(std::filesystem::exists(recording + ".before"));
-}
-
-TEST_F(Checkpoints, GoOnWithoutARecordingThatIsGone) {
-  const std::string recording = (scratch_.path() / "run.rec").string();
-  tool t(checkpointed({"--record", recording}));
-  await_newer(t);
-  t.signal(SIGKILL);
-  t.code();
-  for (const char* suffix : {"", ".partial"}) std::filesystem::remove(recording + suffix);
-  tool refused({"train", "--resume", folder(), "--quiet", "--record", recording});
-  EXPECT_EQ(refused.code(), 2);
-  EXPECT_THAT(refused.err(), HasSubstr("there is no recording '" + recording + "'; leave --record out"));
-  tool again({"train", "--resume", folder(), "--quiet"});
-  EXPECT_EQ(again.code(), 0);
-  EXPECT_THAT(again.err(), HasSubstr("this run goes on without a recording: "));
-}
-
-TEST_F(Checkpoints, OfARecordedRunGoOnWithOtherDevicesAndNoRecording) {
-  const std::string recording = (scratch_.path() / "run.rec").string();
-  tool t(checkpointed({"--devices", "cpu:0,cpu:0", "--record", recording}));
-  await_newer(t);
-  t.signal(SIGKILL);
-  t.code();
-  tool again({"train", "--resume", folder(), "--quiet", "--devices", "cpu:0,cpu:0,cpu:0"});
-  EXPECT_EQ(again.code(), 0);
-  EXPECT_THAT(again.err(), HasSubstr("this run goes on without a recording: "));
-  EXPECT_THAT(again.err(), HasSubstr("is of a run with other workers"));
-}
-
-TEST_F(Checkpoints, OfARunThatWasNotRecordedBeginNoRecording) {
-  report(train({"--checkpoint", folder()}, "200"));
-  tool t({"train", "--resume", folder(), "--quiet", "--steps", "400", "--record",
-          (scratch_.path() / "run.rec").string()});
-  EXPECT_EQ(t.code(), 2);
-  EXPECT_THAT(t.err(), HasSubstr("would lack what came before; leave --record out"));
-}
-
-TEST_F(Checkpoints, OfAnotherRunAreRefused) {
-  report(checkpointed({}));
-  const auto refused = [this](const words& more, const std::string& why) {
-    words all{"train", "--resume", folder(), "--quiet"};
-    all.insert(all.end(), more.begin(), more.end());
-    tool t(all);
-    EXPECT_EQ(t.code(), 2);
-    EXPECT_THAT(t.err(), HasSubstr(why));
-  };
-  refused({"--seed", "5"}, "; --seed was 1, and is 5 here");
-  refused({"--seed", "5", "--model", "mlp:hidden=6"}, "; --seed was 1, and is 5 here");
-  const std::string other = (scratch_.path() / "other.csv").string();
-  std::filesystem::copy_file(MAILGRAD_SMALL_CSV, other);
-  std::ofstream(other, std::ios::app) << "1,1,1,0\n";
-  refused({"--data", other}, "the training data were small.csv (SHA-256 ");
-  refused({"--data", other}, ", and are other.csv (SHA-256 ");
-  refused({"--model", "mlp:hidden=6"}, "the model was mlp:hidden=5 (SHA-256 ");
-  refused({"--model", "mlp:hidden=6"}, ", and is mlp:hidden=6 (SHA-256 ");
-  refused({"--shards", "3"}, "--shards was 1, and is 3 here");
-  const auto alone = [this](const std::string& why) {
-    return "checkpoint '" + newest().string() + "' is of another run: " + why + "\n";
-  };
-  refused({"--batch", "8"}, alone("--batch was 4, and is 8 here"));
-  refused({"--optimizer", "adam:beta1=0.8"},
-          alone("--optimizer was adam:beta1=0.9,beta2=0.999,epsilon=1e-8, and is "
-                "adam:beta1=0.8,beta2=0.999,epsilon=1e-8 here"));
-  refused({"--batch", "8", "--model", "mlp:hidden=6"}, "the model was mlp:hidden=5 (SHA-256 ");
-  refused({"--policy", "hogwild"}, "--policy was async, and is hogwild here");
-  refused({"--load", "weights.safetensors"}, "leave --load out");
-  tool again(checkpointed({}));
-  EXPECT_EQ(again.code(), 2);
-  EXPECT_THAT(again.err(), HasSubstr("holds checkpoints of an earlier run"));
-}
-
-TEST_F(Checkpoints, AreNoFilesOfWeights) {
-  const auto file = [&](const char* name) { return (scratch_.path() / name).string(); };
-  report(train({"--checkpoint", folder(), "--save", file("w.safetensors"), "--keep-weights", "best",
-                "--evaluate-every", "50"},
-               "200"));
-  const std::string best = (std::filesystem::path(folder()) / best_weights::file_name).string();
-  const auto refused = [](const words& run, const std::string& why) {
-    tool t(run);
-    EXPECT_NE(t.code(), 0) << run[0];
-    EXPECT_THAT(t.err(), HasSubstr(why));
-  };
-  for (const words& use :
-       {words{"test", "--data", MAILGRAD_SMALL_CSV, "--model-file"},
-        words{"predict", "--data", MAILGRAD_SMALL_CSV, "--model-file"}, with(train({}), {"--load"})}) {
-    refused(with(use, {folder()}), folder() +
-                                       ": expected a file of weights, found a folder of checkpoints; "
-                                       "'mailgrad train --resume " +
-                                       folder() + " --steps 1 --save weights.safetensors' writes");
-    refused(with(use, {newest().string()}),
-            newest().string() + ": expected a file of weights, found a checkp");
-    refused(with(use, {best}),
-            "found the best weights that a run keeps beside its checkpoints; 'mailgrad train --resume " +
-                folder() + " --steps 1 --save ");
-  }
-  refused({"train", "--resume", file("w.safetensors")},
-          "expected a checkpoint, found a file of weights; 'mailgrad train --load' begins a run with them");
-  refused({"train", "--resume", best}, "expected a checkpoint, found the best weights of a run");
-  const auto before = written();
-  report({"train", "--resume", newest().string(), "--steps", "1", "--save", file("out.npz"), "--quiet"});
-  EXPECT_EQ(written().at(newest().string()), before.at(newest().string()));
-  refused({"train", "--resume", file("out.npz")}, "found a file of weights");
-}
-
-/// What the first has written, the second would remove.
-TEST_F(Checkpoints, AreThoseOfOneProcessAtATime) {
-  tool first(train({"--checkpoint", folder(), "--checkpoint-every", "100"}, "2000000"));
-  await_newer(first);
-  tool second({"train", "--resume", folder(), "--quiet"});
-  EXPECT_EQ(second.code(), 2);
-  EXPECT_THAT(second.err(), HasSubstr(folder() + ": another run keeps its checkpoints there (process "));
-  first.signal(SIGKILL);
-  EXPECT_EQ(first.code(), -SIGKILL);
-  const std::string steps = std::to_string(steps_named_in(folder(), newest()) + 50);
-  EXPECT_EQ(resumed({"--steps", steps})["steps"], std::stoull(steps));
-}
-
-/// A run that another one keeps out has said nothing of itself and touched nothing, also if its recording is
-/// gone.
-TEST_F(Checkpoints, OfARunThatGoesOnAreRefusedInOneLine) {
-  const std::string recording = (scratch_.path() / "run.rec").string();
-  tool first(
-      train({"--checkpoint", folder(), "--checkpoint-every", "100", "--record", recording}, "2000000"));
-  await_newer(first);
-  std::filesystem::remove(recording + ".partial");
-  for (const words& more : {words{}, words{"--processes", "2"}}) {
-    tool second(with({"train", "--resume", folder()}, more));
-    EXPECT_EQ(second.code(), 2);
-    EXPECT_THAT(second.err(), ::testing::StartsWith("mailgrad: " + folder() + ": another run keeps its "));
-    EXPECT_EQ(std::ranges::count(second.err(), '\n'), 1) << second.err();
-  }
-}
-
-TEST_F(Checkpoints, RefuseWhatCannotBeKept) {
-  const auto refused = [](const words& run, const std::string& why) {
-    tool t(run);
-    EXPECT_EQ(t.code(), 2) << why;
-    EXPECT_THAT(t.err(), HasSubstr(why));
-  };
-  refused({"train", "--resume", folder()}, "cannot be read: No such file");
-  refused(train({"--checkpoint-every", "5"}), "--checkpoint");
-  for (const char* every : {"0", "5 min", "-1", "min", "1e3", "99999999min", "18446744073709551616"})
-    refused(train({"--checkpoint", folder(), "--checkpoint-every", every}), "is no interval");
-  EXPECT_FALSE(std::filesystem::exists(folder())) << "a refused run makes no folder";
 }
 
 } // namespace

@@ -1,4 +1,4 @@
-#include <mailgrad/tests/support/scratch_files.hpp>
+#include <mailgrad/tests/engine/record/small_recording.hpp>
 
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/files/little_endian.hpp>
@@ -6,12 +6,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
 #include <functional>
 #include <limits>
 #include <optional>
@@ -22,65 +16,15 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using testing::late;
 using ::testing::Not;
+using testing::refusal;
+using testing::small_end;
+using testing::small_header;
+using testing::small_recording;
+using testing::small_turns;
+using testing::written;
 using kind = order_entry::kind;
-
-constexpr std::int64_t late = std::numeric_limits<std::int64_t>::max();
-
-recording_header small_header() {
-  return {2, 2, {{"batch", "4"}, {"policy", "async"}}, {"--batch=4", "--policy=async"}};
-}
-
-/// Worker 0 makes one step, worker 1 two; both shards take them, each in an order of its own.
-std::vector<std::vector<order_entry>> small_turns() {
-  return {{{kind::joined, {0}},
-           {kind::joined, {1}},
-           {kind::gradient, {1}, 1, 0, 7},
-           {kind::gradient, {0}, 1, 0, late},
-           {kind::switched, {}},
-           {kind::gradient, {1}, 2, 0, -9},
-           {kind::left, {0}},
-           {kind::left, {1}}},
-          {{kind::joined, {1}},
-           {kind::joined, {0}},
-           {kind::gradient, {0}, 1, 0, 5},
-           {kind::gradient, {1}, 1, 0, 6},
-           {kind::switched, {}},
-           {kind::gradient, {1}, 2, 0, 8},
-           {kind::left, {1}},
-           {kind::left, {0}}}};
-}
-
-recording_end small_end() {
-  return {"completed", "", {}, {{"sync", "planned for step 2", {1, 1}, {1, 1}}}, std::string(64, 'a')};
-}
-
-constexpr recorded_deal small_deals[] = {{{0}, 0}, {{1}, 1}, {{1}, (1ULL << 48) - 1}};
-
-/// What a writer writes; `end` may be left out.
-std::string written(const recording_header& header, const std::vector<std::vector<order_entry>>& turns,
-                    const std::optional<recording_end>& end) {
-  std::stringbuf bytes;
-  recording_writer writer(std::make_unique<std::ostream>(&bytes), "memory", header);
-  if (end)
-    for (const recorded_switch& s : end->switches) writer.add_switch(s);
-  for (std::uint32_t s = 0; s < turns.size(); ++s) writer.add_turns(s, turns[s]);
-  writer.add_deals(small_deals);
-  if (end) writer.end(*end);
-  return bytes.str();
-}
-
-std::string small_recording() { return written(small_header(), small_turns(), small_end()); }
-
-/// Why `bytes` are refused; empty if they are not. Anything but a recording_error is let through.
-std::string refusal(const std::string& bytes) {
-  try {
-    require_repeatable(parse_recording(bytes, "x.rec"));
-  } catch (const recording_error& e) {
-    return e.what();
-  }
-  return "";
-}
 
 TEST(Recording, HoldsWhatWasWritten) {
   const recording r = parse_recording(small_recording(), "x.rec");
@@ -396,198 +340,6 @@ TEST(Recording, KeepsTextsThatAreNoUnicode) {
   EXPECT_EQ(r.header.words, header.words);
   EXPECT_EQ(r.end.switches, end.switches);
   EXPECT_EQ(r.end.why, end.why);
-}
-
-TEST(Recording, GoesThroughAFile) {
-  const scratch_folder folder;
-  const std::string path = (folder.path() / "run.rec").string();
-  const auto writer = create_recording(path, small_header());
-  writer->add_switch(small_end().switches[0]);
-  for (std::uint32_t s = 0; s < 2; ++s) writer->add_turns(s, small_turns()[s]);
-  writer->add_deals(small_deals);
-  writer->end(small_end());
-  EXPECT_EQ(read_recording(path).end.parameters_sha256, small_end().parameters_sha256);
-}
-
-TEST(Recording, IsWrittenByOneRunAtATime) {
-  const scratch_folder folder;
-  const std::string path = (folder.path() / "run.rec").string();
-  const auto first = create_recording(path, small_header());
-  try {
-    create_recording(path, small_header());
-    FAIL() << "both write into one file";
-  } catch (const recording_error& e) {
-    EXPECT_THAT(e.what(), AllOf(HasSubstr(path), HasSubstr("another run is recording into it (process ")));
-  }
-  EXPECT_THROW(read_recording(path + ".partial"), recording_error) << "it is being written";
-  first->add_turns(0, small_turns()[0]);
-  first->end({"completed", "", {}, {}, ""});
-  EXPECT_EQ(read_recording(path).turns[0].size(), 8U);
-}
-
-TEST(Recording, OfAKilledRunIsReadByItsName) {
-  const scratch_folder folder;
-  const std::string bytes = written(small_header(), small_turns(), std::nullopt);
-  folder.write("run.rec.partial", bytes.substr(0, bytes.size() - 1));
-  const std::string path = (folder.path() / "run.rec").string();
-  EXPECT_EQ(read_recording(path + ".partial").turns[0].size(), 8U);
-  try {
-    read_recording(path);
-    FAIL() << "it is not there";
-  } catch (const std::system_error& e) {
-    EXPECT_THAT(e.what(), HasSubstr("run.rec.partial'")) << "what else there is";
-  }
-  folder.write("run.rec.partial", small_recording());
-  EXPECT_FALSE(read_recording(path + ".partial").killed) << "killed after its last word";
-}
-
-TEST(Recording, OfAKilledRunOutlivesTheNextRun) {
-  const scratch_folder folder;
-  const std::string path = (folder.path() / "run.rec").string();
-  const std::string bytes = written(small_header(), small_turns(), std::nullopt);
-  folder.write("run.rec.partial", bytes.substr(0, bytes.size() - 1));
-  create_recording(path, small_header())->end(small_end());
-  EXPECT_FALSE(read_recording(path).killed);
-  EXPECT_EQ(read_recording(path + ".killed").turns[0].size(), 8U);
-  EXPECT_TRUE(read_recording(path + ".killed").killed);
-  folder.write("run.rec.partial", "no recording");
-  create_recording(path, small_header())->end(small_end());
-  EXPECT_TRUE(read_recording(path + ".killed").killed) << "nothing else takes its place";
-  folder.write("run.rec.partial", bytes.substr(0, bytes.size() / 2));
-  create_recording(path, small_header())->end(small_end());
-  EXPECT_EQ(read_recording(path + ".killed").turns[0].size(), 8U) << "nor does a later one";
-  folder.write("run.rec.partial", bytes);
-  std::filesystem::remove(path + ".killed");
-  const int reader = open((path + ".partial").c_str(), O_RDONLY);
-  ASSERT_EQ(flock(reader, LOCK_SH), 0);
-  EXPECT_THROW(create_recording(path, small_header()), recording_error)
-      << "what cannot be kept is not overwritten";
-  close(reader);
-}
-
-/// The run that goes on has another recording to go on with.
-TEST(Recording, OfAKilledRunOutlivesARunThatGoesOn) {
-  const scratch_folder folder;
-  const std::string path = (folder.path() / "run.rec").string();
-  const std::string bytes = written(small_header(), small_turns(), std::nullopt);
-  const recording before = parse_recording(small_recording(), "other.rec");
-  folder.write("run.rec.partial", bytes.substr(0, bytes.size() - 1));
-  continue_recording(path, small_header(), before)->end(small_end());
-  EXPECT_FALSE(read_recording(path).killed);
-  ASSERT_TRUE(std::filesystem::exists(path + ".killed"));
-  EXPECT_TRUE(read_recording(path + ".killed").killed);
-}
-
-/// It says why, and does so without its recording.
-TEST(Recording, IsRefusedToARunThatGoesOnIfItCannotBeWritten) {
-  const recording before = parse_recording(small_recording(), "other.rec");
-  for (const char* path : {"/no/such/folder/run.rec", "/dev/full"})
-    EXPECT_THROW(continue_recording(path, small_header(), before), recording_error) << path;
-}
-
-TEST(Recording, IsRefusedByItsFirstWordsHoweverMuchFollows) {
-  EXPECT_THROW(read_recording("/dev/zero"), recording_error) << "to read all of it takes for ever";
-}
-
-TEST(Recording, SaysSoIfAFileCannotBeReadOrWritten) {
-  EXPECT_THROW(read_recording("/no/such/file"), std::system_error);
-  EXPECT_THROW(read_recording("/"), std::exception);
-  EXPECT_THROW(create_recording("/no/such/folder/run.rec", small_header()), std::system_error);
-  EXPECT_THAT([] { create_recording("/dev/full", small_header()); },
-              ::testing::ThrowsMessage<std::system_error>(
-                  AllOf(HasSubstr("/dev/full"), HasSubstr("cannot be written: No space left"))));
-}
-
-/// A disk on which a recording stops growing.
-class FullRecording : public ::testing::Test {
-protected:
-  /// Takes so many bytes in all, and of the last ones as many as there is room for.
-  class last_bytes : public std::stringbuf {
-  public:
-    explicit last_bytes(std::streamsize room) : room_(room) {}
-
-  protected:
-    std::streamsize xsputn(const char* from, std::streamsize count) override {
-      const std::streamsize taken = std::stringbuf::xsputn(from, std::min(count, room_));
-      room_ -= taken;
-      if (taken < count) errno = ENOSPC;
-      return taken;
-    }
-
-  private:
-    std::streamsize room_;
-  };
-
-  static constexpr std::size_t part_bytes = 4 + 4 + 16 + 4;
-
-  /// Records parts of one turn until the disk is full, of which `other_room` bytes are left for other files.
-  /// Then gives the recording up for files that need `needed` bytes.
-  recording_account fill(std::size_t parts, std::uint64_t other_room, std::uint64_t needed) {
-    const std::size_t room = header_ + parts * part_bytes + part_bytes / 2;
-    last_bytes disk(static_cast<std::streamsize>(room));
-    recording_writer writer(std::make_unique<std::ostream>(&disk), "run.rec", small_header(),
-                            {{},
-                             {},
-                             [this](std::uint64_t bytes) {
-                               left_.push_back(bytes);
-                               return bytes > 0 ? "run.rec.partial" : "";
-                             },
-                             [other_room] { return other_room; }});
-    for (std::uint64_t i = 0; i < parts; ++i) {
-      writer.add_turns(0, std::vector{order_entry{kind::joined, {0}}});
-      EXPECT_FALSE(writer.failed());
-    }
-    writer.add_turns(0, std::vector{order_entry{kind::joined, {1}}});
-    EXPECT_TRUE(writer.failed());
-    const recording_account what = writer.give_up(needed);
-    EXPECT_THAT(what.failure, HasSubstr("No space left"));
-    EXPECT_EQ(what.bytes, header_ + parts * part_bytes) << "what was written whole";
-    EXPECT_EQ(left_.size(), 1U);
-    EXPECT_EQ(left_.back(), what.kept_bytes);
-    EXPECT_EQ(what.removed, what.kept_bytes == 0);
-    EXPECT_EQ(what.kept.empty(), what.removed);
-    EXPECT_THROW(writer.end(small_end()), std::runtime_error);
-    whole_ = disk.str();
-    left_.clear();
-    return what;
-  }
-  /// The turns of shard 0 in what was kept.
-  std::size_t turns_in(const recording_account& what) const {
-    return parse_killed_recording(std::string_view(whole_).substr(0, what.kept_bytes), what.kept)
-        .turns[0]
-        .size();
-  }
-
-  const std::size_t header_ = written(small_header(), {}, {}).size() - (4 + 4 + 3 * 8 + 4);
-  std::vector<std::uint64_t> left_;
-  std::string whole_;
-};
-
-TEST_F(FullRecording, KeepsAllThatIsWholeWhereOthersHaveRoom) {
-  for (const std::uint64_t room : {1000U, 1001U, 1'000'000U}) EXPECT_EQ(turns_in(fill(9, room, 1000)), 9U);
-}
-
-TEST_F(FullRecording, GivesOthersTheRoomThatTheyNeed) {
-  EXPECT_EQ(turns_in(fill(9, 999, 1000)), 8U);
-  EXPECT_EQ(turns_in(fill(9, 1000 - part_bytes, 1000)), 8U);
-  EXPECT_EQ(turns_in(fill(9, 999 - part_bytes, 1000)), 7U);
-  EXPECT_EQ(turns_in(fill(9, 0, 8 * part_bytes)), 1U);
-}
-
-TEST_F(FullRecording, IsRemovedWhereNoPartIsLeft) {
-  EXPECT_TRUE(fill(9, 0, 9 * part_bytes).removed) << "a header alone has nothing to repeat";
-  EXPECT_TRUE(fill(9, 0, std::numeric_limits<std::uint64_t>::max()).removed);
-  EXPECT_TRUE(fill(0, 1'000'000, 0).removed);
-}
-
-/// The ends of some parts are forgotten, so a little more than what is needed may go.
-TEST_F(FullRecording, MayHaveManyParts) {
-  for (const std::size_t parts : {4094U, 4095U, 4096U, 20'000U, 50'000U}) {
-    EXPECT_EQ(turns_in(fill(parts, 0, 0)), parts);
-    const std::size_t kept = turns_in(fill(parts, 0, parts / 2 * part_bytes));
-    EXPECT_LE(kept, parts - parts / 2);
-    EXPECT_GT(kept, parts / 2 - parts / 1000 - 2);
-  }
 }
 
 } // namespace

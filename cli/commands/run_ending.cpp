@@ -1,0 +1,57 @@
+#include <mailgrad/cli/commands/run_ending.hpp>
+
+#include <mailgrad/cli/exit_code.hpp>
+#include <mailgrad/cli/output/failure_line.hpp>
+
+#include <iostream>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace mailgrad {
+
+namespace {
+
+/// A run that ended early because its options or somebody asked for it has done its work. A signal decides
+/// the exit code only if it ended the training or the test.
+int exit_code_of(const training_report& r, int signal) {
+  if (r.ended == "completed" && r.why.empty()) return exit_code::done;
+  if (r.ended == "stopped" && (r.enough || signal == 0)) return exit_code::done;
+  const bool ended_early = r.ended == "completed" || r.ended == "stopped";
+  return ended_early && signal != 0 ? exit_code::of_signal(signal) : exit_code::failed;
+}
+
+} // namespace
+
+training_report tested_report(training& run, std::size_t samples, const std::function<bool()>& ends_test) {
+  return run.report([&ends_test, untold = samples]() mutable {
+    if (ends_test()) return true;
+    if (const std::size_t n = std::exchange(untold, 0); n > 0)
+      std::cerr << "testing on " << n << " samples\n";
+    return false;
+  });
+}
+
+int say_how_it_ended(const training_report& r, const run_outputs& outputs, const std::string& recording,
+                     int signal) {
+  (outputs.take_standard_output() ? std::cerr : std::cout) << in_words(r, recording);
+  const int code = exit_code_of(r, signal);
+  if (!r.why.empty()) code == exit_code::failed ? say_failure(r.why) : say_line("ended: " + r.why);
+  return code;
+}
+
+void keep_results(const run_outputs& outputs, training& run, const training_report& report,
+                  const model_card& card) {
+  const run_trace trace = run.trace();
+  for (const std::string& line : missing_in(trace)) std::cerr << "trace: " << line << '\n';
+  std::vector<std::string> failures = outputs.write(report, trace, run.weights(), card);
+  for (const std::string& why : {run.recording_failure(), run.metrics_failure()})
+    if (!why.empty()) failures.push_back(why);
+  if (failures.empty()) return;
+  const std::string last = failures.back();
+  failures.pop_back();
+  for (const std::string& why : failures) say_failure(why);
+  throw std::runtime_error(last);
+}
+
+} // namespace mailgrad

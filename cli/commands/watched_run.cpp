@@ -1,0 +1,72 @@
+#include <mailgrad/cli/commands/watched_run.hpp>
+
+#include <mailgrad/engine/account/recording_account.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <iostream>
+#include <string>
+
+namespace mailgrad {
+
+namespace {
+
+/// Waits a moment, or until somebody has come or gone. Returns whether the run has ended.
+bool wait_a_moment(training& run, const served_run* served) {
+  constexpr std::chrono::milliseconds moment{200}, part{20};
+  if (!served) return run.wait_for(moment);
+  for (auto waited = part; waited < moment && !served->has_news(); waited += part)
+    if (run.wait_for(part)) return true;
+  return false;
+}
+
+} // namespace
+
+bool watch_run(training& run, progress_display& display, const interrupt& ctrl_c, served_run* served) {
+  constexpr instant stall = std::chrono::seconds{10};
+  const machine_time time;
+  bool stopping = false;
+  std::uint64_t failed_checkpoints = 0;
+  bool records = true;
+  std::uint64_t last_steps = 0;
+  instant last_move = time.now();
+  while (!wait_a_moment(run, served)) {
+    const training_progress p = run.progress();
+    display.show(p);
+    if (served && served->has_news()) {
+      display.finish();
+      served->tell_news();
+    }
+    if (const checkpoint_account kept = run.checkpoints(); kept.failed > failed_checkpoints) {
+      failed_checkpoints = kept.failed;
+      display.finish();
+      std::cerr << "checkpoint failed, training goes on: " << kept.failure << '\n';
+    }
+    if (const auto kept = run.recorded(); records && kept && !kept->failure.empty()) {
+      records = false;
+      display.finish();
+      std::cerr << recording_in_words(*kept) << "; training goes on\n";
+    }
+    if (ctrl_c.requested() && !stopping) {
+      stopping = true;
+      display.finish();
+      const std::string name = signal_name(ctrl_c.signal());
+      std::cerr << "stopping by " << name
+                << ": steps that have begun are finished; a second signal ends at once, without a report\n";
+      run.stop("stopped by " + name);
+    }
+    if (p.steps != last_steps) {
+      last_steps = p.steps;
+      last_move = time.now();
+    }
+    if (time.now() - last_move < stall) continue;
+    last_move = time.now();
+    display.finish();
+    for (const std::string& wait : run.name_waits(std::chrono::milliseconds{500})) std::cerr << wait << '\n';
+  }
+  display.show(run.progress());
+  display.finish();
+  return stopping;
+}
+
+} // namespace mailgrad
