@@ -271,7 +271,7 @@ void training::implementation::record() {
 /// of them is removed for the next one. Before there is one it counts as four arrays, such as those of Adam
 /// and of a cure.
 std::uint64_t training::implementation::room_for_other_files() const {
-  constexpr std::uint64_t reports = std::uint64_t{1} << 20, most = 4;
+  constexpr std::uint64_t reports = std::uint64_t{1} << 18, most = 4;
   const std::uint64_t weights = layout().size() * sizeof(float);
   if (options().checkpoints.folder.empty()) return weights + reports;
   const checkpoint_account so_far = checkpoints();

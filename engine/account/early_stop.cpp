@@ -45,7 +45,7 @@ std::string_view trimmed(std::string_view text) {
 }
 
 [[noreturn]] void refuse(std::string_view condition, const std::string& why) {
-  throw std::invalid_argument(fmt::format("stop when '{}': {}", condition, why));
+  throw std::invalid_argument(fmt::format("--stop-when '{}': {}", condition, why));
 }
 
 std::string full_name(std::string_view name, judged_on samples) {

@@ -78,7 +78,7 @@ TEST(EarlyStop, ReadsShortNamesByTheSamplesOfTheTests) {
 
 TEST(EarlyStop, RefusesWhatItCannotJudge) {
   EXPECT_EQ(refusal("loss"),
-            "stop when 'loss': expected a figure, one of < <= > >=, and a number, as in loss<0.3");
+            "--stop-when 'loss': expected a figure, one of < <= > >=, and a number, as in loss<0.3");
   EXPECT_THAT(refusal(""), HasSubstr("expected a figure"));
   EXPECT_THAT(refusal("loss<0.3,"), HasSubstr("expected a figure"));
   EXPECT_THAT(refusal("loss<much"), HasSubstr("'much' is no number"));
