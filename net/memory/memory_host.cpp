@@ -62,7 +62,8 @@ void memory_host::take_in(stream_socket socket) try {
   shared_region region = shared_region::make();
   const std::shared_ptr<shared_heap> lends = server()->heap();
   if (!send_offer(number, region, lends ? lends->memory() : -1)) return;
-  auto pipe = std::make_unique<memory_pipe>(number, std::move(region), memory_pipe::side::server, lends);
+  auto pipe =
+      std::make_unique<memory_pipe>(number, std::move(region), memory_pipe::side::server, lends, pages_);
   const auto memory = pipe->memory();
   open(loop().next_id(), process_at(number), std::move(socket), std::move(pipe), memory);
 } catch (const std::system_error&) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/net/memory/far_pages.hpp>
 #include <mailgrad/net/memory/memory_dialer.hpp>
 #include <mailgrad/net/memory/memory_listener.hpp>
 #include <mailgrad/net/stream/stream_host.hpp>
@@ -35,7 +36,8 @@ private:
 
   std::vector<std::shared_ptr<memory_listener>> listeners_;
   std::shared_ptr<memory_dialer> dialer_;
-  std::string name_; ///< of the server, as it was told
+  const std::shared_ptr<far_pages> pages_ = std::make_shared<far_pages>(); ///< of all peers of a server
+  std::string name_;                                                       ///< of the server, as it was told
 };
 
 } // namespace mailgrad::net

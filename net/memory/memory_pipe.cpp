@@ -17,9 +17,10 @@ constexpr int most_reads_of_calls = 3;
 
 } // namespace
 
-memory_pipe::memory_pipe(int socket, shared_region region, side s, std::shared_ptr<shared_heap> lends)
-    : socket_(socket), memory_(std::make_shared<peer_memory>(std::move(lends))), region_(std::move(region)),
-      out_(s == side::server ? region_.of_server() : region_.of_client()),
+memory_pipe::memory_pipe(int socket, shared_region region, side s, std::shared_ptr<shared_heap> lends,
+                         std::shared_ptr<far_pages> pages)
+    : socket_(socket), memory_(std::make_shared<peer_memory>(std::move(lends), std::move(pages))),
+      region_(std::move(region)), out_(s == side::server ? region_.of_server() : region_.of_client()),
       in_(s == side::server ? region_.of_client() : region_.of_server()) {
   region_.close_descriptor();
   memory_->ask_by([this] { hear_calls(); });

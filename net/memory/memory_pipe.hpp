@@ -18,7 +18,8 @@ public:
   enum class side : std::uint8_t { server, client };
 
   /// The socket does not block, and outlives the pipe.
-  memory_pipe(int socket, shared_region region, side s, std::shared_ptr<shared_heap> lends = {});
+  memory_pipe(int socket, shared_region region, side s, std::shared_ptr<shared_heap> lends = {},
+              std::shared_ptr<far_pages> pages = std::make_shared<far_pages>());
   ~memory_pipe() override;
 
   /// What both sides lend each other, which may outlive the pipe.

@@ -10,7 +10,7 @@ borrowed peer_memory::borrow(const loan& l) try {
   if (!far_) {
     if (!heap_ && look_) look_();
     if (!heap_) throw protocol_error("lent: expected a descriptor of the memory before, found none");
-    far_.emplace(std::move(heap_));
+    far_.emplace(std::move(heap_), pages_);
   }
   return far_->view(l);
 } catch (const std::system_error& e) {

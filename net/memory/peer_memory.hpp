@@ -14,7 +14,9 @@ namespace mailgrad::net {
 class peer_memory final : public common_memory {
 public:
   /// `own` is null if this process lends nothing.
-  explicit peer_memory(std::shared_ptr<shared_heap> own) noexcept : own_(std::move(own)) {}
+  explicit peer_memory(std::shared_ptr<shared_heap> own,
+                       std::shared_ptr<far_pages> pages = std::make_shared<far_pages>()) noexcept
+      : own_(std::move(own)), pages_(std::move(pages)) {}
 
   /// The peer's heap has come. Further ones are ignored.
   void take(descriptor heap) {
@@ -32,6 +34,7 @@ public:
 
 private:
   std::shared_ptr<shared_heap> own_;
+  std::shared_ptr<far_pages> pages_;
   std::function<void()> look_;
   descriptor heap_; ///< until it is used
   std::optional<far_heap> far_;

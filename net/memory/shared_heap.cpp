@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <stdexcept>
 #include <system_error>
@@ -193,11 +194,26 @@ std::vector<shared_heap::abandoned> shared_heap::overdue() {
   return old;
 }
 
-far_heap::far_heap(descriptor memory) : memory_(std::move(memory)) {
+namespace {
+
+/// The pages stay in the memory of their owner, and come back when somebody looks.
+void drop_from_view(byte_view part) noexcept {
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto address = reinterpret_cast<std::uintptr_t>(part.data());
+  const std::uintptr_t begin = address - address % page;
+  (void)madvise(reinterpret_cast<void*>(begin), address + part.size() - begin, MADV_DONTNEED);
+}
+
+} // namespace
+
+far_heap::far_heap(descriptor memory, std::shared_ptr<far_pages> pages)
+    : memory_(std::move(memory)), pages_(std::move(pages)) {
   const int seals = fcntl(memory_.number(), F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
     throw protocol_error("shared memory: expected blocks that are sealed, found another descriptor");
 }
+
+far_heap::~far_heap() { pages_->shrink(largest_); }
 
 borrowed far_heap::view(const loan& l) {
   const auto fits = [&](std::uint64_t size) {
@@ -222,7 +238,14 @@ borrowed far_heap::view(const loan& l) {
     throw protocol_error(fmt::format("lent: expected a part of a block of {} bytes, found {} bytes at {}",
                                      l.block_bytes, l.bytes, l.begin));
   const byte_view block = mapped_->subspan(l.block, l.block_bytes);
-  return {block, block.subspan(l.begin, l.bytes), mapped_};
+  if (l.bytes > largest_) {
+    pages_->grow(l.bytes - largest_);
+    largest_ = l.bytes;
+  }
+  const byte_view part = block.subspan(l.begin, l.bytes);
+  return {block, part, {part.data(), [part, pages = pages_, keeps = mapped_](const void*) {
+                          if (pages->are_many()) drop_from_view(part);
+                        }}};
 }
 
 } // namespace mailgrad::net

@@ -2,6 +2,7 @@
 
 #include <mailgrad/net/descriptor.hpp>
 #include <mailgrad/net/loan.hpp>
+#include <mailgrad/net/memory/far_pages.hpp>
 #include <mailgrad/tensor/block.hpp>
 
 #include <chrono>
@@ -75,13 +76,18 @@ private:
 class far_heap {
 public:
   /// Errors  protocol_error if the memory is not sealed against becoming shorter.
-  explicit far_heap(descriptor memory);
+  explicit far_heap(descriptor memory, std::shared_ptr<far_pages> pages = std::make_shared<far_pages>());
+  ~far_heap();
+  far_heap(const far_heap&) = delete;
+  far_heap& operator=(const far_heap&) = delete;
 
   /// Errors  protocol_error if the loan lies outside of the memory. std::system_error if it cannot be mapped.
   borrowed view(const loan& l);
 
 private:
   descriptor memory_;
+  std::shared_ptr<far_pages> pages_;
+  std::uint64_t largest_ = 0;               ///< bytes of a loan, which are seen
   std::shared_ptr<const byte_view> mapped_; ///< all of it, as far as it was known
 };
 

@@ -11,6 +11,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
 #include <thread>
 
 namespace mailgrad::net {
@@ -68,6 +76,43 @@ TEST(SharedHeap, StaysReadableWhenItIsGone) {
   heap.reset();
   b.reset();
   EXPECT_EQ(*reinterpret_cast<const float*>(found.bytes.data()), 2.5F);
+}
+
+/// Bytes around `at` that the system has in the view of this process.
+std::size_t resident_at(const void* at) {
+  std::ifstream maps("/proc/self/smaps");
+  bool is_here = false;
+  for (std::string line; std::getline(maps, line);) {
+    std::uintptr_t begin = 0, end = 0;
+    if (std::sscanf(line.c_str(), "%zx-%zx ", &begin, &end) == 2)
+      is_here = begin <= reinterpret_cast<std::uintptr_t>(at) && reinterpret_cast<std::uintptr_t>(at) < end;
+    std::size_t kib = 0;
+    if (is_here && std::sscanf(line.c_str(), "Rss: %zu kB", &kib) == 1) return kib << 10;
+  }
+  return 0;
+}
+
+TEST(SharedHeap, LeavesTheViewOfAPeerThatSeesMuchOfOthers) {
+  constexpr std::size_t size = 1 << 20;
+  shared_heap heap;
+  block b = heap.allocate(size);
+  std::ranges::fill(b.as<float>(), 3.0F);
+  const auto lent = heap.lend(view_of(b));
+  ASSERT_TRUE(lent);
+  for (const std::uint64_t most : {size, size - 1}) {
+    far_heap far(descriptor(fcntl(heap.memory(), F_DUPFD_CLOEXEC, 0)), std::make_shared<far_pages>(most));
+    std::optional<borrowed> found = far.view(*lent);
+    const byte_view bytes = found->bytes;
+    const auto is_right = [&] { return std::memcmp(bytes.data(), b.data(), size) == 0; };
+    EXPECT_TRUE(is_right());
+    EXPECT_GE(resident_at(bytes.data()), size);
+    found.reset();
+    if (most >= size)
+      EXPECT_GE(resident_at(bytes.data()), size) << "a few peers cost nothing";
+    else
+      EXPECT_LT(resident_at(bytes.data()), size / 2);
+    EXPECT_TRUE(is_right()) << "it comes back";
+  }
 }
 
 TEST(SharedHeap, IsFollowedByAPeerWhenItGrows) {
