@@ -3,6 +3,7 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/remote/gathering.hpp>
 #include <mailgrad/actors/remote/worker_server.hpp>
+#include <mailgrad/actors/run/asked_switch.hpp>
 #include <mailgrad/actors/run/books_desk.hpp>
 #include <mailgrad/actors/run/checkpoint_writer.hpp>
 #include <mailgrad/actors/run/planned_run.hpp>
@@ -17,13 +18,11 @@
 #include <mailgrad/engine/delays/delay_spec.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/model/finite_weights.hpp>
-#include <mailgrad/engine/plan/checked_options.hpp>
 #include <mailgrad/engine/plan/final_test.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
 #include <mailgrad/engine/plan/run_description.hpp>
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
-#include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/engine/worker/delayed_runner.hpp>
 #include <mailgrad/files/folder_lock.hpp>
 #include <mailgrad/files/sha256.hpp>
@@ -51,13 +50,6 @@ std::shared_ptr<T> required(std::shared_ptr<T> given, const char* what) {
   return given;
 }
 
-/// 0 for what is no file.
-std::uint64_t size_of_file(const std::string& path) {
-  std::error_code unknown;
-  const std::uint64_t bytes = std::filesystem::file_size(path, unknown);
-  return unknown ? 0 : bytes;
-}
-
 /// For which a watcher waits until the network says whom it heard when.
 constexpr std::chrono::milliseconds time_to_look{250};
 
@@ -78,7 +70,6 @@ public:
 
   void stop(const std::string& why) { send_anonymously(crew_->coordinator(), stop_training{why}); }
   void switch_policy(const std::string& policy, const std::string& why);
-  void require_known_by_hosts(const std::string& policy) const;
   void describe_elsewhere(training_report& r) const;
   void take_checkpoint();
   checkpoint_account checkpoints() const;
@@ -101,7 +92,7 @@ public:
     const std::string of_lines = watch_->failure();
     return of_lines.empty() ? tested_.failure() : of_lines;
   }
-  std::string recording_failure() const;
+  std::string recording_failure() const { return recorder_ ? recorder_->failure(crew_->started()) : ""; }
   const std::vector<std::string>& remarks() const noexcept { return remarks_; }
 
 private:
@@ -132,15 +123,13 @@ private:
   best_weights tested_;                       ///< during the run
   std::vector<std::string> remarks_;          ///< on what the run goes on from
 
-  mutable std::mutex mutex_; ///< guards the seven members below, which actors write and the owner reads
+  mutable std::mutex mutex_; ///< guards the five members below, which actors write and the owner reads
   std::condition_variable changed_;
   training_progress progress_;
   std::optional<run_outcome> outcome_;
   instant ended_{0};
   std::vector<std::vector<std::string>*> waits_; ///< one for each caller of name_waits()
   checkpoint_account checkpoints_;
-  recording_account recorded_;
-  instant recording_ended_{0};         ///< if it ended early
   std::atomic<bool> tests_end_{false}; ///< a test during the run, on its own thread, gives up
 
   mutable books_desk books_;
@@ -171,21 +160,21 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
   if (folder_) keep_checkpoints();
   watch_.emplace(home_.system(), files_to_watch());
   run_crew_options crew = crew_options();
-  if (serve) {
-    crew.roles.workers = false;
-    try {
+  crew.roles.workers = !serve;
+  try {
+    if (serve) {
       crew.shards_elsewhere = gather(*serve, crew);
       crew.blocks = elsewhere_->blocks();
-    } catch (...) {
-      if (elsewhere_) elsewhere_->end("the server has ended");
-      for (const caf::actor& a : {crew.recorder, crew.observer, crew.checkpoint_writer})
-        if (a) send_anonymously(a, give_up{});
-      home_.wait(); // for watchers too, who may be asking the server how many have joined
-      elsewhere_.reset();
-      throw;
     }
+    if (folder_) leave_what_came_later();
+  } catch (...) {
+    if (elsewhere_) elsewhere_->end("the server has ended");
+    for (const caf::actor& a : {crew.recorder, crew.observer, crew.checkpoint_writer})
+      if (a) send_anonymously(a, give_up{});
+    home_.wait(); // for watchers too, who may be asking the server how many have joined
+    elsewhere_.reset();
+    throw;
   }
-  if (folder_) leave_what_came_later();
   crew_.emplace(home_.system(), plan_, std::move(crew));
   checkpoint_writer_ = nullptr;
   if (elsewhere_)
@@ -256,14 +245,8 @@ void training::implementation::record() {
   const recording* const before = plan_.recorded_before.get();
   for (auto& [what, is] : header.facts) // a replay begins where the first process began
     if (before && what == first_weights_fact) is = told_fact(before->header.facts, what);
-  recorded_.file = options().record;
-  const auto on_early_end = [this](const recording_account& what) {
-    std::lock_guard guard(mutex_);
-    recorded_ = what;
-    recording_ended_ = time_->now();
-  };
   recorder_.emplace(home_.system(), options().record, header, before,
-                    early_end_calls{on_early_end, [this] { return room_for_other_files(); }});
+                    recorded_run{time_, [this] { return room_for_other_files(); }});
   plan_.recorded_before.reset(); // all of it is in the file again
 }
 
@@ -281,17 +264,7 @@ std::uint64_t training::implementation::room_for_other_files() const {
 }
 
 std::optional<recording_account> training::implementation::recorded() const {
-  std::lock_guard guard(mutex_);
-  if (recorded_.file.empty()) return std::nullopt;
-  recording_account so_far = recorded_;
-  if (!so_far.failure.empty()) so_far.seconds = in_seconds(recording_ended_ - crew_->started());
-  return so_far;
-}
-
-std::string training::implementation::recording_failure() const {
-  if (!recorder_) return "";
-  const recording_account how = *recorded();
-  return how.failure.empty() ? recorder_->failure() : recording_in_words(how);
+  return recorder_ ? std::optional(recorder_->account(crew_->started())) : std::nullopt;
 }
 
 void training::implementation::take_folder() {
@@ -382,40 +355,11 @@ void training::implementation::delay_steps(run_crew_options& options) const {
   };
 }
 
-/// They were told of the plug-ins that the policies of the options name, and of no other.
-void training::implementation::require_known_by_hosts(const std::string& policy) const {
-  if (!elsewhere_ || elsewhere_->holds_shards()) return;
-  const std::vector<std::string> told = plugins_of_policy(options().policy);
-  for (const std::string& file : plugins_of_policy(policy))
-    if (std::ranges::find(told, file) == told.end())
-      throw std::invalid_argument(
-          fmt::format("policy '{}': parameter hosts have only the plug-ins that the run began with", policy));
-  const std::size_t longest = longest_queue(plan_.policies);
-  if (policy_spec(policy, plan_.workers()).traits().queue_length > longest)
-    throw std::invalid_argument(fmt::format(
-        "policy '{}': parameter hosts have room for a queue of {}, the longest that the run began "
-        "with",
-        policy, longest));
-}
-
 void training::implementation::switch_policy(const std::string& policy, const std::string& why) {
-  if (options().replay) throw std::invalid_argument("policy '" + policy + "': a replay switches as recorded");
-  require_one_policy(policy);
-  require_known_by_hosts(policy);
-  if (elsewhere_ && !policy_spec(policy, plan_.workers()).traits().needs_shards)
-    throw std::invalid_argument(fmt::format(
-        "policy '{}': workers of other processes share no block of memory, so a run over processes "
-        "cannot switch to it; choose another policy",
-        policy));
-  require_switch(options(), plan_.policies, plan_.cure, policy);
-  if (!plan_.has_shards())
-    throw std::invalid_argument("policy '" + policy + "': hogwild has no shards to switch");
-  if (!policy_spec(policy, plan_.workers()).traits().needs_shards && !crew_->store())
-    throw std::invalid_argument(
-        "policy 'hogwild': this run has no block to share; name hogwild among its policies");
-  if (options().parameter_actor && !options().parameter_actor->switches)
-    throw std::invalid_argument("parameter actor '" + options().parameter_actor->name +
-                                "' switches no policy");
+  const run_place place = !elsewhere_                  ? run_place::one_process
+                          : elsewhere_->holds_shards() ? run_place::workers_elsewhere
+                                                       : run_place::shards_elsewhere;
+  require_asked_switch(plan_, place, crew_->store() != nullptr, policy);
   send_anonymously(crew_->coordinator(), request_switch{policy, why});
 }
 
@@ -528,8 +472,6 @@ training_report training::implementation::report(const std::function<bool()>& st
   if (recorder_) {
     recorder_->finish(crew_->feeder(), *outcome_, r);
     r.recording = recorded();
-    if (r.recording->failure.empty()) r.recording->failure = recorder_->failure();
-    if (r.recording->failure.empty()) r.recording->bytes = size_of_file(options().record);
   }
   choose_parameters(stop_test);
   if (best_)

@@ -2,41 +2,60 @@
 
 #include <mailgrad/actors/run/coordinator.hpp>
 #include <mailgrad/actors/run/recorder.hpp>
+#include <mailgrad/engine/account/recording_account.hpp>
+#include <mailgrad/engine/account/time_source.hpp>
 
 #include <cstdint>
 #include <functional>
 #include <future>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 
 namespace mailgrad {
 
-/// What a run hears and says if its recording ends early, on the thread of the recorder.
-struct early_end_calls {
-  std::function<void(const recording_account&)> on_early_end; ///< called once, before finish() returns
-  std::function<std::uint64_t()> room;                        ///< bytes that its other files need
+/// What a run tells its recorder of itself.
+struct recorded_run {
+  std::shared_ptr<const time_source> time;
+  /// The bytes that its other files need, asked on the thread of the recorder if the recording ends early;
+  /// empty: none.
+  std::function<std::uint64_t()> room{};
 };
 
-/// The recorder of a run, for the thread that owns the run.
+/// The recorder of a run.
+///
+/// Threads  account(): any; the rest: the one that owns the run.
 class run_recorder {
 public:
   /// `before`: what the run that goes on has recorded before its checkpoint; null: it begins.
   ///
   /// Errors  as create_recording() and continue_recording().
   run_recorder(caf::actor_system& system, const std::string& path, const recording_header& header,
-               const recording* before = nullptr, early_end_calls early_end = {});
+               const recording* before, recorded_run run);
 
   const caf::actor& actor() const noexcept { return actor_; }
 
   /// Completes the file, once; blocks until it is written.
   void finish(const caf::actor& feeder, const run_outcome& outcome, const training_report& report);
 
-  /// Why the file could not be written; empty if it was.
-  const std::string& failure() const noexcept { return failure_; }
+  /// What has become of the recording so far, of a run that began then.
+  recording_account account(instant begun) const;
+  /// Why the file could not be written, in one line; empty if it was, or is not whole yet.
+  std::string failure(instant begun) const;
 
 private:
+  /// What the thread of the recorder tells, and the end of the run.
+  struct told {
+    std::mutex mutex; ///< guards the members below
+    recording_account account{};
+    std::optional<instant> ended_early{};
+  };
+
+  const std::shared_ptr<told> told_ = std::make_shared<told>();
   caf::actor actor_;
   std::future<std::string> written_;
-  std::string failure_;
+  std::string failure_; ///< of its end
 };
 
 /// The last entry of a recording, from what the run reports.

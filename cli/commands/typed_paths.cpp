@@ -67,8 +67,18 @@ std::string with_plugins_from(std::string value, std::string_view option, const 
   return value;
 }
 
+/// "trace:times.csv", the only law of delays that reads a file.
+std::string with_trace_from(const std::string& law, const fs::path& folder) {
+  constexpr std::string_view of_a_file = "trace:";
+  if (!law.starts_with(of_a_file)) return law;
+  const std::string file = law.substr(of_a_file.size());
+  return fs::path(file).is_absolute() || is_here(file) ? law
+                                                       : std::string(of_a_file) + in_folder(folder, file);
+}
+
 std::string found_from(const std::string& value, std::string_view option, const fs::path& folder) {
   if (fs::path(value).is_absolute()) return value;
+  if (option == "--delays") return with_trace_from(value, folder);
   const bool is_output = std::ranges::find(of_outputs, option) != of_outputs.end();
   if (is_output) return was_written_here(value) ? value : in_folder(folder, value);
   if (option == "--data" || option == "--model" || option == "--keys")

@@ -8,6 +8,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -69,6 +70,14 @@ TEST_F(GoingOn, FindsThePathsThatWereTypedInAnotherFolder) {
   tool back = in(first_, longer("500"));
   EXPECT_EQ(back.code(), 0) << back.err();
   EXPECT_THAT(back.err(), HasSubstr(" of --save are those of " + second_.string() + "\n"));
+}
+
+TEST_F(GoingOn, FindsATraceOfDelays) {
+  std::ofstream(first_ / "times.csv") << "t,worker,duration\n0,0,0\n";
+  expect_done(first_, train({"--delays", "trace:times.csv"}));
+  tool t = in(second_, longer("300"));
+  EXPECT_EQ(t.code(), 0) << t.err();
+  EXPECT_THAT(t.err(), HasSubstr(" of --data, --delays are those of "));
 }
 
 /// A project that was copied or moved goes on with its own files.
