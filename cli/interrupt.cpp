@@ -1,5 +1,6 @@
 #include <mailgrad/cli/interrupt.hpp>
 
+#include <atomic>
 #include <ctime>
 #include <string_view>
 
@@ -9,27 +10,32 @@ namespace mailgrad {
 
 namespace {
 
-volatile std::sig_atomic_t signalled = 0;
-volatile std::sig_atomic_t first_came = 0;  ///< milliseconds, of a clock that may wrap around
-volatile std::sig_atomic_t on_terminal = 0; ///< a progress bar may stand in the last line there
+/// Two signals that come at once may be handled on two threads.
+using shared_number = std::atomic<int>;
+static_assert(shared_number::is_always_lock_free, "or no handler may use it");
 
-/// The milliseconds of a clock that nobody sets, without those that sig_atomic_t cannot hold.
-std::sig_atomic_t milliseconds() {
+shared_number signalled = 0;
+shared_number first_came = 0;  ///< milliseconds, of a clock that may wrap around
+shared_number on_terminal = 0; ///< a progress bar may stand in the last line there
+
+/// The milliseconds of a clock that nobody sets, without those that an int cannot hold.
+int milliseconds() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
   constexpr long wrap = 1'000'000; // seconds
-  return static_cast<std::sig_atomic_t>(now.tv_sec % wrap * 1000 + now.tv_nsec / 1'000'000);
+  return static_cast<int>(now.tv_sec % wrap * 1000 + now.tv_nsec / 1'000'000);
 }
 
 /// Calls only functions that POSIX allows in a signal handler.
 extern "C" void on_signal(int number) {
+  const int now = milliseconds();
   if (signalled == 0) {
+    first_came = now; // before another thread may ask for it
     signalled = number;
-    first_came = milliseconds();
     return;
   }
-  constexpr std::sig_atomic_t same_event = 250;
-  if (const auto since = milliseconds() - first_came; since >= 0 && since < same_event) return;
+  constexpr int same_event = 250;
+  if (const int since = now - first_came; since >= 0 && since < same_event) return;
   std::string_view loss =
       "\nmailgrad: a second signal ends the run at once: its weights, report and other outputs are lost\n";
   if (on_terminal == 0) loss.remove_prefix(1);

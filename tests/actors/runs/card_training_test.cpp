@@ -402,7 +402,7 @@ TEST_F(CardRuns, WithTablesThereAreRefusedForWhatReadsTheirRowsOnTheHost) {
   });
   refused("clipping", [](auto& o) { o.optimizer.clip_norm = 1; });
   refused("sampling of gaps", [](auto& o) { o.sample_gap = 2; });
-  refused("local steps", [](auto& o) { o.local_steps = 2; });
+  refused("--local-steps", [](auto& o) { o.local_steps = 2; });
 }
 
 /// Two lanes of the card, and the first lane beside a core.

@@ -88,8 +88,9 @@ TEST(RunStatus, IsATableThatAPersonReads) {
   EXPECT_THAT(all, HasSubstr("members       9900 workers joined, 100 lost\n"));
   EXPECT_THAT(all, HasSubstr("and 9936 more, which give less cause for concern"));
   EXPECT_THAT(all, HasSubstr("and 9936 more waits"));
-  EXPECT_THAT(all, HasSubstr("data          own disk of 5000 workers, "));
-  EXPECT_THAT(all, HasSubstr("; sent to 6666 workers; 20000 sent to 8000 workers and lost with them\n"));
+  EXPECT_THAT(all, HasSubstr("data          5000 batches from the own disk of 5000 workers, "));
+  EXPECT_THAT(
+      all, HasSubstr("; 9999 batches sent to 6666 workers; 20000 sent to 8000 workers and lost with them\n"));
   EXPECT_THAT(all, HasSubstr("stages        computed from 2 % to 83 % of the time\n"));
 }
 
