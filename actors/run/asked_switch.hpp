@@ -14,8 +14,8 @@ enum class run_place : std::uint8_t {
   shards_elsewhere ///< and workers, too
 };
 
-/// Refuses a policy that somebody asks a run in progress to switch to, if the run cannot. `has_block`: workers
-/// have a block that they could share under hogwild.
+/// Refuses a policy that somebody asks a run in progress to switch to, if the run cannot. `has_block`:
+/// workers have a block that they could share under hogwild.
 ///
 /// Errors  std::invalid_argument in one line; those of require_switch().
 void require_asked_switch(const run_plan& plan, run_place place, bool has_block, const std::string& policy);

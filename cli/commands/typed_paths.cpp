@@ -8,6 +8,7 @@
 #include <mailgrad/optim/plugin_library.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
 #include <mailgrad/options/named_choice.hpp>
+#include <mailgrad/options/whole_name.hpp>
 
 #include <algorithm>
 #include <array>
@@ -60,9 +61,7 @@ std::string in_folder(const fs::path& folder, const std::string& path) {
 std::string with_plugins_from(std::string value, std::string_view option, const fs::path& folder) {
   for (const std::string& file : plugins_in(option, value)) {
     if (is_here(file) || fs::path(file).is_absolute()) continue;
-    const std::string there = in_folder(folder, file);
-    for (std::size_t at = value.find(file); at != value.npos; at = value.find(file, at + there.size()))
-      value.replace(at, file.size(), there);
+    value = with_name_replaced(std::move(value), file, in_folder(folder, file));
   }
   return value;
 }

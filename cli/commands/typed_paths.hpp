@@ -15,9 +15,9 @@ struct words_from_there {
 };
 
 /// A relative path that leads to something here stays as it was typed. Any other is taken from the folder in
-/// which it was typed: the data, the model, the plug-ins, the keys and a trace of delays, and the files that the run is to
-/// write. What is no path, such as the name of a model that is built in, stays. An empty folder is that of
-/// this command.
+/// which it was typed: the data, the model, the plug-ins, the keys and a trace of delays, and the files that
+/// the run is to write. What is no path, such as the name of a model that is built in, stays. An empty folder
+/// is that of this command.
 words_from_there found_from(option_words words, const std::filesystem::path& typed_in);
 
 } // namespace mailgrad

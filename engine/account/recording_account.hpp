@@ -14,7 +14,7 @@ struct recording_account {
   /// The file that has its first `kept_bytes` bytes, which a replay repeats as far as they go. Empty: none.
   std::string kept{};
   std::uint64_t kept_bytes = 0;
-  bool removed = false; ///< nothing of it was kept, so that other files have room
+  bool removed = false; ///< so that other files have room
 };
 
 // Both are for a recording that ended early.

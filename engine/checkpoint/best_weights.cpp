@@ -32,19 +32,19 @@ std::string not_kept(const std::exception& why) {
 }
 
 /// Removes the earlier ones on which no checkpoint stands, when the best are those of a test after `newest`
-/// steps. The last before these stay in any case, since a checkpoint may be being written.
+/// steps. The last before these stay in any case, since a checkpoint may be being written. Two stay for each
+/// checkpoint: of the last test before it, and of the next one, which may have begun before its end.
 void remove_unneeded(const std::filesystem::path& folder, std::uint64_t newest) {
   std::vector<std::uint64_t> stand; // the checkpoints that are older than the newest
   for (const std::filesystem::path& file : checkpoints_in(folder))
     if (const std::uint64_t steps = steps_named_in(folder, file); steps < newest) stand.push_back(steps);
-  std::uint64_t later = newest;
-  bool last = true;
-  for (const auto& [steps, file] : earlier_best_files(folder)) {
-    const bool needed = std::ranges::any_of(
-        stand, [from = steps, to = later](std::uint64_t s) { return from <= s && s < to; });
+  const numbered_files files = earlier_best_files(folder);
+  for (std::size_t i = 1; i < files.size(); ++i) { // from the last but one
+    const std::uint64_t later = files[i - 1].first, earlier = i + 1 < files.size() ? files[i + 1].first : 0;
+    const bool needed =
+        std::ranges::any_of(stand, [=](std::uint64_t s) { return earlier <= s && s < later; });
     std::error_code stays;
-    if (!std::exchange(last, false) && !needed) std::filesystem::remove(file, stays);
-    later = steps;
+    if (!needed) std::filesystem::remove(files[i].second, stays);
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <optional>
@@ -60,10 +61,20 @@ kept_bests bests_in(const fs::path& folder, const tested_history& history) {
   return found;
 }
 
-void move_into(const fs::path& folder, const fs::path& file) {
+/// Into a new folder. If one file cannot be moved, all are where they were.
+void move_all(const std::vector<fs::path>& files, const fs::path& folder) {
   std::error_code wrong;
-  fs::rename(file, folder / file.filename(), wrong);
+  fs::create_directory(folder, wrong);
   if (wrong) throw_unwritable(folder, wrong.value());
+  for (std::size_t moved = 0; moved < files.size(); ++moved) {
+    fs::rename(files[moved], folder / files[moved].filename(), wrong);
+    if (!wrong) continue;
+    std::error_code ignored;
+    for (std::size_t back = 0; back < moved; ++back)
+      fs::rename(folder / files[back].filename(), files[back], ignored);
+    fs::remove(folder, ignored);
+    throw_unwritable(folder, wrong.value());
+  }
 }
 
 /// Files are replaced and never written to, so two names of one file are as good as two files.
@@ -82,11 +93,9 @@ left_branch leave_later_branch(const fs::path& resumed, const tested_history& hi
   left_branch left;
   if (checkpoints.empty() && bests.later.empty()) return left;
   left.folder = new_folder_beside(resumed);
-  std::error_code wrong;
-  fs::create_directory(left.folder, wrong);
-  if (wrong) throw_unwritable(left.folder, wrong.value());
-  for (const fs::path& file : checkpoints) move_into(left.folder, file);
-  for (const fs::path& file : bests.later) move_into(left.folder, file);
+  std::vector<fs::path> all = checkpoints;
+  all.insert(all.end(), bests.later.begin(), bests.later.end());
+  move_all(all, left.folder);
   left.checkpoints = checkpoints.size();
   left.best = !bests.later.empty();
   for (const fs::path& file : checkpoints) left.goes_on |= is_whole(left.folder / file.filename());

@@ -1,9 +1,9 @@
 #include <mailgrad/engine/plan/moved_plugins.hpp>
 
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
+#include <mailgrad/options/whole_name.hpp>
 
 #include <algorithm>
-#include <cstddef>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -21,8 +21,7 @@ std::vector<std::string> plugins_in(const run_facts& facts) {
 }
 
 void replace_all(std::string& text, const std::string& from, const std::string& to) {
-  for (std::size_t at = text.find(from); at != text.npos; at = text.find(from, at + to.size()))
-    text.replace(at, from.size(), to);
+  text = with_name_replaced(std::move(text), from, to);
 }
 
 void rename(const std::string& from, const std::string& to, checkpoint_card& card, kept_schedule& schedule) {

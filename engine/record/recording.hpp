@@ -102,7 +102,12 @@ public:
 
   recording_writer(std::unique_ptr<std::ostream> out, std::string name, const recording_header& header,
                    file_calls file = {});
+  ~recording_writer();
+  recording_writer(const recording_writer&) = delete;
+  recording_writer& operator=(const recording_writer&) = delete;
 
+  /// From now on, what is whole stays as that of a killed run if the recording is given up without an end.
+  void keep_if_abandoned() noexcept { stays_ = true; }
   void add_turns(std::uint32_t shard, std::span<const order_entry> turns);
   void add_deals(std::span<const recorded_deal> deals);
   void add_switch(const recorded_switch& s);
@@ -128,6 +133,8 @@ private:
   file_calls file_;
   unsigned long checksum_ = 0;
   int failure_ = 0;                 ///< errno of the first failure
+  bool stays_ = false;              ///< without an end
+  bool over_ = false;               ///< it has its end, or was given up
   std::uint64_t header_ = 0;        ///< bytes
   std::uint64_t whole_ = 0;         ///< bytes of the header and of all parts that were written
   std::vector<std::uint64_t> ends_; ///< where parts end, at least `apart_` bytes from one to the next

@@ -85,7 +85,8 @@ void recording_writer::note_end_of_part() {
   if (!ends_.empty() && whole_ - ends_.back() < apart_) return;
   ends_.push_back(whole_);
   if (ends_.size() < most) return;
-  std::erase_if(ends_, [odd = false](std::uint64_t) mutable { return std::exchange(odd, !odd); });
+  for (std::size_t i = 0; i < most / 2; ++i) ends_[i] = ends_[2 * i];
+  ends_.resize(most / 2);
   apart_ = whole_ / ends_.size();
 }
 
@@ -139,20 +140,26 @@ void recording_writer::sync() {
   if (failure_ == 0 && file_.sync) failure_ = file_.sync();
 }
 
+recording_writer::~recording_writer() {
+  if (stays_ && !over_ && file_.leave) file_.leave(whole_);
+}
+
 recording_account recording_writer::give_up(std::uint64_t room) {
+  over_ = true;
   recording_account what{
       .file = name_, .bytes = whole_, .failure = std::generic_category().message(failure_)};
   if (!file_.leave) return what;
   const std::uint64_t there = file_.room ? file_.room() : room;
   const std::uint64_t lacking = std::min(whole_, room - std::min(room, there));
   what.kept_bytes = end_of_part_before(whole_ - lacking);
+  what.removed = what.kept_bytes == 0;
   what.kept = file_.leave(what.kept_bytes);
-  what.removed = what.kept.empty();
-  if (what.removed) what.kept_bytes = 0;
+  if (what.kept.empty()) what.kept_bytes = 0;
   return what;
 }
 
 void recording_writer::end(const recording_end& e) {
+  over_ = true;
   const std::string text = recording_file::text_of(e);
   write(part(recording_file::end_source, text.size()) + text, recording_file::last_word);
   if (failure_ == 0 && file_.keep) failure_ = file_.keep();
@@ -236,6 +243,7 @@ std::unique_ptr<recording_writer> continue_recording(const std::string& path, co
     recording_file::refuse(path, "what lies before the checkpoint cannot be written there");
   std::error_code ignored;
   std::filesystem::remove(kept, ignored);
+  again->keep_if_abandoned();
   return again;
 }
 

@@ -1,9 +1,11 @@
 #include <mailgrad/lab/links/worker_link.hpp>
 
 #include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/engine/delays/delay_law.hpp>
 #include <mailgrad/engine/worker/delayed_runner.hpp>
 
 #include <algorithm>
+#include <chrono>
 
 namespace mailgrad::lab {
 using messaging::on, messaging::send, messaging::send_anonymously;
@@ -52,10 +54,16 @@ void worker_link::on_weights(const shard_weights& x) {
   });
 }
 
+/// A year before the clock could count no further.
+constexpr instant last_moment = instant::max() - std::chrono::hours{24 * 365};
+
 void worker_link::carry(way& by, std::size_t bytes, arrival arrive) {
   const instant now = options_.time->now();
   by.free = std::max(by.free, now);
-  if (options_.times.bandwidth > 0) by.free += span_of(static_cast<double>(bytes) / options_.times.bandwidth);
+  if (options_.times.bandwidth > 0) {
+    const double seconds = static_cast<double>(bytes) / options_.times.bandwidth;
+    by.free = std::min(last_moment, by.free + span_of(std::min(seconds, delay_law::longest)));
+  }
   const instant due = by.free + span_of(options_.times.latency);
   if (due <= now && by.under_way.empty()) return arrive();
   by.under_way.emplace_back(due, std::move(arrive));

@@ -6,9 +6,9 @@
 
 namespace mailgrad::net {
 
-/// How much memory of its peers a process keeps in its own view. The system counts what two processes see to each
-/// of them, so a server of many workers would seem to grow by what these lend. Beyond the bound, pages that have
-/// been read leave the view, and their next reader finds them again in some microseconds.
+/// How much memory of its peers a process keeps in its own view. The system counts what two processes see to
+/// each of them, so a server of many workers would seem to grow by what these lend. Beyond the bound, pages
+/// that have been read leave the view, and their next reader finds them again in some microseconds.
 ///
 /// Units   bytes.
 /// Threads any.

@@ -26,6 +26,7 @@ using testing::assembly;
 using testing::drawn_order;
 using testing::drawn_orders;
 using ::testing::HasSubstr;
+using testing::orders_on_card;
 
 constexpr device the_host{};
 constexpr device first_lane{device_kind::cuda, 0};
@@ -101,7 +102,7 @@ TEST_P(CardSpanning, EndsOnceWithABalancedLedgerAndEveryBatchTrained) {
 
 TEST_P(CardSpanning, IsRepeatedBitForBit) {
   if (std::string(GetParam().policy).find("hogwild") != std::string::npos) return;
-  for (const drawn_order& order : drawn_orders(4)) {
+  for (const drawn_order& order : drawn_orders(orders_on_card(4))) {
     assembly a = spanned(spanning_cores(GetParam()), GetParam(), std::make_shared<testing::prompt_watch>());
     const auto was = finish(a, order.seed());
     ASSERT_TRUE(was);
@@ -113,7 +114,7 @@ TEST_P(CardSpanning, IsRepeatedBitForBit) {
 }
 
 TEST_P(CardSpanning, EndsWhenItLikesAfterTheRunWasStopped) {
-  for (drawn_order& order : drawn_orders(16)) {
+  for (drawn_order& order : drawn_orders(orders_on_card(16))) {
     set_up();
     const auto watch = std::make_shared<asked_watch>();
     {
@@ -130,7 +131,7 @@ TEST_P(CardSpanning, EndsWhenItLikesAfterTheRunWasStopped) {
 
 TEST_P(CardSpanning, EndsARunOfWhichAStageDies) {
   std::size_t lost = 0;
-  for (drawn_order& order : drawn_orders(16)) {
+  for (drawn_order& order : drawn_orders(orders_on_card(16))) {
     set_up();
     const auto watch = std::make_shared<asked_watch>();
     {
@@ -245,7 +246,7 @@ TEST_F(CardSpanningModels, WithWeightsThereCopyNothingButTheBatchOverTheBus) {
 }
 
 TEST_F(CardSpanningModels, SayWhichLabelDoesNotExist) {
-  for (drawn_order& order : drawn_orders(4)) {
+  for (drawn_order& order : drawn_orders(orders_on_card(4))) {
     set_up();
     const auto watch = std::make_shared<asked_watch>();
     {

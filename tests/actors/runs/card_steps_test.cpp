@@ -25,6 +25,7 @@ using testing::drawn_order;
 using testing::drawn_orders;
 using ::testing::HasSubstr;
 using testing::on_card;
+using testing::orders_on_card;
 
 constexpr std::uint64_t orders = 16; // scripts/endurance tries 2,500
 
@@ -89,7 +90,7 @@ TEST_P(CardSteps, EndOnceWithABalancedLedgerAndEveryBatchTrained) {
 }
 
 TEST_P(CardSteps, EndWhenTheyLikeAfterTheRunWasStopped) {
-  for (drawn_order& order : drawn_orders(orders)) {
+  for (drawn_order& order : drawn_orders(orders_on_card(orders))) {
     set_up();
     const auto watch = std::make_shared<asked_watch>();
     {
@@ -146,7 +147,7 @@ INSTANTIATE_TEST_SUITE_P(OfHogwildsRace, CardSteps,
 class RecordedOnProcessors : public CardSteps {};
 
 TEST_P(RecordedOnProcessors, HasTheSameStalenessOnTheCard) {
-  for (const drawn_order& order : drawn_orders((orders + 3) / 4)) {
+  for (const drawn_order& order : drawn_orders(orders_on_card((orders + 3) / 4))) {
     assembly a = assembly_of(GetParam());
     const auto was = finish(a, order.seed());
     ASSERT_TRUE(was);
@@ -170,7 +171,7 @@ TEST_P(RecordedOnProcessors, HasTheSameStalenessOnTheCard) {
 }
 
 TEST_P(RecordedOnProcessors, OrOnTheCardIsRepeatedThereBitForBit) {
-  for (const drawn_order& order : drawn_orders((orders + 3) / 4)) {
+  for (const drawn_order& order : drawn_orders(orders_on_card((orders + 3) / 4))) {
     assembly a = placed(GetParam(), assembly_of(GetParam()), data_);
     const auto was = finish(a, order.seed());
     ASSERT_TRUE(was);
@@ -278,7 +279,7 @@ TEST_F(CardSteps, WithWeightsThereMakeNothingNew) {
 
 /// The steps behind the one that fails may have begun, and their gradients may have been applied.
 TEST_F(CardSteps, WithWeightsThereNameTheStepThatFails) {
-  for (drawn_order& order : drawn_orders(orders)) {
+  for (drawn_order& order : drawn_orders(orders_on_card(orders))) {
     set_up();
     const auto watch = std::make_shared<asked_watch>();
     {

@@ -1,6 +1,7 @@
 #include <mailgrad/engine/checkpoint/left_branch.hpp>
 
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
+#include <mailgrad/files/file_error.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <gmock/gmock.h>
@@ -37,6 +38,17 @@ protected:
   scratch_folder folder_;
   best_weights best_{folder_.path()};
 };
+
+/// A full disk or a lost right refuses the run, and the folder is as it was.
+TEST_F(LeftBranch, IsNotMovedInPart) {
+  for (const std::uint64_t steps : {10, 20, 30}) write(steps);
+  const std::filesystem::path occupied = folder_.path() / "left-after-0000000010";
+  // The name is taken between the look and the creation.
+  std::filesystem::create_symlink(folder_.path() / "nowhere" / "else", occupied);
+  const auto before = files_in(folder_.path());
+  EXPECT_THROW(leave_later_branch(at(10), {.steps = 10}), file_error);
+  EXPECT_EQ(files_in(folder_.path()), before);
+}
 
 TEST_F(LeftBranch, IsWholeInAFolderOfItsOwn) {
   for (const std::uint64_t steps : {10, 20, 30}) {

@@ -110,6 +110,19 @@ TEST(RecordingFiles, OfAKilledRunOutlivesARunThatGoesOn) {
   EXPECT_TRUE(read_recording(path + ".killed").killed);
 }
 
+/// Nothing but it has what lies before the checkpoint.
+TEST(RecordingFiles, OfARunThatGoesOnStaysIfTheRunIsGivenUp) {
+  const scratch_folder folder;
+  const std::string path = (folder.path() / "run.rec").string();
+  folder.write("run.rec.partial", small_recording());
+  const recording before = read_recording(path + ".partial");
+  continue_recording(path, small_header(), before).reset();
+  EXPECT_EQ(read_recording(path + ".partial").turns, before.turns);
+  create_recording(path + ".new", small_header()).reset();
+  EXPECT_FALSE(std::filesystem::exists(path + ".new.partial"))
+      << "one that has just begun has nothing to keep";
+}
+
 /// It says why, and does so without its recording.
 TEST(RecordingFiles, IsRefusedToARunThatGoesOnIfItCannotBeWritten) {
   const recording before = parse_recording(small_recording(), "other.rec");

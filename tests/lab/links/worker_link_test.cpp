@@ -64,6 +64,14 @@ TEST(WorkerLink, TakesTheBytesOfGradientsAndWeights) {
   EXPECT_EQ(small.wire, "1-bit:block=512");
 }
 
+/// No message takes longer than a step may, so the clock counts on.
+TEST(WorkerLink, HasSlowestTimesThatTheClockCanCount) {
+  const lab_case c{1, "constant:1", "async", 3};
+  const training_report r = run_linked(c, lab_options(c), {"1e6", "1"});
+  EXPECT_EQ(r.ended, "completed");
+  EXPECT_NEAR(r.wall_seconds, 3 * (2 * (1e6 + 12 + 4 * size_of_weights()) + 1) + 1e6, 1e4 + 1e6);
+}
+
 /// A worker under a barrier has the pace of the one whose link is slowest.
 TEST(WorkerLink, HasTheTimesOfItsWorker) {
   const lab_case c{3, "constant:1", "sync", 300};
