@@ -245,6 +245,9 @@ void training::implementation::record() {
   const recording* const before = plan_.recorded_before.get();
   for (auto& [what, is] : header.facts) // a replay begins where the first process began
     if (before && what == first_weights_fact) is = told_fact(before->header.facts, what);
+  if (const auto& from = plan_.resumed; before && from)
+    if (std::string left = leave_recording(from->from->path(), from->history(), before->name); !left.empty())
+      remarks_.push_back(std::move(left));
   recorder_.emplace(home_.system(), options().record, header, before,
                     recorded_run{time_, [this] { return room_for_other_files(); }});
   plan_.recorded_before.reset(); // all of it is in the file again

@@ -20,13 +20,23 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// By its name, or by what it tells if it has a name of its own.
+std::uint64_t steps_of(const fs::path& resumed, const tested_history& history) {
+  const std::uint64_t named = steps_named_in(folder_of(resumed), resumed);
+  return named > 0 ? named : history.steps;
+}
+
 /// A name that nothing has yet: a run may go back to the same checkpoint again.
-fs::path new_folder_beside(const fs::path& resumed) {
-  const std::uint64_t steps = steps_named_in(folder_of(resumed), resumed);
-  const fs::path first = folder_of(resumed) / fmt::format("left-after-{:010}", steps);
+fs::path new_name(const fs::path& first) {
   fs::path name = first;
-  for (int again = 2; fs::exists(name); ++again) name = fmt::format("{}-{}", first.string(), again);
+  std::error_code unknown;
+  for (int again = 2; fs::exists(fs::symlink_status(name, unknown)); ++again)
+    name = fmt::format("{}-{}", first.string(), again);
   return name;
+}
+
+std::string left_after(const fs::path& resumed, const tested_history& history) {
+  return fmt::format("left-after-{:010}", steps_of(resumed, history));
 }
 
 /// The test of a file of best weights; nothing if it is not there, or cannot be read.
@@ -38,11 +48,12 @@ std::optional<evaluation_made> test_in(const fs::path& file) {
   }
 }
 
-std::vector<fs::path> later_checkpoints(const fs::path& resumed) {
+std::vector<fs::path> later_checkpoints(const fs::path& resumed, const tested_history& history) {
   const fs::path folder = folder_of(resumed);
+  const std::uint64_t steps = steps_of(resumed, history);
   std::vector<fs::path> later;
   for (const fs::path& file : checkpoints_in(folder))
-    if (steps_named_in(folder, file) > steps_named_in(folder, resumed)) later.push_back(file);
+    if (steps_named_in(folder, file) > steps) later.push_back(file);
   return later;
 }
 
@@ -88,11 +99,11 @@ void share_with(const fs::path& folder, const fs::path& file, std::uint64_t step
 } // namespace
 
 left_branch leave_later_branch(const fs::path& resumed, const tested_history& history) {
-  const std::vector<fs::path> checkpoints = later_checkpoints(resumed);
+  const std::vector<fs::path> checkpoints = later_checkpoints(resumed, history);
   const kept_bests bests = bests_in(folder_of(resumed), history);
   left_branch left;
   if (checkpoints.empty() && bests.later.empty()) return left;
-  left.folder = new_folder_beside(resumed);
+  left.folder = new_name(folder_of(resumed) / left_after(resumed, history));
   std::vector<fs::path> all = checkpoints;
   all.insert(all.end(), bests.later.begin(), bests.later.end());
   move_all(all, left.folder);
@@ -102,6 +113,17 @@ left_branch leave_later_branch(const fs::path& resumed, const tested_history& hi
   if (left.goes_on && !bests.of_history.empty())
     share_with(left.folder, bests.of_history[0], test_in(bests.of_history[0])->steps);
   return left;
+}
+
+std::string leave_recording(const fs::path& resumed, const tested_history& history,
+                            const fs::path& recording) {
+  std::error_code wrong;
+  if (later_checkpoints(resumed, history).empty() || !fs::is_regular_file(recording, wrong)) return {};
+  const fs::path name = new_name(recording.string() + '.' + left_after(resumed, history));
+  fs::create_hard_link(recording, name, wrong);
+  if (wrong) fs::copy_file(recording, name, wrong);
+  if (wrong) throw_unwritable(name, wrong.value());
+  return fmt::format("set aside in {}: the recording of the run that is left", name.string());
 }
 
 std::string in_words(const left_branch& left) {

@@ -24,6 +24,14 @@ struct left_branch {
 /// Errors  file_error if a file cannot be moved.
 left_branch leave_later_branch(const std::filesystem::path& resumed, const tested_history& history);
 
+/// Keeps the recording of the run that is left under another name, before a run that goes on from `resumed`
+/// writes over it: a second name of the same file, or a copy. Returns "set aside in run.rec.left-after-500:
+/// the recording of the run that is left"; empty if no checkpoint came after `resumed`, or there is no file.
+///
+/// Errors  file_error if it cannot be kept.
+std::string leave_recording(const std::filesystem::path& resumed, const tested_history& history,
+                            const std::filesystem::path& recording);
+
 /// "set aside in runs/left-after-0000000500: 2 later checkpoints and the best weights of a later test; ...";
 /// empty if nothing was.
 std::string in_words(const left_branch& left);

@@ -140,14 +140,15 @@ void recording_writer::sync() {
   if (failure_ == 0 && file_.sync) failure_ = file_.sync();
 }
 
+std::string recording_writer::why_failed() const { return std::generic_category().message(failure_); }
+
 recording_writer::~recording_writer() {
   if (stays_ && !over_ && file_.leave) file_.leave(whole_);
 }
 
 recording_account recording_writer::give_up(std::uint64_t room) {
   over_ = true;
-  recording_account what{
-      .file = name_, .bytes = whole_, .failure = std::generic_category().message(failure_)};
+  recording_account what{.file = name_, .bytes = whole_, .failure = why_failed()};
   if (!file_.leave) return what;
   const std::uint64_t there = file_.room ? file_.room() : room;
   const std::uint64_t lacking = std::min(whole_, room - std::min(room, there));
@@ -163,9 +164,7 @@ void recording_writer::end(const recording_end& e) {
   const std::string text = recording_file::text_of(e);
   write(part(recording_file::end_source, text.size()) + text, recording_file::last_word);
   if (failure_ == 0 && file_.keep) failure_ = file_.keep();
-  if (failure_ != 0)
-    throw std::runtime_error("recording '" + name_ +
-                             "' cannot be written: " + std::generic_category().message(failure_));
+  if (failure_ != 0) throw std::runtime_error("recording '" + name_ + "' cannot be written: " + why_failed());
 }
 
 namespace {
@@ -240,7 +239,8 @@ std::unique_ptr<recording_writer> continue_recording(const std::string& path, co
   write_again(*again, before);
   again->sync(); // before the only other copy goes
   if (again->failed())
-    recording_file::refuse(path, "what lies before the checkpoint cannot be written there");
+    recording_file::refuse(
+        path, fmt::format("cannot be written with what lies before the checkpoint: {}", again->why_failed()));
   std::error_code ignored;
   std::filesystem::remove(kept, ignored);
   again->keep_if_abandoned();

@@ -66,7 +66,7 @@ inline constexpr experiment delayed_optimizers{
 void run_compressed_gradients(const experiment_options& options, experiment_result& result);
 inline constexpr experiment compressed_gradients{
     "compressed-gradients",
-    "error feedback finds the minimum in spite of compression; stale gradients leave it less to lose",
+    "of unlike data, error feedback finds the minimum in spite of compression; stale gradients lose less",
     "Karimireddy, Rebjock, Stich & Jaggi, ICML 2019, arXiv:1901.09847; Stich & Karimireddy, JMLR 2020, "
     "arXiv:1909.05350",
     run_compressed_gradients};

@@ -171,15 +171,16 @@ void claim_steps(const experiment_options& options, experiment_result& result) {
 /// With noise and workers of exponential times.
 figure noise_by_workers(const experiment_options& options) {
   const std::uint64_t seeds = options.quick ? 3 : 10;
-  figure f{
-      "noise",
-      "With error feedback, what compression adds to the noise grows with the delay",
-      fmt::format("Distance from the minimum after 2000 updates of rate 0.05 with noise of deviation 1, root "
-                  "mean square over {} seeds, with workers of exponential times.",
-                  seeds),
-      {"workers", axis_scale::doubling},
-      {"distance from the minimum"},
-      {}};
+  figure f{"noise",
+           "With error feedback, what compression adds to the noise grows with the delay",
+           fmt::format(
+               "Distance from the minimum after 2000 updates of rate 0.05 with noise of deviation 1, root "
+               "mean square over {} seeds, with workers of exponential times and like data: what is fed back "
+               "late adds to the noise, and what is lost does not.",
+               seeds),
+           {"workers", axis_scale::doubling},
+           {"distance from the minimum"},
+           {}};
   const way noisy[] = {{"float32", 0, true}, quarter, {"1-bit", 0, true}, quarter_alone};
   for (const way& w : noisy) {
     figure_series s{w.name(), series_look::joined};

@@ -1,7 +1,6 @@
 #include <mailgrad/engine/checkpoint/left_branch.hpp>
 
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
-#include <mailgrad/files/file_error.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <gmock/gmock.h>
@@ -39,15 +38,28 @@ protected:
   best_weights best_{folder_.path()};
 };
 
-/// A full disk or a lost right refuses the run, and the folder is as it was.
-TEST_F(LeftBranch, IsNotMovedInPart) {
+TEST_F(LeftBranch, KeepsItsRecordingUnderAnotherName) {
+  for (const std::uint64_t steps : {10, 20}) write(steps);
+  const std::string recording = folder_.write("run.rec", "turns").string();
+  EXPECT_EQ(leave_recording(at(20), {.steps = 20}, recording), "") << "nothing came later";
+  EXPECT_EQ(leave_recording(at(10), {.steps = 10}, folder_.path() / "none"), "");
+  const std::string name = recording + ".left-after-0000000010";
+  EXPECT_EQ(leave_recording(at(10), {.steps = 10}, recording),
+            "set aside in " + name + ": the recording of the run that is left");
+  std::filesystem::remove(recording);
+  EXPECT_EQ(std::filesystem::file_size(name), 5U);
+  folder_.write("run.rec", "others");
+  leave_recording(at(10), {.steps = 10}, recording);
+  EXPECT_EQ(std::filesystem::file_size(name + "-2"), 6U) << "the first is not written over";
+}
+
+/// A checkpoint that somebody has given another name tells its steps.
+TEST_F(LeftBranch, HasTheStepsOfACheckpointOfAnyName) {
   for (const std::uint64_t steps : {10, 20, 30}) write(steps);
-  const std::filesystem::path occupied = folder_.path() / "left-after-0000000010";
-  // The name is taken between the look and the creation.
-  std::filesystem::create_symlink(folder_.path() / "nowhere" / "else", occupied);
-  const auto before = files_in(folder_.path());
-  EXPECT_THROW(leave_later_branch(at(10), {.steps = 10}), file_error);
-  EXPECT_EQ(files_in(folder_.path()), before);
+  std::filesystem::rename(at(20), folder_.path() / "mine.safetensors");
+  const left_branch left = leave_later_branch(folder_.path() / "mine.safetensors", {.steps = 20});
+  EXPECT_EQ(left.folder.filename(), "left-after-0000000020");
+  EXPECT_EQ(left.checkpoints, 1U);
 }
 
 TEST_F(LeftBranch, IsWholeInAFolderOfItsOwn) {
