@@ -9,7 +9,7 @@ namespace mailgrad {
 /// not in "lib/a.so". The characters around a whole name are spaces, and what the grammars of options put
 /// between names.
 inline std::string with_name_replaced(std::string text, std::string_view from, std::string_view to) {
-  constexpr std::string_view around = " ,:@;='\"";
+  constexpr std::string_view around = " ,:@;='\"()";
   const auto ends = [&](std::size_t at) { return at >= text.size() || around.find(text[at]) != around.npos; };
   for (std::size_t at = text.find(from); !from.empty() && at != text.npos;) {
     const bool whole = (at == 0 || ends(at - 1)) && ends(at + from.size());

@@ -18,5 +18,10 @@ TEST(WholeName, StaysWithinALongerOne) {
   EXPECT_EQ(with_name_replaced("a.so", "", "b"), "a.so");
 }
 
+/// As a fact of a run has it.
+TEST(WholeName, MayStandInParentheses) {
+  EXPECT_EQ(with_name_replaced("mine (./a.so) 0.9", "./a.so", "/x/a.so"), "mine (/x/a.so) 0.9");
+}
+
 } // namespace
 } // namespace mailgrad
