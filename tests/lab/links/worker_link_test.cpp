@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 #include <string_view>
 
@@ -121,6 +122,19 @@ TEST(WorkerLink, CarriesDifferencesOfLocalStepsAndClippedGradients) {
   const training_report rounded = run_linked(c, clipped, {"0.1", ""}, {parse_wire_format("float16")});
   EXPECT_NE(exact.parameters_sha256, rounded.parameters_sha256);
   EXPECT_NEAR(*exact.test_loss, *rounded.test_loss, 1e-4) << "the factor counts once";
+}
+
+/// All gradients of the slower worker are discarded at first. They come back to it, and with its next one.
+TEST(WorkerLink, BringsDiscardedGradientsBackToTheirWorker) {
+  const lab_case c{2, "list:1,1.4", "backup:1, async@40", 44};
+  const auto loss = [&](const char* format, bool feedback) {
+    const training_report r = run_linked(c, lively_options(c), {}, {parse_wire_format(format), feedback});
+    EXPECT_GT(r.ledger.discarded_in_all(), 10U);
+    return r.test_loss.value_or(0);
+  };
+  const double exact = loss("float32", true); // takes nothing back
+  EXPECT_NEAR(loss("float16", false), exact, 1e-3);
+  EXPECT_GT(std::abs(loss("float16", true) - exact), 0.01);
 }
 
 TEST(WorkerLink, LosesWhatAMessageLacksIfAskedTo) {
