@@ -55,7 +55,7 @@ words_from_there found_from(const checkpoint& from, std::vector<std::string> wor
 /// Errors  archive_error: the checkpoint lacks them.
 std::vector<std::string> words_of_keeping(const checkpoint& from);
 
-/// "; the paths of --data, --save are those of /home/me/first": of the options of a checkpoint, these name
+/// "; the paths of --data, --save are those of /srv/first": of the options of a checkpoint, these name
 /// paths that lead to nothing from here, and that are not given now. Empty if there are none.
 std::string paths_in_words(const checkpoint& from, const option_words& given);
 
