@@ -138,7 +138,7 @@ private:
 
 membership::implementation::implementation(const std::string& address, join_options options)
     : address_(address), options_(checked_join(address, std::move(options))), plan_(options_.rejoin),
-      home_(options_.devices) {
+      home_(options_.devices, run_reach::other_processes) {
   const auto first = new_life(hello_of(options_), false);
   life_ = first;
   try {

@@ -35,7 +35,7 @@ private:
   /// Gaps below the first number always have a slot in `dense_`, and those from the second on never. Others
   /// have one if so many gradients were counted that the slots take no more than 64 bytes for each: thousands
   /// of workers have such a histogram, and gaps as large.
-  static constexpr std::uint64_t always_dense = 64, dense_gaps = 4096;
+  static constexpr std::uint64_t always_dense = 64, dense_gaps = 65536;
   bool deserves_slot(std::uint64_t gap) const noexcept {
     return gap < always_dense || (gap < dense_gaps && gap / 8 < total_);
   }

@@ -35,13 +35,14 @@ TEST(StalenessHistogram, CountsEachGapInABucketOfItsOwn) {
 TEST(StalenessHistogram, KeepsGapsOfAnySizeExactly) {
   staleness_histogram h;
   h.count(1'000'000'000'000, 2);
-  h.count(4095);
-  h.count(4096);
+  h.count(65'535);
+  h.count(65'536);
   h.count(5);
-  EXPECT_THAT(h.buckets(), ElementsAre(Pair(5, 1), Pair(4095, 1), Pair(4096, 1), Pair(1'000'000'000'000, 2)));
+  EXPECT_THAT(h.buckets(),
+              ElementsAre(Pair(5, 1), Pair(65'535, 1), Pair(65'536, 1), Pair(1'000'000'000'000, 2)));
   EXPECT_EQ(h.max(), 1'000'000'000'000U);
-  EXPECT_EQ(h.quantile(0.4), 4095U);
-  EXPECT_EQ(h.quantile(0.6), 4096U);
+  EXPECT_EQ(h.quantile(0.4), 65'535U);
+  EXPECT_EQ(h.quantile(0.6), 65'536U);
   EXPECT_EQ(h.quantile(0.61), 1'000'000'000'000U);
 }
 
