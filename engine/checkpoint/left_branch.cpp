@@ -45,7 +45,7 @@ std::string left_after(const fs::path& resumed, const tested_history& history) {
 /// The test of a file of best weights; nothing if it is not there, or cannot be read.
 std::optional<evaluation_made> test_in(const fs::path& file) {
   try {
-    return read_best_weights(file).test;
+    return read_best_test(file);
   } catch (const std::exception&) {
     return std::nullopt;
   }

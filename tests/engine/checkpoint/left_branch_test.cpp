@@ -80,7 +80,7 @@ TEST_F(LeftBranch, IsWholeInAFolderOfItsOwn) {
   EXPECT_THAT(files_in(left.folder), ::testing::ElementsAre("best-weights-0000000019.safetensors",
                                                             best_weights::file_name, checkpoint_name(30)))
       << "those of 19 are of both branches";
-  EXPECT_EQ(best_weights_in(left.folder)->test.steps, 29U);
+  EXPECT_EQ(best_weights_in(left.folder).best->test.steps, 29U);
   EXPECT_EQ(newest_checkpoint(left.folder).what.path().filename(), checkpoint_name(30));
   EXPECT_EQ(in_words(left),
             "set aside in " + left.folder.string() +
