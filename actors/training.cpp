@@ -285,8 +285,9 @@ void training::implementation::keep_checkpoints() {
 void training::implementation::leave_what_came_later() {
   const auto& from = plan_.resumed;
   if (from && lies_in(options().checkpoints.folder, from->from->path()))
-    if (std::string left = in_words(leave_later_branch(from->from->path(), from->history())); !left.empty())
-      remarks_.push_back(std::move(left));
+    for (const left_branch& left : {complete_left_branch(folder_of(from->from->path())),
+                                    leave_later_branch(from->from->path(), from->history())})
+      if (std::string told = in_words(left); !told.empty()) remarks_.push_back(std::move(told));
   tested_.begin();
 }
 

@@ -1,5 +1,7 @@
 #include <mailgrad/files/replaced_file.hpp>
 
+#include <mailgrad/files/synced_folder.hpp>
+
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -13,21 +15,6 @@
 #include <utility>
 
 namespace mailgrad {
-
-namespace {
-
-/// Waits until the names in the folder of `path` are on the disk. Returns 0 or an errno; some file systems
-/// cannot be asked, which is no failure.
-int sync_folder_of(const std::string& path) {
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  const int descriptor = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return 0;
-  const int failure = fsync(descriptor) == 0 || errno == EINVAL ? 0 : errno;
-  close(descriptor);
-  return failure;
-}
-
-} // namespace
 
 bool replaced_file::can_replace(const std::string& path) {
   std::error_code unknown;
@@ -97,7 +84,7 @@ int replaced_file::sync() {
   errno = 0;
   if (!flush()) return errno != 0 ? errno : EIO;
   if (lock_ < 0) return 0;
-  return fdatasync(lock_) == 0 ? sync_folder_of(written_) : errno;
+  return fdatasync(lock_) == 0 ? sync_folder(std::filesystem::path(written_).parent_path()) : errno;
 }
 
 /// Closes the stream first, which may write once more what it could not.
@@ -124,7 +111,8 @@ int replaced_file::keep(bool on_disk) {
   if (lock_ < 0) return why.value(); // a device, or a file that another process is writing
   if (!why && on_disk && fsync(lock_) != 0) why.assign(errno, std::generic_category());
   if (!why) std::filesystem::rename(written, path_, why);
-  if (!why && on_disk) why.assign(sync_folder_of(path_), std::generic_category());
+  if (!why && on_disk)
+    why.assign(sync_folder(std::filesystem::path(path_).parent_path()), std::generic_category());
   std::error_code ignored;
   if (why) std::filesystem::remove(written, ignored);
   ::close(std::exchange(lock_, -1));

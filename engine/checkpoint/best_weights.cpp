@@ -3,6 +3,8 @@
 #include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/weights/kind_of_file.hpp>
+#include <mailgrad/files/file_error.hpp>
+#include <mailgrad/files/safetensors.hpp>
 
 #include <fmt/format.h>
 
@@ -29,6 +31,35 @@ void write(const std::filesystem::path& folder, kept_best& best) {
 
 std::string not_kept(const std::exception& why) {
   return std::string("the best weights are not kept for a resume: ") + why.what();
+}
+
+/// The test of a file of best weights alone.
+struct kept_test : kept_best {
+  void keep(archive& a) { keep_test(a); }
+};
+
+[[noreturn]] void refuse(const std::string& why) {
+  throw std::runtime_error(why + "; move that file away to go on without the best weights so far");
+}
+
+/// Why the test of a file cannot be read; nothing if it can.
+std::optional<std::string> damage_of(const std::filesystem::path& file) {
+  try {
+    read_best_test(file);
+    return std::nullopt;
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+}
+
+/// Whether a file of best weights that cannot be read may be the one that a run goes on from, which has found
+/// these in the others. Files come by their steps, the latest first, and later ones did better.
+bool may_be_needed(const std::filesystem::path& folder, const std::filesystem::path& file,
+                   const tested_history& history, const std::optional<kept_best>& found) {
+  if (history.lowest_loss) return !found || found->test.loss > *history.lowest_loss;
+  for (const auto& [steps, earlier] : earlier_best_files(folder))
+    if (earlier == file) return steps <= history.steps;
+  return true;
 }
 
 /// Removes the earlier ones on which no checkpoint stands, when the best are those of a test after `newest`
@@ -59,7 +90,7 @@ void replace(const std::filesystem::path& folder, std::optional<std::uint64_t> b
 
 } // namespace
 
-void kept_best::keep(archive& a) {
+void kept_best::keep_test(archive& a) {
   a.version(1);
   a.field("steps", test.steps);
   a.field("loss", test.loss);
@@ -67,6 +98,10 @@ void kept_best::keep(archive& a) {
   a.field("rmse", test.rmse);
   a.field("seconds", test.seconds);
   a.field("held out", test.held_out);
+}
+
+void kept_best::keep(archive& a) {
+  keep_test(a);
   if (a.reads()) {
     const std::span<const float> values = a.array("weights").values;
     weights.assign(values.begin(), values.end());
@@ -80,8 +115,14 @@ best_weights::best_weights(std::optional<std::filesystem::path> folder, std::opt
 
 void best_weights::begin() {
   const std::lock_guard guard(mutex_);
+  if (!folder_ || !best_) return;
+  const std::filesystem::path file = *folder_ / file_name;
   std::error_code unknown;
-  if (!folder_ || !best_ || std::filesystem::exists(*folder_ / file_name, unknown)) return;
+  if (std::filesystem::exists(file, unknown)) {
+    if (!damage_of(file)) return;
+    const std::filesystem::path damaged = file.string() + ".damaged";
+    std::filesystem::rename(file, damaged, unknown);
+  }
   try {
     write(*folder_, *best_);
   } catch (const std::exception& e) {
@@ -130,19 +171,38 @@ kept_best read_best_weights(const std::filesystem::path& file) {
     checkpoint::read(file).part(best_weights_part)->field("best", best);
     return best;
   } catch (const std::exception& e) {
-    throw std::runtime_error(
-        fmt::format("{}; move that file away to go on without the best weights so far", e.what()));
+    refuse(e.what());
   }
 }
 
-std::optional<kept_best> best_weights_in(const std::filesystem::path& folder, const tested_history& history) {
+evaluation_made read_best_test(const std::filesystem::path& file) {
+  const auto texts = safetensors_file(file).metadata();
+  if (kind_of(texts) != kind_of_file::best_weights)
+    throw_malformed(file, "expected the best weights of a run, found a file of another kind");
+  kept_test best;
+  saved_fields(texts.at(best_weights_part), {}).field("best", best);
+  return best.test;
+}
+
+found_best best_weights_in(const std::filesystem::path& folder, const tested_history& history) {
   std::vector<std::filesystem::path> files{folder / best_weights::file_name};
   for (const auto& [steps, file] : earlier_best_files(folder)) files.push_back(file);
+  found_best found;
+  std::vector<std::pair<std::filesystem::path, std::string>> damaged;
   for (const std::filesystem::path& file : files) {
     if (std::error_code unknown; !std::filesystem::exists(file, unknown)) continue;
-    if (kept_best best = read_best_weights(file); history.has(best.test)) return best;
+    if (auto why = damage_of(file))
+      damaged.emplace_back(file, *std::move(why));
+    else if (history.has(read_best_test(file))) {
+      found.best = read_best_weights(file);
+      break;
+    }
   }
-  return std::nullopt;
+  for (const auto& [file, why] : damaged) {
+    if (may_be_needed(folder, file, history, found.best)) refuse(why);
+    found.passed_over.push_back(fmt::format("passed over a damaged file that is not needed: {}", why));
+  }
+  return found;
 }
 
 } // namespace mailgrad

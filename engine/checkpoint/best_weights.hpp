@@ -22,6 +22,7 @@ struct kept_best {
   std::vector<float> weights;
 
   void keep(archive& a);
+  void keep_test(archive& a);
 };
 
 /// The best weights that were tested during a run: those of the lowest loss, of equals the first.
@@ -37,7 +38,8 @@ public:
   /// ones.
   explicit best_weights(std::optional<std::filesystem::path> folder, std::optional<kept_best> before = {});
 
-  /// Keeps those from before in the folder, if they are of another one.
+  /// Keeps those from before in the folder, if they are of another one, or if the file there is damaged. That
+  /// is then renamed to best-weights.safetensors.damaged.
   void begin();
 
   /// Takes these weights, float32[size of the layout], if they did better than all before. A loss that is no
@@ -75,10 +77,19 @@ numbered_files earlier_best_files(const std::filesystem::path& folder);
 /// Errors  std::runtime_error in one line: the file is damaged, or of another kind.
 kept_best read_best_weights(const std::filesystem::path& file);
 
-/// The best weights that a run has kept in this folder by a test of that history; nothing if there are none.
+/// The same of the test alone. The weights are not read, and may be damaged.
+evaluation_made read_best_test(const std::filesystem::path& file);
+
+/// What a run has kept of its best weights.
+struct found_best {
+  std::optional<kept_best> best{};        ///< nothing: it has kept none
+  std::vector<std::string> passed_over{}; ///< a line for each damaged file that is not needed
+};
+
+/// The best weights that a run has kept in this folder by a test of that history. Other files are not read,
+/// and a damaged one is passed over if those that are found are certainly the best of the history.
 ///
-/// Errors  std::runtime_error in one line: the file is damaged, or of another kind.
-std::optional<kept_best> best_weights_in(const std::filesystem::path& folder,
-                                         const tested_history& history = {});
+/// Errors  std::runtime_error in one line: a file that may be needed is damaged, or of another kind.
+found_best best_weights_in(const std::filesystem::path& folder, const tested_history& history = {});
 
 } // namespace mailgrad

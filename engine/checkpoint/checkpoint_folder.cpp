@@ -1,9 +1,11 @@
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 
 #include <mailgrad/engine/checkpoint/best_weights.hpp>
+#include <mailgrad/engine/checkpoint/set_aside.hpp>
 #include <mailgrad/engine/weights/kind_of_file.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/replaced_file.hpp>
+#include <mailgrad/files/shell_word.hpp>
 
 #include <fmt/format.h>
 
@@ -49,6 +51,19 @@ void remove_abandoned(const std::filesystem::path& folder) {
   }
 }
 
+/// A file that is named, and that a process was setting aside when it ended: a run that goes on from there
+/// would begin in the middle of that.
+void require_present(const std::filesystem::path& file) {
+  const std::filesystem::path folder = folder_of(file);
+  const std::optional<set_aside> leaves = unfinished(folder);
+  if (!leaves || !leaves->has(file)) return;
+  throw_malformed(
+      file,
+      fmt::format("was being set aside when a process ended; 'mailgrad train --resume {}' completes that "
+                  "and goes on without it, and then --resume {} goes on from there",
+                  shell_word(folder.string()), shell_word((folder / leaves->folder).string())));
+}
+
 /// The best weights of a run are kept as a checkpoint is, and are none.
 checkpoint read_of_run(const std::filesystem::path& file) {
   checkpoint read = checkpoint::read(file);
@@ -81,10 +96,20 @@ std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& f
   return paths;
 }
 
+std::vector<std::filesystem::path> present_checkpoints_in(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> files = checkpoints_in(folder);
+  if (const std::optional<set_aside> leaves = unfinished(folder))
+    std::erase_if(files, [&](const std::filesystem::path& file) { return leaves->has(file); });
+  return files;
+}
+
 found_checkpoint newest_checkpoint(const std::filesystem::path& where) {
-  if (!std::filesystem::is_directory(where)) return {read_of_run(where), {}};
+  if (!std::filesystem::is_directory(where)) {
+    require_present(where);
+    return {read_of_run(where), {}};
+  }
   std::vector<std::string> refused;
-  for (const std::filesystem::path& file : checkpoints_in(where)) {
+  for (const std::filesystem::path& file : present_checkpoints_in(where)) {
     try {
       return {read_of_run(file), std::move(refused)};
     } catch (const file_error& e) {
@@ -135,7 +160,7 @@ folder_lock prepare_checkpoint_folder(const std::filesystem::path& folder,
 
 void require_newest(const std::filesystem::path& checkpoint) {
   const std::filesystem::path folder = folder_of(checkpoint);
-  for (const std::filesystem::path& file : checkpoints_in(folder)) {
+  for (const std::filesystem::path& file : present_checkpoints_in(folder)) {
     if (steps_in(file) <= steps_in(checkpoint)) return;
     if (is_whole(file))
       throw std::invalid_argument(

@@ -30,6 +30,9 @@ numbered_files numbered_files_in(const std::filesystem::path& folder, std::strin
 /// Errors  file_error if the folder cannot be read.
 std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& folder);
 
+/// The same without those that a process was setting aside when it ended (set_aside).
+std::vector<std::filesystem::path> present_checkpoints_in(const std::filesystem::path& folder);
+
 /// A checkpoint, and a line for each newer one that could not be read.
 struct found_checkpoint {
   checkpoint what;
@@ -38,7 +41,8 @@ struct found_checkpoint {
 
 /// Reads the newest checkpoint of a folder that is whole, or that file if `where` is one.
 ///
-/// Errors  file_error: there is none, with the reason why the newest was refused.
+/// Errors  file_error: there is none, with the reason why the newest was refused; or the file that is named
+///         was being set aside when a process ended.
 found_checkpoint newest_checkpoint(const std::filesystem::path& where);
 
 /// Whether a file is a checkpoint that can be read.

@@ -1,12 +1,14 @@
 #include <mailgrad/engine/checkpoint/left_branch.hpp>
 
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
+#include <mailgrad/engine/checkpoint/set_aside.hpp>
+#include <mailgrad/engine/weights/kind_of_file.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/shell_word.hpp>
 
 #include <fmt/format.h>
 
-#include <cstddef>
+#include <algorithm>
 #include <cstdint>
 #include <exception>
 #include <optional>
@@ -30,7 +32,8 @@ std::uint64_t steps_of(const fs::path& resumed, const tested_history& history) {
 fs::path new_name(const fs::path& first) {
   fs::path name = first;
   std::error_code unknown;
-  for (int again = 2; fs::exists(fs::symlink_status(name, unknown)); ++again)
+  const auto is_taken = [&](const fs::path& of) { return fs::exists(fs::symlink_status(of, unknown)); };
+  for (int again = 2; is_taken(name) || is_taken(name.string() + ".partial"); ++again)
     name = fmt::format("{}-{}", first.string(), again);
   return name;
 }
@@ -42,7 +45,7 @@ std::string left_after(const fs::path& resumed, const tested_history& history) {
 /// The test of a file of best weights; nothing if it is not there, or cannot be read.
 std::optional<evaluation_made> test_in(const fs::path& file) {
   try {
-    return read_best_weights(file).test;
+    return read_best_test(file);
   } catch (const std::exception&) {
     return std::nullopt;
   }
@@ -52,7 +55,7 @@ std::vector<fs::path> later_checkpoints(const fs::path& resumed, const tested_hi
   const fs::path folder = folder_of(resumed);
   const std::uint64_t steps = steps_of(resumed, history);
   std::vector<fs::path> later;
-  for (const fs::path& file : checkpoints_in(folder))
+  for (const fs::path& file : present_checkpoints_in(folder))
     if (steps_named_in(folder, file) > steps) later.push_back(file);
   return later;
 }
@@ -72,47 +75,42 @@ kept_bests bests_in(const fs::path& folder, const tested_history& history) {
   return found;
 }
 
-/// Into a new folder. If one file cannot be moved, all are where they were.
-void move_all(const std::vector<fs::path>& files, const fs::path& folder) {
-  std::error_code wrong;
-  fs::create_directory(folder, wrong);
-  if (wrong) throw_unwritable(folder, wrong.value());
-  for (std::size_t moved = 0; moved < files.size(); ++moved) {
-    fs::rename(files[moved], folder / files[moved].filename(), wrong);
-    if (!wrong) continue;
-    std::error_code ignored;
-    for (std::size_t back = 0; back < moved; ++back)
-      fs::rename(folder / files[back].filename(), files[back], ignored);
-    fs::remove(folder, ignored);
-    throw_unwritable(folder, wrong.value());
-  }
-}
+bool is_checkpoint(const std::string& name) { return name.starts_with(checkpoint_prefix); }
 
-/// Files are replaced and never written to, so two names of one file are as good as two files.
-void share_with(const fs::path& folder, const fs::path& file, std::uint64_t steps) {
-  const fs::path name = earlier_best_file(folder, steps);
-  std::error_code wrong;
-  fs::create_hard_link(file, name, wrong);
-  if (wrong) fs::copy_file(file, name, wrong);
+/// What was set aside in a folder, where it lies now.
+left_branch branch_of(const fs::path& folder, const set_aside& what) {
+  left_branch left{folder / what.folder};
+  left.checkpoints = static_cast<std::size_t>(std::ranges::count_if(what.files, is_checkpoint));
+  left.best = left.checkpoints < what.files.size();
+  left.goes_on = what.goes_on;
+  return left;
 }
 
 } // namespace
 
-left_branch leave_later_branch(const fs::path& resumed, const tested_history& history) {
+left_branch leave_later_branch(const fs::path& resumed, const tested_history& history,
+                               const std::function<void()>& after_each) {
+  const fs::path folder = folder_of(resumed);
   const std::vector<fs::path> checkpoints = later_checkpoints(resumed, history);
-  const kept_bests bests = bests_in(folder_of(resumed), history);
-  left_branch left;
-  if (checkpoints.empty() && bests.later.empty()) return left;
-  left.folder = new_name(folder_of(resumed) / left_after(resumed, history));
-  std::vector<fs::path> all = checkpoints;
-  all.insert(all.end(), bests.later.begin(), bests.later.end());
-  move_all(all, left.folder);
-  left.checkpoints = checkpoints.size();
-  left.best = !bests.later.empty();
-  for (const fs::path& file : checkpoints) left.goes_on |= is_whole(left.folder / file.filename());
-  if (left.goes_on && !bests.of_history.empty())
-    share_with(left.folder, bests.of_history[0], test_in(bests.of_history[0])->steps);
-  return left;
+  const kept_bests bests = bests_in(folder, history);
+  if (checkpoints.empty() && bests.later.empty()) return {};
+  set_aside what{new_name(folder / left_after(resumed, history)).filename().string()};
+  for (const auto* files : {&checkpoints, &bests.later})
+    for (const fs::path& file : *files) what.files.push_back(file.filename().string());
+  what.goes_on = std::ranges::any_of(checkpoints, is_whole);
+  if (what.goes_on && !bests.of_history.empty()) {
+    const fs::path& best = bests.of_history[0];
+    what.shared = {best.filename().string(), earlier_best_file("", test_in(best)->steps).filename().string()};
+  }
+  what.begin(folder, after_each);
+  return branch_of(folder, what);
+}
+
+left_branch complete_left_branch(const fs::path& folder) {
+  const std::optional<set_aside> what = unfinished(folder);
+  if (!what) return {};
+  what->complete(folder);
+  return branch_of(folder, *what);
 }
 
 std::string leave_recording(const fs::path& resumed, const tested_history& history,

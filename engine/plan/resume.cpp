@@ -21,6 +21,7 @@
 #include <charconv>
 #include <exception>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 #include <stdexcept>
 #include <string_view>
@@ -97,12 +98,12 @@ std::string missing_best(const resumed_run& resumed) {
 }
 
 /// The best weights that the run has kept beside the checkpoint, if any, by a test before it.
-std::optional<kept_best> best_of(const run_plan& plan, const tested_history& history) {
-  std::optional<kept_best> best = best_weights_in(plan.options.resume->path().parent_path(), history);
-  if (best && best->weights.size() != plan.layout->size())
+found_best best_of(const run_plan& plan, const tested_history& history) {
+  found_best found = best_weights_in(plan.options.resume->path().parent_path(), history);
+  if (found.best && found.best->weights.size() != plan.layout->size())
     refuse(plan, fmt::format("stands beside the best weights of another model, which has {} weights, not {}",
-                             best->weights.size(), plan.layout->size()));
-  return best;
+                             found.best->weights.size(), plan.layout->size()));
+  return found;
 }
 
 /// Takes what was tested before the checkpoint: the best weights, and what patience has seen. A checkpoint
@@ -112,7 +113,9 @@ void take_tests(const run_plan& plan, resumed_run& resumed) {
   const bool told = resumed.from->has(judged_tests_part);
   if (told) resumed.tests = resumed.from->object<judged_tests>(judged_tests_part);
   if (plan.options.keep == kept_weights::best) {
-    resumed.best = best_of(plan, resumed.history());
+    found_best found = best_of(plan, resumed.history());
+    resumed.best = std::move(found.best);
+    std::ranges::move(found.passed_over, std::back_inserter(resumed.remarks));
     if (std::string missing = missing_best(resumed); !missing.empty())
       resumed.remarks.push_back(std::move(missing));
   }

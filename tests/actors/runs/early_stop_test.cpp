@@ -190,7 +190,7 @@ TEST(BestWeightsOfRuns, AreThereAgainWhenTheRunIsResumed) {
   o.checkpoints.folder = folder.path().string();
   o.checkpoints.every_steps = 10;
   const training_report first = trained(o, data);
-  const auto kept = best_weights_in(folder.path());
+  const auto kept = best_weights_in(folder.path()).best;
   ASSERT_TRUE(kept);
   o.resume = std::make_shared<const checkpoint>(newest_checkpoint(folder.path()).what);
   o.epochs = 8;
@@ -243,9 +243,9 @@ TEST(BestWeightsOfRuns, AreNotThoseOfATestAfterTheCheckpoint) {
   EXPECT_THAT(run.remarks()[0],
               HasSubstr(": 2 later checkpoints and the best weights, which are of a later "));
   const auto aside = folder.path() / ("left-after-" + o.resume->path().stem().string().substr(11));
-  EXPECT_EQ(best_weights_in(aside)->test.loss, 0);
+  EXPECT_EQ(best_weights_in(aside).best->test.loss, 0);
   EXPECT_EQ(checkpoints_in(aside).size(), 2U);
-  const auto mine = best_weights_in(folder.path());
+  const auto mine = best_weights_in(folder.path()).best;
   EXPECT_TRUE(!mine || mine->test.loss > 0);
 }
 
@@ -312,7 +312,7 @@ TEST(BestWeightsOfRuns, AreOfTheStepsThatCheckpointsCount) {
   o.epochs *= 2;
   const std::uint64_t before = steps_named_in(folder.path(), o.resume->path());
   trained(o, data);
-  const auto best = best_weights_in(folder.path());
+  const auto best = best_weights_in(folder.path()).best;
   if (!best) GTEST_SKIP() << "no test ended before the run did";
   EXPECT_GT(best->test.steps, before);
 }

@@ -5,9 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 namespace mailgrad {
@@ -36,7 +39,7 @@ TEST(BestWeights, KeepThoseOfTheLowestLoss) {
 
 TEST(BestWeights, OutliveTheProcessInAFolder) {
   const scratch_folder folder;
-  EXPECT_FALSE(best_weights_in(folder.path()));
+  EXPECT_FALSE(best_weights_in(folder.path()).best);
   {
     best_weights best(folder.path());
     evaluation_made x{.steps = 10, .loss = 0.5, .accuracy = 0.75, .rmse = {}, .seconds = 2, .held_out = true};
@@ -44,7 +47,7 @@ TEST(BestWeights, OutliveTheProcessInAFolder) {
     best.offer(test(20, 0.6), std::vector<float>{0, 0});
     EXPECT_EQ(best.failure(), "");
   }
-  const auto found = best_weights_in(folder.path());
+  const auto found = best_weights_in(folder.path()).best;
   ASSERT_TRUE(found);
   EXPECT_THAT(found->weights, ElementsAre(1, -2.5F));
   EXPECT_EQ(found->test.steps, 10U);
@@ -55,9 +58,9 @@ TEST(BestWeights, OutliveTheProcessInAFolder) {
 
   best_weights resumed(folder.path(), found);
   resumed.offer(test(30, 0.55), std::vector<float>{4, 4});
-  EXPECT_EQ(best_weights_in(folder.path())->test.steps, 10U) << "the earlier ones did better";
+  EXPECT_EQ(best_weights_in(folder.path()).best->test.steps, 10U) << "the earlier ones did better";
   resumed.offer(test(40, 0.45), std::vector<float>{5, 5});
-  EXPECT_EQ(best_weights_in(folder.path())->test.steps, 40U);
+  EXPECT_EQ(best_weights_in(folder.path()).best->test.steps, 40U);
 }
 
 /// A run may go on from any of its checkpoints, with the best weights that it had then.
@@ -68,7 +71,7 @@ TEST(BestWeights, StayAsLongAsACheckpointStandsOnThem) {
     best.offer(test(steps, 1.0 / static_cast<double>(steps)), std::vector<float>{static_cast<float>(steps)});
   };
   const auto at = [&](std::uint64_t steps) {
-    const auto found = best_weights_in(folder.path(), {.steps = steps});
+    const auto found = best_weights_in(folder.path(), {.steps = steps}).best;
     return found ? found->test.steps : 0;
   };
   offer(10);
@@ -80,9 +83,9 @@ TEST(BestWeights, StayAsLongAsACheckpointStandsOnThem) {
   EXPECT_EQ(at(50), 50U);
   EXPECT_EQ(at(5), 0U);
   EXPECT_EQ(earlier_best_files(folder.path()).size(), 3U) << "nobody goes on from 10";
-  EXPECT_EQ(best_weights_in(folder.path(), {.steps = 25, .lowest_loss = 1.0 / 30})->test.steps, 30U)
+  EXPECT_EQ(best_weights_in(folder.path(), {.steps = 25, .lowest_loss = 1.0 / 30}).best->test.steps, 30U)
       << "that test may have been under way when the checkpoint was taken";
-  EXPECT_EQ(best_weights_in(folder.path(), {.steps = 25, .lowest_loss = 1.0 / 50})->test.steps, 50U)
+  EXPECT_EQ(best_weights_in(folder.path(), {.steps = 25, .lowest_loss = 1.0 / 50}).best->test.steps, 50U)
       << "the checkpoint tells of a test that began a little later";
   std::filesystem::remove(folder.path() / checkpoint_name(25));
   offer(60);
@@ -92,10 +95,10 @@ TEST(BestWeights, StayAsLongAsACheckpointStandsOnThem) {
 TEST(BestWeights, ComeAlongIntoANewFolder) {
   const scratch_folder old_one, new_one;
   best_weights(old_one.path()).offer(test(10, 0.5), std::vector<float>{1});
-  best_weights resumed(new_one.path(), best_weights_in(old_one.path()));
-  EXPECT_FALSE(best_weights_in(new_one.path())) << "the run may still be refused";
+  best_weights resumed(new_one.path(), best_weights_in(old_one.path()).best);
+  EXPECT_FALSE(best_weights_in(new_one.path()).best) << "the run may still be refused";
   resumed.begin();
-  EXPECT_EQ(best_weights_in(new_one.path())->test.steps, 10U);
+  EXPECT_EQ(best_weights_in(new_one.path()).best->test.steps, 10U);
 }
 
 TEST(BestWeights, SayWhyTheyAreNotInTheFolder) {
@@ -104,6 +107,51 @@ TEST(BestWeights, SayWhyTheyAreNotInTheFolder) {
   EXPECT_THAT(best.failure(), HasSubstr("the best weights are not kept for a resume: "));
   EXPECT_THAT(best.failure(), HasSubstr("/no/such/folder"));
   EXPECT_TRUE(best.best()) << "they are in memory all the same";
+}
+
+/// Which the others certainly are better than, or which is of a later test.
+TEST(BestWeights, PassOverADamagedFileThatIsNotNeeded) {
+  const scratch_folder folder;
+  best_weights best(folder.path());
+  for (const std::uint64_t steps : {10, 20, 30}) {
+    best.offer(test(steps, 1.0 / static_cast<double>(steps)), std::vector<float>{static_cast<float>(steps)});
+    folder.write(checkpoint_name(steps + 1), "");
+  }
+  const auto later = earlier_best_file(folder.path(), 20);
+  const auto newest = folder.path() / best_weights::file_name;
+  folder.write(later.filename().string(), "damaged");
+  const found_best before = best_weights_in(folder.path(), {.steps = 11});
+  EXPECT_EQ(before.best->test.steps, 10U);
+  EXPECT_THAT(before.passed_over, ElementsAre(::testing::StartsWith(
+                                      "passed over a damaged file that is not needed: " + later.string())));
+  EXPECT_THROW(best_weights_in(folder.path(), {.steps = 21}), std::runtime_error) << "it is of that history";
+  folder.write(newest.filename().string(), "damaged as well");
+  EXPECT_THROW(best_weights_in(folder.path(), {.steps = 11}), std::runtime_error)
+      << "nobody knows of which test it is";
+  const found_best told = best_weights_in(folder.path(), {.steps = 11, .lowest_loss = 0.1});
+  EXPECT_EQ(told.best->test.steps, 10U) << "the checkpoint tells that this was the best";
+  EXPECT_EQ(told.passed_over.size(), 2U);
+  EXPECT_THROW(best_weights_in(folder.path(), {.steps = 11, .lowest_loss = 0.05}), std::runtime_error);
+
+  best_weights resumed(folder.path(), told.best);
+  resumed.begin();
+  EXPECT_EQ(best_weights_in(folder.path(), {.steps = 11, .lowest_loss = 0.1}).best->test.steps, 10U);
+  EXPECT_TRUE(std::filesystem::exists(newest.string() + ".damaged")) << "it is not written over";
+}
+
+/// Weights of a later test may take as much memory as a checkpoint.
+TEST(BestWeights, ReadNoWeightsOfALaterTest) {
+  const scratch_folder folder;
+  best_weights best(folder.path());
+  for (const std::uint64_t steps : {10, 20})
+    best.offer(test(steps, 1.0 / static_cast<double>(steps)), std::vector<float>{1, 2, 3});
+  const auto newest = folder.path() / best_weights::file_name;
+  std::string bytes(std::filesystem::file_size(newest), '\0');
+  std::ifstream(newest, std::ios::binary).read(bytes.data(), std::ssize(bytes));
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  folder.write(newest.filename().string(), bytes);
+  EXPECT_EQ(best_weights_in(folder.path(), {.steps = 15}).best->test.steps, 10U);
+  EXPECT_THROW(best_weights_in(folder.path(), {.steps = 25}), std::runtime_error) << "its checksum is wrong";
 }
 
 TEST(BestWeights, RefuseADamagedFile) {

@@ -1,11 +1,16 @@
 #include <mailgrad/engine/checkpoint/left_branch.hpp>
 
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
+#include <mailgrad/engine/checkpoint/set_aside.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -75,7 +80,7 @@ TEST_F(LeftBranch, IsWholeInAFolderOfItsOwn) {
   EXPECT_THAT(files_in(left.folder), ::testing::ElementsAre("best-weights-0000000019.safetensors",
                                                             best_weights::file_name, checkpoint_name(30)))
       << "those of 19 are of both branches";
-  EXPECT_EQ(best_weights_in(left.folder)->test.steps, 29U);
+  EXPECT_EQ(best_weights_in(left.folder).best->test.steps, 29U);
   EXPECT_EQ(newest_checkpoint(left.folder).what.path().filename(), checkpoint_name(30));
   EXPECT_EQ(in_words(left),
             "set aside in " + left.folder.string() +
@@ -112,6 +117,86 @@ TEST_F(LeftBranch, MayBeNoMoreThanWeights) {
   EXPECT_THAT(in_words(leave_later_branch(at(10), {.steps = 10})),
               ::testing::EndsWith(": 1 later checkpoint"))
       << "nothing goes on from there";
+}
+
+/// What is told of a folder does not depend on where a process ended: before the first move all is as it was,
+/// and then a resume of the folder goes on from the checkpoint that was asked for.
+TEST_F(LeftBranch, IsCompletedIfItsProcessIsKilledBetweenTwoMoves) {
+  for (int killed_after = 1;; ++killed_after) {
+    std::filesystem::remove_all(folder_.path());
+    std::filesystem::create_directory(folder_.path());
+    best_weights anew(folder_.path());
+    for (const std::uint64_t steps : {10, 20, 30}) {
+      anew.offer({.steps = steps - 1, .loss = 1.0 / static_cast<double>(steps)}, {});
+      write(steps);
+    }
+    const pid_t process = fork();
+    if (process == 0) {
+      int steps = 0;
+      leave_later_branch(at(10), {.steps = 10}, [&] {
+        if (++steps == killed_after) raise(SIGKILL);
+      });
+      _exit(0);
+    }
+    int status = 0;
+    waitpid(process, &status, 0);
+    if (WIFEXITED(status)) {
+      EXPECT_GT(killed_after, 6) << "a plan, a folder, four files and its name";
+      break;
+    }
+    EXPECT_EQ(newest_checkpoint(folder_.path()).what.path(), at(10)) << killed_after;
+    EXPECT_NO_THROW(require_newest(at(10))) << killed_after;
+    if (std::filesystem::exists(at(30))) {
+      EXPECT_THAT(complaint([&] { newest_checkpoint(at(30)); }), ::testing::HasSubstr("was being set aside"));
+    }
+    const left_branch left = complete_left_branch(folder_.path());
+    EXPECT_THAT(files_in(folder_.path()),
+                ::testing::ElementsAre("best-weights-0000000009.safetensors", checkpoint_name(10)))
+        << killed_after;
+    EXPECT_THAT(files_in(left.folder),
+                ::testing::ElementsAre("best-weights-0000000009.safetensors",
+                                       "best-weights-0000000019.safetensors", best_weights::file_name,
+                                       checkpoint_name(20), checkpoint_name(30)))
+        << killed_after;
+    EXPECT_TRUE(left.goes_on && left.best);
+    EXPECT_EQ(left.checkpoints, 2U);
+    EXPECT_TRUE(complete_left_branch(folder_.path()).folder.empty()) << "once";
+  }
+}
+
+/// A folder of the name of a file is in its way.
+TEST_F(LeftBranch, IsNoneIfAFileCannotBeMoved) {
+  for (const std::uint64_t steps : {10, 20, 30}) {
+    test(steps - 1);
+    write(steps);
+  }
+  const auto before = files_in(folder_.path());
+  int changes = 0;
+  EXPECT_THAT(complaint([&] {
+                leave_later_branch(at(10), {.steps = 10}, [&] {
+                  if (++changes == 3)
+                    std::filesystem::create_directory(folder_.path() / "left-after-0000000010.partial" /
+                                                      checkpoint_name(20));
+                });
+              }),
+              checkpoint_name(20) + ": cannot be written: Is a directory");
+  EXPECT_EQ(files_in(folder_.path()), before);
+  EXPECT_EQ(newest_checkpoint(folder_.path()).what.path(), at(30)) << "nothing was set aside";
+  std::filesystem::remove_all(folder_.path() / "left-after-0000000010.partial");
+  EXPECT_EQ(leave_later_branch(at(10), {.steps = 10}).checkpoints, 2U);
+}
+
+TEST_F(LeftBranch, IsToldByAFileThatNamesNothingElsewhere) {
+  write(10);
+  folder_.write(std::string(set_aside::file_name), "half of it");
+  EXPECT_THAT(complaint([&] { newest_checkpoint(folder_.path()); }),
+              ::testing::HasSubstr("expected the files that are being set aside"));
+  saved_fields fields;
+  set_aside forged{"left", {"../" + checkpoint_name(10)}};
+  fields.field("set aside", forged);
+  folder_.write(std::string(set_aside::file_name), fields.text());
+  EXPECT_THAT(complaint([&] { complete_left_branch(folder_.path()); }),
+              ::testing::HasSubstr("expected names of files, found '../"));
 }
 
 } // namespace

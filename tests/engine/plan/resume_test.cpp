@@ -190,6 +190,33 @@ TEST(Resume, KnowsAPlugInByTheLastPartOfItsPath) {
   EXPECT_EQ(schedule.asked[0].first, "/old/own.so");
 }
 
+/// Two files of one name lie in different folders, and so they did where the run began.
+TEST(Resume, TellsPlugInsOfOneNameByTheirBytes) {
+  const auto fact = [](const char* file, const char* sum) {
+    return run_facts::value_type{"SHA-256 of plug-in '" + std::string(file) + "'", sum};
+  };
+  const auto named_here = [&](const run_facts& here) {
+    checkpoint_card card;
+    card.facts = {
+        {"policy", "a/own.so"}, {"cure", "b/own.so"}, fact("a/own.so", "ab12"), fact("b/own.so", "cd34")};
+    kept_schedule schedule{"a/own.so:b=1"};
+    name_plugins_as_here(here, card, schedule);
+    card.facts.emplace_back("now", schedule.policy);
+    return card.facts;
+  };
+  EXPECT_EQ(named_here({fact("x/own.so", "cd34"), fact("y/own.so", "ab12")}),
+            (run_facts{{"policy", "y/own.so"},
+                       {"cure", "x/own.so"},
+                       fact("y/own.so", "ab12"),
+                       fact("x/own.so", "cd34"),
+                       {"now", "y/own.so:b=1"}}));
+  EXPECT_EQ(named_here({fact("a/own.so", "cd34"), fact("b/own.so", "ab12")})[0].second, "b/own.so")
+      << "the folders were exchanged";
+  EXPECT_EQ(named_here({fact("x/own.so", "cd34"), fact("y/own.so", "ff00")})[2], fact("y/own.so", "ab12"))
+      << "which is refused, as its bytes are others";
+  EXPECT_EQ(named_here({fact("x/own.so", "cd34")})[2], fact("a/own.so", "ab12")) << "it is not here";
+}
+
 /// A file of the model or the data may have been moved.
 TEST(Resume, RefusesNoRunForItsNames) {
   const auto moved = std::make_shared<data_split>(*small_data());
