@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,9 @@ public:
 
   std::string_view name() const noexcept override { return policy_name; }
   bool shards_agree() const noexcept override { return true; } // as it drops gradients
+
+  /// The lab does not compute gradients that are older than this.
+  std::optional<std::uint64_t> most_stale() const noexcept override { return most_stale_; }
 
   /// A worker that joins begins where the slowest stands, so that nobody waits for what it missed.
   void join(mailgrad::rank worker) override { steps_[worker] = steps_.empty() ? 0 : slowest(); }

@@ -30,6 +30,8 @@ public:
   }
   double squared_norm(const gradient& g) const override { return to_->squared_norm(g); }
   step_state begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) override;
+  bool computes_at_end() const noexcept override { return to_->computes_at_end(); }
+  void skip_step() override { to_->skip_step(); }
   float end_step() override { return to_->end_step(); }
   std::string waits_for() const override { return to_->waits_for(); }
 

@@ -108,8 +108,10 @@ public:
   std::span<const float> parameters();
   const run_plan& plan() const noexcept { return plan_; }
   std::uint64_t events() const noexcept { return events_; }
+  std::uint64_t computed() const noexcept { return computed_; }
 
 private:
+  bool may_skip() const;
   std::uint64_t steps() const noexcept { return events_ - *passed_; }
   run_crew_options crew_options();
   caf::actor link_to(rank worker, std::uint32_t s, const caf::actor& shard);
@@ -130,6 +132,7 @@ private:
   instant ended_at_{0};
   std::vector<float> parameters_;
   std::uint64_t events_ = 0;
+  std::uint64_t computed_ = 0;                                                       ///< gradients
   std::uint64_t tested_after_ = 0;                                                   ///< steps
   const std::shared_ptr<std::uint64_t> passed_ = std::make_shared<std::uint64_t>(0); ///< events of this timer
   const std::shared_ptr<step_timer> beside_steps_ = std::make_shared<counting_timer>(clock_, passed_);
@@ -185,12 +188,24 @@ std::shared_ptr<step_runner> virtual_run::implementation::runner_of(rank worker,
       lab_.on_read(worker, clock_->now(), {shards.front(), plan_.layout->size()});
     };
   auto law = lab_.delays ? lab_.delays->law_of(worker) : delays_.law_of(worker, plan_.options.delays_seed);
-  auto simulated =
-      std::make_shared<simulated_runner>(shared_, step_delays{std::move(law), clock_, clock_, instant{0}},
-                                         std::move(on_begin), [this](float loss) { losses_.add(loss); });
+  auto simulated = std::make_shared<simulated_runner>(
+      shared_, step_delays{std::move(law), clock_, clock_, instant{0}}, std::move(on_begin),
+      [this](float loss) {
+        ++computed_;
+        losses_.add(loss);
+      },
+      may_skip());
   if (!lab_.own_samples) return simulated;
   return std::make_shared<own_sample_runner>(std::move(simulated), samples_, worker, lab_.workers,
                                              plan_.options.batch, plan_.request.nonzeros);
+}
+
+/// Whether workers ask shards if they will discard a gradient.
+bool virtual_run::implementation::may_skip() const {
+  const auto discards = [](const auto& p) { return p.policy.traits().has_most_stale; };
+  if (lab_.computes_discarded || std::ranges::none_of(plan_.policies, discards)) return false;
+  const bool counts_rows = !lab_.links.bandwidth.empty() && plan_.layout->dense_size() < plan_.layout->size();
+  return !is_lossy(lab_.wire.format) && !counts_rows;
 }
 
 void virtual_run::implementation::run() {
@@ -284,5 +299,6 @@ std::span<const float> virtual_run::parameters() { return self_->parameters(); }
 const parameter_layout& virtual_run::layout() const noexcept { return *self_->plan().layout; }
 std::uint64_t virtual_run::total_steps() const noexcept { return self_->plan().steps; }
 std::uint64_t virtual_run::events() const noexcept { return self_->events(); }
+std::uint64_t virtual_run::computed() const noexcept { return self_->computed(); }
 
 } // namespace mailgrad::lab

@@ -58,10 +58,17 @@ struct virtual_run_options {
   link_formulas links{};
   /// How gradients travel there.
   wire_terms wire{};
+  /// Whether gradients are computed that each shard is known to discard. It makes no difference to the
+  /// weights and the ledger, but the losses of these steps are then known.
+  bool computes_discarded = false;
 };
 
 /// A training in virtual time: the actors that train for real, on one thread, with a clock that jumps from
 /// one event to the next. Gradients are computed for real; a step takes as long as a law says.
+///
+/// A gradient that its policy will discard as too stale (policy::most_stale) is not computed, and its loss is
+/// not in the report. It is computed nevertheless on a lossy wire, which reads what it sends; for a model
+/// with tables on links with a bandwidth, which count its rows; and if it becomes too stale only on a link.
 ///
 /// Guarantees  the same options give the same weights, to the bit, and the same report.
 /// Differs     from a run of `training`: updates take no time, nor do messages but on the links of the
@@ -103,6 +110,8 @@ public:
   std::uint64_t total_steps() const noexcept;
   /// Events of the clock so far: one for each step of a worker.
   std::uint64_t events() const noexcept;
+  /// Gradients that were computed so far, to compare with others included.
+  std::uint64_t computed() const noexcept;
 
 private:
   class implementation;

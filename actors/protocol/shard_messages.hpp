@@ -66,6 +66,24 @@ struct shard_weights {
   weights_payload payload;
 };
 
+/// Device to each shard, if its runner can skip a step: shall the gradient of `step` be discarded for being
+/// too stale, whenever it comes? The shard answers with `gradient_foretold`.
+struct foretell_gradient {
+  rank worker;
+  incarnation life{};
+  step_number step;
+  version_number version_read{}; ///< of this shard's weights
+  policy_epoch epoch{};
+};
+
+/// Shard to device: whether it will discard the gradient of `step`. No answer. If all shards will, the device
+/// skips the step and pushes a gradient without values; if one may not, it computes the step.
+struct gradient_foretold {
+  shard_index shard;
+  step_number step;
+  bool discarded = false;
+};
+
 /// Shard to device, in a replay: the recording has no turn for the worker's gradient of `step`, so the shard
 /// never takes it. No answer; the worker fails.
 struct turn_missing {
@@ -127,6 +145,17 @@ auto inspect(Inspector& f, weights_payload&) {
 template <class Inspector>
 auto inspect(Inspector& f, shard_weights& x) {
   return wire::fields(f, x, wire::field("header", x.header), wire::field("payload", x.payload));
+}
+template <class Inspector>
+auto inspect(Inspector& f, foretell_gradient& x) {
+  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("life", x.life),
+                      wire::field("step", x.step), wire::field("version_read", x.version_read),
+                      wire::field("epoch", x.epoch));
+}
+template <class Inspector>
+auto inspect(Inspector& f, gradient_foretold& x) {
+  return wire::fields(f, x, wire::field("shard", x.shard), wire::field("step", x.step),
+                      wire::field("discarded", x.discarded));
 }
 template <class Inspector>
 auto inspect(Inspector& f, turn_missing& x) {

@@ -48,7 +48,7 @@ void staleness_tracker::on_progress(const worker_progress& x) {
   if (x.steps == 0) return;
   progress_.steps += x.steps;
   progress_.samples += x.samples;
-  progress_.loss = x.samples > 0 ? loss_sum(x) / static_cast<double>(x.samples) : 0;
+  if (x.samples > 0) progress_.loss = loss_sum(x) / static_cast<double>(x.samples);
   progress_.staleness_mean = gaps_.mean();
   progress_.elapsed = options_.time->now() - started_;
   if (options_.on_progress) options_.on_progress(progress_);

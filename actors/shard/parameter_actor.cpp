@@ -89,6 +89,7 @@ caf::behavior parameter_actor::serving() {
       on(self_, [this](const join_shard& x) { on_join(x); }),
       on(self_, [this](const worker_left& x) { on_leave(x); }),
       on(self_, [this](const tell_trained& x) { return trained(x); }),
+      on(self_, [this](const foretell_gradient& x) { return foretell(x); }),
       on(self_,
          [this](const order_entry& x) {
            if (x.worker.value >= workers_.count()) return; // of a process that is not as it should be
@@ -232,6 +233,13 @@ trained_told parameter_actor::trained(const tell_trained& x) {
   told.gradients = workers_[x.worker].heard;
   told.samples = workers_[x.worker].samples;
   return told;
+}
+
+/// Versions only grow, so a gradient that is too stale now will be so when it comes.
+gradient_foretold parameter_actor::foretell(const foretell_gradient& x) const {
+  const auto most = policy_->most_stale();
+  const bool discarded = most && x.epoch == epoch_ && options_.weights->version() - x.version_read > *most;
+  return {options_.weights->index(), x.step, discarded};
 }
 
 void parameter_actor::on_switch(const switch_policy& x) {

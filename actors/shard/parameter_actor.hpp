@@ -112,6 +112,7 @@ private:
   bool is_elsewhere(rank worker) const;
   void on_leave(const worker_left& x);
   trained_told trained(const tell_trained& x);
+  gradient_foretold foretell(const foretell_gradient& x) const;
   void on_switch(const switch_policy& x);
 
   void take_what_is_ready();

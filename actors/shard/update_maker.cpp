@@ -24,6 +24,15 @@ std::unique_ptr<cure> cure_of(const cure_spec& chosen, const shard& weights, std
   }
 }
 
+/// A policy that takes more than most_stale() says is wrong.
+void require_values(const push_gradient& x) {
+  if (!x.payload.values && !x.header.is_carried())
+    throw std::logic_error(
+        fmt::format("worker {}: the gradient of step {} was not computed, since the policy "
+                    "says that it discards it, and now the policy takes it",
+                    x.header.id.worker.value, x.header.id.step.value));
+}
+
 } // namespace
 
 update_maker::update_maker(std::shared_ptr<shard> weights, const cure_spec& cure, worker_slots& workers,
@@ -33,6 +42,7 @@ update_maker::update_maker(std::shared_ptr<shard> weights, const cure_spec& cure
       batch_(weights_, workers.count()) {}
 
 double update_maker::add(const push_gradient& x) {
+  require_values(x);
   const rank worker = x.header.id.worker;
   if (x.payload.values) weights_->wait_for(*x.payload.values);
   const double rate = observe(x);
@@ -45,6 +55,7 @@ double update_maker::add(const push_gradient& x) {
 
 /// A gradient that will wait, with the weights that it was computed from if the cure needs them.
 waiting_gradient update_maker::received(const push_gradient& x, std::uint64_t samples) {
+  require_values(x);
   const rank worker = x.header.id.worker;
   if (x.payload.values) weights_->wait_for(*x.payload.values);
   if (workers_[worker].life == x.header.id.life) workers_[worker].merged = true;

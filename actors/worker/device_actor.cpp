@@ -138,6 +138,7 @@ caf::message_handler device_actor::messages_of_a_run() {
            flush_before_switch();
          }),
       on(self_, [this](const step_ended&) { on_step_ended(); }),
+      on(self_, [this](const gradient_foretold& x) { on_foretold(x); }),
       on(self_, [this](const weights_copied&) { queued_.serve(); }),
       on(self_,
          [this](const batch_copied& x) {

@@ -64,6 +64,9 @@ struct device_actor_options {
 /// step has begun, and begins the next step when the shards have answered and at most one step is under way.
 /// What a step tells, such as its loss, comes with its end.
 ///
+/// If the runner computes a step only when that has ended, as in simulated time, the worker first asks the
+/// shards whether they will discard the gradient. If all will, the step is skipped and its loss never known.
+///
 /// Guarantees  a pause or an end comes between two steps (step_gate). A worker that gives up says so at once,
 ///             but keeps what its runner works on until the steps under way have ended.
 /// Never       blocks, unless its runner computes within the call.
@@ -129,8 +132,13 @@ private:
   void compute(std::shared_ptr<const batch> inputs, bool repeats = false);
   void push_ahead(begun_step& step);
   void on_step_ended();
+  void end_oldest_step();
+  bool asks_whether_discarded() const;
+  void on_foretold(const gradient_foretold& x);
   void on_sum(const gradients_summed& x);
   void end_of_work();
+  void deliver_skipped(const begun_step& ended);
+  void go_on_after_step();
   void end_repeat(begun_step ended);
   void deliver(begun_step ended, float loss);
   void end_pushed(const begun_step& ended, float loss);

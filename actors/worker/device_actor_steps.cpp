@@ -45,12 +45,35 @@ void device_actor::push_ahead(begun_step& step) {
 }
 
 void device_actor::on_step_ended() {
+  if (!gate_.finished() && asks_whether_discarded()) return lines_.ask_whether_discarded();
+  end_oldest_step();
+}
+
+void device_actor::end_oldest_step() {
   steps_under_way& steps = gate_.steps();
   if (gate_.finished()) {
     if (!steps.empty()) steps.take_oldest();
     return quit_if_through();
   }
   or_fail(steps.empty() ? report_.steps + 1 : steps.oldest().number, [this] { end_of_work(); });
+}
+
+/// Not if the worker itself reads the gradient.
+bool device_actor::asks_whether_discarded() const {
+  const bool over_shards = exchange_ == over_shards_.get() && lines_.count() > 0;
+  return options_.runner->computes_at_end() && over_shards && exchange_->only_pushes() &&
+         !gate_.steps().empty() && !gate_.steps().oldest().repeats;
+}
+
+void device_actor::on_foretold(const gradient_foretold& x) {
+  const std::optional<bool> discarded = lines_.take_foretold(x);
+  if (!discarded) return;
+  if (gate_.finished() || !*discarded) return end_oldest_step();
+  options_.runner->skip_step();
+  or_fail(gate_.steps().oldest().number, [this] {
+    deliver_skipped(gate_.steps().take_oldest());
+    go_on_after_step();
+  });
 }
 
 /// The gradient of the step is pushed now, and the shards will answer.
@@ -70,6 +93,10 @@ void device_actor::end_of_work() {
     end_pushed(ended, loss);
   else
     deliver(std::move(ended), loss);
+  go_on_after_step();
+}
+
+void device_actor::go_on_after_step() {
   flush_before_switch();
   pause_if_asked();
   stand_still_if_asked();
@@ -96,6 +123,16 @@ void device_actor::deliver(begun_step ended, float loss) {
   const instant now = options_.time->now();
   const device_span when = note_computed(ended, now);
   exchange_->deliver({std::move(ended.values), scale, now, when.end - when.begin, ended.samples});
+  tell_progress(now);
+}
+
+/// All shards will discard the gradient, and say so of it when it comes.
+void device_actor::deliver_skipped(const begun_step& ended) {
+  note_step(ended);
+  notices_.count(ended.samples, std::nullopt);
+  const instant now = options_.time->now();
+  const device_span when = note_computed(ended, now);
+  exchange_->deliver({nullptr, 1, now, when.end - when.begin, ended.samples});
   tell_progress(now);
 }
 

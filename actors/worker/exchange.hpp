@@ -29,9 +29,9 @@ struct worker_context {
 
 /// A gradient that the worker has computed.
 struct computed_gradient {
-  std::shared_ptr<gradient> values;
-  float scale = 1; ///< by which clipping multiplies it; 1 if it is not clipped
-  instant at{0};   ///< when it had been computed, or its step had begun if it is pushed then
+  std::shared_ptr<gradient> values; ///< null if the step was skipped
+  float scale = 1;                  ///< by which clipping multiplies it; 1 if it is not clipped
+  instant at{0};                    ///< when it had been computed, or its step had begun if it is pushed then
   /// On forward, backward and clipping; of an earlier step if it is pushed when it begins.
   std::optional<instant> spent{};
   std::size_t samples = 0; ///< of its batch
@@ -66,6 +66,8 @@ public:
   virtual void bind() {}
   /// Pushes the gradient, applies it, or keeps it.
   virtual void deliver(computed_gradient g) = 0;
+  /// Whether deliver() does nothing but push a gradient, and never reads it.
+  virtual bool only_pushes() const { return false; }
   /// Whether a gradient that was delivered is being added up with those of other workers. The step has not
   /// ended before take_sum().
   virtual bool is_summing() const { return false; }

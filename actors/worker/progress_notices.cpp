@@ -14,10 +14,11 @@ progress_notices::progress_notices(caf::event_based_actor* self, caf::actor trac
   unreported_.worker = worker;
 }
 
-void progress_notices::count(std::size_t samples, float loss) {
+void progress_notices::count(std::size_t samples, std::optional<float> loss) {
   ++unreported_.steps;
+  if (!loss) return;
   unreported_.samples += samples;
-  loss_sum_ += static_cast<double>(loss) * static_cast<double>(samples);
+  loss_sum_ += static_cast<double>(*loss) * static_cast<double>(samples);
 }
 
 void progress_notices::notify_if_due(instant now, std::int64_t barrier_wait, std::int64_t other_wait) {

@@ -22,8 +22,8 @@ public:
     barrier_wait_reported_ = barrier_wait;
     other_wait_reported_ = other_wait;
   }
-  /// Counts one step of the worker.
-  void count(std::size_t samples, float loss);
+  /// Counts one step of the worker, and its samples if their loss is known.
+  void count(std::size_t samples, std::optional<float> loss);
   /// A step ended at `now`. The waits are how long the worker has waited in all, in ns: at barriers, and at a
   /// bound or for batches.
   void notify_if_due(instant now, std::int64_t barrier_wait, std::int64_t other_wait);

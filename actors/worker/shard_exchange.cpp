@@ -20,7 +20,7 @@ void shard_exchange::receive_late(const shard_weights& x) {
 
 void shard_exchange::deliver(computed_gradient g) {
   const step_number next{lines_.step().value + 1};
-  const bool sampled = sample_gap_ > 0 && next.value % sample_gap_ == 0;
+  const bool sampled = sample_gap_ > 0 && next.value % sample_gap_ == 0 && g.values;
   if (sampled) comparison_.begin(next, g.values);
   lines_.push(std::move(g.values), g.scale, g.at, g.spent, sampled);
 }

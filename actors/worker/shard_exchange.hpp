@@ -18,6 +18,7 @@ public:
   shard_exchange(const worker_context& of, shard_lines& lines, std::uint64_t sample_gap);
 
   void receive(const shard_weights& x) override;
+  bool only_pushes() const override { return true; }
   void deliver(computed_gradient g) override;
   void receive_late(const shard_weights& x) override;
   std::shared_ptr<const batch> bind_repeat() override;

@@ -93,6 +93,21 @@ void shard_lines::push(std::shared_ptr<const gradient> values, float scale, inst
                        {values, std::move(held_[i].values), waiting_since_}});
 }
 
+void shard_lines::ask_whether_discarded() {
+  foretold_missing_ = shards_.size();
+  all_discard_ = true;
+  for (std::size_t i = 0; i < shards_.size(); ++i)
+    send(of_.self, shards_[i],
+         foretell_gradient{of_.worker, of_.life, {step_.value + 1}, held_[i].version, epoch_});
+}
+
+std::optional<bool> shard_lines::take_foretold(const gradient_foretold& x) {
+  if (foretold_missing_ == 0 || x.step.value != step_.value + 1) return std::nullopt;
+  all_discard_ = all_discard_ && x.discarded;
+  if (--foretold_missing_ > 0) return std::nullopt;
+  return all_discard_;
+}
+
 void shard_lines::begin_epoch(policy_epoch epoch) {
   epoch_ = epoch;
   had_answered_.clear(); // these answers are new

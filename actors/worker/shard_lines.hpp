@@ -45,6 +45,11 @@ public:
   void push(std::shared_ptr<const gradient> values, float scale, instant at, std::optional<instant> spent,
             bool with_weights = false, trained_work held_back = {}, std::optional<sum_mark> sum = {});
 
+  /// Asks every shard whether it will discard the next gradient.
+  void ask_whether_discarded();
+  /// Takes an answer. Returns whether all shards will discard it, when the last answer has come.
+  std::optional<bool> take_foretold(const gradient_foretold& x);
+
   /// This incarnation begins now: what the report counts so far, earlier ones or another process have done.
   void begin_life() { before_ = {of_.report.steps, of_.report.samples}; }
   /// The batches that this incarnation has trained.
@@ -98,6 +103,8 @@ private:
   std::size_t missing_;            ///< number of shards that have not answered
   std::vector<bool> had_answered_; ///< by shard, until the first push; empty unless the run is resumed
   step_number step_;
+  std::size_t foretold_missing_ = 0; ///< shards that have not said whether they will discard it
+  bool all_discard_ = false;         ///< of those that have
   trained_work before_{};
   policy_epoch epoch_;
   instant waiting_since_;

@@ -33,9 +33,15 @@ std::string introduction(const train_words& w, const data_split& data, const tra
                      w.delays_seed);
 }
 
+/// "; 512 of 938 gradients computed", unless all were.
+std::string computed_in_words(const training_report& r, std::uint64_t computed) {
+  if (computed >= r.steps) return {};
+  return fmt::format("; {} of {} gradients computed", computed, r.steps);
+}
+
 /// "1000 s of virtual time in 0.52 s; 4 updates/s, 0.25 s for each"
 std::string times_in_words(const training_report& r, double real_seconds) {
-  return fmt::format("{:.6g} s of virtual time in {:.2f} s; {:.6g} updates/s, {:.6g} s for each\n",
+  return fmt::format("{:.6g} s of virtual time in {:.2f} s; {:.6g} updates/s, {:.6g} s for each",
                      r.wall_seconds, real_seconds, static_cast<double>(r.updates) / r.wall_seconds,
                      r.wall_seconds / static_cast<double>(r.updates));
 }
@@ -88,7 +94,8 @@ int run_in_lab(const train_words& w, std::vector<std::string> given) {
   r.origin.commit = build_commit;
   r.origin.date = date;
   std::ostream& out = outputs.take_standard_output() ? std::cerr : std::cout;
-  out << in_words(r) << "virtual time  " << times_in_words(r, real_seconds);
+  out << in_words(r) << "virtual time  " << times_in_words(r, real_seconds)
+      << computed_in_words(r, run.computed()) << '\n';
   if (!r.why.empty()) say_failure(r.why);
   write_results(outputs, run, r, card);
   return exit_code_of_lab(r, ctrl_c.signal());

@@ -36,7 +36,8 @@ struct gradient_header {
 
 /// The gradient itself, in memory of this process.
 struct gradient_payload {
-  std::shared_ptr<const gradient> values; ///< null if another worker carries them
+  /// Null if another worker carries them, or if each shard has foretold that it discards the gradient.
+  std::shared_ptr<const gradient> values;
   snapshot read{};               ///< the weights of `version_read`, if the shard shall measure their distance
   std::optional<instant> sent{}; ///< the time of sending by the clock of this process, if it was noted
   /// Of one from another process: what it takes of the room for those that arrive. Who keeps the gradient

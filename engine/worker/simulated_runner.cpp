@@ -25,6 +25,11 @@ step_state simulated_runner::begin_step(std::shared_ptr<const batch> inputs, std
   return step_state::under_way;
 }
 
+void simulated_runner::skip_step() {
+  inputs_.reset();
+  out_.reset();
+}
+
 float simulated_runner::end_step() { return loss_ ? *loss_ : compute(); }
 
 float simulated_runner::compute() {

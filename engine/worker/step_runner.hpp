@@ -101,6 +101,12 @@ public:
   ///         cannot be built for; device_error. No step is under way then.
   virtual step_state begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) = 0;
 
+  /// Whether a step that has ended is still to be computed, by end_step(), so that skip_step() saves the
+  /// work.
+  virtual bool computes_at_end() const noexcept { return false; }
+  /// Called in place of end_step(): nobody reads the gradient of the step.
+  virtual void skip_step() {}
+
   /// Takes the result of a step that has ended, which was begun before all others under way, and returns its
   /// loss.
   ///

@@ -26,6 +26,7 @@ gradient_wire::gradient_wire(const wire_terms& terms, std::shared_ptr<const para
 
 std::size_t gradient_wire::carry(std::uint32_t shard, push_gradient& x) {
   if (encoder_ && !terms_.feedback) encoder_.emplace(terms_.format, layout_); // remembers nothing
+  if (!x.payload.values) return encoded_bytes({}, remote::dense_range_of(*layout_, shard).size());
   const auto sent = encoder_ ? encoder_->encode(shard, x) : std::nullopt;
   if (!sent) return exact_bytes(shard, *x.payload.values);
   std::size_t bytes = sent->dense->size();

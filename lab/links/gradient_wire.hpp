@@ -27,7 +27,8 @@ class gradient_wire {
 public:
   gradient_wire(const wire_terms& terms, std::shared_ptr<const parameter_layout> layout);
 
-  /// Puts what the shard gets in place of the gradient. Returns the bytes of its numbers.
+  /// Puts what the shard gets in place of the gradient. Returns the bytes of its numbers. A gradient without
+  /// values has the bytes of a dense one.
   std::size_t carry(std::uint32_t shard, push_gradient& x);
   /// The shard has answered. `discarded`: the worker's last gradient that it has discarded.
   void answered(std::uint32_t shard, step_number discarded);

@@ -15,6 +15,8 @@ caf::behavior worker_link::make_behavior() {
       on(self_, [this](const join_shard& x) { on_join(x); }),
       on(self_, [this](const push_gradient& x) { on_gradient(x); }),
       on(self_, [this](const shard_weights& x) { on_weights(x); }),
+      on(self_, [this](const foretell_gradient& x) { send(self_, options_.shard, x); }),
+      on(self_, [this](const gradient_foretold& x) { send(self_, device_, x); }),
       on(self_,
          [this](const worker_left& x) { carry(up_, 0, [this, x] { send(self_, options_.shard, x); }); }),
       on(self_, [this](const message_due&) { deliver_due(); }),

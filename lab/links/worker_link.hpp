@@ -34,6 +34,7 @@ struct worker_link_options {
 /// Guarantees  messages of one direction arrive in the order in which they were sent. A message is sent when
 ///             the one before it has left, takes its bytes by the bandwidth, and arrives after the latency.
 ///             Only gradients and weights have bytes. On a link that takes no time they arrive at once.
+///             Whether the shard will discard a gradient is asked and told in no time on any link.
 /// Never       waits.
 class worker_link {
 public:

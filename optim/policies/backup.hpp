@@ -21,6 +21,7 @@ public:
   std::string_view name() const noexcept override { return policy_name; }
   bool shards_agree() const noexcept override { return true; }
   bool always_fresh() const noexcept override { return true; }
+  std::optional<std::uint64_t> most_stale() const noexcept override { return 0; }
   bool makes_batches() const noexcept override { return true; }
   void join(rank worker) override { workers_.join_next_batch(worker); }
   void leave(rank worker) override { workers_.leave(worker); }

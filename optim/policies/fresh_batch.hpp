@@ -11,6 +11,7 @@ public:
   using counted_batch_policy::counted_batch_policy;
 
   bool always_fresh() const noexcept override { return true; }
+  std::optional<std::uint64_t> most_stale() const noexcept override { return 0; }
   decision judge(const gradient_stamp& g) override {
     if (g.version_read != g.version_now) return {verdict::discard, "late"};
     return take();

@@ -82,6 +82,10 @@ public:
   /// barrier for all of them makes the rest of it independent of the order of arrival.
   virtual bool deals_by_rank() const noexcept { return false; }
 
+  /// The most versions that a gradient may be old and still be taken. One that is older is discarded, now and
+  /// at any later time, so nobody need compute it. Nothing: there is no such limit.
+  virtual std::optional<std::uint64_t> most_stale() const noexcept { return std::nullopt; }
+
   virtual void join(rank worker) = 0;
   /// The worker sends no more gradients; a batch that waited only for it may now be complete.
   virtual void leave(rank worker) = 0;

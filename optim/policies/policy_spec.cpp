@@ -253,7 +253,8 @@ policy_spec::policy_spec(std::string_view text, std::uint32_t workers) : text_(t
                made->makes_batches(),
                made->shards_agree(),
                made->deals_by_rank(),
-               made->queue_length()};
+               made->queue_length(),
+               made->most_stale().has_value()};
   else
     traits_.needs_shards = false;
 }

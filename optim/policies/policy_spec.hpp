@@ -19,6 +19,7 @@ struct policy_traits {
   bool shards_agree = false;
   bool deals_by_rank = false;
   std::size_t queue_length = 0;
+  bool has_most_stale = false; ///< whether most_stale() says a limit
 };
 
 /// The policy that a user chose, parsed once from the text of an option.

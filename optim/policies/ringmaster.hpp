@@ -20,6 +20,7 @@ public:
   std::string_view name() const noexcept override { return policy_name; }
   bool shards_agree() const noexcept override { return true; }
   bool always_fresh() const noexcept override { return threshold_ == 1; }
+  std::optional<std::uint64_t> most_stale() const noexcept override { return threshold_ - 1; }
   void join(rank) override {}
   void leave(rank) override {}
   decision judge(const gradient_stamp& g) override {

@@ -2,7 +2,7 @@
 #include <mailgrad/tests/support/refusal.hpp>
 
 #include <mailgrad/actors/training.hpp>
-#include <mailgrad/optim/policies/policy_spec.hpp>
+#include <mailgrad/engine/wire/wire_format.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -117,6 +117,103 @@ TEST(VirtualRun, BalancesTheLedgerUnderEveryPolicy) {
     EXPECT_EQ(r.steps, 300U) << policy;
     EXPECT_EQ(r.parameters_sha256, run_in_lab(c, o).parameters_sha256) << policy;
   }
+}
+
+struct skipping_run {
+  training_report report;
+  std::uint64_t computed = 0;
+};
+
+skipping_run run_with(const training_options& o, const lab::virtual_run_options& how) {
+  lab::virtual_run run(small_model(), small_data(), o, how);
+  run.run();
+  return {run.report(), run.computed()};
+}
+
+/// Runs with and without skipping, and compares all that does not tell of losses.
+skipping_run expect_same_if_skipped(const training_options& o, lab::virtual_run_options how,
+                                    const std::string& what) {
+  const skipping_run skipped = run_with(o, how);
+  how.computes_discarded = true;
+  const skipping_run whole = run_with(o, how);
+  const training_report &a = skipped.report, &b = whole.report;
+  EXPECT_EQ(a.ended, "completed") << what << ": " << a.why;
+  EXPECT_EQ(a.parameters_sha256, b.parameters_sha256) << what;
+  EXPECT_EQ(to_string(a.ledger), to_string(b.ledger)) << what;
+  EXPECT_EQ(a.staleness.buckets(), b.staleness.buckets()) << what;
+  EXPECT_EQ(a.discarded_staleness.buckets(), b.discarded_staleness.buckets()) << what;
+  EXPECT_EQ(a.gradient_cosine.count(), b.gradient_cosine.count()) << what;
+  EXPECT_EQ(a.gradient_cosine.mean(), b.gradient_cosine.mean()) << what;
+  EXPECT_EQ(a.weight_gap.mean(), b.weight_gap.mean()) << what;
+  EXPECT_EQ(a.wall_seconds, b.wall_seconds) << what;
+  EXPECT_EQ(a.samples, b.samples) << what;
+  EXPECT_EQ(whole.computed, b.steps + b.gradient_cosine.count()) << what;
+  return skipped;
+}
+
+TEST(VirtualRun, ComputesNoGradientThatIsDiscarded) {
+  const std::vector<std::string> taking{"async",           "sync",     "hogwild",
+                                        "ssp:1",           "dssp:1,3", "k-async:2",
+                                        "k-batch-async:3", "quorum:2", "queue:2,3"};
+  const std::vector<std::string> dropping{"backup:1",
+                                          "backup:3",
+                                          "k-batch-sync:3",
+                                          "rennala:3",
+                                          "ringmaster:1",
+                                          "ringmaster:2",
+                                          "async, backup:2@100, ringmaster:1@200, hogwild@250"};
+  for (const auto& policies : {taking, dropping})
+    for (const std::string& policy : policies) {
+      const lab_case c{4, "exp:mean=i", policy, 300};
+      training_options o = lively_options(c);
+      o.shards = policy == "hogwild" ? 1 : 3;
+      const skipping_run r = expect_same_if_skipped(o, lab_delays(c), policy);
+      const std::uint64_t discarded = r.report.ledger.discarded_in_all();
+      EXPECT_EQ(r.computed, r.report.steps - discarded) << policy;
+      EXPECT_EQ(discarded > 0, policies == dropping) << policy;
+    }
+}
+
+/// Whoever looks at gradients sees those that count, and no others.
+TEST(VirtualRun, SkipsGradientsWhateverElseReadsThem) {
+  const lab_case c{4, "exp:mean=i", "ringmaster:2", 300};
+  const auto with = [&](const std::string& what, const std::function<void(training_options&)>& change,
+                        lab::virtual_run_options how) {
+    training_options o = lively_options(c);
+    change(o);
+    const skipping_run r = expect_same_if_skipped(o, std::move(how), what);
+    EXPECT_GT(r.report.ledger.discarded_in_all(), 0U) << what;
+    return r.computed < r.report.steps;
+  };
+  const auto nothing = [](training_options&) {};
+  EXPECT_TRUE(with(
+      "clipped", [](auto& o) { o.optimizer.clip_norm = 0.5; }, lab_delays(c)));
+  EXPECT_TRUE(with(
+      "sampled", [](auto& o) { o.sample_gap = 3; }, lab_delays(c)));
+  for (const char* cure : {"inverse", "dana-zero:0.9", "gap-aware", "dc-asgd:0.1", "delay-feedback:0.5"})
+    EXPECT_TRUE(with(
+        cure,
+        [&](auto& o) {
+          o.cure = cure;
+          o.optimizer =
+              parse_optimizer(std::string(cure) == "dana-zero:0.9" ? "sgd" : "momentum:momentum=0.9");
+          o.optimizer.learning_rate = 0.05;
+        },
+        lab_delays(c)))
+        << cure;
+  lab::virtual_run_options how = lab_delays(c);
+  how.own_samples = true;
+  EXPECT_TRUE(with("own samples", nothing, how));
+  how = lab_delays(c);
+  how.links = {"0.1*i", "1e5"};
+  EXPECT_TRUE(with("links", nothing, how));
+  for (const bool feedback : {true, false}) {
+    how = lab_delays(c);
+    how.wire = {parse_wire_format("top-k:0.2"), feedback};
+    EXPECT_FALSE(with("a lossy wire, which reads all that it sends", nothing, how));
+  }
+  EXPECT_FALSE(with(
+      "local steps, which read their gradients", [](auto& o) { o.local_steps = 2; }, lab_delays(c)));
 }
 
 TEST(VirtualRun, TrainsWithLocalStepsCuresAndSampledGaps) {

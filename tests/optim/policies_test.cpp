@@ -230,6 +230,19 @@ TEST(CountedBatch, OfFreshGradientsDropsTheStale) {
   EXPECT_EQ(joined("k-batch-async:3", 2)->judge(between(0, 6, 7)).what, verdict::merge);
 }
 
+TEST(Policies, SayHowStaleAGradientMayBe) {
+  const auto most = [](const char* text) { return make_policy(text, 4)->most_stale(); };
+  for (const char* text : {"backup:1", "k-batch-sync:3", "rennala:3", "ringmaster:1"})
+    EXPECT_EQ(most(text), 0U);
+  EXPECT_EQ(most("ringmaster:4"), 3U);
+  EXPECT_TRUE(policy_spec("ringmaster:4", 4).traits().has_most_stale);
+  for (const char* text :
+       {"async", "sync", "ssp:2", "dssp:1,3", "k-async:2", "k-batch-async:2", "quorum:2", "queue:1,2"}) {
+    EXPECT_FALSE(most(text)) << text;
+    EXPECT_FALSE(policy_spec(text, 4).traits().has_most_stale) << text;
+  }
+}
+
 TEST(CountedBatch, IsAppliedAsItIsWhenNobodyIsLeft) {
   const auto p = joined("rennala:3", 2);
   p->judge(between(0, 0, 0));

@@ -135,6 +135,7 @@ public:
     const verdict expected = !taken ? verdict::discard : rule_.complete ? verdict::merge : verdict::apply;
     ASSERT_EQ(policy_->judge({{w}, sender.steps + 1, sender.version_read, s_.version, now}).what, expected)
         << "worker " << w << ", delay " << delay;
+    ASSERT_EQ(taken, !policy_->most_stale() || delay <= *policy_->most_stale()) << "as foretold";
     if (taken) ++sender.steps;
     if (taken && rule_.complete) s_.batch.push_back(w);
     if (taken && !rule_.complete) ++s_.version;

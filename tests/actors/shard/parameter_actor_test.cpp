@@ -67,6 +67,32 @@ TEST_F(ParameterActor, TellsAWorkerWhichGradientItHasDiscarded) {
   EXPECT_EQ(weights_of(1).back().header.discarded, step_number{1}) << "the second was taken";
 }
 
+TEST_F(ParameterActor, ForetellsWhichGradientsItWillDiscard) {
+  serve("ringmaster:2", 2);
+  push(0, 1, 0);
+  const auto foretold = [&](std::uint64_t version_read, std::uint64_t epoch = 0) {
+    const foretell_gradient asked{{1}, {}, {1}, {version_read}, {epoch}};
+    return ask<gradient_foretold>(shard_, asked).heard<gradient_foretold>().at(0).discarded;
+  };
+  EXPECT_FALSE(foretold(0)) << "one version old";
+  push(0, 2, 1);
+  EXPECT_TRUE(foretold(0));
+  EXPECT_FALSE(foretold(1));
+  EXPECT_FALSE(foretold(0, 1)) << "another policy will judge it";
+  push(1, 1, 0);
+  EXPECT_EQ(weights_of(1).back().header.discarded, step_number{1});
+}
+
+TEST_F(ParameterActor, TakesAGradientThatWasNotComputedOnlyToDiscardIt) {
+  serve("ringmaster:1", 2);
+  push(0, 1, 0);
+  tell(shard_, testing::push_of(1, 1, 0, nullptr));
+  EXPECT_EQ(report().workers[1].ledger.discarded_in_all(), 1U);
+  tell(shard_, testing::push_of(1, 2, 1, nullptr));
+  EXPECT_THAT(ask<shard_report>(shard_, report_shard{}).heard<shard_report>(), IsEmpty())
+      << "it ended, rather than to apply what nobody has computed";
+}
+
 TEST_F(ParameterActor, CountsTheGapOfADiscardedGradientApart) {
   serve("ringmaster:2", 2);
   push(0, 1, 0);

@@ -88,14 +88,15 @@ protected:
   std::size_t batches_asked_for() { return feeder_.heard<next_batch>().size(); }
 
   static constexpr std::size_t unlucky_batch = 5;
-  using shard_probe = listener<join_shard, push_gradient, worker_left, checkpoint_mark>;
+  using shard_probe = listener<join_shard, push_gradient, worker_left, checkpoint_mark, foretell_gradient>;
   const std::shared_ptr<const data_split> data_ = small_data();
   std::shared_ptr<const parameter_layout> layout_;
   std::shared_ptr<hogwild_store> store_;
   std::function<std::shared_ptr<step_runner>(std::shared_ptr<step_runner>)> wrap_{};
   std::optional<late_steps> late_; ///< steps end when the test says so, if there is one
-  std::vector<shard_probe> shards_{listen<join_shard, push_gradient, worker_left, checkpoint_mark>(),
-                                   listen<join_shard, push_gradient, worker_left, checkpoint_mark>()};
+  std::vector<shard_probe> shards_{
+      listen<join_shard, push_gradient, worker_left, checkpoint_mark, foretell_gradient>(),
+      listen<join_shard, push_gradient, worker_left, checkpoint_mark, foretell_gradient>()};
   std::weak_ptr<step_runner> runner_;    ///< lives as long as the actor
   std::shared_ptr<trace_track> trace_{}; ///< none unless a test asks for one
   std::string tells_trace_{};
