@@ -23,6 +23,7 @@
 #include <mailgrad/engine/plan/run_description.hpp>
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
+#include <mailgrad/engine/plan/told_computers.hpp>
 #include <mailgrad/engine/worker/delayed_runner.hpp>
 #include <mailgrad/files/folder_lock.hpp>
 #include <mailgrad/files/sha256.hpp>
@@ -100,7 +101,9 @@ private:
   std::span<const float> last_parameters();
   void choose_parameters(const std::function<bool()>& stop_test);
   std::optional<std::uint64_t> written() const;
+  recording_header header() const;
   void record();
+  void note_computers();
   std::uint64_t room_for_other_files() const;
   watch_files files_to_watch() const;
   run_crew_options crew_options();
@@ -167,6 +170,7 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
       crew.shards_elsewhere = gather(*serve, crew);
       crew.blocks = elsewhere_->blocks();
     }
+    plan_.recorded_before.reset(); // all of it is in the file again
     if (folder_) leave_what_came_later();
   } catch (...) {
     if (elsewhere_) elsewhere_->end("the server has ended");
@@ -196,6 +200,7 @@ std::vector<caf::actor> training::implementation::gather(const remote::serve_opt
   remote::gathering all(*elsewhere_, serve, *time_, given_up_);
   if (serve.on_listening) serve.on_listening(elsewhere_->address());
   all.wait_for_all();
+  note_computers();
   return all.place_shards({crew.recorder != nullptr, crew.checkpoint_writer != nullptr});
 }
 
@@ -239,19 +244,36 @@ training::implementation::~implementation() {
   home_.wait();
 }
 
+recording_header training::implementation::header() const {
+  recording_header h{plan_.workers(), options().shards, facts_and_names(plan_), options().words,
+                     plan_.seats() > plan_.workers() ? plan_.seats() : 0};
+  const recording* const before = plan_.recorded_before.get();
+  for (auto& [what, is] : h.facts) // a replay begins where the first process began
+    if (before && what == first_weights_fact) is = told_fact(before->header.facts, what);
+  if (before && options().elsewhere && options().elsewhere->empty()) // workers that come must be the same
+    for (const std::string_view fact : {computers_fact, products_fact})
+      if (tells(before->header.facts, fact))
+        h.facts.emplace_back(fact, told_fact(before->header.facts, fact));
+  return h;
+}
+
+/// Workers of other processes tell it when they come, and the recording has been begun before.
+void training::implementation::note_computers() {
+  const bool goes_on = plan_.recorded_before != nullptr;
+  const std::size_t told = header().facts.size();
+  take_computers(plan_, elsewhere_->computers());
+  if (!recorder_ || goes_on) return;
+  if (const recording_header again = header(); again.facts.size() != told) recorder_->begin_again(again);
+}
+
 void training::implementation::record() {
   require_recordable(plan_);
-  recording_header header{plan_.workers(), options().shards, facts_and_names(plan_), options().words,
-                          plan_.seats() > plan_.workers() ? plan_.seats() : 0};
   const recording* const before = plan_.recorded_before.get();
-  for (auto& [what, is] : header.facts) // a replay begins where the first process began
-    if (before && what == first_weights_fact) is = told_fact(before->header.facts, what);
   if (const auto& from = plan_.resumed; before && from)
     if (std::string left = leave_recording(from->from->path(), from->history(), before->name); !left.empty())
       remarks_.push_back(std::move(left));
-  recorder_.emplace(home_.system(), options().record, header, before,
+  recorder_.emplace(home_.system(), options().record, header(), before,
                     recorded_run{time_, [this] { return room_for_other_files(); }});
-  plan_.recorded_before.reset(); // all of it is in the file again
 }
 
 /// What is still to be written when the disk is full: the weights, reports, and checkpoints until the first

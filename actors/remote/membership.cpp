@@ -3,6 +3,8 @@
 #include <mailgrad/actors/remote/member_life.hpp>
 #include <mailgrad/actors/remote/rejoin_plan.hpp>
 #include <mailgrad/actors/run/run_home.hpp>
+#include <mailgrad/engine/plan/worker_computers.hpp>
+#include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/net/usual_network.hpp>
 
 #include <fmt/format.h>
@@ -12,6 +14,7 @@
 #include <exception>
 #include <mutex>
 #include <stdexcept>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -29,10 +32,7 @@ net::hello hello_of(const join_options& o) {
 void require_devices(const std::vector<device>& devices) {
   if (devices.empty()) throw std::invalid_argument("join: expected a device or several, found none");
   for (auto d = devices.begin(); d != devices.end(); ++d) {
-    if (d->kind != device_kind::cpu) // a recording would not tell of the card, nor a plan ask what it can do
-      throw std::invalid_argument(fmt::format(
-          "join: {}: a worker of another process computes on a core; cards train in the process of the run",
-          to_string(*d)));
+    if (d->kind == device_kind::cuda) require_here(*d);
     if (std::find(devices.begin(), d, *d) != d)
       throw std::invalid_argument(fmt::format(
           "join: the worker would have {} twice; a model spans different devices", to_string(*d)));
@@ -44,6 +44,11 @@ std::string names_of(const std::vector<device>& devices) {
   std::string names;
   for (const device d : devices) names.append(names.empty() ? "" : ",").append(to_string(d));
   return names;
+}
+
+/// Says of the worker what fits into a greeting.
+void say(net::features& says, std::string_view name, const std::string& value) {
+  if (!value.empty() && value.size() <= net::most_feature_value_bytes) says[std::string(name)] = value;
 }
 
 join_options checked_join(const std::string& address, join_options o) {
@@ -122,6 +127,7 @@ private:
 
   const std::string address_;
   const join_options options_;
+  const worker_computer computer_;
   rejoin_plan plan_; ///< of the thread that keeps
   run_home home_;
 
@@ -137,7 +143,8 @@ private:
 };
 
 membership::implementation::implementation(const std::string& address, join_options options)
-    : address_(address), options_(checked_join(address, std::move(options))), plan_(options_.rejoin),
+    : address_(address), options_(checked_join(address, std::move(options))),
+      computer_(computer_of(options_.devices)), plan_(options_.rejoin),
       home_(options_.devices, run_reach::other_processes) {
   const auto first = new_life(hello_of(options_), false);
   life_ = first;
@@ -162,9 +169,10 @@ membership::implementation::~implementation() {
 }
 
 std::shared_ptr<member_life> membership::implementation::new_life(net::hello says, bool tries_once) {
-  says.says[std::string(net::feature::devices)] = std::to_string(options_.devices.size());
-  if (const std::string names = names_of(options_.devices); names.size() <= net::most_feature_value_bytes)
-    says.says[std::string(net::feature::device_names)] = names;
+  say(says.says, net::feature::devices, std::to_string(options_.devices.size()));
+  say(says.says, net::feature::device_names, names_of(options_.devices));
+  say(says.says, net::feature::computer, computer_.name);
+  say(says.says, net::feature::products, computer_.products);
   const auto begin = [this] {
     const std::lock_guard lock(mutex_);
     begun_ = true;

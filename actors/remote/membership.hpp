@@ -21,8 +21,9 @@ namespace mailgrad::remote {
 
 /// How a process joins a run.
 struct join_options {
-  /// The cores on which its worker computes: as many as each worker of the run has, several if its model
-  /// spans them (watcher::devices_per_worker() tells). The first stands for the first of the placement.
+  /// On what its worker computes, cores or lanes of cards: as many as each worker of the run has, several if
+  /// its model spans them (watcher::devices_per_worker() tells). The first stands for the first of the
+  /// placement.
   std::vector<device> devices{{device_kind::cpu, 0}};
   std::optional<std::uint32_t> number{}; ///< which worker it wants to be; none: whichever is free
   operation_registry known{};            ///< with operations of the program's own, if the model has such
@@ -66,8 +67,9 @@ class membership {
 public:
   /// Joins, and returns when the server has taken this process in. The worker begins when all have come.
   ///
-  /// Errors  std::invalid_argument for no address, a negative time, or devices that are none, on a card or
-  ///         there twice; join_error: refused, nobody listens, or the connection ended first.
+  /// Errors  std::invalid_argument for no address, a negative time, or devices that are none or there twice;
+  ///         device_error for a card that this machine does not have; join_error: refused, nobody listens, or
+  ///         the connection ended first.
   membership(const std::string& address, join_options options);
   /// Leaves if it has not ended.
   ~membership();

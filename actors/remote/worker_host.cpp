@@ -6,6 +6,8 @@
 #include <mailgrad/actors/remote/rejoin_plan.hpp>
 #include <mailgrad/actors/remote/samples_search.hpp>
 #include <mailgrad/actors/remote/weights_form.hpp>
+#include <mailgrad/engine/plan/parameter_place.hpp>
+#include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/net/usual_network.hpp>
 
 #include <fmt/format.h>
@@ -81,6 +83,8 @@ void worker_host::take_terms(const terms_told& x) {
     throw std::invalid_argument(
         fmt::format("expected {} devices, found {}", wanted, options_.devices.size()));
   told_->terms.request.devices = options_.devices;
+  require_precision(options_.devices, told_->terms.products);
+  require_trained_by(options_.devices, told_->model, told_->terms.request, *told_->terms.layout);
   for (const shard_place& place : told_->terms.shard_hosts) connect(place);
   if (options_.samples) look_for_samples();
   begin_if_ready();

@@ -78,6 +78,14 @@ std::vector<std::string> devices_in(const net::features& says, std::uint32_t cou
   return names;
 }
 
+/// What a worker says that it computes on.
+worker_computer computer_in(const net::features& says) {
+  const auto said = [&](std::string_view name, const char* otherwise) {
+    return net::printable(net::found_in(says, name).value_or(otherwise), net::most_feature_value_bytes);
+  };
+  return {said(net::feature::computer, "unknown"), said(net::feature::products, "")};
+}
+
 /// What a worker needs to find the samples on its own disk.
 data_terms data_of(const run_plan& plan, const net::features& says) {
   return {plan.data->name, plan.data->train.size(), says.at(std::string(net::feature::data)),
@@ -150,9 +158,19 @@ std::vector<std::string> worker_server::devices(std::uint32_t workers) const {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> all;
   for (std::uint32_t r = 0; r < workers; ++r) {
-    const auto told = device_names_.find(r);
+    const auto told = devices_.find(r);
     for (std::uint32_t d = 0; d < plan_.devices_per_worker(); ++d)
-      all.push_back(told == device_names_.end() ? "unknown" : told->second[d]);
+      all.push_back(told == devices_.end() ? "unknown" : told->second.names[d]);
+  }
+  return all;
+}
+
+std::vector<worker_computer> worker_server::computers() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<worker_computer> all;
+  for (std::uint32_t r = 0; r < plan_.workers(); ++r) {
+    const auto told = devices_.find(r);
+    all.push_back(told == devices_.end() ? told_devices{}.what : told->second.what);
   }
   return all;
 }
@@ -221,7 +239,8 @@ net::session_events& worker_server::let_in(net::session& s, const std::string& f
   by->attach(*end_, s);
   const std::lock_guard lock(mutex_);
   if (terms.you.part == net::role::worker)
-    device_names_[terms.you.number] = devices_in(s.peer_says(), plan_.devices_per_worker());
+    devices_[terms.you.number] = {devices_in(s.peer_says(), plan_.devices_per_worker()),
+                                  computer_in(s.peer_says())};
   return *guests_.emplace(terms.session, guest{terms, std::move(by), from}).first->second.by;
 }
 
@@ -257,7 +276,7 @@ void worker_server::on_joined(std::uint64_t session) {
 void worker_server::note_joined(const guest& g) {
   const net::member who = g.terms.you;
   std::vector<std::string> devices;
-  if (who.part == net::role::worker) devices = device_names_[who.number];
+  if (who.part == net::role::worker) devices = devices_[who.number].names;
   members_.joined(g.terms, g.from, std::move(devices), network_->now());
 }
 

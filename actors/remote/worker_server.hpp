@@ -10,6 +10,7 @@
 #include <mailgrad/engine/account/run_member.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/plan/shard_terms.hpp>
+#include <mailgrad/engine/plan/worker_computers.hpp>
 #include <mailgrad/engine/wire/wire_format.hpp>
 #include <mailgrad/net/server_end.hpp>
 #include <mailgrad/net/usual_network.hpp>
@@ -65,6 +66,9 @@ public:
   /// The devices of so many workers by rank, one behind the other, as the last incarnation of each has named
   /// them; "unknown" where none has.
   std::vector<std::string> devices(std::uint32_t workers) const;
+  /// What each worker computes on with which the run begins, by rank, as its last incarnation has told;
+  /// "unknown" where none has.
+  std::vector<worker_computer> computers() const;
   /// "1 of 2 workers", and behind it "and 0 of 2 parameter hosts", if the run waits for such.
   std::string attendance() const;
   /// Who is in the run and who was. When each was heard last, the network is asked for, but for so long at
@@ -101,6 +105,11 @@ private:
     std::vector<std::uint32_t> shards{}; ///< of a parameter host
     std::string address{};               ///< where workers find them, once they are there
   };
+  /// What a worker has said of what it computes on.
+  struct told_devices {
+    std::vector<std::string> names{};
+    worker_computer what{"unknown"};
+  };
   /// What is there once the run has begun.
   struct running {
     run_actors actors;
@@ -132,6 +141,7 @@ private:
   void note_ready(std::uint64_t session, const std::string& address);
   void greet_worker(guest& g, bool late);
   void greet_late_worker(guest& g);
+  std::string unlike_recorded(const guest& g) const;
   void tell_missing(const caf::actor& coordinator) const;
   void greet_watcher(guest& g);
   void tell(const std::string& words) const;
@@ -151,7 +161,7 @@ private:
   const std::shared_ptr<door> door_ = std::make_shared<door>();
   mutable std::mutex mutex_; ///< guards the six members below
   std::condition_variable changed_;
-  std::map<std::uint32_t, std::vector<std::string>> device_names_; ///< by rank
+  std::map<std::uint32_t, told_devices> devices_; ///< by rank
   std::optional<std::string> lost_shards_; ///< the words, if a parameter host that had its terms has gone
   std::map<std::uint64_t, guest> guests_;  ///< by session
   member_list members_;

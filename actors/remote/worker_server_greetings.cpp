@@ -90,12 +90,34 @@ bool worker_server::wait_for_shards(std::chrono::milliseconds span) {
   return there;
 }
 
+/// A replay has what the recording tells, so a worker that computes on something else takes no part in a run
+/// that is recorded or replayed. One beyond those of the beginning computes as the replay will have it
+/// (devices_of()). Empty if it may.
+std::string worker_server::unlike_recorded(const guest& g) const {
+  const training_options& o = plan_.options;
+  if ((o.record.empty() && !o.replay) || !o.elsewhere || o.elsewhere->empty()) return {};
+  const worker_computer& expected = (*o.elsewhere)[g.terms.you.number % o.elsewhere->size()];
+  const worker_computer& found = devices_.at(g.terms.you.number).what;
+  if (found == expected) return {};
+  const auto in_words = [](const worker_computer& w) {
+    return w.has_card() ? fmt::format("{} ({})", w.name, w.products) : w.name;
+  };
+  return fmt::format(
+      "the recording of this run says on what each worker computes: expected {} for {}, found {}",
+      in_words(expected), to_string(g.terms.you), in_words(found));
+}
+
 void worker_server::greet_worker(guest& g, bool late) {
+  if (const std::string why = unlike_recorded(g); !why.empty()) {
+    g.joined = false; // the run does without it
+    return g.by->fail(why);
+  }
   const rank worker{g.terms.you.number};
   worker_terms terms = terms_of(plan_, worker, {g.terms.incarnation - 1}, late);
   for (const auto& [session, host] : guests_)
     if (!host.shards.empty()) terms.shard_hosts.push_back({host.address, host.shards});
   terms.wire = to_string(wire_);
+  if (devices_.at(worker.value).what.has_card()) terms.sums_apart = false;
   terms.data = data_;
   exchange_terms exchange{plan_.run,      worker,
                           terms.life,     plan_.layout,

@@ -54,6 +54,7 @@ training_options for_workers_elsewhere(training_options options, std::uint32_t w
   for (std::uint32_t d = 0; d < workers * devices; ++d)
     options.devices.push_back({device_kind::cpu, d % cores});
   options.workers = workers;
+  options.elsewhere.emplace();
   return options;
 }
 

@@ -280,7 +280,6 @@ spawned_worker run_crew::spawn_one(std::uint32_t worker, incarnation life, bool 
     with.weights.push_back(reads_there(plan_, worker, s) ? weight_place::same_card : weight_place::host);
   if (has_shard_on_card(plan_.options)) with.blocks = pinned_blocks(plan_.options);
   with.run_ahead = plan_.options.run_ahead;
-  with.products = plan_.options.precision;
   with.pace = pace_among(plan_.workers());
   if (options_.workers_cut_batches)
     with.samples = std::shared_ptr<const dataset>(plan_.data, &plan_.data->train);

@@ -85,7 +85,7 @@ private:
                                 with_.time, terms_.sums_apart};
       if (request.devices[p].kind == device_kind::cuda)
         stage.card = std::make_shared<card_stage>(request.devices[p], terms_.replica_layout,
-                                                  weights_of_replica(), with_.products);
+                                                  weights_of_replica(), terms_.products);
       stage.blocks = blocks;
       stage.watch = with_.watch;
       span.stages.push_back(spawn<stage_actor>(system_, std::move(stage)));
@@ -151,7 +151,7 @@ private:
       return std::make_shared<replica>(with_.model, request, terms_.replica_layout, with_.blocks);
     return std::make_shared<card_replica>(
         with_.model, request, terms_.replica_layout, with_.watch ? with_.watch : watch_of_process(),
-        weights_of_replica(), with_.products, cuda::kept_graphs::most_kept, with_.run_ahead);
+        weights_of_replica(), terms_.products, cuda::kept_graphs::most_kept, with_.run_ahead);
   }
 
   caf::actor_system& system_;

@@ -54,7 +54,6 @@ struct worker_surroundings {
   std::shared_ptr<net::all_reduce> sums{};
   std::vector<weight_place> weights{}; ///< by shard, if it computes on a card; empty: all on the host
   std::uint64_t run_ahead = 1;         ///< steps that it begins before the one under way has ended, if it can
-  product_precision products = product_precision::float32; ///< on a card
   std::shared_ptr<mark_watch> watch{}; ///< tells when the steps on a card end; null: that of the process
   /// Gives the runner that the worker uses instead of `own`, the one of its terms.
   std::function<std::shared_ptr<step_runner>(rank worker, std::shared_ptr<step_runner> own)> runner{};

@@ -59,13 +59,24 @@ std::string on_cores(std::uint32_t workers, std::uint32_t each) {
   return word;
 }
 
+/// The devices of the processes that the tool starts, a list for each worker, if there is a card among them.
+/// In one process they round the same.
+std::string on_those_of_processes(const train_words& w) {
+  const std::vector<std::string> lists = local_workers_of(w).devices;
+  std::string word;
+  for (std::uint32_t worker = 0; worker < w.remote.processes; ++worker)
+    word += (worker == 0 ? "--devices=" : ",") + lists[worker % lists.size()];
+  return word;
+}
+
 option_words within_one_process(option_words words, const train_words& w) {
   words.drop(of_server);
   words.drop({"--processes", "--wire", "--send-batches", "--rendezvous", "--meet-within", "--transport"});
   if (!w.remote.any()) return words;
   const std::uint32_t each = devices_elsewhere(w);
   words.drop("--workers");
-  words.set(on_cores(workers_elsewhere(w), each));
+  const bool has_cards = w.remote.processes > 0 && w.devices.find("cuda") != std::string::npos;
+  words.set(has_cards ? on_those_of_processes(w) : on_cores(workers_elsewhere(w), each));
   if (each > 1) words.set(fmt::format("--workers={}", workers_elsewhere(w)));
   return words;
 }

@@ -1,6 +1,7 @@
 #include <mailgrad/cli/commands/train_words.hpp>
 
 #include <mailgrad/engine/account/early_stop.hpp>
+#include <mailgrad/engine/plan/parameter_place.hpp>
 #include <mailgrad/engine/wire/wire_format.hpp>
 #include <mailgrad/optim/plugin_library.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
@@ -51,9 +52,10 @@ void read_workers_elsewhere(const train_words& w, training_options& o) {
     throw std::invalid_argument(fmt::format(
         "--workers {}: --processes {} says how many there are; leave it out", w.workers, w.remote.processes));
   if (has_parameters_on_card(w))
-    throw std::invalid_argument("--parameters: workers of other processes compute on cores; leave it out");
-  if (o.precision != product_precision::float32)
-    throw std::invalid_argument("--precision: workers of other processes compute on cores; leave it out");
+    throw std::invalid_argument(
+        "--parameters: with workers of other processes the weights lie on the host; leave it out");
+  if (w.remote.processes > 0)
+    require_precision(read_devices(w.devices), parse_product_precision(w.precision));
   parse_wire_format(w.remote.wire); // refuses what is none
   const std::uint32_t workers = workers_elsewhere(w);
   if (w.remote.seats > 0 && w.remote.seats < workers)

@@ -150,7 +150,7 @@ std::vector<scheduled_policy> checked_policies(const training_options& o, const 
   require_seats(o, policies);
   require_whole_variables_fit(o, policies);
   require_sums_can_be(o);
-  require_precision(o);
+  if (!o.elsewhere) require_precision(o.devices, o.precision);
   require_parameter_place(o, policies, cure);
   if (!o.delays.empty() && !o.replay) delay_spec(o.delays, seats_of(o)); // refuses what is none
   if (!o.record.empty() && o.replay)

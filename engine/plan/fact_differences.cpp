@@ -85,6 +85,8 @@ run_facts names_of(const data_split& data, const training_options& o) {
   return names;
 }
 
+bool tells(const run_facts& facts, std::string_view what) { return find(facts, what) != nullptr; }
+
 std::string told_fact(const run_facts& told, std::string_view what) {
   if (const std::string* const found = find(told, what)) return *found;
   if (what == precision_fact) return std::string(name(product_precision::float32));

@@ -37,6 +37,8 @@ inline constexpr const char* drawn_weights = "drawn by the seed";
 /// run, since files may have been moved. They stand in messages beside the digests.
 run_facts names_of(const data_split& data, const training_options& o);
 
+bool tells(const run_facts& facts, std::string_view what);
+
 /// The value of a fact in a file of an earlier run, in words if it does not tell.
 std::string told_fact(const run_facts& told, std::string_view what);
 

@@ -91,13 +91,13 @@ void require_parameter_place(const training_options& o, const std::vector<schedu
     refuse(o, fmt::format("cure '{}' is a user's, which runs on the host; leave one of both out", o.cure));
 }
 
-void require_precision(const training_options& o) {
-  if (o.precision == product_precision::float32) return;
-  const auto core = std::ranges::find(o.devices, device_kind::cpu, &device::kind);
-  if (core != o.devices.end())
+void require_precision(const std::vector<device>& devices, product_precision p) {
+  if (p == product_precision::float32) return;
+  const auto core = std::ranges::find(devices, device_kind::cpu, &device::kind);
+  if (core != devices.end())
     throw std::invalid_argument(
         fmt::format("--precision: {}: {} computes in float32 alone; name lanes of cards as the devices",
-                    name(o.precision), to_string(*core)));
+                    name(p), to_string(*core)));
 }
 
 void require_parameter_place(const training_options& o, const parameter_layout& layout) {

@@ -29,7 +29,7 @@ void require_parameter_place(const training_options& o, const std::vector<schedu
 /// Refuses products in TF32 or bfloat16 (training_options::precision) for a worker on a core.
 ///
 /// Errors  std::invalid_argument in one line that names the device.
-void require_precision(const training_options& o);
+void require_precision(const std::vector<device>& devices, product_precision p);
 
 /// Refuses weights on a card for a model with tables, if some weights or workers are elsewhere, or something
 /// of the run reads the rows of gradients on the host.

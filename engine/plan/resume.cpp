@@ -135,10 +135,7 @@ std::shared_ptr<const recording> recording_to_go_on(const run_plan& plan, const 
                     "its beginning to its end",
                     plan.options.resume->path().string()));
   auto before = recorded_before(*resumed.from, plan.options.record);
-  constexpr std::array<std::string_view, 3> of_the_beginning{"epochs", "steps", first_weights_fact};
-  const std::string found = differences(before->header.facts, facts_and_names(plan), of_the_beginning);
-  if (!found.empty())
-    throw recording_error(fmt::format("recording '{}' cannot go on: {}", before->name, found));
+  require_goes_on(*before, facts_and_names(plan));
   return before;
 }
 
@@ -149,16 +146,6 @@ void require_workers_may_differ(const run_plan& plan, const checkpoint_card& car
   if (plan.options.local_steps > 0)
     refuse(plan, numbers + "; local steps go on only with the same workers, which have weights of their own");
   if (plan.options.replay) refuse(plan, numbers);
-}
-
-/// What multiplied on cards until the checkpoint, if another version does now.
-std::string other_products(const run_facts& before, const run_facts& now) {
-  const auto find = [](const run_facts& facts) {
-    const auto found = std::ranges::find(facts, products_fact, &run_facts::value_type::first);
-    return found == facts.end() ? std::string() : found->second;
-  };
-  const std::string was = find(before), is = find(now);
-  return was.empty() || is.empty() || was == is ? std::string() : was;
 }
 
 /// Under hogwild alone the weights are in a block of the host, or in shards on a card. In the other place no
@@ -182,6 +169,22 @@ void leave_files_as_they_are(run_plan& plan, std::uint64_t done) {
 }
 
 } // namespace
+
+void require_goes_on(const recording& before, const run_facts& facts) {
+  constexpr std::array<std::string_view, 3> of_the_beginning{"epochs", "steps", first_weights_fact};
+  const std::string found = differences(before.header.facts, facts, of_the_beginning);
+  if (!found.empty())
+    throw recording_error(fmt::format("recording '{}' cannot go on: {}", before.name, found));
+}
+
+std::string other_products(const run_facts& before, const run_facts& now) {
+  const auto find = [](const run_facts& facts) {
+    const auto found = std::ranges::find(facts, products_fact, &run_facts::value_type::first);
+    return found == facts.end() ? std::string() : found->second;
+  };
+  const std::string was = find(before), is = find(now);
+  return was.empty() || is.empty() || was == is ? std::string() : was;
+}
 
 void require_keepable(const run_plan& plan) {
   const training_options& o = plan.options;

@@ -4,6 +4,7 @@
 #include <mailgrad/files/folder_lock.hpp>
 
 #include <memory>
+#include <string>
 
 namespace mailgrad {
 
@@ -33,5 +34,14 @@ bool has_nothing_left(const run_plan& plan);
 /// Errors  std::invalid_argument in one line: the checkpoint is of another run, with all that differs, or of
 ///         another number of workers where the run cannot go on with these; archive_error: it lacks a part.
 void plan_resume(run_plan& plan);
+
+/// Requires that a run with these facts is the one that was recorded before its checkpoint. How long it is
+/// and where it began may differ.
+///
+/// Errors  recording_error in one line with all that differs.
+void require_goes_on(const recording& before, const run_facts& facts);
+
+/// What multiplied on cards until the checkpoint, if another version does now; else empty.
+std::string other_products(const run_facts& before, const run_facts& now);
 
 } // namespace mailgrad

@@ -4,14 +4,12 @@
 #include <mailgrad/engine/plan/fact_as_typed.hpp>
 #include <mailgrad/engine/plan/known_plugins.hpp>
 #include <mailgrad/engine/plan/parameter_place.hpp>
+#include <mailgrad/engine/plan/worker_computers.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/files/sha256.hpp>
 #include <mailgrad/kernels/arithmetic.hpp>
-#include <mailgrad/kernels/cuda/products.hpp>
-#include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/optim/cures/cure_spec.hpp>
-#include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
@@ -122,12 +120,6 @@ void require_fact(const recording& r, const std::string& what, const std::string
                                       fact_as_typed(what, expected), fact_as_typed(what, found)));
 }
 
-std::string computer_in_words(device d) {
-  if (d.kind == device_kind::cpu) return "the host";
-  const auto found = cuda::runtime::find_cards();
-  return d.index < found.cards.size() ? found.cards[d.index].name : "a card";
-}
-
 /// "NVIDIA H100", or what each shard is updated by, if they differ: "the host, NVIDIA H100".
 std::string updaters_in_words(const training_options& o) {
   std::string words;
@@ -141,21 +133,14 @@ std::string updaters_in_words(const training_options& o) {
   return differ ? words : first;
 }
 
-/// "NVIDIA H100, the host": what each worker computes on. Gradients of a card and of a host round
-/// differently. A worker that spans both is "NVIDIA H100 and the host".
-std::string computers_in_words(const training_options& o) {
-  std::string words;
-  for (std::uint32_t w = 0; w < workers_of(o); ++w) {
-    const std::vector<device> own = devices_of(o, w);
-    for (std::size_t i = 0; i < own.size(); ++i)
-      words += (i > 0 ? " and " : w > 0 ? ", " : "") + computer_in_words(own[i]);
-  }
-  return words;
+std::vector<worker_computer> computers_here(const training_options& o) {
+  std::vector<worker_computer> all;
+  for (std::uint32_t w = 0; w < workers_of(o); ++w) all.push_back(computer_of(devices_of(o, w)));
+  return all;
 }
 
 bool is_recorded(const training_options& o, std::string_view fact) {
-  return o.replay && std::ranges::find(o.replay->header.facts, fact, &run_facts::value_type::first) !=
-                         o.replay->header.facts.end();
+  return o.replay && tells(o.replay->header.facts, fact);
 }
 
 /// Whether any worker of the run, or of the recorded one, computes on a card.
@@ -164,13 +149,18 @@ bool has_card(const training_options& o) {
          is_recorded(o, computers_fact);
 }
 
-/// What multiplies on the cards of this machine; nothing does if it has none.
-std::string products_here() {
-  try {
-    return cuda::products_in_words();
-  } catch (const device_error&) {
-    return "none";
+/// Gradients of a card and of a host round differently. Some recordings do not tell what multiplied.
+void tell_computers(run_facts& facts, const training_options& o) {
+  const bool tells_products = !o.replay || is_recorded(o, products_fact);
+  if (!o.elsewhere) {
+    if (!has_card(o)) return;
+    facts.emplace_back(computers_fact, names_in_words(computers_here(o)));
+    if (tells_products) facts.emplace_back(products_fact, products_here());
+    return;
   }
+  if (o.elsewhere->empty() || !(any_has_card(*o.elsewhere) || is_recorded(o, computers_fact))) return;
+  facts.emplace_back(computers_fact, names_in_words(*o.elsewhere));
+  if (tells_products) facts.emplace_back(products_fact, products_in_words(*o.elsewhere));
 }
 
 /// The hash of weights to begin with: of every variable with its name and shape.
@@ -208,10 +198,7 @@ run_facts facts_of(const model_function& model, const model_request& request, co
                   {"steps", std::to_string(o.steps)},
                   {"seed", std::to_string(o.seed)},
                   {std::string(first_weights_fact), o.start ? hash_of(*o.start) : drawn_weights}};
-  if (has_card(o)) facts.emplace_back(computers_fact, computers_in_words(o));
-  // Some recordings do not tell what multiplied.
-  if (has_card(o) && (!o.replay || is_recorded(o, products_fact)))
-    facts.emplace_back(products_fact, products_here());
+  tell_computers(facts, o);
   if (has_shard_on_card(o) || is_recorded(o, updaters_fact))
     facts.emplace_back(updaters_fact, updaters_in_words(o));
   if (o.precision != product_precision::float32 || is_recorded(o, precision_fact))

@@ -2,6 +2,7 @@
 
 #include <mailgrad/engine/model/text_sample.hpp>
 #include <mailgrad/engine/plan/parameter_actor_kind.hpp>
+#include <mailgrad/engine/plan/worker_computers.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/options/interval.hpp>
 #include <mailgrad/tensor/device.hpp>
@@ -11,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -54,6 +56,9 @@ struct training_options {
   /// Of the matrix products that workers compute. Others than float32 are for cards, so every worker is on
   /// one.
   product_precision precision = product_precision::float32;
+  /// Of a run whose workers are of other processes: what they compute on, as they tell when they join; empty
+  /// until all have come. None: the workers are of this process, and have `devices`.
+  std::optional<std::vector<worker_computer>> elsewhere{};
   /// 0: as many workers as devices. With fewer workers, each gets an equal number of devices, in their order.
   /// Its model spans these devices as scopes, replicate() or pipelined() place it.
   std::uint32_t workers = 0;

@@ -33,7 +33,7 @@ void keep_local(archive& a, std::optional<local_steps_options>& local) {
 } // namespace
 
 void worker_terms::keep(archive& a) {
-  a.version(4);
+  a.version(5);
   a.field("run", run);
   a.field("worker", worker);
   a.field("life", life);
@@ -49,6 +49,9 @@ void worker_terms::keep(archive& a) {
   a.field("keeps end", keeps_end);
   a.field("trace events", trace_events);
   keep_nested(a, "resumed", resumed);
+  std::string of_products(name(products));
+  a.field("products", of_products);
+  products = parse_product_precision(of_products);
   a.field("wire", wire);
   a.field("all reduce", all_reduce);
   a.field("shard hosts", shard_hosts);
@@ -72,6 +75,7 @@ worker_terms terms_of(const run_plan& plan, rank worker, incarnation life, bool 
   t.sums_apart = plan.sums_apart;
   t.keeps_end = plan.keeps_end();
   t.trace_events = o.trace_events;
+  t.products = o.precision;
   t.all_reduce = o.all_reduce;
   if (plan.resumed && !late) t.resumed = plan.resumed->worker(worker.value);
   return t;

@@ -9,6 +9,7 @@
 #include <mailgrad/graph/operation_registry.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/optim/identity.hpp>
+#include <mailgrad/tensor/product_precision.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -48,14 +49,16 @@ struct worker_terms {
   bool keeps_end = false;                  ///< it asks for the checkpoint of the end before it ends
   std::size_t trace_events = 0;            ///< the most events of its timeline; 0: none
   std::shared_ptr<saved_fields> resumed{}; ///< its part of a checkpoint to go on from; or null
-  std::string wire = "float32";            ///< how its gradients travel
-  std::vector<shard_place> shard_hosts{};  ///< empty: all shards are with the coordinator
-  bool all_reduce = false;                 ///< it adds its gradients up with those of the other workers
-  data_terms data{};                       ///< for a worker of another process; else empty
+  product_precision products = product_precision::float32; ///< on its cards
+  std::string wire = "float32";                            ///< how its gradients travel
+  std::vector<shard_place> shard_hosts{};                  ///< empty: all shards are with the coordinator
+  bool all_reduce = false; ///< it adds its gradients up with those of the other workers
+  data_terms data{};       ///< for a worker of another process; else empty
 
   /// Writes or reads all of it.
   ///
-  /// Errors  those of keep_optimizer(); archive_error if what is read makes no sense.
+  /// Errors  those of keep_optimizer(); archive_error if what is read makes no sense; std::invalid_argument
+  ///         for a precision that is none.
   void keep(archive& a);
 };
 
