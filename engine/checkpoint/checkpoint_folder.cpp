@@ -64,6 +64,28 @@ void require_present(const std::filesystem::path& file) {
                   shell_word(folder.string()), shell_word((folder / leaves->folder).string())));
 }
 
+bool has_checkpoints(const std::filesystem::path& folder) {
+  try {
+    return !checkpoints_in(folder).empty();
+  } catch (const file_error&) {
+    return false;
+  }
+}
+
+/// For a folder without a checkpoint: the first folder in it that has some.
+std::string hint_for(const std::filesystem::path& where) {
+  std::vector<std::filesystem::path> inside;
+  std::error_code wrong;
+  for (std::filesystem::directory_iterator file(where, wrong), end; !wrong && file != end;
+       file.increment(wrong))
+    if (std::error_code unknown; file->is_directory(unknown) && has_checkpoints(file->path()))
+      inside.push_back(file->path());
+  if (inside.empty()) return "name the folder that --checkpoint named";
+  std::ranges::sort(inside);
+  return fmt::format("'{}' has some{}", inside[0].string(),
+                     inside.size() == 1 ? "" : fmt::format(", and {} more folders in it", inside.size() - 1));
+}
+
 /// The best weights of a run are kept as a checkpoint is, and are none.
 checkpoint read_of_run(const std::filesystem::path& file) {
   checkpoint read = checkpoint::read(file);
@@ -116,8 +138,9 @@ found_checkpoint newest_checkpoint(const std::filesystem::path& where) {
       refused.emplace_back(e.what());
     }
   }
-  throw_malformed(where, refused.empty() ? "expected a checkpoint, found none"
-                                         : "found no checkpoint that can be read; the newest: " + refused[0]);
+  throw_malformed(where, refused.empty()
+                             ? "expected a checkpoint, found none in this folder; " + hint_for(where)
+                             : "found no checkpoint that can be read; the newest: " + refused[0]);
 }
 
 bool is_whole(const std::filesystem::path& file) {

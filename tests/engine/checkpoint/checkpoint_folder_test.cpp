@@ -76,6 +76,11 @@ TEST_F(CheckpointFolder, TakesTheFileThatIsNamed) {
 TEST_F(CheckpointFolder, SaysWhyThereIsNone) {
   testing::expect_refused(testing::misuse{"empty", [&] { newest_checkpoint(folder_.path()); },
                                           "expected a checkpoint, found none"});
+  std::filesystem::create_directories(folder_.path() / "lenet");
+  folder_.write("lenet/" + checkpoint_name(3), "");
+  testing::expect_refused(
+      testing::misuse{"the folder above", [&] { newest_checkpoint(folder_.path()); },
+                      "found none in this folder; '" + (folder_.path() / "lenet").string() + "' has some"});
   folder_.write(checkpoint_name(3), "cut");
   testing::expect_refused(
       {{"damaged", [&] { newest_checkpoint(folder_.path()); },
