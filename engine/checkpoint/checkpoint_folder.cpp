@@ -39,16 +39,18 @@ std::optional<std::uint64_t> steps_in(const std::filesystem::path& checkpoint) {
   return number_in(checkpoint, checkpoint_prefix);
 }
 
-/// Each is as large as a checkpoint, and no run would write it on.
-void remove_abandoned(const std::filesystem::path& folder) {
+/// Each is as large as a checkpoint, and no run would write it on. Returns whether there were any.
+bool remove_abandoned(const std::filesystem::path& folder) {
+  bool removed = false;
   std::error_code wrong;
   for (std::filesystem::directory_iterator file(folder, wrong), end; !wrong && file != end;
        file.increment(wrong)) {
     const std::filesystem::path& part = file->path();
     std::error_code stays;
     if (part.extension() == ".partial" && steps_in(part.stem()) && !replaced_file::is_being_written(part))
-      std::filesystem::remove(part, stays);
+      removed |= std::filesystem::remove(part, stays);
   }
+  return removed;
 }
 
 /// A file that is named, and that a process was setting aside when it ended: a run that goes on from there
@@ -200,6 +202,22 @@ void remove_older_checkpoints(const std::filesystem::path& folder, std::uint64_t
     std::filesystem::remove(file, stays);
   }
   remove_abandoned(folder);
+}
+
+bool is_full_disk(const std::error_code& why) {
+  return why == std::errc::no_space_on_device || why == std::error_code(EDQUOT, std::generic_category());
+}
+
+room_made make_room(const std::filesystem::path& folder, std::uint64_t steps) {
+  if (remove_abandoned(folder)) return room_made::of_killed;
+  std::vector<std::filesystem::path> files = checkpoints_in(folder);
+  std::erase_if(files, [steps](const std::filesystem::path& file) { return steps_in(file) > steps; });
+  if (files.size() < 2) return room_made::none;
+  const std::filesystem::path oldest = files.back();
+  files.pop_back();
+  std::error_code stays;
+  const bool goes = std::ranges::any_of(files, is_whole) && std::filesystem::remove(oldest, stays);
+  return goes ? room_made::of_oldest : room_made::none;
 }
 
 } // namespace mailgrad

@@ -110,6 +110,26 @@ TEST_F(CheckpointFolder, KeepsNoPartOfAKilledRun) {
       << "another run may be writing 30";
 }
 
+TEST_F(CheckpointFolder, MakesRoomByItsOldestButNeverByTheLastThatIsWhole) {
+  for (const std::uint64_t steps : {10, 20, 30, 99}) write(steps);
+  EXPECT_EQ(make_room(folder_.path(), 40), room_made::of_oldest);
+  EXPECT_THAT(names(), ElementsAre(checkpoint_name(99), checkpoint_name(30), checkpoint_name(20)));
+  folder_.write(checkpoint_name(30), "cut");
+  EXPECT_EQ(make_room(folder_.path(), 40), room_made::none) << "only 20 is whole";
+  write(30);
+  folder_.write(checkpoint_name(20), "cut");
+  EXPECT_EQ(make_room(folder_.path(), 40), room_made::of_oldest);
+  EXPECT_EQ(make_room(folder_.path(), 40), room_made::none);
+  EXPECT_THAT(names(), ElementsAre(checkpoint_name(99), checkpoint_name(30)));
+}
+
+TEST_F(CheckpointFolder, MakesRoomByWhatAKilledRunLeftFirst) {
+  for (const std::uint64_t steps : {10, 20}) write(steps);
+  folder_.write(checkpoint_name(30) + ".partial", "what was written of it");
+  EXPECT_EQ(make_room(folder_.path(), 40), room_made::of_killed);
+  EXPECT_EQ(names().size(), 2U);
+}
+
 TEST_F(CheckpointFolder, IsMadeAndTried) {
   const auto inner = folder_.path() / "a" / "b";
   { const folder_lock lock = prepare_checkpoint_folder(inner, {}); }
