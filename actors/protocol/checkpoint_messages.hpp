@@ -130,7 +130,8 @@ struct checkpoint_written {
   std::string file;
   std::string failure; ///< one line; empty: the file is there, whole
   std::uint64_t bytes = 0;
-  std::int64_t took = 0; ///< ns of the machine's clock
+  std::int64_t took = 0;  ///< ns of the machine's clock
+  bool made_room = false; ///< an older one was removed for it, since the disk was full
 };
 
 template <class Inspector>
@@ -181,7 +182,8 @@ template <class Inspector>
 auto inspect(Inspector& f, checkpoint_written& x) {
   return wire::fields(f, x, wire::field("number", x.number), wire::field("steps", x.steps),
                       wire::field("file", x.file), wire::field("failure", x.failure),
-                      wire::field("bytes", x.bytes), wire::field("took", x.took));
+                      wire::field("bytes", x.bytes), wire::field("took", x.took),
+                      wire::field("made_room", x.made_room));
 }
 
 template <wire::names_fields Inspector>

@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
+#include <mailgrad/files/file_error.hpp>
 
 #include <chrono>
 #include <exception>
@@ -20,15 +21,29 @@ caf::behavior checkpoint_writer::make_behavior() {
 checkpoint_written checkpoint_writer::write(const write_checkpoint& x) const {
   const auto begun = std::chrono::steady_clock::now();
   const std::filesystem::path file = std::filesystem::path(options_.folder) / checkpoint_name(x.steps);
-  checkpoint_written written{x.number, x.steps, file.string(), {}, 0, 0};
+  checkpoint_written written{x.number, x.steps, file.string(), {}, 0, 0, false};
   try {
-    written.bytes = write_checkpoint_file(file, x.parts);
+    write(x, written);
     remove_older_checkpoints(options_.folder, x.steps, options_.keep);
   } catch (const std::exception& e) {
     written.failure = e.what();
   }
   written.took = std::chrono::nanoseconds(std::chrono::steady_clock::now() - begun).count();
   return written;
+}
+
+/// On a full disk it tries twice.
+void checkpoint_writer::write(const write_checkpoint& x, checkpoint_written& written) const {
+  try {
+    written.bytes = options_.write(written.file, x.parts);
+    return;
+  } catch (const file_error& e) {
+    if (!is_full_disk(e.code())) throw;
+    const room_made room = make_room(options_.folder, x.steps);
+    if (room == room_made::none) throw;
+    written.made_room = room == room_made::of_oldest;
+  }
+  written.bytes = options_.write(written.file, x.parts);
 }
 
 } // namespace mailgrad

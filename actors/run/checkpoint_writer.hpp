@@ -2,7 +2,12 @@
 
 #include <mailgrad/actors/protocol/messages.hpp>
 
+#include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
+
 #include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <string>
 
 namespace mailgrad {
@@ -10,12 +15,16 @@ namespace mailgrad {
 struct checkpoint_writer_options {
   std::string folder;
   std::size_t keep = 3; ///< checkpoints that stay when another is written
+  /// What writes one, as write_checkpoint_file() does.
+  std::function<std::uint64_t(const std::filesystem::path&, const checkpoint_parts&)> write =
+      write_checkpoint_file;
 };
 
 /// Writes checkpoints into a folder, each as a file that appears when all of it is on the disk, and then
 /// removes older ones. It blocks on the disk, so it needs a thread of its own.
 ///
-/// Guarantees  every write_checkpoint is answered. A failure leaves the older checkpoints as they were.
+/// Guarantees  every write_checkpoint is answered. A failure leaves the older checkpoints as they were, but
+///             on a full disk the oldest goes for a newer one, as long as a whole one stays (make_room()).
 class checkpoint_writer {
 public:
   static constexpr const char* name = "mailgrad.checkpoint-writer";
@@ -26,6 +35,7 @@ public:
 
 private:
   checkpoint_written write(const write_checkpoint& x) const;
+  void write(const write_checkpoint& x, checkpoint_written& written) const;
 
   caf::event_based_actor* self_;
   checkpoint_writer_options options_;

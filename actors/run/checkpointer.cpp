@@ -191,6 +191,7 @@ void checkpointer::on_written(const checkpoint_written& x) {
     ++account_.failed;
     account_.failure = x.failure;
   }
+  account_.removed_for_room += x.made_room ? 1 : 0;
   account_.seconds += in_seconds(instant{x.took});
   if (x.number == end_ && !x.failure.empty()) end_steps_.reset();
   write_if_whole();

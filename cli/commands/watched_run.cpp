@@ -27,9 +27,27 @@ bool watch_run(training& run, progress_display& display, const interrupt& ctrl_c
   const machine_time time;
   bool stopping = false;
   std::uint64_t failed_checkpoints = 0;
-  bool records = true;
+  bool records = true, has_room = true;
   std::uint64_t last_steps = 0;
   instant last_move = time.now();
+  const auto tell_of_files = [&] {
+    const checkpoint_account kept = run.checkpoints();
+    if (has_room && kept.removed_for_room > 0) {
+      has_room = false;
+      display.finish();
+      std::cerr << "the disk is full: older checkpoints are removed to make room for newer ones\n";
+    }
+    if (kept.failed > failed_checkpoints) {
+      failed_checkpoints = kept.failed;
+      display.finish();
+      std::cerr << "checkpoint failed, training goes on: " << kept.failure << '\n';
+    }
+    const auto recorded = run.recorded();
+    if (!records || !recorded || recorded->failure.empty()) return;
+    records = false;
+    display.finish();
+    std::cerr << recording_in_words(*recorded) << "; training goes on\n";
+  };
   while (!wait_a_moment(run, served)) {
     const training_progress p = run.progress();
     display.show(p);
@@ -37,16 +55,7 @@ bool watch_run(training& run, progress_display& display, const interrupt& ctrl_c
       display.finish();
       served->tell_news();
     }
-    if (const checkpoint_account kept = run.checkpoints(); kept.failed > failed_checkpoints) {
-      failed_checkpoints = kept.failed;
-      display.finish();
-      std::cerr << "checkpoint failed, training goes on: " << kept.failure << '\n';
-    }
-    if (const auto kept = run.recorded(); records && kept && !kept->failure.empty()) {
-      records = false;
-      display.finish();
-      std::cerr << recording_in_words(*kept) << "; training goes on\n";
-    }
+    tell_of_files();
     if (ctrl_c.requested() && !stopping) {
       stopping = true;
       display.finish();
@@ -66,6 +75,7 @@ bool watch_run(training& run, progress_display& display, const interrupt& ctrl_c
   }
   display.show(run.progress());
   display.finish();
+  tell_of_files();
   return stopping;
 }
 

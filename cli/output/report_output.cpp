@@ -244,6 +244,9 @@ std::string checkpoints_in_words(const checkpoint_account& c) {
   if (c.skipped > 0)
     text += fmt::format("; {} skipped, which became due before the one before could be begun", c.skipped);
   if (c.held_seconds > 0) text += fmt::format("; workers stood still for {:.3f} s", c.held_seconds);
+  if (c.removed_for_room > 0)
+    text += fmt::format("; {} older {} removed to make room on the full disk", c.removed_for_room,
+                        c.removed_for_room == 1 ? "one was" : "ones were");
   if (c.failed > 0) text += fmt::format("; {} failed, the last: {}", c.failed, c.failure);
   return text;
 }

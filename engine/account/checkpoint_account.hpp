@@ -17,6 +17,7 @@ struct checkpoint_account {
   std::uint64_t steps = 0; ///< that the workers had trained then
   std::string failure{};   ///< of the last one that failed, in one line
   std::uint64_t skipped = 0; ///< became due while one before waited for its turn, which was taken for both
+  std::uint64_t removed_for_room = 0; ///< older ones, which would have stayed if the disk were not full
 };
 
 } // namespace mailgrad

@@ -137,8 +137,9 @@ void judged_tests::keep(archive& a) {
 }
 
 early_stop::early_stop(std::vector<stop_condition> conditions, std::uint64_t patience,
-                       const judged_tests& before, counted_tests counted)
-    : conditions_(std::move(conditions)), patience_(patience), tests_(before), counted_(counted) {}
+                       const judged_tests& before, counted_tests counted, std::uint64_t steps_before)
+    : conditions_(std::move(conditions)), patience_(patience), tests_(before), counted_(counted),
+      steps_before_(steps_before) {}
 
 std::optional<std::string> early_stop::judge(const metrics_line& x) {
   if (ended_) return std::nullopt;
@@ -156,7 +157,7 @@ std::optional<std::string> early_stop::judge(const evaluation_made& x) {
   tests_.steps = x.steps;
   if (!tests_.lowest_loss || x.loss < *tests_.lowest_loss) {
     tests_.lowest_loss = x.loss;
-    tests_.lowest_at = x.steps;
+    tests_.lowest_at = steps_before_ + x.steps;
     tests_.worse = 0;
     return std::nullopt;
   }

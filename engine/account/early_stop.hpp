@@ -44,7 +44,9 @@ struct judged_tests {
   std::uint64_t steps = 0; ///< trained when the last of them began
   std::uint64_t worse = 0; ///< tests since the one with the lowest loss
   std::optional<double> lowest_loss{};
-  std::uint64_t lowest_at = 0; ///< steps trained at the test with the lowest loss
+  /// Steps that the whole run had trained at the test with the lowest loss, those of workers that do not go
+  /// on included.
+  std::uint64_t lowest_at = 0;
 
   void keep(archive& a);
   friend bool operator==(const judged_tests&, const judged_tests&) = default;
@@ -65,9 +67,10 @@ public:
   /// Never stops a run.
   early_stop() = default;
   /// `patience` is the number of tests in a row without a lower loss that ends the run; 0: any number may
-  /// pass. `before` are the tests of earlier processes of the run.
+  /// pass. `before` are the tests of earlier processes of the run, and `steps_before` the steps of these that
+  /// the tests to come leave out.
   early_stop(std::vector<stop_condition> conditions, std::uint64_t patience, const judged_tests& before = {},
-             counted_tests counted = counted_tests::for_patience);
+             counted_tests counted = counted_tests::for_patience, std::uint64_t steps_before = 0);
 
   /// Whether it has to be told of lines and tests.
   bool active() const noexcept { return !conditions_.empty() || counts_tests(); }
@@ -85,6 +88,7 @@ private:
   std::uint64_t patience_ = 0;
   judged_tests tests_;
   counted_tests counted_ = counted_tests::for_patience;
+  std::uint64_t steps_before_ = 0;
   bool ended_ = false;
 };
 

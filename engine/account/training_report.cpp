@@ -180,9 +180,11 @@ json to_object(const std::optional<best_test>& x) {
 
 json to_object(const std::optional<checkpoint_account>& x) {
   if (!x) return {};
-  return {{"written", x->written}, {"failed", x->failed},    {"skipped", x->skipped},
-          {"bytes", x->bytes},     {"seconds", x->seconds},  {"held_seconds", x->held_seconds},
-          {"last", x->last},       {"last_steps", x->steps}, {"failure", x->failure}};
+  return {{"written", x->written}, {"failed", x->failed},
+          {"skipped", x->skipped}, {"bytes", x->bytes},
+          {"seconds", x->seconds}, {"held_seconds", x->held_seconds},
+          {"last", x->last},       {"last_steps", x->steps},
+          {"failure", x->failure}, {"removed_for_room", x->removed_for_room}};
 }
 
 json to_object(const std::optional<recording_account>& x) {

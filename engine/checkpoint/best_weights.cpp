@@ -38,7 +38,7 @@ struct kept_test : kept_best {
   void keep(archive& a) { keep_test(a); }
 };
 
-[[noreturn]] void refuse(const std::string& why) {
+[[noreturn]] void refuse_best(const std::string& why) {
   throw std::runtime_error(why + "; move that file away to go on without the best weights so far");
 }
 
@@ -171,7 +171,7 @@ kept_best read_best_weights(const std::filesystem::path& file) {
     checkpoint::read(file).part(best_weights_part)->field("best", best);
     return best;
   } catch (const std::exception& e) {
-    refuse(e.what());
+    refuse_best(e.what());
   }
 }
 
@@ -199,7 +199,7 @@ found_best best_weights_in(const std::filesystem::path& folder, const tested_his
     }
   }
   for (const auto& [file, why] : damaged) {
-    if (may_be_needed(folder, file, history, found.best)) refuse(why);
+    if (may_be_needed(folder, file, history, found.best)) refuse_best(why);
     found.passed_over.push_back(fmt::format("passed over a damaged file that is not needed: {}", why));
   }
   return found;

@@ -19,6 +19,9 @@ namespace {
 constexpr std::string_view checksum_prefix = "crc32 of ";
 constexpr const char* found_weights =
     "expected a checkpoint, found a file of weights; 'mailgrad train --load' begins a run with them";
+constexpr const char* found_others =
+    "expected a checkpoint, found a safetensors file of another program; if it has the weights of a model, "
+    "'mailgrad train --load' begins a run with them";
 
 /// The checksum of a part: of its fields, and of the names and the bytes of its arrays.
 std::string checksum(std::string_view text, std::span<const archived_array> arrays) {
@@ -47,13 +50,13 @@ std::uint64_t write_checkpoint_file(const std::filesystem::path& path, const che
 }
 
 checkpoint checkpoint::read(const std::filesystem::path& path) {
+  require_may_be_checkpoint(path);
   if (npz_file::is_npz(path)) throw_malformed(path, found_weights);
   safetensors_file file(path);
   const auto& texts = file.metadata();
   const kind_of_file kind = kind_of(texts);
   if (kind == kind_of_file::weights) throw_malformed(path, found_weights);
-  if (kind == kind_of_file::other)
-    throw_malformed(path, "expected a checkpoint, found a file of another kind");
+  if (kind == kind_of_file::other) throw_malformed(path, found_others);
   checkpoint read(path);
   for (const auto& [name, text] : texts)
     if (name != checkpoint_format_key && !name.starts_with(checksum_prefix)) read.parts_[name].text = text;

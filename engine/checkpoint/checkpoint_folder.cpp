@@ -39,16 +39,18 @@ std::optional<std::uint64_t> steps_in(const std::filesystem::path& checkpoint) {
   return number_in(checkpoint, checkpoint_prefix);
 }
 
-/// Each is as large as a checkpoint, and no run would write it on.
-void remove_abandoned(const std::filesystem::path& folder) {
+/// Each is as large as a checkpoint, and no run would write it on. Returns whether there were any.
+bool remove_abandoned(const std::filesystem::path& folder) {
+  bool removed = false;
   std::error_code wrong;
   for (std::filesystem::directory_iterator file(folder, wrong), end; !wrong && file != end;
        file.increment(wrong)) {
     const std::filesystem::path& part = file->path();
     std::error_code stays;
     if (part.extension() == ".partial" && steps_in(part.stem()) && !replaced_file::is_being_written(part))
-      std::filesystem::remove(part, stays);
+      removed |= std::filesystem::remove(part, stays);
   }
+  return removed;
 }
 
 /// A file that is named, and that a process was setting aside when it ended: a run that goes on from there
@@ -62,6 +64,28 @@ void require_present(const std::filesystem::path& file) {
       fmt::format("was being set aside when a process ended; 'mailgrad train --resume {}' completes that "
                   "and goes on without it, and then --resume {} goes on from there",
                   shell_word(folder.string()), shell_word((folder / leaves->folder).string())));
+}
+
+bool has_checkpoints(const std::filesystem::path& folder) {
+  try {
+    return !checkpoints_in(folder).empty();
+  } catch (const file_error&) {
+    return false;
+  }
+}
+
+/// For a folder without a checkpoint: the first folder in it that has some.
+std::string hint_for(const std::filesystem::path& where) {
+  std::vector<std::filesystem::path> inside;
+  std::error_code wrong;
+  for (std::filesystem::directory_iterator file(where, wrong), end; !wrong && file != end;
+       file.increment(wrong))
+    if (std::error_code unknown; file->is_directory(unknown) && has_checkpoints(file->path()))
+      inside.push_back(file->path());
+  if (inside.empty()) return "name the folder that --checkpoint named";
+  std::ranges::sort(inside);
+  return fmt::format("'{}' has some{}", inside[0].string(),
+                     inside.size() == 1 ? "" : fmt::format(", and {} more folders in it", inside.size() - 1));
 }
 
 /// The best weights of a run are kept as a checkpoint is, and are none.
@@ -116,8 +140,9 @@ found_checkpoint newest_checkpoint(const std::filesystem::path& where) {
       refused.emplace_back(e.what());
     }
   }
-  throw_malformed(where, refused.empty() ? "expected a checkpoint, found none"
-                                         : "found no checkpoint that can be read; the newest: " + refused[0]);
+  throw_malformed(where, refused.empty()
+                             ? "expected a checkpoint, found none in this folder; " + hint_for(where)
+                             : "found no checkpoint that can be read; the newest: " + refused[0]);
 }
 
 bool is_whole(const std::filesystem::path& file) {
@@ -177,6 +202,22 @@ void remove_older_checkpoints(const std::filesystem::path& folder, std::uint64_t
     std::filesystem::remove(file, stays);
   }
   remove_abandoned(folder);
+}
+
+bool is_full_disk(const std::error_code& why) {
+  return why == std::errc::no_space_on_device || why == std::error_code(EDQUOT, std::generic_category());
+}
+
+room_made make_room(const std::filesystem::path& folder, std::uint64_t steps) {
+  if (remove_abandoned(folder)) return room_made::of_killed;
+  std::vector<std::filesystem::path> files = checkpoints_in(folder);
+  std::erase_if(files, [steps](const std::filesystem::path& file) { return steps_in(file) > steps; });
+  if (files.size() < 2) return room_made::none;
+  const std::filesystem::path oldest = files.back();
+  files.pop_back();
+  std::error_code stays;
+  const bool goes = std::ranges::any_of(files, is_whole) && std::filesystem::remove(oldest, stays);
+  return goes ? room_made::of_oldest : room_made::none;
 }
 
 } // namespace mailgrad

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -76,5 +77,19 @@ void require_newest(const std::filesystem::path& checkpoint);
 /// Removes all but the `keep` newest of the checkpoints that are not newer than `steps`, and what a process
 /// that was killed had written of one. Files that cannot be removed stay.
 void remove_older_checkpoints(const std::filesystem::path& folder, std::uint64_t steps, std::size_t keep);
+
+/// Whether a file could not be written because the disk, or the share of this user, is full.
+bool is_full_disk(const std::error_code& why);
+
+/// What went for a checkpoint that has no room on a full disk.
+enum class room_made : std::uint8_t {
+  none,
+  of_killed, ///< what a process that was killed had written of one
+  of_oldest  ///< the oldest checkpoint
+};
+
+/// Makes room in a folder for another checkpoint: removes what a process that was killed had written of one,
+/// or else the oldest of the checkpoints that are not newer than `steps`, if a whole one is left then.
+room_made make_room(const std::filesystem::path& folder, std::uint64_t steps);
 
 } // namespace mailgrad

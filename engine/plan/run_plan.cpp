@@ -99,7 +99,8 @@ early_stop run_plan::enough() const {
   if (options.replay) return {};
   return {stop_conditions_of(options, data.get()), options.patience,
           resumed ? resumed->tests : judged_tests{},
-          options.keep == kept_weights::best ? counted_tests::always : counted_tests::for_patience};
+          options.keep == kept_weights::best ? counted_tests::always : counted_tests::for_patience,
+          resumed ? resumed->steps_before() : 0};
 }
 
 std::vector<float> run_plan::first_values(std::size_t shard) const {

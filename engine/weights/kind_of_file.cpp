@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 #include <string>
 #include <system_error>
@@ -60,7 +61,38 @@ bool may_be_safetensors(std::string_view first, std::uint64_t size) {
   throw_malformed(path, fmt::format("expected a file of weights, found {}", what));
 }
 
+/// A recording begins with these bytes.
+constexpr std::string_view recording_begins = "mgradrec";
+
+/// What a file is that begins so and is no safetensors file, and what may be done with it.
+std::string kind_by_beginning(const std::filesystem::path& path, std::string_view first) {
+  const std::string name = shell_word(path.string());
+  if (is_onnx(first))
+    return "a model of ONNX; 'mailgrad train --load' begins a run with the weights that it is of";
+  if (is_pickle(first)) return "a pickle of PyTorch, which holds no run";
+  if (first.starts_with(recording_begins))
+    return fmt::format("a recording; 'mailgrad replay {}' repeats its run", name);
+  const std::size_t text = first.find_first_not_of(" \t\r\n");
+  if (text != first.npos && (first[text] == '{' || first[text] == '['))
+    return "a text in JSON, such as a report or a model";
+  const auto is_of_text = [](unsigned char c) { return (c >= ' ' && c != 0x7f) || (c >= '\t' && c <= '\r'); };
+  return std::ranges::all_of(first, is_of_text) ? "a text" : "";
+}
+
 } // namespace
+
+void require_may_be_checkpoint(const std::filesystem::path& path) {
+  std::error_code unknown;
+  if (!std::filesystem::is_regular_file(path, unknown)) return;
+  const std::uint64_t size = std::filesystem::file_size(path, unknown);
+  if (unknown) return;
+  const std::string first = beginning_of(path);
+  const std::string found = size == 0 ? "an empty file" : kind_by_beginning(path, first);
+  if (found.empty() || may_be_safetensors(first, size)) return;
+  throw_malformed(path, fmt::format("expected a checkpoint, found {}; --resume takes the folder that "
+                                    "--checkpoint named, or a file in it",
+                                    found));
+}
 
 void require_no_foreign_file(const std::filesystem::path& path) {
   std::error_code unknown;

@@ -37,6 +37,11 @@ void require_no_checkpoints_in(const std::filesystem::path& path);
 ///
 /// Errors  file_error in one line that says what it is, and what to do.
 void require_no_foreign_file(const std::filesystem::path& path);
+/// Requires a file that may be a checkpoint: not empty, and none of the other files that a run reads or
+/// leaves: weights, a model of ONNX, a recording, a report. Nothing happens if `path` is not there.
+///
+/// Errors  file_error in one line that says what it is, and what goes on from it.
+void require_may_be_checkpoint(const std::filesystem::path& path);
 /// Errors  file_error, likewise: a checkpoint, or the best weights of a run. `path` has these texts.
 void require_no_checkpoint(const std::filesystem::path& path,
                            const std::map<std::string, std::string>& texts);

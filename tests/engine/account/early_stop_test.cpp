@@ -115,6 +115,15 @@ TEST(EarlyStop, ComparesWithTheBestOfAnEarlierProcess) {
   EXPECT_TRUE(rule.judge(test(20, 0.35)));
 }
 
+/// With other workers than before, the steps of tests begin anew, and those of the run do not.
+TEST(EarlyStop, NamesTheLowestTestByTheStepsOfTheWholeRun) {
+  early_stop rule({}, 1, {.lowest_loss = 0.5, .lowest_at = 90}, counted_tests::for_patience, 100);
+  EXPECT_FALSE(rule.judge(test(10, 0.4)));
+  EXPECT_EQ(rule.tests().lowest_at, 110U);
+  EXPECT_EQ(rule.tests().steps, 10U) << "as the tests to come count";
+  EXPECT_THAT(rule.judge(test(20, 0.6)).value(), ::testing::HasSubstr("the lowest was 0.4, after 110 steps"));
+}
+
 /// Wherever a run is interrupted, it ends by the same test and for the same reason.
 TEST(EarlyStop, GoesOnCountingAfterAnInterruption) {
   const std::vector<evaluation_made> tests{test(10, 0.5), test(20, 0.6), test(30, 0.4),

@@ -194,7 +194,7 @@ TEST(TrainingReport, TellsOfCheckpoints) {
   EXPECT_TRUE(json::parse(to_json(r))["checkpoints"].is_null());
   r.resumed = resumed_figures{"kept/checkpoint-0000000500.safetensors", 500, 40};
   r.checkpoints =
-      checkpoint_account{12, 1, 4096, 0.25, 0.5, "kept/checkpoint-0000000900.safetensors", 900, "full", 2};
+      checkpoint_account{12, 1, 4096, 0.25, 0.5, "kept/checkpoint-0000000900.safetensors", 900, "full", 2, 4};
   const json o = json::parse(to_json(r));
   EXPECT_EQ(o["resumed"], (json{{"from", "kept/checkpoint-0000000500.safetensors"},
                                 {"steps", 500},
@@ -210,7 +210,8 @@ TEST(TrainingReport, TellsOfCheckpoints) {
                                     {"held_seconds", 0.5},
                                     {"last", "kept/checkpoint-0000000900.safetensors"},
                                     {"last_steps", 900},
-                                    {"failure", "full"}}));
+                                    {"failure", "full"},
+                                    {"removed_for_room", 4}}));
 }
 
 TEST(TrainingReport, TellsOfTheRecording) {

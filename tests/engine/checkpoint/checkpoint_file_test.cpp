@@ -98,17 +98,37 @@ TEST_F(CheckpointFile, RefusesOtherFiles) {
   const std::vector<float> weights{1};
   const std::vector<array_to_store> arrays{{"dense1/weights", shape{1}, weights}};
   write_safetensors(path_, arrays, {});
+  testing::expect_refused({{"weights", [&] { checkpoint::read(path_); },
+                            "expected a checkpoint, found a safetensors file of another program; "},
+                           {"nothing", [&] { checkpoint::read(folder_.path() / "nothing"); }, "No such file"},
+                           {"an array of no part",
+                            [&] {
+                              write_safetensors(path_, arrays, {{"format", "mailgrad checkpoint 1"}});
+                              checkpoint::read(path_);
+                            },
+                            "is of no part"},
+                           {"no such part", [] { checkpoint::of(two_parts(), "x").part("worker 3"); },
+                            "'x' has no part 'worker 3'"}});
+}
+
+/// What people take for a checkpoint is told as what it is, with what it is for.
+TEST_F(CheckpointFile, SaysWhatIsNoCheckpoint) {
+  const auto reading = [this](const std::string& bytes) {
+    return [this, bytes] { checkpoint::read(folder_.write("x", bytes)); };
+  };
+  const std::string rest(300, '\x11');
   testing::expect_refused(
-      {{"weights", [&] { checkpoint::read(path_); }, "expected a checkpoint, found a file of another kind"},
-       {"nothing", [&] { checkpoint::read(folder_.path() / "nothing"); }, "No such file"},
-       {"an array of no part",
-        [&] {
-          write_safetensors(path_, arrays, {{"format", "mailgrad checkpoint 1"}});
-          checkpoint::read(path_);
-        },
-        "is of no part"},
-       {"no such part", [] { checkpoint::of(two_parts(), "x").part("worker 3"); },
-        "'x' has no part 'worker 3'"}});
+      {{"nothing in it", reading(""),
+        "expected a checkpoint, found an empty file; --resume takes the folder that "},
+       {"ONNX", reading(std::string("\x08\x0a\x12\x07pytorch:", 12) + rest),
+        "found a model of ONNX; 'mailgrad train --load' begins a run with the weights that it is of; "
+        "--resume"},
+       {"PyTorch", reading("\x80\x02" + rest), "found a pickle of PyTorch, which holds no run; --resume"},
+       {"a recording", reading("mgradrec" + rest),
+        "x' repeats its run; --resume takes the folder that --check"},
+       {"a report", reading("\n {\"accuracy\": 0.5}"), "found a text in JSON, such as a report or a model; "},
+       {"data", reading("5.1,3.5,1.4,0.2,0\n4.9,3,1.4,0.2,0\n"), "found a text; --resume takes the folder"},
+       {"noise", reading(rest), "the header is said to have"}});
 }
 
 TEST_F(CheckpointFile, LeavesTheOlderOneIfItCannotBeWritten) {

@@ -76,6 +76,11 @@ TEST_F(CheckpointFolder, TakesTheFileThatIsNamed) {
 TEST_F(CheckpointFolder, SaysWhyThereIsNone) {
   testing::expect_refused(testing::misuse{"empty", [&] { newest_checkpoint(folder_.path()); },
                                           "expected a checkpoint, found none"});
+  std::filesystem::create_directories(folder_.path() / "lenet");
+  folder_.write("lenet/" + checkpoint_name(3), "");
+  testing::expect_refused(
+      testing::misuse{"the folder above", [&] { newest_checkpoint(folder_.path()); },
+                      "found none in this folder; '" + (folder_.path() / "lenet").string() + "' has some"});
   folder_.write(checkpoint_name(3), "cut");
   testing::expect_refused(
       {{"damaged", [&] { newest_checkpoint(folder_.path()); },
@@ -103,6 +108,26 @@ TEST_F(CheckpointFolder, KeepsNoPartOfAKilledRun) {
   EXPECT_THAT(left, ::testing::UnorderedElementsAre(checkpoint_name(10), checkpoint_name(30) + ".partial",
                                                     "mine.partial"))
       << "another run may be writing 30";
+}
+
+TEST_F(CheckpointFolder, MakesRoomByItsOldestButNeverByTheLastThatIsWhole) {
+  for (const std::uint64_t steps : {10, 20, 30, 99}) write(steps);
+  EXPECT_EQ(make_room(folder_.path(), 40), room_made::of_oldest);
+  EXPECT_THAT(names(), ElementsAre(checkpoint_name(99), checkpoint_name(30), checkpoint_name(20)));
+  folder_.write(checkpoint_name(30), "cut");
+  EXPECT_EQ(make_room(folder_.path(), 40), room_made::none) << "only 20 is whole";
+  write(30);
+  folder_.write(checkpoint_name(20), "cut");
+  EXPECT_EQ(make_room(folder_.path(), 40), room_made::of_oldest);
+  EXPECT_EQ(make_room(folder_.path(), 40), room_made::none);
+  EXPECT_THAT(names(), ElementsAre(checkpoint_name(99), checkpoint_name(30)));
+}
+
+TEST_F(CheckpointFolder, MakesRoomByWhatAKilledRunLeftFirst) {
+  for (const std::uint64_t steps : {10, 20}) write(steps);
+  folder_.write(checkpoint_name(30) + ".partial", "what was written of it");
+  EXPECT_EQ(make_room(folder_.path(), 40), room_made::of_killed);
+  EXPECT_EQ(names().size(), 2U);
 }
 
 TEST_F(CheckpointFolder, IsMadeAndTried) {
