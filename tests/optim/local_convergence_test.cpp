@@ -50,10 +50,13 @@ class local_workers {
 public:
   local_workers(local_run r, std::uint64_t seed)
       : run_(std::move(r)), random_(seed), shard_(size, 1.0F), own_(workers, shard_), read_(workers, shard_),
-        versions_(workers), cure_(make_cure(run_.cure, {workers, size, run_.outer_rate})) {
+        versions_(workers) {
     optimizer_options options = parse_optimizer(run_.outer);
     options.learning_rate = run_.outer_rate;
     outer_ = make_optimizer(options, size);
+    cure_site site{workers, size, run_.outer_rate};
+    site.optimizer = options;
+    cure_ = make_cure(run_.cure, site);
   }
 
   double loss_after(int exchanges) {
@@ -77,16 +80,29 @@ private:
     vec applied = moved;
     const vec met = shard_;
     if (cure_ && cure_->compensates())
-      cure_->compensate({{static_cast<std::uint32_t>(w)}, 1, moved, 1, shard_, read_[w], {}}, applied);
+      cure_->compensate(
+          {{static_cast<std::uint32_t>(w)}, version_ - versions_[w], moved, 1, shard_, read_[w], {}},
+          applied);
     buffer_.push_back(applied);
     factors_.push_back(cure_ ? cure_->factor(version_ - versions_[w]) : 1);
     if (buffer_.size() == run_.buffer) update();
     if (cure_ && cure_->pull())
       for (std::size_t k = 0; k < size; ++k) elastic_pull{*cure_->pull()}(met[k], own_[w][k]);
     else
-      own_[w] = shard_;
-    read_[w] = shard_;
+      own_[w] = sent();
+    read_[w] = cure_ && cure_->pull() ? shard_ : own_[w];
     versions_[w] = version_;
+  }
+
+  /// What a worker gets that begins anew.
+  vec sent() {
+    vec weights = shard_;
+    if (!cure_ || !cure_->predicts()) return weights;
+    std::span<const float> velocity;
+    for (const optimizer_state& s : outer_->state())
+      if (s.name == "velocity") velocity = s.values;
+    cure_->predict({shard_, run_.outer_rate, velocity}, weights);
+    return weights;
   }
 
   void update() {
@@ -138,6 +154,24 @@ TEST(LocalConvergence, DelayedNesterovKeepsMomentumAsynchronously) {
 TEST(LocalConvergence, ABufferOfWeightedDifferencesIsCalmer) {
   const double one_by_one = median_loss({});
   EXPECT_LT(median_loss({.cure = "fedbuff", .buffer = 4}), 0.5 * one_by_one);
+}
+
+// Ajanthan et al.: an outer momentum carries the weights on while differences are computed from where they
+// were. Workers that begin where it leads bear a rate at which it diverges.
+TEST(LocalConvergence, MomentumLookAheadKeepsAnOuterMomentum) {
+  const local_run r{.outer = "nesterov:momentum=0.9", .outer_rate = 0.1};
+  local_run cured = r;
+  cured.cure = "mla";
+  EXPECT_GT(median_loss(r), 1e3);
+  EXPECT_LT(median_loss(cured), 0.2);
+}
+
+// Shah & Sun: old differences count less among the others in the moments of an outer Adam.
+TEST(LocalConvergence, TheCosineGateCalmsAnOuterAdam) {
+  const local_run r{.outer = "adam", .outer_rate = 0.1};
+  local_run cured = r;
+  cured.cure = "cgad";
+  EXPECT_LT(median_loss(cured), 0.5 * median_loss(r));
 }
 
 } // namespace
