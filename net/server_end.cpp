@@ -20,6 +20,8 @@ struct server_end::guest final : session_events {
   bool body_lent(byte_view tag, const borrowed& body, std::uint64_t number) override {
     return layers->body_lent(tag, body, number);
   }
+  void progress_told(const progress& p) override { layers->progress_told(p); }
+  void held(bool is_held) override { layers->held(is_held); }
   void credit_came() override { layers->credit_came(); }
   void ended(const ending& why) override { layers->ended(why); }
 
@@ -49,7 +51,8 @@ void server_end::shares(connection_id c, std::shared_ptr<common_memory> memory) 
 bool server_end::reads(connection_id id, instant now) {
   const auto found = connections_.find(id);
   if (found == connections_.end() || !found->second.known || found->second.part != plane::bulk) return true;
-  return found->second.known->its.reads_bulk(!options_.has_room || options_.has_room(), now);
+  session& its = found->second.known->its;
+  return its.reads_bulk(!options_.has_room || options_.has_room(its.terms().you), now);
 }
 
 void server_end::received(connection_id id, byte_view data, instant now) {

@@ -25,9 +25,9 @@ struct server_options {
   std::uint32_t devices = 1; ///< that each worker brings
   std::size_t most_connections = 1024;
   std::function<std::uint64_t()> draw{}; ///< gives numbers that nobody can guess, for sessions
-  /// Whether there is memory for another body that a peer sends; empty: always. While there is none, no body
-  /// is begun. Who makes room posts something to this server by its network.
-  std::function<bool()> has_room{};
+  /// Whether there is memory for another body that this member sends; empty: always. While there is none, it
+  /// begins no body. Who makes room posts something to this server by its network.
+  std::function<bool(const member&)> has_room{};
 };
 
 /// Who decides what becomes of a peer that fits.

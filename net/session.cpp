@@ -34,14 +34,16 @@ void session::attach(plane p, instant now) {
   if (p == plane::bulk && state_ == state::greeting) join(now);
 }
 
-bool session::reads_bulk(bool has_room, instant now) noexcept {
+bool session::reads_bulk(bool has_room, instant now) {
   line& l = line_of(plane::bulk);
   if (!has_room && !body_in_ && state_ == state::joined) {
     if (!l.since) l.since = now;
-    l.held = true;
+    if (!std::exchange(l.held, true)) events_->held(true);
     return false;
   }
-  if (std::exchange(l.held, false)) l.excused = now + (now - *l.since);
+  if (!std::exchange(l.held, false)) return true;
+  l.excused = now + (now - *l.since);
+  events_->held(false);
   return true;
 }
 

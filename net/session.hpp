@@ -67,7 +67,7 @@ public:
   /// Whether the bulk connection is to be read: always while a body is under way on it, and else where there
   /// is room for another. What stays unread is no silence of the peer, which the control connection tells.
   /// Nor does silence count for as long again, since the system tries what was not taken ever more seldom.
-  bool reads_bulk(bool has_room, instant now) noexcept;
+  bool reads_bulk(bool has_room, instant now);
   /// Bytes came, in any cuts.
   void receive(plane p, byte_view data, instant now);
   /// Where the next bytes of a body belong, to be told by filled(); empty if something else comes next, or

@@ -49,6 +49,8 @@ public:
   }
   /// A heartbeat said something else than the one before.
   virtual void progress_told([[maybe_unused]] const progress& p) {}
+  /// Bodies of the peer are not read from now on for want of room, or are read again.
+  virtual void held([[maybe_unused]] bool is_held) {}
   /// There is credit again, after a send that was refused.
   virtual void credit_came() = 0;
   /// The last event. What has not arrived whole never will.

@@ -207,7 +207,7 @@ arriving gradient_form::unpacked_later(const gradient_header& header, std::uint3
 }
 
 std::shared_ptr<const void> gradient_form::room_for(std::uint64_t bytes) const {
-  return terms_.on_way ? terms_.on_way->arriving(bytes) : nullptr;
+  return terms_.on_way ? terms_.on_way->arriving(terms_.worker, bytes) : nullptr;
 }
 
 /// The gradient in the memory of its worker, where the range of this shard has the place that it has among

@@ -218,7 +218,8 @@ link::incoming link::opened(net::byte_view letter, std::span<std::byte>* place, 
     rules_.require_sender(kind, head.from);
     if (book_.at(head.to)) rules_.ask(kind, head.from, head.to);
   }
-  incoming came{.order = head.order, .to = head.to, .from = head.from, .had_body = place != nullptr};
+  incoming came{
+      .order = head.order, .to = head.to, .from = head.from, .kind = kind, .had_body = place != nullptr};
   if (head.layout == letter_layout::fields_and_values) {
     const std::lock_guard lock(mutex_);
     const auto form = forms_.find(kind);
@@ -289,7 +290,21 @@ void link::take(incoming letter) {
 
 void link::progress_told(const net::progress& p) {
   const std::lock_guard lock(mutex_);
+  peers_step_ = p.step;
   peers_wait_.become(p.waits_for, network_.now());
+}
+
+void link::held(bool is_held) {
+  const std::lock_guard lock(mutex_);
+  held_since_ = is_held ? std::optional(network_.now()) : std::nullopt;
+}
+
+std::optional<link::held_out> link::held_gradient(std::size_t gradients_a_step) const {
+  const std::lock_guard lock(mutex_);
+  const bool all_came =
+      peers_step_ < step_came_ || (peers_step_ == step_came_ && came_of_step_ >= gradients_a_step);
+  if (!held_since_ || over_ || peers_step_ == 0 || all_came) return std::nullopt;
+  return held_out{peers_step_, (network_.now() - *held_since_).count()};
 }
 
 /// A letter to an actor that is no more is dropped.
@@ -300,6 +315,11 @@ void link::hand_out(const incoming& letter) {
     const std::lock_guard lock(mutex_);
     to = book_.at(letter.to);
     from = book_.at(letter.from);
+    if (const auto step = step_of(letter.kind, m)) {
+      if (*step != step_came_) came_of_step_ = 0;
+      step_came_ = *step;
+      ++came_of_step_;
+    }
   }
   if (to) messaging::send_as(from, to, std::move(m));
 }

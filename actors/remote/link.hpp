@@ -62,6 +62,13 @@ public:
   void post(const actor_address& to, const caf::actor& from, message_kind kind, const caf::message& m);
   /// That letters wait here for credit, and what the other process waits for by its last heartbeat.
   std::vector<wait_named> waits() const;
+  /// A gradient that the other process has sent and that is not read for want of room.
+  struct held_out {
+    std::uint64_t step = 0;
+    std::int64_t span = 0; ///< ns since its bodies are not read
+  };
+  /// Of a worker that sends so many gradients in a step. None also before a heartbeat has told of the step.
+  std::optional<held_out> held_gradient(std::size_t gradients_a_step) const;
   /// When the last byte of the other process came, also after the end.
   net::instant last_heard() const { return session_ ? session_->last_heard() : last_heard_; }
   /// Ends the session of one's own will. What has not left yet is lost.
@@ -83,6 +90,7 @@ public:
   void body_came(net::byte_view tag) override;
   bool body_lent(net::byte_view tag, const net::borrowed& body, std::uint64_t number) override;
   void progress_told(const net::progress& p) override;
+  void held(bool is_held) override;
   void credit_came() override;
   void ended(const net::ending& why) override;
 
@@ -97,6 +105,7 @@ private:
   struct incoming {
     std::uint64_t order = 0;
     actor_address to, from;
+    message_kind kind{};
     std::function<caf::message()> make{}; ///< may throw what comes of bytes that make none
     bool had_body = false;
   };
@@ -139,10 +148,14 @@ private:
   std::vector<std::uint64_t> returns_; ///< values of the other process that are needed no more
   std::uint64_t posted_ = 0;
   bool flush_asked_ = false;
-  std::uint64_t step_ = 0;          ///< of the last gradient that was posted
-  timed_words for_credit_;          ///< of this side
-  timed_words peers_wait_;          ///< as it says
-  std::optional<std::string> over_; ///< the words of the end
+  std::uint64_t step_ = 0;                 ///< of the last gradient that was posted
+  std::uint64_t peers_step_ = 0;           ///< the same of the other process, as it says
+  std::uint64_t step_came_ = 0;            ///< of the last gradient that came
+  std::size_t came_of_step_ = 0;           ///< how many came of that step
+  std::optional<net::instant> held_since_; ///< when bodies were last read, if they are not
+  timed_words for_credit_;                 ///< of this side
+  timed_words peers_wait_;                 ///< as it says
+  std::optional<std::string> over_;        ///< the words of the end
 };
 
 } // namespace mailgrad::remote

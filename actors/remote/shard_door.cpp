@@ -42,7 +42,8 @@ shard_door::shard_door(shard_door_options options, caf::actor_system& system)
   std::vector<std::uint32_t> held;
   for (const auto& [s, shard] : options_.shards) held.push_back(s);
   if (options_.are_ours) on_way_ = transit_by(options_.listen, *options_.layout, held);
-  if (on_way_) terms.has_room = [on_way = on_way_] { return on_way->has_room(); };
+  if (on_way_)
+    terms.has_room = [on_way = on_way_](const net::member& who) { return on_way->has_room({who.number}); };
   end_ = std::make_unique<net::server_end>(std::move(terms), static_cast<net::doorkeeper&>(*this));
   end_->lend_from(options_.heap);
   if (on_way_)

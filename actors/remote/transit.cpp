@@ -2,7 +2,10 @@
 
 #include <mailgrad/net/memory/memory_address.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace mailgrad::remote {
@@ -12,20 +15,34 @@ namespace {
 constexpr std::uint64_t gradients_beside = 16 << 20;
 constexpr std::uint64_t all_beside = 24 << 20;
 
+/// "worker 3", or "workers 0, 3 and 5 more".
+std::string in_words(const std::set<rank>& workers) {
+  constexpr std::size_t most_named = 8;
+  std::string words = workers.size() == 1 ? "worker " : "workers ";
+  std::size_t named = 0;
+  for (const rank r : workers) {
+    if (named == most_named) return words + fmt::format(" and {} more", workers.size() - named);
+    words += (named++ == 0 ? "" : ", ") + std::to_string(r.value);
+  }
+  return words;
+}
+
 } // namespace
 
 /// What a gradient holds while it arrives.
 struct transit::gradient_room {
-  gradient_room(std::shared_ptr<transit> of_all, std::uint64_t size) : of(std::move(of_all)), bytes(size) {}
+  gradient_room(std::shared_ptr<transit> of_all, rank worker, std::uint64_t size)
+      : of(std::move(of_all)), from(worker), bytes(size) {}
   gradient_room(const gradient_room&) = delete;
   gradient_room& operator=(const gradient_room&) = delete;
-  ~gradient_room() { of->has_arrived(bytes); }
+  ~gradient_room() { of->has_arrived(from, bytes); }
 
   std::shared_ptr<transit> of;
+  rank from;
   std::uint64_t bytes;
 };
 
-/// What weights hold while they leave.
+/// What weights hold while they leave to anybody.
 struct transit::weights_room {
   weights_room(std::shared_ptr<transit> of_all, std::shared_ptr<const void> values, std::uint64_t size)
       : of(std::move(of_all)), keeps(std::move(values)), bytes(size) {}
@@ -38,17 +55,50 @@ struct transit::weights_room {
   std::uint64_t bytes;
 };
 
-transit::transit(std::uint64_t weights, std::uint64_t largest) noexcept
-    : most_arriving_(weights + gradients_beside), most_together_(2 * weights + all_beside),
-      largest_(largest) {}
+/// Weights on their way to one worker.
+struct transit::departure {
+  departure(std::shared_ptr<const weights_room> weights, rank worker)
+      : room(std::move(weights)), to(worker) {}
+  departure(const departure&) = delete;
+  departure& operator=(const departure&) = delete;
+  ~departure() { room->of->has_departed(to, room->keeps.get()); }
+
+  std::shared_ptr<const weights_room> room; ///< goes when the worker is counted out
+  rank to;
+};
+
+transit::transit(std::uint64_t weights, std::uint64_t largest, std::size_t shards) noexcept
+    : weights_(weights), most_arriving_(weights + gradients_beside), most_together_(2 * weights + all_beside),
+      largest_(largest), shards_(shards) {}
 
 bool transit::fits() const noexcept {
   return arriving_ + largest_ <= most_arriving_ && arriving_ + leaving_ + largest_ <= most_together_;
 }
 
-bool transit::has_room() {
+/// Answers to all workers by turns overtake one another once in a turn.
+bool transit::is_slow(rank worker) const {
+  const auto found = readers_.find(worker);
+  if (found == readers_.end()) return false;
+  const reader& r = found->second;
+  return r.was_slow || (r.under_way > 0 && departed_ - r.since > most_overtaking());
+}
+
+std::uint64_t transit::most_overtaking() const noexcept { return 2 * shards_ * readers_.size(); }
+
+/// What slow readers have under way, or are about to, has half of the room. One of them always has some.
+bool transit::fits_slow() const {
+  std::uint64_t theirs = 0;
+  for (const auto& [worker, gradients] : arrives_)
+    if (is_slow(worker)) theirs += gradients.bytes;
+  for (const auto& [values, v] : leaves_)
+    if (std::ranges::all_of(v.to, [this](const auto& reads) { return is_slow(reads.first); }))
+      theirs += v.bytes;
+  return theirs == 0 || theirs + weights_ <= most_together_ / 2;
+}
+
+bool transit::has_room(rank worker) {
   const std::lock_guard lock(mutex_);
-  if (fits()) return true;
+  if (fits() && (!is_slow(worker) || fits_slow())) return true;
   refused_ = true;
   return false;
 }
@@ -65,27 +115,52 @@ void transit::call_if_room() {
   if (call_) call_();
 }
 
-std::shared_ptr<const void> transit::arriving(std::uint64_t bytes) {
-  auto made = std::make_shared<const gradient_room>(shared_from_this(), bytes);
+std::shared_ptr<const void> transit::arriving(rank from, std::uint64_t bytes) {
+  auto made = std::make_shared<const gradient_room>(shared_from_this(), from, bytes);
   const std::lock_guard lock(mutex_);
   arriving_ += bytes;
+  gradients& its = arrives_[from];
+  ++its.count;
+  its.bytes += bytes;
   return made;
 }
 
-std::shared_ptr<const void> transit::leaving(std::shared_ptr<const void> values, std::uint64_t bytes) {
+std::shared_ptr<const void> transit::leaving(rank to, std::shared_ptr<const void> values,
+                                             std::uint64_t bytes) {
   const void* const which = values.get();
   const std::lock_guard lock(mutex_);
-  std::weak_ptr<const void>& known = leaves_[which];
-  if (auto there = known.lock()) return there;
-  auto made = std::make_shared<const weights_room>(shared_from_this(), std::move(values), bytes);
-  known = made;
-  leaving_ += bytes;
-  return made;
+  version& v = leaves_[which];
+  auto room = v.room.lock();
+  if (!room) {
+    room = std::make_shared<const weights_room>(shared_from_this(), std::move(values), bytes);
+    v = {room, bytes, {}};
+    leaving_ += bytes;
+  }
+  ++v.to[to];
+  if (reader& r = readers_[to]; r.under_way++ == 0) r.since = departed_;
+  return std::make_shared<const departure>(std::move(room), to);
 }
 
-void transit::has_arrived(std::uint64_t bytes) {
+void transit::has_arrived(rank from, std::uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   arriving_ -= bytes;
+  gradients& its = arrives_.at(from);
+  its.bytes -= bytes;
+  if (--its.count == 0) arrives_.erase(from);
+  call_if_room();
+}
+
+/// Who is overtaken by few becomes fast again.
+void transit::has_departed(rank to, const void* values) {
+  const std::lock_guard lock(mutex_);
+  if (const auto found = leaves_.find(values); found != leaves_.end())
+    if (const auto reads = found->second.to.find(to); reads != found->second.to.end() && --reads->second == 0)
+      found->second.to.erase(reads);
+  reader& r = readers_.at(to);
+  r.was_slow = departed_ - r.since > most_overtaking();
+  ++departed_;
+  r.since = departed_; // of what else is under way to it
+  --r.under_way;
   call_if_room();
 }
 
@@ -93,7 +168,7 @@ void transit::has_arrived(std::uint64_t bytes) {
 void transit::has_left(const void* values, std::uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   leaving_ -= bytes;
-  if (const auto found = leaves_.find(values); found != leaves_.end() && found->second.expired())
+  if (const auto found = leaves_.find(values); found != leaves_.end() && found->second.room.expired())
     leaves_.erase(found);
   call_if_room();
 }
@@ -108,6 +183,22 @@ std::uint64_t transit::leaving_bytes() const {
   return leaving_;
 }
 
+std::string transit::who_fills_it(rank worker) const {
+  const std::lock_guard lock(mutex_);
+  const bool waits_for_slow = fits() && is_slow(worker);
+  std::set<rank> sends, reads;
+  for (const auto& [from, gradients] : arrives_)
+    if (!waits_for_slow || is_slow(from)) sends.insert(from);
+  for (const auto& [values, v] : leaves_)
+    for (const auto& [to, count] : v.to)
+      if (!waits_for_slow || is_slow(to)) reads.insert(to);
+  std::string words;
+  if (!sends.empty()) words = fmt::format("the shards to read gradients of {}", in_words(sends));
+  if (!reads.empty())
+    words += fmt::format("{}{} to take weights", words.empty() ? "" : ", and for ", in_words(reads));
+  return words;
+}
+
 std::shared_ptr<transit> transit_by(const std::string& address, const parameter_layout& layout,
                                     const std::vector<std::uint32_t>& shards) {
   if (net::is_memory_address(address)) return nullptr;
@@ -117,7 +208,7 @@ std::shared_ptr<transit> transit_by(const std::string& address, const parameter_
     all += bytes;
     largest = std::max(largest, bytes);
   }
-  return std::make_shared<transit>(all, largest);
+  return std::make_shared<transit>(all, largest, shards.size());
 }
 
 } // namespace mailgrad::remote

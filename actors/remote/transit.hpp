@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/graph/parameter_layout.hpp>
+#include <mailgrad/optim/identity.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -18,44 +19,77 @@ namespace mailgrad::remote {
 ///
 /// With shards of W bytes in all, gradients have W + 16 MiB, and both kinds together 2 W + 24 MiB. So one
 /// gradient can always arrive while the weights of one version leave.
+///
+/// A worker whose weights are overtaken by many others on their way reads slowly. What leaves to such
+/// workers has half of the room for both kinds, so that the others have the rest: while more would leave,
+/// further gradients of slow readers wait for each other. Weights that others take as well count for these.
 /// Guarantees  has_room() comes true again as soon as shards have read what came and workers have taken what
 ///             left. It waits for no gradient that a policy keeps, such as those of a barrier.
 /// Units       bytes.
 /// Threads     any.
 class transit : public std::enable_shared_from_this<transit> {
 public:
-  /// `weights` is W, and `largest` the size of a gradient of the largest shard.
-  transit(std::uint64_t weights, std::uint64_t largest) noexcept;
+  /// `weights` is W, and `largest` the size of a gradient of the largest of `shards` shards.
+  transit(std::uint64_t weights, std::uint64_t largest, std::size_t shards = 1) noexcept;
 
-  /// Whether another gradient may begin to arrive.
-  bool has_room();
+  /// Whether another gradient of this worker may begin to arrive.
+  bool has_room(rank worker);
   /// Is called when there is room again after has_room() has said no; empty: nothing is. It must not block.
   void when_room(std::function<void()> call);
 
   /// A gradient begins to arrive. Its room is taken as long as what this returns is held.
-  std::shared_ptr<const void> arriving(std::uint64_t bytes);
-  /// These values are about to leave. What this returns holds them, and their room with them. Values that
-  /// leave to several workers count once.
-  std::shared_ptr<const void> leaving(std::shared_ptr<const void> values, std::uint64_t bytes);
+  std::shared_ptr<const void> arriving(rank from, std::uint64_t bytes);
+  /// These values are about to leave to a worker. What this returns holds them, and their room with them.
+  /// Values that leave to several workers count once.
+  std::shared_ptr<const void> leaving(rank to, std::shared_ptr<const void> values, std::uint64_t bytes);
 
   std::uint64_t arriving_bytes() const;
   std::uint64_t leaving_bytes() const;
+  /// Whom a worker waits for that finds no room: "the shards to read gradients of workers 0, 3, and for
+  /// worker 1 to take weights". Empty if there is room.
+  std::string who_fills_it(rank worker) const;
 
 private:
   struct gradient_room;
   struct weights_room;
+  struct departure;
+  /// What arrives from a worker.
+  struct gradients {
+    std::size_t count = 0;
+    std::uint64_t bytes = 0;
+  };
+  /// Values that leave.
+  struct version {
+    std::weak_ptr<const weights_room> room{};
+    std::uint64_t bytes = 0;
+    std::map<rank, std::size_t> to{}; ///< how often each worker has them under way
+  };
+  /// A worker to which weights leave.
+  struct reader {
+    std::size_t under_way = 0; ///< answers that leave to it
+    std::uint64_t since = 0;   ///< how many had left to all when the oldest of these began
+    bool was_slow = false;     ///< the last that left was overtaken by many
+  };
 
   bool fits() const noexcept;
+  bool is_slow(rank worker) const;
+  std::uint64_t most_overtaking() const noexcept;
+  bool fits_slow() const;
   void call_if_room();
-  void has_arrived(std::uint64_t bytes);
+  void has_arrived(rank from, std::uint64_t bytes);
+  void has_departed(rank to, const void* values);
   void has_left(const void* values, std::uint64_t bytes);
 
-  const std::uint64_t most_arriving_, most_together_, largest_;
+  const std::uint64_t weights_, most_arriving_, most_together_, largest_;
+  const std::size_t shards_;
   mutable std::mutex mutex_; ///< guards the members below
   std::uint64_t arriving_ = 0, leaving_ = 0;
   bool refused_ = false; ///< has_room() has said no since it last called
   std::function<void()> call_;
-  std::map<const void*, std::weak_ptr<const void>> leaves_; ///< by the values
+  std::map<rank, gradients> arrives_;
+  std::map<const void*, version> leaves_; ///< by the values
+  std::map<rank, reader> readers_;        ///< all to whom weights have left
+  std::uint64_t departed_ = 0;            ///< answers that have left
 };
 
 /// For a process that holds these shards and listens there. Null for an address by which processes share

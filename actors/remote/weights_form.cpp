@@ -53,7 +53,8 @@ attached weights_form::write(const caf::message& m, const actor_address&, field_
   fields.field("held", held);
   attached leaves = has_met ? joined(x.payload.values, x.payload.met)
                             : attached{std::as_bytes(x.payload.values.on_host()), x.payload.values.owner()};
-  if (terms_.on_way) leaves.keeps = terms_.on_way->leaving(std::move(leaves.keeps), leaves.bytes.size());
+  if (terms_.on_way)
+    leaves.keeps = terms_.on_way->leaving(terms_.worker, std::move(leaves.keeps), leaves.bytes.size());
   return leaves;
 }
 

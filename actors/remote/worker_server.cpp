@@ -133,7 +133,9 @@ void worker_server::bound_transit(net::server_options& terms) {
   std::iota(shards.begin(), shards.end(), 0U);
   on_way_ = transit_by(options_.listen, *plan_.layout, shards);
   if (!on_way_) return;
-  terms.has_room = [on_way = on_way_] { return on_way->has_room(); };
+  terms.has_room = [on_way = on_way_](const net::member& who) {
+    return who.part != net::role::worker || on_way->has_room({who.number});
+  };
 }
 
 worker_server::~worker_server() {
@@ -215,8 +217,15 @@ std::map<net::member, net::instant> worker_server::moments_heard() const {
 std::vector<wait_named> worker_server::waits() const {
   const std::lock_guard lock(mutex_);
   std::vector<wait_named> all;
-  for (const auto& [session, g] : guests_)
-    if (g.by) std::ranges::move(g.by->waits(), std::back_inserter(all));
+  for (const auto& [session, g] : guests_) {
+    if (!g.by) continue;
+    std::ranges::move(g.by->waits(), std::back_inserter(all));
+    if (const auto kept_out = on_way_ ? g.by->held_gradient(plan_.options.shards) : std::nullopt)
+      all.push_back(
+          {fmt::format("{} waits for room at the server for its gradient of step {}: for {}",
+                       to_string(g.terms.you), kept_out->step, on_way_->who_fills_it({g.terms.you.number})),
+           kept_out->span});
+  }
   return all;
 }
 

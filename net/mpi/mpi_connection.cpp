@@ -17,7 +17,7 @@ constexpr std::size_t most_received_bytes = frame_header_bytes + most_piece_byte
 /// The body is received at once, since its place may be gone after any other event of the session. It is a
 /// piece at most, and the sender has all of it.
 bool mpi_connection::read(endpoint* at, instant now) {
-  if (ended_ || (at && !at->reads(id_, now))) return false;
+  if (ended_) return false;
   const auto message = mpi_->look(route_.peer, route_.in);
   if (!message) return false;
   const std::size_t count = message->bytes;

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 
 namespace mailgrad::net {
@@ -50,7 +51,15 @@ bool mpi_host::turn(instant now) {
 
 bool mpi_host::read(const connection_ptr& c, instant now) try {
   int count = 0;
-  while (has(c) && count < most_messages_a_turn && c->read(at_, now)) ++count;
+  while (has(c) && count < most_messages_a_turn) {
+    if (!at_->reads(c->id(), now)) {
+      if (std::ranges::find(held_, c->id()) == held_.end()) held_.push_back(c->id());
+      break;
+    }
+    std::erase(held_, c->id());
+    if (!c->read(at_, now)) break;
+    ++count;
+  }
   if (has(c) && c->has_ended()) lose(c, "closed by the peer", now);
   return count > 0;
 } catch (const protocol_error& e) {
@@ -97,10 +106,14 @@ void mpi_host::forget() {
   client_ = nullptr;
 }
 
-std::vector<mpi_host::connection_ptr> mpi_host::all() const {
+/// Where there is room for some, who waits longest is asked first.
+std::vector<mpi_host::connection_ptr> mpi_host::all() {
+  std::erase_if(held_, [this](connection_id id) { return !connections_.contains(id); });
   std::vector<connection_ptr> here;
   here.reserve(connections_.size());
-  for (const auto& [id, c] : connections_) here.push_back(c);
+  for (const connection_id id : held_) here.push_back(connections_.at(id));
+  for (const auto& [id, c] : connections_)
+    if (std::ranges::find(held_, id) == held_.end()) here.push_back(c);
   return here;
 }
 

@@ -52,12 +52,13 @@ private:
   bool flush(const connection_ptr& c, instant now);
   void lose(const connection_ptr& c, std::string_view words, instant now);
   bool has(const connection_ptr& c) const { return at_ && connections_.contains(c->id()); }
-  std::vector<connection_ptr> all() const;
+  std::vector<connection_ptr> all();
 
   hooks hooks_;
   endpoint* at_;
   client_end* client_ = nullptr;
   std::map<connection_id, connection_ptr> connections_;
+  std::vector<connection_id> held_; ///< those that are not read now, who waits longest first
 };
 
 } // namespace mailgrad::net

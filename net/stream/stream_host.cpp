@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 namespace mailgrad::net {
@@ -97,10 +98,12 @@ void stream_host::hold(const connection_ptr& c) {
   if (!std::exchange(c->is_held, true)) held_.push_back(c);
 }
 
-/// The first that is read may fill the room again, and then the others are held anew, in their order.
+/// There may be room for one and not for another who waits longer. The first that is read may fill the room
+/// again, and then the others are held anew, in their order.
 void stream_host::look_at_held() {
   std::erase_if(held_, [this](const connection_ptr& c) { return !has(c); });
-  if (held_.empty() || !at_->reads(held_.front()->id(), loop_->now())) return;
+  if (std::ranges::none_of(held_, [&](const connection_ptr& c) { return at_->reads(c->id(), loop_->now()); }))
+    return;
   for (const connection_ptr& c : std::exchange(held_, {})) {
     c->is_held = false;
     c->look_soon();

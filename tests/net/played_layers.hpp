@@ -20,6 +20,8 @@ struct played_layers : session_events {
     return place;
   }
   void body_came(byte_view tag) override { bodies.emplace_back(as_text(tag), std::string(as_text(place))); }
+  void progress_told(const progress& p) override { told.push_back(p); }
+  void held(bool is_held) override { holds.push_back(is_held); }
   void credit_came() override { ++credits; }
   void ended(const ending& why) override { ends.push_back(why); }
 
@@ -28,6 +30,8 @@ struct played_layers : session_events {
   bytes place;
   std::vector<std::string> messages;
   std::vector<std::pair<std::string, std::string>> bodies;
+  std::vector<progress> told;
+  std::vector<bool> holds;
   std::vector<ending> ends;
 };
 

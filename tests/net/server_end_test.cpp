@@ -201,6 +201,7 @@ TEST_F(ServerEndTest, TakesWhatFollowsAHelloAtOnce) {
   all.insert(all.end(), next.begin(), next.end());
   server.received(c, all, now);
   EXPECT_EQ(layers[0]->joins, 1);
+  EXPECT_THAT(layers[0]->told, ElementsAre(progress{1, ""})) << "heartbeats say how far a peer has come";
 }
 
 TEST_F(ServerEndTest, LeavesAllAtItsEnd) {

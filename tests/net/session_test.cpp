@@ -138,6 +138,8 @@ TEST_F(SessionTest, TakesAnyByteForASignOfLife) {
 TEST_F(SessionTest, TakesABulkConnectionThatItDoesNotReadForNoSilence) {
   join();
   EXPECT_FALSE(server.reads_bulk(false, now));
+  EXPECT_FALSE(server.reads_bulk(false, now));
+  EXPECT_THAT(above_server.holds, testing::ElementsAre(true)) << "once";
   for (int i = 0; i < 5; ++i) {
     now += 1s;
     server.receive(plane::control, {}, now);
@@ -145,6 +147,7 @@ TEST_F(SessionTest, TakesABulkConnectionThatItDoesNotReadForNoSilence) {
   }
   EXPECT_THAT(above_server.ends, IsEmpty());
   EXPECT_TRUE(server.reads_bulk(true, now));
+  EXPECT_THAT(above_server.holds, testing::ElementsAre(true, false));
   now += 5s + 1500ms;
   server.receive(plane::control, {}, now);
   server.tick(now);

@@ -42,6 +42,7 @@ struct layers_below_a_link : net::session_events {
     return above->body_lent(tag, body, number);
   }
   void progress_told(const net::progress& p) override { above->progress_told(p); }
+  void held(bool is_held) override { above->held(is_held); }
   void credit_came() override { above->credit_came(); }
   void ended(const net::ending& why) override { above->ended(why); }
 

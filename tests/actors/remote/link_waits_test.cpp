@@ -21,6 +21,21 @@ using net::plane;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
+/// Makes a gradient of this step of whatever comes.
+class form_of_step final : public body_form {
+public:
+  explicit form_of_step(std::uint64_t step) : step_(step) {}
+  attached write(const caf::message&, const actor_address&, field_inspector&) override { return {}; }
+  arriving begin(field_inspector&, const actor_address&, const actor_address&, const announced&) override {
+    push_gradient x;
+    x.header.id.step = {step_};
+    return {{}, [x] { return caf::make_message(x); }};
+  }
+
+private:
+  std::uint64_t step_;
+};
+
 /// A link above each side of a session: a worker's above the client, and that of its server.
 struct LinkWaits : net::joined_sessions<layers_below_a_link> {
   LinkWaits() {
@@ -87,6 +102,42 @@ TEST_F(LinkWaits, AreToldToTheOtherSideByHeartbeats) {
   carry(client, server, plane::bulk);
   ASSERT_THAT(servers->waits(), SizeIs(1));
   EXPECT_EQ(servers->waits()[0].what, workers->waits()[0].what);
+}
+
+/// Here the worker says of step 7, and has two shards to send gradients to.
+struct GradientsAtTheDoor : LinkWaits {
+  void SetUp() override {
+    join();
+    servers->take_form(kind_of<push_gradient>(), std::make_unique<form_of_step>(7));
+    worker = servers->add_far(home.system(), {duty::worker, 1});
+    client.set_progress({7, ""});
+    pass(net::timing{}.heartbeat());
+    carry(client, server, plane::control);
+  }
+  ~GradientsAtTheDoor() override { worker = nullptr; }
+  caf::actor worker;
+};
+
+TEST_F(GradientsAtTheDoor, AreToldWhileTheyAreNotRead) {
+  EXPECT_FALSE(servers->held_gradient(2)) << "it may be read";
+  ASSERT_FALSE(server.reads_bulk(false, now));
+  pass(100ms);
+  ASSERT_TRUE(servers->held_gradient(2));
+  EXPECT_EQ(servers->held_gradient(2)->step, 7U);
+  EXPECT_EQ(servers->held_gradient(2)->span, net::instant{100ms}.count());
+  ASSERT_TRUE(server.reads_bulk(true, now));
+  EXPECT_FALSE(servers->held_gradient(2));
+}
+
+TEST_F(GradientsAtTheDoor, AreNoneOnceAllOfTheStepHaveCome) {
+  const net::bytes head = first_letter_with_values(kind_of<push_gradient>());
+  ASSERT_TRUE(client.send_body(head, {}, nullptr));
+  carry(client, server, plane::bulk);
+  ASSERT_FALSE(server.reads_bulk(false, now));
+  EXPECT_TRUE(servers->held_gradient(2)) << "that of the other shard";
+  EXPECT_FALSE(servers->held_gradient(1));
+  server.leave("enough", now);
+  EXPECT_FALSE(servers->held_gradient(2));
 }
 
 TEST_F(LinkWaits, EndWithCreditAndWithTheSession) {

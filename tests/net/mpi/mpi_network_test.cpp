@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <future>
 #include <memory>
 #include <string>
@@ -147,6 +148,72 @@ TEST_F(MpiNetwork, DoesNotWaitForOthersOnceItIsAbandoned) {
   EXPECT_EQ(world.ended(), 0);
   net0->forget(server.end);
   net0->abandon();
+}
+
+/// A server on rank 0 and a client on each other rank.
+struct MpiRanks : testing::Test {
+  MpiRanks() {
+    for (int r = 0; r <= others; ++r) nets.push_back(std::make_unique<mpi_network>(world.rank(r)));
+    nets[0]->listen(server.end, "mpi:0");
+    for (int r = 1; r <= others; ++r) {
+      clients.push_back(std::make_unique<awaited_client>(*nets[static_cast<std::size_t>(r)]));
+      nets[static_cast<std::size_t>(r)]->connect(clients.back()->end, "mpi:0");
+      EXPECT_TRUE(clients.back()->layers.wait_joined());
+      guests.push_back(server.guest(guests.size()));
+      EXPECT_TRUE(guests.back()->wait_joined());
+    }
+  }
+  ~MpiRanks() override {
+    for (std::size_t c = 0; c < clients.size(); ++c) nets[c + 1]->forget(clients[c]->end);
+    nets[0]->forget(server.end);
+    std::vector<std::thread> ends; // each waits for the others
+    for (auto& net : nets) ends.emplace_back([&net] { net.reset(); });
+    for (std::thread& t : ends) t.join();
+  }
+  server_options for_so_many() {
+    server_options o;
+    o.has_room = [this](const member&) {
+      const std::size_t most = allowed;
+      return most == any_number || came() < most;
+    };
+    return o;
+  }
+  /// Bodies that have come or are coming.
+  std::size_t came() {
+    auto all = static_cast<std::size_t>(under_way.load());
+    for (awaited_layers* const g : guests) all += g->kept().bodies.size();
+    return all;
+  }
+
+  static constexpr int others = 3;
+  static constexpr std::size_t any_number = 1000;
+  std::atomic<std::size_t> allowed{any_number};
+  std::atomic<int> under_way{0};
+  played_world world{others + 1};
+  awaited_server server{for_so_many()};
+  std::vector<std::unique_ptr<mpi_network>> nets;
+  std::vector<std::unique_ptr<awaited_client>> clients;
+  std::vector<awaited_layers*> guests;
+};
+
+TEST_F(MpiRanks, AreReadByTurnsWhereThereIsRoomForOneBody) {
+  allowed = 0;
+  for (auto* const g : guests) g->under_way = &under_way;
+  for (std::size_t c = 0; c < clients.size(); ++c) {
+    session& own = clients[c]->end.own();
+    for (int i = 0; i < 3; ++i)
+      nets[c + 1]->post(clients[c]->end, [&own](instant) { own.send_body(bytes_of("b"), {}, nullptr); });
+    nets[c + 1]->post(clients[c]->end, [&own](instant) { own.send(bytes_of("the bodies are sent")); });
+  }
+  for (auto* const g : guests) ASSERT_TRUE(g->wait_for([](auto& x) { return x.messages.size() == 1; }));
+  for (std::size_t round = 1; round <= 3; ++round) {
+    for (std::size_t i = 0; i < guests.size(); ++i) {
+      const std::size_t most = allowed + 1;
+      nets[0]->post(server.end, [&, most](instant) { allowed = most; }); // between two turns
+      while (came() != most || under_way != 0) std::this_thread::yield();
+    }
+    for (awaited_layers* const g : guests) EXPECT_EQ(g->kept().bodies.size(), round);
+  }
 }
 
 /// The rank of a server, whose words are kept.

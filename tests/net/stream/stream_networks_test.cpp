@@ -94,7 +94,7 @@ TEST_P(StreamNetworks, CarriesMessagesInTheirOrder) {
 TEST_P(StreamNetworks, LeavesABodyWithItsSenderUntilThereIsRoom) {
   std::atomic<bool> has_room{false};
   server_options options{.times = timing(20ms)};
-  options.has_room = [&] { return has_room.load(); };
+  options.has_room = [&](const member&) { return has_room.load(); };
   const instant silence = options.times.silence();
   serve(std::move(options));
   join();
@@ -117,7 +117,7 @@ TEST_P(StreamNetworks, LeavesABodyWithItsSenderUntilThereIsRoom) {
 TEST_P(StreamNetworks, TakesBodiesOfManyByTurnsWhereThereIsRoomForOne) {
   std::atomic<int> under_way{0};
   server_options options{.times = timing(50ms)};
-  options.has_room = [&] { return under_way.load() == 0; };
+  options.has_room = [&](const member&) { return under_way.load() == 0; };
   serve(std::move(options));
   server->under_way = &under_way;
   join();
