@@ -109,7 +109,9 @@ private:
   void leave_what_came_later();
   void delay_steps(run_crew_options& options) const;
   void wait();
-  std::vector<caf::actor> gather(const remote::serve_options& serve, const run_crew_options& crew);
+  std::vector<caf::actor> gather(const remote::serve_options& serve);
+  void begin_files();
+  void give_up_before_begin();
   remote::run_answer answer(const std::string& what, const std::string& argument);
   remote::run_answer answer_before_begin(const std::string& what);
 
@@ -152,29 +154,23 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
       plan_(plan_on_threads(std::move(model), std::move(data), std::move(options), !serve, folder_)),
       tested_(best_weights_of(plan_)), home_(plan_.options.devices) {
   if (plan_.resumed) remarks_ = plan_.resumed->remarks;
+  if (!plan_.options.record.empty()) require_recordable(plan_);
   if (!plan_.options.checkpoints.folder.empty())
-    take_folder(); // before anything is written
+    take_folder();
   else
     folder_.reset();
-  if (!plan_.options.record.empty()) record();
-  if (folder_) keep_checkpoints();
-  watch_.emplace(home_.system(), files_to_watch());
-  run_crew_options crew = crew_options();
-  crew.roles.workers = !serve;
+  std::vector<caf::actor> shards_elsewhere;
   try {
-    if (serve) {
-      crew.shards_elsewhere = gather(*serve, crew);
-      crew.blocks = elsewhere_->blocks();
-    }
-    if (folder_) leave_what_came_later();
+    if (serve) shards_elsewhere = gather(*serve);
+    begin_files();
   } catch (...) {
-    if (elsewhere_) elsewhere_->end("the server has ended");
-    for (const caf::actor& a : {crew.recorder, crew.observer, crew.checkpoint_writer})
-      if (a) send_anonymously(a, give_up{});
-    home_.wait(); // for watchers too, who may be asking the server how many have joined
-    elsewhere_.reset();
+    give_up_before_begin();
     throw;
   }
+  run_crew_options crew = crew_options();
+  crew.roles.workers = !serve;
+  crew.shards_elsewhere = std::move(shards_elsewhere);
+  if (elsewhere_) crew.blocks = elsewhere_->blocks();
   crew_.emplace(home_.system(), plan_, std::move(crew));
   checkpoint_writer_ = nullptr;
   if (elsewhere_)
@@ -186,8 +182,7 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
 }
 
 /// Returns the shards if they are in other processes.
-std::vector<caf::actor> training::implementation::gather(const remote::serve_options& serve,
-                                                         const run_crew_options& crew) {
+std::vector<caf::actor> training::implementation::gather(const remote::serve_options& serve) {
   status_ = serve.status;
   elsewhere_.emplace(
       serve, plan_, home_.system(),
@@ -195,7 +190,26 @@ std::vector<caf::actor> training::implementation::gather(const remote::serve_opt
   remote::gathering all(*elsewhere_, serve, *time_, given_up_);
   if (serve.on_listening) serve.on_listening(elsewhere_->address());
   all.wait_for_all();
-  return all.place_shards({crew.recorder != nullptr, crew.checkpoint_writer != nullptr});
+  return all.place_shards({!options().record.empty(), folder_ != nullptr});
+}
+
+/// Up to here a run is refused without a trace: its plan is made, its folder is locked, and its workers have
+/// come. What may still fail is the disk, so older files are moved last.
+void training::implementation::begin_files() {
+  if (!options().record.empty()) record();
+  if (folder_) keep_checkpoints();
+  watch_.emplace(home_.system(), files_to_watch());
+  if (folder_) leave_what_came_later();
+}
+
+void training::implementation::give_up_before_begin() {
+  if (elsewhere_) elsewhere_->end("the server has ended");
+  const caf::actor recorder = recorder_ ? recorder_->actor() : caf::actor();
+  const caf::actor observer = watch_ ? watch_->actor() : caf::actor();
+  for (const caf::actor& a : {recorder, observer, checkpoint_writer_})
+    if (a) send_anonymously(a, give_up{});
+  home_.wait(); // for watchers too, who may be asking the server how many have joined
+  elsewhere_.reset();
 }
 
 remote::run_answer training::implementation::answer_before_begin(const std::string& what) {
@@ -239,7 +253,6 @@ training::implementation::~implementation() {
 }
 
 void training::implementation::record() {
-  require_recordable(plan_);
   recording_header header{plan_.workers(), options().shards, facts_and_names(plan_), options().words,
                           plan_.seats() > plan_.workers() ? plan_.seats() : 0};
   const recording* const before = plan_.recorded_before.get();
@@ -280,7 +293,6 @@ void training::implementation::keep_checkpoints() {
       spawn<checkpoint_writer, caf::detached>(home_.system(), checkpoint_writer_options{o.folder, o.keep});
 }
 
-/// The run begins now, so it is not refused any more, and only it writes to the folder.
 void training::implementation::leave_what_came_later() {
   const auto& from = plan_.resumed;
   if (from && lies_in(options().checkpoints.folder, from->from->path()))
