@@ -2,10 +2,12 @@
 
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/remote/gathering.hpp>
+#include <mailgrad/actors/remote/run_desk.hpp>
 #include <mailgrad/actors/remote/worker_server.hpp>
 #include <mailgrad/actors/run/asked_switch.hpp>
 #include <mailgrad/actors/run/books_desk.hpp>
 #include <mailgrad/actors/run/checkpoint_writer.hpp>
+#include <mailgrad/actors/run/ended_weights.hpp>
 #include <mailgrad/actors/run/planned_run.hpp>
 #include <mailgrad/actors/run/run_crew.hpp>
 #include <mailgrad/actors/run/run_home.hpp>
@@ -17,7 +19,6 @@
 #include <mailgrad/engine/checkpoint/left_branch.hpp>
 #include <mailgrad/engine/delays/delay_spec.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
-#include <mailgrad/engine/model/finite_weights.hpp>
 #include <mailgrad/engine/plan/final_test.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
 #include <mailgrad/engine/plan/run_description.hpp>
@@ -50,9 +51,6 @@ std::shared_ptr<T> required(std::shared_ptr<T> given, const char* what) {
   if (!given) throw std::invalid_argument(std::string("training: there is no ") + what);
   return given;
 }
-
-/// For which a watcher waits until the network says whom it heard when.
-constexpr std::chrono::milliseconds time_to_look{250};
 
 /// What keeps the best weights of a run, in the folder of its checkpoints if it has one.
 best_weights best_weights_of(const run_plan& plan) {
@@ -98,12 +96,9 @@ public:
 
 private:
   const training_options& options() const { return plan_.options; }
-  std::span<const float> last_parameters();
-  void choose_parameters(const std::function<bool()>& stop_test);
+  ended_weights& weights();
   std::optional<std::uint64_t> written() const;
-  recording_header header() const;
   void record();
-  void note_computers();
   std::uint64_t room_for_other_files() const;
   watch_files files_to_watch() const;
   run_crew_options crew_options();
@@ -112,19 +107,17 @@ private:
   void leave_what_came_later();
   void delay_steps(run_crew_options& options) const;
   void wait();
-  std::vector<caf::actor> gather(const remote::serve_options& serve, const run_crew_options& crew);
-  remote::run_answer answer(const std::string& what, const std::string& argument);
-  remote::run_answer answer_before_begin(const std::string& what);
+  std::vector<caf::actor> gather(const remote::serve_options& serve);
+  void begin_files();
+  void give_up_before_begin();
 
   const std::shared_ptr<const time_source> time_;
   const instant created_;                     ///< where timelines begin
   std::shared_ptr<const folder_lock> folder_; ///< of checkpoints, until nobody writes any more
   run_plan plan_;                             ///< as it was made, but for what is no longer needed
-  std::vector<float> last_parameters_;        ///< with which the run ended
-  std::optional<kept_best> best_;             ///< taken in their place
-  bool chosen_ = false;                       ///< between both
   best_weights tested_;                       ///< during the run
-  std::vector<std::string> remarks_;          ///< on what the run goes on from
+  ended_weights weights_{plan_, tested_};
+  std::vector<std::string> remarks_; ///< on what the run goes on from
 
   mutable std::mutex mutex_; ///< guards the five members below, which actors write and the owner reads
   std::condition_variable changed_;
@@ -141,11 +134,8 @@ private:
   std::optional<run_watch> watch_;
   caf::actor checkpoint_writer_; ///< until the crew has it
   std::optional<run_crew> crew_;
-  std::function<std::string()> status_;
-  std::atomic<bool> begun_{false};    ///< watchers may ask before
-  std::atomic<bool> given_up_{false}; ///< by a watcher
-  std::optional<remote::worker_server>
-      elsewhere_; ///< lets in workers of other processes; ends before the crew
+  std::optional<remote::run_desk> desk_;           ///< of a run with workers in other processes
+  std::optional<remote::worker_server> elsewhere_; ///< lets these in; ends before the crew
 };
 
 training::implementation::implementation(model_function model, std::shared_ptr<const data_split> data,
@@ -156,30 +146,23 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
       tested_(best_weights_of(plan_)),
       home_(plan_.options.devices, serve ? run_reach::other_processes : run_reach::this_process) {
   if (plan_.resumed) remarks_ = plan_.resumed->remarks;
+  if (!plan_.options.record.empty()) require_recordable(plan_);
   if (!plan_.options.checkpoints.folder.empty())
-    take_folder(); // before anything is written
+    take_folder();
   else
     folder_.reset();
-  if (!plan_.options.record.empty()) record();
-  if (folder_) keep_checkpoints();
-  watch_.emplace(home_.system(), files_to_watch());
-  run_crew_options crew = crew_options();
-  crew.roles.workers = !serve;
+  std::vector<caf::actor> shards_elsewhere;
   try {
-    if (serve) {
-      crew.shards_elsewhere = gather(*serve, crew);
-      crew.blocks = elsewhere_->blocks();
-    }
-    plan_.recorded_before.reset(); // all of it is in the file again
-    if (folder_) leave_what_came_later();
+    if (serve) shards_elsewhere = gather(*serve);
+    begin_files();
   } catch (...) {
-    if (elsewhere_) elsewhere_->end("the server has ended");
-    for (const caf::actor& a : {crew.recorder, crew.observer, crew.checkpoint_writer})
-      if (a) send_anonymously(a, give_up{});
-    home_.wait(); // for watchers too, who may be asking the server how many have joined
-    elsewhere_.reset();
+    give_up_before_begin();
     throw;
   }
+  run_crew_options crew = crew_options();
+  crew.roles.workers = !serve;
+  crew.shards_elsewhere = std::move(shards_elsewhere);
+  if (elsewhere_) crew.blocks = elsewhere_->blocks();
   crew_.emplace(home_.system(), plan_, std::move(crew));
   checkpoint_writer_ = nullptr;
   if (elsewhere_)
@@ -187,53 +170,44 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
                        recorder_ ? recorder_->actor() : caf::actor(),
                        crew_->evaluator()},
                       time_);
-  begun_ = true;
+  if (desk_) desk_->begin();
 }
 
 /// Returns the shards if they are in other processes.
-std::vector<caf::actor> training::implementation::gather(const remote::serve_options& serve,
-                                                         const run_crew_options& crew) {
-  status_ = serve.status;
-  elsewhere_.emplace(
-      serve, plan_, home_.system(),
-      [this](const std::string& what, const std::string& argument) { return answer(what, argument); });
-  remote::gathering all(*elsewhere_, serve, *time_, given_up_);
+std::vector<caf::actor> training::implementation::gather(const remote::serve_options& serve) {
+  desk_.emplace(plan_.workers(),
+                remote::run_desk::run{
+                    serve.status,
+                    [this](const std::string& policy, const std::string& why) { switch_policy(policy, why); },
+                    [this](const std::string& why) { stop(why); }});
+  elsewhere_.emplace(serve, plan_, home_.system(),
+                     [this](const std::string& what, const std::string& argument) {
+                       return desk_->answer(*elsewhere_, what, argument);
+                     });
+  remote::gathering all(*elsewhere_, serve, *time_, desk_->given_up());
   if (serve.on_listening) serve.on_listening(elsewhere_->address());
   all.wait_for_all();
-  note_computers();
-  return all.place_shards({crew.recorder != nullptr, crew.checkpoint_writer != nullptr});
+  take_computers(plan_, elsewhere_->computers());
+  return all.place_shards({!options().record.empty(), folder_ != nullptr});
 }
 
-remote::run_answer training::implementation::answer_before_begin(const std::string& what) {
-  if (what == "status")
-    return {fmt::format(
-        R"({{"waiting": true, "workers": {}, "joined": {}, "attendance": "{}", "members": {}}})",
-        plan_.workers(), elsewhere_->joined(), elsewhere_->attendance(), to_json(members(time_to_look)))};
-  if (what != "stop")
-    throw std::invalid_argument(
-        fmt::format("the run has not begun: it waits for {} workers", plan_.workers()));
-  return {"the run will not begin", [this] { given_up_ = true; }};
+/// Up to here a run is refused without a trace: its plan is made, its folder is locked, and its workers have
+/// come. What may still fail is the disk, so older files are moved last.
+void training::implementation::begin_files() {
+  if (!options().record.empty()) record();
+  if (folder_) keep_checkpoints();
+  watch_.emplace(home_.system(), files_to_watch());
+  if (folder_) leave_what_came_later();
 }
 
-/// What a watcher of another process asks for.
-remote::run_answer training::implementation::answer(const std::string& what, const std::string& argument) {
-  if (!begun_) return answer_before_begin(what);
-  if (what == "status") return {status_ ? status_() : "{}"};
-  const bool has_workers = elsewhere_->joined() > 0;
-  if (what == "switch") {
-    require_loaded(argument);
-    switch_policy(argument, "asked for from another process");
-    return {"policy " + argument +
-            (has_workers ? " begins when every worker has finished its step"
-                         : " begins when a worker has come: the run has none")};
-  }
-  if (what == "stop") {
-    const std::string why = argument.empty() ? "asked for from another process" : argument;
-    return {has_workers ? "the run ends when every worker has finished its step"
-                        : "the run ends now: it has no workers",
-            [this, why] { stop(why); }};
-  }
-  throw std::invalid_argument(fmt::format("expected status, switch or stop, found '{}'", what));
+void training::implementation::give_up_before_begin() {
+  if (elsewhere_) elsewhere_->end("the server has ended");
+  const caf::actor recorder = recorder_ ? recorder_->actor() : caf::actor();
+  const caf::actor observer = watch_ ? watch_->actor() : caf::actor();
+  for (const caf::actor& a : {recorder, observer, checkpoint_writer_})
+    if (a) send_anonymously(a, give_up{});
+  home_.wait(); // for watchers too, who may be asking the server how many have joined
+  elsewhere_.reset();
 }
 
 /// The actors use the members declared above them, so they must end first.
@@ -244,36 +218,18 @@ training::implementation::~implementation() {
   home_.wait();
 }
 
-recording_header training::implementation::header() const {
-  recording_header h{plan_.workers(), options().shards, facts_and_names(plan_), options().words,
-                     plan_.seats() > plan_.workers() ? plan_.seats() : 0};
-  const recording* const before = plan_.recorded_before.get();
-  for (auto& [what, is] : h.facts) // a replay begins where the first process began
-    if (before && what == first_weights_fact) is = told_fact(before->header.facts, what);
-  if (before && options().elsewhere && options().elsewhere->empty()) // workers that come must be the same
-    for (const std::string_view fact : {computers_fact, products_fact})
-      if (tells(before->header.facts, fact))
-        h.facts.emplace_back(fact, told_fact(before->header.facts, fact));
-  return h;
-}
-
-/// Workers of other processes tell it when they come, and the recording has been begun before.
-void training::implementation::note_computers() {
-  const bool goes_on = plan_.recorded_before != nullptr;
-  const std::size_t told = header().facts.size();
-  take_computers(plan_, elsewhere_->computers());
-  if (!recorder_ || goes_on) return;
-  if (const recording_header again = header(); again.facts.size() != told) recorder_->begin_again(again);
-}
-
 void training::implementation::record() {
-  require_recordable(plan_);
+  recording_header header{plan_.workers(), options().shards, facts_and_names(plan_), options().words,
+                          plan_.seats() > plan_.workers() ? plan_.seats() : 0};
   const recording* const before = plan_.recorded_before.get();
   if (const auto& from = plan_.resumed; before && from)
     if (std::string left = leave_recording(from->from->path(), from->history(), before->name); !left.empty())
       remarks_.push_back(std::move(left));
-  recorder_.emplace(home_.system(), options().record, header(), before,
+  for (auto& [what, is] : header.facts) // a replay begins where the first process began
+    if (before && what == first_weights_fact) is = told_fact(before->header.facts, what);
+  recorder_.emplace(home_.system(), options().record, header, before,
                     recorded_run{time_, [this] { return room_for_other_files(); }});
+  plan_.recorded_before.reset(); // all of it is in the file again
 }
 
 /// What is still to be written when the disk is full: the weights, reports, and checkpoints until the first
@@ -303,7 +259,6 @@ void training::implementation::keep_checkpoints() {
       spawn<checkpoint_writer, caf::detached>(home_.system(), checkpoint_writer_options{o.folder, o.keep});
 }
 
-/// The run begins now, so it is not refused any more, and only it writes to the folder.
 void training::implementation::leave_what_came_later() {
   const auto& from = plan_.resumed;
   if (from && lies_in(options().checkpoints.folder, from->from->path()))
@@ -428,31 +383,16 @@ std::vector<float> training::implementation::predict(const named_arrays& samples
   return mailgrad::predict(plan_.model, plan_.request, layout(), parameters(), samples);
 }
 
-std::span<const float> training::implementation::last_parameters() {
+/// With the last ones known.
+ended_weights& training::implementation::weights() {
   wait();
-  if (!last_parameters_.empty()) return last_parameters_;
-  if (!plan_.has_shards()) {
-    last_parameters_.resize(layout().size());
-    crew_->store()->load(0, last_parameters_);
-  } else {
-    last_parameters_ = joined_weights(*outcome_, layout()).value_or(std::vector<float>());
-  }
-  return last_parameters_;
-}
-
-/// The last weights are tested as well, since they may be the best.
-void training::implementation::choose_parameters(const std::function<bool()>& stop_test) {
-  const std::span<const float> last = last_parameters();
-  if (std::exchange(chosen_, true) || options().keep == kept_weights::last) return;
-  best_ = tested_.best();
-  if (!best_ || last.empty() || not_finite_in_words(layout(), last)) return;
-  const evaluation e = evaluate(plan_.model, plan_.request, layout(), last, plan_.judged_by(), stop_test);
-  if (e.whole && e.loss < best_->test.loss) best_.reset();
+  weights_.take(*outcome_, crew_->store());
+  return weights_;
 }
 
 std::span<const float> training::implementation::parameters() {
-  choose_parameters({});
-  return best_ ? best_->weights : last_parameters();
+  weights().choose({});
+  return weights_.chosen();
 }
 
 std::optional<std::uint64_t> training::implementation::written() const {
@@ -495,15 +435,15 @@ training_report training::implementation::report(const std::function<bool()>& st
   training_report r = report_of(*outcome_, written());
   describe(r, plan_, ended_ - crew_->started(), outcome_->checkpoints);
   describe_elsewhere(r);
-  if (!last_parameters().empty()) r.parameters_sha256 = sha256(std::as_bytes(last_parameters()));
+  if (const auto last = weights().last(); !last.empty()) r.parameters_sha256 = sha256(std::as_bytes(last));
   if (recorder_) {
     recorder_->finish(crew_->feeder(), *outcome_, r);
     r.recording = recorded();
   }
-  choose_parameters(stop_test);
-  if (best_)
-    r.best = best_test{best_->test.steps, best_->test.loss, best_->test.held_out,
-                       sha256(std::as_bytes(std::span(best_->weights)))};
+  weights_.choose(stop_test);
+  if (const auto& best = weights_.best())
+    r.best = best_test{best->test.steps, best->test.loss, best->test.held_out,
+                       sha256(std::as_bytes(std::span(best->weights)))};
   test_trained(r, plan_, parameters(), stop_test);
   watch_->finish(crew_->tracker(), r);
   return r;

@@ -3,6 +3,8 @@
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 
+#include <fmt/format.h>
+
 #include <iostream>
 #include <stdexcept>
 #include <utility>
@@ -19,6 +21,13 @@ int exit_code_of(const training_report& r, int signal) {
   if (r.ended == "stopped" && (r.enough || signal == 0)) return exit_code::done;
   const bool ended_early = r.ended == "completed" || r.ended == "stopped";
   return ended_early && signal != 0 ? exit_code::of_signal(signal) : exit_code::failed;
+}
+
+/// The summary has said why a recording ended before the run did, and where its beginning lies.
+std::string recording_failure(const training& run, const training_report& r) {
+  std::string why = run.recording_failure();
+  const bool told = r.recording && r.recording->failure != why && !r.recording->failure.empty();
+  return !why.empty() && told ? fmt::format("recording '{}' is not whole", r.recording->file) : why;
 }
 
 } // namespace
@@ -45,7 +54,7 @@ void keep_results(const run_outputs& outputs, training& run, const training_repo
   const run_trace trace = run.trace();
   for (const std::string& line : missing_in(trace)) std::cerr << "trace: " << line << '\n';
   std::vector<std::string> failures = outputs.write(report, trace, run.weights(), card);
-  for (const std::string& why : {run.recording_failure(), run.metrics_failure()})
+  for (const std::string& why : {recording_failure(run, report), run.metrics_failure()})
     if (!why.empty()) failures.push_back(why);
   if (failures.empty()) return;
   const std::string last = failures.back();

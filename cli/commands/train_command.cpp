@@ -91,19 +91,25 @@ struct resumption {
   std::vector<std::string> words_of_server{}; ///< that the run has left
 };
 
+struct begun_run {
+  std::unique_ptr<training> run;
+  std::string without{}; ///< why it has no recording, if it goes on without one
+};
+
 /// Makes a run, perhaps without its recording. No actor of it lives before its recording has begun.
-std::unique_ptr<training> begun(training_options& options, without_recording then,
-                                const std::function<std::unique_ptr<training>()>& make) {
+begun_run begun(training_options& options, without_recording then,
+                const std::function<std::unique_ptr<training>()>& make) {
+  std::string without;
   try {
-    return make();
+    return {make()};
   } catch (const recording_error& e) {
     if (!options.resume || options.record.empty()) throw;
     if (then == without_recording::fails)
       throw recording_error(std::string(e.what()) + "; leave --record out");
-    say_failure(std::string("this run goes on without a recording: ") + e.what());
+    without = std::string("this run goes on without a recording: ") + e.what();
   }
   options.record.clear();
-  return make();
+  return {make(), std::move(without)};
 }
 
 /// `given` are the options that a recording keeps.
@@ -151,16 +157,22 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   const auto data = std::make_shared<const data_split>(open_data(w.data, opened_as(w)));
   const model_card card = card_for(model_text(w.model), *data); // now, as a model file may change meanwhile
 
-  const bool is_done = from && steps_done(*from) >= plan_run(model, data, options).steps;
+  const run_plan planned = plan_run(model, data, options);
+  const bool is_done = from && steps_done(*from) >= planned.steps;
   if (is_done) {
     const output_paths left = still_to_write(w.outputs, at.asked);
     outputs.emplace(left, files_of(inputs));
     options.metrics = left.metrics;
     options.tensorboard = left.tensorboard;
-  } else if (from && lies_in(options.checkpoints.folder, from->path())) {
-    options.checkpoints.lock = take_checkpoint_folder(options); // before anything is said of the run
   }
-  if (from) say_line(at.chosen.in_words);
+  outputs->weights().require_room(*planned.layout, card);
+  if (!is_done && from && lies_in(options.checkpoints.folder, from->path()))
+    options.checkpoints.lock = take_checkpoint_folder(options);
+  // A run that is refused has said nothing else. One that waits for workers is refused before it listens.
+  bool said = !from;
+  const auto say_where_from = [&] {
+    if (!std::exchange(said, true)) say_line(at.chosen.in_words);
+  };
 
   const interrupt ctrl_c; // lives to the end, so that the first signal never costs the report
   const bool needs_workers = !is_done || w.remote.launch; // ranks of a launcher wait for their server
@@ -168,15 +180,20 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   if (w.remote.any() && needs_workers)
     served.emplace(w.remote, local_workers_of(w), w.quiet, ctrl_c,
                    [&](training_report& r) { add_what_the_tool_knows(r, w, date, 0); });
-  const auto made = begun(options, at.then, [&] {
-    return served ? std::make_unique<training>(model, data, options,
-                                               served->options(options.workers, devices_elsewhere(w)))
-                  : std::make_unique<training>(model, data, options);
+  const begun_run made = begun(options, at.then, [&] {
+    if (!served) return std::make_unique<training>(model, data, options);
+    remote::serve_options serve = served->options(options.workers, devices_elsewhere(w));
+    serve.on_listening = [&, listen_to = serve.on_listening](const std::string& address) {
+      say_where_from();
+      listen_to(address);
+    };
+    return std::make_unique<training>(model, data, options, std::move(serve));
   });
-  training& run = *made;
+  say_where_from();
+  if (!made.without.empty()) say_failure(made.without);
+  training& run = *made.run;
   if (served) served->begin(run);
   say_remarks(run, options, *data);
-  outputs->weights().require_room(run.layout(), card);
   if (is_done && !w.quiet) say_that_nothing_is_left(steps_done(*from), run.total_steps());
   const auto style =
       !is_done && !w.quiet ? progress_display::suitable_style() : progress_display::style::none;

@@ -13,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 namespace mailgrad {
@@ -35,6 +36,12 @@ fs::path rescue_file(const std::string& path) {
   return folder / fmt::format("{}-{}.rescued", fs::path(path).filename().string(), getpid());
 }
 
+/// The bytes beyond which no file of this process grows.
+std::uint64_t longest_file() {
+  rlimit most{};
+  return getrlimit(RLIMIT_FSIZE, &most) == 0 ? most.rlim_cur : RLIM_INFINITY;
+}
+
 } // namespace
 
 weights_output::weights_output(std::string path) : path_(std::move(path)) {
@@ -53,6 +60,10 @@ void weights_output::require_room(const parameter_layout& layout, const model_ca
   std::error_code unknown;
   const fs::space_info disk = fs::space(folder.empty() ? "." : folder, unknown);
   const std::uint64_t needed = bytes_to_save(layout, card);
+  if (const std::uint64_t most = longest_file(); most < needed)
+    throw std::runtime_error(
+        fmt::format("weights '{}' need {}, and a file of this process may have {}; raise 'ulimit -f'", path_,
+                    byte_count(needed).text(), byte_count(most).text()));
   if (unknown || disk.available >= needed) return;
   throw std::runtime_error(
       fmt::format("weights '{}' need {}, and the disk has {} left; make {} of room, or name a file on "

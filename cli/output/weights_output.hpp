@@ -19,9 +19,10 @@ public:
   ///         written.
   explicit weights_output(std::string path);
 
-  /// Requires that the disk has room for a file of these variables and this card.
+  /// Requires that the disk has room for a file of these variables and this card, and that this process may
+  /// write one so long.
   ///
-  /// Errors  std::runtime_error: it has not.
+  /// Errors  std::runtime_error: it has not, or may not.
   void require_room(const parameter_layout& layout, const model_card& card) const;
 
   /// Writes the weights with their card and the report. Those of a run that has diverged are not written, so

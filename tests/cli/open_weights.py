@@ -2,6 +2,8 @@
 
     open_weights.py read FILE              prints a JSON object: the shape and the sum of each array, and the metadata
     open_weights.py write FILE             writes arrays of float16, float32 and float64
+    open_weights.py read-torch FILE        the same as PyTorch opens it
+    open_weights.py write-torch FILE       writes what a module of PyTorch keeps: a layer, a normalisation with its count, and bfloat16
     open_weights.py read-npz FILE          the same of a file of numpy
     open_weights.py write-npz FILE
     open_weights.py write-packed-npz FILE
@@ -19,6 +21,10 @@ try:
     if what in ("read", "write"):
         import safetensors
         import safetensors.numpy
+    if what in ("read-torch", "write-torch"):
+        import safetensors
+        import safetensors.torch
+        import torch
 except ImportError:
     sys.exit(77)
 
@@ -37,6 +43,19 @@ elif what == "write":
     safetensors.numpy.save_file(
         {"half": ramp.astype("float16"), "single": ramp.astype("float32"), "double": ramp / 8}, path, {"by": "python"}
     )
+elif what == "read-torch":
+    arrays = safetensors.torch.load_file(path)
+    if any(a.dtype != torch.float32 for a in arrays.values()):
+        sys.exit("expected float32")
+    with safetensors.safe_open(path, "pt") as file:
+        metadata = file.metadata()
+    print(json.dumps({"arrays": {n: [list(a.shape), float(a.double().sum())] for n, a in arrays.items()}, "metadata": metadata}))
+elif what == "write-torch":
+    module = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))
+    with torch.no_grad():
+        module[0].weight.copy_(torch.arange(6).reshape(2, 3))
+    state = {**module.state_dict(), "brain": (torch.arange(6) / 8).bfloat16(), "half": torch.arange(6).half()}
+    safetensors.torch.save_file(state, path, {"format": "pt"})
 elif what == "read-npz":
     file = numpy.load(path)
     texts = {name: json.loads(bytes(file[f"__{entry}__"])) for name, entry in (("card", "mailgrad"), ("report", "report"))}

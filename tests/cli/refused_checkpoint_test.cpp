@@ -1,4 +1,5 @@
 #include <mailgrad/tests/cli/kept_run.hpp>
+#include <mailgrad/tests/support/full_disk.hpp>
 
 #include <mailgrad/engine/checkpoint/best_weights.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
@@ -20,7 +21,10 @@ using ::testing::HasSubstr;
 using testing::tool;
 using testing::words;
 
-class RefusedCheckpoints : public testing::KeptRun {};
+class RefusedCheckpoints : public testing::KeptRun {
+protected:
+  std::string recording() const { return (scratch_.path() / "run.rec").string(); }
+};
 
 TEST_F(RefusedCheckpoints, OfAnotherRunAreRefused) {
   report(checkpointed({}));
@@ -116,6 +120,33 @@ TEST_F(RefusedCheckpoints, OfARunThatGoesOnAreRefusedInOneLine) {
     EXPECT_THAT(second.err(), ::testing::StartsWith("mailgrad: " + folder() + ": another run keeps its "));
     EXPECT_EQ(std::ranges::count(second.err(), '\n'), 1) << second.err();
   }
+}
+
+/// Later checkpoints were set aside before the disk was asked for the room of the weights.
+TEST_F(RefusedCheckpoints, OfARunThatIsRefusedAreLeftAlone) {
+  for (const char* steps : {"100", "200", "300"})
+    report(steps == std::string("100") ? train({"--checkpoint", folder(), "--record", recording()}, steps)
+                                       : words{"train", "--resume", folder(), "--quiet", "--steps", steps});
+  const auto before = written();
+  const auto refused = [&](const words& more, int code, const std::string& why) {
+    tool t(with({"train", "--resume", checkpoints_in(folder()).back().string(), "--steps", "400"}, more));
+    EXPECT_EQ(t.code(), code);
+    EXPECT_THAT(t.err(), HasSubstr(why));
+    EXPECT_EQ(std::ranges::count(t.err(), '\n'), 1) << t.err();
+    EXPECT_EQ(written(), before) << why;
+  };
+  const std::string saved = (scratch_.path() / "w.safetensors").string();
+  {
+    const testing::full_disk full(10'000);
+    refused({"--save", saved}, 1, "weights '" + saved + "' need ");
+  }
+  refused({"--seed", "7"}, 2, "--seed was 1, and is 7 here");
+  refused({"--metrics", "/dev/null/m"}, 2, "cannot be written");
+  tool none(with({"serve", "--resume", checkpoints_in(folder()).back().string(), "--steps", "400"},
+                 {"--listen", "127.0.0.1:0", "--wait-for-workers", "1"}));
+  EXPECT_NE(none.code(), 0);
+  EXPECT_THAT(none.err(), ::testing::StartsWith("resuming from ")) << "it was not refused, and nobody came";
+  EXPECT_EQ(written(), before) << none.err();
 }
 
 TEST_F(RefusedCheckpoints, RefuseWhatCannotBeKept) {

@@ -380,6 +380,8 @@ TEST_F(ReplayCommand, GoesAsFarAsARecordingThatFilledTheDisk) {
   EXPECT_THAT(recorded->err(),
               AllOf(HasSubstr("recording '" + recording_ + "' ended early, after "),
                     HasSubstr("File too large; all of that is in '" + recording_ + ".partial'")));
+  EXPECT_EQ(recorded->err().find("ended early"), recorded->err().rfind("ended early")) << "said once";
+  EXPECT_THAT(recorded->err(), HasSubstr("mailgrad: recording '" + recording_ + "' is not whole\n"));
   EXPECT_EQ(report()["ended"], "completed");
   EXPECT_EQ(report()["steps"], 20000);
   EXPECT_EQ(report()["recording"]["failure"], "File too large");

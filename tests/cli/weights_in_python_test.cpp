@@ -14,8 +14,8 @@
 #include <numeric>
 #include <string>
 
-// Files of weights, between this program and Python's packages safetensors and numpy. MAILGRAD_PYTHON names
-// the interpreter, by default python3.
+// Files of weights, between this program and Python's packages safetensors, torch and numpy. MAILGRAD_PYTHON
+// names the interpreter, by default python3.
 
 namespace mailgrad {
 namespace {
@@ -71,6 +71,40 @@ TEST_F(WeightsInPython, AreReadFromThere) {
   EXPECT_THAT(read.find("single")->values.values(), ElementsAre(0, 1, 2, 3, 4, 5));
   EXPECT_THAT(read.find("double")->values.values(), ElementsAre(0, 0.125, 0.25, 0.375, 0.5, 0.625));
   EXPECT_EQ(read.find("double")->values.dims(), (shape{2, 3}));
+}
+
+TEST_F(WeightsInPython, AreOpenedByPyTorch) {
+  std::vector<float> numbers(12);
+  std::iota(numbers.begin(), numbers.end(), 1.0F);
+  model_card card;
+  card.model = "softmax";
+  save_weights(
+      path_,
+      std::vector<named_weights>{{"dense1/weights", {3, 4}, numbers}, {"one", {}, {numbers.data(), 1}}}, card,
+      R"({"ended":"completed"})");
+  std::string printed;
+  run("read-torch", printed);
+  if (IsSkipped()) return;
+  const auto found = nlohmann::json::parse(printed);
+  EXPECT_EQ(found["arrays"], nlohmann::json::parse(R"({"dense1/weights":[[3,4],78.0],"one":[[],1.0]})"));
+  EXPECT_EQ(parse_model_card(found["metadata"]["mailgrad"].get<std::string>()).model, "softmax");
+}
+
+/// With bfloat16, and with the whole number that counts the batches of a normalisation, which is no weight.
+TEST_F(WeightsInPython, AreReadFromPyTorch) {
+  std::string printed;
+  run("write-torch", printed);
+  if (IsSkipped()) return;
+  const saved_weights read = load_weights(path_);
+  EXPECT_FALSE(read.card);
+  EXPECT_EQ(read.find("0.weight")->values.dims(), (shape{2, 3}));
+  EXPECT_THAT(read.find("0.weight")->values.values(), ElementsAre(0, 1, 2, 3, 4, 5));
+  EXPECT_THAT(read.find("half")->values.values(), ElementsAre(0, 1, 2, 3, 4, 5));
+  EXPECT_THAT(read.find("brain")->values.values(), ElementsAre(0, 0.125, 0.25, 0.375, 0.5, 0.625));
+  EXPECT_THAT(read.find("1.running_var")->values.values(), ElementsAre(1, 1));
+  EXPECT_EQ(read.find("1.num_batches_tracked"), nullptr);
+  EXPECT_THAT(read.others,
+              ElementsAre(::testing::HasSubstr("'1.num_batches_tracked' holds numbers of type 'I64'")));
 }
 
 TEST_F(WeightsInPython, AreOpenedByNumpy) {
