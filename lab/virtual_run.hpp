@@ -59,7 +59,8 @@ struct virtual_run_options {
   /// How gradients travel there.
   wire_terms wire{};
   /// Whether gradients are computed that each shard is known to discard. It makes no difference to the
-  /// weights and the ledger, but the losses of these steps are then known.
+  /// weights and the ledger, but the losses of these steps are then known, and end the run if they are not
+  /// finite.
   bool computes_discarded = false;
 };
 

@@ -247,10 +247,10 @@ net::session_events& worker_server::let_in(net::session& s, const std::string& f
                              [this, id = terms.session](const net::ending& why) { on_ended(id, why); }});
   by->attach(*end_, s);
   const std::lock_guard lock(mutex_);
+  guest g{terms, std::move(by), from};
   if (terms.you.part == net::role::worker)
-    devices_[terms.you.number] = {devices_in(s.peer_says(), plan_.devices_per_worker()),
-                                  computer_in(s.peer_says())};
-  return *guests_.emplace(terms.session, guest{terms, std::move(by), from}).first->second.by;
+    g.devices = {devices_in(s.peer_says(), plan_.devices_per_worker()), computer_in(s.peer_says())};
+  return *guests_.emplace(terms.session, std::move(g)).first->second.by;
 }
 
 void worker_server::tell_trouble(const std::string& words) const {
@@ -275,6 +275,7 @@ void worker_server::on_joined(std::uint64_t session) {
       greet_watcher(g);
     else if (running_ && who.part == net::role::worker)
       greet_late_worker(g);
+    if (g.joined && who.part == net::role::worker) devices_[who.number] = g.devices;
     changed_.notify_all();
   }
   leave_system();
@@ -284,9 +285,7 @@ void worker_server::on_joined(std::uint64_t session) {
 /// The caller holds the mutex.
 void worker_server::note_joined(const guest& g) {
   const net::member who = g.terms.you;
-  std::vector<std::string> devices;
-  if (who.part == net::role::worker) devices = devices_[who.number].names;
-  members_.joined(g.terms, g.from, std::move(devices), network_->now());
+  members_.joined(g.terms, g.from, g.devices.names, network_->now());
 }
 
 void worker_server::on_ended(std::uint64_t session, const net::ending& why) {

@@ -95,20 +95,21 @@ public:
   void end(const std::string& words);
 
 private:
+  /// What a worker has said of what it computes on.
+  struct told_devices {
+    std::vector<std::string> names{};
+    worker_computer what{"unknown"};
+  };
   /// One who was let in.
   struct guest {
     net::welcome terms;
     std::shared_ptr<link> by;
     std::string from; ///< where it connects from, for people
     bool joined = false;
+    told_devices devices{};              ///< of a worker
     caf::actor host{};                   ///< the desk for it, once the run has begun
     std::vector<std::uint32_t> shards{}; ///< of a parameter host
     std::string address{};               ///< where workers find them, once they are there
-  };
-  /// What a worker has said of what it computes on.
-  struct told_devices {
-    std::vector<std::string> names{};
-    worker_computer what{"unknown"};
   };
   /// What is there once the run has begun.
   struct running {
@@ -161,7 +162,7 @@ private:
   const std::shared_ptr<door> door_ = std::make_shared<door>();
   mutable std::mutex mutex_; ///< guards the six members below
   std::condition_variable changed_;
-  std::map<std::uint32_t, told_devices> devices_; ///< by rank
+  std::map<std::uint32_t, told_devices> devices_; ///< of those who take part, by rank
   std::optional<std::string> lost_shards_; ///< the words, if a parameter host that had its terms has gone
   std::map<std::uint64_t, guest> guests_;  ///< by session
   member_list members_;

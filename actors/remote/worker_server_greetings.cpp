@@ -97,7 +97,10 @@ std::string worker_server::unlike_recorded(const guest& g) const {
   const training_options& o = plan_.options;
   if ((o.record.empty() && !o.replay) || !o.elsewhere || o.elsewhere->empty()) return {};
   const worker_computer& expected = (*o.elsewhere)[g.terms.you.number % o.elsewhere->size()];
-  const worker_computer& found = devices_.at(g.terms.you.number).what;
+  const worker_computer& found = g.devices.what;
+  if (found.has_card() && found.name == told_devices{}.what.name)
+    return fmt::format("the recording of this run says on what each worker computes, and {} did not say it",
+                       to_string(g.terms.you));
   if (found == expected) return {};
   const auto in_words = [](const worker_computer& w) {
     return w.has_card() ? fmt::format("{} ({})", w.name, w.products) : w.name;
@@ -117,7 +120,7 @@ void worker_server::greet_worker(guest& g, bool late) {
   for (const auto& [session, host] : guests_)
     if (!host.shards.empty()) terms.shard_hosts.push_back({host.address, host.shards});
   terms.wire = to_string(wire_);
-  if (devices_.at(worker.value).what.has_card()) terms.sums_apart = false;
+  if (g.devices.what.has_card()) terms.sums_apart = false;
   terms.data = data_;
   exchange_terms exchange{plan_.run,      worker,
                           terms.life,     plan_.layout,

@@ -27,7 +27,7 @@ constexpr std::initializer_list<const char*> of_server{
 
 /// Only workers of one process can have these, and no other command can take them back.
 constexpr std::initializer_list<const char*> of_one_process{"--delays", "--delays-seed", "--parameters",
-                                                            "--run-ahead", "--precision"};
+                                                            "--run-ahead"};
 
 train_words values_of(const option_words& words, const checkpoint& from) {
   CLI::App parser;
@@ -132,8 +132,7 @@ option_words for_processes(option_words words, const going_on& run) {
   words = within_one_process(std::move(words), run.was);
   words.drop("--workers");
   words.drop(of_one_process);
-  if (run.was.remote.serve || run.was.devices.find("cuda") != std::string::npos)
-    words.set(on_cores(workers, each));
+  if (run.was.remote.serve) words.set(on_cores(workers, each));
   words.set(run.given);
   return words;
 }

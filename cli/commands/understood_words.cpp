@@ -77,6 +77,7 @@ void read_workers_elsewhere(const train_words& w, training_options& o) {
   o.devices.clear();
   for (std::uint32_t d = 0; d < each * workers; ++d) o.devices.push_back({device_kind::cpu, d % each});
   o.workers = workers;
+  o.elsewhere.emplace(); // what they compute on they say when they come
   if (has_hogwild(parse_policy_schedule(w.policy, std::max(workers, o.seats))))
     throw std::invalid_argument(
         "--policy hogwild: workers of other processes share no memory; take another policy");

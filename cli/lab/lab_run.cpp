@@ -14,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <iostream>
 #include <memory>
@@ -33,8 +34,10 @@ std::string introduction(const train_words& w, const data_split& data, const tra
                      w.delays_seed);
 }
 
-/// "; 512 of 938 gradients computed", unless all were.
+/// "; 512 of 938 gradients computed", unless all were. `computed` are also those that were computed to
+/// compare.
 std::string computed_in_words(const training_report& r, std::uint64_t computed) {
+  computed -= std::min(computed, r.gradient_cosine.count());
   if (computed >= r.steps) return {};
   return fmt::format("; {} of {} gradients computed", computed, r.steps);
 }

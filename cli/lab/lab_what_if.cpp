@@ -98,6 +98,7 @@ int run_what_if(const what_if_words& w) {
   std::optional<lab_progress> shown;
   lab::virtual_run_options virtual_options{retimed.workers()};
   virtual_options.delays = retimed.delays();
+  virtual_options.computes_discarded = true; // so that its losses can be compared
   virtual_options.stop = [&] { return ctrl_c.requested(); };
   virtual_options.on_progress = [&](const training_progress& p) {
     if (shown) shown->show(p);

@@ -73,9 +73,9 @@ void set_aside::begin(const fs::path& in, const std::function<void()>& after_eac
   const fs::path plan = in / file_name;
   replaced_file file(plan.string());
   file << fields.text();
-  if (const int why = file.keep_on_disk(); why != 0) throw_unwritable(plan, why);
-  if (after_each) after_each();
   try {
+    if (const int why = file.keep_on_disk(); why != 0) throw_unwritable(plan, why);
+    if (after_each) after_each();
     complete(in, after_each);
   } catch (const file_error&) {
     if (undo(in)) forget(in);
@@ -129,7 +129,10 @@ std::optional<set_aside> unfinished(const fs::path& folder) {
   try {
     saved_fields(text, {}).field("set aside", what);
   } catch (const archive_error& e) {
-    throw_malformed(file, fmt::format("expected the files that are being set aside: {}", e.what()));
+    throw_malformed(
+        file, fmt::format("expected the files that are being set aside: {}; move it away to go on with what "
+                          "lies in the folder",
+                          e.what()));
   }
   std::vector<std::string> names = what.files;
   names.push_back(what.folder);

@@ -1,6 +1,7 @@
 #include <mailgrad/engine/plan/fact_differences.hpp>
 
 #include <mailgrad/engine/plan/fact_as_typed.hpp>
+#include <mailgrad/engine/plan/worker_computers.hpp>
 
 #include <fmt/format.h>
 
@@ -89,6 +90,7 @@ bool tells(const run_facts& facts, std::string_view what) { return find(facts, w
 
 std::string told_fact(const run_facts& told, std::string_view what) {
   if (const std::string* const found = find(told, what)) return *found;
+  if (what == computers_fact) return computer_in_words({device_kind::cpu, 0});
   if (what == precision_fact) return std::string(name(product_precision::float32));
   return what == first_weights_fact ? drawn_weights : "not told";
 }

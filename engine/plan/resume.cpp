@@ -135,7 +135,7 @@ std::shared_ptr<const recording> recording_to_go_on(const run_plan& plan, const 
                     "its beginning to its end",
                     plan.options.resume->path().string()));
   auto before = recorded_before(*resumed.from, plan.options.record);
-  require_goes_on(*before, facts_and_names(plan));
+  require_goes_on(*before, plan);
   return before;
 }
 
@@ -170,8 +170,14 @@ void leave_files_as_they_are(run_plan& plan, std::uint64_t done) {
 
 } // namespace
 
-void require_goes_on(const recording& before, const run_facts& facts) {
+void require_goes_on(const recording& before, const run_plan& plan) {
   constexpr std::array<std::string_view, 3> of_the_beginning{"epochs", "steps", first_weights_fact};
+  run_facts facts = facts_and_names(plan);
+  const auto& elsewhere = plan.options.elsewhere;
+  const bool workers_known = !elsewhere || !elsewhere->empty();
+  if (workers_known && tells(before.header.facts, computers_fact) && !tells(facts, computers_fact))
+    facts.emplace_back(computers_fact,
+                       told_fact(facts, computers_fact)); // the host, which a run does not tell
   const std::string found = differences(before.header.facts, facts, of_the_beginning);
   if (!found.empty())
     throw recording_error(fmt::format("recording '{}' cannot go on: {}", before.name, found));

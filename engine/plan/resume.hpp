@@ -35,11 +35,11 @@ bool has_nothing_left(const run_plan& plan);
 ///         another number of workers where the run cannot go on with these; archive_error: it lacks a part.
 void plan_resume(run_plan& plan);
 
-/// Requires that a run with these facts is the one that was recorded before its checkpoint. How long it is
-/// and where it began may differ.
+/// Requires that a run with this plan is the one that was recorded before its checkpoint. How long it is and
+/// where it began may differ, and so may what workers compute on that have not come yet.
 ///
 /// Errors  recording_error in one line with all that differs.
-void require_goes_on(const recording& before, const run_facts& facts);
+void require_goes_on(const recording& before, const run_plan& plan);
 
 /// What multiplied on cards until the checkpoint, if another version does now; else empty.
 std::string other_products(const run_facts& before, const run_facts& now);

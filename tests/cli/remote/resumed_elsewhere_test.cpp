@@ -121,14 +121,22 @@ TEST_F(ResumedElsewhere, HaveNoDelaysInOtherProcesses) {
   expect_done(again("train", {"--processes", "2", "--checkpoint", file("other")}));
 }
 
-TEST_F(ResumedElsewhere, LeaveTheCard) {
+/// They leave on the card the weights alone. What their workers compute on is asked for again.
+TEST_F(ResumedElsewhere, KeepTheCardsOfTheirWorkers) {
   expect_done(train(
       {"--devices", "cpu:0,cpu:1", "--parameters", "host", "--run-ahead", "0", "--precision", "float32"}));
-  retell({{"--devices=cpu:0,cpu:1", "--devices=cuda:0,cuda:0"},
-          {"--parameters=host", "--parameters=cuda:0"},
+  retell({{"--devices=cpu:0,cpu:1", "--devices=cuda:7,cuda:7/1"},
+          {"--parameters=host", "--parameters=cuda:7"},
           {"--precision=float32", "--precision=tf32"}});
   expect_awaited("2 workers");
-  expect_done(again("train", {"--processes", "2", "--checkpoint", file("other")}));
+  tool without(again("train", {"--processes", "2", "--checkpoint", file("other")}));
+  EXPECT_EQ(without.code(), 2);
+  EXPECT_THAT(without.err(), HasSubstr("cuda:7 is not available"));
+  tool on_cores(again("train", {"--processes", "2", "--devices", "cpu:0", "--checkpoint", file("other")}));
+  EXPECT_EQ(on_cores.code(), 2);
+  EXPECT_THAT(on_cores.err(), HasSubstr("--precision: tf32: cpu:0 computes in float32 alone"));
+  expect_done(again("train", {"--processes", "2", "--devices", "cpu:0", "--precision", "float32",
+                              "--checkpoint", file("other")}));
 }
 
 TEST_F(ResumedElsewhere, SendTheirGradientsAsTheyAreTold) {

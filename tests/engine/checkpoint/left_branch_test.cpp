@@ -141,7 +141,7 @@ TEST_F(LeftBranch, IsCompletedIfItsProcessIsKilledBetweenTwoMoves) {
     int status = 0;
     waitpid(process, &status, 0);
     if (WIFEXITED(status)) {
-      EXPECT_GT(killed_after, 6) << "a plan, a folder, four files and its name";
+      EXPECT_EQ(killed_after, 8) << "a plan, a folder, four files and its name are seven changes";
       break;
     }
     EXPECT_EQ(newest_checkpoint(folder_.path()).what.path(), at(10)) << killed_after;
