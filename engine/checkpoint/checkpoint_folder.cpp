@@ -84,8 +84,9 @@ std::string hint_for(const std::filesystem::path& where) {
       inside.push_back(file->path());
   if (inside.empty()) return "name the folder that --checkpoint named";
   std::ranges::sort(inside);
-  return fmt::format("'{}' has some{}", inside[0].string(),
-                     inside.size() == 1 ? "" : fmt::format(", and {} more folders in it", inside.size() - 1));
+  return inside.size() == 1
+             ? fmt::format("'{}' has some", inside[0].string())
+             : fmt::format("{} folders in it have some, such as '{}'", inside.size(), inside[0].string());
 }
 
 /// The best weights of a run are kept as a checkpoint is, and are none.
