@@ -75,12 +75,27 @@ bool transit::fits() const noexcept {
   return arriving_ + largest_ <= most_arriving_ && arriving_ + leaving_ + largest_ <= most_together_;
 }
 
+/// Weights that a worker gets when it joins leave without a gradient that could wait, so they may fill all
+/// room. What leaves to fast readers has half of it nevertheless.
+bool transit::fits_fast() const {
+  std::uint64_t theirs = 0;
+  for (const auto& [worker, gradients] : arrives_)
+    if (!is_slow(worker)) theirs += gradients.bytes;
+  for (const auto& [values, v] : leaves_)
+    if (!goes_to_slow_alone(v)) theirs += v.bytes;
+  return arriving_ + largest_ <= most_arriving_ && theirs + largest_ <= most_together_ / 2;
+}
+
+bool transit::goes_to_slow_alone(const version& v) const {
+  return std::ranges::all_of(v.to, [this](const auto& reads) { return is_slow(reads.first); });
+}
+
 /// Answers to all workers by turns overtake one another once in a turn.
 bool transit::is_slow(rank worker) const {
   const auto found = readers_.find(worker);
   if (found == readers_.end()) return false;
   const reader& r = found->second;
-  return r.was_slow || (r.under_way > 0 && departed_ - r.since > most_overtaking());
+  return r.is_slow || (r.under_way > 0 && departed_ - r.since > most_overtaking());
 }
 
 std::uint64_t transit::most_overtaking() const noexcept { return 2 * shards_ * readers_.size(); }
@@ -91,14 +106,13 @@ bool transit::fits_slow() const {
   for (const auto& [worker, gradients] : arrives_)
     if (is_slow(worker)) theirs += gradients.bytes;
   for (const auto& [values, v] : leaves_)
-    if (std::ranges::all_of(v.to, [this](const auto& reads) { return is_slow(reads.first); }))
-      theirs += v.bytes;
+    if (goes_to_slow_alone(v)) theirs += v.bytes;
   return theirs == 0 || theirs + weights_ <= most_together_ / 2;
 }
 
 bool transit::has_room(rank worker) {
   const std::lock_guard lock(mutex_);
-  if (fits() && (!is_slow(worker) || fits_slow())) return true;
+  if (is_slow(worker) ? fits() && fits_slow() : fits() || fits_fast()) return true;
   refused_ = true;
   return false;
 }
@@ -110,7 +124,7 @@ void transit::when_room(std::function<void()> call) {
 
 /// The caller holds the mutex, so that nothing is called any more when when_room() has taken the call back.
 void transit::call_if_room() {
-  if (!refused_ || !fits()) return;
+  if (!refused_ || !(fits() || fits_fast())) return;
   refused_ = false;
   if (call_) call_();
 }
@@ -157,7 +171,7 @@ void transit::has_departed(rank to, const void* values) {
     if (const auto reads = found->second.to.find(to); reads != found->second.to.end() && --reads->second == 0)
       found->second.to.erase(reads);
   reader& r = readers_.at(to);
-  r.was_slow = departed_ - r.since > most_overtaking();
+  r.is_slow = departed_ - r.since > most_overtaking();
   ++departed_;
   r.since = departed_; // of what else is under way to it
   --r.under_way;
@@ -185,7 +199,7 @@ std::uint64_t transit::leaving_bytes() const {
 
 std::string transit::who_fills_it(rank worker) const {
   const std::lock_guard lock(mutex_);
-  const bool waits_for_slow = fits() && is_slow(worker);
+  const bool waits_for_slow = is_slow(worker) && (fits() || fits_fast());
   std::set<rank> sends, reads;
   for (const auto& [from, gradients] : arrives_)
     if (!waits_for_slow || is_slow(from)) sends.insert(from);

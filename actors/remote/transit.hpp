@@ -21,8 +21,9 @@ namespace mailgrad::remote {
 /// gradient can always arrive while the weights of one version leave.
 ///
 /// A worker whose weights are overtaken by many others on their way reads slowly. What leaves to such
-/// workers has half of the room for both kinds, so that the others have the rest: while more would leave,
+/// workers has half of the room for both kinds, and the others have the rest: while more would leave,
 /// further gradients of slow readers wait for each other. Weights that others take as well count for these.
+/// Nobody knows of a worker how it reads before its first weights have left, so it counts as slow until then.
 /// Guarantees  has_room() comes true again as soon as shards have read what came and workers have taken what
 ///             left. It waits for no gradient that a policy keeps, such as those of a barrier.
 /// Units       bytes.
@@ -68,13 +69,15 @@ private:
   struct reader {
     std::size_t under_way = 0; ///< answers that leave to it
     std::uint64_t since = 0;   ///< how many had left to all when the oldest of these began
-    bool was_slow = false;     ///< the last that left was overtaken by many
+    bool is_slow = true;       ///< the last that left was overtaken by many, or none has left yet
   };
 
   bool fits() const noexcept;
   bool is_slow(rank worker) const;
   std::uint64_t most_overtaking() const noexcept;
   bool fits_slow() const;
+  bool fits_fast() const;
+  bool goes_to_slow_alone(const version& v) const;
   void call_if_room();
   void has_arrived(rank from, std::uint64_t bytes);
   void has_departed(rank to, const void* values);

@@ -21,6 +21,7 @@ TEST(Transit, LetsOneGradientOfAnySizeArrive) {
 
 TEST(Transit, HasRoomForAsMuchHoweverManyComeAndGo) {
   const auto t = std::make_shared<transit>(2 * mib, 2 * mib);
+  t->leaving(any, std::make_shared<int>(), 2 * mib).reset(); // it reads fast
   std::vector<std::shared_ptr<const void>> gradients, weights;
   while (t->has_room(any)) gradients.push_back(t->arriving(any, 2 * mib));
   EXPECT_EQ(gradients.size(), 9U) << "2 + 16 MiB";
@@ -109,6 +110,23 @@ TEST_F(SlowReaders, HaveHalfOfTheRoomAndHoldUpNobodyElse) {
   under_way[fast].reset();
   EXPECT_GT(calls, 0);
   EXPECT_TRUE(t->has_room({fast + slow - 1})) << "one has taken its weights, so there is room for another";
+}
+
+/// Each gets the version that is the newest when it joins, which waits for no room.
+TEST_F(SlowReaders, HoldUpNobodyWhenTheyJoinLate) {
+  for (std::uint32_t r = 0; r < fast; ++r) t->leaving({r}, std::make_shared<int>(), 2 * mib).reset();
+  for (std::uint32_t r = fast; r < fast + slow; ++r)
+    under_way[r] = t->leaving({r}, std::make_shared<int>(), 2 * mib);
+  ASSERT_GT(t->leaving_bytes(), 28 * mib) << "which is all the room";
+  go_on(10);
+  std::vector<std::shared_ptr<const void>> gradients;
+  while (t->has_room({0})) gradients.push_back(t->arriving({0}, 2 * mib));
+  EXPECT_EQ(gradients.size(), 7U) << "half of the room";
+  int calls = 0;
+  t->when_room([&] { ++calls; });
+  EXPECT_FALSE(t->has_room({0}));
+  gradients.pop_back();
+  EXPECT_EQ(calls, 1);
 }
 
 TEST_F(SlowReaders, AreFastAgainWhenTheyAre) {
