@@ -284,7 +284,6 @@ void worker_server::on_joined(std::uint64_t session) {
 
 /// The caller holds the mutex.
 void worker_server::note_joined(const guest& g) {
-  const net::member who = g.terms.you;
   members_.joined(g.terms, g.from, g.devices.names, network_->now());
 }
 
