@@ -151,6 +151,7 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
     folder_.reset();
   std::vector<caf::actor> shards_elsewhere;
   try {
+    if (!plan_.options.record.empty()) record(); // a full disk is known before anybody is waited for
     if (serve) shards_elsewhere = gather(*serve);
     begin_files();
   } catch (...) {
@@ -188,10 +189,9 @@ std::vector<caf::actor> training::implementation::gather(const remote::serve_opt
   return all.place_shards({!options().record.empty(), folder_ != nullptr});
 }
 
-/// Up to here a run is refused without a trace: its plan is made, its folder is locked, and its workers have
-/// come. What may still fail is the disk, so older files are moved last.
+/// The run is not refused any more, since its workers have come. What may still fail is the disk, so older
+/// files are moved last.
 void training::implementation::begin_files() {
-  if (!options().record.empty()) record();
   if (folder_) keep_checkpoints();
   watch_.emplace(home_.system(), files_to_watch());
   if (folder_) leave_what_came_later();
