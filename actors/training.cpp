@@ -98,7 +98,9 @@ private:
   const training_options& options() const { return plan_.options; }
   ended_weights& weights();
   std::optional<std::uint64_t> written() const;
+  recording_header header() const;
   void record();
+  void note_computers();
   std::uint64_t room_for_other_files() const;
   watch_files files_to_watch() const;
   run_crew_options crew_options();
@@ -153,7 +155,9 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
     folder_.reset();
   std::vector<caf::actor> shards_elsewhere;
   try {
+    if (!plan_.options.record.empty()) record(); // a full disk is known before anybody is waited for
     if (serve) shards_elsewhere = gather(*serve);
+    plan_.recorded_before.reset(); // all of it is in the file again
     begin_files();
   } catch (...) {
     give_up_before_begin();
@@ -187,14 +191,13 @@ std::vector<caf::actor> training::implementation::gather(const remote::serve_opt
   remote::gathering all(*elsewhere_, serve, *time_, desk_->given_up());
   if (serve.on_listening) serve.on_listening(elsewhere_->address());
   all.wait_for_all();
-  take_computers(plan_, elsewhere_->computers());
+  note_computers();
   return all.place_shards({!options().record.empty(), folder_ != nullptr});
 }
 
-/// Up to here a run is refused without a trace: its plan is made, its folder is locked, and its workers have
-/// come. What may still fail is the disk, so older files are moved last.
+/// The run is not refused any more, since its workers have come. What may still fail is the disk, so older
+/// files are moved last.
 void training::implementation::begin_files() {
-  if (!options().record.empty()) record();
   if (folder_) keep_checkpoints();
   watch_.emplace(home_.system(), files_to_watch());
   if (folder_) leave_what_came_later();
@@ -218,18 +221,35 @@ training::implementation::~implementation() {
   home_.wait();
 }
 
+recording_header training::implementation::header() const {
+  recording_header h{plan_.workers(), options().shards, facts_and_names(plan_), options().words,
+                     plan_.seats() > plan_.workers() ? plan_.seats() : 0};
+  const recording* const before = plan_.recorded_before.get();
+  for (auto& [what, is] : h.facts) // a replay begins where the first process began
+    if (before && what == first_weights_fact) is = told_fact(before->header.facts, what);
+  if (before && options().elsewhere && options().elsewhere->empty()) // workers that come must be the same
+    for (const std::string_view fact : {computers_fact, products_fact})
+      if (tells(before->header.facts, fact))
+        h.facts.emplace_back(fact, told_fact(before->header.facts, fact));
+  return h;
+}
+
 void training::implementation::record() {
-  recording_header header{plan_.workers(), options().shards, facts_and_names(plan_), options().words,
-                          plan_.seats() > plan_.workers() ? plan_.seats() : 0};
   const recording* const before = plan_.recorded_before.get();
   if (const auto& from = plan_.resumed; before && from)
     if (std::string left = leave_recording(from->from->path(), from->history(), before->name); !left.empty())
       remarks_.push_back(std::move(left));
-  for (auto& [what, is] : header.facts) // a replay begins where the first process began
-    if (before && what == first_weights_fact) is = told_fact(before->header.facts, what);
-  recorder_.emplace(home_.system(), options().record, header, before,
+  recorder_.emplace(home_.system(), options().record, header(), before,
                     recorded_run{time_, [this] { return room_for_other_files(); }});
-  plan_.recorded_before.reset(); // all of it is in the file again
+}
+
+/// Workers of other processes tell what they compute on when they come, and the recording has been begun
+/// before.
+void training::implementation::note_computers() {
+  take_computers(plan_, elsewhere_->computers());
+  if (!recorder_ || plan_.recorded_before) return;
+  if (const recording_header again = header(); tells(again.facts, computers_fact))
+    recorder_->begin_again(again);
 }
 
 /// What is still to be written when the disk is full: the weights, reports, and checkpoints until the first

@@ -29,10 +29,13 @@ run_recorder::run_recorder(caf::actor_system& system, const std::string& path, c
   recording_cut begins(header.shards);
   begins.file = std::filesystem::absolute(path).string();
   for (std::uint32_t s = 0; before && s < header.shards; ++s) begins.add(s, before->turns[s]);
+  std::shared_ptr<recording_writer> file =
+      before ? continue_recording(path, header, *before) : create_recording(path, header);
+  file_ = file;
   actor_ = spawn<recorder, caf::detached>(
       system,
-      recorder_options{before ? continue_recording(path, header, *before) : create_recording(path, header),
-                       [promise](const std::string& why) { promise->set_value(why); }, std::move(begins),
+      recorder_options{std::move(file), [promise](const std::string& why) { promise->set_value(why); },
+                       std::move(begins),
                        [told = told_, time = std::move(run.time)](const recording_account& what) {
                          const std::lock_guard held(told->mutex);
                          told->account = what;

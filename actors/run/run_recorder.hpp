@@ -35,6 +35,11 @@ public:
                const recording* before, recorded_run run);
 
   const caf::actor& actor() const noexcept { return actor_; }
+  /// Writes another header, as recording_writer::begin_again() does, before any other actor knows the
+  /// recorder.
+  void begin_again(const recording_header& header) {
+    if (const auto file = file_.lock()) file->begin_again(header);
+  }
 
   /// Completes the file, once; blocks until it is written.
   void finish(const caf::actor& feeder, const run_outcome& outcome, const training_report& report);
@@ -53,6 +58,7 @@ private:
   };
 
   const std::shared_ptr<told> told_ = std::make_shared<told>();
+  std::weak_ptr<recording_writer> file_; ///< the recorder's
   caf::actor actor_;
   std::future<std::string> written_;
   std::string failure_; ///< of its end

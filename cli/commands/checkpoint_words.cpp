@@ -53,10 +53,13 @@ void add_checkpoint_options(CLI::App& parser, checkpoint_words& w, const std::st
               "How often: after so many mini-batches, such as 500, or so much time, such as 30s, 10min or 2h")
           ->capture_default_str()
           ->group(group);
-  const auto* keep = parser.add_option("--keep", w.keep, "How many checkpoints stay; older ones are removed")
-                         ->check(whole_number(1))
-                         ->capture_default_str()
-                         ->group(group);
+  const auto* keep =
+      parser
+          .add_option("--keep", w.keep,
+                      "How many checkpoints stay; older ones are removed, on a full disk more of them")
+          ->check(whole_number(1))
+          ->capture_default_str()
+          ->group(group);
   const auto* resume =
       parser
           .add_option(

@@ -91,6 +91,19 @@ struct resumption {
   std::vector<std::string> words_of_server{}; ///< that the run has left
 };
 
+/// What is known of a run before anything is touched.
+struct foreseen_run {
+  std::shared_ptr<const parameter_layout> layout;
+  bool is_done = false; ///< it is resumed, and no step is left to train
+};
+
+foreseen_run foresee(const model_function& model, const std::shared_ptr<const data_split>& data,
+                     const training_options& options) {
+  const run_plan plan = plan_run(model, data, options);
+  const checkpoint* const from = options.resume.get();
+  return {plan.layout, from && steps_done(*from) >= plan.steps};
+}
+
 struct begun_run {
   std::unique_ptr<training> run;
   std::string without{}; ///< why it has no recording, if it goes on without one
@@ -157,15 +170,14 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   const auto data = std::make_shared<const data_split>(open_data(w.data, opened_as(w)));
   const model_card card = card_for(model_text(w.model), *data); // now, as a model file may change meanwhile
 
-  const run_plan planned = plan_run(model, data, options);
-  const bool is_done = from && steps_done(*from) >= planned.steps;
+  const auto [layout, is_done] = foresee(model, data, options);
   if (is_done) {
     const output_paths left = still_to_write(w.outputs, at.asked);
     outputs.emplace(left, files_of(inputs));
     options.metrics = left.metrics;
     options.tensorboard = left.tensorboard;
   }
-  outputs->weights().require_room(*planned.layout, card);
+  outputs->weights().require_room(*layout, card);
   if (!is_done && from && lies_in(options.checkpoints.folder, from->path()))
     options.checkpoints.lock = take_checkpoint_folder(options);
   // A run that is refused has said nothing else. One that waits for workers is refused before it listens.

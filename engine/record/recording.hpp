@@ -106,6 +106,9 @@ public:
   recording_writer(const recording_writer&) = delete;
   recording_writer& operator=(const recording_writer&) = delete;
 
+  /// Writes another header in place of the first, for a run that has learned more of itself before anything
+  /// else was written. It must not be shorter.
+  void begin_again(const recording_header& header);
   /// From now on, what is whole stays as that of a killed run if the recording is given up without an end.
   void keep_if_abandoned() noexcept { stays_ = true; }
   void add_turns(std::uint32_t shard, std::span<const order_entry> turns);
@@ -124,6 +127,7 @@ public:
   recording_account give_up(std::uint64_t room);
 
 private:
+  void write_header(const recording_header& header);
   void add_alike(std::span<const recorded_deal> deals);
   /// Flushes each part to the file, so that it is there even if the process is killed.
   void write(std::string bytes, std::string_view last = {});

@@ -56,6 +56,18 @@ void keep_killed(const std::string& path) {
 recording_writer::recording_writer(std::unique_ptr<std::ostream> out, std::string name,
                                    const recording_header& header, file_calls file)
     : out_(std::move(out)), name_(std::move(name)), file_(std::move(file)) {
+  write_header(header);
+}
+
+void recording_writer::begin_again(const recording_header& header) {
+  checksum_ = 0;
+  whole_ = 0;
+  ends_.clear();
+  out_->seekp(0);
+  write_header(header);
+}
+
+void recording_writer::write_header(const recording_header& header) {
   const std::string text = recording_file::text_of(header);
   std::string bytes(recording_file::first_word);
   append_number<4>(bytes, recording_file::known_format);

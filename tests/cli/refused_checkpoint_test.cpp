@@ -142,8 +142,15 @@ TEST_F(RefusedCheckpoints, OfARunThatIsRefusedAreLeftAlone) {
   }
   refused({"--seed", "7"}, 2, "--seed was 1, and is 7 here");
   refused({"--metrics", "/dev/null/m"}, 2, "cannot be written");
-  tool none(with({"serve", "--resume", checkpoints_in(folder()).back().string(), "--steps", "400"},
-                 {"--listen", "127.0.0.1:0", "--wait-for-workers", "1"}));
+}
+
+TEST_F(RefusedCheckpoints, OfAServerToWhichNobodyComesAreLeftAlone) {
+  const std::string metrics = (scratch_.path() / "run.jsonl").string();
+  report(train({"--checkpoint", folder(), "--metrics", metrics}, "100"));
+  report({"train", "--resume", folder(), "--quiet", "--steps", "200"});
+  const auto before = written();
+  tool none({"serve", "--resume", checkpoints_in(folder()).back().string(), "--steps", "400", "--listen",
+             "127.0.0.1:0", "--wait-for-workers", "1"});
   EXPECT_NE(none.code(), 0);
   EXPECT_THAT(none.err(), ::testing::StartsWith("resuming from ")) << "it was not refused, and nobody came";
   EXPECT_EQ(written(), before) << none.err();

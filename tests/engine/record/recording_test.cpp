@@ -50,6 +50,21 @@ TEST(Recording, HoldsWhatWasWritten) {
   EXPECT_EQ(refusal(small_recording()), "");
 }
 
+TEST(Recording, BeginsAgainWhenItsRunHasLearnedMoreOfItself) {
+  const auto bytes_of = [](bool again) {
+    std::stringbuf bytes;
+    recording_header first = small_header(), whole = small_header();
+    whole.facts.emplace_back("arithmetic of workers", "a card, the host");
+    recording_writer writer(std::make_unique<std::ostream>(&bytes), "memory", again ? first : whole);
+    if (again) writer.begin_again(whole);
+    writer.add_turns(0, small_turns()[0]);
+    writer.add_turns(1, small_turns()[1]);
+    writer.end(small_end());
+    return bytes.str();
+  };
+  EXPECT_EQ(bytes_of(true), bytes_of(false));
+}
+
 TEST(Recording, TakesAtMostThirtyTwoBytesAnUpdate) {
   constexpr std::size_t updates = 10'000;
   constexpr std::size_t at_once = 1024;
