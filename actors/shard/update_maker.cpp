@@ -132,7 +132,7 @@ double update_maker::observe(const push_gradient& x) {
 /// Keeps the present weights, at which the device will compute the sampled gradient once more.
 void update_maker::sample(const push_gradient& x) {
   auto measured = weights_->measure_distance(x.payload.read);
-  distances_.push_back({x.header.id.worker, std::move(measured), weights_->at()->record()});
+  distances_.push_back({x.header.id, gap_of(x.header), std::move(measured), weights_->at()->record()});
   note_distances();
   meet(x);
 }
@@ -146,7 +146,10 @@ void update_maker::meet(const push_gradient& x) {
 void update_maker::note_distances() {
   for (; !distances_.empty() && distances_.front().until.passed(); distances_.pop_front()) {
     const sampled_distance& d = distances_.front();
-    workers_[d.worker].account.weight_gap.add(weights_->distance_of(*d.measured));
+    worker_account& account = workers_[d.of.worker].account;
+    const double gap = weights_->distance_of(*d.measured);
+    account.weight_gap.add(gap);
+    account.sampled_gaps.add({d.of.life, d.of.step, d.lag, gap});
   }
 }
 

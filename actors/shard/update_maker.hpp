@@ -87,7 +87,8 @@ private:
   void meet(const push_gradient& x);
   /// How far the weights had moved when a sampled gradient came.
   struct sampled_distance {
-    rank worker;
+    gradient_id of;
+    std::uint64_t lag;
     std::shared_ptr<const memory> measured;
     mark until; ///< then it has come
   };

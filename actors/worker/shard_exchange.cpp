@@ -33,8 +33,11 @@ std::shared_ptr<const batch> shard_exchange::bind_repeat() {
 }
 
 void shard_exchange::take_repeat(const gradient& fresh) {
-  comparison_.end(of_.runner.cosine_to(*comparison_.stale(), fresh));
-  of_.report.gradient_cosine = comparison_.cosines();
+  if (const auto found = of_.runner.cosine_to(*comparison_.stale(), fresh)) {
+    of_.report.gradient_cosine.add(*found);
+    of_.report.cosines.add({of_.life, comparison_.step(), *found});
+  }
+  comparison_.forget();
   for (std::uint32_t s = 0; s < lines_.count(); ++s) of_.runner.use_weights(s, lines_.weights(s));
 }
 

@@ -24,6 +24,8 @@ std::string run_styles();
 std::vector<picture> loss_pictures(std::span<const run_figures> runs);
 /// A histogram for each worker of a run, beside what its policy lets expect.
 picture staleness_picture(std::span<const run_figures> runs, std::size_t which);
+/// Gap against lag, and cosine against gap, of the sampled gradients; none if no run has sampled any.
+std::vector<picture> sample_pictures(std::span<const run_figures> runs);
 /// The parts of a worker's time.
 inline constexpr std::array worker_time_parts{"computing", "waiting at barriers", "waiting at a bound",
                                               "waiting for batches", "exchange and other"};

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace mailgrad {
 
@@ -69,6 +70,7 @@ std::string times_table(std::span<const run_figures> runs) {
 std::vector<page_section> sections_of(std::span<const run_figures> runs) {
   std::vector<page_section> sections{{"Loss", loss_pictures(runs)}, {"Staleness", {}}, {"Time", {}}};
   for (std::size_t i = 0; i < runs.size(); ++i) sections[1].pictures.push_back(staleness_picture(runs, i));
+  for (picture& p : sample_pictures(runs)) sections[1].pictures.push_back(std::move(p));
   sections[2].pictures = {worker_time_picture(runs), gradient_time_picture(runs)};
   return sections;
 }

@@ -171,6 +171,26 @@ std::vector<curve_point> curve_in(const report_fields& f) {
   return curve;
 }
 
+/// A cosine may be below 0, which other figures are not.
+std::vector<sampled_point> sampled_in(const report_fields& f) {
+  std::vector<sampled_point> all;
+  if (!f.has("sampled")) return all;
+  const json& list = f.list("sampled");
+  if (list.size() > most_points)
+    f.contradict(fmt::format("field 'sampled': {} gradients are too many", list.size()));
+  for (const json& each : list) {
+    const report_fields x(f.file(), each, "sampled.");
+    sampled_point p{static_cast<double>(x.count("lag")), x.number("gap"), {}};
+    if (const json& cosine = x.at("cosine"); cosine.is_number())
+      p.cosine = cosine.get<double>();
+    else if (!cosine.is_null())
+      x.fail("cosine", "a number from -1 to 1, or null");
+    if (p.cosine && !(std::abs(*p.cosine) <= 1 + 1e-9)) x.fail("cosine", "a number from -1 to 1, or null");
+    all.push_back(p);
+  }
+  return all;
+}
+
 std::string ledger_in_words(const report_fields& f, const std::string& ended) {
   const report_fields reasons = f.object("discarded");
   std::uint64_t discarded = 0;
@@ -275,6 +295,7 @@ run_figures read_report(const std::string& file) {
     run.switches.push_back({x.count("step"), x.text("from"), x.text("to"), x.text("why")});
   }
   if (f.has("curve")) run.curve = curve_in(f);
+  run.sampled = sampled_in(f);
   add_request(run.facts, run, f);
   add_results(run.facts, run, f);
   add_costs(run.facts, f);

@@ -35,6 +35,13 @@ struct worker_figures {
   double barrier_seconds = 0, bound_seconds = 0, feeder_seconds = 0; ///< waited
 };
 
+/// A sampled gradient at one shard.
+struct sampled_point {
+  double lag = 0;               ///< versions
+  double gap = 0;               ///< weights, as a root mean square
+  std::optional<double> cosine; ///< to a fresh gradient
+};
+
 struct switch_figures {
   std::uint64_t step = 0;
   std::string from, to, why;
@@ -53,6 +60,7 @@ struct run_figures {
   std::vector<worker_figures> workers; ///< by rank
   std::vector<time_part> times;        ///< those that were measured
   std::vector<switch_figures> switches;
+  std::vector<sampled_point> sampled;            ///< none in a report of an older version
   std::optional<std::vector<curve_point>> curve; ///< none in a report of an older version
 };
 

@@ -3,6 +3,7 @@
 #include <mailgrad/engine/account/gradient_ledger.hpp>
 #include <mailgrad/engine/account/loss_tail.hpp>
 #include <mailgrad/engine/account/running_stat.hpp>
+#include <mailgrad/engine/account/sampled_gradients.hpp>
 #include <mailgrad/engine/account/staleness_histogram.hpp>
 #include <mailgrad/engine/account/time_split.hpp>
 #include <mailgrad/engine/account/trace_track.hpp>
@@ -49,10 +50,11 @@ struct worker_report {
   std::shared_ptr<const trace_track> trace{}; ///< null if not wanted
   /// Batches that were copied to its device ahead; null if not wanted, or if it copies none.
   std::shared_ptr<const trace_track> copies{};
-  running_stat gradient_cosine{};     ///< of the sampled gradients
-  std::vector<stage_report> stages{}; ///< of a worker that spans several devices
-  std::uint64_t own_batches = 0;      ///< mini-batches that it cut from samples of its own
-  std::uint64_t own_bytes = 0;        ///< of these, which nobody had to send
+  running_stat gradient_cosine{};        ///< of the sampled gradients
+  kept_samples<cosine_sample> cosines{}; ///< some of them
+  std::vector<stage_report> stages{};    ///< of a worker that spans several devices
+  std::uint64_t own_batches = 0;         ///< mini-batches that it cut from samples of its own
+  std::uint64_t own_bytes = 0;           ///< of these, which nobody had to send
 
   void note_loss(float loss, std::size_t of_samples) {
     loss_bits = std::bit_cast<std::uint32_t>(loss);
@@ -61,7 +63,7 @@ struct worker_report {
 
   /// Without timelines, which tell of one process, and without stages, which begin anew if a run is resumed.
   void keep(archive& a) {
-    a.version(2);
+    a.version(3);
     a.field("worker", worker);
     a.field("steps", steps);
     a.field("produced", produced);
@@ -76,6 +78,7 @@ struct worker_report {
     a.field("gaps", gaps);
     a.field("times", times);
     a.field("gradient_cosine", gradient_cosine);
+    a.field("cosines", cosines);
     a.field("own_batches", own_batches);
     a.field("own_bytes", own_bytes);
   }
@@ -88,11 +91,12 @@ struct worker_account {
   std::uint64_t unjudged = 0; ///< lost gradients that arrived, but whose turn in the order never came
   staleness_histogram gaps;   ///< of gradients applied or merged
   staleness_histogram discarded_gaps;
-  time_split times;        ///< of gradients that arrived
-  running_stat weight_gap; ///< of the sampled gradients
+  time_split times;                      ///< of gradients that arrived
+  running_stat weight_gap;               ///< of the sampled gradients
+  kept_samples<gap_sample> sampled_gaps; ///< some of them
 
   void keep(archive& a) {
-    a.version(1);
+    a.version(2);
     a.field("last_step", last_step);
     a.field("ledger", ledger);
     a.field("unjudged", unjudged);
@@ -100,6 +104,7 @@ struct worker_account {
     a.field("discarded_gaps", discarded_gaps);
     a.field("times", times);
     a.field("weight_gap", weight_gap);
+    a.field("sampled_gaps", sampled_gaps);
   }
 };
 

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
+#include <utility>
 
 namespace mailgrad {
 
@@ -63,6 +65,42 @@ std::vector<exchange_figures> exchanges_of(const run_outcome& outcome) {
   for (const worker_report& w : outcome.workers)
     if (in_block || !w.gaps.empty()) all.push_back({{}, w.worker.value, w.gaps, w.times, {}});
   return all;
+}
+
+using gradient_number = std::pair<incarnation, step_number>;
+
+std::map<gradient_number, double> cosines_of(const run_outcome& outcome, std::uint32_t worker) {
+  std::map<gradient_number, double> all;
+  for (const worker_report& w : outcome.workers) {
+    if (w.worker.value != worker) continue;
+    for (const cosine_sample& x : w.cosines.all()) all.emplace(gradient_number(x.life, x.step), x.cosine);
+  }
+  return all;
+}
+
+/// Puts what the shards know of sampled gradients together with what the workers know. Of very many, evenly
+/// spaced ones stay.
+std::vector<sampled_figures> sampled_of(const run_outcome& outcome, std::uint32_t ranks) {
+  std::vector<std::pair<gradient_number, sampled_figures>> all;
+  for (std::uint32_t r = 0; r < ranks; ++r) {
+    const auto cosines = cosines_of(outcome, r);
+    const std::size_t begin = all.size();
+    for (const shard_report& s : outcome.shards) {
+      if (r >= s.workers.size()) continue;
+      for (const gap_sample& x : s.workers[r].sampled_gaps.all()) {
+        const gradient_number number(x.life, x.step);
+        const auto known = cosines.find(number);
+        all.push_back({number, {s.shard.value, r, x.step.value, x.lag, x.gap, {}}});
+        if (known != cosines.end()) all.back().second.cosine = known->second;
+      }
+    }
+    std::ranges::stable_sort(all.begin() + static_cast<std::ptrdiff_t>(begin), all.end(), {},
+                             [](const auto& x) { return x.first; });
+  }
+  std::vector<sampled_figures> kept;
+  const std::size_t size = all.size(), most = std::min(size, training_report::most_sampled);
+  for (std::size_t i = 0; i < most; ++i) kept.push_back(all[i * size / most].second);
+  return kept;
 }
 
 /// Every shard is told how long a gradient took to compute, so only the shard with the most gradients counts.
@@ -165,6 +203,7 @@ training_report report_of(const run_outcome& outcome, std::optional<std::uint64_
   r.exchanges = exchanges_of(outcome);
   for (const exchange_figures& x : r.exchanges) r.weight_gap.merge(x.weight_gap);
   r.workers = ranks_in(outcome, r.exchanges);
+  r.sampled = sampled_of(outcome, r.workers);
   r.times = times_of(r.exchanges, r.workers);
   return r;
 }

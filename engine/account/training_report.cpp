@@ -178,6 +178,18 @@ json to_object(const std::optional<best_test>& x) {
           {"weights_sha256", x->weights_sha256}};
 }
 
+json to_array(const std::vector<sampled_figures>& sampled) {
+  json all = json::array();
+  for (const sampled_figures& x : sampled)
+    all.push_back({{"shard", x.shard},
+                   {"worker", x.worker},
+                   {"step", x.step},
+                   {"lag", x.lag},
+                   {"gap", x.gap},
+                   {"cosine", known(x.cosine)}});
+  return all;
+}
+
 json to_object(const std::optional<checkpoint_account>& x) {
   if (!x) return {};
   return {{"written", x->written}, {"failed", x->failed},
@@ -246,6 +258,7 @@ std::string to_json(const training_report& r) {
       {"time_split", with_each(to_object(r.times), r, &exchange_figures::times)},
       {"weight_gap", with_each(to_object(r.weight_gap), r, &exchange_figures::weight_gap)},
       {"gradient_cosine", to_object(r.gradient_cosine)},
+      {"sampled", to_array(r.sampled)},
       {"wait_seconds", waits_of_run(r)},
       {"batches", batches_of_run(r)},
       {"switches", to_array(r.switches)},

@@ -50,6 +50,15 @@ struct exchange_figures {
   running_stat weight_gap; ///< of the sampled gradients
 };
 
+/// A sampled gradient at one shard: how old it was, and what that did to it.
+struct sampled_figures {
+  std::uint32_t shard = 0, worker = 0;
+  std::uint64_t step = 0;         ///< the worker's own count of its gradients
+  std::uint64_t lag = 0;          ///< versions of the shard since its weights were read
+  double gap = 0;                 ///< as `weight_gap` below
+  std::optional<double> cosine{}; ///< as `gradient_cosine`; none if it is not known, or was dropped
+};
+
 /// One device of a worker whose model spans several, and how long it computed.
 struct stage_figures {
   std::uint32_t worker = 0;
@@ -139,6 +148,8 @@ struct training_report {
   /// between a gradient and a fresh one of its batch, computed at the weights to which it was applied.
   running_stat weight_gap;
   running_stat gradient_cosine;
+  std::vector<sampled_figures> sampled; ///< at most most_sampled of them, by worker, step, shard
+  static constexpr std::size_t most_sampled = 1024;
   wait_seconds waits;
   std::vector<wait_seconds> worker_waits; ///< of each worker, by rank
   std::vector<batch_origins> batches;     ///< of each worker, by rank; means something between processes

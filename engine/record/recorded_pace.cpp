@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string>
 
@@ -46,10 +47,18 @@ public:
     w.pushes.push_back({first ? std::nullopt : w.answered, at,
                         std::max<instant::rep>(1, static_cast<instant::rep>(batches - w.batches))});
     w.batches = batches;
-    if (what == verdict::discard)
-      ++discarded_;
-    else
-      gaps_.count(gap);
+    if (what == verdict::discard) ++discarded_;
+    if (what == verdict::apply) gaps_.count(gap);
+    if (what == verdict::merge) merging_.push_back({gap, merges_});
+  }
+  /// In a queue a gradient has aged by a version for each update that others made before it.
+  void merged(std::size_t shard, std::uint64_t gradients) override {
+    if (shard != 0) return;
+    for (; gradients > 0 && !merging_.empty(); --gradients) {
+      gaps_.count(merging_.front().gap + merges_ - merging_.front().merges);
+      merging_.pop_front();
+    }
+    ++merges_;
   }
   void answered(std::size_t shard, rank of) override {
     if (shard == 0 && begun_) workers_[of.value].answered = now_;
@@ -72,6 +81,12 @@ private:
     std::vector<timed_push> pushes;
   };
 
+  /// A gradient that waits for its update.
+  struct merging_gradient {
+    std::uint64_t gap = 0;    ///< when it came
+    std::uint64_t merges = 0; ///< updates of merged gradients before that
+  };
+
   instant usual_step(std::size_t w) const;
   instant begin() const;
   std::vector<instant> steps_of(std::size_t w, instant begin) const;
@@ -83,6 +98,8 @@ private:
   bool begun_ = false;
   instant waited_{0};
   std::uint64_t discarded_ = 0;
+  std::deque<merging_gradient> merging_;
+  std::uint64_t merges_ = 0;
   staleness_histogram gaps_;
 };
 
@@ -138,21 +155,12 @@ recorded_pace first_shard::pace(version_number updates) const {
   return p;
 }
 
-bool has_queue(const recording& r, const replay_terms& terms) {
-  const auto queues = [&](const std::string& policy) {
-    return policy_spec(policy, r.header.ranks()).traits().queue_length > 0;
-  };
-  return queues(terms.policy) || std::ranges::any_of(r.end.switches, queues, &recorded_switch::policy);
-}
-
 } // namespace
 
 recorded_pace pace_of(const recording& r, const replay_terms& terms) {
   if (r.killed) refuse_times(r, "it was not completed, so it has no end");
   if (recorded_lives(r).any_change() || r.header.ranks() != r.header.workers)
     refuse_times(r, "workers came or went while it went on");
-  if (has_queue(r, terms))
-    refuse_times(r, "its gradients waited in a queue, and turns do not tell how old they were behind it");
   require_replay_ends(r, terms);
   first_shard heard(r);
   rehearsal all(r, terms, &heard);

@@ -337,7 +337,9 @@ void rehearsal::apply_complete(shard& s) {
 
 void rehearsal::apply_batch(shard& s) {
   const std::uint64_t first = s.rule->takes_first();
-  s.pending -= first == 0 ? s.pending : std::min(s.pending, first);
+  const std::uint64_t taken = first == 0 ? s.pending : std::min(s.pending, first);
+  if (listener_) listener_->merged(static_cast<std::size_t>(&s - shards_.data()), taken);
+  s.pending -= taken;
   ++s.version;
   s.rule->batch_applied();
 }

@@ -32,6 +32,9 @@ public:
   /// since its weights were read.
   virtual void judged(std::size_t shard, const order_entry& turn, verdict what, std::uint64_t gap,
                       std::uint64_t batches) = 0;
+  /// A shard makes an update of so many of the gradients that it has judged to be merged, those that came
+  /// first.
+  virtual void merged([[maybe_unused]] std::size_t shard, [[maybe_unused]] std::uint64_t gradients) {}
   /// A shard has sent its weights to a worker.
   virtual void answered(std::size_t shard, rank worker) = 0;
 };

@@ -53,9 +53,4 @@ void gradient_comparison::forget() {
   missing_ = weights_.size();
 }
 
-void gradient_comparison::end(std::optional<double> found) {
-  if (found) cosines_.add(*found);
-  forget();
-}
-
 } // namespace mailgrad

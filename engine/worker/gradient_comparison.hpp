@@ -1,6 +1,5 @@
 #pragma once
 
-#include <mailgrad/engine/account/running_stat.hpp>
 #include <mailgrad/engine/model/gradient.hpp>
 #include <mailgrad/optim/identity.hpp>
 #include <mailgrad/tensor/snapshot.hpp>
@@ -39,18 +38,14 @@ public:
   const std::shared_ptr<const gradient>& stale() const noexcept { return stale_; }
   const snapshot& weights(shard_index shard) const { return weights_[shard.value]; }
 
-  /// Adds the cosine of the stale gradient and the fresh one, if there is any, to cosines(), and ends the
-  /// comparison.
-  void end(std::optional<double> found);
-
-  const running_stat& cosines() const noexcept { return cosines_; }
+  /// The step whose gradient is compared.
+  step_number step() const noexcept { return step_; }
 
 private:
   step_number step_;
   std::shared_ptr<const gradient> stale_;
   std::vector<snapshot> weights_; ///< by shard
   std::size_t missing_ = 0;
-  running_stat cosines_;
 };
 
 } // namespace mailgrad

@@ -74,6 +74,76 @@ double measured_gap(const method& way, std::uint32_t workers, std::uint64_t seed
   return std::sqrt(sum / static_cast<double>(counted) / coordinates);
 }
 
+// Pairs of single gradients, of workers with exponential times. Under dana-zero workers compute at weights
+// that no version has, and dana-slim makes the same steps. Here the curvature h is 1, so a gradient is
+// the noise of its batch and h times the weights, which are small beside it.
+
+constexpr method pair_methods[] = {{"sgd", "sgd", "none", nullptr},
+                                   {"momentum 0.9", "momentum:momentum=0.9", "none", nullptr},
+                                   {"dana-slim:0.9", "sgd", "dana-slim:0.9", nullptr},
+                                   {"momentum 0.9, gap-aware", "momentum:momentum=0.9", "gap-aware", nullptr},
+                                   {"sgd, dc-asgd:2", "sgd", "dc-asgd:2", nullptr}};
+constexpr double pair_rate = 0.005;
+constexpr std::uint32_t pair_workers = 8;
+
+std::vector<sampled_figures> pairs_of(const method& way, const experiment_options& options) {
+  quadratic_case c;
+  c.model = fmt::format("quadratic:dimension={},curvature=1,noise=1,start=0", coordinates);
+  c.workers = pair_workers;
+  c.delays = "exp";
+  c.optimizer = way.optimizer;
+  c.cure = way.cure;
+  c.learning_rate = pair_rate;
+  c.steps = options.quick ? 6'000 : 24'000;
+  c.sample_gap = 10;
+  c.seed = options.seed;
+  return run_quadratic(c, options).report.sampled;
+}
+
+/// What a gap lets expect of 1 - cosine to first order: a gradient of length |g| turns by the part of h gap
+/// that stands upright on it, and |g|^2 is the noise.
+double first_order(double gap) { return gap * gap * (1 - 1.0 / coordinates) / 2; }
+
+void draw_pairs(const experiment_options& options, experiment_result& result) {
+  figure lags{"pairs-lag",
+              "How far weights move within a lag: single gradients",
+              "A point is a sampled gradient of one of 8 workers with exponential times, on a quadratic with "
+              "noise. The learning rate is 0.005 for all.",
+              {"lag [updates]"},
+              {"gap [weights, root mean square]", axis_scale::logarithmic},
+              {}};
+  figure turns{"pairs-cosine",
+               "What the gap does to a gradient",
+               "The same gradients: 1 - the cosine between each and a fresh one of the same batch. Whatever "
+               "the lag and the method, the gap alone decides. The line is exact to first order.",
+               {"gap [weights, root mean square]", axis_scale::logarithmic},
+               {"1 - cosine", axis_scale::logarithmic},
+               {}};
+  double least = claim::unknown, most = claim::unknown;
+  for (const method& way : pair_methods) {
+    figure_series by_lag{way.name}, by_gap{way.name};
+    double measured = 0, expected = 0;
+    for (const sampled_figures& x : pairs_of(way, options)) {
+      if (!x.cosine || x.gap <= 0 || *x.cosine >= 1) continue;
+      by_lag.points.push_back({static_cast<double>(x.lag), x.gap});
+      by_gap.points.push_back({x.gap, 1 - *x.cosine});
+      measured += 1 - *x.cosine;
+      expected += first_order(x.gap);
+      least = std::fmin(least, x.gap);
+      most = std::fmax(most, x.gap);
+    }
+    result.claims.push_back({fmt::format("1 - cosine over what the gap lets expect, {}", way.name), "",
+                             "first order of the cosine", 1, measured / expected, claim::unknown,
+                             options.quick ? 0.08 : 0.05});
+    lags.series.push_back(std::move(by_lag));
+    turns.series.push_back(std::move(by_gap));
+  }
+  turns.series.push_back(
+      {"first order", series_look::line, {{least, first_order(least)}, {most, first_order(most)}}});
+  result.figures.push_back(std::move(lags));
+  result.figures.push_back(std::move(turns));
+}
+
 /// One series, since each line goes through the points of its method.
 figure_series exact_lines(std::uint32_t most) {
   figure_series lines{"exact", series_look::line};
@@ -122,6 +192,7 @@ void run_gap_and_lag(const experiment_options& options, experiment_result& resul
                            "Barkai et al.: it is smaller", 1, last[3] / last[1], claim::unknown, 0,
                            relation::at_most});
   result.figures.push_back(std::move(f));
+  draw_pairs(options, result);
 }
 
 } // namespace mailgrad::lab

@@ -36,6 +36,7 @@ training_options options_of(const quadratic_case& c) {
   o.steps = c.steps;
   o.model_name = c.model;
   o.trace_events = c.trace_events;
+  o.sample_gap = c.sample_gap;
   return o;
 }
 

@@ -31,6 +31,7 @@ struct quadratic_case {
   std::uint64_t steps = 1;      ///< mini-batches of all workers
   std::uint64_t seed = 1;       ///< of times and of noise
   std::size_t trace_events = 0; ///< of each actor's timeline; 0: there is none
+  std::uint64_t sample_gap = 0; ///< every so many gradients of a worker one is sampled; 0: none
   /// Asked now and then; true: the run has what it is for, and ends. May be empty.
   std::function<bool()> ends_early{};
   /// Called with what each worker has read when it begins a step; may be empty.

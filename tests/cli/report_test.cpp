@@ -41,6 +41,26 @@ TEST_F(ReportPage, HoldsEveryFigureOfTheRun) {
                           HasSubstr("mean expected"), HasSubstr("law of random steps")));
 }
 
+TEST_F(ReportPage, DrawsSampledGradients) {
+  json r = trained();
+  EXPECT_THAT(page({written("run.json", r)}), Not(HasSubstr("lag [versions]"))) << "none was sampled";
+  for (int i = 0; i < 6; ++i)
+    r["sampled"].push_back({{"shard", 0},
+                            {"worker", 1},
+                            {"step", i},
+                            {"lag", i % 3},
+                            {"gap", 0.25 * i},
+                            {"cosine", i == 5 ? json() : json(1 - 0.3 * i)}});
+  const std::string html = page({written("run.json", r)});
+  for (const char* words : {"How far weights moved within a lag", "lag [versions]", "gap [weights]",
+                            "What the gap does to gradients", "cosine to a fresh gradient"})
+    EXPECT_THAT(html, HasSubstr(words));
+  tool t({"report", path("run.json"), "--svg", path("pictures")});
+  EXPECT_EQ(t.code(), 0) << t.err();
+  for (const char* name : {"gap-lag.svg", "cosine-gap.svg"})
+    EXPECT_TRUE(std::filesystem::exists(path("pictures") + "/" + name)) << name;
+}
+
 TEST_F(ReportPage, NeedsNothingFromElsewhere) {
   json r = trained();
   r["curve"] = curve();

@@ -149,6 +149,12 @@ void expect_equal(const running_stat& was, const running_stat& is) {
 void expect_same_samples(const finished_run& was, const finished_run& is) {
   expect_equal(was.report.weight_gap, is.report.weight_gap);
   expect_equal(was.report.gradient_cosine, is.report.gradient_cosine);
+  ASSERT_EQ(was.report.sampled.size(), is.report.sampled.size());
+  for (std::size_t i = 0; i < was.report.sampled.size(); ++i) {
+    const sampled_figures &a = was.report.sampled[i], &b = is.report.sampled[i];
+    EXPECT_EQ(std::tuple(a.shard, a.worker, a.step, a.lag, a.gap, a.cosine),
+              std::tuple(b.shard, b.worker, b.step, b.lag, b.gap, b.cosine));
+  }
   ASSERT_EQ(was.report.exchanges.size(), is.report.exchanges.size());
   for (std::size_t i = 0; i < was.report.exchanges.size(); ++i)
     expect_equal(was.report.exchanges[i].weight_gap, is.report.exchanges[i].weight_gap);

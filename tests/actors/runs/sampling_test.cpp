@@ -73,6 +73,41 @@ TEST(Sampling, FindsAGapWhereOthersWereFaster) {
   EXPECT_GT(r.gradient_cosine.mean(), 0.5) << "a few steps do not turn a gradient round";
 }
 
+/// Each shard knows lag and gap, and the worker the cosine.
+TEST(Sampling, KeepsLagGapAndCosineOfAGradientTogether) {
+  const training_report r = run_of(sampling("async", 3, 1), drawn_order(2)).report;
+  ASSERT_EQ(r.sampled.size(), r.weight_gap.count());
+  double gaps = 0, cosines = 0;
+  for (const sampled_figures& x : r.sampled) {
+    ASSERT_TRUE(x.cosine) << "worker " << x.worker << ", step " << x.step;
+    EXPECT_EQ(x.gap == 0, x.lag == 0);
+    gaps += x.gap;
+    cosines += *x.cosine;
+  }
+  EXPECT_NEAR(gaps / static_cast<double>(r.sampled.size()), r.weight_gap.mean(), 1e-12);
+  EXPECT_NEAR(cosines / static_cast<double>(r.sampled.size()), r.gradient_cosine.mean(), 1e-12)
+      << "each counts on two shards";
+  for (std::size_t i = 0; i < r.sampled.size(); i += 2) {
+    EXPECT_EQ(r.sampled[i].shard, 0U);
+    EXPECT_EQ(r.sampled[i + 1].shard, 1U);
+    EXPECT_EQ(r.sampled[i].step, r.sampled[i + 1].step);
+  }
+}
+
+TEST(Sampling, KeepsOnlySomeOfVeryManyGradients) {
+  testing::assembly a = sampling("async", 3, 1);
+  a.batches = 2'000;
+  const training_report r = run_of(a, drawn_order(2)).report;
+  EXPECT_EQ(r.gradient_cosine.count(), 2'000U);
+  EXPECT_EQ(r.sampled.size(), training_report::most_sampled);
+  std::uint64_t last = 0;
+  for (const sampled_figures& x : r.sampled) {
+    EXPECT_TRUE(x.cosine) << "shards and workers keep the same gradients";
+    if (x.worker == 0) last = x.step;
+  }
+  EXPECT_GT(last, 500U) << "they are from all of the run";
+}
+
 TEST(Sampling, FindsNoGapBehindABarrier) {
   const training_report r = run_of(sampling("sync", 3, 2), drawn_order(2)).report;
   EXPECT_GT(r.weight_gap.count(), 0U);

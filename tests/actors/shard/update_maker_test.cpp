@@ -140,6 +140,10 @@ TEST_F(UpdateMaker, KeepsTheWeightsThatASampledGradientMet) {
   EXPECT_EQ(workers_[{1}].met.values, met);
   EXPECT_EQ(workers_[{1}].account.weight_gap.count(), 1U);
   EXPECT_NEAR(workers_[{1}].account.weight_gap.mean(), 3, 1e-6);
+  ASSERT_EQ(workers_[{1}].account.sampled_gaps.all().size(), 1U);
+  EXPECT_EQ(workers_[{1}].account.sampled_gaps.all()[0].step, step_number{1});
+  EXPECT_EQ(workers_[{1}].account.sampled_gaps.all()[0].lag, 1U);
+  EXPECT_NEAR(workers_[{1}].account.sampled_gaps.all()[0].gap, 3, 1e-6);
   EXPECT_FALSE(workers_[{0}].met.values) << "it was not sampled";
 }
 

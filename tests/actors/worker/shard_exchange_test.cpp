@@ -53,6 +53,7 @@ TEST_F(ShardExchange, PushesEachGradientWithItsScale) {
 /// With a sample of every second step: step 2 is compared when both shards have said what it met.
 TEST_F(ShardExchange, ComparesEachSampledGradientAtTheWeightsThatItMet) {
   shard_exchange over(context(), lines_, 2);
+  report_.gradient_cosine.add(0); // before a checkpoint that the run goes on from
   for (std::uint32_t s = 0; s < 2; ++s) over.receive(answer(s, 0));
   act([&] { over.deliver({computed(1, 0), 1, time_->now(), 0ns}); });
   EXPECT_FALSE(pushed(0)[0].payload.read) << "step 1 is not sampled";
@@ -69,8 +70,12 @@ TEST_F(ShardExchange, ComparesEachSampledGradientAtTheWeightsThatItMet) {
   EXPECT_EQ(runner_.weights[0].values, from_first.payload.met.on_host().data());
   EXPECT_EQ(runner_.weights[1].values, from_second.payload.met.on_host().data());
   over.take_repeat(*computed(4, 3));
-  EXPECT_EQ(report_.gradient_cosine.count(), 1U);
-  EXPECT_NEAR(report_.gradient_cosine.mean(), 24.0 / 25, 1e-12);
+  EXPECT_EQ(report_.gradient_cosine.count(), 2U);
+  EXPECT_NEAR(report_.gradient_cosine.mean(), 12.0 / 25, 1e-12);
+  ASSERT_EQ(report_.cosines.all().size(), 1U);
+  EXPECT_EQ(report_.cosines.all()[0].step, step_number{2});
+  EXPECT_EQ(report_.cosines.all()[0].life, incarnation{2});
+  EXPECT_NEAR(report_.cosines.all()[0].cosine, 24.0 / 25, 1e-12);
   EXPECT_EQ(runner_.weights[2].values, from_first.payload.values.on_host().data()) << "the next step's again";
   EXPECT_EQ(runner_.weights[3].values, from_second.payload.values.on_host().data());
   EXPECT_EQ(over.bind_repeat(), nullptr) << "it is compared once";
