@@ -21,6 +21,20 @@ const BIO_METHOD* socket_bio::method() {
   return made.get();
 }
 
+socket_bio::~socket_bio() {
+  if (!in_.empty()) spare_->ahead.give(std::move(in_));
+  if (is_lent_) spare_->out.give(std::move(out_));
+}
+
+std::size_t socket_bio::begin_gathering() {
+  if (is_lent_) return most_gathered;
+  if (!spare_->out.any()) return record_bytes;
+  is_lent_ = true;
+  out_ = spare_->out.take();
+  out_.reserve(most_gathered + record_bytes); // with what each record has besides
+  return most_gathered;
+}
+
 openssl::bio socket_bio::make_bio() {
   auto b = openssl::made<openssl::bio>(BIO_new(method()));
   BIO_set_data(b.get(), this);
@@ -37,7 +51,8 @@ int socket_bio::read(BIO* b, char* to, std::size_t room, std::size_t* count) {
     return 0;
   }
   if (!self.holds_input()) {
-    if (!self.reads_ahead_ || room >= ahead_bytes) return self.receive(b, place, room, count);
+    const bool has_buffer = !self.in_.empty() || self.spare_->ahead.any();
+    if (!self.reads_ahead_ || room >= ahead_bytes || !has_buffer) return self.receive(b, place, room, count);
     self.in_begin_ = self.in_end_ = 0;
     if (self.in_.empty()) self.in_ = self.spare_->ahead.take();
     self.in_.resize(ahead_bytes);
@@ -50,7 +65,7 @@ int socket_bio::read(BIO* b, char* to, std::size_t room, std::size_t* count) {
 }
 
 void socket_bio::settle() {
-  if (holds_input()) return;
+  if (holds_input() || in_.empty()) return;
   spare_->ahead.give(std::move(in_));
   in_ = {};
   in_begin_ = in_end_ = 0;
@@ -74,7 +89,6 @@ int socket_bio::receive(BIO* b, std::byte* to, std::size_t room, std::size_t* co
 int socket_bio::write(BIO* b, const char* from, std::size_t size, std::size_t* count) {
   auto& self = *static_cast<socket_bio*>(BIO_get_data(b));
   const auto* first = reinterpret_cast<const std::byte*>(from);
-  if (self.out_.empty()) self.out_ = self.spare_->out.take();
   self.out_.insert(self.out_.end(), first, first + size);
   *count = size;
   return 1;
@@ -95,8 +109,8 @@ bool socket_bio::flush() {
     has_ended_ = true;
     break;
   }
-  out_.clear();
-  spare_->out.give(std::exchange(out_, {}));
+  if (std::exchange(is_lent_, false)) spare_->out.give(std::move(out_));
+  out_ = {};
   sent_ = 0;
   return true;
 }

@@ -18,6 +18,7 @@ class socket_bio {
 public:
   socket_bio(int socket, std::shared_ptr<tls_buffers> spare) noexcept
       : socket_(socket), spare_(std::move(spare)) {}
+  ~socket_bio();
   socket_bio(const socket_bio&) = delete;
   socket_bio& operator=(const socket_bio&) = delete;
 
@@ -35,6 +36,9 @@ public:
   /// Whether bytes were read that nobody has asked for yet.
   bool holds_input() const noexcept { return in_begin_ < in_end_; }
 
+  /// More is about to be gathered. Returns how much may be: a record where other connections have all large
+  /// buffers, so that memory does not grow with peers that take nothing.
+  std::size_t begin_gathering();
   /// Sends what is gathered. False if some of it is left.
   bool flush();
   std::size_t gathered() const noexcept { return out_.size() - sent_; }
@@ -45,6 +49,8 @@ public:
 
 private:
   static constexpr std::size_t ahead_bytes = 256 << 10;
+  static constexpr std::size_t most_gathered = 272 << 10; ///< in one go: a piece of a body, in a cache
+  static constexpr std::size_t record_bytes = 16 << 10;   ///< the largest that TLS has
 
   static int read(BIO* b, char* to, std::size_t room, std::size_t* count);
   static int write(BIO* b, const char* from, std::size_t size, std::size_t* count);
@@ -59,6 +65,7 @@ private:
   bytes in_; ///< of what was read ahead
   std::size_t in_begin_ = 0, in_end_ = 0;
   bytes out_;
+  bool is_lent_ = false; ///< `out_` is one of the large buffers
   std::size_t sent_ = 0; ///< of these
   bool has_ended_ = false;
   int error_ = 0;

@@ -16,7 +16,6 @@ namespace mailgrad::net {
 namespace {
 
 constexpr std::size_t record_bytes = 16 << 10;            // the largest that TLS has
-constexpr std::size_t most_encrypted = 256 << 10;         // in one go, so that it stays in a cache
 constexpr unsigned char of_handshake = 22, of_alert = 21; // the first byte of a record of TLS
 
 moved later() { return {.what = moved::outcome::later}; }
@@ -39,7 +38,7 @@ std::string authorities_of(const SSL* connection) {
 tls_pipe::tls_pipe(int socket, std::shared_ptr<const tls_keys> keys, side s, std::uint64_t bytes_a_key,
                    std::shared_ptr<tls_buffers> spare)
     : handle_(socket), keys_(std::move(keys)), side_(s), bytes_a_key_(bytes_a_key), bytes_left_(bytes_a_key),
-      socket_(socket, std::move(spare)),
+      spare_(std::move(spare)), socket_(socket, spare_),
       ssl_(openssl::made<openssl::connection>(
           SSL_new(s == side::server ? keys_->own().server() : keys_->own().client()))) {
   SSL_set_app_data(ssl_.get(), &peer_);
@@ -194,29 +193,31 @@ moved tls_pipe::write(std::span<const iovec> from) {
 
 /// Takes as much as goes in one go. Small parts, such as headers, share a record with what follows.
 std::size_t tls_pipe::encrypt(std::span<const iovec> from) {
+  const std::size_t most = socket_.begin_gathering();
   std::size_t taken = 0;
-  small_.clear();
+  bytes& small = spare_->small;
+  small.clear();
   for (const iovec& part : from) {
-    byte_view left{static_cast<const std::byte*>(part.iov_base), part.iov_len};
+    byte_view left{static_cast<const std::byte*>(part.iov_base), std::min(part.iov_len, most - taken)};
     taken += left.size();
-    if (const std::size_t head = std::min(left.size(), record_bytes - small_.size());
-        !small_.empty() || left.size() < record_bytes) {
-      small_.insert(small_.end(), left.begin(), left.begin() + static_cast<std::ptrdiff_t>(head));
+    if (const std::size_t head = std::min(left.size(), record_bytes - small.size());
+        !small.empty() || left.size() < record_bytes) {
+      small.insert(small.end(), left.begin(), left.begin() + static_cast<std::ptrdiff_t>(head));
       left = left.subspan(head);
-      if (small_.size() == record_bytes) {
-        encrypt_part(small_);
-        small_.clear();
+      if (small.size() == record_bytes) {
+        encrypt_part(small);
+        small.clear();
       }
     }
-    if (!left.empty() && small_.empty() && left.size() >= record_bytes) {
+    if (!left.empty() && small.empty() && left.size() >= record_bytes) {
       const std::size_t whole = left.size() - left.size() % record_bytes;
       encrypt_part(left.first(whole));
       left = left.subspan(whole);
     }
-    small_.insert(small_.end(), left.begin(), left.end());
-    if (taken >= most_encrypted) break;
+    small.insert(small.end(), left.begin(), left.end());
+    if (taken >= most) break;
   }
-  encrypt_part(small_);
+  encrypt_part(small);
   return taken;
 }
 

@@ -33,6 +33,8 @@ public:
     return stage_ == stage::open && !is_dry_ && (socket_.holds_input() || SSL_has_pending(ssl_.get()) == 1);
   }
   bool holds_output() const noexcept override { return socket_.gathered() > 0; }
+  /// Bytes that are encrypted and not sent.
+  std::size_t gathered() const noexcept { return socket_.gathered(); }
 
 private:
   ///     unknown --the peer's first byte--> greeting --both have the keys--> open
@@ -70,7 +72,7 @@ private:
   plain_refusal reason_;
   std::string local_reason_;
   bool hears_plainly_ = false; ///< of a client: the server said nothing by a cipher
-  bytes small_;                ///< parts that go as one record
+  std::shared_ptr<tls_buffers> spare_;
   socket_bio socket_;
   openssl::connection ssl_;
 };

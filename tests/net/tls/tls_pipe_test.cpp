@@ -10,8 +10,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <memory>
 #include <random>
+#include <span>
 #include <utility>
+#include <vector>
 
 namespace mailgrad::net {
 namespace {
@@ -84,6 +90,65 @@ TEST_F(TlsPipe, CarriesBytesInAnyCutsUnderManyKeys) {
   EXPECT_TRUE(sent == came);
   EXPECT_FALSE(client.holds_output());
   EXPECT_FALSE(server.call_for_input());
+}
+
+/// Many connections of one server, whose peers take nothing for a while.
+TEST_F(TlsPipe, HoldsLittleForManyPeersThatTakeNothing) {
+  constexpr std::size_t count = 3 * spare_buffers::most_lent;
+  const auto spare = std::make_shared<tls_buffers>();
+  std::vector<std::array<int, 2>> pairs(count);
+  std::vector<std::unique_ptr<tls_pipe>> clients, servers;
+  for (auto& pair : pairs) {
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
+    clients.push_back(std::make_unique<tls_pipe>(pair[0], keys, tls_pipe::side::client));
+    servers.push_back(
+        std::make_unique<tls_pipe>(pair[1], keys, tls_pipe::side::server, std::uint64_t{1} << 30, spare));
+    greet(*clients.back(), *servers.back());
+  }
+  EXPECT_EQ(spare->out.lent(), 0U) << "nobody has anything to say";
+  const bytes sent(2 << 20, std::byte{7});
+  std::vector<std::size_t> taken(count), came(count);
+  std::size_t gathered = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    while (taken[i] < sent.size()) {
+      const moved m = write(*servers[i], byte_view{sent}.subspan(taken[i]));
+      if (m.what != moved::outcome::some) break;
+      taken[i] += m.count;
+    }
+    ASSERT_LT(taken[i], sent.size()) << "the socket took all";
+    gathered += servers[i]->gathered();
+  }
+  EXPECT_EQ(spare->out.lent(), spare_buffers::most_lent);
+  EXPECT_LE(gathered, (spare_buffers::most_lent * 288 + count * 17) << 10);
+  bytes place(1 << 20);
+  for (std::size_t i = 0; i < count; ++i)
+    while (came[i] < sent.size()) {
+      const moved in = read(*clients[i], place);
+      if (in.what == moved::outcome::some) came[i] += in.count;
+      const moved out = write(*servers[i], byte_view{sent}.subspan(taken[i]));
+      if (out.what == moved::outcome::some) taken[i] += out.count;
+      ASSERT_TRUE(std::ranges::all_of(std::span(place).first(in.count),
+                                      [](std::byte b) { return b == std::byte{7}; }));
+    }
+  EXPECT_EQ(spare->out.lent(), 0U);
+  clients.clear();
+  servers.clear();
+  for (const auto& pair : pairs)
+    for (const int s : pair) close(s);
+}
+
+TEST_F(TlsPipe, GivesItsBufferBackWhenItEndsBeforeItsPeerHasTakenAll) {
+  const auto spare = std::make_shared<tls_buffers>();
+  tls_pipe client(sockets[0], keys, tls_pipe::side::client);
+  {
+    tls_pipe server(sockets[1], keys, tls_pipe::side::server, std::uint64_t{1} << 30, spare);
+    greet(client, server);
+    const bytes much(8 << 20);
+    while (write(server, much).what == moved::outcome::some) {
+    }
+    EXPECT_EQ(spare->out.lent(), 1U);
+  }
+  EXPECT_EQ(spare->out.lent(), 0U);
 }
 
 TEST_F(TlsPipe, KnowsWhatItHoldsBack) {
