@@ -174,7 +174,9 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
                        recorder_ ? recorder_->actor() : caf::actor(),
                        crew_->evaluator()},
                       time_);
-  if (desk_) desk_->begin();
+  if (!desk_) return;
+  desk_->begin();
+  if (desk_->given_up()) stop("asked for from another process"); // after all had come
 }
 
 /// Returns the shards if they are in other processes.

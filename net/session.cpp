@@ -36,6 +36,7 @@ void session::attach(plane p, instant now) {
 
 bool session::reads_bulk(bool has_room, instant now) {
   line& l = line_of(plane::bulk);
+  if (state_ == state::ended) return true; // what comes is forgotten, and nobody is told any more
   if (!has_room && !body_in_ && state_ == state::joined) {
     if (!l.since) l.since = now;
     if (!std::exchange(l.held, true)) events_->held(true);

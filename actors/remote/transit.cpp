@@ -48,11 +48,12 @@ struct transit::weights_room {
       : of(std::move(of_all)), keeps(std::move(values)), bytes(size) {}
   weights_room(const weights_room&) = delete;
   weights_room& operator=(const weights_room&) = delete;
-  ~weights_room() { of->has_left(keeps.get(), bytes); }
+  ~weights_room() { of->has_left(keeps.get(), bytes, of_joins); }
 
   std::shared_ptr<transit> of;
   std::shared_ptr<const void> keeps;
   std::uint64_t bytes;
+  mutable bool of_joins = true; ///< of workers that have just joined alone; under the mutex
 };
 
 /// Weights on their way to one worker.
@@ -76,8 +77,11 @@ bool transit::fits() const noexcept {
 }
 
 /// Weights that a worker gets when it joins leave without a gradient that could wait, so they may fill all
-/// room. What leaves to fast readers has half of it nevertheless.
+/// room, and so may those of readers that have become slow. What leaves to fast readers has half of it
+/// nevertheless, until all but joins takes half as much again.
 bool transit::fits_fast() const {
+  const std::uint64_t but_joins = arriving_ + leaving_ - leaving_to_joins_;
+  if (but_joins + largest_ > most_together_ + most_together_ / 2) return false;
   std::uint64_t theirs = 0;
   for (const auto& [worker, gradients] : arrives_)
     if (!is_slow(worker)) theirs += gradients.bytes;
@@ -149,8 +153,12 @@ std::shared_ptr<const void> transit::leaving(rank to, std::shared_ptr<const void
     room = std::make_shared<const weights_room>(shared_from_this(), std::move(values), bytes);
     v = {room, bytes, {}};
     leaving_ += bytes;
+    leaving_to_joins_ += bytes;
   }
   ++v.to[to];
+  const bool joins = !readers_.contains(to);
+  if (!joins && room->of_joins) leaving_to_joins_ -= bytes;
+  room->of_joins = room->of_joins && joins;
   if (reader& r = readers_[to]; r.under_way++ == 0) r.since = departed_;
   return std::make_shared<const departure>(std::move(room), to);
 }
@@ -179,9 +187,10 @@ void transit::has_departed(rank to, const void* values) {
 }
 
 /// The same values may be on their way out again by now.
-void transit::has_left(const void* values, std::uint64_t bytes) {
+void transit::has_left(const void* values, std::uint64_t bytes, bool of_joins) {
   const std::lock_guard lock(mutex_);
   leaving_ -= bytes;
+  if (of_joins) leaving_to_joins_ -= bytes;
   if (const auto found = leaves_.find(values); found != leaves_.end() && found->second.room.expired())
     leaves_.erase(found);
   call_if_room();
@@ -199,7 +208,7 @@ std::uint64_t transit::leaving_bytes() const {
 
 std::string transit::who_fills_it(rank worker) const {
   const std::lock_guard lock(mutex_);
-  const bool waits_for_slow = is_slow(worker) && (fits() || fits_fast());
+  const bool waits_for_slow = is_slow(worker) && fits();
   std::set<rank> sends, reads;
   for (const auto& [from, gradients] : arrives_)
     if (!waits_for_slow || is_slow(from)) sends.insert(from);

@@ -20,10 +20,12 @@ namespace mailgrad::remote {
 /// With shards of W bytes in all, gradients have W + 16 MiB, and both kinds together 2 W + 24 MiB. So one
 /// gradient can always arrive while the weights of one version leave.
 ///
-/// A worker whose weights are overtaken by many others on their way reads slowly. What leaves to such
-/// workers has half of the room for both kinds, and the others have the rest: while more would leave,
-/// further gradients of slow readers wait for each other. Weights that others take as well count for these.
-/// Nobody knows of a worker how it reads before its first weights have left, so it counts as slow until then.
+/// A worker whose weights are overtaken by many others on their way reads slowly. What leaves to such workers
+/// has half of the room for both kinds, and the others have the rest: while more would leave, further
+/// gradients of slow readers wait for each other. Weights that others take as well count for these. Readers
+/// that become slow while weights are under way to them may fill the room of the others, who then have half
+/// as much again. The weights with which workers join wait for nothing and count beside all that. Nobody
+/// knows of a worker how it reads before its first weights have left, so it counts as slow until then.
 /// Guarantees  has_room() comes true again as soon as shards have read what came and workers have taken what
 ///             left. It waits for no gradient that a policy keeps, such as those of a barrier.
 /// Units       bytes.
@@ -81,13 +83,14 @@ private:
   void call_if_room();
   void has_arrived(rank from, std::uint64_t bytes);
   void has_departed(rank to, const void* values);
-  void has_left(const void* values, std::uint64_t bytes);
+  void has_left(const void* values, std::uint64_t bytes, bool of_joins);
 
   const std::uint64_t weights_, most_arriving_, most_together_, largest_;
   const std::size_t shards_;
   mutable std::mutex mutex_; ///< guards the members below
   std::uint64_t arriving_ = 0, leaving_ = 0;
-  bool refused_ = false; ///< has_room() has said no since it last called
+  std::uint64_t leaving_to_joins_ = 0; ///< of that, to workers that have just joined alone
+  bool refused_ = false;               ///< has_room() has said no since it last called
   std::function<void()> call_;
   std::map<rank, gradients> arrives_;
   std::map<const void*, version> leaves_; ///< by the values

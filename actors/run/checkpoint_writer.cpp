@@ -18,7 +18,7 @@ caf::behavior checkpoint_writer::make_behavior() {
   };
 }
 
-checkpoint_written checkpoint_writer::write(const write_checkpoint& x) const {
+checkpoint_written checkpoint_writer::write(const write_checkpoint& x) {
   const auto begun = std::chrono::steady_clock::now();
   const std::filesystem::path file = std::filesystem::path(options_.folder) / checkpoint_name(x.steps);
   checkpoint_written written{x.number, x.steps, file.string(), {}, 0, 0, false};
@@ -32,18 +32,21 @@ checkpoint_written checkpoint_writer::write(const write_checkpoint& x) const {
   return written;
 }
 
-/// On a full disk it tries twice.
-void checkpoint_writer::write(const write_checkpoint& x, checkpoint_written& written) const {
+/// On a full disk it tries twice, unless that has been in vain the last time.
+void checkpoint_writer::write(const write_checkpoint& x, checkpoint_written& written) {
   try {
     written.bytes = options_.write(written.file, x.parts);
+    room_helps_ = true;
     return;
   } catch (const file_error& e) {
-    if (!is_full_disk(e.code())) throw;
+    if (!is_full_disk(e.code()) || !room_helps_) throw;
     const room_made room = make_room(options_.folder, x.steps);
     if (room == room_made::none) throw;
     written.made_room = room == room_made::of_oldest;
   }
+  room_helps_ = false;
   written.bytes = options_.write(written.file, x.parts);
+  room_helps_ = true;
 }
 
 } // namespace mailgrad

@@ -34,11 +34,12 @@ public:
   caf::behavior make_behavior();
 
 private:
-  checkpoint_written write(const write_checkpoint& x) const;
-  void write(const write_checkpoint& x, checkpoint_written& written) const;
+  checkpoint_written write(const write_checkpoint& x);
+  void write(const write_checkpoint& x, checkpoint_written& written);
 
   caf::event_based_actor* self_;
   checkpoint_writer_options options_;
+  bool room_helps_ = true; ///< the last time that room was made on a full disk, there was enough
 };
 
 } // namespace mailgrad

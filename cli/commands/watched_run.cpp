@@ -30,7 +30,7 @@ bool watch_run(training& run, progress_display& display, const interrupt& ctrl_c
   bool records = true, has_room = true;
   std::uint64_t last_steps = 0;
   instant last_move = time.now();
-  const auto tell_of_files = [&] {
+  const auto tell_of_files = [&](const char* what_of_it) {
     const checkpoint_account kept = run.checkpoints();
     if (has_room && kept.removed_for_room > 0) {
       has_room = false;
@@ -40,13 +40,13 @@ bool watch_run(training& run, progress_display& display, const interrupt& ctrl_c
     if (kept.failed > failed_checkpoints) {
       failed_checkpoints = kept.failed;
       display.finish();
-      std::cerr << "checkpoint failed, training goes on: " << kept.failure << '\n';
+      std::cerr << "checkpoint failed" << what_of_it << ": " << kept.failure << '\n';
     }
     const auto recorded = run.recorded();
     if (!records || !recorded || recorded->failure.empty()) return;
     records = false;
     display.finish();
-    std::cerr << recording_in_words(*recorded) << "; training goes on\n";
+    std::cerr << recording_in_words(*recorded) << what_of_it << '\n';
   };
   while (!wait_a_moment(run, served)) {
     const training_progress p = run.progress();
@@ -55,7 +55,7 @@ bool watch_run(training& run, progress_display& display, const interrupt& ctrl_c
       display.finish();
       served->tell_news();
     }
-    tell_of_files();
+    tell_of_files(", training goes on");
     if (ctrl_c.requested() && !stopping) {
       stopping = true;
       display.finish();
@@ -75,7 +75,7 @@ bool watch_run(training& run, progress_display& display, const interrupt& ctrl_c
   }
   display.show(run.progress());
   display.finish();
-  tell_of_files();
+  tell_of_files("");
   return stopping;
 }
 

@@ -87,6 +87,7 @@ void require_may_be_checkpoint(const std::filesystem::path& path) {
   const std::uint64_t size = std::filesystem::file_size(path, unknown);
   if (unknown) return;
   const std::string first = beginning_of(path);
+  if (first.empty() && size > 0) return; // who reads it says why that cannot be done
   const std::string found = size == 0 ? "an empty file" : kind_by_beginning(path, first);
   if (found.empty() || may_be_safetensors(first, size)) return;
   throw_malformed(path, fmt::format("expected a checkpoint, found {}; --resume takes the folder that "

@@ -159,6 +159,16 @@ TEST_F(SessionTest, TakesABulkConnectionThatItDoesNotReadForNoSilence) {
   EXPECT_THAT(above_server.ends[0].words, HasSubstr("none on the bulk connection"));
 }
 
+/// The layers above may be gone after ended().
+TEST_F(SessionTest, TellsNobodyThatItReadsAgainWhenItHasEnded) {
+  join();
+  EXPECT_FALSE(server.reads_bulk(false, now));
+  server.end({end_reason::failed, "enough"}, now);
+  ASSERT_THAT(above_server.ends, SizeIs(1));
+  EXPECT_TRUE(server.reads_bulk(true, now));
+  EXPECT_THAT(above_server.holds, testing::ElementsAre(true));
+}
+
 TEST_F(SessionTest, ReadsABodyThatIsUnderWayToItsEnd) {
   join();
   const std::string body(100, 'x');

@@ -129,15 +129,32 @@ TEST_F(SlowReaders, HoldUpNobodyWhenTheyJoinLate) {
   EXPECT_EQ(calls, 1);
 }
 
+/// Eight are slow, and seven of them fill their half of the room.
 TEST_F(SlowReaders, AreFastAgainWhenTheyAre) {
+  const auto first = std::make_shared<int>();
+  for (std::uint32_t r = 0; r < 11; ++r) under_way[r] = t->leaving({r}, first, 2 * mib);
+  for (std::uint32_t r = 0; r < fast; ++r) under_way[r].reset();
+  go_on(40);
+  for (std::uint32_t r = fast; r < 11; ++r) under_way[r].reset();
   ASSERT_TRUE(begin({3}));
-  go_on(40);
-  ASSERT_TRUE(begin({4}));
-  under_way[3].reset();
-  go_on(40);
-  ASSERT_TRUE(exchange({3}));
+  go_on(1);
+  under_way[3].reset(); // overtaken by three answers
+  for (std::uint32_t r = 4; r < 11; ++r) ASSERT_TRUE(begin({r})) << r;
   EXPECT_TRUE(begin({3}));
-  for (std::uint32_t r = 5; r < 12; ++r) EXPECT_TRUE(begin({r})) << r;
+  EXPECT_FALSE(begin({11})) << "one of which nothing is known";
+}
+
+/// Each was fast when its weights began to leave, and holds them now.
+TEST_F(SlowReaders, FillABoundedRoomHoweverManyStall) {
+  for (std::uint32_t r = 0; r < 23; ++r) t->leaving({r}, std::make_shared<int>(), 2 * mib).reset();
+  for (std::uint32_t r = fast; r < 23; ++r) {
+    if (!begin({r})) break;
+    for (int i = 0; i < 40; ++i)
+      for (std::uint32_t f = 0; f < fast && t->has_room({f}); ++f)
+        t->leaving({f}, std::make_shared<int>(), 2 * mib).reset();
+  }
+  EXPECT_LE(t->leaving_bytes(), 42 * mib) << "28 MiB, and half as much again";
+  EXPECT_GT(t->leaving_bytes(), 28 * mib);
 }
 
 TEST(Transit, LetsOneSlowReaderInHoweverLargeTheWeights) {

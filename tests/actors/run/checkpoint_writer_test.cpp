@@ -70,6 +70,15 @@ TEST_F(CheckpointWriter, LeavesTheLastThatIsWhole) {
   EXPECT_THAT(names(), ElementsAre(checkpoint_name(10)));
 }
 
+/// Another program takes the room that is made.
+TEST_F(CheckpointWriter, RemovesOneAtMostWhereThatDoesNotHelp) {
+  for (const std::uint64_t steps : {10, 20, 30}) write(steps);
+  room_ = 0;
+  for (const std::uint64_t steps : {40, 50, 60})
+    EXPECT_THAT(write(steps).failure, HasSubstr("No space left on device"));
+  EXPECT_THAT(names(), ElementsAre(checkpoint_name(30), checkpoint_name(20)));
+}
+
 TEST_F(CheckpointWriter, RemovesNoneForAnotherFailure) {
   for (const std::uint64_t steps : {10, 20, 30}) write(steps);
   why_ = EIO;
