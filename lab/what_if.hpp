@@ -39,6 +39,10 @@ struct run_figures {
 run_figures figures_of(const recorded_pace& p);
 run_figures figures_of(const training_report& r);
 
+/// The recorded steps as a trace that `--delays trace:FILE` reads. Each begins when the one before it of its
+/// worker ends, as under async.
+std::string trace_csv(const recorded_pace& p);
+
 /// The half of the sum of the differences of all shares: 0 if the distributions are equal, 1 if they have no
 /// gap in common. Both have a gap.
 double total_variation(const staleness_histogram& a, const staleness_histogram& b);

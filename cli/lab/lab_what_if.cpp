@@ -5,6 +5,7 @@
 #include <mailgrad/cli/interrupt.hpp>
 #include <mailgrad/cli/lab/lab_progress.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
+#include <mailgrad/cli/output/output_file.hpp>
 #include <mailgrad/cli/output/progress_display.hpp>
 #include <mailgrad/cli/run_inputs.hpp>
 #include <mailgrad/cli/spanning_option.hpp>
@@ -92,6 +93,11 @@ int run_what_if(const what_if_words& w) {
   output_paths paths;
   paths.report = w.report;
   const run_outputs outputs(paths, files_of(inputs));
+  const output_file durations("durations", w.durations);
+  for (const std::string& taken : {w.recording, w.report})
+    if (!w.durations.empty() && durations.same_file(output_file("", taken)))
+      throw std::invalid_argument(
+          fmt::format("--durations: '{}' is another file of this command; name one of its own", w.durations));
   const auto data = std::make_shared<const data_split>(open_data(was.data, opened_as(was)));
   const interrupt ctrl_c;
 
@@ -121,6 +127,7 @@ int run_what_if(const what_if_words& w) {
       << side_by_side({"the run", lab::figures_of(retimed.recorded()), std::move(of_run)},
                       {"what if", lab::figures_of(of_other), of_other})
       << assumptions(retimed, changed, order->header.workers);
+  durations.write([&](std::ostream& out) { out << lab::trace_csv(retimed.recorded()); });
   const std::vector<std::string> failures = outputs.write(of_other, {}, {}, {});
   if (!failures.empty()) throw std::runtime_error(failures.front());
   return has_ended_well(of_other) ? exit_code::done : end_without(of_other, ctrl_c);

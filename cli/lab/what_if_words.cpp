@@ -72,6 +72,10 @@ void add_what_if_options(CLI::App& parser, what_if_words& w) {
       ->expected(1)
       ->take_all();
   parser
+      .add_option("--durations", w.durations,
+                  "Write the durations of the recorded steps into this file, which --delays trace:FILE reads")
+      ->type_name("FILE");
+  parser
       .add_option("--report", w.report,
                   "Write the report of the virtual run to this file, as one JSON object; -: to standard "
                   "output")

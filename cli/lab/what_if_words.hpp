@@ -20,6 +20,7 @@ struct what_if_words {
   std::uint64_t delays_seed = 1;
   std::vector<std::string> slow; ///< each "WORKER=FACTOR"
   std::string report;
+  std::string durations;
   bool quiet = false;
 };
 

@@ -81,6 +81,18 @@ TEST_F(LabWhatIf, ChangesPolicyWorkersAndSpeeds) {
   EXPECT_EQ(by_law["wall_seconds"], 2 * 67.0) << "200 mini-batches of three workers";
 }
 
+/// Nobody waits under async, so its steps begin in virtual time when they began in the run.
+TEST_F(LabWhatIf, WritesItsDurationsAsATrace) {
+  record({"--policy", "async"});
+  const std::string trace = (folder_.path() / "steps.csv").string();
+  const json as_recorded = report_of({"--durations", trace});
+  const json by_trace = report_of({"--delays", "trace:" + trace});
+  EXPECT_EQ(by_trace["delays"]["law"], "trace:" + trace);
+  EXPECT_EQ(by_trace["staleness"], as_recorded["staleness"]);
+  EXPECT_EQ(by_trace["wall_seconds"], as_recorded["wall_seconds"]);
+  EXPECT_EQ(by_trace["parameters_sha256"], as_recorded["parameters_sha256"]);
+}
+
 TEST_F(LabWhatIf, SaysInOneLineWhatMakesNoSense) {
   record({}, "40");
   const std::pair<std::vector<std::string>, const char*> wrong[] = {
@@ -93,6 +105,7 @@ TEST_F(LabWhatIf, SaysInOneLineWhatMakesNoSense) {
       {{"--delays", "gama"}, "did you mean 'gamma'?"},
       {{"--data", "/nowhere"}, "/nowhere"},
       {{"--report", recording_}, "--report and the recording both name"},
+      {{"--durations", recording_}, "is another file of this command"},
   };
   for (const auto& [more, why] : wrong) {
     tool t(words(more));

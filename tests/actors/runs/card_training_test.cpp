@@ -381,6 +381,11 @@ TEST_F(CardRuns, WithWeightsThereAreRefusedForWhatStaysOnTheHost) {
     o.devices[1] = {device_kind::cpu, 0};
   });
   refused("cure 'fading", [](auto& o) { o.cure = own_cure<fading>("0.5"); });
+  refused("cure 'heloco' looks at whole variables on the host", [](auto& o) {
+    o.local_steps = 2;
+    o.outer = parse_optimizer("nesterov");
+    o.cure = "heloco";
+  });
   refused("rule 'own-momentum'",
           [](auto& o) { o.optimizer.rule = make_own_rule(rule_table<testing::own_momentum>); });
   training_options elsewhere = all_on_card("async", 2);

@@ -116,7 +116,7 @@ TEST_F(SkippingDeviceActor, GoesOnAfterASkippedStep) {
 TEST_F(SkippingDeviceActor, PausesOnlyWhenTheShardsHaveSaid) {
   begin_a_step();
   let_time_pass();
-  tell(device_, pause_worker{1, false});
+  tell(device_, pause_worker{{1}, false});
   EXPECT_THAT(coordinator_.heard<worker_paused>(), IsEmpty());
   foretell(0, true);
   foretell(1, true);
