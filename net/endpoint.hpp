@@ -33,6 +33,8 @@ public:
   /// Whether the connection shall be read now. If not, what its peer has sent stays with the peer, and the
   /// network asks again when it has done some work for this endpoint.
   virtual bool reads([[maybe_unused]] connection_id c, [[maybe_unused]] instant now) { return true; }
+  /// Whether what comes behind place() may be read with it, which may be a body that has no room yet.
+  virtual bool reads_behind([[maybe_unused]] connection_id c) { return true; }
   virtual void received(connection_id c, byte_view data, instant now) = 0;
   /// Where the next bytes of a body belong, to be told by filled(); empty if something else comes next.
   virtual std::span<std::byte> place(connection_id c) = 0;

@@ -55,6 +55,13 @@ bool server_end::reads(connection_id id, instant now) {
   return its.reads_bulk(!options_.has_room || options_.has_room(its.terms().you), now);
 }
 
+bool server_end::reads_behind(connection_id id) {
+  const auto found = connections_.find(id);
+  const bool asks = options_.has_room && found != connections_.end() && found->second.known &&
+                    found->second.part == plane::bulk;
+  return !asks || !found->second.known->its.is_last_place();
+}
+
 void server_end::received(connection_id id, byte_view data, instant now) {
   const auto found = connections_.find(id);
   if (found == connections_.end() || found->second.refused) return;

@@ -54,6 +54,7 @@ public:
   void opened(connection_id c, std::string_view from, instant now) override;
   void shares(connection_id c, std::shared_ptr<common_memory> memory) override;
   bool reads(connection_id c, instant now) override;
+  bool reads_behind(connection_id c) override;
   void received(connection_id c, byte_view data, instant now) override;
   std::span<std::byte> place(connection_id c) override;
   void filled(connection_id c, std::size_t count, instant now) override;

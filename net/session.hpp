@@ -76,6 +76,11 @@ public:
     frame_decoder& d = line_of(p).decoder;
     return state_ != state::ended && d.is_placed() ? d.room() : std::span<std::byte>{};
   }
+  /// Whether the place on the bulk connection reaches to the end of a body.
+  bool is_last_place() noexcept {
+    const std::span<std::byte> left = place(plane::bulk);
+    return body_in_ && !left.empty() && left.data() + left.size() == body_in_->data() + body_in_->size();
+  }
   void filled(plane p, std::size_t count, instant now);
   /// The connection closed, or could not be made; the words say what the system said.
   void lose(plane p, std::string_view words, instant now);

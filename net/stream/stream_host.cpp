@@ -67,14 +67,14 @@ bool stream_host::read(const connection_ptr& c) {
   const auto self = shared_from_this();
   bool any = false;
   for (std::size_t count = 0; has(c) && count < most_read_a_turn;) {
-    if (!at_->reads(c->id(), loop_->now())) {
+    if (is_behind_others(c) || !at_->reads(c->id(), loop_->now())) {
       hold(c);
       break;
     }
     if (std::exchange(c->is_held, false)) std::erase(held_, c);
     const std::span<std::byte> place = at_->place(c->id());
     std::span<std::byte> behind = loop_->scratch();
-    if (!place.empty()) behind = behind.first(read_behind_place);
+    if (!place.empty()) behind = behind.first(at_->reads_behind(c->id()) ? read_behind_place : 0);
     const std::array<iovec, 2> to{iovec{place.data(), place.size()}, iovec{behind.data(), behind.size()}};
     const moved m = c->bytes().read(to);
     if (m.what == moved::outcome::later) break;
@@ -94,20 +94,28 @@ bool stream_host::read(const connection_ptr& c) {
   return true;
 }
 
+/// Whether somebody has waited longer for whom there is room. Who has just been read is looked at more often,
+/// and would be the next again.
+bool stream_host::is_behind_others(const connection_ptr& c) {
+  if (!c->is_held) return false;
+  for (const connection_ptr& other : held_) {
+    if (other == c) return false;
+    if (has(other) && at_->reads(other->id(), loop_->now())) return true;
+  }
+  return false;
+}
+
 void stream_host::hold(const connection_ptr& c) {
   if (!std::exchange(c->is_held, true)) held_.push_back(c);
 }
 
-/// There may be room for one and not for another who waits longer. The first that is read may fill the room
-/// again, and then the others are held anew, in their order.
+/// There may be room for one and not for another who waits longer. Who finds none keeps its place, and who
+/// was read goes to the end when it is held again.
 void stream_host::look_at_held() {
   std::erase_if(held_, [this](const connection_ptr& c) { return !has(c); });
   if (std::ranges::none_of(held_, [&](const connection_ptr& c) { return at_->reads(c->id(), loop_->now()); }))
     return;
-  for (const connection_ptr& c : std::exchange(held_, {})) {
-    c->is_held = false;
-    c->look_soon();
-  }
+  for (const connection_ptr& c : held_) c->look_soon();
 }
 
 bool stream_host::take(const connection_ptr& c, std::span<std::byte> place, std::size_t count) {

@@ -69,6 +69,7 @@ private:
   /// Where the client's server is, as the user said it.
   virtual std::string server_name() const = 0;
 
+  bool is_behind_others(const connection_ptr& c);
   void hold(const connection_ptr& c);
   void look_at_held();
   bool take(const connection_ptr& c, std::span<std::byte> place, std::size_t count);

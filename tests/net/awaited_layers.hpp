@@ -70,6 +70,9 @@ public:
     ++loans;
     return session_events::body_lent(tag, body, number);
   }
+  void held(bool is_held) override {
+    note([&] { kept_.held(is_held); });
+  }
   void credit_came() override {
     note([&] { kept_.credit_came(); });
   }

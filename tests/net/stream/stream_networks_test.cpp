@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 // What holds for every network between processes.
@@ -142,6 +143,64 @@ TEST_P(StreamNetworks, TakesBodiesOfManyByTurnsWhereThereIsRoomForOne) {
     give(client);
     for (const auto& c : more) give(*c);
     for (std::size_t i = 0; i <= others && !HasFailure(); ++i) EXPECT_TRUE(came(i, round));
+  }
+  for (const auto& c : more) client_net->forget(c->end);
+}
+
+/// Room for so many bodies, which guests of a server share.
+struct room_for_bodies {
+  static constexpr std::size_t any_number = 1000;
+
+  /// Bodies that have come or are coming.
+  std::size_t came() const {
+    auto all = static_cast<std::size_t>(under_way.load());
+    for (awaited_layers* const g : guests) all += g->kept().bodies.size();
+    return all;
+  }
+  bool has_room() const { return allowed == any_number || came() < allowed; }
+
+  std::atomic<std::size_t> allowed{any_number};
+  std::atomic<int> under_way{0};
+  std::vector<awaited_layers*> guests;
+};
+
+/// Each of them has more to send at once, so that who was read first could be the first again.
+TEST_P(StreamNetworks, TakesABodyOfEachBeforeTheSecondOfAnyone) {
+  constexpr std::size_t each = 3;
+  const auto room = std::make_shared<room_for_bodies>(); // the server asks it to its end
+  server_options options;
+  options.has_room = [room](const member&) { return room->has_room(); };
+  serve(std::move(options));
+  server->under_way = &room->under_way;
+  join();
+  std::vector<std::unique_ptr<awaited_client>> more;
+  for (std::size_t i = 1; i <= 2; ++i) {
+    client_net->connect(more.emplace_back(std::make_unique<awaited_client>(*client_net))->end, address);
+    ASSERT_TRUE(more.back()->layers.wait_joined());
+  }
+  for (std::size_t i = 0; i <= more.size(); ++i) {
+    room->guests.push_back(server->guest(i));
+    ASSERT_TRUE(room->guests.back()->wait_joined());
+  }
+  room->allowed = 0;
+  // More than is read before a body has its place, and all of them are on their way before the words.
+  const auto body = std::make_shared<const bytes>(noise(100'003, 1));
+  const auto give = [&](awaited_client& c) {
+    for (std::size_t i = 0; i < each; ++i)
+      client_net->post(c.end, [&](instant) { c.end.own().send_body(bytes_of("b"), *body, body); });
+    send(*client_net, c.end, c.end.own(), "the bodies are sent");
+  };
+  give(client);
+  for (const auto& c : more) give(*c);
+  for (awaited_layers* const g : room->guests)
+    ASSERT_TRUE(g->wait_for([](auto& x) { return x.messages.size() == 1 && !x.holds.empty(); }));
+  for (std::size_t round = 1; round <= each && !HasFailure(); ++round) {
+    for (std::size_t i = 0; i < room->guests.size(); ++i) {
+      const std::size_t most = room->allowed + 1;
+      server_net->post(server->end, [room, most](instant) { room->allowed = most; });
+      while (room->came() < most || room->under_way > 0) std::this_thread::yield();
+    }
+    for (awaited_layers* const g : room->guests) EXPECT_EQ(g->kept().bodies.size(), round);
   }
   for (const auto& c : more) client_net->forget(c->end);
 }
