@@ -1,3 +1,4 @@
+#include <mailgrad/cli/commands/begun_run.hpp>
 #include <mailgrad/cli/commands/commands.hpp>
 #include <mailgrad/cli/commands/resumed_words.hpp>
 #include <mailgrad/cli/commands/run_ending.hpp>
@@ -18,7 +19,6 @@
 
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
-#include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/graph/models/model.hpp>
 
@@ -80,9 +80,6 @@ std::string workers_in_words(std::uint32_t workers, std::uint32_t devices) {
                      devices == 1 ? "" : fmt::format(", each on {} devices", devices));
 }
 
-/// What a run that is resumed does if its recording cannot go on.
-enum class without_recording : std::uint8_t { fails, goes_on };
-
 /// Where a run goes on.
 struct resumption {
   chosen_checkpoint chosen{}; ///< without one it begins
@@ -90,40 +87,6 @@ struct resumption {
   output_paths asked{}; ///< for files that this command names, and not that of the checkpoint
   std::vector<std::string> words_of_server{}; ///< that the run has left
 };
-
-/// What is known of a run before anything is touched.
-struct foreseen_run {
-  std::shared_ptr<const parameter_layout> layout;
-  bool is_done = false; ///< it is resumed, and no step is left to train
-};
-
-foreseen_run foresee(const model_function& model, const std::shared_ptr<const data_split>& data,
-                     const training_options& options) {
-  const run_plan plan = plan_run(model, data, options);
-  const checkpoint* const from = options.resume.get();
-  return {plan.layout, from && steps_done(*from) >= plan.steps};
-}
-
-struct begun_run {
-  std::unique_ptr<training> run;
-  std::string without{}; ///< why it has no recording, if it goes on without one
-};
-
-/// Makes a run, perhaps without its recording. No actor of it lives before its recording has begun.
-begun_run begun(training_options& options, without_recording then,
-                const std::function<std::unique_ptr<training>()>& make) {
-  std::string without;
-  try {
-    return {make()};
-  } catch (const recording_error& e) {
-    if (!options.resume || options.record.empty()) throw;
-    if (then == without_recording::fails)
-      throw recording_error(std::string(e.what()) + "; leave --record out");
-    without = std::string("this run goes on without a recording: ") + e.what();
-  }
-  options.record.clear();
-  return {make(), std::move(without)};
-}
 
 /// `given` are the options that a recording keeps.
 training_options options_of(const train_words& w, std::vector<std::string> given,
