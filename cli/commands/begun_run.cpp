@@ -16,12 +16,14 @@ foreseen_run foresee(const model_function& model, const std::shared_ptr<const da
 }
 
 begun_run begun(training_options& options, without_recording then,
-                const std::function<std::unique_ptr<training>()>& make) {
+                const std::function<std::unique_ptr<training>()>& make, const bool& has_listened) {
   std::string without;
   try {
     return {make()};
   } catch (const recording_error& e) {
     if (!options.resume || options.record.empty()) throw;
+    if (has_listened)
+      throw recording_error(std::string(e.what()) + "; let workers join that compute on what is recorded");
     if (then == without_recording::fails)
       throw recording_error(std::string(e.what()) + "; leave --record out");
     without = std::string("this run goes on without a recording: ") + e.what();

@@ -32,10 +32,11 @@ struct begun_run {
 };
 
 /// Makes a run, perhaps without its recording, which is then taken out of the options. No actor of it lives
-/// before its recording has begun.
+/// before its recording has begun. A run that workers have joined (`has_listened`) is not made once more.
 ///
-/// Errors  those of `make`; recording_error if the run fails without its recording.
+/// Errors  those of `make`; recording_error if the run fails without its recording, or for what its workers
+///         compute on.
 begun_run begun(training_options& options, without_recording then,
-                const std::function<std::unique_ptr<training>()>& make);
+                const std::function<std::unique_ptr<training>()>& make, const bool& has_listened);
 
 } // namespace mailgrad

@@ -155,15 +155,18 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   if (w.remote.any() && needs_workers)
     served.emplace(w.remote, local_workers_of(w), w.quiet, ctrl_c,
                    [&](training_report& r) { add_what_the_tool_knows(r, w, date, 0); });
-  const begun_run made = begun(options, at.then, [&] {
+  bool listens = false;
+  const auto make = [&] {
     if (!served) return std::make_unique<training>(model, data, options);
     remote::serve_options serve = served->options(options.workers, devices_elsewhere(w));
     serve.on_listening = [&, listen_to = serve.on_listening](const std::string& address) {
+      listens = true;
       say_where_from();
       listen_to(address);
     };
     return std::make_unique<training>(model, data, options, std::move(serve));
-  });
+  };
+  const begun_run made = begun(options, at.then, make, listens);
   say_where_from();
   if (!made.without.empty()) say_failure(made.without);
   training& run = *made.run;
