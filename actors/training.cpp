@@ -145,8 +145,7 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
                                          std::shared_ptr<const time_source> time)
     : time_(required(std::move(time), "time source")), created_(time_->now()),
       plan_(plan_on_threads(std::move(model), std::move(data), std::move(options), !serve, folder_)),
-      tested_(best_weights_of(plan_)),
-      home_(plan_.options.devices, serve ? run_reach::other_processes : run_reach::this_process) {
+      tested_(best_weights_of(plan_)), home_(plan_.options.devices) {
   if (plan_.resumed) remarks_ = plan_.resumed->remarks;
   if (!plan_.options.record.empty()) require_recordable(plan_);
   if (!plan_.options.checkpoints.folder.empty())

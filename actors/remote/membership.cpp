@@ -144,8 +144,7 @@ private:
 
 membership::implementation::implementation(const std::string& address, join_options options)
     : address_(address), options_(checked_join(address, std::move(options))),
-      computer_(computer_of(options_.devices)), plan_(options_.rejoin),
-      home_(options_.devices, run_reach::other_processes) {
+      computer_(computer_of(options_.devices)), plan_(options_.rejoin), home_(options_.devices) {
   const auto first = new_life(hello_of(options_), false);
   life_ = first;
   try {

@@ -52,7 +52,7 @@ private:
 };
 
 parameter_host::implementation::implementation(const std::string& address, parameter_host_options options)
-    : home_({{device_kind::cpu, 0}}, run_reach::other_processes),
+    : home_({{device_kind::cpu, 0}}),
       client_(options.network ? options.network : net::usual_network(address), hello_of_host(),
               {[this](const net::welcome& terms) {
                  const std::lock_guard lock(mutex_);

@@ -49,13 +49,12 @@ net::hello hello_of_watcher() {
 class watcher::implementation {
 public:
   implementation(const std::string& address, std::shared_ptr<net::network> network)
-      : home_({{device_kind::cpu, 0}}, run_reach::other_processes),
-        client_(network ? std::move(network) : net::usual_network(address), hello_of_watcher(),
-                {{}, [this](const net::ending&) {
-                   const std::lock_guard lock(mutex_);
-                   over_ = true;
-                   changed_.notify_all();
-                 }}) {
+      : home_({{device_kind::cpu, 0}}), client_(network ? std::move(network) : net::usual_network(address),
+                                                hello_of_watcher(), {{}, [this](const net::ending&) {
+                                                                       const std::lock_guard lock(mutex_);
+                                                                       over_ = true;
+                                                                       changed_.notify_all();
+                                                                     }}) {
     desk_ = spawn<answer_desk>(home_.system(), [this](const run_answered& x) {
       const std::lock_guard lock(mutex_);
       answer_ = x;

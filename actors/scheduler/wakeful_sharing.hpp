@@ -12,28 +12,24 @@
 #include <caf/logger.hpp>
 #include <caf/policy/unprofiled.hpp>
 #include <caf/scheduler/coordinator.hpp>
-#include <caf/timespan.hpp>
 #endif
 
-#include <chrono>
-
 namespace mailgrad {
+
+/// Longer than the barriers of a step, and too short for a user to notice.
+inline constexpr std::chrono::milliseconds patience_of_threads{2};
 
 #ifdef MAILGRAD_WAKEFUL_SHARING
 /// One queue for all threads, as a policy of CAF's scheduler.
 class wakeful_sharing : public caf::policy::unprofiled {
 public:
   struct coordinator_data {
-    explicit coordinator_data(caf::scheduler::abstract_coordinator* of)
-        : ready(caf::get_or(of->system().config(), patience_option, caf::timespan{0})) {}
-    wakeful_queue<caf::resumable*> ready;
+    explicit coordinator_data(caf::scheduler::abstract_coordinator*) {}
+    wakeful_queue<caf::resumable*> ready{patience_of_threads};
   };
   struct worker_data {
     explicit worker_data(caf::scheduler::abstract_coordinator*) {}
   };
-
-  /// In a system's configuration: for how long a thread without work stays awake.
-  static constexpr const char* patience_option = "mailgrad.patience-of-threads";
 
   template <class Coordinator>
   void central_enqueue(Coordinator* self, caf::resumable* job) {
@@ -77,15 +73,11 @@ public:
   }
 };
 
-/// Threads without work stay awake for `patience`.
-inline void share_work_awake(caf::actor_system_config& config, std::chrono::nanoseconds patience) {
-  config.set(wakeful_sharing::patience_option, caf::timespan(patience));
+inline void share_work_awake(caf::actor_system_config& config) {
   config.load<caf::scheduler::coordinator<wakeful_sharing>>();
 }
 #else
-inline void share_work_awake(caf::actor_system_config& config, std::chrono::nanoseconds) {
-  caf_compat::share_work(config);
-}
+inline void share_work_awake(caf::actor_system_config& config) { caf_compat::share_work(config); }
 #endif
 
 } // namespace mailgrad

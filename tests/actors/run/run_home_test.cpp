@@ -3,7 +3,6 @@
 #include <mailgrad/actors/run/run_home.hpp>
 #include <mailgrad/actors/scheduler/wakeful_sharing.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
-#include <mailgrad/net/usual_spin.hpp>
 
 #include <gtest/gtest.h>
 
@@ -66,17 +65,6 @@ TEST(RunHome, KnowsTheMessagesOfMailgrad) {
 #endif
 
 #ifdef MAILGRAD_WAKEFUL_SHARING
-caf::timespan patience_in(run_home& home) {
-  return caf::get_or(home.system().config(), wakeful_sharing::patience_option, caf::timespan{-1});
-}
-
-/// Threads that stay awake are in the way of other processes on the same machine.
-TEST(RunHome, LetsItsThreadsStayAwakeForLongerInOneProcess) {
-  run_home alone({}), shared({}, run_reach::other_processes);
-  EXPECT_EQ(patience_in(alone), std::chrono::milliseconds{2});
-  EXPECT_EQ(patience_in(shared), net::usual_spin());
-}
-
 TEST(RunHome, LetsItsThreadsStayAwake) {
   run_home home({});
   EXPECT_TRUE(dynamic_cast<caf::scheduler::coordinator<wakeful_sharing>*>(&home.system().scheduler()));
