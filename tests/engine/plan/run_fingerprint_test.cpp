@@ -67,7 +67,8 @@ TEST(RunFingerprint, TellsWhatWorkersComputeOnIfThereIsACard) {
   const std::string name(computers_fact);
   const auto told = [&](const training_options& o) { return told_fact(of(o), name); };
   training_options mixed = two_workers();
-  EXPECT_EQ(told(mixed), "not told");
+  EXPECT_FALSE(tells(of(mixed), name));
+  EXPECT_EQ(told(mixed), "the host");
   mixed.devices[1] = {device_kind::cuda, 4000};
   EXPECT_EQ(told(mixed), "the host, a card");
 
