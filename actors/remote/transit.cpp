@@ -104,7 +104,8 @@ bool transit::is_slow(rank worker) const {
 
 std::uint64_t transit::most_overtaking() const noexcept { return 2 * shards_ * readers_.size(); }
 
-/// What slow readers have under way, or are about to, has half of the room. One of them always has some.
+/// What slow readers have under way, or are about to, has half of the room. There is always room for one of
+/// them.
 bool transit::fits_slow() const {
   std::uint64_t theirs = 0;
   for (const auto& [worker, gradients] : arrives_)

@@ -39,27 +39,30 @@ protected:
     ASSERT_EQ(status, 0) << command;
   }
 
+  /// The script opens weights of ours in this way, and finds all that is in the file.
+  void expect_opened_by(const std::string& what) const {
+    std::vector<float> numbers(12);
+    std::iota(numbers.begin(), numbers.end(), 1.0F);
+    model_card card;
+    card.model = "softmax";
+    save_weights(
+        path_,
+        std::vector<named_weights>{{"dense1/weights", {3, 4}, numbers}, {"one", {}, {numbers.data(), 1}}},
+        card, R"({"ended":"completed"})");
+    std::string printed;
+    run(what, printed);
+    if (IsSkipped()) return;
+    const auto found = nlohmann::json::parse(printed);
+    EXPECT_EQ(found["arrays"], nlohmann::json::parse(R"({"dense1/weights":[[3,4],78.0],"one":[[],1.0]})"));
+    EXPECT_EQ(found["metadata"]["report"], R"({"ended":"completed"})");
+    EXPECT_EQ(parse_model_card(found["metadata"]["mailgrad"].get<std::string>()).model, "softmax");
+  }
+
   const scratch_folder folder_;
   const std::filesystem::path path_ = folder_.path() / "m.safetensors";
 };
 
-TEST_F(WeightsInPython, AreOpenedThere) {
-  std::vector<float> numbers(12);
-  std::iota(numbers.begin(), numbers.end(), 1.0F);
-  model_card card;
-  card.model = "softmax";
-  save_weights(
-      path_,
-      std::vector<named_weights>{{"dense1/weights", {3, 4}, numbers}, {"one", {}, {numbers.data(), 1}}}, card,
-      R"({"ended":"completed"})");
-  std::string printed;
-  run("read", printed);
-  if (IsSkipped()) return;
-  const auto found = nlohmann::json::parse(printed);
-  EXPECT_EQ(found["arrays"], nlohmann::json::parse(R"({"dense1/weights":[[3,4],78.0],"one":[[],1.0]})"));
-  EXPECT_EQ(found["metadata"]["report"], R"({"ended":"completed"})");
-  EXPECT_EQ(parse_model_card(found["metadata"]["mailgrad"].get<std::string>()).model, "softmax");
-}
+TEST_F(WeightsInPython, AreOpenedThere) { expect_opened_by("read"); }
 
 TEST_F(WeightsInPython, AreReadFromThere) {
   std::string printed;
@@ -73,22 +76,7 @@ TEST_F(WeightsInPython, AreReadFromThere) {
   EXPECT_EQ(read.find("double")->values.dims(), (shape{2, 3}));
 }
 
-TEST_F(WeightsInPython, AreOpenedByPyTorch) {
-  std::vector<float> numbers(12);
-  std::iota(numbers.begin(), numbers.end(), 1.0F);
-  model_card card;
-  card.model = "softmax";
-  save_weights(
-      path_,
-      std::vector<named_weights>{{"dense1/weights", {3, 4}, numbers}, {"one", {}, {numbers.data(), 1}}}, card,
-      R"({"ended":"completed"})");
-  std::string printed;
-  run("read-torch", printed);
-  if (IsSkipped()) return;
-  const auto found = nlohmann::json::parse(printed);
-  EXPECT_EQ(found["arrays"], nlohmann::json::parse(R"({"dense1/weights":[[3,4],78.0],"one":[[],1.0]})"));
-  EXPECT_EQ(parse_model_card(found["metadata"]["mailgrad"].get<std::string>()).model, "softmax");
-}
+TEST_F(WeightsInPython, AreOpenedByPyTorch) { expect_opened_by("read-torch"); }
 
 /// With bfloat16, and with the whole number that counts the batches of a normalisation, which is no weight.
 TEST_F(WeightsInPython, AreReadFromPyTorch) {

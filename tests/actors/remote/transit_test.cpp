@@ -146,10 +146,12 @@ TEST_F(SlowReaders, AreFastAgainWhenTheyAre) {
 
 /// Each was fast when its weights began to leave, and holds them now.
 TEST_F(SlowReaders, FillABoundedRoomHoweverManyStall) {
-  for (std::uint32_t r = 0; r < 23; ++r) t->leaving({r}, std::make_shared<int>(), 2 * mib).reset();
-  for (std::uint32_t r = fast; r < 23; ++r) {
+  constexpr std::uint32_t many = 60;
+  under_way.resize(many);
+  for (std::uint32_t r = 0; r < many; ++r) t->leaving({r}, std::make_shared<int>(), 2 * mib).reset();
+  for (std::uint32_t r = fast; r < many; ++r) {
     if (!begin({r})) break;
-    for (int i = 0; i < 40; ++i)
+    for (std::uint32_t i = 0; i < many; ++i)
       for (std::uint32_t f = 0; f < fast && t->has_room({f}); ++f)
         t->leaving({f}, std::make_shared<int>(), 2 * mib).reset();
   }
