@@ -26,6 +26,8 @@
 
 namespace mailgrad {
 
+class training_run;
+
 /// A training run in progress: its actors live on threads of their own, one for each device.
 ///
 /// Each worker builds a graph of its own, which may differ (model_request::worker): variables of one name are
@@ -141,8 +143,7 @@ public:
   std::vector<float> predict(const named_arrays& samples);
 
 private:
-  class implementation;
-  std::unique_ptr<implementation> self_;
+  std::unique_ptr<training_run> run_;
 };
 
 /// Trains and reports; `observe` is called a few times a second on the calling thread.

@@ -1,0 +1,331 @@
+#include <mailgrad/actors/training_run.hpp>
+
+#include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/actors/remote/gathering.hpp>
+#include <mailgrad/actors/run/asked_switch.hpp>
+#include <mailgrad/actors/run/checkpoint_writer.hpp>
+#include <mailgrad/actors/run/planned_run.hpp>
+#include <mailgrad/engine/account/report_of_run.hpp>
+#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
+#include <mailgrad/engine/checkpoint/left_branch.hpp>
+#include <mailgrad/engine/delays/delay_spec.hpp>
+#include <mailgrad/engine/model/evaluation.hpp>
+#include <mailgrad/engine/plan/final_test.hpp>
+#include <mailgrad/engine/plan/recording_of_plan.hpp>
+#include <mailgrad/engine/plan/resume.hpp>
+#include <mailgrad/engine/plan/run_description.hpp>
+#include <mailgrad/engine/plan/told_computers.hpp>
+#include <mailgrad/engine/worker/delayed_runner.hpp>
+#include <mailgrad/files/sha256.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <stdexcept>
+#include <utility>
+
+namespace mailgrad {
+using messaging::send_anonymously, messaging::spawn;
+
+namespace {
+
+template <class T>
+std::shared_ptr<T> required(std::shared_ptr<T> given, const char* what) {
+  if (!given) throw std::invalid_argument(std::string("training: there is no ") + what);
+  return given;
+}
+
+/// What keeps the best weights of a run, in the folder of its checkpoints if it has one.
+best_weights best_weights_of(const run_plan& plan) {
+  const std::string& folder = plan.options.checkpoints.folder;
+  return best_weights(folder.empty() ? std::nullopt : std::optional<std::filesystem::path>(folder),
+                      plan.resumed ? plan.resumed->best : std::nullopt);
+}
+
+} // namespace
+
+training_run::training_run(model_function model, std::shared_ptr<const data_split> data,
+                           training_options options, std::optional<remote::serve_options> serve,
+                           std::shared_ptr<const time_source> time)
+    : time_(required(std::move(time), "time source")), created_(time_->now()),
+      plan_(plan_on_threads(std::move(model), std::move(data), std::move(options), !serve, folder_)),
+      tested_(best_weights_of(plan_)), home_(plan_.options.devices) {
+  if (plan_.resumed) remarks_ = plan_.resumed->remarks;
+  if (!plan_.options.record.empty()) require_recordable(plan_);
+  if (!plan_.options.checkpoints.folder.empty())
+    take_folder();
+  else
+    folder_.reset();
+  std::vector<caf::actor> shards_elsewhere;
+  try {
+    if (!plan_.options.record.empty()) record(); // a full disk is known before anybody is waited for
+    if (serve) shards_elsewhere = gather(*serve);
+    plan_.recorded_before.reset(); // all of it is in the file again
+    begin_files();
+  } catch (...) {
+    give_up_before_begin();
+    throw;
+  }
+  run_crew_options crew = crew_options();
+  crew.roles.workers = !serve;
+  crew.shards_elsewhere = std::move(shards_elsewhere);
+  if (elsewhere_) crew.blocks = elsewhere_->blocks();
+  crew_.emplace(home_.system(), plan_, std::move(crew));
+  checkpoint_writer_ = nullptr;
+  if (elsewhere_)
+    elsewhere_->begin({{crew_->shards(), crew_->feeder(), crew_->tracker(), crew_->coordinator()},
+                       recorder_ ? recorder_->actor() : caf::actor(),
+                       crew_->evaluator()},
+                      time_);
+  if (!desk_) return;
+  desk_->begin();
+  if (desk_->given_up()) stop("asked for from another process"); // after all had come
+}
+
+/// Returns the shards if they are in other processes.
+std::vector<caf::actor> training_run::gather(const remote::serve_options& serve) {
+  desk_.emplace(plan_.workers(),
+                remote::run_desk::run{
+                    serve.status,
+                    [this](const std::string& policy, const std::string& why) { switch_policy(policy, why); },
+                    [this](const std::string& why) { stop(why); }});
+  elsewhere_.emplace(serve, plan_, home_.system(),
+                     [this](const std::string& what, const std::string& argument) {
+                       return desk_->answer(*elsewhere_, what, argument);
+                     });
+  remote::gathering all(*elsewhere_, serve, *time_, desk_->given_up());
+  if (serve.on_listening) serve.on_listening(elsewhere_->address());
+  all.wait_for_all();
+  note_computers();
+  return all.place_shards({!options().record.empty(), folder_ != nullptr});
+}
+
+/// The run is not refused any more, since its workers have come. What may still fail is the disk, so older
+/// files are moved last.
+void training_run::begin_files() {
+  if (folder_) keep_checkpoints();
+  watch_.emplace(home_.system(), files_to_watch());
+  if (folder_) leave_what_came_later();
+}
+
+void training_run::give_up_before_begin() {
+  if (elsewhere_) elsewhere_->end("the server has ended");
+  const caf::actor recorder = recorder_ ? recorder_->actor() : caf::actor();
+  const caf::actor observer = watch_ ? watch_->actor() : caf::actor();
+  for (const caf::actor& a : {recorder, observer, checkpoint_writer_})
+    if (a) send_anonymously(a, give_up{});
+  home_.wait(); // for watchers too, who may be asking the server how many have joined
+  elsewhere_.reset();
+}
+
+/// The actors use the members declared above them, so they must end first.
+training_run::~training_run() {
+  tests_end_ = true;
+  if (elsewhere_) elsewhere_->end("the run was given up");
+  crew_->give_up();
+  home_.wait();
+}
+
+void training_run::record() {
+  const recording* const before = plan_.recorded_before.get();
+  if (const auto& from = plan_.resumed; before && from)
+    if (std::string left = leave_recording(from->from->path(), from->history(), before->name); !left.empty())
+      remarks_.push_back(std::move(left));
+  recorder_.emplace(home_.system(), options().record, recording_header_of(plan_), before,
+                    recorded_run{time_, [this] { return room_beside_recording(plan_, checkpoints()); }});
+}
+
+/// Workers of other processes tell what they compute on when they come, and the recording has been begun
+/// before.
+void training_run::note_computers() {
+  take_computers(plan_, elsewhere_->computers());
+  if (!recorder_ || plan_.recorded_before) return;
+  if (const recording_header again = recording_header_of(plan_); tells(again.facts, computers_fact))
+    recorder_->begin_again(again);
+}
+
+std::optional<recording_account> training_run::recorded() const {
+  return recorder_ ? std::optional(recorder_->account(crew_->started())) : std::nullopt;
+}
+
+void training_run::take_folder() {
+  if (!folder_) folder_ = take_checkpoint_folder(options());
+}
+
+void training_run::keep_checkpoints() {
+  const checkpoint_options& o = options().checkpoints;
+  checkpoint_writer_ =
+      spawn<checkpoint_writer, caf::detached>(home_.system(), checkpoint_writer_options{o.folder, o.keep});
+}
+
+void training_run::leave_what_came_later() {
+  const auto& from = plan_.resumed;
+  if (from && lies_in(options().checkpoints.folder, from->from->path()))
+    for (const left_branch& left : {complete_left_branch(folder_of(from->from->path())),
+                                    leave_later_branch(from->from->path(), from->history())})
+      if (std::string told = in_words(left); !told.empty()) remarks_.push_back(std::move(told));
+  tested_.begin();
+}
+
+watch_files training_run::files_to_watch() const {
+  watch_files files{options().metrics, options().tensorboard, {time_->date()}};
+  if (const auto& from = plan_.resumed) {
+    files.begins.resumed_at = from->card.steps;
+    files.begins.elapsed_before = from->elapsed();
+    files.begins.steps_before = from->steps_before();
+  }
+  return files;
+}
+
+void training_run::take_checkpoint() {
+  if (options().checkpoints.folder.empty())
+    throw std::invalid_argument("checkpoint: the run has no folder for checkpoints");
+  send_anonymously(crew_->coordinator(), request_checkpoint{});
+}
+
+run_crew_options training_run::crew_options() {
+  run_crew_options options{time_, created_};
+  if (recorder_) options.recorder = recorder_->actor();
+  options.checkpoint_writer = checkpoint_writer_;
+  options.on_checkpoint = [this](const checkpoint_account& account) {
+    watch_->tell(account);
+    state_.tell(account);
+  };
+  options.observer = watch_->actor();
+  options.stop_tests = [this] { return tests_end_.load(); };
+  if (this->options().keep == kept_weights::best)
+    options.on_tested = [this, before = plan_.resumed ? plan_.resumed->steps_before() : 0](
+                            evaluation_made test, std::span<const float> weights) {
+      test.steps += before; // which checkpoints count as well
+      tested_.offer(test, weights);
+    };
+  options.on_progress = [this](const training_progress& p) { state_.tell(p); };
+  options.on_end = [this](run_outcome outcome) {
+    state_.end(std::move(outcome));
+    books_.close();
+  };
+  options.on_books = [this](std::uint64_t request, const run_outcome& books) { books_.take(request, books); };
+  if (!this->options().delays.empty()) delay_steps(options);
+  options.on_wait = [this](const wait_named& w) {
+    watch_->tell(w);
+    state_.tell(w);
+  };
+  return options;
+}
+
+void training_run::delay_steps(run_crew_options& options) const {
+  const auto law = std::make_shared<const delay_spec>(this->options().delays, plan_.seats());
+  options.runner = [law, time = time_, begun = created_, seed = this->options().delays_seed](
+                       rank worker, std::shared_ptr<step_runner> own) -> std::shared_ptr<step_runner> {
+    return std::make_shared<delayed_runner>(
+        std::move(own), step_delays{law->law_of(worker, seed), time, timer_of_process(), begun});
+  };
+}
+
+void training_run::stop(const std::string& why) {
+  send_anonymously(crew_->coordinator(), stop_training{why});
+}
+
+void training_run::switch_policy(const std::string& policy, const std::string& why) {
+  const run_place place = !elsewhere_                  ? run_place::one_process
+                          : elsewhere_->holds_shards() ? run_place::workers_elsewhere
+                                                       : run_place::shards_elsewhere;
+  require_asked_switch(plan_, place, crew_->store() != nullptr, policy);
+  send_anonymously(crew_->coordinator(), request_switch{policy, why});
+}
+
+training_progress training_run::progress() const {
+  const run_outcome* const outcome = state_.outcome();
+  training_progress p =
+      outcome ? final_progress(*outcome, state_.ended_or_now() - crew_->started()) : state_.progress();
+  if (!plan_.resumed) return p;
+  const worker_share done = outcome ? plan_.resumed->done() : worker_share{};
+  p.before = plan_.resumed->card.steps;
+  p.steps += p.before - std::min(p.before, done.steps);
+  p.samples -= std::min(p.samples, done.samples);
+  return p;
+}
+
+std::vector<std::string> training_run::name_waits(std::chrono::milliseconds span) {
+  std::vector<std::string> waits;
+  if (elsewhere_)
+    for (const wait_named& w : elsewhere_->waits()) waits.push_back(in_words(w));
+  const auto ask = [this] { send_anonymously(crew_->coordinator(), mailgrad::name_waits{}); };
+  std::ranges::move(state_.waits_told(ask, span), std::back_inserter(waits));
+  return waits;
+}
+
+std::vector<float> training_run::predict(const named_arrays& samples) {
+  if (parameters().empty()) throw std::runtime_error("predict: a shard was lost, and its weights with it");
+  return mailgrad::predict(plan_.model, plan_.request, layout(), parameters(), samples);
+}
+
+/// With the last ones known.
+ended_weights& training_run::weights() {
+  weights_.take(state_.wait(), crew_->store());
+  return weights_;
+}
+
+std::span<const float> training_run::parameters() {
+  weights().choose({});
+  return weights_.chosen();
+}
+
+std::optional<std::uint64_t> training_run::written() const {
+  const hogwild_store* store = crew_->store();
+  return store ? std::optional(store->version()) : std::nullopt;
+}
+
+/// Of a run whose workers are in other processes: what no plan knows.
+void training_run::describe_elsewhere(training_report& r) const {
+  if (!elsewhere_) return;
+  r.wire = to_string(elsewhere_->wire());
+  r.devices = elsewhere_->devices(r.workers);
+}
+
+training_report training_run::report_so_far(std::chrono::milliseconds span) const {
+  const run_outcome books = books_.ask(crew_->coordinator(), span).value_or(nothing_told(plan_.workers()));
+  const run_outcome* const outcome = state_.outcome();
+  training_progress told = state_.progress(); // of this process alone
+  if (plan_.resumed) {
+    const worker_share done = plan_.resumed->done();
+    told.steps += done.steps;
+    told.samples += done.samples;
+  }
+  training_report r =
+      outcome ? report_of(*outcome, written()) : mailgrad::report_so_far(books, told, written());
+  describe(r, plan_, state_.ended_or_now() - crew_->started(),
+           outcome ? outcome->checkpoints : checkpoints());
+  describe_elsewhere(r);
+  r.recording = recorded();
+  watch_->add_curve(r);
+  return r;
+}
+
+training_report training_run::report(const std::function<bool()>& stop_test) {
+  const run_outcome& outcome = state_.wait();
+  if (elsewhere_) elsewhere_->end("the run has ended");
+  tests_end_ = true;
+  training_report r = report_of(outcome, written());
+  describe(r, plan_, state_.ended_or_now() - crew_->started(), outcome.checkpoints);
+  describe_elsewhere(r);
+  if (const auto last = weights().last(); !last.empty()) r.parameters_sha256 = sha256(std::as_bytes(last));
+  if (recorder_) {
+    recorder_->finish(crew_->feeder(), outcome, r);
+    r.recording = recorded();
+  }
+  weights_.choose(stop_test);
+  if (const auto& best = weights_.best())
+    r.best = best_test{best->test.steps, best->test.loss, best->test.held_out,
+                       sha256(std::as_bytes(std::span(best->weights)))};
+  test_trained(r, plan_, parameters(), stop_test);
+  watch_->finish(crew_->tracker(), r);
+  return r;
+}
+
+run_trace training_run::trace() {
+  const run_outcome& outcome = state_.wait();
+  return trace_of(outcome, created_, state_.ended_or_now());
+}
+
+} // namespace mailgrad
