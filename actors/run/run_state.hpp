@@ -44,8 +44,8 @@ public:
   /// When the run ended, if it has, or else the present time.
   instant ended_or_now() const;
 
-  /// Calls `ask`, which must not block, and returns each wait that an actor tells within `span`, in words. The
-  /// end of the run cuts the span short.
+  /// Calls `ask`, which must not block, and returns each wait that an actor tells within `span`, in words.
+  /// The end of the run cuts the span short.
   std::vector<std::string> waits_told(const std::function<void()>& ask, std::chrono::milliseconds span);
 
 private:

@@ -1,5 +1,6 @@
 #include <mailgrad/lab/experiments/all.hpp>
 #include <mailgrad/lab/experiments/quadratic_run.hpp>
+#include <mailgrad/lab/theory/order_statistics.hpp>
 
 #include <fmt/format.h>
 
@@ -27,17 +28,6 @@ struct setting {
 constexpr setting settings[] = {{8, 4, 0.9}, {8, 8, 0.9}, {16, 8, 0.95}, {4, 3, 0.8}};
 
 constexpr double grace = 0.002;
-
-/// (1/n) sum over u = K..n of u C(n, u) a^u (1 - a)^(n - u).
-double exact_goodput(const setting& s) {
-  double sum = 0, ways = 1; // ways: C(n, u)
-  for (std::uint32_t u = 0; u <= s.learners; ++u) {
-    if (u >= s.quorum) sum += u * ways * std::pow(s.up, u) * std::pow(1 - s.up, s.learners - u);
-    ways *= static_cast<double>(s.learners) - u;
-    ways /= u + 1;
-  }
-  return sum / s.learners;
-}
 
 /// Seconds, in which each learner has one outage. A step that an outage interrupts goes on afterwards, which
 /// is a smaller part of a longer period.
@@ -88,7 +78,7 @@ figure by_quorum(const experiment_options& options) {
   for (std::uint32_t k = 1; k <= 8; ++k) {
     const setting s{8, k, 0.9};
     const seeds_mean m = over_seeds(s, quorum_of(s), options);
-    f.series[0].points.push_back({static_cast<double>(k), exact_goodput(s)});
+    f.series[0].points.push_back({static_cast<double>(k), goodput_of_quorum(s.learners, s.quorum, s.up)});
     f.series[1].points.push_back({static_cast<double>(k), m.mean, m.spread});
   }
   return f;
@@ -101,7 +91,8 @@ void run_quorum_goodput(const experiment_options& options, experiment_result& re
     const seeds_mean m = over_seeds(s, quorum_of(s), options);
     result.claims.push_back(
         {fmt::format("quorum of {} among {}, each up {:g} of the time", s.quorum, s.learners, s.up), "",
-         "binomial sum", exact_goodput(s), m.mean, m.spread, options.quick ? 0.05 : 0.02});
+         "binomial sum", goodput_of_quorum(s.learners, s.quorum, s.up), m.mean, m.spread,
+         options.quick ? 0.05 : 0.02});
   }
   result.figures.push_back(by_quorum(options));
 }

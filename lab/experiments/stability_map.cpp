@@ -1,15 +1,14 @@
 #include <mailgrad/lab/experiments/all.hpp>
 #include <mailgrad/lab/experiments/quadratic_run.hpp>
+#include <mailgrad/lab/theory/fixed_delay.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <complex>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <numbers>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -22,32 +21,21 @@ namespace {
 
 constexpr double start = 1e-12; ///< so that 60 orders of magnitude are left to grow
 
-/// The largest stable step of x(t+1) = x(t) + beta (x(t) - x(t-1)) - a x(t-tau), where a root of its
-/// characteristic polynomial reaches the unit circle. Without momentum it is 2 sin(pi / (4 tau + 2)).
-double largest_stable_step(unsigned tau, double beta) {
-  if (beta == 0) return 2 * std::sin(std::numbers::pi / (4 * tau + 2));
-  constexpr int points = 200'000;
-  double least = std::numeric_limits<double>::infinity();
-  std::complex<double> before = 0;
-  for (int k = 1; k <= points; ++k) {
-    const std::complex<double> z = std::polar(1.0, std::numbers::pi * k / points);
-    const std::complex<double> a = -std::pow(z, static_cast<double>(tau) - 1) * (z - 1.0) * (z - beta);
-    const bool crossed = k == points || (k > 1 && before.imag() * a.imag() <= 0);
-    if (crossed && a.real() > 1e-9) least = std::min(least, a.real());
-    before = a;
-  }
-  return least;
-}
+struct treatment {
+  std::string optimizer = "sgd";
+  std::string cure = "none";
+};
 
 /// How fast each step makes the weights grow: pairs of the step and the logarithm of growth for each update.
-std::vector<std::pair<double, double>> growth(unsigned tau, const std::string& optimizer, double from,
-                                              double to, std::size_t steps, std::uint64_t updates,
+std::vector<std::pair<double, double>> growth(const treatment& by, unsigned tau, double from, double to,
+                                              std::size_t steps, std::uint64_t updates,
                                               const experiment_options& options) {
   quadratic_case c;
   c.model = fmt::format("quadratic:dimension={},curvature={:.9g},condition={:.9g},start={}", steps, to,
                         to / from, start);
   c.workers = tau + 1;
-  c.optimizer = optimizer;
+  c.optimizer = by.optimizer;
+  c.cure = by.cure;
   c.steps = updates;
   const quadratic_outcome made = run_quadratic(c, options);
   std::vector<std::pair<double, double>> all;
@@ -69,17 +57,17 @@ double root_of(const std::vector<std::pair<double, double>>& rates) {
 }
 
 /// Measures the threshold between 96 % and 104 % of where it should be.
-double measured_threshold(unsigned tau, const std::string& optimizer, double exact,
+double measured_threshold(const treatment& by, unsigned tau, double exact,
                           const experiment_options& options) {
   const std::uint64_t updates = (options.quick ? 700ULL : 1400ULL) * (tau + 1);
-  return root_of(growth(tau, optimizer, 0.96 * exact, 1.04 * exact, 41, updates, options));
+  return root_of(growth(by, tau, 0.96 * exact, 1.04 * exact, 41, updates, options));
 }
 
 void claim_threshold(unsigned tau, double beta, const experiment_options& options, experiment_result& result,
                      figure_series& measured) {
   const double exact = largest_stable_step(tau, beta);
-  const std::string optimizer = beta == 0 ? "sgd" : fmt::format("momentum:momentum={}", beta);
-  const double found = measured_threshold(tau, optimizer, exact, options);
+  const treatment by{beta == 0 ? "sgd" : fmt::format("momentum:momentum={}", beta)};
+  const double found = measured_threshold(by, tau, exact, options);
   measured.points.push_back({tau + 1.0, found});
   result.claims.push_back({beta == 0 ? fmt::format("largest stable step, delay {}", tau)
                                      : fmt::format("the same, delay {}, momentum {}", tau, beta),
@@ -87,10 +75,20 @@ void claim_threshold(unsigned tau, double beta, const experiment_options& option
                            found, claim::unknown, (options.quick ? 0.01 : 0.005) * exact});
 }
 
+/// A cure divides the step by the delay, or by one more, so that a step fits every delay.
+void claim_cured_threshold(const char* cure, unsigned tau, double divisor, const experiment_options& options,
+                           experiment_result& result) {
+  const double exact = divisor * largest_stable_step(tau);
+  const double found = measured_threshold({"sgd", cure}, tau, exact, options);
+  result.claims.push_back({fmt::format("the same, delay {}, cure {}", tau, cure), "1 / curvature",
+                           "closed form", exact, found, claim::unknown,
+                           (options.quick ? 0.01 : 0.005) * exact});
+}
+
 /// Tells for a row of steps whether the weights grow.
 void map_row(unsigned tau, double exact, const experiment_options& options, figure_series& stable,
              figure_series& unstable) {
-  for (const auto& [a, rate] : growth(tau, "sgd", exact / 4, exact * 2.5, 14, 40 * (tau + 1), options))
+  for (const auto& [a, rate] : growth({}, tau, exact / 4, exact * 2.5, 14, 40 * (tau + 1), options))
     (rate < 0 ? stable : unstable).points.push_back({tau + 1.0, a});
 }
 
@@ -117,6 +115,10 @@ void run_stability_map(const experiment_options& options, experiment_result& res
   }
   for (const double beta : {0.5, 0.9})
     for (const unsigned tau : {1U, 4U}) claim_threshold(tau, beta, options, result, momentum);
+  for (const unsigned tau : {1U, 4U, 8U}) {
+    claim_cured_threshold("inverse", tau, tau, options, result);
+    claim_cured_threshold("dynsgd", tau, tau + 1, options, result);
+  }
   result.figures.push_back(std::move(f));
 }
 

@@ -5,6 +5,7 @@ import time
 from processes import Skipped
 
 QUICK_S, WHOLE_S = 15, 120
+ROUNDS = 1000  # of a whole proof, which ends when each has run thrice
 
 
 def names(tool):
@@ -27,7 +28,7 @@ def round_of(tool, name, quick, seed):
 def rounds_of(tool, _scratch, rounds, draw):
     """Each experiment in its quick form, the same with another seed, and as a whole."""
     experiments = names(tool)
-    for number in range(rounds):
+    for number in range(min(rounds, 3 * len(experiments))):
         turn = number // len(experiments)
         seed = 1 if turn == 0 else draw.randrange(1, 1_000_000)
         yield round_of(tool, experiments[number % len(experiments)], turn % 3 < 2, seed)
