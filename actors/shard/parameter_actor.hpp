@@ -144,7 +144,6 @@ private:
   void note_update();
   void release(std::optional<rank> just_taken = {});
   void name_waits_to(const caf::actor& asker) const;
-  shard_counts counts();
   void on_read(const caf::actor& asker);
   shard_books books() const;
   shard_report report(const snapshot& values);

@@ -68,7 +68,7 @@ void parameter_actor::take(const push_gradient& x, std::int64_t arrived) {
   const bool waits = worker.device ? worker.life == g.id.life : worker.returns;
   if (worker.life == g.id.life && g.batches > worker.batches) worker.note_trained(g);
   if (waits) workers_.wait(g.id.worker, worker.arrived);
-  ++worker.account.ledger.produced;
+  workers_.produce(g.id.worker);
   watch_.idle(!updates_.nothing_waits(), worker.arrived, order_.is_followed());
   if (!order_.is_followed()) taking_ = g.id.worker;
   const std::uint64_t samples = worker.take_samples(g);
@@ -85,7 +85,7 @@ void parameter_actor::take(const push_gradient& x, std::int64_t arrived) {
     apply_batch_if_complete();
     break;
   case verdict::discard:
-    worker.discard(updates_.gap_of(g), std::string(d.reason), g.id.life);
+    workers_.discard(g.id.worker, updates_.gap_of(g), std::string(d.reason), g.id.life);
     watch_.moment(trace_kind::discard, g, d.reason);
     break;
   }
@@ -131,7 +131,7 @@ void parameter_actor::take_missed(const order_entry& turn, const std::optional<p
   if (late) {
     here.version_read = late->header.version_read;
     worker_slot& worker = workers_[turn.worker];
-    worker.lose_unjudged();
+    workers_.lose_unjudged(turn.worker);
     if (worker.device && worker.life == late->header.id.life) send_home(worker);
   }
   judge_without(here);
@@ -141,7 +141,7 @@ void parameter_actor::take_missed(const order_entry& turn, const std::optional<p
 /// was computed under another policy.
 void parameter_actor::drop_stray(const gradient_header& x) {
   worker_slot& worker = workers_[x.id.worker];
-  worker.discard_unjudged(updates_.gap_of(x), "other epoch");
+  workers_.discard_unjudged(x.id.worker, updates_.gap_of(x), "other epoch");
   watch_.moment(trace_kind::discard, x, "other epoch");
   workers_.wait(x.id.worker, worker.arrived);
   release();
