@@ -72,6 +72,7 @@ void parameter_actor::take(const push_gradient& x, std::int64_t arrived) {
   watch_.idle(!updates_.nothing_waits(), worker.arrived, order_.is_followed());
   if (!order_.is_followed()) taking_ = g.id.worker;
   const std::uint64_t samples = worker.take_samples(g);
+  const version_number before = options_.weights->version();
   const decision d = judge(turn);
   switch (d.what) {
   case verdict::apply:
@@ -91,7 +92,10 @@ void parameter_actor::take(const push_gradient& x, std::int64_t arrived) {
   }
   if (updater_.under_way()) return; // the answers follow the update
   taking_.reset();
-  release(g.id.worker);
+  if (policy_->holds_until_update() && options_.weights->version() == before)
+    start_if_due(g.id.worker, g.id.worker);
+  else
+    release(g.id.worker);
 }
 
 /// The first shard got a gradient that was lost on the way to this one. Its place in the batch stays empty,
@@ -244,14 +248,17 @@ void parameter_actor::note_update() {
 }
 
 void parameter_actor::release(std::optional<rank> just_taken) {
-  workers_.each_waiting([&](rank r) {
-    if (!policy_->may_start(r)) return;
-    worker_slot& worker = workers_[r];
-    worker.owed = false;
-    const auto stay = worker.end_wait(options_.time->now(), just_taken != r, barrier_opened_);
-    worker.answer = {options_.weights->version(), updates_.weights_for(r), std::exchange(worker.met, {})};
-    if (!worker.returns) answer(worker, stay);
-  });
+  workers_.each_waiting([&](rank r) { start_if_due(r, just_taken); });
+}
+
+/// Sends a worker that waits the present weights, if the policy lets it start.
+void parameter_actor::start_if_due(rank waiting, std::optional<rank> just_taken) {
+  worker_slot& worker = workers_[waiting];
+  if (!worker.waits_since || !policy_->may_start(waiting)) return;
+  worker.owed = false;
+  const auto stay = worker.end_wait(options_.time->now(), just_taken != waiting, barrier_opened_);
+  worker.answer = {options_.weights->version(), updates_.weights_for(waiting), std::exchange(worker.met, {})};
+  if (!worker.returns) answer(worker, stay);
 }
 
 } // namespace mailgrad
