@@ -16,6 +16,7 @@
 #include <mailgrad/lab/virtual_clock.hpp>
 #include <mailgrad/lab/virtual_options.hpp>
 #include <mailgrad/lab/weights_reader.hpp>
+#include <mailgrad/tensor/fetch_ahead.hpp>
 
 #include <algorithm>
 #include <optional>
@@ -71,6 +72,17 @@ private:
   std::shared_ptr<std::uint64_t> passed_;
 };
 
+/// The timer of one worker, whose events are known as its own.
+class own_timer final : public step_timer {
+public:
+  own_timer(std::shared_ptr<virtual_clock> clock, rank whose) : clock_(std::move(clock)), whose_(whose) {}
+  void at(instant when, notice tell) override { clock_->at(when, whose_.value, std::move(tell)); }
+
+private:
+  std::shared_ptr<virtual_clock> clock_;
+  rank whose_;
+};
+
 } // namespace
 
 class virtual_run::implementation {
@@ -84,16 +96,20 @@ public:
     if (lab_.on_read && plan_.options.shards > 1)
       throw std::invalid_argument("lab: weights can be observed in a run with one shard only");
     crew_.emplace(system_.actors(), plan_, crew_options());
+    clock_->foresee([this](virtual_clock::owner whose, virtual_clock::foresight before) {
+      fetch_ahead({whose}, before);
+    });
     if (tests())
       reader_ = spawn<weights_reader>(system_.actors(), plan_.layout, crew_->shards(), crew_->store(), read_);
   }
-  /// Events hold actors, which must be gone before their system.
+  /// Events and runners hold actors, which must be gone before their system.
   ~implementation() {
     crew_->give_up();
     if (reader_) send_anonymously(reader_, give_up{});
     for (const caf::actor& link : links_) send_anonymously(link, give_up{});
     system_.run();
     clock_->clear();
+    simulated_.clear();
     crew_.reset();
     reader_ = nullptr;
     links_.clear();
@@ -116,6 +132,7 @@ private:
   run_crew_options crew_options();
   caf::actor link_to(rank worker, std::uint32_t s, const caf::actor& shard);
   std::shared_ptr<step_runner> runner_of(rank worker, std::shared_ptr<step_runner> own);
+  void fetch_ahead(rank worker, virtual_clock::foresight before) const;
   void stop_if_asked();
   bool tests() const noexcept { return lab_.test_every > 0 && lab_.on_test && plan_.judged_by().size() > 0; }
   void test_if_due();
@@ -138,6 +155,7 @@ private:
   const std::shared_ptr<step_timer> beside_steps_ = std::make_shared<counting_timer>(clock_, passed_);
   std::vector<std::shared_ptr<gradient_wire>> wires_; ///< by worker
   std::vector<caf::actor> links_;
+  std::vector<std::shared_ptr<const simulated_runner>> simulated_; ///< by rank, the last of each
   bool stopping_ = false;
   running_stat losses_; ///< since the last test
   const std::shared_ptr<read_weights> read_ = std::make_shared<read_weights>();
@@ -189,15 +207,33 @@ std::shared_ptr<step_runner> virtual_run::implementation::runner_of(rank worker,
     };
   auto law = lab_.delays ? lab_.delays->law_of(worker) : delays_.law_of(worker, plan_.options.delays_seed);
   auto simulated = std::make_shared<simulated_runner>(
-      shared_, step_delays{std::move(law), clock_, clock_, instant{0}}, std::move(on_begin),
+      shared_, step_delays{std::move(law), clock_, std::make_shared<own_timer>(clock_, worker), instant{0}},
+      std::move(on_begin),
       [this](float loss) {
         ++computed_;
         losses_.add(loss);
       },
       may_skip());
+  if (simulated_.size() <= worker.value) simulated_.resize(worker.value + 1);
+  simulated_[worker.value] = simulated;
   if (!lab_.own_samples) return simulated;
   return std::make_shared<own_sample_runner>(std::move(simulated), samples_, worker, lab_.workers,
                                              plan_.options.batch, plan_.request.nonzeros);
+}
+
+void virtual_run::implementation::fetch_ahead(rank worker, virtual_clock::foresight before) const {
+  const simulated_runner& runner = *simulated_[worker.value];
+  switch (before) {
+  case virtual_clock::foresight::some:
+    mailgrad::fetch_ahead(runner);
+    break;
+  case virtual_clock::foresight::few:
+    runner.fetch_parts();
+    break;
+  case virtual_clock::foresight::hardly_any:
+    runner.fetch_values();
+    break;
+  }
 }
 
 /// Whether workers ask shards if they will discard a gradient.

@@ -77,6 +77,7 @@ void book_keeper::tell(std::uint64_t request, const switches& done) const {
 }
 
 void book_keeper::tell_if_all_answered(const switches& done) {
+  if (told_ == request_) return; // nobody asks
   std::uint64_t answered = request_;
   for (const auto* all : {&devices_, &shards_})
     for (const teller_of_books& x : *all)

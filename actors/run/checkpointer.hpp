@@ -125,7 +125,7 @@ private:
     bool awaited = false;   ///< the shards are asked what it did
     bool was_lost = false;  ///< or an incarnation of it before
     bool absent = false;    ///< from the present checkpoint, since it was lost before its mark
-    bool at_end = false;    ///< and waits to be told to mark
+    bool at_end = false;    ///< it is about to end, and waits to be told to mark
     std::uint64_t told = 0; ///< steps that it had trained at its last mark
     worker_report last{};
     std::shared_ptr<saved_fields> in_block{}; ///< what is to be kept of its updates, since it has finished
@@ -161,6 +161,7 @@ private:
   caf::event_based_actor* self_;
   checkpointer_options options_;
   std::vector<worker> workers_; ///< by rank
+  std::vector<rank> at_end_;    ///< those that wait to be told to mark, and some that are gone meanwhile
   std::vector<caf::actor> shards_;
   caf::actor feeder_;
   std::shared_ptr<const time_source> time_;

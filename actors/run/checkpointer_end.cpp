@@ -13,7 +13,7 @@ using messaging::send;
 /// Another policy than hogwild has things to push and to forget at the end. Workers of hogwild go as they
 /// are.
 void checkpointer::begin_end(run_phase now) {
-  if (std::ranges::none_of(workers_, &worker::at_end)) return;
+  if (at_end_.empty()) return;
   if (!active() || given_up_ || end_given_up_) return let_end(0);
   if (end_ != 0) return let_end(end_); // also one that has joined behind it
   if (now == run_phase::switches || collecting_ || !all_here()) return;
@@ -26,11 +26,15 @@ void checkpointer::begin_end(run_phase now) {
 
 /// Answers those that wait.
 void checkpointer::let_end(std::uint64_t number) {
-  for (worker& w : workers_)
-    if (std::exchange(w.at_end, false)) send(self_, w.device, mark_at_end{number});
+  for (const rank r : std::exchange(at_end_, {}))
+    if (worker& w = workers_[r.value]; std::exchange(w.at_end, false))
+      send(self_, w.device, mark_at_end{number});
 }
 
-void checkpointer::on_end_of(rank ending) { workers_[ending.value].at_end = true; }
+void checkpointer::on_end_of(rank ending) {
+  workers_[ending.value].at_end = true;
+  at_end_.push_back(ending);
+}
 
 void checkpointer::give_up_end() {
   end_given_up_ = true;

@@ -34,7 +34,8 @@ parameter_actor::parameter_actor(caf::event_based_actor* self, parameter_actor_o
       cut_({options_.run, *options_.weights, policy_, workers_, updates_, order_, lease_}),
       window_(self, std::move(options_.timer)) {
   options_.trace.reset();
-  watch_.add_counts([this] { return counts(); });
+  watch_.add_counts(
+      [this] { return workers_.counts(options_.weights->index(), options_.weights->version()); });
   for (std::uint32_t r = 0; r < options_.workers; ++r) policy_->join({r});
   order_.begin_policy(policy_->shards_agree());
   updates_.weigh_samples(policy_->weighs_samples());
@@ -202,11 +203,11 @@ void parameter_actor::on_push(const push_gradient& from) {
   worker_slot& worker = workers_[x.header.id.worker];
   if (x.header.epoch != epoch_) return drop_stray(x.header);
   if (order_.never_takes(x.header.id) && order_.was_cut(x.header.id.worker, x.header.id.life)) {
-    worker.lose_unjudged();
+    workers_.lose_unjudged(x.header.id.worker);
     return send_home(worker);
   }
   if (order_.never_takes(x.header.id)) {
-    worker.discard_unjudged(updates_.gap_of(x.header), "no turn");
+    workers_.discard_unjudged(x.header.id.worker, updates_.gap_of(x.header), "no turn");
     return send(self_, worker.device, turn_missing{options_.weights->index(), x.header.id.step});
   }
   if (!order_.is_followed()) worker.note_trained(x.header);

@@ -143,8 +143,8 @@ private:
   void end_update_with_help();
   void note_update();
   void release(std::optional<rank> just_taken = {});
+  void start_if_due(rank waiting, std::optional<rank> just_taken);
   void name_waits_to(const caf::actor& asker) const;
-  shard_counts counts();
   void on_read(const caf::actor& asker);
   shard_books books() const;
   shard_report report(const snapshot& values);

@@ -26,16 +26,6 @@ void parameter_actor::name_waits_to(const caf::actor& asker) const {
     send(self_, asker, w);
 }
 
-shard_counts parameter_actor::counts() {
-  shard_counts all{options_.weights->index(), options_.weights->version()};
-  for (const worker_slot& worker : workers_.all()) {
-    all.produced += worker.account.ledger.produced;
-    all.applied += worker.account.ledger.applied + worker.account.ledger.merged;
-    all.discarded += worker.account.ledger.discarded_in_all();
-  }
-  return all;
-}
-
 void parameter_actor::on_read(const caf::actor& asker) {
   const shard& weights = *options_.weights;
   shard_read answer{weights.index(), weights.version(), lease_.active(), {}};

@@ -68,10 +68,11 @@ void parameter_actor::take(const push_gradient& x, std::int64_t arrived) {
   const bool waits = worker.device ? worker.life == g.id.life : worker.returns;
   if (worker.life == g.id.life && g.batches > worker.batches) worker.note_trained(g);
   if (waits) workers_.wait(g.id.worker, worker.arrived);
-  ++worker.account.ledger.produced;
+  workers_.produce(g.id.worker);
   watch_.idle(!updates_.nothing_waits(), worker.arrived, order_.is_followed());
   if (!order_.is_followed()) taking_ = g.id.worker;
   const std::uint64_t samples = worker.take_samples(g);
+  const version_number before = options_.weights->version();
   const decision d = judge(turn);
   switch (d.what) {
   case verdict::apply:
@@ -85,13 +86,16 @@ void parameter_actor::take(const push_gradient& x, std::int64_t arrived) {
     apply_batch_if_complete();
     break;
   case verdict::discard:
-    worker.discard(updates_.gap_of(g), std::string(d.reason), g.id.life);
+    workers_.discard(g.id.worker, updates_.gap_of(g), std::string(d.reason), g.id.life);
     watch_.moment(trace_kind::discard, g, d.reason);
     break;
   }
   if (updater_.under_way()) return; // the answers follow the update
   taking_.reset();
-  release(g.id.worker);
+  if (policy_->holds_until_update() && options_.weights->version() == before)
+    start_if_due(g.id.worker, g.id.worker);
+  else
+    release(g.id.worker);
 }
 
 /// The first shard got a gradient that was lost on the way to this one. Its place in the batch stays empty,
@@ -131,7 +135,7 @@ void parameter_actor::take_missed(const order_entry& turn, const std::optional<p
   if (late) {
     here.version_read = late->header.version_read;
     worker_slot& worker = workers_[turn.worker];
-    worker.lose_unjudged();
+    workers_.lose_unjudged(turn.worker);
     if (worker.device && worker.life == late->header.id.life) send_home(worker);
   }
   judge_without(here);
@@ -141,7 +145,7 @@ void parameter_actor::take_missed(const order_entry& turn, const std::optional<p
 /// was computed under another policy.
 void parameter_actor::drop_stray(const gradient_header& x) {
   worker_slot& worker = workers_[x.id.worker];
-  worker.discard_unjudged(updates_.gap_of(x), "other epoch");
+  workers_.discard_unjudged(x.id.worker, updates_.gap_of(x), "other epoch");
   watch_.moment(trace_kind::discard, x, "other epoch");
   workers_.wait(x.id.worker, worker.arrived);
   release();
@@ -244,14 +248,17 @@ void parameter_actor::note_update() {
 }
 
 void parameter_actor::release(std::optional<rank> just_taken) {
-  workers_.each_waiting([&](rank r) {
-    if (!policy_->may_start(r)) return;
-    worker_slot& worker = workers_[r];
-    worker.owed = false;
-    const auto stay = worker.end_wait(options_.time->now(), just_taken != r, barrier_opened_);
-    worker.answer = {options_.weights->version(), updates_.weights_for(r), std::exchange(worker.met, {})};
-    if (!worker.returns) answer(worker, stay);
-  });
+  workers_.each_waiting([&](rank r) { start_if_due(r, just_taken); });
+}
+
+/// Sends a worker that waits the present weights, if the policy lets it start.
+void parameter_actor::start_if_due(rank waiting, std::optional<rank> just_taken) {
+  worker_slot& worker = workers_[waiting];
+  if (!worker.waits_since || !policy_->may_start(waiting)) return;
+  worker.owed = false;
+  const auto stay = worker.end_wait(options_.time->now(), just_taken != waiting, barrier_opened_);
+  worker.answer = {options_.weights->version(), updates_.weights_for(waiting), std::exchange(worker.met, {})};
+  if (!worker.returns) answer(worker, stay);
 }
 
 } // namespace mailgrad

@@ -49,7 +49,7 @@ double update_maker::add(const push_gradient& x) {
   const contribution what = cure_.applied(x, cure_.read_by(worker));
   updater_.add(x.header, &what);
   of_batch_ = false;
-  ++workers_[worker].account.ledger.applied;
+  workers_.apply(worker);
   return rate;
 }
 
@@ -91,7 +91,7 @@ void update_maker::add_batch() {
       share_of_each(), [this](const waiting_gradient& g, float part) { return counted(g, part); },
       [this](const gradient_header& x, const contribution* what) {
         updater_.add(x, what);
-        ++workers_[x.id.worker].account.ledger.merged;
+        workers_.merge(x.id.worker);
       });
   of_batch_ = true;
 }

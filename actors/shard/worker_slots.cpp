@@ -22,22 +22,6 @@ std::optional<stay_at_shard> worker_slot::end_wait(instant now, bool by_others, 
   return stay;
 }
 
-void worker_slot::discard(std::uint64_t gap, const std::string& reason, incarnation of) {
-  ++account.ledger.discarded[reason];
-  account.discarded_gaps.count(gap);
-  if (of == life) discarded = waiting_step;
-}
-
-void worker_slot::discard_unjudged(std::uint64_t gap, const std::string& reason) {
-  ++account.ledger.produced;
-  discard(gap, reason, life);
-}
-
-void worker_slot::lose_unjudged() {
-  ++account.ledger.produced;
-  ++account.ledger.lost;
-}
-
 /// One of an incarnation that another has replaced has what is known of it.
 std::uint64_t worker_slot::take_samples(const gradient_header& x) {
   if (x.id.life != life) return x.samples;
@@ -114,6 +98,48 @@ bool worker_slots::leave(const worker_left& x) {
   return true;
 }
 
+void worker_slots::produce(rank worker) {
+  ++slots_[worker.value].account.ledger.produced;
+  ++produced_;
+}
+
+void worker_slots::apply(rank worker) {
+  ++slots_[worker.value].account.ledger.applied;
+  ++applied_;
+}
+
+void worker_slots::merge(rank worker) {
+  ++slots_[worker.value].account.ledger.merged;
+  ++applied_;
+}
+
+void worker_slots::discard(rank worker, std::uint64_t gap, const std::string& reason, incarnation of) {
+  worker_slot& w = slots_[worker.value];
+  ++w.account.ledger.discarded[reason];
+  ++discarded_;
+  w.account.discarded_gaps.count(gap);
+  if (of == w.life) w.discarded = w.waiting_step;
+}
+
+void worker_slots::discard_unjudged(rank worker, std::uint64_t gap, const std::string& reason) {
+  produce(worker);
+  discard(worker, gap, reason, slots_[worker.value].life);
+}
+
+void worker_slots::lose_unjudged(rank worker) {
+  produce(worker);
+  ++slots_[worker.value].account.ledger.lost;
+}
+
+void worker_slots::add_up_ledgers() {
+  produced_ = applied_ = discarded_ = 0;
+  for (const worker_slot& w : slots_) {
+    produced_ += w.account.ledger.produced;
+    applied_ += w.account.ledger.applied + w.account.ledger.merged;
+    discarded_ += w.account.ledger.discarded_in_all();
+  }
+}
+
 void worker_slots::begin_policy(std::span<const std::uint8_t> present, instant now) {
   for (std::size_t r = 0; r < slots_.size(); ++r) {
     worker_slot& worker = slots_[r];
@@ -181,6 +207,7 @@ void worker_slots::keep(archive& a, shard& of, bool all_return) {
     w.waiting_step = w.account.last_step;
     w.returns = w.greeted = returns;
   }
+  if (a.reads()) add_up_ledgers();
 }
 
 } // namespace mailgrad

@@ -60,12 +60,6 @@ struct worker_slot {
   /// Ends the wait of the worker. Returns how long its gradient stayed; nothing if it has sent none.
   /// `by_others`: another worker's gradient released it.
   std::optional<stay_at_shard> end_wait(instant now, bool by_others, instant barrier_opened);
-  /// Counts a gradient of this gap as discarded; only the incarnation that sent it is told.
-  void discard(std::uint64_t gap, const std::string& reason, incarnation of);
-  /// The same for a gradient that no policy has judged.
-  void discard_unjudged(std::uint64_t gap, const std::string& reason);
-  /// Counts a gradient that no policy has judged as lost.
-  void lose_unjudged();
 };
 
 /// What a shard knows of all workers of the run.
@@ -101,6 +95,21 @@ public:
   /// gradients are kept.
   bool leave(const worker_left& x);
 
+  // What becomes of a worker's gradient, for its ledger.
+  void produce(rank worker); ///< it is judged now
+  void apply(rank worker);
+  void merge(rank worker);
+  /// Only the incarnation that sent a gradient of this gap is told.
+  void discard(rank worker, std::uint64_t gap, const std::string& reason, incarnation of);
+  /// The same for a gradient that no policy has judged.
+  void discard_unjudged(rank worker, std::uint64_t gap, const std::string& reason);
+  /// No policy has judged it.
+  void lose_unjudged(rank worker);
+  /// The sums over all ledgers, of a shard with this version.
+  shard_counts counts(shard_index shard, version_number version) const {
+    return {shard, version, produced_, discarded_, applied_};
+  }
+
   /// A policy begins for the workers that are `present`, by rank. Each waits from now on.
   void begin_policy(std::span<const std::uint8_t> present, instant now);
   /// The worker waits from `since` on.
@@ -118,10 +127,16 @@ public:
   void keep(archive& a, shard& of, bool all_return);
 
 private:
+  void add_up_ledgers();
+
   run_id run_;
   std::vector<worker_slot> slots_; ///< by rank
   std::uint32_t used_;
   std::vector<std::uint64_t> may_wait_; ///< a bit for each rank: all that wait, and some that no longer do
+  // Of all ledgers. They are told hundreds of times in a pass over the workers.
+  std::uint64_t produced_ = 0;
+  std::uint64_t applied_ = 0; ///< or merged
+  std::uint64_t discarded_ = 0;
 };
 
 template <class F>

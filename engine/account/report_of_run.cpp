@@ -69,12 +69,14 @@ std::vector<exchange_figures> exchanges_of(const run_outcome& outcome) {
 
 using gradient_number = std::pair<incarnation, step_number>;
 
-std::map<gradient_number, double> cosines_of(const run_outcome& outcome, std::uint32_t worker) {
-  std::map<gradient_number, double> all;
-  for (const worker_report& w : outcome.workers) {
-    if (w.worker.value != worker) continue;
-    for (const cosine_sample& x : w.cosines.all()) all.emplace(gradient_number(x.life, x.step), x.cosine);
-  }
+using known_cosines = std::map<gradient_number, double>;
+
+/// By rank.
+std::vector<known_cosines> cosines_of(const run_outcome& outcome, std::uint32_t ranks) {
+  std::vector<known_cosines> all(ranks);
+  for (const worker_report& w : outcome.workers)
+    for (const cosine_sample& x : w.cosines.all())
+      if (w.worker.value < ranks) all[w.worker.value].emplace(gradient_number(x.life, x.step), x.cosine);
   return all;
 }
 
@@ -82,8 +84,9 @@ std::map<gradient_number, double> cosines_of(const run_outcome& outcome, std::ui
 /// spaced ones stay.
 std::vector<sampled_figures> sampled_of(const run_outcome& outcome, std::uint32_t ranks) {
   std::vector<std::pair<gradient_number, sampled_figures>> all;
+  const std::vector<known_cosines> known_of = cosines_of(outcome, ranks);
   for (std::uint32_t r = 0; r < ranks; ++r) {
-    const auto cosines = cosines_of(outcome, r);
+    const known_cosines& cosines = known_of[r];
     const std::size_t begin = all.size();
     for (const shard_report& s : outcome.shards) {
       if (r >= s.workers.size()) continue;

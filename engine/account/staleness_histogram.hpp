@@ -2,8 +2,8 @@
 
 #include <mailgrad/files/archive.hpp>
 
+#include <cstddef>
 #include <cstdint>
-#include <map>
 #include <utility>
 #include <vector>
 
@@ -12,8 +12,8 @@ namespace mailgrad {
 /// How often each version gap occurred: exact integer buckets, no binning.
 class staleness_histogram {
 public:
-  /// Allocates only when a gap is larger than any before, or is counted for the first time and much larger
-  /// than the number of gradients.
+  /// Allocates only when a gap is larger than any before, or when more gaps than before are much larger than
+  /// the number of gradients.
   void count(std::uint64_t gap, std::uint64_t times = 1);
   void merge(const staleness_histogram& other);
   /// Sets all counts to 0 and keeps the memory.
@@ -25,7 +25,7 @@ public:
   double mean() const noexcept;
   std::uint64_t max() const noexcept;
   /// The smallest gap that at least `share` of all gradients do not exceed; `share` in (0, 1].
-  std::uint64_t quantile(double share) const noexcept;
+  std::uint64_t quantile(double share) const;
   /// All pairs (gap, count) with a count above 0, by rising gap.
   std::vector<std::pair<std::uint64_t, std::uint64_t>> buckets() const;
 
@@ -39,10 +39,17 @@ private:
   bool deserves_slot(std::uint64_t gap) const noexcept {
     return gap < always_dense || (gap < dense_gaps && gap / 8 < total_);
   }
+  using bucket = std::pair<std::uint64_t, std::uint64_t>; ///< a gap, and how often it was counted
+
   void make_slot(std::uint64_t gap);
+  static void put_in_order(std::vector<bucket>& all);
+  void put_rare_in_order();
 
   std::vector<std::uint64_t> dense_;
-  std::map<std::uint64_t, std::uint64_t> rare_; ///< by gap, none of which has a slot
+  /// Of gaps without a slot. Those behind the first `in_order_` stand as they were counted, since to find the
+  /// place of each at once would touch memory all over. They are put in order when they are many.
+  std::vector<bucket> rare_;
+  std::size_t in_order_ = 0; ///< by gap, each once
   std::uint64_t total_ = 0;
   double sum_ = 0; ///< of all gaps; exact up to 2^53
 };

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace mailgrad {
@@ -22,6 +23,7 @@ void gradient_batch::add(waiting_gradient g, const counting& count) {
   samples_ += g.samples;
   has_sums_ = has_sums_ || g.what.header.sum;
   if (!w.alone && w.summed.empty()) {
+    ranks_.push_back(g.what.header.id.worker.value);
     w.alone = std::move(g);
     return;
   }
@@ -47,7 +49,9 @@ void gradient_batch::hand_over(float share, const counting& count, const taking&
     const contribution what = count(g, share);
     take(g.what.header, g.what.header.is_carried() ? nullptr : &what);
   };
-  for (of_worker& w : workers_) {
+  std::ranges::sort(ranks_); // a look at the others takes long, if there are thousands
+  for (const std::uint32_t r : ranks_) {
+    of_worker& w = workers_[r];
     if (w.alone) take_alone(*std::exchange(w.alone, std::nullopt));
     for (const waiting_gradient& g : std::exchange(w.further, {})) take_alone(g);
     if (w.summed.empty()) continue;
@@ -56,6 +60,7 @@ void gradient_batch::hand_over(float share, const counting& count, const taking&
     for (std::size_t i = 0; i < w.summed.size(); ++i) take(w.summed[i], i == 0 ? &sum : nullptr);
     w.summed.clear();
   }
+  ranks_.clear();
   size_ = 0;
   samples_ = 0;
 }
@@ -76,6 +81,9 @@ void gradient_batch::keep(archive& a, run_id run) {
   for (std::size_t r = 0; r < workers_.size(); ++r)
     a.group(fmt::format("worker {}", r), [&] { keep(a, workers_[r], run); });
   keep_further(a, run);
+  ranks_.clear();
+  for (std::uint32_t r = 0; r < workers_.size(); ++r)
+    if (of({r}) > 0) ranks_.push_back(r);
 }
 
 /// Keeps the gradients that the groups before have not. Only a shard with tables on a card has any.

@@ -62,7 +62,8 @@ private:
   void add_up(of_worker& w, const waiting_gradient& g, const counting& count);
 
   std::shared_ptr<shard> weights_;
-  std::vector<of_worker> workers_; ///< by rank
+  std::vector<of_worker> workers_;   ///< by rank
+  std::vector<std::uint32_t> ranks_; ///< of the workers with a gradient; in no order
   std::size_t size_ = 0;
   std::uint64_t samples_ = 0;
   bool has_sums_ = false; ///< some gradient is part of a sum

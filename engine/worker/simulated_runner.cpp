@@ -1,5 +1,7 @@
 #include <mailgrad/engine/worker/simulated_runner.hpp>
 
+#include <mailgrad/tensor/fetch_ahead.hpp>
+
 #include <utility>
 
 namespace mailgrad {
@@ -31,6 +33,26 @@ void simulated_runner::skip_step() {
 }
 
 float simulated_runner::end_step() { return loss_ ? *loss_ : compute(); }
+
+void simulated_runner::fetch_parts() const noexcept {
+  fetch_ahead(*delays_.law);
+  fetch_ahead(*delays_.timer);
+  fetch_ahead(weights_.data(), weights_.size() * sizeof(float*));
+  if (inputs_) fetch_ahead(*inputs_);
+  if (out_) fetch_ahead(*out_);
+}
+
+/// How many weights there are is not known here; the first ones are all of a small model.
+void simulated_runner::fetch_values() const noexcept {
+  constexpr std::size_t first = 512;
+  for (const float* of_shard : weights_) mailgrad::fetch_ahead(of_shard, first);
+  if (inputs_) mailgrad::fetch_ahead(inputs_->features.data(), inputs_->features.size() * sizeof(float));
+  if (inputs_) mailgrad::fetch_ahead(inputs_->labels.data(), inputs_->labels.size() * sizeof(float));
+  if (out_ && out_->dense.is_on_host()) {
+    const std::span<const float> dense = std::as_const(out_->dense).on_host<float>();
+    mailgrad::fetch_ahead(dense.data(), dense.size_bytes());
+  }
+}
 
 float simulated_runner::compute() {
   shared_->use_racing_weights(racing());

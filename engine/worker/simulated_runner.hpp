@@ -38,6 +38,12 @@ public:
   float end_step() override;
   std::string waits_for() const override { return "the end of a simulated step"; }
 
+  // What thousands of workers read at the ends of their steps is more than caches hold. Whoever knows that an
+  // end comes calls these before: they begin to fetch what it reads, and change nothing.
+  void fetch_parts() const noexcept;
+  /// A while after fetch_parts().
+  void fetch_values() const noexcept;
+
 private:
   float compute();
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace mailgrad {
@@ -14,29 +15,37 @@ namespace mailgrad {
 class attendance {
 public:
   void join(rank worker) {
-    if (entries_.size() <= worker.value) entries_.resize(worker.value + 1);
-    entries_[worker.value].present = true;
-    recount();
+    entry& e = of(worker);
+    if (!e.present && !e.arrived) ++expected_;
+    e.present = true;
   }
   /// The same, but a batch that has begun does not wait for this worker: it takes part from the next one on.
   void join_next_batch(rank worker) {
     if (arrived() == 0) return join(worker);
-    if (entries_.size() <= worker.value) entries_.resize(worker.value + 1);
-    entries_[worker.value].joins = true;
+    of(worker).joins = true;
+    joining_.push_back(worker);
   }
   void leave(rank worker) {
     if (worker.value >= entries_.size()) return;
-    entries_[worker.value].present = entries_[worker.value].joins = false;
-    recount();
+    entry& e = entries_[worker.value];
+    if (e.present && !e.arrived) --expected_;
+    e.present = e.joins = false;
   }
   /// The worker must be awaited.
   void arrive(rank worker) {
     entries_[worker.value].arrived = true;
-    ++arrived_;
+    in_batch_.push_back(worker);
   }
   void batch_applied() {
-    for (entry& e : entries_) e = {e.present || e.joins, false, false};
-    recount();
+    for (const rank worker : in_batch_) {
+      entry& e = entries_[worker.value];
+      e.arrived = false;
+      if (!e.present) --expected_;
+    }
+    in_batch_.clear();
+    for (const rank worker : joining_)
+      if (std::exchange(entries_[worker.value].joins, false)) join(worker);
+    joining_.clear();
   }
 
   /// Whether a gradient of this worker is expected: it takes part, and the batch has none of it yet.
@@ -45,7 +54,7 @@ public:
     return entries_[worker.value].present && !entries_[worker.value].arrived;
   }
 
-  std::size_t arrived() const noexcept { return arrived_; }
+  std::size_t arrived() const noexcept { return in_batch_.size(); }
   /// The workers of which a batch of this round could be made: those that are present, and those that left a
   /// gradient behind.
   std::size_t expected() const noexcept { return expected_; }
@@ -56,7 +65,7 @@ public:
     const std::size_t joined = entries_.size();
     a.field("entries", entries_);
     entries_.resize(std::max(joined, entries_.size()));
-    recount();
+    if (a.reads()) recount();
   }
 
 private:
@@ -72,18 +81,25 @@ private:
       if (a.reads()) present = counted;
     }
   };
-  /// Whoever arrives is present, so that changes no count of those expected.
-  void recount() {
-    arrived_ = count([](const entry& e) { return e.arrived; });
-    expected_ = count([](const entry& e) { return e.arrived || e.present; });
+  entry& of(rank worker) {
+    if (entries_.size() <= worker.value) entries_.resize(worker.value + 1);
+    return entries_[worker.value];
   }
-  template <class Predicate>
-  std::size_t count(Predicate p) const {
-    return static_cast<std::size_t>(std::ranges::count_if(entries_, p));
+  void recount() {
+    in_batch_.clear();
+    joining_.clear();
+    expected_ = 0;
+    for (std::uint32_t r = 0; r < entries_.size(); ++r) {
+      if (entries_[r].arrived) in_batch_.push_back({r});
+      if (entries_[r].joins) joining_.push_back({r});
+      if (entries_[r].arrived || entries_[r].present) ++expected_;
+    }
   }
 
   std::vector<entry> entries_; ///< by rank
-  std::size_t arrived_ = 0;
+  // A batch of a few of thousands of workers takes no look at the others.
+  std::vector<rank> in_batch_; ///< who has a gradient in it
+  std::vector<rank> joining_;  ///< who joins when it is applied, and some that have left since
   std::size_t expected_ = 0;
 };
 

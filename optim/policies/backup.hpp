@@ -23,6 +23,7 @@ public:
   bool always_fresh() const noexcept override { return true; }
   std::optional<std::uint64_t> most_stale() const noexcept override { return 0; }
   bool makes_batches() const noexcept override { return true; }
+  bool holds_until_update() const noexcept override { return true; }
   void join(rank worker) override { workers_.join_next_batch(worker); }
   void leave(rank worker) override { workers_.leave(worker); }
   decision judge(const gradient_stamp& g) override {

@@ -39,6 +39,7 @@ struct decision {
 ///     merge:               while batch_complete(): one update from the batch, then batch_applied()
 ///     closes_at() is past: close(), and then as after a merge
 ///     after each of these: may_start(worker) for every worker that waits; yes sends it the weights
+///                          (of those that wait until an update is made, none is asked for before)
 ///
 /// A policy that takes some gradients and not others needs every shard of a run to take the same
 /// (shards_agree): all shards then judge in the order of the first. A policy of your own derives from this
@@ -85,6 +86,10 @@ public:
   /// The most versions that a gradient may be old and still be taken. One that is older is discarded, now and
   /// at any later time, so nobody need compute it. Nothing: there is no such limit.
   virtual std::optional<std::uint64_t> most_stale() const noexcept { return std::nullopt; }
+
+  /// Whether a worker that waits goes on waiting until an update is made, or a worker joins or leaves. Nobody
+  /// asks may_start() for it before, which takes time where thousands wait at a barrier.
+  virtual bool holds_until_update() const noexcept { return false; }
 
   virtual void join(rank worker) = 0;
   /// The worker sends no more gradients; a batch that waited only for it may now be complete.

@@ -19,6 +19,7 @@ public:
   bool always_fresh() const noexcept override { return true; }
   bool deals_by_rank() const noexcept override { return true; }
   bool makes_batches() const noexcept override { return true; }
+  bool holds_until_update() const noexcept override { return true; }
   void join(rank worker) override { workers_.join(worker); }
   void leave(rank worker) override { workers_.leave(worker); }
   decision judge(const gradient_stamp& g) override {

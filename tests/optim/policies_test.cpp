@@ -1,5 +1,6 @@
 #include <mailgrad/files/archive.hpp>
 #include <mailgrad/optim/policies/async.hpp>
+#include <mailgrad/optim/policies/attendance.hpp>
 #include <mailgrad/optim/policies/hogwild.hpp>
 #include <mailgrad/optim/policies/policy_spec.hpp>
 #include <mailgrad/optim/policies/sync.hpp>
@@ -155,6 +156,57 @@ TEST(SyncPolicy, TakesAWorkerBackThatJoinsAgain) {
   p.judge(from(0));
   EXPECT_FALSE(p.batch_complete());
   EXPECT_TRUE(p.may_start({1}));
+}
+
+/// What a barrier waits for, found out from all workers anew at each step.
+struct roll {
+  std::vector<bool> present, arrived;
+  std::size_t expected() const {
+    std::size_t all = 0;
+    for (std::size_t r = 0; r < present.size(); ++r) all += present[r] || arrived[r] ? 1 : 0;
+    return all;
+  }
+};
+
+TEST(Attendance, CountsAsALookAtAllWorkersWould) {
+  constexpr std::uint32_t workers = 5;
+  attendance a;
+  roll all{std::vector<bool>(workers), std::vector<bool>(workers)};
+  std::vector<bool> joins(workers);
+  std::mt19937_64 random(2);
+  for (int i = 0; i < 5'000; ++i) {
+    const auto r = static_cast<std::uint32_t>(random() % workers);
+    switch (random() % 6) {
+    case 0:
+      a.leave({r});
+      all.present[r] = joins[r] = false;
+      break;
+    case 1:
+      a.join({r});
+      all.present[r] = true;
+      break;
+    case 2:
+      if (a.arrived() > 0) joins[r] = true;
+      if (a.arrived() == 0) all.present[r] = true;
+      a.join_next_batch({r});
+      break;
+    case 3:
+      a.batch_applied();
+      for (std::uint32_t w = 0; w < workers; ++w) {
+        all.present[w] = all.present[w] || joins[w];
+        all.arrived[w] = joins[w] = false;
+      }
+      break;
+    default:
+      if (!a.awaited({r})) break;
+      a.arrive({r});
+      all.arrived[r] = true;
+    }
+    for (std::uint32_t w = 0; w < workers; ++w)
+      ASSERT_EQ(a.awaited({w}), all.present[w] && !all.arrived[w]) << "worker " << w << " at " << i;
+    ASSERT_EQ(a.expected(), all.expected()) << i;
+    ASSERT_EQ(a.arrived(), static_cast<std::size_t>(std::ranges::count(all.arrived, true))) << i;
+  }
 }
 
 std::unique_ptr<policy> joined(const std::string& text, std::uint32_t workers) {
@@ -545,6 +597,43 @@ TEST(DsspPolicy, GrantsNothingWhileItKnowsNoRhythm) {
   p->judge(at_time(1, 20));
   EXPECT_TRUE(p->may_start({0}));
 }
+
+class HeldPolicy : public ::testing::TestWithParam<const char*> {};
+
+/// A shard asks such a policy for no other worker before an update is made, so nothing else may let one
+/// start.
+TEST_P(HeldPolicy, LetsNobodyElseStartBeforeAnUpdate) {
+  constexpr std::uint32_t workers = 6;
+  const auto p = joined(GetParam(), workers);
+  ASSERT_TRUE(p->holds_until_update());
+  std::mt19937_64 random(1);
+  std::uint64_t version = 0;
+  int updates = 0;
+  for (std::uint64_t i = 0; i < 4'000; ++i) {
+    const auto worker = static_cast<std::uint32_t>(random() % workers);
+    if (random() % 8 == 0) p->leave({worker});
+    if (random() % 8 == 0) p->join({worker});
+    std::vector<bool> may;
+    for (std::uint32_t r = 0; r < workers; ++r) may.push_back(p->may_start({r}));
+    const gradient_stamp g{{worker},
+                           i,
+                           {version - std::min<std::uint64_t>(version, random() % 2)},
+                           {version},
+                           static_cast<std::int64_t>(i)};
+    p->judge(g);
+    if (p->batch_complete()) {
+      p->batch_applied();
+      ++version, ++updates;
+      continue;
+    }
+    for (std::uint32_t r = 0; r < workers; ++r)
+      ASSERT_TRUE(r == worker || p->may_start({r}) == may[r]) << "worker " << r << " at gradient " << i;
+  }
+  EXPECT_GT(updates, 100);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, HeldPolicy,
+                         ::testing::Values("sync", "backup:2", "k-async:3", "quorum:3,grace=0.001"));
 
 TEST(MakePolicy, KnowsEveryFormItLists) {
   for (const char* text :

@@ -182,23 +182,38 @@ TEST_F(WorkerSlots, DivideAStayIntoItsSpans) {
 }
 
 TEST_F(WorkerSlots, CountADiscardedGradientOnce) {
-  worker_slot w;
-  w.discard(3, "late", {});
-  w.discard_unjudged(4, "other epoch");
-  EXPECT_THAT(w.account.ledger.discarded, ElementsAre(Pair("late", 1), Pair("other epoch", 1)));
-  EXPECT_EQ(w.account.ledger.produced, 1U) << "the first was counted when it was judged";
-  EXPECT_THAT(w.account.discarded_gaps.buckets(), ElementsAre(Pair(3, 1), Pair(4, 1)));
+  slots_.discard({1}, 3, "late", {});
+  slots_.discard_unjudged({1}, 4, "other epoch");
+  const worker_account& of = slots_[{1}].account;
+  EXPECT_THAT(of.ledger.discarded, ElementsAre(Pair("late", 1), Pair("other epoch", 1)));
+  EXPECT_EQ(of.ledger.produced, 1U) << "the first was counted when it was judged";
+  EXPECT_THAT(of.discarded_gaps.buckets(), ElementsAre(Pair(3, 1), Pair(4, 1)));
 }
 
 TEST_F(WorkerSlots, TellNoIncarnationOfADiscardedGradientOfAnother) {
-  worker_slot w;
+  worker_slot& w = slots_[{0}];
   w.begin({1});
   w.waiting_step = {3};
-  w.discard(3, "late", {});
+  slots_.discard({0}, 3, "late", {});
   EXPECT_EQ(w.discarded.value, 0U) << "its own gradient of step 3 has not been judged";
-  w.discard(3, "late", {1});
+  slots_.discard({0}, 3, "late", {1});
   EXPECT_EQ(w.discarded.value, 3U);
   EXPECT_EQ(w.account.ledger.discarded["late"], 2U);
+}
+
+TEST_F(WorkerSlots, AddUpTheLedgersOfAllWorkers) {
+  for (const std::uint32_t r : {0U, 1U, 1U}) slots_.produce({r});
+  slots_.apply({0});
+  slots_.merge({1});
+  slots_.discard({1}, 3, "late", {});
+  slots_.lose_unjudged({0});
+  const shard_counts all = slots_.counts({2}, {7});
+  EXPECT_EQ(all.shard.value, 2U);
+  EXPECT_EQ(all.version.value, 7U);
+  EXPECT_EQ(all.produced, 4U);
+  EXPECT_EQ(all.applied, 2U);
+  EXPECT_EQ(all.discarded, 1U);
+  EXPECT_EQ(slots_[{0}].account.ledger.lost, 1U);
 }
 
 } // namespace

@@ -93,6 +93,21 @@ TEST(StalenessHistogram, CountsTheSameWhileItsMemoryChanges) {
   EXPECT_EQ(h.quantile(0.5), median->first);
 }
 
+/// Gaps as large as those of thousands of workers come in any order, and are read between the counts.
+TEST(StalenessHistogram, CountsGapsThatAreMuchLargerThanTheirNumber) {
+  staleness_histogram h;
+  std::map<std::uint64_t, std::uint64_t> expected;
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    const std::uint64_t gap = 100'000 + i * 7919 % 90;
+    h.count(gap, i % 3);
+    if (i % 3 > 0) expected[gap] += i % 3;
+    ASSERT_THAT(h.buckets(), ::testing::ElementsAreArray(expected));
+  }
+  EXPECT_EQ(h.max(), expected.rbegin()->first);
+  EXPECT_EQ(h.quantile(1.0), expected.rbegin()->first);
+  EXPECT_EQ(h.quantile(0.001), expected.begin()->first);
+}
+
 TEST(StalenessHistogram, ForgetsAllCountsWhenCleared) {
   staleness_histogram h;
   h.count(4, 3);
