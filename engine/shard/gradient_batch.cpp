@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace mailgrad {
@@ -41,13 +42,20 @@ void gradient_batch::add_up(of_worker& w, const waiting_gradient& g, const count
   w.summed.push_back(g.what.header);
 }
 
-void gradient_batch::hand_over(float share, const counting& count, const taking& take) {
+std::size_t gradient_batch::workers() const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      workers_, [](const of_worker& w) { return w.alone || !w.summed.empty() || !w.further.empty(); }));
+}
+
+void gradient_batch::hand_over(const sharing& share_of, const counting& count, const taking& take) {
   if (std::exchange(has_sums_, false)) require_one_sum(headers());
-  const auto take_alone = [&](const waiting_gradient& g) {
-    const contribution what = count(g, share);
-    take(g.what.header, g.what.header.is_carried() ? nullptr : &what);
-  };
-  for (of_worker& w : workers_) {
+  for (std::uint32_t r = 0; r < workers_.size(); ++r) {
+    of_worker& w = workers_[r];
+    const float share = share_of({r});
+    const auto take_alone = [&](const waiting_gradient& g) {
+      const contribution what = count(g, share);
+      take(g.what.header, g.what.header.is_carried() ? nullptr : &what);
+    };
     if (w.alone) take_alone(*std::exchange(w.alone, std::nullopt));
     for (const waiting_gradient& g : std::exchange(w.further, {})) take_alone(g);
     if (w.summed.empty()) continue;

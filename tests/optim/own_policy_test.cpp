@@ -113,7 +113,7 @@ TEST(OwnPolicy, OfAnotherInterfaceIsRefusedWithBothVersions) {
   own_policy_entry old = policy_entry<fair_turns>;
   old.interface_version = 7;
   EXPECT_THAT(why_refused([&] { register_policy(old); }),
-              HasSubstr("has version 7 of the interface for policies, this mailgrad has version 5"));
+              HasSubstr("has version 7 of the interface for policies, this mailgrad has version 6"));
 }
 
 const std::string plugins = MAILGRAD_TEST_PLUGINS;
