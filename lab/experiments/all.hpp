@@ -110,6 +110,6 @@ inline constexpr experiment rescue{
 void run_hogwild(const experiment_options& options, experiment_result& result);
 inline constexpr experiment hogwild{
     "hogwild", "on sparse data, workers that write without locks lose no accuracy (real threads)",
-    "Niu, Recht, Re & Wright, Hogwild!, NIPS 2011, arXiv:1106.5730", run_hogwild};
+    "Niu, Recht, Re & Wright, Hogwild!, NIPS 2011, arXiv:1106.5730", run_hogwild, true};
 
 } // namespace mailgrad::lab
