@@ -17,7 +17,8 @@ namespace mailgrad {
 /// A gradient is added to the sum of its worker at once, and released. So each of the two takes the memory of
 /// one gradient for each worker that has sent any. A gradient counts at the first update that it is part of,
 /// for which its header waits.
-/// Source  Maranjyan & Richtarik, Ringleader ASGD, ICLR 2026, arXiv:2509.22860: the tables (G, b) and (G+, b+).
+/// Source  Maranjyan & Richtarik, Ringleader ASGD, ICLR 2026, arXiv:2509.22860: the tables (G, b) and (G+,
+///         b+).
 /// Threads one caller at a time.
 class gradient_table {
 public:

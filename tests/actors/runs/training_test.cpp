@@ -68,13 +68,13 @@ protected:
   /// time leaves few updates.
   static bool awaits_all() {
     const std::string text = GetParam();
-    return text.find("malenia") != text.npos || text.find("ringleader") != text.npos;
+    return text.find("ringleader") != text.npos;
   }
   /// Whether the policy may discard a gradient.
   static bool drops() {
     const std::string text = GetParam();
     return text.find("backup") != text.npos || text.find("rennala") != text.npos ||
-           text.find("ringmaster") != text.npos || text.find("malenia") != text.npos;
+           text.find("ringmaster") != text.npos;
   }
 };
 
