@@ -120,6 +120,16 @@ TEST(VirtualRun, BalancesTheLedgerUnderEveryPolicy) {
   }
 }
 
+/// The fastest of four workers is four times as fast as the slowest.
+TEST(VirtualRun, LearnsWhereEachWorkerWeighsAlike) {
+  for (const char* policy : {"malenia:4", "malenia:8", "ringleader"}) {
+    const lab_case c{4, "exp:mean=i", policy, 2000};
+    const training_report r = run_in_lab(c, lively_options(c));
+    ASSERT_TRUE(r.test_accuracy) << policy;
+    EXPECT_GT(*r.test_accuracy, 0.7) << policy << ": a third is guessing";
+  }
+}
+
 struct skipping_run {
   training_report report;
   std::uint64_t computed = 0;
