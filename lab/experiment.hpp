@@ -1,10 +1,12 @@
 #pragma once
 
+#include <mailgrad/data/dataset.hpp>
 #include <mailgrad/lab/claim.hpp>
 #include <mailgrad/lab/figure.hpp>
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -18,6 +20,8 @@ struct experiment_options {
   bool quick = false;           ///< under 15 seconds on two cores, with fewer seeds and wider tolerances
   std::uint64_t seed = 1;       ///< the first of the seeds
   std::function<bool()> stop{}; ///< asked now and then; true: no more is run. May be empty
+  /// What an experiment that takes data trains on, in place of samples of its own. May be null.
+  std::shared_ptr<const data_split> data{};
 };
 
 /// An experiment was stopped by experiment_options::stop.
@@ -40,6 +44,7 @@ struct experiment {
   std::string_view paper; ///< who found it
   /// Errors  experiment_stopped; `result` has what was finished.
   void (*run)(const experiment_options& options, experiment_result& result);
+  bool takes_data = false; ///< whether experiment_options::data makes a difference to it
 };
 
 /// All experiments, in the order in which they are listed. A new one is a file in experiments/ and a line

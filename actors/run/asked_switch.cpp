@@ -1,6 +1,7 @@
 #include <mailgrad/actors/run/asked_switch.hpp>
 
 #include <mailgrad/engine/plan/checked_options.hpp>
+#include <mailgrad/engine/plan/parameter_place.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
 
 #include <fmt/format.h>
@@ -42,6 +43,7 @@ void require_asked_switch(const run_plan& plan, run_place place, bool has_block,
         "cannot switch to it; choose another policy",
         policy));
   require_switch(plan.options, plan.policies, plan.cure, policy);
+  require_parameter_place(plan.options, {{0, policy_spec(policy, plan.workers())}}, *plan.layout);
   if (!plan.has_shards())
     throw std::invalid_argument("policy '" + policy + "': hogwild has no shards to switch");
   if (!needs_shards && !has_block)

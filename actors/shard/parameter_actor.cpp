@@ -38,7 +38,7 @@ parameter_actor::parameter_actor(caf::event_based_actor* self, parameter_actor_o
       [this] { return workers_.counts(options_.weights->index(), options_.weights->version()); });
   for (std::uint32_t r = 0; r < options_.workers; ++r) policy_->join({r});
   order_.begin_policy(policy_->shards_agree());
-  updates_.weigh_samples(policy_->weighs_samples());
+  updates_.weigh(policy_->weighs());
   if (options_.resumed) resume();
   if (!options_.policy.traits().needs_shards) lease_.begin(); // with the weights of the checkpoint
 }
@@ -158,7 +158,7 @@ void parameter_actor::come_back(const join_shard& x) {
 
 /// Sends a worker the weights that are kept for it.
 void parameter_actor::answer(worker_slot& worker, const std::optional<stay_at_shard>& stay) {
-  kept_answer x = options_.keep_answers ? worker.answer : std::exchange(worker.answer, {});
+  kept_answer x = keeps_answers() ? worker.answer : std::exchange(worker.answer, {});
   shard_weights told{
       {options_.weights->index(), x.version, epoch_, stay, x.met.step, cut_.last(), worker.discarded},
       {std::move(x.values), std::move(x.met.values)}};
@@ -268,12 +268,16 @@ void parameter_actor::switch_if_all_taken() {
 /// Under the new policy every worker starts from the present weights.
 void parameter_actor::begin(const switch_policy& x) {
   watch_.flush_gaps(); // gaps under the old policy say nothing about the new one
-  while (!updates_.nothing_waits()) apply_batch();
+  while (!updates_.nothing_waits()) {
+    updates_.skip_to_waiting();
+    apply_batch();
+  }
+  updates_.clear_rounds();
   lease_.end();
   const policy_spec chosen(x.policy, options_.ranks());
   policy_ = policy_of(chosen);
   order_.begin_policy(policy_->shards_agree());
-  updates_.weigh_samples(policy_->weighs_samples());
+  updates_.weigh(policy_->weighs());
   if (!chosen.traits().needs_shards) lease_.begin();
   epoch_ = x.epoch;
   watch_.moment(trace_kind::change_policy, {}, policy_->name());

@@ -110,6 +110,7 @@ private:
   void report_cut();
   void on_push(const push_gradient& from);
   bool is_elsewhere(rank worker) const;
+  bool keeps_answers() const { return options_.keep_answers || policy_->has_rounds(); }
   void on_leave(const worker_left& x);
   trained_told trained(const tell_trained& x);
   gradient_foretold foretell(const foretell_gradient& x) const;
@@ -118,6 +119,7 @@ private:
   void take_what_is_ready();
   void greet(rank worker, incarnation life);
   void take(const push_gradient& x, std::int64_t arrived);
+  void keep_waiting(const push_gradient& x, std::uint64_t samples, verdict what);
   void take_lost(const order_entry& turn);
   void take_closed(const order_entry& turn);
   void on_window_over(const window_over& x);
@@ -136,7 +138,9 @@ private:
   void apply_batch();
   void apply_what_is_there();
   void drop_batch();
-  void note_lost();
+  void note_lost(verdict what);
+  void begin_round();
+  bool makes_several() const;
   void update(double rate);
   bool may_ask_for_help() const;
   void compute_part();

@@ -79,11 +79,8 @@ void parameter_actor::take(const push_gradient& x, std::int64_t arrived) {
     update(updates_.add(x));
     break;
   case verdict::merge:
-    if (policy_->takes_first() > 0)
-      updates_.add_to_queue(x, samples);
-    else
-      updates_.add_to_batch(x, samples);
-    apply_batch_if_complete();
+  case verdict::defer:
+    keep_waiting(x, samples, d.what);
     break;
   case verdict::discard:
     workers_.discard(g.id.worker, updates_.gap_of(g), std::string(d.reason), g.id.life);
@@ -98,6 +95,17 @@ void parameter_actor::take(const push_gradient& x, std::int64_t arrived) {
     release(g.id.worker);
 }
 
+void parameter_actor::keep_waiting(const push_gradient& x, std::uint64_t samples, verdict what) {
+  if (what == verdict::defer) return updates_.add_to_next_round(x);
+  if (policy_->has_rounds())
+    updates_.add_to_round(x);
+  else if (policy_->takes_first() > 0)
+    updates_.add_to_queue(x, samples);
+  else
+    updates_.add_to_batch(x, samples);
+  apply_batch_if_complete();
+}
+
 /// The first shard got a gradient that was lost on the way to this one. Its place in the batch stays empty,
 /// so that the versions of all shards stay equal. In a replay that is ended early, an empty batch makes no
 /// version.
@@ -106,10 +114,9 @@ void parameter_actor::take_lost(const order_entry& turn) {
     order_.announce({order_entry::kind::missed, turn.worker, turn.step, turn.version_read, turn.arrived});
     return judge_without(turn);
   }
-  if (judge(turn).what == verdict::merge) {
-    note_lost();
-    apply_what_is_there();
-  }
+  const verdict what = judge(turn).what;
+  note_lost(what);
+  if (what == verdict::merge) apply_what_is_there();
   release();
 }
 
@@ -117,10 +124,8 @@ void parameter_actor::take_lost(const order_entry& turn) {
 /// stay equal.
 void parameter_actor::judge_without(const order_entry& turn) {
   const verdict what = judge(turn).what;
-  if (what == verdict::merge) {
-    note_lost();
-    apply_batch_if_complete();
-  }
+  note_lost(what);
+  if (what == verdict::merge) apply_batch_if_complete();
   if (what == verdict::apply) {
     updates_.add_nothing();
     update(1);
@@ -161,29 +166,41 @@ void parameter_actor::let_go(rank worker, incarnation life, bool unjudged) {
   gone.in_policy = false;
   order_.announce(order_entry::of(order_entry::kind::left, worker, life));
   policy_->leave(worker);
+  begin_round();
   apply_batch_if_complete();
   updates_.leave(worker);
   release();
 }
 
-/// Its place in the queue stays empty, if there is one.
-void parameter_actor::note_lost() {
+/// Its place in the queue or in its round stays empty, if there is one.
+void parameter_actor::note_lost(verdict what) {
+  if (what == verdict::defer) updates_.add_lost_to_next_round();
+  if (what != verdict::merge) return;
+  if (policy_->has_rounds()) updates_.add_lost_to_round();
   if (policy_->takes_first() > 0) updates_.add_lost_to_queue();
 }
 
-/// More than one update is made when the last worker leaves a queue behind. None is made of an empty queue,
-/// whatever a policy of a user's own says.
+void parameter_actor::begin_round() {
+  if (policy_->has_rounds()) updates_.begin_round(policy_->rounds_over());
+}
+
+/// Whether more than one update may be due: the last worker leaves a queue behind, or two rounds.
+bool parameter_actor::makes_several() const { return policy_->takes_first() > 0 || policy_->has_rounds(); }
+
+/// No update is made of an empty queue, whatever a policy of a user's own says.
 void parameter_actor::apply_batch_if_complete() {
-  const bool queued = policy_->takes_first() > 0;
-  while (policy_->batch_complete() && !updater_.under_way() && !(queued && updates_.nothing_waits())) {
+  const bool several = makes_several();
+  while (policy_->batch_complete() && !updater_.under_way() && !(several && updates_.nothing_waits())) {
     apply_batch();
-    if (!queued) return;
+    if (!several) return;
   }
 }
 
 void parameter_actor::apply_batch() {
   barrier_opened_ = options_.time->now();
-  if (const std::size_t first = policy_->takes_first())
+  if (policy_->has_rounds())
+    updates_.add_round();
+  else if (const std::size_t first = policy_->takes_first())
     updates_.add_first(first);
   else
     updates_.add_batch();
@@ -202,6 +219,7 @@ void parameter_actor::apply_what_is_there() {
 void parameter_actor::drop_batch() {
   updates_.drop_lost(policy_->takes_first());
   policy_->batch_applied();
+  begin_round();
 }
 
 void parameter_actor::update(double rate) {
@@ -244,20 +262,24 @@ void parameter_actor::end_update_with_help() {
 }
 
 void parameter_actor::note_update() {
-  if (updates_.note_version()) policy_->batch_applied();
+  if (!updates_.note_version()) return;
+  policy_->batch_applied();
+  begin_round();
 }
 
 void parameter_actor::release(std::optional<rank> just_taken) {
   workers_.each_waiting([&](rank r) { start_if_due(r, just_taken); });
 }
 
-/// Sends a worker that waits the present weights, if the policy lets it start.
+/// Sends a worker that waits the present weights, if the policy lets it start, or those that it had once more.
 void parameter_actor::start_if_due(rank waiting, std::optional<rank> just_taken) {
   worker_slot& worker = workers_[waiting];
   if (!worker.waits_since || !policy_->may_start(waiting)) return;
   worker.owed = false;
   const auto stay = worker.end_wait(options_.time->now(), just_taken != waiting, barrier_opened_);
-  worker.answer = {options_.weights->version(), updates_.weights_for(waiting), std::exchange(worker.met, {})};
+  if (policy_->renews(waiting) || !worker.answer.values)
+    worker.answer = {options_.weights->version(), updates_.weights_for(waiting), {}};
+  worker.answer.met = std::exchange(worker.met, {});
   if (!worker.returns) answer(worker, stay);
 }
 

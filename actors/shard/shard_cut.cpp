@@ -18,6 +18,7 @@ void keep_state(archive& a, const shard_state& of, bool same_workers) {
   a.group("workers", [&] { of.workers.keep(a, of.weights, of.order.replays()); });
   a.group("batch", [&] { of.updates.keep_batch(a, of.run); });
   if (of.rule->takes_first() > 0) a.group("queue", [&] { of.updates.keep_queue(a, of.run); });
+  if (of.rule->has_rounds()) a.group("round", [&] { of.updates.keep_table(a, of.run); });
   a.group("order", [&] { of.order.keep(a); });
 }
 

@@ -30,6 +30,8 @@ public:
 
   /// Adds `x`, which counts as `what`, to the present update; null: it is part of a sum added before.
   void add(const gradient_header& x, const contribution* what);
+  /// Adds what counts in the present update beside the gradients that are new in it.
+  void add(const contribution& what) { contributions_.push_back(what); }
   /// Forgets the gradients of the last update.
   void clear();
 

@@ -39,7 +39,7 @@ update_maker::update_maker(std::shared_ptr<shard> weights, const cure_spec& cure
                            shard_telemetry& watch, shard_updater& updater)
     : weights_(std::move(weights)), workers_(workers), watch_(watch), updater_(updater),
       cure_(cure_of(cure, *weights_, workers.count()), weights_, workers.count()),
-      batch_(weights_, workers.count()) {}
+      batch_(weights_, workers.count()), table_(weights_, workers.count()) {}
 
 double update_maker::add(const push_gradient& x) {
   require_values(x);
@@ -79,20 +79,43 @@ void update_maker::add_first(std::size_t places) {
   add_batch();
 }
 
-/// Of the update: of one gradient, or of one sample if these weigh.
-float update_maker::share_of_each() const {
-  if (cure_.adds_up()) return 1;
-  const std::uint64_t parts = weighs_samples_ ? batch_.samples() : batch_.size();
-  return 1.0F / static_cast<float>(std::max<std::uint64_t>(1, parts));
+/// A gradient of a round is added up at once. No cure is there that would need to know its gap.
+contribution update_maker::summand(const push_gradient& x) {
+  const waiting_gradient g = received(x, 1);
+  return cure_.applied(g.what, g.read);
+}
+
+/// Of the update: of one gradient, of one sample if these weigh, or of one gradient of a worker.
+gradient_batch::sharing update_maker::shares() const {
+  const auto part_of = [](std::uint64_t parts) {
+    return 1.0F / static_cast<float>(std::max<std::uint64_t>(1, parts));
+  };
+  if (cure_.adds_up()) return [](rank) { return 1.0F; };
+  if (weighing_ == weighing::workers)
+    return [this, part_of, n = batch_.workers()](rank worker) {
+      return part_of(n) * part_of(batch_.of(worker));
+    };
+  const float all_alike = part_of(weighing_ == weighing::samples ? batch_.samples() : batch_.size());
+  return [all_alike](rank) { return all_alike; };
 }
 
 void update_maker::add_batch() {
   batch_.hand_over(
-      share_of_each(), [this](const waiting_gradient& g, float part) { return counted(g, part); },
+      shares(), [this](const waiting_gradient& g, float part) { return counted(g, part); },
       [this](const gradient_header& x, const contribution* what) {
         updater_.add(x, what);
         workers_.merge(x.id.worker);
       });
+  of_batch_ = true;
+}
+
+void update_maker::add_round() {
+  table_.count_new([this](const push_gradient& x) {
+    observe(x);
+    updater_.add(x.header, nullptr);
+    ++workers_[x.header.id.worker].account.ledger.merged;
+  });
+  for (const contribution& mean : table_.means()) updater_.add(mean);
   of_batch_ = true;
 }
 
@@ -114,7 +137,7 @@ contribution update_maker::counted(const waiting_gradient& g, float share) {
   if (g.what.header.is_carried()) return {};
   contribution what = cure_.applied(g.what, g.read);
   what.scale *= share * factor;
-  if (weighs_samples_ && !cure_.adds_up()) what.scale *= static_cast<float>(g.samples);
+  if (weighing_ == weighing::samples && !cure_.adds_up()) what.scale *= static_cast<float>(g.samples);
   return what;
 }
 

@@ -27,6 +27,11 @@ void add_experiment(CLI::App& parser, const lab::experiment& e, experiment_words
   one->group("Experiments");
   one->add_flag("--quick", w.quick, "In at most 15 seconds, with fewer seeds and wider tolerances");
   one->add_option("--seed", w.seed, "The first of the seeds")->check(whole_number(0));
+  if (e.takes_data)
+    one->add_option("--data", w.data,
+                    "Train on this data set of classes, a name, a folder or a file, and not on samples that "
+                    "are drawn by chance; then the speeds are compared, too")
+        ->type_name("NAME");
   one->add_option("--output", w.output,
                   "Write tables (CSV), pictures (SVG and PNG) and one HTML page into this folder")
       ->check(file_name())

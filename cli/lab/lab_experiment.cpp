@@ -7,12 +7,14 @@
 #include <mailgrad/cli/lab/experiment_words.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 
+#include <mailgrad/data/open.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
 
 #include <fmt/format.h>
 
 #include <filesystem>
 #include <iostream>
+#include <memory>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
@@ -32,7 +34,8 @@ void require_folder(const std::string& folder) {
 
 /// The command that makes the same numbers again.
 std::string command_of(const lab::experiment& e, const experiment_words& w) {
-  return fmt::format("mailgrad lab {}{}{} --output DIR", e.name, w.quick ? " --quick" : "",
+  return fmt::format("mailgrad lab {}{}{}{} --output DIR", e.name, w.quick ? " --quick" : "",
+                     w.data.empty() ? "" : fmt::format(" --data {}", w.data),
                      w.seed == 1 ? "" : fmt::format(" --seed {}", w.seed));
 }
 
@@ -63,6 +66,8 @@ void write_results(const lab::experiment& e, const experiment_words& w, const la
 
 int run_experiment(const lab::experiment& e, const experiment_words& w) {
   if (!w.output.empty()) require_folder(w.output);
+  std::shared_ptr<const data_split> data;
+  if (!w.data.empty()) data = std::make_shared<const data_split>(open_data(w.data, {}));
   const interrupt ctrl_c;
   const machine_time time;
   const instant begun = time.now();
@@ -70,7 +75,7 @@ int run_experiment(const lab::experiment& e, const experiment_words& w) {
   std::cout << introduction(e) << std::flush;
   bool stopped = false;
   try {
-    e.run({w.quick, w.seed, [&] { return ctrl_c.requested(); }}, result);
+    e.run({w.quick, w.seed, [&] { return ctrl_c.requested(); }, data}, result);
   } catch (const lab::experiment_stopped& why) {
     stopped = true;
     say_failure(fmt::format("lab {}: {}; these claims were finished", e.name, why.what()));

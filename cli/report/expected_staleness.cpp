@@ -47,7 +47,7 @@ expected_staleness expected_of(const run_figures& run, std::size_t worker) {
   const double workers = static_cast<double>(run.workers.size());
   const std::optional<double> k = argument_of(policy);
   if (name == "async") return of_async(run, worker);
-  if (is_one_of(name, {"sync", "backup", "k-batch-sync", "rennala"}))
+  if (is_one_of(name, {"sync", "backup", "k-batch-sync", "rennala", "malenia"}))
     return {0, false, {}, "Under this policy no gradient is stale."};
   if (is_one_of(name, {"ssp", "dssp", "hogwild"}))
     return {workers - 1, true, {}, "The mean over all workers is at most M - 1, where M is their number."};
@@ -60,6 +60,8 @@ expected_staleness expected_of(const run_figures& run, std::size_t worker) {
             false,
             {},
             "The mean over all workers is (M + Q - B) / B once the queue is full."};
+  if (name == "ringleader")
+    return {2 * workers - 2, true, {}, "Each gap is at most 2 M - 2, where M is the number of workers."};
   if (name == "ringmaster" && k) return {*k - 1, true, {}, "Each gap is at most R - 1."};
   return unknown("For this policy no law is known.");
 }

@@ -46,13 +46,16 @@ void require_one_card(const training_options& o, const std::string& who, const s
 }
 
 /// Refuses what reads the rows of a table's gradient on the host.
-void require_no_other_readers(const training_options& o, const std::string& table) {
+void require_no_other_readers(const training_options& o, const std::vector<scheduled_policy>& policies,
+                              const std::string& table) {
   const auto refuse_with = [&](const std::string& what) {
     refuse(o, fmt::format("{} needs the gradient of table '{}' on the host; leave one of both out", what,
                           table));
   };
   if (o.optimizer.clip_norm != 0) refuse_with("clipping");
   if (o.sample_gap > 0) refuse_with("sampling of gaps");
+  for (const scheduled_policy& p : policies)
+    if (p.policy.traits().has_rounds) refuse_with(fmt::format("policy '{}'", p.policy.text()));
 }
 
 } // namespace
@@ -100,12 +103,13 @@ void require_precision(const std::vector<device>& devices, product_precision p) 
                     name(p), to_string(*core)));
 }
 
-void require_parameter_place(const training_options& o, const parameter_layout& layout) {
+void require_parameter_place(const training_options& o, const std::vector<scheduled_policy>& policies,
+                             const parameter_layout& layout) {
   if (!has_shard_on_card(o)) return;
   const auto table = std::ranges::find(layout.variables(), true, &placed_variable::sparse);
   if (table == layout.variables().end()) return;
   require_one_card(o, fmt::format("with table '{}'", table->name), "");
-  require_no_other_readers(o, table->name);
+  require_no_other_readers(o, policies, table->name);
 }
 
 } // namespace mailgrad

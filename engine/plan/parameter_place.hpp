@@ -35,6 +35,7 @@ void require_precision(const std::vector<device>& devices, product_precision p);
 /// of the run reads the rows of gradients on the host.
 ///
 /// Errors  std::invalid_argument in one line, which names the first table.
-void require_parameter_place(const training_options& o, const parameter_layout& layout);
+void require_parameter_place(const training_options& o, const std::vector<scheduled_policy>& policies,
+                             const parameter_layout& layout);
 
 } // namespace mailgrad

@@ -70,7 +70,7 @@ void lay_out_weights(run_plan& plan) {
   if (plan.options.local_steps > 0) // a worker's own weights are one block
     plan.replica_layout = std::make_shared<parameter_layout>(lay_out(plan.model, plan.request, 1));
   require_dense_if_needed(plan.options, plan.cure, *plan.layout);
-  require_parameter_place(plan.options, *plan.layout);
+  require_parameter_place(plan.options, plan.policies, *plan.layout);
   require_whole_variables_fit(plan.options, *plan.layout);
   begin_with(plan, plan.options.start.get());
 }

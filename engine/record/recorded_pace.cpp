@@ -7,6 +7,7 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace mailgrad {
 
@@ -50,6 +51,7 @@ public:
     if (what == verdict::discard) ++discarded_;
     if (what == verdict::apply) gaps_.count(gap);
     if (what == verdict::merge) merging_.push_back({gap, merges_});
+    if (what == verdict::defer) deferred_.push_back({gap, merges_});
   }
   /// In a queue a gradient has aged by a version for each update that others made before it.
   void merged(std::size_t shard, std::uint64_t gradients) override {
@@ -59,6 +61,9 @@ public:
       merging_.pop_front();
     }
     ++merges_;
+  }
+  void round_over(std::size_t shard) override {
+    if (shard == 0) merging_ = std::exchange(deferred_, {});
   }
   void answered(std::size_t shard, rank of) override {
     if (shard == 0 && begun_) workers_[of.value].answered = now_;
@@ -99,6 +104,7 @@ private:
   instant waited_{0};
   std::uint64_t discarded_ = 0;
   std::deque<merging_gradient> merging_;
+  std::deque<merging_gradient> deferred_; ///< that wait for the next round
   std::uint64_t merges_ = 0;
   staleness_histogram gaps_;
 };

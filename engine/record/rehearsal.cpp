@@ -267,6 +267,7 @@ void rehearsal::take_gradient(std::size_t at, const order_entry& t) {
   s.waits[w] = true;
   const verdict what = judge(at, t);
   if (what == verdict::apply) ++s.version;
+  if (what == verdict::defer) ++s.deferred;
   if (what != verdict::merge) return;
   ++s.pending;
   apply_complete(s);
@@ -289,9 +290,15 @@ void rehearsal::take_missed(std::size_t at, const order_entry& t) {
   s.taken[w] = t.step.value;
   const verdict what = judge(at, t);
   if (what == verdict::apply) ++s.version;
-  if (what == verdict::merge && s.rule->takes_first() > 0) ++s.pending; // its place
+  note_lost(s, what);
   if (what == verdict::merge) apply_complete(s);
   send_home(at, w);
+}
+
+/// The place of a gradient that is lost, in a queue or in its round.
+void rehearsal::note_lost(shard& s, verdict what) {
+  if (what == verdict::defer) ++s.deferred;
+  if (what == verdict::merge && (s.rule->takes_first() > 0 || s.rule->has_rounds())) ++s.pending;
 }
 
 /// A worker that was lost gets weights that it does not use. Before a switch of policy it ignores them.
@@ -308,12 +315,17 @@ void rehearsal::let_go(std::size_t at, const order_entry& t) {
   if (!s.in_policy[w]) return;
   s.in_policy[w] = false;
   s.rule->leave(t.worker);
+  begin_round(s);
   apply_complete(s);
 }
 
 void rehearsal::change_policy(shard& s) {
   const recorded_switch& to = r_.end.switches[s.switches++];
-  while (s.pending > 0) apply_batch(s);
+  while (s.pending + s.deferred > 0) {
+    if (s.pending == 0) turn_over(s);
+    apply_batch(s);
+  }
+  s.rounds = 0;
   s.rule = make_policy(to.policy, r_.header.ranks());
   for (std::uint32_t w = 0; w < workers_.size(); ++w) {
     s.in_policy[w] = to.present[w] != 0;
@@ -328,10 +340,10 @@ void rehearsal::close_batch(shard& s) {
 }
 
 void rehearsal::apply_complete(shard& s) {
-  const bool queued = s.rule->takes_first() > 0;
-  while (s.rule->batch_complete() && !(queued && s.pending == 0)) {
+  const bool several = s.rule->takes_first() > 0 || s.rule->has_rounds();
+  while (s.rule->batch_complete() && !(several && s.pending + s.deferred == 0)) {
     apply_batch(s);
-    if (!queued) return;
+    if (!several) return;
   }
 }
 
@@ -342,6 +354,17 @@ void rehearsal::apply_batch(shard& s) {
   s.pending -= taken;
   ++s.version;
   s.rule->batch_applied();
+  begin_round(s);
+}
+
+void rehearsal::begin_round(shard& s) {
+  while (s.rounds < s.rule->rounds_over()) turn_over(s);
+}
+
+void rehearsal::turn_over(shard& s) {
+  ++s.rounds;
+  s.pending = std::exchange(s.deferred, 0);
+  if (listener_) listener_->round_over(static_cast<std::size_t>(&s - shards_.data()));
 }
 
 /// Sends weights to the workers that may start. Answers from before a switch of policy are dropped, because
@@ -351,7 +374,7 @@ void rehearsal::release(std::size_t at) {
   for (std::uint32_t w = 0; w < workers_.size(); ++w) {
     if (!s.waits[w] || !s.rule->may_start({w})) continue;
     s.waits[w] = false;
-    s.version_read[w] = s.version;
+    if (s.rule->renews({w})) s.version_read[w] = s.version;
     if (s.switches != passed_) continue;
     if (workers_[w].answered[at])
       refuse("cannot be: " + name_of_shard(at) + " lets " + name_of_worker(w) + " go twice, at turn " +

@@ -35,6 +35,8 @@ public:
   /// A shard makes an update of so many of the gradients that it has judged to be merged, those that came
   /// first.
   virtual void merged([[maybe_unused]] std::size_t shard, [[maybe_unused]] std::uint64_t gradients) {}
+  /// At a shard a round is over: what was deferred is to be merged next.
+  virtual void round_over([[maybe_unused]] std::size_t shard) {}
   /// A shard has sent its weights to a worker.
   virtual void answered(std::size_t shard, rank worker) = 0;
 };
@@ -86,7 +88,9 @@ private:
   struct shard {
     std::unique_ptr<policy> rule;
     version_number version;
-    std::uint64_t pending = 0; ///< gradients that wait, or places of a queue
+    std::uint64_t pending = 0;  ///< gradients that wait, or places of a queue
+    std::uint64_t deferred = 0; ///< those that wait for the next round
+    std::uint64_t rounds = 0;   ///< that are over
     std::uint64_t switches = 0;
     std::size_t next = 0; ///< index of the next turn
     // By rank:
@@ -143,6 +147,9 @@ private:
   void let_go(std::size_t s, const order_entry& t);
   void change_policy(shard& s);
   void close_batch(shard& s);
+  void note_lost(shard& s, verdict what);
+  void begin_round(shard& s);
+  void turn_over(shard& s);
   void apply_complete(shard& s);
   void apply_batch(shard& s);
   void release(std::size_t s);

@@ -43,15 +43,16 @@ void gradient_batch::add_up(of_worker& w, const waiting_gradient& g, const count
   w.summed.push_back(g.what.header);
 }
 
-void gradient_batch::hand_over(float share, const counting& count, const taking& take) {
+void gradient_batch::hand_over(const sharing& share_of, const counting& count, const taking& take) {
   if (std::exchange(has_sums_, false)) require_one_sum(headers());
-  const auto take_alone = [&](const waiting_gradient& g) {
-    const contribution what = count(g, share);
-    take(g.what.header, g.what.header.is_carried() ? nullptr : &what);
-  };
   std::ranges::sort(ranks_); // a look at the others takes long, if there are thousands
   for (const std::uint32_t r : ranks_) {
     of_worker& w = workers_[r];
+    const float share = share_of({r});
+    const auto take_alone = [&](const waiting_gradient& g) {
+      const contribution what = count(g, share);
+      take(g.what.header, g.what.header.is_carried() ? nullptr : &what);
+    };
     if (w.alone) take_alone(*std::exchange(w.alone, std::nullopt));
     for (const waiting_gradient& g : std::exchange(w.further, {})) take_alone(g);
     if (w.summed.empty()) continue;

@@ -26,6 +26,8 @@ public:
   /// Turns a gradient into a contribution to an update, with the cure and the factor `share`. It is called
   /// once for each gradient.
   using counting = std::function<contribution(const waiting_gradient& g, float share)>;
+  /// The factor on each gradient of a worker.
+  using sharing = std::function<float(rank)>;
   /// Takes the contributions of an update, one call for each gradient. `what` is null for a gradient that is
   /// part of a sum in another call.
   using taking = std::function<void(const gradient_header& x, const contribution* what)>;
@@ -37,13 +39,15 @@ public:
   std::uint64_t samples() const noexcept { return samples_; } ///< of all its gradients
   /// The number of gradients of `worker`.
   std::uint64_t of(rank worker) const;
+  /// The number of workers that have gradients here.
+  std::size_t workers() const noexcept { return ranks_.size(); }
 
   void add(waiting_gradient g, const counting& count);
-  /// Gives all gradients to `take`, each scaled by `share`, and empties the batch. The sums it gave stay
-  /// valid until the next add().
+  /// Gives all gradients to `take`, each scaled by the share of its worker, and empties the batch. The sums
+  /// it gave stay valid until the next add().
   ///
   /// Errors  those of require_one_sum().
-  void hand_over(float share, const counting& count, const taking& take);
+  void hand_over(const sharing& share_of, const counting& count, const taking& take);
 
   /// Writes or reads the gradients that wait. When they are read, they are gradients of `run`.
   void keep(archive& a, run_id run);

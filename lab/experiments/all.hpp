@@ -95,6 +95,13 @@ inline constexpr experiment unlike_data{
     "closed form; compare Rescaled ASGD, 2026, arXiv:2605.13434, and Koloskova et al., NeurIPS 2022",
     run_unlike_data};
 
+void run_unlike_data_and_time(const experiment_options& options, experiment_result& result);
+inline constexpr experiment unlike_data_and_time{
+    "unlike-data-and-time",
+    "of the methods that weigh workers alike, Ringleader is nearer sooner than Malenia, as it drops nothing",
+    "Tyurin & Richtarik, NeurIPS 2023, arXiv:2305.12387; Maranjyan & Richtarik, ICLR 2026, arXiv:2509.22860",
+    run_unlike_data_and_time};
+
 void run_rescue(const experiment_options& options, experiment_result& result);
 inline constexpr experiment rescue{
     "rescue", "a step divided by its staleness lets 30 workers train at the learning rate of one",
@@ -103,6 +110,6 @@ inline constexpr experiment rescue{
 void run_hogwild(const experiment_options& options, experiment_result& result);
 inline constexpr experiment hogwild{
     "hogwild", "on sparse data, workers that write without locks lose no accuracy (real threads)",
-    "Niu, Recht, Re & Wright, Hogwild!, NIPS 2011, arXiv:1106.5730", run_hogwild};
+    "Niu, Recht, Re & Wright, Hogwild!, NIPS 2011, arXiv:1106.5730", run_hogwild, true};
 
 } // namespace mailgrad::lab

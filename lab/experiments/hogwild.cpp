@@ -7,9 +7,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <random>
-#include <string_view>
+#include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -44,26 +46,40 @@ dataset sparse_rows_of(std::size_t count, std::uint64_t seed) {
   return {std::move(rows), std::move(labels), 2};
 }
 
-struct outcome {
-  double accuracy = 0;
-  double lost = 0; ///< gradients that were computed and not written
+/// What is trained on, and how.
+struct setting {
+  std::shared_ptr<const data_split> data;
+  double rate = 0.5;
+  std::size_t batch = 4;
+  std::vector<std::uint64_t> epochs{}; ///< of the runs
+  std::string samples{};               ///< in words
 };
 
-outcome train_once(const std::shared_ptr<const data_split>& data, const char* policy, std::uint32_t workers,
-                   std::uint64_t epochs, std::uint64_t seed, const experiment_options& options) {
-  if (options.stop && options.stop()) throw experiment_stopped();
-  training_options o;
-  o.devices.clear(); // workers of one device would take turns
-  for (std::uint32_t w = 0; w < workers; ++w) o.devices.push_back({device_kind::cpu, w});
-  o.policy = policy;
-  o.optimizer.learning_rate = 0.5;
-  o.batch = 4;
-  o.epochs = epochs;
-  o.seed = seed;
-  const training_report r = train(find_model("softmax"), data, o);
-  return {r.test_accuracy.value_or(claim::unknown),
-          static_cast<double>(r.ledger.produced) - static_cast<double>(r.updates)};
+setting drawn_samples(const experiment_options& options) {
+  const std::size_t samples = options.quick ? 20'000 : 40'000;
+  setting s{std::make_shared<const data_split>(
+      data_split{sparse_rows_of(samples, 1), sparse_rows_of(10'000, 2), "sparse rows", {}})};
+  s.epochs = options.quick ? std::vector<std::uint64_t>{1, 4} : std::vector<std::uint64_t>{1, 2, 4, 8, 16};
+  s.samples = fmt::format("{} samples of ten among 20,000 features", samples);
+  return s;
 }
+
+/// Errors  std::invalid_argument for data that have no classes.
+setting given_samples(const experiment_options& options) {
+  if (options.data->train.labelled_with() != label_kind::classes)
+    throw std::invalid_argument(fmt::format(
+        "--data: '{}' has no classes, and this experiment compares accuracies", options.data->name));
+  setting s{options.data, 0.05, 4};
+  s.epochs = options.quick ? std::vector<std::uint64_t>{1, 3} : std::vector<std::uint64_t>{1, 2, 3, 4, 6, 8};
+  s.samples = fmt::format("{} samples of {}", options.data->train.size(), options.data->name);
+  return s;
+}
+
+struct outcome {
+  double accuracy = 0;
+  double lost = 0;  ///< gradients that were computed and not written
+  double speed = 0; ///< samples a second
+};
 
 struct way {
   const char* name;
@@ -74,46 +90,97 @@ struct way {
 constexpr way ways[] = {
     {"one worker", "hogwild", 1}, {"two workers, hogwild", "hogwild", 2}, {"two workers, sync", "sync", 2}};
 
+outcome train_once(const setting& on, const way& by, std::uint64_t epochs, std::uint64_t seed,
+                   const experiment_options& options) {
+  if (options.stop && options.stop()) throw experiment_stopped();
+  training_options o;
+  o.devices.clear(); // workers of one device would take turns
+  for (std::uint32_t w = 0; w < by.workers; ++w) o.devices.push_back({device_kind::cpu, w});
+  o.policy = by.policy;
+  o.optimizer.learning_rate = on.rate;
+  o.batch = on.batch;
+  o.epochs = epochs;
+  o.seed = seed;
+  const training_report r = train(find_model("softmax"), on.data, o);
+  return {r.test_accuracy.value_or(claim::unknown),
+          static_cast<double>(r.ledger.produced) - static_cast<double>(r.updates),
+          static_cast<double>(r.samples) / r.wall_seconds};
+}
+
+/// What the runs of one way have made, over all seeds.
+struct runs_of_way {
+  figure_series accuracy, speed;
+  seeds_mean last_accuracy{}, last_speed{}; ///< of the most epochs
+  double lost = 0;
+};
+
+runs_of_way run_way(const way& by, std::size_t place, const setting& on, const experiment_options& options) {
+  runs_of_way made{{by.name, series_look::joined}, {by.name}};
+  for (const std::uint64_t epochs : on.epochs) {
+    std::vector<double> accuracies, speeds;
+    for (std::uint64_t seed = 0; seed < (options.quick ? 2U : 5U); ++seed) {
+      const outcome one = train_once(on, by, epochs, options.seed + seed, options);
+      accuracies.push_back(one.accuracy);
+      speeds.push_back(one.speed);
+      made.lost += one.lost;
+    }
+    made.last_accuracy = mean_over_seeds(accuracies);
+    made.last_speed = mean_over_seeds(speeds);
+    made.accuracy.points.push_back(
+        {static_cast<double>(epochs), made.last_accuracy.mean, made.last_accuracy.spread});
+  }
+  made.speed.points.push_back({static_cast<double>(place + 1), made.last_speed.mean, made.last_speed.spread});
+  return made;
+}
+
+/// Of data that were given, since speed is a matter of the machine and of what else it does. Two workers are
+/// slower than one only if their writes hinder each other.
+void claim_speed(const runs_of_way& one, const runs_of_way& two, experiment_result& result) {
+  result.claims.push_back({"speed of two workers, over that of one", "", "that of one worker", 1,
+                           two.last_speed.mean / one.last_speed.mean,
+                           two.last_speed.spread / one.last_speed.mean, 0.25, relation::at_least});
+}
+
+figure_axis axis_of_ways() {
+  figure_axis x{""};
+  for (const way& w : ways) x.marks.emplace_back(w.name);
+  return x;
+}
+
 } // namespace
 
 void run_hogwild(const experiment_options& options, experiment_result& result) {
   if (options.stop && options.stop()) throw experiment_stopped();
-  const std::size_t samples = options.quick ? 20'000 : 40'000;
-  const auto data = std::make_shared<const data_split>(
-      data_split{sparse_rows_of(samples, 1), sparse_rows_of(10'000, 2), "sparse rows", {}});
-  const std::vector<std::uint64_t> epochs =
-      options.quick ? std::vector<std::uint64_t>{1, 4} : std::vector<std::uint64_t>{1, 2, 4, 8, 16};
+  const setting on = options.data ? given_samples(options) : drawn_samples(options);
   figure f{"accuracy",
            "What workers lose that write without locks",
-           fmt::format(
-               "Accuracy on the test set of one dense layer, with {} samples of ten among 20,000 features. "
-               "Two threads of this machine write to one block of weights.",
-               samples),
+           fmt::format("Accuracy on the test set of one dense layer, with {}. Two threads of this machine "
+                       "write to one block of weights.",
+                       on.samples),
            {"epochs", axis_scale::doubling},
            {"test accuracy"},
            {}};
-  std::vector<seeds_mean> last;
-  double lost = 0;
-  for (const way& w : ways) {
-    figure_series s{w.name};
-    for (const std::uint64_t e : epochs) {
-      std::vector<double> all;
-      for (std::uint64_t seed = 0; seed < (options.quick ? 2U : 5U); ++seed) {
-        const outcome made = train_once(data, w.policy, w.workers, e, options.seed + seed, options);
-        all.push_back(made.accuracy);
-        if (std::string_view(w.policy) == "hogwild") lost += made.lost;
-      }
-      const seeds_mean m = mean_over_seeds(all);
-      s.points.push_back({static_cast<double>(e), m.mean, m.spread});
-      if (e == epochs.back()) last.push_back(m);
-    }
-    f.series.push_back(std::move(s));
+  figure speed{"speed",
+               "How fast workers train that write without locks",
+               fmt::format("Samples a second of one dense layer, with {}, on this machine.", on.samples),
+               axis_of_ways(),
+               {"samples a second"},
+               {}};
+  std::vector<runs_of_way> all;
+  for (std::size_t i = 0; i < std::size(ways); ++i) {
+    all.push_back(run_way(ways[i], i, on, options));
+    f.series.push_back(all.back().accuracy);
+    speed.series.push_back(all.back().speed);
   }
-  result.claims.push_back({fmt::format("accuracy of two workers after {} epochs", epochs.back()), "",
-                           "that of one worker", last[0].mean, last[1].mean, last[1].spread, 0.01});
-  result.claims.push_back(
-      {"gradients that were computed and not written", "", "by counting", 0, lost, claim::unknown, 0});
+  const runs_of_way &one = all[0], &two = all[1];
+  result.claims.push_back({fmt::format("accuracy of two workers after {} epochs", on.epochs.back()), "",
+                           "that of one worker", one.last_accuracy.mean, two.last_accuracy.mean,
+                           two.last_accuracy.spread, 0.01});
+  result.claims.push_back({"gradients that were computed and not written", "", "by counting", 0,
+                           one.lost + two.lost, claim::unknown, 0});
+  if (options.data) claim_speed(one, two, result);
   result.figures.push_back(std::move(f));
+  result.figures.push_back(std::move(speed));
 }
 
 } // namespace mailgrad::lab

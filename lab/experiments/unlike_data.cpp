@@ -39,9 +39,14 @@ struct setting {
   }
 };
 
+struct method {
+  std::string policy;
+  std::string cure = "none";
+  double rate = 0.002;
+};
+
 /// The mean weight over the second half of a run.
-double where_it_ends(const setting& of, const std::string& policy, const std::string& cure,
-                     const experiment_options& options) {
+double where_it_ends(const setting& of, const method& m, const experiment_options& options) {
   const std::uint64_t steps = options.quick ? 12'000 : 40'000;
   double weights = 0, seconds = 0, last = 0, before = 0;
   std::uint64_t reads = 0;
@@ -50,10 +55,10 @@ double where_it_ends(const setting& of, const std::string& policy, const std::st
   c.targets = of.centres;
   c.workers = static_cast<std::uint32_t>(of.times.size());
   c.delays = of.delays();
-  c.policy = policy;
-  c.cure = cure;
-  c.learning_rate = 0.002;
-  c.steps = steps * (policy == "sync" ? of.times.size() : 1); // a barrier makes one update of all
+  c.policy = m.policy;
+  c.cure = m.cure;
+  c.learning_rate = m.rate;
+  c.steps = steps * (m.policy == "async" ? 1 : of.times.size()); // an update is made of several
   c.seed = options.seed;
   c.on_read = [&](rank, instant when, std::span<const float> x) {
     const double now = in_seconds(when);
@@ -63,6 +68,27 @@ double where_it_ends(const setting& of, const std::string& policy, const std::st
   };
   run_quadratic(c, options);
   return weights / seconds;
+}
+
+/// Methods that make updates of several gradients of each worker: where they end, and where they should.
+void run_batches(const setting& s, const experiment_options& options, experiment_result& result, figure& f) {
+  const double rennala = where_it_ends(s, {"rennala:4"}, options);
+  const double malenia =
+      where_it_ends(s, {fmt::format("malenia:{}", 2 * s.times.size()), "none", 0.02}, options);
+  const double ringleader = where_it_ends(s, {"ringleader"}, options);
+  const double pulled = s.mean() - s.balance();
+  result.claims.push_back({"rennala, off the mean of b, " + s.name, "", "that of the balance of pulls",
+                           pulled, s.mean() - rennala, claim::unknown, 0.01, relation::at_least});
+  result.claims.push_back(
+      {"malenia, " + s.name, "", "mean of b", s.mean(), malenia, claim::unknown, 0.01 * s.mean()});
+  result.claims.push_back(
+      {"ringleader, " + s.name, "", "mean of b", s.mean(), ringleader, claim::unknown, 0.01 * s.mean()});
+  f.series[0].points.push_back({s.mean(), s.mean()});
+  f.series[1].points.push_back({s.mean(), s.balance()});
+  f.series[2].points.push_back({s.mean(), rennala});
+  f.series[3].points.push_back({s.mean(), malenia});
+  f.series[4].points.push_back({s.mean(), ringleader});
+  std::ranges::sort(f.series[0].points, {}, &figure_point::x);
 }
 
 } // namespace
@@ -84,10 +110,21 @@ void run_unlike_data(const experiment_options& options, experiment_result& resul
        {"async"},
        {"async, rescaled"},
        {"sync"}}};
+  figure of_batches{"end-of-batches",
+                    "Where updates of several gradients end on unlike data",
+                    "As above, with methods whose updates are made of several gradients. Rennala takes four "
+                    "that are fresh, whoever sent them. Malenia and Ringleader weigh all workers alike.",
+                    {"mean of b"},
+                    {"weight at the end"},
+                    {{"best for all data", series_look::line},
+                     {"balance of pulls"},
+                     {"rennala"},
+                     {"malenia"},
+                     {"ringleader"}}};
   for (const setting& s : settings) {
-    const double async = where_it_ends(s, "async", "none", options);
-    const double rescaled = where_it_ends(s, "async", "rescaled", options);
-    const double sync = where_it_ends(s, "sync", "none", options);
+    const double async = where_it_ends(s, {"async"}, options);
+    const double rescaled = where_it_ends(s, {"async", "rescaled"}, options);
+    const double sync = where_it_ends(s, {"sync"}, options);
     result.claims.push_back({"async, " + s.name, "", "sum(b/t) / sum(1/t)", s.balance(), async,
                              claim::unknown, 0.01 * s.balance()});
     result.claims.push_back(
@@ -99,9 +136,11 @@ void run_unlike_data(const experiment_options& options, experiment_result& resul
     f.series[2].points.push_back({s.mean(), async});
     f.series[3].points.push_back({s.mean(), rescaled});
     f.series[4].points.push_back({s.mean(), sync});
+    run_batches(s, options, result, of_batches);
   }
   std::ranges::sort(f.series[0].points, {}, &figure_point::x);
   result.figures.push_back(std::move(f));
+  result.figures.push_back(std::move(of_batches));
 }
 
 } // namespace mailgrad::lab

@@ -186,7 +186,15 @@ std::unique_ptr<cure> cure_spec::make(const cure_site& site) const {
 }
 
 void cure_spec::require_fits(const cure_setting& setting) const {
-  if (const auto made = make({workers_})) made->require_fits(text_, setting);
+  const auto made = make({workers_});
+  if (!made) return;
+  for (const policy_spec& policy : setting.policies)
+    if (policy.traits().has_rounds)
+      refuse_cure(text_,
+                  fmt::format("under {} a gradient is part of several updates, and no cure knows which; "
+                              "leave one of both out",
+                              policy.text()));
+  made->require_fits(text_, setting);
 }
 
 optimizer_options cure_spec::adapted(optimizer_options asked) const {

@@ -25,6 +25,7 @@ struct gradient_stamp {
 enum class verdict : std::uint8_t {
   apply,   ///< makes an update by itself, at once
   merge,   ///< waits in the batch of the next update
+  defer,   ///< waits for the next round, under a policy that has rounds
   discard, ///< is dropped, with a reason that the ledger counts
 };
 
@@ -33,13 +34,23 @@ struct decision {
   std::string_view reason{}; ///< of a discard: a word or two, of static storage
 };
 
+/// What counts alike in the mean of a batch.
+enum class weighing : std::uint8_t {
+  gradients,
+  samples, ///< a gradient weighs as many samples as it is of
+  workers, ///< the gradients of a worker weigh together as much as those of any other
+};
+
 /// Decides how synchronous training is: a shard calls these functions and moves the messages.
 ///
-///     a gradient arrives:  judge() -> apply | merge | discard
+///     a gradient arrives:  judge() -> apply | merge | defer | discard
 ///     merge:               while batch_complete(): one update from the batch, then batch_applied()
 ///     closes_at() is past: close(), and then as after a merge
 ///     after each of these: may_start(worker) for every worker that waits; yes sends it the weights
 ///                          (of those that wait until an update is made, none is asked for before)
+///
+/// A policy that has rounds keeps the gradients of a round for all of its updates: each update is made of all
+/// that the round has by then, as the mean of each worker's mean. What is deferred waits for the next round.
 ///
 /// A policy that takes some gradients and not others needs every shard of a run to take the same
 /// (shards_agree): all shards then judge in the order of the first. A policy of your own derives from this
@@ -70,8 +81,14 @@ public:
   /// How many gradients may wait at a shard while no update is due, if takes_first() says that they queue.
   virtual std::size_t queue_length() const noexcept { return 0; }
 
-  /// Whether each gradient of a batch weighs as many samples as it is of, and not all alike.
-  virtual bool weighs_samples() const noexcept { return false; }
+  /// How the gradients of a batch weigh. A policy that has rounds weighs workers.
+  virtual weighing weighs() const noexcept { return weighing::gradients; }
+
+  virtual bool has_rounds() const noexcept { return false; }
+  /// How many rounds are over. The number grows in batch_applied() and leave() alone.
+  virtual std::uint64_t rounds_over() const noexcept { return 0; }
+  /// Whether a worker that may start gets the present weights. If not, it goes on from those that it had.
+  virtual bool renews(rank) const { return true; }
 
   /// The moment at which the pending batch is applied though others could still come, in ns of the run's time
   /// source; nothing: gradients alone complete it.

@@ -9,10 +9,12 @@
 #include <mailgrad/optim/policies/k_async.hpp>
 #include <mailgrad/optim/policies/k_batch_async.hpp>
 #include <mailgrad/optim/policies/k_batch_sync.hpp>
+#include <mailgrad/optim/policies/malenia.hpp>
 #include <mailgrad/optim/policies/own_policy.hpp>
 #include <mailgrad/optim/policies/queue.hpp>
 #include <mailgrad/optim/policies/quorum.hpp>
 #include <mailgrad/optim/policies/rennala.hpp>
+#include <mailgrad/optim/policies/ringleader.hpp>
 #include <mailgrad/optim/policies/ringmaster.hpp>
 #include <mailgrad/optim/policies/ssp.hpp>
 #include <mailgrad/optim/policies/sync.hpp>
@@ -104,6 +106,10 @@ constexpr std::array known{
                                   "one update from any K fresh gradients; stale ones are dropped"),
     numbered<rennala_policy>("rennala:B", "rennala:4", {1, "the number B of gradients", 1},
                              "one update from any B fresh gradients; stale ones are dropped"),
+    numbered<malenia_policy>(
+        "malenia:S", "malenia:8", {1, "the number S", 1},
+        "one update from each worker's mean of fresh gradients, S by their harmonic mean"),
+    plain<ringleader_policy>("an update of each worker's mean for every worker in turn; no worker waits"),
     numbered<ringmaster_policy>("ringmaster:R", "ringmaster:4", {1, "the threshold R", 1},
                                 "as async, but a gradient R or more updates old is dropped"),
 };
@@ -254,7 +260,8 @@ policy_spec::policy_spec(std::string_view text, std::uint32_t workers) : text_(t
                made->shards_agree(),
                made->deals_by_rank(),
                made->queue_length(),
-               made->most_stale().has_value()};
+               made->most_stale().has_value(),
+               made->has_rounds()};
   else
     traits_.needs_shards = false;
 }

@@ -20,6 +20,7 @@ struct policy_traits {
   bool deals_by_rank = false;
   std::size_t queue_length = 0;
   bool has_most_stale = false; ///< whether most_stale() says a limit
+  bool has_rounds = false;
 };
 
 /// The policy that a user chose, parsed once from the text of an option.

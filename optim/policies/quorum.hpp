@@ -30,7 +30,7 @@ public:
   bool always_fresh() const noexcept override { return takes_all_; }
   bool makes_batches() const noexcept override { return true; }
   bool holds_until_update() const noexcept override { return true; }
-  bool weighs_samples() const noexcept override { return true; }
+  weighing weighs() const noexcept override { return weighing::samples; }
   void join(rank worker) override { workers_.join(worker); }
   void leave(rank worker) override {
     workers_.leave(worker);

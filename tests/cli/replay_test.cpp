@@ -90,7 +90,7 @@ TEST_F(ReplayCommand, KeepsAnOlderRecordingUntilTheNewOneIsWhole) {
 TEST_F(ReplayCommand, EndsWithTheSameParametersUnderEveryPolicy) {
   for (const char* policy :
        {"async", "sync", "ssp:1", "dssp:0,3", "backup:1", "k-async:2", "k-batch-async:2", "k-batch-sync:2",
-        "rennala:3", "ringmaster:2", "async, sync@40, k-async:2@80, ssp:1@120"}) {
+        "rennala:3", "ringmaster:2", "malenia:4", "ringleader", "async, sync@40, k-async:2@80, ssp:1@120"}) {
     SCOPED_TRACE(policy);
     tool recorded(record({"--policy", policy, "--devices", "cpu:0,cpu:0,cpu:0", "--shards", "2", "--steps",
                           "200", "--lr", "0.1"}));

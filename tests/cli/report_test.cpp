@@ -199,6 +199,8 @@ TEST_F(ReportPage, ExpectsOfEachPolicyWhatItsPageSays) {
                                                                {"hogwild", ", at most 1.00"},
                                                                {"ringmaster:6", ", at most 5.00"},
                                                                {"rennala:4", ", expected 0.00"},
+                                                               {"malenia:4", ", expected 0.00"},
+                                                               {"ringleader", ", at most 2.00"},
                                                                {"backup:1", ", expected 0.00"}};
   for (const auto& [policy, says] : known) {
     r["policy"] = policy;

@@ -108,7 +108,8 @@ TEST_P(DelayedTwin, IsTheVirtualRunToTheBit) {
 INSTANTIATE_TEST_SUITE_P(EveryPolicy, DelayedTwin,
                          ::testing::Values("async", "sync", "ssp:1", "dssp:1,4", "backup:1", "k-async:2",
                                            "k-batch-async:3", "queue:2,3", "k-batch-sync:2", "rennala:3",
-                                           "ringmaster:3", "async, sync@60, ssp:2@120"),
+                                           "ringmaster:3", "malenia:5", "ringleader",
+                                           "async, sync@60, ssp:2@120"),
                          [](const auto& policy) {
                            std::string name = policy.param;
                            for (char& c : name)

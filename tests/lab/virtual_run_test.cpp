@@ -107,7 +107,8 @@ TEST(VirtualRun, MakesTheSameWeightsUnderABarrierWhateverTheDelays) {
 TEST(VirtualRun, BalancesTheLedgerUnderEveryPolicy) {
   for (const char* policy :
        {"async", "sync", "hogwild", "ssp:1", "dssp:1,3", "backup:1", "k-async:2", "k-batch-async:3",
-        "k-batch-sync:3", "rennala:3", "ringmaster:2", "async, sync@100, hogwild@200"}) {
+        "k-batch-sync:3", "rennala:3", "ringmaster:2", "malenia:5", "ringleader",
+        "async, sync@100, hogwild@200", "ringleader, malenia:5@100, ringleader@200"}) {
     const lab_case c{4, "exp:mean=i", policy, 300};
     training_options o = lively_options(c);
     o.shards = std::string_view(policy) == "hogwild" ? 1 : 3;
@@ -116,6 +117,16 @@ TEST(VirtualRun, BalancesTheLedgerUnderEveryPolicy) {
     EXPECT_TRUE(r.ledger.balances()) << policy << ": " << to_string(r.ledger);
     EXPECT_EQ(r.steps, 300U) << policy;
     EXPECT_EQ(r.parameters_sha256, run_in_lab(c, o).parameters_sha256) << policy;
+  }
+}
+
+/// The fastest of four workers is four times as fast as the slowest.
+TEST(VirtualRun, LearnsWhereEachWorkerWeighsAlike) {
+  for (const char* policy : {"malenia:4", "malenia:8", "ringleader"}) {
+    const lab_case c{4, "exp:mean=i", policy, 2000};
+    const training_report r = run_in_lab(c, lively_options(c));
+    ASSERT_TRUE(r.test_accuracy) << policy;
+    EXPECT_GT(*r.test_accuracy, 0.7) << policy << ": a third is guessing";
   }
 }
 
@@ -152,16 +163,12 @@ skipping_run expect_same_if_skipped(const training_options& o, lab::virtual_run_
 }
 
 TEST(VirtualRun, ComputesNoGradientThatIsDiscarded) {
-  const std::vector<std::string> taking{"async",           "sync",     "hogwild",
-                                        "ssp:1",           "dssp:1,3", "k-async:2",
-                                        "k-batch-async:3", "quorum:2", "queue:2,3"};
-  const std::vector<std::string> dropping{"backup:1",
-                                          "backup:3",
-                                          "k-batch-sync:3",
-                                          "rennala:3",
-                                          "ringmaster:1",
-                                          "ringmaster:2",
-                                          "async, backup:2@100, ringmaster:1@200, hogwild@250"};
+  const std::vector<std::string> taking{"async",     "sync",      "hogwild",         "ssp:1",
+                                        "dssp:1,3",  "k-async:2", "k-batch-async:3", "quorum:2",
+                                        "queue:2,3", "ringleader"};
+  const std::vector<std::string> dropping{
+      "backup:1",  "backup:3",     "k-batch-sync:3", "rennala:3",
+      "malenia:5", "ringmaster:1", "ringmaster:2",   "async, backup:2@100, ringmaster:1@200, hogwild@250"};
   for (const auto& policies : {taking, dropping})
     for (const std::string& policy : policies) {
       const lab_case c{4, "exp:mean=i", policy, 300};

@@ -72,7 +72,7 @@ TEST_P(EveryVirtualTwin, KeepsTheOrderOfItsRun) {
 INSTANTIATE_TEST_SUITE_P(EveryPolicy, EveryVirtualTwin,
                          ::testing::Values("async", "sync", "ssp:1", "dssp:1,4", "backup:1", "k-async:2",
                                            "k-batch-async:3", "k-batch-sync:2", "rennala:3", "ringmaster:3",
-                                           "quorum:2", "queue:1,3", "queue:2,4"),
+                                           "malenia:5", "ringleader", "quorum:2", "queue:1,3", "queue:2,4"),
                          [](const auto& policy) {
                            std::string name = policy.param;
                            for (char& c : name)
@@ -95,7 +95,8 @@ TEST(VirtualTwin, SwitchesWhereItsRunDidAndIsLikeItBehind) {
 }
 
 TEST(WhatIf, TellsOfTheRecordedRunWhatItsReportTells) {
-  for (const char* policy : {"ssp:1", "k-async:2", "queue:2,3", "async, queue:1,4@150, sync@300"}) {
+  for (const char* policy :
+       {"ssp:1", "k-async:2", "queue:2,3", "malenia:5", "ringleader", "async, queue:1,4@150, sync@300"}) {
     const recorded_training was = recorded(policy);
     const lab::run_figures told = lab::figures_of(lab::retimed_run(was.options, was.order, {}).recorded());
     EXPECT_EQ(told.gaps.buckets(), was.report.staleness.buckets()) << policy;

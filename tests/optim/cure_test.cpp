@@ -125,6 +125,10 @@ TEST(Cure, IsRefusedWhereItCanDoNothing) {
   EXPECT_THAT(refusal("inverse", under({"sync"})), HasSubstr("nothing to cure"));
   EXPECT_THAT(refusal("inverse", under({"sync", "rennala:4", "backup:1"})), HasSubstr("nothing to cure"));
   EXPECT_THAT(refusal("inverse", under({"ringmaster:1", "k-async:4"})), HasSubstr("nothing to cure"));
+  EXPECT_THAT(refusal("rescaled", under({"malenia:4"})), HasSubstr("nothing to cure"));
+  for (const char* cure : {"inverse", "rescaled", "fedbuff", "dc-asgd", "easgd"})
+    EXPECT_THAT(refusal(cure, under({"async", "ringleader"})),
+                HasSubstr("under ringleader a gradient is part of several updates"));
   EXPECT_THAT(refusal("inverse", under({"hogwild"})), HasSubstr("no shard sees a gradient"));
   EXPECT_EQ(refusal("inverse", under({"sync", "async"})), "taken");
   EXPECT_EQ(refusal("none", under({"sync"})), "taken");

@@ -109,7 +109,8 @@ TEST_P(LateWorkers, NeitherWaitForEverNorHoldTheOthersForEver) {
 INSTANTIATE_TEST_SUITE_P(EveryPolicy, LateWorkers,
                          ::testing::Values("async", "sync", "ssp:0", "ssp:2", "dssp:0,2", "backup:1",
                                            "backup:4", "k-async:2", "k-async:5", "k-batch-async:4",
-                                           "k-batch-sync:4", "rennala:2", "ringmaster:2"));
+                                           "k-batch-sync:4", "rennala:2", "ringmaster:2", "malenia:3",
+                                           "ringleader"));
 
 gradient_stamp of(std::uint32_t worker, std::uint64_t step = 1) { return {{worker}, {step}, {0}, {0}}; }
 

@@ -284,12 +284,12 @@ TEST(CountedBatch, OfFreshGradientsDropsTheStale) {
 
 TEST(Policies, SayHowStaleAGradientMayBe) {
   const auto most = [](const char* text) { return make_policy(text, 4)->most_stale(); };
-  for (const char* text : {"backup:1", "k-batch-sync:3", "rennala:3", "ringmaster:1"})
+  for (const char* text : {"backup:1", "k-batch-sync:3", "rennala:3", "malenia:3", "ringmaster:1"})
     EXPECT_EQ(most(text), 0U);
   EXPECT_EQ(most("ringmaster:4"), 3U);
   EXPECT_TRUE(policy_spec("ringmaster:4", 4).traits().has_most_stale);
-  for (const char* text :
-       {"async", "sync", "ssp:2", "dssp:1,3", "k-async:2", "k-batch-async:2", "quorum:2", "queue:1,2"}) {
+  for (const char* text : {"async", "sync", "ssp:2", "dssp:1,3", "k-async:2", "k-batch-async:2", "quorum:2",
+                           "queue:1,2", "ringleader"}) {
     EXPECT_FALSE(most(text)) << text;
     EXPECT_FALSE(policy_spec(text, 4).traits().has_most_stale) << text;
   }
@@ -302,6 +302,55 @@ TEST(CountedBatch, IsAppliedAsItIsWhenNobodyIsLeft) {
   EXPECT_FALSE(p->batch_complete());
   p->leave({1});
   EXPECT_TRUE(p->batch_complete());
+}
+
+// 9 / (1 + 1 + 1/2) is 3.6, and 9 / (1 + 1/2 + 1/2) is 4.5.
+TEST(MaleniaPolicy, IsCompleteWhenTheHarmonicMeanOfTheCountsIsHighEnough) {
+  const auto p = joined("malenia:4", 3);
+  for (const std::uint32_t sender : {0U, 0U, 1U, 2U}) {
+    EXPECT_FALSE(p->batch_complete());
+    EXPECT_EQ(p->judge(between(sender, 7, 7)).what, verdict::merge);
+    EXPECT_TRUE(p->may_start({sender})) << "nobody waits";
+  }
+  EXPECT_FALSE(p->batch_complete());
+  p->judge(between(2, 7, 7));
+  EXPECT_TRUE(p->batch_complete());
+  p->batch_applied();
+  EXPECT_EQ(p->judge(between(0, 7, 8)).reason, "late");
+  EXPECT_FALSE(p->batch_complete());
+}
+
+// 9 / (1/3 + 1/3 + 1/3) is 9, whatever rounding makes of it.
+TEST(MaleniaPolicy, IsCompleteWhenTheMeanIsMetExactly) {
+  for (const std::uint32_t each : {3U, 7U, 49U, 1000U}) {
+    const auto p = joined("malenia:" + std::to_string(3 * each), 3);
+    for (std::uint32_t i = 1; i < 3 * each; ++i) p->judge(between(i % 3, 0, 0));
+    EXPECT_FALSE(p->batch_complete()) << each;
+    p->judge(between(0, 0, 0));
+    EXPECT_TRUE(p->batch_complete()) << each;
+  }
+}
+
+TEST(MaleniaPolicy, WaitsForEveryWorkerThatIsPresent) {
+  const auto p = joined("malenia:1", 3);
+  for (int i = 0; i < 9; ++i) p->judge(between(i % 2, 0, 0));
+  EXPECT_FALSE(p->batch_complete());
+  p->join({3});
+  p->leave({2});
+  EXPECT_FALSE(p->batch_complete()) << "one has joined meanwhile";
+  p->leave({3});
+  EXPECT_TRUE(p->batch_complete());
+  EXPECT_EQ(p->judge(between(2, 0, 0)).reason, "not awaited");
+}
+
+TEST(MaleniaPolicy, IsAppliedAsItIsWhenNobodyIsLeft) {
+  const auto p = joined("malenia:90", 2);
+  p->judge(between(0, 0, 0));
+  p->leave({0});
+  p->leave({1});
+  EXPECT_TRUE(p->batch_complete());
+  p->batch_applied();
+  EXPECT_FALSE(p->batch_complete());
 }
 
 gradient_stamp at_moment(std::uint32_t worker, std::int64_t ns) { return {{worker}, 1, 0, 0, ns}; }

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
+#include <vector>
 
 // What the papers, and queueing theory, say each policy does to staleness and to time.
 
@@ -48,7 +51,7 @@ TEST(PolicyLaws, MeanStalenessIsThatOfDuttaEtAl) {
   EXPECT_NEAR(measured("k-batch-async:4"), 7.0 / 4, 0.01);
   EXPECT_NEAR(measured("k-async:2"), 6.0 / 2, 0.02);
   EXPECT_NEAR(measured("k-async:4"), 4.0 / 4, 0.02);
-  for (const char* fresh : {"sync", "backup:3", "k-batch-sync:4", "rennala:4"})
+  for (const char* fresh : {"sync", "backup:3", "k-batch-sync:4", "rennala:4", "malenia:12"})
     EXPECT_EQ(measured(fresh), 0) << fresh;
 }
 
@@ -72,9 +75,9 @@ TEST(PolicyLaws, MeanStalenessOfAQueueIsThatOfLittle) {
 
 TEST(PolicyLaws, PoliciesSayWhetherTheyAreAlwaysFresh) {
   constexpr std::uint32_t workers = 4;
-  for (const char* text :
-       {"async", "sync", "ssp:0", "dssp:0,2", "backup:1", "k-async:3", "k-async:4", "k-batch-async:4",
-        "k-batch-sync:4", "rennala:4", "ringmaster:1", "ringmaster:2", "queue:2,3"}) {
+  for (const char* text : {"async", "sync", "ssp:0", "dssp:0,2", "backup:1", "k-async:3", "k-async:4",
+                           "k-batch-async:4", "k-batch-sync:4", "rennala:4", "ringmaster:1", "ringmaster:2",
+                           "queue:2,3", "malenia:4", "ringleader"}) {
     const auto p = make_policy(text, workers);
     simulated_workers s(*p, workers, exponential());
     s.run(5000);
@@ -159,6 +162,43 @@ TEST(PolicyLaws, RennalaFillsItsBatchAsFastAsTheFixedModelAllows) {
   simulated_workers s(*p, 4, fixed_times({1, 2, 3, 4}));
   s.run_to_version(1);
   EXPECT_DOUBLE_EQ(s.now, 6);
+}
+
+// The least t with n^2 / (sum of 1 / floor(t / T_i)) of S or more, for times 1, 2, 3 and 4.
+TEST(PolicyLaws, MaleniaFillsItsBatchAsFastAsTheFixedModelAllows) {
+  for (const auto& [s, seconds] : {std::pair{1, 4}, {5, 4}, {6, 6}, {8, 6}, {9, 8}}) {
+    const auto p = make_policy("malenia:" + std::to_string(s), 4);
+    simulated_workers run(*p, 4, fixed_times({1, 2, 3, 4}));
+    run.run_to_version(1);
+    EXPECT_DOUBLE_EQ(run.now, seconds) << s;
+  }
+}
+
+TEST(PolicyLaws, RingleaderMakesAnUpdateAWorkerInTwiceTheTimeOfTheSlowest) {
+  const std::vector<std::vector<double>> speeds{{1, 1, 1}, {1, 2, 4}, {1, 3, 3.5, 10}, {2, 0.1, 0.1, 0.1}};
+  for (const std::vector<double>& seconds : speeds) {
+    const auto n = static_cast<std::uint32_t>(seconds.size());
+    const auto p = make_policy("ringleader", n);
+    simulated_workers s(*p, n, fixed_times(seconds));
+    s.run_to_version(200 * n);
+    EXPECT_LE(s.now / 200, 2 * std::ranges::max(seconds) + 1e-9);
+    EXPECT_EQ(p->rounds_over(), 200U);
+    EXPECT_EQ(s.discarded, 0U);
+  }
+}
+
+TEST(PolicyLaws, RingleaderTakesNoGradientOfMoreThanTwiceTheOtherWorkers) {
+  for (const std::uint32_t workers : {1U, 2U, 3U, 8U}) {
+    const auto p = make_policy("ringleader", workers);
+    std::uint64_t largest = 0;
+    for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+      const auto fresh = make_policy("ringleader", workers);
+      simulated_workers s(*fresh, workers, exponential(), seed);
+      s.run(4000);
+      largest = std::max(largest, s.largest_gap);
+    }
+    EXPECT_EQ(largest, 2 * workers - 2) << workers;
+  }
 }
 
 TEST(PolicyLaws, RingmasterWithoutEndIsAsyncAndWithOneTakesOnlyTheFresh) {

@@ -80,6 +80,20 @@ std::function<bool(const server&)> more_than(std::size_t q) {
   return [=](const server& s) { return s.batch.size() > q || s.present() == 0; };
 }
 
+/// Malenia SGD: some gradient of every worker that is there, and a harmonic mean of S / n.
+std::function<bool(const server&)> harmonic(double s) {
+  return [=](const server& at) {
+    double n = 0, sum = 0;
+    for (std::size_t w = 0; w < at.workers.size(); ++w) {
+      const auto b = static_cast<double>(std::ranges::count(at.batch, w));
+      if (b == 0 && at.workers[w].present) return false;
+      n += b > 0 ? 1 : 0;
+      sum += b > 0 ? 1 / b : 0;
+    }
+    return at.present() == 0 || n / sum > s / n - 1e-9;
+  };
+}
+
 std::function<bool(const server&, std::size_t)> at_most_ahead(std::uint64_t bound) {
   return [=](const server& s, std::size_t w) { return s.workers[w].steps - s.slowest() <= bound; };
 }
@@ -104,6 +118,8 @@ std::vector<rule> every_rule() {
       {"queue:3,4", everything, more_than(4), everybody, 3},
       {"k-batch-sync:3", is_fresh, any(3), everybody},
       {"rennala:6", is_fresh, any(6), everybody},
+      {"malenia:1", is_fresh, harmonic(1), everybody},
+      {"malenia:12", is_fresh, harmonic(12), everybody},
       {"ringmaster:1", [](std::uint64_t delay) { return delay < 1; }},
       {"ringmaster:3", [](std::uint64_t delay) { return delay < 3; }},
       {"ssp:0", everything, nullptr, at_most_ahead(0)},
@@ -190,12 +206,12 @@ TEST(PolicyOracles, EveryPolicyDecidesAsItsPaperSays) {
     SCOPED_TRACE(r.text);
     both server_and_policy(r, 5);
     std::uint64_t seed = 3;
-    for (std::int64_t event = 1; event <= 300; ++event) {
+    for (std::int64_t event = 1; event <= 1200; ++event) {
       SCOPED_TRACE("event " + std::to_string(event));
       std::uint32_t w = drawn(seed);
       for (int tries = 0; tries < 100 && !server_and_policy.computes(w); ++tries) w = drawn(seed);
-      if (event == 90) server_and_policy.leaves(4);
-      if (event == 170) server_and_policy.leaves(0);
+      if (event == 360) server_and_policy.leaves(4);
+      if (event == 680) server_and_policy.leaves(0);
       if (server_and_policy.computes(w)) server_and_policy.gradient_of(w, event * 1000);
       if (HasFatalFailure()) return;
       ASSERT_FALSE(server_and_policy.idle()) << "nobody computes, so nothing would ever happen";

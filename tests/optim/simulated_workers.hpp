@@ -80,7 +80,7 @@ private:
     std::uint64_t slowest = w.steps;
     for (const worker& other : workers_) slowest = std::min(slowest, other.steps);
     largest_lead = std::max(largest_lead, w.steps - slowest);
-    w.version_read = version_;
+    if (policy_.renews({r})) w.version_read = version_;
     w.waits = false;
     events_.push({now + law_(r, random_), number_++, r});
   }
@@ -101,6 +101,8 @@ private:
     if (d.what == verdict::discard) {
       ++discarded;
       gaps_discarded += version_ - w.version_read;
+    } else if (d.what == verdict::defer) {
+      deferred_.push_back(w.version_read);
     } else {
       batch_.push_back(w.version_read);
       if (d.what == verdict::apply || policy_.batch_complete()) apply(d.what == verdict::merge);
@@ -122,7 +124,11 @@ private:
     batch_.erase(batch_.begin(), end);
     ++version_;
     ++updates;
-    if (batch) policy_.batch_applied();
+    if (!batch) return;
+    policy_.batch_applied();
+    if (policy_.rounds_over() == rounds_) return;
+    rounds_ = policy_.rounds_over();
+    batch_.swap(deferred_);
   }
 
   policy& policy_;
@@ -132,7 +138,9 @@ private:
   std::priority_queue<event> events_;
   std::uint64_t number_ = 0;
   std::uint64_t version_ = 0;
-  std::vector<std::uint64_t> batch_; ///< the versions that its gradients were computed from
+  std::uint64_t rounds_ = 0;
+  std::vector<std::uint64_t> batch_;    ///< the versions that its gradients were computed from
+  std::vector<std::uint64_t> deferred_; ///< those of the next round
 };
 
 } // namespace mailgrad::testing

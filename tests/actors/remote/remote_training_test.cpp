@@ -152,8 +152,10 @@ INSTANTIATE_TEST_SUITE_P(Policies, RunsOfAnyPolicy,
                          ::testing::Values(spread_policy{"async"}, spread_policy{"sync"},
                                            spread_policy{"ssp:1"}, spread_policy{"backup:1"},
                                            spread_policy{"k-async:2"}, spread_policy{"rennala:2"},
-                                           spread_policy{"async", 2}, spread_policy{"sync", 2},
-                                           spread_policy{"ssp:1", 2}, spread_policy{"backup:1", 1}),
+                                           spread_policy{"malenia:3"}, spread_policy{"ringleader"},
+                                           spread_policy{"ringleader", 2}, spread_policy{"async", 2},
+                                           spread_policy{"sync", 2}, spread_policy{"ssp:1", 2},
+                                           spread_policy{"backup:1", 1}),
                          [](const auto& kind) {
                            return mailgrad::testing::test_name(kind.param.policy) + "With" +
                                   std::to_string(kind.param.hosts) + "Hosts";

@@ -145,18 +145,31 @@ TEST_F(CardRuns, WithWeightsThereComeToTheWeightsOfTheProcessorsInSync) {
 }
 
 TEST_F(CardRuns, WithWeightsThereBalanceTheLedgerUnderEveryPolicyAndCure) {
-  const std::pair<const char*, const char*> all[]{
-      {"async", "none"},           {"sync", "none"},
-      {"ssp:2", "none"},           {"k-async:2", "none"},
-      {"backup:1", "none"},        {"rennala:3", "none"},
-      {"ringmaster:4", "none"},    {"async", "dc-asgd"},
-      {"async", "dc-asgd-a"},      {"async", "gap-aware"},
-      {"async", "dana-zero"},      {"async", "dana-slim"},
-      {"async", "inverse"},        {"async", "dana-dc"},
-      {"async", "dynsgd"},         {"async", "polynomial"},
-      {"async", "hinge"},          {"async", "fedbuff"},
-      {"dssp:1,4", "none"},        {"k-batch-sync:4", "none"},
-      {"k-batch-async:4", "none"}, {"async, sync@20, ssp:1@30", "none"}};
+  const std::pair<const char*, const char*> all[]{{"async", "none"},
+                                                  {"sync", "none"},
+                                                  {"ssp:2", "none"},
+                                                  {"k-async:2", "none"},
+                                                  {"backup:1", "none"},
+                                                  {"rennala:3", "none"},
+                                                  {"ringmaster:4", "none"},
+                                                  {"async", "dc-asgd"},
+                                                  {"async", "dc-asgd-a"},
+                                                  {"async", "gap-aware"},
+                                                  {"async", "dana-zero"},
+                                                  {"async", "dana-slim"},
+                                                  {"async", "inverse"},
+                                                  {"async", "dana-dc"},
+                                                  {"async", "dynsgd"},
+                                                  {"async", "polynomial"},
+                                                  {"async", "hinge"},
+                                                  {"async", "fedbuff"},
+                                                  {"dssp:1,4", "none"},
+                                                  {"k-batch-sync:4", "none"},
+                                                  {"k-batch-async:4", "none"},
+                                                  {"malenia:4", "none"},
+                                                  {"ringleader", "none"},
+                                                  {"ringleader, sync@20, ringleader@30", "none"},
+                                                  {"async, sync@20, ssp:1@30", "none"}};
   for (const auto& [policy, cure] : all) {
     training_options o = all_on_card(policy, 3);
     o.cure = cure;
@@ -203,8 +216,10 @@ TEST_F(CardRuns, WithWeightsThereAndElsewhereComeToTheWeightsOfTheProcessorsInSy
 
 TEST_F(CardRuns, WithWeightsThereAndElsewhereBalanceTheLedgerUnderEveryPolicyAndCure) {
   const std::pair<const char*, const char*> all[]{
-      {"async", "none"},    {"ssp:2", "none"},      {"k-batch-async:4", "none"}, {"async", "dc-asgd-a"},
-      {"async", "dana-dc"}, {"async", "gap-aware"}, {"async, sync@20", "none"},  {"async", "easgd"}};
+      {"async", "none"},          {"ssp:2", "none"},      {"k-batch-async:4", "none"},
+      {"malenia:4", "none"},      {"ringleader", "none"}, {"ringleader, sync@20, ringleader@30", "none"},
+      {"async", "dc-asgd-a"},     {"async", "dana-dc"},   {"async", "gap-aware"},
+      {"async, sync@20", "none"}, {"async", "easgd"}};
   std::size_t mix = 0;
   for (const auto& [policy, cure] : all) {
     SCOPED_TRACE(std::string(policy) + ' ' + cure);
@@ -219,7 +234,10 @@ TEST_F(CardRuns, WithWeightsThereAndElsewhereBalanceTheLedgerUnderEveryPolicyAnd
     EXPECT_EQ(r.ended, "completed") << r.why;
     EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
     EXPECT_EQ(r.samples, 800U);
-    EXPECT_GT(r.test_accuracy, o.cure == "easgd" ? 0.5 : 0.8);
+    // A worker on the host may be fast enough to take most batches, and then there are few updates.
+    const bool awaits_all =
+        o.policy.find("malenia") != o.policy.npos || o.policy.find("ring") != o.policy.npos;
+    EXPECT_GT(r.test_accuracy, awaits_all ? 0.4 : o.cure == "easgd" ? 0.5 : 0.8);
   }
 }
 
@@ -406,6 +424,7 @@ TEST_F(CardRuns, WithTablesThereAreRefusedForWhatReadsTheirRowsOnTheHost) {
     o.shards = 2;
   });
   refused("clipping", [](auto& o) { o.optimizer.clip_norm = 1; });
+  refused("policy 'ringleader'", [](auto& o) { o.policy = "async, ringleader@9"; });
   refused("sampling of gaps", [](auto& o) { o.sample_gap = 2; });
   refused("--local-steps", [](auto& o) { o.local_steps = 2; });
 }

@@ -107,7 +107,7 @@ TEST(CheckpointTraceOfHogwild, CountsNoHoldWhenNobodyIsLeftToStandStill) {
 
 INSTANTIATE_TEST_SUITE_P(SeveralPolicies, CheckpointTrace,
                          ::testing::Values("async", "sync", "ssp:1", "backup:1", "rennala:2", "ringmaster:2",
-                                           "async, sync@6, ssp:1@15"),
+                                           "malenia:4", "ringleader", "async, sync@6, ssp:1@15"),
                          [](const auto& policy) { return testing::test_name(policy.param); });
 
 /// Its parts cannot all come, so it ends on the timeline when that is known.

@@ -277,8 +277,8 @@ TEST_P(ElasticCheckpoints, KeepTheBooksOfWorkersThatDieInSeveralProcesses) {
 INSTANTIATE_TEST_SUITE_P(EveryPolicy, ElasticCheckpoints,
                          ::testing::Values("async", "sync", "ssp:1", "dssp:0,2", "backup:1", "k-async:2",
                                            "k-batch-async:2", "queue:2,3", "quorum:2,grace=0.0005",
-                                           "k-batch-sync:2", "rennala:3", "ringmaster:2",
-                                           "async, sync@5, async@9"),
+                                           "k-batch-sync:2", "rennala:3", "ringmaster:2", "malenia:4",
+                                           "ringleader", "async, sync@5, async@9"),
                          [](const auto& of) { return testing::test_name(of.param); });
 
 } // namespace

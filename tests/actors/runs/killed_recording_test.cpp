@@ -113,6 +113,8 @@ INSTANTIATE_TEST_SUITE_P(
                       testing::treated_run{"none", "sgd", 0, "k-batch-sync:2"},
                       testing::treated_run{"none", "sgd", 0, "rennala:3"},
                       testing::treated_run{"none", "sgd", 0, "ringmaster:2"},
+                      testing::treated_run{"none", "sgd", 0, "malenia:4"},
+                      testing::treated_run{"none", "sgd", 0, "ringleader"},
                       testing::treated_run{"none", "sgd", 0, "async, sync@4, ssp:1@8"},
                       testing::treated_run{"none", "sgd", 0, "sync, backup:1@3, k-async:2@7, async@10"}),
     testing::name_of_treated);

@@ -165,7 +165,7 @@ TEST_P(PlantedGradients, FailTheRunIfOneCountsTwice) {
 INSTANTIATE_TEST_SUITE_P(EveryPolicy, PlantedGradients,
                          ::testing::Values("async", "sync", "ssp:1", "dssp:0,2", "backup:1", "k-async:2",
                                            "k-batch-async:2", "k-batch-sync:2", "rennala:3", "ringmaster:2",
-                                           "sync, ssp:1@8, async@16"),
+                                           "malenia:4", "ringleader", "sync, ssp:1@8, async@16"),
                          [](const auto& policy) { return testing::test_name(policy.param); });
 
 } // namespace

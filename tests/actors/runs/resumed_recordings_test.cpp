@@ -213,7 +213,8 @@ TEST_F(ResumedRecordings, OfEveryCureAndLocalStepsAreRepeated) {
 INSTANTIATE_TEST_SUITE_P(EveryPolicy, ResumedRecordingsOf,
                          ::testing::Values("async", "sync", "ssp:1", "dssp:0,2", "backup:1", "k-async:2",
                                            "k-batch-async:2", "k-batch-sync:2", "rennala:2", "ringmaster:2",
-                                           "async, sync@5, async@9", "sync, ssp:1@6"),
+                                           "malenia:4", "ringleader", "async, sync@5, async@9",
+                                           "sync, ssp:1@6"),
                          [](const auto& of) { return testing::test_name(of.param); });
 
 } // namespace

@@ -185,7 +185,8 @@ INSTANTIATE_TEST_SUITE_P(
         treated_run{"none", "momentum", 0, "sync"}, treated_run{"none", "adam", 0, "ssp:1"},
         treated_run{"none", "adam", 0, "dssp:0,2"}, treated_run{"none", "adam", 0, "k-batch-sync:1"},
         treated_run{"none", "adam", 0, "k-batch-async:2"}, treated_run{"none", "adam", 0, "rennala:2"},
-        treated_run{"none", "adam", 0, "ringmaster:2"},
+        treated_run{"none", "adam", 0, "ringmaster:2"}, treated_run{"none", "adam", 0, "malenia:4"},
+        treated_run{"none", "adam", 0, "ringleader"}, treated_run{"none", "adam", 2, "ringleader"},
         treated_run{"none", "momentum", 0, "async, ssp:1@5, async@9"}, treated_run{"none", "adam", 2, "sync"},
         treated_run{"none", "adam", 3, "async"}, treated_run{"none", "momentum", 5, "rennala:2"},
         treated_run{"inverse"}, treated_run{"dynsgd"}, treated_run{"polynomial"}, treated_run{"hinge"},
@@ -219,7 +220,8 @@ TEST_P(Resumed, TrainsEachBatchOnce) {
 INSTANTIATE_TEST_SUITE_P(All, Resumed,
                          ::testing::Values("async", "sync", "ssp:1", "dssp:0,2", "backup:1", "k-async:2",
                                            "k-batch-async:2", "k-batch-sync:2", "rennala:2", "ringmaster:2",
-                                           "async, sync@5, async@9", "sync, ssp:1@6"),
+                                           "malenia:4", "ringleader", "async, sync@5, async@9",
+                                           "sync, ssp:1@6"),
                          [](const auto& of) { return testing::test_name(of.param); });
 
 /// Every batch is trained and every worker has left while the first checkpoint is still being written.

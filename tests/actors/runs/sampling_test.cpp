@@ -126,7 +126,7 @@ TEST(Sampling, LeavesTheWeightsAsTheyWouldBe) {
 
 TEST(Sampling, EndsInEveryPolicyWithALedgerThatBalances) {
   for (const char* policy : {"ssp:1", "backup:1", "k-async:2", "k-batch-async:2", "rennala:2", "ringmaster:2",
-                             "async, sync@8, ssp:1@20"}) {
+                             "malenia:4", "ringleader", "async, sync@8, ssp:1@20"}) {
     for (const drawn_order& order : drawn_orders(10)) {
       const training_report r = run_of(sampling(policy, 3, 2), order).report;
       EXPECT_EQ(r.ended, "completed") << policy;

@@ -35,7 +35,7 @@ protected:
   static std::string policy_text() { return GetParam(); }
   /// Whether the policy may discard a gradient though nobody died.
   static bool drops() {
-    for (const char* name : {"backup", "k-batch-sync", "rennala", "ringmaster"})
+    for (const char* name : {"backup", "k-batch-sync", "rennala", "ringmaster", "malenia"})
       if (policy_text().find(name) != std::string::npos) return true;
     return false;
   }

@@ -68,8 +68,8 @@ TEST_F(Spanning, GivesTheSameWeightsInEveryOrderOfMessages) {
 }
 
 TEST_F(Spanning, BalancesTheLedgerUnderEveryPolicyAndSwitch) {
-  for (const char* policy : {"async", "ssp:1", "backup:1", "k-async:2", "rennala:2", "hogwild",
-                             "async, sync@5", "sync, hogwild@4, async@8"}) {
+  for (const char* policy : {"async", "ssp:1", "backup:1", "k-async:2", "rennala:2", "malenia:4",
+                             "ringleader", "hogwild", "async, sync@5", "sync, hogwild@4, async@8"}) {
     SCOPED_TRACE(policy);
     for (drawn_order& order : drawn_orders(orders / 5)) {
       const assembled_run run = assemble(of_stages(policy, 3, 2));

@@ -69,7 +69,7 @@ TEST_P(TraceOfPolicy, HasNoTwoEventsAtOnceOnATrack) {
 
 INSTANTIATE_TEST_SUITE_P(SeveralPolicies, TraceOfPolicy,
                          ::testing::Values("async", "sync", "ssp:1", "backup:1", "rennala:2", "ringmaster:2",
-                                           "async, sync@6, ssp:1@15"),
+                                           "malenia:4", "ringleader", "async, sync@6, ssp:1@15"),
                          [](const auto& policy) { return testing::test_name(policy.param); });
 
 TEST(Trace, NamesWhatAWorkerWaitsFor) {

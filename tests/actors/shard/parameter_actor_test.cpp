@@ -122,6 +122,49 @@ TEST_F(ParameterActor, LetsAStaleGradientOfABatchCountAsItsCureSays) {
   EXPECT_FLOAT_EQ(moved(weights_of(1).back()), 1 + (1 + 0.5F) / 2);
 }
 
+TEST_F(ParameterActor, WeighsEachWorkerOfABatchAlike) {
+  serve("malenia:3", 2);
+  for (std::uint64_t step = 1; step <= 3; ++step) push(0, step, 0, 2);
+  push(1, 1, 0, 8);
+  EXPECT_FLOAT_EQ(moved(weights_of(1).back()), (2 + 8) / 2.0F);
+  push(0, 4, 0, 9);
+  EXPECT_THAT(report().workers[0].ledger.discarded, ElementsAre(Pair("late", 1)));
+}
+
+TEST_F(ParameterActor, KeepsGradientsForAllUpdatesOfARound) {
+  serve("ringleader", 2);
+  push(0, 1, 0, 2);
+  push(0, 2, 0, 4);
+  EXPECT_EQ(weights_of(0).back().header.version.value, 0U);
+  push(1, 1, 0, 1);
+  EXPECT_FLOAT_EQ(moved(weights_of(1).back()), ((2 + 4) / 2.0F + 1) / 2);
+  push(1, 2, 1, 8);
+  EXPECT_EQ(weights_of(1).back().header.version.value, 1U) << "deferred";
+  push(0, 3, 0, 6);
+  EXPECT_FLOAT_EQ(moved(weights_of(0).back()), 2 + ((2 + 4 + 6) / 3.0F + 1) / 2);
+  push(0, 4, 2, 2);
+  EXPECT_FLOAT_EQ(moved(weights_of(0).back()), 4.5F + (8 + 2) / 2.0F) << "of the next round";
+  push(1, 3, 1, 4);
+  EXPECT_FLOAT_EQ(moved(weights_of(1).back()), 9.5F + ((8 + 4) / 2.0F + 2) / 2);
+  const shard_report r = report();
+  EXPECT_EQ(r.workers[0].ledger, (gradient_ledger{4, 0, 4, {}, 0}));
+  EXPECT_THAT(r.workers[0].gaps.buckets(), ElementsAre(Pair(0, 3), Pair(1, 1)));
+  EXPECT_THAT(r.workers[1].gaps.buckets(), ElementsAre(Pair(0, 1), Pair(1, 1), Pair(2, 1)));
+}
+
+TEST_F(ParameterActor, GivesAWorkerThatIsNotServedTheWeightsThatItHad) {
+  serve("ringleader", 3);
+  for (const std::uint32_t worker : {0U, 1U, 2U}) push(worker, 1, 0, 1);
+  push(0, 2, 0, 1);
+  const shard_weights had = weights_of(2).back();
+  EXPECT_EQ(had.header.version.value, 1U);
+  push(2, 2, 1, 5);
+  const shard_weights has = weights_of(2).back();
+  EXPECT_EQ(has.header.version.value, 1U);
+  EXPECT_EQ(has.payload.values.owner(), had.payload.values.owner());
+  EXPECT_FLOAT_EQ(moved(weights_of(0).back()), 2) << "another has newer ones";
+}
+
 TEST_F(ParameterActor, CountsAsLostWhatLiesInABatchThatNeverFilled) {
   serve("rennala:3", 2);
   push(0, 1, 0);

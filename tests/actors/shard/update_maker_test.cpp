@@ -77,7 +77,7 @@ TEST_F(UpdateMaker, MakesOneUpdateOfTheMeanOfABatch) {
 
 TEST_F(UpdateMaker, WeighsGradientsByTheirSamples) {
   make("none");
-  updates_->weigh_samples(true);
+  updates_->weigh(weighing::samples);
   updates_->add_to_batch(gradient_of(0, 1, 0, 1), 6);
   updates_->add_to_batch(gradient_of(1, 1, 0, 5), 2);
   updates_->add_batch();

@@ -145,9 +145,10 @@ TEST_F(CardTableShard, AppliesSeveralGradientsOfAWorkerInOneUpdate) {
     }
     EXPECT_EQ(batch.of({0}), 3U);
     std::vector<contribution> all;
-    batch.hand_over(0.2F, count, [&](const gradient_header&, const contribution* what) {
-      if (what) all.push_back(*what);
-    });
+    batch.hand_over([](rank) { return 0.2F; }, count,
+                    [&](const gradient_header&, const contribution* what) {
+                      if (what) all.push_back(*what);
+                    });
     EXPECT_EQ(all.size(), card ? 5U : 2U);
     (card ? on_card : on_host)->update(all);
   }

@@ -40,10 +40,11 @@ struct handed_over {
 
 handed_over hand_over(gradient_batch& batch, float share) {
   handed_over all;
-  batch.hand_over(share, counted, [&](const gradient_header& x, const contribution* what) {
-    all.gradients.emplace_back(x.id.worker.value, x.id.step.value);
-    if (what) all.contributions.push_back(*what);
-  });
+  batch.hand_over([share](rank) { return share; }, counted,
+                  [&](const gradient_header& x, const contribution* what) {
+                    all.gradients.emplace_back(x.id.worker.value, x.id.step.value);
+                    if (what) all.contributions.push_back(*what);
+                  });
   return all;
 }
 
@@ -161,9 +162,10 @@ TEST(GradientBatch, AddsUpWhatIsAppliedInPlaceOfGradients) {
   for (std::uint64_t step = 1; step <= 3; ++step)
     batch.add(sent(1, step, dense_gradient(std::vector<float>(16, static_cast<float>(step)))), doubled);
   std::vector<contribution> all;
-  batch.hand_over(1, doubled, [&](const gradient_header&, const contribution* what) {
-    if (what) all.push_back(*what);
-  });
+  batch.hand_over([](rank) { return 1.0F; }, doubled,
+                  [&](const gradient_header&, const contribution* what) {
+                    if (what) all.push_back(*what);
+                  });
   const float before = weights->snapshot().on_host()[3];
   weights->update(all);
   EXPECT_NEAR(weights->snapshot().on_host()[3], before - 12, 1e-5);

@@ -72,10 +72,11 @@ TEST(SummedGradients, AreHandedOverAsOneContributionAndAllOfTheirHeaders) {
   }
   std::vector<std::uint32_t> workers;
   std::vector<contribution> contributions;
-  batch.hand_over(0.5F, count, [&](const gradient_header& x, const contribution* what) {
-    workers.push_back(x.id.worker.value);
-    if (what) contributions.push_back(*what);
-  });
+  batch.hand_over([](rank) { return 0.5F; }, count,
+                  [&](const gradient_header& x, const contribution* what) {
+                    workers.push_back(x.id.worker.value);
+                    if (what) contributions.push_back(*what);
+                  });
   EXPECT_THAT(workers, ElementsAre(0, 1, 2));
   EXPECT_EQ(counted, 3U);
   ASSERT_EQ(contributions.size(), 1U);
@@ -90,7 +91,8 @@ TEST(SummedGradients, AreCheckedBeforeABatchHandsAnyOver) {
   push_gradient x = testing::push_of(1, 1, 0, nullptr);
   x.header.sum = two_of_0;
   batch.add({x, {}}, count);
-  EXPECT_THROW(batch.hand_over(1, count, [](const auto&, const auto*) { FAIL(); }), std::runtime_error);
+  EXPECT_THROW(batch.hand_over([](rank) { return 1.0F; }, count, [](const auto&, const auto*) { FAIL(); }),
+               std::runtime_error);
 }
 
 } // namespace

@@ -95,8 +95,9 @@ TEST(WorkerLink, ThatTakesNoTimeChangesNoBit) {
 }
 
 TEST(WorkerLink, BalancesTheLedgerUnderEveryPolicyAndFormat) {
-  for (const char* policy : {"async", "sync", "ssp:1", "dssp:1,3", "backup:1", "k-async:2", "k-batch-async:3",
-                             "k-batch-sync:3", "rennala:3", "ringmaster:2", "async, sync@100, ssp:1@200"})
+  for (const char* policy :
+       {"async", "sync", "ssp:1", "dssp:1,3", "backup:1", "k-async:2", "k-batch-async:3", "k-batch-sync:3",
+        "rennala:3", "ringmaster:2", "malenia:5", "ringleader", "async, sync@100, ssp:1@200"})
     for (const char* format : {"float32", "top-k:0.1", "1-bit"}) {
       const lab_case c{4, "exp:mean=i", policy, 300};
       training_options o = lively_options(c);
