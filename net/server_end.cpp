@@ -26,7 +26,7 @@ struct server_end::guest final : session_events {
   void ended(const ending& why) override { layers->ended(why); }
 
   session_events* layers = nullptr;
-  bool has_bulk = false;
+  std::optional<connection_id> bulk{};
   session its;
 };
 
@@ -55,6 +55,15 @@ bool server_end::reads(connection_id id, instant now) {
   return its.reads_bulk(!options_.has_room || options_.has_room(its.terms().you), now);
 }
 
+std::vector<connection_id> server_end::reads_first() {
+  std::vector<connection_id> all;
+  if (!options_.waited_for) return all;
+  for (const member& who : options_.waited_for())
+    if (const auto found = guests_.find(who); found != guests_.end() && found->second->bulk)
+      all.push_back(*found->second->bulk);
+  return all;
+}
+
 bool server_end::reads_behind(connection_id id) {
   const auto found = connections_.find(id);
   const bool asks = options_.has_room && found != connections_.end() && found->second.known &&
@@ -72,7 +81,7 @@ void server_end::received(connection_id id, byte_view data, instant now) {
       if (!c.unknown->said()) return;
       const hello said = *c.unknown->said();
       c.unknown.reset();
-      judge(c, said, now);
+      judge(id, said, now);
     } catch (const protocol_error& e) {
       refuse(c, {refusal_code::malformed, "a hello", e.what()});
     }
@@ -173,8 +182,9 @@ void server_end::refuse(connection_id c, const refusal& why) {
     refuse(found->second, why);
 }
 
-void server_end::judge(connection& c, const hello& said, instant now) {
-  if (said.connection == plane::bulk) return attach_bulk(c, said, now);
+void server_end::judge(connection_id id, const hello& said, instant now) {
+  if (said.connection == plane::bulk) return attach_bulk(id, said, now);
+  connection& c = connections_.at(id);
   if (const auto wrong = compare(options_.demands, said.says)) return refuse(c, *wrong);
   admit_control(c, said, now);
 }
@@ -234,12 +244,13 @@ void server_end::admit_control(connection& c, const hello& said, instant now) {
   c.known->its.attach(plane::control, now);
 }
 
-void server_end::attach_bulk(connection& c, const hello& said, instant now) {
+void server_end::attach_bulk(connection_id id, const hello& said, instant now) {
+  connection& c = connections_.at(id);
   const auto found = std::find_if(guests_.begin(), guests_.end(), [&](const auto& entry) {
     return said.session != 0 && entry.second->its.terms().session == said.session;
   });
   if (found == guests_.end() || found->second->its.now_is() != session::state::greeting ||
-      found->second->has_bulk) {
+      found->second->bulk) {
     const std::uint32_t highest = said.number ? fence_.highest({said.part, *said.number}) : 0;
     return refuse(c, {refusal_code::session, "a session that waits for its bulk connection",
                       fmt::format("{} of incarnation {}, when the highest is {}", key_text(said.session),
@@ -247,7 +258,7 @@ void server_end::attach_bulk(connection& c, const hello& said, instant now) {
   }
   c.part = plane::bulk;
   c.known = found->second;
-  c.known->has_bulk = true;
+  c.known->bulk = id;
   c.known->its.share(std::move(c.memory));
   c.known->its.attach(plane::bulk, now);
 }

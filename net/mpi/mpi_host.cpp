@@ -53,10 +53,10 @@ bool mpi_host::read(const connection_ptr& c, instant now) try {
   int count = 0;
   while (has(c) && count < most_messages_a_turn) {
     if (!at_->reads(c->id(), now)) {
-      if (std::ranges::find(held_, c->id()) == held_.end()) held_.push_back(c->id());
+      if (!among_held_.contains(c->id())) among_held_[c->id()] = held_.insert(held_.end(), c->id());
       break;
     }
-    std::erase(held_, c->id());
+    if (const auto place = among_held_.extract(c->id())) held_.erase(place.mapped());
     if (!c->read(at_, now)) break;
     ++count;
   }
@@ -108,12 +108,16 @@ void mpi_host::forget() {
 
 /// Where there is room for some, who waits longest is asked first.
 std::vector<mpi_host::connection_ptr> mpi_host::all() {
-  std::erase_if(held_, [this](connection_id id) { return !connections_.contains(id); });
+  std::erase_if(among_held_, [this](const auto& entry) {
+    if (connections_.contains(entry.first)) return false;
+    held_.erase(entry.second);
+    return true;
+  });
   std::vector<connection_ptr> here;
   here.reserve(connections_.size());
   for (const connection_id id : held_) here.push_back(connections_.at(id));
   for (const auto& [id, c] : connections_)
-    if (std::ranges::find(held_, id) == held_.end()) here.push_back(c);
+    if (!among_held_.contains(id)) here.push_back(c);
   return here;
 }
 

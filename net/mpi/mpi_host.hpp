@@ -5,6 +5,7 @@
 #include <mailgrad/net/server_end.hpp>
 
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <string_view>
@@ -58,7 +59,8 @@ private:
   endpoint* at_;
   client_end* client_ = nullptr;
   std::map<connection_id, connection_ptr> connections_;
-  std::vector<connection_id> held_; ///< those that are not read now, who waits longest first
+  std::list<connection_id> held_; ///< those that are not read now, who waits longest first
+  std::map<connection_id, std::list<connection_id>::iterator> among_held_; ///< where each of them is
 };
 
 } // namespace mailgrad::net

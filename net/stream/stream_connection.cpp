@@ -61,7 +61,7 @@ bool stream_connection::send() {
 
 void stream_connection::wait_readable() {
   if (is_hot || is_held || !is_open()) return;
-  if (is_called()) return look_soon();
+  if (is_told_to()) return look_soon();
   if (std::exchange(is_waiting_, true)) return;
   socket_.async_wait(stream_socket::wait_read, [self = shared_from_this()](error_code failed) {
     self->is_waiting_ = false;
@@ -78,7 +78,7 @@ void stream_connection::look_soon() {
 }
 
 /// Whether there is something to do that the socket will not tell of.
-bool stream_connection::is_called() {
+bool stream_connection::is_told_to() {
   const bool input = bytes_->call_for_input();
   const bool room = is_blocked_ && bytes_->tells_room_as_input() && bytes_->call_for_room();
   return input || room;

@@ -4,6 +4,7 @@
 #include <mailgrad/net/stream/outbox.hpp>
 #include <mailgrad/net/stream/stream_loop.hpp>
 
+#include <list>
 #include <memory>
 #include <string>
 
@@ -45,13 +46,15 @@ public:
   std::string words_of_failure; ///< what the system said when it took no more to send
   bool speaks = false;          ///< has sent a frame
   bool is_hot = false;
-  bool is_held = false; ///< the host does not read it, and looks when that may have changed
+  bool is_held = false;   ///< the host does not read it until it is called
+  bool is_called = false; ///< its turn has come
+  std::list<std::shared_ptr<stream_connection>>::iterator place_among_held{};
   instant hot_until{0};
 
 private:
   void drain();
   void look();
-  bool is_called();
+  bool is_told_to();
   bool find_room();
 
   connection_id id_;

@@ -65,13 +65,15 @@ void stream_host::work(const std::function<void(instant)>& what) {
 
 bool stream_host::read(const connection_ptr& c) {
   const auto self = shared_from_this();
+  const bool was_called = c->is_held && c->is_called;
   bool any = false;
   for (std::size_t count = 0; has(c) && count < most_read_a_turn;) {
-    if (is_behind_others(c) || !at_->reads(c->id(), loop_->now())) {
+    if (c->is_held && !std::exchange(c->is_called, false)) break;
+    if (!at_->reads(c->id(), loop_->now())) {
       hold(c);
       break;
     }
-    if (std::exchange(c->is_held, false)) std::erase(held_, c);
+    if (std::exchange(c->is_held, false)) held_.erase(c->place_among_held);
     const std::span<std::byte> place = at_->place(c->id());
     std::span<std::byte> behind = loop_->scratch();
     if (!place.empty()) behind = behind.first(at_->reads_behind(c->id()) ? read_behind_place : 0);
@@ -88,34 +90,40 @@ bool stream_host::read(const connection_ptr& c) {
   }
   // What a read answers by itself, and what has waited for it, goes now.
   if (has(c) && (any || !c->out.empty() || c->bytes().holds_output())) flush(c);
+  if (was_called && !any && at_ && !held_.empty()) call_held();
   if (!any || !at_) return any;
   if (has(c)) loop_->heat(c);
   pump();
   return true;
 }
 
-/// Whether somebody has waited longer for whom there is room. Who has just been read is looked at more often,
-/// and would be the next again.
-bool stream_host::is_behind_others(const connection_ptr& c) {
-  if (!c->is_held) return false;
-  for (const connection_ptr& other : held_) {
-    if (other == c) return false;
-    if (has(other) && at_->reads(other->id(), loop_->now())) return true;
-  }
-  return false;
-}
-
+/// Who finds no room keeps its place, and who was read goes to the end when it is held again.
 void stream_host::hold(const connection_ptr& c) {
-  if (!std::exchange(c->is_held, true)) held_.push_back(c);
+  if (std::exchange(c->is_held, true)) return;
+  c->is_called = false;
+  c->place_among_held = held_.insert(held_.end(), c);
 }
 
-/// There may be room for one and not for another who waits longer. Who finds none keeps its place, and who
-/// was read goes to the end when it is held again.
-void stream_host::look_at_held() {
-  std::erase_if(held_, [this](const connection_ptr& c) { return !has(c); });
-  if (std::ranges::none_of(held_, [&](const connection_ptr& c) { return at_->reads(c->id(), loop_->now()); }))
-    return;
-  for (const connection_ptr& c : held_) c->look_soon();
+void stream_host::call(const connection_ptr& c) {
+  c->is_called = true;
+  c->look_soon();
+}
+
+/// Of those that are not read, only who is waited for and the first for whom there is room are called, so
+/// that nobody who has waited less goes before them. When one has been read, it is the turn of the next.
+/// There may be room for one and none for others who have waited longer.
+void stream_host::call_held() {
+  for (const connection_id id : at_->reads_first())
+    if (const auto found = connections_.find(id); found != connections_.end() && found->second->is_held)
+      call(found->second);
+  if (!at_->reads_others()) return;
+  const auto first =
+      std::ranges::find_if(held_, [&](const connection_ptr& c) { return at_->reads(c->id(), loop_->now()); });
+  if (first != held_.end()) call(*first);
+}
+
+void stream_host::let_go_of_held(const connection_ptr& c) {
+  if (std::exchange(c->is_held, false)) held_.erase(c->place_among_held);
 }
 
 bool stream_host::take(const connection_ptr& c, std::span<std::byte> place, std::size_t count) {
@@ -165,7 +173,7 @@ void stream_host::pump() {
     if (!at_) return;
     if (i < speakers_.size() && speakers_[i] == c) ++i;
   }
-  if (!held_.empty()) look_at_held();
+  if (!held_.empty()) call_held();
   loop_->watch(*this);
 }
 
@@ -176,6 +184,7 @@ void stream_host::lose(const connection_ptr& c, const moved& last) {
   }
   connections_.erase(c->id());
   std::erase(speakers_, c);
+  let_go_of_held(c);
   c->host = nullptr;
   c->close();
   moved with_words = last;
@@ -197,6 +206,7 @@ std::string stream_host::early_end_words(const moved& last) const {
 void stream_host::let_go(const connection_ptr& c) {
   connections_.erase(c->id());
   std::erase(speakers_, c);
+  let_go_of_held(c);
   c->leave(times().farewell());
 }
 

@@ -5,6 +5,7 @@
 #include <mailgrad/net/stream/stream_connection.hpp>
 
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <string>
@@ -69,9 +70,10 @@ private:
   /// Where the client's server is, as the user said it.
   virtual std::string server_name() const = 0;
 
-  bool is_behind_others(const connection_ptr& c);
   void hold(const connection_ptr& c);
-  void look_at_held();
+  void call(const connection_ptr& c);
+  void call_held();
+  void let_go_of_held(const connection_ptr& c);
   bool take(const connection_ptr& c, std::span<std::byte> place, std::size_t count);
   void pump();
   void lose(const connection_ptr& c, const moved& last);
@@ -86,7 +88,7 @@ private:
   server_end* server_ = nullptr;
   std::map<connection_id, connection_ptr> connections_;
   std::vector<connection_ptr> speakers_; ///< those that have said something
-  std::vector<connection_ptr> held_;     ///< those that are not read now, who waits longest first
+  std::list<connection_ptr> held_;       ///< those that are not read now, who waits longest first
   bool heard_ = false;                   ///< of a client: a byte has come
   asio::steady_timer clock_;
   instant tick_at_ = instant::max();

@@ -205,6 +205,72 @@ TEST_P(StreamNetworks, TakesABodyOfEachBeforeTheSecondOfAnyone) {
   for (const auto& c : more) client_net->forget(c->end);
 }
 
+/// However many of them wait. Else a server of a thousand workers would ask a million times for a body of
+/// each.
+TEST_P(StreamNetworks, AsksForFewOfThoseThatWaitForRoom) {
+  std::atomic<int> under_way{0};
+  std::atomic<std::size_t> asked{0};
+  server_options options{.times = timing(50ms)};
+  options.has_room = [&](const member&) { return ++asked, under_way.load() == 0; };
+  options.has_any_room = [&] { return under_way.load() == 0; };
+  serve(std::move(options));
+  server->under_way = &under_way;
+  join();
+  constexpr std::size_t others = 47, each = 3;
+  std::vector<std::unique_ptr<awaited_client>> more;
+  for (std::size_t i = 0; i < others; ++i) {
+    client_net->connect(more.emplace_back(std::make_unique<awaited_client>(*client_net))->end, address);
+    ASSERT_TRUE(more.back()->layers.wait_joined());
+  }
+  const auto body = std::make_shared<const bytes>(noise(100'003, 1));
+  const auto give = [&](awaited_client& c) {
+    for (std::size_t i = 0; i < each; ++i)
+      client_net->post(c.end, [&](instant) { c.end.own().send_body(bytes_of("b"), *body, body); });
+  };
+  asked = 0;
+  give(client);
+  for (const auto& c : more) give(*c);
+  for (std::size_t i = 0; i <= others; ++i)
+    ASSERT_TRUE(server->guest(i)->wait_for([](auto& x) { return x.bodies.size() == each; })) << i;
+  constexpr std::size_t bodies = each * (others + 1);
+  EXPECT_LT(asked.load(), 20 * bodies) << "each is read in a few pieces";
+  for (const auto& c : more) client_net->forget(c->end);
+}
+
+TEST_P(StreamNetworks, ReadsWhoIsWaitedForWhereThereIsNoRoom) {
+  constexpr std::uint32_t nobody = 1000;
+  std::atomic<std::uint32_t> waited_for{nobody};
+  server_options options{.times = timing(50ms)};
+  options.has_room = [&](const member& who) { return who.number == waited_for.load(); };
+  options.has_any_room = [] { return false; };
+  options.waited_for = [&] {
+    const std::uint32_t now = waited_for.load();
+    return now == nobody ? std::vector<member>{} : std::vector<member>{{role::worker, now}};
+  };
+  serve(std::move(options));
+  join();
+  std::vector<std::unique_ptr<awaited_client>> more;
+  for (std::size_t i = 1; i <= 3; ++i) {
+    client_net->connect(more.emplace_back(std::make_unique<awaited_client>(*client_net))->end, address);
+    ASSERT_TRUE(more.back()->layers.wait_joined());
+  }
+  const auto body = std::make_shared<const bytes>(noise(700'003, 1));
+  const auto give = [&](awaited_client& c) {
+    client_net->post(c.end, [&](instant) { c.end.own().send_body(bytes_of("b"), *body, body); });
+  };
+  give(client);
+  for (const auto& c : more) give(*c);
+  for (std::size_t i = 0; i <= 3; ++i)
+    ASSERT_TRUE(server->guest(i)->wait_for([](auto& x) { return !x.holds.empty(); }));
+  for (const std::uint32_t r : {2U, 0U, 3U, 1U}) {
+    EXPECT_THAT(server->guest(r)->kept().bodies, SizeIs(0));
+    waited_for = r;
+    server_net->post(server->end, [](instant) {});
+    EXPECT_TRUE(server->guest(r)->wait_for([](auto& x) { return x.bodies.size() == 1; })) << r;
+  }
+  for (const auto& c : more) client_net->forget(c->end);
+}
+
 TEST_P(StreamNetworks, CarriesBodiesBothWaysAtOnce) {
   join();
   const std::vector<std::size_t> sizes{0, 1, 43, 4096, 256 << 10, (256 << 10) + 1, 1 << 20, (8 << 20) - 3};
