@@ -65,6 +65,25 @@ TEST(Transit, CallsWhoFoundNoRoomWhenThereIsSome) {
   EXPECT_EQ(calls, 1);
 }
 
+/// Else a barrier of more workers than there is room for would never open.
+TEST(Transit, HasRoomHoweverManyGradientsShardsKeep) {
+  const auto t = std::make_shared<transit>(2 * mib, 2 * mib);
+  int calls = 0;
+  t->when_room([&] { ++calls; });
+  std::vector<std::shared_ptr<const arrival_room>> kept;
+  for (std::uint32_t r = 0; r < 9; ++r) kept.push_back(t->arriving({r}, 2 * mib));
+  EXPECT_FALSE(t->has_room({9}));
+  for (std::uint32_t r = 0; r < 8; ++r) EXPECT_FALSE(kept[r]->keep_until({20})) << r;
+  EXPECT_EQ(calls, 1);
+  EXPECT_TRUE(t->has_room({9}));
+  EXPECT_EQ(t->arriving_bytes(), 2 * mib);
+  EXPECT_TRUE(kept[8]->keep_until({20})) << "more than 16 MiB are kept";
+  EXPECT_TRUE(kept[8]->keep_until({21}));
+  kept.pop_back();
+  EXPECT_FALSE(kept[0]->keep_until({21}));
+  EXPECT_EQ(t->who_fills_it({9}), "");
+}
+
 /// A process with shards, to which workers 0 to 2 send gradients as fast as they are answered, and others
 /// that take no weights.
 struct SlowReaders : ::testing::Test {
@@ -157,6 +176,44 @@ TEST_F(SlowReaders, FillABoundedRoomHoweverManyStall) {
   }
   EXPECT_LE(t->leaving_bytes(), 42 * mib) << "28 MiB, and half as much again";
   EXPECT_GT(t->leaving_bytes(), 28 * mib);
+}
+
+/// Gradients of 20 workers that come byte by byte, beside three that come at once.
+TEST_F(SlowReaders, ShareTheirHalfWithThoseThatSendSlowly) {
+  for (std::uint32_t r = 0; r < fast + slow; ++r) t->leaving({r}, std::make_shared<int>(), 2 * mib).reset();
+  std::vector<std::shared_ptr<const arrival_room>> pieces(fast + slow);
+  const auto begin_to_send = [&](std::uint32_t r) {
+    if (!t->has_room({r})) return false;
+    pieces[r] = t->arriving({r}, 2 * mib);
+    return true;
+  };
+  std::uint32_t begun = 0;
+  for (std::uint32_t r = fast; r < fast + slow; ++r) begun += begin_to_send(r) ? 1 : 0;
+  EXPECT_EQ(begun, 9U) << "nobody knows of them, so all of the room for gradients";
+  for (std::uint32_t r = fast; r < fast + 9; ++r) pieces[r].reset();
+  go_on(40);
+  for (std::uint32_t r = fast; r < fast + 9; ++r) ASSERT_TRUE(begin_to_send(r));
+  pieces[fast].reset(); // so that the others find room
+  go_on(40);
+  for (std::uint32_t r = fast; r < fast + 9; ++r) pieces[r].reset(); // each was overtaken by 120
+  begun = 0;
+  for (std::uint32_t r = fast + 1; r < fast + 9; ++r) begun += begin_to_send(r) ? 1 : 0;
+  EXPECT_EQ(begun, 7U) << "half of the room for both kinds";
+  go_on(40);
+  pieces[fast + 1].reset();
+  go_on(1);
+  EXPECT_TRUE(begin_to_send(fast + 1)) << "in place of the one that has come";
+}
+
+/// A gradient that has come is no longer on its way, however long a shard keeps it.
+TEST_F(SlowReaders, AreNotThoseWhoseGradientsAreKept) {
+  for (std::uint32_t r = 0; r < fast; ++r) t->leaving({r}, std::make_shared<int>(), 2 * mib).reset();
+  const auto kept = t->arriving({0}, 2 * mib);
+  kept->come();
+  for (int i = 0; i < 40; ++i) ASSERT_TRUE(exchange({1}));
+  std::vector<std::shared_ptr<const void>> more;
+  while (t->has_room({0})) more.push_back(t->arriving({0}, 2 * mib));
+  EXPECT_EQ(more.size(), 8U) << "all of the room for gradients";
 }
 
 TEST(Transit, LetsOneSlowReaderInHoweverLargeTheWeights) {
