@@ -42,8 +42,8 @@ shard_door::shard_door(shard_door_options options, caf::actor_system& system)
   std::vector<std::uint32_t> held;
   for (const auto& [s, shard] : options_.shards) held.push_back(s);
   if (options_.are_ours) on_way_ = transit_by(options_.listen, *options_.layout, held);
-  if (on_way_)
-    terms.has_room = [on_way = on_way_](const net::member& who) { return on_way->has_room({who.number}); };
+  if (on_way_) bound_by(on_way_, terms);
+  options_.guests->open(on_way_, held);
   end_ = std::make_unique<net::server_end>(std::move(terms), static_cast<net::doorkeeper&>(*this));
   end_->lend_from(options_.heap);
   if (on_way_)
@@ -65,6 +65,7 @@ net::session_events& shard_door::let_in(net::session& s, const std::string&) {
       link_events{[this, id = terms.session](const net::welcome&) { on_joined(id); },
                   [this, id = terms.session](const net::ending& why) { on_ended(id, why); }});
   by->attach(*end_, s);
+  options_.guests->add(terms.session, terms.you, by);
   return *guests_.emplace(terms.session, guest{terms, std::move(by)}).first->second.by;
 }
 
@@ -94,6 +95,7 @@ void shard_door::on_joined(std::uint64_t session) {
 void shard_door::on_ended(std::uint64_t session, const net::ending& why) {
   const guest gone = std::move(guests_.at(session));
   guests_.erase(session);
+  options_.guests->remove(session);
   const rank worker{gone.terms.you.number};
   const incarnation life{gone.terms.incarnation - 1};
   for (const auto& [s, shard] : options_.shards) send_anonymously(shard, worker_left{worker, life});

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/actors/remote/door_of_shards.hpp>
 #include <mailgrad/actors/remote/gradient_form.hpp>
 #include <mailgrad/actors/remote/link.hpp>
 #include <mailgrad/actors/remote/transit.hpp>
@@ -28,6 +29,8 @@ struct shard_door_options {
   std::map<std::uint32_t, caf::actor> shards; ///< of this process, by index
   bool are_ours = true;                       ///< these are Mailgrad's, and keep no messages
   caf::actor coordinator;                     ///< stands in for that of the run
+  /// Is told who comes and goes.
+  std::shared_ptr<guests_of_door> guests = std::make_shared<guests_of_door>();
   /// Called with one line of words for who is refused, from the network's thread. It must not block.
   std::function<void(const std::string&)> on_event{};
 };

@@ -57,7 +57,7 @@ void shard_host::begin(const terms_told& x) {
   door.coordinator = options_.by->add_far(self_->system(), {duty::coordinator});
   options_.by->add_far(self_->system(), {duty::evaluator});
   door.heap = net::heap_for(options_.listen, kept_for(door.times));
-  spawn_shards(std::move(terms), net::blocks_of(door.heap), door.coordinator);
+  spawn_shards(std::move(terms), net::blocks_of(door.heap), door);
   door.shards = shards_;
   door.are_ours = options_.parameter_actor == nullptr;
   door_ = std::make_unique<shard_door>(std::move(door), self_->system());
@@ -80,7 +80,7 @@ void shard_host::require_parameter_actor(const std::string& wanted) const {
 
 /// Spawns the first shard last, because it leads the others under a policy that requires them to agree.
 void shard_host::spawn_shards(std::vector<shard_terms> terms, block_source blocks,
-                              const caf::actor& coordinator) {
+                              const shard_door_options& door) {
   caf::actor_system& system = self_->system();
   link& by = *options_.by;
   std::ranges::sort(terms, std::ranges::greater{}, [](const shard_terms& t) { return t.shard.value; });
@@ -92,13 +92,15 @@ void shard_host::spawn_shards(std::vector<shard_terms> terms, block_source block
     if (!is_mine(s)) all[s] = by.add_far(system, {duty::shard, s});
   shard_surroundings with{.tracker = by.add_far(system, {duty::tracker}), .time = options_.time};
   with.blocks = std::move(blocks);
-  with.tells_trace_to = coordinator;
+  with.tells_trace_to = door.coordinator;
   if (terms.front().records) with.recorder = by.add_far(system, {duty::recorder});
+  const std::uint32_t first = terms.back().shard.value;
   for (shard_terms& t : terms) {
     const std::uint32_t s = t.shard.value;
     with.trace = t.trace_events == 0 ? nullptr
                                      : std::make_shared<trace_track>(fmt::format("shard {}", s),
                                                                      t.trace_events, options_.time->now());
+    if (s == first) with.waits_here = [guests = door.guests] { return guests->waits(); };
     if (s == 0)
       for (const auto& [index, shard] : all) with.followers.push_back(shard);
     shards_[s] = all[s] = by.add({duty::shard, s}, [&] {

@@ -44,7 +44,7 @@ public:
 private:
   void begin(const terms_told& x);
   void require_parameter_actor(const std::string& wanted) const;
-  void spawn_shards(std::vector<shard_terms> terms, block_source blocks, const caf::actor& coordinator);
+  void spawn_shards(std::vector<shard_terms> terms, block_source blocks, const shard_door_options& door);
   void end();
 
   caf::event_based_actor* self_;

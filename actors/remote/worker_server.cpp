@@ -1,5 +1,6 @@
 #include <mailgrad/actors/remote/worker_server.hpp>
 
+#include <mailgrad/actors/remote/door_of_shards.hpp>
 #include <mailgrad/actors/remote/far_actor.hpp>
 #include <mailgrad/actors/remote/guest_host.hpp>
 #include <mailgrad/actors/remote/lending.hpp>
@@ -133,9 +134,7 @@ void worker_server::bound_transit(net::server_options& terms) {
   std::iota(shards.begin(), shards.end(), 0U);
   on_way_ = transit_by(options_.listen, *plan_.layout, shards);
   if (!on_way_) return;
-  terms.has_room = [on_way = on_way_](const net::member& who) {
-    return who.part != net::role::worker || on_way->has_room({who.number});
-  };
+  bound_by(on_way_, terms);
 }
 
 worker_server::~worker_server() {
@@ -219,12 +218,8 @@ std::vector<wait_named> worker_server::waits() const {
   std::vector<wait_named> all;
   for (const auto& [session, g] : guests_) {
     if (!g.by) continue;
-    std::ranges::move(g.by->waits(), std::back_inserter(all));
-    if (const auto kept_out = on_way_ ? g.by->held_gradient(plan_.options.shards) : std::nullopt)
-      all.push_back(
-          {fmt::format("{} waits for room at the server for its gradient of step {}: for {}",
-                       to_string(g.terms.you), kept_out->step, on_way_->who_fills_it({g.terms.you.number})),
-           kept_out->span});
+    std::ranges::move(waits_at_door(*g.by, g.terms.you, on_way_.get(), plan_.options.shards, "the server"),
+                      std::back_inserter(all));
   }
   return all;
 }

@@ -71,8 +71,8 @@ public:
   std::vector<worker_computer> computers() const;
   /// "1 of 2 workers", and behind it "and 0 of 2 parameter hosts", if the run waits for such.
   std::string attendance() const;
-  /// Who is in the run and who was. When each was heard last, the network is asked for, but for so long at
-  /// most.
+  /// Who is in the run and who was, and when each was heard last. Only the network's thread knows when those
+  /// that are in it were heard. If it does not answer within `span`, that is left out.
   std::vector<run_member> members(std::chrono::milliseconds span) const;
   /// What the sessions wait for: letters for credit, and what others say that they wait for.
   std::vector<wait_named> waits() const;

@@ -60,6 +60,8 @@ struct parameter_actor_options {
   std::vector<bool> elsewhere{};
   /// Tells when a policy closes a batch; null: the timer of this process, by the monotonic clock.
   std::shared_ptr<step_timer> timer{};
+  /// Of one shard of a process: what its process waits for besides, such as those at its door. Any thread.
+  std::function<std::vector<wait_named>()> waits_here{};
 
   std::uint32_t ranks() const { return std::max(workers, seats); }
 };

@@ -24,6 +24,8 @@ void parameter_actor::name_waits_to(const caf::actor& asker) const {
     send(self_, asker, wait_for_switch(me, *next_policy_, switch_asked_, workers_.all(), now));
   for (const wait_named& w : waits_of_workers(me, policy_->name(), workers_.all(), now))
     send(self_, asker, w);
+  if (!options_.waits_here) return;
+  for (const wait_named& w : options_.waits_here()) send(self_, asker, w);
 }
 
 void parameter_actor::on_read(const caf::actor& asker) {

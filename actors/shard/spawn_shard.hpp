@@ -14,6 +14,7 @@
 #include <mailgrad/tensor/device.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -39,6 +40,7 @@ struct shard_surroundings {
   std::shared_ptr<mark_watch> watch{};         ///< of that card; null: that of the process
   std::vector<bool> elsewhere{};               ///< as in parameter_actor_options
   std::shared_ptr<step_timer> timer{};         ///< likewise
+  std::function<std::vector<wait_named>()> waits_here{}; ///< likewise
 };
 
 /// Spawns the parameter actor of a shard: Mailgrad's, or one of the kind `own`.

@@ -1,3 +1,4 @@
+#include <mailgrad/actors/remote/door_of_shards.hpp>
 #include <mailgrad/actors/remote/link.hpp>
 
 #include <mailgrad/actors/protocol/messages.hpp>
@@ -127,6 +128,24 @@ TEST_F(GradientsAtTheDoor, AreToldWhileTheyAreNotRead) {
   EXPECT_EQ(servers->held_gradient(2)->span, net::instant{100ms}.count());
   ASSERT_TRUE(server.reads_bulk(true, now));
   EXPECT_FALSE(servers->held_gradient(2));
+}
+
+TEST_F(GradientsAtTheDoor, AreToldOfAParameterHostToo) {
+  guests_of_door guests;
+  const auto full = std::make_shared<transit>(1 << 20, 1 << 20);
+  const auto sum = full->arriving({4}, 30 << 20);
+  guests.open(full, {1, 3});
+  guests.add(5, {net::role::worker, 2}, servers);
+  EXPECT_THAT(guests.waits(), IsEmpty());
+  ASSERT_FALSE(server.reads_bulk(false, now));
+  pass(100ms);
+  ASSERT_THAT(guests.waits(), SizeIs(1));
+  EXPECT_EQ(guests.waits()[0].what,
+            "worker 2 waits for room at the parameter host of shard 1, 3 for its gradient of step 7: for the "
+            "shards to read gradients of worker 4");
+  EXPECT_EQ(guests.waits()[0].span, net::instant{100ms}.count());
+  guests.remove(5);
+  EXPECT_THAT(guests.waits(), IsEmpty());
 }
 
 TEST_F(GradientsAtTheDoor, AreNoneOnceAllOfTheStepHaveCome) {

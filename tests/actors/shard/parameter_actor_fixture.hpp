@@ -6,6 +6,7 @@
 
 #include <mailgrad/actors/shard/parameter_actor.hpp>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -36,7 +37,8 @@ protected:
                                 .trace = std::make_shared<trace_track>("shard 0", 100, time_->now()),
                                 .tells_trace_to = tells_trace_to_,
                                 .watch = watch_,
-                                .timer = timer_});
+                                .timer = timer_,
+                                .waits_here = waits_here_});
     for (std::uint32_t r = 0; r < workers; ++r) {
       devices_.push_back(listen<shard_weights>());
       tell(shard_, join_shard{{r}, {}, devices_[r].actor()});
@@ -67,6 +69,7 @@ protected:
   std::shared_ptr<lane> lane_{}; ///< of the shard; null: that of the host
   std::shared_ptr<mark_watch> watch_{}; ///< tells when marks of the lane pass; none if they do at once
   std::shared_ptr<step_timer> timer_{}; ///< for policies that close batches; none unless a test has one
+  std::function<std::vector<wait_named>()> waits_here_{}; ///< of its process; none unless a test has some
   float begin_ = 0;
   std::uint64_t epoch_ = 0; ///< of what is pushed
 };

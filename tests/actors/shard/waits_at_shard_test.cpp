@@ -34,6 +34,15 @@ TEST_F(ParameterActor, SaysHowLongAGradientStayed) {
   EXPECT_EQ(stay->until_barrier, 0);
 }
 
+TEST_F(ParameterActor, NamesWhatItsProcessWaitsFor) {
+  waits_here_ = [] { return std::vector<wait_named>{{"worker 3 waits for room here", 42}}; };
+  serve("async", 2);
+  const auto named = ask<wait_named>(shard_, name_waits{}).heard<wait_named>();
+  ASSERT_THAT(named, SizeIs(1));
+  EXPECT_EQ(named[0].what, "worker 3 waits for room here");
+  EXPECT_EQ(named[0].span, 42);
+}
+
 TEST_F(ParameterActor, NamesNoWaitForAsynchronousWorkers) {
   serve("async", 2);
   push(0, 1, 0);
