@@ -47,6 +47,14 @@ void book_keeper::on_shard_lost(shard_index shard, const switches& done) {
   tell_if_all_answered(done);
 }
 
+void book_keeper::on_reported(const shard_report& x, const switches& done) {
+  if (x.shard.value >= copies_.size()) return; // shards that tell no books
+  shards_[x.shard.value] = {};
+  shards_[x.shard.value].has_reported = true;
+  copies_[x.shard.value] = {x.shard, x.version, x.workers, {}, {}};
+  tell_if_all_answered(done);
+}
+
 /// A question that is under way serves this request as well.
 void book_keeper::ask(teller_of_books& whom) {
   if (!whom.who) return;
@@ -97,7 +105,8 @@ void book_keeper::take(const worker_books& x, const switches& done) {
 
 void book_keeper::take(const shard_books& x, const switches& done) {
   const std::uint32_t s = x.so_far.shard.value;
-  if (s >= copies_.size()) return; // of a process that is not as it should be
+  if (s >= copies_.size() || shards_[s].has_reported)
+    return; // the first of a process that is not as it should be
   copies_[s] = x.so_far;
   note_answer(shards_[s]);
   tell_if_all_answered(done);

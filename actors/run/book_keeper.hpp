@@ -34,6 +34,8 @@ public:
   /// It has become known what a lost worker did.
   void on_counted(const worker_report& known) { books_.workers[known.worker.value] = known; }
   void on_shard_lost(shard_index shard, const switches& done);
+  /// A shard has given its last report, which is its copy from now on, whatever becomes of it.
+  void on_reported(const shard_report& x, const switches& done);
 
   /// Asks every actor that has no question to answer yet. `done` are the switches of policy so far, as in all
   /// others.
@@ -50,6 +52,7 @@ private:
     bool asked = false;
     std::uint64_t request = 0;  ///< the last one that the answer to come is for
     std::uint64_t answered = 0; ///< the last one that it has answered
+    bool has_reported = false;  ///< a copy that comes now is older than its report
   };
 
   void ask(teller_of_books& whom);

@@ -389,6 +389,7 @@ void coordinator::on_report(const shard_report& x) {
   outcome_.shards[x.shard.value] = x;
   options_.timelines.complete(timeline_teller::of(x.shard));
   reported_[x.shard.value] = true;
+  books_.on_reported(x, switcher_.done());
   if (x.shard.value == 0) return ask_for_books();
   end_if_all_reported();
 }

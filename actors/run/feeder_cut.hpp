@@ -49,7 +49,8 @@ public:
   void begin(std::uint64_t number, const caf::actor& collector);
   /// No mark of this worker will come. False: of this incarnation none would have come.
   bool leave(rank worker, incarnation life);
-  /// The same, and nobody knows yet what of its batches is trained. Returns false as leave().
+  /// No mark of this worker will come, and nobody knows yet which of its batches are trained. Returns false
+  /// where leave() does.
   bool lose(rank worker, incarnation life);
   /// What became of the batches of this incarnation, if it is lost; of another one it knows nothing. Asked
   /// for before untrained().

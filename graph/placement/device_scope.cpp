@@ -8,7 +8,7 @@ namespace mailgrad {
 
 namespace {
 
-/// Whether there is such a card, the run finds out whose worker has it.
+/// A card may belong to the machine of a worker. Whether it is there is found out where the run begins.
 device checked(device d, const std::source_location& line) {
   if (d.kind == device_kind::cuda) return d;
   try {

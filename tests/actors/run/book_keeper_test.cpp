@@ -166,6 +166,39 @@ TEST_F(BookKeeper, WaitsForNoActorThatDied) {
   EXPECT_EQ(told_[0].books.workers[1].produced, 3U) << "its last copy stays";
 }
 
+/// Its report is what is told of it until the run has ended, and nobody waits for it.
+TEST_F(BookKeeper, CountsAShardThatFailsAfterItsReportOnce) {
+  begin();
+  tell(coordinator_, gather_books{1});
+  for (std::uint32_t r = 0; r < 2; ++r) {
+    answer_worker(r, 5);
+    answer_shard(r, 8);
+    worker_report end;
+    end.worker = {r};
+    tell(coordinator_, worker_finished{end});
+  }
+  ASSERT_THAT(told_, SizeIs(1));
+  tell(coordinator_, gather_books{2}); // the shards have still to answer
+  EXPECT_THAT(told_, SizeIs(1));
+  worker_account account;
+  account.ledger.produced = account.ledger.applied = 10;
+  tell(coordinator_, shard_report{{0}, {10}, {account, {}}, {}, {}});
+  mailgrad::messaging::kill(shards_[0].actor());
+  run();
+  answer_shard(0, 8); // was under way
+  answer_shard(1, 9);
+  ASSERT_THAT(told_, SizeIs(2));
+  ASSERT_THAT(told_[1].books.shards, SizeIs(2));
+  EXPECT_EQ(told_[1].books.shards[0].version.value, 10U);
+  EXPECT_EQ(told_[1].books.shards[0].workers[0].ledger.produced, 10U);
+  EXPECT_EQ(ended_, 0);
+  tell(coordinator_, gather_books{3});
+  answer_shard(1, 9);
+  ASSERT_THAT(told_, SizeIs(3)) << "the first shard is not asked";
+  tell(coordinator_, shard_report{{1}, {9}, {account, {}}, {}, {}});
+  EXPECT_EQ(ended_, 1);
+}
+
 TEST_F(BookKeeper, AsksNoShardThatIsNotOurs) {
   begin(false);
   tell(coordinator_, gather_books{1});

@@ -259,6 +259,21 @@ TEST_F(Coordinator, EndsWhenAShardDiesInsteadOfReporting) {
   EXPECT_THAT(outcomes_[0].why, StartsWith("shard 1 is lost"));
 }
 
+TEST_F(Coordinator, CountsAShardThatFailsAfterItsReportOnce) {
+  join();
+  finish(0);
+  finish(1);
+  tell(coordinator_, shard_report{0, 6, {}, {}});
+  kill(shards_[0].actor());
+  EXPECT_THAT(outcomes_, IsEmpty()) << "the other has still to report";
+  tell(coordinator_, shard_report{1, 7, {}, {}});
+  ASSERT_THAT(outcomes_, SizeIs(1));
+  EXPECT_EQ(outcomes_[0].how, run_outcome::ending::completed) << outcomes_[0].why;
+  ASSERT_THAT(outcomes_[0].shards, SizeIs(2));
+  EXPECT_EQ(outcomes_[0].shards[0].version.value, 6U);
+  EXPECT_EQ(outcomes_[0].shards[1].version.value, 7U);
+}
+
 TEST_F(Coordinator, KeepsTheReasonOfARunThatWasStoppedWhenAShardDiesInsteadOfReporting) {
   join();
   tell(coordinator_, stop_training{"enough"});
