@@ -8,6 +8,7 @@
 #include <mailgrad/graph/models/spanning_models.hpp>
 #include <mailgrad/kernels/cuda/products.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
+#include <mailgrad/tests/actors/remote/driven_network.hpp>
 #include <mailgrad/tests/actors/remote/remote_runs.hpp>
 #include <mailgrad/tests/actors/runs/card_options.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
@@ -90,6 +91,23 @@ TEST_P(RemoteCards, TrainBesideCoresAndBalanceTheLedger) {
     EXPECT_TRUE(r.ledger.balances()) << policy << ": " << to_string(r.ledger);
     EXPECT_EQ(r.devices, (std::vector<std::string>{"cuda:0", "cpu:0", "cuda:0/2"}));
   }
+}
+
+/// Links that are late, lose frames so that they are sent again, and cut bytes as the seed draws.
+std::shared_ptr<net::network> drawn_network(std::uint64_t seed) {
+  return std::make_shared<driven_network>(seed, net::weather{.delay = std::chrono::microseconds{300},
+                                                             .jitter = std::chrono::milliseconds{2},
+                                                             .loss = 0.02});
+}
+
+struct RemoteCardsOverASimulatedNetwork : ::testing::TestWithParam<std::uint64_t> {};
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RemoteCardsOverASimulatedNetwork, ::testing::Range<std::uint64_t>(1, 6));
+
+TEST_P(RemoteCardsOverASimulatedNetwork, TrainToTheBitsOfCardsInOneProcess) {
+  kind_of_run kind = by("the server", "sync", 3);
+  kind.network = drawn_network(GetParam());
+  EXPECT_EQ(weights_elsewhere(kind), testing::weights_of(card_options("sync", 3)));
 }
 
 struct RemoteCardsAlone : ::testing::Test {

@@ -42,6 +42,7 @@ struct kind_of_run {
   std::function<void(parameter_host_options&)> at_host{}; ///< changes how parameter hosts join
   std::function<void(join_options&)> at_worker{};         ///< and workers
   std::function<void(training&)> at_end{};                ///< looks at the run when it has ended
+  std::shared_ptr<net::network> network{};                ///< of server and workers; null: the usual one
   std::string words_of_ends{}; ///< what workers say that do not leave in order; empty: all do
 };
 
@@ -62,10 +63,11 @@ trained_elsewhere(const kind_of_run& kind, std::uint32_t hosts = 0, const std::s
   serve.shard_hosts = hosts;
   serve.wire = wire;
   serve.listen = kind.listen;
+  serve.network = kind.network;
   serve.on_listening = [&](const std::string& address) {
     for (std::uint32_t r = 0; r < workers; ++r)
       members.push_back(std::async(std::launch::async, [&, address, r] {
-        join_options o{.devices = {}, .number = r};
+        join_options o{.devices = {}, .number = r, .network = kind.network};
         for (std::uint32_t d = 0; d < each; ++d) o.devices.push_back({device_kind::cpu, d});
         if (samples) o.samples = samples(r);
         if (kind.at_worker) kind.at_worker(o);
