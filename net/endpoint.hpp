@@ -8,7 +8,6 @@
 #include <optional>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 namespace mailgrad::net {
 
@@ -34,9 +33,7 @@ public:
   /// Whether the connection shall be read now. If not, what its peer has sent stays with the peer, and the
   /// network asks again when it has done some work for this endpoint.
   virtual bool reads([[maybe_unused]] connection_id c, [[maybe_unused]] instant now) { return true; }
-  /// Connections that may be read whatever holds of others, such as one whose body others wait for.
-  virtual std::vector<connection_id> reads_first() { return {}; }
-  /// Whether reads() may hold of any connection but these that was not read for want of room.
+  /// Whether reads() may hold of any connection that was not read for want of room.
   virtual bool reads_others() { return true; }
   /// Whether what comes behind place() may be read with it, which may be a body that has no room yet.
   virtual bool reads_behind([[maybe_unused]] connection_id c) { return true; }

@@ -26,7 +26,7 @@ struct server_end::guest final : session_events {
   void ended(const ending& why) override { layers->ended(why); }
 
   session_events* layers = nullptr;
-  std::optional<connection_id> bulk{};
+  bool has_bulk = false;
   session its;
 };
 
@@ -55,15 +55,6 @@ bool server_end::reads(connection_id id, instant now) {
   return its.reads_bulk(!options_.has_room || options_.has_room(its.terms().you), now);
 }
 
-std::vector<connection_id> server_end::reads_first() {
-  std::vector<connection_id> all;
-  if (!options_.waited_for) return all;
-  for (const member& who : options_.waited_for())
-    if (const auto found = guests_.find(who); found != guests_.end() && found->second->bulk)
-      all.push_back(*found->second->bulk);
-  return all;
-}
-
 bool server_end::reads_behind(connection_id id) {
   const auto found = connections_.find(id);
   const bool asks = options_.has_room && found != connections_.end() && found->second.known &&
@@ -81,7 +72,7 @@ void server_end::received(connection_id id, byte_view data, instant now) {
       if (!c.unknown->said()) return;
       const hello said = *c.unknown->said();
       c.unknown.reset();
-      judge(id, said, now);
+      judge(c, said, now);
     } catch (const protocol_error& e) {
       refuse(c, {refusal_code::malformed, "a hello", e.what()});
     }
@@ -182,9 +173,8 @@ void server_end::refuse(connection_id c, const refusal& why) {
     refuse(found->second, why);
 }
 
-void server_end::judge(connection_id id, const hello& said, instant now) {
-  if (said.connection == plane::bulk) return attach_bulk(id, said, now);
-  connection& c = connections_.at(id);
+void server_end::judge(connection& c, const hello& said, instant now) {
+  if (said.connection == plane::bulk) return attach_bulk(c, said, now);
   if (const auto wrong = compare(options_.demands, said.says)) return refuse(c, *wrong);
   admit_control(c, said, now);
 }
@@ -244,13 +234,12 @@ void server_end::admit_control(connection& c, const hello& said, instant now) {
   c.known->its.attach(plane::control, now);
 }
 
-void server_end::attach_bulk(connection_id id, const hello& said, instant now) {
-  connection& c = connections_.at(id);
+void server_end::attach_bulk(connection& c, const hello& said, instant now) {
   const auto found = std::find_if(guests_.begin(), guests_.end(), [&](const auto& entry) {
     return said.session != 0 && entry.second->its.terms().session == said.session;
   });
   if (found == guests_.end() || found->second->its.now_is() != session::state::greeting ||
-      found->second->bulk) {
+      found->second->has_bulk) {
     const std::uint32_t highest = said.number ? fence_.highest({said.part, *said.number}) : 0;
     return refuse(c, {refusal_code::session, "a session that waits for its bulk connection",
                       fmt::format("{} of incarnation {}, when the highest is {}", key_text(said.session),
@@ -258,7 +247,7 @@ void server_end::attach_bulk(connection_id id, const hello& said, instant now) {
   }
   c.part = plane::bulk;
   c.known = found->second;
-  c.known->bulk = id;
+  c.known->has_bulk = true;
   c.known->its.share(std::move(c.memory));
   c.known->its.attach(plane::bulk, now);
 }

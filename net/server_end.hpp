@@ -30,8 +30,6 @@ struct server_options {
   std::function<bool(const member&)> has_room{};
   /// Whether there is room for another body of anybody at all; empty: there may be. Saves asking for each.
   std::function<bool()> has_any_room{};
-  /// For whose body there is room whatever is said of others; empty: nobody.
-  std::function<std::vector<member>()> waited_for{};
 };
 
 /// Who decides what becomes of a peer that fits.
@@ -58,7 +56,6 @@ public:
   void opened(connection_id c, std::string_view from, instant now) override;
   void shares(connection_id c, std::shared_ptr<common_memory> memory) override;
   bool reads(connection_id c, instant now) override;
-  std::vector<connection_id> reads_first() override;
   bool reads_others() override { return !options_.has_any_room || options_.has_any_room(); }
   bool reads_behind(connection_id c) override;
   void received(connection_id c, byte_view data, instant now) override;
@@ -96,11 +93,11 @@ private:
   };
 
   void refuse(connection& c, const refusal& why);
-  void judge(connection_id id, const hello& said, instant now);
+  void judge(connection& c, const hello& said, instant now);
   std::optional<refusal> taken(const hello& said, const member& wanted, instant now);
   std::optional<refusal> seat(const hello& said, member& found, instant now);
   void admit_control(connection& c, const hello& said, instant now);
-  void attach_bulk(connection_id id, const hello& said, instant now);
+  void attach_bulk(connection& c, const hello& said, instant now);
 
   server_options options_;
   doorkeeper* keeper_;

@@ -38,23 +38,16 @@ struct transit::gradient_room final : arrival_room {
   gradient_room& operator=(const gradient_room&) = delete;
   ~gradient_room() override {
     come();
-    is_kept ? of->let_go_of_kept(bytes) : of->has_arrived(from, bytes);
+    of->has_arrived(from, bytes);
   }
 
   void come() const override {
     if (!has_come.exchange(true)) of->has_come(from);
   }
 
-  /// The shard alone calls this.
-  bool keep_until(rank) const override {
-    if (!std::exchange(is_kept, true)) of->keep(from, bytes);
-    return of->keeps_much();
-  }
-
   std::shared_ptr<transit> of;
   rank from;
   std::uint64_t bytes;
-  mutable bool is_kept = false;
   mutable std::atomic<bool> has_come{false};
 };
 
@@ -204,23 +197,6 @@ void transit::has_come(rank from) {
   s.since = ++came_; // of what else is under way of it
   --s.under_way;
   call_if_room();
-}
-
-/// It is here, and no longer in transit.
-void transit::keep(rank from, std::uint64_t bytes) {
-  has_arrived(from, bytes);
-  const std::lock_guard lock(mutex_);
-  kept_ += bytes;
-}
-
-void transit::let_go_of_kept(std::uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
-  kept_ -= bytes;
-}
-
-bool transit::keeps_much() const {
-  const std::lock_guard lock(mutex_);
-  return kept_ > gradients_beside;
 }
 
 void transit::has_arrived(rank from, std::uint64_t bytes) {

@@ -29,8 +29,7 @@ namespace mailgrad::remote {
 /// again. The weights with which workers join wait for nothing and count beside all that. Nobody knows of a
 /// worker how it reads before its first weights have left, so it counts as slow until then.
 ///
-/// A gradient that a shard keeps for a barrier is no longer in transit. Where more than 16 MiB are kept, shards
-/// are told to add up those that have their places in a sum.
+/// A gradient that a shard keeps for a barrier is no longer in transit.
 /// Guarantees  has_room() comes true again as soon as shards have read what came and workers have taken what
 ///             left. It waits for no gradient that a shard keeps.
 /// Units       bytes.
@@ -96,9 +95,6 @@ private:
   bool fits_fast() const;
   bool goes_to_slow_alone(const version& v) const;
   void call_if_room();
-  void keep(rank from, std::uint64_t bytes);
-  void let_go_of_kept(std::uint64_t bytes);
-  bool keeps_much() const;
   void has_come(rank from);
   void has_arrived(rank from, std::uint64_t bytes);
   void has_departed(rank to, const void* values);
@@ -112,7 +108,6 @@ private:
   bool refused_ = false;               ///< has_room() has said no since it last called
   std::function<void()> call_;
   std::map<rank, gradients> arrives_;
-  std::uint64_t kept_ = 0;                ///< of gradients that shards keep
   std::map<const void*, version> leaves_; ///< by the values
   std::map<rank, reader> readers_;        ///< all to whom weights have left
   std::map<rank, sender> senders_;        ///< all of whom a gradient has begun to arrive

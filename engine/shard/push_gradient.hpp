@@ -40,10 +40,7 @@ public:
   virtual ~arrival_room() = default;
 
   /// All of it is here.
-  virtual void come() const {}
-  /// A shard keeps the gradient until it has that of this worker. It takes no room of those that arrive now.
-  /// Returns whether so much is kept that shards shall add up what they can.
-  virtual bool keep_until(rank next) const = 0;
+  virtual void come() const = 0;
 
 protected:
   arrival_room() = default;

@@ -109,13 +109,10 @@ void stream_host::call(const connection_ptr& c) {
   c->look_soon();
 }
 
-/// Of those that are not read, only who is waited for and the first for whom there is room are called, so
-/// that nobody who has waited less goes before them. When one has been read, it is the turn of the next.
+/// Of those that are not read, only the first for whom there is room is called, so that nobody who has waited
+/// less goes before it. When one has been read, it is the turn of the next.
 /// There may be room for one and none for others who have waited longer.
 void stream_host::call_held() {
-  for (const connection_id id : at_->reads_first())
-    if (const auto found = connections_.find(id); found != connections_.end() && found->second->is_held)
-      call(found->second);
   if (!at_->reads_others()) return;
   const auto first =
       std::ranges::find_if(held_, [&](const connection_ptr& c) { return at_->reads(c->id(), loop_->now()); });

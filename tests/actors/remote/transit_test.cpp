@@ -65,25 +65,6 @@ TEST(Transit, CallsWhoFoundNoRoomWhenThereIsSome) {
   EXPECT_EQ(calls, 1);
 }
 
-/// Else a barrier of more workers than there is room for would never open.
-TEST(Transit, HasRoomHoweverManyGradientsShardsKeep) {
-  const auto t = std::make_shared<transit>(2 * mib, 2 * mib);
-  int calls = 0;
-  t->when_room([&] { ++calls; });
-  std::vector<std::shared_ptr<const arrival_room>> kept;
-  for (std::uint32_t r = 0; r < 9; ++r) kept.push_back(t->arriving({r}, 2 * mib));
-  EXPECT_FALSE(t->has_room({9}));
-  for (std::uint32_t r = 0; r < 8; ++r) EXPECT_FALSE(kept[r]->keep_until({20})) << r;
-  EXPECT_EQ(calls, 1);
-  EXPECT_TRUE(t->has_room({9}));
-  EXPECT_EQ(t->arriving_bytes(), 2 * mib);
-  EXPECT_TRUE(kept[8]->keep_until({20})) << "more than 16 MiB are kept";
-  EXPECT_TRUE(kept[8]->keep_until({21}));
-  kept.pop_back();
-  EXPECT_FALSE(kept[0]->keep_until({21}));
-  EXPECT_EQ(t->who_fills_it({9}), "");
-}
-
 /// A process with shards, to which workers 0 to 2 send gradients as fast as they are answered, and others
 /// that take no weights.
 struct SlowReaders : ::testing::Test {

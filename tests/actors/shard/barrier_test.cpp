@@ -34,7 +34,7 @@ TEST_F(ParameterActor, SumsWhatElasticWorkersDifferAndTellsWhatTheyMet) {
 
 /// The room of a gradient that has arrived.
 struct arrived_room final : arrival_room {
-  bool keep_until(rank) const override { return false; }
+  void come() const override {}
 };
 
 /// Else a barrier of more workers than there is room for would never open.

@@ -237,40 +237,6 @@ TEST_P(StreamNetworks, AsksForFewOfThoseThatWaitForRoom) {
   for (const auto& c : more) client_net->forget(c->end);
 }
 
-TEST_P(StreamNetworks, ReadsWhoIsWaitedForWhereThereIsNoRoom) {
-  constexpr std::uint32_t nobody = 1000;
-  std::atomic<std::uint32_t> waited_for{nobody};
-  server_options options{.times = timing(50ms)};
-  options.has_room = [&](const member& who) { return who.number == waited_for.load(); };
-  options.has_any_room = [] { return false; };
-  options.waited_for = [&] {
-    const std::uint32_t now = waited_for.load();
-    return now == nobody ? std::vector<member>{} : std::vector<member>{{role::worker, now}};
-  };
-  serve(std::move(options));
-  join();
-  std::vector<std::unique_ptr<awaited_client>> more;
-  for (std::size_t i = 1; i <= 3; ++i) {
-    client_net->connect(more.emplace_back(std::make_unique<awaited_client>(*client_net))->end, address);
-    ASSERT_TRUE(more.back()->layers.wait_joined());
-  }
-  const auto body = std::make_shared<const bytes>(noise(700'003, 1));
-  const auto give = [&](awaited_client& c) {
-    client_net->post(c.end, [&](instant) { c.end.own().send_body(bytes_of("b"), *body, body); });
-  };
-  give(client);
-  for (const auto& c : more) give(*c);
-  for (std::size_t i = 0; i <= 3; ++i)
-    ASSERT_TRUE(server->guest(i)->wait_for([](auto& x) { return !x.holds.empty(); }));
-  for (const std::uint32_t r : {2U, 0U, 3U, 1U}) {
-    EXPECT_THAT(server->guest(r)->kept().bodies, SizeIs(0));
-    waited_for = r;
-    server_net->post(server->end, [](instant) {});
-    EXPECT_TRUE(server->guest(r)->wait_for([](auto& x) { return x.bodies.size() == 1; })) << r;
-  }
-  for (const auto& c : more) client_net->forget(c->end);
-}
-
 TEST_P(StreamNetworks, CarriesBodiesBothWaysAtOnce) {
   join();
   const std::vector<std::size_t> sizes{0, 1, 43, 4096, 256 << 10, (256 << 10) + 1, 1 << 20, (8 << 20) - 3};
