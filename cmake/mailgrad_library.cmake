@@ -64,6 +64,11 @@ function(mailgrad_private_links out)
   set(${out} ${links} PARENT_SCOPE)
 endfunction()
 
+# Half of all compiling is theirs, and arithmetic is not.
+set(mailgrad_of_messages net engine actors lab)
+set(MAILGRAD_MESSAGES_FLAGS "" CACHE STRING
+  "Options to compile the libraries with that send messages more than they compute, after all others; a build whose tests need not be fast compiles them faster")
+
 function(mailgrad_add_library folder)
   cmake_parse_arguments(arg "UNITY" "" "SOURCES;HEADERS;DEPENDS;PRIVATE;CUDA_SOURCES;NO_CUDA_SOURCES" ${ARGN})
   set(target mailgrad_${folder})
@@ -82,6 +87,9 @@ function(mailgrad_add_library folder)
     PRIVATE ${private_links} $<BUILD_INTERFACE:mailgrad_warnings> $<BUILD_INTERFACE:mailgrad_codegen>)
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${folder} POSITION_INDEPENDENT_CODE ON
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  if(folder IN_LIST mailgrad_of_messages)
+    target_compile_options(${target} PRIVATE ${MAILGRAD_MESSAGES_FLAGS})
+  endif()
   if(NOT arg_UNITY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
   endif()
