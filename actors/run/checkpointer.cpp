@@ -42,7 +42,7 @@ void checkpointer::on_joined(rank joined, const caf::actor& device) {
 void checkpointer::on_gone(const worker_report& report, bool lost, std::shared_ptr<saved_fields> in_block) {
   worker& w = workers_[report.worker.value];
   w.gone = true;
-  w.at_end = false;
+  if (std::exchange(w.at_end, false)) std::erase(at_end_, report.worker);
   w.lost = lost;
   w.counted = !lost;
   w.was_lost = w.was_lost || lost;

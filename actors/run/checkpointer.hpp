@@ -161,7 +161,7 @@ private:
   caf::event_based_actor* self_;
   checkpointer_options options_;
   std::vector<worker> workers_; ///< by rank
-  std::vector<rank> at_end_;    ///< those that wait to be told to mark, and some that are gone meanwhile
+  std::vector<rank> at_end_;    ///< those that wait to be told to mark
   std::vector<caf::actor> shards_;
   caf::actor feeder_;
   std::shared_ptr<const time_source> time_;

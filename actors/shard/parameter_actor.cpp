@@ -64,6 +64,7 @@ void parameter_actor::resume() {
     else
       worker.answer = {options_.weights->version(), updates_.weights_for({r}), {}};
   }
+  workers_.add_up_ledgers();
   for (const push_gradient& x : beside) {
     workers_[x.header.id.worker].waits_since.reset(); // until it is judged
     order_.arrive(x, now.count());

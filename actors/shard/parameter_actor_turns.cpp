@@ -2,6 +2,9 @@
 
 #include <mailgrad/actors/protocol/messaging.hpp>
 
+#include <fmt/format.h>
+
+#include <stdexcept>
 #include <utility>
 
 // What a parameter actor does when a turn of the order has come: it judges a gradient, and then updates and
@@ -96,6 +99,9 @@ void parameter_actor::take(const push_gradient& x, std::int64_t arrived) {
 }
 
 void parameter_actor::keep_waiting(const push_gradient& x, std::uint64_t samples, verdict what) {
+  if (what == verdict::defer && !policy_->has_rounds())
+    throw std::logic_error(
+        fmt::format("policy '{}' defers a gradient to its next round, and has no rounds", policy_->name()));
   if (what == verdict::defer) return updates_.add_to_next_round(x);
   if (policy_->has_rounds())
     updates_.add_to_round(x);
@@ -277,7 +283,7 @@ void parameter_actor::start_if_due(rank waiting, std::optional<rank> just_taken)
   if (!worker.waits_since || !policy_->may_start(waiting)) return;
   worker.owed = false;
   const auto stay = worker.end_wait(options_.time->now(), just_taken != waiting, barrier_opened_);
-  if (policy_->renews(waiting) || !worker.answer.values)
+  if (!policy_->has_rounds() || policy_->renews(waiting) || !worker.answer.values)
     worker.answer = {options_.weights->version(), updates_.weights_for(waiting), {}};
   worker.answer.met = std::exchange(worker.met, {});
   if (!worker.returns) answer(worker, stay);

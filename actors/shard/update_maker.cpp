@@ -113,7 +113,7 @@ void update_maker::add_round() {
   table_.count_new([this](const push_gradient& x) {
     observe(x);
     updater_.add(x.header, nullptr);
-    ++workers_[x.header.id.worker].account.ledger.merged;
+    workers_.merge(x.header.id.worker);
   });
   for (const contribution& mean : table_.means()) updater_.add(mean);
   of_batch_ = true;

@@ -126,9 +126,10 @@ public:
   /// Errors  archive_error, also for another number of workers.
   void keep(archive& a, shard& of, bool all_return);
 
-private:
+  /// After ledgers were changed otherwise than above.
   void add_up_ledgers();
 
+private:
   run_id run_;
   std::vector<worker_slot> slots_; ///< by rank
   std::uint32_t used_;

@@ -61,7 +61,10 @@ expected_staleness expected_of(const run_figures& run, std::size_t worker) {
             {},
             "The mean over all workers is (M + Q - B) / B once the queue is full."};
   if (name == "ringleader")
-    return {2 * workers - 2, true, {}, "Each gap is at most 2 M - 2, where M is the number of workers."};
+    return {2 * workers - 2,
+            true,
+            {},
+            "Each gap is at most 2 M - 2, where M is the number of workers, if none comes or goes."};
   if (name == "ringmaster" && k) return {*k - 1, true, {}, "Each gap is at most R - 1."};
   return unknown("For this policy no law is known.");
 }

@@ -374,7 +374,7 @@ void rehearsal::release(std::size_t at) {
   for (std::uint32_t w = 0; w < workers_.size(); ++w) {
     if (!s.waits[w] || !s.rule->may_start({w})) continue;
     s.waits[w] = false;
-    if (s.rule->renews({w})) s.version_read[w] = s.version;
+    if (!s.rule->has_rounds() || s.rule->renews({w})) s.version_read[w] = s.version;
     if (s.switches != passed_) continue;
     if (workers_[w].answered[at])
       refuse("cannot be: " + name_of_shard(at) + " lets " + name_of_worker(w) + " go twice, at turn " +

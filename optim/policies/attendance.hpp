@@ -59,8 +59,7 @@ public:
   /// gradient behind.
   std::size_t expected() const noexcept { return expected_; }
 
-  /// Reading leaves an entry for each worker that has joined before. One that waits for the next batch is
-  /// written as present, so a run that is resumed counts it in the batch that has begun.
+  /// Reading leaves an entry for each worker that has joined before.
   void keep(archive& a) {
     const std::size_t joined = entries_.size();
     a.field("entries", entries_);
@@ -75,10 +74,9 @@ private:
     bool joins = false; ///< when the present batch is applied
 
     void keep(archive& a) {
-      bool counted = present || joins;
-      a.field("present", counted);
+      a.field("present", present);
       a.field("arrived", arrived);
-      if (a.reads()) present = counted;
+      a.field("joins", joins);
     }
   };
   entry& of(rank worker) {

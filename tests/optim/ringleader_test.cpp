@@ -127,6 +127,9 @@ TEST_F(Ringleader, AppliesTwoRoundsThatAreLeftBehind) {
 
 TEST_F(Ringleader, GoesOnFromACheckpoint) {
   collect();
+  for (const std::uint32_t worker : {0U, 1U}) push(worker), updates();
+  ASSERT_EQ(policy_.rounds_over(), 1U);
+  collect();
   push(2);
   push(0);
   updates();
@@ -141,7 +144,7 @@ TEST_F(Ringleader, GoesOnFromACheckpoint) {
     EXPECT_EQ(p->judge({{1}, 2, 0, 0}).what, verdict::merge);
     EXPECT_TRUE(p->batch_complete());
     p->batch_applied();
-    EXPECT_EQ(p->rounds_over(), 1U);
+    EXPECT_EQ(p->rounds_over(), 2U);
     EXPECT_EQ(p->judge({{1}, 3, 0, 0}).what, verdict::merge);
     EXPECT_TRUE(p->batch_complete()) << "0 and 2 have sent theirs before";
   }

@@ -150,6 +150,8 @@ TEST_F(ParameterActor, KeepsGradientsForAllUpdatesOfARound) {
   EXPECT_EQ(r.workers[0].ledger, (gradient_ledger{4, 0, 4, {}, 0}));
   EXPECT_THAT(r.workers[0].gaps.buckets(), ElementsAre(Pair(0, 3), Pair(1, 1)));
   EXPECT_THAT(r.workers[1].gaps.buckets(), ElementsAre(Pair(0, 1), Pair(1, 1), Pair(2, 1)));
+  ASSERT_THAT(tracker_.heard<staleness_observed>(), ::testing::Not(IsEmpty()));
+  EXPECT_EQ(tracker_.heard<staleness_observed>().back().counts->applied, 7U) << "4 and 3 are merged";
 }
 
 TEST_F(ParameterActor, GivesAWorkerThatIsNotServedTheWeightsThatItHad) {
