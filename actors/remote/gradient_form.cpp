@@ -206,7 +206,7 @@ arriving gradient_form::unpacked_later(const gradient_header& header, std::uint3
           }};
 }
 
-std::shared_ptr<const arrival_room> gradient_form::room_for(std::uint64_t bytes) const {
+std::shared_ptr<const void> gradient_form::room_for(std::uint64_t bytes) const {
   return terms_.on_way ? terms_.on_way->arriving(terms_.worker, bytes) : nullptr;
 }
 
@@ -267,9 +267,8 @@ arriving gradient_form::begin(field_inspector& fields, const actor_address&, con
 
 caf::message gradient_form::arrive(const gradient_header& header, std::uint32_t shard,
                                    std::shared_ptr<const gradient> values, snapshot read,
-                                   std::shared_ptr<const arrival_room> room) const {
+                                   std::shared_ptr<const void> room) const {
   const instant now = terms_.time->now();
-  if (room) room->come();
   terms_.clock->begin(shard, now);
   return caf::make_message(push_gradient{header, {std::move(values), std::move(read), now, std::move(room)}});
 }

@@ -62,14 +62,14 @@ private:
   attached pack(const push_gradient& x, const gradient_encoder::messages& encoded) const;
   arriving unpacked_later(const gradient_header& header, std::uint32_t shard, std::shared_ptr<gradient> into,
                           bool encoded, std::uint64_t size) const;
-  std::shared_ptr<const arrival_room> room_for(std::uint64_t bytes) const;
+  std::shared_ptr<const void> room_for(std::uint64_t bytes) const;
   void unpack(const std::string& bytes, std::uint32_t shard, bool encoded, gradient& into,
               snapshot& read) const;
   std::shared_ptr<const gradient> where_it_lies(const net::borrowed& lent, std::uint32_t shard) const;
   void require_ours(const gradient_header& header, packing how, std::uint32_t shard) const;
   caf::message arrive(const gradient_header& header, std::uint32_t shard,
                       std::shared_ptr<const gradient> values, snapshot read,
-                      std::shared_ptr<const arrival_room> room = nullptr) const;
+                      std::shared_ptr<const void> room = nullptr) const;
 
   exchange_terms terms_;
 };

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <set>
 #include <utility>
 
@@ -31,24 +30,16 @@ std::string in_words(const std::set<rank>& workers) {
 } // namespace
 
 /// What a gradient holds while it arrives.
-struct transit::gradient_room final : arrival_room {
+struct transit::gradient_room {
   gradient_room(std::shared_ptr<transit> of_all, rank worker, std::uint64_t size)
       : of(std::move(of_all)), from(worker), bytes(size) {}
   gradient_room(const gradient_room&) = delete;
   gradient_room& operator=(const gradient_room&) = delete;
-  ~gradient_room() override {
-    come();
-    of->has_arrived(from, bytes);
-  }
-
-  void come() const override {
-    if (!has_come.exchange(true)) of->has_come(from);
-  }
+  ~gradient_room() { of->has_arrived(from, bytes); }
 
   std::shared_ptr<transit> of;
   rank from;
   std::uint64_t bytes;
-  mutable std::atomic<bool> has_come{false};
 };
 
 /// What weights hold while they leave to anybody.
@@ -103,26 +94,15 @@ bool transit::goes_to_slow_alone(const version& v) const {
   return std::ranges::all_of(v.to, [this](const auto& reads) { return is_slow(reads.first); });
 }
 
-bool transit::is_slow(rank worker) const { return reads_slowly(worker) || sends_slowly(worker); }
-
-bool transit::sends_slowly(rank worker) const {
-  const auto found = senders_.find(worker);
-  if (found == senders_.end()) return false;
-  const sender& s = found->second;
-  return s.is_slow || (s.under_way > 0 && came_ - s.since > most_overtaking());
-}
-
 /// Answers to all workers by turns overtake one another once in a turn.
-bool transit::reads_slowly(rank worker) const {
+bool transit::is_slow(rank worker) const {
   const auto found = readers_.find(worker);
   if (found == readers_.end()) return false;
   const reader& r = found->second;
   return r.is_slow || (r.under_way > 0 && departed_ - r.since > most_overtaking());
 }
 
-std::uint64_t transit::most_overtaking() const noexcept {
-  return 2 * shards_ * std::max(readers_.size(), senders_.size());
-}
+std::uint64_t transit::most_overtaking() const noexcept { return 2 * shards_ * readers_.size(); }
 
 /// What slow readers have under way, or are about to, has half of the room. There is always room for one of
 /// them.
@@ -135,9 +115,11 @@ bool transit::fits_slow() const {
   return theirs == 0 || theirs + weights_ <= most_together_ / 2;
 }
 
-bool transit::has_any_room() const {
+bool transit::has_any_room() {
   const std::lock_guard lock(mutex_);
-  return fits() || fits_fast();
+  if (fits() || fits_fast()) return true;
+  refused_ = true;
+  return false;
 }
 
 bool transit::has_room(rank worker) {
@@ -159,14 +141,13 @@ void transit::call_if_room() {
   if (call_) call_();
 }
 
-std::shared_ptr<const arrival_room> transit::arriving(rank from, std::uint64_t bytes) {
+std::shared_ptr<const void> transit::arriving(rank from, std::uint64_t bytes) {
   auto made = std::make_shared<const gradient_room>(shared_from_this(), from, bytes);
   const std::lock_guard lock(mutex_);
   arriving_ += bytes;
   gradients& its = arrives_[from];
   ++its.count;
   its.bytes += bytes;
-  if (sender& s = senders_[from]; s.under_way++ == 0) s.since = came_;
   return made;
 }
 
@@ -188,15 +169,6 @@ std::shared_ptr<const void> transit::leaving(rank to, std::shared_ptr<const void
   room->of_joins = room->of_joins && joins;
   if (reader& r = readers_[to]; r.under_way++ == 0) r.since = departed_;
   return std::make_shared<const departure>(std::move(room), to);
-}
-
-void transit::has_come(rank from) {
-  const std::lock_guard lock(mutex_);
-  sender& s = senders_.at(from);
-  s.is_slow = came_ - s.since > most_overtaking();
-  s.since = ++came_; // of what else is under way of it
-  --s.under_way;
-  call_if_room();
 }
 
 void transit::has_arrived(rank from, std::uint64_t bytes) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <mailgrad/engine/shard/push_gradient.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/optim/identity.hpp>
 
@@ -21,17 +20,14 @@ namespace mailgrad::remote {
 /// With shards of W bytes in all, gradients have W + 16 MiB, and both kinds together 2 W + 24 MiB. So one
 /// gradient can always arrive while the weights of one version leave.
 ///
-/// A worker whose weights are overtaken by many others on their way reads slowly, and one whose gradient is
-/// overtaken by as many others sends slowly. What leaves to such workers and arrives from them has half of
-/// the room for both kinds, and the others have the rest: while there would be more, further gradients of
-/// slow workers wait for each other. Weights that others take as well count for these. Workers that become
-/// slow while something of theirs is under way may fill the room of the others, who then have half as much
-/// again. The weights with which workers join wait for nothing and count beside all that. Nobody knows of a
-/// worker how it reads before its first weights have left, so it counts as slow until then.
-///
-/// A gradient that a shard keeps for a barrier is no longer in transit.
+/// A worker whose weights are overtaken by many others on their way reads slowly. What leaves to such workers
+/// has half of the room for both kinds, and the others have the rest: while more would leave, further
+/// gradients of slow readers wait for each other. Weights that others take as well count for these. Readers
+/// that become slow while weights are under way to them may fill the room of the others, who then have half
+/// as much again. The weights with which workers join wait for nothing and count beside all that. Nobody
+/// knows of a worker how it reads before its first weights have left, so it counts as slow until then.
 /// Guarantees  has_room() comes true again as soon as shards have read what came and workers have taken what
-///             left. It waits for no gradient that a shard keeps.
+///             left. It waits for no gradient that a policy keeps, such as those of a barrier.
 /// Units       bytes.
 /// Threads     any.
 class transit : public std::enable_shared_from_this<transit> {
@@ -41,13 +37,13 @@ public:
 
   /// Whether another gradient of this worker may begin to arrive.
   bool has_room(rank worker);
-  /// Whether there may be room for a gradient of anybody.
-  bool has_any_room() const;
-  /// Is called when there is room again after has_room() has said no; empty: nothing is. It must not block.
+  /// Whether has_room() may hold of anybody.
+  bool has_any_room();
+  /// Is called when there is room again after one of these has said no; empty: nothing is. It must not block.
   void when_room(std::function<void()> call);
 
   /// A gradient begins to arrive. Its room is taken as long as what this returns is held.
-  std::shared_ptr<const arrival_room> arriving(rank from, std::uint64_t bytes);
+  std::shared_ptr<const void> arriving(rank from, std::uint64_t bytes);
   /// These values are about to leave to a worker. What this returns holds them, and their room with them.
   /// Values that leave to several workers count once.
   std::shared_ptr<const void> leaving(rank to, std::shared_ptr<const void> values, std::uint64_t bytes);
@@ -62,16 +58,10 @@ private:
   struct gradient_room;
   struct weights_room;
   struct departure;
-  /// What has its room for the gradients of a worker.
+  /// What arrives from a worker.
   struct gradients {
     std::size_t count = 0;
     std::uint64_t bytes = 0;
-  };
-  /// How gradients of a worker arrive.
-  struct sender {
-    std::size_t under_way = 0;
-    std::uint64_t since = 0; ///< how many had come of all when the oldest of these began
-    bool is_slow = false;    ///< the last that came was overtaken by many
   };
   /// Values that leave.
   struct version {
@@ -88,14 +78,11 @@ private:
 
   bool fits() const noexcept;
   bool is_slow(rank worker) const;
-  bool sends_slowly(rank worker) const;
-  bool reads_slowly(rank worker) const;
   std::uint64_t most_overtaking() const noexcept;
   bool fits_slow() const;
   bool fits_fast() const;
   bool goes_to_slow_alone(const version& v) const;
   void call_if_room();
-  void has_come(rank from);
   void has_arrived(rank from, std::uint64_t bytes);
   void has_departed(rank to, const void* values);
   void has_left(const void* values, std::uint64_t bytes, bool of_joins);
@@ -105,14 +92,12 @@ private:
   mutable std::mutex mutex_; ///< guards the members below
   std::uint64_t arriving_ = 0, leaving_ = 0;
   std::uint64_t leaving_to_joins_ = 0; ///< of that, to workers that have just joined alone
-  bool refused_ = false;               ///< has_room() has said no since it last called
+  bool refused_ = false;               ///< somebody was told that there is none since it last called
   std::function<void()> call_;
   std::map<rank, gradients> arrives_;
   std::map<const void*, version> leaves_; ///< by the values
   std::map<rank, reader> readers_;        ///< all to whom weights have left
-  std::map<rank, sender> senders_;        ///< all of whom a gradient has begun to arrive
   std::uint64_t departed_ = 0;            ///< answers that have left
-  std::uint64_t came_ = 0;                ///< gradients that have come, all of their bytes
 };
 
 /// For a process that holds these shards and listens there. Null for an address by which processes share

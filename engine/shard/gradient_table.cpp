@@ -31,7 +31,6 @@ void gradient_table::add(round& to, const push_gradient& x, const contribution& 
   ++w.gradients;
   w.fresh.push_back(x);
   w.fresh.back().payload.values.reset();
-  w.fresh.back().payload.room.reset();
   to.waits = true;
 }
 

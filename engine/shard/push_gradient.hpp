@@ -34,20 +34,6 @@ struct gradient_header {
   bool is_carried() const { return sum && sum->carrier != id.worker; }
 };
 
-/// The room that a gradient of another process takes where it has arrived, until this goes.
-class arrival_room {
-public:
-  virtual ~arrival_room() = default;
-
-  /// All of it is here.
-  virtual void come() const = 0;
-
-protected:
-  arrival_room() = default;
-  arrival_room(const arrival_room&) = default;
-  arrival_room& operator=(const arrival_room&) = default;
-};
-
 /// The gradient itself, in memory of this process.
 struct gradient_payload {
   /// Null if another worker carries them, or if each shard has foretold that it discards the gradient.
@@ -55,8 +41,8 @@ struct gradient_payload {
   snapshot read{};               ///< the weights of `version_read`, if the shard shall measure their distance
   std::optional<instant> sent{}; ///< the time of sending by the clock of this process, if it was noted
   /// Of one from another process: what it takes of the room for those that arrive. Who keeps the gradient
-  /// when it has read the message lets this go, or says until when.
-  std::shared_ptr<const arrival_room> room{};
+  /// when it has read the message lets this go.
+  std::shared_ptr<const void> room{};
 };
 
 /// A worker sends this to each shard, once for each step. The shard answers with `shard_weights` as soon as

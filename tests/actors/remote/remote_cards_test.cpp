@@ -97,7 +97,7 @@ TEST_P(RemoteCards, TrainBesideCoresAndBalanceTheLedger) {
 std::shared_ptr<net::network> drawn_network(std::uint64_t seed) {
   return std::make_shared<driven_network>(seed, net::weather{.delay = std::chrono::microseconds{300},
                                                              .jitter = std::chrono::milliseconds{2},
-                                                             .loss = 0.02});
+                                                             .loss = 0.002});
 }
 
 struct RemoteCardsOverASimulatedNetwork : ::testing::TestWithParam<std::uint64_t> {};

@@ -57,12 +57,17 @@ TEST(Transit, CallsWhoFoundNoRoomWhenThereIsSome) {
   gradients.pop_back();
   gradients.pop_back();
   EXPECT_EQ(calls, 1) << "once, until somebody asks again";
+  EXPECT_TRUE(t->has_any_room());
   gradients.resize(9);
   for (auto& g : gradients) g = t->arriving(any, 2 * mib);
+  EXPECT_FALSE(t->has_any_room());
+  gradients.pop_back();
+  EXPECT_EQ(calls, 2) << "to be told that nobody has room is to ask, too";
+  gradients.push_back(t->arriving(any, 2 * mib));
   EXPECT_FALSE(t->has_room(any));
   t->when_room({});
   gradients.clear();
-  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(calls, 2);
 }
 
 /// A process with shards, to which workers 0 to 2 send gradients as fast as they are answered, and others
@@ -157,44 +162,6 @@ TEST_F(SlowReaders, FillABoundedRoomHoweverManyStall) {
   }
   EXPECT_LE(t->leaving_bytes(), 42 * mib) << "28 MiB, and half as much again";
   EXPECT_GT(t->leaving_bytes(), 28 * mib);
-}
-
-/// Gradients of 20 workers that come byte by byte, beside three that come at once.
-TEST_F(SlowReaders, ShareTheirHalfWithThoseThatSendSlowly) {
-  for (std::uint32_t r = 0; r < fast + slow; ++r) t->leaving({r}, std::make_shared<int>(), 2 * mib).reset();
-  std::vector<std::shared_ptr<const arrival_room>> pieces(fast + slow);
-  const auto begin_to_send = [&](std::uint32_t r) {
-    if (!t->has_room({r})) return false;
-    pieces[r] = t->arriving({r}, 2 * mib);
-    return true;
-  };
-  std::uint32_t begun = 0;
-  for (std::uint32_t r = fast; r < fast + slow; ++r) begun += begin_to_send(r) ? 1 : 0;
-  EXPECT_EQ(begun, 9U) << "nobody knows of them, so all of the room for gradients";
-  for (std::uint32_t r = fast; r < fast + 9; ++r) pieces[r].reset();
-  go_on(40);
-  for (std::uint32_t r = fast; r < fast + 9; ++r) ASSERT_TRUE(begin_to_send(r));
-  pieces[fast].reset(); // so that the others find room
-  go_on(40);
-  for (std::uint32_t r = fast; r < fast + 9; ++r) pieces[r].reset(); // each was overtaken by 120
-  begun = 0;
-  for (std::uint32_t r = fast + 1; r < fast + 9; ++r) begun += begin_to_send(r) ? 1 : 0;
-  EXPECT_EQ(begun, 7U) << "half of the room for both kinds";
-  go_on(40);
-  pieces[fast + 1].reset();
-  go_on(1);
-  EXPECT_TRUE(begin_to_send(fast + 1)) << "in place of the one that has come";
-}
-
-/// A gradient that has come is no longer on its way, however long a shard keeps it.
-TEST_F(SlowReaders, AreNotThoseWhoseGradientsAreKept) {
-  for (std::uint32_t r = 0; r < fast; ++r) t->leaving({r}, std::make_shared<int>(), 2 * mib).reset();
-  const auto kept = t->arriving({0}, 2 * mib);
-  kept->come();
-  for (int i = 0; i < 40; ++i) ASSERT_TRUE(exchange({1}));
-  std::vector<std::shared_ptr<const void>> more;
-  while (t->has_room({0})) more.push_back(t->arriving({0}, 2 * mib));
-  EXPECT_EQ(more.size(), 8U) << "all of the room for gradients";
 }
 
 TEST(Transit, LetsOneSlowReaderInHoweverLargeTheWeights) {

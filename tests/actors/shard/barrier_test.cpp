@@ -32,15 +32,10 @@ TEST_F(ParameterActor, SumsWhatElasticWorkersDifferAndTellsWhatTheyMet) {
   }
 }
 
-/// The room of a gradient that has arrived.
-struct arrived_room final : arrival_room {
-  void come() const override {}
-};
-
 /// Else a barrier of more workers than there is room for would never open.
 TEST_F(ParameterActor, KeepsNoRoomForThoseThatArriveWhileItsBarrierIsShut) {
   serve("sync", 2);
-  const auto room = std::make_shared<arrived_room>();
+  const auto room = std::make_shared<int>();
   push_gradient x = testing::push_of(0, 1, 0, testing::constant_gradient(layout_, 1));
   x.payload.room = room;
   tell(shard_, std::exchange(x, {}));

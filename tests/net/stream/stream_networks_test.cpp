@@ -208,13 +208,16 @@ TEST_P(StreamNetworks, TakesABodyOfEachBeforeTheSecondOfAnyone) {
 /// However many of them wait. Else a server of a thousand workers would ask a million times for a body of
 /// each.
 TEST_P(StreamNetworks, AsksForFewOfThoseThatWaitForRoom) {
-  std::atomic<int> under_way{0};
-  std::atomic<std::size_t> asked{0};
+  struct one_room {
+    std::atomic<int> under_way{0};
+    std::atomic<std::size_t> asked{0};
+  };
+  const auto room = std::make_shared<one_room>(); // the server asks it to its end
   server_options options{.times = timing(50ms)};
-  options.has_room = [&](const member&) { return ++asked, under_way.load() == 0; };
-  options.has_any_room = [&] { return under_way.load() == 0; };
+  options.has_room = [room](const member&) { return ++room->asked, room->under_way.load() == 0; };
+  options.has_any_room = [room] { return room->under_way.load() == 0; };
   serve(std::move(options));
-  server->under_way = &under_way;
+  server->under_way = &room->under_way;
   join();
   constexpr std::size_t others = 47, each = 3;
   std::vector<std::unique_ptr<awaited_client>> more;
@@ -227,13 +230,13 @@ TEST_P(StreamNetworks, AsksForFewOfThoseThatWaitForRoom) {
     for (std::size_t i = 0; i < each; ++i)
       client_net->post(c.end, [&](instant) { c.end.own().send_body(bytes_of("b"), *body, body); });
   };
-  asked = 0;
+  room->asked = 0;
   give(client);
   for (const auto& c : more) give(*c);
   for (std::size_t i = 0; i <= others; ++i)
     ASSERT_TRUE(server->guest(i)->wait_for([](auto& x) { return x.bodies.size() == each; })) << i;
   constexpr std::size_t bodies = each * (others + 1);
-  EXPECT_LT(asked.load(), 20 * bodies) << "each is read in a few pieces";
+  EXPECT_LT(room->asked.load(), 20 * bodies) << "each is read in a few pieces";
   for (const auto& c : more) client_net->forget(c->end);
 }
 
