@@ -277,7 +277,8 @@ void parameter_actor::release(std::optional<rank> just_taken) {
   workers_.each_waiting([&](rank r) { start_if_due(r, just_taken); });
 }
 
-/// Sends a worker that waits the present weights, if the policy lets it start, or those that it had once more.
+/// Sends a worker that waits the present weights, if the policy lets it start, or those that it had once
+/// more.
 void parameter_actor::start_if_due(rank waiting, std::optional<rank> just_taken) {
   worker_slot& worker = workers_[waiting];
   if (!worker.waits_since || !policy_->may_start(waiting)) return;

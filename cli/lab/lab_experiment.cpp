@@ -62,6 +62,14 @@ void write_results(const lab::experiment& e, const experiment_words& w, const la
   }
 }
 
+/// Writes the claims that were finished when an experiment was stopped, in a file of their own: they are no
+/// result, and must not take the place of one.
+void write_finished(const lab::experiment& e, const experiment_words& w, const lab::experiment_result& r) {
+  if (r.claims.empty()) return;
+  write_result(std::filesystem::path(w.output) / fmt::format("{}-claims-finished.csv", e.name),
+               lab::claims_csv(e.name, r));
+}
+
 } // namespace
 
 int run_experiment(const lab::experiment& e, const experiment_words& w) {
@@ -81,8 +89,12 @@ int run_experiment(const lab::experiment& e, const experiment_words& w) {
     say_failure(fmt::format("lab {}: {}; these claims were finished", e.name, why.what()));
   }
   std::cout << in_words(result, in_seconds(time.now() - begun));
+  if (stopped) {
+    if (!w.output.empty()) write_finished(e, w, result);
+    std::cout << "It was stopped before its other claims.\n";
+    return exit_code::of_signal(ctrl_c.signal());
+  }
   if (!w.output.empty()) write_results(e, w, result);
-  if (stopped) return exit_code::of_signal(ctrl_c.signal());
   return result.holds() ? exit_code::done : exit_code::failed;
 }
 

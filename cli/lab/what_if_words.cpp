@@ -28,7 +28,7 @@ lab::slowed_worker slowed(std::string_view text) {
 }
 
 std::string row(std::string_view what, std::string_view a, std::string_view b) {
-  return fmt::format("{:<28}{:<20}{}\n", what, a, b);
+  return fmt::format("{:<28}{:<19} {}\n", what, a, b);
 }
 
 std::string row(std::string_view what, double a, double b) {

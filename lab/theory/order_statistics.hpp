@@ -20,7 +20,8 @@ double mean_of_kth_pareto(std::uint32_t k, std::uint32_t m, double alpha);
 std::uint32_t best_number_to_wait_for(std::uint32_t m, double shift);
 
 /// The share of the work of n learners that merges take, if they wait for a quorum of K and each learner is
-/// up with probability `up`, whether others are or not: (1/n) sum over u = K..n of u C(n,u) up^u (1-up)^(n-u).
+/// up with probability `up`, whether others are or not: (1/n) sum over u = K..n of u C(n,u) up^u
+/// (1-up)^(n-u).
 double goodput_of_quorum(std::uint32_t learners, std::uint32_t quorum, double up);
 
 } // namespace mailgrad::lab

@@ -87,8 +87,8 @@ public:
   /// Whether gradients are counted by rounds, in each of which a worker may be served once: verdict::merge is
   /// for this round, verdict::defer for the next one. Its gradients form no queue.
   virtual bool has_rounds() const noexcept { return false; }
-  /// How many rounds are over. The number grows in batch_applied() and leave() alone, and not while a gradient
-  /// of this round is in no update yet.
+  /// How many rounds are over. The number grows in batch_applied() and leave() alone, and not while a
+  /// gradient of this round is in no update yet.
   virtual std::uint64_t rounds_over() const noexcept { return 0; }
   /// Of a policy with rounds: whether a worker that may start gets the present weights. If not, it goes on
   /// from those that it had.

@@ -6,8 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <thread>
 
 // Experiments of the lab, from the command line.
 
@@ -34,7 +37,7 @@ TEST(LabExperiments, PrintTheirClaimsAndWriteWhatTheyFound) {
   EXPECT_EQ(t.code(), 0) << t.out() << t.err();
   EXPECT_THAT(t.out(), AllOf(StartsWith("stability-map: "), HasSubstr("paper: "), HasSubstr("tolerance"),
                              HasSubstr("largest stable step, delay 1"), HasSubstr("holds"),
-                             Not(HasSubstr("FAILS")), HasSubstr("9 of 9 claims hold")));
+                             Not(HasSubstr("FAILS")), HasSubstr("15 of 15 claims hold")));
   const std::filesystem::path made(to);
   EXPECT_THAT(content_of(made / "stability-map.csv"), StartsWith("experiment,figure,series,x,y,spread\n"));
   EXPECT_THAT(content_of(made / "stability-map-claims.csv"),
@@ -65,6 +68,21 @@ TEST(LabExperiments, SayInOneLineWhatIsWrong) {
     EXPECT_EQ(std::ranges::count(t.err(), '\n'), 1) << t.err();
     EXPECT_EQ(t.out(), "") << "before anything runs";
   }
+}
+
+TEST(LabExperiments, LeaveTheResultsOfAnEarlierRunAsTheyAreWhenTheyAreStopped) {
+  const scratch_folder folder;
+  const std::filesystem::path made = folder.path();
+  for (const char* name : {"noise-floor.csv", "noise-floor-claims.csv", "noise-floor.html"})
+    std::ofstream(made / name) << "earlier";
+  const std::string printed = (made / "printed").string();
+  tool t({"lab", "noise-floor", "--output", made.string()}, printed.c_str());
+  while (!content_of(printed).starts_with("noise-floor: ")) std::this_thread::yield();
+  t.signal(SIGINT);
+  EXPECT_EQ(t.code(), 130) << t.err();
+  EXPECT_THAT(content_of(printed), HasSubstr("It was stopped before its other claims."));
+  for (const char* name : {"noise-floor.csv", "noise-floor-claims.csv", "noise-floor.html"})
+    EXPECT_EQ(content_of(made / name), "earlier") << name;
 }
 
 } // namespace
