@@ -1,10 +1,16 @@
 #include <mailgrad/tests/lab/lab_runs.hpp>
 
+#include <mailgrad/lab/experiments/quadratic_run.hpp>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 // The time that runs in virtual time take for an update, against values that are known exactly or were found
 // by others.
@@ -114,6 +120,77 @@ TEST(ExactTimes, OfBatchesOfGradients) {
 TEST(ExactTimes, OfAsyncAreTheSumOfAllRates) {
   const training_report r = run_in_lab({4, "exp:mean=i", "async", 40'000});
   EXPECT_NEAR(updates_per_second(r), 1 + 1 / 2.0 + 1 / 3.0 + 1 / 4.0, 0.02);
+}
+
+/// When each update was made, of workers whose steps always take the same time.
+struct paced_run {
+  std::vector<double> updates; ///< seconds
+  training_report report;
+};
+
+paced_run run_paced(std::uint32_t workers, const char* delays, const std::string& policy,
+                    std::uint64_t steps) {
+  paced_run made;
+  float last = 1;
+  lab::quadratic_case c;
+  c.model = "quadratic:dimension=1,start=1";
+  c.workers = workers;
+  c.delays = delays;
+  c.policy = policy;
+  c.learning_rate = 1e-3;
+  c.steps = steps;
+  c.on_read = [&](rank, instant when, std::span<const float> x) {
+    if (std::exchange(last, x[0]) != x[0]) made.updates.push_back(in_seconds(when));
+  };
+  made.report = lab::run_quadratic(c, {}).report;
+  return made;
+}
+
+/// Source  T(B) = min {t: sum of floor(t / T_i) >= B} of Tyurin & Richtarik, NeurIPS 2023: the first update.
+TEST(ExactTimes, OfFreshBatchesAreThoseOfRennalasPaper) {
+  struct known {
+    std::uint32_t workers;
+    const char* delays;
+    double of_10, of_100;
+  };
+  for (const auto& [workers, delays, of_10, of_100] : {known{4, "constant:i", 6, 48},
+                                                       {16, "constant:i", 5, 32},
+                                                       {64, "constant:i", 5, 28},
+                                                       {4, "constant:sqrt(i)", 4, 36.3731},
+                                                       {16, "constant:sqrt(i)", 2.8284, 16},
+                                                       {64, "constant:sqrt(i)", 2.8284, 8.4853}}) {
+    const auto first = [&, m = workers, law = delays](const char* policy) {
+      return run_paced(m, law, policy, 400).updates.at(0);
+    };
+    EXPECT_NEAR(first("rennala:10"), of_10, 1e-4) << workers << " " << delays;
+    EXPECT_NEAR(first("rennala:100"), of_100, 1e-4) << workers << " " << delays;
+  }
+}
+
+/// Sixteen workers that are not interrupted.
+///
+/// Source  Maranjyan et al., ICML 2025: any R updates take at most a time t(R); a simulation by others.
+TEST(ExactTimes, OfRingmasterAreWithinTheBoundOfItsPaper) {
+  struct known {
+    const char* delays;
+    std::uint64_t threshold;
+    double longest, bound, discarded;
+  };
+  for (const auto& [delays, threshold, longest, bound, discarded] :
+       {known{"constant:i", 4, 3, 7.636, 0.556},
+        {"constant:i", 16, 8, 17.661, 0.271},
+        {"constant:i", 64, 21, 47.327, 0},
+        {"constant:sqrt(i)", 16, 4.241, 9.604, 0.248}}) {
+    const paced_run r = run_paced(16, delays, "ringmaster:" + std::to_string(threshold), 6'000);
+    double most = 0;
+    for (std::size_t k = threshold; k + 100 < r.updates.size(); ++k) // at the end some have no batch left
+      most = std::max(most, r.updates[k] - r.updates[k - threshold]);
+    EXPECT_NEAR(most, longest, 0.01 * longest) << delays << ", R = " << threshold;
+    EXPECT_LE(most, bound);
+    EXPECT_NEAR(static_cast<double>(r.report.ledger.discarded_in_all()) / static_cast<double>(r.report.steps),
+                discarded, 0.003)
+        << delays << ", R = " << threshold;
+  }
 }
 
 } // namespace
