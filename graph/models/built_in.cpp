@@ -41,8 +41,8 @@ constexpr std::array forms{
     built_in_form{"gpt", "transformer for texts; layers=2, width=128, heads=4, dropout=0, tied=yes", gpt},
     built_in_form{
         "quadratic",
-        "for the lab, reads no features; dimension=100, curvature=1, condition=1, noise=0, start=1, "
-        "form=diagonal",
+        "for the lab, reads no features; dimension=100, curvature=1, condition=1, noise=0, noise-form=each, "
+        "start=1, form=diagonal",
         [](settings& s) -> model_function {
           return [o = take_quadratic_options(s)](graph& g, const model_request& r) {
             return build_quadratic(g, o, r);

@@ -10,6 +10,7 @@ namespace mailgrad {
 namespace {
 
 constexpr std::array<std::string_view, 2> form_names{"diagonal", "chain"};
+constexpr std::array<std::string_view, 2> noise_form_names{"each", "common"};
 constexpr double beyond_any = 1e30; ///< of a setting, since float32 ends soon after
 
 } // namespace
@@ -37,6 +38,7 @@ quadratic_model_options take_quadratic_options(settings& s) {
   o.function.curvature = s.take_number("curvature", o.function.curvature, 0, beyond_any);
   o.function.condition = s.take_number("condition", o.function.condition, 1, beyond_any);
   o.function.noise = s.take_number("noise", o.function.noise, 0, beyond_any);
+  o.function.noise_of = static_cast<noise_form>(s.take_word("noise-form", 0, noise_form_names));
   o.start = static_cast<float>(s.take_number("start", o.start, -beyond_any, beyond_any));
   o.function.form = static_cast<quadratic_form>(s.take_word("form", 0, form_names));
   return o;

@@ -21,7 +21,8 @@ struct quadratic_model_options {
 /// Errors  graph_error for texts, and for targets of several numbers.
 model_outputs build_quadratic(graph& g, const quadratic_model_options& options, const model_request& request);
 
-/// Takes the settings of "quadratic:dimension=100,curvature=1,condition=1,noise=0,start=1,form=diagonal".
+/// Takes the settings of
+/// "quadratic:dimension=100,curvature=1,condition=1,noise=0,noise-form=each,start=1,form=diagonal".
 ///
 /// Errors  as settings.
 quadratic_model_options take_quadratic_options(settings& s);

@@ -47,6 +47,12 @@ void add_noise(float deviation, std::uint64_t seed, std::uint64_t step, std::spa
   }
 }
 
+void add_common_noise(float deviation, std::uint64_t seed, std::uint64_t step, std::span<float> to) {
+  float one = 0;
+  add_noise(deviation, seed, step, {&one, 1});
+  for (float& x : to) x += one;
+}
+
 std::vector<float> curvatures(const quadratic_options& o, std::size_t d) {
   std::vector<float> h(d, static_cast<float>(o.curvature));
   for (std::size_t j = 0; j + 1 < d; ++j)
@@ -87,9 +93,12 @@ public:
     *c.out(0) = static_cast<float>(loss);
     const double sum = std::accumulate(x.begin(), x.end(), 0.0);
     std::fill_n(c.out(2), answers_, static_cast<float>(sum / static_cast<double>(x.size())));
-    if (o_.noise > 0)
-      add_noise(static_cast<float>(o_.noise / std::sqrt(static_cast<double>(batch_))), o_.seed, c.step,
-                slope);
+    if (o_.noise == 0) return;
+    const auto deviation = static_cast<float>(o_.noise / std::sqrt(static_cast<double>(batch_)));
+    if (o_.noise_of == noise_form::common)
+      add_common_noise(deviation, o_.seed, c.step, slope);
+    else
+      add_noise(deviation, o_.seed, c.step, slope);
   }
 
 private:
@@ -123,18 +132,20 @@ public:
   quadratic_operation(const quadratic_options& o, std::size_t batch, std::size_t outputs, bool targets)
       : o_(o), batch_(batch), outputs_(outputs), targets_(targets) {}
   void keep(archive& a) {
-    a.version(1);
-    bool is_chain = o_.form == quadratic_form::chain;
+    a.version(2);
+    bool is_chain = o_.form == quadratic_form::chain, is_common = o_.noise_of == noise_form::common;
     std::uint64_t batch = batch_, outputs = outputs_;
     a.field("chain", is_chain);
     a.field("curvature", o_.curvature);
     a.field("condition", o_.condition);
     a.field("noise", o_.noise);
+    a.field("common", is_common);
     a.field("seed", o_.seed);
     a.field("batch", batch);
     a.field("outputs", outputs);
     a.field("targets", targets_);
     o_.form = is_chain ? quadratic_form::chain : quadratic_form::diagonal;
+    o_.noise_of = is_common ? noise_form::common : noise_form::each;
     batch_ = batch;
     outputs_ = outputs;
   }
@@ -171,9 +182,10 @@ public:
   }
 
   std::string describe() const override {
-    return fmt::format("{}, curvature {}, condition {}, noise {}, seed {}",
+    return fmt::format("{}, curvature {}, condition {}, noise {}{}, seed {}",
                        o_.form == quadratic_form::chain ? "chain" : "diagonal", exact_text(o_.curvature),
-                       exact_text(o_.condition), exact_text(o_.noise), o_.seed);
+                       exact_text(o_.condition), exact_text(o_.noise),
+                       o_.noise_of == noise_form::common ? " of all" : "", o_.seed);
   }
 
 private:

@@ -16,6 +16,12 @@ enum class quadratic_form : std::uint8_t {
   chain,    ///< neighbouring coordinates are coupled: Nesterov's worst function
 };
 
+/// Which coordinates the noise of a gradient tells apart.
+enum class noise_form : std::uint8_t {
+  each,   ///< a number of its own for each
+  common, ///< one number for all of them, so the noise has rank 1
+};
+
 /// The quadratic of d coordinates that the lab trains, because what staleness does to it is known exactly.
 ///
 /// diagonal  the mean over the batch of sum_j h_j (x_j - c)^2 / 2, where c is the target of a sample, or 0.
@@ -31,6 +37,7 @@ struct quadratic_options {
   /// The standard deviation of a normal number that is added to each coordinate of a sample's gradient. The
   /// loss has no noise.
   double noise = 0;
+  noise_form noise_of = noise_form::each;
   std::uint64_t seed = 1; ///< of the noise, which depends only on it, the number of the batch, and j
 };
 

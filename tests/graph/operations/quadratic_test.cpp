@@ -75,6 +75,22 @@ TEST(QuadraticOperation, AddsNoiseOfItsDeviationToTheGradient) {
   EXPECT_THAT(run_once(y.loss, {}, 3), ElementsAre(0)) << "the loss has no noise";
 }
 
+TEST(QuadraticOperation, AddsOneNumberToAllCoordinatesIfItsNoiseIsCommon) {
+  graph g;
+  const value x = g.variable("x", {100}, initialiser::zeros());
+  const quadratic_result y = quadratic(x, {}, 4, 1, {.noise = 2, .noise_of = noise_form::common, .seed = 5});
+  const std::vector<value> variables{x};
+  const value slope = *gradients(y.loss, variables)[0].dense;
+  constexpr std::uint64_t steps = 2'000;
+  double square = 0;
+  for (std::uint64_t step = 0; step < steps; ++step) {
+    const std::vector<float> drawn = run_once(slope, {}, step);
+    ASSERT_THAT(drawn, ::testing::Each(drawn[0]));
+    square += double{drawn[0]} * drawn[0] / steps;
+  }
+  EXPECT_NEAR(square, 1, 0.1) << "of a batch of four";
+}
+
 TEST(QuadraticOperation, RefusesWhatItHasNoMeaningFor) {
   graph g;
   const value x = point(g, {1, 2}), targets = g.constant(tensor_of({3}, {1, 2, 3}));
