@@ -354,6 +354,41 @@ TEST_F(Coordinator, KeepsInACheckpointWhatALostWorkerCutOfItsOwnSamples) {
   EXPECT_EQ(report.own_batches, 3U);
 }
 
+TEST_F(Coordinator, BeginsNoCheckpointOfTheEndForAWorkerThatIsLostAtItsEnd) {
+  auto devices = std::array{listen<take_checkpoint, give_up, mark_at_end>(),
+                            listen<take_checkpoint, give_up, mark_at_end>()};
+  auto shard = listen<take_checkpoint, report_shard, worker_left, tell_trained>();
+  auto feeder = listen<take_checkpoint, watch_checkpoints, share_lost, deal_again>();
+  auto writer = listen<write_checkpoint>();
+  coordinator_options options;
+  options.workers = 2;
+  options.elastic = true;
+  options.shards = {shard.actor()};
+  options.feeder = feeder.actor();
+  options.checkpoints.writer = writer.actor();
+  const caf::actor keeping = start<coordinator>(std::move(options));
+  for (std::uint32_t r = 0; r < 2; ++r) tell(keeping, worker_joined{{r}, devices[r].actor()});
+  tell(keeping, request_checkpoint{});
+  tell(keeping, worker_at_end{{0}});
+  kill(devices[0].actor());
+  tell(keeping, trained_told{{0}, {0}, {}, 3, 3, 24});
+  tell(keeping, share_ended{{0}, {}, 3, 0});
+  feeder_position position;
+  position.trained = {3, 4};
+  std::vector<std::uint64_t> samples{24, 32};
+  const auto of_feeder = std::make_shared<saved_fields>();
+  of_feeder->field("feeder", position);
+  of_feeder->field(samples_at_marks, samples);
+  for (const char* name : {"worker 1", "shard 0"})
+    tell(keeping, checkpoint_part{1, name, std::make_shared<saved_fields>()});
+  tell(keeping, checkpoint_part{1, "feeder", of_feeder});
+  ASSERT_THAT(writer.heard<write_checkpoint>(), SizeIs(1));
+  tell(keeping, checkpoint_written{1, 10, "last", ""});
+  EXPECT_THAT(devices[1].heard<mark_at_end>(), IsEmpty());
+  tell(keeping, request_checkpoint{});
+  EXPECT_THAT(devices[1].heard<take_checkpoint>(), SizeIs(2)) << "the next one is not held up";
+}
+
 TEST_F(Coordinator, TakesNoCheckpointForAStopThatComesBehindTheLast) {
   auto devices = std::array{listen<take_checkpoint, give_up>(), listen<take_checkpoint, give_up>()};
   auto shards = std::array{listen<take_checkpoint, report_shard, worker_left>(),
