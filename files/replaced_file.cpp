@@ -92,11 +92,11 @@ std::string replaced_file::leave(std::uint64_t bytes) {
   close();
   const std::string written = std::exchange(written_, "");
   if (lock_ < 0) return "";
-  const bool left = bytes > 0 && ftruncate(lock_, static_cast<off_t>(bytes)) == 0;
+  const bool stays = bytes > 0 && ftruncate(lock_, static_cast<off_t>(bytes)) == 0;
   std::error_code ignored;
-  if (!left) std::filesystem::remove(written, ignored);
+  if (!stays) std::filesystem::remove(written, ignored);
   ::close(std::exchange(lock_, -1));
-  return left ? written : "";
+  return stays ? written : "";
 }
 
 int replaced_file::keep() { return keep(false); }

@@ -17,8 +17,8 @@ public:
   explicit far_pages(std::uint64_t most = std::uint64_t{24} << 20) noexcept : most_(most) {}
 
   /// A peer lends so much more, or less, at once than before.
-  void grow(std::uint64_t bytes) noexcept { seen_ += bytes; }
-  void shrink(std::uint64_t bytes) noexcept { seen_ -= bytes; }
+  void grow(std::uint64_t by) noexcept { seen_ += by; }
+  void shrink(std::uint64_t by) noexcept { seen_ -= by; }
   bool are_many() const noexcept { return seen_ > most_; }
 
 private:

@@ -1,11 +1,10 @@
+#include <mailgrad/tests/optim/joined_policy.hpp>
+
 #include <mailgrad/files/archive.hpp>
 #include <mailgrad/optim/policies/async.hpp>
-#include <mailgrad/optim/policies/attendance.hpp>
-#include <mailgrad/optim/policies/hogwild.hpp>
 #include <mailgrad/optim/policies/policy_spec.hpp>
 #include <mailgrad/optim/policies/sync.hpp>
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,16 +12,14 @@
 #include <cstdlib>
 #include <limits>
 #include <memory>
-#include <optional>
 #include <random>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 namespace mailgrad {
 namespace {
 
-using ::testing::HasSubstr;
+using testing::joined;
 
 gradient_stamp from(std::uint32_t worker, std::uint64_t step = 1) { return {{worker}, step, 0, 0}; }
 
@@ -156,63 +153,6 @@ TEST(SyncPolicy, TakesAWorkerBackThatJoinsAgain) {
   p.judge(from(0));
   EXPECT_FALSE(p.batch_complete());
   EXPECT_TRUE(p.may_start({1}));
-}
-
-/// What a barrier waits for, found out from all workers anew at each step.
-struct roll {
-  std::vector<bool> present, arrived;
-  std::size_t expected() const {
-    std::size_t all = 0;
-    for (std::size_t r = 0; r < present.size(); ++r) all += present[r] || arrived[r] ? 1 : 0;
-    return all;
-  }
-};
-
-TEST(Attendance, CountsAsALookAtAllWorkersWould) {
-  constexpr std::uint32_t workers = 5;
-  attendance a;
-  roll all{std::vector<bool>(workers), std::vector<bool>(workers)};
-  std::vector<bool> joins(workers);
-  std::mt19937_64 random(2);
-  for (int i = 0; i < 5'000; ++i) {
-    const auto r = static_cast<std::uint32_t>(random() % workers);
-    switch (random() % 6) {
-    case 0:
-      a.leave({r});
-      all.present[r] = joins[r] = false;
-      break;
-    case 1:
-      a.join({r});
-      all.present[r] = true;
-      break;
-    case 2:
-      if (a.arrived() > 0) joins[r] = true;
-      if (a.arrived() == 0) all.present[r] = true;
-      a.join_next_batch({r});
-      break;
-    case 3:
-      a.batch_applied();
-      for (std::uint32_t w = 0; w < workers; ++w) {
-        all.present[w] = all.present[w] || joins[w];
-        all.arrived[w] = joins[w] = false;
-      }
-      break;
-    default:
-      if (!a.awaited({r})) break;
-      a.arrive({r});
-      all.arrived[r] = true;
-    }
-    for (std::uint32_t w = 0; w < workers; ++w)
-      ASSERT_EQ(a.awaited({w}), all.present[w] && !all.arrived[w]) << "worker " << w << " at " << i;
-    ASSERT_EQ(a.expected(), all.expected()) << i;
-    ASSERT_EQ(a.arrived(), static_cast<std::size_t>(std::ranges::count(all.arrived, true))) << i;
-  }
-}
-
-std::unique_ptr<policy> joined(const std::string& text, std::uint32_t workers) {
-  auto p = make_policy(text, workers);
-  for (std::uint32_t r = 0; r < workers; ++r) p->join({r});
-  return p;
 }
 
 /// A gradient computed from one version when the shard is at another.
@@ -645,139 +585,6 @@ TEST(DsspPolicy, GrantsNothingWhileItKnowsNoRhythm) {
   EXPECT_FALSE(p->may_start({0}));
   p->judge(at_time(1, 20));
   EXPECT_TRUE(p->may_start({0}));
-}
-
-class HeldPolicy : public ::testing::TestWithParam<const char*> {};
-
-/// A shard asks such a policy for no other worker before an update is made, so nothing else may let one
-/// start.
-TEST_P(HeldPolicy, LetsNobodyElseStartBeforeAnUpdate) {
-  constexpr std::uint32_t workers = 6;
-  const auto p = joined(GetParam(), workers);
-  ASSERT_TRUE(p->holds_until_update());
-  std::mt19937_64 random(1);
-  std::uint64_t version = 0;
-  int updates = 0;
-  for (std::uint64_t i = 0; i < 4'000; ++i) {
-    const auto worker = static_cast<std::uint32_t>(random() % workers);
-    if (random() % 8 == 0) p->leave({worker});
-    if (random() % 8 == 0) p->join({worker});
-    std::vector<bool> may;
-    for (std::uint32_t r = 0; r < workers; ++r) may.push_back(p->may_start({r}));
-    const gradient_stamp g{{worker},
-                           i,
-                           {version - std::min<std::uint64_t>(version, random() % 2)},
-                           {version},
-                           static_cast<std::int64_t>(i)};
-    p->judge(g);
-    if (p->batch_complete()) {
-      p->batch_applied();
-      ++version, ++updates;
-      continue;
-    }
-    for (std::uint32_t r = 0; r < workers; ++r)
-      ASSERT_TRUE(r == worker || p->may_start({r}) == may[r]) << "worker " << r << " at gradient " << i;
-  }
-  EXPECT_GT(updates, 100);
-}
-
-/// Whatever is under way: a worker that joins with the next batch does so in the run that goes on, too.
-TEST_P(HeldPolicy, GoesOnFromACheckpointAsItWas) {
-  constexpr std::uint32_t workers = 6;
-  auto p = joined(GetParam(), workers), q = joined(GetParam(), workers);
-  std::mt19937_64 random(2);
-  std::uint64_t version = 0;
-  for (std::uint64_t i = 0; i < 4'000; ++i) {
-    const rank worker{static_cast<std::uint32_t>(random() % workers)};
-    const bool leaves = random() % 8 == 0, joins = random() % 8 == 0, closes = random() % 20 == 0;
-    const gradient_stamp g{worker, i, {version}, {version}, static_cast<std::int64_t>(i)};
-    for (policy* each : {p.get(), q.get()}) {
-      if (leaves) each->leave(worker);
-      if (joins) each->join(worker);
-      if (closes && each->closes_at()) each->close();
-    }
-    ASSERT_EQ(p->judge(g).what, q->judge(g).what) << i;
-    ASSERT_EQ(p->batch_complete(), q->batch_complete()) << i;
-    if (p->batch_complete()) {
-      for (policy* each : {p.get(), q.get()}) each->batch_applied();
-      ++version;
-    }
-    for (std::uint32_t r = 0; r < workers; ++r) ASSERT_EQ(p->may_start({r}), q->may_start({r})) << i;
-    if (random() % 5 != 0) continue;
-    saved_fields written;
-    p->keep(written);
-    saved_fields read(written.text(), written.arrays());
-    q = joined(GetParam(), workers);
-    q->keep(read);
-  }
-  EXPECT_GT(version, 100U);
-}
-
-INSTANTIATE_TEST_SUITE_P(All, HeldPolicy,
-                         ::testing::Values("sync", "backup:2", "k-async:3", "quorum:3,grace=0.001"));
-
-TEST(MakePolicy, KnowsEveryFormItLists) {
-  for (const char* text :
-       {"async", "sync", "ssp:3", "dssp:1,4", "backup:1", "k-async:2", "k-batch-async:4", "k-batch-sync:4",
-        "rennala:4", "ringmaster:4", "queue:2,3", "quorum:3,grace=0.5"}) {
-    const std::string whole = text;
-    EXPECT_EQ(make_policy(text, 4)->name(), whole.substr(0, whole.find(':')));
-  }
-  const std::vector<policy_form> forms = policy_forms();
-  const std::vector<std::string_view> names = policy_names(); // those of users' own stand behind them
-  ASSERT_GE(names.size(), forms.size());
-  for (std::size_t i = 0; i < forms.size(); ++i)
-    EXPECT_EQ(names[i], forms[i].text.substr(0, forms[i].text.find(':')));
-}
-
-struct refused {
-  const char* text;
-  const char* says;
-};
-
-class RefusedPolicy : public ::testing::TestWithParam<refused> {};
-
-TEST_P(RefusedPolicy, SaysWhatWouldBeRight) {
-  try {
-    policy_spec(GetParam().text, 4);
-    FAIL() << GetParam().text << " was taken";
-  } catch (const std::invalid_argument& e) {
-    EXPECT_THAT(e.what(), HasSubstr(GetParam().says));
-    EXPECT_THAT(e.what(), ::testing::Not(HasSubstr("\n")));
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    MakePolicy, RefusedPolicy,
-    ::testing::Values(refused{"asnyc", "did you mean 'async'"}, refused{"", "is unknown"},
-                      refused{"ssp:-1", "whole number from 0 on, such as ssp:3"},
-                      refused{"ssp", "takes 1 number"}, refused{"ssp:", "whole number"},
-                      refused{"ssp:1,2", "takes 1 number"}, refused{"sync:2", "takes no number"},
-                      refused{"backup:4", "with 4 workers"}, refused{"k-async:5", "at most 4"},
-                      refused{"k-async:0", "from 1 on"}, refused{"rennala:0", "from 1 on, such as rennala:4"},
-                      refused{"ringmaster:0", "from 1 on"}, refused{"dssp:4,1", "no less than the first"},
-                      refused{"dssp:4", "takes 2 numbers"}, refused{"queue:4,3", "no less than the first"},
-                      refused{"queue:1,18446744073709551615", "at most 1000000"},
-                      refused{"quorum:5", "at most 4"}, refused{"quorum:0,grace=1", "from 1 on"},
-                      refused{"quorum:2,grace=-1", "no time; write it as quorum:4,grace=0.5"},
-                      refused{"quorum:2,1", "no time"}, refused{"quorum:2,grace=1e9", "from 0 to 1000000"},
-                      refused{"quorum:2,grace", "no time"}, refused{"quorum:grace=1", "from 1 on"},
-                      refused{"queue:0,3", "from 1 on, such as queue:2,8"},
-                      refused{"ssp:99999999999999999999", "whole number"}));
-
-TEST(MakePolicy, SaysWhatFitsOneWorkerAlone) {
-  try {
-    make_policy("k-async:2", 1);
-    FAIL() << "taken";
-  } catch (const std::invalid_argument& e) {
-    EXPECT_STREQ(e.what(), "policy 'k-async:2': with 1 worker the number K of workers can be at most 1");
-  }
-}
-
-TEST(MakePolicy, HasNoObjectForHogwild) {
-  EXPECT_EQ(policy_spec(hogwild_policy::policy_name, 1).make(), nullptr);
-  EXPECT_FALSE(policy_spec(hogwild_policy::policy_name, 1).traits().needs_shards);
-  EXPECT_THROW(make_policy(hogwild_policy::policy_name, 1), std::invalid_argument);
 }
 
 } // namespace
