@@ -83,8 +83,8 @@ bool transit::fits_fast() const {
   const std::uint64_t but_joins = arriving_ + leaving_ - leaving_to_joins_;
   if (but_joins + largest_ > most_together_ + most_together_ / 2) return false;
   std::uint64_t theirs = 0;
-  for (const auto& [worker, gradients] : arrives_)
-    if (!is_slow(worker)) theirs += gradients.bytes;
+  for (const auto& [worker, its] : arrives_)
+    if (!is_slow(worker)) theirs += its.bytes;
   for (const auto& [values, v] : leaves_)
     if (!goes_to_slow_alone(v)) theirs += v.bytes;
   return arriving_ + largest_ <= most_arriving_ && theirs + largest_ <= most_together_ / 2;
@@ -108,8 +108,8 @@ std::uint64_t transit::most_overtaking() const noexcept { return 2 * shards_ * r
 /// them.
 bool transit::fits_slow() const {
   std::uint64_t theirs = 0;
-  for (const auto& [worker, gradients] : arrives_)
-    if (is_slow(worker)) theirs += gradients.bytes;
+  for (const auto& [worker, its] : arrives_)
+    if (is_slow(worker)) theirs += its.bytes;
   for (const auto& [values, v] : leaves_)
     if (goes_to_slow_alone(v)) theirs += v.bytes;
   return theirs == 0 || theirs + weights_ <= most_together_ / 2;
@@ -218,7 +218,7 @@ std::string transit::who_fills_it(rank worker) const {
   const std::lock_guard lock(mutex_);
   const bool waits_for_slow = is_slow(worker) && fits();
   std::set<rank> sends, reads;
-  for (const auto& [from, gradients] : arrives_)
+  for (const auto& [from, its] : arrives_)
     if (!waits_for_slow || is_slow(from)) sends.insert(from);
   for (const auto& [values, v] : leaves_)
     for (const auto& [to, count] : v.to)
