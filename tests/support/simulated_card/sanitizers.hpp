@@ -21,10 +21,8 @@
 #ifdef MAILGRAD_THREAD_SANITIZER
 #include <sanitizer/tsan_interface.h>
 extern "C" {
-void AnnotateIgnoreReadsBegin(const char* file, int line);
+void AnnotateIgnoreReadsBegin(const char* file, int line); // reads and writes, since clang 14
 void AnnotateIgnoreReadsEnd(const char* file, int line);
-void AnnotateIgnoreWritesBegin(const char* file, int line);
-void AnnotateIgnoreWritesEnd(const char* file, int line);
 }
 #endif
 
@@ -51,14 +49,8 @@ inline void* make_order() { return __tsan_create_fiber(0); }
 inline void* current_order() { return __tsan_get_current_fiber(); }
 inline void enter_order(void* order) { __tsan_switch_to_fiber(order, __tsan_switch_to_fiber_no_sync); }
 inline void end_order(void* order) { __tsan_destroy_fiber(order); }
-inline void begin_hiding() {
-  AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
-  AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
-}
-inline void end_hiding() {
-  AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
-  AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
-}
+inline void begin_hiding() { AnnotateIgnoreReadsBegin(__FILE__, __LINE__); }
+inline void end_hiding() { AnnotateIgnoreReadsEnd(__FILE__, __LINE__); }
 #else
 inline constexpr bool with_thread_sanitizer = false;
 inline void release_order(void*) {}
