@@ -15,6 +15,7 @@ namespace mailgrad::net {
 
 /// What a server expects and allows.
 struct server_options {
+  std::string name = "server"; ///< as people call it
   std::vector<demand> demands{};
   std::map<role, std::uint32_t> seats{}; ///< how many members of each role it takes; those not named: none
   std::uint64_t run = 0;

@@ -41,6 +41,7 @@ shard_door::shard_door(shard_door_options options, caf::actor_system& system)
   terms.draw = unguessable;
   std::vector<std::uint32_t> held;
   for (const auto& [s, shard] : options_.shards) held.push_back(s);
+  terms.name = name_of_host(held);
   if (options_.are_ours) on_way_ = transit_by(options_.listen, *options_.layout, held);
   if (on_way_) bound_by(on_way_, terms);
   options_.guests->open(on_way_, held);
