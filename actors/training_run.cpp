@@ -304,7 +304,7 @@ training_report training_run::report_so_far(std::chrono::milliseconds span) cons
 
 training_report training_run::report(const std::function<bool()>& stop_test) {
   const run_outcome& outcome = state_.wait();
-  if (elsewhere_) elsewhere_->end("the run has ended");
+  if (elsewhere_) elsewhere_->end("the run has ended", std::string(remote::work_is_done));
   tests_end_ = true;
   training_report r = report_of(outcome, written());
   describe(r, plan_, state_.ended_or_now() - crew_->started(), outcome.checkpoints);

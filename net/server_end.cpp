@@ -159,6 +159,12 @@ session* server_end::find(const member& m) noexcept {
   return &found->second->its;
 }
 
+void server_end::leave(role part, std::string_view words, instant now) {
+  const auto here = guests_; // since events may let others in
+  for (const auto& [who, g] : here)
+    if (who.part == part) g->its.leave(words, now);
+}
+
 void server_end::leave_all(std::string_view words, instant now) {
   const auto here = guests_; // since events may let others in
   for (const auto& [who, g] : here) g->its.leave(words, now);
