@@ -284,7 +284,10 @@ void training_run::describe_elsewhere(training_report& r) const {
 }
 
 training_report training_run::report_so_far(std::chrono::milliseconds span) const {
-  const run_outcome books = books_.ask(crew_->coordinator(), span).value_or(nothing_told(plan_.workers()));
+  const std::uint32_t shards = plan_.has_shards() ? plan_.options.shards : 0;
+  const run_outcome nothing = nothing_told(plan_.workers(), shards);
+  run_outcome books = books_.ask(crew_->coordinator(), span).value_or(nothing);
+  if (plan_.options.parameter_actor) books.late = nothing.late; // of another author, who tells at the end
   const run_outcome* const outcome = state_.outcome();
   training_progress told = state_.progress(); // of this process alone
   if (plan_.resumed) {

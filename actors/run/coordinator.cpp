@@ -47,7 +47,7 @@ coordinator::coordinator(caf::event_based_actor* self, coordinator_options optio
                     options_.feeder, options_.time, [this] { return switcher_.schedule(); }),
       books_(self, options_.workers, options_.ranks(),
              options_.shards_tell_books ? options_.shards : std::vector<caf::actor>(), options_.books,
-             options_.on_books),
+             options_.on_books, options_.time),
       rule_(options_.automatic.value_or(auto_options{})) {
   if (options_.replayed) to_come_ = recorded_seats(recorded_lives(*options_.replayed));
   outcome_.workers.resize(options_.ranks());
