@@ -15,6 +15,7 @@
 #include <mailgrad/engine/plan/resume.hpp>
 #include <mailgrad/engine/plan/run_description.hpp>
 #include <mailgrad/engine/plan/told_computers.hpp>
+#include <mailgrad/engine/plan/update_remarks.hpp>
 #include <mailgrad/engine/worker/delayed_runner.hpp>
 #include <mailgrad/files/sha256.hpp>
 
@@ -51,6 +52,7 @@ training_run::training_run(model_function model, std::shared_ptr<const data_spli
       plan_(plan_on_threads(std::move(model), std::move(data), std::move(options), !serve, folder_)),
       tested_(best_weights_of(plan_)), home_(plan_.options.devices) {
   if (plan_.resumed) remarks_ = plan_.resumed->remarks;
+  if (!plan_.options.replay) std::ranges::move(update_remarks(plan_), std::back_inserter(remarks_));
   if (!plan_.options.record.empty()) require_recordable(plan_);
   if (!plan_.options.checkpoints.folder.empty())
     take_folder();
