@@ -39,7 +39,7 @@ std::string samples_in_words(const training_report& r) {
 }
 
 /// "shards 0, 2"
-std::string lost_of(const training_report& r) { return listed("shard", r.lost_shards); }
+std::string lost_of(const training_report& r) { return mailgrad::listed("shard", r.lost_shards); }
 
 /// What stands in the place of figures that lost shards had.
 std::string gone_with_shards(const training_report& r) {

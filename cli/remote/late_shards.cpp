@@ -12,7 +12,7 @@ namespace mailgrad {
 
 namespace {
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 /// As the words say them, so that those of one question stand in one line.
 std::optional<double> in_tenths(const std::optional<double>& seconds) {
@@ -33,7 +33,7 @@ bool is_together(const late_shards& all, const late_figures& one, const std::opt
 }
 
 std::string figures_in_words(const late_shards& x) {
-  const std::string whose = listed("shard", x.shards);
+  const std::string whose = mailgrad::listed("shard", x.shards);
   if (x.seconds_old) return fmt::format("the figures of {} are of {:.1f} s ago", whose, *x.seconds_old);
   return fmt::format("{} {} told no figures yet", whose, x.shards.size() == 1 ? "has" : "have");
 }
@@ -74,14 +74,14 @@ std::string in_words(const std::vector<late_shards>& all) {
 }
 
 std::string to_json(const std::vector<late_shards>& all) {
-  const auto known = [](const std::optional<double>& x) { return x ? json(*x) : json(); };
-  json list = json::array();
+  const auto known = [](const std::optional<double>& x) { return x ? ordered_json(*x) : ordered_json(); };
+  ordered_json list = ordered_json::array();
   for (const late_shards& x : all)
     for (const std::uint32_t shard : x.shards)
       list.push_back({{"shard", shard},
                       {"seconds_old", known(x.seconds_old)},
-                      {"parameter_host", x.host ? json(x.host->number) : json()},
-                      {"heard_seconds", x.host ? known(x.host->heard) : json()}});
+                      {"parameter_host", x.host ? ordered_json(x.host->number) : ordered_json()},
+                      {"heard_seconds", x.host ? known(x.host->heard) : ordered_json()}});
   return list.dump();
 }
 
