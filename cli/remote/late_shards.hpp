@@ -13,8 +13,9 @@ namespace mailgrad {
 /// Shards of one process whose figures are missing in the report of a run in progress, or older than it.
 struct late_shards {
   std::vector<std::uint32_t> shards;
-  std::optional<double> seconds_old{}; ///< the figures that are known; none: there are none
-  std::optional<run_member> host{};    ///< the parameter host that has them; none: the server, or unknown
+  std::optional<double>
+      seconds_old{};                ///< figures of the first, and about those of all; none: nothing is known
+  std::optional<run_member> host{}; ///< the parameter host that has them; none: the server, or unknown
 };
 
 /// By their hosts and the age of their figures.
