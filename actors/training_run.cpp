@@ -15,6 +15,7 @@
 #include <mailgrad/engine/plan/resume.hpp>
 #include <mailgrad/engine/plan/run_description.hpp>
 #include <mailgrad/engine/plan/told_computers.hpp>
+#include <mailgrad/engine/plan/update_remarks.hpp>
 #include <mailgrad/engine/worker/delayed_runner.hpp>
 #include <mailgrad/files/sha256.hpp>
 
@@ -51,6 +52,7 @@ training_run::training_run(model_function model, std::shared_ptr<const data_spli
       plan_(plan_on_threads(std::move(model), std::move(data), std::move(options), !serve, folder_)),
       tested_(best_weights_of(plan_)), home_(plan_.options.devices) {
   if (plan_.resumed) remarks_ = plan_.resumed->remarks;
+  if (!plan_.options.replay) std::ranges::move(update_remarks(plan_), std::back_inserter(remarks_));
   if (!plan_.options.record.empty()) require_recordable(plan_);
   if (!plan_.options.checkpoints.folder.empty())
     take_folder();
@@ -284,7 +286,10 @@ void training_run::describe_elsewhere(training_report& r) const {
 }
 
 training_report training_run::report_so_far(std::chrono::milliseconds span) const {
-  const run_outcome books = books_.ask(crew_->coordinator(), span).value_or(nothing_told(plan_.workers()));
+  const std::uint32_t shards = plan_.has_shards() ? plan_.options.shards : 0;
+  const run_outcome nothing = nothing_told(plan_.workers(), shards);
+  run_outcome books = books_.ask(crew_->coordinator(), span).value_or(nothing);
+  if (plan_.options.parameter_actor) books.late = nothing.late; // of another author, who tells at the end
   const run_outcome* const outcome = state_.outcome();
   training_progress told = state_.progress(); // of this process alone
   if (plan_.resumed) {
@@ -304,7 +309,7 @@ training_report training_run::report_so_far(std::chrono::milliseconds span) cons
 
 training_report training_run::report(const std::function<bool()>& stop_test) {
   const run_outcome& outcome = state_.wait();
-  if (elsewhere_) elsewhere_->end("the run has ended");
+  if (elsewhere_) elsewhere_->end("the run has ended", std::string(remote::work_is_done));
   tests_end_ = true;
   training_report r = report_of(outcome, written());
   describe(r, plan_, state_.ended_or_now() - crew_->started(), outcome.checkpoints);

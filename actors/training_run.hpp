@@ -85,7 +85,7 @@ private:
   run_plan plan_;                             ///< as it was made, but for what is no longer needed
   best_weights tested_;                       ///< during the run
   ended_weights weights_{plan_, tested_};
-  std::vector<std::string> remarks_; ///< on what the run goes on from
+  std::vector<std::string> remarks_; ///< on what the run goes on from, and on its policies
   run_state state_{time_};
   std::atomic<bool> tests_end_{false}; ///< a test during the run, on its own thread, gives up
 

@@ -9,7 +9,10 @@
 namespace mailgrad::net {
 
 struct server_end::guest final : session_events {
-  guest(const welcome& terms, instant now, const features& says) : its(terms, *this, now, says) {}
+  guest(const welcome& terms, instant now, const features& says, const std::string& server)
+      : its(terms, *this, now, says) {
+    its.call_server(server);
+  }
 
   void joined(const welcome& terms) override { layers->joined(terms); }
   void message_came(byte_view message) override { layers->message_came(message); }
@@ -156,6 +159,12 @@ session* server_end::find(const member& m) noexcept {
   return &found->second->its;
 }
 
+void server_end::leave(role part, std::string_view words, instant now) {
+  const auto here = guests_; // since events may let others in
+  for (const auto& [who, g] : here)
+    if (who.part == part) g->its.leave(words, now);
+}
+
 void server_end::leave_all(std::string_view words, instant now) {
   const auto here = guests_; // since events may let others in
   for (const auto& [who, g] : here) g->its.leave(words, now);
@@ -228,7 +237,7 @@ void server_end::admit_control(connection& c, const hello& said, instant now) {
                  fmt::format("{}: incarnation {} took the place of incarnation {}", to_string(terms.you),
                              terms.incarnation, before->terms().incarnation)},
                 now);
-  c.known = std::make_shared<guest>(terms, now, said.says);
+  c.known = std::make_shared<guest>(terms, now, said.says, options_.name);
   c.known->layers = &keeper_->let_in(c.known->its, c.from);
   guests_[terms.you] = c.known;
   c.known->its.attach(plane::control, now);

@@ -15,6 +15,7 @@ namespace mailgrad::net {
 
 /// What a server expects and allows.
 struct server_options {
+  std::string name = "server"; ///< as people call it
   std::vector<demand> demands{};
   std::map<role, std::uint32_t> seats{}; ///< how many members of each role it takes; those not named: none
   std::uint64_t run = 0;
@@ -73,7 +74,9 @@ public:
 
   /// The live session of a member; none if there is none.
   session* find(const member& m) noexcept;
-  /// Ends every session, for the words.
+  /// Ends every session of this role, for the words.
+  void leave(role part, std::string_view words, instant now);
+  /// The same of every session.
   void leave_all(std::string_view words, instant now);
   const fence& incarnations() const noexcept { return fence_; }
   const timing& times() const noexcept { return options_.times; }

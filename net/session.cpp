@@ -208,13 +208,13 @@ void session::give_back(std::uint64_t number) {
 }
 
 std::string session::self_name() const {
-  if (!is_client_) return "server";
+  if (!is_client_) return server_name_;
   if (terms_.session == 0) return std::string(to_string(says_.part));
   return fmt::format("{} (incarnation {})", to_string(terms_.you), terms_.incarnation);
 }
 
 std::string session::peer_name() const {
-  if (is_client_) return "server";
+  if (is_client_) return server_name_;
   return fmt::format("{} (incarnation {})", to_string(terms_.you), terms_.incarnation);
 }
 

@@ -64,6 +64,8 @@ public:
   /// Both processes see this memory, so bodies that lie in it are lent and not moved. Told before any body
   /// is sent.
   void share(std::shared_ptr<common_memory> memory) noexcept { memory_ = std::move(memory); }
+  /// What people call the server of this session, where it is not that of the run.
+  void call_server(std::string name) { server_name_ = std::move(name); }
   /// Whether the bulk connection is to be read: always while a body is under way on it, and else where there
   /// is room for another. What stays unread is no silence of the peer, which the control connection tells.
   /// Nor does silence count for as long again, since the system tries what was not taken ever more seldom.
@@ -207,6 +209,7 @@ private:
 
   session_events* events_;
   bool is_client_;
+  std::string server_name_ = "server";
   hello says_;         ///< of a client: how it greets the server
   features peer_says_; ///< of a server: what the client's hello said
   welcome terms_;

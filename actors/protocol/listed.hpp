@@ -12,11 +12,12 @@
 
 namespace mailgrad {
 
-/// "worker 0, 2" for the numbers 0 and 2; "" for no number.
+/// "workers 0, 2" for the numbers 0 and 2, "worker 2" for one; "" for no number.
 inline std::string listed(std::string_view noun, std::span<const std::uint32_t> numbers) {
   std::string text;
   for (const std::uint32_t n : numbers)
-    text.append(text.empty() ? std::string(noun) + ' ' : ", ").append(std::to_string(n));
+    text += text.empty() ? fmt::format("{}{} {}", noun, numbers.size() == 1 ? "" : "s", n)
+                         : fmt::format(", {}", n);
   return text;
 }
 

@@ -81,6 +81,11 @@ inline void end_with_words(const caf::actor& whom, const std::string& words) {
 #endif
 }
 
+/// The same of the actor whose handler calls this.
+inline void quit_with_words(caf::event_based_actor* self, const std::string& words) {
+  self->quit(caf::make_error(caf::sec::runtime_error, words));
+}
+
 /// Ends an actor as a crash would: it handles no further message.
 inline void kill(const caf::actor& whom) {
   hand_over::release(hand_over::tag(whom));

@@ -48,6 +48,8 @@ public:
 
   /// Lends values that lie in this heap, where both processes see it. Before it connects.
   void lend_from(std::shared_ptr<net::shared_heap> heap) { end_->lend_from(std::move(heap)); }
+  /// What people call the server, where it is not that of the run. Before it connects.
+  void call_server(std::string name) { end_->own().call_server(std::move(name)); }
   /// The server is known to have listened: if nobody does, connect() fails at once.
   void try_once() { end_->try_once(); }
   /// Connects, and returns when the server has taken this process in.

@@ -27,6 +27,10 @@ std::vector<wait_named> waits_at_door(const link& by, const net::member& who, co
   return all;
 }
 
+std::string name_of_host(std::span<const std::uint32_t> shards) {
+  return "the parameter host of " + listed("shard", shards);
+}
+
 void guests_of_door::open(std::shared_ptr<transit> on_way, std::vector<std::uint32_t> shards) {
   const std::lock_guard lock(mutex_);
   on_way_ = std::move(on_way);
@@ -45,7 +49,7 @@ void guests_of_door::remove(std::uint64_t session) {
 
 std::vector<wait_named> guests_of_door::waits() const {
   const std::lock_guard lock(mutex_);
-  const std::string where = fmt::format("the parameter host of {}", listed("shard", shards_));
+  const std::string where = name_of_host(shards_);
   std::vector<wait_named> all;
   for (const auto& [session, g] : guests_)
     std::ranges::move(waits_at_door(*g.by, g.who, on_way_.get(), shards_.size(), where),

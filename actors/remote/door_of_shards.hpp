@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,9 @@ void bound_by(const std::shared_ptr<transit>& on_way, net::server_options& terms
 /// Threads any.
 std::vector<wait_named> waits_at_door(const link& by, const net::member& who, const transit* on_way,
                                       std::size_t gradients_a_step, const std::string& where);
+
+/// What people call the process that holds these shards: "the parameter host of shards 0, 2".
+std::string name_of_host(std::span<const std::uint32_t> shards);
 
 /// Those who have come to the door of a parameter host, for its first shard, which tells the coordinator what
 /// they wait for.

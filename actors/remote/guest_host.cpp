@@ -17,8 +17,7 @@ caf::behavior worker_desk::make_behavior() {
   return {
       on(self_,
          [this](const worker_leaves& x) {
-           by_->leave(x.early ? "its owner ended it before the end of the run"
-                              : "the work of the worker is done");
+           by_->leave(x.early ? "its owner ended it before the end of the run" : std::string(work_is_done));
            self_->quit();
          }),
       on(self_, [this](const give_up&) { self_->quit(); }),

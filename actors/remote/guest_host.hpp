@@ -6,10 +6,14 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 // What a server answers the hosts of other processes: a desk for each of them, which is an actor.
 
 namespace mailgrad::remote {
+
+/// What a worker hears at the end, from whichever is the first to say it: its desk or the server.
+inline constexpr std::string_view work_is_done = "the work of the worker is done";
 
 /// What a watcher is told, and what is then done: an end of the run that came first would cut the answer off.
 struct run_answer {

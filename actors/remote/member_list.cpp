@@ -16,7 +16,11 @@ double seconds_between(net::instant before, net::instant now) {
 void member_list::joined(const net::welcome& terms, const std::string& from, std::vector<std::string> devices,
                          net::instant now) {
   all_[terms.you] = {
-      terms.incarnation, run_member::state::joined, now, std::nullopt, from, std::move(devices), {}};
+      .incarnation = terms.incarnation, .since = now, .from = from, .devices = std::move(devices)};
+}
+
+void member_list::holds(const net::member& who, std::vector<std::uint32_t> shards) {
+  if (const auto found = all_.find(who); found != all_.end()) found->second.shards = std::move(shards);
 }
 
 void member_list::ended(const net::welcome& terms, const net::ending& why, net::instant heard,
@@ -41,6 +45,7 @@ member_list::told(net::instant now,
     if (last) m.heard = seconds_between(*last, now);
     m.address = e.from;
     m.devices = e.devices;
+    m.shards = e.shards;
     m.why = e.why;
     members.push_back(std::move(m));
   }

@@ -5,6 +5,7 @@
 #include <mailgrad/net/hello.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -22,6 +23,8 @@ class member_list {
 public:
   void joined(const net::welcome& terms, const std::string& from, std::vector<std::string> devices,
               net::instant now);
+  /// It is to hold these shards.
+  void holds(const net::member& who, std::vector<std::uint32_t> shards);
   /// The session of this incarnation has ended. Nothing changes if a later one is known.
   void ended(const net::welcome& terms, const net::ending& why, net::instant heard, net::instant now);
 
@@ -37,6 +40,7 @@ private:
     std::optional<net::instant> heard{}; ///< of one that is gone
     std::string from;
     std::vector<std::string> devices{};
+    std::vector<std::uint32_t> shards{};
     std::string why{};
   };
 

@@ -41,6 +41,7 @@ shard_door::shard_door(shard_door_options options, caf::actor_system& system)
   terms.draw = unguessable;
   std::vector<std::uint32_t> held;
   for (const auto& [s, shard] : options_.shards) held.push_back(s);
+  terms.name = name_of_host(held);
   if (options_.are_ours) on_way_ = transit_by(options_.listen, *options_.layout, held);
   if (on_way_) bound_by(on_way_, terms);
   options_.guests->open(on_way_, held);
@@ -92,13 +93,14 @@ void shard_door::on_joined(std::uint64_t session) {
   leave_system();
 }
 
+/// The shards hear of it from the coordinator, together with the feeder. If they went on before, the others
+/// could train all that is theirs, and leave, before anybody knows that there is more to train.
 void shard_door::on_ended(std::uint64_t session, const net::ending& why) {
   const guest gone = std::move(guests_.at(session));
   guests_.erase(session);
   options_.guests->remove(session);
   const rank worker{gone.terms.you.number};
   const incarnation life{gone.terms.incarnation - 1};
-  for (const auto& [s, shard] : options_.shards) send_anonymously(shard, worker_left{worker, life});
   if (why.reason != net::end_reason::left)
     send_anonymously(options_.coordinator, worker_lost{worker, why.words, life});
 }

@@ -37,8 +37,8 @@ struct shard_door_options {
 
 /// Lets the workers of a run reach the shards of this process.
 ///
-/// A worker that is lost here has left its shards, and the coordinator is told; it ends the worker for the
-/// whole run.
+/// Of a worker that is lost here the coordinator is told. It ends the worker for the whole run, and tells the
+/// shards.
 /// Threads one owner; the events come on the network's thread.
 class shard_door final : net::doorkeeper {
 public:

@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/remote/batch_form.hpp>
+#include <mailgrad/actors/remote/door_of_shards.hpp>
 #include <mailgrad/actors/remote/far_actor.hpp>
 #include <mailgrad/actors/remote/rejoin_plan.hpp>
 #include <mailgrad/actors/remote/samples_search.hpp>
@@ -117,6 +118,7 @@ void worker_host::connect(const shard_place& place) {
   };
   shard_hosts_.push_back(std::make_unique<client_side>(options_.network_to(place.address),
                                                        hello_of(told_->terms), std::move(events)));
+  shard_hosts_.back()->call_server(name_of_host(place.shards));
   shard_hosts_.back()->lend_from(options_.heap);
   shard_hosts_.back()->connect(place.address);
 }
@@ -206,6 +208,7 @@ std::unique_ptr<net::all_reduce> worker_host::join_sums() const {
 void worker_host::begin() {
   const worker_peers peers = meet(terms_of_exchange());
   worker_surroundings with{std::move(told_->model), peers, options_.time, options_.time->now(), true};
+  with.ends_with_device = true;
   with.blocks = net::blocks_of(options_.heap);
   if (found_) with.samples = found_->samples;
   if (told_->terms.all_reduce) with.sums = join_sums();

@@ -335,10 +335,13 @@ void worker_server::begin(run_actors actors, std::shared_ptr<const time_source> 
   tell_missing(of_run.peers.coordinator);
 }
 
-void worker_server::end(const std::string& words) {
+void worker_server::end(const std::string& words, const std::string& to_workers) {
   if (std::exchange(closed_, true)) return;
   if (on_way_) on_way_->when_room({});
-  network_->post(*end_, [this, words](net::instant now) { end_->leave_all(words, now); });
+  network_->post(*end_, [this, words, to_workers](net::instant now) {
+    if (!to_workers.empty()) end_->leave(net::role::worker, to_workers, now);
+    end_->leave_all(words, now);
+  });
   network_->forget(*end_);
 }
 

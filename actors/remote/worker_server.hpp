@@ -91,8 +91,9 @@ public:
 
   /// Tells the workers what they are to do, those here and those that come later.
   void begin(run_actors actors, std::shared_ptr<const time_source> time);
-  /// Ends every session with these words, and lets nobody in any more. Blocks until nothing more is called.
-  void end(const std::string& words);
+  /// Ends every session with these words, and lets nobody in any more. Workers may be told others. Blocks
+  /// until nothing more is called.
+  void end(const std::string& words, const std::string& to_workers = {});
 
 private:
   /// What a worker has said of what it computes on.

@@ -51,6 +51,7 @@ std::vector<worker_server::placed> worker_server::deal_shards(std::vector<caf::a
   for (guest* g : hosts) {
     for (std::uint32_t s = 0; s < shards.size(); ++s) // by which shards of two hosts reach each other
       if (!std::ranges::count(g->shards, s)) g->by->add({duty::shard, s}, shards[s]);
+    members_.holds(g->terms.you, g->shards);
     places.push_back({g->terms.session, g->by, g->shards});
   }
   return places;

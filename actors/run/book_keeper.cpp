@@ -10,8 +10,8 @@ using messaging::send;
 
 book_keeper::book_keeper(caf::event_based_actor* self, std::uint32_t workers, std::uint32_t seats,
                          const std::vector<caf::actor>& shards, const std::vector<worker_report>& before,
-                         teller tell)
-    : self_(self), tell_(std::move(tell)), devices_(seats), copies_(shards.size()),
+                         teller tell, std::shared_ptr<const time_source> time)
+    : self_(self), tell_(std::move(tell)), time_(std::move(time)), devices_(seats), copies_(shards.size()),
       books_(nothing_told(workers)) {
   for (const caf::actor& shard : shards) shards_.push_back({shard});
   for (std::uint32_t r = 0; r < std::min<std::size_t>(workers, before.size()); ++r) {
@@ -43,7 +43,11 @@ void book_keeper::on_gone(const worker_report& report, bool lost, const switches
 }
 
 void book_keeper::on_shard_lost(shard_index shard, const switches& done) {
-  if (shard.value < shards_.size()) shards_[shard.value] = {};
+  if (shard.value >= shards_.size()) return;
+  teller_of_books& gone = shards_[shard.value];
+  const std::optional<instant> told_at = gone.told_at;
+  gone = {};
+  gone.told_at = told_at;
   tell_if_all_answered(done);
 }
 
@@ -81,7 +85,19 @@ void book_keeper::tell(std::uint64_t request, const switches& done) const {
   for (const shard_report& copy : copies_)
     if (!copy.workers.empty()) books.shards.push_back(copy);
   books.switches = done;
+  books.late = late_for(request);
   tell_(request, books);
+}
+
+std::vector<late_figures> book_keeper::late_for(std::uint64_t request) const {
+  std::vector<late_figures> all;
+  const instant now = time_->now();
+  for (std::uint32_t s = 0; s < shards_.size(); ++s) {
+    const teller_of_books& x = shards_[s];
+    if (x.has_reported || (x.who && x.answered >= request)) continue;
+    all.push_back({s, x.told_at ? std::optional(in_seconds(now - *x.told_at)) : std::nullopt});
+  }
+  return all;
 }
 
 void book_keeper::tell_if_all_answered(const switches& done) {
@@ -108,6 +124,7 @@ void book_keeper::take(const shard_books& x, const switches& done) {
   if (s >= copies_.size() || shards_[s].has_reported)
     return; // the first of a process that is not as it should be
   copies_[s] = x.so_far;
+  shards_[s].told_at = time_->now();
   note_answer(shards_[s]);
   tell_if_all_answered(done);
 }

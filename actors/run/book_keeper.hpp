@@ -2,9 +2,12 @@
 
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/engine/account/run_outcome.hpp>
+#include <mailgrad/engine/account/time_source.hpp>
 
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <vector>
 
 namespace mailgrad {
@@ -22,11 +25,14 @@ public:
   using teller = std::function<void(std::uint64_t request, const run_outcome& books)>;
   using switches = std::vector<policy_switch>;
 
+  /// Shards that have not answered a request when it is told, or are lost, are told of as late, by `time`.
+  ///
   /// `shards` may be empty if they tell no books. Without a teller, nothing is asked.
   /// Ranks from `workers` to `seats` - 1 have not joined yet, and are not told of before. `before` are the
   /// books, by rank, with which the others go on; empty: they begin.
   book_keeper(caf::event_based_actor* self, std::uint32_t workers, std::uint32_t seats,
-              const std::vector<caf::actor>& shards, const std::vector<worker_report>& before, teller tell);
+              const std::vector<caf::actor>& shards, const std::vector<worker_report>& before, teller tell,
+              std::shared_ptr<const time_source> time);
 
   void on_joined(rank worker, const caf::actor& device);
   /// A worker has ended or died. Its last report is its copy from now on, unless it is lost.
@@ -53,14 +59,17 @@ private:
     std::uint64_t request = 0;  ///< the last one that the answer to come is for
     std::uint64_t answered = 0; ///< the last one that it has answered
     bool has_reported = false;  ///< a copy that comes now is older than its report
+    std::optional<instant> told_at{};
   };
 
   void ask(teller_of_books& whom);
   static void note_answer(teller_of_books& from);
   void tell_if_all_answered(const switches& done);
+  std::vector<late_figures> late_for(std::uint64_t request) const;
 
   caf::event_based_actor* self_;
   teller tell_;
+  std::shared_ptr<const time_source> time_;
   std::vector<teller_of_books> devices_; ///< by rank
   std::vector<teller_of_books> shards_;  ///< by index
   std::vector<shard_report> copies_;     ///< by index; of a shard that has told nothing without workers

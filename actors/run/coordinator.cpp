@@ -1,5 +1,6 @@
 #include <mailgrad/actors/run/coordinator.hpp>
 
+#include <mailgrad/actors/protocol/listed.hpp>
 #include <mailgrad/actors/protocol/messaging.hpp>
 
 #include <fmt/format.h>
@@ -7,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <span>
 #include <utility>
 
 namespace mailgrad {
@@ -25,8 +27,12 @@ std::string last_finite(const worker_report& r) {
 }
 
 /// "shard 0 is lost: out of memory"
-std::string lost_in_words(const std::string& who, const std::string& why) {
-  return who + " is lost" + (why.empty() ? "" : ": " + why);
+std::string lost_in_words(const std::string& who, const std::string& why, bool several = false) {
+  return who + (several ? " are lost" : " is lost") + (why.empty() ? "" : ": " + why);
+}
+
+std::string lost_in_words(std::span<const std::uint32_t> shards, const std::string& why) {
+  return lost_in_words(listed("shard", shards), why, shards.size() > 1);
 }
 
 } // namespace
@@ -41,7 +47,7 @@ coordinator::coordinator(caf::event_based_actor* self, coordinator_options optio
                     options_.feeder, options_.time, [this] { return switcher_.schedule(); }),
       books_(self, options_.workers, options_.ranks(),
              options_.shards_tell_books ? options_.shards : std::vector<caf::actor>(), options_.books,
-             options_.on_books),
+             options_.on_books, options_.time),
       rule_(options_.automatic.value_or(auto_options{})) {
   if (options_.replayed) to_come_ = recorded_seats(recorded_lives(*options_.replayed));
   outcome_.workers.resize(options_.ranks());
@@ -315,9 +321,11 @@ bool coordinator::diverges_as_recorded(run_outcome::ending how) const {
 void coordinator::on_shard_lost(const shard_lost& x) {
   if (reported_[x.shard.value]) return; // the shard is no longer needed
   const bool collecting = collecting_;
-  const std::string why = lost_in_words(fmt::format("shard {}", x.shard.value), x.why);
   reported_[x.shard.value] = true;
-  if (collecting && outcome_.how == run_outcome::ending::completed) { // its weights were still to come
+  const bool is_told = joins_lost(x);
+  const std::string why = lost_in_words(lost_together_, x.why);
+  if (!is_told && collecting &&
+      outcome_.how == run_outcome::ending::completed) { // its weights were still to come
     outcome_.how = run_outcome::ending::failed;
     outcome_.why = outcome_.why.empty() ? why : outcome_.why + "; " + why;
   }
@@ -327,6 +335,22 @@ void coordinator::on_shard_lost(const shard_lost& x) {
   books_.on_shard_lost(x.shard, switcher_.done());
   abandon(why);
   if (collecting) ask_for_books();
+}
+
+/// A process that is gone takes all of its shards with it, which are named together. True if the words of the
+/// run's end now name this one, too.
+bool coordinator::joins_lost(const shard_lost& x) {
+  if (lost_together_.empty() || first_lost_.why != x.why) {
+    first_lost_ = x;
+    lost_together_ = {x.shard.value};
+    return false;
+  }
+  const std::string before = lost_in_words(lost_together_, x.why);
+  lost_together_.push_back(x.shard.value);
+  const std::size_t told = outcome_.why.find(before);
+  if (told == std::string::npos) return false;
+  outcome_.why.replace(told, before.size(), lost_in_words(lost_together_, x.why));
+  return true;
 }
 
 void coordinator::on_feeder_lost(const feeder_lost& x) {

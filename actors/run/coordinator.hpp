@@ -104,6 +104,7 @@ private:
   void on_lost(const worker_lost& x);
   trace_taken on_trace(const trace_told& x);
   void on_shard_lost(const shard_lost& x);
+  bool joins_lost(const shard_lost& x);
   void on_feeder_lost(const feeder_lost& x);
   void abandon(const std::string& why);
   void send_home();
@@ -135,7 +136,9 @@ private:
   instant brought_at_{0};               ///< when the last of them was asked for
   lost_shares shares_;
   told_losses losses_;
-  std::vector<bool> reported_;           ///< by shard: its report is here, or it is lost
+  std::vector<bool> reported_; ///< by shard: its report is here, or it is lost
+  shard_lost first_lost_;      ///< of the shards below, which are lost for one reason
+  std::vector<std::uint32_t> lost_together_;
   std::string last_lost_;                ///< a worker, and the text of the exception that ended it
   bool abandoned_ = false;               ///< a worker that joins now is told to give up
   bool anybody_went_early_ = false;      ///< lost, or of its own will

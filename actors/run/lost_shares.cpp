@@ -69,7 +69,7 @@ std::optional<wait_named> lost_shares::name_wait() const {
   std::vector<std::uint32_t> awaited;
   for (std::uint32_t s = 0; s < q.answered.size(); ++s)
     if (!q.answered[s]) awaited.push_back(s);
-  return wait_named{fmt::format("the batches of lost worker {} wait until {} says what it took of them",
+  return wait_named{fmt::format("the batches of lost worker {} wait to hear what {} took of them",
                                 q.most.worker.value, listed("shard", awaited)),
                     (time_->now() - q.asked).count()};
 }

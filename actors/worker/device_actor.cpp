@@ -280,6 +280,13 @@ std::function<void()> device_actor::copy_notice() const {
 
 // -- the end -----------------------------------------------------------------------------------------------
 
+/// Nothing that it had on the device is to be trusted, and nobody takes part from here again.
+void device_actor::lose_device(std::uint64_t step, const std::string& why) {
+  if (!options_.ends_with_device) return fail(step, why);
+  gate_.end();
+  messaging::quit_with_words(self_, fmt::format("its device failed in step {}: {}", step, why));
+}
+
 void device_actor::fail(std::uint64_t step, const std::string& why) {
   end_with(worker_failed{report_, step, why});
 }

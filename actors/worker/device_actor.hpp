@@ -13,6 +13,7 @@
 #include <mailgrad/engine/account/device_clock.hpp>
 #include <mailgrad/engine/model/object_pool.hpp>
 #include <mailgrad/engine/worker/own_batches.hpp>
+#include <mailgrad/tensor/error.hpp>
 
 #include <deque>
 #include <exception>
@@ -54,6 +55,7 @@ struct device_actor_options {
   std::string tells_trace{}; ///< as the worker on this device, to a coordinator elsewhere; empty: it does not
   std::uint64_t sample_gap = 0;            ///< see shard_exchange
   std::shared_ptr<saved_fields> resumed{}; ///< the worker's part of a checkpoint to go on from; or null
+  bool ends_with_device = false; ///< it is lost with its device, and the run goes on; else the run fails
   bool keeps_end = false; ///< the run has a checkpoint of its end, for which the worker asks before it ends
 };
 
@@ -70,6 +72,9 @@ struct device_actor_options {
 /// Guarantees  a pause or an end comes between two steps (step_gate). A worker that gives up says so at once,
 ///             but keeps what its runner works on until the steps under way have ended.
 /// Never       blocks, unless its runner computes within the call.
+///
+/// Where each worker has a process of its own, one whose device fails is a lost worker: it ends at once with
+/// words, and what it had sent counts as that of any lost worker.
 ///
 ///     waiting for a seat (if it is late) --seat_given--> joining
 ///     joining --weights of all shards, a batch--> computing --delivered--> waiting --weights of all, a batch-->
@@ -154,10 +159,13 @@ private:
     if (gate_.finished()) return;
     try {
       work();
+    } catch (const device_error& e) {
+      lose_device(step, e.what());
     } catch (const std::exception& e) {
       fail(step, e.what());
     }
   }
+  void lose_device(std::uint64_t step, const std::string& why);
   void fail(std::uint64_t step, const std::string& why);
   void diverge(std::uint64_t step);
   void finish(const std::string& why_left = {});

@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
 
 #include <algorithm>
@@ -293,7 +294,8 @@ void stage_actor::fail(const std::exception& e) {
   arrivals_.clear();
   work_.reset();
   sum_ = {};
-  send(self_, worker_, stage_failed{options_.place, e.what(), std::move(trace_)});
+  const bool by_device = dynamic_cast<const device_error*>(&e) != nullptr;
+  send(self_, worker_, stage_failed{options_.place, e.what(), std::move(trace_), by_device});
 }
 
 stage_actor::sized_program& stage_actor::program_for(std::size_t samples) {

@@ -58,7 +58,7 @@ void write_results(const lab::experiment& e, const experiment_words& w, const la
   try {
     write_pictures(folder, e, w, r);
   } catch (const std::runtime_error& why) {
-    say_failure(fmt::format("the tables are written, the pictures are not: {}", why.what()));
+    say_failure(fmt::format("the tables are written, the page and its pictures are not: {}", why.what()));
   }
 }
 

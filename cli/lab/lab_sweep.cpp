@@ -140,7 +140,7 @@ public:
     try {
       draw_all();
     } catch (const std::runtime_error& why) {
-      say_failure(fmt::format("the tables are written, the pictures are not: {}", why.what()));
+      say_failure(fmt::format("the tables are written, the page and its pictures are not: {}", why.what()));
     }
   }
 

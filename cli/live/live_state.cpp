@@ -44,14 +44,23 @@ json expected_in(const training_report& r) {
   return all;
 }
 
+json late_in(const training_report& r) {
+  json all = json::array();
+  for (const late_figures& x : r.late)
+    all.push_back({{"shard", x.shard}, {"seconds_old", x.seconds_old ? json(*x.seconds_old) : json()}});
+  return all;
+}
+
 } // namespace
 
 std::string state_event(training_report r, const std::vector<std::string>& waits) {
   r.curve.clear(); // the page has its lines
   const std::uint64_t accounted = r.ledger.accounted_for();
+  const std::uint64_t under_way = r.ledger.produced - std::min(r.ledger.produced, accounted);
   return one_line({{"report", json::parse(to_json(r))},
                    {"expected", expected_in(r)},
-                   {"under_way", r.ledger.produced - std::min(r.ledger.produced, accounted)},
+                   {"under_way", r.knows_ledger() ? json(under_way) : json()},
+                   {"late", late_in(r)},
                    {"waits", waits}});
 }
 

@@ -12,7 +12,8 @@ namespace mailgrad {
 /// What the live page is told, each as one JSON object without a line feed.
 
 /// The report so far without its curve, what is expected of each worker's staleness (of more than 1,024, the
-/// first 64), how many gradients are under way, and what actors wait for.
+/// first 64), how many gradients are under way (null while no shard has told its part), whose figures are
+/// late, and what actors wait for.
 std::string state_event(training_report r, const std::vector<std::string>& waits);
 
 /// What a viewer is told first.

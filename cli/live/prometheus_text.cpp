@@ -165,7 +165,7 @@ std::string prometheus_text(const training_report& r, const std::optional<metric
   add_progress(text, r, model);
   if (last) add_line(text, *last);
   add_tests(text, r);
-  add_ledger(text, r.ledger);
+  if (r.knows_ledger()) add_ledger(text, r.ledger);
   add_staleness(text, r);
   add_times(text, r);
   text.metric("policy_switches_total", "counter", "Changes of policy.")

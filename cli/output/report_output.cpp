@@ -2,6 +2,8 @@
 
 #include <mailgrad/cli/output/printable.hpp>
 
+#include <mailgrad/actors/protocol/listed.hpp>
+#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/files/shell_word.hpp>
 #include <mailgrad/tensor/byte_count.hpp>
 
@@ -14,6 +16,7 @@
 #include <ostream>
 #include <sstream>
 #include <stdexcept>
+#include <system_error>
 #include <utility>
 
 namespace mailgrad {
@@ -35,11 +38,24 @@ std::string samples_in_words(const training_report& r) {
   return text;
 }
 
+/// "shards 0, 2"
+std::string lost_of(const training_report& r) { return mailgrad::listed("shard", r.lost_shards); }
+
 /// What stands in the place of figures that lost shards had.
 std::string gone_with_shards(const training_report& r) {
-  return fmt::format("unknown, since shard{} {} had the figures and {} lost",
-                     r.lost_shards.size() == 1 ? "" : "s", fmt::join(r.lost_shards, ", "),
+  return fmt::format("unknown, since {} had the figures and {} lost", lost_of(r),
                      r.lost_shards.size() == 1 ? "is" : "are");
+}
+
+/// What stands behind figures of which lost shards had a part.
+std::string without_lost(const training_report& r) {
+  return r.lost_shards.empty() ? "" : fmt::format(", without those of the lost {}", lost_of(r));
+}
+
+/// What stands in the place of figures that nobody has told: `none` if there are none.
+std::string untold(const training_report& r, const char* none) {
+  if (!r.late.empty()) return "unknown";
+  return r.lost_shards.empty() ? none : gone_with_shards(r);
 }
 
 /// The mean times of one gradient on one shard, without the parts that were not measured.
@@ -55,8 +71,7 @@ std::string times_in_words(const training_report& r) {
   add("wire", t.wire);
   add("mailbox", t.mailbox);
   add("apply", t.apply);
-  if (!text.empty()) return text;
-  return r.lost_shards.empty() ? "there was none" : gone_with_shards(r);
+  return text.empty() ? untold(r, "there was none") : text;
 }
 
 std::string indented(const std::string& text) {
@@ -67,7 +82,7 @@ std::string indented(const std::string& text) {
 }
 
 std::string staleness_in_words(const staleness_histogram& h, const training_report& r) {
-  if (h.empty()) return r.lost_shards.empty() ? "no gradient was applied" : gone_with_shards(r);
+  if (h.empty()) return untold(r, "no gradient was applied");
   return fmt::format("mean {:.2f}, p50 {}, p99 {}, max {}", h.mean(), h.quantile(0.5), h.quantile(0.99),
                      h.max());
 }
@@ -260,14 +275,39 @@ std::string asked_to_end_by(const training_report& r) {
   return r.enough ? options : "";
 }
 
+/// Whether this is the newest checkpoint of its folder, as far as that can be read.
+bool is_newest_checkpoint(const std::filesystem::path& file, const std::filesystem::path& folder) {
+  std::error_code unknown;
+  try {
+    const std::vector<std::filesystem::path> all = checkpoints_in(folder);
+    return !all.empty() && std::filesystem::equivalent(all.front(), file, unknown);
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+/// The folder whose newest checkpoint has the run as far as it was kept: one of its own, or else the one that
+/// it went on from. That file itself, if the folder has a newer one, of another run. Empty if there is none.
+std::string last_checkpoint_of(const training_report& r) {
+  const auto folder_of = [](const std::string& file) {
+    const std::filesystem::path folder = std::filesystem::path(file).parent_path();
+    return folder.empty() ? std::string(".") : folder.string();
+  };
+  if (r.checkpoints && !r.checkpoints->last.empty()) return folder_of(r.checkpoints->last);
+  std::error_code unknown;
+  if (!r.resumed || !std::filesystem::is_regular_file(r.resumed->from, unknown)) return "";
+  const std::string folder = folder_of(r.resumed->from);
+  return is_newest_checkpoint(r.resumed->from, folder) ? folder : r.resumed->from;
+}
+
 /// How to train the rest of a run that ended before all its steps: "goes on by    --resume runs". A run that
 /// was trained enough would end at once, so it takes another option as well.
 std::string way_on_in_words(const training_report& r, const std::string& recording) {
   const bool early = r.ended == "failed" || r.ended == "stopped";
-  if (!early || !r.checkpoints || r.checkpoints->last.empty()) return "";
-  const std::filesystem::path folder = std::filesystem::path(r.checkpoints->last).parent_path();
+  const std::string from = early ? last_checkpoint_of(r) : "";
+  if (from.empty()) return "";
   const std::string replay = recording.empty() ? "" : "mailgrad replay " + shell_word(recording) + ' ';
-  return "goes on by    " + replay + "--resume " + shell_word(folder.string()) + asked_to_end_by(r) + '\n';
+  return "goes on by    " + replay + "--resume " + shell_word(from) + asked_to_end_by(r) + '\n';
 }
 
 /// "3 sent to worker 1 and lost with it"
@@ -317,11 +357,21 @@ namespace {
 /// While the run goes on, workers and shards tell what they have done at different moments: what shards have
 /// taken was certainly produced, and the rest is under way.
 std::string ledger_in_words(const training_report& r) {
-  if (r.ended != "running") return to_string(r.ledger);
+  if (!r.knows_ledger()) return "unknown, since no shard has told what became of them";
+  if (r.ended != "running") return to_string(r.ledger) + (r.kept_ledger ? ", by the lost " + lost_of(r) : "");
   gradient_ledger taken = r.ledger;
   taken.produced = taken.accounted_for();
   const std::uint64_t under_way = r.ledger.produced - std::min(r.ledger.produced, taken.produced);
-  return to_string(taken) + (under_way == 0 ? "" : fmt::format("; {} more under way", under_way));
+  const char* where = r.late.empty() ? "under way" : "under way or not told of yet";
+  return to_string(taken) + (under_way == 0 ? "" : fmt::format("; {} more {}", under_way, where));
+}
+
+/// The ledger, and where it is that of a lost shard, that of one that is left.
+std::string ledgers_in_words(const training_report& r) {
+  std::string text = "gradients     " + ledger_in_words(r) + '\n';
+  if (r.kept_ledger)
+    text += padded(fmt::format("  shard {}", r.kept_ledger->shard)) + to_string(r.kept_ledger->counts) + '\n';
+  return text;
 }
 
 /// "900 of them since the resume; 3600 samples in 1100 steps of the present workers": the report has no
@@ -332,6 +382,11 @@ std::string trained_in_words(const training_report& r) {
   const std::uint64_t all = before + r.steps;
   return fmt::format("{} of them since the resume; {} samples in {} steps of the present workers",
                      all - std::min(all, r.resumed->steps), r.samples, r.steps);
+}
+
+std::string updates_in_words(const training_report& r) {
+  return r.knows_ledger() && (r.updates > 0 || r.lost_shards.empty()) ? fmt::format("{}", r.updates)
+                                                                      : untold(r, "unknown");
 }
 
 } // namespace
@@ -350,7 +405,9 @@ std::string in_words(const training_report& r, const std::string& recording) {
   if (r.validation_loss) text += fmt::format("validation    {}\n", validation_in_words(r));
   if (r.test_accuracy) text += fmt::format("test accuracy {:.4f}\n", *r.test_accuracy);
   if (r.test_rmse) text += fmt::format("test RMSE     {:.4f}\n", *r.test_rmse);
-  text += "staleness     " + staleness_in_words(r.staleness, r) + '\n';
+  text += "updates       " + updates_in_words(r) + '\n';
+  text += "staleness     " + staleness_in_words(r.staleness, r) +
+          (r.staleness.empty() ? "" : without_lost(r)) + '\n';
   if (r.workers > most_workers_named) text += "  by worker   " + range_of_workers(r) + '\n';
   for (std::uint32_t w = 0; r.workers > 1 && w < r.workers && r.workers <= most_workers_named; ++w)
     text += fmt::format("{}{} ({})\n", padded(fmt::format("  worker {}", w)),
@@ -379,7 +436,7 @@ std::string in_words(const training_report& r, const std::string& recording) {
                         r.evaluations.count, r.evaluations.seconds);
   for (const policy_switch& s : r.switches)
     text += fmt::format("switched      from {} to {} after step {}: {}\n", s.from, s.to, s.step, s.why);
-  text += "gradients     " + ledger_in_words(r) + '\n';
+  text += ledgers_in_words(r);
   if (!r.parameters_sha256.empty()) text += "parameters    sha256 " + r.parameters_sha256 + '\n';
   return r.sample ? text + "sample\n" + indented(printable(*r.sample)) : text;
 }

@@ -2,6 +2,7 @@
 
 #include <mailgrad/cli/live/live_state.hpp>
 #include <mailgrad/cli/output/report_output.hpp>
+#include <mailgrad/cli/remote/late_shards.hpp>
 #include <mailgrad/cli/remote/members_table.hpp>
 
 #include <fmt/format.h>
@@ -60,8 +61,10 @@ std::string status_of(const training_report& so_far, const std::vector<std::stri
                       const std::vector<run_member>& members) {
   json all = json::parse(state_event(shortened(so_far), shortened(waits)));
   if (so_far.workers > most_pairs_told) leave_workers_out(all);
+  const std::vector<late_shards> late = late_of(so_far, members);
+  if (!late.empty()) all["late"] = json::parse(to_json(late));
   all["members"] = json::parse(to_json(members));
-  all["text"] = in_words(so_far);
+  all["text"] = in_words(so_far) + in_words(late);
   return all.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

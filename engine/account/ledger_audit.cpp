@@ -41,16 +41,25 @@ public:
     if (outcome_.shards.empty()) {
       result_.ledger = workers_ledger();
     } else {
-      std::vector<gradient_ledger> of_shards;
-      for (const shard_report& s : outcome_.shards) of_shards.push_back(ledger_of(s));
-      result_.ledger = *std::ranges::max_element(
-          of_shards, {}, [](const gradient_ledger& l) { return std::pair(!l.balances(), l.lost); });
+      std::vector<shard_ledger> all, left;
+      for (const shard_report& s : outcome_.shards) {
+        all.push_back({s.shard.value, ledger_of(s)});
+        if (!is_lost(s)) left.push_back(all.back());
+      }
+      result_.ledger = worst_of(all).counts;
+      if (!running_ && !left.empty() && left.size() < all.size()) result_.kept = worst_of(left);
     }
     compare_with_block();
     return std::move(result_);
   }
 
 private:
+  /// The one that does not balance, or else the one that lost most.
+  static const shard_ledger& worst_of(const std::vector<shard_ledger>& some) {
+    return *std::ranges::max_element(
+        some, {}, [](const shard_ledger& l) { return std::pair(!l.counts.balances(), l.counts.lost); });
+  }
+
   /// How many gradients a lost worker produced, as far as any shard knows. Steps count anew in each
   /// incarnation.
   std::uint64_t heard_of(std::size_t worker) const {

@@ -174,6 +174,7 @@ training_report report_of(const run_outcome& outcome, std::optional<std::uint64_
   r.switches = outcome.switches;
   audited_ledger audited = audit(outcome, written);
   r.ledger = std::move(audited.ledger);
+  r.kept_ledger = std::move(audited.kept);
   tell_lost_shards(outcome, r);
   tell_contradictions(audited.contradictions, r);
   r.steps = 0;
@@ -211,19 +212,21 @@ training_report report_of(const run_outcome& outcome, std::optional<std::uint64_
   return r;
 }
 
-run_outcome nothing_told(std::uint32_t workers) {
+run_outcome nothing_told(std::uint32_t workers, std::uint32_t shards) {
   run_outcome o;
   o.how = run_outcome::ending::running;
   o.workers.resize(workers);
   o.lost.resize(workers);
   o.untold.assign(workers, true);
   for (std::uint32_t r = 0; r < workers; ++r) o.workers[r].worker = {r};
+  for (std::uint32_t s = 0; s < shards; ++s) o.late.push_back({s});
   return o;
 }
 
 training_report report_so_far(const run_outcome& books, const training_progress& told,
                               std::optional<std::uint64_t> written) {
   training_report r = report_of(books, written);
+  r.late = books.late;
   r.steps = told.steps;
   r.samples = told.samples;
   std::uint64_t steps = 0, samples = 0; // of one moment, as those that were told; shards are ahead of both

@@ -24,9 +24,9 @@ namespace mailgrad {
 training_report report_of(const run_outcome& outcome, std::optional<std::uint64_t> written = {});
 
 /// The same of a run that goes on, from copies of its actors' books (run_outcome::ending::running). Steps and
-/// samples are at least those that the progress display was told. Each gradient counts once:
-/// produced = applied + merged + discarded + lost + those under way. The waits of workers are absent until
-/// every worker has told its own.
+/// samples are at least those that the progress display was told. Each gradient counts once: produced =
+/// applied + merged + discarded + lost + those under way, or not told of yet. The waits of workers are absent
+/// until every worker has told its own.
 training_report report_so_far(const run_outcome& books, const training_progress& told,
                               std::optional<std::uint64_t> written = {});
 

@@ -17,6 +17,7 @@ constexpr std::array<std::string_view, 3> state_names{"joined", "left", "lost"};
 constexpr std::size_t most_words = 240; ///< bytes of last words
 constexpr std::size_t most_devices_told = 16;
 constexpr std::size_t longest_device = 32; ///< bytes
+constexpr std::size_t most_shards_told = 16;
 
 std::string cut(std::string words) {
   if (words.size() > most_words) words = words.substr(0, most_words) + "...";
@@ -33,6 +34,10 @@ json told_devices(const std::vector<std::string>& devices) {
   return all;
 }
 
+std::ptrdiff_t told_shards(const run_member& m) {
+  return static_cast<std::ptrdiff_t>(std::min(m.shards.size(), most_shards_told));
+}
+
 json told(const run_member& m) {
   return {{"role", m.role},
           {"number", m.number},
@@ -42,6 +47,7 @@ json told(const run_member& m) {
           {"heard_seconds", m.heard ? json(*m.heard) : json()},
           {"address", cut(m.address)},
           {"devices", told_devices(m.devices)},
+          {"shards", std::vector(m.shards.begin(), m.shards.begin() + told_shards(m))},
           {"why", cut(m.why)}};
 }
 

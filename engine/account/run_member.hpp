@@ -24,11 +24,12 @@ struct run_member {
   std::uint32_t number = 0;
   std::uint32_t incarnation = 1; ///< the last one
   state is = state::joined;
-  double since = 0;                   ///< when it joined, left or was lost
-  std::optional<double> heard{};      ///< when the last byte came; nothing if that is not known
-  std::string address{};              ///< where it connects from: "10.0.0.3:51234"
-  std::vector<std::string> devices{}; ///< of a worker
-  std::string why{};                  ///< its last words, if it is gone
+  double since = 0;                    ///< when it joined, left or was lost
+  std::optional<double> heard{};       ///< when the last byte came; nothing if that is not known
+  std::string address{};               ///< where it connects from: "10.0.0.3:51234"
+  std::vector<std::string> devices{};  ///< of a worker
+  std::vector<std::uint32_t> shards{}; ///< that a parameter host has been given
+  std::string why{};                   ///< its last words, if it is gone
 };
 
 /// "joined", "left", "lost"

@@ -89,7 +89,7 @@ metrics_line run_meter::take(instant elapsed, const std::optional<evaluation_mad
 }
 
 metrics_line run_meter::close(const metrics_line& known) {
-  updates_ = known.updates;
+  updates_ = std::max(updates_, known.updates);
   const instant elapsed{static_cast<std::int64_t>(known.time_s * 1e9)};
   const metrics_line means = take(elapsed - elapsed_before_);
   metrics_line x = known;
@@ -99,6 +99,11 @@ metrics_line run_meter::close(const metrics_line& known) {
   x.staleness_mean = means.staleness_mean;
   x.staleness_p99 = means.staleness_p99;
   x.samples_per_s = means.samples_per_s;
+  // The ledger of a run may be that of another shard, which is lost with what it had counted.
+  x.updates = updates_;
+  x.computed = std::max(known.computed, means.computed);
+  x.applied = std::max(known.applied, means.applied);
+  x.discarded = std::max(known.discarded, means.discarded);
   return x;
 }
 

@@ -32,6 +32,7 @@ struct run_outcome {
   std::vector<bool> lost;                    ///< by rank: an incarnation died without a report
   std::vector<std::uint64_t> lost_batches{}; ///< by rank: sent to it, and not trained when it was lost
   std::vector<bool> untold{};       ///< by rank, while the run goes on: nothing is known of the worker yet
+  std::vector<late_figures> late{}; ///< while the run goes on, the shards whose books are older or missing
   std::vector<shard_report> shards; ///< by shard, a lost one without workers; empty in hogwild
   std::vector<policy_switch> switches;
   std::shared_ptr<const trace_track> feeder_trace{}; ///< if the feeder has a timeline
@@ -43,6 +44,6 @@ struct run_outcome {
 };
 
 /// The books of a run whose actors have told nothing yet.
-run_outcome nothing_told(std::uint32_t workers);
+run_outcome nothing_told(std::uint32_t workers, std::uint32_t shards = 0);
 
 } // namespace mailgrad

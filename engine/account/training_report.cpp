@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+
 namespace mailgrad {
 
 namespace {
@@ -170,6 +172,13 @@ json to_object(const std::optional<resumed_figures>& x) {
           {"products_before", x->products_before.empty() ? json() : json(x->products_before)}};
 }
 
+json to_object(const std::optional<shard_ledger>& x) {
+  if (!x) return {};
+  json all = to_object(x->counts);
+  all["shard"] = x->shard;
+  return all;
+}
+
 json to_object(const std::optional<best_test>& x) {
   if (!x) return {};
   return {{"steps", x->steps},
@@ -208,6 +217,11 @@ json to_object(const std::optional<recording_account>& x) {
 }
 
 } // namespace
+
+bool training_report::knows_ledger() const {
+  const auto told = [](const late_figures& x) { return x.seconds_old.has_value(); };
+  return late.empty() || late.size() < shards || std::ranges::any_of(late, told);
+}
 
 std::string to_json(const training_report& r) {
   const json object = {
@@ -253,7 +267,8 @@ std::string to_json(const training_report& r) {
       {"validation_rmse", known(r.validation_rmse)},
       {"best", to_object(r.best)},
       {"sample", r.sample ? json(*r.sample) : json()},
-      {"ledger", to_object(r.ledger)},
+      {"ledger", r.knows_ledger() ? to_object(r.ledger) : json()},
+      {"kept_ledger", to_object(r.kept_ledger)},
       {"staleness", with_each(staleness_of_run(r), r, &exchange_figures::gaps)},
       {"time_split", with_each(to_object(r.times), r, &exchange_figures::times)},
       {"weight_gap", with_each(to_object(r.weight_gap), r, &exchange_figures::weight_gap)},

@@ -99,6 +99,18 @@ struct evaluation_cost {
   double seconds = 0;
 };
 
+/// Of a run in progress: a shard that has not answered the last question for its figures, or is lost.
+struct late_figures {
+  std::uint32_t shard = 0;
+  std::optional<double> seconds_old{}; ///< those that it has told; none: it has told none
+};
+
+/// The ledger of one shard.
+struct shard_ledger {
+  std::uint32_t shard = 0;
+  gradient_ledger counts;
+};
+
 /// The report of a run. Unknown figures are absent, never 0.
 struct training_report {
   provenance origin;
@@ -139,6 +151,8 @@ struct training_report {
   std::optional<best_test> best;
   std::optional<std::string> sample; ///< a text that the trained model wrote
   gradient_ledger ledger;
+  std::optional<shard_ledger> kept_ledger; ///< of a shard that is left, if others are lost
+  std::vector<late_figures> late;          ///< while the run goes on
   staleness_histogram staleness;           ///< version gap of each gradient, on each shard
   staleness_histogram discarded_staleness; ///< of discarded gradients, which `staleness` leaves out
   std::vector<exchange_figures> exchanges; ///< by shard, then worker
@@ -168,6 +182,8 @@ struct training_report {
   std::string parameters_sha256;
   std::uint64_t seed = 0;
 
+  /// False while the run goes on and none of its shards has told what became of a gradient.
+  bool knows_ledger() const;
   double steps_per_second() const { return wall_seconds > 0 ? static_cast<double>(steps) / wall_seconds : 0; }
   double samples_per_second() const {
     return wall_seconds > 0 ? static_cast<double>(samples) / wall_seconds : 0;

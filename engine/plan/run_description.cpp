@@ -45,6 +45,18 @@ void describe(training_report& r, const run_plan& plan) {
                         plan.recorded_steps);
 }
 
+namespace {
+
+/// How much of what lost shards had made is kept.
+std::string kept_in_words(const training_report& r) {
+  const bool written = r.checkpoints && !r.checkpoints->last.empty();
+  if (!written && !r.resumed) return r.checkpoints ? "no checkpoint was written before" : "";
+  return fmt::format("the checkpoint after step {} has what was made until then",
+                     written ? r.checkpoints->steps : r.resumed->steps);
+}
+
+} // namespace
+
 void describe(training_report& r, const run_plan& plan, instant elapsed, const checkpoint_account& kept) {
   describe(r, plan);
   if (plan.options.parameter_actor) r.policy += " by " + plan.options.parameter_actor->name;
@@ -55,6 +67,8 @@ void describe(training_report& r, const run_plan& plan, instant elapsed, const c
     r.wall_seconds += in_seconds(from->elapsed());
   }
   if (!plan.options.checkpoints.folder.empty()) r.checkpoints = kept;
+  if (r.lost_shards.empty()) return;
+  if (const std::string words = kept_in_words(r); !words.empty()) r.why += "; " + words;
 }
 
 } // namespace mailgrad

@@ -59,6 +59,7 @@ struct number_rule {
   bool ascending = false;     ///< of two numbers, the second must be no less than the first
   std::string_view seconds{}; ///< the name of a time behind them, "grace=0.5", which may be left out
   std::uint64_t largest = std::numeric_limits<std::uint64_t>::max();
+  bool gathers = false; ///< an update is made of so many gradients at least
 };
 
 struct known_policy {
@@ -81,6 +82,13 @@ constexpr known_policy numbered(std::string_view form, std::string_view example,
   return {Policy::policy_name, {form, what}, example, rule, maker_of<Policy>()};
 }
 
+/// A number of gradients, of which an update is made at least.
+constexpr number_rule gathered(std::string_view what) {
+  number_rule rule{1, what, 1};
+  rule.gathers = true;
+  return rule;
+}
+
 constexpr std::array known{
     plain<async_policy>("each gradient is applied as it comes; no worker waits"),
     plain<sync_policy>("one update from the mean of one gradient of each worker; all wait for the slowest"),
@@ -98,16 +106,17 @@ constexpr std::array known{
         "quorum:K,grace=S", "quorum:4,grace=0.5",
         {1, "the number K of workers", 1, limit::workers, false, "grace"},
         "one update from K workers' gradients or more, who come within a grace of S seconds"),
-    numbered<k_batch_async_policy>("k-batch-async:K", "k-batch-async:4", {1, "the number K of gradients", 1},
+    numbered<k_batch_async_policy>("k-batch-async:K", "k-batch-async:4",
+                                   gathered("the number K of gradients"),
                                    "one update from any K gradients, however stale; no worker waits"),
     numbered<queue_policy>("queue:B,Q", "queue:2,8", {2, "each number", 1, limit::none, true, {}, 1'000'000},
                            "gradients queue up; one update from the first B whenever more than Q wait"),
-    numbered<k_batch_sync_policy>("k-batch-sync:K", "k-batch-sync:4", {1, "the number K of gradients", 1},
+    numbered<k_batch_sync_policy>("k-batch-sync:K", "k-batch-sync:4", gathered("the number K of gradients"),
                                   "one update from any K fresh gradients; stale ones are dropped"),
-    numbered<rennala_policy>("rennala:B", "rennala:4", {1, "the number B of gradients", 1},
+    numbered<rennala_policy>("rennala:B", "rennala:4", gathered("the number B of gradients"),
                              "one update from any B fresh gradients; stale ones are dropped"),
     numbered<malenia_policy>(
-        "malenia:S", "malenia:8", {1, "the number S", 1},
+        "malenia:S", "malenia:8", gathered("the number S"),
         "one update from each worker's mean of fresh gradients, S by their harmonic mean"),
     plain<ringleader_policy>("an update of each worker's mean for every worker in turn; no worker waits"),
     numbered<ringmaster_policy>("ringmaster:R", "ringmaster:4", {1, "the threshold R", 1},
@@ -247,13 +256,27 @@ void require_loaded(std::string_view text) {
     fail(text, "a plug-in is loaded by the process that names it, and by no other");
 }
 
+namespace {
+
+/// Gradients of a policy wait for their round or in a queue. A shard would fill both, and empty one.
+void require_one_waiting_room(std::string_view text, const policy& made) {
+  if (made.has_rounds() && (made.takes_first() > 0 || made.queue_length() > 0))
+    fail(text, "has rounds, and its gradients would wait in a queue as well: expected takes_first() and "
+               "queue_length() of 0 beside has_rounds()");
+}
+
+} // namespace
+
 policy_spec::policy_spec(std::string_view text, std::uint32_t workers) : text_(text), workers_(workers) {
   const named_choice choice(text);
   const known_policy& p = find(choice.name);
   numbers_ = read_numbers(choice, p);
   for (std::size_t i = 0; i < p.rule.count; ++i) check_against(text, p, numbers_[i], workers);
+  if (p.rule.gathers) gathers_ = numbers_.front();
   make_ = p.make;
-  if (const auto made = make())
+  const auto made = make();
+  if (made) require_one_waiting_room(text, *made);
+  if (made)
     traits_ = {true,
                made->always_fresh(),
                made->makes_batches(),

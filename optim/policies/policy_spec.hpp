@@ -35,6 +35,9 @@ public:
   const policy_traits& traits() const noexcept { return traits_; }
   /// Null if it needs no shards.
   std::unique_ptr<policy> make() const;
+  /// An update is made of so many gradients at least, unless the workers that fill its batch have gone. 1 if
+  /// that is not known.
+  std::uint64_t gathers() const noexcept { return gathers_; }
 
   friend bool operator==(const policy_spec& a, const policy_spec& b) noexcept {
     return a.text_ == b.text_ && a.workers_ == b.workers_;
@@ -48,6 +51,7 @@ private:
   maker make_;
   std::vector<std::uint64_t> numbers_; ///< after the colon
   policy_traits traits_;
+  std::uint64_t gathers_ = 1;
 };
 
 /// The names of all policies for error messages, Mailgrad's first, then users' own.

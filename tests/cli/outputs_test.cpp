@@ -36,6 +36,19 @@ protected:
   const scratch_folder folder_;
 };
 
+TEST_F(Outputs, TellTheUpdatesAndAPolicyThatMakesOneAlone) {
+  tool few(train({"--policy", "malenia:1000000", "--devices", "cpu:0,cpu:0", "--steps", "30"}));
+  ASSERT_EQ(few.code(), 0) << few.err();
+  EXPECT_THAT(few.out(), HasSubstr("\nupdates       1\n"));
+  EXPECT_THAT(
+      few.err() + few.out(),
+      HasSubstr("policy malenia:1000000: an update is made of 1000000 gradients or more, and all 30 of "
+                "this run are less, so they make one update, at the end\n"));
+  tool many(train({"--policy", "async", "--devices", "cpu:0", "--steps", "30"}));
+  EXPECT_THAT(many.out(), HasSubstr("\nupdates       30\n"));
+  EXPECT_EQ((many.err() + many.out()).find("an update is made of"), std::string::npos);
+}
+
 TEST_F(Outputs, CountEveryAppliedGradientInTheStalenessHistogram) {
   for (const char* policy : {"async", "hogwild"}) {
     tool t(train({"--policy", policy, "--devices", "cpu:0,cpu:0", "--steps", "40", "--shards", "2",

@@ -250,8 +250,8 @@ TEST_F(RemoteTool, TakesNoNumberOfAWorkerThatIsThere) {
   ASSERT_TRUE(first.says("has joined")) << first.err();
   tool twin({"join", address, "--number", "0"});
   EXPECT_EQ(twin.code(), 1);
-  EXPECT_THAT(twin.err(), HasSubstr("number: expected worker 0 to be gone, found its incarnation 1, heard "));
-  EXPECT_TRUE(server.says(": number: expected worker 0 to be gone")) << server.err();
+  EXPECT_THAT(twin.err(), HasSubstr("place: expected worker 0 to be gone, found its incarnation 1, heard "));
+  EXPECT_TRUE(server.says(": place: expected worker 0 to be gone")) << server.err();
   EXPECT_THAT(server.said(), ContainsRegex("worker 0 has joined from 127\\.0\\.0\\.1:[1-9][0-9]*\n"));
   EXPECT_THAT(server.said(), ContainsRegex("refused 127\\.0\\.0\\.1:[1-9][0-9]*: number: "));
   tool stop({"stop", address});
@@ -272,7 +272,7 @@ TEST_F(RemoteTool, SaysWhoIsRefusedOrLostEvenIfItIsQuiet) {
   tool stop({"stop", address});
   EXPECT_EQ(server.code(), 0);
   EXPECT_THAT(server.err(),
-              ContainsRegex("\nrefused 127\\.0\\.0\\.1:[0-9]+: number: expected worker 0 to be gone"));
+              ContainsRegex("\nrefused 127\\.0\\.0\\.1:[0-9]+: place: expected worker 0 to be gone"));
   EXPECT_THAT(server.err(), Not(AnyOf(HasSubstr("has joined"), HasSubstr("has left"))));
 }
 
@@ -419,7 +419,7 @@ TEST_F(RemoteTool, TakesTheFreePlaceAndSaysWhichDevicesHaveNone) {
   ASSERT_TRUE(server.says(", loss ")) << server.err() << workers.err();
   ASSERT_TRUE(
       workers.says("mailgrad: cpu:0, cpu:0 take no part: the run at " + address +
-                   " has no place for them: server refuses: number: expected a free place of 1 for workers, "
+                   " has no place for them: server refuses: place: expected a free place of 1 for workers, "
                    "found all taken\n"))
       << workers.err();
   tool stop({"stop", address, "seen enough"});

@@ -69,6 +69,13 @@ TEST_F(LabWhatIf, KeepsTheOrderOfARunWithNothingChanged) {
                     HasSubstr("Assumed: the durations of steps are as recorded.")));
 }
 
+TEST_F(LabWhatIf, KeepsItsColumnsApartBehindALongPolicy) {
+  const std::string policy = "async, malenia:4@60, ringleader@120";
+  record({"--policy", policy});
+  report_of({});
+  EXPECT_THAT(out_, HasSubstr("policy                      " + policy + "  " + policy + "\n"));
+}
+
 TEST_F(LabWhatIf, ChangesPolicyWorkersAndSpeeds) {
   record({"--policy", "async", "--stop-when", "time_s>1000000"});
   const json is = report_of({"--policy", "sync", "--workers", "5", "--slow", "1=3", "--slow", "4=0.5"});

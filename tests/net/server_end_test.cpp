@@ -107,10 +107,10 @@ TEST_F(ServerEndTest, RefusesAnotherVersionThatTheHeaderTells) {
 }
 
 TEST_F(ServerEndTest, RefusesNumbersThatItDoesNotHave) {
-  EXPECT_EQ(refusal_to(say({.number = 2})), "number: expected one of 2 workers, found worker 2");
+  EXPECT_EQ(refusal_to(say({.number = 2})), "place: expected one of 2 workers, found worker 2");
   welcome_to(say({}));
   EXPECT_EQ(welcome_to(say({})).you.number, 1U);
-  EXPECT_EQ(refusal_to(say({})), "number: expected a free place of 2 for workers, found all taken");
+  EXPECT_EQ(refusal_to(say({})), "place: expected a free place of 2 for workers, found all taken");
   EXPECT_EQ(refusal_to(say({.part = role::shard})), "role: expected worker, found shard");
 }
 
@@ -126,7 +126,7 @@ TEST_F(ServerEndTest, RefusesTheNumberOfAMemberThatIsThere) {
   welcome_to(say({.number = 1}));
   now += 499ms;
   EXPECT_EQ(refusal_to(say({.number = 1})),
-            "number: expected worker 1 to be gone, found its incarnation 1, heard 499 ms ago");
+            "place: expected worker 1 to be gone, found its incarnation 1, heard 499 ms ago");
   EXPECT_THAT(layers[0]->ends, IsEmpty());
   EXPECT_EQ(server.incarnations().highest({role::worker, 1}), 1U) << "the refusal costs no incarnation";
   now += 1ms;

@@ -459,5 +459,13 @@ TEST_F(SessionTest, RefusesWhatItCannotSend) {
   EXPECT_THROW(client.send_body({}, bytes((1 << 20) + 1), nullptr), std::length_error);
 }
 
+/// A worker's session with a parameter host, whose server is not that of the run.
+TEST_F(SessionTest, CallsItsServerAsItIsToldTo) {
+  client.call_server("the parameter host of shard 1");
+  server.call_server("the parameter host of shard 1");
+  EXPECT_EQ(client.peer_name(), "the parameter host of shard 1");
+  EXPECT_EQ(server.self_name(), "the parameter host of shard 1");
+}
+
 } // namespace
 } // namespace mailgrad::net

@@ -47,6 +47,13 @@ public:
   static constexpr std::string_view policy_name = "a:b";
 };
 
+class queue_of_rounds : public takes_all {
+public:
+  static constexpr std::string_view policy_name = "queue-of-rounds";
+  bool has_rounds() const noexcept override { return true; }
+  std::size_t takes_first() const noexcept override { return 1; }
+};
+
 std::string why_refused(const std::function<void()>& f) {
   try {
     f();
@@ -114,6 +121,14 @@ TEST(OwnPolicy, OfAnotherInterfaceIsRefusedWithBothVersions) {
   old.interface_version = 7;
   EXPECT_THAT(why_refused([&] { register_policy(old); }),
               HasSubstr("has version 7 of the interface for policies, this mailgrad has version 6"));
+}
+
+/// A shard would fill a queue that no update takes from.
+TEST(OwnPolicy, ThatHasRoundsAndAQueueIsRefusedBeforeItRuns) {
+  own_policy<queue_of_rounds>();
+  EXPECT_THAT(
+      why_refused([] { policy_spec("queue-of-rounds", 2); }),
+      HasSubstr("policy 'queue-of-rounds': has rounds, and its gradients would wait in a queue as well"));
 }
 
 const std::string plugins = MAILGRAD_TEST_PLUGINS;

@@ -84,6 +84,7 @@ const tables = (() => {
 
   function show_ledger(report, under_way) {
     const l = report.ledger;
+    if (!l) return fill("ledger", [], [], "Unknown: no shard has told what became of them.");
     const share = (x) => (l.produced > 0 ? ((100 * x) / l.produced).toFixed(1) + " %" : "");
     const rows = [["produced", l.produced, ""], ["applied", l.applied, share(l.applied)],
       ["merged", l.merged, share(l.merged)]];

@@ -10,7 +10,7 @@ namespace {
 TEST(Listed, NamesAllBehindOneNoun) {
   EXPECT_EQ(listed("worker", {}), "");
   EXPECT_EQ(listed("worker", std::array{3U}), "worker 3");
-  EXPECT_EQ(listed("shard", std::array{0U, 2U, 5U}), "shard 0, 2, 5");
+  EXPECT_EQ(listed("shard", std::array{0U, 2U, 5U}), "shards 0, 2, 5");
 }
 
 } // namespace

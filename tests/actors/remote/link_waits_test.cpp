@@ -9,6 +9,7 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
 #include <chrono>
 #include <memory>
 
@@ -19,6 +20,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using net::plane;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -140,9 +142,10 @@ TEST_F(GradientsAtTheDoor, AreToldOfAParameterHostToo) {
   ASSERT_FALSE(server.reads_bulk(false, now));
   pass(100ms);
   ASSERT_THAT(guests.waits(), SizeIs(1));
-  EXPECT_EQ(guests.waits()[0].what,
-            "worker 2 waits for room at the parameter host of shard 1, 3 for its gradient of step 7: for the "
-            "shards to read gradients of worker 4");
+  EXPECT_EQ(
+      guests.waits()[0].what,
+      "worker 2 waits for room at the parameter host of shards 1, 3 for its gradient of step 7: for the "
+      "shards to read gradients of worker 4");
   EXPECT_EQ(guests.waits()[0].span, net::instant{100ms}.count());
   guests.remove(5);
   EXPECT_THAT(guests.waits(), IsEmpty());
@@ -169,6 +172,14 @@ TEST_F(LinkWaits, EndWithCreditAndWithTheSession) {
   for (std::uint32_t i = 0; i <= terms.messages; ++i) say();
   client.leave("enough", now);
   EXPECT_THAT(workers->waits(), IsEmpty());
+}
+
+TEST_F(LinkWaits, NameAParameterHostByItsShards) {
+  client.call_server(name_of_host(std::array{0U, 2U}));
+  join();
+  for (std::uint32_t i = 0; i <= terms.messages; ++i) say();
+  ASSERT_THAT(workers->waits(), SizeIs(1));
+  EXPECT_THAT(workers->waits()[0].what, HasSubstr("waits for credit of the parameter host of shards 0, 2: "));
 }
 
 } // namespace

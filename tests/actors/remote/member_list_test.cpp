@@ -67,5 +67,16 @@ TEST(MemberList, SaysThatItIsNotKnownWhenAMemberWasHeard) {
   EXPECT_FALSE(list.told(2s, [](const net::member&) { return std::nullopt; })[0].heard);
 }
 
+TEST(MemberList, KnowsWhichShardsAHostHolds) {
+  constexpr net::member host{net::role::shard, 0};
+  member_list list;
+  list.joined({.you = host, .incarnation = 1}, "here", {}, 1s);
+  list.holds(host, {0, 2});
+  list.holds(second, {1}); // who is not there
+  EXPECT_THAT(list.told(10s, heard)[0].shards, ElementsAre(0, 2));
+  list.ended({.you = host, .incarnation = 1}, {net::end_reason::lost, "killed"}, 2s, 3s);
+  EXPECT_THAT(list.told(10s, heard)[0].shards, ElementsAre(0, 2)) << "those that are lost with it";
+}
+
 } // namespace
 } // namespace mailgrad::remote

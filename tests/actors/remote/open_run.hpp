@@ -11,8 +11,10 @@
 #include <condition_variable>
 #include <cstdint>
 #include <future>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mailgrad::remote {
@@ -22,8 +24,9 @@ namespace mailgrad::remote {
 class open_run {
 public:
   open_run(training_options o, std::uint32_t workers, const std::string& listen = "127.0.0.1:0",
-           std::uint32_t hosts = 0, std::uint32_t devices = 1) {
+           std::uint32_t hosts = 0, std::uint32_t devices = 1, std::shared_ptr<net::network> network = {}) {
     serve_options serve;
+    serve.network = std::move(network);
     serve.listen = listen;
     serve.workers = workers;
     serve.shard_hosts = hosts;

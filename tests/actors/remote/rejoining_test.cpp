@@ -268,7 +268,7 @@ TEST(Rejoining, WaitsForAFreeNumberAndDrivesNobodyOut) {
   EXPECT_EQ(other->name(), "worker 1 (incarnation 2)");
   ASSERT_TRUE(other->wait_for_begin(20s));
   worker.go_on();
-  run.wait_for_event(": number: expected a free place of 2 for workers, found all taken");
+  run.wait_for_event(": place: expected a free place of 2 for workers, found all taken");
   other->leave();
   EXPECT_EQ(other->wait().reason, net::end_reason::left);
   EXPECT_EQ(worker.wait_for_events(2).back(), "worker 1 is back as incarnation 3");

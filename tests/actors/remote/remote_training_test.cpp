@@ -270,7 +270,7 @@ TEST(RemoteTraining, RefusesWhoHasNoSeat) {
   membership one(run.address(), {});
   EXPECT_THAT([&] { membership two(run.address(), {}); },
               ::testing::ThrowsMessage<join_error>(
-                  HasSubstr("number: expected a free place of 1 for workers, found all taken")));
+                  HasSubstr("place: expected a free place of 1 for workers, found all taken")));
   EXPECT_THAT([&] { membership(run.address(), {.number = 7}); },
               ::testing::ThrowsMessage<join_error>(HasSubstr("expected one of 1 workers, found worker 7")));
   ASSERT_TRUE(

@@ -10,14 +10,19 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <chrono>
+#include <optional>
 #include <utility>
 #include <vector>
 
 namespace mailgrad {
 namespace {
 
+using ::testing::DoubleEq;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::Optional;
+using ::testing::Pair;
 using ::testing::SizeIs;
 
 /// A coordinator of two workers and two shards, all played by probes.
@@ -36,6 +41,7 @@ protected:
     options.workers = 2;
     for (const shard_probe& s : shards_) options.shards.push_back(s.actor());
     options.feeder = feeder_.actor();
+    options.time = time_;
     options.on_end = [this](const run_outcome&) { ++ended_; };
     options.on_books = [this](std::uint64_t request, const run_outcome& books) {
       told_.push_back({request, books});
@@ -100,6 +106,35 @@ TEST_F(BookKeeper, TellsWhatIsKnownToWhoeverWillWaitNoLonger) {
   EXPECT_THAT(told_[0].books.untold, ElementsAre(true, false));
   ASSERT_THAT(told_[0].books.shards, SizeIs(1)) << "the other has told nothing";
   EXPECT_EQ(told_[0].books.shards[0].shard.value, 1U);
+}
+
+/// As of the frozen shard of a run: the figures that are told are not of this moment.
+TEST_F(BookKeeper, SaysWhichShardsHaveNotAnsweredAndHowOldTheirBooksAre) {
+  const auto late = [this] {
+    std::vector<std::pair<std::uint32_t, std::optional<double>>> all;
+    for (const late_figures& x : told_.back().books.late) all.emplace_back(x.shard, x.seconds_old);
+    return all;
+  };
+  begin();
+  for (std::uint32_t r = 0; r < 2; ++r) answer_worker(r, 5);
+  tell(coordinator_, gather_books{1});
+  answer_shard(1, 7);
+  tell(coordinator_, tell_books{1});
+  EXPECT_THAT(late(), ElementsAre(Pair(0, std::nullopt))) << "it has told nothing";
+  answer_shard(0, 8);
+  tell(coordinator_, tell_books{1});
+  EXPECT_THAT(late(), IsEmpty());
+  time_->advance(std::chrono::milliseconds{300});
+  tell(coordinator_, gather_books{2});
+  time_->advance(std::chrono::milliseconds{500});
+  answer_shard(0, 9);
+  tell(coordinator_, tell_books{2});
+  EXPECT_THAT(late(), ElementsAre(Pair(1, Optional(DoubleEq(0.8)))));
+  messaging::kill(shards_[0].actor());
+  run();
+  tell(coordinator_, tell_books{2});
+  EXPECT_THAT(late(), ElementsAre(Pair(0, Optional(DoubleEq(0))), Pair(1, Optional(DoubleEq(0.8)))))
+      << "the copy of a lost one stays as it is";
 }
 
 TEST_F(BookKeeper, TellsTheBooksOfEarlierProcessesOfWhoHasToldNothing) {

@@ -182,7 +182,7 @@ TEST_F(CoordinatorSeats, AreGivenBackWhenTheShardsHaveToldWhatTheyTookOfALostWor
   join_late(0, 1, back);
   EXPECT_THAT(back.heard<seat_given>(), IsEmpty());
   tell(coordinator_, name_waits{});
-  EXPECT_THAT(waits_, ElementsAre(HasSubstr("lost worker 0 wait until shard 0, 1 says")));
+  EXPECT_THAT(waits_, ElementsAre(HasSubstr("lost worker 0 wait to hear what shards 0, 1 took")));
   answer(0, 0, 3, 4);
   ASSERT_THAT(feeder_.heard<deal_again>(), SizeIs(1));
   EXPECT_EQ(feeder_.heard<deal_again>()[0].trained, 4U) << "the most that any shard has judged";

@@ -432,5 +432,25 @@ TEST_F(Coordinator, AsksEverybodyWhoMayWaitAndPassesTheAnswersOn) {
   EXPECT_THAT(waits_, ElementsAre("worker 0 waits for a batch"));
 }
 
+/// They are lost with their process, one message after the other.
+TEST_F(Coordinator, NamesShardsTogetherThatAreLostForOneReason) {
+  join();
+  for (std::uint32_t s = 0; s < 2; ++s) messaging::end_with_words(shards_[s].actor(), "its process is gone");
+  run();
+  for (std::uint32_t r = 0; r < 2; ++r) finish(r);
+  ASSERT_THAT(outcomes_, SizeIs(1));
+  EXPECT_EQ(outcomes_[0].why, "shards 0, 1 are lost: its process is gone");
+}
+
+TEST_F(Coordinator, KeepsTheFirstReasonOfShardsThatAreLostForTwo) {
+  join();
+  messaging::end_with_words(shards_[1].actor(), "out of memory");
+  messaging::end_with_words(shards_[0].actor(), "its process is gone");
+  run();
+  for (std::uint32_t r = 0; r < 2; ++r) finish(r);
+  ASSERT_THAT(outcomes_, SizeIs(1));
+  EXPECT_EQ(outcomes_[0].why, "shard 1 is lost: out of memory");
+}
+
 } // namespace
 } // namespace mailgrad

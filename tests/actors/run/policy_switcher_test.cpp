@@ -54,7 +54,7 @@ TEST_F(PolicySwitcher, NamesEverybodyWhomItWaitsFor) {
   tell(coordinator_, worker_paused{{0}, 1, 3, 3});
   EXPECT_THAT(waits(), ElementsAre(what + "worker 1 (heard 0.0 s ago)"));
   tell(coordinator_, worker_paused{{1}, 1, 4, 4});
-  EXPECT_THAT(waits(), ElementsAre(what + "shard 0, 1"));
+  EXPECT_THAT(waits(), ElementsAre(what + "shards 0, 1"));
   tell(coordinator_, policy_switched{0, 1});
   EXPECT_THAT(waits(), ElementsAre(what + "shard 1"));
   tell(coordinator_, policy_switched{1, 1});
@@ -69,7 +69,7 @@ TEST_F(PolicySwitcher, TakesNoAnswerToAnotherSwitch) {
       ElementsAre("the switch from async to sync waits for worker 0 (heard 0.0 s ago), 1 (heard 0.0 s ago)"));
   for (std::uint32_t r = 0; r < 2; ++r) tell(coordinator_, worker_paused{{r}, 1, 3, 3});
   tell(coordinator_, policy_switched{0, 9});
-  EXPECT_THAT(waits(), ElementsAre("the switch from async to sync waits for shard 0, 1"));
+  EXPECT_THAT(waits(), ElementsAre("the switch from async to sync waits for shards 0, 1"));
 }
 
 TEST_F(PolicySwitcher, TakesNoAnswerOfAWorkerThatHasNoSeat) {

@@ -40,5 +40,42 @@ TEST_F(LedShard, MakesAVersionAlsoOfAGradientThatItNeverGets) {
   EXPECT_EQ(r.workers[1].ledger.discarded_in_all(), 1U);
 }
 
+/// A worker died between its pushes to the two shards, amid a round. The first shard has its gradient in the
+/// table, and this one has an empty place.
+TEST_F(LedShard, MakesTheUpdatesOfARoundInWhichAGradientIsMissing) {
+  serve("ringleader", 3);
+  tell(shard_, worker_left{{2}});
+  push(0, 1, 0, 2);
+  lead(0, 1, 0);
+  lead(2, 1, 0);
+  tell(shard_, order_entry{kind::left, {2}});
+  EXPECT_EQ(weights_of(0).back().header.version.value, 0U);
+  push(1, 1, 0, 4);
+  lead(1, 1, 0);
+  EXPECT_FLOAT_EQ(moved(weights_of(1).back()), (2 + 4) / 2.0F) << "of those that are here";
+  push(0, 2, 0, 6);
+  lead(0, 2, 0);
+  EXPECT_FLOAT_EQ(moved(weights_of(0).back()), 3 + ((2 + 6) / 2.0F + 4) / 2) << "another of the round";
+  const shard_report r = report();
+  EXPECT_EQ(r.version.value, 2U);
+  EXPECT_EQ(r.workers[2].ledger, gradient_ledger{}) << "the worker or the other shard counts it";
+  EXPECT_EQ(r.workers[0].ledger, (gradient_ledger{2, 0, 2, {}, 0}));
+}
+
+/// The place is that of the one who is served, so the update is made without a gradient of its own.
+TEST_F(LedShard, ServesAWorkerOfWhichTheGradientIsMissing) {
+  serve("ringleader", 2);
+  push(0, 1, 0, 2);
+  lead(0, 1, 0);
+  tell(shard_, worker_left{{1}});
+  lead(1, 1, 0);
+  tell(shard_, order_entry{kind::left, {1}});
+  push(0, 2, 0, 6);
+  lead(0, 2, 0);
+  const shard_report r = report();
+  EXPECT_EQ(r.version.value, 2U) << "as on the first shard";
+  EXPECT_FLOAT_EQ(moved(weights_of(0).back()), 2 + (2 + 6) / 2.0F);
+}
+
 } // namespace
 } // namespace mailgrad

@@ -236,5 +236,34 @@ TEST_F(ParameterActor, ReportsItsWeightsAsAnotherHolderOfASnapshot) {
   EXPECT_FLOAT_EQ(begin_ - report().values.on_host()[0], 2);
 }
 
+/// What it sent stays in its round, and nobody waits for what it did not send.
+TEST_F(ParameterActor, GoesOnWithARoundAmidWhichAWorkerLeaves) {
+  serve("ringleader", 3);
+  push(0, 1, 0, 2);
+  push(2, 1, 0, 8);
+  tell(shard_, worker_left{{2}});
+  push(1, 1, 0, 5);
+  EXPECT_FLOAT_EQ(moved(weights_of(1).back()), (2 + 5 + 8) / 3.0F) << "the table is full";
+  push(0, 2, 0, 4);
+  EXPECT_FLOAT_EQ(moved(weights_of(0).back()), 5 + (3 + 5 + 8) / 3.0F) << "and all are served";
+  push(1, 2, 1, 6);
+  push(0, 3, 2, 2);
+  EXPECT_FLOAT_EQ(moved(weights_of(0).back()), 5 + 16 / 3.0F + (6 + 2) / 2.0F) << "a round of two";
+  const shard_report r = report();
+  EXPECT_EQ(r.workers[2].ledger, (gradient_ledger{1, 0, 1, {}, 0}));
+  EXPECT_THAT(r.workers[2].gaps.buckets(), ElementsAre(Pair(0, 1)));
+  EXPECT_EQ(r.version.value, 3U);
+}
+
+TEST_F(ParameterActor, AwaitsNobodyInARoundWhoLeftBeforeItSent) {
+  serve("ringleader", 3);
+  push(0, 1, 0, 2);
+  push(1, 1, 0, 4);
+  tell(shard_, worker_left{{2}});
+  EXPECT_EQ(weights_of(1).back().header.version.value, 0U) << "who comes next is the first to be served";
+  push(0, 2, 0, 6);
+  EXPECT_FLOAT_EQ(moved(weights_of(0).back()), ((2 + 6) / 2.0F + 4) / 2);
+}
+
 } // namespace
 } // namespace mailgrad

@@ -1,15 +1,21 @@
 #include <mailgrad/tests/cli/remote/remote_tool.hpp>
 
+#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
+
 #include <gmock/gmock.h>
 
 #include <csignal>
+#include <cstddef>
+#include <fstream>
 #include <string>
+#include <vector>
 
 // How runs over processes end: what is printed, and the exit status.
 
 namespace mailgrad {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::small_run;
@@ -52,6 +58,68 @@ TEST_F(RemoteEnds, SayInPlainLinesThatAllIsWell) {
   EXPECT_THAT(server.err(), HasSubstr("\nended: seen enough\n"));
   EXPECT_THAT(worker.err(), HasSubstr("\nworker 0 (incarnation 1): server says: "));
   EXPECT_THAT(host.err(), HasSubstr("\nparameter host 0 (incarnation 1): server says: "));
+}
+
+/// The lines of a file of metrics.
+std::vector<nlohmann::json> lines_of(const std::string& file) {
+  std::ifstream in(file);
+  std::vector<nlohmann::json> all;
+  for (std::string line; std::getline(in, line);) all.push_back(nlohmann::json::parse(line));
+  return all;
+}
+
+/// What the lost host had counted nobody knows, and what the other has counted is told apart.
+TEST_F(RemoteEnds, WithTheBooksOfTheParameterHostThatIsLeft) {
+  tool server(serve("1") + words{"--epochs", "100000", "--shards", "2", "--shard-hosts", "2", "--metrics",
+                                 file("m.jsonl"), "--metrics-every", "20", "--report", file("report")});
+  const std::string address = address_of(server);
+  tool first({"shard", "--join", address});
+  ASSERT_TRUE(first.says("has joined")) << first.err();
+  tool second({"shard", "--join", address});
+  tool worker({"join", address});
+  ASSERT_TRUE(server.says(", loss ")) << server.err();
+  while (lines_of(file("m.jsonl")).size() < 3) {
+  }
+  second.signal(SIGKILL);
+  EXPECT_EQ(server.code(), 1);
+  const nlohmann::json r = report("report"), kept = r["kept_ledger"];
+  EXPECT_EQ(r["lost_shards"], nlohmann::json::array({1}));
+  EXPECT_EQ(r["ledger"]["lost"], r["ledger"]["produced"]);
+  EXPECT_EQ(kept["shard"], 0);
+  EXPECT_GT(kept["applied"], 0);
+  EXPECT_THAT(server.out(),
+              HasSubstr(" lost, by the lost shard 1\n  shard 0     " + to_string(kept["produced"]) +
+                        " produced = " + to_string(kept["applied"]) + " applied + "));
+  EXPECT_THAT(server.out(), ContainsRegex("staleness     mean [^\n]*, without those of the lost shard 1\n"));
+  const std::vector<nlohmann::json> lines = lines_of(file("m.jsonl"));
+  for (std::size_t i = 1; i < lines.size(); ++i)
+    for (const char* count : {"computed", "applied", "discarded"})
+      EXPECT_GE(lines[i][count], lines[i - 1][count]) << count << " of line " << i;
+}
+
+TEST_F(RemoteEnds, WithTheWayOnFromAnEarlierCheckpoint) {
+  const words kept{"--epochs", "100000", "--shard-hosts", "1", "--checkpoint", file("kept")};
+  std::string way_on, until_then;
+  for (const words& how : {serve("1") + kept + words{"--checkpoint-every", "20"},
+                           words{"serve", "--resume", file("kept"), "--checkpoint-every", "1h", "--listen",
+                                 "127.0.0.1:0", "--report", file("report")}}) {
+    tool server(how);
+    ASSERT_TRUE(server.says(" for 1 worker")) << server.err();
+    const std::string address = address_of(server);
+    tool host({"shard", "--join", address});
+    tool worker({"join", address});
+    ASSERT_TRUE(server.says(", loss ")) << server.err();
+    while (checkpoints_in(file("kept")).empty()) {
+    }
+    host.signal(SIGKILL);
+    EXPECT_EQ(server.code(), 1);
+    way_on = server.out();
+    until_then = server.err();
+  }
+  EXPECT_THAT(way_on, HasSubstr("checkpoints   0 written\ngoes on by    --resume " + file("kept") + '\n'));
+  EXPECT_THAT(until_then,
+              HasSubstr(" gradients; the checkpoint after step " +
+                        to_string(report("report")["resumed"]["steps"]) + " has what was made until then\n"));
 }
 
 } // namespace

@@ -94,5 +94,57 @@ TEST(RunStatus, IsATableThatAPersonReads) {
   EXPECT_THAT(all, HasSubstr("stages        computed from 2 % to 83 % of the time\n"));
 }
 
+/// A run of two shards, which a parameter host holds that stands still.
+std::string status_with(std::vector<late_figures> late, const std::string& state = "joined") {
+  training_report r;
+  r.ended = "running";
+  r.policy = "async";
+  r.workers = 1;
+  r.shards = 2;
+  r.devices = {"cpu:0"};
+  r.ledger = {956, 655, 0, {}, 0};
+  r.updates = 655;
+  r.late = std::move(late);
+  if (r.knows_ledger()) r.staleness.count(1, 655);
+  run_member host{"parameter host", 3, 1};
+  host.shards = {0, 1};
+  host.heard = 0.8;
+  host.since = 5;
+  if (state == "lost") host.is = run_member::state::lost;
+  return status_of(r, {}, {host});
+}
+
+TEST(RunStatus, SaysHowOldTheFiguresOfAFrozenHostAre) {
+  const std::string status = status_with({{0, 1.26}, {1, 1.31}});
+  EXPECT_THAT(
+      status_in_words(status),
+      HasSubstr("gradients     655 produced = 655 applied + 0 merged + 0 discarded + 0 lost; 301 more "
+                "under way or not told of yet\n"
+                "late          the figures of shards 0, 1 are of 1.3 s ago; parameter host 3, which "
+                "holds them, was heard 0.8 s ago\n"));
+  EXPECT_EQ(nlohmann::json::parse(status).at("late")[1],
+            nlohmann::json::parse(
+                R"({"shard": 1, "seconds_old": 1.26, "parameter_host": 3, "heard_seconds": 0.8})"));
+}
+
+TEST(RunStatus, TellsNoLedgerThatNobodyKnows) {
+  const std::string status = status_with({{0, {}}, {1, {}}});
+  const std::string text = status_in_words(status);
+  EXPECT_THAT(text, HasSubstr("updates       unknown\nstaleness     unknown\n"));
+  EXPECT_THAT(text,
+              HasSubstr("gradients     unknown, since no shard has told what became of them\n"
+                        "late          shards 0, 1 have told no figures yet; parameter host 3, which holds "
+                        "them, was heard 0.8 s ago\n"));
+  EXPECT_TRUE(nlohmann::json::parse(status).at("report").at("ledger").is_null());
+  EXPECT_TRUE(nlohmann::json::parse(status).at("under_way").is_null());
+}
+
+TEST(RunStatus, SaysWithWhichHostFiguresWereLost) {
+  EXPECT_THAT(
+      status_in_words(status_with({{1, {}}}, "lost")),
+      HasSubstr("\nlate          shard 1 has told no figures yet; parameter host 3, which held it, was "
+                "lost 5.0 s ago\n"));
+}
+
 } // namespace
 } // namespace mailgrad

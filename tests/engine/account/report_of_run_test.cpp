@@ -350,5 +350,35 @@ TEST(ReportOfRun, LeavesOutWhatNobodyHasToldWhileTheRunGoesOn) {
   EXPECT_FALSE(r.final_loss);
 }
 
+/// The ledger of a run is that of the shard that lost most, which says nothing of what the others applied.
+TEST(ReportOfRun, HasTheLedgerOfAShardThatIsLeftBesideThatOfALostOne) {
+  EXPECT_FALSE(report_of(quiet_run()).kept_ledger);
+  run_outcome o = quiet_run();
+  o.how = run_outcome::ending::failed;
+  o.shards[1] = {1, 0, {}, {}};
+  const training_report r = report_of(o);
+  EXPECT_EQ(r.ledger, (gradient_ledger{10, 0, 0, {}, 10}));
+  ASSERT_TRUE(r.kept_ledger);
+  EXPECT_EQ(r.kept_ledger->shard, 0U);
+  EXPECT_EQ(r.kept_ledger->counts, (gradient_ledger{10, 10, 0, {}, 0}));
+  o.shards[0] = {0, 0, {}, {}};
+  EXPECT_FALSE(report_of(o).kept_ledger) << "none is left";
+}
+
+TEST(ReportSoFarOfBooks, KnowsNoLedgerWhileNoShardHasToldIts) {
+  const auto of = [](const run_outcome& books) {
+    training_report r = report_so_far(books, {.steps = 7, .samples = 70});
+    r.shards = 2;
+    return r;
+  };
+  EXPECT_FALSE(of(nothing_told(2, 2)).knows_ledger());
+  run_outcome books = quiet_run();
+  books.how = run_outcome::ending::running;
+  EXPECT_TRUE(of(books).knows_ledger());
+  books.late = {{0, {}}, {1, 0.8}};
+  EXPECT_TRUE(of(books).knows_ledger()) << "an old one";
+  EXPECT_EQ(of(books).late.size(), 2U);
+}
+
 } // namespace
 } // namespace mailgrad

@@ -35,7 +35,7 @@ TEST(RunMember, IsToldWithTheFieldsThatToolsRead) {
   EXPECT_EQ(all["listed"][1],
             nlohmann::json::parse(R"({"role": "worker", "number": 1, "incarnation": 3, "state": "lost",
       "since_seconds": 5.0, "heard_seconds": 6.5, "address": "10.0.0.3:51234", "devices": ["cpu:0"],
-      "why": "it was killed"})"));
+      "shards": [], "why": "it was killed"})"));
   EXPECT_EQ(all["listed"][0]["number"], 0) << "by their numbers";
   EXPECT_EQ(all["listed"][2]["role"], "parameter host") << "behind the workers";
   EXPECT_TRUE(all["listed"][2]["heard_seconds"].is_null());
@@ -79,6 +79,12 @@ TEST(RunMember, TakesARoomThatIsBounded) {
   EXPECT_LT(to_json(all).size(), 128U << 10);
   EXPECT_THAT(to_json(all), HasSubstr("\"and 984 more\""));
   EXPECT_THAT(to_json(all), HasSubstr("xxx...\""));
+}
+
+TEST(RunMember, NamesTheFirstShardsOfAHostOfMany) {
+  run_member host{"parameter host", 0, 1, state::joined};
+  host.shards.resize(100);
+  EXPECT_THAT(nlohmann::json::parse(to_json({host}))["listed"][0]["shards"], SizeIs(16));
 }
 
 } // namespace

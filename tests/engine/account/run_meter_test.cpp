@@ -163,5 +163,19 @@ TEST(RunMeter, EndsWithWhatTheReportKnows) {
   EXPECT_EQ(x.validation_accuracy, 0.25);
 }
 
+/// The ledger of the run may be that of a lost shard, of which nobody knows what it had applied.
+TEST(RunMeter, EndsWithNoCountBehindThatOfAnEarlierLine) {
+  run_meter m({10, 0.1}, {});
+  m.add(gaps(1, 4), shard_counts{{0}, {4}, 7, 3, 4});
+  EXPECT_EQ(m.take(1s).applied, 4U);
+  metrics_line known;
+  known.computed = 8;
+  const metrics_line x = m.close(known);
+  EXPECT_EQ(x.updates, 4U);
+  EXPECT_EQ(x.computed, 8U);
+  EXPECT_EQ(x.applied, 4U);
+  EXPECT_EQ(x.discarded, 3U);
+}
+
 } // namespace
 } // namespace mailgrad

@@ -60,10 +60,10 @@ TEST(TrainingReport, HasTheFieldsThatToolsRead) {
                           "ended", "why", "lost_shards", "enough", "steps", "samples", "epochs", "updates",
                           "wall_seconds", "steps_per_second", "samples_per_second", "final_loss", "test_loss",
                           "test_accuracy", "test_rmse", "validation_loss", "validation_accuracy",
-                          "validation_rmse", "best", "sample", "ledger", "staleness", "time_split",
-                          "weight_gap", "gradient_cosine", "sampled", "wait_seconds", "batches", "switches",
-                          "resumed", "checkpoints", "recording", "curve", "evaluations", "local_steps",
-                          "delays", "cure", "parameters_sha256", "seed"));
+                          "validation_rmse", "best", "sample", "ledger", "kept_ledger", "staleness",
+                          "time_split", "weight_gap", "gradient_cosine", "sampled", "wait_seconds", "batches",
+                          "switches", "resumed", "checkpoints", "recording", "curve", "evaluations",
+                          "local_steps", "delays", "cure", "parameters_sha256", "seed"));
   EXPECT_THAT(field_names(o["ledger"]), ElementsAre("produced", "applied", "merged", "discarded", "lost"));
   EXPECT_THAT(field_names(o["staleness"]),
               ElementsAre("mean", "p50", "p99", "max", "histogram", "discarded", "per_shard"));
@@ -245,6 +245,15 @@ TEST(RecordingAccount, SaysWhatIsLeft) {
   EXPECT_EQ(recording_in_words(r), what) << "a device keeps nothing, and gives no room back";
   r.removed = true;
   EXPECT_EQ(recording_in_words(r), what + "; it was removed to make room for other files");
+}
+
+TEST(TrainingReport, TellsWhichShardALedgerIsOfThatIsLeft) {
+  training_report r = finished_run();
+  EXPECT_TRUE(json::parse(to_json(r))["kept_ledger"].is_null());
+  r.kept_ledger = shard_ledger{3, {5, 4, 0, {{"late", 1}}, 0}};
+  EXPECT_EQ(json::parse(to_json(r))["kept_ledger"],
+            json::parse(R"({"produced": 5, "applied": 4, "merged": 0, "discarded": {"late": 1}, "lost": 0,
+                            "shard": 3})"));
 }
 
 } // namespace
