@@ -50,6 +50,7 @@ quadratic_outcome run_quadratic(const quadratic_case& c, const experiment_option
   lab.on_read = c.on_read;
   lab.own_samples = !c.targets.empty();
   lab.wire = c.wire;
+  lab.interrupts = c.interrupts;
   virtual_run run(find_model(c.model), data_of(c.targets), options_of(c), std::move(lab));
   run.run();
   quadratic_outcome made{run.report(), {}};

@@ -28,6 +28,7 @@ struct quadratic_case {
   std::string outer = "sgd";     ///< the optimiser of the shard, if there are local steps
   double outer_rate = 1;
   wire_terms wire{};            ///< how gradients travel
+  bool interrupts = false;      ///< as virtual_run_options::interrupts
   std::uint64_t steps = 1;      ///< mini-batches of all workers
   std::uint64_t seed = 1;       ///< of times and of noise
   std::size_t trace_events = 0; ///< of each actor's timeline; 0: there is none
