@@ -82,6 +82,12 @@ TEST_F(LabWhatIf, ChangesPolicyWorkersAndSpeeds) {
 }
 
 /// Nobody waits under async, so its steps begin in virtual time when they began in the run.
+TEST_F(LabWhatIf, KeepsItsColumnsApartHoweverLongAPolicyIs) {
+  record({"--policy", "async, ssp:1@60, sync@120"});
+  report_of({});
+  EXPECT_THAT(out_, HasSubstr("\npolicy                      async, ssp:1@60, sync@120  async, ssp:1@"));
+}
+
 TEST_F(LabWhatIf, WritesItsDurationsAsATrace) {
   record({"--policy", "async"});
   const std::string trace = (folder_.path() / "steps.csv").string();
