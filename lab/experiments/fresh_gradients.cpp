@@ -37,7 +37,7 @@ struct method {
 };
 
 struct path {
-  std::vector<figure_point> losses; ///< over time
+  std::vector<figure_point> losses; ///< over time, and each update shortly before a moment that is compared
   double at(double seconds) const {
     double loss = claim::unknown;
     for (const figure_point& p : losses)
@@ -46,11 +46,20 @@ struct path {
   }
 };
 
+/// Between two updates of Rennala lie seconds, in which the loss falls by percents.
+bool is_compared_soon(double seconds) {
+  constexpr double longest_update = 10;
+  for (const double compared : {100.0, 500.0})
+    if (seconds <= compared && seconds > compared - longest_update) return true;
+  return false;
+}
+
 path run_method(const method& m, const char* noise_form, std::uint32_t workers, double until,
                 std::uint64_t seed, const experiment_options& options, bool interrupts = false) {
   constexpr double between = 2.5;
   path made;
   double due = 0;
+  float first = 0;
   bool over = false;
   quadratic_case c;
   c.model =
@@ -67,9 +76,10 @@ path run_method(const method& m, const char* noise_form, std::uint32_t workers, 
   c.on_read = [&](rank, instant when, std::span<const float> x) {
     const double seconds = in_seconds(when);
     over = seconds > until;
-    if (seconds < due || over) return;
+    const bool is_new = std::exchange(first, x[0]) != x[0] && is_compared_soon(seconds);
+    if ((seconds < due && !is_new) || over) return;
     made.losses.push_back({seconds, loss_of(x)});
-    due = seconds + between;
+    if (seconds >= due) due = seconds + between;
   };
   run_quadratic(c, options);
   return made;
