@@ -143,7 +143,7 @@ void run_interrupted(const experiment_options& options, experiment_result& resul
            {{"known", series_look::line}, {"measured"}}};
   const std::vector<interrupted_setting> settings =
       options.quick
-          ? std::vector<interrupted_setting>{{workers, 1, 8'000}, {workers, 10, 2'000}}
+          ? std::vector<interrupted_setting>{{workers, 1, 5'000}, {workers, 10, 2'000}}
           : std::vector<interrupted_setting>{{workers, 0, 40'000}, {workers, 1, 40'000}, {workers, 2, 20'000},
                                              {workers, 5, 60'000}, {workers, 10, 8'000}, {workers, 20, 8'000},
                                              {100, 18, 4'000}};

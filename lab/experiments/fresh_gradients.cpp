@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <utility>
@@ -92,8 +93,8 @@ std::vector<method> methods_for(std::uint32_t workers) {
           {"async, mishchenko", "async", "mishchenko", adaptive}};
 }
 
-/// Another simulation, which interrupts workers whose gradient has become useless, with two seeds each. Where
-/// its seeds differ by more, the tolerance is what they differ by.
+/// Another simulation, of two seeds each, which interrupts workers whose gradient has become useless. Runs of
+/// Ringmaster differ much, so there are more of them.
 void claim_known(const std::vector<method>& methods, std::uint32_t workers, const experiment_options& options,
                  experiment_result& result) {
   struct known {
@@ -108,13 +109,14 @@ void claim_known(const std::vector<method>& methods, std::uint32_t workers, cons
                          {1, "common", 0.2755, 0.05}}) {
     const method& m = methods[k.method];
     std::vector<double> found;
-    for (std::uint64_t s = 0; s < 2; ++s)
+    for (std::uint64_t s = 0; s < (k.method == 0 ? 4U : 2U); ++s)
       found.push_back(
           run_method(m, k.noise, workers, 102.5, options.seed + s, options, m.policy != "async").at(100));
     const seeds_mean mean = mean_over_seeds(found);
     result.claims.push_back({fmt::format("f - f* at 100 s, {}{}, {} noise", m.name,
                                          m.policy == "async" ? "" : ", interrupted", k.noise),
-                             "", "another simulation", k.at_100, mean.mean, mean.spread, k.share * k.at_100});
+                             "", "another simulation", k.at_100, mean.mean, mean.spread,
+                             std::max(k.share * k.at_100, mean.by_chance())});
   }
 }
 

@@ -113,7 +113,7 @@ void claim_interrupted(const experiment_options& options, experiment_result& res
       {"k-batch-sync:4", "K-batch-sync", "shifted exponential", "shifted-exp:shift=1,mean=1", 1.630, 0.005},
       {"k-batch-sync:4", "K-batch-sync", "Pareto, alpha 2", "pareto:alpha=2", 1.390, 0.005},
       {"k-batch-sync:4", "K-batch-sync", "gamma, cv 0.1", "gamma:cv=0.1", 0.982, 0.005}};
-  const std::uint64_t steps = options.quick ? 16'000 : 200'000;
+  const std::uint64_t steps = options.quick ? 8'000 : 200'000;
   for (const known& k : all) {
     std::vector<double> seconds;
     for (std::uint64_t s = 0; s < 4; ++s)
