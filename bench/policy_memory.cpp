@@ -78,8 +78,9 @@ int main() {
   std::printf("MiB at most, beside the %.0f of a process that only holds the data\n\n", without);
   std::printf("%-20s %12s %14s\n", "policy", "2 gradients", "300 gradients");
   bool all_ran = true;
-  for (const char* form : {"async", "sync", "ssp:1", "dssp:0,2", "backup:1", "hogwild", "k-async:2",
-                           "k-batch-async:", "k-batch-sync:", "rennala:", "ringmaster:"}) {
+  for (const char* form :
+       {"async", "sync", "ssp:1", "dssp:0,2", "backup:1", "hogwild", "k-async:2",
+        "k-batch-async:", "k-batch-sync:", "rennala:", "ringmaster:", "malenia:", "ringleader"}) {
     const std::string policy = form;
     const bool numbered = policy.back() == ':';
     const double two = peak_of([&] { train_under(policy + (numbered ? "2" : ""), 1200); });

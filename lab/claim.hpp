@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <type_traits>
 
 namespace mailgrad::lab {
 
@@ -13,17 +15,37 @@ enum class relation : std::uint8_t {
   at_least, ///< no smaller, but for the tolerance
 };
 
+/// How much a value differs from seed to seed.
+struct seeds_spread {
+  static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+
+  double deviation = unknown; ///< the standard deviation; unknown if there was one seed, or no seed matters
+  std::uint64_t seeds = 1;
+
+  constexpr seeds_spread() = default;
+  constexpr seeds_spread(double of_values, std::uint64_t over = 1) noexcept
+      : deviation(of_values), seeds(over) {}
+  constexpr operator double() const noexcept { return deviation; }
+  /// That of the same values in another unit.
+  template <class Number>
+  requires std::is_arithmetic_v<Number>
+  friend constexpr seeds_spread operator/(seeds_spread s, Number by) noexcept {
+    return {s.deviation / by, s.seeds};
+  }
+  /// The standard deviation of the mean over so many seeds.
+  double error_of_mean() const noexcept { return deviation / std::sqrt(static_cast<double>(seeds)); }
+};
+
 /// A value that is known exactly or was published, and what the actors that train made of it.
 struct claim {
-  static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+  static constexpr double unknown = seeds_spread::unknown;
 
   std::string name;          ///< "largest stable step, delay 4"
   std::string unit;          ///< empty for a number without one
   std::string expected_from; ///< "closed form", or the table of a paper
   double expected = 0;
   double measured = 0;
-  double spread =
-      unknown;          ///< the standard deviation over seeds; unknown if there was one, or no seed matters
+  seeds_spread spread{};
   double tolerance = 0; ///< in the unit of both
   relation how = relation::equals;
 

@@ -62,11 +62,12 @@ std::string points_csv(std::string_view experiment, const experiment_result& r) 
 
 std::string claims_csv(std::string_view experiment, const experiment_result& r) {
   std::string text =
-      "experiment,claim,unit,relation,expected,expected_from,measured,spread,tolerance,holds\n";
+      "experiment,claim,unit,relation,expected,expected_from,measured,spread,seeds,tolerance,holds\n";
   for (const claim& c : r.claims)
-    text += fmt::format("{},{},{},{},{},{},{},{},{},{}\n", experiment, field(c.name), field(c.unit),
-                        in_words(c.how), field(c.expected), field(c.expected_from), field(c.measured),
-                        field(c.spread), field(c.tolerance), c.holds() ? "yes" : "no");
+    text +=
+        fmt::format("{},{},{},{},{},{},{},{},{},{},{}\n", experiment, field(c.name), field(c.unit),
+                    in_words(c.how), field(c.expected), field(c.expected_from), field(c.measured),
+                    field(c.spread.deviation), c.spread.seeds, field(c.tolerance), c.holds() ? "yes" : "no");
   return text;
 }
 

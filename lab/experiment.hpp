@@ -53,7 +53,7 @@ std::span<const experiment> experiments() noexcept;
 
 /// Lines "experiment,figure,series,x,y,spread" below a header line; one for each point of each figure.
 std::string points_csv(std::string_view experiment, const experiment_result& r);
-/// Lines "experiment,claim,unit,relation,expected,expected_from,measured,spread,tolerance,holds".
+/// Lines "experiment,claim,unit,relation,expected,expected_from,measured,spread,seeds,tolerance,holds".
 std::string claims_csv(std::string_view experiment, const experiment_result& r);
 
 } // namespace mailgrad::lab

@@ -11,16 +11,21 @@
 #include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/worker/simulated_runner.hpp>
 #include <mailgrad/files/sha256.hpp>
+#include <mailgrad/lab/late_steps.hpp>
 #include <mailgrad/lab/links/worker_link.hpp>
 #include <mailgrad/lab/own_sample_runner.hpp>
+#include <mailgrad/lab/version_reader.hpp>
 #include <mailgrad/lab/virtual_clock.hpp>
 #include <mailgrad/lab/virtual_options.hpp>
 #include <mailgrad/lab/weights_reader.hpp>
 #include <mailgrad/tensor/fetch_ahead.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -47,6 +52,24 @@ void require_links(const virtual_run_options& lab, const run_plan& plan) {
   if (has_links(lab) && has_hogwild(plan.policies))
     throw std::invalid_argument("lab: under hogwild workers write to the weights themselves; leave latency, "
                                 "bandwidth and wire out, or take another policy");
+}
+
+/// That of the policy of a run whose workers are interrupted.
+///
+/// Errors  std::invalid_argument: they cannot be.
+std::uint64_t limit_of_interruptions(const virtual_run_options& lab, const run_plan& plan) {
+  const auto refuse = [](bool found, std::string_view why) {
+    if (found) throw std::invalid_argument(fmt::format("lab: workers cannot be interrupted {}", why));
+  };
+  refuse(plan.policies.size() > 1, "in a run that switches its policy");
+  refuse(!plan.first_policy().traits().has_most_stale,
+         fmt::format("under {}, which discards no gradient as too stale", plan.first_policy().text()));
+  refuse(plan.options.shards > 1, "with several shards");
+  refuse(has_links(lab), "with latency, bandwidth or a lossy wire");
+  refuse(plan.options.local_steps > 0, "between local steps");
+  refuse(plan.options.sample_gap > 0, "while gradients are sampled; leave sample-gap out");
+  refuse(lab.computes_discarded, "if gradients that are discarded are computed");
+  return *plan.first_policy().make()->most_stale();
 }
 
 /// By steps, as a second of virtual time is nothing to wait for; about a thousand steps of all together.
@@ -93,12 +116,14 @@ public:
         plan_(virtual_plan(std::move(model), std::move(data), std::move(options), lab_.workers)),
         delays_(plan_.options.delays, lab_.workers) {
     require_links(lab_, plan_);
+    if (lab_.interrupts) late_.emplace(clock_, limit_of_interruptions(lab_, plan_));
     if (lab_.on_read && plan_.options.shards > 1)
       throw std::invalid_argument("lab: weights can be observed in a run with one shard only");
     crew_.emplace(system_.actors(), plan_, crew_options());
     clock_->foresee([this](virtual_clock::owner whose, virtual_clock::foresight before) {
       fetch_ahead({whose}, before);
     });
+    if (late_) versions_ = spawn<version_reader>(system_.actors(), crew_->shards().front(), version_);
     if (tests())
       reader_ = spawn<weights_reader>(system_.actors(), plan_.layout, crew_->shards(), crew_->store(), read_);
   }
@@ -106,12 +131,15 @@ public:
   ~implementation() {
     crew_->give_up();
     if (reader_) send_anonymously(reader_, give_up{});
+    if (versions_) send_anonymously(versions_, give_up{});
     for (const caf::actor& link : links_) send_anonymously(link, give_up{});
     system_.run();
     clock_->clear();
     simulated_.clear();
     crew_.reset();
     reader_ = nullptr;
+    versions_ = nullptr;
+    late_.reset();
     links_.clear();
     system_.run();
   }
@@ -123,12 +151,14 @@ public:
   run_trace trace() { return trace_of(ended(), instant{0}, ended_at_); }
   std::span<const float> parameters();
   const run_plan& plan() const noexcept { return plan_; }
-  std::uint64_t events() const noexcept { return events_; }
+  std::uint64_t events() const noexcept { return events_ - (late_ ? late_->passed() : 0); }
   std::uint64_t computed() const noexcept { return computed_; }
 
 private:
   bool may_skip() const;
-  std::uint64_t steps() const noexcept { return events_ - *passed_; }
+  std::uint64_t steps() const noexcept { return events() - *passed_; }
+  std::shared_ptr<step_timer> timer_of(rank worker);
+  void interrupt_late_steps();
   run_crew_options crew_options();
   caf::actor link_to(rank worker, std::uint32_t s, const caf::actor& shard);
   std::shared_ptr<step_runner> runner_of(rank worker, std::shared_ptr<step_runner> own);
@@ -156,12 +186,15 @@ private:
   std::vector<std::shared_ptr<gradient_wire>> wires_; ///< by worker
   std::vector<caf::actor> links_;
   std::vector<std::shared_ptr<const simulated_runner>> simulated_; ///< by rank, the last of each
+  std::optional<late_steps> late_;                                 ///< none unless workers are interrupted
+  const std::shared_ptr<std::uint64_t> version_ = std::make_shared<std::uint64_t>(0); ///< if they are
   bool stopping_ = false;
   running_stat losses_; ///< since the last test
   const std::shared_ptr<read_weights> read_ = std::make_shared<read_weights>();
   stepping_system system_; ///< its actors use the members above
   std::optional<run_crew> crew_;
-  caf::actor reader_; ///< null if nobody tests
+  caf::actor reader_;   ///< null if nobody tests
+  caf::actor versions_; ///< null unless workers are interrupted
 };
 
 run_crew_options virtual_run::implementation::crew_options() {
@@ -207,8 +240,7 @@ std::shared_ptr<step_runner> virtual_run::implementation::runner_of(rank worker,
     };
   auto law = lab_.delays ? lab_.delays->law_of(worker) : delays_.law_of(worker, plan_.options.delays_seed);
   auto simulated = std::make_shared<simulated_runner>(
-      shared_, step_delays{std::move(law), clock_, std::make_shared<own_timer>(clock_, worker), instant{0}},
-      std::move(on_begin),
+      shared_, step_delays{std::move(law), clock_, timer_of(worker), instant{0}}, std::move(on_begin),
       [this](float loss) {
         ++computed_;
         losses_.add(loss);
@@ -219,6 +251,10 @@ std::shared_ptr<step_runner> virtual_run::implementation::runner_of(rank worker,
   if (!lab_.own_samples) return simulated;
   return std::make_shared<own_sample_runner>(std::move(simulated), samples_, worker, lab_.workers,
                                              plan_.options.batch, plan_.request.nonzeros);
+}
+
+std::shared_ptr<step_timer> virtual_run::implementation::timer_of(rank worker) {
+  return late_ ? late_->timer_of(worker) : std::make_shared<own_timer>(clock_, worker);
 }
 
 void virtual_run::implementation::fetch_ahead(rank worker, virtual_clock::foresight before) const {
@@ -246,13 +282,29 @@ bool virtual_run::implementation::may_skip() const {
 
 void virtual_run::implementation::run() {
   system_.run();
+  interrupt_late_steps();
   while (!outcome_ && clock_->next()) {
     ++events_;
     system_.run();
+    interrupt_late_steps();
     test_if_due();
     stop_if_asked();
   }
   if (!outcome_) throw std::logic_error("lab: the run has not ended, and nothing is left that could happen");
+}
+
+/// A worker whose step has ended asks the shard, which foretells that the gradient is discarded. So nothing
+/// is computed, and there is no update.
+void virtual_run::implementation::interrupt_late_steps() {
+  if (!late_ || outcome_) return;
+  send_anonymously(versions_, read_shard{});
+  system_.run();
+  const std::uint64_t computed = computed_;
+  const std::size_t ended = late_->end(*version_);
+  events_ += ended;
+  system_.run();
+  late_->end(*version_); // what the steps that began now have read
+  if (computed_ != computed) throw std::logic_error("lab: a step was interrupted whose gradient counts");
 }
 
 /// Some steps take long to compute.
@@ -323,6 +375,7 @@ std::uint64_t virtual_run::plan(model_function model, std::shared_ptr<const data
   const run_plan plan = virtual_plan(std::move(model), std::move(data), std::move(options), lab.workers);
   const delay_spec refuses_wrong_laws(plan.options.delays, lab.workers);
   require_links(lab, plan);
+  if (lab.interrupts) limit_of_interruptions(lab, plan);
   return plan.steps;
 }
 

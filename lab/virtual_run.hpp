@@ -62,6 +62,10 @@ struct virtual_run_options {
   /// weights and the ledger, but the losses of these steps are then known, and end the run if they are not
   /// finite.
   bool computes_discarded = false;
+  /// Whether a worker is interrupted by the update that makes its gradient too stale (policy::most_stale):
+  /// its step ends then, the gradient is discarded, and it begins the next step. Steps that are interrupted
+  /// count as steps.
+  bool interrupts = false;
 };
 
 /// A training in virtual time: the actors that train for real, on one thread, with a clock that jumps from
@@ -109,7 +113,7 @@ public:
   const parameter_layout& layout() const noexcept;
   /// Mini-batches of all workers together.
   std::uint64_t total_steps() const noexcept;
-  /// Events of the clock so far: one for each step of a worker.
+  /// Events so far: one for each step of a worker.
   std::uint64_t events() const noexcept;
   /// Gradients that were computed so far, to compare with others included.
   std::uint64_t computed() const noexcept;

@@ -40,6 +40,7 @@ struct train_words {
   std::uint32_t workers = 0;
   std::uint32_t simulated = 0; ///< workers in virtual time; 0: they are real
   bool own_samples = false;    ///< of each of these
+  bool interrupts = false;     ///< of these, when their gradient is too late
   std::string latency;         ///< of the links between each of these and the shards; empty: none
   std::string bandwidth;       ///< of these links; empty: messages take no time
   bool loses_rest = false;     ///< what a lossy message lacks is lost

@@ -11,16 +11,17 @@ namespace {
 
 std::string table_of(const lab::experiment_result& r) {
   std::string html = "<div class=\"wide\"><table>\n<thead><tr>";
-  for (const char* column :
-       {"claim", "unit", "expected", "from", "measured", "spread over seeds", "tolerance", "judgement"})
+  for (const char* column : {"claim", "unit", "expected", "from", "measured", "standard deviation over seeds",
+                             "seeds", "tolerance", "judgement"})
     html += fmt::format("<th>{}</th>", column);
   html += "</tr></thead>\n<tbody>\n";
   for (const lab::claim& c : r.claims)
     html += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>"
-                        "<td>{}</td></tr>\n",
+                        "<td>{}</td><td>{}</td></tr>\n",
                         as_html(c.name), as_html(c.unit), as_html(expectation_in_words(c)),
-                        as_html(c.expected_from), number_in_words(c.measured), number_in_words(c.spread),
-                        number_in_words(c.tolerance), c.holds() ? "holds" : "<b>fails</b>");
+                        as_html(c.expected_from), number_in_words(c.measured),
+                        number_in_words(c.spread.deviation), c.spread.seeds, number_in_words(c.tolerance),
+                        c.holds() ? "holds" : "<b>fails</b>");
   return html + "</tbody>\n</table></div>\n";
 }
 

@@ -106,7 +106,7 @@ std::string plot_of(const lab::figure_series& s, std::size_t which) {
                        style.dashes, title);
   if (s.look == lab::series_look::bars)
     return fmt::format(
-        "$s{} using 1:2:3:4:5:6 with boxxyerror fc rgb '#bbbbbb' fs solid border lc rgb '{}' title {}", which,
+        "$s{} using 1:2:3:4:5:6 with boxxyerror fc rgb '#dddddd' fs solid border lc rgb '{}' title {}", which,
         style.colour, title);
   if (s.look == lab::series_look::joined)
     return fmt::format("$s{} using {} lc rgb '{}' lw 1.5 dt {} pt {} ps 0.9 title {}", which,

@@ -27,11 +27,12 @@ std::string expectation_in_words(const lab::claim& c) {
 std::string in_words(const lab::experiment_result& r, double seconds) {
   std::size_t width = std::string_view("claim").size();
   for (const lab::claim& c : r.claims) width = std::max(width, c.name.size());
-  std::string text = fmt::format("{:{}}  {:>10}  {:>10}  {:>9}  {:>9}  \n", "claim", width, "expected",
-                                 "measured", "spread", "tolerance");
+  std::string text = fmt::format("{:{}}  {:>10}  {:>10}  {:>9}  {:>5}  {:>9}  \n", "claim", width, "expected",
+                                 "measured", "spread", "seeds", "tolerance");
   for (const lab::claim& c : r.claims)
-    text += fmt::format("{:{}}  {:>10}  {:>10}  {:>9}  {:>9}  {}{}\n", c.name, width, expectation_in_words(c),
-                        number_in_words(c.measured), number_in_words(c.spread), number_in_words(c.tolerance),
+    text += fmt::format("{:{}}  {:>10}  {:>10}  {:>9}  {:>5}  {:>9}  {}{}\n", c.name, width,
+                        expectation_in_words(c), number_in_words(c.measured),
+                        number_in_words(c.spread.deviation), c.spread.seeds, number_in_words(c.tolerance),
                         c.holds() ? "holds" : "FAILS", c.unit.empty() ? "" : "  [" + c.unit + "]");
   const auto held = std::ranges::count_if(r.claims, &lab::claim::holds);
   return text + fmt::format("{} of {} claims hold ({:.1f} s)\n", held, r.claims.size(), seconds);

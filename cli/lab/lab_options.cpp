@@ -58,6 +58,11 @@ void add_lab_options(CLI::App& parser, train_words& w) {
                 "so that workers have unlike data where the samples are sorted")
       ->group(group);
   add_delay_options(parser, w);
+  parser
+      .add_flag("--interrupt", w.interrupts,
+                "A worker is interrupted by the update that makes its gradient too stale for the policy, and "
+                "begins its next step")
+      ->group(group);
   add_link_options(parser, w);
   add_policy_options(parser, w);
   add_optimizer_options(parser, w);
@@ -69,6 +74,7 @@ void add_lab_options(CLI::App& parser, train_words& w) {
 lab::virtual_run_options simulated_workers(const train_words& w) {
   lab::virtual_run_options lab{w.simulated};
   lab.own_samples = w.own_samples;
+  lab.interrupts = w.interrupts;
   lab.links = {w.latency, w.bandwidth};
   lab.wire = {parse_wire_format(w.remote.wire), !w.loses_rest};
   if (w.loses_rest && !is_lossy(lab.wire.format))

@@ -10,14 +10,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
 #include <limits>
 #include <optional>
 #include <stdexcept>
-#include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 namespace mailgrad {
 
@@ -33,31 +30,31 @@ lab::slowed_worker slowed(std::string_view text) {
   return {{static_cast<std::uint32_t>(*worker)}, *factor};
 }
 
-/// A table of three columns: what it is, and the figure of either run.
-class two_runs {
+/// Rows of what a figure is and its values in two runs, one below the other.
+class two_columns {
 public:
-  void row(std::string_view what, std::string a, std::string b) {
-    rows_.push_back({std::string(what), std::move(a), std::move(b)});
+  void row(std::string what, std::string a, std::string b) {
+    width_ = std::max(width_, a.size());
+    rows_.push_back({std::move(what), std::move(a), std::move(b)});
   }
-  void row(std::string_view what, double a, double b) {
-    row(what, fmt::format("{:.5g}", a), fmt::format("{:.5g}", b));
+  void row(std::string what, double a, double b) {
+    row(std::move(what), fmt::format("{:.5g}", a), fmt::format("{:.5g}", b));
   }
   /// No row if neither run has the figure.
-  void row(std::string_view what, const std::optional<double>& a, const std::optional<double>& b) {
+  void row(std::string what, const std::optional<double>& a, const std::optional<double>& b) {
     const auto words = [](const std::optional<double>& x) { return x ? fmt::format("{:.4f}", *x) : "-"; };
-    if (a || b) row(what, words(a), words(b));
+    if (a || b) row(std::move(what), words(a), words(b));
   }
 
   std::string text() const {
-    std::size_t width = 19;
-    for (const auto& cells : rows_) width = std::max(width, cells[1].size() + 1);
     std::string all;
-    for (const auto& [what, a, b] : rows_) all += fmt::format("{:<28}{:<{}} {}\n", what, a, width, b);
+    for (const auto& [what, a, b] : rows_) all += fmt::format("{:<28}{:<{}}  {}\n", what, a, width_, b);
     return all;
   }
 
 private:
   std::vector<std::array<std::string, 3>> rows_;
+  std::size_t width_ = 18;
 };
 
 double rate(const lab::run_figures& f) {
@@ -130,21 +127,21 @@ std::string side_by_side(const compared_run& a, const compared_run& b) {
                        r.figures.gaps.max());
   };
   const auto count = [](std::uint64_t n) { return fmt::format("{}", n); };
-  two_runs table;
-  table.row("", a.name, b.name);
-  table.row("policy", a.report.policy, b.report.policy);
-  table.row("workers", count(a.report.workers), count(b.report.workers));
-  table.row("mini-batches", count(a.report.steps), count(b.report.steps));
-  table.row("time [s]", a.figures.seconds, b.figures.seconds);
-  table.row("updates/s", rate(a.figures), rate(b.figures));
-  table.row("staleness mean / p99 / max", gaps(a), gaps(b));
-  table.row("waiting for others [s]", a.figures.waited, b.figures.waited);
-  table.row("gradients discarded", count(a.figures.discarded), count(b.figures.discarded));
-  table.row("loss of the last steps", a.report.final_loss, b.report.final_loss);
-  table.row("test loss", a.report.test_loss, b.report.test_loss);
-  table.row("test accuracy", a.report.test_accuracy, b.report.test_accuracy);
-  table.row("test RMSE", a.report.test_rmse, b.report.test_rmse);
-  std::string text = table.text();
+  two_columns both;
+  both.row("", a.name, b.name);
+  both.row("policy", a.report.policy, b.report.policy);
+  both.row("workers", count(a.report.workers), count(b.report.workers));
+  both.row("mini-batches", count(a.report.steps), count(b.report.steps));
+  both.row("time [s]", a.figures.seconds, b.figures.seconds);
+  both.row("updates/s", rate(a.figures), rate(b.figures));
+  both.row("staleness mean / p99 / max", gaps(a), gaps(b));
+  both.row("waiting for others [s]", a.figures.waited, b.figures.waited);
+  both.row("gradients discarded", count(a.figures.discarded), count(b.figures.discarded));
+  both.row("loss of the last steps", a.report.final_loss, b.report.final_loss);
+  both.row("test loss", a.report.test_loss, b.report.test_loss);
+  both.row("test accuracy", a.report.test_accuracy, b.report.test_accuracy);
+  both.row("test RMSE", a.report.test_rmse, b.report.test_rmse);
+  std::string text = both.text();
   if (!a.figures.gaps.empty() && !b.figures.gaps.empty())
     text += fmt::format("The distributions of staleness differ by {:.4f} in total variation.\n",
                         lab::total_variation(a.figures.gaps, b.figures.gaps));

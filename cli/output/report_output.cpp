@@ -421,7 +421,9 @@ std::string in_words(const training_report& r, const std::string& recording) {
   text += fmt::format("waiting       {:.2f} s at barriers, {:.2f} s at a bound, {:.2f} s for batches\n",
                       r.waits.barrier, r.waits.bound, r.waits.feeder);
   text += "per gradient  " + times_in_words(r) + '\n';
-  if (r.wire && !r.batches.empty()) text += "data          " + origins_in_words(r.batches) + '\n';
+  const bool simulated = r.delays && r.delays->virtual_time; // such workers have no disks
+  if (r.wire && !r.batches.empty() && !simulated)
+    text += "data          " + origins_in_words(r.batches) + '\n';
   if (r.resumed)
     text += fmt::format("resumed       after step {}, from {}{}\n", r.resumed->steps, r.resumed->from,
                         r.resumed->products_before.empty()

@@ -31,7 +31,7 @@ double distance_of_marks(double range) {
 }
 
 std::string axis_of_counts(double least, double most) {
-  const double step = distance_of_marks(most - least);
+  const double step = distance_of_marks(most > least ? most - least : most);
   const double first = std::floor(least / step);
   const double last = std::max(std::ceil(most / step), first + 1);
   std::vector<std::string> marks;

@@ -174,7 +174,8 @@ picture make(std::string name, std::string title, std::string caption, const axi
   picture p{std::move(name), std::move(title), std::move(caption), {}};
   p.script =
       run_styles() + fmt::format("set title {}\nset xlabel {}\nset ylabel {}\nset grid lc rgb '#cccccc'\n"
-                                 "set key below height 1\nset format x '%.10g'\n",
+                                 "set key below height 1\nset format x '%.10g'\n"
+                                 "set offsets graph 0.03, graph 0.03, graph 0.05, graph 0.05\n",
                                  gnuplot_text(p.title), gnuplot_text(x.label), gnuplot_text(y_label));
   p.script += all.data + "plot " + fmt::format("{}", fmt::join(all.plots, ", ")) + '\n';
   p.height += 20 * static_cast<unsigned>(all.plots.size() / 3);

@@ -55,7 +55,8 @@ picture scatter(std::span<const run_figures> runs, picture p, const std::string&
   }
   if (plots.empty()) return p;
   p.script = run_styles() + data +
-             fmt::format("set title {}\n{}set grid lc rgb '#cccccc'\nset key below height 1\nplot {}\n",
+             fmt::format("set title {}\n{}set grid lc rgb '#cccccc'\nset key below height 1\n"
+                         "set offsets 0, graph 0.05, graph 0.05, graph 0.05\nplot {}\n",
                          gnuplot_text(p.title), axes, plots);
   return p;
 }

@@ -6,11 +6,14 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
-// Sixteen workers, of which the slowest B of each update are not waited for. They are not interrupted either:
-// they finish a gradient that comes too late and is dropped, and only then begin with the new weights.
+// Sixteen workers, of which the slowest B of each update are not waited for. First they are not interrupted
+// either: they finish a gradient that comes too late and is dropped, and only then begin with the new
+// weights. Then they are, and the number of workers to wait for is the one that theory knows.
 
 namespace mailgrad::lab {
 
@@ -35,15 +38,20 @@ struct outcome {
   double dropped = 0; ///< of all gradients
 };
 
-outcome measure(unsigned backups, const char* delays, std::uint64_t seed, const experiment_options& options) {
+quadratic_case case_of(std::uint32_t of_workers, unsigned backups, std::string delays, std::uint64_t seed) {
   quadratic_case c;
   c.model = "quadratic:dimension=1";
-  c.workers = workers;
-  c.delays = delays;
+  c.workers = of_workers;
+  c.delays = std::move(delays);
   c.policy = fmt::format("backup:{}", backups);
   c.learning_rate = 1e-6;
-  c.steps = options.quick ? 16'000 : 64'000;
   c.seed = seed;
+  return c;
+}
+
+outcome measure(unsigned backups, const char* delays, std::uint64_t seed, const experiment_options& options) {
+  quadratic_case c = case_of(workers, backups, delays, seed);
+  c.steps = options.quick ? 16'000 : 64'000;
   const training_report r = run_quadratic(c, options).report;
   return {r.wall_seconds / static_cast<double>(r.updates),
           static_cast<double>(r.ledger.discarded_in_all()) / static_cast<double>(r.steps)};
@@ -56,19 +64,110 @@ seeds_mean seconds_over_seeds(unsigned backups, const char* delays, const experi
   return mean_over_seeds(all);
 }
 
+// -- interrupted workers ---------------------------------------------------------------------------------
+
+/// So many workers, whose steps take `shift` and an exponential time of mean 1.
+struct interrupted_setting {
+  std::uint32_t workers;
+  double shift;
+  std::uint64_t rounds;
+};
+
+/// What an update costs for each of its gradients, for several numbers of workers to wait for. With one seed
+/// each worker draws the same times in each round, so that the numbers compare well.
+struct cost_by_number {
+  std::vector<std::uint32_t> numbers;
+  std::vector<seeds_mean> costs;
+
+  std::uint32_t best() const {
+    const auto least = std::ranges::min_element(costs, {}, &seeds_mean::mean);
+    return numbers[static_cast<std::size_t>(least - costs.begin())];
+  }
+};
+
+double cost_of(const interrupted_setting& s, std::uint32_t number, std::uint64_t seed,
+               const experiment_options& options) {
+  quadratic_case c = case_of(s.workers, s.workers - number,
+                             s.shift > 0 ? fmt::format("shifted-exp:shift={},mean=1", s.shift) : "exp", seed);
+  c.steps = s.rounds * s.workers;
+  c.interrupts = true;
+  const training_report r = run_quadratic(c, options).report;
+  return r.wall_seconds / static_cast<double>(r.updates) / number;
+}
+
+cost_by_number costs_around(const interrupted_setting& s, std::uint32_t best,
+                            const experiment_options& options) {
+  constexpr std::uint64_t seeds = 4;
+  cost_by_number found;
+  for (std::uint32_t number = std::max(best, 2U) - 1; number <= std::min(best + 1, s.workers); ++number) {
+    std::vector<double> all;
+    for (std::uint64_t seed = 0; seed < seeds; ++seed)
+      all.push_back(cost_of({s.workers, s.shift, s.rounds / seeds}, number, options.seed + seed, options));
+    found.numbers.push_back(number);
+    found.costs.push_back(mean_over_seeds(all));
+  }
+  return found;
+}
+
+/// Workers that are interrupted as soon as an update has been made without them.
+void claim_interrupted(const interrupted_setting& s, const experiment_options& options,
+                       experiment_result& result, figure_series& measured) {
+  const std::uint32_t best = best_number_to_wait_for(s.workers, s.shift);
+  const cost_by_number found = costs_around(s, best, options);
+  const std::string what = fmt::format("{} workers of {:g} + exponential s, interrupted", s.workers, s.shift);
+  result.claims.push_back({"best number to wait for, " + what,
+                           "",
+                           "least (c + H(M) - H(M - N)) / N",
+                           static_cast<double>(best),
+                           static_cast<double>(found.best()),
+                           {claim::unknown, found.costs.front().spread.seeds}});
+  if (s.workers == workers) measured.points.push_back({s.shift, static_cast<double>(found.best())});
+  for (std::size_t i = 0; i < found.numbers.size(); ++i) {
+    const std::uint32_t n = found.numbers[i];
+    const double exact = (s.shift + mean_of_kth_exponential(n, s.workers)) / n;
+    const seeds_mean& m = found.costs[i];
+    const double tolerance = options.quick ? std::max(0.005 * exact, m.by_chance()) : 0.005 * exact;
+    result.claims.push_back({fmt::format("time of a gradient, {} of {}", n, what), "s",
+                             "(c + H(M) - H(M - N)) / N", exact, m.mean, m.spread, tolerance});
+  }
+}
+
+void run_interrupted(const experiment_options& options, experiment_result& result) {
+  figure f{"number",
+           "How many of sixteen workers to wait for",
+           "How many workers an update waits for, if it takes the least time for each of its gradients. "
+           "Steps take c seconds and an exponential time of mean 1, and whoever is late is "
+           "interrupted.",
+           {"c, the least time of a step [s]"},
+           {"workers to wait for"},
+           {{"known", series_look::line}, {"measured"}}};
+  const std::vector<interrupted_setting> settings =
+      options.quick
+          ? std::vector<interrupted_setting>{{workers, 1, 5'000}, {workers, 10, 2'000}}
+          : std::vector<interrupted_setting>{{workers, 0, 40'000}, {workers, 1, 40'000}, {workers, 2, 20'000},
+                                             {workers, 5, 60'000}, {workers, 10, 8'000}, {workers, 20, 8'000},
+                                             {100, 18, 4'000}};
+  for (double c = 0; c <= 20; c += 0.05)
+    f.series[0].points.push_back({c, static_cast<double>(best_number_to_wait_for(workers, c))});
+  for (const interrupted_setting& s : settings) claim_interrupted(s, options, result, f.series[1]);
+  result.figures.push_back(std::move(f));
+}
+
 } // namespace
 
 void run_backup_workers(const experiment_options& options, experiment_result& result) {
-  figure f{"time",
-           "What backup workers gain",
-           "Mean time of an update of 16 workers that does not wait for the B slowest, over the number of "
-           "gradients in it. Less is better where noise decides how many updates are needed.",
-           {"backup workers B"},
-           {"time of an update / its gradients [s]"},
-           {{"exact, exponential", series_look::line},
-            {"measured, exponential"},
-            {"measured, Pareto, alpha 2"},
-            {"exact, exponential, if late workers were interrupted", series_look::line}}};
+  figure f{
+      "time",
+      "What backup workers gain",
+      "Mean time of an update of 16 workers that does not wait for the B slowest, over the number of "
+      "gradients in it. Less is better where noise decides how many updates are needed. The last line is of "
+      "exponential times, if late workers were interrupted.",
+      {"backup workers B"},
+      {"time of an update / its gradients [s]"},
+      {{"exact, exponential", series_look::line},
+       {"measured, exponential"},
+       {"measured, Pareto, alpha 2"},
+       {"exact, if interrupted", series_look::line}}};
   double least_heavy = 1e9, heavy_without = 0;
   for (const unsigned backups : {0U, 1U, 2U, 4U, 8U, 12U}) {
     const unsigned needed = workers - backups;
@@ -89,6 +188,7 @@ void run_backup_workers(const experiment_options& options, experiment_result& re
                            "Chen et al.: it helps", 0.8, least_heavy / heavy_without, claim::unknown, 0,
                            relation::at_most});
   result.figures.push_back(std::move(f));
+  run_interrupted(options, result);
 }
 
 } // namespace mailgrad::lab

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <utility>
@@ -37,7 +38,7 @@ struct method {
 };
 
 struct path {
-  std::vector<figure_point> losses; ///< over time
+  std::vector<figure_point> losses; ///< over time, and each update shortly before a moment that is compared
   double at(double seconds) const {
     double loss = claim::unknown;
     for (const figure_point& p : losses)
@@ -46,11 +47,20 @@ struct path {
   }
 };
 
+/// Between two updates of Rennala lie seconds, in which the loss falls by percents.
+bool is_compared_soon(double seconds) {
+  constexpr double longest_update = 10;
+  for (const double compared : {100.0, 500.0})
+    if (seconds <= compared && seconds > compared - longest_update) return true;
+  return false;
+}
+
 path run_method(const method& m, const char* noise_form, std::uint32_t workers, double until,
-                std::uint64_t seed, const experiment_options& options) {
+                std::uint64_t seed, const experiment_options& options, bool interrupts = false) {
   constexpr double between = 2.5;
   path made;
   double due = 0;
+  float first = 0;
   bool over = false;
   quadratic_case c;
   c.model =
@@ -62,13 +72,15 @@ path run_method(const method& m, const char* noise_form, std::uint32_t workers, 
   c.learning_rate = m.rate;
   c.steps = 100'000'000; // it is stopped by time
   c.seed = seed;
+  c.interrupts = interrupts;
   c.ends_early = [&] { return over; };
   c.on_read = [&](rank, instant when, std::span<const float> x) {
     const double seconds = in_seconds(when);
     over = seconds > until;
-    if (seconds < due || over) return;
+    const bool is_new = std::exchange(first, x[0]) != x[0] && is_compared_soon(seconds);
+    if ((seconds < due && !is_new) || over) return;
     made.losses.push_back({seconds, loss_of(x)});
-    due = seconds + between;
+    if (seconds >= due) due = seconds + between;
   };
   run_quadratic(c, options);
   return made;
@@ -81,15 +93,31 @@ std::vector<method> methods_for(std::uint32_t workers) {
           {"async, mishchenko", "async", "mishchenko", adaptive}};
 }
 
-/// Another simulation, which interrupts workers whose gradient has become useless. Those of this program
-/// finish it, so that the two methods that drop gradients take longer here.
-void claim_known(const method& m, const seeds_mean& found, experiment_result& result) {
-  const bool drops = m.policy != "async";
-  const double known = m.policy == "async" ? 47.5 : m.policy == "rennala:6" ? 0.281 : 0.1255;
-  result.claims.push_back({fmt::format("f - f* at 100 s, {}", m.name), "",
-                           drops ? "another simulation, with interruptions" : "another simulation", known,
-                           found.mean, found.spread, 0.1 * known,
-                           drops ? relation::at_least : relation::equals});
+/// Another simulation, of two seeds each, which interrupts workers whose gradient has become useless. Runs of
+/// Ringmaster differ much, so there are more of them.
+void claim_known(const std::vector<method>& methods, std::uint32_t workers, const experiment_options& options,
+                 experiment_result& result) {
+  struct known {
+    std::size_t method;
+    const char* noise;
+    double at_100, share;
+  };
+  for (const known& k : {known{0, "each", 0.1255, 0.05},
+                         {1, "each", 0.281, 0.05},
+                         {2, "each", 47.5, 0.03},
+                         {0, "common", 0.1075, 0.1},
+                         {1, "common", 0.2755, 0.05}}) {
+    const method& m = methods[k.method];
+    std::vector<double> found;
+    for (std::uint64_t s = 0; s < (k.method == 0 ? 4U : 2U); ++s)
+      found.push_back(
+          run_method(m, k.noise, workers, 102.5, options.seed + s, options, m.policy != "async").at(100));
+    const seeds_mean mean = mean_over_seeds(found);
+    result.claims.push_back({fmt::format("f - f* at 100 s, {}{}, {} noise", m.name,
+                                         m.policy == "async" ? "" : ", interrupted", k.noise),
+                             "", "another simulation", k.at_100, mean.mean, mean.spread,
+                             std::max(k.share * k.at_100, mean.by_chance())});
+  }
 }
 
 /// The code of the paper adds one normal number to all coordinates. The order of the methods is the same.
@@ -132,17 +160,41 @@ void run_fresh_gradients(const experiment_options& options, experiment_result& r
     early.push_back(mean_over_seeds(at_100).mean);
     late.push_back(mean_over_seeds(at_end).mean);
     f.series.push_back({m.name, series_look::points, std::move(shown.losses)});
-    if (!options.quick) claim_known(m, mean_over_seeds(at_100), result);
   }
-  result.claims.push_back({"f - f* at 100 s, ringmaster over rennala", "", "order in the paper", 1,
-                           early[0] / early[1], claim::unknown, 0, relation::at_most});
-  result.claims.push_back({"f - f* at 100 s, rennala over delay-adaptive", "", "order in the paper", 1,
-                           early[1] / early[2], claim::unknown, 0, relation::at_most});
-  result.claims.push_back({fmt::format("f - f* at {} s, ringmaster over delay-adaptive", until), "",
-                           "order in the paper", 1, late[0] / late[2], claim::unknown, 0, relation::at_most});
+  if (!options.quick) claim_known(methods_for(workers), workers, options, result);
+  result.claims.push_back({"f - f* at 100 s, ringmaster over rennala",
+                           "",
+                           "order in the paper",
+                           1,
+                           early[0] / early[1],
+                           {claim::unknown, 2},
+                           0,
+                           relation::at_most});
+  result.claims.push_back({"f - f* at 100 s, rennala over delay-adaptive",
+                           "",
+                           "order in the paper",
+                           1,
+                           early[1] / early[2],
+                           {claim::unknown, 2},
+                           0,
+                           relation::at_most});
+  result.claims.push_back({fmt::format("f - f* at {} s, ringmaster over delay-adaptive", until),
+                           "",
+                           "order in the paper",
+                           1,
+                           late[0] / late[2],
+                           {claim::unknown, 2},
+                           0,
+                           relation::at_most});
   if (!options.quick)
-    result.claims.push_back({"f - f* at 500 s, rennala over delay-adaptive", "", "another simulation", 1,
-                             late[1] / late[2], claim::unknown, 0, relation::at_most});
+    result.claims.push_back({"f - f* at 500 s, rennala over delay-adaptive",
+                             "",
+                             "another simulation",
+                             1,
+                             late[1] / late[2],
+                             {claim::unknown, 2},
+                             0,
+                             relation::at_most});
   claim_order_of_common_noise(workers, options, result);
   result.figures.push_back(std::move(f));
 }

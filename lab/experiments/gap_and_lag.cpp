@@ -166,7 +166,7 @@ void run_gap_and_lag(const experiment_options& options, experiment_result& resul
       "coordinates. Workers take turns, gradients are normal noise, and the learning rate is 0.01 for all. "
       "Lines are exact.",
       {"updates in between = workers", axis_scale::doubling},
-      {"gap", axis_scale::logarithmic},
+      {"gap [weights, root mean square]", axis_scale::logarithmic},
       {}};
   std::vector<double> last; // of most workers, by method
   for (const method& way : methods) {

@@ -4,8 +4,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -17,35 +19,67 @@ namespace mailgrad::lab {
 namespace {
 
 constexpr double a = 0.5; ///< the step
+constexpr std::size_t last = 16;
 
-/// Adds x(0), ..., x(last) of one run to `sums`.
-void add_run(std::uint32_t workers, std::uint64_t seed, std::vector<double>& sums,
-             const experiment_options& options) {
+/// What many runs have in common.
+struct runs_of_workers {
+  std::uint32_t workers;
+  std::vector<std::vector<double>> means{}; ///< of the path, for each group of runs
+  double farthest = 0;                      ///< of any weight, from the recursion along the order of its run
+  std::uint64_t updates = 0;                ///< of which the worker and the one before are known
+  std::uint64_t repeated = 0;               ///< of these, by the worker that made the one before
+};
+
+/// One run: the path, and who made each update.
+struct ordered_path {
+  std::vector<double> x;
+  std::vector<rank> makers; ///< of x[1] and the rest
+};
+
+ordered_path run_once(std::uint32_t workers, std::uint64_t seed, const experiment_options& options) {
   quadratic_case c;
   c.model = "quadratic:dimension=1";
   c.workers = workers;
   c.delays = "exp";
   c.learning_rate = a;
-  c.steps = 3 * workers + sums.size() - 1; // at the very end some workers have no batch
+  c.steps = 3 * workers + last; // at the very end some workers have no batch
   c.seed = seed;
+  ordered_path made;
   std::uint64_t reads = 0;
-  c.on_read = [&](rank, instant, std::span<const float> x) {
-    if (++reads >= workers && reads - workers < sums.size())
-      sums[reads - workers] += x[0]; // all workers read x(0)
+  c.on_read = [&](rank who, instant, std::span<const float> x) {
+    if (++reads < workers || made.x.size() > last) return; // all workers read x(0)
+    if (!made.x.empty()) made.makers.push_back(who);
+    made.x.push_back(x[0]);
   };
   run_quadratic(c, options);
+  return made;
 }
 
-/// The means of as many runs, for each of a few seeds.
-std::vector<std::vector<double>> measured_means(std::uint32_t workers, std::size_t last, std::uint64_t seeds,
-                                                std::uint64_t runs, const experiment_options& options) {
-  std::vector<std::vector<double>> all;
-  for (std::uint64_t s = 0; s < seeds; ++s) {
-    std::vector<double> sums(last + 1);
-    for (std::uint64_t r = 0; r < runs; ++r)
-      add_run(workers, (options.seed + s) * 1'000'003 + r, sums, options);
-    for (double& sum : sums) sum /= static_cast<double>(runs);
-    all.push_back(std::move(sums));
+/// x(t+1) = x(t) - a w, where w is what the worker that makes this update has read. It then reads x(t+1).
+double farthest_from_recursion(const ordered_path& made, std::uint32_t workers) {
+  std::vector<double> read(workers, 1);
+  double x = 1, farthest = 0;
+  for (std::size_t t = 0; t < made.makers.size(); ++t) {
+    x -= a * read[made.makers[t].value];
+    read[made.makers[t].value] = x;
+    farthest = std::max(farthest, std::abs(x - made.x[t + 1]));
+  }
+  return farthest;
+}
+
+runs_of_workers run_many(std::uint32_t workers, std::uint64_t groups, std::uint64_t runs,
+                         const experiment_options& options) {
+  runs_of_workers all{workers};
+  for (std::uint64_t g = 0; g < groups; ++g) {
+    std::vector<double> mean(last + 1);
+    for (std::uint64_t r = 0; r < runs; ++r) {
+      const ordered_path made = run_once(workers, (options.seed + g) * 1'000'003 + r, options);
+      for (std::size_t t = 0; t <= last; ++t) mean[t] += made.x[t] / static_cast<double>(runs);
+      all.farthest = std::max(all.farthest, farthest_from_recursion(made, workers));
+      for (std::size_t t = 1; t < made.makers.size(); ++t, ++all.updates)
+        all.repeated += made.makers[t] == made.makers[t - 1] ? 1 : 0;
+    }
+    all.means.push_back(std::move(mean));
   }
   return all;
 }
@@ -72,48 +106,78 @@ std::vector<double> column(const std::vector<std::vector<double>>& all, std::siz
   return values;
 }
 
-void claim_fit(std::uint32_t workers, const std::vector<std::vector<double>>& all, double tolerance,
-               experiment_result& result) {
-  std::vector<double> momenta, steps;
-  for (const auto& one : all) {
-    momenta.push_back(fit(one).momentum);
-    steps.push_back(fit(one).step);
-  }
-  const seeds_mean momentum = mean_over_seeds(momenta), step = mean_over_seeds(steps);
+/// The mean path of all groups but one.
+std::vector<double> mean_without(const std::vector<std::vector<double>>& all, std::size_t left_out) {
+  std::vector<double> mean(last + 1);
+  for (std::size_t g = 0; g < all.size(); ++g)
+    for (std::size_t t = 0; t <= last && g != left_out; ++t) mean[t] += all[g][t];
+  const double groups = static_cast<double>(all.size()) - (left_out < all.size() ? 1 : 0);
+  for (double& x : mean) x /= groups;
+  return mean;
+}
+
+/// A figure that is fitted to the mean of all groups, with the jackknife's word for how it differs from group
+/// to group: that of the figures without one group each.
+seeds_mean fitted(const std::vector<std::vector<double>>& all, double fitted_momentum::*figure) {
+  std::vector<double> without;
+  for (std::size_t g = 0; g < all.size(); ++g) without.push_back(fit(mean_without(all, g)).*figure);
+  const double groups = static_cast<double>(all.size());
+  const double deviation = mean_over_seeds(without).spread.deviation * (groups - 1);
+  return {fit(mean_without(all, all.size())).*figure, {deviation, all.size()}};
+}
+
+void claim_fit(const runs_of_workers& all, experiment_result& result) {
+  const std::uint32_t workers = all.workers;
+  const seeds_mean momentum = fitted(all.means, &fitted_momentum::momentum);
+  const seeds_mean step = fitted(all.means, &fitted_momentum::step);
   result.claims.push_back({fmt::format("implicit momentum of {} workers", workers), "", "1 - 1/M",
-                           1 - 1.0 / workers, momentum.mean, momentum.spread, tolerance});
+                           1 - 1.0 / workers, momentum.mean, momentum.spread, momentum.by_chance()});
   result.claims.push_back({fmt::format("effective step of {} workers", workers), "", "step / M", a / workers,
-                           step.mean, step.spread, 4 * tolerance * a / workers});
+                           step.mean, step.spread, step.by_chance()});
+}
+
+/// What makes the mean what it is: each run follows a recursion along its own order of workers, and each
+/// worker is as likely to be the next as any other.
+void claim_order(const runs_of_workers& all, experiment_result& result) {
+  const double n = static_cast<double>(all.updates), p = 1.0 / all.workers;
+  result.claims.push_back({fmt::format("largest difference of any of {} runs of {} workers",
+                                       all.updates / (last - 1), all.workers),
+                           "", "recursion along the order of the run", 0, all.farthest, claim::unknown,
+                           1e-5});
+  result.claims.push_back({fmt::format("updates by the worker of the one before, of {} workers", all.workers),
+                           "", "1/M", p, static_cast<double>(all.repeated) / n, claim::unknown,
+                           4 * std::sqrt(p * (1 - p) / n)});
 }
 
 } // namespace
 
 void run_implicit_momentum(const experiment_options& options, experiment_result& result) {
-  constexpr std::size_t last = 16;
-  const std::uint64_t seeds = 5, runs = options.quick ? 100 : 600;
-  const double tolerance = options.quick ? 0.06 : 0.03;
+  constexpr std::uint64_t groups = 40;
   figure f{
       "mean",
       "The mean path of asynchronous descent is one with momentum",
       "Mean weight over many runs of a quadratic of one coordinate, curvature 1 and step 0.5, whose workers "
-      "take exponential times. The lines are descent with momentum 1 - 1/M and step 0.5 / M.",
+      "take exponential times. The lines are descent with momentum 1 - 1/M and step 0.5 / M. Bars are "
+      "standard errors.",
       {"updates"},
       {"mean weight"},
       {}};
   for (const std::uint32_t workers : {2U, 4U, 8U}) {
     const std::vector<double> exact = mean_path(workers, a, last);
-    const auto all = measured_means(workers, last, seeds, runs, options);
+    const std::uint64_t runs = options.quick ? 16 : workers == 4 ? 1000 : 250;
+    const runs_of_workers all = run_many(workers, groups, runs, options);
     figure_series known{fmt::format("exact, {} workers", workers), series_look::line};
     figure_series found{fmt::format("measured, {} workers", workers)};
     for (std::size_t t = 0; t <= last; ++t) {
-      const seeds_mean m = mean_over_seeds(column(all, t));
+      const seeds_mean m = mean_over_seeds(column(all.means, t));
       known.points.push_back({static_cast<double>(t), exact[t]});
-      found.points.push_back({static_cast<double>(t), m.mean, m.spread});
+      found.points.push_back({static_cast<double>(t), m.mean, m.spread.error_of_mean()});
       if (workers == 4 && t >= 1 && t <= 8)
         result.claims.push_back({fmt::format("mean weight of {} workers after {} updates", workers, t), "",
-                                 "recursion of the mean", exact[t], m.mean, m.spread, tolerance});
+                                 "recursion of the mean", exact[t], m.mean, m.spread, m.by_chance() + 1e-6});
     }
-    claim_fit(workers, all, tolerance, result);
+    claim_fit(all, result);
+    claim_order(all, result);
     f.series.push_back(std::move(known));
     f.series.push_back(std::move(found));
   }

@@ -50,6 +50,7 @@ quadratic_outcome run_quadratic(const quadratic_case& c, const experiment_option
   lab.on_read = c.on_read;
   lab.own_samples = !c.targets.empty();
   lab.wire = c.wire;
+  lab.interrupts = c.interrupts;
   virtual_run run(find_model(c.model), data_of(c.targets), options_of(c), std::move(lab));
   run.run();
   quadratic_outcome made{run.report(), {}};
@@ -62,11 +63,11 @@ quadratic_outcome run_quadratic(const quadratic_case& c, const experiment_option
 
 seeds_mean mean_over_seeds(std::span<const double> values) {
   const auto n = static_cast<double>(values.size());
-  seeds_mean m{std::accumulate(values.begin(), values.end(), 0.0) / n};
+  seeds_mean m{std::accumulate(values.begin(), values.end(), 0.0) / n, {claim::unknown, values.size()}};
   if (values.size() < 2) return m;
   double squares = 0;
   for (const double v : values) squares += (v - m.mean) * (v - m.mean);
-  m.spread = std::sqrt(squares / (n - 1));
+  m.spread.deviation = std::sqrt(squares / (n - 1));
   return m;
 }
 

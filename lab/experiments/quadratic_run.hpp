@@ -28,6 +28,7 @@ struct quadratic_case {
   std::string outer = "sgd";     ///< the optimiser of the shard, if there are local steps
   double outer_rate = 1;
   wire_terms wire{};            ///< how gradients travel
+  bool interrupts = false;      ///< as virtual_run_options::interrupts
   std::uint64_t steps = 1;      ///< mini-batches of all workers
   std::uint64_t seed = 1;       ///< of times and of noise
   std::size_t trace_events = 0; ///< of each actor's timeline; 0: there is none
@@ -47,10 +48,13 @@ struct quadratic_outcome {
 /// Errors  experiment_stopped; those of virtual_run.
 quadratic_outcome run_quadratic(const quadratic_case& c, const experiment_options& options);
 
-/// The mean of values over seeds, and their standard deviation.
+/// The mean of values over seeds, and how they differ.
 struct seeds_mean {
   double mean = 0;
-  double spread = claim::unknown; ///< unknown of one value
+  seeds_spread spread{};
+
+  /// Four standard errors: so far off is the mean by chance in one of 15,000 cases.
+  double by_chance() const noexcept { return 4 * spread.error_of_mean(); }
 };
 seeds_mean mean_over_seeds(std::span<const double> values);
 

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <string>
@@ -36,7 +37,7 @@ const law laws[] = {{"exponential", "exp", 1, largest_exponential, 0.02},
 
 double seconds_of_gradient(const char* delays, const std::string& policy, std::uint64_t steps,
                            std::uint32_t of_workers, std::uint64_t seed, const experiment_options& options,
-                           double gradients_of_update) {
+                           double gradients_of_update, bool interrupts = false) {
   quadratic_case c;
   c.model = "quadratic:dimension=1";
   c.workers = of_workers;
@@ -45,6 +46,7 @@ double seconds_of_gradient(const char* delays, const std::string& policy, std::u
   c.learning_rate = 1e-6;
   c.steps = steps;
   c.seed = seed;
+  c.interrupts = interrupts;
   const training_report r = run_quadratic(c, options).report;
   return r.wall_seconds / (static_cast<double>(r.updates) * gradients_of_update);
 }
@@ -94,6 +96,37 @@ void run_policy(const policy_case& p, const experiment_options& options, experim
   }
 }
 
+/// Updates of the first four gradients of eight workers, of which the others are interrupted: one of each
+/// worker at most (K-sync), or any (K-batch-sync).
+void claim_interrupted(const experiment_options& options, experiment_result& result) {
+  struct known {
+    const char *policy, *name, *law, *delays;
+    double seconds, share;
+  };
+  const double of_exponential = mean_of_kth_exponential(4, 8);
+  const known all[] = {
+      {"backup:4", "K-sync", "exponential", "exp", of_exponential, 0.005},
+      {"backup:4", "K-sync", "shifted exponential", "shifted-exp:shift=1,mean=1", 1 + of_exponential, 0.005},
+      {"backup:4", "K-sync", "Pareto, alpha 2", "pareto:alpha=2", mean_of_kth_pareto(4, 8, 2), 0.005},
+      {"backup:4", "K-sync", "gamma, cv 0.1", "gamma:cv=0.1", 0.982, 0.005},
+      {"k-batch-sync:4", "K-batch-sync", "exponential", "exp", 0.5, 0.005},
+      {"k-batch-sync:4", "K-batch-sync", "shifted exponential", "shifted-exp:shift=1,mean=1", 1.630, 0.005},
+      {"k-batch-sync:4", "K-batch-sync", "Pareto, alpha 2", "pareto:alpha=2", 1.390, 0.005},
+      {"k-batch-sync:4", "K-batch-sync", "gamma, cv 0.1", "gamma:cv=0.1", 0.982, 0.005}};
+  const std::uint64_t steps = options.quick ? 8'000 : 200'000;
+  for (const known& k : all) {
+    std::vector<double> seconds;
+    for (std::uint64_t s = 0; s < 4; ++s)
+      seconds.push_back(
+          seconds_of_gradient(k.delays, k.policy, steps, 8, options.seed + s, options, 1, true));
+    const seeds_mean m = mean_over_seeds(seconds);
+    const double tolerance = std::max(k.share * k.seconds, options.quick ? m.by_chance() : 0);
+    result.claims.push_back({fmt::format("update of {}, 4 of 8 workers, interrupted, {}", k.name, k.law), "s",
+                             "order statistics, or another simulation", k.seconds, m.mean, m.spread,
+                             tolerance});
+  }
+}
+
 /// What workers do all the time, under policies that wait for some, for all, or for nobody.
 void draw_timelines(const experiment_options& options, experiment_result& result) {
   const std::pair<const char*, const char*> shown[] = {
@@ -136,6 +169,7 @@ void run_stragglers(const experiment_options& options, experiment_result& result
     f.series.push_back(std::move(found));
   }
   claim_persistent(options, result);
+  claim_interrupted(options, result);
   result.figures.push_back(std::move(f));
   draw_timelines(options, result);
 }

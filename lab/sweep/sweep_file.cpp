@@ -45,9 +45,10 @@ json parsed(std::string_view text) {
 
 /// A value of an option, as one would write it on a command line.
 std::string text_of(const json& value, const std::string& key) {
-  if (value.is_number()) return value.dump();
+  if (value.is_number() || value.is_boolean()) return value.dump();
   if (!value.is_string())
-    refuse(fmt::format("'{}' has {}, which is no text and no number", key, value.dump()));
+    refuse(fmt::format("'{}' has {}, which is no text, no number, and neither true nor false", key,
+                       value.dump()));
   const auto text = value.get<std::string>();
   if (text.find_first_of("\n\r") != std::string::npos) refuse(fmt::format("'{}' has a line break", key));
   return text;

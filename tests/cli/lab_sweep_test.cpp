@@ -81,8 +81,9 @@ TEST_F(LabSweep, RunsAGridAndWritesWhatItFound) {
 
 /// The command of a row repeats its cell alone.
 TEST_F(LabSweep, WritesCommandsThatRepeatACell) {
-  const std::string file = file_of(R"("policy": ["ssp:2", "sync", "async, sync@30"], "workers": [3])",
-                                   R"("steps": 60)", R"(, "without": [{"policy": "sync"}])");
+  const std::string file =
+      file_of(R"("policy": ["ssp:2", "sync", "async, sync@30"], "workers": [3])",
+              R"("steps": 60, "own-samples": true)", R"(, "without": [{"policy": "sync"}])");
   tool t(words(file));
   ASSERT_EQ(t.code(), 0) << t.err();
   for (const std::string& row : {lines_of(made_ / "sweep.csv")[1], lines_of(made_ / "sweep.csv")[2]}) {

@@ -93,6 +93,27 @@ TEST_F(LabTool, DealsEachWorkerSamplesOfItsOwnIfAsked) {
   EXPECT_THAT(few.err(), HasSubstr("are too few for each of 1000 workers to have some"));
 }
 
+TEST_F(LabTool, InterruptsWorkersThatAreLateIfAsked) {
+  const std::vector<std::string> same{"--workers", "2", "--delays", "list:1,3", "--policy", "backup:1"};
+  std::vector<std::string> interrupted = same;
+  interrupted.push_back("--interrupt");
+  EXPECT_EQ(report_of(interrupted)["wall_seconds"], 200.0)
+      << "400 steps, of which each second one is cut off";
+  EXPECT_GT(report_of(same)["wall_seconds"], 280.0);
+  tool async(words({"--workers", "2", "--interrupt", "--policy", "async"}));
+  EXPECT_EQ(async.code(), 2);
+  EXPECT_THAT(async.err(), HasSubstr("discards no gradient as too stale"));
+}
+
+/// It gives all samples one answer, so the share of right ones would say nothing.
+TEST_F(LabTool, PrintsNoAccuracyOfAQuadratic) {
+  tool t({"lab", "run", "--model", "quadratic:dimension=2", "--data", MAILGRAD_SMALL_CSV, "--workers", "2",
+          "--steps", "20", "--lr", "0.01", "--batch", "4", "--wire", "1-bit", "--quiet"});
+  EXPECT_EQ(t.code(), 0) << t.err();
+  EXPECT_THAT(t.out(), Not(HasSubstr("test accuracy")));
+  EXPECT_THAT(t.out(), Not(HasSubstr("disk"))) << "of simulated workers";
+}
+
 TEST_F(LabTool, RepeatsARunToTheBit) {
   const std::vector<std::string> same{
       "--workers", "8", "--delays", "pareto:alpha=1.5", "--policy", "ringmaster:4", "--delays-seed", "7"};

@@ -45,6 +45,37 @@ TEST(ExactTimes, OfFourAndOfSixteenWorkersUnderSsp) {
         << policy;
 }
 
+/// The most that any worker had finished beyond another, at any moment.
+std::uint64_t largest_lead(const run_trace& t, std::uint32_t workers) {
+  std::vector<std::pair<instant, std::uint32_t>> ends;
+  for (std::uint32_t w = 0; w < workers; ++w)
+    for (const trace_event& e : t.tracks.at(w)->events())
+      if (e.what == trace_kind::compute) ends.emplace_back(e.end, w);
+  std::ranges::sort(ends);
+  std::vector<std::uint64_t> finished(workers);
+  std::uint64_t lead = 0;
+  for (const auto& [when, worker] : ends) {
+    ++finished[worker];
+    lead = std::max(lead, finished[worker] - std::ranges::min(finished));
+  }
+  return lead;
+}
+
+/// A worker may begin a step when it is s ahead of the slowest, so it is s + 1 ahead when it has finished it.
+TEST(ExactTimes, LetNoWorkerUnderSspFinishMoreThanOneStepBeyondTheBound) {
+  for (const std::uint64_t s : {0U, 1U, 3U, 10U}) {
+    lab::quadratic_case c;
+    c.model = "quadratic:dimension=1";
+    c.workers = 4;
+    c.delays = "exp";
+    c.policy = "ssp:" + std::to_string(s);
+    c.learning_rate = 1e-6;
+    c.steps = 8'000;
+    c.trace_events = 20'000;
+    EXPECT_EQ(largest_lead(lab::run_quadratic(c, {}).trace, c.workers), s + 1) << s;
+  }
+}
+
 /// One that is always slow holds up all others for every bound.
 TEST(ExactTimes, OfAStragglerUnderSspAreThoseOfABarrier) {
   const char* const delays = "list:1,1,1,1,1,1,1,2";

@@ -49,8 +49,8 @@ TEST(ExperimentResult, IsATidyTable) {
   r.figures.push_back(
       {"f", "title", "caption", {"x"}, {"y"}, {{"a, b", series_look::points, {{1, 2, 0.5}}}}});
   EXPECT_EQ(claims_csv("e", r),
-            "experiment,claim,unit,relation,expected,expected_from,measured,spread,tolerance,holds\n"
-            "e,\"x, \"\"y\"\"\",s,equals,2,closed form,2.25,,0.5,yes\n");
+            "experiment,claim,unit,relation,expected,expected_from,measured,spread,seeds,tolerance,holds\n"
+            "e,\"x, \"\"y\"\"\",s,equals,2,closed form,2.25,,1,0.5,yes\n");
   EXPECT_EQ(points_csv("e", r), "experiment,figure,series,x,y,spread\ne,f,\"a, b\",1,2,0.5\n");
 }
 

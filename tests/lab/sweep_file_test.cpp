@@ -37,6 +37,13 @@ TEST(SweepFile, GivesEachSeedItsOwnDelays) {
   EXPECT_THAT(prescribed.settings_of(1), ElementsAre(setting{"delays-seed", "5"}, setting{"seed", "2"}));
 }
 
+TEST(SweepFile, TakesTrueAndFalseForFlags) {
+  using setting = sweep_setting;
+  const sweep s = parse_sweep(R"({"run": {"own-samples": true}, "grid": {"interrupt": [false, true]}})");
+  EXPECT_THAT(s.settings_of(0), ElementsAre(setting{"own-samples", "true"}, setting{"interrupt", "false"}));
+  EXPECT_EQ(to_json(parse_sweep(to_json(s))), to_json(s));
+}
+
 TEST(SweepFile, ReadsTheRest) {
   const sweep s = parse_sweep(small_grid);
   EXPECT_EQ(s.tune, "lr");
@@ -90,7 +97,8 @@ TEST(SweepFile, SaysInOneLineWhatIsWrong) {
       {R"({"grid": {"lr": 0.1}})", "grid: 'lr' is no list"},
       {R"({"grid": {"lr": [0.1, 0.10]}})", "grid: 'lr' has 0.1 twice"},
       {R"({"grid": {"lr": [1], "lr": [2]}})", "'lr' is there twice"},
-      {R"({"grid": {"lr": [null]}})", "'lr' has null, which is no text and no number"},
+      {R"({"grid": {"lr": [null]}})",
+       "'lr' has null, which is no text, no number, and neither true nor false"},
       {R"({"grid": {"policy": ["a\nb"]}})", "'policy' has a line break"},
       {R"({"run": {"lr": 1}, "grid": {"lr": [1]}})", "'lr' is in 'run' and in 'grid'"},
       {R"({"grid": {"lr": [1]}, "tune": "batch"})", "tune: 'batch' is no option of 'grid'"},
