@@ -12,12 +12,25 @@ namespace mailgrad::lab {
 
 namespace {
 
-constexpr std::array all{stability_map,   noise_floor,          implicit_momentum,
-                         stragglers,      error_and_time,       backup_workers,
-                         fresh_gradients, gap_and_lag,          slowdown,
-                         unlike_data,     unlike_data_and_time, rescue,
-                         hogwild,         queue_staleness,      quorum_goodput,
-                         outer_cures,     delayed_optimizers,   compressed_gradients};
+constexpr std::array all{staleness_laws,
+                         stability_map,
+                         noise_floor,
+                         implicit_momentum,
+                         stragglers,
+                         error_and_time,
+                         backup_workers,
+                         fresh_gradients,
+                         gap_and_lag,
+                         slowdown,
+                         unlike_data,
+                         unlike_data_and_time,
+                         rescue,
+                         hogwild,
+                         queue_staleness,
+                         quorum_goodput,
+                         outer_cures,
+                         delayed_optimizers,
+                         compressed_gradients};
 
 /// A field of a CSV file, quoted where it has to be.
 std::string field(std::string_view text) {

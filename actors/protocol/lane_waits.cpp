@@ -39,7 +39,7 @@ void lane_waits::serve() {
       why = std::current_exception();
     }
     const waiting next = std::move(waiting_.front());
-    waiting_.pop_front();
+    waiting_.erase(waiting_.begin());
     next.then(why);
   }
 }

@@ -4,10 +4,10 @@
 #include <mailgrad/engine/worker/mark_watch.hpp>
 #include <mailgrad/tensor/lane.hpp>
 
-#include <deque>
 #include <exception>
 #include <functional>
 #include <memory>
+#include <vector>
 
 namespace mailgrad {
 
@@ -41,7 +41,7 @@ private:
   caf::event_based_actor* self_;
   std::shared_ptr<lane> at_;
   std::shared_ptr<mark_watch> watch_;
-  std::deque<waiting> waiting_;
+  std::vector<waiting> waiting_; ///< in their order; few
 };
 
 } // namespace mailgrad

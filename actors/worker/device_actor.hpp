@@ -15,7 +15,6 @@
 #include <mailgrad/engine/worker/own_batches.hpp>
 #include <mailgrad/tensor/error.hpp>
 
-#include <deque>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -191,11 +190,11 @@ private:
   trace_teller timeline_;
 
   object_pool<gradient> gradients_;
-  lane_waits queued_;            ///< work that the exchange has queued
-  instant summing_since_{0};     ///< when the step began whose gradient is added up with those of others
-  std::uint64_t batches_ = 0;    ///< number of batches begun
-  device_clock device_time_;     ///< of a device that says when it computed
-  std::deque<instant> computed_; ///< how long its steps took that no shard has been told of
+  lane_waits queued_;             ///< work that the exchange has queued
+  instant summing_since_{0};      ///< when the step began whose gradient is added up with those of others
+  std::uint64_t batches_ = 0;     ///< number of batches begun
+  device_clock device_time_;      ///< of a device that says when it computed
+  std::vector<instant> computed_; ///< how long its steps took that no shard has been told of
 
   std::shared_ptr<const batch> next_batch_;
   std::optional<instant> starved_since_; ///< set while weights are there and a batch is not

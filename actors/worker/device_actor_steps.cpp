@@ -23,7 +23,9 @@ void device_actor::start_step() {
 }
 
 void device_actor::compute(std::shared_ptr<const batch> inputs, bool repeats) {
-  begun_step step{gradients_.take(), report_.steps + (repeats ? 0 : 1), inputs->size, options_.time->now(),
+  std::shared_ptr<gradient> values = gradients_.take();
+  values->source.reset(); // so that the next batch is cut into its memory
+  begun_step step{std::move(values), report_.steps + (repeats ? 0 : 1), inputs->size, options_.time->now(),
                   repeats};
   const step_state state = options_.runner->begin_step(std::move(inputs), step.values);
   gate_.steps().begin(std::move(step));
@@ -39,7 +41,7 @@ void device_actor::push_ahead(begun_step& step) {
   std::optional<instant> spent;
   if (!computed_.empty()) {
     spent = computed_.front();
-    computed_.pop_front();
+    computed_.erase(computed_.begin());
   }
   exchange_->deliver({step.values, 1, options_.time->now(), spent, step.samples});
 }

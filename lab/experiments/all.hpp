@@ -9,6 +9,13 @@ inline constexpr experiment stability_map{
     "stability-map", "with a fixed delay tau, descent is stable up to a step of 2 sin(pi / (4 tau + 2))",
     "Levin & May, J. Theor. Biol. 1976; as Lemma 1 of Yang et al., PipeMare, MLSys 2021", run_stability_map};
 
+void run_staleness_laws(const experiment_options& options, experiment_result& result);
+inline constexpr experiment staleness_laws{
+    "staleness-laws",
+    "M workers that never wait are M - 1 versions late in the mean, whatever the law of their times",
+    "counting; Zhang, Gupta, Lian & Liu, IJCAI 2016, arXiv:1511.05950; Ho et al., NIPS 2013",
+    run_staleness_laws};
+
 void run_noise_floor(const experiment_options& options, experiment_result& result);
 inline constexpr experiment noise_floor{
     "noise-floor", "the more workers, the further from its minimum noise keeps asynchronous descent",

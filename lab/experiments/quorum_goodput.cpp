@@ -85,9 +85,10 @@ struct measured_goodput {
   seeds_mean off; ///< from the share with the outages as they were laid
 };
 
-measured_goodput over_seeds(const setting& s, const std::string& policy, const experiment_options& options) {
+measured_goodput over_seeds(const setting& s, const std::string& policy, std::uint64_t seeds,
+                            const experiment_options& options) {
   std::vector<double> all, off;
-  for (std::uint64_t seed = options.seed; seed < options.seed + (options.quick ? 60U : 200U); ++seed) {
+  for (std::uint64_t seed = options.seed; seed < options.seed + seeds; ++seed) {
     all.push_back(goodput_of(s, policy, seed, options));
     off.push_back(all.back() - goodput_as_laid(s, seed));
   }
@@ -107,7 +108,7 @@ figure by_quorum(const experiment_options& options) {
            {{"binomial sum", series_look::line}, {"measured"}}};
   for (std::uint32_t k = 1; k <= 8; ++k) {
     const setting s{8, k, 0.9};
-    const seeds_mean m = over_seeds(s, quorum_of(s), options).found;
+    const seeds_mean m = over_seeds(s, quorum_of(s), options.quick ? 20 : 100, options).found;
     f.series[0].points.push_back({static_cast<double>(k), goodput_of_quorum(s.learners, s.quorum, s.up)});
     f.series[1].points.push_back({static_cast<double>(k), m.mean, m.spread});
   }
@@ -120,7 +121,7 @@ figure by_quorum(const experiment_options& options) {
 /// outages, to half a percent, and the mean over many layouts with the mean that is known.
 void run_quorum_goodput(const experiment_options& options, experiment_result& result) {
   for (const setting& s : settings) {
-    const measured_goodput m = over_seeds(s, quorum_of(s), options);
+    const measured_goodput m = over_seeds(s, quorum_of(s), options.quick ? 60 : 200, options);
     const double exact = goodput_of_quorum(s.learners, s.quorum, s.up);
     const double closely = (options.quick ? 0.015 : 0.005) * exact;
     const std::string name =

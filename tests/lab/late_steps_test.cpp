@@ -65,7 +65,8 @@ TEST(LateSteps, EndLaterWithoutInterruptions) {
   EXPECT_NEAR(static_cast<double>(r.ledger.discarded_in_all()) / static_cast<double>(r.steps), 0.25, 0.02);
 }
 
-/// Ringmaster with a threshold of R lets a gradient be R - 1 versions old, and interrupts it with the next one.
+/// Ringmaster with a threshold of R lets a gradient be R - 1 versions old, and interrupts it with the next
+/// one.
 TEST(LateSteps, MayBeAsOldAsRingmasterSays) {
   const training_report r = run_interrupted({2, "list:1,2", "ringmaster:3", 300});
   EXPECT_EQ(r.staleness.max(), 2U) << "of worker 1, while worker 0 makes two updates";
@@ -75,7 +76,8 @@ TEST(LateSteps, MayBeAsOldAsRingmasterSays) {
 
 /// The mean of the fourth of eight times, and of the first four gradients of any workers.
 ///
-/// Source  Dutta et al., AISTATS 2018: K-sync and K-batch-sync; two of the figures are a simulation of others.
+/// Source  Dutta et al., AISTATS 2018: K-sync and K-batch-sync; two of the figures are a simulation of
+///         others.
 TEST(LateSteps, GiveTheKnownTimesOfUpdates) {
   struct known {
     const char *delays, *policy;
