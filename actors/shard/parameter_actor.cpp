@@ -199,6 +199,7 @@ void parameter_actor::on_push(const push_gradient& from) {
   if (!workers_.awaits(from.header.id)) return;
   push_gradient x = from;
   x.payload.room.reset(); // `from` has it until this returns
+  if (order_.is_followed() || !policy_->first_awaited()) x.payload.credit.reset();
   cut_.before(x.header.id);
   workers_.admit(x, options_.time->now());
   worker_slot& worker = workers_[x.header.id.worker];

@@ -137,6 +137,7 @@ private:
   void begin(const switch_policy& x);
 
   void apply_batch_if_complete();
+  void give_places();
   void apply_batch();
   void apply_what_is_there();
   void drop_batch();
