@@ -36,6 +36,7 @@ void parameter_actor::take_what_is_ready() {
   switch_if_all_taken();
   watch_window();
   report_cut();
+  tell_awaited();
 }
 
 /// The first shard says for all that follow it when a batch is closed, and a recording for those of a replay.
@@ -273,6 +274,7 @@ void parameter_actor::end_update_with_help() {
   release(std::exchange(taking_, std::nullopt));
   switch_if_all_taken();
   watch_window();
+  tell_awaited();
 }
 
 void parameter_actor::note_update() {

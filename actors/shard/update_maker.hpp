@@ -56,6 +56,7 @@ public:
   void add_lost_to_next_round() { table_.defer_lost(); }
   /// The batch gets no more gradients of ranks below `next`, for whom it waits.
   void give_places(rank next);
+  void release_credit() { batch_.release_credit(); }
   bool nothing_waits() const noexcept { return batch_.empty() && queue_.empty() && table_.nothing_waits(); }
   /// Whether all that waits, if anything, are places of lost gradients.
   bool no_gradient_waits() const { return batch_.empty() && queue_.size() == 0 && !table_.has_waiting(); }

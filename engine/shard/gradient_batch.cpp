@@ -36,12 +36,12 @@ void gradient_batch::add(waiting_gradient g, const counting& count) {
   samples_ += g.samples;
   has_sums_ = has_sums_ || g.what.header.sum;
   if (!w.alone && w.summed.empty()) {
-    if (!is_dense_alone(g.what)) g.what.payload.credit.reset(); // it is not added up with others
+    if (!is_dense_alone(g.what)) spend(g); // it is not added up with others
     first_.searched = std::min<std::size_t>(first_.searched, from);
     w.alone = std::move(g);
     return;
   }
-  g.what.payload.credit.reset();
+  spend(g);
   if (weights_->has_tables_there()) return w.further.push_back(std::move(g));
   if (w.alone) {
     if (!w.sum) w.sum = std::make_unique<gradient_sum>(weights_->at(), weights_->dense_size());
@@ -50,6 +50,7 @@ void gradient_batch::add(waiting_gradient g, const counting& count) {
       std::erase(first_.places, rank{from});
       first_.credits -= w.alone->what.payload.credit ? 1 : 0;
     }
+    spend(*w.alone);
     add_up(w, *std::exchange(w.alone, std::nullopt), count);
   }
   add_up(w, g, count);
@@ -80,20 +81,22 @@ void gradient_batch::add_up_placed(const counting& count) {
     if (!is_dense_alone(w.alone->what)) break;
     if (!first_.sum) first_.sum = std::make_unique<gradient_sum>(weights_->at(), weights_->dense_size());
     if (first_.summed.empty()) first_.sum->clear();
-    const waiting_gradient g = *std::exchange(w.alone, std::nullopt);
+    waiting_gradient g = *std::exchange(w.alone, std::nullopt);
     w.is_placed = false;
     w.is_in_first = true;
     first_.credits -= g.what.payload.credit ? 1 : 0;
+    spend(g);
     weights_->add_to(*first_.sum, count(g));
     first_.summed.push_back(g.what.header);
   }
   first_.places.erase(first_.places.begin(), first_.places.begin() + static_cast<std::ptrdiff_t>(done));
-  if (first_.credits > 0) release_credits();
+  if (first_.credits == 0) return;
+  for (const rank r : first_.places) spend(*workers_[r.value].alone);
+  first_.credits = 0;
 }
 
-void gradient_batch::release_credits() {
-  for (const rank r : first_.places) workers_[r.value].alone->what.payload.credit.reset();
-  first_.credits = 0;
+void gradient_batch::spend(waiting_gradient& g) {
+  if (auto credit = std::exchange(g.what.payload.credit, nullptr)) spent_.push_back(std::move(credit));
 }
 
 void gradient_batch::hand_over(const sharing& share_of, const counting& count, const taking& take) {
@@ -104,7 +107,8 @@ void gradient_batch::hand_over(const sharing& share_of, const counting& count, c
     for (std::size_t i = 0; i < summed.size(); ++i) take(summed[i], i == 0 ? &sum : nullptr);
     summed.clear();
   };
-  const auto take_alone = [&](const waiting_gradient& g, float share) {
+  const auto take_alone = [&](waiting_gradient g, float share) {
+    spend(g);
     contribution what = count(g);
     what.scale *= share;
     take(g.what.header, g.what.header.is_carried() ? nullptr : &what);
@@ -118,7 +122,7 @@ void gradient_batch::hand_over(const sharing& share_of, const counting& count, c
     const float share = share_of({r});
     w.is_placed = w.is_in_first = false;
     if (w.alone) take_alone(*std::exchange(w.alone, std::nullopt), share);
-    for (const waiting_gradient& g : std::exchange(w.further, {})) take_alone(g, share);
+    for (waiting_gradient& g : std::exchange(w.further, {})) take_alone(std::move(g), share);
     if (!w.summed.empty()) take_sum(*w.sum, w.summed, share);
   }
   first_.places.clear();

@@ -49,6 +49,9 @@ public:
   /// The batch gets nothing more of ranks below `next`, for whom it waits: what it has of them gets the next
   /// places in the sum.
   void give_places(rank next, const counting& count);
+  /// Lets the credit go of gradients that are added up, or will be with their batch alone. Until then it is
+  /// held, so that whoever gives credit can first be told whom the policy awaits now.
+  void release_credit() { spent_.clear(); }
   /// Gives all gradients to `take`, each scaled by the share of its worker, and empties the batch. The sums
   /// it gave stay valid until the next add().
   ///
@@ -79,7 +82,7 @@ private:
 
   std::vector<gradient_header> headers() const;
   void add_up_placed(const counting& count);
-  void release_credits();
+  void spend(waiting_gradient& g);
   void keep(archive& a, of_worker& w, run_id run);
   void keep_beginning(archive& a, run_id run);
   void keep_further(archive& a, run_id run);
@@ -89,6 +92,7 @@ private:
   std::vector<of_worker> workers_;   ///< by rank
   std::vector<std::uint32_t> ranks_; ///< of the workers with a gradient; in no order
   beginning first_;
+  std::vector<std::shared_ptr<const void>> spent_; ///< credit that is of no more use here
   std::size_t size_ = 0;
   std::uint64_t samples_ = 0;
   bool has_sums_ = false; ///< some gradient is part of a sum

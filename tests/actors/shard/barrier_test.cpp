@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -46,6 +48,7 @@ push_gradient pushed_from_elsewhere(std::uint32_t worker, const parameter_layout
 /// Else a barrier of more workers than there is room for would never open.
 TEST_F(ParameterActor, KeepsNoRoomForThoseThatArriveWhileItsBarrierIsShut) {
   for (const char* const policy : {"sync", "k-async:2"}) {
+    devices_.clear();
     serve(policy, 2);
     const auto room = std::make_shared<int>(), credit = std::make_shared<int>();
     tell(shard_, pushed_from_elsewhere(1, layout_, room, credit));
@@ -80,6 +83,32 @@ TEST_F(ParameterActor, AddsUpWhatItKeepsWhenTheNextOfTheSumLeaves) {
   EXPECT_EQ(of_1.use_count(), 1);
   EXPECT_EQ(of_2.use_count(), 1);
   EXPECT_THAT(weights_of(1), SizeIs(1));
+}
+
+TEST_F(ParameterActor, TellsWhomItAwaitsFirstWhileGradientsHaveTurns) {
+  std::vector<std::pair<int, std::uint64_t>> told;
+  awaits_ = [&](std::optional<rank> first, version_number version) {
+    told.emplace_back(first ? static_cast<int>(first->value) : -1, version.value);
+  };
+  serve("sync", 3);
+  push(1, 1, 0);
+  EXPECT_THAT(told, ElementsAre(Pair(0, 0)));
+  push(0, 1, 0);
+  EXPECT_THAT(told, ElementsAre(Pair(0, 0), Pair(2, 0)));
+  told.clear();
+  push(2, 1, 0);
+  EXPECT_THAT(told, ElementsAre(Pair(0, 1)));
+  tell(shard_, worker_left{{0}});
+  EXPECT_THAT(told, ElementsAre(Pair(0, 1), Pair(1, 1)));
+  told.clear();
+  tell(shard_, free_credit{});
+  EXPECT_THAT(told, ElementsAre(Pair(-1, 1)));
+  push(1, 2, 1);
+  EXPECT_THAT(told, ElementsAre(Pair(-1, 1)));
+  tell(shard_, switch_policy{1, "sync", {{1}, {2}, {1}}, {0, 1, 1}, {}});
+  EXPECT_THAT(told, ElementsAre(Pair(-1, 1), Pair(1, 2))) << "of the next policy";
+  tell(shard_, switch_policy{2, "async", {{1}, {2}, {1}}, {0, 1, 1}, {}});
+  EXPECT_EQ(told.back(), std::pair(-1, std::uint64_t{2}));
 }
 
 TEST_F(ParameterActor, OpensABarrierWithTheMeanOfOneGradientOfEach) {

@@ -186,7 +186,8 @@ struct CreditedGradients : ::testing::Test {
     if (has_credit) g.what.payload.credit = std::move(credit);
     batch.add(std::move(g), counted);
   }
-  std::size_t open_credits() const {
+  std::size_t open_credits() {
+    batch.release_credit();
     return static_cast<std::size_t>(
         std::ranges::count_if(credits, [](const auto& c) { return !c.expired(); }));
   }
