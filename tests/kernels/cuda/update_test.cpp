@@ -75,7 +75,7 @@ protected:
       state.push_back(states.back().data());
     }
     const shifted_array<float>& updated = c.apart ? apart : old;
-    update(card(), c.rule, c.penalty, {{old.data(), c.n}, {updated.data(), c.n}, gradients}, state);
+    update(card(), c.rule, c.penalty, {{old.data(), c.n}, {updated.data(), c.n}, gradients, c.share}, state);
     updated_values result{updated.read()};
     for (const auto& s : states) result.push_back(s.read());
     return result;
