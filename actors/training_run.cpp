@@ -71,7 +71,11 @@ training_run::training_run(model_function model, std::shared_ptr<const data_spli
   run_crew_options crew = crew_options();
   crew.roles.workers = !serve;
   crew.shards_elsewhere = std::move(shards_elsewhere);
-  if (elsewhere_) crew.blocks = elsewhere_->blocks();
+  if (elsewhere_) {
+    crew.blocks = elsewhere_->blocks();
+    crew.awaits = elsewhere_->awaits();
+    crew.shares_credit = elsewhere_->shares_credit();
+  }
   crew_.emplace(home_.system(), plan_, std::move(crew));
   checkpoint_writer_ = nullptr;
   if (elsewhere_)

@@ -11,17 +11,20 @@
 
 namespace mailgrad {
 
-/// A gradient block and its factor: 1/N in a mean of N, a clip factor, or the product of both.
+/// A gradient block and its factor, such as that of clipping.
 struct scaled_gradient {
   const float* values;
   float scale = 1;
 };
 
-/// The weights of version t, the memory for version t+1, and the gradients whose scaled sum is applied.
+/// The weights of version t, the memory for version t+1, and the gradients whose scaled sum is applied. The
+/// sum is multiplied by `share` when it is complete: 1/N makes it a mean of N. So a sum of the first
+/// gradients can take their place before N is known, and the bits stay the same.
 struct weight_update {
   std::span<const float> weights;
   std::span<float> updated; ///< the memory of `weights` itself, or memory apart from it
   std::span<const scaled_gradient> gradients;
+  float share = 1;
 };
 
 /// Applies `rule` to every weight, in one pass over memory.

@@ -90,6 +90,7 @@ bytes encode(const welcome& w) {
       .u32(static_cast<std::uint32_t>(w.times.heartbeat().count()))
       .u32(w.messages)
       .u32(w.bodies)
+      .u32(w.bodies_of_client)
       .u64(w.most_body_bytes)
       .u32(w.devices);
   return written;
@@ -114,6 +115,7 @@ welcome decode_welcome(byte_view payload) {
   w.times = timing{heartbeat};
   w.messages = reader.u32();
   w.bodies = reader.u32();
+  w.bodies_of_client = reader.u32();
   w.most_body_bytes = reader.u64();
   w.devices = reader.u32();
   if (w.devices == 0) reader.fail("expected a worker of 1 device or more, found 0");

@@ -70,7 +70,7 @@ hello to_hello(features says);
 
 /// What the server makes of a hello.
 ///
-/// Units   messages and bodies: how many the receiver may have under way at first.
+/// Units   messages and bodies: how many each side may have under way at first.
 struct welcome {
   std::uint64_t run = 0;
   std::uint64_t session = 0;
@@ -78,7 +78,8 @@ struct welcome {
   std::uint32_t incarnation = 1;
   timing times{};
   std::uint32_t messages = 64;
-  std::uint32_t bodies = 4;
+  std::uint32_t bodies = 4;           ///< of the server
+  std::uint32_t bodies_of_client = 4; ///< 0: the server will say when there may be some
   std::uint64_t most_body_bytes = std::uint64_t{1} << 30;
   std::uint32_t devices = 1; ///< that each worker of the run brings
 

@@ -224,9 +224,12 @@ void server_end::admit_control(connection& c, const hello& said, instant now) {
                 .times = options_.times,
                 .messages = options_.messages,
                 .bodies = options_.bodies,
+                .bodies_of_client = options_.bodies,
                 .most_body_bytes = options_.most_body_bytes,
                 .devices = options_.devices};
   if (const auto wrong = seat(said, terms.you, now)) return refuse(c, *wrong);
+  if (terms.you.part == role::worker)
+    terms.bodies_of_client = options_.bodies_of_worker.value_or(options_.bodies);
   const auto life = fence_.admit(terms.you, said.incarnation);
   if (const auto* wrong = std::get_if<refusal>(&life)) return refuse(c, *wrong);
   terms.incarnation = std::get<std::uint32_t>(life);

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,8 @@ struct server_options {
   timing times{};
   std::uint32_t messages = 64; ///< first credit, of each peer and in both directions
   std::uint32_t bodies = 4;
+  /// The first bodies that a worker may send; empty: as many. 0: session::allow() says when it may.
+  std::optional<std::uint32_t> bodies_of_worker{};
   std::uint64_t most_body_bytes = std::uint64_t{1} << 30;
   std::uint32_t devices = 1; ///< that each worker brings
   std::size_t most_connections = 1024;

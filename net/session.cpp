@@ -19,7 +19,8 @@ session::session(const welcome& terms, session_events& events, instant now, feat
     : events_(&events), is_client_(false), peer_says_(std::move(peer)), terms_(terms),
       began_(now), lines_{line{*this}, line{*this}} {
   messages_in_.allowed = messages_out_.allowed = told_messages_ = terms.messages;
-  bodies_in_.allowed = bodies_out_.allowed = terms.bodies;
+  bodies_out_.allowed = terms.bodies;
+  bodies_in_.allowed = terms.bodies_of_client;
 }
 
 void session::attach(plane p, instant now) {

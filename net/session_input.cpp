@@ -116,7 +116,8 @@ void session::take_greeting(const frame_header& h, byte_view payload) {
     if (said.session == 0) throw protocol_error("welcome: expected a session, found 0");
     terms_ = said;
     messages_in_.allowed = messages_out_.allowed = told_messages_ = said.messages;
-    bodies_in_.allowed = bodies_out_.allowed = said.bodies;
+    bodies_in_.allowed = said.bodies;
+    bodies_out_.allowed = said.bodies_of_client;
     return;
   }
   if (said != terms_)

@@ -126,7 +126,7 @@ public:
     require_range(work.first, work.weights.size(), work.step);
     prepare(work.step, work.rate);
     const auto pointers = states_from(work.first);
-    mailgrad::update(s, rule_, penalty_, {work.weights, work.updated, work.gradients},
+    mailgrad::update(s, rule_, penalty_, {work.weights, work.updated, work.gradients, work.share},
                      std::span(pointers).first(names_.size()));
   }
 

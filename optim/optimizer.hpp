@@ -37,6 +37,7 @@ struct dense_update {
   update_number step{};
   std::size_t first = 0; ///< where the range starts in the shard, in floats
   double rate = 1;       ///< factor on the learning rate
+  float share = 1;       ///< factor on the sum of the gradients: 1/N for a mean of N
 };
 
 /// One update of the rows that a sparse gradient touches, as in an embedding table. On a card `gradients`

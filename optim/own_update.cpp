@@ -42,7 +42,8 @@ void call(const own_update& rule, const float* weights, float* updated, const fl
 }
 
 /// Summed in the order given, as kernels/update.hpp does, so that the same formula gives the same bits.
-void add_up(std::span<const scaled_gradient> gradients, std::size_t first, float* sum, std::size_t n) {
+void add_up(std::span<const scaled_gradient> gradients, float share, std::size_t first, float* sum,
+            std::size_t n) {
   if (gradients.empty()) return static_cast<void>(std::fill_n(sum, n, 0.0F));
   const scaled_gradient& begin = gradients.front();
 #pragma omp simd
@@ -51,6 +52,9 @@ void add_up(std::span<const scaled_gradient> gradients, std::size_t first, float
 #pragma omp simd
     for (std::size_t k = 0; k < n; ++k) sum[k] += g.scale * g.values[first + k];
   }
+  if (share == 1) return;
+#pragma omp simd
+  for (std::size_t k = 0; k < n; ++k) sum[k] *= share;
 }
 
 void penalise(const weight_penalty& penalty, const float* weights, float* gradient, float* decayed,
@@ -68,7 +72,7 @@ void run(const own_update& rule, const weight_penalty& penalty, const weight_upd
          std::span<float* const> state, std::size_t first) {
   const std::size_t count = work.weights.size();
   const bool prepares = rule.table->prepares != 0;
-  if (work.gradients.size() == 1) {
+  if (work.gradients.size() == 1 && work.share == 1) {
     const scaled_gradient& g = work.gradients.front();
     const mailgrad_preparation whole{g.scale, penalty.l2, penalty.decay};
     const bool as_it_is = g.scale == 1 && penalty.none();
@@ -83,7 +87,7 @@ void run(const own_update& rule, const weight_penalty& penalty, const weight_upd
   for (std::size_t done = 0; done < count; done += tile) {
     const std::size_t n = std::min(tile, count - done);
     const float* weights = work.weights.data() + done;
-    add_up(work.gradients, done, sum.data(), n);
+    add_up(work.gradients, work.share, done, sum.data(), n);
     if (penalised_here) {
       penalise(penalty, weights, sum.data(), decayed.data(), n);
       weights = decayed.data();

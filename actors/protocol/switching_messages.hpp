@@ -50,6 +50,11 @@ struct switch_policy {
   std::vector<incarnation> lives{};  ///< by rank: of the workers that are present; empty: all are 0
 };
 
+/// Coordinator to shard: a worker may stand still now, though a batch awaits its gradient, since the policy
+/// is about to switch or the worker is about to end. So no other may wait for credit until a gradient of that
+/// worker is added up. It holds until the next policy begins. No answer.
+struct free_credit {};
+
 /// Shard to coordinator, in answer to `switch_policy`: the policy of `epoch` has begun.
 struct policy_switched {
   shard_index shard;
@@ -92,6 +97,10 @@ auto inspect(Inspector& f, switch_policy& x) {
   return wire::fields(f, x, wire::field("epoch", x.epoch), wire::field("policy", x.policy),
                       wire::field("steps", x.steps), wire::field("present", x.present),
                       wire::field("lives", x.lives));
+}
+template <class Inspector>
+auto inspect(Inspector& f, free_credit& x) {
+  return wire::fields(f, x);
 }
 template <class Inspector>
 auto inspect(Inspector& f, policy_switched& x) {

@@ -1,6 +1,7 @@
 #include <mailgrad/actors/remote/door_of_shards.hpp>
 
 #include <mailgrad/actors/protocol/listed.hpp>
+#include <mailgrad/actors/protocol/messages.hpp>
 
 #include <fmt/format.h>
 
@@ -10,19 +11,44 @@
 
 namespace mailgrad::remote {
 
-void bound_by(const std::shared_ptr<transit>& on_way, net::server_options& terms) {
-  terms.has_room = [on_way](const net::member& who) {
-    return who.part != net::role::worker || on_way->has_room({who.number});
+void bounds_at_door::apply(net::server_options& terms) const {
+  if (credit) terms.bodies_of_worker = 0; // they are given some when the shards say whom they await
+  if (!on_way) return;
+  terms.has_room = [by = on_way](const net::member& who) {
+    return who.part != net::role::worker || by->has_room({who.number});
   };
-  terms.has_any_room = [on_way] { return on_way->has_any_room(); };
+  terms.has_any_room = [by = on_way] { return by->has_any_room(); };
 }
 
-std::vector<wait_named> waits_at_door(const link& by, const net::member& who, const transit* on_way,
-                                      std::size_t gradients_a_step, const std::string& where) {
-  std::vector<wait_named> all = by.waits();
-  if (const auto kept_out = on_way ? by.held_gradient(gradients_a_step) : std::nullopt)
+void bounds_at_door::share_credit(std::uint64_t session, rank worker, const std::shared_ptr<link>& by) const {
+  if (!credit) return;
+  by->keep_credit(kind_of<push_gradient>(), [all = credit, session] { return !all->gives_back(session); });
+  credit->add(session, worker, [way = std::weak_ptr(by)](std::uint32_t bodies) {
+    if (const auto open = way.lock()) open->allow(bodies);
+  });
+}
+
+void bounds_at_door::end(std::uint64_t session) const {
+  if (credit) credit->remove(session);
+}
+
+std::vector<wait_named> waits_at_door(std::uint64_t session, const link& by, const net::member& who,
+                                      const bounds_at_door& bounds, std::size_t gradients_a_step,
+                                      const std::string& where) {
+  std::vector<wait_named> all;
+  if (auto ours = by.own_wait()) all.push_back(std::move(*ours));
+  const auto first = bounds.credit ? bounds.credit->waits_behind(session) : std::nullopt;
+  if (auto theirs = by.peers_wait()) {
+    if (first)
+      theirs->what =
+          fmt::format("{} waits for its turn in the sum of step {} at {}: the gradient of worker {} "
+                      "is awaited first",
+                      to_string(who), by.peers_step(), where, first->value);
+    all.push_back(std::move(*theirs));
+  }
+  if (const auto kept_out = bounds.on_way ? by.held_gradient(gradients_a_step) : std::nullopt)
     all.push_back({fmt::format("{} waits for room at {} for its gradient of step {}: for {}", to_string(who),
-                               where, kept_out->step, on_way->who_fills_it({who.number})),
+                               where, kept_out->step, bounds.on_way->who_fills_it({who.number})),
                    kept_out->span});
   return all;
 }
@@ -31,9 +57,9 @@ std::string name_of_host(std::span<const std::uint32_t> shards) {
   return "the parameter host of " + listed("shard", shards);
 }
 
-void guests_of_door::open(std::shared_ptr<transit> on_way, std::vector<std::uint32_t> shards) {
+void guests_of_door::open(bounds_at_door bounds, std::vector<std::uint32_t> shards) {
   const std::lock_guard lock(mutex_);
-  on_way_ = std::move(on_way);
+  bounds_ = std::move(bounds);
   shards_ = std::move(shards);
 }
 
@@ -52,7 +78,7 @@ std::vector<wait_named> guests_of_door::waits() const {
   const std::string where = name_of_host(shards_);
   std::vector<wait_named> all;
   for (const auto& [session, g] : guests_)
-    std::ranges::move(waits_at_door(*g.by, g.who, on_way_.get(), shards_.size(), where),
+    std::ranges::move(waits_at_door(session, *g.by, g.who, bounds_, shards_.size(), where),
                       std::back_inserter(all));
   return all;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/actors/remote/gradient_credit.hpp>
 #include <mailgrad/actors/remote/link.hpp>
 #include <mailgrad/actors/remote/transit.hpp>
 #include <mailgrad/engine/account/wait_named.hpp>
@@ -18,14 +19,25 @@
 
 namespace mailgrad::remote {
 
-/// Lets bodies of workers begin where `on_way` has room.
-void bound_by(const std::shared_ptr<transit>& on_way, net::server_options& terms);
+/// What bounds the gradients that workers bring; null: nothing does.
+struct bounds_at_door {
+  std::shared_ptr<transit> on_way{};         ///< those that arrive
+  std::shared_ptr<gradient_credit> credit{}; ///< those that wait for their turn in a sum
 
-/// What is waited for between this process and the one at the other end of `by`: credit, and room for its
-/// gradients, of which it sends so many in a step. `where` says who lacks room: "the server".
+  /// Lets workers begin bodies by these bounds.
+  void apply(net::server_options& terms) const;
+  /// Has the worker of a session share credit, by the link that it comes by.
+  void share_credit(std::uint64_t session, rank worker, const std::shared_ptr<link>& by) const;
+  /// That session has ended.
+  void end(std::uint64_t session) const;
+};
+
+/// What is waited for between this process and the one at the other end of `by`: credit, a turn in a sum, and
+/// room for its gradients, of which it sends so many in a step. `where` says who lacks room: "the server".
 /// Threads any.
-std::vector<wait_named> waits_at_door(const link& by, const net::member& who, const transit* on_way,
-                                      std::size_t gradients_a_step, const std::string& where);
+std::vector<wait_named> waits_at_door(std::uint64_t session, const link& by, const net::member& who,
+                                      const bounds_at_door& bounds, std::size_t gradients_a_step,
+                                      const std::string& where);
 
 /// What people call the process that holds these shards: "the parameter host of shards 0, 2".
 std::string name_of_host(std::span<const std::uint32_t> shards);
@@ -36,7 +48,7 @@ std::string name_of_host(std::span<const std::uint32_t> shards);
 class guests_of_door {
 public:
   /// The door is open to these shards.
-  void open(std::shared_ptr<transit> on_way, std::vector<std::uint32_t> shards);
+  void open(bounds_at_door bounds, std::vector<std::uint32_t> shards);
   void add(std::uint64_t session, const net::member& who, std::shared_ptr<link> by);
   void remove(std::uint64_t session);
 
@@ -49,7 +61,7 @@ private:
   };
 
   mutable std::mutex mutex_;
-  std::shared_ptr<transit> on_way_;
+  bounds_at_door bounds_;
   std::vector<std::uint32_t> shards_;
   std::map<std::uint64_t, guest> guests_; ///< by session
 };

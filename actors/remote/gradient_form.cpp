@@ -195,14 +195,15 @@ void gradient_form::require_ours(const gradient_header& header, packing how, std
 }
 
 arriving gradient_form::unpacked_later(const gradient_header& header, std::uint32_t shard,
-                                       std::shared_ptr<gradient> into, bool is_encoded,
-                                       std::uint64_t size) const {
+                                       std::shared_ptr<gradient> into, bool is_encoded, std::uint64_t size,
+                                       held what) const {
   const auto bytes = std::make_shared<std::string>(size, '\0');
+  what.room = room_for(size);
   return {std::as_writable_bytes(std::span(*bytes)),
-          [this, header, shard, into, bytes, is_encoded, room = room_for(size)] {
+          [this, header, shard, into, bytes, is_encoded, what = std::move(what)] {
             snapshot read;
             unpack(*bytes, shard, is_encoded, *into, read);
-            return arrive(header, shard, into, std::move(read), room);
+            return arrive(header, shard, into, std::move(read), what);
           }};
 }
 
@@ -234,18 +235,20 @@ arriving gradient_form::begin(field_inspector& fields, const actor_address&, con
   fields.field("header", header);
   fields.field("packing", how);
   require_ours(header, how, shard);
+  held what;
+  if (terms_.credit) what.credit = terms_.credit->arriving(terms_.session, shard);
   if (how == packing::none && size == 0)
-    return {{}, [this, header, shard] { return arrive(header, shard, nullptr, {}); }};
+    return {{}, [this, header, shard, what] { return arrive(header, shard, nullptr, {}, what); }};
   if (how == packing::floats && values.lent)
     if (auto stays = where_it_lies(*values.lent, shard))
-      return {{}, [this, header, shard, stays] { return arrive(header, shard, stays, {}); }};
+      return {{}, [this, header, shard, stays, what] { return arrive(header, shard, stays, {}, what); }};
   const auto into = terms_.rooms->take(shard);
   into->covered.reset();
   into->sparse.clear();
   into->held.clear();
   if (how != packing::archive) into->addends.clear();
   if (how == packing::archive || how == packing::encoded_archive)
-    return unpacked_later(header, shard, into, how == packing::encoded_archive, size);
+    return unpacked_later(header, shard, into, how == packing::encoded_archive, size, std::move(what));
   const shard_range range = dense_range_of(*terms_.layout, shard);
   const std::span<float> place = into->dense.on_host<float>().subspan(range.begin, range.size());
   const std::size_t expected = how == packing::none     ? 0
@@ -254,23 +257,24 @@ arriving gradient_form::begin(field_inspector& fields, const actor_address&, con
   if (size != expected)
     throw archive_error(
         fmt::format("gradient for shard {}: expected {} bytes, found {}", shard, expected, size));
+  what.room = room_for(how == packing::floats ? size : size + place.size_bytes());
   if (how == packing::floats)
-    return {std::as_writable_bytes(place), [this, header, shard, into, room = room_for(size)] {
-              return arrive(header, shard, into, {}, room);
+    return {std::as_writable_bytes(place), [this, header, shard, into, what = std::move(what)] {
+              return arrive(header, shard, into, {}, what);
             }};
   const auto bytes = std::make_shared<std::vector<std::byte>>(size);
-  return {*bytes, [this, header, shard, into, place, bytes, room = room_for(size + place.size_bytes())] {
+  return {*bytes, [this, header, shard, into, place, bytes, what = std::move(what)] {
             decode(terms_.wire, *bytes, place);
-            return arrive(header, shard, into, {}, room);
+            return arrive(header, shard, into, {}, what);
           }};
 }
 
 caf::message gradient_form::arrive(const gradient_header& header, std::uint32_t shard,
-                                   std::shared_ptr<const gradient> values, snapshot read,
-                                   std::shared_ptr<const void> room) const {
+                                   std::shared_ptr<const gradient> values, snapshot read, held what) const {
   const instant now = terms_.time->now();
   terms_.clock->begin(shard, now);
-  return caf::make_message(push_gradient{header, {std::move(values), std::move(read), now, std::move(room)}});
+  return caf::make_message(push_gradient{
+      header, {std::move(values), std::move(read), now, std::move(what.room), std::move(what.credit)}});
 }
 
 } // namespace mailgrad::remote

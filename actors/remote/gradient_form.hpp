@@ -3,6 +3,7 @@
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/remote/body_form.hpp>
 #include <mailgrad/actors/remote/exchange_clock.hpp>
+#include <mailgrad/actors/remote/gradient_credit.hpp>
 #include <mailgrad/actors/remote/gradient_encoder.hpp>
 #include <mailgrad/actors/remote/gradient_rooms.hpp>
 #include <mailgrad/actors/remote/transit.hpp>
@@ -29,6 +30,8 @@ struct exchange_terms {
   bool all_reduce = false; ///< every gradient is part of a sum, whose values one of them carries
   std::shared_ptr<gradient_rooms> rooms{}; ///< where gradients arrive; null: the link has its own
   std::shared_ptr<transit> on_way{};       ///< of a process with shards: counts what comes and goes; or null
+  std::shared_ptr<gradient_credit> credit{}; ///< of such a process, if workers share it
+  std::uint64_t session = 0;                 ///< that of the worker, for its credit
 };
 
 /// Gradients as bytes. A shard gets its own range.
@@ -60,16 +63,21 @@ private:
   attached pack(const push_gradient& x, std::uint32_t shard) const;
   std::optional<gradient_encoder::messages> encode(const push_gradient& x, std::uint32_t shard) const;
   attached pack(const push_gradient& x, const gradient_encoder::messages& encoded) const;
+  /// What a gradient holds from its first byte on.
+  struct held {
+    std::shared_ptr<const void> credit{};
+    std::shared_ptr<const void> room{};
+  };
+
   arriving unpacked_later(const gradient_header& header, std::uint32_t shard, std::shared_ptr<gradient> into,
-                          bool encoded, std::uint64_t size) const;
+                          bool encoded, std::uint64_t size, held what) const;
   std::shared_ptr<const void> room_for(std::uint64_t bytes) const;
   void unpack(const std::string& bytes, std::uint32_t shard, bool encoded, gradient& into,
               snapshot& read) const;
   std::shared_ptr<const gradient> where_it_lies(const net::borrowed& lent, std::uint32_t shard) const;
   void require_ours(const gradient_header& header, packing how, std::uint32_t shard) const;
   caf::message arrive(const gradient_header& header, std::uint32_t shard,
-                      std::shared_ptr<const gradient> values, snapshot read,
-                      std::shared_ptr<const void> room = nullptr) const;
+                      std::shared_ptr<const gradient> values, snapshot read, held what) const;
 
   exchange_terms terms_;
 };

@@ -66,6 +66,11 @@ void link::take_form(message_kind kind, std::unique_ptr<body_form> form) {
   forms_[kind] = std::move(form);
 }
 
+void link::keep_credit(message_kind kind, std::function<bool()> whether) {
+  const std::lock_guard lock(mutex_);
+  keeps_credit_[kind] = std::move(whether);
+}
+
 // -- to the other process -----------------------------------------------------------------------------------
 
 link::outgoing link::written(const actor_address& to, const caf::actor& from, message_kind kind,
@@ -123,6 +128,17 @@ void link::give_back(std::uint64_t number) {
   ask_for_flush();
 }
 
+/// On any thread, as give_back().
+void link::allow(std::uint32_t bodies) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (over_) return;
+  }
+  network_.post(*endpoint_, [self = shared_from_this(), bodies](net::instant) {
+    if (self->session_) self->session_->allow(0, bodies);
+  });
+}
+
 void link::flush() {
   send_what_waits();
   const std::lock_guard lock(mutex_);
@@ -152,11 +168,25 @@ void link::send_what_waits() {
 }
 
 std::vector<wait_named> link::waits() const {
-  const std::lock_guard lock(mutex_);
   std::vector<wait_named> all;
-  for (const timed_words* w : {&for_credit_, &peers_wait_})
-    if (!w->words.empty()) all.push_back({w->words, (network_.now() - w->since).count()});
+  for (auto& wait : {own_wait(), peers_wait()})
+    if (wait) all.push_back(*wait);
   return all;
+}
+
+std::optional<wait_named> link::own_wait() const {
+  const std::lock_guard lock(mutex_);
+  return for_credit_.told(network_.now());
+}
+
+std::optional<wait_named> link::peers_wait() const {
+  const std::lock_guard lock(mutex_);
+  return peers_wait_.told(network_.now());
+}
+
+std::uint64_t link::peers_step() const {
+  const std::lock_guard lock(mutex_);
+  return peers_step_;
 }
 
 /// False if there is no credit.
@@ -284,8 +314,20 @@ void link::take(incoming letter) {
     ++next_;
     hand_out(ready);
     if (!session_) return;
-    session_->allow(ready.had_body ? 0 : 1, ready.had_body ? 1 : 0);
+    if (!ready.had_body)
+      session_->allow(1, 0);
+    else if (!keeps_credit_of(ready.kind))
+      session_->allow(0, 1);
   }
+}
+
+bool link::keeps_credit_of(message_kind kind) const {
+  std::function<bool()> asked;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = keeps_credit_.find(kind); found != keeps_credit_.end()) asked = found->second;
+  }
+  return asked && asked();
 }
 
 void link::progress_told(const net::progress& p) {

@@ -35,8 +35,8 @@ struct link_events {
 /// Guarantees  letters are handed out in the order in which they were sent, whichever connection they came
 ///             by; so a message cannot overtake another one, as between actors of one process. A letter that
 ///             finds no credit waits here and not at its sender.
-/// Threads     add(), add_far(), take_form(), post(), waits(), leave(), fail() and lose(): any. The rest is
-///             the network's.
+/// Threads     add(), add_far(), take_form(), keep_credit(), allow(), post(), those that tell of waits,
+///             leave(), fail() and lose(): any. The rest is the network's.
 class link final : public net::session_events, public std::enable_shared_from_this<link> {
 public:
   link(net::network& by, link_events events) : network_(by), events_(std::move(events)) {}
@@ -58,10 +58,21 @@ public:
   /// Sets how values of such messages travel. Without it, none may come or go.
   void take_form(message_kind kind, std::unique_ptr<body_form> form);
 
+  /// Asks whether the credit of a body of this kind is kept when it is handed out, to be given by allow().
+  /// Without it, it is given back.
+  void keep_credit(message_kind kind, std::function<bool()> whether);
+  /// Gives the other process credit for so many bodies more.
+  void allow(std::uint32_t bodies);
+
   /// Sends a message. Never waits.
   void post(const actor_address& to, const caf::actor& from, message_kind kind, const caf::message& m);
   /// That letters wait here for credit, and what the other process waits for by its last heartbeat.
   std::vector<wait_named> waits() const;
+  /// That letters wait here for credit.
+  std::optional<wait_named> own_wait() const;
+  /// What the other process waits for by its last heartbeat, and the step of its last gradient.
+  std::optional<wait_named> peers_wait() const;
+  std::uint64_t peers_step() const;
   /// A gradient that the other process has sent and that is not read for want of room.
   struct held_out {
     std::uint64_t step = 0;
@@ -118,6 +129,7 @@ private:
   void give_back(std::uint64_t number);
   incoming opened(net::byte_view letter, std::span<std::byte>* place, const announced& body);
   void take(incoming letter);
+  bool keeps_credit_of(message_kind kind) const;
   void hand_out(const incoming& letter);
 
   net::network& network_;
@@ -137,6 +149,9 @@ private:
     void become(std::string what, net::instant now) {
       if (what != words) *this = {std::move(what), now};
     }
+    std::optional<wait_named> told(net::instant now) const {
+      return words.empty() ? std::nullopt : std::optional(wait_named{words, (now - since).count()});
+    }
   };
 
   mutable std::mutex mutex_; ///< guards the members below
@@ -144,6 +159,7 @@ private:
   std::map<actor_address, caf::actor> far_; ///< made by this link; the book may also name some of others
   letter_rules rules_;                      ///< of the actors that these stand in for
   std::map<message_kind, std::unique_ptr<body_form>> forms_;
+  std::map<message_kind, std::function<bool()>> keeps_credit_;
   std::deque<outgoing> waiting_;
   std::vector<std::uint64_t> returns_; ///< values of the other process that are needed no more
   std::uint64_t posted_ = 0;

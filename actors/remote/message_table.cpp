@@ -148,6 +148,7 @@ constexpr std::array table{
     whole<report_shard>(81, "report_shard", by(duty::coordinator)),
     whole<read_shard>(82, "read_shard", by(duty::evaluator)),
     whole<tell_trained>(83, "tell_trained", by(duty::coordinator)),
+    whole<free_credit>(84, "free_credit", by(duty::coordinator)),
 };
 
 const table_entry* find(message_kind number) {

@@ -42,19 +42,20 @@ shard_door::shard_door(shard_door_options options, caf::actor_system& system)
   std::vector<std::uint32_t> held;
   for (const auto& [s, shard] : options_.shards) held.push_back(s);
   terms.name = name_of_host(held);
-  if (options_.are_ours) on_way_ = transit_by(options_.listen, *options_.layout, held);
-  if (on_way_) bound_by(on_way_, terms);
-  options_.guests->open(on_way_, held);
+  if (options_.are_ours) bounds_.on_way = transit_by(options_.listen, *options_.layout, held);
+  bounds_.credit = options_.credit;
+  bounds_.apply(terms);
+  options_.guests->open(bounds_, held);
   end_ = std::make_unique<net::server_end>(std::move(terms), static_cast<net::doorkeeper&>(*this));
   end_->lend_from(options_.heap);
-  if (on_way_)
-    on_way_->when_room(
+  if (bounds_.on_way)
+    bounds_.on_way->when_room(
         [network = options_.network, end = end_.get()] { network->post(*end, [](net::instant) {}); });
   address_ = options_.network->listen(*end_, options_.listen);
 }
 
 shard_door::~shard_door() {
-  if (on_way_) on_way_->when_room({});
+  if (bounds_.on_way) bounds_.on_way->when_room({});
   options_.network->post(*end_, [this](net::instant now) { end_->leave_all("the run has ended", now); });
   options_.network->forget(*end_);
 }
@@ -82,7 +83,9 @@ void shard_door::on_joined(std::uint64_t session) {
       options_.layout, options_.time, std::make_shared<exchange_clock>(options_.layout->shard_count())};
   exchange.wire = options_.wire;
   exchange.rooms = rooms_;
-  exchange.on_way = on_way_;
+  exchange.on_way = bounds_.on_way;
+  exchange.credit = bounds_.credit;
+  exchange.session = session;
   exchange.devices = options_.devices;
   link& by = *g.by;
   by.take_form(kind_of<push_gradient>(), std::make_unique<gradient_form>(exchange));
@@ -90,6 +93,7 @@ void shard_door::on_joined(std::uint64_t session) {
   by.add({duty::coordinator}, options_.coordinator);
   for (const auto& [s, shard] : options_.shards) by.add({duty::shard, s}, shard);
   by.add_far(system_, {duty::worker, worker.value});
+  bounds_.share_credit(session, worker, g.by);
   leave_system();
 }
 
@@ -99,6 +103,7 @@ void shard_door::on_ended(std::uint64_t session, const net::ending& why) {
   const guest gone = std::move(guests_.at(session));
   guests_.erase(session);
   options_.guests->remove(session);
+  bounds_.end(session);
   const rank worker{gone.terms.you.number};
   const incarnation life{gone.terms.incarnation - 1};
   if (why.reason != net::end_reason::left)

@@ -28,6 +28,7 @@ struct shard_door_options {
   std::shared_ptr<const time_source> time;
   std::map<std::uint32_t, caf::actor> shards; ///< of this process, by index
   bool are_ours = true;                       ///< these are Mailgrad's, and keep no messages
+  std::shared_ptr<gradient_credit> credit{};  ///< that workers share for gradients of these; or null
   caf::actor coordinator;                     ///< stands in for that of the run
   /// Is told who comes and goes.
   std::shared_ptr<guests_of_door> guests = std::make_shared<guests_of_door>();
@@ -68,7 +69,7 @@ private:
   shard_door_options options_;
   caf::actor_system& system_;
   std::shared_ptr<gradient_rooms> rooms_;
-  std::shared_ptr<transit> on_way_; ///< null: nothing bounds it
+  bounds_at_door bounds_;
   std::string address_;
   std::map<std::uint64_t, guest> guests_; ///< by session; of the network's thread
   std::unique_ptr<net::server_end> end_;

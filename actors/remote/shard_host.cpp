@@ -57,6 +57,11 @@ void shard_host::begin(const terms_told& x) {
   door.coordinator = options_.by->add_far(self_->system(), {duty::coordinator});
   options_.by->add_far(self_->system(), {duty::evaluator});
   door.heap = net::heap_for(options_.listen, kept_for(door.times));
+  if (!options_.parameter_actor) {
+    std::vector<std::uint32_t> held;
+    for (const shard_terms& t : terms) held.push_back(t.shard.value);
+    door.credit = credit_by(options_.listen, *door.layout, held, door.seats);
+  }
   spawn_shards(std::move(terms), net::blocks_of(door.heap), door);
   door.shards = shards_;
   door.are_ours = options_.parameter_actor == nullptr;
@@ -100,6 +105,10 @@ void shard_host::spawn_shards(std::vector<shard_terms> terms, block_source block
     with.trace = t.trace_events == 0 ? nullptr
                                      : std::make_shared<trace_track>(fmt::format("shard {}", s),
                                                                      t.trace_events, options_.time->now());
+    if (door.credit)
+      with.awaits = [credit = door.credit, s](std::optional<rank> whom, version_number version) {
+        credit->await(s, whom, version);
+      };
     if (s == first) with.waits_here = [guests = door.guests] { return guests->waits(); };
     if (s == 0)
       for (const auto& [index, shard] : all) with.followers.push_back(shard);

@@ -1,6 +1,5 @@
 #include <mailgrad/actors/remote/worker_server.hpp>
 
-#include <mailgrad/actors/remote/door_of_shards.hpp>
 #include <mailgrad/actors/remote/far_actor.hpp>
 #include <mailgrad/actors/remote/guest_host.hpp>
 #include <mailgrad/actors/remote/lending.hpp>
@@ -118,23 +117,37 @@ worker_server::worker_server(serve_options options, const run_plan& plan, caf::a
   terms.times = options_.times;
   terms.most_body_bytes = largest_ = std::max(of_terms, largest_body(plan, options_.shard_hosts));
   terms.draw = unguessable;
-  bound_transit(terms);
+  bound_gradients(terms);
   end_ = std::make_unique<net::server_end>(std::move(terms), static_cast<net::doorkeeper&>(*this));
   heap_ = net::heap_for(options_.listen, kept_for(options_.times));
   end_->lend_from(heap_);
-  if (on_way_)
-    on_way_->when_room([network = network_, end = end_.get()] { network->post(*end, [](net::instant) {}); });
+  if (bounds_.on_way)
+    bounds_.on_way->when_room(
+        [network = network_, end = end_.get()] { network->post(*end, [](net::instant) {}); });
   address_ = network_->listen(*end_, options_.listen);
 }
 
 /// A parameter actor of another author may keep the messages themselves, and would then wait for ever.
-void worker_server::bound_transit(net::server_options& terms) {
+void worker_server::bound_gradients(net::server_options& terms) {
   if (!holds_shards() || plan_.options.parameter_actor) return;
   std::vector<std::uint32_t> shards(plan_.layout->shard_count());
   std::iota(shards.begin(), shards.end(), 0U);
-  on_way_ = transit_by(options_.listen, *plan_.layout, shards);
-  if (!on_way_) return;
-  bound_by(on_way_, terms);
+  bounds_.on_way = transit_by(options_.listen, *plan_.layout, shards);
+  // The order of a replay is given, and workers that add their gradients up send one.
+  if (!plan_.options.replay && !plan_.options.all_reduce)
+    bounds_.credit = credit_by(options_.listen, *plan_.layout, shards, plan_.seats());
+  bounds_.apply(terms);
+}
+
+std::function<void(std::uint32_t, std::optional<rank>, version_number)> worker_server::awaits() const {
+  if (!bounds_.credit) return {};
+  return [credit = bounds_.credit](std::uint32_t shard, std::optional<rank> first, version_number version) {
+    credit->await(shard, first, version);
+  };
+}
+
+bool worker_server::shares_credit() const {
+  return bounds_.credit || (!holds_shards() && !plan_.options.parameter_actor);
 }
 
 worker_server::~worker_server() {
@@ -218,7 +231,7 @@ std::vector<wait_named> worker_server::waits() const {
   std::vector<wait_named> all;
   for (const auto& [session, g] : guests_) {
     if (!g.by) continue;
-    std::ranges::move(waits_at_door(*g.by, g.terms.you, on_way_.get(), plan_.options.shards, "the server"),
+    std::ranges::move(waits_at_door(session, *g.by, g.terms.you, bounds_, plan_.options.shards, "the server"),
                       std::back_inserter(all));
   }
   return all;
@@ -298,6 +311,7 @@ void worker_server::on_ended(std::uint64_t session, const net::ending& why) {
     guests_.erase(found);
     changed_.notify_all();
   }
+  bounds_.end(session);
   if (host) send_anonymously(host, give_up{});
   if (who.part == net::role::watcher) return;
   // Also if its actor had not joined yet, whose end nobody would notice.
@@ -337,7 +351,7 @@ void worker_server::begin(run_actors actors, std::shared_ptr<const time_source> 
 
 void worker_server::end(const std::string& words, const std::string& to_workers) {
   if (std::exchange(closed_, true)) return;
-  if (on_way_) on_way_->when_room({});
+  if (bounds_.on_way) bounds_.on_way->when_room({});
   network_->post(*end_, [this, words, to_workers](net::instant now) {
     if (!to_workers.empty()) end_->leave(net::role::worker, to_workers, now);
     end_->leave_all(words, now);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/actors/remote/door_of_shards.hpp>
 #include <mailgrad/actors/remote/gradient_rooms.hpp>
 #include <mailgrad/actors/remote/guest_host.hpp>
 #include <mailgrad/actors/remote/link.hpp>
@@ -62,6 +63,10 @@ public:
   bool holds_shards() const noexcept { return options_.shard_hosts == 0; }
   /// Where the shards of this process lie, so that workers read their weights there; null: no matter where.
   block_source blocks() const { return net::blocks_of(heap_); }
+  /// To be told whom each shard of this process awaits first; empty: it makes no difference.
+  std::function<void(std::uint32_t shard, std::optional<rank> first, version_number version)> awaits() const;
+  /// Whether workers may wait for their turns in a sum, here or at a parameter host.
+  bool shares_credit() const;
   std::uint32_t joined() const;
   /// The devices of so many workers by rank, one behind the other, as the last incarnation of each has named
   /// them; "unknown" where none has.
@@ -120,7 +125,7 @@ private:
 
   net::session_events& let_in(net::session& s, const std::string& from) override;
   void turned_away(const net::refusal& why, const std::string& from) override;
-  void bound_transit(net::server_options& terms);
+  void bound_gradients(net::server_options& terms);
   void on_joined(std::uint64_t session);
   void note_joined(const guest& g);
   std::map<net::member, net::instant> moments_heard() const;
@@ -155,7 +160,7 @@ private:
   std::uint64_t largest_ = 0; ///< bytes of a body
   data_terms data_;           ///< which samples the run trains on
   std::shared_ptr<gradient_rooms> rooms_;
-  std::shared_ptr<transit> on_way_; ///< null: nothing bounds it
+  bounds_at_door bounds_;
   caf::actor_system& system_;
   run_answers answers_;
   std::string address_;

@@ -129,7 +129,9 @@ void worker_server::greet_worker(guest& g, bool late) {
   exchange.wire = wire_;
   exchange.all_reduce = plan_.options.all_reduce;
   exchange.rooms = rooms_;
-  exchange.on_way = on_way_;
+  exchange.on_way = bounds_.on_way;
+  exchange.credit = bounds_.credit;
+  exchange.session = g.terms.session;
   exchange.devices = plan_.devices_per_worker();
   const worker_peers& peers = running_->actors.peers;
   link& by = *g.by;
@@ -142,6 +144,7 @@ void worker_server::greet_worker(guest& g, bool late) {
   for (std::uint32_t s = 0; terms.shard_hosts.empty() && s < peers.shards.size(); ++s)
     by.add({duty::shard, s}, peers.shards[s]);
   by.add_far(system_, {duty::worker, worker.value});
+  bounds_.share_credit(g.terms.session, worker, g.by);
   g.host = spawn<worker_desk>(system_, g.by, [this, terms] { return write_terms(plan_, terms); });
   by.add({duty::host}, g.host);
 }

@@ -67,6 +67,7 @@ caf::behavior coordinator::make_behavior() {
     watch(self_, options_.shards[i], shard_lost{{i}});
   watch(self_, options_.feeder, feeder_lost{});
   if (options_.checkpoints.recorder) watch(self_, options_.checkpoints.recorder, recorder_lost{});
+  if (options_.shares_credit) switcher_.share_credit();
   if (options_.resumed) switcher_.resume(*options_.resumed, options_.steps_before);
   hold_switches();
   switcher_.begin();
@@ -156,6 +157,7 @@ void coordinator::on_end_of(const worker_at_end& x) {
   hear(sender_of(self_));
   if (!seats_.is_of(x.worker, x.life)) return;
   if (outcome_.how != run_outcome::ending::completed) checkpointer_.give_up_end();
+  switcher_.free_credit();
   checkpointer_.on_end_of(x.worker);
   go_on_with_checkpoints();
 }

@@ -49,6 +49,8 @@ struct coordinator_options {
   bool elastic = false;
   /// Whether a run that loses a worker has failed, because the others wait for it in a sum.
   bool needs_all = false;
+  /// Whether workers wait at shards for their turns in a sum, so that these are told who may stand still.
+  bool shares_credit = false;
   std::uint64_t local_steps = 0; ///< that a worker takes for one gradient; 0: one
   /// How long a run without a worker waits for one while batches are left; 0: it ends at once; max(): for
   /// ever.

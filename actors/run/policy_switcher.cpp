@@ -76,8 +76,16 @@ void policy_switcher::on_step(const step_reached& x) {
   begin_next();
 }
 
+void policy_switcher::free_credit() const {
+  for (std::size_t i = 0; shares_credit_ && i < shards_.size(); ++i)
+    if (!lost_[i]) send(self_, shards_[i], mailgrad::free_credit{});
+}
+
+/// The feeder may hold workers already, for a switch that is held back itself.
 void policy_switcher::begin_next() {
-  if (current_ || waiting_.empty() || !what_holds_back().empty()) return;
+  if (current_ || waiting_.empty()) return;
+  free_credit();
+  if (!what_holds_back().empty()) return;
   current_ = std::move(waiting_.front());
   waiting_.pop_front();
   ++epoch_.value;

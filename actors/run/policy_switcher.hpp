@@ -64,6 +64,12 @@ public:
   /// The present epoch; during a switch, the next one.
   policy_epoch epoch() const noexcept { return epoch_; }
 
+  /// From now on shards are told when workers may stand still, since those of other processes wait for their
+  /// turns in a sum.
+  void share_credit() { shares_credit_ = true; }
+  /// A worker stands still, or may soon.
+  void free_credit() const;
+
   /// Begins no further switch.
   void stop();
   /// Begins no switch until it is called without anybody. `whom` says for whom a switch waits.
@@ -104,6 +110,7 @@ private:
   void end_if_all_switched();
 
   caf::event_based_actor* self_;
+  bool shares_credit_ = false;
   std::deque<scheduled_policy> planned_; ///< still to come, by step
   std::deque<asked_switch> waiting_;     ///< asked for while another switch was under way
   std::string policy_;                   ///< the present one

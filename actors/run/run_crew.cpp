@@ -188,6 +188,10 @@ caf::actor run_crew::spawn_shard(std::uint32_t s) {
   }
   with.watch = options_.watch;
   with.timer = options_.timer;
+  if (options_.awaits)
+    with.awaits = [tell = options_.awaits, s](std::optional<rank> first, version_number version) {
+      tell(s, first, version);
+    };
   return mailgrad::spawn_shard(
       system_,
       terms_of(plan_, shard_index{s}, {options_.recorder != nullptr, options_.checkpoint_writer != nullptr}),
@@ -229,6 +233,7 @@ void run_crew::spawn_coordinator() {
   options.on_checkpoint = options_.on_checkpoint;
   options.on_books = options_.on_books;
   options.shards_tell_books = !plan_.options.parameter_actor;
+  options.shares_credit = options_.shares_credit;
   if (plan_.resumed) {
     options.resumed = plan_.resumed->schedule;
     options.steps_before = plan_.resumed->steps_before();

@@ -45,6 +45,9 @@ struct run_crew_options {
   bool coordinator_has_thread = true;
   crew_roles roles{};
   block_source blocks{}; ///< where shards lie; null: in memory of this process
+  /// As in parameter_actor_options, of a shard; empty: nobody need know.
+  std::function<void(std::uint32_t shard, std::optional<rank> first, version_number version)> awaits{};
+  bool shares_credit = false; ///< as in coordinator_options
   /// The shards, if all are actors of other processes that live already; empty: the crew spawns them.
   std::vector<caf::actor> shards_elsewhere{};
   // The callbacks are called by actors until the last one has ended. They must not block.

@@ -99,6 +99,11 @@ caf::behavior parameter_actor::serving() {
            take_what_is_ready();
          }),
       on(self_, [this](const switch_policy& x) { on_switch(x); }),
+      on(self_,
+         [this](const free_credit&) {
+           credit_is_free_ = true;
+           tell_awaited();
+         }),
       on(self_, [this](const window_over& x) { on_window_over(x); }),
       on(self_, [](const go_on&) {}), // left over from an update that a helper has ended
       on(self_,
@@ -199,6 +204,7 @@ void parameter_actor::on_push(const push_gradient& from) {
   if (!workers_.awaits(from.header.id)) return;
   push_gradient x = from;
   x.payload.room.reset(); // `from` has it until this returns
+  if (order_.is_followed() || !policy_->first_awaited()) x.payload.credit.reset();
   cut_.before(x.header.id);
   workers_.admit(x, options_.time->now());
   worker_slot& worker = workers_[x.header.id.worker];
@@ -279,6 +285,7 @@ void parameter_actor::begin(const switch_policy& x) {
   policy_ = policy_of(chosen);
   order_.begin_policy(policy_->shards_agree());
   updates_.weigh(policy_->weighs());
+  credit_is_free_ = false;
   if (!chosen.traits().needs_shards) lease_.begin();
   epoch_ = x.epoch;
   watch_.moment(trace_kind::change_policy, {}, policy_->name());

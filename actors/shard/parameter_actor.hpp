@@ -62,6 +62,9 @@ struct parameter_actor_options {
   std::shared_ptr<step_timer> timer{};
   /// Of one shard of a process: what its process waits for besides, such as those at its door. Any thread.
   std::function<std::vector<wait_named>()> waits_here{};
+  /// Of a process whose workers share credit: is told whom the batch awaits first, and the version, when
+  /// either changes; nothing while gradients have no turns. It must not block.
+  std::function<void(std::optional<rank> first, version_number version)> awaits{};
 
   std::uint32_t ranks() const { return std::max(workers, seats); }
 };
@@ -137,6 +140,9 @@ private:
   void begin(const switch_policy& x);
 
   void apply_batch_if_complete();
+  void give_places();
+  void tell_awaited();
+  void tell_whom_it_awaits();
   void apply_batch();
   void apply_what_is_there();
   void drop_batch();
@@ -175,6 +181,13 @@ private:
   hogwild_handover lease_; ///< of the weights, under hogwild
   shard_cut cut_;
   batch_window window_;
+  /// What awaits() was told.
+  struct awaited {
+    std::optional<rank> first{};
+    version_number version{};
+  };
+  std::optional<awaited> told_awaited_;
+  bool credit_is_free_ = false; ///< workers may stand still, so nobody waits for a turn
 };
 
 } // namespace mailgrad

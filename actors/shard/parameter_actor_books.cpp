@@ -79,4 +79,21 @@ shard_report parameter_actor::report(const snapshot& values) {
   return r;
 }
 
+/// An update that is under way makes a version, so it is told when that has ended.
+void parameter_actor::tell_awaited() {
+  if (updater_.under_way()) return;
+  if (options_.awaits) tell_whom_it_awaits();
+  updates_.release_credit();
+}
+
+void parameter_actor::tell_whom_it_awaits() {
+  awaited now{std::nullopt, options_.weights->version()};
+  if (!order_.is_followed() && !credit_is_free_) now.first = policy_->first_awaited();
+  const bool as_before = told_awaited_ && told_awaited_->first == now.first &&
+                         (!now.first || told_awaited_->version == now.version);
+  if (as_before) return;
+  told_awaited_ = now;
+  options_.awaits(now.first, now.version);
+}
+
 } // namespace mailgrad

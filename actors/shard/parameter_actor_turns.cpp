@@ -36,6 +36,7 @@ void parameter_actor::take_what_is_ready() {
   switch_if_all_taken();
   watch_window();
   report_cut();
+  tell_awaited();
 }
 
 /// The first shard says for all that follow it when a batch is closed, and a recording for those of a replay.
@@ -84,6 +85,7 @@ void parameter_actor::take(const push_gradient& x, std::int64_t arrived) {
   case verdict::merge:
   case verdict::defer:
     keep_waiting(x, samples, d.what);
+    give_places();
     break;
   case verdict::discard:
     workers_.discard(g.id.worker, updates_.gap_of(g), std::string(d.reason), g.id.life);
@@ -174,6 +176,7 @@ void parameter_actor::let_go(rank worker, incarnation life, bool unjudged) {
   policy_->leave(worker);
   begin_round();
   apply_batch_if_complete();
+  give_places();
   updates_.leave(worker);
   release();
 }
@@ -200,6 +203,12 @@ void parameter_actor::apply_batch_if_complete() {
     apply_batch();
     if (!several) return;
   }
+}
+
+/// Only what a batch that is not complete has can be of use before it is.
+void parameter_actor::give_places() {
+  const auto next = policy_->first_awaited();
+  if (next && !updater_.under_way() && !updates_.nothing_waits()) updates_.give_places(*next);
 }
 
 void parameter_actor::apply_batch() {
@@ -265,6 +274,7 @@ void parameter_actor::end_update_with_help() {
   release(std::exchange(taking_, std::nullopt));
   switch_if_all_taken();
   watch_window();
+  tell_awaited();
 }
 
 void parameter_actor::note_update() {

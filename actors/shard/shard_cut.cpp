@@ -10,7 +10,7 @@ namespace mailgrad {
 namespace {
 
 void keep_state(archive& a, const shard_state& of, bool same_workers) {
-  a.version(2);
+  a.version(3);
   a.field("shard", of.weights);
   a.group("cure", [&] { of.updates.keep_cure(a); });
   if (!same_workers) return;
@@ -56,7 +56,9 @@ void shard_cut::before_leaving(rank worker) {
 }
 
 void shard_cut::add(const push_gradient& x) {
-  if (kept_ && belongs(x.header.id)) beside_.push_back({x, of_.updates.read_by(x.header.id.worker)});
+  if (!kept_ || !belongs(x.header.id)) return;
+  beside_.push_back({x, of_.updates.read_by(x.header.id.worker)});
+  beside_.back().what.payload.credit.reset();
 }
 
 void shard_cut::follow(std::uint64_t number) {

@@ -24,12 +24,13 @@ void shard_updater::add(const gradient_header& x, const contribution* what) {
 void shard_updater::clear() {
   gradients_.clear();
   contributions_.clear();
+  share_ = 1;
 }
 
 void shard_updater::update_alone(double rate) {
   begun_ = time_->now();
   try {
-    weights_->update(contributions_, rate);
+    weights_->update(contributions_, rate, share_);
   } catch (const std::exception& e) {
     fail(e.what());
   }
@@ -39,7 +40,7 @@ void shard_updater::update_alone(double rate) {
 void shard_updater::ask_for_help(double rate) {
   begun_ = time_->now();
   work_ = works_.take();
-  weights_->begin_update(*work_, contributions_, rate, helpers_.size() + 1, weights_);
+  weights_->begin_update(*work_, contributions_, rate, helpers_.size() + 1, weights_, share_);
   const std::size_t most = std::min(helpers_.size(), work_->parts() - 1);
   for (std::size_t h = 0; h < most; ++h)
     send(self_, helpers_[h], help_update{work_, caf::actor_cast<caf::actor>(self_)});

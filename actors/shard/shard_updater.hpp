@@ -32,6 +32,8 @@ public:
   void add(const gradient_header& x, const contribution* what);
   /// Adds what counts in the present update beside the gradients that are new in it.
   void add(const contribution& what) { contributions_.push_back(what); }
+  /// What the sum of the present update is multiplied by; 1 unless said.
+  void multiply(float share) { share_ = share; }
   /// Forgets the gradients of the last update.
   void clear();
 
@@ -63,6 +65,7 @@ private:
   std::shared_ptr<const time_source> time_;
   std::vector<gradient_header> gradients_;
   std::vector<contribution> contributions_;
+  float share_ = 1;
   instant begun_{0};
   object_pool<parallel_update> works_;
   std::shared_ptr<parallel_update> work_; ///< the update with helpers that is under way; else null

@@ -58,6 +58,7 @@ caf::actor spawn_shard(caf::actor_system& system, shard_terms terms, shard_surro
   duties.elsewhere = std::move(with.elsewhere);
   duties.timer = std::move(with.timer);
   duties.waits_here = std::move(with.waits_here);
+  duties.awaits = std::move(with.awaits);
   duties.keep_answers = terms.keep_answers;
   duties.resumed = std::move(terms.resumed);
   duties.same_workers = terms.same_workers;

@@ -40,7 +40,8 @@ struct shard_surroundings {
   std::shared_ptr<mark_watch> watch{};         ///< of that card; null: that of the process
   std::vector<bool> elsewhere{};               ///< as in parameter_actor_options
   std::shared_ptr<step_timer> timer{};         ///< likewise
-  std::function<std::vector<wait_named>()> waits_here{}; ///< likewise
+  std::function<std::vector<wait_named>()> waits_here{};             ///< likewise
+  std::function<void(std::optional<rank>, version_number)> awaits{}; ///< likewise
 };
 
 /// Spawns the parameter actor of a shard: Mailgrad's, or one of the kind `own`.

@@ -24,6 +24,8 @@ std::unique_ptr<cure> cure_of(const cure_spec& chosen, const shard& weights, std
   }
 }
 
+float part_of(std::uint64_t parts) { return 1.0F / static_cast<float>(std::max<std::uint64_t>(1, parts)); }
+
 /// A policy that takes more than most_stale() says is wrong.
 void require_values(const push_gradient& x) {
   if (!x.payload.values && !x.header.is_carried())
@@ -67,7 +69,13 @@ void update_maker::add_to_batch(const push_gradient& x, std::uint64_t samples) {
 }
 
 void update_maker::add_to_batch(waiting_gradient g) {
-  batch_.add(std::move(g), [this](const waiting_gradient& one, float share) { return counted(one, share); });
+  batch_.add(std::move(g), [this](const waiting_gradient& one) { return counted(one); });
+}
+
+/// The share of a worker is known when the batch is complete.
+void update_maker::give_places(rank next) {
+  if (weighing_ == weighing::workers) return;
+  batch_.give_places(next, [this](const waiting_gradient& g) { return counted(g); });
 }
 
 void update_maker::add_to_queue(const push_gradient& x, std::uint64_t samples) {
@@ -85,23 +93,23 @@ contribution update_maker::summand(const push_gradient& x) {
   return cure_.applied(g.what, g.read);
 }
 
-/// Of the update: of one gradient, of one sample if these weigh, or of one gradient of a worker.
+/// Of the whole update: of one gradient, of one sample if these weigh, or of one worker.
+float update_maker::share_of_all() const {
+  if (cure_.adds_up()) return 1;
+  if (weighing_ == weighing::workers) return part_of(batch_.workers());
+  return part_of(weighing_ == weighing::samples ? batch_.samples() : batch_.size());
+}
+
+/// Of that, if workers weigh: of one gradient of a worker.
 gradient_batch::sharing update_maker::shares() const {
-  const auto part_of = [](std::uint64_t parts) {
-    return 1.0F / static_cast<float>(std::max<std::uint64_t>(1, parts));
-  };
-  if (cure_.adds_up()) return [](rank) { return 1.0F; };
-  if (weighing_ == weighing::workers)
-    return [this, part_of, n = batch_.workers()](rank worker) {
-      return part_of(n) * part_of(batch_.of(worker));
-    };
-  const float all_alike = part_of(weighing_ == weighing::samples ? batch_.samples() : batch_.size());
-  return [all_alike](rank) { return all_alike; };
+  if (cure_.adds_up() || weighing_ != weighing::workers) return [](rank) { return 1.0F; };
+  return [this](rank worker) { return part_of(batch_.of(worker)); };
 }
 
 void update_maker::add_batch() {
+  updater_.multiply(share_of_all());
   batch_.hand_over(
-      shares(), [this](const waiting_gradient& g, float part) { return counted(g, part); },
+      shares(), [this](const waiting_gradient& g) { return counted(g); },
       [this](const gradient_header& x, const contribution* what) {
         updater_.add(x, what);
         workers_.merge(x.id.worker);
@@ -132,11 +140,11 @@ bool update_maker::note_version() {
 }
 
 /// No version is made while a batch waits, so the gap of a gradient does not depend on when it is counted.
-contribution update_maker::counted(const waiting_gradient& g, float share) {
+contribution update_maker::counted(const waiting_gradient& g) {
   const auto factor = static_cast<float>(observe(g.what));
   if (g.what.header.is_carried()) return {};
   contribution what = cure_.applied(g.what, g.read);
-  what.scale *= share * factor;
+  what.scale *= factor;
   if (weighing_ == weighing::samples && !cure_.adds_up()) what.scale *= static_cast<float>(g.samples);
   return what;
 }

@@ -54,6 +54,9 @@ public:
   /// The same of a gradient that is lost.
   void add_lost_to_round() { table_.add_lost(); }
   void add_lost_to_next_round() { table_.defer_lost(); }
+  /// The batch gets no more gradients of ranks below `next`, for whom it waits.
+  void give_places(rank next);
+  void release_credit() { batch_.release_credit(); }
   bool nothing_waits() const noexcept { return batch_.empty() && queue_.empty() && table_.nothing_waits(); }
   /// Whether all that waits, if anything, are places of lost gradients.
   bool no_gradient_waits() const { return batch_.empty() && queue_.size() == 0 && !table_.has_waiting(); }
@@ -106,6 +109,7 @@ public:
 private:
   waiting_gradient received(const push_gradient& x, std::uint64_t samples);
   contribution summand(const push_gradient& x);
+  float share_of_all() const;
   gradient_batch::sharing shares() const;
   void add_to_batch(waiting_gradient g);
   void meet(const push_gradient& x);
@@ -119,7 +123,7 @@ private:
 
   double observe(const push_gradient& x);
   void sample(const push_gradient& x);
-  contribution counted(const waiting_gradient& g, float share);
+  contribution counted(const waiting_gradient& g);
 
   std::shared_ptr<shard> weights_;
   worker_slots& workers_;

@@ -19,14 +19,17 @@ namespace mailgrad {
 /// Where the shard has tables on a card, all gradients are kept as they are.
 ///
 /// The update adds the gradients in the order of ranks, and those of one rank in the order of its steps. If
-/// each worker sends one, the order of arrival does not change the bits.
+/// each worker sends one, the order of arrival does not change the bits. A policy that says whom it awaits
+/// first lets those before it have their places in the sum. Where one of these is of a worker that shares
+/// credit with others, all up to it are added up and released, which changes no bit either. Somebody who
+/// joins after that, with a lower rank, is added behind them.
 /// Threads one caller at a time.
 class gradient_batch {
 public:
-  /// Turns a gradient into a contribution to an update, with the cure and the factor `share`. It is called
-  /// once for each gradient.
-  using counting = std::function<contribution(const waiting_gradient& g, float share)>;
-  /// The factor on each gradient of a worker.
+  /// Turns a gradient into a contribution to an update, with the cure. It is called once for each gradient.
+  using counting = std::function<contribution(const waiting_gradient& g)>;
+  /// The factor on each gradient of a worker, beside that on the whole sum. It must be 1 for those that have
+  /// places.
   using sharing = std::function<float(rank)>;
   /// Takes the contributions of an update, one call for each gradient. `what` is null for a gradient that is
   /// part of a sum in another call.
@@ -43,6 +46,12 @@ public:
   std::size_t workers() const noexcept { return ranks_.size(); }
 
   void add(waiting_gradient g, const counting& count);
+  /// The batch gets nothing more of ranks below `next`, for whom it waits: what it has of them gets the next
+  /// places in the sum.
+  void give_places(rank next, const counting& count);
+  /// Lets the credit go of gradients that are added up, or will be with their batch alone. Until then it is
+  /// held, so that whoever gives credit can first be told whom the policy awaits now.
+  void release_credit() { spent_.clear(); }
   /// Gives all gradients to `take`, each scaled by the share of its worker, and empties the batch. The sums
   /// it gave stay valid until the next add().
   ///
@@ -55,19 +64,35 @@ public:
 private:
   struct of_worker {
     std::optional<waiting_gradient> alone; ///< the only gradient, or the first
+    bool is_placed = false;                ///< this has a place
+    bool is_in_first = false;              ///< one before that is added up with those of other workers
     std::vector<waiting_gradient> further; ///< where none are added up
     std::vector<gradient_header> summed;   ///< the gradients in `sum`
     std::unique_ptr<gradient_sum> sum;
   };
 
+  /// The first of the sum, that have places.
+  struct beginning {
+    std::vector<rank> places{};            ///< whose gradients are not added up yet, in this order
+    std::size_t credits = 0;               ///< of these
+    std::vector<gradient_header> summed{}; ///< of those that are
+    std::unique_ptr<gradient_sum> sum{};   ///< of these
+    std::size_t searched = 0;              ///< no rank below has a gradient without a place
+  };
+
   std::vector<gradient_header> headers() const;
+  void add_up_placed(const counting& count);
+  void spend(waiting_gradient& g);
   void keep(archive& a, of_worker& w, run_id run);
+  void keep_beginning(archive& a, run_id run);
   void keep_further(archive& a, run_id run);
   void add_up(of_worker& w, const waiting_gradient& g, const counting& count);
 
   std::shared_ptr<shard> weights_;
   std::vector<of_worker> workers_;   ///< by rank
   std::vector<std::uint32_t> ranks_; ///< of the workers with a gradient; in no order
+  beginning first_;
+  std::vector<std::shared_ptr<const void>> spent_; ///< credit that is of no more use here
   std::size_t size_ = 0;
   std::uint64_t samples_ = 0;
   bool has_sums_ = false; ///< some gradient is part of a sum

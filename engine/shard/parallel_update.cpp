@@ -36,7 +36,7 @@ parallel_update::progress parallel_update::compute_part() {
   const std::span<float> updated = to_.subspan(p.where.begin, p.where.size());
   if (p.learns)
     rule_->update(where_, {weights, updated, std::span(gradients_).subspan(p.first_gradient, p.gradients),
-                           step_, p.where.begin, rate_});
+                           step_, p.where.begin, rate_, share_});
   else if (weights.data() != updated.data())
     begin_sum(where_, 1, weights, updated); // a copy
   return missing_.fetch_sub(1, std::memory_order_acq_rel) == 1 ? progress::complete : progress::computed;

@@ -78,6 +78,7 @@ private:
   optimizer* rule_ = nullptr;
   update_number step_{};
   double rate_ = 1;
+  float share_ = 1;
   std::vector<part> parts_;
   std::vector<scaled_gradient> gradients_; ///< of all parts; each points to where its part begins
   std::vector<lane> lanes_;

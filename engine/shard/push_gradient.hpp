@@ -43,6 +43,9 @@ struct gradient_payload {
   /// Of one from another process: what it takes of the room for those that arrive. Who keeps the gradient
   /// when it has read the message lets this go.
   std::shared_ptr<const void> room{};
+  /// Of one from another process whose worker shares credit with others: is let go when the gradient is added
+  /// up, or when it is known that it will be kept until its batch is complete.
+  std::shared_ptr<const void> credit{};
 };
 
 /// A worker sends this to each shard, once for each step. The shard answers with `shard_weights` as soon as

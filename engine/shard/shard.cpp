@@ -120,8 +120,8 @@ double shard::distance_of(const memory& measured) const {
   return std::sqrt(measured.on_host<double>()[0] / static_cast<double>(weight_count_));
 }
 
-void shard::update(std::span<const contribution> gradients, double rate) {
-  begin_update(*alone_, gradients, rate);
+void shard::update(std::span<const contribution> gradients, double rate, float share) {
+  begin_update(*alone_, gradients, rate, 1, nullptr, share);
   while (alone_->compute_part() == parallel_update::progress::computed) {
   }
   end_update(*alone_);
@@ -160,7 +160,7 @@ void shard::require_dense_alone(const gradient& g) const {
 }
 
 void shard::begin_update(parallel_update& work, std::span<const contribution> gradients, double rate,
-                         std::size_t threads, std::shared_ptr<const void> self) {
+                         std::size_t threads, std::shared_ptr<const void> self, float share) {
   for (const contribution& c : gradients) require_fitting(c);
   let_go_of_retired();
   work.target_.reset(); // left over from an update that failed
@@ -174,6 +174,7 @@ void shard::begin_update(parallel_update& work, std::span<const contribution> gr
   work.rule_ = optimizer_.get();
   work.step_ = next_update();
   work.rate_ = rate;
+  work.share_ = share;
   work.parts_.clear();
   work.gradients_.clear();
   if (dense_size_ > 0) {
@@ -186,7 +187,7 @@ void shard::begin_update(parallel_update& work, std::span<const contribution> gr
 }
 
 void shard::end_update(parallel_update& work) {
-  if (!tables_.empty()) update_tables(work.contributions_, *work.target_, work.rate_);
+  if (!tables_.empty()) update_tables(work);
   written_ = at_->record();
   if (!written_.passed())
     retired_.push_back(

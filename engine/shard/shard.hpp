@@ -118,16 +118,17 @@ public:
   /// Holds `read` until the lane has done the work queued so far, which reads it.
   void hold(std::shared_ptr<const void> read);
 
-  /// Makes version t+1 from t by one step of the optimiser on the scaled sum of `gradients`. The learning
-  /// rate is multiplied by `rate`. Weights that no gradient covers and rows that none lists do not change,
-  /// and neither does their state. Without any gradient, the step is that of a gradient of zero.
-  void update(std::span<const contribution> gradients, double rate = 1);
+  /// Makes version t+1 from t by one step of the optimiser on the scaled sum of `gradients`, which is
+  /// multiplied by `share`: 1/N for their mean. The learning rate is multiplied by `rate`. Weights that no
+  /// gradient covers and rows that none lists do not change, and neither does their state. Without any
+  /// gradient, the step is that of a gradient of zero.
+  void update(std::span<const contribution> gradients, double rate = 1, float share = 1);
 
   /// update() in two halves, so that other threads may compute parts of `work` in between. end_update() may
   /// be called when all parts are computed; no other member may be called before that. `threads` is how many
   /// threads may help. `self` keeps the shard alive while helpers hold `work`; null if there are none.
   void begin_update(parallel_update& work, std::span<const contribution> gradients, double rate = 1,
-                    std::size_t threads = 1, std::shared_ptr<const void> self = nullptr);
+                    std::size_t threads = 1, std::shared_ptr<const void> self = nullptr, float share = 1);
   void end_update(parallel_update& work);
   /// Whether several threads can share an update: it has more than one part, and the optimiser divides().
   bool divides() const noexcept { return dense_size_ > parallel_update::part_size && threads_help(); }
@@ -182,13 +183,13 @@ private:
   void require_dense_alone(const gradient& g) const;
   void find_tables(const parameter_layout& layout);
   std::uint64_t& version_in(const memory& b);
-  void update_tables(std::span<const contribution> gradients, memory& target, double rate);
-  void update_tables_there(std::span<const contribution> gradients, memory& target, double rate);
-  void list_rows_there(const table& t, std::span<const contribution> gradients);
+  void update_tables(const parallel_update& work);
+  void update_tables_there(const parallel_update& work);
+  void list_rows_there(const table& t, const parallel_update& work);
   void let_go_of_retired();
   void note_rows(const table& t, std::span<const std::int32_t> rows);
   void add_rows_to(gradient_sum& sum, const gradient_rows& part, float scale) const;
-  sparse_update rows_of(const table& t, std::span<const contribution> gradients);
+  sparse_update rows_of(const table& t, const parallel_update& work);
   void find_cuts(std::span<const contribution> gradients);
   void cut_at(const std::shared_ptr<const coverage>& covered);
   void add_part(parallel_update& work, const shard_range& where) const;

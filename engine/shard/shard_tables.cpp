@@ -41,8 +41,9 @@ std::uint64_t& shard::version_in(const memory& b) {
   return found != versions_.end() ? found->second : versions_.emplace_back(&b, unknown).second;
 }
 
-void shard::update_tables(std::span<const contribution> gradients, memory& target, double rate) {
-  if (is_on_card(*at_)) return update_tables_there(gradients, target, rate);
+void shard::update_tables(const parallel_update& done) {
+  if (is_on_card(*at_)) return update_tables_there(done);
+  memory& target = *done.target_;
   const std::span<const float> from = std::as_const(*current_).on_host<float>();
   const std::span<float> to = target.on_host<float>();
   if (&target != current_.get() && !log_.catch_up(version_in(target), from, to))
@@ -50,23 +51,24 @@ void shard::update_tables(std::span<const contribution> gradients, memory& targe
   const bool logged = blocks_.size() > 1; // with one block, none is ever behind
   if (logged) log_.begin(version_.value + 1);
   for (const table& t : tables_) {
-    sparse_update work = rows_of(t, gradients);
+    sparse_update work = rows_of(t, done);
     if (work.rows.empty()) continue;
     work.weights = to.subspan(t.offset, static_cast<std::size_t>(t.row_end - t.row_begin) * t.width);
-    work.rate = rate;
+    work.rate = done.rate_;
     optimizer_->update_rows(at_->where(), work);
     if (logged) note_rows(t, work.rows);
   }
   version_in(target) = version_.value + 1;
 }
 
-void shard::update_tables_there(std::span<const contribution> gradients, memory& target, double rate) {
+void shard::update_tables_there(const parallel_update& done) {
+  memory& target = *done.target_;
   const stream& s = at_->where();
   const std::span<const float> from = std::as_const(*current_).on<float>(s).subspan(dense_size_);
   const std::span<float> to = target.on<float>(s);
   if (&target != current_.get()) copy_bytes(s, to.data() + dense_size_, from.data(), from.size_bytes());
   for (const table& t : tables_) {
-    list_rows_there(t, gradients);
+    list_rows_there(t, done);
     if (rows_there_.empty()) continue;
     sparse_update work;
     work.weights = to.subspan(t.offset, static_cast<std::size_t>(t.row_end - t.row_begin) * t.width);
@@ -75,18 +77,19 @@ void shard::update_tables_there(std::span<const contribution> gradients, memory&
     work.first = t.offset;
     work.row_begin = t.row_begin;
     work.row_end = t.row_end;
-    work.rate = rate;
+    work.rate = done.rate_;
     work.gradients = rows_there_;
     work.scratch = order_.of(row_update_bytes(device_kind::cuda, rows_there_));
     optimizer_->update_rows(s, work);
   }
 }
 
-void shard::list_rows_there(const table& t, std::span<const contribution> gradients) {
+void shard::list_rows_there(const table& t, const parallel_update& done) {
   rows_there_.clear();
-  for (const contribution& c : gradients)
+  for (const contribution& c : done.contributions_)
     for (const card_rows& part : c.values->sparse_on_card)
-      if (part.variable == t.variable) rows_there_.push_back({part.rows, part.values.data(), c.scale});
+      if (part.variable == t.variable)
+        rows_there_.push_back({part.rows, part.values.data(), c.scale * done.share_});
 }
 
 void shard::note_rows(const table& t, std::span<const std::int32_t> rows) {
@@ -95,9 +98,9 @@ void shard::note_rows(const table& t, std::span<const std::int32_t> rows) {
       log_.note(t.offset + static_cast<std::size_t>(row - t.row_begin) * t.width, t.width);
 }
 
-sparse_update shard::rows_of(const table& t, std::span<const contribution> gradients) {
+sparse_update shard::rows_of(const table& t, const parallel_update& done) {
   rows_.begin(t.variable);
-  for (const contribution& c : gradients) rows_.add(*c.values, c.scale);
+  for (const contribution& c : done.contributions_) rows_.add(*c.values, c.scale * done.share_);
   return {{}, t.width, rows_.rows(), rows_.values(), 1.0F, next_update(), t.offset, t.row_begin, t.row_end};
 }
 

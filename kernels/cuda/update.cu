@@ -19,6 +19,7 @@ struct gradients_by_value {
   const float* values[most_by_value];
   float scales[most_by_value];
   std::size_t count;
+  float share; ///< factor on their sum
 };
 
 /// A list that is too long for an argument lies in memory of the card.
@@ -26,6 +27,7 @@ struct gradients_on_card {
   const float* const* values;
   const float* scales;
   std::size_t count;
+  float share;
 };
 
 /// The rule of an update as an argument of the kernel.
@@ -64,8 +66,17 @@ struct weights_of_thread {
   float_pack weights, gradient, state[Rule::states + 1];
 };
 
-/// The scaled sum of all gradients, in the order given. Each is loaded once, and a few are under way
-/// together.
+/// A product that the compiler does not fuse with what it is added to.
+__device__ float rounded_product(float a, float b) {
+#ifdef __CUDACC__
+  return __fmul_rn(a, b);
+#else
+  return a * b;
+#endif
+}
+
+/// The scaled sum of all gradients in the order given, times their share. Each is loaded once, and a few are
+/// under way together.
 template <class Gradients, class Elements>
 __device__ float_pack sum_of(const Gradients& gradients, const Elements& elements) {
   constexpr unsigned together = 4;
@@ -82,6 +93,9 @@ __device__ float_pack sum_of(const Gradients& gradients, const Elements& element
       for (unsigned k = 0; k < float_pack::size; ++k) sum.v[k] += scale * values[i].v[k];
     }
   }
+  if (gradients.share == 1) return sum;
+#pragma unroll
+  for (unsigned k = 0; k < float_pack::size; ++k) sum.v[k] = rounded_product(gradients.share, sum.v[k]);
   return sum;
 }
 
@@ -131,8 +145,9 @@ __global__ void begin_kernel(rule_words rule, lane_words* to) {
   to->update[threadIdx.x] = rule.words[threadIdx.x];
 }
 
-gradients_by_value by_value(std::span<const scaled_gradient> gradients) {
+gradients_by_value by_value(std::span<const scaled_gradient> gradients, float share = 1) {
   gradients_by_value list{};
+  list.share = share;
   for (const scaled_gradient& g : gradients) {
     list.values[list.count] = g.values;
     list.scales[list.count++] = g.scale;
@@ -140,7 +155,7 @@ gradients_by_value by_value(std::span<const scaled_gradient> gradients) {
   return list;
 }
 
-gradients_on_card on_card(const cuda_stream& s, std::span<const scaled_gradient> gradients) {
+gradients_on_card on_card(const cuda_stream& s, std::span<const scaled_gradient> gradients, float share) {
   constexpr std::size_t bytes_of_one = sizeof(const float*) + sizeof(float);
   if (gradients.size() > s.scratch_bytes / bytes_of_one)
     throw shape_error("update: " + std::to_string(gradients.size()) + " gradients at once; a card takes " +
@@ -151,7 +166,7 @@ gradients_on_card on_card(const cuda_stream& s, std::span<const scaled_gradient>
     launch(s, "update", 1, most_by_value, 0, list_kernel,
            by_value(gradients.subspan(first, std::min(most_by_value, gradients.size() - first))),
            values + first, scales + first);
-  return {values, scales, gradients.size()};
+  return {values, scales, gradients.size(), share};
 }
 
 bool all_aligned(const weight_update& work, std::span<float* const> state) {
@@ -176,9 +191,9 @@ template <class Rule>
 void run(const cuda_stream& s, const Rule& rule, const weight_update& work, std::span<float* const> state) {
   const rule_by_value<Rule> source{rule};
   if (work.gradients.size() <= most_by_value)
-    run_with(s, source, by_value(work.gradients), work, state);
+    run_with(s, source, by_value(work.gradients, work.share), work, state);
   else
-    run_with(s, source, on_card(s, work.gradients), work, state);
+    run_with(s, source, on_card(s, work.gradients, work.share), work, state);
 }
 
 } // namespace
@@ -216,7 +231,7 @@ void update_as_begun(const cuda_stream& s, const update_rule& kind, const weight
                       std::to_string(most_by_value));
   std::visit(
       [&]<class Rule>(const Rule&) {
-        run_with(s, rule_as_begun<Rule>{s.words}, by_value(work.gradients), work, state);
+        run_with(s, rule_as_begun<Rule>{s.words}, by_value(work.gradients, work.share), work, state);
       },
       kind);
 }

@@ -54,6 +54,31 @@ state_of<Rule> advanced(state_of<Rule> state, std::size_t by) {
   return state;
 }
 
+/// Adds a gradient from its element `first` on to a tile of their sum.
+void add_to_tile(const scaled_gradient& g, std::size_t first, std::size_t n, float* sum) {
+#pragma omp simd
+  for (std::size_t k = 0; k < n; ++k) sum[k] += g.scale * g.values[first + k];
+}
+
+/// Sums a tile of all gradients in the order given, and multiplies it by the share. The product is stored, so
+/// that it rounds by itself.
+template <class Rule>
+void apply_mean(const Rule& rule, const weight_update& work, const state_of<Rule>& state) {
+  std::array<float, tile> sum;
+  const scaled_gradient& begin = work.gradients.front();
+  for (std::size_t first = 0; first < work.weights.size(); first += tile) {
+    const std::size_t n = std::min(tile, work.weights.size() - first);
+#pragma omp simd
+    for (std::size_t k = 0; k < n; ++k) sum[k] = begin.scale * begin.values[first + k];
+    for (const scaled_gradient& g : work.gradients.subspan(1)) add_to_tile(g, first, n, sum.data());
+#pragma omp simd
+    for (std::size_t k = 0; k < n; ++k) sum[k] *= work.share;
+    apply(
+        rule, work.weights.data() + first, work.updated.data() + first, [&](std::size_t k) { return sum[k]; },
+        advanced<Rule>(state, first), n);
+  }
+}
+
 /// Sums a tile of all gradients but the last, in the order given. The update adds the last one and reads the
 /// sum while it is in the L1 cache.
 template <class Rule>
@@ -65,10 +90,8 @@ void apply_sum(const Rule& rule, const weight_update& work, const state_of<Rule>
     const std::size_t n = std::min(tile, work.weights.size() - first);
 #pragma omp simd
     for (std::size_t k = 0; k < n; ++k) sum[k] = begin.scale * begin.values[first + k];
-    for (const scaled_gradient& g : work.gradients.subspan(1, work.gradients.size() - 2)) {
-#pragma omp simd
-      for (std::size_t k = 0; k < n; ++k) sum[k] += g.scale * g.values[first + k];
-    }
+    for (const scaled_gradient& g : work.gradients.subspan(1, work.gradients.size() - 2))
+      add_to_tile(g, first, n, sum.data());
     apply(
         rule, work.weights.data() + first, work.updated.data() + first,
         [&](std::size_t k) { return sum[k] + last.scale * last.values[first + k]; },
@@ -81,7 +104,9 @@ void run(const Rule& rule, const weight_update& work, std::span<float* const> st
   state_of<Rule> pointers{};
   std::ranges::copy(state, pointers.begin());
   const float* const weights = work.weights.data();
-  if (work.gradients.size() > 1)
+  if (work.share != 1 && !work.gradients.empty())
+    apply_mean(rule, work, pointers);
+  else if (work.gradients.size() > 1)
     apply_sum(rule, work, pointers);
   else if (work.gradients.size() == 1)
     apply_one(rule, weights, work.updated.data(), work.gradients.front(), pointers, work.weights.size());

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,7 @@ public:
     entry& e = of(worker);
     if (!e.present && !e.arrived) ++expected_;
     e.present = true;
+    first_ = std::min(first_, worker.value);
   }
   /// The same, but a batch that has begun does not wait for this worker: it takes part from the next one on.
   void join_next_batch(rank worker) {
@@ -37,6 +39,7 @@ public:
     in_batch_.push_back(worker);
   }
   void batch_applied() {
+    first_ = 0;
     for (const rank worker : in_batch_) {
       entry& e = entries_[worker.value];
       e.arrived = false;
@@ -52,6 +55,12 @@ public:
   bool awaited(rank worker) const {
     if (worker.value >= entries_.size()) return false;
     return entries_[worker.value].present && !entries_[worker.value].arrived;
+  }
+
+  /// The lowest rank that is awaited; nothing if none is.
+  std::optional<rank> first_awaited() const {
+    while (first_ < entries_.size() && !awaited({first_})) ++first_;
+    return first_ < entries_.size() ? std::optional(rank{first_}) : std::nullopt;
   }
 
   std::size_t arrived() const noexcept { return in_batch_.size(); }
@@ -84,6 +93,7 @@ private:
     return entries_[worker.value];
   }
   void recount() {
+    first_ = 0;
     in_batch_.clear();
     joining_.clear();
     expected_ = 0;
@@ -99,6 +109,7 @@ private:
   std::vector<rank> in_batch_; ///< who has a gradient in it
   std::vector<rank> joining_;  ///< who joins when it is applied, and some that have left since
   std::size_t expected_ = 0;
+  mutable std::uint32_t first_ = 0; ///< nobody of a lower rank is awaited
 };
 
 } // namespace mailgrad

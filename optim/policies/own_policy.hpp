@@ -33,7 +33,7 @@
 namespace mailgrad {
 
 /// Raised when `policy` or this header changes, because older libraries do not work then.
-inline constexpr std::uint32_t own_policy_version = 6;
+inline constexpr std::uint32_t own_policy_version = 7;
 
 /// The description of such a class.
 struct own_policy_entry {

@@ -121,6 +121,11 @@ public:
   virtual void batch_applied() = 0;
   virtual bool may_start(rank worker) const = 0;
 
+  /// The lowest rank of which the pending batch still waits for a gradient. All that the batch gets of lower
+  /// ranks is then there, unless somebody joins, so a shard may add these up before the batch is complete.
+  /// Nothing: the policy does not know whose gradients will come.
+  virtual std::optional<rank> first_awaited() const { return std::nullopt; }
+
   /// Writes or reads the state of the policy, for checkpoints. A run with checkpoints refuses a policy
   /// without it. Times are of another clock when they are read.
   ///

@@ -32,6 +32,7 @@ public:
   }
   void batch_applied() override { workers_.batch_applied(); }
   bool may_start(rank worker) const override { return workers_.awaited(worker); }
+  std::optional<rank> first_awaited() const override { return workers_.first_awaited(); }
   void keep(archive& a) override {
     a.version(1);
     a.field("workers", workers_);

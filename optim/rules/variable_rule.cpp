@@ -139,7 +139,7 @@ private:
   std::span<const float> gradient(const stream& s, const dense_update& work, std::size_t first,
                                   std::span<const float> weights) {
     const auto part = [&](const scaled_gradient& g) { return std::span(g.values + first, weights.size()); };
-    if (work.gradients.size() == 1 && work.gradients[0].scale == 1 && options_.l2 == 0)
+    if (work.gradients.size() == 1 && work.gradients[0].scale == 1 && work.share == 1 && options_.l2 == 0)
       return part(work.gradients[0]);
     const std::span<float> sum = sum_.as<float>().first(weights.size());
     if (work.gradients.empty()) fill(s, 0, sum);
@@ -147,6 +147,7 @@ private:
       const scaled_gradient& g = work.gradients[i];
       i == 0 ? begin_sum(s, g.scale, part(g), sum) : add_to_sum(s, g.scale, part(g), sum);
     }
+    if (work.share != 1) scale_in_place(s, work.share, sum);
     if (options_.l2 != 0) add_to_sum(s, static_cast<float>(options_.l2), weights, sum);
     return sum;
   }

@@ -27,8 +27,13 @@ net::hello some_hello(net::plane plane, std::uint64_t session) {
 std::string payload_of(const net::hello& h) { return text_of(net::encode(net::to_features(h))); }
 
 net::welcome some_welcome() {
-  return {
-      .run = 7, .session = 9, .you = {net::role::worker, 2}, .incarnation = 3, .messages = 4, .bodies = 2};
+  return {.run = 7,
+          .session = 9,
+          .you = {net::role::worker, 2},
+          .incarnation = 3,
+          .messages = 4,
+          .bodies = 2,
+          .bodies_of_client = 2};
 }
 
 template <class Write>

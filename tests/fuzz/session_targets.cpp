@@ -153,6 +153,7 @@ constexpr net::welcome terms{.run = 7,
                              .incarnation = 3,
                              .messages = 4,
                              .bodies = 2,
+                             .bodies_of_client = 2,
                              .most_body_bytes = largest_place};
 
 /// Lets everybody in, and holds each session to what it guarantees.

@@ -100,7 +100,7 @@ void checked_talk::say_body() {
   auto memory = std::make_shared<bytes>(size);
   for (std::size_t i = 0; i < size; i += 997) (*memory)[i] = pattern(out().bodies_sent, i);
   if (own->send_body(std::move(tag), *memory, memory)) ++out().bodies_sent;
-  if (out().bodies_sent > terms_.bodies + out().bodies_allowed)
+  if (out().bodies_sent > (mine_ == server ? terms_.bodies : terms_.bodies_of_client) + out().bodies_allowed)
     notes_->fault("more bodies are under way than there is credit for");
 }
 

@@ -127,8 +127,9 @@ TEST(Welcome, IsReadAsItWasWritten) {
                      .times = timing{std::chrono::milliseconds{100}},
                      .messages = 5,
                      .bodies = 6,
-                     .most_body_bytes = 7,
-                     .devices = 8};
+                     .bodies_of_client = 7,
+                     .most_body_bytes = 8,
+                     .devices = 9};
   EXPECT_EQ(decode_welcome(encode(said)), said);
   const bytes whole = encode(said);
   for (std::size_t size = 0; size < whole.size(); ++size)

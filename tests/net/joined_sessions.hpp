@@ -20,6 +20,7 @@ struct joined_sessions : testing::Test {
                                  .incarnation = 3,
                                  .messages = 4,
                                  .bodies = 2,
+                                 .bodies_of_client = 2,
                                  .most_body_bytes = 1 << 20};
 
   instant now = std::chrono::seconds{10};

@@ -38,6 +38,7 @@ simulated_run::simulated_run(std::uint64_t seed, const fault_plan& plan)
                      .run = 7,
                      .messages = static_cast<std::uint32_t>(1 + below(8)),
                      .bodies = static_cast<std::uint32_t>(1 + below(3)),
+                     .bodies_of_worker = static_cast<std::uint32_t>(1 + below(3)),
                      .most_body_bytes = 1 << 20,
                      .draw = [this] { return ++session_numbers_; }},
       *this);

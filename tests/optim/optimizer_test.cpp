@@ -1,6 +1,7 @@
 #include <mailgrad/tests/support/single_weight_rules.hpp>
 #include <mailgrad/tests/support/test_name.hpp>
 
+#include <mailgrad/kernels/accumulate.hpp>
 #include <mailgrad/optim/optimizer.hpp>
 
 #include <mailgrad/tensor/error.hpp>
@@ -98,6 +99,29 @@ TEST_P(EveryOptimizer, TakesTheMeanOfSeveralGradients) {
     if (std::abs(mean[i]) > 1e-3F) {
       EXPECT_NEAR(w[i], expected[i], 1e-6 * (1 + std::abs(expected[i]))) << i;
     }
+  }
+}
+
+TEST_P(EveryOptimizer, GivesTheSameBitsFromASumOfTheFirstGradients) {
+  const std::size_t n = 1003;
+  const float share = 1.0F / 3;
+  const auto of_all = make(GetParam(), n), of_sums = make(GetParam(), n), of_one = make(GetParam(), n);
+  std::vector<float> w = wave(n, 4), v = w, u = w;
+  for (std::uint64_t step = 1; step <= several_steps; ++step) {
+    std::vector<std::vector<float>> g;
+    for (int i = 0; i < 3; ++i) g.push_back(wave(n, 10 * static_cast<int>(step) + i));
+    const scaled_gradient all[] = {{g[0].data(), 0.7F}, {g[1].data(), 1}, {g[2].data(), 0.3F}};
+    of_all->update(host_stream{}, {w, w, all, step, 0, 1, share});
+    std::vector<float> sum(n);
+    begin_sum(host_stream{}, 0.7F, g[0], sum);
+    add_to_sum(host_stream{}, 1, g[1], sum);
+    const scaled_gradient two[] = {{sum.data(), 1}, {g[2].data(), 0.3F}};
+    of_sums->update(host_stream{}, {v, v, two, step, 0, 1, share});
+    ASSERT_EQ(v, w) << "step " << step;
+    add_to_sum(host_stream{}, 0.3F, g[2], sum);
+    const scaled_gradient one{sum.data(), 1};
+    of_one->update(host_stream{}, {u, u, {&one, 1}, step, 0, 1, share});
+    ASSERT_EQ(u, w) << "step " << step;
   }
 }
 

@@ -118,9 +118,9 @@ TEST(OwnPolicy, KeepsItsNameToItself) {
 
 TEST(OwnPolicy, OfAnotherInterfaceIsRefusedWithBothVersions) {
   own_policy_entry old = policy_entry<fair_turns>;
-  old.interface_version = 7;
+  old.interface_version = 8;
   EXPECT_THAT(why_refused([&] { register_policy(old); }),
-              HasSubstr("has version 7 of the interface for policies, this mailgrad has version 6"));
+              HasSubstr("has version 8 of the interface for policies, this mailgrad has version 7"));
 }
 
 /// A shard would fill a queue that no update takes from.

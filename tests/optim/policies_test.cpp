@@ -66,6 +66,24 @@ TEST(SyncPolicy, HoldsEveryWorkerUntilTheLastGradientIsThere) {
   for (std::uint32_t r = 0; r < 3; ++r) EXPECT_TRUE(p.may_start({r}));
 }
 
+TEST(SyncPolicy, SaysWhomItAwaitsFirst) {
+  sync_policy p = sync_of(3);
+  EXPECT_EQ(p.first_awaited(), rank{0});
+  p.judge(from(1));
+  EXPECT_EQ(p.first_awaited(), rank{0});
+  p.judge(from(0));
+  EXPECT_EQ(p.first_awaited(), rank{2});
+  p.join({4});
+  p.leave({2});
+  EXPECT_EQ(p.first_awaited(), rank{4});
+  p.judge(from(4));
+  EXPECT_EQ(p.first_awaited(), std::nullopt);
+  p.batch_applied();
+  EXPECT_EQ(p.first_awaited(), rank{0});
+  EXPECT_EQ(policy_spec("backup:1", 3).make()->first_awaited(), std::nullopt)
+      << "any of them may be too late";
+}
+
 TEST(SyncPolicy, NeedsEveryWorkerAgainInTheNextRound) {
   sync_policy p = sync_of(2);
   for (std::uint64_t step = 1; step < 4; ++step) {

@@ -20,8 +20,10 @@ namespace {
 
 using namespace std::chrono_literals;
 using net::plane;
+using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 /// Makes a gradient of this step of whatever comes.
@@ -136,7 +138,7 @@ TEST_F(GradientsAtTheDoor, AreToldOfAParameterHostToo) {
   guests_of_door guests;
   const auto full = std::make_shared<transit>(1 << 20, 1 << 20);
   const auto sum = full->arriving({4}, 30 << 20);
-  guests.open(full, {1, 3});
+  guests.open({full, nullptr}, {1, 3});
   guests.add(5, {net::role::worker, 2}, servers);
   EXPECT_THAT(guests.waits(), IsEmpty());
   ASSERT_FALSE(server.reads_bulk(false, now));
@@ -149,6 +151,40 @@ TEST_F(GradientsAtTheDoor, AreToldOfAParameterHostToo) {
   EXPECT_EQ(guests.waits()[0].span, net::instant{100ms}.count());
   guests.remove(5);
   EXPECT_THAT(guests.waits(), IsEmpty());
+}
+
+TEST_F(GradientsAtTheDoor, AreToldWhileTheyWaitForTheirTurnInASum) {
+  guests_of_door guests;
+  const auto credit = std::make_shared<gradient_credit>(std::vector<std::uint32_t>{1, 3}, 1);
+  credit->add(5, {2}, [](std::uint32_t) {});
+  credit->add(6, {0}, [](std::uint32_t) {});
+  for (const std::uint32_t s : {1U, 3U}) credit->await(s, rank{0}, {});
+  guests.open({nullptr, credit}, {1, 3});
+  guests.add(5, {net::role::worker, 2}, servers);
+  EXPECT_THAT(guests.waits(), IsEmpty()) << "it has not said that it waits";
+  client.set_progress({7, "worker 2 waits for credit"});
+  pass(net::timing{}.heartbeat());
+  carry(client, server, plane::control);
+  ASSERT_THAT(guests.waits(), SizeIs(1));
+  EXPECT_EQ(
+      guests.waits()[0].what,
+      "worker 2 waits for its turn in the sum of step 7 at the parameter host of shard 1, 3: the gradient "
+      "of worker 0 is awaited first");
+  credit->await(3, std::nullopt, {});
+  ASSERT_THAT(guests.waits(), SizeIs(1));
+  EXPECT_EQ(guests.waits()[0].what, "worker 2 waits for credit");
+}
+
+TEST_F(GradientsAtTheDoor, GiveTheirCreditBackUnlessItIsKept) {
+  using net::frame_kind;
+  bool is_kept = true;
+  servers->keep_credit(kind_of<push_gradient>(), [&] { return is_kept; });
+  ASSERT_TRUE(client.send_body(first_letter_with_values(kind_of<push_gradient>()), {}, nullptr));
+  carry(client, server, plane::bulk);
+  EXPECT_THAT(carry(server, client, plane::control), Not(Contains(frame_kind::credit)));
+  servers->allow(1);
+  network.do_all();
+  EXPECT_THAT(carry(server, client, plane::control), Contains(frame_kind::credit));
 }
 
 TEST_F(GradientsAtTheDoor, AreNoneOnceAllOfTheStepHaveCome) {

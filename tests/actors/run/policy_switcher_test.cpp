@@ -19,8 +19,9 @@ using ::testing::SizeIs;
 /// A coordinator that switches, with two workers and two shards that are played by probes.
 class PolicySwitcher : public testing::DeterministicTest {
 protected:
-  PolicySwitcher() {
+  explicit PolicySwitcher(bool shares_credit = false) {
     coordinator_options options;
+    options.shares_credit = shares_credit;
     options.workers = 2;
     options.policies = {{0, {"async", 2}}};
     for (const auto& s : shards_) options.shards.push_back(s.actor());
@@ -38,10 +39,12 @@ protected:
   }
 
   std::vector<std::string> waits_;
-  std::array<testing::listener<pause_worker, name_waits>, 2> devices_{listen<pause_worker, name_waits>(),
-                                                                      listen<pause_worker, name_waits>()};
-  std::array<testing::listener<switch_policy, name_waits, worker_left>, 2> shards_{
-      listen<switch_policy, name_waits, worker_left>(), listen<switch_policy, name_waits, worker_left>()};
+  using device_probe = testing::listener<pause_worker, name_waits, mark_at_end>;
+  using shard_probe = testing::listener<switch_policy, name_waits, worker_left, free_credit>;
+  device_probe new_device() { return listen<pause_worker, name_waits, mark_at_end>(); }
+  shard_probe new_shard() { return listen<switch_policy, name_waits, worker_left, free_credit>(); }
+  std::array<device_probe, 2> devices_{new_device(), new_device()};
+  std::array<shard_probe, 2> shards_{new_shard(), new_shard()};
   testing::listener<go_on_dealing, worker_left> feeder_ = listen<go_on_dealing, worker_left>();
   caf::actor coordinator_;
 };
@@ -59,6 +62,26 @@ TEST_F(PolicySwitcher, NamesEverybodyWhomItWaitsFor) {
   EXPECT_THAT(waits(), ElementsAre(what + "shard 1"));
   tell(coordinator_, policy_switched{1, 1});
   EXPECT_THAT(waits(), IsEmpty());
+}
+
+struct SwitcherOfSharedCredit : PolicySwitcher {
+  SwitcherOfSharedCredit() : PolicySwitcher(true) {}
+};
+
+TEST_F(SwitcherOfSharedCredit, TellsShardsThatWorkersMayStandStill) {
+  tell(coordinator_, request_switch{"sync", "by hand"});
+  for (auto& s : shards_) EXPECT_THAT(s.heard<free_credit>(), SizeIs(1));
+}
+
+TEST_F(SwitcherOfSharedCredit, TellsThemWhenAWorkerIsAboutToEnd) {
+  tell(coordinator_, worker_at_end{{1}});
+  for (auto& s : shards_) EXPECT_THAT(s.heard<free_credit>(), SizeIs(1));
+}
+
+TEST_F(PolicySwitcher, TellsNothingOfThatWhereNobodySharesCredit) {
+  tell(coordinator_, request_switch{"sync", "by hand"});
+  tell(coordinator_, worker_at_end{{1}});
+  for (auto& s : shards_) EXPECT_THAT(s.heard<free_credit>(), IsEmpty());
 }
 
 TEST_F(PolicySwitcher, TakesNoAnswerToAnotherSwitch) {

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -32,15 +35,80 @@ TEST_F(ParameterActor, SumsWhatElasticWorkersDifferAndTellsWhatTheyMet) {
   }
 }
 
+/// A gradient of another process, with what it holds: room on its way, and credit until it is added up.
+push_gradient pushed_from_elsewhere(std::uint32_t worker, const parameter_layout& layout,
+                                    std::shared_ptr<const int> room, std::shared_ptr<const int> credit) {
+  push_gradient x =
+      testing::push_of(worker, 1, 0, testing::constant_gradient(layout, static_cast<float>(1 + worker)));
+  x.payload.room = std::move(room);
+  x.payload.credit = std::move(credit);
+  return x;
+}
+
 /// Else a barrier of more workers than there is room for would never open.
 TEST_F(ParameterActor, KeepsNoRoomForThoseThatArriveWhileItsBarrierIsShut) {
-  serve("sync", 2);
-  const auto room = std::make_shared<int>();
-  push_gradient x = testing::push_of(0, 1, 0, testing::constant_gradient(layout_, 1));
-  x.payload.room = room;
-  tell(shard_, std::exchange(x, {}));
-  EXPECT_THAT(weights_of(0), SizeIs(1)) << "it waits";
-  EXPECT_EQ(room.use_count(), 1);
+  for (const char* const policy : {"sync", "k-async:2"}) {
+    devices_.clear();
+    serve(policy, 2);
+    const auto room = std::make_shared<int>(), credit = std::make_shared<int>();
+    tell(shard_, pushed_from_elsewhere(1, layout_, room, credit));
+    EXPECT_THAT(weights_of(1), SizeIs(1)) << "it waits";
+    EXPECT_EQ(room.use_count(), 1);
+    EXPECT_EQ(credit.use_count(), policy == std::string_view("sync") ? 2 : 1);
+  }
+}
+
+TEST_F(ParameterActor, KeepsTheCreditOfAGradientUntilItsTurnInTheSumOfABarrier) {
+  serve("sync", 4);
+  std::vector<std::shared_ptr<const int>> credits;
+  for (int r = 0; r < 4; ++r) credits.push_back(std::make_shared<int>(r));
+  for (const std::uint32_t r : {2U, 3U, 0U}) {
+    tell(shard_, pushed_from_elsewhere(r, layout_, nullptr, credits[r]));
+    EXPECT_EQ(credits[r].use_count(), r == 0 ? 1 : 2) << r;
+  }
+  tell(shard_, worker_left{{1}});
+  EXPECT_EQ(credits[2].use_count(), 1);
+  ASSERT_THAT(weights_of(0), SizeIs(2));
+  EXPECT_FLOAT_EQ(moved(weights_of(0)[1]), (1.0F + 3 + 4) / 3);
+  EXPECT_EQ(credits[3].use_count(), 1);
+}
+
+TEST_F(ParameterActor, AddsUpWhatItKeepsWhenTheNextOfTheSumLeaves) {
+  serve("sync", 4);
+  const auto of_1 = std::make_shared<int>(), of_2 = std::make_shared<int>();
+  tell(shard_, pushed_from_elsewhere(2, layout_, nullptr, of_2));
+  tell(shard_, pushed_from_elsewhere(1, layout_, nullptr, of_1));
+  EXPECT_EQ(of_1.use_count(), 2);
+  tell(shard_, worker_left{{0}});
+  EXPECT_EQ(of_1.use_count(), 1);
+  EXPECT_EQ(of_2.use_count(), 1);
+  EXPECT_THAT(weights_of(1), SizeIs(1));
+}
+
+TEST_F(ParameterActor, TellsWhomItAwaitsFirstWhileGradientsHaveTurns) {
+  std::vector<std::pair<int, std::uint64_t>> told;
+  awaits_ = [&](std::optional<rank> first, version_number version) {
+    told.emplace_back(first ? static_cast<int>(first->value) : -1, version.value);
+  };
+  serve("sync", 3);
+  push(1, 1, 0);
+  EXPECT_THAT(told, ElementsAre(Pair(0, 0)));
+  push(0, 1, 0);
+  EXPECT_THAT(told, ElementsAre(Pair(0, 0), Pair(2, 0)));
+  told.clear();
+  push(2, 1, 0);
+  EXPECT_THAT(told, ElementsAre(Pair(0, 1)));
+  tell(shard_, worker_left{{0}});
+  EXPECT_THAT(told, ElementsAre(Pair(0, 1), Pair(1, 1)));
+  told.clear();
+  tell(shard_, free_credit{});
+  EXPECT_THAT(told, ElementsAre(Pair(-1, 1)));
+  push(1, 2, 1);
+  EXPECT_THAT(told, ElementsAre(Pair(-1, 1)));
+  tell(shard_, switch_policy{1, "sync", {{1}, {2}, {1}}, {0, 1, 1}, {}});
+  EXPECT_THAT(told, ElementsAre(Pair(-1, 1), Pair(1, 2))) << "of the next policy";
+  tell(shard_, switch_policy{2, "async", {{1}, {2}, {1}}, {0, 1, 1}, {}});
+  EXPECT_EQ(told.back(), std::pair(-1, std::uint64_t{2}));
 }
 
 TEST_F(ParameterActor, OpensABarrierWithTheMeanOfOneGradientOfEach) {

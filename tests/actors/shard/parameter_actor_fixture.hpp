@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,7 +39,8 @@ protected:
                                 .tells_trace_to = tells_trace_to_,
                                 .watch = watch_,
                                 .timer = timer_,
-                                .waits_here = waits_here_});
+                                .waits_here = waits_here_,
+                                .awaits = awaits_});
     for (std::uint32_t r = 0; r < workers; ++r) {
       devices_.push_back(listen<shard_weights>());
       tell(shard_, join_shard{{r}, {}, devices_[r].actor()});
@@ -70,6 +72,8 @@ protected:
   std::shared_ptr<mark_watch> watch_{}; ///< tells when marks of the lane pass; none if they do at once
   std::shared_ptr<step_timer> timer_{}; ///< for policies that close batches; none unless a test has one
   std::function<std::vector<wait_named>()> waits_here_{}; ///< of its process; none unless a test has some
+  /// Is told whom the shard awaits first; empty unless a test asks.
+  std::function<void(std::optional<rank>, version_number)> awaits_{};
   float begin_ = 0;
   std::uint64_t epoch_ = 0; ///< of what is pushed
 };

@@ -134,9 +134,7 @@ TEST_F(CardTableShard, AppliesSeveralGradientsOfAWorkerInOneUpdate) {
   ASSERT_TRUE(on_card->has_tables_there());
   for (const bool card : {true, false}) {
     gradient_batch batch(card ? on_card : on_host, 2);
-    const auto count = [](const waiting_gradient& g, float share) {
-      return contribution{g.what.payload.values, share};
-    };
+    const auto count = [](const waiting_gradient& g) { return contribution{g.what.payload.values}; };
     for (std::uint64_t t = 0; t < 5; ++t) {
       waiting_gradient g;
       g.what.header.id = {{}, {static_cast<std::uint32_t>(t % 2)}, {}, {1 + t / 2}};
@@ -145,12 +143,12 @@ TEST_F(CardTableShard, AppliesSeveralGradientsOfAWorkerInOneUpdate) {
     }
     EXPECT_EQ(batch.of({0}), 3U);
     std::vector<contribution> all;
-    batch.hand_over([](rank) { return 0.2F; }, count,
+    batch.hand_over([](rank) { return 1.0F; }, count,
                     [&](const gradient_header&, const contribution* what) {
                       if (what) all.push_back(*what);
                     });
     EXPECT_EQ(all.size(), card ? 5U : 2U);
-    (card ? on_card : on_host)->update(all);
+    (card ? on_card : on_host)->update(all, 1, 0.2F);
   }
   expect_close(*on_card, *on_host, "a batch");
 }

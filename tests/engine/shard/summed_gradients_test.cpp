@@ -60,9 +60,9 @@ TEST(SummedGradients, AreHandedOverAsOneContributionAndAllOfTheirHeaders) {
   const parameter_layout layout = testing::layout_of({{"w", {8}}}, 1);
   gradient_batch batch(std::make_shared<shard>(layout, 0, 1, testing::sgd(1)), 3);
   std::uint32_t counted = 0;
-  const auto count = [&](const waiting_gradient& g, float share) {
+  const auto count = [&](const waiting_gradient& g) {
     ++counted;
-    return contribution{g.what.payload.values, share};
+    return contribution{g.what.payload.values, 0.5F};
   };
   const auto sum = testing::constant_gradient(layout, 6);
   for (const std::uint32_t r : {2U, 0U, 1U}) {
@@ -72,7 +72,7 @@ TEST(SummedGradients, AreHandedOverAsOneContributionAndAllOfTheirHeaders) {
   }
   std::vector<std::uint32_t> workers;
   std::vector<contribution> contributions;
-  batch.hand_over([](rank) { return 0.5F; }, count,
+  batch.hand_over([](rank) { return 1.0F; }, count,
                   [&](const gradient_header& x, const contribution* what) {
                     workers.push_back(x.id.worker.value);
                     if (what) contributions.push_back(*what);
@@ -87,7 +87,7 @@ TEST(SummedGradients, AreHandedOverAsOneContributionAndAllOfTheirHeaders) {
 TEST(SummedGradients, AreCheckedBeforeABatchHandsAnyOver) {
   const parameter_layout layout = testing::layout_of({{"w", {8}}}, 1);
   gradient_batch batch(std::make_shared<shard>(layout, 0, 1, testing::sgd(1)), 3);
-  const auto count = [](const waiting_gradient&, float) { return contribution{}; };
+  const auto count = [](const waiting_gradient&) { return contribution{}; };
   push_gradient x = testing::push_of(1, 1, 0, nullptr);
   x.header.sum = two_of_0;
   batch.add({x, {}}, count);

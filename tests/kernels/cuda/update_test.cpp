@@ -30,6 +30,7 @@ struct update_case {
   std::size_t gradients = 2;
   std::size_t shift = 0;
   bool apart = false; ///< the new weights do not take the place of the old ones
+  float share = 1;
 };
 
 /// The new weights, then each state.
@@ -56,7 +57,7 @@ protected:
     for (std::size_t i = 0; i < c.gradients; ++i) gradients.push_back({values[i].data(), scale_of(i)});
     for (std::size_t i = 0; i < states_of_rule(c.rule); ++i) result.push_back(state_values(c.n, i));
     for (std::size_t i = 1; i < result.size(); ++i) state.push_back(result[i].data());
-    update(host_stream{}, c.rule, c.penalty, {old, result[0], gradients}, state);
+    update(host_stream{}, c.rule, c.penalty, {old, result[0], gradients, c.share}, state);
     return result;
   }
 
@@ -74,7 +75,7 @@ protected:
       state.push_back(states.back().data());
     }
     const shifted_array<float>& updated = c.apart ? apart : old;
-    update(card(), c.rule, c.penalty, {{old.data(), c.n}, {updated.data(), c.n}, gradients}, state);
+    update(card(), c.rule, c.penalty, {{old.data(), c.n}, {updated.data(), c.n}, gradients, c.share}, state);
     updated_values result{updated.read()};
     for (const auto& s : states) result.push_back(s.read());
     return result;
@@ -118,6 +119,12 @@ TEST_F(CardUpdate, SumsAnyNumberOfGradients) {
     expect_as_on_host({.n = 333, .gradients = count});
     expect_as_on_host({.rule = sgd_update{0.1F}, .n = 30, .gradients = count, .shift = 1});
   }
+}
+
+TEST_F(CardUpdate, TakesAShareOfTheSum) {
+  for (const update_rule& rule : every_rule)
+    for (const std::size_t count : {1U, 3U, 33U})
+      expect_as_on_host({.rule = rule, .gradients = count, .share = 1.0F / 3});
 }
 
 TEST_F(CardUpdate, LeavesTheOldWeightsWhereTheNewLieApart) {
