@@ -183,14 +183,15 @@ std::optional<rank> gradient_credit::waits_behind(std::uint64_t session) const {
 }
 
 std::shared_ptr<gradient_credit> credit_by(const std::string& address, const parameter_layout& layout,
-                                           const std::vector<std::uint32_t>& shards, std::uint32_t seats) {
-  if (net::is_memory_address(address)) return nullptr;
+                                           const std::vector<std::uint32_t>& shards, std::uint32_t seats,
+                                           std::uint32_t devices) {
+  if (net::is_memory_address(address) || devices > 1 || layout.dense_size() < layout.size()) return nullptr;
   const std::uint64_t each = std::accumulate(
       shards.begin(), shards.end(), std::uint64_t{0},
       [&](std::uint64_t all, std::uint32_t s) { return all + layout.shard(s).size() * sizeof(float); });
-  const std::uint64_t room = each + kept_beside;
-  if (each == 0 || seats * each <= room) return nullptr;
-  return std::make_shared<gradient_credit>(shards, static_cast<std::size_t>(room / each));
+  if (each == 0) return nullptr;
+  const std::uint64_t most = std::max<std::uint64_t>((each + kept_beside) / each, 2);
+  return seats <= most ? nullptr : std::make_shared<gradient_credit>(shards, static_cast<std::size_t>(most));
 }
 
 } // namespace mailgrad::remote

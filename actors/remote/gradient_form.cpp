@@ -195,20 +195,23 @@ void gradient_form::require_ours(const gradient_header& header, packing how, std
 }
 
 arriving gradient_form::unpacked_later(const gradient_header& header, std::uint32_t shard,
-                                       std::shared_ptr<gradient> into, bool is_encoded, std::uint64_t size,
-                                       held what) const {
+                                       std::shared_ptr<gradient> into, bool is_encoded,
+                                       std::uint64_t size) const {
   const auto bytes = std::make_shared<std::string>(size, '\0');
-  what.room = room_for(size);
   return {std::as_writable_bytes(std::span(*bytes)),
-          [this, header, shard, into, bytes, is_encoded, what = std::move(what)] {
+          [this, header, shard, into, bytes, is_encoded, what = held_by(shard, size)] {
             snapshot read;
             unpack(*bytes, shard, is_encoded, *into, read);
             return arrive(header, shard, into, std::move(read), what);
           }};
 }
 
-std::shared_ptr<const void> gradient_form::room_for(std::uint64_t bytes) const {
-  return terms_.on_way ? terms_.on_way->arriving(terms_.worker, bytes) : nullptr;
+/// What a gradient takes until it is read and added up. It is taken when nothing can be wrong with it any more.
+gradient_form::held gradient_form::held_by(std::uint32_t shard, std::uint64_t bytes) const {
+  held what;
+  if (terms_.on_way && bytes > 0) what.room = terms_.on_way->arriving(terms_.worker, bytes);
+  if (terms_.credit) what.credit = terms_.credit->arriving(terms_.session, shard);
+  return what;
 }
 
 /// The gradient in the memory of its worker, where the range of this shard has the place that it has among
@@ -235,20 +238,22 @@ arriving gradient_form::begin(field_inspector& fields, const actor_address&, con
   fields.field("header", header);
   fields.field("packing", how);
   require_ours(header, how, shard);
-  held what;
-  if (terms_.credit) what.credit = terms_.credit->arriving(terms_.session, shard);
   if (how == packing::none && size == 0)
-    return {{}, [this, header, shard, what] { return arrive(header, shard, nullptr, {}, what); }};
+    return {{}, [this, header, shard, what = held_by(shard)] {
+              return arrive(header, shard, nullptr, {}, what);
+            }};
   if (how == packing::floats && values.lent)
     if (auto stays = where_it_lies(*values.lent, shard))
-      return {{}, [this, header, shard, stays, what] { return arrive(header, shard, stays, {}, what); }};
+      return {{}, [this, header, shard, stays, what = held_by(shard)] {
+                return arrive(header, shard, stays, {}, what);
+              }};
   const auto into = terms_.rooms->take(shard);
   into->covered.reset();
   into->sparse.clear();
   into->held.clear();
   if (how != packing::archive) into->addends.clear();
   if (how == packing::archive || how == packing::encoded_archive)
-    return unpacked_later(header, shard, into, how == packing::encoded_archive, size, std::move(what));
+    return unpacked_later(header, shard, into, how == packing::encoded_archive, size);
   const shard_range range = dense_range_of(*terms_.layout, shard);
   const std::span<float> place = into->dense.on_host<float>().subspan(range.begin, range.size());
   const std::size_t expected = how == packing::none     ? 0
@@ -257,13 +262,13 @@ arriving gradient_form::begin(field_inspector& fields, const actor_address&, con
   if (size != expected)
     throw archive_error(
         fmt::format("gradient for shard {}: expected {} bytes, found {}", shard, expected, size));
-  what.room = room_for(how == packing::floats ? size : size + place.size_bytes());
   if (how == packing::floats)
-    return {std::as_writable_bytes(place), [this, header, shard, into, what = std::move(what)] {
+    return {std::as_writable_bytes(place), [this, header, shard, into, what = held_by(shard, size)] {
               return arrive(header, shard, into, {}, what);
             }};
   const auto bytes = std::make_shared<std::vector<std::byte>>(size);
-  return {*bytes, [this, header, shard, into, place, bytes, what = std::move(what)] {
+  return {*bytes,
+          [this, header, shard, into, place, bytes, what = held_by(shard, size + place.size_bytes())] {
             decode(terms_.wire, *bytes, place);
             return arrive(header, shard, into, {}, what);
           }};

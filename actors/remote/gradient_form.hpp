@@ -70,8 +70,8 @@ private:
   };
 
   arriving unpacked_later(const gradient_header& header, std::uint32_t shard, std::shared_ptr<gradient> into,
-                          bool encoded, std::uint64_t size, held what) const;
-  std::shared_ptr<const void> room_for(std::uint64_t bytes) const;
+                          bool encoded, std::uint64_t size) const;
+  held held_by(std::uint32_t shard, std::uint64_t bytes = 0) const;
   void unpack(const std::string& bytes, std::uint32_t shard, bool encoded, gradient& into,
               snapshot& read) const;
   std::shared_ptr<const gradient> where_it_lies(const net::borrowed& lent, std::uint32_t shard) const;

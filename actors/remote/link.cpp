@@ -128,12 +128,10 @@ void link::give_back(std::uint64_t number) {
   ask_for_flush();
 }
 
-/// On any thread, as give_back().
+/// On any thread, as give_back(). It takes no lock: whoever reads a gradient that is refused lets its credit go
+/// with the link's lock held, and the next one gets it.
 void link::allow(std::uint32_t bodies) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (over_) return;
-  }
+  if (is_over_) return;
   network_.post(*endpoint_, [self = shared_from_this(), bodies](net::instant) {
     if (self->session_) self->session_->allow(0, bodies);
   });
@@ -375,6 +373,7 @@ void link::ended(const net::ending& why) {
   {
     const std::lock_guard lock(mutex_);
     over_ = why.words;
+    is_over_ = true;
     waiting_.clear();
     for_credit_ = peers_wait_ = {};
     far.swap(far_);

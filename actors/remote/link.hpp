@@ -5,6 +5,7 @@
 #include <mailgrad/engine/account/wait_named.hpp>
 #include <mailgrad/net/network.hpp>
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -172,6 +173,7 @@ private:
   timed_words for_credit_;                 ///< of this side
   timed_words peers_wait_;                 ///< as it says
   std::optional<std::string> over_;        ///< the words of the end
+  std::atomic<bool> is_over_ = false;      ///< the same, for allow()
 };
 
 } // namespace mailgrad::remote

@@ -60,7 +60,7 @@ void shard_host::begin(const terms_told& x) {
   if (!options_.parameter_actor) {
     std::vector<std::uint32_t> held;
     for (const shard_terms& t : terms) held.push_back(t.shard.value);
-    door.credit = credit_by(options_.listen, *door.layout, held, door.seats);
+    door.credit = credit_by(options_.listen, *door.layout, held, door.seats, door.devices);
   }
   spawn_shards(std::move(terms), net::blocks_of(door.heap), door);
   door.shards = shards_;

@@ -135,7 +135,8 @@ void worker_server::bound_gradients(net::server_options& terms) {
   bounds_.on_way = transit_by(options_.listen, *plan_.layout, shards);
   // The order of a replay is given, and workers that add their gradients up send one.
   if (!plan_.options.replay && !plan_.options.all_reduce)
-    bounds_.credit = credit_by(options_.listen, *plan_.layout, shards, plan_.seats());
+    bounds_.credit =
+        credit_by(options_.listen, *plan_.layout, shards, plan_.seats(), plan_.devices_per_worker());
   bounds_.apply(terms);
 }
 

@@ -73,12 +73,19 @@ void gradient_batch::give_places(rank next, const counting& count) {
   add_up_placed(count);
 }
 
+/// Whether the gradient of a place can be added up, and is not alone in the sum.
+bool gradient_batch::adds_up_next(std::size_t place) const {
+  const auto is_dense = [this](std::size_t p) {
+    return p < first_.places.size() && is_dense_alone(workers_[first_.places[p].value].alone->what);
+  };
+  return is_dense(place) && (!first_.summed.empty() || is_dense(place + 1));
+}
+
 /// A gradient that is added up with its batch alone ends the sum that is made before.
 void gradient_batch::add_up_placed(const counting& count) {
   std::size_t done = 0;
-  for (; first_.credits > 0 && done < first_.places.size(); ++done) {
+  for (; first_.credits > 0 && adds_up_next(done); ++done) {
     of_worker& w = workers_[first_.places[done].value];
-    if (!is_dense_alone(w.alone->what)) break;
     if (!first_.sum) first_.sum = std::make_unique<gradient_sum>(weights_->at(), weights_->dense_size());
     if (first_.summed.empty()) first_.sum->clear();
     waiting_gradient g = *std::exchange(w.alone, std::nullopt);

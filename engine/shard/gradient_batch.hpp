@@ -21,8 +21,9 @@ namespace mailgrad {
 /// The update adds the gradients in the order of ranks, and those of one rank in the order of its steps. If
 /// each worker sends one, the order of arrival does not change the bits. A policy that says whom it awaits
 /// first lets those before it have their places in the sum. Where one of these is of a worker that shares
-/// credit with others, all up to it are added up and released, which changes no bit either. Somebody who
-/// joins after that, with a lower rank, is added behind them.
+/// credit with others, all up to it are added up and released as soon as there are two, which changes no bit
+/// either: one alone is not rounded before the update. Somebody who joins after that, with a lower rank, is
+/// added behind them.
 /// Threads one caller at a time.
 class gradient_batch {
 public:
@@ -81,6 +82,7 @@ private:
   };
 
   std::vector<gradient_header> headers() const;
+  bool adds_up_next(std::size_t place) const;
   void add_up_placed(const counting& count);
   void spend(waiting_gradient& g);
   void keep(archive& a, of_worker& w, run_id run);

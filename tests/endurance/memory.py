@@ -9,9 +9,9 @@ STATES = {"momentum": 1, "adam": 2}  # arrays as large as the weights that the u
 SNAPSHOTS = 3
 BESIDE = 64 << 20  # bytes, for the program itself, what is on the way, and the samples of these runs: 0.1 MB
 # The last are those that show a bound whatever the number of workers.
-CASES = list(itertools.product(["127.0.0.1:0", "memory:"], STATES, [1, 2], [1, 2, 4, 8])) + [
-    ("127.0.0.1:0", optimizer, shards, workers) for optimizer, shards in [("momentum", 1), ("adam", 2)]
-    for workers in [32, 64]]
+CASES = list(itertools.product(["127.0.0.1:0", "memory:"], STATES, [1, 2], [1, 2, 4, 8], ["async"])) + [
+    ("127.0.0.1:0", optimizer, shards, workers, policy) for policy in ["async", "sync"]
+    for optimizer, shards in [("momentum", 1), ("adam", 2)] for workers in [32, 64]]
 LOOKS = 20  # of a run, each after new gradients of every worker
 
 
@@ -48,9 +48,9 @@ def most_of(run, workers):
 def rounds_of(tool, scratch, rounds, draw):
     """Each round is a case; the last sentence compares the cases that differ in their workers alone."""
     for number in range(rounds):
-        listen, optimizer, shards, workers = CASES[number % len(CASES)]
-        with Run(tool, scratch, workers, "--steps", "100000000", "--optimizer", optimizer, "--shards", str(shards),
-                 model=MODEL, listen=listen, rate="0.0001") as run:
+        listen, optimizer, shards, workers, policy = CASES[number % len(CASES)]
+        with Run(tool, scratch, workers, "--steps", "100000000", "--policy", policy, "--optimizer", optimizer,
+                 "--shards", str(shards), model=MODEL, listen=listen, rate="0.0001") as run:
             for _ in range(workers):
                 run.start("join", run.address)
             run.wait_for_steps(10 * workers, 120)
@@ -58,5 +58,5 @@ def rounds_of(tool, scratch, rounds, draw):
             run.stop()
             bound = bound_of(run.report()["weights"], optimizer)
         yield (most <= bound, True,
-               f"{'shared memory' if listen == 'memory:' else 'TCP'}, {optimizer}, {shards} shards, {workers} workers: "
+               f"{'shared memory' if listen == 'memory:' else 'TCP'}, {policy}, {optimizer}, {shards} shards, {workers} workers: "
                f"Pss {most / (1 << 20):.1f} MiB of {bound / (1 << 20):.1f}")

@@ -153,10 +153,25 @@ TEST_F(CreditOfTwoShards, FollowsTheOneThatIsBehind) {
 
 TEST(CreditBy, IsThereWhereNotAllGradientsFindRoom) {
   const parameter_layout layout = testing::layout_of({{"w", {1 << 20}}}, 2);
-  EXPECT_EQ(credit_by("127.0.0.1:0", layout, {0, 1}, 5), nullptr);
-  EXPECT_NE(credit_by("127.0.0.1:0", layout, {0, 1}, 6), nullptr);
-  EXPECT_EQ(credit_by("127.0.0.1:0", layout, {0}, 9), nullptr) << "a half of each";
-  EXPECT_EQ(credit_by("memory:", layout, {0, 1}, 6), nullptr);
+  EXPECT_EQ(credit_by("127.0.0.1:0", layout, {0, 1}, 5, 1), nullptr);
+  EXPECT_NE(credit_by("127.0.0.1:0", layout, {0, 1}, 6, 1), nullptr);
+  EXPECT_EQ(credit_by("127.0.0.1:0", layout, {0}, 9, 1), nullptr) << "a half of each";
+  EXPECT_EQ(credit_by("memory:", layout, {0, 1}, 6, 1), nullptr);
+}
+
+TEST(CreditBy, LetsTwoComeHoweverLargeTheyAre) {
+  const parameter_layout layout = testing::layout_of({{"w", {8 << 20}}}, 1);
+  EXPECT_EQ(credit_by("127.0.0.1:0", layout, {0}, 2, 1), nullptr);
+  EXPECT_NE(credit_by("127.0.0.1:0", layout, {0}, 3, 1), nullptr);
+}
+
+/// Their gradients are kept until all have come, so turns would save nothing.
+TEST(CreditBy, IsNotThereForWhatIsNotAddedUpBefore) {
+  const parameter_layout layout = testing::layout_of({{"w", {1 << 20}}}, 1);
+  EXPECT_EQ(credit_by("127.0.0.1:0", layout, {0}, 64, 2), nullptr) << "devices";
+  const std::vector<placed_variable> with_a_table{{"w", shape{1 << 20}, {}, 0, false},
+                                                  {"t", shape{1 << 10, 16}, {}, 0, true}};
+  EXPECT_EQ(credit_by("127.0.0.1:0", parameter_layout(with_a_table, 1), {0}, 64, 1), nullptr);
 }
 
 struct barrier_plan {

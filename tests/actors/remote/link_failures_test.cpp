@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/remote/far_actor.hpp>
+#include <mailgrad/actors/remote/gradient_credit.hpp>
 #include <mailgrad/actors/run/run_home.hpp>
 
 #include <mailgrad/tests/actors/remote/layers_below_a_link.hpp>
@@ -104,6 +105,27 @@ TEST_F(FailingLink, EndsItsSessionIfThereIsNoMemoryForABody) {
   join();
   give();
   expect_ended("letter: ");
+}
+
+/// The credit of the gradient that is refused goes to the next in order, which may be the same worker.
+TEST_F(FailingLink, EndsItsSessionIfAGradientIsRefusedThatHasCredit) {
+  const auto credit = std::make_shared<gradient_credit>(std::vector<std::uint32_t>{0}, 1);
+  std::uint32_t given = 0;
+  credit->add(1, {1}, [this, &given](std::uint32_t bodies) {
+    given += bodies;
+    way->allow(bodies);
+  });
+  credit->await(0, rank{1}, {});
+  take_form(
+      [&] {
+        const auto held = credit->arriving(1, 0);
+        find_no_memory();
+      },
+      [] {});
+  join();
+  give();
+  expect_ended("letter: ");
+  EXPECT_EQ(given, 2U);
 }
 
 TEST_F(FailingLink, EndsItsSessionIfABodyMakesNoMessage) {

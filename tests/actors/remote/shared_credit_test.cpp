@@ -41,6 +41,12 @@ INSTANTIATE_TEST_SUITE_P(All, RunsOfSharedCredit,
                          ::testing::Values(of_large_gradients("OneShard", "sync", [](training_options&) {}),
                                            of_large_gradients("ThreeShards", "sync",
                                                               [](training_options& o) { o.shards = 3; }),
+                                           // Nobody adds to the last gradient, which is scaled.
+                                           of_large_gradients("OneBatchMore", "sync",
+                                                              [](training_options& o) {
+                                                                o.steps = 3 * workers + 1;
+                                                                o.optimizer.clip_norm = 1e-3;
+                                                              }),
                                            of_large_gradients("LocalSteps", "sync",
                                                               [](training_options& o) {
                                                                 o.optimizer = parse_optimizer("adam");

@@ -264,13 +264,27 @@ TEST_F(CreditedGradients, AreAddedUpWithThoseBeforeThemThatHaveNone) {
 TEST_F(CreditedGradients, LetTheirCreditGoBehindOneThatIsNotAddedUp) {
   for (const std::uint32_t r : {3U, 0U, 1U}) push(r, true, r != 1);
   batch.give_places({2}, counted);
-  EXPECT_EQ(alive(), 2U);
+  EXPECT_EQ(alive(), 3U);
   EXPECT_EQ(open_credits(), 1U) << "that of worker 3, whose turn is still to come";
   push(2);
   batch.give_places({4}, counted);
   EXPECT_EQ(open_credits(), 0U);
-  EXPECT_EQ(alive(), 3U);
+  EXPECT_EQ(alive(), 4U);
   expect_sum_of({0, 1, 2, 3});
+}
+
+/// The batch may get no other, and an update of one gradient multiplies it and its scale within the rule.
+TEST_F(CreditedGradients, AreNotRoundedAlone) {
+  push(0);
+  batch.give_places({1}, counted);
+  EXPECT_EQ(open_credits(), 0U);
+  EXPECT_EQ(alive(), 1U);
+  expect_sum_of({0});
+  push(0);
+  batch.give_places({1}, counted);
+  push(1);
+  batch.give_places({2}, counted);
+  EXPECT_EQ(alive(), 0U);
 }
 
 TEST_F(CreditedGradients, GoOnInACheckpoint) {
