@@ -46,8 +46,10 @@ public:
         all.push_back({s.shard.value, ledger_of(s)});
         if (!is_lost(s)) left.push_back(all.back());
       }
-      result_.ledger = worst_of(all).counts;
-      if (!running_ && !left.empty() && left.size() < all.size()) result_.kept = worst_of(left);
+      const shard_ledger& worst = worst_of(all);
+      result_.ledger = worst.counts;
+      const bool is_left = std::ranges::count(left, worst.shard, &shard_ledger::shard) > 0;
+      if (!running_ && !left.empty() && !is_left) result_.kept = worst_of(left);
     }
     compare_with_block();
     return std::move(result_);

@@ -361,6 +361,8 @@ TEST(ReportOfRun, HasTheLedgerOfAShardThatIsLeftBesideThatOfALostOne) {
   ASSERT_TRUE(r.kept_ledger);
   EXPECT_EQ(r.kept_ledger->shard, 0U);
   EXPECT_EQ(r.kept_ledger->counts, (gradient_ledger{10, 10, 0, {}, 0}));
+  o.shards[0].workers[0].ledger.applied = 5;
+  EXPECT_FALSE(report_of(o).kept_ledger) << "a ledger that does not balance is that of the run";
   o.shards[0] = {0, 0, {}, {}};
   EXPECT_FALSE(report_of(o).kept_ledger) << "none is left";
 }
