@@ -48,8 +48,8 @@ public:
       }
       const shard_ledger& worst = worst_of(all);
       result_.ledger = worst.counts;
-      const bool is_left = std::ranges::count(left, worst.shard, &shard_ledger::shard) > 0;
-      if (!running_ && !left.empty() && !is_left) result_.kept = worst_of(left);
+      const bool of_lost = is_lost(outcome_.shards[static_cast<std::size_t>(&worst - all.data())]);
+      if (!running_ && !left.empty() && of_lost) result_.kept = worst_of(left);
     }
     compare_with_block();
     return std::move(result_);
