@@ -107,7 +107,8 @@ void session::take(const frame_header& h, byte_view payload) {
 void session::take_greeting(const frame_header& h, byte_view payload) {
   if (h.kind == frame_kind::refusal) {
     const refusal why = decode_refusal(payload);
-    end({end_reason::refused, fmt::format("server refuses: {}", why.words()), why.code}, now_, false);
+    end({end_reason::refused, fmt::format("{} refuses: {}", peer_name(), why.words()), why.code}, now_,
+        false);
     return;
   }
   const welcome said = decode_welcome(payload);

@@ -91,8 +91,8 @@ struct turn_missing {
   step_number step;
 };
 
-/// Device or coordinator to each shard and the feeder: this incarnation of `worker` takes no further part, so
-/// nothing may wait for it. A later one is not meant. No answer.
+/// Device or coordinator to each shard and the feeder: nothing may wait any longer for this incarnation of
+/// `worker`. A shard's process to the coordinator: its connection has ended, so pass this on. No answer.
 struct worker_left {
   rank worker;
   incarnation life{};

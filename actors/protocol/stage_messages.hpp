@@ -72,7 +72,7 @@ struct stage_failed {
   std::size_t stage = 0;
   std::string why;
   std::shared_ptr<trace_track> trace{};
-  bool by_device = false; ///< its device has failed
+  bool by_card = false; ///< its card has failed
 };
 
 /// To the worker, from the watch on a stage: the actor has ended.

@@ -13,7 +13,7 @@
 namespace mailgrad::remote {
 
 /// What a worker hears at the end, from whichever is the first to say it: its desk or the server.
-inline constexpr std::string_view work_is_done = "the work of the worker is done";
+inline constexpr std::string_view work_is_done = "the run needs the worker no longer";
 
 /// What a watcher is told, and what is then done: an end of the run that came first would cut the answer off.
 struct run_answer {

@@ -25,7 +25,7 @@ member_life::member_life(caf::actor_system& home, options o)
             return net::fitting_network(own, server, at);
           },
           heap, std::move(o.devices), std::move(o.known), std::move(o.plugins), std::move(o.time),
-          std::move(o.samples), std::move(o.on_streamed), std::move(o.join_sums),
+          std::move(o.samples), std::move(o.on_streamed), std::move(o.join_sums), o.card_ends_run,
           [of = self_](const caf::actor& worker, const worker_peers& peers) { of->take(worker, peers); }});
   client_.way()->add({duty::host}, self_->host);
 }

@@ -34,6 +34,7 @@ public:
     std::shared_ptr<own_samples> samples; ///< of this machine; null: the server sends batches
     std::function<void(const std::string& why)> on_streamed; ///< they are not those of the run
     std::function<std::unique_ptr<net::all_reduce>(std::size_t floats)> join_sums; ///< null: it cannot
+    bool card_ends_run = false;      ///< a card that fails ends the run, in order, and not the worker alone
     std::function<void()> on_change; ///< the worker has begun; called by an actor, and must not block
   };
 

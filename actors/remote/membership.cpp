@@ -177,11 +177,11 @@ std::shared_ptr<member_life> membership::implementation::new_life(net::hello say
     begun_ = true;
     changed_.notify_all();
   };
-  return std::make_shared<member_life>(home_.system(),
-                                       member_life::options{options_.network, address_, std::move(says),
-                                                            tries_once, options_.devices, options_.known,
-                                                            options_.plugins, options_.time, options_.samples,
-                                                            options_.on_streamed, options_.join_sums, begin});
+  return std::make_shared<member_life>(
+      home_.system(),
+      member_life::options{options_.network, address_, std::move(says), tries_once, options_.devices,
+                           options_.known, options_.plugins, options_.time, options_.samples,
+                           options_.on_streamed, options_.join_sums, options_.card_ends_run, begin});
 }
 
 /// The server has taken it in.

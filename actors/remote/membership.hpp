@@ -35,6 +35,10 @@ struct join_options {
   /// Takes part in sums of so many floats over all workers of the run (net/mpi/mpi_network.hpp), if the run
   /// has such. Null: it cannot, and refuses a run that does.
   std::function<std::unique_ptr<net::all_reduce>(std::size_t floats)> join_sums{};
+  /// A card that fails ends the run as failed, in order, as where all workers share a process. Else the
+  /// worker alone is lost. For processes of which none may end before the run, since a launcher then ends the
+  /// others.
+  bool card_ends_run = false;
   /// What carries the bytes; null: shared memory for memory:NAME, else TCP without keys.
   std::shared_ptr<net::network> network{};
   std::shared_ptr<const time_source> time = std::make_shared<machine_time>();

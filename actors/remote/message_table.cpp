@@ -105,7 +105,7 @@ constexpr std::array table{
     whole<worker_failed>(19, "worker_failed", by(duty::worker)),
     whole<worker_paused>(20, "worker_paused", by(duty::worker)),
     whole<worker_progress>(21, "worker_progress", by(duty::worker)),
-    whole<worker_left>(22, "worker_left", by(duty::worker, duty::coordinator)),
+    whole<worker_left>(22, "worker_left", by(duty::worker, duty::coordinator, duty::shard)),
     whole<worker_marked>(23, "worker_marked", by(duty::worker)),
     whole<worker_books>(24, "worker_books", by(duty::worker)),
     whole<checkpoint_mark>(25, "checkpoint_mark", by(duty::worker)),

@@ -97,8 +97,10 @@ void shard_door::on_joined(std::uint64_t session) {
   leave_system();
 }
 
-/// The shards hear of it from the coordinator, together with the feeder. If they went on before, the others
-/// could train all that is theirs, and leave, before anybody knows that there is more to train.
+/// The shards hear of it from the coordinator, which passes it on to each of them when it knows what became
+/// of the worker. If they went on before, the others could train all that is theirs, and leave, before
+/// anybody knows that there is more to train. The coordinator is also told of a worker that says goodbye: its
+/// last message to a shard may not have been sent.
 void shard_door::on_ended(std::uint64_t session, const net::ending& why) {
   const guest gone = std::move(guests_.at(session));
   guests_.erase(session);
@@ -108,6 +110,8 @@ void shard_door::on_ended(std::uint64_t session, const net::ending& why) {
   const incarnation life{gone.terms.incarnation - 1};
   if (why.reason != net::end_reason::left)
     send_anonymously(options_.coordinator, worker_lost{worker, why.words, life});
+  for (const auto& [s, shard] : options_.shards)
+    messaging::send_as(shard, options_.coordinator, caf::make_message(worker_left{worker, life}));
 }
 
 } // namespace mailgrad::remote

@@ -38,8 +38,8 @@ struct shard_door_options {
 
 /// Lets the workers of a run reach the shards of this process.
 ///
-/// Of a worker that is lost here the coordinator is told. It ends the worker for the whole run, and tells the
-/// shards.
+/// Of a worker that is lost here the coordinator is told, and ends it for the whole run. Of each end of a
+/// connection with a worker it is told in the name of each shard, which it then lets know.
 /// Threads one owner; the events come on the network's thread.
 class shard_door final : net::doorkeeper {
 public:

@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
 #include <memory>
 #include <utility>
@@ -208,7 +209,9 @@ std::unique_ptr<net::all_reduce> worker_host::join_sums() const {
 void worker_host::begin() {
   const worker_peers peers = meet(terms_of_exchange());
   worker_surroundings with{std::move(told_->model), peers, options_.time, options_.time->now(), true};
-  with.ends_with_device = true;
+  with.ends_with_card = !options_.card_ends_run && std::ranges::any_of(options_.devices, [](device d) {
+    return d.kind == device_kind::cuda;
+  });
   with.blocks = net::blocks_of(options_.heap);
   if (found_) with.samples = found_->samples;
   if (told_->terms.all_reduce) with.sums = join_sums();

@@ -34,6 +34,7 @@ struct worker_host_options {
   std::function<void(const std::string& why)> on_streamed;
   /// Takes part in sums of so many floats; null: it cannot, and refuses a run that does.
   std::function<std::unique_ptr<net::all_reduce>(std::size_t floats)> join_sums;
+  bool card_ends_run = false; ///< a card that fails ends the run, in order, and not the worker alone
   /// Called with the worker when it lives.
   std::function<void(const caf::actor& worker, const worker_peers& peers)> on_begin;
 };

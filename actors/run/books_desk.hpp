@@ -17,7 +17,8 @@ namespace mailgrad {
 class books_desk {
 public:
   /// Asks the coordinator for the books of all actors. The result is the newest that is known within `span`,
-  /// also if some actors have not answered by then, or the run has ended; nothing if none is known yet.
+  /// also if some actors have not answered by then, or the run has ended; nothing if none is known yet. If
+  /// not even the coordinator answers, the books of an earlier question say how old they are by now.
   std::optional<run_outcome> ask(const caf::actor& coordinator, std::chrono::milliseconds span);
 
   /// The coordinator's callback (book_keeper::teller).
@@ -32,6 +33,7 @@ private:
   std::uint64_t answered_ = 0; ///< the last request whose books are here
   bool closed_ = false;
   std::optional<run_outcome> books_;
+  std::chrono::steady_clock::time_point taken_{}; ///< when they came
 };
 
 } // namespace mailgrad

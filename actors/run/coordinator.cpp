@@ -261,12 +261,12 @@ void coordinator::on_lost(const worker_lost& x) {
   const std::string why = x.why.empty() ? "" : ": " + x.why;
   last_lost_ = fmt::format("worker {}{}", worker.value, why);
   const worker_left gone{worker, x.life};
-  for (const caf::actor& shard : options_.shards)
-    if (!options_.needs_all) send(self_, shard, gone);
   if (options_.elastic && !options_.needs_all) {
     checkpointer_.await_count(worker);
     if (const auto nothing = shares_.begin(gone)) note_trained(*nothing);
   } else {
+    for (const caf::actor& shard : options_.shards)
+      if (!options_.needs_all) send(self_, shard, gone);
     send(self_, options_.feeder, gone);
     worker_report unknown; // nobody knows what it did since the run was resumed
     unknown.worker = worker;
@@ -289,6 +289,7 @@ void coordinator::account_for(const worker_report& report, bool lost,
   if (!seats_.is_present(report.worker)) return;
   if (!lost) options_.timelines.complete(timeline_teller::of(report.worker, seats_.life_of(report.worker)));
   seats_.leave(report.worker, lost);
+  pass_on_all_of(report.worker);
   outcome_.workers[report.worker.value] = report;
   switcher_.on_gone(report.worker, report.steps);
   checkpointer_.on_gone(report, lost, std::move(in_block));

@@ -81,6 +81,12 @@ public:
   caf::behavior make_behavior();
 
 private:
+  /// The connection between a worker and a shard has ended.
+  struct parting {
+    worker_left worker;
+    caf::actor shard;
+  };
+
   caf::behavior running();
   caf::message_handler comings_and_goings();
   void on_joined(const worker_joined& x);
@@ -104,6 +110,9 @@ private:
   std::optional<wait_named> wait_for_the_end() const;
   void hear(const caf::actor& device) { seats_.hear(device, options_.time->now()); }
   void on_lost(const worker_lost& x);
+  void on_parted(parting x);
+  void pass_on(const parting& x);
+  void pass_on_all_of(rank worker);
   trace_taken on_trace(const trace_told& x);
   void on_shard_lost(const shard_lost& x);
   bool joins_lost(const shard_lost& x);
@@ -136,6 +145,7 @@ private:
   std::deque<worker_joined> newcomers_; ///< workers that wait for a seat
   recorded_seats to_come_;              ///< in a replay
   instant brought_at_{0};               ///< when the last of them was asked for
+  std::vector<parting> parted_;         ///< of workers that are not accounted for yet
   lost_shares shares_;
   told_losses losses_;
   std::vector<bool> reported_; ///< by shard: its report is here, or it is lost

@@ -23,6 +23,10 @@ caf::message_handler coordinator::comings_and_goings() {
            account_for(x.report, false, x.in_block);
          }),
       on(self_, [this](const worker_lost& x) { on_lost(x); }),
+      on(self_,
+         [this](const worker_left& x) {
+           on_parted({x, sender_of(self_)});
+         }),
       on(self_, [this](const trace_told& x) { return on_trace(x); }),
       on(self_,
          [this](const shard_trace_told& x) {
@@ -44,6 +48,29 @@ void coordinator::on_joined(const worker_joined& x) {
   if (!x.late) return sit(x);
   newcomers_.push_back(x);
   seat_newcomers();
+}
+
+/// The connection between a worker and a parameter host has ended. What the worker said last may not have
+/// come there, so the shard hears it from here, but not before all is known of the worker: others may have to
+/// train what it was dealt.
+void coordinator::on_parted(parting x) {
+  if (!x.shard) return;
+  if (seats_.is_of(x.worker.worker, x.worker.life))
+    parted_.push_back(std::move(x));
+  else if (seats_.has_left(x.worker.worker, x.worker.life))
+    pass_on(x);
+}
+
+/// A sum that lacks the gradient of a lost worker is never whole, and must not look so.
+void coordinator::pass_on(const parting& x) {
+  if (options_.needs_all && outcome_.lost[x.worker.worker.value]) return;
+  send(self_, x.shard, x.worker);
+}
+
+void coordinator::pass_on_all_of(rank worker) {
+  for (const parting& x : parted_)
+    if (x.worker.worker == worker) pass_on(x);
+  std::erase_if(parted_, [worker](const parting& x) { return x.worker.worker == worker; });
 }
 
 /// An answer comes always, or the worker would tell nothing more.

@@ -10,9 +10,13 @@
 namespace mailgrad {
 using messaging::send;
 
+/// The feeder first: a shard that goes on without the worker lets others ask for batches at once.
 std::optional<trained_told> lost_shares::begin(const worker_left& lost) {
-  for (const caf::actor& shard : shards_) send(self_, shard, tell_trained{lost.worker, lost.life});
   send(self_, feeder_, share_lost{lost.worker, lost.life});
+  for (const caf::actor& shard : shards_) {
+    send(self_, shard, lost);
+    send(self_, shard, tell_trained{lost.worker, lost.life});
+  }
   const trained_told nothing{{}, lost.worker, lost.life};
   if (nobody_knows()) return nothing;
   open_.push_back({nothing, gone_, time_->now()});

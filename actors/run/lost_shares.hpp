@@ -15,8 +15,8 @@ namespace mailgrad {
 /// The coordinator's part in dealing again what a lost worker was dealt. Only the shards know what they took
 /// of it, so it asks them all, and tells the feeder the most that any of them has taken.
 ///
-///     coordinator --worker_left, tell_trained--> every shard --trained_told--> coordinator
-///     coordinator --share_lost--> feeder ... --deal_again--> feeder --share_ended--> coordinator
+///     coordinator --share_lost--> feeder, then --worker_left, tell_trained--> every shard
+///     every shard --trained_told--> coordinator --deal_again--> feeder --share_ended--> coordinator
 ///
 /// A batch whose gradient some shard has judged is not dealt again, although another shard may lack that
 /// gradient. So a shard applies the work on a batch at most once.

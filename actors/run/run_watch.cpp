@@ -10,16 +10,17 @@ using messaging::send_anonymously, messaging::spawn;
 
 namespace {
 
-/// What the report of an ended run knows of its last line of metrics.
+/// What the report of an ended run knows of its last line of metrics. A lost shard has no counts any more.
 metrics_line known_of(const training_report& r) {
+  const gradient_ledger& counts = r.kept_ledger ? r.kept_ledger->counts : r.ledger;
   metrics_line x;
   x.time_s = r.wall_seconds;
   x.steps = r.steps;
   x.updates = r.updates;
   x.samples = r.samples;
-  x.computed = r.ledger.produced;
-  x.applied = r.ledger.applied + r.ledger.merged;
-  x.discarded = r.ledger.discarded_in_all();
+  x.computed = counts.produced;
+  x.applied = counts.applied + counts.merged;
+  x.discarded = counts.discarded_in_all();
   x.waiting_s = r.waits.barrier + r.waits.bound + r.waits.feeder;
   x.test_loss = r.test_loss;
   x.test_accuracy = r.test_accuracy;

@@ -40,6 +40,10 @@ public:
 
   /// Whether this incarnation takes part, or is expected to.
   bool is_of(rank worker, incarnation life) const { return is_present(worker) && life_of(worker) == life; }
+  /// Whether this incarnation took part, and no later one has come.
+  bool has_left(rank worker, incarnation life) const {
+    return worker.value < seats_.size() && seats_[worker.value].is == state::left && life_of(worker) == life;
+  }
   bool is_present(rank worker) const {
     if (worker.value >= seats_.size()) return false;
     const state is = seats_[worker.value].is;

@@ -185,8 +185,10 @@ void parameter_actor::let_go(rank worker, incarnation life, bool unjudged) {
 void parameter_actor::note_lost(verdict what) {
   if (what == verdict::defer) updates_.add_lost_to_next_round();
   if (what != verdict::merge) return;
-  if (policy_->has_rounds()) updates_.add_lost_to_round();
-  if (policy_->takes_first() > 0) updates_.add_lost_to_queue();
+  if (policy_->has_rounds())
+    updates_.add_lost_to_round();
+  else if (policy_->takes_first() > 0)
+    updates_.add_lost_to_queue();
 }
 
 void parameter_actor::begin_round() {
@@ -232,7 +234,7 @@ void parameter_actor::apply_what_is_there() {
 
 /// The batch is of lost gradients alone, and makes no version.
 void parameter_actor::drop_batch() {
-  updates_.drop_lost(policy_->takes_first());
+  updates_.drop_lost(policy_->has_rounds() ? 0 : policy_->takes_first());
   policy_->batch_applied();
   begin_round();
 }

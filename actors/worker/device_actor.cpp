@@ -280,11 +280,10 @@ std::function<void()> device_actor::copy_notice() const {
 
 // -- the end -----------------------------------------------------------------------------------------------
 
-/// Nothing that it had on the device is to be trusted, and nobody takes part from here again.
-void device_actor::lose_device(std::uint64_t step, const std::string& why) {
-  if (!options_.ends_with_device) return fail(step, why);
+/// Nothing that it had on the card is to be trusted, and nobody takes part from here again.
+void device_actor::lose_card(std::uint64_t step, const std::string& why) {
   gate_.end();
-  messaging::quit_with_words(self_, fmt::format("its device failed in step {}: {}", step, why));
+  messaging::quit_with_words(self_, fmt::format("its card failed in step {}: {}", step, why));
 }
 
 void device_actor::fail(std::uint64_t step, const std::string& why) {
@@ -317,8 +316,7 @@ void device_actor::tell_owner() {
 }
 
 /// Only the coordinator need wait for this worker any longer, which takes its timeline and then its report. A
-/// shard of another process may hear of it from the coordinator first, which changes nothing: a worker whose
-/// work is done has had all its answers.
+/// shard of another process may hear of it from the coordinator first, or not from here at all.
 template <class Notice>
 void device_actor::end_with(Notice notice) {
   gate_.end();

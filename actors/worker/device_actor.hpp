@@ -54,7 +54,7 @@ struct device_actor_options {
   std::string tells_trace{}; ///< as the worker on this device, to a coordinator elsewhere; empty: it does not
   std::uint64_t sample_gap = 0;            ///< see shard_exchange
   std::shared_ptr<saved_fields> resumed{}; ///< the worker's part of a checkpoint to go on from; or null
-  bool ends_with_device = false; ///< it is lost with its device, and the run goes on; else the run fails
+  bool ends_with_card = false;             ///< it is lost with the card it computes on, and the run goes on
   bool keeps_end = false; ///< the run has a checkpoint of its end, for which the worker asks before it ends
 };
 
@@ -72,8 +72,9 @@ struct device_actor_options {
 ///             but keeps what its runner works on until the steps under way have ended.
 /// Never       blocks, unless its runner computes within the call.
 ///
-/// Where each worker has a process of its own, one whose device fails is a lost worker: it ends at once with
-/// words, and what it had sent counts as that of any lost worker.
+/// If it ends with its card, a worker whose card fails is a lost worker: it ends at once with words, and what
+/// it had sent counts as that of any lost worker. Any other error fails the run, since the next worker would
+/// meet it as well.
 ///
 ///     waiting for a seat (if it is late) --seat_given--> joining
 ///     joining --weights of all shards, a batch--> computing --delivered--> waiting --weights of all, a batch-->
@@ -159,12 +160,15 @@ private:
     try {
       work();
     } catch (const device_error& e) {
-      lose_device(step, e.what());
+      if (options_.ends_with_card && e.code() == world_errc::device_failure)
+        lose_card(step, e.what());
+      else
+        fail(step, e.what());
     } catch (const std::exception& e) {
       fail(step, e.what());
     }
   }
-  void lose_device(std::uint64_t step, const std::string& why);
+  void lose_card(std::uint64_t step, const std::string& why);
   void fail(std::uint64_t step, const std::string& why);
   void diverge(std::uint64_t step);
   void finish(const std::string& why_left = {});

@@ -77,8 +77,8 @@ private:
   std::size_t missing_ = 0;
   std::vector<std::int64_t> busy_; ///< by stage, ns
   std::function<void()> ended_;
-  bool device_failed_ = false; ///< that is why a stage failed
-  std::string broken_;         ///< why no further step can be computed; empty if one can
+  bool card_failed_ = false; ///< that is why a stage failed
+  std::string broken_;       ///< why no further step can be computed; empty if one can
 };
 
 } // namespace mailgrad

@@ -49,7 +49,7 @@ public:
     options.sample_gap = terms_.sample_gap;
     options.resumed = terms_.resumed;
     options.keeps_end = terms_.keeps_end;
-    options.ends_with_device = with_.ends_with_device;
+    options.ends_with_card = with_.ends_with_card;
     const std::string track = track_name(options.runner_hears != nullptr);
     options.trace = new_track(track);
     if (options.runner->copies_ahead()) options.copies = new_track(track + ", copies");

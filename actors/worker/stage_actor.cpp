@@ -294,8 +294,9 @@ void stage_actor::fail(const std::exception& e) {
   arrivals_.clear();
   work_.reset();
   sum_ = {};
-  const bool by_device = dynamic_cast<const device_error*>(&e) != nullptr;
-  send(self_, worker_, stage_failed{options_.place, e.what(), std::move(trace_), by_device});
+  const auto* by = dynamic_cast<const device_error*>(&e);
+  const bool by_card = options_.card && by && by->code() == world_errc::device_failure;
+  send(self_, worker_, stage_failed{options_.place, e.what(), std::move(trace_), by_card});
 }
 
 stage_actor::sized_program& stage_actor::program_for(std::size_t samples) {

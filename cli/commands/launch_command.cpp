@@ -80,7 +80,9 @@ void require_understood(const train_words& w) {
                                             w.remote.wire));
 }
 
-/// Every rank has the same words, so a worker looks for the data where the server does.
+/// Every rank has the same words, so a worker looks for the data where the server does. A rank whose card
+/// fails stays until the run has ended, since mpirun and MPI end all ranks with the first that has failed,
+/// also rank 0 that writes the report.
 joining joining_of(const train_words& w, const std::string& address, std::uint32_t number,
                    std::chrono::milliseconds patience = usual_patience) {
   return {number,
@@ -89,7 +91,8 @@ joining joining_of(const train_words& w, const std::string& address, std::uint32
           for_coming_back,
           w.remote.sends_batches ? nullptr : samples_of(w.data, w.data_limit),
           {},
-          plugins_of(plugins_elsewhere(w))};
+          plugins_of(plugins_elsewhere(w)),
+          true};
 }
 
 /// A worker that is cut off from sums cannot come back, since the others wait for this one in the present

@@ -80,8 +80,9 @@ void add_progress(metrics_text& to, const training_report& r, const std::string&
       .line(r.ended == "running" ? 1.0 : 0.0);
   to.metric("steps_total", "counter", "Mini-batches trained, by all workers.").line(r.steps);
   to.metric("samples_total", "counter", "Samples trained, by all workers.").line(r.samples);
-  to.metric("updates_total", "counter", "Versions of the weights, of the shard that made most.")
-      .line(r.updates);
+  if (r.knows_ledger())
+    to.metric("updates_total", "counter", "Versions of the weights, of the shard that made most.")
+        .line(r.updates);
   to.metric("training_seconds_total", "counter", "Time of training.").line(r.wall_seconds);
   to.metric("epochs", "gauge", "Passes over the training set.").line(r.epochs);
 }
@@ -139,6 +140,18 @@ void add_staleness(metrics_text& to, const training_report& r) {
   }
 }
 
+/// A shard that has told nothing yet has no line.
+void add_late(metrics_text& to, const training_report& r) {
+  bool any = false;
+  for (const late_figures& x : r.late) {
+    if (!x.seconds_old) continue;
+    if (!std::exchange(any, true))
+      to.metric("late_shard_seconds", "gauge",
+                "How old the figures of a shard are that has not answered; else it has no line.");
+    to.line(*x.seconds_old, {{"shard", std::to_string(x.shard)}});
+  }
+}
+
 void add_times(metrics_text& to, const training_report& r) {
   if (!r.worker_waits.empty())
     to.metric("wait_seconds_total", "counter", "Time that workers waited, by what for.");
@@ -166,7 +179,8 @@ std::string prometheus_text(const training_report& r, const std::optional<metric
   if (last) add_line(text, *last);
   add_tests(text, r);
   if (r.knows_ledger()) add_ledger(text, r.ledger);
-  add_staleness(text, r);
+  if (r.knows_ledger()) add_staleness(text, r);
+  add_late(text, r);
   add_times(text, r);
   text.metric("policy_switches_total", "counter", "Changes of policy.")
       .line(std::uint64_t{r.switches.size()});

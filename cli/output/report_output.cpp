@@ -301,13 +301,16 @@ std::string last_checkpoint_of(const training_report& r) {
 }
 
 /// How to train the rest of a run that ended before all its steps: "goes on by    --resume runs". A run that
-/// was trained enough would end at once, so it takes another option as well.
+/// was trained enough would end at once, so it takes another option as well. A run that has kept nothing
+/// itself goes on where it began.
 std::string way_on_in_words(const training_report& r, const std::string& recording) {
   const bool early = r.ended == "failed" || r.ended == "stopped";
   const std::string from = early ? last_checkpoint_of(r) : "";
   if (from.empty()) return "";
   const std::string replay = recording.empty() ? "" : "mailgrad replay " + shell_word(recording) + ' ';
-  return "goes on by    " + replay + "--resume " + shell_word(from) + asked_to_end_by(r) + '\n';
+  const bool is_own = r.checkpoints && !r.checkpoints->last.empty();
+  return "goes on by    " + replay + "--resume " + shell_word(from) + asked_to_end_by(r) +
+         (is_own ? "" : fmt::format(" (after step {})", r.resumed->steps)) + '\n';
 }
 
 /// "3 sent to worker 1 and lost with it"
@@ -358,7 +361,8 @@ namespace {
 /// taken was certainly produced, and the rest is under way.
 std::string ledger_in_words(const training_report& r) {
   if (!r.knows_ledger()) return "unknown, since no shard has told what became of them";
-  if (r.ended != "running") return to_string(r.ledger) + (r.kept_ledger ? ", by the lost " + lost_of(r) : "");
+  if (r.ended != "running")
+    return to_string(r.ledger) + (r.kept_ledger ? ", as of the lost " + lost_of(r) : "");
   gradient_ledger taken = r.ledger;
   taken.produced = taken.accounted_for();
   const std::uint64_t under_way = r.ledger.produced - std::min(r.ledger.produced, taken.produced);

@@ -58,6 +58,7 @@ std::unique_ptr<remote::membership> joined_workers::joined(const std::string& ad
   options.samples = how.samples;
   options.join_sums = how.join_sums;
   options.plugins = how.plugins;
+  options.card_ends_run = how.card_ends_run;
   if (which == 0) // the others would say the same
     options.on_streamed = [this](const std::string& why) { tell(why + "; the server sends the batches"); };
   if (how.number) options.number = *how.number + static_cast<std::uint32_t>(which);
@@ -74,27 +75,37 @@ int joined_workers::wait(const interrupt& ctrl_c, std::chrono::milliseconds for_
   std::optional<std::chrono::steady_clock::time_point> patience_ends;
   bool leaving = false;
   int code = exit_code::done;
-  for (const auto& member : members_) {
-    while (!member->wait_for(look)) {
-      print_news();
-      if (!ctrl_c.requested() || leaving) continue;
-      const auto now = std::chrono::steady_clock::now();
-      if (!patience_ends) patience_ends = now + for_server;
-      if (now < *patience_ends) continue;
-      leaving = true;
-      leave(ctrl_c);
-    }
+  std::vector<remote::membership*> there;
+  for (const auto& member : members_) there.push_back(member.get());
+  while (!there.empty()) {
+    there.front()->wait_for(look);
     print_news();
-    const net::ending end = member->wait();
-    const std::string words = member->name() + ": " + end.words;
-    if (end.reason != net::end_reason::left) {
-      code = exit_code::failed;
-      say_failure(words);
-    } else if (!quiet_) {
-      say_line(words);
-    }
+    std::erase_if(there, [&](remote::membership* member) {
+      if (!member->wait_for({})) return false;
+      print_news(); // what it told before it ended
+      if (!tell_end(*member)) code = exit_code::failed;
+      return true;
+    });
+    if (!ctrl_c.requested() || leaving || there.empty()) continue;
+    const auto now = std::chrono::steady_clock::now();
+    if (!patience_ends) patience_ends = now + for_server;
+    if (now < *patience_ends) continue;
+    leaving = true;
+    leave(ctrl_c);
   }
   return leaving ? exit_code::of_signal(ctrl_c.signal()) : code;
+}
+
+/// At once, while others of this process may train on for long. False: it has failed.
+bool joined_workers::tell_end(remote::membership& member) const {
+  const net::ending end = member.wait();
+  const std::string words = member.name() + ": " + end.words;
+  const bool in_order = end.reason == net::end_reason::left;
+  if (!in_order)
+    say_failure(words);
+  else if (!quiet_)
+    say_line(words);
+  return in_order;
 }
 
 /// The thread that waits prints, so that lines stay whole.

@@ -29,7 +29,8 @@ struct joining {
   std::shared_ptr<own_samples> samples{}; ///< of this machine; null: the server sends batches
   /// Takes part in sums over all workers; null: it cannot.
   std::function<std::unique_ptr<net::all_reduce>(std::size_t floats)> join_sums{};
-  known_plugins plugins{}; ///< of which a worker that takes local steps may need one
+  known_plugins plugins{};    ///< of which a worker that takes local steps may need one
+  bool card_ends_run = false; ///< a card that fails ends the run, in order, and not its worker alone
 };
 
 /// Workers of this process in a run of another process.
@@ -45,9 +46,9 @@ public:
   ///         std::invalid_argument for an address that is none.
   joined_workers(const std::string& address, const std::vector<std::vector<device>>& workers, joining how);
 
-  /// Waits until every worker has ended, and returns an exit code. After a signal it gives the server so long
-  /// to end the run, and then leaves after the present step. The code is that of the signal only if it made
-  /// them leave.
+  /// Waits until every worker has ended, and returns an exit code: that of a failure if any of them failed.
+  /// The end of each is printed when it comes. After a signal it gives the server so long to end the run, and
+  /// then leaves after the present step. The code is that of the signal only if it made them leave.
   int wait(const interrupt& ctrl_c, std::chrono::milliseconds for_server = {});
 
 private:
@@ -56,6 +57,7 @@ private:
   void tell(const std::string& words);
   void leave(const interrupt& ctrl_c);
   void print_news();
+  bool tell_end(remote::membership& member) const;
 
   std::mutex mutex_;              ///< guards the news
   std::vector<std::string> news_; ///< what memberships tell from their threads

@@ -6,18 +6,14 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cmath>
+#include <cstdint>
+#include <vector>
 
 namespace mailgrad {
 
 namespace {
 
 using nlohmann::ordered_json;
-
-/// As the words say them, so that those of one question stand in one line.
-std::optional<double> in_tenths(const std::optional<double>& seconds) {
-  return seconds ? std::optional(std::round(10 * *seconds) / 10) : std::nullopt;
-}
 
 std::optional<run_member> host_of(std::uint32_t shard, const std::vector<run_member>& members) {
   const auto host = std::ranges::find_if(
@@ -29,13 +25,20 @@ bool is_together(const late_shards& all, const late_figures& one, const std::opt
   const auto number = [](const std::optional<run_member>& m) {
     return m ? std::optional(m->number) : std::nullopt;
   };
-  return in_tenths(all.seconds_old) == in_tenths(one.seconds_old) && number(all.host) == number(host);
+  return all.figures.front().seconds_old.has_value() == one.seconds_old.has_value() &&
+         number(all.host) == number(host);
 }
 
 std::string figures_in_words(const late_shards& x) {
-  const std::string whose = mailgrad::listed("shard", x.shards);
-  if (x.seconds_old) return fmt::format("the figures of {} are of {:.1f} s ago", whose, *x.seconds_old);
-  return fmt::format("{} {} told no figures yet", whose, x.shards.size() == 1 ? "has" : "have");
+  std::vector<std::uint32_t> shards;
+  std::optional<double> oldest;
+  for (const late_figures& f : x.figures) {
+    shards.push_back(f.shard);
+    oldest = std::max(oldest, f.seconds_old);
+  }
+  const std::string whose = mailgrad::listed("shard", shards);
+  if (oldest) return fmt::format("the figures of {} are of {:.1f} s ago", whose, *oldest);
+  return fmt::format("{} {} told no figures yet", whose, shards.size() == 1 ? "has" : "have");
 }
 
 std::string host_in_words(const late_shards& x) {
@@ -47,7 +50,7 @@ std::string host_in_words(const late_shards& x) {
       : host.is == run_member::state::lost ? fmt::format("was lost {:.1f} s ago", host.since)
                                            : fmt::format("left {:.1f} s ago", host.since);
   return fmt::format("; {} {}, which {} {}, {}", host.role, host.number, here ? "holds" : "held",
-                     x.shards.size() == 1 ? "it" : "them", what);
+                     x.figures.size() == 1 ? "it" : "them", what);
 }
 
 } // namespace
@@ -59,9 +62,9 @@ std::vector<late_shards> late_of(const training_report& so_far, const std::vecto
     const auto known =
         std::ranges::find_if(all, [&](const late_shards& l) { return is_together(l, x, host); });
     if (known == all.end())
-      all.push_back({{x.shard}, x.seconds_old, std::move(host)});
+      all.push_back({{x}, std::move(host)});
     else
-      known->shards.push_back(x.shard);
+      known->figures.push_back(x);
   }
   return all;
 }
@@ -77,9 +80,9 @@ std::string to_json(const std::vector<late_shards>& all) {
   const auto known = [](const std::optional<double>& x) { return x ? ordered_json(*x) : ordered_json(); };
   ordered_json list = ordered_json::array();
   for (const late_shards& x : all)
-    for (const std::uint32_t shard : x.shards)
-      list.push_back({{"shard", shard},
-                      {"seconds_old", known(x.seconds_old)},
+    for (const late_figures& f : x.figures)
+      list.push_back({{"shard", f.shard},
+                      {"seconds_old", known(f.seconds_old)},
                       {"parameter_host", x.host ? ordered_json(x.host->number) : ordered_json()},
                       {"heard_seconds", x.host ? known(x.host->heard) : ordered_json()}});
   return list.dump();

@@ -46,8 +46,10 @@ public:
         all.push_back({s.shard.value, ledger_of(s)});
         if (!is_lost(s)) left.push_back(all.back());
       }
-      result_.ledger = worst_of(all).counts;
-      if (!running_ && !left.empty() && left.size() < all.size()) result_.kept = worst_of(left);
+      const shard_ledger& worst = worst_of(all);
+      result_.ledger = worst.counts;
+      const bool of_lost = is_lost(outcome_.shards[static_cast<std::size_t>(&worst - all.data())]);
+      if (!running_ && !left.empty() && of_lost) result_.kept = worst_of(left);
     }
     compare_with_block();
     return std::move(result_);

@@ -13,8 +13,8 @@ namespace mailgrad {
 /// The ledger of a run, and the contradictions between the counts of its two ends.
 struct audited_ledger {
   gradient_ledger ledger;
-  std::optional<shard_ledger>
-      kept{}; ///< of the run that is over: of a shard that is left, if others are lost
+  /// Of a run that is over: that of a shard that is left, if `ledger` is that of a lost one.
+  std::optional<shard_ledger> kept{};
   std::vector<std::string> contradictions; ///< one line each; empty if every gradient is accounted for
 };
 
@@ -27,7 +27,8 @@ bool is_lost(const shard_report& s);
 /// Workers count the gradients that they produced. Shards, and under hogwild the shared block, count those
 /// that they took. Every shard has a ledger of its own. The run gets the one that does not balance, if there
 /// is one, otherwise the one that lost most. The ledgers differ only if a worker died between two pushes, or
-/// if a shard is lost, which has lost all. The run then gets `kept` by the same rule from the other shards.
+/// if a shard is lost, which has lost all. If its ledger is that of a lost shard, it gets `kept` from the
+/// others by the same rule.
 ///
 /// A gradient may be lost with its worker, with a shard, or in a batch that was never complete. Any other
 /// gradient that is missing, or was taken more than once, is a contradiction: the ledger does not balance.

@@ -99,11 +99,14 @@ metrics_line run_meter::close(const metrics_line& known) {
   x.staleness_mean = means.staleness_mean;
   x.staleness_p99 = means.staleness_p99;
   x.samples_per_s = means.samples_per_s;
-  // The ledger of a run may be that of another shard, which is lost with what it had counted.
   x.updates = updates_;
-  x.computed = std::max(known.computed, means.computed);
-  x.applied = std::max(known.applied, means.applied);
-  x.discarded = std::max(known.discarded, means.discarded);
+  // The ledger of the run may be that of another shard than the first, which earlier lines tell of.
+  if (known.computed >= means.computed && known.applied >= means.applied &&
+      known.discarded >= means.discarded)
+    return x;
+  x.computed = means.computed;
+  x.applied = means.applied;
+  x.discarded = means.discarded;
   return x;
 }
 

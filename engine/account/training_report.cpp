@@ -254,7 +254,7 @@ std::string to_json(const training_report& r) {
       {"steps", r.steps},
       {"samples", r.samples},
       {"epochs", r.epochs},
-      {"updates", r.updates},
+      {"updates", r.knows_ledger() ? json(r.updates) : json()},
       {"wall_seconds", r.wall_seconds},
       {"steps_per_second", r.steps_per_second()},
       {"samples_per_second", r.samples_per_second()},

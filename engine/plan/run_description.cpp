@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
+#include <system_error>
 
 namespace mailgrad {
 
@@ -50,7 +52,9 @@ namespace {
 /// How much of what lost shards had made is kept.
 std::string kept_in_words(const training_report& r) {
   const bool written = r.checkpoints && !r.checkpoints->last.empty();
-  if (!written && !r.resumed) return r.checkpoints ? "no checkpoint was written before" : "";
+  std::error_code unknown;
+  const bool earlier = r.resumed && std::filesystem::is_regular_file(r.resumed->from, unknown);
+  if (!written && !earlier) return r.checkpoints ? "no checkpoint was written before" : "";
   return fmt::format("the checkpoint after step {} has what was made until then",
                      written ? r.checkpoints->steps : r.resumed->steps);
 }

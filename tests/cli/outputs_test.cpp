@@ -42,8 +42,9 @@ TEST_F(Outputs, TellTheUpdatesAndAPolicyThatMakesOneAlone) {
   EXPECT_THAT(few.out(), HasSubstr("\nupdates       1\n"));
   EXPECT_THAT(
       few.err() + few.out(),
-      HasSubstr("policy malenia:1000000: an update is made of 1000000 gradients or more, and all 30 of "
-                "this run are less, so they make one update, at the end\n"));
+      HasSubstr(
+          "policy malenia:1000000: an update is made of 1000000 gradients or more, and all under it, 30 at "
+          "most, are less, so they make one update, at its end\n"));
   tool many(train({"--policy", "async", "--devices", "cpu:0", "--steps", "30"}));
   EXPECT_THAT(many.out(), HasSubstr("\nupdates       30\n"));
   EXPECT_EQ((many.err() + many.out()).find("an update is made of"), std::string::npos);

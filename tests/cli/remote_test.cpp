@@ -253,7 +253,7 @@ TEST_F(RemoteTool, TakesNoNumberOfAWorkerThatIsThere) {
   EXPECT_THAT(twin.err(), HasSubstr("place: expected worker 0 to be gone, found its incarnation 1, heard "));
   EXPECT_TRUE(server.says(": place: expected worker 0 to be gone")) << server.err();
   EXPECT_THAT(server.said(), ContainsRegex("worker 0 has joined from 127\\.0\\.0\\.1:[1-9][0-9]*\n"));
-  EXPECT_THAT(server.said(), ContainsRegex("refused 127\\.0\\.0\\.1:[1-9][0-9]*: number: "));
+  EXPECT_THAT(server.said(), ContainsRegex("refused 127\\.0\\.0\\.1:[1-9][0-9]*: place: "));
   tool stop({"stop", address});
   EXPECT_EQ(stop.code(), 0) << stop.err();
   EXPECT_EQ(first.code(), 0) << first.err() << ": nobody took its place";

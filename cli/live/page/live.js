@@ -42,7 +42,7 @@
   }
 
   function show_state() {
-    const {report, expected, under_way, waits} = state;
+    const {report, expected, under_way, late, waits} = state;
     const running = report.ended === "running";
     element("what").textContent = `${run.model} on ${report.data} · ${report.policy} · ` +
       `${report.workers} ${report.workers === 1 ? "worker" : "workers"} · ` +
@@ -50,7 +50,7 @@
     if (running) say_status("running", "running");
     else say_status(`the run has ended: ${report.ended}${report.why ? ", " + report.why : ""}`,
       report.ended === "completed" || report.ended === "stopped" ? "ended" : "failed");
-    tables.show_ledger(report, under_way);
+    tables.show_ledger(report, under_way, late);
     tables.show_waits(waits, running);
     tables.show_switches(report);
     tables.show_checkpoints(report);

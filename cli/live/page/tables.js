@@ -82,7 +82,14 @@ const tables = (() => {
       running ? "Nobody waits at this moment." : "The run has ended, so nobody waits.");
   }
 
-  function show_ledger(report, under_way) {
+  // Figures that some shards told earlier, or not at all, stand among those of now.
+  function late_words(late) {
+    const age = (x) => (x.seconds_old === null ? "has told none" : "told them " + x.seconds_old.toFixed(1) + " s ago");
+    return late.slice(0, 8).map((x) => `shard ${x.shard} ${age(x)}`).join(", ") +
+      (late.length > 8 ? `, and ${late.length - 8} more` : "");
+  }
+
+  function show_ledger(report, under_way, late) {
     const l = report.ledger;
     if (!l) return fill("ledger", [], [], "Unknown: no shard has told what became of them.");
     const share = (x) => (l.produced > 0 ? ((100 * x) / l.produced).toFixed(1) + " %" : "");
@@ -91,6 +98,7 @@ const tables = (() => {
     for (const [reason, count] of Object.entries(l.discarded))
       rows.push(["discarded: " + reason, count, share(count)]);
     rows.push(["lost", l.lost, share(l.lost)], ["under way", under_way, share(under_way)]);
+    if (late.length > 0) rows.push(["figures of late shards", late_words(late), ""]);
     fill("ledger", ["what became of them", "gradients", "share"], rows, "");
   }
 

@@ -34,6 +34,7 @@ struct spread {
   std::uint32_t hosts = 0;
   std::uint32_t devices = 1; ///< of each worker
   std::shared_ptr<net::network> network{};
+  bool card_ends_run = false;
 };
 
 /// What is left of it.
@@ -55,6 +56,7 @@ protected:
           std::make_unique<parameter_host>(run.address(), parameter_host_options{.listen = "127.0.0.1:0"}));
     join_options core{.devices = {}, .number = 0, .network = s.network}, card = core;
     card.number = 1;
+    card.card_ends_run = s.card_ends_run;
     for (std::uint32_t d = 0; d < s.devices; ++d) {
       core.devices.push_back({device_kind::cpu, d});
       card.devices.push_back({device_kind::cuda, 0, d});
@@ -91,7 +93,7 @@ protected:
   }
   static void expect_lost(const remains& r, const std::string& what) {
     EXPECT_EQ(r.worker.reason, net::end_reason::failed) << what;
-    EXPECT_THAT(r.worker.words, HasSubstr("its worker failed: its device failed in step ")) << what;
+    EXPECT_THAT(r.worker.words, HasSubstr("its worker failed: its card failed in step ")) << what;
     EXPECT_EQ(r.report.ended, "completed") << what << ": " << r.report.why;
     EXPECT_TRUE(r.report.ledger.balances()) << what << ": " << to_string(r.report.ledger);
     EXPECT_GE(r.report.steps, 60U) << what << ": what no shard had judged is trained by the other worker";
@@ -174,7 +176,7 @@ TEST_F(LostCard, EndsARunWithoutOtherWorkersInOrder) {
   const training_report r = alone(calls / 2).first;
   EXPECT_EQ(r.ended, "failed");
   EXPECT_THAT(r.why, HasSubstr("all workers are lost, the last of them worker 0: "));
-  EXPECT_THAT(r.why, HasSubstr("its device failed in step "));
+  EXPECT_THAT(r.why, HasSubstr("its card failed in step "));
   EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
 }
 
@@ -200,6 +202,20 @@ TEST_F(LostCard, EndsARunOfOneProcessInOrderWithACheckpoint) {
   training_options on = in_step("sync");
   on.resume = std::make_shared<const checkpoint>(newest_checkpoint(file("kept")).what);
   EXPECT_EQ(train(small_model(), small_data(480), on).ended, "completed");
+}
+
+/// As a launcher's ranks are, of which none may end before the run.
+TEST_F(LostCard, EndsARunInOrderWithACheckpointIfItsProcessMayNotEndAlone) {
+  training_options o = in_step("sync");
+  const std::uint64_t calls = calls_of(o);
+  o.checkpoints = {.folder = file("kept"), .every_steps = 10};
+  const remains r = run_until_lost(o, calls * 5 / 8, {.card_ends_run = true});
+  EXPECT_EQ(r.worker.reason, net::end_reason::left) << r.worker.words;
+  EXPECT_EQ(r.report.ended, "failed");
+  EXPECT_THAT(r.report.why, HasSubstr("worker 1 at its step "));
+  EXPECT_TRUE(r.report.ledger.balances()) << to_string(r.report.ledger);
+  ASSERT_TRUE(r.report.checkpoints);
+  EXPECT_FALSE(r.report.checkpoints->last.empty());
 }
 
 /// No worker can go on without them.

@@ -73,6 +73,12 @@ protected:
     r.steps = r.produced = steps;
     tell(coordinator_, worker_finished{r, {life}, why_left});
   }
+  /// The process of a shard has lost its connection with a worker.
+  void part(std::uint32_t shard, std::uint32_t worker, std::uint32_t life = 0) {
+    messaging::send_as(shards_[shard].actor(), coordinator_,
+                       caf::make_message(worker_left{{worker}, {life}}));
+    run();
+  }
   void report_shards() {
     for (std::uint32_t s = 0; s < 2; ++s) tell(coordinator_, shard_report{s, 10, {}, {}});
   }
@@ -475,6 +481,48 @@ TEST_F(CoordinatorSeats, EndWithTheRunWhenAShardDiesWhileItWaits) {
   tell(coordinator_, shard_report{0, 10, {}, {}});
   ASSERT_THAT(outcomes_, SizeIs(1));
   EXPECT_THAT(outcomes_[0].why, HasSubstr("shard 1 is lost"));
+}
+
+/// Its last message may not have come there, and the shard would wait for it for ever.
+TEST_F(CoordinatorSeats, TellAShardThatItsConnectionWithAWorkerThatFinishedHasEnded) {
+  begin();
+  finish(0);
+  part(1, 0);
+  EXPECT_THAT(shards_[0].heard<worker_left>(), IsEmpty()) << "gradients may be on their way to it";
+  ASSERT_THAT(shards_[1].heard<worker_left>(), SizeIs(1));
+  EXPECT_EQ(shards_[1].heard<worker_left>()[0].worker, rank{0});
+}
+
+TEST_F(CoordinatorSeats, TellAShardOfAnEndedConnectionNoEarlierThanTheWorkerIsAccountedFor) {
+  begin();
+  part(0, 0);
+  part(1, 0);
+  for (shard_probe& s : shards_) EXPECT_THAT(s.heard<worker_left>(), IsEmpty());
+  finish(0);
+  for (shard_probe& s : shards_) EXPECT_THAT(s.heard<worker_left>(), SizeIs(1));
+}
+
+TEST_F(CoordinatorSeats, TellNoShardOfAConnectionOfAWorkerThatHasNoSeatYet) {
+  begin();
+  lose(0);
+  answer(0, 0, 3, 3);
+  for (shard_probe& s : shards_) s.heard<worker_left>().clear();
+  part(0, 0, 1);
+  part(0, 2);
+  part(0, 7);
+  EXPECT_THAT(shards_[0].heard<worker_left>(), IsEmpty()) << "it would leave before it has come";
+  part(0, 0);
+  EXPECT_THAT(shards_[0].heard<worker_left>(), SizeIs(1));
+}
+
+/// A shard that goes on without the lost one lets others ask for batches, and they must not hear that there
+/// are no more.
+TEST_F(CoordinatorSeats, TellTheFeederOfALostWorkerBeforeTheShards) {
+  begin();
+  messaging::kill(devices_[0].actor());
+  while (shards_[0].heard<worker_left>().empty() && shards_[1].heard<worker_left>().empty())
+    ASSERT_TRUE(step());
+  EXPECT_THAT(feeder_.heard<share_lost>(), SizeIs(1));
 }
 
 } // namespace

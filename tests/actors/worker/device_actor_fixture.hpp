@@ -10,6 +10,7 @@
 #include <mailgrad/engine/worker/replica.hpp>
 
 #include <chrono>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -29,8 +30,8 @@ protected:
     layout_ = std::make_shared<parameter_layout>(lay_out(small_model(), request, hogwild ? 1 : 2));
     device_actor_options options;
     options.worker = {3};
-    const model_function model = [](graph& g, const model_request& r) {
-      if (r.batch == unlucky_batch) throw graph_error("dense1: no memory for such a batch");
+    const model_function model = [why = why_unlucky_](graph& g, const model_request& r) {
+      if (r.batch == unlucky_batch) std::rethrow_exception(why);
       return small_model()(g, r);
     };
     options.runner = std::make_shared<replica>(model, request, layout_);
@@ -49,6 +50,7 @@ protected:
     options.tells_trace = tells_trace_;
     options.sums = std::move(sums_);
     options.keeps_end = keeps_end_;
+    options.ends_with_card = ends_with_card_;
     options.late = life_ > 0;
     options.life = {life_};
     options.clip_norm = clip_norm;
@@ -88,6 +90,9 @@ protected:
   std::size_t batches_asked_for() { return feeder_.heard<next_batch>().size(); }
 
   static constexpr std::size_t unlucky_batch = 5;
+  std::exception_ptr why_unlucky_ =
+      std::make_exception_ptr(graph_error("dense1: no memory for such a batch"));
+  bool ends_with_card_ = false; ///< it is lost with the card on which it computes
   using shard_probe = listener<join_shard, push_gradient, worker_left, checkpoint_mark, foretell_gradient>;
   const std::shared_ptr<const data_split> data_ = small_data();
   std::shared_ptr<const parameter_layout> layout_;

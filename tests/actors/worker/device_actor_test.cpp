@@ -142,6 +142,29 @@ TEST_F(DeviceActor, SaysWhyItFailed) {
   EXPECT_THAT(pushed_to(0), IsEmpty());
 }
 
+TEST_F(DeviceActor, IsLostWithItsCard) {
+  ends_with_card_ = true;
+  why_unlucky_ = std::make_exception_ptr(device_error(world_errc::device_failure, "launch: card lost"));
+  begin();
+  give_all_weights(0);
+  give_batch(unlucky_batch);
+  EXPECT_TRUE(runner_.expired()) << "it has ended";
+  EXPECT_THAT(coordinator_.heard<worker_failed>(), IsEmpty());
+  EXPECT_THAT(shards_[0].heard<worker_left>(), IsEmpty());
+}
+
+/// Such as an operation of a user's own that runs on the CPU alone.
+TEST_F(DeviceActor, FailsTheRunByWhatTheNextWorkerWouldMeetAsWell) {
+  ends_with_card_ = true;
+  why_unlucky_ =
+      std::make_exception_ptr(device_error(world_errc::no_such_device, "huber: runs on the CPU alone"));
+  begin();
+  give_all_weights(0);
+  give_batch(unlucky_batch);
+  ASSERT_THAT(coordinator_.heard<worker_failed>(), SizeIs(1));
+  EXPECT_EQ(coordinator_.heard<worker_failed>()[0].why, "huber: runs on the CPU alone");
+}
+
 TEST_F(DeviceActor, ScalesALongGradientDownToTheLargestNorm) {
   constexpr double largest = 1e-3;
   begin(largest);

@@ -294,6 +294,17 @@ TEST_F(StageActor, RefusesMicroBatchesThatArePlacedDifferentlyAndGoesOn) {
   EXPECT_EQ(loss_of(work_of(2, {6})), loss_of_one_replica(6, expected));
 }
 
+/// Which would be lost with it.
+TEST_F(StageActor, LosesNoCardOnACore) {
+  begin(2, false, [](graph&, const model_request&) -> model_outputs {
+    throw device_error(world_errc::device_failure, "onednn: no such layout");
+  });
+  auto first = ask<step_computed, stage_failed>(stages_[0], compute_step{work_of(1, {6}), nullptr});
+  ASSERT_THAT(first.heard<stage_failed>(), SizeIs(1));
+  EXPECT_EQ(first.heard<stage_failed>()[0].why, "onednn: no such layout");
+  EXPECT_FALSE(first.heard<stage_failed>()[0].by_card);
+}
+
 TEST_F(StageActor, ComputesNothingOnceItHasGivenUp) {
   begin();
   tell(stages_[0], give_up{});

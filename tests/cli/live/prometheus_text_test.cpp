@@ -58,6 +58,22 @@ TEST(PrometheusText, HasNoLineForWhatIsUnknown) {
     EXPECT_THAT(text, Not(HasSubstr(std::string("mailgrad_") + name)));
 }
 
+/// A parameter host stands still, before its shards have told anything, or later.
+TEST(PrometheusText, TellsNothingThatAShardWouldKnow) {
+  training_report r = small_report();
+  r.shards = 1;
+  r.exchanges.clear();
+  r.updates = 0;
+  r.late = {{0, {}}};
+  const std::string none = prometheus_text(r, {}, "mlp");
+  for (const char* name : {"updates_total", "gradients_total", "staleness_versions", "late_shard_seconds"})
+    EXPECT_THAT(none, Not(HasSubstr(std::string("mailgrad_") + name)));
+  r.late = {{0, 1.5}};
+  const std::string old = prometheus_text(r, {}, "mlp");
+  EXPECT_THAT(old, HasSubstr("mailgrad_updates_total 0\n"));
+  EXPECT_THAT(old, HasSubstr("mailgrad_late_shard_seconds{shard=\"0\"} 1.5\n"));
+}
+
 TEST(PrometheusText, LetsNoTextLeaveItsLabel) {
   const std::string text = prometheus_text(small_report(), {}, "a\"b\\c\nd");
   EXPECT_THAT(text, HasSubstr("model=\"a\\\"b\\\\c\\nd\""));

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 // How runs over processes end: what is printed, and the exit status.
@@ -78,8 +79,8 @@ TEST_F(RemoteEnds, WithTheBooksOfTheParameterHostThatIsLeft) {
   tool second({"shard", "--join", address});
   tool worker({"join", address});
   ASSERT_TRUE(server.says(", loss ")) << server.err();
-  while (lines_of(file("m.jsonl")).size() < 3) {
-  }
+  while (lines_of(file("m.jsonl")).size() < 3 && server.runs()) std::this_thread::yield();
+  ASSERT_TRUE(server.runs()) << server.err();
   second.signal(SIGKILL);
   EXPECT_EQ(server.code(), 1);
   const nlohmann::json r = report("report"), kept = r["kept_ledger"];
@@ -88,7 +89,7 @@ TEST_F(RemoteEnds, WithTheBooksOfTheParameterHostThatIsLeft) {
   EXPECT_EQ(kept["shard"], 0);
   EXPECT_GT(kept["applied"], 0);
   EXPECT_THAT(server.out(),
-              HasSubstr(" lost, by the lost shard 1\n  shard 0     " + to_string(kept["produced"]) +
+              HasSubstr(" lost, as of the lost shard 1\n  shard 0     " + to_string(kept["produced"]) +
                         " produced = " + to_string(kept["applied"]) + " applied + "));
   EXPECT_THAT(server.out(), ContainsRegex("staleness     mean [^\n]*, without those of the lost shard 1\n"));
   const std::vector<nlohmann::json> lines = lines_of(file("m.jsonl"));
@@ -109,14 +110,15 @@ TEST_F(RemoteEnds, WithTheWayOnFromAnEarlierCheckpoint) {
     tool host({"shard", "--join", address});
     tool worker({"join", address});
     ASSERT_TRUE(server.says(", loss ")) << server.err();
-    while (checkpoints_in(file("kept")).empty()) {
-    }
+    while (checkpoints_in(file("kept")).empty() && server.runs()) std::this_thread::yield();
+    ASSERT_TRUE(server.runs()) << server.err();
     host.signal(SIGKILL);
     EXPECT_EQ(server.code(), 1);
     way_on = server.out();
     until_then = server.err();
   }
-  EXPECT_THAT(way_on, HasSubstr("checkpoints   0 written\ngoes on by    --resume " + file("kept") + '\n'));
+  EXPECT_THAT(way_on, HasSubstr("checkpoints   0 written\ngoes on by    --resume " + file("kept") +
+                                " (after step " + to_string(report("report")["resumed"]["steps"]) + ")\n"));
   EXPECT_THAT(until_then,
               HasSubstr(" gradients; the checkpoint after step " +
                         to_string(report("report")["resumed"]["steps"]) + " has what was made until then\n"));

@@ -124,7 +124,7 @@ TEST(RunStatus, SaysHowOldTheFiguresOfAFrozenHostAre) {
                 "holds them, was heard 0.8 s ago\n"));
   EXPECT_EQ(nlohmann::json::parse(status).at("late")[1],
             nlohmann::json::parse(
-                R"({"shard": 1, "seconds_old": 1.26, "parameter_host": 3, "heard_seconds": 0.8})"));
+                R"({"shard": 1, "seconds_old": 1.31, "parameter_host": 3, "heard_seconds": 0.8})"));
 }
 
 TEST(RunStatus, TellsNoLedgerThatNobodyKnows) {

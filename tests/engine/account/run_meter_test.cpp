@@ -163,18 +163,24 @@ TEST(RunMeter, EndsWithWhatTheReportKnows) {
   EXPECT_EQ(x.validation_accuracy, 0.25);
 }
 
-/// The ledger of the run may be that of a lost shard, of which nobody knows what it had applied.
-TEST(RunMeter, EndsWithNoCountBehindThatOfAnEarlierLine) {
+/// The ledger of the run may be that of another shard than the first, which has applied less. Counts of two
+/// shards make no ledger together.
+TEST(RunMeter, EndsWithNoCountBehindThatOfAnEarlierLineAndWithThoseOfOneShard) {
   run_meter m({10, 0.1}, {});
   m.add(gaps(1, 4), shard_counts{{0}, {4}, 7, 3, 4});
   EXPECT_EQ(m.take(1s).applied, 4U);
   metrics_line known;
   known.computed = 8;
+  known.applied = 3;
+  known.discarded = 3;
   const metrics_line x = m.close(known);
   EXPECT_EQ(x.updates, 4U);
-  EXPECT_EQ(x.computed, 8U);
+  EXPECT_EQ(x.computed, 7U);
   EXPECT_EQ(x.applied, 4U);
   EXPECT_EQ(x.discarded, 3U);
+  known.applied = 5;
+  EXPECT_EQ(m.close(known).computed, 8U);
+  EXPECT_EQ(m.close(known).applied, 5U);
 }
 
 } // namespace

@@ -256,5 +256,16 @@ TEST(TrainingReport, TellsWhichShardALedgerIsOfThatIsLeft) {
                             "shard": 3})"));
 }
 
+TEST(TrainingReport, HasNoUpdatesWhileNoShardHasToldOfAny) {
+  training_report r;
+  r.ended = "running";
+  r.shards = 1;
+  r.late = {{0, {}}};
+  EXPECT_TRUE(json::parse(to_json(r))["updates"].is_null());
+  EXPECT_TRUE(json::parse(to_json(r))["staleness"]["mean"].is_null());
+  r.late = {{0, 0.5}};
+  EXPECT_EQ(json::parse(to_json(r))["updates"], 0) << "those of half a second ago";
+}
+
 } // namespace
 } // namespace mailgrad

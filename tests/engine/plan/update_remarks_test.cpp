@@ -13,11 +13,12 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-std::vector<std::string> remarks_of(const std::string& policy, std::uint64_t local_steps = 0) {
+std::vector<std::string> remarks_of(const std::string& policy, std::uint64_t local_steps = 0,
+                                    std::uint64_t steps = 300) {
   training_options o;
   o.devices.assign(2, {device_kind::cpu, 0});
   o.batch = 8;
-  o.steps = 300;
+  o.steps = steps;
   o.policy = policy;
   o.local_steps = local_steps;
   return update_remarks(plan_run(testing::small_model(), testing::small_data(), o));
@@ -28,8 +29,8 @@ TEST(UpdateRemarks, NameAPolicyWhoseFirstUpdateIsNeverFull) {
     EXPECT_THAT(remarks_of(policy + "300"), IsEmpty());
     EXPECT_THAT(remarks_of(policy + "301"),
                 ElementsAre("policy " + policy +
-                            "301: an update is made of 301 gradients or more, and all 300 "
-                            "of this run are less, so they make one update, at the end"));
+                            "301: an update is made of 301 gradients or more, and all under it, 300 at most, "
+                            "are less, so they make one update, at its end"));
   }
 }
 
@@ -37,8 +38,15 @@ TEST(UpdateRemarks, CountTheGradientsOfAPolicyAlone) {
   EXPECT_THAT(remarks_of("rennala:120, malenia:180@120"), IsEmpty());
   EXPECT_EQ(remarks_of("rennala:121, malenia:180@120").size(), 1U);
   EXPECT_EQ(remarks_of("async, malenia:181@120").size(), 1U);
-  EXPECT_THAT(remarks_of("rennala:60", 5), IsEmpty()) << "a gradient is of five steps";
-  EXPECT_EQ(remarks_of("rennala:61", 5).size(), 1U);
+}
+
+/// The two workers push what is left over at the end, too.
+TEST(UpdateRemarks, CountAGradientOfLocalStepsAndTheRestOfEachWorker) {
+  EXPECT_THAT(remarks_of("rennala:62", 5), IsEmpty());
+  EXPECT_EQ(remarks_of("rennala:63", 5).size(), 1U);
+  EXPECT_THAT(remarks_of("rennala:63", 5, 301), IsEmpty()) << "the last one is of one step";
+  EXPECT_THAT(remarks_of("async", 100, 50), IsEmpty()) << "there is an update for each worker";
+  EXPECT_THAT(remarks_of("async, sync@3", 5), IsEmpty());
 }
 
 TEST(UpdateRemarks, AreNoneOfPoliciesThatGatherWorkers) {

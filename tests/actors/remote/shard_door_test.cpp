@@ -1,0 +1,98 @@
+#include <mailgrad/tests/engine/layouts.hpp>
+#include <mailgrad/tests/support/deterministic_test.hpp>
+
+#include <mailgrad/actors/remote/client_side.hpp>
+#include <mailgrad/actors/remote/shard_door.hpp>
+#include <mailgrad/net/simulated_network.hpp>
+
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <memory>
+
+// What a parameter host tells of a worker whose connection has ended, one message at a time.
+
+namespace mailgrad::remote {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+/// The door of a parameter host with the shards 0 and 2, and worker 1 behind it.
+class ShardDoor : public mailgrad::testing::DeterministicTest {
+protected:
+  using shard_probe = mailgrad::testing::listener<worker_left>;
+
+  ShardDoor() {
+    shard_door_options o;
+    o.network = network_;
+    o.listen = "127.0.0.1:7000";
+    o.run = {7};
+    o.seats = 2;
+    o.layout = std::make_shared<parameter_layout>(mailgrad::testing::layout_of({{"w", {96}}}, 3));
+    o.time = time_;
+    o.shards = {{0, first_.actor()}, {2, third_.actor()}};
+    o.coordinator = coordinator_.actor();
+    door_ = std::make_unique<shard_door>(std::move(o), system());
+    worker_ = std::make_unique<client_side>(network_, hello(), link_events{});
+    worker_->connect(door_->address());
+    pass();
+  }
+  ~ShardDoor() override {
+    worker_.reset();
+    door_.reset();
+    pass();
+  }
+
+  static net::hello hello() {
+    net::hello says;
+    says.says[std::string(net::feature::run)] = net::key_text(7);
+    says.part = net::role::worker;
+    says.number = 1;
+    says.incarnation = 3;
+    return says;
+  }
+  void pass() {
+    network_->run_until(network_->now() + 200ms);
+    run();
+  }
+  /// Of both shards, and of the incarnation that was here.
+  void expect_coordinator_told() {
+    ASSERT_THAT(coordinator_.heard<worker_left>(), SizeIs(2));
+    for (const worker_left& x : coordinator_.heard<worker_left>()) {
+      EXPECT_EQ(x.worker, rank{1});
+      EXPECT_EQ(x.life, incarnation{2});
+    }
+    EXPECT_THAT(first_.heard<worker_left>(), IsEmpty()) << "the coordinator says when it may go on";
+    EXPECT_THAT(third_.heard<worker_left>(), IsEmpty());
+  }
+
+  std::shared_ptr<net::simulated_network> network_ = std::make_shared<net::simulated_network>(1);
+  shard_probe first_ = listen<worker_left>(), third_ = listen<worker_left>();
+  mailgrad::testing::listener<worker_lost, worker_left> coordinator_ = listen<worker_lost, worker_left>();
+  std::unique_ptr<shard_door> door_;
+  std::unique_ptr<client_side> worker_;
+};
+
+TEST_F(ShardDoor, TellsTheCoordinatorAloneOfAWorkerThatIsLost) {
+  ASSERT_TRUE(worker_->terms());
+  worker_->close("its machine is gone");
+  pass();
+  ASSERT_THAT(coordinator_.heard<worker_lost>(), SizeIs(1));
+  EXPECT_EQ(coordinator_.heard<worker_lost>()[0].worker, rank{1});
+  EXPECT_EQ(coordinator_.heard<worker_lost>()[0].life, incarnation{2});
+  expect_coordinator_told();
+}
+
+/// Its last message to a shard may not have been sent.
+TEST_F(ShardDoor, TellsTheCoordinatorOfAWorkerThatSaysGoodbye) {
+  ASSERT_TRUE(worker_->terms());
+  worker_->way()->leave("its worker has ended");
+  pass();
+  EXPECT_THAT(coordinator_.heard<worker_lost>(), IsEmpty());
+  expect_coordinator_told();
+}
+
+} // namespace
+} // namespace mailgrad::remote
