@@ -81,13 +81,13 @@ TEST_F(LabWhatIf, ChangesPolicyWorkersAndSpeeds) {
   EXPECT_EQ(by_law["wall_seconds"], 2 * 67.0) << "200 mini-batches of three workers";
 }
 
-/// Nobody waits under async, so its steps begin in virtual time when they began in the run.
 TEST_F(LabWhatIf, KeepsItsColumnsApartHoweverLongAPolicyIs) {
   record({"--policy", "async, ssp:1@60, sync@120"});
   report_of({});
   EXPECT_THAT(out_, HasSubstr("\npolicy                      async, ssp:1@60, sync@120  async, ssp:1@"));
 }
 
+/// Nobody waits under async, so its steps begin in virtual time when they began in the run.
 TEST_F(LabWhatIf, WritesItsDurationsAsATrace) {
   record({"--policy", "async"});
   const std::string trace = (folder_.path() / "steps.csv").string();
