@@ -15,24 +15,21 @@ enum class relation : std::uint8_t {
   at_least, ///< no smaller, but for the tolerance
 };
 
-/// How much a value differs from seed to seed.
+/// How much a value differs from seed to seed, or from one group of runs to another.
 struct seeds_spread {
   static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
-  double deviation = unknown; ///< the standard deviation; unknown if there was one seed, or no seed matters
-  std::uint64_t seeds = 1;
+  /// The standard deviation; unknown of one seed, of a ratio of means, and where chance has no part.
+  double deviation = unknown;
+  std::uint64_t seeds = 1; ///< or groups of runs
 
-  constexpr seeds_spread() = default;
-  constexpr seeds_spread(double of_values, std::uint64_t over = 1) noexcept
-      : deviation(of_values), seeds(over) {}
-  constexpr operator double() const noexcept { return deviation; }
   /// That of the same values in another unit.
   template <class Number>
   requires std::is_arithmetic_v<Number>
   friend constexpr seeds_spread operator/(seeds_spread s, Number by) noexcept {
     return {s.deviation / by, s.seeds};
   }
-  /// The standard deviation of the mean over so many seeds.
+  /// The standard deviation of the mean over so many of them.
   double error_of_mean() const noexcept { return deviation / std::sqrt(static_cast<double>(seeds)); }
 };
 

@@ -1,6 +1,8 @@
 #include <mailgrad/lab/late_steps.hpp>
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace mailgrad::lab {
 
@@ -11,13 +13,9 @@ public:
 
   void at(instant when, notice tell) override {
     tell_ = std::move(tell);
+    due_ = std::max(when, clock_->now());
     to_->begun.push_back(this);
-    clock_->at(when, whose_.value, [self = shared_from_this(), step = ++steps_] {
-      if (self->is_under_way() && self->steps_ == step)
-        self->end();
-      else
-        ++self->to_->passed;
-    });
+    wait();
   }
 
   void note_read(std::uint64_t version) noexcept { read_ = version; }
@@ -26,12 +24,26 @@ public:
   void end() { std::exchange(tell_, nullptr)(); }
 
 private:
+  /// The first of the events that wait comes in time, or before.
+  void wait() {
+    if (!waiting_.empty() && waiting_.back() <= due_) return;
+    waiting_.push_back(due_);
+    clock_->at(due_, whose_.value, [self = shared_from_this()] { self->pass(); });
+  }
+  void pass() {
+    waiting_.pop_back();
+    if (is_under_way() && due_ <= clock_->now()) return end();
+    ++to_->passed;
+    if (is_under_way()) wait();
+  }
+
   std::shared_ptr<virtual_clock> clock_;
   rank whose_;
   std::shared_ptr<notes> to_;
   notice tell_; ///< of the step under way; empty if there is none
-  std::uint64_t steps_ = 0;
-  std::uint64_t read_ = 0; ///< the version that the step under way has read
+  instant due_{0};
+  std::vector<instant> waiting_; ///< moments of events, the first one at the end
+  std::uint64_t read_ = 0;       ///< the version that the step under way has read
 };
 
 std::shared_ptr<step_timer> late_steps::timer_of(rank whose) {

@@ -13,7 +13,10 @@
 namespace mailgrad::lab {
 
 /// The steps under way in a run whose workers are interrupted: a step ends with the update that makes its
-/// gradient too stale, and not when its law says.
+/// gradient too stale, and not when its law says. Whoever begins a step must have read the present weights.
+///
+/// An interrupted step leaves its event in the clock, which has no way to take one back. It serves the later
+/// steps of its worker, so that a worker has few events there, however often it is interrupted.
 ///
 /// Threads one.
 class late_steps {
@@ -29,7 +32,7 @@ public:
   /// these made. Ends the steps that are too late now, and returns how many there were.
   std::size_t end(std::uint64_t version);
 
-  /// Moments of the clock at which a step would have ended that was interrupted.
+  /// Events of the clock with which no step ended.
   std::uint64_t passed() const noexcept { return notes_->passed; }
 
 private:

@@ -64,6 +64,8 @@ std::uint64_t limit_of_interruptions(const virtual_run_options& lab, const run_p
   refuse(plan.policies.size() > 1, "in a run that switches its policy");
   refuse(!plan.first_policy().traits().has_most_stale,
          fmt::format("under {}, which discards no gradient as too stale", plan.first_policy().text()));
+  refuse(plan.first_policy().traits().has_rounds,
+         fmt::format("under {}, which gives a worker its old weights again", plan.first_policy().text()));
   refuse(plan.options.shards > 1, "with several shards");
   refuse(has_links(lab), "with latency, bandwidth or a lossy wire");
   refuse(plan.options.local_steps > 0, "between local steps");
@@ -159,6 +161,7 @@ private:
   std::uint64_t steps() const noexcept { return events() - *passed_; }
   std::shared_ptr<step_timer> timer_of(rank worker);
   void interrupt_late_steps();
+  std::uint64_t version_now();
   run_crew_options crew_options();
   caf::actor link_to(rank worker, std::uint32_t s, const caf::actor& shard);
   std::shared_ptr<step_runner> runner_of(rank worker, std::shared_ptr<step_runner> own);
@@ -179,8 +182,9 @@ private:
   instant ended_at_{0};
   std::vector<float> parameters_;
   std::uint64_t events_ = 0;
-  std::uint64_t computed_ = 0;                                                       ///< gradients
-  std::uint64_t tested_after_ = 0;                                                   ///< steps
+  std::uint64_t computed_ = 0;     ///< gradients
+  std::uint64_t tested_after_ = 0; ///< steps
+  std::uint64_t asked_after_ = 0;  ///< events, whether to stop
   const std::shared_ptr<std::uint64_t> passed_ = std::make_shared<std::uint64_t>(0); ///< events of this timer
   const std::shared_ptr<step_timer> beside_steps_ = std::make_shared<counting_timer>(clock_, passed_);
   std::vector<std::shared_ptr<gradient_wire>> wires_; ///< by worker
@@ -293,31 +297,40 @@ void virtual_run::implementation::run() {
   if (!outcome_) throw std::logic_error("lab: the run has not ended, and nothing is left that could happen");
 }
 
+/// How many updates the one shard has made.
+std::uint64_t virtual_run::implementation::version_now() {
+  send_anonymously(versions_, read_shard{});
+  system_.run();
+  return *version_;
+}
+
 /// A worker whose step has ended asks the shard, which foretells that the gradient is discarded. So nothing
 /// is computed, and there is no update.
 void virtual_run::implementation::interrupt_late_steps() {
   if (!late_ || outcome_) return;
-  send_anonymously(versions_, read_shard{});
-  system_.run();
-  const std::uint64_t computed = computed_;
-  const std::size_t ended = late_->end(*version_);
+  const std::uint64_t computed = computed_, version = version_now();
+  const std::size_t ended = late_->end(version);
+  if (ended == 0) return;
   events_ += ended;
   system_.run();
-  late_->end(*version_); // what the steps that began now have read
-  if (computed_ != computed) throw std::logic_error("lab: a step was interrupted whose gradient counts");
+  if (computed_ != computed || version_now() != version)
+    throw std::logic_error("lab: a step was interrupted whose gradient counts");
+  late_->end(version); // what the steps that began now have read
 }
 
 /// Some steps take long to compute.
 void virtual_run::implementation::stop_if_asked() {
   constexpr std::uint64_t between = 64;
-  if (stopping_ || events_ % between != 0 || !lab_.stop || !lab_.stop()) return;
+  if (stopping_ || events_ - asked_after_ < between || !lab_.stop) return;
+  asked_after_ = events_;
+  if (!lab_.stop()) return;
   stopping_ = true;
   send_anonymously(crew_->coordinator(), stop_training{"stopped on request"});
 }
 
-/// The last test is that of the report.
+/// An event with which workers are interrupted ends several steps. The last test is that of the report.
 void virtual_run::implementation::test_if_due() {
-  if (!tests() || steps() % lab_.test_every != 0 || steps() == tested_after_ || outcome_) return;
+  if (!tests() || steps() / lab_.test_every == tested_after_ / lab_.test_every || outcome_) return;
   tested_after_ = steps();
   send_anonymously(reader_, test_weights{steps()});
   system_.run();

@@ -48,7 +48,8 @@ struct virtual_run_options {
   std::function<void(rank, instant, std::span<const float>)> on_read{};
   /// Whether worker r of M trains on the samples r, r + M, and so on alone, as own_sample_runner has it.
   bool own_samples = false;
-  /// After how many steps of all workers the weights are tested, again and again; 0: at the end only.
+  /// After how many steps of all workers the weights are tested, again and again; 0: at the end only. A test
+  /// comes after the event that reaches such a number or passes it.
   std::uint64_t test_every = 0;
   /// Called with each such test. May be empty.
   std::function<void(const virtual_test&)> on_test{};

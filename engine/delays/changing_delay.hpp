@@ -31,7 +31,7 @@ private:
 };
 
 /// A worker that stands still for a span in each period. The periods of each worker begin at a moment of its
-/// own. A step that is interrupted goes on after the outage.
+/// own. A step that an outage falls into goes on after it.
 ///
 /// Source  the universal computation model of Tyurin & Richtarik, with a speed that is 1 or 0.
 class outage_delay final : public delay_law {
@@ -45,10 +45,12 @@ public:
   outage_delay(drawn_worker who, const terms& t);
 
   double seconds(std::uint64_t step, double begins) override;
+  /// How many seconds of the worker's period are over when the run begins. An outage is at its end.
+  double phase() const noexcept { return phase_; }
 
 private:
   terms terms_;
-  double phase_; ///< of the worker in its period when the run begins
+  double phase_;
 };
 
 /// Durations that a file lists for a worker: a step takes as long as the last row says that is no later than

@@ -25,6 +25,8 @@ public:
   /// last until the next call.
   std::span<const float> run(const weight_addresses& weights, const dataset& samples,
                              std::span<const std::uint32_t> which);
+  /// Whether the model reads anything of a sample; if not, it answers to all alike.
+  bool reads_samples() const noexcept { return !model_->sources().inputs().empty(); }
   /// The samples of the last call.
   const batch& inputs() const noexcept { return inputs_; }
   /// The loss of the last call.

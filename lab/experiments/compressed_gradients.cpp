@@ -109,8 +109,12 @@ void claim_paths(const experiment_options& options, experiment_result& result) {
     for (const way& w : ways) {
       const problem p;
       const double exact = exact_error(p, w, workers, 60);
-      result.claims.push_back({fmt::format("error after 60 updates, delay {}, {}", workers - 1, w.name()), "",
-                               "recursion", exact, error_of(p, w, workers, 60, options), claim::unknown,
+      result.claims.push_back({fmt::format("error after 60 updates, delay {}, {}", workers - 1, w.name()),
+                               "",
+                               "recursion",
+                               exact,
+                               error_of(p, w, workers, 60, options),
+                               {},
                                1e-3 * exact});
     }
 }
@@ -120,8 +124,13 @@ void claim_paths(const experiment_options& options, experiment_result& result) {
 void claim_feedback(const experiment_options& options, experiment_result& result) {
   const problem unlike{10, 0.05, {-3, -1, 1, 3}};
   const double without = error_of(unlike, quarter_alone, 4, 4000, options);
-  result.claims.push_back({"4 workers of unlike data end at, with feedback", "", "a third of that without",
-                           without / 3, error_of(unlike, quarter, 4, 4000, options), claim::unknown, 0,
+  result.claims.push_back({"4 workers of unlike data end at, with feedback",
+                           "",
+                           "a third of that without",
+                           without / 3,
+                           error_of(unlike, quarter, 4, 4000, options),
+                           {},
+                           0,
                            relation::at_most});
 }
 
@@ -158,13 +167,23 @@ void claim_steps(const experiment_options& options, experiment_result& result) {
       if (share == 0.25) kept.push_back(found / exact);
       if (share < 1 && !(share == 0.5 && counts[i] == 16)) continue;
       result.claims.push_back({fmt::format("largest stable step, delay {}, {}", counts[i] - 1, format),
-                               "1 / curvature", "closed form without compression", exact, found,
-                               claim::unknown, (options.quick ? 0.02 : 0.01) * exact});
+                               "1 / curvature",
+                               "closed form without compression",
+                               exact,
+                               found,
+                               {},
+                               (options.quick ? 0.02 : 0.01) * exact});
     }
     f.series.push_back(std::move(s));
   }
-  result.claims.push_back({"share of that step if a quarter is sent, delay 15", "", "twice that of delay 0",
-                           2 * kept.front(), kept.back(), claim::unknown, 0, relation::at_least});
+  result.claims.push_back({"share of that step if a quarter is sent, delay 15",
+                           "",
+                           "twice that of delay 0",
+                           2 * kept.front(),
+                           kept.back(),
+                           {},
+                           0,
+                           relation::at_least});
   result.figures.push_back(std::move(f));
 }
 

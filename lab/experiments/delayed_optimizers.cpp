@@ -152,9 +152,9 @@ void run_delayed_optimizers(const experiment_options& options, experiment_result
     const outcome o = outcome_of(r, data, options);
     f.series.push_back({fmt::format("{}, rate {}", r.name, r.rate),
                         series_look::joined,
-                        {{1, o.fresh.mean, o.fresh.spread},
-                         {2, o.delayed.mean, o.delayed.spread},
-                         {3, o.fed_back.mean, o.fed_back.spread}}});
+                        {{1, o.fresh.mean, o.fresh.spread.deviation},
+                         {2, o.delayed.mean, o.delayed.spread.deviation},
+                         {3, o.fed_back.mean, o.fed_back.spread.deviation}}});
     if (r.name == adamw) {
       adamw_lost = o.lost.mean;
       claim_of_adamw(o, options, result);

@@ -9,7 +9,10 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -34,9 +37,10 @@ std::vector<double> exact_sync(std::size_t last) {
 }
 
 struct curve {
-  std::vector<double> square; ///< by update, the mean over coordinates
-  std::vector<double> along;  ///< what it should be for the workers that made these updates
-  std::vector<double> time;   ///< when it was made
+  std::vector<double> square{}; ///< by update, the mean over coordinates
+  std::vector<double> along{};  ///< under async, what it should be for the workers that made these updates
+  std::vector<double> time{};   ///< when it was made
+  std::uint64_t repeated = 0;   ///< of the updates that are wanted, those by the worker of the one before
 };
 
 /// E x^2 by update under async, if it is known which worker makes each: x(t+1) = x(t) - a w + a noise, where
@@ -73,6 +77,7 @@ curve run_once(const char* policy, std::size_t updates, std::uint64_t seed,
   curve made;
   along_order known;
   std::uint64_t reads = 0;
+  std::optional<rank> before;
   quadratic_case c;
   c.model = fmt::format("quadratic:dimension={},noise=1,start={}", n, start);
   c.workers = workers;
@@ -87,10 +92,14 @@ curve run_once(const char* policy, std::size_t updates, std::uint64_t seed,
     if (!is_new) return;
     double sum = 0;
     for (const float of_one : x.first(n)) sum += static_cast<double>(of_one) * of_one;
-    if (!made.square.empty() && !barrier) known.update(who);
-    made.square.push_back(sum / static_cast<double>(n));
-    made.along.push_back(known.square());
     made.time.push_back(in_seconds(when));
+    made.square.push_back(sum / static_cast<double>(n));
+    if (barrier) return;
+    if (made.square.size() > 1) {
+      known.update(who);
+      if (made.square.size() <= updates + 1) made.repeated += std::exchange(before, who) == who ? 1 : 0;
+    }
+    made.along.push_back(known.square());
   };
   run_quadratic(c, options);
   return made;
@@ -123,44 +132,71 @@ std::size_t first_below(const std::vector<double>& square, double target) {
                                   square.begin());
 }
 
-/// The mean square after an update, with the chance of the orders of workers taken out: what runs have beyond
-/// the means for their own orders, and the mean over all orders. Under a barrier there is but one.
-seeds_mean without_chance_of_order(const regime& r, const std::vector<curve>& all, std::size_t update) {
-  std::vector<double> values;
-  for (const curve& c : all)
-    values.push_back(r.has_order ? c.square[update] - c.along[update] + r.exact[update] : c.square[update]);
-  return mean_over_seeds(values);
-}
+/// An error that a run comes to.
+struct target {
+  double known;   ///< of the recursion
+  double found;   ///< of the runs; another number only if it is itself measured
+  double off = 0; ///< by which that may differ by chance
+};
 
 /// When the mean over all runs comes to a target, against so many updates of the recursion. A mean that has
 /// nearly come to its floor may be early or late by some updates: by those in which the recursion moves as
-/// far as chance moves the mean.
-void claim_time(const regime& r, const std::vector<curve>& all, const std::string& what, double target,
-                double off, experiment_result& result) {
-  const std::size_t exact = first_below(r.exact, target);
+/// far as chance moves the mean, and by half of all at most.
+void claim_time(const regime& r, const std::vector<curve>& all, const std::string& what, const target& to,
+                experiment_result& result) {
+  const std::size_t exact = first_below(r.exact, to.known);
   std::size_t reached = 0;
-  while (reached < r.updates && without_chance_of_order(r, all, reached).mean > target) ++reached;
-  off += without_chance_of_order(r, all, exact).by_chance();
-  const std::size_t soonest = first_below(r.exact, target + off), latest = first_below(r.exact, target - off);
-  const std::size_t updates = std::max(exact - soonest, std::min(latest, r.updates) - exact);
+  while (reached < r.updates && at(all, &curve::square, reached).mean > to.found) ++reached;
+  const double off = to.off + at(all, &curve::square, exact).by_chance();
+  const std::size_t soonest = first_below(r.exact, to.known + off),
+                    latest = first_below(r.exact, to.known - off);
+  const std::size_t updates = std::min(std::max(exact - soonest, latest - exact), exact / 2);
   const seeds_mean m = at(all, &curve::time, reached);
   result.claims.push_back({what, "s", fmt::format("{} updates of {:.4g} s", exact, r.seconds),
                            static_cast<double>(exact) * r.seconds, m.mean, m.spread,
                            m.by_chance() + static_cast<double>(updates) * r.seconds});
 }
 
-void claim_errors(const regime& r, const std::vector<curve>& all, experiment_result& result) {
+/// The mean square of runs over what the orders of their workers make it. Coordinates differ by noise alone,
+/// so the mean square of n of them has at most the relative deviation that it has around 0: the root of 2/n.
+void claim_own_orders(const std::vector<curve>& all, std::size_t update, const experiment_options& options,
+                      experiment_result& result) {
+  const double found = at(all, &curve::square, update).mean, known = at(all, &curve::along, update).mean;
+  const double values = static_cast<double>(coordinates(options) * all.size());
+  result.claims.push_back(
+      {fmt::format("the same after {} updates, over that of the orders of these runs", update),
+       "",
+       "recursion along the order of each run",
+       1,
+       found / known,
+       {claim::unknown, all.size()},
+       chance_of_mean(std::sqrt(2.0), values)});
+}
+
+/// Without memory, each worker is as likely to be the next as any other.
+void claim_order(const regime& r, const std::vector<curve>& all, experiment_result& result) {
+  double repeated = 0;
+  for (const curve& c : all) repeated += static_cast<double>(c.repeated);
+  const double updates = static_cast<double>(all.size() * (r.updates - 1)), p = 1.0 / workers;
+  result.claims.push_back({"updates of async by the worker of the one before",
+                           "",
+                           "1/M",
+                           p,
+                           repeated / updates,
+                           {claim::unknown, all.size()},
+                           chance_of_mean(std::sqrt(p * (1 - p)), updates)});
+}
+
+void claim_errors(const regime& r, const std::vector<curve>& all, const experiment_options& options,
+                  experiment_result& result) {
   for (const std::size_t u : r.compared) {
     const seeds_mean m = at(all, &curve::square, u);
     result.claims.push_back({fmt::format("mean square of {} after {} updates", r.policy, u), "",
                              "recursion of second moments", r.exact[u], m.mean, m.spread,
                              m.by_chance() + 1e-4 * r.exact[u]});
-    if (!r.has_order) continue;
-    const seeds_mean close = without_chance_of_order(r, all, u);
-    result.claims.push_back({"the same, with chance taken out of the order of workers", "",
-                             "recursion of second moments", r.exact[u], close.mean, close.spread,
-                             close.by_chance() + 1e-4 * r.exact[u]});
+    if (r.has_order) claim_own_orders(all, u, options, result);
   }
+  if (r.has_order) claim_order(r, all, result);
 }
 
 void draw(const regime& r, const std::vector<curve>& all, figure& by_updates, figure& by_time) {
@@ -210,15 +246,15 @@ void run_error_and_time(const experiment_options& options, experiment_result& re
   seeds_mean floor; // of async
   for (const regime& r : regimes) {
     const std::vector<curve> all = curves_of(r, options);
-    claim_errors(r, all, result);
-    for (const double target : {10.0, 1.0, 0.1})
-      claim_time(r, all, fmt::format("time of {} to a mean square of {:g}", r.policy, target), target, 0,
-                 result);
+    claim_errors(r, all, options, result);
+    for (const double square : {10.0, 1.0, 0.1})
+      claim_time(r, all, fmt::format("time of {} to a mean square of {:g}", r.policy, square),
+                 {square, square}, result);
     if (r.has_order) // async comes first
-      floor = without_chance_of_order(r, all, r.updates);
+      floor = at(all, &curve::square, r.updates);
     else
-      claim_time(r, all, "time from which the barrier is ahead for good", regimes[0].exact.back(),
-                 floor.by_chance(), result);
+      claim_time(r, all, "time from which the barrier is ahead for good",
+                 {regimes[0].exact.back(), floor.mean, floor.by_chance()}, result);
     draw(r, all, by_updates, by_time);
   }
   result.figures.push_back(std::move(by_updates));

@@ -127,9 +127,10 @@ runs_of_way run_way(const way& by, std::size_t place, const setting& on, const e
     made.last_accuracy = mean_over_seeds(accuracies);
     made.last_speed = mean_over_seeds(speeds);
     made.accuracy.points.push_back(
-        {static_cast<double>(epochs), made.last_accuracy.mean, made.last_accuracy.spread});
+        {static_cast<double>(epochs), made.last_accuracy.mean, made.last_accuracy.spread.deviation});
   }
-  made.speed.points.push_back({static_cast<double>(place + 1), made.last_speed.mean, made.last_speed.spread});
+  made.speed.points.push_back(
+      {static_cast<double>(place + 1), made.last_speed.mean, made.last_speed.spread.deviation});
   return made;
 }
 
@@ -176,8 +177,8 @@ void run_hogwild(const experiment_options& options, experiment_result& result) {
   result.claims.push_back({fmt::format("accuracy of two workers after {} epochs", on.epochs.back()), "",
                            "that of one worker", one.last_accuracy.mean, two.last_accuracy.mean,
                            two.last_accuracy.spread, 0.01});
-  result.claims.push_back({"gradients that were computed and not written", "", "by counting", 0,
-                           one.lost + two.lost, claim::unknown, 0});
+  result.claims.push_back(
+      {"gradients that were computed and not written", "", "by counting", 0, one.lost + two.lost, {}, 0});
   if (options.data) claim_speed(one, two, result);
   result.figures.push_back(std::move(f));
   result.figures.push_back(std::move(speed));

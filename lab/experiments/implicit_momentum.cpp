@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstddef>
 #include <span>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -52,6 +53,7 @@ ordered_path run_once(std::uint32_t workers, std::uint64_t seed, const experimen
     made.x.push_back(x[0]);
   };
   run_quadratic(c, options);
+  if (made.x.size() <= last) throw std::logic_error("implicit-momentum: a run has made too few updates");
   return made;
 }
 
@@ -136,16 +138,26 @@ void claim_fit(const runs_of_workers& all, experiment_result& result) {
                            step.mean, step.spread, step.by_chance()});
 }
 
+std::uint64_t runs_of(const runs_of_workers& all) { return all.updates / (last - 1); }
+
 /// What makes the mean what it is: each run follows a recursion along its own order of workers, and each
 /// worker is as likely to be the next as any other.
 void claim_order(const runs_of_workers& all, experiment_result& result) {
   const double n = static_cast<double>(all.updates), p = 1.0 / all.workers;
-  result.claims.push_back({fmt::format("largest difference of any of {} runs of {} workers",
-                                       all.updates / (last - 1), all.workers),
-                           "", "recursion along the order of the run", 0, all.farthest, claim::unknown,
-                           1e-5});
+  result.claims.push_back(
+      {fmt::format("largest difference of any of {} runs of {} workers", runs_of(all), all.workers),
+       "",
+       "recursion along the order of the run",
+       0,
+       all.farthest,
+       {claim::unknown, runs_of(all)},
+       1e-5});
   result.claims.push_back({fmt::format("updates by the worker of the one before, of {} workers", all.workers),
-                           "", "1/M", p, static_cast<double>(all.repeated) / n, claim::unknown,
+                           "",
+                           "1/M",
+                           p,
+                           static_cast<double>(all.repeated) / n,
+                           {claim::unknown, runs_of(all)},
                            4 * std::sqrt(p * (1 - p) / n)});
 }
 

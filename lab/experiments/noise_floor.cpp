@@ -73,7 +73,7 @@ void run_noise_floor(const experiment_options& options, experiment_result& resul
       const seeds_mean m = mean_over_seeds(all);
       const double exact = l.exact(workers);
       known.points.push_back({static_cast<double>(workers), exact});
-      found.points.push_back({static_cast<double>(workers), m.mean, m.spread});
+      found.points.push_back({static_cast<double>(workers), m.mean, m.spread.deviation});
       result.claims.push_back({fmt::format("floor of {} workers, {}", workers, l.name), "", "closed form",
                                exact, m.mean, m.spread, (options.quick ? 0.03 : 0.01) * exact});
     }

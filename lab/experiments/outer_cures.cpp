@@ -135,8 +135,13 @@ void claim_paths(const experiment_options& options, experiment_result& result) {
       const way& w = ways[which];
       const double exact = exact_error(w, workers, 45); // whole rounds of all workers
       const double found = error_of(w, workers, 45, "constant:1", options.seed, options);
-      result.claims.push_back({fmt::format("error after 45 updates, delay {}, {}", workers - 1, w.name), "",
-                               "recursion", exact, found, claim::unknown, 1e-3 * exact});
+      result.claims.push_back({fmt::format("error after 45 updates, delay {}, {}", workers - 1, w.name),
+                               "",
+                               "recursion",
+                               exact,
+                               found,
+                               {},
+                               1e-3 * exact});
     }
 }
 

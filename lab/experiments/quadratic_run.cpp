@@ -1,5 +1,7 @@
 #include <mailgrad/lab/experiments/quadratic_run.hpp>
 
+#include <mailgrad/lab/theory/students_quantile.hpp>
+
 #include <cmath>
 #include <memory>
 #include <numeric>
@@ -60,6 +62,12 @@ quadratic_outcome run_quadratic(const quadratic_case& c, const experiment_option
   if (c.trace_events > 0) made.trace = run.trace();
   return made;
 }
+
+double seeds_mean::by_chance() const {
+  return students_quantile(spread.seeds - 1, 1e-4) * spread.error_of_mean();
+}
+
+double chance_of_mean(double deviation, double count) { return 4 * deviation / std::sqrt(count); }
 
 seeds_mean mean_over_seeds(std::span<const double> values) {
   const auto n = static_cast<double>(values.size());

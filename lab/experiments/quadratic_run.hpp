@@ -53,9 +53,16 @@ struct seeds_mean {
   double mean = 0;
   seeds_spread spread{};
 
-  /// Four standard errors: so far off is the mean by chance in one of 15,000 cases.
-  double by_chance() const noexcept { return 4 * spread.error_of_mean(); }
+  /// So far off, or farther, is the mean of normal values by chance in one of 10,000 cases, however few they
+  /// are: Student's quantile times the standard error. With 600 values it is 3.9 standard errors, with 40 it
+  /// is 4.3, and with two it is thousands. It is as wide as the values differ, so where theory knows how far
+  /// these differ, it is better to take that (chance_of_mean).
+  double by_chance() const;
 };
 seeds_mean mean_over_seeds(std::span<const double> values);
+
+/// How far off a mean of `count` independent values may be whose standard deviation is known: four standard
+/// errors, which it is by chance in one of 15,000 cases.
+double chance_of_mean(double deviation, double count);
 
 } // namespace mailgrad::lab

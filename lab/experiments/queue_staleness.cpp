@@ -68,7 +68,7 @@ figure growth(const experiment_options& options) {
     f.series[0].points.push_back({static_cast<double>(queue), s.mean()});
     for (std::size_t i = 0; i < std::size(laws); ++i) {
       const seeds_mean m = staleness_of(s, laws[i], options);
-      f.series[i + 1].points.push_back({static_cast<double>(queue), m.mean, m.spread});
+      f.series[i + 1].points.push_back({static_cast<double>(queue), m.mean, m.spread.deviation});
     }
   }
   return f;

@@ -75,7 +75,7 @@ void run_rescue(const experiment_options& options, experiment_result& result) {
     figure_series s{w.name};
     for (const double rate : rates) {
       const seeds_mean m = over_seeds(w, data, rate, options);
-      s.points.push_back({rate, m.mean, m.spread});
+      s.points.push_back({rate, m.mean, m.spread.deviation});
       if (rate == compared_at) found.push_back(m);
     }
     f.series.push_back(std::move(s));

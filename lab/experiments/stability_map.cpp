@@ -71,8 +71,12 @@ void claim_threshold(unsigned tau, double beta, const experiment_options& option
   measured.points.push_back({tau + 1.0, found});
   result.claims.push_back({beta == 0 ? fmt::format("largest stable step, delay {}", tau)
                                      : fmt::format("the same, delay {}, momentum {}", tau, beta),
-                           "1 / curvature", beta == 0 ? "closed form" : "roots of the polynomial", exact,
-                           found, claim::unknown, (options.quick ? 0.01 : 0.005) * exact});
+                           "1 / curvature",
+                           beta == 0 ? "closed form" : "roots of the polynomial",
+                           exact,
+                           found,
+                           {},
+                           (options.quick ? 0.01 : 0.005) * exact});
 }
 
 /// A cure divides the step by the delay, or by one more, so that a step fits every delay.
@@ -80,8 +84,12 @@ void claim_cured_threshold(const char* cure, unsigned tau, double divisor, const
                            experiment_result& result) {
   const double exact = divisor * largest_stable_step(tau);
   const double found = measured_threshold({"sgd", cure}, tau, exact, options);
-  result.claims.push_back({fmt::format("the same, delay {}, cure {}", tau, cure), "1 / curvature",
-                           "closed form", exact, found, claim::unknown,
+  result.claims.push_back({fmt::format("the same, delay {}, cure {}", tau, cure),
+                           "1 / curvature",
+                           "closed form",
+                           exact,
+                           found,
+                           {},
                            (options.quick ? 0.01 : 0.005) * exact});
 }
 

@@ -99,22 +99,17 @@ claim claim_of_end(const setting& s, const compared_method& m, double end) {
             "the best: mean of the centres",
             s.mean(),
             end,
-            claim::unknown,
+            {},
             0.01 * s.mean()};
   if (m.how.policy == "async")
-    return {"weight at the end, " + what,
-            "",
-            "sum(b/t) / sum(1/t)",
-            s.balance(),
-            end,
-            claim::unknown,
-            0.01 * s.balance()};
+    return {
+        "weight at the end, " + what, "", "sum(b/t) / sum(1/t)", s.balance(), end, {}, 0.01 * s.balance()};
   return {"distance from the best weight, " + what,
           "",
           "that of async",
           s.mean() - s.balance(),
           s.mean() - end,
-          claim::unknown,
+          {},
           0.01,
           relation::at_least};
 }

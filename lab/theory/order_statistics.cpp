@@ -11,11 +11,23 @@ double mean_of_kth_exponential(std::uint32_t k, std::uint32_t m) {
   return sum;
 }
 
+double deviation_of_kth_exponential(std::uint32_t k, std::uint32_t m) {
+  double sum = 0;
+  for (std::uint32_t i = 0; i < k; ++i) sum += 1.0 / (m - i) / (m - i);
+  return std::sqrt(sum);
+}
+
 double mean_of_kth_pareto(std::uint32_t k, std::uint32_t m, double alpha) {
   const double left = m - k + 1 - 1 / alpha;
   if (left <= 0) return std::numeric_limits<double>::infinity();
   return std::exp(std::lgamma(m + 1.0) + std::lgamma(left) - std::lgamma(m - k + 1.0) -
                   std::lgamma(m + 1 - 1 / alpha));
+}
+
+/// The square of a Pareto time is one with half the exponent, and is the k-th when the time is.
+double deviation_of_kth_pareto(std::uint32_t k, std::uint32_t m, double alpha) {
+  const double mean = mean_of_kth_pareto(k, m, alpha);
+  return std::sqrt(mean_of_kth_pareto(k, m, alpha / 2) - mean * mean);
 }
 
 std::uint32_t best_number_to_wait_for(std::uint32_t m, double shift) {

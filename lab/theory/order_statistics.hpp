@@ -2,16 +2,20 @@
 
 #include <cstdint>
 
-// Means of times that workers wait for one another.
+// Times that workers wait for one another, in the mean and as they differ.
 
 namespace mailgrad::lab {
 
 /// The k-th smallest of m exponential times of mean 1: 1/m + ... + 1/(m - k + 1). The mean of the largest is
 /// how long a barrier waits.
 double mean_of_kth_exponential(std::uint32_t k, std::uint32_t m);
+/// Its standard deviation: the root of 1/m^2 + ... + 1/(m - k + 1)^2.
+double deviation_of_kth_exponential(std::uint32_t k, std::uint32_t m);
 
 /// The same of times with P(X > x) = x^-alpha from 1 on; infinite if the largest has no mean.
 double mean_of_kth_pareto(std::uint32_t k, std::uint32_t m, double alpha);
+/// Its standard deviation; infinite if it has none.
+double deviation_of_kth_pareto(std::uint32_t k, std::uint32_t m, double alpha);
 
 /// Of m workers whose times are `shift` and an exponential time of mean 1, how many to wait for, so that a
 /// gradient of an update takes the least time, where the others are interrupted.

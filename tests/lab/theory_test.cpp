@@ -1,6 +1,7 @@
 #include <mailgrad/lab/theory/fixed_delay.hpp>
 #include <mailgrad/lab/theory/memoryless_workers.hpp>
 #include <mailgrad/lab/theory/order_statistics.hpp>
+#include <mailgrad/lab/theory/students_quantile.hpp>
 
 #include <gmock/gmock.h>
 
@@ -239,6 +240,32 @@ TEST(Quorum, HasTheKnownGoodput) {
   EXPECT_NEAR(goodput_of_quorum(8, 8, 0.9), 0.430467, 0.51e-6) << "0.9^8";
   EXPECT_NEAR(goodput_of_quorum(16, 8, 0.95), 0.950, 0.51e-3);
   EXPECT_NEAR(goodput_of_quorum(4, 3, 0.8), 0.7168, four_digits);
+}
+
+/// Of four times and of the fourth of eight, by integrating; 1.4362 and 0.2475 are of Pareto times.
+TEST(OrderStatistics, HaveTheKnownDeviations) {
+  EXPECT_NEAR(deviation_of_kth_exponential(1, 16), 1.0 / 16, 1e-12) << "as its mean";
+  EXPECT_NEAR(deviation_of_kth_exponential(4, 8), 0.3222, four_digits);
+  EXPECT_NEAR(deviation_of_kth_pareto(4, 4, 3), 1.4362, four_digits);
+  EXPECT_NEAR(deviation_of_kth_pareto(4, 8, 2), 0.2475, four_digits);
+  EXPECT_EQ(deviation_of_kth_pareto(4, 4, 2), unstable) << "it has none";
+}
+
+/// The table of the handbook.
+TEST(StudentsQuantile, HasTheKnownValues) {
+  struct known {
+    unsigned freedom;
+    double beyond, t;
+  };
+  for (const auto& [freedom, beyond, t] : {known{1, 0.001, 636.619},
+                                           {2, 0.001, 31.599},
+                                           {3, 0.001, 12.924},
+                                           {7, 0.001, 5.408},
+                                           {10, 0.05, 2.228},
+                                           {15, 0.001, 4.073},
+                                           {120, 0.001, 3.373}})
+    EXPECT_NEAR(students_quantile(freedom, beyond), t, 0.0006) << freedom;
+  EXPECT_EQ(students_quantile(0, 0.001), unstable);
 }
 
 } // namespace

@@ -4,6 +4,7 @@
 
 #include <mailgrad/engine/worker/replica.hpp>
 #include <mailgrad/graph/layers.hpp>
+#include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/graph/operations/cross_entropy.hpp>
 
 #include <gmock/gmock.h>
@@ -67,6 +68,18 @@ TEST(Evaluation, CountsTheSamplesWhoseLargestLogitIsTheirLabels) {
   EXPECT_DOUBLE_EQ(e.accuracy.value(), right / 300);
   EXPECT_FALSE(e.rmse);
   EXPECT_NEAR(e.loss, loss / 300, 1e-5);
+}
+
+/// It gives all samples one answer, so the share of right ones would say nothing.
+TEST(Evaluation, CountsNoClassesOfAModelThatReadsNoSample) {
+  const auto data = testing::small_data(300);
+  const model_request request = request_for(data->train);
+  const model_function model = find_model("quadratic:dimension=2");
+  const parameter_layout layout = lay_out(model, request, 1);
+  const evaluation e = evaluate(model, request, layout, values_where(layout, "x", {2, 2}), data->train);
+  EXPECT_FALSE(e.accuracy);
+  EXPECT_TRUE(e.confusion.empty());
+  EXPECT_EQ(e.loss, 4) << "the half of 2^2, in two coordinates";
 }
 
 TEST(Evaluation, MeasuresTheDistanceToNumbers) {
