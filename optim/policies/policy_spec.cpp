@@ -275,8 +275,8 @@ policy_spec::policy_spec(std::string_view text, std::uint32_t workers) : text_(t
   if (p.rule.gathers) gathers_ = numbers_.front();
   make_ = p.make;
   const auto made = make();
-  if (made) require_one_waiting_room(text, *made);
-  if (made)
+  if (made) {
+    require_one_waiting_room(text, *made);
     traits_ = {true,
                made->always_fresh(),
                made->makes_batches(),
@@ -285,8 +285,9 @@ policy_spec::policy_spec(std::string_view text, std::uint32_t workers) : text_(t
                made->queue_length(),
                made->most_stale().has_value(),
                made->has_rounds()};
-  else
+  } else {
     traits_.needs_shards = false;
+  }
 }
 
 std::unique_ptr<policy> policy_spec::make() const { return make_(numbers_, {workers_}); }

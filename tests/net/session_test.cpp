@@ -465,6 +465,13 @@ TEST_F(SessionTest, CallsItsServerAsItIsToldTo) {
   server.call_server("the parameter host of shard 1");
   EXPECT_EQ(client.peer_name(), "the parameter host of shard 1");
   EXPECT_EQ(server.self_name(), "the parameter host of shard 1");
+  client.attach(plane::control, now);
+  client.receive(
+      plane::control,
+      whole_frame({.kind = frame_kind::refusal}, encode(refusal{refusal_code::model, "12ab", "34cd"})), now);
+  ASSERT_THAT(above_client.ends, SizeIs(1));
+  EXPECT_EQ(above_client.ends[0].words,
+            "the parameter host of shard 1 refuses: model: expected 12ab, found 34cd");
 }
 
 } // namespace

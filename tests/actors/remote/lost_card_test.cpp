@@ -97,6 +97,7 @@ protected:
     EXPECT_EQ(r.report.ended, "completed") << what << ": " << r.report.why;
     EXPECT_TRUE(r.report.ledger.balances()) << what << ": " << to_string(r.report.ledger);
     EXPECT_GE(r.report.steps, 60U) << what << ": what no shard had judged is trained by the other worker";
+    EXPECT_LT(staleness_of(r.report, 1).total(), staleness_of(r.report, 0).total()) << what;
   }
 
   std::string file(const std::string& name) const { return (folder_.path() / name).string(); }
