@@ -147,9 +147,9 @@ bool gradient_credit::serve_first(std::size_t place, gifts& all) {
   return comes;
 }
 
-/// A worker sends to all shards what it sends to one. So if the first that is awaited has begun, the others are
-/// behind it. If not, it may wait itself for what another shard answers, as one does that was lost between two
-/// of them and has come again.
+/// A worker sends to all shards what it sends to one. So if the first that is awaited has begun, the others
+/// are behind it. If not, it may wait itself for what another shard answers, as one does that was lost
+/// between two of them and has come again.
 void gradient_credit::serve_firsts(std::size_t behind, gifts& all) {
   if (serve_first(behind, all)) return;
   for (std::size_t place = 0; place < awaits_.size(); ++place)

@@ -101,11 +101,11 @@ private:
   bool all_have_it_ = false; ///< each has credit for a gradient of each shard, or gets it back
 };
 
-/// For a process that holds these shards, listens there and seats so many workers of so many devices. There is
-/// room for two gradients, or for as many as go into W + 16 MiB. Null where one of each worker finds room beside
-/// the sum, so that nobody need wait; for models with tables and for workers of several devices, whose gradients
-/// are added up when all have come; and for an address by which processes share memory: gradients wait in that
-/// of their workers.
+/// For a process that holds these shards, listens there and seats so many workers of so many devices. There
+/// is room for two gradients, or for as many as go into W + 16 MiB. Null where one of each worker finds room
+/// beside the sum, so that nobody need wait; for models with tables and for workers of several devices, whose
+/// gradients are added up when all have come; and for an address by which processes share memory: gradients
+/// wait in that of their workers.
 std::shared_ptr<gradient_credit> credit_by(const std::string& address, const parameter_layout& layout,
                                            const std::vector<std::uint32_t>& shards, std::uint32_t seats,
                                            std::uint32_t devices);

@@ -206,7 +206,8 @@ arriving gradient_form::unpacked_later(const gradient_header& header, std::uint3
           }};
 }
 
-/// What a gradient takes until it is read and added up. It is taken when nothing can be wrong with it any more.
+/// What a gradient takes until it is read and added up. It is taken when nothing can be wrong with it any
+/// more.
 gradient_form::held gradient_form::held_by(std::uint32_t shard, std::uint64_t bytes) const {
   held what;
   if (terms_.on_way && bytes > 0) what.room = terms_.on_way->arriving(terms_.worker, bytes);

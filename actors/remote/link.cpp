@@ -128,8 +128,8 @@ void link::give_back(std::uint64_t number) {
   ask_for_flush();
 }
 
-/// On any thread, as give_back(). It takes no lock: whoever reads a gradient that is refused lets its credit go
-/// with the link's lock held, and the next one gets it.
+/// On any thread, as give_back(). It takes no lock: whoever reads a gradient that is refused lets its credit
+/// go with the link's lock held, and the next one gets it.
 void link::allow(std::uint32_t bodies) {
   if (is_over_) return;
   network_.post(*endpoint_, [self = shared_from_this(), bodies](net::instant) {

@@ -356,9 +356,9 @@ private:
 
 struct DrawnBarriers : ::testing::TestWithParam<barrier_plan> {};
 
-/// Beside those that credit was given for by turns, the first of a sum may keep one, and so may each that came
-/// late. There is credit for more after a switch, and when a worker that was lost between two shards is awaited
-/// by one of them while it waits for the other.
+/// Beside those that credit was given for by turns, the first of a sum may keep one, and so may each that
+/// came late. There is credit for more after a switch, and when a worker that was lost between two shards is
+/// awaited by one of them while it waits for the other.
 TEST_P(DrawnBarriers, EndAndKeepAFewGradientsWhateverTheOrder) {
   const barrier_plan& plan = GetParam();
   for (testing::drawn_order& order : testing::drawn_orders(200)) {
