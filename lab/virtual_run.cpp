@@ -368,6 +368,7 @@ training_report virtual_run::implementation::report(const std::function<bool()>&
   training_report r = report_of(ended(), written());
   describe(r, plan_, ended_at_, outcome_->checkpoints);
   r.delays->virtual_time = true;
+  r.delays->interrupts = lab_.interrupts;
   if (lab_.delays) r.delays->law = lab_.delays->name;
   r.delays->latency = lab_.links.latency;
   r.delays->bandwidth = lab_.links.bandwidth;

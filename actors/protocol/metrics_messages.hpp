@@ -62,10 +62,10 @@ struct tests_judged {
   judged_tests so_far;
 };
 
-/// Evaluator to shard: the weights of this moment are wanted. The shard answers with `shard_read`.
+/// Evaluator, or a reader of the lab, to shard: its weights are wanted. It answers with `shard_read`.
 struct read_shard {};
 
-/// Shard to evaluator, in answer to `read_shard`. Nobody writes to these weights.
+/// Shard to whoever asked, in answer to `read_shard`. Nobody writes to these weights.
 struct shard_read {
   shard_index shard;
   version_number version;

@@ -46,7 +46,8 @@ std::string computed_in_words(const training_report& r, std::uint64_t computed) 
 std::string times_in_words(const training_report& r, double real_seconds) {
   return fmt::format("{:.6g} s of virtual time in {:.2f} s; {:.6g} updates/s, {:.6g} s for each",
                      r.wall_seconds, real_seconds, static_cast<double>(r.updates) / r.wall_seconds,
-                     r.wall_seconds / static_cast<double>(r.updates));
+                     r.wall_seconds / static_cast<double>(r.updates)) +
+         (r.delays->interrupts ? "; late workers are interrupted" : "");
 }
 
 int exit_code_of_lab(const training_report& r, int signal) {

@@ -104,6 +104,7 @@ json to_object(const std::optional<prescribed_delays>& d) {
   return {{"law", d->law},
           {"seed", d->seed},
           {"virtual_time", d->virtual_time},
+          {"interrupts", d->interrupts},
           {"latency", given(d->latency)},
           {"bandwidth", given(d->bandwidth)}};
 }

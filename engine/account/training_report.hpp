@@ -89,6 +89,7 @@ struct prescribed_delays {
   std::string law;
   std::uint64_t seed = 1;
   bool virtual_time = false; ///< the run was simulated, and all its times are virtual
+  bool interrupts = false;   ///< an update that made a gradient too stale ended its step
   std::string latency{};     ///< of simulated links; empty: none
   std::string bandwidth{};
 };

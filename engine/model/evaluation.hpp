@@ -11,7 +11,7 @@
 
 namespace mailgrad {
 
-/// The quality of weights on samples that were not trained on.
+/// The quality of weights on samples that were not trained on. A model that reads none has no accuracy.
 struct evaluation {
   std::optional<double>
       accuracy;               ///< share of rows whose largest logit is that of the label; for classes only

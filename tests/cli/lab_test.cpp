@@ -49,7 +49,7 @@ TEST_F(LabTool, TrainsInVirtualTime) {
                     HasSubstr("by worker   means from "), HasSubstr("virtual time  8 s of virtual time"),
                     HasSubstr("50 updates/s"), Not(HasSubstr("worker 17:"))));
   EXPECT_EQ(r["delays"], json::parse(R"({"law": "constant:2", "seed": 1, "virtual_time": true,
-                                       "latency": null, "bandwidth": null})"));
+                                       "interrupts": false, "latency": null, "bandwidth": null})"));
   EXPECT_EQ(r["workers"], 100);
   EXPECT_EQ(r["wall_seconds"], 8.0);
   EXPECT_EQ(r["staleness"]["max"], 99);
@@ -97,8 +97,10 @@ TEST_F(LabTool, InterruptsWorkersThatAreLateIfAsked) {
   const std::vector<std::string> same{"--workers", "2", "--delays", "list:1,3", "--policy", "backup:1"};
   std::vector<std::string> interrupted = same;
   interrupted.push_back("--interrupt");
-  EXPECT_EQ(report_of(interrupted)["wall_seconds"], 200.0)
-      << "400 steps, of which each second one is cut off";
+  const json r = report_of(interrupted);
+  EXPECT_EQ(r["wall_seconds"], 200.0) << "400 steps, of which each second one is cut off";
+  EXPECT_EQ(r["delays"]["interrupts"], true);
+  EXPECT_THAT(out_, HasSubstr("; late workers are interrupted"));
   EXPECT_GT(report_of(same)["wall_seconds"], 280.0);
   tool async(words({"--workers", "2", "--interrupt", "--policy", "async"}));
   EXPECT_EQ(async.code(), 2);

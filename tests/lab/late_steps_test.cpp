@@ -196,6 +196,11 @@ TEST(LateSteps, KnowTheLimitOfAPolicyOfYourOwn) {
   EXPECT_NEAR(r.wall_seconds, 100, 1e-6);
 }
 
+TEST(LateSteps, AreSaidInTheReport) {
+  EXPECT_TRUE(run_interrupted({2, "list:1,3", "backup:1", 20}).delays->interrupts);
+  EXPECT_FALSE(testing::run_in_lab({2, "list:1,3", "backup:1", 20}).delays->interrupts);
+}
+
 TEST(LateSteps, AreRefusedWhereNothingIsLate) {
   const auto refused = [](const std::string& policy, const auto& change) {
     const lab_case c{4, "exp", policy, 40};
