@@ -171,6 +171,8 @@ void session::set_progress(progress p) {
   constexpr std::size_t most_words = 512;
   if (p.waits_for.size() > most_words) p.waits_for.resize(most_words);
   mine_ = std::move(p);
+  // A connection that is in use again needs no heartbeat, and the peer would go on telling of that wait.
+  if (!told_wait_.empty() && mine_.waits_for != told_wait_) line_of(plane::control).heartbeat_due = true;
 }
 
 void session::join(instant now) {
@@ -224,6 +226,7 @@ instant session::last_heard() const noexcept { return std::max(lines_[0].heard, 
 std::string session::waits() const {
   if (state_ != state::joined) return "";
   const auto words = [this](const credit& c, std::string_view what) {
+    if (c.allowed == 0) return fmt::format("{} waits for its first credit of {}", self_name(), peer_name());
     return fmt::format("{} waits for credit of {}: all {} {} that it may have sent are under way",
                        self_name(), peer_name(), c.allowed, what);
   };

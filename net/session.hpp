@@ -205,7 +205,7 @@ private:
   std::optional<outgoing> next_of_body(instant now);
   outgoing next_loan(instant now);
   bytes greeting(plane p) const;
-  bytes heartbeat() const;
+  bytes heartbeat();
 
   session_events* events_;
   bool is_client_;
@@ -240,6 +240,7 @@ private:
   std::size_t body_in_count_ = 0;
 
   progress mine_, peer_progress_;
+  std::string told_wait_; ///< of mine_, as the peer knows it
   std::uint64_t duplicates_ = 0;
 };
 

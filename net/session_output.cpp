@@ -125,7 +125,8 @@ bytes session::greeting(plane p) const {
   return encode(to_features(says));
 }
 
-bytes session::heartbeat() const {
+bytes session::heartbeat() {
+  told_wait_ = mine_.waits_for;
   bytes payload;
   frame_writer{payload}.u64(mine_.step).text(mine_.waits_for);
   return payload;

@@ -168,11 +168,14 @@ TEST_F(GradientsAtTheDoor, AreToldWhileTheyWaitForTheirTurnInASum) {
   ASSERT_THAT(guests.waits(), SizeIs(1));
   EXPECT_EQ(
       guests.waits()[0].what,
-      "worker 2 waits for its turn in the sum of step 7 at the parameter host of shard 1, 3: the gradient "
+      "worker 2 waits for its turn in the sum of step 7 at the parameter host of shards 1, 3: the gradient "
       "of worker 0 is awaited first");
   credit->await(3, std::nullopt, {});
   ASSERT_THAT(guests.waits(), SizeIs(1));
   EXPECT_EQ(guests.waits()[0].what, "worker 2 waits for credit");
+  client.set_progress({8, ""});
+  carry(client, server, plane::control);
+  EXPECT_THAT(guests.waits(), IsEmpty()) << "its end is told at once";
 }
 
 TEST_F(GradientsAtTheDoor, GiveTheirCreditBackUnlessItIsKept) {
