@@ -117,7 +117,8 @@ TEST_P(StreamNetworks, LeavesABodyWithItsSenderUntilThereIsRoom) {
 
 TEST_P(StreamNetworks, TakesBodiesOfManyByTurnsWhereThereIsRoomForOne) {
   std::atomic<int> under_way{0};
-  server_options options{.times = timing(50ms)};
+  // A sender whose segments the system drops tries again after up to twice as long, which is no silence yet.
+  server_options options{.times = timing(250ms)};
   options.has_room = [&](const member&) { return under_way.load() == 0; };
   serve(std::move(options));
   server->under_way = &under_way;
