@@ -172,7 +172,9 @@ void session::set_progress(progress p) {
   if (p.waits_for.size() > most_words) p.waits_for.resize(most_words);
   mine_ = std::move(p);
   // A connection that is in use again needs no heartbeat, and the peer would go on telling of that wait.
-  if (!told_wait_.empty() && mine_.waits_for != told_wait_) line_of(plane::control).heartbeat_due = true;
+  // Either connection may have told, and neither overtakes itself.
+  if (!told_wait_.empty() && mine_.waits_for != told_wait_)
+    for (line& l : lines_) l.heartbeat_due = true;
 }
 
 void session::join(instant now) {

@@ -105,6 +105,21 @@ TEST_F(SessionTest, SaysEachHeartbeatThatItLivesAndHowFarItIs) {
   EXPECT_EQ(server.last_heard(), now);
 }
 
+/// What either connection has told may still be on its way there.
+TEST_F(SessionTest, TellsOnBothConnectionsAtOnceThatAWaitIsOver) {
+  join();
+  client.set_progress({17, "worker 1 at the barrier"});
+  now += 250ms;
+  client.tick(now);
+  carry_all();
+  client.set_progress({18, ""});
+  EXPECT_THAT(carry(client, server, plane::control), ElementsAre(frame_kind::heartbeat));
+  EXPECT_THAT(carry(client, server, plane::bulk), ElementsAre(frame_kind::heartbeat));
+  EXPECT_EQ(server.peer_progress(), (progress{18, ""}));
+  client.set_progress({19, ""});
+  EXPECT_THAT(carry(client, server, plane::control), IsEmpty()) << "no wait was told";
+}
+
 TEST_F(SessionTest, TakesSilenceOfMoreThanSixHeartbeatsForDeath) {
   join();
   now += 1500ms;
