@@ -60,7 +60,6 @@ bool card_row_log::catch_up(std::uint64_t version, std::span<const row_copy> who
                             std::vector<row_copy>& copies) const {
   if (version > last_ || last_ - version > known_) return false;
   for (std::size_t t = 0; t < whole.size(); ++t) {
-    if (version == last_) break;
     if (is_whole_cheaper(version, t, whole[t].height())) {
       copies.push_back(whole[t]);
       continue;

@@ -3,6 +3,8 @@
 #include <mailgrad/kernels/cuda/packs.hpp>
 #include <mailgrad/kernels/cuda/row_chunks.hpp>
 
+#include <type_traits>
+
 namespace mailgrad::cuda {
 
 namespace {
@@ -43,7 +45,9 @@ __device__ void store_as_others_do(float* x, const moved_floats<size>& m) {
                  "f"(m.v[0]), "f"(m.v[1]), "f"(m.v[2]), "f"(m.v[3])
                  : "memory");
 #else
-  for (unsigned k = 0; k < size; ++k) std::atomic_ref(x[k]).store(m.v[k], std::memory_order_relaxed);
+  using moved = std::conditional_t<size == 1, moved_floats<1>, float_pack>; // which has to be aligned
+  auto& to = *reinterpret_cast<moved*>(x);
+  for (unsigned k = 0; k < size; ++k) std::atomic_ref(to.v[k]).store(m.v[k], std::memory_order_relaxed);
 #endif
 }
 

@@ -23,8 +23,9 @@ using testing::tall_tastes;
 class WeightReads : public ::testing::Test {
 protected:
   void build(const model_function& model, const std::shared_ptr<const data_split>& data,
-             std::size_t shards = 1) {
-    const model_request request = request_for(*data, 8);
+             std::size_t shards = 1, std::uint32_t workers = 1) {
+    model_request request = request_for(*data, 8);
+    request.workers = workers;
     layout_ = std::make_unique<parameter_layout>(lay_out(model, request, shards));
     code_ =
         std::make_unique<bound_model>(model, request, *layout_, [&](graph& g, const model_outputs& outputs) {
@@ -147,16 +148,18 @@ TEST_F(WeightReads, AreAWholeTableThatAnotherOperationReads) {
   EXPECT_FALSE(reads_->by_rows(variable("t")));
 }
 
+/// Another worker's graph reads it.
 TEST_F(WeightReads, AreNoneOfATableThatTheProgramLacks) {
   build(
       [](graph& g, const model_request& request) {
         const value t = testing::tables::table(g, "t", 500), u = testing::tables::table(g, "u", 400);
-        const value named = testing::tables::categories(g, request);
-        gather(u, named); // nobody wants it
-        return testing::tables::answers(g, gather(t, named), request);
+        const value named = testing::tables::categories(g, request), unwanted = gather(u, named);
+        return testing::tables::answers(g, request.worker == 1 ? unwanted : gather(t, named), request);
       },
-      tall_tastes(500));
+      tall_tastes(500), 1, 2);
+  ASSERT_TRUE(layout_->variables()[variable("u")].sparse);
   EXPECT_EQ(copies().size(), 1U);
+  EXPECT_FALSE(reads_->by_rows(variable("u")));
   for (const shard_range& r : reads_->whole()) EXPECT_LE(r.end, layout_->dense_size());
 }
 

@@ -97,6 +97,14 @@ protected:
     shard_->update({&one, 1}, 0.1);
     in_place_->update({&one, 1}, 0.1);
     lane_->finish(); // so that a block is free when nobody holds it
+    for (const card_rows& part : one.values->sparse_on_card) overwrite(part.rows);
+  }
+  /// A worker writes to the same gradient again.
+  void overwrite(std::span<const std::int32_t> rows) {
+    const std::vector<std::int32_t> others(rows.size(), 1);
+    cuda::runtime::copy(std::get<cuda_stream>(lane_->where()).stream, const_cast<std::int32_t*>(rows.data()),
+                        others.data(), rows.size_bytes());
+    lane_->finish();
   }
   std::vector<float> read_snapshot(const snapshot& s) { return read(s.on(lane_->where()).data(), s.size()); }
   void expect_same(const std::string& when) {

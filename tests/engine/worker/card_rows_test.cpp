@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 
 #include <string>
+#include <utility>
+#include <vector>
 
 // A step copies the rows of tables that its batch names. One source for two cards: the simulated one, and a
 // real one.
@@ -29,6 +31,14 @@ protected:
   void build_rows(const model_function& model, const std::shared_ptr<const data_split>& data) {
     build_with(model, data, GetParam().shards, GetParam().where);
   }
+  result step_that_foresees(const std::shared_ptr<const batch>& b, const std::shared_ptr<const batch>& next) {
+    const auto g = on_card_->make_gradient();
+    gradients_.push_back(g);
+    on_card_->begin_step(b, g);
+    on_card_->foresee(next, {});
+    await_end();
+    return result_on_card(on_card_->end_step(), *g);
+  }
   void expect_same_steps(bool poison = true) {
     for (const auto& [first, count] :
          {std::pair{0U, 8U}, {8U, 8U}, {16U, 3U}, {0U, 8U}, {24U, 8U}, {3U, 3U}, {32U, 8U}, {8U, 8U}})
@@ -39,6 +49,36 @@ protected:
 TEST_P(CardRows, AreReadAsTheHostReadsThemAndNoOthers) {
   build_rows(find_model(tall_recommender), tall_tastes(500));
   expect_same_steps();
+}
+
+/// Batches lie in several sets of inputs in turn, so their numbers do, too.
+TEST_P(CardRows, AreThoseOfABatchThatWasForeseen) {
+  build_rows(find_model(tall_recommender), tall_tastes(500));
+  std::shared_ptr<batch> next = samples(0, 8);
+  for (std::uint32_t i = 0; i < 5; ++i) {
+    const auto b = std::exchange(next, samples(8 * i + 8, 8, i + 1));
+    give_next(*b);
+    const result expected = host_step(b);
+    expect_close(step_that_foresees(b, next), expected);
+  }
+}
+
+TEST_P(CardRows, AreThoseOfEachStepUnderWay) {
+  build_rows(find_model(tall_recommender), tall_tastes(500));
+  std::vector<std::pair<std::shared_ptr<gradient>, result>> begun;
+  for (std::uint32_t i = 0; i < 6; ++i) {
+    const auto b = samples(8 * i, 8, i);
+    give_next(*b);
+    begun.emplace_back(on_card_->make_gradient(), host_step(b));
+    on_card_->begin_step(b, begun.back().first);
+    if (begun.size() < on_card_->most_under_way()) continue;
+    for (const auto& [g, expected] : begun) {
+      if (watch_->watched() > 0) await_end();
+      expect_close(result_on_card(on_card_->end_step(), *g), expected);
+      gradients_.push_back(g);
+    }
+    begun.clear();
+  }
 }
 
 TEST_P(CardRows, OfSparseSamplesEndBeforeTheLastPlace) {

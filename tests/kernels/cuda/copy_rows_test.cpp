@@ -114,6 +114,24 @@ TEST_F(CardCopyRows, ReachThePartsOfATable) {
   expect_copied({{4, 0, 13, numbers}, {4, 13, 14, numbers}, {4, 14, 40, numbers}});
 }
 
+/// Beside the part lie the other rows of its table.
+TEST_F(CardCopyRows, WriteToNoRowBesideThePart) {
+  const std::vector<float> from = normal_values(40 * 4, 1), before(from.size(), 7.0F);
+  std::vector<std::int32_t> numbers(60);
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<std::int32_t>(i) - 10;
+  std::vector<float> expected = before, on_host = before;
+  std::copy_n(from.begin() + 10 * 4, 20 * 4, expected.begin() + 10 * 4);
+  const auto part_of = [](const float* x, float* y, const std::int32_t* rows) {
+    return std::vector{row_copy{x + 10 * 4, y + 10 * 4, 4, 10, 30, 60, rows}};
+  };
+  copy_rows(host_stream{}, part_of(from.data(), on_host.data(), numbers.data()));
+  EXPECT_EQ(on_host, expected);
+  const auto there = array(from), to = array(before);
+  const auto rows = array(numbers);
+  copy_rows(card(), part_of(there.data(), to.data(), rows.data()));
+  EXPECT_EQ(to.read(), expected);
+}
+
 TEST_F(CardCopyRows, ReadEachSoManiethNumber) {
   const std::vector<std::int32_t> numbers = drawn_integers(26 * 5, 8, 3);
   std::vector<part> tables;
