@@ -55,7 +55,7 @@ TEST_F(CardRowCopies, DoNotDependOnTheHeightOfTables) {
 }
 
 /// A batch of each size has a program of its own, and all have the same tables.
-TEST_F(CardRowCopies, NeverWaitAndReadNothingBeforeItIsThere) {
+TEST_F(CardRowCopies, ReadNothingBeforeItIsThere) {
   for (const weight_place where : {weight_place::same_card, weight_place::host}) {
     simulated_card::settings late = simulated_card::default_settings();
     late.when = simulated_card::timing::late;
