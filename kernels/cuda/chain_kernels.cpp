@@ -1,6 +1,7 @@
 #include <mailgrad/kernels/cuda/chain_kernels.hpp>
 
 #include <mailgrad/files/sha256.hpp>
+#include <mailgrad/kernels/cuda/chain_kernels_user.hpp>
 #include <mailgrad/kernels/cuda/chain_source.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/tensor/error.hpp>
@@ -55,15 +56,37 @@ void* chain_kernels::find(const elementwise_chain& chain, std::uint32_t card) {
   const auto [found, is_new] = known_.try_emplace(asked);
   if (is_new) {
     to_come_.push_back({asked, chain, card});
-    if (!worker_.joinable()) worker_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
     wanted_.notify_one();
   }
-  if (found->second.now == state::to_come) ++too_early_;
+  if (found->second.now == state::to_come) {
+    ++too_early_;
+    begin_work();
+  }
   return found->second.code;
+}
+
+void chain_kernels::begin_work() {
+  if (!worker_.joinable()) worker_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
+}
+
+void chain_kernels::begin_use() {
+  const std::lock_guard held(use_);
+  ++lanes_;
+}
+
+void chain_kernels::end_use() noexcept {
+  const std::lock_guard held(use_);
+  if (--lanes_ > 0) return;
+  std::jthread ends; // here, without the lock that it needs
+  {
+    const std::lock_guard unchanged(lock_);
+    ends.swap(worker_);
+  }
 }
 
 void chain_kernels::finish() {
   std::unique_lock held(lock_);
+  if (!to_come_.empty()) begin_work();
   done_.wait(held, [&] { return to_come_.empty(); });
 }
 
@@ -123,11 +146,22 @@ void* chain_kernels::make_kernel(const request& r) {
   return made;
 }
 
+chain_kernels_user::chain_kernels_user() { chain_kernels::of_process().begin_use(); }
+chain_kernels_user::~chain_kernels_user() { chain_kernels::of_process().end_use(); }
+
 chain_kernel_counts count_chain_kernels() noexcept {
   if (!generates_kernels()) return {};
   const chain_kernels& all = chain_kernels::of_process();
   return {all.too_early(), all.arrivals()};
 }
+
+namespace {
+std::atomic<bool> always_interprets = false;
+} // namespace
+
+void wait_for_chain_kernels() { chain_kernels::of_process().finish(); }
+void interpret_chains(bool always) { always_interprets = always; }
+bool interprets_chains() noexcept { return always_interprets || !generates_kernels(); }
 
 std::string generated_kernels_in_words() {
   try {

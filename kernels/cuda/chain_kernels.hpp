@@ -44,6 +44,11 @@ public:
   /// Waits until each chain that was asked for has its kernel, or will have none.
   void finish();
 
+  /// Between both calls there is a lane more. When none is left, the thread that compiles ends; what is still to
+  /// come stays so until somebody asks again.
+  void begin_use();
+  void end_use() noexcept;
+
   /// How many calls of find() have returned null for a kernel that was still to come.
   std::uint64_t too_early() const noexcept { return too_early_; }
   /// How often all kernels that had been asked for have come.
@@ -66,6 +71,7 @@ private:
     std::uint32_t card = 0;
   };
 
+  void begin_work();
   static key key_of(const elementwise_chain& chain, std::uint32_t card);
   void work(const std::stop_token& stop);
   kernel make(const request& r);
@@ -83,6 +89,8 @@ private:
   std::string why_none_;
   std::condition_variable_any wanted_, done_;
   std::atomic<std::uint64_t> too_early_ = 0, arrivals_ = 0;
+  std::mutex use_; ///< held while the thread ends
+  std::size_t lanes_ = 0;
   std::jthread worker_; ///< from the first request on; the last member, so that it ends first
 };
 
@@ -91,6 +99,14 @@ struct chain_kernel_counts {
   std::uint64_t too_early = 0, arrivals = 0; ///< as the members of chain_kernels of these names
 };
 chain_kernel_counts count_chain_kernels() noexcept;
+
+// For measurements of the kernels of this process, generated and interpreted.
+
+/// Waits until each chain that was asked for has its kernel, or will have none.
+void wait_for_chain_kernels();
+/// Whether chains are interpreted even if their kernels are there.
+void interpret_chains(bool always);
+bool interprets_chains() noexcept;
 
 /// The compiler of this machine in words, or why no kernels are generated on it.
 std::string generated_kernels_in_words();

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-/// The text of kernels for element-wise chains: C++ that calls the functors which the interpreted kernel calls
-/// (kernels/functors/), one after the other, with all results in registers.
+/// The text of kernels for element-wise chains: C++ that calls the functors which the interpreted kernel
+/// calls (kernels/functors/), one after the other, with all results in registers.
 ///
 /// The bits are those of the interpreted kernel, if both are compiled without contraction of products with
 /// sums: each operation is then rounded by itself, but for the multiply_add() that functors spell.

@@ -145,7 +145,7 @@ chain_arguments arguments_of(const elementwise_chain& chain, std::span<const voi
 bool queue_generated(const cuda_stream& s, const elementwise_chain& chain,
                      std::span<const void* const> inputs, std::span<void* const> outputs,
                      const element_range& range) {
-  if (!generates_kernels()) return false;
+  if (interprets_chains()) return false;
   void* const code = chain_kernels::of_process().find(chain, s.device);
   if (code == nullptr) return false;
   chain_arrays arrays{};

@@ -25,8 +25,8 @@ public:
   explicit kernel_cache(std::filesystem::path folder, std::uintmax_t most_bytes = usual_bytes)
       : folder_(std::move(folder)), most_bytes_(most_bytes) {}
 
-  /// The folder of this user: what MAILGRAD_KERNEL_CACHE names, if it is not `off`, or mailgrad/kernels in the
-  /// user's folder for caches. Empty if there is none.
+  /// The folder of this user: what MAILGRAD_KERNEL_CACHE names, if it is not `off`, or mailgrad/kernels in
+  /// the user's folder for caches. Empty if there is none.
   /// Source  XDG Base Directory Specification 0.8.
   static std::filesystem::path usual_folder();
 

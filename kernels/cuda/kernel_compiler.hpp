@@ -14,8 +14,8 @@ struct card_architecture {
   friend auto operator<=>(const card_architecture&, const card_architecture&) = default;
 };
 
-/// What makes code of the text of kernels while the program runs. nvrtc_compiler.cpp asks CUDA's compiler, and
-/// tests/support/simulated_card/ the compiler of the build.
+/// What makes code of the text of kernels while the program runs. nvrtc_compiler.cpp asks CUDA's compiler,
+/// and tests/support/simulated_card/ the compiler of the build.
 ///
 /// Threads  one caller at a time.
 class kernel_compiler {

@@ -1,5 +1,6 @@
 #include <mailgrad/kernels/cuda/begin_step.hpp>
 #include <mailgrad/kernels/cuda/chain_kernels.hpp>
+#include <mailgrad/kernels/cuda/chain_kernels_user.hpp>
 #include <mailgrad/kernels/cuda/products.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/tensor/error.hpp>
@@ -45,6 +46,11 @@ void destroy_graph(void*) noexcept {}
 
 void begin_step(const cuda_stream&, std::uint64_t, std::uint64_t) { refuse(); }
 chain_kernel_counts count_chain_kernels() noexcept { return {}; }
+chain_kernels_user::chain_kernels_user() = default;
+chain_kernels_user::~chain_kernels_user() = default;
+void wait_for_chain_kernels() {}
+void interpret_chains(bool) {}
+bool interprets_chains() noexcept { return true; }
 std::string generated_kernels_in_words() { return std::string("none: ") + why; }
 std::string products_in_words() { refuse(); }
 std::unique_ptr<products> make_products(std::uint32_t, product_precision) { refuse(); }

@@ -27,8 +27,8 @@ struct header {
   std::string_view text;
 };
 
-/// What the text of a kernel includes. NVRTC has no files: neither ours nor those of a standard library, of which
-/// these need little.
+/// What the text of a kernel includes. NVRTC has no files: neither ours nor those of a standard library, of
+/// which these need little.
 std::array<header, 12> headers() {
   return {{{"mailgrad/kernels/cuda/chain_elements.hpp", embedded::chain_elements_hpp},
            {"mailgrad/kernels/cuda/elements.hpp", embedded::elements_hpp},

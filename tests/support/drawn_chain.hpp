@@ -11,7 +11,8 @@ namespace mailgrad::testing {
 
 inline constexpr elementwise_function last_function = elementwise_function::sqrt_gradient;
 
-/// A chain of any functions of any operands; the same seed gives the same chain. Its last step is its last output.
+/// A chain of any functions of any operands; the same seed gives the same chain. Its last step is its last
+/// output.
 inline elementwise_chain drawn_chain(std::uint64_t seed) {
   std::mt19937_64 rng(seed);
   const auto below = [&](std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(rng); };

@@ -17,8 +17,8 @@
 #include <mutex>
 #include <string>
 
-// How the simulated card gets kernels whose text comes while the program runs: the compiler of the build makes a
-// shared object of it.
+// How the simulated card gets kernels whose text comes while the program runs: the compiler of the build
+// makes a shared object of it.
 namespace mailgrad::cuda {
 
 namespace {

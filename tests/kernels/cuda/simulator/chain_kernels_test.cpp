@@ -14,7 +14,8 @@
 #include <semaphore>
 #include <stdexcept>
 
-// How kernels of chains come beside all that goes on. The compiler is played by one that has one code for all texts.
+// How kernels of chains come beside all that goes on. The compiler is played by one that has one code for all
+// texts.
 namespace mailgrad {
 namespace {
 
@@ -216,6 +217,32 @@ TEST_F(ChainKernels, EndWhileOneIsBeingCompiled) {
 TEST_F(ChainKernels, EndWithoutHavingBegun) {
   made();
   EXPECT_EQ(played_.opened, 0);
+}
+
+TEST_F(ChainKernels, EndWithTheLastLaneAndGoOnWithTheNext) {
+  std::counting_semaphore<> begun(0), may_go(0);
+  std::atomic<int> compiled = 0;
+  played_.before = [&] {
+    begun.release();
+    may_go.acquire();
+    ++compiled;
+  };
+  const auto kernels = made();
+  kernels->begin_use();
+  kernels->begin_use();
+  for (std::uint64_t seed = 0; seed < 2; ++seed) kernels->find(drawn_chain(seed), 0);
+  begun.acquire();
+  kernels->end_use();
+  EXPECT_EQ(compiled, 0) << "it goes on for the other lane";
+  {
+    const std::jthread lets_go([&] { may_go.release(2); });
+    kernels->end_use();
+    EXPECT_GE(compiled, 1) << "it was waited for";
+  }
+  kernels->begin_use();
+  kernels->finish();
+  for (std::uint64_t seed = 0; seed < 2; ++seed) EXPECT_NE(kernels->find(drawn_chain(seed), 0), nullptr);
+  kernels->end_use();
 }
 
 /// Work that queues a chain of this process, of which others know nothing.

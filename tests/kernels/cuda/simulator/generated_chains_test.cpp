@@ -13,7 +13,8 @@
 #include <deque>
 #include <limits>
 
-// The text that is generated for chains, compiled once for all of them, beside the kernel that interprets them.
+// The text that is generated for chains, compiled once for all of them, beside the kernel that interprets
+// them.
 namespace mailgrad {
 namespace {
 
