@@ -1,6 +1,7 @@
 #include "card_kernels.hpp"
 
 #include <mailgrad/kernels/accumulate.hpp>
+#include <mailgrad/kernels/cuda/chain_kernels.hpp>
 #include <mailgrad/kernels/dropout.hpp>
 #include <mailgrad/kernels/elementwise.hpp>
 #include <mailgrad/kernels/map_weights.hpp>
@@ -63,6 +64,17 @@ timed_kernel chain_of(card_arrays& a, const char* name, std::initializer_list<el
             elementwise(s, chain, from, {&to, 1}, n, nullptr);
           }};
 }
+/// The same by the kernel that is generated for it.
+timed_kernel generated(timed_kernel k) {
+  k.name += ", generated";
+  k.queue = [queue = k.queue](const stream& s) {
+    cuda::interpret_chains(false);
+    queue(s);
+    cuda::wait_for_chain_kernels(); // only the first time is there one to come
+    cuda::interpret_chains(true);
+  };
+  return k;
+}
 timed_kernel relu(card_arrays& a) { return chain_of(a, "relu", {{elementwise_function::relu, 0, 0, 0}}, 1); }
 timed_kernel addition(card_arrays& a) {
   return chain_of(a, "add", {{elementwise_function::add, 0, 1, 0}}, 2);
@@ -74,6 +86,23 @@ timed_kernel chain_of_3(card_arrays& a) {
                    {elementwise_function::tanh, 4, 4, 0}},
                   3);
 }
+
+timed_kernel generated_3(card_arrays& a) { return generated(chain_of_3(a)); }
+
+/// As a model has them: the gradients of functions, with results that others read.
+timed_kernel chain_of_8(card_arrays& a) {
+  return chain_of(a, "chain of 8",
+                  {{elementwise_function::multiply, 0, 1, -1},
+                   {elementwise_function::add, 3, 2, -1},
+                   {elementwise_function::sigmoid, 4, 4, -1},
+                   {elementwise_function::multiply, 5, 0, -1},
+                   {elementwise_function::tanh, 6, 6, -1},
+                   {elementwise_function::tanh_gradient, 7, 1, -1},
+                   {elementwise_function::gelu_gradient, 4, 8, -1},
+                   {elementwise_function::subtract, 9, 5, 0}},
+                  3);
+}
+timed_kernel generated_8(card_arrays& a) { return generated(chain_of_8(a)); }
 
 timed_kernel bias_relu(card_arrays& a) {
   const std::size_t rows = row_count();
@@ -124,21 +153,10 @@ timed_kernel transposing(card_arrays& a) {
 namespace mailgrad::bench {
 
 std::vector<kernel_maker> element_kernels() {
-  return {copy_64,
-          copy_256,
-          adam_256,
-          momentum,
-          sgd,
-          sgd_of_8,
-          relu,
-          addition,
-          chain_of_3,
-          bias_relu,
-          bias_relu_backward,
-          delay_compensation,
-          addition_to_sum,
-          dropping,
-          transposing};
+  cuda::interpret_chains(true); // but for those that are called otherwise
+  return {copy_64,   copy_256,           adam_256,           momentum,        sgd,        sgd_of_8,
+          relu,      addition,           chain_of_3,         generated_3,     chain_of_8, generated_8,
+          bias_relu, bias_relu_backward, delay_compensation, addition_to_sum, dropping,   transposing};
 }
 
 } // namespace mailgrad::bench

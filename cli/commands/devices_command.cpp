@@ -1,6 +1,7 @@
 #include <mailgrad/cli/commands/commands.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 
+#include <mailgrad/kernels/cuda/chain_kernels.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/tensor/byte_count.hpp>
 #include <mailgrad/tensor/device.hpp>
@@ -34,6 +35,9 @@ command make_devices_command(CLI::App& app) {
             const auto found = cuda::runtime::find_cards();
             for (std::uint32_t i = 0; i < found.cards.size(); ++i)
               std::cout << card_in_words(found.cards[i], i, found.driver) << '\n';
+            if (!found.cards.empty())
+              std::cout << "kernels generated for chains of operations: "
+                        << cuda::generated_kernels_in_words() << '\n';
             if (found.cards.empty()) std::cout << "no card: " << found.why_none << '\n';
             return exit_code::done;
           }};

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/kernels/cuda/begin_step.hpp> // for the users of a lane
+#include <mailgrad/kernels/cuda/chain_kernels_user.hpp>
 #include <mailgrad/kernels/cuda/handles.hpp>
 #include <mailgrad/kernels/cuda/lane_words.hpp>
 #include <mailgrad/kernels/cuda/products.hpp>
@@ -72,6 +73,7 @@ private:
     mark done;
   };
 
+  chain_kernels_user kernels_;
   owned_stream stream_;
   stream_marks marks_;
   std::unique_ptr<products> products_;

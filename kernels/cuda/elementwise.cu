@@ -1,4 +1,8 @@
 #include <mailgrad/kernels/cuda/elementwise.hpp>
+
+#include <mailgrad/kernels/cuda/chain_elements.hpp>
+#include <mailgrad/kernels/cuda/chain_kernels.hpp>
+#include <mailgrad/kernels/cuda/chain_source.hpp>
 #include <mailgrad/kernels/cuda/packs.hpp>
 
 #include <algorithm>
@@ -137,6 +141,22 @@ chain_arguments arguments_of(const elementwise_chain& chain, std::span<const voi
   return made;
 }
 
+/// Queues the kernel that was generated for the chain. Returns whether there is one.
+bool queue_generated(const cuda_stream& s, const elementwise_chain& chain,
+                     std::span<const void* const> inputs, std::span<void* const> outputs,
+                     const element_range& range) {
+  if (interprets_chains()) return false;
+  void* const code = chain_kernels::of_process().find(chain, s.device);
+  if (code == nullptr) return false;
+  chain_arrays arrays{};
+  for (std::size_t i = 0; i < chain.input_count; ++i) arrays.inputs[i] = static_cast<const float*>(inputs[i]);
+  for (std::size_t i = 0; i < std::min(outputs.size(), std::size(arrays.outputs)); ++i)
+    arrays.outputs[i] = static_cast<float*>(outputs[i]);
+  launch_loaded(s, "elementwise", blocks_of_packs(range.n, packs_of(chain)), threads_per_block,
+                loaded_kernel<chain_arrays, element_range>{code}, arrays, range);
+  return true;
+}
+
 } // namespace
 
 void elementwise(const cuda_stream& s, const elementwise_chain& chain, std::span<const void* const> inputs,
@@ -151,6 +171,7 @@ void elementwise(const cuda_stream& s, const elementwise_chain& chain, std::span
            static_cast<float*>(outputs[static_cast<std::size_t>(only.output)]), range);
     return;
   }
+  if (queue_generated(s, chain, inputs, outputs, range)) return;
   const std::size_t slots = std::size_t{chain.input_count} + chain.step_count;
   launch(s, "elementwise", blocks_of_packs(n, 1, threads_of_chain), threads_of_chain,
          slots * threads_of_chain * sizeof(float_pack), chain_kernel, arguments_of(chain, inputs, outputs),

@@ -1,5 +1,7 @@
 #include <mailgrad/kernels/cuda/kept_graphs.hpp>
 
+#include <mailgrad/kernels/cuda/chain_kernels.hpp>
+
 #include <algorithm>
 #include <exception>
 
@@ -16,15 +18,24 @@ void kept_graphs::run(void* stream, const key& k, const std::function<void()>& q
   known_.splice(known_.begin(), known_, found);
   known_key& it = known_.front();
   if (it.refused) return queue();
+  if (it.arrivals && *it.arrivals != count_chain_kernels().arrivals) it.graph.reset();
   if (!it.graph) {
     try {
-      it.graph = std::make_unique<captured_graph>(stream, queue);
+      it.capture(stream, queue);
     } catch (const std::exception&) {
       it.refused = true;
       return queue(); // throws as well, unless only a capture is at fault
     }
   }
   it.graph->launch(stream);
+}
+
+/// Another thread may ask for a kernel meanwhile. Then this graph is captured once more than it had to be.
+void kept_graphs::known_key::capture(void* stream, const std::function<void()>& queue) {
+  const chain_kernel_counts before = count_chain_kernels();
+  graph = std::make_unique<captured_graph>(stream, queue);
+  const bool lacks_some = count_chain_kernels().too_early != before.too_early;
+  arrivals = lacks_some ? std::optional(before.arrivals) : std::nullopt;
 }
 
 } // namespace mailgrad::cuda

@@ -4,15 +4,20 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 
 namespace mailgrad::cuda {
 
 /// Graphs of work that comes to a stream again and again. Work that a key has come with twice is captured,
 /// and is queued as one graph from then on. The key says all that may differ between two times: the addresses
 /// that the work reads and writes. Graphs and launches give the same bits.
+///
+/// Work that was captured before the kernels of its chains had come is captured once more when they are
+/// there.
 ///
 /// Work that cannot be captured, such as an operation of a user that asks the card for memory, is queued by
 /// launches for good. A graph that makes room for another one may still run: the driver then frees it when it
@@ -35,6 +40,9 @@ private:
     key what;
     std::unique_ptr<captured_graph> graph{}; ///< null until it came twice
     bool refused = false;                    ///< it could not be captured
+    std::optional<std::uint64_t> arrivals{}; ///< of chain kernels at its capture, if it lacks some of them
+
+    void capture(void* stream, const std::function<void()>& queue);
   };
 
   std::size_t most_;

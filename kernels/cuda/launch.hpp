@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/kernels/cuda/float_pack.hpp>
 #include <mailgrad/kernels/cuda/lane_words.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/tensor/stream.hpp>
@@ -10,6 +11,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <tuple>
 
 /// What every .cu includes: how a kernel is launched, and what kernels share.
 namespace mailgrad::cuda {
@@ -44,6 +46,33 @@ void launch(const cuda_stream& s, const char* name, dim3 grid, dim3 block, std::
   kernel<<<grid, block, shared_bytes, static_cast<cudaStream_t>(s.stream)>>>(arguments...);
 #else
   simulated_card::launch(s.stream, name, grid, block, shared_bytes, kernel, Parameters(arguments)...);
+#endif
+  runtime::check_launch(name);
+}
+
+/// A kernel of runtime::load_kernel() with these parameters.
+template <class... Parameters>
+struct loaded_kernel {
+  void* code;
+};
+
+/// Queues it as launch() does. Its blocks have no shared memory.
+template <class... Parameters, class... Arguments>
+void launch_loaded(const cuda_stream& s, const char* name, dim3 grid, dim3 block,
+                   loaded_kernel<Parameters...> kernel, const Arguments&... arguments) {
+  runtime::make_current(s.device);
+#ifdef __CUDACC__
+  std::tuple<Parameters...> converted(arguments...);
+  const auto launch = [&](auto&... each) {
+    void* addresses[] = {&each...};
+    // Its error is that of the launch, which is asked for below.
+    static_cast<void>(cudaLaunchKernel(static_cast<const void*>(kernel.code), grid, block, addresses, 0,
+                                       static_cast<cudaStream_t>(s.stream)));
+  };
+  std::apply(launch, converted);
+#else
+  simulated_card::launch(s.stream, name, grid, block, 0,
+                         reinterpret_cast<void (*)(Parameters...)>(kernel.code), Parameters(arguments)...);
 #endif
   runtime::check_launch(name);
 }
@@ -85,12 +114,6 @@ __device__ inline void store_for_host(std::uint64_t* to, std::uint64_t value) {
   std::atomic_ref(*to).store(value, std::memory_order_release);
 #endif
 }
-
-/// Four floats that are loaded or stored by one instruction.
-struct alignas(16) float_pack {
-  static constexpr std::size_t size = 4;
-  float v[size];
-};
 
 /// Whether all addresses are multiples of 16, so that the arrays can be read as packs.
 template <class... T>

@@ -1,4 +1,6 @@
 #include <mailgrad/kernels/cuda/begin_step.hpp>
+#include <mailgrad/kernels/cuda/chain_kernels.hpp>
+#include <mailgrad/kernels/cuda/chain_kernels_user.hpp>
 #include <mailgrad/kernels/cuda/products.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/tensor/error.hpp>
@@ -34,6 +36,7 @@ void copy(void*, void*, const void*, std::size_t) { refuse(); }
 void fill(void*, void*, std::uint8_t, std::size_t) { refuse(); }
 void make_current(std::uint32_t) { refuse(); }
 void check_launch(const char*) { refuse(); }
+void* load_kernel(std::uint32_t, std::span<const std::byte>, const char*) { refuse(); }
 void begin_capture(void*) { refuse(); }
 void* end_capture(void*) { refuse(); }
 void launch_graph(void*, void*) { refuse(); }
@@ -42,6 +45,13 @@ void destroy_graph(void*) noexcept {}
 } // namespace runtime
 
 void begin_step(const cuda_stream&, std::uint64_t, std::uint64_t) { refuse(); }
+chain_kernel_counts count_chain_kernels() noexcept { return {}; }
+chain_kernels_user::chain_kernels_user() = default;
+chain_kernels_user::~chain_kernels_user() = default;
+void wait_for_chain_kernels() {}
+void interpret_chains(bool) {}
+bool interprets_chains() noexcept { return true; }
+std::string generated_kernels_in_words() { return std::string("none: ") + why; }
 std::string products_in_words() { refuse(); }
 std::unique_ptr<products> make_products(std::uint32_t, product_precision) { refuse(); }
 

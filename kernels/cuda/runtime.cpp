@@ -187,6 +187,21 @@ void allow_shared_bytes(const void* kernel, std::size_t bytes) {
 
 void check_launch(const char* name) { require(cudaGetLastError(), name); }
 
+void* load_kernel(std::uint32_t card, std::span<const std::byte> code, const char* name) {
+  use(card);
+  cudaLibrary_t library = nullptr;
+  require(cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
+          "cudaLibraryLoadData");
+  cudaKernel_t kernel = nullptr;
+  cudaFuncAttributes unused{};
+  cudaError_t status = cudaLibraryGetKernel(&kernel, library, name);
+  // The driver would else load the code at the first launch, which may be part of a capture.
+  if (status == cudaSuccess) status = cudaFuncGetAttributes(&unused, static_cast<const void*>(kernel));
+  if (status != cudaSuccess) forget(cudaLibraryUnload(library));
+  require(status, "cudaLibraryGetKernel");
+  return kernel;
+}
+
 void begin_capture(void* stream) {
   require(cudaStreamBeginCapture(stream_of(stream), cudaStreamCaptureModeThreadLocal),
           "cudaStreamBeginCapture");

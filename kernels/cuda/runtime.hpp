@@ -2,11 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
-/// What Mailgrad asks of CUDA's runtime. Beside it only launch.hpp, which holds the language of kernels, and
-/// cublas_products.cpp name CUDA.
+/// What Mailgrad asks of CUDA's runtime. Beside it only launch.hpp and float_pack.hpp, which hold the
+/// language of kernels, cublas_products.cpp and nvrtc_compiler.cpp name CUDA.
 ///
 /// It has three bodies: runtime.cpp calls CUDA, tests/support/simulated_card/ runs the same kernels on the
 /// processor, and no_card.cpp stands in for a build without CUDA.
@@ -76,6 +77,10 @@ void make_current(std::uint32_t card);
 void allow_shared_bytes(const void* kernel, std::size_t bytes);
 /// Throws what the launch of kernel `name` was refused for.
 void check_launch(const char* name);
+
+/// Loads a kernel that was made while the program runs, so that nothing is left to do at its first launch. It
+/// stays until the process ends. launch_loaded() launches it.
+void* load_kernel(std::uint32_t card, std::span<const std::byte> code, const char* name);
 
 /// What is queued on `stream` between both calls is not run but kept as a graph, which launch_graph() queues
 /// as one.

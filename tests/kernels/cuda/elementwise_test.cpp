@@ -1,10 +1,14 @@
 #include "../../support/card_test.hpp"
 #include "../../support/card_values.hpp"
+#include "../../support/drawn_chain.hpp"
+#include "../../support/generated_kernels.hpp"
 
+#include <mailgrad/kernels/cuda/chain_kernels.hpp>
 #include <mailgrad/kernels/elementwise.hpp>
 #include <mailgrad/tensor/block.hpp>
 #include <mailgrad/tensor/error.hpp>
 
+#include <bit>
 #include <deque>
 #include <string>
 #include <vector>
@@ -18,14 +22,22 @@ using testing::normal_values;
 using testing::one_shifted_of;
 using testing::shifted_array;
 
+/// Of arrays one behind the other. All numbers that are none are one: their bits depend on the order of
+/// operands.
+std::vector<std::uint32_t> bits_of(const std::vector<std::vector<float>>& arrays) {
+  std::vector<std::uint32_t> bits;
+  for (const auto& values : arrays)
+    for (const float v : values)
+      bits.push_back(std::isnan(v) ? 0x7fc00000U : std::bit_cast<std::uint32_t>(v));
+  return bits;
+}
+
 /// Positive, since a logarithm and a root are among the functions.
 std::vector<float> operand_values(std::size_t n, std::size_t operand) {
   std::vector<float> values = normal_values(n, operand);
   for (float& v : values) v = std::abs(v) + 0.1F;
   return values;
 }
-
-constexpr elementwise_function last_function = sqrt_gradient;
 
 class CardElementwise : public testing::card_test {
 protected:
@@ -84,7 +96,8 @@ elementwise_chain chain_of(std::initializer_list<elementwise_chain::step> steps,
 }
 
 TEST_F(CardElementwise, AppliesEachFunctionAsTheHostDoes) {
-  for (auto f = copy; f <= last_function; f = static_cast<elementwise_function>(static_cast<int>(f) + 1)) {
+  for (auto f = copy; f <= testing::last_function;
+       f = static_cast<elementwise_function>(static_cast<int>(f) + 1)) {
     SCOPED_TRACE(static_cast<int>(f));
     const std::uint8_t second = is_unary(f) ? 0 : 1;
     elementwise_chain chain = chain_of({{f, 0, second, 0}}, 2);
@@ -138,6 +151,32 @@ TEST_F(CardElementwise, WritesToTheMemoryOfAnInput) {
   const results expected = on_host(chain, 2, a.size());
   expect_close(a.read(), expected[0]);
   expect_close(b.read(), expected[1]);
+}
+
+/// The first call finds no kernel. On the simulated card each takes a second to compile, and
+/// simulator/generated_chains_test.cpp compiles more of them at once.
+TEST_F(CardElementwise, GivesTheSameBitsWhenTheKernelOfAChainHasCome) {
+#ifdef MAILGRAD_SIMULATED_CARD
+  constexpr std::uint64_t chains = 2;
+#else
+  constexpr std::uint64_t chains = 60;
+#endif
+  const testing::with_generated_kernels generated;
+  cuda::chain_kernels& kernels = cuda::chain_kernels::of_process();
+  for (std::uint64_t seed = 1000; seed < 1000 + chains; ++seed) {
+    const elementwise_chain chain = testing::drawn_chain(seed);
+    const std::size_t outputs = testing::outputs_of(chain);
+    for (const std::size_t shift : {0U, 1U}) {
+      const std::vector<std::size_t> shifts(chain.input_count + outputs, shift);
+      cuda::interpret_chains(true);
+      const results interpreted = on_the_card(chain, outputs, 5003, shifts);
+      cuda::interpret_chains(false);
+      on_the_card(chain, outputs, 5003, shifts);
+      kernels.finish();
+      if (!kernels.why_none().empty()) GTEST_SKIP() << kernels.why_none();
+      EXPECT_EQ(bits_of(on_the_card(chain, outputs, 5003, shifts)), bits_of(interpreted)) << "chain " << seed;
+    }
+  }
 }
 
 TEST_F(CardElementwise, RefusesAChainThatRefersToNothing) {

@@ -43,6 +43,11 @@ struct settings {
   /// that asks for a stream on which nothing is queued does not wait.
   bool may_wait = true;
   std::string products = "products of the simulated card"; ///< the version of what multiplies
+  /// Whether kernels are generated for chains: the compiler of the build takes a second or two for each.
+  bool generates_kernels = false;
+  /// Called before each compilation, by the thread that compiles. It may wait, or throw what the compiler
+  /// says.
+  std::function<void()> on_compile = {};
   /// The clock that kernels read, in ns; null: that of the machine.
   std::function<std::uint64_t()> clock = {};
 };

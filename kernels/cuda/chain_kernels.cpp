@@ -1,0 +1,174 @@
+#include <mailgrad/kernels/cuda/chain_kernels.hpp>
+
+#include <mailgrad/files/sha256.hpp>
+#include <mailgrad/kernels/cuda/chain_kernels_user.hpp>
+#include <mailgrad/kernels/cuda/chain_source.hpp>
+#include <mailgrad/kernels/cuda/runtime.hpp>
+#include <mailgrad/tensor/error.hpp>
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <span>
+#include <utility>
+
+namespace mailgrad::cuda {
+
+namespace {
+
+constexpr const char* kernel_name = "chain";
+
+card_architecture architecture_of(std::uint32_t card) {
+  const runtime::found_cards found = runtime::find_cards();
+  if (card >= found.cards.size())
+    throw device_error(world_errc::no_such_device, fmt::format("there is no cuda:{}", card));
+  return {found.cards[card].major, found.cards[card].minor};
+}
+
+} // namespace
+
+chain_kernels& chain_kernels::of_process() {
+  static chain_kernels all(open_kernel_compiler, kernel_cache(kernel_cache::usual_folder()));
+  return all;
+}
+
+chain_kernels::key chain_kernels::key_of(const elementwise_chain& chain, std::uint32_t card) {
+  key made{};
+  auto* to = made.data();
+  *to++ = chain.input_count;
+  *to++ = chain.step_count;
+  for (std::size_t i = 0; i < elementwise_chain::max_inputs; ++i, ++to)
+    if (i < chain.input_count) *to = static_cast<std::uint8_t>(chain.inputs[i]);
+  for (std::size_t i = 0; i < chain.step_count; ++i) {
+    const elementwise_chain::step& step = chain.steps[i];
+    *to++ = static_cast<std::uint8_t>(step.function);
+    *to++ = step.a;
+    *to++ = step.b;
+    *to++ = static_cast<std::uint8_t>(step.output);
+  }
+  for (unsigned i = 0; i < 4; ++i) made[made.size() - 4 + i] = static_cast<std::uint8_t>(card >> 8 * i);
+  return made;
+}
+
+void* chain_kernels::find(const elementwise_chain& chain, std::uint32_t card) {
+  const key asked = key_of(chain, card);
+  const std::lock_guard held(lock_);
+  const auto [found, is_new] = known_.try_emplace(asked);
+  if (is_new) {
+    to_come_.push_back({asked, chain, card});
+    wanted_.notify_one();
+  }
+  if (found->second.now == state::to_come) {
+    ++too_early_;
+    begin_work();
+  }
+  return found->second.code;
+}
+
+void chain_kernels::begin_work() {
+  if (!worker_.joinable()) worker_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
+}
+
+void chain_kernels::begin_use() {
+  const std::lock_guard held(use_);
+  ++lanes_;
+}
+
+void chain_kernels::end_use() noexcept {
+  const std::lock_guard held(use_);
+  if (--lanes_ > 0) return;
+  std::jthread ends; // here, without the lock that it needs
+  {
+    const std::lock_guard unchanged(lock_);
+    ends.swap(worker_);
+  }
+}
+
+void chain_kernels::finish() {
+  std::unique_lock held(lock_);
+  if (!to_come_.empty()) begin_work();
+  done_.wait(held, [&] { return to_come_.empty(); });
+}
+
+std::string chain_kernels::why_none() const {
+  const std::lock_guard held(lock_);
+  return why_none_;
+}
+
+void chain_kernels::work(const std::stop_token& stop) {
+  std::unique_lock held(lock_);
+  while (wanted_.wait(held, stop, [&] { return !to_come_.empty(); }) && !stop.stop_requested()) {
+    const request next = to_come_.front();
+    held.unlock();
+    const kernel made = make(next);
+    held.lock();
+    note(next, made);
+  }
+}
+
+/// A graph that is captured anew for each of many kernels would be captured as often.
+void chain_kernels::note(const request& r, kernel made) {
+  known_[r.what] = made;
+  to_come_.pop_front();
+  some_came_ = some_came_ || made.now == state::there;
+  if (!to_come_.empty()) return;
+  if (std::exchange(some_came_, false)) ++arrivals_;
+  done_.notify_all();
+}
+
+chain_kernels::kernel chain_kernels::make(const request& r) {
+  try {
+    return {state::there, make_kernel(r)};
+  } catch (const std::exception& e) {
+    const std::lock_guard held(lock_);
+    why_none_ = e.what();
+    return {state::refused, nullptr};
+  }
+}
+
+void* chain_kernels::make_kernel(const request& r) {
+  if (!compiler_) compiler_ = open_();
+  const card_architecture where = architecture_of(r.card);
+  const std::string text = std::string(chain_preamble()) + chain_kernel_text(r.chain, kernel_name);
+  const std::string all =
+      fmt::format("{}\nsm_{}{}\n{}", compiler_->identity(), where.major, where.minor, text);
+  const std::string name = sha256(std::as_bytes(std::span(all)));
+  if (const auto kept = cache_.find(name)) {
+    try {
+      return runtime::load_kernel(r.card, *kept, kernel_name);
+    } catch (const device_error&) {
+      // A driver that does not take it may take what its own compiler makes.
+    }
+  }
+  const std::vector<std::byte> code = compiler_->compile(text, where);
+  void* const made = runtime::load_kernel(r.card, code, kernel_name);
+  cache_.keep(name, code);
+  return made;
+}
+
+chain_kernels_user::chain_kernels_user() { chain_kernels::of_process().begin_use(); }
+chain_kernels_user::~chain_kernels_user() { chain_kernels::of_process().end_use(); }
+
+chain_kernel_counts count_chain_kernels() noexcept {
+  if (!generates_kernels()) return {};
+  const chain_kernels& all = chain_kernels::of_process();
+  return {all.too_early(), all.arrivals()};
+}
+
+namespace {
+std::atomic<bool> always_interprets = false;
+} // namespace
+
+void wait_for_chain_kernels() { chain_kernels::of_process().finish(); }
+void interpret_chains(bool always) { always_interprets = always; }
+bool interprets_chains() noexcept { return always_interprets || !generates_kernels(); }
+
+std::string generated_kernels_in_words() {
+  try {
+    return open_kernel_compiler()->in_words();
+  } catch (const device_error& e) {
+    return std::string("none: ") + e.what();
+  }
+}
+
+} // namespace mailgrad::cuda

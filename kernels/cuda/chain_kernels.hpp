@@ -1,0 +1,114 @@
+#pragma once
+
+#include <mailgrad/kernels/cuda/kernel_cache.hpp>
+#include <mailgrad/kernels/cuda/kernel_compiler.hpp>
+#include <mailgrad/kernels/elementwise.hpp>
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+
+namespace mailgrad::cuda {
+
+/// Kernels that were generated for chains. A thread of its own compiles them, one after the other, beside all
+/// that goes on; until a chain's kernel is there, the interpreted kernel computes it. A chain whose kernel
+/// cannot be made is interpreted for good. Kernels stay until the process ends.
+///
+/// Errors   none: why there is no kernel is told by why_none().
+/// Threads  any thread may call any function. find() waits for nobody.
+class chain_kernels {
+public:
+  using opener = std::function<std::unique_ptr<kernel_compiler>()>;
+
+  /// `open` is called when the first chain comes, by the thread that compiles.
+  chain_kernels(opener open, kernel_cache cache) : open_(std::move(open)), cache_(std::move(cache)) {}
+  chain_kernels(const chain_kernels&) = delete;
+  chain_kernels& operator=(const chain_kernels&) = delete;
+  /// Waits for the kernel that is being compiled, and forgets those that are still to come.
+  ~chain_kernels() = default;
+
+  static chain_kernels& of_process();
+
+  /// The kernel of a chain for a card; null if there is none yet. The first call asks for it.
+  void* find(const elementwise_chain& chain, std::uint32_t card);
+  /// Waits until each chain that was asked for has its kernel, or will have none.
+  void finish();
+
+  /// Between both calls there is a lane more. When none is left, the thread that compiles ends; what is still to
+  /// come stays so until somebody asks again.
+  void begin_use();
+  void end_use() noexcept;
+
+  /// How many calls of find() have returned null for a kernel that was still to come.
+  std::uint64_t too_early() const noexcept { return too_early_; }
+  /// How often all kernels that had been asked for have come.
+  std::uint64_t arrivals() const noexcept { return arrivals_; }
+  /// Why the last chain that has no kernel has none; empty if each has.
+  std::string why_none() const;
+
+private:
+  /// A chain and a card, as bytes.
+  using key =
+      std::array<std::uint8_t, 2 + elementwise_chain::max_inputs + 4 * elementwise_chain::max_steps + 4>;
+  enum class state : std::uint8_t { to_come, there, refused };
+  struct kernel {
+    state now = state::to_come;
+    void* code = nullptr;
+  };
+  struct request {
+    key what;
+    elementwise_chain chain;
+    std::uint32_t card = 0;
+  };
+
+  void begin_work();
+  static key key_of(const elementwise_chain& chain, std::uint32_t card);
+  void work(const std::stop_token& stop);
+  kernel make(const request& r);
+  void* make_kernel(const request& r);
+  void note(const request& r, kernel made);
+
+  opener open_;
+  kernel_cache cache_;
+  std::unique_ptr<kernel_compiler> compiler_; ///< of the thread that compiles
+
+  mutable std::mutex lock_;
+  std::map<key, kernel> known_;
+  std::deque<request> to_come_; ///< the first is being made
+  bool some_came_ = false;      ///< since the last arrival
+  std::string why_none_;
+  std::condition_variable_any wanted_, done_;
+  std::atomic<std::uint64_t> too_early_ = 0, arrivals_ = 0;
+  std::mutex use_; ///< held while the thread ends
+  std::size_t lanes_ = 0;
+  std::jthread worker_; ///< from the first request on; the last member, so that it ends first
+};
+
+/// What kept graphs ask of the kernels of this process.
+struct chain_kernel_counts {
+  std::uint64_t too_early = 0, arrivals = 0; ///< as the members of chain_kernels of these names
+};
+chain_kernel_counts count_chain_kernels() noexcept;
+
+// For measurements of the kernels of this process, generated and interpreted.
+
+/// Waits until each chain that was asked for has its kernel, or will have none.
+void wait_for_chain_kernels();
+/// Whether chains are interpreted even if their kernels are there.
+void interpret_chains(bool always);
+bool interprets_chains() noexcept;
+
+/// The compiler of this machine in words, or why no kernels are generated on it.
+std::string generated_kernels_in_words();
+
+} // namespace mailgrad::cuda

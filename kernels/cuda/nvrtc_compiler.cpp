@@ -1,0 +1,222 @@
+#include <mailgrad/kernels/cuda/kernel_compiler.hpp>
+#include <mailgrad/tensor/error.hpp>
+
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <nvrtc.h>
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdlib>
+#include <string_view>
+#include <variant>
+
+namespace mailgrad::embedded {
+// Written by CMake from the files of these names.
+extern const std::string_view approximations_hpp, binary_hpp, chain_elements_hpp, elements_hpp,
+    float_pack_hpp, host_device_hpp, unary_hpp;
+} // namespace mailgrad::embedded
+
+namespace mailgrad::cuda {
+
+namespace {
+
+struct header {
+  const char* name;
+  std::string_view text;
+};
+
+/// What the text of a kernel includes. NVRTC has no files: neither ours nor those of a standard library, of
+/// which these need little.
+std::array<header, 12> headers() {
+  return {{{"mailgrad/kernels/cuda/chain_elements.hpp", embedded::chain_elements_hpp},
+           {"mailgrad/kernels/cuda/elements.hpp", embedded::elements_hpp},
+           {"mailgrad/kernels/cuda/float_pack.hpp", embedded::float_pack_hpp},
+           {"mailgrad/kernels/functors/approximations.hpp", embedded::approximations_hpp},
+           {"mailgrad/kernels/functors/binary.hpp", embedded::binary_hpp},
+           {"mailgrad/kernels/functors/host_device.hpp", embedded::host_device_hpp},
+           {"mailgrad/kernels/functors/unary.hpp", embedded::unary_hpp},
+           {"cuda_runtime.h", ""}, // NVRTC knows the language itself
+           {"cmath", "namespace std { __device__ inline float sqrt(float x) { return ::sqrtf(x); } }\n"},
+           {"cstddef", "namespace std { using size_t = decltype(sizeof 0); }\n"},
+           {"cstdint", "namespace std { using int32_t = int; using uint32_t = unsigned; }\n"},
+           {"cstring", "namespace std { using ::memcpy; }\n"}}};
+}
+
+/// Without contraction the bits are those of the interpreted kernel; see chain_source.hpp. Each operation is
+/// then one of IEEE 754 and rounded by itself, so they are also the same whichever NVRTC a machine has.
+constexpr std::array options{"--std=c++20", "--device-as-default-execution-space", "--fmad=false"};
+
+/// The functions of NVRTC, found when the first kernel is wanted.
+struct nvrtc_functions {
+  decltype(&nvrtcVersion) version;
+  decltype(&nvrtcCreateProgram) create;
+  decltype(&nvrtcDestroyProgram) destroy;
+  decltype(&nvrtcCompileProgram) compile;
+  decltype(&nvrtcGetCUBINSize) code_size;
+  decltype(&nvrtcGetCUBIN) code;
+  decltype(&nvrtcGetProgramLogSize) log_size;
+  decltype(&nvrtcGetProgramLog) log;
+  decltype(&nvrtcGetErrorString) words_of;
+};
+
+[[noreturn]] void refuse(const std::string& why) { throw device_error(world_errc::no_such_device, why); }
+
+std::string_view named_library() {
+  const char* const named = std::getenv("MAILGRAD_NVRTC");
+  return named == nullptr ? std::string_view() : named;
+}
+
+/// Opens the library that MAILGRAD_NVRTC names, or the one that the loader or CUDA's usual folder has.
+void* open_library() {
+  const std::string name = fmt::format("libnvrtc.so.{}", CUDART_VERSION / 1000);
+  std::string tried;
+  for (const std::string& path : {std::string(named_library()), name, "/usr/local/cuda/lib64/" + name}) {
+    if (path.empty()) continue;
+    if (void* const opened = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return opened;
+    tried += (tried.empty() ? "" : ", ") + path;
+  }
+  refuse(fmt::format("no NVRTC was found as {}; MAILGRAD_NVRTC may name it", tried));
+}
+
+struct close_library {
+  void operator()(void* library) const noexcept { static_cast<void>(dlclose(library)); }
+};
+
+template <class Function>
+void find(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(library, name));
+  if (function == nullptr) refuse(fmt::format("the NVRTC of this machine lacks {}", name));
+}
+
+struct nvrtc_version {
+  int major = 0, minor = 0;
+};
+
+nvrtc_version version_of(const nvrtc_functions& f) {
+  nvrtc_version v;
+  if (f.version(&v.major, &v.minor) != NVRTC_SUCCESS) refuse("the NVRTC of this machine tells no version");
+  return v;
+}
+
+nvrtc_functions load() {
+  std::unique_ptr<void, close_library> opened(open_library());
+  void* const library = opened.get();
+  nvrtc_functions f{};
+  find(library, "nvrtcVersion", f.version);
+  find(library, "nvrtcCreateProgram", f.create);
+  find(library, "nvrtcDestroyProgram", f.destroy);
+  find(library, "nvrtcCompileProgram", f.compile);
+  find(library, "nvrtcGetCUBINSize", f.code_size);
+  find(library, "nvrtcGetCUBIN", f.code);
+  find(library, "nvrtcGetProgramLogSize", f.log_size);
+  find(library, "nvrtcGetProgramLog", f.log);
+  find(library, "nvrtcGetErrorString", f.words_of);
+  if (const nvrtc_version v = version_of(f); v.major != CUDART_VERSION / 1000)
+    refuse(fmt::format("NVRTC {}.{} is of another version than this build, which needs {}", v.major, v.minor,
+                       CUDART_VERSION / 1000));
+  static_cast<void>(opened.release()); // open until the process ends
+  return f;
+}
+
+/// The functions, or why there are none.
+using loaded_functions = std::variant<nvrtc_functions, device_error>;
+
+loaded_functions load_or_say_why() {
+  try {
+    return load();
+  } catch (const device_error& e) {
+    return e;
+  }
+}
+
+/// A library that is of no use is not tried again for the next kernel.
+const nvrtc_functions& nvrtc() {
+  static const loaded_functions loaded = load_or_say_why();
+  if (const auto* why = std::get_if<device_error>(&loaded)) throw device_error(*why);
+  return std::get<nvrtc_functions>(loaded);
+}
+
+void require(nvrtcResult status, const char* what) {
+  if (status != NVRTC_SUCCESS)
+    throw device_error(world_errc::device_failure, fmt::format("{}: {}", what, nvrtc().words_of(status)));
+}
+
+/// A text with its headers.
+class nvrtc_program {
+public:
+  explicit nvrtc_program(const std::string& text) {
+    std::vector<const char*> names, texts;
+    std::vector<std::string> ended; // what is embedded ends with no zero
+    for (const header& h : headers()) {
+      names.push_back(h.name);
+      ended.emplace_back(h.text);
+    }
+    for (const std::string& t : ended) texts.push_back(t.c_str());
+    require(nvrtc().create(&program_, text.c_str(), "chain.cu", static_cast<int>(names.size()), texts.data(),
+                           names.data()),
+            "nvrtcCreateProgram");
+  }
+  nvrtc_program(const nvrtc_program&) = delete;
+  nvrtc_program& operator=(const nvrtc_program&) = delete;
+  ~nvrtc_program() { static_cast<void>(nvrtc().destroy(&program_)); }
+
+  std::vector<std::byte> compile(card_architecture where) {
+    const std::string architecture = fmt::format("--gpu-architecture=sm_{}{}", where.major, where.minor);
+    std::vector<const char*> all(options.begin(), options.end());
+    all.push_back(architecture.c_str());
+    const nvrtcResult status = nvrtc().compile(program_, static_cast<int>(all.size()), all.data());
+    if (status != NVRTC_SUCCESS)
+      throw device_error(world_errc::device_failure, fmt::format("nvrtcCompileProgram: {}: {}",
+                                                                 nvrtc().words_of(status), first_of_log()));
+    std::size_t bytes = 0;
+    require(nvrtc().code_size(program_, &bytes), "nvrtcGetCUBINSize");
+    std::vector<std::byte> code(bytes);
+    require(nvrtc().code(program_, reinterpret_cast<char*>(code.data())), "nvrtcGetCUBIN");
+    return code;
+  }
+
+private:
+  std::string first_of_log() const {
+    std::size_t bytes = 0;
+    if (nvrtc().log_size(program_, &bytes) != NVRTC_SUCCESS || bytes == 0) return "it says nothing";
+    std::string log(bytes, '\0');
+    if (nvrtc().log(program_, log.data()) != NVRTC_SUCCESS) return "it says nothing";
+    return log.substr(0, log.find_first_of("\n\0", 0, 2));
+  }
+
+  ::nvrtcProgram program_ = nullptr;
+};
+
+class nvrtc_compiler final : public kernel_compiler {
+public:
+  std::string in_words() const override {
+    const nvrtc_version v = version_of(nvrtc());
+    return fmt::format("NVRTC {}.{}", v.major, v.minor);
+  }
+  std::string identity() const override {
+    std::string all = in_words();
+    for (const char* option : options) all += fmt::format("\n{}", option);
+    for (const header& h : headers()) all += fmt::format("\n{}\n{}", h.name, h.text);
+    return all;
+  }
+  std::vector<std::byte> compile(const std::string& text, card_architecture where) override {
+    return nvrtc_program(text).compile(where);
+  }
+};
+
+} // namespace
+
+bool generates_kernels() noexcept {
+  static const bool wanted = named_library() != "off";
+  return wanted;
+}
+
+std::unique_ptr<kernel_compiler> open_kernel_compiler() {
+  if (!generates_kernels()) refuse("MAILGRAD_NVRTC is off");
+  static_cast<void>(nvrtc());
+  return std::make_unique<nvrtc_compiler>();
+}
+
+} // namespace mailgrad::cuda

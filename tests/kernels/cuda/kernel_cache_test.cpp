@@ -1,0 +1,163 @@
+#include "../../support/scratch_files.hpp"
+
+#include <mailgrad/kernels/cuda/kernel_cache.hpp>
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <thread>
+
+namespace mailgrad {
+namespace {
+
+using cuda::kernel_cache;
+namespace fs = std::filesystem;
+
+std::vector<std::byte> code_of(std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+std::string read(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// Sets variables of the environment as long as it lives.
+class set_variable {
+public:
+  set_variable(const char* name, const char* value) : name_(name) {
+    if (const char* const old = std::getenv(name)) before_ = old;
+    setenv(name, value, 1);
+  }
+  set_variable(const set_variable&) = delete;
+  set_variable& operator=(const set_variable&) = delete;
+  ~set_variable() {
+    if (before_)
+      setenv(name_, before_->c_str(), 1);
+    else
+      unsetenv(name_);
+  }
+
+private:
+  const char* name_;
+  std::optional<std::string> before_;
+};
+
+class KernelCache : public ::testing::Test {
+protected:
+  fs::path entry(const std::string& name) const { return scratch_.path() / "deeper" / (name + ".kernel"); }
+  void set_age(const std::string& name, int hours) const {
+    fs::last_write_time(entry(name), fs::file_time_type::clock::now() - std::chrono::hours(hours));
+  }
+
+  scratch_folder scratch_;
+  kernel_cache cache_{scratch_.path() / "deeper"};
+};
+
+TEST_F(KernelCache, FindsWhatWasKept) {
+  EXPECT_EQ(cache_.find("one"), std::nullopt);
+  cache_.keep("one", code_of("code of one"));
+  cache_.keep("two", code_of(""));
+  EXPECT_EQ(cache_.find("one"), code_of("code of one"));
+  EXPECT_EQ(cache_.find("two"), code_of(""));
+  EXPECT_EQ(kernel_cache(scratch_.path() / "deeper").find("one"), code_of("code of one"))
+      << "of another process";
+}
+
+TEST_F(KernelCache, TakesNoEntryThatWasCut) {
+  cache_.keep("one", code_of("code of one"));
+  const std::string whole = read(entry("one"));
+  for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {
+    std::ofstream(entry("one"), std::ios::binary) << whole.substr(0, bytes);
+    EXPECT_EQ(cache_.find("one"), std::nullopt) << bytes;
+  }
+  std::ofstream(entry("one"), std::ios::binary) << whole << "!";
+  EXPECT_EQ(cache_.find("one"), std::nullopt) << "longer";
+  cache_.keep("one", code_of("code of one"));
+  EXPECT_EQ(cache_.find("one"), code_of("code of one")) << "it is written again";
+}
+
+TEST_F(KernelCache, TakesNoEntryWithAFlippedBit) {
+  cache_.keep("one", code_of("code of one"));
+  const std::string whole = read(entry("one"));
+  for (std::size_t bit = 0; bit < 8 * whole.size(); ++bit) {
+    std::string damaged = whole;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << bit % 8));
+    std::ofstream(entry("one"), std::ios::binary) << damaged;
+    EXPECT_EQ(cache_.find("one"), std::nullopt) << bit;
+  }
+}
+
+TEST_F(KernelCache, TakesNoEntryOfSomethingElse) {
+  cache_.keep("one", code_of("code of one"));
+  fs::copy_file(entry("one"), entry("two"));
+  EXPECT_EQ(cache_.find("two"), std::nullopt) << "renamed";
+  fs::create_directory(entry("three"));
+  EXPECT_EQ(cache_.find("three"), std::nullopt) << "a folder";
+  ASSERT_EQ(mkfifo(entry("four").c_str(), 0600), 0);
+  EXPECT_EQ(cache_.find("four"), std::nullopt) << "a pipe, which nobody writes to";
+}
+
+TEST_F(KernelCache, ForgetsWhatWasWantedLeastLately) {
+  const std::vector<std::byte> code(1000);
+  const kernel_cache small(scratch_.path() / "deeper", 3500);
+  for (const char* name : {"one", "two", "three"}) small.keep(name, code);
+  set_age("one", 3), set_age("two", 2), set_age("three", 1);
+  EXPECT_TRUE(small.find("one"));
+  small.keep("four", code);
+  EXPECT_TRUE(small.find("one")) << "it was wanted a moment ago";
+  EXPECT_FALSE(small.find("two"));
+  EXPECT_TRUE(small.find("three"));
+  EXPECT_TRUE(small.find("four"));
+}
+
+TEST_F(KernelCache, IsWrittenByTwoAtOnce) {
+  const auto write_all = [&](char letter) {
+    const kernel_cache own(scratch_.path() / "deeper");
+    for (int i = 0; i < 50; ++i) {
+      const std::string name = "entry " + std::to_string(i);
+      own.keep(name, code_of(name + std::string(2000, letter)));
+      if (const auto found = own.find(name)) {
+        const std::string text(reinterpret_cast<const char*>(found->data()), found->size());
+        EXPECT_TRUE(text == name + std::string(2000, 'a') || text == name + std::string(2000, 'b')) << text;
+      }
+    }
+  };
+  { const std::jthread one(write_all, 'a'), two(write_all, 'b'); }
+  for (int i = 0; i < 50; ++i) EXPECT_TRUE(cache_.find("entry " + std::to_string(i))) << i;
+  for (const auto& file : fs::directory_iterator(scratch_.path() / "deeper"))
+    EXPECT_EQ(file.path().extension(), ".kernel") << file;
+}
+
+TEST_F(KernelCache, KeepsNothingWhereItCannot) {
+  const kernel_cache none(""), full("/dev/full/kernels"), in_a_file(scratch_.write("file", "text"));
+  for (const kernel_cache& cache : {none, full, in_a_file}) {
+    cache.keep("one", code_of("code"));
+    EXPECT_EQ(cache.find("one"), std::nullopt);
+  }
+}
+
+TEST_F(KernelCache, LiesWhereTheUserKeepsCaches) {
+  const set_variable named("MAILGRAD_KERNEL_CACHE", ""), caches("XDG_CACHE_HOME", "/caches"),
+      home("HOME", "/home/me");
+  EXPECT_EQ(kernel_cache::usual_folder(), "/caches/mailgrad/kernels");
+  {
+    const set_variable relative("XDG_CACHE_HOME", "caches");
+    EXPECT_EQ(kernel_cache::usual_folder(), "/home/me/.cache/mailgrad/kernels");
+    const set_variable homeless("HOME", "");
+    EXPECT_EQ(kernel_cache::usual_folder(), "");
+  }
+  {
+    const set_variable other("MAILGRAD_KERNEL_CACHE", "elsewhere");
+    EXPECT_EQ(kernel_cache::usual_folder(), "elsewhere");
+  }
+  const set_variable off("MAILGRAD_KERNEL_CACHE", "off");
+  EXPECT_EQ(kernel_cache::usual_folder(), "");
+}
+
+} // namespace
+} // namespace mailgrad

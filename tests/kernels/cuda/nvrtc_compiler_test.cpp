@@ -1,0 +1,170 @@
+#include "../../support/cubin.hpp"
+#include "../../support/drawn_chain.hpp"
+
+#include <mailgrad/kernels/cuda/chain_source.hpp>
+#include <mailgrad/kernels/cuda/kernel_compiler.hpp>
+#include <mailgrad/tensor/error.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+// What NVRTC makes of the text of chains, for cards that this machine need not have.
+namespace mailgrad {
+namespace {
+
+using cuda::card_architecture;
+using testing::cubin;
+using testing::drawn_chain;
+using ::testing::HasSubstr;
+
+constexpr card_architecture architectures[] = {{8, 0}, {9, 0}};
+
+std::string refusal() {
+  try {
+    cuda::open_kernel_compiler();
+  } catch (const device_error& e) {
+    return e.what();
+  }
+  return "none";
+}
+
+std::size_t count(const std::vector<testing::card_instruction>& all, unsigned operation, unsigned bytes = 0) {
+  return static_cast<std::size_t>(std::ranges::count_if(all, [&](const testing::card_instruction& i) {
+    return i.operation() == operation && (bytes == 0 || i.bytes() == bytes);
+  }));
+}
+
+elementwise_chain chain_of(elementwise_function first, elementwise_function second) {
+  elementwise_chain chain;
+  chain.input_count = 3;
+  chain.step_count = 2;
+  chain.steps[0] = {first, 0, is_unary(first) ? std::uint8_t{0} : std::uint8_t{1}, -1};
+  chain.steps[1] = {second, 3, is_unary(second) ? std::uint8_t{3} : std::uint8_t{2}, 0};
+  return chain;
+}
+
+/// Each function, and chains of any.
+std::vector<elementwise_chain> all_chains() {
+  std::vector<elementwise_chain> all;
+  for (int f = 0; f <= static_cast<int>(testing::last_function); ++f) {
+    const auto function = static_cast<elementwise_function>(f);
+    all.push_back(chain_of(function, function));
+  }
+  for (std::uint64_t seed = 0; seed < 30; ++seed) all.push_back(drawn_chain(seed));
+  return all;
+}
+
+class NvrtcCompiler : public ::testing::Test {
+protected:
+  void SetUp() override {
+    if (const std::string why = refusal(); why != "none") GTEST_SKIP() << why;
+    compiler_ = cuda::open_kernel_compiler();
+  }
+
+  std::vector<std::byte> code_of(const std::string& kernels, card_architecture where) {
+    return compiler_->compile(std::string(cuda::chain_preamble()) + kernels, where);
+  }
+  /// Of the kernel that multiplies and adds.
+  std::vector<testing::card_instruction> instructions(card_architecture where) {
+    const elementwise_chain chain = chain_of(elementwise_function::multiply, elementwise_function::add);
+    return cubin(code_of(cuda::chain_kernel_text(chain, "chain"), where)).instructions_of("chain");
+  }
+
+  std::unique_ptr<cuda::kernel_compiler> compiler_;
+};
+
+TEST_F(NvrtcCompiler, KeepsNoLocalMemoryForAnyChain) {
+  const std::vector<elementwise_chain> chains = all_chains();
+  std::string text;
+  for (std::size_t i = 0; i < chains.size(); ++i)
+    text += cuda::chain_kernel_text(chains[i], "chain_" + std::to_string(i));
+  for (const card_architecture where : architectures) {
+    const std::vector<std::byte> code = code_of(text, where);
+    EXPECT_GE(cubin(code).stack_frames().count, chains.size()) << "and what divides";
+    EXPECT_EQ(cubin(code).stack_frames().largest, 0U);
+  }
+}
+
+/// Else the test above could not see what it looks for.
+TEST_F(NvrtcCompiler, KeepsLocalMemoryForWhatIsIndexedAtRunTime) {
+  for (const card_architecture where : architectures) {
+    const auto code = code_of("extern \"C\" __global__ void chain(float* y, int i, int k) {\n"
+                              "  float x[32];\n"
+                              "  for (int j = 0; j < 32; ++j) x[j ^ i] = y[j];\n"
+                              "  y[0] = x[k];\n"
+                              "}\n",
+                              where);
+    EXPECT_EQ(cubin(code).stack_frames().count, 1U);
+    EXPECT_EQ(cubin(code).stack_frames().largest, 128U);
+  }
+}
+
+TEST_F(NvrtcCompiler, MovesFourFloatsAtOnce) {
+  for (const card_architecture where : architectures) {
+    const auto all = instructions(where);
+    EXPECT_EQ(count(all, cubin::load, 16), 3U);
+    EXPECT_EQ(count(all, cubin::store, 16), 1U);
+    EXPECT_EQ(count(all, cubin::load, 4), 12U) << "at the end of an array";
+    EXPECT_EQ(count(all, cubin::store, 4), 4U);
+  }
+}
+
+/// The interpreted kernel rounds the result of each step.
+TEST_F(NvrtcCompiler, FusesNoProductOfAStepWithASumOfTheNext) {
+  for (const card_architecture where : architectures) {
+    const auto all = instructions(where);
+    EXPECT_EQ(count(all, cubin::fused), 0U);
+    EXPECT_EQ(count(all, cubin::product), 4U);
+    EXPECT_EQ(count(all, cubin::sum), 4U);
+  }
+}
+
+TEST_F(NvrtcCompiler, SaysWhatIsWrongWithAText) {
+  const auto compile = [&](const char* text, card_architecture where) -> std::string {
+    try {
+      compiler_->compile(text, where);
+    } catch (const device_error& e) {
+      return e.what();
+    }
+    return "nothing";
+  };
+  EXPECT_THAT(compile("extern \"C\" __global__ void chain() { nonsense(); }", {9, 0}), HasSubstr("nonsense"));
+  EXPECT_THAT(compile("", {1, 0}), HasSubstr("nvrtcCompileProgram"));
+}
+
+TEST_F(NvrtcCompiler, IsNamedWithItsVersionAndAllThatItsCodeDependsOn) {
+  EXPECT_THAT(compiler_->in_words(), ::testing::StartsWith("NVRTC 13."));
+  const std::string identity = compiler_->identity();
+  for (const char* part : {"NVRTC 13.", "--fmad=false", "struct gelu_gradient", "struct sqrt", "multiply_add",
+                           "struct element_range", "struct chain_arrays", "struct alignas(16) float_pack"})
+    EXPECT_THAT(identity, HasSubstr(part));
+}
+
+/// Exits with 0 if `library` is refused with these words.
+[[noreturn]] void try_library(const char* library, const char* words) {
+  setenv("MAILGRAD_NVRTC", library, 1);
+  const std::string first = refusal(), again = refusal();
+  std::fprintf(stderr, "%s\n", first.c_str());
+  std::_Exit(first.find(words) == std::string::npos || again != first);
+}
+
+// Each in a process of its own, since what is found stays.
+TEST(NvrtcLibrary, IsRefusedIfItIsOfNoUse) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      try_library(MAILGRAD_MADE_NVRTC, "NVRTC 12.4 is of another version than this build, which needs 13"),
+      ::testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(try_library("libBrokenLocale.so.1", "the NVRTC of this machine lacks nvrtcVersion"),
+              ::testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(try_library("off", "MAILGRAD_NVRTC is off"), ::testing::ExitedWithCode(0), "");
+}
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,122 @@
+#include "card_machine.hpp"
+
+#include <mailgrad/kernels/cuda/kernel_compiler.hpp>
+#include <mailgrad/kernels/cuda/runtime.hpp>
+#include <mailgrad/tensor/error.hpp>
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <mutex>
+#include <string>
+
+// How the simulated card gets kernels whose text comes while the program runs: the compiler of the build
+// makes a shared object of it.
+namespace mailgrad::cuda {
+
+namespace {
+
+namespace fs = std::filesystem;
+using simulated_card::card_machine;
+
+constexpr const char* command = MAILGRAD_CARD_COMPILER; // with all options but the files
+
+/// A folder for a text or its code.
+class compiler_folder {
+public:
+  compiler_folder() {
+    std::string name = (fs::temp_directory_path() / "mailgrad-card-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr)
+      throw device_error(world_errc::device_failure, "no folder for the text of a kernel");
+    path_ = name;
+  }
+  compiler_folder(const compiler_folder&) = delete;
+  compiler_folder& operator=(const compiler_folder&) = delete;
+  ~compiler_folder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  const fs::path& path() const { return path_; }
+
+private:
+  fs::path path_;
+};
+
+/// Runs the command; returns what it said if it failed.
+std::string complaint_of(const std::string& line) {
+  FILE* const pipe = popen(line.c_str(), "r");
+  if (pipe == nullptr) return "the compiler cannot be started";
+  std::string said;
+  std::array<char, 4096> part{};
+  while (const std::size_t bytes = fread(part.data(), 1, part.size(), pipe)) said.append(part.data(), bytes);
+  return pclose(pipe) == 0 ? "" : "the compiler says: " + said;
+}
+
+std::function<void()> on_compile() {
+  card_machine& all = card_machine::of_process();
+  const std::lock_guard held(all.lock);
+  return all.set.on_compile;
+}
+
+class card_compiler final : public kernel_compiler {
+public:
+  std::string in_words() const override { return "compiler of the simulated card"; }
+  std::string identity() const override { return command; }
+  std::vector<std::byte> compile(const std::string& text, card_architecture) override {
+    if (const auto told = on_compile()) told();
+    const compiler_folder folder;
+    const fs::path source = folder.path() / "chain.cpp", code = folder.path() / "chain.so";
+    std::ofstream(source) << text;
+    const std::string why =
+        complaint_of(fmt::format("{} -x c++ {} -o {} 2>&1", command, source.string(), code.string()));
+    if (!why.empty()) throw device_error(world_errc::device_failure, why);
+    std::ifstream in(code, std::ios::binary);
+    const std::string all{std::istreambuf_iterator<char>(in), {}};
+    const auto bytes = std::as_bytes(std::span(all));
+    return {bytes.begin(), bytes.end()};
+  }
+};
+
+} // namespace
+
+bool generates_kernels() noexcept {
+  card_machine& all = card_machine::of_process();
+  const std::lock_guard held(all.lock);
+  return all.set.generates_kernels;
+}
+
+std::unique_ptr<kernel_compiler> open_kernel_compiler() {
+  if (!generates_kernels())
+    throw device_error(world_errc::no_such_device, "the simulated card has no compiler");
+  return std::make_unique<card_compiler>();
+}
+
+namespace runtime {
+
+void* load_kernel(std::uint32_t card, std::span<const std::byte> code, const char* name) {
+  {
+    card_machine& all = card_machine::of_process();
+    const std::lock_guard held(all.lock);
+    all.begin_call("cudaLibraryLoadData", card);
+  }
+  const compiler_folder folder; // whose name no library had before, or the loader would take that one
+  const fs::path file = folder.path() / "kernel.so";
+  std::ofstream(file, std::ios::binary)
+      .write(reinterpret_cast<const char*>(code.data()), static_cast<std::streamsize>(code.size()));
+  void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) simulated_card::refuse("cudaLibraryLoadData", "device kernel image is invalid");
+  void* const kernel = dlsym(library, name);
+  if (kernel == nullptr) simulated_card::refuse("cudaLibraryGetKernel", "named symbol not found");
+  return kernel;
+}
+
+} // namespace runtime
+
+} // namespace mailgrad::cuda
