@@ -53,6 +53,7 @@ protected:
       const std::vector<float> values = random_values(rows.size() * width, seed + width);
       add(*host, *card, name, width, rows, values);
     }
+    card->ready = lane_->record();
     return {host, card};
   }
   struct named {
