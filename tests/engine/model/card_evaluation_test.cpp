@@ -31,12 +31,13 @@ using ::testing::ThrowsMessage;
 
 constexpr device card{device_kind::cuda, 0};
 
-/// A model, its data, and first weights in two shards.
+/// A model, its data, and first weights.
 struct trained_case {
   model_function model;
   std::shared_ptr<const data_split> data;
+  std::size_t shards = 2;
   model_request request = request_for(*data, 8);
-  parameter_layout layout = lay_out(model, request, 2);
+  parameter_layout layout = lay_out(model, request, shards);
   std::vector<float> weights = testing::first_values(layout, 5);
 
   evaluation on_host(const dataset& samples) const {
@@ -82,7 +83,7 @@ TEST_F(CardEvaluation, FindsWhatTheHostFinds) {
         trained_case{*built_in_model("gpt:layers=1,width=16,heads=2,dropout=0.1"), testing::text()},
         trained_case{*built_in_model("dlrm:width=4,bottom=6,top=8"), testing::tastes()},
         trained_case{*built_in_model("softmax"), testing::sparse_data()},
-        trained_case{*built_in_model("quadratic:dimension=2"), testing::small_data()}}) {
+        trained_case{*built_in_model("quadratic:dimension=2"), testing::small_data(), 1}}) {
     SCOPED_TRACE(c.data->name);
     tested_model there(c.model, c.request, c.layout, card);
     there.use("test", c.weights);
@@ -125,7 +126,7 @@ TEST_F(CardEvaluation, ReadsShardsWhereTheyAre) {
   tested_model there(c.model, c.request, c.layout, card);
   std::vector<float> seen(c.layout.size());
   for (int i = 0; i < 3; ++i) {
-    there.use(0, here.snapshot());
+    there.use(std::uint32_t{0}, here.snapshot());
     there.use(1, far.snapshot());
     const snapshot copy = far.host_snapshot();
     const auto g = make_gradient(c.layout);
@@ -166,7 +167,7 @@ model_outputs next_from_short_table(graph& g, const model_request& r) {
 }
 
 TEST_F(CardEvaluation, RefusesRowsThatAreNoneAsTheHostDoes) {
-  const trained_case c{next_from_short_table, testing::text()};
+  const trained_case c{next_from_short_table, testing::text(), 1};
   std::string on_host;
   try {
     c.on_host(c.data->test);
@@ -180,12 +181,29 @@ TEST_F(CardEvaluation, RefusesRowsThatAreNoneAsTheHostDoes) {
     EXPECT_THAT([&] { evaluate(there, c.data->test); }, ThrowsMessage<std::out_of_range>(on_host));
 }
 
+TEST_F(CardEvaluation, ComputesFewWindowsOfATextAtOnce) {
+  const trained_case c{testing::small_model(), testing::small_data()};
+  const auto at_once = [&](std::size_t window, std::size_t classes) {
+    model_request r = c.request;
+    r.features = feature_kind::tokens;
+    r.sample_dims = {window};
+    r.classes = classes;
+    return tested_model(c.model, r, c.layout, card).samples_at_once();
+  };
+  EXPECT_EQ(at_once(6, 5), 256U);
+  EXPECT_EQ(at_once(1024, 65), 64U);
+  EXPECT_EQ(at_once(1024, 50'000), 1U);
+  EXPECT_EQ(at_once(std::size_t{1} << 20, 65), 1U);
+  EXPECT_EQ(tested_model(c.model, c.request, c.layout, card).samples_at_once(), 256U);
+}
+
 TEST_F(CardEvaluation, RefusesWeightsOfAnotherModel) {
   const trained_case c{testing::small_model(), testing::small_data()};
   tested_model there(c.model, c.request, c.layout, card);
   const std::span<const float> few = std::span(c.weights).first(3);
   EXPECT_THAT([&] { there.use("mine", few); }, ThrowsMessage<shape_error>(HasSubstr("mine: 3 weights")));
-  EXPECT_THAT([&] { there.use(0, few); }, ThrowsMessage<shape_error>(HasSubstr("weights of a shard")));
+  EXPECT_THAT([&] { there.use(std::uint32_t{0}, few); },
+              ThrowsMessage<shape_error>(HasSubstr("weights of a shard")));
   EXPECT_THROW(there.use(2, few), std::invalid_argument);
 }
 

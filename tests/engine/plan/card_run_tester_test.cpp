@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <source_location>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,13 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+
+/// Of a program that has no kernel for a card.
+class hosts_own final : public test::noting_operation {
+public:
+  hosts_own() : noting_operation(std::make_shared<std::vector<next_use>>()) {}
+  bool runs_on(device_kind kind) const noexcept override { return kind == device_kind::cpu; }
+};
 
 class CardRunTester : public ::testing::Test {
 protected:
@@ -106,10 +114,9 @@ TEST_F(CardRunTester, GivesTheMemoryOfTheCardBack) {
 
 TEST_F(CardRunTester, NamesTheOperationThatNoCardComputes) {
   set_up({});
-  const auto notes = std::make_shared<std::vector<next_use>>();
-  const model_function model = [notes](graph& g, const model_request& r) {
+  const model_function model = [](graph& g, const model_request& r) {
     model_outputs made = testing::small_model()(g, r);
-    made.logits = g.apply_one(std::make_shared<test::noting_operation>(notes), {made.logits});
+    made.logits = g.apply_one(std::make_shared<hosts_own>(), {made.logits}, std::source_location::current());
     return made;
   };
   run_tester tester = on_card(model);
