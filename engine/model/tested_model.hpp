@@ -46,8 +46,8 @@ public:
   /// The same for the weights of one shard, to be called for each: the lane has a copy of them, which it
   /// takes from where they are.
   ///
-  /// Errors  std::invalid_argument: there is no such shard; shape_error for another length; device_error: they
-  ///         lie on another device.
+  /// Errors  std::invalid_argument: there is no such shard; shape_error for another length; device_error:
+  ///         they lie on another device.
   void use(std::uint32_t shard, const snapshot& values);
   void use(std::uint32_t shard, std::span<const float> on_host);
   /// Copies the weights to `to`, float32[layout.size()], on the host.

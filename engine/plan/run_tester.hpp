@@ -14,8 +14,8 @@ namespace mailgrad {
 /// weights. None if there is no card, or the workers are of other processes.
 std::optional<device> card_for_tests(const training_options& o);
 
-/// Tests the weights of a run on a card. From the first failure there on it does so on the host: the model has
-/// an operation that no card computes, the card has no memory left, or it is lost.
+/// Tests the weights of a run on a card. From the first failure there on it does so on the host: the model
+/// has an operation that no card computes, the card has no memory left, or it is lost.
 ///
 /// Threads one caller at a time. On a card a test waits, so an actor that tests has a thread of its own.
 class run_tester {

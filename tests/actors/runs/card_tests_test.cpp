@@ -30,6 +30,7 @@ protected:
   static training_options with_tests(training_options o, bool weights_there) {
     if (weights_there) o.parameters = {{device_kind::cuda, 0}};
     o.evaluate_every = {.steps = 5};
+    o.epochs = 40;
     o.shards = 2;
     return o;
   }

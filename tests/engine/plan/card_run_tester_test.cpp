@@ -7,6 +7,7 @@
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/model/model_layout.hpp>
 #include <mailgrad/engine/plan/run_tester.hpp>
+#include <mailgrad/graph/models/built_in.hpp>
 #include <mailgrad/kernels/cuda/card_lane.hpp>
 
 #include <gmock/gmock.h>
@@ -167,6 +168,37 @@ TEST_F(CardRunTester, TakesNoWeightsOverTheBus) {
             samples * testing::small_classes * 4 + 4 + sizeof(cuda::lane_words));
   EXPECT_EQ(after.bytes_on_card - before.bytes_on_card, layout_->size() * sizeof(float));
   EXPECT_EQ(after.allocations, before.allocations);
+}
+
+/// A shard may write there as soon as nobody holds the snapshot.
+TEST_F(CardRunTester, HasReadWeightsWhenItHasTakenThem) {
+  set_up({});
+  const parameter_layout whole = lay_out(testing::small_model(), request_, 1);
+  const std::vector<float> weights = testing::first_values(whole, 5);
+  cuda::card_lane lane(0);
+  const auto values = std::make_shared<memory>(lane.allocate(weights.size() * sizeof(float)));
+  lane.write(weights, *values);
+  tested_model model(testing::small_model(), request_, whole, device{device_kind::cuda, 0});
+  model.use(std::uint32_t{0}, snapshot(values, lane.record()));
+  lane.write(std::vector<float>(weights.size()), *values);
+  lane.finish();
+  EXPECT_NEAR(evaluate(model, data_->train).loss,
+              evaluate(testing::small_model(), request_, whole, weights, data_->train).loss, 1e-5);
+}
+
+TEST_F(CardRunTester, TakesEachShardOfTheHostInTurn) {
+  set_up({});
+  const model_function bowl = find_model("quadratic:dimension=64");
+  const parameter_layout halves = lay_out(bowl, request_, 2);
+  ASSERT_EQ(halves.shard(0).size(), halves.shard(1).size());
+  const std::vector<float> ones(halves.shard(0).size(), 1.0F), threes(ones.size(), 3.0F);
+  tested_model model(bowl, request_, halves, device{device_kind::cuda, 0});
+  model.use(std::uint32_t{0}, ones);
+  model.use(std::uint32_t{1}, threes);
+  std::vector<float> seen(halves.size());
+  model.copy_weights(seen);
+  EXPECT_EQ(seen.front(), 1.0F);
+  EXPECT_EQ(seen.back(), 3.0F);
 }
 
 TEST_F(CardRunTester, IsOnTheFirstCardOfARun) {

@@ -5,8 +5,8 @@
 
 namespace mailgrad::simulated_card {
 
-/// The threads of which a call waited for a card, or might have, since this was asked last. Releases of memory
-/// do not count.
+/// The threads of which a call waited for a card, or might have, since this was asked last. Releases of
+/// memory do not count.
 std::set<std::thread::id> take_waiting_threads();
 
 } // namespace mailgrad::simulated_card
