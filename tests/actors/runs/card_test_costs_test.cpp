@@ -1,5 +1,6 @@
 #include <mailgrad/tests/actors/runs/card_options.hpp>
 #include <mailgrad/tests/actors/runs/kinds_of_data.hpp>
+#include <mailgrad/tests/actors/runs/run_until_tested.hpp>
 #include <mailgrad/tests/support/simulated_card/card_control.hpp>
 #include <mailgrad/tests/support/simulated_card/waiting_threads.hpp>
 
@@ -29,22 +30,23 @@ protected:
   }
   ~CardTestCosts() override { simulated_card::set_up(simulated_card::default_settings()); }
 
-  static training_report run(bool weights_there) {
+  static training_report tested(bool weights_there) {
     training_options o = testing::card_options("async", 2);
     if (weights_there) o.parameters = {{device_kind::cuda, 0}};
     o.shards = 2;
-    o.epochs = 6;
+    o.epochs = testing::endless_epochs;
     o.evaluate_every = {.steps = 4};
-    training_report r = train(*built_in_model("mlp:hidden=256"), testing::pictures(), o);
-    EXPECT_EQ(r.ended, "completed") << r.why;
-    EXPECT_GE(r.evaluations.count, 2U);
+    training run(*built_in_model("mlp:hidden=256"), testing::pictures(), o);
+    training_report r = testing::report_when_tested(run);
+    EXPECT_EQ(r.ended, "stopped") << r.why;
+    EXPECT_GE(r.evaluations.count, 3U);
     return r;
   }
 };
 
 /// At the end they come to the host once, and go back for the last test.
 TEST_F(CardTestCosts, NoWeightsThatGoOverTheBusDuringTheRun) {
-  const training_report r = run(true);
+  const training_report r = tested(true);
   EXPECT_LT(simulated_card::count().bytes_to_host, r.weights * sizeof(float) * 3 / 2);
 }
 
@@ -52,7 +54,7 @@ TEST_F(CardTestCosts, NoWeightsThatGoOverTheBusDuringTheRun) {
 TEST_F(CardTestCosts, NoWaitOfAnyOtherActor) {
   for (const bool weights_there : {false, true}) {
     simulated_card::take_waiting_threads();
-    run(weights_there);
+    tested(weights_there);
     const std::set<std::thread::id> waited = simulated_card::take_waiting_threads();
     EXPECT_THAT(waited, Contains(std::this_thread::get_id()));
     EXPECT_THAT(waited, SizeIs(Le(2U)));

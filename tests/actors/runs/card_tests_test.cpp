@@ -1,5 +1,6 @@
 #include <mailgrad/tests/actors/runs/card_options.hpp>
 #include <mailgrad/tests/actors/runs/kinds_of_data.hpp>
+#include <mailgrad/tests/actors/runs/run_until_tested.hpp>
 #include <mailgrad/tests/support/needs_card.hpp>
 
 #include <mailgrad/engine/model/evaluation.hpp>
@@ -30,7 +31,7 @@ protected:
   static training_options with_tests(training_options o, bool weights_there) {
     if (weights_there) o.parameters = {{device_kind::cuda, 0}};
     o.evaluate_every = {.steps = 5};
-    o.epochs = 40;
+    o.epochs = testing::endless_epochs;
     o.shards = 2;
     return o;
   }
@@ -53,11 +54,11 @@ TEST_F(CardRunTests, FindThereWhatTheHostFinds) {
         o.keep = mixed ? kept_weights::best : kept_weights::last;
         const auto data = small_data();
         training run(small_model(), data, o);
-        const training_report r = run.report();
-        EXPECT_EQ(r.ended, "completed") << r.why;
+        const training_report r = testing::report_when_tested(run);
+        EXPECT_EQ(r.ended, "stopped") << r.why;
         EXPECT_EQ(r.tested.value().device, "cuda:0");
         EXPECT_THAT(r.tested->why_on_host, IsEmpty());
-        EXPECT_GE(r.evaluations.count, 1U);
+        EXPECT_GE(r.evaluations.count, 3U);
         EXPECT_THAT(r.evaluations.why_on_host, IsEmpty());
         const evaluation expected = on_host(run, small_model(), *data, run.parameters());
         EXPECT_NEAR(r.test_loss.value(), expected.loss, 1e-5);
@@ -75,8 +76,8 @@ TEST_F(CardRunTests, WriteTheTextThatTheHostWrites) {
     const model_function model = *built_in_model("gpt:layers=1,width=16,heads=2,dropout=0.1");
     const auto data = testing::text();
     training run(model, data, o);
-    const training_report r = run.report();
-    EXPECT_EQ(r.ended, "completed") << r.why;
+    const training_report r = testing::report_when_tested(run);
+    EXPECT_EQ(r.ended, "stopped") << r.why;
     EXPECT_EQ(r.tested.value().device, "cuda:0");
     EXPECT_EQ(r.sample, write_text(model, request_for(*data, 8), run.layout(), run.parameters(),
                                    data->class_names, o.text));
@@ -89,10 +90,10 @@ TEST_F(CardRunTests, OfTablesFindThereWhatTheHostFinds) {
     const model_function model = *built_in_model("dlrm:width=4,bottom=6,top=8");
     const auto data = testing::tastes();
     training run(model, data, with_tests(card_options("async", 2), weights_there));
-    const training_report r = run.report();
-    EXPECT_EQ(r.ended, "completed") << r.why;
+    const training_report r = testing::report_when_tested(run);
+    EXPECT_EQ(r.ended, "stopped") << r.why;
     EXPECT_EQ(r.tested.value().device, "cuda:0");
-    EXPECT_GE(r.evaluations.count, 1U);
+    EXPECT_GE(r.evaluations.count, 3U);
     EXPECT_NEAR(r.test_loss.value(), on_host(run, model, *data, run.parameters()).loss, 1e-5);
   }
 }
@@ -102,9 +103,9 @@ TEST_F(CardRunTests, OfHogwildReadTheBlockThere) {
   for (const bool weights_there : {false, true}) {
     const auto data = small_data(200);
     training run(small_model(), data, with_tests(card_options("hogwild", 2), weights_there));
-    const training_report r = run.report();
-    EXPECT_EQ(r.ended, "completed") << r.why;
-    EXPECT_GE(r.evaluations.count, 1U);
+    const training_report r = testing::report_when_tested(run);
+    EXPECT_EQ(r.ended, "stopped") << r.why;
+    EXPECT_GE(r.evaluations.count, 3U);
     EXPECT_THAT(r.evaluations.why_on_host, IsEmpty());
     EXPECT_EQ(r.tested.value().device, "cuda:0");
     EXPECT_NEAR(r.test_loss.value(), on_host(run, small_model(), *data, run.parameters()).loss, 1e-5);
