@@ -23,6 +23,7 @@
 #include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/model/data_request.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
+#include <mailgrad/engine/model/tested_model.hpp>
 #include <mailgrad/engine/model/text_sample.hpp>
 #include <mailgrad/engine/model/weight_addresses.hpp>
 #include <mailgrad/engine/plan/known_plugins.hpp>

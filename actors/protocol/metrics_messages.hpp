@@ -7,6 +7,7 @@
 #include <mailgrad/tensor/snapshot.hpp>
 
 #include <cstdint>
+#include <optional>
 
 // How a run is measured while it goes on. No actor of the run waits for any of this.
 //
@@ -63,9 +64,14 @@ struct tests_judged {
 };
 
 /// Evaluator, or a reader of the lab, to shard: its weights are wanted. It answers with `shard_read`.
-struct read_shard {};
+struct read_shard {
+  /// The card on which the weights are read, if they lie there; else they are wanted on the host. A shard of
+  /// another process does not hear of it.
+  std::optional<std::uint32_t> card{};
+};
 
-/// Shard to whoever asked, in answer to `read_shard`. Nobody writes to these weights.
+/// Shard to whoever asked, in answer to `read_shard`. Nobody writes to these weights, but workers do under
+/// hogwild on a card, where the reader copies them as they are.
 struct shard_read {
   shard_index shard;
   version_number version;

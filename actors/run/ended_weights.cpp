@@ -3,6 +3,7 @@
 #include <mailgrad/engine/account/report_of_run.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/model/finite_weights.hpp>
+#include <mailgrad/engine/plan/run_tester.hpp>
 
 #include <utility>
 
@@ -22,8 +23,14 @@ void ended_weights::choose(const std::function<bool()>& stop_test) {
   if (std::exchange(chosen_, true) || plan_.options.keep == kept_weights::last) return;
   best_ = tested_.best();
   if (!best_ || last_.empty() || not_finite_in_words(*plan_.layout, last_)) return;
-  const evaluation e =
-      evaluate(plan_.model, plan_.request, *plan_.layout, last_, plan_.judged_by(), stop_test);
+  evaluation e;
+  run_tester tester(plan_.model, plan_.request, plan_.layout, card_for_tests(plan_.options));
+  const auto test = [&](tested_model& model) {
+    model.use("the test", last_);
+    e = evaluate(model, plan_.judged_by(), stop_test);
+  };
+  while (!tester.try_with_model(test)) {
+  }
   if (e.whole && e.loss < best_->test.loss) best_.reset();
 }
 

@@ -1,7 +1,6 @@
 #include <mailgrad/actors/run/evaluator.hpp>
 
 #include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/engine/model/evaluation.hpp>
 
 #include <algorithm>
 #include <exception>
@@ -9,6 +8,11 @@
 
 namespace mailgrad {
 using messaging::on, messaging::send, messaging::sender_of;
+
+evaluator::evaluator(caf::event_based_actor* self, evaluator_options options)
+    : self_(self), options_(std::move(options)),
+      tester_(options_.model, options_.request, options_.layout, options_.card),
+      parameters_(options_.layout->size()), on_card_(options_.layout->shard_count()) {}
 
 caf::behavior evaluator::make_behavior() {
   return {
@@ -21,8 +25,14 @@ caf::behavior evaluator::make_behavior() {
 void evaluator::on_test(const test_weights& x) {
   asker_ = sender_of(self_);
   steps_ = x.steps;
+  ask_for_weights();
+}
+
+void evaluator::ask_for_weights() {
+  read_shard wanted;
+  if (const auto& card = tester_.card()) wanted.card = card->index;
   awaited_ = options_.shards.size();
-  for (const caf::actor& shard : options_.shards) send(self_, shard, read_shard{});
+  for (const caf::actor& shard : options_.shards) send(self_, shard, wanted);
   if (options_.shards.empty()) options_.store->load(0, parameters_);
   test_if_all_read();
 }
@@ -31,29 +41,56 @@ void evaluator::on_read(const shard_read& x) {
   if (awaited_ == 0 || x.shard.value >= options_.layout->shard_count()) return;
   const shard_range range = options_.layout->shard(x.shard.value);
   const std::span mine = std::span(parameters_).subspan(range.begin, range.size());
+  if (!x.in_block && x.values.size() != mine.size()) return; // of a process that is not as it should be
   if (x.in_block)
     options_.store->load(range.begin, mine);
-  else if (x.values.on_host().size() != mine.size())
-    return; // of a process that is not as it should be
-  else
+  else if (x.values.owner()->is_on_host())
     std::ranges::copy(x.values.on_host(), mine.begin());
+  else
+    on_card_[x.shard.value] = x.values;
   --awaited_;
   test_if_all_read();
 }
 
+/// A card that fails while a test reads weights there takes them along, so the shards are asked once more.
 void evaluator::test_if_all_read() {
-  if (awaited_ == 0) send(self_, asker_, tested());
+  if (awaited_ > 0) return;
+  const bool lie_there = any_on_card();
+  weights_tested answer;
+  bool done = try_to_test(answer);
+  std::ranges::fill(on_card_, snapshot()); // a shard that updates meanwhile would need more memory
+  if (!done && lie_there) return ask_for_weights();
+  if (!done) try_to_test(answer);
+  send(self_, asker_, answer);
 }
 
-/// A test that fails here fails at the end as well, where the report has its reason.
-weights_tested evaluator::tested() const {
+bool evaluator::any_on_card() const {
+  return std::ranges::any_of(on_card_, [](const snapshot& s) { return static_cast<bool>(s); });
+}
+
+void evaluator::give_weights_to(tested_model& model) const {
+  if (!any_on_card()) return model.use("evaluate", parameters_);
+  for (std::uint32_t s = 0; s < on_card_.size(); ++s) {
+    const shard_range range = options_.layout->shard(s);
+    if (on_card_[s])
+      model.use(s, on_card_[s]);
+    else
+      model.use(s, std::span(parameters_).subspan(range.begin, range.size()));
+  }
+}
+
+/// Returns false if the card has failed. A test that fails otherwise fails at the end as well, where the
+/// report has its reason.
+bool evaluator::try_to_test(weights_tested& answer) {
   const instant begun = options_.time->now();
-  weights_tested answer;
-  answer.what.steps = steps_;
-  answer.what.held_out = options_.held_out;
+  evaluation e;
   try {
-    const evaluation e = evaluate(options_.model, options_.request, *options_.layout, parameters_,
-                                  *options_.samples, options_.stop);
+    const bool done = tester_.try_with_model([&](tested_model& model) {
+      give_weights_to(model);
+      e = evaluate(model, *options_.samples, options_.stop);
+      if (e.whole && options_.on_tested && any_on_card()) model.copy_weights(parameters_);
+    });
+    if (!done) return false;
     answer.what.loss = e.loss;
     answer.what.accuracy = e.accuracy;
     answer.what.rmse = e.rmse;
@@ -61,9 +98,12 @@ weights_tested evaluator::tested() const {
   } catch (const std::exception&) {
     answer.whole = false;
   }
+  answer.what.steps = steps_;
+  answer.what.held_out = options_.held_out;
+  answer.what.why_on_host = tester_.why_on_host();
   answer.what.seconds = in_seconds(options_.time->now() - begun);
   if (answer.whole && options_.on_tested) options_.on_tested(answer.what, parameters_);
-  return answer;
+  return true;
 }
 
 } // namespace mailgrad

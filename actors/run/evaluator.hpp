@@ -3,12 +3,15 @@
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
+#include <mailgrad/engine/model/evaluation.hpp>
+#include <mailgrad/engine/plan/run_tester.hpp>
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -26,31 +29,39 @@ struct evaluator_options {
   bool held_out = false;        ///< whether the samples are held out of those that are trained
   /// Called by the evaluator after each whole test with the weights, float32[layout->size()]; may block.
   std::function<void(const evaluation_made&, std::span<const float>)> on_tested{};
+  std::optional<device> card{}; ///< where it tests; none: on the host
 };
 
 /// Tests the weights of a run in progress. It asks each shard for a snapshot, or reads the shared block, so
 /// no worker waits for it. The snapshots of several shards may be some updates apart. It computes within a
-/// handler, so it needs a thread of its own.
+/// handler, and waits there for its lane on a card, so it needs a thread of its own.
 ///
 ///     idle --test_weights--> asking --shard_read of every shard--> tested --weights_tested--> idle
+///                               ^------------ the card has failed ---'
+/// Weights of shards on its card are copied there, and those of others by way of the host. From the first
+/// failure on the card on it tests on the host, this test included, and says why in each answer.
 /// Guarantees  each test_weights is answered once, unless a shard dies: then the run ends.
 class evaluator {
 public:
   static constexpr const char* name = "mailgrad.evaluator";
 
-  evaluator(caf::event_based_actor* self, evaluator_options options)
-      : self_(self), options_(std::move(options)), parameters_(options_.layout->size()) {}
+  evaluator(caf::event_based_actor* self, evaluator_options options);
   caf::behavior make_behavior();
 
 private:
   void on_test(const test_weights& x);
   void on_read(const shard_read& x);
+  void ask_for_weights();
   void test_if_all_read();
-  weights_tested tested() const;
+  bool try_to_test(weights_tested& answer);
+  bool any_on_card() const;
+  void give_weights_to(tested_model& model) const;
 
   caf::event_based_actor* self_;
   evaluator_options options_;
-  std::vector<float> parameters_;
+  run_tester tester_;
+  std::vector<float> parameters_; ///< those that came to the host
+  std::vector<snapshot> on_card_; ///< by shard: those that lie on the card of the tests; else empty
   caf::actor asker_;
   std::uint64_t steps_ = 0; ///< trained when the weights were asked for
   std::size_t awaited_ = 0; ///< shards

@@ -12,6 +12,7 @@
 #include <mailgrad/engine/checkpoint/kept_block.hpp>
 #include <mailgrad/engine/plan/parameter_place.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
+#include <mailgrad/engine/plan/run_tester.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/kernels/cuda/card_lane.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
@@ -144,6 +145,7 @@ void run_crew::spawn_evaluator() {
   options.store = store_;
   options.time = options_.time;
   options.stop = options_.stop_tests;
+  options.card = card_for_tests(plan_.options);
   evaluator_ = spawn<mailgrad::evaluator, caf::detached>(system_, std::move(options));
   send_anonymously(tracker_, watch_tests{evaluator_});
 }

@@ -59,6 +59,7 @@ void run_watch::take(const run_event& what) {
     if (const auto* test = std::get_if<evaluation_made>(&what)) {
       ++cost_.count;
       cost_.seconds += test->seconds;
+      if (cost_.why_on_host.empty()) cost_.why_on_host = test->why_on_host;
     }
   }
   call_observers(what);

@@ -157,7 +157,7 @@ private:
   void release(std::optional<rank> just_taken = {});
   void start_if_due(rank waiting, std::optional<rank> just_taken);
   void name_waits_to(const caf::actor& asker) const;
-  void on_read(const caf::actor& asker);
+  void on_read(const read_shard& x, const caf::actor& asker);
   shard_books books() const;
   shard_report report(const snapshot& values);
   void on_report_asked();

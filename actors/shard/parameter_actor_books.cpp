@@ -28,13 +28,19 @@ void parameter_actor::name_waits_to(const caf::actor& asker) const {
   for (const wait_named& w : options_.waits_here()) send(self_, asker, w);
 }
 
-void parameter_actor::on_read(const caf::actor& asker) {
+void parameter_actor::on_read(const read_shard& x, const caf::actor& asker) {
   const shard& weights = *options_.weights;
   shard_read answer{weights.index(), weights.version(), lease_.active(), {}};
   const snapshot racing = answer.in_block ? lease_.racing_values() : snapshot();
   if (answer.in_block && !racing) return send(self_, asker, answer);
   answer.in_block = false; // the asker gets copies
-  readers_.give(racing ? racing : weights.snapshot(), [this, asker, answer](const snapshot& values) mutable {
+  const snapshot wanted = racing ? racing : weights.snapshot();
+  const auto* const here = std::get_if<cuda_stream>(&weights.at()->where());
+  if (here && here->device == x.card) {
+    answer.values = wanted;
+    return send(self_, asker, answer);
+  }
+  readers_.give(wanted, [this, asker, answer](const snapshot& values) mutable {
     answer.values = values;
     send(self_, asker, answer);
   });

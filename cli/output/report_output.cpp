@@ -205,6 +205,13 @@ std::string model_in_words(const std::string& model, const spanning_words& span,
                      micro_batches > 1 ? fmt::format(" of {} micro-batches", micro_batches) : "");
 }
 
+/// A line if a run on a card was not tested there. What failed during the run may have done at its end.
+std::string place_of_tests_in_words(const training_report& r) {
+  const std::string at_end = r.tested ? r.tested->why_on_host : "";
+  const std::string& why = at_end.empty() ? r.evaluations.why_on_host : at_end;
+  return why.empty() ? "" : "tests         " + why + '\n';
+}
+
 } // namespace
 
 std::string introduction(const std::string& model, const spanning_words& span, const training_options& o,
@@ -440,6 +447,7 @@ std::string in_words(const training_report& r, const std::string& recording) {
   if (r.evaluations.count > 0)
     text += fmt::format("evaluations   {} during the run, {:.2f} s on a thread of their own\n",
                         r.evaluations.count, r.evaluations.seconds);
+  text += place_of_tests_in_words(r);
   for (const policy_switch& s : r.switches)
     text += fmt::format("switched      from {} to {} after step {}: {}\n", s.from, s.to, s.step, s.why);
   text += ledgers_in_words(r);

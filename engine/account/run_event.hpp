@@ -21,6 +21,7 @@ struct evaluation_made {
   std::optional<double> rmse{};     ///< where numbers are predicted
   double seconds = 0;               ///< that the test took, on a thread of its own
   bool held_out = false;            ///< whether the samples are those of data_split::validation
+  std::string why_on_host{};        ///< in a run with a card: why it was not tested there, in one line
 };
 
 /// The gaps of the gradients that a line of metrics tells of, in front of that line, if there are any.

@@ -165,12 +165,19 @@ json to_object_of_local_steps(const training_report& r) {
 
 namespace {
 
+json text_or_null(const std::string& text) { return text.empty() ? json() : json(text); }
+
+json to_object(const std::optional<tests_made>& x) {
+  if (!x) return {};
+  return {{"device", x->device}, {"why_on_host", text_or_null(x->why_on_host)}};
+}
+
 json to_object(const std::optional<resumed_figures>& x) {
   if (!x) return {};
   return {{"from", x->from},
           {"steps", x->steps},
           {"steps_before", x->steps_before},
-          {"products_before", x->products_before.empty() ? json() : json(x->products_before)}};
+          {"products_before", text_or_null(x->products_before)}};
 }
 
 json to_object(const std::optional<shard_ledger>& x) {
@@ -267,6 +274,7 @@ std::string to_json(const training_report& r) {
       {"validation_accuracy", known(r.validation_accuracy)},
       {"validation_rmse", known(r.validation_rmse)},
       {"best", to_object(r.best)},
+      {"tested", to_object(r.tested)},
       {"sample", r.sample ? json(*r.sample) : json()},
       {"ledger", r.knows_ledger() ? to_object(r.ledger) : json()},
       {"kept_ledger", to_object(r.kept_ledger)},
@@ -282,7 +290,10 @@ std::string to_json(const training_report& r) {
       {"checkpoints", to_object(r.checkpoints)},
       {"recording", to_object(r.recording)},
       {"curve", to_array(r.curve)},
-      {"evaluations", {{"count", r.evaluations.count}, {"seconds", r.evaluations.seconds}}},
+      {"evaluations",
+       {{"count", r.evaluations.count},
+        {"seconds", r.evaluations.seconds},
+        {"why_on_host", text_or_null(r.evaluations.why_on_host)}}},
       {"local_steps", to_object_of_local_steps(r)},
       {"delays", to_object(r.delays)},
       {"cure", {{"name", r.cure}, {"mean_step_factor", known(r.mean_step_factor)}}},

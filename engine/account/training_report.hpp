@@ -98,6 +98,13 @@ struct prescribed_delays {
 struct evaluation_cost {
   std::uint64_t count = 0;
   double seconds = 0;
+  std::string why_on_host{}; ///< as in tests_made
+};
+
+/// Where the weights of a run were tested at its end.
+struct tests_made {
+  std::string device;      ///< "cuda:0", or "cpu:0" for the host
+  std::string why_on_host; ///< in a run with a card: why it was not there, in one line; else empty
 };
 
 /// Of a run in progress: a shard that has not answered the last question for its figures, or is lost.
@@ -150,6 +157,7 @@ struct training_report {
   std::optional<double> validation_rmse;
   /// The test during the run whose weights were kept as those of the run; absent if they are the last ones.
   std::optional<best_test> best;
+  std::optional<tests_made> tested;  ///< none: the weights were not tested
   std::optional<std::string> sample; ///< a text that the trained model wrote
   gradient_ledger ledger;
   std::optional<shard_ledger> kept_ledger; ///< of a shard that is left, if others are lost

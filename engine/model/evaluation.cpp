@@ -1,13 +1,11 @@
 #include <mailgrad/engine/model/evaluation.hpp>
 
 #include <mailgrad/engine/model/data_request.hpp>
-#include <mailgrad/engine/model/forward_pass.hpp>
 #include <mailgrad/kernels/right_labels.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <optional>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -15,8 +13,6 @@
 namespace mailgrad {
 
 namespace {
-
-constexpr std::size_t batch_size = 256;
 
 /// With more classes nobody reads the matrix, and it takes more memory than the weights.
 constexpr std::size_t most_confused = 1024;
@@ -92,19 +88,25 @@ std::vector<float> predict(const model_function& build, const model_request& req
 
 std::vector<float> predict(const model_function& build, const model_request& request,
                            const parameter_layout& layout, std::span<const float> parameters,
-                           const dataset& all) {
-  const weight_addresses weights = addresses_of("predict", parameters, layout);
-  require_readable(request, all);
+                           const dataset& samples) {
+  tested_model model(build, request, layout);
+  model.use("predict", parameters);
+  return predict(model, samples);
+}
+
+std::vector<float> predict(tested_model& model, const dataset& all) {
+  require_readable(model.request(), all);
+  const std::size_t at_once = model.samples_at_once();
   std::vector<float> answers;
-  answers.reserve(all.size() * request.outputs());
-  std::optional<forward_pass> pass;
+  answers.reserve(all.size() * model.request().outputs());
   std::vector<std::uint32_t> which;
-  for (std::size_t first = 0; first < all.size(); first += batch_size) {
-    const std::size_t count = std::min(batch_size, all.size() - first);
-    if (which.size() != count) pass.emplace(build, request, layout, all, count, false);
+  forward_pass* pass = nullptr;
+  for (std::size_t first = 0; first < all.size(); first += at_once) {
+    const std::size_t count = std::min(at_once, all.size() - first);
+    if (which.size() != count) pass = &model.pass_over(all, count, false);
     which.resize(count);
     std::iota(which.begin(), which.end(), static_cast<std::uint32_t>(first));
-    const auto logits = pass->run(weights, all, which);
+    const auto logits = pass->run(model.weights(), all, which);
     answers.insert(answers.end(), logits.begin(), logits.end());
   }
   return answers;
@@ -113,22 +115,26 @@ std::vector<float> predict(const model_function& build, const model_request& req
 evaluation evaluate(const model_function& build, model_request request, const parameter_layout& layout,
                     std::span<const float> parameters, const dataset& samples,
                     const std::function<bool()>& stop) {
-  const weight_addresses weights = addresses_of("evaluate", parameters, layout);
+  tested_model model(build, std::move(request), layout);
+  model.use("evaluate", parameters);
+  return evaluate(model, samples, stop);
+}
+
+evaluation evaluate(tested_model& model, const dataset& samples, const std::function<bool()>& stop) {
+  const model_request& request = model.request();
   require_readable(request, samples);
   std::vector<std::uint32_t> order(samples.size());
   std::iota(order.begin(), order.end(), 0U);
   score sum;
   if (counts_confusion(request)) sum.confusion.resize(request.classes * request.classes);
-  const auto stopped = [&stop] { return stop && stop(); };
-  const std::size_t whole = order.size() / batch_size * batch_size;
-  if (whole > 0) {
-    forward_pass pass(build, request, layout, samples, batch_size, true);
-    for (std::size_t i = 0; i < whole && !stopped(); i += batch_size)
-      add_score(pass, weights, samples, std::span(order).subspan(i, batch_size), request.classes, sum);
-  }
-  if (whole < order.size() && !stopped()) {
-    forward_pass pass(build, request, layout, samples, order.size() - whole, true);
-    add_score(pass, weights, samples, std::span(order).subspan(whole), request.classes, sum);
+  const std::size_t at_once = model.samples_at_once();
+  forward_pass* pass = nullptr;
+  std::span<const std::uint32_t> which;
+  for (std::size_t i = 0; i < order.size() && !(stop && stop()); i += at_once) {
+    const std::size_t count = std::min(at_once, order.size() - i);
+    if (which.size() != count) pass = &model.pass_over(samples, count, true);
+    which = std::span<const std::uint32_t>(order).subspan(i, count);
+    add_score(*pass, model.weights(), samples, which, request.classes, sum);
   }
   const auto mean = [](double total, std::size_t n) {
     return total / static_cast<double>(std::max<std::size_t>(1, n));

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/data/dataset.hpp>
-#include <mailgrad/engine/model/bound_model.hpp>
+#include <mailgrad/engine/model/tested_model.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -32,6 +32,8 @@ struct evaluation {
 evaluation evaluate(const model_function& build, model_request request, const parameter_layout& layout,
                     std::span<const float> parameters, const dataset& samples,
                     const std::function<bool()>& stop = {});
+/// The same where `model` is, with the weights that it has.
+evaluation evaluate(tested_model& model, const dataset& samples, const std::function<bool()>& stop = {});
 
 /// The logits or the predicted numbers of each sample, in the order of the samples. Runs on the calling
 /// thread, with the model that `request.worker` builds for an evaluation.
@@ -46,5 +48,7 @@ std::vector<float> predict(const model_function& build, const model_request& req
 std::vector<float> predict(const model_function& build, const model_request& request,
                            const parameter_layout& layout, std::span<const float> parameters,
                            const dataset& samples);
+/// The same where `model` is, with the weights that it has.
+std::vector<float> predict(tested_model& model, const dataset& samples);
 
 } // namespace mailgrad

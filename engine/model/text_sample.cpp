@@ -1,7 +1,6 @@
 #include <mailgrad/engine/model/text_sample.hpp>
 
 #include <mailgrad/files/utf8.hpp>
-#include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
@@ -21,18 +20,13 @@ namespace {
 /// Runs the model on one window of tokens, which shifts to the left when it is full.
 class writer {
 public:
-  writer(const model_function& build, model_request request, const parameter_layout& layout,
-         std::span<const float> parameters)
-      : classes_(request.classes), length_(request.sample_dims[0]), weights_(layout) {
-    request.batch = 1;
-    request.purpose = phase::evaluation;
+  explicit writer(tested_model& model)
+      : classes_(model.request().classes), length_(model.request().sample_dims[0]), weights_(model.weights()),
+        model_(
+            model.build(), request_of(model), model.layout(),
+            [](graph&, const model_outputs& outputs) { return std::vector{outputs.logits}; }, model.place()) {
     window_.features = tensor({1, length_}, dtype::int32);
     window_.labels = tensor({1, length_}, dtype::int32);
-    for (std::uint32_t s = 0; s < layout.shard_count(); ++s)
-      weights_.use(s, parameters.data() + layout.shard(s).begin);
-    model_.emplace(build, request, layout,
-                   [](graph&, const model_outputs& outputs) { return std::vector{outputs.logits}; });
-    model_->bind(window_, weights_);
   }
 
   void append(std::int32_t token) {
@@ -46,17 +40,24 @@ public:
 
   /// The logits of the token after the last one.
   std::span<const float> next() {
-    model_->code().run(host_stream{}, 0, [] {});
-    return {static_cast<const float*>(model_->code().fetched(0)) + (used_ - 1) * classes_, classes_};
+    model_.run(window_, weights_);
+    return {model_.fetched(0) + (used_ - 1) * classes_, classes_};
   }
 
 private:
+  static model_request request_of(const tested_model& model) {
+    model_request request = model.request();
+    request.batch = 1;
+    request.purpose = phase::evaluation;
+    return request;
+  }
+
   std::size_t classes_;
   std::size_t length_;
   std::size_t used_ = 0;
   batch window_;
-  weight_addresses weights_;
-  std::optional<bound_model> model_;
+  const weight_addresses& weights_;
+  placed_model model_;
 };
 
 /// Draws a token by its probability; `chance` is uniform in [0, 1).
@@ -118,15 +119,21 @@ std::string write_text(const model_function& build, model_request request, const
                        std::span<const float> parameters, std::span<const std::string> symbols,
                        const text_sample_options& options) {
   require_writable(options, symbols, request.classes);
-  if (parameters.size() != layout.size())
-    throw shape_error(
-        fmt::format("write_text: {} weights, where the layout has {}", parameters.size(), layout.size()));
+  tested_model model(build, std::move(request), layout);
+  model.use("write_text", parameters);
+  return write_text(model, symbols, options);
+}
+
+std::string write_text(tested_model& model, std::span<const std::string> symbols,
+                       const text_sample_options& options) {
+  const model_request& request = model.request();
+  require_writable(options, symbols, request.classes);
   if (request.features != feature_kind::tokens || request.sample_dims.rank() != 1 ||
       request.sample_dims[0] == 0)
     throw std::invalid_argument("write_text: a model of windows of tokens is needed, not one of samples of " +
                                 to_string(request.sample_dims));
   const std::vector<std::int32_t> prompt = tokens_of(options.prompt, symbols);
-  writer w(build, std::move(request), layout, parameters);
+  writer w(model);
   for (const std::int32_t token : prompt) w.append(token);
   std::mt19937_64 random(options.seed);
   std::string text;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/engine/model/bound_model.hpp>
+#include <mailgrad/engine/model/tested_model.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -34,6 +34,9 @@ void require_writable(const text_sample_options& options, std::span<const std::s
 ///         without windows of tokens; graph_error as build_fitting; device_error.
 std::string write_text(const model_function& build, model_request request, const parameter_layout& layout,
                        std::span<const float> parameters, std::span<const std::string> symbols,
+                       const text_sample_options& options);
+/// The same where `model` is, with the weights that it has.
+std::string write_text(tested_model& model, std::span<const std::string> symbols,
                        const text_sample_options& options);
 
 } // namespace mailgrad

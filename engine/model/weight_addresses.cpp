@@ -22,6 +22,12 @@ weight_addresses::weight_addresses(const parameter_layout& layout)
   }
 }
 
+weight_addresses weight_addresses::in_one_piece(const parameter_layout& layout, const float* values) {
+  weight_addresses made;
+  for (const placed_variable& v : layout.variables()) made.addresses_.push_back(values + v.offset);
+  return made;
+}
+
 void weight_addresses::use(std::uint32_t shard, const float* values) {
   if (shard >= places_.size() || values == nullptr)
     throw std::invalid_argument(fmt::format("weights: {} for shard {} of {}", values ? "values" : "no values",

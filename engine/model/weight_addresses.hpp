@@ -18,6 +18,9 @@ namespace mailgrad {
 class weight_addresses {
 public:
   explicit weight_addresses(const parameter_layout& layout);
+  /// Of weights that lie in one piece, float32[layout.size()], on the host or on a card. `use()` is not for
+  /// these.
+  static weight_addresses in_one_piece(const parameter_layout& layout, const float* values);
 
   /// `values` are the weights of `shard`; they stay valid until the next call for that shard.
   ///
@@ -27,6 +30,8 @@ public:
   const float* of(std::size_t variable) const noexcept { return addresses_[variable]; }
 
 private:
+  weight_addresses() = default;
+
   struct place {
     std::size_t variable;
     variable_piece piece;

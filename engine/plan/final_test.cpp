@@ -3,6 +3,7 @@
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/model/finite_weights.hpp>
 #include <mailgrad/engine/model/text_sample.hpp>
+#include <mailgrad/engine/plan/run_tester.hpp>
 
 #include <fmt/format.h>
 
@@ -25,29 +26,34 @@ void require_finite(training_report& r, const run_plan& plan, std::span<const fl
   add_reason(r, fmt::format("{} after {} updates by rule '{}'{}", *found, r.updates, r.optimizer, outer));
 }
 
-evaluation test_on(const run_plan& plan, const dataset& samples, std::span<const float> weights,
-                   const std::function<bool()>& stop) {
-  return evaluate(plan.model, plan.request, *plan.layout, weights, samples, stop);
-}
-
 /// False if it was ended early.
-bool test(training_report& r, const run_plan& plan, std::span<const float> weights,
+bool test(training_report& r, const data_split& data, tested_model& model,
           const std::function<bool()>& stop) {
-  if (plan.data->validation.size() > 0) {
-    const evaluation tested = test_on(plan, plan.data->validation, weights, stop);
+  if (data.validation.size() > 0) {
+    const evaluation tested = evaluate(model, data.validation, stop);
     if (!tested.whole) return false;
     r.validation_loss = tested.loss;
     r.validation_accuracy = tested.accuracy;
     r.validation_rmse = tested.rmse;
   }
-  if (plan.data->test.size() > 0) {
-    const evaluation tested = test_on(plan, plan.data->test, weights, stop);
+  if (data.test.size() > 0) {
+    const evaluation tested = evaluate(model, data.test, stop);
     if (!tested.whole) return false;
     r.test_loss = tested.loss;
     r.test_accuracy = tested.accuracy;
     r.test_rmse = tested.rmse;
   }
   return true;
+}
+
+/// The whole test, where `model` is.
+void test_and_write(training_report& r, const run_plan& plan, tested_model& model,
+                    std::span<const float> weights, const std::function<bool()>& stop) {
+  model.use("the test", weights);
+  const bool whole = test(r, *plan.data, model, stop);
+  if (plan.options.text.length > 0 && plan.data->train.is_tokens())
+    r.sample = write_text(model, plan.data->class_names, plan.options.text);
+  if (!whole && r.ended == "completed") add_reason(r, "the test was ended early");
 }
 
 } // namespace
@@ -58,10 +64,11 @@ void test_trained(training_report& r, const run_plan& plan, std::span<const floa
   if (!r.best) require_finite(r, plan, weights);
   if (r.ended == "diverged" && !r.best) return;
   try {
-    if (!test(r, plan, weights, stop) && r.ended == "completed") add_reason(r, "the test was ended early");
-    if (plan.options.text.length > 0 && plan.data->train.is_tokens())
-      r.sample = write_text(plan.model, plan.request, *plan.layout, weights, plan.data->class_names,
-                            plan.options.text);
+    run_tester tester(plan.model, plan.request, plan.layout, card_for_tests(plan.options));
+    const auto test = [&](tested_model& model) { test_and_write(r, plan, model, weights, stop); };
+    while (!tester.try_with_model(test)) {
+    }
+    r.tested = tests_made{to_string(tester.card().value_or(device{})), tester.why_on_host()};
   } catch (const std::exception& e) {
     r.ended = "failed";
     add_reason(r, std::string("the test of the trained weights failed: ") + e.what());

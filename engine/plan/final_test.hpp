@@ -13,6 +13,8 @@ namespace mailgrad {
 /// diverged is not tested. One whose weights are not finite has diverged, which no loss may have shown after
 /// its last updates. If the test throws, the run has failed, and the report has the text of the exception.
 ///
+/// The test is made on a card if the run has one (run_tester), where this thread waits for it.
+///
 /// `stop` is called repeatedly; if it returns true, the test ends, and its figures stay unknown.
 /// Shapes  weights: float32[plan.layout->size()]; empty if a shard was lost, then nothing is tested.
 void test_trained(training_report& r, const run_plan& plan, std::span<const float> weights,

@@ -60,7 +60,7 @@ TEST(TrainingReport, HasTheFieldsThatToolsRead) {
                           "ended", "why", "lost_shards", "enough", "steps", "samples", "epochs", "updates",
                           "wall_seconds", "steps_per_second", "samples_per_second", "final_loss", "test_loss",
                           "test_accuracy", "test_rmse", "validation_loss", "validation_accuracy",
-                          "validation_rmse", "best", "sample", "ledger", "kept_ledger", "staleness",
+                          "validation_rmse", "best", "tested", "sample", "ledger", "kept_ledger", "staleness",
                           "time_split", "weight_gap", "gradient_cosine", "sampled", "wait_seconds", "batches",
                           "switches", "resumed", "checkpoints", "recording", "curve", "evaluations",
                           "local_steps", "delays", "cure", "parameters_sha256", "seed"));

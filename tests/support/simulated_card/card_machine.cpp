@@ -1,5 +1,7 @@
 #include "card_machine.hpp"
 
+#include "waiting_threads.hpp"
+
 #include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
@@ -10,6 +12,17 @@
 #include <vector>
 
 namespace mailgrad::simulated_card {
+
+namespace {
+
+std::set<std::thread::id> waiting; ///< guarded by the machine's lock
+
+} // namespace
+
+std::set<std::thread::id> take_waiting_threads() {
+  const std::lock_guard held(card_machine::of_process().lock);
+  return std::exchange(waiting, {});
+}
 
 card_machine& card_machine::of_process() {
   static auto* const made =
@@ -37,6 +50,7 @@ std::optional<std::string> card_machine::has_failed(std::uint32_t card) const {
 
 void card_machine::require_may_wait(const char* name) {
   ++counted.waits;
+  waiting.insert(std::this_thread::get_id());
   if (!set.may_wait) throw std::logic_error(fmt::format("{} waits for a card where nobody may wait", name));
 }
 

@@ -1,0 +1,112 @@
+#include <mailgrad/engine/model/tested_model.hpp>
+
+#include <mailgrad/engine/model/data_request.hpp>
+#include <mailgrad/kernels/copy_bytes.hpp>
+#include <mailgrad/kernels/cuda/card_lane.hpp>
+#include <mailgrad/tensor/error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace mailgrad {
+
+namespace {
+
+constexpr std::size_t most_samples = 256;
+/// Of texts on a card.
+constexpr std::size_t most_tokens = 65536, most_logits = std::size_t{1} << 24;
+
+std::unique_ptr<lane> lane_on(device d) {
+  if (d.kind == device_kind::cuda) return std::make_unique<cuda::card_lane>(d.index);
+  return std::make_unique<host_lane>();
+}
+
+} // namespace
+
+tested_model::tested_model(model_function build, model_request request, const parameter_layout& layout,
+                           std::unique_ptr<lane> place)
+    : build_(std::move(build)), request_(std::move(request)), layout_(layout), place_(std::move(place)) {}
+
+tested_model::tested_model(model_function build, model_request request, const parameter_layout& layout,
+                           device place)
+    : tested_model(std::move(build), std::move(request), layout, lane_on(place)) {}
+
+tested_model::~tested_model() {
+  try {
+    place_->finish(); // before the memory goes that the lane still reads and writes
+  } catch (const device_error&) {
+    // The card is lost, and nothing of it runs any more.
+  }
+}
+
+memory& tested_model::own_weights() {
+  if (copy_.bytes() == 0) copy_ = place_->allocate(layout_.size() * sizeof(float));
+  if (!weights_) weights_ = weight_addresses::in_one_piece(layout_, copy_.on<float>(place_->where()).data());
+  return copy_;
+}
+
+/// By way of memory that copies to a card do not have to wait for.
+void tested_model::copy_from_host(std::span<const float> from, std::size_t first) {
+  const stream& s = place_->where();
+  memory staged = place_->lend_on_host(from.size_bytes());
+  std::ranges::copy(from, staged.on_host<float>().begin());
+  copy_bytes(s, own_weights().on<float>(s).data() + first, staged.on_host<float>().data(), from.size_bytes());
+  place_->finish();
+}
+
+void tested_model::use(const char* caller, std::span<const float> parameters) {
+  weight_addresses on_host = addresses_of(caller, parameters, layout_);
+  if (is_there())
+    copy_from_host(parameters, 0);
+  else
+    weights_ = std::move(on_host);
+}
+
+shard_range tested_model::range_of(std::uint32_t shard, std::size_t values) const {
+  if (shard >= layout_.shard_count())
+    throw std::invalid_argument(fmt::format("weights: shard {} of {}", shard, layout_.shard_count()));
+  const shard_range range = layout_.shard(shard);
+  if (values != range.size()) throw shape_error("weights of a shard", shape{values}, shape{range.size()});
+  return range;
+}
+
+void tested_model::use(std::uint32_t shard, std::span<const float> on_host) {
+  copy_from_host(on_host, range_of(shard, on_host.size()).begin);
+}
+
+void tested_model::use(std::uint32_t shard, const snapshot& values) {
+  const shard_range range = range_of(shard, values.size());
+  if (!values) return;
+  if (values.owner()->is_on_host()) return copy_from_host(values.on_host(), range.begin);
+  const stream& s = place_->where();
+  const std::span<const float> from = values.on(s);
+  place_->wait_for(values.ready());
+  copy_bytes(s, own_weights().on<float>(s).data() + range.begin, from.data(), from.size_bytes());
+  place_->finish(); // the shard may write there when nobody has the snapshot any more
+}
+
+void tested_model::copy_weights(std::span<float> to) {
+  memory seen = place_->lend_on_host(to.size_bytes());
+  place_->copy_to_host(own_weights(), 0, seen);
+  place_->finish();
+  std::ranges::copy(seen.on_host<float>(), to.begin());
+}
+
+forward_pass& tested_model::pass_over(const dataset& samples, std::size_t size, bool with_loss) {
+  const pass_key key{size, room_for_entries(samples, size), with_loss};
+  if (const auto known = passes_.find(key); known != passes_.end()) return *known->second;
+  if (!is_there()) passes_.clear(); // two would take twice the memory
+  auto made = std::make_unique<forward_pass>(build_, request_, layout_, samples, size, with_loss, *place_);
+  return *passes_.emplace(key, std::move(made)).first->second;
+}
+
+std::size_t tested_model::samples_at_once() const noexcept {
+  if (!is_there() || request_.features != feature_kind::tokens) return most_samples;
+  const std::size_t window = std::max<std::size_t>(1, request_.sample_dims.size());
+  const std::size_t tokens = std::min(most_tokens, most_logits / std::max<std::size_t>(1, request_.classes));
+  return std::clamp<std::size_t>(tokens / window, 1, most_samples);
+}
+
+} // namespace mailgrad

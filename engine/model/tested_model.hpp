@@ -1,0 +1,82 @@
+#pragma once
+
+#include <mailgrad/engine/model/forward_pass.hpp>
+#include <mailgrad/tensor/lane.hpp>
+#include <mailgrad/tensor/snapshot.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace mailgrad {
+
+/// A model that is tested in one lane as often as its weights change. evaluate(), predict() and write_text()
+/// run it.
+///
+/// On the host it reads the weights where they are. On a card it has a copy of them and its programs, which
+/// stay there for the next test, and it waits for the lane: so an actor that uses it has a thread of its own.
+/// Products are in float32 there as well.
+/// Errors   device_error: no such card, or it fails, or its memory does not suffice; those of placed_model.
+/// Threads  one caller at a time.
+class tested_model {
+public:
+  /// `layout` outlives it.
+  tested_model(model_function build, model_request request, const parameter_layout& layout,
+               std::unique_ptr<lane> place = std::make_unique<host_lane>());
+  /// In a lane of its own on this device.
+  tested_model(model_function build, model_request request, const parameter_layout& layout, device place);
+  ~tested_model();
+  tested_model(tested_model&&) = delete;
+
+  const model_function& build() const noexcept { return build_; }
+  const model_request& request() const noexcept { return request_; }
+  const parameter_layout& layout() const noexcept { return layout_; }
+  lane& place() noexcept { return *place_; }
+
+  /// Tests these weights from now on, float32[layout.size()], which on the host stay with the caller.
+  ///
+  /// Errors  shape_error, naming `caller`, for another length.
+  void use(const char* caller, std::span<const float> parameters);
+  /// The same for the weights of one shard, to be called for each: the lane has a copy of them, which it
+  /// takes from where they are.
+  ///
+  /// Errors  std::invalid_argument: there is no such shard; shape_error for another length; device_error:
+  ///         they lie on another device.
+  void use(std::uint32_t shard, const snapshot& values);
+  void use(std::uint32_t shard, std::span<const float> on_host);
+  /// Copies the weights to `to`, float32[layout.size()], on the host.
+  void copy_weights(std::span<float> to);
+
+  /// To be called when weights have been given.
+  const weight_addresses& weights() const noexcept { return *weights_; }
+  /// The forward pass over so many samples of this kind. It lasts until the next call, on a card as long as
+  /// the model.
+  forward_pass& pass_over(const dataset& samples, std::size_t size, bool with_loss);
+  /// How many samples to compute at once. Few windows of a text fill a card, and take less of its memory.
+  std::size_t samples_at_once() const noexcept;
+
+private:
+  /// Samples, entries of sparse samples, and whether the loss is computed.
+  using pass_key = std::tuple<std::size_t, std::size_t, bool>;
+
+  bool is_there() const noexcept { return is_on_card(*place_); }
+  memory& own_weights();
+  void copy_from_host(std::span<const float> from, std::size_t first);
+  shard_range range_of(std::uint32_t shard, std::size_t values) const;
+
+  model_function build_;
+  model_request request_;
+  const parameter_layout& layout_;
+  std::unique_ptr<lane> place_;
+  memory copy_; ///< of the weights, float32[layout.size()]; empty if they are read where they are
+  std::optional<weight_addresses> weights_;
+  std::map<pass_key, std::unique_ptr<forward_pass>> passes_;
+};
+
+} // namespace mailgrad

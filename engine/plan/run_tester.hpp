@@ -1,0 +1,49 @@
+#pragma once
+
+#include <mailgrad/engine/model/tested_model.hpp>
+#include <mailgrad/engine/plan/training_options.hpp>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace mailgrad {
+
+/// The card on which the weights of a run are tested: the first of its devices, or of the places of its
+/// weights. None if there is no card, or the workers are of other processes.
+std::optional<device> card_for_tests(const training_options& o);
+
+/// Tests the weights of a run on a card. From the first failure there on it does so on the host: the model
+/// has an operation that no card computes, the card has no memory left, or it is lost.
+///
+/// Threads one caller at a time. On a card a test waits, so an actor that tests has a thread of its own.
+class run_tester {
+public:
+  /// `card` none: on the host.
+  run_tester(model_function build, model_request request, std::shared_ptr<const parameter_layout> layout,
+             std::optional<device> card);
+
+  /// The card, as long as tests are made there.
+  const std::optional<device>& card() const noexcept { return card_; }
+  /// One line; empty if no card has failed.
+  const std::string& why_on_host() const noexcept { return why_on_host_; }
+
+  /// Calls `test` with the model. Returns false if a card has failed, and then the caller tests again.
+  ///
+  /// Errors  what `test` throws, but for the failures of a card.
+  bool try_with_model(const std::function<void(tested_model&)>& test);
+
+private:
+  tested_model& here();
+  bool leave_card(const char* why);
+
+  model_function build_;
+  model_request request_;
+  std::shared_ptr<const parameter_layout> layout_;
+  std::optional<device> card_;
+  std::string why_on_host_;
+  std::unique_ptr<tested_model> model_; ///< made for the first test
+};
+
+} // namespace mailgrad

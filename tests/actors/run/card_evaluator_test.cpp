@@ -1,0 +1,155 @@
+#include <mailgrad/tests/engine/small_problem.hpp>
+#include <mailgrad/tests/support/deterministic_test.hpp>
+#include <mailgrad/tests/support/simulated_card/card_control.hpp>
+
+#include <mailgrad/actors/run/evaluator.hpp>
+#include <mailgrad/engine/model/evaluation.hpp>
+#include <mailgrad/engine/plan/run_plan.hpp>
+#include <mailgrad/kernels/cuda/card_lane.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace mailgrad {
+namespace {
+
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+/// An evaluator on the simulated card, of a model in two shards, which the test plays.
+class CardEvaluator : public testing::DeterministicTest {
+protected:
+  CardEvaluator() { set_up({}); }
+  ~CardEvaluator() override { simulated_card::set_up(simulated_card::default_settings()); }
+
+  static void set_up(const simulated_card::faults& fail) {
+    simulated_card::settings s = simulated_card::default_settings();
+    s.when = simulated_card::timing::late;
+    s.fail = fail;
+    simulated_card::set_up(s);
+  }
+  static run_plan plan() {
+    training_options o;
+    o.shards = 2;
+    o.batch = 8;
+    return plan_run(testing::small_model(), testing::small_data(), o);
+  }
+  evaluator_options options() {
+    evaluator_options o{plan_.model, plan_.request, plan_.layout};
+    o.samples = std::shared_ptr<const dataset>(plan_.data, &plan_.data->test);
+    o.shards = {shards_[0].actor(), shards_[1].actor()};
+    o.time = time_;
+    o.card = device{device_kind::cuda, 0};
+    o.on_tested = [this](const evaluation_made&, std::span<const float> w) {
+      seen_.assign(w.begin(), w.end());
+    };
+    return o;
+  }
+  double expected_loss() const {
+    return evaluate(plan_.model, plan_.request, *plan_.layout, weights_, plan_.data->test).loss;
+  }
+  std::span<const float> part(std::uint32_t s) const {
+    const shard_range range = plan_.layout->shard(s);
+    return std::span(weights_).subspan(range.begin, range.size());
+  }
+  shard_read on_host(std::uint32_t s) const {
+    const auto values = std::make_shared<memory>(block(part(s).size_bytes()));
+    std::ranges::copy(part(s), values->on_host<float>().begin());
+    return {{s}, {7}, false, snapshot(values)};
+  }
+  /// The card writes them when it is waited for.
+  shard_read on_card(std::uint32_t s) {
+    if (!lane_) lane_ = std::make_shared<cuda::card_lane>(0);
+    const auto values = std::make_shared<memory>(lane_->allocate(part(s).size_bytes()));
+    lane_->write(part(s), *values);
+    return {{s}, {7}, false, snapshot(values, lane_->record())};
+  }
+  /// The cards that the last questions to the shards named.
+  std::vector<std::optional<std::uint32_t>> cards_asked() {
+    std::vector<std::optional<std::uint32_t>> all;
+    for (auto& s : shards_) all.push_back(s.heard<read_shard>().back().card);
+    return all;
+  }
+
+  const run_plan plan_ = plan();
+  const std::vector<float> weights_ = first_weights(*plan_.layout, plan_.options.seed);
+  std::vector<float> seen_;
+  std::shared_ptr<cuda::card_lane> lane_;
+  std::vector<testing::listener<read_shard>> shards_{listen<read_shard>(), listen<read_shard>()};
+};
+
+TEST_F(CardEvaluator, TestsWeightsOfShardsWhereverTheyAre) {
+  const caf::actor tests = start<evaluator>(options());
+  for (int where = 0; where < 4; ++where) {
+    seen_.clear();
+    auto asker = ask<weights_tested>(tests, test_weights{11});
+    EXPECT_THAT(cards_asked(), Each(std::optional<std::uint32_t>(0)));
+    for (std::uint32_t s = 0; s < 2; ++s) tell(tests, (where >> s & 1) != 0 ? on_card(s) : on_host(s));
+    ASSERT_THAT(asker.heard<weights_tested>(), SizeIs(1));
+    const weights_tested& found = asker.heard<weights_tested>()[0];
+    EXPECT_TRUE(found.whole);
+    EXPECT_EQ(found.what.steps, 11U);
+    EXPECT_NEAR(found.what.loss, expected_loss(), 1e-5);
+    EXPECT_TRUE(found.what.accuracy);
+    EXPECT_THAT(found.what.why_on_host, IsEmpty());
+    EXPECT_EQ(seen_, weights_) << where;
+  }
+}
+
+TEST_F(CardEvaluator, HoldsNoWeightsWhenItHasTested) {
+  const caf::actor tests = start<evaluator>(options());
+  ask<weights_tested>(tests, test_weights{11});
+  const shard_read first = on_card(0);
+  tell(tests, first);
+  tell(tests, on_card(1));
+  EXPECT_EQ(first.values.owner().use_count(), 1);
+}
+
+/// Whichever call fails, each test is answered once, from then on by the host.
+TEST_F(CardEvaluator, TestsOnTheHostWhenTheCardHasFailed) {
+  std::size_t failed = 0;
+  for (std::uint64_t n = 1; n < 60; ++n) {
+    set_up({});
+    lane_.reset();
+    const caf::actor tests = start<evaluator>(options());
+    auto asker = ask<weights_tested>(tests, test_weights{5});
+    const shard_read first = on_card(0), second = on_card(1);
+    set_up({.lost_card_at = n});
+    tell(tests, first);
+    tell(tests, second);
+    if (asker.heard<weights_tested>().empty()) {
+      ++failed;
+      EXPECT_THAT(cards_asked(), Each(std::optional<std::uint32_t>())) << n;
+      for (std::uint32_t s = 0; s < 2; ++s) tell(tests, on_host(s));
+    }
+    ASSERT_THAT(asker.heard<weights_tested>(), SizeIs(1)) << n;
+    const weights_tested& found = asker.heard<weights_tested>()[0];
+    EXPECT_TRUE(found.whole) << n;
+    EXPECT_NEAR(found.what.loss, expected_loss(), 1e-5) << n;
+    EXPECT_EQ(seen_, weights_);
+    EXPECT_EQ(found.what.why_on_host.empty(), cards_asked()[0].has_value()) << n;
+  }
+  EXPECT_GT(failed, 20U);
+}
+
+TEST_F(CardEvaluator, TestsAtOnceOnTheHostIfTheWeightsLieThere) {
+  const caf::actor tests = start<evaluator>(options());
+  auto asker = ask<weights_tested>(tests, test_weights{5});
+  tell(tests, on_host(0));
+  set_up({.out_of_memory_at = 3});
+  tell(tests, on_host(1));
+  ASSERT_THAT(asker.heard<weights_tested>(), SizeIs(1));
+  EXPECT_DOUBLE_EQ(asker.heard<weights_tested>()[0].what.loss, expected_loss());
+  EXPECT_THAT(asker.heard<weights_tested>()[0].what.why_on_host,
+              HasSubstr("tested on the host: cuda:0: out of memory"));
+}
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,65 @@
+#include <mailgrad/tests/actors/runs/card_options.hpp>
+#include <mailgrad/tests/actors/runs/kinds_of_data.hpp>
+#include <mailgrad/tests/actors/runs/run_until_tested.hpp>
+#include <mailgrad/tests/support/simulated_card/card_control.hpp>
+#include <mailgrad/tests/support/simulated_card/waiting_threads.hpp>
+
+#include <mailgrad/graph/models/built_in.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <thread>
+
+// What the tests of a run on the simulated card cost the others.
+
+namespace mailgrad {
+namespace {
+
+using ::testing::Contains;
+using ::testing::Le;
+using ::testing::SizeIs;
+
+class CardTestCosts : public ::testing::Test {
+protected:
+  CardTestCosts() {
+    simulated_card::settings s = simulated_card::default_settings();
+    s.when = simulated_card::timing::late;
+    simulated_card::set_up(s);
+  }
+  ~CardTestCosts() override { simulated_card::set_up(simulated_card::default_settings()); }
+
+  static training_report tested(bool weights_there) {
+    training_options o = testing::card_options("async", 2);
+    if (weights_there) o.parameters = {{device_kind::cuda, 0}};
+    o.shards = 2;
+    o.epochs = testing::endless_epochs;
+    o.evaluate_every = {.steps = 4};
+    training run(*built_in_model("mlp:hidden=256"), testing::pictures(), o);
+    training_report r = testing::report_when_tested(run);
+    EXPECT_EQ(r.ended, "stopped") << r.why;
+    EXPECT_GE(r.evaluations.count, 3U);
+    return r;
+  }
+};
+
+/// At the end they come to the host once, and go back for the last test.
+TEST_F(CardTestCosts, NoWeightsThatGoOverTheBusDuringTheRun) {
+  const training_report r = tested(true);
+  EXPECT_LT(simulated_card::count().bytes_to_host, r.weights * sizeof(float) * 3 / 2);
+}
+
+/// The evaluator and this thread wait, and no other.
+TEST_F(CardTestCosts, NoWaitOfAnyOtherActor) {
+  for (const bool weights_there : {false, true}) {
+    simulated_card::take_waiting_threads();
+    tested(weights_there);
+    const std::set<std::thread::id> waited = simulated_card::take_waiting_threads();
+    EXPECT_THAT(waited, Contains(std::this_thread::get_id()));
+    EXPECT_THAT(waited, SizeIs(Le(2U)));
+  }
+}
+
+} // namespace
+} // namespace mailgrad

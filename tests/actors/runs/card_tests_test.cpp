@@ -1,0 +1,123 @@
+#include <mailgrad/tests/actors/runs/card_options.hpp>
+#include <mailgrad/tests/actors/runs/kinds_of_data.hpp>
+#include <mailgrad/tests/actors/runs/run_until_tested.hpp>
+#include <mailgrad/tests/support/needs_card.hpp>
+
+#include <mailgrad/engine/model/evaluation.hpp>
+#include <mailgrad/engine/model/text_sample.hpp>
+#include <mailgrad/graph/models/built_in.hpp>
+
+#include <gmock/gmock.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+// Tests of the weights and texts of whole runs on lanes of a card, on threads: the simulated card, or a real
+// one.
+
+namespace mailgrad {
+namespace {
+
+using testing::card_options;
+using ::testing::IsEmpty;
+using testing::small_data;
+using testing::small_model;
+
+class CardRunTests : public ::testing::Test {
+protected:
+  void SetUp() override { MAILGRAD_NEEDS_CARD(); }
+
+  static training_options with_tests(training_options o, bool weights_there) {
+    if (weights_there) o.parameters = {{device_kind::cuda, 0}};
+    o.evaluate_every = {.steps = 5};
+    o.epochs = testing::endless_epochs;
+    o.shards = 2;
+    return o;
+  }
+  /// What the host finds of the weights of this run at its end.
+  static evaluation on_host(const training& run, const model_function& model, const data_split& data,
+                            std::span<const float> weights) {
+    const model_request request = request_for(data, 8);
+    return evaluate(model, request, run.layout(), weights, data.test);
+  }
+};
+
+TEST_F(CardRunTests, FindThereWhatTheHostFinds) {
+  for (const bool weights_there : {false, true})
+    for (const char* policy : {"async", "sync", "ssp:1"})
+      for (const bool mixed : {false, true}) {
+        SCOPED_TRACE(std::string(policy) + (weights_there ? ", weights there" : "") +
+                     (mixed ? ", mixed" : ""));
+        training_options o = with_tests(card_options(policy, 2), weights_there);
+        if (mixed) o.devices[0] = {device_kind::cpu, 0};
+        o.keep = mixed ? kept_weights::best : kept_weights::last;
+        const auto data = small_data();
+        training run(small_model(), data, o);
+        const training_report r = testing::report_when_tested(run);
+        EXPECT_EQ(r.ended, "stopped") << r.why;
+        EXPECT_EQ(r.tested.value().device, "cuda:0");
+        EXPECT_THAT(r.tested->why_on_host, IsEmpty());
+        EXPECT_GE(r.evaluations.count, 3U);
+        EXPECT_THAT(r.evaluations.why_on_host, IsEmpty());
+        const evaluation expected = on_host(run, small_model(), *data, run.parameters());
+        EXPECT_NEAR(r.test_loss.value(), expected.loss, 1e-5);
+        EXPECT_EQ(r.test_accuracy, expected.accuracy);
+        if (r.best) {
+          EXPECT_NEAR(r.best->loss, expected.loss, 1e-5) << "its weights are those that were tested";
+        }
+      }
+}
+
+TEST_F(CardRunTests, WriteTheTextThatTheHostWrites) {
+  for (const bool weights_there : {false, true}) {
+    training_options o = with_tests(card_options("async", 1), weights_there);
+    o.text = {.length = 40, .seed = 7};
+    const model_function model = *built_in_model("gpt:layers=1,width=16,heads=2,dropout=0.1");
+    const auto data = testing::text();
+    training run(model, data, o);
+    const training_report r = testing::report_when_tested(run);
+    EXPECT_EQ(r.ended, "stopped") << r.why;
+    EXPECT_EQ(r.tested.value().device, "cuda:0");
+    EXPECT_EQ(r.sample, write_text(model, request_for(*data, 8), run.layout(), run.parameters(),
+                                   data->class_names, o.text));
+  }
+}
+
+/// Of tables, whose rows a test gathers.
+TEST_F(CardRunTests, OfTablesFindThereWhatTheHostFinds) {
+  for (const bool weights_there : {false, true}) {
+    const model_function model = *built_in_model("dlrm:width=4,bottom=6,top=8");
+    const auto data = testing::tastes();
+    training run(model, data, with_tests(card_options("async", 2), weights_there));
+    const training_report r = testing::report_when_tested(run);
+    EXPECT_EQ(r.ended, "stopped") << r.why;
+    EXPECT_EQ(r.tested.value().device, "cuda:0");
+    EXPECT_GE(r.evaluations.count, 3U);
+    EXPECT_NEAR(r.test_loss.value(), on_host(run, model, *data, run.parameters()).loss, 1e-5);
+  }
+}
+
+#ifndef __SANITIZE_THREAD__ // whose reports of hogwild's race would be right
+TEST_F(CardRunTests, OfHogwildReadTheBlockThere) {
+  for (const bool weights_there : {false, true}) {
+    const auto data = small_data(200);
+    training run(small_model(), data, with_tests(card_options("hogwild", 2), weights_there));
+    const training_report r = testing::report_when_tested(run);
+    EXPECT_EQ(r.ended, "stopped") << r.why;
+    EXPECT_GE(r.evaluations.count, 3U);
+    EXPECT_THAT(r.evaluations.why_on_host, IsEmpty());
+    EXPECT_EQ(r.tested.value().device, "cuda:0");
+    EXPECT_NEAR(r.test_loss.value(), on_host(run, small_model(), *data, run.parameters()).loss, 1e-5);
+  }
+}
+#endif
+
+TEST_F(CardRunTests, OfCoresAreMadeOnTheHost) {
+  const training_report r = testing::trained(testing::options_for("async", 2));
+  EXPECT_EQ(r.tested.value().device, "cpu:0");
+  EXPECT_THAT(r.tested->why_on_host, IsEmpty());
+}
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,218 @@
+#include <mailgrad/tests/engine/layouts.hpp>
+#include <mailgrad/tests/engine/small_problem.hpp>
+#include <mailgrad/tests/support/noting_operation.hpp>
+#include <mailgrad/tests/support/simulated_card/card_control.hpp>
+
+#include <mailgrad/engine/model/data_request.hpp>
+#include <mailgrad/engine/model/evaluation.hpp>
+#include <mailgrad/engine/model/model_layout.hpp>
+#include <mailgrad/engine/plan/run_tester.hpp>
+#include <mailgrad/graph/models/built_in.hpp>
+#include <mailgrad/kernels/cuda/card_lane.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <source_location>
+#include <string>
+#include <vector>
+
+// Tests of the weights of a run, on a simulated card that fails.
+
+namespace mailgrad {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+/// Of a program that has no kernel for a card.
+class hosts_own final : public test::noting_operation {
+public:
+  hosts_own() : noting_operation(std::make_shared<std::vector<next_use>>()) {}
+  bool runs_on(device_kind kind) const noexcept override { return kind == device_kind::cpu; }
+};
+
+class CardRunTester : public ::testing::Test {
+protected:
+  void TearDown() override { simulated_card::set_up(simulated_card::default_settings()); }
+
+  static void set_up(const simulated_card::faults& fail) {
+    simulated_card::settings s = simulated_card::default_settings();
+    s.when = simulated_card::timing::late;
+    s.fail = fail;
+    simulated_card::set_up(s);
+  }
+
+  run_tester on_card(const model_function& model) const {
+    return {model, request_, layout_, device{device_kind::cuda, 0}};
+  }
+  /// The loss, and how often it was tried.
+  std::pair<double, int> loss_by(run_tester& tester) const {
+    double loss = 0;
+    int tried = 1;
+    while (!tester.try_with_model([&](tested_model& model) {
+      model.use("test", weights_);
+      loss = evaluate(model, data_->train).loss;
+    }))
+      ++tried;
+    return {loss, tried};
+  }
+
+  std::shared_ptr<const data_split> data_ = testing::small_data(300);
+  model_request request_ = request_for(*data_, 8);
+  std::shared_ptr<const parameter_layout> layout_ =
+      std::make_shared<const parameter_layout>(lay_out(testing::small_model(), request_, 2));
+  std::vector<float> weights_ = testing::first_values(*layout_, 5);
+  double expected_ = evaluate(testing::small_model(), request_, *layout_, weights_, data_->train).loss;
+};
+
+TEST_F(CardRunTester, TestsOnTheCard) {
+  set_up({});
+  run_tester tester = on_card(testing::small_model());
+  const auto [loss, tried] = loss_by(tester);
+  EXPECT_NEAR(loss, expected_, 1e-5);
+  EXPECT_EQ(tried, 1);
+  EXPECT_GT(simulated_card::count().kernels, 0U);
+  EXPECT_TRUE(tester.card());
+  EXPECT_THAT(tester.why_on_host(), IsEmpty());
+}
+
+TEST_F(CardRunTester, TestsOnTheHostFromEachFailureOn) {
+  set_up({});
+  run_tester whole = on_card(testing::small_model());
+  loss_by(whole);
+  const simulated_card::counters all = simulated_card::count();
+  const auto expect_host = [&](const simulated_card::faults& fail, const char* why) {
+    set_up(fail);
+    run_tester tester = on_card(testing::small_model());
+    EXPECT_EQ(loss_by(tester), std::pair(expected_, 2));
+    EXPECT_FALSE(tester.card());
+    EXPECT_THAT(tester.why_on_host(), AllOf(HasSubstr("tested on the host: "), HasSubstr(why)));
+    EXPECT_THAT(tester.why_on_host(), Not(HasSubstr("\n")));
+    EXPECT_EQ(loss_by(tester), std::pair(expected_, 1)) << "it stays there";
+  };
+  for (std::uint64_t n = 1; n <= all.calls; ++n) expect_host({.lost_card_at = n}, "the card is lost");
+  for (std::uint64_t n = 1; n <= all.allocations; ++n) expect_host({.out_of_memory_at = n}, "out of memory");
+  for (std::uint64_t n = 1; n <= all.kernels; ++n)
+    expect_host({.launch_error_at = n}, "illegal memory access");
+}
+
+TEST_F(CardRunTester, GivesTheMemoryOfTheCardBack) {
+  set_up({});
+  const std::size_t before = simulated_card::count().bytes_now;
+  for (std::uint64_t n = 1; n < 6; ++n) {
+    set_up({.out_of_memory_at = n});
+    const std::size_t begun = simulated_card::count().bytes_now;
+    run_tester tester = on_card(testing::small_model());
+    loss_by(tester);
+    EXPECT_EQ(simulated_card::count().bytes_now, begun) << n;
+  }
+  EXPECT_EQ(before, simulated_card::count().bytes_now);
+}
+
+TEST_F(CardRunTester, NamesTheOperationThatNoCardComputes) {
+  set_up({});
+  const model_function model = [](graph& g, const model_request& r) {
+    model_outputs made = testing::small_model()(g, r);
+    made.logits = g.apply_one(std::make_shared<hosts_own>(), {made.logits}, std::source_location::current());
+    return made;
+  };
+  run_tester tester = on_card(model);
+  EXPECT_EQ(loss_by(tester), std::pair(expected_, 2));
+  EXPECT_THAT(tester.why_on_host(), AllOf(HasSubstr("note"), HasSubstr("has no kernel for a card")));
+}
+
+TEST_F(CardRunTester, LetsOtherErrorsThrough) {
+  set_up({});
+  run_tester tester = on_card(testing::small_model());
+  EXPECT_THROW(tester.try_with_model([](tested_model&) { throw std::out_of_range("a label"); }),
+               std::out_of_range);
+  EXPECT_TRUE(tester.card());
+  run_tester here(testing::small_model(), request_, layout_, std::nullopt);
+  EXPECT_THROW(here.try_with_model([](tested_model&) { throw graph_error("no such value"); }), graph_error);
+  EXPECT_THAT(here.why_on_host(), IsEmpty());
+}
+
+/// Weights that lie on the card are read there, and only samples and results go over the bus.
+TEST_F(CardRunTester, TakesNoWeightsOverTheBus) {
+  set_up({});
+  const auto lane = std::make_shared<cuda::card_lane>(0);
+  const auto values = std::make_shared<memory>(lane->allocate(layout_->size() * sizeof(float)));
+  lane->write(weights_, *values);
+  const auto shard_of = [&](std::uint32_t s) {
+    const shard_range range = layout_->shard(s);
+    const auto part = std::make_shared<memory>(lane->allocate(range.size() * sizeof(float)));
+    lane->write(std::span(weights_).subspan(range.begin, range.size()), *part);
+    return snapshot(part, lane->record());
+  };
+  const std::vector<snapshot> shards{shard_of(0), shard_of(1)};
+  run_tester tester = on_card(testing::small_model());
+  double loss = 0;
+  const auto test = [&](tested_model& model) {
+    for (std::uint32_t s = 0; s < 2; ++s) model.use(s, shards[s]);
+    loss = evaluate(model, data_->test).loss;
+  };
+  tester.try_with_model(test); // which brings constants
+  const simulated_card::counters before = simulated_card::count();
+  ASSERT_TRUE(tester.try_with_model(test));
+  const simulated_card::counters after = simulated_card::count();
+  EXPECT_NEAR(loss, evaluate(testing::small_model(), request_, *layout_, weights_, data_->test).loss, 1e-5);
+  const std::size_t samples = data_->test.size();
+  const auto lines = [](std::size_t numbers) { return aligned(numbers * 4); };
+  EXPECT_EQ(after.bytes_to_card - before.bytes_to_card,
+            lines(samples * testing::small_features) + lines(samples));
+  EXPECT_EQ(after.bytes_to_host - before.bytes_to_host,
+            samples * testing::small_classes * 4 + 4 + sizeof(cuda::lane_words));
+  EXPECT_EQ(after.bytes_on_card - before.bytes_on_card, layout_->size() * sizeof(float));
+  EXPECT_EQ(after.allocations, before.allocations);
+}
+
+/// A shard may write there as soon as nobody holds the snapshot.
+TEST_F(CardRunTester, HasReadWeightsWhenItHasTakenThem) {
+  set_up({});
+  const parameter_layout whole = lay_out(testing::small_model(), request_, 1);
+  const std::vector<float> weights = testing::first_values(whole, 5);
+  cuda::card_lane lane(0);
+  const auto values = std::make_shared<memory>(lane.allocate(weights.size() * sizeof(float)));
+  lane.write(weights, *values);
+  tested_model model(testing::small_model(), request_, whole, device{device_kind::cuda, 0});
+  model.use(std::uint32_t{0}, snapshot(values, lane.record()));
+  lane.write(std::vector<float>(weights.size()), *values);
+  lane.finish();
+  EXPECT_NEAR(evaluate(model, data_->train).loss,
+              evaluate(testing::small_model(), request_, whole, weights, data_->train).loss, 1e-5);
+}
+
+TEST_F(CardRunTester, TakesEachShardOfTheHostInTurn) {
+  set_up({});
+  const model_function bowl = find_model("quadratic:dimension=64");
+  const parameter_layout halves = lay_out(bowl, request_, 2);
+  ASSERT_EQ(halves.shard(0).size(), halves.shard(1).size());
+  const std::vector<float> ones(halves.shard(0).size(), 1.0F), threes(ones.size(), 3.0F);
+  tested_model model(bowl, request_, halves, device{device_kind::cuda, 0});
+  model.use(std::uint32_t{0}, ones);
+  model.use(std::uint32_t{1}, threes);
+  std::vector<float> seen(halves.size());
+  model.copy_weights(seen);
+  EXPECT_EQ(seen.front(), 1.0F);
+  EXPECT_EQ(seen.back(), 3.0F);
+}
+
+TEST_F(CardRunTester, IsOnTheFirstCardOfARun) {
+  training_options o;
+  EXPECT_FALSE(card_for_tests(o));
+  o.devices = {{device_kind::cpu, 0}, {device_kind::cuda, 1, 2}, {device_kind::cuda, 0}};
+  EXPECT_EQ(card_for_tests(o), (device{device_kind::cuda, 1}));
+  o.parameters = {{device_kind::cuda, 0}};
+  EXPECT_EQ(card_for_tests(o), (device{device_kind::cuda, 1}));
+  o.devices = {{device_kind::cpu, 0}};
+  EXPECT_EQ(card_for_tests(o), (device{device_kind::cuda, 0}));
+  o.elsewhere.emplace();
+  EXPECT_FALSE(card_for_tests(o)) << "the workers are of other processes";
+}
+
+} // namespace
+} // namespace mailgrad
