@@ -22,6 +22,7 @@ void evaluator::on_test(const test_weights& x) {
   asker_ = sender_of(self_);
   steps_ = x.steps;
   awaited_ = options_.shards.size();
+  lacks_weights_ = false;
   for (const caf::actor& shard : options_.shards) send(self_, shard, read_shard{});
   if (options_.shards.empty()) options_.store->load(0, parameters_);
   test_if_all_read();
@@ -31,7 +32,9 @@ void evaluator::on_read(const shard_read& x) {
   if (awaited_ == 0 || x.shard.value >= options_.layout->shard_count()) return;
   const shard_range range = options_.layout->shard(x.shard.value);
   const std::span mine = std::span(parameters_).subspan(range.begin, range.size());
-  if (x.in_block)
+  if (!x.in_block && !x.values)
+    lacks_weights_ = true; // there was no memory for a copy of them
+  else if (x.in_block)
     options_.store->load(range.begin, mine);
   else if (x.values.on_host().size() != mine.size())
     return; // of a process that is not as it should be
@@ -51,6 +54,10 @@ weights_tested evaluator::tested() const {
   weights_tested answer;
   answer.what.steps = steps_;
   answer.what.held_out = options_.held_out;
+  if (lacks_weights_) {
+    answer.whole = false;
+    return answer;
+  }
   try {
     const evaluation e = evaluate(options_.model, options_.request, *options_.layout, parameters_,
                                   *options_.samples, options_.stop);

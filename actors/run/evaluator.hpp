@@ -52,8 +52,9 @@ private:
   evaluator_options options_;
   std::vector<float> parameters_;
   caf::actor asker_;
-  std::uint64_t steps_ = 0; ///< trained when the weights were asked for
-  std::size_t awaited_ = 0; ///< shards
+  std::uint64_t steps_ = 0;    ///< trained when the weights were asked for
+  std::size_t awaited_ = 0;    ///< shards
+  bool lacks_weights_ = false; ///< of some shard, so the test fails
 };
 
 } // namespace mailgrad
