@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace mailgrad {
@@ -19,7 +20,9 @@ namespace mailgrad {
 inline void hold_floats(archive& a, std::string_view name, const std::shared_ptr<const memory>& values,
                         std::size_t first, std::size_t count, lane& at) {
   if (!is_on_card(at)) return a.hold(name, values, values->on_host<float>().subspan(first, count));
-  const auto copy = std::make_shared<memory>(at.lend_on_host(count * sizeof(float)));
+  const auto copy = std::make_shared<memory>(naming_memory(
+      [&] { return "a copy on the host of what a checkpoint has as '" + std::string(name) + "'"; },
+      [&] { return at.lend_on_host(count * sizeof(float)); }));
   at.copy_to_host(*values, first * sizeof(float), *copy);
   a.hold(name, copy, copy->on_host<float>());
 }

@@ -96,10 +96,11 @@ public:
       : options_(options), size_(size), where_(at.where()),
         names_(state_names(std::get<Options>(options_.rule))) {
     if (on_card() && is_own)
-      throw device_error(world_errc::device_failure,
+      throw device_error(world_errc::wrong_place,
                          fmt::format("rule '{}' is a user's, which runs on the host", name()));
     for (std::size_t i = 0; i < names_.size(); ++i) {
-      states_[i] = at.allocate(size * sizeof(float));
+      states_[i] = naming_memory([&] { return fmt::format("the state of rule '{}'", name()); },
+                                 [&] { return at.allocate(size * sizeof(float)); });
       if (first_state(options) != 0) fill(where_, first_state(options), state_of(i));
     }
   }
@@ -175,7 +176,7 @@ private:
     const auto* const asked = std::get_if<cuda_stream>(&s);
     const auto& own = std::get<cuda_stream>(where_);
     if (!asked || asked->device != own.device)
-      throw device_error(world_errc::device_failure,
+      throw device_error(world_errc::wrong_place,
                          fmt::format("optimizer update: the state lies on {}",
                                      to_string(device{device_kind::cuda, own.device})));
   }

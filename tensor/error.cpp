@@ -20,6 +20,10 @@ public:
       return "malformed file";
     case world_errc::malformed_message:
       return "malformed message";
+    case world_errc::out_of_memory:
+      return "out of memory";
+    case world_errc::wrong_place:
+      return "wrong place";
     }
     return fmt::format("unknown error {}", code);
   }

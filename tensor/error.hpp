@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <type_traits>
 
 namespace mailgrad {
 
@@ -24,6 +25,8 @@ enum class world_errc {
   device_failure,     ///< the device's driver reported an error
   malformed_file,     ///< a file does not hold what its format promises
   malformed_message,  ///< a message does not hold what its format promises
+  out_of_memory,      ///< a device's memory does not suffice; the device works on
+  wrong_place,        ///< something lies on another device than who was given it reads from
 };
 
 } // namespace mailgrad
@@ -47,5 +50,35 @@ public:
 private:
   std::string text_; ///< kept here because std::system_error would append the category's own words
 };
+
+/// Memory of a device does not suffice, or memory of the host that the device can reach.
+class out_of_memory : public device_error {
+public:
+  explicit out_of_memory(std::string_view what) : device_error(world_errc::out_of_memory, what) {}
+  /// `wanted_for`: what the memory was to be for.
+  out_of_memory(const out_of_memory& e, const std::string& wanted_for)
+      : device_error(world_errc::out_of_memory, std::string(e.what()) + ", for " + wanted_for), named_(true) {
+  }
+  /// Whether it says what the memory was to be for.
+  bool is_named() const noexcept { return named_; }
+
+private:
+  bool named_ = false;
+};
+
+/// Returns what `allocate` does. If memory is lacking, the error says in the words of `wanted_for` what for,
+/// unless it says so already.
+template <class Words, class Allocate>
+decltype(auto) naming_memory(const Words& wanted_for, const Allocate& allocate) {
+  try {
+    return allocate();
+  } catch (const out_of_memory& e) {
+    if (e.is_named()) throw;
+    if constexpr (std::is_invocable_v<Words>)
+      throw out_of_memory(e, wanted_for());
+    else
+      throw out_of_memory(e, std::string(wanted_for));
+  }
+}
 
 } // namespace mailgrad

@@ -78,7 +78,7 @@ public:
   }
   void wait_for(const mark& m) override {
     if (!m.passed())
-      throw device_error(world_errc::device_failure,
+      throw device_error(world_errc::wrong_place,
                          "the host waits for no mark; hold the work back until it has passed");
   }
   mark record() override { return {}; }

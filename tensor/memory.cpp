@@ -12,7 +12,7 @@ std::size_t memory::bytes() const noexcept {
 
 void* memory::host_address() const {
   if (const auto* host = std::get_if<block>(&place_)) return const_cast<std::byte*>(host->data());
-  throw device_error(world_errc::device_failure,
+  throw device_error(world_errc::wrong_place,
                      fmt::format("memory of {} cannot be read on the host; copy it there first",
                                  to_string(std::get<device_block>(place_).where())));
 }
@@ -23,7 +23,7 @@ void* memory::address_for(const stream& s) const {
   const auto* there = std::get_if<device_block>(&place_);
   const device reader{device_kind::cuda, gpu->device};
   if (there && there->where() == reader) return there->address();
-  throw device_error(world_errc::device_failure,
+  throw device_error(world_errc::wrong_place,
                      fmt::format("memory of {} cannot be read by a kernel on {}",
                                  there ? to_string(there->where()) : "the host", to_string(reader)));
 }

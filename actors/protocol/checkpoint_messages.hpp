@@ -17,6 +17,7 @@
 //     device --checkpoint_mark--> every shard, --worker_marked--> feeder, --checkpoint_part--> coordinator
 //     shard, when it has the marks of all workers --checkpoint_part--> coordinator
 //     feeder, when it has the marks of all workers --checkpoint_part--> coordinator
+//     device or shard that lacks memory for its part --checkpoint_failed--> coordinator, in place of it
 //     coordinator --write_checkpoint--> checkpoint writer --checkpoint_written--> coordinator
 //
 // A gradient that was pushed before the mark of its worker belongs to the checkpoint, one that was pushed
@@ -116,6 +117,14 @@ struct checkpoint_part {
   std::uint64_t steps = 0; ///< of a worker: mini-batches trained
 };
 
+/// Device or shard to coordinator, in place of its part: it could not keep its state for this checkpoint, and
+/// goes on. No answer.
+struct checkpoint_failed {
+  std::uint64_t number = 0;
+  std::string name; ///< of the part
+  std::string why;  ///< one line
+};
+
 /// Coordinator to checkpoint writer, which answers with `checkpoint_written`.
 struct write_checkpoint {
   std::uint64_t number = 0;
@@ -184,6 +193,12 @@ auto inspect(Inspector& f, checkpoint_written& x) {
                       wire::field("file", x.file), wire::field("failure", x.failure),
                       wire::field("bytes", x.bytes), wire::field("took", x.took),
                       wire::field("made_room", x.made_room));
+}
+
+template <class Inspector>
+auto inspect(Inspector& f, checkpoint_failed& x) {
+  return wire::fields(f, x, wire::field("number", x.number), wire::field("name", x.name),
+                      wire::field("why", x.why));
 }
 
 template <wire::names_fields Inspector>

@@ -54,6 +54,9 @@ struct worker_failed {
   std::uint64_t step = 0;
   std::string why;
   incarnation life{};
+  /// A device failed before anything of the step was pushed, and the worker has left as one that is asked to:
+  /// the run can go on from here.
+  bool leaves_all = false;
 };
 
 /// Device to coordinator, if they are in two processes and the run has a timeline: what the worker has done
@@ -349,7 +352,8 @@ auto inspect(Inspector& f, loss_diverged& x) {
 template <wire::names_fields Inspector>
 auto inspect(Inspector& f, worker_failed& x) {
   return wire::fields(f, x, wire::field("report", x.report), wire::field("stages", x.report.stages),
-                      wire::field("step", x.step), wire::field("why", x.why), wire::field("life", x.life));
+                      wire::field("step", x.step), wire::field("why", x.why), wire::field("life", x.life),
+                      wire::field("leaves_all", x.leaves_all));
 }
 template <wire::names_fields Inspector>
 auto inspect(Inspector& f, seat_given& x) {

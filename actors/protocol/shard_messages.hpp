@@ -91,6 +91,13 @@ struct turn_missing {
   step_number step;
 };
 
+/// Shard to every device that has joined, and to each that joins later: memory of its card was lacking, so it
+/// takes no further gradient. It has its weights, and answers who asks for them. No answer; the worker fails.
+struct shard_failed {
+  shard_index shard;
+  std::string why; ///< one line
+};
+
 /// Device or coordinator to each shard and the feeder: nothing may wait any longer for this incarnation of
 /// `worker`. A shard's process to the coordinator: its connection has ended, so pass this on. No answer.
 struct worker_left {
@@ -160,6 +167,10 @@ auto inspect(Inspector& f, gradient_foretold& x) {
 template <class Inspector>
 auto inspect(Inspector& f, turn_missing& x) {
   return wire::fields(f, x, wire::field("shard", x.shard), wire::field("step", x.step));
+}
+template <class Inspector>
+auto inspect(Inspector& f, shard_failed& x) {
+  return wire::fields(f, x, wire::field("shard", x.shard), wire::field("why", x.why));
 }
 template <class Inspector>
 auto inspect(Inspector& f, worker_left& x) {

@@ -108,6 +108,7 @@ void checkpointer::collect() {
   if (options_.recorder) send(self_, options_.recorder, mark_recording{number_});
   steps_ = options_.card.steps;
   parts_.clear();
+  failure_.clear();
   for (worker& w : workers_) w.absent = false;
   for (std::uint32_t r = 0; r < workers_.size(); ++r)
     if (workers_[r].gone) take_part_of(r);
@@ -133,6 +134,14 @@ void checkpointer::on_part(const checkpoint_part& x) {
   if (!parts_.emplace(x.name, x.fields).second) return;
   steps_ += x.steps;
   if (const auto r = worker_of_part(x.name)) workers_[*r].told = x.steps;
+  let_go_on_if_copied();
+  write_if_whole();
+}
+
+/// No other one begins before all actors are through with this one.
+void checkpointer::on_failed(const checkpoint_failed& x) {
+  if (!collecting_ || x.number != number_ || !parts_.emplace(x.name, nullptr).second) return;
+  failure_ = x.why;
   let_go_on_if_copied();
   write_if_whole();
 }
@@ -169,14 +178,26 @@ void checkpointer::write_if_whole() {
   if (!collecting_ || writing_ || holding_) return;
   if (parts_.size() < workers_.size() + shards_.size() + others) return;
   if (std::ranges::any_of(workers_, [](const worker& w) { return w.absent && w.awaited; })) return;
+  if (!failure_.empty()) return end_failed();
   leave_out_behind_marks();
   take_own_part();
   note_whole();
   collecting_ = false;
   writing_ = true;
-  if (number_ == end_) end_steps_ = steps_;
+  const bool nobody_is_left = std::ranges::all_of(workers_, &worker::gone);
+  if (number_ == end_ || nobody_is_left) end_steps_ = steps_;
   named_ = std::max(named_, steps_); // local steps of a lost worker may be lost, too
   send(self_, options_.writer, write_checkpoint{number_, named_, std::exchange(parts_, {})});
+}
+
+/// As if the writer had said so.
+void checkpointer::end_failed() {
+  note_whole();
+  collecting_ = false;
+  writing_ = true;
+  parts_.clear();
+  checkpoint_written ended{number_, steps_, {}, std::exchange(failure_, {}), 0, 0, false};
+  send(self_, caf::actor_cast<caf::actor>(self_), std::move(ended));
 }
 
 void checkpointer::on_written(const checkpoint_written& x) {
@@ -193,7 +214,7 @@ void checkpointer::on_written(const checkpoint_written& x) {
   }
   account_.removed_for_room += x.made_room ? 1 : 0;
   account_.seconds += in_seconds(instant{x.took});
-  if (x.number == end_ && !x.failure.empty()) end_steps_.reset();
+  if (!x.failure.empty()) end_steps_.reset();
   write_if_whole();
   if (when_done_) take_last(std::exchange(when_done_, nullptr));
 }

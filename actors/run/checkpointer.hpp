@@ -77,6 +77,8 @@ public:
   /// They have told it.
   void on_counted(const worker_report& known);
   void on_part(const checkpoint_part& x);
+  /// One will not come. The checkpoint has failed when all others are here.
+  void on_failed(const checkpoint_failed& x);
   void on_written(const checkpoint_written& x);
   /// A worker is about to end, and waits until it is told to mark.
   void on_end_of(rank worker);
@@ -87,6 +89,8 @@ public:
   /// goes on does not make that one again, and so each test counts once.
   void keep(const judged_tests& so_far) { options_.tests = so_far; }
 
+  /// Whether another checkpoint may be taken.
+  bool can_take() const noexcept { return active() && !given_up_; }
   /// A checkpoint is asked for. It begins as soon as it can.
   void request();
   /// A checkpoint is due. It is skipped if an earlier one still waits to be begun.
@@ -153,6 +157,7 @@ private:
   void take_block();
   void take_own_part();
   void write_if_whole();
+  void end_failed();
   void note_begin();
   void note_whole();
   void note_end(const checkpoint_written& x);
@@ -182,6 +187,7 @@ private:
   std::uint64_t steps_ = 0; ///< trained by the workers whose parts are here, and before the run was resumed
   std::uint64_t named_ = 0; ///< steps in the name of the last file, which never falls
   checkpoint_parts parts_;
+  std::string failure_; ///< why the present checkpoint cannot be whole; empty: it can
   std::function<void()> when_done_;
   checkpoint_account account_;
   std::vector<checkpoint_times> timeline_; ///< the last one may be under way

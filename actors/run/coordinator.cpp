@@ -81,6 +81,11 @@ caf::behavior coordinator::make_behavior() {
 caf::message_handler coordinator::checkpoints() {
   return {
       on(self_, [this](const checkpoint_part& x) { on_part(x); }),
+      on(self_,
+         [this](const checkpoint_failed& x) {
+           checkpointer_.on_failed(x);
+           go_on_with_checkpoints();
+         }),
       on(self_, [this](const worker_at_end& x) { on_end_of(x); }),
       on(self_, [this](const tests_judged& x) { checkpointer_.keep(x.so_far); }),
       on(self_,
@@ -162,6 +167,30 @@ void coordinator::on_end_of(const worker_at_end& x) {
   go_on_with_checkpoints();
 }
 
+/// If the run can go on from here, it takes a checkpoint before it ends, as one that is stopped does. The
+/// others train until that is collected.
+void coordinator::on_failed(const worker_failed& x) {
+  const std::string why = worker_at_step(x.report, x.step) + ": " + x.why;
+  const bool can_go_on = x.leaves_all && options_.elastic && !options_.replayed && !abandoned_;
+  if (outcome_.how != run_outcome::ending::completed || !can_go_on || !checkpointer_.can_take()) {
+    stop(run_outcome::ending::failed, why);
+    return account_for(x.report);
+  }
+  outcome_.how = run_outcome::ending::failed;
+  outcome_.why = why;
+  kept_before_failure_ = checkpointer_.last();
+  refuse_newcomers();
+  checkpointer_.request();
+  stop_when_kept_ = stop_training{why};
+  account_for(x.report);
+}
+
+/// Whether a checkpoint that is due because of a failure is still to be written.
+bool coordinator::keeps_end_of_failed() const {
+  return kept_before_failure_ &&
+         (checkpointer_.last() == *kept_before_failure_ || checkpointer_.is_collecting());
+}
+
 /// A run that is stopped can be resumed as if it had not been: its state is kept before the workers finish
 /// their last steps.
 void coordinator::stop_when_kept(const stop_training& x) {
@@ -175,15 +204,14 @@ caf::behavior coordinator::running() {
       on(self_,
          [this](const loss_diverged& x) {
            if (!seats_.is_of(x.report.worker, x.life)) return;
+           if (x.report.not_finite == 0) checkpointer_.give_up(); // shards may have taken its gradient
            stop(run_outcome::ending::diverged, "the loss of " + worker_at_step(x.report, x.step) +
                                                    " is not finite; " + last_finite(x.report));
            account_for(x.report);
          }),
       on(self_,
          [this](const worker_failed& x) {
-           if (!seats_.is_of(x.report.worker, x.life)) return;
-           stop(run_outcome::ending::failed, worker_at_step(x.report, x.step) + ": " + x.why);
-           account_for(x.report);
+           if (seats_.is_of(x.report.worker, x.life)) on_failed(x);
          }),
       on(self_, [this](const shard_lost& x) { on_shard_lost(x); }),
       on(self_, [this](const feeder_lost& x) { on_feeder_lost(x); }),
@@ -391,7 +419,7 @@ void coordinator::collect_if_all_accounted() {
   collects_since_ = options_.time->now();
   if (options_.feeder_traced) send(self_, options_.feeder, report_feeder{});
   switcher_.stop(); // no worker is left, and shards that have reported switch no more
-  if (outcome_.how != run_outcome::ending::completed) return ask_for_books();
+  if (outcome_.how != run_outcome::ending::completed && !keeps_end_of_failed()) return ask_for_books();
   checkpointer_.take_last([this] { ask_for_books(); });
 }
 

@@ -132,6 +132,8 @@ private:
   void go_on_with_checkpoints();
   void hold_switches();
   void stop_when_kept(const stop_training& x);
+  void on_failed(const worker_failed& x);
+  bool keeps_end_of_failed() const;
   void stop(run_outcome::ending how, std::string why);
   void collect_if_all_accounted();
   void ask_for_books();
@@ -164,6 +166,8 @@ private:
   checkpointer checkpointer_;
   book_keeper books_;
   std::optional<stop_training> stop_when_kept_; ///< the run stops when a last checkpoint is collected
+  /// The last checkpoint before a device failed, if the run ends for that and can go on from there.
+  std::optional<std::uint64_t> kept_before_failure_;
   auto_rule rule_;
   std::size_t switches_seen_ = 0; ///< by the rule, which ignores a window with a switch in it
 };

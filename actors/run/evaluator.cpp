@@ -32,6 +32,7 @@ void evaluator::ask_for_weights() {
   read_shard wanted;
   if (const auto& card = tester_.card()) wanted.card = card->index;
   awaited_ = options_.shards.size();
+  lacks_weights_ = false;
   for (const caf::actor& shard : options_.shards) send(self_, shard, wanted);
   if (options_.shards.empty()) options_.store->load(0, parameters_);
   test_if_all_read();
@@ -41,9 +42,12 @@ void evaluator::on_read(const shard_read& x) {
   if (awaited_ == 0 || x.shard.value >= options_.layout->shard_count()) return;
   const shard_range range = options_.layout->shard(x.shard.value);
   const std::span mine = std::span(parameters_).subspan(range.begin, range.size());
-  if (!x.in_block && x.values.size() != mine.size()) return; // of a process that is not as it should be
   if (x.in_block)
     options_.store->load(range.begin, mine);
+  else if (!x.values)
+    lacks_weights_ = true; // there was no memory for a copy of them
+  else if (x.values.size() != mine.size())
+    return; // of a process that is not as it should be
   else if (x.values.owner()->is_on_host())
     std::ranges::copy(x.values.on_host(), mine.begin());
   else
@@ -83,6 +87,10 @@ void evaluator::give_weights_to(tested_model& model) const {
 /// report has its reason.
 bool evaluator::try_to_test(weights_tested& answer) {
   const instant begun = options_.time->now();
+  answer.what.steps = steps_;
+  answer.what.held_out = options_.held_out;
+  answer.whole = !lacks_weights_;
+  if (lacks_weights_) return true;
   evaluation e;
   try {
     const bool done = tester_.try_with_model([&](tested_model& model) {
@@ -98,8 +106,6 @@ bool evaluator::try_to_test(weights_tested& answer) {
   } catch (const std::exception&) {
     answer.whole = false;
   }
-  answer.what.steps = steps_;
-  answer.what.held_out = options_.held_out;
   answer.what.why_on_host = tester_.why_on_host();
   answer.what.seconds = in_seconds(options_.time->now() - begun);
   if (answer.whole && options_.on_tested) options_.on_tested(answer.what, parameters_);

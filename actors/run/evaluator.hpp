@@ -63,8 +63,9 @@ private:
   std::vector<float> parameters_; ///< those that came to the host
   std::vector<snapshot> on_card_; ///< by shard: those that lie on the card of the tests; else empty
   caf::actor asker_;
-  std::uint64_t steps_ = 0; ///< trained when the weights were asked for
-  std::size_t awaited_ = 0; ///< shards
+  std::uint64_t steps_ = 0;    ///< trained when the weights were asked for
+  std::size_t awaited_ = 0;    ///< shards
+  bool lacks_weights_ = false; ///< of some shard, so the test fails
 };
 
 } // namespace mailgrad

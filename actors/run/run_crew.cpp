@@ -69,7 +69,7 @@ block_source pinned_blocks(const training_options& o) {
   const auto card = std::ranges::find(o.parameters, device_kind::cuda, &device::kind)->index;
   return [card](std::size_t bytes) {
     cuda::runtime::make_current(card); // it would else wake the first card
-    return cuda::pinned_memory(bytes);
+    return naming_memory("a gradient of a worker", [bytes] { return cuda::pinned_memory(bytes); });
   };
 }
 
@@ -287,6 +287,7 @@ spawned_worker run_crew::spawn_one(std::uint32_t worker, incarnation life, bool 
     with.weights.push_back(reads_there(plan_, worker, s) ? weight_place::same_card : weight_place::host);
   if (has_shard_on_card(plan_.options)) with.blocks = pinned_blocks(plan_.options);
   with.run_ahead = plan_.options.run_ahead;
+  with.batch_sizes = plan_.batch_sizes();
   with.pace = pace_among(plan_.workers());
   if (options_.workers_cut_batches)
     with.samples = std::shared_ptr<const dataset>(plan_.data, &plan_.data->train);

@@ -24,6 +24,10 @@ void host_readers::when_copied(std::function<void()> then) {
   });
 }
 
+void host_readers::when_idle(std::function<void()> then) {
+  waits_.when_done([then = std::move(then)](const std::exception_ptr&) { then(); });
+}
+
 std::optional<wait_named> host_readers::name_wait() const {
   if (asked_.empty()) return std::nullopt;
   return wait_named{fmt::format("shard {} waits for its weights to come from the card, for {} of those who "

@@ -28,6 +28,8 @@ public:
   /// Calls `then` when all copies have come that the shard has queued, now or from serve(), in the order of
   /// the calls.
   void when_copied(std::function<void()> then);
+  /// Calls `then` in the same way, also if the card is lost.
+  void when_idle(std::function<void()> then);
   /// Calls `then` with weights of the shard, in the same way.
   void give(const snapshot& values, std::function<void(const snapshot&)> then);
 

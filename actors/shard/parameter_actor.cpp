@@ -87,24 +87,24 @@ caf::behavior parameter_actor::make_behavior() {
 
 caf::behavior parameter_actor::serving() {
   return {
-      on(self_, [this](const push_gradient& x) { on_push(x); }),
-      on(self_, [this](const join_shard& x) { on_join(x); }),
-      on(self_, [this](const worker_left& x) { on_leave(x); }),
+      on(self_, [this](const push_gradient& x) { or_fail([&] { on_push(x); }); }),
+      on(self_, [this](const join_shard& x) { or_fail([&] { on_join(x); }); }),
+      on(self_, [this](const worker_left& x) { or_fail([&] { on_leave(x); }); }),
       on(self_, [this](const tell_trained& x) { return trained(x); }),
       on(self_, [this](const foretell_gradient& x) { return foretell(x); }),
       on(self_,
          [this](const order_entry& x) {
            if (x.worker.value >= workers_.count()) return; // of a process that is not as it should be
            order_.expect(x);
-           take_what_is_ready();
+           or_fail([this] { take_what_is_ready(); });
          }),
-      on(self_, [this](const switch_policy& x) { on_switch(x); }),
+      on(self_, [this](const switch_policy& x) { or_fail([&] { on_switch(x); }); }),
       on(self_,
          [this](const free_credit&) {
            credit_is_free_ = true;
            tell_awaited();
          }),
-      on(self_, [this](const window_over& x) { on_window_over(x); }),
+      on(self_, [this](const window_over& x) { or_fail([&] { on_window_over(x); }); }),
       on(self_, [](const go_on&) {}), // left over from an update that a helper has ended
       on(self_,
          [this](const checkpoint_mark& x) {
@@ -116,7 +116,7 @@ caf::behavior parameter_actor::serving() {
            cut_.begin(x.number, sender_of(self_));
            report_cut();
          }),
-      on(self_, [this](const give_up&) { self_->quit(); }),
+      on(self_, [this](const give_up&) { quit_when_idle(); }),
       on(self_, [this](const report_shard&) { on_report_asked(); }),
       on(self_, [this](const trace_taken& x) { watch_.on_taken(x); }),
       on(self_, [this](const read_shard& x) { on_read(x, sender_of(self_)); }),
@@ -124,6 +124,11 @@ caf::behavior parameter_actor::serving() {
       on(self_, [this](const copy_books&) { return books(); }),
       on(self_, [this](const name_waits&) { name_waits_to(sender_of(self_)); }),
   };
+}
+
+/// No actor waits for a card, so one whose lane is at work ends later.
+void parameter_actor::quit_when_idle() {
+  readers_.when_idle([this] { self_->quit(); });
 }
 
 /// An incarnation whose end is not known yet leaves when the next one joins.
@@ -181,6 +186,8 @@ bool parameter_actor::is_elsewhere(rank worker) const {
 void parameter_actor::report_cut() {
   auto part = cut_.finished();
   if (!part) return;
+  if (!part->fields)
+    return send(self_, cut_.collector(), checkpoint_failed{part->number, part->name, cut_.failure()});
   readers_.when_copied([this, to = cut_.collector(), part = std::move(*part)] { send(self_, to, part); });
 }
 
@@ -218,11 +225,21 @@ void parameter_actor::on_push(const push_gradient& from) {
     return send(self_, worker.device, turn_missing{options_.weights->index(), x.header.id.step});
   }
   if (!order_.is_followed()) worker.note_trained(x.header);
-  x.payload.values = options_.weights->reachable(std::move(x.payload.values));
+  bring(x);
   cut_.add(x);
   order_.arrive(x, worker.arrived.count());
   take_what_is_ready();
   watch_.tell_if_due();
+}
+
+/// If memory for it is lacking, nobody judges it any more.
+void parameter_actor::bring(push_gradient& x) {
+  try {
+    x.payload.values = options_.weights->reachable(std::move(x.payload.values));
+  } catch (const out_of_memory&) {
+    workers_.lose_unjudged(x.header.id.worker);
+    throw;
+  }
 }
 
 void parameter_actor::on_leave(const worker_left& x) {

@@ -14,6 +14,7 @@
 #include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/optim/cures/cure_spec.hpp>
 #include <mailgrad/optim/policies/policy_spec.hpp>
+#include <mailgrad/tensor/error.hpp>
 
 #include <algorithm>
 #include <functional>
@@ -81,6 +82,11 @@ struct parameter_actor_options {
 ///        ^                         |  \--merge--> pending --batch complete--> updated
 ///        +------- discarded -------+
 ///
+/// If memory of a card is lacking, the weights are whole, so it takes no further gradient and keeps them for
+/// the report of the run:
+///
+///     serving --memory is lacking--> failed --shard_failed--> every device
+///
 /// While every worker waits here, helpers compute parts of the update. All messages wait until it has ended:
 ///
 ///     serving --all wait, several parts--> updating --last part computed--> serving
@@ -107,6 +113,20 @@ public:
 private:
   caf::behavior serving();
   caf::behavior updating();
+  caf::behavior failed();
+  /// Does work that may need memory of a card.
+  template <class Work>
+  void or_fail(const Work& work) {
+    if (failure_) return;
+    try {
+      work();
+    } catch (const out_of_memory& e) {
+      fail(e.what());
+    }
+  }
+  void fail(const std::string& why);
+  void quit_when_idle();
+  void note_what_is_lost(worker_account& account) const;
   void on_join(const join_shard& x);
   void resume();
   void count_in(rank worker);
@@ -114,6 +134,7 @@ private:
   void answer(worker_slot& worker, const std::optional<stay_at_shard>& stay);
   void report_cut();
   void on_push(const push_gradient& from);
+  void bring(push_gradient& x);
   bool is_elsewhere(rank worker) const;
   bool keeps_answers() const { return options_.keep_answers || policy_->has_rounds(); }
   void on_leave(const worker_left& x);
@@ -187,7 +208,8 @@ private:
     version_number version{};
   };
   std::optional<awaited> told_awaited_;
-  bool credit_is_free_ = false; ///< workers may stand still, so nobody waits for a turn
+  std::optional<std::string> failure_; ///< why it takes no further gradient
+  bool credit_is_free_ = false;        ///< workers may stand still, so nobody waits for a turn
 };
 
 } // namespace mailgrad

@@ -40,10 +40,14 @@ void parameter_actor::on_read(const read_shard& x, const caf::actor& asker) {
     answer.values = wanted;
     return send(self_, asker, answer);
   }
-  readers_.give(wanted, [this, asker, answer](const snapshot& values) mutable {
-    answer.values = values;
-    send(self_, asker, answer);
-  });
+  try {
+    readers_.give(wanted, [this, asker, answer](const snapshot& values) mutable {
+      answer.values = values;
+      send(self_, asker, answer);
+    });
+  } catch (const out_of_memory&) {
+    send(self_, asker, answer); // without values: that test fails, and the run goes on
+  }
 }
 
 shard_books parameter_actor::books() const {
@@ -64,9 +68,13 @@ std::function<void(trace_piece)> parameter_actor::trace_to_coordinator() {
 void parameter_actor::on_report_asked() {
   if (watch_.is_ending()) return;
   watch_.end_telling([this, asker = sender_of(self_)] {
-    lease_.fetch();
-    readers_.give(options_.weights->snapshot(),
-                  [this, asker](const snapshot& values) { send(self_, asker, report(values)); });
+    const auto tell = [this, asker](const snapshot& values) { send(self_, asker, report(values)); };
+    try {
+      lease_.fetch();
+      readers_.give(options_.weights->snapshot(), tell);
+    } catch (const out_of_memory&) {
+      tell(options_.weights->host_snapshot_at_end());
+    }
   });
 }
 
@@ -77,12 +85,23 @@ shard_report parameter_actor::report(const snapshot& values) {
   shard_report r{options_.weights->index(), options_.weights->version(), {}, values, watch_.take_trace()};
   for (std::uint32_t w = 0; w < workers_.used(); ++w) {
     worker_account& account = r.workers.emplace_back(workers_[{w}].account);
-    account.ledger.lost += updates_.waiting({w}); // in a batch that was never complete
+    if (failure_)
+      note_what_is_lost(account);
+    else
+      account.ledger.lost += updates_.waiting({w}); // in a batch that was never complete
     account.unjudged += order_.waiting({w});
     account.ledger.produced += account.unjudged;
     account.ledger.lost += account.unjudged;
   }
   return r;
+}
+
+/// What was counted for the update that failed is merged into it, and what waited is lost.
+void parameter_actor::note_what_is_lost(worker_account& account) const {
+  gradient_ledger& l = account.ledger;
+  const std::uint64_t taken = l.applied + l.merged;
+  l.merged += account.gaps.total() - std::min(account.gaps.total(), taken);
+  l.lost += l.produced - std::min(l.produced, l.accounted_for());
 }
 
 /// An update that is under way makes a version, so it is told when that has ended.

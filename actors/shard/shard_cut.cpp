@@ -1,5 +1,7 @@
 #include <mailgrad/actors/shard/shard_cut.hpp>
 
+#include <mailgrad/tensor/error.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -66,6 +68,16 @@ void shard_cut::follow(std::uint64_t number) {
   if (number == number_ && !kept_) keep_now();
 }
 
+/// The run goes on without this checkpoint if memory is lacking for the copies on the host.
+template <class Work>
+void shard_cut::or_note(const Work& work) {
+  try {
+    work();
+  } catch (const out_of_memory& e) {
+    failure_ = e.what();
+  }
+}
+
 /// Gradients that have arrived and wait for their turn are kept beside the state if they belong. The state is
 /// that of before their arrival.
 void shard_cut::keep_now() {
@@ -75,10 +87,13 @@ void shard_cut::keep_now() {
     worker.owed = arrived;
   };
   of_.order.for_each_waiting([&](const push_gradient& x) { wait(x, false); });
-  of_.lease.fetch();
-  of_.updates.note_distances();
   kept_ = std::make_shared<saved_fields>();
-  keep_state(*kept_, of_, true);
+  failure_.clear();
+  or_note([this] {
+    of_.lease.fetch();
+    of_.updates.note_distances();
+    keep_state(*kept_, of_, true);
+  });
   of_.order.for_each_waiting([&](const push_gradient& x) { wait(x, true); });
   last_ = number_;
   of_.order.for_each_waiting([this](const push_gradient& x) { add(x); });
@@ -98,9 +113,13 @@ std::optional<checkpoint_part> shard_cut::finished() {
   if (!kept_) keep_now();
   std::erase_if(beside_, [this](const waiting_gradient& g) { return !belongs(g.what.header.id); });
   std::size_t count = beside_.size();
-  kept_->field("gradients beside", count);
-  for (std::size_t i = 0; i < count; ++i)
-    kept_->group(name_of(i), [&] { keep_gradient(*kept_, beside_[i], of_.weights); });
+  if (failure_.empty())
+    or_note([&] {
+      kept_->field("gradients beside", count);
+      for (std::size_t i = 0; i < count; ++i)
+        kept_->group(name_of(i), [&] { keep_gradient(*kept_, beside_[i], of_.weights); });
+    });
+  if (!failure_.empty()) kept_.reset();
   beside_.clear();
   std::ranges::fill(marks_, std::nullopt);
   return checkpoint_part{std::exchange(number_, 0), fmt::format("shard {}", of_.weights.index().value),

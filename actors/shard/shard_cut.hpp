@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace mailgrad {
@@ -55,14 +56,18 @@ public:
   void add(const push_gradient& x);
   /// The first shard has kept its state at this turn.
   void follow(std::uint64_t number);
-  /// The part, as soon as all workers that have not left have marked. Returned once.
+  /// The part, as soon as all workers that have not left have marked. Returned once. It has no fields if
+  /// memory was lacking to keep them, and failure() says so.
   std::optional<checkpoint_part> finished();
+  const std::string& failure() const noexcept { return failure_; }
   const caf::actor& collector() const noexcept { return collector_; }
 
 private:
   bool belongs(const gradient_id& id) const;
   bool all_marked() const;
   void keep_now();
+  template <class Work>
+  void or_note(const Work& work);
 
   shard_state of_;
   std::uint64_t last_ = 0;
@@ -71,6 +76,7 @@ private:
   std::vector<std::optional<step_number>> marks_; ///< by rank
   std::shared_ptr<saved_fields> kept_;            ///< null: not yet
   std::vector<waiting_gradient> beside_;
+  std::string failure_; ///< why there will be no part; empty: there will be one
 };
 
 /// Reads what a checkpoint kept of a shard. Returns the gradients that were kept beside its state, which are

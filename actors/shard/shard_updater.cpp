@@ -31,6 +31,8 @@ void shard_updater::update_alone(double rate) {
   begun_ = time_->now();
   try {
     weights_->update(contributions_, rate, share_);
+  } catch (const out_of_memory& e) {
+    throw out_of_memory(e, in_words());
   } catch (const std::exception& e) {
     fail(e.what());
   }
@@ -57,9 +59,12 @@ bool shard_updater::compute_part() {
   }
 }
 
+std::string shard_updater::in_words() const {
+  return fmt::format("update {} by rule '{}'", weights_->version().value + 1, weights_->rule());
+}
+
 void shard_updater::fail(const std::string& why) const {
-  throw std::runtime_error(
-      fmt::format("update {} by rule '{}': {}", weights_->version().value + 1, weights_->rule(), why));
+  throw std::runtime_error(fmt::format("{}: {}", in_words(), why));
 }
 
 void shard_updater::end() {

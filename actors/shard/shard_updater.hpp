@@ -21,6 +21,7 @@ namespace mailgrad {
 /// `update_helped`.
 ///
 /// Errors  std::runtime_error: which update of which rule failed, and why. The shard cannot go on.
+///         out_of_memory: likewise, but the weights are those of before.
 /// Threads one caller at a time; helpers touch only the parts they have begun.
 class shard_updater {
 public:
@@ -49,6 +50,8 @@ public:
   bool compute_part();
   /// Ends the update when all parts are computed.
   void end();
+  /// "update 4 by rule 'adam'"
+  std::string in_words() const;
   /// Throws what says that the present update cannot be computed.
   [[noreturn]] void fail(const std::string& why) const;
 

@@ -14,9 +14,12 @@ namespace mailgrad {
 namespace {
 
 std::unique_ptr<cure> cure_of(const cure_spec& chosen, const shard& weights, std::uint32_t workers) {
+  const auto wanted_for = [&] { return fmt::format("the state of cure '{}'", chosen.text()); };
   try {
-    return chosen.make({workers, weights.dense_size(), weights.base_learning_rate(), weights.at(),
-                        weights.rule_options(), weights.whole_variables()});
+    return naming_memory(wanted_for, [&] {
+      return chosen.make({workers, weights.dense_size(), weights.base_learning_rate(), weights.at(),
+                          weights.rule_options(), weights.whole_variables()});
+    });
   } catch (const std::bad_alloc&) {
     throw std::runtime_error(fmt::format(
         "cure '{}' keeps state for each of {} weights and {} workers, for which memory is lacking",

@@ -160,6 +160,12 @@ caf::message_handler device_actor::messages_of_a_run() {
                              x.shard.value, x.step.value));
            });
          }),
+      on(self_,
+         [this](const shard_failed& x) {
+           or_fail(report_.steps, [&] {
+             throw std::runtime_error(fmt::format("shard {} has failed: {}", x.shard.value, x.why));
+           });
+         }),
       on(self_, [this](const give_up&) { on_give_up(); }),
       on(self_,
          [this](const leave_run&) {
@@ -178,7 +184,7 @@ void device_actor::on_weights(const shard_weights& x) {
   if (gate_.finished()) return;
   if (x.header.epoch != lines_.epoch()) return over_shards_->receive_late(x);
   mark(x.header.checkpoint); // before they make a difference, since they do not belong to the checkpoint
-  exchange_->receive(x);
+  or_fail(report_.steps, [&] { exchange_->receive(x); });
   flush_before_switch();
   pause_if_asked();
   start_step_if_ready();
@@ -224,8 +230,11 @@ void device_actor::pause_if_asked() {
   if (lines_.awaits_again()) return;
   const auto asked = gate_.take_pause(exchange_->is_summing());
   if (!asked) return;
-  exchange_->flush();
-  exchange_->pause();
+  or_fail(report_.steps, [this] {
+    exchange_->flush();
+    exchange_->pause();
+  });
+  if (gate_.finished()) return;
   exchange_ = asked->direct ? into_block_.get() : over_shards_.get();
   options_.runner->use_racing_weights(asked->direct);
   lines_.begin_epoch(asked->epoch);
@@ -290,7 +299,21 @@ void device_actor::fail(std::uint64_t step, const std::string& why) {
   end_with(worker_failed{report_, step, why});
 }
 
-void device_actor::diverge(std::uint64_t step) { end_with(loss_diverged{report_, step}); }
+/// Nobody knows what the shards have of a step that was pushed before it failed. Else the batches that the
+/// worker has in hand or asked for are for others, or for the run that goes on from here.
+void device_actor::fail_by_device(std::uint64_t step, const device_error& e) {
+  const bool pushed_end = !runs_ahead_ || gate_.steps().empty() || e.code() == world_errc::out_of_memory;
+  worker_failed notice{report_, step, e.what()};
+  notice.leaves_all = step > report_.steps && pushed_end && exchange_->only_pushes();
+  give_batches_back(); // also for a checkpoint that is under way
+  end_with(std::move(notice));
+}
+
+/// If the gradient was pushed before, no checkpoint of behind it is of use.
+void device_actor::diverge(std::uint64_t step) {
+  static_cast<void>(marked_parts_.take(report_.steps));
+  end_with(loss_diverged{report_, step});
+}
 
 void device_actor::finish(const std::string& why_left) {
   if (gate_.finished()) return;
@@ -303,9 +326,13 @@ void device_actor::on_give_up() {
   finish();
 }
 
+void device_actor::give_batches_back() {
+  send(self_, options_.feeder, deal_again{options_.worker, options_.life, lines_.trained()});
+}
+
 /// The batch that it has in hand or asked for is for others.
 void device_actor::leave() {
-  send(self_, options_.feeder, deal_again{options_.worker, options_.life, lines_.trained()});
+  give_batches_back();
   tell_owner();
   finish("its owner asked for it");
 }

@@ -114,6 +114,7 @@ private:
   void keep(archive& a);
   void keep_beside_report(archive& a);
   void mark(std::uint64_t checkpoint);
+  std::string name_of_part() const;
   void send_part(marked_part part);
   void on_hold(const hold_for_checkpoint& x);
   void stand_still_if_asked();
@@ -163,16 +164,18 @@ private:
       if (options_.ends_with_card && e.code() == world_errc::device_failure)
         lose_card(step, e.what());
       else
-        fail(step, e.what());
+        fail_by_device(step, e);
     } catch (const std::exception& e) {
       fail(step, e.what());
     }
   }
   void lose_card(std::uint64_t step, const std::string& why);
   void fail(std::uint64_t step, const std::string& why);
+  void fail_by_device(std::uint64_t step, const device_error& e);
   void diverge(std::uint64_t step);
   void finish(const std::string& why_left = {});
   std::shared_ptr<saved_fields> kept_of_block();
+  void give_batches_back();
   void leave();
   void tell_owner();
   void on_give_up();

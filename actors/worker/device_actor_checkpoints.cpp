@@ -37,21 +37,32 @@ void device_actor::mark(std::uint64_t checkpoint) {
   if (checkpoint <= marked_ || gate_.finished()) return;
   marked_ = checkpoint;
   marked_part part{checkpoint, std::make_shared<saved_fields>(), report_};
-  keep_beside_report(*part.fields);
+  std::string failure;
+  or_fail(report_.steps, [&] {
+    try {
+      keep_beside_report(*part.fields);
+    } catch (const out_of_memory& e) {
+      failure = e.what(); // the run goes on without this checkpoint
+    }
+  });
+  if (gate_.finished()) return;
   lines_.mark(checkpoint, options_.coordinator);
   send(self_, options_.feeder,
        worker_marked{checkpoint, options_.worker, lines_.trained(), report_.samples, options_.coordinator});
-  if (gate_.steps().empty() || !gate_.steps().oldest().pushed)
+  if (!failure.empty())
+    send(self_, options_.coordinator, checkpoint_failed{checkpoint, name_of_part(), failure});
+  else if (gate_.steps().empty() || !gate_.steps().oldest().pushed)
     send_part(std::move(part));
   else
     marked_parts_.add(std::move(part)); // the losses of its last steps are still to come
 }
 
+std::string device_actor::name_of_part() const { return fmt::format("worker {}", options_.worker.value); }
+
 /// What its exchange keeps may still be on its way from a card. A card that is lost ends the run.
 void device_actor::send_part(marked_part part) {
   part.fields->field("report", part.report);
-  checkpoint_part whole{part.checkpoint, fmt::format("worker {}", options_.worker.value),
-                        std::move(part.fields), part.report.steps};
+  checkpoint_part whole{part.checkpoint, name_of_part(), std::move(part.fields), part.report.steps};
   queued_.when_done([this, whole = std::move(whole)](const std::exception_ptr& why) {
     if (!why) send(self_, options_.coordinator, whole);
   });

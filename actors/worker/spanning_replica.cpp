@@ -52,7 +52,9 @@ caf::message_handler spanning_replica::hear(caf::event_based_actor* worker) {
 
 std::shared_ptr<gradient> spanning_replica::make_gradient() const {
   if (!any_near_) return mailgrad::make_gradient(*options_.layout, options_.blocks);
-  memory there = beside_->allocate(options_.layout->dense_size() * sizeof(float));
+  memory there = naming_memory("a gradient of a worker", [this] {
+    return beside_->allocate(options_.layout->dense_size() * sizeof(float));
+  });
   const auto made =
       all_near_ ? std::make_shared<gradient>() : mailgrad::make_gradient(*options_.layout, options_.blocks);
   (all_near_ ? made->dense : made->on_card) = std::move(there);

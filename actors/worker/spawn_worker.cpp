@@ -105,7 +105,8 @@ private:
     if (card == terms_.request.devices.end()) return with_.blocks;
     return [at = card->index](std::size_t bytes) {
       cuda::runtime::make_current(at); // it would else wake the first card
-      return cuda::pinned_memory(bytes);
+      return naming_memory("a gradient of a worker, or values between its devices",
+                           [bytes] { return cuda::pinned_memory(bytes); });
     };
   }
 
@@ -150,9 +151,11 @@ private:
   std::shared_ptr<step_runner> runner_on(const model_request& request) const {
     if (request.devices.front().kind == device_kind::cpu)
       return std::make_shared<replica>(with_.model, request, terms_.replica_layout, with_.blocks);
-    return std::make_shared<card_replica>(
+    auto made = std::make_shared<card_replica>(
         with_.model, request, terms_.replica_layout, with_.watch ? with_.watch : watch_of_process(),
         weights_of_replica(), terms_.products, cuda::kept_graphs::most_kept, with_.run_ahead);
+    for (const std::size_t size : with_.batch_sizes) made->prepare(size);
+    return made;
   }
 
   caf::actor_system& system_;

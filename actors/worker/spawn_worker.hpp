@@ -55,7 +55,10 @@ struct worker_surroundings {
   std::vector<weight_place> weights{}; ///< by shard, if it computes on a card; empty: all on the host
   std::uint64_t run_ahead = 1;         ///< steps that it begins before the one under way has ended, if it can
   std::shared_ptr<mark_watch> watch{}; ///< tells when the steps on a card end; null: that of the process
-  bool ends_with_card = false;         ///< the worker is lost with the card it computes on
+  /// Of the batches that will come, for each of which a worker on a card takes its memory before it begins;
+  /// empty: when the first of a size comes.
+  std::vector<std::size_t> batch_sizes{};
+  bool ends_with_card = false; ///< the worker is lost with the card it computes on
   /// Gives the runner that the worker uses instead of `own`, the one of its terms.
   std::function<std::shared_ptr<step_runner>(rank worker, std::shared_ptr<step_runner> own)> runner{};
 };

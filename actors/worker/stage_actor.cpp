@@ -5,6 +5,8 @@
 #include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -301,7 +303,9 @@ void stage_actor::fail(const std::exception& e) {
 
 stage_actor::sized_program& stage_actor::program_for(std::size_t samples) {
   auto& known = programs_[samples];
-  if (!known) known = std::make_unique<sized_program>(options_, samples, at());
+  if (!known)
+    known = naming_memory([&] { return fmt::format("the values of a stage for {} samples", samples); },
+                          [&] { return std::make_unique<sized_program>(options_, samples, at()); });
   return *known;
 }
 

@@ -2,6 +2,7 @@
 
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
+#include <mailgrad/cli/output/memory_advice.hpp>
 
 #include <fmt/format.h>
 
@@ -46,6 +47,7 @@ int say_how_it_ended(const training_report& r, const run_outputs& outputs, const
   (outputs.take_standard_output() ? std::cerr : std::cout) << in_words(r, recording);
   const int code = exit_code_of(r, signal);
   if (!r.why.empty()) code == exit_code::failed ? say_failure(r.why) : say_line("ended: " + r.why);
+  if (const auto advice = memory_advice(r.why); !advice.empty()) say_line(advice);
   return code;
 }
 

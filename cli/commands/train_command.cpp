@@ -10,6 +10,7 @@
 #include <mailgrad/cli/live/live_run.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/help_format.hpp>
+#include <mailgrad/cli/output/memory_advice.hpp>
 #include <mailgrad/cli/output/progress_display.hpp>
 #include <mailgrad/cli/output/recorded_words.hpp>
 #include <mailgrad/cli/remote/served_run.hpp>
@@ -21,6 +22,7 @@
 #include <mailgrad/engine/plan/resume.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/graph/models/model.hpp>
+#include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
@@ -199,11 +201,14 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   return {std::move(report), code};
 }
 
-/// As run_with(), but names the model, devices and batch when memory runs out.
+/// As run_with(), but names the model, devices and batch when memory runs out, and says what to do.
 finished_run train_with(const train_words& w, std::vector<std::string> given,
                         std::shared_ptr<const recording> replay, const resumption& at = {}) {
   try {
     return run_with(w, std::move(given), std::move(replay), at);
+  } catch (const out_of_memory& e) { // of a card
+    throw std::runtime_error(fmt::format("model '{}' on '{}' with --batch {}: {}; {}", w.model, w.devices,
+                                         w.batch, e.what(), memory_advice(e.what())));
   } catch (const std::bad_alloc& e) {
     const std::string why = e.what(); // a block says how much it asked for
     throw std::runtime_error(

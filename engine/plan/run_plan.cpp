@@ -89,6 +89,14 @@ bool run_plan::is_elastic() const {
 std::uint64_t run_plan::steps_per_epoch() const {
   return data ? (data->train.size() + options.batch - 1) / options.batch : 1;
 }
+std::vector<std::size_t> run_plan::batch_sizes() const {
+  if (!data) return {};
+  std::vector<std::size_t> sizes;
+  if (data->train.size() >= options.batch) sizes.push_back(options.batch);
+  const std::size_t rest = data->train.size() % options.batch;
+  if (rest > 0 && steps >= steps_per_epoch()) sizes.push_back(rest);
+  return sizes;
+}
 bool run_plan::tests_during_run() const {
   return !options.evaluate_every.never() && data && judged_by().size() > 0;
 }

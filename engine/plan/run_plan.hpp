@@ -102,6 +102,8 @@ struct run_plan {
   bool keeps_end() const { return !options.checkpoints.folder.empty() && !options.replay; }
   /// The mini-batches of one pass over the training set. 1 if the plan has no data.
   std::uint64_t steps_per_epoch() const;
+  /// The samples of each batch: one number, or two if the last batch of a pass is smaller.
+  std::vector<std::size_t> batch_sizes() const;
   /// Whether the weights are tested while the run goes on.
   bool tests_during_run() const;
   /// The samples that they are then tested on. The plan must have data.

@@ -26,7 +26,9 @@ coverage joined(coverage ranges) {
 } // namespace
 
 gradient_sum::gradient_sum(std::shared_ptr<lane> at, std::size_t dense_size)
-    : at_(std::move(at)), dense_(std::make_shared<memory>(at_->allocate(dense_size * sizeof(float)))),
+    : at_(std::move(at)),
+      dense_(std::make_shared<memory>(
+          naming_memory("a sum of gradients", [&] { return at_->allocate(dense_size * sizeof(float)); }))),
       sum_(std::make_shared<gradient>()) {}
 
 void gradient_sum::clear() {

@@ -26,7 +26,8 @@ public:
   void* of(std::size_t bytes) {
     const std::size_t wanted = std::max<std::size_t>(bytes, 1);
     if (room_.bytes() < wanted) {
-      memory larger = at_->allocate(std::bit_ceil(wanted));
+      memory larger = naming_memory("the order of the rows of tables",
+                                    [&] { return at_->allocate(std::bit_ceil(wanted)); });
       outgrown_.push_back(std::exchange(room_, std::move(larger)));
     }
     return room_.on<std::byte>(at_->where()).data();

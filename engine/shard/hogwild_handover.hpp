@@ -36,12 +36,13 @@ public:
   void fetch() {
     if (!active_) return;
     const std::uint64_t now = store_->version(); // once, since workers may count on
-    const std::uint64_t updates = now - std::exchange(version_, now);
+    const std::uint64_t updates = now - version_;
     if (updates == 0) return;
     if (on_card_)
       weights_->load(*on_card_, updates);
     else
       weights_->load(*store_, updates);
+    version_ = now; // not before: memory for it may be lacking
   }
 
   /// Whether the weights are in the block.

@@ -35,12 +35,15 @@ shard::shard(const parameter_layout& layout, std::uint32_t index, std::span<cons
              const optimizer_options& options, std::shared_ptr<lane> at)
     : index_(index), range_(layout.shard(index)), weight_count_(layout.weight_count(index)),
       dense_size_(std::min(range_.end, std::max(range_.begin, layout.dense_size())) - range_.begin),
-      at_(std::move(at)), blocks_([lane = at_, bytes = (range_.end - range_.begin) * sizeof(float)] {
-        return std::make_shared<memory>(lane->allocate(bytes));
+      at_(std::move(at)), blocks_([lane = at_, bytes = (range_.end - range_.begin) * sizeof(float), index] {
+        return naming_memory([index] { return fmt::format("the weights of shard {}", index); },
+                             [&] { return std::make_shared<memory>(lane->allocate(bytes)); });
       }),
-      brought_([lane = at_, bytes = dense_range().end * sizeof(float)] {
+      brought_([lane = at_, bytes = dense_range().end * sizeof(float), index] {
         auto made = std::make_shared<gradient>();
-        made->dense = lane->allocate(bytes); // up to the end of the shard, which reads only its own part
+        // Up to the end of the shard, which reads only its own part.
+        made->dense = naming_memory([index] { return fmt::format("a gradient for shard {}", index); },
+                                    [&] { return lane->allocate(bytes); });
         return made;
       }),
       current_(blocks_.take()), optimizer_(make_optimizer(options, range_.end - range_.begin, *at_,
@@ -70,11 +73,21 @@ void shard::finish() noexcept {
 snapshot shard::on_host(const mailgrad::snapshot& values) {
   if (!values || values.owner()->is_on_host()) return values;
   let_go_of_retired(); // there may be no update that would
-  const auto copy = std::make_shared<memory>(at_->lend_on_host(values.owner()->bytes()));
+  const auto copy = std::make_shared<memory>(
+      naming_memory([this] { return fmt::format("a copy on the host of the weights of shard {}", index_); },
+                    [&] { return at_->lend_on_host(values.owner()->bytes()); }));
   at_->copy_to_host(*values.owner(), 0, *copy);
   const mailgrad::snapshot result(copy, at_->record());
   retired_.push_back({result.ready(), values.owner(), {}});
   return result;
+}
+
+snapshot shard::host_snapshot_at_end() {
+  if (current_->is_on_host()) return snapshot();
+  const auto copy = std::make_shared<memory>(block(current_->bytes()));
+  at_->copy_to_host(*current_, 0, *copy);
+  at_->finish();
+  return mailgrad::snapshot(copy, {});
 }
 
 std::shared_ptr<const gradient> shard::reachable(std::shared_ptr<const gradient> g) {
@@ -109,9 +122,12 @@ double shard::distance_to(const mailgrad::snapshot& older) const {
 std::shared_ptr<const memory> shard::measure_distance(const mailgrad::snapshot& given) {
   const stream& s = at_->where();
   const mailgrad::snapshot older = reachable(given);
-  if (distance_.bytes() == 0) distance_ = at_->allocate(sizeof(double));
+  constexpr const char* wanted_for = "the distance of a sampled gradient";
+  if (distance_.bytes() == 0)
+    distance_ = naming_memory(wanted_for, [&] { return at_->allocate(sizeof(double)); });
   squared_distance(s, std::as_const(*current_).on<float>(s), older.on(s), distance_.on<double>(s).data());
-  auto squares = std::make_shared<memory>(at_->lend_on_host(sizeof(double)));
+  auto squares =
+      std::make_shared<memory>(naming_memory(wanted_for, [&] { return at_->lend_on_host(sizeof(double)); }));
   at_->copy_to_host(distance_, 0, *squares);
   hold(older.owner());
   return squares;
@@ -156,7 +172,7 @@ void shard::require_fitting(const contribution& c) const {
 void shard::require_dense_alone(const gradient& g) const {
   if (!g.addends.empty() || !g.sparse.empty())
     throw device_error(
-        world_errc::device_failure,
+        world_errc::wrong_place,
         "shard: rows of tables and sums of several devices lie on the host, and the weights on a card");
 }
 
@@ -230,7 +246,9 @@ void shard::keep(archive& a, std::string_view name, const mailgrad::snapshot& va
 
 /// The block is none of the pool, which would keep one for each answer for as long as the shard lives.
 mailgrad::snapshot shard::restored(const archived_array& values) {
-  const auto filled = std::make_shared<memory>(at_->allocate(range_.size() * sizeof(float)));
+  const auto filled = std::make_shared<memory>(
+      naming_memory([this] { return fmt::format("kept weights of shard {}", index_); },
+                    [&] { return at_->allocate(range_.size() * sizeof(float)); }));
   const mark done = fill(*filled, values);
   if (!done.passed()) retired_.push_back({done, filled, {}});
   return mailgrad::snapshot(filled, done);
@@ -256,7 +274,7 @@ void shard::add_to(gradient_sum& sum, const contribution& what) {
   const stream& s = at_->where();
   const gradient& g = *what.values;
   if (has_tables_there() && !g.sparse_on_card.empty())
-    throw device_error(world_errc::device_failure,
+    throw device_error(world_errc::wrong_place,
                        "shard: rows of tables are added up on the host, and these lie on a card");
   sum.cover(g.covered);
   sum.add(what.scale, what.dense ? what.dense.on(s).first(dense_size_) : part_of(g), 0);
@@ -297,7 +315,10 @@ void shard::load(const hogwild_store& store, std::uint64_t updates) {
 
 void shard::save(card_block& block) {
   card_block::piece mine = block.of(index_);
-  if (!mine.values) mine.values = std::make_shared<memory>(at_->allocate(current_->bytes()));
+  if (!mine.values)
+    mine.values = std::make_shared<memory>(
+        naming_memory([this] { return fmt::format("shard {} in the block of hogwild", index_); },
+                      [&] { return at_->allocate(current_->bytes()); }));
   const stream& s = at_->where();
   copy_bytes(s, mine.values->on<float>(s).data(), std::as_const(*current_).on<float>(s).data(),
              current_->bytes());

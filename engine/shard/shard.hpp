@@ -65,6 +65,9 @@ public:
   /// The same values, to be read on the host when the mark has passed. They are copied only if they lie on a
   /// card.
   mailgrad::snapshot host_snapshot() { return on_host(snapshot()); }
+  /// The same where memory for copies that nobody waits for is lacking: it waits for the lane. An actor calls
+  /// it only where it ends.
+  mailgrad::snapshot host_snapshot_at_end();
   /// The same of any snapshot of this shard; empty for an empty one.
   mailgrad::snapshot on_host(const mailgrad::snapshot& values);
   /// A gradient that this shard can read: `g`, or a copy of the shard's part of one that lies on the host, in

@@ -46,12 +46,15 @@ card_replica::card_replica(model_function build, model_request request,
       beside_(place_.index), near_(weights.on_card_by_shard(layout_->shard_count())),
       all_near_(std::ranges::count(near_, false) == 0), any_near_(std::ranges::count(near_, true) > 0),
       shards_(layout_->shard_count()), most_under_way_(all_near_ ? 1 + run_ahead : 1),
-      weights_(lane_.allocate(layout_->size() * sizeof(float))), loss_(lane_.allocate(sizeof(float))),
-      norm_(lane_.allocate(sizeof(double))), graphs_(graphs) {
+      weights_(naming_memory("the weights of a worker",
+                             [this] { return lane_.allocate(layout_->size() * sizeof(float)); })),
+      loss_(lane_.allocate(sizeof(float))), norm_(lane_.allocate(sizeof(double))), graphs_(graphs) {
   queued_.reserve(most_under_way_);
   if (all_near_) return;
-  staged_ = cuda::pinned_block(weights_.bytes());
-  if (!any_near_) gradient_ = lane_.allocate(layout_->dense_size() * sizeof(float));
+  staged_ = naming_memory("the weights of a worker", [this] { return cuda::pinned_block(weights_.bytes()); });
+  if (any_near_) return;
+  gradient_ = naming_memory("the gradient of a worker",
+                            [this] { return lane_.allocate(layout_->dense_size() * sizeof(float)); });
 }
 
 card_replica::~card_replica() {
@@ -71,6 +74,10 @@ void card_replica::on_end(std::function<void()> notice) {
 
 std::shared_ptr<gradient> card_replica::make_gradient() const {
   cuda::runtime::make_current(place_.index); // pinned memory would else wake the first card
+  return naming_memory("a gradient of a worker", [this] { return new_gradient(); });
+}
+
+std::shared_ptr<gradient> card_replica::new_gradient() const {
   if (!any_near_) return mailgrad::make_gradient(*layout_, cuda::pinned_memory);
   memory there(cuda::allocate_on(stream_of(lane_), layout_->dense_size() * sizeof(float)));
   if (!all_near_) {
@@ -93,7 +100,7 @@ void card_replica::require_shard(std::uint32_t shard, bool values) const {
 void card_replica::use_host_weights(std::uint32_t shard, const float* values, std::shared_ptr<const void>) {
   require_shard(shard, values != nullptr);
   if (near_[shard])
-    throw device_error(world_errc::device_failure,
+    throw device_error(world_errc::wrong_place,
                        fmt::format("weights: expected those of shards on {}, found some of the host",
                                    to_string(device{place_.kind, place_.index})));
   shards_[shard] = {values};
@@ -103,7 +110,7 @@ void card_replica::use_weights(std::uint32_t shard, const snapshot& values) {
   if (values && !values.owner()->is_on_host()) {
     require_shard(shard, true);
     if (!near_[shard])
-      throw device_error(world_errc::device_failure, "weights: expected those of shards on the host");
+      throw device_error(world_errc::wrong_place, "weights: expected those of shards on the host");
     values.on(lane_.where()); // refuses those of another card
     shards_[shard] = {nullptr, false, values};
     return;
@@ -114,14 +121,23 @@ void card_replica::use_weights(std::uint32_t shard, const snapshot& values) {
   shards_[shard].staged = true;
 }
 
-card_program& card_replica::program_for(const batch& inputs) {
-  auto& known = programs_[inputs.size];
+void card_replica::prepare(std::size_t samples) {
+  cuda::runtime::make_current(place_.index);
+  program_for(samples);
+}
+
+card_program& card_replica::program_for(std::size_t samples) {
+  auto& known = programs_[samples];
   if (!known) {
     model_request request = request_;
-    request.batch = inputs.size;
+    request.batch = samples;
     // A set for each step under way, and one for the batch that is foreseen meanwhile.
     auto made =
-        std::make_unique<card_program>(build_, request, *layout_, lane_, most_under_way_ + 1, all_near_);
+        naming_memory([&] { return fmt::format("the values and batches of a step of {} samples", samples); },
+                      [&] {
+                        return std::make_unique<card_program>(build_, request, *layout_, lane_,
+                                                              most_under_way_ + 1, all_near_);
+                      });
     made->bind(weights_.on<float>(lane_.where()).data(), loss_.on<float>(lane_.where()).data(), *layout_);
     known = std::move(made);
   }
@@ -197,7 +213,7 @@ card_replica::queued_step card_replica::place(std::shared_ptr<const batch> input
                                               std::shared_ptr<gradient> out) {
   if (foreseen_ && foreseen_->inputs == inputs)
     return {foreseen_->code, foreseen_->set, std::move(inputs), std::move(out), {}};
-  card_program& p = program_for(*inputs);
+  card_program& p = program_for(inputs->size);
   const std::size_t set = free_set(p);
   p.stage(set, *inputs);
   return {&p, set, std::move(inputs), std::move(out), {}};
@@ -212,7 +228,7 @@ step_state card_replica::begin_step(std::shared_ptr<const batch> inputs, std::sh
   stage_other_weights(step);
   step.out->source = step.inputs;
   if (step.out->covered != step.code->covered()) step.out->covered = step.code->covered();
-  step.code->prepare(*step.out);
+  naming_memory("the rows of a gradient", [&] { step.code->prepare(*step.out); });
   step.compared = std::exchange(compared_, nullptr);
   step.weights = std::move(spare_);
   for (const given_weights& w : shards_)
@@ -332,8 +348,9 @@ void card_replica::queue() {
 void card_replica::multiply(const float* fresh) {
   const stream& s = lane_.where();
   if (!products_)
-    products_.emplace(
-        inner_products{lane_.allocate(3 * sizeof(double)), cuda::pinned_block(3 * sizeof(double))});
+    products_ = naming_memory("the comparison of a sampled gradient", [this] {
+      return inner_products{lane_.allocate(3 * sizeof(double)), cuda::pinned_block(3 * sizeof(double))};
+    });
   double* const found = products_->on_card.on<double>(s).data();
   const std::span<const float> a = queued_.back().compared->dense_for(s).on<float>(s),
                                b(fresh, layout_->dense_size());

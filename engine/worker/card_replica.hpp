@@ -45,10 +45,10 @@ namespace mailgrad {
 /// If some shards are on the card and others are not, each gets its weights and its part of the gradient as
 /// if all were there. Such a gradient is pushed when its step has ended.
 ///
-/// The first batch of each size compiles a program and takes memory of the card, for which that step waits;
-/// other steps take none. foresee() does nothing for a batch of such a size, since the owner could not take
-/// the end of the step under way meanwhile. It also does nothing while the batch that was foreseen before,
-/// and that another replaces, is still being copied.
+/// Each size of batch takes a program and memory of the card: in prepare(), or else in the first step with a
+/// batch of that size, which waits for it. Other steps take none. foresee() does nothing for a batch of such
+/// a size, since the owner could not take the end of the step under way meanwhile. It also does nothing while
+/// the batch that was foreseen before, and that another replaces, is still being copied.
 /// Errors   device_error: no such card, or its memory does not suffice. begin_step: graph_error for a model
 ///          with an operation that a card does not compute.
 /// Threads  one caller at a time.
@@ -63,6 +63,9 @@ public:
                std::size_t graphs = cuda::kept_graphs::most_kept, std::size_t run_ahead = 1);
   /// Waits for the steps and the copy that are under way.
   ~card_replica() override;
+
+  /// Takes all that steps of so many samples need, so that a lack of memory is known before the run begins.
+  void prepare(std::size_t samples);
 
   /// Gradients lie in pinned memory, or on the card if the shards do.
   std::shared_ptr<gradient> make_gradient() const override;
@@ -122,7 +125,8 @@ private:
     mark copied;
   };
 
-  card_program& program_for(const batch& inputs);
+  std::shared_ptr<gradient> new_gradient() const;
+  card_program& program_for(std::size_t samples);
   queued_step place(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out);
   std::size_t free_set(const card_program& p) const;
   void stage_dense(std::uint32_t shard);

@@ -28,7 +28,8 @@ void for_each_piece(const parameter_layout& layout, std::span<const shard_range>
 block_source pinned_by(std::uint32_t card) {
   return [card](std::size_t bytes) {
     cuda::runtime::make_current(card); // pinned memory would else wake the first card
-    return cuda::pinned_memory(bytes);
+    return naming_memory("values between the devices of a worker",
+                         [bytes] { return cuda::pinned_memory(bytes); });
   };
 }
 
@@ -39,10 +40,16 @@ card_stage::card_stage(device where, std::shared_ptr<const parameter_layout> lay
     : where_(where), layout_(std::move(layout)), near_(weights.on_card_by_shard(layout_->shard_count())),
       all_near_(std::ranges::count(near_, false) == 0), any_near_(std::ranges::count(near_, true) > 0),
       lane_(std::make_shared<cuda::card_lane>(where.index, products)), pinned_(pinned_by(where.index)),
-      weights_(lane_->allocate(layout_->size() * sizeof(float))), no_loss_(lane_->allocate(sizeof(float))) {
+      weights_(naming_memory("the weights of a stage",
+                             [this] { return lane_->allocate(layout_->size() * sizeof(float)); })),
+      no_loss_(lane_->allocate(sizeof(float))) {
   cuda::runtime::make_current(where_.index);
-  if (!all_near_) staged_ = cuda::pinned_block(weights_.bytes());
-  if (!any_near_) gradient_ = lane_->allocate(layout_->dense_size() * sizeof(float));
+  if (!all_near_)
+    staged_ =
+        naming_memory("the weights of a stage", [this] { return cuda::pinned_block(weights_.bytes()); });
+  if (!any_near_)
+    gradient_ = naming_memory("the gradient of a stage",
+                              [this] { return lane_->allocate(layout_->dense_size() * sizeof(float)); });
 }
 
 card_stage::~card_stage() { finish(); }

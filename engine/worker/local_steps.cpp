@@ -19,11 +19,12 @@ local_steps::local_steps(std::shared_ptr<const parameter_layout> layout, const l
     : layout_(std::move(layout)), options_(options), at_(std::move(at)),
       optimizer_(make_optimizer(options.optimizer, layout_->size(), *at_,
                                 all_variables_for(options.optimizer, *layout_))),
-      own_(std::make_shared<memory>(at_->allocate(layout_->size() * sizeof(float)))),
+      own_(std::make_shared<memory>(naming_memory(
+          "the weights of local steps", [&] { return at_->allocate(layout_->size() * sizeof(float)); }))),
       read_(layout_->shard_count()),
       differences_([lane = at_, bytes = layout_->dense_size() * sizeof(float)] {
         auto made = std::make_shared<gradient>();
-        made->dense = lane->allocate(bytes);
+        made->dense = naming_memory("what local steps have changed", [&] { return lane->allocate(bytes); });
         return made;
       }) {}
 

@@ -13,6 +13,8 @@ namespace mailgrad::cuda {
 
 namespace {
 
+constexpr const char* of_lane = "what a lane keeps for its kernels";
+
 device_block zeroed(std::uint32_t card, void* stream, std::size_t bytes) {
   device_block made({device_kind::cuda, card}, runtime::allocate(card, bytes), bytes,
                     [card](void* memory) { runtime::release(card, memory); });
@@ -44,9 +46,11 @@ block pinned_memory(std::size_t bytes) {
 }
 
 card_lane::card_lane(std::uint32_t card, product_precision p, runtime::urgency when)
-    : stream_(card, when), marks_(card, stream_.get()), products_(make_products(card, p)),
-      words_(zeroed(card, stream_.get(), sizeof(lane_words))),
-      scratch_(zeroed(card, stream_.get(), scratch_bytes)), seen_(sizeof(lane_words)),
+    : stream_(card, when), marks_(card, stream_.get()),
+      products_(naming_memory(of_lane, [&] { return make_products(card, p); })),
+      words_(naming_memory(of_lane, [&] { return zeroed(card, stream_.get(), sizeof(lane_words)); })),
+      scratch_(naming_memory(of_lane, [&] { return zeroed(card, stream_.get(), scratch_bytes); })),
+      seen_(naming_memory(of_lane, [] { return pinned_block(sizeof(lane_words)); })),
       where_(cuda_stream{.stream = stream_.get(),
                          .products = products_.get(),
                          .words = static_cast<lane_words*>(words_.address()),
@@ -70,7 +74,8 @@ void card_lane::write(std::span<const float> from, memory& to) {
   if (from.empty()) return;
   forget_written();
   runtime::make_current(stream_.card()); // pinned memory would else wake the first card
-  pinned_block values(from.size_bytes());
+  pinned_block values =
+      naming_memory("values on their way to the card", [&] { return pinned_block(from.size_bytes()); });
   std::ranges::copy(from, values.as<float>().begin());
   runtime::copy(stream_.get(), to.on<float>(where_).data(), values.as<float>().data(), from.size_bytes());
   writes_.push_back({std::move(values), marks_.record()});
@@ -104,6 +109,7 @@ void card_lane::forget_unwanted() {
 void card_lane::copy_to_host(const memory& from, std::size_t first, memory& to) {
   require_part(from, first, to);
   if (to.bytes() == 0) return;
+  runtime::make_current(stream_.card());
   runtime::copy(stream_.get(), to.on_host<std::byte>().data(), from.on<std::byte>(where_).data() + first,
                 to.bytes());
 }
@@ -121,14 +127,19 @@ mark card_lane::record(std::shared_ptr<const step_record> told_by, std::uint64_t
 
 void card_lane::read(const memory& from, std::span<std::byte> to) {
   if (to.size() > from.bytes()) throw shape_error("read", shape{to.size()}, shape{from.bytes()});
+  runtime::make_current(stream_.card());
   runtime::copy(stream_.get(), to.data(), from.on<std::byte>(where_).data(), to.size());
   finish();
 }
 
-void card_lane::finish() { runtime::synchronise(stream_.get()); }
+void card_lane::finish() {
+  runtime::make_current(stream_.card());
+  runtime::synchronise(stream_.get());
+}
 
 std::optional<fault_word> card_lane::take_fault() {
   lane_words& seen = seen_.as<lane_words>().front();
+  runtime::make_current(stream_.card());
   runtime::copy(stream_.get(), &seen, words_.address(), sizeof seen);
   finish();
   if (seen.fault.cause == 0) return std::nullopt;

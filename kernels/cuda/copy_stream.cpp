@@ -6,6 +6,7 @@
 namespace mailgrad::cuda {
 
 mark copy_stream::copy(void* to, const void* from, std::size_t bytes) {
+  runtime::make_current(stream_.card());
   runtime::copy(stream_.get(), to, from, bytes);
   return marks_.record();
 }
@@ -16,6 +17,9 @@ memory copy_stream::allocate(std::size_t bytes) {
 
 void copy_stream::wait_for(const mark& m) { wait_for_mark(stream_.get(), m); }
 
-void copy_stream::finish() { runtime::synchronise(stream_.get()); }
+void copy_stream::finish() {
+  runtime::make_current(stream_.card());
+  runtime::synchronise(stream_.get());
+}
 
 } // namespace mailgrad::cuda

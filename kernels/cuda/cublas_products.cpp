@@ -109,6 +109,8 @@ const cublas_functions& cublas() {
 }
 
 void require(cublasStatus_t status, const char* what) {
+  if (status == CUBLAS_STATUS_ALLOC_FAILED)
+    throw out_of_memory(fmt::format("{}: {}", what, cublas().words_of(status)));
   if (status != CUBLAS_STATUS_SUCCESS)
     throw device_error(world_errc::device_failure, fmt::format("{}: {}", what, cublas().words_of(status)));
 }

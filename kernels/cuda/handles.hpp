@@ -30,14 +30,16 @@ private:
 class owned_event {
 public:
   explicit owned_event(std::uint32_t card, runtime::event_kind kind = runtime::event_kind::untimed)
-      : event_(runtime::create_event(card, kind)) {}
+      : card_(card), event_(runtime::create_event(card, kind)) {}
   owned_event(const owned_event&) = delete;
   owned_event& operator=(const owned_event&) = delete;
   ~owned_event() { runtime::destroy_event(event_); }
 
   void* get() const noexcept { return event_; }
+  std::uint32_t card() const noexcept { return card_; }
 
 private:
+  std::uint32_t card_;
   void* event_;
 };
 

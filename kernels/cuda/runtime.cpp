@@ -98,10 +98,9 @@ void* allocate(std::uint32_t card, std::size_t bytes) {
   static_cast<void>(cudaGetLastError());
   std::size_t unused = 0, all = 0;
   require(cudaMemGetInfo(&unused, &all), "cudaMemGetInfo");
-  throw device_error(world_errc::device_failure,
-                     fmt::format("cuda:{}: out of memory: {} asked for, {} of {} free", card,
-                                 byte_count(bytes).text(), byte_count(unused).text(),
-                                 byte_count(all).text()));
+  throw out_of_memory(fmt::format("cuda:{}: out of memory: {} asked for, {} of {} free", card,
+                                  byte_count(bytes).text(), byte_count(unused).text(),
+                                  byte_count(all).text()));
 }
 
 void release(std::uint32_t card, void* memory) noexcept {
@@ -111,8 +110,14 @@ void release(std::uint32_t card, void* memory) noexcept {
 
 void* allocate_pinned(std::size_t bytes) {
   void* memory = nullptr;
-  require(cudaHostAlloc(&memory, bytes, cudaHostAllocPortable | cudaHostAllocMapped), "cudaHostAlloc");
-  return memory;
+  const cudaError_t code = cudaHostAlloc(&memory, bytes, cudaHostAllocPortable | cudaHostAllocMapped);
+  if (code != cudaErrorMemoryAllocation) {
+    require(code, "cudaHostAlloc");
+    return memory;
+  }
+  forget(code);
+  throw out_of_memory(
+      fmt::format("pinned memory of the host: out of memory: {} asked for", byte_count(bytes).text()));
 }
 
 void release_pinned(void* memory) noexcept { forget(cudaFreeHost(memory)); }

@@ -14,7 +14,8 @@
 ///
 /// Errors  every function throws device_error, which names the call and the driver's reason, unless it is
 ///         noexcept. An error that a kernel left behind is thrown by whichever call comes next.
-/// Threads any thread may call any function. A stream takes work of one thread at a time.
+/// Threads any thread may call any function, but one that names no card comes behind make_current(): CUDA
+///         would else wake the first card. A stream takes work of one thread at a time.
 namespace mailgrad::cuda::runtime {
 
 /// A card of this machine.
@@ -37,12 +38,14 @@ found_cards find_cards();
 
 /// Memory of a card.
 ///
-/// Errors  device_error (out_of_memory), which says how much was asked for and how much is free.
+/// Errors  out_of_memory, which says how much was asked for and how much is free.
 void* allocate(std::uint32_t card, std::size_t bytes);
 void release(std::uint32_t card, void* memory) noexcept;
 
 /// Memory of the host that copies reach without the driver's own buffer, and that kernels may read and write
 /// at the same address.
+///
+/// Errors  out_of_memory, which says how much was asked for.
 void* allocate_pinned(std::size_t bytes);
 void release_pinned(void* memory) noexcept;
 
@@ -71,7 +74,8 @@ void copy(void* stream, void* to, const void* from, std::size_t bytes);
 /// Writes `value` to each byte.
 void fill(void* stream, void* memory, std::uint8_t value, std::size_t bytes);
 
-/// Makes `card` the one that this thread launches kernels on. launch() and products call it themselves.
+/// Makes `card` the one that this thread calls, and launches kernels on. launch() and products call it
+/// themselves.
 void make_current(std::uint32_t card);
 /// Lets blocks of a kernel have more shared memory than those of any kernel may.
 void allow_shared_bytes(const void* kernel, std::size_t bytes);

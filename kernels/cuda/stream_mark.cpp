@@ -13,17 +13,26 @@ class card_event final : public mark::event {
 public:
   explicit card_event(std::uint32_t card) : event_(card) {}
 
-  bool passed() const override { return is_told() || runtime::has_passed(event_.get()); }
+  bool passed() const override { return is_told() || has_passed(); }
   bool told() const override { return told_by_ ? is_told() : passed(); }
-  void* get() const noexcept { return event_.get(); }
+  void wait_on(void* stream) const {
+    runtime::make_current(event_.card());
+    runtime::wait(stream, event_.get());
+  }
 
   void record(void* stream, std::shared_ptr<const step_record> told_by, std::uint64_t ticket) {
     told_by_ = std::move(told_by);
     ticket_ = ticket;
+    runtime::make_current(event_.card());
     runtime::record(event_.get(), stream);
   }
 
 private:
+  /// Anybody asks, such as the watch, whose thread has no card otherwise.
+  bool has_passed() const {
+    runtime::make_current(event_.card());
+    return runtime::has_passed(event_.get());
+  }
   bool is_told() const noexcept { return told_by_ && told_by_->has(ticket_); }
 
   owned_event event_;
@@ -44,9 +53,8 @@ mark stream_marks::record(std::shared_ptr<const step_record> told_by, std::uint6
 void wait_for_mark(void* stream, const mark& m) {
   if (m.what() == nullptr) return;
   const auto* event = dynamic_cast<const card_event*>(m.what());
-  if (event == nullptr)
-    throw device_error(world_errc::device_failure, "a card waits only for a mark of a card");
-  runtime::wait(stream, event->get());
+  if (event == nullptr) throw device_error(world_errc::wrong_place, "a card waits only for a mark of a card");
+  event->wait_on(stream);
 }
 
 } // namespace mailgrad::cuda

@@ -170,7 +170,7 @@ std::unique_ptr<variable_rule> make_variable_rule(const optimizer_options& optio
 std::unique_ptr<optimizer> make_variable_optimizer(const optimizer_options& options, std::size_t shard_size,
                                                    lane& at, std::vector<shard_variable> variables) {
   if (is_on_card(at))
-    throw device_error(world_errc::device_failure,
+    throw device_error(world_errc::wrong_place,
                        fmt::format("rule '{}' looks at whole variables, on the host alone", name(options)));
   if (variables.empty())
     throw std::invalid_argument(

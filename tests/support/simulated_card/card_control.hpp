@@ -23,7 +23,8 @@ enum class machine : std::uint8_t { complete, without_driver, with_old_driver, w
 
 /// What fails. Calls are counted from 1, from now on.
 struct faults {
-  std::optional<std::uint64_t> out_of_memory_at = {}; ///< the n-th allocation; those behind it succeed
+  std::optional<std::uint64_t> out_of_memory_at = {};        ///< the n-th allocation; those behind it succeed
+  std::optional<std::uint64_t> pinned_out_of_memory_at = {}; ///< the same of pinned memory
   std::optional<std::uint64_t> launch_error_at =
       {}; ///< the n-th kernel that runs; its card fails each call from then on
   std::optional<std::uint64_t> lost_card_at =
@@ -59,6 +60,7 @@ struct counters {
   std::uint64_t products = 0; ///< that have run
   std::uint64_t waits = 0;    ///< calls that wait for a card or may, such as each release of memory
   std::uint64_t allocations = 0;
+  std::uint64_t pinned_allocations = 0;
   std::uint64_t events = 0;                                            ///< created
   std::uint64_t calls = 0;                                             ///< of the runtime
   std::size_t bytes_now = 0, bytes_at_most = 0;                        ///< allocated on all cards

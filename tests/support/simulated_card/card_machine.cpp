@@ -1,4 +1,5 @@
 #include "card_machine.hpp"
+#include "current_card.hpp"
 
 #include "waiting_threads.hpp"
 
@@ -37,6 +38,7 @@ void refuse(const char* name, std::string_view why) {
 void card_machine::begin_call(const char* name, std::uint32_t card) {
   ++counted.calls;
   if (set.has != machine::complete || card >= set.cards) refuse(name, "no CUDA-capable device is detected");
+  if (!current_card) refuse(name, "no card is current on this thread, and the first one would be woken");
   if (set.fail.lost_card_at == ++calls_)
     for (std::uint32_t c = 0; c < set.cards; ++c) fail(c, "the card is lost");
   if (const auto error = has_failed(card)) refuse(name, *error);

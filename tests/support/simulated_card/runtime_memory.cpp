@@ -96,10 +96,9 @@ void* allocate(std::uint32_t card, std::size_t bytes) {
   refuse_within_capture(all, "cudaMalloc");
   const std::size_t used = all.memory.bytes_of(card);
   if (++all.counted.allocations == all.set.fail.out_of_memory_at || used + bytes > all.set.memory_bytes)
-    throw device_error(world_errc::device_failure,
-                       fmt::format("cuda:{}: out of memory: {} asked for, {} of {} free", card,
-                                   byte_count(bytes).text(), byte_count(all.set.memory_bytes - used).text(),
-                                   byte_count(all.set.memory_bytes).text()));
+    throw out_of_memory(fmt::format("cuda:{}: out of memory: {} asked for, {} of {} free", card,
+                                    byte_count(bytes).text(), byte_count(all.set.memory_bytes - used).text(),
+                                    byte_count(all.set.memory_bytes).text()));
   void* const made = all.memory.allocate(card, bytes);
   all.counted.bytes_now += bytes;
   all.counted.bytes_at_most = std::max(all.counted.bytes_at_most, all.counted.bytes_now);
@@ -124,6 +123,9 @@ void* allocate_pinned(std::size_t bytes) {
   const std::lock_guard held(all.lock);
   all.begin_call("cudaHostAlloc");
   refuse_within_capture(all, "cudaHostAlloc");
+  if (++all.counted.pinned_allocations == all.set.fail.pinned_out_of_memory_at)
+    throw out_of_memory(
+        fmt::format("pinned memory of the host: out of memory: {} asked for", byte_count(bytes).text()));
   return all.memory.allocate_pinned(bytes);
 }
 

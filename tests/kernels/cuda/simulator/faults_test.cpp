@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <future>
+#include <string>
 #include <vector>
 
 // What may go wrong with a card that is used as it should be.
@@ -58,6 +60,40 @@ TEST_F(Faults, OfALostCardFailEveryCall) {
   lane.finish();
   EXPECT_THAT(refusal([&] { lane.finish(); }), HasSubstr("the card is lost"));
   EXPECT_THAT(refusal([&] { lane.record(); }), HasSubstr("the card is lost"));
+}
+
+TEST_F(Faults, LeaveAHostUsableAfterPinnedMemoryRanOut) {
+  cuda::card_lane lane(0);
+  set_up({.fail = {.pinned_out_of_memory_at = 2}});
+  const cuda::pinned_block first(16);
+  EXPECT_EQ(refusal([] { const cuda::pinned_block second(16); }),
+            "pinned memory of the host: out of memory: 16 bytes asked for");
+  const cuda::pinned_block third(16);
+}
+
+/// CUDA would wake the first card for such a call.
+TEST_F(Faults, AreCallsOfAThreadForWhichNoCardIsCurrent) {
+  const cuda::owned_event event(0);
+  std::future<std::string> asked = std::async(
+      std::launch::async, [&] { return refusal([&] { cuda::runtime::has_passed(event.get()); }); });
+  EXPECT_THAT(asked.get(), HasSubstr("no card is current on this thread"));
+}
+
+TEST_F(Faults, ComeOfNothingThatALaneDoesOnAnyThread) {
+  set_up({.cards = 2});
+  cuda::card_lane lane(1);
+  const memory there = lane.allocate(16);
+  memory here = lane.lend_on_host(16);
+  const mark before = lane.record();
+  const auto on_new_thread = [](const auto& call) {
+    return std::async(std::launch::async, [&] { return refusal(call); }).get();
+  };
+  EXPECT_EQ(on_new_thread([&] { static_cast<void>(before.passed()); }), "");
+  EXPECT_EQ(on_new_thread([&] { lane.wait_for(before); }), "");
+  EXPECT_EQ(on_new_thread([&] { static_cast<void>(lane.record()); }), "");
+  EXPECT_EQ(on_new_thread([&] { lane.copy_to_host(there, 0, here); }), "");
+  EXPECT_EQ(on_new_thread([&] { lane.finish(); }), "");
+  EXPECT_EQ(on_new_thread([&] { lane.take_fault(); }), "");
 }
 
 TEST_F(Faults, OfTheMachineAreToldInOneLine) {

@@ -1,0 +1,284 @@
+#include <mailgrad/tests/actors/runs/card_orders.hpp>
+#include <mailgrad/tests/actors/runs/keeping_writer.hpp>
+#include <mailgrad/tests/actors/runs/kinds_of_data.hpp>
+#include <mailgrad/tests/actors/runs/run_checks.hpp>
+#include <mailgrad/tests/support/test_name.hpp>
+
+#include <mailgrad/actors/protocol/metrics_messages.hpp>
+#include <mailgrad/graph/models/built_in.hpp>
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+// Whole runs on the simulated card in which the n-th allocation, kernel or call fails. Whatever n is, a run
+// ends once and in order, and tells what failed.
+
+namespace mailgrad {
+namespace {
+
+using messaging::send_anonymously;
+using simulated_card::counters;
+using simulated_card::faults;
+using testing::asked_watch;
+using testing::assembled_run;
+using testing::assembly;
+using testing::drawn_order;
+using ::testing::HasSubstr;
+using testing::keeping_writer;
+
+/// MAILGRAD_EVERY_FAULT lets each n be tried, and not some of them.
+std::uint64_t tries_of_each() {
+  return std::getenv("MAILGRAD_EVERY_FAULT") ? std::uint64_t{1} << 20 : 12; // NOLINT(concurrency-mt-unsafe)
+}
+
+struct fault_case {
+  const char* name;
+  const char* policy = "async";
+  bool weights_there = false;
+  std::uint64_t local_steps = 0;
+  const char* cure = "none";
+  const char* model = nullptr; ///< null: the small one
+  std::uint64_t sample_gap = 0;
+  bool mixed = false; ///< shards at several places, and a worker on a core
+};
+
+struct fault_kind {
+  const char* name;
+  std::uint64_t counters::*counted;
+  std::optional<std::uint64_t> faults::*at;
+  const char* words; ///< that the run is to tell
+};
+
+constexpr fault_kind kinds[] = {
+    {"OutOfMemory", &counters::allocations, &faults::out_of_memory_at, "out of memory"},
+    {"PinnedOutOfMemory", &counters::pinned_allocations, &faults::pinned_out_of_memory_at, "out of memory"},
+    {"StickyFault", &counters::kernels, &faults::launch_error_at, "illegal memory access"},
+    {"LostCard", &counters::calls, &faults::lost_card_at, "the card is lost"},
+};
+
+constexpr fault_case cases[] = {
+    {.name = "HostShards", .policy = "async"},
+    {.name = "HostShardsInStep", .policy = "sync"},
+    {.name = "WeightsThere", .weights_there = true},
+    {.name = "WeightsThereInStep", .policy = "sync", .weights_there = true},
+    {.name = "BatchesThere", .policy = "k-batch-async:2", .weights_there = true},
+    {.name = "SwitchesThere", .policy = "async, sync@4", .weights_there = true},
+    {.name = "LocalSteps", .weights_there = true, .local_steps = 2},
+    {.name = "SampledGaps", .weights_there = true, .sample_gap = 2},
+    {.name = "Tables", .weights_there = true, .model = "dlrm:width=4,bottom=6,top=8"},
+    {.name = "Mixed", .weights_there = true, .mixed = true},
+#ifndef __SANITIZE_THREAD__ // whose reports of hogwild's race would be right
+    {.name = "HogwildThere", .policy = "async, hogwild@4, sync@8", .weights_there = true},
+#endif
+};
+
+/// What is left of a run.
+struct remains {
+  std::string refused; ///< why no run was assembled; empty: it was
+  std::optional<run_outcome> outcome;
+  std::optional<training_report> report;
+  keeping_writer::kept_checkpoints checkpoints;
+  std::vector<float> weights; ///< empty if a shard is lost
+  bool balanced = true;
+  counters counted;
+};
+
+class CardFaults : public testing::CardRun,
+                   public ::testing::WithParamInterface<std::tuple<fault_case, fault_kind>> {
+protected:
+  CardFaults() {
+    if (what().model) data_ = testing::tastes();
+  }
+
+  static const fault_case& what() { return std::get<0>(GetParam()); }
+  static const fault_kind& kind() { return std::get<1>(GetParam()); }
+
+  assembly assembly_of_case() const {
+    const fault_case& c = what();
+    assembly a;
+    a.policy = c.policy;
+    a.local_steps = c.local_steps;
+    a.cure = c.cure;
+    a.sample_gap = c.sample_gap;
+    a.checkpoint_every = 3;
+    if (c.model) a.model = *built_in_model(c.model);
+    if (c.mixed) a.shards = 3;
+    if (c.local_steps > 0) a.optimizer = "sgd";
+    return a;
+  }
+
+  /// One run that fails there, or not at all.
+  remains run(const faults& fail, std::uint64_t seed) { return run(assembly_of_case(), fail, seed); }
+  remains run(assembly a, const faults& fail, std::uint64_t seed) {
+    const auto watch = std::make_shared<asked_watch>();
+    const auto kept = std::make_shared<keeping_writer::kept_checkpoints>();
+    drawn_order order(seed);
+    remains left;
+    set_up(fail);
+    a = place(std::move(a), watch);
+    a.checkpoint_writer = messaging::spawn<keeping_writer>(system_.actors(), kept);
+    try {
+      const assembled_run run = assemble(a);
+      play(order, *watch, 60);
+      std::vector<testing::listener<shard_read>> test;
+      for (const caf::actor& shard : run.shards) test.emplace_back(system_.actors(), shard, read_shard{});
+      play(order, *watch);
+      left.counted = simulated_card::count();
+      set_up();
+      take(run, left);
+      for (const auto& reader : test) messaging::kill(reader.actor());
+    } catch (const std::exception& e) {
+      set_up();
+      left.refused = e.what();
+    }
+    messaging::kill(a.checkpoint_writer);
+    for (system_.run(); watch->watched() > 0; system_.run()) watch->ask();
+    left.checkpoints = *kept;
+    return left;
+  }
+
+  assembly place(assembly a, const std::shared_ptr<asked_watch>& watch) const {
+    if (!what().weights_there) return testing::on_card(std::move(a), data_, watch);
+    a.parameters = {{device_kind::cuda, 0}};
+    a.watch = watch;
+    if (!what().mixed) return a;
+    a.parameters = {{device_kind::cuda, 0}, {}, {device_kind::cuda, 1}};
+    a.devices = {{device_kind::cuda, 0}, {}, {device_kind::cuda, 1}};
+    return a;
+  }
+
+  /// The run that goes on from the newest checkpoint trains what is left.
+  void expect_resumable(const remains& left) {
+    if (left.checkpoints.empty()) return;
+    assembly a = assembly_of_case();
+    a.resume = left.checkpoints.back();
+    const remains rest = run(a, {}, 2);
+    ASSERT_TRUE(rest.outcome) << rest.refused;
+    EXPECT_EQ(rest.outcome->how, run_outcome::ending::completed) << rest.outcome->why;
+    if (a.local_steps > 0) return; // those that were not pushed are lost
+    EXPECT_EQ(rest.report->steps, a.batches);
+    EXPECT_EQ(rest.report->samples, a.batches * a.batch);
+  }
+
+  static void take(const assembled_run& run, remains& left) {
+    EXPECT_EQ(run.times_ended(), 1U) << run.waits();
+    if (run.times_ended() != 1) return;
+    testing::expect_balanced(run);
+    left.outcome = run.outcome();
+    left.report = report_of(run.outcome(), run.written());
+    const auto is_there = [](const shard_report& s) { return static_cast<bool>(s.values); };
+    if (std::ranges::all_of(left.outcome->shards, is_there)) left.weights = run.weights();
+  }
+};
+
+std::string name_of(const ::testing::TestParamInfo<std::tuple<fault_case, fault_kind>>& info) {
+  return std::string(std::get<0>(info.param).name) + std::get<1>(info.param).name;
+}
+
+bool is_one_line(const std::string& words) { return !words.empty() && words.find('\n') == std::string::npos; }
+
+TEST_P(CardFaults, EndARunOnceAndInOrderWhereverTheyCome) {
+  const remains whole = run({}, 1);
+  ASSERT_TRUE(whole.outcome);
+  ASSERT_EQ(whole.outcome->how, run_outcome::ending::completed) << whole.outcome->why;
+  const std::uint64_t all = whole.counted.*kind().counted;
+  std::uint64_t failed = 0;
+  const std::uint64_t each = std::max<std::uint64_t>(1, all / tries_of_each());
+  for (std::uint64_t n = 1; n <= all; n += each) {
+    SCOPED_TRACE(std::to_string(n) + " of " + std::to_string(all));
+    faults fail;
+    fail.*kind().at = n;
+    const remains left = run(fail, 1);
+    if (!left.refused.empty()) {
+      EXPECT_TRUE(is_one_line(left.refused));
+      EXPECT_THAT(left.refused, HasSubstr(kind().words));
+      continue;
+    }
+    ASSERT_TRUE(left.outcome);
+    if (left.outcome->how == run_outcome::ending::completed) {
+      EXPECT_EQ(std::ranges::count(left.outcome->lost, true), 0)
+          << "a worker has failed, and others did its work";
+      continue;
+    }
+    EXPECT_EQ(left.outcome->how, run_outcome::ending::failed);
+    EXPECT_TRUE(is_one_line(left.outcome->why)) << left.outcome->why;
+    EXPECT_THAT(left.outcome->why, HasSubstr(kind().words));
+    if (std::string_view(kind().words) == "out of memory") {
+      EXPECT_THAT(left.outcome->why, HasSubstr(" asked for")) << "how much";
+      EXPECT_THAT(left.outcome->why, HasSubstr(", for ")) << "what for";
+      EXPECT_FALSE(left.weights.empty()) << "they are whole, and yet lost: " << left.outcome->why;
+    }
+    if (++failed % 4 == 0) expect_resumable(left);
+    if (HasFailure()) return;
+  }
+}
+
+class CardFaultsOfCheckpoints : public CardFaults {};
+
+/// As on the host, where a full disk does not end a run either.
+TEST_P(CardFaultsOfCheckpoints, LetTheRunGoOn) {
+  const std::uint64_t all = run({}, 1).counted.*kind().counted;
+  std::uint64_t failed = 0;
+  for (std::uint64_t n = all / 2; n <= all; n += 2) {
+    SCOPED_TRACE(std::to_string(n) + " of " + std::to_string(all));
+    faults fail;
+    fail.*kind().at = n;
+    const remains left = run(fail, 1);
+    if (!left.outcome || left.outcome->checkpoints.failed == 0) continue;
+    ++failed;
+    EXPECT_EQ(left.outcome->how, run_outcome::ending::completed) << left.outcome->why;
+    EXPECT_EQ(left.report->samples, 48U);
+    EXPECT_THAT(left.outcome->checkpoints.failure, HasSubstr("a copy on the host of what a checkpoint has"));
+  }
+  EXPECT_GT(failed, 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Runs, CardFaultsOfCheckpoints,
+                         ::testing::Combine(::testing::Values(cases[2], cases[6]),
+                                            ::testing::Values(kinds[1])),
+                         name_of);
+
+class CardFaultsOfWorkers : public CardFaults {};
+
+/// The weights lie on the host, and the others train on until the checkpoint is collected.
+TEST_P(CardFaultsOfWorkers, AreFollowedByALastCheckpoint) {
+  const std::uint64_t all = run({}, 1).counted.*kind().counted;
+  std::uint64_t failed = 0, kept = 0;
+  for (std::uint64_t n = all / 4; n < all; n += std::max<std::uint64_t>(1, all / 16)) {
+    SCOPED_TRACE(std::to_string(n) + " of " + std::to_string(all));
+    assembly a = assembly_of_case();
+    a.checkpoint_every = 0;
+    faults fail;
+    fail.*kind().at = n;
+    const remains left = run(a, fail, 1);
+    ASSERT_TRUE(left.outcome);
+    if (left.outcome->how == run_outcome::ending::completed) continue;
+    ++failed;
+    ASSERT_FALSE(left.checkpoints.empty());
+    checkpoint_card card;
+    left.checkpoints.back()->part("run")->field("card", card);
+    kept += card.steps == left.report->steps ? 1 : 0;
+    expect_resumable(left);
+  }
+  EXPECT_GT(failed, 4U);
+  EXPECT_GT(kept, 0U) << "none has all that was trained";
+}
+
+INSTANTIATE_TEST_SUITE_P(Runs, CardFaultsOfWorkers,
+                         ::testing::Combine(::testing::Values(cases[0], cases[1]),
+                                            ::testing::Values(kinds[2], kinds[3])),
+                         name_of);
+
+INSTANTIATE_TEST_SUITE_P(Runs, CardFaults,
+                         ::testing::Combine(::testing::ValuesIn(cases), ::testing::ValuesIn(kinds)), name_of);
+
+} // namespace
+} // namespace mailgrad
