@@ -50,7 +50,7 @@ caf::behavior parameter_actor::failed() {
       on(self_, [this](const give_up&) { quit_when_idle(); }),
       on(self_, [this](const report_shard&) { on_report_asked(); }),
       on(self_, [this](const trace_taken& x) { watch_.on_taken(x); }),
-      on(self_, [this](const read_shard&) { on_read(sender_of(self_)); }),
+      on(self_, [this](const read_shard& x) { on_read(x, sender_of(self_)); }),
       on(self_, [this](const weights_copied&) { readers_.serve(); }),
       on(self_, [this](const copy_books&) { return books(); }),
       on(self_, [this](const name_waits&) { name_waits_to(sender_of(self_)); }),
