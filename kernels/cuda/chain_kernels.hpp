@@ -44,8 +44,8 @@ public:
   /// Waits until each chain that was asked for has its kernel, or will have none.
   void finish();
 
-  /// Between both calls there is a lane more. When none is left, the thread that compiles ends; what is still to
-  /// come stays so until somebody asks again.
+  /// Between both calls there is a lane more. When none is left, the thread that compiles ends; what is still
+  /// to come stays so until somebody asks again.
   void begin_use();
   void end_use() noexcept;
 
