@@ -71,6 +71,7 @@
 #include <mailgrad/graph/program/gradient_check.hpp>
 #include <mailgrad/graph/program/program.hpp>
 #include <mailgrad/graph/program/trial_run.hpp>
+#include <mailgrad/graph/row_reader.hpp>
 #include <mailgrad/graph/travel/graph_bytes.hpp>
 #include <mailgrad/graph/travel/travelled_model.hpp>
 #include <mailgrad/graph/travelling.hpp>

@@ -2,6 +2,7 @@
 
 #include <mailgrad/kernels/attention.hpp>
 #include <mailgrad/kernels/bias_gelu.hpp>
+#include <mailgrad/kernels/copy_rows.hpp>
 #include <mailgrad/kernels/gather.hpp>
 #include <mailgrad/kernels/gather_tables.hpp>
 #include <mailgrad/kernels/layer_norm.hpp>
@@ -159,6 +160,17 @@ timed_kernel look_up_tables(card_arrays& a) {
             gather_tables(s, all, vector_width, {rows, n}, y);
           }};
 }
+/// What a step of a worker copies of them: the same rows to the same places of other tables.
+timed_kernel copy_tables(card_arrays& a) {
+  const std::size_t height = divisor == 1 ? 100'000 : 100, n = samples() * tables;
+  const std::int32_t* const rows = a.labels(n, static_cast<std::int32_t>(height));
+  std::vector<row_copy> all;
+  for (std::size_t i = 0; i < tables; ++i)
+    all.push_back({a.floats(height * vector_width), a.room<float>(height * vector_width), vector_width, 0,
+                   static_cast<std::int32_t>(height), samples(), rows + i, tables});
+  return {"copy of rows of 26 tables", float_bytes(n * vector_width, 2), 0,
+          [all](const stream& s) { copy_rows(s, all); }};
+}
 vector_sets pairs() { return {samples(), tables + 1, vector_width}; }
 timed_kernel pair_up(card_arrays& a) {
   const vector_sets v = pairs();
@@ -182,9 +194,21 @@ timed_kernel pair_up_backward(card_arrays& a) {
 namespace mailgrad::bench {
 
 std::vector<kernel_maker> model_kernels() {
-  return {normalise,      normalise_backward,      gelu,    gelu_backward, attend,          attend_backward,
-          attend_rounded, attend_backward_rounded, look_up, scatter_words, scatter_letters, look_up_tables,
-          pair_up,        pair_up_backward};
+  return {normalise,
+          normalise_backward,
+          gelu,
+          gelu_backward,
+          attend,
+          attend_backward,
+          attend_rounded,
+          attend_backward_rounded,
+          look_up,
+          scatter_words,
+          scatter_letters,
+          look_up_tables,
+          copy_tables,
+          pair_up,
+          pair_up_backward};
 }
 
 } // namespace mailgrad::bench

@@ -1,9 +1,12 @@
 """What PyTorch takes for the same work on the same card, by events of the card. scripts/gpu-check runs this.
 
   peers.py ceilings    the card's own limits: a copy, products in float32, TF32 and bfloat16
-  peers.py steps       whole training steps of steps.cpp: eager with the fused optimiser, and as a CUDA graph
-  peers.py gpt         steps of a transformer of GPT-2's smallest size in bfloat16, eager and by torch.compile
-  peers.py compiled    the same steps by torch.compile, launched, and how long it compiles
+  peers.py steps       whole training steps of steps.cpp: eager with the fused optimiser, and as a CUDA graph; and those of a
+                       recommender with tables of many rows, eager
+  peers.py gpt         steps of a transformer of GPT-2's smallest size in bfloat16: eager and by torch.compile, each launched and
+                       as a CUDA graph
+  peers.py compiled    the steps of steps.cpp by torch.compile, and how long it compiles: launched; those of mlp and gpt also with
+                       the graphs that PyTorch makes itself, and as one CUDA graph
   peers.py kernels     the kernels of kernels.cpp that PyTorch hands to cuBLAS and cuDNN, its fused attention and its gradient of an
                        embedding, under the same names
 
@@ -162,7 +165,7 @@ class Gpt(torch.nn.Module):
         return (self.blocks(self.tokens(x) + self.positions) @ self.tokens.weight.t()).flatten(0, 1)
 
 
-def step_of(name, change=lambda f: f):
+def step_of(name, change=lambda f: f, keeps_gradients=True):
     """A training step of a model of that name; `change` is what is made of its forward pass with the loss."""
     model = network(name).cuda()
     if name == "lenet":
@@ -175,30 +178,81 @@ def step_of(name, change=lambda f: f):
     loss = change(lambda: F.cross_entropy(model(x), labels))
 
     def step():
-        optimiser.zero_grad(set_to_none=False)
+        optimiser.zero_grad(set_to_none=not keeps_gradients)
         loss().backward()
         optimiser.step()
 
     return step
 
 
+def as_a_graph(step):
+    """The whole step as one CUDA graph, with its update. Captured on another stream than that of the launches before."""
+    warm = torch.cuda.Stream()
+    warm.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(warm):
+        for _ in range(5):
+            step()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return graph.replay
+
+
+def with_own_graphs(f):
+    """What PyTorch calls "reduce-overhead": it compiles, and keeps graphs of the forward and of the backward pass."""
+    return torch.compile(f, mode="reduce-overhead")
+
+
+def marked(step):
+    """A step that says when it begins, so that graphs of PyTorch's own may write over what the step before it left."""
+    def one():
+        torch.compiler.cudagraph_mark_step_begin()
+        step()
+
+    return one
+
+
+def say_skipped(name, why):
+    """A compiler of C and Triton, which torch.compile needs, may be missing on the machine, and not all can be captured."""
+    print(f"{name}\tskipped: {(str(why).strip() or repr(why)).splitlines()[0][:100]}", flush=True)
+
+
 def compiled():
     torch.backends.cudnn.benchmark = True
-    for name in ("softmax", "mlp", "lenet", "gpt"):
+    for name in ("mlp", "gpt", "softmax", "lenet"):  # those first that count most, since the time is limited
         torch.compiler.reset()
         began = time.perf_counter()
         try:
             step = step_of(name, torch.compile)
             step()
             torch.cuda.synchronize()
-        except Exception as why:  # it needs a compiler of C and Triton, which the machine may lack
-            print(f"step of {name}, compiled\tskipped: {(str(why).strip() or repr(why)).splitlines()[0][:100]}", flush=True)
+        except Exception as why:
+            say_skipped(f"step of {name}, compiled", why)
             continue
         print(f"torch.compile of the step of {name}\ttook {time.perf_counter() - began:.1f} s", flush=True)
         for _ in range(5):
             step()
         torch.cuda.synchronize()
         tell_times(f"step of {name}, compiled", wall(step))
+        if name in ("mlp", "gpt"):
+            tell_compiled_graphs(name, step)
+
+
+def tell_compiled_graphs(name, step):
+    try:
+        tell_times(f"step of {name}, compiled, as a graph", microseconds(as_a_graph(step)))
+    except Exception as why:
+        say_skipped(f"step of {name}, compiled, as a graph", why)
+    torch.compiler.reset()
+    try:
+        step = marked(step_of(name, with_own_graphs, keeps_gradients=False))  # else they would lie in what a graph writes over
+        for _ in range(8):
+            step()
+        torch.cuda.synchronize()
+        tell_times(f"step of {name}, compiled, reduce-overhead", wall(step))
+    except Exception as why:
+        say_skipped(f"step of {name}, compiled, reduce-overhead", why)
 
 
 def large_step(change=lambda f: f):
@@ -224,6 +278,7 @@ def large_step(change=lambda f: f):
 def gpt():
     weights = 12 * 12 * 768**2 + 65 * 768
     operations = (6 * weights + 12 * 12 * 768 * 1024) * 16 * 1024  # as steps.cpp counts them
+    row, made = "step of gpt 768x12x1024, bfloat16", {}
     for name, change in [("eager", lambda f: f), ("compiled", torch.compile)]:
         began = time.perf_counter()
         try:
@@ -231,11 +286,17 @@ def gpt():
             for _ in range(3):
                 step()
             torch.cuda.synchronize()
-        except Exception as why:  # as in compiled()
-            print(f"step of gpt 768x12x1024, bfloat16, {name}\tskipped: {(str(why).strip() or repr(why)).splitlines()[0][:100]}", flush=True)
+        except Exception as why:
+            say_skipped(f"{row}, {name}", why)
             continue
         print(f"first three steps of gpt 768x12x1024, {name}\ttook {time.perf_counter() - began:.1f} s", flush=True)
-        tell(f"step of gpt 768x12x1024, bfloat16, {name}", step, operations=operations)
+        tell(f"{row}, {name}", step, operations=operations)
+        made[name] = step
+    for name, step in made.items():  # last, since a capture that fails may harm what comes behind it
+        try:
+            tell(f"{row}, {name}, as a graph", as_a_graph(step), operations=operations)
+        except Exception as why:
+            say_skipped(f"{row}, {name}, as a graph", why)
 
 
 def steps():
@@ -248,10 +309,68 @@ def steps():
                 step()
         torch.cuda.synchronize()
         tell_times(f"step of {name}, launched", wall(step))
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            step()
-        tell_times(f"step of {name}, as a graph", microseconds(graph.replay))
+        tell_times(f"step of {name}, as a graph", microseconds(as_a_graph(step)))
+    for rows in (10_000, 1_000_000):
+        recommender(rows)
+
+
+class Recommender(torch.nn.Module):
+    """As our dlrm:width=16,bottom=64,top=64 for samples of categories alone: the products of each two vectors of a sample."""
+
+    def __init__(self, rows, joined, tables=26, width=16):
+        super().__init__()
+        layers = torch.nn
+        sizes = [tables * rows] if joined else [rows] * tables
+        self.tables = layers.ModuleList(layers.Embedding(n, width, sparse=True, device="cuda") for n in sizes)
+        if joined:
+            self.register_buffer("first_rows", torch.arange(tables, device="cuda") * rows)
+        i, j = torch.tril_indices(tables, tables, -1, device="cuda")
+        self.register_buffer("places", i * tables + j)
+        self.top = layers.Sequential(layers.Linear(len(i), 64), layers.ReLU(), layers.Linear(64, 1)).cuda()
+
+    def forward(self, rows):
+        if len(self.tables) == 1:
+            x = self.tables[0](rows + self.first_rows)
+        else:
+            x = torch.stack([table(r) for table, r in zip(self.tables, rows.t().contiguous())], 1)
+        products = torch.bmm(x, x.transpose(1, 2)).flatten(1)
+        return self.top(products.index_select(1, self.places)).squeeze(1)
+
+
+def recommender_step(rows, joined, samples=2048, tables=26):
+    """Its eight batches lie on the card already. Tables have an optimiser of their own, since their gradients are sparse."""
+    model = Recommender(rows, joined)
+    optimisers = [torch.optim.Adagrad(list(part.parameters()), lr=1e-3) for part in (model.tables, model.top)]
+    batches = [(torch.randint(0, rows, (samples, tables), device="cuda"), torch.randint(0, 2, (samples,), device="cuda").float())
+               for _ in range(8)]
+    taken = 0
+
+    def step():
+        nonlocal taken
+        named, wanted = batches[taken % len(batches)]
+        taken += 1
+        for optimiser in optimisers:
+            optimiser.zero_grad(set_to_none=True)
+        F.mse_loss(model(named), wanted).backward()
+        for optimiser in optimisers:
+            optimiser.step()
+
+    return step
+
+
+def recommender(rows):
+    """Under the name that our steps have, the faster of two ways to write them: 26 tables, or one that holds all."""
+    name = f"step of dlrm, 26 tables of {rows} rows"
+    took = {}
+    for way, joined in [("26 tables", False), ("one table for all", True)]:
+        step = recommender_step(rows, joined)
+        step()
+        torch.cuda.synchronize()
+        took[way] = wall(step, rounds=9)
+        del step
+    for way, times in took.items():
+        print(f"PyTorch's {name}, as {way}\t{statistics.median(times):.0f} us", flush=True)
+    tell_times(name, min(took.values(), key=statistics.median))
 
 
 def wall(step, rounds=15):

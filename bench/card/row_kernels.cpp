@@ -1,6 +1,7 @@
 #include "card_kernels.hpp"
 
 #include <mailgrad/kernels/cross_entropy.hpp>
+#include <mailgrad/kernels/distance.hpp>
 #include <mailgrad/kernels/pooling.hpp>
 #include <mailgrad/kernels/reduce.hpp>
 #include <mailgrad/kernels/softmax.hpp>
@@ -65,6 +66,13 @@ timed_kernel squared_error(card_arrays& a) {
             mean_squared_difference(s, x, t, n, y);
           }};
 }
+timed_kernel distance_of_two(card_arrays& a) {
+  const std::size_t n = floats_of(64);
+  return {"squared distance", float_bytes(n, 2), 0,
+          [n, x = a.floats(n), y = a.floats(n), to = a.room<double>(1)](const stream& s) {
+            squared_distance(s, {x, n}, {y, n}, to);
+          }};
+}
 
 /// Pictures of 56 x 56 with 64 channels, whose values take 64 MiB.
 window_grid pictures() {
@@ -108,8 +116,9 @@ timed_kernel mean_of_windows(card_arrays& a) {
 namespace mailgrad::bench {
 
 std::vector<kernel_maker> row_kernels() {
-  return {sum_all,       sum_rows,      sum_columns,        softmax_of_rows,  softmax_backward, loss,
-          loss_backward, squared_error, largest_of_windows, largest_backward, mean_of_windows};
+  return {
+      sum_all,       sum_rows,      sum_columns,        softmax_of_rows,  softmax_backward, loss,
+      loss_backward, squared_error, largest_of_windows, largest_backward, mean_of_windows,  distance_of_two};
 }
 
 } // namespace mailgrad::bench

@@ -157,7 +157,7 @@ option_words words_to_resume(const checkpoint& from, const option_words& given) 
   option_words words = words_in(from).words;
   words.set("--checkpoint=" + folder_of(from.path()).string());
   if (given.has("--steps") || given.has("--epochs")) words.drop({"--steps", "--epochs"});
-  for (const std::string& word : given.all()) // workers on cores cannot reach weights on a card
+  for (const std::string& word : given.all()) // who goes on with cores alone may have no card
     if (option_words::option_of(word) == "--devices" && word.find("cuda") == word.npos)
       words.drop({"--parameters", "--run-ahead"});
   words.set(given);

@@ -47,7 +47,7 @@ shard::shard(const parameter_layout& layout, std::uint32_t index, std::span<cons
                                                           variables_for(options, layout, index))),
       base_learning_rate_(mailgrad::base_learning_rate(options)), options_(options),
       whole_variables_(whole_variables_of(layout, index)), alone_(std::make_unique<parallel_update>()),
-      order_(at_) {
+      log_there_(at_), order_(at_) {
   if (first.size() != range_.size())
     throw shape_error(
         fmt::format("shard: {} first weights, where {} are needed", first.size(), range_.size()));
@@ -93,6 +93,7 @@ std::shared_ptr<const gradient> shard::reachable(std::shared_ptr<const gradient>
 snapshot shard::reachable(const mailgrad::snapshot& values) {
   if (!values || is_beside(*values.owner(), at_->where())) return values;
   const std::shared_ptr<memory> here = blocks_.take();
+  forget_version(*here);
   const stream& s = at_->where();
   copy_bytes(s, here->on<float>(s).data(), values.owner()->on_host<float>().data(), values.owner()->bytes());
   hold(values.owner());
@@ -218,6 +219,7 @@ void shard::keep(archive& a) {
     const std::shared_ptr<memory> filled = blocks_.take();
     written_ = fill(*filled, a.array("weights"));
     current_ = filled;
+    forget_versions();
   }
   optimizer_->keep(a, *at_);
 }
@@ -290,7 +292,7 @@ void shard::load(const hogwild_store& store, std::uint64_t updates) {
   store.load(range_.begin, target->on_host<float>().first(range_.size()));
   current_ = target;
   version_.value += updates;
-  versions_.clear(); // the log has no entry of the rows that workers wrote to the store
+  forget_versions(); // the log has no entry of the rows that workers wrote to the store
 }
 
 void shard::save(card_block& block) {
@@ -314,6 +316,7 @@ void shard::load(const card_block& block, std::uint64_t updates) {
   if (target != current_) retired_.push_back({written_, current_, {}});
   current_ = target;
   version_.value += updates;
+  forget_versions();
 }
 
 void shard::find_cuts(std::span<const contribution> gradients) {

@@ -4,6 +4,7 @@
 #include <mailgrad/engine/model/object_pool.hpp>
 #include <mailgrad/engine/model/row_join.hpp>
 #include <mailgrad/engine/shard/card_block.hpp>
+#include <mailgrad/engine/shard/card_row_log.hpp>
 #include <mailgrad/engine/shard/gradient_sum.hpp>
 #include <mailgrad/engine/shard/growing_room.hpp>
 #include <mailgrad/engine/shard/parallel_update.hpp>
@@ -32,8 +33,8 @@ namespace mailgrad {
 ///
 /// An update writes in place if there is no snapshot of the weights, and otherwise into a spare block. The
 /// dense part costs the same memory traffic either way. Of a sparse table, a spare block needs only the rows
-/// that were written since it was the latest (row_log). The first time it needs the whole table,
-/// and on a card each time.
+/// that were written since it was the latest (row_log, and card_row_log on a card). The first time it needs
+/// the whole table.
 ///
 /// A shard owns the lane on which its updates are queued. On a card they run later, in the order in which
 /// they were queued, and the shard holds the memory that they read until they have run. Versions count the
@@ -183,8 +184,11 @@ private:
   void require_dense_alone(const gradient& g) const;
   void find_tables(const parameter_layout& layout);
   std::uint64_t& version_in(const memory& b);
+  void forget_version(const memory& b);
+  void forget_versions() noexcept { versions_.clear(); }
   void update_tables(const parallel_update& work);
   void update_tables_there(const parallel_update& work);
+  void catch_up_there(const memory& target, const float* from, float* to);
   void list_rows_there(const table& t, const parallel_update& work);
   void let_go_of_retired();
   void note_rows(const table& t, std::span<const std::int32_t> rows);
@@ -217,6 +221,8 @@ private:
   /// The version of the tables in each block of the pool.
   std::vector<std::pair<const memory*, std::uint64_t>> versions_;
   row_log log_;
+  card_row_log log_there_;               ///< the same on a card
+  std::vector<row_copy> whole_, copies_; ///< of all tables, and those by which a block there catches up
   row_join rows_;                        ///< the rows of all gradients for the table being updated
   std::vector<row_gradient> rows_there_; ///< the same on a card
   growing_room order_;                   ///< for their order

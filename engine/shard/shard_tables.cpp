@@ -41,6 +41,11 @@ std::uint64_t& shard::version_in(const memory& b) {
   return found != versions_.end() ? found->second : versions_.emplace_back(&b, unknown).second;
 }
 
+/// To be called for a block of the pool that gets other values than an update writes.
+void shard::forget_version(const memory& b) {
+  std::erase_if(versions_, [&b](const auto& known) { return known.first == &b; });
+}
+
 void shard::update_tables(const parallel_update& done) {
   if (is_on_card(*at_)) return update_tables_there(done);
   memory& target = *done.target_;
@@ -64,9 +69,11 @@ void shard::update_tables(const parallel_update& done) {
 void shard::update_tables_there(const parallel_update& done) {
   memory& target = *done.target_;
   const stream& s = at_->where();
-  const std::span<const float> from = std::as_const(*current_).on<float>(s).subspan(dense_size_);
   const std::span<float> to = target.on<float>(s);
-  if (&target != current_.get()) copy_bytes(s, to.data() + dense_size_, from.data(), from.size_bytes());
+  if (&target != current_.get())
+    catch_up_there(target, std::as_const(*current_).on<float>(s).data(), to.data());
+  const bool logged = blocks_.size() > 1; // with one block, none is ever behind
+  if (logged) log_there_.begin(version_.value + 1);
   for (const table& t : tables_) {
     list_rows_there(t, done);
     if (rows_there_.empty()) continue;
@@ -81,7 +88,22 @@ void shard::update_tables_there(const parallel_update& done) {
     work.gradients = rows_there_;
     work.scratch = order_.of(row_update_bytes(device_kind::cuda, rows_there_));
     optimizer_->update_rows(s, work);
+    if (logged)
+      log_there_.note(static_cast<std::size_t>(&t - tables_.data()), work.weights.size(), rows_there_);
   }
+  if (logged) log_there_.end();
+  version_in(target) = version_.value + 1;
+}
+
+/// Brings the tables of a block of the pool to the version of the latest one, whose weights are `from`.
+void shard::catch_up_there(const memory& target, const float* from, float* to) {
+  const stream& s = at_->where();
+  copies_.clear();
+  whole_.clear();
+  for (const table& t : tables_)
+    whole_.push_back({from + t.offset, to + t.offset, t.width, t.row_begin, t.row_end});
+  if (log_there_.catch_up(version_in(target), whole_, copies_)) return copy_rows(s, copies_);
+  copy_bytes(s, to + dense_size_, from + dense_size_, (range_.size() - dense_size_) * sizeof(float));
 }
 
 void shard::list_rows_there(const table& t, const parallel_update& done) {

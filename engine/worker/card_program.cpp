@@ -28,6 +28,7 @@ card_program::card_program(const model_function& build, const model_request& req
                                                    return list_.fetches;
                                                  },
                                                  place),
+      reads_(model_.model(), model_.code(), model_.sources(), layout),
       covered_(coverage_of(layout, list_.dense_variables())), inputs_(sets) {
   std::size_t bytes = 0;
   for (const auto& input : model_.sources().inputs()) bytes += aligned(input_bytes(input.what));

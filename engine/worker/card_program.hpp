@@ -4,12 +4,14 @@
 #include <mailgrad/engine/model/gradient.hpp>
 #include <mailgrad/engine/model/model_layout.hpp>
 #include <mailgrad/engine/model/training_fetches.hpp>
+#include <mailgrad/engine/model/weight_reads.hpp>
 #include <mailgrad/kernels/cuda/card_lane.hpp>
 #include <mailgrad/kernels/cuda/copy_stream.hpp>
 #include <mailgrad/kernels/cuda/kept_graphs.hpp>
 #include <mailgrad/kernels/cuda/step_record.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -49,6 +51,13 @@ public:
   /// Returns what says which memory they use.
   cuda::kept_graphs::key use(std::size_t set, float* gradient);
 
+  /// What a step reads of the weights.
+  const weight_reads& reads() const noexcept { return reads_; }
+  /// Where numbers of a batch lie on the card once it has come to this set.
+  const std::int32_t* numbers_on_card(std::size_t set, const batch_part& part, const batch& of) const {
+    return reinterpret_cast<const std::int32_t*>(part_on_card(set, part, of));
+  }
+
   /// Whether the model has tables.
   bool has_rows() const noexcept { return !list_.sparse.empty(); }
   /// Gives a gradient of `out.source` memory for the rows of this program's tables.
@@ -85,6 +94,7 @@ private:
   bool rows_there_;
   training_fetches list_;
   bound_model model_;
+  weight_reads reads_;
   std::shared_ptr<const coverage> covered_; ///< by the gradients that are fetched
   std::vector<input_set> inputs_;
   std::vector<rows_place> places_; ///< of each gradient of a table

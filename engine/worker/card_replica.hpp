@@ -34,6 +34,9 @@ namespace mailgrad {
 ///     beside                                                       copy of batch k+1 |
 ///     watch                                                            the mark has passed: notice
 ///
+/// Of a table that the model reads by the rows that a batch names, a step copies these rows alone. On the
+/// card the table keeps its place, and the other rows are those of earlier steps or none.
+///
 /// With shards on the same card only batch and record cross the bus. The lane waits for the mark of each
 /// snapshot and copies the weights within the card. The gradient stays where the kernels write it, and may be
 /// pushed as soon as the step has begun. So the next step may be begun as well, which the lane then runs
@@ -94,7 +97,7 @@ private:
   /// The weights of a shard.
   struct given_weights {
     const float* values = nullptr; ///< on the host
-    bool staged = false;           ///< these are in pinned memory
+    bool staged = false;           ///< the dense ones of these are in pinned memory
     snapshot on_card{};
   };
   /// The work that is queued, and what it reads and writes.
@@ -122,13 +125,15 @@ private:
   card_program& program_for(const batch& inputs);
   queued_step place(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out);
   std::size_t free_set(const card_program& p) const;
-  void stage_weights(std::uint32_t shard);
-  void stage_other_weights();
+  void stage_dense(std::uint32_t shard);
+  void stage_tables(std::uint32_t shard, const queued_step& step);
+  void stage_other_weights(const queued_step& step);
   void require_shard(std::uint32_t shard, bool values) const;
   void queue();
   void fetch_gradient(const float* from);
   void wait_for_weights();
   void send_weights();
+  const std::int32_t* numbers_of_step(const batch_part& part) const;
   float* place_for_gradient();
   void note_end(const float* gradient);
   void multiply(const float* fresh);
@@ -148,11 +153,12 @@ private:
   bool norms_ = false;
   std::vector<given_weights> shards_;
   std::size_t most_under_way_;
-  cuda::pinned_block staged_;
+  cuda::pinned_block staged_;    ///< weights of the host; of tables what the step under way reads
   memory weights_, loss_, norm_; ///< on the card
   memory gradient_;              ///< on the card, if only a copy of it on the host is pushed
   std::map<std::size_t, std::unique_ptr<card_program>> programs_; ///< by batch size
   std::vector<queued_step> queued_;                               ///< the steps under way, the oldest first
+  std::vector<row_copy> copies_;                                  ///< of the tables of one step
   std::vector<snapshot> spare_;                                   ///< room for the weights of the next one
   std::uint64_t begun_ = 0;                                       ///< steps
   std::optional<device_span> span_;                               ///< of the step that has ended

@@ -61,26 +61,33 @@ void card_stage::begin(std::span<const weight_view> weights, bool racing, const 
   parts_.clear();
   make_room_for(runs);
   lane_->wait_for(sum.into->ready); // its memory may still be filled with zeros
-  send_weights(weights, racing, code);
+  given_ = weights;
+  send_weights(racing, code);
 }
 
-/// Those that the stage reads, to the same place in each step.
-void card_stage::send_weights(std::span<const weight_view> weights, bool racing, const stage_program& code) {
-  float* const there = weights_.on<float>(lane_->where()).data();
-  for (const weight_view& w : weights) lane_->wait_for(w.on_card.ready());
+/// Those that the stage reads, to the same place in each step. Rows of tables come with the micro-batches.
+void card_stage::send_weights(bool racing, const stage_program& code) {
+  for (const weight_view& w : given_) lane_->wait_for(w.on_card.ready());
   std::optional<racing_read> others_write;
   if (racing) others_write.emplace();
-  for_each_piece(*layout_, code.weights_read(), [&](std::uint32_t s, const shard_range& piece) {
-    const std::size_t first = piece.begin - layout_->shard(s).begin;
-    const float* from = staged_.as<float>().data() + piece.begin;
-    if (near_[s])
-      from = weights[s].on_card.on(lane_->where()).data() + first;
-    else if (weights[s].values != nullptr)
-      std::copy_n(weights[s].values + first, piece.size(), staged_.as<float>().data() + piece.begin);
-    else
-      throw std::invalid_argument("weights: those of a stage are not where it reads them");
-    cuda::runtime::copy(queue().stream, there + piece.begin, from, piece.size() * sizeof(float));
+  for_each_piece(*layout_, code.weights_read(),
+                 [this](std::uint32_t s, const shard_range& piece) { send(s, piece); });
+  for_each_piece(*layout_, code.tables_read(), [this](std::uint32_t s, const shard_range& piece) {
+    if (!near_[s]) send(s, piece);
   });
+}
+
+void card_stage::send(std::uint32_t shard, const shard_range& piece) {
+  const std::size_t first = piece.begin - layout_->shard(shard).begin;
+  const float* from = staged_.as<float>().data() + piece.begin;
+  if (near_[shard])
+    from = given_[shard].on_card.on(lane_->where()).data() + first;
+  else if (given_[shard].values != nullptr)
+    std::copy_n(given_[shard].values + first, piece.size(), staged_.as<float>().data() + piece.begin);
+  else
+    throw std::invalid_argument("weights: those of a stage are not where it reads them");
+  float* const to = weights_.on<float>(lane_->where()).data() + piece.begin;
+  cuda::runtime::copy(queue().stream, to, from, piece.size() * sizeof(float));
 }
 
 const value_set* card_stage::bring(const std::shared_ptr<const value_set>& values) {
@@ -200,6 +207,17 @@ const void* card_stage::part_of(const micro_batch& m, const tensor& part) {
 
 const float* card_stage::weights_of(std::size_t variable) const {
   return weights_.on<float>(lane_->where()).data() + layout_->variables()[variable].offset;
+}
+
+void card_stage::bring_rows(const micro_batch& m, const weight_reads& reads) {
+  float* const there = weights_.on<float>(lane_->where()).data();
+  const auto numbers = [&](const batch_part& part) {
+    return static_cast<const std::int32_t*>(part_of(m, part.of(*m.samples)));
+  };
+  copies_.clear();
+  for (std::uint32_t s = 0; s < given_.size(); ++s)
+    if (near_[s]) reads.list_copies(s, given_[s].on_card.on(lane_->where()).data(), there, numbers, copies_);
+  copy_rows(lane_->where(), copies_);
 }
 
 float* card_stage::dense_of(const stage_sum& sum) {

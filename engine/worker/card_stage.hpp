@@ -26,8 +26,9 @@ namespace mailgrad {
 ///     begin -> for each part: bring, stage_program::run, ran, hand_on -> end -> (a mark passes) -> take
 ///
 /// Nothing waits for the card. The weights of shards on the same card are copied there, and only those that
-/// the stage reads; its part of the gradient then goes to where these shards read it. Other weights come by
-/// way of pinned memory, and this gradient goes back that way.
+/// the stage reads, of tables the rows that a micro-batch names when it comes; its part of the gradient then
+/// goes to where these shards read it. Other weights come by way of pinned memory, tables whole, and this
+/// gradient goes back that way.
 ///
 /// Errors  device_error. abandon() ends a step that could not be queued whole.
 /// Threads one caller at a time.
@@ -72,6 +73,7 @@ public:
 
   const void* part_of(const micro_batch& m, const tensor& part) override;
   const float* weights_of(std::size_t variable) const override;
+  void bring_rows(const micro_batch& m, const weight_reads& reads) override;
   float* dense_of(const stage_sum& sum) override;
   std::byte* room_for_rows(std::size_t bytes, stage_sum& sum) override;
   std::span<const std::int32_t> rows_of(const micro_batch& m, const tensor& part, stage_sum& sum) override;
@@ -87,7 +89,8 @@ private:
   const cuda_stream& queue() const { return std::get<cuda_stream>(lane_->where()); }
   cuda::step_record& record_of(std::size_t run) { return records_.as<cuda::step_record>()[run]; }
   void make_room_for(std::size_t runs);
-  void send_weights(std::span<const weight_view> weights, bool racing, const stage_program& code);
+  void send_weights(bool racing, const stage_program& code);
+  void send(std::uint32_t shard, const shard_range& piece);
   void fetch_dense(const stage_program& code, stage_sum& sum);
   void fetch_rows(stage_sum& sum);
   std::shared_ptr<value_set> copy_of(const std::vector<memory>& from);
@@ -106,6 +109,8 @@ private:
   row_memory on_host_; ///< what it copies from, in pinned memory
   cuda::pinned_block records_;
   std::vector<cuda::pinned_block> outgrown_;
+  std::span<const weight_view> given_; ///< the weights of the step under way
+  std::vector<row_copy> copies_;
   std::vector<noted_run> runs_;
   std::map<std::pair<std::size_t, const tensor*>, const std::byte*> parts_; ///< by micro-batch
   std::map<const value_set*, std::shared_ptr<const value_set>> brought_;

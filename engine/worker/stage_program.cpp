@@ -76,6 +76,7 @@ struct stage_program::compiled_part {
   std::size_t number; ///< of the segment
   program code;
   bound_sources sources;
+  weight_reads reads;
   std::vector<import> imports;
   std::vector<dense_part> dense;
   std::vector<sparse_part> sparse;
@@ -83,7 +84,8 @@ struct stage_program::compiled_part {
 
   compiled_part(std::size_t place, const graph& g, const parameter_layout& layout,
                 const model_request& request, const segment& s, std::span<const value> fetches, lane& at)
-      : number(place), code(g, fetches, s.imports, at, s.exports.size()), sources(g, code, layout, request) {}
+      : number(place), code(g, fetches, s.imports, at, s.exports.size()), sources(g, code, layout, request),
+        reads(g, code, sources, layout) {}
 
   void bind_sources(const micro_batch& m, stage_place& with) {
     for (const auto& input : sources.inputs()) {
@@ -91,6 +93,7 @@ struct stage_program::compiled_part {
       code.bind(input.what, with.part_of(m, input.part.of(*m.samples)));
     }
     for (const auto& v : sources.variables()) code.bind(v.what, with.weights_of(v.index));
+    with.bring_rows(m, reads);
   }
 
   void bind(const micro_batch& m, stage_place& with, lane& at, std::span<const value_set* const> read,
@@ -193,11 +196,13 @@ void stage_program::find_ranges(const parameter_layout& layout) {
     for (const auto& v : made->sources.variables()) {
       if (!made->code.needs(v.what)) continue;
       const placed_variable& placed = layout.variables()[v.index];
-      weights_read_.push_back({placed.offset, placed.offset + placed.dims.size()});
+      auto& ranges = made->reads.by_rows(v.index) ? tables_read_ : weights_read_;
+      ranges.push_back({placed.offset, placed.offset + placed.dims.size()});
     }
   }
   delivered_ranges_ = merged(std::move(delivered_ranges_));
   weights_read_ = merged(std::move(weights_read_));
+  tables_read_ = merged(std::move(tables_read_));
 }
 
 stage_program::part stage_program::described(std::size_t number) const {

@@ -95,9 +95,11 @@ public:
   std::size_t readers_of(std::size_t segment) const;
   /// The dense gradients that this device delivers.
   const std::vector<delivery>& delivered() const noexcept { return delivered_; }
-  /// The same as ranges of the model's flat vector, ascending, and the ranges of the weights that it reads.
+  /// The same as ranges of the model's flat vector, ascending; the ranges of the weights that it may read
+  /// whole; and those of the tables that it reads by rows.
   const std::vector<shard_range>& delivered_ranges() const noexcept { return delivered_ranges_; }
   const std::vector<shard_range>& weights_read() const noexcept { return weights_read_; }
+  const std::vector<shard_range>& tables_read() const noexcept { return tables_read_; }
   /// The device that computes `segment`.
   device maker_of(std::size_t segment) const { return segments_.at(segment).where; }
 
@@ -135,7 +137,7 @@ private:
   std::vector<segment> segments_;
   std::vector<part> parts_;
   std::vector<delivery> delivered_; ///< ascending
-  std::vector<shard_range> delivered_ranges_, weights_read_;
+  std::vector<shard_range> delivered_ranges_, weights_read_, tables_read_;
   std::vector<std::unique_ptr<compiled_part>> compiled_;
 };
 

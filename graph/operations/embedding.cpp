@@ -6,6 +6,7 @@
 #include <mailgrad/graph/operation_registry.hpp>
 #include <mailgrad/graph/operations/built_in_operations.hpp>
 #include <mailgrad/graph/operations/movement.hpp>
+#include <mailgrad/graph/row_reader.hpp>
 #include <mailgrad/kernels/gather.hpp>
 #include <mailgrad/tensor/error.hpp>
 
@@ -29,7 +30,10 @@ private:
   std::size_t count_;
 };
 
-class gather_operation : public operation, public onnx_form, public travelling<gather_operation> {
+class gather_operation : public operation,
+                         public onnx_form,
+                         public row_reader,
+                         public travelling<gather_operation> {
 public:
   void keep(archive&) {}
   std::string_view name() const noexcept override { return "gather"; }
@@ -51,6 +55,11 @@ public:
     const std::size_t count = inputs[1].dims().size();
     const value rows = inputs[1].dims().rank() == 1 ? inputs[1] : reshape(inputs[1], {count}, where);
     return {sparse_rows{rows, reshape(*dy[0], {count, inputs[0].dims()[1]}, where)}, {}};
+  }
+
+  std::optional<rows_read> rows_of(std::span<const value>, std::size_t table) const override {
+    if (table != 0) return std::nullopt;
+    return rows_read{1};
   }
 
   std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,

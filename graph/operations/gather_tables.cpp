@@ -3,6 +3,7 @@
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/operation_registry.hpp>
 #include <mailgrad/graph/operations/built_in_operations.hpp>
+#include <mailgrad/graph/row_reader.hpp>
 #include <mailgrad/kernels/gather_tables.hpp>
 #include <mailgrad/tensor/error.hpp>
 
@@ -75,7 +76,7 @@ public:
   }
 };
 
-class tables_operation : public operation, public travelling<tables_operation> {
+class tables_operation : public operation, public row_reader, public travelling<tables_operation> {
 public:
   void keep(archive&) {}
   std::string_view name() const noexcept override { return "gather_tables"; }
@@ -103,6 +104,12 @@ public:
       found.emplace_back(sparse_rows{parts[j], parts[inputs.size() - 1 + j]});
     found.emplace_back(); // the indices have no gradient
     return found;
+  }
+
+  std::optional<rows_read> rows_of(std::span<const value> inputs, std::size_t table) const override {
+    const std::size_t tables = inputs.size() - 1;
+    if (table >= tables) return std::nullopt;
+    return rows_read{tables, table, tables};
   }
 
   std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,

@@ -3,6 +3,7 @@
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/operation_registry.hpp>
 #include <mailgrad/graph/operations/built_in_operations.hpp>
+#include <mailgrad/graph/row_reader.hpp>
 #include <mailgrad/kernels/sparse_product.hpp>
 #include <mailgrad/tensor/error.hpp>
 
@@ -79,7 +80,7 @@ public:
   }
 };
 
-class product_operation : public operation, public travelling<product_operation> {
+class product_operation : public operation, public row_reader, public travelling<product_operation> {
 public:
   void keep(archive&) {}
   std::string_view name() const noexcept override { return "sparse_matmul"; }
@@ -99,6 +100,11 @@ public:
     const value rows = model.apply_one(std::make_shared<gradient_operation>(),
                                        {inputs[0], inputs[1], inputs[2], *dy[0]}, model.of(outputs[0]).where);
     return {{}, {}, {}, sparse_rows{inputs[0], rows}};
+  }
+
+  std::optional<rows_read> rows_of(std::span<const value>, std::size_t table) const override {
+    if (table != 3) return std::nullopt;
+    return rows_read{0};
   }
 
   std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,

@@ -1,24 +1,12 @@
 #include <mailgrad/kernels/cuda/distance.hpp>
 #include <mailgrad/kernels/cuda/packs.hpp>
+#include <mailgrad/kernels/functors/distance_terms.hpp>
 
 #include <algorithm>
 
 namespace mailgrad::cuda {
 
 namespace {
-
-struct product {
-  __device__ double operator()(float a, float b) const {
-    return static_cast<double>(a) * static_cast<double>(b);
-  }
-};
-
-struct square_of_difference {
-  __device__ double operator()(float a, float b) const {
-    const double d = static_cast<double>(a) - static_cast<double>(b);
-    return d * d;
-  }
-};
 
 constexpr unsigned packs_together = 4;
 
@@ -72,12 +60,12 @@ void run(const cuda_stream& s, const char* name, Term term, std::span<const floa
 } // namespace
 
 void inner_product(const cuda_stream& s, std::span<const float> a, std::span<const float> b, double* result) {
-  run(s, "inner_product", product{}, a, b, result);
+  run(s, "inner_product", functors::product{}, a, b, result);
 }
 
 void squared_distance(const cuda_stream& s, std::span<const float> a, std::span<const float> b,
                       double* result) {
-  run(s, "squared_distance", square_of_difference{}, a, b, result);
+  run(s, "squared_distance", functors::square_of_difference{}, a, b, result);
 }
 
 } // namespace mailgrad::cuda

@@ -1,3 +1,4 @@
+#include <mailgrad/kernels/cuda/copy_rows.hpp>
 #include <mailgrad/kernels/cuda/gather.hpp>
 #include <mailgrad/kernels/cuda/gather_tables.hpp>
 #include <mailgrad/kernels/cuda/pairwise_dots.hpp>
@@ -7,6 +8,8 @@
 #include <mailgrad/tensor/require_host.hpp>
 
 namespace mailgrad::cuda {
+
+void copy_rows(const cuda_stream& s, std::span<const row_copy>) { refuse_card(s, "copy_rows"); }
 
 void gather(const cuda_stream& s, std::span<const float>, std::size_t, std::span<const std::int32_t>,
             float*) {

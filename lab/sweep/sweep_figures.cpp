@@ -255,6 +255,14 @@ bool has_speed_ups(const swept& r) {
   });
 }
 
+/// A value that says by itself what it is, such as a policy, or else with its key. A flag is its key.
+std::string value_in_words(const std::string& key, const std::string& value) {
+  if (value == "true") return key;
+  if (value == "false") return "without " + key;
+  const bool speaks = !parse_number(value) && value != "none";
+  return speaks ? value : key + ' ' + value;
+}
+
 bool has_points(const figure& f) {
   return std::ranges::any_of(f.series, [](const figure_series& s) { return !s.points.empty(); });
 }
@@ -269,8 +277,7 @@ std::string words_of(const sweep& s, const sweep_summary& m,
     if (axis.values.size() == 1 || axis.key == seed_key ||
         std::ranges::find(without, axis.key) != without.end())
       continue;
-    const bool speaks = !parse_number(m.values[a]) && m.values[a] != "none";
-    words += (words.empty() ? "" : ", ") + (speaks ? std::string() : axis.key + ' ') + m.values[a];
+    words += (words.empty() ? "" : ", ") + value_in_words(axis.key, m.values[a]);
   }
   return words.empty() ? "all runs" : words;
 }

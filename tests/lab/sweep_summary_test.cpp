@@ -136,6 +136,17 @@ TEST(SweepFigures, ShowWhatWasVaried) {
   EXPECT_THAT(figures[3].caption, HasSubstr("may have different values of lr"));
 }
 
+TEST(SweepFigures, NameAFlagWhereItIsSet) {
+  const sweep s = parse_sweep(
+      R"({"grid": {"policy": ["async"], "overlap": [true, false], "cure": ["none", "dc-asgd"],
+          "workers": [1, 2]}})");
+  const std::vector<figure> figures = figures_of(s, rows_for(s, [](sweep_row&) {}), {});
+  std::vector<std::string> names;
+  for (const figure_series& one : figures.front().series) names.push_back(one.name);
+  EXPECT_THAT(names, ElementsAre("overlap, cure none", "overlap, dc-asgd", "without overlap, cure none",
+                                 "without overlap, dc-asgd"));
+}
+
 TEST(SweepFigures, HaveNoSpeedUpWhereNoMethodHasOne) {
   const sweep s = parse_sweep(
       R"({"grid": {"policy": ["async", "sync"], "workers": [1, 4]}, "target": {"test_accuracy": 0.9}})");

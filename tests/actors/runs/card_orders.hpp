@@ -14,8 +14,9 @@
 
 namespace mailgrad::testing {
 
-/// Fixture of whole runs on the simulated card, which runs what is queued as late as it may. No call may wait
-/// for it. Messages arrive and marks are asked for in drawn orders.
+/// Fixture of whole runs on the simulated card, which runs what is queued as late as it may, or entry by
+/// entry of streams that the order draws as it draws messages. No call may wait for it. Messages arrive and
+/// marks are asked for in drawn orders.
 class CardRun : public RecordedRun {
 protected:
   void SetUp() override {
@@ -26,6 +27,7 @@ protected:
   void TearDown() override { simulated_card::set_up(simulated_card::default_settings()); }
 
   void set_up(const simulated_card::faults& fail = {}, std::uint64_t late_queries = 1) {
+    draws_entries_ = false;
     simulated_card::settings s = simulated_card::default_settings();
     s.when = simulated_card::timing::late;
     s.late_queries = late_queries;
@@ -33,11 +35,13 @@ protected:
     s.fail = fail;
     simulated_card::set_up(s);
   }
-  /// From now on a call that waits for the card throws.
-  static void forbid_waits(std::uint64_t late_queries) {
+  /// From now on a call that waits for the card throws. In every other order play() draws the entries of
+  /// streams.
+  void forbid_waits(const drawn_order& order) {
+    draws_entries_ = order.seed() % 2 == 1;
     simulated_card::settings s = simulated_card::default_settings();
-    s.when = simulated_card::timing::late;
-    s.late_queries = late_queries;
+    s.when = draws_entries_ ? simulated_card::timing::drawn : simulated_card::timing::late;
+    s.late_queries = order.seed() % 8 / 2;
     s.cards = 2;
     s.may_wait = false;
     simulated_card::set_up(s);
@@ -47,8 +51,10 @@ protected:
   void play(drawn_order& order, asked_watch& watch, std::size_t most = deterministic_system::endless) {
     for (std::size_t played = 0; played < most; ++played) {
       if (order.below(4) == 0) watch.ask();
+      if (draws_entries_ && order.below(2) == 0) run_entry(order);
       if (deliver(order, 1) > 0) continue;
       if (watch.watched() == 0) return;
+      if (draws_entries_) run_entry(order);
       watch.ask();
     }
   }
@@ -62,7 +68,7 @@ protected:
       const auto watch = std::make_shared<asked_watch>();
       {
         const assembled_run run = assemble(a(watch));
-        forbid_waits(order.seed() % 4);
+        forbid_waits(order);
         play(order, *watch);
         set_up();
         ASSERT_EQ(run.times_ended(), 1U);
@@ -81,6 +87,11 @@ protected:
       for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 1e-5) << i;
     });
   }
+
+private:
+  static void run_entry(drawn_order& order) { simulated_card::run_next(order.below(1 << 16)); }
+
+  bool draws_entries_ = false;
 };
 
 } // namespace mailgrad::testing

@@ -2,6 +2,7 @@
 #include <mailgrad/tests/actors/runs/kinds_of_data.hpp>
 #include <mailgrad/tests/actors/runs/run_checks.hpp>
 #include <mailgrad/tests/actors/runs/spoiling_runner.hpp>
+#include <mailgrad/tests/engine/tall_tables.hpp>
 #include <mailgrad/tests/support/test_name.hpp>
 
 #include <mailgrad/graph/models/built_in.hpp>
@@ -207,7 +208,9 @@ TEST_F(CardSpanningModels, ComeToTheWeightsOfTheProcessorsInEveryOrder) {
     std::size_t micro_batches;
   };
   for (const learning& l : {learning{"dlrm:width=4,bottom=6,top=8", testing::tastes(), 3},
+                            learning{testing::tall_recommender, testing::tall_tastes(700), 3},
                             learning{"softmax", testing::sparse_data(), 2},
+                            learning{"softmax", testing::tall_sparse_data(700), 2},
                             learning{"gpt:layers=2,width=16,heads=2,dropout=0.1", testing::text(), 2}})
     for (const std::vector<device>& parameters : {std::vector<device>{}, std::vector<device>{first_lane}}) {
       SCOPED_TRACE(std::string(l.model) + (parameters.empty() ? "" : " there"));

@@ -1,7 +1,11 @@
 #include <mailgrad/tests/actors/runs/card_orders.hpp>
+#include <mailgrad/tests/actors/runs/ordered_policies.hpp>
 #include <mailgrad/tests/actors/runs/run_checks.hpp>
 #include <mailgrad/tests/actors/runs/spoiling_runner.hpp>
 #include <mailgrad/tests/support/test_name.hpp>
+#include <mailgrad/tests/support/words_of_forms.hpp>
+
+#include <mailgrad/optim/cures/cure_spec.hpp>
 
 #include <gmock/gmock.h>
 
@@ -11,7 +15,7 @@
 #include <vector>
 
 // Whole runs whose workers compute on lanes of the simulated card, which runs what is queued as late as it
-// may. No call may wait for it. Messages arrive and marks are asked for in drawn orders.
+// may, or in drawn orders. No call may wait for it. Messages arrive and marks are asked for in drawn orders.
 
 namespace mailgrad {
 namespace {
@@ -59,6 +63,9 @@ assembly assembly_of(const card_case& c) {
   a.run_ahead = c.run_ahead;
   if (c.mixed) a.shards = 3;
   if (c.local_steps > 0 || a.cure != "none") a.optimizer = "sgd";
+  if (a.cure == "momentum-compensation") a.optimizer = "momentum";
+  if (a.cure == "cgad") a.outer_optimizer = "adam";
+  if (a.cure == "mla" || a.cure == "heloco") a.outer_optimizer = "nesterov";
   return a;
 }
 
@@ -196,6 +203,30 @@ INSTANTIATE_TEST_SUITE_P(
                       card_case{"ssp:1", 0, 0, "dc-asgd-a", true, 0, 1, true}),
     name_of);
 
+std::vector<card_case> with_every_policy() {
+  std::vector<card_case> all;
+  for (const char* policy : testing::ordered_policies)
+    for (const bool there : {false, true}) all.push_back({.policy = policy, .weights_there = there});
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryPolicy, RecordedOnProcessors, ::testing::ValuesIn(with_every_policy()),
+                         name_of);
+
+std::vector<card_case> with_every_cure() {
+  static const std::vector<std::string> cures = testing::words_of_forms(cure_forms());
+  std::vector<card_case> all;
+  for (const std::string& cure : cures)
+    for (const bool there : {false, true}) {
+      if (there && cure == "heloco") continue; // it looks at whole variables on the host
+      const bool local = cure == "easgd" || cure == "cgad" || cure == "mla" || cure == "heloco";
+      all.push_back({"async", local ? 2U : 0U, 0, cure.c_str(), there});
+    }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryCure, RecordedOnProcessors, ::testing::ValuesIn(with_every_cure()), name_of);
+
 class CardSync : public CardSteps {};
 
 /// In `sync` the order makes no difference, so neither may a step that runs before the copy of its batch, nor
@@ -289,7 +320,7 @@ TEST_F(CardSteps, WithWeightsThereNameTheStepThatFails) {
         return std::make_shared<testing::spoiling_runner>(std::move(own), 4);
       };
       const assembled_run run = assemble(a);
-      forbid_waits(order.seed() % 4);
+      forbid_waits(order);
       play(order, *watch);
       set_up();
       ASSERT_EQ(run.times_ended(), 1U);

@@ -1,6 +1,7 @@
 #include <mailgrad/tests/actors/runs/card_checkpoint_runs.hpp>
 #include <mailgrad/tests/actors/runs/card_orders.hpp>
 #include <mailgrad/tests/actors/runs/kinds_of_data.hpp>
+#include <mailgrad/tests/engine/tall_tables.hpp>
 #include <mailgrad/tests/support/test_name.hpp>
 
 #include <mailgrad/graph/models/built_in.hpp>
@@ -29,15 +30,18 @@ struct table_case {
   const char* model;
   const char* policy;
   const char* optimizer = "momentum";
+  std::size_t height = 0; ///< of its tallest table; 0: as few rows as a batch may name
 };
 
 std::string name_of_case(const ::testing::TestParamInfo<table_case>& info) {
   return testing::test_name(std::string(info.param.model).substr(0, 4) + " " + info.param.policy + " " +
-                            info.param.optimizer);
+                            info.param.optimizer + (info.param.height > 0 ? " tall" : ""));
 }
 
 std::shared_ptr<const data_split> data_of(const table_case& c) {
-  return std::string_view(c.model) == "softmax" ? testing::sparse_data() : testing::tastes();
+  const bool sparse = std::string_view(c.model) == "softmax";
+  if (c.height > 0) return sparse ? testing::tall_sparse_data(c.height) : testing::tall_tastes(c.height);
+  return sparse ? testing::sparse_data() : testing::tastes();
 }
 
 assembly assembly_of_tables(const table_case& c) {
@@ -90,14 +94,19 @@ INSTANTIATE_TEST_SUITE_P(
                       table_case{recommender, "sync", "adam"}, table_case{recommender, "ssp:1"},
                       table_case{recommender, "k-batch-async:4"}, table_case{recommender, "async, sync@4"},
                       table_case{"softmax", "async", "adam"}, table_case{"softmax", "sync", "sgd"},
-                      table_case{"softmax", "ssp:2", "adagrad"}),
+                      table_case{"softmax", "ssp:2", "adagrad"},
+                      table_case{recommender, "async", "adagrad", 700},
+                      table_case{recommender, "sync", "adam", 700},
+                      table_case{recommender, "async, sync@4", "momentum", 700},
+                      table_case{"softmax", "async", "adam", 700}),
     name_of_case);
 
 #ifndef __SANITIZE_THREAD__ // whose reports of that race would be right
 INSTANTIATE_TEST_SUITE_P(OfHogwildsRace, CardTables,
                          ::testing::Values(table_case{recommender, "async, hogwild@4, sync@8"},
                                            table_case{"softmax", "hogwild"},
-                                           table_case{recommender, "hogwild", "adam"}),
+                                           table_case{recommender, "hogwild", "adam"},
+                                           table_case{recommender, "async, hogwild@4, sync@8", "sgd", 700}),
                          name_of_case);
 #endif
 
@@ -136,7 +145,8 @@ INSTANTIATE_TEST_SUITE_P(Runs, RecordedTables,
                                            table_case{recommender, "async", "adagrad"},
                                            table_case{recommender, "sync"},
                                            table_case{recommender, "k-batch-async:4"},
-                                           table_case{"softmax", "async", "adam"}),
+                                           table_case{"softmax", "async", "adam"},
+                                           table_case{recommender, "async", "adagrad", 700}),
                          name_of_case);
 
 class CardTableCheckpoints : public testing::CardCheckpointRun,
@@ -195,7 +205,8 @@ INSTANTIATE_TEST_SUITE_P(Runs, CardTableCheckpoints,
                          ::testing::Values(table_case{recommender, "async"},
                                            table_case{recommender, "sync", "adagrad"},
                                            table_case{recommender, "k-batch-async:3", "adam"},
-                                           table_case{"softmax", "sync"}),
+                                           table_case{"softmax", "sync"},
+                                           table_case{recommender, "async", "adagrad", 700}),
                          name_of_case);
 
 INSTANTIATE_TEST_SUITE_P(Runs, CardTablePlaces,

@@ -144,47 +144,6 @@ TEST_F(CardRuns, WithWeightsThereComeToTheWeightsOfTheProcessorsInSync) {
     }
 }
 
-TEST_F(CardRuns, WithWeightsThereBalanceTheLedgerUnderEveryPolicyAndCure) {
-  const std::pair<const char*, const char*> all[]{{"async", "none"},
-                                                  {"sync", "none"},
-                                                  {"ssp:2", "none"},
-                                                  {"k-async:2", "none"},
-                                                  {"backup:1", "none"},
-                                                  {"rennala:3", "none"},
-                                                  {"ringmaster:4", "none"},
-                                                  {"async", "dc-asgd"},
-                                                  {"async", "dc-asgd-a"},
-                                                  {"async", "gap-aware"},
-                                                  {"async", "dana-zero"},
-                                                  {"async", "dana-slim"},
-                                                  {"async", "inverse"},
-                                                  {"async", "dana-dc"},
-                                                  {"async", "dynsgd"},
-                                                  {"async", "polynomial"},
-                                                  {"async", "hinge"},
-                                                  {"async", "fedbuff"},
-                                                  {"dssp:1,4", "none"},
-                                                  {"k-batch-sync:4", "none"},
-                                                  {"k-batch-async:4", "none"},
-                                                  {"malenia:4", "none"},
-                                                  {"ringleader", "none"},
-                                                  {"ringleader, sync@20, ringleader@30", "none"},
-                                                  {"async, sync@20, ssp:1@30", "none"}};
-  for (const auto& [policy, cure] : all) {
-    training_options o = all_on_card(policy, 3);
-    o.cure = cure;
-    if (o.cure != "none") o.optimizer = parse_optimizer("sgd");
-    if (o.cure != "none") o.optimizer.learning_rate = 0.05;
-    o.shards = 2;
-    o.evaluate_every = {.steps = 10};
-    const training_report r = trained(o, small_data(200));
-    EXPECT_EQ(r.ended, "completed") << policy << ' ' << cure << ": " << r.why;
-    EXPECT_TRUE(r.ledger.balances()) << policy << ' ' << cure << to_string(r.ledger);
-    EXPECT_EQ(r.samples, 800U) << policy << ' ' << cure;
-    EXPECT_GT(r.test_accuracy, 0.8) << policy << ' ' << cure;
-  }
-}
-
 /// Workers on lanes of the card and on a core, and shards in turn at these places.
 training_options mixed(const std::string& policy, std::vector<device> places) {
   training_options o = card_options(policy, 3);

@@ -74,6 +74,12 @@ std::uint64_t nanoseconds() {
   return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
 }
 
+bool run_next(std::uint64_t drawn) {
+  card_machine& all = card_machine::of_process();
+  const std::lock_guard held(all.lock);
+  return all.run_one(drawn);
+}
+
 counters count() {
   card_machine& all = card_machine::of_process();
   const std::lock_guard held(all.lock);

@@ -15,6 +15,7 @@ namespace mailgrad::simulated_card {
 enum class timing : std::uint8_t {
   eager, ///< within the call that queues it
   late,  ///< when somebody waits for it, or has asked `late_queries` times whether it has run
+  drawn, ///< when somebody waits for it, or run_next() has drawn it; who asks learns, and moves nothing
 };
 
 /// What the machine lacks, if anything.
@@ -38,8 +39,8 @@ struct settings {
   machine has = machine::complete;
   std::uint32_t cards = 1;
   std::size_t memory_bytes = std::size_t{8} << 30; ///< of each card
-  /// false: a call that waits for a card, or may, throws std::logic_error. Where streams run late, one that
-  /// asks for a stream on which nothing is queued does not wait.
+  /// false: a call that waits for a card, or may, throws std::logic_error. Unless streams run eagerly, one
+  /// that asks for a stream on which nothing is queued does not wait.
   bool may_wait = true;
   std::string products = "products of the simulated card"; ///< the version of what multiplies
   /// Whether kernels are generated for chains: the compiler of the build takes a second or two for each.
@@ -70,5 +71,8 @@ void set_up(const settings& s);
 /// The settings of the environment: MAILGRAD_SIMULATED_CARD holds words such as "backward far late seed=3".
 settings default_settings();
 counters count();
+/// Runs the next entry of one stream, which `drawn` chooses among those whose next entry waits for nothing
+/// that has not run. Returns false if there is none.
+bool run_next(std::uint64_t drawn);
 
 } // namespace mailgrad::simulated_card

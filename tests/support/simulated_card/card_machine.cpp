@@ -4,8 +4,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 namespace mailgrad::simulated_card {
 
@@ -113,6 +115,24 @@ void card_machine::run_body(const stream_state& s, const work& w) {
 
 void card_machine::reach(const std::shared_ptr<event_point>& point) {
   while (point->where != nullptr) run_next(*point->where);
+}
+
+bool card_machine::is_idle(const stream_state& s) {
+  return std::ranges::all_of(s.queued, [](const work& w) { return !w.body && (!w.wait || !w.wait->where); });
+}
+
+bool card_machine::may_go_on(const stream_state& s) {
+  return !s.queued.empty() && (s.queued.front().wait == nullptr || s.queued.front().wait->where == nullptr);
+}
+
+bool card_machine::run_one(std::uint64_t drawn) {
+  std::vector<stream_state*> ready;
+  for (const auto& [handle, s] : streams)
+    if (may_go_on(*s)) ready.push_back(s.get());
+  if (ready.empty()) return false;
+  std::ranges::sort(ready, {}, &stream_state::number); // their addresses differ from run to run
+  run_next(*ready[drawn % ready.size()]);
+  return true;
 }
 
 void card_machine::finish(stream_state& s) {

@@ -25,6 +25,7 @@ public:
   card_memory memory;
   std::map<void*, std::unique_ptr<stream_state>> streams;
   std::map<void*, std::unique_ptr<event_state>> events;
+  std::uint64_t streams_made = 0;
 
   /// Every call of the runtime begins with it: throws what the call must report.
   void begin_call(const char* name, std::uint32_t card = 0);
@@ -33,9 +34,13 @@ public:
 
   /// Queues work, and runs it if it is time.
   void queue(stream_state& s, work w);
+  /// Whether nothing is queued on `s` that takes time: at most points that pass at once.
+  static bool is_idle(const stream_state& s);
   /// Runs what was queued on `s`; the caller has waited for it then.
   void finish(stream_state& s);
   void finish_card(std::uint32_t card);
+  /// Runs the next entry of the `drawn`-th stream, modulo their number, of those that may go on.
+  bool run_one(std::uint64_t drawn);
   /// Runs the stream up to this point.
   void reach(const std::shared_ptr<event_point>& point);
 
@@ -50,6 +55,7 @@ public:
   void require_may_wait(const char* name);
 
 private:
+  static bool may_go_on(const stream_state& s);
   void run_next(stream_state& s);
   void run_body(const stream_state& s, const work& w);
 

@@ -27,6 +27,7 @@ void* create_stream(std::uint32_t card, urgency) {
   all.begin_call("cudaStreamCreateWithPriority", card);
   auto made = std::make_unique<stream_state>();
   made->card = card;
+  made->number = all.streams_made++;
   void* const handle = made.get();
   all.streams.emplace(handle, std::move(made));
   return handle;
@@ -46,7 +47,7 @@ void synchronise(void* stream) {
   const std::lock_guard held(all.lock);
   stream_state& s = all.stream(stream);
   all.begin_call("cudaStreamSynchronize", s.card);
-  const bool idle = all.set.when == simulated_card::timing::late && s.queued.empty() && !s.captured;
+  const bool idle = all.set.when != simulated_card::timing::eager && card_machine::is_idle(s) && !s.captured;
   if (!idle) all.require_may_wait("cudaStreamSynchronize");
   if (s.captured) {
     s.captured->broken = "cudaStreamSynchronize";
@@ -115,7 +116,8 @@ bool has_passed(void* event) {
   if (e.captured)
     refuse("cudaEventQuery", "operation not permitted on an event last recorded in a capturing stream");
   if (e.point == nullptr) return true;
-  if (e.point->where != nullptr && e.queries++ < all.set.late_queries) return false;
+  const bool moves_nothing = all.set.when == simulated_card::timing::drawn;
+  if (e.point->where != nullptr && (moves_nothing || e.queries++ < all.set.late_queries)) return false;
   all.reach(e.point);
   e.point->order.passed();
   if (const auto error = all.has_failed(e.card)) refuse("cudaEventQuery", *error);

@@ -51,6 +51,7 @@ struct graph_state {
 
 struct stream_state {
   std::uint32_t card = 0;
+  std::uint64_t number = 0; ///< among all streams that were made
   std::deque<work> queued;
   std::optional<capture> captured; ///< while capturing
   order_of_its_own order;

@@ -54,6 +54,30 @@ TEST_F(Streams, PassAnEventAfterSomeQuestions) {
   EXPECT_EQ(kernels(), 1U);
 }
 
+/// Two streams, of which the second waits for the first: who draws has the choice where there is one.
+TEST_F(Streams, RunEntriesAsTheyAreDrawn) {
+  cuda::card_lane first(0), second(0);
+  const card_array<float> x(first, 8), y(second, 8);
+  simulated_card::set_up({.when = timing::drawn});
+  fill_on(stream_of(first), x, 1);
+  fill_on(stream_of(second), y, 1);
+  const mark filled = first.record();
+  second.wait_for(filled);
+  fill_on(stream_of(second), y, 2);
+  for (int question = 0; question < 9; ++question) EXPECT_FALSE(filled.passed());
+  EXPECT_TRUE(simulated_card::run_next(1));
+  EXPECT_EQ(kernels(), 1U) << "the first of the second stream";
+  EXPECT_TRUE(simulated_card::run_next(1));
+  EXPECT_EQ(kernels(), 2U) << "of the first stream, since the second waits";
+  EXPECT_FALSE(filled.passed());
+  EXPECT_TRUE(simulated_card::run_next(7));
+  EXPECT_TRUE(filled.passed());
+  while (simulated_card::run_next(0)) {
+  }
+  EXPECT_EQ(kernels(), 3U);
+  EXPECT_THAT(y.read(), Each(2.0F));
+}
+
 /// A copy of what another stream writes, with the wait for it or without.
 std::vector<float> copied(bool waits) {
   cuda::card_lane writer(0), reader(0);

@@ -1,0 +1,92 @@
+#include <mailgrad/engine/model/weight_reads.hpp>
+
+#include <mailgrad/graph/row_reader.hpp>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+namespace mailgrad {
+
+namespace {
+
+using row_lists = std::vector<rows_in_batch>;
+
+/// Adds the rows that a node reads of its operand `i`, unless it is none of the program's. Returns whether it
+/// reads no others.
+bool add_rows_read_by(const node& n, std::size_t i, const graph& g, const bound_sources& sources,
+                      row_lists& all) {
+  const auto* const made = std::get_if<operation_node>(&n.what);
+  const auto* const reader = made ? dynamic_cast<const row_reader*>(made->get()) : nullptr;
+  const auto read = reader ? reader->rows_of(n.inputs, i) : std::nullopt;
+  if (!read) return false;
+  const value& numbers = n.inputs.at(read->operand);
+  if (!std::holds_alternative<input_node>(g.of(numbers).what)) return false;
+  const auto bound = std::ranges::find(sources.inputs(), numbers, &bound_sources::input_binding::what);
+  if (bound == sources.inputs().end()) return true;
+  const std::size_t size = numbers.dims().size();
+  const std::size_t count = size > read->first ? (size - read->first + read->stride - 1) / read->stride : 0;
+  all.push_back({bound->part, read->first, read->stride, count});
+  return true;
+}
+
+/// The rows that a graph reads of a variable; none if it may read it whole.
+std::optional<row_lists> rows_read_of(const graph& g, const value& variable, const bound_sources& sources) {
+  row_lists all;
+  for (const node& n : g.nodes())
+    for (std::size_t i = 0; i < n.inputs.size(); ++i)
+      if (n.inputs[i] == variable && !add_rows_read_by(n, i, g, sources, all)) return std::nullopt;
+  return all;
+}
+
+void list(const table_part& part, const float* from, float* to, const weight_reads::numbers_of& numbers,
+          std::vector<row_copy>& all) {
+  row_copy copy{from, to, part.width, part.row_begin, part.row_end};
+  std::size_t named = 0;
+  for (const rows_in_batch& rows : part.rows) named += rows.count;
+  if (named >= copy.height()) return all.push_back(copy);
+  for (const rows_in_batch& rows : part.rows) {
+    if (rows.count == 0) continue;
+    copy.count = rows.count;
+    copy.numbers = numbers(rows.part) + rows.first;
+    copy.stride = rows.stride;
+    all.push_back(copy);
+  }
+}
+
+} // namespace
+
+weight_reads::weight_reads(const graph& g, const program& code, const bound_sources& sources,
+                           const parameter_layout& layout)
+    : tables_(layout.shard_count()) {
+  std::vector<bound_sources::variable_binding> used = sources.variables();
+  std::ranges::sort(used, {}, &bound_sources::variable_binding::index); // by their offsets, too
+  for (const auto& [what, v] : used) {
+    if (!code.needs(what)) continue;
+    const placed_variable& placed = layout.variables()[v];
+    if (!placed.sparse) {
+      if (whole_.empty()) whole_.push_back({0, layout.dense_size()});
+      continue;
+    }
+    const auto rows = rows_read_of(g, what, sources);
+    if (!rows) {
+      whole_.push_back({placed.offset, placed.offset + placed.dims.size()});
+      continue;
+    }
+    by_rows_.push_back(v);
+    const std::size_t width = placed.dims.size() / placed.dims[0];
+    for (const variable_piece& p : layout.pieces(v))
+      tables_[p.shard].push_back({v, width, placed.offset + p.offset_in_variable, p.offset_in_shard,
+                                  static_cast<std::int32_t>(p.offset_in_variable / width),
+                                  static_cast<std::int32_t>((p.offset_in_variable + p.length) / width),
+                                  *rows});
+  }
+}
+
+void weight_reads::list_copies(std::uint32_t shard, const float* from, float* to, const numbers_of& numbers,
+                               std::vector<row_copy>& all) const {
+  for (const table_part& part : tables_[shard])
+    list(part, from + part.in_shard, to + part.in_model, numbers, all);
+}
+
+} // namespace mailgrad

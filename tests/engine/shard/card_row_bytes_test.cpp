@@ -1,0 +1,63 @@
+#include <mailgrad/tests/engine/shard/card_row_log_fixture.hpp>
+#include <mailgrad/tests/support/simulated_card/card_control.hpp>
+
+// What only the simulated card tells: how much is copied.
+
+namespace mailgrad {
+namespace {
+
+class CardRowBytes : public testing::card_row_log_of_a_shard {
+protected:
+  /// Bytes that an update copies as a whole within the card.
+  std::size_t copied_by_update(std::size_t named = 8) {
+    const contribution one{drawn(named), 1};
+    const std::size_t before = simulated_card::count().bytes_on_card;
+    shard_->update({&one, 1}, 0.1);
+    const std::size_t copied = simulated_card::count().bytes_on_card - before;
+    in_place_->update({&one, 1}, 0.1);
+    return copied;
+  }
+};
+
+TEST_F(CardRowBytes, AreThoseOfTablesOnlyForABlockThatIsTooFarBehind) {
+  const std::size_t tables = (layout_->size() - layout_->dense_size()) * sizeof(float);
+  for (const std::size_t behind : {1U, 2U, 63U, 64U, 65U, 1U}) {
+    begin_with_two_blocks(1);
+    snapshot held = shard_->snapshot();
+    for (std::size_t i = 0; i < behind; ++i) EXPECT_EQ(copied_by_update(), 0U) << "in place, but the first";
+    held = {};
+    held = shard_->snapshot();
+    EXPECT_EQ(copied_by_update(), behind > card_row_log::depth ? tables : 0U) << behind;
+    expect_same(std::to_string(behind));
+  }
+}
+
+/// However many updates there are, and however long their lists.
+TEST_F(CardRowBytes, OfTheLogAreNoMoreThanThoseOfTheTables) {
+  update_elsewhere();
+  update_elsewhere();
+  const std::size_t before = simulated_card::count().bytes_now, kept = kept_.size();
+  for (std::size_t i = 0; i < 2 * card_row_log::depth; ++i) {
+    update_elsewhere();
+    while (kept_.size() > kept) kept_.pop_back(); // of the gradient, which is gone
+    for (const std::size_t named : {40U, 1000U})
+      if (i % 16 == 0) update_elsewhere(named);
+    while (kept_.size() > kept) kept_.pop_back();
+  }
+  const std::size_t tables = (layout_->size() - layout_->dense_size()) * sizeof(float);
+  EXPECT_LE(simulated_card::count().bytes_now - before, tables);
+}
+
+TEST_F(CardRowBytes, AreAllocatedOnceForEachUpdateOfTheLog) {
+  for (std::size_t i = 0; i < card_row_log::depth + 2; ++i) update_elsewhere();
+  for (std::size_t i = 0; i < 2 * card_row_log::depth; ++i) {
+    const contribution one{drawn(8), 1};
+    const snapshot held = shard_->snapshot();
+    const std::uint64_t before = simulated_card::count().allocations;
+    shard_->update({&one, 1}, 0.1);
+    EXPECT_EQ(simulated_card::count().allocations, before) << i;
+  }
+}
+
+} // namespace
+} // namespace mailgrad
