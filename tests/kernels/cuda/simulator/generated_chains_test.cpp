@@ -184,6 +184,16 @@ TEST_F(GeneratedChains, TellWhatTheCompilerSaysOfABadText) {
               ::testing::HasSubstr("device kernel image is invalid"));
 }
 
+/// Else code of other headers would be found on the disk.
+TEST_F(GeneratedChains, ComeOfACompilerThatTellsAllTheirCodeDependsOn) {
+  simulated_card::set_up({.generates_kernels = true});
+  const std::string identity = cuda::open_kernel_compiler()->identity();
+  for (const char* part : {"-ffp-contract=off", "struct gelu_gradient", "multiply_add",
+                           "struct element_range", "struct chain_arrays", "float_pack"})
+    EXPECT_THAT(identity, ::testing::HasSubstr(part));
+  EXPECT_EQ(cuda::open_kernel_compiler()->identity(), identity);
+}
+
 TEST_F(GeneratedChains, AreNoneWithoutACompiler) {
   EXPECT_FALSE(cuda::generates_kernels());
   EXPECT_THAT(refusal([] { cuda::open_kernel_compiler(); }), ::testing::HasSubstr("has no compiler"));
