@@ -170,9 +170,9 @@ TEST_F(CardElementwise, GivesTheSameBitsWhenTheKernelOfAChainHasCome) {
     const std::size_t outputs = testing::outputs_of(chain);
     for (const std::size_t shift : {0U, 1U}) {
       const std::vector<std::size_t> shifts(chain.input_count + outputs, shift);
-      cuda::interpret_chains(true);
+      cuda::compute(cuda::chains::interpreted);
       const results interpreted = on_the_card(chain, outputs, 5003, shifts);
-      cuda::interpret_chains(false);
+      cuda::compute(cuda::chains::generated);
       on_the_card(chain, outputs, 5003, shifts);
       kernels.finish();
       ASSERT_NE(kernels.find(chain, 0), nullptr) << kernels.why_none();

@@ -128,6 +128,27 @@ TEST_F(NvrtcCompiler, FusesNoProductOfAStepWithASumOfTheNext) {
   }
 }
 
+/// Of functions that spell no fused product.
+TEST_F(NvrtcCompiler, FusesNoProductOfAnyFunctionWithASum) {
+  using enum elementwise_function;
+  std::string text;
+  std::vector<std::string> names;
+  for (const auto first : {multiply, square, tanh_gradient, sigmoid_gradient, square_gradient})
+    for (const auto second : {add, subtract, relu_of_sum}) {
+      names.push_back("chain_" + std::to_string(names.size()));
+      text += cuda::chain_kernel_text(chain_of(first, second), names.back());
+    }
+  for (const card_architecture where : architectures) {
+    const std::vector<std::byte> code = code_of(text, where);
+    for (const std::string& name : names) {
+      const auto all = cubin(code).instructions_of(name);
+      EXPECT_EQ(count(all, cubin::fused), 0U) << name;
+      EXPECT_GE(count(all, cubin::product), 4U) << name;
+      EXPECT_GE(count(all, cubin::sum), 4U) << name;
+    }
+  }
+}
+
 TEST_F(NvrtcCompiler, SaysWhatIsWrongWithAText) {
   const auto compile = [&](const char* text, card_architecture where) -> std::string {
     try {
@@ -175,7 +196,8 @@ TEST_F(NvrtcCompiler, IsNamedWithItsVersionAndAllThatItsCodeDependsOn) {
   }
 }
 
-/// Libraries that were made for these tests lie where they were built, and are not carried to another machine.
+/// Libraries that were made for these tests lie where they were built, and are not carried to another
+/// machine.
 class NvrtcLibrary : public ::testing::Test {
 protected:
   void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }

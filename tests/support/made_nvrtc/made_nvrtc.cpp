@@ -1,8 +1,8 @@
 #include <dlfcn.h>
 #include <nvrtc.h>
 
-// An NVRTC that was made for tests. It is of CUDA 12.4, which is too old for this build, unless it is compiled
-// for another, and does nothing but look for its second library as NVRTC does: by the name.
+// An NVRTC that was made for tests. It is of CUDA 12.4, which is too old for this build, unless it is
+// compiled for another, and does nothing but look for its second library as NVRTC does: by the name.
 #ifndef MADE_NVRTC_MAJOR
 #define MADE_NVRTC_MAJOR 12
 #define MADE_NVRTC_MINOR 4
