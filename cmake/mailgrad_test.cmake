@@ -37,6 +37,11 @@ option(MAILGRAD_UNITY_TESTS "Compile several sources of a test binary as one, wh
 set(MAILGRAD_TEST_SHARDS 0 CACHE STRING
   "Run each test binary in so many parts, where a process for each test takes too long to start; 0: a process each")
 
+if(MAILGRAD_TESTS)
+  add_library(no_kept_kernels OBJECT ${PROJECT_SOURCE_DIR}/tests/support/no_kept_kernels.cpp)
+  target_link_libraries(no_kept_kernels PRIVATE mailgrad_warnings mailgrad_codegen)
+endif()
+
 # Names of one source may hide those of another that is compiled as one with it. Linked last, so that it has the last word.
 add_library(mailgrad_unity_warnings INTERFACE)
 target_compile_options(mailgrad_unity_warnings INTERFACE $<$<BOOL:${MAILGRAD_UNITY_TESTS}>:-Wno-shadow>)
@@ -77,6 +82,7 @@ function(mailgrad_add_test folder)
   target_link_libraries(${target} PRIVATE ${arg_DEPENDS} GTest::gmock GTest::gtest_main
     mailgrad_warnings mailgrad_codegen mailgrad_unity_warnings)
   target_include_directories(${target} PRIVATE ${PROJECT_BINARY_DIR}/include)
+  target_sources(${target} PRIVATE $<TARGET_OBJECTS:no_kept_kernels>)
   target_compile_definitions(${target} PRIVATE MAILGRAD_DATA_DIR="${mailgrad_data_dir}")
 
   mailgrad_test_headers(headers ${arg_HEADERS})

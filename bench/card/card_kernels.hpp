@@ -3,9 +3,15 @@
 #include "card_timing.hpp"
 
 #include <cstddef>
+#include <stdexcept>
 #include <vector>
 
 namespace mailgrad::bench {
+
+/// What a kernel throws that cannot be measured here; it says why.
+struct left_out : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 /// What sizes are divided by: 1, or more in a trial of the program.
 inline std::size_t divisor = 1;

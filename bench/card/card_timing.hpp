@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/kernels/cuda/card_lane.hpp>
+#include <mailgrad/kernels/cuda/chain_kernels.hpp>
 
 #include "../measuring.hpp"
 
@@ -36,6 +37,7 @@ public:
   std::vector<double> microseconds(const timed_kernel& k) {
     constexpr int rounds = 15;
     k.queue(lane_.where()); // loads the kernel's code, and lets cuBLAS choose
+    cuda::wait_for_chain_kernels();
     const double once = round(launches(k, 3), 3);
     const int count = std::clamp(static_cast<int>(2000 / once), 3, 200);
     const cuda::captured_graph many = launches(k, count);

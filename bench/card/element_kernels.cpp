@@ -68,10 +68,11 @@ timed_kernel chain_of(card_arrays& a, const char* name, std::initializer_list<el
 timed_kernel generated(timed_kernel k) {
   k.name += ", generated";
   k.queue = [queue = k.queue](const stream& s) {
-    cuda::interpret_chains(false);
+    cuda::compute(cuda::chains::generated);
     queue(s);
-    cuda::wait_for_chain_kernels(); // only the first time is there one to come
-    cuda::interpret_chains(true);
+    const std::string why_none = cuda::wait_for_chain_kernels(); // only the first time is there one to come
+    cuda::compute(cuda::chains::interpreted);
+    if (!why_none.empty()) throw left_out(why_none);
   };
   return k;
 }
@@ -153,7 +154,7 @@ timed_kernel transposing(card_arrays& a) {
 namespace mailgrad::bench {
 
 std::vector<kernel_maker> element_kernels() {
-  cuda::interpret_chains(true); // but for those that are called otherwise
+  cuda::compute(cuda::chains::interpreted); // but for those that are called otherwise
   return {copy_64,   copy_256,           adam_256,           momentum,        sgd,        sgd_of_8,
           relu,      addition,           chain_of_3,         generated_3,     chain_of_8, generated_8,
           bias_relu, bias_relu_backward, delay_compensation, addition_to_sum, dropping,   transposing};

@@ -75,6 +75,13 @@ void print_row(const std::string& name, const std::vector<double>& took, double 
   std::fflush(stdout);
 }
 
+/// Loads the kernels' code, lets cuBLAS choose, and has the kernels of chains compiled.
+void queue_first_step(cuda::card_lane& lane, card_model& model) {
+  model.queue_step();
+  lane.finish();
+  cuda::wait_for_chain_kernels();
+}
+
 /// Microseconds a step in wall time, when the processor queues each kernel.
 std::vector<double> launched(cuda::card_lane& lane, card_model& model, int rounds, int steps) {
   std::vector<double> took;
@@ -89,8 +96,7 @@ std::vector<double> launched(cuda::card_lane& lane, card_model& model, int round
 
 void measure(cuda::card_lane& lane, const measured_model& m, bool tiny) {
   card_model model(lane, m);
-  model.queue_step();
-  lane.finish();
+  queue_first_step(lane, model);
   const double once = launched(lane, model, 1, 1).front();
   const int steps = tiny ? 1 : std::clamp(static_cast<int>(1e5 / once), 5, 200);
   print_row(std::string("step of ") + m.name + ", launched", launched(lane, model, tiny ? 3 : 15, steps));
@@ -112,8 +118,7 @@ void measure_large(const measured_model& m, product_precision p, double operatio
 void measure_operations(const measured_model& m, bool tiny) {
   cuda::card_lane lane(0, product_precision::bfloat16);
   card_model model(lane, m);
-  model.queue_step(); // loads the kernels' code, and lets cuBLAS choose
-  lane.finish();
+  queue_first_step(lane, model);
   measured_operations operations(lane, model);
   for (int i = 0; i < (tiny ? 2 : 9); ++i) operations.measure_step();
   operations.print(std::string("of ") + m.name);
@@ -126,12 +131,11 @@ enum class way : std::uint8_t { launched, as_a_graph };
 /// then.
 std::vector<float> trained(cuda::card_lane& lane, const measured_model& m, int steps, way how) {
   card_model model(lane, m);
-  model.queue_step();
+  queue_first_step(lane, model);
   if (how == way::launched) {
     for (int k = 1; k < steps; ++k) model.queue_step();
     return model.weights();
   }
-  lane.finish();
   void* const stream = std::get<cuda_stream>(lane.where()).stream;
   const cuda::captured_graph step(stream, [&model] { model.queue_step(); });
   for (int k = 1; k < steps; ++k) step.launch(stream);
@@ -141,9 +145,11 @@ std::vector<float> trained(cuda::card_lane& lane, const measured_model& m, int s
 void compare_replays(cuda::card_lane& lane, const measured_model& m, int steps) {
   std::set<std::string> digests;
   bool finite = true;
+  cuda::compute(cuda::chains::interpreted); // the first time; the others have kernels of their own
   for (const way how : {way::launched, way::launched, way::as_a_graph, way::as_a_graph}) {
     const std::vector<float> weights = trained(lane, m, steps, how);
     for (const float w : weights) finite = finite && std::isfinite(w);
+    cuda::compute(cuda::chains::generated);
     digests.insert(sha256(std::as_bytes(std::span(weights))).substr(0, 12));
   }
   std::string words;

@@ -36,8 +36,8 @@ command make_devices_command(CLI::App& app) {
             for (std::uint32_t i = 0; i < found.cards.size(); ++i)
               std::cout << card_in_words(found.cards[i], i, found.driver) << '\n';
             if (!found.cards.empty())
-              std::cout << "kernels generated for chains of operations: "
-                        << cuda::generated_kernels_in_words() << '\n';
+              std::cout << "kernels generated for chains of operations: " << cuda::tried_kernels_in_words(0)
+                        << '\n';
             if (found.cards.empty()) std::cout << "no card: " << found.why_none << '\n';
             return exit_code::done;
           }};

@@ -10,6 +10,7 @@
 
 #include <exception>
 #include <span>
+#include <system_error>
 #include <utility>
 
 namespace mailgrad::cuda {
@@ -17,6 +18,10 @@ namespace mailgrad::cuda {
 namespace {
 
 constexpr const char* kernel_name = "chain";
+
+std::string text_of(const elementwise_chain& chain) {
+  return std::string(chain_preamble()) + chain_kernel_text(chain, kernel_name);
+}
 
 card_architecture architecture_of(std::uint32_t card) {
   const runtime::found_cards found = runtime::find_cards();
@@ -65,8 +70,13 @@ void* chain_kernels::find(const elementwise_chain& chain, std::uint32_t card) {
   return found->second.code;
 }
 
+/// Where the system has no thread left, the chain stays to come, and who asks next tries once more.
 void chain_kernels::begin_work() {
-  if (!worker_.joinable()) worker_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
+  if (worker_.joinable()) return;
+  try {
+    worker_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
+  } catch (const std::system_error&) {
+  }
 }
 
 void chain_kernels::begin_use() {
@@ -87,7 +97,7 @@ void chain_kernels::end_use() noexcept {
 void chain_kernels::finish() {
   std::unique_lock held(lock_);
   if (!to_come_.empty()) begin_work();
-  done_.wait(held, [&] { return to_come_.empty(); });
+  done_.wait(held, [&] { return to_come_.empty() || !worker_.joinable(); });
 }
 
 std::string chain_kernels::why_none() const {
@@ -128,8 +138,10 @@ chain_kernels::kernel chain_kernels::make(const request& r) {
 
 void* chain_kernels::make_kernel(const request& r) {
   if (!compiler_) compiler_ = open_();
-  const card_architecture where = architecture_of(r.card);
-  const std::string text = std::string(chain_preamble()) + chain_kernel_text(r.chain, kernel_name);
+  auto known = architectures_.find(r.card);
+  if (known == architectures_.end()) known = architectures_.emplace(r.card, architecture_of(r.card)).first;
+  const card_architecture where = known->second;
+  const std::string text = text_of(r.chain);
   const std::string all =
       fmt::format("{}\nsm_{}{}\n{}", compiler_->identity(), where.major, where.minor, text);
   const std::string name = sha256(std::as_bytes(std::span(all)));
@@ -156,12 +168,25 @@ chain_kernel_counts count_chain_kernels() noexcept {
 }
 
 namespace {
-std::atomic<bool> always_interprets = false;
+std::atomic<chains> chains_now = chains::generated;
+
+elementwise_chain smallest_chain() {
+  elementwise_chain chain;
+  chain.input_count = 1;
+  chain.step_count = 2;
+  chain.steps[0] = {elementwise_function::exp, 0, 0, -1};
+  chain.steps[1] = {elementwise_function::negate, 1, 1, 0};
+  return chain;
+}
 } // namespace
 
-void wait_for_chain_kernels() { chain_kernels::of_process().finish(); }
-void interpret_chains(bool always) { always_interprets = always; }
-bool interprets_chains() noexcept { return always_interprets || !generates_kernels(); }
+std::string wait_for_chain_kernels() {
+  if (!generates_kernels()) return generated_kernels_in_words();
+  chain_kernels::of_process().finish();
+  return chain_kernels::of_process().why_none();
+}
+void compute(chains how) { chains_now = how; }
+bool interprets_chains() noexcept { return chains_now == chains::interpreted || !generates_kernels(); }
 
 std::string generated_kernels_in_words() {
   try {
@@ -169,6 +194,18 @@ std::string generated_kernels_in_words() {
   } catch (const device_error& e) {
     return std::string("none: ") + e.what();
   }
+}
+
+std::string tried_kernels_in_words(std::uint32_t card) {
+  std::string words = generated_kernels_in_words();
+  try {
+    const std::vector<std::byte> code =
+        open_kernel_compiler()->compile(text_of(smallest_chain()), architecture_of(card));
+    runtime::load_kernel(card, code, kernel_name);
+  } catch (const device_error& e) {
+    if (!words.starts_with("none")) words = fmt::format("none: {} fails: {}", words, e.what());
+  }
+  return words;
 }
 
 } // namespace mailgrad::cuda

@@ -41,11 +41,12 @@ public:
 
   /// The kernel of a chain for a card; null if there is none yet. The first call asks for it.
   void* find(const elementwise_chain& chain, std::uint32_t card);
-  /// Waits until each chain that was asked for has its kernel, or will have none.
+  /// Waits until each chain that was asked for has its kernel, or will have none. Does not wait if there is
+  /// no thread to be had.
   void finish();
 
-  /// Between both calls there is a lane more. When none is left, the thread that compiles ends; what is still to
-  /// come stays so until somebody asks again.
+  /// Between both calls there is a lane more. When none is left, the thread that compiles ends; what is still
+  /// to come stays so until somebody asks again.
   void begin_use();
   void end_use() noexcept;
 
@@ -80,7 +81,8 @@ private:
 
   opener open_;
   kernel_cache cache_;
-  std::unique_ptr<kernel_compiler> compiler_; ///< of the thread that compiles
+  std::unique_ptr<kernel_compiler> compiler_; ///< of the thread that compiles, as is the next
+  std::map<std::uint32_t, card_architecture> architectures_;
 
   mutable std::mutex lock_;
   std::map<key, kernel> known_;
@@ -102,13 +104,18 @@ chain_kernel_counts count_chain_kernels() noexcept;
 
 // For measurements of the kernels of this process, generated and interpreted.
 
-/// Waits until each chain that was asked for has its kernel, or will have none.
-void wait_for_chain_kernels();
-/// Whether chains are interpreted even if their kernels are there.
-void interpret_chains(bool always);
+/// Waits until each chain that was asked for has its kernel, or will have none. Returns why the last that has
+/// none has none; empty if each has.
+std::string wait_for_chain_kernels();
+enum class chains : std::uint8_t { generated, interpreted };
+/// How chains are computed whose kernels are there.
+void compute(chains how);
 bool interprets_chains() noexcept;
 
 /// The compiler of this machine in words, or why no kernels are generated on it.
 std::string generated_kernels_in_words();
+/// The same, and what is wrong with the compiler if it makes no kernel for this card. It makes one, which
+/// takes 0.2 s on NVRTC.
+std::string tried_kernels_in_words(std::uint32_t card);
 
 } // namespace mailgrad::cuda

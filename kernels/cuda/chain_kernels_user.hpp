@@ -2,8 +2,8 @@
 
 namespace mailgrad::cuda {
 
-/// Who may ask for kernels of chains: a lane. The thread that has them compiled ends with the last lane of the
-/// process, since a library may not be used while the process exits. It goes on with the next lane.
+/// Who may ask for kernels of chains: a lane. The thread that has them compiled ends with the last lane of
+/// the process, since a library may not be used while the process exits. It goes on with the next lane.
 class chain_kernels_user {
 public:
   chain_kernels_user();

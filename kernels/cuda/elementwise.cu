@@ -6,6 +6,7 @@
 #include <mailgrad/kernels/cuda/packs.hpp>
 
 #include <algorithm>
+#include <type_traits>
 
 namespace mailgrad::cuda {
 
@@ -140,6 +141,9 @@ chain_arguments arguments_of(const elementwise_chain& chain, std::span<const voi
     made.outputs[i] = static_cast<float*>(outputs[i]);
   return made;
 }
+
+static_assert(std::extent_v<decltype(chain_arrays::inputs)> == elementwise_chain::max_inputs &&
+              std::extent_v<decltype(chain_arrays::outputs)> == elementwise_chain::max_steps);
 
 /// Queues the kernel that was generated for the chain. Returns whether there is one.
 bool queue_generated(const cuda_stream& s, const elementwise_chain& chain,

@@ -18,13 +18,16 @@ void kept_graphs::run(void* stream, const key& k, const std::function<void()>& q
   known_.splice(known_.begin(), known_, found);
   known_key& it = known_.front();
   if (it.refused) return queue();
-  if (it.arrivals && *it.arrivals != count_chain_kernels().arrivals) it.graph.reset();
-  if (!it.graph) {
+  const bool kernels_came = it.arrivals && *it.arrivals != count_chain_kernels().arrivals;
+  if (!it.graph || kernels_came) {
     try {
       it.capture(stream, queue);
     } catch (const std::exception&) {
-      it.refused = true;
-      return queue(); // throws as well, unless only a capture is at fault
+      if (!it.graph) {
+        it.refused = true;
+        return queue(); // throws as well, unless only a capture is at fault
+      }
+      it.arrivals.reset(); // the graph of before gives the same bits, and stays
     }
   }
   it.graph->launch(stream);

@@ -17,7 +17,7 @@ namespace mailgrad::cuda {
 /// that the work reads and writes. Graphs and launches give the same bits.
 ///
 /// Work that was captured before the kernels of its chains had come is captured once more when they are
-/// there.
+/// there. If that fails, the graph of before stays.
 ///
 /// Work that cannot be captured, such as an operation of a user that asks the card for memory, is queued by
 /// launches for good. A graph that makes room for another one may still run: the driver then frees it when it

@@ -37,12 +37,21 @@ struct entry {
   fs::file_time_type wanted;
 };
 
-/// The files of the folder, but for those that are being written now.
+/// Whether keep() gives files such names: the folder may be one in which the user has files of his own.
+bool is_of_an_entry(const fs::path& file) {
+  const fs::path whole = file.extension() == ".partial" ? file.stem() : file;
+  const std::string name = whole.stem().string();
+  return whole.extension() == ".kernel" && name.size() == kernel_cache::name_size &&
+         name.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+/// The entries of the folder, and what was left of some, but for those that are being written now.
 std::vector<entry> entries_of(const fs::path& folder) {
   std::vector<entry> found;
   std::error_code failed;
   for (fs::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed)) {
     std::error_code gone; // another process may forget it at this moment
+    if (!is_of_an_entry(at->path().filename()) || !fs::is_regular_file(at->symlink_status(gone))) continue;
     entry e{at->path(), at->file_size(gone), at->last_write_time(gone)};
     if (!gone && !replaced_file::is_being_written(e.file.string())) found.push_back(std::move(e));
   }

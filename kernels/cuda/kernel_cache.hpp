@@ -12,14 +12,15 @@ namespace mailgrad::cuda {
 
 /// Code of kernels on the disk, so that the next process need not compile them. Processes share a folder: an
 /// entry is whole when it gets its name, and says itself what it is of. One that is damaged, of another
-/// version or unreadable is none. When the folder grows too large, the entries go that were wanted least
-/// lately.
+/// version or unreadable is none. When the entries grow too large, those go that were wanted least lately.
+/// What else lies in the folder stays.
 ///
 /// Errors   none: on a disk that is full or may not be written nothing is kept.
 /// Threads  one caller at a time.
 class kernel_cache {
 public:
   static constexpr std::uintmax_t usual_bytes = std::uintmax_t{64} << 20;
+  static constexpr std::size_t name_size = 64;
 
   /// An empty folder: nothing is kept.
   explicit kernel_cache(std::filesystem::path folder, std::uintmax_t most_bytes = usual_bytes)
@@ -30,7 +31,7 @@ public:
   /// Source  XDG Base Directory Specification 0.8.
   static std::filesystem::path usual_folder();
 
-  /// `name` is a hash of all that the code depends on.
+  /// `name` is a SHA-256 of all that the code depends on, in hexadecimal digits.
   std::optional<std::vector<std::byte>> find(const std::string& name) const;
   void keep(const std::string& name, std::span<const std::byte> code) const;
 

@@ -48,10 +48,11 @@ void begin_step(const cuda_stream&, std::uint64_t, std::uint64_t) { refuse(); }
 chain_kernel_counts count_chain_kernels() noexcept { return {}; }
 chain_kernels_user::chain_kernels_user() = default;
 chain_kernels_user::~chain_kernels_user() = default;
-void wait_for_chain_kernels() {}
-void interpret_chains(bool) {}
+std::string wait_for_chain_kernels() { return generated_kernels_in_words(); }
+void compute(chains) {}
 bool interprets_chains() noexcept { return true; }
 std::string generated_kernels_in_words() { return std::string("none: ") + why; }
+std::string tried_kernels_in_words(std::uint32_t) { return generated_kernels_in_words(); }
 std::string products_in_words() { refuse(); }
 std::unique_ptr<products> make_products(std::uint32_t, product_precision) { refuse(); }
 

@@ -68,16 +68,18 @@ std::string_view named_library() {
   return named == nullptr ? std::string_view() : named;
 }
 
-/// Opens the library that MAILGRAD_NVRTC names, or the one that the loader or CUDA's usual folder has.
+/// Opens the library that MAILGRAD_NVRTC names; if it names none, the one that the loader or CUDA's usual
+/// folder has.
 void* open_library() {
-  const std::string name = fmt::format("libnvrtc.so.{}", CUDART_VERSION / 1000);
-  std::string tried;
-  for (const std::string& path : {std::string(named_library()), name, "/usr/local/cuda/lib64/" + name}) {
-    if (path.empty()) continue;
-    if (void* const opened = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return opened;
-    tried += (tried.empty() ? "" : ", ") + path;
+  if (const std::string named(named_library()); !named.empty()) {
+    if (void* const opened = dlopen(named.c_str(), RTLD_NOW | RTLD_LOCAL)) return opened;
+    refuse(fmt::format("MAILGRAD_NVRTC names {}, which is no library that can be opened", named));
   }
-  refuse(fmt::format("no NVRTC was found as {}; MAILGRAD_NVRTC may name it", tried));
+  const std::string name = fmt::format("libnvrtc.so.{}", CUDART_VERSION / 1000);
+  const std::string usual = "/usr/local/cuda/lib64/" + name;
+  for (const std::string& path : {name, usual})
+    if (void* const opened = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return opened;
+  refuse(fmt::format("no NVRTC was found as {} or {}; MAILGRAD_NVRTC may name it", name, usual));
 }
 
 struct close_library {
@@ -100,6 +102,17 @@ nvrtc_version version_of(const nvrtc_functions& f) {
   return v;
 }
 
+/// NVRTC opens its second library by the bare name when it compiles, and does not look beside itself. What is
+/// already open is found by its name, so it is opened here. Where there is none, NVRTC will say so.
+void open_builtins(const nvrtc_functions& f, const nvrtc_version& v) {
+  Dl_info place{};
+  if (dladdr(reinterpret_cast<const void*>(f.version), &place) == 0 || place.dli_fname == nullptr) return;
+  const std::string library = place.dli_fname;
+  const std::string folder = library.substr(0, library.rfind('/') + 1);
+  const std::string path = fmt::format("{}libnvrtc-builtins.so.{}.{}", folder, v.major, v.minor);
+  static_cast<void>(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)); // open until the process ends
+}
+
 nvrtc_functions load() {
   std::unique_ptr<void, close_library> opened(open_library());
   void* const library = opened.get();
@@ -113,9 +126,11 @@ nvrtc_functions load() {
   find(library, "nvrtcGetProgramLogSize", f.log_size);
   find(library, "nvrtcGetProgramLog", f.log);
   find(library, "nvrtcGetErrorString", f.words_of);
-  if (const nvrtc_version v = version_of(f); v.major != CUDART_VERSION / 1000)
+  const nvrtc_version v = version_of(f);
+  if (v.major != CUDART_VERSION / 1000)
     refuse(fmt::format("NVRTC {}.{} is of another version than this build, which needs {}", v.major, v.minor,
                        CUDART_VERSION / 1000));
+  open_builtins(f, v);
   static_cast<void>(opened.release()); // open until the process ends
   return f;
 }

@@ -4,16 +4,12 @@
 #include "simulated_card/card_control.hpp"
 #endif
 
-#include <cstdlib>
-
 namespace mailgrad::testing {
 
-/// Lets the card generate kernels for chains while it lives, and keep none on the disk. A real card generates
-/// them anyway.
+/// Lets the card generate kernels for chains while it lives. A real card generates them anyway.
 class with_generated_kernels {
 public:
   with_generated_kernels() {
-    setenv("MAILGRAD_KERNEL_CACHE", "off", 1);
 #ifdef MAILGRAD_SIMULATED_CARD
     simulated_card::settings s = simulated_card::default_settings();
     s.generates_kernels = true;

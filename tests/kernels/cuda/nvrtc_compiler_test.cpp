@@ -1,6 +1,8 @@
 #include "../../support/cubin.hpp"
 #include "../../support/drawn_chain.hpp"
+#include "../../support/scratch_files.hpp"
 
+#include <mailgrad/kernels/cuda/chain_kernels.hpp>
 #include <mailgrad/kernels/cuda/chain_source.hpp>
 #include <mailgrad/kernels/cuda/kernel_compiler.hpp>
 #include <mailgrad/tensor/error.hpp>
@@ -126,6 +128,27 @@ TEST_F(NvrtcCompiler, FusesNoProductOfAStepWithASumOfTheNext) {
   }
 }
 
+/// Of functions that spell no fused product.
+TEST_F(NvrtcCompiler, FusesNoProductOfAnyFunctionWithASum) {
+  using enum elementwise_function;
+  std::string text;
+  std::vector<std::string> names;
+  for (const auto first : {multiply, square, tanh_gradient, sigmoid_gradient, square_gradient})
+    for (const auto second : {add, subtract, relu_of_sum}) {
+      names.push_back("chain_" + std::to_string(names.size()));
+      text += cuda::chain_kernel_text(chain_of(first, second), names.back());
+    }
+  for (const card_architecture where : architectures) {
+    const std::vector<std::byte> code = code_of(text, where);
+    for (const std::string& name : names) {
+      const auto all = cubin(code).instructions_of(name);
+      EXPECT_EQ(count(all, cubin::fused), 0U) << name;
+      EXPECT_GE(count(all, cubin::product), 4U) << name;
+      EXPECT_GE(count(all, cubin::sum), 4U) << name;
+    }
+  }
+}
+
 TEST_F(NvrtcCompiler, SaysWhatIsWrongWithAText) {
   const auto compile = [&](const char* text, card_architecture where) -> std::string {
     try {
@@ -155,15 +178,72 @@ TEST_F(NvrtcCompiler, IsNamedWithItsVersionAndAllThatItsCodeDependsOn) {
   std::_Exit(first.find(words) == std::string::npos || again != first);
 }
 
+/// Exits with 0 if no kernels are generated, whether or not somebody asks for a compiler.
+[[noreturn]] void turn_off() {
+  setenv("MAILGRAD_NVRTC", "off", 1);
+  const bool generates = cuda::generates_kernels() || !cuda::interprets_chains();
+  std::_Exit(generates || refusal() != "MAILGRAD_NVRTC is off");
+}
+
+/// Exits with 0 if `library` compiles this text.
+[[noreturn]] void compile_with(const char* library, const std::string& text) {
+  setenv("MAILGRAD_NVRTC", library, 1);
+  try {
+    std::_Exit(cuda::open_kernel_compiler()->compile(text, {9, 0}).empty());
+  } catch (const device_error& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    std::_Exit(1);
+  }
+}
+
+/// Libraries that were made for these tests lie where they were built, and are not carried to another
+/// machine.
+class NvrtcLibrary : public ::testing::Test {
+protected:
+  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+  static void skip_unless_there(const char* library) {
+    if (!std::filesystem::exists(library)) GTEST_SKIP() << "there is no " << library;
+  }
+};
+
 // Each in a process of its own, since what is found stays.
-TEST(NvrtcLibrary, IsRefusedIfItIsOfNoUse) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
+TEST_F(NvrtcLibrary, IsRefusedIfItIsOfNoUse) {
+  EXPECT_EXIT(try_library("libBrokenLocale.so.1", "the NVRTC of this machine lacks nvrtcVersion"),
+              ::testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(try_library("/no/libnvrtc.so", "MAILGRAD_NVRTC names /no/libnvrtc.so, which"),
+              ::testing::ExitedWithCode(0), "")
+      << "though the loader may know another one";
+}
+
+TEST_F(NvrtcLibrary, IsRefusedIfItIsOfAnotherVersion) {
+  skip_unless_there(MAILGRAD_MADE_NVRTC);
+  if (IsSkipped()) return;
   EXPECT_EXIT(
       try_library(MAILGRAD_MADE_NVRTC, "NVRTC 12.4 is of another version than this build, which needs 13"),
       ::testing::ExitedWithCode(0), "");
-  EXPECT_EXIT(try_library("libBrokenLocale.so.1", "the NVRTC of this machine lacks nvrtcVersion"),
-              ::testing::ExitedWithCode(0), "");
-  EXPECT_EXIT(try_library("off", "MAILGRAD_NVRTC is off"), ::testing::ExitedWithCode(0), "");
+}
+
+TEST_F(NvrtcLibrary, IsNotWantedIfItIsOff) { EXPECT_EXIT(turn_off(), ::testing::ExitedWithCode(0), ""); }
+
+TEST_F(NvrtcLibrary, FindsItsSecondLibraryBesideIt) {
+  skip_unless_there(MAILGRAD_MADE_NVRTC_13);
+  if (IsSkipped()) return;
+  EXPECT_EXIT(compile_with(MAILGRAD_MADE_NVRTC_13, ""), ::testing::ExitedWithCode(0), "");
+}
+
+/// As in a wheel of Python, of which the loader knows nothing.
+TEST_F(NvrtcLibrary, OfTheToolkitCompilesFromAFolderThatTheLoaderDoesNotKnow) {
+  const std::filesystem::path toolkit = "/usr/local/cuda/lib64";
+  skip_unless_there("/usr/local/cuda/lib64/libnvrtc.so.13");
+  if (IsSkipped()) return;
+  const scratch_folder elsewhere;
+  for (const auto& file : std::filesystem::directory_iterator(toolkit))
+    if (file.path().filename().string().starts_with("libnvrtc"))
+      std::filesystem::create_symlink(file.path(), elsewhere.path() / file.path().filename());
+  const std::string text =
+      std::string(cuda::chain_preamble()) + cuda::chain_kernel_text(drawn_chain(1), "chain");
+  EXPECT_EXIT(compile_with((elsewhere.path() / "libnvrtc.so.13").c_str(), text), ::testing::ExitedWithCode(0),
+              "");
 }
 
 } // namespace

@@ -1,5 +1,6 @@
 #include "card_machine.hpp"
 
+#include <mailgrad/kernels/cuda/chain_source.hpp>
 #include <mailgrad/kernels/cuda/kernel_compiler.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/tensor/error.hpp>
@@ -49,14 +50,25 @@ private:
   fs::path path_;
 };
 
-/// Runs the command; returns what it said if it failed.
-std::string complaint_of(const std::string& line) {
+/// Runs the compiler on a text; returns what it says.
+///
+/// Errors  device_error with it, if the compiler fails.
+std::string compile_file(const fs::path& source, const std::string& text, const std::string& options) {
+  std::ofstream(source) << text;
+  const std::string line = fmt::format("{} -x c++ {} {} 2>&1", command, source.string(), options);
   FILE* const pipe = popen(line.c_str(), "r");
-  if (pipe == nullptr) return "the compiler cannot be started";
+  if (pipe == nullptr) throw device_error(world_errc::device_failure, "the compiler cannot be started");
   std::string said;
   std::array<char, 4096> part{};
   while (const std::size_t bytes = fread(part.data(), 1, part.size(), pipe)) said.append(part.data(), bytes);
-  return pclose(pipe) == 0 ? "" : "the compiler says: " + said;
+  if (pclose(pipe) != 0) throw device_error(world_errc::device_failure, "the compiler says: " + said);
+  return said;
+}
+
+/// What the headers of a chain come to.
+std::string text_of_headers() {
+  const compiler_folder folder;
+  return compile_file(folder.path() / "headers.cpp", std::string(chain_preamble()), "-E -P");
 }
 
 std::function<void()> on_compile() {
@@ -68,15 +80,15 @@ std::function<void()> on_compile() {
 class card_compiler final : public kernel_compiler {
 public:
   std::string in_words() const override { return "compiler of the simulated card"; }
-  std::string identity() const override { return command; }
+  std::string identity() const override {
+    static const std::string all = fmt::format("{}\n{}", command, text_of_headers());
+    return all;
+  }
   std::vector<std::byte> compile(const std::string& text, card_architecture) override {
     if (const auto told = on_compile()) told();
     const compiler_folder folder;
     const fs::path source = folder.path() / "chain.cpp", code = folder.path() / "chain.so";
-    std::ofstream(source) << text;
-    const std::string why =
-        complaint_of(fmt::format("{} -x c++ {} -o {} 2>&1", command, source.string(), code.string()));
-    if (!why.empty()) throw device_error(world_errc::device_failure, why);
+    compile_file(source, text, fmt::format("-o {}", code.string()));
     std::ifstream in(code, std::ios::binary);
     const std::string all{std::istreambuf_iterator<char>(in), {}};
     const auto bytes = std::as_bytes(std::span(all));

@@ -4,7 +4,6 @@
 
 #include <mailgrad/kernels/cuda/chain_kernels.hpp>
 #include <mailgrad/kernels/cuda/chain_source.hpp>
-#include <mailgrad/kernels/cuda/kept_graphs.hpp>
 
 #include <gmock/gmock.h>
 
@@ -199,19 +198,21 @@ TEST_F(ChainKernels, AreCompiledAgainWhereTheEntryIsOfNoUse) {
   EXPECT_EQ(played_.compiled, 3) << "it was written again";
 }
 
+/// While one is compiled two more are asked for, so some are always still to come.
 TEST_F(ChainKernels, EndWhileOneIsBeingCompiled) {
-  std::counting_semaphore<> begun(0), may_go(0);
-  played_.before = [&] {
-    begun.release();
-    may_go.acquire();
-  };
+  constexpr std::uint64_t enough = 5000; // an end that waits for all of them is to be a failure, and no hang
+  std::counting_semaphore<> begun(0);
   auto kernels = made();
-  for (std::uint64_t seed = 0; seed < 3; ++seed) kernels->find(drawn_chain(seed), 0);
+  std::uint64_t next = 1;
+  played_.before = [&, asked = kernels.get()] {
+    begun.release();
+    for (int i = 0; i < 2 && next < enough; ++i) asked->find(drawn_chain(next++), 0);
+  };
+  kernels->find(drawn_chain(0), 0);
   begun.acquire();
-  std::jthread ends([&] { kernels.reset(); });
-  may_go.release(3);
-  ends.join();
+  kernels.reset();
   EXPECT_GE(played_.compiled, 1);
+  EXPECT_LT(next, enough) << "it waited for those that were still to come";
 }
 
 TEST_F(ChainKernels, EndWithoutHavingBegun) {
@@ -243,75 +244,6 @@ TEST_F(ChainKernels, EndWithTheLastLaneAndGoOnWithTheNext) {
   kernels->finish();
   for (std::uint64_t seed = 0; seed < 2; ++seed) EXPECT_NE(kernels->find(drawn_chain(seed), 0), nullptr);
   kernels->end_use();
-}
-
-/// Work that queues a chain of this process, of which others know nothing.
-class ChainsInGraphs : public testing::simulator_test {
-protected:
-  static void set_up(const std::function<void()>& on_compile) {
-    setenv("MAILGRAD_KERNEL_CACHE", "off", 1);
-    simulated_card::set_up({.generates_kernels = true, .on_compile = on_compile});
-  }
-
-  /// Whether the work was queued anew, and not as a kept graph.
-  bool queues(cuda::kept_graphs& graphs, const elementwise_chain& chain) {
-    bool queued = false;
-    graphs.run(stream_of(lane_).stream, {&chain, nullptr}, [&] {
-      queued = true;
-      const std::vector<const void*> from(chain.input_count, x_.data());
-      const std::vector<void*> to(testing::outputs_of(chain), y_.data());
-      elementwise(lane_.where(), chain, from, to, x_.size(), nullptr);
-    });
-    return queued;
-  }
-
-  cuda::card_lane lane_{0};
-  testing::card_array<float> x_{lane_, std::vector<float>(64, 0.5F)}, y_{lane_, 64};
-};
-
-TEST_F(ChainsInGraphs, AreCapturedAnewWhenTheirKernelsHaveCome) {
-  std::binary_semaphore may_go(0);
-  set_up([&] { may_go.acquire(); });
-  cuda::kept_graphs graphs;
-  const elementwise_chain chain = drawn_chain(101);
-  EXPECT_TRUE(queues(graphs, chain)) << "by launches";
-  EXPECT_TRUE(queues(graphs, chain)) << "it is captured";
-  EXPECT_FALSE(queues(graphs, chain));
-  may_go.release();
-  chain_kernels::of_process().finish();
-  EXPECT_TRUE(queues(graphs, chain)) << "it is captured anew";
-  EXPECT_FALSE(queues(graphs, chain));
-  const elementwise_chain other = drawn_chain(102);
-  may_go.release();
-  EXPECT_TRUE(queues(graphs, other)) << "by launches";
-  chain_kernels::of_process().finish();
-  EXPECT_TRUE(queues(graphs, other)) << "it is captured";
-  EXPECT_FALSE(queues(graphs, other)) << "no kernel was missing";
-  EXPECT_FALSE(queues(graphs, chain)) << "what comes to others changes nothing";
-}
-
-TEST_F(ChainsInGraphs, StayAsTheyAreIfNoKernelComes) {
-  set_up([] { throw device_error(world_errc::device_failure, "it says no"); });
-  cuda::kept_graphs graphs;
-  const elementwise_chain chain = drawn_chain(103);
-  queues(graphs, chain);
-  chain_kernels::of_process().finish();
-  EXPECT_TRUE(queues(graphs, chain)) << "it is captured";
-  EXPECT_FALSE(queues(graphs, chain));
-  EXPECT_THAT(chain_kernels::of_process().why_none(), HasSubstr("it says no"));
-}
-
-TEST_F(ChainsInGraphs, GiveTheBitsOfTheInterpretedKernelWhenTheyAreGenerated) {
-  set_up({});
-  const elementwise_chain chain = drawn_chain(104);
-  cuda::kept_graphs none(0);
-  queues(none, chain);
-  const std::vector<float> interpreted = y_.read();
-  chain_kernels::of_process().finish();
-  const std::uint64_t too_early = chain_kernels::of_process().too_early();
-  queues(none, chain);
-  EXPECT_EQ(y_.read(), interpreted);
-  EXPECT_EQ(chain_kernels::of_process().too_early(), too_early);
 }
 
 } // namespace

@@ -3,6 +3,7 @@
 #include "simulator_test.hpp"
 
 #include <mailgrad/kernels/cuda/chain_elements.hpp>
+#include <mailgrad/kernels/cuda/chain_kernels.hpp>
 #include <mailgrad/kernels/cuda/chain_source.hpp>
 #include <mailgrad/kernels/cuda/kernel_compiler.hpp>
 #include <mailgrad/kernels/cuda/packs.hpp>
@@ -184,7 +185,30 @@ TEST_F(GeneratedChains, TellWhatTheCompilerSaysOfABadText) {
               ::testing::HasSubstr("device kernel image is invalid"));
 }
 
+/// Else code of other headers would be found on the disk.
+TEST_F(GeneratedChains, ComeOfACompilerThatTellsAllTheirCodeDependsOn) {
+  simulated_card::set_up({.generates_kernels = true});
+  const std::string identity = cuda::open_kernel_compiler()->identity();
+  for (const char* part : {"-ffp-contract=off", "struct gelu_gradient", "multiply_add",
+                           "struct element_range", "struct chain_arrays", "float_pack"})
+    EXPECT_THAT(identity, ::testing::HasSubstr(part));
+  EXPECT_EQ(cuda::open_kernel_compiler()->identity(), identity);
+}
+
+TEST_F(GeneratedChains, AreTriedBeforeTheyArePromised) {
+  simulated_card::set_up({.generates_kernels = true});
+  EXPECT_EQ(cuda::tried_kernels_in_words(0), "compiler of the simulated card");
+  EXPECT_EQ(cuda::tried_kernels_in_words(7),
+            "none: compiler of the simulated card fails: there is no cuda:7");
+  simulated_card::set_up({.generates_kernels = true, .on_compile = [] {
+                            throw device_error(world_errc::device_failure, "it lacks a part");
+                          }});
+  EXPECT_EQ(cuda::tried_kernels_in_words(0), "none: compiler of the simulated card fails: it lacks a part");
+}
+
 TEST_F(GeneratedChains, AreNoneWithoutACompiler) {
+  EXPECT_EQ(cuda::tried_kernels_in_words(0), "none: the simulated card has no compiler");
+  EXPECT_EQ(cuda::wait_for_chain_kernels(), "none: the simulated card has no compiler");
   EXPECT_FALSE(cuda::generates_kernels());
   EXPECT_THAT(refusal([] { cuda::open_kernel_compiler(); }), ::testing::HasSubstr("has no compiler"));
 }
