@@ -93,7 +93,7 @@ struct words_of_lab {
 };
 
 /// Does what the subcommand that was given says.
-int run_asked(const CLI::App& parser, const words_of_lab& words) {
+int run_as_asked(const CLI::App& parser, const words_of_lab& words) {
   const CLI::App& given = *parser.get_subcommands().front();
   const std::string asked = given.get_name();
   if (asked == "run") return run_in_lab(words.run, given_words(given, {"quiet"}));
@@ -116,7 +116,7 @@ command make_lab_command(CLI::App& app) {
   add_sweep(*parser, words->sweep);
   parser->add_subcommand("list", "Name all experiments, a line each");
   for (const lab::experiment& e : lab::experiments()) add_experiment(*parser, e, words->experiment);
-  return {parser, [parser, words] { return run_asked(*parser, *words); }};
+  return {parser, [parser, words] { return run_as_asked(*parser, *words); }};
 }
 
 } // namespace mailgrad
