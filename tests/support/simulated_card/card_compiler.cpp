@@ -1,4 +1,5 @@
 #include "card_machine.hpp"
+#include "current_card.hpp"
 
 #include <mailgrad/kernels/cuda/chain_source.hpp>
 #include <mailgrad/kernels/cuda/kernel_compiler.hpp>
@@ -113,6 +114,7 @@ std::unique_ptr<kernel_compiler> open_kernel_compiler() {
 namespace runtime {
 
 void* load_kernel(std::uint32_t card, std::span<const std::byte> code, const char* name) {
+  simulated_card::current_card = card;
   {
     card_machine& all = card_machine::of_process();
     const std::lock_guard held(all.lock);
