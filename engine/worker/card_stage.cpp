@@ -86,13 +86,16 @@ void card_stage::send_weights(bool racing, const stage_program& code) {
 
 void card_stage::send(std::uint32_t shard, const shard_range& piece) {
   const std::size_t first = piece.begin - layout_->shard(shard).begin;
-  const float* from = staged_.as<float>().data() + piece.begin;
-  if (near_[shard])
+  const float* from = nullptr;
+  if (near_[shard]) {
     from = given_[shard].on_card.on(lane_->where()).data() + first;
-  else if (given_[shard].values != nullptr)
-    std::copy_n(given_[shard].values + first, piece.size(), staged_.as<float>().data() + piece.begin);
-  else
+  } else if (given_[shard].values != nullptr) {
+    float* const staged = staged_.as<float>().data() + piece.begin;
+    std::copy_n(given_[shard].values + first, piece.size(), staged);
+    from = staged;
+  } else {
     throw std::invalid_argument("weights: those of a stage are not where it reads them");
+  }
   float* const to = weights_.on<float>(lane_->where()).data() + piece.begin;
   cuda::runtime::copy(queue().stream, to, from, piece.size() * sizeof(float));
 }

@@ -28,7 +28,7 @@ protected:
   }
   std::span<const std::int32_t> numbers(const std::vector<std::int32_t>& values) {
     std::vector<float> words(values.size());
-    std::memcpy(words.data(), values.data(), values.size() * sizeof(float));
+    if (!values.empty()) std::memcpy(words.data(), values.data(), values.size() * sizeof(float));
     memory& m = kept_.emplace_back(lane_->allocate(words.size() * sizeof(float)));
     lane_->write(words, m);
     return std::as_const(m).on<std::int32_t>(lane_->where());
