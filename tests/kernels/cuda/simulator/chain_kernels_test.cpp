@@ -1,4 +1,5 @@
 #include "../../../support/drawn_chain.hpp"
+#include "../../../support/generated_kernels.hpp"
 #include "../../../support/scratch_files.hpp"
 #include "simulator_test.hpp"
 
@@ -24,7 +25,7 @@ using testing::drawn_chain;
 using ::testing::HasSubstr;
 
 std::vector<std::byte> some_code() {
-  simulated_card::set_up({.generates_kernels = true});
+  const testing::with_generated_kernels on;
   const std::string text =
       std::string(cuda::chain_preamble()) + cuda::chain_kernel_text(drawn_chain(0), "chain");
   return cuda::open_kernel_compiler()->compile(text, {9, 0});
