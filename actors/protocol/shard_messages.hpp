@@ -91,8 +91,9 @@ struct turn_missing {
   step_number step;
 };
 
-/// Shard to every device that has joined, and to each that joins later: memory of its card was lacking, so it
-/// takes no further gradient. It has its weights, and answers who asks for them. No answer; the worker fails.
+/// Shard to every device that has joined, to each that joins later, and to the coordinator before its report:
+/// memory of its card was lacking, so it takes no further gradient. It has its weights, and answers who asks
+/// for them. No answer; the worker or the run fails.
 struct shard_failed {
   shard_index shard;
   std::string why; ///< one line

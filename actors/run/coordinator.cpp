@@ -214,6 +214,7 @@ caf::behavior coordinator::running() {
            if (seats_.is_of(x.report.worker, x.life)) on_failed(x);
          }),
       on(self_, [this](const shard_lost& x) { on_shard_lost(x); }),
+      on(self_, [this](const shard_failed& x) { on_shard_failed(x); }),
       on(self_, [this](const feeder_lost& x) { on_feeder_lost(x); }),
       on(self_,
          [this](const feeder_report& x) {
@@ -366,6 +367,15 @@ void coordinator::on_shard_lost(const shard_lost& x) {
   books_.on_shard_lost(x.shard, switcher_.done());
   abandon(why);
   if (collecting) ask_for_books();
+}
+
+/// A shard says so before its report. If workers had heard of it, the run has failed with the first of them.
+void coordinator::on_shard_failed(const shard_failed& x) {
+  if (outcome_.how == run_outcome::ending::failed || outcome_.how == run_outcome::ending::diverged) return;
+  const std::string why = fmt::format("shard {} has failed: {}", x.shard.value, x.why);
+  outcome_.how = run_outcome::ending::failed;
+  outcome_.why = outcome_.why.empty() ? why : outcome_.why + "; " + why;
+  outcome_.enough = false;
 }
 
 /// A process that is gone takes all of its shards with it, which are named together. True if the words of the

@@ -115,6 +115,7 @@ private:
   void pass_on_all_of(rank worker);
   trace_taken on_trace(const trace_told& x);
   void on_shard_lost(const shard_lost& x);
+  void on_shard_failed(const shard_failed& x);
   bool joins_lost(const shard_lost& x);
   void on_feeder_lost(const feeder_lost& x);
   void abandon(const std::string& why);

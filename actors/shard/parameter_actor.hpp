@@ -85,7 +85,7 @@ struct parameter_actor_options {
 /// If memory of a card is lacking, the weights are whole, so it takes no further gradient and keeps them for
 /// the report of the run:
 ///
-///     serving --memory is lacking--> failed --shard_failed--> every device
+///     serving --memory is lacking--> failed --shard_failed--> every device, and who asks for the report
 ///
 /// While every worker waits here, helpers compute parts of the update. All messages wait until it has ended:
 ///
@@ -125,6 +125,7 @@ private:
     }
   }
   void fail(const std::string& why);
+  void drop_checkpoint(std::uint64_t number, const caf::actor& collector);
   void quit_when_idle();
   void note_what_is_lost(worker_account& account) const;
   void on_join(const join_shard& x);

@@ -64,16 +64,20 @@ std::function<void(trace_piece)> parameter_actor::trace_to_coordinator() {
   };
 }
 
-/// The rest of a timeline that is told comes first. Whoever asks again meanwhile gets one report.
+/// The rest of a timeline that is told comes first. Whoever asks again meanwhile gets one report. It may have
+/// failed when no worker was left to hear of it, so the report is preceded by that.
 void parameter_actor::on_report_asked() {
   if (watch_.is_ending()) return;
   watch_.end_telling([this, asker = sender_of(self_)] {
-    const auto tell = [this, asker](const snapshot& values) { send(self_, asker, report(values)); };
+    const auto tell = [this, asker](const snapshot& values) {
+      if (failure_) send(self_, asker, shard_failed{options_.weights->index(), *failure_});
+      send(self_, asker, report(values));
+    };
     try {
       lease_.fetch();
       readers_.give(options_.weights->snapshot(), tell);
     } catch (const out_of_memory&) {
-      tell(options_.weights->host_snapshot_at_end());
+      tell(lease_.values_at_end());
     }
   });
 }

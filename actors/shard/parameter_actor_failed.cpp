@@ -16,14 +16,17 @@ void parameter_actor::fail(const std::string& why) {
   failure_ = why;
   for (const worker_slot& worker : workers_.all())
     if (worker.device) send(self_, worker.device, shard_failed{options_.weights->index(), why});
+  if (const auto number = cut_.give_up()) drop_checkpoint(*number, cut_.collector());
   self_->become(failed());
 }
 
+/// A collector that is not known yet comes with a mark, or asks itself.
+void parameter_actor::drop_checkpoint(std::uint64_t number, const caf::actor& collector) {
+  const std::string part = fmt::format("shard {}", options_.weights->index().value);
+  if (collector) send(self_, collector, checkpoint_failed{number, part, *failure_});
+}
+
 caf::behavior parameter_actor::failed() {
-  const auto drop_checkpoint = [this](std::uint64_t number, const caf::actor& collector) {
-    const std::string part = fmt::format("shard {}", options_.weights->index().value);
-    if (collector) send(self_, collector, checkpoint_failed{number, part, *failure_});
-  };
   return {
       on(self_,
          [this](const push_gradient& x) {
@@ -44,9 +47,8 @@ caf::behavior parameter_actor::failed() {
       on(self_, [](const free_credit&) {}),
       on(self_, [](const window_over&) {}),
       on(self_, [](const go_on&) {}),
-      on(self_, [drop_checkpoint](const checkpoint_mark& x) { drop_checkpoint(x.number, x.collector); }),
-      on(self_,
-         [this, drop_checkpoint](const take_checkpoint& x) { drop_checkpoint(x.number, sender_of(self_)); }),
+      on(self_, [this](const checkpoint_mark& x) { drop_checkpoint(x.number, x.collector); }),
+      on(self_, [this](const take_checkpoint& x) { drop_checkpoint(x.number, sender_of(self_)); }),
       on(self_, [this](const give_up&) { quit_when_idle(); }),
       on(self_, [this](const report_shard&) { on_report_asked(); }),
       on(self_, [this](const trace_taken& x) { watch_.on_taken(x); }),

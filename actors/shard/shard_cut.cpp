@@ -126,6 +126,15 @@ std::optional<checkpoint_part> shard_cut::finished() {
                          std::exchange(kept_, nullptr)};
 }
 
+std::optional<std::uint64_t> shard_cut::give_up() {
+  if (number_ == 0) return std::nullopt;
+  last_ = number_;
+  kept_.reset();
+  beside_.clear();
+  std::ranges::fill(marks_, std::nullopt);
+  return std::exchange(number_, 0);
+}
+
 std::vector<push_gradient> restore_shard(archive& a, const shard_state& to, bool same_workers) {
   keep_state(a, to, same_workers);
   std::vector<push_gradient> beside;

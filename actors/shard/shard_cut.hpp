@@ -60,6 +60,8 @@ public:
   /// memory was lacking to keep them, and failure() says so.
   std::optional<checkpoint_part> finished();
   const std::string& failure() const noexcept { return failure_; }
+  /// Ends the checkpoint under way, to which no part will come. Returns its number, if there was one.
+  std::optional<std::uint64_t> give_up();
   const caf::actor& collector() const noexcept { return collector_; }
 
 private:

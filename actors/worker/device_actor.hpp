@@ -161,12 +161,13 @@ private:
     try {
       work();
     } catch (const device_error& e) {
+      if (gate_.finished()) return; // it has failed within this work before
       if (options_.ends_with_card && e.code() == world_errc::device_failure)
         lose_card(step, e.what());
       else
         fail_by_device(step, e);
     } catch (const std::exception& e) {
-      fail(step, e.what());
+      if (!gate_.finished()) fail(step, e.what());
     }
   }
   void lose_card(std::uint64_t step, const std::string& why);

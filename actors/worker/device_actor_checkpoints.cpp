@@ -103,7 +103,7 @@ bool device_actor::waits_to_end() {
   if (!options_.keeps_end) return false;
   if (end_mark_) {
     mark(*end_mark_);
-    return false;
+    return gate_.finished(); // it has failed there
   }
   if (at_end_since_) return true;
   end_wait_for_batch();

@@ -55,6 +55,15 @@ public:
     return snapshot(mine.values, mine.ready);
   }
 
+  /// The latest values, in memory of the host alone, since that of the card is lacking. The shard's version
+  /// grows as by fetch(). To be called when the run has ended: it waits for the card.
+  snapshot values_at_end() {
+    const std::uint64_t now = active_ && on_card_ ? store_->version() : version_;
+    const std::uint64_t updates = now - std::exchange(version_, now);
+    return updates == 0 ? weights_->host_snapshot_at_end()
+                        : weights_->host_snapshot_at_end(*on_card_, updates);
+  }
+
   /// Copies the weights back, and ends the use of the block.
   void end() {
     fetch();

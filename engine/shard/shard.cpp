@@ -84,8 +84,18 @@ snapshot shard::on_host(const mailgrad::snapshot& values) {
 
 snapshot shard::host_snapshot_at_end() {
   if (current_->is_on_host()) return snapshot();
-  const auto copy = std::make_shared<memory>(block(current_->bytes()));
-  at_->copy_to_host(*current_, 0, *copy);
+  return copied_at_end(*current_);
+}
+
+snapshot shard::host_snapshot_at_end(const card_block& block, std::uint64_t updates) {
+  for (const mark& m : block.written()) at_->wait_for(m);
+  version_.value += updates;
+  return copied_at_end(*block.of(index_).values);
+}
+
+snapshot shard::copied_at_end(const memory& values) {
+  const auto copy = std::make_shared<memory>(block(values.bytes()));
+  at_->copy_to_host(values, 0, *copy);
   at_->finish();
   return mailgrad::snapshot(copy, {});
 }

@@ -68,6 +68,8 @@ public:
   /// The same where memory for copies that nobody waits for is lacking: it waits for the lane. An actor calls
   /// it only where it ends.
   mailgrad::snapshot host_snapshot_at_end();
+  /// What load() would copy to the card, in the same way. The version grows; the weights here stay.
+  mailgrad::snapshot host_snapshot_at_end(const card_block& block, std::uint64_t updates);
   /// The same of any snapshot of this shard; empty for an empty one.
   mailgrad::snapshot on_host(const mailgrad::snapshot& values);
   /// A gradient that this shard can read: `g`, or a copy of the shard's part of one that lies on the host, in
@@ -180,6 +182,7 @@ private:
   };
 
   mark fill(memory& to, const archived_array& values);
+  mailgrad::snapshot copied_at_end(const memory& values);
   bool threads_help() const noexcept { return !is_on_card(*at_) && optimizer_->divides(); }
   update_number next_update() const noexcept;
   void require_dense(std::size_t floats, std::size_t first) const;
