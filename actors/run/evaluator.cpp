@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <exception>
 #include <span>
+#include <utility>
 
 namespace mailgrad {
 using messaging::on, messaging::send, messaging::sender_of;
@@ -59,11 +60,11 @@ void evaluator::on_read(const shard_read& x) {
 /// A card that fails while a test reads weights there takes them along, so the shards are asked once more.
 void evaluator::test_if_all_read() {
   if (awaited_ > 0) return;
-  const bool lie_there = any_on_card();
+  lie_there_ = any_on_card();
   weights_tested answer;
   bool done = try_to_test(answer);
-  std::ranges::fill(on_card_, snapshot()); // a shard that updates meanwhile would need more memory
-  if (!done && lie_there) return ask_for_weights();
+  std::ranges::fill(on_card_, snapshot()); // those that were not copied
+  if (!done && lie_there_) return ask_for_weights();
   if (!done) try_to_test(answer);
   send(self_, asker_, answer);
 }
@@ -72,12 +73,13 @@ bool evaluator::any_on_card() const {
   return std::ranges::any_of(on_card_, [](const snapshot& s) { return static_cast<bool>(s); });
 }
 
-void evaluator::give_weights_to(tested_model& model) const {
-  if (!any_on_card()) return model.use("evaluate", parameters_);
+/// A shard that updates while somebody reads its weights needs more memory, so they are let go of once copied.
+void evaluator::give_weights_to(tested_model& model) {
+  if (!lie_there_) return model.use("evaluate", parameters_);
   for (std::uint32_t s = 0; s < on_card_.size(); ++s) {
     const shard_range range = options_.layout->shard(s);
     if (on_card_[s])
-      model.use(s, on_card_[s]);
+      model.use(s, std::exchange(on_card_[s], {}));
     else
       model.use(s, std::span(parameters_).subspan(range.begin, range.size()));
   }
@@ -96,7 +98,7 @@ bool evaluator::try_to_test(weights_tested& answer) {
     const bool done = tester_.try_with_model([&](tested_model& model) {
       give_weights_to(model);
       e = evaluate(model, *options_.samples, options_.stop);
-      if (e.whole && options_.on_tested && any_on_card()) model.copy_weights(parameters_);
+      if (e.whole && options_.on_tested && lie_there_) model.copy_weights(parameters_);
     });
     if (!done) return false;
     answer.what.loss = e.loss;

@@ -55,13 +55,15 @@ private:
   void test_if_all_read();
   bool try_to_test(weights_tested& answer);
   bool any_on_card() const;
-  void give_weights_to(tested_model& model) const;
+  void give_weights_to(tested_model& model);
 
   caf::event_based_actor* self_;
   evaluator_options options_;
   run_tester tester_;
   std::vector<float> parameters_; ///< those that came to the host
-  std::vector<snapshot> on_card_; ///< by shard: those that lie on the card of the tests; else empty
+  /// By shard: those that lie on the card of the tests, until they are copied; else empty.
+  std::vector<snapshot> on_card_;
+  bool lie_there_ = false; ///< some weights of this test
   caf::actor asker_;
   std::uint64_t steps_ = 0;    ///< trained when the weights were asked for
   std::size_t awaited_ = 0;    ///< shards

@@ -16,6 +16,10 @@ card_row_log::card_row_log(std::shared_ptr<lane> at) : at_(std::move(at)) {
   for (std::size_t i = 0; i < depth; ++i) updates_.push_back({{}, growing_room(at_)});
 }
 
+bool card_row_log::lists_rows(std::size_t named, std::size_t floats) noexcept {
+  return named * depth * room_for_each <= floats;
+}
+
 void card_row_log::begin(std::uint64_t version) {
   known_ = version == last_ + 1 ? std::min<std::uint64_t>(known_ + 1, depth) : 1;
   last_ = version;
@@ -25,7 +29,7 @@ void card_row_log::begin(std::uint64_t version) {
 void card_row_log::note(std::size_t t, std::size_t floats, std::span<const row_gradient> lists) {
   std::size_t named = 0;
   for (const row_gradient& g : lists) named += g.rows.size();
-  if (named * depth * room_for_each > floats) return newest().lists.push_back({t, row_copy::all, nullptr});
+  if (!lists_rows(named, floats)) return newest().lists.push_back({t, row_copy::all, nullptr});
   for (const row_gradient& g : lists)
     if (!g.rows.empty()) newest().lists.push_back({t, g.rows.size(), g.rows.data()});
 }

@@ -27,6 +27,13 @@ public:
 
   explicit card_row_log(std::shared_ptr<lane> at);
 
+  /// Whether it lists so many rows of a table of so many floats; else the whole table may have changed.
+  static bool lists_rows(std::size_t named, std::size_t floats) noexcept;
+  /// Takes the memory for the entry of the update that makes `version`, whose lists have so many rows at
+  /// most.
+  void take_room(std::uint64_t version, std::size_t rows) {
+    updates_[version % depth].numbers.of(rows * sizeof(std::int32_t));
+  }
   /// Begins the entry of the update that makes `version`. If that is not the version after the last one, all
   /// earlier updates are forgotten.
   void begin(std::uint64_t version);

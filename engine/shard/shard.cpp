@@ -202,6 +202,7 @@ void shard::begin_update(parallel_update& work, std::span<const contribution> gr
   work.step_ = next_update();
   work.rate_ = rate;
   work.share_ = share;
+  if (is_on_card(*at_)) take_room_for_tables(work);
   work.parts_.clear();
   work.gradients_.clear();
   if (dense_size_ > 0) {

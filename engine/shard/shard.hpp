@@ -193,6 +193,7 @@ private:
   void forget_version(const memory& b);
   void forget_versions() noexcept { versions_.clear(); }
   void update_tables(const parallel_update& work);
+  void take_room_for_tables(const parallel_update& work);
   void update_tables_there(const parallel_update& work);
   void catch_up_there(const memory& target, const float* from, float* to);
   void list_rows_there(const table& t, const parallel_update& work);

@@ -95,6 +95,20 @@ void shard::update_tables_there(const parallel_update& done) {
   version_in(target) = version_.value + 1;
 }
 
+/// Memory that is lacking is so before any kernel of the update, which may write in place.
+void shard::take_room_for_tables(const parallel_update& work) {
+  std::size_t listed = 0;
+  for (const table& t : tables_) {
+    list_rows_there(t, work);
+    std::size_t named = 0;
+    for (const row_gradient& g : rows_there_) named += g.rows.size();
+    const std::size_t floats = static_cast<std::size_t>(t.row_end - t.row_begin) * t.width;
+    if (card_row_log::lists_rows(named, floats)) listed += named;
+    if (!rows_there_.empty()) order_.of(row_update_bytes(device_kind::cuda, rows_there_));
+  }
+  if (listed > 0 && blocks_.size() > 1) log_there_.take_room(version_.value + 1, listed);
+}
+
 /// Brings the tables of a block of the pool to the version of the latest one, whose weights are `from`.
 void shard::catch_up_there(const memory& target, const float* from, float* to) {
   const stream& s = at_->where();

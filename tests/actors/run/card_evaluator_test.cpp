@@ -18,9 +18,11 @@
 namespace mailgrad {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 /// An evaluator on the simulated card, of a model in two shards, which the test plays.
@@ -110,6 +112,37 @@ TEST_F(CardEvaluator, HoldsNoWeightsWhenItHasTested) {
   tell(tests, first);
   tell(tests, on_card(1));
   EXPECT_EQ(first.values.owner().use_count(), 1);
+}
+
+/// A shard that updates meanwhile would need more memory.
+TEST_F(CardEvaluator, HoldsNoWeightsWhileItTests) {
+  const shard_read first = on_card(0), second = on_card(1);
+  std::vector<long> held;
+  evaluator_options o = options();
+  o.stop = [&] {
+    held.push_back(first.values.owner().use_count() + second.values.owner().use_count());
+    return false;
+  };
+  const caf::actor tests = start<evaluator>(std::move(o));
+  auto asker = ask<weights_tested>(tests, test_weights{11});
+  tell(tests, first);
+  tell(tests, second);
+  ASSERT_THAT(asker.heard<weights_tested>(), SizeIs(1));
+  EXPECT_NEAR(asker.heard<weights_tested>()[0].what.loss, expected_loss(), 1e-5);
+  EXPECT_THAT(held, AllOf(Not(IsEmpty()), Each(2 + 1))) << "the last message is the test's own";
+}
+
+TEST_F(CardEvaluator, TestsNoOldWeightsIfAShardHasNone) {
+  const caf::actor tests = start<evaluator>(options());
+  ask<weights_tested>(tests, test_weights{11});
+  for (std::uint32_t s = 0; s < 2; ++s) tell(tests, on_host(s));
+  seen_.clear();
+  auto asker = ask<weights_tested>(tests, test_weights{12});
+  tell(tests, on_host(0));
+  tell(tests, shard_read{{1}, {8}, false, {}});
+  ASSERT_THAT(asker.heard<weights_tested>(), SizeIs(1));
+  EXPECT_FALSE(asker.heard<weights_tested>()[0].whole);
+  EXPECT_THAT(seen_, IsEmpty());
 }
 
 /// Whichever call fails, each test is answered once, from then on by the host.

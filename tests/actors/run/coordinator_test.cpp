@@ -259,6 +259,18 @@ TEST_F(Coordinator, EndsWhenAShardDiesInsteadOfReporting) {
   EXPECT_THAT(outcomes_[0].why, StartsWith("shard 1 is lost"));
 }
 
+/// Its last update lacked memory when no worker was left to hear of it.
+TEST_F(Coordinator, FailsARunWhoseShardSaysSoBeforeItsReport) {
+  join();
+  finish(0);
+  finish(1);
+  tell(coordinator_, shard_failed{{0}, "out of memory"});
+  report_shards();
+  ASSERT_THAT(outcomes_, SizeIs(1));
+  EXPECT_EQ(outcomes_[0].how, run_outcome::ending::failed);
+  EXPECT_EQ(outcomes_[0].why, "shard 0 has failed: out of memory");
+}
+
 TEST_F(Coordinator, CountsAShardThatFailsAfterItsReportOnce) {
   join();
   finish(0);

@@ -95,10 +95,10 @@ INSTANTIATE_TEST_SUITE_P(
                       table_case{recommender, "k-batch-async:4"}, table_case{recommender, "async, sync@4"},
                       table_case{"softmax", "async", "adam"}, table_case{"softmax", "sync", "sgd"},
                       table_case{"softmax", "ssp:2", "adagrad"},
-                      table_case{recommender, "async", "adagrad", 700},
-                      table_case{recommender, "sync", "adam", 700},
-                      table_case{recommender, "async, sync@4", "momentum", 700},
-                      table_case{"softmax", "async", "adam", 700}),
+                      table_case{recommender, "async", "adagrad", 7'000},
+                      table_case{recommender, "sync", "adam", 7'000},
+                      table_case{recommender, "async, sync@4", "momentum", 7'000},
+                      table_case{"softmax", "async", "adam", 7'000}),
     name_of_case);
 
 #ifndef __SANITIZE_THREAD__ // whose reports of that race would be right
@@ -106,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(OfHogwildsRace, CardTables,
                          ::testing::Values(table_case{recommender, "async, hogwild@4, sync@8"},
                                            table_case{"softmax", "hogwild"},
                                            table_case{recommender, "hogwild", "adam"},
-                                           table_case{recommender, "async, hogwild@4, sync@8", "sgd", 700}),
+                                           table_case{recommender, "async, hogwild@4, sync@8", "sgd", 7'000}),
                          name_of_case);
 #endif
 
@@ -146,7 +146,7 @@ INSTANTIATE_TEST_SUITE_P(Runs, RecordedTables,
                                            table_case{recommender, "sync"},
                                            table_case{recommender, "k-batch-async:4"},
                                            table_case{"softmax", "async", "adam"},
-                                           table_case{recommender, "async", "adagrad", 700}),
+                                           table_case{recommender, "async", "adagrad", 7'000}),
                          name_of_case);
 
 class CardTableCheckpoints : public testing::CardCheckpointRun,
@@ -206,7 +206,7 @@ INSTANTIATE_TEST_SUITE_P(Runs, CardTableCheckpoints,
                                            table_case{recommender, "sync", "adagrad"},
                                            table_case{recommender, "k-batch-async:3", "adam"},
                                            table_case{"softmax", "sync"},
-                                           table_case{recommender, "async", "adagrad", 700}),
+                                           table_case{recommender, "async", "adagrad", 7'000}),
                          name_of_case);
 
 INSTANTIATE_TEST_SUITE_P(Runs, CardTablePlaces,

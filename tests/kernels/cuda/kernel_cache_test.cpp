@@ -189,11 +189,11 @@ TEST_F(KernelCache, KeepsNothingWhereItCannot) {
 
 TEST_F(KernelCache, LiesWhereTheUserKeepsCaches) {
   const set_variable named("MAILGRAD_KERNEL_CACHE", ""), caches("XDG_CACHE_HOME", "/caches"),
-      home("HOME", "/home/me");
+      home("HOME", "/at/home");
   EXPECT_EQ(kernel_cache::usual_folder(), "/caches/mailgrad/kernels");
   {
     const set_variable relative("XDG_CACHE_HOME", "caches");
-    EXPECT_EQ(kernel_cache::usual_folder(), "/home/me/.cache/mailgrad/kernels");
+    EXPECT_EQ(kernel_cache::usual_folder(), "/at/home/.cache/mailgrad/kernels");
     const set_variable homeless("HOME", "");
     EXPECT_EQ(kernel_cache::usual_folder(), "");
   }
