@@ -1,6 +1,8 @@
 #include <mailgrad/tests/engine/shard/card_row_log_fixture.hpp>
 #include <mailgrad/tests/support/simulated_card/card_control.hpp>
 
+#include <mailgrad/tensor/error.hpp>
+
 // What only the simulated card tells: how much is copied.
 
 namespace mailgrad {
@@ -46,6 +48,33 @@ TEST_F(CardRowBytes, OfTheLogAreNoMoreThanThoseOfTheTables) {
   }
   const std::size_t tables = (layout_->size() - layout_->dense_size()) * sizeof(float);
   EXPECT_LE(simulated_card::count().bytes_now - before, tables);
+}
+
+/// An update in place that lacks memory has changed neither the dense weights nor a table, nor the rule's state:
+/// the same update made again has the bits of one that nothing failed in.
+TEST_F(CardRowBytes, ThatAnUpdateLacksAreLackingBeforeItBegins) {
+  std::size_t failed = 0;
+  for (std::uint64_t n = 1;; ++n) {
+    begin(1);
+    const contribution one{drawn(8), 1};
+    lane_->finish();
+    simulated_card::settings s = simulated_card::default_settings();
+    s.fail.out_of_memory_at = n;
+    simulated_card::set_up(s);
+    bool lacked = false;
+    try {
+      shard_->update({&one, 1}, 0.1);
+    } catch (const out_of_memory&) {
+      lacked = true;
+    }
+    simulated_card::set_up(simulated_card::default_settings());
+    if (lacked) shard_->update({&one, 1}, 0.1);
+    in_place_->update({&one, 1}, 0.1);
+    expect_same(std::to_string(n));
+    if (!lacked) break;
+    ++failed;
+  }
+  EXPECT_GT(failed, 0U);
 }
 
 TEST_F(CardRowBytes, AreAllocatedOnceForEachUpdateOfTheLog) {
