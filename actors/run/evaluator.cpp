@@ -73,7 +73,8 @@ bool evaluator::any_on_card() const {
   return std::ranges::any_of(on_card_, [](const snapshot& s) { return static_cast<bool>(s); });
 }
 
-/// A shard that updates while somebody reads its weights needs more memory, so they are let go of once copied.
+/// A shard that updates while somebody reads its weights needs more memory, so they are let go of once
+/// copied.
 void evaluator::give_weights_to(tested_model& model) {
   if (!lie_there_) return model.use("evaluate", parameters_);
   for (std::uint32_t s = 0; s < on_card_.size(); ++s) {

@@ -50,8 +50,8 @@ TEST_F(CardRowBytes, OfTheLogAreNoMoreThanThoseOfTheTables) {
   EXPECT_LE(simulated_card::count().bytes_now - before, tables);
 }
 
-/// An update in place that lacks memory has changed neither the dense weights nor a table, nor the rule's state:
-/// the same update made again has the bits of one that nothing failed in.
+/// An update in place that lacks memory has changed neither the dense weights nor a table, nor the rule's
+/// state: the same update made again has the bits of one that nothing failed in.
 TEST_F(CardRowBytes, ThatAnUpdateLacksAreLackingBeforeItBegins) {
   std::size_t failed = 0;
   for (std::uint64_t n = 1;; ++n) {
