@@ -117,7 +117,6 @@ private:
     std::uint64_t taken_as = 0;         ///< the number of that turn among all such turns, from 1; 0: none
   };
 
-  [[noreturn]] void refuse(const std::string& why) const;
   /// The present incarnation of a worker, or the last one that has ended.
   const recorded_life& life_of(std::size_t w) const { return lives_.of(w)[workers_[w].begun - 1]; }
   bool is_now(std::size_t w, incarnation life) const {
@@ -154,6 +153,10 @@ private:
   void apply_batch(shard& s);
   void release(std::size_t s);
 
+  [[noreturn]] void refuse(const std::string& why) const;
+  [[noreturn]] void refuse_batch(std::size_t w, std::uint64_t batch) const;
+  [[noreturn]] void refuse_early_step(std::size_t s, std::size_t w) const;
+  [[noreturn]] void refuse_second_answer(std::size_t s, std::size_t w) const;
   std::string wait_of_shard(std::size_t s) const;
   std::string wait_of_worker(std::size_t w) const;
 
