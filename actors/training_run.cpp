@@ -58,26 +58,15 @@ training_run::training_run(model_function model, std::shared_ptr<const data_spli
     take_folder();
   else
     folder_.reset();
-  std::vector<caf::actor> shards_elsewhere;
   try {
     if (!plan_.options.record.empty()) record(); // a full disk is known before anybody is waited for
+    std::vector<caf::actor> shards_elsewhere;
     if (serve) shards_elsewhere = gather(*serve);
-    plan_.recorded_before.reset(); // all of it is in the file again
-    begin_files();
+    begin_crew(std::move(shards_elsewhere));
   } catch (...) {
     give_up_before_begin();
     throw;
   }
-  run_crew_options crew = crew_options();
-  crew.roles.workers = !serve;
-  crew.shards_elsewhere = std::move(shards_elsewhere);
-  if (elsewhere_) {
-    crew.blocks = elsewhere_->blocks();
-    crew.awaits = elsewhere_->awaits();
-    crew.shares_credit = elsewhere_->shares_credit();
-  }
-  crew_.emplace(home_.system(), plan_, std::move(crew));
-  checkpoint_writer_ = nullptr;
   if (elsewhere_)
     elsewhere_->begin({{crew_->shards(), crew_->feeder(), crew_->tracker(), crew_->coordinator()},
                        recorder_ ? recorder_->actor() : caf::actor(),
@@ -106,11 +95,27 @@ std::vector<caf::actor> training_run::gather(const remote::serve_options& serve)
   return all.place_shards({!options().record.empty(), folder_ != nullptr});
 }
 
-/// The run is not refused any more, since its workers have come. What may still fail is the disk, so older
-/// files are moved last.
-void training_run::begin_files() {
+void training_run::begin_crew(std::vector<caf::actor> shards_elsewhere) {
+  watch_.emplace(home_.system());
   if (folder_) keep_checkpoints();
-  watch_.emplace(home_.system(), files_to_watch());
+  run_crew_options crew = crew_options();
+  crew.roles.workers = !elsewhere_;
+  crew.shards_elsewhere = std::move(shards_elsewhere);
+  if (elsewhere_) {
+    crew.blocks = elsewhere_->blocks();
+    crew.awaits = elsewhere_->awaits();
+    crew.shares_credit = elsewhere_->shares_credit();
+  }
+  crew.on_prepared = [this] { begin_files(); };
+  plan_.recorded_before.reset(); // all of it is in the file again
+  crew_.emplace(home_.system(), plan_, std::move(crew));
+  checkpoint_writer_ = nullptr;
+}
+
+/// The run is not refused any more, since its workers have come, and all have their memory. What may still
+/// fail is the disk, so older files are moved last.
+void training_run::begin_files() {
+  watch_->open(files_to_watch());
   if (folder_) leave_what_came_later();
 }
 

@@ -76,6 +76,7 @@ private:
   void delay_steps(run_crew_options& options) const;
   void describe_elsewhere(training_report& r) const;
   std::vector<caf::actor> gather(const remote::serve_options& serve);
+  void begin_crew(std::vector<caf::actor> shards_elsewhere);
   void begin_files();
   void give_up_before_begin();
 
