@@ -18,6 +18,7 @@
 #include <mailgrad/engine/plan/update_remarks.hpp>
 #include <mailgrad/engine/worker/delayed_runner.hpp>
 #include <mailgrad/files/sha256.hpp>
+#include <mailgrad/kernels/cuda/chain_kernels.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -294,6 +295,15 @@ void training_run::describe_elsewhere(training_report& r) const {
   r.devices = elsewhere_->devices(r.workers);
 }
 
+void training_run::describe_cards(training_report& r) const {
+  const auto& devices = options().devices;
+  if (elsewhere_ || std::ranges::find(devices, device_kind::cuda, &device::kind) == devices.end()) return;
+  const cuda::queued_steps now = cuda::count_queued_steps();
+  const cuda::generated_kernels kernels = cuda::count_generated_kernels();
+  r.cards = card_figures{now.graphs - queued_before_.graphs, now.launches - queued_before_.launches,
+                         kernels.there, kernels.why_none};
+}
+
 training_report training_run::report_so_far(std::chrono::milliseconds span) const {
   const std::uint32_t shards = plan_.has_shards() ? plan_.options.shards : 0;
   const run_outcome nothing = nothing_told(plan_.workers(), shards);
@@ -311,6 +321,7 @@ training_report training_run::report_so_far(std::chrono::milliseconds span) cons
   describe(r, plan_, state_.ended_or_now() - crew_->started(),
            outcome ? outcome->checkpoints : checkpoints());
   describe_elsewhere(r);
+  describe_cards(r);
   r.recording = recorded();
   watch_->add_curve(r);
   return r;
@@ -323,6 +334,7 @@ training_report training_run::report(const std::function<bool()>& stop_test) {
   training_report r = report_of(outcome, written());
   describe(r, plan_, state_.ended_or_now() - crew_->started(), outcome.checkpoints);
   describe_elsewhere(r);
+  describe_cards(r);
   if (const auto last = weights().last(); !last.empty()) r.parameters_sha256 = sha256(std::as_bytes(last));
   if (recorder_) {
     recorder_->finish(crew_->feeder(), outcome, r);

@@ -94,5 +94,13 @@ INSTANTIATE_TEST_SUITE_P(Memory, CardRefusals,
                            return kind.param == &faults::out_of_memory_at ? "OfTheCard" : "OfTheHost";
                          });
 
+TEST(CardReports, SayWhyChainsHaveNoKernels) {
+  const training_report r = trained(card_options("async", 1));
+  ASSERT_TRUE(r.cards);
+  EXPECT_EQ(r.cards->why_interpreted, "none: the simulated card has no compiler");
+  EXPECT_THAT(to_json(r),
+              ::testing::HasSubstr("\"why_interpreted\": \"none: the simulated card has no compiler\""));
+}
+
 } // namespace
 } // namespace mailgrad
