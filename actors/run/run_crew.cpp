@@ -300,7 +300,7 @@ prepared_worker run_crew::prepare_one(std::uint32_t worker, incarnation life, bo
   for (std::uint32_t s = 0; s < plan_.layout->shard_count(); ++s)
     with.weights.push_back(reads_there(plan_, worker, s) ? weight_place::same_card : weight_place::host);
   if (has_shard_on_card(plan_.options)) with.blocks = pinned_blocks(plan_.options);
-  with.run_ahead = plan_.options.run_ahead;
+  with.run_ahead = steps_ahead(plan_.options, plan_.policies);
   with.batch_sizes = plan_.batch_sizes();
   with.pace = pace_among(plan_.workers());
   if (options_.workers_cut_batches)
