@@ -48,8 +48,7 @@ protected:
   }
 
   training_options run_with_files() const {
-    training_options o = card_options("sync", 2);
-    o.parameters = {{device_kind::cuda, 0}};
+    training_options o = card_options("sync", 2); // no actor takes memory beside those that prepare workers
     o.metrics = (folder_.path() / "lines.jsonl").string();
     o.tensorboard = (folder_.path() / "board").string();
     o.checkpoints = {.folder = (folder_.path() / "kept").string(), .every_steps = 5};
@@ -84,7 +83,7 @@ TEST_P(CardRefusals, OfARunThatGoesBackLeaveEveryFileAsItWas) {
   const auto checkpoints = checkpoints_in(o.checkpoints.folder);
   ASSERT_GE(checkpoints.size(), 2U);
   o.resume = std::make_shared<const checkpoint>(checkpoint::read(checkpoints.back()));
-  EXPECT_GT(refusals(o), 1U);
+  EXPECT_GT(refusals(o), 8U) << "of two workers";
   EXPECT_TRUE(std::filesystem::exists(o.metrics + ".old")) << "the run that began has kept them";
 }
 
