@@ -18,6 +18,7 @@
 #include <mailgrad/engine/plan/update_remarks.hpp>
 #include <mailgrad/engine/worker/delayed_runner.hpp>
 #include <mailgrad/files/sha256.hpp>
+#include <mailgrad/kernels/cuda/chain_kernels.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -58,26 +59,15 @@ training_run::training_run(model_function model, std::shared_ptr<const data_spli
     take_folder();
   else
     folder_.reset();
-  std::vector<caf::actor> shards_elsewhere;
   try {
     if (!plan_.options.record.empty()) record(); // a full disk is known before anybody is waited for
+    std::vector<caf::actor> shards_elsewhere;
     if (serve) shards_elsewhere = gather(*serve);
-    plan_.recorded_before.reset(); // all of it is in the file again
-    begin_files();
+    begin_crew(std::move(shards_elsewhere));
   } catch (...) {
     give_up_before_begin();
     throw;
   }
-  run_crew_options crew = crew_options();
-  crew.roles.workers = !serve;
-  crew.shards_elsewhere = std::move(shards_elsewhere);
-  if (elsewhere_) {
-    crew.blocks = elsewhere_->blocks();
-    crew.awaits = elsewhere_->awaits();
-    crew.shares_credit = elsewhere_->shares_credit();
-  }
-  crew_.emplace(home_.system(), plan_, std::move(crew));
-  checkpoint_writer_ = nullptr;
   if (elsewhere_)
     elsewhere_->begin({{crew_->shards(), crew_->feeder(), crew_->tracker(), crew_->coordinator()},
                        recorder_ ? recorder_->actor() : caf::actor(),
@@ -106,11 +96,27 @@ std::vector<caf::actor> training_run::gather(const remote::serve_options& serve)
   return all.place_shards({!options().record.empty(), folder_ != nullptr});
 }
 
-/// The run is not refused any more, since its workers have come. What may still fail is the disk, so older
-/// files are moved last.
-void training_run::begin_files() {
+void training_run::begin_crew(std::vector<caf::actor> shards_elsewhere) {
+  watch_.emplace(home_.system());
   if (folder_) keep_checkpoints();
-  watch_.emplace(home_.system(), files_to_watch());
+  run_crew_options crew = crew_options();
+  crew.roles.workers = !elsewhere_;
+  crew.shards_elsewhere = std::move(shards_elsewhere);
+  if (elsewhere_) {
+    crew.blocks = elsewhere_->blocks();
+    crew.awaits = elsewhere_->awaits();
+    crew.shares_credit = elsewhere_->shares_credit();
+  }
+  crew.on_prepared = [this] { begin_files(); };
+  plan_.recorded_before.reset(); // all of it is in the file again
+  crew_.emplace(home_.system(), plan_, std::move(crew));
+  checkpoint_writer_ = nullptr;
+}
+
+/// The run is not refused any more, since its workers have come, and all have their memory. What may still
+/// fail is the disk, so older files are moved last.
+void training_run::begin_files() {
+  watch_->open(files_to_watch());
   if (folder_) leave_what_came_later();
 }
 
@@ -289,6 +295,15 @@ void training_run::describe_elsewhere(training_report& r) const {
   r.devices = elsewhere_->devices(r.workers);
 }
 
+void training_run::describe_cards(training_report& r) const {
+  const auto& devices = options().devices;
+  if (elsewhere_ || std::ranges::find(devices, device_kind::cuda, &device::kind) == devices.end()) return;
+  const cuda::queued_steps now = cuda::count_queued_steps();
+  const cuda::generated_kernels kernels = cuda::count_generated_kernels();
+  r.cards = card_figures{now.graphs - queued_before_.graphs, now.launches - queued_before_.launches,
+                         kernels.there, kernels.why_none};
+}
+
 training_report training_run::report_so_far(std::chrono::milliseconds span) const {
   const std::uint32_t shards = plan_.has_shards() ? plan_.options.shards : 0;
   const run_outcome nothing = nothing_told(plan_.workers(), shards);
@@ -306,6 +321,7 @@ training_report training_run::report_so_far(std::chrono::milliseconds span) cons
   describe(r, plan_, state_.ended_or_now() - crew_->started(),
            outcome ? outcome->checkpoints : checkpoints());
   describe_elsewhere(r);
+  describe_cards(r);
   r.recording = recorded();
   watch_->add_curve(r);
   return r;
@@ -318,6 +334,7 @@ training_report training_run::report(const std::function<bool()>& stop_test) {
   training_report r = report_of(outcome, written());
   describe(r, plan_, state_.ended_or_now() - crew_->started(), outcome.checkpoints);
   describe_elsewhere(r);
+  describe_cards(r);
   if (const auto last = weights().last(); !last.empty()) r.parameters_sha256 = sha256(std::as_bytes(last));
   if (recorder_) {
     recorder_->finish(crew_->feeder(), outcome, r);

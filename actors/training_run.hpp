@@ -15,6 +15,7 @@
 #include <mailgrad/engine/checkpoint/best_weights.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/files/folder_lock.hpp>
+#include <mailgrad/kernels/cuda/kept_graphs.hpp>
 
 #include <atomic>
 #include <chrono>
@@ -75,12 +76,15 @@ private:
   void leave_what_came_later();
   void delay_steps(run_crew_options& options) const;
   void describe_elsewhere(training_report& r) const;
+  void describe_cards(training_report& r) const;
   std::vector<caf::actor> gather(const remote::serve_options& serve);
+  void begin_crew(std::vector<caf::actor> shards_elsewhere);
   void begin_files();
   void give_up_before_begin();
 
   const std::shared_ptr<const time_source> time_;
-  const instant created_;                     ///< where timelines begin
+  const instant created_;                                               ///< where timelines begin
+  const cuda::queued_steps queued_before_ = cuda::count_queued_steps(); ///< by other runs of the process
   std::shared_ptr<const folder_lock> folder_; ///< of checkpoints, until nobody writes any more
   run_plan plan_;                             ///< as it was made, but for what is no longer needed
   best_weights tested_;                       ///< during the run

@@ -19,6 +19,8 @@ public:
     /// Whether the device has told the host that it was reached. It costs no call of the driver, may say so
     /// later than passed(), and never says why it will not be reached.
     virtual bool told() const { return passed(); }
+    /// Whether the device tells the host. If not, told() costs what passed() does.
+    virtual bool tells() const noexcept { return false; }
   };
 
   mark() = default;
@@ -27,6 +29,7 @@ public:
   bool passed() const { return !event_ || event_->passed(); }
   /// The same, at less cost, and later as a rule: whoever asks again and again asks this most of the time.
   bool told() const { return !event_ || event_->told(); }
+  bool tells() const noexcept { return event_ && event_->tells(); }
   /// The event that a lane waits for. Null means that there is nothing to wait for.
   const event* what() const noexcept { return event_.get(); }
 

@@ -95,8 +95,19 @@ void run_crew::spawn_all() {
   if (options_.roles.coordinator && plan_.options.replay && plan_.is_elastic()) spawn_late_workers();
   if (options_.roles.coordinator) spawn_coordinator();
   if (coordinator_) send_anonymously(tracker_, stop_by{coordinator_});
+  begin_workers();
+}
+
+/// Each takes its memory before the first one trains.
+void run_crew::begin_workers() {
+  std::vector<prepared_worker> workers;
+  for (std::uint32_t r = 0; options_.roles.workers && r < plan_.workers(); ++r) {
+    workers.push_back(prepare_one(r, {}, false, coordinator_));
+    stages_.insert(stages_.end(), workers.back().stages.begin(), workers.back().stages.end());
+  }
+  if (options_.on_prepared) options_.on_prepared();
   started_ = options_.time->now();
-  for (std::uint32_t r = 0; options_.roles.workers && r < plan_.workers(); ++r) spawn_device(r);
+  for (const prepared_worker& w : workers) devices_.push_back(w.begin());
 }
 
 void run_crew::give_up() {
@@ -259,21 +270,24 @@ void run_crew::spawn_coordinator() {
 void run_crew::add_worker(rank worker, incarnation life) {
   require(plan_.is_elastic(), "no worker may join this run; see run_plan::is_elastic()");
   require(worker.value < plan_.seats(), "the run has no seat for this rank");
-  spawn_device(worker.value, life, true);
+  const prepared_worker made = prepare_one(worker.value, life, true, coordinator_);
+  stages_.insert(stages_.end(), made.stages.begin(), made.stages.end());
+  if (devices_.size() <= worker.value) devices_.resize(worker.value + 1);
+  devices_[worker.value] = made.begin();
 }
 
 /// The crew outlives its actors.
 void run_crew::spawn_late_workers() {
   late_workers_ = spawn<mailgrad::late_workers>(
       system_, [this](rank worker, incarnation life, const caf::actor& coordinator) {
-        spawned_worker made = spawn_one(worker.value, life, true, coordinator);
-        made.stages.push_back(std::move(made.device));
+        prepared_worker made = prepare_one(worker.value, life, true, coordinator);
+        made.stages.push_back(made.begin());
         return std::move(made.stages);
       });
 }
 
-spawned_worker run_crew::spawn_one(std::uint32_t worker, incarnation life, bool late,
-                                   const caf::actor& coordinator) const {
+prepared_worker run_crew::prepare_one(std::uint32_t worker, incarnation life, bool late,
+                                      const caf::actor& coordinator) const {
   worker_surroundings with{
       plan_.model, {shards_, feeder_, tracker_, coordinator}, options_.time, options_.created};
   for (std::uint32_t s = 0; options_.between && s < shards_.size(); ++s)
@@ -286,20 +300,13 @@ spawned_worker run_crew::spawn_one(std::uint32_t worker, incarnation life, bool 
   for (std::uint32_t s = 0; s < plan_.layout->shard_count(); ++s)
     with.weights.push_back(reads_there(plan_, worker, s) ? weight_place::same_card : weight_place::host);
   if (has_shard_on_card(plan_.options)) with.blocks = pinned_blocks(plan_.options);
-  with.run_ahead = plan_.options.run_ahead;
+  with.run_ahead = steps_ahead(plan_.options, plan_.policies);
   with.batch_sizes = plan_.batch_sizes();
   with.pace = pace_among(plan_.workers());
   if (options_.workers_cut_batches)
     with.samples = std::shared_ptr<const dataset>(plan_.data, &plan_.data->train);
   if (plan_.options.all_reduce) with.sums = options_.sums({worker});
-  return spawn_worker(system_, terms_of(plan_, {worker}, life, late), std::move(with));
-}
-
-void run_crew::spawn_device(std::uint32_t worker, incarnation life, bool late) {
-  spawned_worker made = spawn_one(worker, life, late, coordinator_);
-  if (devices_.size() <= worker) devices_.resize(worker + 1);
-  devices_[worker] = std::move(made.device);
-  stages_.insert(stages_.end(), made.stages.begin(), made.stages.end());
+  return prepare_worker(system_, terms_of(plan_, {worker}, life, late), std::move(with));
 }
 
 } // namespace mailgrad

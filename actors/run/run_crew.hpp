@@ -50,6 +50,9 @@ struct run_crew_options {
   bool shares_credit = false; ///< as in coordinator_options
   /// The shards, if all are actors of other processes that live already; empty: the crew spawns them.
   std::vector<caf::actor> shards_elsewhere{};
+  /// Called once by the constructor, when all actors have the memory that they begin with, and no worker has
+  /// begun. What it throws, the constructor throws.
+  std::function<void()> on_prepared{};
   // The callbacks are called by actors until the last one has ended. They must not block.
   std::function<void(const training_progress&)> on_progress{};
   std::function<void(run_outcome)> on_end{};        ///< once
@@ -130,9 +133,9 @@ private:
   void spawn_feeder();
   void spawn_coordinator();
   void spawn_late_workers();
-  spawned_worker spawn_one(std::uint32_t worker, incarnation life, bool late,
-                           const caf::actor& coordinator) const;
-  void spawn_device(std::uint32_t worker, incarnation life = {}, bool late = false);
+  prepared_worker prepare_one(std::uint32_t worker, incarnation life, bool late,
+                              const caf::actor& coordinator) const;
+  void begin_workers();
 
   caf::actor_system& system_;
   run_plan plan_;

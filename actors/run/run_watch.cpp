@@ -33,11 +33,15 @@ metrics_line known_of(const training_report& r) {
 
 } // namespace
 
-run_watch::run_watch(caf::actor_system& system, const watch_files& files) {
-  if (!files.metrics.empty()) file_.emplace(files.metrics);
-  if (!files.tensorboard.empty()) board_.emplace(files.tensorboard, files.begins);
+run_watch::run_watch(caf::actor_system& system) {
   actor_ = spawn<run_observer, caf::detached>(
       system, run_observer_options{[this](const run_event& x) { take(x); }, [this] { ended_.set_value(); }});
+}
+
+void run_watch::open(const watch_files& files) {
+  std::lock_guard guard(mutex_);
+  if (!files.metrics.empty()) file_.emplace(files.metrics);
+  if (!files.tensorboard.empty()) board_.emplace(files.tensorboard, files.begins);
 }
 
 void run_watch::observe(observer what) {

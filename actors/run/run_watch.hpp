@@ -32,9 +32,12 @@ public:
   using observer = std::function<void(const run_event&)>;
 
   /// It must outlive the actors of `system`.
+  explicit run_watch(caf::actor_system& system);
+
+  /// Opens the files, before the first event.
   ///
   /// Errors  as metrics_file and tensorboard_file.
-  run_watch(caf::actor_system& system, const watch_files& files);
+  void open(const watch_files& files);
 
   const caf::actor& actor() const noexcept { return actor_; }
 

@@ -6,6 +6,7 @@
 #include <mailgrad/optim/policies/policy_spec.hpp>
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 namespace mailgrad {
@@ -188,7 +189,13 @@ void parameter_actor::report_cut() {
   if (!part) return;
   if (!part->fields)
     return send(self_, cut_.collector(), checkpoint_failed{part->number, part->name, cut_.failure()});
-  readers_.when_copied([this, to = cut_.collector(), part = std::move(*part)] { send(self_, to, part); });
+  const std::uint64_t number = part->number;
+  const std::string name = part->name;
+  try {
+    readers_.when_copied([this, to = cut_.collector(), part = std::move(*part)] { send(self_, to, part); });
+  } catch (const out_of_memory& e) { // for the mark behind the copies
+    send(self_, cut_.collector(), checkpoint_failed{number, name, e.what()});
+  }
 }
 
 /// The order alone says whom the policy counts, so that all shards that follow it count the same workers. A

@@ -59,12 +59,30 @@ void device_actor::mark(std::uint64_t checkpoint) {
 
 std::string device_actor::name_of_part() const { return fmt::format("worker {}", options_.worker.value); }
 
-/// What its exchange keeps may still be on its way from a card. A card that is lost ends the run.
+namespace {
+
+/// Empty if something else went wrong.
+std::string lack_of_memory(const std::exception_ptr& why) {
+  try {
+    std::rethrow_exception(why);
+  } catch (const out_of_memory& e) {
+    return e.what();
+  } catch (...) {
+    return {};
+  }
+}
+
+} // namespace
+
+/// What its exchange keeps may still be on its way from a card. A card that is lost ends the run. One that
+/// lacks memory for the mark behind the copies does not.
 void device_actor::send_part(marked_part part) {
   part.fields->field("report", part.report);
   checkpoint_part whole{part.checkpoint, name_of_part(), std::move(part.fields), part.report.steps};
   queued_.when_done([this, whole = std::move(whole)](const std::exception_ptr& why) {
-    if (!why) send(self_, options_.coordinator, whole);
+    if (!why) return send(self_, options_.coordinator, whole);
+    if (const std::string lacking = lack_of_memory(why); !lacking.empty())
+      send(self_, options_.coordinator, checkpoint_failed{whole.number, whole.name, lacking});
   });
 }
 

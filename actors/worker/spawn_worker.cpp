@@ -20,8 +20,9 @@ public:
   worker_assembly(caf::actor_system& system, const worker_terms& terms, worker_surroundings with)
       : system_(system), terms_(terms), with_(std::move(with)) {}
 
-  spawned_worker spawn_all() {
-    device_actor_options options;
+  prepared_worker prepare() {
+    const auto made = std::make_shared<device_actor_options>();
+    device_actor_options& options = *made;
     give_runner(options);
     if (with_.runner) options.runner = with_.runner(terms_.worker, std::move(options.runner));
     options.run = terms_.run;
@@ -54,7 +55,8 @@ public:
     options.trace = new_track(track);
     if (options.runner->copies_ahead()) options.copies = new_track(track + ", copies");
     if (with_.tells_timeline) options.tells_trace = to_string(terms_.request.devices.front());
-    return {spawn<device_actor>(system_, std::move(options)), std::move(stages_)};
+    return {[made, &system = system_] { return spawn<device_actor>(system, std::move(*made)); },
+            std::move(stages_)};
   }
 
 private:
@@ -166,8 +168,14 @@ private:
 
 } // namespace
 
+prepared_worker prepare_worker(caf::actor_system& system, const worker_terms& terms,
+                               worker_surroundings with) {
+  return worker_assembly(system, terms, std::move(with)).prepare();
+}
+
 spawned_worker spawn_worker(caf::actor_system& system, const worker_terms& terms, worker_surroundings with) {
-  return worker_assembly(system, terms, std::move(with)).spawn_all();
+  prepared_worker made = prepare_worker(system, terms, std::move(with));
+  return {made.begin(), std::move(made.stages)};
 }
 
 } // namespace mailgrad

@@ -68,9 +68,21 @@ struct spawned_worker {
   std::vector<caf::actor> stages; ///< of a worker that spans several devices; else none
 };
 
-/// Spawns the device actor of a worker, and the stages of one that spans several devices.
+/// A worker whose memory is taken, and which does not train yet.
+struct prepared_worker {
+  std::function<caf::actor()> begin; ///< spawns its device actor; to be called once
+  std::vector<caf::actor> stages;    ///< as in spawned_worker; they wait for work
+};
+
+/// Takes what a worker needs, and spawns the stages of one that spans several devices.
 ///
 /// Errors  graph_error, std::system_error: a replica that cannot be built.
+prepared_worker prepare_worker(caf::actor_system& system, const worker_terms& terms,
+                               worker_surroundings with);
+
+/// Prepares a worker, and spawns its device actor.
+///
+/// Errors  those of prepare_worker().
 spawned_worker spawn_worker(caf::actor_system& system, const worker_terms& terms, worker_surroundings with);
 
 } // namespace mailgrad

@@ -115,10 +115,10 @@ void add_devices(CLI::App& parser, train_words& w) {
           ->group("How to run it");
   parser
       .add_option("--run-ahead", w.run_ahead,
-                  "Steps that a worker begins before the one under way has ended, 0 or 1")
+                  "Steps that a worker begins before the one under way has ended, 0 or 1; left out, 0 under "
+                  "policies that look at time or at who comes first, and else 1")
       ->check(whole_number(0, most_run_ahead))
       ->needs(parameters)
-      ->capture_default_str()
       ->group("How to run it");
   parser
       .add_option(

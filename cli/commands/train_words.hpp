@@ -34,7 +34,7 @@ struct train_words {
   table_words table;
   std::string devices = "cpu:0";
   std::string parameters = "host"; ///< or places, as devices are named
-  std::uint64_t run_ahead = most_run_ahead;
+  std::optional<std::uint64_t> run_ahead;
   std::string precision = "float32";
   spanning_words span;
   std::uint32_t workers = 0;

@@ -212,6 +212,15 @@ std::string place_of_tests_in_words(const training_report& r) {
   return why.empty() ? "" : "tests         " + why + '\n';
 }
 
+/// A compiler that is missing says "none: ..." of itself.
+std::string cards_in_words(const card_figures& x) {
+  const std::string made = fmt::format("{} chains have kernels of their own", x.generated_kernels);
+  const std::string& why = x.why_interpreted;
+  return fmt::format("{} steps as graphs, {} by launches; {}{}", x.graph_steps, x.launched_steps, made,
+                     why.empty() ? ""
+                                 : ", others none: " + (why.starts_with("none: ") ? why.substr(6) : why));
+}
+
 } // namespace
 
 std::string introduction(const std::string& model, const spanning_words& span, const training_options& o,
@@ -424,6 +433,7 @@ std::string in_words(const training_report& r, const std::string& recording) {
     text += fmt::format("{}{} ({})\n", padded(fmt::format("  worker {}", w)),
                         staleness_in_words(staleness_of(r, w), r), devices_in_words(r, w));
   if (r.precision != "float32") text += "products      in " + r.precision + '\n';
+  if (r.cards) text += "cards         " + cards_in_words(*r.cards) + '\n';
   if (!r.stages.empty()) text += "stages        " + stages_in_words(r) + '\n';
   if (!r.weight_gap.empty()) text += "sampled       " + samples_in_words(r) + '\n';
   if (r.cure != "none")

@@ -172,6 +172,14 @@ json to_object(const std::optional<tests_made>& x) {
   return {{"device", x->device}, {"why_on_host", text_or_null(x->why_on_host)}};
 }
 
+json to_object(const std::optional<card_figures>& x) {
+  if (!x) return {};
+  return {{"graph_steps", x->graph_steps},
+          {"launched_steps", x->launched_steps},
+          {"generated_kernels", x->generated_kernels},
+          {"why_interpreted", text_or_null(x->why_interpreted)}};
+}
+
 json to_object(const std::optional<resumed_figures>& x) {
   if (!x) return {};
   return {{"from", x->from},
@@ -275,6 +283,7 @@ std::string to_json(const training_report& r) {
       {"validation_rmse", known(r.validation_rmse)},
       {"best", to_object(r.best)},
       {"tested", to_object(r.tested)},
+      {"cards", to_object(r.cards)},
       {"sample", r.sample ? json(*r.sample) : json()},
       {"ledger", r.knows_ledger() ? to_object(r.ledger) : json()},
       {"kept_ledger", to_object(r.kept_ledger)},

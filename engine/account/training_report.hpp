@@ -107,6 +107,15 @@ struct tests_made {
   std::string why_on_host; ///< in a run with a card: why it was not there, in one line; else empty
 };
 
+/// How the cards of this process worked, if workers of the run are on some. Generated kernels are those of
+/// the process: of earlier runs, too.
+struct card_figures {
+  std::uint64_t graph_steps = 0;    ///< steps of workers on one lane that were queued as one graph
+  std::uint64_t launched_steps = 0; ///< and kernel by kernel
+  std::size_t generated_kernels = 0;
+  std::string why_interpreted{}; ///< why a chain of operations has no kernel; empty: each has, or will have
+};
+
 /// Of a run in progress: a shard that has not answered the last question for its figures, or is lost.
 struct late_figures {
   std::uint32_t shard = 0;
@@ -158,6 +167,7 @@ struct training_report {
   /// The test during the run whose weights were kept as those of the run; absent if they are the last ones.
   std::optional<best_test> best;
   std::optional<tests_made> tested;  ///< none: the weights were not tested
+  std::optional<card_figures> cards; ///< none: no worker of this process is on a card
   std::optional<std::string> sample; ///< a text that the trained model wrote
   gradient_ledger ledger;
   std::optional<shard_ledger> kept_ledger; ///< of a shard that is left, if others are lost

@@ -2,6 +2,8 @@
 
 #include <mailgrad/graph/row_reader.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -12,6 +14,22 @@ namespace {
 
 using row_lists = std::vector<rows_in_batch>;
 
+void require_of(const node& n, const operation& made, bool holds, const std::string& why) {
+  if (!holds) throw graph_error(fmt::format("{}: {} looks up rows {}", line_of(n), made.name(), why));
+}
+
+/// What it says of itself is the word of its author.
+void require_rows(const node& n, const operation& made, const rows_read& read) {
+  require_of(n, made, read.operand < n.inputs.size(),
+             fmt::format("by its operand {}, and has {}", read.operand, n.inputs.size()));
+  const value_type& numbers = n.inputs[read.operand].type();
+  require_of(n, made, numbers.type == dtype::int32,
+             fmt::format("by numbers that are {} and not int32", to_string(numbers)));
+  require_of(n, made, read.stride > 0, "with a stride of 0");
+  require_of(n, made, read.first < numbers.dims.size() || numbers.dims.size() == 0,
+             fmt::format("by number {} of {}", read.first, numbers.dims.size()));
+}
+
 /// Adds the rows that a node reads of its operand `i`, unless it is none of the program's. Returns whether it
 /// reads no others.
 bool add_rows_read_by(const node& n, std::size_t i, const graph& g, const bound_sources& sources,
@@ -20,7 +38,8 @@ bool add_rows_read_by(const node& n, std::size_t i, const graph& g, const bound_
   const auto* const reader = made ? dynamic_cast<const row_reader*>(made->get()) : nullptr;
   const auto read = reader ? reader->rows_of(n.inputs, i) : std::nullopt;
   if (!read) return false;
-  const value& numbers = n.inputs.at(read->operand);
+  require_rows(n, **made, *read);
+  const value& numbers = n.inputs[read->operand];
   if (!std::holds_alternative<input_node>(g.of(numbers).what)) return false;
   const auto bound = std::ranges::find(sources.inputs(), numbers, &bound_sources::input_binding::what);
   if (bound == sources.inputs().end()) return true;
@@ -47,8 +66,11 @@ void list(const table_part& part, const float* from, float* to, const weight_rea
   if (named >= copy.height()) return all.push_back(copy);
   for (const rows_in_batch& rows : part.rows) {
     if (rows.count == 0) continue;
+    const std::int32_t* const first = numbers(rows.part);
+    if (first == nullptr)
+      throw graph_error("a batch has no numbers of rows, and a table is looked up by them");
     copy.count = rows.count;
-    copy.numbers = numbers(rows.part) + rows.first;
+    copy.numbers = first + rows.first;
     copy.stride = rows.stride;
     all.push_back(copy);
   }

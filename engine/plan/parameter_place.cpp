@@ -68,11 +68,18 @@ bool has_shard_on_card(const training_options& o) {
   return std::ranges::find(o.parameters, device_kind::cuda, &device::kind) != o.parameters.end();
 }
 
+/// The policy auto looks at waits, which a worker that runs ahead has on its card.
+std::uint64_t steps_ahead(const training_options& o, const std::vector<scheduled_policy>& policies) {
+  if (o.run_ahead) return *o.run_ahead;
+  const auto reads_arrival = [](const scheduled_policy& p) { return p.policy.traits().reads_arrival; };
+  return is_automatic(o.policy) || std::ranges::any_of(policies, reads_arrival) ? 0 : most_run_ahead;
+}
+
 void require_parameter_place(const training_options& o, const std::vector<scheduled_policy>& policies,
                              const cure_spec& cure) {
-  if (o.run_ahead > most_run_ahead)
+  if (o.run_ahead.value_or(0) > most_run_ahead)
     throw std::invalid_argument(
-        fmt::format("--run-ahead: {} steps; at most {} can be begun while one is under way", o.run_ahead,
+        fmt::format("--run-ahead: {} steps; at most {} can be begun while one is under way", *o.run_ahead,
                     most_run_ahead));
   require_places(o);
   if (!has_shard_on_card(o)) return;

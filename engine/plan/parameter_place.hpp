@@ -26,6 +26,10 @@ bool has_shard_on_card(const training_options& o);
 void require_parameter_place(const training_options& o, const std::vector<scheduled_policy>& policies,
                              const cure_spec& cure);
 
+/// How many steps workers begin before the one under way has ended, if the options do not say: none under a
+/// policy that counts when gradients come, since they come from who runs ahead before they are computed.
+std::uint64_t steps_ahead(const training_options& o, const std::vector<scheduled_policy>& policies);
+
 /// Refuses products in TF32 or bfloat16 (training_options::precision) for a worker on a core.
 ///
 /// Errors  std::invalid_argument in one line that names the device.

@@ -18,6 +18,9 @@ constexpr std::chrono::milliseconds awake{2};    ///< behind the last change, wi
 constexpr std::chrono::microseconds between{50}; ///< two rounds from then on
 /// Between two times that the driver is asked for marks of which the device tells, since it knows of faults.
 constexpr std::chrono::microseconds unasked{250};
+/// The driver takes the lock that the lanes need to queue their work. So it is asked for each other mark less
+/// often the longer that is watched: it is known an eighth too late, or `between`.
+constexpr std::chrono::microseconds soonest{2};
 
 class polling_watch final : public mark_watch {
 public:
@@ -27,6 +30,7 @@ public:
     {
       const std::lock_guard held(mutex_);
       added_.push_back({std::move(m), std::move(tell)});
+      if (added_.back().what.tells()) added_.back().next += unasked;
       any_added_.store(true, std::memory_order_release);
     }
     changed_.notify_one();
@@ -36,18 +40,25 @@ private:
   struct watched {
     mark what;
     notice tell;
+    clock::time_point since = clock::now(), next = since + soonest;
+
+    /// Whether the driver is to be asked now.
+    bool is_due(clock::time_point now) {
+      if (now < next) return false;
+      next = now + (what.tells() ? clock::duration(unasked)
+                                 : std::clamp<clock::duration>((now - since) / 8, soonest, between));
+      return true;
+    }
   };
 
   void run(const std::stop_token& stop) {
     std::vector<watched> all;
-    clock::time_point last_change = clock::now(), last_asked = last_change;
+    clock::time_point last_change = clock::now();
     while (!stop.stop_requested()) {
       const bool rests = all.empty() && clock::now() - last_change > awake;
       if (take_added(all, rests, stop)) last_change = clock::now();
       const clock::time_point now = clock::now();
-      const bool asks = now - last_asked > unasked;
-      if (asks) last_asked = now;
-      if (std::erase_if(all, [asks](const watched& w) { return has_ended(w, asks); }) > 0)
+      if (std::erase_if(all, [now](watched& w) { return has_ended(w, now); }) > 0)
         last_change = now;
       else if (!all.empty() && now - last_change > awake)
         std::this_thread::sleep_for(between);
@@ -66,11 +77,11 @@ private:
     return some;
   }
 
-  /// `asks`: the driver is asked, which takes the lock that the lanes need to queue their work.
-  static bool has_ended(const watched& w, bool asks) {
+  static bool has_ended(watched& w, clock::time_point now) {
     std::exception_ptr why;
     try {
-      if (!(asks ? w.what.passed() : w.what.told())) return false;
+      const bool asks = w.is_due(now);
+      if (!(asks ? w.what.passed() : w.what.tells() && w.what.told())) return false;
     } catch (...) {
       why = std::current_exception();
     }

@@ -21,9 +21,10 @@ public:
   virtual void when_passed(mark m, notice tell) = 0;
 };
 
-/// A watch with a thread, which all lanes of this process share. It asks again and again for 2 ms, then every
-/// 50 microseconds, as a step of a small model takes less time than the kernel of the host needs to wake a
-/// thread.
+/// A watch with a thread, which all lanes of this process share. It looks at what the cards tell again and
+/// again for 2 ms, then every 50 microseconds, as a step of a small model takes less time than the kernel of
+/// the host needs to wake a thread. A mark that no card tells of is asked for the less often the longer it is
+/// watched, but every 50 microseconds at least.
 ///
 /// Errors  std::system_error: there can be no thread.
 std::shared_ptr<mark_watch> watch_of_process();

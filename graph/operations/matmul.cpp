@@ -2,6 +2,7 @@
 
 #include <mailgrad/graph/bfloat16_form.hpp>
 #include <mailgrad/graph/graph.hpp>
+#include <mailgrad/graph/multiplying.hpp>
 #include <mailgrad/graph/onnx_nodes.hpp>
 #include <mailgrad/graph/operation_registry.hpp>
 #include <mailgrad/graph/operations/built_in_operations.hpp>
@@ -28,7 +29,7 @@ enum class leading : std::uint8_t {
   more_inner, ///< they are equal, and are joined to the inner axis of a transposed a and of b as it is
 };
 
-class matmul_executable : public executable, public bfloat16_form {
+class matmul_executable : public executable, public bfloat16_form, public multiplying {
 public:
   matmul_executable(const gemm_shape& g, device_kind where)
       : g_(g), scratch_bytes_(where == device_kind::cpu ? gemm_scratch_bytes(g) : 0) {}

@@ -1,11 +1,13 @@
 #include <mailgrad/graph/program/program.hpp>
 
+#include <mailgrad/graph/multiplying.hpp>
 #include <mailgrad/graph/program/program_plan.hpp>
 #include <mailgrad/kernels/cuda/card_lane.hpp>
 #include <mailgrad/tensor/block.hpp>
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -44,6 +46,7 @@ private:
   std::size_t storage_of_fetch(std::size_t index) const;
   const void* first_address_of(const storage& s) const;
   void keep_constants(lane& place);
+  void take_room_for_products(const lane& place) const;
   void require_bound() const;
   void run_step(const stream& s, std::size_t step, std::uint64_t number);
   void link();
@@ -65,10 +68,20 @@ program::implementation::implementation(const graph& model, program_plan plan, l
       values_(arena_.on<std::byte>(place.where()).data()), scratch_(values_ + plan_.arena_bytes),
       memory_(plan_.storages.size()), arguments_(plan_.steps.size()) {
   if (!arena_.is_on_host()) keep_constants(place);
+  take_room_for_products(place);
   link();
 }
 
 /// Constants are 4 bytes an element, whatever their type.
+/// A lane that never multiplies does without.
+void program::implementation::take_room_for_products(const lane& place) const {
+  const auto* const card = std::get_if<cuda_stream>(&place.where());
+  const auto multiplies = [](const planned_step& s) {
+    return dynamic_cast<const multiplying*>(s.work.get()) != nullptr;
+  };
+  if (card != nullptr && std::ranges::any_of(plan_.steps, multiplies)) card->products->take_room();
+}
+
 void program::implementation::keep_constants(lane& place) {
   for (storage& s : plan_.storages) {
     if (s.where != storage::place::constant) continue;

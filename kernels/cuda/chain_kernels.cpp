@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
 #include <span>
 #include <system_error>
@@ -105,6 +106,12 @@ std::string chain_kernels::why_none() const {
   return why_none_;
 }
 
+std::size_t chain_kernels::there() const {
+  const std::lock_guard held(lock_);
+  return static_cast<std::size_t>(
+      std::ranges::count_if(known_, [](const auto& k) { return k.second.now == state::there; }));
+}
+
 void chain_kernels::work(const std::stop_token& stop) {
   std::unique_lock held(lock_);
   while (wanted_.wait(held, stop, [&] { return !to_come_.empty(); }) && !stop.stop_requested()) {
@@ -165,6 +172,13 @@ chain_kernel_counts count_chain_kernels() noexcept {
   if (!generates_kernels()) return {};
   const chain_kernels& all = chain_kernels::of_process();
   return {all.too_early(), all.arrivals()};
+}
+
+/// A compiler that is not wanted, or not there, says so when it is opened.
+generated_kernels count_generated_kernels() {
+  if (!generates_kernels()) return {0, generated_kernels_in_words()};
+  const chain_kernels& all = chain_kernels::of_process();
+  return {all.there(), all.why_none()};
 }
 
 namespace {

@@ -56,6 +56,8 @@ public:
   std::uint64_t arrivals() const noexcept { return arrivals_; }
   /// Why the last chain that has no kernel has none; empty if each has.
   std::string why_none() const;
+  /// How many kernels there are.
+  std::size_t there() const;
 
 private:
   /// A chain and a card, as bytes.
@@ -101,6 +103,13 @@ struct chain_kernel_counts {
   std::uint64_t too_early = 0, arrivals = 0; ///< as the members of chain_kernels of these names
 };
 chain_kernel_counts count_chain_kernels() noexcept;
+
+/// What has become of the chains of this process, for people.
+struct generated_kernels {
+  std::size_t there = 0;  ///< chains that have their kernel
+  std::string why_none{}; ///< why others have none; empty if none was refused
+};
+generated_kernels count_generated_kernels();
 
 // For measurements of the kernels of this process, generated and interpreted.
 

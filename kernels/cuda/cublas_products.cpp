@@ -1,5 +1,6 @@
 #include <mailgrad/kernels/cuda/handles.hpp>
 #include <mailgrad/kernels/cuda/products.hpp>
+#include <mailgrad/tensor/byte_count.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <cublasLt.h>
@@ -108,9 +109,16 @@ const cublas_functions& cublas() {
   return std::get<cublas_functions>(loaded);
 }
 
+/// As much as NVIDIA advises for Hopper. Each stream has its own, without which the bits could differ.
+constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
+
+/// Memory of `card`, of which cuBLAS takes some beside the workspace that it is given.
+[[noreturn]] void lacks_memory(std::uint32_t card, const char* what, cublasStatus_t status) {
+  throw out_of_memory(fmt::format("cuda:{}: out of memory: {} says {}, beside its workspace of {}", card,
+                                  what, cublas().words_of(status), byte_count(workspace_bytes).text()));
+}
+
 void require(cublasStatus_t status, const char* what) {
-  if (status == CUBLAS_STATUS_ALLOC_FAILED)
-    throw out_of_memory(fmt::format("{}: {}", what, cublas().words_of(status)));
   if (status != CUBLAS_STATUS_SUCCESS)
     throw device_error(world_errc::device_failure, fmt::format("{}: {}", what, cublas().words_of(status)));
 }
@@ -186,13 +194,18 @@ public:
     const cublas_functions& functions = cublas();
     runtime::make_current(card); // which the handle is made for
     cublasLtHandle_t made = nullptr;
-    require(functions.create(&made), "cublasLtCreate");
+    require_here(functions.create(&made), "cublasLtCreate");
     handle_.reset(made);
-    workspace_ = runtime::allocate(card, workspace_bytes);
   }
   cublas_products(const cublas_products&) = delete;
   cublas_products& operator=(const cublas_products&) = delete;
   ~cublas_products() override { runtime::release(card_, workspace_); }
+
+  void take_room() override {
+    if (workspace_ != nullptr) return;
+    workspace_ =
+        naming_memory("what cuBLAS works in", [this] { return runtime::allocate(card_, workspace_bytes); });
+  }
 
   void run(const cuda_stream& s, const gemm_shape& g, const float* a, const float* b, float* c,
            const float* bias) override {
@@ -208,17 +221,20 @@ public:
   }
 
 private:
-  /// As much as NVIDIA advises for Hopper. Each stream has its own, without which the bits could differ.
-  static constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
-
   /// Of the operands, and of the result with its bias.
   struct types {
     cudaDataType_t operands, result;
   };
 
+  void require_here(cublasStatus_t status, const char* what) const {
+    if (status == CUBLAS_STATUS_ALLOC_FAILED) lacks_memory(card_, what, status);
+    require(status, what);
+  }
+
   void queue(const cuda_stream& s, const gemm_shape& g, const types& t, const void* a, const void* b, void* c,
              const void* bias) {
     if (g.batch * g.m * g.n == 0) return;
+    take_room();
     const auto bits = [](const void* address) { return reinterpret_cast<std::uintptr_t>(address); };
     // cuBLAS is not told of the bias's alignment, and an algorithm may want that of C for it.
     const bool aligned = (bits(a) | bits(b) | bits(c) | bits(bias)) % 16 == 0;
@@ -226,10 +242,10 @@ private:
     if (bias != nullptr) set(p.description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
     runtime::make_current(s.device);
     const float one = 1, zero = 0;
-    require(cublas().matmul(handle_.get(), p.description.get(), &one, b, p.b.get(), a, p.a.get(), &zero, c,
-                            p.c.get(), c, p.c.get(), &p.algorithm, workspace_, workspace_bytes,
-                            static_cast<cudaStream_t>(s.stream)),
-            "cublasLtMatmul");
+    require_here(cublas().matmul(handle_.get(), p.description.get(), &one, b, p.b.get(), a, p.a.get(), &zero,
+                                 c, p.c.get(), c, p.c.get(), &p.algorithm, workspace_, workspace_bytes,
+                                 static_cast<cudaStream_t>(s.stream)),
+                 "cublasLtMatmul");
   }
 
   prepared& product_for(const gemm_shape& g, const types& t, bool biased, bool aligned) {
@@ -280,9 +296,9 @@ private:
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(t.result));
     cublasLtMatmulHeuristicResult_t best{};
     int count = 0;
-    require(cublas().heuristic(handle_.get(), p.description.get(), p.b.get(), p.a.get(), p.c.get(), p.c.get(),
-                               made, 1, &best, &count),
-            "cublasLtMatmulAlgoGetHeuristic");
+    require_here(cublas().heuristic(handle_.get(), p.description.get(), p.b.get(), p.a.get(), p.c.get(),
+                                    p.c.get(), made, 1, &best, &count),
+                 "cublasLtMatmulAlgoGetHeuristic");
     if (count == 0)
       throw device_error(world_errc::device_failure, "gemm: cuBLAS has no algorithm for this product");
     return best.algo;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/kernels/cuda/runtime.hpp>
+#include <mailgrad/tensor/error.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +14,8 @@ namespace mailgrad::cuda {
 class owned_stream {
 public:
   explicit owned_stream(std::uint32_t card, runtime::urgency when = runtime::urgency::usual)
-      : card_(card), stream_(runtime::create_stream(card, when)) {}
+      : card_(card),
+        stream_(naming_memory("a stream of work", [&] { return runtime::create_stream(card, when); })) {}
   owned_stream(const owned_stream&) = delete;
   owned_stream& operator=(const owned_stream&) = delete;
   ~owned_stream() { runtime::destroy_stream(card_, stream_); }
@@ -30,7 +32,8 @@ private:
 class owned_event {
 public:
   explicit owned_event(std::uint32_t card, runtime::event_kind kind = runtime::event_kind::untimed)
-      : card_(card), event_(runtime::create_event(card, kind)) {}
+      : card_(card),
+        event_(naming_memory("a mark in a stream", [&] { return runtime::create_event(card, kind); })) {}
   owned_event(const owned_event&) = delete;
   owned_event& operator=(const owned_event&) = delete;
   ~owned_event() { runtime::destroy_event(event_); }
@@ -60,7 +63,7 @@ public:
       abandon(stream);
       throw;
     }
-    graph_ = runtime::end_capture(stream);
+    graph_ = naming_memory("the graph of a step", [&] { return runtime::end_capture(stream); });
   }
   captured_graph(const captured_graph&) = delete;
   captured_graph& operator=(const captured_graph&) = delete;

@@ -32,10 +32,12 @@ public:
   /// Keeps as many graphs, of the keys that came last; 0: all work is queued by launches.
   explicit kept_graphs(std::size_t most = most_kept) : most_(most) {}
 
-  /// Queues on `stream` what `queue` queues there.
+  /// Queues on `stream` what `queue` queues there, and counts it among the steps of the process.
   void run(void* stream, const key& k, const std::function<void()>& queue);
 
 private:
+  static void launch(const std::function<void()>& queue);
+
   struct known_key {
     key what;
     std::unique_ptr<captured_graph> graph{}; ///< null until it came twice
@@ -48,5 +50,12 @@ private:
   std::size_t most_;
   std::list<known_key> known_; ///< the last that came is the first
 };
+
+/// How kept graphs of this process have queued their work so far.
+struct queued_steps {
+  std::uint64_t graphs = 0;   ///< as one graph
+  std::uint64_t launches = 0; ///< kernel by kernel
+};
+queued_steps count_queued_steps() noexcept;
 
 } // namespace mailgrad::cuda

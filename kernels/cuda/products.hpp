@@ -20,7 +20,8 @@ namespace mailgrad::cuda {
 /// `bias` is added to each row of C, unless it is null. There is no relu: that of cuBLAS makes 0 of a NaN,
 /// and a model that has diverged would go on as if nothing were wrong.
 /// Shapes  every extent is at least 1, since gemm() answers the others itself; bias: float32[n].
-/// Errors  device_error, with what cuBLAS reports; shape_error for an extent that cuBLAS cannot count.
+/// Errors  device_error, with what cuBLAS reports; out_of_memory, which names the card; shape_error for an
+///         extent that cuBLAS cannot count.
 /// Threads one caller at a time. The same operands, equally aligned, give the same bits.
 class products {
 public:
@@ -29,6 +30,10 @@ public:
 
   /// How the products of this stream are to be computed. In bfloat16 it is the caller who rounds.
   product_precision precision() const noexcept { return precision_; }
+
+  /// Takes the memory that products work in, once. Whoever will multiply calls it when it takes its own
+  /// memory; the first product does so else.
+  virtual void take_room() = 0;
 
   virtual void run(const cuda_stream& s, const gemm_shape& g, const float* a, const float* b, float* c,
                    const float* bias = nullptr) = 0;

@@ -14,7 +14,14 @@ namespace mailgrad::cuda::runtime {
 
 namespace {
 
+/// The driver takes memory for streams, events, graphs and code as well, and does not say how much. The card
+/// is the one that the call was for, which has been made current.
 [[noreturn]] void refuse(const char* what, cudaError_t code) {
+  if (code == cudaErrorMemoryAllocation) {
+    int card = 0;
+    static_cast<void>(cudaGetDevice(&card));
+    throw out_of_memory(fmt::format("cuda:{}: out of memory: {}", card, what));
+  }
   throw device_error(world_errc::device_failure, fmt::format("{}: {}", what, cudaGetErrorString(code)));
 }
 

@@ -15,6 +15,7 @@ public:
 
   bool passed() const override { return is_told() || has_passed(); }
   bool told() const override { return told_by_ ? is_told() : passed(); }
+  bool tells() const noexcept override { return told_by_ != nullptr; }
   void wait_on(void* stream) const {
     runtime::make_current(event_.card());
     runtime::wait(stream, event_.get());

@@ -265,6 +265,13 @@ void require_one_waiting_room(std::string_view text, const policy& made) {
                "queue_length() of 0 beside has_rounds()");
 }
 
+/// Who knows only versions, clocks of workers and whose gradient it is does not. One of a user's own may.
+bool reads_arrival(std::string_view name) {
+  constexpr std::array read_none{async_policy::policy_name, sync_policy::policy_name, ssp_policy::policy_name,
+                                 ringmaster_policy::policy_name, ringleader_policy::policy_name};
+  return std::ranges::find(read_none, name) == read_none.end();
+}
+
 } // namespace
 
 policy_spec::policy_spec(std::string_view text, std::uint32_t workers) : text_(text), workers_(workers) {
@@ -284,7 +291,8 @@ policy_spec::policy_spec(std::string_view text, std::uint32_t workers) : text_(t
                made->deals_by_rank(),
                made->queue_length(),
                made->most_stale().has_value(),
-               made->has_rounds()};
+               made->has_rounds(),
+               reads_arrival(made->name())};
   } else {
     traits_.needs_shards = false;
   }

@@ -21,6 +21,8 @@ struct policy_traits {
   std::size_t queue_length = 0;
   bool has_most_stale = false; ///< whether most_stale() says a limit
   bool has_rounds = false;
+  /// Whether it may count who comes first, or how long somebody takes: all but some of the built-in ones.
+  bool reads_arrival = false;
 };
 
 /// The policy that a user chose, parsed once from the text of an option.

@@ -95,9 +95,9 @@ TEST_F(ServerEndTest, TellsItsDoorkeeperWhereEachComesFrom) {
 }
 
 TEST_F(ServerEndTest, RefusesAnotherVersionThatTheHeaderTells) {
-  for (const std::uint16_t version : {std::uint16_t{1}, std::uint16_t{3}}) {
+  for (const std::uint16_t version : {std::uint16_t{2}, std::uint16_t{4}}) {
     refusals.clear();
-    const std::string both = "protocol: expected 2, found " + std::to_string(version);
+    const std::string both = "protocol: expected 3, found " + std::to_string(version);
     const connection_id c = open();
     server.received(c, whole_frame({.version = version, .kind = frame_kind::hello}, encode(to_features({}))),
                     now);

@@ -2,6 +2,8 @@
 #include <mailgrad/actors/remote/far_actor.hpp>
 #include <mailgrad/actors/remote/link.hpp>
 #include <mailgrad/actors/run/run_home.hpp>
+#include <mailgrad/files/sha256.hpp>
+#include <mailgrad/net/frame.hpp>
 #include <mailgrad/net/tcp/tcp_network.hpp>
 
 #include <fmt/format.h>
@@ -161,6 +163,16 @@ TEST_F(LettersPage, HasARowForEachMessageWithItsFields) {
   for (message_kind kind = 0; kind < 1000; ++kind)
     if (!name_of(kind).empty()) expected += row(kind) + '\n';
   EXPECT_EQ(rows_of_page(), expected);
+}
+
+/// A build of before would read a letter with another field as a damaged one.
+TEST_F(LettersPage, ChangesOnlyWithTheVersionOfTheProtocol) {
+  constexpr std::uint16_t version = 3;
+  EXPECT_EQ(net::protocol_version, version) << "write it here, and the digest of its letters";
+  const std::string rows = rows_of_page();
+  EXPECT_EQ(sha256(std::as_bytes(std::span(rows))),
+            "29c6fed285852e04f8b0b72a4fad9a46cf81a75afc4bf90207783b5f642368f3")
+      << "a letter has changed: raise net::protocol_version";
 }
 
 } // namespace

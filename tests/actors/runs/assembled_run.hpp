@@ -59,9 +59,9 @@ struct assembly {
   std::shared_ptr<const checkpoint> resume{};  ///< to go on from
   /// Where the weights lie. If it is one card, each worker is on a lane of it.
   std::vector<device> parameters{};
-  std::vector<device> devices{};            ///< of the workers; empty: as that says
-  std::uint64_t run_ahead = most_run_ahead; ///< of these workers
-  std::shared_ptr<mark_watch> watch{};      ///< of that card
+  std::vector<device> devices{};                           ///< of the workers; empty: as that says
+  std::optional<std::uint64_t> run_ahead = most_run_ahead; ///< of these workers
+  std::shared_ptr<mark_watch> watch{};                     ///< of that card
   double clip_norm = 0;
   /// Makes the runner that a worker uses in place of its own, which is the second argument.
   std::function<std::shared_ptr<step_runner>(rank, std::shared_ptr<step_runner>)> runner{};

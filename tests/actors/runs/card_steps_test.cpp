@@ -356,6 +356,35 @@ TEST_F(CardSteps, WithWeightsThereRunAheadByOneStep) {
   }
 }
 
+/// Their gradients come when they are computed, unless the options say otherwise.
+TEST_F(CardSteps, WithWeightsThereDoNotRunAheadWhereThePolicyLooksAtWhatComesFirst) {
+  const auto steps_under_way = [&](const char* policy, std::optional<std::uint64_t> asked) {
+    set_up({}, 1000); // no step ends as long as this test asks
+    const auto watch = std::make_shared<asked_watch>();
+    assembly a = placed({.policy = policy, .weights_there = true}, {}, data_, watch);
+    a.policy = policy;
+    a.workers = 1;
+    a.run_ahead = asked;
+    std::size_t found = 0;
+    {
+      const assembled_run run = assemble(a);
+      drawn_order order(1);
+      deliver(order);
+      found = watch->watched();
+      play(order, *watch);
+    }
+    system_.run();
+    return found;
+  };
+  for (const char* policy : {"async", "sync", "ssp:1", "ringmaster:4", "async, sync@4"})
+    EXPECT_EQ(steps_under_way(policy, {}), 2U) << policy;
+  for (const char* policy : {"quorum:1,grace=0.5", "backup:0", "k-async:1", "k-batch-async:1",
+                             "k-batch-sync:1", "dssp:1,4", "auto", "async, k-async:1@4"})
+    EXPECT_EQ(steps_under_way(policy, {}), 1U) << policy;
+  EXPECT_EQ(steps_under_way("k-async:1", 1), 2U) << "it was asked for";
+  EXPECT_EQ(steps_under_way("async", 0), 1U);
+}
+
 class CardFaultsInRuns : public CardSteps {};
 
 /// The card is lost at each call in turn.

@@ -96,6 +96,14 @@ TEST_F(CardRuns, AreReplayedThereAndRefusedOnCores) {
   EXPECT_THAT([&] { weights_of(o); }, ThrowsMessage<recording_error>(HasSubstr("arithmetic of workers")));
 }
 
+TEST_F(CardRuns, TellHowTheirStepsWereQueued) {
+  const training_report r = trained(card_options("sync", 2));
+  ASSERT_TRUE(r.cards);
+  EXPECT_EQ(r.cards->graph_steps + r.cards->launched_steps, r.steps);
+  EXPECT_GT(r.cards->graph_steps, r.cards->launched_steps);
+  EXPECT_FALSE(trained(options_for("sync", 2)).cards);
+}
+
 /// A step of a small model may end before the next batch has come, so not every batch is copied ahead.
 TEST_F(CardRuns, ShowTheCopiesOfTheirBatchesBeforeTheSteps) {
   training_options o = card_options("sync", 2);

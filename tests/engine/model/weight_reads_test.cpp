@@ -6,6 +6,7 @@
 #include <mailgrad/engine/model/weight_reads.hpp>
 
 #include <mailgrad/graph/operations/arithmetic.hpp>
+#include <mailgrad/graph/row_reader.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -130,6 +131,66 @@ public:
     return std::make_unique<nothing>();
   }
 };
+
+/// Says wrongly which rows it reads.
+class wrong_reader final : public operation, public row_reader {
+public:
+  explicit wrong_reader(const rows_read& says) : says_(says) {}
+  std::string_view name() const noexcept override { return "wrong_reader"; }
+  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
+    return whole_.infer(inputs);
+  }
+  std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
+                                std::span<const std::optional<value>> dy) const override {
+    return whole_.gradient(inputs, outputs, dy);
+  }
+  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type> outputs,
+                                      device_kind where) const override {
+    return whole_.prepare(inputs, outputs, where);
+  }
+  std::optional<rows_read> rows_of(std::span<const value>, std::size_t table) const override {
+    return table == 0 ? std::optional(says_) : std::nullopt;
+  }
+
+private:
+  rows_read says_;
+  whole_reader whole_;
+};
+
+TEST_F(WeightReads, AreRefusedOfAnOperationThatCannotReadSo) {
+  const auto refusal = [this](const rows_read& says) -> std::string {
+    try {
+      build(
+          [&](graph& g, const model_request& request) {
+            const value t = testing::tables::table(g, "t", 500);
+            const value named = testing::tables::categories(g, request);
+            const value more = g.apply_one(std::make_shared<wrong_reader>(says), {t, named},
+                                           std::source_location::current());
+            model_outputs made = testing::tables::answers(g, gather(t, named), request);
+            made.loss = add(made.loss, more);
+            return made;
+          },
+          tall_tastes(500));
+    } catch (const graph_error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  using ::testing::HasSubstr;
+  EXPECT_EQ(refusal({.operand = 1, .first = 15, .stride = 100}), "");
+  EXPECT_THAT(refusal({.operand = 1, .stride = 0}),
+              HasSubstr("wrong_reader looks up rows with a stride of 0"));
+  EXPECT_THAT(refusal({.operand = 0}), HasSubstr("by numbers that are float32 500x"));
+  EXPECT_THAT(refusal({.operand = 2}), HasSubstr("by its operand 2, and has 2"));
+  EXPECT_THAT(refusal({.operand = 1, .first = 16}), HasSubstr("by number 16 of 16"));
+  EXPECT_THAT(refusal({.operand = 1, .first = 16}), HasSubstr("weight_reads_test.cpp:"));
+}
+
+TEST_F(WeightReads, NeedTheNumbersOfABatch) {
+  build(find_model(tall_recommender), tall_tastes(500, 9));
+  numbers_ = nullptr;
+  EXPECT_THROW(copies(), graph_error);
+}
 
 /// Its gradient still comes in rows, since the other reader has none.
 TEST_F(WeightReads, AreAWholeTableThatAnotherOperationReads) {

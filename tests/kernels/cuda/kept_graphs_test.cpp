@@ -53,6 +53,16 @@ TEST_F(KeptGraphs, CaptureWhatComesTwice) {
   EXPECT_EQ(run(graphs, &graphs, values), (seen{2, false}));
 }
 
+TEST_F(KeptGraphs, CountWhatCameAsGraphsAndByLaunches) {
+  kept_graphs graphs;
+  const auto values = array(floats(4));
+  const auto before = cuda::count_queued_steps();
+  for (int i = 0; i < 5; ++i) run(graphs, &graphs, values);
+  const auto after = cuda::count_queued_steps();
+  EXPECT_EQ(after.launches - before.launches, 1U);
+  EXPECT_EQ(after.graphs - before.graphs, 4U);
+}
+
 TEST_F(KeptGraphs, KeepThoseThatCameLast) {
   kept_graphs graphs(2);
   const std::array<char, 3> keys{};

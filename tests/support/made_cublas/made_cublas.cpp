@@ -3,6 +3,7 @@
 #include <cublasLt.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 
 // The part of cuBLASLt that products ask for, on the processor: sums in double precision, at once. Where the
@@ -138,6 +139,7 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) { return end<int>(handle
 const char* cublasLtGetStatusString(cublasStatus_t status) {
   return status == CUBLAS_STATUS_INVALID_VALUE      ? "invalid value"
          : status == CUBLAS_STATUS_EXECUTION_FAILED ? "misaligned address"
+         : status == CUBLAS_STATUS_ALLOC_FAILED     ? "no memory"
                                                     : "another error";
 }
 
@@ -206,6 +208,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
                               const void*, const void* c, cublasLtMatrixLayout_t layout_c, void* result,
                               cublasLtMatrixLayout_t layout_d, const cublasLtMatmulAlgo_t* algorithm, void*,
                               std::size_t, cudaStream_t) {
+  if (std::getenv("MADE_CUBLAS_LACKS_MEMORY") != nullptr) return CUBLAS_STATUS_ALLOC_FAILED;
   const auto& d = of<description>(operation);
   const auto &of_a = of<layout>(layout_a), &of_b = of<layout>(layout_b), &of_c = of<layout>(layout_c);
   answer chosen{};

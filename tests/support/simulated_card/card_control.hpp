@@ -25,6 +25,8 @@ enum class machine : std::uint8_t { complete, without_driver, with_old_driver, w
 struct faults {
   std::optional<std::uint64_t> out_of_memory_at = {};        ///< the n-th allocation; those behind it succeed
   std::optional<std::uint64_t> pinned_out_of_memory_at = {}; ///< the same of pinned memory
+  /// The n-th stream, event or graph that is made, for which the driver has no memory left.
+  std::optional<std::uint64_t> driver_out_of_memory_at = {};
   std::optional<std::uint64_t> launch_error_at =
       {}; ///< the n-th kernel that runs; its card fails each call from then on
   std::optional<std::uint64_t> lost_card_at =
@@ -61,8 +63,9 @@ struct counters {
   std::uint64_t waits = 0;    ///< calls that wait for a card or may, such as each release of memory
   std::uint64_t allocations = 0;
   std::uint64_t pinned_allocations = 0;
-  std::uint64_t events = 0;                                            ///< created
-  std::uint64_t calls = 0;                                             ///< of the runtime
+  std::uint64_t events = 0;         ///< created
+  std::uint64_t driver_objects = 0; ///< streams, events and graphs that were made, or failed to be
+  std::uint64_t calls = 0;          ///< of the runtime
   std::size_t bytes_now = 0, bytes_at_most = 0;                        ///< allocated on all cards
   std::size_t bytes_to_card = 0, bytes_to_host = 0, bytes_on_card = 0; ///< copied
 };

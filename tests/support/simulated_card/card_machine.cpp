@@ -44,6 +44,11 @@ void card_machine::begin_call(const char* name, std::uint32_t card) {
   if (const auto error = has_failed(card)) refuse(name, *error);
 }
 
+void card_machine::begin_making(const char* name, std::uint32_t card) {
+  if (++counted.driver_objects == set.fail.driver_out_of_memory_at)
+    throw out_of_memory(fmt::format("cuda:{}: out of memory: {}", card, name));
+}
+
 std::optional<std::string> card_machine::has_failed(std::uint32_t card) const {
   const between_threads quiet;
   const auto found = errors_.find(card);

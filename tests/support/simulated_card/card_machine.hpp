@@ -29,6 +29,8 @@ public:
 
   /// Every call of the runtime begins with it: throws what the call must report.
   void begin_call(const char* name, std::uint32_t card = 0);
+  /// Every call for which the driver takes memory of its own: throws if there is none left.
+  void begin_making(const char* name, std::uint32_t card);
   stream_state& stream(void* handle);
   event_state& event(void* handle);
 

@@ -98,6 +98,17 @@ column_product<Result> by_columns(const gemm_shape& g, const Result* bias) {
 class simulated_products final : public products {
 public:
   simulated_products(std::uint32_t card, product_precision precision) : products(precision), card_(card) {}
+  simulated_products(const simulated_products&) = delete;
+  simulated_products& operator=(const simulated_products&) = delete;
+  ~simulated_products() override { runtime::release(card_, workspace_); }
+
+  void take_room() override {
+    if (workspace_ != nullptr) return;
+    constexpr std::size_t workspace_bytes =
+        1024; // cuBLAS wants 32 MiB, which a test would not like to wait for
+    workspace_ =
+        naming_memory("what cuBLAS works in", [this] { return runtime::allocate(card_, workspace_bytes); });
+  }
 
   void run(const cuda_stream& s, const gemm_shape& g, const float* a, const float* b, float* c,
            const float* bias) override {
@@ -118,6 +129,7 @@ private:
   void queue(const cuda_stream& s, const gemm_shape& g, const Operand* a, const Operand* b, Result* c,
              const Result* bias, Reading read) {
     if (g.batch * g.m * g.n == 0) return;
+    take_room();
     for (const std::size_t n : {g.m, g.n, g.k, g.batch}) require_extent(n);
     const column_product<Result> p = by_columns(g, bias);
     card_machine& all = card_machine::of_process();
@@ -149,6 +161,7 @@ private:
   }
 
   std::uint32_t card_;
+  void* workspace_ = nullptr;
 };
 
 } // namespace

@@ -69,6 +69,7 @@ void* end_capture(void* stream) {
   if (ended->broken)
     refuse("cudaStreamEndCapture",
            fmt::format("operation failed due to a previous error during capture ({})", *ended->broken));
+  all.begin_making("cudaGraphInstantiate", s.card);
   made->nodes = ended->nodes;
   return made.release();
 }

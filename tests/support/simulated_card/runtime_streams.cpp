@@ -25,6 +25,7 @@ void* create_stream(std::uint32_t card, urgency) {
   card_machine& all = card_machine::of_process();
   const std::lock_guard held(all.lock);
   all.begin_call("cudaStreamCreateWithPriority", card);
+  all.begin_making("cudaStreamCreateWithPriority", card);
   auto made = std::make_unique<stream_state>();
   made->card = card;
   made->number = all.streams_made++;
@@ -62,6 +63,7 @@ void* create_event(std::uint32_t card, event_kind kind) {
   card_machine& all = card_machine::of_process();
   const std::lock_guard held(all.lock);
   all.begin_call("cudaEventCreateWithFlags", card);
+  all.begin_making("cudaEventCreateWithFlags", card);
   ++all.counted.events;
   auto made = std::make_unique<event_state>();
   made->card = card;

@@ -38,6 +38,25 @@ TEST_F(Faults, ComeOfMoreMemoryThanTheCardHas) {
               HasSubstr("out of memory"));
 }
 
+/// The driver takes memory for them as well.
+TEST_F(Faults, OfMemoryForStreamsMarksAndGraphsNameTheCardAndWhatFor) {
+  set_up({.fail = {.driver_out_of_memory_at = 1}, .cards = 2});
+  EXPECT_EQ(refusal([] { const cuda::card_lane lane(1); }),
+            "cuda:1: out of memory: cudaStreamCreateWithPriority, for a stream of work");
+  cuda::card_lane lane(0);
+  const auto lacking = [&](const auto& call) {
+    set_up({.fail = {.driver_out_of_memory_at = 1}});
+    EXPECT_THROW(call(), out_of_memory);
+    set_up({.fail = {.driver_out_of_memory_at = 1}});
+    return refusal(call);
+  };
+  EXPECT_EQ(lacking([&] { static_cast<void>(lane.record()); }),
+            "cuda:0: out of memory: cudaEventCreateWithFlags, for a mark in a stream");
+  EXPECT_EQ(lacking([&] { const cuda::captured_graph graph(stream_of(lane).stream, [] {}); }),
+            "cuda:0: out of memory: cudaGraphInstantiate, for the graph of a step");
+  EXPECT_EQ(refusal([&] { static_cast<void>(lane.record()); }), "") << "the lane works on";
+}
+
 TEST_F(Faults, OfALaunchStayUntilTheEnd) {
   for (const auto when : {simulated_card::timing::eager, simulated_card::timing::late}) {
     set_up({.when = when, .fail = {.launch_error_at = 2}});

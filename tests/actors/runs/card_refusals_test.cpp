@@ -1,0 +1,105 @@
+#include <mailgrad/tests/actors/runs/card_options.hpp>
+#include <mailgrad/tests/support/scratch_files.hpp>
+#include <mailgrad/tests/support/simulated_card/card_control.hpp>
+
+#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
+#include <mailgrad/tensor/error.hpp>
+
+#include <gmock/gmock.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+// A run that lacks memory to begin with is refused, and nothing on the disk tells of it.
+
+namespace mailgrad {
+namespace {
+
+using simulated_card::faults;
+using testing::card_options;
+using testing::small_data;
+using testing::small_model;
+using testing::trained;
+
+std::map<std::string, std::string> files_in(const std::filesystem::path& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (!entry.is_regular_file()) continue;
+    std::ifstream in(entry.path(), std::ios::binary);
+    files[entry.path().string()] = {std::istreambuf_iterator<char>(in), {}};
+  }
+  return files;
+}
+
+class CardRefusals : public ::testing::TestWithParam<std::optional<std::uint64_t> faults::*> {
+protected:
+  void TearDown() override { fail({}); }
+
+  static void fail(const faults& what) {
+    simulated_card::settings s = simulated_card::default_settings();
+    s.fail = what;
+    simulated_card::set_up(s);
+  }
+
+  training_options run_with_files() const {
+    training_options o = card_options("sync", 2); // no actor takes memory beside those that prepare workers
+    o.metrics = (folder_.path() / "lines.jsonl").string();
+    o.tensorboard = (folder_.path() / "board").string();
+    o.checkpoints = {.folder = (folder_.path() / "kept").string(), .every_steps = 5};
+    return o;
+  }
+
+  /// As many as fail before the run begins.
+  std::uint64_t refusals(const training_options& o) const {
+    const auto before = files_in(folder_.path());
+    for (std::uint64_t n = 1;; ++n) {
+      faults what;
+      what.*GetParam() = n;
+      fail(what);
+      try {
+        training run(small_model(), small_data(), o);
+        run.stop("begun");
+        run.report();
+        return n - 1;
+      } catch (const device_error& e) {
+        EXPECT_THAT(e.what(), ::testing::HasSubstr("out of memory"));
+      }
+      EXPECT_TRUE(files_in(folder_.path()) == before) << n;
+    }
+  }
+
+  const scratch_folder folder_;
+};
+
+TEST_P(CardRefusals, OfARunThatGoesBackLeaveEveryFileAsItWas) {
+  training_options o = run_with_files();
+  trained(o);
+  const auto checkpoints = checkpoints_in(o.checkpoints.folder);
+  ASSERT_GE(checkpoints.size(), 2U);
+  o.resume = std::make_shared<const checkpoint>(checkpoint::read(checkpoints.back()));
+  EXPECT_GT(refusals(o), 8U) << "of two workers";
+  EXPECT_TRUE(std::filesystem::exists(o.metrics + ".old")) << "the run that began has kept them";
+}
+
+INSTANTIATE_TEST_SUITE_P(Memory, CardRefusals,
+                         ::testing::Values(&faults::out_of_memory_at, &faults::pinned_out_of_memory_at),
+                         [](const auto& kind) {
+                           return kind.param == &faults::out_of_memory_at ? "OfTheCard" : "OfTheHost";
+                         });
+
+TEST(CardReports, SayWhyChainsHaveNoKernels) {
+  const training_report r = trained(card_options("async", 1));
+  ASSERT_TRUE(r.cards);
+  EXPECT_EQ(r.cards->why_interpreted, "none: the simulated card has no compiler");
+  EXPECT_THAT(to_json(r),
+              ::testing::HasSubstr("\"why_interpreted\": \"none: the simulated card has no compiler\""));
+}
+
+} // namespace
+} // namespace mailgrad

@@ -1,0 +1,66 @@
+#include <mailgrad/kernels/cuda/handles.hpp>
+#include <mailgrad/tensor/error.hpp>
+
+#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+// What the runtime makes of a driver that has no memory. The linker gives it these functions in the place of
+// CUDA's (--wrap), so no card is needed.
+
+extern "C" {
+cudaError_t __wrap_cudaSetDevice(int) { return cudaSuccess; }
+cudaError_t __wrap_cudaGetDevice(int* card) {
+  *card = 3;
+  return cudaSuccess;
+}
+cudaError_t __wrap_cudaGetLastError() { return cudaSuccess; }
+cudaError_t __wrap_cudaDeviceGetStreamPriorityRange(int*, int*) { return cudaSuccess; }
+cudaError_t __wrap_cudaStreamCreateWithPriority(cudaStream_t*, unsigned, int) {
+  return cudaErrorMemoryAllocation;
+}
+cudaError_t __wrap_cudaEventCreateWithFlags(cudaEvent_t*, unsigned) { return cudaErrorMemoryAllocation; }
+cudaError_t __wrap_cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) { return cudaSuccess; }
+cudaError_t __wrap_cudaStreamEndCapture(cudaStream_t, cudaGraph_t*) { return cudaSuccess; }
+cudaError_t __wrap_cudaGraphInstantiate(cudaGraphExec_t*, cudaGraph_t, unsigned long long) {
+  return cudaErrorMemoryAllocation;
+}
+cudaError_t __wrap_cudaGraphDestroy(cudaGraph_t) { return cudaSuccess; }
+cudaError_t __wrap_cudaStreamSynchronize(cudaStream_t) { return cudaErrorLaunchFailure; }
+}
+
+namespace mailgrad {
+namespace {
+
+template <class Call>
+std::string lacking(const Call& call) {
+  try {
+    call();
+  } catch (const out_of_memory& e) {
+    return e.what();
+  }
+  return "no lack of memory";
+}
+
+TEST(RuntimeRefusals, OfMemoryNameTheCardTheCallAndWhatFor) {
+  EXPECT_EQ(lacking([] { const cuda::owned_stream s(3); }),
+            "cuda:3: out of memory: cudaStreamCreateWithPriority, for a stream of work");
+  EXPECT_EQ(lacking([] { const cuda::owned_event e(3); }),
+            "cuda:3: out of memory: cudaEventCreateWithFlags, for a mark in a stream");
+  EXPECT_EQ(lacking([] { const cuda::captured_graph g(nullptr, [] {}); }),
+            "cuda:3: out of memory: cudaGraphInstantiate, for the graph of a step");
+}
+
+TEST(RuntimeRefusals, OfAnyOtherKindAreFailuresOfTheDevice) {
+  try {
+    cuda::runtime::synchronise(nullptr);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const device_error& e) {
+    EXPECT_EQ(e.code(), world_errc::device_failure);
+    EXPECT_TRUE(std::string(e.what()).starts_with("cudaStreamSynchronize: ")) << e.what();
+  }
+}
+
+} // namespace
+} // namespace mailgrad
