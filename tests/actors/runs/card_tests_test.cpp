@@ -3,6 +3,7 @@
 #include <mailgrad/tests/actors/runs/run_until_tested.hpp>
 #include <mailgrad/tests/support/needs_card.hpp>
 
+#include <mailgrad/engine/model/data_request.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/model/text_sample.hpp>
 #include <mailgrad/graph/models/built_in.hpp>
