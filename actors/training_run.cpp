@@ -272,9 +272,18 @@ std::vector<float> training_run::predict(const named_arrays& samples) {
   return mailgrad::predict(plan_.model, plan_.request, layout(), parameters(), samples);
 }
 
+/// The evaluator's memory of a card goes with it, which the last tests may need.
+void training_run::end_tests() {
+  tests_end_ = true;
+  if (!crew_->evaluator()) return;
+  send_anonymously(crew_->evaluator(), mailgrad::give_up{});
+  messaging::wait_for_end(crew_->evaluator());
+}
+
 /// With the last ones known.
 ended_weights& training_run::weights() {
   weights_.take(state_.wait(), crew_->store());
+  end_tests();
   return weights_;
 }
 
@@ -330,7 +339,7 @@ training_report training_run::report_so_far(std::chrono::milliseconds span) cons
 training_report training_run::report(const std::function<bool()>& stop_test) {
   const run_outcome& outcome = state_.wait();
   if (elsewhere_) elsewhere_->end("the run has ended", std::string(remote::work_is_done));
-  tests_end_ = true;
+  end_tests();
   training_report r = report_of(outcome, written());
   describe(r, plan_, state_.ended_or_now() - crew_->started(), outcome.checkpoints);
   describe_elsewhere(r);

@@ -65,6 +65,7 @@ public:
 
 private:
   const training_options& options() const { return plan_.options; }
+  void end_tests();
   ended_weights& weights();
   std::optional<std::uint64_t> written() const;
   void record();

@@ -6,6 +6,8 @@
 
 #include <chrono>
 #include <exception>
+#include <future>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -91,6 +93,13 @@ inline void kill(const caf::actor& whom) {
   hand_over::release(hand_over::tag(whom));
   const hand_over::inside_caf hidden;
   caf::anon_send_exit(whom, caf::exit_reason::kill);
+}
+
+/// Waits until an actor has ended, on a thread that no actor needs.
+inline void wait_for_end(const caf::actor& whom) {
+  const auto ended = std::make_shared<std::promise<void>>();
+  whom->attach_functor([ended](const caf::error&) { ended->set_value(); });
+  ended->get_future().get();
 }
 
 // CAF 1.x calls default handlers deprecated, in favour of a handler for any message.

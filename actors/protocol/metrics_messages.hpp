@@ -8,12 +8,14 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 // How a run is measured while it goes on. No actor of the run waits for any of this.
 //
 //     tracker --event_noted: gaps, a line--> observer
 //     tracker --test_weights--> evaluator --read_shard--> every shard --shard_read--> evaluator
 //     evaluator --weights_tested--> tracker --event_noted: the evaluation, gaps, a line--> observer
+//                                          --event_noted: why a test was left out--> observer
 //     tracker --tests_judged--> coordinator, in a run with patience
 //     tracker --stop_training--> coordinator, when the run has been trained enough
 
@@ -52,10 +54,11 @@ struct test_weights {
   std::uint64_t steps = 0;
 };
 
-/// Evaluator to tracker, in answer to `test_weights`; `whole` is false if the test was given up.
+/// Evaluator to tracker, in answer to `test_weights`; `whole` is false if the test was given up or left out.
 struct weights_tested {
   evaluation_made what;
   bool whole = true;
+  std::string why_left_out{}; ///< in one line; empty if it was not
 };
 
 /// Tracker to coordinator, after each test, in a run with patience: what its checkpoints shall keep of that.

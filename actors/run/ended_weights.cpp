@@ -25,12 +25,10 @@ void ended_weights::choose(const std::function<bool()>& stop_test) {
   if (!best_ || last_.empty() || not_finite_in_words(*plan_.layout, last_)) return;
   evaluation e;
   run_tester tester(plan_.model, plan_.request, plan_.layout, card_for_tests(plan_.options));
-  const auto test = [&](tested_model& model) {
+  tester.with_model([&](tested_model& model) {
     model.use("the test", last_);
     e = evaluate(model, plan_.judged_by(), stop_test);
-  };
-  while (!tester.try_with_model(test)) {
-  }
+  });
   if (e.whole && e.loss < best_->test.loss) best_.reset();
 }
 

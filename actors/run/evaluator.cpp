@@ -2,6 +2,8 @@
 
 #include <mailgrad/actors/protocol/messaging.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <exception>
 #include <span>
@@ -26,6 +28,7 @@ caf::behavior evaluator::make_behavior() {
 void evaluator::on_test(const test_weights& x) {
   asker_ = sender_of(self_);
   steps_ = x.steps;
+  seconds_ = 0;
   ask_for_weights();
 }
 
@@ -33,7 +36,7 @@ void evaluator::ask_for_weights() {
   read_shard wanted;
   if (const auto& card = tester_.card()) wanted.card = card->index;
   awaited_ = options_.shards.size();
-  lacks_weights_ = false;
+  lacks_weights_.clear();
   for (const caf::actor& shard : options_.shards) send(self_, shard, wanted);
   if (options_.shards.empty()) options_.store->load(0, parameters_);
   test_if_all_read();
@@ -46,7 +49,7 @@ void evaluator::on_read(const shard_read& x) {
   if (x.in_block)
     options_.store->load(range.begin, mine);
   else if (!x.values)
-    lacks_weights_ = true; // there was no memory for a copy of them
+    lacks_weights_ = fmt::format("shard {} had no memory for a copy of its weights", x.shard.value);
   else if (x.values.size() != mine.size())
     return; // of a process that is not as it should be
   else if (x.values.owner()->is_on_host())
@@ -92,25 +95,29 @@ bool evaluator::try_to_test(weights_tested& answer) {
   const instant begun = options_.time->now();
   answer.what.steps = steps_;
   answer.what.held_out = options_.held_out;
-  answer.whole = !lacks_weights_;
-  if (lacks_weights_) return true;
+  answer.whole = lacks_weights_.empty();
+  answer.why_left_out = lacks_weights_;
+  if (!answer.whole) return true;
   evaluation e;
+  bool done = true;
   try {
-    const bool done = tester_.try_with_model([&](tested_model& model) {
+    done = tester_.try_with_model([&](tested_model& model) {
       give_weights_to(model);
       e = evaluate(model, *options_.samples, options_.stop);
       if (e.whole && options_.on_tested && lie_there_) model.copy_weights(parameters_);
     });
-    if (!done) return false;
     answer.what.loss = e.loss;
     answer.what.accuracy = e.accuracy;
     answer.what.rmse = e.rmse;
     answer.whole = e.whole;
-  } catch (const std::exception&) {
+  } catch (const std::exception& failure) {
     answer.whole = false;
+    answer.why_left_out = failure.what();
   }
+  seconds_ += in_seconds(options_.time->now() - begun);
+  if (!done) return false;
   answer.what.why_on_host = tester_.why_on_host();
-  answer.what.seconds = in_seconds(options_.time->now() - begun);
+  answer.what.seconds = seconds_;
   if (answer.whole && options_.on_tested) options_.on_tested(answer.what, parameters_);
   return true;
 }

@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace mailgrad {
@@ -40,6 +41,7 @@ struct evaluator_options {
 ///                               ^------------ the card has failed ---'
 /// Weights of shards on its card are copied there, and those of others by way of the host. From the first
 /// failure on the card on it tests on the host, this test included, and says why in each answer.
+/// A test that lacks weights, or fails on the host, is left out, and the answer says why.
 /// Guarantees  each test_weights is answered once, unless a shard dies: then the run ends.
 class evaluator {
 public:
@@ -65,9 +67,10 @@ private:
   std::vector<snapshot> on_card_;
   bool lie_there_ = false; ///< some weights of this test
   caf::actor asker_;
-  std::uint64_t steps_ = 0;    ///< trained when the weights were asked for
-  std::size_t awaited_ = 0;    ///< shards
-  bool lacks_weights_ = false; ///< of some shard, so the test fails
+  std::uint64_t steps_ = 0;   ///< trained when the weights were asked for
+  double seconds_ = 0;        ///< of this test, with what was tried in vain
+  std::size_t awaited_ = 0;   ///< shards
+  std::string lacks_weights_; ///< why the test is left out: some shard has given none; else empty
 };
 
 } // namespace mailgrad

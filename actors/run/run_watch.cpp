@@ -65,6 +65,10 @@ void run_watch::take(const run_event& what) {
       cost_.seconds += test->seconds;
       if (cost_.why_on_host.empty()) cost_.why_on_host = test->why_on_host;
     }
+    if (const auto* lacking = std::get_if<test_left_out>(&what)) {
+      ++cost_.left_out;
+      cost_.why_left_out = lacking->why;
+    }
   }
   call_observers(what);
 }

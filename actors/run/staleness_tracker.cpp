@@ -71,9 +71,11 @@ void staleness_tracker::note(const metrics_line& x) {
   tell(x);
 }
 
-/// The line comes when the test has ended, with the counts of that moment.
+/// The line comes when the test has ended, with the counts of that moment. A test that was left out is judged
+/// neither way.
 void staleness_tracker::on_tested(const weights_tested& x) {
   testing_ = false;
+  if (!closed_ && !x.why_left_out.empty()) tell(test_left_out{x.what.steps, x.why_left_out});
   if (closed_ || !x.whole) return;
   tell(x.what);
   add_line(meter_.take(options_.time->now() - started_, x.what));

@@ -20,7 +20,7 @@ struct generate_words {
 };
 
 int generate(const generate_words& w) {
-  const predictor model = open_model(w.trained);
+  predictor model = open_model(w.trained);
   if (model.card().request.features != feature_kind::tokens)
     throw std::invalid_argument(fmt::format("generate: the model is none of texts, but reads samples of {}; "
                                             "'mailgrad predict' prints its answers",

@@ -94,7 +94,7 @@ dataset with_any_labels(byte_features pictures, const model_request& r, std::siz
   return {std::move(pictures), std::vector<float>(count)};
 }
 
-void predict_pictures(const std::vector<std::string>& named, const predictor& model, prediction_output& out) {
+void predict_pictures(const std::vector<std::string>& named, predictor& model, prediction_output& out) {
   require_model_of_pictures(model.card());
   const model_request& r = model.card().request;
   const std::vector<std::filesystem::path> files = find_pictures(named);

@@ -3,6 +3,7 @@
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/memory_advice.hpp>
+#include <mailgrad/cli/output/report_words.hpp>
 
 #include <fmt/format.h>
 

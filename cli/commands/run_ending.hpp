@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/training.hpp>
-#include <mailgrad/cli/output/report_output.hpp>
+#include <mailgrad/cli/output/run_outputs.hpp>
 #include <mailgrad/engine/weights/model_card.hpp>
 
 #include <cstddef>

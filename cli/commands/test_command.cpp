@@ -25,7 +25,7 @@ struct test_words {
 int test(const test_words& w) {
   const output_file report("report", w.report);
   require_no_input("--report", w.report, {{"--model-file", w.trained.model_file}});
-  const predictor model = open_model(w.trained);
+  predictor model = open_model(w.trained);
   const data_split data = open_samples(w.trained, model.card(), lacking_row::left_out);
   const interrupt ctrl_c;
   test_result result{w.trained.model_file, data.name, data.test.size(), model.card().class_names, {}};

@@ -10,6 +10,7 @@
 #include <mailgrad/cli/live/live_run.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/help_format.hpp>
+#include <mailgrad/cli/output/introduction.hpp>
 #include <mailgrad/cli/output/memory_advice.hpp>
 #include <mailgrad/cli/output/progress_display.hpp>
 #include <mailgrad/cli/output/recorded_words.hpp>

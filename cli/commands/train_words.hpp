@@ -4,7 +4,7 @@
 #include <mailgrad/cli/commands/checkpoint_words.hpp>
 #include <mailgrad/cli/commands/table_words.hpp>
 #include <mailgrad/cli/live/live_words.hpp>
-#include <mailgrad/cli/output/report_output.hpp>
+#include <mailgrad/cli/output/run_outputs.hpp>
 #include <mailgrad/cli/remote/local_workers.hpp>
 #include <mailgrad/cli/remote/remote_words.hpp>
 #include <mailgrad/cli/spanning_option.hpp>

@@ -2,10 +2,13 @@
 
 #include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/data/open.hpp>
+#include <mailgrad/engine/plan/worker_devices.hpp>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include <iostream>
+#include <stdexcept>
 
 namespace mailgrad {
 
@@ -16,6 +19,10 @@ void add_model_file(CLI::App& parser, trained_words& w) {
       ->check(file_name())
       ->type_name("FILE")
       ->required();
+  parser
+      .add_option("--device", w.device,
+                  "Where the model is computed: cpu, or a card such as cuda:0. 'mailgrad devices' lists them")
+      ->capture_default_str();
 }
 
 void add_samples(CLI::App& parser, trained_words& w, const std::string& what) {
@@ -28,7 +35,15 @@ void add_samples(CLI::App& parser, trained_words& w, const std::string& what) {
   add_table_form(parser, w.table, "How the data set is read");
 }
 
-predictor open_model(const trained_words& w) { return predictor(load_weights(w.model_file)); }
+predictor open_model(const trained_words& w) {
+  const device place = parse_device(w.device);
+  if (place.lane > 0 || (place.kind == device_kind::cpu && place.index > 0))
+    throw std::invalid_argument(fmt::format(
+        "--device {}: the whole host or a card computes, and no core or lane is chosen; name '{}'", w.device,
+        place.kind == device_kind::cpu ? "cpu" : to_string(device{place.kind, place.index})));
+  require_here(place);
+  return predictor(load_weights(w.model_file), place);
+}
 
 data_split open_samples(const trained_words& w, const model_card& card, lacking_row lacking) {
   const model_request& r = card.request;

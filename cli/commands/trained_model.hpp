@@ -19,16 +19,19 @@ struct trained_words {
   std::string model_file;
   std::string data;
   std::uint64_t data_limit = parsed_limit().bytes >> 30; ///< in GiB
+  std::string device = "cpu";
   table_words table;
 };
 
+/// Adds --model-file and --device.
 void add_model_file(CLI::App& parser, trained_words& w);
 /// Adds --data, --data-limit and how tables are written. `what` is the help of --data.
 void add_samples(CLI::App& parser, trained_words& w, const std::string& what);
 
-/// Opens the weights with their model.
+/// Opens the weights with their model, on the device.
 ///
-/// Errors  file_error, std::invalid_argument: in one line, what is wrong with the file.
+/// Errors  file_error, std::invalid_argument: in one line, what is wrong with the file; device_error,
+///         std::invalid_argument: likewise of the device.
 predictor open_model(const trained_words& w);
 
 /// What becomes of a row without some value, if the model was trained without such rows.

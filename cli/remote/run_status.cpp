@@ -1,7 +1,7 @@
 #include <mailgrad/cli/remote/run_status.hpp>
 
 #include <mailgrad/cli/live/live_state.hpp>
-#include <mailgrad/cli/output/report_output.hpp>
+#include <mailgrad/cli/output/report_words.hpp>
 #include <mailgrad/cli/remote/late_shards.hpp>
 #include <mailgrad/cli/remote/members_table.hpp>
 

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <variant>
 
 namespace mailgrad {
@@ -24,6 +25,12 @@ struct evaluation_made {
   std::string why_on_host{};        ///< in a run with a card: why it was not tested there, in one line
 };
 
+/// A test of the weights of a run in progress that could not be made. No figure of the run is judged by it.
+struct test_left_out {
+  std::uint64_t steps = 0; ///< as in evaluation_made
+  std::string why;         ///< in one line
+};
+
 /// The gaps of the gradients that a line of metrics tells of, in front of that line, if there are any.
 struct gaps_measured {
   std::uint64_t steps = 0; ///< as in the line
@@ -32,9 +39,10 @@ struct gaps_measured {
 };
 
 /// What an observer of a run is told: how far it has come, a test of its weights, a switch of policy, a wait
-/// that an actor names, what has become of its checkpoints when one was written or failed, or the gaps that a
-/// line tells of. A later version may add alternatives, so visit it with a case for all others.
-using run_event =
-    std::variant<metrics_line, evaluation_made, policy_switch, wait_named, checkpoint_account, gaps_measured>;
+/// that an actor names, what has become of its checkpoints when one was written or failed, the gaps that a
+/// line tells of, or a test that was left out. A later version may add alternatives, so visit it with a case
+/// for all others.
+using run_event = std::variant<metrics_line, evaluation_made, policy_switch, wait_named, checkpoint_account,
+                               gaps_measured, test_left_out>;
 
 } // namespace mailgrad

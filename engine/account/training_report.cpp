@@ -169,7 +169,9 @@ json text_or_null(const std::string& text) { return text.empty() ? json() : json
 
 json to_object(const std::optional<tests_made>& x) {
   if (!x) return {};
-  return {{"device", x->device}, {"why_on_host", text_or_null(x->why_on_host)}};
+  return {{"device", x->device},
+          {"why_on_host", text_or_null(x->why_on_host)},
+          {"text_on_host", text_or_null(x->text_on_host)}};
 }
 
 json to_object(const std::optional<card_figures>& x) {
@@ -302,7 +304,9 @@ std::string to_json(const training_report& r) {
       {"evaluations",
        {{"count", r.evaluations.count},
         {"seconds", r.evaluations.seconds},
-        {"why_on_host", text_or_null(r.evaluations.why_on_host)}}},
+        {"why_on_host", text_or_null(r.evaluations.why_on_host)},
+        {"left_out", r.evaluations.left_out},
+        {"why_left_out", text_or_null(r.evaluations.why_left_out)}}},
       {"local_steps", to_object_of_local_steps(r)},
       {"delays", to_object(r.delays)},
       {"cure", {{"name", r.cure}, {"mean_step_factor", known(r.mean_step_factor)}}},

@@ -94,17 +94,20 @@ struct prescribed_delays {
   std::string bandwidth{};
 };
 
-/// What tests of the weights during a run cost, on a thread of their own.
+/// What tests of the weights during a run cost, on a thread of their own, and which are lacking.
 struct evaluation_cost {
   std::uint64_t count = 0;
   double seconds = 0;
-  std::string why_on_host{}; ///< as in tests_made
+  std::string why_on_host{};  ///< as in tests_made
+  std::uint64_t left_out = 0; ///< tests that could not be made, and so were not judged
+  std::string why_left_out{}; ///< of the last of these, in one line
 };
 
 /// Where the weights of a run were tested at its end.
 struct tests_made {
-  std::string device;      ///< "cuda:0", or "cpu:0" for the host
-  std::string why_on_host; ///< in a run with a card: why it was not there, in one line; else empty
+  std::string device;         ///< "cuda:0", or "cpu:0" for the host
+  std::string why_on_host;    ///< in a run with a card: why it was not there, in one line; else empty
+  std::string text_on_host{}; ///< why the text was not written there, if only that was not; else empty
 };
 
 /// How the cards of this process worked, if workers of the run are on some. Generated kernels are those of

@@ -41,9 +41,11 @@ tested_model::~tested_model() {
   }
 }
 
+/// From now on these are tested.
 memory& tested_model::own_weights() {
   if (copy_.bytes() == 0) copy_ = place_->allocate(layout_.size() * sizeof(float));
-  if (!weights_) weights_ = weight_addresses::in_one_piece(layout_, copy_.on<float>(place_->where()).data());
+  weights_ = weight_addresses::in_one_piece(layout_, copy_.on<float>(place_->where()).data());
+  theirs_ = {};
   return copy_;
 }
 
@@ -58,10 +60,9 @@ void tested_model::copy_from_host(std::span<const float> from, std::size_t first
 
 void tested_model::use(const char* caller, std::span<const float> parameters) {
   weight_addresses on_host = addresses_of(caller, parameters, layout_);
-  if (is_there())
-    copy_from_host(parameters, 0);
-  else
-    weights_ = std::move(on_host);
+  if (is_there()) return copy_from_host(parameters, 0);
+  weights_ = std::move(on_host);
+  theirs_ = parameters;
 }
 
 shard_range tested_model::range_of(std::uint32_t shard, std::size_t values) const {
@@ -88,8 +89,13 @@ void tested_model::use(std::uint32_t shard, const snapshot& values) {
 }
 
 void tested_model::copy_weights(std::span<float> to) {
+  if (!weights_) throw std::logic_error("tested_model: no weights have been given");
+  if (!theirs_.empty()) {
+    std::ranges::copy(theirs_, to.begin());
+    return;
+  }
   memory seen = place_->lend_on_host(to.size_bytes());
-  place_->copy_to_host(own_weights(), 0, seen);
+  place_->copy_to_host(copy_, 0, seen);
   place_->finish();
   std::ranges::copy(seen.on_host<float>(), to.begin());
 }
@@ -98,8 +104,18 @@ forward_pass& tested_model::pass_over(const dataset& samples, std::size_t size, 
   const pass_key key{size, room_for_entries(samples, size), with_loss};
   if (const auto known = passes_.find(key); known != passes_.end()) return *known->second;
   if (!is_there()) passes_.clear(); // two would take twice the memory
-  auto made = std::make_unique<forward_pass>(build_, request_, layout_, samples, size, with_loss, *place_);
+  auto made = with_room([&] {
+    return std::make_unique<forward_pass>(build_, request_, layout_, samples, size, with_loss, *place_);
+  });
   return *passes_.emplace(key, std::move(made)).first->second;
+}
+
+/// Returns false if there was none.
+bool tested_model::drop_passes() {
+  if (passes_.empty()) return false;
+  place_->finish(); // before the memory goes that the lane still reads and writes
+  passes_.clear();
+  return true;
 }
 
 std::size_t tested_model::samples_at_once() const noexcept {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/engine/model/forward_pass.hpp>
+#include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tensor/lane.hpp>
 #include <mailgrad/tensor/snapshot.hpp>
 
@@ -51,15 +52,29 @@ public:
   void use(std::uint32_t shard, const snapshot& values);
   void use(std::uint32_t shard, std::span<const float> on_host);
   /// Copies the weights to `to`, float32[layout.size()], on the host.
+  ///
+  /// Errors  std::logic_error: none have been given.
   void copy_weights(std::span<float> to);
 
   /// To be called when weights have been given.
   const weight_addresses& weights() const noexcept { return *weights_; }
   /// The forward pass over so many samples of this kind. It lasts until the next call, on a card as long as
-  /// the model.
+  /// the model, unless memory for another one lacks.
   forward_pass& pass_over(const dataset& samples, std::size_t size, bool with_loss);
   /// How many samples to compute at once. Few windows of a text fill a card, and take less of its memory.
   std::size_t samples_at_once() const noexcept;
+
+  /// Returns what `make` does, which takes memory of the lane. If that lacks, it is called once more without
+  /// the passes that are kept.
+  template <class Make>
+  auto with_room(const Make& make) {
+    try {
+      return make();
+    } catch (const out_of_memory&) {
+      if (!drop_passes()) throw;
+    }
+    return make();
+  }
 
 private:
   /// Samples, entries of sparse samples, and whether the loss is computed.
@@ -67,6 +82,7 @@ private:
 
   bool is_there() const noexcept { return is_on_card(*place_); }
   memory& own_weights();
+  bool drop_passes();
   void copy_from_host(std::span<const float> from, std::size_t first);
   shard_range range_of(std::uint32_t shard, std::size_t values) const;
 
@@ -74,7 +90,8 @@ private:
   model_request request_;
   const parameter_layout& layout_;
   std::unique_ptr<lane> place_;
-  memory copy_; ///< of the weights, float32[layout.size()]; empty if they are read where they are
+  memory copy_;                   ///< of the weights, float32[layout.size()]; empty if none was needed so far
+  std::span<const float> theirs_; ///< the weights that are read where they are; empty if the copy is
   std::optional<weight_addresses> weights_;
   std::map<pass_key, std::unique_ptr<forward_pass>> passes_;
 };

@@ -26,9 +26,12 @@ void require_finite(training_report& r, const run_plan& plan, std::span<const fl
   add_reason(r, fmt::format("{} after {} updates by rule '{}'{}", *found, r.updates, r.optimizer, outer));
 }
 
-/// False if it was ended early.
+/// False if it was ended early. A card that has failed half-way has left figures, which do not stay.
 bool test(training_report& r, const data_split& data, tested_model& model,
           const std::function<bool()>& stop) {
+  for (std::optional<double>* figure : {&r.validation_loss, &r.validation_accuracy, &r.validation_rmse,
+                                        &r.test_loss, &r.test_accuracy, &r.test_rmse})
+    figure->reset();
   if (data.validation.size() > 0) {
     const evaluation tested = evaluate(model, data.validation, stop);
     if (!tested.whole) return false;
@@ -46,14 +49,25 @@ bool test(training_report& r, const data_split& data, tested_model& model,
   return true;
 }
 
-/// The whole test, where `model` is.
-void test_and_write(training_report& r, const run_plan& plan, tested_model& model,
-                    std::span<const float> weights, const std::function<bool()>& stop) {
-  model.use("the test", weights);
-  const bool whole = test(r, *plan.data, model, stop);
-  if (plan.options.text.length > 0 && plan.data->train.is_tokens())
-    r.sample = write_text(model, plan.data->class_names, plan.options.text);
+void test_on(run_tester& tester, training_report& r, const run_plan& plan, std::span<const float> weights,
+             const std::function<bool()>& stop) {
+  bool whole = false;
+  tester.with_model([&](tested_model& model) {
+    model.use("the test", weights);
+    whole = test(r, *plan.data, model, stop);
+  });
+  r.tested = tests_made{to_string(tester.card().value_or(device{})), tester.why_on_host()};
   if (!whole && r.ended == "completed") add_reason(r, "the test was ended early");
+}
+
+/// By itself, so that a text for which a card lacks memory does not repeat the test.
+void write_on(run_tester& tester, training_report& r, const run_plan& plan, std::span<const float> weights) {
+  const bool begun_on_card = tester.card().has_value();
+  tester.with_model([&](tested_model& model) {
+    model.use("the text", weights);
+    r.sample = write_text(model, plan.data->class_names, plan.options.text);
+  });
+  if (begun_on_card) r.tested->text_on_host = tester.why_on_host();
 }
 
 } // namespace
@@ -65,10 +79,8 @@ void test_trained(training_report& r, const run_plan& plan, std::span<const floa
   if (r.ended == "diverged" && !r.best) return;
   try {
     run_tester tester(plan.model, plan.request, plan.layout, card_for_tests(plan.options));
-    const auto test = [&](tested_model& model) { test_and_write(r, plan, model, weights, stop); };
-    while (!tester.try_with_model(test)) {
-    }
-    r.tested = tests_made{to_string(tester.card().value_or(device{})), tester.why_on_host()};
+    test_on(tester, r, plan, weights, stop);
+    if (plan.options.text.length > 0 && plan.data->train.is_tokens()) write_on(tester, r, plan, weights);
   } catch (const std::exception& e) {
     r.ended = "failed";
     add_reason(r, std::string("the test of the trained weights failed: ") + e.what());

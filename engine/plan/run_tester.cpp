@@ -2,8 +2,6 @@
 
 #include <mailgrad/tensor/error.hpp>
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -11,7 +9,7 @@ namespace mailgrad {
 
 std::optional<device> card_for_tests(const training_options& o) {
   if (o.elsewhere) return std::nullopt;
-  for (const std::vector<device>* all : {&o.devices, &o.parameters})
+  for (const std::vector<device>* all : {&o.parameters, &o.devices})
     if (const auto card = std::ranges::find(*all, device_kind::cuda, &device::kind); card != all->end())
       return device{device_kind::cuda, card->index};
   return std::nullopt;
@@ -38,9 +36,13 @@ bool run_tester::try_with_model(const std::function<void(tested_model&)>& test) 
   return false;
 }
 
+void run_tester::with_model(const std::function<void(tested_model&)>& test) {
+  if (!try_with_model(test)) try_with_model(test);
+}
+
 bool run_tester::leave_card(const char* why) {
   if (!card_) return false;
-  why_on_host_ = fmt::format("tested on the host: {}", why);
+  why_on_host_ = why;
   card_.reset();
   model_.reset();
   return true;

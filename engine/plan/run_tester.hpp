@@ -10,8 +10,8 @@
 
 namespace mailgrad {
 
-/// The card on which the weights of a run are tested: the first of its devices, or of the places of its
-/// weights. None if there is no card, or the workers are of other processes.
+/// The card on which the weights of a run are tested: the first on which weights are, or else the first of
+/// its devices. None if there is no card, or the workers are of other processes.
 std::optional<device> card_for_tests(const training_options& o);
 
 /// Tests the weights of a run on a card. From the first failure there on it does so on the host: the model
@@ -33,6 +33,10 @@ public:
   ///
   /// Errors  what `test` throws, but for the failures of a card.
   bool try_with_model(const std::function<void(tested_model&)>& test);
+  /// Calls `test` with the model, and once more if a card has failed.
+  ///
+  /// Errors  as above.
+  void with_model(const std::function<void(tested_model&)>& test);
 
 private:
   tested_model& here();

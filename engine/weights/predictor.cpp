@@ -1,7 +1,7 @@
 #include <mailgrad/engine/weights/predictor.hpp>
 
-#include <mailgrad/engine/model/forward_pass.hpp>
 #include <mailgrad/engine/model/model_layout.hpp>
+#include <mailgrad/engine/model/placed_model.hpp>
 
 #include <fmt/format.h>
 
@@ -22,18 +22,17 @@ constexpr std::size_t most_at_once = 256;
 /// A program for some samples, bound to memory that is filled anew for each run.
 struct predictor::pass {
   batch inputs;
-  bound_model model;
+  placed_model model;
 
-  pass(const model_function& build, model_request request, std::size_t size, const parameter_layout& layout,
-       std::span<const float> parameters)
-      : model(build, sized(request, size), layout,
-              [](graph&, const model_outputs& outputs) { return std::vector{outputs.logits}; }) {
+  pass(tested_model& of, model_request request, std::size_t size)
+      : model(
+            of.build(), sized(request, size), of.layout(),
+            [](graph&, const model_outputs& outputs) { return std::vector{outputs.logits}; }, of.place()) {
     std::vector<std::size_t> dims{size};
     dims.insert(dims.end(), request.sample_dims.begin(), request.sample_dims.end());
     inputs.size = size;
     inputs.features = tensor(shape(dims));
     inputs.labels = labels_for(request, size);
-    model.bind(inputs, addresses_of("predictor", parameters, layout));
   }
 
   static const model_request& sized(model_request& request, std::size_t size) {
@@ -52,14 +51,17 @@ struct predictor::pass {
   }
 };
 
-predictor::predictor(const saved_weights& trained) : predictor(model_of(trained), trained) {}
+predictor::predictor(const saved_weights& trained, device place)
+    : predictor(model_of(trained), trained, place) {}
 
-predictor::predictor(model_function model, const saved_weights& trained)
-    : model_(std::move(model)), card_(card_of(trained)) {
-  layout_ = std::make_shared<const parameter_layout>(lay_out(model_, card_.request, 1));
+predictor::predictor(model_function model, const saved_weights& trained, device place)
+    : card_(card_of(trained)) {
+  layout_ = std::make_shared<const parameter_layout>(lay_out(model, card_.request, 1));
   weights_fit found = fit(trained, *layout_, std::vector<float>(layout_->size()));
   require_whole(trained, found);
   parameters_ = std::move(found.parameters);
+  model_ = std::make_unique<tested_model>(std::move(model), card_.request, *layout_, place);
+  model_->use("predictor", parameters_);
 }
 
 predictor::~predictor() = default;
@@ -73,7 +75,8 @@ std::size_t predictor::inputs() const noexcept {
 
 predictor::pass& predictor::pass_for(std::size_t samples) {
   std::unique_ptr<pass>& known = passes_[samples];
-  if (!known) known = std::make_unique<pass>(model_, card_.request, samples, *layout_, parameters_);
+  if (!known)
+    known = model_->with_room([&] { return std::make_unique<pass>(*model_, card_.request, samples); });
   return *known;
 }
 
@@ -102,9 +105,8 @@ void predictor::answers(std::span<const float> samples, std::span<float> answers
     else
       std::ranges::transform(samples.first(features.size()), features.begin(),
                              [d = by.empty() ? 1.0F : by.front()](float v) { return v / d; });
-    p.model.code().run(host_stream{}, 0, [] {});
-    const auto* const found = static_cast<const float*>(p.model.code().fetched(0));
-    std::copy_n(found, count * outputs(), answers.begin());
+    p.model.run(p.inputs, model_->weights());
+    std::copy_n(p.model.fetched(0), count * outputs(), answers.begin());
     samples = samples.subspan(count * each);
     answers = answers.subspan(count * outputs());
   }
@@ -117,16 +119,14 @@ void predictor::probabilities(std::span<const float> samples, std::span<float> c
   softmax_rows(chances, outputs());
 }
 
-std::vector<float> predictor::answers(const dataset& samples) const {
-  return predict(model_, card_.request, *layout_, parameters_, samples);
+std::vector<float> predictor::answers(const dataset& samples) { return predict(*model_, samples); }
+
+evaluation predictor::test(const dataset& samples, const std::function<bool()>& stop) {
+  return evaluate(*model_, samples, stop);
 }
 
-evaluation predictor::test(const dataset& samples, const std::function<bool()>& stop) const {
-  return evaluate(model_, card_.request, *layout_, parameters_, samples, stop);
-}
-
-std::string predictor::text(const text_sample_options& options) const {
-  return write_text(model_, card_.request, *layout_, parameters_, card_.class_names, options);
+std::string predictor::text(const text_sample_options& options) {
+  return write_text(*model_, card_.class_names, options);
 }
 
 void softmax_rows(std::span<float> values, std::size_t classes) {

@@ -2,8 +2,10 @@
 
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
+#include <mailgrad/engine/model/tested_model.hpp>
 #include <mailgrad/engine/model/text_sample.hpp>
 #include <mailgrad/engine/weights/weights_file.hpp>
+#include <mailgrad/tensor/device.hpp>
 
 #include <cstddef>
 #include <functional>
@@ -21,17 +23,19 @@ namespace mailgrad {
 ///     std::vector<float> chances(trained.outputs());
 ///     trained.probabilities(picture, chances); // of one picture, in bytes' values 0 to 255
 ///
-/// A first call for a number of samples builds a program for it; later ones allocate nothing.
+/// A first call for a number of samples builds a program for it; later ones allocate nothing. On a card it
+/// has a copy of the weights and a lane, and waits there, as a tested_model does.
 /// Threads one caller at a time; each thread may have one of its own, made from the same weights.
 class predictor {
 public:
-  /// The model is that of the card.
+  /// The model is that of the card in the file. It computes on the host, or on `place`, a card.
   ///
   /// Errors  std::invalid_argument: the weights have no card, it names no model, or they do not fit it;
-  ///         graph_error as build_model().
-  explicit predictor(const saved_weights& trained);
+  ///         graph_error as build_model(); device_error as tested_model. All that compute: device_error, and
+  ///         graph_error if no card computes an operation of the model.
+  explicit predictor(const saved_weights& trained, device place = {});
   /// The model is a function of the program's own.
-  predictor(model_function model, const saved_weights& trained);
+  predictor(model_function model, const saved_weights& trained, device place = {});
   ~predictor();
   predictor(predictor&&) noexcept;
 
@@ -54,21 +58,21 @@ public:
 
   /// The answers to samples of a data set, whose numbers have been divided when it was opened.
   /// Shapes  and errors are those of predict() in evaluation.hpp.
-  std::vector<float> answers(const dataset& samples) const;
+  std::vector<float> answers(const dataset& samples);
   /// How good the answers are; as evaluate() in evaluation.hpp.
-  evaluation test(const dataset& samples, const std::function<bool()>& stop = {}) const;
+  evaluation test(const dataset& samples, const std::function<bool()>& stop = {});
   /// Writes a text; as write_text() in text_sample.hpp.
-  std::string text(const text_sample_options& options) const;
+  std::string text(const text_sample_options& options);
 
 private:
   struct pass;
   pass& pass_for(std::size_t samples);
   void require_numbers(std::span<const float> samples, std::span<const float> answers) const;
 
-  model_function model_;
   model_card card_;
   std::shared_ptr<const parameter_layout> layout_;
   std::vector<float> parameters_;
+  std::unique_ptr<tested_model> model_;
   std::map<std::size_t, std::unique_ptr<pass>> passes_; ///< by number of samples
 };
 

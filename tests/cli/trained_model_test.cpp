@@ -208,6 +208,29 @@ TEST_F(TrainedModel, GeneratesTheSameTextFromTheSameSeed) {
   EXPECT_THAT(predicted.err(), HasSubstr("'mailgrad generate' writes with it"));
 }
 
+TEST_F(TrainedModel, IsComputedByTheHostOrByACardThatIsThere) {
+  const std::string model = trained();
+  for (const char* command : {"test", "predict"}) {
+    tool plain({command, "--model-file", model, "--data", path("rows.csv")});
+    tool named({command, "--model-file", model, "--data", path("rows.csv"), "--device", "cpu"});
+    EXPECT_EQ(named.code(), 0) << named.err();
+    EXPECT_EQ(named.out(), plain.out());
+  }
+  for (const char* command : {"test", "predict", "generate"})
+    for (const auto& [where, why] :
+         {std::pair("cuda:99", "device cuda:99 is not available; this machine has cpu:0"),
+          std::pair("cuda:0/1", "--device cuda:0/1: the whole host or a card computes, and no core or lane is "
+                                "chosen; name 'cuda:0'"),
+          std::pair("cpu:1", "no core or lane is chosen; name 'cpu'"), std::pair("gpu", "gpu")}) {
+      std::vector<std::string> words{command, "--model-file", model, "--device", where};
+      if (words[0] != "generate") words.insert(words.end(), {"--data", path("rows.csv")});
+      tool t(words);
+      EXPECT_EQ(t.code(), 2) << where;
+      EXPECT_THAT(t.err(), HasSubstr(why));
+      EXPECT_THAT(lines_of(t.err()), SizeIs(1)) << t.err();
+    }
+}
+
 TEST_F(TrainedModel, IsRefusedInOneLine) {
   const std::string model = trained();
   const auto refused = [&](const std::vector<std::string>& words, const char* why) {

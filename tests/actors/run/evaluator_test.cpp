@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <stdexcept>
 #include <vector>
 
 namespace mailgrad {
@@ -91,6 +92,19 @@ TEST_F(Evaluator, SaysThatATestWasGivenUp) {
   auto asker = ask<weights_tested>(tests, test_weights{11});
   ASSERT_THAT(asker.heard<weights_tested>(), SizeIs(1));
   EXPECT_FALSE(asker.heard<weights_tested>()[0].whole);
+  EXPECT_THAT(asker.heard<weights_tested>()[0].why_left_out, IsEmpty());
+}
+
+TEST_F(Evaluator, SaysWhyATestFailed) {
+  evaluator_options o = options();
+  o.shards.clear();
+  o.stop = []() -> bool { throw std::runtime_error("no such label"); };
+  const caf::actor tests = start<evaluator>(std::move(o));
+  auto asker = ask<weights_tested>(tests, test_weights{11});
+  ASSERT_THAT(asker.heard<weights_tested>(), SizeIs(1));
+  EXPECT_FALSE(asker.heard<weights_tested>()[0].whole);
+  EXPECT_EQ(asker.heard<weights_tested>()[0].what.steps, 11U);
+  EXPECT_EQ(asker.heard<weights_tested>()[0].why_left_out, "no such label");
 }
 
 } // namespace

@@ -159,6 +159,17 @@ TEST_F(MeasuringTracker, HasTheWeightsTestedOnceAtATime) {
   EXPECT_THAT(seen<metrics_line>(), SizeIs(1)) << "a test that was given up says nothing";
 }
 
+TEST_F(MeasuringTracker, TellsWhyATestWasLeftOut) {
+  tell(tracker_, watch_tests{evaluator_.actor()});
+  tell(tracker_, weights_tested{{.steps = 11}, false, "no memory"});
+  ASSERT_THAT(seen<test_left_out>(), SizeIs(1));
+  EXPECT_EQ(seen<test_left_out>()[0].steps, 11U);
+  EXPECT_EQ(seen<test_left_out>()[0].why, "no memory");
+  EXPECT_THAT(seen<evaluation_made>(), IsEmpty());
+  tell(tracker_, weights_tested{{.steps = 12}, false});
+  EXPECT_THAT(seen<test_left_out>(), SizeIs(1)) << "that one was given up";
+}
+
 /// A tracker that nobody observes, and that ends the run when the loss is low or three tests are in vain.
 TEST_F(MeasuringTracker, EndsTheRunWhenItHasBeenTrainedEnough) {
   auto coordinator = listen<stop_training>();
@@ -187,6 +198,8 @@ TEST_F(MeasuringTracker, EndsTheRunWhenTestsGetNoBetter) {
   tell(tracker, weights_tested{{.steps = 20, .loss = 0.75}});
   tell(tracker, weights_tested{{.steps = 25, .loss = 0.75}, false});
   EXPECT_THAT(coordinator.heard<stop_training>(), IsEmpty()) << "a test that was given up does not count";
+  tell(tracker, weights_tested{{.steps = 27, .loss = 0.75}, false, "no memory"});
+  EXPECT_THAT(coordinator.heard<stop_training>(), IsEmpty()) << "nor does one that was left out";
   tell(tracker, weights_tested{{.steps = 30, .loss = 0.5}});
   ASSERT_THAT(coordinator.heard<stop_training>(), SizeIs(1));
   tell(tracker, watch_tests{evaluator_.actor()});
@@ -237,6 +250,8 @@ TEST_F(MeasuringTracker, EndsWithTheLastLine) {
   EXPECT_THAT(observer_.heard<end_events>(), SizeIs(1));
   tell(tracker_, weights_tested{{.steps = 3}});
   EXPECT_THAT(seen<evaluation_made>(), IsEmpty()) << "nobody listens any more";
+  tell(tracker_, weights_tested{{.steps = 4}, false, "no memory"});
+  EXPECT_THAT(seen<test_left_out>(), IsEmpty());
 }
 
 } // namespace

@@ -9,8 +9,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <set>
 #include <thread>
+#include <variant>
 
 // What the tests of a run on the simulated card cost the others.
 
@@ -48,6 +51,32 @@ protected:
 TEST_F(CardTestCosts, NoWeightsThatGoOverTheBusDuringTheRun) {
   const training_report r = tested(true);
   EXPECT_LT(simulated_card::count().bytes_to_host, r.weights * sizeof(float) * 3 / 2);
+}
+
+/// The evaluator has given up its lane on the card, its copy of the weights and its programs.
+TEST_F(CardTestCosts, NoMemoryThatTheLastTestsNeed) {
+  for (const auto keep : {kept_weights::last, kept_weights::best}) {
+    training_options o = testing::options_for("async", 2);
+    o.parameters = {{device_kind::cuda, 0}};
+    o.epochs = testing::endless_epochs;
+    o.evaluate_every = {.steps = 4};
+    o.keep = keep;
+    std::size_t during = 0, at_end = 0;
+    {
+      training run(*built_in_model("mlp:hidden=256"), testing::pictures(), o);
+      run.observe([&run, &during](const run_event& e) {
+        if (!std::holds_alternative<evaluation_made>(e)) return;
+        during = simulated_card::count().bytes_now;
+        run.stop("tested");
+      });
+      run.report([&at_end] {
+        at_end = std::max(at_end, simulated_card::count().bytes_now);
+        return false;
+      });
+    }
+    EXPECT_GT(during, std::size_t{8} << 20) << "of a lane";
+    EXPECT_LT(at_end, during + (std::size_t{4} << 20));
+  }
 }
 
 /// The evaluator and this thread wait, and no other.

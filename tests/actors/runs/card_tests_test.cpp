@@ -3,6 +3,7 @@
 #include <mailgrad/tests/actors/runs/run_until_tested.hpp>
 #include <mailgrad/tests/support/needs_card.hpp>
 
+#include <mailgrad/engine/model/data_request.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/model/text_sample.hpp>
 #include <mailgrad/graph/models/built_in.hpp>
@@ -94,6 +95,7 @@ TEST_F(CardRunTests, OfTablesFindThereWhatTheHostFinds) {
     EXPECT_EQ(r.ended, "stopped") << r.why;
     EXPECT_EQ(r.tested.value().device, "cuda:0");
     EXPECT_GE(r.evaluations.count, 3U);
+    EXPECT_THAT(r.evaluations.why_on_host, IsEmpty());
     EXPECT_NEAR(r.test_loss.value(), on_host(run, model, *data, run.parameters()).loss, 1e-5);
   }
 }
@@ -102,13 +104,19 @@ TEST_F(CardRunTests, OfTablesFindThereWhatTheHostFinds) {
 TEST_F(CardRunTests, OfHogwildReadTheBlockThere) {
   for (const bool weights_there : {false, true}) {
     const auto data = small_data(200);
-    training run(small_model(), data, with_tests(card_options("hogwild", 2), weights_there));
+    training_options o = with_tests(card_options("hogwild", 2), weights_there);
+    o.keep = kept_weights::best;
+    training run(small_model(), data, o);
     const training_report r = testing::report_when_tested(run);
     EXPECT_EQ(r.ended, "stopped") << r.why;
     EXPECT_GE(r.evaluations.count, 3U);
     EXPECT_THAT(r.evaluations.why_on_host, IsEmpty());
     EXPECT_EQ(r.tested.value().device, "cuda:0");
-    EXPECT_NEAR(r.test_loss.value(), on_host(run, small_model(), *data, run.parameters()).loss, 1e-5);
+    const evaluation expected = on_host(run, small_model(), *data, run.parameters());
+    EXPECT_NEAR(r.test_loss.value(), expected.loss, 1e-5);
+    if (r.best) {
+      EXPECT_NEAR(r.best->loss, expected.loss, 1e-5) << "its weights are those that were tested";
+    }
   }
 }
 #endif

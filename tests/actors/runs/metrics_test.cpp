@@ -187,6 +187,28 @@ TEST_F(MeasuredRun, IsTestedWhileItGoesOn) {
   }
 }
 
+/// The run goes on, and judges nothing by them.
+TEST_F(MeasuredRun, CountsTestsThatAreLeftOut) {
+  training_options o = options_for("async", 2);
+  o.epochs = 1'000'000'000;
+  o.evaluate_every = {.steps = 20};
+  o.patience = 1;
+  const model_function trained_only = [](graph& g, const model_request& r) {
+    if (r.purpose == phase::evaluation) throw std::runtime_error("it cannot be tested");
+    return small_model()(g, r);
+  };
+  training run(trained_only, small_data(), o);
+  std::atomic<int> left{0};
+  run.observe([&](const run_event& e) {
+    if (std::holds_alternative<test_left_out>(e) && ++left == 3) run.stop("seen enough");
+  });
+  const training_report r = run.report();
+  EXPECT_THAT(r.why, StartsWith("seen enough"));
+  EXPECT_EQ(r.evaluations.count, 0U);
+  EXPECT_GE(r.evaluations.left_out, 3U);
+  EXPECT_EQ(r.evaluations.why_left_out, "it cannot be tested");
+}
+
 TEST_F(MeasuredRun, RefusesTestsWithoutSamples) {
   auto data = std::make_shared<data_split>(*small_data());
   data->test = {};

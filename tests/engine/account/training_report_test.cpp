@@ -99,6 +99,17 @@ TEST(TrainingReport, TellsWhichWeightsWereKept) {
             json::parse(R"({"steps": 60, "loss": 0.5, "samples": "validation", "weights_sha256": "cd34"})"));
 }
 
+TEST(TrainingReport, SaysWhichTestsWereLeftOutAndWhy) {
+  training_report r = finished_run();
+  EXPECT_EQ(json::parse(to_json(r))["evaluations"],
+            json::parse(R"({"count": 0, "seconds": 0.0, "why_on_host": null, "left_out": 0,
+                            "why_left_out": null})"));
+  r.evaluations = {3, 0.5, "no memory there", 2, "nor here"};
+  EXPECT_EQ(json::parse(to_json(r))["evaluations"],
+            json::parse(R"({"count": 3, "seconds": 0.5, "why_on_host": "no memory there", "left_out": 2,
+                            "why_left_out": "nor here"})"));
+}
+
 TEST(TrainingReport, WritesEachFigureUnderItsName) {
   const json o = json::parse(to_json(finished_run()));
   EXPECT_EQ(o["policy"], "async");

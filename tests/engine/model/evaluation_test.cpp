@@ -1,3 +1,4 @@
+#include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/engine/small_problem.hpp>
 
 #include <mailgrad/engine/model/evaluation.hpp>
@@ -12,6 +13,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
+#include <stdexcept>
 
 namespace mailgrad {
 namespace {
@@ -68,6 +71,30 @@ TEST(Evaluation, CountsTheSamplesWhoseLargestLogitIsTheirLabels) {
   EXPECT_DOUBLE_EQ(e.accuracy.value(), right / 300);
   EXPECT_FALSE(e.rmse);
   EXPECT_NEAR(e.loss, loss / 300, 1e-5);
+}
+
+/// Whole or by shard, and then whole again.
+TEST(TestedModel, TestsTheLastWeightsHoweverTheyWereGiven) {
+  const auto data = testing::small_data();
+  const model_request request = request_for(data->train);
+  const model_function build = testing::small_model();
+  const parameter_layout layout = lay_out(build, request, 2);
+  const std::vector<float> first(layout.size(), 0.25F), second = testing::first_values(layout, 5);
+  tested_model model(build, request, layout);
+  std::vector<float> seen(layout.size());
+  EXPECT_THROW(model.copy_weights(seen), std::logic_error);
+  const auto expect_tested = [&](const std::vector<float>& weights) {
+    EXPECT_EQ(evaluate(model, data->train).loss, evaluate(build, request, layout, weights, data->train).loss);
+    model.copy_weights(seen);
+    EXPECT_EQ(seen, weights);
+  };
+  for (int round = 0; round < 2; ++round) {
+    model.use("test", first);
+    expect_tested(first);
+    for (std::uint32_t s = 0; s < 2; ++s)
+      model.use(s, std::span(second).subspan(layout.shard(s).begin, layout.shard(s).size()));
+    expect_tested(second);
+  }
 }
 
 /// It gives all samples one answer, so the share of right ones would say nothing.

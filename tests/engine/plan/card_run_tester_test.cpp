@@ -1,3 +1,4 @@
+#include <mailgrad/tests/actors/runs/kinds_of_data.hpp>
 #include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/engine/small_problem.hpp>
 #include <mailgrad/tests/support/noting_operation.hpp>
@@ -6,9 +7,11 @@
 #include <mailgrad/engine/model/data_request.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/model/model_layout.hpp>
+#include <mailgrad/engine/model/text_sample.hpp>
 #include <mailgrad/engine/plan/run_tester.hpp>
 #include <mailgrad/graph/models/built_in.hpp>
 #include <mailgrad/kernels/cuda/card_lane.hpp>
+#include <mailgrad/tensor/error.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -50,15 +53,26 @@ protected:
     return {model, request_, layout_, device{device_kind::cuda, 0}};
   }
   /// The loss, and how often it was tried.
-  std::pair<double, int> loss_by(run_tester& tester) const {
+  std::pair<double, int> loss_by(run_tester& tester, const dataset& samples) const {
     double loss = 0;
     int tried = 1;
     while (!tester.try_with_model([&](tested_model& model) {
       model.use("test", weights_);
-      loss = evaluate(model, data_->train).loss;
+      loss = evaluate(model, samples).loss;
     }))
       ++tried;
     return {loss, tried};
+  }
+  std::pair<double, int> loss_by(run_tester& tester) const { return loss_by(tester, data_->train); }
+  double on_host(const dataset& samples) const {
+    return evaluate(testing::small_model(), request_, *layout_, weights_, samples).loss;
+  }
+
+  std::uint64_t allocations_of_one_pass() const {
+    set_up({});
+    run_tester tester = on_card(testing::small_model());
+    loss_by(tester, data_->test);
+    return simulated_card::count().allocations;
   }
 
   std::shared_ptr<const data_split> data_ = testing::small_data(300);
@@ -90,14 +104,55 @@ TEST_F(CardRunTester, TestsOnTheHostFromEachFailureOn) {
     run_tester tester = on_card(testing::small_model());
     EXPECT_EQ(loss_by(tester), std::pair(expected_, 2));
     EXPECT_FALSE(tester.card());
-    EXPECT_THAT(tester.why_on_host(), AllOf(HasSubstr("tested on the host: "), HasSubstr(why)));
-    EXPECT_THAT(tester.why_on_host(), Not(HasSubstr("\n")));
+    EXPECT_THAT(tester.why_on_host(), AllOf(HasSubstr(why), Not(HasSubstr("\n"))));
     EXPECT_EQ(loss_by(tester), std::pair(expected_, 1)) << "it stays there";
   };
   for (std::uint64_t n = 1; n <= all.calls; ++n) expect_host({.lost_card_at = n}, "the card is lost");
-  for (std::uint64_t n = 1; n <= all.allocations; ++n) expect_host({.out_of_memory_at = n}, "out of memory");
+  for (std::uint64_t n = 1; n <= allocations_of_one_pass(); ++n)
+    expect_host({.out_of_memory_at = n}, "out of memory");
   for (std::uint64_t n = 1; n <= all.kernels; ++n)
     expect_host({.launch_error_at = n}, "illegal memory access");
+}
+
+/// Memory that lacks for a pass over fewer samples is that of the pass over more.
+TEST_F(CardRunTester, StaysOnTheCardIfItLacksMemoryForOneMorePass) {
+  const std::uint64_t one = allocations_of_one_pass();
+  set_up({});
+  run_tester whole = on_card(testing::small_model());
+  loss_by(whole);
+  const std::uint64_t all = simulated_card::count().allocations;
+  ASSERT_LT(one, all);
+  for (std::uint64_t n = one + 1; n <= all; ++n) {
+    set_up({.out_of_memory_at = n});
+    run_tester tester = on_card(testing::small_model());
+    for (const dataset* samples : {&data_->train, &data_->test, &data_->train}) {
+      const auto [loss, tried] = loss_by(tester, *samples);
+      EXPECT_NEAR(loss, on_host(*samples), 1e-5) << n;
+      EXPECT_EQ(tried, 1) << n;
+    }
+    EXPECT_TRUE(tester.card()) << n;
+  }
+}
+
+TEST_F(CardRunTester, WritesOnTheCardIfPassesHaveTheMemory) {
+  const model_function gpt = *built_in_model("gpt:layers=1,width=16,heads=2");
+  const auto data = testing::text();
+  const model_request request = request_for(*data, 8);
+  const parameter_layout layout = lay_out(gpt, request, 1);
+  const std::vector<float> weights = testing::first_values(layout, 5);
+  const text_sample_options o{.length = 8};
+  const std::string expected = write_text(gpt, request, layout, weights, data->class_names, o);
+  for (const bool keeps_passes : {false, true}) {
+    set_up({});
+    tested_model model(gpt, request, layout, device{device_kind::cuda, 0});
+    model.use("test", weights);
+    if (keeps_passes) evaluate(model, data->test);
+    set_up({.out_of_memory_at = 1});
+    if (keeps_passes)
+      EXPECT_EQ(write_text(model, data->class_names, o), expected);
+    else
+      EXPECT_THROW(write_text(model, data->class_names, o), out_of_memory);
+  }
 }
 
 TEST_F(CardRunTester, GivesTheMemoryOfTheCardBack) {
@@ -201,13 +256,13 @@ TEST_F(CardRunTester, TakesEachShardOfTheHostInTurn) {
   EXPECT_EQ(seen.back(), 3.0F);
 }
 
-TEST_F(CardRunTester, IsOnTheFirstCardOfARun) {
+TEST_F(CardRunTester, IsOnTheFirstCardOfTheWeightsOrElseOfTheDevices) {
   training_options o;
   EXPECT_FALSE(card_for_tests(o));
   o.devices = {{device_kind::cpu, 0}, {device_kind::cuda, 1, 2}, {device_kind::cuda, 0}};
   EXPECT_EQ(card_for_tests(o), (device{device_kind::cuda, 1}));
-  o.parameters = {{device_kind::cuda, 0}};
-  EXPECT_EQ(card_for_tests(o), (device{device_kind::cuda, 1}));
+  o.parameters = {{device_kind::cpu, 0}, {device_kind::cuda, 0}};
+  EXPECT_EQ(card_for_tests(o), (device{device_kind::cuda, 0}));
   o.devices = {{device_kind::cpu, 0}};
   EXPECT_EQ(card_for_tests(o), (device{device_kind::cuda, 0}));
   o.elsewhere.emplace();

@@ -1,4 +1,5 @@
 #include <mailgrad/tests/engine/small_problem.hpp>
+#include <mailgrad/tests/engine/weights/drawn_model.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 
 #include <mailgrad/engine/model/data_request.hpp>
@@ -18,20 +19,7 @@ using ::testing::ElementsAreArray;
 using testing::expect_refused;
 using testing::small_data;
 using testing::small_model;
-
-/// Weights of the small model, as a seed draws them, with a card.
-saved_weights weights_of(const model_function& model, const data_split& data, const std::string& text = {}) {
-  const parameter_layout layout = lay_out(model, request_for(data, 1), 1);
-  const std::vector<float> values = first_weights(layout, 3);
-  saved_weights all{"small.safetensors", {}};
-  for (const named_weights& w : weights_by_name(layout, values)) {
-    tensor copy(w.dims);
-    std::ranges::copy(w.values, copy.values().begin());
-    all.variables.push_back({w.name, std::move(copy)});
-  }
-  all.card = card_for(text, data);
-  return all;
-}
+using testing::weights_of;
 
 /// The numbers of the first samples, as a file has them.
 std::vector<float> raw(const data_split& data, std::size_t count, float divisor) {

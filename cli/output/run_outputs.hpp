@@ -4,7 +4,6 @@
 #include <mailgrad/cli/output/output_file.hpp>
 #include <mailgrad/cli/output/weights_output.hpp>
 #include <mailgrad/cli/run_inputs.hpp>
-#include <mailgrad/cli/spanning_option.hpp>
 
 #include <span>
 #include <string>
@@ -46,13 +45,5 @@ private:
   output_file trace_;
   weights_output weights_;
 };
-
-/// Describes the run that begins, in two lines: data, model, policy, devices and the shards of the weights.
-/// `where` takes the place of the devices if workers have brought their own.
-std::string introduction(const std::string& model, const spanning_words& span, const training_options& o,
-                         const data_split& data, const training& run, const std::string& where);
-
-/// The summary that a run prints at its end. `recording` is what it replayed, if it was a replay.
-std::string in_words(const training_report& r, const std::string& recording = {});
 
 } // namespace mailgrad

@@ -1,4 +1,4 @@
-#include <mailgrad/cli/output/report_output.hpp>
+#include <mailgrad/cli/output/report_words.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
