@@ -310,7 +310,7 @@ def steps():
         torch.cuda.synchronize()
         tell_times(f"step of {name}, launched", wall(step))
         tell_times(f"step of {name}, as a graph", microseconds(as_a_graph(step)))
-    for rows in (10_000, 1_000_000):
+    for rows in (100_000, 1_000_000):
         recommender(rows)
 
 

@@ -132,6 +132,6 @@ int main(int argc, char** argv) {
   const bool tiny = argc > 1 && std::string_view(argv[1]) == "--tiny";
   const trial t = tiny ? trial{16, 2, 4} : trial{2048, 9, 80};
   for (const std::size_t height :
-       tiny ? std::vector<std::size_t>{100} : std::vector<std::size_t>{10'000, 1'000'000})
+       tiny ? std::vector<std::size_t>{100} : std::vector<std::size_t>{100'000, 1'000'000})
     measure(height, t);
 }
