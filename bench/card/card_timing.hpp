@@ -16,6 +16,13 @@
 
 namespace mailgrad::bench {
 
+/// Whether the machine has a card. If not, says why, in the line that scripts/gpu-check reads.
+inline bool has_card() {
+  const cuda::runtime::found_cards found = cuda::runtime::find_cards();
+  if (found.cards.empty()) std::printf("skipped: %s\n", found.why_none.c_str());
+  return !found.cards.empty();
+}
+
 /// One kernel with its operands, ready to be queued again and again.
 struct timed_kernel {
   std::string name;

@@ -50,7 +50,10 @@ def replayed(queue):
 
 
 def tell(name, queue, values=0, operations=0):
-    took = microseconds(queue)
+    tell_times(name, microseconds(queue), values, operations)
+
+
+def tell_times(name, took, values=0, operations=0):
     median = statistics.median(took)
     spread = (took[len(took) - 1 - len(took) // 4] - took[len(took) // 4]) / 2 / median
     print(f"{name}\t{median:.2f}\t{100 * spread:.1f}\t{4 * values / median / 1e3:.1f}\t{operations / median / 1e6:.2f}", flush=True)
@@ -175,8 +178,10 @@ def step_of(name, change=lambda f: f, keeps_gradients=True):
     labels = torch.randint(0, 10, (64,), device="cuda")
     if name == "gpt":
         x, labels = torch.randint(0, 65, (64, 256), device="cuda"), torch.randint(0, 65, (64 * 256,), device="cuda")
-    loss = change(lambda: F.cross_entropy(model(x), labels))
+    return learning_step(change(lambda: F.cross_entropy(model(x), labels)), optimiser, keeps_gradients)
 
+
+def learning_step(loss, optimiser, keeps_gradients):
     def step():
         optimiser.zero_grad(set_to_none=not keeps_gradients)
         loss().backward()
@@ -265,14 +270,7 @@ def large_step(change=lambda f: f):
         with torch.autocast("cuda", dtype=torch.bfloat16):
             return F.cross_entropy(model(x), labels)
 
-    loss = change(of_batch)
-
-    def step():
-        optimiser.zero_grad(set_to_none=True)
-        loss().backward()
-        optimiser.step()
-
-    return step
+    return learning_step(change(of_batch), optimiser, keeps_gradients=False)
 
 
 def gpt():
@@ -310,7 +308,7 @@ def steps():
         torch.cuda.synchronize()
         tell_times(f"step of {name}, launched", wall(step))
         tell_times(f"step of {name}, as a graph", microseconds(as_a_graph(step)))
-    for rows in (10_000, 1_000_000):
+    for rows in (100_000, 1_000_000):
         recommender(rows)
 
 
@@ -386,12 +384,6 @@ def wall(step, rounds=15):
         torch.cuda.synchronize()
         took.append(1e6 * (time.perf_counter() - begin) / count)
     return sorted(took)
-
-
-def tell_times(name, took):
-    median = statistics.median(took)
-    spread = (took[len(took) - 1 - len(took) // 4] - took[len(took) // 4]) / 2 / median
-    print(f"{name}\t{median:.2f}\t{100 * spread:.1f}\t0\t0", flush=True)
 
 
 def main():

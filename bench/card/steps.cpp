@@ -166,11 +166,7 @@ void compare_replays(cuda::card_lane& lane, const measured_model& m, int steps) 
 } // namespace
 
 int main(int argc, char** argv) {
-  const cuda::runtime::found_cards found = cuda::runtime::find_cards();
-  if (found.cards.empty()) {
-    std::printf("skipped: %s\n", found.why_none.c_str());
-    return 0;
-  }
+  if (!has_card()) return 0;
   const std::set<std::string_view> words(argv + 1, argv + argc);
   const bool tiny = words.contains("--tiny");
   if (words.contains("--operations")) {

@@ -6,13 +6,12 @@
 //
 //   card_tables [--tiny]     --tiny: low tables and few steps, to try the program itself
 
-#include "../measuring.hpp"
+#include "card_timing.hpp"
 
 #include <mailgrad/engine/model/data_request.hpp>
 #include <mailgrad/engine/model/model_layout.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/engine/worker/card_replica.hpp>
-#include <mailgrad/kernels/cuda/runtime.hpp>
 
 #include <cstdio>
 #include <deque>
@@ -124,14 +123,10 @@ void measure(std::size_t height, const trial& t) {
 } // namespace
 
 int main(int argc, char** argv) {
-  const cuda::runtime::found_cards found = cuda::runtime::find_cards();
-  if (found.cards.empty()) {
-    std::printf("skipped: %s\n", found.why_none.c_str());
-    return 0;
-  }
+  if (!has_card()) return 0;
   const bool tiny = argc > 1 && std::string_view(argv[1]) == "--tiny";
   const trial t = tiny ? trial{16, 2, 4} : trial{2048, 9, 80};
   for (const std::size_t height :
-       tiny ? std::vector<std::size_t>{100} : std::vector<std::size_t>{10'000, 1'000'000})
+       tiny ? std::vector<std::size_t>{100} : std::vector<std::size_t>{100'000, 1'000'000})
     measure(height, t);
 }

@@ -5,8 +5,6 @@
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/models/built_in.hpp>
 #include <mailgrad/graph/models/layer_stack.hpp>
-#include <mailgrad/graph/models/model.hpp>
-#include <mailgrad/graph/models/spanning_models.hpp>
 #include <mailgrad/graph/needed.hpp>
 #include <mailgrad/graph/operations/activations.hpp>
 #include <mailgrad/graph/operations/arithmetic.hpp>
@@ -27,18 +25,15 @@
 #include <mailgrad/graph/operations/slicing.hpp>
 #include <mailgrad/graph/operations/softmax.hpp>
 #include <mailgrad/graph/operations/sparse.hpp>
-#include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/graph/placement/partition.hpp>
 #include <mailgrad/graph/placement/pipeline.hpp>
 #include <mailgrad/graph/placement/placement.hpp>
 #include <mailgrad/graph/placement/replicate.hpp>
 #include <mailgrad/graph/program/fusion.hpp>
 #include <mailgrad/graph/program/program.hpp>
-#include <mailgrad/graph/variable_union.hpp>
 
 #include <array>
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,7 +41,6 @@ namespace mailgrad {
 namespace {
 
 using testing::expect_refused;
-using testing::misuse;
 
 constexpr const char* here = "refusals_test.cpp:";
 constexpr std::size_t huge = std::size_t{1} << 40;
@@ -274,198 +268,6 @@ TEST(Refusals, OfExtentsThatHoldNothingOrTooMuch) {
       {"replicate of nothing",
        [&] { replicate([&](const named_values&) { return x; }, std::array{device{}}, {}); }, here},
   });
-}
-
-/// An operation that somebody else wrote, with one thing wrong.
-class own_operation : public operation {
-public:
-  std::vector<value_type> makes{{{2}, dtype::float32}};
-  std::vector<shape> gradients_of{{2}};
-  bool view = false;
-
-  std::string_view name() const noexcept override { return "own"; }
-  std::vector<value_type> infer(std::span<const value_type>) const override { return makes; }
-  std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value>,
-                                std::span<const std::optional<value>>) const override {
-    std::vector<adjoint> parts;
-    for (const shape& dims : gradients_of) parts.emplace_back(inputs[0].owner().constant(tensor(dims)));
-    return parts;
-  }
-  std::unique_ptr<executable> prepare(std::span<const value_type>, std::span<const value_type>,
-                                      device_kind) const override {
-    return nullptr;
-  }
-  bool is_view() const noexcept override { return view; }
-};
-
-value own(const value& x, const std::function<void(own_operation&)>& change) {
-  const auto op = std::make_shared<own_operation>();
-  change(*op);
-  return x.owner().apply_one(op, {x}, std::source_location::current());
-}
-
-TEST(Refusals, OfOperationsThatDoNotKeepTheirPromises) {
-  graph g;
-  const value x = g.variable("x", {2}, {});
-  const auto gradient_of = [&](const value& y) { gradients(reduce_sum(y), std::array{x}); };
-  const auto compiled = [&](const value& y) { program(g, std::array{y}); };
-  expect_refused({
-      {"none", [&] { g.apply(nullptr, {x}, std::source_location::current()); }, here},
-      {"no result", [&] { own(x, [](own_operation& o) { o.makes.clear(); }); }, here},
-      {"too few gradients", [&] { gradient_of(own(x, [](own_operation& o) { o.gradients_of.clear(); })); },
-       here},
-      {"too many gradients",
-       [&] { gradient_of(own(x, [](own_operation& o) { o.gradients_of.push_back({2}); })); }, here},
-      {"gradient of another shape",
-       [&] { gradient_of(own(x, [](own_operation& o) { o.gradients_of = {{3}}; })); }, here},
-      {"nothing to run", [&] { compiled(own(x, [](own_operation&) {})); }, here},
-      {"view of another size",
-       [&] {
-         compiled(own(x, [](own_operation& o) {
-           o.view = true;
-           o.makes = {{{9}, dtype::float32}};
-         }));
-       },
-       here},
-      {"elementwise of no operand",
-       [&] {
-         g.apply(std::make_shared<elementwise_operation>("f", elementwise_function::add, nullptr), {},
-                 std::source_location::current());
-       },
-       here},
-      {"elementwise of three operands",
-       [&] {
-         g.apply(std::make_shared<elementwise_operation>("f", elementwise_function::add, nullptr), {x, x, x},
-                 std::source_location::current());
-       },
-       here},
-  });
-}
-
-TEST(Refusals, OfProgramsBoundToNothing) {
-  graph g;
-  const value x = g.input("x", {2});
-  program p(g, std::array{x + 1});
-  std::array<float, 2> memory{};
-  expect_refused({
-      {"nothing bound", [&] { p.run(host_stream{}, 0, [] {}); }, "nothing is bound to 'x'"},
-      {"bound to null",
-       [&] {
-         p.bind(x, nullptr);
-         p.run(host_stream{}, 0, [] {});
-       },
-       "nothing is bound to 'x'"},
-      {"no such fetch", [&] { p.bind_fetch(1, memory.data()); }, "no fetch 1"},
-      {"no such result", [&] { static_cast<void>(p.fetched(1)); }, "no fetch 1"},
-      {"fetch into null", [&] { p.bind_fetch(0, nullptr); }, "no memory"},
-  });
-  p.bind(x, memory.data());
-  p.bind(g.input("later", {2}), memory.data()); // was not there when the program was compiled
-  p.run(host_stream{}, 0, {});
-}
-
-TEST(Refusals, InARunNameTheLineOfTheOperation) {
-  graph g;
-  const value table = g.constant(tensor({2, 3}));
-  const value rows = g.input("rows", {1}, dtype::int32);
-  const value logits = g.constant(tensor({1, 3}));
-  const std::string gathered = here + std::to_string(__LINE__ + 1);
-  const value y = gather(table, rows);
-  const std::string judged = here + std::to_string(__LINE__ + 1);
-  const value loss = cross_entropy(logits, rows);
-  for (const std::int32_t row : {-1, 3, 2147483647}) {
-    const auto run = [&](const value& v) {
-      program p(g, std::array{v});
-      p.bind(rows, &row);
-      p.run(host_stream{}, 0, [] {});
-    };
-    expect_refused(
-        {{"gather", [&] { run(y); }, gathered + ": gather: row " + std::to_string(row)},
-         {"cross_entropy", [&] { run(loss); },
-          judged + ": cross_entropy: label " + std::to_string(row) + ", but the logits have 3 classes"}});
-  }
-}
-
-TEST(Refusals, OfLayoutsThatDoNotFit) {
-  graph g;
-  g.variable("w", {4, 4}, {});
-  const parameter_layout layout(g, {false}, 1);
-  std::vector<float> room(layout.size());
-  const std::vector<placed_variable> scalar_table{{"s", {}, {}, 0, true}};
-  variable_union all;
-  expect_refused({
-      {"no shards", [&] { parameter_layout(g, {false}, 0); }, "0 shards"},
-      {"too many shards", [&] { parameter_layout(g, {false}, 99); }, "99 shards"},
-      {"no words on gradients", [&] { parameter_layout(g, {}, 1); }, "0 words"},
-      {"no variables", [&] { parameter_layout(std::vector<placed_variable>{}, 1); }, "no variables"},
-      {"a scalar in rows", [&] { parameter_layout(scalar_table, 1); }, "is a scalar"},
-      {"initialise no shard", [&] { layout.initialise_shard(1, 0, room); }, "shard 1 of 1"},
-      {"initialise in too little room", [&] { layout.initialise_shard(0, 0, std::span(room).first(3)); },
-       "room for 3"},
-      {"no such shard", [&] { static_cast<void>(layout.shard(1)); }, "shard 1 of 1"},
-      {"no such variable", [&] { static_cast<void>(layout.pieces(1)); }, "variable 1 of 1"},
-      {"union without gradients", [&] { all.add(g, {}, 0); }, "0 gradients"},
-  });
-}
-
-model_request small_request() {
-  model_request r;
-  r.sample_dims = {4};
-  r.batch = 2;
-  r.classes = 3;
-  return r;
-}
-
-/// Logits of `width` and their loss.
-model_outputs answers(graph& g, const model_request& r, std::size_t width) {
-  const value y = dense(g.input("features", {r.batch, 4}), width, "d");
-  return {y, cross_entropy(y, g.input("labels", {r.batch}, dtype::int32))};
-}
-
-TEST(Refusals, OfModelsThatDoNotAnswer) {
-  const auto built = [](const model_function& model) {
-    graph g;
-    build_model(model, g, small_request());
-  };
-  const model_function no_loss = [](graph& g, const model_request& r) {
-    return model_outputs{answers(g, r, 3).logits, {}};
-  };
-  const model_function no_logits = [](graph& g, const model_request& r) {
-    return model_outputs{{}, answers(g, r, 3).loss};
-  };
-  const model_function five = [](graph& g, const model_request& r) { return answers(g, r, 5); };
-  const model_function not_scalar = [](graph& g, const model_request& r) {
-    const value y = answers(g, r, 3).logits;
-    return model_outputs{y, y};
-  };
-  const model_function integer_loss = [](graph& g, const model_request& r) {
-    return model_outputs{answers(g, r, 3).logits, reshape(g.input("one", {1}, dtype::int32), {})};
-  };
-  graph other;
-  const value elsewhere = other.constant(1.0F);
-  const model_function foreign_loss = [&](graph& g, const model_request& r) {
-    return model_outputs{answers(g, r, 3).logits, elsewhere};
-  };
-  expect_refused({
-      {"no function", [&] { built({}); }, "no function"},
-      {"no loss", [&] { built(no_loss); }, "no loss"},
-      {"no logits", [&] { built(no_logits); }, "no logits"},
-      {"five logits", [&] { built(five); },
-       "3 classes in a batch of 2 need logits of float32 2x3, not float32 2x5"},
-      {"five logits", [&] { built(five); }, here},
-      {"a loss that is no scalar", [&] { built(not_scalar); }, here},
-      {"a loss of integers", [&] { built(integer_loss); }, here},
-      {"a loss of another graph", [&] { built(foreign_loss); }, "no loss of its graph"},
-      {"replicated nothing", [&] { built(replicated({})); }, "no function"},
-      {"pipelined nothing", [&] { built(pipelined({})); }, "no function"},
-  });
-  for (const auto& span : {replicated, pipelined}) {
-    graph g;
-    model_request r = small_request();
-    expect_refused({"spanning no loss", [&] { span(no_loss)(g, r); }, "no loss"});
-    r.devices.clear();
-    expect_refused({"spanning no devices", [&] { span(five)(g, r); }, "no device"});
-  }
 }
 
 } // namespace

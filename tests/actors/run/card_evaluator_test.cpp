@@ -1,10 +1,6 @@
-#include <mailgrad/tests/engine/small_problem.hpp>
-#include <mailgrad/tests/support/deterministic_test.hpp>
+#include <mailgrad/tests/actors/run/evaluator_fixture.hpp>
 #include <mailgrad/tests/support/simulated_card/card_control.hpp>
 
-#include <mailgrad/actors/run/evaluator.hpp>
-#include <mailgrad/engine/model/evaluation.hpp>
-#include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/kernels/cuda/card_lane.hpp>
 
 #include <gmock/gmock.h>
@@ -27,7 +23,7 @@ using ::testing::SizeIs;
 using ::testing::StartsWith;
 
 /// An evaluator on the simulated card, of a model in two shards, which the test plays.
-class CardEvaluator : public testing::DeterministicTest {
+class CardEvaluator : public testing::evaluator_test {
 protected:
   CardEvaluator() { set_up({}); }
   ~CardEvaluator() override { simulated_card::set_up(simulated_card::default_settings()); }
@@ -38,25 +34,13 @@ protected:
     s.fail = fail;
     simulated_card::set_up(s);
   }
-  static run_plan plan() {
-    training_options o;
-    o.shards = 2;
-    o.batch = 8;
-    return plan_run(testing::small_model(), testing::small_data(), o);
-  }
   evaluator_options options() {
-    evaluator_options o{plan_.model, plan_.request, plan_.layout};
-    o.samples = std::shared_ptr<const dataset>(plan_.data, &plan_.data->test);
-    o.shards = {shards_[0].actor(), shards_[1].actor()};
-    o.time = time_;
+    evaluator_options o = evaluator_test::options();
     o.card = device{device_kind::cuda, 0};
     o.on_tested = [this](const evaluation_made&, std::span<const float> w) {
       seen_.assign(w.begin(), w.end());
     };
     return o;
-  }
-  double expected_loss() const {
-    return evaluate(plan_.model, plan_.request, *plan_.layout, weights_, plan_.data->test).loss;
   }
   std::span<const float> part(std::uint32_t s) const {
     const shard_range range = plan_.layout->shard(s);
@@ -81,12 +65,9 @@ protected:
     return all;
   }
 
-  const run_plan plan_ = plan();
-  const std::vector<float> weights_ = first_weights(*plan_.layout, plan_.options.seed);
   std::vector<float> seen_;
   bool failed_ = false;
   std::shared_ptr<cuda::card_lane> lane_;
-  std::vector<testing::listener<read_shard>> shards_{listen<read_shard>(), listen<read_shard>()};
 };
 
 TEST_F(CardEvaluator, TestsWeightsOfShardsWhereverTheyAre) {

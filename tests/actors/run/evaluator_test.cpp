@@ -1,9 +1,5 @@
-#include <mailgrad/tests/engine/small_problem.hpp>
-#include <mailgrad/tests/support/deterministic_test.hpp>
+#include <mailgrad/tests/actors/run/evaluator_fixture.hpp>
 
-#include <mailgrad/actors/run/evaluator.hpp>
-#include <mailgrad/engine/model/evaluation.hpp>
-#include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
 
 #include <gmock/gmock.h>
@@ -20,36 +16,21 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 /// An evaluator of a model in two shards, which the test plays.
-class Evaluator : public testing::DeterministicTest {
+class Evaluator : public testing::evaluator_test {
 protected:
-  static run_plan plan() {
-    training_options o;
-    o.shards = 2;
-    o.batch = 8;
-    return plan_run(testing::small_model(), testing::small_data(), o);
-  }
   evaluator_options options() {
-    evaluator_options o{plan_.model, plan_.request, plan_.layout};
-    o.samples = std::shared_ptr<const dataset>(plan_.data, &plan_.data->test);
-    o.shards = {shards_[0].actor(), shards_[1].actor()};
+    evaluator_options o = evaluator_test::options();
     o.store = store_;
-    o.time = time_;
     o.stop = [this] { return stop_; };
     return o;
-  }
-  double expected_loss() const {
-    return evaluate(plan_.model, plan_.request, *plan_.layout, weights_, plan_.data->test).loss;
   }
   shard_read answer(std::uint32_t s) const {
     const shard held(*plan_.layout, s, plan_.first_values(s), plan_.shard_rule);
     return {{s}, {7}, false, held.snapshot()};
   }
 
-  const run_plan plan_ = plan();
-  const std::vector<float> weights_ = first_weights(*plan_.layout, plan_.options.seed);
   std::shared_ptr<hogwild_store> store_ = std::make_shared<hogwild_store>(weights_);
   bool stop_ = false;
-  std::vector<testing::listener<read_shard>> shards_{listen<read_shard>(), listen<read_shard>()};
 };
 
 TEST_F(Evaluator, TestsTheWeightsOfAllShards) {

@@ -59,8 +59,8 @@ struct fault_kind {
 
 constexpr fault_kind kinds[] = {
     {"OutOfMemory", &counters::allocations, &faults::out_of_memory_at, "out of memory"},
-    {"PinnedOutOfMemory", &counters::pinned_allocations, &faults::pinned_out_of_memory_at, "out of memory"},
-    {"DriverOutOfMemory", &counters::driver_objects, &faults::driver_out_of_memory_at, "out of memory"},
+    {"OutOfPinnedMemory", &counters::pinned_allocations, &faults::pinned_out_of_memory_at, "out of memory"},
+    {"OutOfDriverMemory", &counters::driver_objects, &faults::driver_out_of_memory_at, "out of memory"},
     {"StickyFault", &counters::kernels, &faults::launch_error_at, "illegal memory access"},
     {"LostCard", &counters::calls, &faults::lost_card_at, "the card is lost"},
 };

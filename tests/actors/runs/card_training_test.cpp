@@ -1,22 +1,18 @@
-#include <mailgrad/demos/own_cure.hpp>
 #include <mailgrad/tests/actors/runs/card_options.hpp>
-#include <mailgrad/tests/actors/runs/kinds_of_data.hpp>
-#include <mailgrad/tests/actors/runs/small_training.hpp>
-#include <mailgrad/tests/optim/plugins/own_rules.hpp>
-#include <mailgrad/tests/support/needs_card.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/record/recording.hpp>
-#include <mailgrad/graph/models/built_in.hpp>
-#include <mailgrad/graph/models/spanning_models.hpp>
-#include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <gmock/gmock.h>
 
 #include <algorithm>
-#include <cmath>
+#include <cctype>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
 
 // Whole runs on lanes of a card, on threads: the simulated card, or a real one.
 
@@ -25,6 +21,7 @@ namespace {
 
 using ::testing::AllOf;
 using testing::card_options;
+using testing::CardRuns;
 using ::testing::HasSubstr;
 using testing::options_for;
 using testing::small_data;
@@ -58,8 +55,6 @@ INSTANTIATE_TEST_SUITE_P(Policies, CardTraining,
                            std::erase_if(name, [](char c) { return std::isalnum(c) == 0; });
                            return name;
                          });
-
-class CardRuns : public CardTraining {};
 
 TEST_F(CardRuns, ComeToTheWeightsOfTheProcessorsInSync) {
   const std::vector<float> there = weights_of(card_options("sync", 2)),
@@ -129,300 +124,6 @@ TEST_F(CardRuns, ShowTheCopiesOfTheirBatchesBeforeTheSteps) {
   EXPECT_GT(copied, 0U);
 }
 
-/// The weights lie on the card as well.
-training_options all_on_card(const std::string& policy, std::uint32_t lanes) {
-  training_options o = card_options(policy, lanes);
-  o.parameters = {{device_kind::cuda, 0}};
-  return o;
-}
-
-TEST_F(CardRuns, WithWeightsThereComeToTheWeightsOfTheProcessorsInSync) {
-  for (const char* rule : {"sgd", "momentum", "nesterov", "adagrad", "rmsprop", "adam"})
-    for (const std::uint32_t shards : {1U, 3U}) {
-      training_options on_card = all_on_card("sync", 2), here = options_for("sync", 2);
-      for (training_options* o : {&on_card, &here}) {
-        o->optimizer = parse_optimizer(rule);
-        o->optimizer.clip_norm = 0.5;
-        o->optimizer.weight_decay = 0.01;
-        o->shards = shards;
-      }
-      const std::vector<float> found = weights_of(on_card), expected = weights_of(here);
-      ASSERT_EQ(found.size(), expected.size());
-      for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 2e-5) << rule << i;
-    }
-}
-
-/// Workers on lanes of the card and on a core, and shards in turn at these places.
-training_options mixed(const std::string& policy, std::vector<device> places) {
-  training_options o = card_options(policy, 3);
-  o.devices[1] = {device_kind::cpu, 0};
-  o.parameters = std::move(places);
-  o.shards = 3;
-  return o;
-}
-
-const std::vector<std::vector<device>>& mixes() {
-  static const std::vector<std::vector<device>> all{
-      {{device_kind::cuda, 0}}, {{}, {device_kind::cuda, 0}}, {{device_kind::cuda, 0}, {}, {}}};
-  return all;
-}
-
-TEST_F(CardRuns, WithWeightsThereAndElsewhereComeToTheWeightsOfTheProcessorsInSync) {
-  for (const std::vector<device>& places : mixes()) {
-    training_options there = mixed("sync", places), here = options_for("sync", 3);
-    for (training_options* o : {&there, &here}) {
-      o->optimizer = parse_optimizer("adam");
-      o->optimizer.clip_norm = 0.5;
-      o->shards = 3;
-    }
-    const std::vector<float> found = weights_of(there), expected = weights_of(here);
-    ASSERT_EQ(found.size(), expected.size());
-    for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 2e-5) << i;
-  }
-}
-
-TEST_F(CardRuns, WithWeightsThereAndElsewhereBalanceTheLedgerUnderEveryPolicyAndCure) {
-  const std::pair<const char*, const char*> all[]{
-      {"async", "none"},          {"ssp:2", "none"},      {"k-batch-async:4", "none"},
-      {"malenia:4", "none"},      {"ringleader", "none"}, {"ringleader, sync@20, ringleader@30", "none"},
-      {"async", "dc-asgd-a"},     {"async", "dana-dc"},   {"async", "gap-aware"},
-      {"async, sync@20", "none"}, {"async", "easgd"}};
-  std::size_t mix = 0;
-  for (const auto& [policy, cure] : all) {
-    SCOPED_TRACE(std::string(policy) + ' ' + cure);
-    training_options o = mixed(policy, mixes()[mix++ % mixes().size()]);
-    o.cure = cure;
-    o.optimizer = parse_optimizer("sgd");
-    o.optimizer.learning_rate = 0.05;
-    if (o.cure == "easgd") o.local_steps = 2;
-    o.sample_gap = o.cure == "none" ? 3 : 0;
-    o.evaluate_every = {.steps = 10};
-    const training_report r = trained(o, small_data(200));
-    EXPECT_EQ(r.ended, "completed") << r.why;
-    EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
-    EXPECT_EQ(r.samples, 800U);
-    // A worker on the host may be fast enough to take most batches. Policies that wait for all make few
-    // updates then.
-    const bool awaits_all =
-        o.policy.find("malenia") != o.policy.npos || o.policy.find("ringleader") != o.policy.npos;
-    if (!awaits_all) {
-      EXPECT_GT(r.test_accuracy, o.cure == "easgd" ? 0.5 : 0.8);
-    }
-  }
-}
-
-TEST_F(CardRuns, WithWeightsThereAndElsewhereAreRepeatedAndGoOn) {
-  const scratch_folder folder;
-  training_options o = mixed("async", mixes()[1]);
-  o.record = (folder.path() / "run.rec").string();
-  const std::vector<float> was = weights_of(o);
-  o.replay = std::make_shared<const recording>(read_recording(o.record));
-  o.record.clear();
-  EXPECT_EQ(weights_of(o), was);
-  o.parameters = {{device_kind::cuda, 0}};
-  EXPECT_THAT([&] { weights_of(o); }, ThrowsMessage<recording_error>(HasSubstr("arithmetic of shards")));
-  o = mixed("sync", mixes()[1]);
-  const std::vector<float> at_once = weights_of(o);
-  o.epochs = 2;
-  o.checkpoints = {.folder = (folder.path() / "ck").string(), .every_steps = 5};
-  weights_of(o);
-  o = mixed("sync", mixes()[1]);
-  o.resume = std::make_shared<const checkpoint>(newest_checkpoint(folder.path() / "ck").what);
-  EXPECT_EQ(weights_of(o), at_once);
-}
-
-#ifndef __SANITIZE_THREAD__ // whose reports of hogwild's race would be right
-/// Of one worker no update is lost, and each step reads the last one.
-TEST_F(CardRuns, WithWeightsThereWriteThemUnderHogwildAsAShardWould) {
-  for (const char* rule : {"sgd", "adam"})
-    for (const std::uint32_t shards : {1U, 3U}) {
-      training_options racing = all_on_card("hogwild", 1), ordered = all_on_card("async", 1);
-      for (training_options* o : {&racing, &ordered}) {
-        o->optimizer = parse_optimizer(rule);
-        o->shards = shards;
-      }
-      EXPECT_EQ(weights_of(racing), weights_of(ordered)) << rule << ' ' << shards;
-    }
-}
-
-TEST_F(CardRuns, WithWeightsThereTrainUnderHogwild) {
-  for (const char* policy : {"hogwild", "async, hogwild@10, sync@30"}) {
-    training_options o = all_on_card(policy, 3);
-    o.shards = 2;
-    o.evaluate_every = {.steps = 10};
-    const training_report r = trained(o, small_data(200));
-    EXPECT_EQ(r.ended, "completed") << r.why;
-    EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
-    EXPECT_EQ(r.samples, 800U);
-    EXPECT_GT(r.test_accuracy, 0.8);
-  }
-}
-#endif
-
-TEST_F(CardRuns, WithWeightsThereRunAheadToTheSameBits) {
-  for (const auto& [policy, lanes] : {std::pair("async", 1U), std::pair("sync", 3U)}) {
-    training_options o = all_on_card(policy, lanes);
-    o.shards = 2;
-    const std::vector<float> ahead = weights_of(o);
-    o.run_ahead = 0;
-    EXPECT_EQ(weights_of(o), ahead) << policy;
-  }
-  training_options too_far = all_on_card("async", 1);
-  too_far.run_ahead = 2;
-  EXPECT_THAT([&] { trained(too_far); }, ThrowsMessage<std::invalid_argument>(HasSubstr("--run-ahead: 2")));
-}
-
-TEST_F(CardRuns, WithWeightsThereFindNoGapWhereOneWorkerIsAlone) {
-  training_options o = all_on_card("async", 1);
-  o.shards = 2;
-  o.sample_gap = 5;
-  const training_report r = trained(o);
-  EXPECT_EQ(r.ended, "completed") << r.why;
-  EXPECT_EQ(r.gradient_cosine.count(), r.steps / 5);
-  EXPECT_EQ(r.gradient_cosine.least(), 1.0);
-  EXPECT_EQ(r.gradient_cosine.greatest(), 1.0);
-  EXPECT_EQ(r.weight_gap.count(), 2 * (r.steps / 5)) << "on each of two shards";
-  EXPECT_EQ(r.weight_gap.greatest(), 0.0);
-}
-
-/// A checkpoint may fall between a gradient and the loss of its step.
-TEST_F(CardRuns, WithWeightsThereReportAfterAResumeWhatTheyWouldHaveReported) {
-  const auto loss_of = [](const training_options& o) {
-    const training_report r = trained(o);
-    EXPECT_EQ(r.ended, "completed") << r.why;
-    return std::pair(r.final_loss, r.steps);
-  };
-  const scratch_folder folder;
-  training_options o = all_on_card("async", 1);
-  const auto at_once = loss_of(o);
-  const std::uint64_t epochs = o.epochs;
-  o.epochs = 2;
-  o.checkpoints = {.folder = folder.path().string(), .every_steps = 1, .keep = 1};
-  loss_of(o);
-  o.epochs = epochs;
-  o.checkpoints = {};
-  o.resume = std::make_shared<const checkpoint>(newest_checkpoint(folder.path()).what);
-  EXPECT_EQ(loss_of(o), at_once);
-}
-
-/// The run goes on there, and on processors.
-TEST_F(CardRuns, WithWeightsThereGoOnFromACheckpoint) {
-  struct kept_run {
-    const char* policy;
-    const char* cure;
-    std::uint64_t local_steps = 0;
-  };
-  for (const auto& [policy, cure, local_steps] :
-       {kept_run{"async", "none"}, kept_run{"async", "dc-asgd-a"}, kept_run{"sync", "none"},
-        kept_run{"k-batch-async:3", "none"}, kept_run{"async", "none", 3}, kept_run{"sync", "easgd", 2},
-        kept_run{"hogwild", "none"}}) {
-    const scratch_folder folder;
-    const bool alone = std::string_view(policy) != "sync";
-    training_options o = all_on_card(policy, alone ? 1 : 2);
-    o.cure = cure;
-    const bool keeps_state = o.cure == "none" && o.policy != "hogwild"; // in the other place, too
-    o.optimizer = parse_optimizer(keeps_state ? "adam" : "sgd");
-    o.local_steps = local_steps;
-    const training_options whole = o;
-    const std::vector<float> at_once = weights_of(o);
-    o.epochs = 2;
-    o.checkpoints = {.folder = folder.path().string(), .every_steps = 5};
-    weights_of(o);
-    const auto last = std::make_shared<const checkpoint>(newest_checkpoint(folder.path()).what);
-    o = whole;
-    o.resume = last;
-    EXPECT_EQ(weights_of(o), at_once) << policy << ' ' << cure;
-    o.parameters.clear();
-    for (std::uint32_t i = 0; i < o.devices.size(); ++i) o.devices[i] = {device_kind::cpu, i};
-    const std::vector<float> on_host = weights_of(o);
-    for (std::size_t i = 0; i < at_once.size(); ++i)
-      ASSERT_NEAR(on_host[i], at_once[i], 1e-4) << policy << ' ' << cure << " at " << i;
-  }
-}
-
-TEST_F(CardRuns, WithWeightsThereAreReplayedThereAlone) {
-  const scratch_folder folder;
-  training_options o = all_on_card("async", 3);
-  o.record = (folder.path() / "run.rec").string();
-  const std::vector<float> was = weights_of(o);
-  o.replay = std::make_shared<const recording>(read_recording(o.record));
-  o.record.clear();
-  EXPECT_EQ(weights_of(o), was);
-  o.parameters.clear();
-  EXPECT_THAT([&] { weights_of(o); }, ThrowsMessage<recording_error>(HasSubstr("arithmetic of shards")));
-}
-
-TEST_F(CardRuns, WithWeightsThereAreRefusedForWhatStaysOnTheHost) {
-  const auto refused = [](const char* why, const auto& change) {
-    training_options o = all_on_card("async", 2);
-    change(o);
-    EXPECT_THAT([&] { trained(o); },
-                ThrowsMessage<std::exception>(AllOf(HasSubstr("parameters: "), HasSubstr(why))));
-  };
-  refused("say cpu", [](auto& o) { o.parameters[0] = {device_kind::cpu, 1}; });
-  refused("2 places for 1 shards", [](auto& o) { o.parameters.push_back({}); });
-  refused("lane of its own", [](auto& o) { o.parameters[0].lane = 1; });
-  refused("parameter actor 'mine'",
-          [](auto& o) { o.parameter_actor = std::make_shared<parameter_actor_kind>("mine", false); });
-  refused("under hogwild all weights and all workers share one card, and cpu:0", [](auto& o) {
-    o.policy = "async, hogwild@10";
-    o.devices[1] = {device_kind::cpu, 0};
-  });
-  refused("cure 'fading", [](auto& o) { o.cure = own_cure<fading>("0.5"); });
-  refused("cure 'heloco' looks at whole variables on the host", [](auto& o) {
-    o.local_steps = 2;
-    o.outer = parse_optimizer("nesterov");
-    o.cure = "heloco";
-  });
-  refused("rule 'own-momentum'",
-          [](auto& o) { o.optimizer.rule = make_own_rule(rule_table<testing::own_momentum>); });
-  training_options elsewhere = all_on_card("async", 2);
-  elsewhere.parameters[0].index = 7;
-  EXPECT_THAT([&] { trained(elsewhere); }, ThrowsMessage<device_error>(HasSubstr("cuda:7 is not available")));
-}
-
-TEST_F(CardRuns, WithTablesThereAreRefusedForWhatReadsTheirRowsOnTheHost) {
-  const auto refused = [](const char* why, const auto& change) {
-    training_options o = all_on_card("async", 2);
-    change(o);
-    EXPECT_THAT([&] { train(*built_in_model("softmax"), testing::sparse_data(), o); },
-                ThrowsMessage<std::exception>(AllOf(HasSubstr("table 'dense1/weights'"), HasSubstr(why))));
-  };
-  refused("share one card, and cpu:0 is elsewhere", [](auto& o) { o.devices[1] = {device_kind::cpu, 0}; });
-  refused("share one card, and cpu:0 is elsewhere", [](auto& o) {
-    o.parameters.push_back({});
-    o.shards = 2;
-  });
-  refused("clipping", [](auto& o) { o.optimizer.clip_norm = 1; });
-  refused("policy 'ringleader'", [](auto& o) { o.policy = "async, ringleader@9"; });
-  refused("sampling of gaps", [](auto& o) { o.sample_gap = 2; });
-  refused("--local-steps", [](auto& o) { o.local_steps = 2; });
-}
-
-/// Two lanes of the card, and the first lane beside a core.
-TEST_F(CardRuns, OfAModelThatSpansDevicesComeToTheWeightsOfOneProcessor) {
-  const auto weights = [](const model_function& model, const training_options& o) {
-    training run(model, small_data(), o);
-    const training_report r = run.report();
-    EXPECT_EQ(r.ended, "completed") << r.why;
-    const auto found = run.parameters();
-    return std::vector<float>(found.begin(), found.end());
-  };
-  const std::vector<float> here = weights(small_model(), options_for("async", 1));
-  for (const model_function& model : {pipelined(small_model()), replicated(small_model())})
-    for (const bool beside_a_core : {false, true})
-      for (const bool weights_there : {false, true}) {
-        training_options o = weights_there ? all_on_card("async", 2) : card_options("async", 2);
-        if (beside_a_core) o.devices[1] = {device_kind::cpu, 0};
-        o.workers = 1;
-        o.micro_batches = 2;
-        const std::vector<float> there = weights(model, o);
-        ASSERT_EQ(there.size(), here.size());
-        for (std::size_t i = 0; i < here.size(); ++i) EXPECT_NEAR(there[i], here[i], 2e-5) << i;
-        EXPECT_EQ(weights(model, o), there) << "other bits in the second run";
-      }
-}
-
 TEST_F(CardRuns, AreRefusedInOneLineBeforeAnythingRuns) {
   training_options elsewhere = card_options("async", 1);
   elsewhere.devices[0].index = 99;
@@ -435,56 +136,6 @@ TEST_F(CardRuns, AreRefusedInOneLineBeforeAnythingRuns) {
   spanning.optimizer.clip_norm = 1;
   EXPECT_THAT([&] { trained(spanning); },
               ThrowsMessage<std::invalid_argument>(HasSubstr("clipping reads the whole gradient")));
-}
-
-/// A model with the data that it learns from.
-struct learning {
-  const char* model;
-  std::shared_ptr<const data_split> data;
-};
-
-const std::vector<learning>& other_models() {
-  static const std::vector<learning> all{{"gpt:layers=1,width=16,heads=2,dropout=0.1", testing::text()},
-                                         {"dlrm:width=4,bottom=6,top=8", testing::tastes()},
-                                         {"softmax", testing::sparse_data()}};
-  return all;
-}
-
-TEST_F(CardRuns, OfTextTablesAndSparseSamplesComeToTheWeightsOfTheProcessors) {
-  for (const learning& l : other_models()) {
-    SCOPED_TRACE(l.model);
-    const auto weights = [&](const training_options& o) {
-      training run(*built_in_model(l.model), l.data, o);
-      const training_report r = run.report();
-      EXPECT_EQ(r.ended, "completed") << r.why;
-      EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
-      const auto found = run.parameters();
-      return std::vector<float>(found.begin(), found.end());
-    };
-    for (const char* policy : {"sync", "async"}) {
-      const std::uint32_t workers = std::string_view(policy) == "sync" ? 2 : 1;
-      const std::vector<float> here = weights(options_for(policy, workers));
-      for (const training_options& o : {card_options(policy, workers), all_on_card(policy, workers)}) {
-        const std::vector<float> there = weights(o);
-        ASSERT_EQ(there.size(), here.size());
-        for (std::size_t i = 0; i < here.size(); ++i) EXPECT_NEAR(there[i], here[i], 2e-5) << i;
-        EXPECT_EQ(weights(o), there) << "other bits in the second run";
-      }
-    }
-  }
-}
-
-TEST_F(CardRuns, OfTextTablesAndSparseSamplesGoWithEveryPolicyBesideACore) {
-  for (const learning& l : other_models())
-    for (const char* policy : {"hogwild", "ssp:2", "async, sync@6"}) {
-      SCOPED_TRACE(std::string(l.model) + ", " + policy);
-      training_options o = card_options(policy, 3);
-      o.devices[1] = {device_kind::cpu, 0};
-      const training_report r = train(*built_in_model(l.model), l.data, o);
-      EXPECT_EQ(r.ended, "completed") << r.why;
-      EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
-      EXPECT_TRUE(std::isfinite(r.test_loss.value()));
-    }
 }
 
 } // namespace

@@ -57,15 +57,21 @@ protected:
   void build(const model_function& model = small_model(),
              const std::shared_ptr<const data_split>& data = small_data(),
              std::size_t graphs = cuda::kept_graphs::most_kept) {
+    make_replicas(model, data, 2, weight_place::host, graphs);
+    for (std::uint32_t s = 0; s < 2; ++s) use_weights(s);
+  }
+  /// Both, whose weights are still to be given.
+  void make_replicas(const model_function& model, const std::shared_ptr<const data_split>& data,
+                     std::size_t shards, const weight_places& where,
+                     std::size_t graphs = cuda::kept_graphs::most_kept) {
     data_ = data;
     model_request request = request_for(*data, 8);
-    layout_ = std::make_shared<parameter_layout>(lay_out(model, request, 2));
+    layout_ = std::make_shared<parameter_layout>(lay_out(model, request, shards));
     weights_ = first_values(*layout_, 5);
     on_host_.emplace(model, request, layout_);
     request.devices = {{device_kind::cuda, 0}};
-    on_card_.emplace(model, request, layout_, watch_, weight_place::host, product_precision::float32, graphs);
+    on_card_.emplace(model, request, layout_, watch_, where, product_precision::float32, graphs);
     on_card_->on_end([this] { ++ended_; });
-    for (std::uint32_t s = 0; s < 2; ++s) use_weights(s);
   }
   void use_weights(std::uint32_t shard) {
     const float* const first = weights_.data() + layout_->shard(shard).begin;

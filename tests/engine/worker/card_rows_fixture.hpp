@@ -13,16 +13,8 @@ class card_rows_test : public card_replica_test {
 protected:
   void build_with(const model_function& model, const std::shared_ptr<const data_split>& data,
                   std::size_t shards, const weight_places& where) {
-    on_card_.reset();
-    build(model, data);
-    model_request request = request_for(*data, 8);
-    layout_ = std::make_shared<parameter_layout>(lay_out(model, request, shards));
-    weights_ = first_ = first_values(*layout_, 5);
-    on_host_.emplace(model, request, layout_);
-    request.devices = {{device_kind::cuda, 0}};
-    on_card_.reset();
-    on_card_.emplace(model, request, layout_, watch_, where);
-    on_card_->on_end([this] { ++ended_; });
+    make_replicas(model, data, shards, where);
+    first_ = weights_;
     near_ = where.on_card_by_shard(shards);
     lane_ = std::make_shared<cuda::card_lane>(0);
     given_.clear();
