@@ -219,8 +219,9 @@ TEST_F(TrainedModel, IsComputedByTheHostOrByACardThatIsThere) {
   for (const char* command : {"test", "predict", "generate"})
     for (const auto& [where, why] :
          {std::pair("cuda:99", "device cuda:99 is not available; this machine has cpu:0"),
-          std::pair("cuda:0/1", "--device cuda:0/1: the whole host or a card computes, and no core or lane is "
-                                "chosen; name 'cuda:0'"),
+          std::pair("cuda:0/1",
+                    "--device cuda:0/1: the whole host or a card computes, and no core or lane is "
+                    "chosen; name 'cuda:0'"),
           std::pair("cpu:1", "no core or lane is chosen; name 'cpu'"), std::pair("gpu", "gpu")}) {
       std::vector<std::string> words{command, "--model-file", model, "--device", where};
       if (words[0] != "generate") words.insert(words.end(), {"--data", path("rows.csv")});

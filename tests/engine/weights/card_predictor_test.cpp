@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-// A trained model on a card answers as it does on the host. One source for two cards: the simulated one, and a
-// real one.
+// A trained model on a card answers as it does on the host. One source for two cards: the simulated one, and
+// a real one.
 
 namespace mailgrad {
 namespace {
