@@ -5,6 +5,7 @@
 
 #include <mailgrad/engine/weights/predictor.hpp>
 #include <mailgrad/graph/models/built_in.hpp>
+#include <mailgrad/tensor/error.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-// A trained model on a card answers as it does on the host. One source for two cards: the simulated one, and a
-// real one.
+// A trained model on a card answers as it does on the host. One source for two cards: the simulated one, and
+// a real one.
 
 namespace mailgrad {
 namespace {
@@ -59,6 +60,11 @@ TEST_F(CardPredictor, WritesTheTextThatTheHostWrites) {
   predictor here(gpt, trained), there(gpt, trained, first_card);
   const text_sample_options o{.length = 24, .seed = 3, .prompt = "abe"};
   EXPECT_EQ(there.text(o), here.text(o));
+}
+
+TEST_F(CardPredictor, ComputesOnThatCardAndOnNoOther) {
+  const saved_weights trained = testing::weights_of(testing::small_model(), *testing::small_data());
+  EXPECT_THROW(predictor(testing::small_model(), trained, device{device_kind::cuda, 99}), device_error);
 }
 
 } // namespace

@@ -9,6 +9,7 @@
 // What the runtime makes of a driver that has no memory. The linker gives it these functions in the place of
 // CUDA's (--wrap), so no card is needed.
 
+// NOLINTBEGIN(bugprone-reserved-identifier, readability-identifier-naming): the names are those of CUDA
 extern "C" {
 cudaError_t __wrap_cudaSetDevice(int) { return cudaSuccess; }
 cudaError_t __wrap_cudaGetDevice(int* card) {
@@ -29,6 +30,7 @@ cudaError_t __wrap_cudaGraphInstantiate(cudaGraphExec_t*, cudaGraph_t, unsigned 
 cudaError_t __wrap_cudaGraphDestroy(cudaGraph_t) { return cudaSuccess; }
 cudaError_t __wrap_cudaStreamSynchronize(cudaStream_t) { return cudaErrorLaunchFailure; }
 }
+// NOLINTEND(bugprone-reserved-identifier, readability-identifier-naming)
 
 namespace mailgrad {
 namespace {
