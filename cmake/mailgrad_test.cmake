@@ -76,7 +76,7 @@ function(mailgrad_add_test folder)
     set(target ${arg_NAME})
   endif()
   add_executable(${target} ${arg_SOURCES})
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${MAILGRAD_UNITY_TESTS} UNITY_BUILD_BATCH_SIZE 16)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${MAILGRAD_UNITY_TESTS} UNITY_BUILD_BATCH_SIZE 32)
   set_source_files_properties(${arg_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   mailgrad_compile_as_test(${target})
   target_link_libraries(${target} PRIVATE ${arg_DEPENDS} GTest::gmock GTest::gtest_main

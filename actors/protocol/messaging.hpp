@@ -95,7 +95,8 @@ inline void kill(const caf::actor& whom) {
   caf::anon_send_exit(whom, caf::exit_reason::kill);
 }
 
-/// Waits until an actor has ended, on a thread that no actor needs.
+/// Waits until an actor has ended, on a thread that no actor needs. With CAF 1.x its state may be there for a
+/// moment longer.
 inline void wait_for_end(const caf::actor& whom) {
   const auto ended = std::make_shared<std::promise<void>>();
   whom->attach_functor([ended](const caf::error&) { ended->set_value(); });

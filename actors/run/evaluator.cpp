@@ -21,7 +21,7 @@ caf::behavior evaluator::make_behavior() {
   return {
       on(self_, [this](const test_weights& x) { on_test(x); }),
       on(self_, [this](const shard_read& x) { on_read(x); }),
-      on(self_, [this](const give_up&) { self_->quit(); }),
+      on(self_, [this](const give_up&) { on_give_up(); }),
   };
 }
 
@@ -30,6 +30,13 @@ void evaluator::on_test(const test_weights& x) {
   steps_ = x.steps;
   seconds_ = 0;
   ask_for_weights();
+}
+
+/// The state of an actor may outlive it for a moment, and somebody may need the memory by then.
+void evaluator::on_give_up() {
+  std::ranges::fill(on_card_, snapshot());
+  tester_.drop_model();
+  self_->quit();
 }
 
 void evaluator::ask_for_weights() {
@@ -49,7 +56,7 @@ void evaluator::on_read(const shard_read& x) {
   if (x.in_block)
     options_.store->load(range.begin, mine);
   else if (!x.values)
-    lacks_weights_ = fmt::format("shard {} had no memory for a copy of its weights", x.shard.value);
+    lacks_weights_ = fmt::format("shard {} gave no weights", x.shard.value);
   else if (x.values.size() != mine.size())
     return; // of a process that is not as it should be
   else if (x.values.owner()->is_on_host())

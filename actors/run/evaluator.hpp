@@ -53,6 +53,7 @@ public:
 private:
   void on_test(const test_weights& x);
   void on_read(const shard_read& x);
+  void on_give_up();
   void ask_for_weights();
   void test_if_all_read();
   bool try_to_test(weights_tested& answer);

@@ -35,6 +35,7 @@ command make_generate_command(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("generate", "Write a text with a trained model of texts");
   auto words = std::make_shared<generate_words>();
   add_model_file(*parser, words->trained);
+  add_device(*parser, words->trained);
   parser->add_option("--length", words->text.length, "How many symbols to write")
       ->check(whole_number(1))
       ->capture_default_str();

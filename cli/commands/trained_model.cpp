@@ -19,6 +19,9 @@ void add_model_file(CLI::App& parser, trained_words& w) {
       ->check(file_name())
       ->type_name("FILE")
       ->required();
+}
+
+void add_device(CLI::App& parser, trained_words& w) {
   parser
       .add_option("--device", w.device,
                   "Where the model is computed: cpu, or a card such as cuda:0. 'mailgrad devices' lists them")

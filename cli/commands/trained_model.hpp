@@ -23,8 +23,10 @@ struct trained_words {
   table_words table;
 };
 
-/// Adds --model-file and --device.
+/// Adds --model-file.
 void add_model_file(CLI::App& parser, trained_words& w);
+/// Adds --device.
+void add_device(CLI::App& parser, trained_words& w);
 /// Adds --data, --data-limit and how tables are written. `what` is the help of --data.
 void add_samples(CLI::App& parser, trained_words& w, const std::string& what);
 

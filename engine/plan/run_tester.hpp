@@ -37,6 +37,8 @@ public:
   ///
   /// Errors  as above.
   void with_model(const std::function<void(tested_model&)>& test);
+  /// Gives up the memory of the model. A later test makes it anew.
+  void drop_model() { model_.reset(); }
 
 private:
   tested_model& here();

@@ -232,6 +232,13 @@ TEST_F(TrainedModel, IsComputedByTheHostOrByACardThatIsThere) {
     }
 }
 
+TEST_F(TrainedModel, IsComputedNowhereByExport) {
+  tool t({"export", "--model-file", trained(), "--onnx", path("t.onnx"), "--device", "cpu"});
+  EXPECT_EQ(t.code(), 2);
+  EXPECT_THAT(t.err(), HasSubstr("--device"));
+  EXPECT_THAT(lines_of(t.err()), SizeIs(1)) << t.err();
+}
+
 TEST_F(TrainedModel, IsRefusedInOneLine) {
   const std::string model = trained();
   const auto refused = [&](const std::vector<std::string>& words, const char* why) {

@@ -125,7 +125,7 @@ TEST_F(CardEvaluator, TestsNoOldWeightsIfAShardHasNone) {
   tell(tests, shard_read{{1}, {8}, false, {}});
   ASSERT_THAT(asker.heard<weights_tested>(), SizeIs(1));
   EXPECT_FALSE(asker.heard<weights_tested>()[0].whole);
-  EXPECT_EQ(asker.heard<weights_tested>()[0].why_left_out, "shard 1 had no memory for a copy of its weights");
+  EXPECT_EQ(asker.heard<weights_tested>()[0].why_left_out, "shard 1 gave no weights");
   EXPECT_THAT(seen_, IsEmpty());
   auto next = ask<weights_tested>(tests, test_weights{13});
   for (std::uint32_t s = 0; s < 2; ++s) tell(tests, on_host(s));

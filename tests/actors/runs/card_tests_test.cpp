@@ -101,11 +101,17 @@ TEST_F(CardRunTests, OfTablesFindThereWhatTheHostFinds) {
 }
 
 #ifndef __SANITIZE_THREAD__ // whose reports of hogwild's race would be right
+/// With a rate so high that the loss goes up and down, so the last weights are hardly ever the best.
 TEST_F(CardRunTests, OfHogwildReadTheBlockThere) {
-  for (const bool weights_there : {false, true}) {
+  int compared = 0;
+  for (const int times : {0, 1, 2, 3}) {
+    const bool weights_there = times % 2 == 1;
     const auto data = small_data(200);
     training_options o = with_tests(card_options("hogwild", 2), weights_there);
     o.keep = kept_weights::best;
+    o.optimizer = parse_optimizer("momentum");
+    o.optimizer.learning_rate = 0.5;
+    o.evaluate_every = {.steps = 1};
     training run(small_model(), data, o);
     const training_report r = testing::report_when_tested(run);
     EXPECT_EQ(r.ended, "stopped") << r.why;
@@ -115,9 +121,11 @@ TEST_F(CardRunTests, OfHogwildReadTheBlockThere) {
     const evaluation expected = on_host(run, small_model(), *data, run.parameters());
     EXPECT_NEAR(r.test_loss.value(), expected.loss, 1e-5);
     if (r.best) {
+      ++compared;
       EXPECT_NEAR(r.best->loss, expected.loss, 1e-5) << "its weights are those that were tested";
     }
   }
+  EXPECT_GT(compared, 0);
 }
 #endif
 
