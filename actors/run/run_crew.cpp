@@ -98,15 +98,15 @@ void run_crew::spawn_all() {
   begin_workers();
 }
 
-/// Each takes its memory before the first one trains.
+/// Each takes its memory before the first one trains. The run has begun by then, as its lines of metrics say.
 void run_crew::begin_workers() {
+  started_ = options_.time->now();
   std::vector<prepared_worker> workers;
   for (std::uint32_t r = 0; options_.roles.workers && r < plan_.workers(); ++r) {
     workers.push_back(prepare_one(r, {}, false, coordinator_));
     stages_.insert(stages_.end(), workers.back().stages.begin(), workers.back().stages.end());
   }
   if (options_.on_prepared) options_.on_prepared();
-  started_ = options_.time->now();
   for (const prepared_worker& w : workers) devices_.push_back(w.begin());
 }
 

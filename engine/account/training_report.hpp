@@ -110,8 +110,8 @@ struct tests_made {
   std::string text_on_host{}; ///< why the text was not written there, if only that was not; else empty
 };
 
-/// How the cards of this process worked, if workers of the run are on some. Generated kernels are those of
-/// the process: of earlier runs, too.
+/// How the cards of this process worked while the run went on, if workers of it are on some. Steps of other
+/// runs at the same time count. Of generated kernels it is what has become of them since the process began.
 struct card_figures {
   std::uint64_t graph_steps = 0;    ///< steps of workers on one lane that were queued as one graph
   std::uint64_t launched_steps = 0; ///< and kernel by kernel

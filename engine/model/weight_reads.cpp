@@ -44,7 +44,7 @@ bool add_rows_read_by(const node& n, std::size_t i, const graph& g, const bound_
   const auto bound = std::ranges::find(sources.inputs(), numbers, &bound_sources::input_binding::what);
   if (bound == sources.inputs().end()) return true;
   const std::size_t size = numbers.dims().size();
-  const std::size_t count = size > read->first ? (size - read->first + read->stride - 1) / read->stride : 0;
+  const std::size_t count = size > read->first ? (size - read->first - 1) / read->stride + 1 : 0;
   all.push_back({bound->part, read->first, read->stride, count});
   return true;
 }

@@ -72,7 +72,6 @@ program::implementation::implementation(const graph& model, program_plan plan, l
   link();
 }
 
-/// Constants are 4 bytes an element, whatever their type.
 /// A lane that never multiplies does without.
 void program::implementation::take_room_for_products(const lane& place) const {
   const auto* const card = std::get_if<cuda_stream>(&place.where());
@@ -82,6 +81,7 @@ void program::implementation::take_room_for_products(const lane& place) const {
   if (card != nullptr && std::ranges::any_of(plan_.steps, multiplies)) card->products->take_room();
 }
 
+/// Constants are 4 bytes an element, whatever their type.
 void program::implementation::keep_constants(lane& place) {
   for (storage& s : plan_.storages) {
     if (s.where != storage::place::constant) continue;

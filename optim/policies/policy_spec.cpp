@@ -265,10 +265,11 @@ void require_one_waiting_room(std::string_view text, const policy& made) {
                "queue_length() of 0 beside has_rounds()");
 }
 
-/// Who knows only versions, clocks of workers and whose gradient it is does not. One of a user's own may.
+/// Whether a verdict depends on who came first, or on when. Where it depends on the versions since a
+/// gradient's weights were read, as with ringmaster, it does. One of a user's own may.
 bool reads_arrival(std::string_view name) {
-  constexpr std::array read_none{async_policy::policy_name, sync_policy::policy_name, ssp_policy::policy_name,
-                                 ringmaster_policy::policy_name, ringleader_policy::policy_name};
+  constexpr std::array read_none{async_policy::policy_name, sync_policy::policy_name,
+                                 ssp_policy::policy_name};
   return std::ranges::find(read_none, name) == read_none.end();
 }
 

@@ -265,6 +265,20 @@ TEST_F(RunCrew, LetsATestChooseTheRunnerOfEachWorker) {
   EXPECT_TRUE(outcome_);
 }
 
+/// As those say who measure the run from its first actor on.
+TEST_F(RunCrew, BeginsBeforeItsWorkersTakeTheirMemory) {
+  const instant begun = time_->now();
+  run_crew_options o = options();
+  o.runner = [&](rank, std::shared_ptr<step_runner> own) {
+    time_->advance(std::chrono::seconds{1});
+    return own;
+  };
+  ending_crew crew(system(), planned(options_for("sync", 3)), std::move(o));
+  EXPECT_EQ(time_->now() - begun, std::chrono::seconds{3});
+  EXPECT_EQ(crew.started(), begun);
+  run();
+}
+
 TEST_F(RunCrew, SendsTheRecorderHomeToo) {
   auto recorder = listen<order_noted, switch_noted, give_up>();
   run_crew_options o = options();

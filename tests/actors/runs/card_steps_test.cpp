@@ -376,10 +376,11 @@ TEST_F(CardSteps, WithWeightsThereDoNotRunAheadWhereThePolicyLooksAtWhatComesFir
     system_.run();
     return found;
   };
-  for (const char* policy : {"async", "sync", "ssp:1", "ringmaster:4", "async, sync@4"})
+  for (const char* policy : {"async", "sync", "ssp:1", "async, sync@4"})
     EXPECT_EQ(steps_under_way(policy, {}), 2U) << policy;
-  for (const char* policy : {"quorum:1,grace=0.5", "backup:0", "k-async:1", "k-batch-async:1",
-                             "k-batch-sync:1", "dssp:1,4", "auto", "async, k-async:1@4"})
+  for (const char* policy :
+       {"quorum:1,grace=0.5", "backup:0", "k-async:1", "k-batch-async:1", "k-batch-sync:1", "dssp:1,4",
+        "auto", "ringmaster:4", "ringleader", "rennala:1", "malenia:1", "queue:1,4", "async, k-async:1@4"})
     EXPECT_EQ(steps_under_way(policy, {}), 1U) << policy;
   EXPECT_EQ(steps_under_way("k-async:1", 1), 2U) << "it was asked for";
   EXPECT_EQ(steps_under_way("async", 0), 1U);

@@ -11,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -178,6 +179,8 @@ TEST_F(WeightReads, AreRefusedOfAnOperationThatCannotReadSo) {
   };
   using ::testing::HasSubstr;
   EXPECT_EQ(refusal({.operand = 1, .first = 15, .stride = 100}), "");
+  EXPECT_EQ(refusal({.operand = 1, .stride = std::numeric_limits<std::size_t>::max()}), "");
+  EXPECT_THAT(copies(), ::testing::Contains(::testing::Field(&row_copy::count, 1U)));
   EXPECT_THAT(refusal({.operand = 1, .stride = 0}),
               HasSubstr("wrong_reader looks up rows with a stride of 0"));
   EXPECT_THAT(refusal({.operand = 0}), HasSubstr("by numbers that are float32 500x"));
