@@ -105,7 +105,7 @@ void run_crew::begin_workers() {
     workers.push_back(prepare_one(r, {}, false, coordinator_));
     stages_.insert(stages_.end(), workers.back().stages.begin(), workers.back().stages.end());
   }
-  if (options_.on_prepared) options_.on_prepared();
+  if (options_.on_prepared) options_.on_prepared(shards_);
   started_ = options_.time->now();
   for (const prepared_worker& w : workers) devices_.push_back(w.begin());
 }
