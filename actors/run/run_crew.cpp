@@ -108,6 +108,7 @@ void run_crew::begin_workers() {
   if (options_.on_prepared) options_.on_prepared(shards_);
   started_ = options_.time->now();
   for (const prepared_worker& w : workers) devices_.push_back(w.begin());
+  if (late_workers_) send_anonymously(late_workers_, go_on{}); // nothing is refused any more
 }
 
 void run_crew::give_up() {
