@@ -58,10 +58,11 @@ private:
 
 void wait_until_prepared(caf::actor_system& system, std::span<const caf::actor> shards) {
   std::vector<std::future<std::string>> answers;
+  std::vector<caf::actor> questions; // an actor that nobody knows would end, and miss that its shard has
   for (const caf::actor& shard : shards) {
     const auto end = std::make_shared<std::promise<std::string>>();
     answers.push_back(end->get_future());
-    spawn<shard_question>(system, shard, end);
+    questions.push_back(spawn<shard_question>(system, shard, end));
   }
   for (std::size_t s = 0; s < answers.size(); ++s)
     if (const std::string why = answers[s].get(); !why.empty()) refuse(s, why);

@@ -48,7 +48,7 @@ protected:
     wait_until_prepared(home_.system(), shards_);
   }
 
-  run_home home_{{{device_kind::cpu, 0}}};
+  run_home home_{{{device_kind::cpu, 0}, {device_kind::cpu, 0}, {device_kind::cpu, 0}}}; // three threads
   std::array<caf::actor, 2> shards_;
 };
 
@@ -58,12 +58,16 @@ TEST_F(PreparedShards, AreWaitedForUntilAllAreMade) {
   EXPECT_EQ(made, 2);
 }
 
+/// Often, since whoever asks may still be at it, or wait.
 TEST_F(PreparedShards, ThatLackMemoryRefuseTheRunInTheirWords) {
-  EXPECT_THAT(
-      [this] {
-        wait_for([] {}, [] { throw out_of_memory("cuda:0: out of memory: 4 B asked for, for the test"); });
-      },
-      ThrowsMessage<out_of_memory>("cuda:0: out of memory: 4 B asked for, for the test"));
+  for (int i = 0; i < 100 && !HasFailure(); ++i) {
+    EXPECT_THAT(
+        [this] {
+          wait_for([] {}, [] { throw out_of_memory("cuda:0: out of memory: 4 B asked for, for the test"); });
+        },
+        ThrowsMessage<out_of_memory>("cuda:0: out of memory: 4 B asked for, for the test"));
+    messaging::send_anonymously(shards_[0], give_up{});
+  }
 }
 
 TEST_F(PreparedShards, ThatEndOtherwiseRefuseItToo) {
