@@ -5,12 +5,14 @@
 #include <mailgrad/actors/run/asked_switch.hpp>
 #include <mailgrad/actors/run/checkpoint_writer.hpp>
 #include <mailgrad/actors/run/planned_run.hpp>
+#include <mailgrad/actors/run/prepared_shards.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/checkpoint/left_branch.hpp>
 #include <mailgrad/engine/delays/delay_spec.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/plan/final_test.hpp>
+#include <mailgrad/engine/plan/parameter_place.hpp>
 #include <mailgrad/engine/plan/recording_of_plan.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
 #include <mailgrad/engine/plan/run_description.hpp>
@@ -101,13 +103,16 @@ void training_run::begin_crew(std::vector<caf::actor> shards_elsewhere) {
   if (folder_) keep_checkpoints();
   run_crew_options crew = crew_options();
   crew.roles.workers = !elsewhere_;
+  crew.on_prepared = [this, here = shards_elsewhere.empty()](std::span<const caf::actor> shards) {
+    if (here && has_shard_on_card(options())) wait_until_prepared(home_.system(), shards);
+    begin_files();
+  };
   crew.shards_elsewhere = std::move(shards_elsewhere);
   if (elsewhere_) {
     crew.blocks = elsewhere_->blocks();
     crew.awaits = elsewhere_->awaits();
     crew.shares_credit = elsewhere_->shares_credit();
   }
-  crew.on_prepared = [this] { begin_files(); };
   plan_.recorded_before.reset(); // all of it is in the file again
   crew_.emplace(home_.system(), plan_, std::move(crew));
   checkpoint_writer_ = nullptr;

@@ -27,8 +27,8 @@ struct tell_books {
   std::uint64_t request = 0;
 };
 
-/// Coordinator to shards and devices. The actor answers with a copy of its books as soon as it handles
-/// messages: a device after its step, a shard after its update.
+/// Coordinator to shards and devices; wait_until_prepared() to shards. The actor answers with a copy of its
+/// books as soon as it handles messages: a device after its step, a shard when it is made or has updated.
 struct copy_books {};
 
 /// Shard to coordinator, in answer to `copy_books`. Gradients that wait for their turn or in a batch stand in

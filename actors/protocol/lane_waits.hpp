@@ -27,7 +27,8 @@ public:
   lane_waits(caf::event_based_actor* self, std::shared_ptr<lane> at, std::shared_ptr<mark_watch> watch);
 
   /// Calls `then` when all is done that the lane was given before, now or from serve(), in the order of the
-  /// calls.
+  /// calls. If no mark can be recorded that would tell, it is called at once with the reason, before those
+  /// that wait.
   void when_done(continuation then);
   /// Calls those whose work is done; to be called at each `weights_copied`.
   void serve();

@@ -207,7 +207,7 @@ struct wait_over {
 };
 
 /// An actor that computes long work in parts, to itself: compute the next part. Messages that arrived before
-/// are handled first. No answer.
+/// are handled first. Who spawns a replay, to late_workers: the run has begun. No answer.
 struct go_on {};
 
 template <class Inspector>

@@ -6,9 +6,26 @@
 #include <utility>
 
 namespace mailgrad {
-using messaging::on, messaging::send, messaging::sender_of;
+using messaging::drop_others, messaging::hold_others, messaging::on, messaging::send, messaging::sender_of;
 
+/// The coordinator may ask while its spawner still prepares other workers, and may yet be refused.
 caf::behavior late_workers::make_behavior() {
+  hold_others(self_);
+  return held();
+}
+
+caf::behavior late_workers::held() {
+  return {
+      on(self_,
+         [this](const go_on&) {
+           drop_others(self_);
+           self_->become(bringing());
+         }),
+      on(self_, [this](const give_up&) { self_->quit(); }),
+  };
+}
+
+caf::behavior late_workers::bringing() {
   return {
       on(self_, [this](const bring_worker& x) { bring(x); }),
       on(self_,

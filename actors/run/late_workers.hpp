@@ -11,6 +11,10 @@ namespace mailgrad {
 ///
 /// Guarantees  who was brought is told to give up when this actor is. A worker belongs to the coordinator
 ///             that asked for it, which may do so before its spawner knows the coordinator's own handle.
+/// Never       calls the spawner before it is told to go on.
+///
+///     held --go_on--> bringing --bring_worker--> the worker's actors are spawned
+///       \--give_up--> ended, whoever was asked for
 class late_workers {
 public:
   static constexpr const char* name = "mailgrad.late-workers";
@@ -23,6 +27,8 @@ public:
   caf::behavior make_behavior();
 
 private:
+  caf::behavior held();
+  caf::behavior bringing();
   void bring(const bring_worker& x);
 
   caf::event_based_actor* self_;

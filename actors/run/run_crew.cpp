@@ -106,8 +106,9 @@ void run_crew::begin_workers() {
     workers.push_back(prepare_one(r, {}, false, coordinator_));
     stages_.insert(stages_.end(), workers.back().stages.begin(), workers.back().stages.end());
   }
-  if (options_.on_prepared) options_.on_prepared();
+  if (options_.on_prepared) options_.on_prepared(shards_);
   for (const prepared_worker& w : workers) devices_.push_back(w.begin());
+  if (late_workers_) send_anonymously(late_workers_, go_on{}); // nothing is refused any more
 }
 
 void run_crew::give_up() {

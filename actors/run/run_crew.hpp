@@ -50,9 +50,10 @@ struct run_crew_options {
   bool shares_credit = false; ///< as in coordinator_options
   /// The shards, if all are actors of other processes that live already; empty: the crew spawns them.
   std::vector<caf::actor> shards_elsewhere{};
-  /// Called once by the constructor, when all actors have the memory that they begin with, and no worker has
-  /// begun. What it throws, the constructor throws.
-  std::function<void()> on_prepared{};
+  /// Called once by the constructor with the shards, when all workers have the memory that they begin with,
+  /// and none has begun. Shards may still take theirs, on threads of their own; wait_until_prepared() waits
+  /// for them. What it throws, the constructor throws.
+  std::function<void(std::span<const caf::actor> shards)> on_prepared{};
   // The callbacks are called by actors until the last one has ended. They must not block.
   std::function<void(const training_progress&)> on_progress{};
   std::function<void(run_outcome)> on_end{};        ///< once

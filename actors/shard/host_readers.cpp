@@ -16,9 +16,9 @@ void host_readers::give(const snapshot& values, std::function<void(const snapsho
 }
 
 void host_readers::when_copied(std::function<void()> then) {
-  asked_.push_back(time_->now());
-  waits_.when_done([this, then = std::move(then)](const std::exception_ptr& why) {
-    asked_.pop_front();
+  const auto mine = asked_.insert(asked_.end(), time_->now());
+  waits_.when_done([this, mine, then = std::move(then)](const std::exception_ptr& why) {
+    asked_.erase(mine); // not always the first: see lane_waits
     if (why) std::rethrow_exception(why);
     then();
   });

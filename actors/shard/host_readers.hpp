@@ -5,8 +5,8 @@
 #include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
 
-#include <deque>
 #include <functional>
+#include <list>
 #include <memory>
 #include <optional>
 
@@ -27,6 +27,9 @@ public:
 
   /// Calls `then` when all copies have come that the shard has queued, now or from serve(), in the order of
   /// the calls.
+  ///
+  /// Errors  device_error, out_of_memory: no mark could be recorded behind them. `then` is not called, and
+  ///         those that wait go on waiting.
   void when_copied(std::function<void()> then);
   /// Calls `then` in the same way, also if the card is lost.
   void when_idle(std::function<void()> then);
@@ -44,7 +47,7 @@ public:
 private:
   std::shared_ptr<shard> weights_;
   std::shared_ptr<const time_source> time_;
-  std::deque<instant> asked_; ///< when each of those asked whose copies have not come
+  std::list<instant> asked_; ///< when each of those asked whose copies have not come
   lane_waits waits_;
 };
 

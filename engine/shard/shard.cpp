@@ -190,7 +190,8 @@ void shard::begin_update(parallel_update& work, std::span<const contribution> gr
                          std::size_t threads, std::shared_ptr<const void> self, float share) {
   for (const contribution& c : gradients) require_fitting(c);
   let_go_of_retired();
-  work.target_.reset(); // left over from an update that failed
+  room_for_mark_ = at_->record(); // while nothing is queued that could not be told of
+  work.target_.reset();           // left over from an update that failed
   const bool in_place = current_.use_count() == held_by_nobody_else;
   work.target_ = in_place ? current_ : blocks_.take();
   work.where_ = at_->where();
@@ -216,6 +217,7 @@ void shard::begin_update(parallel_update& work, std::span<const contribution> gr
 
 void shard::end_update(parallel_update& work) {
   if (!tables_.empty()) update_tables(work);
+  room_for_mark_ = {};
   written_ = at_->record();
   if (!written_.passed())
     retired_.push_back(
@@ -343,7 +345,9 @@ void shard::load(const card_block& block, std::uint64_t updates) {
   const bool in_place = current_.use_count() == held_by_nobody_else;
   const std::shared_ptr<memory> target = in_place ? current_ : blocks_.take();
   const stream& s = at_->where();
+  room_for_mark_ = at_->record();
   copy_bytes(s, target->on<float>(s).data(), block.of(index_).values->on<float>(s).data(), target->bytes());
+  room_for_mark_ = {};
   written_ = at_->record();
   if (target != current_) retired_.push_back({written_, current_, {}});
   current_ = target;

@@ -215,6 +215,9 @@ private:
   object_pool<gradient> brought_; ///< copies of gradients that lie on the host
   std::shared_ptr<memory> current_;
   mark written_; ///< passes when the update that made `current_` is done
+  /// Taken before an update queues anything, and let go of for the mark of its end, which then needs no
+  /// memory.
+  mark room_for_mark_;
   version_number version_;
   std::uint64_t updates_ = 0;
   std::unique_ptr<optimizer> optimizer_;

@@ -118,7 +118,11 @@ constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
                                   what, cublas().words_of(status), byte_count(workspace_bytes).text()));
 }
 
+/// Of what cuBLAS keeps on the host: no card is in question.
 void require(cublasStatus_t status, const char* what) {
+  if (status == CUBLAS_STATUS_ALLOC_FAILED)
+    throw out_of_memory(
+        fmt::format("the host, for cuBLAS: out of memory: {} says {}", what, cublas().words_of(status)));
   if (status != CUBLAS_STATUS_SUCCESS)
     throw device_error(world_errc::device_failure, fmt::format("{}: {}", what, cublas().words_of(status)));
 }

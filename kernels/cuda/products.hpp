@@ -20,8 +20,8 @@ namespace mailgrad::cuda {
 /// `bias` is added to each row of C, unless it is null. There is no relu: that of cuBLAS makes 0 of a NaN,
 /// and a model that has diverged would go on as if nothing were wrong.
 /// Shapes  every extent is at least 1, since gemm() answers the others itself; bias: float32[n].
-/// Errors  device_error, with what cuBLAS reports; out_of_memory, which names the card; shape_error for an
-///         extent that cuBLAS cannot count.
+/// Errors  device_error, with what cuBLAS reports; out_of_memory, which names the card or the host;
+///         shape_error for an extent that cuBLAS cannot count.
 /// Threads one caller at a time. The same operands, equally aligned, give the same bits.
 class products {
 public:

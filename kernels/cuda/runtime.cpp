@@ -14,21 +14,21 @@ namespace mailgrad::cuda::runtime {
 
 namespace {
 
-/// The driver takes memory for streams, events, graphs and code as well, and does not say how much. The card
-/// is the one that the call was for, which has been made current.
-[[noreturn]] void refuse(const char* what, cudaError_t code) {
-  if (code == cudaErrorMemoryAllocation) {
-    int card = 0;
-    static_cast<void>(cudaGetDevice(&card));
-    throw out_of_memory(fmt::format("cuda:{}: out of memory: {}", card, what));
-  }
-  throw device_error(world_errc::device_failure, fmt::format("{}: {}", what, cudaGetErrorString(code)));
-}
-
 void require(cudaError_t code, const char* what) {
   if (code == cudaSuccess) return;
   static_cast<void>(cudaGetLastError()); // so that the next call does not report it again
-  refuse(what, code);
+  throw device_error(world_errc::device_failure, fmt::format("{}: {}", what, cudaGetErrorString(code)));
+}
+
+/// The driver takes memory for streams, events, graphs and code as well, and does not say how much. If it is
+/// lacking, nothing has been queued, which a call that queues work cannot say. The card is the one that the
+/// call was for, which has been made current.
+void require_made(cudaError_t code, const char* what) {
+  if (code != cudaErrorMemoryAllocation) return require(code, what);
+  static_cast<void>(cudaGetLastError());
+  int card = 0;
+  static_cast<void>(cudaGetDevice(&card));
+  throw out_of_memory(fmt::format("cuda:{}: out of memory: {}", card, what));
 }
 
 void use(std::uint32_t card) { require(cudaSetDevice(static_cast<int>(card)), "cudaSetDevice"); }
@@ -134,8 +134,9 @@ void* create_stream(std::uint32_t card, urgency when) {
   int usual = 0, first = 0;
   require(cudaDeviceGetStreamPriorityRange(&usual, &first), "cudaDeviceGetStreamPriorityRange");
   cudaStream_t made = nullptr;
-  require(cudaStreamCreateWithPriority(&made, cudaStreamNonBlocking, when == urgency::first ? first : usual),
-          "cudaStreamCreateWithPriority");
+  require_made(
+      cudaStreamCreateWithPriority(&made, cudaStreamNonBlocking, when == urgency::first ? first : usual),
+      "cudaStreamCreateWithPriority");
   return made;
 }
 
@@ -150,7 +151,7 @@ void* create_event(std::uint32_t card, event_kind kind) {
   use(card);
   cudaEvent_t made = nullptr;
   const unsigned flags = kind == event_kind::timed ? cudaEventDefault : cudaEventDisableTiming;
-  require(cudaEventCreateWithFlags(&made, flags), "cudaEventCreateWithFlags");
+  require_made(cudaEventCreateWithFlags(&made, flags), "cudaEventCreateWithFlags");
   return made;
 }
 
@@ -202,15 +203,15 @@ void check_launch(const char* name) { require(cudaGetLastError(), name); }
 void* load_kernel(std::uint32_t card, std::span<const std::byte> code, const char* name) {
   use(card);
   cudaLibrary_t library = nullptr;
-  require(cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
-          "cudaLibraryLoadData");
+  require_made(cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
+               "cudaLibraryLoadData");
   cudaKernel_t kernel = nullptr;
   cudaFuncAttributes unused{};
   cudaError_t status = cudaLibraryGetKernel(&kernel, library, name);
   // The driver would else load the code at the first launch, which may be part of a capture.
   if (status == cudaSuccess) status = cudaFuncGetAttributes(&unused, static_cast<const void*>(kernel));
   if (status != cudaSuccess) forget(cudaLibraryUnload(library));
-  require(status, "cudaLibraryGetKernel");
+  require_made(status, "cudaLibraryGetKernel");
   return kernel;
 }
 
@@ -221,11 +222,11 @@ void begin_capture(void* stream) {
 
 void* end_capture(void* stream) {
   cudaGraph_t graph = nullptr;
-  require(cudaStreamEndCapture(stream_of(stream), &graph), "cudaStreamEndCapture");
+  require_made(cudaStreamEndCapture(stream_of(stream), &graph), "cudaStreamEndCapture");
   cudaGraphExec_t made = nullptr;
   const cudaError_t code = cudaGraphInstantiate(&made, graph, 0);
   static_cast<void>(cudaGraphDestroy(graph));
-  require(code, "cudaGraphInstantiate");
+  require_made(code, "cudaGraphInstantiate");
   return made;
 }
 

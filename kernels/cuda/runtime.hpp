@@ -13,8 +13,8 @@
 /// processor, and no_card.cpp stands in for a build without CUDA.
 ///
 /// Errors  every function throws device_error, which names the call and the driver's reason, unless it is
-///         noexcept. For lack of memory that is an out_of_memory, which names the card, of a stream, an event
-///         or a graph as well. An error that a kernel left behind is thrown by whichever call comes next.
+///         noexcept. One that makes something throws an out_of_memory, which names the card, if memory lacks;
+///         one that queues work has failed. An error that a kernel left is thrown by whichever call is next.
 /// Threads any thread may call any function, but one that names no card comes behind make_current(): CUDA
 ///         would else wake the first card. A stream takes work of one thread at a time.
 namespace mailgrad::cuda::runtime {

@@ -1,13 +1,19 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/tests/actors/runs/recorded_runs.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
 #include <mailgrad/actors/run/late_workers.hpp>
+#include <mailgrad/actors/run/run_crew.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <memory>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mailgrad {
@@ -18,13 +24,49 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-class LateWorkers : public testing::DeterministicTest {};
+class LateWorkers : public testing::DeterministicTest {
+protected:
+  /// One that is told at once to go on.
+  caf::actor start_going(late_workers::spawner spawn) {
+    const caf::actor late = start<late_workers>(std::move(spawn));
+    tell(late, go_on{});
+    return late;
+  }
+};
+
+/// Its spawner may be refused until then, and must be there when somebody is brought.
+TEST_F(LateWorkers, BringNobodyBeforeTheyAreToldToGoOn) {
+  std::vector<rank> brought;
+  const caf::actor late = start<late_workers>([&](rank worker, incarnation, const caf::actor&) {
+    brought.push_back(worker);
+    return std::vector<caf::actor>{};
+  });
+  const auto early = ask<worker_lost>(late, bring_worker{{2}});
+  const auto second = ask<worker_lost>(late, bring_worker{{1}});
+  EXPECT_THAT(brought, IsEmpty());
+  tell(late, go_on{});
+  EXPECT_THAT(brought, ElementsAre(rank{2}, rank{1})) << "those who were asked for before";
+  const auto later = ask<worker_lost>(late, bring_worker{{3}});
+  EXPECT_THAT(brought, SizeIs(3));
+}
+
+TEST_F(LateWorkers, BringNobodyOfARunThatIsRefused) {
+  std::size_t brought = 0;
+  const caf::actor late = start<late_workers>([&](rank, incarnation, const caf::actor&) {
+    ++brought;
+    return std::vector<caf::actor>{};
+  });
+  const auto coordinator = ask<worker_lost>(late, bring_worker{{2}});
+  tell(late, give_up{});
+  tell(late, go_on{});
+  EXPECT_EQ(brought, 0U);
+}
 
 /// The coordinator asks as soon as it runs, when whoever spawned it may not have its handle yet.
 TEST_F(LateWorkers, BelongToTheCoordinatorThatAsksForThem) {
   std::vector<caf::actor> coordinators;
   std::vector<rank> brought;
-  const caf::actor late = start<late_workers>([&](rank worker, incarnation, const caf::actor& coordinator) {
+  const caf::actor late = start_going([&](rank worker, incarnation, const caf::actor& coordinator) {
     coordinators.push_back(coordinator);
     brought.push_back(worker);
     return std::vector<caf::actor>{};
@@ -35,10 +77,9 @@ TEST_F(LateWorkers, BelongToTheCoordinatorThatAsksForThem) {
 }
 
 TEST_F(LateWorkers, TellWhoAsksWhyAWorkerDoesNotCome) {
-  const caf::actor late =
-      start<late_workers>([](rank, incarnation, const caf::actor&) -> std::vector<caf::actor> {
-        throw std::runtime_error("no memory");
-      });
+  const caf::actor late = start_going([](rank, incarnation, const caf::actor&) -> std::vector<caf::actor> {
+    throw std::runtime_error("no memory");
+  });
   auto coordinator = ask<worker_lost>(late, bring_worker{{1}, {2}});
   ASSERT_THAT(coordinator.heard<worker_lost>(), SizeIs(1));
   const worker_lost& lost = coordinator.heard<worker_lost>()[0];
@@ -49,12 +90,68 @@ TEST_F(LateWorkers, TellWhoAsksWhyAWorkerDoesNotCome) {
 
 TEST_F(LateWorkers, GiveUpTogether) {
   auto worker = listen<give_up>();
-  const caf::actor late = start<late_workers>(
+  const caf::actor late = start_going(
       [&](rank, incarnation, const caf::actor&) { return std::vector<caf::actor>{worker.actor()}; });
   ask<worker_lost>(late, bring_worker{{0}});
   EXPECT_THAT(worker.heard<give_up>(), IsEmpty());
   tell(late, give_up{});
   EXPECT_THAT(worker.heard<give_up>(), SizeIs(1));
+}
+
+class RefusedReplays : public testing::RecordedRun {
+protected:
+  /// A run that a fourth worker joined.
+  testing::assembly replay_with_a_late_worker() {
+    testing::assembly a;
+    a.seats = 4;
+    testing::drawn_order order(1);
+    const auto was = finish(a, order, [](testing::assembled_run& run) { run.add_worker(3, 0); });
+    if (was) a.replayed = std::make_shared<const recording>(was->order);
+    return a;
+  }
+  run_crew_options crew_options(std::vector<std::uint32_t>& prepared) const {
+    run_crew_options o{time_};
+    o.coordinator_has_thread = false;
+    o.runner = [&prepared](rank worker, std::shared_ptr<step_runner> own) {
+      prepared.push_back(worker.value);
+      return own;
+    };
+    return o;
+  }
+};
+
+/// The coordinator asks for it while the others are prepared. The crew is gone when the refusal is known.
+TEST_F(RefusedReplays, NeverPrepareALateWorker) {
+  const testing::assembly a = replay_with_a_late_worker();
+  ASSERT_TRUE(a.replayed);
+  std::vector<std::uint32_t> prepared;
+  run_crew_options o = crew_options(prepared);
+  o.on_prepared = [this](std::span<const caf::actor>) {
+    system_.run();
+    throw std::runtime_error("the disk is full");
+  };
+  EXPECT_THROW(run_crew(system_.actors(), testing::plan_of(a, data_), std::move(o)), std::runtime_error);
+  system_.run();
+  EXPECT_THAT(prepared, ElementsAre(0, 1, 2));
+}
+
+TEST_F(RefusedReplays, ThatAreNotRefusedPrepareItWhenTheyHaveBegun) {
+  const testing::assembly a = replay_with_a_late_worker();
+  ASSERT_TRUE(a.replayed);
+  std::vector<std::uint32_t> prepared;
+  run_crew_options o = crew_options(prepared);
+  bool ended = false;
+  o.on_end = [&](const run_outcome& outcome) {
+    ended = true;
+    EXPECT_EQ(outcome.how, run_outcome::ending::completed) << outcome.why;
+  };
+  o.on_prepared = [this](std::span<const caf::actor>) { system_.run(); };
+  run_crew crew(system_.actors(), testing::plan_of(a, data_), std::move(o));
+  system_.run();
+  EXPECT_THAT(prepared, ElementsAre(0, 1, 2, 3));
+  EXPECT_TRUE(ended);
+  crew.give_up();
+  system_.run();
 }
 
 } // namespace

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -48,6 +49,7 @@ struct fault_case {
   const char* model = nullptr; ///< null: the small one
   std::uint64_t sample_gap = 0;
   bool mixed = false; ///< shards at several places, and a worker on a core
+  bool alone = false; ///< one worker, which trains the batches in their order
 };
 
 struct fault_kind {
@@ -76,6 +78,7 @@ constexpr fault_case cases[] = {
     {.name = "SampledGaps", .weights_there = true, .sample_gap = 2},
     {.name = "Tables", .weights_there = true, .model = "dlrm:width=4,bottom=6,top=8"},
     {.name = "Mixed", .weights_there = true, .mixed = true},
+    {.name = "AloneThere", .weights_there = true, .alone = true},
 #ifndef __SANITIZE_THREAD__ // whose reports of hogwild's race would be right
     {.name = "HogwildThere", .policy = "async, hogwild@4, sync@8", .weights_there = true},
 #endif
@@ -112,6 +115,7 @@ protected:
     a.checkpoint_every = 3;
     if (c.model) a.model = *built_in_model(c.model);
     if (c.mixed) a.shards = 3;
+    if (c.alone) a.workers = 1;
     if (c.local_steps > 0) a.optimizer = "sgd";
     return a;
   }
@@ -180,6 +184,26 @@ protected:
       EXPECT_EQ(left.outcome->shards[i].version.value, whole.outcome->shards[i].version.value) << i;
   }
 
+  /// The weights that one worker leaves behind are those of a run that ends with as many updates.
+  void expect_weights_of_versions(const remains& left) {
+    if (!what().alone || left.weights.empty()) return;
+    std::size_t at = 0;
+    for (const shard_report& s : left.outcome->shards) {
+      const std::vector<float>& expected = weights_after(s.version.value);
+      for (std::size_t i = 0; i < s.values.size() && !expected.empty(); ++i)
+        EXPECT_NEAR(s.values.on_host()[i], expected[at + i], 1e-5) << "version " << s.version.value;
+      at += s.values.size();
+    }
+  }
+  /// Empty for no update.
+  const std::vector<float>& weights_after(std::uint64_t updates) {
+    std::vector<float>& known = after_[updates];
+    if (!known.empty() || updates == 0) return known;
+    assembly a = assembly_of_case();
+    a.batches = updates;
+    return known = run(a, {}, 1).weights;
+  }
+
   static void take(const assembled_run& run, remains& left) {
     EXPECT_EQ(run.times_ended(), 1U) << run.waits();
     if (run.times_ended() != 1) return;
@@ -189,6 +213,9 @@ protected:
     const auto is_there = [](const shard_report& s) { return static_cast<bool>(s.values); };
     if (std::ranges::all_of(left.outcome->shards, is_there)) left.weights = run.weights();
   }
+
+private:
+  std::map<std::uint64_t, std::vector<float>> after_; ///< by the number of updates
 };
 
 std::string name_of(const ::testing::TestParamInfo<std::tuple<fault_case, fault_kind>>& info) {
@@ -232,6 +259,7 @@ TEST_P(CardFaults, EndARunOnceAndInOrderWhereverTheyCome) {
       }
       EXPECT_THAT(left.outcome->why, HasSubstr(", for ")) << "what for";
       EXPECT_FALSE(left.weights.empty()) << "they are whole, and yet lost: " << left.outcome->why;
+      expect_weights_of_versions(left);
     }
     if (++failed % 4 == 0) expect_resumable(left);
     if (HasFailure()) return;

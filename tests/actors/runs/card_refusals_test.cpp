@@ -1,4 +1,5 @@
 #include <mailgrad/tests/actors/runs/card_options.hpp>
+#include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 #include <mailgrad/tests/support/simulated_card/card_control.hpp>
 
@@ -15,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 // A run that lacks memory to begin with is refused, and nothing on the disk tells of it.
 
@@ -48,7 +50,8 @@ protected:
   }
 
   training_options run_with_files() const {
-    training_options o = card_options("sync", 2); // no actor takes memory beside those that prepare workers
+    training_options o = card_options("sync", 2);
+    o.parameters = {{device_kind::cuda, 0}};
     o.metrics = (folder_.path() / "lines.jsonl").string();
     o.tensorboard = (folder_.path() / "board").string();
     o.checkpoints = {.folder = (folder_.path() / "kept").string(), .every_steps = 5};
@@ -85,6 +88,20 @@ TEST_P(CardRefusals, OfARunThatGoesBackLeaveEveryFileAsItWas) {
   o.resume = std::make_shared<const checkpoint>(checkpoint::read(checkpoints.back()));
   EXPECT_GT(refusals(o), 8U) << "of two workers";
   EXPECT_TRUE(std::filesystem::exists(o.metrics + ".old")) << "the run that began has kept them";
+}
+
+/// A cure and the block of hogwild take memory of the card on a thread of the shard.
+TEST_P(CardRefusals, OfAFreshRunLeaveOlderMetricsAsTheyWere) {
+  for (const auto& [policy, cure] :
+       {std::pair{"async", "none"}, {"async", "dana-zero:0.9"}, {"hogwild", "none"}}) {
+    SCOPED_TRACE(std::string(policy) + " with cure " + cure);
+    training_options o = testing::all_on_card(policy, 2);
+    o.optimizer = testing::sgd(0.05);
+    o.cure = cure;
+    o.metrics = (folder_.path() / "lines.jsonl").string();
+    trained(o);
+    EXPECT_GT(refusals(o), 8U) << "of two workers";
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Memory, CardRefusals,

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdlib>
 #include <string>
 
@@ -14,20 +15,39 @@
 namespace mailgrad {
 namespace {
 
-TEST(CublasMemory, ThatIsLackingIsToldWithTheCardAndTheWorkspace) {
-  cuda::card_lane lane(0);
-  const testing::card_array<float> a(lane, 4), b(lane, 4), c(lane, 4);
-  const gemm_shape g{.m = 2, .n = 2, .k = 2};
-  setenv("MADE_CUBLAS_LACKS_MEMORY", "1", 1);
+/// What is told when `function` of cuBLAS lacks memory in a product of this extent, which is asked for the
+/// first time.
+std::string told_by(cuda::card_lane& lane, const char* function, std::size_t k) {
+  const testing::card_array<float> a(lane, 2 * k), b(lane, 2 * k), c(lane, 4);
+  const gemm_shape g{.m = 2, .n = 2, .k = k};
+  setenv("MADE_CUBLAS_LACKS_MEMORY", function, 1);
   std::string told;
   try {
     gemm(lane.where(), g, a.data(), b.data(), c.data(), nullptr);
   } catch (const out_of_memory& e) {
     told = e.what();
+  } catch (const device_error& e) {
+    told = std::string("a card that has failed: ") + e.what();
   }
   unsetenv("MADE_CUBLAS_LACKS_MEMORY");
-  EXPECT_EQ(told, "cuda:0: out of memory: cublasLtMatmul says no memory, beside its workspace of 32.0 MiB");
   EXPECT_NO_THROW(gemm(lane.where(), g, a.data(), b.data(), c.data(), nullptr)) << "the card works on";
+  return told;
+}
+
+TEST(CublasMemory, ThatIsLackingIsToldWithTheCardAndTheWorkspace) {
+  cuda::card_lane lane(0);
+  EXPECT_EQ(told_by(lane, "cublasLtMatmul", 2),
+            "cuda:0: out of memory: cublasLtMatmul says no memory, beside its workspace of 32.0 MiB");
+}
+
+TEST(CublasMemory, OfTheHostIsToldAsThat) {
+  cuda::card_lane lane(0);
+  std::size_t k = 2;
+  for (const char* function : {"cublasLtMatmulDescCreate", "cublasLtMatrixLayoutCreate",
+                               "cublasLtMatmulPreferenceCreate", "cublasLtMatmulDescSetAttribute",
+                               "cublasLtMatrixLayoutSetAttribute", "cublasLtMatmulPreferenceSetAttribute"})
+    EXPECT_EQ(told_by(lane, function, ++k),
+              std::string("the host, for cuBLAS: out of memory: ") + function + " says no memory");
 }
 
 } // namespace

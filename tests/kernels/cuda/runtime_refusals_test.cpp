@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 
 // What the runtime makes of a driver that has no memory. The linker gives it these functions in the place of
 // CUDA's (--wrap), so no card is needed.
@@ -16,7 +17,8 @@ cudaError_t __wrap_cudaGetDevice(int* card) {
   *card = 3;
   return cudaSuccess;
 }
-cudaError_t __wrap_cudaGetLastError() { return cudaSuccess; }
+cudaError_t last_error = cudaSuccess;
+cudaError_t __wrap_cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
 cudaError_t __wrap_cudaDeviceGetStreamPriorityRange(int*, int*) { return cudaSuccess; }
 cudaError_t __wrap_cudaStreamCreateWithPriority(cudaStream_t*, unsigned, int) {
   return cudaErrorMemoryAllocation;
@@ -29,6 +31,12 @@ cudaError_t __wrap_cudaGraphInstantiate(cudaGraphExec_t*, cudaGraph_t, unsigned 
 }
 cudaError_t __wrap_cudaGraphDestroy(cudaGraph_t) { return cudaSuccess; }
 cudaError_t __wrap_cudaStreamSynchronize(cudaStream_t) { return cudaErrorLaunchFailure; }
+cudaError_t __wrap_cudaMemcpyAsync(void*, const void*, size_t, cudaMemcpyKind, cudaStream_t) {
+  return cudaErrorMemoryAllocation;
+}
+cudaError_t __wrap_cudaMemsetAsync(void*, int, size_t, cudaStream_t) { return cudaErrorMemoryAllocation; }
+cudaError_t __wrap_cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaErrorMemoryAllocation; }
+cudaError_t __wrap_cudaGraphLaunch(cudaGraphExec_t, cudaStream_t) { return cudaErrorMemoryAllocation; }
 }
 // NOLINTEND(bugprone-reserved-identifier, readability-identifier-naming)
 
@@ -52,6 +60,29 @@ TEST(RuntimeRefusals, OfMemoryNameTheCardTheCallAndWhatFor) {
             "cuda:3: out of memory: cudaEventCreateWithFlags, for a mark in a stream");
   EXPECT_EQ(lacking([] { const cuda::captured_graph g(nullptr, [] {}); }),
             "cuda:3: out of memory: cudaGraphInstantiate, for the graph of a step");
+}
+
+template <class Call>
+std::error_code refusal(const Call& call) {
+  try {
+    call();
+  } catch (const device_error& e) {
+    return e.code();
+  }
+  return {};
+}
+
+/// What was queued before is a part of the same work, such as of an update that writes in place.
+TEST(RuntimeRefusals, OfQueuedWorkDoNotSayThatNothingHasChanged) {
+  float number = 0;
+  EXPECT_EQ(refusal([&] { cuda::runtime::copy(nullptr, &number, &number, sizeof number); }),
+            world_errc::device_failure);
+  EXPECT_EQ(refusal([&] { cuda::runtime::fill(nullptr, &number, 0, sizeof number); }),
+            world_errc::device_failure);
+  EXPECT_EQ(refusal([] { cuda::runtime::record(nullptr, nullptr); }), world_errc::device_failure);
+  EXPECT_EQ(refusal([] { cuda::runtime::launch_graph(nullptr, nullptr); }), world_errc::device_failure);
+  last_error = cudaErrorMemoryAllocation; // of a launch whose code the driver loads now
+  EXPECT_EQ(refusal([] { cuda::runtime::check_launch("update"); }), world_errc::device_failure);
 }
 
 TEST(RuntimeRefusals, OfAnyOtherKindAreFailuresOfTheDevice) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 // The part of cuBLASLt that products ask for, on the processor: sums in double precision, at once. Where the
 // real one would read beside a pack or take a stale algorithm, it reports an error: what was chosen for one
@@ -41,8 +42,15 @@ struct answer {
 };
 static_assert(sizeof(answer) <= sizeof(cublasLtMatmulAlgo_t));
 
+/// Whether the test has it that this function lacks memory.
+bool lacks_memory(std::string_view function) {
+  const char* const named = std::getenv("MADE_CUBLAS_LACKS_MEMORY");
+  return named != nullptr && named == function;
+}
+
 template <class Made, class Handle>
-cublasStatus_t make(Handle* handle, const Made& made) {
+cublasStatus_t make(std::string_view function, Handle* handle, const Made& made) {
+  if (lacks_memory(function)) return CUBLAS_STATUS_ALLOC_FAILED;
   *handle = reinterpret_cast<Handle>(new Made(made));
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -134,7 +142,7 @@ void multiply(const description& d, const void* a, const layout& of_a, const voi
 
 extern "C" {
 
-cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) { return make(handle, int{}); }
+cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) { return make("cublasLtCreate", handle, int{}); }
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) { return end<int>(handle); }
 const char* cublasLtGetStatusString(cublasStatus_t status) {
   return status == CUBLAS_STATUS_INVALID_VALUE      ? "invalid value"
@@ -147,12 +155,13 @@ std::size_t cublasLtGetVersion() { return 130102; }
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* d, cublasComputeType_t compute,
                                         cudaDataType_t) {
-  return make(d, description{compute});
+  return make("cublasLtMatmulDescCreate", d, description{compute});
 }
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t d) { return end<description>(d); }
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t handle,
                                               cublasLtMatmulDescAttributes_t name, const void* from,
                                               std::size_t bytes) {
+  if (lacks_memory("cublasLtMatmulDescSetAttribute")) return CUBLAS_STATUS_ALLOC_FAILED;
   auto& d = *reinterpret_cast<description*>(handle);
   if (name == CUBLASLT_MATMUL_DESC_TRANSA) return take(d.a, from, bytes);
   if (name == CUBLASLT_MATMUL_DESC_TRANSB) return take(d.b, from, bytes);
@@ -163,23 +172,27 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t handle,
 
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* l, cudaDataType type, std::uint64_t rows,
                                           std::uint64_t columns, std::int64_t step) {
-  return make(l, layout{type, rows, columns, step});
+  return make("cublasLtMatrixLayoutCreate", l, layout{type, rows, columns, step});
 }
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t l) { return end<layout>(l); }
 cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t handle,
                                                 cublasLtMatrixLayoutAttribute_t name, const void* from,
                                                 std::size_t bytes) {
+  if (lacks_memory("cublasLtMatrixLayoutSetAttribute")) return CUBLAS_STATUS_ALLOC_FAILED;
   auto& l = *reinterpret_cast<layout*>(handle);
   if (name == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT) return take(l.batch, from, bytes);
   if (name == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET) return take(l.distance, from, bytes);
   return CUBLAS_STATUS_INVALID_VALUE;
 }
 
-cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* p) { return make(p, preference{}); }
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* p) {
+  return make("cublasLtMatmulPreferenceCreate", p, preference{});
+}
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t p) { return end<preference>(p); }
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t handle,
                                                     cublasLtMatmulPreferenceAttributes_t name,
                                                     const void* from, std::size_t bytes) {
+  if (lacks_memory("cublasLtMatmulPreferenceSetAttribute")) return CUBLAS_STATUS_ALLOC_FAILED;
   auto& p = *reinterpret_cast<preference*>(handle);
   if (name == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES) return take(p.alignment[0], from, bytes);
   if (name == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES) return take(p.alignment[1], from, bytes);
@@ -208,7 +221,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
                               const void*, const void* c, cublasLtMatrixLayout_t layout_c, void* result,
                               cublasLtMatrixLayout_t layout_d, const cublasLtMatmulAlgo_t* algorithm, void*,
                               std::size_t, cudaStream_t) {
-  if (std::getenv("MADE_CUBLAS_LACKS_MEMORY") != nullptr) return CUBLAS_STATUS_ALLOC_FAILED;
+  if (lacks_memory("cublasLtMatmul")) return CUBLAS_STATUS_ALLOC_FAILED;
   const auto& d = of<description>(operation);
   const auto &of_a = of<layout>(layout_a), &of_b = of<layout>(layout_b), &of_c = of<layout>(layout_c);
   answer chosen{};

@@ -1,0 +1,124 @@
+#include <mailgrad/tests/engine/layouts.hpp>
+#include <mailgrad/tests/support/deterministic_test.hpp>
+#include <mailgrad/tests/tensor/late_lane.hpp>
+
+#include <mailgrad/actors/shard/host_readers.hpp>
+#include <mailgrad/optim/optimizer_options.hpp>
+#include <mailgrad/tensor/error.hpp>
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace mailgrad {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::late_lane;
+
+/// A lane whose marks pass late, and which may lack memory for one.
+class lacking_lane final : public lane {
+public:
+  const stream& where() const noexcept override { return at_.where(); }
+  memory allocate(std::size_t bytes) override { return at_.allocate(bytes); }
+  void write(std::span<const float> from, memory& to) override { at_.write(from, to); }
+  memory lend_on_host(std::size_t bytes) override { return at_.lend_on_host(bytes); }
+  void copy_to_host(const memory& from, std::size_t first, memory& to) override {
+    at_.copy_to_host(from, first, to);
+  }
+  void wait_for(const mark& m) override { at_.wait_for(m); }
+  mark record() override {
+    if (lacks_memory) throw out_of_memory("cuda:0: out of memory: the test wants it");
+    return at_.record();
+  }
+  void finish() override { at_.finish(); }
+  void run() { at_.run(); }
+
+  bool lacks_memory = false;
+
+private:
+  late_lane at_;
+};
+
+/// Nobody tells: the test serves who waits.
+struct silent_watch final : mark_watch {
+  void when_passed(mark, notice) override {}
+};
+
+/// An actor that does what it is told, once.
+class told_actor {
+public:
+  static constexpr const char* name = "mailgrad.told-actor";
+  told_actor(caf::event_based_actor* self, std::function<void(caf::event_based_actor*)> what)
+      : self_(self), what_(std::move(what)) {}
+  caf::behavior make_behavior() {
+    what_(self_);
+    return {messaging::on(self_, [](const weights_copied&) {})};
+  }
+
+private:
+  caf::event_based_actor* self_;
+  std::function<void(caf::event_based_actor*)> what_;
+};
+
+class HostReaders : public testing::DeterministicTest {
+protected:
+  /// Calls `what` with readers of a shard in this lane, in an actor.
+  void with_readers(const std::function<void(host_readers&)>& what) {
+    start<told_actor>(std::function<void(caf::event_based_actor*)>([&](caf::event_based_actor* self) {
+      host_readers readers(self, weights_, std::make_shared<silent_watch>(), time_);
+      what(readers);
+      done_ = true;
+    }));
+    run();
+    EXPECT_TRUE(done_) << "the actor has ended before";
+  }
+
+  const std::shared_ptr<lacking_lane> lane_ = std::make_shared<lacking_lane>();
+  const std::shared_ptr<shard> weights_ =
+      std::make_shared<shard>(testing::layout_of({{"w", {8}}}, 1), 0, 3, parse_optimizer("sgd"),
+                              std::static_pointer_cast<lane>(lane_));
+  bool done_ = false;
+};
+
+TEST_F(HostReaders, ServeThoseWhoAskInTheirOrder) {
+  with_readers([&](host_readers& readers) {
+    std::vector<int> served;
+    readers.when_copied([&] { served.push_back(1); });
+    readers.when_copied([&] { served.push_back(2); });
+    readers.serve();
+    EXPECT_TRUE(served.empty()) << "no copy has come";
+    lane_->run();
+    readers.serve();
+    EXPECT_EQ(served, (std::vector{1, 2}));
+    EXPECT_FALSE(readers.name_wait());
+  });
+}
+
+/// The one that lacks a mark fails at once. The first one has waited since it asked.
+TEST_F(HostReaders, NameTheLongestWaitThoughALaterOneHasFailed) {
+  with_readers([&](host_readers& readers) {
+    int served = 0;
+    readers.when_copied([&] { ++served; });
+    time_->advance(3s);
+    lane_->lacks_memory = true;
+    EXPECT_THROW(readers.when_copied([&] { served = 100; }), out_of_memory);
+    lane_->lacks_memory = false;
+    time_->advance(4s);
+    const auto wait = readers.name_wait();
+    ASSERT_TRUE(wait);
+    EXPECT_EQ(wait->what, "shard 0 waits for its weights to come from the card, for 1 of those who asked");
+    EXPECT_EQ(wait->span, std::chrono::nanoseconds(7s).count());
+    lane_->run();
+    readers.serve();
+    EXPECT_EQ(served, 1);
+    EXPECT_FALSE(readers.name_wait());
+  });
+}
+
+} // namespace
+} // namespace mailgrad
