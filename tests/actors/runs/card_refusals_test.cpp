@@ -17,6 +17,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 // A run that lacks memory to begin with is refused, and nothing on the disk tells of it.
 
@@ -92,8 +93,11 @@ TEST_P(CardRefusals, OfARunThatGoesBackLeaveEveryFileAsItWas) {
 
 /// A cure and the block of hogwild take memory of the card on a thread of the shard.
 TEST_P(CardRefusals, OfAFreshRunLeaveOlderMetricsAsTheyWere) {
-  for (const auto& [policy, cure] :
-       {std::pair{"async", "none"}, {"async", "dana-zero:0.9"}, {"hogwild", "none"}}) {
+  std::vector<std::pair<const char*, const char*>> kinds{{"async", "none"}, {"async", "dana-zero:0.9"}};
+#ifndef __SANITIZE_THREAD__ // whose reports of hogwild's race would be right
+  kinds.emplace_back("hogwild", "none");
+#endif
+  for (const auto& [policy, cure] : kinds) {
     SCOPED_TRACE(std::string(policy) + " with cure " + cure);
     training_options o = testing::all_on_card(policy, 2);
     o.optimizer = testing::sgd(0.05);
