@@ -1,10 +1,10 @@
 #include <mailgrad/actors/run/ended_weights.hpp>
 
 #include <mailgrad/engine/account/report_of_run.hpp>
-#include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/model/finite_weights.hpp>
 #include <mailgrad/engine/plan/run_tester.hpp>
 
+#include <exception>
 #include <utility>
 
 namespace mailgrad {
@@ -23,13 +23,22 @@ void ended_weights::choose(const std::function<bool()>& stop_test) {
   if (std::exchange(chosen_, true) || plan_.options.keep == kept_weights::last) return;
   best_ = tested_.best();
   if (!best_ || last_.empty() || not_finite_in_words(*plan_.layout, last_)) return;
+  try {
+    const evaluation e = test_last(stop_test);
+    if (e.whole && e.loss < best_->test.loss) best_.reset();
+  } catch (const std::exception& failure) {
+    why_untested_ = failure.what();
+  }
+}
+
+evaluation ended_weights::test_last(const std::function<bool()>& stop_test) const {
   evaluation e;
   run_tester tester(plan_.model, plan_.request, plan_.layout, card_for_tests(plan_.options));
   tester.with_model([&](tested_model& model) {
     model.use("the test", last_);
     e = evaluate(model, plan_.judged_by(), stop_test);
   });
-  if (e.whole && e.loss < best_->test.loss) best_.reset();
+  return e;
 }
 
 std::span<const float> ended_weights::chosen() const { return best_ ? best_->weights : last_; }

@@ -32,7 +32,8 @@ std::string places_of_tests(const training_report& r) {
   const std::string during = r.evaluations.why_on_host;
   const std::string at_end = r.tested ? r.tested->why_on_host : "";
   const auto line = [](const char* what, const char* when, const std::string& why) {
-    return why.empty() ? "" : fmt::format("{}on the host{}: {}\n", summary_column(what), when, why);
+    return why.empty() ? ""
+                       : fmt::format("{}on the host{}: {}\n", summary_column(what), when, printable(why));
   };
   const std::string text = line("text", "", r.tested ? r.tested->text_on_host : "");
   if (during == at_end) return line("tests", " during the run and at its end", during) + text;

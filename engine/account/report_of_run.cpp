@@ -128,8 +128,7 @@ void tell_contradictions(const std::vector<std::string>& lines, training_report&
   if (lines.empty()) return;
   if (r.ended != ending_in_words(run_outcome::ending::diverged))
     r.ended = ending_in_words(run_outcome::ending::failed);
-  if (!r.why.empty()) r.why += "; ";
-  r.why += "the ledger does not balance: " + lines.front();
+  r.add_reason("the ledger does not balance: " + lines.front());
   if (lines.size() > 1) r.why += fmt::format(", and {} more like it", lines.size() - 1);
 }
 
@@ -140,10 +139,9 @@ void tell_lost_shards(const run_outcome& outcome, training_report& r) {
     if (is_lost(outcome.shards[s])) r.lost_shards.push_back(s);
   if (r.lost_shards.empty()) return;
   const bool one = r.lost_shards.size() == 1;
-  if (!r.why.empty()) r.why += "; ";
-  r.why += fmt::format("lost with shard{} {}: {} weights, and what {} had made of {} gradient{}",
-                       one ? "" : "s", fmt::join(r.lost_shards, ", "), one ? "its" : "their",
-                       one ? "it" : "they", r.ledger.produced, r.ledger.produced == 1 ? "" : "s");
+  r.add_reason(fmt::format("lost with shard{} {}: {} weights, and what {} had made of {} gradient{}",
+                           one ? "" : "s", fmt::join(r.lost_shards, ", "), one ? "its" : "their",
+                           one ? "it" : "they", r.ledger.produced, r.ledger.produced == 1 ? "" : "s"));
 }
 
 /// Adds what a worker of another process has told, as each of its incarnations, or a shard. False: nothing.

@@ -236,6 +236,11 @@ json to_object(const std::optional<recording_account>& x) {
 
 } // namespace
 
+void training_report::add_reason(std::string_view clause) {
+  if (!why.empty()) why += "; ";
+  why += clause;
+}
+
 bool training_report::knows_ledger() const {
   const auto told = [](const late_figures& x) { return x.seconds_old.has_value(); };
   return late.empty() || late.size() < shards || std::ranges::any_of(late, told);

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mailgrad {
@@ -204,6 +205,8 @@ struct training_report {
   std::string parameters_sha256;
   std::uint64_t seed = 0;
 
+  /// Adds a clause to `why`.
+  void add_reason(std::string_view clause);
   /// False while the run goes on and none of its shards has told what became of a gradient.
   bool knows_ledger() const;
   double steps_per_second() const { return wall_seconds > 0 ? static_cast<double>(steps) / wall_seconds : 0; }

@@ -15,15 +15,13 @@ namespace mailgrad {
 
 namespace {
 
-void add_reason(training_report& r, const std::string& why) { r.why += (r.why.empty() ? "" : "; ") + why; }
-
 void require_finite(training_report& r, const run_plan& plan, std::span<const float> weights) {
   const std::optional<std::string> found = not_finite_in_words(*plan.layout, weights);
   if (!found) return;
   if (r.ended != "failed") r.ended = "diverged";
   const std::string outer =
       plan.options.local_steps > 0 ? fmt::format(" and '{}'", r.outer_optimizer) : std::string();
-  add_reason(r, fmt::format("{} after {} updates by rule '{}'{}", *found, r.updates, r.optimizer, outer));
+  r.add_reason(fmt::format("{} after {} updates by rule '{}'{}", *found, r.updates, r.optimizer, outer));
 }
 
 /// False if it was ended early. A card that has failed half-way has left figures, which do not stay.
@@ -57,7 +55,7 @@ void test_on(run_tester& tester, training_report& r, const run_plan& plan, std::
     whole = test(r, *plan.data, model, stop);
   });
   r.tested = tests_made{to_string(tester.card().value_or(device{})), tester.why_on_host()};
-  if (!whole && r.ended == "completed") add_reason(r, "the test was ended early");
+  if (!whole && r.ended == "completed") r.add_reason("the test was ended early");
 }
 
 /// By itself, so that a text for which a card lacks memory does not repeat the test.
@@ -77,13 +75,15 @@ void test_trained(training_report& r, const run_plan& plan, std::span<const floa
   if (weights.empty()) return;
   if (!r.best) require_finite(r, plan, weights);
   if (r.ended == "diverged" && !r.best) return;
+  const char* what = "the test of the trained weights";
   try {
     run_tester tester(plan.model, plan.request, plan.layout, card_for_tests(plan.options));
     test_on(tester, r, plan, weights, stop);
+    what = "the text of the trained weights";
     if (plan.options.text.length > 0 && plan.data->train.is_tokens()) write_on(tester, r, plan, weights);
   } catch (const std::exception& e) {
     r.ended = "failed";
-    add_reason(r, std::string("the test of the trained weights failed: ") + e.what());
+    r.add_reason(fmt::format("{} failed: {}", what, e.what()));
   }
 }
 

@@ -72,7 +72,7 @@ void describe(training_report& r, const run_plan& plan, instant elapsed, const c
   }
   if (!plan.options.checkpoints.folder.empty()) r.checkpoints = kept;
   if (r.lost_shards.empty()) return;
-  if (const std::string words = kept_in_words(r); !words.empty()) r.why += "; " + words;
+  if (const std::string words = kept_in_words(r); !words.empty()) r.add_reason(words);
 }
 
 } // namespace mailgrad

@@ -1,30 +1,52 @@
 """Whole runs whose messages come, and whose work on the simulated card ends, in orders that a seed draws."""
+import collections
 import pathlib
 import re
 import subprocess
 
 from processes import Failure, Skipped
 
-ORDERS = 100  # of each run, a round
+ORDERS = 100  # of each run of a policy, a round
+# Of each policy on the card, with the weights on the host and there: runs to their end and runs that are stopped.
+POLICIES = "EveryPolicy/CardSteps.*"
 # On the card, with the weights on the host and there: ledgers, weights under sync, and the staleness and the weights of
-# what was recorded on processors, with every policy and every cure; tables; models that span lanes; hogwild's race. Not
-# what loses a card at each call, whose orders are always the same.
-RUNS = {"actors_simulated_card_test": "*/CardSteps.*:CardSteps.*Fails:CardSync.*:*/RecordedOnProcessors.*:*/CardTables.*:"
-                                      "*/RecordedTables.*:*/CardSpanning.*-*.EndsInOrderWhenACardIsLost/*",
+# what was recorded on processors, with every policy and every cure; hogwild's race.
+RUNS = {"actors_simulated_card_test": "*/CardSteps.*:CardSteps.*Fails:CardSync.*:*/RecordedOnProcessors.*",
         "actors_test": "*/Schedules*",
         "actors_spanning_test": "Spanning.*"}
+# What takes longer, and has fewer policies: tables, models that span lanes, checkpoints. Not what loses a card at each
+# call, whose orders are always the same.
+FEWER_ORDERS = 20
+LONGER_RUNS = {"actors_simulated_card_test": "*/CardTables.*:*/RecordedTables.*:*/CardSpanning.*:"
+                                             "CardSpanningModels.*InEveryOrder:*/CardCheckpoints.*:"
+                                             "*/CardCheckpointsOfSeveral.*:*/CardTableCheckpoints.*"
+                                             "-*.EndsInOrderWhenACardIsLost/*"}
 
 
 def rounds_of(tool, scratch, rounds, draw):
     """Orders that no round before had. They come from the whole of 32 bits, so another --seed tries others."""
-    for name, tests in RUNS.items():
-        expect_named(binary_of(tool, name), tests, scratch)
+    for runs in (RUNS, LONGER_RUNS):
+        for name, tests in runs.items():
+            expect_named(binary_of(tool, name), tests, scratch)
+    policies = tests_by_policy(binary_of(tool, "actors_simulated_card_test"), scratch)
+    least = ORDERS * min(policies.values())
     for number in range(1, rounds + 1):
         first = draw.randrange(1 << 32)
-        more = {"MAILGRAD_FIRST_ORDER": str(first), "MAILGRAD_ORDERS": str(ORDERS)}
-        tests = sum(passed(binary_of(tool, name), tests, scratch, more, f"from order {first}")
-                    for name, tests in RUNS.items())
-        yield True, True, f"{tests} tests in {ORDERS} orders from {first}, {number * ORDERS} each in all: none broken"
+        tests = played(tool, RUNS, first, ORDERS, scratch) + played(tool, LONGER_RUNS, first, FEWER_ORDERS, scratch)
+        yield True, True, (f"{tests} tests from order {first}, none broken; now {number * least} orders or more of whole "
+                           f"runs on the card for each of {len(policies)} policies")
+
+
+def played(tool, runs, first, orders, scratch):
+    """How many tests passed, each in so many orders."""
+    more = {"MAILGRAD_FIRST_ORDER": str(first), "MAILGRAD_ORDERS": str(orders)}
+    return sum(passed(binary_of(tool, name), tests, scratch, more, f"from order {first}") for name, tests in runs.items())
+
+
+def tests_by_policy(test, scratch):
+    """How many tests each policy has. A test is named after its policy, and "with weights there" if they are."""
+    names = re.findall(r"^  \w+/(\w+)", listed_tests(test, POLICIES, scratch), re.MULTILINE)
+    return collections.Counter(name.removesuffix("_with_weights_there") for name in names)
 
 
 def binary_of(tool, name):
@@ -38,10 +60,13 @@ def expect_named(test, tests, scratch):
     """Each pattern of a filter names a test: who renames one would else take it out of a proof."""
     patterns, _, left_out = tests.partition("-")
     for pattern in patterns.split(":") + (left_out.split(":") if left_out else []):
-        named = subprocess.run([test, f"--gtest_filter={pattern}", "--gtest_list_tests"], capture_output=True, text=True,
-                               cwd=scratch, env={}, check=True)
-        if not re.search(r"^  \S", named.stdout, re.MULTILINE):
+        if not re.search(r"^  \S", listed_tests(test, pattern, scratch), re.MULTILINE):
             raise Failure(f"no test of {test.name} is named {pattern}")
+
+
+def listed_tests(test, tests, scratch):
+    return subprocess.run([test, f"--gtest_filter={tests}", "--gtest_list_tests"], capture_output=True, text=True,
+                          cwd=scratch, env={}, check=True).stdout
 
 
 def passed(test, tests, scratch, environment, what):

@@ -148,6 +148,25 @@ TEST(BestWeightsOfRuns, MayBeTheLastOnes) {
   }
 }
 
+TEST(BestWeightsOfRuns, AreChosenWhereTheLastCannotBeTested) {
+  training_options o = endless("sync");
+  o.evaluate_every = {.steps = 1};
+  o.keep = kept_weights::best;
+  training run(small_model(), with_validation(), o);
+  run.observe([&](const run_event& e) {
+    if (std::holds_alternative<evaluation_made>(e)) run.stop("tested enough");
+  });
+  int asked = 0;
+  const training_report r = run.report([&]() -> bool {
+    if (++asked == 1) throw std::runtime_error("no memory");
+    return false;
+  });
+  ASSERT_TRUE(r.best);
+  EXPECT_EQ(r.validation_loss, r.best->loss);
+  EXPECT_EQ(r.why, "tested enough; the last weights were not compared with the best: no memory");
+  EXPECT_EQ(r.ended, "stopped");
+}
+
 TEST(BestWeightsOfRuns, SurviveADivergence) {
   training_options o = endless("async");
   o.optimizer = parse_optimizer("sgd");

@@ -1,0 +1,96 @@
+#include <mailgrad/tests/actors/runs/card_cases.hpp>
+#include <mailgrad/tests/support/words_of_forms.hpp>
+
+#include <mailgrad/optim/cures/cure_spec.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+// Recordings of whole runs, on processors and on the simulated card, that are repeated on the card.
+
+namespace mailgrad {
+namespace {
+
+using testing::assembly;
+using testing::assembly_of;
+using testing::card_case;
+using testing::CardSteps;
+using testing::drawn_order;
+using testing::drawn_orders;
+using testing::name_of;
+using testing::orders_on_card;
+using testing::placed;
+using testing::with_every_policy;
+
+constexpr std::uint64_t replay_orders = 4; // scripts/endurance tries 2,500
+
+/// A run on processors is recorded, and repeated on the card.
+class RecordedOnProcessors : public CardSteps {};
+
+TEST_P(RecordedOnProcessors, HasTheSameStalenessOnTheCard) {
+  for (const drawn_order& order : drawn_orders(orders_on_card(replay_orders))) {
+    assembly a = assembly_of(GetParam());
+    const auto was = finish(a, order.seed());
+    ASSERT_TRUE(was);
+    a.replayed = std::make_shared<const recording>(was->order);
+    const auto is = finish(placed(GetParam(), a, data_), order.seed() + 1);
+    ASSERT_TRUE(is);
+    EXPECT_EQ(was->report.ledger, is->report.ledger);
+    EXPECT_EQ(was->report.samples, is->report.samples);
+    EXPECT_EQ(was->report.weight_gap.count(), is->report.weight_gap.count());
+    EXPECT_NEAR(was->report.weight_gap.mean(), is->report.weight_gap.mean(), 1e-6);
+    EXPECT_EQ(was->report.gradient_cosine.count(), is->report.gradient_cosine.count());
+    EXPECT_NEAR(was->report.gradient_cosine.mean(), is->report.gradient_cosine.mean(), 1e-4);
+    for (std::size_t s = 0; s < was->outcome.shards.size(); ++s)
+      for (std::size_t w = 0; w < was->outcome.shards[s].workers.size(); ++w)
+        EXPECT_EQ(was->outcome.shards[s].workers[w].gaps.buckets(),
+                  is->outcome.shards[s].workers[w].gaps.buckets());
+    ASSERT_EQ(was->weights.size(), is->weights.size());
+    for (std::size_t i = 0; i < was->weights.size(); ++i)
+      EXPECT_NEAR(was->weights[i], is->weights[i], 1e-5) << i;
+  }
+}
+
+TEST_P(RecordedOnProcessors, OrOnTheCardIsRepeatedThereBitForBit) {
+  for (const drawn_order& order : drawn_orders(orders_on_card(replay_orders))) {
+    assembly a = placed(GetParam(), assembly_of(GetParam()), data_);
+    const auto was = finish(a, order.seed());
+    ASSERT_TRUE(was);
+    a.replayed = std::make_shared<const recording>(was->order);
+    const auto is = finish(a, order.seed() + 7);
+    ASSERT_TRUE(is);
+    expect_same(*was, *is);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryWayOfAGradient, RecordedOnProcessors,
+                         ::testing::Values(card_case{"async", 2}, card_case{"async", 0, 0, "none", true, 0.5},
+                                           card_case{"async", 0, 0, "none", true, 0, 0},
+                                           card_case{"async", 2, 0, "none", true},
+                                           card_case{"async", 2, 0, "none", true, 0.5},
+                                           card_case{"async", 2, 0, "easgd", true, 0, 0},
+                                           card_case{"async", 0, 2, "none", true},
+                                           card_case{"async", 0, 0, "none", true, 0, 1, true},
+                                           card_case{"ssp:1", 0, 0, "dc-asgd-a", true, 0, 1, true}),
+                         name_of);
+
+INSTANTIATE_TEST_SUITE_P(EveryPolicy, RecordedOnProcessors, ::testing::ValuesIn(with_every_policy()),
+                         name_of);
+
+std::vector<card_case> with_every_cure() {
+  static const std::vector<std::string> cures = testing::words_of_forms(cure_forms());
+  std::vector<card_case> all;
+  for (const std::string& cure : cures)
+    for (const bool there : {false, true}) {
+      if (there && cure == "heloco") continue; // it looks at whole variables on the host
+      const bool local = cure == "easgd" || cure == "cgad" || cure == "mla" || cure == "heloco";
+      all.push_back({"async", local ? 2U : 0U, 0, cure.c_str(), there});
+    }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryCure, RecordedOnProcessors, ::testing::ValuesIn(with_every_cure()), name_of);
+
+} // namespace
+} // namespace mailgrad

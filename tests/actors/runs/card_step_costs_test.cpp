@@ -1,0 +1,184 @@
+#include <mailgrad/tests/actors/runs/card_cases.hpp>
+#include <mailgrad/tests/actors/runs/run_checks.hpp>
+#include <mailgrad/tests/actors/runs/spoiling_runner.hpp>
+
+#include <gmock/gmock.h>
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+// What steps on the simulated card copy, make and queue, and how runs end of which a step or the card fails.
+
+namespace mailgrad {
+namespace {
+
+using ::testing::AnyOf;
+using testing::asked_watch;
+using testing::assembled_run;
+using testing::assembly;
+using testing::assembly_of;
+using testing::card_case;
+using testing::CardSteps;
+using testing::drawn_order;
+using testing::drawn_orders;
+using ::testing::HasSubstr;
+using testing::name_of;
+using testing::orders_on_card;
+using testing::placed;
+
+constexpr std::uint64_t failure_orders = 16; // scripts/endurance tries more
+
+/// Only batches cross the bus in a step if the weights lie on the card. The records of steps are written by
+/// kernels.
+TEST_F(CardSteps, WithWeightsThereCopyNothingButTheBatch) {
+  const auto copied = [&](std::uint64_t batches) {
+    set_up();
+    assembly a;
+    a.batches = batches;
+    a.shards = 1;
+    EXPECT_TRUE(finish(placed({.policy = "async", .weights_there = true}, a, data_), 3));
+    return simulated_card::count();
+  };
+  const simulated_card::counters few = copied(6), many = copied(12);
+  const std::size_t labels = 4 * sizeof(std::int32_t);
+  const std::size_t features = 4 * data_->train.sample_dims().size() * sizeof(float);
+  const auto aligned_to_lines = [](std::size_t bytes) { return (bytes + 63) / 64 * 64; };
+  EXPECT_EQ(many.bytes_to_card - few.bytes_to_card,
+            6 * (aligned_to_lines(features) + aligned_to_lines(labels)));
+  EXPECT_EQ(many.bytes_to_host, few.bytes_to_host);
+  assembly one_shard;
+  one_shard.shards = 1;
+  const std::size_t weights = testing::plan_of(one_shard, data_).layout->size() * sizeof(float);
+  EXPECT_EQ(many.bytes_on_card - few.bytes_on_card, 6 * weights);
+}
+
+/// A step that a graph runs makes no event, takes no memory, and asks the runtime for the same each time.
+TEST_F(CardSteps, WithWeightsThereMakeNothingNew) {
+  const auto counted = [&](std::uint64_t batches) {
+    set_up();
+    assembly a;
+    a.workers = 1;
+    a.batches = batches;
+    a.shards = 1;
+    EXPECT_TRUE(finish(placed({.policy = "async", .weights_there = true}, a, data_), 3));
+    return simulated_card::count();
+  };
+  const simulated_card::counters few = counted(60), many = counted(80);
+  EXPECT_EQ(many.events, few.events);
+  EXPECT_EQ(many.allocations, few.allocations);
+  EXPECT_EQ(many.launches - few.launches, 20U * 3) << "the step's number, its graph, the update";
+  EXPECT_LE(many.calls - few.calls, 20U * 14);
+}
+
+/// The steps behind the one that fails may have begun, and their gradients may have been applied.
+TEST_F(CardSteps, WithWeightsThereNameTheStepThatFails) {
+  for (drawn_order& order : drawn_orders(orders_on_card(failure_orders))) {
+    set_up();
+    const auto watch = std::make_shared<asked_watch>();
+    {
+      assembly a = placed({.policy = "async", .weights_there = true}, {}, data_, watch);
+      a.workers = 1;
+      a.runner = [](rank, std::shared_ptr<step_runner> own) {
+        return std::make_shared<testing::spoiling_runner>(std::move(own), 4);
+      };
+      const assembled_run run = assemble(a);
+      forbid_waits(order);
+      play(order, *watch);
+      set_up();
+      ASSERT_EQ(run.times_ended(), 1U);
+      EXPECT_EQ(run.outcome().how, run_outcome::ending::failed);
+      EXPECT_THAT(run.outcome().why, HasSubstr("step 5: "));
+      EXPECT_THAT(run.outcome().why, HasSubstr("label 99"));
+      testing::expect_balanced(run);
+    }
+    system_.run();
+  }
+}
+
+/// A worker alone has at most one step under way besides the one that its lane runs, and it has that one.
+TEST_F(CardSteps, WithWeightsThereRunAheadByOneStep) {
+  for (const std::uint64_t ahead : {0U, 1U}) {
+    set_up({}, 1000); // no step ends as long as this test asks
+    const auto watch = std::make_shared<asked_watch>();
+    assembly a = placed({.policy = "async", .weights_there = true}, {}, data_, watch);
+    a.workers = 1;
+    a.run_ahead = ahead;
+    {
+      const assembled_run run = assemble(a);
+      drawn_order order(ahead);
+      for (std::size_t ended = 0; ended < 4; ++ended) {
+        deliver(order);
+        EXPECT_EQ(watch->watched(), 1 + ahead) << ended;
+        while (watch->ask() == 0) {
+        }
+      }
+      play(order, *watch);
+    }
+    system_.run();
+  }
+}
+
+/// Their gradients come when they are computed, unless the options say otherwise.
+TEST_F(CardSteps, WithWeightsThereDoNotRunAheadWhereThePolicyLooksAtWhatComesFirst) {
+  const auto steps_under_way = [&](const char* policy, std::optional<std::uint64_t> asked) {
+    set_up({}, 1000); // no step ends as long as this test asks
+    const auto watch = std::make_shared<asked_watch>();
+    assembly a = placed({.policy = policy, .weights_there = true}, {}, data_, watch);
+    a.policy = policy;
+    a.workers = 1;
+    a.run_ahead = asked;
+    std::size_t found = 0;
+    {
+      const assembled_run run = assemble(a);
+      drawn_order order(1);
+      deliver(order);
+      found = watch->watched();
+      play(order, *watch);
+    }
+    system_.run();
+    return found;
+  };
+  for (const char* policy : {"async", "sync", "ssp:1", "async, sync@4"})
+    EXPECT_EQ(steps_under_way(policy, {}), 2U) << policy;
+  for (const char* policy :
+       {"quorum:1,grace=0.5", "backup:0", "k-async:1", "k-batch-async:1", "k-batch-sync:1", "dssp:1,4",
+        "auto", "ringmaster:4", "ringleader", "rennala:1", "malenia:1", "queue:1,4", "async, k-async:1@4"})
+    EXPECT_EQ(steps_under_way(policy, {}), 1U) << policy;
+  EXPECT_EQ(steps_under_way("k-async:1", 1), 2U) << "it was asked for";
+  EXPECT_EQ(steps_under_way("async", 0), 1U);
+}
+
+class CardFaultsInRuns : public CardSteps {};
+
+/// The card is lost at each call in turn.
+TEST_P(CardFaultsInRuns, EndTheRunInOrderAtEveryCall) {
+  std::size_t failed = 0;
+  for (std::uint64_t n = 1; n < 400; n += 7) {
+    set_up();
+    const auto watch = std::make_shared<asked_watch>();
+    drawn_order order(n);
+    {
+      const assembled_run run = assemble(placed(GetParam(), assembly_of(GetParam()), data_, watch));
+      set_up({.lost_card_at = n});
+      play(order, *watch);
+      ASSERT_EQ(run.times_ended(), 1U) << n;
+      if (run.outcome().how == run_outcome::ending::failed) {
+        ++failed;
+        EXPECT_THAT(run.outcome().why, AnyOf(HasSubstr("worker"), HasSubstr("shard"))) << n;
+      }
+      testing::expect_balanced(run);
+      set_up();
+    }
+    system_.run();
+  }
+  EXPECT_GT(failed, 20U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Weights, CardFaultsInRuns,
+                         ::testing::Values(card_case{"async"}, card_case{"async", 0, 0, "none", true},
+                                           card_case{"async", 2, 0, "none", true}),
+                         name_of);
+
+} // namespace
+} // namespace mailgrad
