@@ -1,6 +1,7 @@
 #include <mailgrad/cli/exit_code.hpp>
 
 #include <mailgrad/actors/remote/serve_options.hpp>
+#include <mailgrad/tensor/error.hpp>
 
 #include <stdexcept>
 #include <system_error>
@@ -10,6 +11,9 @@ namespace mailgrad {
 int exit_code_of(const std::exception& e) {
   if (const auto* by = dynamic_cast<const ended_by_signal*>(&e)) return exit_code::of_signal(by->number());
   if (dynamic_cast<const remote::called_off*>(&e) != nullptr) return exit_code::done;
+  if (const auto* by = dynamic_cast<const device_error*>(&e);
+      by && (by->code() == world_errc::device_failure || by->code() == world_errc::out_of_memory))
+    return exit_code::failed;
   const bool mendable = dynamic_cast<const std::invalid_argument*>(&e) != nullptr ||
                         dynamic_cast<const std::system_error*>(&e) != nullptr;
   return mendable ? exit_code::bad_input : exit_code::failed;

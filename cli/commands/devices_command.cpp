@@ -20,6 +20,9 @@ std::string card_in_words(const cuda::runtime::card& c, std::uint32_t index, con
   const device first{device_kind::cuda, index}, second{device_kind::cuda, index, 1};
   if (!c.why_unknown.empty())
     return fmt::format("{:<8} does not answer: {}", to_string(first), c.why_unknown);
+  if (c.is_too_old())
+    return fmt::format("{:<8} {}, compute capability {}.{}, which is too old: {}.0 is the least",
+                       to_string(first), c.name, c.major, c.minor, c.least_major);
   return fmt::format("{:<8} {}, {}, compute capability {}.{}, driver for {}; lanes {}, {}, ...",
                      to_string(first), c.name, byte_count(c.memory_bytes).text(), c.major, c.minor, driver,
                      to_string(first), to_string(second));

@@ -73,10 +73,14 @@ void require_here(device d) {
   if (d.kind == device_kind::cpu) return require_available(d);
   const auto found = cuda::runtime::find_cards();
   if (d.index < found.cards.size()) {
-    const std::string& why = found.cards[d.index].why_unknown;
-    if (why.empty()) return;
+    const cuda::runtime::card& card = found.cards[d.index];
+    if (!card.why_unknown.empty())
+      throw device_error(world_errc::no_such_device,
+                         fmt::format("device {} does not answer: {}", to_string(d), card.why_unknown));
+    if (!card.is_too_old()) return;
     throw device_error(world_errc::no_such_device,
-                       fmt::format("device {} does not answer: {}", to_string(d), why));
+                       fmt::format("device {} has compute capability {}.{}, and at least {}.0 is needed",
+                                   to_string(d), card.major, card.minor, card.least_major));
   }
   std::string present = available_in_words();
   for (std::uint32_t i = 0; i < found.cards.size(); ++i)

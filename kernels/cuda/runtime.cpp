@@ -1,5 +1,6 @@
 #include <mailgrad/kernels/cuda/runtime.hpp>
 
+#include <mailgrad/kernels/cuda/missing_card.hpp>
 #include <mailgrad/tensor/byte_count.hpp>
 #include <mailgrad/tensor/error.hpp>
 
@@ -14,24 +15,36 @@ namespace mailgrad::cuda::runtime {
 
 namespace {
 
-void require(cudaError_t code, const char* what) {
-  if (code == cudaSuccess) return;
+[[noreturn]] void fail(int card, cudaError_t code, const char* what) {
   static_cast<void>(cudaGetLastError()); // so that the next call does not report it again
-  throw device_error(world_errc::device_failure, fmt::format("{}: {}", what, cudaGetErrorString(code)));
+  throw device_error(world_errc::device_failure,
+                     fmt::format("cuda:{}: {}: {}", card, what, cudaGetErrorString(code)));
+}
+
+/// The card that a call was for, which has been made current.
+int current_card() {
+  int card = 0;
+  static_cast<void>(cudaGetDevice(&card));
+  return card;
+}
+
+void require(cudaError_t code, const char* what) {
+  if (code != cudaSuccess) fail(current_card(), code, what);
 }
 
 /// The driver takes memory for streams, events, graphs and code as well, and does not say how much. If it is
-/// lacking, nothing has been queued, which a call that queues work cannot say. The card is the one that the
-/// call was for, which has been made current.
+/// lacking, nothing has been queued, which a call that queues work cannot say.
 void require_made(cudaError_t code, const char* what) {
   if (code != cudaErrorMemoryAllocation) return require(code, what);
   static_cast<void>(cudaGetLastError());
-  int card = 0;
-  static_cast<void>(cudaGetDevice(&card));
-  throw out_of_memory(fmt::format("cuda:{}: out of memory: {}", card, what));
+  throw out_of_memory(fmt::format("cuda:{}: out of memory: {}", current_card(), what));
 }
 
-void use(std::uint32_t card) { require(cudaSetDevice(static_cast<int>(card)), "cudaSetDevice"); }
+void use(std::uint32_t card) {
+  const int number = static_cast<int>(card);
+  if (const cudaError_t code = cudaSetDevice(number); code != cudaSuccess)
+    fail(number, code, "cudaSetDevice");
+}
 
 /// For functions that cannot throw: the next call of the runtime must not report their error as its own.
 void forget(cudaError_t code) noexcept {
@@ -41,19 +54,12 @@ void forget(cudaError_t code) noexcept {
 cudaStream_t stream_of(void* stream) { return static_cast<cudaStream_t>(stream); }
 cudaEvent_t event_of(void* event) { return static_cast<cudaEvent_t>(event); }
 
-std::string version_in_words(int version) {
-  return fmt::format("CUDA {}.{}", version / 1000, version % 1000 / 10);
-}
-
-/// One line. The runtime's own text speaks of an old driver where there is none.
+/// The runtime's own text speaks of an old driver where there is none.
 std::string why_none(cudaError_t code, int driver) {
-  if (driver == 0) return "no NVIDIA driver is installed";
-  if (code == cudaErrorInsufficientDriver || driver / 1000 < CUDART_VERSION / 1000)
-    return fmt::format("the driver is for {}, and this build needs one for {}", version_in_words(driver),
-                       version_in_words(CUDART_VERSION / 1000 * 1000));
-  if (code == cudaErrorNoDevice || code == cudaSuccess)
-    return fmt::format("the driver for {} finds no card", version_in_words(driver));
-  return fmt::format("the driver for {} says: {}", version_in_words(driver), cudaGetErrorString(code));
+  const bool too_old = code == cudaErrorInsufficientDriver;
+  const bool none_found = code == cudaErrorNoDevice || code == cudaSuccess;
+  return in_words(missing_card{driver, CUDART_VERSION, too_old, none_found ? "" : cudaGetErrorString(code),
+                               std::getenv("CUDA_VISIBLE_DEVICES")}); // NOLINT(concurrency-mt-unsafe)
 }
 
 /// A card that does not answer keeps its number, and hides no other.
@@ -83,7 +89,7 @@ found_cards find_cards() {
   found_cards found;
   int driver = 0, count = 0;
   static_cast<void>(cudaDriverGetVersion(&driver));
-  if (driver != 0) found.driver = version_in_words(driver);
+  if (driver != 0) found.driver = cuda_version_in_words(driver);
   const cudaError_t code = cudaGetDeviceCount(&count);
   static_cast<void>(cudaGetLastError());
   if (code != cudaSuccess || count == 0) {

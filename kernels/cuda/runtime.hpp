@@ -12,7 +12,7 @@
 /// It has three bodies: runtime.cpp calls CUDA, tests/support/simulated_card/ runs the same kernels on the
 /// processor, and no_card.cpp stands in for a build without CUDA.
 ///
-/// Errors  every function throws device_error, which names the call and the driver's reason, unless it is
+/// Errors  every function throws device_error, which names card, call and the driver's reason, unless it is
 ///         noexcept. One that makes something throws an out_of_memory, which names the card, if memory lacks;
 ///         one that queues work has failed. An error that a kernel left is thrown by whichever call is next.
 /// Threads any thread may call any function, but one that names no card comes behind make_current(): CUDA
@@ -26,6 +26,9 @@ struct card {
   std::uint32_t major = 0, minor = 0; ///< compute capability
   std::uint32_t multiprocessors = 0;
   std::string why_unknown; ///< empty, unless the card did not answer, and then all else is unknown
+  /// Ampere is the first whose code a build has.
+  bool is_too_old() const noexcept { return why_unknown.empty() && major < least_major; }
+  static constexpr std::uint32_t least_major = 8;
   friend bool operator==(const card&, const card&) = default;
 };
 

@@ -67,6 +67,7 @@ TEST_F(CardSteps, WithWeightsThereMakeNothingNew) {
   const simulated_card::counters few = counted(60), many = counted(80);
   EXPECT_EQ(many.events, few.events);
   EXPECT_EQ(many.allocations, few.allocations);
+  EXPECT_EQ(many.waits, few.waits) << "a step releases memory";
   EXPECT_EQ(many.launches - few.launches, 20U * 3) << "the step's number, its graph, the update";
   EXPECT_LE(many.calls - few.calls, 20U * 14);
 }

@@ -247,5 +247,19 @@ TEST_F(CardReplicaFaults, LetACardThatDoesNotAnswerBeRefused) {
       ThrowsMessage<device_error>(HasSubstr("device cuda:0 does not answer")));
 }
 
+TEST_F(CardReplicaFaults, LetACardThatIsTooOldBeRefused) {
+  simulated_card::settings s = simulated_card::default_settings();
+  s.capability_major = 8;
+  simulated_card::set_up(s);
+  require_here({device_kind::cuda, 0});
+  s.capability_major = 7;
+  simulated_card::set_up(s);
+  EXPECT_THAT(
+      [] {
+        require_here({device_kind::cuda, 0});
+      },
+      ThrowsMessage<device_error>(HasSubstr("device cuda:0 has compute capability 7.0, and at least 8.0")));
+}
+
 } // namespace
 } // namespace mailgrad

@@ -17,13 +17,14 @@ namespace mailgrad::simulated_card {
 
 namespace {
 
-std::uint64_t seed_in(const std::string& word) {
-  std::uint64_t seed = 0;
+/// Behind the sign of "seed=7".
+std::uint64_t number_in(const std::string& word) {
+  std::uint64_t number = 0;
   const char* const end = word.data() + word.size();
-  const auto [rest, error] = std::from_chars(word.data() + 5, end, seed);
+  const auto [rest, error] = std::from_chars(word.data() + word.find('=') + 1, end, number);
   if (error != std::errc{} || rest != end)
-    throw std::invalid_argument(fmt::format("MAILGRAD_SIMULATED_CARD: {} is no seed", word));
-  return seed;
+    throw std::invalid_argument(fmt::format("MAILGRAD_SIMULATED_CARD: {} has no number", word));
+  return number;
 }
 
 void apply_word(const std::string& word, settings& s) {
@@ -38,10 +39,21 @@ void apply_word(const std::string& word, settings& s) {
   } else if (word == "late") {
     s.when = timing::late;
   } else if (word.starts_with("seed=")) {
-    s.order.seed = seed_in(word);
+    s.order.seed = number_in(word);
+  } else if (word.starts_with("cards=")) {
+    s.cards = static_cast<std::uint32_t>(number_in(word));
+  } else if (word.starts_with("capability=")) {
+    s.capability_major = static_cast<std::uint32_t>(number_in(word));
+  } else if (word.starts_with("memory=")) {
+    s.memory_bytes = number_in(word);
+  } else if (word.starts_with("lost=")) {
+    s.fail.lost_card_at = number_in(word);
+  } else if (word.starts_with("fault=")) {
+    s.fail.launch_error_at = number_in(word);
   } else {
     throw std::invalid_argument(fmt::format(
-        "MAILGRAD_SIMULATED_CARD: {}, where forward, backward, shuffled, far, late or seed=N may stand",
+        "MAILGRAD_SIMULATED_CARD: {}, where forward, backward, shuffled, far, late, seed=N, cards=N, "
+        "capability=N, memory=BYTES, lost=N (at the n-th call) or fault=N (of the n-th kernel) may stand",
         word));
   }
 }

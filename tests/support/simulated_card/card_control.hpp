@@ -42,8 +42,10 @@ struct settings {
   machine has = machine::complete;
   std::uint32_t cards = 1;
   std::size_t memory_bytes = std::size_t{8} << 30; ///< of each card
-  /// false: a call that waits for a card, or may, throws std::logic_error. Unless streams run eagerly, one
-  /// that asks for a stream on which nothing is queued does not wait.
+  std::uint32_t capability_major = 9;
+  /// false: a synchronisation, and a copy of pageable memory, which may wait, throw std::logic_error. Unless
+  /// streams run eagerly, one that asks for a stream on which nothing is queued does not wait. A release of
+  /// memory waits as well; it cannot throw, and only counts.
   bool may_wait = true;
   std::string products = "products of the simulated card"; ///< the version of what multiplies
   /// Whether kernels are generated for chains: the compiler of the build takes a second or two for each.
@@ -60,7 +62,7 @@ struct counters {
   std::uint64_t launches = 0; ///< calls of a test or of the product that queued a kernel or a graph
   std::uint64_t kernels = 0;  ///< that have run, each of a graph by itself
   std::uint64_t products = 0; ///< that have run
-  std::uint64_t waits = 0;    ///< calls that wait for a card or may, such as each release of memory
+  std::uint64_t waits = 0;    ///< calls that wait for a card or may, each release of memory among them
   std::uint64_t allocations = 0;
   std::uint64_t pinned_allocations = 0;
   std::uint64_t events = 0;         ///< created

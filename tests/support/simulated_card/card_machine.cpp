@@ -32,7 +32,8 @@ card_machine& card_machine::of_process() {
 }
 
 void refuse(const char* name, std::string_view why) {
-  throw device_error(world_errc::device_failure, fmt::format("{}: {}", name, why));
+  const std::string where = current_card ? fmt::format("cuda:{}: ", *current_card) : "";
+  throw device_error(world_errc::device_failure, fmt::format("{}{}: {}", where, name, why));
 }
 
 void card_machine::begin_call(const char* name, std::uint32_t card) {

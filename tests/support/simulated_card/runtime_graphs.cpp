@@ -1,5 +1,6 @@
 #include "card_machine.hpp"
 
+#include <mailgrad/kernels/cuda/missing_card.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
 
 #include <fmt/format.h>
@@ -22,19 +23,21 @@ found_cards find_cards() {
   using simulated_card::machine;
   switch (all.set.has) {
   case machine::without_driver:
-    return {.cards = {}, .driver = {}, .why_none = "no NVIDIA driver is installed"};
+    return {.cards = {}, .driver = {}, .why_none = in_words(missing_card{.built_for = 13000})};
   case machine::with_old_driver:
     return {.cards = {},
             .driver = "CUDA 11.4",
-            .why_none = "the driver is for CUDA 11.4, and this build needs one for CUDA 13.0"};
+            .why_none = in_words(missing_card{.driver = 11040, .built_for = 13000})};
   case machine::without_card:
-    return {.cards = {}, .driver = "CUDA 13.0", .why_none = "the driver for CUDA 13.0 finds no card"};
+    return {.cards = {},
+            .driver = "CUDA 13.0",
+            .why_none = in_words(missing_card{.driver = 13000, .built_for = 13000})};
   case machine::complete:
     break;
   }
   const card one{.name = "simulated card",
                  .memory_bytes = all.set.memory_bytes,
-                 .major = 9,
+                 .major = all.set.capability_major,
                  .minor = 0,
                  .multiprocessors = 132,
                  .why_unknown = {}};

@@ -134,6 +134,7 @@ void release_pinned(void* memory) noexcept {
   card_machine& all = card_machine::of_process();
   const std::lock_guard held(all.lock);
   if (breaks_capture(all, "cudaFreeHost")) return; // the memory is lost
+  ++all.counted.waits;
   for (std::uint32_t card = 0; card < all.set.cards; ++card) all.finish_card(card);
   if (!all.memory.release(memory)) std::terminate();
 }

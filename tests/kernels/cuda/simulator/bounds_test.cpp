@@ -37,7 +37,8 @@ TEST_F(Bounds, OfAnAllocationAreWatched) {
     EXPECT_DEATH(run_store_behind(), AllOf(HasSubstr("AddressSanitizer"),
                                            HasSubstr(fmt::format("bounds_test.cpp:{}", store_line))));
   else
-    EXPECT_EQ(refusal(run_store_behind), "store: kernel store stored behind an allocation of 400 bytes");
+    EXPECT_EQ(refusal(run_store_behind),
+              "cuda:0: store: kernel store stored behind an allocation of 400 bytes");
 }
 
 constexpr unsigned load_line = __LINE__ + 1;
@@ -153,10 +154,10 @@ TEST_F(Bounds, OfACopyAreChecked) {
   std::vector<float> x(65);
   EXPECT_EQ(
       refusal([&] { cuda::runtime::copy(stream_of(lane).stream, y.data(), x.data(), 65 * sizeof(float)); }),
-      "cudaMemcpyAsync: invalid argument");
+      "cuda:0: cudaMemcpyAsync: invalid argument");
   EXPECT_EQ(
       refusal([&] { cuda::runtime::fill(stream_of(lane).stream, y.data() + 1, 0, 64 * sizeof(float)); }),
-      "cudaMemsetAsync: invalid argument");
+      "cuda:0: cudaMemsetAsync: invalid argument");
 }
 
 TEST_F(Bounds, OfAGridAreThoseOfACard) {
@@ -165,10 +166,10 @@ TEST_F(Bounds, OfAGridAreThoseOfACard) {
     return refusal(
         [&] { cuda::launch(stream_of(lane), "copy", grid, block, shared, copy_array, two_arrays{}); });
   };
-  EXPECT_EQ(launched(1, 1025, 0), "copy: a block of 1025x1x1 threads; a card runs 1 to 1024");
-  EXPECT_EQ(launched(0, 32, 0), "copy: a grid of 0x1x1 blocks");
-  EXPECT_EQ(launched({1, 65536}, 32, 0), "copy: a grid of 1x65536x1 blocks");
-  EXPECT_EQ(launched(1, 32, 101377), "copy: 101377 bytes of shared memory; a block has 99 KiB");
+  EXPECT_EQ(launched(1, 1025, 0), "cuda:0: copy: a block of 1025x1x1 threads; a card runs 1 to 1024");
+  EXPECT_EQ(launched(0, 32, 0), "cuda:0: copy: a grid of 0x1x1 blocks");
+  EXPECT_EQ(launched({1, 65536}, 32, 0), "cuda:0: copy: a grid of 1x65536x1 blocks");
+  EXPECT_EQ(launched(1, 32, 101377), "cuda:0: copy: 101377 bytes of shared memory; a block has 99 KiB");
   EXPECT_EQ(launched(1, 32, 49152), "");
 }
 

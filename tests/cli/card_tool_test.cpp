@@ -1,0 +1,129 @@
+#include <mailgrad/tests/cli/tool.hpp>
+#include <mailgrad/tests/support/scratch_files.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
+
+// The tool on the simulated card. What a run does there is tested in tests/actors; here it is what the tool
+// makes of its options and what it prints.
+
+namespace mailgrad {
+namespace {
+
+using json = nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+using testing::tool;
+
+class CardTool : public ::testing::Test {
+protected:
+  /// How the card of the next processes is set up.
+  static void set_up_card(const std::string& words) {
+    setenv("MAILGRAD_SIMULATED_CARD", words.c_str(), 1); // NOLINT(concurrency-mt-unsafe)
+  }
+  void TearDown() override { unsetenv("MAILGRAD_SIMULATED_CARD"); } // NOLINT(concurrency-mt-unsafe)
+
+  std::string path(const char* name) const { return (folder_.path() / name).string(); }
+  static json json_of(const std::string& file) { return json::parse(std::ifstream(file)); }
+
+  /// `mailgrad train` of a small model for twelve steps.
+  std::vector<std::string> training(const std::vector<std::string>& more) const {
+    std::vector<std::string> words{
+        "train", "--model", "softmax", "--data",          MAILGRAD_SMALL_CSV, "--batch",
+        "4",     "--steps", "12",      "--deterministic", "--report",         path("run.json")};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+
+  const scratch_folder folder_;
+};
+
+TEST_F(CardTool, ListsTheCardsAndWhyOneCannotBeUsed) {
+  set_up_card("cards=2");
+  tool two({"devices"});
+  EXPECT_THAT(two.out(), AllOf(HasSubstr("cuda:0   simulated card, 8.0 GiB, compute capability 9.0"),
+                               HasSubstr("lanes cuda:1, cuda:1/1, ...")));
+  set_up_card("capability=7");
+  tool old({"devices"});
+  EXPECT_THAT(old.out(), HasSubstr("compute capability 7.0, which is too old: 8.0 is the least"));
+  tool refused(training({"--devices", "cuda:0"}));
+  EXPECT_EQ(refused.code(), 2);
+  EXPECT_EQ(refused.err(),
+            "mailgrad: device cuda:0 has compute capability 7.0, and at least 8.0 is needed\n");
+}
+
+TEST_F(CardTool, TrainsThereAndSaysHow) {
+  set_up_card("late");
+  tool host(training({"--devices", "cpu:0"}));
+  ASSERT_EQ(host.code(), 0) << host.err();
+  const json by_host = json_of(path("run.json"));
+  EXPECT_TRUE(by_host.at("cards").is_null());
+  for (const std::vector<std::string>& place : {std::vector<std::string>{},
+                                                {"--parameters", "cuda:0"},
+                                                {"--parameters", "cuda:0", "--run-ahead", "0"}}) {
+    std::vector<std::string> words{"--devices", "cuda:0"};
+    words.insert(words.end(), place.begin(), place.end());
+    tool card(training(words));
+    ASSERT_EQ(card.code(), 0) << card.err();
+    EXPECT_THAT(card.err() + card.out(), HasSubstr("cards         "));
+    const json r = json_of(path("run.json"));
+    EXPECT_EQ(r.at("cards").at("steps_as_graphs").get<int>() +
+                  r.at("cards").at("steps_by_launches").get<int>(),
+              12);
+    EXPECT_NEAR(r.at("final_loss").get<double>(), by_host.at("final_loss").get<double>(), 1e-5);
+  }
+}
+
+TEST_F(CardTool, TestsAndPredictsThere) {
+  set_up_card("");
+  tool t(training({"--devices", "cuda:0", "--save", path("m.safetensors")}));
+  ASSERT_EQ(t.code(), 0) << t.err();
+  for (const char* command : {"test", "predict"}) {
+    tool host({command, "--model-file", path("m.safetensors"), "--data", MAILGRAD_SMALL_CSV});
+    tool card(
+        {command, "--model-file", path("m.safetensors"), "--data", MAILGRAD_SMALL_CSV, "--device", "cuda:0"});
+    EXPECT_EQ(card.code(), 0) << card.err();
+    EXPECT_EQ(card.out(), host.out()) << command;
+  }
+  set_up_card("fault=1");
+  for (const char* command : {"test", "predict"}) {
+    tool card(
+        {command, "--model-file", path("m.safetensors"), "--data", MAILGRAD_SMALL_CSV, "--device", "cuda:0"});
+    EXPECT_EQ(card.code(), 1) << command << " did not use the card";
+    EXPECT_THAT(card.err(), StartsWith("mailgrad: cuda:0: "));
+  }
+}
+
+TEST_F(CardTool, NamesTheCardThatFailsAndWritesTheReport) {
+  set_up_card("cards=2 fault=60");
+  tool t(training({"--devices", "cuda:1"}));
+  EXPECT_EQ(t.code(), 1);
+  EXPECT_THAT(t.err(),
+              AllOf(HasSubstr("worker 0 at its step "), HasSubstr("cuda:1: "), Not(HasSubstr("cuda:0"))));
+  EXPECT_EQ(json_of(path("run.json")).at("ended"), "failed");
+  set_up_card("lost=1");
+  tool lost(training({"--devices", "cuda:0"}));
+  EXPECT_EQ(lost.code(), 1);
+  EXPECT_THAT(lost.err(),
+              AllOf(StartsWith("mailgrad: "), HasSubstr("cuda:0: "), HasSubstr("the card is lost")));
+}
+
+TEST_F(CardTool, SaysWhatToDoIfMemoryIsLacking) {
+  set_up_card("memory=65536");
+  tool t(training({"--devices", "cuda:0"}));
+  EXPECT_EQ(t.code(), 1);
+  EXPECT_THAT(t.err(), AllOf(HasSubstr("cuda:0: out of memory: "), HasSubstr("of 64.0 KiB"),
+                             HasSubstr(", for "), HasSubstr("take a smaller --batch")));
+}
+
+} // namespace
+} // namespace mailgrad
