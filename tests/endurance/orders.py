@@ -9,8 +9,8 @@ from processes import Failure, Skipped
 ORDERS = 100  # of each run of a policy, a round
 # Of each policy on the card, with the weights on the host and there: runs to their end and runs that are stopped.
 POLICIES = "EveryPolicy/CardSteps.*"
-# On the card, with the weights on the host and there: ledgers, weights under sync; hogwild's race.
-RUNS = {"actors_simulated_card_test": "*/CardSteps.*:CardSteps.*Fails:CardSync.*",
+# On the card, with the weights on the host and there: ledgers, weights under sync, switches by a rule; hogwild's race.
+RUNS = {"actors_simulated_card_test": "*/CardSteps.*:CardSteps.*Fails:CardSteps.SwitchBy*:CardSync.*:CardSums.*",
         "actors_test": "*/Schedules*",
         "actors_spanning_test": "Spanning.*"}
 # What takes longer: the staleness and the weights of what was recorded on processors, with every policy and every cure;
