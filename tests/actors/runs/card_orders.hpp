@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace mailgrad::testing {
@@ -78,7 +79,20 @@ protected:
     }
   }
 
-  /// The same for a run whose weights do not depend on the order.
+  /// Runs and records in one of these orders what `a` makes for the watch that it is given.
+  template <class Make>
+  std::optional<finished_run> finish_on_card(std::uint64_t seed, Make a) {
+    set_up();
+    drawn_order order(seed);
+    const auto watch = std::make_shared<asked_watch>();
+    const auto play_all = [&] {
+      play(order, *watch);
+      set_up();
+    };
+    return finish_by(play_all, a(watch), [&](const assembled_run&) { forbid_waits(order); });
+  }
+
+  /// The same as in_every_order() for a run whose weights do not depend on the order.
   template <class Make>
   void expect_weights_in_every_order(const std::vector<float>& expected, std::uint64_t orders, Make a) {
     in_every_order(orders, a, [&](const assembled_run& run) {

@@ -34,7 +34,8 @@ TEST_P(RecordedOnProcessors, HasTheSameStalenessOnTheCard) {
     const auto was = finish(a, order.seed());
     ASSERT_TRUE(was);
     a.replayed = std::make_shared<const recording>(was->order);
-    const auto is = finish(placed(GetParam(), a, data_), order.seed() + 1);
+    const auto is = finish_on_card(order.seed() + 1,
+                                   [&](const auto& watch) { return placed(GetParam(), a, data_, watch); });
     ASSERT_TRUE(is);
     EXPECT_EQ(was->report.ledger, is->report.ledger);
     EXPECT_EQ(was->report.samples, is->report.samples);
@@ -54,11 +55,12 @@ TEST_P(RecordedOnProcessors, HasTheSameStalenessOnTheCard) {
 
 TEST_P(RecordedOnProcessors, OrOnTheCardIsRepeatedThereBitForBit) {
   for (const drawn_order& order : drawn_orders(orders_on_card(replay_orders))) {
-    assembly a = placed(GetParam(), assembly_of(GetParam()), data_);
-    const auto was = finish(a, order.seed());
+    assembly a = assembly_of(GetParam());
+    const auto make = [&](const auto& watch) { return placed(GetParam(), a, data_, watch); };
+    const auto was = finish_on_card(order.seed(), make);
     ASSERT_TRUE(was);
     a.replayed = std::make_shared<const recording>(was->order);
-    const auto is = finish(a, order.seed() + 7);
+    const auto is = finish_on_card(order.seed() + 7, make);
     ASSERT_TRUE(is);
     expect_same(*was, *is);
   }
