@@ -1,3 +1,5 @@
+#include <mailgrad/demos/own_cure.hpp>
+#include <mailgrad/demos/own_policy.hpp>
 #include <mailgrad/tests/actors/runs/card_cases.hpp>
 #include <mailgrad/tests/support/words_of_forms.hpp>
 
@@ -5,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 // Recordings of whole runs, on processors and on the simulated card, that are repeated on the card.
@@ -24,6 +27,10 @@ using testing::placed;
 using testing::with_every_policy;
 
 constexpr std::uint64_t replay_orders = 4; // scripts/endurance tries 2,500
+
+/// How far a weight may be from that of the processors. Where a rule divides by the root of its squares, a
+/// gradient that is almost 0 moves a weight as far as a large one, and so does what it was rounded by.
+double bound_of(const card_case& c) { return std::string_view(c.cure) == "cgad" ? 1e-3 : 1e-5; }
 
 /// A run on processors is recorded, and repeated on the card.
 class RecordedOnProcessors : public CardSteps {};
@@ -49,7 +56,7 @@ TEST_P(RecordedOnProcessors, HasTheSameStalenessOnTheCard) {
                   is->outcome.shards[s].workers[w].gaps.buckets());
     ASSERT_EQ(was->weights.size(), is->weights.size());
     for (std::size_t i = 0; i < was->weights.size(); ++i)
-      EXPECT_NEAR(was->weights[i], is->weights[i], 1e-5) << i;
+      EXPECT_NEAR(was->weights[i], is->weights[i], bound_of(GetParam())) << i;
   }
 }
 
@@ -76,6 +83,14 @@ INSTANTIATE_TEST_SUITE_P(EveryWayOfAGradient, RecordedOnProcessors,
                                            card_case{"async", 0, 0, "none", true, 0, 1, true},
                                            card_case{"ssp:1", 0, 0, "dc-asgd-a", true, 0, 1, true}),
                          name_of);
+
+/// A cure and policies as users write them. Such a cure keeps the weights on the host.
+std::vector<card_case> with_own_parts() {
+  static const std::string cure = own_cure<fading>("0.5"), turns = own_policy<fair_turns>("1");
+  return {{"async", 0, 0, cure.c_str()}, {turns.c_str()}, {turns.c_str(), 0, 0, "none", true}};
+}
+
+INSTANTIATE_TEST_SUITE_P(OwnParts, RecordedOnProcessors, ::testing::ValuesIn(with_own_parts()), name_of);
 
 INSTANTIATE_TEST_SUITE_P(EveryPolicy, RecordedOnProcessors, ::testing::ValuesIn(with_every_policy()),
                          name_of);
