@@ -9,9 +9,10 @@ from processes import Failure, Skipped
 ORDERS = 100  # of each run of a policy, a round
 # Of each policy on the card, with the weights on the host and there: runs to their end and runs that are stopped.
 POLICIES = "EveryPolicy/CardSteps.*"
-# On the card, with the weights on the host and there: ledgers, weights under sync, and the staleness and the weights of
-# what was recorded on processors, with every policy and every cure; hogwild's race.
-RUNS = {"actors_simulated_card_test": "*/CardSteps.*:CardSteps.*Fails:CardSteps.SwitchBy*:CardSync.*:CardSums.*:*/RecordedOnProcessors.*",
+# On the card, with the weights on the host and there: ledgers, weights under sync, switches by a rule, and the
+# staleness and the weights of what was recorded on processors, with every policy and every cure; hogwild's race.
+RUNS = {"actors_simulated_card_test": "*/CardSteps.*:CardSteps.*Fails:CardSteps.SwitchBy*:CardSync.*:CardSums.*:"
+                                      "*/RecordedOnProcessors.*",
         "actors_test": "*/Schedules*",
         "actors_spanning_test": "Spanning.*"}
 # What takes longer, and has fewer policies: tables, models that span lanes, checkpoints. Not what loses a card at each
