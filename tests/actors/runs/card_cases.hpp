@@ -68,6 +68,9 @@ inline assembly placed(const card_case& c, assembly a, const std::shared_ptr<con
 /// Fixture of whole runs of one such case.
 class CardSteps : public CardRun, public ::testing::WithParamInterface<card_case> {};
 
+/// A policy that switches by a rule, as often as a few batches let it.
+inline constexpr const char* automatic = "auto:window=1,wait=0.05,harm=0.01";
+
 /// Each policy that has an order, with the weights on the host and on the card.
 inline std::vector<card_case> with_every_policy() {
   std::vector<card_case> all;

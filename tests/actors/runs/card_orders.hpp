@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace mailgrad::testing {
@@ -47,11 +48,15 @@ protected:
     simulated_card::set_up(s);
   }
 
+  /// So many nanoseconds may pass with each message that is played. By themselves they take a microsecond.
+  void let_time_pass(std::uint64_t most) { tick_ = most; }
+
   /// Delivers messages and asks for marks in a drawn order until neither is left; at most `most` of them.
   void play(drawn_order& order, asked_watch& watch, std::size_t most = deterministic_system::endless) {
     for (std::size_t played = 0; played < most; ++played) {
       if (order.below(4) == 0) watch.ask();
       if (draws_entries_ && order.below(2) == 0) run_entry(order);
+      if (tick_ > 0) time_->advance(instant{static_cast<instant::rep>(order.below(tick_))});
       if (deliver(order, 1) > 0) continue;
       if (watch.watched() == 0) return;
       if (draws_entries_) run_entry(order);
@@ -78,7 +83,24 @@ protected:
     }
   }
 
-  /// The same for a run whose weights do not depend on the order.
+  /// Runs and records in one of these orders what `a` makes for the watch that it is given. No message of a
+  /// run before is left to be drawn.
+  template <class Make>
+  std::optional<finished_run> finish_on_card(std::uint64_t seed, Make a) {
+    set_up();
+    system_.run();
+    drawn_order order(seed);
+    const auto watch = std::make_shared<asked_watch>();
+    const auto play_all = [&] {
+      play(order, *watch);
+      set_up();
+    };
+    auto ended = finish_by(play_all, a(watch), [&](const assembled_run&) { forbid_waits(order); });
+    system_.run();
+    return ended;
+  }
+
+  /// The same as in_every_order() for a run whose weights do not depend on the order.
   template <class Make>
   void expect_weights_in_every_order(const std::vector<float>& expected, std::uint64_t orders, Make a) {
     in_every_order(orders, a, [&](const assembled_run& run) {
@@ -92,6 +114,7 @@ private:
   static void run_entry(drawn_order& order) { simulated_card::run_next(order.below(1 << 16)); }
 
   bool draws_entries_ = false;
+  std::uint64_t tick_ = 0;
 };
 
 } // namespace mailgrad::testing

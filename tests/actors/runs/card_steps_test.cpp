@@ -17,6 +17,7 @@ using testing::asked_watch;
 using testing::assembled_run;
 using testing::assembly;
 using testing::assembly_of;
+using testing::automatic;
 using testing::card_case;
 using testing::CardSteps;
 using testing::drawn_order;
@@ -29,10 +30,16 @@ using testing::with_every_policy;
 
 constexpr std::uint64_t step_orders = 16; // scripts/endurance tries 2,500
 
+/// Workers tell what they measure by the clock, which goes on by milliseconds for a rule that judges it.
+constexpr std::uint64_t tick_of(std::string_view policy) {
+  return policy.starts_with("auto") ? 20'000'000 : 0;
+}
+
 TEST_P(CardSteps, EndOnceWithABalancedLedgerAndEveryBatchTrained) {
   const auto make = [&](const auto& watch) {
     return placed(GetParam(), assembly_of(GetParam()), data_, watch);
   };
+  let_time_pass(tick_of(GetParam().policy));
   in_every_order(step_orders, make, [](const assembled_run& run) {
     EXPECT_EQ(run.outcome().how, run_outcome::ending::completed) << run.outcome().why;
     EXPECT_EQ(std::ranges::count(run.outcome().lost, true), 0)
@@ -43,6 +50,7 @@ TEST_P(CardSteps, EndOnceWithABalancedLedgerAndEveryBatchTrained) {
 }
 
 TEST_P(CardSteps, EndWhenTheyLikeAfterTheRunWasStopped) {
+  let_time_pass(tick_of(GetParam().policy));
   for (drawn_order& order : drawn_orders(orders_on_card(step_orders))) {
     set_up();
     const auto watch = std::make_shared<asked_watch>();
@@ -85,7 +93,37 @@ INSTANTIATE_TEST_SUITE_P(
         card_case{"async, sync@8", 2, 0, "easgd", true, 0, 1, true}),
     name_of);
 
-INSTANTIATE_TEST_SUITE_P(EveryPolicy, CardSteps, ::testing::ValuesIn(with_every_policy()), name_of);
+/// No rule's switches are repeated, so that of `auto` is among these alone.
+std::vector<card_case> with_auto_too() {
+  std::vector<card_case> all = with_every_policy();
+  for (const bool there : {false, true}) all.push_back({.policy = automatic, .weights_there = there});
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryPolicy, CardSteps, ::testing::ValuesIn(with_auto_too()), name_of);
+
+TEST_F(CardSteps, SwitchByARuleToAndFro) {
+  let_time_pass(tick_of(automatic));
+  for (const bool there : {false, true}) {
+    std::size_t to_async = 0, to_sync = 0;
+    const card_case c{.policy = automatic, .weights_there = there};
+    const auto make = [&](const auto& watch) {
+      assembly a = assembly_of(c);
+      a.batches = 60;
+      return placed(c, a, data_, watch);
+    };
+    in_every_order(step_orders / 2, make, [&](const assembled_run& run) {
+      EXPECT_EQ(run.outcome().how, run_outcome::ending::completed) << run.outcome().why;
+      testing::expect_balanced(run);
+      EXPECT_EQ(report_of(run.outcome(), run.written()).samples, 240U);
+      to_async += std::ranges::count(run.outcome().switches, "async", &policy_switch::to);
+      to_sync += std::ranges::count(run.outcome().switches, "sync", &policy_switch::to);
+    });
+    if (drawn_orders(orders_on_card(step_orders / 2)).count() < 4) continue; // too few for either
+    EXPECT_GT(to_async, 0U) << there;
+    EXPECT_GT(to_sync, 0U) << there;
+  }
+}
 
 #ifndef __SANITIZE_THREAD__ // whose reports of that race would be right
 INSTANTIATE_TEST_SUITE_P(OfHogwildsRace, CardSteps,

@@ -118,7 +118,8 @@ TEST_P(RecordedTables, HaveTheSameStalenessAndWeightsOnTheCard) {
     const auto was = finish(a, order.seed());
     ASSERT_TRUE(was);
     a.replayed = std::make_shared<const recording>(was->order);
-    const auto is = finish(on_the_card(a, std::make_shared<testing::prompt_watch>()), order.seed() + 1);
+    const auto is =
+        finish_on_card(order.seed() + 1, [&](const auto& watch) { return on_the_card(a, watch); });
     ASSERT_TRUE(is);
     EXPECT_EQ(was->report.ledger, is->report.ledger);
     EXPECT_EQ(was->report.staleness.buckets(), is->report.staleness.buckets());
@@ -130,11 +131,12 @@ TEST_P(RecordedTables, HaveTheSameStalenessAndWeightsOnTheCard) {
 
 TEST_P(RecordedTables, OnTheCardAreRepeatedBitForBit) {
   for (const drawn_order& order : drawn_orders(orders_on_card(3))) {
-    assembly a = on_the_card(assembly_of_tables(GetParam()), std::make_shared<testing::prompt_watch>());
-    const auto was = finish(a, order.seed());
+    assembly a = assembly_of_tables(GetParam());
+    const auto make = [&](const auto& watch) { return on_the_card(a, watch); };
+    const auto was = finish_on_card(order.seed(), make);
     ASSERT_TRUE(was);
     a.replayed = std::make_shared<const recording>(was->order);
-    const auto is = finish(a, order.seed() + 7);
+    const auto is = finish_on_card(order.seed() + 7, make);
     ASSERT_TRUE(is);
     expect_same(*was, *is);
   }

@@ -268,6 +268,10 @@ TEST_F(CardRuns, WithWeightsThereAreRefusedForWhatStaysOnTheHost) {
     o.policy = "async, hogwild@10";
     o.devices[1] = {device_kind::cpu, 0};
   });
+  refused("all-reduce adds gradients up on the host", [](auto& o) {
+    o.policy = "sync";
+    o.all_reduce = true;
+  });
   refused("cure 'fading", [](auto& o) { o.cure = own_cure<fading>("0.5"); });
   refused("cure 'heloco' looks at whole variables on the host", [](auto& o) {
     o.local_steps = 2;

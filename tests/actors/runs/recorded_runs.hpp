@@ -41,9 +41,10 @@ class RecordedRun : public DrawnRuns {
 protected:
   static constexpr std::uint64_t replays_of_each = 3;
 
-  /// Runs and records `a` in this order of delivery. `disturb` is called before the first message.
-  template <class Disturb>
-  std::optional<finished_run> finish(assembly a, drawn_order& order, Disturb disturb) {
+  /// Runs and records `a`. `disturb` is called before the first message, and then `deliver_all` delivers
+  /// messages until none is left.
+  template <class Disturb, class DeliverAll>
+  std::optional<finished_run> finish_by(DeliverAll deliver_all, assembly a, Disturb disturb) {
     std::stringbuf bytes;
     a.recorder = messaging::spawn<recorder>(
         system_.actors(), recorder_options{std::make_shared<recording_writer>(
@@ -52,19 +53,24 @@ protected:
                                            [](const std::string& failure) { EXPECT_EQ(failure, ""); }});
     assembled_run run = assemble(a);
     disturb(run);
-    deliver(order);
+    deliver_all();
     EXPECT_EQ(run.times_ended(), 1U) << "somebody waits";
     if (run.times_ended() != 1) {
       messaging::kill(a.recorder);
-      deliver(order);
+      deliver_all();
       return std::nullopt;
     }
     finished_run f{{}, run.outcome(), report_of(run.outcome()), run.weights()};
     messaging::send_anonymously(run.feeder_actor,
                                 end_recording{std::make_shared<recording_end>(end_of(f.outcome, f.report))});
-    deliver(order);
+    deliver_all();
     f.order = parse_recording(bytes.view(), "memory");
     return f;
+  }
+  /// The same in this order of delivery.
+  template <class Disturb>
+  std::optional<finished_run> finish(const assembly& a, drawn_order& order, Disturb disturb) {
+    return finish_by([&] { deliver(order); }, a, disturb);
   }
   std::optional<finished_run> finish(const assembly& a, std::uint64_t seed) {
     drawn_order order(seed);

@@ -1,8 +1,16 @@
 #include <mailgrad/tests/engine/worker/card_replica_fixture.hpp>
+#include <mailgrad/tests/support/manual_time.hpp>
 
+#include <mailgrad/engine/delays/delay_spec.hpp>
+#include <mailgrad/engine/worker/delayed_runner.hpp>
 #include <mailgrad/graph/graph.hpp>
 
 #include <gmock/gmock.h>
+
+#include <chrono>
+#include <memory>
+#include <utility>
+#include <vector>
 
 // One source for two cards: the simulated one, and a real one.
 
@@ -11,6 +19,13 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
+
+/// Keeps what is due for the test.
+class kept_timer final : public step_timer {
+public:
+  void at(instant, notice tell) override { due.push_back(std::move(tell)); }
+  std::vector<notice> due;
+};
 
 class CardForesight : public testing::card_replica_test {};
 
@@ -107,6 +122,35 @@ TEST_F(CardForesight, RefusesOtherSamplesAndLetsTheStepEnd) {
   await_end();
   on_card_->end_step();
   expect_close(card_step(a), host_step(a));
+}
+
+/// Whoever prescribes times to a replica hands on what it is told, and tells when a step has ended by them.
+TEST_F(CardForesight, IsHandedOnWhereTimesArePrescribed) {
+  build();
+  const auto time = std::make_shared<testing::manual_time>();
+  const auto timer = std::make_shared<kept_timer>();
+  delayed_runner delayed({std::shared_ptr<void>(), &*on_card_},
+                         {delay_spec("constant:2", 1).law_of({0}, 1), time, timer, time->now()});
+  EXPECT_TRUE(delayed.copies_ahead());
+  EXPECT_FALSE(delayed.computes_at_once());
+  int told = 0, copied = 0;
+  delayed.on_end([&] { ++told; });
+  const auto a = samples(0, 8), b = samples(8, 8);
+  card_step(a); // compiles the program
+  told = 0;
+  timer->due.clear();
+  const auto g = delayed.make_gradient();
+  ASSERT_EQ(delayed.begin_step(a, g), step_state::under_way);
+  delayed.foresee(b, [&] { ++copied; });
+  while (watch_->watched() > 0) watch_->ask();
+  EXPECT_EQ(copied, 1);
+  EXPECT_EQ(told, 0) << "its time is not over";
+  ASSERT_EQ(timer->due.size(), 1U);
+  time->advance(std::chrono::seconds(2));
+  timer->due.front()();
+  EXPECT_EQ(told, 1);
+  expect_close(result_of(delayed.end_step(), *g), host_step(a));
+  EXPECT_FALSE(delayed.span()) << "a step takes as long as was prescribed, not as long as the card computed";
 }
 
 TEST_F(CardForesight, MayBeOfNothing) {

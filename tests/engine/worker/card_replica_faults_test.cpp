@@ -85,7 +85,9 @@ TEST_F(CardReplicaFaults, KeepABatchThatIsCopiedBeforeTheLaneHasRun) {
   const auto g = on_card_->make_gradient();
   on_card_->begin_step(samples(0, 8), g);
   on_card_->foresee(b, [] {});
+  const std::uint64_t kernels = simulated_card::count().kernels;
   EXPECT_TRUE(watch_->ask_last());
+  EXPECT_EQ(simulated_card::count().kernels, kernels) << "the copy has waited for the step";
   await_end();
   on_card_->end_step();
   expect_close(card_step(b), host_step(b));
