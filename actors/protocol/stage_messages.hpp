@@ -4,9 +4,11 @@
 #include <mailgrad/engine/account/trace_track.hpp>
 #include <mailgrad/engine/worker/stage_program.hpp>
 #include <mailgrad/engine/worker/weight_view.hpp>
+#include <mailgrad/tensor/error.hpp>
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -72,7 +74,7 @@ struct stage_failed {
   std::size_t stage = 0;
   std::string why;
   std::shared_ptr<trace_track> trace{};
-  bool by_card = false; ///< its card has failed
+  std::optional<world_errc> by_device{}; ///< how its device has failed; empty: that is not why
 };
 
 /// To the worker, from the watch on a stage: the actor has ended.

@@ -40,8 +40,6 @@ device_actor::device_actor(caf::event_based_actor* self, device_actor_options op
   exchange_ = options_.direct ? into_block_.get() : over_shards_.get();
   options_.runner->use_racing_weights(options_.direct);
   if (options_.clip_norm != 0) options_.runner->use_norms();
-  if (options_.resumed) keep(*options_.resumed);
-  options_.resumed.reset();
   options_.runner->on_end([us = caf::actor_cast<caf::actor>(self)] { send_anonymously(us, step_ended{}); });
 }
 
@@ -61,9 +59,17 @@ bool device_actor::may_run_ahead() const {
 caf::behavior device_actor::make_behavior() {
   send(self_, options_.coordinator,
        worker_joined{options_.worker, caf::actor_cast<caf::actor>(self_), options_.life, options_.late});
+  go_on_from_checkpoint();
   if (options_.late) return waiting_for_a_seat();
-  join();
+  if (!gate_.finished()) join();
   return training();
+}
+
+/// What local steps keep may need memory of a card. The coordinator knows of this worker by now, and hears if
+/// that is lacking.
+void device_actor::go_on_from_checkpoint() {
+  if (options_.resumed) or_fail(report_.steps, [this] { keep(*options_.resumed); });
+  options_.resumed.reset();
 }
 
 caf::behavior device_actor::waiting_for_a_seat() {

@@ -111,6 +111,7 @@ private:
   void sit(const seat_given& x);
   void join();
 
+  void go_on_from_checkpoint();
   void keep(archive& a);
   void keep_beside_report(archive& a);
   void mark(std::uint64_t checkpoint);

@@ -40,7 +40,7 @@ caf::message_handler spanning_replica::hear(caf::event_based_actor* worker) {
       on(self_,
          [this](const stage_failed& x) {
            options_.traces[x.stage] = x.trace;
-           if (broken_.empty()) card_failed_ = x.by_card;
+           if (broken_.empty()) by_device_ = x.by_device;
            break_off(x.stage, "failed: " + x.why);
          }),
       on(self_,
@@ -131,7 +131,8 @@ void spanning_replica::break_off(std::size_t stage, const std::string& why) {
 
 /// Adds the sums in the order of the stages, so that the same step has the same bits.
 float spanning_replica::end_step() {
-  if (card_failed_) throw device_error(world_errc::device_failure, broken_);
+  if (by_device_ == world_errc::out_of_memory) throw out_of_memory(broken_);
+  if (by_device_) throw device_error(*by_device_, broken_);
   if (!broken_.empty()) throw std::runtime_error(broken_);
   float loss = 0;
   const std::shared_ptr<gradient> out = std::move(into_);

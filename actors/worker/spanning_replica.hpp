@@ -6,6 +6,7 @@
 #include <mailgrad/engine/worker/step_runner.hpp>
 #include <mailgrad/engine/worker/weight_places.hpp>
 #include <mailgrad/kernels/cuda/copy_stream.hpp>
+#include <mailgrad/tensor/error.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -77,8 +78,8 @@ private:
   std::size_t missing_ = 0;
   std::vector<std::int64_t> busy_; ///< by stage, ns
   std::function<void()> ended_;
-  bool card_failed_ = false; ///< that is why a stage failed
-  std::string broken_;       ///< why no further step can be computed; empty if one can
+  std::string broken_;                    ///< why no further step can be computed; empty if one can
+  std::optional<world_errc> by_device_{}; ///< how the device of a stage has failed, if that is why
 };
 
 } // namespace mailgrad

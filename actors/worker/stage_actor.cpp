@@ -296,9 +296,15 @@ void stage_actor::fail(const std::exception& e) {
   arrivals_.clear();
   work_.reset();
   sum_ = {};
+  send(self_, worker_, stage_failed{options_.place, e.what(), std::move(trace_), failure_of_device(e)});
+}
+
+/// Memory that cards reach may be lacking for a core as well, but a core is not lost with what it computes.
+std::optional<world_errc> stage_actor::failure_of_device(const std::exception& e) const {
   const auto* by = dynamic_cast<const device_error*>(&e);
-  const bool by_card = options_.card && by && by->code() == world_errc::device_failure;
-  send(self_, worker_, stage_failed{options_.place, e.what(), std::move(trace_), by_card});
+  if (by && by->code() == world_errc::out_of_memory) return world_errc::out_of_memory;
+  if (by && by->code() == world_errc::device_failure && options_.card) return world_errc::device_failure;
+  return std::nullopt;
 }
 
 stage_actor::sized_program& stage_actor::program_for(std::size_t samples) {

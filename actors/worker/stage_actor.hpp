@@ -86,6 +86,7 @@ private:
   void when_queued_is_done(std::function<void()> then);
   void finish();
   void fail(const std::exception& e);
+  std::optional<world_errc> failure_of_device(const std::exception& e) const;
   sized_program& program_for(std::size_t samples);
   std::size_t place_of(device d) const;
   void continue_later();

@@ -14,6 +14,7 @@ namespace mailgrad {
 
 namespace {
 
+constexpr const char* of_weights = "the weights that are tested";
 constexpr std::size_t most_samples = 256;
 /// Of texts on a card.
 constexpr std::size_t most_tokens = 65536, most_logits = std::size_t{1} << 24;
@@ -43,7 +44,8 @@ tested_model::~tested_model() {
 
 /// From now on these are tested.
 memory& tested_model::own_weights() {
-  if (copy_.bytes() == 0) copy_ = place_->allocate(layout_.size() * sizeof(float));
+  if (copy_.bytes() == 0)
+    copy_ = naming_memory(of_weights, [this] { return place_->allocate(layout_.size() * sizeof(float)); });
   weights_ = weight_addresses::in_one_piece(layout_, copy_.on<float>(place_->where()).data());
   theirs_ = {};
   return copy_;
@@ -52,7 +54,7 @@ memory& tested_model::own_weights() {
 /// By way of memory that copies to a card do not have to wait for.
 void tested_model::copy_from_host(std::span<const float> from, std::size_t first) {
   const stream& s = place_->where();
-  memory staged = place_->lend_on_host(from.size_bytes());
+  memory staged = naming_memory(of_weights, [&] { return place_->lend_on_host(from.size_bytes()); });
   std::ranges::copy(from, staged.on_host<float>().begin());
   copy_bytes(s, own_weights().on<float>(s).data() + first, staged.on_host<float>().data(), from.size_bytes());
   place_->finish();
@@ -94,7 +96,7 @@ void tested_model::copy_weights(std::span<float> to) {
     std::ranges::copy(theirs_, to.begin());
     return;
   }
-  memory seen = place_->lend_on_host(to.size_bytes());
+  memory seen = naming_memory(of_weights, [&] { return place_->lend_on_host(to.size_bytes()); });
   place_->copy_to_host(copy_, 0, seen);
   place_->finish();
   std::ranges::copy(seen.on_host<float>(), to.begin());
@@ -104,8 +106,11 @@ forward_pass& tested_model::pass_over(const dataset& samples, std::size_t size, 
   const pass_key key{size, room_for_entries(samples, size), with_loss};
   if (const auto known = passes_.find(key); known != passes_.end()) return *known->second;
   if (!is_there()) passes_.clear(); // two would take twice the memory
-  auto made = with_room([&] {
-    return std::make_unique<forward_pass>(build_, request_, layout_, samples, size, with_loss, *place_);
+  const auto words = [size] { return fmt::format("the values and inputs of a test of {} samples", size); };
+  auto made = naming_memory(words, [&] {
+    return with_room([&] {
+      return std::make_unique<forward_pass>(build_, request_, layout_, samples, size, with_loss, *place_);
+    });
   });
   return *passes_.emplace(key, std::move(made)).first->second;
 }

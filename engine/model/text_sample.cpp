@@ -1,6 +1,7 @@
 #include <mailgrad/engine/model/text_sample.hpp>
 
 #include <mailgrad/files/utf8.hpp>
+#include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
@@ -133,7 +134,8 @@ std::string write_text(tested_model& model, std::span<const std::string> symbols
     throw std::invalid_argument("write_text: a model of windows of tokens is needed, not one of samples of " +
                                 to_string(request.sample_dims));
   const std::vector<std::int32_t> prompt = tokens_of(options.prompt, symbols);
-  writer w = model.with_room([&model] { return writer(model); });
+  writer w = naming_memory("the values of a text",
+                           [&model] { return model.with_room([&model] { return writer(model); }); });
   for (const std::int32_t token : prompt) w.append(token);
   std::mt19937_64 random(options.seed);
   std::string text;

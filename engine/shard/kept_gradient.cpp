@@ -2,6 +2,7 @@
 
 #include <mailgrad/kernels/copy_bytes.hpp>
 #include <mailgrad/optim/kept_memory.hpp>
+#include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
@@ -14,6 +15,7 @@ namespace mailgrad {
 namespace {
 
 constexpr std::size_t most_addends = 4096; ///< a worker has no more devices
+constexpr const char* of_kept = "a gradient that a shard keeps";
 
 /// Writes the floats of `whole` that lie in `part`; fewer if it ends before.
 void write_part(archive& a, std::string_view name, const std::shared_ptr<const gradient>& owner,
@@ -50,7 +52,7 @@ void write_dense(archive& a, const std::shared_ptr<const gradient>& of, shard& a
 memory read_dense(archive& a, shard& at) {
   block whole = read_part(a, "dense", at.dense_range());
   if (!is_on_card(*at.at())) return memory(std::move(whole));
-  memory there = at.at()->allocate(whole.bytes());
+  memory there = naming_memory(of_kept, [&] { return at.at()->allocate(whole.bytes()); });
   at.at()->write(whole.as<float>(), there);
   return there;
 }
@@ -108,7 +110,8 @@ void bring(const gradient_rows& part, gradient& read, lane& at) {
   const auto copied = [&]<class T>(std::span<const T> from) {
     std::vector<float> words(from.size());
     std::ranges::transform(from, words.begin(), [](T x) { return std::bit_cast<float>(x); });
-    const auto there = std::make_shared<memory>(at.allocate(from.size_bytes()));
+    const auto there =
+        std::make_shared<memory>(naming_memory(of_kept, [&] { return at.allocate(from.size_bytes()); }));
     at.write(words, *there);
     read.held.push_back(there);
     return std::span<const T>(std::as_const(*there).template on<T>(at.where()));

@@ -2,6 +2,7 @@
 
 #include <mailgrad/engine/model/model_layout.hpp>
 #include <mailgrad/engine/model/placed_model.hpp>
+#include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
@@ -76,7 +77,11 @@ std::size_t predictor::inputs() const noexcept {
 predictor::pass& predictor::pass_for(std::size_t samples) {
   std::unique_ptr<pass>& known = passes_[samples];
   if (!known)
-    known = model_->with_room([&] { return std::make_unique<pass>(*model_, card_.request, samples); });
+    known = naming_memory([samples] { return fmt::format("the values and inputs of {} samples", samples); },
+                          [&] {
+                            return model_->with_room(
+                                [&] { return std::make_unique<pass>(*model_, card_.request, samples); });
+                          });
   return *known;
 }
 

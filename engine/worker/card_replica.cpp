@@ -24,6 +24,8 @@ std::uint32_t card_of(const model_request& request) {
   return d.index;
 }
 
+constexpr const char* of_loss = "the loss of a worker and the norm of its gradient";
+
 const cuda_stream& stream_of(const lane& l) { return std::get<cuda_stream>(l.where()); }
 
 /// Calls `use` for each part of `ranges` that lies in `within`.
@@ -48,7 +50,8 @@ card_replica::card_replica(model_function build, model_request request,
       shards_(layout_->shard_count()), most_under_way_(all_near_ ? 1 + run_ahead : 1),
       weights_(naming_memory("the weights of a worker",
                              [this] { return lane_.allocate(layout_->size() * sizeof(float)); })),
-      loss_(lane_.allocate(sizeof(float))), norm_(lane_.allocate(sizeof(double))), graphs_(graphs) {
+      loss_(naming_memory(of_loss, [this] { return lane_.allocate(sizeof(float)); })),
+      norm_(naming_memory(of_loss, [this] { return lane_.allocate(sizeof(double)); })), graphs_(graphs) {
   queued_.reserve(most_under_way_);
   if (all_near_) return;
   staged_ = naming_memory("the weights of a worker", [this] { return cuda::pinned_block(weights_.bytes()); });

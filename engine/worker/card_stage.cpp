@@ -25,11 +25,14 @@ void for_each_piece(const parameter_layout& layout, std::span<const shard_range>
   }
 }
 
+constexpr const char* between_devices = "values between the devices of a worker";
+constexpr const char* of_rows = "the rows of a gradient";
+constexpr const char* of_batch = "a micro-batch";
+
 block_source pinned_by(std::uint32_t card) {
   return [card](std::size_t bytes) {
     cuda::runtime::make_current(card); // pinned memory would else wake the first card
-    return naming_memory("values between the devices of a worker",
-                         [bytes] { return cuda::pinned_memory(bytes); });
+    return cuda::pinned_memory(bytes);
   };
 }
 
@@ -42,7 +45,7 @@ card_stage::card_stage(device where, std::shared_ptr<const parameter_layout> lay
       lane_(std::make_shared<cuda::card_lane>(where.index, products)), pinned_(pinned_by(where.index)),
       weights_(naming_memory("the weights of a stage",
                              [this] { return lane_->allocate(layout_->size() * sizeof(float)); })),
-      no_loss_(lane_->allocate(sizeof(float))) {
+      no_loss_(naming_memory("the loss of a stage", [this] { return lane_->allocate(sizeof(float)); })) {
   cuda::runtime::make_current(where_.index);
   if (!all_near_)
     staged_ =
@@ -56,7 +59,9 @@ card_stage::~card_stage() { finish(); }
 
 void card_stage::make_room_for(std::size_t runs) {
   if (records_.bytes() >= runs * sizeof(cuda::step_record)) return;
-  cuda::pinned_block larger(2 * runs * sizeof(cuda::step_record));
+  cuda::pinned_block larger = naming_memory("what a card tells of a step", [runs] {
+    return cuda::pinned_block(2 * runs * sizeof(cuda::step_record));
+  });
   outgrown_.push_back(std::exchange(records_, std::move(larger)));
 }
 
@@ -116,7 +121,7 @@ std::shared_ptr<value_set> card_stage::copy_of(const std::vector<memory>& from) 
   auto here = std::make_shared<value_set>();
   here->where = where_;
   for (const memory& m : from) {
-    std::byte* const to = on_card_.take(m.bytes(), *lane_);
+    std::byte* const to = naming_memory(between_devices, [&] { return on_card_.take(m.bytes(), *lane_); });
     cuda::runtime::copy(queue().stream, to, m.on_host<std::byte>().data(), m.bytes());
     here->values.emplace_back(device_block({device_kind::cuda, where_.index}, to, m.bytes(), [](void*) {}));
   }
@@ -134,7 +139,7 @@ void card_stage::hand_on(value_set& made, bool elsewhere) {
   made.on_host.clear();
   for (const memory& m : made.values) {
     if (!elsewhere) break;
-    made.on_host.push_back(lane_->lend_on_host(m.bytes()));
+    made.on_host.push_back(naming_memory(between_devices, [&] { return lane_->lend_on_host(m.bytes()); }));
     lane_->copy_to_host(m, 0, made.on_host.back());
   }
   made.ready = lane_->record();
@@ -160,7 +165,8 @@ void card_stage::fetch_dense(const stage_program& code, stage_sum& sum) {
 void card_stage::fetch_rows(stage_sum& sum) {
   const auto fetched = [&]<class T>(std::span<T> there) {
     using element = std::remove_const_t<T>;
-    auto* const here = reinterpret_cast<element*>(sum.memory->take(there.size_bytes(), pinned_));
+    auto* const here = reinterpret_cast<element*>(
+        naming_memory(of_rows, [&] { return sum.memory->take(there.size_bytes(), pinned_); }));
     cuda::runtime::copy(queue().stream, here, there.data(), there.size_bytes());
     return std::span<T>(here, there.size());
   };
@@ -208,9 +214,9 @@ const void* card_stage::part_of(const micro_batch& m, const tensor& part) {
   const std::byte*& known = parts_[{m.place, &part}];
   if (known) return known;
   const std::size_t bytes = part.size() * byte_size(part.type());
-  std::byte* const from = on_host_.take(bytes, pinned_);
+  std::byte* const from = naming_memory(of_batch, [&] { return on_host_.take(bytes, pinned_); });
   std::memcpy(from, part.data(), bytes);
-  std::byte* const to = on_card_.take(bytes, *lane_);
+  std::byte* const to = naming_memory(of_batch, [&] { return on_card_.take(bytes, *lane_); });
   cuda::runtime::copy(queue().stream, to, from, bytes);
   return known = to;
 }
@@ -237,13 +243,14 @@ float* card_stage::dense_of(const stage_sum& sum) {
 
 /// Shards on the card read the rows after the step.
 std::byte* card_stage::room_for_rows(std::size_t bytes, stage_sum& sum) {
-  return all_near_ ? sum.memory->take(bytes, *lane_) : on_card_.take(bytes, *lane_);
+  return naming_memory(
+      of_rows, [&] { return all_near_ ? sum.memory->take(bytes, *lane_) : on_card_.take(bytes, *lane_); });
 }
 
 std::span<const std::int32_t> card_stage::rows_of(const micro_batch& m, const tensor& part, stage_sum& sum) {
   if (!all_near_) return part.values<std::int32_t>();
   const std::size_t bytes = part.size() * sizeof(std::int32_t);
-  std::byte* const to = sum.memory->take(bytes, *lane_);
+  std::byte* const to = naming_memory(of_rows, [&] { return sum.memory->take(bytes, *lane_); });
   cuda::runtime::copy(queue().stream, to, part_of(m, part), bytes);
   return {reinterpret_cast<const std::int32_t*>(to), part.size()};
 }

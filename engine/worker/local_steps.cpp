@@ -138,7 +138,8 @@ void local_steps::keep_read(archive& a, std::size_t shard) {
   const shard_range range = layout_->shard(static_cast<std::uint32_t>(shard));
   if (values.size() != range.size())
     throw archive_error(fmt::format("{}: expected {} floats, found {}", name, range.size(), values.size()));
-  auto copy = std::make_shared<memory>(at_->allocate(values.size_bytes()));
+  auto copy = std::make_shared<memory>(
+      naming_memory("the weights of local steps", [&] { return at_->allocate(values.size_bytes()); }));
   at_->write(values, *copy);
   read = snapshot(std::move(copy), at_->record());
 }
@@ -155,7 +156,8 @@ void local_steps::keep_held(archive& a) {
     return queued(held_);
   }
   const auto read = std::make_shared<gradient>();
-  read->dense = at_->allocate(layout_->dense_size() * sizeof(float));
+  read->dense = naming_memory("the step that local steps hold",
+                              [this] { return at_->allocate(layout_->dense_size() * sizeof(float)); });
   keep_floats(a, "held", read->dense, *at_);
   read->ready = at_->record();
   read->covered = covered_; // all gradients of a round cover the same

@@ -3,6 +3,7 @@
 #include <mailgrad/engine/worker/stage_place.hpp>
 #include <mailgrad/kernels/accumulate.hpp>
 #include <mailgrad/kernels/next_use.hpp>
+#include <mailgrad/tensor/error.hpp>
 
 #include <algorithm>
 #include <optional>
@@ -105,7 +106,9 @@ struct stage_program::compiled_part {
     for (std::size_t e = 0; e < made.values.size(); ++e)
       code.bind_fetch(e, made.values[e].on<std::byte>(s).data());
     for (dense_part& d : dense) {
-      if (!m.only && d.own.bytes() == 0) d.own = at.allocate(d.what.size * sizeof(float));
+      if (!m.only && d.own.bytes() == 0)
+        d.own = naming_memory("the gradient of a micro-batch",
+                              [&] { return at.allocate(d.what.size * sizeof(float)); });
       if (m.only)
         code.bind_fetch(d.fetch, whole(d, with, sum).data(), next_use::later);
       else
@@ -255,7 +258,8 @@ std::shared_ptr<value_set> stage_program::make_values(std::size_t i) const {
   auto made = std::make_shared<value_set>();
   made->where = where_;
   for (std::size_t e = 0; e < segments_[parts_[i].number].exports.size(); ++e)
-    made->values.push_back(at_->allocate(compiled_[i]->code.fetch_bytes(e)));
+    made->values.push_back(naming_memory("values between the devices of a worker",
+                                         [&] { return at_->allocate(compiled_[i]->code.fetch_bytes(e)); }));
   return made;
 }
 

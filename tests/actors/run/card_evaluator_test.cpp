@@ -17,6 +17,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::Each;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
@@ -192,7 +193,8 @@ TEST_F(CardEvaluator, TestsAtOnceOnTheHostIfTheWeightsLieThere) {
   tell(tests, on_host(1));
   ASSERT_THAT(asker.heard<weights_tested>(), SizeIs(1));
   EXPECT_DOUBLE_EQ(asker.heard<weights_tested>()[0].what.loss, expected_loss());
-  EXPECT_THAT(asker.heard<weights_tested>()[0].what.why_on_host, StartsWith("cuda:0: out of memory"));
+  EXPECT_THAT(asker.heard<weights_tested>()[0].what.why_on_host,
+              AllOf(StartsWith("cuda:0: out of memory"), HasSubstr(", for ")));
 }
 
 } // namespace

@@ -5,6 +5,8 @@
 #include <mailgrad/tests/support/test_name.hpp>
 
 #include <mailgrad/actors/protocol/metrics_messages.hpp>
+#include <mailgrad/actors/run/recorder.hpp>
+#include <mailgrad/actors/run/run_recorder.hpp>
 #include <mailgrad/graph/models/built_in.hpp>
 
 #include <gmock/gmock.h>
@@ -13,10 +15,14 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
+#include <ostream>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 // Whole runs on the simulated card in which the n-th allocation, kernel or call fails. Whatever n is, a run
@@ -34,6 +40,7 @@ using testing::assembly;
 using testing::drawn_order;
 using ::testing::HasSubstr;
 using testing::keeping_writer;
+using ::testing::StartsWith;
 
 /// MAILGRAD_EVERY_FAULT lets each n be tried, and not some of them.
 std::uint64_t tries_of_each() {
@@ -50,6 +57,10 @@ struct fault_case {
   std::uint64_t sample_gap = 0;
   bool mixed = false; ///< shards at several places, and a worker on a core
   bool alone = false; ///< one worker, which trains the batches in their order
+  double clip_norm = 0;
+  bool spans = false;   ///< the model of each worker spans two lanes
+  bool resumes = false; ///< goes on from a checkpoint
+  bool records = false;
 };
 
 struct fault_kind {
@@ -67,6 +78,8 @@ constexpr fault_kind kinds[] = {
     {"LostCard", &counters::calls, &faults::lost_card_at, "the card is lost"},
 };
 
+constexpr const char* recommender = "dlrm:width=4,bottom=6,top=8";
+
 constexpr fault_case cases[] = {
     {.name = "HostShards", .policy = "async"},
     {.name = "HostShardsInStep", .policy = "sync"},
@@ -76,11 +89,25 @@ constexpr fault_case cases[] = {
     {.name = "SwitchesThere", .policy = "async, sync@4", .weights_there = true},
     {.name = "LocalSteps", .weights_there = true, .local_steps = 2},
     {.name = "SampledGaps", .weights_there = true, .sample_gap = 2},
-    {.name = "Tables", .weights_there = true, .model = "dlrm:width=4,bottom=6,top=8"},
+    {.name = "Tables", .weights_there = true, .model = recommender},
     {.name = "Mixed", .weights_there = true, .mixed = true},
     {.name = "AloneThere", .weights_there = true, .alone = true},
+    {.name = "Spans", .model = recommender, .spans = true},
+    {.name = "SpansThere", .policy = "sync", .weights_there = true, .model = recommender, .spans = true},
+    {.name = "CuredThere",
+     .policy = "queue:2,3",
+     .weights_there = true,
+     .cure = "dc-asgd-a",
+     .records = true},
+    {.name = "ClippedThere",
+     .policy = "ringleader",
+     .weights_there = true,
+     .clip_norm = 0.5,
+     .resumes = true},
+    {.name = "ElasticThere", .weights_there = true, .local_steps = 2, .cure = "easgd", .resumes = true},
 #ifndef __SANITIZE_THREAD__ // whose reports of hogwild's race would be right
     {.name = "HogwildThere", .policy = "async, hogwild@4, sync@8", .weights_there = true},
+    {.name = "Hogwild", .policy = "async, hogwild@4, sync@8"},
 #endif
 };
 
@@ -117,19 +144,29 @@ protected:
     if (c.mixed) a.shards = 3;
     if (c.alone) a.workers = 1;
     if (c.local_steps > 0) a.optimizer = "sgd";
+    a.clip_norm = c.clip_norm;
+    if (!c.spans) return a;
+    a.devices_each = 2;
+    a.micro_batches = 3; // of a batch of 4: sizes 2, 1, 1
     return a;
   }
 
   /// One run that fails there, or not at all.
-  remains run(const faults& fail, std::uint64_t seed) { return run(assembly_of_case(), fail, seed); }
+  remains run(const faults& fail, std::uint64_t seed) {
+    assembly a = assembly_of_case();
+    if (what().resumes) a.resume = begun();
+    return run(a, fail, seed);
+  }
   remains run(assembly a, const faults& fail, std::uint64_t seed) {
     const auto watch = std::make_shared<asked_watch>();
     const auto kept = std::make_shared<keeping_writer::kept_checkpoints>();
     drawn_order order(seed);
     remains left;
+    std::stringbuf recorded;
     set_up(fail);
     a = place(std::move(a), watch);
     a.checkpoint_writer = messaging::spawn<keeping_writer>(system_.actors(), kept);
+    if (what().records && !a.resume) a.recorder = recorder_into(recorded, a);
     try {
       const assembled_run run = assemble(a);
       play(order, *watch, 60);
@@ -139,25 +176,63 @@ protected:
       left.counted = simulated_card::count();
       set_up();
       take(run, left);
+      if (a.recorder && left.outcome) expect_recorded(run, left, recorded);
       for (const auto& reader : test) messaging::kill(reader.actor());
     } catch (const std::exception& e) {
       set_up();
       left.refused = e.what();
     }
     messaging::kill(a.checkpoint_writer);
+    messaging::kill(a.recorder);
     for (system_.run(); watch->watched() > 0; system_.run()) watch->ask();
     left.checkpoints = *kept;
     return left;
   }
 
   assembly place(assembly a, const std::shared_ptr<asked_watch>& watch) const {
-    if (!what().weights_there) return testing::on_card(std::move(a), data_, watch);
-    a.parameters = {{device_kind::cuda, 0}};
+    if (!what().weights_there && !what().spans) return testing::on_card(std::move(a), data_, watch);
+    if (what().weights_there) a.parameters = {{device_kind::cuda, 0}};
     a.watch = watch;
+    for (std::uint32_t lane = 0; what().spans && lane < 2 * a.workers; ++lane)
+      a.devices.push_back({device_kind::cuda, 0, lane});
     if (!what().mixed) return a;
     a.parameters = {{device_kind::cuda, 0}, {}, {device_kind::cuda, 1}};
     a.devices = {{device_kind::cuda, 0}, {}, {device_kind::cuda, 1}};
     return a;
+  }
+
+  caf::actor recorder_into(std::stringbuf& file, const assembly& a) {
+    return messaging::spawn<recorder>(
+        system_.actors(), recorder_options{std::make_shared<recording_writer>(
+                                               std::make_unique<std::ostream>(&file), "memory",
+                                               recording_header{a.workers, a.shards, {}, {}, a.seats}),
+                                           [](const std::string& failure) { EXPECT_EQ(failure, ""); }});
+  }
+
+  /// The recording is whole, and has a turn for each gradient that a shard has judged, but for an update that
+  /// failed.
+  void expect_recorded(const assembled_run& run, const remains& left, const std::stringbuf& file) {
+    send_anonymously(run.feeder_actor,
+                     end_recording{std::make_shared<recording_end>(end_of(*left.outcome, *left.report))});
+    system_.run();
+    const recording order = parse_recording(file.view(), "memory");
+    EXPECT_THAT(order.end.why, StartsWith(left.outcome->why));
+    for (std::size_t i = 0; i < order.turns.size(); ++i) {
+      const shard_report& s = left.outcome->shards[i];
+      const auto gradients = static_cast<std::uint64_t>(
+          std::ranges::count(order.turns[i], order_entry::kind::gradient, &order_entry::what));
+      if (!s.values) continue; // it was lost, and its books with it
+      EXPECT_LE(gradients, testing::judged_by(s)) << i;
+      if (left.outcome->how == run_outcome::ending::completed) {
+        EXPECT_EQ(gradients, testing::judged_by(s)) << i;
+      }
+    }
+  }
+
+  /// The checkpoint that runs of a case go on from which resumes.
+  const std::shared_ptr<const checkpoint>& begun() {
+    if (!begun_) begun_ = run(assembly_of_case(), {}, 1).checkpoints.at(1);
+    return begun_;
   }
 
   /// The run that goes on from the newest checkpoint trains what is left.
@@ -216,6 +291,7 @@ protected:
 
 private:
   std::map<std::uint64_t, std::vector<float>> after_; ///< by the number of updates
+  std::shared_ptr<const checkpoint> begun_;
 };
 
 std::string name_of(const ::testing::TestParamInfo<std::tuple<fault_case, fault_kind>>& info) {
@@ -240,6 +316,9 @@ TEST_P(CardFaults, EndARunOnceAndInOrderWhereverTheyCome) {
       ++refused;
       EXPECT_TRUE(is_one_line(left.refused));
       EXPECT_THAT(left.refused, HasSubstr(kind().words));
+      if (std::string_view(kind().words) == "out of memory") {
+        EXPECT_THAT(left.refused, HasSubstr(", for ")) << "what for";
+      }
       continue;
     }
     ASSERT_TRUE(left.outcome);
@@ -258,7 +337,9 @@ TEST_P(CardFaults, EndARunOnceAndInOrderWhereverTheyCome) {
         EXPECT_THAT(left.outcome->why, HasSubstr(" asked for")) << "how much";
       }
       EXPECT_THAT(left.outcome->why, HasSubstr(", for ")) << "what for";
-      EXPECT_FALSE(left.weights.empty()) << "they are whole, and yet lost: " << left.outcome->why;
+      const bool is_begun = left.outcome->why.find(" is lost: ") == std::string::npos;
+      EXPECT_TRUE(is_begun || what().resumes) << left.outcome->why;
+      EXPECT_EQ(left.weights.empty(), !is_begun) << "they are whole, and yet lost: " << left.outcome->why;
       expect_weights_of_versions(left);
     }
     if (++failed % 4 == 0) expect_resumable(left);
@@ -319,8 +400,33 @@ TEST_P(CardFaultsOfWorkers, AreFollowedByALastCheckpoint) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Runs, CardFaultsOfWorkers,
-                         ::testing::Combine(::testing::Values(cases[0], cases[1]),
+                         ::testing::Combine(::testing::Values(cases[0], cases[1], cases[11]),
                                             ::testing::Values(kinds[3], kinds[4])),
+                         name_of);
+
+class CardMemoryOfWorkers : public CardFaults {};
+
+/// Also if a step is under way, such as when a worker that runs ahead needs another gradient.
+TEST_P(CardMemoryOfWorkers, IsLackingBeforeALastCheckpoint) {
+  const std::uint64_t all = run({}, 1).counted.allocations;
+  std::uint64_t failed = 0;
+  for (std::uint64_t n = all / 2; n <= all; n += std::max<std::uint64_t>(1, all / 32)) {
+    SCOPED_TRACE(std::to_string(n) + " of " + std::to_string(all));
+    assembly a = assembly_of_case();
+    a.checkpoint_every = 0;
+    const remains left = run(a, {.out_of_memory_at = n}, 1);
+    if (!left.refused.empty() || left.outcome->why.find("has failed: ") != std::string::npos) continue;
+    if (left.outcome->how == run_outcome::ending::completed) continue;
+    EXPECT_THAT(left.outcome->why, HasSubstr("out of memory"));
+    ASSERT_FALSE(left.checkpoints.empty()) << left.outcome->why;
+    if (++failed % 4 == 0) expect_resumable(left);
+  }
+  EXPECT_GT(failed, 3U) << "those of shards are not meant";
+}
+
+INSTANTIATE_TEST_SUITE_P(Runs, CardMemoryOfWorkers,
+                         ::testing::Combine(::testing::Values(cases[2], cases[11], cases[12]),
+                                            ::testing::Values(kinds[0])),
                          name_of);
 
 INSTANTIATE_TEST_SUITE_P(Runs, CardFaults,

@@ -4,11 +4,14 @@
 #include <mailgrad/tests/support/refusal.hpp>
 
 #include <mailgrad/actors/worker/spanning_replica.hpp>
+#include <mailgrad/tensor/error.hpp>
 
 #include <gmock/gmock.h>
 
 #include <functional>
 #include <numeric>
+#include <optional>
+#include <stdexcept>
 
 namespace mailgrad {
 namespace {
@@ -179,6 +182,30 @@ TEST_F(SpanningReplica, IsBrokenByAStageThatFails) {
   run();
   EXPECT_EQ(ended_, 1) << "told once";
   expect_refused({{"the first reason counts", [&] { runner_->end_step(); }, "label 7"}});
+}
+
+/// So that the worker ends as one whose only device has failed so.
+TEST_F(SpanningReplica, FailsAsTheDeviceOfItsStageDid) {
+  for (const std::optional<world_errc> failure :
+       {std::optional(world_errc::out_of_memory), std::optional(world_errc::device_failure),
+        std::optional<world_errc>()}) {
+    build(1);
+    begin(2);
+    tell(worker_, stage_failed{1, "why", nullptr, failure});
+    tell(worker_, stage_failed{0, "of the first", nullptr, world_errc::wrong_place});
+    std::optional<world_errc> found;
+    try {
+      runner_->end_step();
+      ADD_FAILURE() << "it has a loss";
+    } catch (const device_error& e) {
+      found = static_cast<world_errc>(e.code().value());
+      EXPECT_STREQ(e.what(), "its stage on cpu:1 failed: why");
+      EXPECT_EQ(dynamic_cast<const out_of_memory*>(&e) != nullptr, found == world_errc::out_of_memory);
+    } catch (const std::runtime_error& e) {
+      EXPECT_STREQ(e.what(), "its stage on cpu:1 failed: why");
+    }
+    EXPECT_EQ(found, failure);
+  }
 }
 
 TEST_F(SpanningReplica, IsBrokenByAStageThatDies) {

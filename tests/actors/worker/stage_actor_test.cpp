@@ -15,6 +15,7 @@
 
 #include <chrono>
 #include <numeric>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -302,7 +303,17 @@ TEST_F(StageActor, LosesNoCardOnACore) {
   auto first = ask<step_computed, stage_failed>(stages_[0], compute_step{work_of(1, {6}), nullptr});
   ASSERT_THAT(first.heard<stage_failed>(), SizeIs(1));
   EXPECT_EQ(first.heard<stage_failed>()[0].why, "onednn: no such layout");
-  EXPECT_FALSE(first.heard<stage_failed>()[0].by_card);
+  EXPECT_EQ(first.heard<stage_failed>()[0].by_device, std::nullopt);
+}
+
+/// The device works on, be it a core that lends memory which cards reach.
+TEST_F(StageActor, TellsThatMemoryIsLacking) {
+  begin(2, false,
+        [](graph&, const model_request&) -> model_outputs { throw out_of_memory("2.0 GiB asked for"); });
+  auto first = ask<step_computed, stage_failed>(stages_[0], compute_step{work_of(1, {6}), nullptr});
+  ASSERT_THAT(first.heard<stage_failed>(), SizeIs(1));
+  EXPECT_EQ(first.heard<stage_failed>()[0].why, "2.0 GiB asked for, for the values of a stage for 6 samples");
+  EXPECT_EQ(first.heard<stage_failed>()[0].by_device, world_errc::out_of_memory);
 }
 
 TEST_F(StageActor, ComputesNothingOnceItHasGivenUp) {

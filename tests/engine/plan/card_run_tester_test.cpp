@@ -30,6 +30,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::ThrowsMessage;
 
 /// Of a program that has no kernel for a card.
 class hosts_own final : public test::noting_operation {
@@ -109,7 +110,8 @@ TEST_F(CardRunTester, TestsOnTheHostFromEachFailureOn) {
   };
   for (std::uint64_t n = 1; n <= all.calls; ++n) expect_host({.lost_card_at = n}, "the card is lost");
   for (std::uint64_t n = 1; n <= allocations_of_one_pass(); ++n)
-    expect_host({.out_of_memory_at = n}, "out of memory");
+    expect_host({.out_of_memory_at = n}, ", for ");
+  for (std::uint64_t n = 1; n <= 2; ++n) expect_host({.pinned_out_of_memory_at = n}, ", for ");
   for (std::uint64_t n = 1; n <= all.kernels; ++n)
     expect_host({.launch_error_at = n}, "illegal memory access");
 }
@@ -151,7 +153,8 @@ TEST_F(CardRunTester, WritesOnTheCardIfPassesHaveTheMemory) {
     if (keeps_passes)
       EXPECT_EQ(write_text(model, data->class_names, o), expected);
     else
-      EXPECT_THROW(write_text(model, data->class_names, o), out_of_memory);
+      EXPECT_THAT([&] { write_text(model, data->class_names, o); },
+                  ThrowsMessage<out_of_memory>(HasSubstr(", for the values of a text")));
   }
 }
 

@@ -11,6 +11,7 @@
 namespace mailgrad {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
@@ -222,7 +223,7 @@ TEST_F(CardReplicaFaults, SayWhatMemoryWasAskedForWhenACardIsFull) {
       card_step(samples(0, 8));
     } catch (const device_error& e) {
       ++full;
-      EXPECT_THAT(e.what(), HasSubstr("out of memory")) << n;
+      EXPECT_THAT(e.what(), AllOf(HasSubstr("out of memory"), HasSubstr(", for "))) << n;
     }
     on_card_.reset();
   }
