@@ -117,11 +117,19 @@ std::string owner_of(const CLI::App& command, const std::string& letters) {
   return {};
 }
 
+/// "devices" for "device", and the other way round.
+std::string in_other_number(const std::string& letters) {
+  return letters.ends_with('s') ? letters.substr(0, letters.size() - 1) : letters + 's';
+}
+
 std::string unknown_option(const CLI::App& command, const std::string& word) {
   const std::string text = name_of(command) + " has no option '" + word + "'";
   const std::string letters = word.substr(std::min(word.find_first_not_of('-'), word.size()));
   if (command.get_option_no_throw("--lr") != nullptr && letters.starts_with("learning"))
     return text + "; did you mean '--lr'?";
+  const std::string other = in_other_number(letters);
+  if (other.size() > 1 && command.get_option_no_throw("--" + other) != nullptr)
+    return text + "; did you mean '--" + other + "'?";
   if (const std::string others = owner_of(command, letters); !others.empty())
     return fmt::format("{}; '{}' has it", text, others);
   const std::vector<std::string> names = options_of(command);

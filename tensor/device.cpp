@@ -12,13 +12,25 @@ namespace mailgrad {
 
 namespace {
 
-/// Reads all of `text` as the number of a device or of a lane.
-std::uint32_t number_in(std::string_view text, std::string_view device, const char* what) {
+[[noreturn]] void refuse(std::string_view text, const std::string& why) {
+  throw device_error(world_errc::no_such_device, fmt::format("device '{}': {}", text, why));
+}
+
+/// How a device of this kind is written, which every refusal of its numbers ends with.
+const char* form_of(device_kind kind) {
+  return kind == device_kind::cpu ? "write cpu:0, or cpu:1 for the second core"
+                                  : "write cuda:0, or cuda:0/1 for its second lane";
+}
+
+/// Reads all of `digits` as the number of a device or of a lane. `what` is "an index" or "a lane".
+std::uint32_t number_in(std::string_view digits, std::string_view text, device_kind kind, const char* what) {
   std::uint32_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size())
-    throw device_error(world_errc::no_such_device,
-                       fmt::format("device '{}': '{}' is not {}", device, text, what));
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  const bool whole = end == digits.data() + digits.size();
+  if (whole && error == std::errc::result_out_of_range)
+    refuse(text, fmt::format("'{}' is too large for {}; {}", digits, what, form_of(kind)));
+  if (!whole || error != std::errc{})
+    refuse(text, fmt::format("'{}' is not {}; {}", digits, what, form_of(kind)));
   return number;
 }
 
@@ -30,20 +42,22 @@ std::string to_string(device d) {
 }
 
 device parse_device(std::string_view text) {
+  if (text.find(',') != std::string_view::npos) refuse(text, "these are several, and one is taken here");
   const auto colon = text.find(':');
   const std::string_view kind = text.substr(0, colon);
   device result;
   if (kind == "cuda")
     result.kind = device_kind::cuda;
   else if (kind != "cpu")
-    throw device_error(world_errc::no_such_device,
-                       fmt::format("device '{}': expected cpu:N or cuda:N; this machine has {}", text,
-                                   available_in_words()));
+    refuse(text, "expected cpu:N or cuda:N");
   if (colon == std::string_view::npos) return result;
   const std::string_view numbers = text.substr(colon + 1);
-  const auto slash = result.kind == device_kind::cuda ? numbers.find('/') : std::string_view::npos;
-  result.index = number_in(numbers.substr(0, slash), text, "an index");
-  if (slash != std::string_view::npos) result.lane = number_in(numbers.substr(slash + 1), text, "a lane");
+  const auto slash = numbers.find('/');
+  result.index = number_in(numbers.substr(0, slash), text, result.kind, "an index");
+  if (slash == std::string_view::npos) return result;
+  if (result.kind == device_kind::cpu)
+    refuse(text, fmt::format("a core has no lanes; write {}", to_string(result)));
+  result.lane = number_in(numbers.substr(slash + 1), text, result.kind, "a lane");
   return result;
 }
 

@@ -54,7 +54,7 @@ command make_generate_command(CLI::App& app) {
       "The text that is continued; by default a line break, or the first symbol if there is none");
   parser->footer("Example:\n"
                  "  mailgrad generate --model-file plays.safetensors --prompt 'ROMEO:' --length 500");
-  return {parser, [words] { return generate(*words); }};
+  return {parser, [words] { return with_advice([&] { return generate(*words); }); }};
 }
 
 } // namespace mailgrad

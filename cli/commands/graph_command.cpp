@@ -173,7 +173,8 @@ command make_graph_command(CLI::App& app) {
   add_table(*parser, words->table, "How the data set is read");
   auto* devices = parser->add_option(
       "--devices", words->devices,
-      "Draw what a training step computes on these devices, such as cpu:0,cpu:1: a box for each "
+      "Draw what a training step computes on these devices, such as cpu:0,cpu:1, or lanes of a card, "
+      "cuda:0,cuda:0/1: a box for each "
       "device, and the values that go from one to another");
   add_spanning_flags(*parser, words->span, "Models over several devices");
   for (const char* flag : {"--replicate", "--pipeline"}) parser->get_option(flag)->needs(devices);

@@ -81,7 +81,8 @@ command make_join_command(CLI::App& app) {
       ->required();
   parser
       ->add_option("--devices", words->devices,
-                   "The devices to compute on: cpu:0,cpu:1. Each is a worker, unless the model of the run "
+                   "The devices to compute on: cpu:0,cpu:1, or lanes of a card, cuda:0,cuda:0/1. Each is a "
+                   "worker, unless the model of the run "
                    "spans several devices; a worker then takes as many as that needs, one after the other")
       ->capture_default_str();
   parser

@@ -180,7 +180,7 @@ command make_predict_command(CLI::App& app) {
                  "Example:\n"
                  "  mailgrad predict --model-file iris.safetensors --rows - < flowers.csv\n"
                  "  mailgrad predict --model-file sky.safetensors --picture-files new/ last.png");
-  return {parser, [words] { return predict(*words); }};
+  return {parser, [words] { return with_advice([&] { return predict(*words); }); }};
 }
 
 } // namespace mailgrad

@@ -1,5 +1,6 @@
 #include <mailgrad/cli/commands/checkpoint_words.hpp>
 #include <mailgrad/cli/commands/commands.hpp>
+#include <mailgrad/cli/commands/places_of_run.hpp>
 #include <mailgrad/cli/commands/train_words.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/live/live_words.hpp>
@@ -93,6 +94,12 @@ std::vector<std::string> words_for_train(const replay_words& w, const option_wor
   return words.take();
 }
 
+option_words words_of_devices(const replay_words& w) {
+  option_words words;
+  if (!w.devices.empty()) words.set("--devices=" + w.devices);
+  return words;
+}
+
 bool writes_to_standard_output(const output_paths& o) {
   return std::ranges::any_of(std::array{&o.report, &o.staleness_csv, &o.trace},
                              [](const std::string* path) { return *path == output_file::standard_output; });
@@ -129,6 +136,8 @@ int end_of_incomplete(const training_report& again, std::ostream& out) {
 int replay_with(const replay_words& w, const option_words& looks) {
   const auto what = std::make_shared<const recording>(read_recording(w.recording));
   require_repeatable(*what);
+  require_asked_places(recorded_values(*what), words_of_devices(w), "recording '" + what->name + "'",
+                       "it repeats on such cards alone");
   const auto [again, code] = train_again(words_for_train(w, looks, *what), what);
   if (again.ended == "stopped" || again.ended == "failed") return end_of_stopped(code);
   std::ostream& out = writes_to_standard_output(w.looks.outputs) ? std::cerr : std::cout;
@@ -148,9 +157,10 @@ command make_replay_command(CLI::App& app) {
                    "was full, it is FILE.partial or FILE.killed")
       ->required();
   parser->add_option("--data", words->data, "Where the same data set lies now, if it has moved");
-  parser->add_option(
-      "--devices", words->devices,
-      "Devices to use instead of the recorded ones, such as cpu:0,cpu:1; there must be as many");
+  parser->add_option("--devices", words->devices,
+                     "Devices to use instead of the recorded ones, such as cpu:0,cpu:1, or lanes of a card, "
+                     "cuda:0,cuda:0/1; "
+                     "there must be as many, cores for cores and cards for cards");
   parser
       ->add_option("--report", words->looks.outputs.report,
                    "Write a report of the run to this file, as one JSON object; -: to standard output")
@@ -165,8 +175,10 @@ command make_replay_command(CLI::App& app) {
   parser->footer(
       "Every shard takes the gradients in the order of the recording, and every worker gets the same\n"
       "batches. So the run ends with the same parameters, bit for bit. A recording is refused if it was\n"
-      "made with other data, by another version or with other processor instructions, or if its run\n"
-      "failed. Workers that were lost, came late or came back do so again, all in one process.\n"
+      "made with other data, by another version or with other processor instructions, if workers or\n"
+      "weights were on cores and are on cards, on cards and are on cores, or on other cards, if another\n"
+      "version of cuBLAS multiplies, or if its run failed. Workers that were lost, came late or came back do "
+      "so again, all in one process.\n"
       "\nA replay is a closer look at a run: its gaps, sampled gaps, losses and order are those of the run,\n"
       "also if the run did not look. Its times are its own, since it waits for each recorded turn.\n"
       "\nA run that was killed, or whose disk was full, leaves FILE.partial behind. A replay repeats the "

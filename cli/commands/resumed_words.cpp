@@ -75,7 +75,7 @@ option_words within_one_process(option_words words, const train_words& w) {
   if (!w.remote.any()) return words;
   const std::uint32_t each = devices_elsewhere(w);
   words.drop("--workers");
-  const bool has_cards = w.remote.processes > 0 && w.devices.find("cuda") != std::string::npos;
+  const bool has_cards = w.remote.processes > 0 && names_card(w.devices);
   words.set(has_cards ? on_those_of_processes(w) : on_cores(workers_elsewhere(w), each));
   if (each > 1) words.set(fmt::format("--workers={}", workers_elsewhere(w)));
   return words;

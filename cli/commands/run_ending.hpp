@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/training.hpp>
+#include <mailgrad/cli/output/memory_advice.hpp>
 #include <mailgrad/cli/output/run_outputs.hpp>
 #include <mailgrad/engine/weights/model_card.hpp>
 
@@ -15,9 +16,10 @@ namespace mailgrad {
 training_report tested_report(training& run, std::size_t samples, const std::function<bool()>& ends_test);
 
 /// Prints the summary of a run, and why it ended if it was not completed. `recording` is what it replayed, if
-/// it was a replay; `signal` is the one that ended the training or the test, or 0. Returns the exit code.
+/// it was a replay; `signal` is the one that ended the training or the test, or 0; `needs` of it decide what
+/// to do about a lack of memory. Returns the exit code.
 int say_how_it_ended(const training_report& r, const run_outputs& outputs, const std::string& recording,
-                     int signal);
+                     int signal, const memory_needs& needs);
 
 /// Writes what the run leaves behind, and names everything of it that is missing.
 ///

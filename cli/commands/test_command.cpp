@@ -56,7 +56,7 @@ command make_test_command(CLI::App& app) {
       ->type_name("FILE");
   parser->footer("Example:\n"
                  "  mailgrad test --model-file lenet.safetensors --data fashion-mnist");
-  return {parser, [words] { return test(*words); }};
+  return {parser, [words] { return with_advice([&] { return test(*words); }); }};
 }
 
 } // namespace mailgrad

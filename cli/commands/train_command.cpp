@@ -1,5 +1,6 @@
 #include <mailgrad/cli/commands/begun_run.hpp>
 #include <mailgrad/cli/commands/commands.hpp>
+#include <mailgrad/cli/commands/places_of_run.hpp>
 #include <mailgrad/cli/commands/resumed_words.hpp>
 #include <mailgrad/cli/commands/run_ending.hpp>
 #include <mailgrad/cli/commands/train_help.hpp>
@@ -11,7 +12,6 @@
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/help_format.hpp>
 #include <mailgrad/cli/output/introduction.hpp>
-#include <mailgrad/cli/output/memory_advice.hpp>
 #include <mailgrad/cli/output/progress_display.hpp>
 #include <mailgrad/cli/output/recorded_words.hpp>
 #include <mailgrad/cli/remote/served_run.hpp>
@@ -197,7 +197,8 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   const int signal = ctrl_c.signal();
   add_what_the_tool_knows(report, w, date, signal);
   if (page) page->end(report);
-  const int code = say_how_it_ended(report, *outputs, options.replay ? options.replay->name : "", signal);
+  const int code = say_how_it_ended(report, *outputs, options.replay ? options.replay->name : "", signal,
+                                    memory_needs_of(w, options.replay != nullptr));
   keep_results(*outputs, run, report, card);
   return {std::move(report), code};
 }
@@ -205,11 +206,12 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
 /// As run_with(), but names the model, devices and batch when memory runs out, and says what to do.
 finished_run train_with(const train_words& w, std::vector<std::string> given,
                         std::shared_ptr<const recording> replay, const resumption& at = {}) {
+  const memory_needs needs = memory_needs_of(w, replay != nullptr);
   try {
     return run_with(w, std::move(given), std::move(replay), at);
   } catch (const out_of_memory& e) { // of a card
     throw std::runtime_error(fmt::format("model '{}' on '{}' with --batch {}: {}; {}", w.model, w.devices,
-                                         w.batch, e.what(), memory_advice(e.what())));
+                                         w.batch, e.what(), memory_advice(e.what(), needs)));
   } catch (const std::bad_alloc& e) {
     const std::string why = e.what(); // a block says how much it asked for
     throw std::runtime_error(
@@ -242,6 +244,9 @@ int resume(const train_words& w, const std::vector<std::string>& given) {
     throw std::invalid_argument("--resume goes on with the weights of the checkpoint; leave --load out");
   chosen_checkpoint at = checkpoint_to_resume(w.checkpoints);
   const resumed_words again = resumed_from(*at.from, given, w);
+  require_asked_places(again.values, option_words(given),
+                       fmt::format("checkpoint '{}'", at.from->path().string()),
+                       way_on_with_cores(again.values));
   at.in_words += paths_in_words(*at.from, option_words(given));
   const auto then = names_recording(given) ? without_recording::fails : without_recording::goes_on;
   return train_with(again.values, again.words, nullptr,
@@ -270,6 +275,7 @@ finished_run train_again(std::vector<std::string> words, std::shared_ptr<const r
 int train_as_told(const CLI::App& parser, const train_words& w) {
   const std::vector<std::string> given = words_of_run(parser, w);
   if (!w.checkpoints.resume.empty()) return resume(w, given);
+  require_run_ahead(w);
   return train_with(w, given, nullptr).code;
 }
 

@@ -98,19 +98,12 @@ void add_data_options(CLI::App& parser, train_words& w) {
 
 namespace {
 
-void add_devices(CLI::App& parser, train_words& w) {
-  parser
-      .add_option(
-          "--devices", w.devices,
-          "The devices to train on, such as cpu:0,cpu:1; each runs one worker, unless a model spans them. "
-          "'mailgrad devices' lists them")
-      ->capture_default_str()
-      ->group("How to run it");
+void add_weight_options(CLI::App& parser, train_words& w) {
   auto* parameters =
       parser
           .add_option("--parameters", w.parameters,
                       "Where the weights lie and are updated: the host, a card such as cuda:0, "
-                      "or several places for the shards in turn, such as cpu,cuda:0")
+                      "or several places for the shards in turn, such as host,cuda:0")
           ->capture_default_str()
           ->group("How to run it");
   parser
@@ -120,6 +113,17 @@ void add_devices(CLI::App& parser, train_words& w) {
       ->check(whole_number(0, most_run_ahead))
       ->needs(parameters)
       ->group("How to run it");
+}
+
+void add_devices(CLI::App& parser, train_words& w) {
+  parser
+      .add_option(
+          "--devices", w.devices,
+          "The devices to train on, such as cpu:0,cpu:1, or lanes of a card, cuda:0,cuda:0/1; each runs one "
+          "worker, unless a model spans them. 'mailgrad devices' lists them")
+      ->capture_default_str()
+      ->group("How to run it");
+  if (!w.remote.serve) add_weight_options(parser, w); // else the weights lie on the host
   parser
       .add_option(
           "--precision", w.precision,

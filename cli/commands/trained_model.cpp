@@ -39,7 +39,7 @@ void add_samples(CLI::App& parser, trained_words& w, const std::string& what) {
 }
 
 predictor open_model(const trained_words& w) {
-  const device place = parse_device(w.device);
+  const device place = named_device(w.device);
   if (place.lane > 0 || (place.kind == device_kind::cpu && place.index > 0))
     throw std::invalid_argument(fmt::format(
         "--device {}: the whole host or a card computes, and no core or lane is chosen; name '{}'", w.device,

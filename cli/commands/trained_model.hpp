@@ -4,6 +4,7 @@
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/data/formats/parsed_limit.hpp>
 #include <mailgrad/engine/weights/predictor.hpp>
+#include <mailgrad/tensor/error.hpp>
 
 #include <cstdint>
 #include <string>
@@ -35,6 +36,18 @@ void add_samples(CLI::App& parser, trained_words& w, const std::string& what);
 /// Errors  file_error, std::invalid_argument: in one line, what is wrong with the file; device_error,
 ///         std::invalid_argument: likewise of the device.
 predictor open_model(const trained_words& w);
+
+/// Calls `use`, which computes a trained model.
+///
+/// Errors  as `use`; an out_of_memory of its card says what to do.
+template <class Use>
+int with_advice(const Use& use) {
+  try {
+    return use();
+  } catch (const out_of_memory& e) {
+    throw out_of_memory(e.what() + std::string("; leave --device out, and the host computes"));
+  }
+}
 
 /// What becomes of a row without some value, if the model was trained without such rows.
 enum class lacking_row { left_out, refused };

@@ -2,6 +2,7 @@
 
 #include <mailgrad/engine/account/early_stop.hpp>
 #include <mailgrad/engine/plan/parameter_place.hpp>
+#include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/engine/wire/wire_format.hpp>
 #include <mailgrad/optim/plugin_library.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
@@ -42,7 +43,15 @@ void read_span(const train_words& w, std::size_t each, const char* option, train
       each > 1 && w.span.pipeline ? std::min(micro_batches_of_a_pipeline, w.batch) : 1);
 }
 
-bool has_parameters_on_card(const train_words& w) { return w.parameters != "host"; }
+/// "cpu" is the host as well.
+void read_parameters(const train_words& w, training_options& o) {
+  if (w.parameters == "host") return;
+  o.parameters = read_places(w.parameters);
+  if (o.parameters.size() > w.shards)
+    throw std::invalid_argument(
+        fmt::format("--parameters: {}: {} places for {} shard{}; give as many --shards, or fewer places",
+                    w.parameters, o.parameters.size(), w.shards, w.shards == 1 ? "" : "s"));
+}
 
 /// Workers of other processes bring their devices.
 void read_workers_elsewhere(const train_words& w, training_options& o) {
@@ -51,9 +60,10 @@ void read_workers_elsewhere(const train_words& w, training_options& o) {
   if (w.remote.processes > 0 && w.workers > 0 && w.workers != w.remote.processes)
     throw std::invalid_argument(fmt::format(
         "--workers {}: --processes {} says how many there are; leave it out", w.workers, w.remote.processes));
-  if (has_parameters_on_card(w))
+  if (names_card(w.parameters))
     throw std::invalid_argument(
         "--parameters: with workers of other processes the weights lie on the host; leave it out");
+  read_places(w.parameters); // refuses what is none
   if (w.remote.processes > 0)
     require_precision(read_devices(w.devices), parse_product_precision(w.precision));
   parse_wire_format(w.remote.wire); // refuses what is none
@@ -99,7 +109,7 @@ void read_workers(const train_words& w, training_options& o) {
     return;
   }
   o.devices = read_devices(w.devices);
-  if (has_parameters_on_card(w)) o.parameters = read_devices(w.parameters);
+  read_parameters(w, o);
   o.run_ahead = w.run_ahead;
   o.workers = w.workers > 0 ? w.workers : w.span.any() ? 1 : static_cast<std::uint32_t>(o.devices.size());
   const std::size_t each = o.devices.size() / o.workers;
@@ -155,6 +165,23 @@ open_options opened_as(const train_words& w) {
   o.validation = w.validation;
   apply(w.table, o);
   return o;
+}
+
+void require_run_ahead(const train_words& w) {
+  if (w.run_ahead.value_or(0) == 0) return;
+  const auto refuse = [](const std::string& why) {
+    throw std::invalid_argument("--run-ahead 1: workers do not run ahead " + why + "; leave it out");
+  };
+  const training_options o = understood(w);
+  if (o.optimizer.clip_norm != 0) refuse("with --clip-norm, which reads each gradient first");
+  if (o.sample_gap > 0) refuse("with --sample-gap, which compares each gradient first");
+  if (o.devices.size() > workers_of(o)) refuse("if a model spans devices");
+  if (has_hogwild(parse_policy_schedule(w.policy, o.workers))) refuse("in a run under hogwild");
+  const auto is_near = [&](device worker) {
+    return !o.parameters.empty() &&
+           std::ranges::all_of(o.parameters, [&](device place) { return is_same_card(worker, place); });
+  };
+  if (std::ranges::none_of(o.devices, is_near)) refuse("unless all weights are on their card");
 }
 
 training_options understood(const train_words& w) {

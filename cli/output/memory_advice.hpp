@@ -1,13 +1,22 @@
 #pragma once
 
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace mailgrad {
 
-/// What to do about a run that ended for this reason, in one line; empty unless memory of a card was lacking.
-inline std::string_view memory_advice(std::string_view why) {
-  if (why.find("out of memory: ") == std::string_view::npos) return {};
-  return "to need less memory, take a smaller --batch or model, fewer lanes in --devices, or fewer --shards";
-}
+/// What of a run decides how much memory its cards need.
+struct memory_needs {
+  std::vector<std::string> devices; ///< by their names; empty if workers of other processes brought them
+  std::vector<std::string> places;  ///< of weights; empty: the host
+  std::size_t shards = 1;
+  std::string precision = "float32";
+  bool is_replay = false; ///< which cannot take less than its run did
+};
+
+/// What to do about a run that ended for this reason, in one line that fits the run; empty unless memory of a
+/// card was lacking, or pinned memory of the host.
+std::string memory_advice(std::string_view why, const memory_needs& run);
 
 } // namespace mailgrad

@@ -47,7 +47,10 @@ std::string times_in_words(const training_report& r) {
 std::string cards_in_words(const card_figures& x) {
   const std::string made = fmt::format("{} chains have kernels of their own", x.generated_kernels);
   const std::string& why = x.why_interpreted;
-  return fmt::format("{} steps as graphs, {} by launches; {}{}", x.graph_steps, x.launched_steps, made,
+  const bool counted = x.graph_steps + x.launched_steps > 0; // not steps of models that span devices
+  const std::string steps =
+      counted ? fmt::format("{} steps as graphs, {} by launches; ", x.graph_steps, x.launched_steps) : "";
+  return fmt::format("{}{}{}", steps, made,
                      why.empty() ? ""
                                  : ", others none: " + (why.starts_with("none: ") ? why.substr(6) : why));
 }

@@ -130,6 +130,17 @@ void require_figures(const std::vector<stop_condition>& conditions, const data_s
                       numbers ? "numbers" : "classes", c.column->name, numbers ? "rmse" : "accuracy"));
 }
 
+/// A replay takes the precision of its recording, so its devices are what can be other ones.
+void require_precision_of(const training_options& o) {
+  if (o.elsewhere) return;
+  const bool has_core = std::ranges::find(o.devices, device_kind::cpu, &device::kind) != o.devices.end();
+  if (o.replay && o.precision != product_precision::float32 && has_core)
+    throw recording_error(fmt::format("recording '{}': its products were in {}, and a core computes in "
+                                      "float32 alone; replay it on cards, such as --devices cuda:0",
+                                      o.replay->name, name(o.precision)));
+  require_precision(o.devices, o.precision);
+}
+
 } // namespace
 
 dealer_options deal_of(const training_options& o, const data_split& data, const policy_spec& first_policy) {
@@ -150,7 +161,7 @@ std::vector<scheduled_policy> checked_policies(const training_options& o, const 
   require_seats(o, policies);
   require_whole_variables_fit(o, policies);
   require_sums_can_be(o);
-  if (!o.elsewhere) require_precision(o.devices, o.precision);
+  require_precision_of(o);
   require_parameter_place(o, policies, cure);
   if (!o.delays.empty() && !o.replay) delay_spec(o.delays, seats_of(o)); // refuses what is none
   if (!o.record.empty() && o.replay)

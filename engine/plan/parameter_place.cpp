@@ -12,9 +12,12 @@ namespace mailgrad {
 
 namespace {
 
+/// The host is no core: "host", or the core that somebody named.
+std::string place_in_words(device d) { return d == device{} ? "host" : to_string(d); }
+
 std::string places_in_words(const training_options& o) {
   std::string words;
-  for (const device d : o.parameters) words += (words.empty() ? "" : ",") + to_string(d);
+  for (const device d : o.parameters) words += (words.empty() ? "" : ",") + place_in_words(d);
   return words;
 }
 
@@ -25,13 +28,13 @@ std::string places_in_words(const training_options& o) {
 void require_places(const training_options& o) {
   for (const device d : o.parameters) {
     if (d.kind == device_kind::cpu && d.index != 0)
-      refuse(o, "weights on the host belong to no core; say cpu");
+      refuse(o, "weights on the host belong to no core; say host");
     if (d.lane != 0) refuse(o, "name the card alone; each shard has a lane of its own there");
     if (d.kind == device_kind::cuda) require_here(d);
   }
   if (o.parameters.size() > o.shards)
-    refuse(o, fmt::format("{} places for {} shards; give as many shards, or fewer places",
-                          o.parameters.size(), o.shards));
+    refuse(o, fmt::format("{} places for {} shard{}; give as many shards, or fewer places",
+                          o.parameters.size(), o.shards, o.shards == 1 ? "" : "s"));
 }
 
 /// `who` needs it, and takes the words `or_else` for what else would do.
@@ -106,7 +109,8 @@ void require_precision(const std::vector<device>& devices, product_precision p) 
   const auto core = std::ranges::find(devices, device_kind::cpu, &device::kind);
   if (core != devices.end())
     throw std::invalid_argument(
-        fmt::format("--precision: {}: {} computes in float32 alone; name lanes of cards as the devices",
+        fmt::format("--precision: {}: {} computes in float32 alone; name lanes of cards as the devices, or "
+                    "take --precision float32",
                     name(p), to_string(*core)));
 }
 

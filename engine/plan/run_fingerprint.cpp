@@ -14,8 +14,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 namespace mailgrad {
 
@@ -227,11 +232,57 @@ std::string require_recorded_plugin(const recording& r, const std::string& file)
   return found;
 }
 
+namespace {
+
+/// Calls `take` for each part of `text` between two of `mark`.
+template <class Take>
+void for_each_part(std::string_view text, std::string_view mark, const Take& take) {
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(mark, begin), text.size());
+    take(text.substr(begin, end - begin));
+    begin = end + mark.size();
+  }
+}
+
+/// "cuda:0,cuda:0/1,cpu:0" for names as names_in_words() gives them: devices on which workers would round as
+/// these did, if cards of one name are one card, and the first name is that of the first card.
+std::string devices_like(std::string_view names) {
+  std::vector<std::pair<std::string_view, std::uint32_t>> lanes; // taken of each card
+  std::string words;
+  const auto add_worker = [&](std::string_view worker) {
+    std::uint32_t cores = 0; // of this worker; another may share them
+    for_each_part(worker, " and ", [&](std::string_view name) {
+      device d{device_kind::cpu, cores};
+      if (name == computer_in_words(device{})) {
+        ++cores;
+      } else {
+        auto card = std::ranges::find(lanes, name, &std::pair<std::string_view, std::uint32_t>::first);
+        if (card == lanes.end()) card = lanes.insert(card, {name, 0});
+        d = {device_kind::cuda, static_cast<std::uint32_t>(card - lanes.begin()), card->second++};
+      }
+      words += (words.empty() ? "" : ",") + to_string(d);
+    });
+  };
+  for_each_part(names, ", ", add_worker);
+  return words;
+}
+
+/// What to name if the devices of a replay are of other kinds than those of the recording.
+std::string devices_that_would_do(const recording& r, const run_facts& here) {
+  const std::string told = devices_like(told_fact(r.header.facts, computers_fact));
+  if (told == devices_like(told_fact(here, computers_fact))) return {};
+  const bool on_cores = !tells(r.header.facts, computers_fact);
+  return on_cores ? "; replay it with cores in --devices" : "; replay it with --devices " + told;
+}
+
+} // namespace
+
 void require_same_run(const recording& r, const training_options& o, const run_facts& facts) {
   require_fact(r, "the number of workers", std::to_string(r.header.workers), std::to_string(workers_of(o)));
   require_fact(r, "the number of shards", std::to_string(r.header.shards), std::to_string(o.shards));
   if (const std::string found = differences(r.header.facts, facts); !found.empty())
-    throw recording_error(fmt::format("recording '{}': {}", r.name, found));
+    throw recording_error(
+        fmt::format("recording '{}': {}{}", r.name, found, devices_that_would_do(r, facts)));
 }
 
 } // namespace mailgrad

@@ -19,6 +19,18 @@
 
 namespace mailgrad {
 
+namespace {
+
+/// "cpu:0, cpu:1, cuda:0", or with why there is no card.
+std::string in_words(const cuda::runtime::found_cards& found) {
+  std::string present = available_in_words();
+  for (std::uint32_t i = 0; i < found.cards.size(); ++i)
+    present += ", " + to_string(device{device_kind::cuda, i});
+  return found.cards.empty() ? present + ", and no card: " + found.why_none : present;
+}
+
+} // namespace
+
 std::uint32_t workers_of(const training_options& o) {
   return o.workers > 0 ? o.workers : static_cast<std::uint32_t>(o.devices.size());
 }
@@ -69,25 +81,32 @@ void require_worker_devices(const training_options& o) {
         "workers several devices, or leave it out");
 }
 
+device named_device(std::string_view text) {
+  try {
+    return parse_device(text);
+  } catch (const device_error& e) {
+    throw device_error(world_errc::no_such_device, fmt::format("{}; this machine has {}", e.what(),
+                                                               in_words(cuda::runtime::find_cards())));
+  }
+}
+
 void require_here(device d) {
-  if (d.kind == device_kind::cpu) return require_available(d);
+  const std::vector<device> cores = available_devices();
+  if (std::ranges::find(cores, d) != cores.end()) return;
   const auto found = cuda::runtime::find_cards();
-  if (d.index < found.cards.size()) {
-    const cuda::runtime::card& card = found.cards[d.index];
-    if (!card.why_unknown.empty())
-      throw device_error(world_errc::no_such_device,
-                         fmt::format("device {} does not answer: {}", to_string(d), card.why_unknown));
-    if (!card.is_too_old()) return;
+  const bool is_card = d.kind == device_kind::cuda && d.index < found.cards.size();
+  if (!is_card)
+    throw device_error(
+        world_errc::no_such_device,
+        fmt::format("device {} is not available; this machine has {}", to_string(d), in_words(found)));
+  const cuda::runtime::card& card = found.cards[d.index];
+  if (!card.why_unknown.empty())
+    throw device_error(world_errc::no_such_device,
+                       fmt::format("device {} does not answer: {}", to_string(d), card.why_unknown));
+  if (card.is_too_old())
     throw device_error(world_errc::no_such_device,
                        fmt::format("device {} has compute capability {}.{}, and at least {}.0 is needed",
                                    to_string(d), card.major, card.minor, card.least_major));
-  }
-  std::string present = available_in_words();
-  for (std::uint32_t i = 0; i < found.cards.size(); ++i)
-    present += ", " + to_string(device{device_kind::cuda, i});
-  if (found.cards.empty()) present += ", and no card: " + found.why_none;
-  throw device_error(world_errc::no_such_device,
-                     fmt::format("device {} is not available; this machine has {}", to_string(d), present));
 }
 
 void require_trained_by(const std::vector<device>& devices, const model_function& model,

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 namespace mailgrad {
@@ -29,6 +30,9 @@ std::size_t thread_count(const std::vector<device>& devices);
 ///         worker would have a device twice; there are no micro-batches, or several for workers that have one
 ///         device each.
 void require_worker_devices(const training_options& o);
+
+/// As parse_device(), but the line of the refusal also says what this machine has.
+device named_device(std::string_view text);
 
 /// Refuses a device that this machine does not have.
 ///

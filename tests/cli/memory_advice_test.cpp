@@ -8,17 +8,51 @@
 namespace mailgrad {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
+
+const std::string lacking = "worker 0 at its step 1: cuda:0: out of memory: 4.0 GiB asked for";
 
 TEST(MemoryAdvice, IsGivenIfMemoryOfACardOrPinnedMemoryIsLacking) {
   for (const char* where : {"worker 0 at its step 1: cuda:0", "pinned memory of the host"})
-    EXPECT_THAT(std::string(memory_advice(std::string(where) + ": out of memory: 4.0 GiB asked for")),
+    EXPECT_THAT(memory_advice(std::string(where) + ": out of memory: 4.0 GiB asked for", {}),
                 HasSubstr("smaller --batch"));
 }
 
 TEST(MemoryAdvice, IsNotGivenForAnotherReason) {
-  EXPECT_EQ(memory_advice("worker 0 at its step 1: cudaEventQuery: the card is lost"), "");
-  EXPECT_EQ(memory_advice(""), "");
+  EXPECT_EQ(memory_advice("worker 0 at its step 1: cudaEventQuery: the card is lost", {}), "");
+  EXPECT_EQ(memory_advice("", {}), "");
+}
+
+TEST(MemoryAdvice, HasNoOptionsForAReplayWhichTakesNone) {
+  memory_needs again{{"cuda:0", "cuda:0/1"}, {"cuda:0"}, 2, "float32", true};
+  EXPECT_THAT(memory_advice(lacking, again), Not(HasSubstr("--")));
+}
+
+TEST(MemoryAdvice, NamesNothingOfWhichTheRunHasTheLeast) {
+  EXPECT_EQ(memory_advice(lacking, {{"cuda:0"}, {}, 1, "bfloat16"}),
+            "to need less memory, take a smaller --batch or model");
+  EXPECT_EQ(memory_advice(lacking, {{"cuda:0", "cuda:1"}, {}, 4, "float32"}),
+            "to need less memory, take a smaller --batch or model, or --precision bfloat16");
+  EXPECT_EQ(memory_advice(lacking, {{"cuda:0", "cpu:0", "cpu:0"}, {"host"}, 4, "float32"}),
+            "to need less memory, take a smaller --batch or model")
+      << "a core computes in float32 alone, and shards on the host take no memory of a card";
+}
+
+TEST(MemoryAdvice, NamesLanesShardsAndThePlaceOfTheWeights) {
+  const std::string all = memory_advice(lacking, {{"cuda:0", "cuda:0/1"}, {"cuda:0"}, 2, "tf32"});
+  EXPECT_EQ(all, "to need less memory, take a smaller --batch or model, fewer lanes in --devices, fewer "
+                 "--shards, --precision bfloat16, or --parameters host");
+  EXPECT_THAT(memory_advice(lacking, {{"cuda:0"}, {"host", "cuda:0"}, 1, "float32"}),
+              EndsWith("model, --precision bfloat16, or --parameters host"));
+  EXPECT_THAT(memory_advice(lacking, {{"cpu:0"}, {"cuda:0"}, 1, "float32"}),
+              EndsWith("model, or --parameters host"));
+}
+
+TEST(MemoryAdvice, NamesLanesThatWorkersOfOtherProcessesMayHave) {
+  EXPECT_THAT(memory_advice(lacking, {{}, {}, 2, "float32"}),
+              EndsWith("model, fewer lanes in --devices, or --precision bfloat16"));
 }
 
 } // namespace

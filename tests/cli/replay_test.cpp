@@ -393,5 +393,26 @@ TEST_F(ReplayCommand, GoesAsFarAsARecordingThatFilledTheDisk) {
   EXPECT_LT(report()["steps"], 20000);
 }
 
+/// It is the recording that asks for them. "cuda" is as long as "host".
+TEST_F(ReplayCommand, SaysThatTheRecordingHasItsWeightsOrWorkersOnACard) {
+  const auto line_with = [this](const std::vector<std::string>& devices) {
+    std::vector<std::string> all{"replay", recording_, "--quiet"};
+    all.insert(all.end(), devices.begin(), devices.end());
+    tool t(all);
+    EXPECT_EQ(t.code(), 2);
+    return t.err();
+  };
+  ASSERT_EQ(tool(record({"--devices", "cpu:0,cpu", "--parameters", "host", "--steps", "12"})).code(), 0);
+  forge("--devices=cpu:0,cpu", "--devices=cuda,cuda");
+  EXPECT_THAT(line_with({}), AllOf(HasSubstr("run.rec' has its workers on cuda,cuda: device cuda:0 is not"),
+                                   HasSubstr("it repeats on such cards alone")));
+  EXPECT_THAT(line_with({"--devices", "cuda:8,cuda:8"}), AllOf(HasSubstr("mailgrad: device cuda:8 is not")));
+  EXPECT_EQ(tool({"replay", recording_, "--quiet", "--devices", "cpu:0,cpu:0"}).code(), 0);
+  forge("--parameters=host", "--parameters=cuda");
+  EXPECT_THAT(line_with({"--devices", "cpu:0,cpu:0"}),
+              AllOf(HasSubstr("run.rec' has its weights on cuda: device cuda:0 is not"),
+                    HasSubstr("it repeats on such cards alone")));
+}
+
 } // namespace
 } // namespace mailgrad

@@ -1,6 +1,8 @@
 #include <mailgrad/tests/cli/tool.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
+#include <mailgrad/cli/commands/trained_model.hpp>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -230,6 +232,14 @@ TEST_F(TrainedModel, IsComputedByTheHostOrByACardThatIsThere) {
       EXPECT_THAT(t.err(), HasSubstr(why));
       EXPECT_THAT(lines_of(t.err()), SizeIs(1)) << t.err();
     }
+}
+
+TEST_F(TrainedModel, WhoseCardLacksMemoryIsComputedByTheHostIfTheOptionIsLeftOut) {
+  const auto lacking = []() -> int { throw out_of_memory("cuda:0: out of memory: 1.0 GiB asked for"); };
+  EXPECT_THAT([&] { with_advice(lacking); },
+              ::testing::ThrowsMessage<out_of_memory>(
+                  "cuda:0: out of memory: 1.0 GiB asked for; leave --device out, and the host computes"));
+  EXPECT_EQ(with_advice([] { return 3; }), 3);
 }
 
 TEST_F(TrainedModel, IsComputedNowhereByExport) {

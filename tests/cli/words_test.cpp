@@ -1,5 +1,7 @@
 #include <mailgrad/tests/cli/tool.hpp>
 
+#include <mailgrad/tensor/device.hpp>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,6 +23,7 @@ using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::StartsWith;
 using testing::tool;
 
@@ -82,6 +85,66 @@ TEST(Tool, RefusesAnotherPrecisionOnCores) {
   tool elsewhere({"train", "--model", "softmax", "--data", MAILGRAD_SMALL_CSV, "--precision", "tf32",
                   "--processes", "2"});
   EXPECT_THAT(elsewhere.err(), AllOf(IsOneLine(), HasSubstr("--precision")));
+}
+
+TEST(Tool, SaysHowCardsAreNamedWhereDevicesAreTaken) {
+  for (const char* command : {"train", "serve", "launch", "join", "replay", "graph"}) {
+    tool t({command, "--help"});
+    std::istringstream words(t.out());
+    std::string text;
+    for (std::string word; words >> word;) text += word + ' ';
+    EXPECT_THAT(text, HasSubstr("lanes of a card, cuda:0,cuda:0/1")) << command;
+  }
+}
+
+/// Their workers are other processes, so their weights are on the host.
+TEST(Tool, OffersNoPlaceForWeightsToServers) {
+  EXPECT_THAT(tool({"train", "--help"}).out(), AllOf(HasSubstr("--parameters"), HasSubstr("--run-ahead")));
+  for (const char* command : {"serve", "launch"}) {
+    EXPECT_THAT(tool({command, "--help"}).out(),
+                Not(AnyOf(HasSubstr("--parameters"), HasSubstr("--run-ahead"))));
+    tool t({command, "--parameters", "cuda:0"});
+    EXPECT_EQ(t.code(), 2);
+    EXPECT_THAT(t.err(), AllOf(IsOneLine(), HasSubstr("no option '--parameters'; 'mailgrad train' has it")));
+  }
+}
+
+TEST(Tool, TakesHostAndCpuForTheHost) {
+  const auto train = [](const std::vector<std::string>& more) {
+    std::vector<std::string> words{"train",   "--model", "softmax", "--data", MAILGRAD_SMALL_CSV,
+                                   "--batch", "4",       "--steps", "2",      "--quiet"};
+    words.insert(words.end(), more.begin(), more.end());
+    return tool(words);
+  };
+  for (const char* list : {"host", "cpu", "cpu:0", "host,cpu", "cpu, host"})
+    EXPECT_EQ(train({"--parameters", list, "--shards", "2"}).code(), 0) << list;
+  EXPECT_EQ(train({"--parameters", "cpu", "--processes", "1"}).code(), 0);
+  EXPECT_THAT(train({"--parameters", "cpu,host"}).err(),
+              HasSubstr("--parameters: cpu,host: 2 places for 1 shard; give"));
+  if (available_devices().size() > 1)
+    EXPECT_THAT(train({"--parameters", "cpu:1"}).err(), HasSubstr("belong to no core; say host"));
+  EXPECT_THAT(train({"--parameters", "HOST"}).err(),
+              AllOf(IsOneLine(), HasSubstr("--parameters takes host and cards; device 'HOST': expected")));
+  EXPECT_THAT(train({"--parameters", "cpu,cuda:0", "--processes", "1"}).err(),
+              HasSubstr("the weights lie on the host; leave it out"));
+}
+
+TEST(Tool, RefusesToRunAheadWhereNoWorkerCan) {
+  const auto refused = [](const std::vector<std::string>& more, const std::string& why) {
+    std::vector<std::string> words{"train",   "--data", MAILGRAD_SMALL_CSV, "--model", "softmax",
+                                   "--steps", "2",      "--parameters",     "host",    "--run-ahead",
+                                   "1"};
+    words.insert(words.end(), more.begin(), more.end());
+    tool t(words);
+    EXPECT_EQ(t.code(), 2) << why;
+    EXPECT_THAT(t.err(), AllOf(IsOneLine(), HasSubstr("--run-ahead 1: workers do not run ahead " + why)));
+  };
+  refused({}, "unless all weights are on their card; leave it out");
+  refused({"--clip-norm", "1"}, "with --clip-norm");
+  refused({"--sample-gap", "1"}, "with --sample-gap");
+  refused({"--policy", "async, hogwild@1"}, "in a run under hogwild");
+  if (available_devices().size() > 1)
+    refused({"--pipeline", "--devices", "cpu:0,cpu:1"}, "if a model spans devices");
 }
 
 TEST(Tool, TakesEitherStepsOrEpochs) {
@@ -360,6 +423,9 @@ INSTANTIATE_TEST_SUITE_P(
                       wrong_line{{"train", "--batch-size=3"}, "'--batch-size'; did you mean '--batch'?"},
                       wrong_line{{"train", "--learning-rate", "1"}, "did you mean '--lr'?"},
                       wrong_line{{"train", "--optim", "sgd"}, "did you mean '--optimizer'?"},
+                      wrong_line{{"train", "--device", "cuda:0"}, "'--device'; did you mean '--devices'?"},
+                      wrong_line{{"test", "--devices", "cuda:0"}, "'--devices'; did you mean '--device'?"},
+                      wrong_line{{"train", "-s"}, "no option '-s'"},
                       wrong_line{{"train", "-x"}, "no option '-x'"},
                       wrong_line{train_with({"--optimizer", "adam:lr=3"}), "give the learning rate by --lr"},
                       wrong_line{train_with({"--optimizer", "adam:beta1=0.5,"}),

@@ -259,8 +259,8 @@ TEST_F(CardRuns, WithWeightsThereAreRefusedForWhatStaysOnTheHost) {
     EXPECT_THAT([&] { trained(o); },
                 ThrowsMessage<std::exception>(AllOf(HasSubstr("parameters: "), HasSubstr(why))));
   };
-  refused("say cpu", [](auto& o) { o.parameters[0] = {device_kind::cpu, 1}; });
-  refused("2 places for 1 shards", [](auto& o) { o.parameters.push_back({}); });
+  refused("say host", [](auto& o) { o.parameters[0] = {device_kind::cpu, 1}; });
+  refused("--parameters: cuda:0,host: 2 places for 1 shard; ", [](auto& o) { o.parameters.push_back({}); });
   refused("lane of its own", [](auto& o) { o.parameters[0].lane = 1; });
   refused("parameter actor 'mine'",
           [](auto& o) { o.parameter_actor = std::make_shared<parameter_actor_kind>("mine", false); });

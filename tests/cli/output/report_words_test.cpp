@@ -21,5 +21,15 @@ TEST(Summary, SaysHowCardsWorkedAndWhyChainsHaveNoKernels) {
   EXPECT_THAT(in_words(r), HasSubstr("kernels of their own, others none: NVRTC 12.4 is not for CUDA 13\n"));
 }
 
+/// Steps of models that span devices are not counted.
+TEST(Summary, HasNoStepsOfCardsIfNoneWereCounted) {
+  training_report r;
+  r.steps = 4;
+  r.cards = card_figures{0, 0, 3, ""};
+  EXPECT_THAT(in_words(r), HasSubstr("\ncards         3 chains have kernels of their own\n"));
+  r.cards->launched_steps = 1;
+  EXPECT_THAT(in_words(r), HasSubstr("\ncards         0 steps as graphs, 1 by launches; 3 chains"));
+}
+
 } // namespace
 } // namespace mailgrad

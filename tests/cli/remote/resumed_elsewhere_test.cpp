@@ -139,6 +139,41 @@ TEST_F(ResumedElsewhere, KeepTheCardsOfTheirWorkers) {
                               "--checkpoint", file("other")}));
 }
 
+/// It is the checkpoint that asks for them, and not who resumes it.
+TEST_F(ResumedElsewhere, SayThatCardsAreTheirsAndWhatWouldDo) {
+  expect_done(train(
+      {"--devices", "cpu:0,cpu:1", "--parameters", "host", "--run-ahead", "0", "--precision", "float32"}));
+  const std::string kept = "checkpoint '" + checkpoints_in(file("kept")).front().string() + "' has its ";
+  const auto expect_line = [&](const words& more, const std::string& asked, const std::string& way_on) {
+    tool t(again("train", more + words{"--checkpoint", file("other")}));
+    EXPECT_EQ(t.code(), 2);
+    EXPECT_THAT(t.err(), HasSubstr(kept + asked + " is not available; this machine has cpu:0"));
+    EXPECT_THAT(t.err(), ::testing::EndsWith("; on cores it goes on with --devices " + way_on + "\n"));
+  };
+  retell({{"--parameters=host", "--parameters=cuda:7"}});
+  expect_line({}, "weights on cuda:7: device cuda:7", "cpu:0,cpu:1");
+  expect_done(again("train", {"--devices", "cpu:0,cpu:1", "--checkpoint", file("other")}));
+  retell(
+      {{"--devices=cpu:0,cpu:1", "--devices=cuda:7,cuda:7/1"}, {"--precision=float32", "--precision=tf32"}});
+  expect_line({"--parameters", "host"}, "workers on cuda:7,cuda:7/1: device cuda:7",
+              "cpu:0,cpu:0 --precision float32");
+  tool mine(again("train", {"--devices", "cuda:8,cuda:8", "--parameters", "host"}));
+  EXPECT_THAT(mine.err(), Not(HasSubstr("checkpoint"))) << "the user named it";
+  tool cores(again("train", {"--devices", "cpu:0,cpu:0", "--checkpoint", file("other")}));
+  EXPECT_THAT(cores.err(), HasSubstr("or take --precision float32"));
+  expect_done(
+      again("train", {"--devices", "cpu:0,cpu:0", "--precision", "float32", "--checkpoint", file("third")}));
+}
+
+/// A model needs different cores, and workers may share them.
+TEST_F(ResumedElsewhere, NameCoresForModelsThatSpannedCards) {
+  expect_done(train({"--replicate", "--workers", "2", "--devices", "cpu:0,cpu:1,cpu:0,cpu:1"}));
+  retell({{"--devices=cpu:0,cpu:1,cpu:0,cpu:1", "--devices=cuda:7,cuda:7/1,cuda:8,cuda:8/1"}});
+  tool t(again("train", {"--checkpoint", file("other")}));
+  EXPECT_EQ(t.code(), 2);
+  EXPECT_THAT(t.err(), ::testing::EndsWith("; on cores it goes on with --devices cpu:0,cpu:1,cpu:0,cpu:1\n"));
+}
+
 TEST_F(ResumedElsewhere, SendTheirGradientsAsTheyAreTold) {
   expect_done(train({"--processes", "2"}));
   expect_done(again("train", {"--wire", "float16", "--send-batches", "--checkpoint", file("other"),

@@ -70,6 +70,11 @@ TEST(CheckedOptions, RefuseOptionsThatContradictEachOther) {
          o.sample_gap = 5;
        }),
        "dana-zero"},
+      {"a replay of rounded products on a core", checking([](auto& o) {
+         o.precision = product_precision::bfloat16;
+         o.replay = std::make_shared<recording>();
+       }),
+       "its products were in bfloat16, and a core computes in float32 alone; replay it on cards"},
       {"a replay that records", checking([](auto& o) {
          o.record = "file";
          o.replay = std::make_shared<recording>();
