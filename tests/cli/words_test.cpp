@@ -121,8 +121,9 @@ TEST(Tool, TakesHostAndCpuForTheHost) {
   EXPECT_EQ(train({"--parameters", "cpu", "--processes", "1"}).code(), 0);
   EXPECT_THAT(train({"--parameters", "cpu,host"}).err(),
               HasSubstr("--parameters: cpu,host: 2 places for 1 shard; give"));
-  if (available_devices().size() > 1)
+  if (available_devices().size() > 1) {
     EXPECT_THAT(train({"--parameters", "cpu:1"}).err(), HasSubstr("belong to no core; say host"));
+  }
   EXPECT_THAT(train({"--parameters", "HOST"}).err(),
               AllOf(IsOneLine(), HasSubstr("--parameters takes host and cards; device 'HOST': expected")));
   EXPECT_THAT(train({"--parameters", "cpu,cuda:0", "--processes", "1"}).err(),
