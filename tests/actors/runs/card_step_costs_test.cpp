@@ -85,6 +85,7 @@ TEST_F(CardSteps, WithWeightsThereReadThemOnce) {
 /// A step that a graph runs makes no event, takes no memory, and asks the runtime for the same each time.
 TEST_F(CardSteps, WithWeightsThereMakeNothingNew) {
   const auto counted = [&](std::uint64_t batches) {
+    system_.run(); // until the run before has let go of its memory
     set_up();
     assembly a;
     a.workers = 1;
