@@ -47,8 +47,8 @@ std::string way_on_with_cores(const train_words& w) {
   const std::size_t each =
       w.span.any() ? std::max<std::size_t>(1, names.size() / std::max(1U, w.workers)) : 1;
   std::string devices;
-  for (std::size_t i = 0; i < names.size();
-       ++i) { // a model needs different cores, while workers may share one
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    // A model needs different cores, while workers may share one.
     const device core{device_kind::cpu, static_cast<std::uint32_t>(i % each)};
     devices += (devices.empty() ? "" : ",") + (names_card(names[i]) ? to_string(core) : names[i]);
   }

@@ -123,6 +123,33 @@ TEST_F(CardTool, NamesTheCardThatFailsAndWritesTheReport) {
               AllOf(StartsWith("mailgrad: "), HasSubstr("cuda:0: "), HasSubstr("the card is lost")));
 }
 
+TEST_F(CardTool, RunsAheadWhereAWorkerHasAllWeightsOnItsCard) {
+  set_up_card("");
+  tool ahead(training({"--devices", "cuda:0", "--parameters", "cuda:0", "--run-ahead", "1"}));
+  EXPECT_EQ(ahead.code(), 0) << ahead.err();
+  tool mixed(
+      training({"--devices", "cuda:0", "--parameters", "host,cuda:0", "--shards", "2", "--run-ahead", "1"}));
+  EXPECT_EQ(mixed.code(), 2);
+  EXPECT_THAT(mixed.err(), StartsWith("mailgrad: --run-ahead"));
+}
+
+TEST_F(CardTool, RepeatsARecordingOnSuchCardsAlone) {
+  set_up_card("cards=2");
+  tool t(training({"--devices", "cuda:1", "--parameters", "cuda:1", "--record", path("run.rec")}));
+  ASSERT_EQ(t.code(), 0) << t.err();
+  tool same({"replay", path("run.rec")});
+  EXPECT_EQ(same.code(), 0) << same.err();
+  set_up_card("cards=1");
+  tool missing({"replay", path("run.rec")});
+  EXPECT_EQ(missing.code(), 2);
+  EXPECT_THAT(missing.err(),
+              AllOf(HasSubstr("has its weights on cuda:1"), HasSubstr("this machine has cpu:0")));
+  set_up_card("cards=2");
+  tool on_core({"replay", path("run.rec"), "--devices", "cpu:0"});
+  EXPECT_EQ(on_core.code(), 2);
+  EXPECT_THAT(on_core.err(), HasSubstr("; replay it with --devices cuda:"));
+}
+
 TEST_F(CardTool, SaysWhatToDoIfMemoryIsLacking) {
   set_up_card("memory=65536");
   tool t(training({"--devices", "cuda:0"}));
