@@ -1,5 +1,6 @@
 #include <mailgrad/engine/worker/card_stage.hpp>
 
+#include <mailgrad/kernels/copy_bytes.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
@@ -102,7 +103,7 @@ void card_stage::send(std::uint32_t shard, const shard_range& piece) {
     throw std::invalid_argument("weights: those of a stage are not where it reads them");
   }
   float* const to = weights_.on<float>(lane_->where()).data() + piece.begin;
-  cuda::runtime::copy(queue().stream, to, from, piece.size() * sizeof(float));
+  copy_bytes(lane_->where(), to, from, piece.size() * sizeof(float));
 }
 
 const value_set* card_stage::bring(const std::shared_ptr<const value_set>& values) {
@@ -122,7 +123,7 @@ std::shared_ptr<value_set> card_stage::copy_of(const std::vector<memory>& from) 
   here->where = where_;
   for (const memory& m : from) {
     std::byte* const to = naming_memory(between_devices, [&] { return on_card_.take(m.bytes(), *lane_); });
-    cuda::runtime::copy(queue().stream, to, m.on_host<std::byte>().data(), m.bytes());
+    copy_bytes(lane_->where(), to, m.on_host<std::byte>().data(), m.bytes());
     here->values.emplace_back(device_block({device_kind::cuda, where_.index}, to, m.bytes(), [](void*) {}));
   }
   return here;
@@ -157,7 +158,7 @@ void card_stage::fetch_dense(const stage_program& code, stage_sum& sum) {
   const float* const from = dense_of(sum);
   for_each_piece(*layout_, code.delivered_ranges(), [&](std::uint32_t s, const shard_range& piece) {
     if (!near_[s])
-      cuda::runtime::copy(queue().stream, to + piece.begin, from + piece.begin, piece.size() * sizeof(float));
+      copy_bytes(lane_->where(), to + piece.begin, from + piece.begin, piece.size() * sizeof(float));
   });
 }
 
@@ -167,7 +168,7 @@ void card_stage::fetch_rows(stage_sum& sum) {
     using element = std::remove_const_t<T>;
     auto* const here = reinterpret_cast<element*>(
         naming_memory(of_rows, [&] { return sum.memory->take(there.size_bytes(), pinned_); }));
-    cuda::runtime::copy(queue().stream, here, there.data(), there.size_bytes());
+    copy_bytes(lane_->where(), here, there.data(), there.size_bytes());
     return std::span<T>(here, there.size());
   };
   for (stage_rows& list : sum.rows) {
@@ -217,7 +218,7 @@ const void* card_stage::part_of(const micro_batch& m, const tensor& part) {
   std::byte* const from = naming_memory(of_batch, [&] { return on_host_.take(bytes, pinned_); });
   std::memcpy(from, part.data(), bytes);
   std::byte* const to = naming_memory(of_batch, [&] { return on_card_.take(bytes, *lane_); });
-  cuda::runtime::copy(queue().stream, to, from, bytes);
+  copy_bytes(lane_->where(), to, from, bytes);
   return known = to;
 }
 
@@ -251,7 +252,7 @@ std::span<const std::int32_t> card_stage::rows_of(const micro_batch& m, const te
   if (!all_near_) return part.values<std::int32_t>();
   const std::size_t bytes = part.size() * sizeof(std::int32_t);
   std::byte* const to = naming_memory(of_rows, [&] { return sum.memory->take(bytes, *lane_); });
-  cuda::runtime::copy(queue().stream, to, part_of(m, part), bytes);
+  copy_bytes(lane_->where(), to, part_of(m, part), bytes);
   return {reinterpret_cast<const std::int32_t*>(to), part.size()};
 }
 

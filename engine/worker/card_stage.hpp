@@ -31,7 +31,7 @@ namespace mailgrad {
 /// gradient goes back that way.
 ///
 /// Errors  device_error. abandon() ends a step that could not be queued whole.
-/// Threads one caller at a time.
+/// Threads one caller at a time, each on any thread.
 class card_stage final : public stage_place {
 public:
   /// `weights` is where the shards of `layout` are.

@@ -52,11 +52,14 @@ protected:
   void let_time_pass(std::uint64_t most) { tick_ = most; }
 
   /// Delivers messages and asks for marks in a drawn order until neither is left; at most `most` of them.
+  /// Each message may come on a thread of its own, on which no card is current yet.
   void play(drawn_order& order, asked_watch& watch, std::size_t most = deterministic_system::endless) {
     for (std::size_t played = 0; played < most; ++played) {
+      simulated_card::leave_cards();
       if (order.below(4) == 0) watch.ask();
       if (draws_entries_ && order.below(2) == 0) run_entry(order);
       if (tick_ > 0) time_->advance(instant{static_cast<instant::rep>(order.below(tick_))});
+      simulated_card::leave_cards();
       if (deliver(order, 1) > 0) continue;
       if (watch.watched() == 0) return;
       if (draws_entries_) run_entry(order);

@@ -1,6 +1,7 @@
 #include "card_control.hpp"
 
 #include "card_machine.hpp"
+#include "current_card.hpp"
 #include "language/launch.hpp"
 
 #include <fmt/format.h>
@@ -67,6 +68,8 @@ settings default_settings() {
   for (std::string word; words >> word;) apply_word(word, s);
   return s;
 }
+
+void leave_cards() { current_card.reset(); }
 
 void set_up(const settings& s) {
   card_machine& all = card_machine::of_process();

@@ -75,6 +75,9 @@ struct counters {
 /// Begins anew: what was queued is run, errors are forgotten, counters are 0. Allocations, streams and events
 /// stay.
 void set_up(const settings& s);
+
+/// Makes no card current on this thread, as on one that has not called the runtime yet.
+void leave_cards();
 /// The settings of the environment: MAILGRAD_SIMULATED_CARD holds words such as "backward far late seed=3".
 settings default_settings();
 counters count();
