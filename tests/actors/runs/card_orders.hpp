@@ -103,6 +103,18 @@ protected:
     return ended;
   }
 
+  /// Records `a` where `place` puts it for a watch, and repeats the recording there in another order.
+  template <class Place>
+  void expect_repeated(std::uint64_t seed, assembly a, Place place) {
+    const auto make = [&](const auto& watch) { return place(a, watch); };
+    const auto was = finish_on_card(seed, make);
+    ASSERT_TRUE(was);
+    a.replayed = std::make_shared<const recording>(was->order);
+    const auto is = finish_on_card(seed + 7, make);
+    ASSERT_TRUE(is);
+    expect_same(*was, *is);
+  }
+
   /// The same as in_every_order() for a run whose weights do not depend on the order.
   template <class Make>
   void expect_weights_in_every_order(const std::vector<float>& expected, std::uint64_t orders, Make a) {

@@ -62,14 +62,9 @@ TEST_P(RecordedOnProcessors, HasTheSameStalenessOnTheCard) {
 
 TEST_P(RecordedOnProcessors, OrOnTheCardIsRepeatedThereBitForBit) {
   for (const drawn_order& order : drawn_orders(orders_on_card(replay_orders))) {
-    assembly a = assembly_of(GetParam());
-    const auto make = [&](const auto& watch) { return placed(GetParam(), a, data_, watch); };
-    const auto was = finish_on_card(order.seed(), make);
-    ASSERT_TRUE(was);
-    a.replayed = std::make_shared<const recording>(was->order);
-    const auto is = finish_on_card(order.seed() + 7, make);
-    ASSERT_TRUE(is);
-    expect_same(*was, *is);
+    expect_repeated(order.seed(), assembly_of(GetParam()), [&](const assembly& a, const auto& watch) {
+      return placed(GetParam(), a, data_, watch);
+    });
   }
 }
 

@@ -104,14 +104,8 @@ TEST_P(CardSpanning, EndsOnceWithABalancedLedgerAndEveryBatchTrained) {
 TEST_P(CardSpanning, IsRepeatedBitForBit) {
   if (std::string(GetParam().policy).find("hogwild") != std::string::npos) return;
   for (const drawn_order& order : drawn_orders(orders_on_card(4))) {
-    assembly a = spanning_cores(GetParam());
-    const auto make = [&](const auto& watch) { return spanned(a, GetParam(), watch); };
-    const auto was = finish_on_card(order.seed(), make);
-    ASSERT_TRUE(was);
-    a.replayed = std::make_shared<const recording>(was->order);
-    const auto is = finish_on_card(order.seed() + 7, make);
-    ASSERT_TRUE(is);
-    expect_same(*was, *is);
+    expect_repeated(order.seed(), spanning_cores(GetParam()),
+                    [&](const assembly& a, const auto& watch) { return spanned(a, GetParam(), watch); });
   }
 }
 

@@ -131,14 +131,8 @@ TEST_P(RecordedTables, HaveTheSameStalenessAndWeightsOnTheCard) {
 
 TEST_P(RecordedTables, OnTheCardAreRepeatedBitForBit) {
   for (const drawn_order& order : drawn_orders(orders_on_card(3))) {
-    assembly a = assembly_of_tables(GetParam());
-    const auto make = [&](const auto& watch) { return on_the_card(a, watch); };
-    const auto was = finish_on_card(order.seed(), make);
-    ASSERT_TRUE(was);
-    a.replayed = std::make_shared<const recording>(was->order);
-    const auto is = finish_on_card(order.seed() + 7, make);
-    ASSERT_TRUE(is);
-    expect_same(*was, *is);
+    expect_repeated(order.seed(), assembly_of_tables(GetParam()),
+                    [&](const assembly& a, const auto& watch) { return on_the_card(a, watch); });
   }
 }
 
