@@ -169,9 +169,9 @@ struct room_for_bodies {
 /// are still on their way when its turn comes lets the next one pass, so somebody may be one body ahead of
 /// its round.
 TEST_P(StreamNetworks, TakesBodiesOfAllByTurnsWhileEachHasMore) {
-  constexpr std::size_t each = 3;
+  constexpr std::size_t each = 8;
   const auto room = std::make_shared<room_for_bodies>(); // the server asks it to its end
-  server_options options;
+  server_options options{.bodies = each};
   options.has_room = [room](const member&) { return room->has_room(); };
   serve(std::move(options));
   server->under_way = &room->under_way;
