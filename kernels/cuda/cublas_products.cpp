@@ -232,7 +232,9 @@ private:
 
   void require_here(cublasStatus_t status, const char* what) const {
     if (status == CUBLAS_STATUS_ALLOC_FAILED) lacks_memory(card_, what, status);
-    require(status, what);
+    if (status != CUBLAS_STATUS_SUCCESS)
+      throw device_error(world_errc::device_failure,
+                         fmt::format("cuda:{}: {}: {}", card_, what, cublas().words_of(status)));
   }
 
   void queue(const cuda_stream& s, const gemm_shape& g, const types& t, const void* a, const void* b, void* c,
@@ -304,7 +306,8 @@ private:
                                     p.c.get(), made, 1, &best, &count),
                  "cublasLtMatmulAlgoGetHeuristic");
     if (count == 0)
-      throw device_error(world_errc::device_failure, "gemm: cuBLAS has no algorithm for this product");
+      throw device_error(world_errc::device_failure,
+                         fmt::format("cuda:{}: cuBLAS has no algorithm for a product", card_));
     return best.algo;
   }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace mailgrad::cuda {
 
 std::string cuda_version_in_words(int version) {
@@ -13,14 +15,19 @@ std::string in_words(const missing_card& x) {
   if (x.driver == 0)
     return fmt::format("no NVIDIA driver could be opened (libcuda.so.1); this build needs one for {}",
                        cuda_version_in_words(needed));
-  if (x.too_old || x.driver < needed)
+  if (x.driver < needed)
     return fmt::format("the driver is for {}, and this build needs one for {}",
                        cuda_version_in_words(x.driver), cuda_version_in_words(needed));
+  if (x.too_old)
+    return fmt::format("the driver is for {}, which the runtime of {} in this build finds too old",
+                       cuda_version_in_words(x.driver), cuda_version_in_words(x.built_for));
   if (!x.failure.empty())
     return fmt::format("the driver for {} says: {}", cuda_version_in_words(x.driver), x.failure);
-  return fmt::format("the driver for {} finds no card{}", cuda_version_in_words(x.driver),
-                     x.visible ? fmt::format(" among those that CUDA_VISIBLE_DEVICES names: '{}'", x.visible)
-                               : "");
+  std::string none = fmt::format("the driver for {} finds no card", cuda_version_in_words(x.driver));
+  if (!x.visible) return none;
+  std::string visible = *x.visible;
+  std::ranges::replace(visible, '\n', ' ');
+  return fmt::format("{} among those that CUDA_VISIBLE_DEVICES names: '{}'", none, visible);
 }
 
 } // namespace mailgrad::cuda

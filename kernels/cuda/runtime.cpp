@@ -15,21 +15,17 @@ namespace mailgrad::cuda::runtime {
 
 namespace {
 
-[[noreturn]] void fail(int card, cudaError_t code, const char* what) {
+/// The card that this thread has made current. To ask the runtime could bring the error of earlier work.
+thread_local int current_card = 0;
+
+[[noreturn]] void fail(cudaError_t code, const char* what) {
   static_cast<void>(cudaGetLastError()); // so that the next call does not report it again
   throw device_error(world_errc::device_failure,
-                     fmt::format("cuda:{}: {}: {}", card, what, cudaGetErrorString(code)));
-}
-
-/// The card that a call was for, which has been made current.
-int current_card() {
-  int card = 0;
-  static_cast<void>(cudaGetDevice(&card));
-  return card;
+                     fmt::format("cuda:{}: {}: {}", current_card, what, cudaGetErrorString(code)));
 }
 
 void require(cudaError_t code, const char* what) {
-  if (code != cudaSuccess) fail(current_card(), code, what);
+  if (code != cudaSuccess) fail(code, what);
 }
 
 /// The driver takes memory for streams, events, graphs and code as well, and does not say how much. If it is
@@ -37,14 +33,14 @@ void require(cudaError_t code, const char* what) {
 void require_made(cudaError_t code, const char* what) {
   if (code != cudaErrorMemoryAllocation) return require(code, what);
   static_cast<void>(cudaGetLastError());
-  throw out_of_memory(fmt::format("cuda:{}: out of memory: {}", current_card(), what));
+  throw out_of_memory(fmt::format("cuda:{}: out of memory: {}", current_card, what));
 }
 
-void use(std::uint32_t card) {
-  const int number = static_cast<int>(card);
-  if (const cudaError_t code = cudaSetDevice(number); code != cudaSuccess)
-    fail(number, code, "cudaSetDevice");
+cudaError_t try_to_use(std::uint32_t card) noexcept {
+  current_card = static_cast<int>(card);
+  return cudaSetDevice(current_card);
 }
+void use(std::uint32_t card) { require(try_to_use(card), "cudaSetDevice"); }
 
 /// For functions that cannot throw: the next call of the runtime must not report their error as its own.
 void forget(cudaError_t code) noexcept {
@@ -58,8 +54,10 @@ cudaEvent_t event_of(void* event) { return static_cast<cudaEvent_t>(event); }
 std::string why_none(cudaError_t code, int driver) {
   const bool too_old = code == cudaErrorInsufficientDriver;
   const bool none_found = code == cudaErrorNoDevice || code == cudaSuccess;
-  return in_words(missing_card{driver, CUDART_VERSION, too_old, none_found ? "" : cudaGetErrorString(code),
-                               std::getenv("CUDA_VISIBLE_DEVICES")}); // NOLINT(concurrency-mt-unsafe)
+  missing_card x{driver, CUDART_VERSION, too_old, none_found ? "" : cudaGetErrorString(code)};
+  if (const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES"))
+    x.visible = visible; // NOLINT(concurrency-mt-unsafe)
+  return in_words(x);
 }
 
 /// A card that does not answer keeps its number, and hides no other.
@@ -117,7 +115,7 @@ void* allocate(std::uint32_t card, std::size_t bytes) {
 }
 
 void release(std::uint32_t card, void* memory) noexcept {
-  forget(cudaSetDevice(static_cast<int>(card)));
+  forget(try_to_use(card));
   forget(cudaFree(memory));
 }
 
@@ -147,7 +145,7 @@ void* create_stream(std::uint32_t card, urgency when) {
 }
 
 void destroy_stream(std::uint32_t card, void* stream) noexcept {
-  forget(cudaSetDevice(static_cast<int>(card)));
+  forget(try_to_use(card));
   forget(cudaStreamDestroy(stream_of(stream)));
 }
 

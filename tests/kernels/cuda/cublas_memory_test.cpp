@@ -10,17 +10,18 @@
 #include <cstdlib>
 #include <string>
 
-// The cuBLAS that was made for the tests says that a card has no memory left for it.
+// The cuBLAS that was made for the tests says that a card has no memory left for it, or that it fails.
 
 namespace mailgrad {
 namespace {
 
-/// What is told when `function` of cuBLAS lacks memory in a product of this extent, which is asked for the
-/// first time.
-std::string told_by(cuda::card_lane& lane, const char* function, std::size_t k) {
+/// What is told when `function` of cuBLAS lacks memory, or fails, in a product of this extent, which is asked
+/// for the first time.
+std::string told_by(cuda::card_lane& lane, const char* function, std::size_t k,
+                    const char* how = "MADE_CUBLAS_LACKS_MEMORY") {
   const testing::card_array<float> a(lane, 2 * k), b(lane, 2 * k), c(lane, 4);
   const gemm_shape g{.m = 2, .n = 2, .k = k};
-  setenv("MADE_CUBLAS_LACKS_MEMORY", function, 1);
+  setenv(how, function, 1);
   std::string told;
   try {
     gemm(lane.where(), g, a.data(), b.data(), c.data(), nullptr);
@@ -29,7 +30,7 @@ std::string told_by(cuda::card_lane& lane, const char* function, std::size_t k) 
   } catch (const device_error& e) {
     told = std::string("a card that has failed: ") + e.what();
   }
-  unsetenv("MADE_CUBLAS_LACKS_MEMORY");
+  unsetenv(how);
   EXPECT_NO_THROW(gemm(lane.where(), g, a.data(), b.data(), c.data(), nullptr)) << "the card works on";
   return told;
 }
@@ -48,6 +49,14 @@ TEST(CublasMemory, OfTheHostIsToldAsThat) {
                                "cublasLtMatrixLayoutSetAttribute", "cublasLtMatmulPreferenceSetAttribute"})
     EXPECT_EQ(told_by(lane, function, ++k),
               std::string("the host, for cuBLAS: out of memory: ") + function + " says no memory");
+}
+
+TEST(CublasFailures, NameTheCard) {
+  cuda::card_lane lane(0);
+  EXPECT_EQ(told_by(lane, "cublasLtMatmul", 2, "MADE_CUBLAS_FAILS"),
+            "a card that has failed: cuda:0: cublasLtMatmul: another error");
+  EXPECT_EQ(told_by(lane, "cublasLtMatmulAlgoGetHeuristic", 3, "MADE_CUBLAS_FAILS"),
+            "a card that has failed: cuda:0: cuBLAS has no algorithm for a product");
 }
 
 } // namespace

@@ -13,10 +13,8 @@
 // NOLINTBEGIN(bugprone-reserved-identifier, readability-identifier-naming): the names are those of CUDA
 extern "C" {
 cudaError_t __wrap_cudaSetDevice(int) { return cudaSuccess; }
-cudaError_t __wrap_cudaGetDevice(int* card) {
-  *card = 3;
-  return cudaSuccess;
-}
+/// By CUDA's documentation it may return the error of earlier work, and then names no card.
+cudaError_t __wrap_cudaGetDevice(int*) { return cudaErrorLaunchFailure; }
 cudaError_t last_error = cudaSuccess;
 cudaError_t __wrap_cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
 cudaError_t __wrap_cudaDeviceGetStreamPriorityRange(int*, int*) { return cudaSuccess; }
@@ -86,6 +84,7 @@ TEST(RuntimeRefusals, OfQueuedWorkDoNotSayThatNothingHasChanged) {
 }
 
 TEST(RuntimeRefusals, OfAnyOtherKindAreFailuresOfTheDevice) {
+  cuda::runtime::make_current(3);
   try {
     cuda::runtime::synchronise(nullptr);
     ADD_FAILURE() << "nothing was thrown";

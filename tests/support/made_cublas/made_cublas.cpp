@@ -42,11 +42,14 @@ struct answer {
 };
 static_assert(sizeof(answer) <= sizeof(cublasLtMatmulAlgo_t));
 
-/// Whether the test has it that this function lacks memory.
-bool lacks_memory(std::string_view function) {
-  const char* const named = std::getenv("MADE_CUBLAS_LACKS_MEMORY");
+bool is_named(const char* variable, std::string_view function) {
+  const char* const named = std::getenv(variable);
   return named != nullptr && named == function;
 }
+/// Whether the test has it that this function lacks memory.
+bool lacks_memory(std::string_view function) { return is_named("MADE_CUBLAS_LACKS_MEMORY", function); }
+/// Whether it fails for another reason, or finds nothing.
+bool fails(std::string_view function) { return is_named("MADE_CUBLAS_FAILS", function); }
 
 template <class Made, class Handle>
 cublasStatus_t make(std::string_view function, Handle* handle, const Made& made) {
@@ -212,7 +215,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   const answer chosen = answer_for(of<description>(d), of<layout>(a), of<layout>(c), least);
   *results = {};
   std::memcpy(&results->algo, &chosen, sizeof chosen);
-  *count = 1;
+  *count = fails("cublasLtMatmulAlgoGetHeuristic") ? 0 : 1;
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -222,6 +225,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
                               cublasLtMatrixLayout_t layout_d, const cublasLtMatmulAlgo_t* algorithm, void*,
                               std::size_t, cudaStream_t) {
   if (lacks_memory("cublasLtMatmul")) return CUBLAS_STATUS_ALLOC_FAILED;
+  if (fails("cublasLtMatmul")) return CUBLAS_STATUS_INTERNAL_ERROR;
   const auto& d = of<description>(operation);
   const auto &of_a = of<layout>(layout_a), &of_b = of<layout>(layout_b), &of_c = of<layout>(layout_c);
   answer chosen{};

@@ -16,12 +16,14 @@ TEST(MissingCard, IsExplainedByTheDriver) {
             "the driver for CUDA 13.0 says: system not yet initialized");
   EXPECT_EQ(in_words({.driver = 14010, .built_for = 13020}), "the driver for CUDA 14.1 finds no card");
   EXPECT_EQ(in_words({.driver = 13000, .built_for = 13020, .too_old = true}),
-            "the driver is for CUDA 13.0, and this build needs one for CUDA 13.0");
+            "the driver is for CUDA 13.0, which the runtime of CUDA 13.2 in this build finds too old");
 }
 
 TEST(MissingCard, MayBeHiddenByTheEnvironment) {
   EXPECT_EQ(in_words({.driver = 13000, .built_for = 13020, .visible = ""}),
             "the driver for CUDA 13.0 finds no card among those that CUDA_VISIBLE_DEVICES names: ''");
+  EXPECT_EQ(in_words({.driver = 13000, .built_for = 13020, .visible = "1\n2"}),
+            "the driver for CUDA 13.0 finds no card among those that CUDA_VISIBLE_DEVICES names: '1 2'");
 }
 
 } // namespace
