@@ -26,7 +26,7 @@ using testing::orders_on_card;
 using testing::placed;
 using testing::with_every_policy;
 
-constexpr std::uint64_t replay_orders = 4; // scripts/endurance tries 2,500
+constexpr std::uint64_t replay_orders = 4; // scripts/endurance tries 140
 
 /// How far a weight may be from that of the processors. Where a rule divides by the root of its squares, a
 /// gradient that is almost 0 moves a weight as far as a large one, and so does what it was rounded by.

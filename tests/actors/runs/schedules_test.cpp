@@ -28,7 +28,7 @@ using testing::drawn_orders;
 using testing::expect_balanced;
 
 constexpr std::uint64_t orders =
-    500; // for each of at least four tests of every policy; scripts/endurance tries 2,500
+    500; // for each of at least four tests of every policy; scripts/endurance tries 700
 
 class Schedules : public testing::DrawnRuns, public ::testing::WithParamInterface<const char*> {
 protected:

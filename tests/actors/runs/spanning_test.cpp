@@ -31,7 +31,7 @@ using testing::small_data;
 using testing::small_model;
 using ::testing::ThrowsMessage;
 
-constexpr std::uint64_t orders = 500; // scripts/endurance tries 2,500
+constexpr std::uint64_t orders = 500; // scripts/endurance tries 700
 
 class Spanning : public testing::DrawnRuns {
 protected:
