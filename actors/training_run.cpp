@@ -355,11 +355,9 @@ training_report training_run::report(const std::function<bool()>& stop_test) {
     r.recording = recorded();
   }
   weights_.choose(stop_test);
-  if (const auto& why = weights_.why_untested(); !why.empty())
-    r.add_reason("the last weights were not compared with the best: " + why);
   if (const auto& best = weights_.best())
     r.best = best_test{best->test.steps, best->test.loss, best->test.held_out,
-                       sha256(std::as_bytes(std::span(best->weights)))};
+                       sha256(std::as_bytes(std::span(best->weights))), weights_.why_untested()};
   test_trained(r, plan_, parameters(), stop_test);
   watch_->finish(crew_->tracker(), r);
   return r;

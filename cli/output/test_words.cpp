@@ -27,6 +27,11 @@ std::string evaluations_in_words(const evaluation_cost& x) {
   return text + '\n';
 }
 
+std::string last_untested_in_words(const best_test& x) {
+  if (x.why_last_untested.empty()) return "";
+  return fmt::format("; the last ones could not be tested: {}", printable(x.why_last_untested));
+}
+
 /// What failed during the run may have done at its end, and the other way round.
 std::string places_of_tests(const training_report& r) {
   const std::string during = r.evaluations.why_on_host;
@@ -45,8 +50,9 @@ std::string places_of_tests(const training_report& r) {
 std::string last_test_lines(const training_report& r) {
   std::string text;
   if (r.best)
-    text += fmt::format("weights       of the best test, {} loss {:.4f} after step {}\n",
-                        r.best->held_out ? "validation" : "test", r.best->loss, r.best->steps);
+    text += fmt::format("weights       of the best test, {} loss {:.4f} after step {}{}\n",
+                        r.best->held_out ? "validation" : "test", r.best->loss, r.best->steps,
+                        last_untested_in_words(*r.best));
   if (r.validation_loss) text += fmt::format("validation    {}\n", validation_in_words(r));
   if (r.test_accuracy) text += fmt::format("test accuracy {:.4f}\n", *r.test_accuracy);
   if (r.test_rmse) text += fmt::format("test RMSE     {:.4f}\n", *r.test_rmse);

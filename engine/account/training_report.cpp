@@ -202,7 +202,8 @@ json to_object(const std::optional<best_test>& x) {
   return {{"steps", x->steps},
           {"loss", x->loss},
           {"samples", x->held_out ? "validation" : "test"},
-          {"weights_sha256", x->weights_sha256}};
+          {"weights_sha256", x->weights_sha256},
+          {"why_last_untested", text_or_null(x->why_last_untested)}};
 }
 
 json to_array(const std::vector<sampled_figures>& sampled) {

@@ -83,6 +83,9 @@ struct best_test {
   double loss = 0;
   bool held_out = false;        ///< on samples held out of those for training, not on the test samples
   std::string weights_sha256{}; ///< of the weights, with the gaps between variables
+  /// Why the last weights could not be tested, and so may be better; empty if the test was made, or ended
+  /// early.
+  std::string why_last_untested{};
 };
 
 /// The law by which the steps of a run took time.

@@ -54,6 +54,10 @@ TEST(TestWords, TellTheLastTestsAsFarAsTheyAreKnown) {
   EXPECT_EQ(last_test_lines(r), "weights       of the best test, validation loss 0.5000 after step 60\n"
                                 "validation    loss 0.5000, accuracy 0.7500\n"
                                 "test accuracy 0.6250\n");
+  r.best->why_last_untested = "no memory";
+  EXPECT_THAT(last_test_lines(r),
+              ::testing::StartsWith("weights       of the best test, validation loss 0.5000 after step "
+                                    "60; the last ones could not be tested: no memory\n"));
 }
 
 } // namespace

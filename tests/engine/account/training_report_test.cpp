@@ -96,7 +96,10 @@ TEST(TrainingReport, TellsWhichWeightsWereKept) {
   EXPECT_TRUE(json::parse(to_json(r))["best"].is_null()) << "the last ones";
   r.best = best_test{60, 0.5, true, "cd34"};
   EXPECT_EQ(json::parse(to_json(r))["best"],
-            json::parse(R"({"steps": 60, "loss": 0.5, "samples": "validation", "weights_sha256": "cd34"})"));
+            json::parse(R"({"steps": 60, "loss": 0.5, "samples": "validation", "weights_sha256": "cd34",
+                            "why_last_untested": null})"));
+  r.best->why_last_untested = "no memory";
+  EXPECT_EQ(json::parse(to_json(r))["best"]["why_last_untested"], "no memory");
 }
 
 TEST(TrainingReport, SaysWhichTestsWereLeftOutAndWhy) {
