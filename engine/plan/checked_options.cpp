@@ -163,6 +163,7 @@ std::vector<scheduled_policy> checked_policies(const training_options& o, const 
   require_sums_can_be(o);
   require_precision_of(o);
   require_parameter_place(o, policies, cure);
+  require_run_ahead(o, policies);
   if (!o.delays.empty() && !o.replay) delay_spec(o.delays, seats_of(o)); // refuses what is none
   if (!o.record.empty() && o.replay)
     throw std::invalid_argument(

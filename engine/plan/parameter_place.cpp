@@ -61,6 +61,10 @@ void require_no_other_readers(const training_options& o, const std::vector<sched
     if (p.policy.traits().has_rounds) refuse_with(fmt::format("policy '{}'", p.policy.text()));
 }
 
+[[noreturn]] void refuse_to_run_ahead(const std::string& why) {
+  throw std::invalid_argument("--run-ahead 1: workers do not run ahead " + why + "; take --run-ahead 0");
+}
+
 } // namespace
 
 device place_of_shard(const training_options& o, std::uint32_t shard) {
@@ -78,12 +82,25 @@ std::uint64_t steps_ahead(const training_options& o, const std::vector<scheduled
   return is_automatic(o.policy) || std::ranges::any_of(policies, reads_arrival) ? 0 : most_run_ahead;
 }
 
-void require_parameter_place(const training_options& o, const std::vector<scheduled_policy>& policies,
-                             const cure_spec& cure) {
+void require_run_ahead(const training_options& o, const std::vector<scheduled_policy>& policies) {
   if (o.run_ahead.value_or(0) > most_run_ahead)
     throw std::invalid_argument(
         fmt::format("--run-ahead: {} steps; at most {} can be begun while one is under way", *o.run_ahead,
                     most_run_ahead));
+  if (o.run_ahead.value_or(0) == 0 || o.replay) return;
+  if (o.optimizer.clip_norm != 0) refuse_to_run_ahead("with --clip-norm, which reads each gradient first");
+  if (o.sample_gap > 0) refuse_to_run_ahead("with --sample-gap, which compares each gradient first");
+  if (o.devices.size() > workers_of(o)) refuse_to_run_ahead("if a model spans devices");
+  if (has_hogwild(policies)) refuse_to_run_ahead("in a run under hogwild");
+  const auto is_near = [&](device worker) {
+    return !o.parameters.empty() &&
+           std::ranges::all_of(o.parameters, [&](device place) { return is_same_card(worker, place); });
+  };
+  if (std::ranges::none_of(o.devices, is_near)) refuse_to_run_ahead("unless all weights are on their card");
+}
+
+void require_parameter_place(const training_options& o, const std::vector<scheduled_policy>& policies,
+                             const cure_spec& cure) {
   require_places(o);
   if (!has_shard_on_card(o)) return;
   if (has_hogwild(policies)) require_one_card(o, "under hogwild", ", or take async"); // to write to one block

@@ -30,6 +30,12 @@ void require_parameter_place(const training_options& o, const std::vector<schedu
 /// policy that counts when gradients come, since they come from who runs ahead before they are computed.
 std::uint64_t steps_ahead(const training_options& o, const std::vector<scheduled_policy>& policies);
 
+/// Refuses steps ahead (training_options::run_ahead) of a run in which no worker can begin any. A replay may
+/// ask for them wherever its workers are, since it has the order of its recording.
+///
+/// Errors  std::invalid_argument in one line that says what keeps workers from it.
+void require_run_ahead(const training_options& o, const std::vector<scheduled_policy>& policies);
+
 /// Refuses products in TF32 or bfloat16 (training_options::precision) for a worker on a core.
 ///
 /// Errors  std::invalid_argument in one line that names the device.

@@ -51,7 +51,8 @@ struct training_options {
   /// the host. Empty: all on the host.
   std::vector<device> parameters{};
   /// Steps that a worker begins before the one under way has ended, if all weights lie on its card: at most
-  /// most_run_ahead. With 0 a shard takes a gradient when it is there, and none waits for a slower worker's.
+  /// most_run_ahead. Refused where no worker can, such as with clipping. With 0 a shard takes a gradient when
+  /// it is there, and none waits for a slower worker's.
   /// Nothing: as many as the policies can judge (steps_ahead()).
   std::optional<std::uint64_t> run_ahead{};
   /// Of the matrix products that workers compute. Others than float32 are for cards, so every worker is on

@@ -205,6 +205,13 @@ TEST_F(Checkpoints, ForgetWhereWeightsLayOnOtherDevices) {
                              ::testing::StartsWith("--parameters"), ::testing::StartsWith("--run-ahead")))));
 }
 
+TEST_F(Checkpoints, AreRefusedToWorkersThatShallRunAheadAndCannot) {
+  report(train({"--checkpoint", folder(), "--parameters", "host", "--clip-norm", "1"}, "200"));
+  tool t({"train", "--resume", folder(), "--steps", "300", "--run-ahead", "1"});
+  EXPECT_EQ(t.code(), 2);
+  EXPECT_THAT(t.err(), ::testing::HasSubstr("--run-ahead 1: workers do not run ahead with --clip-norm"));
+}
+
 TEST_F(Checkpoints, CountTheStepsOfWorkersThatAreNoMore) {
   report(train({"--checkpoint", folder(), "--devices", "cpu:0,cpu:0"}, "200"));
   EXPECT_EQ(resumed({"--devices", "cpu:0", "--steps", "500"})["steps"], 300);

@@ -3,12 +3,15 @@
 
 #include <mailgrad/engine/plan/parameter_place.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
+#include <mailgrad/engine/record/recording.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <string>
+#include <vector>
 
 namespace mailgrad {
 namespace {
@@ -47,6 +50,45 @@ TEST(ParameterPlace, TakesRingleaderWithoutTablesOrWithoutACard) {
   training_options on_host = on_one_card("ringleader");
   on_host.parameters.clear();
   EXPECT_EQ(words_of_refusal_of(on_host, tables), "");
+}
+
+std::string words_of_refusal_to_run_ahead(training_options o, std::uint64_t steps = 1) {
+  o.run_ahead = steps;
+  const std::vector<scheduled_policy> policies{{0, policy_spec("async", 2)}, {9, policy_spec(o.policy, 2)}};
+  return testing::words_of_refusal([&] { require_run_ahead(o, policies); });
+}
+
+TEST(RunAhead, IsRefusedWhereNoWorkerCan) {
+  const training_options good = on_one_card("sync");
+  EXPECT_EQ(words_of_refusal_to_run_ahead(good), "");
+  const auto refused = [&](const auto& change, const std::string& why) {
+    training_options o = good;
+    change(o);
+    EXPECT_EQ(words_of_refusal_to_run_ahead(o),
+              "--run-ahead 1: workers do not run ahead " + why + "; take --run-ahead 0");
+    EXPECT_EQ(words_of_refusal_to_run_ahead(o, 0), "");
+  };
+  refused([](auto& o) { o.optimizer.clip_norm = 1; }, "with --clip-norm, which reads each gradient first");
+  refused([](auto& o) { o.sample_gap = 1; }, "with --sample-gap, which compares each gradient first");
+  refused([](auto& o) { o.workers = 1; }, "if a model spans devices");
+  refused([](auto& o) { o.policy = "hogwild"; }, "in a run under hogwild");
+  refused([](auto& o) { o.parameters.clear(); }, "unless all weights are on their card");
+  refused([](auto& o) { o.parameters.push_back({}); }, "unless all weights are on their card");
+  refused(
+      [](auto& o) {
+        o.devices.assign(2, {device_kind::cuda, 1});
+      },
+      "unless all weights are on their card");
+}
+
+TEST(RunAhead, IsTakenIfOneWorkerCanOrARecordingSaysSo) {
+  training_options o = on_one_card("async");
+  o.devices[0] = {device_kind::cpu, 0};
+  EXPECT_EQ(words_of_refusal_to_run_ahead(o), "");
+  o.devices[1] = {device_kind::cpu, 1};
+  o.replay = std::make_shared<const recording>();
+  EXPECT_EQ(words_of_refusal_to_run_ahead(o), "");
+  EXPECT_THAT(words_of_refusal_to_run_ahead(o, 2), HasSubstr("--run-ahead: 2 steps; at most 1"));
 }
 
 } // namespace
