@@ -58,9 +58,7 @@ using cards_here = std::vector<cuda::runtime::card>;
 /// A core, or the first card of this name, as computer_in_words() gives it; none if there is no such card.
 std::optional<device> device_named(std::string_view name, const cards_here& cards) {
   if (name == computer_in_words(device{})) return device{};
-  const auto card = std::ranges::find_if(cards, [&](const cuda::runtime::card& c) {
-    return c.name == name && c.why_unknown.empty() && !c.is_too_old();
-  });
+  const auto card = std::ranges::find(cards, name, &cuda::runtime::card::name);
   if (card == cards.end()) return {};
   return device{device_kind::cuda, static_cast<std::uint32_t>(card - cards.begin())};
 }

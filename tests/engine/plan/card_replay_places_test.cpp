@@ -65,6 +65,7 @@ TEST_F(CardReplayPlaces, AreThoseOfTheRecordingIfTheyAreHere) {
   EXPECT_EQ(way_on("", "A100, A100", {"--devices=cpu:0,cpu:0"}), as_recorded);
   EXPECT_EQ(way_on("", "A100", {"--devices=cpu:0"}), "; replay it with cores in --devices")
       << "of one worker";
+  EXPECT_EQ(way_on("", "A100, A100", {"--devices=cuda:0,cuda:0/1"}), "; replay it with cores in --devices");
 }
 
 TEST_F(CardReplayPlaces, AreLookedUpByNameAmongTheCardsOfThisMachine) {
