@@ -1,14 +1,11 @@
 #pragma once
 
 #include <mailgrad/graph/models/model.hpp>
-#include <mailgrad/tensor/device.hpp>
 
 #include <CLI/CLI.hpp>
 
 #include <cstddef>
-#include <cstdint>
 #include <string>
-#include <vector>
 
 namespace mailgrad {
 
@@ -30,24 +27,5 @@ model_function spanning(model_function model, const spanning_words& w);
 /// Errors  std::invalid_argument if each worker has only one device. `option` names more.
 void require_several(const spanning_words& w, std::size_t devices_of_a_worker,
                      const std::string& option = "--devices");
-
-/// How many devices "cpu:0, cpu:1" names. This machine may lack them.
-std::uint32_t device_count(const std::string& list);
-
-/// "cpu:0" and "cpu:1" of "cpu:0, cpu:1".
-std::vector<std::string> split_devices(std::string list);
-
-/// Reads "cpu:0, cpu:1".
-///
-/// Errors  device_error for a word that names no device, or a device that this machine lacks.
-std::vector<device> read_devices(const std::string& list);
-/// Reads "host, cuda:0", places for weights. The host is the device that "cpu" names.
-///
-/// Errors  as read_devices().
-std::vector<device> read_places(const std::string& list);
-/// Whether there is a card among them.
-bool names_card(const std::string& list);
-/// The same devices by their names.
-std::vector<std::string> device_names(const std::string& list);
 
 } // namespace mailgrad

@@ -16,21 +16,24 @@ namespace {
   throw device_error(world_errc::no_such_device, fmt::format("device '{}': {}", text, why));
 }
 
-/// How a device of this kind is written, which every refusal of its numbers ends with.
+/// How a device of this kind is written, which a refusal of its index ends with. Not everywhere is a lane
+/// taken.
 const char* form_of(device_kind kind) {
-  return kind == device_kind::cpu ? "write cpu:0, or cpu:1 for the second core"
-                                  : "write cuda:0, or cuda:0/1 for its second lane";
+  return kind == device_kind::cpu ? "write cpu:0, or cpu:1 for the second core" : "write cuda:0";
 }
 
-/// Reads all of `digits` as the number of a device or of a lane. `what` is "an index" or "a lane".
-std::uint32_t number_in(std::string_view digits, std::string_view text, device_kind kind, const char* what) {
+/// The same for its lane.
+constexpr const char* form_of_lane = "write cuda:0/1 for the second lane of cuda:0";
+
+/// Reads all of `digits` as the number of a device or of a lane. `what` is "an index" or "a lane", and `form`
+/// how it is written.
+std::uint32_t number_in(std::string_view digits, std::string_view text, const char* what, const char* form) {
   std::uint32_t number = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
   const bool whole = end == digits.data() + digits.size();
   if (whole && error == std::errc::result_out_of_range)
-    refuse(text, fmt::format("'{}' is too large for {}; {}", digits, what, form_of(kind)));
-  if (!whole || error != std::errc{})
-    refuse(text, fmt::format("'{}' is not {}; {}", digits, what, form_of(kind)));
+    refuse(text, fmt::format("'{}' is too large for {}; {}", digits, what, form));
+  if (!whole || error != std::errc{}) refuse(text, fmt::format("'{}' is not {}; {}", digits, what, form));
   return number;
 }
 
@@ -53,11 +56,11 @@ device parse_device(std::string_view text) {
   if (colon == std::string_view::npos) return result;
   const std::string_view numbers = text.substr(colon + 1);
   const auto slash = numbers.find('/');
-  result.index = number_in(numbers.substr(0, slash), text, result.kind, "an index");
+  result.index = number_in(numbers.substr(0, slash), text, "an index", form_of(result.kind));
   if (slash == std::string_view::npos) return result;
   if (result.kind == device_kind::cpu)
     refuse(text, fmt::format("a core has no lanes; write {}", to_string(result)));
-  result.lane = number_in(numbers.substr(slash + 1), text, result.kind, "a lane");
+  result.lane = number_in(numbers.substr(slash + 1), text, "a lane", form_of_lane);
   return result;
 }
 

@@ -1,8 +1,8 @@
 #include <mailgrad/cli/commands/checkpoint_words.hpp>
+#include <mailgrad/cli/device_option.hpp>
 
 #include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/cli/option_words.hpp>
-#include <mailgrad/cli/spanning_option.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
 
@@ -159,7 +159,7 @@ option_words words_to_resume(const checkpoint& from, const option_words& given) 
   words.set("--checkpoint=" + folder_of(from.path()).string());
   if (given.has("--steps") || given.has("--epochs")) words.drop({"--steps", "--epochs"});
   for (const std::string& word : given.all()) // who goes on with cores alone may have no card
-    if (option_words::option_of(word) == "--devices" && !names_card(word))
+    if (option_words::option_of(word) == "--devices" && !names_card(word.substr(word.find('=') + 1)))
       words.drop({"--parameters", "--run-ahead"});
   words.set(given);
   return words;

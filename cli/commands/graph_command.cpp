@@ -1,6 +1,7 @@
 #include <mailgrad/cli/commands/commands.hpp>
 #include <mailgrad/cli/commands/graph_file.hpp>
 #include <mailgrad/cli/commands/table_words.hpp>
+#include <mailgrad/cli/device_option.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/cli/output/output_file.hpp>

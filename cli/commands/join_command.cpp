@@ -1,9 +1,9 @@
 #include <mailgrad/cli/commands/commands.hpp>
+#include <mailgrad/cli/device_option.hpp>
 #include <mailgrad/cli/interrupt.hpp>
 #include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/cli/remote/joined_workers.hpp>
 #include <mailgrad/cli/remote/remote_words.hpp>
-#include <mailgrad/cli/spanning_option.hpp>
 
 #include <mailgrad/options/number.hpp>
 

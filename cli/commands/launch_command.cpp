@@ -1,5 +1,6 @@
 #include <mailgrad/cli/commands/commands.hpp>
 #include <mailgrad/cli/commands/train_words.hpp>
+#include <mailgrad/cli/device_option.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/interrupt.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
@@ -9,7 +10,6 @@
 #include <mailgrad/cli/remote/launch_words.hpp>
 #include <mailgrad/cli/remote/rank_network.hpp>
 #include <mailgrad/cli/remote/remote_words.hpp>
-#include <mailgrad/cli/spanning_option.hpp>
 
 #include <mailgrad/actors/remote/client_side.hpp>
 #include <mailgrad/engine/plan/all_reduce_terms.hpp>

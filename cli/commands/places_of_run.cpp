@@ -1,6 +1,6 @@
 #include <mailgrad/cli/commands/places_of_run.hpp>
 
-#include <mailgrad/cli/spanning_option.hpp>
+#include <mailgrad/cli/device_option.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
@@ -14,45 +14,85 @@ namespace mailgrad {
 
 namespace {
 
-using read_function = std::vector<device> (*)(const std::string&);
+/// An option that names devices, and what a run asks for by it.
+struct asked_devices {
+  const char* option;
+  const char* what;
+  const std::string& list;
+  std::vector<device> (*read)(const std::string&);
+};
 
-void require_list(const std::string& list, read_function read, const std::string& asks,
-                  const std::string& way_on) {
+/// Empty if this machine has all of them.
+std::string why_not_here(const asked_devices& asked) {
   try {
-    read(list);
+    asked.read(asked.list);
+    return {};
   } catch (const device_error& e) {
-    throw device_error(world_errc::no_such_device,
-                       fmt::format("{} on {}: {}; {}", asks, list, e.what(), way_on));
+    return e.what();
   }
+}
+
+/// How many devices each worker has.
+std::size_t devices_of_each(const train_words& w) {
+  if (w.remote.any()) return devices_elsewhere(w);
+  return w.span.any() ? std::max(1U, device_count(w.devices) / std::max(1U, w.workers)) : 1;
+}
+
+/// Of devices and places that this machine may not have, or no longer. The host is the device that "cpu"
+/// names.
+std::vector<device> named_devices(const std::string& list) {
+  std::vector<device> all;
+  for (const std::string& name : split_devices(list))
+    all.push_back(name == "host" ? device{} : parse_device(name));
+  return all;
+}
+
+/// The first core that is not among these.
+device free_core(const std::vector<device>& taken) {
+  device core;
+  while (std::ranges::find(taken, core) != taken.end()) ++core.index;
+  return core;
 }
 
 } // namespace
 
 memory_needs memory_needs_of(const train_words& w, bool is_replay) {
-  memory_needs needs{{}, split_devices(w.parameters), w.shards, w.precision, is_replay};
-  if (!w.remote.serve) needs.devices = split_devices(w.devices);
+  memory_needs needs{{}, named_devices(w.parameters), w.shards, w.precision, is_replay};
+  if (!w.remote.serve) needs.devices = named_devices(w.devices);
   return needs;
 }
 
 void require_asked_places(const train_words& w, const option_words& given, const std::string& whose,
-                          const std::string& way_on) {
-  if (!given.has("--parameters") && names_card(w.parameters))
-    require_list(w.parameters, read_places, whose + " has its weights", way_on);
-  if (!w.remote.serve && !given.has("--devices") && names_card(w.devices))
-    require_list(w.devices, read_devices, whose + " has its workers", way_on);
+                          const way_on_function& way_on) {
+  std::string options, line;
+  for (const asked_devices& asked : {asked_devices{"--parameters", "weights", w.parameters, read_places},
+                                     asked_devices{"--devices", "workers", w.devices, read_devices}}) {
+    const bool is_elsewhere = asked.read == read_devices && w.remote.serve;
+    if (is_elsewhere || given.has(asked.option) || !names_card(asked.list)) continue;
+    const std::string why = why_not_here(asked);
+    if (why.empty()) continue;
+    if (line.empty()) line = fmt::format("{} has its {} on {}: {}", whose, asked.what, asked.list, why);
+    options += (options.empty() ? "" : " and ") + std::string(asked.option);
+  }
+  if (!line.empty())
+    throw device_error(world_errc::no_such_device, fmt::format("{}; {}", line, way_on(options)));
 }
 
 std::string way_on_with_cores(const train_words& w) {
-  const std::vector<std::string> names = split_devices(w.devices);
-  const std::size_t each =
-      w.span.any() ? std::max<std::size_t>(1, names.size() / std::max(1U, w.workers)) : 1;
-  std::string devices;
-  for (std::size_t i = 0; i < names.size(); ++i) {
+  const std::vector<device> all = named_devices(w.devices);
+  const std::size_t each = devices_of_each(w);
+  std::string names;
+  for (std::size_t first = 0; first < all.size(); first += each) {
     // A model needs different cores, while workers may share one.
-    const device core{device_kind::cpu, static_cast<std::uint32_t>(i % each)};
-    devices += (devices.empty() ? "" : ",") + (names_card(names[i]) ? to_string(core) : names[i]);
+    const std::size_t end = std::min(first + each, all.size());
+    std::vector<device> own(all.begin() + static_cast<std::ptrdiff_t>(first),
+                            all.begin() + static_cast<std::ptrdiff_t>(end));
+    for (device& d : own) {
+      if (d.kind == device_kind::cuda) d = free_core(own);
+      names += (names.empty() ? "" : ",") + to_string(d);
+    }
   }
-  return fmt::format("on cores it goes on with --devices {}{}", devices,
+  return fmt::format("on cores it goes on with --devices {}{}", names,
                      w.precision == "float32" ? "" : " --precision float32");
 }
 

@@ -2,6 +2,7 @@
 #include <mailgrad/cli/commands/commands.hpp>
 #include <mailgrad/cli/commands/places_of_run.hpp>
 #include <mailgrad/cli/commands/train_words.hpp>
+#include <mailgrad/cli/device_option.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/live/live_words.hpp>
 #include <mailgrad/cli/option_checks.hpp>
@@ -9,7 +10,6 @@
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/output_file.hpp>
 #include <mailgrad/cli/output/recorded_words.hpp>
-#include <mailgrad/cli/spanning_option.hpp>
 
 #include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/record/recording.hpp>
@@ -34,6 +34,7 @@ struct replay_words {
   std::string recording;
   std::string data;
   std::string devices;
+  std::string parameters;
   train_words looks; ///< its report, and what else is asked to be seen of the run; all else is recorded
   checkpoint_words checkpoints;
   live_words live;
@@ -82,6 +83,7 @@ std::vector<std::string> words_for_train(const replay_words& w, const option_wor
     require_as_many(read_devices(w.devices).size(), words.all());
     words.set("--devices=" + w.devices);
   }
+  if (!w.parameters.empty()) words.set("--parameters=" + w.parameters);
   words.set(looks);
   if (!w.checkpoints.folder.empty()) {
     words.set("--checkpoint=" + w.checkpoints.folder);
@@ -97,6 +99,7 @@ std::vector<std::string> words_for_train(const replay_words& w, const option_wor
 option_words words_of_devices(const replay_words& w) {
   option_words words;
   if (!w.devices.empty()) words.set("--devices=" + w.devices);
+  if (!w.parameters.empty()) words.set("--parameters=" + w.parameters);
   return words;
 }
 
@@ -136,8 +139,9 @@ int end_of_incomplete(const training_report& again, std::ostream& out) {
 int replay_with(const replay_words& w, const option_words& looks) {
   const auto what = std::make_shared<const recording>(read_recording(w.recording));
   require_repeatable(*what);
-  require_asked_places(recorded_values(*what), words_of_devices(w), "recording '" + what->name + "'",
-                       "it repeats on such cards alone");
+  require_asked_places(
+      recorded_values(*what), words_of_devices(w), "recording '" + what->name + "'",
+      [](const std::string& options) { return "it repeats on such cards alone; name such by " + options; });
   const auto [again, code] = train_again(words_for_train(w, looks, *what), what);
   if (again.ended == "stopped" || again.ended == "failed") return end_of_stopped(code);
   std::ostream& out = writes_to_standard_output(w.looks.outputs) ? std::cerr : std::cout;
@@ -160,7 +164,11 @@ command make_replay_command(CLI::App& app) {
   parser->add_option("--devices", words->devices,
                      "Devices to use instead of the recorded ones, such as cpu:0,cpu:1, or lanes of a card, "
                      "cuda:0,cuda:0/1; "
-                     "there must be as many, cores for cores and cards for cards");
+                     "there must be as many, cores for cores and cards of the same name for cards");
+  parser->add_option("--parameters", words->parameters,
+                     "Where the weights lie and are updated, instead of the recorded places: host, a card "
+                     "such as cuda:0, or several places for the shards in turn; the host for the host and "
+                     "cards of the same name for cards");
   parser
       ->add_option("--report", words->looks.outputs.report,
                    "Write a report of the run to this file, as one JSON object; -: to standard output")

@@ -1,6 +1,7 @@
 #include <mailgrad/cli/commands/resumed_words.hpp>
 
 #include <mailgrad/cli/commands/checkpoint_words.hpp>
+#include <mailgrad/cli/device_option.hpp>
 #include <mailgrad/cli/option_words.hpp>
 #include <mailgrad/cli/output/recorded_words.hpp>
 #include <mailgrad/cli/wrong_option.hpp>

@@ -206,12 +206,13 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
 /// As run_with(), but names the model, devices and batch when memory runs out, and says what to do.
 finished_run train_with(const train_words& w, std::vector<std::string> given,
                         std::shared_ptr<const recording> replay, const resumption& at = {}) {
-  const memory_needs needs = memory_needs_of(w, replay != nullptr);
+  const bool is_replay = replay != nullptr;
   try {
     return run_with(w, std::move(given), std::move(replay), at);
   } catch (const out_of_memory& e) { // of a card
     throw std::runtime_error(fmt::format("model '{}' on '{}' with --batch {}: {}; {}", w.model, w.devices,
-                                         w.batch, e.what(), memory_advice(e.what(), needs)));
+                                         w.batch, e.what(),
+                                         memory_advice(e.what(), memory_needs_of(w, is_replay))));
   } catch (const std::bad_alloc& e) {
     const std::string why = e.what(); // a block says how much it asked for
     throw std::runtime_error(
@@ -246,7 +247,7 @@ int resume(const train_words& w, const std::vector<std::string>& given) {
   const resumed_words again = resumed_from(*at.from, given, w);
   require_asked_places(again.values, option_words(given),
                        fmt::format("checkpoint '{}'", at.from->path().string()),
-                       way_on_with_cores(again.values));
+                       [&](const std::string&) { return way_on_with_cores(again.values); });
   at.in_words += paths_in_words(*at.from, option_words(given));
   const auto then = names_recording(given) ? without_recording::fails : without_recording::goes_on;
   return train_with(again.values, again.words, nullptr,

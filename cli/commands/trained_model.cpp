@@ -39,8 +39,9 @@ void add_samples(CLI::App& parser, trained_words& w, const std::string& what) {
 }
 
 predictor open_model(const trained_words& w) {
-  const device place = named_device(w.device);
-  if (place.lane > 0 || (place.kind == device_kind::cpu && place.index > 0))
+  const std::string without_lane = w.device.substr(0, w.device.find('/'));
+  const device place = named_device(without_lane);
+  if (without_lane != w.device || (place.kind == device_kind::cpu && place.index > 0))
     throw std::invalid_argument(fmt::format(
         "--device {}: the whole host or a card computes, and no core or lane is chosen; name '{}'", w.device,
         place.kind == device_kind::cpu ? "cpu" : to_string(device{place.kind, place.index})));

@@ -1,4 +1,5 @@
 #include <mailgrad/cli/commands/train_words.hpp>
+#include <mailgrad/cli/device_option.hpp>
 
 #include <mailgrad/engine/account/early_stop.hpp>
 #include <mailgrad/engine/plan/parameter_place.hpp>
@@ -63,7 +64,7 @@ void read_workers_elsewhere(const train_words& w, training_options& o) {
   if (names_card(w.parameters))
     throw std::invalid_argument(
         "--parameters: with workers of other processes the weights lie on the host; leave it out");
-  read_places(w.parameters); // refuses what is none
+  read_parameters(w, o);
   if (w.remote.processes > 0)
     require_precision(read_devices(w.devices), parse_product_precision(w.precision));
   parse_wire_format(w.remote.wire); // refuses what is none

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <mailgrad/tensor/device.hpp>
+
 #include <string>
 #include <string_view>
 #include <vector>
@@ -8,8 +10,8 @@ namespace mailgrad {
 
 /// What of a run decides how much memory its cards need.
 struct memory_needs {
-  std::vector<std::string> devices; ///< by their names; empty if workers of other processes brought them
-  std::vector<std::string> places;  ///< of weights; empty: the host
+  std::vector<device> devices; ///< empty if workers of other processes brought them
+  std::vector<device> places;  ///< of weights; empty: the host
   std::size_t shards = 1;
   std::string precision = "float32";
   bool is_replay = false; ///< which cannot take less than its run did

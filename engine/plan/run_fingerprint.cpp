@@ -1,9 +1,11 @@
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
 
 #include <mailgrad/data/samples_digest.hpp>
+#include <mailgrad/engine/plan/computers_of_run.hpp>
 #include <mailgrad/engine/plan/fact_as_typed.hpp>
 #include <mailgrad/engine/plan/known_plugins.hpp>
 #include <mailgrad/engine/plan/parameter_place.hpp>
+#include <mailgrad/engine/plan/replay_places.hpp>
 #include <mailgrad/engine/plan/worker_computers.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/engine/weights/weights_file.hpp>
@@ -125,25 +127,6 @@ void require_fact(const recording& r, const std::string& what, const std::string
                                       fact_as_typed(what, expected), fact_as_typed(what, found)));
 }
 
-/// "NVIDIA H100", or what each shard is updated by, if they differ: "the host, NVIDIA H100".
-std::string updaters_in_words(const training_options& o) {
-  std::string words;
-  const std::string first = computer_in_words(place_of_shard(o, 0));
-  bool differ = false;
-  for (std::uint32_t s = 0; s < o.shards; ++s) {
-    const std::string next = computer_in_words(place_of_shard(o, s));
-    differ = differ || next != first;
-    words += (s == 0 ? "" : ", ") + next;
-  }
-  return differ ? words : first;
-}
-
-std::vector<worker_computer> computers_here(const training_options& o) {
-  std::vector<worker_computer> all;
-  for (std::uint32_t w = 0; w < workers_of(o); ++w) all.push_back(computer_of(devices_of(o, w)));
-  return all;
-}
-
 bool is_recorded(const training_options& o, std::string_view fact) {
   return o.replay && tells(o.replay->header.facts, fact);
 }
@@ -159,7 +142,7 @@ void tell_computers(run_facts& facts, const training_options& o) {
   const bool tells_products = !o.replay || is_recorded(o, products_fact);
   if (!o.elsewhere) {
     if (!has_card(o)) return;
-    facts.emplace_back(computers_fact, names_in_words(computers_here(o)));
+    facts.emplace_back(computers_fact, names_in_words(computers_of(o)));
     if (tells_products) facts.emplace_back(products_fact, products_here());
     return;
   }
@@ -232,57 +215,11 @@ std::string require_recorded_plugin(const recording& r, const std::string& file)
   return found;
 }
 
-namespace {
-
-/// Calls `take` for each part of `text` between two of `mark`.
-template <class Take>
-void for_each_part(std::string_view text, std::string_view mark, const Take& take) {
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(mark, begin), text.size());
-    take(text.substr(begin, end - begin));
-    begin = end + mark.size();
-  }
-}
-
-/// "cuda:0,cuda:0/1,cpu:0" for names as names_in_words() gives them: devices on which workers would round as
-/// these did, if cards of one name are one card, and the first name is that of the first card.
-std::string devices_like(std::string_view names) {
-  std::vector<std::pair<std::string_view, std::uint32_t>> lanes; // taken of each card
-  std::string words;
-  const auto add_worker = [&](std::string_view worker) {
-    std::uint32_t cores = 0; // of this worker; another may share them
-    for_each_part(worker, " and ", [&](std::string_view name) {
-      device d{device_kind::cpu, cores};
-      if (name == computer_in_words(device{})) {
-        ++cores;
-      } else {
-        auto card = std::ranges::find(lanes, name, &std::pair<std::string_view, std::uint32_t>::first);
-        if (card == lanes.end()) card = lanes.insert(card, {name, 0});
-        d = {device_kind::cuda, static_cast<std::uint32_t>(card - lanes.begin()), card->second++};
-      }
-      words += (words.empty() ? "" : ",") + to_string(d);
-    });
-  };
-  for_each_part(names, ", ", add_worker);
-  return words;
-}
-
-/// What to name if the devices of a replay are of other kinds than those of the recording.
-std::string devices_that_would_do(const recording& r, const run_facts& here) {
-  const std::string told = devices_like(told_fact(r.header.facts, computers_fact));
-  if (told == devices_like(told_fact(here, computers_fact))) return {};
-  const bool on_cores = !tells(r.header.facts, computers_fact);
-  return on_cores ? "; replay it with cores in --devices" : "; replay it with --devices " + told;
-}
-
-} // namespace
-
 void require_same_run(const recording& r, const training_options& o, const run_facts& facts) {
   require_fact(r, "the number of workers", std::to_string(r.header.workers), std::to_string(workers_of(o)));
   require_fact(r, "the number of shards", std::to_string(r.header.shards), std::to_string(o.shards));
   if (const std::string found = differences(r.header.facts, facts); !found.empty())
-    throw recording_error(
-        fmt::format("recording '{}': {}{}", r.name, found, devices_that_would_do(r, facts)));
+    throw recording_error(fmt::format("recording '{}': {}{}", r.name, found, places_that_would_do(r, facts)));
 }
 
 } // namespace mailgrad

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 // The tool on the simulated card. What a run does there is tested in tests/actors; here it is what the tool
@@ -20,6 +21,7 @@ namespace {
 
 using json = nlohmann::json;
 using ::testing::AllOf;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -100,6 +102,15 @@ TEST_F(CardTool, TestsAndPredictsThere) {
     EXPECT_EQ(card.code(), 0) << card.err();
     EXPECT_EQ(first_column(card.out()), first_column(host.out())) << command;
   }
+  for (const char* lane : {"cuda:0/1", "cuda:0/x"}) {
+    tool refused(
+        {"test", "--model-file", path("m.safetensors"), "--data", MAILGRAD_SMALL_CSV, "--device", lane});
+    EXPECT_EQ(refused.code(), 2);
+    EXPECT_THAT(refused.err(), EndsWith("no core or lane is chosen; name 'cuda:0'\n"));
+  }
+  tool without_index(
+      {"test", "--model-file", path("m.safetensors"), "--data", MAILGRAD_SMALL_CSV, "--device", "cuda:x"});
+  EXPECT_THAT(without_index.err(), AllOf(HasSubstr("write cuda:0;"), Not(HasSubstr("cuda:0/1"))));
   set_up_card("fault=1");
   for (const char* command : {"test", "predict"}) {
     tool card(
@@ -139,15 +150,76 @@ TEST_F(CardTool, RepeatsARecordingOnSuchCardsAlone) {
   ASSERT_EQ(t.code(), 0) << t.err();
   tool same({"replay", path("run.rec")});
   EXPECT_EQ(same.code(), 0) << same.err();
-  set_up_card("cards=1");
-  tool missing({"replay", path("run.rec")});
-  EXPECT_EQ(missing.code(), 2);
-  EXPECT_THAT(missing.err(),
-              AllOf(HasSubstr("has its weights on cuda:1"), HasSubstr("this machine has cpu:0")));
-  set_up_card("cards=2");
-  tool on_core({"replay", path("run.rec"), "--devices", "cpu:0"});
+  tool on_core({"replay", path("run.rec"), "--devices", "cpu:0", "--parameters", "host"});
   EXPECT_EQ(on_core.code(), 2);
-  EXPECT_THAT(on_core.err(), HasSubstr("; replay it with --devices cuda:"));
+  EXPECT_THAT(on_core.err(), EndsWith("; leave --devices and --parameters out\n"));
+
+  set_up_card("cards=1");
+  const auto refused = [this](const std::vector<std::string>& more) {
+    std::vector<std::string> words{"replay", path("run.rec")};
+    words.insert(words.end(), more.begin(), more.end());
+    tool again(words);
+    EXPECT_EQ(again.code(), 2);
+    return again.err();
+  };
+  const std::string alone = "; it repeats on such cards alone; name such by ";
+  EXPECT_THAT(refused({}), AllOf(HasSubstr("has its weights on cuda:1"), HasSubstr("this machine has cpu:0"),
+                                 EndsWith(alone + "--parameters and --devices\n")));
+  EXPECT_THAT(refused({"--devices", "cuda:0"}),
+              AllOf(HasSubstr("has its weights on cuda:1"), EndsWith(alone + "--parameters\n")));
+  EXPECT_THAT(refused({"--parameters", "cuda:0"}),
+              AllOf(HasSubstr("has its workers on cuda:1"), EndsWith(alone + "--devices\n")));
+  EXPECT_THAT(refused({"--devices", "cuda:0", "--parameters", "host"}),
+              EndsWith(" here; replay it with --parameters cuda:0\n"));
+  EXPECT_THAT(refused({"--devices", "cuda:0", "--parameters", "HOST"}),
+              StartsWith("mailgrad: --parameters takes host and cards; device 'HOST'"));
+  tool moved({"replay", path("run.rec"), "--devices", "cuda:0", "--parameters", "cuda:0"});
+  EXPECT_EQ(moved.code(), 0) << moved.err();
+}
+
+/// As `train` does.
+TEST_F(CardTool, RefusesPlacesOfWeightsThatMakeNoSense) {
+  set_up_card("");
+  const auto refused = [this](const char* place, const std::vector<std::string>& more) {
+    std::vector<std::string> words = training({"--parameters", place});
+    words.insert(words.end(), more.begin(), more.end());
+    tool t(words);
+    EXPECT_EQ(t.code(), 2) << place;
+    return t.err();
+  };
+  for (const std::vector<std::string>& processes : {std::vector<std::string>{}, {"--processes", "1"}}) {
+    if (std::thread::hardware_concurrency() > 1) {
+      EXPECT_THAT(refused("cpu:1", processes), HasSubstr("belong to no core; say host"));
+    }
+    EXPECT_THAT(refused("host,host", processes), HasSubstr("2 places for 1 shard"));
+    EXPECT_THAT(refused("cpu:0/1", processes), EndsWith("and no lanes; write cpu:0\n"));
+  }
+  EXPECT_THAT(refused("cuda:x", {}), AllOf(HasSubstr("write cuda:0;"), Not(HasSubstr("cuda:0/1"))));
+  for (const char* lane : {"cuda:0/1", "cuda:0/x"})
+    EXPECT_EQ(refused(lane, {}), "mailgrad: --parameters takes host and cards, and no lanes; write cuda:0\n");
+}
+
+TEST_F(CardTool, SaysWhichDevicesWouldDoForAReplay) {
+  set_up_card("cards=2 names=A100,H100");
+  tool t(training({"--devices", "cuda:1", "--record", path("run.rec")}));
+  ASSERT_EQ(t.code(), 0) << t.err();
+  const auto replay = [this](const std::vector<std::string>& devices) {
+    std::vector<std::string> words{"replay", path("run.rec")};
+    words.insert(words.end(), devices.begin(), devices.end());
+    return tool(words);
+  };
+  for (const char* other : {"cpu:0", "cuda:0"}) {
+    tool refused = replay({"--devices", other});
+    EXPECT_EQ(refused.code(), 2);
+    EXPECT_THAT(refused.err(), EndsWith("; leave --devices out\n")) << other;
+  }
+  EXPECT_EQ(replay({}).code(), 0);
+
+  set_up_card("cards=2 names=H100,A100"); // which have changed numbers
+  EXPECT_THAT(replay({}).err(), EndsWith("; replay it with --devices cuda:0\n"));
+  EXPECT_EQ(replay({"--devices", "cuda:0"}).code(), 0);
+  set_up_card("cards=2 names=A100,A100");
+  EXPECT_THAT(replay({}).err(), EndsWith("; this machine has no card 'H100'\n"));
 }
 
 TEST_F(CardTool, SaysWhatToDoIfMemoryIsLacking) {
@@ -156,6 +228,8 @@ TEST_F(CardTool, SaysWhatToDoIfMemoryIsLacking) {
   EXPECT_EQ(t.code(), 1);
   EXPECT_THAT(t.err(), AllOf(HasSubstr("cuda:0: out of memory: "), HasSubstr("of 64.0 KiB"),
                              HasSubstr(", for "), HasSubstr("take a smaller --batch")));
+  tool twice(training({"--devices", "cuda,cuda:0/1"}));
+  EXPECT_THAT(twice.err(), HasSubstr("fewer lanes in --devices"));
 }
 
 } // namespace

@@ -12,6 +12,8 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
+constexpr device host, card{device_kind::cuda, 0}, second_lane{device_kind::cuda, 0, 1},
+    second_card{device_kind::cuda, 1};
 const std::string lacking = "worker 0 at its step 1: cuda:0: out of memory: 4.0 GiB asked for";
 
 TEST(MemoryAdvice, IsGivenIfMemoryOfACardOrPinnedMemoryIsLacking) {
@@ -26,27 +28,27 @@ TEST(MemoryAdvice, IsNotGivenForAnotherReason) {
 }
 
 TEST(MemoryAdvice, HasNoOptionsForAReplayWhichTakesNone) {
-  memory_needs again{{"cuda:0", "cuda:0/1"}, {"cuda:0"}, 2, "float32", true};
+  memory_needs again{{card, second_lane}, {card}, 2, "float32", true};
   EXPECT_THAT(memory_advice(lacking, again), Not(HasSubstr("--")));
 }
 
 TEST(MemoryAdvice, NamesNothingOfWhichTheRunHasTheLeast) {
-  EXPECT_EQ(memory_advice(lacking, {{"cuda:0"}, {}, 1, "bfloat16"}),
+  EXPECT_EQ(memory_advice(lacking, {{card}, {}, 1, "bfloat16"}),
             "to need less memory, take a smaller --batch or model");
-  EXPECT_EQ(memory_advice(lacking, {{"cuda:0", "cuda:1"}, {}, 4, "float32"}),
+  EXPECT_EQ(memory_advice(lacking, {{card, second_card}, {}, 4, "float32"}),
             "to need less memory, take a smaller --batch or model, or --precision bfloat16");
-  EXPECT_EQ(memory_advice(lacking, {{"cuda:0", "cpu:0", "cpu:0"}, {"host"}, 4, "float32"}),
+  EXPECT_EQ(memory_advice(lacking, {{card, host, host}, {host}, 4, "float32"}),
             "to need less memory, take a smaller --batch or model")
       << "a core computes in float32 alone, and shards on the host take no memory of a card";
 }
 
 TEST(MemoryAdvice, NamesLanesShardsAndThePlaceOfTheWeights) {
-  const std::string all = memory_advice(lacking, {{"cuda:0", "cuda:0/1"}, {"cuda:0"}, 2, "tf32"});
+  const std::string all = memory_advice(lacking, {{card, second_lane}, {card}, 2, "tf32"});
   EXPECT_EQ(all, "to need less memory, take a smaller --batch or model, fewer lanes in --devices, fewer "
                  "--shards, --precision bfloat16, or --parameters host");
-  EXPECT_THAT(memory_advice(lacking, {{"cuda:0"}, {"host", "cuda:0"}, 1, "float32"}),
+  EXPECT_THAT(memory_advice(lacking, {{card}, {host, card}, 1, "float32"}),
               EndsWith("model, --precision bfloat16, or --parameters host"));
-  EXPECT_THAT(memory_advice(lacking, {{"cpu:0"}, {"cuda:0"}, 1, "float32"}),
+  EXPECT_THAT(memory_advice(lacking, {{host}, {card}, 1, "float32"}),
               EndsWith("model, or --parameters host"));
 }
 

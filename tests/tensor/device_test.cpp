@@ -51,7 +51,7 @@ TEST(Device, WithoutAProperIndexOrLaneIsRefusedWithOneThatIs) {
     EXPECT_EQ(refusal([text] { parse_device(text); }), "device '" + std::string(text) + "': " + why);
   };
   const std::string core = "; write cpu:0, or cpu:1 for the second core";
-  const std::string card = "; write cuda:0, or cuda:0/1 for its second lane";
+  const std::string card = "; write cuda:0", lane_of_card = "; write cuda:0/1 for the second lane of cuda:0";
   says("cpu:", "'' is not an index" + core);
   for (const std::string index : {"x", "1x", "-1", " 1", "1:2", "99999999999x"}) {
     says(("cpu:" + index).c_str(), "'" + index + "' is not an index" + core);
@@ -59,7 +59,7 @@ TEST(Device, WithoutAProperIndexOrLaneIsRefusedWithOneThatIs) {
   }
   says("cuda:/1", "'' is not an index" + card);
   for (const std::string lane : {"", "x", "-1", "1/2"})
-    says(("cuda:0/" + lane).c_str(), "'" + lane + "' is not a lane" + card);
+    says(("cuda:0/" + lane).c_str(), "'" + lane + "' is not a lane" + lane_of_card);
 }
 
 TEST(Device, WhoseNumberIsTooLargeIsRefusedAsThat) {

@@ -125,13 +125,13 @@ TEST_F(ResumedElsewhere, HaveNoDelaysInOtherProcesses) {
 TEST_F(ResumedElsewhere, KeepTheCardsOfTheirWorkers) {
   expect_done(train(
       {"--devices", "cpu:0,cpu:1", "--parameters", "host", "--run-ahead", "0", "--precision", "float32"}));
-  retell({{"--devices=cpu:0,cpu:1", "--devices=cuda:7,cuda:7/1"},
-          {"--parameters=host", "--parameters=cuda:7"},
+  retell({{"--devices=cpu:0,cpu:1", "--devices=cuda:99,cuda:99/1"},
+          {"--parameters=host", "--parameters=cuda:99"},
           {"--precision=float32", "--precision=tf32"}});
   expect_awaited("2 workers");
   tool without(again("train", {"--processes", "2", "--checkpoint", file("other")}));
   EXPECT_EQ(without.code(), 2);
-  EXPECT_THAT(without.err(), HasSubstr("cuda:7 is not available"));
+  EXPECT_THAT(without.err(), HasSubstr("cuda:99 is not available"));
   tool on_cores(again("train", {"--processes", "2", "--devices", "cpu:0", "--checkpoint", file("other")}));
   EXPECT_EQ(on_cores.code(), 2);
   EXPECT_THAT(on_cores.err(), HasSubstr("--precision: tf32: cpu:0 computes in float32 alone"));
@@ -150,14 +150,14 @@ TEST_F(ResumedElsewhere, SayThatCardsAreTheirsAndWhatWouldDo) {
     EXPECT_THAT(t.err(), HasSubstr(kept + asked + " is not available; this machine has cpu:0"));
     EXPECT_THAT(t.err(), ::testing::EndsWith("; on cores it goes on with --devices " + way_on + "\n"));
   };
-  retell({{"--parameters=host", "--parameters=cuda:7"}});
-  expect_line({}, "weights on cuda:7: device cuda:7", "cpu:0,cpu:1");
+  retell({{"--parameters=host", "--parameters=cuda:99"}});
+  expect_line({}, "weights on cuda:99: device cuda:99", "cpu:0,cpu:1");
   expect_done(again("train", {"--devices", "cpu:0,cpu:1", "--checkpoint", file("other")}));
-  retell(
-      {{"--devices=cpu:0,cpu:1", "--devices=cuda:7,cuda:7/1"}, {"--precision=float32", "--precision=tf32"}});
-  expect_line({"--parameters", "host"}, "workers on cuda:7,cuda:7/1: device cuda:7",
+  retell({{"--devices=cpu:0,cpu:1", "--devices=cuda:99,cuda:99/1"},
+          {"--precision=float32", "--precision=tf32"}});
+  expect_line({"--parameters", "host"}, "workers on cuda:99,cuda:99/1: device cuda:99",
               "cpu:0,cpu:0 --precision float32");
-  tool mine(again("train", {"--devices", "cuda:8,cuda:8", "--parameters", "host"}));
+  tool mine(again("train", {"--devices", "cuda:98,cuda:98", "--parameters", "host"}));
   EXPECT_THAT(mine.err(), Not(HasSubstr("checkpoint"))) << "the user named it";
   tool cores(again("train", {"--devices", "cpu:0,cpu:0", "--checkpoint", file("other")}));
   EXPECT_THAT(cores.err(), HasSubstr("or take --precision float32"));
@@ -168,7 +168,25 @@ TEST_F(ResumedElsewhere, SayThatCardsAreTheirsAndWhatWouldDo) {
 /// A model needs different cores, and workers may share them.
 TEST_F(ResumedElsewhere, NameCoresForModelsThatSpannedCards) {
   expect_done(train({"--replicate", "--workers", "2", "--devices", "cpu:0,cpu:1,cpu:0,cpu:1"}));
-  retell({{"--devices=cpu:0,cpu:1,cpu:0,cpu:1", "--devices=cuda:7,cuda:7/1,cuda:8,cuda:8/1"}});
+  retell({{"--devices=cpu:0,cpu:1,cpu:0,cpu:1", "--devices=cuda:99,cuda:99/1,cuda:98,cuda:98/1"}});
+  tool t(again("train", {"--checkpoint", file("other")}));
+  EXPECT_EQ(t.code(), 2);
+  EXPECT_THAT(t.err(), ::testing::EndsWith("; on cores it goes on with --devices cpu:0,cpu:1,cpu:0,cpu:1\n"));
+}
+
+TEST_F(ResumedElsewhere, NameOtherCoresThanTheModelHasBesideItsCard) {
+  expect_done(train({"--pipeline", "--workers", "2", "--devices", "cpu:0,cpu:1,cpu:0,cpu:1"}));
+  retell({{"--devices=cpu:0,cpu:1,cpu:0,cpu:1", "--devices=cuda:99,cpu,cpu:1, cuda:99"}});
+  tool t(again("train", {"--checkpoint", file("other")}));
+  EXPECT_EQ(t.code(), 2);
+  EXPECT_THAT(t.err(), ::testing::EndsWith("; on cores it goes on with --devices cpu:1,cpu:0,cpu:1,cpu:0\n"));
+  expect_done(again("train", {"--devices", "cpu:1,cpu:0,cpu:1,cpu:0", "--checkpoint", file("other")}));
+}
+
+/// Each process has its share of the devices, whatever --workers says.
+TEST_F(ResumedElsewhere, NameCoresForEachProcessWhoseModelSpannedCards) {
+  expect_done(train({"--replicate", "--processes", "2", "--devices", "cpu:0,cpu:1,cpu:0,cpu:1"}));
+  retell({{"--devices=cpu:0,cpu:1,cpu:0,cpu:1", "--devices=cuda:99,cuda:99/1,cuda:98,cuda:98/1"}});
   tool t(again("train", {"--checkpoint", file("other")}));
   EXPECT_EQ(t.code(), 2);
   EXPECT_THAT(t.err(), ::testing::EndsWith("; on cores it goes on with --devices cpu:0,cpu:1,cpu:0,cpu:1\n"));

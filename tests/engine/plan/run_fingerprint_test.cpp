@@ -78,34 +78,9 @@ TEST(RunFingerprint, TellsWhatWorkersComputeOnIfThereIsACard) {
   elsewhere.replay = std::make_shared<const recording>(r);
   expect_refused(
       {{"on cores", [&] { require_same_run(r, elsewhere, of(elsewhere)); },
-        "the arithmetic of workers was the host, a card, and is the host, the host here; replay it with "
-        "--devices cpu:0,cuda:0"}});
+        "the arithmetic of workers was the host, a card, and is the host, the host here; this machine "
+        "has no card 'a card'"}});
   require_same_run(r, mixed, of(mixed));
-}
-
-/// A recording of two workers, as one of other devices is refused.
-TEST(RunFingerprint, NamesDevicesThatWouldDoForAReplay) {
-  const auto refused = [](const std::string& told, const std::vector<device>& here,
-                          const std::string& way_on) {
-    training_options o = two_workers();
-    o.devices = here;
-    run_facts known = of(o);
-    std::erase_if(known, [](const auto& fact) { return fact.first == computers_fact; });
-    recording r;
-    if (!told.empty()) known.emplace_back(computers_fact, told);
-    r.header = {2, 1, known, {}, 2};
-    o.replay = std::make_shared<const recording>(r);
-    const std::string why = testing::words_of_refusal([&] { require_same_run(r, o, of(o)); });
-    EXPECT_THAT(why, ::testing::EndsWith(" here" + way_on)) << told;
-  };
-  const std::vector<device> cores(2), cards(2, device{device_kind::cuda, 4000});
-  const std::string with = "; replay it with --devices ";
-  refused("H100, H100", cores, with + "cuda:0,cuda:0/1");
-  refused("H100, H200", cores, with + "cuda:0,cuda:1");
-  refused("H100 and the host, H100 and the host", cores, with + "cuda:0,cpu:0,cuda:0/1,cpu:0");
-  refused("the host and the host, the host", cards, with + "cpu:0,cpu:1,cpu:0");
-  refused("", cards, "; replay it with cores in --devices");
-  refused("H100, H100", {{device_kind::cuda, 4000}, {device_kind::cuda, 4000, 1}}, "");
 }
 
 TEST(RunFingerprint, TellsThePrecisionOfProductsUnlessItIsFloat32) {

@@ -13,6 +13,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace mailgrad::simulated_card {
 
@@ -26,6 +27,14 @@ std::uint64_t number_in(const std::string& word) {
   if (error != std::errc{} || rest != end)
     throw std::invalid_argument(fmt::format("MAILGRAD_SIMULATED_CARD: {} has no number", word));
   return number;
+}
+
+/// "A100" and "H100" of "names=A100,H100".
+std::vector<std::string> names_in(const std::string& word) {
+  std::istringstream list(word.substr(word.find('=') + 1));
+  std::vector<std::string> names;
+  for (std::string name; std::getline(list, name, ',');) names.push_back(name);
+  return names;
 }
 
 void apply_word(const std::string& word, settings& s) {
@@ -43,6 +52,8 @@ void apply_word(const std::string& word, settings& s) {
     s.order.seed = number_in(word);
   } else if (word.starts_with("cards=")) {
     s.cards = static_cast<std::uint32_t>(number_in(word));
+  } else if (word.starts_with("names=")) {
+    s.names = names_in(word);
   } else if (word.starts_with("capability=")) {
     s.capability_major = static_cast<std::uint32_t>(number_in(word));
   } else if (word.starts_with("memory=")) {
@@ -54,7 +65,8 @@ void apply_word(const std::string& word, settings& s) {
   } else {
     throw std::invalid_argument(fmt::format(
         "MAILGRAD_SIMULATED_CARD: {}, where forward, backward, shuffled, far, late, seed=N, cards=N, "
-        "capability=N, memory=BYTES, lost=N (at the n-th call) or fault=N (of the n-th kernel) may stand",
+        "names=A,B, capability=N, memory=BYTES, lost=N (at the n-th call) or fault=N (of the n-th kernel) "
+        "may stand",
         word));
   }
 }

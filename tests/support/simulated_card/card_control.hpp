@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 /// How a test sets up the simulated card, and what it asks it.
 namespace mailgrad::simulated_card {
@@ -41,6 +42,7 @@ struct settings {
   faults fail = {};
   machine has = machine::complete;
   std::uint32_t cards = 1;
+  std::vector<std::string> names = {};             ///< of the first cards; any other is a "simulated card"
   std::size_t memory_bytes = std::size_t{8} << 30; ///< of each card
   std::uint32_t capability_major = 9;
   /// false: a synchronisation, and a copy of pageable memory, which may wait, throw std::logic_error. Unless

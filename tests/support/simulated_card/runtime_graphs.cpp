@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -42,6 +44,8 @@ found_cards find_cards() {
                  .multiprocessors = 132,
                  .why_unknown = {}};
   std::vector<card> cards(all.set.cards, one);
+  for (std::size_t i = 0; i < std::min(cards.size(), all.set.names.size()); ++i)
+    cards[i].name = all.set.names[i];
   if (const auto silent = all.set.fail.silent_card) {
     cards.at(*silent) = {};
     cards.at(*silent).why_unknown = "unknown error";

@@ -1,0 +1,79 @@
+#include <mailgrad/cli/device_option.hpp>
+
+#include <mailgrad/engine/plan/worker_devices.hpp>
+#include <mailgrad/tensor/error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+
+namespace mailgrad {
+
+std::uint32_t device_count(const std::string& list) {
+  return static_cast<std::uint32_t>(std::ranges::count(list, ',')) + 1;
+}
+
+namespace {
+
+device device_here(const std::string& word) {
+  const device d = named_device(word);
+  require_here(d);
+  return d;
+}
+
+device place_here(const std::string& word) {
+  if (word == "host") return {};
+  const std::string without_lane = word.substr(0, word.find('/'));
+  device d;
+  try {
+    d = named_device(without_lane);
+  } catch (const device_error& e) {
+    throw device_error(world_errc::no_such_device,
+                       fmt::format("--parameters takes host and cards; {}", e.what()));
+  }
+  if (word != without_lane)
+    throw device_error(
+        world_errc::no_such_device,
+        fmt::format("--parameters takes host and cards, and no lanes; write {}", without_lane));
+  require_here(d);
+  return d;
+}
+
+} // namespace
+
+std::vector<std::string> split_devices(std::string list) {
+  std::vector<std::string> words;
+  std::erase(list, ' ');
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    words.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return words;
+}
+
+std::vector<device> read_devices(const std::string& list) {
+  std::vector<device> devices;
+  for (const std::string& word : split_devices(list)) devices.push_back(device_here(word));
+  return devices;
+}
+
+std::vector<device> read_places(const std::string& list) {
+  std::vector<device> places;
+  for (const std::string& word : split_devices(list)) places.push_back(place_here(word));
+  return places;
+}
+
+bool names_card(const std::string& list) {
+  return std::ranges::any_of(
+      split_devices(list), [](const std::string& word) { return word.substr(0, word.find(':')) == "cuda"; });
+}
+
+std::vector<std::string> device_names(const std::string& list) {
+  std::vector<std::string> names;
+  for (const device d : read_devices(list)) names.push_back(to_string(d));
+  return names;
+}
+
+} // namespace mailgrad

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <mailgrad/tensor/device.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace mailgrad {
+
+/// How many devices "cpu:0, cpu:1" names. This machine may lack them.
+std::uint32_t device_count(const std::string& list);
+
+/// "cpu:0" and "cpu:1" of "cpu:0, cpu:1".
+std::vector<std::string> split_devices(std::string list);
+
+/// Reads "cpu:0, cpu:1".
+///
+/// Errors  device_error for a word that names no device, or a device that this machine lacks.
+std::vector<device> read_devices(const std::string& list);
+/// Reads "host, cuda:0", places for weights. The host is the device that "cpu" names.
+///
+/// Errors  as read_devices(), and device_error for a lane.
+std::vector<device> read_places(const std::string& list);
+/// Whether there is a card among them, for a list that nobody has read yet.
+bool names_card(const std::string& list);
+/// The same devices by their names.
+///
+/// Errors  as read_devices().
+std::vector<std::string> device_names(const std::string& list);
+
+} // namespace mailgrad
