@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -82,7 +83,7 @@ TEST_F(ReplayCommand, LooksCloserAtARunThatDidNot) {
   const json was = report();
   const auto in = [&](const char* name) { return (folder_.path() / name).string(); };
   std::vector<json> seen;
-  for (int i = 0; i < 2; ++i) {
+  for (std::size_t i = 0; i < 2; ++i) {
     tool replayed({"replay", recording_, "--quiet", "--report", report_, "--trace", in("run.trace.json"),
                    "--staleness-csv", in("gaps.csv"), "--metrics", in("run.jsonl"), "--metrics-every", "30",
                    "--sample-gap", "5"});
