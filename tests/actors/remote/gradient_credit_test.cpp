@@ -167,4 +167,3 @@ TEST(CreditBy, IsNotThereForWhatIsNotAddedUpBefore) {
 
 } // namespace
 } // namespace mailgrad::remote
-
