@@ -94,6 +94,7 @@ void add_local_step_options(CLI::App& parser, train_words& w);
 void add_result_options(CLI::App& parser, train_words& w); ///< files that are written at the end
 /// --staleness-csv, --trace and --sample-gap, which are among those.
 void add_observing_options(CLI::App& parser, train_words& w, const std::string& group);
+void add_record(CLI::App& parser, train_words& w);                                    ///< --record
 void add_metrics_options(CLI::App& parser, train_words& w, const std::string& group); ///< lines during a run
 void add_text_options(CLI::App& parser, train_words& w); ///< what a text model writes, and --quiet
 

@@ -20,6 +20,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 namespace mailgrad {
@@ -125,6 +126,7 @@ private:
     mark copied;
   };
 
+  const cuda_stream& lane_stream() const { return std::get<cuda_stream>(lane_.where()); }
   std::shared_ptr<gradient> new_gradient() const;
   card_program& program_for(std::size_t samples);
   queued_step place(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out);

@@ -10,8 +10,8 @@
 #include <mailgrad/net/ending.hpp>
 
 #include <mailgrad/tests/actors/remote/open_run.hpp>
-#include <mailgrad/tests/actors/runs/kinds_of_data.hpp>
 #include <mailgrad/tests/actors/runs/small_training.hpp>
+#include <mailgrad/tests/engine/kinds_of_data.hpp>
 
 #include <gtest/gtest.h>
 

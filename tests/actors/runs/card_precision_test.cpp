@@ -1,5 +1,5 @@
 #include <mailgrad/tests/actors/runs/card_options.hpp>
-#include <mailgrad/tests/actors/runs/kinds_of_data.hpp>
+#include <mailgrad/tests/engine/kinds_of_data.hpp>
 #include <mailgrad/tests/support/needs_card.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 

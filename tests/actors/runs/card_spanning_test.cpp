@@ -1,7 +1,7 @@
 #include <mailgrad/tests/actors/runs/card_orders.hpp>
-#include <mailgrad/tests/actors/runs/kinds_of_data.hpp>
 #include <mailgrad/tests/actors/runs/run_checks.hpp>
 #include <mailgrad/tests/actors/runs/spoiling_runner.hpp>
+#include <mailgrad/tests/engine/kinds_of_data.hpp>
 #include <mailgrad/tests/engine/tall_tables.hpp>
 #include <mailgrad/tests/support/test_name.hpp>
 

@@ -1,6 +1,6 @@
 #include <mailgrad/tests/actors/runs/card_checkpoint_runs.hpp>
 #include <mailgrad/tests/actors/runs/card_orders.hpp>
-#include <mailgrad/tests/actors/runs/kinds_of_data.hpp>
+#include <mailgrad/tests/engine/kinds_of_data.hpp>
 #include <mailgrad/tests/engine/tall_tables.hpp>
 #include <mailgrad/tests/support/test_name.hpp>
 

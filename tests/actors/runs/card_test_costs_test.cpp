@@ -1,6 +1,6 @@
 #include <mailgrad/tests/actors/runs/card_options.hpp>
-#include <mailgrad/tests/actors/runs/kinds_of_data.hpp>
 #include <mailgrad/tests/actors/runs/run_until_tested.hpp>
+#include <mailgrad/tests/engine/kinds_of_data.hpp>
 #include <mailgrad/tests/support/simulated_card/card_control.hpp>
 #include <mailgrad/tests/support/simulated_card/waiting_threads.hpp>
 

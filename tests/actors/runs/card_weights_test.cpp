@@ -1,6 +1,6 @@
 #include <mailgrad/demos/own_cure.hpp>
 #include <mailgrad/tests/actors/runs/card_options.hpp>
-#include <mailgrad/tests/actors/runs/kinds_of_data.hpp>
+#include <mailgrad/tests/engine/kinds_of_data.hpp>
 #include <mailgrad/tests/optim/plugins/own_rules.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 

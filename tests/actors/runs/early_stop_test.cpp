@@ -1,52 +1,30 @@
-#include <mailgrad/tests/actors/runs/small_training.hpp>
+#include <mailgrad/tests/actors/runs/endless_training.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
-#include <mailgrad/data/hold_out.hpp>
 #include <mailgrad/engine/account/early_stop.hpp>
-#include <mailgrad/engine/checkpoint/best_weights.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
-#include <mailgrad/engine/checkpoint/kept_run.hpp>
-#include <mailgrad/engine/model/evaluation.hpp>
-#include <mailgrad/engine/record/recording.hpp>
-#include <mailgrad/files/sha256.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <chrono>
-#include <filesystem>
-#include <limits>
 #include <memory>
-#include <span>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
-// Runs that end when they have been trained enough, and the best weights of their tests.
+// Runs that end when they have been trained enough, or when a program that observes them says so.
 
 namespace mailgrad {
 namespace {
 
+using testing::endless;
+using testing::for_ever;
 using ::testing::HasSubstr;
 using testing::options_for;
 using testing::small_data;
 using testing::small_model;
 using testing::trained;
-
-constexpr std::uint64_t for_ever = 1'000'000'000;
-
-std::shared_ptr<const data_split> with_validation() {
-  auto data = std::make_shared<data_split>(*small_data());
-  hold_out(*data, 0.25, 1);
-  return data;
-}
-
-training_options endless(const std::string& policy) {
-  training_options o = options_for(policy, 2);
-  o.epochs = for_ever;
-  return o;
-}
+using testing::with_validation;
 
 TEST(EarlyStopOfRuns, EndsEveryModeByACondition) {
   for (const char* policy : {"async", "sync", "ssp:1", "k-batch-async:2", "hogwild", "async, hogwild@20"}) {
@@ -98,245 +76,6 @@ TEST(EarlyStopOfRuns, TestsOnTheSamplesHeldOutAndAtTheEndOnBoth) {
   EXPECT_LE(r.samples, r.steps * o.batch);
 }
 
-/// With a rate so high that the loss goes up and down, one of many tests did best, and hardly ever the last.
-TEST(BestWeightsOfRuns, AreThoseOfTheReportAndOfTheProgram) {
-  for (const char* policy : {"sync", "async", "hogwild"}) {
-    const auto data = with_validation();
-    training_options o = endless(policy);
-    o.shards = 2;
-    o.optimizer = parse_optimizer("momentum");
-    o.optimizer.learning_rate = 0.5;
-    o.evaluate_every = {.steps = 1};
-    o.keep = kept_weights::best;
-    training run(small_model(), data, o);
-    double lowest = std::numeric_limits<double>::infinity();
-    int tests = 0;
-    run.observe([&](const run_event& e) {
-      const auto* x = std::get_if<evaluation_made>(&e);
-      if (!x) return;
-      lowest = std::min(lowest, x->loss);
-      if (++tests == 10) run.stop("tested enough");
-    });
-    const training_report r = run.report();
-    for (const auto& line : r.curve) // of which the first may be older than the observer
-      lowest = std::min(lowest, line.validation_loss.value_or(lowest));
-    const std::string kept = sha256(std::as_bytes(run.parameters()));
-    if (r.best) {
-      EXPECT_EQ(r.best->loss, lowest) << policy;
-      EXPECT_TRUE(r.best->held_out) << policy;
-      EXPECT_EQ(r.validation_loss, r.best->loss) << policy << ": the report tests these weights";
-      EXPECT_EQ(kept, r.best->weights_sha256) << policy;
-    } else {
-      EXPECT_LE(r.validation_loss.value(), lowest) << policy << ": the last ones did as well, or better";
-      EXPECT_EQ(kept, r.parameters_sha256) << policy;
-    }
-  }
-}
-
-TEST(BestWeightsOfRuns, MayBeTheLastOnes) {
-  training_options o = options_for("sync", 2);
-  o.evaluate_every = {.steps = 1};
-  o.keep = kept_weights::best;
-  o.epochs = 2;
-  training run(small_model(), small_data(), o);
-  const training_report r = run.report();
-  const double last = r.test_loss.value();
-  if (r.best) {
-    EXPECT_EQ(r.best->loss, last);
-  } else {
-    EXPECT_EQ(sha256(std::as_bytes(run.parameters())), r.parameters_sha256);
-  }
-}
-
-TEST(BestWeightsOfRuns, AreChosenWhereTheLastCannotBeTested) {
-  training_options o = endless("sync");
-  o.evaluate_every = {.steps = 1};
-  o.keep = kept_weights::best;
-  training run(small_model(), with_validation(), o);
-  run.observe([&](const run_event& e) {
-    if (std::holds_alternative<evaluation_made>(e)) run.stop("tested enough");
-  });
-  int asked = 0;
-  const training_report r = run.report([&]() -> bool {
-    if (++asked == 1) throw std::runtime_error("no memory");
-    return false;
-  });
-  ASSERT_TRUE(r.best);
-  EXPECT_EQ(r.validation_loss, r.best->loss);
-  EXPECT_EQ(r.best->why_last_untested, "no memory");
-  EXPECT_EQ(r.why, "tested enough");
-  EXPECT_EQ(r.ended, "stopped");
-}
-
-TEST(BestWeightsOfRuns, SurviveADivergence) {
-  training_options o = endless("async");
-  o.optimizer = parse_optimizer("sgd");
-  o.optimizer.learning_rate = 0.05;
-  o.optimizer.schedule = parse_schedule("step:every=20000,factor=1e30");
-  o.evaluate_every = {.steps = 1};
-  o.keep = kept_weights::best;
-  const training_report r = trained(o);
-  EXPECT_EQ(r.ended, "diverged");
-  if (!r.best) GTEST_SKIP() << "no test ended before the run did";
-  EXPECT_EQ(r.test_loss, r.best->loss);
-}
-
-TEST(BestWeightsOfRuns, DoNotChangeWhatIsTrainedNorItsReplay) {
-  const scratch_folder folder;
-  const auto data = with_validation();
-  training_options o = endless("async");
-  o.record = (folder.path() / "run.rec").string();
-  o.evaluate_every = {.steps = 5};
-  o.metrics_every = {.steps = 1};
-  o.keep = kept_weights::best;
-  o.patience = 1'000;
-  o.stop_when = "steps>=40";
-  const training_report r = trained(o, data);
-  EXPECT_TRUE(r.enough);
-  o.replay = std::make_shared<const recording>(read_recording(o.record));
-  o.record.clear();
-  const training_report again = trained(o, data);
-  EXPECT_EQ(again.parameters_sha256, r.parameters_sha256);
-  EXPECT_EQ(again.steps, r.steps) << "a replay ends where the recording does";
-  EXPECT_FALSE(again.best);
-}
-
-TEST(BestWeightsOfRuns, AreThereAgainWhenTheRunIsResumed) {
-  const scratch_folder folder;
-  const auto data = with_validation();
-  training_options o = options_for("sync", 2);
-  o.evaluate_every = {.steps = 10};
-  o.keep = kept_weights::best;
-  o.checkpoints.folder = folder.path().string();
-  o.checkpoints.every_steps = 10;
-  const training_report first = trained(o, data);
-  const auto kept = best_weights_in(folder.path()).best;
-  ASSERT_TRUE(kept);
-  o.resume = std::make_shared<const checkpoint>(newest_checkpoint(folder.path()).what);
-  o.epochs = 8;
-  o.optimizer.learning_rate = 0.05;
-  const training_report second = trained(o, data);
-  EXPECT_LE(second.validation_loss.value(), kept->test.loss) << "nothing better than before is forgotten";
-  EXPECT_THROW(trained([&] {
-                 training_options anew = o;
-                 anew.resume = nullptr;
-                 return anew;
-               }()),
-               std::invalid_argument)
-      << "the folder is in use";
-}
-
-std::shared_ptr<const checkpoint> newest_in(const std::filesystem::path& folder) {
-  return std::make_shared<const checkpoint>(newest_checkpoint(folder).what);
-}
-
-/// A run with a checkpoint of its end and of two ends on its way, from which it was made longer.
-training_options made_longer_twice(const std::filesystem::path& folder,
-                                   const std::shared_ptr<const data_split>& data) {
-  training_options o = options_for("sync", 1);
-  o.evaluate_every = {.steps = 10};
-  o.keep = kept_weights::best;
-  o.checkpoints.folder = folder.string();
-  for (o.epochs = 4; o.epochs <= 12; o.epochs += 4) {
-    trained(o, data);
-    o.resume = newest_in(folder);
-  }
-  return o;
-}
-
-std::shared_ptr<const checkpoint> oldest_in(const std::filesystem::path& folder) {
-  return std::make_shared<const checkpoint>(checkpoint::read(checkpoints_in(folder).back()));
-}
-
-/// The best of a run are the best of the history that it stands on, and no others are lost.
-TEST(BestWeightsOfRuns, AreNotThoseOfATestAfterTheCheckpoint) {
-  const scratch_folder folder;
-  const auto data = with_validation();
-  training_options o = made_longer_twice(folder.path(), data);
-  const std::size_t size = newest_in(folder.path())->part("shard 0")->arrays()[0].values.size();
-  best_weights(folder.path()).offer({.steps = 1000, .loss = 0}, std::vector<float>(size));
-  o.resume = oldest_in(folder.path());
-  training run(small_model(), data, o);
-  const training_report r = run.report();
-  EXPECT_NE(r.best ? r.best->loss : r.validation_loss.value(), 0) << "no weights of this run did so well";
-  ASSERT_EQ(run.remarks().size(), 1U);
-  EXPECT_THAT(run.remarks()[0],
-              HasSubstr(": 2 later checkpoints and the best weights, which are of a later "));
-  const auto aside = folder.path() / ("left-after-" + o.resume->path().stem().string().substr(11));
-  EXPECT_EQ(best_weights_in(aside).best->test.loss, 0);
-  EXPECT_EQ(checkpoints_in(aside).size(), 2U);
-  const auto mine = best_weights_in(folder.path()).best;
-  EXPECT_TRUE(!mine || mine->test.loss > 0);
-}
-
-/// A resume of the folder goes on with the run that went back, and not with the one that it left.
-TEST(ResumedFolders, HoldTheCheckpointsOfOneHistory) {
-  const scratch_folder folder;
-  training_options o = made_longer_twice(folder.path(), small_data());
-  o.resume = oldest_in(folder.path());
-  const training run(small_model(), small_data(), o);
-  EXPECT_THAT(run.remarks(), ::testing::ElementsAre(HasSubstr("2 later checkpoints")));
-  const auto aside = folder.path() / ("left-after-" + o.resume->path().stem().string().substr(11));
-  EXPECT_EQ(checkpoints_in(aside).size(), 2U);
-}
-
-/// Another run may replace what lies there while it is read.
-TEST(ResumedFolders, AreLockedBeforeTheyAreRead) {
-  const scratch_folder folder;
-  training_options o = made_longer_twice(folder.path(), small_data());
-  folder.write(std::string(best_weights::file_name), "half of it");
-  const folder_lock held = prepare_checkpoint_folder(folder.path(), o.resume->path());
-  EXPECT_THROW(training(small_model(), small_data(), o), folder_taken);
-}
-
-TEST(BestWeightsOfRuns, ThatAreMissingAreSaidToBe) {
-  const scratch_folder folder;
-  const auto data = with_validation();
-  training_options o = endless("async");
-  o.optimizer.learning_rate = 0; // so the first test is the best
-  o.evaluate_every = {.steps = 5};
-  o.keep = kept_weights::best;
-  o.checkpoints.folder = folder.path().string();
-  {
-    training run(small_model(), data, o);
-    int tests = 0;
-    run.observe([&](const run_event& e) {
-      if (std::holds_alternative<evaluation_made>(e) && ++tests == 4) run.stop("interrupted");
-    });
-    ASSERT_EQ(run.report().why, "interrupted");
-  }
-  o.resume = newest_in(folder.path());
-  EXPECT_THAT(training(small_model(), data, o).remarks(), ::testing::IsEmpty());
-  std::filesystem::remove(folder.path() / best_weights::file_name);
-  o.resume = newest_in(folder.path());
-  EXPECT_THAT(training(small_model(), data, o).remarks(),
-              ::testing::ElementsAre(
-                  ::testing::AllOf(::testing::StartsWith("the weights of the best test so far, of loss "),
-                                   HasSubstr("are not in " + folder.path().string()),
-                                   HasSubstr("keeps the best of those that it tests from here on"))));
-}
-
-/// Steps of a run with other workers count anew, and those of its checkpoints do not.
-TEST(BestWeightsOfRuns, AreOfTheStepsThatCheckpointsCount) {
-  const scratch_folder folder;
-  const auto data = with_validation();
-  training_options o = options_for("async", 2);
-  o.evaluate_every = {.steps = 10};
-  o.keep = kept_weights::best;
-  o.checkpoints.folder = folder.path().string();
-  trained(o, data);
-  o.resume = newest_in(folder.path());
-  std::filesystem::remove(folder.path() / best_weights::file_name);
-  for (const auto& [steps, file] : earlier_best_files(folder.path())) std::filesystem::remove(file);
-  o.devices = testing::cores(1);
-  o.epochs *= 2;
-  const std::uint64_t before = steps_named_in(folder.path(), o.resume->path());
-  trained(o, data);
-  const auto best = best_weights_in(folder.path()).best;
-  if (!best) GTEST_SKIP() << "no test ended before the run did";
-  EXPECT_GT(best->test.steps, before);
-}
-
 /// Nothing is learned, so each test but the first is in vain, and each is of the same loss wherever it comes.
 TEST(EarlyStopOfRuns, GoesOnCountingWhenTheRunIsResumed) {
   const scratch_folder folder;
@@ -365,25 +104,6 @@ TEST(EarlyStopOfRuns, GoesOnCountingWhenTheRunIsResumed) {
               ::testing::AllOf(::testing::HasSubstr("in " + std::to_string(o.patience) + " tests"),
                                ::testing::HasSubstr(std::to_string(kept.lowest_at) + " steps")));
   EXPECT_EQ(second.evaluations.count, 5U) << "none comes after the one that ends the run";
-}
-
-TEST(BestWeightsOfRuns, NeedTests) {
-  training_options o = options_for("async", 1);
-  o.keep = kept_weights::best;
-  EXPECT_THROW(training(small_model(), small_data(), o), std::invalid_argument);
-  o.keep = kept_weights::last;
-  o.patience = 1;
-  EXPECT_THROW(training(small_model(), small_data(), o), std::invalid_argument);
-  o.patience = 0;
-  o.stop_when = "accuracy>0.5";
-  EXPECT_THROW(training(small_model(), small_data(), o), std::invalid_argument);
-  o.evaluate_every = {.epochs = 1};
-  for (const char* unknown : {"rmse<0.5", "test_rmse<0.5", "loss<0, rmse>1"}) {
-    o.stop_when = unknown;
-    EXPECT_THROW(training(small_model(), small_data(), o), std::invalid_argument) << "it predicts classes";
-  }
-  o.stop_when = "lost<3";
-  EXPECT_THROW(training(small_model(), small_data(), o), std::invalid_argument);
 }
 
 TEST(ObservedRuns, MayTakeCheckpointsAndHearOfThem) {

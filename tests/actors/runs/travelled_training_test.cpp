@@ -1,5 +1,5 @@
-#include <mailgrad/tests/actors/runs/kinds_of_data.hpp>
 #include <mailgrad/tests/actors/runs/small_training.hpp>
+#include <mailgrad/tests/engine/kinds_of_data.hpp>
 
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/engine/model/bound_model.hpp>

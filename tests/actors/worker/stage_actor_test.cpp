@@ -1,121 +1,25 @@
-#include <mailgrad/tests/engine/layouts.hpp>
-#include <mailgrad/tests/engine/small_problem.hpp>
-#include <mailgrad/tests/engine/ticking_time.hpp>
-#include <mailgrad/tests/support/deterministic_test.hpp>
+#include <mailgrad/tests/actors/worker/stage_actor_fixture.hpp>
 
-#include <mailgrad/actors/worker/stage_actor.hpp>
-#include <mailgrad/engine/worker/replica.hpp>
 #include <mailgrad/graph/layers.hpp>
-#include <mailgrad/graph/models/spanning_models.hpp>
 #include <mailgrad/graph/operations/arithmetic.hpp>
 #include <mailgrad/graph/operations/cross_entropy.hpp>
 #include <mailgrad/graph/placement/device_scope.hpp>
 
 #include <gmock/gmock.h>
 
-#include <chrono>
-#include <numeric>
-#include <optional>
-#include <utility>
+#include <algorithm>
+#include <span>
 #include <vector>
+
+// What a stage computes, together with another one.
 
 namespace mailgrad {
 namespace {
 
-using ::testing::Contains;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::Not;
 using ::testing::SizeIs;
 using testing::small_model;
-
-/// Two stages of the small model, and a worker that the test plays.
-class StageActor : public testing::DeterministicTest {
-protected:
-  using worker = testing::listener<step_computed, stage_failed>;
-
-  StageActor() {
-    request_.sample_dims = data_->train.sample_dims();
-    request_.classes = data_->train.classes();
-    request_.devices = {{device_kind::cpu, 0}, {device_kind::cpu, 1}};
-    layout_ = std::make_shared<parameter_layout>(lay_out(pipelined(small_model()), request_, 1));
-    weights_ = testing::first_values(*layout_, 5);
-  }
-
-  void begin(std::size_t credits = 2, bool sums_apart = false,
-             const model_function& model = pipelined(small_model())) {
-    for (std::size_t p = 0; p < 2; ++p)
-      stages_.push_back(start<stage_actor>(
-          stage_actor_options{p, request_.devices, model, request_, layout_, credits, clock_, sums_apart}));
-  }
-
-  /// A step over batches of these sizes.
-  std::shared_ptr<step_work> work_of(std::uint64_t step, const std::vector<std::size_t>& sizes) {
-    auto work = std::make_shared<step_work>();
-    work->step = step;
-    work->weights = {{weights_.data(), nullptr}};
-    work->into = make_gradient(*layout_);
-    work->stages = stages_;
-    const std::size_t all = std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
-    std::size_t first = 0;
-    for (std::size_t i = 0; i < sizes.size(); ++i) {
-      work->micro_batches.push_back({samples(first, sizes[i]),
-                                     static_cast<float>(sizes[i]) / static_cast<float>(all),
-                                     sizes.size() == 1, i, i});
-      first += sizes[i];
-    }
-    return work;
-  }
-  std::shared_ptr<batch> samples(std::size_t first, std::size_t count) const {
-    auto b = std::make_shared<batch>();
-    shape_batch(data_->train, count, request_.nonzeros, *b);
-    std::vector<std::uint32_t> which(count);
-    std::iota(which.begin(), which.end(), static_cast<std::uint32_t>(first));
-    fill_batch(data_->train, which, *b);
-    return b;
-  }
-
-  /// Tells the stages of the step in the given order, and returns the loss of all.
-  float loss_of(const std::shared_ptr<const step_work>& work, bool second_first = false) {
-    std::vector<worker> heard;
-    for (const std::size_t i : {0U, 1U}) {
-      heard.push_back(
-          ask<step_computed, stage_failed>(stages_[second_first ? 1 - i : i], compute_step{work, nullptr}));
-      if (i > 0) continue;
-      EXPECT_THAT(heard[0].heard<step_computed>(), IsEmpty()) << "it needs the values of the other";
-    }
-    float loss = 0;
-    for (worker& w : heard) {
-      EXPECT_THAT(w.heard<stage_failed>(), IsEmpty());
-      EXPECT_THAT(w.heard<step_computed>(), SizeIs(1));
-      for (const step_computed& x : w.heard<step_computed>()) {
-        EXPECT_EQ(x.step, work->step);
-        loss += x.sum.loss;
-      }
-    }
-    return loss;
-  }
-
-  float loss_of_one_replica(std::size_t count, gradient& out, const model_function& model = small_model()) {
-    model_request request = request_;
-    request.devices = {request_.devices[0]};
-    replica whole(model, request, layout_);
-    for (std::uint32_t s = 0; s < layout_->shard_count(); ++s)
-      whole.use_weights(s, weights_.data() + layout_->shard(s).begin);
-    const std::shared_ptr<gradient> g = whole.make_gradient();
-    whole.begin_step(samples(0, count), g);
-    out.dense = memory(block(g->dense.bytes()));
-    std::ranges::copy(g->dense.on_host<float>(), out.dense.on_host<float>().begin());
-    return whole.end_step();
-  }
-
-  std::shared_ptr<const data_split> data_ = testing::small_data();
-  model_request request_;
-  std::shared_ptr<const parameter_layout> layout_;
-  std::vector<float> weights_;
-  std::vector<caf::actor> stages_;
-  std::shared_ptr<const time_source> clock_ = time_;
-};
+using testing::StageActor;
 
 TEST_F(StageActor, ComputesWithTheOtherWhatOneReplicaComputes) {
   begin();
@@ -156,93 +60,6 @@ TEST_F(StageActor, HoldsNothingOfAStepThatItHasAnswered) {
   EXPECT_TRUE(held.expired());
 }
 
-TEST_F(StageActor, SaysWhyItCannotCompute) {
-  begin();
-  const auto work = work_of(1, {6});
-  const auto wrong = samples(0, 6);
-  std::ranges::fill(wrong->labels.values<std::int32_t>(), 99);
-  work->micro_batches[0].samples = wrong;
-  ask<step_computed, stage_failed>(stages_[0], compute_step{work, nullptr});
-  auto second = ask<step_computed, stage_failed>(stages_[1], compute_step{work, nullptr});
-  ASSERT_THAT(second.heard<stage_failed>(), SizeIs(1));
-  EXPECT_EQ(second.heard<stage_failed>()[0].stage, 1U);
-  EXPECT_THAT(second.heard<stage_failed>()[0].why, HasSubstr("label 99"));
-}
-
-/// The test is the second stage, which gives credit only when it wants to.
-TEST_F(StageActor, IsAheadOfItsReaderByNoMoreThanItsCredit) {
-  for (const std::size_t credits : {1U, 2U}) {
-    stages_.clear();
-    begin(credits);
-    auto reader = listen<values_computed>();
-    std::vector<values_computed>& sent = reader.heard<values_computed>();
-    stages_[1] = reader.actor();
-    ask<step_computed>(stages_[0], compute_step{work_of(7, {2, 2, 2, 2}), nullptr});
-    EXPECT_THAT(sent, SizeIs(credits));
-    tell(stages_[0], values_used{6, 0, 1});
-    EXPECT_THAT(sent, SizeIs(credits)) << "that was credit of another step";
-    tell(stages_[0], values_used{7, 0, 1});
-    ASSERT_THAT(sent, SizeIs(credits + 1));
-    for (std::size_t i = 0; i < sent.size(); ++i) {
-      EXPECT_EQ(sent[i].step, 7U);
-      EXPECT_EQ(sent[i].micro_batch, i);
-      EXPECT_EQ(sent[i].segment, 0U);
-    }
-  }
-}
-
-/// The test overhears what the second stage tells the first.
-TEST_F(StageActor, GivesCreditForEachMicroBatchThatItHasRead) {
-  begin();
-  auto first = listen<values_computed, values_used>();
-  const auto work = work_of(7, {3, 3});
-  const auto overheard = std::make_shared<step_work>(*work);
-  overheard->stages[0] = first.actor();
-  ask<step_computed>(stages_[0], compute_step{work, nullptr});
-  auto second = ask<step_computed>(stages_[1], compute_step{overheard, nullptr});
-  ASSERT_THAT(first.heard<values_used>(), SizeIs(2));
-  for (const values_used& x : first.heard<values_used>()) {
-    EXPECT_EQ(x.step, 7U);
-    EXPECT_EQ(x.segment, 0U);
-    EXPECT_EQ(x.reader, 1U);
-  }
-  EXPECT_THAT(first.heard<values_computed>(), SizeIs(2)) << "of the backward pass";
-  ASSERT_THAT(second.heard<step_computed>(), SizeIs(1));
-  EXPECT_EQ(second.heard<step_computed>()[0].stage, 1U);
-  EXPECT_FALSE(second.heard<step_computed>()[0].sum.into) << "the worker has the gradient";
-}
-
-/// On a clock that goes on by a microsecond whenever it is read.
-TEST_F(StageActor, TellsItsTimelineWhatItComputedAndWaitedFor) {
-  clock_ = std::make_shared<testing::ticking_time>();
-  begin(1);
-  const auto work = work_of(7, {3, 3});
-  const auto track = std::make_shared<trace_track>("first", 20, instant{0});
-  auto first = ask<step_computed>(stages_[0], compute_step{work, track});
-  ask<step_computed>(stages_[1], compute_step{work, nullptr});
-  std::vector<std::pair<std::uint32_t, std::uint64_t>> computed;
-  std::vector<trace_kind> waits;
-  for (const trace_event& e : track->events()) {
-    if (e.what != trace_kind::compute_part) {
-      waits.push_back(e.what);
-      continue;
-    }
-    computed.emplace_back(e.peer, e.version);
-    EXPECT_EQ(e.step, 7U);
-    EXPECT_EQ(e.end - e.begin, std::chrono::microseconds{1});
-  }
-  ASSERT_THAT(computed, SizeIs(4)) << "forward and backward, of two micro-batches";
-  EXPECT_EQ(computed.front(), (std::pair<std::uint32_t, std::uint64_t>{0, 0}));
-  EXPECT_EQ(computed.back().first, 1U);
-  EXPECT_GT(computed.back().second, 0U) << "the segment of the backward pass";
-  ASSERT_THAT(waits, Not(IsEmpty()));
-  EXPECT_EQ(waits.front(), trace_kind::next_step);
-  EXPECT_THAT(waits, Contains(trace_kind::credit)) << "the second stage had not begun";
-  ASSERT_THAT(first.heard<step_computed>(), SizeIs(1));
-  EXPECT_EQ(first.heard<step_computed>()[0].busy, 4000);
-  EXPECT_EQ(first.heard<step_computed>()[0].trace, track);
-}
-
 /// Each device computes half of the batch.
 TEST_F(StageActor, WritesItsAddendApartIfShardsAddUp) {
   const auto compute = [this](const std::shared_ptr<step_work>& work) {
@@ -266,62 +83,6 @@ TEST_F(StageActor, WritesItsAddendApartIfShardsAddUp) {
   ASSERT_TRUE(apart->into->addends[1].covered);
   EXPECT_THAT(*apart->into->addends[1].covered, IsEmpty());
   EXPECT_THAT(whole_dense(*apart->into), ::testing::ElementsAreArray(whole->into->dense.on_host<float>()));
-}
-
-/// A model that is placed otherwise for two samples than for any other number.
-model_outputs unevenly_placed(graph& g, const model_request& r) {
-  if (r.batch != 2) return pipelined(small_model())(g, r);
-  const device_scope scope(g, r.devices[0]);
-  return small_model()(g, r);
-}
-
-TEST_F(StageActor, RefusesMicroBatchesThatArePlacedDifferentlyAndGoesOn) {
-  begin(2, false, unevenly_placed);
-  auto work = work_of(1, {3, 2});
-  const std::weak_ptr<step_work> held = work;
-  const auto track = std::make_shared<trace_track>("first", 4, instant{0});
-  {
-    auto first = ask<step_computed, stage_failed>(stages_[0], compute_step{work, track});
-    EXPECT_THAT(first.heard<step_computed>(), IsEmpty());
-    ASSERT_THAT(first.heard<stage_failed>(), SizeIs(1));
-    EXPECT_EQ(first.heard<stage_failed>()[0].stage, 0U);
-    EXPECT_THAT(first.heard<stage_failed>()[0].why,
-                HasSubstr("micro-batches of two sizes are placed differently"));
-    EXPECT_EQ(first.heard<stage_failed>()[0].trace, track);
-  }
-  work.reset();
-  EXPECT_TRUE(held.expired()) << "it holds nothing of the step";
-  gradient expected;
-  EXPECT_EQ(loss_of(work_of(2, {6})), loss_of_one_replica(6, expected));
-}
-
-/// Which would be lost with it.
-TEST_F(StageActor, LosesNoCardOnACore) {
-  begin(2, false, [](graph&, const model_request&) -> model_outputs {
-    throw device_error(world_errc::device_failure, "onednn: no such layout");
-  });
-  auto first = ask<step_computed, stage_failed>(stages_[0], compute_step{work_of(1, {6}), nullptr});
-  ASSERT_THAT(first.heard<stage_failed>(), SizeIs(1));
-  EXPECT_EQ(first.heard<stage_failed>()[0].why, "onednn: no such layout");
-  EXPECT_EQ(first.heard<stage_failed>()[0].by_device, std::nullopt);
-}
-
-/// The device works on, be it a core that lends memory which cards reach.
-TEST_F(StageActor, TellsThatMemoryIsLacking) {
-  begin(2, false,
-        [](graph&, const model_request&) -> model_outputs { throw out_of_memory("2.0 GiB asked for"); });
-  auto first = ask<step_computed, stage_failed>(stages_[0], compute_step{work_of(1, {6}), nullptr});
-  ASSERT_THAT(first.heard<stage_failed>(), SizeIs(1));
-  EXPECT_EQ(first.heard<stage_failed>()[0].why, "2.0 GiB asked for, for the values of a stage for 6 samples");
-  EXPECT_EQ(first.heard<stage_failed>()[0].by_device, world_errc::out_of_memory);
-}
-
-TEST_F(StageActor, ComputesNothingOnceItHasGivenUp) {
-  begin();
-  tell(stages_[0], give_up{});
-  auto first = ask<step_computed, stage_failed>(stages_[0], compute_step{work_of(1, {6}), nullptr});
-  EXPECT_THAT(first.heard<step_computed>(), IsEmpty());
-  EXPECT_THAT(first.heard<stage_failed>(), IsEmpty());
 }
 
 /// Each shard's weights lie in a block of their own.
@@ -354,18 +115,6 @@ TEST_F(StageActor, BeginsEachSumAnew) {
                                is = used->into->dense.on_host<float>();
   for (const placed_variable& v : layout_->variables())
     for (std::size_t i = v.offset; i < v.offset + v.dims.size(); ++i) EXPECT_EQ(is[i], was[i]) << v.name;
-}
-
-TEST_F(StageActor, CountsTheTimeOfOneStep) {
-  clock_ = std::make_shared<testing::ticking_time>();
-  begin();
-  for (const std::uint64_t step : {1U, 2U}) {
-    const auto work = work_of(step, {3, 3});
-    auto first = ask<step_computed>(stages_[0], compute_step{work, nullptr});
-    ask<step_computed>(stages_[1], compute_step{work, nullptr});
-    ASSERT_THAT(first.heard<step_computed>(), SizeIs(1));
-    EXPECT_EQ(first.heard<step_computed>()[0].busy, 4000);
-  }
 }
 
 /// A model with a table takes memory for the rows of each micro-batch.

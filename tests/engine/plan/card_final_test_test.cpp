@@ -1,4 +1,4 @@
-#include <mailgrad/tests/actors/runs/kinds_of_data.hpp>
+#include <mailgrad/tests/engine/kinds_of_data.hpp>
 #include <mailgrad/tests/engine/small_problem.hpp>
 #include <mailgrad/tests/support/simulated_card/card_control.hpp>
 

@@ -1,4 +1,4 @@
-#include <mailgrad/tests/actors/runs/kinds_of_data.hpp>
+#include <mailgrad/tests/engine/kinds_of_data.hpp>
 #include <mailgrad/tests/engine/worker/card_replica_fixture.hpp>
 
 #include <mailgrad/tensor/error.hpp>

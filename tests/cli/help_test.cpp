@@ -1,0 +1,111 @@
+#include <mailgrad/tests/cli/one_line.hpp>
+#include <mailgrad/tests/cli/tool.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <regex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+// What the tool answers about itself: its help, its version and the devices that it finds.
+
+namespace mailgrad {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::IsOneLine;
+using ::testing::StartsWith;
+using testing::tool;
+
+TEST(Tool, SaysHowCardsAreNamedWhereDevicesAreTaken) {
+  for (const char* command : {"train", "serve", "launch", "join", "replay", "graph"}) {
+    tool t({command, "--help"});
+    std::istringstream words(t.out());
+    std::string text;
+    for (std::string word; words >> word;) text += word + ' ';
+    EXPECT_THAT(text, HasSubstr("lanes of a card, cuda:0,cuda:0/1")) << command;
+  }
+}
+
+TEST(Tool, WantsACommand) {
+  tool t({});
+  EXPECT_EQ(t.code(), 2);
+  EXPECT_THAT(t.err(), IsOneLine());
+}
+
+TEST(Tool, HelpsWithEachCommand) {
+  const std::vector<std::vector<std::string>> commands{
+      {"--help", "train", "export", "report", "devices", "graph", "keys"},
+      {"train",     "--model",        "--data",
+       "--devices", "--policy",       "--optimizer",
+       "--lr",      "--batch",        "--epochs",
+       "--steps",   "--shards",       "--seed",
+       "--report",  "async",          "hogwild",
+       "Example",   "{\"layers\": [", "graph/models/model_file.hpp",
+       "sgd 0.001", "adagrad 0.01",   "delayed-nesterov 0.7"},
+      {"export", "--model-file", "--onnx", "version 17"},
+      {"report", "--out", "--svg", "--png", "gnuplot"},
+      {"devices", "mailgrad devices"},
+      {"graph", "--model", "Graphviz", "file FILE", "--out FILE"},
+      {"serve", "--listen HOST:PORT", "--workers", "--keys", "mailgrad join"},
+      {"launch", "--listen HOST:PORT", "--rendezvous DIR", "--meet-within", "--keys", "mpirun -n 4"},
+      {"join", "ADDRESS", "--devices", "--keys"},
+      {"status", "ADDRESS", "--json"},
+      {"switch", "ADDRESS", "POLICY"},
+      {"stop", "ADDRESS", "WHY"},
+      {"keys", "new", "mailgrad keys new run-keys"}};
+  for (const auto& command : commands) {
+    tool t(command[0] == "--help" ? std::vector<std::string>{"--help"}
+                                  : std::vector<std::string>{command[0], "--help"});
+    EXPECT_EQ(t.code(), 0);
+    for (std::size_t i = 1; i < command.size(); ++i) EXPECT_THAT(t.out(), HasSubstr(command[i]));
+    std::istringstream lines(t.out());
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100U) << line;
+    EXPECT_THAT(t.err(), IsEmpty());
+  }
+}
+
+TEST(Tool, HelpsAlsoByTheWordHelp) {
+  EXPECT_EQ(tool({"help"}).out(), tool({"--help"}).out());
+  EXPECT_EQ(tool({"help", "keys", "new"}).out(), tool({"keys", "new", "--help"}).out());
+  tool unknown({"help", "jion"});
+  EXPECT_EQ(unknown.code(), 2);
+  EXPECT_THAT(unknown.err(), HasSubstr("did you mean 'join'?"));
+}
+
+TEST(Tool, ShowsTheWordsThatAnOptionTakes) {
+  tool t({"train", "--help"});
+  EXPECT_THAT(t.out(), AllOf(HasSubstr("--load-strict yes|no=yes "), HasSubstr("--keep-weights last|best ")));
+}
+
+TEST(Tool, TellsItsVersion) {
+  tool t({"--version"});
+  EXPECT_EQ(t.code(), 0);
+  const std::regex lines(
+      R"(mailgrad \d+\.\d+\.\d+\ncommit   (unknown|[0-9a-f]{12,40}(-dirty)?)\ncompiler \w+ [\d.]+\n)"
+      R"(kernels  for (AVX-512|AVX2 with FMA|AVX|SSE2|any processor)\n)");
+  EXPECT_TRUE(std::regex_match(t.out(), lines)) << t.out();
+}
+
+TEST(Tool, ListsTheDevicesThatTrain) {
+  tool t({"devices"});
+  EXPECT_EQ(t.code(), 0);
+  EXPECT_THAT(t.out(), StartsWith("cpu:0\n"));
+  const std::string last = t.out().substr(t.out().find_last_of('\n', t.out().size() - 2) + 1);
+  EXPECT_THAT(last, AnyOf(StartsWith("no card: "), StartsWith("cuda:")))
+      << "one line says which card, or why none";
+}
+
+TEST(Tool, ListsTheDevicesThereAreWhenOneIsNot) {
+  tool t({"train", "--devices", "cpu:0,cuda:99"});
+  EXPECT_EQ(t.code(), 2);
+  EXPECT_THAT(t.err(), AllOf(IsOneLine(), HasSubstr("cuda:99"), HasSubstr("cpu:0")));
+}
+
+} // namespace
+} // namespace mailgrad
