@@ -66,9 +66,11 @@ caf::behavior device_actor::make_behavior() {
 }
 
 /// What local steps keep may need memory of a card. The coordinator knows of this worker by now, and hears if
-/// that is lacking.
+/// that is lacking, and after which step.
 void device_actor::go_on_from_checkpoint() {
-  if (options_.resumed) or_fail(report_.steps, [this] { keep(*options_.resumed); });
+  if (!options_.resumed) return;
+  or_fail(report_.steps, [this] { keep_report(*options_.resumed); });
+  or_fail(report_.steps, [this] { keep_beside_report(*options_.resumed); });
   options_.resumed.reset();
 }
 

@@ -112,7 +112,7 @@ private:
   void join();
 
   void go_on_from_checkpoint();
-  void keep(archive& a);
+  void keep_report(archive& a);
   void keep_beside_report(archive& a);
   void mark(std::uint64_t checkpoint);
   std::string name_of_part() const;

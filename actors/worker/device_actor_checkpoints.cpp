@@ -13,14 +13,14 @@
 namespace mailgrad {
 using messaging::send;
 
-/// Reads where the worker was: between two steps, or at the begin of the step under way.
-void device_actor::keep(archive& a) {
+/// Reads what the worker had done.
+void device_actor::keep_report(archive& a) {
   const rank me = report_.worker;
   a.field("report", report_);
   if (report_.worker != me) throw archive_error(fmt::format("report: is of worker {}", report_.worker.value));
-  keep_beside_report(a);
 }
 
+/// Reads or writes where the worker was: between two steps, or at the begin of the step under way.
 void device_actor::keep_beside_report(archive& a) {
   a.version(1);
   bool ended = false; // the coordinator wrote it after the worker's last report

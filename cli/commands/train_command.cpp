@@ -276,7 +276,6 @@ finished_run train_again(std::vector<std::string> words, std::shared_ptr<const r
 int train_as_told(const CLI::App& parser, const train_words& w) {
   const std::vector<std::string> given = words_of_run(parser, w);
   if (!w.checkpoints.resume.empty()) return resume(w, given);
-  require_run_ahead(w);
   return train_with(w, given, nullptr).code;
 }
 

@@ -120,11 +120,6 @@ train_words recorded_values(const recording& what);
 /// The options for reading the data set.
 open_options opened_as(const train_words& w);
 
-/// Refuses --run-ahead 1 in a run whose workers cannot run ahead.
-///
-/// Errors  std::invalid_argument, device_error: in one line, what keeps them.
-void require_run_ahead(const train_words& w);
-
 /// The training options that the words stand for, without those for recording and replay.
 ///
 /// Errors  std::invalid_argument, device_error: in one line, the wrong word and what would be right.

@@ -48,10 +48,6 @@ void read_span(const train_words& w, std::size_t each, const char* option, train
 void read_parameters(const train_words& w, training_options& o) {
   if (w.parameters == "host") return;
   o.parameters = read_places(w.parameters);
-  if (o.parameters.size() > w.shards)
-    throw std::invalid_argument(
-        fmt::format("--parameters: {}: {} places for {} shard{}; give as many --shards, or fewer places",
-                    w.parameters, o.parameters.size(), w.shards, w.shards == 1 ? "" : "s"));
 }
 
 /// Workers of other processes bring their devices.
@@ -166,23 +162,6 @@ open_options opened_as(const train_words& w) {
   o.validation = w.validation;
   apply(w.table, o);
   return o;
-}
-
-void require_run_ahead(const train_words& w) {
-  if (w.run_ahead.value_or(0) == 0) return;
-  const auto refuse = [](const std::string& why) {
-    throw std::invalid_argument("--run-ahead 1: workers do not run ahead " + why + "; leave it out");
-  };
-  const training_options o = understood(w);
-  if (o.optimizer.clip_norm != 0) refuse("with --clip-norm, which reads each gradient first");
-  if (o.sample_gap > 0) refuse("with --sample-gap, which compares each gradient first");
-  if (o.devices.size() > workers_of(o)) refuse("if a model spans devices");
-  if (has_hogwild(parse_policy_schedule(w.policy, o.workers))) refuse("in a run under hogwild");
-  const auto is_near = [&](device worker) {
-    return !o.parameters.empty() &&
-           std::ranges::all_of(o.parameters, [&](device place) { return is_same_card(worker, place); });
-  };
-  if (std::ranges::none_of(o.devices, is_near)) refuse("unless all weights are on their card");
 }
 
 training_options understood(const train_words& w) {

@@ -107,7 +107,7 @@ TEST(Tool, TakesHostAndCpuForTheHost) {
     EXPECT_EQ(train({"--parameters", list, "--shards", "2"}).code(), 0) << list;
   EXPECT_EQ(train({"--parameters", "cpu", "--processes", "1"}).code(), 0);
   EXPECT_THAT(train({"--parameters", "cpu,host"}).err(),
-              HasSubstr("--parameters: cpu,host: 2 places for 1 shard; give"));
+              HasSubstr("--parameters: host,host: 2 places for 1 shard; give"));
   if (available_devices().size() > 1) {
     EXPECT_THAT(train({"--parameters", "cpu:1"}).err(), HasSubstr("belong to no core; say host"));
   }
@@ -127,7 +127,7 @@ TEST(Tool, RefusesToRunAheadWhereNoWorkerCan) {
     EXPECT_EQ(t.code(), 2) << why;
     EXPECT_THAT(t.err(), AllOf(IsOneLine(), HasSubstr("--run-ahead 1: workers do not run ahead " + why)));
   };
-  refused({}, "unless all weights are on their card; leave it out");
+  refused({}, "unless all weights are on their card; take --run-ahead 0");
   refused({"--clip-norm", "1"}, "with --clip-norm");
   refused({"--sample-gap", "1"}, "with --sample-gap");
   refused({"--policy", "async, hogwild@1"}, "in a run under hogwild");

@@ -2,8 +2,12 @@
 
 #include <mailgrad/tests/support/simulated_card/card_control.hpp>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <stdexcept>
+#include <string_view>
 
 // What may fail of a card, and the runs in which it does.
 
@@ -80,5 +84,16 @@ inline constexpr fault_case fault_cases[] = {
     {.name = "Hogwild", .policy = "async, hogwild@4, sync@8"},
 #endif
 };
+
+/// Those of these names, in their order.
+template <class Kind, std::size_t many, class... Names>
+constexpr std::array<Kind, sizeof...(Names)> named(const Kind (&all)[many], Names... names) {
+  const auto find = [&](std::string_view name) {
+    for (const Kind& x : all)
+      if (x.name == name) return x;
+    throw std::invalid_argument("there is none of this name");
+  };
+  return {find(names)...};
+}
 
 } // namespace mailgrad::testing

@@ -19,6 +19,7 @@ using testing::fault_cases;
 using testing::fault_kinds;
 using ::testing::HasSubstr;
 using testing::name_of_fault;
+using testing::named;
 using testing::remains;
 
 class CardFaultsOfCheckpoints : public CardFaults {};
@@ -72,11 +73,11 @@ TEST_P(CardFaultsOfWorkers, AreFollowedByALastCheckpoint) {
   EXPECT_GT(kept, 0U) << "none has all that was trained";
 }
 
-INSTANTIATE_TEST_SUITE_P(Runs, CardFaultsOfWorkers,
-                         ::testing::Combine(::testing::Values(fault_cases[0], fault_cases[1],
-                                                              fault_cases[11]),
-                                            ::testing::Values(fault_kinds[3], fault_kinds[4])),
-                         name_of_fault);
+INSTANTIATE_TEST_SUITE_P(
+    Runs, CardFaultsOfWorkers,
+    ::testing::Combine(::testing::ValuesIn(named(fault_cases, "HostShards", "HostShardsInStep", "Spans")),
+                       ::testing::ValuesIn(named(fault_kinds, "StickyFault", "LostCard"))),
+    name_of_fault);
 
 class CardMemoryOfWorkers : public CardFaults {};
 
@@ -99,9 +100,9 @@ TEST_P(CardMemoryOfWorkers, IsLackingBeforeALastCheckpoint) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Runs, CardMemoryOfWorkers,
-                         ::testing::Combine(::testing::Values(fault_cases[2], fault_cases[11],
-                                                              fault_cases[12]),
-                                            ::testing::Values(fault_kinds[0])),
+                         ::testing::Combine(::testing::ValuesIn(named(fault_cases, "WeightsThere", "Spans",
+                                                                      "SpansThere")),
+                                            ::testing::ValuesIn(named(fault_kinds, "OutOfMemory"))),
                          name_of_fault);
 
 } // namespace

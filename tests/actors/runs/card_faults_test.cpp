@@ -19,6 +19,7 @@ using simulated_card::faults;
 using testing::CardFaults;
 using ::testing::HasSubstr;
 using testing::name_of_fault;
+using ::testing::Not;
 using testing::remains;
 
 /// MAILGRAD_EVERY_FAULT lets each n be tried, and not some of them.
@@ -60,6 +61,9 @@ TEST_P(CardFaults, EndARunOnceAndInOrderWhereverTheyCome) {
     EXPECT_EQ(left.outcome->how, run_outcome::ending::failed);
     EXPECT_TRUE(is_one_line(left.outcome->why)) << left.outcome->why;
     EXPECT_THAT(left.outcome->why, HasSubstr(kind().words));
+    if (what().resumes) {
+      EXPECT_THAT(left.outcome->why, Not(HasSubstr("at its step 0:"))) << "it has gone on from a later one";
+    }
     if (std::string_view(kind().words) == "out of memory") {
       if (kind().counted != &counters::driver_objects) { // the driver does not say
         EXPECT_THAT(left.outcome->why, HasSubstr(" asked for")) << "how much";
