@@ -197,6 +197,7 @@ private:
   void update_tables_there(const parallel_update& work);
   void catch_up_there(const memory& target, const float* from, float* to);
   void list_rows_there(const table& t, const parallel_update& work);
+  std::shared_ptr<memory> block_to_write();
   void let_go_of_retired();
   void note_rows(const table& t, std::span<const std::int32_t> rows);
   void add_rows_to(gradient_sum& sum, const gradient_rows& part, float scale) const;
