@@ -71,7 +71,6 @@ run_plan plan_of(const assembly& a, const std::shared_ptr<const data_split>& dat
                                                    : device{device_kind::cpu, d});
   if (!a.devices.empty()) o.devices = a.devices;
   o.parameters = a.parameters;
-  o.run_ahead = a.run_ahead;
   o.workers = a.workers;
   o.seats = a.seats;
   o.waits_for_workers = a.waits_for_workers;
@@ -97,6 +96,7 @@ run_plan plan_of(const assembly& a, const std::shared_ptr<const data_split>& dat
   model_function model = a.model;
   if (a.devices_each > 1) model = a.replicated ? replicated(a.model) : pipelined(a.model);
   run_plan plan = plan_run(std::move(model), data, std::move(o));
+  plan.options.run_ahead = a.run_ahead; // of those that can
   plan.options.resume = a.resume;
   if (a.checkpoint_writer) plan.options.checkpoints.folder = "of the writer";
   plan.options.checkpoints.every_steps = a.checkpoint_every;
