@@ -207,7 +207,7 @@ TEST_F(Checkpoints, ForgetWhereWeightsLayOnOtherDevices) {
 
 TEST_F(Checkpoints, AreRefusedToWorkersThatShallRunAheadAndCannot) {
   report(train({"--checkpoint", folder(), "--parameters", "host", "--clip-norm", "1"}, "200"));
-  tool t({"train", "--resume", folder(), "--steps", "300", "--run-ahead", "1"});
+  tool t({"train", "--resume", folder(), "--steps", "300", "--parameters", "host", "--run-ahead", "1"});
   EXPECT_EQ(t.code(), 2);
   EXPECT_THAT(t.err(), ::testing::HasSubstr("--run-ahead 1: workers do not run ahead with --clip-norm"));
 }
