@@ -24,11 +24,12 @@ int exit_code_of(const training_report& r, int signal) {
   return ended_early && signal != 0 ? exit_code::of_signal(signal) : exit_code::failed;
 }
 
-/// The summary has said why a recording ended before the run did, and where its beginning lies.
+/// The summary has said when a recording ended before the run did, and where its beginning lies.
 std::string recording_failure(const training& run, const training_report& r) {
   std::string why = run.recording_failure();
   const bool told = r.recording && r.recording->failure != why && !r.recording->failure.empty();
-  return !why.empty() && told ? fmt::format("recording '{}' is not whole", r.recording->file) : why;
+  if (why.empty() || !told) return why;
+  return fmt::format("recording '{}' is not whole: {}", r.recording->file, r.recording->failure);
 }
 
 } // namespace
