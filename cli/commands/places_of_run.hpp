@@ -9,7 +9,7 @@
 
 namespace mailgrad {
 
-/// What of these words decides how much memory a run takes of cards.
+/// The words that decide how much memory of cards a run takes.
 ///
 /// Errors  device_error for a word that names no device.
 memory_needs memory_needs_of(const train_words& w, bool is_replay);
