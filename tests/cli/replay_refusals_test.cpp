@@ -121,7 +121,7 @@ TEST_F(ReplayCommand, TrainSaysSoIfItCannotRecord) {
   EXPECT_THAT(full.err(), HasSubstr("recording '/dev/full' cannot be written: No space left"));
 }
 
-/// It is the recording that asks for them. "cuda" is as long as "host".
+/// It is the recording that asks for them. What is forged is as long as what was there.
 TEST_F(ReplayCommand, SaysThatTheRecordingHasItsWeightsOrWorkersOnACard) {
   const auto line_with = [this](const std::vector<std::string>& devices) {
     std::vector<std::string> all{"replay", recording_, "--quiet"};
@@ -130,15 +130,18 @@ TEST_F(ReplayCommand, SaysThatTheRecordingHasItsWeightsOrWorkersOnACard) {
     EXPECT_EQ(t.code(), 2);
     return t.err();
   };
-  ASSERT_EQ(tool(record({"--devices", "cpu:0,cpu", "--parameters", "host", "--steps", "12"})).code(), 0);
-  forge("--devices=cpu:0,cpu", "--devices=cuda,cuda");
-  EXPECT_THAT(line_with({}), AllOf(HasSubstr("run.rec' has its workers on cuda,cuda: device cuda:0 is not"),
+  ASSERT_EQ(tool(record({"--devices", "cpu:0,cpu:0", "--shards", "2", "--parameters", "host,host", "--steps",
+                         "12"}))
+                .code(),
+            0);
+  forge("--devices=cpu:0,cpu:0", "--devices=cuda:9,cuda");
+  EXPECT_THAT(line_with({}), AllOf(HasSubstr("run.rec' has its workers on cuda:9,cuda: device cuda:9 is not"),
                                    HasSubstr("it repeats on such cards alone")));
-  EXPECT_THAT(line_with({"--devices", "cuda:8,cuda:8"}), AllOf(HasSubstr("mailgrad: device cuda:8 is not")));
+  EXPECT_THAT(line_with({"--devices", "cuda:99,cuda:99"}), HasSubstr("mailgrad: device cuda:99 is not"));
   EXPECT_EQ(tool({"replay", recording_, "--quiet", "--devices", "cpu:0,cpu:0"}).code(), 0);
-  forge("--parameters=host", "--parameters=cuda");
+  forge("--parameters=host,host", "--parameters=cuda:9999");
   EXPECT_THAT(line_with({"--devices", "cpu:0,cpu:0"}),
-              AllOf(HasSubstr("run.rec' has its weights on cuda: device cuda:0 is not"),
+              AllOf(HasSubstr("run.rec' has its weights on cuda:9999: device cuda:9999 is not"),
                     HasSubstr("it repeats on such cards alone")));
 }
 
