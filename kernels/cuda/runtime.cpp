@@ -55,8 +55,8 @@ std::string why_none(cudaError_t code, int driver) {
   const bool too_old = code == cudaErrorInsufficientDriver;
   const bool none_found = code == cudaErrorNoDevice || code == cudaSuccess;
   missing_card x{driver, CUDART_VERSION, too_old, none_found ? "" : cudaGetErrorString(code)};
-  if (const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES"))
-    x.visible = visible; // NOLINT(concurrency-mt-unsafe)
+  // NOLINTNEXTLINE(concurrency-mt-unsafe)
+  if (const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES")) x.visible = visible;
   return in_words(x);
 }
 
