@@ -17,33 +17,31 @@ namespace mailgrad {
 namespace {
 
 constexpr std::size_t chunk = std::size_t{1} << 16;
-/// A byte of deflate unpacks to at most this many bytes (zlib's technical notes).
-constexpr std::uint64_t best_ratio = 1032;
-
-struct close_file {
-  void operator()(std::FILE* file) const noexcept { std::fclose(file); }
-};
-
-/// Owns the state of zlib; the members of a gzip file are unpacked one after another.
-class gunzip {
-public:
-  gunzip() {
-    if (inflateInit2(&stream_, 15 + 16) != Z_OK) throw std::bad_alloc();
-  }
-  ~gunzip() { inflateEnd(&stream_); }
-  gunzip(const gunzip&) = delete;
-  gunzip& operator=(const gunzip&) = delete;
-
-  z_stream& stream() noexcept { return stream_; }
-  void next_member() { inflateReset(&stream_); }
-
-private:
-  z_stream stream_{};
-};
 
 } // namespace
 
 struct byte_source::implementation {
+  struct close_file {
+    void operator()(std::FILE* file) const noexcept { std::fclose(file); }
+  };
+
+  /// Owns the state of zlib; the members of a gzip file are unpacked one after another.
+  class gunzip {
+  public:
+    gunzip() {
+      if (inflateInit2(&stream_, 15 + 16) != Z_OK) throw std::bad_alloc();
+    }
+    ~gunzip() { inflateEnd(&stream_); }
+    gunzip(const gunzip&) = delete;
+    gunzip& operator=(const gunzip&) = delete;
+
+    z_stream& stream() noexcept { return stream_; }
+    void next_member() { inflateReset(&stream_); }
+
+  private:
+    z_stream stream_{};
+  };
+
   explicit implementation(const std::filesystem::path& name);
 
   std::size_t read(std::span<std::uint8_t> out) { return packed ? unpack(out) : copy(out); }
@@ -81,7 +79,7 @@ std::uint64_t byte_source::implementation::most_left() const noexcept {
   const std::uint64_t left = bytes - std::min(bytes, taken) + pending.size();
   if (!packed) return left;
   // The bytes that zlib has read but not yet unpacked amount to at most one window of output.
-  return finished ? 0 : left * best_ratio + (std::uint64_t{1} << MAX_WBITS);
+  return finished ? 0 : left * best_deflate_ratio + (std::uint64_t{1} << MAX_WBITS);
 }
 
 bool byte_source::implementation::refill() {

@@ -9,6 +9,9 @@
 
 namespace mailgrad {
 
+/// A byte of deflate unpacks to at most this many bytes (zlib's technical notes).
+inline constexpr std::uint64_t best_deflate_ratio = 1032;
+
 /// Reads the bytes of a plain or gzip file once, from start to end. The first two bytes tell the two apart.
 ///
 /// Sizes that a file states are never trusted: memory is allocated as bytes arrive, and a stream that unpacks

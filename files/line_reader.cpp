@@ -8,7 +8,7 @@ namespace mailgrad {
 
 namespace {
 
-constexpr std::size_t chunk = std::size_t{1} << 16;
+constexpr std::size_t least_room = std::size_t{1} << 16;
 
 } // namespace
 
@@ -17,7 +17,7 @@ void line_reader::refill() {
             buffer_.begin() + static_cast<std::ptrdiff_t>(end_), buffer_.begin());
   end_ -= begin_;
   begin_ = 0;
-  if (buffer_.size() - end_ < chunk) buffer_.resize(std::max(2 * end_, end_ + chunk));
+  if (buffer_.size() - end_ < least_room) buffer_.resize(std::max(2 * end_, end_ + least_room));
   const auto room = std::span(buffer_).subspan(end_);
   const std::size_t count = source_.read({reinterpret_cast<std::uint8_t*>(room.data()), room.size()});
   end_ += count;

@@ -1,5 +1,6 @@
 #include <mailgrad/files/npz.hpp>
 
+#include <mailgrad/files/byte_source.hpp>
 #include <mailgrad/files/file_error.hpp>
 
 #include <fmt/format.h>
@@ -19,8 +20,6 @@ namespace mailgrad {
 namespace {
 
 constexpr std::string_view suffix = ".npy";
-/// A byte of deflate unpacks to at most this many bytes (zlib's technical notes).
-constexpr std::uint64_t best_ratio = 1032;
 
 /// The bytes of an entry.
 class bytes_of_entry final : public npy_bytes {
@@ -123,7 +122,7 @@ npz_array npz_file::checked(std::uint64_t entry) const {
   if ((!stored && status.comp_method != ZIP_CM_DEFLATE) || status.encryption_method != ZIP_EM_NONE)
     throw_malformed(path_, who + " is packed or encrypted in a way that numpy does not use");
   if (status.comp_size > archive_->bytes ||
-      (stored ? status.size != status.comp_size : status.size / best_ratio > status.comp_size))
+      (stored ? status.size != status.comp_size : status.size / best_deflate_ratio > status.comp_size))
     throw_malformed(path_, fmt::format("{} is said to have {} bytes, packed {}, and the file has {}", who,
                                        status.size, status.comp_size, archive_->bytes));
   a.bytes = status.size;

@@ -29,7 +29,7 @@ constexpr std::size_t length_bytes = 8;
 constexpr std::string_view metadata_name = "__metadata__";
 
 /// Bytes that are converted at a time.
-constexpr std::size_t piece = std::size_t{1} << 16;
+constexpr std::size_t piece_of_array = std::size_t{1} << 16;
 
 std::size_t bytes_of(stored_number n) {
   switch (n) {
@@ -145,9 +145,9 @@ void safetensors_file::read(const stored_array& what, std::span<float> to) {
   };
   if (what.numbers == stored_number::f32) return take(reinterpret_cast<char*>(to.data()), to.size_bytes());
   const std::size_t width = bytes_of(what.numbers);
-  std::string bytes(std::min(piece, to.size() * width), '\0');
-  for (std::size_t first = 0; first < to.size(); first += piece / width) {
-    const std::span<float> part = to.subspan(first, std::min(piece / width, to.size() - first));
+  std::string bytes(std::min(piece_of_array, to.size() * width), '\0');
+  for (std::size_t first = 0; first < to.size(); first += piece_of_array / width) {
+    const std::span<float> part = to.subspan(first, std::min(piece_of_array / width, to.size() - first));
     take(bytes.data(), part.size() * width);
     if (const std::size_t done = convert(what.numbers, bytes, part); done < part.size())
       throw_malformed(path_, fmt::format("number {} of array {} is too large for float32", first + done,

@@ -13,7 +13,7 @@ namespace {
 constexpr char mark = '\0';
 constexpr std::size_t escaped_length = 3; // the mark and two digits
 
-std::string escaped(char byte) {
+std::string marked_digits(char byte) {
   constexpr std::string_view digits = "0123456789abcdef";
   const auto number = static_cast<std::uint8_t>(byte);
   return {mark, digits[number >> 4], digits[number & 0xf]};
@@ -40,7 +40,7 @@ std::string text_in_json(std::string_view bytes) {
     if (c && c->code != 0)
       text += bytes.substr(0, length);
     else
-      text += escaped(bytes.front());
+      text += marked_digits(bytes.front());
     bytes.remove_prefix(length);
   }
   return text;

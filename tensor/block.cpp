@@ -19,9 +19,9 @@ namespace {
 constexpr std::size_t huge_page = std::size_t{2} << 20;
 
 /// The message says how much memory was asked for.
-class out_of_memory : public std::bad_alloc {
+class host_out_of_memory : public std::bad_alloc {
 public:
-  explicit out_of_memory(std::size_t bytes) {
+  explicit host_out_of_memory(std::size_t bytes) {
     fmt::format_to_n(text_, sizeof text_ - 1, "out of memory: {} asked for", byte_count(bytes).text());
   }
   const char* what() const noexcept override { return text_; }
@@ -56,9 +56,9 @@ block block::for_overwrite(std::size_t bytes) {
   const bool large = bytes >= 2 * huge_page;
   const std::size_t unit = large ? huge_page : alignment;
   const std::size_t rounded = (bytes + unit - 1) / unit * unit;
-  if (rounded < bytes) throw out_of_memory(bytes);
+  if (rounded < bytes) throw host_out_of_memory(bytes);
   b.data_.reset(static_cast<std::byte*>(std::aligned_alloc(unit, rounded)));
-  if (!b.data_) throw out_of_memory(bytes);
+  if (!b.data_) throw host_out_of_memory(bytes);
   if (large) madvise(b.data(), rounded, MADV_HUGEPAGE); // advice, which the kernel may ignore
   std::memset(b.data() + bytes, 0, rounded - bytes);    // a kernel may load a whole last vector
   b.bytes_ = bytes;
