@@ -15,8 +15,6 @@ namespace mailgrad {
 
 namespace {
 
-constexpr double any = std::numeric_limits<double>::infinity();
-
 /// Of a matrix for which Shampoo keeps another one: 16 GiB.
 constexpr std::uint64_t most_side = 1 << 16;
 
@@ -36,7 +34,7 @@ constexpr auto names_of(const std::variant<Rules...>*) {
   return all;
 }
 
-constexpr auto names = names_of(static_cast<decltype(optimizer_options::rule)*>(nullptr));
+constexpr auto rule_names = names_of(static_cast<decltype(optimizer_options::rule)*>(nullptr));
 
 // What each rule reads, with the range of each value.
 
@@ -44,44 +42,44 @@ void read(settings&, sgd_options&) {}
 void read(settings& s, momentum_options& o) { o.momentum = s.take_number("momentum", o.momentum, -1, 1); }
 void read(settings& s, nesterov_options& o) { o.momentum = s.take_number("momentum", o.momentum, 0, 1); }
 void read(settings& s, adagrad_options& o) {
-  o.epsilon = s.take_number("epsilon", o.epsilon, 0, any);
-  o.initial_sum = s.take_number("initial_sum", o.initial_sum, 0, any);
+  o.epsilon = s.take_number("epsilon", o.epsilon, 0, unlimited);
+  o.initial_sum = s.take_number("initial_sum", o.initial_sum, 0, unlimited);
 }
 void read(settings& s, rmsprop_options& o) {
   o.alpha = s.take_number("alpha", o.alpha, 0, 1);
-  o.epsilon = s.take_number("epsilon", o.epsilon, 0, any);
+  o.epsilon = s.take_number("epsilon", o.epsilon, 0, unlimited);
 }
 void read(settings& s, adam_options& o) {
   o.beta1 = s.take_number("beta1", o.beta1, 0, 1);
   o.beta2 = s.take_number("beta2", o.beta2, 0, 1);
-  o.epsilon = s.take_number("epsilon", o.epsilon, 0, any);
+  o.epsilon = s.take_number("epsilon", o.epsilon, 0, unlimited);
 }
 
 void read(settings& s, delayed_nesterov_options& o) {
   o.momentum = s.take_number("momentum", o.momentum, 0, 1);
   o.period = s.take_whole("period", o.period);
-  o.early = s.take_number("early", o.early, 0, any);
+  o.early = s.take_number("early", o.early, 0, unlimited);
 }
 void read(settings& s, lars_options& o) {
   o.momentum = s.take_number("momentum", o.momentum, 0, 1);
-  o.trust = s.take_number("trust", o.trust, 0, any);
+  o.trust = s.take_number("trust", o.trust, 0, unlimited);
 }
 void read(settings& s, lamb_options& o) {
   o.beta1 = s.take_number("beta1", o.beta1, 0, 1);
   o.beta2 = s.take_number("beta2", o.beta2, 0, 1);
-  o.epsilon = s.take_number("epsilon", o.epsilon, 0, any);
+  o.epsilon = s.take_number("epsilon", o.epsilon, 0, unlimited);
 }
 void read(settings& s, muon_options& o) {
   o.momentum = s.take_number("momentum", o.momentum, 0, 1);
   o.nesterov = s.take_yes("nesterov", o.nesterov);
   o.adamw = s.take_text("adamw", o.adamw);
-  o.adamw_rate = s.take_number("adamw_rate", o.adamw_rate, 0, any);
+  o.adamw_rate = s.take_number("adamw_rate", o.adamw_rate, 0, unlimited);
   o.beta1 = s.take_number("beta1", o.beta1, 0, 1);
   o.beta2 = s.take_number("beta2", o.beta2, 0, 1);
-  o.epsilon = s.take_number("epsilon", o.epsilon, 0, any);
+  o.epsilon = s.take_number("epsilon", o.epsilon, 0, unlimited);
 }
 void read(settings& s, shampoo_options& o) {
-  o.epsilon = s.take_number("epsilon", o.epsilon, 0, any);
+  o.epsilon = s.take_number("epsilon", o.epsilon, 0, unlimited);
   o.every = s.take_whole("every", o.every, 1);
   o.largest = s.take_whole("largest", o.largest, 0, most_side);
 }
@@ -216,7 +214,7 @@ std::string_view name(const optimizer_options& options) {
   return std::visit([](const auto& rule) { return name_of(rule); }, options.rule);
 }
 
-std::span<const std::string_view> optimizer_names() { return names; }
+std::span<const std::string_view> optimizer_names() { return rule_names; }
 
 std::vector<std::string_view> optimizer_setting_names(std::string_view rule) {
   optimizer_options options;
@@ -233,7 +231,7 @@ optimizer_options parse_optimizer(std::string_view text) {
     options.rule = load_plugin(words.name());
   else if (!choose(options.rule, words.name()))
     throw std::invalid_argument(
-        fmt::format("optimizer '{}' is unknown; {}", words.name(), suggestion(words.name(), names)));
+        fmt::format("optimizer '{}' is unknown; {}", words.name(), suggestion(words.name(), rule_names)));
   std::visit([&](auto& rule) { read(words, rule); }, options.rule);
   for (const std::string_view key : {"lr", "learning_rate"})
     words.refuse(key, "give the learning rate by --lr, of an outer optimizer by --outer-lr");

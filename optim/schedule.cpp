@@ -8,15 +8,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <numbers>
 #include <stdexcept>
 
 namespace mailgrad {
 
 namespace {
-
-constexpr double any = std::numeric_limits<double>::infinity();
 
 double factor(const constant_schedule&, std::uint64_t, std::uint64_t) { return 1; }
 
@@ -53,14 +50,14 @@ std::string shape_in_words(const cosine_schedule& s) {
 step_schedule read_step(settings& text) {
   step_schedule s;
   s.every = text.take_whole("every", s.every);
-  s.factor = text.take_number("factor", s.factor, 0, any);
+  s.factor = text.take_number("factor", s.factor, 0, unlimited);
   return s;
 }
 
 cosine_schedule read_cosine(settings& text) {
   cosine_schedule s;
   s.total = text.take_whole("total", s.total);
-  s.final = text.take_number("final", s.final, 0, any);
+  s.final = text.take_number("final", s.final, 0, unlimited);
   return s;
 }
 
@@ -68,7 +65,7 @@ void require_valid(const constant_schedule&, std::uint64_t) {}
 
 void require_valid(const step_schedule& s, std::uint64_t) {
   if (s.every == 0) throw std::invalid_argument("schedule 'step': every must be at least 1, not 0");
-  if (!(s.factor >= 0 && s.factor < any))
+  if (!(s.factor >= 0 && s.factor < unlimited))
     throw std::invalid_argument(fmt::format("schedule 'step': factor must be at least 0, not {}", s.factor));
 }
 
@@ -76,7 +73,7 @@ void require_valid(const cosine_schedule& s, std::uint64_t warmup) {
   if (s.total <= warmup)
     throw std::invalid_argument(fmt::format(
         "schedule 'cosine': total must be more than the {} steps of the warm-up, not {}", warmup, s.total));
-  if (!(s.final >= 0 && s.final < any))
+  if (!(s.final >= 0 && s.final < unlimited))
     throw std::invalid_argument(fmt::format("schedule 'cosine': final must be at least 0, not {}", s.final));
 }
 

@@ -9,6 +9,9 @@
 
 namespace mailgrad {
 
+/// What a number may not reach that may be as large as it likes; see settings::take_number().
+inline constexpr double unlimited = std::numeric_limits<double>::infinity();
+
 /// Parses "name:key=value,key=value", the form of an optimiser, a schedule or a model: each setting is read
 /// by its key.
 ///

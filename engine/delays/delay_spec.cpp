@@ -14,7 +14,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <stdexcept>
 #include <utility>
 
@@ -25,7 +24,6 @@ namespace {
 using law_maker = std::function<std::unique_ptr<delay_law>(std::uint32_t worker, std::uint64_t seed)>;
 using amounts = std::vector<double>; ///< by worker
 
-constexpr double any = std::numeric_limits<double>::infinity();
 constexpr double tiny = 1e-12;       ///< the least number of seconds that is above 0
 constexpr double longest_mean = 1e6; ///< seconds
 
@@ -68,12 +66,12 @@ public:
     return seconds_by(text_, key, settings_.take_text(key, otherwise), least, workers_);
   }
   double above_0(std::string_view key, double otherwise) {
-    const double n = settings_.take_number(key, otherwise, 0, any);
+    const double n = settings_.take_number(key, otherwise, 0, unlimited);
     if (n == 0) settings_.fail(fmt::format("{} must be above 0", key));
     return n;
   }
   double probability(std::string_view key, double otherwise) {
-    const double p = settings_.take_number(key, otherwise, 0, any);
+    const double p = settings_.take_number(key, otherwise, 0, unlimited);
     if (p > 1) settings_.fail(fmt::format("{} is a probability, from 0 to 1, not {:g}", key, p));
     return p;
   }

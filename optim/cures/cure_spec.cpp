@@ -16,12 +16,12 @@
 #include <mailgrad/options/named_choice.hpp>
 #include <mailgrad/options/nearest_name.hpp>
 #include <mailgrad/options/number.hpp>
+#include <mailgrad/options/settings.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -31,7 +31,7 @@ namespace mailgrad {
 
 namespace {
 
-using numbers = std::span<const double>;
+using cure_numbers = std::span<const double>;
 
 struct known_cure {
   std::string_view name;
@@ -39,26 +39,24 @@ struct known_cure {
   std::size_t most_numbers;
   bool all_or_none; ///< numbers
   double below;     ///< the first number
-  std::unique_ptr<cure> (*make)(numbers, const cure_site&);
+  std::unique_ptr<cure> (*make)(cure_numbers, const cure_site&);
 };
-
-constexpr double any = std::numeric_limits<double>::infinity();
 
 constexpr std::string_view name_of(const cure_form& form) { return name_of_choice(form.text); }
 
 template <class Cure>
-constexpr known_cure known_as(std::size_t most_numbers, double below = any) {
+constexpr known_cure known_as(std::size_t most_numbers, double below = unlimited) {
   return {name_of(Cure::form),
           Cure::form,
           most_numbers,
           most_numbers == 2,
           below,
-          [](numbers n, const cure_site& site) -> std::unique_ptr<cure> {
+          [](cure_numbers n, const cure_site& site) -> std::unique_ptr<cure> {
             return std::make_unique<Cure>(n, site);
           }};
 }
 
-constexpr std::array known{
+constexpr std::array known_cures{
     known_as<inverse_scale>(0),
     known_as<dynsgd_scale>(0),
     known_as<polynomial_scale>(1),
@@ -89,14 +87,14 @@ struct own_known_cure {
 
   own_known_cure(std::string_view called, const own_cure_entry& entry)
       : word(called), form(word + (entry.most_numbers == 0 ? "" : ":A")),
-        made_by{word, {form, "of your own", ""}, entry.most_numbers, false, any, entry.make} {}
+        made_by{word, {form, "of your own", ""}, entry.most_numbers, false, unlimited, entry.make} {}
   own_known_cure(const own_known_cure&) = delete; // `made_by` points into it
   own_known_cure& operator=(const own_known_cure&) = delete;
 
   bool is(const own_cure_entry& entry) const { return made_by.make == entry.make; }
 };
 
-own_entries<own_known_cure>& registered() {
+own_entries<own_known_cure>& own_cures() {
   static own_entries<own_known_cure> all;
   return all;
 }
@@ -109,23 +107,23 @@ void require_usable(std::string_view word, const own_cure_entry& entry) {
   if (!entry.make) refuse_cure(word, "its entry says not how it is made");
 }
 
-const known_cure& load(std::string_view file) {
+const known_cure& load_cure(std::string_view file) {
   plugin_library library(file, [file](const std::string& why) { refuse_cure(file, why); });
   const auto& entry = *static_cast<const own_cure_entry*>(library.table_from("mailgrad_plugin_cure"));
   require_usable(file, entry);
-  const known_cure& added = registered().add(file, entry, "cure").made_by;
+  const known_cure& added = own_cures().add(file, entry, "cure").made_by;
   library.keep();
   return added;
 }
 
-const known_cure& find(std::string_view name) {
-  const auto found = std::ranges::find(known, name, &known_cure::name);
-  if (found != known.end()) return *found;
-  if (const own_known_cure* own = registered().find(name)) return own->made_by;
-  if (names_a_plugin(name)) return load(name);
+const known_cure& find_cure(std::string_view name) {
+  const auto found = std::ranges::find(known_cures, name, &known_cure::name);
+  if (found != known_cures.end()) return *found;
+  if (const own_known_cure* own = own_cures().find(name)) return own->made_by;
+  if (names_a_plugin(name)) return load_cure(name);
   std::vector<std::string_view> names{no_cure};
-  for (const known_cure& c : known) names.push_back(c.name);
-  for (const std::string_view own : registered().words()) names.push_back(own);
+  for (const known_cure& c : known_cures) names.push_back(c.name);
+  for (const std::string_view own : own_cures().words()) names.push_back(own);
   throw std::invalid_argument(fmt::format("cure '{}' is unknown; {}", name, suggestion(name, names)));
 }
 
@@ -133,7 +131,7 @@ std::vector<double> read_numbers(const named_choice& choice, const known_cure& c
   std::vector<double> all;
   for (const std::string_view word : choice.arguments) {
     const auto n = parse_number(word);
-    if (!n || !(*n >= 0 && *n < (all.empty() ? c.below : any)))
+    if (!n || !(*n >= 0 && *n < (all.empty() ? c.below : unlimited)))
       refuse_cure(choice.text, fmt::format("'{}' is no number from 0 on{}; write it as {}", word,
                                            c.below == 1 ? " and below 1" : "", c.form.text));
     all.push_back(*n);
@@ -147,14 +145,15 @@ std::vector<double> read_numbers(const named_choice& choice, const known_cure& c
 
 void register_cure(const own_cure_entry& entry) {
   require_usable(entry.name, entry);
-  if (entry.name == no_cure || std::ranges::find(known, entry.name, &known_cure::name) != known.end())
+  if (entry.name == no_cure ||
+      std::ranges::find(known_cures, entry.name, &known_cure::name) != known_cures.end())
     refuse_cure(entry.name, "is one of Mailgrad's; give yours another name");
-  registered().add(entry.name, entry, "cure");
+  own_cures().add(entry.name, entry, "cure");
 }
 
 void register_cure(const own_cure_entry& entry, std::string_view word) {
   require_usable(word, entry);
-  registered().add(word, entry, "cure");
+  own_cures().add(word, entry, "cure");
 }
 
 std::vector<std::string> plugins_of_cure(std::string_view text) {
@@ -165,18 +164,18 @@ std::vector<std::string> plugins_of_cure(std::string_view text) {
 
 std::vector<cure_form> cure_forms() {
   std::vector<cure_form> forms;
-  forms.reserve(known.size());
-  for (const known_cure& c : known) forms.push_back(c.form);
+  forms.reserve(known_cures.size());
+  for (const known_cure& c : known_cures) forms.push_back(c.form);
   return forms;
 }
 
 cure_spec::cure_spec(std::string_view text, std::uint32_t workers) : text_(text), workers_(workers) {
   if (text == no_cure) return;
   const named_choice choice(text);
-  const known_cure& c = find(choice.name);
+  const known_cure& c = find_cure(choice.name);
   numbers_ = read_numbers(choice, c);
   make_ = c.make;
-  own_ = registered().find(choice.name) != nullptr;
+  own_ = own_cures().find(choice.name) != nullptr;
   const auto made = make({workers});
   traits_ = {made->has_factor(), made->compensates(), made->predicts(), made->sees_variables(), made->pull()};
 }

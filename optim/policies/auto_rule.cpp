@@ -24,7 +24,7 @@ auto_options parse_auto(std::string_view text) {
   auto_options o;
   o.window = words.take_whole("window", o.window, 1);
   o.wait = words.take_number("wait", o.wait, 0, 1);
-  o.harm = words.take_number("harm", o.harm, 0, std::numeric_limits<double>::infinity());
+  o.harm = words.take_number("harm", o.harm, 0, unlimited);
   words.require_nothing_left();
   if (o.wait == 0) words.fail("wait must be more than 0");
   return o;

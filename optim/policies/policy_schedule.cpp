@@ -22,10 +22,6 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-[[noreturn]] void fail(std::string_view text, const std::string& why) {
-  throw std::invalid_argument(fmt::format("policy '{}': {}", text, why));
-}
-
 /// Whether a comma at `at` parts two policies, and not two settings of one, such as 4 or grace=0.5.
 bool parts_policies(std::string_view text, std::size_t at) {
   const std::string_view rest = trimmed(text.substr(at + 1));
@@ -61,7 +57,7 @@ std::string without_spaces_at_separators(std::string_view text) {
 std::uint64_t read_step(std::string_view part, std::string_view word) {
   const auto step = parse_whole(word);
   if (!step || *step == 0)
-    fail(part, "the step behind '@' must be a whole number from 1 on, such as sync@1000");
+    refuse_policy(part, "the step behind '@' must be a whole number from 1 on, such as sync@1000");
   return *step;
 }
 
@@ -82,13 +78,13 @@ std::string policy_of(std::string_view part) {
 scheduled_policy read(std::string_view part, bool first, std::uint32_t workers) {
   const std::size_t at = part.find('@');
   const std::string name = policy_of(part);
-  if (is_automatic(name)) fail(part, "it switches by a rule of its own; take it alone");
+  if (is_automatic(name)) refuse_policy(part, "it switches by a rule of its own; take it alone");
   require_known(name);
   policy_spec spec(name, workers);
   if (first && at != part.npos)
-    fail(part, fmt::format("the first policy begins with the run and takes no step: '{}'", name));
+    refuse_policy(part, fmt::format("the first policy begins with the run and takes no step: '{}'", name));
   if (!first && at == part.npos)
-    fail(part, fmt::format("say at which step it begins, such as {}@1000", name));
+    refuse_policy(part, fmt::format("say at which step it begins, such as {}@1000", name));
   return {first ? 0 : read_step(part, trimmed(part.substr(at + 1))), std::move(spec)};
 }
 
@@ -107,13 +103,14 @@ bool is_automatic(std::string_view text) { return name_of_choice(trimmed(text)) 
 
 void require_one_policy(std::string_view text) {
   if (split(text).size() == 1 && text.find('@') == text.npos && !is_automatic(text)) return;
-  fail(text, "a switch takes one policy, such as ssp:2, which begins as soon as every worker has finished "
-             "its step; schedules and auto begin with the run, by --policy");
+  refuse_policy(text,
+                "a switch takes one policy, such as ssp:2, which begins as soon as every worker has finished "
+                "its step; schedules and auto begin with the run, by --policy");
 }
 
 std::vector<scheduled_policy> parse_policy_schedule(std::string_view text, std::uint32_t workers) {
   if (is_automatic(text)) {
-    if (text.find('@') != text.npos) fail(text, "it switches by a rule of its own; take it alone");
+    if (text.find('@') != text.npos) refuse_policy(text, "it switches by a rule of its own; take it alone");
     parse_auto(trimmed(text));
     return {{0, policy_spec(auto_rule::first_policy, workers)}};
   }
@@ -121,8 +118,8 @@ std::vector<scheduled_policy> parse_policy_schedule(std::string_view text, std::
   for (const std::string_view part : split(text)) {
     schedule.push_back(read(part, schedule.empty(), workers));
     if (schedule.size() > 1 && schedule.back().from_step <= schedule[schedule.size() - 2].from_step)
-      fail(part, fmt::format("the policy before it begins at step {}; give a later one",
-                             schedule[schedule.size() - 2].from_step));
+      refuse_policy(part, fmt::format("the policy before it begins at step {}; give a later one",
+                                      schedule[schedule.size() - 2].from_step));
   }
   return schedule;
 }

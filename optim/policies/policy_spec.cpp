@@ -35,8 +35,8 @@ namespace mailgrad {
 
 namespace {
 
-using numbers = std::span<const std::uint64_t>;
-using maker = std::unique_ptr<policy> (*)(numbers, world_size);
+using policy_numbers = std::span<const std::uint64_t>;
+using maker = std::unique_ptr<policy> (*)(policy_numbers, world_size);
 
 /// Nothing for a class whose workers use no shard.
 template <class Policy>
@@ -44,7 +44,7 @@ constexpr maker maker_of() {
   if constexpr (std::is_base_of_v<policy, Policy>)
     return make_own_policy<Policy>;
   else
-    return [](numbers, world_size) -> std::unique_ptr<policy> { return nullptr; };
+    return [](policy_numbers, world_size) -> std::unique_ptr<policy> { return nullptr; };
 }
 
 /// The upper limit of a number.
@@ -89,7 +89,7 @@ constexpr number_rule gathered(std::string_view what) {
   return rule;
 }
 
-constexpr std::array known{
+constexpr std::array known_policies{
     plain<async_policy>("each gradient is applied as it comes; no worker waits"),
     plain<sync_policy>("one update from the mean of one gradient of each worker; all wait for the slowest"),
     plain<hogwild_policy>("workers write to one shared block of weights without locks"),
@@ -123,10 +123,6 @@ constexpr std::array known{
                                 "as async, but a gradient R or more updates old is dropped"),
 };
 
-[[noreturn]] void fail(std::string_view text, const std::string& why) {
-  throw std::invalid_argument(fmt::format("policy '{}': {}", text, why));
-}
-
 struct own_known_policy {
   std::string word, form;
   known_policy policy;
@@ -142,33 +138,35 @@ struct own_known_policy {
   bool is(const own_policy_entry& entry) const { return policy.make == entry.make; }
 };
 
-own_entries<own_known_policy>& registered() {
+own_entries<own_known_policy>& own_policies() {
   static own_entries<own_known_policy> all;
   return all;
 }
 
 void require_usable(std::string_view word, const own_policy_entry& entry) {
   if (entry.interface_version != own_policy_version)
-    fail(word, fmt::format("has version {} of the interface for policies, this mailgrad has version {}",
-                           entry.interface_version, own_policy_version));
-  if (!is_own_name(entry.name)) fail(word, "the name of a policy is of letters, digits, '-' and '_'");
-  if (!entry.make || entry.numbers > 2) fail(word, "its entry says not how it is made");
+    refuse_policy(word,
+                  fmt::format("has version {} of the interface for policies, this mailgrad has version {}",
+                              entry.interface_version, own_policy_version));
+  if (!is_own_name(entry.name))
+    refuse_policy(word, "the name of a policy is of letters, digits, '-' and '_'");
+  if (!entry.make || entry.numbers > 2) refuse_policy(word, "its entry says not how it is made");
 }
 
-const known_policy& load(std::string_view file) {
-  plugin_library library(file, [file](const std::string& why) { fail(file, why); });
+const known_policy& load_policy(std::string_view file) {
+  plugin_library library(file, [file](const std::string& why) { refuse_policy(file, why); });
   const auto& entry = *static_cast<const own_policy_entry*>(library.table_from("mailgrad_plugin_policy"));
   require_usable(file, entry);
-  const known_policy& added = registered().add(file, entry, "policy").policy;
+  const known_policy& added = own_policies().add(file, entry, "policy").policy;
   library.keep();
   return added;
 }
 
-const known_policy& find(std::string_view name) {
-  const auto found = std::ranges::find(known, name, &known_policy::name);
-  if (found != known.end()) return *found;
-  if (const own_known_policy* own = registered().find(name)) return own->policy;
-  if (names_a_plugin(name)) return load(name);
+const known_policy& find_policy(std::string_view name) {
+  const auto found = std::ranges::find(known_policies, name, &known_policy::name);
+  if (found != known_policies.end()) return *found;
+  if (const own_known_policy* own = own_policies().find(name)) return own->policy;
+  if (names_a_plugin(name)) return load_policy(name);
   throw std::invalid_argument(
       fmt::format("policy '{}' is unknown; {}", name, suggestion(name, policy_names())));
 }
@@ -179,14 +177,14 @@ std::uint64_t nanoseconds_in(const named_choice& choice, const known_policy& p, 
   const std::size_t at = word.find('=');
   const auto seconds = at == word.npos ? std::nullopt : parse_number(word.substr(at + 1));
   if (word.substr(0, at) != p.rule.seconds || !seconds || !(*seconds >= 0 && *seconds <= longest))
-    fail(choice.text,
-         fmt::format("'{}' is no time; write it as {}, in seconds from 0 to {}", word, p.example, longest));
+    refuse_policy(choice.text, fmt::format("'{}' is no time; write it as {}, in seconds from 0 to {}", word,
+                                           p.example, longest));
   return static_cast<std::uint64_t>(std::llround(*seconds * 1e9));
 }
 
 std::vector<std::uint64_t> read_numbers(const named_choice& choice, const known_policy& p) {
   if (!choice.arguments.empty() && p.rule.count == 0)
-    fail(choice.text, fmt::format("'{}' takes no number", p.name));
+    refuse_policy(choice.text, fmt::format("'{}' takes no number", p.name));
   std::vector<std::uint64_t> all;
   std::span<const std::string_view> words = choice.arguments;
   const bool timed = !p.rule.seconds.empty() && words.size() == p.rule.count + 1;
@@ -195,18 +193,19 @@ std::vector<std::uint64_t> read_numbers(const named_choice& choice, const known_
   for (const std::string_view word : words) {
     const auto n = parse_whole(word);
     if (!n || *n < p.rule.least)
-      fail(choice.text, fmt::format("{} must be a whole number from {} on, such as {}", p.rule.what,
-                                    p.rule.least, p.example));
+      refuse_policy(choice.text, fmt::format("{} must be a whole number from {} on, such as {}", p.rule.what,
+                                             p.rule.least, p.example));
     if (*n > p.rule.largest)
-      fail(choice.text, fmt::format("{} must be at most {}", p.rule.what, p.rule.largest));
+      refuse_policy(choice.text, fmt::format("{} must be at most {}", p.rule.what, p.rule.largest));
     all.push_back(*n);
   }
   if (all.size() != p.rule.count)
-    fail(choice.text, fmt::format("it takes {} {}, such as {}", p.rule.count,
-                                  p.rule.count == 1 ? "number" : "numbers", p.example));
+    refuse_policy(choice.text, fmt::format("it takes {} {}, such as {}", p.rule.count,
+                                           p.rule.count == 1 ? "number" : "numbers", p.example));
   if (!p.rule.seconds.empty()) all.push_back(time);
   if (p.rule.ascending && all[0] > all[1])
-    fail(choice.text, fmt::format("the second number must be no less than the first, such as {}", p.example));
+    refuse_policy(choice.text,
+                  fmt::format("the second number must be no less than the first, such as {}", p.example));
   return all;
 }
 
@@ -214,46 +213,51 @@ void check_against(std::string_view text, const known_policy& p, std::uint64_t n
   if (p.rule.most == limit::none) return;
   const std::uint64_t most = p.rule.most == limit::workers ? workers : std::max(workers, 1U) - 1;
   if (n <= most) return;
-  fail(text, fmt::format("with {} {} {} can be at most {}", workers, workers == 1 ? "worker" : "workers",
-                         p.rule.what, most));
+  refuse_policy(text, fmt::format("with {} {} {} can be at most {}", workers,
+                                  workers == 1 ? "worker" : "workers", p.rule.what, most));
 }
 
 } // namespace
 
+[[noreturn]] void refuse_policy(std::string_view text, const std::string& why) {
+  throw std::invalid_argument(fmt::format("policy '{}': {}", text, why));
+}
+
 std::vector<std::string_view> policy_names() {
   std::vector<std::string_view> names;
-  names.reserve(known.size());
-  for (const known_policy& p : known) names.push_back(p.name);
-  for (const std::string_view own : registered().words()) names.push_back(own);
+  names.reserve(known_policies.size());
+  for (const known_policy& p : known_policies) names.push_back(p.name);
+  for (const std::string_view own : own_policies().words()) names.push_back(own);
   return names;
 }
 
 std::vector<policy_form> policy_forms() {
   std::vector<policy_form> forms;
-  forms.reserve(known.size());
-  for (const known_policy& p : known) forms.push_back(p.form);
+  forms.reserve(known_policies.size());
+  for (const known_policy& p : known_policies) forms.push_back(p.form);
   return forms;
 }
 
 void register_policy(const own_policy_entry& entry) {
   require_usable(entry.name, entry);
-  if (std::ranges::find(known, entry.name, &known_policy::name) != known.end())
-    fail(entry.name, "is one of Mailgrad's; give yours another name");
-  registered().add(entry.name, entry, "policy");
+  if (std::ranges::find(known_policies, entry.name, &known_policy::name) != known_policies.end())
+    refuse_policy(entry.name, "is one of Mailgrad's; give yours another name");
+  own_policies().add(entry.name, entry, "policy");
 }
 
 void register_policy(const own_policy_entry& entry, std::string_view word) {
   require_usable(word, entry);
-  registered().add(word, entry, "policy");
+  own_policies().add(word, entry, "policy");
 }
 
 bool is_known_policy(std::string_view word) {
-  return std::ranges::find(known, word, &known_policy::name) != known.end() || registered().find(word);
+  return std::ranges::find(known_policies, word, &known_policy::name) != known_policies.end() ||
+         own_policies().find(word);
 }
 
 void require_loaded(std::string_view text) {
   if (const std::string_view word = name_of_choice(text); names_a_plugin(word) && !is_known_policy(word))
-    fail(text, "a plug-in is loaded by the process that names it, and by no other");
+    refuse_policy(text, "a plug-in is loaded by the process that names it, and by no other");
 }
 
 namespace {
@@ -261,8 +265,9 @@ namespace {
 /// Gradients of a policy wait for their round or in a queue. A shard would fill both, and empty one.
 void require_one_waiting_room(std::string_view text, const policy& made) {
   if (made.has_rounds() && (made.takes_first() > 0 || made.queue_length() > 0))
-    fail(text, "has rounds, and its gradients would wait in a queue as well: expected takes_first() and "
-               "queue_length() of 0 beside has_rounds()");
+    refuse_policy(text,
+                  "has rounds, and its gradients would wait in a queue as well: expected takes_first() and "
+                  "queue_length() of 0 beside has_rounds()");
 }
 
 /// Whether a verdict depends on who came first, or on when. Where it depends on the versions since a
@@ -277,7 +282,7 @@ bool reads_arrival(std::string_view name) {
 
 policy_spec::policy_spec(std::string_view text, std::uint32_t workers) : text_(text), workers_(workers) {
   const named_choice choice(text);
-  const known_policy& p = find(choice.name);
+  const known_policy& p = find_policy(choice.name);
   numbers_ = read_numbers(choice, p);
   for (std::size_t i = 0; i < p.rule.count; ++i) check_against(text, p, numbers_[i], workers);
   if (p.rule.gathers) gathers_ = numbers_.front();
@@ -303,7 +308,7 @@ std::unique_ptr<policy> policy_spec::make() const { return make_(numbers_, {work
 
 std::unique_ptr<policy> make_policy(std::string_view text, std::uint32_t workers) {
   std::unique_ptr<policy> made = policy_spec(text, workers).make();
-  if (!made) fail(text, "its workers ask no parameter actor");
+  if (!made) refuse_policy(text, "its workers ask no parameter actor");
   return made;
 }
 

@@ -56,6 +56,9 @@ private:
   std::uint64_t gathers_ = 1;
 };
 
+/// Throws "policy 'ssp:x': why"; `text` is what the user wrote.
+[[noreturn]] void refuse_policy(std::string_view text, const std::string& why);
+
 /// The names of all policies for error messages, Mailgrad's first, then users' own.
 std::vector<std::string_view> policy_names();
 

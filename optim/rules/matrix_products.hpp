@@ -6,6 +6,11 @@
 
 namespace mailgrad {
 
+/// Makes room for so many floats; what was there is lost where it grows.
+inline void grow(block& memory, std::size_t floats) {
+  if (memory.bytes() < floats * sizeof(float)) memory = block(floats * sizeof(float));
+}
+
 /// Products of matrices on the caller's thread. The memory that they need is taken before the first one.
 ///
 /// Threads one caller at a time.

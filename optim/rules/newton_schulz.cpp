@@ -26,10 +26,6 @@ gemm_shape square_of(const matrix_dims& d) {
 /// B X of a wide matrix, else X B.
 gemm_shape product_of(const matrix_dims& d) { return {d.rows, d.columns, short_side(d)}; }
 
-void grow(block& memory, std::size_t floats) {
-  if (memory.bytes() < floats * sizeof(float)) memory = block(floats * sizeof(float));
-}
-
 /// y = p x + q y
 void combine(float p, std::span<const float> x, float q, std::span<float> y) {
 #pragma omp simd

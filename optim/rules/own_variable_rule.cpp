@@ -6,7 +6,7 @@ namespace mailgrad {
 
 namespace {
 
-constexpr std::array<std::string_view, MAILGRAD_PLUGIN_MOST_STATES> names{
+constexpr std::array<std::string_view, MAILGRAD_PLUGIN_MOST_STATES> names_of_states{
     "state 0", "state 1", "state 2", "state 3", "state 4", "state 5", "state 6", "state 7"};
 
 } // namespace
@@ -34,7 +34,8 @@ void own_variable_rule::update(const variable_step& work) {
 
 std::vector<optimizer_state> own_variable_rule::state() {
   std::vector<optimizer_state> all;
-  for (std::size_t i = 0; i < states_.size(); ++i) all.push_back({names[i], states_[i].as<float>()});
+  for (std::size_t i = 0; i < states_.size(); ++i)
+    all.push_back({names_of_states[i], states_[i].as<float>()});
   return all;
 }
 

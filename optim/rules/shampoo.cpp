@@ -10,10 +10,6 @@ namespace mailgrad {
 
 namespace {
 
-void grow(block& memory, std::size_t floats) {
-  if (memory.bytes() < floats * sizeof(float)) memory = block(floats * sizeof(float));
-}
-
 gemm_shape left_square(const matrix_dims& d) {
   return {d.rows, d.rows, d.columns, operand_order::as_is, operand_order::transposed};
 }
