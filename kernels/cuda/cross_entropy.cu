@@ -10,8 +10,6 @@ namespace mailgrad::cuda {
 
 namespace {
 
-constexpr std::size_t room_bytes = warp_size * sizeof(double);
-
 /// The labels of all rows, and where it is noted that one is no class.
 struct label_list {
   const std::int32_t* labels;
@@ -127,18 +125,19 @@ void cross_entropy(const cuda_stream& s, const float* logits, const std::int32_t
   unsigned blocks = 0;
   if (rows > 0 && columns > longest_register_row) {
     blocks = blocks_for(rows, 1);
-    launch(s, "cross_entropy", blocks, threads_per_block, room_bytes, long_cross_entropy_kernel, logits, list,
-           parts, probabilities, rows, columns);
+    launch(s, "cross_entropy", blocks, threads_per_block, block_sum_bytes<double>, long_cross_entropy_kernel,
+           logits, list, parts, probabilities, rows, columns);
   } else if (rows > 0) {
     const row_lanes n = lanes_of(rows, columns);
     blocks = blocks_of(n);
-    with_register_count(
-        columns, are_packed_rows(columns, logits, probabilities), [&]<unsigned count, unsigned size>() {
-          launch(s, "cross_entropy", blocks, threads_per_block, room_bytes, cross_entropy_kernel<count, size>,
-                 logits, list, parts, probabilities, n, -std::numeric_limits<float>::infinity());
-        });
+    with_register_count(columns, are_packed_rows(columns, logits, probabilities),
+                        [&]<unsigned count, unsigned size>() {
+                          launch(s, "cross_entropy", blocks, threads_per_block, block_sum_bytes<double>,
+                                 cross_entropy_kernel<count, size>, logits, list, parts, probabilities, n,
+                                 -std::numeric_limits<float>::infinity());
+                        });
   }
-  launch(s, "cross_entropy", 1, threads_per_block, room_bytes, mean_loss_kernel, parts, blocks,
+  launch(s, "cross_entropy", 1, threads_per_block, block_sum_bytes<double>, mean_loss_kernel, parts, blocks,
          static_cast<double>(rows), loss);
 }
 

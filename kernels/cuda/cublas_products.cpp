@@ -42,7 +42,7 @@ struct cublas_functions {
 };
 
 /// Opens the library that MAILGRAD_CUBLAS names, or the one that the loader or CUDA's usual folder has.
-void* open_library() {
+void* open_cublas() {
   const std::string name = fmt::format("libcublasLt.so.{}", CUBLAS_VER_MAJOR);
   const char* const named = std::getenv("MAILGRAD_CUBLAS");
   std::string tried;
@@ -57,46 +57,46 @@ void* open_library() {
       fmt::format("a card needs cuBLAS, and none was found as {}; MAILGRAD_CUBLAS may name it", tried));
 }
 
-struct close_library {
+struct close_cublas {
   void operator()(void* library) const noexcept { static_cast<void>(dlclose(library)); }
 };
 
 template <class Function>
-void find(void* library, const char* name, Function& function) {
+void find_in_cublas(void* library, const char* name, Function& function) {
   function = reinterpret_cast<Function>(dlsym(library, name));
   if (function == nullptr)
     throw device_error(world_errc::no_such_device, fmt::format("the cuBLAS of this machine lacks {}", name));
 }
 
-cublas_functions load() {
-  std::unique_ptr<void, close_library> opened(open_library());
+cublas_functions load_cublas() {
+  std::unique_ptr<void, close_cublas> opened(open_cublas());
   void* const library = opened.get();
   cublas_functions f{};
-  find(library, "cublasLtCreate", f.create);
-  find(library, "cublasLtDestroy", f.destroy);
-  find(library, "cublasLtMatmul", f.matmul);
-  find(library, "cublasLtMatmulDescCreate", f.description_create);
-  find(library, "cublasLtMatmulDescDestroy", f.description_destroy);
-  find(library, "cublasLtMatmulDescSetAttribute", f.description_set);
-  find(library, "cublasLtMatrixLayoutCreate", f.layout_create);
-  find(library, "cublasLtMatrixLayoutDestroy", f.layout_destroy);
-  find(library, "cublasLtMatrixLayoutSetAttribute", f.layout_set);
-  find(library, "cublasLtMatmulPreferenceCreate", f.preference_create);
-  find(library, "cublasLtMatmulPreferenceDestroy", f.preference_destroy);
-  find(library, "cublasLtMatmulPreferenceSetAttribute", f.preference_set);
-  find(library, "cublasLtMatmulAlgoGetHeuristic", f.heuristic);
-  find(library, "cublasLtGetStatusString", f.words_of);
-  find(library, "cublasLtGetVersion", f.version);
+  find_in_cublas(library, "cublasLtCreate", f.create);
+  find_in_cublas(library, "cublasLtDestroy", f.destroy);
+  find_in_cublas(library, "cublasLtMatmul", f.matmul);
+  find_in_cublas(library, "cublasLtMatmulDescCreate", f.description_create);
+  find_in_cublas(library, "cublasLtMatmulDescDestroy", f.description_destroy);
+  find_in_cublas(library, "cublasLtMatmulDescSetAttribute", f.description_set);
+  find_in_cublas(library, "cublasLtMatrixLayoutCreate", f.layout_create);
+  find_in_cublas(library, "cublasLtMatrixLayoutDestroy", f.layout_destroy);
+  find_in_cublas(library, "cublasLtMatrixLayoutSetAttribute", f.layout_set);
+  find_in_cublas(library, "cublasLtMatmulPreferenceCreate", f.preference_create);
+  find_in_cublas(library, "cublasLtMatmulPreferenceDestroy", f.preference_destroy);
+  find_in_cublas(library, "cublasLtMatmulPreferenceSetAttribute", f.preference_set);
+  find_in_cublas(library, "cublasLtMatmulAlgoGetHeuristic", f.heuristic);
+  find_in_cublas(library, "cublasLtGetStatusString", f.words_of);
+  find_in_cublas(library, "cublasLtGetVersion", f.version);
   static_cast<void>(opened.release()); // open until the process ends
   return f;
 }
 
 /// The functions, or why there are none.
-using loaded_functions = std::variant<cublas_functions, device_error>;
+using loaded_cublas = std::variant<cublas_functions, device_error>;
 
-loaded_functions load_or_say_why() {
+loaded_cublas cublas_or_why_not() {
   try {
-    return load();
+    return load_cublas();
   } catch (const device_error& e) {
     return e;
   }
@@ -104,7 +104,7 @@ loaded_functions load_or_say_why() {
 
 /// A library that is of no use is not tried again for the next lane.
 const cublas_functions& cublas() {
-  static const loaded_functions loaded = load_or_say_why();
+  static const loaded_cublas loaded = cublas_or_why_not();
   if (const auto* why = std::get_if<device_error>(&loaded)) throw device_error(*why);
   return std::get<cublas_functions>(loaded);
 }
@@ -159,7 +159,7 @@ struct prepared {
   cublasLtMatmulAlgo_t algorithm;
 };
 
-int extent(std::size_t n) {
+int counted(std::size_t n) {
   if (n > static_cast<std::size_t>(std::numeric_limits<int>::max()))
     throw shape_error(fmt::format("gemm: cuBLAS cannot count an extent of {}", n));
   return static_cast<int>(n);
@@ -174,11 +174,11 @@ void set(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t name, 
 /// A matrix as cuBLAS counts it: by columns, each `rows` long.
 owned_layout layout(cudaDataType_t type, std::size_t rows, std::size_t columns, std::size_t batch) {
   cublasLtMatrixLayout_t made = nullptr;
-  require(cublas().layout_create(&made, type, static_cast<std::uint64_t>(extent(rows)),
-                                 static_cast<std::uint64_t>(extent(columns)), extent(rows)),
+  require(cublas().layout_create(&made, type, static_cast<std::uint64_t>(counted(rows)),
+                                 static_cast<std::uint64_t>(counted(columns)), counted(rows)),
           "cublasLtMatrixLayoutCreate");
   owned_layout result(made);
-  const std::int32_t count = extent(batch);
+  const std::int32_t count = counted(batch);
   const auto distance = static_cast<std::int64_t>(rows * columns);
   require(cublas().layout_set(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count),
           "cublasLtMatrixLayoutSetAttribute");

@@ -36,7 +36,7 @@ __global__ void partial_sum_kernel(Term term, const float* a, const float* b, el
   if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 
-__global__ void total_kernel(const double* sums, unsigned count, double* result) {
+__global__ void total_of_sums_kernel(const double* sums, unsigned count, double* result) {
   double sum = 0;
   for (unsigned i = threadIdx.x; i < count; i += blockDim.x) sum += sums[i];
   sum = block_sum(sum, shared_memory<double>());
@@ -48,13 +48,13 @@ template <class Term>
 void run(const cuda_stream& s, const char* name, Term term, std::span<const float> a,
          std::span<const float> b, double* result) {
   constexpr unsigned most_blocks = multiprocessors * 4; // each thread has eight loads under way
-  constexpr std::size_t room = warp_size * sizeof(double);
+  constexpr std::size_t room = block_sum_bytes<double>;
   const std::size_t n = a.size();
   const unsigned blocks = std::clamp(blocks_of_packs(n, packs_together), 1U, most_blocks);
   auto* const sums = static_cast<double*>(s.scratch);
   launch(s, name, blocks, threads_per_block, room, partial_sum_kernel<Term>, term, a.data(), b.data(),
          element_range{n, are_packs(a.data(), b.data())}, sums);
-  launch(s, name, 1, threads_per_block, room, total_kernel, sums, blocks, result);
+  launch(s, name, 1, threads_per_block, room, total_of_sums_kernel, sums, blocks, result);
 }
 
 } // namespace

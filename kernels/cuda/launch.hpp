@@ -141,6 +141,10 @@ __device__ T block_sum(T x, T* room) {
   return warp_sum(place < blockDim.x / warp_size ? room[place] : T{0});
 }
 
+/// Shared memory for the `room` of block_sum().
+template <class T>
+inline constexpr std::size_t block_sum_bytes = warp_size * sizeof(T);
+
 /// Where a kernel notes what is wrong with its data.
 struct fault_report {
   lane_words* words;

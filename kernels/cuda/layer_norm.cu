@@ -7,8 +7,6 @@ namespace mailgrad::cuda {
 
 namespace {
 
-constexpr std::size_t room_bytes = warp_size * sizeof(float);
-
 __device__ float inverse_of(float squares, float columns, float epsilon) {
   return 1 / sqrtf(squares / columns + epsilon);
 }
@@ -202,7 +200,7 @@ template <class DY>
 void long_gradient(const cuda_stream& s, const layer_norm_rows& r, const gradient_operands<DY>& from,
                    float* dx, float* dgamma, float* dbeta) {
   if (r.rows > 0)
-    launch(s, "layer_norm_gradient", blocks_for(r.rows, 1), threads_per_block, room_bytes,
+    launch(s, "layer_norm_gradient", blocks_for(r.rows, 1), threads_per_block, block_sum_bytes<float>,
            long_layer_norm_gradient_kernel<DY>, from, dx, r.rows, r.width);
   const auto across = static_cast<unsigned>((r.width + threads_per_block - 1) / threads_per_block);
   const std::size_t wanted = std::min<std::size_t>(busy_blocks / across + 1, r.rows / 16 + 1);
@@ -235,8 +233,8 @@ template <class Y>
 void normalise(const cuda_stream& s, const layer_norm_rows& r, const float* x, const float* gamma,
                const float* beta, Y* y, float* mean, float* inverse) {
   if (r.width > longest_register_row) {
-    launch(s, "layer_norm", blocks_for(r.rows, 1), threads_per_block, room_bytes, long_layer_norm_kernel<Y>,
-           x, gamma, beta, y, mean, inverse, r.rows, r.width, r.epsilon);
+    launch(s, "layer_norm", blocks_for(r.rows, 1), threads_per_block, block_sum_bytes<float>,
+           long_layer_norm_kernel<Y>, x, gamma, beta, y, mean, inverse, r.rows, r.width, r.epsilon);
     return;
   }
   const row_lanes n = lanes_of(r.rows, r.width);

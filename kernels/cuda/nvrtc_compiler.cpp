@@ -70,7 +70,7 @@ std::string_view named_library() {
 
 /// Opens the library that MAILGRAD_NVRTC names; if it names none, the one that the loader or CUDA's usual
 /// folder has.
-void* open_library() {
+void* open_nvrtc() {
   if (const std::string named(named_library()); !named.empty()) {
     if (void* const opened = dlopen(named.c_str(), RTLD_NOW | RTLD_LOCAL)) return opened;
     refuse(fmt::format("MAILGRAD_NVRTC names {}, which is no library that can be opened", named));
@@ -82,12 +82,12 @@ void* open_library() {
   refuse(fmt::format("no NVRTC was found as {} or {}; MAILGRAD_NVRTC may name it", name, usual));
 }
 
-struct close_library {
+struct close_nvrtc {
   void operator()(void* library) const noexcept { static_cast<void>(dlclose(library)); }
 };
 
 template <class Function>
-void find(void* library, const char* name, Function& function) {
+void find_in_nvrtc(void* library, const char* name, Function& function) {
   function = reinterpret_cast<Function>(dlsym(library, name));
   if (function == nullptr) refuse(fmt::format("the NVRTC of this machine lacks {}", name));
 }
@@ -113,19 +113,19 @@ void open_builtins(const nvrtc_functions& f, const nvrtc_version& v) {
   static_cast<void>(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)); // open until the process ends
 }
 
-nvrtc_functions load() {
-  std::unique_ptr<void, close_library> opened(open_library());
+nvrtc_functions load_nvrtc() {
+  std::unique_ptr<void, close_nvrtc> opened(open_nvrtc());
   void* const library = opened.get();
   nvrtc_functions f{};
-  find(library, "nvrtcVersion", f.version);
-  find(library, "nvrtcCreateProgram", f.create);
-  find(library, "nvrtcDestroyProgram", f.destroy);
-  find(library, "nvrtcCompileProgram", f.compile);
-  find(library, "nvrtcGetCUBINSize", f.code_size);
-  find(library, "nvrtcGetCUBIN", f.code);
-  find(library, "nvrtcGetProgramLogSize", f.log_size);
-  find(library, "nvrtcGetProgramLog", f.log);
-  find(library, "nvrtcGetErrorString", f.words_of);
+  find_in_nvrtc(library, "nvrtcVersion", f.version);
+  find_in_nvrtc(library, "nvrtcCreateProgram", f.create);
+  find_in_nvrtc(library, "nvrtcDestroyProgram", f.destroy);
+  find_in_nvrtc(library, "nvrtcCompileProgram", f.compile);
+  find_in_nvrtc(library, "nvrtcGetCUBINSize", f.code_size);
+  find_in_nvrtc(library, "nvrtcGetCUBIN", f.code);
+  find_in_nvrtc(library, "nvrtcGetProgramLogSize", f.log_size);
+  find_in_nvrtc(library, "nvrtcGetProgramLog", f.log);
+  find_in_nvrtc(library, "nvrtcGetErrorString", f.words_of);
   const nvrtc_version v = version_of(f);
   if (v.major != CUDART_VERSION / 1000)
     refuse(fmt::format("NVRTC {}.{} is of another version than this build, which needs {}", v.major, v.minor,
@@ -136,11 +136,11 @@ nvrtc_functions load() {
 }
 
 /// The functions, or why there are none.
-using loaded_functions = std::variant<nvrtc_functions, device_error>;
+using loaded_nvrtc = std::variant<nvrtc_functions, device_error>;
 
-loaded_functions load_or_say_why() {
+loaded_nvrtc nvrtc_or_why_not() {
   try {
-    return load();
+    return load_nvrtc();
   } catch (const device_error& e) {
     return e;
   }
@@ -148,7 +148,7 @@ loaded_functions load_or_say_why() {
 
 /// A library that is of no use is not tried again for the next kernel.
 const nvrtc_functions& nvrtc() {
-  static const loaded_functions loaded = load_or_say_why();
+  static const loaded_nvrtc loaded = nvrtc_or_why_not();
   if (const auto* why = std::get_if<device_error>(&loaded)) throw device_error(*why);
   return std::get<nvrtc_functions>(loaded);
 }

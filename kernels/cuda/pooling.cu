@@ -169,7 +169,7 @@ struct equal_parts {
 };
 
 template <unsigned count, class Parts>
-__global__ void gather_kernel(pool_numbers g, Parts parts, float* dx, std::uint32_t packs) {
+__global__ void gather_gradients_kernel(pool_numbers g, Parts parts, float* dx, std::uint32_t packs) {
   for (std::size_t k = grid_thread(); k < packs; k += grid_threads()) {
     const pack_place at = place_of<count>(static_cast<std::uint32_t>(k), g.by_packs, g.by_width, g.by_height);
     const range down = g.down.around(at.row), across = g.across.around(at.column);
@@ -246,7 +246,7 @@ void max_pool_gradient(const cuda_stream& s, const window_grid& g, const float* 
              [&]<unsigned count>(const pool_numbers& n, std::size_t first, std::uint32_t packs) {
                const chosen_parts<count> parts{dy + first * from, chosen + first * from};
                launch(s, "max_pool_gradient", blocks_for(packs), threads_per_block, 0,
-                      gather_kernel<count, chosen_parts<count>>, n, parts, dx + first * to, packs);
+                      gather_gradients_kernel<count, chosen_parts<count>>, n, parts, dx + first * to, packs);
              });
 }
 
@@ -265,7 +265,7 @@ void average_pool_gradient(const cuda_stream& s, const window_grid& g, const flo
              [&]<unsigned count>(const pool_numbers& n, std::size_t first, std::uint32_t packs) {
                const equal_parts<count> parts{dy + first * from};
                launch(s, "average_pool_gradient", blocks_for(packs), threads_per_block, 0,
-                      gather_kernel<count, equal_parts<count>>, n, parts, dx + first * to, packs);
+                      gather_gradients_kernel<count, equal_parts<count>>, n, parts, dx + first * to, packs);
              });
 }
 

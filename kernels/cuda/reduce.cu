@@ -96,7 +96,7 @@ void sum_long_rows(const cuda_stream& s, const char* name, const Terms& terms, s
   const std::size_t slices = std::min({busy_blocks / std::min(rows, busy_blocks), count / least_terms,
                                        s.scratch_bytes / sizeof(float) / rows});
   const auto blocks = static_cast<unsigned>(std::min(rows, busy_blocks * 2));
-  constexpr std::size_t room = warp_size * sizeof(float);
+  constexpr std::size_t room = block_sum_bytes<float>;
   if (slices < 2) {
     launch(s, name, blocks, threads_per_block, room, row_kernel<Terms>, terms,
            row_extents{rows, count, std::max<std::size_t>(count, 1)}, scale, y);
@@ -176,8 +176,8 @@ void sum(const cuda_stream& s, const sum_plan& plan, read_numbers numbers, float
   }
   if (summed.count == 1 && kept.count <= 1) return sum_rows(s, x, kept.size, summed.size, scale, y);
   const auto blocks = static_cast<unsigned>(std::min(kept.size, busy_blocks * 2));
-  launch(s, "sum", blocks, threads_per_block, warp_size * sizeof(float), general_kernel, kept, summed, x,
-         scale, y);
+  launch(s, "sum", blocks, threads_per_block, block_sum_bytes<float>, general_kernel, kept, summed, x, scale,
+         y);
 }
 
 void mean_squared_difference(const cuda_stream& s, const float* a, const float* b, std::size_t n, float* y) {

@@ -8,8 +8,6 @@ namespace mailgrad::cuda {
 
 namespace {
 
-constexpr std::size_t room_bytes = warp_size * sizeof(std::int32_t);
-
 /// A logit and its class.
 struct candidate {
   float logit;
@@ -51,7 +49,7 @@ __global__ void right_labels_kernel(const float* logits, const std::int32_t* lab
   if (threadIdx.x == 0) parts[blockIdx.x] = right;
 }
 
-__global__ void total_kernel(const std::int32_t* parts, unsigned count, std::int32_t* right) {
+__global__ void total_of_counts_kernel(const std::int32_t* parts, unsigned count, std::int32_t* right) {
   std::int32_t total = 0;
   for (unsigned i = threadIdx.x; i < count; i += threads_per_block) total += parts[i];
   total = block_sum(total, shared_memory<std::int32_t>());
@@ -66,9 +64,10 @@ void count_right_labels(const cuda_stream& s, const float* logits, const std::in
   const row_lanes n = lanes_of(rows, columns);
   const unsigned blocks = rows == 0 ? 0 : blocks_of(n);
   if (blocks > 0)
-    launch(s, "count_right_labels", blocks, threads_per_block, room_bytes, right_labels_kernel, logits,
-           labels, parts, n, std::numeric_limits<float>::infinity());
-  launch(s, "count_right_labels", 1, threads_per_block, room_bytes, total_kernel, parts, blocks, right);
+    launch(s, "count_right_labels", blocks, threads_per_block, block_sum_bytes<std::int32_t>,
+           right_labels_kernel, logits, labels, parts, n, std::numeric_limits<float>::infinity());
+  launch(s, "count_right_labels", 1, threads_per_block, block_sum_bytes<std::int32_t>, total_of_counts_kernel,
+         parts, blocks, right);
 }
 
 } // namespace mailgrad::cuda

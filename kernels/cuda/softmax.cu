@@ -7,8 +7,6 @@ namespace mailgrad::cuda {
 
 namespace {
 
-constexpr std::size_t room_bytes = warp_size * sizeof(float);
-
 template <unsigned count, unsigned size>
 __global__ void softmax_kernel(const float* x, float* y, row_lanes n, float lowest) {
   for_each_row(n, [=](std::size_t row, unsigned lane) {
@@ -77,8 +75,8 @@ __global__ void long_softmax_gradient_kernel(const float* y, const float* dy, fl
 void softmax(const cuda_stream& s, const float* x, float* y, std::size_t rows, std::size_t columns) {
   if (rows * columns == 0) return;
   if (columns > longest_register_row) {
-    launch(s, "softmax", blocks_for(rows, 1), threads_per_block, room_bytes, long_softmax_kernel, x, y, rows,
-           columns);
+    launch(s, "softmax", blocks_for(rows, 1), threads_per_block, block_sum_bytes<float>, long_softmax_kernel,
+           x, y, rows, columns);
     return;
   }
   const row_lanes n = lanes_of(rows, columns);
@@ -92,7 +90,7 @@ void softmax_gradient(const cuda_stream& s, const float* y, const float* dy, flo
                       std::size_t columns) {
   if (rows * columns == 0) return;
   if (columns > longest_register_row) {
-    launch(s, "softmax_gradient", blocks_for(rows, 1), threads_per_block, room_bytes,
+    launch(s, "softmax_gradient", blocks_for(rows, 1), threads_per_block, block_sum_bytes<float>,
            long_softmax_gradient_kernel, y, dy, dx, rows, columns);
     return;
   }

@@ -55,11 +55,6 @@ struct rule_as_begun {
   }
 };
 
-template <class Rule>
-struct state_list {
-  float* items[Rule::states + 1]; // one more, since a rule may have none
-};
-
 /// What a thread holds of its four weights.
 template <class Rule>
 struct weights_of_thread {

@@ -4,6 +4,12 @@
 
 namespace mailgrad::cuda {
 
+/// The states of the weights, as an argument of a kernel.
+template <class Rule>
+struct state_list {
+  float* items[Rule::states + 1]; // one more, since a rule may have none
+};
+
 /// update() on a stream of a GPU. All memory lies on its device; the call returns before the kernel has run.
 void update(const cuda_stream& s, const update_rule& rule, const weight_penalty& penalty,
             const weight_update& work, std::span<float* const> state);

@@ -1,4 +1,5 @@
 #include <mailgrad/kernels/cuda/row_runs.hpp>
+#include <mailgrad/kernels/cuda/update.hpp>
 #include <mailgrad/kernels/cuda/update_rows.hpp>
 #include <mailgrad/tensor/error.hpp>
 
@@ -26,15 +27,15 @@ struct gradient_list {
   __device__ ordered_gradient get(unsigned i) const { return i == 0 ? first : others[i - 1]; }
 };
 
-constexpr std::size_t most_by_value = 32;
+constexpr std::size_t most_in_part = 32;
 
 /// A part of the others on their way to memory of the card, as an argument.
-struct gradients_by_value {
-  ordered_gradient items[most_by_value];
+struct gradient_part {
+  ordered_gradient items[most_in_part];
   unsigned count;
 };
 
-__global__ void list_kernel(gradients_by_value part, ordered_gradient* to) {
+__global__ void list_rows_kernel(gradient_part part, ordered_gradient* to) {
   if (threadIdx.x < part.count) to[threadIdx.x] = part.items[threadIdx.x];
 }
 
@@ -43,11 +44,6 @@ struct table_part {
   float* weights;
   std::size_t width;
   std::uint32_t row_begin, row_end;
-};
-
-template <class Rule>
-struct state_list {
-  float* items[Rule::states + 1]; // one more, since a rule may have none
 };
 
 template <class Rule, unsigned size>
@@ -115,10 +111,11 @@ gradient_list ordered(const cuda_stream& s, const summed_row_update& work) {
   gradient_list all{};
   auto* scratch = static_cast<std::byte*>(work.scratch);
   auto* const others = static_cast<ordered_gradient*>(s.scratch);
-  gradients_by_value part{};
+  gradient_part part{};
   const auto send = [&] {
     if (part.count > 0)
-      launch(s, "update_rows", 1, most_by_value, 0, list_kernel, part, others + all.count - 1 - part.count);
+      launch(s, "update_rows", 1, most_in_part, 0, list_rows_kernel, part,
+             others + all.count - 1 - part.count);
     part.count = 0;
   };
   for (const row_gradient& g : work.gradients) {
@@ -131,7 +128,7 @@ gradient_list ordered(const cuda_stream& s, const summed_row_update& work) {
       continue;
     }
     part.items[part.count++] = made;
-    if (part.count == most_by_value) send();
+    if (part.count == most_in_part) send();
   }
   send();
   all.others = others;

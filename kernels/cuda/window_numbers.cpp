@@ -13,13 +13,13 @@ namespace mailgrad::cuda {
 
 namespace {
 
-constexpr std::uint64_t most = std::numeric_limits<std::int32_t>::max();
+constexpr std::uint64_t largest_index = std::numeric_limits<std::int32_t>::max();
 
 /// The product of a few extents, each of which is below 2^31.
 std::uint32_t checked(const char* what, std::initializer_list<std::size_t> extents) {
   std::uint64_t n = 1;
   for (const std::size_t extent : extents) {
-    if (extent > most || n * extent > most)
+    if (extent > largest_index || n * extent > largest_index)
       throw shape_error(fmt::format("convolution: a card takes fewer than 2^31 {}", what));
     n *= extent;
   }

@@ -61,14 +61,8 @@ struct panels {
   }
 };
 
-/// A range of positions in a window, or of numbers in a head.
-struct range {
-  std::size_t first, last;
-  std::size_t size() const { return last - first; }
-};
-
 /// C = A B for the first `columns` columns. `depth` is the range of rows of B; A begins at the first of them.
-void multiply(const tile::left_part& a, const panels& b, range depth, float* c, std::size_t c_step,
+void multiply(const tile::left_part& a, const panels& b, tile::range depth, float* c, std::size_t c_step,
               std::size_t rows, std::size_t columns, float* spare) {
   for (std::size_t first = 0; first < columns; first += tile::columns)
     tile::multiply_part(

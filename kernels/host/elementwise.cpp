@@ -11,7 +11,7 @@ namespace {
 
 /// The number of elements that pass through the whole chain together. Results between its steps stay in the
 /// L1 cache.
-constexpr std::size_t tile = 1024;
+constexpr std::size_t chain_tile = 1024;
 
 constexpr std::size_t max_operands = elementwise_chain::max_inputs + elementwise_chain::max_steps;
 
@@ -35,7 +35,7 @@ operands place(const elementwise_chain& chain, std::span<const void* const> inpu
     placed.address[chain.input_count + i] =
         output < 0 ? between : static_cast<float*>(outputs[static_cast<std::size_t>(output)]);
     placed.step[chain.input_count + i] = stepping::along;
-    if (output < 0) between += tile;
+    if (output < 0) between += chain_tile;
   }
   return placed;
 }
@@ -46,7 +46,7 @@ void run_on_host(const elementwise_chain& chain, const operands& placed, std::si
     loops[i] =
         find_loop(chain.steps[i].function, placed.step[chain.steps[i].a], placed.step[chain.steps[i].b]);
 
-  const std::size_t stride = chain.step_count == 1 ? std::max<std::size_t>(n, 1) : tile;
+  const std::size_t stride = chain.step_count == 1 ? std::max<std::size_t>(n, 1) : chain_tile;
   for (std::size_t first = 0; first < n; first += stride) {
     const std::size_t count = std::min(stride, n - first);
     const auto at = [&](std::size_t operand) {
@@ -65,7 +65,7 @@ void run_on_host(const elementwise_chain& chain, const operands& placed, std::si
 std::size_t elementwise_chain::scratch_bytes() const noexcept {
   const auto between =
       std::ranges::count_if(std::span(steps).first(step_count), [](const step& s) { return s.output < 0; });
-  return static_cast<std::size_t>(between) * tile * sizeof(float);
+  return static_cast<std::size_t>(between) * chain_tile * sizeof(float);
 }
 
 namespace host {

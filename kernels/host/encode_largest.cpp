@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint32_t first_shift = 20, second_shift = 10;
 constexpr std::uint32_t first_bins = 2048, bins = 1024;
 constexpr std::size_t first_infinite_bin = bits_of_infinity >> first_shift;
-constexpr std::size_t tile = 64; ///< numbers that are looked at together
+constexpr std::size_t seen_at_once = 64; ///< numbers that are looked at together
 
 /// Two tables that take turns: equal neighbours would wait for each other's sum in one.
 template <std::uint32_t Bins>
@@ -35,9 +35,9 @@ struct histogram {
 
 template <class Residual>
 void count_all(compensated<Residual> values, std::size_t n, histogram<first_bins>& all) {
-  std::array<std::uint32_t, tile> bits;
-  for (std::size_t begin = 0; begin < n; begin += tile) {
-    const std::size_t count = std::min(tile, n - begin);
+  std::array<std::uint32_t, seen_at_once> bits;
+  for (std::size_t begin = 0; begin < n; begin += seen_at_once) {
+    const std::size_t count = std::min(seen_at_once, n - begin);
 #pragma omp simd
     for (std::size_t i = 0; i < count; ++i) bits[i] = magnitude_bits(values(begin + i)) >> first_shift;
     for (std::size_t i = 0; i < count; ++i) ++all.counts[i % 2][bits[i]];
@@ -50,9 +50,9 @@ template <class Residual>
 histogram<bins> count_within(compensated<Residual> values, std::size_t n, std::uint32_t prefix,
                              std::uint32_t shift) {
   histogram<bins> within;
-  std::array<std::uint32_t, tile> bits;
-  for (std::size_t begin = 0; begin < n; begin += tile) {
-    const std::size_t count = std::min(tile, n - begin);
+  std::array<std::uint32_t, seen_at_once> bits;
+  for (std::size_t begin = 0; begin < n; begin += seen_at_once) {
+    const std::size_t count = std::min(seen_at_once, n - begin);
     std::uint32_t found = 0;
 #pragma omp simd reduction(| : found)
     for (std::size_t i = 0; i < count; ++i) {
@@ -108,9 +108,9 @@ private:
 
 template <class Residual>
 void encode_loop(compensated<Residual> values, std::size_t n, magnitude_cut cut, largest_writer to) {
-  std::array<float, tile> sums;
-  for (std::size_t begin = 0; begin < n; begin += tile) {
-    const std::size_t count = std::min(tile, n - begin);
+  std::array<float, seen_at_once> sums;
+  for (std::size_t begin = 0; begin < n; begin += seen_at_once) {
+    const std::size_t count = std::min(seen_at_once, n - begin);
     std::uint32_t found = 0;
 #pragma omp simd reduction(| : found)
     for (std::size_t i = 0; i < count; ++i) {

@@ -9,12 +9,12 @@ namespace mailgrad {
 
 namespace {
 
-constexpr std::size_t lanes = 16;
+constexpr std::size_t partial_sums = 16;
 constexpr std::size_t group = 64; ///< numbers whose signs are packed together
 
 struct lane_sums {
-  std::array<double, lanes> negative{}, other{};
-  std::array<std::int32_t, lanes> negatives{};
+  std::array<double, partial_sums> negative{}, other{};
+  std::array<std::int32_t, partial_sums> negatives{};
 
   void add(std::size_t lane, float p) {
     negative[lane] += static_cast<double>(p < 0 ? p : 0);
@@ -22,7 +22,7 @@ struct lane_sums {
     negatives[lane] += p < 0 ? 1 : 0;
   }
   void join() {
-    for (std::size_t half = lanes / 2; half > 0; half /= 2)
+    for (std::size_t half = partial_sums / 2; half > 0; half /= 2)
       for (std::size_t lane = 0; lane < half; ++lane) {
         negative[lane] += negative[lane + half];
         other[lane] += other[lane + half];
@@ -38,10 +38,10 @@ float mean(double sum, std::size_t count) {
 template <class Residual>
 sign_means means_loop(compensated<Residual> values, std::size_t n) {
   lane_sums sums;
-  const std::size_t whole = n / lanes * lanes;
-  for (std::size_t i = 0; i < whole; i += lanes) {
+  const std::size_t whole = n / partial_sums * partial_sums;
+  for (std::size_t i = 0; i < whole; i += partial_sums) {
 #pragma omp simd
-    for (std::size_t lane = 0; lane < lanes; ++lane) sums.add(lane, values(i + lane));
+    for (std::size_t lane = 0; lane < partial_sums; ++lane) sums.add(lane, values(i + lane));
   }
   for (std::size_t i = whole; i < n; ++i) sums.add(i - whole, values(i));
   sums.join();

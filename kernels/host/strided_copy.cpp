@@ -7,7 +7,7 @@ namespace mailgrad {
 namespace {
 
 /// The rows and columns of a tile that is transposed: as many floats as a cache line has.
-constexpr std::size_t tile = 16;
+constexpr std::size_t tile_side = 16;
 
 void copy_plane(const copied_axis& rows, const copied_axis& columns, const float* from, float* to) {
   if (columns.from == 1 && columns.to == 1) {
@@ -19,10 +19,10 @@ void copy_plane(const copied_axis& rows, const copied_axis& columns, const float
     for (std::size_t c = 0; c < columns.extent; ++c, from += columns.from, to += columns.to) *to = *from;
     return;
   }
-  for (std::size_t first_row = 0; first_row < rows.extent; first_row += tile)
-    for (std::size_t first = 0; first < columns.extent; first += tile) {
-      const std::size_t row_end = std::min(rows.extent, first_row + tile);
-      const std::size_t end = std::min(columns.extent, first + tile);
+  for (std::size_t first_row = 0; first_row < rows.extent; first_row += tile_side)
+    for (std::size_t first = 0; first < columns.extent; first += tile_side) {
+      const std::size_t row_end = std::min(rows.extent, first_row + tile_side);
+      const std::size_t end = std::min(columns.extent, first + tile_side);
       for (std::size_t r = first_row; r < row_end; ++r)
         for (std::size_t c = first; c < end; ++c)
           to[r * rows.to + c * columns.to] = from[r * rows.from + c * columns.from];

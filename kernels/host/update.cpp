@@ -12,7 +12,7 @@ namespace {
 
 /// The number of floats that are summed over all gradients at a time. It is so small that the processor
 /// prefetches all gradients together. With a thousand, blocks larger than the caches take a third longer.
-constexpr std::size_t tile = 128;
+constexpr std::size_t summed_at_once = 128;
 
 template <class Rule>
 using state_of = std::array<float*, Rule::states>;
@@ -64,10 +64,10 @@ void add_to_tile(const scaled_gradient& g, std::size_t first, std::size_t n, flo
 /// that it rounds by itself.
 template <class Rule>
 void apply_mean(const Rule& rule, const weight_update& work, const state_of<Rule>& state) {
-  std::array<float, tile> sum;
+  std::array<float, summed_at_once> sum;
   const scaled_gradient& begin = work.gradients.front();
-  for (std::size_t first = 0; first < work.weights.size(); first += tile) {
-    const std::size_t n = std::min(tile, work.weights.size() - first);
+  for (std::size_t first = 0; first < work.weights.size(); first += summed_at_once) {
+    const std::size_t n = std::min(summed_at_once, work.weights.size() - first);
 #pragma omp simd
     for (std::size_t k = 0; k < n; ++k) sum[k] = begin.scale * begin.values[first + k];
     for (const scaled_gradient& g : work.gradients.subspan(1)) add_to_tile(g, first, n, sum.data());
@@ -83,11 +83,11 @@ void apply_mean(const Rule& rule, const weight_update& work, const state_of<Rule
 /// sum while it is in the L1 cache.
 template <class Rule>
 void apply_sum(const Rule& rule, const weight_update& work, const state_of<Rule>& state) {
-  std::array<float, tile> sum;
+  std::array<float, summed_at_once> sum;
   const scaled_gradient& begin = work.gradients.front();
   const scaled_gradient& last = work.gradients.back();
-  for (std::size_t first = 0; first < work.weights.size(); first += tile) {
-    const std::size_t n = std::min(tile, work.weights.size() - first);
+  for (std::size_t first = 0; first < work.weights.size(); first += summed_at_once) {
+    const std::size_t n = std::min(summed_at_once, work.weights.size() - first);
 #pragma omp simd
     for (std::size_t k = 0; k < n; ++k) sum[k] = begin.scale * begin.values[first + k];
     for (const scaled_gradient& g : work.gradients.subspan(1, work.gradients.size() - 2))

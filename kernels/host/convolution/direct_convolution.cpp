@@ -12,7 +12,7 @@ namespace {
 
 /// The most floats along the depth of a product, unless one row of a window has more. The weights of such a
 /// depth, for one tile's columns, stay in the L2 cache while the windows of an image are read.
-constexpr std::size_t max_depth = 800;
+constexpr std::size_t max_depth_of_rows = 800;
 
 /// An image with its padding. An image without padding is read where it lies.
 class padded_image {
@@ -49,9 +49,9 @@ private:
 };
 
 /// A matrix that is cut into panels as wide as a tile. The last panel is filled up with zeros.
-class panels {
+class matrix_in_panels {
 public:
-  panels(std::size_t rows, std::size_t columns) : rows_(rows), columns_(columns) {}
+  matrix_in_panels(std::size_t rows, std::size_t columns) : rows_(rows), columns_(columns) {}
 
   std::size_t size() const noexcept {
     return (columns_ + tile::columns - 1) / tile::columns * rows_ * tile::columns;
@@ -79,7 +79,7 @@ private:
 
 class direct_plan : public convolution_plan {
 public:
-  direct_plan(const convolution_shape& c, const panels& right)
+  direct_plan(const convolution_shape& c, const matrix_in_panels& right)
       : shape_(c), image_(c.windows), right_(right) {}
 
   std::size_t scratch_bytes() const noexcept override {
@@ -110,7 +110,7 @@ protected:
 
   convolution_shape shape_;
   padded_image image_;
-  panels right_; ///< the weights, or dy of one image
+  matrix_in_panels right_; ///< the weights, or dy of one image
 };
 
 /// Computes y, the product of the windows with the weights. The windows are read where they lie in the padded
@@ -118,7 +118,7 @@ protected:
 class direct_convolution : public direct_plan {
 public:
   explicit direct_convolution(const convolution_shape& c)
-      : direct_plan(c, panels(c.windows.window_size(), c.out_channels)) {}
+      : direct_plan(c, matrix_in_panels(c.windows.window_size(), c.out_channels)) {}
 
   void run(const stream& s, const float* x, const float* w, float* y, void* scratch) override {
     require_host(s, "convolution");
@@ -152,7 +152,7 @@ private:
     });
   }
 
-  std::size_t rows_at_once_ = std::max<std::size_t>(1, max_depth / run_size());
+  std::size_t rows_at_once_ = std::max<std::size_t>(1, max_depth_of_rows / run_size());
 };
 
 /// Computes dw. For each row of a window, the values of this row in all windows form a matrix, whose
@@ -160,7 +160,7 @@ private:
 class direct_weight_gradient : public direct_plan {
 public:
   explicit direct_weight_gradient(const convolution_shape& c)
-      : direct_plan(c, panels(c.windows.windows(), c.out_channels)) {}
+      : direct_plan(c, matrix_in_panels(c.windows.windows(), c.out_channels)) {}
 
   void run(const stream& s, const float* x, const float* dy, float* dw, void* scratch) override {
     require_host(s, "convolution");

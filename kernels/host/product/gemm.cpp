@@ -53,11 +53,6 @@ gemm_shape mirrored(const gemm_shape& g) {
   return {g.n, g.m, g.k, other(g.b), other(g.a), 1};
 }
 
-struct range {
-  std::size_t first, last;
-  std::size_t size() const { return last - first; }
-};
-
 /// Prefetches the rows of A that the next tiles read, a share with each panel of B. All at once would be too
 /// many for the processor.
 class read_ahead {
@@ -131,7 +126,7 @@ private:
     return g_.b == operand_order::as_is && g_.m <= 2 * tile::rows && g_.n % tile::columns == 0;
   }
 
-  void fill(range depth, range columns) const {
+  void fill(tile::range depth, tile::range columns) const {
     if (g_.b == operand_order::transposed) turn(depth, columns);
     tile::for_each_height(0, g_.m, [&](std::size_t first, std::size_t last) {
       fill_rows({first, last}, depth, columns);
@@ -139,7 +134,7 @@ private:
   }
 
   /// Computes all tiles of these rows.
-  void fill_rows(range rows, range depth, range columns) const {
+  void fill_rows(tile::range rows, tile::range depth, tile::range columns) const {
     const strip s{rows, depth, columns};
     if (g_.a == operand_order::as_is)
       return fill_tiles(tile::left_part{a_ + rows.first * g_.k + depth.first, g_.k, 1}, s, columns);
@@ -151,7 +146,7 @@ private:
 
   /// What the tiles of one strip of rows share. `columns` are those of B that are copied at this depth.
   struct strip {
-    range rows, depth, columns;
+    tile::range rows, depth, columns;
   };
 
   read_ahead next_rows(const strip& s) const {
@@ -161,7 +156,7 @@ private:
   }
 
   template <class Left>
-  void fill_tiles(const Left& left, const strip& s, range columns) const {
+  void fill_tiles(const Left& left, const strip& s, tile::range columns) const {
     const bool first_of_right = s.rows.first == 0 && g_.b == operand_order::as_is;
     read_ahead next = next_rows(s);
     for (std::size_t column = columns.first; column < columns.last; column += tile::columns) {
@@ -189,7 +184,7 @@ private:
   }
 
   /// Packs a transposed B into panels. The last panel is filled up with zeros.
-  void turn(range depth, range columns) const {
+  void turn(tile::range depth, tile::range columns) const {
     for (std::size_t column = columns.first; column < columns.last; column += tile::columns) {
       float* const panel = panels_ + (column - columns.first) * depth.size();
       const std::size_t count = std::min(tile::columns, columns.last - column);

@@ -17,6 +17,12 @@ inline constexpr std::size_t vectors = 2;
 inline constexpr std::size_t rows = (simd::registers - 3) / vectors;
 inline constexpr std::size_t columns = vectors * simd::width;
 
+/// Rows, columns or a depth of a matrix.
+struct range {
+  std::size_t first, last;
+  std::size_t size() const { return last - first; }
+};
+
 /// A rows x k part of A: element (r, p) lies at values[r * row_step + p * inner_step].
 struct left_part {
   const float* values;
