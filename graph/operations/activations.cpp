@@ -15,10 +15,10 @@ namespace {
 using inputs_of = std::span<const value>;
 
 /// Adds a node of one of the kinds below.
-value apply_kind(std::string_view name, std::vector<value> operands, const std::source_location& where);
+value apply_activation(std::string_view name, std::vector<value> operands, const std::source_location& where);
 
 value gradient_node(std::string_view name, const value& a, const located& dy) {
-  return apply_kind(name, {a, dy.what}, dy.where);
+  return apply_activation(name, {a, dy.what}, dy.where);
 }
 
 std::vector<adjoint> relu_rule(inputs_of, const located& y, const located& dy) {
@@ -45,7 +45,7 @@ std::vector<adjoint> sqrt_rule(inputs_of, const located& y, const located& dy) {
 }
 
 /// The functions of gradients cannot be differentiated again.
-constexpr std::array kinds{
+constexpr std::array activation_kinds{
     elementwise_kind{"relu", elementwise_function::relu, relu_rule},
     elementwise_kind{"gelu", elementwise_function::gelu, gelu_rule},
     elementwise_kind{"tanh", elementwise_function::tanh, tanh_rule},
@@ -62,25 +62,26 @@ constexpr std::array kinds{
     elementwise_kind{"sqrt_gradient", elementwise_function::sqrt_gradient, nullptr},
 };
 
-value apply_kind(std::string_view name, std::vector<value> operands, const std::source_location& where) {
+value apply_activation(std::string_view name, std::vector<value> operands,
+                       const std::source_location& where) {
   graph& model = operands[0].owner(where);
-  return model.apply_one(std::make_shared<elementwise_operation>(kind_named(name, kinds)),
+  return model.apply_one(std::make_shared<elementwise_operation>(kind_named(name, activation_kinds)),
                          std::move(operands), where);
 }
 
 } // namespace
 
-value relu(const value& x, std::source_location where) { return apply_kind("relu", {x}, where); }
-value gelu(const value& x, std::source_location where) { return apply_kind("gelu", {x}, where); }
-value tanh(const value& x, std::source_location where) { return apply_kind("tanh", {x}, where); }
-value sigmoid(const value& x, std::source_location where) { return apply_kind("sigmoid", {x}, where); }
-value exp(const value& x, std::source_location where) { return apply_kind("exp", {x}, where); }
-value log(const value& x, std::source_location where) { return apply_kind("log", {x}, where); }
-value square(const value& x, std::source_location where) { return apply_kind("square", {x}, where); }
-value sqrt(const value& x, std::source_location where) { return apply_kind("sqrt", {x}, where); }
+value relu(const value& x, std::source_location where) { return apply_activation("relu", {x}, where); }
+value gelu(const value& x, std::source_location where) { return apply_activation("gelu", {x}, where); }
+value tanh(const value& x, std::source_location where) { return apply_activation("tanh", {x}, where); }
+value sigmoid(const value& x, std::source_location where) { return apply_activation("sigmoid", {x}, where); }
+value exp(const value& x, std::source_location where) { return apply_activation("exp", {x}, where); }
+value log(const value& x, std::source_location where) { return apply_activation("log", {x}, where); }
+value square(const value& x, std::source_location where) { return apply_activation("square", {x}, where); }
+value sqrt(const value& x, std::source_location where) { return apply_activation("sqrt", {x}, where); }
 
 void add_activation_kinds(operation_registry& to) {
-  for (const elementwise_kind& kind : kinds) to.add(elementwise_operation(kind));
+  for (const elementwise_kind& kind : activation_kinds) to.add(elementwise_operation(kind));
 }
 
 } // namespace mailgrad

@@ -24,13 +24,13 @@ adjoint part(const value& d, const value& operand, const located& y) {
 }
 
 /// Adds a node of one of the kinds below.
-value apply_kind(std::string_view name, std::vector<value> operands, const std::source_location& where);
+value apply_arithmetic(std::string_view name, std::vector<value> operands, const std::source_location& where);
 
 located constant(float scalar, const located& beside) {
   return {beside.what.owner(beside.where).constant(scalar, beside.where), beside.where};
 }
 
-value negate(const located& x) { return apply_kind("negate", {x.what}, x.where); }
+value negate(const located& x) { return apply_arithmetic("negate", {x.what}, x.where); }
 
 void require_bias(std::span<const value_type> inputs) {
   const shape &x = inputs[0].dims, &b = inputs[1].dims;
@@ -110,7 +110,7 @@ std::vector<adjoint> bias_relu_rule(inputs_of, const located& y, const located& 
   return {parts[0], parts[1]};
 }
 
-constexpr std::array kinds{
+constexpr std::array arithmetic_kinds{
     elementwise_kind{"negate", elementwise_function::negate, negate_rule},
     elementwise_kind{"add", elementwise_function::add, add_rule},
     elementwise_kind{"subtract", elementwise_function::subtract, subtract_rule},
@@ -123,9 +123,10 @@ constexpr std::array bias_kinds{
     elementwise_kind{"bias_relu", elementwise_function::relu_of_sum, bias_relu_rule},
 };
 
-value apply_kind(std::string_view name, std::vector<value> operands, const std::source_location& where) {
+value apply_arithmetic(std::string_view name, std::vector<value> operands,
+                       const std::source_location& where) {
   graph& model = operands[0].owner(where);
-  return model.apply_one(std::make_shared<elementwise_operation>(kind_named(name, kinds)),
+  return model.apply_one(std::make_shared<elementwise_operation>(kind_named(name, arithmetic_kinds)),
                          std::move(operands), where);
 }
 
@@ -137,14 +138,16 @@ value apply_bias_kind(std::string_view name, const value& x, const value& b,
 
 } // namespace
 
-value add(const located& a, const located& b) { return apply_kind("add", {a.what, b.what}, a.where); }
+value add(const located& a, const located& b) { return apply_arithmetic("add", {a.what, b.what}, a.where); }
 value subtract(const located& a, const located& b) {
-  return apply_kind("subtract", {a.what, b.what}, a.where);
+  return apply_arithmetic("subtract", {a.what, b.what}, a.where);
 }
 value multiply(const located& a, const located& b) {
-  return apply_kind("multiply", {a.what, b.what}, a.where);
+  return apply_arithmetic("multiply", {a.what, b.what}, a.where);
 }
-value divide(const located& a, const located& b) { return apply_kind("divide", {a.what, b.what}, a.where); }
+value divide(const located& a, const located& b) {
+  return apply_arithmetic("divide", {a.what, b.what}, a.where);
+}
 
 value operator+(const located& a, float b) { return add(a, constant(b, a)); }
 value operator-(const located& a, float b) { return subtract(a, constant(b, a)); }
@@ -165,7 +168,7 @@ value bias_relu(const value& x, const value& b, std::source_location where) {
 }
 
 void add_arithmetic_kinds(operation_registry& to) {
-  for (const elementwise_kind& kind : kinds) to.add(elementwise_operation(kind));
+  for (const elementwise_kind& kind : arithmetic_kinds) to.add(elementwise_operation(kind));
   for (const elementwise_kind& kind : bias_kinds) to.add(bias_operation(kind));
   to.add<bias_relu_gradient_operation>();
 }

@@ -56,9 +56,9 @@ private:
   bool keeps_less_;
 };
 
-class gradient_executable : public executable, public bfloat16_form {
+class attention_gradient_executable : public executable, public bfloat16_form {
 public:
-  gradient_executable(const attention_shape& a, device_kind where)
+  attention_gradient_executable(const attention_shape& a, device_kind where)
       : a_(a), scratch_(attention_room_on(where, a).gradient_scratch_bytes),
         keeps_less_(where == device_kind::cuda) {}
   std::size_t scratch_bytes() const noexcept override { return scratch_; }
@@ -81,9 +81,9 @@ private:
 };
 
 /// Inputs: qkv, the result, the probabilities, the gradient of the result. Output: the gradient of qkv.
-class gradient_operation : public operation, public travelling<gradient_operation> {
+class attention_gradient_operation : public operation, public travelling<attention_gradient_operation> {
 public:
-  explicit gradient_operation(std::size_t heads = 1) : heads_(heads) {}
+  explicit attention_gradient_operation(std::size_t heads = 1) : heads_(heads) {}
   void keep(archive& a) {
     a.version(1);
     a.field("heads", heads_);
@@ -99,7 +99,7 @@ public:
   }
   std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
                                       device_kind where) const override {
-    return std::make_unique<gradient_executable>(shape_of(inputs[0].dims, heads_), where);
+    return std::make_unique<attention_gradient_executable>(shape_of(inputs[0].dims, heads_), where);
   }
 
 private:
@@ -125,7 +125,7 @@ public:
   std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
                                 std::span<const std::optional<value>> dy) const override {
     graph& model = inputs[0].owner();
-    return {model.apply_one(std::make_shared<gradient_operation>(heads_),
+    return {model.apply_one(std::make_shared<attention_gradient_operation>(heads_),
                             {inputs[0], outputs[0], outputs[1], *dy[0]}, model.of(outputs[0]).where)};
   }
 
@@ -188,7 +188,7 @@ value causal_attention(const value& qkv, std::size_t heads, std::source_location
 
 void add_attention_kinds(operation_registry& to) {
   to.add<attention_operation>();
-  to.add<gradient_operation>();
+  to.add<attention_gradient_operation>();
 }
 
 } // namespace mailgrad

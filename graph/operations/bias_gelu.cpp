@@ -35,9 +35,9 @@ private:
   rows_and_columns x_;
 };
 
-class gradient_executable : public executable, public bfloat16_form {
+class bias_gelu_gradient_executable : public executable, public bfloat16_form {
 public:
-  explicit gradient_executable(const shape& x) : x_(x) {}
+  explicit bias_gelu_gradient_executable(const shape& x) : x_(x) {}
   void run(const stream& s, const call& c) override {
     bias_gelu_gradient(s, operand(c, 0), operand(c, 1), result(c, 0), c.out(1), x_.rows, x_.columns);
   }
@@ -50,7 +50,7 @@ private:
 };
 
 /// Inputs: slope, dy. Outputs: dz, and its sum over rows.
-class gradient_operation : public operation, public travelling<gradient_operation> {
+class bias_gelu_gradient_operation : public operation, public travelling<bias_gelu_gradient_operation> {
 public:
   void keep(archive&) {}
   std::string_view name() const noexcept override { return "bias_gelu_gradient"; }
@@ -62,7 +62,7 @@ public:
   }
   std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
                                       device_kind) const override {
-    return std::make_unique<gradient_executable>(inputs[0].dims);
+    return std::make_unique<bias_gelu_gradient_executable>(inputs[0].dims);
   }
   std::optional<std::size_t> overwrites() const noexcept override { return 1; }
 };
@@ -85,8 +85,8 @@ public:
   std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
                                 std::span<const std::optional<value>> dy) const override {
     graph& model = inputs[0].owner();
-    const auto parts =
-        model.apply(std::make_shared<gradient_operation>(), {outputs[1], *dy[0]}, model.of(outputs[0]).where);
+    const auto parts = model.apply(std::make_shared<bias_gelu_gradient_operation>(), {outputs[1], *dy[0]},
+                                   model.of(outputs[0]).where);
     return {parts.begin(), parts.end()};
   }
 
@@ -111,7 +111,7 @@ value bias_gelu(const value& x, const value& b, std::source_location where) {
 
 void add_bias_gelu_kinds(operation_registry& to) {
   to.add<bias_gelu_operation>();
-  to.add<gradient_operation>();
+  to.add<bias_gelu_gradient_operation>();
 }
 
 } // namespace mailgrad

@@ -44,9 +44,9 @@ private:
   layer_norm_rows rows_;
 };
 
-class gradient_executable : public executable, public bfloat16_form {
+class layer_norm_gradient_executable : public executable, public bfloat16_form {
 public:
-  explicit gradient_executable(const layer_norm_rows& rows) : rows_(rows) {}
+  explicit layer_norm_gradient_executable(const layer_norm_rows& rows) : rows_(rows) {}
   void run(const stream& s, const call& c) override {
     layer_norm_gradient(s, rows_, c.in(0), c.in(1), c.in(2), c.in(3), operand(c, 4), c.out(0), c.out(1),
                         c.out(2));
@@ -59,9 +59,9 @@ private:
 };
 
 /// Inputs: x, gamma, mean, inverse deviation, dy. Outputs: dx, dgamma, dbeta.
-class gradient_operation : public operation, public travelling<gradient_operation> {
+class layer_norm_gradient_operation : public operation, public travelling<layer_norm_gradient_operation> {
 public:
-  explicit gradient_operation(float epsilon = 1) : epsilon_(epsilon) {}
+  explicit layer_norm_gradient_operation(float epsilon = 1) : epsilon_(epsilon) {}
   void keep(archive& a) {
     a.version(1);
     a.field("epsilon", epsilon_);
@@ -79,7 +79,7 @@ public:
   }
   std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
                                       device_kind) const override {
-    return std::make_unique<gradient_executable>(rows_of(inputs[0].dims, epsilon_));
+    return std::make_unique<layer_norm_gradient_executable>(rows_of(inputs[0].dims, epsilon_));
   }
 
 private:
@@ -107,7 +107,7 @@ public:
                                 std::span<const std::optional<value>> dy) const override {
     graph& model = inputs[0].owner();
     const auto parts =
-        model.apply(std::make_shared<gradient_operation>(epsilon_),
+        model.apply(std::make_shared<layer_norm_gradient_operation>(epsilon_),
                     {inputs[0], inputs[1], outputs[1], outputs[2], *dy[0]}, model.of(outputs[0]).where);
     return {parts.begin(), parts.end()};
   }
@@ -139,7 +139,7 @@ value layer_norm(const value& x, const value& gamma, const value& beta, float ep
 
 void add_layer_norm_kinds(operation_registry& to) {
   to.add<layer_norm_operation>();
-  to.add<gradient_operation>();
+  to.add<layer_norm_gradient_operation>();
 }
 
 } // namespace mailgrad

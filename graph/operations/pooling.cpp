@@ -31,9 +31,9 @@ private:
   window_grid grid_;
 };
 
-class gradient_executable : public executable {
+class pooling_gradient_executable : public executable {
 public:
-  gradient_executable(pooling kind, const window_grid& g) : kind_(kind), grid_(g) {}
+  pooling_gradient_executable(pooling kind, const window_grid& g) : kind_(kind), grid_(g) {}
   void run(const stream& s, const call& c) override {
     if (kind_ == pooling::max)
       max_pool_gradient(s, grid_, c.in(0), c.in<std::int32_t>(1), c.out());
@@ -85,7 +85,7 @@ public:
   }
   std::unique_ptr<executable> prepare(std::span<const value_type>, std::span<const value_type>,
                                       device_kind) const override {
-    return std::make_unique<gradient_executable>(kind_, grid());
+    return std::make_unique<pooling_gradient_executable>(kind_, grid());
   }
 
 private:

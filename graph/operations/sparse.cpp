@@ -47,9 +47,9 @@ private:
   shape table_;
 };
 
-class gradient_executable : public executable {
+class sparse_product_gradient_executable : public executable {
 public:
-  explicit gradient_executable(std::span<const value_type> inputs)
+  explicit sparse_product_gradient_executable(std::span<const value_type> inputs)
       : batch_(inputs), width_(inputs[3].dims[1]) {}
   void run(const stream& s, const call& c) override {
     sparse_product_gradient(s, batch_.rows(c), c.in(3), width_, c.out());
@@ -62,7 +62,8 @@ private:
 
 /// Inputs: columns, values, offsets, dy. The output has one row for each entry, which is added to the row of
 /// the table that the entry names.
-class gradient_operation : public operation, public travelling<gradient_operation> {
+class sparse_product_gradient_operation : public operation,
+                                          public travelling<sparse_product_gradient_operation> {
 public:
   void keep(archive&) {}
   std::string_view name() const noexcept override { return "sparse_matmul_gradient"; }
@@ -76,7 +77,7 @@ public:
   }
   std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
                                       device_kind) const override {
-    return std::make_unique<gradient_executable>(inputs);
+    return std::make_unique<sparse_product_gradient_executable>(inputs);
   }
 };
 
@@ -97,7 +98,7 @@ public:
   std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
                                 std::span<const std::optional<value>> dy) const override {
     graph& model = inputs[0].owner();
-    const value rows = model.apply_one(std::make_shared<gradient_operation>(),
+    const value rows = model.apply_one(std::make_shared<sparse_product_gradient_operation>(),
                                        {inputs[0], inputs[1], inputs[2], *dy[0]}, model.of(outputs[0]).where);
     return {{}, {}, {}, sparse_rows{inputs[0], rows}};
   }
@@ -123,7 +124,7 @@ value sparse_matmul(const value& columns, const value& values, const value& offs
 
 void add_sparse_kinds(operation_registry& to) {
   to.add<product_operation>();
-  to.add<gradient_operation>();
+  to.add<sparse_product_gradient_operation>();
 }
 
 } // namespace mailgrad

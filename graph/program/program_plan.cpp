@@ -20,9 +20,9 @@ std::size_t bytes_of(const value_type& t) { return t.dims.size() * byte_size(t.t
 
 /// Copies a value that cannot be computed in the memory of its fetch: a source, or a value that is fetched
 /// twice.
-class copy_executable : public executable {
+class fetch_executable : public executable {
 public:
-  explicit copy_executable(std::size_t bytes) : bytes_(bytes) {}
+  explicit fetch_executable(std::size_t bytes) : bytes_(bytes) {}
   void run(const stream& s, const call& c) override { copy_bytes(s, c.outputs[0], c.inputs[0], bytes_); }
 
 private:
@@ -201,7 +201,7 @@ std::size_t planner::copy_of(std::size_t from) {
   storage copy;
   copy.bytes = plan_.storages[from].bytes;
   copy.first = plan_.steps.size();
-  planned_step made{std::make_unique<copy_executable>(copy.bytes)};
+  planned_step made{std::make_unique<fetch_executable>(copy.bytes)};
   made.inputs = {from};
   made.outputs = {add(std::move(copy))};
   plan_.steps.push_back(std::move(made));
