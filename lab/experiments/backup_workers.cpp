@@ -19,7 +19,7 @@ namespace mailgrad::lab {
 
 namespace {
 
-constexpr std::uint32_t workers = 16;
+constexpr std::uint32_t all_workers = 16;
 
 /// The mean time of an update that needs `needed` fresh gradients, with exponential times of mean 1: a chain
 /// whose state is how many workers compute a fresh gradient and how many a late one. At its begin, the
@@ -33,7 +33,7 @@ double exact_seconds(unsigned fresh, unsigned late, unsigned needed) {
   return seconds;
 }
 
-struct outcome {
+struct measured_update {
   double seconds = 0; ///< of an update
   double dropped = 0; ///< of all gradients
 };
@@ -49,19 +49,20 @@ quadratic_case case_of(std::uint32_t of_workers, unsigned backups, std::string d
   return c;
 }
 
-outcome measure(unsigned backups, const char* delays, std::uint64_t seed, const experiment_options& options) {
-  quadratic_case c = case_of(workers, backups, delays, seed);
+measured_update measure(unsigned backups, const char* delays, std::uint64_t seed,
+                        const experiment_options& options) {
+  quadratic_case c = case_of(all_workers, backups, delays, seed);
   c.steps = options.quick ? 16'000 : 64'000;
   const training_report r = run_quadratic(c, options).report;
   return {r.wall_seconds / static_cast<double>(r.updates),
           static_cast<double>(r.ledger.discarded_in_all()) / static_cast<double>(r.steps)};
 }
 
-std::uint64_t seeds_of(const experiment_options& options) { return options.quick ? 2 : 4; }
+std::uint64_t seeds_of_times(const experiment_options& options) { return options.quick ? 2 : 4; }
 
 seeds_mean seconds_over_seeds(unsigned backups, const char* delays, const experiment_options& options) {
   std::vector<double> all;
-  for (std::uint64_t s = 0; s < seeds_of(options); ++s)
+  for (std::uint64_t s = 0; s < seeds_of_times(options); ++s)
     all.push_back(measure(backups, delays, options.seed + s, options).seconds);
   return mean_over_seeds(all);
 }
@@ -123,7 +124,7 @@ void claim_interrupted(const interrupted_setting& s, const experiment_options& o
                            static_cast<double>(best),
                            static_cast<double>(found.best()),
                            {claim::unknown, found.costs.front().spread.seeds}});
-  if (s.workers == workers) measured.points.push_back({s.shift, static_cast<double>(found.best())});
+  if (s.workers == all_workers) measured.points.push_back({s.shift, static_cast<double>(found.best())});
   for (std::size_t i = 0; i < found.numbers.size(); ++i) {
     const std::uint32_t n = found.numbers[i];
     const double exact = (s.shift + mean_of_kth_exponential(n, s.workers)) / n;
@@ -146,13 +147,13 @@ void run_interrupted(const experiment_options& options, experiment_result& resul
            {"workers to wait for"},
            {{"known", series_look::line}, {"measured"}}};
   const std::vector<interrupted_setting> settings =
-      options.quick
-          ? std::vector<interrupted_setting>{{workers, 1, 8'000}, {workers, 10, 2'000}}
-          : std::vector<interrupted_setting>{{workers, 0, 40'000}, {workers, 1, 40'000}, {workers, 2, 20'000},
-                                             {workers, 5, 60'000}, {workers, 10, 8'000}, {workers, 20, 8'000},
-                                             {100, 18, 4'000}};
+      options.quick ? std::vector<interrupted_setting>{{all_workers, 1, 8'000}, {all_workers, 10, 2'000}}
+                    : std::vector<interrupted_setting>{{all_workers, 0, 40'000}, {all_workers, 1, 40'000},
+                                                       {all_workers, 2, 20'000}, {all_workers, 5, 60'000},
+                                                       {all_workers, 10, 8'000}, {all_workers, 20, 8'000},
+                                                       {100, 18, 4'000}};
   for (double c = 0; c <= 20; c += 0.05)
-    f.series[0].points.push_back({c, static_cast<double>(best_number_to_wait_for(workers, c))});
+    f.series[0].points.push_back({c, static_cast<double>(best_number_to_wait_for(all_workers, c))});
   for (const interrupted_setting& s : settings) claim_interrupted(s, options, result, f.series[1]);
   result.figures.push_back(std::move(f));
 }
@@ -174,7 +175,7 @@ void run_backup_workers(const experiment_options& options, experiment_result& re
        {"exact, if interrupted", series_look::line}}};
   double least_heavy = 1e9, heavy_without = 0;
   for (const unsigned backups : {0U, 1U, 2U, 4U, 8U, 12U}) {
-    const unsigned needed = workers - backups;
+    const unsigned needed = all_workers - backups;
     const double exact = exact_seconds(needed, backups, needed);
     const seeds_mean m = seconds_over_seeds(backups, "exp", options);
     const seeds_mean heavy = seconds_over_seeds(backups, "pareto:alpha=2", options);
@@ -182,7 +183,7 @@ void run_backup_workers(const experiment_options& options, experiment_result& re
     f.series[1].points.push_back(
         {static_cast<double>(backups), m.mean / needed, m.spread.deviation / needed});
     f.series[3].points.push_back(
-        {static_cast<double>(backups), mean_of_kth_exponential(needed, workers) / needed});
+        {static_cast<double>(backups), mean_of_kth_exponential(needed, all_workers) / needed});
     f.series[2].points.push_back(
         {static_cast<double>(backups), heavy.mean / needed, heavy.spread.deviation / needed});
     result.claims.push_back({fmt::format("update without the {} slowest of 16, exponential", backups), "s",
@@ -195,7 +196,7 @@ void run_backup_workers(const experiment_options& options, experiment_result& re
                            "Chen et al.: it helps",
                            0.8,
                            least_heavy / heavy_without,
-                           {claim::unknown, seeds_of(options)},
+                           {claim::unknown, seeds_of_times(options)},
                            0,
                            relation::at_most});
   result.figures.push_back(std::move(f));

@@ -21,10 +21,10 @@ namespace mailgrad::lab {
 
 namespace {
 
-constexpr std::size_t dimension = 16; ///< a shard has no gap behind so many
+constexpr std::size_t size_of_problem = 16; ///< a shard has no gap behind so many
 
 /// How gradients travel.
-struct way {
+struct wire_way {
   const char* format;
   double share; ///< of the numbers that are sent; 0: each is the mean of those with its sign
   bool feedback;
@@ -32,8 +32,8 @@ struct way {
   std::string name() const { return fmt::format("{}{}", format, feedback ? "" : ", no feedback"); }
 };
 
-constexpr way quarter{"top-k:0.25", 0.25, true}, quarter_alone{"top-k:0.25", 0.25, false};
-constexpr way ways[] = {quarter, quarter_alone, {"1-bit", 0, true}, {"1-bit", 0, false}};
+constexpr wire_way quarter{"top-k:0.25", 0.25, true}, quarter_alone{"top-k:0.25", 0.25, false};
+constexpr wire_way wire_ways[] = {quarter, quarter_alone, {"1-bit", 0, true}, {"1-bit", 0, false}};
 
 double root_mean_square(std::span<const double> x) {
   return std::sqrt(std::inner_product(x.begin(), x.end(), x.begin(), 0.0) / static_cast<double>(x.size()));
@@ -47,27 +47,28 @@ struct problem {
   std::vector<float> targets{}; ///< the centre of each worker's own quadratic; their mean is 0
 
   double curvature(std::size_t k) const {
-    return std::pow(condition, (static_cast<double>(k) + 1 - dimension) / (dimension - 1.0));
+    return std::pow(condition, (static_cast<double>(k) + 1 - size_of_problem) / (size_of_problem - 1.0));
   }
 };
 
 /// How far the weights are from the minimum after so many updates. What has diverged counts as 1e6.
-double error_of(const problem& p, const way& w, std::uint32_t workers, std::uint64_t updates,
+double error_of(const problem& p, const wire_way& w, std::uint32_t workers, std::uint64_t updates,
                 const experiment_options& options) {
   quadratic_case c;
-  c.model = fmt::format("quadratic:dimension={},condition={}", dimension, p.condition);
+  c.model = fmt::format("quadratic:dimension={},condition={}", size_of_problem, p.condition);
   c.targets = p.targets;
   c.workers = workers;
   c.learning_rate = p.rate;
   c.wire = {parse_wire_format(w.format), w.feedback};
   c.steps = updates;
   const std::vector<float> weights = run_quadratic(c, options).weights;
-  const double error = root_mean_square(std::vector<double>(weights.begin(), weights.begin() + dimension));
+  const double error =
+      root_mean_square(std::vector<double>(weights.begin(), weights.begin() + size_of_problem));
   return error < 1e6 ? error : 1e6;
 }
 
 /// What arrives of `p`.
-std::vector<double> received(const way& w, const std::vector<double>& p) {
+std::vector<double> received(const wire_way& w, const std::vector<double>& p) {
   std::vector<double> q(p.size());
   if (w.share > 0) {
     std::vector<std::size_t> order(p.size());
@@ -84,18 +85,18 @@ std::vector<double> received(const way& w, const std::vector<double>& p) {
 }
 
 /// What error_of() is, by recursion.
-double exact_error(const problem& p, const way& w, std::uint32_t workers, std::uint64_t updates) {
-  std::vector<std::vector<double>> versions{std::vector<double>(dimension, 1.0)};
-  std::vector<std::vector<double>> lacks(workers, std::vector<double>(dimension, 0.0));
+double exact_error(const problem& p, const wire_way& w, std::uint32_t workers, std::uint64_t updates) {
+  std::vector<std::vector<double>> versions{std::vector<double>(size_of_problem, 1.0)};
+  std::vector<std::vector<double>> lacks(workers, std::vector<double>(size_of_problem, 0.0));
   for (std::uint64_t t = 0; t < updates; ++t) {
     const std::size_t worker = t % workers;
     const std::vector<double>& read = versions[t - std::min<std::uint64_t>(t, workers - 1)];
-    std::vector<double> g(dimension);
-    for (std::size_t k = 0; k < dimension; ++k)
+    std::vector<double> g(size_of_problem);
+    for (std::size_t k = 0; k < size_of_problem; ++k)
       g[k] = p.curvature(k) * (read[k] - (p.targets.empty() ? 0 : p.targets[worker])) + lacks[worker][k];
     const std::vector<double> q = received(w, g);
     std::vector<double> next = versions.back();
-    for (std::size_t k = 0; k < dimension; ++k) {
+    for (std::size_t k = 0; k < size_of_problem; ++k) {
       if (w.feedback) lacks[worker][k] = g[k] - q[k];
       next[k] -= p.rate * q[k];
     }
@@ -104,9 +105,9 @@ double exact_error(const problem& p, const way& w, std::uint32_t workers, std::u
   return root_mean_square(versions.back());
 }
 
-void claim_paths(const experiment_options& options, experiment_result& result) {
+void claim_compressed_paths(const experiment_options& options, experiment_result& result) {
   for (const std::uint32_t workers : {1U, 5U})
-    for (const way& w : ways) {
+    for (const wire_way& w : wire_ways) {
       const problem p;
       const double exact = exact_error(p, w, workers, 60);
       result.claims.push_back({fmt::format("error after 60 updates, delay {}, {}", workers - 1, w.name()),
@@ -135,7 +136,7 @@ void claim_feedback(const experiment_options& options, experiment_result& result
 }
 
 /// The largest step with which the weights come nearer to the minimum, if all axes are alike.
-double largest_stable_step(const way& w, std::uint32_t workers, const experiment_options& options) {
+double largest_stable_step(const wire_way& w, std::uint32_t workers, const experiment_options& options) {
   const std::uint64_t updates = options.quick ? 1500 : 3000;
   double stable = 0.01, unstable = 4; // 1 / curvature
   for (int i = 0; i < (options.quick ? 10 : 14); ++i) {
@@ -200,14 +201,14 @@ figure noise_by_workers(const experiment_options& options) {
            {"workers", axis_scale::doubling},
            {"distance from the minimum"},
            {}};
-  const way noisy[] = {{"float32", 0, true}, quarter, {"1-bit", 0, true}, quarter_alone};
-  for (const way& w : noisy) {
+  const wire_way noisy[] = {{"float32", 0, true}, quarter, {"1-bit", 0, true}, quarter_alone};
+  for (const wire_way& w : noisy) {
     figure_series s{w.name(), series_look::joined};
     for (const std::uint32_t workers : {2U, 4U, 8U, 16U, 32U}) {
       std::vector<double> all;
       for (std::uint64_t seed = 0; seed < seeds; ++seed) {
         quadratic_case c;
-        c.model = fmt::format("quadratic:dimension={},condition=10,noise=1,start=0", dimension);
+        c.model = fmt::format("quadratic:dimension={},condition=10,noise=1,start=0", size_of_problem);
         c.workers = workers;
         c.delays = "exp";
         c.learning_rate = 0.05;
@@ -215,7 +216,7 @@ figure noise_by_workers(const experiment_options& options) {
         c.steps = 2000;
         c.seed = options.seed + seed;
         const std::vector<float> weights = run_quadratic(c, options).weights;
-        all.insert(all.end(), weights.begin(), weights.begin() + dimension);
+        all.insert(all.end(), weights.begin(), weights.begin() + size_of_problem);
       }
       s.points.push_back({static_cast<double>(workers), root_mean_square(all)});
     }
@@ -227,7 +228,7 @@ figure noise_by_workers(const experiment_options& options) {
 } // namespace
 
 void run_compressed_gradients(const experiment_options& options, experiment_result& result) {
-  claim_paths(options, result);
+  claim_compressed_paths(options, result);
   claim_feedback(options, result);
   claim_steps(options, result);
   result.figures.push_back(noise_by_workers(options));

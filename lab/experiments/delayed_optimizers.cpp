@@ -102,18 +102,18 @@ double loss_of(const rule& r, std::uint32_t workers, const char* cure,
   return report.test_loss.value_or(claim::unknown);
 }
 
-std::uint64_t seeds_of(const experiment_options& options) { return options.quick ? 2 : 5; }
+std::uint64_t seeds_of_losses(const experiment_options& options) { return options.quick ? 2 : 5; }
 
 /// What a rule ends with, and what a delay of 1 costs it against fresh gradients.
-struct outcome {
+struct losses_of_rule {
   seeds_mean fresh, delayed, fed_back;
   seeds_mean lost, lost_still; ///< without a cure, and with delay-feedback
 };
 
-outcome outcome_of(const rule& r, const std::shared_ptr<const data_split>& data,
-                   const experiment_options& options) {
+losses_of_rule outcome_of(const rule& r, const std::shared_ptr<const data_split>& data,
+                          const experiment_options& options) {
   std::vector<double> fresh, delayed, fed_back, lost, lost_still;
-  for (std::uint64_t s = 0; s < seeds_of(options); ++s) {
+  for (std::uint64_t s = 0; s < seeds_of_losses(options); ++s) {
     const std::uint64_t seed = options.seed + s;
     fresh.push_back(loss_of(r, 1, "none", data, seed, options));
     delayed.push_back(loss_of(r, 2, "none", data, seed, options));
@@ -125,7 +125,7 @@ outcome outcome_of(const rule& r, const std::shared_ptr<const data_split>& data,
           mean_over_seeds(lost_still)};
 }
 
-void claim_of_adamw(const outcome& o, const experiment_options& options, experiment_result& result) {
+void claim_of_adamw(const losses_of_rule& o, const experiment_options& options, experiment_result& result) {
   result.claims.push_back({"loss that a delay of 1 costs adamw", "", "the paper, of larger models", 0.2,
                            o.lost.mean, o.lost.spread, options.quick ? 0.1 : 0, relation::at_least});
   result.claims.push_back({fmt::format("loss that it costs adamw with {}", feedback), "",
@@ -143,13 +143,13 @@ void run_delayed_optimizers(const experiment_options& options, experiment_result
       "A delay of one version costs AdamW more than Muon",
       fmt::format("Loss on test samples of a drawn language after {} steps of a transformer of two layers, "
                   "mean and standard deviation of {} seeds, by the age of its gradients.",
-                  options.quick ? 200 : 400, seeds_of(options)),
+                  options.quick ? 200 : 400, seeds_of_losses(options)),
       {"gradients", axis_scale::linear, {"fresh", "one version old", "with delay-feedback"}},
       {"test loss"},
       {}};
   double adamw_lost = 0;
   for (const rule& r : rules) {
-    const outcome o = outcome_of(r, data, options);
+    const losses_of_rule o = outcome_of(r, data, options);
     f.series.push_back({fmt::format("{}, rate {}", r.name, r.rate),
                         series_look::joined,
                         {{1, o.fresh.mean, o.fresh.spread.deviation},

@@ -23,7 +23,7 @@ namespace mailgrad::lab {
 
 namespace {
 
-constexpr std::uint32_t workers = 8;
+constexpr std::uint32_t racing_workers = 8;
 constexpr double a = 0.1, start = 10;
 
 /// So many that the mean square of one run is nearly what its order of workers makes it.
@@ -32,7 +32,8 @@ std::size_t coordinates(const experiment_options& options) { return options.quic
 /// E x^2 after each update of a barrier, whose gradient is the mean of eight.
 std::vector<double> exact_sync(std::size_t last) {
   std::vector<double> all{start * start};
-  for (std::size_t t = 0; t < last; ++t) all.push_back((1 - a) * (1 - a) * all.back() + a * a / workers);
+  for (std::size_t t = 0; t < last; ++t)
+    all.push_back((1 - a) * (1 - a) * all.back() + a * a / racing_workers);
   return all;
 }
 
@@ -57,16 +58,16 @@ public:
     const std::uint32_t i = maker.value;
     const row read = of_[i];
     const double square = of_[x][x] - 2 * a * of_[x][i] + a * a * read[i] + a * a;
-    for (std::uint32_t w = 0; w < workers; ++w) of_[x][w] -= a * read[w];
+    for (std::uint32_t w = 0; w < racing_workers; ++w) of_[x][w] -= a * read[w];
     of_[x][x] = of_[x][i] = square;
     of_[i] = of_[x]; // it reads the new x
-    for (std::uint32_t w = 0; w < workers; ++w) of_[w][i] = of_[w][x] = of_[x][w];
+    for (std::uint32_t w = 0; w < racing_workers; ++w) of_[w][i] = of_[w][x] = of_[x][w];
   }
 
 private:
-  static constexpr std::uint32_t x = workers; ///< its place behind those of what workers have read
-  using row = std::array<double, workers + 1>;
-  std::array<row, workers + 1> of_{}; ///< covariances
+  static constexpr std::uint32_t x = racing_workers; ///< its place behind those of what workers have read
+  using row = std::array<double, racing_workers + 1>;
+  std::array<row, racing_workers + 1> of_{}; ///< covariances
 };
 
 /// Under a barrier all workers read what an update made; under async one does, and that one has made it.
@@ -80,14 +81,14 @@ curve run_once(const char* policy, std::size_t updates, std::uint64_t seed,
   std::optional<rank> before;
   quadratic_case c;
   c.model = fmt::format("quadratic:dimension={},noise=1,start={}", n, start);
-  c.workers = workers;
+  c.workers = racing_workers;
   c.delays = "exp";
   c.policy = policy;
   c.learning_rate = a;
-  c.steps = barrier ? workers * (updates + 1) : 3 * workers + updates;
+  c.steps = barrier ? racing_workers * (updates + 1) : 3 * racing_workers + updates;
   c.seed = seed;
   c.on_read = [&](rank who, instant when, std::span<const float> x) {
-    const bool is_new = barrier ? reads % workers == 0 : reads == 0 || reads >= workers;
+    const bool is_new = barrier ? reads % racing_workers == 0 : reads == 0 || reads >= racing_workers;
     ++reads;
     if (!is_new) return;
     double sum = 0;
@@ -177,7 +178,7 @@ void claim_own_orders(const std::vector<curve>& all, std::size_t update, const e
 void claim_order(const regime& r, const std::vector<curve>& all, experiment_result& result) {
   double repeated = 0;
   for (const curve& c : all) repeated += static_cast<double>(c.repeated);
-  const double updates = static_cast<double>(all.size() * (r.updates - 1)), p = 1.0 / workers;
+  const double updates = static_cast<double>(all.size() * (r.updates - 1)), p = 1.0 / racing_workers;
   result.claims.push_back({"updates of async by the worker of the one before",
                            "",
                            "1/M",
@@ -220,15 +221,18 @@ void draw(const regime& r, const std::vector<curve>& all, figure& by_updates, fi
 } // namespace
 
 void run_error_and_time(const experiment_options& options, experiment_result& result) {
-  const std::array regimes{
-      regime{"async",
-             800,
-             1.0 / workers,
-             true,
-             mean_square_path(workers, a, start, a * a, 800),
-             {8, 16, 40, 80, 800}},
-      regime{
-          "sync", 80, mean_of_kth_exponential(workers, workers), false, exact_sync(80), {1, 10, 20, 50, 80}}};
+  const std::array regimes{regime{"async",
+                                  800,
+                                  1.0 / racing_workers,
+                                  true,
+                                  mean_square_path(racing_workers, a, start, a * a, 800),
+                                  {8, 16, 40, 80, 800}},
+                           regime{"sync",
+                                  80,
+                                  mean_of_kth_exponential(racing_workers, racing_workers),
+                                  false,
+                                  exact_sync(80),
+                                  {1, 10, 20, 50, 80}}};
   const std::string what = "Mean square of the weights of a quadratic, eight workers that take exponential "
                            "times, step 0.1. ";
   figure by_updates{"updates",

@@ -17,43 +17,43 @@ namespace mailgrad::lab {
 
 namespace {
 
-constexpr std::size_t coordinates = 1729;
+constexpr std::size_t length_of_chain = 1729;
 
 /// The loss of the chain, at weights that a run begins at 0.
 double loss_of(std::span<const float> x) {
-  const auto n = static_cast<double>(coordinates);
+  const auto n = static_cast<double>(length_of_chain);
   double loss = n / (n + 1) / 8, before = 0;
-  for (std::size_t j = 0; j < coordinates; ++j) {
+  for (std::size_t j = 0; j < length_of_chain; ++j) {
     const double y = x[j] + (j == 0 ? std::sqrt(n) : 0);
-    const double next = j + 1 < coordinates ? double{x[j + 1]} : 0;
+    const double next = j + 1 < length_of_chain ? double{x[j + 1]} : 0;
     loss += y * (2 * y - next - before) / 8 + (j == 0 ? y / 4 : 0);
     before = y;
   }
   return loss;
 }
 
-struct method {
+struct timed_method {
   std::string name, policy, cure;
   double rate = 1;
 };
 
 /// The losses of a run.
-struct path {
+struct loss_path {
   std::vector<figure_point> shown; ///< over time
   std::vector<double> compared;    ///< at each moment that was asked for
 };
 
 /// Runs until the last of the moments, in seconds.
-path run_method(const method& m, const char* noise_form, std::uint32_t workers,
-                const std::vector<double>& moments, std::uint64_t seed, const experiment_options& options,
-                bool interrupts = false) {
+loss_path run_method(const timed_method& m, const char* noise_form, std::uint32_t workers,
+                     const std::vector<double>& moments, std::uint64_t seed,
+                     const experiment_options& options, bool interrupts = false) {
   constexpr double between = 2.5; // points that are drawn
-  path made;
+  loss_path made;
   double due = 0;
   std::vector<float> newest;
   quadratic_case c;
   c.model =
-      fmt::format("quadratic:dimension={},form=chain,noise=0.01,noise-form={}", coordinates, noise_form);
+      fmt::format("quadratic:dimension={},form=chain,noise=0.01,noise-form={}", length_of_chain, noise_form);
   c.workers = workers;
   c.delays = "half-normal:base=1+sqrt(i-1),sigma=sqrt(i)";
   c.policy = m.policy;
@@ -77,7 +77,7 @@ path run_method(const method& m, const char* noise_form, std::uint32_t workers,
   return made;
 }
 
-std::vector<method> methods_for(std::uint32_t workers) {
+std::vector<timed_method> methods_for(std::uint32_t workers) {
   const double adaptive = 0.00032 * 6174 / workers;
   return {{"ringmaster:6", "ringmaster:6", "none", 0.25},
           {"rennala:6", "rennala:6", "none", 1.0},
@@ -88,8 +88,8 @@ constexpr double compared_early = 100; // seconds
 
 /// Another simulation, of two seeds each, which interrupts workers whose gradient has become useless. How far
 /// runs differ was measured over eight seeds of this experiment, from 1 on, and is rounded up.
-void claim_known(const std::vector<method>& methods, std::uint32_t workers, const experiment_options& options,
-                 experiment_result& result) {
+void claim_known(const std::vector<timed_method>& methods, std::uint32_t workers,
+                 const experiment_options& options, experiment_result& result) {
   constexpr double seeds = 8, of_others = 2;
   struct known {
     std::size_t method;
@@ -102,7 +102,7 @@ void claim_known(const std::vector<method>& methods, std::uint32_t workers, cons
                          {2, "each", 47.5, 0.025},
                          {0, "common", 0.1075, 0.06},
                          {1, "common", 0.2755, 0.04}}) {
-    const method& m = methods[k.method];
+    const timed_method& m = methods[k.method];
     std::vector<double> found;
     for (std::uint64_t s = 0; s < static_cast<std::uint64_t>(seeds); ++s)
       found.push_back(
@@ -128,7 +128,7 @@ void claim_order(std::string name, std::string from, double ratio, std::uint64_t
 void claim_order_of_common_noise(std::uint32_t workers, const experiment_options& options,
                                  experiment_result& result) {
   std::vector<double> early;
-  for (const method& m : methods_for(workers))
+  for (const timed_method& m : methods_for(workers))
     early.push_back(
         run_method(m, "common", workers, {compared_early}, options.seed, options).compared.front());
   const char* from = "order in the paper's code";
@@ -154,9 +154,9 @@ void run_fresh_gradients(const experiment_options& options, experiment_result& r
       {"f - f*", axis_scale::logarithmic},
       {}};
   std::vector<double> early, late;
-  for (const method& m : methods_for(workers)) {
+  for (const timed_method& m : methods_for(workers)) {
     std::vector<double> first, last;
-    path made;
+    loss_path made;
     for (std::uint64_t s = 0; s < seeds; ++s) {
       made = run_method(m, "each", workers, moments, options.seed + s, options);
       first.push_back(made.compared.front());

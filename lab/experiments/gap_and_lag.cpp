@@ -16,79 +16,81 @@ namespace mailgrad::lab {
 
 namespace {
 
-constexpr std::size_t coordinates = 100;
-constexpr double rate = 0.01, beta = 0.9;
+constexpr std::size_t gap_coordinates = 100;
+constexpr double gap_rate = 0.01, beta = 0.9;
 
 /// A random walk.
-double exact_sgd(double m) { return rate * std::sqrt(m); }
+double exact_sgd(double m) { return gap_rate * std::sqrt(m); }
 
 /// Sums of a velocity whose neighbours are alike.
 double exact_momentum(double m) {
   double sum = m;
   for (double k = 1; k < m; ++k) sum += 2 * (m - k) * std::pow(beta, k);
-  return rate * std::sqrt(sum / (1 - beta * beta));
+  return gap_rate * std::sqrt(sum / (1 - beta * beta));
 }
 
 /// What is sent moves by g + beta v, with v of the one worker; between two turns each worker moves it once.
 double exact_dana(double m) {
   const double one = std::pow(beta, 4) / (1 - beta * beta) + (1 + beta) * (1 + beta);
-  return rate * std::sqrt(m * one);
+  return gap_rate * std::sqrt(m * one);
 }
 
-struct method {
+struct gap_method {
   const char* name;
   const char* optimizer;
   const char* cure;
   double (*exact)(double workers); ///< null: none is known
 };
 
-constexpr method methods[] = {{"sgd", "sgd", "none", exact_sgd},
-                              {"momentum 0.9", "momentum:momentum=0.9", "none", exact_momentum},
-                              {"dana-zero:0.9", "sgd", "dana-zero:0.9", exact_dana},
-                              {"momentum 0.9, gap-aware", "momentum:momentum=0.9", "gap-aware", nullptr},
-                              {"sgd, dc-asgd:2", "sgd", "dc-asgd:2", nullptr}};
+constexpr gap_method gap_methods[] = {
+    {"sgd", "sgd", "none", exact_sgd},
+    {"momentum 0.9", "momentum:momentum=0.9", "none", exact_momentum},
+    {"dana-zero:0.9", "sgd", "dana-zero:0.9", exact_dana},
+    {"momentum 0.9, gap-aware", "momentum:momentum=0.9", "gap-aware", nullptr},
+    {"sgd, dc-asgd:2", "sgd", "dc-asgd:2", nullptr}};
 
-double measured_gap(const method& way, std::uint32_t workers, std::uint64_t seed,
+double measured_gap(const gap_method& way, std::uint32_t workers, std::uint64_t seed,
                     const experiment_options& options) {
   const std::uint64_t burn_in = 100 * workers, updates = options.quick ? 3'000 : 12'000;
   std::vector<std::vector<float>> sent(workers);
   double sum = 0;
   std::uint64_t reads = 0, counted = 0;
   quadratic_case c;
-  c.model = fmt::format("quadratic:dimension={},curvature=0,noise=1,start=0", coordinates);
+  c.model = fmt::format("quadratic:dimension={},curvature=0,noise=1,start=0", gap_coordinates);
   c.workers = workers;
   c.optimizer = way.optimizer;
   c.cure = workers == 1 ? "none" : way.cure;
-  c.learning_rate = rate;
+  c.learning_rate = gap_rate;
   c.steps = burn_in + updates;
   c.seed = seed;
   c.on_read = [&](rank worker, instant, std::span<const float> x) {
     std::vector<float>& before = sent[worker.value];
     if (++reads > burn_in) {
-      for (std::size_t j = 0; j < coordinates; ++j) sum += std::pow(double{x[j]} - before[j], 2);
+      for (std::size_t j = 0; j < gap_coordinates; ++j) sum += std::pow(double{x[j]} - before[j], 2);
       ++counted;
     }
-    before.assign(x.begin(), x.begin() + coordinates);
+    before.assign(x.begin(), x.begin() + gap_coordinates);
   };
   run_quadratic(c, options);
-  return std::sqrt(sum / static_cast<double>(counted) / coordinates);
+  return std::sqrt(sum / static_cast<double>(counted) / gap_coordinates);
 }
 
 // Pairs of single gradients, of workers with exponential times. Under dana-zero workers compute at weights
 // that no version has, and dana-slim makes the same steps. Here the curvature h is 1, so a gradient is
 // the noise of its batch and h times the weights, which are small beside it.
 
-constexpr method pair_methods[] = {{"sgd", "sgd", "none", nullptr},
-                                   {"momentum 0.9", "momentum:momentum=0.9", "none", nullptr},
-                                   {"dana-slim:0.9", "sgd", "dana-slim:0.9", nullptr},
-                                   {"momentum 0.9, gap-aware", "momentum:momentum=0.9", "gap-aware", nullptr},
-                                   {"sgd, dc-asgd:2", "sgd", "dc-asgd:2", nullptr}};
+constexpr gap_method pair_methods[] = {
+    {"sgd", "sgd", "none", nullptr},
+    {"momentum 0.9", "momentum:momentum=0.9", "none", nullptr},
+    {"dana-slim:0.9", "sgd", "dana-slim:0.9", nullptr},
+    {"momentum 0.9, gap-aware", "momentum:momentum=0.9", "gap-aware", nullptr},
+    {"sgd, dc-asgd:2", "sgd", "dc-asgd:2", nullptr}};
 constexpr double pair_rate = 0.005;
 constexpr std::uint32_t pair_workers = 8;
 
-std::vector<sampled_figures> pairs_of(const method& way, const experiment_options& options) {
+std::vector<sampled_figures> pairs_of(const gap_method& way, const experiment_options& options) {
   quadratic_case c;
-  c.model = fmt::format("quadratic:dimension={},curvature=1,noise=1,start=0", coordinates);
+  c.model = fmt::format("quadratic:dimension={},curvature=1,noise=1,start=0", gap_coordinates);
   c.workers = pair_workers;
   c.delays = "exp";
   c.optimizer = way.optimizer;
@@ -102,7 +104,7 @@ std::vector<sampled_figures> pairs_of(const method& way, const experiment_option
 
 /// What a gap lets expect of 1 - cosine to first order: a gradient of length |g| turns by the part of h gap
 /// that stands upright on it, and |g|^2 is the noise.
-double first_order(double gap) { return gap * gap * (1 - 1.0 / coordinates) / 2; }
+double first_order(double gap) { return gap * gap * (1 - 1.0 / gap_coordinates) / 2; }
 
 void draw_pairs(const experiment_options& options, experiment_result& result) {
   figure lags{"pairs-lag",
@@ -120,7 +122,7 @@ void draw_pairs(const experiment_options& options, experiment_result& result) {
                {"1 - cosine", axis_scale::logarithmic},
                {}};
   double least = claim::unknown, most = claim::unknown;
-  for (const method& way : pair_methods) {
+  for (const gap_method& way : pair_methods) {
     figure_series by_lag{way.name}, by_gap{way.name};
     double measured = 0, expected = 0;
     for (const sampled_figures& x : pairs_of(way, options)) {
@@ -151,7 +153,7 @@ void draw_pairs(const experiment_options& options, experiment_result& result) {
 /// One series, since each line goes through the points of its method.
 figure_series exact_lines(std::uint32_t most) {
   figure_series lines{"exact", series_look::line};
-  for (const method& way : methods) {
+  for (const gap_method& way : gap_methods) {
     if (!way.exact) continue;
     for (std::uint32_t m = 2; m <= most; ++m) lines.points.push_back({static_cast<double>(m), way.exact(m)});
     lines.points.push_back({0, claim::unknown});
@@ -174,7 +176,7 @@ void run_gap_and_lag(const experiment_options& options, experiment_result& resul
       {"gap [weights, root mean square]", axis_scale::logarithmic},
       {}};
   std::vector<double> last; // of most workers, by method
-  for (const method& way : methods) {
+  for (const gap_method& way : gap_methods) {
     figure_series found{way.name};
     for (const std::uint32_t workers : {2U, 4U, 8U, most}) {
       std::vector<double> all;

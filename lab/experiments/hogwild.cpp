@@ -47,7 +47,7 @@ dataset sparse_rows_of(std::size_t count, std::uint64_t seed) {
 }
 
 /// What is trained on, and how.
-struct setting {
+struct hogwild_setting {
   std::shared_ptr<const data_split> data;
   double rate = 0.5;
   std::size_t batch = 4;
@@ -55,9 +55,9 @@ struct setting {
   std::string samples{};               ///< in words
 };
 
-setting drawn_samples(const experiment_options& options) {
+hogwild_setting drawn_samples(const experiment_options& options) {
   const std::size_t samples = options.quick ? 20'000 : 40'000;
-  setting s{std::make_shared<const data_split>(
+  hogwild_setting s{std::make_shared<const data_split>(
       data_split{sparse_rows_of(samples, 1), sparse_rows_of(10'000, 2), "sparse rows", {}})};
   s.epochs = options.quick ? std::vector<std::uint64_t>{1, 4} : std::vector<std::uint64_t>{1, 2, 4, 8, 16};
   s.samples = fmt::format("{} samples of ten among 20,000 features", samples);
@@ -65,11 +65,11 @@ setting drawn_samples(const experiment_options& options) {
 }
 
 /// Errors  std::invalid_argument for data that have no classes.
-setting given_samples(const experiment_options& options) {
+hogwild_setting given_samples(const experiment_options& options) {
   if (options.data->train.labelled_with() != label_kind::classes)
     throw std::invalid_argument(fmt::format(
         "--data: '{}' has no classes, and this experiment compares accuracies", options.data->name));
-  setting s{options.data, 0.05, 4};
+  hogwild_setting s{options.data, 0.05, 4};
   s.epochs = options.quick ? std::vector<std::uint64_t>{1, 3} : std::vector<std::uint64_t>{1, 2, 3, 4, 6, 8};
   s.samples = fmt::format("{} samples of {}", options.data->train.size(), options.data->name);
   return s;
@@ -81,17 +81,17 @@ struct outcome {
   double speed = 0; ///< samples a second
 };
 
-struct way {
+struct way_to_write {
   const char* name;
   const char* policy;
   std::uint32_t workers;
 };
 
-constexpr way ways[] = {
+constexpr way_to_write ways_to_write[] = {
     {"one worker", "hogwild", 1}, {"two workers, hogwild", "hogwild", 2}, {"two workers, sync", "sync", 2}};
 
-outcome train_once(const setting& on, const way& by, std::uint64_t epochs, std::uint64_t seed,
-                   const experiment_options& options) {
+outcome train_once(const hogwild_setting& on, const way_to_write& by, std::uint64_t epochs,
+                   std::uint64_t seed, const experiment_options& options) {
   if (options.stop && options.stop()) throw experiment_stopped();
   training_options o;
   o.devices.clear(); // workers of one device would take turns
@@ -114,7 +114,8 @@ struct runs_of_way {
   double lost = 0;
 };
 
-runs_of_way run_way(const way& by, std::size_t place, const setting& on, const experiment_options& options) {
+runs_of_way run_way(const way_to_write& by, std::size_t place, const hogwild_setting& on,
+                    const experiment_options& options) {
   runs_of_way made{{by.name, series_look::joined}, {by.name}};
   for (const std::uint64_t epochs : on.epochs) {
     std::vector<double> accuracies, speeds;
@@ -144,7 +145,7 @@ void claim_speed(const runs_of_way& one, const runs_of_way& two, experiment_resu
 
 figure_axis axis_of_ways() {
   figure_axis x{""};
-  for (const way& w : ways) x.marks.emplace_back(w.name);
+  for (const way_to_write& w : ways_to_write) x.marks.emplace_back(w.name);
   return x;
 }
 
@@ -152,7 +153,7 @@ figure_axis axis_of_ways() {
 
 void run_hogwild(const experiment_options& options, experiment_result& result) {
   if (options.stop && options.stop()) throw experiment_stopped();
-  const setting on = options.data ? given_samples(options) : drawn_samples(options);
+  const hogwild_setting on = options.data ? given_samples(options) : drawn_samples(options);
   figure f{"accuracy",
            "What workers lose that write without locks",
            fmt::format("Accuracy on the test set of one dense layer, with {}. Two threads of this machine "
@@ -168,8 +169,8 @@ void run_hogwild(const experiment_options& options, experiment_result& result) {
                {"samples a second"},
                {}};
   std::vector<runs_of_way> all;
-  for (std::size_t i = 0; i < std::size(ways); ++i) {
-    all.push_back(run_way(ways[i], i, on, options));
+  for (std::size_t i = 0; i < std::size(ways_to_write); ++i) {
+    all.push_back(run_way(ways_to_write[i], i, on, options));
     f.series.push_back(all.back().accuracy);
     speed.series.push_back(all.back().speed);
   }

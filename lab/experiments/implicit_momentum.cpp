@@ -19,7 +19,7 @@ namespace mailgrad::lab {
 
 namespace {
 
-constexpr double a = 0.5; ///< the step
+constexpr double full_step = 0.5; ///< the step
 constexpr std::size_t last = 16;
 
 /// What many runs have in common.
@@ -42,7 +42,7 @@ ordered_path run_once(std::uint32_t workers, std::uint64_t seed, const experimen
   c.model = "quadratic:dimension=1";
   c.workers = workers;
   c.delays = "exp";
-  c.learning_rate = a;
+  c.learning_rate = full_step;
   c.steps = 3 * workers + last; // at the very end some workers have no batch
   c.seed = seed;
   ordered_path made;
@@ -62,7 +62,7 @@ double farthest_from_recursion(const ordered_path& made, std::uint32_t workers) 
   std::vector<double> read(workers, 1);
   double x = 1, farthest = 0;
   for (std::size_t t = 0; t < made.makers.size(); ++t) {
-    x -= a * read[made.makers[t].value];
+    x -= full_step * read[made.makers[t].value];
     read[made.makers[t].value] = x;
     farthest = std::max(farthest, std::abs(x - made.x[t + 1]));
   }
@@ -134,8 +134,8 @@ void claim_fit(const runs_of_workers& all, experiment_result& result) {
   const seeds_mean step = fitted(all.means, &fitted_momentum::step);
   result.claims.push_back({fmt::format("implicit momentum of {} workers", workers), "", "1 - 1/M",
                            1 - 1.0 / workers, momentum.mean, momentum.spread, momentum.by_chance()});
-  result.claims.push_back({fmt::format("effective step of {} workers", workers), "", "step / M", a / workers,
-                           step.mean, step.spread, step.by_chance()});
+  result.claims.push_back({fmt::format("effective step of {} workers", workers), "", "step / M",
+                           full_step / workers, step.mean, step.spread, step.by_chance()});
 }
 
 std::uint64_t runs_of(const runs_of_workers& all) { return all.updates / (last - 1); }
@@ -175,7 +175,7 @@ void run_implicit_momentum(const experiment_options& options, experiment_result&
       {"mean weight"},
       {}};
   for (const std::uint32_t workers : {2U, 4U, 8U}) {
-    const std::vector<double> exact = mean_path(workers, a, last);
+    const std::vector<double> exact = mean_path(workers, full_step, last);
     const std::uint64_t runs = options.quick ? 16 : workers == 4 ? 1000 : 250;
     const runs_of_workers all = run_many(workers, groups, runs, options);
     figure_series known{fmt::format("exact, {} workers", workers), series_look::line};

@@ -16,8 +16,8 @@ namespace mailgrad::lab {
 
 namespace {
 
-constexpr double a = 0.1;
-constexpr std::size_t coordinates = 100;
+constexpr double step_size = 0.1;
+constexpr std::size_t noisy_coordinates = 100;
 
 double measured_floor(std::uint32_t workers, const std::string& delays, std::uint64_t seed,
                       const experiment_options& options) {
@@ -26,21 +26,21 @@ double measured_floor(std::uint32_t workers, const std::string& delays, std::uin
   double sum = 0;
   std::uint64_t reads = 0;
   quadratic_case c;
-  c.model = fmt::format("quadratic:dimension={},noise=1,start=0", coordinates);
+  c.model = fmt::format("quadratic:dimension={},noise=1,start=0", noisy_coordinates);
   c.workers = workers;
   c.delays = delays;
-  c.learning_rate = a;
+  c.learning_rate = step_size;
   c.steps = updates + burn_in;
   c.seed = seed;
   c.on_read = [&](rank, instant, std::span<const float> x) {
     if (++reads <= burn_in) return;
-    for (std::size_t j = 0; j < coordinates; ++j) sum += static_cast<double>(x[j]) * x[j];
+    for (std::size_t j = 0; j < noisy_coordinates; ++j) sum += static_cast<double>(x[j]) * x[j];
   };
   run_quadratic(c, options);
-  return sum / static_cast<double>(reads - burn_in) / coordinates / (a * a);
+  return sum / static_cast<double>(reads - burn_in) / noisy_coordinates / (step_size * step_size);
 }
 
-struct law {
+struct law_of_floor {
   const char* name;
   const char* delays;
   std::uint32_t most; ///< workers; with 16 that take turns the step is so long that the floor is far away
@@ -50,10 +50,11 @@ struct law {
 } // namespace
 
 void run_noise_floor(const experiment_options& options, experiment_result& result) {
-  constexpr law laws[] = {
-      {"exponential times", "exp", 16, [](std::uint32_t workers) { return floor_of_memoryless(workers, a); }},
+  constexpr law_of_floor laws[] = {
+      {"exponential times", "exp", 16,
+       [](std::uint32_t workers) { return floor_of_memoryless(workers, step_size); }},
       {"equal times", "constant:1", 8,
-       [](std::uint32_t workers) { return floor_of_fixed_delay(workers - 1, a); }}};
+       [](std::uint32_t workers) { return floor_of_fixed_delay(workers - 1, step_size); }}};
   const std::uint64_t seeds = options.quick ? 2 : 5;
   figure f{"floor",
            "How far noise keeps descent from its minimum",
@@ -62,7 +63,7 @@ void run_noise_floor(const experiment_options& options, experiment_result& resul
            {"workers", axis_scale::doubling},
            {"mean square / (step x deviation)^2"},
            {}};
-  for (const law& l : laws) {
+  for (const law_of_floor& l : laws) {
     figure_series known{fmt::format("closed form, {}", l.name), series_look::line};
     figure_series found{fmt::format("measured, {}", l.name)};
     for (const std::uint32_t workers : {1U, 2U, 4U, 8U, 16U}) {

@@ -24,46 +24,46 @@ namespace mailgrad::lab {
 namespace {
 
 constexpr std::uint64_t local_steps = 4;
-constexpr std::size_t dimension = 8;
+constexpr std::size_t outer_dimension = 8;
 constexpr double condition = 10;
 constexpr double outer_momentum = 0.9;
 constexpr double share = 0.05; ///< of the steepest weight, which one exchange moves
 
 /// An outer optimiser and a cure of what it gets.
-struct way {
+struct outer_way {
   const char* name;
   std::string_view outer;
   double rate;
   std::string_view cure;
 };
 
-constexpr way ways[] = {{"nesterov", "nesterov", 0.7, "none"},
-                        {"nesterov, mla", "nesterov", 0.7, "mla"},
-                        {"nesterov, heloco", "nesterov", 0.7, "heloco"},
-                        {"adam", "adam", 0.02, "none"},
-                        {"adam, cgad", "adam", 0.02, "cgad"}};
+constexpr outer_way outer_ways[] = {{"nesterov", "nesterov", 0.7, "none"},
+                                    {"nesterov, mla", "nesterov", 0.7, "mla"},
+                                    {"nesterov, heloco", "nesterov", 0.7, "heloco"},
+                                    {"adam", "adam", 0.02, "none"},
+                                    {"adam, cgad", "adam", 0.02, "cgad"}};
 enum { plain, look_ahead, heading, adam, gated };
 
 /// The rate of local steps that move the steepest weight by `share` of it.
 double inner_rate() { return 1 - std::pow(1 - share, 1.0 / local_steps); }
 
 double curvature(std::size_t k) {
-  return std::pow(condition, -static_cast<double>(k) / static_cast<double>(dimension - 1));
+  return std::pow(condition, -static_cast<double>(k) / static_cast<double>(outer_dimension - 1));
 }
 
 /// Of the weights alone; more numbers may lie behind them.
 double root_mean_square(std::span<const float> x) {
   double sum = 0;
-  for (const float w : x.first(dimension)) sum += static_cast<double>(w) * w;
-  return std::sqrt(sum / dimension);
+  for (const float w : x.first(outer_dimension)) sum += static_cast<double>(w) * w;
+  return std::sqrt(sum / outer_dimension);
 }
 
 /// How far the weights are from the minimum after so many updates. No number counts as 1e6, as what has
 /// diverged does.
-double error_of(const way& w, std::uint32_t workers, std::uint64_t updates, const char* delays,
+double error_of(const outer_way& w, std::uint32_t workers, std::uint64_t updates, const char* delays,
                 std::uint64_t seed, const experiment_options& options) {
   quadratic_case c;
-  c.model = fmt::format("quadratic:dimension={},condition={}", dimension, condition);
+  c.model = fmt::format("quadratic:dimension={},condition={}", outer_dimension, condition);
   c.workers = workers;
   c.delays = delays;
   c.cure = w.cure;
@@ -78,7 +78,7 @@ double error_of(const way& w, std::uint32_t workers, std::uint64_t updates, cons
 }
 
 /// One weight of the recursion, with a delay of `workers` - 1 updates once all have been heard.
-struct path {
+struct axis_path {
   std::vector<double> sent; ///< after each update, and at first
   double x = 1, velocity = 0, mean = 0, square = 0;
 
@@ -97,14 +97,14 @@ struct path {
 };
 
 /// What error_of() is for workers in turn, by recursion. HeLoCo has none: it couples the weights.
-double exact_error(const way& w, std::uint32_t workers, std::uint64_t updates) {
+double exact_error(const outer_way& w, std::uint32_t workers, std::uint64_t updates) {
   const bool has_adam = w.outer == "adam", looks_ahead = w.cure == "mla", is_gated = w.cure == "cgad";
   double ahead = 0; // where the momentum alone leads in workers - 1 updates
   for (std::uint32_t t = 1; t < workers && looks_ahead; ++t) ahead += std::pow(outer_momentum, t + 1);
   double squares = 0;
-  for (std::size_t k = 0; k < dimension; ++k) {
+  for (std::size_t k = 0; k < outer_dimension; ++k) {
     const double b = 1 - std::pow(1 - inner_rate() * curvature(k), static_cast<double>(local_steps));
-    path p{{1}};
+    axis_path p{{1}};
     for (std::uint64_t t = 0; t < updates; ++t) {
       const std::uint64_t gap = std::min<std::uint64_t>(t, workers - 1);
       double u = b * p.sent[t - gap];
@@ -117,11 +117,11 @@ double exact_error(const way& w, std::uint32_t workers, std::uint64_t updates) {
     }
     squares += p.x * p.x;
   }
-  return std::sqrt(squares / dimension);
+  return std::sqrt(squares / outer_dimension);
 }
 
 /// The median of the error over seeds, with workers of exponential times, and its standard deviation.
-seeds_mean median_error(const way& w, std::uint32_t workers, const experiment_options& options) {
+seeds_mean median_error(const outer_way& w, std::uint32_t workers, const experiment_options& options) {
   std::vector<double> all;
   for (std::uint64_t s = 0; s < (options.quick ? 5U : 15U); ++s)
     all.push_back(error_of(w, workers, 400, "exp", options.seed + s, options));
@@ -129,10 +129,10 @@ seeds_mean median_error(const way& w, std::uint32_t workers, const experiment_op
   return {all[all.size() / 2], mean_over_seeds(all).spread};
 }
 
-void claim_paths(const experiment_options& options, experiment_result& result) {
+void claim_outer_paths(const experiment_options& options, experiment_result& result) {
   for (const std::uint32_t workers : {1U, 5U, 9U})
     for (const std::size_t which : {plain, look_ahead, adam, gated}) {
-      const way& w = ways[which];
+      const outer_way& w = outer_ways[which];
       const double exact = exact_error(w, workers, 45); // whole rounds of all workers
       const double found = error_of(w, workers, 45, "constant:1", options.seed, options);
       result.claims.push_back({fmt::format("error after 45 updates, delay {}, {}", workers - 1, w.name),
@@ -147,7 +147,7 @@ void claim_paths(const experiment_options& options, experiment_result& result) {
 
 void claim_gains(const experiment_options& options, experiment_result& result) {
   const auto median = [&](std::size_t which, std::uint32_t workers) {
-    return median_error(ways[which], workers, options);
+    return median_error(outer_ways[which], workers, options);
   };
   const auto compare = [&](const std::string& name, const seeds_mean& with, const char* words, double bound,
                            relation how) {
@@ -174,7 +174,7 @@ figure against_workers(const experiment_options& options) {
       {"workers", axis_scale::doubling},
       {"distance from the minimum", axis_scale::logarithmic},
       {}};
-  for (const way& w : ways) {
+  for (const outer_way& w : outer_ways) {
     figure_series s{w.name, series_look::joined};
     for (const std::uint32_t workers : {2U, 4U, 8U, 16U})
       s.points.push_back({static_cast<double>(workers), median_error(w, workers, options).mean});
@@ -186,7 +186,7 @@ figure against_workers(const experiment_options& options) {
 } // namespace
 
 void run_outer_cures(const experiment_options& options, experiment_result& result) {
-  claim_paths(options, result);
+  claim_outer_paths(options, result);
   claim_gains(options, result);
   result.figures.push_back(against_workers(options));
 }

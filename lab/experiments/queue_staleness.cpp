@@ -17,7 +17,7 @@ namespace mailgrad::lab {
 
 namespace {
 
-struct setting {
+struct queue_setting {
   std::uint32_t producers;
   std::uint32_t queue;
   std::uint32_t items; ///< of a version
@@ -25,19 +25,19 @@ struct setting {
   double mean() const { return (static_cast<double>(producers) + queue - items) / items; }
 };
 
-constexpr setting settings[] = {{8, 4, 2}, {8, 8, 4}, {3, 5, 1}, {8, 16, 8}};
+constexpr queue_setting queue_settings[] = {{8, 4, 2}, {8, 8, 4}, {3, 5, 1}, {8, 16, 8}};
 
-struct law {
+struct queue_law {
   const char* name;
   const char* delays;
 };
 
-constexpr law laws[] = {{"exponential", "exp"},
-                        {"nearly equal", "gamma:cv=0.1"},
-                        {"heavy tail", "pareto:alpha=2"},
-                        {"producers of unlike speed", "constant:sqrt(i)"}};
+constexpr queue_law queue_laws[] = {{"exponential", "exp"},
+                                    {"nearly equal", "gamma:cv=0.1"},
+                                    {"heavy tail", "pareto:alpha=2"},
+                                    {"producers of unlike speed", "constant:sqrt(i)"}};
 
-seeds_mean staleness_of(const setting& s, const law& l, const experiment_options& options) {
+seeds_mean staleness_of(const queue_setting& s, const queue_law& l, const experiment_options& options) {
   std::vector<double> all;
   for (std::uint64_t seed = 0; seed < (options.quick ? 2U : 5U); ++seed) {
     quadratic_case c;
@@ -62,12 +62,12 @@ figure growth(const experiment_options& options) {
            {"places Q in the queue"},
            {"mean staleness [versions]"},
            {{"(P + Q - B) / B", series_look::line}}};
-  for (const law& l : laws) f.series.push_back({l.name});
+  for (const queue_law& l : queue_laws) f.series.push_back({l.name});
   for (const std::uint32_t queue : {2U, 4U, 8U, 16U, 32U}) {
-    const setting s{8, queue, 2};
+    const queue_setting s{8, queue, 2};
     f.series[0].points.push_back({static_cast<double>(queue), s.mean()});
-    for (std::size_t i = 0; i < std::size(laws); ++i) {
-      const seeds_mean m = staleness_of(s, laws[i], options);
+    for (std::size_t i = 0; i < std::size(queue_laws); ++i) {
+      const seeds_mean m = staleness_of(s, queue_laws[i], options);
       f.series[i + 1].points.push_back({static_cast<double>(queue), m.mean, m.spread.deviation});
     }
   }
@@ -77,8 +77,8 @@ figure growth(const experiment_options& options) {
 } // namespace
 
 void run_queue_staleness(const experiment_options& options, experiment_result& result) {
-  for (const setting& s : settings)
-    for (const law& l : laws) {
+  for (const queue_setting& s : queue_settings)
+    for (const queue_law& l : queue_laws) {
       const seeds_mean m = staleness_of(s, l, options);
       result.claims.push_back(
           {fmt::format("P = {}, Q = {}, B = {}, {}", s.producers, s.queue, s.items, l.name), "versions",

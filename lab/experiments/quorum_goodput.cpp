@@ -21,13 +21,13 @@ namespace mailgrad::lab {
 
 namespace {
 
-struct setting {
+struct quorum_setting {
   std::uint32_t learners;
   std::uint32_t quorum;
   double up; ///< the share of its time
 };
 
-constexpr setting settings[] = {{8, 4, 0.9}, {8, 8, 0.9}, {16, 8, 0.95}, {4, 3, 0.8}};
+constexpr quorum_setting quorum_settings[] = {{8, 4, 0.9}, {8, 8, 0.9}, {16, 8, 0.95}, {4, 3, 0.8}};
 
 constexpr double grace = 0.002;
 
@@ -35,13 +35,13 @@ constexpr double grace = 0.002;
 /// is a smaller part of a longer period.
 double period_of(const experiment_options& options) { return options.quick ? 400 : 1600; }
 
-outage_delay::terms outages_of(const setting& s, const experiment_options& options) {
+outage_delay::terms outages_of(const quorum_setting& s, const experiment_options& options) {
   return {1, period_of(options), (1 - s.up) * period_of(options)};
 }
 
 /// The share over one period, in which each learner is down once. A learner reads weights when a merge has
 /// taken its work.
-double goodput_of(const setting& s, const std::string& policy, std::uint64_t seed,
+double goodput_of(const quorum_setting& s, const std::string& policy, std::uint64_t seed,
                   const experiment_options& options) {
   const double period = period_of(options);
   std::uint64_t merged = 0;
@@ -65,7 +65,7 @@ double goodput_of(const setting& s, const std::string& policy, std::uint64_t see
 }
 
 /// The share if merges lost nothing but by the quorum, with the outages as this seed lays them.
-double goodput_as_laid(const setting& s, std::uint64_t seed, const experiment_options& options) {
+double goodput_as_laid(const quorum_setting& s, std::uint64_t seed, const experiment_options& options) {
   const outage_delay::terms outages = outages_of(s, options);
   std::vector<double> falls; // when each outage begins, in parts of the period
   std::vector<double> edges{0, 1};
@@ -91,7 +91,7 @@ struct measured_goodput {
   double as_laid = 0; ///< the mean of the shares with the outages as they were laid
 };
 
-measured_goodput over_seeds(const setting& s, const std::string& policy, std::uint64_t seeds,
+measured_goodput over_seeds(const quorum_setting& s, const std::string& policy, std::uint64_t seeds,
                             const experiment_options& options) {
   std::vector<double> all, as_laid;
   for (std::uint64_t seed = options.seed; seed < options.seed + seeds; ++seed) {
@@ -101,7 +101,7 @@ measured_goodput over_seeds(const setting& s, const std::string& policy, std::ui
   return {mean_over_seeds(all), mean_over_seeds(as_laid).mean};
 }
 
-std::string quorum_of(const setting& s) { return fmt::format("quorum:{},grace={}", s.quorum, grace); }
+std::string quorum_of(const quorum_setting& s) { return fmt::format("quorum:{},grace={}", s.quorum, grace); }
 
 /// Goodput of each quorum among eight learners.
 figure by_quorum(const experiment_options& options) {
@@ -113,7 +113,7 @@ figure by_quorum(const experiment_options& options) {
            {"goodput"},
            {{"binomial sum", series_look::line}, {"measured"}}};
   for (std::uint32_t k = 1; k <= 8; ++k) {
-    const setting s{8, k, 0.9};
+    const quorum_setting s{8, k, 0.9};
     const seeds_mean m = over_seeds(s, quorum_of(s), options.quick ? 20 : 100, options).found;
     f.series[0].points.push_back({static_cast<double>(k), goodput_of_quorum(s.learners, s.quorum, s.up)});
     f.series[1].points.push_back({static_cast<double>(k), m.mean, m.spread.deviation});
@@ -126,7 +126,7 @@ figure by_quorum(const experiment_options& options) {
 /// Where outages fall decides much of the goodput of a run. So the mean over many layouts is compared with
 /// the one that is known, and also with the mean of what is right for these layouts, to half a percent.
 void run_quorum_goodput(const experiment_options& options, experiment_result& result) {
-  for (const setting& s : settings) {
+  for (const quorum_setting& s : quorum_settings) {
     const measured_goodput m = over_seeds(s, quorum_of(s), options.quick ? 60 : 200, options);
     const double exact = goodput_of_quorum(s.learners, s.quorum, s.up);
     const double closely = (options.quick ? 0.015 : 0.005) * exact;

@@ -18,16 +18,16 @@ namespace mailgrad::lab {
 
 namespace {
 
-struct way {
+struct way_out {
   const char* name;
   std::uint32_t workers;
   const char* cure;
 };
 
-constexpr way ways[] = {
+constexpr way_out ways_out[] = {
     {"one worker", 1, "none"}, {"30 workers", 30, "none"}, {"30 workers, inverse", 30, "inverse"}};
 
-double test_loss_of(const way& w, const std::shared_ptr<const data_split>& data, double rate,
+double test_loss_of(const way_out& w, const std::shared_ptr<const data_split>& data, double rate,
                     std::uint64_t seed, const experiment_options& options) {
   training_options o;
   o.policy = "async";
@@ -46,7 +46,7 @@ double test_loss_of(const way& w, const std::shared_ptr<const data_split>& data,
   return r.test_loss.value_or(claim::unknown);
 }
 
-seeds_mean over_seeds(const way& w, const std::shared_ptr<const data_split>& data, double rate,
+seeds_mean over_seeds(const way_out& w, const std::shared_ptr<const data_split>& data, double rate,
                       const experiment_options& options) {
   std::vector<double> all;
   for (std::uint64_t s = 0; s < (options.quick ? 2U : 3U); ++s)
@@ -71,7 +71,7 @@ void run_rescue(const experiment_options& options, experiment_result& result) {
            {"test loss", axis_scale::logarithmic},
            {}};
   std::vector<seeds_mean> found;
-  for (const way& w : ways) {
+  for (const way_out& w : ways_out) {
     figure_series s{w.name};
     for (const double rate : rates) {
       const seeds_mean m = over_seeds(w, data, rate, options);

@@ -16,12 +16,12 @@ namespace mailgrad::lab {
 
 namespace {
 
-constexpr std::uint32_t workers = 8;
+constexpr std::uint32_t equal_workers = 8;
 constexpr std::uint64_t steps = 1600;
-constexpr std::size_t coordinates = 100;
+constexpr std::size_t equal_coordinates = 100;
 constexpr double rate = 0.1;
 
-struct way {
+struct timed_policy {
   const char* name;
   const char* policy;
   double seconds; ///< of all steps, counted by hand
@@ -29,23 +29,24 @@ struct way {
 
 // The barrier makes 100 updates of 1 s and 100 of 10 s. Afterwards seven fast workers and a slow one train
 // 7.1 steps a second.
-constexpr way ways[] = {{"sync", "sync", 100 + 1000},
-                        {"async", "async", 100 + 800 / 7.1},
-                        {"sync, then async", "sync, async@800", 100 + 800 / 7.1}};
+constexpr timed_policy timed_policies[] = {{"sync", "sync", 100 + 1000},
+                                           {"async", "async", 100 + 800 / 7.1},
+                                           {"sync, then async", "sync, async@800", 100 + 800 / 7.1}};
 
-struct path {
+struct slowed_path {
   std::vector<figure_point> squares; ///< over time
   double seconds = 0;
   double before = 0; ///< mean square in the second half of the fast time
 };
 
-path run_way(const way& w, const std::string& trace, std::uint64_t seed, const experiment_options& options) {
-  path made;
+slowed_path run_way(const timed_policy& w, const std::string& trace, std::uint64_t seed,
+                    const experiment_options& options) {
+  slowed_path made;
   double due = 0;
   std::uint64_t counted = 0;
   quadratic_case c;
-  c.model = fmt::format("quadratic:dimension={},noise=1,start=10", coordinates);
-  c.workers = workers;
+  c.model = fmt::format("quadratic:dimension={},noise=1,start=10", equal_coordinates);
+  c.workers = equal_workers;
   c.delays = "trace:" + trace;
   c.policy = w.policy;
   c.learning_rate = rate;
@@ -54,7 +55,7 @@ path run_way(const way& w, const std::string& trace, std::uint64_t seed, const e
   c.on_read = [&](rank, instant when, std::span<const float> x) {
     const double seconds = in_seconds(when);
     double square = 0;
-    for (std::size_t j = 0; j < coordinates; ++j) square += double{x[j]} * x[j] / coordinates;
+    for (std::size_t j = 0; j < equal_coordinates; ++j) square += double{x[j]} * x[j] / equal_coordinates;
     if (seconds > 60 && seconds < 100) made.before += square, ++counted;
     if (seconds < due) return;
     made.squares.push_back({seconds, square});
@@ -79,9 +80,9 @@ void run_slowdown(const experiment_options& options, experiment_result& result) 
       {"mean square", axis_scale::logarithmic},
       {}};
   std::vector<seeds_mean> floors;
-  for (const way& w : ways) {
+  for (const timed_policy& w : timed_policies) {
     std::vector<double> seconds, before;
-    path shown;
+    slowed_path shown;
     for (std::uint64_t s = 0; s < (options.quick ? 3U : 10U); ++s) {
       shown = run_way(w, trace.file(), options.seed + s, options);
       seconds.push_back(shown.seconds);
@@ -94,7 +95,7 @@ void run_slowdown(const experiment_options& options, experiment_result& result) 
     f.series.push_back({w.name, series_look::points, std::move(shown.squares)});
   }
   // (1 - rate)^2 x + rate^2 / 8 stays where it is at this x
-  const double floor = rate * rate / workers / (1 - (1 - rate) * (1 - rate));
+  const double floor = rate * rate / equal_workers / (1 - (1 - rate) * (1 - rate));
   result.claims.push_back({"mean square before the slowdown, sync", "", "closed form", floor, floors[2].mean,
                            floors[2].spread, 0.1 * floor});
   // the floor of eight workers that take turns, as noise-floor has it

@@ -18,9 +18,9 @@ namespace mailgrad::lab {
 
 namespace {
 
-constexpr std::uint32_t workers = 16;
+constexpr std::uint32_t straggling_workers = 16;
 
-struct law {
+struct straggler_law {
   const char* name;
   const char* delays;
   double mean;
@@ -28,12 +28,14 @@ struct law {
   double share;   ///< by which a mean of so many draws may be off
 };
 
-const double largest_exponential = mean_of_kth_exponential(workers, workers);
-const law laws[] = {{"exponential", "exp", 1, largest_exponential, 0.02},
-                    {"shifted exponential", "shifted-exp:shift=1,mean=1", 2, 1 + largest_exponential, 0.02},
-                    {"Pareto, alpha 3", "pareto:alpha=3", 1.5, mean_of_kth_pareto(workers, workers, 3), 0.05},
-                    {"gamma, cv 0.3", "gamma:cv=0.3", 1, 1.5978, 0.02},
-                    {"lognormal, sigma 0.5", "lognormal:sigma=0.5", 1, 2.2179, 0.03}};
+const double largest_exponential = mean_of_kth_exponential(straggling_workers, straggling_workers);
+const straggler_law straggler_laws[] = {
+    {"exponential", "exp", 1, largest_exponential, 0.02},
+    {"shifted exponential", "shifted-exp:shift=1,mean=1", 2, 1 + largest_exponential, 0.02},
+    {"Pareto, alpha 3", "pareto:alpha=3", 1.5, mean_of_kth_pareto(straggling_workers, straggling_workers, 3),
+     0.05},
+    {"gamma, cv 0.3", "gamma:cv=0.3", 1, 1.5978, 0.02},
+    {"lognormal, sigma 0.5", "lognormal:sigma=0.5", 1, 2.2179, 0.03}};
 
 double seconds_of_gradient(const char* delays, const std::string& policy, std::uint64_t steps,
                            std::uint32_t of_workers, std::uint64_t seed, const experiment_options& options,
@@ -54,18 +56,19 @@ double seconds_of_gradient(const char* delays, const std::string& policy, std::u
 struct policy_case {
   const char* name;
   const char* policy;
-  double gradients;            ///< in an update
-  double (*exact)(const law&); ///< seconds of an update; null: none is known
-  const char* from;            ///< whence that is known
+  double gradients;                      ///< in an update
+  double (*exact)(const straggler_law&); ///< seconds of an update; null: none is known
+  const char* from;                      ///< whence that is known
 };
 
 constexpr policy_case policies[] = {
-    {"sync", "sync", workers, [](const law& l) { return l.largest; }, "order statistics"},
-    {"k-batch-async:8", "k-batch-async:8", 8, [](const law& l) { return 8 * l.mean / workers; },
-     "K x mean / M"},
+    {"sync", "sync", straggling_workers, [](const straggler_law& l) { return l.largest; },
+     "order statistics"},
+    {"k-batch-async:8", "k-batch-async:8", 8,
+     [](const straggler_law& l) { return 8 * l.mean / straggling_workers; }, "K x mean / M"},
     {"k-async:8", "k-async:8", 8, nullptr, nullptr},
     {"ssp:3", "ssp:3", 1, nullptr, nullptr},
-    {"async", "async", 1, [](const law& l) { return l.mean / workers; }, "mean / M"}};
+    {"async", "async", 1, [](const straggler_law& l) { return l.mean / straggling_workers; }, "mean / M"}};
 
 /// One slow worker that stays slow: a bound helps nothing, however large it is.
 void claim_persistent(const experiment_options& options, experiment_result& result) {
@@ -86,16 +89,16 @@ void claim_persistent(const experiment_options& options, experiment_result& resu
 void run_policy(const policy_case& p, const experiment_options& options, experiment_result& result,
                 figure_series& found) {
   const std::uint64_t steps = options.quick ? 10'000 : 64'000, seeds = options.quick ? 2 : 4;
-  for (std::size_t i = 0; i < std::size(laws); ++i) {
-    const law& l = laws[i];
+  for (std::size_t i = 0; i < std::size(straggler_laws); ++i) {
+    const straggler_law& l = straggler_laws[i];
     std::vector<double> all;
     for (std::uint64_t s = 0; s < seeds; ++s)
-      all.push_back(
-          seconds_of_gradient(l.delays, p.policy, steps, workers, options.seed + s, options, p.gradients) *
-          p.gradients);
+      all.push_back(seconds_of_gradient(l.delays, p.policy, steps, straggling_workers, options.seed + s,
+                                        options, p.gradients) *
+                    p.gradients);
     const seeds_mean m = mean_over_seeds(all);
     // in the time of the mean worker, so that one is a policy that loses none
-    const double ideal = p.gradients * l.mean / workers;
+    const double ideal = p.gradients * l.mean / straggling_workers;
     found.points.push_back({static_cast<double>(i + 1), m.mean / ideal, m.spread.deviation / ideal});
     if (p.exact)
       result.claims.push_back({fmt::format("update of {}, {}", p.name, l.name), "s", p.from, p.exact(l),
@@ -178,7 +181,7 @@ void run_stragglers(const experiment_options& options, experiment_result& result
       {"law of delays"},
       {"time of a gradient / ideal"},
       {}};
-  for (const law& l : laws) f.x.marks.emplace_back(l.name);
+  for (const straggler_law& l : straggler_laws) f.x.marks.emplace_back(l.name);
   for (const policy_case& p : policies) {
     figure_series found{p.name};
     run_policy(p, options, result, found);

@@ -16,7 +16,7 @@ namespace mailgrad::lab {
 
 namespace {
 
-struct setting {
+struct data_setting {
   std::string name;
   std::vector<double> times;
   std::vector<float> centres;
@@ -39,14 +39,14 @@ struct setting {
   }
 };
 
-struct method {
+struct trained_method {
   std::string policy;
   std::string cure = "none";
   double rate = 0.002;
 };
 
 /// The mean weight over the second half of a run.
-double where_it_ends(const setting& of, const method& m, const experiment_options& options) {
+double where_it_ends(const data_setting& of, const trained_method& m, const experiment_options& options) {
   const std::uint64_t steps = options.quick ? 12'000 : 40'000;
   double weights = 0, seconds = 0, last = 0, before = 0;
   std::uint64_t reads = 0;
@@ -71,29 +71,29 @@ double where_it_ends(const setting& of, const method& m, const experiment_option
 }
 
 /// Where a method should end.
-enum class way : std::uint8_t { pulled, weighs_alike };
+enum class kind_of_end : std::uint8_t { pulled, weighs_alike };
 
 struct compared_method {
   std::string name;
-  method how;
-  way ends;
+  trained_method how;
+  kind_of_end ends;
 };
 
 /// Rennala takes four that are fresh, whoever sent them. Malenia takes as many as there are workers, twice.
-std::vector<compared_method> methods_for(const setting& s) {
+std::vector<compared_method> methods_for(const data_setting& s) {
   const std::string malenia = fmt::format("malenia:{}", 2 * s.times.size());
-  return {{"async", {"async"}, way::pulled},
-          {"rennala:4", {"rennala:4"}, way::pulled},
-          {"async, rescaled", {"async", "rescaled"}, way::weighs_alike},
-          {"sync", {"sync"}, way::weighs_alike},
-          {malenia, {malenia, "none", 0.02}, way::weighs_alike},
-          {"ringleader", {"ringleader"}, way::weighs_alike}};
+  return {{"async", {"async"}, kind_of_end::pulled},
+          {"rennala:4", {"rennala:4"}, kind_of_end::pulled},
+          {"async, rescaled", {"async", "rescaled"}, kind_of_end::weighs_alike},
+          {"sync", {"sync"}, kind_of_end::weighs_alike},
+          {malenia, {malenia, "none", 0.02}, kind_of_end::weighs_alike},
+          {"ringleader", {"ringleader"}, kind_of_end::weighs_alike}};
 }
 
 /// The best weight is known, and so is where `async` ends. Rennala is only known to be no nearer.
-claim claim_of_end(const setting& s, const compared_method& m, double end) {
+claim claim_of_end(const data_setting& s, const compared_method& m, double end) {
   const std::string what = fmt::format("{}, {}", m.name, s.name);
-  if (m.ends == way::weighs_alike)
+  if (m.ends == kind_of_end::weighs_alike)
     return {"weight at the end, " + what,
             "",
             "the best: mean of the centres",
@@ -117,7 +117,7 @@ claim claim_of_end(const setting& s, const compared_method& m, double end) {
 } // namespace
 
 void run_unlike_data(const experiment_options& options, experiment_result& result) {
-  const std::vector<setting> settings{
+  const std::vector<data_setting> settings{
       {"steps of 1, 2, 4 s, centres 0, 1, 4", {1, 2, 4}, {0, 1, 4}},
       {"steps of 1, 1, 1, 10 s, centres 0, 0, 0, 1", {1, 1, 1, 10}, {0, 0, 0, 1}},
       {"steps of 1, ..., 8 s, centres 0, ..., 7", {1, 2, 3, 4, 5, 6, 7, 8}, {0, 1, 2, 3, 4, 5, 6, 7}}};
@@ -134,7 +134,7 @@ void run_unlike_data(const experiment_options& options, experiment_result& resul
   f.x.marks = {"async", "rennala", "rescaled", "sync", "malenia", "ringleader"};
   f.series[0].points = {{0.6, 1}, {static_cast<double>(f.x.marks.size()) + 0.4, 1}};
   for (std::size_t i = 0; i < settings.size(); ++i) {
-    const setting& s = settings[i];
+    const data_setting& s = settings[i];
     f.series.push_back({shown[i]});
     double place = 0.15 * (static_cast<double>(i) - 1); // points of one method stand side by side
     for (const compared_method& m : methods_for(s)) {

@@ -127,7 +127,7 @@ void run_times(const experiment_options& options, experiment_result& result) {
 constexpr std::uint32_t workers =
     16; ///< worker i takes i + |N(0, i)| seconds, and its data lie around i / 16
 constexpr double best_weight = (workers + 1) / 2.0 / workers;
-constexpr std::size_t coordinates = 32;
+constexpr std::size_t unlike_coordinates = 32;
 
 struct method {
   const char* name;
@@ -147,7 +147,7 @@ std::vector<figure_point> path_of(const method& m, double rate, double until, st
   const double between = until / 128;
   bool over = false;
   quadratic_case c;
-  c.model = fmt::format("quadratic:dimension={},noise=1,start=-1", coordinates);
+  c.model = fmt::format("quadratic:dimension={},noise=1,start=-1", unlike_coordinates);
   for (std::uint32_t i = 1; i <= workers; ++i) c.targets.push_back(static_cast<float>(i) / workers);
   c.workers = workers;
   c.delays = "half-normal:base=i,sigma=i";
@@ -178,7 +178,7 @@ double end_of(const std::vector<figure_point>& path, double until) {
 }
 
 /// The best of rates that differ by a factor of the root of 2.
-double best_rate(const method& m, double until, const experiment_options& options) {
+double tuned_rate(const method& m, double until, const experiment_options& options) {
   double best = claim::unknown, least = claim::unknown;
   const std::uint64_t seeds = options.quick ? 2 : 4;
   for (double rate = 0.5; rate > 1e-4; rate /= std::sqrt(2.0)) {
@@ -208,7 +208,7 @@ std::vector<figure_point> mean_of(const std::vector<std::vector<figure_point>>& 
 
 /// The error that a method leaves at its best rate, over seeds that did not choose the rate.
 seeds_mean run_method(const method& m, double until, const experiment_options& options, figure& f) {
-  const double rate = best_rate(m, until, options);
+  const double rate = tuned_rate(m, until, options);
   std::vector<double> ends;
   std::vector<std::vector<figure_point>> paths;
   for (std::uint64_t s = 0; s < (options.quick ? 12U : 48U); ++s) {
