@@ -3,9 +3,10 @@
 #
 # DEPENDS  targets whose headers ours include (mailgrad::tensor, Threads::Threads)
 # PRIVATE  targets that only our sources use (DNNL::dnnl, CAF::core)
-# UNITY    no two sources have an unnamed namespace with the same name in it, so that a preset may compile several as
-#          one (CMAKE_UNITY_BUILD)
 # CUDA_SOURCES, NO_CUDA_SOURCES  see mailgrad_cuda.cmake
+#
+# A preset may compile several sources as one (CMAKE_UNITY_BUILD), so no name stands in two of their unnamed namespaces;
+# scripts/check-names looks.
 include_guard()
 include(GNUInstallDirs)
 
@@ -70,7 +71,7 @@ set(MAILGRAD_MESSAGES_FLAGS "" CACHE STRING
   "Options to compile the libraries with that send messages more than they compute, after all others; a build whose tests need not be fast compiles them faster")
 
 function(mailgrad_add_library folder)
-  cmake_parse_arguments(arg "UNITY" "" "SOURCES;HEADERS;DEPENDS;PRIVATE;CUDA_SOURCES;NO_CUDA_SOURCES" ${ARGN})
+  cmake_parse_arguments(arg "" "" "SOURCES;HEADERS;DEPENDS;PRIVATE;CUDA_SOURCES;NO_CUDA_SOURCES" ${ARGN})
   set(target mailgrad_${folder})
   add_library(${target} ${arg_SOURCES})
   add_library(mailgrad::${folder} ALIAS ${target})
@@ -89,9 +90,6 @@ function(mailgrad_add_library folder)
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
   if(folder IN_LIST mailgrad_of_messages)
     target_compile_options(${target} PRIVATE ${MAILGRAD_MESSAGES_FLAGS})
-  endif()
-  if(NOT arg_UNITY)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
   endif()
   install(TARGETS ${target} EXPORT mailgradTargets
     FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})

@@ -33,7 +33,7 @@ namespace {
 
 /// Launchers send a signal to all ranks. The workers let the server end the run in good order for so long
 /// before they leave by themselves, and to write what it leaves behind.
-constexpr std::chrono::seconds for_server{2};
+constexpr std::chrono::seconds time_for_server{2};
 
 struct words_of_launch {
   train_words train;
@@ -137,9 +137,9 @@ int work(const train_words& w, const std::string& devices, net::mpi_network* by_
           : std::make_unique<joined_workers>(w.remote.listen, mine,
                                              by_mpi ? joining_of(w, *by_mpi, number)
                                                     : joining_of(w, w.remote.listen, number, with.bound));
-  const int code = joined->wait(*ctrl_c, for_server);
+  const int code = joined->wait(*ctrl_c, time_for_server);
   // mpirun kills all ranks as soon as one has ended after a signal, also rank 0 that writes the report.
-  if (ctrl_c->requested() && with.file) with.file->wait_until_gone(for_server);
+  if (ctrl_c->requested() && with.file) with.file->wait_until_gone(time_for_server);
   return code;
 }
 

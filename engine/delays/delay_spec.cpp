@@ -161,7 +161,7 @@ struct known_law {
   law_maker (*make)(law_text&);
 };
 
-constexpr std::array known{
+constexpr std::array known_laws{
     known_law{{"exp:mean=1", "exponential times: workers without memory"}, exponential},
     known_law{{"shifted-exp:shift=1,mean=1", "a fixed part and an exponential one"}, shifted_exponential},
     known_law{{"pareto:alpha=2,least=1", "a heavy tail; without a variance if alpha is 2 or less"}, pareto},
@@ -250,8 +250,8 @@ law_maker maker_of(std::string_view text, std::uint32_t workers) {
   const std::string_view name = name_of_choice(text);
   const auto is_named = [&](const auto& law) { return name_of_choice(law.form.text) == name; };
   if (const auto* p = std::ranges::find_if(plain, is_named); p != plain.end()) return p->make(text, workers);
-  const auto* law = std::ranges::find_if(known, is_named);
-  if (law == known.end())
+  const auto* law = std::ranges::find_if(known_laws, is_named);
+  if (law == known_laws.end())
     throw std::invalid_argument(
         fmt::format("delays '{}' are unknown; {}", name, suggestion(name, law_names())));
   law_text settings(text, workers);
@@ -287,7 +287,7 @@ std::unique_ptr<delay_law> delay_spec::law_of(rank worker, std::uint64_t seed) c
 std::vector<delay_form> delay_forms() {
   std::vector<delay_form> forms;
   for (const plain_law& law : plain) forms.push_back(law.form);
-  for (const known_law& law : known) forms.push_back(law.form);
+  for (const known_law& law : known_laws) forms.push_back(law.form);
   return forms;
 }
 

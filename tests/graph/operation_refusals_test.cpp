@@ -48,7 +48,7 @@ public:
   bool is_view() const noexcept override { return view; }
 };
 
-value own(const value& x, const std::function<void(own_operation&)>& change) {
+value with_own(const value& x, const std::function<void(own_operation&)>& change) {
   const auto op = std::make_shared<own_operation>();
   change(*op);
   return x.owner().apply_one(op, {x}, std::source_location::current());
@@ -61,18 +61,18 @@ TEST(Refusals, OfOperationsThatDoNotKeepTheirPromises) {
   const auto compiled = [&](const value& y) { program(g, std::array{y}); };
   expect_refused({
       {"none", [&] { g.apply(nullptr, {x}, std::source_location::current()); }, operations_file},
-      {"no result", [&] { own(x, [](own_operation& o) { o.makes.clear(); }); }, operations_file},
-      {"too few gradients", [&] { gradient_of(own(x, [](own_operation& o) { o.gradients_of.clear(); })); },
-       operations_file},
+      {"no result", [&] { with_own(x, [](own_operation& o) { o.makes.clear(); }); }, operations_file},
+      {"too few gradients",
+       [&] { gradient_of(with_own(x, [](own_operation& o) { o.gradients_of.clear(); })); }, operations_file},
       {"too many gradients",
-       [&] { gradient_of(own(x, [](own_operation& o) { o.gradients_of.push_back({2}); })); },
+       [&] { gradient_of(with_own(x, [](own_operation& o) { o.gradients_of.push_back({2}); })); },
        operations_file},
       {"gradient of another shape",
-       [&] { gradient_of(own(x, [](own_operation& o) { o.gradients_of = {{3}}; })); }, operations_file},
-      {"nothing to run", [&] { compiled(own(x, [](own_operation&) {})); }, operations_file},
+       [&] { gradient_of(with_own(x, [](own_operation& o) { o.gradients_of = {{3}}; })); }, operations_file},
+      {"nothing to run", [&] { compiled(with_own(x, [](own_operation&) {})); }, operations_file},
       {"view of another size",
        [&] {
-         compiled(own(x, [](own_operation& o) {
+         compiled(with_own(x, [](own_operation& o) {
            o.view = true;
            o.makes = {{{9}, dtype::float32}};
          }));

@@ -47,7 +47,7 @@ optimizer_options decaying(std::string_view rule) {
   return o;
 }
 
-std::vector<float> part(std::span<const float> all, const parameter_layout& layout, std::size_t variable) {
+std::vector<float> part_of(std::span<const float> all, const parameter_layout& layout, std::size_t variable) {
   const placed_variable& v = layout.variables()[variable];
   const auto values = all.subspan(v.offset, v.dims.size());
   return {values.begin(), values.end()};
@@ -90,14 +90,15 @@ TEST_P(CoverageOfRule, LeavesTheRestAloneInWeightsAndInState) {
     mixed.update({&one, 1});
     only_a.update(turn_of_a ? std::span(&one, 1) : std::span(&nothing, 1));
     const auto now = mixed.snapshot().on_host();
-    EXPECT_EQ(part(now, layout, 0), part(only_a.snapshot().on_host(), layout, 0)) << "step " << step;
+    EXPECT_EQ(part_of(now, layout, 0), part_of(only_a.snapshot().on_host(), layout, 0)) << "step " << step;
   }
   EXPECT_EQ(mixed.version().value, 8U);
   const std::vector<float> began = first_values(layout, 3);
   const auto untouched = only_a.snapshot().on_host();
-  for (const std::size_t v : {1U, 2U, 3U}) EXPECT_EQ(part(untouched, layout, v), part(began, layout, v)) << v;
+  for (const std::size_t v : {1U, 2U, 3U})
+    EXPECT_EQ(part_of(untouched, layout, v), part_of(began, layout, v)) << v;
   for (const std::size_t v : {0U, 1U, 2U})
-    EXPECT_NE(part(mixed.snapshot().on_host(), layout, v), part(began, layout, v)) << v;
+    EXPECT_NE(part_of(mixed.snapshot().on_host(), layout, v), part_of(began, layout, v)) << v;
 }
 
 TEST_P(CoverageOfRule, MakesTheSameWeightsHoweverTheyAreCutAndWhoeverHoldsThem) {
@@ -150,8 +151,8 @@ TEST_P(CoverageOfRule, IsThatOfLocalStepsToo) {
   for (std::uint64_t step = 0; step < 2; ++step) local.step(gradient_of(*layout, {1}, step), 1);
   const auto difference = local.difference();
   EXPECT_THAT(*difference->covered, ElementsAre(FieldsAre(16, 48)));
-  EXPECT_THAT(part(difference->dense.on_host<float>(), *layout, 0), ::testing::Each(0.0F));
-  EXPECT_NE(part(difference->dense.on_host<float>(), *layout, 1), std::vector<float>(20));
+  EXPECT_THAT(part_of(difference->dense.on_host<float>(), *layout, 0), ::testing::Each(0.0F));
+  EXPECT_NE(part_of(difference->dense.on_host<float>(), *layout, 1), std::vector<float>(20));
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryRule, CoverageOfRule,

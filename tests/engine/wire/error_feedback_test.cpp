@@ -39,15 +39,15 @@ floats drawn_multiples(std::size_t n, std::mt19937_64& rng) {
 
 /// What a worker and its shard have after many steps with up to four messages in flight, of which the shard
 /// discards one in three.
-struct account {
+struct balance {
   sums made, applied;
   floats residual;
 };
 
-account after_many_steps(const wire_format& f, std::size_t n, std::mt19937_64& rng,
+balance after_many_steps(const wire_format& f, std::size_t n, std::mt19937_64& rng,
                          floats (*draw)(std::size_t, std::mt19937_64&)) {
   error_feedback feedback(f, n);
-  account a{sums(n), sums(n), {}};
+  balance a{sums(n), sums(n), {}};
   std::vector<std::pair<step_number, wire_message>> in_flight;
   const auto settle = [&] {
     const std::size_t which = rng() % in_flight.size();
@@ -73,7 +73,7 @@ TEST(ErrorFeedback, LosesNothingWhateverIsDiscarded) {
   std::mt19937_64 rng(1);
   for (const std::string_view format : lossy_formats)
     for (const std::size_t n : {1U, 16U, 131U}) {
-      const account a = after_many_steps(parse_wire_format(format), n, rng, drawn_numbers);
+      const balance a = after_many_steps(parse_wire_format(format), n, rng, drawn_numbers);
       for (std::size_t i = 0; i < n; ++i)
         ASSERT_NEAR(a.made[i], a.applied[i] + static_cast<double>(a.residual[i]), 2e-3)
             << format << ", number " << i;
@@ -83,7 +83,7 @@ TEST(ErrorFeedback, LosesNothingWhateverIsDiscarded) {
 TEST(ErrorFeedback, LosesExactlyNothingWhereSumsAreExact) {
   std::mt19937_64 rng(2);
   for (const char* format : {"float16", "bfloat16", "top-k:0.1", "top-k:1"}) {
-    const account a = after_many_steps(parse_wire_format(format), 131, rng, drawn_multiples);
+    const balance a = after_many_steps(parse_wire_format(format), 131, rng, drawn_multiples);
     for (std::size_t i = 0; i < a.made.size(); ++i)
       ASSERT_EQ(a.made[i], a.applied[i] + static_cast<double>(a.residual[i])) << format << ", number " << i;
   }

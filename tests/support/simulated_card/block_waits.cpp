@@ -10,7 +10,7 @@ namespace mailgrad::simulated_card {
 
 namespace {
 
-std::string place(const std::source_location& where) {
+std::string place_in_words(const std::source_location& where) {
   return fmt::format("{}:{}", where.file_name(), where.line());
 }
 
@@ -35,11 +35,11 @@ bool block::arrive_at_barrier(bool mine, const std::source_location& where) {
   const between_threads quiet;
   if (ended_ > 0)
     return complain(fmt::format("{} waits at the barrier {}, which {} has ended without", name_of(current_),
-                                place(where), name_of(last_ended_)));
+                                place_in_words(where), name_of(last_ended_)));
   if (at_barrier_ > 0 && !same(threads_[last_at_barrier_].where, where))
     return complain(fmt::format("{} waits at the barrier {}, while {} waits at {}", name_of(current_),
-                                place(where), name_of(last_at_barrier_),
-                                place(threads_[last_at_barrier_].where)));
+                                place_in_words(where), name_of(last_at_barrier_),
+                                place_in_words(threads_[last_at_barrier_].where)));
   threads_[current_].now = phase::at_barrier;
   threads_[current_].where = where;
   last_at_barrier_ = current_;
@@ -67,17 +67,17 @@ bool block::arrive_in_warp(unsigned mask, std::uint64_t value, const std::source
   const std::size_t first = current_ / warp * warp;
   mask &= w.existing;
   if ((mask >> lane() & 1U) == 0)
-    return complain(fmt::format("{} is not in its own mask at {}", name_of(current_), place(where)));
+    return complain(fmt::format("{} is not in its own mask at {}", name_of(current_), place_in_words(where)));
   if ((mask & w.ended) != 0)
-    return complain(
-        fmt::format("{} waits at {} for lanes of its warp that have ended", name_of(current_), place(where)));
+    return complain(fmt::format("{} waits at {} for lanes of its warp that have ended", name_of(current_),
+                                place_in_words(where)));
   for (unsigned other = 0; other < warp; ++other) {
     if ((mask & w.arrived & 1U << other) == 0) continue;
     const thread& t = threads_[first + other];
     if (t.mask != mask || !same(t.where, where))
       return complain(fmt::format("{} waits at {} for the lanes {:#x}, while {} waits at {} for {:#x}",
-                                  name_of(current_), place(where), mask, name_of(first + other),
-                                  place(t.where), t.mask));
+                                  name_of(current_), place_in_words(where), mask, name_of(first + other),
+                                  place_in_words(t.where), t.mask));
     break;
   }
   thread& own = threads_[current_];
@@ -109,7 +109,7 @@ std::uint64_t block::value_of(unsigned other) {
     {
       const between_threads quiet;
       complain(fmt::format("{} reads at {} from lane {}, which it has not met", name_of(current_),
-                           place(own.where), other));
+                           place_in_words(own.where), other));
     }
     stop();
   }
@@ -153,7 +153,8 @@ std::string block::stuck() const {
   for (const phase waiting : {phase::in_warp, phase::at_barrier})
     for (std::size_t t = 0; t < threads_.size(); ++t) {
       if (threads_[t].now != waiting) continue;
-      told += fmt::format("{}{} waits for ever at {}", between, name_of(t), place(threads_[t].where));
+      told +=
+          fmt::format("{}{} waits for ever at {}", between, name_of(t), place_in_words(threads_[t].where));
       between = ", ";
       break;
     }
