@@ -3,9 +3,15 @@
 # their place: they define the same functions and answer each call with a device_error.
 #
 #   mailgrad_add_library(cuda CUDA_SOURCES update.cu NO_CUDA_SOURCES no_cuda.cpp)
+#
+# With MAILGRAD_CUDA_TESTS the libraries are those without CUDA, and the tests of a card link the objects of
+# mailgrad_cuda_beside before them. So one build folder checks both.
 include_guard()
 
-if(MAILGRAD_CUDA)
+if(MAILGRAD_CUDA_TESTS AND NOT MAILGRAD_CUDA)
+  set(mailgrad_cuda_beside cuda_code)
+endif()
+if(MAILGRAD_CUDA OR mailgrad_cuda_beside)
   include(CheckLanguage)
   check_language(CUDA)
   if(NOT CMAKE_CUDA_COMPILER)
