@@ -14,7 +14,6 @@
 namespace mailgrad {
 namespace {
 
-using json = nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -56,7 +55,7 @@ TEST_F(Table, IsLearntAndUsedAsItsOptionsSay) {
   tool t(train(data, words));
   ASSERT_EQ(t.code(), 0) << t.err();
   EXPECT_THAT(t.err(), Not(HasSubstr("class"))) << "both kinds are in both parts";
-  const json report = json::parse(std::ifstream(path("run.json")));
+  const nlohmann::json report = nlohmann::json::parse(std::ifstream(path("run.json")));
   EXPECT_EQ(report["test_accuracy"], 1.0);
   tool tested({"test", "--model-file", path("m.safetensors"), "--data", data});
   ASSERT_EQ(tested.code(), 0) << tested.err();

@@ -22,7 +22,7 @@
 namespace mailgrad {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 using testing::tool;
 using words = std::vector<std::string>;
 

@@ -20,7 +20,6 @@
 namespace mailgrad {
 namespace {
 
-using json = nlohmann::json;
 using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
@@ -62,12 +61,12 @@ TEST_F(TrainedModel, IsTestedOnAllRowsOfAFile) {
   ASSERT_EQ(t.code(), 0) << t.err();
   EXPECT_THAT(t.out(),
               AllOf(HasSubstr("60 samples"), HasSubstr("accuracy      1.0000"), HasSubstr("tall, thin")));
-  const json found = json::parse(std::ifstream(path("test.json")));
+  const nlohmann::json found = nlohmann::json::parse(std::ifstream(path("test.json")));
   EXPECT_EQ(found["samples"], 60);
   EXPECT_EQ(found["accuracy"], 1.0);
   EXPECT_EQ(found["classes"][0],
-            json::parse(R"({"name":"large","samples":30,"precision":1.0,"recall":1.0})"));
-  EXPECT_EQ(found["confusion"], json::parse("[[30,0],[0,30]]"));
+            nlohmann::json::parse(R"({"name":"large","samples":30,"precision":1.0,"recall":1.0})"));
+  EXPECT_EQ(found["confusion"], nlohmann::json::parse("[[30,0],[0,30]]"));
 }
 
 /// The numbers are divided as in training, though other rows would give other divisors; and labels keep their
@@ -101,7 +100,7 @@ TEST_F(TrainedModel, PredictsRowsWithoutLabels) {
   EXPECT_THAT(lines[2], StartsWith("\"tall, thin\",0."));
   tool jsonl({"predict", "--model-file", model, "--rows", rows, "--format", "jsonl"});
   ASSERT_EQ(jsonl.code(), 0) << jsonl.err();
-  const json second = json::parse(lines_of(jsonl.out()).at(1));
+  const nlohmann::json second = nlohmann::json::parse(lines_of(jsonl.out()).at(1));
   EXPECT_EQ(second["class"], "tall, thin");
   EXPECT_EQ(second["probability"], second["probabilities"][1]);
   EXPECT_NEAR(second["probabilities"][0].get<double>() + second["probabilities"][1].get<double>(), 1, 1e-6);

@@ -18,7 +18,7 @@ using floats = std::vector<float>;
 using ints = std::vector<std::int32_t>;
 
 /// Three samples: a picture of 1 x 2 pixels, the number of its maker, and its class.
-dataset three_pictures() {
+dataset three_named_pictures() {
   return dataset::from({{"image", sample_array({3, 1, 2}, floats{1, 2, 3, 4, 5, 6})},
                         {"maker", sample_array({3}, ints{70, 80, 90})}},
                        sample_array({3}, ints{0, 1, 0}), 2);
@@ -31,7 +31,7 @@ batch filled(const dataset& d, const std::vector<std::uint32_t>& samples) {
 }
 
 TEST(InMemory, FeedsEachArrayByItsName) {
-  const dataset d = three_pictures();
+  const dataset d = three_named_pictures();
   EXPECT_EQ(d.size(), 3U);
   EXPECT_EQ(d.classes(), 2U);
   const batch b = filled(d, {2, 0});
@@ -63,7 +63,7 @@ TEST(InMemory, HasTargetsOfAnyWidth) {
 }
 
 TEST(InMemory, SlicesOfASetShareItsMemory) {
-  const dataset d = three_pictures();
+  const dataset d = three_named_pictures();
   const dataset part = d.slice(1, 2);
   EXPECT_EQ(part.size(), 2U);
   EXPECT_EQ(part.arrays()->find("image")->values().data(), d.arrays()->find("image")->values().data() + 2);
@@ -72,7 +72,7 @@ TEST(InMemory, SlicesOfASetShareItsMemory) {
 }
 
 TEST(InMemory, SlicesABatchIntoMicroBatches) {
-  const batch whole = filled(three_pictures(), {0, 1, 2});
+  const batch whole = filled(three_named_pictures(), {0, 1, 2});
   batch part;
   slice_batch(whole, 1, 2, part);
   ASSERT_EQ(part.inputs.size(), 2U);
@@ -81,7 +81,7 @@ TEST(InMemory, SlicesABatchIntoMicroBatches) {
 }
 
 TEST(InMemory, KeepsTheMemoryOfABatchThatIsFilledAgain) {
-  const dataset d = three_pictures();
+  const dataset d = three_named_pictures();
   batch b = filled(d, {0, 1});
   const std::byte* const before = b.inputs[0].data();
   fill_batch(d, std::vector<std::uint32_t>{2, 1}, b);

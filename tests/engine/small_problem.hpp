@@ -3,8 +3,10 @@
 #include <mailgrad/tests/support/test_name.hpp>
 
 #include <mailgrad/data/dataset.hpp>
+#include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/models/layer_stack.hpp>
 #include <mailgrad/graph/models/model.hpp>
+#include <mailgrad/graph/operations/cross_entropy.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -23,6 +25,14 @@ inline model_function small_model() {
   return [](graph& g, const model_request& request) {
     return build_classifier(g, {dense_layer{8, activation::tanh}, dense_layer{}}, request);
   };
+}
+
+/// The next token is looked up from this one.
+inline model_outputs next_from_table(graph& g, const model_request& r) {
+  const value x = g.input("features", {r.batch, r.sample_dims[0]}, dtype::int32);
+  const value labels = g.input("labels", {r.batch, r.sample_dims[0]}, dtype::int32);
+  const value logits = embedding(x, r.classes, r.classes, "table");
+  return {logits, cross_entropy(logits, labels)};
 }
 
 inline constexpr std::size_t small_features = 4;

@@ -29,7 +29,7 @@ struct inner {
   friend bool operator==(const inner&, const inner&) = default;
 };
 
-struct everything {
+struct every_kind {
   bool flag = false;
   std::int64_t below = 0;
   std::uint64_t most = 0;
@@ -56,7 +56,7 @@ struct everything {
     a.field("named", named);
     a.group("numbers", [&] { a.floats("weights", weights); });
   }
-  friend bool operator==(const everything&, const everything&) = default;
+  friend bool operator==(const every_kind&, const every_kind&) = default;
 };
 
 /// Reads what was written.
@@ -68,7 +68,7 @@ T read_back(const saved_fields& written, T x = {}) {
 }
 
 TEST(Archive, GivesBackWhatItTook) {
-  everything x{true,
+  every_kind x{true,
                std::numeric_limits<std::int64_t>::min(),
                std::numeric_limits<std::uint64_t>::max(),
                0.1F,
@@ -81,7 +81,7 @@ TEST(Archive, GivesBackWhatItTook) {
                {1, -0.0F, std::numeric_limits<float>::infinity()}};
   saved_fields fields;
   fields.field("x", x);
-  EXPECT_EQ(read_back<everything>(fields), x);
+  EXPECT_EQ(read_back<every_kind>(fields), x);
 }
 
 TEST(Archive, KeepsNumbersThatJsonHasNot) {
@@ -98,13 +98,13 @@ TEST(Archive, KeepsNumbersThatJsonHasNot) {
 }
 
 TEST(Archive, GivesBackTextsThatAreNotUtf8) {
-  everything x;
+  every_kind x;
   x.text = "caf\xe9.csv";
   x.both.second = std::string("\0e9", 3);
   x.named = {{"\xff", 1}, {"\xfe", 2}, {std::string("\0", 1), 3}};
   saved_fields fields;
   fields.field("x", x);
-  EXPECT_EQ(read_back<everything>(fields), x);
+  EXPECT_EQ(read_back<every_kind>(fields), x);
 }
 
 TEST(Archive, HoldsAnArrayWithoutACopy) {
@@ -119,7 +119,7 @@ TEST(Archive, HoldsAnArrayWithoutACopy) {
 
 TEST(Archive, RefusesOtherFieldsInOneLine) {
   saved_fields fields;
-  everything x;
+  every_kind x;
   fields.field("x", x);
   const auto reads = [&](auto object, const std::string& name) {
     return [&fields, object, name]() mutable {

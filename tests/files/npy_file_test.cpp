@@ -1,3 +1,4 @@
+#include <mailgrad/tests/files/array_bytes.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <mailgrad/files/npy_file.hpp>
@@ -14,12 +15,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-/// An array as numpy.save writes it.
-std::string npy(const std::string& type, const std::string& extents, const std::string& numbers) {
-  const std::string text = "{'descr': '" + type + "', 'fortran_order': False, 'shape': " + extents + ", }\n";
-  return std::string("\x93NUMPY\1\0", 8) + static_cast<char>(text.size()) + '\0' + text + numbers;
-}
+using testing::npy;
 
 class NpyFile : public ::testing::Test {
 protected:

@@ -1,3 +1,4 @@
+#include <mailgrad/tests/files/array_bytes.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
@@ -13,21 +14,12 @@
 namespace mailgrad {
 namespace {
 
+using testing::bytes_of;
 using ::testing::ElementsAre;
 using testing::expect_refused;
 using ::testing::HasSubstr;
+using testing::npy;
 using ::testing::SizeIs;
-
-template <class T>
-std::string bytes_of(std::initializer_list<T> numbers) {
-  return {reinterpret_cast<const char*>(numbers.begin()), numbers.size() * sizeof(T)};
-}
-
-/// An array as numpy.save writes it.
-std::string npy(const std::string& type, const std::string& extents, const std::string& numbers) {
-  const std::string text = "{'descr': '" + type + "', 'fortran_order': False, 'shape': " + extents + ", }\n";
-  return std::string("\x93NUMPY\1\0", 8) + static_cast<char>(text.size()) + '\0' + text + numbers;
-}
 
 class Npz : public ::testing::Test {
 protected:

@@ -1,3 +1,4 @@
+#include <mailgrad/tests/files/array_bytes.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
@@ -19,6 +20,7 @@
 namespace mailgrad {
 namespace {
 
+using testing::bytes_of;
 using ::testing::ElementsAre;
 using testing::expect_refused;
 using ::testing::IsEmpty;
@@ -29,11 +31,6 @@ std::string with_length(const std::string& header, const std::string& numbers = 
   std::string bytes;
   append_number<8>(bytes, header.size());
   return bytes + header + numbers;
-}
-
-template <class T>
-std::string bytes_of(std::initializer_list<T> numbers) {
-  return {reinterpret_cast<const char*>(numbers.begin()), numbers.size() * sizeof(T)};
 }
 
 class Safetensors : public ::testing::Test {

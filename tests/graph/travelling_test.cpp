@@ -15,13 +15,10 @@ namespace {
 
 using test::every_operation;
 using test::expect_travels;
+using test::written;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
-
-std::vector<std::byte> written(const graph& g, const value& y) {
-  return write_graph(g, std::array{named_value{"y", y}});
-}
 
 /// An operation of a user's own, as programs have them that were written before graphs travelled.
 class stays_at_home : public operation {

@@ -15,7 +15,7 @@ namespace {
 using testing::ElementsAre;
 using enum elementwise_function;
 
-std::vector<float> random_values(std::size_t n, float low, float high) {
+std::vector<float> uniform_values(std::size_t n, float low, float high) {
   const Eigen::ArrayXf unit = (Eigen::ArrayXf::Random(static_cast<Eigen::Index>(n)) + 1) / 2;
   const Eigen::ArrayXf scaled = low + (high - low) * unit;
   return {scaled.begin(), scaled.end()};
@@ -37,7 +37,7 @@ TEST(Elementwise, RunsTheScalarFormulaOfEveryFunction) {
   for (const std::size_t n : {1U, 8U, 13U, 64U})
     for (int name = 0; name <= static_cast<int>(sqrt_gradient); ++name) {
       const auto f = static_cast<elementwise_function>(name);
-      const auto a = random_values(n, 0.1F, 2), b = random_values(n, -2, 2), y = run(f, a, b);
+      const auto a = uniform_values(n, 0.1F, 2), b = uniform_values(n, -2, 2), y = run(f, a, b);
       for (std::size_t i = 0; i < n; ++i) {
         const float expected = with_functor(f, [&](auto functor) { return apply(functor, a[i], b[i]); });
         EXPECT_NEAR(y[i], expected, 2e-6 * (1 + std::abs(expected))) << "function " << name;
@@ -46,7 +46,7 @@ TEST(Elementwise, RunsTheScalarFormulaOfEveryFunction) {
 }
 
 TEST(Elementwise, AgreesWithEigen) {
-  const auto a = random_values(1000, 0.1F, 3);
+  const auto a = uniform_values(1000, 0.1F, 3);
   const Eigen::Map<const Eigen::ArrayXf> x(a.data(), 1000);
   const auto expect = [&](elementwise_function f, const Eigen::ArrayXf& expected) {
     const auto y = run(f, a, a);

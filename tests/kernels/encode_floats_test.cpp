@@ -1,7 +1,9 @@
 #include <mailgrad/kernels/encode_floats.hpp>
 
 #include <mailgrad/tensor/small_floats.hpp>
+#include <mailgrad/tests/kernels/host_stream.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
+#include <mailgrad/tests/support/special_floats.hpp>
 
 #include <gtest/gtest.h>
 
@@ -16,12 +18,12 @@
 namespace mailgrad {
 namespace {
 
+using testing::host;
+using testing::infinity;
+using testing::nan;
+
 using bytes = std::vector<std::byte>;
 using floats = std::vector<float>;
-
-constexpr stream host = host_stream{};
-constexpr float infinity = std::numeric_limits<float>::infinity();
-constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 
 struct format {
   void (*encode)(const stream&, std::span<const float>, std::span<float>, std::span<std::byte>);

@@ -1,6 +1,8 @@
 #include <mailgrad/kernels/encode_int8.hpp>
 
+#include <mailgrad/tests/kernels/host_stream.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
+#include <mailgrad/tests/support/special_floats.hpp>
 
 #include <gtest/gtest.h>
 
@@ -13,12 +15,13 @@
 namespace mailgrad {
 namespace {
 
+using testing::host;
+using testing::infinity;
+using testing::largest_float;
+
 using floats = std::vector<float>;
 using multiples = std::vector<std::int8_t>;
 
-constexpr stream host = host_stream{};
-constexpr float infinity = std::numeric_limits<float>::infinity();
-constexpr float most = std::numeric_limits<float>::max();
 constexpr float least = std::numeric_limits<float>::denorm_min();
 
 floats drawn(std::size_t n, float size, unsigned seed) {
@@ -29,14 +32,14 @@ floats drawn(std::size_t n, float size, unsigned seed) {
   return x;
 }
 
-struct block {
+struct int8_block {
   float scale;
   multiples sent;
   floats decoded;
 };
 
-block encoded(const floats& x, std::span<float> residual) {
-  block b{int8_scale(host, x, residual), multiples(x.size()), floats(x.size())};
+int8_block encoded_int8(const floats& x, std::span<float> residual) {
+  int8_block b{int8_scale(host, x, residual), multiples(x.size()), floats(x.size())};
   encode_int8(host, x, residual, b.scale, b.sent);
   decode_int8(host, b.sent, b.scale, b.decoded);
   return b;
@@ -52,7 +55,7 @@ TEST(EncodeInt8, DoesAtEverySizeWhatAPlainLoopDoes) {
       sums[i] = x[i] + residual[i];
       largest = std::max(largest, std::abs(sums[i]));
     }
-    const block b = encoded(x, residual);
+    const int8_block b = encoded_int8(x, residual);
     ASSERT_NEAR(b.scale, largest / 127, b.scale * 1e-6F);
     for (std::size_t i = 0; i < n; ++i) {
       const double multiple = std::nearbyint(static_cast<double>(sums[i]) / static_cast<double>(b.scale));
@@ -72,7 +75,7 @@ TEST(EncodeInt8, IsOffByAtMostHalfAScaleAtEverySize) {
       for (float& v : x) v = std::clamp(v, -largest, largest);
       x[17] = -largest;
       floats rest(x.size());
-      const block b = encoded(x, rest);
+      const int8_block b = encoded_int8(x, rest);
       const double half = static_cast<double>(b.scale) / 2 * 1.000001;
       for (std::size_t i = 0; i < x.size(); ++i) {
         ASSERT_LE(std::abs(static_cast<double>(x[i]) - static_cast<double>(b.decoded[i])), half) << largest;
@@ -84,26 +87,26 @@ TEST(EncodeInt8, IsOffByAtMostHalfAScaleAtEverySize) {
 
 TEST(EncodeInt8, RoundsTiesToEvenMultiples) {
   const floats x{127, 0.5F, 1.5F, 2.5F, -0.5F, -1.5F, -2.5F, 126.5F};
-  const block b = encoded(x, {});
+  const int8_block b = encoded_int8(x, {});
   EXPECT_EQ(b.scale, 1);
   EXPECT_EQ(b.sent, (multiples{127, 0, 2, 2, 0, -2, -2, 126}));
 }
 
 TEST(EncodeInt8, SendsZerosAsZeros) {
   floats rest(20);
-  const block b = encoded(floats(20), rest);
+  const int8_block b = encoded_int8(floats(20), rest);
   EXPECT_EQ(b.scale, 0);
   EXPECT_EQ(b.decoded, floats(20));
   EXPECT_EQ(rest, floats(20));
 }
 
 TEST(EncodeInt8, StaysFiniteAtBothEndsOfFloat32) {
-  const block large = encoded({most, -most, 0}, {});
+  const int8_block large = encoded_int8({largest_float, -largest_float, 0}, {});
   EXPECT_EQ(large.sent, (multiples{127, -127, 0}));
   EXPECT_TRUE(std::isfinite(large.decoded[0]));
   EXPECT_TRUE(std::isfinite(large.decoded[1]));
   floats rest(2);
-  const block small = encoded({190 * least, -least}, rest);
+  const int8_block small = encoded_int8({190 * least, -least}, rest);
   EXPECT_EQ(small.scale, 2 * least);
   EXPECT_EQ(small.sent, (multiples{95, 0}));
   EXPECT_EQ(rest, (floats{0, -least}));
@@ -116,8 +119,8 @@ TEST(EncodeInt8, HasNoScaleForWhatIsNotFinite) {
       x[i] = bad;
       EXPECT_TRUE(std::isnan(int8_scale(host, x, {})));
     }
-  const floats x{most};
-  const floats residual{most};
+  const floats x{largest_float};
+  const floats residual{largest_float};
   EXPECT_TRUE(std::isnan(int8_scale(host, x, residual))) << "the sum is infinite";
 }
 

@@ -1,5 +1,6 @@
 #include <mailgrad/kernels/encode_largest.hpp>
 
+#include <mailgrad/tests/kernels/host_stream.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 
 #include <gtest/gtest.h>
@@ -17,11 +18,10 @@
 namespace mailgrad {
 namespace {
 
+using testing::host;
 using bytes = std::vector<std::byte>;
 using floats = std::vector<float>;
 using places = std::vector<std::uint32_t>;
-
-constexpr stream host = host_stream{};
 
 struct message {
   places where;

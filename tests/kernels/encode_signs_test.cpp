@@ -1,6 +1,8 @@
 #include <mailgrad/kernels/encode_signs.hpp>
 
+#include <mailgrad/tests/kernels/host_stream.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
+#include <mailgrad/tests/support/special_floats.hpp>
 
 #include <gtest/gtest.h>
 
@@ -12,13 +14,13 @@
 namespace mailgrad {
 namespace {
 
+using testing::host;
+using testing::largest_float;
+
 using bytes = std::vector<std::byte>;
 using floats = std::vector<float>;
 
-constexpr stream host = host_stream{};
-constexpr float most = std::numeric_limits<float>::max();
-
-floats drawn(std::size_t n, unsigned seed) {
+floats drawn_signs(std::size_t n, unsigned seed) {
   std::mt19937_64 rng(seed);
   std::normal_distribution<float> normal(0.2F, 1);
   floats x(n);
@@ -26,14 +28,14 @@ floats drawn(std::size_t n, unsigned seed) {
   return x;
 }
 
-struct block {
+struct sign_block {
   sign_means means;
   bytes signs;
   floats decoded;
 };
 
-block encoded(const floats& x, std::span<float> residual) {
-  block b{means_of_signs(host, x, residual), bytes((x.size() + 7) / 8), floats(x.size())};
+sign_block encoded(const floats& x, std::span<float> residual) {
+  sign_block b{means_of_signs(host, x, residual), bytes((x.size() + 7) / 8), floats(x.size())};
   encode_signs(host, x, residual, b.means, b.signs);
   decode_signs(host, b.signs, b.means, b.decoded);
   return b;
@@ -41,8 +43,8 @@ block encoded(const floats& x, std::span<float> residual) {
 
 TEST(EncodeSigns, DoesAtEverySizeWhatAPlainLoopDoes) {
   for (std::size_t n = 0; n < 200; ++n) {
-    const floats x = drawn(n, 1);
-    floats residual = drawn(n, 2);
+    const floats x = drawn_signs(n, 1);
+    floats residual = drawn_signs(n, 2);
     floats sums(n);
     double negative = 0, other = 0;
     std::size_t negatives = 0;
@@ -53,7 +55,7 @@ TEST(EncodeSigns, DoesAtEverySizeWhatAPlainLoopDoes) {
       negatives += sums[i] < 0 ? 1 : 0;
       if (sums[i] >= 0) signs[i / 8] |= std::byte{1} << (i % 8);
     }
-    const block b = encoded(x, residual);
+    const sign_block b = encoded(x, residual);
     ASSERT_EQ(b.signs, signs) << n;
     ASSERT_NEAR(b.means.negative, negatives == 0 ? 0 : negative / static_cast<double>(negatives), 1e-6);
     ASSERT_NEAR(b.means.other, negatives == n ? 0 : other / static_cast<double>(n - negatives), 1e-6);
@@ -66,9 +68,9 @@ TEST(EncodeSigns, DoesAtEverySizeWhatAPlainLoopDoes) {
 
 /// The means are what leaves the least: |x - Q(x)|^2 = |x|^2 - n- m-^2 - n+ m+^2.
 TEST(EncodeSigns, LeaveWhatTheIdentityOfMeansSays) {
-  const floats x = drawn(1000, 3);
+  const floats x = drawn_signs(1000, 3);
   floats rest(x.size());
-  const block b = encoded(x, rest);
+  const sign_block b = encoded(x, rest);
   double of_x = 0, of_rest = 0, sent = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
     of_x += static_cast<double>(x[i]) * static_cast<double>(x[i]);
@@ -81,7 +83,7 @@ TEST(EncodeSigns, LeaveWhatTheIdentityOfMeansSays) {
 TEST(EncodeSigns, SendExactlyWhatHasOneMagnitudeASign) {
   const floats x{2, -3, -3, 2, 2, -3, 2, 2, 2};
   floats rest(x.size());
-  const block b = encoded(x, rest);
+  const sign_block b = encoded(x, rest);
   EXPECT_EQ(b.means, (sign_means{-3, 2}));
   EXPECT_EQ(b.decoded, x);
   EXPECT_EQ(rest, floats(x.size()));
@@ -95,11 +97,11 @@ TEST(EncodeSigns, HaveAMeanOfZeroWhereThereIsNone) {
 }
 
 TEST(EncodeSigns, HaveFiniteMeansOfFiniteNumbersOnly) {
-  EXPECT_EQ(means_of_signs(host, floats(40, most), {}), (sign_means{0, most}));
+  EXPECT_EQ(means_of_signs(host, floats(40, largest_float), {}), (sign_means{0, largest_float}));
   for (const float bad : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
                           std::numeric_limits<float>::quiet_NaN()})
     for (std::size_t i = 0; i < 40; ++i) {
-      floats x(40, most);
+      floats x(40, largest_float);
       x[i] = bad;
       const sign_means m = means_of_signs(host, x, {});
       EXPECT_FALSE(std::isfinite(m.negative) && std::isfinite(m.other));

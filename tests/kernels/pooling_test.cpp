@@ -1,3 +1,4 @@
+#include <mailgrad/tests/support/special_floats.hpp>
 #include <mailgrad/tests/support/window_shapes.hpp>
 #include <mailgrad/tests/support/without_cuda.hpp>
 
@@ -16,9 +17,8 @@ namespace {
 
 using floats = std::vector<float>;
 using positions = std::vector<std::int32_t>;
+using testing::nan;
 using testing::pooled_windows;
-
-constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 
 std::size_t x_size(const window_grid& g) { return g.batch * g.image_size(); }
 std::size_t y_size(const window_grid& g) { return g.batch * g.windows() * g.channels; }

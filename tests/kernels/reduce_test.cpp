@@ -7,7 +7,7 @@
 namespace mailgrad {
 namespace {
 
-using matrix = Eigen::Array<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using float_array = Eigen::Array<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 TEST(PlanSum, JoinsNeighboursOfOneKind) {
   EXPECT_EQ(plan_sum({2, 3, 4, 5}, {true, true, false, false}).rank, 2U);
@@ -18,7 +18,7 @@ TEST(PlanSum, JoinsNeighboursOfOneKind) {
 TEST(Sum, AgreesWithEigenAlongEitherAxis) {
   for (const Eigen::Index rows : {1, 3, 64})
     for (const Eigen::Index columns : {1, 7, 8, 33, 200}) {
-      const matrix x = matrix::Random(rows, columns);
+      const float_array x = float_array::Random(rows, columns);
       const auto extents = shape{static_cast<std::size_t>(rows), static_cast<std::size_t>(columns)};
       Eigen::ArrayXf down(columns), across(rows);
       sum(host_stream{}, plan_sum(extents, {true, false}), x.data(), 2, down.data());

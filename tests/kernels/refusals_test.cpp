@@ -1,3 +1,4 @@
+#include <mailgrad/tests/kernels/host_stream.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 
 #include <mailgrad/kernels/accumulate.hpp>
@@ -20,12 +21,12 @@ namespace mailgrad {
 namespace {
 
 using testing::expect_refused;
+using testing::host;
 
 using floats = std::vector<float>;
 using integers = std::vector<std::int32_t>;
 
 constexpr std::size_t all = ~std::size_t{0};
-constexpr stream host = host_stream{};
 
 TEST(Refusals, OfSumsOfOtherLengths) {
   floats two(2);

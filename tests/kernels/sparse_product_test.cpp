@@ -38,7 +38,7 @@ owned_rows random_rows(std::size_t rows, std::int32_t columns, std::size_t paddi
   return x;
 }
 
-floats random_values(std::size_t n) {
+floats whole_numbers(std::size_t n) {
   std::mt19937 draw(5);
   floats v(n);
   for (float& f : v) f = static_cast<float>(draw() % 9) - 4; // whole numbers, so that sums are exact
@@ -49,7 +49,7 @@ TEST(SparseProduct, AgreesWithAPlainLoopForAnyWidth) {
   constexpr std::size_t rows = 6, columns = 20;
   const owned_rows x = random_rows(rows, columns, 4);
   for (const std::size_t width : {1U, 2U, 3U, 4U, 8U, 9U, 26U}) {
-    const floats table = random_values(columns * width);
+    const floats table = whole_numbers(columns * width);
     floats y(rows * width, 9), expected(rows * width);
     for (std::size_t i = 0; i < rows; ++i)
       for (auto j = static_cast<std::size_t>(x.offsets[i]); j < static_cast<std::size_t>(x.offsets[i + 1]);
@@ -67,7 +67,7 @@ TEST(SparseProduct, RoundsEachTermOnce) {
   owned_rows x = random_rows(6, columns, 0);
   for (float& v : x.values) v /= 3;
   for (const std::size_t width : {1U, 2U, 3U, 4U, 8U, 9U}) {
-    floats table = random_values(columns * width);
+    floats table = whole_numbers(columns * width);
     for (float& f : table) f /= 7;
     floats y(6 * width), expected(6 * width);
     for (std::size_t i = 0; i < 6; ++i)

@@ -13,21 +13,22 @@ namespace {
 
 using testing::virtual_trainer;
 using testing::virtual_training;
-using vec = std::vector<float>;
+using float_vec = std::vector<float>;
 
-constexpr std::size_t size = 30;
+constexpr std::size_t size_of_bowl = 30;
 
-float curvature(std::size_t k) { return std::pow(0.02F, static_cast<float>(k) / (size - 1)); }
+float curvature_of_bowl(std::size_t k) { return std::pow(0.02F, static_cast<float>(k) / (size_of_bowl - 1)); }
 
 /// Of the sum of h_k x_k^2 / 2, with curvatures from 1 down to 0.02, and noise.
 void bowl(std::span<const float> x, std::mt19937_64& random, std::span<float> g) {
   std::normal_distribution<float> noise(0, 0.05F);
-  for (std::size_t k = 0; k < x.size(); ++k) g[k] = curvature(k) * x[k] + noise(random);
+  for (std::size_t k = 0; k < x.size(); ++k) g[k] = curvature_of_bowl(k) * x[k] + noise(random);
 }
 
 double bowl_loss(std::span<const float> x) {
   double sum = 0;
-  for (std::size_t k = 0; k < x.size(); ++k) sum += static_cast<double>(curvature(k) * x[k] * x[k]) / 2;
+  for (std::size_t k = 0; k < x.size(); ++k)
+    sum += static_cast<double>(curvature_of_bowl(k) * x[k] * x[k]) / 2;
   return std::isfinite(sum) ? sum : 1e30;
 }
 
@@ -37,7 +38,7 @@ double final_loss(virtual_training t, std::uint64_t updates,
                   double (*loss)(std::span<const float>) = bowl_loss) {
   std::vector<double> losses;
   for (t.seed = 1; t.seed <= 5; ++t.seed) {
-    virtual_trainer trainer(t, vec(size, 1.0F), gradient);
+    virtual_trainer trainer(t, float_vec(size_of_bowl, 1.0F), gradient);
     trainer.run(updates);
     losses.push_back(loss(trainer.weights()));
   }
@@ -93,13 +94,13 @@ TEST(CureConvergence, LessMomentumIsFasterWithManyWorkers) {
 
 /// Samples of a logistic regression: x of unit length with label y = +-1 by the sign of x_0 + x_1 + noise.
 struct sample {
-  vec x;
+  float_vec x;
   float y;
 };
 
 sample draw(std::mt19937_64& random) {
   std::normal_distribution<float> normal;
-  sample s{vec(size), 0};
+  sample s{float_vec(size_of_bowl), 0};
   for (float& value : s.x) value = normal(random) / 2;
   s.y = s.x[0] + s.x[1] + normal(random) / 2 > 0 ? 1.0F : -1.0F;
   return s;

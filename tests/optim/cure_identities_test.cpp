@@ -12,17 +12,17 @@ namespace {
 
 using testing::virtual_trainer;
 using testing::virtual_training;
-using vec = std::vector<float>;
+using float_vec = std::vector<float>;
 
 /// Of the sum of h_k x_k^2 / 2, with curvatures from 1 to 0.01, and noise.
-void bowl(std::span<const float> x, std::mt19937_64& random, std::span<float> g) {
+void steep_bowl(std::span<const float> x, std::mt19937_64& random, std::span<float> g) {
   std::normal_distribution<float> noise(0, 0.1F);
   for (std::size_t k = 0; k < x.size(); ++k)
     g[k] = x[k] * std::pow(0.01F, static_cast<float>(k) / static_cast<float>(x.size())) + noise(random);
 }
 
-vec trained(const virtual_training& t, std::uint64_t updates = 300) {
-  virtual_trainer trainer(t, vec(20, 1.0F), bowl);
+float_vec trained(const virtual_training& t, std::uint64_t updates = 300) {
+  virtual_trainer trainer(t, float_vec(20, 1.0F), steep_bowl);
   trainer.run(updates);
   return trainer.weights();
 }
@@ -75,7 +75,7 @@ auto bowl_until(const bool& silent) {
     if (silent)
       std::ranges::fill(g, 0.0F);
     else
-      bowl(x, random, g);
+      steep_bowl(x, random, g);
   };
 }
 
@@ -84,9 +84,9 @@ TEST(CureIdentities, DanaZeroSendsWhereTheMomentaLead) {
   constexpr std::uint32_t workers = 5;
   bool silent = false;
   virtual_trainer trainer({.cure = "dana-zero", .rate = 0.05, .workers = workers, .round_robin = true},
-                          vec(20, 1.0F), bowl_until(silent));
+                          float_vec(20, 1.0F), bowl_until(silent));
   trainer.run(4 * workers);
-  const vec promised = trainer.sent(workers - 1);
+  const float_vec promised = trainer.sent(workers - 1);
   silent = true;
   trainer.run(workers);
   for (std::size_t k = 0; k < promised.size(); ++k) EXPECT_NEAR(trainer.weights()[k], promised[k], 1e-5);
@@ -94,8 +94,8 @@ TEST(CureIdentities, DanaZeroSendsWhereTheMomentaLead) {
 
 TEST(CureIdentities, DanaForgetsTheMomentumOfAWorkerThatLeft) {
   const auto cure = make_cure("dana-zero:0.5", {2, 1, 1.0});
-  const vec g{1}, now{0};
-  vec applied(1), sent(1);
+  const float_vec g{1}, now{0};
+  float_vec applied(1), sent(1);
   cure->compensate({{0}, 0, g, 1, now, {}, {}}, applied);
   cure->compensate({{1}, 0, g, 1, now, {}, {}}, applied);
   cure->predict({now, 1, {}}, sent);
@@ -108,30 +108,30 @@ TEST(CureIdentities, DanaForgetsTheMomentumOfAWorkerThatLeft) {
 // X19: the two take the same steps, Slim in the coordinates of what Zero sends.
 TEST(CureIdentities, DanaSlimHoldsWhatDanaZeroSends) {
   constexpr std::uint32_t workers = 4;
-  virtual_trainer zero({.cure = "dana-zero:0.8", .workers = workers, .round_robin = true}, vec(20, 1.0F),
-                       bowl);
-  virtual_trainer slim({.cure = "dana-slim:0.8", .workers = workers, .round_robin = true}, vec(20, 1.0F),
-                       bowl);
+  virtual_trainer zero({.cure = "dana-zero:0.8", .workers = workers, .round_robin = true},
+                       float_vec(20, 1.0F), steep_bowl);
+  virtual_trainer slim({.cure = "dana-slim:0.8", .workers = workers, .round_robin = true},
+                       float_vec(20, 1.0F), steep_bowl);
   for (std::uint32_t step = 0; step < 60; ++step) {
     zero.run(1);
     slim.run(1);
-    const vec& sent = zero.sent(step % workers);
+    const float_vec& sent = zero.sent(step % workers);
     for (std::size_t k = 0; k < sent.size(); ++k)
       ASSERT_NEAR(slim.weights()[k], sent[k], 1e-4) << "step " << step;
   }
 }
 
 TEST(CureIdentities, DanaOfOneWorkerIsNesterovsMomentum) {
-  const vec slim = trained({.cure = "dana-slim:0.9", .rate = 0.05, .workers = 1});
-  const vec nesterov = trained({.optimizer = "nesterov", .rate = 0.05, .workers = 1});
+  const float_vec slim = trained({.cure = "dana-slim:0.9", .rate = 0.05, .workers = 1});
+  const float_vec nesterov = trained({.optimizer = "nesterov", .rate = 0.05, .workers = 1});
   for (std::size_t k = 0; k < slim.size(); ++k) EXPECT_NEAR(slim[k], nesterov[k], 1e-4);
 }
 
 // X20: the penalty is 1 where a weight has not moved, 2 where it has moved by one usual step.
 TEST(CureIdentities, GapAwareDividesByOnePlusTheGapInUsualSteps) {
   const auto cure = make_cure("gap-aware", {2, 3, 0.1});
-  const vec g{2, 2, 2}, now{1, 1.2F, 0.6F}, read{1, 1, 1};
-  vec applied(3);
+  const float_vec g{2, 2, 2}, now{1, 1.2F, 0.6F}, read{1, 1, 1};
+  float_vec applied(3);
   cure->compensate({{0}, 1, g, 1, now, read, {}}, applied);
   EXPECT_FLOAT_EQ(applied[0], 2); // the usual step is 0.1 * sqrt(2^2)
   EXPECT_NEAR(applied[1], 1, 1e-5);
@@ -145,9 +145,9 @@ TEST(CureIdentities, MomentumLookAheadSendsWhereTheMomentumLeads) {
     bool silent = false;
     virtual_trainer trainer(
         {.cure = "mla", .optimizer = optimizer, .rate = 0.05, .workers = workers, .round_robin = true},
-        vec(20, 1.0F), bowl_until(silent));
+        float_vec(20, 1.0F), bowl_until(silent));
     trainer.run(4 * workers);
-    const vec promised = trainer.sent(workers - 1), before = trainer.weights();
+    const float_vec promised = trainer.sent(workers - 1), before = trainer.weights();
     silent = true;
     trainer.run(workers - 1);
     for (std::size_t k = 0; k < promised.size(); ++k)
@@ -158,8 +158,8 @@ TEST(CureIdentities, MomentumLookAheadSendsWhereTheMomentumLeads) {
 
 TEST(CureIdentities, CosineGateWeighsByAge) {
   const auto weight = [](const char* text, std::uint64_t gap) {
-    const vec g{2}, now{0};
-    vec applied(1);
+    const float_vec g{2}, now{0};
+    float_vec applied(1);
     make_cure(text, {3, 1, 1.0})->compensate({{0}, gap, g, 1, now, {}, {}}, applied);
     return applied[0] / 2;
   };
@@ -179,10 +179,10 @@ TEST(CureIdentities, CosineGateOfOneAgeForAllIsAdam) {
   rule.learning_rate = 0.1;
   const auto with = make_optimizer(rule, 1), without = make_optimizer(rule, 1);
   const auto cure = make_cure("cgad:0.2,32", {9, 1, 0.1});
-  vec x{1}, y{1};
+  float_vec x{1}, y{1};
   for (std::uint64_t step = 1; step <= 50; ++step) {
-    const vec g{std::sin(static_cast<float>(step))};
-    vec weighed(1);
+    const float_vec g{std::sin(static_cast<float>(step))};
+    float_vec weighed(1);
     cure->compensate({{0}, 8, g, 1, x, {}, {}}, weighed);
     const scaled_gradient cured{weighed.data()}, plain{g.data()};
     with->update(host_stream{}, {x, x, {&cured, 1}, step});
@@ -197,10 +197,10 @@ TEST(CureIdentities, HeadingCorrectionTreatsEachVariableByItsCosine) {
   for (const char* name : {"along", "across", "against", "still", "first"})
     site.variables.push_back({name, shape{2}, 2 * site.variables.size()});
   const auto cure = make_cure("heloco:0.5", site);
-  const vec g{3, 4, 0, 2, -2, 0, 0, 0, 5, -5}, now(10), v{4, 0, 4, 0, 4, 0, 4, 0, 0, 0};
-  vec applied(10);
+  const float_vec g{3, 4, 0, 2, -2, 0, 0, 0, 5, -5}, now(10), v{4, 0, 4, 0, 4, 0, 4, 0, 0, 0};
+  float_vec applied(10);
   cure->compensate({{0}, 3, g, 1, now, {}, v}, applied);
-  const vec expected{3, 4, std::sqrt(2.0F), std::sqrt(2.0F), -1, 0, 0, 0, 5, -5};
+  const float_vec expected{3, 4, std::sqrt(2.0F), std::sqrt(2.0F), -1, 0, 0, 0, 5, -5};
   for (std::size_t k = 0; k < expected.size(); ++k) EXPECT_NEAR(applied[k], expected[k], 1e-6) << k;
 }
 
@@ -221,7 +221,7 @@ TEST(DelayedNesterov, MovesByTheMeanAndOneMomentumInAPeriod) {
     optimizer_options options = parse_optimizer("delayed-nesterov:period=" + std::to_string(period));
     options.learning_rate = rate;
     const auto o = make_optimizer(options, 1);
-    vec w{0};
+    float_vec w{0};
     double momentum = 0;
     std::uint64_t step = 0;
     for (int round = 0; round < 4; ++round) {

@@ -17,9 +17,9 @@ using testing::oracle::every_cure;
 using testing::oracle::late_gradient;
 using testing::oracle::vec;
 
-constexpr std::uint32_t workers = 3;
-constexpr std::size_t size = 6;
-constexpr double rate = 0.07;
+constexpr std::uint32_t oracle_workers = 3;
+constexpr std::size_t oracle_size = 6;
+constexpr double oracle_rate = 0.07;
 constexpr std::uint32_t order[] = {0, 1, 0, 2, 2, 0, 1, 0, 2, 0, 0, 2}; ///< worker 1 leaves after its second
 constexpr std::size_t last_of_worker_1 = 6;
 
@@ -30,12 +30,12 @@ double some(std::size_t n) {
 
 vec numbers(std::size_t first, const vec& magnitudes) {
   vec out;
-  for (std::size_t k = 0; k < size; ++k)
-    out.push_back(static_cast<double>(static_cast<float>(magnitudes[k] * some(size * first + k))));
+  for (std::size_t k = 0; k < oracle_size; ++k)
+    out.push_back(static_cast<double>(static_cast<float>(magnitudes[k] * some(oracle_size * first + k))));
   return out;
 }
 
-std::vector<float> floats(const vec& x) { return {x.begin(), x.end()}; }
+std::vector<float> floats_of(const vec& x) { return {x.begin(), x.end()}; }
 
 late_gradient arriving(std::size_t step, bool has_velocity) {
   const vec steps{1e-9, 3e-8, 4e-4, 0.2, 1, 5}; // epsilons show in small ones
@@ -43,7 +43,7 @@ late_gradient arriving(std::size_t step, bool has_velocity) {
   late_gradient x{
       order[step], numbers(step, steps), numbers(100 + step, places), numbers(200 + step, places), {}};
   x.read[5] = x.now[5]; // has not moved
-  if (has_velocity) x.velocity = step == 0 ? vec(size) : numbers(300 + step, steps);
+  if (has_velocity) x.velocity = step == 0 ? vec(oracle_size) : numbers(300 + step, steps);
   return x;
 }
 
@@ -58,18 +58,18 @@ void expect_close(const std::vector<float>& found, const vec& expected, const ve
 
 void expect_as_its_paper(const testing::oracle::cure_pair& pair, const char* rule) {
   const bool has_velocity = std::string(rule) != "sgd";
-  const auto found =
-      make_cure(pair.text, {workers, size, rate, std::make_shared<host_lane>(), parse_optimizer(rule)});
-  const auto expected = pair.made(workers, rate);
+  const auto found = make_cure(pair.text, {oracle_workers, oracle_size, oracle_rate,
+                                           std::make_shared<host_lane>(), parse_optimizer(rule)});
+  const auto expected = pair.made(oracle_workers, oracle_rate);
   for (std::size_t step = 0; step < std::size(order); ++step) {
     const std::string where = std::string(pair.text) + ", step " + std::to_string(step + 1);
     late_gradient x = arriving(step, has_velocity);
     x.gap = static_cast<double>(step);
     const double scale = step % 3 == 1 ? 0.375 : 1; // clipped
-    const std::vector<float> g = floats(x.g), now = floats(x.now), v = floats(x.velocity);
-    const std::vector<float> read = found->needs_weights_read() ? floats(x.read) : std::vector<float>{};
+    const std::vector<float> g = floats_of(x.g), now = floats_of(x.now), v = floats_of(x.velocity);
+    const std::vector<float> read = found->needs_weights_read() ? floats_of(x.read) : std::vector<float>{};
     for (double& value : x.g) value *= scale;
-    std::vector<float> applied(size);
+    std::vector<float> applied(oracle_size);
     if (found->compensates()) {
       found->compensate({{order[step]}, step, g, static_cast<float>(scale), now, read, v}, applied);
       expect_close(applied, expected->applied(x), x.g, where);
@@ -79,8 +79,8 @@ void expect_as_its_paper(const testing::oracle::cure_pair& pair, const char* rul
       expected->leave(1);
     }
     if (found->predicts()) {
-      const double eta = rate * (1 + some(step)); // by a schedule
-      std::vector<float> sent(size);
+      const double eta = oracle_rate * (1 + some(step)); // by a schedule
+      std::vector<float> sent(oracle_size);
       found->predict({now, eta, v}, sent);
       expect_close(sent, expected->sent(x.now, eta, x.velocity), x.now, where + ", sent");
     }
@@ -103,7 +103,7 @@ TEST(CureOracles, OuterCuresLookAtTheOuterMomentum) {
 
 // A learning rate of 0 moves nothing, so there is no gap to measure and no step to measure it in.
 TEST(CureOracles, GapAwareLeavesGradientsAsTheyAreWhereNoStepHasALength) {
-  const auto found = make_cure("gap-aware", {workers, 2, 0});
+  const auto found = make_cure("gap-aware", {oracle_workers, 2, 0});
   const std::vector<float> g{0.5F, -2}, now{1, 1};
   std::vector<float> applied(2);
   for (int step = 0; step < 3; ++step) {
@@ -114,8 +114,8 @@ TEST(CureOracles, GapAwareLeavesGradientsAsTheyAreWhereNoStepHasALength) {
 
 TEST(CureOracles, EveryFactorIsThatOfItsPaper) {
   for (const auto& pair : every_cure()) {
-    const auto found = make_cure(pair.text, {workers, size, rate});
-    const auto expected = pair.made(workers, rate);
+    const auto found = make_cure(pair.text, {oracle_workers, oracle_size, oracle_rate});
+    const auto expected = pair.made(oracle_workers, oracle_rate);
     for (std::uint64_t gap = 0; gap < 20; ++gap)
       EXPECT_NEAR(found->factor(gap), expected->factor(static_cast<double>(gap)), 1e-12)
           << pair.text << ' ' << gap;
@@ -136,10 +136,10 @@ TEST(CureOracles, MomentumCompensationLeavesWhatAsynchronyDoesNotBring) {
   for (const std::uint32_t m : {1U, 2U, 3U, 7U, 40U}) {
     for (const double asked : {0.9, 0.35, 0.0}) {
       optimizer_options o = parse_optimizer("momentum:momentum=" + std::to_string(asked));
-      o.learning_rate = rate;
+      o.learning_rate = oracle_rate;
       const optimizer_options found = cure_spec("momentum-compensation", m).adapted(o);
       EXPECT_NEAR(std::get<momentum_options>(found.rule).momentum, asked - (m - 1.0) / m, 1e-12);
-      EXPECT_EQ(base_learning_rate(found), rate);
+      EXPECT_EQ(base_learning_rate(found), oracle_rate);
     }
   }
 }

@@ -17,10 +17,10 @@
 namespace mailgrad {
 namespace {
 
-using vec = std::vector<float>;
+using float_vec = std::vector<float>;
 
-constexpr std::size_t size = 20;
-constexpr std::uint32_t workers = 8;
+constexpr std::size_t size_of_shard = 20;
+constexpr std::uint32_t averaging_workers = 8;
 
 struct local_run {
   std::string cure = "none";
@@ -30,18 +30,22 @@ struct local_run {
   std::uint64_t steps = 8;
 };
 
-float curvature(std::size_t k) { return std::pow(0.02F, static_cast<float>(k) / (size - 1)); }
-
-/// SGD on the sum of h_k x_k^2 / 2 with noise.
-void train(vec& x, std::uint64_t steps, std::mt19937_64& random) {
-  std::normal_distribution<float> noise(0, 0.2F);
-  for (std::uint64_t i = 0; i < steps; ++i)
-    for (std::size_t k = 0; k < size; ++k) x[k] -= 0.2F * (curvature(k) * x[k] + noise(random));
+float curvature_of_shard(std::size_t k) {
+  return std::pow(0.02F, static_cast<float>(k) / (size_of_shard - 1));
 }
 
-double loss(const vec& x) {
+/// SGD on the sum of h_k x_k^2 / 2 with noise.
+void train(float_vec& x, std::uint64_t steps, std::mt19937_64& random) {
+  std::normal_distribution<float> noise(0, 0.2F);
+  for (std::uint64_t i = 0; i < steps; ++i)
+    for (std::size_t k = 0; k < size_of_shard; ++k)
+      x[k] -= 0.2F * (curvature_of_shard(k) * x[k] + noise(random));
+}
+
+double loss(const float_vec& x) {
   double sum = 0;
-  for (std::size_t k = 0; k < size; ++k) sum += static_cast<double>(curvature(k) * x[k] * x[k]) / 2;
+  for (std::size_t k = 0; k < size_of_shard; ++k)
+    sum += static_cast<double>(curvature_of_shard(k) * x[k] * x[k]) / 2;
   return std::isfinite(sum) ? std::min(sum, 1e30) : 1e30;
 }
 
@@ -49,12 +53,12 @@ double loss(const vec& x) {
 class local_workers {
 public:
   local_workers(local_run r, std::uint64_t seed)
-      : run_(std::move(r)), random_(seed), shard_(size, 1.0F), own_(workers, shard_), read_(workers, shard_),
-        versions_(workers) {
+      : run_(std::move(r)), random_(seed), shard_(size_of_shard, 1.0F), own_(averaging_workers, shard_),
+        read_(averaging_workers, shard_), versions_(averaging_workers) {
     optimizer_options options = parse_optimizer(run_.outer);
     options.learning_rate = run_.outer_rate;
-    outer_ = make_optimizer(options, size);
-    cure_site site{workers, size, run_.outer_rate};
+    outer_ = make_optimizer(options, size_of_shard);
+    cure_site site{averaging_workers, size_of_shard, run_.outer_rate};
     site.optimizer = options;
     cure_ = make_cure(run_.cure, site);
   }
@@ -62,7 +66,7 @@ public:
   double loss_after(int exchanges) {
     std::priority_queue<std::pair<double, std::size_t>> next; // of minus the time
     std::exponential_distribution<double> time;
-    for (std::size_t w = 0; w < workers; ++w) next.emplace(-time(random_), w);
+    for (std::size_t w = 0; w < averaging_workers; ++w) next.emplace(-time(random_), w);
     for (int i = 0; i < exchanges; ++i) {
       const auto [now, w] = next.top();
       next.pop();
@@ -75,10 +79,10 @@ public:
 private:
   void exchange(std::size_t w) {
     train(own_[w], run_.steps, random_);
-    vec moved(size);
-    for (std::size_t k = 0; k < size; ++k) moved[k] = read_[w][k] - own_[w][k];
-    vec applied = moved;
-    const vec met = shard_;
+    float_vec moved(size_of_shard);
+    for (std::size_t k = 0; k < size_of_shard; ++k) moved[k] = read_[w][k] - own_[w][k];
+    float_vec applied = moved;
+    const float_vec met = shard_;
     if (cure_ && cure_->compensates())
       cure_->compensate(
           {{static_cast<std::uint32_t>(w)}, version_ - versions_[w], moved, 1, shard_, read_[w], {}},
@@ -87,7 +91,7 @@ private:
     factors_.push_back(cure_ ? cure_->factor(version_ - versions_[w]) : 1);
     if (buffer_.size() == run_.buffer) update();
     if (cure_ && cure_->pull())
-      for (std::size_t k = 0; k < size; ++k) elastic_pull{*cure_->pull()}(met[k], own_[w][k]);
+      for (std::size_t k = 0; k < size_of_shard; ++k) elastic_pull{*cure_->pull()}(met[k], own_[w][k]);
     else
       own_[w] = sent();
     read_[w] = cure_ && cure_->pull() ? shard_ : own_[w];
@@ -95,8 +99,8 @@ private:
   }
 
   /// What a worker gets that begins anew.
-  vec sent() {
-    vec weights = shard_;
+  float_vec sent() {
+    float_vec weights = shard_;
     if (!cure_ || !cure_->predicts()) return weights;
     std::span<const float> velocity;
     for (const optimizer_state& s : outer_->state())
@@ -117,18 +121,18 @@ private:
 
   local_run run_;
   std::mt19937_64 random_;
-  vec shard_;
-  std::vector<vec> own_, read_; ///< by worker
+  float_vec shard_;
+  std::vector<float_vec> own_, read_; ///< by worker
   std::vector<std::uint64_t> versions_;
   std::unique_ptr<cure> cure_;
   std::unique_ptr<optimizer> outer_;
-  std::vector<vec> buffer_;
+  std::vector<float_vec> buffer_;
   std::vector<double> factors_;
   std::uint64_t version_ = 0;
 };
 
 double median_loss(const local_run& r) {
-  vec losses;
+  float_vec losses;
   for (std::uint64_t seed = 1; seed <= 5; ++seed)
     losses.push_back(static_cast<float>(local_workers(r, seed).loss_after(400)));
   std::ranges::nth_element(losses, losses.begin() + 2);

@@ -1,3 +1,5 @@
+#include <mailgrad/tests/support/refusal.hpp>
+
 #include <mailgrad/demos/own_cure.hpp>
 
 #include <mailgrad/optim/cures/cure_spec.hpp>
@@ -5,8 +7,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <functional>
-#include <stdexcept>
 #include <string>
 
 namespace mailgrad {
@@ -15,28 +15,20 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::words_of_refusal;
 
-class namesake final : public cure {
+class namesake_of_fading final : public cure {
 public:
   static constexpr std::string_view cure_name = "fading";
-  namesake(std::span<const double>, const cure_site&) {}
+  namesake_of_fading(std::span<const double>, const cure_site&) {}
   std::string_view name() const noexcept override { return cure_name; }
 };
-class impostor final : public cure {
+class impostor_of_inverse final : public cure {
 public:
   static constexpr std::string_view cure_name = "inverse";
-  impostor(std::span<const double>, const cure_site&) {}
+  impostor_of_inverse(std::span<const double>, const cure_site&) {}
   std::string_view name() const noexcept override { return cure_name; }
 };
-
-std::string why_refused(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const std::invalid_argument& e) {
-    return e.what();
-  }
-  return "";
-}
 
 TEST(OwnCure, IsMadeByItsNameAndNumber) {
   EXPECT_EQ(own_cure<fading>("0.5"), "fading:0.5");
@@ -49,16 +41,16 @@ TEST(OwnCure, IsMadeByItsNameAndNumber) {
 
 TEST(OwnCure, TakesNoMoreNumbersThanItSays) {
   own_cure<fading>();
-  EXPECT_THAT(why_refused([] { cure_spec("fading:0.5,2", 2); }), HasSubstr("write it as fading:A"));
-  EXPECT_THAT(why_refused([] { cure_spec("fading:-1", 2); }), HasSubstr("no number from 0 on"));
-  EXPECT_THAT(why_refused([] { cure_spec("fadign", 2); }), HasSubstr("did you mean 'fading'"));
+  EXPECT_THAT(words_of_refusal([] { cure_spec("fading:0.5,2", 2); }), HasSubstr("write it as fading:A"));
+  EXPECT_THAT(words_of_refusal([] { cure_spec("fading:-1", 2); }), HasSubstr("no number from 0 on"));
+  EXPECT_THAT(words_of_refusal([] { cure_spec("fadign", 2); }), HasSubstr("did you mean 'fading'"));
 }
 
 TEST(OwnCure, NeedsStaleGradientsUnlessItSaysOtherwise) {
   own_cure<fading>();
   cure_setting setting{{}, 2};
   setting.policies.emplace_back("sync", 2);
-  EXPECT_THAT(why_refused([&] { cure_spec("fading", 2).require_fits(setting); }),
+  EXPECT_THAT(words_of_refusal([&] { cure_spec("fading", 2).require_fits(setting); }),
               HasSubstr("nothing to cure"));
   setting.policies.emplace_back("async", 2);
   EXPECT_NO_THROW(cure_spec("fading", 2).require_fits(setting));
@@ -67,17 +59,18 @@ TEST(OwnCure, NeedsStaleGradientsUnlessItSaysOtherwise) {
 TEST(OwnCure, KeepsItsNameToItself) {
   own_cure<fading>();
   EXPECT_NO_THROW(own_cure<fading>());
-  EXPECT_THAT(why_refused([] { own_cure<namesake>(); }), HasSubstr("another cure of your own has this name"));
-  EXPECT_THAT(why_refused([] { own_cure<impostor>(); }), HasSubstr("is one of Mailgrad's"));
+  EXPECT_THAT(words_of_refusal([] { own_cure<namesake_of_fading>(); }),
+              HasSubstr("another cure of your own has this name"));
+  EXPECT_THAT(words_of_refusal([] { own_cure<impostor_of_inverse>(); }), HasSubstr("is one of Mailgrad's"));
   own_cure_entry unnamed = cure_entry<fading>;
   unnamed.name = "a:b";
-  EXPECT_THAT(why_refused([&] { register_cure(unnamed); }), HasSubstr("letters, digits, '-' and '_'"));
+  EXPECT_THAT(words_of_refusal([&] { register_cure(unnamed); }), HasSubstr("letters, digits, '-' and '_'"));
 }
 
 TEST(OwnCure, OfAnotherInterfaceIsRefusedWithBothVersions) {
   own_cure_entry old = cure_entry<fading>;
   old.interface_version = 7;
-  EXPECT_THAT(why_refused([&] { register_cure(old); }),
+  EXPECT_THAT(words_of_refusal([&] { register_cure(old); }),
               HasSubstr("has version 7 of the interface for cures, this mailgrad has version 3"));
 }
 
@@ -86,7 +79,7 @@ TEST(OwnCure, ComesFromASharedLibrary) {
   EXPECT_EQ(make_cure(file + ":0.5", {2})->factor(1), 0.5);
   EXPECT_THAT(plugins_of_cure(file + ":0.5"), ElementsAre(file));
   EXPECT_THAT(plugins_of_cure("inverse"), IsEmpty());
-  EXPECT_THAT(why_refused([] { cure_spec("./not-there.so", 1); }),
+  EXPECT_THAT(words_of_refusal([] { cure_spec("./not-there.so", 1); }),
               HasSubstr("cure './not-there.so': cannot be read: No such file"));
 }
 

@@ -12,6 +12,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::words_of_refusal;
 
 /// Takes every gradient as it comes.
 class takes_all : public policy {
@@ -54,15 +55,6 @@ public:
   std::size_t takes_first() const noexcept override { return 1; }
 };
 
-std::string why_refused(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const std::invalid_argument& e) {
-    return e.what();
-  }
-  return "";
-}
-
 TEST(OwnPolicy, IsMadeByItsNameAndNumbers) {
   EXPECT_EQ(own_policy<fair_turns>("2"), "fair-turns:2");
   const auto made = make_policy("fair-turns:2", 3);
@@ -78,8 +70,8 @@ TEST(OwnPolicy, TakesAsManyNumbersAsItsConstructor) {
   const auto made = make_policy("two-of-them:3,4", 1);
   EXPECT_EQ(dynamic_cast<const with_numbers<2>&>(*made).sum, 7U);
   EXPECT_NO_THROW(make_policy("two-of-them:5,2", 1)); // unlike the bounds of dssp, they need not ascend
-  EXPECT_THAT(why_refused([] { make_policy("none-at-all:1", 1); }), HasSubstr("takes no number"));
-  EXPECT_THAT(why_refused([] { make_policy("two-of-them:1", 1); }),
+  EXPECT_THAT(words_of_refusal([] { make_policy("none-at-all:1", 1); }), HasSubstr("takes no number"));
+  EXPECT_THAT(words_of_refusal([] { make_policy("two-of-them:1", 1); }),
               HasSubstr("it takes 2 numbers, such as two-of-them:1,2"));
 }
 
@@ -109,17 +101,17 @@ TEST(OwnPolicy, StandsInASchedule) {
 TEST(OwnPolicy, KeepsItsNameToItself) {
   own_policy<fair_turns>("1");
   EXPECT_NO_THROW(own_policy<fair_turns>("3"));
-  EXPECT_THAT(why_refused([] { own_policy<namesake>(); }),
+  EXPECT_THAT(words_of_refusal([] { own_policy<namesake>(); }),
               HasSubstr("another policy of your own has this name"));
-  EXPECT_THAT(why_refused([] { own_policy<impostor>(); }),
+  EXPECT_THAT(words_of_refusal([] { own_policy<impostor>(); }),
               HasSubstr("policy 'sync': is one of Mailgrad's; give yours another name"));
-  EXPECT_THAT(why_refused([] { own_policy<misnamed>(); }), HasSubstr("letters, digits, '-' and '_'"));
+  EXPECT_THAT(words_of_refusal([] { own_policy<misnamed>(); }), HasSubstr("letters, digits, '-' and '_'"));
 }
 
 TEST(OwnPolicy, OfAnotherInterfaceIsRefusedWithBothVersions) {
   own_policy_entry old = policy_entry<fair_turns>;
   old.interface_version = 8;
-  EXPECT_THAT(why_refused([&] { register_policy(old); }),
+  EXPECT_THAT(words_of_refusal([&] { register_policy(old); }),
               HasSubstr("has version 8 of the interface for policies, this mailgrad has version 7"));
 }
 
@@ -127,7 +119,7 @@ TEST(OwnPolicy, OfAnotherInterfaceIsRefusedWithBothVersions) {
 TEST(OwnPolicy, ThatHasRoundsAndAQueueIsRefusedBeforeItRuns) {
   own_policy<queue_of_rounds>();
   EXPECT_THAT(
-      why_refused([] { policy_spec("queue-of-rounds", 2); }),
+      words_of_refusal([] { policy_spec("queue-of-rounds", 2); }),
       HasSubstr("policy 'queue-of-rounds': has rounds, and its gradients would wait in a queue as well"));
 }
 
@@ -141,9 +133,9 @@ TEST(OwnPolicy, ComesFromASharedLibrary) {
 }
 
 TEST(OwnPolicy, ThatCannotBeLoadedIsRefusedInOneLine) {
-  EXPECT_THAT(why_refused([] { make_policy("./not-there.so", 1); }),
+  EXPECT_THAT(words_of_refusal([] { make_policy("./not-there.so", 1); }),
               HasSubstr("policy './not-there.so': cannot be read: No such file"));
-  EXPECT_THAT(why_refused([] { make_policy(plugins + "/own_sgd.so", 1); }),
+  EXPECT_THAT(words_of_refusal([] { make_policy(plugins + "/own_sgd.so", 1); }),
               HasSubstr("is no plug-in: it has no function mailgrad_plugin_policy"));
 }
 

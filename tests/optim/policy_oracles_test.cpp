@@ -101,7 +101,7 @@ std::function<bool(const server&, std::size_t)> at_most_ahead(std::uint64_t boun
 const auto everything = [](std::uint64_t) { return true; };
 const auto everybody = [](const server&, std::size_t) { return true; };
 
-std::vector<rule> every_rule() {
+std::vector<rule> every_policy_rule() {
   return {
       {"async"},
       {"sync", everything, all_but(0), has_no_gradient_waiting},
@@ -202,7 +202,7 @@ std::uint32_t drawn(std::uint64_t& seed) {
 }
 
 TEST(PolicyOracles, EveryPolicyDecidesAsItsPaperSays) {
-  for (const rule& r : every_rule()) {
+  for (const rule& r : every_policy_rule()) {
     SCOPED_TRACE(r.text);
     both server_and_policy(r, 5);
     std::uint64_t seed = 3;
@@ -224,7 +224,7 @@ TEST(PolicyOracles, EveryPolicyDecidesAsItsPaperSays) {
 
 // Shards may judge by themselves if every gradient is applied, or waits for one of each worker.
 TEST(PolicyOracles, EveryPolicySaysWhatItsShardsMustKnow) {
-  for (const rule& r : every_rule()) {
+  for (const rule& r : every_policy_rule()) {
     const auto p = make_policy(r.text, 5);
     const bool drops = !r.takes(1000);
     const bool waits_for_all = r.text == std::string_view("sync");

@@ -5,11 +5,16 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstddef>
 #include <span>
 #include <vector>
 
 namespace mailgrad::test {
+
+inline std::vector<std::byte> written(const graph& g, const value& y) {
+  return write_graph(g, std::array{named_value{"y", y}});
+}
 
 /// Expects that a graph is the same after it was written and read, to the byte.
 inline void expect_travels(const graph& g, const operation_registry& known = {},

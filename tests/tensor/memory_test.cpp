@@ -25,7 +25,7 @@ memory card_memory(std::uint32_t card, int* freed = nullptr) {
   }));
 }
 
-std::string refusal(const auto& f) {
+std::string refusal_of_memory(const auto& f) {
   try {
     f();
   } catch (const device_error& e) {
@@ -47,17 +47,17 @@ TEST(Memory, OfADeviceIsForThatDevicesKernelsAlone) {
   const memory m = card_memory(1);
   EXPECT_FALSE(m.is_on_host());
   EXPECT_THAT(m.on<float>(cuda_stream{.device = 1}), SizeIs(1));
-  EXPECT_EQ(refusal([&] { m.on_host<float>(); }),
+  EXPECT_EQ(refusal_of_memory([&] { m.on_host<float>(); }),
             "memory of cuda:1 cannot be read on the host; copy it there first");
-  EXPECT_EQ(refusal([&] { m.on<float>(host_stream{}); }),
+  EXPECT_EQ(refusal_of_memory([&] { m.on<float>(host_stream{}); }),
             "memory of cuda:1 cannot be read on the host; copy it there first");
-  EXPECT_EQ(refusal([&] { m.on<float>(cuda_stream{.device = 0}); }),
+  EXPECT_EQ(refusal_of_memory([&] { m.on<float>(cuda_stream{.device = 0}); }),
             "memory of cuda:1 cannot be read by a kernel on cuda:0");
 }
 
 TEST(Memory, OfTheHostIsRefusedToKernelsOfADevice) {
   const memory m(block(8));
-  EXPECT_EQ(refusal([&] { m.on<float>(cuda_stream{}); }),
+  EXPECT_EQ(refusal_of_memory([&] { m.on<float>(cuda_stream{}); }),
             "memory of the host cannot be read by a kernel on cuda:0");
 }
 
@@ -77,7 +77,7 @@ TEST(Snapshot, IsReadableOnceItsMarkHasPassed) {
   testing::late_lane lane;
   auto values = std::make_shared<memory>(lane.allocate(sizeof(float)));
   const snapshot s(values, lane.record());
-  EXPECT_EQ(refusal([&] { s.on_host(); }), "a snapshot was to be read before it was written");
+  EXPECT_EQ(refusal_of_memory([&] { s.on_host(); }), "a snapshot was to be read before it was written");
   EXPECT_THAT(s.on(lane.where()), SizeIs(1)) << "kernels are queued behind the mark";
   lane.run();
   EXPECT_THAT(s.on_host(), ElementsAre(0));
@@ -105,7 +105,7 @@ TEST(HostLane, RefusesToQueueBehindAMarkThatHasNotPassed) {
   testing::late_lane late;
   const mark not_yet = late.record();
   host_lane lane;
-  EXPECT_EQ(refusal([&] { lane.wait_for(not_yet); }),
+  EXPECT_EQ(refusal_of_memory([&] { lane.wait_for(not_yet); }),
             "the host waits for no mark; hold the work back until it has passed");
   late.run();
   EXPECT_NO_THROW(lane.wait_for(not_yet));

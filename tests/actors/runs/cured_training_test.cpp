@@ -32,12 +32,12 @@ using testing::small_model;
 using testing::trained;
 using testing::treated;
 
-constexpr std::uint64_t orders = 500;
+constexpr std::uint64_t cured_orders = 500;
 
 class TreatedRun : public testing::DrawnRuns, public ::testing::WithParamInterface<testing::treated_run> {};
 
 TEST_P(TreatedRun, TrainsEveryBatchInEveryOrder) {
-  for (drawn_order& order : drawn_orders(orders)) {
+  for (drawn_order& order : drawn_orders(cured_orders)) {
     const assembled_run run = assemble(treated(GetParam()));
     deliver(order);
     ASSERT_EQ(run.times_ended(), 1U);
@@ -55,7 +55,7 @@ TEST_P(TreatedRun, TrainsEveryBatchInEveryOrder) {
 }
 
 TEST_P(TreatedRun, EndsWhoeverDies) {
-  for (drawn_order& order : drawn_orders(orders)) {
+  for (drawn_order& order : drawn_orders(cured_orders)) {
     const assembled_run run = assemble(treated(GetParam()));
     deliver(order, order.below(100));
     kill(run.devices[order.below(run.devices.size())]);
@@ -69,7 +69,7 @@ TEST_P(TreatedRun, TrainsEveryBatchOnWorkersThatSpanDevices) {
   assembly a = treated(GetParam());
   a.devices_each = 2;
   a.micro_batches = 2;
-  for (drawn_order& order : drawn_orders(orders / 5)) {
+  for (drawn_order& order : drawn_orders(cured_orders / 5)) {
     const assembled_run run = assemble(a);
     deliver(order);
     ASSERT_EQ(run.times_ended(), 1U);

@@ -25,7 +25,7 @@ using testing::drawn_orders;
 using testing::expect_balanced;
 using testing::keeping_writer;
 
-constexpr std::uint64_t batches = 16;
+constexpr std::uint64_t kept_batches = 16;
 constexpr std::uint64_t samples = 9 * 5 + 3 + 6 * 5; ///< in these: the last batch of an epoch is smaller
 
 class ElasticCheckpoints : public testing::DrawnRuns, public ::testing::WithParamInterface<const char*> {
@@ -38,7 +38,7 @@ protected:
     a.shards = shards;
     a.seats = seats;
     a.batch = 5;
-    a.batches = batches;
+    a.batches = kept_batches;
     return a;
   }
 
@@ -154,11 +154,11 @@ TEST_P(ElasticCheckpoints, LetAnotherRunTrainWhatIsLeft) {
         deliver(order);
         ASSERT_EQ(run.times_ended(), 1U) << "somebody waits";
         ASSERT_EQ(run.outcome().how, run_outcome::ending::completed) << run.outcome().why;
-        ASSERT_EQ(steps_of(run, a.seats > 0 ? steps_in(*from) : 0), batches);
+        ASSERT_EQ(steps_of(run, a.seats > 0 ? steps_in(*from) : 0), kept_batches);
         if (a.seats > 0) continue; // all accounts begin anew
         ASSERT_EQ(samples_of(run), samples);
         expect_balanced(run);
-        for (const shard_report& s : run.outcome().shards) ASSERT_EQ(testing::judged_by(s), batches);
+        for (const shard_report& s : run.outcome().shards) ASSERT_EQ(testing::judged_by(s), kept_batches);
       }
     }
 }
@@ -213,9 +213,9 @@ TEST_P(ElasticCheckpoints, AreTakenAtAStopThatFindsNobody) {
       deliver(order);
       ASSERT_EQ(run.times_ended(), 1U) << "somebody waits";
       ASSERT_EQ(run.outcome().how, run_outcome::ending::completed) << run.outcome().why;
-      ASSERT_EQ(steps_of(run, 0), batches);
+      ASSERT_EQ(steps_of(run, 0), kept_batches);
       expect_balanced(run);
-      for (const shard_report& s : run.outcome().shards) ASSERT_EQ(testing::judged_by(s), batches);
+      for (const shard_report& s : run.outcome().shards) ASSERT_EQ(testing::judged_by(s), kept_batches);
     }
   EXPECT_GT(stopped, drawn_orders(60).count()) << "too few had begun";
 }
@@ -268,7 +268,7 @@ TEST_P(ElasticCheckpoints, KeepTheBooksOfWorkersThatDieInSeveralProcesses) {
       deliver(order);
       ASSERT_EQ(run.times_ended(), 1U) << "somebody waits";
       expect_balanced(run);
-      ASSERT_EQ(steps_of(run, 0), batches);
+      ASSERT_EQ(steps_of(run, 0), kept_batches);
     }
   }
   EXPECT_GT(lacking, 0U) << "no worker died before a checkpoint of the second process";

@@ -29,7 +29,7 @@ using testing::late_runner;
 using testing::late_steps;
 using testing::late_threads;
 
-constexpr std::uint64_t orders = 300;
+constexpr std::uint64_t late_orders = 300;
 
 struct late_case {
   const char* policy;
@@ -49,7 +49,7 @@ assembly with_late_steps(const late_case& c, late_steps& steps) {
   return a;
 }
 
-std::string name_of(const ::testing::TestParamInfo<late_case>& info) {
+std::string name_of_late(const ::testing::TestParamInfo<late_case>& info) {
   return testing::test_name(std::string(info.param.policy) + (info.param.local_steps > 0 ? " local" : "") +
                             (info.param.sample_gap > 0 ? " sampled" : ""));
 }
@@ -70,7 +70,7 @@ protected:
 };
 
 TEST_P(LateSteps, EndOnceWithABalancedLedgerAndEveryBatchTrained) {
-  for (drawn_order& order : drawn_orders(orders)) {
+  for (drawn_order& order : drawn_orders(late_orders)) {
     late_steps steps(order.seed());
     const assembled_run run = assemble(with_late_steps(GetParam(), steps));
     play(order, steps);
@@ -82,7 +82,7 @@ TEST_P(LateSteps, EndOnceWithABalancedLedgerAndEveryBatchTrained) {
 }
 
 TEST_P(LateSteps, EndWhenTheyLikeAfterTheRunWasStopped) {
-  for (drawn_order& order : drawn_orders(orders)) {
+  for (drawn_order& order : drawn_orders(late_orders)) {
     late_steps steps(order.seed());
     const assembled_run run = assemble(with_late_steps(GetParam(), steps));
     play(order, steps, order.below(150));
@@ -129,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(EveryWayOfAGradient, LateSteps,
                          ::testing::Values(late_case{"async"}, late_case{"sync"}, late_case{"hogwild"},
                                            late_case{"ssp:1"}, late_case{"async, hogwild@4, sync@8"},
                                            late_case{"async", 2}, late_case{"async", 0, 2}),
-                         name_of);
+                         name_of_late);
 
 std::vector<float> weights_with(const assembly& a, late_steps* steps) {
   testing::deterministic_system system;

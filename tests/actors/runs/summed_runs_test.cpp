@@ -35,7 +35,7 @@ using ::testing::HasSubstr;
 using testing::judged_by;
 using ending = run_outcome::ending;
 
-constexpr std::uint64_t orders = 100;
+constexpr std::uint64_t summed_orders = 100;
 
 /// Computes as `own` does until a step, of which it says that its loss is no number, or that it failed.
 class failing_runner final : public step_runner {
@@ -125,7 +125,7 @@ TEST_F(SummedRuns, GiveTheWeightsTheLedgerAndTheStalenessOfARunWithoutSums) {
 
 TEST_F(SummedRuns, GiveTheSameBitsInEveryOrderOfMessages) {
   std::vector<float> first;
-  for (drawn_order& order : drawn_orders(orders)) {
+  for (drawn_order& order : drawn_orders(summed_orders)) {
     const assembled_run run = assemble(summed(plain()));
     deliver(order);
     expect_ended(run);
@@ -136,7 +136,7 @@ TEST_F(SummedRuns, GiveTheSameBitsInEveryOrderOfMessages) {
 }
 
 TEST_F(SummedRuns, EndWheneverTheyAreStopped) {
-  for (drawn_order& order : drawn_orders(orders)) {
+  for (drawn_order& order : drawn_orders(summed_orders)) {
     const assembled_run run = assemble(summed(plain()));
     deliver(order, order.below(250));
     send_anonymously(run.coordinator_actor, stop_training{"enough"});
@@ -148,7 +148,7 @@ TEST_F(SummedRuns, EndWheneverTheyAreStopped) {
 
 TEST_F(SummedRuns, GoOnWithoutAWorkerThatLeaves) {
   std::uint64_t whole = 0;
-  for (drawn_order& order : drawn_orders(orders)) {
+  for (drawn_order& order : drawn_orders(summed_orders)) {
     const assembled_run run = assemble(summed(plain()));
     deliver(order, order.below(250));
     send_anonymously(run.devices[order.below(3)], leave_run{});
@@ -162,7 +162,7 @@ TEST_F(SummedRuns, GoOnWithoutAWorkerThatLeaves) {
 }
 
 TEST_F(SummedRuns, EndWhenOneWorkerDiverges) {
-  for (drawn_order& order : drawn_orders(orders)) {
+  for (drawn_order& order : drawn_orders(summed_orders)) {
     const assembled_run run = assemble(failing(failing_runner::how::diverges));
     deliver(order);
     expect_ended(run);
@@ -172,7 +172,7 @@ TEST_F(SummedRuns, EndWhenOneWorkerDiverges) {
 }
 
 TEST_F(SummedRuns, EndWhenOneWorkerFails) {
-  for (drawn_order& order : drawn_orders(orders)) {
+  for (drawn_order& order : drawn_orders(summed_orders)) {
     const assembled_run run = assemble(failing(failing_runner::how::throws));
     deliver(order);
     expect_ended(run);
@@ -207,7 +207,7 @@ private:
 
 TEST_F(SummedRuns, FailWhenAWorkerIsLostAndNameIt) {
   std::uint64_t failed = 0;
-  drawn_orders tried(orders);
+  drawn_orders tried(summed_orders);
   for (drawn_order& order : tried) {
     const auto fate = std::make_shared<mortal_sums::fate>();
     assembly a = summed(plain());

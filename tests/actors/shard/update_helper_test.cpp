@@ -21,7 +21,7 @@ using testing::drawn_orders;
 using testing::expect_balanced;
 using testing::small_data;
 
-constexpr std::uint64_t orders = 500;
+constexpr std::uint64_t helper_orders = 500;
 
 /// Enough weights for an update of three parts.
 model_function wide_model() {
@@ -52,7 +52,7 @@ protected:
 
 TEST_F(UpdateHelper, HelpsWithoutAnotherBitInEveryOrderOfMessages) {
   const std::vector<float> alone = weights_without_help("sync");
-  for (drawn_order& order : drawn_orders(orders)) {
+  for (drawn_order& order : drawn_orders(helper_orders)) {
     const assembled_run run = assemble(of_wide_model("sync", 1 + order.seed() % 2));
     deliver(order);
     ASSERT_EQ(run.times_ended(), 1U);
@@ -65,7 +65,7 @@ TEST_F(UpdateHelper, HelpsWithoutAnotherBitInEveryOrderOfMessages) {
 TEST_F(UpdateHelper, KeepsTheLedgerUnderEveryPolicyAndSwitch) {
   for (const char* policy : {"async", "ssp:1", "backup:1", "k-async:2", "async, sync@2", "sync, async@2"}) {
     SCOPED_TRACE(policy);
-    for (drawn_order& order : drawn_orders(orders / 10)) {
+    for (drawn_order& order : drawn_orders(helper_orders / 10)) {
       assembly a = of_wide_model(policy, 2);
       a.shards = 2;
       a.model = [](graph& g, const model_request& request) {
@@ -82,7 +82,7 @@ TEST_F(UpdateHelper, KeepsTheLedgerUnderEveryPolicyAndSwitch) {
 
 TEST_F(UpdateHelper, IsNotWaitedForWhenItDies) {
   const std::vector<float> alone = weights_without_help("sync");
-  for (drawn_order& order : drawn_orders(orders)) {
+  for (drawn_order& order : drawn_orders(helper_orders)) {
     const assembled_run run = assemble(of_wide_model("sync", 2));
     deliver(order, order.below(80));
     kill(run.helpers[order.below(2)]);
@@ -94,7 +94,7 @@ TEST_F(UpdateHelper, IsNotWaitedForWhenItDies) {
 }
 
 TEST_F(UpdateHelper, FinishesItsPartOfAnUpdateWhoseShardDies) {
-  for (drawn_order& order : drawn_orders(orders)) {
+  for (drawn_order& order : drawn_orders(helper_orders)) {
     const assembled_run run = assemble(of_wide_model("sync", 2));
     deliver(order, order.below(80));
     kill(run.shards[0]);

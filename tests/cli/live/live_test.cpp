@@ -10,7 +10,7 @@
 namespace mailgrad {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::http_client;

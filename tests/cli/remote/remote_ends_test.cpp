@@ -62,7 +62,7 @@ TEST_F(RemoteEnds, SayInPlainLinesThatAllIsWell) {
 }
 
 /// The lines of a file of metrics.
-std::vector<nlohmann::json> lines_of(const std::string& file) {
+std::vector<nlohmann::json> json_lines_of(const std::string& file) {
   std::ifstream in(file);
   std::vector<nlohmann::json> all;
   for (std::string line; std::getline(in, line);) all.push_back(nlohmann::json::parse(line));
@@ -79,7 +79,7 @@ TEST_F(RemoteEnds, WithTheBooksOfTheParameterHostThatIsLeft) {
   tool second({"shard", "--join", address});
   tool worker({"join", address});
   ASSERT_TRUE(server.says(", loss ")) << server.err();
-  while (lines_of(file("m.jsonl")).size() < 3 && server.runs()) std::this_thread::yield();
+  while (json_lines_of(file("m.jsonl")).size() < 3 && server.runs()) std::this_thread::yield();
   ASSERT_TRUE(server.runs()) << server.err();
   second.signal(SIGKILL);
   EXPECT_EQ(server.code(), 1);
@@ -92,7 +92,7 @@ TEST_F(RemoteEnds, WithTheBooksOfTheParameterHostThatIsLeft) {
               HasSubstr(" lost, as of the lost shard 1\n  shard 0     " + to_string(kept["produced"]) +
                         " produced = " + to_string(kept["applied"]) + " applied + "));
   EXPECT_THAT(server.out(), ContainsRegex("staleness     mean [^\n]*, without those of the lost shard 1\n"));
-  const std::vector<nlohmann::json> lines = lines_of(file("m.jsonl"));
+  const std::vector<nlohmann::json> lines = json_lines_of(file("m.jsonl"));
   for (std::size_t i = 1; i < lines.size(); ++i)
     for (const char* count : {"computed", "applied", "discarded"})
       EXPECT_GE(lines[i][count], lines[i - 1][count]) << count << " of line " << i;

@@ -12,20 +12,20 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-libsvm_rows read(std::string_view text, std::size_t features = 0) {
+libsvm_rows read_libsvm(std::string_view text, std::size_t features = 0) {
   const scratch_folder folder;
   label_map labels;
   return read_libsvm(folder.write("x", text), features, labels);
 }
 
 std::string svm_complaint(std::string_view text, std::size_t features = 0) {
-  return complaint([&] { read(text, features); });
+  return complaint([&] { read_libsvm(text, features); });
 }
 
 TEST(Libsvm, CountsColumnsFromZero) {
   for (const std::string& text :
        {std::string("+1 1:0.5 3:2 \n-1 2:-1e1\n"), gzipped("1 1:.5\t3:2\n-1 2:-10")}) {
-    const libsvm_rows rows = read(text);
+    const libsvm_rows rows = read_libsvm(text);
     EXPECT_EQ(rows.features.width, 3U);
     EXPECT_THAT(rows.features.offsets, ElementsAre(0, 2, 3));
     EXPECT_THAT(rows.features.columns, ElementsAre(0, 2, 1));
@@ -35,7 +35,7 @@ TEST(Libsvm, CountsColumnsFromZero) {
 }
 
 TEST(Libsvm, ReadsRowsWithoutFeaturesAndComments) {
-  const libsvm_rows rows = read("0\n1 2:1 # a remark\n2 \n");
+  const libsvm_rows rows = read_libsvm("0\n1 2:1 # a remark\n2 \n");
   EXPECT_THAT(rows.features.offsets, ElementsAre(0, 0, 1, 1));
   EXPECT_THAT(rows.labels, ElementsAre(0, 1, 2));
 }
@@ -64,8 +64,8 @@ TEST(Libsvm, RefusesAnIndexThatWouldTakeHugeWeights) {
   EXPECT_EQ(svm_complaint("1 2147483647:1\n"),
             "x: line 1: expected an index from 1 to 16777216, found '2147483647'");
   EXPECT_THAT(svm_complaint("1 99999999999999999999999:1\n"), HasSubstr("expected an index from 1"));
-  EXPECT_EQ(read("1 20000000:1\n", 20'000'000).features.width, 20'000'000U);
-  EXPECT_THROW(read("1 1:1\n", std::size_t{1} << 31), std::invalid_argument);
+  EXPECT_EQ(read_libsvm("1 20000000:1\n", 20'000'000).features.width, 20'000'000U);
+  EXPECT_THROW(read_libsvm("1 1:1\n", std::size_t{1} << 31), std::invalid_argument);
 }
 
 TEST(Libsvm, RefusesValuesThatAreNoFiniteNumbers) {

@@ -35,7 +35,7 @@ worker_account account(std::uint64_t applied) {
 }
 
 /// Two workers, which sent six and four gradients to each of two shards; nobody died.
-run_outcome quiet_run() {
+run_outcome balanced_run() {
   run_outcome o;
   o.workers = {worker(0, 6), worker(1, 4)};
   o.lost = {false, false};
@@ -44,13 +44,13 @@ run_outcome quiet_run() {
 }
 
 TEST(LedgerAudit, FindsNothingWhereAllIsAccountedFor) {
-  const audited_ledger a = audit(quiet_run(), std::nullopt);
+  const audited_ledger a = audit(balanced_run(), std::nullopt);
   EXPECT_THAT(a.contradictions, IsEmpty());
   EXPECT_EQ(a.ledger, (gradient_ledger{10, 10, 0, {}, 0}));
 }
 
 TEST(LedgerAudit, NamesWorkerAndShardOfAGradientThatWasTakenTwice) {
-  run_outcome o = quiet_run();
+  run_outcome o = balanced_run();
   o.shards[1].workers[0] = account(7);
   const audited_ledger a = audit(o, std::nullopt);
   EXPECT_THAT(a.contradictions, ElementsAre("shard 1 took 7 gradients of worker 0, which sent 6"));
@@ -59,7 +59,7 @@ TEST(LedgerAudit, NamesWorkerAndShardOfAGradientThatWasTakenTwice) {
 }
 
 TEST(LedgerAudit, NamesWorkerAndShardOfAGradientThatVanished) {
-  run_outcome o = quiet_run();
+  run_outcome o = balanced_run();
   o.shards[0].workers[1] = account(3);
   const audited_ledger a = audit(o, std::nullopt);
   EXPECT_THAT(a.contradictions, ElementsAre("shard 0 took 3 gradients of worker 1, which sent 4"));
@@ -69,20 +69,20 @@ TEST(LedgerAudit, NamesWorkerAndShardOfAGradientThatVanished) {
 
 /// One of each on the same shard leaves its sums as they were.
 TEST(LedgerAudit, IsNotFooledByALossAndADoubleThatCancelOut) {
-  run_outcome o = quiet_run();
+  run_outcome o = balanced_run();
   for (shard_report& s : o.shards) s.workers = {account(7), account(3)};
   EXPECT_EQ(audit(o, std::nullopt).contradictions.size(), 4U);
 }
 
 TEST(LedgerAudit, FindsAGradientThatHasTwoFatesOnOneShard) {
-  run_outcome o = quiet_run();
+  run_outcome o = balanced_run();
   ++o.shards[0].workers[0].ledger.applied;
   EXPECT_THAT(audit(o, std::nullopt).contradictions,
               ElementsAre("shard 0 took 6 gradients of worker 0, and accounts for 7"));
 }
 
 TEST(LedgerAudit, FindsAGradientWithoutAFateOnOneShard) {
-  run_outcome o = quiet_run();
+  run_outcome o = balanced_run();
   --o.shards[0].workers[1].ledger.applied;
   const audited_ledger a = audit(o, std::nullopt);
   EXPECT_THAT(a.contradictions, ElementsAre("shard 0 took 4 gradients of worker 1, and accounts for 3"));
@@ -90,7 +90,7 @@ TEST(LedgerAudit, FindsAGradientWithoutAFateOnOneShard) {
 }
 
 TEST(LedgerAudit, LetsGradientsBeLostInABatchThatWasNeverComplete) {
-  run_outcome o = quiet_run();
+  run_outcome o = balanced_run();
   for (shard_report& s : o.shards) {
     s.workers[1].ledger.applied -= 2;
     s.workers[1].ledger.lost += 2;
@@ -101,7 +101,7 @@ TEST(LedgerAudit, LetsGradientsBeLostInABatchThatWasNeverComplete) {
 }
 
 TEST(LedgerAudit, FindsAGradientThatACompletedRunNeverJudged) {
-  run_outcome o = quiet_run();
+  run_outcome o = balanced_run();
   worker_account& waiting = o.shards[1].workers[1];
   --waiting.ledger.applied;
   ++waiting.ledger.lost;
@@ -113,7 +113,7 @@ TEST(LedgerAudit, FindsAGradientThatACompletedRunNeverJudged) {
 }
 
 TEST(LedgerAudit, LetsALostWorkerTakeAGradientAlong) {
-  run_outcome o = quiet_run();
+  run_outcome o = balanced_run();
   o.workers[1] = worker_report{};
   o.lost[1] = true;
   o.shards[1].workers[1] = account(3);
@@ -124,7 +124,7 @@ TEST(LedgerAudit, LetsALostWorkerTakeAGradientAlong) {
 
 /// Worker 1 was lost after three gradients, of which shard 1 got two, and came back and sent two more.
 TEST(LedgerAudit, AddsUpTheIncarnationsOfAWorker) {
-  run_outcome o = quiet_run();
+  run_outcome o = balanced_run();
   o.workers[1] = worker(1, 5);
   o.lost[1] = true;
   o.shards[0].workers[1] = account(5);
@@ -139,7 +139,7 @@ TEST(LedgerAudit, AddsUpTheIncarnationsOfAWorker) {
 }
 
 TEST(LedgerAudit, FindsADoubleOfALostWorker) {
-  run_outcome o = quiet_run();
+  run_outcome o = balanced_run();
   o.workers[1] = worker_report{};
   o.lost[1] = true;
   ++o.shards[0].workers[1].ledger.produced;
@@ -151,7 +151,7 @@ TEST(LedgerAudit, FindsADoubleOfALostWorker) {
 }
 
 TEST(LedgerAudit, LetsALostShardTakeGradientsAlongButCountsNoneTwice) {
-  run_outcome o = quiet_run();
+  run_outcome o = balanced_run();
   o.how = run_outcome::ending::failed;
   o.shards[1] = shard_report{};
   EXPECT_THAT(audit(o, std::nullopt).contradictions, IsEmpty());
@@ -162,7 +162,7 @@ TEST(LedgerAudit, LetsALostShardTakeGradientsAlongButCountsNoneTwice) {
 }
 
 TEST(LedgerAudit, MissesTheAccountsThatABookLeavesOut) {
-  run_outcome o = quiet_run();
+  run_outcome o = balanced_run();
   o.shards[0].workers.pop_back(); // by a parameter actor that a user wrote
   EXPECT_THAT(audit(o, std::nullopt).contradictions,
               ElementsAre("shard 0 took 0 gradients of worker 1, which sent 4"));
@@ -199,7 +199,7 @@ TEST(LedgerAudit, TakesTheWordOfTheSharedBlockForALostWorkerOnly) {
 
 /// The copies of a run in progress are of different moments.
 TEST(LedgerAudit, CallsNothingAContradictionWhileTheRunGoesOn) {
-  run_outcome o = quiet_run();
+  run_outcome o = balanced_run();
   o.how = run_outcome::ending::running;
   o.shards[0].workers[0] = account(3);
   o.shards[1].workers[1] = account(9); // newer than the worker's own copy, which says 4
@@ -209,7 +209,7 @@ TEST(LedgerAudit, CallsNothingAContradictionWhileTheRunGoesOn) {
 }
 
 TEST(LedgerAudit, CallsNothingLostThatMayBeUnderWay) {
-  run_outcome o = quiet_run();
+  run_outcome o = balanced_run();
   o.how = run_outcome::ending::running;
   o.lost = {true, false};
   o.shards[1].workers[0] = account(4);

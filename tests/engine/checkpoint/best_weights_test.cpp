@@ -1,6 +1,7 @@
 #include <mailgrad/engine/checkpoint/best_weights.hpp>
 
 #include <mailgrad/tests/support/scratch_files.hpp>
+#include <mailgrad/tests/support/special_floats.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +9,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <limits>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -18,20 +18,19 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::nan;
 
-evaluation_made test(std::uint64_t steps, double loss) { return {.steps = steps, .loss = loss}; }
-
-constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+evaluation_made tested(std::uint64_t steps, double loss) { return {.steps = steps, .loss = loss}; }
 
 TEST(BestWeights, KeepThoseOfTheLowestLoss) {
   best_weights best(std::nullopt);
   EXPECT_FALSE(best.best());
-  best.offer(test(5, nan), std::vector<float>{9});
+  best.offer(tested(5, nan), std::vector<float>{9});
   EXPECT_FALSE(best.best()) << "a loss that is no number is not better than none";
-  best.offer(test(10, 0.5), std::vector<float>{1, 2});
-  best.offer(test(20, 0.4), std::vector<float>{3, 4});
-  best.offer(test(30, 0.4), std::vector<float>{5, 6});
-  best.offer(test(40, nan), std::vector<float>{7, 8});
+  best.offer(tested(10, 0.5), std::vector<float>{1, 2});
+  best.offer(tested(20, 0.4), std::vector<float>{3, 4});
+  best.offer(tested(30, 0.4), std::vector<float>{5, 6});
+  best.offer(tested(40, nan), std::vector<float>{7, 8});
   ASSERT_TRUE(best.best());
   EXPECT_EQ(best.best()->test.steps, 20U) << "the first of equals";
   EXPECT_THAT(best.best()->weights, ElementsAre(3, 4));
@@ -44,7 +43,7 @@ TEST(BestWeights, OutliveTheProcessInAFolder) {
     best_weights best(folder.path());
     evaluation_made x{.steps = 10, .loss = 0.5, .accuracy = 0.75, .rmse = {}, .seconds = 2, .held_out = true};
     best.offer(x, std::vector<float>{1, -2.5F});
-    best.offer(test(20, 0.6), std::vector<float>{0, 0});
+    best.offer(tested(20, 0.6), std::vector<float>{0, 0});
     EXPECT_EQ(best.failure(), "");
   }
   const auto found = best_weights_in(folder.path()).best;
@@ -57,9 +56,9 @@ TEST(BestWeights, OutliveTheProcessInAFolder) {
   EXPECT_TRUE(found->test.held_out);
 
   best_weights resumed(folder.path(), found);
-  resumed.offer(test(30, 0.55), std::vector<float>{4, 4});
+  resumed.offer(tested(30, 0.55), std::vector<float>{4, 4});
   EXPECT_EQ(best_weights_in(folder.path()).best->test.steps, 10U) << "the earlier ones did better";
-  resumed.offer(test(40, 0.45), std::vector<float>{5, 5});
+  resumed.offer(tested(40, 0.45), std::vector<float>{5, 5});
   EXPECT_EQ(best_weights_in(folder.path()).best->test.steps, 40U);
 }
 
@@ -68,7 +67,8 @@ TEST(BestWeights, StayAsLongAsACheckpointStandsOnThem) {
   const scratch_folder folder;
   best_weights best(folder.path());
   const auto offer = [&](std::uint64_t steps) {
-    best.offer(test(steps, 1.0 / static_cast<double>(steps)), std::vector<float>{static_cast<float>(steps)});
+    best.offer(tested(steps, 1.0 / static_cast<double>(steps)),
+               std::vector<float>{static_cast<float>(steps)});
   };
   const auto at = [&](std::uint64_t steps) {
     const auto found = best_weights_in(folder.path(), {.steps = steps}).best;
@@ -94,7 +94,7 @@ TEST(BestWeights, StayAsLongAsACheckpointStandsOnThem) {
 
 TEST(BestWeights, ComeAlongIntoANewFolder) {
   const scratch_folder old_one, new_one;
-  best_weights(old_one.path()).offer(test(10, 0.5), std::vector<float>{1});
+  best_weights(old_one.path()).offer(tested(10, 0.5), std::vector<float>{1});
   best_weights resumed(new_one.path(), best_weights_in(old_one.path()).best);
   EXPECT_FALSE(best_weights_in(new_one.path()).best) << "the run may still be refused";
   resumed.begin();
@@ -103,7 +103,7 @@ TEST(BestWeights, ComeAlongIntoANewFolder) {
 
 TEST(BestWeights, SayWhyTheyAreNotInTheFolder) {
   best_weights best("/no/such/folder");
-  best.offer(test(10, 0.5), std::vector<float>{1});
+  best.offer(tested(10, 0.5), std::vector<float>{1});
   EXPECT_THAT(best.failure(), HasSubstr("the best weights are not kept for a resume: "));
   EXPECT_THAT(best.failure(), HasSubstr("/no/such/folder"));
   EXPECT_TRUE(best.best()) << "they are in memory all the same";
@@ -114,7 +114,8 @@ TEST(BestWeights, PassOverADamagedFileThatIsNotNeeded) {
   const scratch_folder folder;
   best_weights best(folder.path());
   for (const std::uint64_t steps : {10, 20, 30}) {
-    best.offer(test(steps, 1.0 / static_cast<double>(steps)), std::vector<float>{static_cast<float>(steps)});
+    best.offer(tested(steps, 1.0 / static_cast<double>(steps)),
+               std::vector<float>{static_cast<float>(steps)});
     folder.write(checkpoint_name(steps + 1), "");
   }
   const auto later = earlier_best_file(folder.path(), 20);
@@ -144,7 +145,7 @@ TEST(BestWeights, ReadNoWeightsOfALaterTest) {
   const scratch_folder folder;
   best_weights best(folder.path());
   for (const std::uint64_t steps : {10, 20})
-    best.offer(test(steps, 1.0 / static_cast<double>(steps)), std::vector<float>{1, 2, 3});
+    best.offer(tested(steps, 1.0 / static_cast<double>(steps)), std::vector<float>{1, 2, 3});
   const auto newest = folder.path() / best_weights::file_name;
   std::string bytes(std::filesystem::file_size(newest), '\0');
   std::ifstream(newest, std::ios::binary).read(bytes.data(), std::ssize(bytes));
@@ -156,7 +157,7 @@ TEST(BestWeights, ReadNoWeightsOfALaterTest) {
 
 TEST(BestWeights, RefuseADamagedFile) {
   const scratch_folder folder;
-  best_weights(folder.path()).offer(test(10, 0.5), std::vector<float>{1, 2, 3});
+  best_weights(folder.path()).offer(tested(10, 0.5), std::vector<float>{1, 2, 3});
   const auto file = folder.path() / best_weights::file_name;
   std::filesystem::resize_file(file, std::filesystem::file_size(file) - 4);
   EXPECT_THAT([&] { best_weights_in(folder.path()); },

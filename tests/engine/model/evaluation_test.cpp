@@ -19,13 +19,7 @@
 namespace mailgrad {
 namespace {
 
-/// The next token is looked up from this one.
-model_outputs next_from_table(graph& g, const model_request& r) {
-  const value x = g.input("features", {r.batch, r.sample_dims[0]}, dtype::int32);
-  const value labels = g.input("labels", {r.batch, r.sample_dims[0]}, dtype::int32);
-  const value logits = embedding(x, r.classes, r.classes, "table");
-  return {logits, cross_entropy(logits, labels)};
-}
+using testing::next_from_table;
 
 std::vector<float> values_where(const parameter_layout& layout, const std::string& variable,
                                 const std::vector<float>& values) {

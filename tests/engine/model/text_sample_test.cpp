@@ -1,3 +1,5 @@
+#include <mailgrad/tests/engine/small_problem.hpp>
+
 #include <mailgrad/engine/model/text_sample.hpp>
 
 #include <mailgrad/engine/worker/replica.hpp>
@@ -14,19 +16,12 @@ namespace mailgrad {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::next_from_table;
 using ::testing::ThrowsMessage;
 
 const std::vector<std::string> symbols{"\n", "a", "b", "\xC3\xA4"};
 const model_request request{
     .sample_dims = {3}, .features = feature_kind::tokens, .classes = symbols.size(), .batch = 7};
-
-/// What comes next is looked up from the last token alone.
-model_outputs next_from_table(graph& g, const model_request& r) {
-  const value x = g.input("features", {r.batch, r.sample_dims[0]}, dtype::int32);
-  const value labels = g.input("labels", {r.batch, r.sample_dims[0]}, dtype::int32);
-  const value logits = embedding(x, r.classes, r.classes, "table");
-  return {logits, cross_entropy(logits, labels)};
-}
 
 /// Row i: logits of what follows symbol i.
 std::string written(const std::vector<float>& table, const text_sample_options& options) {

@@ -34,7 +34,7 @@ recording two_by_two() {
 }
 
 /// Why it is refused under `terms`, after `change`; empty if it is not.
-std::string refusal(const replay_terms& terms, const std::function<void(recording&)>& change = {}) {
+std::string refused_rehearsal(const replay_terms& terms, const std::function<void(recording&)>& change = {}) {
   recording r = two_by_two();
   if (change) change(r);
   try {
@@ -52,8 +52,9 @@ void swap_turns(recording& r, std::size_t shard, std::size_t a, std::size_t b) {
 TEST(Rehearsal, ComesToTheEndOfAnOrderThatCanBe) {
   for (const char* policy : {"async", "sync", "ssp:0", "ssp:1", "dssp:0,1", "backup:0", "k-async:2",
                              "k-batch-async:2", "k-batch-sync:2", "rennala:2", "ringmaster:2"})
-    EXPECT_EQ(refusal({policy}), "") << policy;
-  EXPECT_EQ(refusal({"async"}, [](recording& r) { swap_turns(r, 1, 2, 3); }), "") << "shards need not agree";
+    EXPECT_EQ(refused_rehearsal({policy}), "") << policy;
+  EXPECT_EQ(refused_rehearsal({"async"}, [](recording& r) { swap_turns(r, 1, 2, 3); }), "")
+      << "shards need not agree";
 }
 
 /// Worker 0 makes its second step without the other, which is possible only if its first batch was closed.
@@ -66,23 +67,23 @@ TEST(Rehearsal, ClosesTheBatchesThatWereClosed) {
       }
     };
   };
-  EXPECT_EQ(refusal({"quorum:1,grace=1"}, ahead(true)), "");
+  EXPECT_EQ(refused_rehearsal({"quorum:1,grace=1"}, ahead(true)), "");
   EXPECT_THAT(
-      refusal({"quorum:1,grace=1"}, ahead(false)),
+      refused_rehearsal({"quorum:1,grace=1"}, ahead(false)),
       HasSubstr("waits at its turn 4 of 8 for the gradient of worker 0, step 2: worker 0 waits for the "
                 "weights of shard 0"));
 }
 
 TEST(Rehearsal, NamesTheGradientThatAShardWaitsFor) {
   EXPECT_THAT(
-      refusal({"async"}, [](recording& r) { r.batches[1].pop_back(); }),
+      refused_rehearsal({"async"}, [](recording& r) { r.batches[1].pop_back(); }),
       HasSubstr("'x.rec' cannot be repeated to its end: shard 0 waits at its turn 6 of 8 for the gradient "
                 "of worker 1, step 2: worker 1 has ended after its step 1"));
   EXPECT_THAT(
-      refusal({"async"},
-              [](recording& r) {
-                for (auto& turns : r.turns) std::swap(turns[3], turns[5]);
-              }),
+      refused_rehearsal({"async"},
+                        [](recording& r) {
+                          for (auto& turns : r.turns) std::swap(turns[3], turns[5]);
+                        }),
       HasSubstr("shard 0 waits at its turn 4 of 8 for the gradient of worker 1, step 2: worker 1 waits for "
                 "the weights of shard 0 after its step 1"));
 }
@@ -95,7 +96,7 @@ TEST(Rehearsal, NamesAnOrderInWhichTwoShardsWaitForEachOther) {
     swap_turns(r, 1, 3, 5); // worker 1 twice, then worker 0
   };
   EXPECT_THAT(
-      refusal({"async"}, crossed),
+      refused_rehearsal({"async"}, crossed),
       HasSubstr("shard 0 waits at its turn 4 of 8 for the gradient of worker 0, step 2: worker 0 waits for "
                 "the weights of shard 1 after its step 1"));
 }
@@ -105,27 +106,27 @@ TEST(Rehearsal, KnowsWhomAPolicyHolds) {
     for (std::size_t s = 0; s < 2; ++s)
       swap_turns(r, s, 3, 4); // worker 0 makes two steps before worker 1 has one
   };
-  EXPECT_EQ(refusal({"async"}, ahead), "");
-  EXPECT_EQ(refusal({"ssp:1"}, ahead), "");
+  EXPECT_EQ(refused_rehearsal({"async"}, ahead), "");
+  EXPECT_EQ(refused_rehearsal({"ssp:1"}, ahead), "");
   for (const char* policy : {"ssp:0", "sync", "k-async:2"})
-    EXPECT_THAT(refusal({policy}, ahead),
+    EXPECT_THAT(refused_rehearsal({policy}, ahead),
                 HasSubstr("worker 0 waits for the weights of shard 0 after its step 1"))
         << policy;
 }
 
 TEST(Rehearsal, NamesAWorkerThatGetsNoWeights) {
   EXPECT_THAT(
-      refusal({"async"},
-              [](recording& r) {
-                for (auto& turns : r.turns)
-                  std::erase_if(turns, [](const order_entry& t) { return t.worker == rank{1}; });
-              }),
+      refused_rehearsal({"async"},
+                        [](recording& r) {
+                          for (auto& turns : r.turns)
+                            std::erase_if(turns, [](const order_entry& t) { return t.worker == rank{1}; });
+                        }),
       HasSubstr("worker 1 waits for the weights of shard 0 before its first step, which it has not joined"));
 }
 
 TEST(Rehearsal, NamesAGradientWithoutATurn) {
   EXPECT_THAT(
-      refusal({"async"}, [](recording& r) { r.batches[0].push_back(4); }),
+      refused_rehearsal({"async"}, [](recording& r) { r.batches[0].push_back(4); }),
       HasSubstr("shard 0 waits at its turn 7 of 8 for the end of worker 0: worker 0 waits for the weights of "
                 "shard 0 after its step 3"));
 }
@@ -135,23 +136,24 @@ TEST(Rehearsal, TellsAMissingTurnFromOneThatNobodyIsThereToTake) {
     for (auto& turns : r.turns) turns.resize(6);
     r.batches[0].push_back(4);
   };
-  EXPECT_THAT(refusal({"async"}, without_ends), HasSubstr("which has no turn for it"));
+  EXPECT_THAT(refused_rehearsal({"async"}, without_ends), HasSubstr("which has no turn for it"));
 }
 
 TEST(Rehearsal, RefusesABatchThatTheDataDoNotHave) {
-  EXPECT_THAT(refusal({"async", 0, false, 3}), HasSubstr("deals batch 3 to worker 1; the run has 3"));
-  EXPECT_EQ(refusal({"async", 0, false, 4}), "");
+  EXPECT_THAT(refused_rehearsal({"async", 0, false, 3}),
+              HasSubstr("deals batch 3 to worker 1; the run has 3"));
+  EXPECT_EQ(refused_rehearsal({"async", 0, false, 4}), "");
 }
 
 TEST(Rehearsal, CountsLocalSteps) {
   const auto of_five = [](recording& r) { r.batches = {{0, 2, 4, 6, 8}, {1, 3, 5, 7, 9}}; };
-  EXPECT_EQ(refusal({"async", 3}, of_five), "");
-  EXPECT_EQ(refusal({"async", 4}, of_five), "");
+  EXPECT_EQ(refused_rehearsal({"async", 3}, of_five), "");
+  EXPECT_EQ(refused_rehearsal({"async", 4}, of_five), "");
   EXPECT_THAT(
-      refusal({"async", 2}, of_five),
+      refused_rehearsal({"async", 2}, of_five),
       HasSubstr("for the end of worker 0: worker 0 waits for the weights of shard 0 after its step 3"));
-  EXPECT_THAT(refusal({"async", 5}, of_five), HasSubstr("the gradient of worker 0, step 2"));
-  EXPECT_EQ(refusal({"async", 4, true}, of_five), "");
+  EXPECT_THAT(refused_rehearsal({"async", 5}, of_five), HasSubstr("the gradient of worker 0, step 2"));
+  EXPECT_EQ(refused_rehearsal({"async", 4, true}, of_five), "");
 }
 
 /// The worker of EASGD holds its second step over the exchange that its first push is.
@@ -172,7 +174,7 @@ TEST(Rehearsal, LetsAWorkerDivergeAfterItsLastGradient) {
     r.batches[1].push_back(4);
     r.end.ended = "diverged";
   };
-  EXPECT_EQ(refusal({"async"}, diverged), "");
+  EXPECT_EQ(refused_rehearsal({"async"}, diverged), "");
 }
 
 TEST(Rehearsal, TakesSwitchesWhereTheyWere) {
@@ -180,24 +182,24 @@ TEST(Rehearsal, TakesSwitchesWhereTheyWere) {
     r.end.switches = {{"sync", "by hand", {1, 1}, {1, 1}}};
     for (auto& turns : r.turns) turns.insert(turns.begin() + 4, {kind::switched, {}});
   };
-  EXPECT_EQ(refusal({"async"}, switched), "");
-  EXPECT_THAT(refusal({"async"},
-                      [&](recording& r) {
-                        switched(r);
-                        r.end.switches[0].batches = {2, 1};
-                      }),
+  EXPECT_EQ(refused_rehearsal({"async"}, switched), "");
+  EXPECT_THAT(refused_rehearsal({"async"},
+                                [&](recording& r) {
+                                  switched(r);
+                                  r.end.switches[0].batches = {2, 1};
+                                }),
               HasSubstr("shard 0 lets worker 0 go twice, at turn 7"));
-  EXPECT_THAT(refusal({"async"},
-                      [&](recording& r) {
-                        switched(r);
-                        r.end.switches[0].present = {0, 1};
-                      }),
+  EXPECT_THAT(refused_rehearsal({"async"},
+                                [&](recording& r) {
+                                  switched(r);
+                                  r.end.switches[0].present = {0, 1};
+                                }),
               HasSubstr("for the switch to sync: worker 0 waits for the weights"));
-  EXPECT_THAT(refusal({"async"},
-                      [&](recording& r) {
-                        switched(r);
-                        r.end.switches[0].present = {1, 0};
-                      }),
+  EXPECT_THAT(refused_rehearsal({"async"},
+                                [&](recording& r) {
+                                  switched(r);
+                                  r.end.switches[0].present = {1, 0};
+                                }),
               HasSubstr("for the switch to sync: worker 1 waits for the weights"));
 }
 

@@ -38,7 +38,7 @@ recording one_that_returned() {
 }
 
 /// Why it is refused under `policy`, after `change`; empty if it is not.
-std::string refusal(const std::string& policy, const std::function<void(recording&)>& change = {}) {
+std::string refused_losses(const std::string& policy, const std::function<void(recording&)>& change = {}) {
   recording r = one_that_returned();
   if (change) change(r);
   try {
@@ -51,25 +51,26 @@ std::string refusal(const std::string& policy, const std::function<void(recordin
 }
 
 TEST(RehearsedLosses, ComeToTheirEnd) {
-  for (const char* policy : {"async", "sync", "ssp:1", "k-async:2"}) EXPECT_EQ(refusal(policy), "") << policy;
+  for (const char* policy : {"async", "sync", "ssp:1", "k-async:2"})
+    EXPECT_EQ(refused_losses(policy), "") << policy;
 }
 
 TEST(RehearsedLosses, EndAWorkerWhoseLastGradientOneShardNeverHad) {
-  EXPECT_EQ(refusal("async", [](recording& r) { r.turns[1].erase(r.turns[1].begin() + 3); }), "");
+  EXPECT_EQ(refused_losses("async", [](recording& r) { r.turns[1].erase(r.turns[1].begin() + 3); }), "");
 }
 
 TEST(RehearsedLosses, EndAWorkerThatOneShardNeverHeardOf) {
-  EXPECT_EQ(refusal("async",
-                    [](recording& r) {
-                      r.turns[1].erase(r.turns[1].begin() + 3);
-                      r.turns[1].erase(r.turns[1].begin() + 1);
-                    }),
+  EXPECT_EQ(refused_losses("async",
+                           [](recording& r) {
+                             r.turns[1].erase(r.turns[1].begin() + 3);
+                             r.turns[1].erase(r.turns[1].begin() + 1);
+                           }),
             "");
 }
 
 /// A batch that this shard shares with the others goes on without the gradient.
 TEST(RehearsedLosses, LeaveAPlaceInTheBatchEmpty) {
-  EXPECT_EQ(refusal("sync", [](recording& r) { r.turns[1][3].what = kind::missed; }), "");
+  EXPECT_EQ(refused_losses("sync", [](recording& r) { r.turns[1][3].what = kind::missed; }), "");
 }
 
 TEST(RehearsedLosses, SeatALateWorker) {
@@ -82,7 +83,7 @@ TEST(RehearsedLosses, SeatALateWorker) {
       turns.push_back(leaves(2));
     }
   };
-  EXPECT_EQ(refusal("async", late), "");
+  EXPECT_EQ(refused_losses("async", late), "");
 }
 
 /// The earlier incarnation had trained as much as the switch counts, and must not wait for it.
@@ -91,26 +92,28 @@ TEST(RehearsedLosses, LetOnlyTheLastIncarnationWaitForASwitch) {
     for (auto& turns : r.turns) turns.insert(turns.begin() + 7, {kind::switched, {}});
     r.end.switches = {{"async", "by hand", {2, 1}, {1, 1}}};
   };
-  EXPECT_EQ(refusal("async", switched), "");
-  EXPECT_EQ(refusal("sync", switched), "");
+  EXPECT_EQ(refused_losses("async", switched), "");
+  EXPECT_EQ(refused_losses("sync", switched), "");
 }
 
 /// Worker 1 had trained a batch more before the switch and was lost with it.
 TEST(RehearsedLosses, GoThroughASwitchWithWhatSomebodyKnewOf) {
-  EXPECT_EQ(refusal("async",
-                    [](recording& r) {
-                      for (auto& turns : r.turns) turns.insert(turns.begin() + 4, {kind::switched, {}});
-                      r.end.switches = {{"async", "by hand", {1, 2}, {1, 1}}};
-                    }),
+  EXPECT_EQ(refused_losses("async",
+                           [](recording& r) {
+                             for (auto& turns : r.turns)
+                               turns.insert(turns.begin() + 4, {kind::switched, {}});
+                             r.end.switches = {{"async", "by hand", {1, 2}, {1, 1}}};
+                           }),
             "");
 }
 
 TEST(RehearsedLosses, LetAWorkerComeBackAfterASwitch) {
-  EXPECT_EQ(refusal("async",
-                    [](recording& r) {
-                      for (auto& turns : r.turns) turns.insert(turns.begin() + 5, {kind::switched, {}});
-                      r.end.switches = {{"async", "by hand", {1, 1}, {1, 0}}};
-                    }),
+  EXPECT_EQ(refused_losses("async",
+                           [](recording& r) {
+                             for (auto& turns : r.turns)
+                               turns.insert(turns.begin() + 5, {kind::switched, {}});
+                             r.end.switches = {{"async", "by hand", {1, 1}, {1, 0}}};
+                           }),
             "");
 }
 
@@ -130,8 +133,8 @@ TEST(RehearsedLosses, LetAWorkerLeaveASwitchThatNeverJoined) {
       }
     };
   };
-  EXPECT_EQ(refusal("async", lost(1)), "") << "one shard lacks it";
-  EXPECT_EQ(refusal("async", lost(2)), "") << "all lack it";
+  EXPECT_EQ(refused_losses("async", lost(1)), "") << "one shard lacks it";
+  EXPECT_EQ(refused_losses("async", lost(2)), "") << "all lack it";
 }
 
 /// Its shard had heard of the loss before the switch that counts it as present.
@@ -140,12 +143,12 @@ TEST(RehearsedLosses, LetAWorkerLeaveOnceMoreAtASwitch) {
     for (auto& turns : r.turns) turns.insert(turns.begin() + 5, {{kind::switched, {}}, leaves(1)});
     r.end.switches = {{"sync", "by hand", {1, 1}, {1, 1}}};
   };
-  EXPECT_EQ(refusal("async", twice), "");
-  EXPECT_THAT(refusal("async",
-                      [&](recording& r) {
-                        twice(r);
-                        for (auto& turns : r.turns) turns.insert(turns.begin() + 7, leaves(1));
-                      }),
+  EXPECT_EQ(refused_losses("async", twice), "");
+  EXPECT_THAT(refused_losses("async",
+                             [&](recording& r) {
+                               twice(r);
+                               for (auto& turns : r.turns) turns.insert(turns.begin() + 7, leaves(1));
+                             }),
               HasSubstr("comes after it has left"));
 }
 
@@ -157,7 +160,7 @@ TEST(RehearsedLosses, NameTheIncarnationThatDoesNotCome) {
     r.turns[1] = {joins(0),  joins(1),    takes(0, 1), takes(0, 2), takes(0, 3), takes(1, 1),
                   leaves(1), joins(1, 1), takes(1, 1), leaves(0),   leaves(1, 1)};
   };
-  EXPECT_THAT(refusal("async", crossed),
+  EXPECT_THAT(refused_losses("async", crossed),
               HasSubstr("shard 0 waits at its turn 6 of 11 for worker 1 as incarnation 1: worker 1 waits for "
                         "the weights of shard 1 after its step 1"));
 }

@@ -19,18 +19,18 @@ namespace {
 
 using testing::oracle::event;
 
-constexpr std::uint32_t workers = 3;
+constexpr std::uint32_t oracle_workers = 3;
 
 /// A shard and its shard_cure, asked as a parameter actor asks them under async.
 class treated_shard {
 public:
   treated_shard(const char* cure, const char* rule, const testing::oracle::around& a)
       : clip_(a.clip), shard_(std::make_shared<shard>(layout_, 0, 1, options_of(rule, a))),
-        cure_(make_cure(cure, {workers, shard_->dense_size(), a.rate, shard_->at(), shard_->rule_options(),
-                               shard_->whole_variables()}),
-              shard_, workers),
-        sent_(workers), versions_(workers) {
-    for (std::uint32_t r = 0; r < workers; ++r) sent_[r] = cure_.weights_for({r});
+        cure_(make_cure(cure, {oracle_workers, shard_->dense_size(), a.rate, shard_->at(),
+                               shard_->rule_options(), shard_->whole_variables()}),
+              shard_, oracle_workers),
+        sent_(oracle_workers), versions_(oracle_workers) {
+    for (std::uint32_t r = 0; r < oracle_workers; ++r) sent_[r] = cure_.weights_for({r});
   }
 
   void play(const event& e) {
@@ -95,8 +95,9 @@ void expect_close(std::span<const float> found, const std::vector<double>& expec
 void expect_as_its_paper(const testing::oracle::cure_pair& pair, const known_rule& rule) {
   const testing::oracle::around a;
   treated_shard found(pair.text, rule.text, a);
-  testing::oracle::server expected({found.values().begin(), found.values().end()}, pair.made(workers, a.rate),
-                                   rule.made, rule.has_velocity, a, {}, workers);
+  testing::oracle::server expected({found.values().begin(), found.values().end()},
+                                   pair.made(oracle_workers, a.rate), rule.made, rule.has_velocity, a, {},
+                                   oracle_workers);
   for (std::size_t i = 0; i < testing::oracle::script.size(); ++i) {
     const event& e = testing::oracle::script[i];
     found.play(e);
@@ -104,7 +105,7 @@ void expect_as_its_paper(const testing::oracle::cure_pair& pair, const known_rul
     const std::string where =
         std::string(pair.text) + " with " + rule.text + ", event " + std::to_string(i + 1);
     expect_close(found.values(), expected.values(), where);
-    for (std::uint32_t r = 0; r < workers; ++r)
+    for (std::uint32_t r = 0; r < oracle_workers; ++r)
       expect_close(found.sent(r), expected.sent(r), where + ", sent to " + std::to_string(r));
     if (::testing::Test::HasFatalFailure()) return;
   }

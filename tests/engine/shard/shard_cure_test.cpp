@@ -15,7 +15,7 @@ namespace {
 
 using testing::virtual_trainer;
 
-constexpr std::uint32_t workers = 3;
+constexpr std::uint32_t cured_workers = 3;
 constexpr std::size_t updates = 30;
 
 struct treated_optimizer {
@@ -37,15 +37,16 @@ TEST_P(ShardCure, AppliesAtItsShardWhatTheCureAloneWould) {
   const parameter_layout layout = testing::layout_of({{"w", {8, 4}}}, 1);
   const auto weights = std::make_shared<shard>(layout, 0, 1, rule);
   const std::span<const float> first = weights->snapshot().on_host();
-  virtual_trainer expected({GetParam().cure, GetParam().optimizer, 0.2, workers, true},
+  virtual_trainer expected({GetParam().cure, GetParam().optimizer, 0.2, cured_workers, true},
                            {first.begin(), first.end()}, half_square);
-  shard_cure t(make_cure(GetParam().cure, {workers, weights->dense_size(), 0.2}), weights, workers);
+  shard_cure t(make_cure(GetParam().cure, {cured_workers, weights->dense_size(), 0.2}), weights,
+               cured_workers);
 
   std::vector<snapshot> sent;
-  std::vector<std::uint64_t> versions(workers);
-  for (std::uint32_t r = 0; r < workers; ++r) sent.push_back(t.weights_for({r}));
+  std::vector<std::uint64_t> versions(cured_workers);
+  for (std::uint32_t r = 0; r < cured_workers; ++r) sent.push_back(t.weights_for({r}));
   for (std::size_t i = 0; i < updates; ++i) {
-    const auto r = static_cast<std::uint32_t>(i % workers);
+    const auto r = static_cast<std::uint32_t>(i % cured_workers);
     push_gradient x;
     x.header.id.worker = {r};
     x.header.version_read.value = versions[r];
@@ -72,8 +73,9 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(ShardCureOfNothing, WouldShowInThatTest) {
   for (const char* cure : {"dc-asgd:1", "gap-aware", "dana-zero", "dana-slim"}) {
-    virtual_trainer with({cure, "sgd", 0.2, workers, true}, std::vector<float>(4, 1.0F), half_square);
-    virtual_trainer without({"none", "sgd", 0.2, workers, true}, std::vector<float>(4, 1.0F), half_square);
+    virtual_trainer with({cure, "sgd", 0.2, cured_workers, true}, std::vector<float>(4, 1.0F), half_square);
+    virtual_trainer without({"none", "sgd", 0.2, cured_workers, true}, std::vector<float>(4, 1.0F),
+                            half_square);
     with.run(updates);
     without.run(updates);
     EXPECT_NE(with.weights(), without.weights()) << cure;
@@ -84,7 +86,7 @@ TEST(ShardCureMemory, KeepsNothingForACureThatDoesNotAskForIt) {
   const parameter_layout layout = testing::layout_of({{"w", {8, 4}}}, 1);
   const auto weights = std::make_shared<shard>(layout, 0, 1, parse_optimizer("sgd"));
   for (const char* cure : {"dana-slim", "dana-zero", "inverse"}) {
-    shard_cure t(make_cure(cure, {workers, weights->dense_size()}), weights, workers);
+    shard_cure t(make_cure(cure, {cured_workers, weights->dense_size()}), weights, cured_workers);
     t.weights_for({0});
     EXPECT_FALSE(t.read_by({0})) << cure;
   }

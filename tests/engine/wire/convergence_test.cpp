@@ -14,25 +14,25 @@ namespace {
 
 using floats = std::vector<float>;
 
-constexpr std::size_t workers = 4, samples = 32, features = 24;
+constexpr std::size_t dealt_workers = 4, samples = 32, features = 24;
 
 /// Linear regression whose samples are dealt to workers by where they lie, so that the workers' gradients do
 /// not vanish where their mean does.
 struct regression {
-  std::vector<std::vector<floats>> x{workers};
-  std::vector<floats> y{workers};
+  std::vector<std::vector<floats>> x{dealt_workers};
+  std::vector<floats> y{dealt_workers};
 
   regression() {
     std::mt19937_64 rng(7);
     std::normal_distribution<float> normal(0, 1);
     floats truth(features);
     for (float& w : truth) w = normal(rng);
-    for (std::size_t k = 0; k < workers; ++k)
+    for (std::size_t k = 0; k < dealt_workers; ++k)
       for (std::size_t s = 0; s < samples; ++s) {
         floats row(features);
         float target = static_cast<float>(k) - 1.5F + 0.3F * normal(rng);
         for (std::size_t i = 0; i < features; ++i) {
-          row[i] = normal(rng) * (i % workers == k ? 2.0F : 0.5F);
+          row[i] = normal(rng) * (i % dealt_workers == k ? 2.0F : 0.5F);
           target += truth[i] * row[i];
         }
         x[k].push_back(row);
@@ -55,9 +55,9 @@ struct regression {
   }
   double loss(const floats& w) const {
     double sum = 0;
-    for (std::size_t k = 0; k < workers; ++k)
+    for (std::size_t k = 0; k < dealt_workers; ++k)
       for (std::size_t s = 0; s < samples; ++s) sum += std::pow(static_cast<double>(error(k, s, w)), 2);
-    return sum / (2 * workers * samples);
+    return sum / (2 * dealt_workers * samples);
   }
 };
 
@@ -66,11 +66,11 @@ double trained_loss(std::string_view format, bool with_feedback) {
   const regression problem;
   const wire_format f = parse_wire_format(format);
   std::vector<error_feedback> feedbacks;
-  for (std::size_t k = 0; k < workers; ++k) feedbacks.emplace_back(f, features);
+  for (std::size_t k = 0; k < dealt_workers; ++k) feedbacks.emplace_back(f, features);
   floats w(features), decoded(features);
   for (step_number step{1}; step.value <= 3000; ++step) {
     floats mean(features);
-    for (std::size_t k = 0; k < workers; ++k) {
+    for (std::size_t k = 0; k < dealt_workers; ++k) {
       const floats g = problem.gradient(k, w);
       std::vector<std::byte> alone(encoded_bytes(f, features));
       if (with_feedback) {
@@ -80,7 +80,7 @@ double trained_loss(std::string_view format, bool with_feedback) {
         EXPECT_TRUE(encode_numbers(f, g, {}, alone));
         decode_numbers(f, alone, decoded);
       }
-      for (std::size_t i = 0; i < features; ++i) mean[i] += decoded[i] / workers;
+      for (std::size_t i = 0; i < features; ++i) mean[i] += decoded[i] / dealt_workers;
     }
     for (std::size_t i = 0; i < features; ++i) w[i] -= 0.01F * mean[i];
   }

@@ -4,6 +4,7 @@
 #include <mailgrad/engine/wire/wire_words.hpp>
 #include <mailgrad/tests/engine/wire/wire_problem.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
+#include <mailgrad/tests/support/special_floats.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,13 +22,12 @@ using testing::bits_of;
 using testing::drawn_numbers;
 using testing::expect_refused;
 using testing::formats_to_test;
+using testing::infinity;
 using testing::lossy_formats;
+using testing::nan;
 
 using bytes = std::vector<std::byte>;
 using floats = std::vector<float>;
-
-constexpr float infinity = std::numeric_limits<float>::infinity();
-constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 
 bytes encoded(std::string_view format, std::span<const float> x, std::span<float> residual = {}) {
   const wire_format f = parse_wire_format(format);

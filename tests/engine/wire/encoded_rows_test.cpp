@@ -24,21 +24,21 @@ using bytes = std::vector<std::byte>;
 using floats = std::vector<float>;
 using rows = std::vector<std::int32_t>;
 
-constexpr table_extent table{10, 3};
+constexpr table_extent encoded_table{10, 3};
 
-bytes encoded(std::string_view format, const rows& listed, const floats& values,
-              std::span<float> residual = {}) {
+bytes rows_encoded(std::string_view format, const rows& listed, const floats& values,
+                   std::span<float> residual = {}) {
   const wire_format f = parse_wire_format(format);
-  const gradient_rows part{0, table.width, listed, values};
-  bytes to(encoded_row_bytes(f, listed_rows(part).rows.size(), table.width));
+  const gradient_rows part{0, encoded_table.width, listed, values};
+  bytes to(encoded_row_bytes(f, listed_rows(part).rows.size(), encoded_table.width));
   floats scratch;
-  EXPECT_TRUE(encode_rows(f, part, table, residual, scratch, to));
+  EXPECT_TRUE(encode_rows(f, part, encoded_table, residual, scratch, to));
   return to;
 }
 
 decoded_rows decoded(std::string_view format, const bytes& from) {
   decoded_rows to;
-  decode_rows(parse_wire_format(format), from, table, to);
+  decode_rows(parse_wire_format(format), from, encoded_table, to);
   return to;
 }
 
@@ -52,21 +52,21 @@ TEST(EncodedRows, KeepTheNumbersOfRowsAndWriteValuesAsTheFormatDoes) {
     ASSERT_TRUE(encode_numbers(f, values, {}, alone));
     floats expected(12);
     decode_numbers(f, alone, expected);
-    const decoded_rows read = decoded(format, encoded(format, listed, values));
+    const decoded_rows read = decoded(format, rows_encoded(format, listed, values));
     EXPECT_EQ(read.rows, listed) << format;
     EXPECT_EQ(read.values, expected) << format;
   }
 }
 
 TEST(EncodedRows, EndBeforeTheFirstNegativeOne) {
-  const decoded_rows read = decoded("float32", encoded("float32", {2, -1, 99}, floats(9, 1)));
+  const decoded_rows read = decoded("float32", rows_encoded("float32", {2, -1, 99}, floats(9, 1)));
   EXPECT_EQ(read.rows, rows{2});
   EXPECT_EQ(read.values, floats(3, 1));
 }
 
 TEST(EncodedRows, MayBeNone) {
   for (const std::string_view format : formats_to_test) {
-    const decoded_rows read = decoded(format, encoded(format, {}, {}));
+    const decoded_rows read = decoded(format, rows_encoded(format, {}, {}));
     EXPECT_TRUE(read.rows.empty() && read.values.empty()) << format;
   }
 }
@@ -78,7 +78,7 @@ TEST(EncodedRows, LeaveWhatTheReceiverLacksInTheirRowsOfTheTable) {
     const floats values = drawn_whole_numbers(15, rng);
     const floats before = drawn_whole_numbers(30, rng);
     floats residual = before;
-    const decoded_rows read = decoded(format, encoded(format, listed, values, residual));
+    const decoded_rows read = decoded(format, rows_encoded(format, listed, values, residual));
     std::vector<double> sums(before.begin(), before.end());
     for (std::size_t i = 0; i < listed.size(); ++i)
       for (std::size_t c = 0; c < 3; ++c) {
@@ -98,7 +98,7 @@ TEST(EncodedRows, ThatAreNotFiniteLeaveTheirResidualsAsTheyWere) {
   for (const char* format : {"int8", "top-k:0.5", "1-bit"}) {
     const wire_format f = parse_wire_format(format);
     bytes to(encoded_row_bytes(f, 2, 3));
-    EXPECT_FALSE(encode_rows(f, {0, 3, listed, values}, table, residual, scratch, to));
+    EXPECT_FALSE(encode_rows(f, {0, 3, listed, values}, encoded_table, residual, scratch, to));
     EXPECT_EQ(residual, floats(30, 0.5F)) << format;
   }
 }
@@ -110,7 +110,9 @@ TEST(EncodedRows, AreRefusedWhereTheTableLacksThem) {
   floats residual(30), other(29), scratch;
   bytes right(encoded_row_bytes(f, 2, 3)), small(8);
   const auto encode = [&](const rows& listed, const floats& v, std::size_t width, floats& r, bytes& to) {
-    return [&, width] { static_cast<void>(encode_rows(f, {0, width, listed, v}, table, r, scratch, to)); };
+    return [&, width] {
+      static_cast<void>(encode_rows(f, {0, width, listed, v}, encoded_table, r, scratch, to));
+    };
   };
   expect_refused({
       {"a row behind the table", encode(behind, values, 3, residual, right), "row 10 of a table of 10 rows"},
@@ -122,13 +124,13 @@ TEST(EncodedRows, AreRefusedWhereTheTableLacksThem) {
 }
 
 TEST(EncodedRows, FromElsewhereAreRefusedInOneLine) {
-  const bytes right = encoded("float16", {1, 2}, floats(6, 1));
+  const bytes right = rows_encoded("float16", {1, 2}, floats(6, 1));
   decoded_rows to;
   const auto forged = [&](std::size_t at, std::uint32_t word) {
     return [&, at, word] {
       bytes message = right;
       put_whole(message, at, word);
-      decode_rows(parse_wire_format("float16"), message, table, to);
+      decode_rows(parse_wire_format("float16"), message, encoded_table, to);
     };
   };
   expect_refused({
@@ -139,7 +141,7 @@ TEST(EncodedRows, FromElsewhereAreRefusedInOneLine) {
       {"a row behind the table", forged(12, 10), "expected rows of a table of 10, found row 10"},
       {"a negative row", forged(8, 0xffffffff), "found row 4294967295"},
       {"another count of values", forged(20, 5), "expected 6 numbers, found 5"},
-      {"no header", [&] { decode_rows(parse_wire_format("float16"), bytes(7), table, to); },
+      {"no header", [&] { decode_rows(parse_wire_format("float16"), bytes(7), encoded_table, to); },
        "expected a header of 8 bytes, found 7"},
   });
   EXPECT_TRUE(to.rows.empty());
@@ -152,13 +154,13 @@ TEST(EncodedRows, ForgedAHundredThousandTimesAreRowsOfTheTableOrNone) {
   for (std::size_t round = 0; round < 100'000; ++round) {
     const std::string_view format = formats_to_test[round % std::size(formats_to_test)];
     rows listed(rng() % 6);
-    for (std::int32_t& row : listed) row = static_cast<std::int32_t>(rng() % table.rows);
-    bytes message = encoded(format, listed, drawn_whole_numbers(3 * listed.size(), rng));
+    for (std::int32_t& row : listed) row = static_cast<std::int32_t>(rng() % encoded_table.rows);
+    bytes message = rows_encoded(format, listed, drawn_whole_numbers(3 * listed.size(), rng));
     for (std::uint64_t flips = rng() % 4; flips > 0; --flips)
       message[rng() % message.size()] ^= std::byte{1} << (rng() % 8);
     if (rng() % 4 == 0) message.resize(rng() % (message.size() + 1));
     try {
-      decode_rows(parse_wire_format(format), message, table, to);
+      decode_rows(parse_wire_format(format), message, encoded_table, to);
     } catch (const wire_error&) {
       ++refused;
       ASSERT_TRUE(to.rows.empty());

@@ -21,7 +21,7 @@ using testing::ElementsAreArray;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-value x_of(graph& g, const shape& dims) { return g.variable("x", dims, initialiser::uniform(-1, 1)); }
+value moved_x(graph& g, const shape& dims) { return g.variable("x", dims, initialiser::uniform(-1, 1)); }
 
 std::vector<float> counting(std::size_t n) {
   std::vector<float> v(n);
@@ -38,7 +38,7 @@ TEST(Reshape, KeepsElementsInOrder) {
 
 TEST(Reshape, RunsNoKernel) {
   graph g;
-  const value y = reshape(x_of(g, {2, 3}) + 1, {6});
+  const value y = reshape(moved_x(g, {2, 3}) + 1, {6});
   EXPECT_EQ(program(g, {{y}}).kernel_count(), 1U);
 }
 
@@ -49,14 +49,14 @@ TEST(Reshape, KeepsTheElementType) {
 
 TEST(Reshape, PassesItsGradientOn) {
   graph g;
-  const value x = x_of(g, {2, 6});
+  const value x = moved_x(g, {2, 6});
   expect_gradients(reshape(reshape(x * x, {3, 4}), {12}), {x});
   expect_gradients(reshape(x, {12}), {x});
 }
 
 TEST(Reshape, NamesTheLineAndTheShapes) {
   graph g;
-  const value x = x_of(g, {2, 3});
+  const value x = moved_x(g, {2, 3});
   const std::string line = std::to_string(__LINE__ + 1);
   const auto wrong = [&] { reshape(x, {4}); };
   EXPECT_THAT(wrong, ThrowsMessage<graph_error>(AllOf(HasSubstr("movement_test.cpp:" + line),
@@ -66,16 +66,16 @@ TEST(Reshape, NamesTheLineAndTheShapes) {
 
 TEST(Squeeze, DropsAnAxisOfOne) {
   graph g;
-  const value x = x_of(g, {2, 1, 3});
+  const value x = moved_x(g, {2, 1, 3});
   EXPECT_EQ(squeeze(x, 1).dims(), (shape{2, 3}));
   EXPECT_EQ(run_once(squeeze(x, 1)), run_once(x));
-  EXPECT_EQ(squeeze(x_of(g, {2, 1, 3}), 1).dims(), (shape{2, 3}));
+  EXPECT_EQ(squeeze(moved_x(g, {2, 1, 3}), 1).dims(), (shape{2, 3}));
   expect_gradients(squeeze(x * x, 1), {x});
 }
 
 TEST(Squeeze, RefusesAnAxisOfMore) {
   graph g;
-  const value x = x_of(g, {2, 1});
+  const value x = moved_x(g, {2, 1});
   EXPECT_THAT([&] { squeeze(x, 0); }, ThrowsMessage<graph_error>(HasSubstr("axis 0 has extent 2, not 1")));
   EXPECT_THAT([&] { squeeze(x, 2); }, ThrowsMessage<graph_error>(HasSubstr("there is no axis 2")));
 }
@@ -100,7 +100,7 @@ TEST(Transpose, PutsTheAxesInTheOrderAsked) {
 
 TEST(Transpose, HasAGradient) {
   graph g;
-  const value x = x_of(g, {2, 3, 4});
+  const value x = moved_x(g, {2, 3, 4});
   expect_gradients(transpose(x, {2, 0, 1}), {x});
   expect_gradients(transpose(x * x), {x});
 }
@@ -112,7 +112,7 @@ TEST(Transpose, OfAScalarIsTheScalar) {
 
 TEST(Transpose, WantsEachAxisOnce) {
   graph g;
-  const value x = x_of(g, {2, 3});
+  const value x = moved_x(g, {2, 3});
   EXPECT_THAT(
       [&] {
         transpose(x, {0, 0});

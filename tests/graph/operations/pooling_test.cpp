@@ -49,12 +49,12 @@ TEST(MaxPool, OfEqualValuesTheFirstGetsTheGradient) {
 }
 
 /// Images and windows whose gradients are checked.
-struct checked {
+struct checked_pooling {
   shape x;
   pooling_options options;
 };
 
-class PoolingGradient : public testing::TestWithParam<checked> {};
+class PoolingGradient : public testing::TestWithParam<checked_pooling> {};
 
 TEST_P(PoolingGradient, OfTheMaximumEqualsCentralDifferences) {
   graph g;
@@ -70,12 +70,12 @@ TEST_P(PoolingGradient, OfTheMeanEqualsCentralDifferences) {
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, PoolingGradient,
-    testing::Values(checked{{1, 1, 1, 1}, {{1, 1}, {1, 1}}}, checked{{2, 4, 6, 3}, {}},
-                    checked{{1, 5, 7, 9}, {}},                                // a row and a column left over
-                    checked{{2, 5, 5, 2}, {{3, 3}, {2, 2}, padding::same()}}, // overlapping, padded
-                    checked{{1, 5, 5, 2}, {{3, 2}, {1, 1}, padding::of(2, 1)}}, // mostly padding
-                    checked{{2, 7, 7, 1}, {{2, 2}, {3, 4}}},                    // gaps
-                    checked{{2, 3, 4, 8}, {{3, 4}, {1, 1}}}));                  // the whole image
+    testing::Values(checked_pooling{{1, 1, 1, 1}, {{1, 1}, {1, 1}}}, checked_pooling{{2, 4, 6, 3}, {}},
+                    checked_pooling{{1, 5, 7, 9}, {}}, // a row and a column left over
+                    checked_pooling{{2, 5, 5, 2}, {{3, 3}, {2, 2}, padding::same()}},   // overlapping, padded
+                    checked_pooling{{1, 5, 5, 2}, {{3, 2}, {1, 1}, padding::of(2, 1)}}, // mostly padding
+                    checked_pooling{{2, 7, 7, 1}, {{2, 2}, {3, 4}}},                    // gaps
+                    checked_pooling{{2, 3, 4, 8}, {{3, 4}, {1, 1}}}));                  // the whole image
 
 TEST(Pooling, NamesTheLineAndTheShapesThatDoNotFit) {
   graph g;

@@ -2,16 +2,17 @@
 
 #include <mailgrad/graph/operations/activations.hpp>
 #include <mailgrad/graph/operations/arithmetic.hpp>
+#include <mailgrad/tests/support/two_devices.hpp>
 
 #include <gmock/gmock.h>
 
 namespace mailgrad {
 namespace {
 
+using test::cpu0;
+using test::cpu1;
 using testing::ElementsAre;
 
-constexpr device cpu0{device_kind::cpu, 0};
-constexpr device cpu1{device_kind::cpu, 1};
 constexpr device cpu2{device_kind::cpu, 2};
 
 class PlacedSum : public ::testing::Test {

@@ -25,14 +25,11 @@ namespace {
 using test::every_operation;
 using test::expect_travels;
 using test::random_graph;
+using test::written;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
-
-std::vector<std::byte> written(const graph& g, const value& y) {
-  return write_graph(g, std::array{named_value{"y", y}});
-}
 
 std::set<std::string> kinds_in(const graph& g) {
   std::set<std::string> found;

@@ -1,14 +1,15 @@
 #include <mailgrad/kernels/functors/approximations.hpp>
 
+#include <mailgrad/tests/support/special_floats.hpp>
+
 #include <cmath>
 #include <gtest/gtest.h>
-#include <limits>
 
 namespace mailgrad {
 namespace {
 
-constexpr float infinity = std::numeric_limits<float>::infinity();
-constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+using testing::infinity;
+using testing::nan;
 
 double ulps(float got, double expected) {
   const auto rounded = static_cast<float>(expected);

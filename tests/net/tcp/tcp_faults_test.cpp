@@ -19,7 +19,7 @@ using testing::http_client;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-std::size_t descriptors() {
+std::size_t open_files() {
   const std::filesystem::directory_iterator all("/proc/self/fd");
   return static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
@@ -109,7 +109,7 @@ TEST_F(TcpFaults, SaysWhoClosedBeforeItAnswered) {
 }
 
 TEST_F(TcpFaults, LeavesNoDescriptorBehind) {
-  const std::size_t before = descriptors();
+  const std::size_t before = open_files();
   for (int i = 0; i < 2000; ++i) {
     http_client stranger(port());
     if (i % 3 == 0) stranger.say("x");
@@ -128,8 +128,8 @@ TEST_F(TcpFaults, LeavesNoDescriptorBehind) {
   }
   net.forget(server.end);
   const std::string again = net.listen(server.end, address);
-  while (descriptors() > before) std::this_thread::yield(); // the last ones wait for their peers
-  EXPECT_EQ(descriptors(), before);
+  while (open_files() > before) std::this_thread::yield(); // the last ones wait for their peers
+  EXPECT_EQ(open_files(), before);
 }
 
 } // namespace

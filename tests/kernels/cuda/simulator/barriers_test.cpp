@@ -18,6 +18,7 @@ using simulated_card::reach;
 using testing::AllOf;
 using testing::card_array;
 using testing::Contains;
+using testing::counted;
 using testing::HasSubstr;
 
 class Barriers : public testing::simulator_test {};
@@ -44,12 +45,6 @@ __global__ void sum_two(const float* x, float* y) {
     __syncthreads();
     y[row * blockDim.x + threadIdx.x] = room[0] + room[1];
   }
-}
-
-std::vector<float> counted(std::size_t n) {
-  std::vector<float> values(n);
-  for (std::size_t i = 0; i < n; ++i) values[i] = static_cast<float>(i);
-  return values;
 }
 
 /// What the kernel writes for so many rows.

@@ -18,12 +18,13 @@ using simulated_card::reach;
 using testing::AllOf;
 using testing::card_array;
 using testing::Contains;
+using testing::counted;
 using testing::Each;
 using testing::HasSubstr;
 
 class LaterCopies : public testing::simulator_test {};
 
-constexpr unsigned threads = 64;
+constexpr unsigned copying_threads = 64;
 
 /// Turns the values of each row around, row after row in the same shared memory.
 enum class fault : std::uint8_t { none, reads_too_early, copies_too_early };
@@ -43,24 +44,19 @@ __global__ void reverse_two(const float* x, float* y) {
   }
 }
 
-std::vector<float> counted(std::size_t n) {
-  std::vector<float> values(n);
-  for (std::size_t i = 0; i < n; ++i) values[i] = static_cast<float>(i);
-  return values;
-}
-
 std::vector<float> result_of(void (*kernel)(const float*, float*)) {
   cuda::card_lane lane(0);
-  const card_array<float> from(lane, counted(2 * threads)), to(lane, 2 * threads);
-  cuda::launch(std::get<cuda_stream>(lane.where()), "rows", 1, threads, threads * sizeof(float), kernel,
-               from.data(), to.data());
+  const card_array<float> from(lane, counted(2 * copying_threads)), to(lane, 2 * copying_threads);
+  cuda::launch(std::get<cuda_stream>(lane.where()), "rows", 1, copying_threads,
+               copying_threads * sizeof(float), kernel, from.data(), to.data());
   return to.read();
 }
 
 std::vector<float> reversed_rows() {
   std::vector<float> rows;
   for (unsigned row = 0; row < 2; ++row)
-    for (unsigned i = threads; i-- > 0;) rows.push_back(static_cast<float>(row * threads + i));
+    for (unsigned i = copying_threads; i-- > 0;)
+      rows.push_back(static_cast<float>(row * copying_threads + i));
   return rows;
 }
 
@@ -98,8 +94,9 @@ __global__ void copy_none(float* y) {
 
 TEST_F(LaterCopies, OfNothingStoreZerosAndReadNothing) {
   cuda::card_lane lane(0);
-  const card_array<float> y(lane, threads);
-  cuda::launch(std::get<cuda_stream>(lane.where()), "none", 1, threads, 16 * threads, copy_none, y.data());
+  const card_array<float> y(lane, copying_threads);
+  cuda::launch(std::get<cuda_stream>(lane.where()), "none", 1, copying_threads, 16 * copying_threads,
+               copy_none, y.data());
   EXPECT_THAT(y.read(), Each(0));
 }
 
@@ -111,9 +108,9 @@ __global__ void forget(const float* x) {
 TEST_F(LaterCopies, OfAThreadThatEndsAreFoundByLine) {
   EXPECT_THAT(refusal([] {
                 cuda::card_lane lane(0);
-                const card_array<float> x(lane, counted(threads));
-                cuda::launch(std::get<cuda_stream>(lane.where()), "forget", 1, threads,
-                             threads * sizeof(float), forget, x.data());
+                const card_array<float> x(lane, counted(copying_threads));
+                cuda::launch(std::get<cuda_stream>(lane.where()), "forget", 1, copying_threads,
+                             copying_threads * sizeof(float), forget, x.data());
                 lane.finish();
               }),
               AllOf(HasSubstr("kernel forget: thread ("),

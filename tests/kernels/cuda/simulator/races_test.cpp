@@ -77,18 +77,18 @@ TEST_F(Races, BetweenBlocksAreFound) {
 }
 
 constexpr unsigned fill_line = __LINE__ + 1;
-__global__ void fill_with(float* y, float value) { y[threadIdx.x] = value; }
+__global__ void fill_racing(float* y, float value) { y[threadIdx.x] = value; }
 constexpr unsigned copy_line = __LINE__ + 1;
-__global__ void copy_values(const float* x, float* y) { y[threadIdx.x] = x[threadIdx.x]; }
+__global__ void copy_racing(const float* x, float* y) { y[threadIdx.x] = x[threadIdx.x]; }
 
 void copy_between_streams(bool waits) {
   cuda::card_lane writer(0), reader(0);
   const card_array<float> x(writer, 32), y(reader, 32);
   writer.finish();
-  cuda::launch(std::get<cuda_stream>(writer.where()), "fill", 1, 32, 0, fill_with, x.data(), 3.0F);
+  cuda::launch(std::get<cuda_stream>(writer.where()), "fill", 1, 32, 0, fill_racing, x.data(), 3.0F);
   const mark written = writer.record();
   if (waits) reader.wait_for(written);
-  cuda::launch(std::get<cuda_stream>(reader.where()), "copy", 1, 32, 0, copy_values, x.data(), y.data());
+  cuda::launch(std::get<cuda_stream>(reader.where()), "copy", 1, 32, 0, copy_racing, x.data(), y.data());
   if (y.read()[0] != 3) std::exit(1); // eagerly, the number is right
   std::exit(0);
 }

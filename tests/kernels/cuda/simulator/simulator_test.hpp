@@ -17,6 +17,13 @@
 
 namespace mailgrad::testing {
 
+/// 0, 1, 2 and so on.
+inline std::vector<float> counted(std::size_t n) {
+  std::vector<float> values(n);
+  for (std::size_t i = 0; i < n; ++i) values[i] = static_cast<float>(i);
+  return values;
+}
+
 /// A test of the simulated card itself, which begins and ends as the environment has set it up.
 class simulator_test : public ::testing::Test {
 protected:
