@@ -1,4 +1,5 @@
 #include <mailgrad/tests/lab/lab_runs.hpp>
+#include <mailgrad/tests/support/slices.hpp>
 
 #include <mailgrad/lab/experiments/quadratic_run.hpp>
 
@@ -120,7 +121,8 @@ TEST(ExactTimes, OfABarrierAreTheMeanOfTheSlowest) {
       {4, "slowdown:p=0.05,factor=10", 2.6694, 0.03},
       {16, "slowdown:p=0.05,factor=10", 6.0389, 0.02},
   };
-  for (const expected& e : all) {
+  for (const std::uint64_t i : testing::slice_of(std::size(all))) {
+    const expected& e = all[i];
     const training_report r =
         run_in_lab({e.workers, e.delays, "sync", std::min(e.workers * 8'000ULL, 100'000ULL)});
     EXPECT_NEAR(seconds_per_update(r), e.seconds, e.share * e.seconds) << e.workers << " " << e.delays;

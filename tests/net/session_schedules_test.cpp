@@ -1,21 +1,16 @@
 #include <mailgrad/tests/net/simulated_run.hpp>
+#include <mailgrad/tests/support/slices.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <iostream>
 
 // Sessions over a network that fails as a seed says. MAILGRAD_NET_SCHEDULES is how many seeds each of the
-// tests tries, and MAILGRAD_NET_SEED the first of them.
+// tests tries, and MAILGRAD_NET_SEED the first of them; else it is a slice of those that a test names.
 
 namespace mailgrad::net {
 namespace {
-
-std::uint64_t from_environment(const char* name, std::uint64_t usual) {
-  const char* text = std::getenv(name);
-  return text ? std::strtoull(text, nullptr, 10) : usual;
-}
 
 /// AddressSanitizer takes ten times as long. It looks for other faults, which a part of the schedules finds.
 #ifdef __SANITIZE_ADDRESS__
@@ -27,10 +22,10 @@ constexpr std::uint64_t part = 1;
 /// Plays seeds and says of the first that breaks a promise how to repeat it.
 std::map<end_reason, int> play_all(const fault_plan& plan, std::uint64_t usual_count) {
   std::map<end_reason, int> reasons;
-  const std::uint64_t first = from_environment("MAILGRAD_NET_SEED", 1);
-  const std::uint64_t count = from_environment("MAILGRAD_NET_SCHEDULES", usual_count / part);
+  const auto seeds =
+      mailgrad::testing::slice_or("MAILGRAD_NET_SCHEDULES", "MAILGRAD_NET_SEED", usual_count / part);
   std::uint64_t messages = 0, bodies = 0, duplicates = 0;
-  for (std::uint64_t seed = first; seed < first + count; ++seed) {
+  for (const std::uint64_t seed : seeds) {
     simulated_run run{seed, plan};
     const run_notes& notes = run.play();
     EXPECT_THAT(notes.faults, testing::IsEmpty())
@@ -41,8 +36,8 @@ std::map<end_reason, int> play_all(const fault_plan& plan, std::uint64_t usual_c
       for (const auto& w : b.ways) messages += w.messages_came, bodies += w.bodies_came;
     duplicates += notes.duplicates;
   }
-  std::cout << count << " schedules, " << messages << " messages, " << bodies << " bodies, " << duplicates
-            << " duplicates";
+  std::cout << seeds.size() << " schedules, " << messages << " messages, " << bodies << " bodies, "
+            << duplicates << " duplicates";
   for (const auto& [why, times] : reasons) std::cout << ", " << times << " " << to_string(why);
   std::cout << "\n";
   return reasons;

@@ -1,10 +1,11 @@
 #pragma once
 
+#include <mailgrad/tests/support/slices.hpp>
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <iterator>
 #include <optional>
 #include <random>
@@ -27,37 +28,24 @@ private:
   std::mt19937_64 random_;
 };
 
-/// Orders of a run on the simulated card, which ThreadSanitizer slows down most. It tries one of them: it
-/// finds two accesses that nothing orders whichever comes first.
-constexpr std::uint64_t orders_on_card(std::uint64_t count) {
-#ifdef __SANITIZE_THREAD__
-  return std::min<std::uint64_t>(count, 1);
-#else
-  return count;
-#endif
-}
-
-/// `for (drawn_order& order : drawn_orders(500))` tries the orders of 500 seeds, from 0. The environment may
-/// ask for others: MAILGRAD_ORDERS for so many, MAILGRAD_FIRST_ORDER from another seed.
+/// `for (drawn_order& order : drawn_orders(500))` tries the orders of 500 seeds, from 0, or a slice of them:
+/// a tenth, but at least ten, or as many as a loop says in which each order takes many runs. The environment
+/// may ask for others: MAILGRAD_ORDERS for so many, MAILGRAD_FIRST_ORDER from another seed.
 ///
 /// The loop ends after the first order with a failure, and every failure names the seed of its order. Under
 /// ThreadSanitizer the loop tries a hundredth of the orders, but at least ten: one thread has no data
 /// races.
 class drawn_orders {
 public:
-#ifdef __SANITIZE_THREAD__
-  explicit drawn_orders(std::uint64_t count)
-      : count_(asked("MAILGRAD_ORDERS", std::min(count, std::max<std::uint64_t>(10, count / 100)))) {}
-#else
-  explicit drawn_orders(std::uint64_t count) : count_(asked("MAILGRAD_ORDERS", count)) {}
-#endif
+  explicit drawn_orders(std::uint64_t count, std::uint64_t least = 10)
+      : seeds_(slice_or("MAILGRAD_ORDERS", "MAILGRAD_FIRST_ORDER", all_of(count), least)) {}
 
   /// The number of orders to try if none fails.
-  std::uint64_t count() const noexcept { return count_; }
+  std::uint64_t count() const noexcept { return seeds_.size(); }
 
   class iterator {
   public:
-    iterator(std::uint64_t first, std::uint64_t count) : end_(first + count) { enter(first); }
+    iterator(std::uint64_t first, std::uint64_t end) : end_(end) { enter(first); }
 
     drawn_order& operator*() { return order_; }
     iterator& operator++() {
@@ -80,16 +68,29 @@ public:
     std::optional<::testing::ScopedTrace> trace_;
   };
 
-  iterator begin() const { return {asked("MAILGRAD_FIRST_ORDER", 0), count_}; }
+  iterator begin() const { return {*seeds_.begin(), *seeds_.end()}; }
   std::default_sentinel_t end() const { return {}; }
 
 private:
-  static std::uint64_t asked(const char* name, std::uint64_t usual) {
-    const char* const text = std::getenv(name); // NOLINT(concurrency-mt-unsafe)
-    return text ? std::strtoull(text, nullptr, 10) : usual;
+  static constexpr std::uint64_t all_of(std::uint64_t count) {
+#ifdef __SANITIZE_THREAD__
+    return std::min(count, std::max<std::uint64_t>(10, count / 100));
+#else
+    return count;
+#endif
   }
 
-  std::uint64_t count_;
+  slice seeds_;
 };
+
+/// Orders of a run on the simulated card, each of which takes long: a slice has two. ThreadSanitizer slows
+/// them down most, and tries one. It finds two accesses that nothing orders whichever comes first.
+inline drawn_orders orders_on_card(std::uint64_t count) {
+#ifdef __SANITIZE_THREAD__
+  return drawn_orders(std::min<std::uint64_t>(count, 1));
+#else
+  return drawn_orders(count, 2);
+#endif
+}
 
 } // namespace mailgrad::testing

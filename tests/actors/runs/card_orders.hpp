@@ -71,7 +71,7 @@ protected:
   /// again. `a` is made for the watch that it is given.
   template <class Make, class Check>
   void in_every_order(std::uint64_t orders, Make a, Check check) {
-    for (drawn_order& order : drawn_orders(orders_on_card(orders))) {
+    for (drawn_order& order : orders_on_card(orders)) {
       set_up();
       const auto watch = std::make_shared<asked_watch>();
       {

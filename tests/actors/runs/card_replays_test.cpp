@@ -20,7 +20,6 @@ using testing::assembly_of;
 using testing::card_case;
 using testing::CardSteps;
 using testing::drawn_order;
-using testing::drawn_orders;
 using testing::name_of;
 using testing::orders_on_card;
 using testing::placed;
@@ -36,7 +35,7 @@ double bound_of(const card_case& c) { return std::string_view(c.cure) == "cgad" 
 class RecordedOnProcessors : public CardSteps {};
 
 TEST_P(RecordedOnProcessors, HasTheSameStalenessOnTheCard) {
-  for (const drawn_order& order : drawn_orders(orders_on_card(replay_orders))) {
+  for (const drawn_order& order : orders_on_card(replay_orders)) {
     assembly a = assembly_of(GetParam());
     const auto was = finish(a, order.seed());
     ASSERT_TRUE(was);
@@ -61,7 +60,7 @@ TEST_P(RecordedOnProcessors, HasTheSameStalenessOnTheCard) {
 }
 
 TEST_P(RecordedOnProcessors, OrOnTheCardIsRepeatedThereBitForBit) {
-  for (const drawn_order& order : drawn_orders(orders_on_card(replay_orders))) {
+  for (const drawn_order& order : orders_on_card(replay_orders)) {
     expect_repeated(order.seed(), assembly_of(GetParam()), [&](const assembly& a, const auto& watch) {
       return placed(GetParam(), a, data_, watch);
     });

@@ -25,7 +25,6 @@ using testing::asked_watch;
 using testing::assembled_run;
 using testing::assembly;
 using testing::drawn_order;
-using testing::drawn_orders;
 using ::testing::HasSubstr;
 using testing::orders_on_card;
 
@@ -103,14 +102,14 @@ TEST_P(CardSpanning, EndsOnceWithABalancedLedgerAndEveryBatchTrained) {
 
 TEST_P(CardSpanning, IsRepeatedBitForBit) {
   if (std::string(GetParam().policy).find("hogwild") != std::string::npos) return;
-  for (const drawn_order& order : drawn_orders(orders_on_card(4))) {
+  for (const drawn_order& order : orders_on_card(4)) {
     expect_repeated(order.seed(), spanning_cores(GetParam()),
                     [&](const assembly& a, const auto& watch) { return spanned(a, GetParam(), watch); });
   }
 }
 
 TEST_P(CardSpanning, EndsWhenItLikesAfterTheRunWasStopped) {
-  for (drawn_order& order : drawn_orders(orders_on_card(16))) {
+  for (drawn_order& order : orders_on_card(16)) {
     set_up();
     const auto watch = std::make_shared<asked_watch>();
     {
@@ -127,7 +126,7 @@ TEST_P(CardSpanning, EndsWhenItLikesAfterTheRunWasStopped) {
 
 TEST_P(CardSpanning, EndsARunOfWhichAStageDies) {
   std::size_t lost = 0;
-  for (drawn_order& order : drawn_orders(orders_on_card(16))) {
+  for (drawn_order& order : orders_on_card(16)) {
     set_up();
     const auto watch = std::make_shared<asked_watch>();
     {
@@ -244,7 +243,7 @@ TEST_F(CardSpanningModels, WithWeightsThereCopyNothingButTheBatchOverTheBus) {
 }
 
 TEST_F(CardSpanningModels, SayWhichLabelDoesNotExist) {
-  for (drawn_order& order : drawn_orders(orders_on_card(4))) {
+  for (drawn_order& order : orders_on_card(4)) {
     set_up();
     const auto watch = std::make_shared<asked_watch>();
     {

@@ -22,7 +22,6 @@ using testing::assembly_of;
 using testing::card_case;
 using testing::CardSteps;
 using testing::drawn_order;
-using testing::drawn_orders;
 using ::testing::HasSubstr;
 using testing::name_of;
 using testing::orders_on_card;
@@ -104,7 +103,7 @@ TEST_F(CardSteps, WithWeightsThereMakeNothingNew) {
 
 /// The steps behind the one that fails may have begun, and their gradients may have been applied.
 TEST_F(CardSteps, WithWeightsThereNameTheStepThatFails) {
-  for (drawn_order& order : drawn_orders(orders_on_card(failure_orders))) {
+  for (drawn_order& order : orders_on_card(failure_orders)) {
     set_up();
     const auto watch = std::make_shared<asked_watch>();
     {

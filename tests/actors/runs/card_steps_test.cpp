@@ -21,7 +21,6 @@ using testing::automatic;
 using testing::card_case;
 using testing::CardSteps;
 using testing::drawn_order;
-using testing::drawn_orders;
 using testing::name_of;
 using testing::on_card;
 using testing::orders_on_card;
@@ -51,7 +50,7 @@ TEST_P(CardSteps, EndOnceWithABalancedLedgerAndEveryBatchTrained) {
 
 TEST_P(CardSteps, EndWhenTheyLikeAfterTheRunWasStopped) {
   let_time_pass(tick_of(GetParam().policy));
-  for (drawn_order& order : drawn_orders(orders_on_card(step_orders))) {
+  for (drawn_order& order : orders_on_card(step_orders)) {
     set_up();
     const auto watch = std::make_shared<asked_watch>();
     {
@@ -118,7 +117,7 @@ TEST_F(CardSteps, SwitchByARuleToAndFro) {
       to_async += std::ranges::count(run.outcome().switches, "async", &policy_switch::to);
       to_sync += std::ranges::count(run.outcome().switches, "sync", &policy_switch::to);
     });
-    if (drawn_orders(orders_on_card(step_orders / 2)).count() < 4) continue; // too few for either
+    if (orders_on_card(step_orders / 2).count() < 4) continue; // too few for either
     EXPECT_GT(to_async, 0U) << there;
     EXPECT_GT(to_sync, 0U) << there;
   }

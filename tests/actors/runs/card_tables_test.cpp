@@ -21,7 +21,6 @@ namespace {
 using testing::assembled_run;
 using testing::assembly;
 using testing::drawn_order;
-using testing::drawn_orders;
 using testing::orders_on_card;
 
 constexpr const char* recommender = "dlrm:width=4,bottom=6,top=8";
@@ -113,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(OfHogwildsRace, CardTables,
 class RecordedTables : public CardTables {};
 
 TEST_P(RecordedTables, HaveTheSameStalenessAndWeightsOnTheCard) {
-  for (const drawn_order& order : drawn_orders(orders_on_card(3))) {
+  for (const drawn_order& order : orders_on_card(3)) {
     assembly a = assembly_of_tables(GetParam());
     const auto was = finish(a, order.seed());
     ASSERT_TRUE(was);
@@ -130,7 +129,7 @@ TEST_P(RecordedTables, HaveTheSameStalenessAndWeightsOnTheCard) {
 }
 
 TEST_P(RecordedTables, OnTheCardAreRepeatedBitForBit) {
-  for (const drawn_order& order : drawn_orders(orders_on_card(3))) {
+  for (const drawn_order& order : orders_on_card(3)) {
     expect_repeated(order.seed(), assembly_of_tables(GetParam()),
                     [&](const assembly& a, const auto& watch) { return on_the_card(a, watch); });
   }
@@ -153,7 +152,7 @@ protected:
 
 TEST_P(CardTableCheckpoints, GoOnToTheSameWeights) {
   const bool alone = std::string_view(GetParam().policy) != "sync";
-  for (drawn_order& order : drawn_orders(orders_on_card(4))) {
+  for (drawn_order& order : orders_on_card(4)) {
     assembly a = assembly_of_tables(GetParam());
     a.workers = alone ? 1 : 3;
     a.checkpoint_every = 2 + order.seed() % 3;
@@ -176,7 +175,7 @@ class CardTablePlaces : public CardTableCheckpoints {};
 /// What waits at a shard is kept with its rows, and read in either place.
 TEST_P(CardTablePlaces, GoOnOnProcessorsAndBack) {
   const bool alone = std::string_view(GetParam().policy) != "sync";
-  for (drawn_order& order : drawn_orders(orders_on_card(4))) {
+  for (drawn_order& order : orders_on_card(4)) {
     assembly a = assembly_of_tables(GetParam());
     a.workers = alone ? 1 : 3;
     a.checkpoint_every = 2 + order.seed() % 3;

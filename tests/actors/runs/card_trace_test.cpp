@@ -23,7 +23,6 @@ using testing::asked_watch;
 using testing::assembled_run;
 using testing::assembly;
 using testing::drawn_order;
-using testing::drawn_orders;
 using ::testing::HasSubstr;
 using testing::on_card;
 using testing::orders_on_card;
@@ -85,7 +84,7 @@ protected:
 };
 
 TEST_P(CardTrace, ShowsTheCopyOfEachBatchUnderTheStepBeforeIt) {
-  for (const drawn_order& order : drawn_orders(orders_on_card(10))) {
+  for (const drawn_order& order : orders_on_card(10)) {
     const run_trace trace = trace_of_run(order, false);
     for_each_worker(trace, [](const auto& steps, const std::vector<trace_event>& copies) {
       ASSERT_FALSE(steps.empty());
@@ -102,7 +101,7 @@ TEST_P(CardTrace, ShowsTheCopyOfEachBatchUnderTheStepBeforeIt) {
 }
 
 TEST_P(CardTrace, ShowsNoTwoCopiesAtOnce) {
-  for (const drawn_order& order : drawn_orders(orders_on_card(10))) {
+  for (const drawn_order& order : orders_on_card(10)) {
     const run_trace trace = trace_of_run(order, true);
     for_each_worker(trace, [](const auto& steps, const std::vector<trace_event>& copies) {
       instant last{0};
@@ -131,7 +130,7 @@ TEST_P(CardTrace, IsNotMadeUnlessWanted) {
 TEST_P(CardTrace, ShowsStepsWithWeightsThereByTheClockOfTheCard) {
   if (std::string_view(GetParam()) == "hogwild") GTEST_SKIP() << "its weights lie on the host";
   for (const std::uint64_t ahead : {0U, 1U})
-    for (drawn_order& order : drawn_orders(orders_on_card(5))) {
+    for (drawn_order& order : orders_on_card(5)) {
       simulated_card::settings s = simulated_card::default_settings();
       s.when = simulated_card::timing::late;
       s.late_queries = order.seed() % 3;

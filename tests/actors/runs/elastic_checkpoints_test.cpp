@@ -239,7 +239,7 @@ TEST_P(ElasticCheckpoints, CountStepsThatNeverFall) {
 
 TEST_P(ElasticCheckpoints, KeepTheBooksOfWorkersThatDieInSeveralProcesses) {
   std::size_t lacking = 0;
-  for (drawn_order& order : drawn_orders(25)) {
+  for (drawn_order& order : drawn_orders(25, 5)) {
     assembly a = small_run(2, 0);
     const checkpoints first = keep_some(a, order);
     if (first.empty()) continue;

@@ -1,4 +1,5 @@
 #include <mailgrad/tests/actors/runs/recorded_runs.hpp>
+#include <mailgrad/tests/support/slices.hpp>
 
 #include <mailgrad/files/little_endian.hpp>
 
@@ -8,14 +9,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <iostream>
 #include <map>
 #include <random>
 #include <sstream>
 
 // Recordings that nobody wrote: real ones, changed at random. Each is refused in one line, or repeated to an
-// end. The environment's MAILGRAD_FORGED_FILES says how many.
+// end. The environment's MAILGRAD_FORGED_FILES says how many; else it is a slice of 10,000.
 
 namespace mailgrad {
 namespace {
@@ -27,9 +27,10 @@ using testing::RecordedRun;
 using testing::terms_of;
 using kind = order_entry::kind;
 
-std::size_t forged_files() {
-  const char* const wanted = std::getenv("MAILGRAD_FORGED_FILES");
-  return wanted ? std::stoul(wanted) : 10'000;
+/// Their seeds.
+testing::slice forged_files() {
+  const auto wanted = testing::asked_number("MAILGRAD_FORGED_FILES");
+  return wanted ? testing::slice(0, *wanted) : testing::slice_of(10'000);
 }
 
 /// A recording as its bytes are.
@@ -271,7 +272,7 @@ TEST_F(ForgedRecording, IsRefusedInOneLineOrRepeatedToAnEnd) {
   const std::vector<assembly> all = runs();
   std::vector<recording> recorded;
   for (std::size_t i = 0; i < all.size(); ++i) recorded.push_back(finish(all[i], i)->order);
-  for (std::uint64_t seed = 0; seed < forged_files(); ++seed) {
+  for (const std::uint64_t seed : forged_files()) {
     SCOPED_TRACE("file " + std::to_string(seed));
     forger change(seed);
     const std::size_t which = seed % all.size();
@@ -285,9 +286,9 @@ TEST_F(ForgedRecording, IsRefusedInOneLineOrRepeatedToAnEnd) {
   std::cout << fates_.refused << " refused, " << fates_.repeated << " repeated, " << fates_.repeated_in_part
             << " repeated as far as they go\n";
   for (const auto& [why, count] : reasons_) std::cout << "  " << count << "  " << why << '\n';
-  EXPECT_GT(fates_.refused, forged_files() / 4);
-  EXPECT_GT(fates_.repeated, forged_files() / 50);
-  EXPECT_GT(fates_.repeated_in_part, forged_files() / 50);
+  EXPECT_GT(fates_.refused, forged_files().size() / 4);
+  EXPECT_GT(fates_.repeated, forged_files().size() / 50);
+  EXPECT_GT(fates_.repeated_in_part, forged_files().size() / 50);
 }
 
 } // namespace

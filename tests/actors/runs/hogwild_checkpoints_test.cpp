@@ -34,7 +34,7 @@ using testing::late_steps;
 using testing::told_by;
 using testing::told_steps;
 
-constexpr std::uint64_t hogwild_orders = 40;
+constexpr std::uint64_t hogwild_orders = 40, least_hogwild = 4; // each takes many runs
 constexpr float counting_rate = 0.25F;
 
 /// Computes a gradient of ones in place of that of the batch. With plain SGD each step then moves every
@@ -134,7 +134,7 @@ TEST_P(HogwildCheckpoints, OfOneWorkerGoOnToTheSameWeights) {
   for (const char* rule : {"sgd", "momentum", "adam"}) {
     if (std::string(rule) != "sgd" && std::string(GetParam()) != "hogwild") continue;
     for (const std::uint32_t shards : {1U, 3U})
-      for (drawn_order& order : drawn_orders(hogwild_orders / 4)) {
+      for (drawn_order& order : drawn_orders(hogwild_orders / 4, least_hogwild)) {
         assembly a = small_run(order.seed());
         a.workers = 1;
         a.optimizer = rule;
@@ -154,7 +154,7 @@ TEST_P(HogwildCheckpoints, OfOneWorkerGoOnToTheSameWeights) {
 
 /// The state of a worker's rule outlives the worker, which has ended by then.
 TEST_P(HogwildCheckpoints, OfACompletedRunMakeItLonger) {
-  for (drawn_order& order : drawn_orders(hogwild_orders / 4)) {
+  for (drawn_order& order : drawn_orders(hogwild_orders / 4, least_hogwild)) {
     assembly a = small_run(order.seed());
     a.workers = 1;
     if (std::string(GetParam()) != "hogwild") a.optimizer = "sgd";
@@ -172,7 +172,7 @@ TEST_P(HogwildCheckpoints, OfACompletedRunMakeItLonger) {
 
 TEST_P(HogwildCheckpoints, OfSeveralWorkersLetEachBatchBeTrainedOnce) {
   for (const std::uint32_t shards : {1U, 3U})
-    for (drawn_order& order : drawn_orders(hogwild_orders)) {
+    for (drawn_order& order : drawn_orders(hogwild_orders, least_hogwild)) {
       assembly a = small_run(order.seed());
       a.shards = shards;
       const auto was = run(a, order);
@@ -196,7 +196,7 @@ TEST_P(HogwildCheckpoints, OfSeveralWorkersLetEachBatchBeTrainedOnce) {
 TEST_P(HogwildCheckpoints, AreOneCutThroughBlockWorkersAndFeeder) {
   std::size_t in_block = 0;
   for (const std::uint32_t shards : {1U, 3U})
-    for (drawn_order& order : drawn_orders(hogwild_orders)) {
+    for (drawn_order& order : drawn_orders(hogwild_orders, least_hogwild)) {
       assembly a = small_run(order.seed());
       a.shards = shards;
       a.optimizer = "sgd";
@@ -216,7 +216,8 @@ TEST_P(HogwildCheckpoints, AreOneCutThroughBlockWorkersAndFeeder) {
           ASSERT_NEAR(told.weights[i] - counting_rate * later, was->weights[i], 1e-4) << "weight " << i;
       }
     }
-  EXPECT_GT(in_block, drawn_orders(hogwild_orders).count()) << "too few checkpoints were taken under hogwild";
+  EXPECT_GT(in_block, drawn_orders(hogwild_orders, least_hogwild).count())
+      << "too few checkpoints were taken under hogwild";
 }
 
 /// Their steps end at once, since a worker that is killed waits for the step under way.
@@ -255,7 +256,7 @@ TEST_P(HogwildCheckpoints, KeepNobodyWaitingWhoeverDies) {
 
 /// Another number of workers begins anew from the weights, and schedules go on.
 TEST_P(HogwildCheckpoints, LetOtherWorkersGoOn) {
-  for (drawn_order& order : drawn_orders(hogwild_orders)) {
+  for (drawn_order& order : drawn_orders(hogwild_orders, least_hogwild)) {
     assembly a = small_run(order.seed());
     const auto was = run(a, order);
     ASSERT_TRUE(was);

@@ -57,7 +57,7 @@ struct result {
 
 class ResumedRuns : public RecordedRun {
 protected:
-  static constexpr std::uint64_t orders = 40;
+  static constexpr std::uint64_t orders = 40, least = 4; ///< each takes many runs
 
   std::optional<result> run(assembly a, drawn_order& order) {
     const auto kept = std::make_shared<keeping_writer::kept_checkpoints>();
@@ -118,7 +118,7 @@ class ExactlyResumed : public ResumedRuns, public ::testing::WithParamInterface<
 
 TEST_P(ExactlyResumed, ComesToTheSameWeights) {
   for (const std::uint32_t shards : {1U, 3U})
-    for (drawn_order& order : drawn_orders(orders)) {
+    for (drawn_order& order : drawn_orders(orders, least)) {
       assembly a = testing::treated(GetParam());
       const bool alone = std::string(GetParam().policy) != "sync";
       a.workers = alone ? 1 : 3;
@@ -155,7 +155,7 @@ class MadeLonger : public ResumedRuns, public ::testing::WithParamInterface<trea
 TEST_P(MadeLonger, ComesToTheWeightsOfALongRun) {
   for (const std::uint32_t shards : {1U, 3U})
     for (const std::uint64_t half : {12U, 13U}) // 13: the last round of sync, and of local steps, has begun
-      for (drawn_order& order : drawn_orders(orders / 4)) {
+      for (drawn_order& order : drawn_orders(orders / 4, least)) {
         SCOPED_TRACE(std::to_string(half) + " of 24 batches");
         assembly a = testing::treated(GetParam());
         a.workers = std::string(GetParam().policy) == "sync" ? 3 : 1;
@@ -204,7 +204,7 @@ class Resumed : public ResumedRuns, public ::testing::WithParamInterface<const c
 
 TEST_P(Resumed, TrainsEachBatchOnce) {
   for (const std::uint32_t shards : {1U, 3U})
-    for (drawn_order& order : drawn_orders(orders)) {
+    for (drawn_order& order : drawn_orders(orders, least)) {
       assembly a;
       a.policy = GetParam();
       a.shards = shards;
@@ -226,7 +226,7 @@ INSTANTIATE_TEST_SUITE_P(All, Resumed,
 
 /// Every batch is trained and every worker has left while the first checkpoint is still being written.
 TEST_P(Resumed, WaitsForNoCheckpointThatIsBeingWritten) {
-  for (drawn_order& order : drawn_orders(orders / 4)) {
+  for (drawn_order& order : drawn_orders(orders / 4, least)) {
     assembly a;
     a.policy = GetParam();
     a.overhear = true;
@@ -262,7 +262,7 @@ TEST_P(Resumed, WaitsForNoCheckpointThatIsBeingWritten) {
 /// A replay goes on with the same bits under every policy, because it repeats every weight that was read.
 TEST_P(Resumed, ReplaysGoOnBitForBit) {
   for (const std::uint32_t shards : {1U, 3U})
-    for (drawn_order& order : drawn_orders(orders / 2)) {
+    for (drawn_order& order : drawn_orders(orders / 2, least)) {
       assembly a;
       a.policy = GetParam();
       a.shards = shards;

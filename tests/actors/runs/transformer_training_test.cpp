@@ -45,7 +45,7 @@ training_options options_for(std::uint32_t workers, std::size_t joined_batch) {
 
 model_function small_gpt() { return *built_in_model("gpt:layers=2,width=16,heads=2"); }
 
-std::vector<float> weights_of(const training_options& o, const model_function& model = small_gpt()) {
+std::vector<float> gpt_weights_of(const training_options& o, const model_function& model = small_gpt()) {
   training run(model, text_data(), o);
   const auto weights = run.parameters();
   EXPECT_EQ(run.report().ended, "completed");
@@ -63,14 +63,14 @@ double norm_of_difference(const std::vector<float>& a, const std::vector<float>&
 }
 
 TEST(TransformerTraining, OfWorkersInStepIsThatOfOneWithTheirBatchesJoined) {
-  const std::vector<float> expected = weights_of(options_for(1, 8));
+  const std::vector<float> expected = gpt_weights_of(options_for(1, 8));
   training_options none = options_for(1, 8);
   none.optimizer.learning_rate = 0;
-  const std::vector<float> first = weights_of(none);
+  const std::vector<float> first = gpt_weights_of(none);
   const double moved = norm_of_difference(expected, first);
   EXPECT_GT(moved, 0.1);
   for (const std::uint32_t workers : {2U, 4U}) {
-    const std::vector<float> weights = weights_of(options_for(workers, 8));
+    const std::vector<float> weights = gpt_weights_of(options_for(workers, 8));
     EXPECT_THAT(weights, SizeIs(expected.size()));
     EXPECT_LT(norm_of_difference(weights, expected), 1e-4 * moved) << workers << " workers";
   }
@@ -78,17 +78,17 @@ TEST(TransformerTraining, OfWorkersInStepIsThatOfOneWithTheirBatchesJoined) {
 
 TEST(TransformerTraining, OverTwoDevicesIsThatOfOne) {
   if (available_devices().size() < 2) GTEST_SKIP() << "this machine has one processor";
-  const std::vector<float> expected = weights_of(options_for(1, 8));
+  const std::vector<float> expected = gpt_weights_of(options_for(1, 8));
   training_options none = options_for(1, 8);
   none.optimizer.learning_rate = 0;
-  const double moved = norm_of_difference(expected, weights_of(none));
+  const double moved = norm_of_difference(expected, gpt_weights_of(none));
   training_options o = options_for(1, 8);
   o.devices = {{device_kind::cpu, 0}, {device_kind::cpu, 1}};
   o.workers = 1;
-  EXPECT_LT(norm_of_difference(weights_of(o, replicated(small_gpt())), expected), 1e-4 * moved);
+  EXPECT_LT(norm_of_difference(gpt_weights_of(o, replicated(small_gpt())), expected), 1e-4 * moved);
   for (const std::size_t micro_batches : {1U, 4U}) {
     o.micro_batches = micro_batches;
-    EXPECT_LT(norm_of_difference(weights_of(o, pipelined(small_gpt())), expected), 1e-4 * moved)
+    EXPECT_LT(norm_of_difference(gpt_weights_of(o, pipelined(small_gpt())), expected), 1e-4 * moved)
         << micro_batches;
   }
 }

@@ -17,6 +17,8 @@ namespace {
 using ::testing::Each;
 using ::testing::ElementsAreArray;
 using testing::expect_refused;
+using ::testing::FloatNear;
+using ::testing::Pointwise;
 using testing::small_data;
 using testing::small_model;
 using testing::weights_of;
@@ -38,7 +40,8 @@ TEST(Predictor, AnswersAsAnEvaluationDoesWhateverTheNumberOfSamples) {
   for (const std::size_t count : {std::size_t{1}, std::size_t{5}, data->test.size()}) {
     std::vector<float> found(count * 3);
     p.answers(raw(*data, count, 1), found);
-    EXPECT_THAT(found, ElementsAreArray(std::span(expected).first(count * 3)));
+    // Which order of additions is fastest depends on their number where the processor has no AVX.
+    EXPECT_THAT(found, Pointwise(FloatNear(1e-6F), std::span(expected).first(count * 3)));
   }
 }
 

@@ -1,5 +1,6 @@
 #include "../../../support/card_values.hpp"
 #include "../../../support/drawn_chain.hpp"
+#include "../../../support/slices.hpp"
 #include "simulator_test.hpp"
 
 #include <mailgrad/kernels/cuda/chain_elements.hpp>
@@ -36,7 +37,7 @@ std::vector<elementwise_chain> all_chains() {
     chain.steps[1] = {function, 2, is_unary(function) ? std::uint8_t{2} : second, 1};
     all.push_back(chain);
   }
-  for (std::uint64_t seed = 0; seed < 40; ++seed) all.push_back(drawn_chain(seed));
+  for (const std::uint64_t seed : testing::slice_of(40)) all.push_back(drawn_chain(seed));
   return all;
 }
 
