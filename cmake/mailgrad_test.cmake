@@ -1,7 +1,9 @@
-# One folder, one test binary: mailgrad_add_test(tensor LABEL unit SOURCES shape_test.cpp DEPENDS mailgrad::tensor)
+# One folder, one test binary: mailgrad_add_test(tensor LABELS unit SOURCES shape_test.cpp DEPENDS mailgrad::tensor)
 #
-# LABEL    unit, actor, process (starts programs or uses loopback) or gpu; ctest -L selects by it. The target
-#          mailgrad_tests_<label> builds every binary of a label.
+# LABELS   one or more of these, by which scripts/test and ctest -L select; mailgrad_tests_<label> builds all of one:
+#          unit     plain classes                          actor    runs of actors on one thread
+#          thread   several threads, or streams of a card  process  starts programs or uses loopback
+#          native   also as compiled for speed             gpu      needs a card
 # HEADERS  large ones that most of its sources include. They are compiled once for all binaries that name the same
 #          ones, as GoogleTest's are
 # ALONE    of the sources, those with names that mean something else beside others, such as helpers of the same name;
@@ -16,7 +18,7 @@ include_guard()
 if(MAILGRAD_TESTS)
   enable_testing()
   include(GoogleTest)
-  foreach(label unit actor process gpu)
+  foreach(label unit actor thread process native gpu)
     add_custom_target(mailgrad_tests_${label})
   endforeach()
 endif()
@@ -70,7 +72,7 @@ function(mailgrad_compile_as_test target)
 endfunction()
 
 function(mailgrad_add_test folder)
-  cmake_parse_arguments(arg "" "LABEL;NAME;PREFIX" "SOURCES;ALONE;DEPENDS;HEADERS" ${ARGN})
+  cmake_parse_arguments(arg "" "NAME;PREFIX" "LABELS;SOURCES;ALONE;DEPENDS;HEADERS" ${ARGN})
   set(target ${folder}_test)
   if(arg_NAME)
     set(target ${arg_NAME})
@@ -88,17 +90,32 @@ function(mailgrad_add_test folder)
   mailgrad_test_headers(headers ${arg_HEADERS})
   target_precompile_headers(${target} REUSE_FROM ${headers})
 
-  add_dependencies(mailgrad_tests_${arg_LABEL} ${target})
+  foreach(label IN LISTS arg_LABELS)
+    add_dependencies(mailgrad_tests_${label} ${target})
+  endforeach()
+  list(JOIN arg_LABELS "-" labels) # gtest_discover_tests() takes one
 
   if(MAILGRAD_TEST_SHARDS GREATER 0)
-    mailgrad_add_test_shards(${target} ${arg_LABEL})
+    mailgrad_add_test_shards(${target} ${labels})
     return()
   endif()
   # Listed when ctest starts: a binary that cannot even start is then a failed test, not a failed build.
   # Parameters go by their number, as the bytes of a struct make no name.
   gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120 NO_PRETTY_VALUES
     TEST_PREFIX "${arg_PREFIX}"
-    PROPERTIES LABELS ${arg_LABEL} TIMEOUT 600)
+    PROPERTIES LABELS ${labels} TIMEOUT 600)
+endfunction()
+
+# Tests that repeat others in another setting or take seconds, each of which is needed at one change of five alone: its
+# label slice_N says at which, where N is MAILGRAD_SLICE modulo 5 (tests/support/slices.hpp). `ctest -LE` leaves out others.
+function(mailgrad_rotate_tests)
+  foreach(test ${ARGN})
+    get_property(rotated GLOBAL PROPERTY mailgrad_rotated_tests)
+    list(LENGTH rotated number)
+    math(EXPR slice "${number} % 5")
+    set_property(TEST ${test} APPEND PROPERTY LABELS slice_${slice})
+    set_property(GLOBAL APPEND PROPERTY mailgrad_rotated_tests ${test})
+  endforeach()
 endfunction()
 
 # Each shard leaves a report of its tests in Testing/shards of the build folder.
