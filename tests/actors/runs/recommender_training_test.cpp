@@ -45,7 +45,7 @@ std::shared_ptr<const data_split> taste_data(std::size_t count = 1600) {
   return std::make_shared<data_split>(data_split{tastes(count, 1), tastes(400, 2), "tastes", {}});
 }
 
-training_options options_for(const char* policy, std::uint32_t workers, const char* optimizer) {
+training_options recommender_options(const char* policy, std::uint32_t workers, const char* optimizer) {
   training_options o;
   o.devices.clear();
   const auto present = static_cast<std::uint32_t>(available_devices().size());
@@ -79,16 +79,16 @@ double relative_distance(const std::vector<float>& a, const std::vector<float>& 
 class RecommenderInStep : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(RecommenderInStep, MakesOfSeveralWorkersWhatOneMakesOfTheirJoinedBatches) {
-  const std::vector<float> alone = weights_after(options_for("sync", 1, GetParam()));
+  const std::vector<float> alone = weights_after(recommender_options("sync", 1, GetParam()));
   for (const std::uint32_t workers : {1U, 2U, 4U}) {
-    const std::vector<float> together = weights_after(options_for("sync", workers, GetParam()));
+    const std::vector<float> together = weights_after(recommender_options("sync", workers, GetParam()));
     ASSERT_EQ(together.size(), alone.size());
     EXPECT_LT(relative_distance(together, alone), 1e-4) << workers << " workers";
   }
 }
 
 TEST_P(RecommenderInStep, MakesTheSameWeightsHoweverItsTablesAreCut) {
-  training_options o = options_for("sync", 2, GetParam());
+  training_options o = recommender_options("sync", 2, GetParam());
   const std::vector<float> whole = weights_after(o);
   for (const std::uint32_t shards : {2U, 3U}) {
     o.shards = shards;
@@ -98,8 +98,8 @@ TEST_P(RecommenderInStep, MakesTheSameWeightsHoweverItsTablesAreCut) {
 
 TEST_P(RecommenderInStep, MakesOfTwoDevicesWhatOneMakes) {
   if (available_devices().size() < 2) GTEST_SKIP() << "this machine has one processor";
-  const std::vector<float> alone = weights_after(options_for("sync", 1, GetParam()));
-  training_options o = options_for("sync", 1, GetParam());
+  const std::vector<float> alone = weights_after(recommender_options("sync", 1, GetParam()));
+  training_options o = recommender_options("sync", 1, GetParam());
   o.devices = {{device_kind::cpu, 0}, {device_kind::cpu, 1}};
   o.workers = 1;
   EXPECT_LT(relative_distance(weights_after(o, replicated(recommender())), alone), 1e-4);
@@ -111,7 +111,7 @@ TEST_P(RecommenderInStep, MakesOfTwoDevicesWhatOneMakes) {
 
 TEST_P(RecommenderInStep, WritesRepeatedRowsOnceAStepUnderHogwild) {
   if (available_devices().size() < 2) GTEST_SKIP() << "this machine has one processor";
-  training_options o = options_for("hogwild", 1, GetParam());
+  training_options o = recommender_options("hogwild", 1, GetParam());
   const std::vector<float> alone = weights_after(o);
   o.devices = {{device_kind::cpu, 0}, {device_kind::cpu, 1}};
   o.workers = 1;
@@ -125,7 +125,7 @@ INSTANTIATE_TEST_SUITE_P(SeveralRules, RecommenderInStep,
 
 TEST(RecommenderTraining, LearnsInEveryPolicy) {
   for (const char* policy : {"async", "sync", "ssp:1", "hogwild"}) {
-    training_options o = options_for(policy, 2, "adagrad");
+    training_options o = recommender_options(policy, 2, "adagrad");
     o.steps = 1000;
     o.shards = 2;
     const training_report r = train(recommender(), taste_data(), o);
@@ -137,7 +137,7 @@ TEST(RecommenderTraining, LearnsInEveryPolicy) {
 }
 
 TEST(RecommenderTraining, LearnsFromVectorsSideBySide) {
-  training_options o = options_for("async", 2, "adam");
+  training_options o = recommender_options("async", 2, "adam");
   o.optimizer.learning_rate = 0.01;
   o.steps = 1000;
   EXPECT_LT(train(recommender(interaction::concat), taste_data(), o).test_rmse.value(), 0.5);
@@ -146,7 +146,7 @@ TEST(RecommenderTraining, LearnsFromVectorsSideBySide) {
 TEST(RecommenderTraining, IsRefusedOnSamplesWithoutCategories) {
   const auto data = std::make_shared<data_split>();
   data->train = dataset(float_features{{1}, {1, 2}}, std::vector<float>{1, 2});
-  training_options o = options_for("sync", 1, "sgd");
+  training_options o = recommender_options("sync", 1, "sgd");
   o.batch = 1;
   EXPECT_THROW(training(recommender(), data, o), graph_error);
 }

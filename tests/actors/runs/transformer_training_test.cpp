@@ -30,7 +30,7 @@ std::shared_ptr<const data_split> text_data() {
   return std::make_shared<data_split>(data_split{some_text(400, 0), some_text(20, 5000), "text", names});
 }
 
-training_options options_for(std::uint32_t workers, std::size_t joined_batch) {
+training_options small_gpt_options(std::uint32_t workers, std::size_t joined_batch) {
   const auto present = static_cast<std::uint32_t>(available_devices().size());
   training_options o;
   o.devices.clear();
@@ -63,14 +63,14 @@ double norm_of_difference(const std::vector<float>& a, const std::vector<float>&
 }
 
 TEST(TransformerTraining, OfWorkersInStepIsThatOfOneWithTheirBatchesJoined) {
-  const std::vector<float> expected = gpt_weights_of(options_for(1, 8));
-  training_options none = options_for(1, 8);
+  const std::vector<float> expected = gpt_weights_of(small_gpt_options(1, 8));
+  training_options none = small_gpt_options(1, 8);
   none.optimizer.learning_rate = 0;
   const std::vector<float> first = gpt_weights_of(none);
   const double moved = norm_of_difference(expected, first);
   EXPECT_GT(moved, 0.1);
   for (const std::uint32_t workers : {2U, 4U}) {
-    const std::vector<float> weights = gpt_weights_of(options_for(workers, 8));
+    const std::vector<float> weights = gpt_weights_of(small_gpt_options(workers, 8));
     EXPECT_THAT(weights, SizeIs(expected.size()));
     EXPECT_LT(norm_of_difference(weights, expected), 1e-4 * moved) << workers << " workers";
   }
@@ -78,11 +78,11 @@ TEST(TransformerTraining, OfWorkersInStepIsThatOfOneWithTheirBatchesJoined) {
 
 TEST(TransformerTraining, OverTwoDevicesIsThatOfOne) {
   if (available_devices().size() < 2) GTEST_SKIP() << "this machine has one processor";
-  const std::vector<float> expected = gpt_weights_of(options_for(1, 8));
-  training_options none = options_for(1, 8);
+  const std::vector<float> expected = gpt_weights_of(small_gpt_options(1, 8));
+  training_options none = small_gpt_options(1, 8);
   none.optimizer.learning_rate = 0;
   const double moved = norm_of_difference(expected, gpt_weights_of(none));
-  training_options o = options_for(1, 8);
+  training_options o = small_gpt_options(1, 8);
   o.devices = {{device_kind::cpu, 0}, {device_kind::cpu, 1}};
   o.workers = 1;
   EXPECT_LT(norm_of_difference(gpt_weights_of(o, replicated(small_gpt())), expected), 1e-4 * moved);
@@ -94,7 +94,7 @@ TEST(TransformerTraining, OverTwoDevicesIsThatOfOne) {
 }
 
 TEST(TransformerTraining, WritesASample) {
-  training_options o = options_for(1, 8);
+  training_options o = small_gpt_options(1, 8);
   o.optimizer = parse_optimizer("adamw");
   o.optimizer.learning_rate = 0.01;
   o.text = {.length = 40, .temperature = 0.5, .seed = 2};
