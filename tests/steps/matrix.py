@@ -70,7 +70,7 @@ def ci_whole(run):
 
 def interleavings(run):
     """Small runs of six batches in every order of their messages."""
-    if run.build("ci", "mailgrad", "actors_test"):
+    if run.build("ci", "mailgrad", "actors_interleavings_test"):
         run.command("scripts/endurance", "build/ci/cli/mailgrad", "interleavings")
 
 
