@@ -38,9 +38,9 @@ class Run:
     def leave_out(self, what, why):
         print(f"{what}: left out, since {why}", flush=True)
 
-    def command(self, *words, env=None):
+    def command(self, *words):
         """Whether a command succeeds. One that fails counts as a failed test."""
-        status, lines = commands.shown(*words, env=env)
+        status, lines = commands.shown(*words)
         if status:
             self.refuse(" ".join(str(w) for w in words), commands.errors_in(lines))
         return status == 0
@@ -119,9 +119,9 @@ def options():
                     f"and with --all:\n\n{matrix.described(matrix.EVERYTHING)}",
         epilog="Tests over many seeds take the slice of the day, with --all every one. A test that fails runs again twice, alone; if it\n"
                "passes both times it is reported as flaky, and is no failure. Build folders stay in build/, so a second run\n"
-               "builds only what has changed. Two cores take 50 minutes, and hours with --all.")
+               "builds only what has changed. Two cores take about an hour, and hours with --all.")
     parser.add_argument("--all", action="store_true", help="every test in every build")
-    parser.add_argument("--changed", action="store_true", help="only what depends on files that differ from the last commit; a minute")
+    parser.add_argument("--changed", action="store_true", help="only what depends on files that differ from the last commit")
     parser.add_argument("--since", metavar="REV", default="HEAD", help="with --changed: from this commit instead")
     parser.add_argument("steps", nargs="*", metavar="STEP", help="only these steps")
     chosen = parser.parse_args()

@@ -24,10 +24,10 @@ def fixed_addresses():
     return words if shutil.which("setarch") and subprocess.run([*words, "true"], stderr=subprocess.DEVNULL).returncode == 0 else []
 
 
-def shown(*words, env=None):
+def shown(*words):
     """Runs a command in the sight of who waits for it: its exit status, and the lines that it printed."""
     process = subprocess.Popen([str(w) for w in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                               text=True, errors="replace", env=None if env is None else {**os.environ, **env})
+                               text=True, errors="replace")
     lines = []
     with process:
         for line in process.stdout:
