@@ -10,6 +10,7 @@
 #          they are not compiled as one with others (MAILGRAD_UNITY_TESTS)
 # NAME     of the binary, if a folder has tests of two labels; <folder>_test otherwise
 # PREFIX   of the names that ctest has for its tests, if another binary has the same ones
+# ROTATED  with MAILGRAD_TEST_SHARDS a change runs a fifth of its tests: they take minutes there and run whole elsewhere
 #
 # A test on real data finds the data folder in the environment, MAILGRAD_DATA, or in the compile definition
 # MAILGRAD_DATA_DIR (empty if there is none), and skips itself where a file is absent.
@@ -72,7 +73,7 @@ function(mailgrad_compile_as_test target)
 endfunction()
 
 function(mailgrad_add_test folder)
-  cmake_parse_arguments(arg "" "NAME;PREFIX" "LABELS;SOURCES;ALONE;DEPENDS;HEADERS" ${ARGN})
+  cmake_parse_arguments(arg "ROTATED" "NAME;PREFIX" "LABELS;SOURCES;ALONE;DEPENDS;HEADERS" ${ARGN})
   set(target ${folder}_test)
   if(arg_NAME)
     set(target ${arg_NAME})
@@ -96,7 +97,7 @@ function(mailgrad_add_test folder)
   list(JOIN arg_LABELS "-" labels) # gtest_discover_tests() takes one
 
   if(MAILGRAD_TEST_SHARDS GREATER 0)
-    mailgrad_add_test_shards(${target} ${labels})
+    mailgrad_add_test_shards(${target} ${labels} ${arg_ROTATED})
     return()
   endif()
   # Listed when ctest starts: a binary that cannot even start is then a failed test, not a failed build.
@@ -119,12 +120,19 @@ function(mailgrad_rotate_tests)
 endfunction()
 
 # Each shard leaves a report of its tests in Testing/shards of the build folder.
-function(mailgrad_add_test_shards target label)
-  math(EXPR last "${MAILGRAD_TEST_SHARDS} - 1")
+function(mailgrad_add_test_shards target label rotated)
+  set(shards ${MAILGRAD_TEST_SHARDS})
+  if(rotated)
+    math(EXPR shards "5 * ((${shards} + 4) / 5)")
+  endif()
+  math(EXPR last "${shards} - 1")
   foreach(shard RANGE ${last})
     add_test(NAME ${target}.shard_${shard} COMMAND ${target}
       --gtest_output=xml:${PROJECT_BINARY_DIR}/Testing/shards/${target}_${shard}.xml)
     set_tests_properties(${target}.shard_${shard} PROPERTIES LABELS ${label} TIMEOUT 900
-      ENVIRONMENT "GTEST_TOTAL_SHARDS=${MAILGRAD_TEST_SHARDS};GTEST_SHARD_INDEX=${shard}")
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${shard}")
+    if(rotated)
+      mailgrad_rotate_tests(${target}.shard_${shard})
+    endif()
   endforeach()
 endfunction()

@@ -27,6 +27,7 @@ inline constexpr std::size_t checksum_bytes = 4;
 inline constexpr std::size_t turn_bytes = 16;
 inline constexpr std::size_t deal_bytes = 8;
 inline constexpr std::size_t most_workers = 0x10000;
+inline constexpr std::uint64_t latest_time = 1ULL << 62; ///< in ns; differences do not overflow
 
 /// What the recording of a killed run is called after the next run into the same file.
 inline constexpr std::string_view killed_suffix = ".killed";

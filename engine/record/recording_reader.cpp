@@ -194,11 +194,15 @@ private:
           kind != static_cast<unsigned char>(order_entry::kind::missed) &&
           kind != static_cast<unsigned char>(order_entry::kind::closed))
         recording_file::refuse(name_, fmt::format("holds a turn of kind {}; expected 0 to 3, 5 or 6", kind));
+      const auto arrived = number_in<8>(all.substr(8));
+      if (arrived > recording_file::latest_time)
+        recording_file::refuse(name_, fmt::format("holds a turn at {} ns; expected at most {}", arrived,
+                                                  recording_file::latest_time));
       r_.turns[shard].push_back({static_cast<order_entry::kind>(kind),
                                  known(number_in<2>(all.substr(1))),
                                  {number_in<5>(all.substr(3))},
                                  {},
-                                 static_cast<std::int64_t>(number_in<8>(all.substr(8)))});
+                                 static_cast<std::int64_t>(arrived)});
     }
   }
 

@@ -46,9 +46,10 @@ def asan(run):
 
 
 def tsan(run):
-    """ThreadSanitizer: what has several threads, or streams of a card."""
+    """ThreadSanitizer: what has several threads, or streams of a card; a fifth of what step ci runs whole."""
     if run.build("tsan", "mailgrad_tests_thread"):
-        run.tests("tsan", *labels("thread"), prefix=commands.fixed_addresses())
+        run.tests("tsan", *labels("thread"), but=["native"], prefix=commands.fixed_addresses())
+        run.tests("tsan", *labels("thread-native"), *run.a_fifth(), prefix=commands.fixed_addresses())
 
 
 def cuda(run, preset="ci", settings=("-DMAILGRAD_CUDA_TESTS=ON", "-DCMAKE_CUDA_ARCHITECTURES=90")):

@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <sstream>
 
@@ -305,6 +306,7 @@ TEST_F(TrainingRecord, EndsWhenTheDiskIsFullAndTheRunGoesOn) {
   training_options o = recorded();
   o.epochs = 1000;
   training_report r;
+  const auto begin = std::chrono::steady_clock::now();
   {
     const testing::full_disk full(200'000);
     training run(small_model(), small_data(), o);
@@ -315,7 +317,8 @@ TEST_F(TrainingRecord, EndsWhenTheDiskIsFullAndTheRunGoesOn) {
   ASSERT_TRUE(r.recording);
   EXPECT_THAT(r.recording->failure, HasSubstr("File too large"));
   EXPECT_GT(r.recording->seconds, 0);
-  EXPECT_LE(r.recording->seconds, r.wall_seconds);
+  // The recorder has its own thread, and may be behind when training ends.
+  EXPECT_LE(r.recording->seconds, in_seconds(std::chrono::steady_clock::now() - begin));
   EXPECT_EQ(r.recording->kept, path_ + ".partial");
   EXPECT_EQ(r.recording->kept_bytes, std::filesystem::file_size(path_ + ".partial"));
   EXPECT_EQ(r.recording->bytes, r.recording->kept_bytes);

@@ -149,6 +149,8 @@ TEST(Recording, IsRefusedIfItsPartsDoNotFitTogether) {
             }),
             "");
   EXPECT_THAT(with_turns([](auto& t) { t[0][0].what = static_cast<kind>(9); }), HasSubstr("turn of kind 9"));
+  for (const std::int64_t time : {std::int64_t{-1}, std::numeric_limits<std::int64_t>::max()})
+    EXPECT_THAT(with_turns([time](auto& t) { t[0][0].arrived = time; }), HasSubstr("holds a turn at"));
 
   const auto with_end = [](const std::function<void(recording_end&)>& change) {
     recording_end end = small_end();

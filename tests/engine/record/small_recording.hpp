@@ -14,7 +14,7 @@
 
 namespace mailgrad::testing {
 
-inline constexpr std::int64_t late = std::numeric_limits<std::int64_t>::max();
+inline constexpr std::int64_t late = std::int64_t{1} << 62;
 
 inline recording_header small_header() {
   return {2, 2, {{"batch", "4"}, {"policy", "async"}}, {"--batch=4", "--policy=async"}};
