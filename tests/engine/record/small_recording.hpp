@@ -28,7 +28,7 @@ inline std::vector<std::vector<order_entry>> small_turns() {
            {kind::gradient, {1}, 1, 0, 7},
            {kind::gradient, {0}, 1, 0, late},
            {kind::switched, {}},
-           {kind::gradient, {1}, 2, 0, -9},
+           {kind::gradient, {1}, 2, 0, 9},
            {kind::left, {0}},
            {kind::left, {1}}},
           {{kind::joined, {1}},
