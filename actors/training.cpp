@@ -19,6 +19,7 @@ training::training(model_function model, std::shared_ptr<const data_split> data,
 training::~training() = default;
 
 void training::stop(const std::string& why) { run_->stop(why); }
+void training::expect_nobody() { run_->expect_nobody(); }
 void training::switch_policy(const std::string& policy, const std::string& why) {
   run_->switch_policy(policy, why);
 }

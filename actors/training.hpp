@@ -62,6 +62,9 @@ public:
   /// Ends the run: steps that have begun are finished, and their gradients are taken.
   void stop(const std::string& why);
 
+  /// No worker will join any more, so the run does not wait for one (training_options::waits_for_workers).
+  void expect_nobody();
+
   /// Switches to another policy as soon as every worker has finished its step. The report tells the step.
   ///
   /// Errors  std::invalid_argument as make_policy(), and for a policy that the cure excludes; for hogwild, if

@@ -29,7 +29,7 @@
 #include <utility>
 
 namespace mailgrad {
-using messaging::send_anonymously, messaging::spawn;
+using messaging::send_anonymously, messaging::spawn_apart;
 
 namespace {
 
@@ -172,7 +172,7 @@ void training_run::take_folder() {
 void training_run::keep_checkpoints() {
   const checkpoint_options& o = options().checkpoints;
   checkpoint_writer_ =
-      spawn<checkpoint_writer, caf::detached>(home_.system(), checkpoint_writer_options{o.folder, o.keep});
+      spawn_apart<checkpoint_writer>(home_.system(), checkpoint_writer_options{o.folder, o.keep});
 }
 
 void training_run::leave_what_came_later() {
@@ -242,6 +242,8 @@ void training_run::delay_steps(run_crew_options& options) const {
 void training_run::stop(const std::string& why) {
   send_anonymously(crew_->coordinator(), stop_training{why});
 }
+
+void training_run::expect_nobody() { send_anonymously(crew_->coordinator(), wait_over{}); }
 
 void training_run::switch_policy(const std::string& policy, const std::string& why) {
   const run_place place = !elsewhere_                  ? run_place::one_process

@@ -38,6 +38,7 @@ public:
   ~training_run();
 
   void stop(const std::string& why);
+  void expect_nobody();
   void switch_policy(const std::string& policy, const std::string& why);
   void take_checkpoint();
   checkpoint_account checkpoints() const { return state_.checkpoints(); }

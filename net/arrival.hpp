@@ -24,6 +24,8 @@ public:
   /// What it said; none while the hello is not whole.
   const std::optional<hello>& said() const noexcept { return said_; }
   instant late_at() const noexcept { return late_at_; }
+  /// It gets so much more time.
+  void excuse(instant span) noexcept { late_at_ += span; }
 
 private:
   std::span<std::byte> place_of(const frame_header& h) override;

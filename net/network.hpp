@@ -3,7 +3,9 @@
 #include <mailgrad/net/client_end.hpp>
 #include <mailgrad/net/server_end.hpp>
 
+#include <cstdint>
 #include <functional>
+#include <random>
 #include <string>
 
 namespace mailgrad::net {
@@ -29,6 +31,11 @@ public:
   /// Does something with a session of the endpoint on the network's thread, and then sends what it has to
   /// say.
   virtual void post(endpoint& e, std::function<void(instant now)> work) = 0;
+  /// A number that nobody can guess, for a session. Threads any.
+  virtual std::uint64_t draw_key() {
+    thread_local std::random_device source;
+    return std::uint64_t{source()} << 32 | source();
+  }
 };
 
 } // namespace mailgrad::net

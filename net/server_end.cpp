@@ -39,6 +39,7 @@ server_end::server_end(server_options options, doorkeeper& keeper)
 }
 
 void server_end::opened(connection_id c, std::string_view from, instant now) {
+  if (connections_.empty()) pauses_ = own_pauses(now);
   connection& made = connections_[c];
   made.from = from;
   made.unknown = std::make_unique<arrival>(now + options_.times.hello());
@@ -134,6 +135,9 @@ bool server_end::is_through(connection_id c) const {
 }
 
 void server_end::tick(instant now) {
+  const instant pause = pauses_.found(now, options_.times);
+  for (auto& [id, c] : connections_)
+    if (c.unknown) c.unknown->excuse(pause);
   for (auto& [id, c] : connections_)
     if (c.unknown && !c.refused && now >= c.unknown->late_at())
       refuse(c, {refusal_code::late,
@@ -148,7 +152,7 @@ void server_end::tick(instant now) {
 instant server_end::deadline() const {
   instant first = instant::max();
   for (const auto& [id, c] : connections_)
-    if (c.unknown && !c.refused) first = std::min(first, c.unknown->late_at());
+    if (c.unknown && !c.refused) first = std::min({first, c.unknown->late_at(), pauses_.due(options_.times)});
   for (const auto& [who, g] : guests_) first = std::min(first, g->its.deadline());
   return first;
 }

@@ -3,6 +3,7 @@
 #include <mailgrad/net/arrival.hpp>
 #include <mailgrad/net/endpoint.hpp>
 #include <mailgrad/net/fence.hpp>
+#include <mailgrad/net/own_pauses.hpp>
 
 #include <functional>
 #include <map>
@@ -108,6 +109,7 @@ private:
   server_options options_;
   doorkeeper* keeper_;
   fence fence_;
+  own_pauses pauses_{instant{0}};
   std::map<connection_id, connection> connections_;
   std::map<member, std::shared_ptr<guest>> guests_;
 };

@@ -10,14 +10,16 @@
 namespace mailgrad::net {
 
 session::session(hello says, session_events& events, instant now)
-    : events_(&events), is_client_(true), says_(std::move(says)),
-      began_(now), lines_{line{*this}, line{*this}} {
+    : events_(&events), is_client_(true), says_(std::move(says)), began_(now),
+      pauses_(now), lines_{line{*this}, line{*this}} {
   terms_.session = 0;
+  patient_ = says_.part == role::shard;
 }
 
 session::session(const welcome& terms, session_events& events, instant now, features peer)
-    : events_(&events), is_client_(false), peer_says_(std::move(peer)), terms_(terms),
-      began_(now), lines_{line{*this}, line{*this}} {
+    : events_(&events), is_client_(false), peer_says_(std::move(peer)), terms_(terms), began_(now),
+      pauses_(now), lines_{line{*this}, line{*this}} {
+  patient_ = terms.you.part == role::shard;
   messages_in_.allowed = messages_out_.allowed = told_messages_ = terms.messages;
   bodies_out_.allowed = terms.bodies;
   bodies_in_.allowed = terms.bodies_of_client;
@@ -91,16 +93,28 @@ void session::lose(plane p, std::string_view words, instant now) {
   end({end_reason::lost, std::move(told)}, now, false);
 }
 
+void session::excuse_own_pause(instant now) {
+  const instant pause = pauses_.found(now, terms_.times);
+  began_ += pause;
+  for (line& l : lines_) l.heard = std::min(now, l.heard + pause);
+}
+
+bool session::is_overdue(instant now) {
+  excuse_own_pause(now);
+  return state_ == state::greeting && now >= began_ + longest_greeting();
+}
+
 void session::tick(instant now) {
   if (state_ == state::ended) return;
+  excuse_own_pause(now);
   if (bulk_lost_ && now >= *bulk_lost_ + terms_.times.heartbeat()) {
     end({end_reason::lost, bulk_words_}, now, true);
     return;
   }
   if (state_ == state::greeting) {
-    if (now >= began_ + terms_.times.hello())
+    if (is_overdue(now))
       end({end_reason::late, fmt::format("{}: expected both connections within {} s, found {}", peer_name(),
-                                         in_seconds(terms_.times.hello()),
+                                         in_seconds(longest_greeting()),
                                          line_of(plane::bulk).attached ? "no welcome on the second" : "one")},
           now, true);
     return;
@@ -108,7 +122,7 @@ void session::tick(instant now) {
   for (const plane p : {plane::control, plane::bulk}) {
     line& l = line_of(p);
     if (l.held) l.excused = now;
-    if (now - std::max(l.heard, l.excused) > terms_.times.silence()) {
+    if (now - std::max(l.heard, l.excused) > longest_silence()) {
       end({end_reason::silent,
            fmt::format("{}: expected a sign of life each {} ms, found none on the {} connection for {:.1f} s",
                        peer_name(), terms_.times.heartbeat().count(), to_string(p),
@@ -123,9 +137,10 @@ void session::tick(instant now) {
 instant session::deadline() const noexcept {
   if (state_ == state::ended) return instant::max();
   instant first = bulk_lost_ ? *bulk_lost_ + terms_.times.heartbeat() : instant::max();
-  if (state_ == state::greeting) return std::min(first, began_ + terms_.times.hello());
+  first = std::min(first, pauses_.due(terms_.times));
+  if (state_ == state::greeting) return std::min(first, began_ + longest_greeting());
   for (const line& l : lines_) {
-    first = std::min(first, std::max(l.heard, l.excused) + terms_.times.silence() + instant{1});
+    first = std::min(first, std::max(l.heard, l.excused) + longest_silence() + instant{1});
     if (!l.heartbeat_due) first = std::min(first, l.said + terms_.times.heartbeat());
   }
   return first;

@@ -4,6 +4,7 @@
 #include <mailgrad/net/frame_decoder.hpp>
 #include <mailgrad/net/hello.hpp>
 #include <mailgrad/net/loan.hpp>
+#include <mailgrad/net/own_pauses.hpp>
 #include <mailgrad/net/session_events.hpp>
 
 #include <array>
@@ -66,6 +67,8 @@ public:
   void share(std::shared_ptr<common_memory> memory) noexcept { memory_ = std::move(memory); }
   /// What people call the server of this session, where it is not that of the run.
   void call_server(std::string name) { server_name_ = std::move(name); }
+  /// Waits as long as timing::patience() says to be taken in, by a server that may stand still.
+  void greet_patiently() noexcept { greets_patiently_ = true; }
   /// Whether the bulk connection is to be read: always while a body is under way on it, and else where there
   /// is room for another. What stays unread is no silence of the peer, which the control connection tells.
   /// Nor does silence count for as long again, since the system tries what was not taken ever more seldom.
@@ -86,6 +89,8 @@ public:
   void filled(plane p, std::size_t count, instant now);
   /// The connection closed, or could not be made; the words say what the system said.
   void lose(plane p, std::string_view words, instant now);
+  /// Whether tick() would end it now because it has not joined within its time.
+  bool is_overdue(instant now);
   /// Time has passed. Asked for at deadline() at the latest.
   void tick(instant now);
 
@@ -200,6 +205,13 @@ private:
   void end(ending why, instant now, bool tell);
   template <class Read>
   void guarded(plane p, instant now, Read read);
+  instant longest_silence() const noexcept {
+    return patient_ ? terms_.times.patience() : terms_.times.silence();
+  }
+  instant longest_greeting() const noexcept {
+    return patient_ || greets_patiently_ ? terms_.times.patience() : terms_.times.hello();
+  }
+  void excuse_own_pause(instant now);
 
   outgoing frame_of(plane p, frame_kind k, bytes payload, instant now);
   std::optional<outgoing> next_of_body(instant now);
@@ -209,6 +221,8 @@ private:
 
   session_events* events_;
   bool is_client_;
+  bool patient_ = false; ///< of a parameter host and its server, who need each other
+  bool greets_patiently_ = false;
   std::string server_name_ = "server";
   hello says_;         ///< of a client: how it greets the server
   features peer_says_; ///< of a server: what the client's hello said
@@ -217,6 +231,7 @@ private:
   std::optional<ending> outcome_;
   bool goodbye_due_ = false;
   instant began_;
+  own_pauses pauses_;
   std::array<line, 2> lines_;
   plane reading_ = plane::control; ///< whose bytes are being read
   instant now_{0};                 ///< when they came

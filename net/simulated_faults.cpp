@@ -16,8 +16,10 @@ void simulated_network::freeze(endpoint& e) { host_of(e).frozen = true; }
 void simulated_network::wake(endpoint& e) {
   host& h = host_of(e);
   h.frozen = false;
-  std::deque<std::function<void()>> postponed;
+  std::deque<std::function<void()>> postponed, to_open;
   postponed.swap(h.postponed);
+  to_open.swap(h.to_open);
+  for (const auto& open : to_open) open();
   const bool sockets_first = drawn(0.5); // a process that wakes finds its timers and its sockets due at once
   if (sockets_first) drain_all(h);
   for (const auto& work : postponed) work();

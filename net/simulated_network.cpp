@@ -38,7 +38,8 @@ void simulated_network::connect(client_end& client, const std::string& address) 
   client.begin_control(first);
   if (found == servers_.end()) {
     ++next_connection_;
-    client.closed(first, fmt::format("nobody listens at {}", address), now_);
+    const std::string words = fmt::format("nobody listens at {}", address);
+    client.tries_once() ? client.find_nobody(words, now_) : client.closed(first, words, now_);
     return;
   }
   open(from, host_of(*found->second));
@@ -53,7 +54,13 @@ connection_id simulated_network::open(host& from, host& to) {
   wires_.emplace(id, std::move(w));
   // The handshake of TCP is the kernels', so a frozen server's connection stands as well.
   from.at->opened(id, "the server", now_);
-  to.at->opened(id, fmt::format("connection {}", id.value), now_);
+  const auto hear = [this, id, &to] {
+    if (to.at) to.at->opened(id, fmt::format("connection {}", id.value), now_);
+  };
+  if (to.frozen)
+    to.to_open.push_back(hear);
+  else
+    hear();
   note(id.value);
   schedule_tick(to);
   pump(from);

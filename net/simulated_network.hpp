@@ -42,6 +42,10 @@ public:
   void post(endpoint& e, std::function<void(instant)> work) override;
 
   instant now() const noexcept override { return now_; }
+  /// Drawn from the seed.
+  std::uint64_t draw_key() override { return random_(); }
+  /// When the next thing happens; max() if nothing will.
+  instant next_event() const { return events_.empty() ? instant::max() : events_.top().when; }
   /// Lets time pass up to this moment.
   /// Errors  std::logic_error if time stands still, since an endpoint has a deadline that tick() does not
   ///         move.

@@ -23,6 +23,7 @@ struct simulated_network::host {
   std::uint64_t reads = 0; ///< bytes a second; 0: no limit
   instant tick_at = instant::max();
   std::deque<std::function<void()>> postponed; ///< while it is frozen
+  std::deque<std::function<void()>> to_open;   ///< connections that stand, and that it has not heard of
 };
 
 /// One way of a connection.

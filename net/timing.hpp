@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 
 namespace mailgrad::net {
@@ -23,6 +24,12 @@ public:
   constexpr std::chrono::milliseconds heartbeat() const noexcept { return heartbeat_; }
   /// A peer of which no byte came for longer than this is dead: 1.5 s.
   constexpr instant silence() const noexcept { return 6 * heartbeat_; }
+  /// The same of a peer that cannot be done without: a minute, or a little less for fast heartbeats. One that
+  /// was stopped and goes on is then no loss. A process that dies closes its connections, which ends the
+  /// session at once.
+  constexpr instant patience() const noexcept {
+    return std::max(silence(), std::min<instant>(240 * heartbeat_, std::chrono::minutes{1}));
+  }
   /// From the connection to the whole session: 2 s.
   constexpr instant hello() const noexcept { return 8 * heartbeat_; }
   /// How long a side that has ended waits for its last frame to leave: 0.5 s.

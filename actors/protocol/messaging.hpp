@@ -268,4 +268,16 @@ caf::actor spawn(Host& host, Ts&&... xs) {
   return host.template spawn<host_of<State, std::decay_t<Ts>...>, Os>(std::forward<Ts>(xs)...);
 }
 
+/// The option of an actor system in which every actor waits for its turn, also one that blocks.
+inline constexpr const char* one_thread_option = "mailgrad.one-thread";
+
+/// The same for an actor that blocks, as on a disk: it gets a thread of its own, but in a system of one
+/// thread.
+template <class State, class... Ts>
+caf::actor spawn_apart(caf::actor_system& system, Ts&&... xs) {
+  return caf::get_or(system.config(), one_thread_option, false)
+             ? spawn<State>(system, std::forward<Ts>(xs)...)
+             : spawn<State, caf::detached>(system, std::forward<Ts>(xs)...);
+}
+
 } // namespace mailgrad::messaging

@@ -201,9 +201,10 @@ struct gradients_summed {
   sum_mark sum;
 };
 
-/// The coordinator to itself: it has waited so long for a worker. No answer.
+/// The coordinator to itself: it has waited so long for a worker. The owner to the coordinator: no worker
+/// will come any more. No answer.
 struct wait_over {
-  std::uint64_t number = 0; ///< of the wait, from 1
+  std::uint64_t number = 0; ///< of the wait, from 1; 0: of the owner
 };
 
 /// An actor that computes long work in parts, to itself: compute the next part. Messages that arrived before

@@ -47,6 +47,11 @@ std::optional<net::welcome> client_side::terms() const {
   return terms_;
 }
 
+std::optional<net::ending> client_side::outcome() const {
+  const std::lock_guard lock(mutex_);
+  return ended_;
+}
+
 bool client_side::wait_for(std::chrono::milliseconds span) const {
   std::unique_lock lock(mutex_);
   return changed_.wait_for(lock, span, [this] { return ended_.has_value(); });

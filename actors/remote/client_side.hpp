@@ -50,6 +50,8 @@ public:
   void lend_from(std::shared_ptr<net::shared_heap> heap) { end_->lend_from(std::move(heap)); }
   /// What people call the server, where it is not that of the run. Before it connects.
   void call_server(std::string name) { end_->own().call_server(std::move(name)); }
+  /// Waits for a server that stands still, as long as timing::patience() says. Before it connects.
+  void greet_patiently() { end_->own().greet_patiently(); }
   /// The server is known to have listened: if nobody does, connect() fails at once.
   void try_once() { end_->try_once(); }
   /// Connects, and returns when the server has taken this process in.
@@ -65,6 +67,8 @@ public:
   /// What the server said when it took this process in; none before.
   std::optional<net::welcome> terms() const;
 
+  /// How the session has ended; none before.
+  std::optional<net::ending> outcome() const;
   /// Waits until the session has ended, but at most for `span`; true if it has.
   bool wait_for(std::chrono::milliseconds span) const;
   net::ending wait() const;

@@ -32,7 +32,7 @@ public:
 
   /// Notes a message of the other process, which may be a question.
   void ask(message_kind kind, const actor_address& from, const actor_address& of);
-  /// Notes a message of this process, which may be the answer to all questions before.
+  /// Notes a message of this process, which may be the answer to all questions before; to a watcher, to one.
   void answer(message_kind kind, const actor_address& from, const actor_address& to);
 
 private:

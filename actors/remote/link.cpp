@@ -77,7 +77,9 @@ link::outgoing link::written(const actor_address& to, const caf::actor& from, me
                              const caf::message& m) {
   outgoing made;
   letter_head head{.order = posted_, .to = to, .from = book_.of(from), .kind = kind};
-  rules_.answer(kind, head.from, head.to);
+  made.from = head.from;
+  made.to = to;
+  made.kind = kind;
   byte_archive_writer fields;
   field_inspector inspector(fields, book_);
   const auto form = forms_.find(kind);
@@ -158,8 +160,12 @@ void link::send_what_waits() {
       letter = std::move(waiting_.front());
       waiting_.pop_front();
     }
-    if (send(letter)) continue;
+    const bool is_sent = send(letter);
     const std::lock_guard lock(mutex_);
+    if (is_sent) { // who asks and takes no answers has asked all that it may
+      rules_.answer(letter.kind, letter.from, letter.to);
+      continue;
+    }
     if (!over_) waiting_.push_front(std::move(letter));
     return;
   }

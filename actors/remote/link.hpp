@@ -109,6 +109,8 @@ public:
 private:
   /// A letter to send.
   struct outgoing {
+    actor_address from, to;
+    message_kind kind{};
     net::bytes head;
     attached body{};
     bool has_body = false;

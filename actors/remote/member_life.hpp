@@ -56,6 +56,8 @@ public:
   caf::actor worker() const;
   worker_peers peers() const;
   net::ending wait() const { return client_.wait(); }
+  /// How its session has ended; none before. Never waits.
+  std::optional<net::ending> outcome() const { return client_.outcome(); }
 
   /// Ends the worker after its present step. Does not wait.
   void leave();

@@ -213,6 +213,7 @@ std::optional<std::uint64_t> step_of(message_kind kind, const caf::message& m) {
 /// the new one instead, which the worker may have by then. So there may be two.
 std::optional<std::uint32_t> most_unanswered(message_kind kind) {
   if (kind == kind_of<push_gradient>() || kind == kind_of<next_batch>()) return 2;
+  if (kind == kind_of<run_asked>()) return 16;
   if (kind == kind_of<trace_told>() || kind == kind_of<shard_trace_told>()) return 1;
   return std::nullopt;
 }
@@ -220,7 +221,8 @@ std::optional<std::uint32_t> most_unanswered(message_kind kind) {
 bool is_answer(message_kind kind) {
   return kind == kind_of<shard_weights>() || kind == kind_of<turn_missing>() ||
          kind == kind_of<dealt_batch>() || kind == kind_of<dealt_samples>() ||
-         kind == kind_of<data_exhausted>() || kind == kind_of<trace_taken>();
+         kind == kind_of<data_exhausted>() || kind == kind_of<trace_taken>() ||
+         kind == kind_of<run_answered>();
 }
 
 } // namespace mailgrad::remote

@@ -41,7 +41,7 @@ std::optional<std::uint64_t> step_of(message_kind kind, const caf::message& m);
 
 /// How many such messages an actor may have to answer at most; none if it answers none. A worker sends the
 /// next one when it has the answer: a gradient to a shard, the wish for a batch to the feeder, a piece of its
-/// timeline to the coordinator.
+/// timeline to the coordinator. A watcher may ask the next thing before it has the answer to the last.
 std::optional<std::uint32_t> most_unanswered(message_kind kind);
 /// Whether such a message answers one of those.
 bool is_answer(message_kind kind);

@@ -2,7 +2,6 @@
 
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/remote/far_actor.hpp>
-#include <mailgrad/actors/remote/unguessable.hpp>
 #include <mailgrad/actors/remote/weights_form.hpp>
 #include <mailgrad/engine/plan/largest_body.hpp>
 #include <mailgrad/net/listen_address.hpp>
@@ -38,7 +37,7 @@ shard_door::shard_door(shard_door_options options, caf::actor_system& system)
   terms.run = options_.run.value;
   terms.times = options_.times;
   terms.most_body_bytes = largest_exchange(*options_.layout, options_.devices);
-  terms.draw = unguessable;
+  terms.draw = [by = options_.network] { return by->draw_key(); };
   std::vector<std::uint32_t> held;
   for (const auto& [s, shard] : options_.shards) held.push_back(s);
   terms.name = name_of_host(held);

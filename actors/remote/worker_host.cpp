@@ -19,8 +19,8 @@
 #include <utility>
 
 namespace mailgrad::remote {
-using messaging::on, messaging::send, messaging::send_after, messaging::send_anonymously, messaging::spawn,
-    messaging::watch;
+using messaging::on, messaging::send, messaging::send_after, messaging::send_anonymously,
+    messaging::spawn_apart, messaging::watch;
 
 namespace {
 
@@ -94,8 +94,8 @@ void worker_host::take_terms(const terms_told& x) {
 
 void worker_host::look_for_samples() {
   found_ = std::make_shared<own_samples::answer>();
-  spawn<samples_search, caf::detached>(self_->system(), options_.samples, told_->terms.data, found_,
-                                       caf::actor(self_));
+  spawn_apart<samples_search>(self_->system(), options_.samples, told_->terms.data, found_,
+                              caf::actor(self_));
 }
 
 /// A worker that has lost some of its shards takes no further part, since it could take no whole step. If it
@@ -120,6 +120,7 @@ void worker_host::connect(const shard_place& place) {
   shard_hosts_.push_back(std::make_unique<client_side>(options_.network_to(place.address),
                                                        hello_of(told_->terms), std::move(events)));
   shard_hosts_.back()->call_server(name_of_host(place.shards));
+  shard_hosts_.back()->greet_patiently();
   shard_hosts_.back()->lend_from(options_.heap);
   shard_hosts_.back()->connect(place.address);
 }

@@ -3,7 +3,6 @@
 #include <mailgrad/actors/remote/far_actor.hpp>
 #include <mailgrad/actors/remote/guest_host.hpp>
 #include <mailgrad/actors/remote/lending.hpp>
-#include <mailgrad/actors/remote/unguessable.hpp>
 #include <mailgrad/engine/plan/largest_body.hpp>
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/engine/plan/worker_terms.hpp>
@@ -116,7 +115,7 @@ worker_server::worker_server(serve_options options, const run_plan& plan, caf::a
   terms.devices = plan.devices_per_worker();
   terms.times = options_.times;
   terms.most_body_bytes = largest_ = std::max(of_terms, largest_body(plan, options_.shard_hosts));
-  terms.draw = unguessable;
+  terms.draw = [by = network_] { return by->draw_key(); };
   bound_gradients(terms);
   end_ = std::make_unique<net::server_end>(std::move(terms), static_cast<net::doorkeeper&>(*this));
   heap_ = net::heap_for(options_.listen, kept_for(options_.times));
@@ -183,9 +182,10 @@ std::vector<std::string> worker_server::devices(std::uint32_t workers) const {
 std::vector<worker_computer> worker_server::computers() const {
   const std::lock_guard lock(mutex_);
   std::vector<worker_computer> all;
+  const worker_computer otherwise = devices_.empty() ? told_devices{}.what : devices_.begin()->second.what;
   for (std::uint32_t r = 0; r < plan_.workers(); ++r) {
     const auto told = devices_.find(r);
-    all.push_back(told == devices_.end() ? told_devices{}.what : told->second.what);
+    all.push_back(told == devices_.end() ? otherwise : told->second.what);
   }
   return all;
 }
@@ -238,11 +238,19 @@ std::vector<wait_named> worker_server::waits() const {
   return all;
 }
 
+/// The caller holds the mutex.
+bool worker_server::all_here() const {
+  return here(net::role::worker) >= plan_.workers() && here(net::role::shard) >= options_.shard_hosts;
+}
+
+bool worker_server::all_have_joined() const {
+  const std::lock_guard lock(mutex_);
+  return all_here();
+}
+
 bool worker_server::wait_for(std::chrono::milliseconds span) {
   std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, span, [&] {
-    return here(net::role::worker) >= plan_.workers() && here(net::role::shard) >= options_.shard_hosts;
-  });
+  return changed_.wait_for(lock, span, [this] { return all_here(); });
 }
 
 void worker_server::tell(const std::string& words) const {
@@ -278,6 +286,7 @@ void worker_server::on_joined(std::uint64_t session) {
     guest& g = guests_.at(session);
     g.joined = true;
     who = g.terms.you;
+    if (who.part == net::role::worker) came_[who.number] = g.terms.incarnation;
     from = g.from;
     if (who.part != net::role::watcher) note_joined(g);
     if (who.part == net::role::watcher)
@@ -304,7 +313,7 @@ void worker_server::on_ended(std::uint64_t session, const net::ending& why) {
     const std::lock_guard lock(mutex_);
     const auto found = guests_.find(session);
     who = found->second.terms.you;
-    life = {found->second.terms.incarnation - 1};
+    life = life_of(found->second.terms);
     if (found->second.host && running_) coordinator = running_->actors.peers.coordinator;
     host = found->second.host;
     if (who.part == net::role::shard && !found->second.shards.empty()) lost_shards_ = why.words;
@@ -324,6 +333,21 @@ void worker_server::on_ended(std::uint64_t session, const net::ending& why) {
     tell_trouble(fmt::format("lost {}", why.words));
 }
 
+/// In a run, lives are counted from the one that it begins with. The caller holds the mutex.
+incarnation worker_server::life_of(const net::welcome& terms) const {
+  if (!running_) return {};
+  const auto found = running_->first_incarnation.find(terms.you.number);
+  const std::uint32_t first = found == running_->first_incarnation.end() ? 1 : found->second;
+  return {std::max(terms.incarnation, first) - first};
+}
+
+/// A worker that has gone again before the begin has had its first life.
+void worker_server::count_lives() {
+  std::map<std::uint32_t, std::uint32_t>& first = running_->first_incarnation;
+  for (std::uint32_t r = 0; r < plan_.workers(); ++r) first[r] = 0;
+  for (const auto& [number, incarnation] : came_) first[number] = incarnation;
+}
+
 /// Workers that had joined may have gone again before the run has begun. Nobody would wait for less.
 void worker_server::tell_missing(const caf::actor& coordinator) const {
   std::vector<bool> there(plan_.workers());
@@ -337,6 +361,7 @@ void worker_server::tell_missing(const caf::actor& coordinator) const {
 void worker_server::begin(run_actors actors, std::shared_ptr<const time_source> time) {
   const std::lock_guard lock(mutex_);
   running_.emplace(running{std::move(actors), std::move(time)});
+  count_lives();
   const run_actors& of_run = running_->actors;
   for (auto& [session, g] : guests_) {
     if (g.shards.empty()) continue;

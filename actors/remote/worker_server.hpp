@@ -71,8 +71,8 @@ public:
   /// The devices of so many workers by rank, one behind the other, as the last incarnation of each has named
   /// them; "unknown" where none has.
   std::vector<std::string> devices(std::uint32_t workers) const;
-  /// What each worker computes on with which the run begins, by rank, as its last incarnation has told;
-  /// "unknown" where none has.
+  /// What each worker computes on with which the run begins, by rank, as its last incarnation has told. Where
+  /// none has, since others have come under later numbers, it is as the first of these.
   std::vector<worker_computer> computers() const;
   /// "1 of 2 workers", and behind it "and 0 of 2 parameter hosts", if the run waits for such.
   std::string attendance() const;
@@ -81,7 +81,9 @@ public:
   std::vector<run_member> members(std::chrono::milliseconds span) const;
   /// What the sessions wait for: letters for credit, and what others say that they wait for.
   std::vector<wait_named> waits() const;
-  /// Waits until all workers have joined, but at most for `span`; true if they have.
+  /// Whether all workers and parameter hosts have joined.
+  bool all_have_joined() const;
+  /// Waits until they have, but at most for `span`; true if they have.
   bool wait_for(std::chrono::milliseconds span);
 
   /// Tells each parameter host which shards it holds, by turns, and returns a handle for each shard. To be
@@ -89,7 +91,11 @@ public:
   ///
   /// Errors  std::runtime_error: one of them has gone again.
   std::vector<caf::actor> place_shards(shard_duties with);
-  /// Waits until the shards are there, but at most for `span`; true if they are.
+  /// Whether the shards are there.
+  ///
+  /// Errors  std::runtime_error: one of the parameter hosts has gone, with its last words.
+  bool all_have_shards() const;
+  /// Waits until they are, but at most for `span`; true if they are.
   ///
   /// Errors  std::runtime_error: one of the parameter hosts has gone, with its last words.
   bool wait_for_shards(std::chrono::milliseconds span);
@@ -121,6 +127,9 @@ private:
   struct running {
     run_actors actors;
     std::shared_ptr<const time_source> time;
+    /// By rank, the incarnation of a session that is the first life of that worker in the run. Who comes
+    /// twice before the begin has one life.
+    std::map<std::uint32_t, std::uint32_t> first_incarnation{};
   };
 
   net::session_events& let_in(net::session& s, const std::string& from) override;
@@ -143,12 +152,16 @@ private:
   };
 
   std::uint32_t here(net::role part) const;
+  bool all_here() const;
+  bool shards_here() const;
   std::vector<placed> deal_shards(std::vector<caf::actor>& shards);
   void greet_shards(const placed& host, std::string terms);
   void note_ready(std::uint64_t session, const std::string& address);
   void greet_worker(guest& g, bool late);
   void greet_late_worker(guest& g);
   std::string unlike_recorded(const guest& g) const;
+  incarnation life_of(const net::welcome& terms) const;
+  void count_lives();
   void tell_missing(const caf::actor& coordinator) const;
   void greet_watcher(guest& g);
   void tell(const std::string& words) const;
@@ -166,11 +179,12 @@ private:
   std::string address_;
 
   const std::shared_ptr<door> door_ = std::make_shared<door>();
-  mutable std::mutex mutex_; ///< guards the six members below
+  mutable std::mutex mutex_; ///< guards the seven members below
   std::condition_variable changed_;
   std::map<std::uint32_t, told_devices> devices_; ///< of those who take part, by rank
   std::optional<std::string> lost_shards_; ///< the words, if a parameter host that had its terms has gone
   std::map<std::uint64_t, guest> guests_;  ///< by session
+  std::map<std::uint32_t, std::uint32_t> came_; ///< by rank, the last incarnation of a worker that has joined
   member_list members_;
   std::optional<running> running_;
 

@@ -15,7 +15,7 @@
 // What the server tells each process that has joined: its terms, and who is who.
 
 namespace mailgrad::remote {
-using messaging::send_anonymously, messaging::spawn;
+using messaging::send_anonymously, messaging::spawn, messaging::spawn_apart;
 
 std::vector<caf::actor> worker_server::place_shards(shard_duties with) {
   with.wire = to_string(wire_);
@@ -80,15 +80,22 @@ void worker_server::note_ready(std::uint64_t session, const std::string& address
   changed_.notify_all();
 }
 
+/// The caller holds the mutex.
+bool worker_server::shards_here() const {
+  if (lost_shards_) throw std::runtime_error("lost " + *lost_shards_);
+  return std::ranges::none_of(guests_, [](const auto& entry) {
+    return !entry.second.shards.empty() && entry.second.address.empty();
+  });
+}
+
+bool worker_server::all_have_shards() const {
+  const std::lock_guard lock(mutex_);
+  return shards_here();
+}
+
 bool worker_server::wait_for_shards(std::chrono::milliseconds span) {
   std::unique_lock lock(mutex_);
-  const bool there = changed_.wait_for(lock, span, [&] {
-    return lost_shards_ || std::ranges::none_of(guests_, [](const auto& entry) {
-             return !entry.second.shards.empty() && entry.second.address.empty();
-           });
-  });
-  if (lost_shards_) throw std::runtime_error("lost " + *lost_shards_);
-  return there;
+  return changed_.wait_for(lock, span, [this] { return shards_here(); });
 }
 
 /// A replay has what the recording tells, so a worker that computes on something else takes no part in a run
@@ -117,7 +124,7 @@ void worker_server::greet_worker(guest& g, bool late) {
     return g.by->fail(why);
   }
   const rank worker{g.terms.you.number};
-  worker_terms terms = terms_of(plan_, worker, {g.terms.incarnation - 1}, late);
+  worker_terms terms = terms_of(plan_, worker, life_of(g.terms), late);
   for (const auto& [session, host] : guests_)
     if (!host.shards.empty()) terms.shard_hosts.push_back({host.address, host.shards});
   terms.wire = to_string(wire_);
@@ -158,7 +165,7 @@ void worker_server::greet_late_worker(guest& g) {
 }
 
 void worker_server::greet_watcher(guest& g) {
-  g.host = spawn<watcher_desk, caf::detached>(system_, g.by, answers_);
+  g.host = spawn_apart<watcher_desk>(system_, g.by, answers_);
   g.by->add({duty::host}, g.host);
 }
 

@@ -217,8 +217,10 @@ std::string coordinator::nobody_left_in_words() const {
 }
 
 void coordinator::on_wait_over(const wait_over& x) {
-  if (!waits_since_ || x.number != waits_) return;
+  const bool of_owner = x.number == 0;
+  if (!of_owner && (!waits_since_ || x.number != waits_)) return;
   options_.waits_for_workers = instant{0};
+  if (of_owner) return collect_if_all_accounted();
   stop(run_outcome::ending::failed,
        fmt::format("no worker has come to train {}", remaining_batches(*undealt_)));
   collect_if_all_accounted();

@@ -25,7 +25,7 @@
 #include <utility>
 
 namespace mailgrad {
-using messaging::send_anonymously, messaging::spawn;
+using messaging::send_anonymously, messaging::spawn, messaging::spawn_apart;
 
 namespace {
 
@@ -158,7 +158,7 @@ void run_crew::spawn_evaluator() {
   options.time = options_.time;
   options.stop = options_.stop_tests;
   options.card = card_for_tests(plan_.options);
-  evaluator_ = spawn<mailgrad::evaluator, caf::detached>(system_, std::move(options));
+  evaluator_ = spawn_apart<mailgrad::evaluator>(system_, std::move(options));
   send_anonymously(tracker_, watch_tests{evaluator_});
 }
 
@@ -264,7 +264,7 @@ void run_crew::spawn_coordinator() {
   if (const early_stop enough = plan_.enough(); enough.counts_tests())
     options.checkpoints.tests = enough.tests();
   coordinator_ = options_.coordinator_has_thread
-                     ? spawn<mailgrad::coordinator, caf::detached>(system_, std::move(options))
+                     ? spawn_apart<mailgrad::coordinator>(system_, std::move(options))
                      : spawn<mailgrad::coordinator>(system_, std::move(options));
 }
 

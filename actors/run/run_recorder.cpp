@@ -8,7 +8,7 @@
 #include <utility>
 
 namespace mailgrad {
-using messaging::send_anonymously, messaging::spawn;
+using messaging::send_anonymously, messaging::spawn_apart;
 
 namespace {
 
@@ -32,7 +32,7 @@ run_recorder::run_recorder(caf::actor_system& system, const std::string& path, c
   std::shared_ptr<recording_writer> file =
       before ? continue_recording(path, header, *before) : create_recording(path, header);
   file_ = file;
-  actor_ = spawn<recorder, caf::detached>(
+  actor_ = spawn_apart<recorder>(
       system,
       recorder_options{std::move(file), [promise](const std::string& why) { promise->set_value(why); },
                        std::move(begins),
@@ -45,12 +45,16 @@ run_recorder::run_recorder(caf::actor_system& system, const std::string& path, c
 }
 
 /// The feeder may have deals to tell; the shards have told everything before they reported.
-void run_recorder::finish(const caf::actor& feeder, const run_outcome& outcome,
-                          const training_report& report) {
+void run_recorder::begin_to_finish(const caf::actor& feeder, const run_outcome& outcome,
+                                   const training_report& report) {
   if (!written_.valid()) return;
   const bool feeder_lives = outcome.how != run_outcome::ending::failed;
   send_anonymously(actor_, end_recording{std::make_shared<recording_end>(end_of(outcome, report)),
                                          feeder_lives ? feeder : caf::actor()});
+}
+
+void run_recorder::wait_until_finished() {
+  if (!written_.valid()) return;
   try {
     failure_ = written_.get();
   } catch (const std::future_error&) { // the recorder has died

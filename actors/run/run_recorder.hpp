@@ -42,7 +42,13 @@ public:
   }
 
   /// Completes the file, once; blocks until it is written.
-  void finish(const caf::actor& feeder, const run_outcome& outcome, const training_report& report);
+  void finish(const caf::actor& feeder, const run_outcome& outcome, const training_report& report) {
+    begin_to_finish(feeder, outcome, report);
+    wait_until_finished();
+  }
+  /// The two halves of it, for who lets the recorder go on in between.
+  void begin_to_finish(const caf::actor& feeder, const run_outcome& outcome, const training_report& report);
+  void wait_until_finished();
 
   /// What has become of the recording so far, of a run that began then.
   recording_account account(instant begun) const;

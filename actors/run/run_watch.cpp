@@ -6,7 +6,7 @@
 #include <utility>
 
 namespace mailgrad {
-using messaging::send_anonymously, messaging::spawn;
+using messaging::send_anonymously, messaging::spawn_apart;
 
 namespace {
 
@@ -34,7 +34,7 @@ metrics_line known_of(const training_report& r) {
 } // namespace
 
 run_watch::run_watch(caf::actor_system& system) {
-  actor_ = spawn<run_observer, caf::detached>(
+  actor_ = spawn_apart<run_observer>(
       system, run_observer_options{[this](const run_event& x) { take(x); }, [this] { ended_.set_value(); }});
 }
 

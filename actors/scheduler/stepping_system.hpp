@@ -6,6 +6,7 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/protocol/register_messages.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <deque>
 #include <memory>
@@ -72,12 +73,13 @@ using stepping_home = messaging::actor_home;
 /// An actor system whose messages are delivered one by one, on the thread of the caller. The same actors that
 /// send the same messages are always run in the same order: who was ready first.
 ///
-/// A detached actor has a thread of its own also here, and what it sends comes when it likes.
+/// A detached actor has a thread of its own also here, and what it sends comes when it likes. With
+/// `all_on_one_thread` there is none but an actor that is spawned as such.
 /// Threads one. All actors must have ended before the system is destroyed; its destructor delivers what is
 ///         under way.
 class stepping_system {
 public:
-  stepping_system() = default;
+  explicit stepping_system(bool all_on_one_thread = false) : config_(all_on_one_thread) {}
   ~stepping_system() { run(); }
   stepping_system(const stepping_system&) = delete;
   stepping_system& operator=(const stepping_system&) = delete;
@@ -94,13 +96,33 @@ public:
     return steps;
   }
 
+  /// Lets so much time pass for messages that are sent later.
+  /// With CAF 1.x these come by the clock of the machine.
+  void let_pass([[maybe_unused]] std::chrono::nanoseconds span) {
+#if CAF_MAJOR_VERSION < 1
+    scheduler_.advance_time(span);
+#endif
+  }
+
+  /// Whether such a message is under way.
+  bool waits_for_time() {
+#if CAF_MAJOR_VERSION < 1
+    return scheduler_.has_pending_timeout();
+#else
+    return false;
+#endif
+  }
+
   /// The actors with a message, in the order in which they will run. A caller may change the order.
   std::deque<caf::resumable*>& ready() noexcept { return scheduler_.jobs; }
 
 private:
   struct config : caf::actor_system_config {
-    config() {
+    explicit config(bool all_on_one_thread) {
       register_messages(*this);
+      opt_group{custom_options_, "mailgrad"}.add<bool>("one-thread",
+                                                       "has actors that block wait for their turn");
+      set(messaging::one_thread_option, all_on_one_thread);
 #if CAF_MAJOR_VERSION < 1
       set("scheduler.policy", caf::atom("testing"));
 #endif

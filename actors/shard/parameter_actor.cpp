@@ -132,10 +132,12 @@ void parameter_actor::quit_when_idle() {
   readers_.when_idle([this] { self_->quit(); });
 }
 
-/// An incarnation whose end is not known yet leaves when the next one joins.
+/// An incarnation whose end is not known yet leaves when the next one joins. The first one of a resumed run
+/// is who took part when it was kept.
 void parameter_actor::on_join(const join_shard& x) {
-  if (x.worker.value < workers_.count() && workers_[x.worker].returns) return come_back(x);
-  if (workers_.is_replaced_by(x)) on_leave({x.worker, workers_[x.worker].life});
+  const bool returns = x.worker.value < workers_.count() && workers_[x.worker].returns;
+  if (returns && x.life == workers_[x.worker].life) return come_back(x);
+  if (returns || workers_.is_replaced_by(x)) on_leave({x.worker, workers_[x.worker].life});
   if (!workers_.join(x)) return;
   workers_[x.worker].heard_at = options_.time->now();
   watch_.begin_telling();

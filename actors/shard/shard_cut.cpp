@@ -108,8 +108,8 @@ bool shard_cut::all_marked() const {
 }
 
 std::optional<checkpoint_part> shard_cut::finished() {
-  if (number_ == 0 || !all_marked()) return std::nullopt;
-  if (!kept_ && of_.order.is_led()) return std::nullopt; // its turn is still to come
+  if (number_ == 0 || !collector_ || !all_marked()) return std::nullopt; // the first shard may tell before it
+  if (!kept_ && of_.order.is_led()) return std::nullopt;                 // its turn is still to come
   if (!kept_) keep_now();
   std::erase_if(beside_, [this](const waiting_gradient& g) { return !belongs(g.what.header.id); });
   std::size_t count = beside_.size();

@@ -92,7 +92,7 @@ bool worker_slots::leave(const worker_left& x) {
   if (x.life > worker.life || worker.empty)
     worker.begin(x.life); // its join, if it is under way, comes too late
   worker.waits_since.reset();
-  worker.owed = false;
+  worker.owed = worker.returns = false;
   worker.device = nullptr;
   worker.left = true;
   return true;

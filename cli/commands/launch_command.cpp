@@ -165,6 +165,8 @@ int by_mpi(const CLI::App& parser, words_of_launch& w, const std::string& device
 
 int launch(const CLI::App& parser, words_of_launch& w) {
   const bool has_keys = !w.train.remote.keys.empty();
+  if (w.launch.is_by_mpi() && parser.count("--when-alone") == 0)
+    w.train.remote.when_alone = "end"; // nobody could come
   check_transport(w.launch, has_keys, w.train.remote.when_alone);
   const launch_place place = required_place(environment_of_process(), has_keys || w.launch.is_by_mpi());
   const std::string devices = as_server(w.train, w.launch, place);
@@ -181,7 +183,7 @@ command make_launch_command(CLI::App& app) {
   words->train.remote.serve = true;
   add_options(*parser, words->train);
   add_launch_options(*parser, words->launch);
-  add_when_alone_option(*parser, words->train.remote);
+  add_patience_options(*parser, words->train.remote);
   add_keys_option(*parser, words->train.remote.keys);
   add_wire_option(*parser, words->train.remote);
   add_send_batches_flag(*parser, words->train.remote);

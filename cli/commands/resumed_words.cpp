@@ -23,8 +23,8 @@ namespace {
 
 /// Only `mailgrad serve` has these.
 constexpr std::initializer_list<const char*> of_server{
-    "--listen",     "--shard-hosts", "--devices-per-worker", "--seats", "--wait-for-workers",
-    "--when-alone", "--keys"};
+    "--listen",           "--shard-hosts", "--devices-per-worker", "--seats",
+    "--wait-for-workers", "--when-alone",  "--heartbeat",          "--keys"};
 
 /// Only workers of one process can have these, and no other command can take them back.
 constexpr std::initializer_list<const char*> of_one_process{"--delays", "--delays-seed", "--parameters",

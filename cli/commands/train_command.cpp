@@ -285,11 +285,12 @@ command make_train_command(CLI::App& app) {
   auto words = std::make_shared<train_words>();
   add_options(*parser, *words);
   add_processes_option(*parser, words->remote);
+  add_patience_options(*parser, words->remote);
   add_send_batches_flag(*parser, words->remote);
   add_wire_option(*parser, words->remote);
   parser->final_callback([parser] { // a run that is resumed may have processes
     if (parser->count("--processes") + parser->count("--resume") > 0) return;
-    for (const char* between_processes : {"--send-batches", "--wire"})
+    for (const char* between_processes : {"--send-batches", "--wire", "--when-alone", "--heartbeat"})
       if (parser->count(between_processes) > 0) throw CLI::RequiresError(between_processes, "--processes");
   });
   parser->footer(

@@ -55,6 +55,7 @@ bool watch_run(training& run, progress_display& display, const interrupt& ctrl_c
       display.finish();
       served->tell_news();
     }
+    if (served) served->look_after_workers();
     tell_of_files(", training goes on");
     if (ctrl_c.requested() && !stopping) {
       stopping = true;

@@ -110,18 +110,28 @@ void add_listen_options(CLI::App& parser, remote_words& w) {
       ->check(whole_number(1, most_seconds))
       ->type_name("SECONDS")
       ->group(group);
-  add_when_alone_option(parser, w);
+  add_patience_options(parser, w);
   add_keys_option(parser, w.keys);
 }
 
-void add_when_alone_option(CLI::App& parser, remote_words& w) {
+void add_patience_options(CLI::App& parser, remote_words& w) {
   parser
       .add_option(
           "--when-alone", w.when_alone,
           "What the run does when all its workers are gone and there is something left to train: end, "
-          "wait for another, or wait for so many seconds")
+          "wait for another, or wait for so many seconds. A worker that was cut off or stopped tries to come "
+          "back for a minute")
       ->check(when_alone_text())
       ->type_name("end|wait|SECONDS")
+      ->capture_default_str()
+      ->group(group);
+  parser
+      .add_option(
+          "--heartbeat", w.heartbeat,
+          "How often each process gives a sign of life; a worker of which none comes for six times as long "
+          "is lost, and a parameter host for a minute. The server tells all others")
+      ->check(whole_number(50, net::timing::most_heartbeat.count()))
+      ->type_name("MILLISECONDS")
       ->capture_default_str()
       ->group(group);
 }

@@ -30,7 +30,8 @@ struct remote_words {
   std::uint32_t devices = 1;          ///< of each worker, over which its model spans
   std::uint32_t seats = 0;            ///< workers that may be in at once; 0: as many as the run begins with
   std::uint32_t wait_for_workers = 0; ///< seconds until a run without them is given up; 0: it waits for ever
-  std::string when_alone = "end";     ///< what a run does when all its workers are gone
+  std::string when_alone = "60";      ///< what a run does when all its workers are gone
+  std::uint32_t heartbeat = 250;      ///< ms between two signs of life
   std::uint32_t processes = 0; ///< `mailgrad train --processes`: workers that the tool starts itself; 0: none
   std::uint32_t shard_hosts = 0;    ///< processes that hold the shards; 0: the server does
   std::string wire = "float32";     ///< how gradients travel
@@ -50,8 +51,8 @@ enum class side { server, worker, shard };
 void add_keys_option(CLI::App& parser, std::string& keys);
 /// Adds the options of a server.
 void add_listen_options(CLI::App& parser, remote_words& w);
-/// Adds --when-alone.
-void add_when_alone_option(CLI::App& parser, remote_words& w);
+/// Adds --when-alone and --heartbeat.
+void add_patience_options(CLI::App& parser, remote_words& w);
 /// How long a run without workers waits for one (training_options::waits_for_workers).
 std::chrono::nanoseconds wait_when_alone(const remote_words& w);
 /// Adds --wire.
@@ -68,7 +69,7 @@ void add_plugin_option(CLI::App& parser, std::vector<std::string>& files);
 known_plugins plugins_of(const std::vector<std::string>& files);
 /// Where a worker looks for the samples of its run; null for an empty name. The limit is in GiB.
 std::shared_ptr<own_samples> samples_of(const std::string& data, std::uint64_t limit);
-/// Adds --processes.
+/// Adds --processes. The options of patience that go with it are added apart.
 void add_processes_option(CLI::App& parser, remote_words& w);
 
 /// How long a worker tries to connect where nobody listens.

@@ -54,6 +54,7 @@ remote::serve_options served_run::options(std::uint32_t workers, std::uint32_t d
   o.shard_hosts = words_.shard_hosts;
   o.listen = words_.serve ? words_.listen : here();
   o.patience = std::chrono::seconds{words_.wait_for_workers};
+  o.times = net::timing{std::chrono::milliseconds{words_.heartbeat}};
   o.network = words_.network ? words_.network : network_with(o.listen, words_.keys, side::server);
   o.on_trouble = [this](const std::string& words) {
     const std::lock_guard lock(mutex_);
@@ -114,6 +115,11 @@ void served_run::end() {
 
 bool served_run::has_time_to_test() const {
   return !(ctrl_c_.requested() && words_.launch && words_.launch->place.is_killed_soon());
+}
+
+void served_run::look_after_workers() {
+  if (words_.processes > 0 && local_.ended() == words_.processes)
+    if (training* run = run_) run->expect_nobody();
 }
 
 bool served_run::has_news() const {

@@ -37,6 +37,8 @@ public:
   bool has_time_to_test() const;
   void end();
 
+  /// To be called now and then: if all workers that it has started have ended, the run waits for no other.
+  void look_after_workers();
   /// Whether somebody has come, gone, or was refused.
   bool has_news() const;
   /// Prints it.

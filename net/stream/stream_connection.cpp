@@ -3,6 +3,7 @@
 #include <mailgrad/net/stream/stream_host.hpp>
 
 #include <array>
+#include <exception>
 
 namespace mailgrad::net {
 
@@ -19,7 +20,7 @@ stream_connection::stream_connection(connection_id id, stream_loop& loop, stream
 
 bool stream_connection::turn() {
   const bool room = find_room();
-  if (!host) return drain(), false;
+  if (!host) return leave_nothing(), false;
   if (room) host->flush(shared_from_this());
   return host ? host->read(shared_from_this()) || room : room;
 }
@@ -94,7 +95,7 @@ void stream_connection::wait_writable() {
   socket_.async_wait(stream_socket::wait_write, [self = shared_from_this()](error_code failed) {
     self->is_blocked_ = false;
     if (failed || !self->is_open()) return;
-    if (!self->host) return self->drain();
+    if (!self->host) return self->leave_nothing();
     self->host->flush(self);
   });
 }
@@ -109,7 +110,16 @@ void stream_connection::leave(instant farewell) {
   end_.async_wait([self](error_code cancelled) {
     if (!cancelled) self->close();
   });
-  drain();
+  leave_nothing();
+}
+
+/// Nobody is told any more of what goes wrong.
+void stream_connection::leave_nothing() {
+  try {
+    drain();
+  } catch (const std::exception&) {
+    close();
+  }
 }
 
 /// Closing while something is unread would make the kernel throw away what is under way, the last words too.

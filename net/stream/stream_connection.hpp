@@ -52,6 +52,7 @@ public:
   instant hot_until{0};
 
 private:
+  void leave_nothing();
   void drain();
   void look();
   bool is_told_to();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
 
 namespace mailgrad::net {
 
@@ -63,8 +64,28 @@ void stream_host::work(const std::function<void(instant)>& what) {
   pump();
 }
 
-bool stream_host::read(const connection_ptr& c) {
+/// The one place where an exception becomes the end of a connection: whatever a peer sends, the others go on.
+template <class Work>
+auto stream_host::guarded(const connection_ptr& c, Work work) -> decltype(work()) {
   const auto self = shared_from_this();
+  try {
+    return work();
+  } catch (const std::exception& e) {
+    if (has(c))
+      lose(c, {.what = moved::outcome::failed, .words = fmt::format("it cannot be served: {}", e.what())});
+    return decltype(work())();
+  }
+}
+
+bool stream_host::read(const connection_ptr& c) {
+  return guarded(c, [&] { return read_some(c); });
+}
+
+void stream_host::flush(const connection_ptr& c) {
+  guarded(c, [&] { send_all(c); });
+}
+
+bool stream_host::read_some(const connection_ptr& c) {
   const bool was_called = c->is_held && c->is_called;
   bool any = false;
   for (std::size_t count = 0; has(c) && count < most_read_a_turn;) {
@@ -132,8 +153,7 @@ bool stream_host::take(const connection_ptr& c, std::span<std::byte> place, std:
   return has(c);
 }
 
-void stream_host::flush(const connection_ptr& c) {
-  const auto self = shared_from_this();
+void stream_host::send_all(const connection_ptr& c) {
   // A peer that reads nothing any more does not hold the end up: the time of the farewell begins.
   while (has(c) && c->is_blocked() && at_->has_ended(c->id())) {
     auto last = at_->next(c->id(), loop_->now());
@@ -240,8 +260,7 @@ void stream_host::schedule() {
 void stream_host::tick() {
   tick_at_ = instant::max();
   const instant now = loop_->now();
-  const bool is_unanswered = client_ && !heard_ && client_->own().now_is() == session::state::greeting &&
-                             !connections_.empty() && now >= at_->deadline();
+  const bool is_unanswered = client_ && !heard_ && !connections_.empty() && client_->own().is_overdue(now);
   if (is_unanswered) {
     const connection_ptr c = connections_.begin()->second;
     let_go(c);

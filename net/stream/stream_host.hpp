@@ -70,6 +70,10 @@ private:
   /// Where the client's server is, as the user said it.
   virtual std::string server_name() const = 0;
 
+  template <class Work>
+  auto guarded(const connection_ptr& c, Work work) -> decltype(work());
+  bool read_some(const connection_ptr& c);
+  void send_all(const connection_ptr& c);
   void hold(const connection_ptr& c);
   void call(const connection_ptr& c);
   void call_held();

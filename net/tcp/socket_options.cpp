@@ -36,8 +36,8 @@ void set_latency(int socket) noexcept {
 
 void set_patience(int socket, const timing& times) noexcept {
   using std::chrono::milliseconds;
-  const auto silence = std::chrono::duration_cast<milliseconds>(times.silence()).count();
-  set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(silence));
+  const auto patience = std::chrono::duration_cast<milliseconds>(times.patience()).count();
+  set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(patience));
 }
 
 void keep_from_children(int socket) noexcept { (void)fcntl(socket, F_SETFD, FD_CLOEXEC); }

@@ -14,7 +14,8 @@ void set_buffers(int socket, distance d) noexcept;
 /// Small frames go at once, and no more than is needed waits in the kernel.
 void set_latency(int socket) noexcept;
 
-/// A peer that confirms nothing, or takes nothing, is given up after the silence that a session allows.
+/// A peer that confirms nothing, or takes nothing, is given up after the longest silence that a session
+/// allows.
 void set_patience(int socket, const timing& times) noexcept;
 
 /// A program that this process starts does not get the socket. Else a listener, or a connection, would stay

@@ -61,6 +61,7 @@ moved tls_pipe::read(std::span<const iovec> to) {
   case stage::greeting:
     return greet(to);
   case stage::open: {
+    if (broken_) return *broken_;
     moved m = decrypt(to);
     socket_.settle();
     return m;
@@ -127,8 +128,10 @@ moved tls_pipe::decrypt(std::span<const iovec> to) {
         continue;
       }
       is_dry_ = SSL_get_error(ssl_.get(), got) == SSL_ERROR_WANT_READ;
-      if (count > 0) return some(count, true);
-      return is_dry_ ? later() : fail();
+      if (is_dry_) return count > 0 ? some(count, true) : later();
+      if (count == 0) return fail();
+      broken_ = fail(); // what came before it is valid
+      return some(count, false);
     }
   return some(count, false);
 }
@@ -186,7 +189,8 @@ moved tls_pipe::write(std::span<const iovec> from) {
   if (!socket_.flush()) return later();
   if (stage_ == stage::refused) return plain_pipe(handle_).write(from);
   if (stage_ != stage::open) return {.what = moved::outcome::not_yet};
-  const std::size_t taken = encrypt(from);
+  const std::size_t taken = broken_ ? 0 : encrypt(from);
+  if (broken_) return *broken_;
   socket_.flush();
   return some(taken, false);
 }
@@ -222,10 +226,13 @@ std::size_t tls_pipe::encrypt(std::span<const iovec> from) {
 }
 
 void tls_pipe::encrypt_part(byte_view part) {
-  while (!part.empty()) {
+  while (!part.empty() && !broken_) {
     std::size_t n = 0;
-    if (SSL_write_ex(ssl_.get(), part.data(), part.size(), &n) != 1)
-      throw std::bad_alloc(); // nothing waits here
+    ERR_clear_error();
+    if (SSL_write_ex(ssl_.get(), part.data(), part.size(), &n) != 1) { // nothing waits here
+      broken_ = fail();
+      return;
+    }
     part = part.subspan(n);
     bytes_left_ -= std::min<std::uint64_t>(bytes_left_, n);
     if (bytes_left_ > 0) continue;

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 namespace mailgrad::net {
 
@@ -68,6 +69,7 @@ private:
   bool has_read_ = false;                  ///< a byte of a frame
   bool reads_much_ = false;
   bool is_dry_ = false; ///< the last read took all there was: at most part of a record, which the socket ends
+  std::optional<moved> broken_; ///< what the peer sent behind valid data
   tls_peer peer_;
   plain_refusal reason_;
   std::string local_reason_;

@@ -143,7 +143,10 @@ TEST_F(RemoteTool, RefusesInOneLineWhatOtherProcessesCannotDo) {
   refused(serve("1") + words{"--when-alone", "0"}, "--when-alone: must be end, wait or a number of seconds");
   refused(serve("1") + words{"--when-alone", "cry"}, "not 'cry'");
   refused(serve("1") + words{"--when-alone", "604801"}, "from 1 to 604800, not '604801'");
-  refused(words{"train", "--processes", "2", "--when-alone", "wait"} + small_run, "--when-alone");
+  refused(words{"train", "--when-alone", "wait"} + small_run,
+          "--when-alone makes sense only with --processes");
+  refused(serve("1") + words{"--heartbeat", "49"},
+          "--heartbeat: must be a whole number from 50 to 60000, not '49'");
   refused(words{"join", "127.0.0.1:1", "--rejoin", "0"}, "--rejoin: must be no, yes or a number of seconds");
   refused(words{"join", "127.0.0.1:1", "--rejoin", "perhaps"}, "not 'perhaps'");
   refused(words{"join", "127.0.0.1:1", "--rejoin", "-1"}, "not '-1'");

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <vector>
 
@@ -56,6 +57,14 @@ struct joined_sessions : testing::Test {
     carry_all();
     ASSERT_EQ(client.now_is(), session::state::joined);
     ASSERT_EQ(server.now_is(), session::state::joined);
+  }
+  /// Time passes for one side alone, or for both. Nobody stands still meanwhile.
+  template <class... Sides>
+  void let_pass(instant span, Sides&... sides) {
+    for (const instant end = now + span; now < end;) {
+      now = std::min<instant>(end, now + timing::usual_heartbeat);
+      (sides.tick(now), ...);
+    }
   }
   /// The next frame that one side sends on a connection.
   static bytes taken(session& from, plane p, instant now) {

@@ -44,12 +44,10 @@ TEST_F(SessionTest, TellsOnBothConnectionsAtOnceThatAWaitIsOver) {
 
 TEST_F(SessionTest, TakesSilenceOfMoreThanSixHeartbeatsForDeath) {
   join();
-  now += 1500ms;
-  server.tick(now);
+  let_pass(1500ms, server);
   EXPECT_THAT(above_server.ends, IsEmpty());
   EXPECT_LE(server.deadline(), now + 1ms);
-  now += 1ms;
-  server.tick(now);
+  let_pass(1ms, server);
   ASSERT_THAT(above_server.ends, SizeIs(1));
   EXPECT_EQ(above_server.ends[0].words,
             "worker 2 (incarnation 3): expected a sign of life each 250 ms, found none on "
@@ -72,26 +70,52 @@ TEST_F(SessionTest, TakesAnyByteForASignOfLife) {
   EXPECT_THAT(above_server.ends, IsEmpty());
 }
 
+/// Who was stopped has heard nobody meanwhile, however long that was.
+TEST_F(SessionTest, TakesItsOwnPauseForNoSilenceOfThePeer) {
+  join();
+  let_pass(500ms, server);
+  now += 1h;
+  server.tick(now);
+  EXPECT_THAT(above_server.ends, IsEmpty());
+  let_pass(1s, server);
+  EXPECT_THAT(above_server.ends, IsEmpty());
+  let_pass(1ms, server);
+  ASSERT_THAT(above_server.ends, SizeIs(1)) << "it was silent before and after";
+}
+
+/// A run is over without its parameter hosts, so one of them may be stopped for long.
+TEST_F(SessionTest, WaitsLongForAParameterHost) {
+  welcome of_host = terms;
+  of_host.you = {role::shard, 0};
+  played_layers above;
+  session host_of(of_host, above, now);
+  host_of.attach(plane::control, now);
+  host_of.attach(plane::bulk, now);
+  let_pass(60s, host_of);
+  EXPECT_THAT(above.ends, IsEmpty());
+  let_pass(1ms, host_of);
+  ASSERT_THAT(above.ends, SizeIs(1));
+  EXPECT_EQ(above.ends[0].reason, end_reason::silent);
+}
+
 TEST_F(SessionTest, TakesABulkConnectionThatItDoesNotReadForNoSilence) {
   join();
   EXPECT_FALSE(server.reads_bulk(false, now));
   EXPECT_FALSE(server.reads_bulk(false, now));
   EXPECT_THAT(above_server.holds, testing::ElementsAre(true)) << "once";
   for (int i = 0; i < 5; ++i) {
-    now += 1s;
+    let_pass(1s, server);
     server.receive(plane::control, {}, now);
-    server.tick(now);
   }
   EXPECT_THAT(above_server.ends, IsEmpty());
   EXPECT_TRUE(server.reads_bulk(true, now));
   EXPECT_THAT(above_server.holds, testing::ElementsAre(true, false));
-  now += 5s + 1500ms;
-  server.receive(plane::control, {}, now);
-  server.tick(now);
+  for (int i = 0; i < 13; ++i) {
+    let_pass(500ms, server);
+    server.receive(plane::control, {}, now);
+  }
   EXPECT_THAT(above_server.ends, IsEmpty()) << "the system may try what was not taken as late as this";
-  now += 1ms;
-  server.receive(plane::control, {}, now);
-  server.tick(now);
+  let_pass(1ms, server);
   ASSERT_THAT(above_server.ends, SizeIs(1));
   EXPECT_THAT(above_server.ends[0].words, HasSubstr("none on the bulk connection"));
 }

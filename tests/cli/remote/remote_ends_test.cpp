@@ -28,8 +28,8 @@ using testing::operator+;
 using RemoteEnds = testing::RemoteTool;
 
 TEST_F(RemoteEnds, AsFailedWhenAllWorkersHaveLeft) {
-  tool server(serve("1") +
-              words{"--epochs", "100000", "--report", file("report"), "--record", file("recording")});
+  tool server(serve("1") + words{"--epochs", "100000", "--report", file("report"), "--record",
+                                 file("recording"), "--when-alone", "end"});
   tool leaves({"join", address_of(server)});
   ASSERT_TRUE(leaves.says("has joined") && server.says(", loss ")) << server.err();
   leaves.signal(SIGINT);

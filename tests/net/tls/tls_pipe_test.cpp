@@ -92,6 +92,38 @@ TEST_F(TlsPipe, CarriesBytesInAnyCutsUnderManyKeys) {
   EXPECT_FALSE(server.call_for_input());
 }
 
+/// Whoever sits between both can do that without a key. What came before is valid; what comes then ends this
+/// connection, and neither reading nor writing throws.
+TEST_F(TlsPipe, EndsByARecordThatIsNoneBehindValidData) {
+  std::mt19937_64 random(3);
+  for (int round = 0; round < 200; ++round) {
+    int pair[2];
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    {
+      tls_pipe client(pair[0], keys, tls_pipe::side::client), server(pair[1], keys, tls_pipe::side::server);
+      greet(client, server);
+      ASSERT_EQ(write(client, as_bytes("valid")).what, moved::outcome::some);
+      bytes behind{std::byte{0x15}, std::byte{3}, std::byte{3}, std::byte{0},
+                   std::byte{2},    std::byte{2}, std::byte{40}};
+      for (std::size_t n = 0; round > 0 && n < 3; ++n)
+        behind[random() % behind.size()] = static_cast<std::byte>(random());
+      behind.resize(random() % 3 == 0 ? 300 : behind.size(), std::byte{7});
+      ASSERT_EQ(::send(pair[0], behind.data(), behind.size(), MSG_NOSIGNAL), std::ssize(behind));
+      bytes place(100);
+      const moved first = read(server, place);
+      ASSERT_EQ(first.what, moved::outcome::some);
+      EXPECT_EQ(as_text(byte_view{place}.first(first.count)), "valid");
+      const moved then = read(server, place);
+      EXPECT_NE(then.what, moved::outcome::some) << "of nobody who has a key";
+      const moved answer = write(server, as_bytes("an answer"));
+      if (then.what == moved::outcome::failed) {
+        EXPECT_EQ(answer.what, moved::outcome::failed);
+      }
+    }
+    for (const int s : pair) close(s);
+  }
+}
+
 /// Many connections of one server, whose peers take nothing for a while.
 TEST_F(TlsPipe, HoldsLittleForManyPeersThatTakeNothing) {
   constexpr std::size_t count = 3 * spare_buffers::most_lent;
