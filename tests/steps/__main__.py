@@ -12,6 +12,7 @@ import matrix
 import results
 
 BUDGET = 60  # minutes that a change may take: weight is a test, too
+STORIES = 20_000  # of systems that are simulated (tests/actors/systems)
 FLAKY = Path("build/flaky.txt")
 
 
@@ -22,6 +23,9 @@ class Run:
         self.whole = whole
         if not whole:
             os.environ.setdefault("MAILGRAD_SLICE", str(int(time.time()) // 86400))
+            # New stories each day, and the same ones all day.
+            os.environ.setdefault("MAILGRAD_STORIES", str(STORIES))
+            os.environ.setdefault("MAILGRAD_FIRST_STORY", str(slice_of_day() * STORIES))
         self.counts = results.Counts()
         self.refused, self.failures, self.durations = [], [], []
         self.step, self.began = "install", float(os.environ["TEST_BEGAN"])
@@ -91,6 +95,7 @@ class Run:
         if not self.whole:
             day = slice_of_day()
             print(f"\nslice {day} of long tests; MAILGRAD_SLICE={day} repeats it, `scripts/test --all` has every slice")
+            print(f"{os.environ['MAILGRAD_STORIES']} stories of systems from {os.environ['MAILGRAD_FIRST_STORY']}")
         print(f"minutes: {', '.join(self.durations)}; in all {minutes(took)}")
         passed, failed, skipped = self.counts.passed + len(flaky), self.counts.failed + len(faults), self.counts.skipped
         print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))

@@ -1,0 +1,336 @@
+#include <mailgrad/tests/actors/systems/processes.hpp>
+
+#include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/actors/remote/shard_host.hpp>
+#include <mailgrad/actors/run/asked_switch.hpp>
+#include <mailgrad/actors/run/checkpoint_writer.hpp>
+#include <mailgrad/actors/run/ended_weights.hpp>
+#include <mailgrad/actors/run/planned_run.hpp>
+#include <mailgrad/engine/account/report_of_run.hpp>
+#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
+#include <mailgrad/engine/checkpoint/left_branch.hpp>
+#include <mailgrad/engine/plan/recording_of_plan.hpp>
+#include <mailgrad/engine/plan/resume.hpp>
+#include <mailgrad/engine/plan/run_description.hpp>
+#include <mailgrad/engine/plan/told_computers.hpp>
+#include <mailgrad/engine/record/recording.hpp>
+#include <mailgrad/files/sha256.hpp>
+#include <mailgrad/tests/engine/small_problem.hpp>
+
+#include <exception>
+#include <iterator>
+#include <span>
+#include <stdexcept>
+#include <utility>
+
+namespace mailgrad::systems {
+using messaging::send_anonymously, messaging::spawn, messaging::spawn_apart;
+
+namespace {
+
+/// Tells shards when a policy closes a batch.
+class wire_timer final : public step_timer {
+public:
+  explicit wire_timer(std::shared_ptr<wires> all) : all_(std::move(all)) {}
+  void at(instant when, notice tell) override { all_->network.at(when, std::move(tell)); }
+
+private:
+  std::shared_ptr<wires> all_;
+};
+
+net::hello hello_of(net::role part, std::optional<std::uint32_t> number = {}) {
+  net::hello says;
+  says.part = part;
+  says.number = number;
+  return says;
+}
+
+} // namespace
+
+// ---- any
+
+bool process::deliver(std::mt19937_64& random) {
+  auto& ready = actors_->ready();
+  if (frozen_ || ready.empty()) return false;
+  std::swap(ready.front(), ready[random() % ready.size()]);
+  return actors_->step();
+}
+
+void process::let_pass(instant span) {
+  owed_ += span;
+  if (!frozen_) actors_->let_pass(std::exchange(owed_, instant{0}));
+}
+
+instant process::next_wish() const {
+  constexpr instant often = std::chrono::milliseconds{50};
+  return !frozen_ && actors_->waits_for_time() ? time_->now() + often : instant::max();
+}
+
+void process::freeze() {
+  if (!std::exchange(frozen_, true)) network_->freeze();
+}
+
+void process::wake() {
+  if (std::exchange(frozen_, false)) network_->wake();
+}
+
+/// A system waits for its last actor, which would be for ever if one was forgotten.
+process::~process() {
+  if (actors_->actors().registry().running() == 0) return;
+  wires_->left_over += (wires_->left_over.empty() ? "" : ", ") + name_;
+  static_cast<void>(actors_.release());
+}
+
+void process::drain() { actors_->run(); }
+
+// ---- worker
+
+worker_process::worker_process(std::string name, const std::shared_ptr<wires>& all, worker_setup setup)
+    : process(std::move(name), all), setup_(std::move(setup)), plan_(setup_.rejoin) {
+  begin(hello_of(net::role::worker, setup_.number), false);
+}
+
+worker_process::~worker_process() {
+  life_.reset();
+  drain();
+}
+
+void worker_process::begin(net::hello says, bool tries_once) {
+  namespace feature = net::feature;
+  says.says[std::string(feature::devices)] = "1";
+  says.says[std::string(feature::device_names)] = "cpu:0";
+  says.says[std::string(feature::computer)] = "processor";
+  was_in_ = false;
+  remote::member_life::options o;
+  o.network = network_;
+  o.address = setup_.server;
+  o.says = std::move(says);
+  o.tries_once = tries_once;
+  o.devices = {{device_kind::cpu, 0}};
+  o.time = time_;
+  o.on_change = [] {};
+  life_ = std::make_unique<remote::member_life>(actors_->actors(), std::move(o));
+  life_->begin();
+}
+
+instant worker_process::next_wish() const {
+  const bool waits_to_try = !ended_ && !life_ && !is_frozen();
+  return std::min(process::next_wish(), waits_to_try ? next_try_ : instant::max());
+}
+
+void worker_process::end(net::ending why) { ended_ = std::move(why); }
+
+void worker_process::leave() {
+  leaves_ = true;
+  if (life_) life_->leave();
+}
+
+/// As membership::keep() does.
+void worker_process::look() {
+  const instant now = time_->now();
+  if (ended_ || is_frozen()) return;
+  if (!life_) {
+    if (leaves_) return end({net::end_reason::left, "it left while it was cut off"});
+    if (now >= next_try_) begin(plan_.says(), true);
+    return;
+  }
+  if (const auto terms = life_->terms(); terms && !std::exchange(was_in_, true)) {
+    plan_.is_in(*terms, now);
+    ever_in_ = true;
+  }
+  const auto why = life_->outcome();
+  if (!why) return;
+  life_->cut("its session has ended");
+  life_.reset();
+  const bool tries = was_in_ ? plan_.is_cut_off(*why, now) : ever_in_ && plan_.tries_again_after(*why, now);
+  if (!tries) return end(*why);
+  next_try_ = now + plan_.pause();
+}
+
+// ---- parameter host
+
+host_process::host_process(std::string name, const std::shared_ptr<wires>& all, const std::string& server,
+                           const std::string& listen)
+    : process(std::move(name), all), client_(network_, hello_of(net::role::shard), {}) {
+  remote::shard_host_options with{client_.way(), network_,
+                                  listen,        [this] { return client_.terms()->times; },
+                                  time_,         [](const auto&, const auto&) {}};
+  host_ = spawn<remote::shard_host>(actors_->actors(), std::move(with));
+  client_.way()->add({remote::duty::host}, host_);
+  client_.connect(server);
+}
+
+host_process::~host_process() {
+  client_.close("its process has ended");
+  send_anonymously(host_, mailgrad::give_up{});
+  drain();
+  host_ = nullptr;
+}
+
+void host_process::look() {
+  if (ended_ || is_frozen()) return;
+  if (ended_ = client_.outcome(); ended_) send_anonymously(host_, mailgrad::give_up{});
+}
+
+// ---- server
+
+server_process::server_process(std::string name, const std::shared_ptr<wires>& all, const server_setup& setup)
+    : process(std::move(name), all), setup_(setup),
+      plan_(plan_on_threads(testing::small_model(), testing::small_data(),
+                            for_workers_elsewhere(setup.options, setup.workers, 1), false, folder_)) {
+  plan_.run = {setup.run};
+  const training_options& o = plan_.options;
+  if (!o.record.empty()) require_recordable(plan_);
+  if (o.checkpoints.folder.empty())
+    folder_.reset();
+  else if (!folder_)
+    folder_ = take_checkpoint_folder(o);
+  if (!o.record.empty()) {
+    const recording* const before = plan_.recorded_before.get();
+    if (const auto& from = plan_.resumed; before && from)
+      leave_recording(from->from->path(), from->history(), before->name);
+    recorder_.emplace(actors_->actors(), o.record, recording_header_of(plan_), before, recorded_run{time_});
+  }
+  remote::serve_options serve;
+  serve.listen = setup.address;
+  serve.workers = setup.workers;
+  serve.shard_hosts = setup.hosts;
+  serve.network = network_;
+  try {
+    elsewhere_.emplace(serve, plan_, actors_->actors(),
+                       [](const std::string&, const std::string&) { return remote::run_answer{"{}"}; });
+  } catch (...) {
+    if (recorder_) send_anonymously(recorder_->actor(), mailgrad::give_up{});
+    drain();
+    throw;
+  }
+}
+
+server_process::~server_process() {
+  elsewhere_->end("the run was given up");
+  if (crew_) crew_->give_up();
+  for (const caf::actor& a : {recorder_ ? recorder_->actor() : caf::actor(), checkpoint_writer_})
+    if (a) killed_ ? messaging::kill(a) : send_anonymously(a, mailgrad::give_up{});
+  drain();
+  elsewhere_.reset();
+  crew_.reset();
+}
+
+void server_process::look() {
+  if (is_frozen()) return;
+  switch (is_) {
+  case state::gathers:
+    return gather();
+  case state::places:
+    try {
+      if (elsewhere_->all_have_shards()) begin_run();
+    } catch (const std::exception& e) {
+      give_up(e.what());
+    }
+    return;
+  case state::trains:
+    if (outcome_) report_end();
+    return;
+  case state::over:
+    return;
+  }
+}
+
+void server_process::gather() {
+  if (!elsewhere_->all_have_joined()) return;
+  try {
+    take_computers(plan_, elsewhere_->computers());
+    if (recorder_ && !plan_.recorded_before)
+      if (const recording_header again = recording_header_of(plan_); tells(again.facts, computers_fact))
+        recorder_->begin_again(again);
+    if (setup_.hosts == 0) return begin_run();
+    shards_elsewhere_ = elsewhere_->place_shards({recorder_.has_value(), folder_ != nullptr});
+    is_ = state::places;
+  } catch (const std::exception& e) {
+    give_up(e.what());
+  }
+}
+
+void server_process::begin_run() {
+  is_ = state::trains;
+  if (folder_)
+    checkpoint_writer_ = spawn_apart<checkpoint_writer>(
+        actors_->actors(),
+        checkpoint_writer_options{plan_.options.checkpoints.folder, plan_.options.checkpoints.keep});
+  run_crew_options crew{time_, time_->now()};
+  if (recorder_) crew.recorder = recorder_->actor();
+  crew.checkpoint_writer = checkpoint_writer_;
+  crew.roles.workers = false;
+  crew.coordinator_has_thread = false;
+  crew.shards_elsewhere = shards_elsewhere_;
+  crew.awaits = elsewhere_->awaits();
+  crew.shares_credit = elsewhere_->shares_credit();
+  crew.timer = std::make_shared<wire_timer>(wires_);
+  crew.on_end = [this](run_outcome outcome) { outcome_ = std::move(outcome); };
+  crew.on_checkpoint = [this](const checkpoint_account& account) { checkpoints_ = account; };
+  crew.on_wait = [this](const wait_named& w) { waits_ += "\n  " + in_words(w); };
+  plan_.recorded_before.reset();
+  crew_.emplace(actors_->actors(), plan_, std::move(crew));
+  if (const auto& from = plan_.resumed;
+      folder_ && from && lies_in(plan_.options.checkpoints.folder, from->from->path()))
+    leave_later_branch(from->from->path(), from->history());
+  elsewhere_->begin({{crew_->shards(), crew_->feeder(), crew_->tracker(), crew_->coordinator()},
+                     recorder_ ? recorder_->actor() : caf::actor(),
+                     crew_->evaluator()},
+                    time_);
+}
+
+/// As training::report() does.
+void server_process::report_end() {
+  is_ = state::over;
+  elsewhere_->end("the run has ended", std::string(remote::work_is_done));
+  report_ = report_of(*outcome_);
+  describe(*report_, plan_, time_->now() - crew_->started(), outcome_->checkpoints);
+  if (const auto last = joined_weights(*outcome_, *plan_.layout))
+    report_->parameters_sha256 = sha256(std::as_bytes(std::span(*last)));
+  if (!recorder_) return;
+  recorder_->begin_to_finish(crew_->feeder(), *outcome_, *report_);
+  drain();
+  recorder_->wait_until_finished();
+}
+
+void server_process::give_up(const std::string& why) {
+  is_ = state::over;
+  given_up_ = why;
+  elsewhere_->end("the server has ended");
+}
+
+void server_process::stop(const std::string& why) {
+  if (is_ == state::over) return;
+  if (!crew_) return give_up(why);
+  send_anonymously(crew_->coordinator(), stop_training{why});
+}
+
+void server_process::switch_policy(const std::string& policy) {
+  if (!crew_) return;
+  try {
+    require_asked_switch(plan_, setup_.hosts > 0 ? run_place::shards_elsewhere : run_place::workers_elsewhere,
+                         false, policy);
+  } catch (const std::exception&) {
+    return; // the person reads why
+  }
+  send_anonymously(crew_->coordinator(), request_switch{policy, "asked for"});
+}
+
+void server_process::take_checkpoint() {
+  if (crew_ && folder_) send_anonymously(crew_->coordinator(), request_checkpoint{});
+}
+
+std::string server_process::waits() {
+  waits_ = elsewhere_->attendance() + std::exchange(waits_, "");
+  if (!crew_) return waits_;
+  for (const wait_named& w : elsewhere_->waits()) waits_ += "\n  " + in_words(w);
+  return waits_;
+}
+
+void server_process::ask_waits() {
+  if (crew_) send_anonymously(crew_->coordinator(), mailgrad::name_waits{});
+}
+
+} // namespace mailgrad::systems

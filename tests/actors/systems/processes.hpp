@@ -1,0 +1,190 @@
+#pragma once
+
+#include <mailgrad/tests/actors/systems/process_network.hpp>
+
+#include <mailgrad/actors/remote/client_side.hpp>
+#include <mailgrad/actors/remote/member_life.hpp>
+#include <mailgrad/actors/remote/rejoin_plan.hpp>
+#include <mailgrad/actors/remote/worker_server.hpp>
+#include <mailgrad/actors/run/run_crew.hpp>
+#include <mailgrad/actors/run/run_recorder.hpp>
+#include <mailgrad/actors/scheduler/stepping_system.hpp>
+#include <mailgrad/engine/account/training_report.hpp>
+#include <mailgrad/engine/plan/run_plan.hpp>
+#include <mailgrad/files/folder_lock.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+// The processes of a run, each with the actors that it has in life, and without threads: what the thread of its
+// owner does stands in look(), which is called whenever something may have happened.
+
+namespace mailgrad::systems {
+
+/// The clock of the network.
+class wire_time final : public time_source {
+public:
+  explicit wire_time(std::shared_ptr<wires> all) : all_(std::move(all)) {}
+  instant now() const noexcept override { return all_->network.now(); }
+
+private:
+  std::shared_ptr<wires> all_;
+};
+
+class process {
+public:
+  process(std::string name, const std::shared_ptr<wires>& all)
+      : network_(std::make_shared<process_network>(all)), time_(std::make_shared<wire_time>(all)),
+        wires_(all), name_(std::move(name)) {}
+  virtual ~process();
+  process(const process&) = delete;
+  process& operator=(const process&) = delete;
+
+  const std::string& name() const noexcept { return name_; }
+  /// Does what is to be done now. It never waits.
+  virtual void look() = 0;
+  /// Whether it has ended by itself.
+  virtual bool is_over() const = 0;
+
+  /// Delivers a message, drawn among those that could be next. False: there is none, or it stands still.
+  bool deliver(std::mt19937_64& random);
+  void let_pass(instant span);
+  /// When it has something to do although nothing comes; max() if it has not.
+  virtual instant next_wish() const;
+  bool is_frozen() const noexcept { return frozen_; }
+  void freeze();
+  void wake();
+  void cut(bool both_ways) { network_->cut(both_ways); }
+  void mend() { network_->mend(); }
+  /// Its connections close, and nobody hears a last word. To be destroyed next.
+  void kill() {
+    killed_ = true;
+    network_->kill();
+  }
+
+protected:
+  /// Delivers all that is under way, in the order of its coming.
+  void drain();
+
+  std::unique_ptr<stepping_system> actors_ = std::make_unique<stepping_system>(true);
+  std::shared_ptr<process_network> network_;
+  std::shared_ptr<wire_time> time_;
+  std::shared_ptr<wires> wires_;
+  bool killed_ = false;
+
+private:
+  std::string name_;
+  bool frozen_ = false;
+  instant owed_{0}; ///< that passed while it stood still
+};
+
+/// How a worker joins.
+struct worker_setup {
+  std::string server;
+  std::optional<std::uint32_t> number{};
+  std::chrono::milliseconds rejoin{0};
+};
+
+/// As membership is, without its thread.
+class worker_process final : public process {
+public:
+  worker_process(std::string name, const std::shared_ptr<wires>& all, worker_setup setup);
+  ~worker_process() override;
+
+  void look() override;
+  instant next_wish() const override;
+  bool is_over() const override { return ended_.has_value(); }
+  /// How its membership has ended.
+  const std::optional<net::ending>& ended() const noexcept { return ended_; }
+  void leave();
+
+private:
+  void begin(net::hello says, bool tries_once);
+  void end(net::ending why);
+
+  worker_setup setup_;
+  remote::rejoin_plan plan_;
+  std::unique_ptr<remote::member_life> life_; ///< null while it waits for its next try
+  bool was_in_ = false;                       ///< this life
+  bool ever_in_ = false, leaves_ = false;
+  instant next_try_{0};
+  std::optional<net::ending> ended_;
+};
+
+/// As parameter_host is.
+class host_process final : public process {
+public:
+  host_process(std::string name, const std::shared_ptr<wires>& all, const std::string& server,
+               const std::string& listen);
+  ~host_process() override;
+
+  void look() override;
+  bool is_over() const override { return ended_.has_value(); }
+  const std::optional<net::ending>& ended() const noexcept { return ended_; }
+
+private:
+  remote::client_side client_;
+  caf::actor host_;
+  std::optional<net::ending> ended_;
+};
+
+/// How a server serves.
+struct server_setup {
+  std::string address;
+  training_options options;
+  std::uint32_t workers = 1, hosts = 0;
+  std::uint64_t run = 1; ///< key of the run
+};
+
+/// As training_run is for a run over processes.
+class server_process final : public process {
+public:
+  /// Errors  those of `training`.
+  server_process(std::string name, const std::shared_ptr<wires>& all, const server_setup& setup);
+  ~server_process() override;
+
+  void look() override;
+  bool is_over() const override { return is_ == state::over; }
+  bool has_begun() const noexcept { return crew_.has_value(); }
+  /// As a signal does, or a watcher.
+  void stop(const std::string& why);
+  void switch_policy(const std::string& policy);
+  void take_checkpoint();
+  /// The report; none of a run that was given up before it had begun.
+  const std::optional<training_report>& report() const noexcept { return report_; }
+  /// Why it was given up then.
+  const std::string& given_up() const noexcept { return given_up_; }
+  /// Asks all what they wait for, and says what has been heard of it.
+  void ask_waits();
+  std::string waits();
+  const run_plan& plan() const noexcept { return plan_; }
+
+private:
+  enum class state : std::uint8_t { gathers, places, trains, over };
+
+  void gather();
+  void begin_run();
+  void report_end();
+  void give_up(const std::string& why);
+
+  server_setup setup_;
+  std::shared_ptr<const folder_lock> folder_;
+  run_plan plan_;
+  state is_ = state::gathers;
+  std::optional<run_recorder> recorder_;
+  caf::actor checkpoint_writer_;
+  std::vector<caf::actor> shards_elsewhere_;
+  std::optional<run_crew> crew_;
+  std::optional<remote::worker_server> elsewhere_;
+  std::optional<run_outcome> outcome_;
+  checkpoint_account checkpoints_;
+  std::optional<training_report> report_;
+  std::string given_up_, waits_;
+};
+
+} // namespace mailgrad::systems

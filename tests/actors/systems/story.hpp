@@ -1,0 +1,64 @@
+#pragma once
+
+#include <mailgrad/net/simulated_network.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <ostream>
+#include <string>
+#include <vector>
+
+// What may happen to a run over processes: the system, and what is done to it. A seed draws both.
+
+namespace mailgrad::systems {
+
+using std::chrono::milliseconds;
+
+/// A run over processes.
+struct system_spec {
+  std::uint64_t seed = 0; ///< of the order of messages
+  std::string policy = "async";
+  std::string cure = "none";
+  std::uint32_t workers = 2, seats = 0, shards = 1, hosts = 0;
+  std::uint64_t local_steps = 0, batches = 24;
+  milliseconds delay{20}, jitter{10};     ///< of a message on its way
+  milliseconds rejoin{5000};              ///< for how long a worker that is cut off tries to come back
+  std::chrono::nanoseconds when_alone{0}; ///< for how long a run without workers waits for one
+  bool records = false;
+  bool keeps = false;           ///< whether it takes checkpoints
+  std::uint64_t keeps_each = 0; ///< mini-batches between two
+};
+
+/// What is done to the processes of a run at some moment.
+struct deed {
+  enum class kind : std::uint8_t {
+    start,    ///< a worker or a host; worker: with the number of its place, if `words` is "number"
+    leave,    ///< a worker, by its own will
+    kill,     ///< is started again after `span`, if that is not 0; a server goes on from its last checkpoint
+    freeze,   ///< goes on after `span`
+    cut,      ///< nothing comes or goes for `span`
+    cut_out,  ///< nothing goes for `span`
+    switches, ///< to the policy in `words`
+    checkpoint,
+    stop,
+  };
+  enum class role : std::uint8_t { server, host, worker, all };
+
+  kind what{};
+  role who{};
+  std::uint32_t number = 0; ///< of the worker or host
+  milliseconds at{0}, span{0};
+  std::string words{};
+};
+
+using story = std::vector<deed>;
+
+/// Both as C++, to be pasted into a test.
+std::string as_code(const system_spec& s);
+std::string as_code(const story& s);
+
+/// What a seed stands for.
+system_spec drawn_system(std::uint64_t seed);
+story drawn_story(std::uint64_t seed, const system_spec& s);
+
+} // namespace mailgrad::systems

@@ -1,0 +1,174 @@
+#include <mailgrad/tests/actors/systems/played_story.hpp>
+#include <mailgrad/tests/support/slices.hpp>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <string>
+#include <vector>
+
+namespace mailgrad::systems {
+namespace {
+
+/// A disk costs ten times as much as all the rest of a story.
+[[maybe_unused]] const bool in_memory = [] {
+  return std::filesystem::is_directory("/dev/shm") &&
+         setenv("TMPDIR", "/dev/shm", 0) == 0; // NOLINT(concurrency-mt-unsafe)
+}();
+
+constexpr std::uint64_t parts = 8; // that several processors can play
+
+/// The environment's MAILGRAD_STORIES says how many there are in all parts, MAILGRAD_FIRST_STORY from which seed.
+testing::slice stories(std::uint64_t part) {
+  const testing::slice all = testing::slice_or("MAILGRAD_STORIES", "MAILGRAD_FIRST_STORY", 1000);
+  const std::uint64_t each = (all.size() + parts - 1) / parts,
+                      begin = std::min<std::uint64_t>(part * each, all.size());
+  return testing::slice(*all.begin() + begin,
+                        *all.begin() + std::min<std::uint64_t>(begin + each, all.size()));
+}
+
+struct DrawnSystems : ::testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(DrawnSystems, KeepTheirPromisesWhateverHappens) {
+  std::size_t broken = 0;
+  for (const std::uint64_t seed : stories(GetParam())) {
+    const system_spec s = drawn_system(seed);
+    const story deeds = drawn_story(seed, s);
+    const played p = play(s, deeds);
+    if (testing::asked_number("MAILGRAD_TELL_STORIES")) std::cout << seed << ": " << p.ended << "\n";
+    if (p.broken.empty()) continue;
+    const story least = shortened(s, deeds, p.broken);
+    ADD_FAILURE() << "story " << seed << " breaks a promise: " << p.broken << "\n"
+                  << as_code(s) << "\n"
+                  << as_code(least) << "\nended: " << p.ended;
+    if (++broken == 5) break;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Parts, DrawnSystems, ::testing::Range(std::uint64_t{0}, parts));
+
+struct told {
+  system_spec system;
+  story deeds;
+};
+
+/// Stories that broke a promise when they were drawn first, as they were shortened then.
+TEST(Systems, KeepThePromisesThatOldStoriesBroke) {
+  using kind = deed::kind;
+  using role = deed::role;
+  using namespace std::chrono_literals;
+  constexpr auto for_ever = std::chrono::nanoseconds::max();
+  const std::vector<told> all{
+      // A worker came twice before the begin and was gone before its actor had joined: the run waited for ever.
+      {{.seed = 1296,
+        .policy = "k-batch-sync:1",
+        .workers = 2,
+        .seats = 2,
+        .shards = 3,
+        .batches = 42,
+        .delay = 26ms,
+        .jitter = 23ms,
+        .when_alone = for_ever},
+       {{kind::start, role::worker, 0, 55ms, 0ms, "number"},
+        {kind::start, role::worker, 1, 82ms, 0ms, "number"},
+        {kind::kill, role::worker, 1, 137ms, 215ms},
+        {kind::kill, role::worker, 0, 248ms, 128ms},
+        {kind::leave, role::worker, 0, 489ms}}},
+      // The same with parameter hosts.
+      {{.seed = 10180,
+        .policy = "ringmaster:2",
+        .workers = 2,
+        .seats = 4,
+        .shards = 2,
+        .hosts = 2,
+        .batches = 61,
+        .delay = 13ms,
+        .jitter = 20ms,
+        .when_alone = 60s,
+        .keeps = true},
+       {{kind::start, role::host, 0, 6ms},
+        {kind::start, role::worker, 1, 7ms, 0ms, "number"},
+        {kind::start, role::host, 1, 50ms},
+        {kind::start, role::worker, 0, 89ms, 0ms, "number"},
+        {kind::kill, role::worker, 0, 95ms},
+        {kind::kill, role::worker, 1, 203ms, 176ms},
+        {kind::cut, role::worker, 1, 1461ms, 5801ms},
+        {kind::start, role::worker, 2, 1664ms, 0ms, "number"},
+        {kind::leave, role::worker, 1, 2375ms}}},
+      // A worker of a resumed run was not the first incarnation of its seat.
+      {{.seed = 10154,
+        .policy = "backup:1",
+        .workers = 3,
+        .seats = 3,
+        .hosts = 1,
+        .batches = 201,
+        .delay = 11ms,
+        .jitter = 17ms,
+        .when_alone = for_ever,
+        .keeps = true,
+        .keeps_each = 7},
+       {{kind::kill, role::worker, 3, 157ms},
+        {kind::start, role::worker, 0, 292ms},
+        {kind::start, role::worker, 1, 695ms},
+        {kind::checkpoint, role::server, 0, 869ms},
+        {kind::start, role::worker, 2, 935ms},
+        {kind::start, role::host, 0, 1158ms},
+        {kind::kill, role::server, 0, 2342ms, 392ms},
+        {kind::cut, role::worker, 1, 5263ms, 2623ms},
+        {kind::start, role::worker, 3, 5675ms}}},
+      // The shards that follow heard of the first checkpoint from the first shard, before the coordinator's word.
+      {{.seed = 2017,
+        .policy = "k-batch-sync:1",
+        .workers = 2,
+        .seats = 3,
+        .shards = 3,
+        .hosts = 1,
+        .batches = 29,
+        .delay = 25ms,
+        .jitter = 24ms,
+        .records = true,
+        .keeps = true},
+       {{kind::start, role::worker, 0, 2ms},
+        {kind::start, role::host, 0, 21ms},
+        {kind::leave, role::worker, 1, 64ms},
+        {kind::start, role::worker, 1, 84ms},
+        {kind::kill, role::worker, 0, 378ms, 178ms},
+        {kind::leave, role::worker, 1, 577ms}}},
+      // Everybody was stopped for five seconds and went on: the parameter hosts were taken for lost.
+      {{.seed = 10639,
+        .policy = "backup:1",
+        .workers = 2,
+        .seats = 3,
+        .shards = 3,
+        .hosts = 2,
+        .batches = 147,
+        .delay = 33ms,
+        .jitter = 1ms,
+        .when_alone = for_ever,
+        .records = true},
+       {{kind::start, role::worker, 0, 16ms},
+        {kind::start, role::worker, 1, 16ms},
+        {kind::start, role::host, 1, 59ms},
+        {kind::start, role::host, 0, 63ms},
+        {kind::freeze, role::all, 1, 6279ms, 5149ms}}},
+  };
+  for (const told& one : all) EXPECT_EQ(play(one.system, one.deeds).broken, "") << as_code(one.system);
+}
+
+TEST(Systems, PlayTheSameStoryEachTime) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    const system_spec s = drawn_system(seed);
+    const story deeds = drawn_story(seed, s);
+    const played once = play(s, deeds), again = play(s, deeds);
+    EXPECT_EQ(once.trace, again.trace) << "story " << seed << as_code(s) << as_code(deeds);
+    EXPECT_EQ(once.ended, again.ended) << "story " << seed;
+  }
+}
+
+} // namespace
+} // namespace mailgrad::systems
