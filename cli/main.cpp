@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -51,6 +52,16 @@ void prepare_process() {
   std::signal(SIGPIPE, SIG_IGN);
 }
 
+/// A server needs two descriptors for each peer, and the usual limit, for programs that use select(), is 1,024. What
+/// the system allows beyond a sane number is left alone.
+void raise_descriptor_limit() {
+  constexpr rlim_t enough = 65'536;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= enough) return;
+  limit.rlim_cur = std::min(limit.rlim_max, enough);
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 /// `mailgrad help join` means `mailgrad join --help`. A command that there is not is left to the parser.
 std::vector<const char*> words_of(const CLI::App& app, int argc, char** argv) {
   std::vector<const char*> words(argv, argv + argc);
@@ -64,6 +75,7 @@ std::vector<const char*> words_of(const CLI::App& app, int argc, char** argv) {
 
 int run(int argc, char** argv) {
   prepare_process();
+  raise_descriptor_limit();
   CLI::App app("Trains neural networks with actors, and knows exactly how stale every gradient was.",
                "mailgrad");
   app.set_version_flag("--version", version_in_words(), "Print version, commit and compiler, and exit");

@@ -13,6 +13,10 @@ std::variant<std::uint32_t, refusal> fence::admit(const member& m, std::uint32_t
     return refusal{refusal_code::incarnation,
                    fmt::format("{} or later of {}", highest + std::uint64_t{1}, to_string(m)),
                    fmt::format("{}", wanted)};
+  if (wanted > highest && wanted - highest > most_missed)
+    return refusal{refusal_code::incarnation,
+                   fmt::format("at most {} of {}", std::uint64_t{highest} + most_missed, to_string(m)),
+                   fmt::format("{}", wanted)};
   return highest = wanted == 0 ? highest + 1 : wanted;
 }
 

@@ -15,9 +15,13 @@ namespace mailgrad::net {
 /// Threads one caller at a time.
 class fence {
 public:
+  /// More incarnations than this between two that come are no accident: who asked for the last there can be would
+  /// shut the seat for good.
+  static constexpr std::uint32_t most_missed = 10'000;
+
   /// Lets the next incarnation in: the one that is wanted, or by 0 the one after the highest. Those before it
   /// are no more from here on.
-  /// Returns the incarnation, or the refusal of one that is not higher than all before it.
+  /// Returns the incarnation, or the refusal of one that is not higher than all before it, or much too high.
   std::variant<std::uint32_t, refusal> admit(const member& m, std::uint32_t wanted);
 
   /// Whether it is the highest of its member.

@@ -269,7 +269,7 @@ caf::actor spawn(Host& host, Ts&&... xs) {
 }
 
 /// The option of an actor system in which every actor waits for its turn, also one that blocks.
-inline constexpr const char* one_thread_option = "mailgrad.one-thread";
+inline const std::string one_thread_option = "mailgrad.one-thread";
 
 /// The same for an actor that blocks, as on a disk: it gets a thread of its own, but in a system of one
 /// thread.

@@ -71,7 +71,10 @@ net::session_events& shard_door::let_in(net::session& s, const std::string&) {
 }
 
 void shard_door::turned_away(const net::refusal& why, const std::string& from) {
-  if (options_.on_event) options_.on_event(fmt::format("refused {}: {}", from, why.words()));
+  if (!options_.on_event) return;
+  if (const auto line =
+          refused_.refused(fmt::format("refused {}: {}", from, why.words()), options_.network->now()))
+    options_.on_event(*line);
 }
 
 void shard_door::on_joined(std::uint64_t session) {

@@ -3,6 +3,7 @@
 #include <mailgrad/actors/remote/door_of_shards.hpp>
 #include <mailgrad/actors/remote/gradient_form.hpp>
 #include <mailgrad/actors/remote/link.hpp>
+#include <mailgrad/actors/remote/refusal_news.hpp>
 #include <mailgrad/actors/remote/transit.hpp>
 #include <mailgrad/net/server_end.hpp>
 
@@ -72,6 +73,7 @@ private:
   bounds_at_door bounds_;
   std::string address_;
   std::map<std::uint64_t, guest> guests_; ///< by session; of the network's thread
+  refusal_news refused_;                  ///< of the network's thread
   std::unique_ptr<net::server_end> end_;
 };
 

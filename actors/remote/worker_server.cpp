@@ -275,7 +275,8 @@ void worker_server::tell_trouble(const std::string& words) const {
 }
 
 void worker_server::turned_away(const net::refusal& why, const std::string& from) {
-  tell_trouble(fmt::format("refused {}: {}", from, why.words()));
+  if (const auto line = refused_.refused(fmt::format("refused {}: {}", from, why.words()), network_->now()))
+    tell_trouble(*line);
 }
 
 void worker_server::on_joined(std::uint64_t session) {
@@ -383,6 +384,7 @@ void worker_server::end(const std::string& words, const std::string& to_workers)
     end_->leave_all(words, now);
   });
   network_->forget(*end_);
+  if (const std::string line = refused_.rest(); !line.empty()) tell_trouble(line);
 }
 
 } // namespace mailgrad::remote

@@ -5,6 +5,7 @@
 #include <mailgrad/actors/remote/guest_host.hpp>
 #include <mailgrad/actors/remote/link.hpp>
 #include <mailgrad/actors/remote/member_list.hpp>
+#include <mailgrad/actors/remote/refusal_news.hpp>
 #include <mailgrad/actors/remote/serve_options.hpp>
 #include <mailgrad/actors/remote/transit.hpp>
 #include <mailgrad/actors/worker/spawn_worker.hpp>
@@ -191,6 +192,7 @@ private:
   std::shared_ptr<net::shared_heap> heap_; ///< null: it lends nothing
   std::shared_ptr<net::network> network_;
   std::unique_ptr<net::server_end> end_;
+  refusal_news refused_; ///< of the network's thread
   bool closed_ = false;
 };
 

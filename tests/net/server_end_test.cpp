@@ -121,6 +121,13 @@ TEST_F(ServerEndTest, RefusesNumbersThatItDoesNotHave) {
   EXPECT_EQ(refusal_to(say({.part = role::shard})), "role: expected worker, found shard");
 }
 
+/// Or else nobody could come any more.
+TEST_F(ServerEndTest, RefusesAnIncarnationThatIsMuchTooHigh) {
+  EXPECT_EQ(refusal_to(say({.number = 1, .incarnation = UINT32_MAX})),
+            "incarnation: expected at most 10000 of worker 1, found 4294967295");
+  EXPECT_EQ(welcome_to(say({.number = 1})).incarnation, 1U);
+}
+
 TEST_F(ServerEndTest, FencesOffAnOlderIncarnation) {
   welcome_to(say({.number = 1, .incarnation = 5}));
   EXPECT_EQ(refusal_to(say({.number = 1, .incarnation = 5})),
