@@ -52,8 +52,8 @@ void prepare_process() {
   std::signal(SIGPIPE, SIG_IGN);
 }
 
-/// A server needs two descriptors for each peer, and the usual limit, for programs that use select(), is 1,024. What
-/// the system allows beyond a sane number is left alone.
+/// A server needs two descriptors for each peer, and the usual limit, for programs that use select(), is
+/// 1,024. What the system allows beyond a sane number is left alone.
 void raise_descriptor_limit() {
   constexpr rlim_t enough = 65'536;
   rlimit limit{};

@@ -15,8 +15,8 @@ namespace mailgrad::net {
 /// Threads one caller at a time.
 class fence {
 public:
-  /// More incarnations than this between two that come are no accident: who asked for the last there can be would
-  /// shut the seat for good.
+  /// More incarnations than this between two that come are no accident: who asked for the last there can be
+  /// would shut the seat for good.
   static constexpr std::uint32_t most_missed = 10'000;
 
   /// Lets the next incarnation in: the one that is wanted, or by 0 the one after the highest. Those before it

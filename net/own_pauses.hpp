@@ -6,8 +6,8 @@
 
 namespace mailgrad::net {
 
-/// Finds the times for which this process itself stood still: it was stopped, or got no processor. It has heard
-/// nobody meanwhile, and nobody was silent.
+/// Finds the times for which this process itself stood still: it was stopped, or got no processor. It has
+/// heard nobody meanwhile, and nobody was silent.
 ///
 /// To be asked each heartbeat, or else a long time between two questions looks like a pause.
 /// Threads one caller at a time.

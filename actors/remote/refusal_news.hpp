@@ -12,8 +12,8 @@
 
 namespace mailgrad::remote {
 
-/// What is told of those who are refused: the first few of a minute, and how many others there were. Strangers
-/// who knock without end would else fill the log.
+/// What is told of those who are refused: the first few of a minute, and how many others there were.
+/// Strangers who knock without end would else fill the log.
 ///
 /// Units   moments are those of one clock.
 /// Threads one caller at a time.

@@ -21,8 +21,8 @@
 #include <string>
 #include <vector>
 
-// The processes of a run, each with the actors that it has in life, and without threads: what the thread of its
-// owner does stands in look(), which is called whenever something may have happened.
+// The processes of a run, each with the actors that it has in life, and without threads: what the thread of
+// its owner does stands in look(), which is called whenever something may have happened.
 
 namespace mailgrad::systems {
 

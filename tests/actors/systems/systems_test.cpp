@@ -23,7 +23,8 @@ namespace {
 
 constexpr std::uint64_t parts = 8; // that several processors can play
 
-/// The environment's MAILGRAD_STORIES says how many there are in all parts, MAILGRAD_FIRST_STORY from which seed.
+/// The environment's MAILGRAD_STORIES says how many there are in all parts, MAILGRAD_FIRST_STORY from which
+/// seed.
 testing::slice stories(std::uint64_t part) {
   const testing::slice all = testing::slice_or("MAILGRAD_STORIES", "MAILGRAD_FIRST_STORY", 1000);
   const std::uint64_t each = (all.size() + parts - 1) / parts,
@@ -64,7 +65,8 @@ TEST(Systems, KeepThePromisesThatOldStoriesBroke) {
   using namespace std::chrono_literals;
   constexpr auto for_ever = std::chrono::nanoseconds::max();
   const std::vector<told> all{
-      // A worker came twice before the begin and was gone before its actor had joined: the run waited for ever.
+      // A worker came twice before the begin and was gone before its actor had joined: the run waited for
+      // ever.
       {{.seed = 1296,
         .policy = "k-batch-sync:1",
         .workers = 2,
@@ -121,7 +123,8 @@ TEST(Systems, KeepThePromisesThatOldStoriesBroke) {
         {kind::kill, role::server, 0, 2342ms, 392ms},
         {kind::cut, role::worker, 1, 5263ms, 2623ms},
         {kind::start, role::worker, 3, 5675ms}}},
-      // The shards that follow heard of the first checkpoint from the first shard, before the coordinator's word.
+      // The shards that follow heard of the first checkpoint from the first shard, before the coordinator's
+      // word.
       {{.seed = 2017,
         .policy = "k-batch-sync:1",
         .workers = 2,
