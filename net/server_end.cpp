@@ -244,8 +244,9 @@ void server_end::admit_control(connection& c, const hello& said, instant now) {
                  fmt::format("{}: incarnation {} took the place of incarnation {}", to_string(terms.you),
                              terms.incarnation, before->terms().incarnation)},
                 now);
-  c.known = std::make_shared<guest>(terms, now, said.says, options_.name);
-  c.known->layers = &keeper_->let_in(c.known->its, c.from);
+  const auto newcomer = std::make_shared<guest>(terms, now, said.says, options_.name);
+  newcomer->layers = &keeper_->let_in(newcomer->its, c.from);
+  c.known = newcomer; // not before there is somebody to tell of its end
   guests_[terms.you] = c.known;
   c.known->its.attach(plane::control, now);
 }

@@ -30,7 +30,10 @@ void session::attach(plane p, instant now) {
   l.attached = true;
   l.heard = l.said = now;
   if (is_client_) {
-    if (p == plane::control) began_ = now; // the server may have been waited for
+    if (p == plane::control) { // the server may have been waited for
+      began_ = now;
+      pauses_ = own_pauses(now);
+    }
     return;
   }
   l.in = 1; // the hello

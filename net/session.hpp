@@ -89,6 +89,10 @@ public:
   void filled(plane p, std::size_t count, instant now);
   /// The connection closed, or could not be made; the words say what the system said.
   void lose(plane p, std::string_view words, instant now);
+  /// How long it may take to join.
+  instant longest_greeting() const noexcept {
+    return patient_ || greets_patiently_ ? terms_.times.patience() : terms_.times.hello();
+  }
   /// Whether tick() would end it now because it has not joined within its time.
   bool is_overdue(instant now);
   /// Time has passed. Asked for at deadline() at the latest.
@@ -207,9 +211,6 @@ private:
   void guarded(plane p, instant now, Read read);
   instant longest_silence() const noexcept {
     return patient_ ? terms_.times.patience() : terms_.times.silence();
-  }
-  instant longest_greeting() const noexcept {
-    return patient_ || greets_patiently_ ? terms_.times.patience() : terms_.times.hello();
   }
   void excuse_own_pause(instant now);
 

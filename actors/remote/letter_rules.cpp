@@ -46,9 +46,9 @@ void letter_rules::ask(message_kind kind, const actor_address& from, const actor
 
 void letter_rules::answer(message_kind kind, const actor_address& from, const actor_address& to) {
   if (!is_answer(kind)) return;
-  const auto found = open_.find({to, from});
+  const bool answers_one = kind == kind_of<run_answered>(); // of nobody to a host, as the question
+  const auto found = open_.find(answers_one ? std::pair(from, to) : std::pair(to, from));
   if (found == open_.end()) return;
-  const bool answers_one = kind == kind_of<run_answered>();
   if (!answers_one || --found->second == 0) open_.erase(found);
 }
 

@@ -160,6 +160,7 @@ private:
   bool counting_ = false;                ///< the feeder is asked how many batches are left
   std::optional<std::uint64_t> undealt_; ///< its answer, until a worker joins
   std::uint64_t waits_ = 0;              ///< for a worker that were begun
+  bool expects_nobody_ = false;          ///< the owner knows that no worker comes any more
   std::optional<instant> waits_since_;   ///< set while the run has no worker and waits for one
   bool collecting_ = false;
   instant collects_since_{0};

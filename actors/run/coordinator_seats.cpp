@@ -187,7 +187,7 @@ void coordinator::on_undealt(const undealt_counted& x) {
 
 /// Begins to wait if it has not begun.
 bool coordinator::waits_for_a_worker() {
-  if (undealt_.value_or(0) == 0 || options_.waits_for_workers <= instant{0}) return false;
+  if (expects_nobody_ || undealt_.value_or(0) == 0 || options_.waits_for_workers <= instant{0}) return false;
   if (!waits_since_) {
     waits_since_ = options_.time->now();
     if (options_.waits_for_workers < instant::max())
@@ -219,8 +219,11 @@ std::string coordinator::nobody_left_in_words() const {
 void coordinator::on_wait_over(const wait_over& x) {
   const bool of_owner = x.number == 0;
   if (!of_owner && (!waits_since_ || x.number != waits_)) return;
+  if (of_owner) {
+    expects_nobody_ = true;
+    return collect_if_all_accounted();
+  }
   options_.waits_for_workers = instant{0};
-  if (of_owner) return collect_if_all_accounted();
   stop(run_outcome::ending::failed,
        fmt::format("no worker has come to train {}", remaining_batches(*undealt_)));
   collect_if_all_accounted();

@@ -18,10 +18,10 @@ command make_serve_command(CLI::App& app) {
   parser->footer(
       wrapped(
           "Holds coordinator, feeder and shards, and begins when --workers have joined by 'mailgrad join'. "
-          "More may join later if --seats has places for them, and with --when-alone wait the run also waits "
-          "for others when all are gone. The other options are those of 'mailgrad train'. 'mailgrad "
-          "status', 'switch' and 'stop' ask the run from anywhere. Ctrl-C ends the run and all its processes "
-          "in good order.",
+          "More may join later if --seats has places for them, and when all are gone the run waits for "
+          "others as --when-alone says. The other options are those of 'mailgrad train'. 'mailgrad status', "
+          "'switch' and 'stop' ask the run from anywhere. Ctrl-C ends the run and all its processes in good "
+          "order.",
           help_width) +
       "\n\nExample:\n"
       "  mailgrad serve --listen 127.0.0.1:7000 --workers 2 --model lenet --policy ssp:2\n"

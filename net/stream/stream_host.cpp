@@ -266,7 +266,7 @@ void stream_host::tick() {
     let_go(c);
     at_->closed(c->id(),
                 fmt::format("no answer from {} within {} s: expected a server of Mailgrad there",
-                            server_name(), std::chrono::duration<double>(times().hello()).count()),
+                            server_name(), in_seconds(client_->own().longest_greeting())),
                 now);
   } else {
     at_->tick(now);

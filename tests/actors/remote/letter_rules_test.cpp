@@ -44,6 +44,22 @@ TEST(LetterRules, LetOnePieceOfATimelineComeAtATime) {
                   "expected at most 1 trace_told that the coordinator has not answered, found one more")));
 }
 
+/// A watcher and the desk that answers it are the hosts of their processes.
+TEST(LetterRules, LetAWatcherAskForEverAndNotWithoutEnd) {
+  const message_kind asked = kind_of<run_asked>(), answered = kind_of<run_answered>();
+  const actor_address nobody{duty::nobody}, host{duty::host};
+  letter_rules rules;
+  for (int i = 0; i < 100; ++i) {
+    rules.ask(asked, nobody, host);
+    rules.answer(answered, nobody, host);
+  }
+  for (int i = 0; i < 16; ++i) rules.ask(asked, nobody, host);
+  rules.answer(answered, nobody, host);
+  rules.ask(asked, nobody, host);
+  EXPECT_THAT([&] { rules.ask(asked, nobody, host); },
+              ThrowsMessage<net::protocol_error>(HasSubstr("expected at most 16 run_asked that")));
+}
+
 TEST(LetterRules, LetEachShardOfAProcessTellAPieceOfItsTimeline) {
   const message_kind told = kind_of(caf::make_message(shard_trace_told{})).value();
   const message_kind taken = kind_of(caf::make_message(trace_taken{})).value();

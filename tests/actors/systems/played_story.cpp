@@ -294,6 +294,7 @@ void machines::judge_server() {
     return;
   }
   const training_report& r = *server()->report();
+  result_.begun = true;
   result_.ended =
       fmt::format("{} ({}) after {} of {} steps", r.ended, r.why, r.steps, server()->plan().steps);
   if (r.ended != "failed" && !r.ledger.balances()) breaks("the ledger balances", result_.ended);

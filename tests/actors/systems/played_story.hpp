@@ -12,6 +12,7 @@ namespace mailgrad::systems {
 struct played {
   std::string broken{};    ///< which promise, and what was seen; empty: none
   std::string ended{};     ///< of the last report, with its words; or why there is none
+  bool begun = false;      ///< whether the run began
   std::uint64_t trace = 0; ///< a digest of all that has happened
 };
 
