@@ -1,5 +1,6 @@
 #include <mailgrad/cli/commands/begun_run.hpp>
 #include <mailgrad/cli/commands/commands.hpp>
+#include <mailgrad/cli/commands/delay_help.hpp>
 #include <mailgrad/cli/commands/places_of_run.hpp>
 #include <mailgrad/cli/commands/resumed_words.hpp>
 #include <mailgrad/cli/commands/run_ending.hpp>
@@ -7,7 +8,6 @@
 #include <mailgrad/cli/commands/train_words.hpp>
 #include <mailgrad/cli/commands/watched_run.hpp>
 #include <mailgrad/cli/interrupt.hpp>
-#include <mailgrad/cli/lab/delay_help.hpp>
 #include <mailgrad/cli/live/live_run.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/help_format.hpp>

@@ -1,6 +1,6 @@
 #include <mailgrad/cli/lab/what_if_words.hpp>
 
-#include <mailgrad/cli/lab/delay_help.hpp>
+#include <mailgrad/cli/commands/delay_help.hpp>
 #include <mailgrad/cli/lab/lab_options.hpp>
 #include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/cli/output/help_format.hpp>

@@ -27,7 +27,7 @@ std::optional<std::string> policy_in(const std::string& body) {
   return policy;
 }
 
-http_response switch_policy(training& run, const http_request& asked) {
+http_response switch_as_asked(training& run, const http_request& asked) {
   const auto policy = policy_in(asked.body);
   if (!policy) return {.status = 400, .body = "Expected {\"policy\": \"sync\"} or the like.\n"};
   require_loaded(*policy);
@@ -49,7 +49,7 @@ void add_control(http_routes& to, training& run,
       }
     });
   };
-  add("/switch", [&run](const http_request& asked) { return switch_policy(run, asked); });
+  add("/switch", [&run](const http_request& asked) { return switch_as_asked(run, asked); });
   add("/checkpoint", [&run](const http_request&) {
     run.take_checkpoint();
     return accepted("A checkpoint is taken as soon as possible.");

@@ -1,4 +1,4 @@
-#include <mailgrad/cli/lab/delay_help.hpp>
+#include <mailgrad/cli/commands/delay_help.hpp>
 
 #include <mailgrad/cli/output/help_format.hpp>
 

@@ -1,7 +1,6 @@
-#include <mailgrad/cli/commands/commands.hpp>
+#include <mailgrad/cli/commands/delay_help.hpp>
 #include <mailgrad/cli/commands/train_help.hpp>
 #include <mailgrad/cli/exit_code.hpp>
-#include <mailgrad/cli/lab/delay_help.hpp>
 #include <mailgrad/cli/lab/experiment_words.hpp>
 #include <mailgrad/cli/lab/lab_experiment.hpp>
 #include <mailgrad/cli/lab/lab_options.hpp>
@@ -11,12 +10,14 @@
 #include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/cli/output/help_format.hpp>
 #include <mailgrad/cli/output/recorded_words.hpp>
+#include <mailgrad/cli/program.hpp>
 
 #include <CLI/CLI.hpp>
 
 #include <iostream>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace mailgrad {
 
@@ -105,9 +106,7 @@ int run_as_asked(const CLI::App& parser, const words_of_lab& words) {
   return exit_code::done;
 }
 
-} // namespace
-
-command make_lab_command(CLI::App& app) {
+command make_commands_of_lab(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("lab", "Experiments on staleness, in virtual time");
   parser->require_subcommand(1);
   const auto words = std::make_shared<words_of_lab>();
@@ -119,4 +118,14 @@ command make_lab_command(CLI::App& app) {
   return {parser, [parser, words] { return run_as_asked(*parser, *words); }};
 }
 
+} // namespace
+
 } // namespace mailgrad
+
+/// `mailgrad lab WORDS` runs `mailgrad-lab WORDS`.
+int main(int argc, char** argv) {
+  std::vector<const char*> words{"mailgrad", "lab"};
+  words.insert(words.end(), argv + 1, argv + argc);
+  const mailgrad::command_maker makers[] = {mailgrad::make_commands_of_lab};
+  return mailgrad::run_program(makers, words);
+}

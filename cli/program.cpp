@@ -1,0 +1,116 @@
+#include <mailgrad/cli/program.hpp>
+
+#include <mailgrad/cli/exit_code.hpp>
+#include <mailgrad/cli/output/failure_line.hpp>
+#include <mailgrad/cli/output/help_format.hpp>
+#include <mailgrad/cli/version.hpp>
+#include <mailgrad/cli/wrong_option.hpp>
+
+#include <CLI/CLI.hpp>
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <iostream>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace mailgrad {
+
+namespace {
+
+/// Reports output that was lost, for example on a full disk. A user who closed the terminal or stopped
+/// reading a pipe knows of the loss, so these two cases are no error.
+int checked_output(int code) {
+  errno = 0;
+  std::cout.flush();
+  if (std::cout || code == exit_code::of_signal(SIGHUP)) return code;
+  const int why = errno != 0 ? errno : EIO;
+  if (why == EPIPE) return code;
+  throw std::runtime_error("standard output cannot be written: " + std::generic_category().message(why));
+}
+
+/// Opens closed standard streams, because the next file would get their descriptors and the text meant for
+/// the user. Standard output is opened for reading only, so that writing to it still fails. A file beyond its
+/// size limit, or a pipe without a reader, becomes a failed write instead of a signal.
+void prepare_process() {
+  const std::pair<int, int> streams[] = {
+      {STDIN_FILENO, O_RDONLY}, {STDOUT_FILENO, O_RDONLY}, {STDERR_FILENO, O_WRONLY}};
+  for (const auto& [number, mode] : streams)
+    if (fcntl(number, F_GETFD) == -1) [[maybe_unused]]
+      const int lowest = open("/dev/null", mode);
+  std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+/// A server needs two descriptors for each peer, and the usual limit, for programs that use select(), is
+/// 1,024. What the system allows beyond a sane number is left alone.
+void raise_descriptor_limit() {
+  constexpr rlim_t enough = 65'536;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= enough) return;
+  limit.rlim_cur = std::min(limit.rlim_max, enough);
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/// `mailgrad help join` means `mailgrad join --help`. A command that there is not is left to the parser.
+void ask_for_help(const CLI::App& app, std::vector<const char*>& words) {
+  if (words.size() < 2 || std::string_view(words[1]) != "help") return;
+  words.erase(words.begin() + 1);
+  const auto is_asked_for = [&](const CLI::App* command) { return command->get_name() == words[1]; };
+  if (words.size() == 1 || std::ranges::any_of(app.get_subcommands(nullptr), is_asked_for))
+    words.push_back("--help");
+}
+
+int run(std::span<const command_maker> makers, std::vector<const char*> words) {
+  prepare_process();
+  raise_descriptor_limit();
+  CLI::App app("Trains neural networks with actors, and knows exactly how stale every gradient was.",
+               "mailgrad");
+  app.set_version_flag("--version", version_in_words(), "Print version, commit and compiler, and exit");
+  app.formatter(make_help_format()); // subcommands inherit it
+  app.require_subcommand(1);
+  app.footer(
+      "'mailgrad help COMMAND' and 'mailgrad COMMAND --help' tell more about each command.\n"
+      "Exit codes: 0 done, or ended as 'mailgrad stop', the live page or --stop-when asked, 1 the run\n"
+      "failed, 2 wrong options or damaged input, 3 a replay differs, 4 a replay of a killed run went as\n"
+      "far as its recording, 130, 143 and 129 ended by Ctrl-C, SIGTERM and SIGHUP.");
+  std::vector<command> commands;
+  for (const command_maker& make : makers) commands.push_back(make(app));
+  try {
+    ask_for_help(app, words);
+    app.parse(static_cast<int>(words.size()), words.data());
+  } catch (const CLI::Success& e) { // --help, --version
+    return checked_output(app.exit(e));
+  } catch (const CLI::ParseError& e) {
+    say_failure(explain(app, e));
+    return exit_code::bad_input;
+  }
+  for (const command& c : commands)
+    if (c.parser->parsed()) return checked_output(c.run());
+  return exit_code::bad_input;
+}
+
+} // namespace
+
+int run_program(std::span<const command_maker> makers, std::vector<const char*> words) {
+  try {
+    return run(makers, std::move(words));
+  } catch (const std::exception& e) {
+    const int code = exit_code_of(e);
+    code == exit_code::done ? say_line(e.what()) : say_failure(e.what());
+    return code;
+  }
+}
+
+} // namespace mailgrad
