@@ -43,8 +43,20 @@ void server_end::opened(connection_id c, std::string_view from, instant now) {
   connection& made = connections_[c];
   made.from = from;
   made.unknown = std::make_unique<arrival>(now + options_.times.hello());
-  if (connections_.size() > options_.most_connections)
-    refuse(made, {refusal_code::full, fmt::format("at most {}", options_.most_connections), "one more"});
+  if (connections_.size() > options_.most_connections) refuse(made, full());
+}
+
+std::optional<connection_id> server_end::give_way() {
+  if (connections_.size() < options_.most_connections) return std::nullopt;
+  const auto waits = [](const auto& entry) { return entry.second.unknown && !entry.second.refused; };
+  const auto longest = std::ranges::find_if(connections_, waits);
+  if (longest == connections_.end()) return std::nullopt;
+  refuse(longest->second, full());
+  return longest->first;
+}
+
+refusal server_end::full() const {
+  return {refusal_code::full, fmt::format("at most {}", options_.most_connections), "one more"};
 }
 
 void server_end::shares(connection_id c, std::shared_ptr<common_memory> memory) {

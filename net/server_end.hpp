@@ -72,6 +72,9 @@ public:
   bool is_through(connection_id c) const override;
   void tick(instant now) override;
 
+  /// Another connection is to be opened. Where there are as many as it takes, the one that has waited longest without
+  /// saying who it is gives way, so that nobody keeps others out by saying nothing. Returns that one.
+  std::optional<connection_id> give_way();
   /// Turns away a connection of which nothing is known yet, for a reason that the network found.
   void refuse(connection_id c, const refusal& why);
   instant deadline() const override;
@@ -100,6 +103,7 @@ private:
   };
 
   void refuse(connection& c, const refusal& why);
+  refusal full() const;
   void judge(connection& c, const hello& said, instant now);
   std::optional<refusal> taken(const hello& said, const member& wanted, instant now);
   std::optional<refusal> seat(const hello& said, member& found, instant now);

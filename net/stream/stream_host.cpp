@@ -38,6 +38,7 @@ void stream_host::dial(instant patience) {
 stream_host::connection_ptr stream_host::open(connection_id id, const std::string& from, stream_socket socket,
                                               std::unique_ptr<byte_pipe> pipe,
                                               std::shared_ptr<common_memory> memory) {
+  if (const auto last = server_ ? server_->give_way() : std::nullopt) flush(connections_.at(*last));
   const auto c = std::make_shared<stream_connection>(id, *loop_, std::move(socket), std::move(pipe));
   c->host = this;
   connections_.emplace(id, c);

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <sys/resource.h>
+
 #include <system_error>
 
 namespace mailgrad::net {
@@ -11,6 +13,14 @@ namespace mailgrad::net {
 namespace {
 
 constexpr std::chrono::milliseconds pause_without_descriptors{100};
+constexpr rlim_t kept_descriptors = 64; // for checkpoints, recordings and whatever else the process opens
+
+/// The system gives the lowest number that is free.
+bool is_of_the_last(int descriptor) {
+  rlimit limit{};
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+         static_cast<rlim_t>(descriptor) + kept_descriptors >= limit.rlim_cur;
+}
 
 } // namespace
 
@@ -34,6 +44,10 @@ void tcp_listener::begin() {
   acceptor_.async_accept([self = shared_from_this()](error_code failed, tcp::socket socket) {
     if (!self->acceptor_.is_open()) return;
     if (failed) return self->later();
+    if (is_of_the_last(socket.native_handle())) { // closes it
+      socket.close(failed);
+      return self->begin();
+    }
     keep_from_children(socket.native_handle());
     error_code gone;
     if (socket.remote_endpoint(gone).address().is_loopback())

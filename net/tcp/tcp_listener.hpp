@@ -8,7 +8,7 @@
 
 namespace mailgrad::net {
 
-/// A port at which peers connect.
+/// A port at which peers connect. Where the process has few descriptors left it closes a connection at once.
 ///
 /// Threads that of the network.
 class tcp_listener final : public std::enable_shared_from_this<tcp_listener> {

@@ -75,7 +75,10 @@ int socket_bio::receive(BIO* b, std::byte* to, std::size_t room, std::size_t* co
   const ssize_t n = recv(socket_, to, room, MSG_DONTWAIT);
   if (n > 0) {
     *count = static_cast<std::size_t>(n);
-    return 1;
+    if (records_.follow({to, *count})) return 1;
+    error_ = EMSGSIZE;
+    has_ended_ = true;
+    return 0;
   }
   if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
     BIO_set_retry_read(b);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/net/frame_fields.hpp>
+#include <mailgrad/net/tls/clear_records.hpp>
 #include <mailgrad/net/tls/openssl.hpp>
 #include <mailgrad/net/tls/spare_buffers.hpp>
 
@@ -62,7 +63,8 @@ private:
   std::shared_ptr<tls_buffers> spare_;
   bool reads_ = false;
   bool reads_ahead_ = false;
-  bytes in_; ///< of what was read ahead
+  clear_records records_; ///< until there is a cipher
+  bytes in_;              ///< of what was read ahead
   std::size_t in_begin_ = 0, in_end_ = 0;
   bytes out_;
   bool is_lent_ = false; ///< `out_` is one of the large buffers

@@ -1,5 +1,6 @@
 #include <mailgrad/net/tls/tls_keys.hpp>
 
+#include <mailgrad/net/tls/clear_records.hpp>
 #include <mailgrad/net/tls/key_file.hpp>
 #include <mailgrad/net/tls/tls_context.hpp>
 
@@ -50,6 +51,7 @@ openssl::context context_of(const SSL_METHOD* method) {
     throw std::runtime_error(fmt::format("TLS: expected AES-256-GCM in OpenSSL, found {}", last_words()));
   SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_num_tickets(c, 0); // every connection proves itself anew
+  SSL_CTX_set_max_cert_list(c, most_greeting_message);
   SSL_CTX_set_mode(c, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                           SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_options(c, SSL_OP_IGNORE_UNEXPECTED_EOF); // a goodbye is a frame, so no end can be forged

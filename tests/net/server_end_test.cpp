@@ -201,6 +201,26 @@ TEST_F(ServerEndTest, TakesSoManyConnectionsAndNoMore) {
   EXPECT_EQ(server.next(open(), now), std::nullopt);
 }
 
+TEST_F(ServerEndTest, LetsTheStrangerGoThatHasWaitedLongest) {
+  say({});
+  for (int i = 0; i < 18; ++i) open();
+  EXPECT_EQ(server.give_way(), std::nullopt) << "there is room for one";
+  open();
+  EXPECT_EQ(server.give_way(), connection_id{2}) << "the first one is known";
+  EXPECT_EQ(refusal_to({2}), "connections: expected at most 20, found one more");
+  EXPECT_EQ(server.give_way(), connection_id{3});
+}
+
+TEST_F(ServerEndTest, LetsNobodyGoWhoIsKnown) {
+  for (int i = 0; i < 2; ++i) {
+    say({});
+    say_bulk(100 + static_cast<std::uint64_t>(i));
+  }
+  for (int i = 0; i < 16; ++i) open();
+  for (int i = 0; i < 16; ++i) EXPECT_TRUE(server.give_way());
+  EXPECT_EQ(server.give_way(), std::nullopt);
+}
+
 TEST_F(ServerEndTest, TakesWhatFollowsAHelloAtOnce) {
   welcome_to(say({}));
   const connection_id c = open();

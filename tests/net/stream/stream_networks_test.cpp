@@ -1,5 +1,6 @@
 #include <mailgrad/tests/net/awaited_layers.hpp>
 #include <mailgrad/tests/net/stream/network_kinds.hpp>
+#include <mailgrad/tests/support/http_client.hpp>
 
 #include <gmock/gmock.h>
 
@@ -325,6 +326,16 @@ TEST_P(StreamNetworks, HoldsTheLimitOfConnections) {
   EXPECT_THAT(other.layers.wait_ended(), HasSubstr("connections: expected at most 2, found one more"));
   client_net->forget(other.end);
   EXPECT_TRUE(guest->kept().ends.empty());
+}
+
+TEST_P(StreamNetworks, LetsAWorkerInAmongStrangersWhoSayNothing) {
+  if (GetParam().name != "Tcp") GTEST_SKIP() << "the strangers connect by TCP";
+  serve({.most_connections = 6});
+  std::vector<std::unique_ptr<testing::http_client>> strangers;
+  const auto port = static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
+  for (int i = 0; i < 20; ++i) strangers.push_back(std::make_unique<testing::http_client>(port));
+  join();
+  EXPECT_THAT(strangers.front()->hear_out(), HasSubstr("at most 6"));
 }
 
 TEST_P(StreamNetworks, SaysWhatToDoWhereNobodyListens) {

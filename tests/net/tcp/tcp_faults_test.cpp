@@ -6,6 +6,9 @@
 
 #include <gmock/gmock.h>
 
+#include <sys/resource.h>
+
+#include <cstdio>
 #include <filesystem>
 #include <future>
 #include <thread>
@@ -84,6 +87,29 @@ TEST_F(TcpFaults, TurnsAwayWhoeverSaysNoHelloAndGoesOnWithTheOthers) {
   EXPECT_THAT(server.refused(0), StartsWith("hello: expected a hello, found frame: expected 'mgnf'"));
   EXPECT_THAT(client.layers.kept().ends, IsEmpty());
   other.forget(client.end);
+}
+
+/// A limit of the system that others take up.
+struct DescriptorLimit {
+  explicit DescriptorLimit(rlim_t soft) {
+    getrlimit(RLIMIT_NOFILE, &before);
+    const rlimit lower{soft, before.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &lower);
+  }
+  ~DescriptorLimit() { setrlimit(RLIMIT_NOFILE, &before); }
+  rlimit before{};
+};
+
+TEST_F(TcpFaults, LeaveTheProcessDescriptorsForItsFiles) {
+  const DescriptorLimit lower(open_files() + 64 + 40);
+  std::vector<std::unique_ptr<http_client>> strangers;
+  for (int i = 0; i < 30; ++i) strangers.push_back(std::make_unique<http_client>(port()));
+  strangers.back()->hear_out(); // until the server has closed: it was one too many
+  std::vector<std::unique_ptr<std::FILE, int (*)(std::FILE*)>> files;
+  for (int i = 0; i < 40; ++i) {
+    files.emplace_back(std::fopen("/dev/null", "r"), std::fclose);
+    EXPECT_TRUE(files.back());
+  }
 }
 
 TEST_F(TcpFaults, IsAnsweredByNoServerOfMailgrad) {

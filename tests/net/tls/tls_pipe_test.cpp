@@ -1,5 +1,6 @@
 #include <mailgrad/net/tls/tls_pipe.hpp>
 
+#include <mailgrad/net/tls/clear_records.hpp>
 #include <mailgrad/net/tls/key_folder.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
@@ -122,6 +123,50 @@ TEST_F(TlsPipe, EndsByARecordThatIsNoneBehindValidData) {
     }
     for (const int s : pair) close(s);
   }
+}
+
+/// OpenSSL would make room for what a peer says that it sends.
+TEST_F(TlsPipe, MakesNoRoomForALongGreeting) {
+  bytes hello{std::byte{22}, std::byte{3}, std::byte{1}, std::byte{0}, std::byte{38}};
+  hello.insert(hello.end(), {std::byte{1}, std::byte{1}, std::byte{0xff}, std::byte{0xb8}});
+  tls_pipe server(sockets[1], keys, tls_pipe::side::server);
+  bytes place(100);
+  for (std::size_t i = 0; i < 9; ++i) { // as far as the length of the message
+    const moved before = read(server, place);
+    ASSERT_EQ(before.what, moved::outcome::later) << before.words;
+    ASSERT_EQ(::send(sockets[0], &hello[i], 1, MSG_NOSIGNAL), 1);
+  }
+  const moved last = read(server, place);
+  EXPECT_EQ(last.what, moved::outcome::ended);
+  EXPECT_EQ(last.words, "Message too long");
+}
+
+TEST(ClearRecords, KnowLongMessagesWhereverTheyBegin) {
+  const auto record = [](int kind, bytes body) {
+    bytes r{static_cast<std::byte>(kind), std::byte{3}, std::byte{3},
+            static_cast<std::byte>(body.size() >> 8), static_cast<std::byte>(body.size())};
+    r.insert(r.end(), body.begin(), body.end());
+    return r;
+  };
+  const auto message = [](std::size_t says, std::size_t has) {
+    bytes m{std::byte{1}, static_cast<std::byte>(says >> 16), static_cast<std::byte>(says >> 8),
+            static_cast<std::byte>(says)};
+    m.resize(4 + has, std::byte{0xff});
+    return m;
+  };
+  const bytes first = record(22, message(300, 300)), cipher = record(20, {std::byte{1}});
+  for (const std::size_t length : {most_greeting_message, most_greeting_message + 1})
+    for (const bytes& last : {record(22, message(length, 0)), record(23, message(length, 0))})
+      for (std::size_t cut = 1; cut < 8; ++cut) {
+        clear_records records;
+        bytes all = first;
+        all.insert(all.end(), cipher.begin(), cipher.end());
+        all.insert(all.end(), last.begin(), last.end());
+        bool fits = true;
+        for (byte_view left = all; !left.empty() && fits; left = left.subspan(std::min(cut, left.size())))
+          fits = records.follow(left.first(std::min(cut, left.size())));
+        EXPECT_EQ(fits, length == most_greeting_message || last[0] == std::byte{23});
+      }
 }
 
 /// Many connections of one server, whose peers take nothing for a while.
