@@ -217,6 +217,9 @@ run_crew_options training_run::crew_options() {
       tested_.offer(test, weights);
     };
   options.on_progress = [this](const training_progress& p) { state_.tell(p); };
+  options.on_failure = [this](const std::string& why) {
+    if (elsewhere_) elsewhere_->note_failure(why);
+  };
   options.on_end = [this](run_outcome outcome) {
     state_.end(std::move(outcome));
     books_.close();

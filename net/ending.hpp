@@ -23,15 +23,18 @@ enum class end_reason : std::uint8_t {
   late = 9,         ///< the session was not complete within the time for a hello
   failed = 10,      ///< one side could not go on with its work
   absent = 11,      ///< nobody listens where the server should; a client alone finds it, so it is on no wire
+  run_failed = 12,  ///< the server's run has failed, in which the peer had done its part
 };
-
-/// The last one that a goodbye may name.
-inline constexpr end_reason last_end_reason = end_reason::failed;
 
 /// "silent", "out of order"
 std::string_view to_string(end_reason r) noexcept;
 
-/// Whether the number is that of a reason for a goodbye.
+/// Whether either side had done all that it had to do.
+constexpr bool is_in_order(end_reason r) noexcept {
+  return r == end_reason::left || r == end_reason::run_failed;
+}
+
+/// Whether the number is that of a reason which a goodbye may name.
 bool is_end_reason(std::uint8_t number) noexcept;
 
 /// How a session ended: the reason, and one line for the user with what was expected and what was found.

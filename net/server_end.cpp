@@ -175,10 +175,10 @@ session* server_end::find(const member& m) noexcept {
   return &found->second->its;
 }
 
-void server_end::leave(role part, std::string_view words, instant now) {
+void server_end::end(role part, const ending& why, instant now) {
   const auto here = guests_; // since events may let others in
   for (const auto& [who, g] : here)
-    if (who.part == part) g->its.leave(words, now);
+    if (who.part == part) g->its.end(why, now);
 }
 
 void server_end::leave_all(std::string_view words, instant now) {

@@ -81,9 +81,9 @@ public:
 
   /// The live session of a member; none if there is none.
   session* find(const member& m) noexcept;
-  /// Ends every session of this role, for the words.
-  void leave(role part, std::string_view words, instant now);
-  /// The same of every session.
+  /// Ends every session of this role.
+  void end(role part, const ending& why, instant now);
+  /// Ends every session of its own will.
   void leave_all(std::string_view words, instant now);
   const fence& incarnations() const noexcept { return fence_; }
   const timing& times() const noexcept { return options_.times; }

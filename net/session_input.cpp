@@ -209,9 +209,7 @@ void session::take_returned(byte_view payload) {
 void session::take_goodbye(byte_view payload) {
   frame_reader reader{"goodbye", payload};
   const std::uint8_t reason = reader.u8();
-  if (!is_end_reason(reason))
-    reader.fail(
-        fmt::format("expected a reason from 1 to {}, found {}", static_cast<int>(last_end_reason), reason));
+  if (!is_end_reason(reason)) reader.fail(fmt::format("expected a reason, found {}", reason));
   const std::string words = printable(reader.text(), most_payload_bytes(frame_kind::goodbye));
   reader.end();
   end({static_cast<end_reason>(reason), fmt::format("{} says: {}", peer_name(), words)}, now_, false);

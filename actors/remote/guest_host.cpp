@@ -8,16 +8,30 @@
 namespace mailgrad::remote {
 using messaging::on;
 
+void run_verdict::fail(std::string why) {
+  const std::lock_guard lock(mutex_);
+  failure_ = std::move(why);
+}
+
+net::ending run_verdict::end_of_work(std::string words) const {
+  const std::lock_guard lock(mutex_);
+  if (!failure_) return {net::end_reason::left, std::move(words)};
+  return {net::end_reason::run_failed, "the run has failed: " + *failure_};
+}
+
 worker_desk::worker_desk(caf::event_based_actor* self, std::shared_ptr<link> by,
-                         std::function<std::string()> write_terms)
-    : self_(self), by_(std::move(by)), write_terms_(std::move(write_terms)) {}
+                         std::function<std::string()> write_terms, std::shared_ptr<const run_verdict> verdict)
+    : self_(self), by_(std::move(by)), write_terms_(std::move(write_terms)), verdict_(std::move(verdict)) {}
 
 caf::behavior worker_desk::make_behavior() {
   tell_terms();
   return {
       on(self_,
          [this](const worker_leaves& x) {
-           by_->leave(x.early ? "its owner ended it before the end of the run" : std::string(work_is_done));
+           if (x.early)
+             by_->leave("its owner ended it before the end of the run");
+           else
+             by_->end(verdict_->end_of_work(std::string(work_is_done)));
            self_->quit();
          }),
       on(self_, [this](const give_up&) { self_->quit(); }),

@@ -5,6 +5,8 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,6 +26,20 @@ struct run_answer {
 /// Answers a watcher's question about the run. It may block. std::invalid_argument becomes a refusal.
 using run_answers = std::function<run_answer(const std::string& what, const std::string& argument)>;
 
+/// Whether the run has failed, which its workers and parameter hosts are told when they have done their part, so that their
+/// programs end with a failure as well.
+///
+/// Threads any
+class run_verdict {
+public:
+  void fail(std::string why);
+  net::ending end_of_work(std::string words) const;
+
+private:
+  mutable std::mutex mutex_;
+  std::optional<std::string> failure_;
+};
+
 /// Tells a worker's process its terms first. When that process has said all that it had to say, its session
 /// is ended.
 class worker_desk {
@@ -32,7 +48,7 @@ public:
 
   /// `write_terms` is called once, and builds the graphs of the model.
   worker_desk(caf::event_based_actor* self, std::shared_ptr<link> by,
-              std::function<std::string()> write_terms);
+              std::function<std::string()> write_terms, std::shared_ptr<const run_verdict> verdict);
   caf::behavior make_behavior();
 
 private:
@@ -41,6 +57,7 @@ private:
   caf::event_based_actor* self_;
   std::shared_ptr<link> by_;
   std::function<std::string()> write_terms_;
+  std::shared_ptr<const run_verdict> verdict_;
 };
 
 /// Tells a parameter host its terms, and hears where its shards are reached.

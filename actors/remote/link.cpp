@@ -208,21 +208,9 @@ bool link::send(outgoing& letter) {
   return session_->send(letter.head);
 }
 
-void link::leave(std::string words) {
-  network_.post(*endpoint_, [self = shared_from_this(), words = std::move(words)](net::instant now) {
-    if (self->session_) self->session_->leave(words, now);
-  });
-}
-
-void link::fail(std::string words) {
-  network_.post(*endpoint_, [self = shared_from_this(), words = std::move(words)](net::instant now) {
-    if (self->session_) self->session_->end({net::end_reason::failed, words}, now);
-  });
-}
-
-void link::lose(std::string words) {
-  network_.post(*endpoint_, [self = shared_from_this(), words = std::move(words)](net::instant now) {
-    if (self->session_) self->session_->end({net::end_reason::lost, words}, now);
+void link::end(net::ending why) {
+  network_.post(*endpoint_, [self = shared_from_this(), why = std::move(why)](net::instant now) {
+    if (self->session_) self->session_->end(why, now);
   });
 }
 

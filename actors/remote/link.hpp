@@ -37,7 +37,7 @@ struct link_events {
 ///             by; so a message cannot overtake another one, as between actors of one process. A letter that
 ///             finds no credit waits here and not at its sender.
 /// Threads     add(), add_far(), take_form(), keep_credit(), allow(), post(), those that tell of waits,
-///             leave(), fail() and lose(): any. The rest is the network's.
+///             end(), leave(), fail() and lose(): any. The rest is the network's.
 class link final : public net::session_events, public std::enable_shared_from_this<link> {
 public:
   link(net::network& by, link_events events) : network_(by), events_(std::move(events)) {}
@@ -83,12 +83,14 @@ public:
   std::optional<held_out> held_gradient(std::size_t gradients_a_step) const;
   /// When the last byte of the other process came, also after the end.
   net::instant last_heard() const { return session_ ? session_->last_heard() : last_heard_; }
-  /// Ends the session of one's own will. What has not left yet is lost.
-  void leave(std::string words);
+  /// Ends the session. What has not left yet is lost.
+  void end(net::ending why);
+  /// The same of one's own will.
+  void leave(std::string words) { end({net::end_reason::left, std::move(words)}); }
   /// The same because this process cannot go on, which is no goodbye.
-  void fail(std::string words);
+  void fail(std::string words) { end({net::end_reason::failed, std::move(words)}); }
   /// The same because another connection broke without which this session is of no use.
-  void lose(std::string words);
+  void lose(std::string words) { end({net::end_reason::lost, std::move(words)}); }
   /// Ends what stands above the session, if ended() has not. For an owner whose network calls nothing more.
   void give_up(std::string words) {
     if (session_) ended({net::end_reason::left, std::move(words)});

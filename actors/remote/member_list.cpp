@@ -28,7 +28,7 @@ void member_list::ended(const net::welcome& terms, const net::ending& why, net::
   const auto found = all_.find(terms.you);
   if (found == all_.end() || found->second.incarnation != terms.incarnation) return;
   entry& e = found->second;
-  e.is = why.reason == net::end_reason::left ? run_member::state::left : run_member::state::lost;
+  e.is = is_in_order(why.reason) ? run_member::state::left : run_member::state::lost;
   e.since = now;
   e.heard = heard;
   e.why = why.words;

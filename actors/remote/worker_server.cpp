@@ -328,7 +328,7 @@ void worker_server::on_ended(std::uint64_t session, const net::ending& why) {
   // Also if its actor had not joined yet, whose end nobody would notice.
   if (coordinator && who.part == net::role::worker)
     send_anonymously(coordinator, worker_lost{{who.number}, why.words, life});
-  if (why.reason == net::end_reason::left)
+  if (is_in_order(why.reason))
     tell(fmt::format("{} has left: {}", to_string(who), why.words));
   else
     tell_trouble(fmt::format("lost {}", why.words));
@@ -380,7 +380,8 @@ void worker_server::end(const std::string& words, const std::string& to_workers)
   if (std::exchange(closed_, true)) return;
   if (bounds_.on_way) bounds_.on_way->when_room({});
   network_->post(*end_, [this, words, to_workers](net::instant now) {
-    if (!to_workers.empty()) end_->leave(net::role::worker, to_workers, now);
+    end_->end(net::role::worker, verdict_->end_of_work(to_workers.empty() ? words : to_workers), now);
+    end_->end(net::role::shard, verdict_->end_of_work(words), now);
     end_->leave_all(words, now);
   });
   network_->forget(*end_);

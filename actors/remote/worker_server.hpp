@@ -103,8 +103,12 @@ public:
 
   /// Tells the workers what they are to do, those here and those that come later.
   void begin(run_actors actors, std::shared_ptr<const time_source> time);
-  /// Ends every session with these words, and lets nobody in any more. Workers may be told others. Blocks
-  /// until nothing more is called.
+  /// The run has failed: workers and parameter hosts are told so when they have no more to do.
+  ///
+  /// Threads  any
+  void note_failure(const std::string& why) { verdict_->fail(why); }
+  /// Ends every session with these words, and lets nobody in any more. Workers may be told others, and if the run has failed,
+  /// they and parameter hosts are told why. Blocks until nothing more is called.
   void end(const std::string& words, const std::string& to_workers = {});
 
 private:
@@ -179,6 +183,7 @@ private:
   run_answers answers_;
   std::string address_;
 
+  const std::shared_ptr<run_verdict> verdict_ = std::make_shared<run_verdict>();
   const std::shared_ptr<door> door_ = std::make_shared<door>();
   mutable std::mutex mutex_; ///< guards the seven members below
   std::condition_variable changed_;

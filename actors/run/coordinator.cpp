@@ -165,8 +165,7 @@ void coordinator::on_failed(const worker_failed& x) {
     stop(run_outcome::ending::failed, why);
     return account_for(x.report);
   }
-  outcome_.how = run_outcome::ending::failed;
-  outcome_.why = why;
+  end_as(run_outcome::ending::failed, why);
   kept_before_failure_ = checkpointer_.last();
   refuse_newcomers();
   checkpointer_.request();

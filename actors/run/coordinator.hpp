@@ -31,14 +31,16 @@ struct coordinator_options {
   std::shared_ptr<const time_source> time = std::make_shared<machine_time>();
   std::function<void(run_outcome)> on_end;        ///< called once, by the coordinator; must not block
   std::function<void(const wait_named&)> on_wait; ///< called for each wait that an actor names
-  caf::actor observer{};                          ///< gets each switch that is done; may be null
-  std::shared_ptr<const recording> replayed{};    ///< the run to repeat, with its switches
-  caf::actor recorder{};                          ///< gets the switches; null in a run that is not recorded
-  checkpointer_options checkpoints{};             ///< how checkpoints are taken, if at all
-  std::optional<kept_schedule> resumed{};         ///< of a checkpoint, to go on from
-  std::uint64_t steps_before = 0;                 ///< trained by workers that do not go on from it
-  std::vector<worker_report> books{};             ///< of the workers that do, by rank
-  std::vector<bool> lost_before{};                ///< by rank: an incarnation of the worker was lost
+  /// Called when the run has failed or diverges, before any worker hears of it; must not block.
+  std::function<void(const std::string& why)> on_failure{};
+  caf::actor observer{};                       ///< gets each switch that is done; may be null
+  std::shared_ptr<const recording> replayed{}; ///< the run to repeat, with its switches
+  caf::actor recorder{};                       ///< gets the switches; null in a run that is not recorded
+  checkpointer_options checkpoints{};          ///< how checkpoints are taken, if at all
+  std::optional<kept_schedule> resumed{};      ///< of a checkpoint, to go on from
+  std::uint64_t steps_before = 0;              ///< trained by workers that do not go on from it
+  std::vector<worker_report> books{};          ///< of the workers that do, by rank
+  std::vector<bool> lost_before{};             ///< by rank: an incarnation of the worker was lost
   /// Called when a checkpoint is written or has failed; must not block.
   std::function<void(const checkpoint_account&)> on_checkpoint{};
   bool shards_tell_books = true;  ///< false for parameter actors of the user's own
@@ -135,6 +137,7 @@ private:
   void stop_when_kept(const stop_training& x);
   void on_failed(const worker_failed& x);
   bool keeps_end_of_failed() const;
+  void end_as(run_outcome::ending how, std::string why);
   void stop(run_outcome::ending how, std::string why);
   void collect_if_all_accounted();
   void ask_for_books();

@@ -30,11 +30,14 @@ std::string lost_in_words(std::span<const std::uint32_t> shards, const std::stri
 } // namespace
 
 /// The first reason counts. Steps that have begun are finished, and their gradients are taken.
+void coordinator::end_as(run_outcome::ending how, std::string why) {
+  outcome_.how = how;
+  outcome_.why = std::move(why);
+  if (how != run_outcome::ending::stopped && options_.on_failure) options_.on_failure(outcome_.why);
+}
+
 void coordinator::stop(run_outcome::ending how, std::string why) {
-  if (outcome_.how == run_outcome::ending::completed) {
-    outcome_.how = how;
-    outcome_.why = std::move(why);
-  }
+  if (outcome_.how == run_outcome::ending::completed) end_as(how, std::move(why));
   checkpointer_.give_up_end();
   if (diverges_as_recorded(how)) return;
   send(self_, options_.feeder, stop_dealing{});
@@ -57,10 +60,8 @@ void coordinator::on_shard_lost(const shard_lost& x) {
   const bool is_told = joins_lost(x);
   const std::string why = lost_in_words(lost_together_, x.why);
   if (!is_told && collecting &&
-      outcome_.how == run_outcome::ending::completed) { // its weights were still to come
-    outcome_.how = run_outcome::ending::failed;
-    outcome_.why = outcome_.why.empty() ? why : outcome_.why + "; " + why;
-  }
+      outcome_.how == run_outcome::ending::completed) // its weights were still to come
+    end_as(run_outcome::ending::failed, outcome_.why.empty() ? why : outcome_.why + "; " + why);
   switcher_.on_shard_lost(x.shard);
   checkpointer_.give_up();
   for (const trained_told& told : shares_.on_shard_lost(x.shard)) note_trained(told);
@@ -73,8 +74,7 @@ void coordinator::on_shard_lost(const shard_lost& x) {
 void coordinator::on_shard_failed(const shard_failed& x) {
   if (outcome_.how == run_outcome::ending::failed || outcome_.how == run_outcome::ending::diverged) return;
   const std::string why = fmt::format("shard {} has failed: {}", x.shard.value, x.why);
-  outcome_.how = run_outcome::ending::failed;
-  outcome_.why = outcome_.why.empty() ? why : outcome_.why + "; " + why;
+  end_as(run_outcome::ending::failed, outcome_.why.empty() ? why : outcome_.why + "; " + why);
   outcome_.enough = false;
 }
 

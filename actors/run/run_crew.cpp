@@ -243,6 +243,7 @@ void run_crew::spawn_coordinator() {
   options.recorder = options_.recorder;
   options.observer = options_.observer;
   options.on_end = options_.on_end;
+  options.on_failure = options_.on_failure;
   options.on_wait = options_.on_wait;
   options.on_checkpoint = options_.on_checkpoint;
   options.on_books = options_.on_books;

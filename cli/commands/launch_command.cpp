@@ -92,6 +92,7 @@ joining joining_of(const train_words& w, const std::string& address, std::uint32
           w.remote.sends_batches ? nullptr : samples_of(w.data, w.data_limit),
           {},
           plugins_of(plugins_elsewhere(w)),
+          true,
           true};
 }
 

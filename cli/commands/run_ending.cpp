@@ -43,9 +43,9 @@ training_report tested_report(training& run, std::size_t samples, const std::fun
   });
 }
 
-int say_how_it_ended(const training_report& r, const run_outputs& outputs, const std::string& recording,
+int say_how_it_ended(const training_report& r, const run_outputs& outputs, const std::string& command,
                      int signal, const memory_needs& needs) {
-  (outputs.take_standard_output() ? std::cerr : std::cout) << in_words(r, recording);
+  (outputs.take_standard_output() ? std::cerr : std::cout) << in_words(r, command);
   const int code = exit_code_of(r, signal);
   if (!r.why.empty()) code == exit_code::failed ? say_failure(r.why) : say_line("ended: " + r.why);
   if (const auto advice = memory_advice(r.why, needs); !advice.empty()) say_line(advice);

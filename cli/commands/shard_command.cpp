@@ -49,14 +49,13 @@ int hold_shards(const shard_words& w) {
       host.leave(fmt::format("it was ended by {}", signal_name(ctrl_c.signal())));
     }
   const net::ending end = host.wait();
-  const bool well = end.reason == net::end_reason::left;
   const std::string last_words = host.name() + ": " + end.words;
-  if (!well)
+  if (!is_in_order(end.reason))
     say_failure(last_words);
   else if (!w.quiet)
     say_line(last_words);
   if (ctrl_c.requested()) return exit_code::of_signal(ctrl_c.signal());
-  return well ? exit_code::done : exit_code::failed;
+  return end.reason == net::end_reason::left ? exit_code::done : exit_code::failed;
 }
 
 } // namespace

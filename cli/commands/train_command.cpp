@@ -22,6 +22,7 @@
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
 #include <mailgrad/engine/record/recording.hpp>
+#include <mailgrad/files/shell_word.hpp>
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/tensor/error.hpp>
 
@@ -117,6 +118,13 @@ void say_remarks(const training& run, const training_options& options, const dat
                  "figures are too good; --validation 0.1 holds other samples out for that\n";
 }
 
+/// The command that takes `--resume` of such a run. A launcher's ranks are started anew by the launcher.
+std::string command_to_go_on(const train_words& w, const recording* replayed) {
+  if (replayed) return "mailgrad replay " + shell_word(replayed->name);
+  if (w.remote.launch) return "mailgrad launch";
+  return w.remote.serve ? "mailgrad serve" : "mailgrad train";
+}
+
 /// `given` are the options that a recording keeps.
 finished_run run_with(const train_words& w, std::vector<std::string> given,
                       std::shared_ptr<const recording> replay, const resumption& at) {
@@ -197,7 +205,7 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   const int signal = ctrl_c.signal();
   add_what_the_tool_knows(report, w, date, signal);
   if (page) page->end(report);
-  const int code = say_how_it_ended(report, *outputs, options.replay ? options.replay->name : "", signal,
+  const int code = say_how_it_ended(report, *outputs, command_to_go_on(w, options.replay.get()), signal,
                                     memory_needs_of(w, options.replay != nullptr));
   keep_results(*outputs, run, report, card);
   return {std::move(report), code};

@@ -74,7 +74,7 @@ std::string trained_in_words(const training_report& r) {
 
 } // namespace
 
-std::string in_words(const training_report& r, const std::string& recording) {
+std::string in_words(const training_report& r, const std::string& command) {
   const std::uint64_t before = r.resumed ? r.resumed->steps_before : 0; // as checkpoints and switches count
   std::string text =
       fmt::format("{} after {} steps, {}, {:.2f} s: {:.0f} samples/s\n", r.ended, before + r.steps,
@@ -106,7 +106,7 @@ std::string in_words(const training_report& r, const std::string& recording) {
   if (r.checkpoints) text += "checkpoints   " + checkpoints_in_words(*r.checkpoints) + '\n';
   if (r.recording && !r.recording->failure.empty())
     text += "recording     " + early_end_in_words(*r.recording) + '\n';
-  text += way_on_in_words(r, recording);
+  text += way_on_in_words(r, command);
   text += evaluation_lines(r);
   for (const policy_switch& s : r.switches)
     text += fmt::format("switched      from {} to {} after step {}: {}\n", s.from, s.to, s.step, s.why);

@@ -6,7 +6,7 @@
 
 namespace mailgrad {
 
-/// The summary that a run prints at its end. `recording` is what it replayed, if it was a replay.
-std::string in_words(const training_report& r, const std::string& recording = {});
+/// The summary that a run prints at its end. `command` is the one by which it goes on from a checkpoint.
+std::string in_words(const training_report& r, const std::string& command = "mailgrad train");
 
 } // namespace mailgrad

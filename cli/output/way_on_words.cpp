@@ -34,7 +34,7 @@ std::string asked_to_end_by(const training_report& r) {
   std::string options;
   for (const char* option : {"--stop-when", "--patience"})
     if (std::ranges::any_of(r.command, [&](const std::string& w) { return w.starts_with(option); }))
-      options += (options.empty() ? " with another " : " or ") + std::string(option);
+      options += (options.empty() ? "  # with another " : " or ") + std::string(option);
   return r.enough ? options : "";
 }
 
@@ -65,14 +65,13 @@ std::string last_checkpoint_of(const training_report& r) {
 
 } // namespace
 
-std::string way_on_in_words(const training_report& r, const std::string& recording) {
+std::string way_on_in_words(const training_report& r, const std::string& command) {
   const bool early = r.ended == "failed" || r.ended == "stopped";
   const std::string from = early ? last_checkpoint_of(r) : "";
   if (from.empty()) return "";
-  const std::string replay = recording.empty() ? "" : "mailgrad replay " + shell_word(recording) + ' ';
   const bool is_own = r.checkpoints && !r.checkpoints->last.empty();
-  return "goes on by    " + replay + "--resume " + shell_word(from) + asked_to_end_by(r) +
-         (is_own ? "" : fmt::format(" (after step {})", r.resumed->steps)) + '\n';
+  return "goes on by    " + command + " --resume " + shell_word(from) + asked_to_end_by(r) +
+         (is_own ? "" : fmt::format("  # after step {}", r.resumed->steps)) + '\n';
 }
 
 } // namespace mailgrad

@@ -37,7 +37,7 @@ std::string left_out_in_words(std::span<const std::vector<device>> workers, cons
 
 joined_workers::joined_workers(const std::string& address, const std::vector<std::vector<device>>& workers,
                                joining how)
-    : quiet_(how.quiet) {
+    : quiet_(how.quiet), told_elsewhere_(how.told_elsewhere) {
   for (std::size_t i = 0; i < workers.size(); ++i) {
     try {
       members_.push_back(joined(address, workers[i], how, i));
@@ -96,16 +96,15 @@ int joined_workers::wait(const interrupt& ctrl_c, std::chrono::milliseconds for_
   return leaving ? exit_code::of_signal(ctrl_c.signal()) : code;
 }
 
-/// At once, while others of this process may train on for long. False: it has failed.
+/// At once, while others of this process may train on for long. False: it has failed, or the run.
 bool joined_workers::tell_end(remote::membership& member) const {
   const net::ending end = member.wait();
   const std::string words = member.name() + ": " + end.words;
-  const bool in_order = end.reason == net::end_reason::left;
-  if (!in_order)
+  if (!is_in_order(end.reason))
     say_failure(words);
   else if (!quiet_)
     say_line(words);
-  return in_order;
+  return end.reason == net::end_reason::left || (told_elsewhere_ && is_in_order(end.reason));
 }
 
 /// The thread that waits prints, so that lines stay whole.

@@ -31,6 +31,8 @@ struct joining {
   std::function<std::unique_ptr<net::all_reduce>(std::size_t floats)> join_sums{};
   known_plugins plugins{};    ///< of which a worker that takes local steps may need one
   bool card_ends_run = false; ///< a card that fails ends the run, in order, and not its worker alone
+  /// Whether the exit code of another process tells how the run has ended, so that this one tells of its workers alone.
+  bool told_elsewhere = false;
 };
 
 /// Workers of this process in a run of another process.
@@ -62,7 +64,7 @@ private:
   std::mutex mutex_;              ///< guards the news
   std::vector<std::string> news_; ///< what memberships tell from their threads
   std::vector<std::unique_ptr<remote::membership>> members_;
-  const bool quiet_;
+  const bool quiet_, told_elsewhere_;
 };
 
 /// Shares devices out to so many workers; 0: as many as the run at this address has devices for, which it is

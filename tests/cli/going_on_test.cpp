@@ -112,13 +112,14 @@ TEST_F(GoingOn, FindsItsPlugIns) {
 TEST_F(GoingOn, TakesAnotherConditionIfTheRunWasTrainedEnough) {
   tool t = in(first_, train({"--metrics-every", "1", "--stop-when", "steps>=60"}, "100000"));
   EXPECT_EQ(t.code(), 0) << t.err();
-  EXPECT_THAT(t.out(), HasSubstr("\ngoes on by    --resume kept with another --stop-when\n"));
+  EXPECT_THAT(t.out(), HasSubstr("\ngoes on by    mailgrad train --resume kept  # with another --stop-when\n"));
   expect_done(first_,
               {"train", "--quiet", "--resume", "kept", "--steps", "300", "--stop-when", "steps>=1e9"});
   tool patient =
       in(first_, train({"--lr", "0", "--evaluate-every", "5", "--patience", "2"}, "1000000", "other"));
   EXPECT_EQ(patient.code(), 0) << patient.err();
-  EXPECT_THAT(patient.out(), HasSubstr("\ngoes on by    --resume other with another --patience\n"));
+  EXPECT_THAT(patient.out(),
+              HasSubstr("\ngoes on by    mailgrad train --resume other  # with another --patience\n"));
 }
 
 TEST_F(GoingOn, SaysThatTheRateIsAtItsEnd) {

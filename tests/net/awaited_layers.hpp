@@ -33,8 +33,10 @@ public:
     std::unique_lock guard(mutex_);
     return changed_.wait_for(guard, std::chrono::seconds{60}, [&] { return is_true(kept_); });
   }
+  /// False if it ends first.
   bool wait_joined() {
-    return wait_for([](const played_layers& x) { return x.joins > 0; });
+    wait_for([](const played_layers& x) { return x.joins > 0 || !x.ends.empty(); });
+    return kept().joins > 0;
   }
   /// The words of its end, "" if there is none.
   std::string wait_ended() {

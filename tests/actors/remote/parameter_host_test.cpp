@@ -12,6 +12,7 @@ namespace mailgrad::remote {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 /// Three shards in two processes: the first and the third in one, so that the order among shards crosses
 /// both. A model of 33 weights has room for two.
@@ -87,8 +88,10 @@ TEST(ParameterHost, EndsTheRunInOrderIfItIsLost) {
   EXPECT_THAT(r.why, HasSubstr("shard 1"));
   EXPECT_THAT(r.why, HasSubstr("its process has ended"));
   EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
-  EXPECT_EQ(stays.wait().reason, net::end_reason::left);
-  EXPECT_EQ(worker.wait().reason, net::end_reason::left);
+  for (const net::ending& end : {stays.wait(), worker.wait()}) {
+    EXPECT_EQ(end.reason, net::end_reason::run_failed);
+    EXPECT_THAT("server says: the run has failed: " + r.why, StartsWith(end.words));
+  }
 }
 
 /// The host is told its shards when all have joined, and the run begins when it has answered.

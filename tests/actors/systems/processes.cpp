@@ -267,6 +267,7 @@ void server_process::begin_run() {
   crew.awaits = elsewhere_->awaits();
   crew.shares_credit = elsewhere_->shares_credit();
   crew.timer = std::make_shared<wire_timer>(wires_);
+  crew.on_failure = [this](const std::string& why) { elsewhere_->note_failure(why); };
   crew.on_end = [this](run_outcome outcome) { outcome_ = std::move(outcome); };
   crew.on_checkpoint = [this](const checkpoint_account& account) { checkpoints_ = account; };
   crew.on_wait = [this](const wait_named& w) { waits_ += "\n  " + in_words(w); };

@@ -86,8 +86,10 @@ TEST_F(RemoteTool, EndsInOrderWithoutAKilledParameterHost) {
   EXPECT_EQ(server.code(), 1);
   EXPECT_THAT(server.err(), HasSubstr("lost parameter host 0 (incarnation 1)"));
   EXPECT_THAT(server.err(), Not(HasSubstr("testing on"))) << "its weights are gone";
-  EXPECT_EQ(worker.code(), 0) << worker.err();
-  EXPECT_THAT(worker.err(), Not(HasSubstr("mailgrad: "))) << "the run has ended, and the server said so";
+  EXPECT_EQ(worker.code(), 1) << worker.err();
+  EXPECT_THAT(worker.err(), AllOf(HasSubstr("server says: the run has failed: shard 0 is lost"),
+                                  Not(HasSubstr("mailgrad: "))))
+      << "the worker has not failed";
   const nlohmann::json r = report("report");
   EXPECT_EQ(r["ended"], "failed");
   EXPECT_TRUE(r["final_loss"].is_number());
@@ -123,9 +125,9 @@ TEST_F(RemoteTool, KeepsTheBooksOfACheckpointAlthoughAParameterHostIsKilled) {
     }
     host.signal(SIGKILL);
     EXPECT_EQ(server.code(), 1);
-    EXPECT_EQ(first.code(), 0) << first.err();
-    EXPECT_EQ(second.code(), 0) << second.err();
-    EXPECT_THAT(server.out(), HasSubstr("\ngoes on by    --resume " + file("kept") + "\n"));
+    EXPECT_EQ(first.code(), 1) << first.err();
+    EXPECT_EQ(second.code(), 1) << second.err();
+    EXPECT_THAT(server.out(), HasSubstr("\ngoes on by    mailgrad serve --resume " + file("kept") + "\n"));
     const nlohmann::json r = report("report");
     EXPECT_GE(r["steps"], r["checkpoints"]["last_steps"]);
     EXPECT_GT(r["steps"], before) << "the steps before the resume count";

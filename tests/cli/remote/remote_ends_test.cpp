@@ -117,8 +117,9 @@ TEST_F(RemoteEnds, WithTheWayOnFromAnEarlierCheckpoint) {
     way_on = server.out();
     until_then = server.err();
   }
-  EXPECT_THAT(way_on, HasSubstr("checkpoints   0 written\ngoes on by    --resume " + file("kept") +
-                                " (after step " + to_string(report("report")["resumed"]["steps"]) + ")\n"));
+  EXPECT_THAT(way_on,
+              HasSubstr("checkpoints   0 written\ngoes on by    mailgrad serve --resume " + file("kept") +
+                        "  # after step " + to_string(report("report")["resumed"]["steps"]) + "\n"));
   EXPECT_THAT(until_then,
               HasSubstr(" gradients; the checkpoint after step " +
                         to_string(report("report")["resumed"]["steps"]) + " has what was made until then\n"));

@@ -35,7 +35,7 @@ struct StreamNetworks : testing::TestWithParam<network_kind> {
   void join() {
     if (!server) serve();
     client_net->connect(client.end, address);
-    ASSERT_TRUE(client.layers.wait_joined());
+    ASSERT_TRUE(client.layers.wait_joined()) << client.layers.wait_ended();
     guest = server->guest(0);
     ASSERT_TRUE(guest && guest->wait_joined());
   }
