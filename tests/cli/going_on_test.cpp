@@ -112,7 +112,8 @@ TEST_F(GoingOn, FindsItsPlugIns) {
 TEST_F(GoingOn, TakesAnotherConditionIfTheRunWasTrainedEnough) {
   tool t = in(first_, train({"--metrics-every", "1", "--stop-when", "steps>=60"}, "100000"));
   EXPECT_EQ(t.code(), 0) << t.err();
-  EXPECT_THAT(t.out(), HasSubstr("\ngoes on by    mailgrad train --resume kept  # with another --stop-when\n"));
+  EXPECT_THAT(t.out(),
+              HasSubstr("\ngoes on by    mailgrad train --resume kept  # with another --stop-when\n"));
   expect_done(first_,
               {"train", "--quiet", "--resume", "kept", "--steps", "300", "--stop-when", "steps>=1e9"});
   tool patient =
