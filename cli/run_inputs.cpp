@@ -1,3 +1,4 @@
+#include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/run_inputs.hpp>
 
 #include <mailgrad/data/files.hpp>
@@ -9,7 +10,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <iostream>
 #include <stdexcept>
 #include <system_error>
 
@@ -54,7 +54,7 @@ void announce_plugins(const run_inputs& in) {
   if (!in.replay) return;
   for (const input_file& plugin : plugins_in(in)) {
     const std::string sum = require_recorded_plugin(*in.replay, plugin.path);
-    std::cerr << "loading the plug-in of the recording: " << plugin.path << ", SHA-256 " << sum << '\n';
+    say_line("loading the plug-in of the recording: " + plugin.path + ", SHA-256 " + sum);
   }
 }
 

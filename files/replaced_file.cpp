@@ -16,6 +16,18 @@
 
 namespace mailgrad {
 
+namespace {
+
+/// Those of the file that is there, if there is one.
+void take_permissions(int descriptor, const std::string& path) {
+  struct stat older {};
+  constexpr mode_t all = S_IRWXU | S_IRWXG | S_IRWXO;
+  if (lstat(path.c_str(), &older) == 0 && S_ISREG(older.st_mode))
+    (void)fchmod(descriptor, older.st_mode & all);
+}
+
+} // namespace
+
 bool replaced_file::can_replace(const std::string& path) {
   std::error_code unknown;
   const auto status = std::filesystem::status(path, unknown);
@@ -45,14 +57,15 @@ bool replaced_file::move_abandoned(const std::string& partial, const std::string
   return moved;
 }
 
-replaced_file::replaced_file(const std::string& path, if_taken what)
-    : path_(without_links(path)), written_(can_replace(path_) ? partial(path_) : path_) {
+replaced_file::replaced_file(const std::string& path, if_taken what, if_link link)
+    : path_(link == if_link::followed ? without_links(path) : path),
+      written_(link == if_link::replaced || can_replace(path_) ? partial(path_) : path_) {
   errno = 0;
   if (written_ != path_) lock_ = open_locked(written_, what);
   if (written_ != path_ && lock_ < 0)
     setstate(failbit);
-  else
-    open(written_, std::ios::binary | std::ios::trunc);
+  else // a name could mean another file by now
+    open(lock_ < 0 ? written_ : "/proc/self/fd/" + std::to_string(lock_), std::ios::binary | std::ios::trunc);
 }
 
 replaced_file::~replaced_file() {
@@ -110,6 +123,7 @@ int replaced_file::keep(bool on_disk) {
   const std::string written = std::exchange(written_, "");
   if (lock_ < 0) return why.value(); // a device, or a file that another process is writing
   if (!why && on_disk && fsync(lock_) != 0) why.assign(errno, std::generic_category());
+  if (!why) take_permissions(lock_, path_);
   if (!why) std::filesystem::rename(written, path_, why);
   if (!why && on_disk)
     why.assign(sync_folder(std::filesystem::path(path_).parent_path()), std::generic_category());

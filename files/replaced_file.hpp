@@ -11,8 +11,8 @@
 namespace mailgrad {
 
 /// A file that atomically replaces an older one when it is complete. Until then its name is FILE.partial, so
-/// a reader never sees half of it, and a crash leaves the older file unchanged. A link is followed; a pipe or
-/// a device is written to directly.
+/// a reader never sees half of it, and a crash leaves the older file unchanged. It has the older one's
+/// permissions. A pipe or a device is written to directly.
 ///
 /// Two writers of one name do not mix their bytes: FILE.partial is locked while it is written, and the lock
 /// ends with the process. If one writer waits for another, the file of the later one remains.
@@ -22,7 +22,12 @@ public:
   /// What to do while another writer has a file of that name.
   using if_taken = if_locked;
 
-  explicit replaced_file(const std::string& path, if_taken what = if_taken::wait);
+  /// What to do with a link of that name: a user's own may be followed, while in a folder of ours nobody
+  /// makes one with a good intent.
+  enum class if_link : std::uint8_t { followed, replaced };
+
+  explicit replaced_file(const std::string& path, if_taken what = if_taken::wait,
+                         if_link link = if_link::followed);
   /// Removes the partial file unless keep() was called.
   ~replaced_file() override;
   replaced_file(const replaced_file&) = delete;

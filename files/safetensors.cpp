@@ -156,7 +156,7 @@ void safetensors_file::read(const stored_array& what, std::span<float> to) {
 }
 
 void write_safetensors(const std::filesystem::path& path, std::span<const array_to_store> arrays,
-                       const std::map<std::string, std::string>& metadata) {
+                       const std::map<std::string, std::string>& metadata, replaced_file::if_link link) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!metadata.empty()) header[metadata_name] = metadata;
   std::uint64_t end = 0;
@@ -176,7 +176,7 @@ void write_safetensors(const std::filesystem::path& path, std::span<const array_
   std::string length;
   append_number<length_bytes>(length, text.size());
 
-  replaced_file out(path.string());
+  replaced_file out(path.string(), replaced_file::if_taken::wait, link);
   out << length << text;
   for (const array_to_store& a : arrays) out.write_ahead(std::as_bytes(a.values));
   if (const int why = out.keep_on_disk(); why != 0) throw_unwritable(path, why);

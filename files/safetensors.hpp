@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/files/replaced_file.hpp>
 #include <mailgrad/tensor/shape.hpp>
 
 #include <cstdint>
@@ -78,6 +79,7 @@ struct array_to_store {
 /// Errors  std::invalid_argument for a name that comes twice or is "__metadata__", or values that do not fit
 ///         their shape; file_error if the file cannot be written.
 void write_safetensors(const std::filesystem::path& path, std::span<const array_to_store> arrays,
-                       const std::map<std::string, std::string>& metadata);
+                       const std::map<std::string, std::string>& metadata,
+                       replaced_file::if_link link = replaced_file::if_link::followed);
 
 } // namespace mailgrad

@@ -72,8 +72,8 @@ public:
   bool is_through(connection_id c) const override;
   void tick(instant now) override;
 
-  /// Another connection is to be opened. Where there are as many as it takes, the one that has waited longest without
-  /// saying who it is gives way, so that nobody keeps others out by saying nothing. Returns that one.
+  /// Another connection is to be opened. Where there are as many as it takes, the one that has waited longest
+  /// without saying who it is gives way, so that nobody keeps others out by saying nothing. Returns that one.
   std::optional<connection_id> give_way();
   /// Turns away a connection of which nothing is known yet, for a reason that the network found.
   void refuse(connection_id c, const refusal& why);

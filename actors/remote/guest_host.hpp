@@ -26,8 +26,8 @@ struct run_answer {
 /// Answers a watcher's question about the run. It may block. std::invalid_argument becomes a refusal.
 using run_answers = std::function<run_answer(const std::string& what, const std::string& argument)>;
 
-/// Whether the run has failed, which its workers and parameter hosts are told when they have done their part, so that their
-/// programs end with a failure as well.
+/// Whether the run has failed, which its workers and parameter hosts are told when they have done their part,
+/// so that their programs end with a failure as well.
 ///
 /// Threads any
 class run_verdict {

@@ -107,8 +107,8 @@ public:
   ///
   /// Threads  any
   void note_failure(const std::string& why) { verdict_->fail(why); }
-  /// Ends every session with these words, and lets nobody in any more. Workers may be told others, and if the run has failed,
-  /// they and parameter hosts are told why. Blocks until nothing more is called.
+  /// Ends every session with these words, and lets nobody in any more. Workers may be told others, and if the
+  /// run has failed, they and parameter hosts are told why. Blocks until nothing more is called.
   void end(const std::string& words, const std::string& to_workers = {});
 
 private:

@@ -3,6 +3,8 @@
 
 #include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/cli/option_words.hpp>
+#include <mailgrad/cli/output/printable.hpp>
+#include <mailgrad/cli/output/run_outputs.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
 
@@ -61,7 +63,7 @@ void add_checkpoint_options(CLI::App& parser, checkpoint_words& w, const std::st
           ->check(whole_number(1))
           ->capture_default_str()
           ->group(group);
-  const auto* resume =
+  auto* resume =
       parser
           .add_option(
               "--resume", w.resume,
@@ -70,6 +72,22 @@ void add_checkpoint_options(CLI::App& parser, checkpoint_words& w, const std::st
           ->check(file_name())
           ->type_name("DIR")
           ->group(group);
+  parser
+      .add_flag(
+          "--same-outputs", w.same_outputs,
+          "With --resume: also write the files that the run wrote, such as its --report; without it, only "
+          "those that are named now")
+      ->disable_flag_override()
+      ->needs(resume)
+      ->group(group);
+  parser
+      .add_option("--plugin", w.plugins,
+                  "With --resume: this plug-in of the run may be loaded. Several may be named")
+      ->check(file_name())
+      ->type_name("FILE")
+      ->allow_extra_args(false)
+      ->needs(resume)
+      ->group(group);
   parser.parse_complete_callback([folder, every, keep, resume] { // a run that is resumed has a folder
     for (const CLI::Option* option : {every, keep})
       if (!option->empty() && folder->empty() && resume->empty())
@@ -136,10 +154,11 @@ words_from_there found_from(const checkpoint& from, std::vector<std::string> wor
   return found_from(option_words(std::move(words)), folder_of_words(from));
 }
 
-std::string paths_in_words(const checkpoint& from, const option_words& given) {
+std::string paths_in_words(const checkpoint& from, const option_words& given, const checkpoint_words& w) {
   std::string text;
   for (const std::string& option : words_in(from).options)
-    if (!given.has(option)) text += (text.empty() ? "" : ", ") + option;
+    if (!given.has(option) && (w.same_outputs || !is_output_option(option)))
+      text += (text.empty() ? "" : ", ") + option;
   if (text.empty()) return {};
   return fmt::format("; the paths of {} are those of {}", text, folder_of_words(from));
 }
@@ -154,8 +173,23 @@ std::vector<std::string> words_of_keeping(const checkpoint& from) {
   return words;
 }
 
-option_words words_to_resume(const checkpoint& from, const option_words& given) {
-  option_words words = words_in(from).words;
+std::string left_out_in_words(const checkpoint& from, const option_words& given, const checkpoint_words& w) {
+  std::string text;
+  const option_words recorded = words_in(from).words;
+  for (const std::string& word : recorded.all()) {
+    const std::string_view option = option_words::option_of(word);
+    if (!w.same_outputs && is_output_option(option) && !given.has(option))
+      text += (text.empty() ? "" : ", ") + printable(word);
+  }
+  return text.empty() ? text : fmt::format("; without {}, which --same-outputs would write", text);
+}
+
+option_words words_to_resume(const checkpoint& from, const option_words& given, const checkpoint_words& w) {
+  const option_words recorded = words_in(from).words;
+  option_words words = recorded;
+  if (!w.same_outputs)
+    for (const std::string& word : recorded.all())
+      if (const auto option = option_words::option_of(word); is_output_option(option)) words.drop(option);
   words.set("--checkpoint=" + folder_of(from.path()).string());
   if (given.has("--steps") || given.has("--epochs")) words.drop({"--steps", "--epochs"});
   for (const std::string& word : given.all()) // who goes on with cores alone may have no card

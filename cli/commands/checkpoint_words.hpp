@@ -21,6 +21,8 @@ struct checkpoint_words {
   std::string every = "10min";
   std::size_t keep = 3;
   std::string resume;
+  bool same_outputs = false;          ///< writes what the run wrote that is resumed
+  std::vector<std::string> plugins{}; ///< which that run may have loaded
 };
 
 void add_checkpoint_options(CLI::App& parser, checkpoint_words& w, const std::string& group);
@@ -57,12 +59,16 @@ std::vector<std::string> words_of_keeping(const checkpoint& from);
 
 /// "; the paths of --data, --save are those of /srv/first": of the options of a checkpoint, these name
 /// paths that lead to nothing from here, and that are not given now. Empty if there are none.
-std::string paths_in_words(const checkpoint& from, const option_words& given);
+std::string paths_in_words(const checkpoint& from, const option_words& given, const checkpoint_words& w);
+/// "; without --report=run.json, which --same-outputs would write": whoever made the checkpoint does not say
+/// where this process writes. Empty if nothing is left out.
+std::string left_out_in_words(const checkpoint& from, const option_words& given, const checkpoint_words& w);
 
-/// The options of a run that is resumed: those of the checkpoint, but for the ones that were given now.
-/// Unless these say otherwise, its checkpoints go into the folder of the one it goes on from.
+/// The options of a run that is resumed: those of the checkpoint, but for the ones that were given now, and
+/// for those that name outputs unless `w` takes them. Unless these say otherwise, its checkpoints go into the
+/// folder of the one it goes on from.
 ///
 /// Errors  archive_error: the checkpoint lacks them.
-option_words words_to_resume(const checkpoint& from, const option_words& given);
+option_words words_to_resume(const checkpoint& from, const option_words& given, const checkpoint_words& w);
 
 } // namespace mailgrad

@@ -116,8 +116,8 @@ int compare(const recording& r, const training_report& again, std::ostream& out)
     return exit_code::done;
   }
   out << "replay        other parameters than recorded\n";
-  std::cerr << "mailgrad: the replay of '" << r.name << "' differs: the parameters recorded have sha256 "
-            << recorded << ", these " << again.parameters_sha256 << '\n';
+  say_failure("the replay of '" + r.name + "' differs: the parameters recorded have sha256 " + recorded +
+              ", these " + again.parameters_sha256);
   return exit_code::differs;
 }
 

@@ -3,18 +3,23 @@
 #include <mailgrad/cli/commands/checkpoint_words.hpp>
 #include <mailgrad/cli/device_option.hpp>
 #include <mailgrad/cli/option_words.hpp>
+#include <mailgrad/cli/output/printable.hpp>
 #include <mailgrad/cli/output/recorded_words.hpp>
 #include <mailgrad/cli/wrong_option.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
+#include <mailgrad/files/shell_word.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <initializer_list>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace mailgrad {
@@ -44,6 +49,40 @@ train_words values_of(const option_words& words, const checkpoint& from) {
     throw std::invalid_argument("checkpoint '" + from.path().string() + "': " + explain(parser, e));
   }
   return values;
+}
+
+/// The plug-ins of options that are not given anew.
+std::vector<std::string> plugins_of_run(const checkpoint& from, const option_words& given) {
+  std::vector<std::string> words = words_in(from).words.take();
+  std::ranges::move(
+      found_from(from, {"--policy=" + policies_from(from)}).words.take(), // it may have switched
+      std::back_inserter(words));
+  std::vector<std::string> all;
+  for (const std::string& word : words) {
+    const std::string_view option = option_words::option_of(word);
+    if (given.has(option) || option.size() == word.size()) continue;
+    for (std::string& file : plugins_in(option, word.substr(option.size() + 1)))
+      if (std::ranges::find(all, file) == all.end()) all.push_back(std::move(file));
+  }
+  return all;
+}
+
+/// A plug-in is code, and a checkpoint may come from anybody, so only those are loaded that this command
+/// names.
+void require_named_plugins(const checkpoint& from, const option_words& given,
+                           const std::vector<std::string>& named) {
+  std::string files, options;
+  for (const std::string& file : plugins_of_run(from, given)) {
+    std::error_code unknown;
+    const auto is_it = [&](const std::string& n) { return std::filesystem::equivalent(n, file, unknown); };
+    if (std::ranges::any_of(named, is_it)) continue;
+    files += fmt::format("{}'{}'", files.empty() ? "" : ", ", printable(file));
+    options += " --plugin " + shell_word(file);
+  }
+  if (files.empty()) return;
+  throw std::invalid_argument(
+      fmt::format("checkpoint '{}' names plug-ins, which are code: {}; if you trust them, give{}",
+                  from.path().string(), files, options));
 }
 
 std::uint32_t workers_of(const checkpoint& from) {
@@ -166,7 +205,7 @@ std::vector<std::string> words_of_run(const CLI::App& parser, const train_words&
   const bool keeps = !w.checkpoints.folder.empty() || !w.checkpoints.resume.empty();
   std::vector<std::string> without{"quiet", "live", "live-token", "live-control"};
   if (keeps)
-    without.emplace_back("resume");
+    without.insert(without.end(), {"resume", "same-outputs", "plugin"});
   else
     without.insert(without.end(), {"report", "save", "staleness-csv", "trace", "record", "metrics",
                                    "tensorboard", "metrics-every", "evaluate-every"});
@@ -184,10 +223,11 @@ std::vector<std::string> in_one_process(std::vector<std::string> words, const tr
 resumed_words resumed_from(const checkpoint& from, const std::vector<std::string>& told,
                            const train_words& w) {
   const option_words given(told);
-  const option_words before = words_to_resume(from, {});
+  require_named_plugins(from, given, w.checkpoints.plugins);
+  const option_words before = words_to_resume(from, {}, w.checkpoints);
   going_on run{from, given, w, values_of(before, from)};
   run.was.remote.serve = before.has("--listen"); // stands there in any case
-  option_words words = words_to_resume(from, given);
+  option_words words = words_to_resume(from, given, w.checkpoints);
   const bool serves = w.remote.serve && !w.remote.launch;
   if (w.remote.launch)
     words = for_ranks(std::move(words), run);

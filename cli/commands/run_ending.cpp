@@ -2,6 +2,7 @@
 
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
+#include <mailgrad/cli/output/printable.hpp>
 #include <mailgrad/cli/output/report_words.hpp>
 
 #include <fmt/format.h>
@@ -45,7 +46,7 @@ training_report tested_report(training& run, std::size_t samples, const std::fun
 
 int say_how_it_ended(const training_report& r, const run_outputs& outputs, const std::string& command,
                      int signal, const memory_needs& needs) {
-  (outputs.take_standard_output() ? std::cerr : std::cout) << in_words(r, command);
+  (outputs.take_standard_output() ? std::cerr : std::cout) << printable(in_words(r, command));
   const int code = exit_code_of(r, signal);
   if (!r.why.empty()) code == exit_code::failed ? say_failure(r.why) : say_line("ended: " + r.why);
   if (const auto advice = memory_advice(r.why, needs); !advice.empty()) say_line(advice);
@@ -55,7 +56,7 @@ int say_how_it_ended(const training_report& r, const run_outputs& outputs, const
 void keep_results(const run_outputs& outputs, training& run, const training_report& report,
                   const model_card& card) {
   const run_trace trace = run.trace();
-  for (const std::string& line : missing_in(trace)) std::cerr << "trace: " << line << '\n';
+  for (const std::string& line : missing_in(trace)) say_line("trace: " + line);
   std::vector<std::string> failures = outputs.write(report, trace, run.weights(), card);
   for (const std::string& why : {recording_failure(run, report), run.metrics_failure()})
     if (!why.empty()) failures.push_back(why);

@@ -15,9 +15,9 @@ namespace mailgrad {
 /// since a run that has diverged or lost a shard has none to test; 0: says nothing.
 training_report tested_report(training& run, std::size_t samples, const std::function<bool()>& ends_test);
 
-/// Prints the summary of a run, and why it ended if it was not completed. `command` is the one by which it goes on from a
-/// checkpoint; `signal` is the one that ended the training or the test, or 0; `needs` of it decide what
-/// to do about a lack of memory. Returns the exit code.
+/// Prints the summary of a run, and why it ended if it was not completed. `command` is the one by which it
+/// goes on from a checkpoint; `signal` is the one that ended the training or the test, or 0; `needs` of it
+/// decide what to do about a lack of memory. Returns the exit code.
 int say_how_it_ended(const training_report& r, const run_outputs& outputs, const std::string& command,
                      int signal, const memory_needs& needs);
 

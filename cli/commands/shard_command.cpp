@@ -39,9 +39,9 @@ int hold_shards(const shard_words& w) {
                                          .network = network_with(w.server, w.keys, side::shard),
                                          .plugins = plugins_of(w.plugins)};
   if (!w.quiet) options.on_begin = tell_begin;
-  options.on_event = [](const std::string& words) { std::cerr << words + '\n'; };
+  options.on_event = [](const std::string& words) { say_line(words); };
   remote::parameter_host host(w.server, std::move(options));
-  if (!w.quiet) std::cerr << host.name() << " has joined the run at " << w.server << '\n';
+  if (!w.quiet) say_line(host.name() + " has joined the run at " + w.server);
   bool leaving = false;
   while (!host.wait_for(std::chrono::milliseconds{50}))
     if (ctrl_c.requested() && !leaving) {

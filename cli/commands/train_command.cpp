@@ -12,6 +12,7 @@
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/help_format.hpp>
 #include <mailgrad/cli/output/introduction.hpp>
+#include <mailgrad/cli/output/printable.hpp>
 #include <mailgrad/cli/output/progress_display.hpp>
 #include <mailgrad/cli/output/recorded_words.hpp>
 #include <mailgrad/cli/remote/served_run.hpp>
@@ -188,8 +189,9 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
       !is_done && !w.quiet ? progress_display::suitable_style() : progress_display::style::none;
   if (from) options.policy = policies_from(*from);
   const std::string where = served ? workers_in_words(options.workers, devices_elsewhere(w)) : "";
-  if (!w.quiet) std::cerr << introduction(w.model, w.span, options, *data, run, where) << '\n';
-  if (options.start && w.load_strict == "no") std::cerr << loaded_in_words(*options.start, run.layout());
+  if (!w.quiet) say_line(introduction(w.model, w.span, options, *data, run, where));
+  if (options.start && w.load_strict == "no")
+    std::cerr << printable(loaded_in_words(*options.start, run.layout()));
   std::optional<live_run> page;
   if (live)
     page.emplace(run, w.model, !is_done && !options.checkpoints.folder.empty(), *live, std::move(*listening),
@@ -256,7 +258,8 @@ int resume(const train_words& w, const std::vector<std::string>& given) {
   require_asked_places(again.values, option_words(given),
                        fmt::format("checkpoint '{}'", at.from->path().string()),
                        [&](const std::string&) { return way_on_with_cores(again.values); });
-  at.in_words += paths_in_words(*at.from, option_words(given));
+  at.in_words += paths_in_words(*at.from, option_words(given), w.checkpoints) +
+                 left_out_in_words(*at.from, option_words(given), w.checkpoints);
   const auto then = names_recording(given) ? without_recording::fails : without_recording::goes_on;
   return train_with(again.values, again.words, nullptr,
                     {std::move(at), then, w.outputs, again.words_of_server})

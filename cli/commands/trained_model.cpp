@@ -1,13 +1,13 @@
 #include <mailgrad/cli/commands/trained_model.hpp>
 
 #include <mailgrad/cli/option_checks.hpp>
+#include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/data/open.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include <iostream>
 #include <stdexcept>
 
 namespace mailgrad {
@@ -66,7 +66,7 @@ data_split open_samples(const trained_words& w, const model_card& card, lacking_
   }
   o.limit.bytes = w.data_limit << 30;
   data_split samples = open_data(w.data, o);
-  for (const std::string& remark : samples.remarks) std::cerr << "mailgrad: " << remark << '\n';
+  for (const std::string& remark : samples.remarks) say_failure(remark);
   return samples;
 }
 

@@ -1,6 +1,7 @@
 #include <mailgrad/cli/commands/typed_paths.hpp>
 
 #include <mailgrad/cli/output/output_file.hpp>
+#include <mailgrad/cli/output/run_outputs.hpp>
 #include <mailgrad/data/files.hpp>
 #include <mailgrad/files/replaced_file.hpp>
 #include <mailgrad/graph/models/built_in.hpp>
@@ -11,7 +12,6 @@
 #include <mailgrad/options/whole_name.hpp>
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -21,9 +21,6 @@ namespace mailgrad {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::array<std::string_view, 7> of_outputs{
-    "--report", "--save", "--staleness-csv", "--trace", "--metrics", "--tensorboard", "--record"};
 
 bool is_here(const fs::path& path) {
   std::error_code unknown;
@@ -43,15 +40,6 @@ bool leads_somewhere(std::string_view option, const std::string& value) {
 bool was_written_here(const std::string& value) {
   return value.empty() || value == output_file::standard_output || is_here(value) ||
          is_here(replaced_file::partial(value));
-}
-
-/// The plug-ins in the value of an option that names rules.
-std::vector<std::string> plugins_in(std::string_view option, const std::string& value) {
-  if (option == "--policy") return plugins_of_policy(value);
-  if (option == "--cure") return plugins_of_cure(value);
-  if (option != "--optimizer" && option != "--outer-optimizer") return {};
-  const std::string_view name = name_of_choice(value);
-  return names_a_plugin(name) ? std::vector{std::string(name)} : std::vector<std::string>();
 }
 
 std::string in_folder(const fs::path& folder, const std::string& path) {
@@ -78,14 +66,21 @@ std::string with_trace_from(const std::string& law, const fs::path& folder) {
 std::string found_from(const std::string& value, std::string_view option, const fs::path& folder) {
   if (fs::path(value).is_absolute()) return value;
   if (option == "--delays") return with_trace_from(value, folder);
-  const bool is_output = std::ranges::find(of_outputs, option) != of_outputs.end();
-  if (is_output) return was_written_here(value) ? value : in_folder(folder, value);
+  if (is_output_option(option)) return was_written_here(value) ? value : in_folder(folder, value);
   if (option == "--data" || option == "--model" || option == "--keys")
     return leads_somewhere(option, value) ? value : in_folder(folder, value);
   return with_plugins_from(value, option, folder);
 }
 
 } // namespace
+
+std::vector<std::string> plugins_in(std::string_view option, const std::string& value) {
+  if (option == "--policy") return plugins_of_policy(value);
+  if (option == "--cure") return plugins_of_cure(value);
+  if (option != "--optimizer" && option != "--outer-optimizer") return {};
+  const std::string_view name = name_of_choice(value);
+  return names_a_plugin(name) ? std::vector{std::string(name)} : std::vector<std::string>();
+}
 
 words_from_there found_from(option_words words, const fs::path& typed_in) {
   std::error_code unknown;

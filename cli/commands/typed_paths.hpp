@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mailgrad {
@@ -13,6 +14,9 @@ struct words_from_there {
   option_words words;
   std::vector<std::string> options{}; ///< of these, the ones whose paths are taken from that folder: "--data"
 };
+
+/// The plug-ins in the value of an option that names rules. Loads none.
+std::vector<std::string> plugins_in(std::string_view option, const std::string& value);
 
 /// A relative path that leads to something here stays as it was typed. Any other is taken from the folder in
 /// which it was typed: the data, the model, the plug-ins, the keys and a trace of delays, and the files that

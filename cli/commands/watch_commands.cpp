@@ -1,5 +1,6 @@
 #include <mailgrad/cli/commands/commands.hpp>
 #include <mailgrad/cli/exit_code.hpp>
+#include <mailgrad/cli/output/printable.hpp>
 #include <mailgrad/cli/remote/remote_words.hpp>
 #include <mailgrad/cli/remote/run_status.hpp>
 
@@ -49,7 +50,7 @@ command make_status_command(CLI::App& app) {
   parser->footer("Example:\n  mailgrad status 10.0.0.1:7000");
   return {parser, [words] {
             const std::string state = asked(*words, "status");
-            std::cout << (words->json ? state + '\n' : status_in_words(state));
+            std::cout << (words->json ? state + '\n' : printable(status_in_words(state)));
             return exit_code::done;
           }};
 }
@@ -64,7 +65,7 @@ command make_switch_command(CLI::App& app) {
       ->required();
   parser->footer("Example:\n  mailgrad switch 10.0.0.1:7000 ssp:2");
   return {parser, [words] {
-            std::cout << asked(*words, "switch") << '\n';
+            std::cout << printable(asked(*words, "switch")) << '\n';
             return exit_code::done;
           }};
 }
@@ -76,7 +77,7 @@ command make_stop_command(CLI::App& app) {
   parser->add_option("WHY", words->argument, "A reason for the report");
   parser->footer("Example:\n  mailgrad stop 10.0.0.1:7000 \"good enough\"");
   return {parser, [words] {
-            std::cout << asked(*words, "stop") << '\n';
+            std::cout << printable(asked(*words, "stop")) << '\n';
             return exit_code::done;
           }};
 }

@@ -1,6 +1,9 @@
 #include <mailgrad/cli/commands/watched_run.hpp>
+#include <mailgrad/cli/output/failure_line.hpp>
 
 #include <mailgrad/engine/account/recording_account.hpp>
+
+#include <fmt/format.h>
 
 #include <chrono>
 #include <cstdint>
@@ -40,13 +43,13 @@ bool watch_run(training& run, progress_display& display, const interrupt& ctrl_c
     if (kept.failed > failed_checkpoints) {
       failed_checkpoints = kept.failed;
       display.finish();
-      std::cerr << "checkpoint failed" << what_of_it << ": " << kept.failure << '\n';
+      say_line(fmt::format("checkpoint failed{}: {}", what_of_it, kept.failure));
     }
     const auto recorded = run.recorded();
     if (!records || !recorded || recorded->failure.empty()) return;
     records = false;
     display.finish();
-    std::cerr << recording_in_words(*recorded) << what_of_it << '\n';
+    say_line(recording_in_words(*recorded) + what_of_it);
   };
   while (!wait_a_moment(run, served)) {
     const training_progress p = run.progress();
@@ -72,7 +75,7 @@ bool watch_run(training& run, progress_display& display, const interrupt& ctrl_c
     if (time.now() - last_move < stall) continue;
     last_move = time.now();
     display.finish();
-    for (const std::string& wait : run.name_waits(std::chrono::milliseconds{500})) std::cerr << wait << '\n';
+    for (const std::string& wait : run.name_waits(std::chrono::milliseconds{500})) say_line(wait);
   }
   display.show(run.progress());
   display.finish();

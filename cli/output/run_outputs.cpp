@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <exception>
 #include <filesystem>
 #include <ostream>
@@ -28,6 +30,12 @@ void require_metrics_apart(const output_paths& paths) {
 }
 
 } // namespace
+
+bool is_output_option(std::string_view option) {
+  constexpr std::array<std::string_view, 7> all{"--report",  "--save",        "--staleness-csv", "--trace",
+                                                "--metrics", "--tensorboard", "--record"};
+  return std::ranges::find(all, option) != all.end();
+}
 
 run_outputs::run_outputs(const output_paths& paths, const std::vector<input_file>& inputs)
     : report_("report", paths.report), staleness_csv_("staleness histogram", paths.staleness_csv),

@@ -7,6 +7,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mailgrad {
@@ -21,6 +22,9 @@ struct output_paths {
   std::string tensorboard; ///< a folder
   std::string record;      ///< written by the run itself; no other output may name the same file
 };
+
+/// Whether an option, such as "--report", is one of these.
+bool is_output_option(std::string_view option);
 
 /// The output files of a run: the report as JSON, staleness as CSV, a timeline for Perfetto, weights.
 class run_outputs {

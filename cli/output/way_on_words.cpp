@@ -1,5 +1,7 @@
 #include <mailgrad/cli/output/way_on_words.hpp>
 
+#include <mailgrad/cli/output/run_outputs.hpp>
+
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/files/shell_word.hpp>
 
@@ -70,8 +72,10 @@ std::string way_on_in_words(const training_report& r, const std::string& command
   const std::string from = early ? last_checkpoint_of(r) : "";
   if (from.empty()) return "";
   const bool is_own = r.checkpoints && !r.checkpoints->last.empty();
-  return "goes on by    " + command + " --resume " + shell_word(from) + asked_to_end_by(r) +
-         (is_own ? "" : fmt::format("  # after step {}", r.resumed->steps)) + '\n';
+  const bool writes = std::ranges::any_of(
+      r.command, [](const std::string& w) { return is_output_option(w.substr(0, w.find('='))); });
+  return "goes on by    " + command + " --resume " + shell_word(from) + (writes ? " --same-outputs" : "") +
+         asked_to_end_by(r) + (is_own ? "" : fmt::format("  # after step {}", r.resumed->steps)) + '\n';
 }
 
 } // namespace mailgrad

@@ -46,7 +46,7 @@ joined_workers::joined_workers(const std::string& address, const std::vector<std
       say_failure(left_out_in_words(std::span(workers).subspan(i), address, e.what()));
       return;
     }
-    if (!quiet_) std::cerr << members_.back()->name() << " has joined the run at " << address << '\n';
+    if (!quiet_) say_line(members_.back()->name() + " has joined the run at " + address);
   }
 }
 

@@ -31,7 +31,8 @@ struct joining {
   std::function<std::unique_ptr<net::all_reduce>(std::size_t floats)> join_sums{};
   known_plugins plugins{};    ///< of which a worker that takes local steps may need one
   bool card_ends_run = false; ///< a card that fails ends the run, in order, and not its worker alone
-  /// Whether the exit code of another process tells how the run has ended, so that this one tells of its workers alone.
+  /// Whether the exit code of another process tells how the run has ended, so that this one tells of its
+  /// workers alone.
   bool told_elsewhere = false;
 };
 

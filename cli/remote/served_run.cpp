@@ -1,6 +1,7 @@
 #include <mailgrad/cli/remote/served_run.hpp>
 
 #include <mailgrad/cli/exit_code.hpp>
+#include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/remote/run_status.hpp>
 #include <mailgrad/net/memory/memory_address.hpp>
 #include <mailgrad/net/memory/memory_network.hpp>
@@ -133,7 +134,7 @@ void served_run::tell_news() {
     const std::lock_guard lock(mutex_);
     news.swap(news_);
   }
-  for (const std::string& words : news) std::cerr << words << '\n';
+  for (const std::string& words : news) say_line(words);
 }
 
 } // namespace mailgrad

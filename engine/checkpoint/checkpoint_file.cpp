@@ -45,7 +45,7 @@ std::uint64_t write_checkpoint_file(const std::filesystem::path& path, const che
     texts[std::string(checksum_prefix) + name] = checksum(text, fields->arrays());
     texts[name] = text;
   }
-  write_safetensors(path, arrays, texts);
+  write_safetensors(path, arrays, texts, replaced_file::if_link::replaced);
   return std::filesystem::file_size(path);
 }
 

@@ -71,7 +71,7 @@ void set_aside::begin(const fs::path& in, const std::function<void()>& after_eac
   set_aside told = *this;
   fields.field("set aside", told);
   const fs::path plan = in / file_name;
-  replaced_file file(plan.string());
+  replaced_file file(plan.string(), replaced_file::if_taken::wait, replaced_file::if_link::replaced);
   file << fields.text();
   try {
     if (const int why = file.keep_on_disk(); why != 0) throw_unwritable(plan, why);

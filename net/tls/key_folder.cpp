@@ -61,11 +61,12 @@ void key_folder::make() const {
                       "remove this one, and whoever has its keys is shut out",
                       where_.string(), name));
   std::error_code failed;
-  std::filesystem::create_directories(where_, failed);
-  if (failed || chmod(where_.c_str(), S_IRWXU) != 0) {
-    if (failed) errno = failed.value();
+  const bool is_new = std::filesystem::create_directories(where_, failed);
+  if (failed) {
+    errno = failed.value();
     fail(where_.string());
   }
+  if (is_new) std::filesystem::permissions(where_, std::filesystem::perms::owner_all);
   // The name tells one authority from another where a peer is refused.
   std::string number;
   for (const char c : random_bytes(4)) number += fmt::format("{:02x}", static_cast<unsigned char>(c));

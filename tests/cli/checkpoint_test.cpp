@@ -37,7 +37,7 @@ TEST_F(Checkpoints, GoOnAfterKillsToTheSameWeights) {
     for (auto looks = random() % 100; looks > 0; --looks) newest();
     t.signal(SIGKILL);
     killed += t.code() == -SIGKILL ? 1 : 0;
-    run = {"train", "--resume", folder(), "--quiet"};
+    run = {"train", "--same-outputs", "--resume", folder(), "--quiet"};
   }
   EXPECT_GE(killed, 6) << "the run is too short for this test";
   const nlohmann::json last = resumed();
@@ -64,7 +64,7 @@ TEST_F(Checkpoints, GoOnAfterKillsUnderHogwild) {
         await_newer(t, before);
         t.signal(SIGKILL);
         t.code();
-        kept = {"train", "--resume", folder(), "--quiet"};
+        kept = {"train", "--same-outputs", "--resume", folder(), "--quiet"};
       }
       const nlohmann::json last = resumed();
       EXPECT_EQ(last["steps"], 100'000);
@@ -147,7 +147,7 @@ TEST_F(Checkpoints, FallBackToTheOneBefore) {
   const auto kept = checkpoints_in(folder());
   ASSERT_GE(kept.size(), 2U);
   std::filesystem::resize_file(kept[0], 100);
-  tool t({"train", "--resume", folder(), "--quiet"});
+  tool t({"train", "--same-outputs", "--resume", folder(), "--quiet"});
   EXPECT_EQ(t.code(), 0);
   EXPECT_THAT(t.err(), HasSubstr("resuming from " + kept[1].string() +
                                  ", since no newer checkpoint can be read: " + kept[0].string() + ": "));
@@ -158,12 +158,14 @@ TEST_F(Checkpoints, GoOnInTheFolderThatIsResumed) {
   report(train({"--checkpoint", folder(), "--keep", "7"}, "200"));
   const std::string moved = (scratch_.path() / "moved").string();
   std::filesystem::rename(folder(), moved);
-  report({"train", "--resume", moved, "--quiet", "--steps", "400"});
+  report({"train", "--same-outputs", "--resume", moved, "--quiet", "--steps", "400"});
   EXPECT_FALSE(std::filesystem::exists(folder()));
   EXPECT_EQ(checkpoints_in(moved).front().filename(), checkpoint_name(400));
-  report({"train", "--resume", checkpoints_in(moved).front().string(), "--quiet", "--steps", "500"});
+  report({"train", "--same-outputs", "--resume", checkpoints_in(moved).front().string(), "--quiet", "--steps",
+          "500"});
   EXPECT_EQ(checkpoints_in(moved).size(), 3U);
-  report({"train", "--resume", moved, "--checkpoint", folder(), "--quiet", "--steps", "600"});
+  report(
+      {"train", "--same-outputs", "--resume", moved, "--checkpoint", folder(), "--quiet", "--steps", "600"});
   EXPECT_EQ(newest().filename(), checkpoint_name(600));
 }
 
@@ -171,7 +173,8 @@ TEST_F(Checkpoints, MixWithNoneOfAnotherRun) {
   report(train({"--checkpoint", folder()}, "200"));
   const std::string other = (scratch_.path() / "other").string();
   report(train({"--checkpoint", other}, "100"));
-  tool t({"train", "--resume", folder(), "--checkpoint", other, "--steps", "300", "--quiet"});
+  tool t(
+      {"train", "--same-outputs", "--resume", folder(), "--checkpoint", other, "--steps", "300", "--quiet"});
   EXPECT_EQ(t.code(), 2);
   EXPECT_THAT(t.err(), HasSubstr("'" + other + "' holds checkpoints of an earlier run"));
 }
@@ -207,7 +210,8 @@ TEST_F(Checkpoints, ForgetWhereWeightsLayOnOtherDevices) {
 
 TEST_F(Checkpoints, AreRefusedToWorkersThatShallRunAheadAndCannot) {
   report(train({"--checkpoint", folder(), "--parameters", "host", "--clip-norm", "1"}, "200"));
-  tool t({"train", "--resume", folder(), "--steps", "300", "--parameters", "host", "--run-ahead", "1"});
+  tool t({"train", "--same-outputs", "--resume", folder(), "--steps", "300", "--parameters", "host",
+          "--run-ahead", "1"});
   EXPECT_EQ(t.code(), 2);
   EXPECT_THAT(t.err(), ::testing::HasSubstr("--run-ahead 1: workers do not run ahead with --clip-norm"));
 }
@@ -219,7 +223,7 @@ TEST_F(Checkpoints, CountTheStepsOfWorkersThatAreNoMore) {
   EXPECT_EQ(resumed({"--steps", "900"})["steps"], 700);
   EXPECT_EQ(newest().filename(), checkpoint_name(900));
   EXPECT_EQ(resumed({"--steps", "1000"})["resumed"]["steps"], 900);
-  tool t({"train", "--resume", folder(), "--steps", "1100", "--quiet"});
+  tool t({"train", "--same-outputs", "--resume", folder(), "--steps", "1100", "--quiet"});
   EXPECT_THAT(t.out(), HasSubstr("completed after 1100 steps, 100 of them since the resume; "));
   EXPECT_THAT(t.out(), HasSubstr("the last after step 1100: "));
 }
@@ -240,18 +244,18 @@ TEST_F(Checkpoints, HaveNumbersThatNeverFallInTheirFolder) {
 TEST_F(Checkpoints, OfACompletedRunSayThatNothingIsLeft) {
   report(train({"--checkpoint", folder(), "--policy", "async, sync@150"}, "300"));
   const std::string saved = (scratch_.path() / "saved.safetensors").string();
-  tool less({"train", "--resume", folder(), "--steps", "200", "--save", saved});
+  tool less({"train", "--same-outputs", "--resume", folder(), "--steps", "200", "--save", saved});
   EXPECT_EQ(less.code(), 0);
   EXPECT_THAT(less.err(),
               HasSubstr("nothing is left to train: 300 steps are done, and only 200 are asked for; its "));
   EXPECT_THAT(less.err(), ::testing::Not(HasSubstr("step 300 of"))) << "there is no progress to show";
   EXPECT_THAT(less.out(), HasSubstr("completed after 300 steps"));
   EXPECT_TRUE(std::filesystem::exists(saved)) << "its weights are there";
-  tool same({"train", "--resume", folder(), "--steps", "300"});
+  tool same({"train", "--same-outputs", "--resume", folder(), "--steps", "300"});
   EXPECT_EQ(same.code(), 0);
   EXPECT_THAT(same.err(),
               HasSubstr("nothing is left to train: 300 steps are done, and no more are asked for"));
-  tool more({"train", "--resume", folder(), "--steps", "400"});
+  tool more({"train", "--same-outputs", "--resume", folder(), "--steps", "400"});
   EXPECT_EQ(more.code(), 0);
   EXPECT_THAT(more.err(), HasSubstr("; sync on cpu:0;")) << "not async, with which the run began";
   EXPECT_THAT(more.err(), ::testing::Not(HasSubstr("nothing is left")));
@@ -267,13 +271,13 @@ TEST_F(Checkpoints, StayAsTheyAreIfNothingIsLeft) {
   const auto before = written();
   ASSERT_EQ(before.size(), 5U);
   for (const words& fewer : {words{"--steps", "200"}, words{"--steps", "300"}, words{}}) {
-    tool again(with(words{"train", "--resume", folder()}, fewer));
+    tool again(with(words{"train", "--same-outputs", "--resume", folder()}, fewer));
     EXPECT_EQ(again.code(), 0) << again.err();
     EXPECT_THAT(again.err(), HasSubstr("its checkpoints stay as they are"));
     EXPECT_EQ(written(), before);
   }
   std::filesystem::remove(file("report.json"));
-  tool completed({"train", "--resume", folder(), "--quiet"});
+  tool completed({"train", "--same-outputs", "--resume", folder(), "--quiet"});
   EXPECT_EQ(completed.code(), 0) << completed.err();
   EXPECT_TRUE(std::filesystem::exists(file("report.json"))) << "a run that was killed had not written it";
 }

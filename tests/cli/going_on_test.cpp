@@ -49,12 +49,34 @@ protected:
     EXPECT_EQ(t.code(), 0) << t.err();
   }
   words longer(const std::string& steps, const words& more = {}) const {
-    return with({"train", "--quiet", "--resume", (first_ / "kept").string(), "--steps", steps}, more);
+    return with(
+        {"train", "--quiet", "--same-outputs", "--resume", (first_ / "kept").string(), "--steps", steps},
+        more);
   }
 
   const scratch_folder scratch_;
   const std::filesystem::path first_ = scratch_.path() / "first", second_ = scratch_.path() / "second";
 };
+
+/// Whoever made a checkpoint does not say where others write.
+TEST_F(GoingOn, WritesOnlyWhatIsNamedOrAskedFor) {
+  expect_done(first_, train({"--report", "run.json", "--save", "w.safetensors", "--record", "run.rec"}));
+  const auto remove_all = [&] {
+    for (const char* name : {"run.json", "w.safetensors", "run.rec"}) std::filesystem::remove(first_ / name);
+  };
+  remove_all();
+  tool t =
+      in(first_, {"train", "--quiet", "--resume", "kept", "--steps", "300", "--save", "other.safetensors"});
+  EXPECT_EQ(t.code(), 0) << t.err();
+  EXPECT_THAT(t.err(),
+              HasSubstr("; without --report=run.json, --record=run.rec, which --same-outputs would write\n"));
+  for (const char* name : {"run.json", "w.safetensors", "run.rec"})
+    EXPECT_FALSE(std::filesystem::exists(first_ / name)) << name;
+  EXPECT_TRUE(std::filesystem::exists(first_ / "other.safetensors"));
+  tool none = in(first_, {"train", "--same-outputs", "--model", "mlp"});
+  EXPECT_EQ(none.code(), 2);
+  EXPECT_THAT(none.err(), HasSubstr("--resume"));
+}
 
 TEST_F(GoingOn, FindsThePathsThatWereTypedInAnotherFolder) {
   expect_done(first_, train({"--metrics", "run.jsonl"}));
@@ -102,7 +124,14 @@ TEST_F(GoingOn, FindsItsPlugIns) {
     std::filesystem::copy_file(std::filesystem::path(MAILGRAD_TEST_PLUGINS) / file, first_ / file);
   expect_done(first_, train({"--optimizer", "./own_momentum.so", "--cure", "./fading.so", "--policy",
                              "async, ./fair_turns.so:1@150"}));
-  tool t = in(second_, longer("400"));
+  tool none = in(second_, longer("400"));
+  EXPECT_EQ(none.code(), 2);
+  words trusted;
+  for (const char* file : {"own_momentum.so", "fair_turns.so", "fading.so"}) {
+    EXPECT_THAT(none.err(), HasSubstr(" --plugin " + (first_ / file).string()));
+    trusted.insert(trusted.end(), {"--plugin", (first_ / file).string()});
+  }
+  tool t = in(second_, longer("400", trusted));
   EXPECT_EQ(t.code(), 0) << t.err();
   EXPECT_THAT(t.err(), HasSubstr("; the paths of "));
   EXPECT_THAT(t.out(), HasSubstr("completed after 400 steps"));
@@ -114,8 +143,8 @@ TEST_F(GoingOn, TakesAnotherConditionIfTheRunWasTrainedEnough) {
   EXPECT_EQ(t.code(), 0) << t.err();
   EXPECT_THAT(t.out(),
               HasSubstr("\ngoes on by    mailgrad train --resume kept  # with another --stop-when\n"));
-  expect_done(first_,
-              {"train", "--quiet", "--resume", "kept", "--steps", "300", "--stop-when", "steps>=1e9"});
+  expect_done(first_, {"train", "--quiet", "--same-outputs", "--resume", "kept", "--steps", "300",
+                       "--stop-when", "steps>=1e9"});
   tool patient =
       in(first_, train({"--lr", "0", "--evaluate-every", "5", "--patience", "2"}, "1000000", "other"));
   EXPECT_EQ(patient.code(), 0) << patient.err();
@@ -140,7 +169,8 @@ TEST_F(GoingOn, NamesReplayForAReplay) {
   if (replay.code() != 0) {
     EXPECT_THAT(replay.out(), HasSubstr("\ngoes on by    mailgrad replay run.rec --resume replayed\n"));
   }
-  tool other = in(first_, {"train", "--quiet", "--resume", "replayed", "--steps", "300000"});
+  tool other =
+      in(first_, {"train", "--quiet", "--same-outputs", "--resume", "replayed", "--steps", "300000"});
   EXPECT_EQ(other.code(), 2);
   EXPECT_THAT(other.err(), AllOf(HasSubstr(" is of a replay, which goes on by 'mailgrad replay RECORDING "),
                                  HasSubstr("--resume replayed/checkpoint-")));

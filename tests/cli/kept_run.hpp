@@ -70,7 +70,7 @@ protected:
     return nlohmann::json::parse(std::ifstream(file));
   }
   nlohmann::json resumed(words more = {}) const {
-    words all{"train", "--resume", folder(), "--quiet"};
+    words all{"train", "--same-outputs", "--resume", folder(), "--quiet"};
     all.insert(all.end(), more.begin(), more.end());
     return report(all);
   }

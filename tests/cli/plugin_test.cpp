@@ -112,6 +112,28 @@ TEST_F(TrainCommandWithAPlugin, IsLoadedInAReplayOnlyIfItIsTheOneRecorded) {
   EXPECT_EQ(std::ranges::count(other.err(), '\n'), 1) << other.err();
 }
 
+/// A checkpoint may come from anybody, and a plug-in is code.
+TEST_F(TrainCommandWithAPlugin, IsLoadedInAResumedRunOnlyIfItIsNamedThen) {
+  const std::string file = (folder_.path() / "rule.so").string(), kept = (folder_.path() / "kept").string();
+  std::filesystem::copy_file(plugin("own_momentum"), file);
+  trained(MAILGRAD_SMALL_CSV, file + ":momentum=0.5", {"--steps", "9", "--batch", "4", "--checkpoint", kept});
+  const auto resumed = [&](std::vector<std::string> more, const char* steps = "12") {
+    more.insert(more.begin(), {"train", "--resume", kept, "--steps", steps, "--quiet"});
+    return tool(more);
+  };
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{}, {"--plugin", plugin("own_momentum")}, {"--policy", "sync"}}) {
+    tool none = resumed(more);
+    EXPECT_EQ(none.code(), 2);
+    EXPECT_THAT(none.err(), HasSubstr("names plug-ins, which are code: '" + file +
+                                      "'; if you trust them, give --plugin " + file + "\n"));
+  }
+  tool named = resumed({"--plugin", file});
+  EXPECT_EQ(named.code(), 0) << named.err();
+  tool anew = resumed({"--optimizer", file + ":momentum=0.5"}, "15");
+  EXPECT_EQ(anew.code(), 0) << anew.err();
+}
+
 TEST_F(TrainCommandWithAPlugin, IsRefusedInOneLineIfItDoesNotFit) {
   const std::pair<std::string, std::string> wrong[] = {
       {plugin("version_7"), "has version 7 of the plug-in interface, this mailgrad has versions 1 to 3"},

@@ -31,7 +31,7 @@ TEST_F(RecordedCheckpoints, LetARecordingGoOn) {
     t.signal(SIGKILL);
     killed += t.code() == -SIGKILL ? 1 : 0;
     EXPECT_THAT(t.err(), ::testing::Not(HasSubstr("without a recording")));
-    run = {"train", "--resume", folder(), "--quiet"};
+    run = {"train", "--same-outputs", "--resume", folder(), "--quiet"};
   }
   EXPECT_GE(killed, 2);
   const nlohmann::json last = resumed();
@@ -49,10 +49,10 @@ TEST_F(RecordedCheckpoints, GoOnWithoutARecordingThatIsGone) {
   t.signal(SIGKILL);
   t.code();
   for (const char* suffix : {"", ".partial"}) std::filesystem::remove(recording + suffix);
-  tool refused({"train", "--resume", folder(), "--quiet", "--record", recording});
+  tool refused({"train", "--same-outputs", "--resume", folder(), "--quiet", "--record", recording});
   EXPECT_EQ(refused.code(), 2);
   EXPECT_THAT(refused.err(), HasSubstr("there is no recording '" + recording + "'; leave --record out"));
-  tool again({"train", "--resume", folder(), "--quiet"});
+  tool again({"train", "--same-outputs", "--resume", folder(), "--quiet"});
   EXPECT_EQ(again.code(), 0);
   EXPECT_THAT(again.err(), HasSubstr("this run goes on without a recording: "));
 }
@@ -63,7 +63,7 @@ TEST_F(RecordedCheckpoints, OfARecordedRunGoOnWithOtherDevicesAndNoRecording) {
   await_newer(t);
   t.signal(SIGKILL);
   t.code();
-  tool again({"train", "--resume", folder(), "--quiet", "--devices", "cpu:0,cpu:0,cpu:0"});
+  tool again({"train", "--same-outputs", "--resume", folder(), "--quiet", "--devices", "cpu:0,cpu:0,cpu:0"});
   EXPECT_EQ(again.code(), 0);
   EXPECT_THAT(again.err(), HasSubstr("this run goes on without a recording: "));
   EXPECT_THAT(again.err(), HasSubstr("is of a run with other workers"));
@@ -71,7 +71,7 @@ TEST_F(RecordedCheckpoints, OfARecordedRunGoOnWithOtherDevicesAndNoRecording) {
 
 TEST_F(RecordedCheckpoints, OfARunThatWasNotRecordedBeginNoRecording) {
   report(train({"--checkpoint", folder()}, "200"));
-  tool t({"train", "--resume", folder(), "--quiet", "--steps", "400", "--record",
+  tool t({"train", "--same-outputs", "--resume", folder(), "--quiet", "--steps", "400", "--record",
           (scratch_.path() / "run.rec").string()});
   EXPECT_EQ(t.code(), 2);
   EXPECT_THAT(t.err(), HasSubstr("would lack what came before; leave --record out"));

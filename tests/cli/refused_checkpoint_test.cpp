@@ -29,7 +29,7 @@ protected:
 TEST_F(RefusedCheckpoints, OfAnotherRunAreRefused) {
   report(checkpointed({}));
   const auto refused = [this](const words& more, const std::string& why) {
-    words all{"train", "--resume", folder(), "--quiet"};
+    words all{"train", "--same-outputs", "--resume", folder(), "--quiet"};
     all.insert(all.end(), more.begin(), more.end());
     tool t(all);
     EXPECT_EQ(t.code(), 2);
@@ -84,20 +84,22 @@ TEST_F(RefusedCheckpoints, AreNoFilesOfWeights) {
             "found the best weights that a run keeps beside its checkpoints; 'mailgrad train --resume " +
                 folder() + " --steps 1 --save ");
   }
-  refused({"train", "--resume", file("w.safetensors")},
+  refused({"train", "--same-outputs", "--resume", file("w.safetensors")},
           "expected a checkpoint, found a file of weights; 'mailgrad train --load' begins a run with them");
-  refused({"train", "--resume", best}, "expected a checkpoint, found the best weights of a run");
+  refused({"train", "--same-outputs", "--resume", best},
+          "expected a checkpoint, found the best weights of a run");
   const auto before = written();
-  report({"train", "--resume", newest().string(), "--steps", "1", "--save", file("out.npz"), "--quiet"});
+  report({"train", "--same-outputs", "--resume", newest().string(), "--steps", "1", "--save", file("out.npz"),
+          "--quiet"});
   EXPECT_EQ(written().at(newest().string()), before.at(newest().string()));
-  refused({"train", "--resume", file("out.npz")}, "found a file of weights");
+  refused({"train", "--same-outputs", "--resume", file("out.npz")}, "found a file of weights");
 }
 
 /// What the first has written, the second would remove.
 TEST_F(RefusedCheckpoints, AreThoseOfOneProcessAtATime) {
   tool first(train({"--checkpoint", folder(), "--checkpoint-every", "100"}, "2000000"));
   await_newer(first);
-  tool second({"train", "--resume", folder(), "--quiet"});
+  tool second({"train", "--same-outputs", "--resume", folder(), "--quiet"});
   EXPECT_EQ(second.code(), 2);
   EXPECT_THAT(second.err(), HasSubstr(folder() + ": another run keeps its checkpoints there (process "));
   first.signal(SIGKILL);
@@ -115,7 +117,7 @@ TEST_F(RefusedCheckpoints, OfARunThatGoesOnAreRefusedInOneLine) {
   await_newer(first);
   std::filesystem::remove(recording + ".partial");
   for (const words& more : {words{}, words{"--processes", "2"}}) {
-    tool second(with({"train", "--resume", folder()}, more));
+    tool second(with({"train", "--same-outputs", "--resume", folder()}, more));
     EXPECT_EQ(second.code(), 2);
     EXPECT_THAT(second.err(), ::testing::StartsWith("mailgrad: " + folder() + ": another run keeps its "));
     EXPECT_EQ(std::ranges::count(second.err(), '\n'), 1) << second.err();
@@ -125,11 +127,14 @@ TEST_F(RefusedCheckpoints, OfARunThatGoesOnAreRefusedInOneLine) {
 /// Later checkpoints were set aside before the disk was asked for the room of the weights.
 TEST_F(RefusedCheckpoints, OfARunThatIsRefusedAreLeftAlone) {
   for (const char* steps : {"100", "200", "300"})
-    report(steps == std::string("100") ? train({"--checkpoint", folder(), "--record", recording()}, steps)
-                                       : words{"train", "--resume", folder(), "--quiet", "--steps", steps});
+    report(steps == std::string("100")
+               ? train({"--checkpoint", folder(), "--record", recording()}, steps)
+               : words{"train", "--same-outputs", "--resume", folder(), "--quiet", "--steps", steps});
   const auto before = written();
   const auto refused = [&](const words& more, int code, const std::string& why) {
-    tool t(with({"train", "--resume", checkpoints_in(folder()).back().string(), "--steps", "400"}, more));
+    tool t(with(
+        {"train", "--same-outputs", "--resume", checkpoints_in(folder()).back().string(), "--steps", "400"},
+        more));
     EXPECT_EQ(t.code(), code);
     EXPECT_THAT(t.err(), HasSubstr(why));
     EXPECT_EQ(std::ranges::count(t.err(), '\n'), 1) << t.err();
@@ -147,10 +152,10 @@ TEST_F(RefusedCheckpoints, OfARunThatIsRefusedAreLeftAlone) {
 TEST_F(RefusedCheckpoints, OfAServerToWhichNobodyComesAreLeftAlone) {
   const std::string metrics = (scratch_.path() / "run.jsonl").string();
   report(train({"--checkpoint", folder(), "--metrics", metrics}, "100"));
-  report({"train", "--resume", folder(), "--quiet", "--steps", "200"});
+  report({"train", "--same-outputs", "--resume", folder(), "--quiet", "--steps", "200"});
   const auto before = written();
-  tool none({"serve", "--resume", checkpoints_in(folder()).back().string(), "--steps", "400", "--listen",
-             "127.0.0.1:0", "--wait-for-workers", "1"});
+  tool none({"serve", "--same-outputs", "--resume", checkpoints_in(folder()).back().string(), "--steps",
+             "400", "--listen", "127.0.0.1:0", "--wait-for-workers", "1"});
   EXPECT_NE(none.code(), 0);
   EXPECT_THAT(none.err(), ::testing::StartsWith("resuming from ")) << "it was not refused, and nobody came";
   EXPECT_EQ(written(), before) << none.err();
@@ -162,7 +167,7 @@ TEST_F(RefusedCheckpoints, RefuseWhatCannotBeKept) {
     EXPECT_EQ(t.code(), 2) << why;
     EXPECT_THAT(t.err(), HasSubstr(why));
   };
-  refused({"train", "--resume", folder()}, "cannot be read: No such file");
+  refused({"train", "--same-outputs", "--resume", folder()}, "cannot be read: No such file");
   refused(train({"--checkpoint-every", "5"}), "--checkpoint");
   for (const char* every : {"0", "5 min", "-1", "min", "1e3", "99999999min", "18446744073709551616"})
     refused(train({"--checkpoint", folder(), "--checkpoint-every", every}), "is no interval");

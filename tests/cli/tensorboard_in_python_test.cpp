@@ -144,7 +144,8 @@ TEST_F(TensorboardInPython, DrawsAResumedRunAsOne) {
   tool first(train({"--steps", "10000", "--checkpoint", path("kept")}));
   ASSERT_EQ(first.code(), 0) << first.err();
   const std::vector<json> before = lines();
-  tool second({"train", "--resume", path("kept"), "--steps", "30000", "--metrics", path("second.jsonl")});
+  tool second({"train", "--same-outputs", "--resume", path("kept"), "--steps", "30000", "--metrics",
+               path("second.jsonl")});
   ASSERT_EQ(second.code(), 0) << second.err();
   json board;
   open(board);
@@ -165,9 +166,11 @@ TEST_F(TensorboardInPython, DrawsAResumedRunAsOne) {
 TEST_F(TensorboardInPython, LeavesOutWhatWasLost) {
   tool first(train({"--steps", "10000", "--checkpoint", path("kept")}));
   ASSERT_EQ(first.code(), 0) << first.err();
-  tool lost({"train", "--resume", path("kept"), "--steps", "20000", "--checkpoint", path("elsewhere")});
+  tool lost({"train", "--same-outputs", "--resume", path("kept"), "--steps", "20000", "--checkpoint",
+             path("elsewhere")});
   ASSERT_EQ(lost.code(), 0) << lost.err();
-  tool again({"train", "--resume", path("kept"), "--steps", "20000", "--metrics", path("again.jsonl")});
+  tool again({"train", "--same-outputs", "--resume", path("kept"), "--steps", "20000", "--metrics",
+              path("again.jsonl")});
   ASSERT_EQ(again.code(), 0) << again.err();
   json board;
   open(board);

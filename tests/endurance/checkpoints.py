@@ -77,7 +77,7 @@ def rounds_of(tool, scratch, rounds, draw):
         for _ in range(draw.randint(1, 4)):
             kills += killed(command, draw.uniform(0, lengths[key]))
             if kept.is_dir() and any(kept.glob("checkpoint-*.safetensors")):
-                command = [tool, "train", "--resume", str(kept), "--quiet"]
+                command = [tool, "train", "--resume", str(kept), "--same-outputs", "--quiet"]
                 if "--processes" in options and draw.random() < 0.7:
                     command += ["--processes", "2"]  # else it goes on in one
         last = finished(command, scratch / "report.json")

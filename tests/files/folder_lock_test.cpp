@@ -34,6 +34,14 @@ protected:
   const scratch_folder folder_;
 };
 
+TEST_F(FolderLock, FollowsNoLink) {
+  const std::filesystem::path other = folder_.path() / "other";
+  std::ofstream(other) << "of somebody else";
+  std::filesystem::create_symlink(other, file());
+  EXPECT_THAT(refusal(), HasSubstr("Too many levels of symbolic links"));
+  EXPECT_EQ(std::filesystem::file_size(other), 16U);
+}
+
 TEST_F(FolderLock, KeepsASecondOneOutAndNamesTheFirst) {
   std::optional<folder_lock> first(take());
   EXPECT_EQ(refusal(), folder_.path().string() + ": another test works there (process " +

@@ -125,6 +125,47 @@ TEST_F(ReplacedFile, FollowsALink) {
   EXPECT_EQ(text_of(file_), "after");
 }
 
+TEST_F(ReplacedFile, ReplacesALinkInAFolderOfOurs) {
+  const std::filesystem::path link = folder_.path() / "link", other = folder_.path() / "other";
+  std::ofstream(other) << "of somebody else";
+  for (const std::filesystem::path& target : {other, std::filesystem::path("/dev/null")}) {
+    std::filesystem::remove(link);
+    std::filesystem::create_symlink(target, link);
+    replaced_file f(link.string(), replaced_file::if_taken::wait, replaced_file::if_link::replaced);
+    f << "after";
+    EXPECT_EQ(f.keep(), 0);
+    EXPECT_FALSE(std::filesystem::is_symlink(link));
+    EXPECT_EQ(text_of(link), "after");
+  }
+  EXPECT_EQ(text_of(other), "of somebody else");
+}
+
+/// Somebody who may write into the folder could have another file be written.
+TEST_F(ReplacedFile, FollowsNoLinkOfThePartialName) {
+  const std::filesystem::path other = folder_.path() / "other";
+  std::ofstream(other) << "of somebody else";
+  std::filesystem::create_symlink(other, replaced_file::partial(file_));
+  replaced_file f(file_);
+  EXPECT_FALSE(f.good());
+  EXPECT_EQ(errno, ELOOP);
+  f << "after";
+  EXPECT_NE(f.keep(), 0);
+  EXPECT_EQ(text_of(file_), "before");
+  EXPECT_EQ(text_of(other), "of somebody else");
+}
+
+TEST_F(ReplacedFile, HasThePermissionsOfTheOlderOne) {
+  using std::filesystem::perms;
+  for (const perms p : {perms::owner_read | perms::owner_write | perms::group_read | perms::group_write,
+                        perms::owner_read | perms::owner_write}) {
+    std::filesystem::permissions(file_, p);
+    replaced_file f(file_);
+    f << "after";
+    EXPECT_EQ(f.keep(), 0);
+    EXPECT_EQ(std::filesystem::status(file_).permissions(), p);
+  }
+}
+
 TEST_F(ReplacedFile, WritesIntoADeviceAndSaysWhyItCannot) {
   replaced_file full("/dev/full");
   full << "more than fits";

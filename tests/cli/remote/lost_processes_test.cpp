@@ -108,8 +108,9 @@ TEST_F(RemoteTool, KeepsTheBooksOfACheckpointAlthoughAParameterHostIsKilled) {
   const words kept{"--epochs",     "100000",     "--shard-hosts", "1",
                    "--checkpoint", file("kept"), "--report",      file("report")};
   std::uint64_t before = 0;
-  for (const words& how : {serve("2") + kept + words{"--checkpoint-every", "20"},
-                           words{"serve", "--resume", file("kept"), "--listen", "127.0.0.1:0"}}) {
+  for (const words& how :
+       {serve("2") + kept + words{"--checkpoint-every", "20"},
+        words{"serve", "--same-outputs", "--resume", file("kept"), "--listen", "127.0.0.1:0"}}) {
     tool server(how);
     ASSERT_TRUE(server.says(" for 2 workers")) << server.err(); // behind the line that names the checkpoint
     const std::string address = address_of(server);
@@ -127,7 +128,8 @@ TEST_F(RemoteTool, KeepsTheBooksOfACheckpointAlthoughAParameterHostIsKilled) {
     EXPECT_EQ(server.code(), 1);
     EXPECT_EQ(first.code(), 1) << first.err();
     EXPECT_EQ(second.code(), 1) << second.err();
-    EXPECT_THAT(server.out(), HasSubstr("\ngoes on by    mailgrad serve --resume " + file("kept") + "\n"));
+    EXPECT_THAT(server.out(),
+                HasSubstr("\ngoes on by    mailgrad serve --resume " + file("kept") + " --same-outputs\n"));
     const nlohmann::json r = report("report");
     EXPECT_GE(r["steps"], r["checkpoints"]["last_steps"]);
     EXPECT_GT(r["steps"], before) << "the steps before the resume count";

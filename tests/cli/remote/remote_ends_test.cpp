@@ -102,8 +102,8 @@ TEST_F(RemoteEnds, WithTheWayOnFromAnEarlierCheckpoint) {
   const words kept{"--epochs", "100000", "--shard-hosts", "1", "--checkpoint", file("kept")};
   std::string way_on, until_then;
   for (const words& how : {serve("1") + kept + words{"--checkpoint-every", "20"},
-                           words{"serve", "--resume", file("kept"), "--checkpoint-every", "1h", "--listen",
-                                 "127.0.0.1:0", "--report", file("report")}}) {
+                           words{"serve", "--same-outputs", "--resume", file("kept"), "--checkpoint-every",
+                                 "1h", "--listen", "127.0.0.1:0", "--report", file("report")}}) {
     tool server(how);
     ASSERT_TRUE(server.says(" for 1 worker")) << server.err();
     const std::string address = address_of(server);
@@ -117,9 +117,9 @@ TEST_F(RemoteEnds, WithTheWayOnFromAnEarlierCheckpoint) {
     way_on = server.out();
     until_then = server.err();
   }
-  EXPECT_THAT(way_on,
-              HasSubstr("checkpoints   0 written\ngoes on by    mailgrad serve --resume " + file("kept") +
-                        "  # after step " + to_string(report("report")["resumed"]["steps"]) + "\n"));
+  EXPECT_THAT(way_on, HasSubstr("checkpoints   0 written\ngoes on by    mailgrad serve --resume " +
+                                file("kept") + " --same-outputs  # after step " +
+                                to_string(report("report")["resumed"]["steps"]) + "\n"));
   EXPECT_THAT(until_then,
               HasSubstr(" gradients; the checkpoint after step " +
                         to_string(report("report")["resumed"]["steps"]) + " has what was made until then\n"));

@@ -32,7 +32,7 @@ protected:
            small_run + more;
   }
   words again(const std::string& command, const words& more) const {
-    return words{command, "--resume", file("kept"), "--steps", "120"} + more;
+    return words{command, "--same-outputs", "--resume", file("kept"), "--steps", "120"} + more;
   }
   static void expect_done(const words& given) {
     tool t(given);
@@ -85,14 +85,14 @@ TEST_F(ResumedElsewhere, ComeIntoOneProcessWithAllDevices) {
 TEST_F(ResumedElsewhere, WaitForNobodyIfNothingIsLeft) {
   expect_done(train({"--processes", "2"}));
   for (const words& how : {words{"serve", "--seats", "3", "--listen", "127.0.0.1:0"}, words{"train"}}) {
-    tool t(how + words{"--resume", file("kept"), "--save", file("weights")});
+    tool t(how + words{"--same-outputs", "--resume", file("kept"), "--save", file("weights")});
     EXPECT_EQ(t.code(), 0) << t.err();
     EXPECT_THAT(t.err(), HasSubstr("nothing is left to train: 60 steps are done"));
     EXPECT_THAT(t.err(), Not(HasSubstr("listening"))) << how[0];
     EXPECT_THAT(t.err(), Not(HasSubstr("joined"))) << how[0];
     EXPECT_THAT(t.out(), HasSubstr("completed after 60 steps"));
     EXPECT_TRUE(std::filesystem::remove(file("weights")));
-    tool quiet(how + words{"--resume", file("kept"), "--quiet"});
+    tool quiet(how + words{"--same-outputs", "--resume", file("kept"), "--quiet"});
     EXPECT_EQ(quiet.err(), "resuming from " + checkpoints_in(file("kept")).front().string() + '\n');
   }
 }

@@ -54,7 +54,8 @@ TEST_F(ResumedProcesses, AreAsManyAgain) {
              keeping("200000"));
   await_newer(first);
   kill_run(first);
-  tool again({"train", "--resume", file("kept"), "--steps", "12000", "--report", file("report")});
+  tool again(
+      {"train", "--same-outputs", "--resume", file("kept"), "--steps", "12000", "--report", file("report")});
   ASSERT_EQ(again.code(), 0) << again.err();
   EXPECT_THAT(again.err(), HasSubstr("on 3 workers of other processes"));
   EXPECT_THAT(again.err(), HasSubstr("worker 2 has joined"));
@@ -65,8 +66,8 @@ TEST_F(ResumedProcesses, AreAsManyAgain) {
   tool replay({"replay", file("recording"), "--quiet"});
   EXPECT_EQ(replay.code(), 0) << replay.err();
   EXPECT_THAT(replay.out(), HasSubstr("the same parameters as recorded"));
-  tool none(
-      {"train", "--resume", file("kept"), "--steps", "12100", "--processes", "0", "--devices", "cpu:0"});
+  tool none({"train", "--same-outputs", "--resume", file("kept"), "--steps", "12100", "--processes", "0",
+             "--devices", "cpu:0"});
   EXPECT_EQ(none.code(), 0) << none.err();
   EXPECT_THAT(none.err(), HasSubstr(" on cpu:0;"));
 }
@@ -74,12 +75,14 @@ TEST_F(ResumedProcesses, AreAsManyAgain) {
 TEST_F(ResumedProcesses, SendGradientsAsBefore) {
   tool first(words{"train", "--processes", "2", "--wire", "float16"} + small_run + keeping("200"));
   ASSERT_EQ(first.code(), 0) << first.err();
-  tool again({"train", "--resume", file("kept"), "--steps", "300", "--report", file("report")});
+  tool again(
+      {"train", "--same-outputs", "--resume", file("kept"), "--steps", "300", "--report", file("report")});
   ASSERT_EQ(again.code(), 0) << again.err();
   EXPECT_EQ(report("report")["wire"], "float16");
-  tool here({"train", "--resume", file("kept"), "--steps", "400", "--processes", "0"});
+  tool here({"train", "--same-outputs", "--resume", file("kept"), "--steps", "400", "--processes", "0"});
   EXPECT_EQ(here.code(), 0) << here.err();
-  tool serves({"serve", "--resume", file("kept"), "--steps", "500", "--listen", "127.0.0.1:0"});
+  tool serves(
+      {"serve", "--same-outputs", "--resume", file("kept"), "--steps", "500", "--listen", "127.0.0.1:0"});
   ASSERT_TRUE(serves.says(" for 2 workers;")) << serves.err();
   const std::string address = address_of(serves);
   tool one({"join", address, "--quiet"});
@@ -97,13 +100,13 @@ TEST_F(ResumedProcesses, AreWaitedForByTheirServer) {
     kill_run(server);
   };
   kill_first();
-  tool server({"serve", "--resume", file("kept"), "--steps", "12000"});
+  tool server({"serve", "--same-outputs", "--resume", file("kept"), "--steps", "12000"});
   ASSERT_TRUE(server.says(" for 2 workers;")) << server.err();
   const std::string address = address_of(server);
   tool one({"join", address, "--quiet"});
   tool two({"join", address, "--quiet"});
   EXPECT_EQ(server.code(), 0) << server.err();
-  tool here({"train", "--resume", file("kept"), "--steps", "12100"});
+  tool here({"train", "--same-outputs", "--resume", file("kept"), "--steps", "12100"});
   EXPECT_EQ(here.code(), 0) << here.err();
   EXPECT_THAT(here.err(), HasSubstr(" on cpu:0, cpu:0;")) << "its workers are here";
 }
@@ -117,11 +120,12 @@ TEST_F(ResumedProcesses, ComeBackToTheirServer) {
   tool two({"join", address, "--quiet"});
   ASSERT_EQ(server.code(), 0) << server.err();
   for (const char* steps : {"300", "400"}) { // also when it is at home twice
-    tool here({"train", "--resume", file("kept"), "--steps", steps, "--report", file("report")});
+    tool here(
+        {"train", "--same-outputs", "--resume", file("kept"), "--steps", steps, "--report", file("report")});
     ASSERT_EQ(here.code(), 0) << here.err();
     EXPECT_THAT(here.err(), HasSubstr(" on cpu:0, cpu:0;"));
   }
-  tool back({"serve", "--resume", file("kept"), "--steps", "500"});
+  tool back({"serve", "--same-outputs", "--resume", file("kept"), "--steps", "500"});
   ASSERT_TRUE(back.says(" for 2 workers;")) << back.err();
   const std::string again = address_of(back);
   EXPECT_THAT(again, ::testing::StartsWith("memory:"));
@@ -161,7 +165,8 @@ TEST_F(ResumedProcesses, CountWhatALostWorkerTrained) {
   EXPECT_EQ(newest().filename(), checkpoint_name(30000));
   for (const auto& later : checkpoints_in(file("kept"))) {
     if (later.filename() == checkpoint_name(30000)) continue;
-    tool again({"train", "--resume", later.string(), "--checkpoint", file("other"), "--quiet"});
+    tool again(
+        {"train", "--same-outputs", "--resume", later.string(), "--checkpoint", file("other"), "--quiet"});
     EXPECT_EQ(again.code(), 0) << again.err();
     EXPECT_THAT(again.out(), HasSubstr("completed after 30000 steps"));
     break;

@@ -46,6 +46,18 @@ TEST_F(KeyFolder, HoldsKeysThatOnlyTheirOwnerReads) {
   EXPECT_EQ(text_of(keys.token()).size(), 32U);
 }
 
+/// Its owner has had a reason, and a link may lead to a folder of somebody else.
+TEST_F(KeyFolder, LeavesAFolderThatIsThereAsItIs) {
+  const std::filesystem::path link = files.path() / "link";
+  std::filesystem::create_directories(where);
+  std::filesystem::permissions(where, std::filesystem::perms(0755));
+  std::filesystem::create_directory_symlink(where, link);
+  const key_folder behind(link);
+  behind.make();
+  EXPECT_EQ(permission_of(where), 0755U);
+  EXPECT_EQ(permission_of(where / "token"), 0600U);
+}
+
 TEST_F(KeyFolder, MakesOthersEachTime) {
   keys.make();
   const key_folder again(files.path() / "again");
