@@ -198,7 +198,13 @@ void server_end::refuse(connection_id c, const refusal& why) {
     refuse(found->second, why);
 }
 
+void server_end::bar_from_serving(connection_id c) {
+  if (const auto found = connections_.find(c); found != connections_.end()) found->second.may_serve = false;
+}
+
 void server_end::judge(connection& c, const hello& said, instant now) {
+  if (said.part == role::shard && !c.may_serve)
+    return refuse(c, {refusal_code::keys, "a certificate of a parameter host", "one that lets nobody serve"});
   if (said.connection == plane::bulk) return attach_bulk(c, said, now);
   if (const auto wrong = compare(options_.demands, said.says)) return refuse(c, *wrong);
   admit_control(c, said, now);

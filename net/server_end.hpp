@@ -75,6 +75,8 @@ public:
   /// Another connection is to be opened. Where there are as many as it takes, the one that has waited longest
   /// without saying who it is gives way, so that nobody keeps others out by saying nothing. Returns that one.
   std::optional<connection_id> give_way();
+  /// The keys of this peer are not those of a parameter host, so it is refused if it says that it is one.
+  void bar_from_serving(connection_id c);
   /// Turns away a connection of which nothing is known yet, for a reason that the network found.
   void refuse(connection_id c, const refusal& why);
   instant deadline() const override;
@@ -100,6 +102,7 @@ private:
     std::shared_ptr<common_memory> memory{};
     std::optional<bytes> refusal_frame{};
     bool refused = false;
+    bool may_serve = true;
   };
 
   void refuse(connection& c, const refusal& why);

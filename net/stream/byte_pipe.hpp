@@ -40,6 +40,8 @@ public:
   virtual moved read(std::span<const iovec> to) = 0;
   /// Writes from these places, as much as goes now.
   virtual moved write(std::span<const iovec> from) = 0;
+  /// Whether the peer's keys let it serve others, as a parameter host does. Known once it has been read.
+  virtual bool lets_peer_serve() const { return true; }
   /// Told when the connection is left while a write brings `not_yet`. Whether write() takes last words now.
   virtual bool give_up_greeting() { return false; }
   /// Told before anybody waits for the socket to have something to read. Whether there is input already of

@@ -45,6 +45,7 @@ public:
   outbox out;
   std::string words_of_failure; ///< what the system said when it took no more to send
   bool speaks = false;          ///< has sent a frame
+  bool is_heard = false;        ///< a byte of a frame has come
   bool is_hot = false;
   bool is_held = false;   ///< the host does not read it until it is called
   bool is_called = false; ///< its turn has come

@@ -147,6 +147,8 @@ void stream_host::let_go_of_held(const connection_ptr& c) {
 
 bool stream_host::take(const connection_ptr& c, std::span<std::byte> place, std::size_t count) {
   heard_ = true;
+  if (server_ && !std::exchange(c->is_heard, true) && !c->bytes().lets_peer_serve())
+    server_->bar_from_serving(c->id());
   const std::size_t placed = std::min(count, place.size());
   const instant now = loop_->now();
   if (placed > 0) at_->filled(c->id(), placed, now);

@@ -179,6 +179,11 @@ moved tls_pipe::listen() {
   return refuse(hears_plainly_ ? "a server without keys" : found_words(local_reason_));
 }
 
+bool tls_pipe::lets_peer_serve() const {
+  X509* theirs = SSL_get0_peer_certificate(ssl_.get());
+  return theirs == nullptr || X509_check_purpose(theirs, X509_PURPOSE_SSL_SERVER, 0) == 1;
+}
+
 bool tls_pipe::give_up_greeting() {
   if (side_ != side::server || stage_ != stage::unknown) return false;
   stage_ = stage::refused;

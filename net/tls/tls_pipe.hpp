@@ -28,6 +28,8 @@ public:
 
   moved read(std::span<const iovec> to) override;
   moved write(std::span<const iovec> from) override;
+  /// What the purpose of its certificate says. Tokens make no difference.
+  bool lets_peer_serve() const override;
   /// A server that is full says so without a cipher, since it keeps nothing for one more.
   bool give_up_greeting() override;
   bool call_for_input() override {

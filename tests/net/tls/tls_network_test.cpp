@@ -47,9 +47,10 @@ struct TlsNetwork : ::testing::Test {
     server_net.emplace(tcp_options{.keys = std::move(keys)});
     address = server_net->listen(server.end, "127.0.0.1:0");
   }
-  void connect(keys_ptr keys) {
+  void connect(keys_ptr keys, hello says = {}) {
+    client.reset();
     client_net.emplace(tcp_options{.patience = 0ms, .keys = std::move(keys)});
-    client.emplace(*client_net);
+    client.emplace(*client_net, std::move(says));
     client_net->connect(client->end, address);
   }
   void expect_talk() {
@@ -168,6 +169,17 @@ TEST_F(TlsNetwork, TakesNoServersCertificateFromAWorker) {
   serve(by_certificate(ours(), false));
   connect(by_certificate(ours(), false));
   EXPECT_THAT(client->layers.wait_ended(), HasSubstr("unsuitable certificate purpose"));
+}
+
+/// A role is a matter of keys, and not of the names of files.
+TEST_F(TlsNetwork, TakesNoParameterHostWithTheCertificateOfAWorker) {
+  serve(by_certificate(ours(), true));
+  connect(by_certificate(ours(), false), {.part = role::shard});
+  EXPECT_THAT(client->layers.wait_ended(),
+              HasSubstr("keys: expected a certificate of a parameter host, found one that lets nobody serve"));
+  client_net->forget(client->end);
+  connect(tls_keys::of_certificates(ours().of_shard()), {.part = role::shard});
+  EXPECT_TRUE(client->layers.wait_joined()) << client->layers.wait_ended();
 }
 
 TEST_F(TlsNetwork, TurnsAwayStrangersAndGoesOnWithTheOthers) {
