@@ -30,6 +30,11 @@ void tcp_dialer::begin() {
     places_ = {tcp::endpoint(number, plan_.port)};
     return begin_trying();
   }
+  if (plan_.host == "localhost") { // always both of this machine (RFC 6761), whatever its files say
+    places_ = {tcp::endpoint(asio::ip::address_v6::loopback(), plan_.port),
+               tcp::endpoint(asio::ip::address_v4::loopback(), plan_.port)};
+    return begin_trying();
+  }
   resolve();
 }
 

@@ -54,6 +54,11 @@ TEST(LaunchPlace, IsToldBySlurmForTheStepAndNotTheJob) {
   EXPECT_EQ(place_in(slurm), expected);
 }
 
+/// Ranks would else find the address of a run that is gone.
+TEST(LaunchPlace, IsAnotherRunWhenSlurmStartsTheJobAgain) {
+  EXPECT_EQ(place_in(both(slurm, {{"SLURM_RESTART_COUNT", "2"}})).value().run, "17.0.again-2");
+}
+
 TEST(LaunchPlace, IsToldByAnMpiexecThatNamesNoRun) {
   const launch_place expected{
       .rank = 1, .size = 6, .run = "", .launcher = "mpiexec", .over = spread::several_hosts, .hosts = ""};

@@ -49,6 +49,27 @@ TEST_F(TcpDialer, AsksAgainWhileNobodyCanSayWhetherThereIsSuchAName) {
   EXPECT_EQ(asked, 3U);
 }
 
+TEST_F(TcpDialer, FindsAServerAtEitherAddressOfThisMachine) {
+  for (const asio::ip::address& at : {asio::ip::address(asio::ip::address_v4::loopback()),
+                                      asio::ip::address(asio::ip::address_v6::loopback())}) {
+    error_code none;
+    tcp::acceptor server(io);
+    server.open(tcp::endpoint(at, 0).protocol(), none);
+    if (!none) server.bind(tcp::endpoint(at, 0), none);
+    if (!none) server.listen(1, none);
+    if (none) continue; // a machine without IPv6
+    std::optional<tcp_dialer::outcome> came;
+    tcp_dialer::plan plan{"localhost", server.local_endpoint().port(), 0s, 10s, true};
+    std::make_shared<tcp_dialer>(io, std::move(plan), [&](tcp_dialer::outcome x) {
+      came.emplace(std::move(x));
+    })->begin();
+    io.restart();
+    io.run();
+    EXPECT_EQ(came.value().words, "");
+    EXPECT_EQ(came.value().socket.remote_endpoint().address(), at);
+  }
+}
+
 TEST_F(TcpDialer, GivesANameUpWhenItsPatienceIsOver) {
   EXPECT_THAT(dial({try_again, try_again}, 0s).words, HasSubstr("there is no host 'somewhere'"));
   EXPECT_EQ(asked, 1U);
