@@ -38,7 +38,10 @@ void stream_host::dial(instant patience) {
 stream_host::connection_ptr stream_host::open(connection_id id, const std::string& from, stream_socket socket,
                                               std::unique_ptr<byte_pipe> pipe,
                                               std::shared_ptr<common_memory> memory) {
-  if (const auto last = server_ ? server_->give_way() : std::nullopt) flush(connections_.at(*last));
+  if (const auto last = server_ ? server_->give_way() : std::nullopt) {
+    const connection_ptr gone = connections_.at(*last); // which that may lose
+    flush(gone);
+  }
   const auto c = std::make_shared<stream_connection>(id, *loop_, std::move(socket), std::move(pipe));
   c->host = this;
   connections_.emplace(id, c);
