@@ -7,6 +7,8 @@
 
 namespace mailgrad::remote {
 using messaging::on;
+using messaging::send;
+using messaging::watch;
 
 void run_verdict::fail(std::string why) {
   const std::lock_guard lock(mutex_);
@@ -20,22 +22,32 @@ net::ending run_verdict::end_of_work(std::string words) const {
 }
 
 worker_desk::worker_desk(caf::event_based_actor* self, std::shared_ptr<link> by,
-                         std::function<std::string()> write_terms, std::shared_ptr<const run_verdict> verdict)
-    : self_(self), by_(std::move(by)), write_terms_(std::move(write_terms)), verdict_(std::move(verdict)) {}
+                         std::function<std::string()> write_terms, caf::actor coordinator,
+                         std::shared_ptr<const run_verdict> verdict)
+    : self_(self), by_(std::move(by)), write_terms_(std::move(write_terms)),
+      coordinator_(std::move(coordinator)), verdict_(std::move(verdict)) {}
 
 caf::behavior worker_desk::make_behavior() {
   tell_terms();
   return {
+      on(self_, [this](const worker_leaves& x) { let_go(x); }),
       on(self_,
-         [this](const worker_leaves& x) {
-           if (x.early)
-             by_->leave("its owner ended it before the end of the run");
-           else
-             by_->end(verdict_->end_of_work(std::string(work_is_done)));
+         [this](const go_on&) {
+           by_->end(verdict_->end_of_work(std::string(work_is_done)));
            self_->quit();
          }),
       on(self_, [this](const give_up&) { self_->quit(); }),
   };
+}
+
+/// A worker whose step has failed leaves at once, and the coordinator may not have read yet that it has.
+void worker_desk::let_go(const worker_leaves& x) {
+  if (x.early) {
+    by_->leave("its owner ended it before the end of the run");
+    return self_->quit();
+  }
+  watch(self_, coordinator_, go_on{}); // it may have ended, and with it the run
+  send(self_, coordinator_, verdict_asked{});
 }
 
 /// Nobody watches this actor, so the worker is told why it gets no terms.

@@ -46,17 +46,20 @@ class worker_desk {
 public:
   static constexpr const char* name = "mailgrad.worker-desk";
 
-  /// `write_terms` is called once, and builds the graphs of the model.
+  /// `write_terms` is called once, and builds the graphs of the model. The coordinator is asked whether it knows the verdict.
   worker_desk(caf::event_based_actor* self, std::shared_ptr<link> by,
-              std::function<std::string()> write_terms, std::shared_ptr<const run_verdict> verdict);
+              std::function<std::string()> write_terms, caf::actor coordinator,
+              std::shared_ptr<const run_verdict> verdict);
   caf::behavior make_behavior();
 
 private:
   void tell_terms() const;
+  void let_go(const worker_leaves& x);
 
   caf::event_based_actor* self_;
   std::shared_ptr<link> by_;
   std::function<std::string()> write_terms_;
+  caf::actor coordinator_;
   std::shared_ptr<const run_verdict> verdict_;
 };
 

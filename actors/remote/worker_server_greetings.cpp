@@ -153,7 +153,7 @@ void worker_server::greet_worker(guest& g, bool late) {
   by.add_far(system_, {duty::worker, worker.value});
   bounds_.share_credit(g.terms.session, worker, g.by);
   g.host = spawn<worker_desk>(
-      system_, g.by, [this, terms] { return write_terms(plan_, terms); }, verdict_);
+      system_, g.by, [this, terms] { return write_terms(plan_, terms); }, peers.coordinator, verdict_);
   by.add({duty::host}, g.host);
 }
 

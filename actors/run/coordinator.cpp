@@ -221,6 +221,7 @@ caf::behavior coordinator::running() {
       on(self_, [this](const stop_training& x) { stop_when_kept(x); }),
       on(self_, [this](const give_up&) { self_->quit(); }),
       on(self_, [this](const shard_report& x) { on_report(x); }),
+      on(self_, [](const verdict_asked&) { return go_on{}; }),
       on(self_, [this](const name_waits&) { tell_waits(); }),
       on(self_,
          [this](const wait_named& x) {
