@@ -175,8 +175,9 @@ TEST_F(TlsNetwork, TakesNoServersCertificateFromAWorker) {
 TEST_F(TlsNetwork, TakesNoParameterHostWithTheCertificateOfAWorker) {
   serve(by_certificate(ours(), true));
   connect(by_certificate(ours(), false), {.part = role::shard});
-  EXPECT_THAT(client->layers.wait_ended(),
-              HasSubstr("keys: expected a certificate of a parameter host, found one that lets nobody serve"));
+  EXPECT_THAT(
+      client->layers.wait_ended(),
+      HasSubstr("keys: expected a certificate of a parameter host, found one that lets nobody serve"));
   client_net->forget(client->end);
   connect(tls_keys::of_certificates(ours().of_shard()), {.part = role::shard});
   EXPECT_TRUE(client->layers.wait_joined()) << client->layers.wait_ended();
