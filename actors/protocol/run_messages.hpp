@@ -207,13 +207,13 @@ struct wait_over {
   std::uint64_t number = 0; ///< of the wait, from 1; 0: of the owner
 };
 
-/// The desk of a worker that leaves to the coordinator, which by then has heard all that the worker has said: whether the
-/// run has failed is known now. The coordinator answers with `go_on`.
+/// The desk of a worker that leaves to the coordinator, which by then has heard all that the worker has said:
+/// whether the run has failed is known now. The coordinator answers with `go_on`.
 struct verdict_asked {};
 
 /// An actor that computes long work in parts, to itself: compute the next part. Messages that arrived before
-/// are handled first. Who spawns a replay, to late_workers: the run has begun. The coordinator to a desk, in answer to
-/// `verdict_asked`. No answer.
+/// are handled first. Who spawns a replay, to late_workers: the run has begun. The coordinator to a desk, in
+/// answer to `verdict_asked`. No answer.
 struct go_on {};
 
 template <class Inspector>

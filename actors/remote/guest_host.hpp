@@ -46,7 +46,8 @@ class worker_desk {
 public:
   static constexpr const char* name = "mailgrad.worker-desk";
 
-  /// `write_terms` is called once, and builds the graphs of the model. The coordinator is asked whether it knows the verdict.
+  /// `write_terms` is called once, and builds the graphs of the model. The coordinator is asked whether it
+  /// knows the verdict.
   worker_desk(caf::event_based_actor* self, std::shared_ptr<link> by,
               std::function<std::string()> write_terms, caf::actor coordinator,
               std::shared_ptr<const run_verdict> verdict);

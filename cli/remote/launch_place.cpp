@@ -67,7 +67,8 @@ std::uint32_t size_of_slurm(const environment& e) {
   return number_of(e, has(e, "SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS");
 }
 
-/// A job that is queued again has the same number, and may find the address file that its last try has left behind.
+/// A job that is queued again has the same number, and may find the address file that its last try has left
+/// behind.
 std::string run_of_slurm(const environment& e) {
   const std::string step = value_of(e, "SLURM_JOB_ID") + '.' + value_of(e, "SLURM_STEP_ID");
   return has(e, "SLURM_RESTART_COUNT") ? step + ".again-" + value_of(e, "SLURM_RESTART_COUNT") : step;
