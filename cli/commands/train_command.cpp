@@ -6,6 +6,7 @@
 #include <mailgrad/cli/commands/run_ending.hpp>
 #include <mailgrad/cli/commands/train_help.hpp>
 #include <mailgrad/cli/commands/train_words.hpp>
+#include <mailgrad/cli/commands/typed_paths.hpp>
 #include <mailgrad/cli/commands/watched_run.hpp>
 #include <mailgrad/cli/interrupt.hpp>
 #include <mailgrad/cli/live/live_run.hpp>
@@ -119,11 +120,19 @@ void say_remarks(const training& run, const training_options& options, const dat
                  "figures are too good; --validation 0.1 holds other samples out for that\n";
 }
 
-/// The command that takes `--resume` of such a run. A launcher's ranks are started anew by the launcher.
-std::string command_to_go_on(const train_words& w, const recording* replayed) {
+/// The command that takes `--resume` of a run with these words, whose plug-ins it names. A launcher's ranks
+/// are started anew by the launcher.
+std::string command_to_go_on(const train_words& w, const std::vector<std::string>& words,
+                             const recording* replayed) {
   if (replayed) return "mailgrad replay " + shell_word(replayed->name);
-  if (w.remote.launch) return "mailgrad launch";
-  return w.remote.serve ? "mailgrad serve" : "mailgrad train";
+  std::string command = w.remote.launch  ? "mailgrad launch"
+                        : w.remote.serve ? "mailgrad serve"
+                                         : "mailgrad train";
+  for (const std::string& word : words)
+    if (const auto option = option_words::option_of(word); option.size() < word.size())
+      for (const std::string& file : plugins_in(option, word.substr(option.size() + 1)))
+        command += " --plugin " + shell_word(file);
+  return command;
 }
 
 /// `given` are the options that a recording keeps.
@@ -207,8 +216,9 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   const int signal = ctrl_c.signal();
   add_what_the_tool_knows(report, w, date, signal);
   if (page) page->end(report);
-  const int code = say_how_it_ended(report, *outputs, command_to_go_on(w, options.replay.get()), signal,
-                                    memory_needs_of(w, options.replay != nullptr));
+  const int code =
+      say_how_it_ended(report, *outputs, command_to_go_on(w, report.command, options.replay.get()), signal,
+                       memory_needs_of(w, options.replay != nullptr));
   keep_results(*outputs, run, report, card);
   return {std::move(report), code};
 }
