@@ -128,6 +128,20 @@ TEST_F(TrainCommandWithAPlugin, IsLoadedInAResumedRunOnlyIfItIsNamedThen) {
     EXPECT_THAT(none.err(), HasSubstr("names plug-ins, which are code: '" + file +
                                       "'; if you trust them, give --plugin " + file + "\n"));
   }
+  tool stopped = resumed({"--plugin", file, "--stop-when", "steps>=10", "--metrics-every", "1"}, "100000000");
+  EXPECT_EQ(stopped.code(), 0) << stopped.err();
+  EXPECT_THAT(stopped.out(),
+              HasSubstr("\ngoes on by    mailgrad train --plugin " + file + " --resume " + kept));
+}
+
+TEST_F(TrainCommandWithAPlugin, IsLoadedInAResumedRunThatNamesItOrItsOptionAnew) {
+  const std::string file = (folder_.path() / "rule.so").string(), kept = (folder_.path() / "kept").string();
+  std::filesystem::copy_file(plugin("own_momentum"), file);
+  trained(MAILGRAD_SMALL_CSV, file + ":momentum=0.5", {"--steps", "9", "--batch", "4", "--checkpoint", kept});
+  const auto resumed = [&](std::vector<std::string> more, const char* steps = "12") {
+    more.insert(more.begin(), {"train", "--resume", kept, "--steps", steps, "--quiet"});
+    return tool(more);
+  };
   tool named = resumed({"--plugin", file});
   EXPECT_EQ(named.code(), 0) << named.err();
   tool anew = resumed({"--optimizer", file + ":momentum=0.5"}, "15");
