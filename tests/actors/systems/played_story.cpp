@@ -31,11 +31,23 @@ constexpr milliseconds patience{90'000}; ///< of a run that nobody disturbs any 
 constexpr milliseconds to_stop{20'000};  ///< from the call to the end
 constexpr milliseconds to_part{75'000};  ///< from the end of the server to that of the last process
 
+/// Whether the weights of its run do not depend on what happens to its processes.
+bool has_one_result(const system_spec& s, const story& deeds) {
+  if ((s.policy != "sync" && s.workers > 1) || s.cure != "none" || s.seats != s.workers) return false;
+  constexpr milliseconds unnoticed{800}; // is shorter than the silence that ends a session
+  return std::ranges::all_of(deeds, [&](const deed& d) {
+    return (d.what == kind::start && (d.who != role::worker || d.number < s.workers)) ||
+           d.what == kind::checkpoint || (d.what == kind::kill && d.who == role::server) ||
+           (d.what == kind::freeze && d.span < unnoticed);
+  });
+}
+
 /// The machines, and what is done to them.
 class machines {
 public:
   machines(const system_spec& s, const story& deeds)
-      : spec_(s), random_(s.seed), wires_(std::make_shared<wires>(s.seed, weather_of(s))) {
+      : spec_(s), random_(s.seed), wires_(std::make_shared<wires>(s.seed, weather_of(s))),
+        has_one_result_(has_one_result(s, deeds)) {
     begun_ = now();
     for (const deed& d : deeds) plan(d.at, [this, d] { act(d); });
     only_pauses_ =
@@ -82,7 +94,13 @@ private:
   bool is_quiet() const;
   training_options options() const;
   void judge_server();
+  /// What a run in one process has come to.
+  struct alone {
+    std::string weights, why;
+  };
+  alone train_alone(training_options o) const;
   void judge_replay();
+  void judge_bits();
   std::string not_over() const;
   std::string told_waits();
   void breaks(const std::string& promise, const std::string& seen) {
@@ -100,6 +118,7 @@ private:
   std::map<std::uint32_t, std::unique_ptr<process>> workers_, hosts_;
   std::uint32_t servers_ = 0, host_places_ = 0;
   bool only_pauses_ = false; ///< disturb the run
+  const bool has_one_result_;
   played result_;
 };
 
@@ -306,39 +325,54 @@ void machines::judge_server() {
   if (r.why.find("contradict") != std::string::npos) breaks("the books agree", r.why);
 }
 
-/// In one process, on one thread.
+/// In one process, on one thread. Returns the digest of its last weights, or why it has none.
+machines::alone machines::train_alone(training_options o) const {
+  o.record.clear();
+  o.devices.assign(spec_.workers, {device_kind::cpu, 0});
+  std::shared_ptr<const folder_lock> lock;
+  run_plan plan = plan_on_threads(testing::small_model(), testing::small_data(), std::move(o), true, lock);
+  const auto layout = plan.layout;
+  std::optional<run_outcome> outcome;
+  stepping_system system(true);
+  run_crew_options crew{std::make_shared<wire_time>(wires_)};
+  crew.coordinator_has_thread = false;
+  crew.on_end = [&](run_outcome o) { outcome = std::move(o); };
+  run_crew actors(system.actors(), std::move(plan), std::move(crew));
+  system.run();
+  actors.give_up();
+  system.run();
+  if (!outcome) return {"", "it does not end"};
+  const auto weights = joined_weights(*outcome, *layout);
+  return {weights ? sha256(std::as_bytes(std::span(*weights))) : "", outcome->why};
+}
+
 void machines::judge_replay() {
   const training_report& r = *server()->report();
-  const training_options recorded = server()->plan().options;
+  const training_options& recorded = server()->plan().options;
   if (recorded.record.empty() || r.ended == "failed" || recorded.resume) return;
   if (r.parameters_sha256.empty()) return; // they are lost with a shard
   try {
     training_options o = options();
-    o.record.clear();
     o.checkpoints = {};
-    o.devices.assign(spec_.workers, {device_kind::cpu, 0});
     o.replay = std::make_shared<const recording>(read_recording(recorded.record));
-    std::shared_ptr<const folder_lock> none;
-    run_plan plan = plan_on_threads(testing::small_model(), testing::small_data(), std::move(o), true, none);
-    const auto layout = plan.layout;
-    std::optional<run_outcome> outcome;
-    {
-      stepping_system system(true);
-      run_crew_options crew{std::make_shared<wire_time>(wires_)};
-      crew.coordinator_has_thread = false;
-      crew.on_end = [&](run_outcome o) { outcome = std::move(o); };
-      run_crew actors(system.actors(), std::move(plan), std::move(crew));
-      system.run();
-      actors.give_up();
-      system.run();
-    }
-    if (!outcome) return breaks("a recording replays", "its replay does not end");
-    const auto weights = joined_weights(*outcome, *layout);
-    if (!weights || sha256(std::as_bytes(std::span(*weights))) != r.parameters_sha256)
-      breaks("a recording replays", fmt::format("its replay has other weights ({})", outcome->why));
+    if (const alone a = train_alone(std::move(o)); a.weights != r.parameters_sha256)
+      breaks("a recording replays", fmt::format("its replay has other weights ({})", a.why));
   } catch (const std::exception& e) {
     breaks("a recording replays", e.what());
   }
+}
+
+/// With one worker and under sync a run has the bits of one that is trained in one process, without
+/// interruption.
+void machines::judge_bits() {
+  const training_report& r = *server()->report();
+  if (!has_one_result_ || r.ended != "completed" || !r.why.empty()) return;
+  training_options o = options();
+  o.checkpoints = {};
+  const alone a = train_alone(std::move(o));
+  if (a.weights != r.parameters_sha256)
+    breaks("a run has the bits of an undisturbed one", fmt::format("{} ({})", result_.ended, a.why));
+  result_.judged_bits = server()->plan().resumed ? played::bits::of_resumed : played::bits::of_undisturbed;
 }
 
 played machines::play() {
@@ -352,7 +386,10 @@ played machines::play() {
     }
     if (server_ && server_->is_over()) {
       judge_server();
-      if (server()->report()) judge_replay();
+      if (server()->report()) {
+        judge_replay();
+        judge_bits();
+      }
     }
     if (result_.broken.empty() &&
         !run_until(now() + instant{to_part} + instant{spec_.rejoin}, [this] { return not_over().empty(); }))

@@ -115,8 +115,39 @@ system_spec drawn_system(std::uint64_t seed) {
   const bool is_fresh = !s.policy.starts_with("async") && !s.policy.starts_with("ssp") &&
                         !s.policy.starts_with("ringmaster") && !s.policy.starts_with("k-async");
   if (s.local_steps > 0 || is_fresh) s.cure = "none"; // there would be nothing to cure
+  if (d.one_in(8)) {                                  // its weights can be foretold
+    if (s.workers > 1) s.policy = "sync";
+    s.cure = "none";
+    s.seats = s.workers;
+    s.keeps = true;
+    s.keeps_each = 1 + d.below(12);
+  }
   return s;
 }
+
+namespace {
+
+/// The server is killed, and whatever else happens leaves the weights as they are.
+story server_story(drawer& d, story all, milliseconds begin, milliseconds lasts) {
+  for (std::uint64_t n = 1 + d.below(4); n > 0; --n) {
+    const milliseconds at = begin + d.up_to(lasts);
+    switch (d.below(4)) {
+    case 0:
+      all.push_back({deed::kind::checkpoint, deed::role::server, 0, at});
+      break;
+    case 1:
+      all.push_back({deed::kind::freeze, deed::role::all, 0, at, d.up_to(milliseconds{700})});
+      break;
+    default:
+      all.push_back(
+          {deed::kind::kill, deed::role::server, 0, at, milliseconds{1 + d.below(d.one_in(2) ? 50 : 1000)}});
+    }
+  }
+  std::ranges::stable_sort(all, {}, &deed::at);
+  return all;
+}
+
+} // namespace
 
 story drawn_story(std::uint64_t seed, const system_spec& s) {
   using kind = deed::kind;
@@ -125,12 +156,15 @@ story drawn_story(std::uint64_t seed, const system_spec& s) {
   story all;
   const milliseconds begin{d.one_in(2) ? 100 : 1500};
   for (std::uint32_t h = 0; h < s.hosts; ++h) all.push_back({kind::start, role::host, h, d.up_to(begin)});
-  const auto extra = static_cast<std::uint32_t>(d.one_in(3) ? 1 : 0);
+  const bool can_be_foretold = s.keeps && s.cure == "none" && s.seats == s.workers &&
+                               (s.policy == "sync" || s.workers == 1) && !d.one_in(4);
+  const auto extra = static_cast<std::uint32_t>(!can_be_foretold && d.one_in(3) ? 1 : 0);
   const milliseconds lasts = lasting(s);
   const std::string asks = d.one_in(2) ? "number" : "";
   for (std::uint32_t r = 0; r < s.workers + extra; ++r)
     all.push_back(
         {kind::start, role::worker, r, r < s.workers ? d.up_to(begin) : begin + d.up_to(lasts), {}, asks});
+  if (can_be_foretold) return server_story(d, std::move(all), begin, lasts);
   const auto somebody = [&](deed& what) {
     const std::uint64_t which = d.below(10);
     what.who = which == 0 ? role::server : which == 1 && s.hosts > 0 ? role::host : role::worker;
