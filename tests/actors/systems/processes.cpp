@@ -245,7 +245,8 @@ void server_process::gather() {
       if (const recording_header again = recording_header_of(plan_); tells(again.facts, computers_fact))
         recorder_->begin_again(again);
     if (setup_.hosts == 0) return begin_run();
-    shards_elsewhere_ = elsewhere_->place_shards({recorder_.has_value(), folder_ != nullptr});
+    shards_elsewhere_ = elsewhere_->place_shards({recorder_.has_value(), folder_ != nullptr},
+                                                 recorder_ ? recorder_->actor() : caf::actor());
     is_ = state::places;
   } catch (const std::exception& e) {
     give_up(e.what());
@@ -277,7 +278,6 @@ void server_process::begin_run() {
       folder_ && from && lies_in(plan_.options.checkpoints.folder, from->from->path()))
     leave_later_branch(from->from->path(), from->history());
   elsewhere_->begin({{crew_->shards(), crew_->feeder(), crew_->tracker(), crew_->coordinator()},
-                     recorder_ ? recorder_->actor() : caf::actor(),
                      crew_->evaluator()},
                     time_);
 }
