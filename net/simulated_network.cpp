@@ -159,9 +159,16 @@ void simulated_network::transmit(wire& w, bool up, const outgoing& frame) {
   p.data.insert(p.data.end(), frame.content().begin(), frame.content().end());
   if (drawn(weather_.drop)) return;
   if (drawn(weather_.damage)) p.data[random_() % p.data.size()] ^= std::byte{1} << (random_() % 8);
+  if (drawn(weather_.garbage))
+    for (std::uint64_t n = 1 + random_() % 40; n > 0; --n)
+      p.data.push_back(static_cast<std::byte>(random_() % 256));
+  const bool in_part = p.data.size() > 1 && drawn(weather_.truncate);
+  if (in_part) p.data.resize(1 + random_() % (p.data.size() - 1));
   const bool twice = drawn(weather_.duplicate);
   if (twice) send_on(w, up, p);
   send_on(w, up, std::move(p));
+  for (const bool way : {true, false})
+    if (in_part) close(w, way, "connection reset by peer");
 }
 
 void simulated_network::send_on(wire& w, bool up, packet p) {

@@ -22,6 +22,8 @@ struct weather {
   double drop = 0;                    ///< never comes, which TCP does not do
   double reorder = 0;                 ///< comes later than the next one, which TCP does not do
   double damage = 0;                  ///< comes with another bit
+  double truncate = 0;                ///< comes in part, and then both ends find the connection closed
+  double garbage = 0;                 ///< comes with other bytes behind it
   std::uint64_t bytes_per_second = 0; ///< 0: no limit
 };
 

@@ -2,6 +2,7 @@
 
 #include <mailgrad/tests/actors/systems/processes.hpp>
 #include <mailgrad/tests/engine/small_problem.hpp>
+#include <mailgrad/tests/support/faulty_disk.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <mailgrad/actors/run/planned_run.hpp>
@@ -9,10 +10,12 @@
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/files/sha256.hpp>
+#include <mailgrad/optim/policies/policy_spec.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <filesystem>
 #include <functional>
@@ -33,28 +36,47 @@ constexpr milliseconds to_part{75'000};  ///< from the end of the server to that
 
 /// Whether the weights of its run do not depend on what happens to its processes.
 bool has_one_result(const system_spec& s, const story& deeds) {
-  if ((s.policy != "sync" && s.workers > 1) || s.cure != "none" || s.seats != s.workers) return false;
+  if (!has_no_faults(s) || (s.policy != "sync" && s.workers > 1) || s.cure != "none" || s.seats != s.workers)
+    return false;
   constexpr milliseconds unnoticed{800}; // is shorter than the silence that ends a session
   return std::ranges::all_of(deeds, [&](const deed& d) {
     return (d.what == kind::start && (d.who != role::worker || d.number < s.workers)) ||
-           d.what == kind::checkpoint || (d.what == kind::kill && d.who == role::server) ||
+           d.what == kind::checkpoint || d.what == kind::crash || d.what == kind::slow_disk ||
+           (d.what == kind::kill && d.who == role::server && d.number == 0) ||
            (d.what == kind::freeze && d.span < unnoticed);
   });
 }
+
+/// While it lives, the disk of the processes has its faults.
+struct armed_disk {
+  armed_disk() { testing::faulty_disk::here().armed = true; }
+  ~armed_disk() { testing::faulty_disk::here().armed = false; }
+  armed_disk(const armed_disk&) = delete;
+  armed_disk& operator=(const armed_disk&) = delete;
+};
 
 /// The machines, and what is done to them.
 class machines {
 public:
   machines(const system_spec& s, const story& deeds)
       : spec_(s), random_(s.seed), wires_(std::make_shared<wires>(s.seed, weather_of(s))),
-        has_one_result_(has_one_result(s, deeds)) {
+        workers_here_(s.workers), has_one_result_(has_one_result(s, deeds)), deeds_(deeds) {
+    disk_faults_ = {};
+    wires_->server_is_well = [this] {
+      constexpr instant long_enough = std::chrono::seconds{5}; // for what was silent before to be over
+      const auto is_well = [](const process& p) { return !p.is_over() && p.was_well_for(long_enough); };
+      return has_no_faults(spec_) && server_ && is_well(*server_) &&
+             std::ranges::all_of(hosts_, [&](const auto& h) { return h.second && is_well(*h.second); });
+    };
     begun_ = now();
     for (const deed& d : deeds) plan(d.at, [this, d] { act(d); });
-    only_pauses_ =
-        s.when_alone >= std::chrono::seconds{60} && std::ranges::all_of(deeds, [&](const deed& d) {
-          const bool can_wait = d.what == kind::freeze && d.span + milliseconds{2000} < s.rejoin;
-          return can_wait || d.what == kind::start || d.what == kind::switches || d.what == kind::checkpoint;
-        });
+    only_pauses_ = has_no_faults(s) && s.when_alone >= std::chrono::seconds{60} &&
+                   std::ranges::all_of(deeds, [&](const deed& d) {
+                     const bool can_wait = d.what == kind::freeze && d.span + milliseconds{2000} < s.rejoin;
+                     constexpr std::array harmless{kind::start, kind::switches, kind::checkpoint,
+                                                   kind::full_disk, kind::slow_disk};
+                     return can_wait || std::ranges::find(harmless, d.what) != harmless.end();
+                   });
   }
 
   played play();
@@ -64,6 +86,11 @@ private:
     net::weather w;
     w.delay = s.delay;
     w.jitter = s.jitter;
+    w.duplicate = s.duplicate;
+    w.reorder = s.reorder;
+    w.damage = s.damage;
+    w.truncate = s.truncate;
+    w.garbage = s.garbage;
     return w;
   }
   instant now() const { return wires_->network.now(); }
@@ -80,6 +107,10 @@ private:
   void start_host(std::uint32_t number);
   void start_server(bool goes_on);
   void kill(const deed& d);
+  void restart_all(std::uint32_t workers);
+  void arm_crash(const deed& d);
+  void crash();
+  void fill_disk(const deed& d);
   void ask(const deed& d);
   void bury(std::unique_ptr<process>& one) {
     if (!one) return;
@@ -97,10 +128,15 @@ private:
   /// What a run in one process has come to.
   struct alone {
     std::string weights, why;
+    bool completed = false;
   };
   alone train_alone(training_options o) const;
+  std::optional<std::uint64_t> most_stale() const;
+  void judge_staleness();
   void judge_replay();
   void judge_bits();
+  void judge_disk();
+  void judge_way_on();
   std::string not_over() const;
   std::string told_waits();
   void breaks(const std::string& promise, const std::string& seen) {
@@ -117,8 +153,14 @@ private:
   std::unique_ptr<process> server_;
   std::map<std::uint32_t, std::unique_ptr<process>> workers_, hosts_;
   std::uint32_t servers_ = 0, host_places_ = 0;
-  bool only_pauses_ = false; ///< disturb the run
+  std::uint32_t workers_here_; ///< with which the server was started
+  bool had_other_workers_ = false;
+  testing::faulty_disk& disk_faults_ = testing::faulty_disk::here();
+  std::optional<scratch_folder> after_crash_; ///< what the disk has then, until the server is dead
+  milliseconds to_go_on_{0};                  ///< from then to the next server
+  bool only_pauses_ = false;                  ///< and troubles of the disk disturb the run
   const bool has_one_result_;
+  const story deeds_;
   played result_;
 };
 
@@ -131,7 +173,7 @@ training_options machines::options() const {
   o.local_steps = spec_.local_steps;
   o.batch = 4;
   o.steps = spec_.batches;
-  o.seats = spec_.seats;
+  o.seats = std::max(spec_.seats, workers_here_);
   o.shards = spec_.shards;
   o.seed = 3;
   o.waits_for_workers = spec_.when_alone;
@@ -145,7 +187,7 @@ training_options machines::options() const {
 
 void machines::start_server(bool goes_on) {
   ++servers_;
-  server_setup setup{"10.0.0.1:7000", options(), spec_.workers, spec_.hosts, 1000 + servers_};
+  server_setup setup{"10.0.0.1:7000", options(), workers_here_, spec_.hosts, 1000 + servers_};
   if (goes_on && spec_.keeps) try {
       setup.options.resume =
           std::make_shared<const checkpoint>(newest_checkpoint(setup.options.checkpoints.folder).what);
@@ -153,10 +195,16 @@ void machines::start_server(bool goes_on) {
     } catch (const std::exception&) { // there is none yet
     }
   try {
-    server_ = std::make_unique<server_process>("server", wires_, setup);
+    try {
+      server_ = std::make_unique<server_process>("server", wires_, setup);
+    } catch (const recording_error&) { // checkpoints.md says of which checkpoints a recording cannot go on
+      setup.options.record.clear();
+      server_ = std::make_unique<server_process>("server", wires_, setup);
+    }
   } catch (const std::exception& e) {
     result_.ended = fmt::format("refused: {}", e.what());
-    server_.reset();
+    if (goes_on && disk_faults_.refused == 0 && !had_other_workers_)
+      breaks("a killed run goes on", result_.ended);
   }
 }
 
@@ -165,7 +213,7 @@ void machines::start_worker(std::uint32_t number, bool by_number) {
   if (place && !place->is_over()) return;
   bury(place);
   worker_setup setup{"10.0.0.1:7000", {}, spec_.rejoin};
-  if (by_number) setup.number = number;
+  if (by_number) setup.number = number % 1000; // a twin has one of 1000 or more here
   place = std::make_unique<worker_process>(fmt::format("worker {}", number), wires_, setup);
 }
 
@@ -184,18 +232,51 @@ void machines::start(const deed& d) {
 
 /// Whoever keeps processes alive starts it again. A server that is back is no more the one that workers know,
 /// so all are started anew.
+void machines::restart_all(std::uint32_t workers) {
+  if (server_) return; // was killed twice
+  workers_here_ = workers > 0 ? workers : workers_here_;
+  had_other_workers_ = had_other_workers_ || workers_here_ != spec_.workers;
+  for (auto* group : {&workers_, &hosts_})
+    for (auto& [number, one] : *group) bury(one);
+  start_server(true);
+  for (std::uint32_t h = 0; h < spec_.hosts; ++h) start_host(h);
+  for (std::uint32_t r = 0; r < workers_here_; ++r) start_worker(r, random_() % 2 == 0);
+}
+
+/// The disk keeps what it had at that moment, and the process dies before it has done anything else that
+/// others could see.
+void machines::arm_crash(const deed& d) {
+  if (!server_ || server_->is_frozen()) return;
+  disk_faults_.calls_left = d.number;
+  disk_faults_.crashed = [this, d] {
+    after_crash_.emplace();
+    std::filesystem::copy(disk_.path(), after_crash_->path(), std::filesystem::copy_options::recursive);
+    to_go_on_ = d.span;
+  };
+}
+
+void machines::crash() {
+  ++result_.crashes;
+  disk_faults_.armed = false;
+  bury(server_);
+  for (const auto& entry : std::filesystem::directory_iterator(disk_.path()))
+    std::filesystem::remove_all(entry.path());
+  std::filesystem::copy(after_crash_->path(), disk_.path(), std::filesystem::copy_options::recursive);
+  after_crash_.reset();
+  plan_in(to_go_on_, [this] { restart_all(0); });
+  disk_faults_.armed = true;
+}
+
+void machines::fill_disk(const deed& d) {
+  disk_faults_.full = true;
+  disk_faults_.torn = d.words == "torn";
+  plan_in(d.span, [this] { disk_faults_.full = false; });
+}
+
 void machines::kill(const deed& d) {
   if (d.who == role::server) {
     bury(server_);
-    if (d.span.count() == 0) return;
-    plan_in(d.span, [this] {
-      if (server_) return; // was killed twice
-      for (auto* group : {&workers_, &hosts_})
-        for (auto& [number, one] : *group) bury(one);
-      start_server(true);
-      for (std::uint32_t h = 0; h < spec_.hosts; ++h) start_host(h);
-      for (std::uint32_t r = 0; r < spec_.workers; ++r) start_worker(r, random_() % 2 == 0);
-    });
+    if (d.span.count() > 0) plan_in(d.span, [this, d] { restart_all(d.number); });
   } else {
     auto& group = d.who == role::host ? hosts_ : workers_;
     const auto found = group.find(d.number);
@@ -231,6 +312,15 @@ void machines::act(const deed& d) {
   case kind::cut_out:
     each(d.who, d.number, [&](process& p) { p.cut(d.what == kind::cut); });
     return plan_in(d.span, [this, d] { each(d.who, d.number, [](process& p) { p.mend(); }); });
+  case kind::twin:
+    return start_worker(1000 + d.number, true);
+  case kind::crash:
+    return arm_crash(d);
+  case kind::full_disk:
+    return fill_disk(d);
+  case kind::slow_disk:
+    if (server_) server_->slow_disk_until(now() + instant{d.span});
+    return;
   case kind::switches:
   case kind::checkpoint:
   case kind::stop:
@@ -257,12 +347,18 @@ std::vector<process*> machines::all() const {
 
 /// Lets everything happen that can happen at this moment, in a drawn order.
 void machines::settle() {
-  const std::vector<process*> some = all();
+  std::vector<process*> some = all();
   for (bool any = true; any;) {
     any = false;
     for (process* p : some) {
-      for (std::uint64_t n = 1 + random_() % 4; n > 0 && p->deliver(random_); --n) any = true;
-      p->look();
+      for (std::uint64_t n = 1 + random_() % 4; n > 0 && !after_crash_ && p->deliver(random_); --n)
+        any = true;
+      if (!after_crash_) p->look();
+    }
+    if (after_crash_) {
+      crash();
+      some = all();
+      any = true;
     }
     if (wires_->network.next_event() <= now()) {
       wires_->run_until(now());
@@ -272,6 +368,7 @@ void machines::settle() {
 }
 
 bool machines::run_until(instant moment, const std::function<bool()>& enough) {
+  const armed_disk armed;
   for (;;) {
     settle();
     if (enough()) return true;
@@ -321,14 +418,14 @@ void machines::judge_server() {
   if (r.ended == "completed" && r.why.empty() &&
       r.steps + (before ? before->card.steps : 0) < server()->plan().steps)
     breaks("a run that is completed has trained all", result_.ended);
-  if (r.ended == "failed" && only_pauses_) breaks("a pause ends no run", result_.ended);
+  if (r.ended == "failed" && only_pauses_) breaks("a pause or a full disk ends no run", result_.ended);
   if (r.why.find("contradict") != std::string::npos) breaks("the books agree", r.why);
 }
 
 /// In one process, on one thread. Returns the digest of its last weights, or why it has none.
 machines::alone machines::train_alone(training_options o) const {
   o.record.clear();
-  o.devices.assign(spec_.workers, {device_kind::cpu, 0});
+  o.devices.assign(workers_here_, {device_kind::cpu, 0});
   std::shared_ptr<const folder_lock> lock;
   run_plan plan = plan_on_threads(testing::small_model(), testing::small_data(), std::move(o), true, lock);
   const auto layout = plan.layout;
@@ -343,14 +440,36 @@ machines::alone machines::train_alone(training_options o) const {
   system.run();
   if (!outcome) return {"", "it does not end"};
   const auto weights = joined_weights(*outcome, *layout);
-  return {weights ? sha256(std::as_bytes(std::span(*weights))) : "", outcome->why};
+  return {weights ? sha256(std::as_bytes(std::span(*weights))) : "", outcome->why,
+          outcome->how == run_outcome::ending::completed};
+}
+
+/// The most versions that a gradient may be old under any policy of the story; nothing: there is no limit.
+std::optional<std::uint64_t> machines::most_stale() const {
+  std::vector<std::string> policies{spec_.policy};
+  for (const deed& d : deeds_)
+    if (d.what == kind::switches) policies.push_back(d.words);
+  std::uint64_t most = 0;
+  for (const std::string& words : policies) {
+    const auto p = make_policy(words, std::max(spec_.seats, workers_here_));
+    if (p->always_fresh()) continue;
+    if (!p->most_stale()) return std::nullopt;
+    most = std::max(most, *p->most_stale());
+  }
+  return most;
+}
+
+void machines::judge_staleness() {
+  const auto& seen = server()->report()->staleness;
+  if (const auto most = most_stale(); most && seen.max() > *most)
+    breaks("no gradient is too stale", fmt::format("{} versions, where {} may be", seen.max(), *most));
 }
 
 void machines::judge_replay() {
   const training_report& r = *server()->report();
   const training_options& recorded = server()->plan().options;
-  if (recorded.record.empty() || r.ended == "failed" || recorded.resume) return;
-  if (r.parameters_sha256.empty()) return; // they are lost with a shard
+  if (recorded.record.empty() || r.ended == "failed" || r.parameters_sha256.empty()) return;
+  if (disk_faults_.refused > 0 && !std::filesystem::exists(recorded.record)) return; // it was given up
   try {
     training_options o = options();
     o.checkpoints = {};
@@ -375,11 +494,59 @@ void machines::judge_bits() {
   result_.judged_bits = server()->plan().resumed ? played::bits::of_resumed : played::bits::of_undisturbed;
 }
 
+/// A run that has not trained all goes on from its last checkpoint in one process.
+void machines::judge_way_on() {
+  const std::filesystem::path folder = disk_.path() / "checkpoints";
+  const bool has_trained_all = server_ && server()->report() && server()->report()->ended == "completed";
+  if (!spec_.keeps || has_trained_all || had_other_workers_) return;
+  if (!std::filesystem::is_directory(folder) || checkpoints_in(folder).empty()) return;
+  try {
+    training_options o = options();
+    o.checkpoints = {};
+    const alone undisturbed = has_one_result_ ? train_alone(o) : alone{};
+    o.resume = std::make_shared<const checkpoint>(newest_checkpoint(folder).what);
+    const alone a = train_alone(std::move(o));
+    if (!a.completed) breaks("a run goes on in one process", a.why);
+    if (has_one_result_ && a.weights != undisturbed.weights)
+      breaks("a run has the bits of an undisturbed one", "it went on in one process");
+  } catch (const std::exception& e) {
+    breaks("a run goes on in one process", e.what());
+  }
+}
+
+/// What is on the disk is whole, or has a name that says that it is not.
+void machines::judge_disk() {
+  if (result_.crashes == 0 && disk_faults_.refused == 0) return;
+  for (const auto& entry : std::filesystem::directory_iterator(disk_.path()))
+    if (entry.is_regular_file()) try {
+        static_cast<void>(read_recording(entry.path()));
+      } catch (const recording_error& e) { // one that was left may be too short
+        if (entry.path().extension() == ".rec") breaks("a recording is whole", e.what());
+      }
+  const std::filesystem::path folder = disk_.path() / "checkpoints";
+  if (!spec_.keeps || !std::filesystem::is_directory(folder)) return;
+  for (const std::filesystem::path& file : checkpoints_in(folder))
+    if (!is_whole(file)) breaks("a checkpoint is whole", file.filename().string());
+  if (!server_ || server()->checkpoints().written == 0) return;
+  try {
+    const std::uint64_t found = steps_named_in(folder, newest_checkpoint(folder).what.path());
+    if (found < server()->checkpoints().steps)
+      breaks("the newest checkpoint is found",
+             fmt::format("of {} steps, not of {}", found, server()->checkpoints().steps));
+  } catch (const std::exception& e) {
+    breaks("the newest checkpoint is found", e.what());
+  }
+}
+
 played machines::play() {
   try {
-    start_server(false);
+    {
+      const armed_disk armed;
+      start_server(false);
+    }
     const bool ended = run_until(begun_ + instant{patience}, [this] { return is_quiet(); });
     if (!ended) {
+      disk_faults_.calls_left = 0; // a crash at the very end would begin another run
       if (server_) server()->stop("nobody disturbs it any more");
       if (!run_until(now() + instant{to_stop}, [this] { return is_quiet(); }))
         breaks("a stop ends the run", told_waits());
@@ -387,6 +554,7 @@ played machines::play() {
     if (server_ && server_->is_over()) {
       judge_server();
       if (server()->report()) {
+        judge_staleness();
         judge_replay();
         judge_bits();
       }
@@ -394,11 +562,15 @@ played machines::play() {
     if (result_.broken.empty() &&
         !run_until(now() + instant{to_part} + instant{spec_.rejoin}, [this] { return not_over().empty(); }))
       breaks("every process ends", not_over());
+    judge_disk();
+    judge_way_on();
+    if (!wires_->broken.empty() && result_.broken.empty()) result_.broken = wires_->broken;
   } catch (const std::exception& e) {
     breaks("nothing is thrown", e.what());
   }
   for (std::size_t at; (at = result_.ended.find(disk_.path().string())) != std::string::npos;)
     result_.ended.replace(at, disk_.path().string().size(), "DISK");
+  result_.refused_writes = disk_faults_.refused;
   result_.trace = wires_->network.trace();
   for (auto* group : {&workers_, &hosts_})
     for (auto& [number, one] : *group) bury(one);

@@ -10,12 +10,13 @@
 namespace mailgrad::systems {
 
 struct played {
-  std::string broken{};    ///< which promise, and what was seen; empty: none
-  std::string ended{};     ///< of the last report, with its words; or why there is none
-  bool begun = false;      ///< whether the run began
+  std::string broken{}; ///< which promise, and what was seen; empty: none
+  std::string ended{};  ///< of the last report, with its words; or why there is none
+  bool begun = false;   ///< whether the run began
   /// Whether the weights were compared with those of an undisturbed run, and of which run.
   enum class bits : std::uint8_t { none, of_undisturbed, of_resumed } judged_bits = bits::none;
-  std::uint64_t trace = 0; ///< a digest of all that has happened
+  std::uint64_t crashes = 0, refused_writes = 0; ///< of the server and its disk
+  std::uint64_t trace = 0;                       ///< a digest of all that has happened
 };
 
 /// Plays a story to its end. The same story has the same trace each time.

@@ -25,7 +25,9 @@ struct wires {
 
   net::simulated_network network;
   bool runs = false;
-  std::string left_over{}; ///< processes that had ended while actors of theirs had not
+  std::string left_over{};                ///< processes that had ended while actors of theirs had not
+  std::function<bool()> server_is_well{}; ///< and its hosts, so whoever is well is heard
+  std::string broken{};                   ///< the first promise that a message has broken
 };
 
 /// The network as one process has it: what happens to the process happens to all its endpoints.

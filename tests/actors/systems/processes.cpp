@@ -7,6 +7,7 @@
 #include <mailgrad/actors/run/checkpoint_writer.hpp>
 #include <mailgrad/actors/run/ended_weights.hpp>
 #include <mailgrad/actors/run/planned_run.hpp>
+#include <mailgrad/actors/run/recorder.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/checkpoint/left_branch.hpp>
@@ -18,10 +19,15 @@
 #include <mailgrad/files/sha256.hpp>
 #include <mailgrad/tests/engine/small_problem.hpp>
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
 #include <exception>
 #include <iterator>
 #include <span>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 
 namespace mailgrad::systems {
@@ -39,6 +45,17 @@ private:
   std::shared_ptr<wires> all_;
 };
 
+/// The message in an element, if it is such a one; null else.
+template <class Message>
+const Message* content_as(const caf::mailbox_element& what) {
+#if CAF_MAJOR_VERSION >= 1
+  const auto& content = what.payload;
+#else
+  const auto& content = what.content();
+#endif
+  return content.template match_elements<Message>() ? &content.template get_as<Message>(0) : nullptr;
+}
+
 net::hello hello_of(net::role part, std::optional<std::uint32_t> number = {}) {
   net::hello says;
   says.part = part;
@@ -50,10 +67,38 @@ net::hello hello_of(net::role part, std::optional<std::uint32_t> number = {}) {
 
 // ---- any
 
+std::string witness::look_at(const caf::mailbox_element& what, const caf::abstract_actor& to,
+                             std::size_t waiting) {
+  constexpr std::size_t most_waiting = 200; // is more than all others of a small run may send it at once
+  if (waiting > most_waiting) return fmt::format("no mailbox grows: {} messages", waiting);
+  if (const auto* const w = content_as<shard_weights>(what)) {
+    const std::uint64_t now = w->header.version.value;
+    std::uint64_t& before = versions_[{to.id(), w->header.shard.value}];
+    if (now < std::exchange(before, now)) return fmt::format("versions only grow: {} came", now);
+  } else if (const auto* const g = content_as<push_gradient>(what)) {
+    const auto& id = g->header.id;
+    std::uint64_t& before = steps_[{to.id(), id.worker.value, id.life.value}];
+    if (id.step.value <= std::exchange(before, id.step.value))
+      return fmt::format("a gradient comes once: step {} of worker {}", id.step.value, id.worker.value);
+  }
+  return {};
+}
+
+bool process::waits_for_disk(const caf::resumable& actor) const {
+  if (disk_slow_until_ <= time_->now()) return false;
+  const auto* const local = dynamic_cast<const caf::local_actor*>(&actor);
+  const std::string_view name = local ? local->name() : "";
+  return name == recorder::name || name == checkpoint_writer::name;
+}
+
 bool process::deliver(std::mt19937_64& random) {
   auto& ready = actors_->ready();
   if (frozen_ || ready.empty()) return false;
   std::swap(ready.front(), ready[random() % ready.size()]);
+  if (waits_for_disk(*ready.front())) return false;
+  if (auto* const next = dynamic_cast<caf::scheduled_actor*>(ready.front()))
+    if (const auto* const what = next->peek_at_next_mailbox_element(); what && wires_->broken.empty())
+      wires_->broken = witness_.look_at(*what, *next, next->mailbox().size());
   return actors_->step();
 }
 
@@ -64,7 +109,8 @@ void process::let_pass(instant span) {
 
 instant process::next_wish() const {
   constexpr instant often = std::chrono::milliseconds{50};
-  return !frozen_ && actors_->waits_for_time() ? time_->now() + often : instant::max();
+  const bool waits = actors_->waits_for_time() || disk_slow_until_ > time_->now();
+  return !frozen_ && waits ? time_->now() + often : instant::max();
 }
 
 void process::freeze() {
@@ -72,7 +118,18 @@ void process::freeze() {
 }
 
 void process::wake() {
-  if (std::exchange(frozen_, false)) network_->wake();
+  if (!std::exchange(frozen_, false)) return;
+  disturbed_ = time_->now();
+  network_->wake();
+}
+
+void process::judge_loss(const net::ending& why) {
+  using enum net::end_reason;
+  constexpr std::array of_faults{silent, lost, malformed, out_of_order, no_credit, late};
+  constexpr instant long_enough = std::chrono::seconds{5};
+  if (std::ranges::find(of_faults, why.reason) == of_faults.end() || !wires_->broken.empty()) return;
+  if (was_well_for(long_enough) && wires_->server_is_well())
+    wires_->broken = fmt::format("nobody who is heard is lost: {}, {}", name_, why.words);
 }
 
 /// A system waits for its last actor, which would be for ever if one was forgotten.
@@ -141,6 +198,7 @@ void worker_process::look() {
   }
   const auto why = life_->outcome();
   if (!why) return;
+  judge_loss(*why);
   life_->cut("its session has ended");
   life_.reset();
   const bool tries = was_in_ ? plan_.is_cut_off(*why, now) : ever_in_ && plan_.tries_again_after(*why, now);
@@ -170,7 +228,9 @@ host_process::~host_process() {
 
 void host_process::look() {
   if (ended_ || is_frozen()) return;
-  if (ended_ = client_.outcome(); ended_) send_anonymously(host_, mailgrad::give_up{});
+  if (ended_ = client_.outcome(); !ended_) return;
+  judge_loss(*ended_);
+  send_anonymously(host_, mailgrad::give_up{});
 }
 
 // ---- server
@@ -277,9 +337,9 @@ void server_process::begin_run() {
   if (const auto& from = plan_.resumed;
       folder_ && from && lies_in(plan_.options.checkpoints.folder, from->from->path()))
     leave_later_branch(from->from->path(), from->history());
-  elsewhere_->begin({{crew_->shards(), crew_->feeder(), crew_->tracker(), crew_->coordinator()},
-                     crew_->evaluator()},
-                    time_);
+  elsewhere_->begin(
+      {{crew_->shards(), crew_->feeder(), crew_->tracker(), crew_->coordinator()}, crew_->evaluator()},
+      time_);
 }
 
 /// As training::report() does.

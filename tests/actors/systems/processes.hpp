@@ -15,10 +15,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <random>
 #include <string>
+#include <tuple>
 #include <vector>
 
 // The processes of a run, each with the actors that it has in life, and without threads: what the thread of
@@ -36,11 +38,24 @@ private:
   std::shared_ptr<wires> all_;
 };
 
+/// What has come to the actors of a process. It reads each message before its actor does.
+class witness {
+public:
+  /// Returns which promise the message breaks, and what was seen; empty: none.
+  std::string look_at(const caf::mailbox_element& what, const caf::abstract_actor& to, std::size_t waiting);
+
+private:
+  using of_shard = std::tuple<caf::actor_id, std::uint32_t>;
+  std::map<of_shard, std::uint64_t> versions_; ///< of the weights that a worker's actor had last
+  std::map<std::tuple<caf::actor_id, std::uint32_t, std::uint64_t>, std::uint64_t>
+      steps_; ///< of the last gradient that came to a shard, by worker and life
+};
+
 class process {
 public:
   process(std::string name, const std::shared_ptr<wires>& all)
       : network_(std::make_shared<process_network>(all)), time_(std::make_shared<wire_time>(all)),
-        wires_(all), name_(std::move(name)) {}
+        wires_(all), name_(std::move(name)), disturbed_(time_->now()) {}
   virtual ~process();
   process(const process&) = delete;
   process& operator=(const process&) = delete;
@@ -59,8 +74,21 @@ public:
   bool is_frozen() const noexcept { return frozen_; }
   void freeze();
   void wake();
-  void cut(bool both_ways) { network_->cut(both_ways); }
-  void mend() { network_->mend(); }
+  void cut(bool both_ways) {
+    is_cut_ = true;
+    network_->cut(both_ways);
+  }
+  void mend() {
+    is_cut_ = false;
+    disturbed_ = time_->now();
+    network_->mend();
+  }
+  /// Whether it has run, and was connected, for so long.
+  bool was_well_for(instant span) const { return !frozen_ && !is_cut_ && time_->now() - disturbed_ >= span; }
+  /// A session with the server has ended: of two that are well, none ends but by their will.
+  void judge_loss(const net::ending& why);
+  /// Whatever writes to the disk waits until then.
+  void slow_disk_until(instant moment) { disk_slow_until_ = moment; }
   /// Its connections close, and nobody hears a last word. To be destroyed next.
   void kill() {
     killed_ = true;
@@ -78,8 +106,12 @@ protected:
   bool killed_ = false;
 
 private:
+  bool waits_for_disk(const caf::resumable& actor) const;
+
   std::string name_;
-  bool frozen_ = false;
+  witness witness_;
+  bool frozen_ = false, is_cut_ = false;
+  instant disturbed_{0}, disk_slow_until_{0};
   instant owed_{0}; ///< that passed while it stood still
 };
 
@@ -155,6 +187,8 @@ public:
   void stop(const std::string& why);
   void switch_policy(const std::string& policy);
   void take_checkpoint();
+  /// The checkpoints that it has written.
+  const checkpoint_account& checkpoints() const noexcept { return checkpoints_; }
   /// The report; none of a run that was given up before it had begun.
   const std::optional<training_report>& report() const noexcept { return report_; }
   /// Why it was given up then.

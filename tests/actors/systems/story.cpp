@@ -1,10 +1,13 @@
 #include <mailgrad/tests/actors/systems/story.hpp>
 
+#include <mailgrad/optim/policies/policy_spec.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <initializer_list>
+#include <iterator>
 #include <random>
 
 namespace mailgrad::systems {
@@ -62,8 +65,8 @@ milliseconds lasting(const system_spec& s) {
 }
 
 std::string name_of(deed::kind k) {
-  constexpr std::array names{"start",   "leave",    "kill",       "freeze", "cut",
-                             "cut_out", "switches", "checkpoint", "stop"};
+  constexpr std::array names{"start",   "twin",      "leave",     "kill",     "crash",      "freeze", "cut",
+                             "cut_out", "full_disk", "slow_disk", "switches", "checkpoint", "stop"};
   return names[static_cast<std::size_t>(k)];
 }
 
@@ -74,14 +77,19 @@ std::string name_of(deed::role r) {
 
 } // namespace
 
+bool has_no_faults(const system_spec& s) {
+  return s.duplicate + s.reorder + s.damage + s.truncate + s.garbage == 0;
+}
+
 std::string as_code(const system_spec& s) {
   return fmt::format(
       "{{.seed = {}, .policy = \"{}\", .cure = \"{}\", .workers = {}, .seats = {}, .shards = {}, "
-      ".hosts = {}, .local_steps = {}, .batches = {}, .delay = {}ms, .jitter = {}ms, .rejoin = {}ms, "
+      ".hosts = {}, .local_steps = {}, .batches = {}, .delay = {}ms, .jitter = {}ms, .duplicate = {}, "
+      ".reorder = {}, .damage = {}, .truncate = {}, .garbage = {}, .rejoin = {}ms, "
       ".when_alone = std::chrono::nanoseconds{{{}}}, .records = {}, .keeps = {}, .keeps_each = {}}}",
       s.seed, s.policy, s.cure, s.workers, s.seats, s.shards, s.hosts, s.local_steps, s.batches,
-      s.delay.count(), s.jitter.count(), s.rejoin.count(), s.when_alone.count(), s.records, s.keeps,
-      s.keeps_each);
+      s.delay.count(), s.jitter.count(), s.duplicate, s.reorder, s.damage, s.truncate, s.garbage,
+      s.rejoin.count(), s.when_alone.count(), s.records, s.keeps, s.keeps_each);
 }
 
 std::string as_code(const story& s) {
@@ -112,10 +120,15 @@ system_spec drawn_system(std::uint64_t seed) {
   s.records = d.one_in(2);
   s.keeps = d.one_in(2);
   s.keeps_each = s.keeps && d.one_in(2) ? 1 + d.below(12) : 0;
-  const bool is_fresh = !s.policy.starts_with("async") && !s.policy.starts_with("ssp") &&
-                        !s.policy.starts_with("ringmaster") && !s.policy.starts_with("k-async");
-  if (s.local_steps > 0 || is_fresh) s.cure = "none"; // there would be nothing to cure
-  if (d.one_in(8)) {                                  // its weights can be foretold
+  if (s.local_steps > 0 && s.keeps) s.seats = s.workers; // else it is refused
+  const bool has_batches = !s.policy.starts_with("async") && !s.policy.starts_with("ssp") &&
+                           !s.policy.starts_with("ringmaster") && !s.policy.starts_with("k-async");
+  if (s.local_steps > 0 || has_batches || make_policy(s.policy, s.workers)->always_fresh())
+    s.cure = "none"; // there would be nothing to cure
+  if (d.one_in(6)) {
+    double* const faults[] = {&s.duplicate, &s.reorder, &s.damage, &s.truncate, &s.garbage};
+    *faults[d.below(std::size(faults))] = d.any<double>({0.001, 0.005, 0.02});
+  } else if (d.one_in(8)) { // its weights can be foretold
     if (s.workers > 1) s.policy = "sync";
     s.cure = "none";
     s.seats = s.workers;
@@ -127,16 +140,25 @@ system_spec drawn_system(std::uint64_t seed) {
 
 namespace {
 
+/// In the middle of a checkpoint, or of a part of a recording.
+deed drawn_crash(drawer& d, milliseconds at) {
+  return {deed::kind::crash, deed::role::server,
+          static_cast<std::uint32_t>(1 + d.below(d.one_in(2) ? 8 : 40)), at, milliseconds{1 + d.below(500)}};
+}
+
 /// The server is killed, and whatever else happens leaves the weights as they are.
 story server_story(drawer& d, story all, milliseconds begin, milliseconds lasts) {
   for (std::uint64_t n = 1 + d.below(4); n > 0; --n) {
     const milliseconds at = begin + d.up_to(lasts);
-    switch (d.below(4)) {
+    switch (d.below(5)) {
     case 0:
       all.push_back({deed::kind::checkpoint, deed::role::server, 0, at});
       break;
     case 1:
       all.push_back({deed::kind::freeze, deed::role::all, 0, at, d.up_to(milliseconds{700})});
+      break;
+    case 2:
+      all.push_back(drawn_crash(d, at));
       break;
     default:
       all.push_back(
@@ -157,7 +179,7 @@ story drawn_story(std::uint64_t seed, const system_spec& s) {
   const milliseconds begin{d.one_in(2) ? 100 : 1500};
   for (std::uint32_t h = 0; h < s.hosts; ++h) all.push_back({kind::start, role::host, h, d.up_to(begin)});
   const bool can_be_foretold = s.keeps && s.cure == "none" && s.seats == s.workers &&
-                               (s.policy == "sync" || s.workers == 1) && !d.one_in(4);
+                               (s.policy == "sync" || s.workers == 1) && has_no_faults(s) && !d.one_in(4);
   const auto extra = static_cast<std::uint32_t>(!can_be_foretold && d.one_in(3) ? 1 : 0);
   const milliseconds lasts = lasting(s);
   const std::string asks = d.one_in(2) ? "number" : "";
@@ -176,12 +198,14 @@ story drawn_story(std::uint64_t seed, const system_spec& s) {
     deed x;
     x.at = d.one_in(3) ? d.up_to(begin + milliseconds{300}) : begin + d.up_to(lasts);
     somebody(x);
-    switch (d.below(8)) {
+    switch (d.below(10)) {
     case 0:
     case 1:
     case 2:
       x.what = kind::kill;
       x.span = d.one_in(4) ? milliseconds{0} : milliseconds{1 + d.below(d.one_in(2) ? 400 : 4000)};
+      if (x.who == role::server && s.keeps && d.one_in(3))
+        x.number = static_cast<std::uint32_t>(1 + d.below(4));
       break;
     case 3:
       x.what = kind::freeze;
@@ -198,6 +222,20 @@ story drawn_story(std::uint64_t seed, const system_spec& s) {
     case 6:
       x = {s.keeps ? kind::checkpoint : kind::leave, s.keeps ? role::server : role::worker,
            s.keeps ? 0 : static_cast<std::uint32_t>(d.below(s.workers)), x.at};
+      break;
+    case 7:
+      if (s.keeps && d.one_in(2))
+        x = drawn_crash(d, x.at);
+      else
+        x = {d.one_in(2) ? kind::full_disk : kind::slow_disk,
+             role::server,
+             0,
+             x.at,
+             milliseconds{1 + d.below(2000)},
+             d.one_in(2) ? "torn" : ""};
+      break;
+    case 8:
+      x = {kind::twin, role::worker, static_cast<std::uint32_t>(d.below(s.workers)), d.up_to(begin + lasts)};
       break;
     default:
       if (d.one_in(3))

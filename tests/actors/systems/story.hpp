@@ -21,7 +21,10 @@ struct system_spec {
   std::string cure = "none";
   std::uint32_t workers = 2, seats = 0, shards = 1, hosts = 0;
   std::uint64_t local_steps = 0, batches = 24;
-  milliseconds delay{20}, jitter{10};     ///< of a message on its way
+  milliseconds delay{20}, jitter{10}; ///< of a message on its way
+  /// Of each frame, the probability that it comes twice, after the next one, with another bit, only in part
+  /// before the connection closes, or with garbage behind it.
+  double duplicate = 0, reorder = 0, damage = 0, truncate = 0, garbage = 0;
   milliseconds rejoin{5000};              ///< for how long a worker that is cut off tries to come back
   std::chrono::nanoseconds when_alone{0}; ///< for how long a run without workers waits for one
   bool records = false;
@@ -29,16 +32,24 @@ struct system_spec {
   std::uint64_t keeps_each = 0; ///< mini-batches between two
 };
 
+/// Whether its network carries each frame once, whole and in order.
+bool has_no_faults(const system_spec& s);
+
 /// What is done to the processes of a run at some moment.
 struct deed {
   enum class kind : std::uint8_t {
-    start,    ///< a worker or a host; worker: with the number of its place, if `words` is "number"
-    leave,    ///< a worker, by its own will
-    kill,     ///< is started again after `span`, if that is not 0; a server goes on from its last checkpoint
-    freeze,   ///< goes on after `span`
-    cut,      ///< nothing comes or goes for `span`
-    cut_out,  ///< nothing goes for `span`
-    switches, ///< to the policy in `words`
+    start,   ///< a worker or a host; worker: with the number of its place, if `words` is "number"
+    twin,    ///< a worker with the number of another one, on another machine
+    leave,   ///< a worker, by its own will
+    kill,    ///< is started again after `span`, if that is not 0; a server goes on from its last checkpoint,
+             ///< with `number` workers, if that is not 0
+    crash,   ///< the server, `number` calls that change a file later, in the middle of the last; as kill
+    freeze,  ///< goes on after `span`
+    cut,     ///< nothing comes or goes for `span`
+    cut_out, ///< nothing goes for `span`
+    full_disk, ///< of the server for `span`; "torn": after half a write
+    slow_disk, ///< of the server: what is to be written waits for `span`
+    switches,  ///< to the policy in `words`
     checkpoint,
     stop,
   };
