@@ -60,7 +60,7 @@ public:
 saved_fields::saved_fields() : tree_(std::make_unique<tree>()) {}
 
 saved_fields::saved_fields(const std::string& text, std::vector<archived_array> arrays) : saved_fields() {
-  tree_->root = json::parse(text, nullptr, false);
+  tree_->root = json::parse(whole_json(text), nullptr, false);
   if (!tree_->root.is_object()) throw archive_error("the fields are no JSON object");
   tree_->arrays = std::move(arrays);
   tree_->reads = true;

@@ -180,6 +180,8 @@ private:
 parsed_header parse_safetensors_header(const std::filesystem::path& file, std::string_view text,
                                        std::uint64_t data_bytes) {
   header_reader reader(file);
+  if (const std::size_t end = text.find('\0'); end != std::string_view::npos) // of all, to the parser
+    throw_malformed(file, file_offset{8 + end}, "the header is not valid JSON");
   nlohmann::json::sax_parse(text, &reader);
   std::vector<stored_array>& arrays = reader.result.arrays;
   std::ranges::stable_sort(arrays, {}, [](const stored_array& a) { return std::pair(a.begin, a.end); });

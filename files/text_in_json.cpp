@@ -57,4 +57,9 @@ std::string bytes_of_text_in_json(std::string_view text) {
   return bytes;
 }
 
+std::string_view whole_json(std::string_view text) {
+  const std::size_t end = text.find('\0');
+  return end == std::string_view::npos ? text : text.substr(end);
+}
+
 } // namespace mailgrad

@@ -15,4 +15,8 @@ std::string text_in_json(std::string_view bytes);
 /// The bytes that text_in_json() was given. A U+0000 without two digits stays as it is.
 std::string bytes_of_text_in_json(std::string_view text);
 
+/// JSON from a file or a peer, for a parser that takes a NUL for the end of all: from the first NUL on, which
+/// is no JSON, so that nothing behind it is passed over.
+std::string_view whole_json(std::string_view text);
+
 } // namespace mailgrad

@@ -1,5 +1,6 @@
 #include <mailgrad/cli/live/live_control.hpp>
 
+#include <mailgrad/files/text_in_json.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
 
 #include <nlohmann/json.hpp>
@@ -19,7 +20,7 @@ http_response accepted(std::string what) { return {.status = 202, .body = std::m
 
 /// The policy that a request names; nothing if it names none.
 std::optional<std::string> policy_in(const std::string& body) {
-  const json asked = json::parse(body, nullptr, false);
+  const json asked = json::parse(whole_json(body), nullptr, false);
   if (!asked.is_object() || asked.size() != 1 || !asked.contains("policy") || !asked["policy"].is_string())
     return std::nullopt;
   std::string policy = asked["policy"];

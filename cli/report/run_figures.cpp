@@ -2,6 +2,7 @@
 
 #include <mailgrad/cli/report/report_fields.hpp>
 #include <mailgrad/files/file_error.hpp>
+#include <mailgrad/files/text_in_json.hpp>
 #include <mailgrad/graph/models/json_depth.hpp>
 
 #include <fmt/format.h>
@@ -272,7 +273,7 @@ run_figures read_report(const std::string& file) {
   const std::string content = content_of(file);
   if (is_too_deep(content))
     throw_malformed(file, "expected a report, found lists that stand within each other too deep");
-  const json parsed = json::parse(content, nullptr, false);
+  const json parsed = json::parse(whole_json(content), nullptr, false);
   if (parsed.is_discarded())
     throw_malformed(file, content.empty() ? "expected a report as JSON, found an empty file"
                                           : "expected a report as JSON, found what is none, or is cut off");

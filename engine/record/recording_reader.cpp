@@ -3,6 +3,7 @@
 #include <mailgrad/files/little_endian.hpp>
 #include <mailgrad/files/lock_holder.hpp>
 #include <mailgrad/files/replaced_file.hpp>
+#include <mailgrad/files/text_in_json.hpp>
 #include <mailgrad/graph/models/json_depth.hpp>
 
 #include <fmt/format.h>
@@ -99,7 +100,7 @@ private:
   }
   recording_file::json parsed(std::string_view text) const {
     if (is_too_deep(text)) recording_file::refuse(name_, "holds a text that is nested too deep");
-    return recording_file::json::parse(text);
+    return recording_file::json::parse(whole_json(text));
   }
   std::uint32_t take_number() { return static_cast<std::uint32_t>(number_in<4>(take(4))); }
 

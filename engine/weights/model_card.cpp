@@ -1,6 +1,7 @@
 #include <mailgrad/engine/weights/model_card.hpp>
 
 #include <mailgrad/engine/model/data_request.hpp>
+#include <mailgrad/files/text_in_json.hpp>
 #include <mailgrad/graph/models/json_depth.hpp>
 
 #include <fmt/format.h>
@@ -213,7 +214,7 @@ std::string to_json(const model_card& card) {
 
 model_card parse_model_card(std::string_view text) {
   if (is_too_deep(text)) fail("lists and objects stand within each other too deep");
-  const json object = json::parse(text, nullptr, false);
+  const json object = json::parse(whole_json(text), nullptr, false);
   if (!object.is_object()) fail("expected a JSON object");
   if (const json& found = field(object, "edition"); found != edition)
     fail(fmt::format("edition {} is unknown; this program knows {}", shown(found), edition));

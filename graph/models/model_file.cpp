@@ -1,5 +1,6 @@
 #include <mailgrad/graph/models/model_file.hpp>
 
+#include <mailgrad/files/text_in_json.hpp>
 #include <mailgrad/graph/models/json_depth.hpp>
 #include <mailgrad/options/nearest_name.hpp>
 
@@ -156,7 +157,7 @@ json parse(std::string_view text, const std::string& name) {
         fmt::format("{}: lists and objects stand within each other more than {} deep; a model needs four",
                     name, most_json_depth));
   try {
-    return json::parse(text);
+    return json::parse(whole_json(text));
   } catch (const json::exception& e) {
     const std::string_view what = e.what(); // "[json.exception.parse_error.101] parse error at line 1, ..."
     throw std::invalid_argument(fmt::format("{}: {}", name, what.substr(what.find("] ") + 2)));

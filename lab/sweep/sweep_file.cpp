@@ -1,5 +1,6 @@
 #include <mailgrad/lab/sweep/sweep_file.hpp>
 
+#include <mailgrad/files/text_in_json.hpp>
 #include <mailgrad/options/nearest_name.hpp>
 
 #include <fmt/format.h>
@@ -35,7 +36,7 @@ json parsed(std::string_view text) {
     return true;
   };
   try {
-    return json::parse(text, note);
+    return json::parse(whole_json(text), note);
   } catch (const json::parse_error& e) {
     const std::size_t at = std::min(text.size(), e.byte == 0 ? 0 : e.byte - 1);
     const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');

@@ -151,6 +151,8 @@ TEST_F(Safetensors, RefusesAHeaderThatLies) {
        "the header is said to have 100000001 bytes, and the format has at most 100000000"},
       {"one byte less", reading(array(f32).substr(0, 30)), "bytes, and 22 follow"},
       {"no JSON", reading(with_length("hello!")), "not valid JSON"},
+      {"bytes behind a NUL", reading(with_length(std::string("{}\0 not read by anybody", 24))),
+       "offset 10: the header is not valid JSON"},
       {"a list", reading(with_length("[]")), "expected a header with names, found a list"},
       {"no end", reading(with_length("{\"a\":")), "not valid JSON"},
       {"no object", reading(with_length("{\"a\":1}")), "'a': found a number where the format has none"},

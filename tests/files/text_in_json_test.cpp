@@ -31,6 +31,14 @@ TEST(TextInJson, ComesBackByteForByteThroughJson) {
   }
 }
 
+/// The parser takes a NUL for the end, and what is behind it would be passed over.
+TEST(TextInJson, IsNotParsedPastANul) {
+  for (const std::string& text : {"{}"s, ""s, "[1"s, R"({"a": "\u0000"})"s})
+    EXPECT_EQ(whole_json(text), text);
+  for (const std::string& text : {"{}\0"s, "{}\0 more"s, "\0{}"s, "[1,\0 2]"s})
+    EXPECT_FALSE(nlohmann::json::accept(whole_json(text)));
+}
+
 TEST(TextInJson, LeavesAMarkWithoutDigits) {
   for (const std::string& text : {"\0"s, "\0e"s, "\0+1"s, "\0xy"s, "\0 e9"s, "a\0-1"s})
     EXPECT_EQ(bytes_of_text_in_json(text), text);
