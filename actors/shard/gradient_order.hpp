@@ -89,6 +89,8 @@ public:
   void come_back(rank worker, incarnation life) { given_.join(worker, life); }
   bool replays() const noexcept { return replays_; }
 
+  /// The next turn of the followed order, which waits for what has not come; null if it is not told yet.
+  const order_entry* next_turn() const { return given_.next_turn(); }
   /// Whether a switch of policy comes next in the followed order.
   bool switch_is_next() const { return given_.switch_is_next(); }
   /// The switch is taken. `recorded`: workers remain, so it is noted for the recorder.

@@ -22,7 +22,8 @@ void parameter_actor::name_waits_to(const caf::actor& asker) const {
   if (const auto copies = readers_.name_wait()) send(self_, asker, *copies);
   if (next_policy_)
     send(self_, asker, wait_for_switch(me, *next_policy_, switch_asked_, workers_.all(), now));
-  for (const wait_named& w : waits_of_workers(me, policy_->name(), workers_.all(), now))
+  for (const wait_named& w :
+       waits_of_workers(me, policy_->name(), workers_.all(), awaited_in_order(order_), now))
     send(self_, asker, w);
   if (!options_.waits_here) return;
   for (const wait_named& w : options_.waits_here()) send(self_, asker, w);

@@ -30,29 +30,49 @@ std::vector<std::uint32_t> awaited_before(const switch_policy& next, std::span<c
   return awaited;
 }
 
-/// A shard that follows may have all gradients and still wait for the verdict of the first.
+/// A shard that follows may have all gradients and still wait for the order.
 wait_named wait_for_switch(shard_index shard, const switch_policy& next, instant asked,
                            std::span<const worker_slot> workers, instant now) {
   const std::vector<std::uint32_t> awaited = awaited_before(next, workers);
-  return {fmt::format("{} switches to {} when it has the last gradient of {}", name_of(shard), next.policy,
-                      awaited.empty() ? "shard 0's order" : named(awaited, workers, now)),
+  return {fmt::format("{} switches to {} when {}", name_of(shard), next.policy,
+                      awaited.empty() ? "the order that it follows comes to that"
+                                      : "it has the last gradient of " + named(awaited, workers, now)),
           (now - asked).count()};
 }
 
+std::string awaited_in_order(const gradient_order& order) {
+  if (!order.is_followed()) return {};
+  const order_entry* const turn = order.next_turn();
+  if (turn == nullptr) return "shard 0 tells its turn";
+  switch (turn->what) {
+  case order_entry::kind::gradient:
+  case order_entry::kind::missed:
+    return fmt::format("it has the gradient of worker {}'s step {}, whose turn is first", turn->worker.value,
+                       turn->step.value);
+  case order_entry::kind::joined:
+    return fmt::format("worker {} has joined here, whose turn is first", turn->worker.value);
+  default:
+    return "its turn comes";
+  }
+}
+
 std::vector<wait_named> waits_of_workers(shard_index shard, std::string_view policy,
-                                         std::span<const worker_slot> workers, instant now) {
+                                         std::span<const worker_slot> workers, std::string_view in_order,
+                                         instant now) {
   std::vector<std::uint32_t> awaited;
   for (std::uint32_t r = 0; r < workers.size(); ++r)
-    if (workers[r].in_policy && !workers[r].left && !workers[r].waits_since) awaited.push_back(r);
+    if (const worker_slot& w = workers[r]; w.in_policy && !w.left && !w.owed && !w.waits_since)
+      awaited.push_back(r);
+  const std::string others =
+      awaited.empty() ? "its turn comes" : "it hears from " + named(awaited, workers, now);
   std::vector<wait_named> waits;
   for (std::uint32_t r = 0; r < workers.size(); ++r) {
     const worker_slot& worker = workers[r];
-    if (!worker.waits_since) continue;
-    waits.push_back(
-        {fmt::format("{} holds worker {} after step {}, {} policy, until {}", name_of(shard), r,
-                     worker.waiting_step.value, policy,
-                     awaited.empty() ? "its turn comes" : "it hears from " + named(awaited, workers, now)),
-         (now - *worker.waits_since).count()});
+    const bool waits_for_order = worker.owed && !worker.waits_since && !in_order.empty();
+    if (!worker.waits_since && !waits_for_order) continue;
+    waits.push_back({fmt::format("{} holds worker {} after step {}, {} policy, until {}", name_of(shard), r,
+                                 worker.waiting_step.value, policy, waits_for_order ? in_order : others),
+                     (now - worker.waits_since.value_or(worker.heard_at.value_or(now))).count()});
   }
   return waits;
 }

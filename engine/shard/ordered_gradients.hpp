@@ -61,6 +61,8 @@ public:
   /// Errors  archive_error: the order is shorter.
   void keep(archive& a);
 
+  /// The next turn, which waits for what has not come; null if the order tells none.
+  const order_entry* next_turn() const { return turns_.empty() ? nullptr : &turns_.front(); }
   bool switch_is_next() const {
     return !turns_.empty() && turns_.front().what == order_entry::kind::switched;
   }

@@ -1,13 +1,18 @@
 #include <mailgrad/tests/actors/shard/parameter_actor_fixture.hpp>
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
+
+#include <chrono>
 
 // What a shard does that judges in the order of the first.
 
 namespace mailgrad {
 namespace {
 
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
 using kind = order_entry::kind;
+using ::testing::SizeIs;
 
 /// The second of two shards; the test plays the first.
 class LedShard : public testing::ParameterActor {
@@ -75,6 +80,43 @@ TEST_F(LedShard, ServesAWorkerOfWhichTheGradientIsMissing) {
   const shard_report r = report();
   EXPECT_EQ(r.version.value, 2U) << "as on the first shard";
   EXPECT_FLOAT_EQ(moved(weights_of(0).back()), 2 + (2 + 6) / 2.0F);
+}
+
+/// The first shard has lost its worker, or is slow: nothing of its order has come for what is here.
+TEST_F(LedShard, SaysThatItWaitsForTheOrderOfTheFirst) {
+  serve("k-async:2", 3);
+  push(0, 1, 0);
+  time_->advance(2s);
+  const auto waits = ask<wait_named>(shard_, name_waits{}).heard<wait_named>();
+  ASSERT_THAT(waits, SizeIs(1));
+  EXPECT_EQ(waits[0].what,
+            "shard 1 holds worker 0 after step 1, k-async policy, until shard 0 tells its turn");
+  EXPECT_EQ(instant{waits[0].span}, 2s);
+}
+
+TEST_F(LedShard, NamesTheGradientWhoseTurnIsFirst) {
+  serve("k-async:2", 3);
+  push(0, 1, 0);
+  lead(2, 1, 0);
+  lead(0, 1, 0);
+  const auto waits = ask<wait_named>(shard_, name_waits{}).heard<wait_named>();
+  ASSERT_THAT(waits, SizeIs(1));
+  EXPECT_EQ(waits[0].what,
+            "shard 1 holds worker 0 after step 1, k-async policy, until it has the gradient of "
+            "worker 2's step 1, whose turn is first");
+}
+
+/// A gradient that is here and not judged is none that it has to hear of.
+TEST_F(LedShard, AwaitsNobodyWhoseGradientIsHere) {
+  serve("k-async:3", 3);
+  push(0, 1, 0);
+  lead(0, 1, 0);
+  push(1, 1, 0);
+  const auto waits = ask<wait_named>(shard_, name_waits{}).heard<wait_named>();
+  ASSERT_THAT(waits, SizeIs(2));
+  EXPECT_THAT(waits[0].what, HasSubstr("holds worker 0 after step 1, k-async policy, until it hears from "
+                                       "worker 2 (heard 0.0 s ago)"));
+  EXPECT_THAT(waits[1].what, HasSubstr("holds worker 1 after step 1, k-async policy, until shard 0 tells"));
 }
 
 } // namespace

@@ -45,7 +45,7 @@ protected:
 TEST_F(WaitWords, AreForThoseWhoComputeOrHaveNotJoined) {
   const std::vector<worker_slot> workers{waiting(4, 2s), {},          gone(), left_out(),
                                          waiting(4, 3s), computing(3)};
-  const std::vector<wait_named> waits = waits_of_workers({1}, "sync", workers, 10s);
+  const std::vector<wait_named> waits = waits_of_workers({1}, "sync", workers, "", 10s);
   ASSERT_THAT(waits, SizeIs(2));
   EXPECT_EQ(waits[0].what, "shard 1 holds worker 0 after step 4, sync policy, until it hears from "
                            "worker 1 (not heard yet), 5 (heard 1.0 s ago)");
@@ -57,13 +57,13 @@ TEST_F(WaitWords, AreForThoseWhoComputeOrHaveNotJoined) {
 
 TEST_F(WaitWords, AreForATurnWhereNobodyElseIsMissing) {
   const std::vector<wait_named> waits =
-      waits_of_workers({0}, "sync", std::vector<worker_slot>{waiting(1, 0s), waiting(1, 0s)}, 10s);
+      waits_of_workers({0}, "sync", std::vector<worker_slot>{waiting(1, 0s), waiting(1, 0s)}, "", 10s);
   ASSERT_THAT(waits, SizeIs(2));
   EXPECT_EQ(waits[0].what, "shard 0 holds worker 0 after step 1, sync policy, until its turn comes");
 }
 
 TEST_F(WaitWords, AreNoneWhereNobodyIsHeld) {
-  EXPECT_THAT(waits_of_workers({0}, "async", std::vector<worker_slot>{computing(1), {}}, 10s), IsEmpty());
+  EXPECT_THAT(waits_of_workers({0}, "async", std::vector<worker_slot>{computing(1), {}}, "", 10s), IsEmpty());
 }
 
 TEST_F(WaitWords, BeforeASwitchAreForTheLastGradientsOfThoseWhoTakePartInIt) {
@@ -91,7 +91,7 @@ TEST_F(WaitWords, BeforeASwitchAreForWhoIsCountedAndHasNotComeHereYet) {
 TEST_F(WaitWords, BeforeASwitchAreForTheFirstShardWhereNoGradientIsMissing) {
   const wait_named wait =
       wait_for_switch({1}, {{1}, "sync", {{7}}, {1}}, 0s, std::vector<worker_slot>{computing(7)}, 9s);
-  EXPECT_EQ(wait.what, "shard 1 switches to sync when it has the last gradient of shard 0's order");
+  EXPECT_EQ(wait.what, "shard 1 switches to sync when the order that it follows comes to that");
 }
 
 } // namespace
