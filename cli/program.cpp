@@ -3,6 +3,7 @@
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/help_format.hpp>
+#include <mailgrad/cli/output/printable.hpp>
 #include <mailgrad/cli/version.hpp>
 #include <mailgrad/cli/wrong_option.hpp>
 
@@ -18,6 +19,7 @@
 #include <cstdio>
 #include <exception>
 #include <iostream>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -75,6 +77,8 @@ void ask_for_help(const CLI::App& app, std::vector<const char*>& words) {
 int run(std::span<const command_maker> makers, std::vector<const char*> words) {
   prepare_process();
   raise_descriptor_limit();
+  std::optional<printable_stream> shown;
+  if (isatty(STDOUT_FILENO) != 0) shown.emplace(std::cout);
   CLI::App app("Trains neural networks with actors, and knows exactly how stale every gradient was.",
                "mailgrad");
   app.set_version_flag("--version", version_in_words(), "Print version, commit and compiler, and exit");

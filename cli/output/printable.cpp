@@ -34,4 +34,25 @@ std::string printable(std::string_view text) {
   return shown;
 }
 
+printable_stream::int_type printable_stream::overflow(int_type c) {
+  if (traits_type::eq_int_type(c, traits_type::eof())) return traits_type::not_eof(c);
+  const char one = traits_type::to_char_type(c);
+  return xsputn(&one, 1) == 1 ? c : traits_type::eof();
+}
+
+std::streamsize printable_stream::xsputn(const char* text, std::streamsize count) {
+  line_.append(text, static_cast<std::size_t>(count));
+  const std::size_t end = line_.rfind('\n');
+  return end == std::string::npos || show(end + 1) ? count : 0;
+}
+
+int printable_stream::sync() { return show(line_.size()) && to_->pubsync() == 0 ? 0 : -1; }
+
+bool printable_stream::show(std::size_t count) {
+  const std::string shown = printable(std::string_view(line_).substr(0, count));
+  line_.erase(0, count);
+  const auto size = static_cast<std::streamsize>(shown.size());
+  return to_->sputn(shown.data(), size) == size;
+}
+
 } // namespace mailgrad

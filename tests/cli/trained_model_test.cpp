@@ -23,6 +23,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 using testing::tool;
@@ -33,6 +34,32 @@ std::vector<std::string> lines_of(const std::string& text) {
   for (std::string line; std::getline(in, line);) lines.push_back(line);
   return lines;
 }
+
+/// A terminal, for what a test starts.
+class terminal {
+public:
+  terminal() : ours_(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)) {
+    if (ours_ < 0 || grantpt(ours_) != 0 || unlockpt(ours_) != 0) throw std::runtime_error("no terminal");
+    theirs_ = open(ptsname(ours_), O_RDWR | O_NOCTTY | O_CLOEXEC);
+  }
+  ~terminal() { close(ours_); }
+  terminal(const terminal&) = delete;
+  terminal& operator=(const terminal&) = delete;
+
+  std::string name() const { return ptsname(ours_); }
+  /// All that is shown, when nobody writes to it any more.
+  std::string read_until_closed() const {
+    close(theirs_);
+    std::string text;
+    char part[4096];
+    for (ssize_t n = 0; (n = read(ours_, part, sizeof part)) > 0;)
+      text.append(part, static_cast<std::size_t>(n));
+    return text;
+  }
+
+private:
+  int ours_, theirs_ = -1; ///< its two ends
+};
 
 class TrainedModel : public ::testing::Test {
 protected:
@@ -207,6 +234,26 @@ TEST_F(TrainedModel, GeneratesTheSameTextFromTheSameSeed) {
   tool predicted({"predict", "--model-file", path("t.safetensors"), "--data", data});
   EXPECT_EQ(predicted.code(), 2);
   EXPECT_THAT(predicted.err(), HasSubstr("'mailgrad generate' writes with it"));
+}
+
+/// Whoever made the model chose its vocabulary.
+TEST_F(TrainedModel, MovesNoCursorOfATerminal) {
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += "a\x1b[2J\n";
+  const std::string data = folder_.write("t.txt", text).string();
+  tool train({"train", "--model", "gpt:layers=1,width=8,heads=1", "--data", data, "--window", "4", "--batch",
+              "4", "--steps", "1", "--save", path("t.safetensors"), "--quiet"});
+  ASSERT_EQ(train.code(), 0) << train.err();
+  const std::vector<std::string> words{"generate", "--model-file", path("t.safetensors"), "--length", "100"};
+  tool to_a_file(words);
+  EXPECT_THAT(to_a_file.out(), HasSubstr("\x1b")) << "raw";
+  const terminal screen;
+  {
+    tool to_a_terminal(words, screen.name().c_str());
+    EXPECT_EQ(to_a_terminal.code(), 0) << to_a_terminal.err();
+  }
+  const std::string shown = screen.read_until_closed();
+  EXPECT_THAT(shown, AllOf(HasSubstr("\\x1b"), Not(HasSubstr("\x1b"))));
 }
 
 TEST_F(TrainedModel, IsComputedByTheHostOrByACardThatIsThere) {
