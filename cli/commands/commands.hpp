@@ -13,6 +13,7 @@ class App;
 
 namespace mailgrad {
 
+struct checkpoint_words;
 struct recording;
 struct train_words;
 
@@ -52,9 +53,12 @@ struct finished_run {
 /// code.
 int train_as_told(const CLI::App& parser, const train_words& w);
 
-/// Trains as `mailgrad train` with the options `words` would, in the order of a recording.
+/// Trains as `mailgrad train` with the options `words` would, in the order of a recording. `w` says where a
+/// replay goes on.
 ///
-/// Errors  recording_error for an option that train does not have, and as the class training.
-finished_run train_again(std::vector<std::string> words, std::shared_ptr<const recording> what);
+/// Errors  recording_error for an option that train does not have, std::invalid_argument for a plug-in that
+///         the checkpoint names, and neither the recording nor `w`; and as the class training.
+finished_run train_again(std::vector<std::string> words, std::shared_ptr<const recording> what,
+                         const checkpoint_words& w);
 
 } // namespace mailgrad

@@ -90,7 +90,6 @@ std::vector<std::string> words_for_train(const replay_words& w, const option_wor
     words.set("--checkpoint-every=" + w.checkpoints.every);
     words.set("--keep=" + std::to_string(w.checkpoints.keep));
   }
-  if (!w.checkpoints.resume.empty()) words.set("--resume=" + w.checkpoints.resume);
   words.set(option_words(words_of(w.live)));
   if (w.quiet) words.set("--quiet");
   return words.take();
@@ -142,7 +141,7 @@ int replay_with(const replay_words& w, const option_words& looks) {
   require_asked_places(
       recorded_values(*what), words_of_devices(w), "recording '" + what->name + "'",
       [](const std::string& options) { return "it repeats on such cards alone; name such by " + options; });
-  const auto [again, code] = train_again(words_for_train(w, looks, *what), what);
+  const auto [again, code] = train_again(words_for_train(w, looks, *what), what, w.checkpoints);
   if (again.ended == "stopped" || again.ended == "failed") return end_of_stopped(code);
   std::ostream& out = writes_to_standard_output(w.looks.outputs) ? std::cerr : std::cout;
   if (!what->killed) return compare(*what, again, out);

@@ -5,6 +5,7 @@
 #include <mailgrad/cli/option_words.hpp>
 #include <mailgrad/cli/output/printable.hpp>
 #include <mailgrad/cli/output/recorded_words.hpp>
+#include <mailgrad/cli/output/run_outputs.hpp>
 #include <mailgrad/cli/wrong_option.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
 #include <mailgrad/files/shell_word.hpp>
@@ -57,32 +58,8 @@ std::vector<std::string> plugins_of_run(const checkpoint& from, const option_wor
   std::ranges::move(
       found_from(from, {"--policy=" + policies_from(from)}).words.take(), // it may have switched
       std::back_inserter(words));
-  std::vector<std::string> all;
-  for (const std::string& word : words) {
-    const std::string_view option = option_words::option_of(word);
-    if (given.has(option) || option.size() == word.size()) continue;
-    for (std::string& file : plugins_in(option, word.substr(option.size() + 1)))
-      if (std::ranges::find(all, file) == all.end()) all.push_back(std::move(file));
-  }
-  return all;
-}
-
-/// A plug-in is code, and a checkpoint may come from anybody, so only those are loaded that this command
-/// names.
-void require_named_plugins(const checkpoint& from, const option_words& given,
-                           const std::vector<std::string>& named) {
-  std::string files, options;
-  for (const std::string& file : plugins_of_run(from, given)) {
-    std::error_code unknown;
-    const auto is_it = [&](const std::string& n) { return std::filesystem::equivalent(n, file, unknown); };
-    if (std::ranges::any_of(named, is_it)) continue;
-    files += fmt::format("{}'{}'", files.empty() ? "" : ", ", printable(file));
-    options += " --plugin " + shell_word(file);
-  }
-  if (files.empty()) return;
-  throw std::invalid_argument(
-      fmt::format("checkpoint '{}' names plug-ins, which are code: {}; if you trust them, give{}",
-                  from.path().string(), files, options));
+  std::erase_if(words, [&](const std::string& word) { return given.has(option_words::option_of(word)); });
+  return plugins_in(words);
 }
 
 std::uint32_t workers_of(const checkpoint& from) {
@@ -214,6 +191,32 @@ std::vector<std::string> words_of_run(const CLI::App& parser, const train_words&
   if (w.remote.serve && w.checkpoints.resume.empty() && !words.has("--listen"))
     words.set("--listen=" + w.remote.listen);
   return words.take();
+}
+
+void require_named_plugins(const checkpoint& from, const option_words& given,
+                           const std::vector<std::string>& named) {
+  std::string files, options;
+  for (const std::string& file : plugins_of_run(from, given)) {
+    std::error_code unknown;
+    const auto is_it = [&](const std::string& n) { return std::filesystem::equivalent(n, file, unknown); };
+    if (std::ranges::any_of(named, is_it)) continue;
+    files += fmt::format("{}'{}'", files.empty() ? "" : ", ", printable(file));
+    options += " --plugin " + shell_word(file);
+  }
+  if (files.empty()) return;
+  throw std::invalid_argument(
+      fmt::format("checkpoint '{}' names plug-ins, which are code: {}; if you trust them, give{}",
+                  from.path().string(), files, options));
+}
+
+std::vector<std::string> outputs_of_replay(const checkpoint& from, const option_words& given) {
+  std::vector<std::string> words = words_in(from).words.take();
+  std::erase_if(words, [&](const std::string& word) {
+    const std::string_view option = option_words::option_of(word);
+    const bool is_its = is_output_option(option) && option != "--save" && option != "--record";
+    return given.has(option) || (!is_its && option != "--metrics-every");
+  });
+  return words;
 }
 
 std::vector<std::string> in_one_process(std::vector<std::string> words, const train_words& w) {

@@ -18,6 +18,17 @@ std::vector<std::string> words_of_run(const CLI::App& parser, const train_words&
 /// The same for workers in one process, since a recording is replayed so. `w` are the values of `words`.
 std::vector<std::string> in_one_process(std::vector<std::string> words, const train_words& w);
 
+/// A plug-in is code, and a checkpoint may come from anybody, so only those are loaded that somebody has
+/// `named`, or an option that is given anew.
+///
+/// Errors  std::invalid_argument: the checkpoint names another, which is not loaded.
+void require_named_plugins(const checkpoint& from, const option_words& given,
+                           const std::vector<std::string>& named);
+
+/// What a replay wrote, for --same-outputs of one that goes on from there. Its other options are those of the
+/// recording.
+std::vector<std::string> outputs_of_replay(const checkpoint& from, const option_words& given);
+
 /// A run that goes on.
 struct resumed_words {
   train_words values;

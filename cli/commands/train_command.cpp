@@ -128,10 +128,7 @@ std::string command_to_go_on(const train_words& w, const std::vector<std::string
   std::string command = w.remote.launch  ? "mailgrad launch"
                         : w.remote.serve ? "mailgrad serve"
                                          : "mailgrad train";
-  for (const std::string& word : words)
-    if (const auto option = option_words::option_of(word); option.size() < word.size())
-      for (const std::string& file : plugins_in(option, word.substr(option.size() + 1)))
-        command += " --plugin " + shell_word(file);
+  for (const std::string& file : plugins_in(words)) command += " --plugin " + shell_word(file);
   return command;
 }
 
@@ -282,16 +279,21 @@ train_words recorded_values(const recording& what) {
   return words_again(what.header.words, "recording '" + what.name + "'");
 }
 
-finished_run train_again(std::vector<std::string> words, std::shared_ptr<const recording> what) {
-  const std::string whose = "recording '" + what->name + "'";
-  auto w = words_again(words, whose);
-  chosen_checkpoint at = checkpoint_to_resume(w.checkpoints);
-  if (at.from && w.checkpoints.folder.empty()) {
-    std::ranges::move(words_of_keeping(*at.from), std::back_inserter(words));
-    w = words_again(words, whose);
+finished_run train_again(std::vector<std::string> words, std::shared_ptr<const recording> what,
+                         const checkpoint_words& w) {
+  chosen_checkpoint at = checkpoint_to_resume(w);
+  const option_words given(words);
+  if (at.from) {
+    std::vector<std::string> trusted = plugins_in(what->header.words);
+    trusted.insert(trusted.end(), w.plugins.begin(), w.plugins.end());
+    require_named_plugins(*at.from, {}, trusted);
+    if (w.folder.empty()) std::ranges::move(words_of_keeping(*at.from), std::back_inserter(words));
+    if (w.same_outputs) std::ranges::move(outputs_of_replay(*at.from, given), std::back_inserter(words));
+    at.in_words += left_out_in_words(*at.from, given, w);
   }
-  return train_with(w, std::move(words), std::move(what),
-                    {std::move(at), without_recording::fails, w.outputs, {}});
+  const train_words again = words_again(words, "recording '" + what->name + "'");
+  return train_with(again, std::move(words), std::move(what),
+                    {std::move(at), without_recording::fails, again.outputs, {}});
 }
 
 int train_as_told(const CLI::App& parser, const train_words& w) {

@@ -82,6 +82,17 @@ std::vector<std::string> plugins_in(std::string_view option, const std::string& 
   return names_a_plugin(name) ? std::vector{std::string(name)} : std::vector<std::string>();
 }
 
+std::vector<std::string> plugins_in(const std::vector<std::string>& words) {
+  std::vector<std::string> all;
+  for (const std::string& word : words) {
+    const std::string_view option = option_words::option_of(word);
+    if (option.size() == word.size()) continue;
+    for (std::string& file : plugins_in(option, word.substr(option.size() + 1)))
+      if (std::ranges::find(all, file) == all.end()) all.push_back(std::move(file));
+  }
+  return all;
+}
+
 words_from_there found_from(option_words words, const fs::path& typed_in) {
   std::error_code unknown;
   if (typed_in.empty() || typed_in == fs::current_path(unknown) || !fs::is_directory(typed_in, unknown))

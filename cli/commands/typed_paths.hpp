@@ -17,6 +17,8 @@ struct words_from_there {
 
 /// The plug-ins in the value of an option that names rules. Loads none.
 std::vector<std::string> plugins_in(std::string_view option, const std::string& value);
+/// Those of all these options, each once.
+std::vector<std::string> plugins_in(const std::vector<std::string>& words);
 
 /// A relative path that leads to something here stays as it was typed. Any other is taken from the folder in
 /// which it was typed: the data, the model, the plug-ins, the keys and a trace of delays, and the files that

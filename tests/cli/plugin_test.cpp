@@ -134,6 +134,30 @@ TEST_F(TrainCommandWithAPlugin, IsLoadedInAResumedRunOnlyIfItIsNamedThen) {
               HasSubstr("\ngoes on by    mailgrad train --plugin " + file + " --resume " + kept));
 }
 
+/// A recording that somebody trusts says nothing of a checkpoint.
+TEST_F(TrainCommandWithAPlugin, IsLoadedInAResumedReplayOnlyIfItIsNamedOrRecorded) {
+  const auto in = [&](const char* name) { return (folder_.path() / name).string(); };
+  std::filesystem::copy_file(plugin("own_momentum"), in("rule.so"));
+  const std::vector<std::string> more{"--steps", "9", "--batch", "4"};
+  const auto with = [&](std::vector<std::string> words) {
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  trained(MAILGRAD_SMALL_CSV, "sgd", with({"--record", in("sgd.rec")}));
+  trained(MAILGRAD_SMALL_CSV, in("rule.so"), with({"--record", in("rule.rec"), "--checkpoint", in("kept")}));
+  tool other({"replay", in("sgd.rec"), "--resume", in("kept")});
+  EXPECT_EQ(other.code(), 2);
+  EXPECT_THAT(other.err(), HasSubstr("names plug-ins, which are code: '" + in("rule.so") +
+                                     "'; if you trust them, give --plugin " + in("rule.so") + "\n"));
+  tool named({"replay", in("sgd.rec"), "--resume", in("kept"), "--plugin", in("rule.so")});
+  EXPECT_EQ(named.code(), 2);
+  EXPECT_THAT(named.err(), ::testing::Not(HasSubstr("names plug-ins")));
+  tool replay({"replay", in("rule.rec"), "--checkpoint", in("replayed"), "--checkpoint-every", "4"});
+  ASSERT_EQ(replay.code(), 0) << replay.err();
+  tool on({"replay", in("rule.rec"), "--resume", in("replayed")});
+  EXPECT_EQ(on.code(), 0) << on.err();
+}
+
 TEST_F(TrainCommandWithAPlugin, IsLoadedInAResumedRunThatNamesItOrItsOptionAnew) {
   const std::string file = (folder_.path() / "rule.so").string(), kept = (folder_.path() / "kept").string();
   std::filesystem::copy_file(plugin("own_momentum"), file);

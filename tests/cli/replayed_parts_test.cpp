@@ -1,6 +1,8 @@
 #include <mailgrad/tests/cli/replay_command_fixture.hpp>
 #include <mailgrad/tests/support/full_disk.hpp>
 
+#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
+
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -35,6 +37,28 @@ TEST_F(ReplayCommand, KeepsAnOlderRecordingUntilTheNewOneIsWhole) {
   EXPECT_TRUE(bytes().starts_with("mgradrec"));
   EXPECT_FALSE(std::filesystem::exists(recording_ + ".partial")) << "nor is what was left before in the way";
   EXPECT_TRUE(std::filesystem::exists(recording_ + ".killed")) << "where it may still be replayed";
+}
+
+TEST_F(ReplayCommand, GoesOnWithItsOutputsIfThatIsAskedFor) {
+  ASSERT_EQ(tool(record({"--steps", "60"})).code(), 0);
+  const auto in = [&](const char* name) { return (folder_.path() / name).string(); };
+  tool first({"replay", recording_, "--quiet", "--checkpoint", in("kept"), "--checkpoint-every", "20",
+              "--report", in("again.json"), "--metrics", in("again.jsonl"), "--metrics-every", "10"});
+  ASSERT_EQ(first.code(), 0) << first.err();
+  const auto resumed = [&](const std::vector<std::string>& more) {
+    std::filesystem::remove(in("again.json"));
+    std::vector<std::string> words{"replay", recording_, "--quiet", "--resume",
+                                   checkpoints_in(in("kept")).back().string()};
+    words.insert(words.end(), more.begin(), more.end());
+    tool t(words);
+    EXPECT_EQ(t.code(), 0) << t.err();
+    EXPECT_THAT(t.out(), HasSubstr("the same parameters as recorded"));
+    return t.err();
+  };
+  EXPECT_THAT(resumed({"--checkpoint", in("other")}), HasSubstr("; without --report=" + in("again.json")));
+  EXPECT_FALSE(std::filesystem::exists(in("again.json")));
+  resumed({"--checkpoint", in("third"), "--same-outputs"});
+  EXPECT_TRUE(std::filesystem::exists(in("again.json")));
 }
 
 TEST_F(ReplayCommand, RepeatsARunThatCtrlCEnded) {
