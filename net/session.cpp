@@ -30,9 +30,11 @@ void session::attach(plane p, instant now) {
   l.attached = true;
   l.heard = l.said = now;
   if (is_client_) {
-    if (p == plane::control) { // the server may have been waited for
+    if (p == plane::control) { // the server may have been waited for, behind a connection that closed
       began_ = now;
       pauses_ = own_pauses(now);
+      l.greeted = false;
+      l.out = 0;
     }
     return;
   }

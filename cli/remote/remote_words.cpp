@@ -1,6 +1,7 @@
 #include <mailgrad/cli/remote/remote_words.hpp>
 
 #include <mailgrad/cli/option_checks.hpp>
+#include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/net/memory/memory_address.hpp>
 #include <mailgrad/net/memory/memory_network.hpp>
 #include <mailgrad/net/mpi/mpi_address.hpp>
@@ -224,6 +225,7 @@ std::shared_ptr<net::network> network_with(const std::string& address, const std
                                             address));
   net::tcp_options options;
   options.patience = patience;
+  options.on_wait = [](const std::string& words) { say_line(words); };
   options.keys = keys_in(keys, s);
   return std::make_shared<net::tcp_network>(options);
 }

@@ -77,7 +77,7 @@ inline constexpr std::chrono::seconds usual_patience{10};
 
 /// Shared memory for memory:NAME, which has no keys; else TCP with the keys that are named: a folder with
 /// certificates, a folder or a file with a token alone, or no keys, for this machine alone. A worker tries so
-/// long to connect where nobody listens.
+/// long to connect where nobody listens, or a tunnel has no far end yet, which it says.
 ///
 /// Errors  as net::tls_keys has them; std::invalid_argument for keys where there are none.
 std::shared_ptr<net::network> network_with(const std::string& address, const std::string& keys, side s,

@@ -210,6 +210,7 @@ void stream_host::lose(const connection_ptr& c, const moved& last) {
   let_go_of_held(c);
   c->host = nullptr;
   c->close();
+  if (client_ && !heard_ && client_->own().now_is() == session::state::greeting && tries_again(last)) return;
   moved with_words = last;
   if (last.what == moved::outcome::ended && !c->words_of_failure.empty())
     with_words.words = c->words_of_failure;
@@ -265,6 +266,7 @@ void stream_host::schedule() {
 
 void stream_host::tick() {
   tick_at_ = instant::max();
+  if (client_ && connections_.empty()) return; // it is being made once more
   const instant now = loop_->now();
   const bool is_unanswered = client_ && !heard_ && !connections_.empty() && client_->own().is_overdue(now);
   if (is_unanswered) {

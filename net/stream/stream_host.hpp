@@ -61,6 +61,9 @@ protected:
 
   /// Why a server that has not taken the client in is gone.
   virtual std::string early_end_words(const moved& last) const;
+  /// A connection of a client has ended so before any byte came on it. Whether it is made once more, by
+  /// dial().
+  virtual bool tries_again(const moved& /*last*/) { return false; }
 
 private:
   /// Begins a connection that ends by open() or fail().

@@ -6,13 +6,22 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 namespace mailgrad::net {
 
+namespace {
+
+constexpr std::chrono::milliseconds pause_before_another{200};
+
+} // namespace
+
 tcp_host::tcp_host(stream_loop& loop, server_end& server, keys_ptr keys)
-    : stream_host(loop, server), keys_(std::move(keys)) {}
+    : stream_host(loop, server), keys_(std::move(keys)), again_(loop.io()) {}
 
 tcp_host::tcp_host(stream_loop& loop, client_end& client, keys_ptr keys)
-    : stream_host(loop, client), keys_(std::move(keys)) {}
+    : stream_host(loop, client), keys_(std::move(keys)), again_(loop.io()) {}
 
 listen_address tcp_host::listen(const listen_address& where) {
   const auto made = std::make_shared<tcp_listener>(loop().io(), where, [host = self()](tcp::socket socket) {
@@ -23,9 +32,30 @@ listen_address tcp_host::listen(const listen_address& where) {
   return made->address();
 }
 
-void tcp_host::connect(const listen_address& where, instant patience) {
+void tcp_host::connect(const listen_address& where, instant patience,
+                       std::function<void(std::string)> on_wait) {
   where_ = where;
+  patience_ = patience;
+  until_ = loop().now() + patience;
+  on_wait_ = std::move(on_wait);
   dial(patience);
+}
+
+/// Words of a server, such as a refusal, are no closing without a word.
+bool tcp_host::tries_again(const moved& last) {
+  const bool is_wordless =
+      last.what == moved::outcome::ended || (last.what == moved::outcome::failed && !last.refused && !keys_);
+  if (!is_wordless || loop().now() >= until_) return false;
+  if (const auto tell = std::exchange(on_wait_, nullptr))
+    tell(fmt::format("{} takes connections and closes them, as a tunnel does whose far end is not there yet; "
+                     "it tries again for {} s",
+                     server_name(), in_seconds(patience_)));
+  again_.expires_after(pause_before_another);
+  again_.async_wait([host = self()](error_code cancelled) {
+    if (cancelled || host->is_forgotten()) return;
+    host->dial(std::max(instant{0}, host->until_ - host->loop().now()));
+  });
+  return true;
 }
 
 void tcp_host::begin_dialling(connection_id id, plane p, instant patience) {
@@ -63,6 +93,7 @@ void tcp_host::stand(connection_id id, tcp::socket socket) {
 void tcp_host::stop_making() {
   for (const auto& l : listeners_) l->close();
   listeners_.clear();
+  again_.cancel();
   if (dialer_) dialer_->cancel();
   dialer_.reset();
 }
@@ -78,7 +109,9 @@ std::string tcp_host::early_end_words(const moved& last) const {
               "parameter host"
             : "give both sides keys of one `mailgrad keys new`, or none on one machine");
   if (last.what == moved::outcome::failed && keys_) return fmt::format("{}: {}", server_name(), last.words);
-  return stream_host::early_end_words(last);
+  const bool tried = patience_.count() > 0 && loop().now() >= until_;
+  return stream_host::early_end_words(last) +
+         (tried ? fmt::format(", tried for {} s", in_seconds(patience_)) : "");
 }
 
 std::unique_ptr<byte_pipe> tcp_host::make_pipe(int socket) const {

@@ -44,7 +44,7 @@ public:
     thread_.on_thread([&] {
       const auto host = std::make_shared<tcp_host>(thread_.loop(), client, options_.keys);
       thread_.add(client, host);
-      host->connect(where, client.tries_once() ? instant{0} : options_.patience);
+      host->connect(where, client.tries_once() ? instant{0} : options_.patience, options_.on_wait);
     });
   }
 

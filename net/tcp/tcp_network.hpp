@@ -5,6 +5,7 @@
 #include <mailgrad/net/usual_spin.hpp>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -14,8 +15,11 @@ struct tcp_options {
   /// How long the thread reads again and again before it sleeps. An answer that finds it awake is heard
   /// sooner.
   std::chrono::microseconds spin = usual_spin();
-  /// For how long connect() tries again where nobody listens, since a server may be started later.
+  /// For how long connect() tries again where nobody listens, or where a tunnel closes what it has taken,
+  /// since a server may be started later.
   std::chrono::milliseconds patience{10'000};
+  /// Told on the network's thread, once for each connect(), what it waits for behind such a tunnel.
+  std::function<void(std::string words)> on_wait{};
   /// Every connection is encrypted, and its peer has to have the same kind of keys. None: plain, and on this
   /// machine alone.
   std::shared_ptr<const tls_keys> keys{};

@@ -7,6 +7,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace mailgrad::net {
 
@@ -17,6 +18,8 @@ public:
     at_.sin_family = AF_INET;
     at_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t size = sizeof at_;
+    const int again = 1; // a server may listen there next
+    setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &again, sizeof again);
     if (bind(socket_, reinterpret_cast<const sockaddr*>(&at_), size) != 0 || listen(socket_, 16) != 0 ||
         getsockname(socket_, reinterpret_cast<sockaddr*>(&at_), &size) != 0)
       throw std::runtime_error("no port is free");
@@ -28,6 +31,16 @@ public:
   std::string address() const { return "127.0.0.1:" + std::to_string(ntohs(at_.sin_port)); }
   /// Waits for a peer, and closes its connection.
   void turn_away() const { close(accept(socket_, nullptr, nullptr)); }
+
+  /// Waits for a peer, says this to it, and waits until it closes.
+  void answer(std::string_view text) const {
+    const int peer = accept(socket_, nullptr, nullptr);
+    send(peer, text.data(), text.size(), MSG_NOSIGNAL);
+    shutdown(peer, SHUT_WR);
+    for (char byte = 0; recv(peer, &byte, 1, 0) > 0;) {
+    }
+    close(peer);
+  }
 
   /// The first bytes that a peer says.
   std::string hear(std::size_t count) const {

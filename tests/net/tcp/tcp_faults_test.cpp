@@ -11,12 +11,14 @@
 #include <cstdio>
 #include <filesystem>
 #include <future>
+#include <optional>
 #include <thread>
 
 namespace mailgrad::net {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::http_client;
 using ::testing::IsEmpty;
@@ -125,13 +127,31 @@ TEST_F(TcpFaults, IsAnsweredByNoServerOfMailgrad) {
 
 TEST_F(TcpFaults, SaysWhoClosedBeforeItAnswered) {
   plain_listener rude;
-  tcp_network other;
+  tcp_network other({.patience = 0ms});
   awaited_client client(other);
   other.connect(client.end, rude.address());
   rude.turn_away();
   EXPECT_THAT(client.layers.wait_ended(),
               StartsWith("server: " + rude.address() + " closed the connection before"));
   other.forget(client.end);
+}
+
+/// As `ssh -L` does while nobody listens at its far end.
+TEST_F(TcpFaults, WaitsBehindATunnelForItsServer) {
+  std::optional<plain_listener> tunnel(std::in_place);
+  const std::string at = tunnel->address();
+  std::vector<std::string> said;
+  tcp_network other({.on_wait = [&](const std::string& words) { said.push_back(words); }});
+  awaited_client client(other);
+  other.connect(client.end, at);
+  tunnel->turn_away();
+  tunnel->turn_away();
+  tunnel.reset();
+  net.listen(server.end, at);
+  EXPECT_TRUE(client.layers.wait_joined()) << client.layers.wait_ended();
+  other.forget(client.end);
+  EXPECT_THAT(said, ElementsAre(at + " takes connections and closes them, as a tunnel does whose far end is "
+                                     "not there yet; it tries again for 10 s"));
 }
 
 TEST_F(TcpFaults, LeavesNoDescriptorBehind) {

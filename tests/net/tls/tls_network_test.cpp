@@ -110,6 +110,19 @@ TEST_F(TlsNetwork, ShowsNothingOfWhatIsSaid) {
   EXPECT_EQ(heard.find("very-secret"), std::string::npos);
 }
 
+TEST_F(TlsNetwork, WaitsBehindATunnelForItsServer) {
+  std::optional<plain_listener> tunnel(std::in_place);
+  address = tunnel->address();
+  client_net.emplace(tcp_options{.keys = by_token(ours())});
+  client.emplace(*client_net, hello{});
+  client_net->connect(client->end, address);
+  tunnel->turn_away();
+  tunnel.reset();
+  server_net.emplace(tcp_options{.keys = by_token(ours())});
+  server_net->listen(server.end, address);
+  expect_talk();
+}
+
 TEST_F(TlsNetwork, TellsBothSidesOfAnotherAuthority) {
   const std::string expected = by_certificate(ours(), true)->words(),
                     found = by_certificate(others(), true)->words();
