@@ -139,11 +139,11 @@ std::shared_ptr<const recording> recording_to_go_on(const run_plan& plan, const 
   return before;
 }
 
-/// With another number of workers, or with seats for more, each begins anew from the weights.
+/// With another number of workers, or with seats for more, each begins anew from the weights. Who takes a
+/// seat of a run with local steps begins so at any time.
 void require_workers_may_differ(const run_plan& plan, const checkpoint_card& card) {
-  const std::string numbers =
-      fmt::format("is of a run with {} workers, not {}", card.workers, plan.workers());
-  if (plan.options.local_steps > 0)
+  const std::string numbers = fmt::format("is of a run with {} workers, not {}", card.workers, plan.seats());
+  if (plan.options.local_steps > 0 && card.workers != plan.seats())
     refuse(plan, numbers + "; local steps go on only with the same workers, which have weights of their own");
   if (plan.options.replay) refuse(plan, numbers);
 }

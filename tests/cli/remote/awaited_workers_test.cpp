@@ -119,6 +119,24 @@ TEST_F(RemoteTool, LetsMoreWorkersInThanItBeganWith) {
   EXPECT_EQ(later.code(), 0) << later.err();
 }
 
+/// Also where the first shard leads the others, and before the begin.
+TEST_F(RemoteTool, TakesAnyNumberOfItsSeatsInARecordedRun) {
+  tool server(serve("2") + words{"--seats", "6", "--epochs", "100000", "--shards", "2", "--policy",
+                                 "k-async:2", "--record", file("recording")});
+  const std::string address = address_of(server);
+  tool five({"join", address, "--number", "5"});
+  ASSERT_TRUE(five.says("worker 5 (incarnation 1) has joined")) << five.err();
+  tool one({"join", address, "--number", "1"});
+  ASSERT_TRUE(one.says("worker 1 (incarnation 1) has joined")) << one.err();
+  tool three({"join", address, "--number", "3"});
+  ASSERT_TRUE(three.says("worker 3 (incarnation 1) has joined")) << three.err();
+  ASSERT_TRUE(server.says(", loss ")) << server.err();
+  tool stop({"stop", address});
+  for (tool* each : {&stop, &server, &five, &one, &three}) EXPECT_EQ(each->code(), 0) << each->err();
+  tool again({"replay", file("recording"), "--quiet"});
+  EXPECT_EQ(again.code(), 0) << again.err();
+}
+
 TEST_F(RemoteTool, TakesTheFreePlaceAndSaysWhichDevicesHaveNone) {
   tool server(serve("1") + words{"--epochs", "100000", "--report", file("report")});
   const std::string address = address_of(server);

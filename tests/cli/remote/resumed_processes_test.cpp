@@ -138,6 +138,24 @@ TEST_F(ResumedProcesses, ComeBackToTheirServer) {
   EXPECT_THAT(card.words, ::testing::IsSupersetOf({"--seats=3", "--when-alone=600"}));
 }
 
+/// By the command that the run prints.
+TEST_F(ResumedProcesses, GoOnWithSeatsAndLocalSteps) {
+  words command = serve("1", "memory:") + words{"--epochs",      "100000000", "--checkpoint",
+                                                file("kept"),    "--seats",   "3",
+                                                "--local-steps", "2",         "--quiet"};
+  for (int round = 0; round < 2; ++round) {
+    tool server(command);
+    ASSERT_TRUE(server.says(" for 1 worker;")) << server.err();
+    const std::string address = address_of(server);
+    tool one({"join", address}), two({"join", address});
+    EXPECT_TRUE(one.says("has joined") && two.says("has joined")) << one.err() << two.err();
+    EXPECT_EQ(tool({"stop", address}).code(), 0);
+    EXPECT_EQ(server.code(), 0) << server.err();
+    EXPECT_THAT(server.out(), HasSubstr("\ngoes on by    mailgrad serve --resume " + file("kept") + "\n"));
+    command = {"serve", "--resume", file("kept"), "--quiet"};
+  }
+}
+
 TEST_F(ResumedProcesses, AreKeptWhenTheRunIsStopped) {
   tool server(serve("1") + words{"--epochs", "100000", "--checkpoint", file("kept"), "--quiet"});
   const std::string address = address_of(server);
