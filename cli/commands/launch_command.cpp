@@ -3,8 +3,10 @@
 #include <mailgrad/cli/device_option.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/interrupt.hpp>
+#include <mailgrad/cli/option_words.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/help_format.hpp>
+#include <mailgrad/cli/output/recorded_words.hpp>
 #include <mailgrad/cli/remote/core_binding.hpp>
 #include <mailgrad/cli/remote/joined_workers.hpp>
 #include <mailgrad/cli/remote/launch_words.hpp>
@@ -17,11 +19,14 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -52,6 +57,18 @@ std::string as_server(train_words& w, const launch_words& l, const launch_place&
   w.remote.launch = launched{.place = place, .file = nullptr, .bound = std::chrono::seconds{l.bound_s}};
   if (!is_told(l)) w.remote.launch->file = std::make_shared<address_file>(l.folder, place);
   return std::exchange(w.devices, "cpu:0");
+}
+
+/// What ranks read from their command line alone.
+std::vector<std::string> words_of_ranks(const CLI::App& parser) {
+  constexpr std::array<std::string_view, 10> options{
+      "--devices",     "--keys",      "--wire",   "--send-batches", "--rendezvous",
+      "--meet-within", "--transport", "--listen", "--when-alone",   "--heartbeat"};
+  std::vector<std::string> words = given_words(parser, {});
+  std::erase_if(words, [&](const std::string& word) {
+    return std::ranges::find(options, option_words::option_of(word)) == options.end();
+  });
+  return words;
 }
 
 int serve(const CLI::App& parser, const train_words& w) {
@@ -171,6 +188,7 @@ int launch(const CLI::App& parser, words_of_launch& w) {
   check_transport(w.launch, has_keys, w.train.remote.when_alone);
   const launch_place place = required_place(environment_of_process(), has_keys || w.launch.is_by_mpi());
   const std::string devices = as_server(w.train, w.launch, place);
+  w.train.remote.launch->again = words_of_ranks(parser);
   if (w.launch.is_by_mpi()) return by_mpi(parser, w, devices);
   return place.serves() ? serve(parser, w.train) : work(w.train, devices);
 }

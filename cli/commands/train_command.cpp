@@ -31,6 +31,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <functional>
@@ -120,12 +121,30 @@ void say_remarks(const training& run, const training_options& options, const dat
                  "figures are too good; --validation 0.1 holds other samples out for that\n";
 }
 
-/// The command that takes `--resume` of a run with these words, whose plug-ins it names. A launcher's ranks
-/// are started anew by the launcher.
+/// The options by which a replay finds its data, devices and weights elsewhere than its recording says.
+std::string other_places(const std::vector<std::string>& words, const recording& replayed) {
+  constexpr std::array<std::string_view, 3> places{"--data", "--devices", "--parameters"};
+  const std::vector<std::string>& recorded = replayed.header.words;
+  std::string options;
+  for (const std::string& word : words)
+    if (std::ranges::find(places, option_words::option_of(word)) != places.end() &&
+        std::ranges::find(recorded, word) == recorded.end())
+      options += ' ' + shell_word(word);
+  return options;
+}
+
+/// "mpirun -n 4 mailgrad launch --keys=run-keys"
+std::string launched_again(const launched& l) {
+  std::string command = fmt::format("{} -n {} mailgrad launch", l.place.launcher, l.place.size);
+  for (const std::string& word : l.again) command += ' ' + shell_word(word);
+  return command;
+}
+
+/// The command that takes `--resume` of a run with these words, whose plug-ins it names.
 std::string command_to_go_on(const train_words& w, const std::vector<std::string>& words,
                              const recording* replayed) {
-  if (replayed) return "mailgrad replay " + shell_word(replayed->name);
-  std::string command = w.remote.launch  ? "mailgrad launch"
+  if (replayed) return "mailgrad replay " + shell_word(replayed->name) + other_places(words, *replayed);
+  std::string command = w.remote.launch  ? launched_again(*w.remote.launch)
                         : w.remote.serve ? "mailgrad serve"
                                          : "mailgrad train";
   for (const std::string& file : plugins_in(words)) command += " --plugin " + shell_word(file);

@@ -21,6 +21,7 @@ struct launched {
   launch_place place;
   std::shared_ptr<address_file> file; ///< null: the address is known to all
   std::chrono::seconds bound{300};    ///< for which one waits for the other
+  std::vector<std::string> again{};   ///< options that no checkpoint keeps, to be given when the run goes on
 };
 
 /// The values of the options about other processes, before they are interpreted.

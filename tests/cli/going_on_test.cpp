@@ -159,15 +159,71 @@ TEST_F(GoingOn, SaysThatTheRateIsAtItsEnd) {
   EXPECT_THAT(t.err(), HasSubstr("the learning rate is 0 after 200 updates by --schedule cosine:total=200,"));
 }
 
+struct PastedCommand : GoingOn, ::testing::WithParamInterface<words> {
+  /// Interrupts a run, and returns the command that it prints.
+  static std::string way_on(tool& run) {
+    EXPECT_TRUE(run.says(", loss ")) << run.err();
+    run.signal(SIGINT);
+    EXPECT_EQ(run.code(), 128 + SIGINT) << run.err();
+    const std::string said = run.out(), begin = "\ngoes on by    ";
+    const std::size_t at = said.find(begin);
+    if (at == std::string::npos) return "no command: " + said + run.err();
+    return said.substr(at + begin.size(), said.find('\n', at + 1) - at - begin.size());
+  }
+  /// A shell that runs the command in the first folder.
+  tool paste(const std::string& command) const {
+    const std::string tools = std::filesystem::path(MAILGRAD_TOOL).parent_path().string();
+    return tool({"-c", "cd '" + first_.string() + "' && PATH=" + tools + ":$PATH && exec " + command},
+                nullptr, {}, "sh");
+  }
+};
+
+TEST_P(PastedCommand, GoesOnWithTheRun) {
+  const std::string odd = "it's \"my\" $HOME data.csv";
+  std::filesystem::copy_file(first_ / "small.csv", first_ / odd);
+  std::ofstream(first_ / "table.csv") << "who,what,label\n0,1,a\n1,2,b\n2,0,a\n0,2,b\n1,1,a\n2,2,b\n";
+  std::filesystem::create_directory(first_ / "my ratings");
+  std::ofstream(first_ / "my ratings/ratings.dat")
+      << "1::2::5::0\n2::1::3::0\n1::3::4::0\n3::1::2::0\n2::2::1::0\n"
+         "3::3::5::0\n";
+  tool run = in(first_, with({"train", "--batch", "2", "--steps", "100000000", "--checkpoint", "kept it's"},
+                             GetParam()));
+  const std::string command = way_on(run);
+  EXPECT_THAT(command, ::testing::StartsWith("mailgrad train "));
+  tool pasted = paste(command);
+  EXPECT_EQ(way_on(pasted), command);
+  EXPECT_THAT(pasted.err(), HasSubstr("resuming from "));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Options, PastedCommand,
+    ::testing::Values(
+        words{"--data", "it's \"my\" $HOME data.csv", "--report", "a report.json", "--save",
+              "a b.safetensors"},
+        words{"--data", "small.csv", "--devices", "cpu:0,cpu:0", "--local-steps", "3", "--outer-optimizer",
+              "momentum:momentum=0.5"},
+        words{"--data", "small.csv", "--devices", "cpu:0,cpu:0", "--shards", "2", "--policy", "ringmaster:8",
+              "--cure", "dc-asgd:0.04", "--keep-weights", "best", "--evaluate-every", "50"},
+        words{"--data", "small.csv", "--devices", "cpu:0,cpu:0", "--policy", "ssp:2, async@50", "--cure",
+              "dana-zero", "--validation", "0.2", "--schedule", "cosine:total=100000000"},
+        words{"--data", "table.csv", "--categories", "who,what", "--label", "label", "--header", "yes",
+              "--missing", "drop", "--test-fraction", "0.2"},
+        words{"--data", "my ratings", "--model", "dlrm", "--split", "random", "--optimizer", "adagrad",
+              "--shards", "2"},
+        words{"--data", "small.csv", "--processes", "2", "--local-steps", "2", "--wire", "bfloat16"},
+        words{"--data", "small.csv", "--processes", "2", "--when-alone", "end", "--heartbeat", "500",
+              "--record", "run.rec"}));
+
 TEST_F(GoingOn, NamesReplayForAReplay) {
   expect_done(first_, train({"--record", "run.rec"}, "200000"));
-  tool replay =
-      in(first_, {"replay", "run.rec", "--checkpoint", "replayed", "--checkpoint-every", "100", "--quiet"});
+  tool replay = in(first_, {"replay", "run.rec", "--data", "./small.csv", "--checkpoint", "replayed",
+                            "--checkpoint-every", "100", "--quiet"});
   while (!std::filesystem::is_directory(first_ / "replayed") || checkpoints_in(first_ / "replayed").empty())
     if (!replay.runs()) break;
   replay.signal(SIGINT);
   if (replay.code() != 0) {
-    EXPECT_THAT(replay.out(), HasSubstr("\ngoes on by    mailgrad replay run.rec --resume replayed\n"));
+    EXPECT_THAT(replay.out(),
+                HasSubstr("\ngoes on by    mailgrad replay run.rec --data=./small.csv --resume replayed\n"));
   }
   tool other =
       in(first_, {"train", "--quiet", "--same-outputs", "--resume", "replayed", "--steps", "300000"});

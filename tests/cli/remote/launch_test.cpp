@@ -165,6 +165,22 @@ TEST_F(Launch, ResumesFromItsCheckpoints) {
               AllOf(HasSubstr("resuming from"), HasSubstr("sync on 2 workers of other processes")));
 }
 
+/// Ranks read from their command line alone how they meet.
+TEST_F(Launch, SaysByWhichCommandItGoesOn) {
+  launch_text words = launch({"--checkpoint", file("kept"), "--epochs", "100000000", "--wire", "bfloat16"});
+  const std::string command =
+      "mailgrad launch --rendezvous=" + folder.path().string() + " --wire=bfloat16 --resume " + file("kept");
+  for (int round = 0; round < 2; ++round) {
+    const auto server = rank("0", "2", words);
+    const auto worker = rank("1", "2", words);
+    ASSERT_TRUE(server->says(", loss ")) << server->err();
+    for (const auto* each : {&worker, &server}) (*each)->signal(SIGTERM);
+    EXPECT_EQ(server->code(), 128 + SIGTERM) << server->err();
+    EXPECT_THAT(server->out(), HasSubstr("\ngoes on by    mpirun -n 2 " + command + "\n"));
+    words = {"launch", "--rendezvous=" + folder.path().string(), "--wire=bfloat16", "--resume", file("kept")};
+  }
+}
+
 TEST_F(Launch, RefusesInOneLineWhatIsNoRun) {
   tool alone(launch());
   EXPECT_EQ(alone.code(), 2);
