@@ -295,7 +295,9 @@ int resume(const train_words& w, const std::vector<std::string>& given) {
 } // namespace
 
 train_words recorded_values(const recording& what) {
-  return words_again(what.header.words, "recording '" + what.name + "'");
+  train_words w = words_again(what.header.words, "recording '" + what.name + "'");
+  w.remote.seats = what.header.seats; // an option of the server, which a replay has not
+  return w;
 }
 
 finished_run train_again(std::vector<std::string> words, std::shared_ptr<const recording> what,
@@ -310,7 +312,8 @@ finished_run train_again(std::vector<std::string> words, std::shared_ptr<const r
     if (w.same_outputs) std::ranges::move(outputs_of_replay(*at.from, given), std::back_inserter(words));
     at.in_words += left_out_in_words(*at.from, given, w);
   }
-  const train_words again = words_again(words, "recording '" + what->name + "'");
+  train_words again = words_again(words, "recording '" + what->name + "'");
+  again.remote.seats = what->header.seats;
   return train_with(again, std::move(words), std::move(what),
                     {std::move(at), without_recording::fails, again.outputs, {}});
 }

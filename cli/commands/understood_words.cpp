@@ -168,7 +168,7 @@ training_options understood(const train_words& w) {
   training_options o;
   o.precision = parse_product_precision(w.precision);
   read_workers(w, o);
-  require_spanning_policies(w, parse_policy_schedule(w.policy, std::max(o.workers, o.seats)));
+  require_spanning_policies(w, parse_policy_schedule(w.policy, std::max(o.workers, w.remote.seats)));
   o.policy = w.policy;
   o.cure = w.cure;
   o.delays = w.delays;

@@ -137,6 +137,24 @@ TEST_F(RemoteTool, TakesAnyNumberOfItsSeatsInARecordedRun) {
   EXPECT_EQ(again.code(), 0) << again.err();
 }
 
+TEST_F(RemoteTool, SwitchesAndReplaysByItsSeatsAndNotByTheWorkersThatItBeganWith) {
+  tool server(serve("1") + words{"--seats", "2", "--policy", "backup:1", "--epochs", "100000", "--record",
+                                 file("recording")});
+  const std::string address = address_of(server);
+  tool worker({"join", address});
+  ASSERT_TRUE(worker.says("has joined")) << worker.err();
+  ASSERT_TRUE(server.says("step ")) << server.err();
+  for (const char* policy : {"async", "backup:1"}) {
+    tool asks({"switch", address, policy});
+    EXPECT_EQ(asks.code(), 0) << asks.err();
+  }
+  tool stop({"stop", address});
+  EXPECT_EQ(stop.code(), 0) << stop.err();
+  EXPECT_EQ(server.code(), 0) << server.err();
+  tool again({"replay", file("recording")});
+  EXPECT_EQ(again.code(), 0) << again.err();
+}
+
 TEST_F(RemoteTool, TakesTheFreePlaceAndSaysWhichDevicesHaveNone) {
   tool server(serve("1") + words{"--epochs", "100000", "--report", file("report")});
   const std::string address = address_of(server);
