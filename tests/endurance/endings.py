@@ -3,7 +3,7 @@ import os
 import signal
 import time
 
-from processes import Failure, Run, Process
+from processes import Failure, Process, Run, children_of
 
 LIMIT_S = 3.0
 KINDS = ["Ctrl-C at serve", "kill -9 of serve", "Ctrl-C at train", "kill -9 of train"]
@@ -48,11 +48,6 @@ def end_of_serve(tool, scratch, kill):
         if not kill:
             run.report()
         return took
-
-
-def children_of(process):
-    with open(f"/proc/{process}/task/{process}/children") as file:
-        return [int(word) for word in file.read().split()]
 
 
 def end_of_train(tool, scratch, kill):

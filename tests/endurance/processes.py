@@ -3,6 +3,7 @@ import json
 import random
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 
@@ -24,14 +25,31 @@ def write_samples(path, rows):
             file.write(",".join(f"{draw.gauss(2 * (i == label), 1):.4f}" for i in range(3)) + f",{label}\n")
 
 
+class Draw(random.Random):
+    """Draws what a proof leaves to chance, and knows its seed, so that a round can be repeated alone."""
+
+    def __init__(self, seed):
+        super().__init__(seed)
+        self.seed_given = seed
+
+
+def children_of(process):
+    try:
+        with open(f"/proc/{process}/task/{process}/children") as file:
+            return [int(word) for word in file.read().split()]
+    except OSError:
+        return []
+
+
 class Process:
-    """A process of the tool whose standard error is read as it comes."""
+    """A process of the tool whose standard error is read as it comes, and its standard output at its end."""
 
     def __init__(self, *command):
         self.lines = []  # (moment, text)
         self.heard = threading.Condition()
         self.words = command
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.output = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen(command, stdout=self.output, stderr=subprocess.PIPE, text=True)
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
 
@@ -54,6 +72,20 @@ class Process:
                 if left <= 0 or not self.heard.wait(min(left, 0.5)) and self.process.poll() is not None:
                     raise Failure(f"nobody says '{text}' within {within:g} s: {self.told()}")
         return found
+
+    def reaches(self, state, within):
+        """Waits until this holds or the process has ended. Whether one of both is so in time."""
+        end = time.monotonic() + within
+        while not state() and self.process.poll() is None:
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.01)
+        self.reader.join(0.2 if self.process.poll() is not None else 0)
+        return True
+
+    def summary(self):
+        self.output.seek(0)
+        return self.output.read()
 
     def told(self):
         return " | ".join(line for _, line in self.lines[-4:])
@@ -164,11 +196,15 @@ class Run:
         """Waits for the end of the run, and returns its report, whose ledger balances."""
         self.server.ends(within)
         report = json.loads(self.report_file.read_text())
-        books = report["ledger"]
-        counted = books["applied"] + books["merged"] + sum(books["discarded"].values()) + books["lost"]
-        if counted != books["produced"]:
-            raise Failure(f"the ledger does not balance: {books}")
+        balance(report)
         return report
+
+
+def balance(report):
+    books = report["ledger"]
+    counted = books["applied"] + books["merged"] + sum(books["discarded"].values()) + books["lost"]
+    if counted != books["produced"]:
+        raise Failure(f"the ledger does not balance: {books}")
 
 
 def end_now(process):
