@@ -120,7 +120,6 @@ system_spec drawn_system(std::uint64_t seed) {
   s.records = d.one_in(2);
   s.keeps = d.one_in(2);
   s.keeps_each = s.keeps && d.one_in(2) ? 1 + d.below(12) : 0;
-  if (s.local_steps > 0 && s.keeps) s.seats = s.workers; // else it is refused
   const bool has_batches = !s.policy.starts_with("async") && !s.policy.starts_with("ssp") &&
                            !s.policy.starts_with("ringmaster") && !s.policy.starts_with("k-async");
   if (s.local_steps > 0 || has_batches || make_policy(s.policy, s.workers)->always_fresh())
