@@ -150,7 +150,7 @@ void coordinator::ask_for_books_of(const caf::actor& shard) {
 }
 
 void coordinator::on_report(const shard_report& x) {
-  if (x.shard.value >= reported_.size()) return; // of a process that is not as it should be
+  if (!collecting_ || x.shard.value >= reported_.size()) return; // of a process that is not as it should be
   outcome_.shards[x.shard.value] = x;
   options_.timelines.complete(timeline_teller::of(x.shard));
   reported_[x.shard.value] = true;

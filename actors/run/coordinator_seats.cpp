@@ -55,7 +55,10 @@ void coordinator::on_joined(const worker_joined& x) {
 /// train what it was dealt.
 void coordinator::on_parted(parting x) {
   if (!x.shard) return;
-  if (seats_.is_of(x.worker.worker, x.worker.life))
+  const bool is_known = std::ranges::any_of(parted_, [&](const parting& other) {
+    return other.shard == x.shard && other.worker.worker == x.worker.worker;
+  });
+  if (seats_.is_of(x.worker.worker, x.worker.life) && !is_known)
     parted_.push_back(std::move(x));
   else if (seats_.has_left(x.worker.worker, x.worker.life))
     pass_on(x);

@@ -205,6 +205,25 @@ TEST_F(CoordinatorSeats, TellAShardOfAnEndedConnectionNoEarlierThanTheWorkerIsAc
   for (shard_probe& s : shards_) EXPECT_THAT(s.heard<worker_left>(), SizeIs(1));
 }
 
+/// Or else the run would wait for ever, if that shard was lost later.
+TEST_F(CoordinatorSeats, TakeNoReportOfAShardThatWasNotAskedForIt) {
+  begin();
+  report_shards();
+  for (std::uint32_t r = 0; r < 2; ++r) finish(r);
+  EXPECT_THAT(outcomes_, IsEmpty()) << "the shards are asked now";
+  report_shards();
+  EXPECT_THAT(outcomes_, SizeIs(1));
+}
+
+/// A process that says it without end fills no memory of this one.
+TEST_F(CoordinatorSeats, KeepOncePerShardThatAConnectionHasEnded) {
+  begin();
+  for (int i = 0; i < 100; ++i) part(0, 0);
+  part(1, 0);
+  finish(0);
+  for (shard_probe& s : shards_) EXPECT_THAT(s.heard<worker_left>(), SizeIs(1));
+}
+
 TEST_F(CoordinatorSeats, TellNoShardOfAConnectionOfAWorkerThatHasNoSeatYet) {
   begin();
   lose(0);
