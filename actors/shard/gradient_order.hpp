@@ -46,6 +46,8 @@ public:
   void leave(rank worker, incarnation life = {});
   /// The policy closes the pending batch at this moment. A shard that follows is told so.
   void close(std::int64_t moment);
+  /// How many turns of the followed order are to be taken.
+  std::size_t ahead() const noexcept { return given_.ahead(); }
   /// Appends a turn to the followed order.
   void expect(const order_entry& turn) { given_.expect(turn); }
 

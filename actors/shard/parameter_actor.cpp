@@ -5,7 +5,10 @@
 #include <mailgrad/optim/policies/async.hpp>
 #include <mailgrad/optim/policies/policy_spec.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -18,6 +21,16 @@ namespace {
 std::unique_ptr<policy> policy_of(const policy_spec& chosen) {
   if (auto made = chosen.make()) return made;
   return std::make_unique<async_policy>();
+}
+
+/// The first shard judges no second gradient of a worker before the others have answered the first, so it is
+/// never far ahead of them.
+void require_near(std::size_t turns, std::uint32_t workers) {
+  const std::size_t most = 1024 + std::size_t{64} * workers;
+  if (turns > most)
+    throw std::runtime_error(fmt::format("expected a first shard that is at most {} turns ahead of this one, "
+                                         "found more",
+                                         most));
 }
 
 } // namespace
@@ -96,6 +109,7 @@ caf::behavior parameter_actor::serving() {
       on(self_,
          [this](const order_entry& x) {
            if (x.worker.value >= workers_.count()) return; // of a process that is not as it should be
+           require_near(order_.ahead(), workers_.count());
            order_.expect(x);
            or_fail([this] { take_what_is_ready(); });
          }),

@@ -5,6 +5,7 @@
 #include <mailgrad/engine/shard/turns_of_worker.hpp>
 #include <mailgrad/files/archive.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -25,6 +26,8 @@ public:
 
   /// Appends a turn to the order.
   void expect(const order_entry& turn);
+  /// How many turns are known and not taken.
+  std::size_t ahead() const noexcept { return turns_.size(); }
   /// The turns of a worker in the order known so far, taken or not.
   const turns_of_worker& turns_of(rank worker) const { return workers_[worker.value].known; }
   /// Whether the joining of this incarnation has been taken, and no later one.

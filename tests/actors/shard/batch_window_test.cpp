@@ -144,5 +144,16 @@ TEST_F(LedBatchWindow, IsClosedWhenTheFirstShardSaysSo) {
   EXPECT_EQ(report().version.value, 1U);
 }
 
+/// A first shard that is as it should be awaits the others with each worker's next step.
+TEST_F(LedBatchWindow, EndsItsShardIfTheFirstOneRunsAway) {
+  serve("quorum:2,grace=0.25", 3);
+  tell(shard_, order_entry{kind::joined, {0}});
+  for (std::uint64_t step = 1; step <= 1000; ++step) tell(shard_, order_entry{kind::gradient, {0}, {step}});
+  EXPECT_EQ(report().version.value, 0U) << "they wait for gradients";
+  for (std::uint64_t step = 1001; step <= 1300; ++step)
+    tell(shard_, order_entry{kind::gradient, {0}, {step}});
+  EXPECT_THAT(ask<shard_report>(shard_, report_shard{}).heard<shard_report>(), IsEmpty()) << "it has ended";
+}
+
 } // namespace
 } // namespace mailgrad
