@@ -14,6 +14,10 @@ namespace mailgrad::remote {
 
 namespace {
 
+/// What may wait for a process that takes nothing, besides four bodies of the largest size. It does so while
+/// it is stopped, and its peers write meanwhile what they note anyway.
+constexpr std::size_t most_waiting_beside = 64 << 20;
+
 /// Does what the bytes of the other process ask for. If it fails, this ends their session and not this
 /// process.
 template <class Work>
@@ -94,6 +98,7 @@ link::outgoing link::written(const actor_address& to, const caf::actor& from, me
   made.has_body = head.layout != letter_layout::fields;
   net::frame_writer w(made.head);
   write_head(w, head);
+  made.own_bytes = fields.bytes().size() + sizeof(outgoing);
   if (head.layout == letter_layout::fields_in_body) {
     const auto kept = std::make_shared<const std::string>(fields.bytes());
     made.body = {net::as_bytes(*kept), kept};
@@ -103,16 +108,30 @@ link::outgoing link::written(const actor_address& to, const caf::actor& from, me
   return made;
 }
 
-void link::post(const actor_address& to, const caf::actor& from, message_kind kind, const caf::message& m) {
+void link::post(const actor_address& to, const caf::actor& from, message_kind kind, const caf::message& m,
+                std::shared_ptr<const void> receipt) {
+  bool takes_nothing = false;
   {
     const std::lock_guard lock(mutex_);
-    if (over_) return;
+    if (over_ || waiting_bytes_ > most_waiting_) return;
     waiting_.push_back(written(to, from, kind, m));
+    waiting_.back().receipt = std::move(receipt);
+    waiting_bytes_ += waiting_.back().own_bytes;
+    takes_nothing = waiting_bytes_ > most_waiting_;
     ++posted_;
     if (const auto step = step_of(kind, m)) step_ = *step;
-    if (std::exchange(flush_asked_, true)) return;
+    if (std::exchange(flush_asked_, true) && !takes_nothing) return;
   }
-  ask_for_flush();
+  takes_nothing ? end_for_want_of_room() : ask_for_flush();
+}
+
+void link::end_for_want_of_room() {
+  network_.post(*endpoint_, [self = shared_from_this()](net::instant now) {
+    if (!self->session_) return;
+    const std::string words = fmt::format("{} takes no letters, and more than {} MiB wait for it",
+                                          self->session_->peer_name(), self->most_waiting_ >> 20);
+    self->session_->end({net::end_reason::no_credit, words}, now);
+  });
 }
 
 void link::ask_for_flush() {
@@ -164,6 +183,7 @@ void link::send_what_waits() {
     const std::lock_guard lock(mutex_);
     if (is_sent) { // who asks and takes no answers has asked all that it may
       rules_.answer(letter.kind, letter.from, letter.to);
+      waiting_bytes_ -= std::min(waiting_bytes_, letter.own_bytes);
       continue;
     }
     if (!over_) waiting_.push_front(std::move(letter));
@@ -219,6 +239,11 @@ void link::end(net::ending why) {
 /// Sending may end the session, and then its owner may let this object go.
 void link::joined(const net::welcome& terms) {
   const auto self = shared_from_this();
+  at_once_ = std::max(1U, terms.messages / 4);
+  {
+    const std::lock_guard lock(mutex_);
+    most_waiting_ = most_waiting_beside + 4 * static_cast<std::size_t>(terms.most_body_bytes);
+  }
   if (events_.on_joined) events_.on_joined(terms);
   flush();
 }
@@ -237,8 +262,8 @@ link::incoming link::opened(net::byte_view letter, std::span<std::byte>* place, 
   const message_kind kind = head.kind;
   {
     const std::lock_guard lock(mutex_);
-    rules_.require_sender(kind, head.from);
-    if (book_.at(head.to)) rules_.ask(kind, head.from, head.to);
+    rules_.require_ends(kind, head.from, head.to);
+    if (book_.at(head.to)) rules_.take(kind, head.from, head.to);
   }
   incoming came{
       .order = head.order, .to = head.to, .from = head.from, .kind = kind, .had_body = place != nullptr};
@@ -304,13 +329,23 @@ void link::take(incoming letter) {
     const incoming ready = std::move(it->second);
     early_.erase(it);
     ++next_;
-    hand_out(ready);
+    const bool holds_credit = hand_out(ready);
     if (!session_) return;
-    if (!ready.had_body)
-      session_->allow(1, 0);
-    else if (!keeps_credit_of(ready.kind))
-      session_->allow(0, 1);
+    if (holds_credit || (ready.had_body && keeps_credit_of(ready.kind))) continue;
+    ready.had_body ? session_->allow(0, 1) : session_->allow(1, 0);
   }
+}
+
+/// On any thread, and without a lock, as allow(). Messages are many, so their credit goes back by the quarter
+/// of the window; what is left of it then is no reason to wait.
+void link::was_read(bool had_body) {
+  if (had_body) return allow(1);
+  const std::uint32_t at_once = at_once_;
+  if (++read_ < at_once || is_over_) return;
+  network_.post(*endpoint_, [self = shared_from_this()](net::instant) {
+    const std::uint32_t count = self->read_.exchange(0);
+    if (self->session_ && count > 0) self->session_->allow(count, 0);
+  });
 }
 
 bool link::keeps_credit_of(message_kind kind) const {
@@ -341,21 +376,40 @@ std::optional<link::held_out> link::held_gradient(std::size_t gradients_a_step) 
   return held_out{peers_step_, (network_.now() - *held_since_).count()};
 }
 
-/// A letter to an actor that is no more is dropped.
-void link::hand_out(const incoming& letter) {
+/// Hears that letters which name no sender are read. The caller holds the mutex.
+caf::actor link::stand_in_for_nobody(caf::actor_system& system) {
+  caf::actor& nobody = far_[actor_address{}];
+  if (!nobody) {
+    const hand_over::inside_caf hidden;
+    nobody = system.spawn<far_actor>(shared_from_this(), actor_address{});
+    leave_system();
+  }
+  return nobody;
+}
+
+/// A letter to an actor that is no more is dropped. True: it has its credit until it is read.
+bool link::hand_out(const incoming& letter) {
   caf::message m = done_or_refused(letter.make);
   caf::actor to, from;
   {
     const std::lock_guard lock(mutex_);
     to = book_.at(letter.to);
     from = book_.at(letter.from);
+    if (to && !from && !over_) from = stand_in_for_nobody(to->home_system());
     if (const auto step = step_of(letter.kind, m)) {
       if (*step != step_came_) came_of_step_ = 0;
       step_came_ = *step;
       ++came_of_step_;
     }
   }
-  if (to) messaging::send_as(from, to, std::move(m));
+  if (!to) return false;
+  const bool counts_unanswered = bound_of(letter.kind).what == letter_bound::of::unanswered;
+  if (counts_unanswered || !from) {
+    hand_letter(from, to, std::move(m), receipt::none);
+    return false;
+  }
+  hand_letter(from, to, std::move(m), letter.had_body ? receipt::of_body : receipt::of_message);
+  return true;
 }
 
 void link::ended(const net::ending& why) {
@@ -364,11 +418,12 @@ void link::ended(const net::ending& why) {
   early_.clear();
   body_ = {};
   std::map<actor_address, caf::actor> far;
+  std::deque<outgoing> unsent; // whose receipts go without the lock
   {
     const std::lock_guard lock(mutex_);
     over_ = why.words;
     is_over_ = true;
-    waiting_.clear();
+    unsent.swap(waiting_);
     for_credit_ = peers_wait_ = {};
     far.swap(far_);
     book_.clear();

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -35,9 +36,11 @@ struct link_events {
 ///
 /// Guarantees  letters are handed out in the order in which they were sent, whichever connection they came
 ///             by; so a message cannot overtake another one, as between actors of one process. A letter that
-///             finds no credit waits here and not at its sender.
-/// Threads     add(), add_far(), take_form(), keep_credit(), allow(), post(), those that tell of waits,
-///             end(), leave(), fail() and lose(): any. The rest is the network's.
+///             finds no credit waits here and not at its sender. What waits is bounded: if the other process
+///             takes nothing for so long that more would, this ends the session. A letter that came holds its
+///             credit until its receiver has read it, unless another bound counts it (message_table.hpp).
+/// Threads     add(), add_far(), take_form(), keep_credit(), allow(), post(), was_read(), those that tell of
+///             waits, end(), leave(), fail() and lose(): any. The rest is the network's.
 class link final : public net::session_events, public std::enable_shared_from_this<link> {
 public:
   link(net::network& by, link_events events) : network_(by), events_(std::move(events)) {}
@@ -65,8 +68,11 @@ public:
   /// Gives the other process credit for so many bodies more.
   void allow(std::uint32_t bodies);
 
-  /// Sends a message. Never waits.
-  void post(const actor_address& to, const caf::actor& from, message_kind kind, const caf::message& m);
+  /// Sends a message. Never waits. `receipt` goes when it has credit.
+  void post(const actor_address& to, const caf::actor& from, message_kind kind, const caf::message& m,
+            std::shared_ptr<const void> receipt = nullptr);
+  /// A letter that was handed out has been read.
+  void was_read(bool had_body);
   /// That letters wait here for credit, and what the other process waits for by its last heartbeat.
   std::vector<wait_named> waits() const;
   /// That letters wait here for credit.
@@ -116,6 +122,8 @@ private:
     net::bytes head;
     attached body{};
     bool has_body = false;
+    std::size_t own_bytes = 0; ///< what it takes of memory, without values that others have anyway
+    std::shared_ptr<const void> receipt{};
   };
   /// A letter that has arrived.
   struct incoming {
@@ -128,6 +136,7 @@ private:
 
   outgoing written(const actor_address& to, const caf::actor& from, message_kind kind, const caf::message& m);
   bool send(outgoing& letter);
+  void end_for_want_of_room();
   void flush();
   void send_what_waits();
   void ask_for_flush();
@@ -135,7 +144,8 @@ private:
   incoming opened(net::byte_view letter, std::span<std::byte>* place, const announced& body);
   void take(incoming letter);
   bool keeps_credit_of(message_kind kind) const;
-  void hand_out(const incoming& letter);
+  bool hand_out(const incoming& letter);
+  caf::actor stand_in_for_nobody(caf::actor_system& system);
 
   net::network& network_;
   net::endpoint* endpoint_ = nullptr;
@@ -166,6 +176,7 @@ private:
   std::map<message_kind, std::unique_ptr<body_form>> forms_;
   std::map<message_kind, std::function<bool()>> keeps_credit_;
   std::deque<outgoing> waiting_;
+  std::size_t waiting_bytes_ = 0, most_waiting_ = std::numeric_limits<std::size_t>::max();
   std::vector<std::uint64_t> returns_; ///< values of the other process that are needed no more
   std::uint64_t posted_ = 0;
   bool flush_asked_ = false;
@@ -178,6 +189,8 @@ private:
   timed_words peers_wait_;                 ///< as it says
   std::optional<std::string> over_;        ///< the words of the end
   std::atomic<bool> is_over_ = false;      ///< the same, for allow()
+  std::atomic<std::uint32_t> read_{0};     ///< messages whose credit is still to be given back
+  std::atomic<std::uint32_t> at_once_{1};  ///< so many are given back together
 };
 
 } // namespace mailgrad::remote

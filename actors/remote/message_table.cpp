@@ -13,21 +13,28 @@ namespace mailgrad::remote {
 
 namespace {
 
-/// Whose words a message may be.
-constexpr unsigned by(std::same_as<duty> auto... senders) {
-  return ((1U << static_cast<unsigned>(senders)) | ...);
+/// Some duties, as bits.
+constexpr unsigned of(std::same_as<duty> auto... duties) {
+  return ((1U << static_cast<unsigned>(duties)) | ...);
 }
 
 /// One kind of message. `number` is given away once and for all.
 struct table_entry {
   message_kind number;
   std::string_view name;
-  unsigned senders; ///< as by() has them
+  unsigned senders, receivers; ///< as of() has them
   bool (*is)(const caf::message&);
   void (*write)(const caf::message&, field_inspector&);
   caf::message (*read)(field_inspector&);
   std::optional<actor_address> (*subject)(const caf::message&);
+  letter_bound bound;
+  /// What it answers; zeros: nothing.
+  std::array<message_kind, 2> questions;
 };
+
+constexpr letter_bound unread{};
+constexpr letter_bound unanswered(std::uint32_t most) { return {letter_bound::of::unanswered, most}; }
+constexpr letter_bound once{letter_bound::of::in_all, 1};
 
 /// The shard or the worker that a message is about, if it is about one.
 template <class T>
@@ -82,73 +89,84 @@ caf::message read(field_inspector& f) {
 }
 
 template <class T>
-constexpr table_entry whole(message_kind number, std::string_view name, unsigned senders) {
-  return {number, name, senders, holds<T>, write<T>, read<T>, subject_of<T>};
+constexpr table_entry whole(message_kind number, std::string_view name, unsigned senders, unsigned receivers,
+                            letter_bound bound, std::array<message_kind, 2> questions = {}) {
+  return {number, name, senders, receivers, holds<T>, write<T>, read<T>, subject_of<T>, bound, questions};
 }
 /// A message whose values travel beside its fields (body_form.hpp).
 template <class T>
-constexpr table_entry with_body(message_kind number, std::string_view name, unsigned senders) {
-  return {number, name, senders, holds<T>, nullptr, nullptr, nullptr};
+constexpr table_entry with_body(message_kind number, std::string_view name, unsigned senders,
+                                unsigned receivers, letter_bound bound,
+                                std::array<message_kind, 2> questions = {}) {
+  return {number, name, senders, receivers, holds<T>, nullptr, nullptr, nullptr, bound, questions};
 }
 
+/// A shard gives no answer to a gradient that comes late for a switch of the policy, and sends the weights of
+/// the new one instead, which the worker may have by then. So two gradients may lack their answers.
 constexpr std::array table{
     // between hosts
-    whole<terms_told>(1, "terms_told", by(duty::nobody)),
-    whole<worker_leaves>(2, "worker_leaves", by(duty::nobody)),
-    whole<run_asked>(3, "run_asked", by(duty::nobody)),
-    whole<run_answered>(4, "run_answered", by(duty::nobody)),
-    whole<shards_ready>(5, "shards_ready", by(duty::nobody)),
+    whole<terms_told>(1, "terms_told", of(duty::nobody), of(duty::host), once),
+    whole<worker_leaves>(2, "worker_leaves", of(duty::nobody), of(duty::host), once),
+    whole<run_asked>(3, "run_asked", of(duty::nobody), of(duty::host), unanswered(16)),
+    whole<run_answered>(4, "run_answered", of(duty::nobody), of(duty::host), unread, {3}),
+    whole<shards_ready>(5, "shards_ready", of(duty::nobody), of(duty::host), once),
     // from a worker
-    whole<worker_joined>(16, "worker_joined", by(duty::worker)),
-    whole<worker_finished>(17, "worker_finished", by(duty::worker)),
-    whole<loss_diverged>(18, "loss_diverged", by(duty::worker)),
-    whole<worker_failed>(19, "worker_failed", by(duty::worker)),
-    whole<worker_paused>(20, "worker_paused", by(duty::worker)),
-    whole<worker_progress>(21, "worker_progress", by(duty::worker)),
-    whole<worker_left>(22, "worker_left", by(duty::worker, duty::coordinator, duty::shard)),
-    whole<worker_marked>(23, "worker_marked", by(duty::worker)),
-    whole<worker_books>(24, "worker_books", by(duty::worker)),
-    whole<checkpoint_mark>(25, "checkpoint_mark", by(duty::worker)),
-    whole<checkpoint_part>(26, "checkpoint_part", by(duty::worker, duty::shard)),
-    whole<next_batch>(27, "next_batch", by(duty::worker)),
-    whole<join_shard>(28, "join_shard", by(duty::worker)),
-    whole<wait_named>(29, "wait_named", by(duty::worker, duty::shard)),
-    whole<deal_again>(31, "deal_again", by(duty::worker)),
-    whole<trace_told>(32, "trace_told", by(duty::worker)),
-    whole<worker_at_end>(33, "worker_at_end", by(duty::worker)),
-    with_body<push_gradient>(30, "push_gradient", by(duty::worker)),
+    whole<worker_joined>(16, "worker_joined", of(duty::worker), of(duty::coordinator), once),
+    whole<worker_finished>(17, "worker_finished", of(duty::worker), of(duty::coordinator), once),
+    whole<loss_diverged>(18, "loss_diverged", of(duty::worker), of(duty::coordinator), once),
+    whole<worker_failed>(19, "worker_failed", of(duty::worker), of(duty::coordinator), once),
+    whole<worker_paused>(20, "worker_paused", of(duty::worker), of(duty::coordinator), unread),
+    whole<worker_progress>(21, "worker_progress", of(duty::worker), of(duty::coordinator, duty::tracker),
+                           unread),
+    whole<worker_left>(22, "worker_left", of(duty::worker, duty::coordinator, duty::shard),
+                       of(duty::coordinator, duty::feeder, duty::shard), unread),
+    whole<worker_marked>(23, "worker_marked", of(duty::worker), of(duty::feeder), unread),
+    whole<worker_books>(24, "worker_books", of(duty::worker), of(duty::coordinator), unread),
+    whole<checkpoint_mark>(25, "checkpoint_mark", of(duty::worker), of(duty::shard), unread),
+    whole<checkpoint_part>(26, "checkpoint_part", of(duty::worker, duty::shard), of(duty::coordinator),
+                           unread),
+    whole<next_batch>(27, "next_batch", of(duty::worker), of(duty::feeder), unanswered(2)),
+    whole<join_shard>(28, "join_shard", of(duty::worker), of(duty::shard), once),
+    whole<wait_named>(29, "wait_named", of(duty::worker, duty::shard), of(duty::coordinator), unread),
+    whole<deal_again>(31, "deal_again", of(duty::worker), of(duty::feeder), once),
+    whole<trace_told>(32, "trace_told", of(duty::worker), of(duty::coordinator), unanswered(1)),
+    whole<worker_at_end>(33, "worker_at_end", of(duty::worker), of(duty::coordinator), once),
+    with_body<push_gradient>(30, "push_gradient", of(duty::worker), of(duty::shard), unanswered(2)),
     // to a worker
-    whole<give_up>(48, "give_up", by(duty::coordinator)),
-    whole<name_waits>(49, "name_waits", by(duty::coordinator)),
-    whole<pause_worker>(50, "pause_worker", by(duty::coordinator)),
-    whole<take_checkpoint>(51, "take_checkpoint", by(duty::coordinator)),
-    whole<copy_books>(52, "copy_books", by(duty::coordinator)),
-    whole<turn_missing>(53, "turn_missing", by(duty::shard)),
-    whole<data_exhausted>(54, "data_exhausted", by(duty::feeder)),
-    whole<seat_given>(57, "seat_given", by(duty::coordinator)),
-    whole<dealt_samples>(58, "dealt_samples", by(duty::feeder)),
-    whole<trace_taken>(59, "trace_taken", by(duty::coordinator)),
-    whole<mark_at_end>(60, "mark_at_end", by(duty::coordinator)),
-    with_body<dealt_batch>(55, "dealt_batch", by(duty::feeder)),
-    with_body<shard_weights>(56, "shard_weights", by(duty::shard)),
+    whole<give_up>(48, "give_up", of(duty::coordinator), of(duty::shard, duty::worker), unread),
+    whole<name_waits>(49, "name_waits", of(duty::coordinator), of(duty::shard, duty::worker), unread),
+    whole<pause_worker>(50, "pause_worker", of(duty::coordinator), of(duty::worker), unread),
+    whole<take_checkpoint>(51, "take_checkpoint", of(duty::coordinator), of(duty::shard, duty::worker),
+                           unread),
+    whole<copy_books>(52, "copy_books", of(duty::coordinator), of(duty::shard, duty::worker), unread),
+    whole<turn_missing>(53, "turn_missing", of(duty::shard), of(duty::worker), unread, {30}),
+    whole<data_exhausted>(54, "data_exhausted", of(duty::feeder), of(duty::worker), unread, {27}),
+    whole<seat_given>(57, "seat_given", of(duty::coordinator), of(duty::worker), once),
+    whole<dealt_samples>(58, "dealt_samples", of(duty::feeder), of(duty::worker), unread, {27}),
+    whole<trace_taken>(59, "trace_taken", of(duty::coordinator), of(duty::shard, duty::worker), unread,
+                       {32, 73}),
+    whole<mark_at_end>(60, "mark_at_end", of(duty::coordinator), of(duty::worker), unread),
+    with_body<dealt_batch>(55, "dealt_batch", of(duty::feeder), of(duty::worker), unread, {27}),
+    with_body<shard_weights>(56, "shard_weights", of(duty::shard), of(duty::worker), unread, {30}),
     // from a shard
-    whole<staleness_observed>(64, "staleness_observed", by(duty::shard, duty::worker)),
-    whole<order_entry>(65, "order_entry", by(duty::shard)),
-    whole<order_noted>(66, "order_noted", by(duty::shard)),
-    whole<policy_switched>(67, "policy_switched", by(duty::shard)),
-    whole<shard_report>(68, "shard_report", by(duty::shard)),
-    whole<shard_books>(69, "shard_books", by(duty::shard)),
-    whole<shard_read>(70, "shard_read", by(duty::shard)),
-    whole<trained_told>(71, "trained_told", by(duty::shard)),
-    whole<worker_lost>(72, "worker_lost", by(duty::shard)),
-    whole<shard_trace_told>(73, "shard_trace_told", by(duty::shard)),
-    whole<recording_marked>(74, "recording_marked", by(duty::shard)),
+    whole<staleness_observed>(64, "staleness_observed", of(duty::shard, duty::worker), of(duty::tracker),
+                              unread),
+    whole<order_entry>(65, "order_entry", of(duty::shard), of(duty::shard), unread),
+    whole<order_noted>(66, "order_noted", of(duty::shard), of(duty::recorder), unread),
+    whole<policy_switched>(67, "policy_switched", of(duty::shard), of(duty::coordinator), unread),
+    whole<shard_report>(68, "shard_report", of(duty::shard), of(duty::coordinator), unread),
+    whole<shard_books>(69, "shard_books", of(duty::shard), of(duty::coordinator), unread),
+    whole<shard_read>(70, "shard_read", of(duty::shard), of(duty::evaluator), unread, {82}),
+    whole<trained_told>(71, "trained_told", of(duty::shard), of(duty::coordinator), unread),
+    whole<worker_lost>(72, "worker_lost", of(duty::shard), of(duty::coordinator), unread),
+    whole<shard_trace_told>(73, "shard_trace_told", of(duty::shard), of(duty::coordinator), unanswered(1)),
+    whole<recording_marked>(74, "recording_marked", of(duty::shard), of(duty::recorder), unread),
     // to a shard
-    whole<switch_policy>(80, "switch_policy", by(duty::coordinator)),
-    whole<report_shard>(81, "report_shard", by(duty::coordinator)),
-    whole<read_shard>(82, "read_shard", by(duty::evaluator)),
-    whole<tell_trained>(83, "tell_trained", by(duty::coordinator)),
-    whole<free_credit>(84, "free_credit", by(duty::coordinator)),
+    whole<switch_policy>(80, "switch_policy", of(duty::coordinator), of(duty::shard), unread),
+    whole<report_shard>(81, "report_shard", of(duty::coordinator), of(duty::shard), unread),
+    whole<read_shard>(82, "read_shard", of(duty::evaluator), of(duty::shard), unanswered(2)),
+    whole<tell_trained>(83, "tell_trained", of(duty::coordinator), of(duty::shard), unread),
+    whole<free_credit>(84, "free_credit", of(duty::coordinator), of(duty::shard), unread),
 };
 
 const table_entry* find(message_kind number) {
@@ -196,7 +214,12 @@ caf::message read_fields(message_kind kind, field_inspector& f) {
 
 bool may_be_sent_by(message_kind kind, duty sender) noexcept {
   const table_entry* e = find(kind);
-  return e && (e->senders & by(sender)) != 0;
+  return e && (e->senders & of(sender)) != 0;
+}
+
+bool may_be_sent_to(message_kind kind, duty receiver) noexcept {
+  const table_entry* e = find(kind);
+  return e && (e->receivers & of(receiver)) != 0;
 }
 
 std::optional<actor_address> subject_of(message_kind kind, const caf::message& m) {
@@ -209,20 +232,26 @@ std::optional<std::uint64_t> step_of(message_kind kind, const caf::message& m) {
   return m.get_as<push_gradient>(0).header.id.step.value;
 }
 
-/// A shard gives no answer to a gradient that comes late for a switch of the policy, and sends the weights of
-/// the new one instead, which the worker may have by then. So there may be two.
-std::optional<std::uint32_t> most_unanswered(message_kind kind) {
-  if (kind == kind_of<push_gradient>() || kind == kind_of<next_batch>()) return 2;
-  if (kind == kind_of<run_asked>()) return 16;
-  if (kind == kind_of<trace_told>() || kind == kind_of<shard_trace_told>()) return 1;
-  return std::nullopt;
+letter_bound bound_of(message_kind kind) noexcept {
+  const table_entry* e = find(kind);
+  return e ? e->bound : letter_bound{};
 }
 
-bool is_answer(message_kind kind) {
-  return kind == kind_of<shard_weights>() || kind == kind_of<turn_missing>() ||
-         kind == kind_of<dealt_batch>() || kind == kind_of<dealt_samples>() ||
-         kind == kind_of<data_exhausted>() || kind == kind_of<trace_taken>() ||
-         kind == kind_of<run_answered>();
+std::string to_string(letter_bound x) {
+  switch (x.what) {
+  case letter_bound::of::unanswered:
+    return fmt::format("{} unanswered", x.most);
+  case letter_bound::of::in_all:
+    return fmt::format("{} in all", x.most);
+  case letter_bound::of::unread:
+    break;
+  }
+  return "unread";
+}
+
+bool answers(message_kind answer, message_kind question) noexcept {
+  const table_entry* e = find(answer);
+  return e && question != 0 && (e->questions[0] == question || e->questions[1] == question);
 }
 
 } // namespace mailgrad::remote

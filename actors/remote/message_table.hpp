@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 // The messages that go between processes, each with its number on the wire.
@@ -33,17 +34,35 @@ caf::message read_fields(message_kind kind, field_inspector& f);
 /// Whether a message may be the words of such an actor. A process that is not as it should be must not speak
 /// for others. duty::nobody: of the host of a process.
 bool may_be_sent_by(message_kind kind, duty sender) noexcept;
+/// Whether such an actor takes the message. One that does not would print a line for each.
+bool may_be_sent_to(message_kind kind, duty receiver) noexcept;
 
 /// The shard or the worker that a message is about, such as a report; none if it is about no single one.
 std::optional<actor_address> subject_of(message_kind kind, const caf::message& m);
 /// The step of a gradient; none of any other message.
 std::optional<std::uint64_t> step_of(message_kind kind, const caf::message& m);
 
-/// How many such messages an actor may have to answer at most; none if it answers none. A worker sends the
-/// next one when it has the answer: a gradient to a shard, the wish for a batch to the feeder, a piece of its
-/// timeline to the coordinator. A watcher may ask the next thing before it has the answer to the last.
-std::optional<std::uint32_t> most_unanswered(message_kind kind);
-/// Whether such a message answers one of those.
-bool is_answer(message_kind kind);
+/// What bounds the letters of a kind that an actor of one process sends to one of another. Whatever the kind,
+/// letters that their receiver has not read yet hold the credit by which they came, so these are never more
+/// than that (net::server_options::messages, bodies). More than a bound ends the session.
+struct letter_bound {
+  enum class of : std::uint8_t {
+    unread,     ///< no other: what the receiver keeps of it takes the place of what the last one left
+    unanswered, ///< the receiver owes each an answer, and at most `most` have none
+    in_all,     ///< at most `most` in a session, since they begin or end something
+  };
+  of what = of::unread;
+  std::uint32_t most = 0;
+
+  friend bool operator==(const letter_bound&, const letter_bound&) = default;
+};
+
+/// Unread, for a number that this build does not know.
+letter_bound bound_of(message_kind kind) noexcept;
+/// "2 unanswered", "1 in all"; "unread"
+std::string to_string(letter_bound x);
+
+/// Whether a message of kind `answer` answers one of kind `question`.
+bool answers(message_kind answer, message_kind question) noexcept;
 
 } // namespace mailgrad::remote

@@ -50,11 +50,12 @@ struct layers_below_a_link : net::session_events {
   net::session_events* above = &alone;
 };
 
-/// The head of the first letter of worker 1, to the coordinator, whose values are in a body.
+/// The head of the first letter of worker 1, to whoever takes such, whose values are in a body.
 inline net::bytes first_letter_with_values(message_kind kind) {
   net::bytes head;
   net::frame_writer w(head);
-  write_head(w, {0, {duty::coordinator}, {duty::worker, 1}, kind, letter_layout::fields_and_values});
+  const duty to = may_be_sent_to(kind, duty::shard) ? duty::shard : duty::coordinator;
+  write_head(w, {0, {to}, {duty::worker, 1}, kind, letter_layout::fields_and_values});
   return head;
 }
 

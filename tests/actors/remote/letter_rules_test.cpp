@@ -17,14 +17,14 @@ TEST(LetterRules, LetNoGradientComeBeforeTheAnswersToTheLastOnes) {
   const actor_address worker{duty::worker, 3};
   letter_rules rules;
   for (int i = 0; i < 100; ++i) {
-    rules.ask(push, worker, first);
-    rules.ask(push, worker, second);
+    rules.take(push, worker, first);
+    rules.take(push, worker, second);
     rules.answer(weights, first, worker);
     rules.answer(weights, second, worker);
   }
-  for (int i = 0; i < 2; ++i) rules.ask(push, worker, first);
+  for (int i = 0; i < 2; ++i) rules.take(push, worker, first);
   rules.answer(weights, second, worker);
-  EXPECT_THAT([&] { rules.ask(push, worker, first); },
+  EXPECT_THAT([&] { rules.take(push, worker, first); },
               ThrowsMessage<net::protocol_error>(HasSubstr(
                   "expected at most 2 push_gradient that shard 0 has not answered, found one more")));
 }
@@ -35,11 +35,11 @@ TEST(LetterRules, LetOnePieceOfATimelineComeAtATime) {
   const actor_address coordinator{duty::coordinator}, worker{duty::worker, 3};
   letter_rules rules;
   for (int i = 0; i < 100; ++i) {
-    rules.ask(told, worker, coordinator);
+    rules.take(told, worker, coordinator);
     rules.answer(taken, coordinator, worker);
   }
-  rules.ask(told, worker, coordinator);
-  EXPECT_THAT([&] { rules.ask(told, worker, coordinator); },
+  rules.take(told, worker, coordinator);
+  EXPECT_THAT([&] { rules.take(told, worker, coordinator); },
               ThrowsMessage<net::protocol_error>(HasSubstr(
                   "expected at most 1 trace_told that the coordinator has not answered, found one more")));
 }
@@ -50,13 +50,13 @@ TEST(LetterRules, LetAWatcherAskForEverAndNotWithoutEnd) {
   const actor_address nobody{duty::nobody}, host{duty::host};
   letter_rules rules;
   for (int i = 0; i < 100; ++i) {
-    rules.ask(asked, nobody, host);
+    rules.take(asked, nobody, host);
     rules.answer(answered, nobody, host);
   }
-  for (int i = 0; i < 16; ++i) rules.ask(asked, nobody, host);
+  for (int i = 0; i < 16; ++i) rules.take(asked, nobody, host);
   rules.answer(answered, nobody, host);
-  rules.ask(asked, nobody, host);
-  EXPECT_THAT([&] { rules.ask(asked, nobody, host); },
+  rules.take(asked, nobody, host);
+  EXPECT_THAT([&] { rules.take(asked, nobody, host); },
               ThrowsMessage<net::protocol_error>(HasSubstr("expected at most 16 run_asked that")));
 }
 
@@ -65,27 +65,52 @@ TEST(LetterRules, LetEachShardOfAProcessTellAPieceOfItsTimeline) {
   const message_kind taken = kind_of(caf::make_message(trace_taken{})).value();
   const actor_address coordinator{duty::coordinator}, first{duty::shard, 0}, second{duty::shard, 1};
   letter_rules rules;
-  rules.ask(told, first, coordinator);
-  rules.ask(told, second, coordinator);
+  rules.take(told, first, coordinator);
+  rules.take(told, second, coordinator);
   rules.answer(taken, coordinator, first);
-  rules.ask(told, first, coordinator);
-  EXPECT_THAT([&] { rules.ask(told, second, coordinator); },
+  rules.take(told, first, coordinator);
+  EXPECT_THAT([&] { rules.take(told, second, coordinator); },
               ThrowsMessage<net::protocol_error>(HasSubstr("expected at most 1 shard_trace_told that")));
 }
 
 TEST(LetterRules, NameAKindThatThereIsNotByItsNumber) {
   EXPECT_THAT(
       [] {
-        letter_rules().require_sender(999, {duty::worker, 1});
+        letter_rules().require_ends(999, {duty::worker, 1}, {duty::coordinator});
       },
       ThrowsMessage<net::protocol_error>(
           HasSubstr("expected no message of kind 999 from worker 1, found one")));
 }
 
-TEST(LetterRules, CountOnlyWhatIsAnswered) {
+TEST(LetterRules, SendNoActorWhatItDoesNotTake) {
+  const message_kind joins = kind_of(caf::make_message(join_shard{})).value();
+  letter_rules rules;
+  rules.add({duty::worker, 1});
+  EXPECT_NO_THROW(rules.require_ends(joins, {duty::worker, 1}, {duty::shard, 0}));
+  EXPECT_THAT(
+      [&] {
+        rules.require_ends(joins, {duty::worker, 1}, {duty::tracker});
+      },
+      ThrowsMessage<net::protocol_error>(
+          HasSubstr("expected no join_shard for the staleness tracker, found one")));
+}
+
+TEST(LetterRules, LetAWorkerJoinEachShardOnce) {
+  const message_kind joins = kind_of(caf::make_message(join_shard{})).value();
+  letter_rules rules;
+  for (std::uint32_t s = 0; s < 3; ++s) rules.take(joins, {duty::worker, 1}, {duty::shard, s});
+  EXPECT_THAT(
+      [&] {
+        rules.take(joins, {duty::worker, 1}, {duty::shard, 2});
+      },
+      ThrowsMessage<net::protocol_error>(
+          HasSubstr("expected at most 1 join_shard from worker 1, found one more")));
+}
+
+TEST(LetterRules, CountOnlyWhatIsBounded) {
   letter_rules rules;
   const message_kind progress = kind_of(caf::make_message(worker_progress{})).value();
-  for (int i = 0; i < 100; ++i) EXPECT_NO_THROW(rules.ask(progress, {duty::worker, 3}, {duty::coordinator}));
+  for (int i = 0; i < 100; ++i) EXPECT_NO_THROW(rules.take(progress, {duty::worker, 3}, {duty::coordinator}));
 }
 
 } // namespace

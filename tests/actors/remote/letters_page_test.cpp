@@ -165,6 +165,31 @@ TEST_F(LettersPage, HasARowForEachMessageWithItsFields) {
   EXPECT_EQ(rows_of_page(), expected);
 }
 
+/// The rows of kinds that have a bound besides credit.
+std::string rows_of_bounds() {
+  std::ifstream page(MAILGRAD_LETTERS_PAGE);
+  std::string rows;
+  for (std::string line; std::getline(page, line);)
+    if (line.starts_with("| `") &&
+        (line.find(" in all |") != std::string::npos || line.find(" unanswered |") != std::string::npos))
+      rows += line + '\n';
+  return rows;
+}
+
+TEST_F(LettersPage, HasTheBoundOfEachMessage) {
+  std::string expected;
+  for (message_kind kind = 1; kind < 1000; ++kind) {
+    if (bound_of(kind).what == letter_bound::of::unread) continue;
+    std::string answered_by;
+    for (message_kind answer = 1; answer < 1000; ++answer)
+      if (answers(answer, kind))
+        answered_by += fmt::format("{}`{}`", answered_by.empty() ? "" : ", ", name_of(answer));
+    expected += fmt::format("| `{}` | {} | {} |\n", name_of(kind), to_string(bound_of(kind)),
+                            answered_by.empty() ? "nothing" : answered_by);
+  }
+  EXPECT_EQ(rows_of_bounds(), expected);
+}
+
 /// A build of before would read a letter with another field as a damaged one.
 TEST_F(LettersPage, ChangesOnlyWithTheVersionOfTheProtocol) {
   constexpr std::uint16_t version = 3;

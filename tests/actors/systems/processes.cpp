@@ -331,7 +331,9 @@ void server_process::begin_run() {
   crew.on_failure = [this](const std::string& why) { elsewhere_->note_failure(why); };
   crew.on_end = [this](run_outcome outcome) { outcome_ = std::move(outcome); };
   crew.on_checkpoint = [this](const checkpoint_account& account) { checkpoints_ = account; };
-  crew.on_wait = [this](const wait_named& w) { waits_ += "\n  " + in_words(w); };
+  crew.on_wait = [this](const wait_named& w) {
+    if (asks_waits_) waits_ += "\n  " + in_words(w);
+  };
   plan_.recorded_before.reset();
   crew_.emplace(actors_->actors(), plan_, std::move(crew));
   if (const auto& from = plan_.resumed;
@@ -384,6 +386,7 @@ void server_process::take_checkpoint() {
 }
 
 std::string server_process::waits() {
+  asks_waits_ = false;
   waits_ = elsewhere_->attendance() + std::exchange(waits_, "");
   if (!crew_) return waits_;
   for (const wait_named& w : elsewhere_->waits()) waits_ += "\n  " + in_words(w);
@@ -391,6 +394,7 @@ std::string server_process::waits() {
 }
 
 void server_process::ask_waits() {
+  asks_waits_ = true;
   if (crew_) send_anonymously(crew_->coordinator(), mailgrad::name_waits{});
 }
 

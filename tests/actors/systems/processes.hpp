@@ -133,6 +133,8 @@ public:
   bool is_over() const override { return ended_.has_value(); }
   /// How its membership has ended.
   const std::optional<net::ending>& ended() const noexcept { return ended_; }
+  /// Null between two tries.
+  const remote::member_life* life() const noexcept { return life_.get(); }
   void leave();
 
 private:
@@ -158,6 +160,7 @@ public:
   void look() override;
   bool is_over() const override { return ended_.has_value(); }
   const std::optional<net::ending>& ended() const noexcept { return ended_; }
+  remote::link& way() const noexcept { return *client_.way(); }
 
 private:
   remote::client_side client_;
@@ -219,6 +222,7 @@ private:
   checkpoint_account checkpoints_;
   std::optional<training_report> report_;
   std::string given_up_, waits_;
+  bool asks_waits_ = false; ///< and keeps what it hears
 };
 
 } // namespace mailgrad::systems
