@@ -36,6 +36,15 @@ def one_of(draw, weights):
     return draw.choices(list(weights), weights.values())[0]
 
 
+def command_of(pid):
+    """Its words; none of a process that has ended."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read().decode().split("\0")[:-1]
+    except OSError:
+        return []
+
+
 class System:
     """The commands of a run, but for its addresses and files."""
 
@@ -80,6 +89,7 @@ class Member:
 
     def __init__(self, role, pid, process=None):
         self.role, self.pid, self.process = role, pid, process
+        self.command = command_of(pid)  # another process may have its number later
         self.wire = None  # its connection with the server, if that can be cut
         self.struck = None  # what was done to it, which others may take for its death
         self.sent = set()  # signals that end a process
@@ -91,11 +101,7 @@ class Member:
     def lives(self):
         if self.process:
             return self.process.process.poll() is None
-        try:
-            with open(f"/proc/{self.pid}/stat") as file:
-                return file.read().rsplit(")", 1)[1].split()[0] != "Z"
-        except OSError:
-            return False
+        return command_of(self.pid) == self.command != []
 
     def signal(self, number, why=None):
         self.struck = why or self.struck
@@ -210,12 +216,8 @@ class Story:
 
     @staticmethod
     def second_word(pid):
-        try:
-            with open(f"/proc/{pid}/cmdline", "rb") as file:
-                words = file.read().decode().split("\0")
-            return words[words.index("join") + 1] if "join" in words else None
-        except (OSError, IndexError):
-            return None
+        words = command_of(pid)
+        return words[2] if words[1:2] == ["join"] else None
 
     def gather(self):
         """Parameter hosts and workers come, and some of them twice."""
@@ -433,16 +435,17 @@ class Story:
         """Whether what was done lets the run fail with these words."""
         if any(m.role == "host" and signal.SIGKILL in m.sent for m in self.members):
             return True
-        struck = self.frozen or all(m.struck for m in self.members if m.role == "worker" and m.was_in())
-        alone = self.system.alone in ("end", "2") or self.children
+        expected = [m for m in self.members if m.role == "worker" and m.was_in() and not (self.children and m.process)]
+        struck = self.frozen or all(m.struck for m in expected)
+        alone = self.system.alone in ("end", "2") or self.children  # `train` waits for those alone that it has started
         return struck and alone and re.search("all workers are lost|no worker has come|nobody was left", why)
 
     def judge_member(self, member, server):
         code, said = member.process.process.returncode, member.process
         allowed = {-s for s in member.sent if s == signal.SIGKILL} | {128 + s for s in member.sent if s != signal.SIGKILL}
         allowed |= {1} if server in (1, -signal.SIGKILL) else {0}
-        if said.said("needs the worker no longer"):
-            allowed |= {0}  # it had done its part before the server was killed
+        if server == -signal.SIGKILL and said.said("needs the worker no longer"):
+            allowed |= {0}  # it had done its part before
         if member.struck or self.frozen or not member.was_in():
             allowed |= {0, 1}  # it may have come too late, or be gone when the run ended
         if code not in allowed:
