@@ -19,4 +19,8 @@ int exit_code_of(const std::exception& e) {
   return mendable ? exit_code::bad_input : exit_code::failed;
 }
 
+int exit_code_of(const net::ending& e) {
+  return e.reason == net::end_reason::left ? exit_code::done : exit_code::failed;
+}
+
 } // namespace mailgrad

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <mailgrad/net/ending.hpp>
+
 #include <exception>
 #include <stdexcept>
 #include <string>
@@ -31,5 +33,9 @@ private:
 /// That of the signal for ended_by_signal, done for a run that was called off before it had begun, bad_input
 /// for errors that the user can correct (options, models, files, devices), failed for all others.
 int exit_code_of(const std::exception& e);
+
+/// That of a worker or a parameter host whose session ended so: done if its run needed it no longer. Where a
+/// signal made it leave, the code is that of the signal.
+int exit_code_of(const net::ending& e);
 
 } // namespace mailgrad

@@ -29,9 +29,11 @@ void gathering::require_patience(const std::string& what) const {
     throw called_off(fmt::format("ended before the run had begun, as another process asked: {}", what));
   if (options_.go_on_waiting && !options_.go_on_waiting(server_.joined()))
     throw std::runtime_error("given up: " + what);
-  if (options_.patience.count() > 0 && time_.now() - since_ >= options_.patience)
-    throw std::runtime_error(fmt::format("given up: {} within {} s", what,
-                                         std::chrono::duration<double>(options_.patience).count()));
+  if (options_.patience.count() == 0 || time_.now() - since_ < options_.patience) return;
+  const std::string why =
+      fmt::format("given up: {} within {} s", what, std::chrono::duration<double>(options_.patience).count());
+  server_.note_failure(why); // for those who had come
+  throw std::runtime_error(why);
 }
 
 } // namespace mailgrad::remote

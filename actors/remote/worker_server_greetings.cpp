@@ -17,6 +17,16 @@
 namespace mailgrad::remote {
 using messaging::send_anonymously, messaging::spawn, messaging::spawn_apart;
 
+namespace {
+
+/// Those who had come hear of it.
+[[noreturn]] void fail_before_begin(run_verdict& verdict, const std::string& why) {
+  verdict.fail(why);
+  throw std::runtime_error(why);
+}
+
+} // namespace
+
 std::vector<caf::actor> worker_server::place_shards(shard_duties with, const caf::actor& recorder) {
   with.wire = to_string(wire_);
   std::vector<caf::actor> shards;
@@ -26,7 +36,8 @@ std::vector<caf::actor> worker_server::place_shards(shard_duties with, const caf
     for (const std::uint32_t s : host.shards) terms.push_back(terms_of(plan_, shard_index{s}, with));
     std::string text = write_terms(std::move(terms));
     if (text.size() > largest_)
-      throw std::runtime_error(
+      fail_before_begin(
+          *verdict_,
           fmt::format("a parameter host would hold {} MiB of weights, more than {}: name more hosts",
                       text.size() >> 20, largest_ >> 20));
     greet_shards(host, std::move(text));
@@ -41,7 +52,7 @@ std::vector<worker_server::placed> worker_server::deal_shards(std::vector<caf::a
   std::vector<guest*> hosts;
   for (auto& [session, g] : guests_)
     if (g.joined && g.terms.you.part == net::role::shard) hosts.push_back(&g);
-  if (hosts.size() < options_.shard_hosts) throw std::runtime_error("a parameter host has gone again");
+  if (hosts.size() < options_.shard_hosts) fail_before_begin(*verdict_, "a parameter host has gone again");
   std::ranges::sort(hosts, {}, [](const guest* g) { return g->terms.you.number; });
   for (std::uint32_t s = 0; s < plan_.options.shards; ++s) {
     guest& g = *hosts[s % hosts.size()];
@@ -84,7 +95,7 @@ void worker_server::note_ready(std::uint64_t session, const std::string& address
 
 /// The caller holds the mutex.
 bool worker_server::shards_here() const {
-  if (lost_shards_) throw std::runtime_error("lost " + *lost_shards_);
+  if (lost_shards_) fail_before_begin(*verdict_, "lost " + *lost_shards_);
   return std::ranges::none_of(guests_, [](const auto& entry) {
     return !entry.second.shards.empty() && entry.second.address.empty();
   });

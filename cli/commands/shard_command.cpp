@@ -55,7 +55,7 @@ int hold_shards(const shard_words& w) {
   else if (!w.quiet)
     say_line(last_words);
   if (ctrl_c.requested()) return exit_code::of_signal(ctrl_c.signal());
-  return end.reason == net::end_reason::left ? exit_code::done : exit_code::failed;
+  return exit_code_of(end);
 }
 
 } // namespace

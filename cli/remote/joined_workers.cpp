@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <iostream>
 #include <span>
@@ -83,7 +84,7 @@ int joined_workers::wait(const interrupt& ctrl_c, std::chrono::milliseconds for_
     std::erase_if(there, [&](remote::membership* member) {
       if (!member->wait_for({})) return false;
       print_news(); // what it told before it ended
-      if (!tell_end(*member)) code = exit_code::failed;
+      code = std::max(code, tell_end(*member));
       return true;
     });
     if (!ctrl_c.requested() || leaving || there.empty()) continue;
@@ -96,15 +97,15 @@ int joined_workers::wait(const interrupt& ctrl_c, std::chrono::milliseconds for_
   return leaving ? exit_code::of_signal(ctrl_c.signal()) : code;
 }
 
-/// At once, while others of this process may train on for long. False: it has failed, or the run.
-bool joined_workers::tell_end(remote::membership& member) const {
+/// At once, while others of this process may train on for long. Returns an exit code.
+int joined_workers::tell_end(remote::membership& member) const {
   const net::ending end = member.wait();
   const std::string words = member.name() + ": " + end.words;
   if (!is_in_order(end.reason))
     say_failure(words);
   else if (!quiet_)
     say_line(words);
-  return end.reason == net::end_reason::left || (told_elsewhere_ && is_in_order(end.reason));
+  return told_elsewhere_ && is_in_order(end.reason) ? exit_code::done : exit_code_of(end);
 }
 
 /// The thread that waits prints, so that lines stay whole.

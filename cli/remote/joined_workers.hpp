@@ -60,7 +60,7 @@ private:
   void tell(const std::string& words);
   void leave(const interrupt& ctrl_c);
   void print_news();
-  bool tell_end(remote::membership& member) const;
+  int tell_end(remote::membership& member) const;
 
   std::mutex mutex_;              ///< guards the news
   std::vector<std::string> news_; ///< what memberships tell from their threads
