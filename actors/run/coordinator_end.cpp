@@ -120,8 +120,10 @@ void coordinator::send_home() {
 void coordinator::collect_if_all_accounted() {
   if (!may_end() || (outcome_.how == run_outcome::ending::completed && waits_for_a_worker())) return;
   outcome_.untrained = undealt_.value_or(0);
-  if (outcome_.untrained > 0 && outcome_.how == run_outcome::ending::completed)
+  if (outcome_.untrained > 0 && outcome_.how == run_outcome::ending::completed) {
     outcome_.why = nobody_left_in_words();
+    if (options_.on_failure) options_.on_failure(outcome_.why); // the report of such a run says "failed"
+  }
   const bool all_trained = options_.waits_for_workers > instant{0} && undealt_ == 0U;
   if (seats_.all_lost() && !all_trained)
     stop(run_outcome::ending::failed, "all workers are lost, the last of them " + last_lost_);

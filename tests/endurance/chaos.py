@@ -444,8 +444,9 @@ class Story:
         code, said = member.process.process.returncode, member.process
         allowed = {-s for s in member.sent if s == signal.SIGKILL} | {128 + s for s in member.sent if s != signal.SIGKILL}
         allowed |= {1} if server in (1, -signal.SIGKILL) else {0}
-        if server == -signal.SIGKILL and said.said("needs the worker no longer"):
-            allowed |= {0}  # it had done its part before
+        may_be_done = server == -signal.SIGKILL or self.system.steps != ENDLESS
+        if may_be_done and said.said("needs the worker no longer"):
+            allowed |= {0}  # it had done its part before the run failed, as it does if another takes the last batch along
         if member.struck or self.frozen or not member.was_in():
             allowed |= {0, 1}  # it may have come too late, or be gone when the run ended
         if code not in allowed:

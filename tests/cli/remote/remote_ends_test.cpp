@@ -29,12 +29,16 @@ using RemoteEnds = testing::RemoteTool;
 
 TEST_F(RemoteEnds, AsFailedWhenAllWorkersHaveLeft) {
   tool server(serve("1") + words{"--epochs", "100000", "--report", file("report"), "--record",
-                                 file("recording"), "--when-alone", "end"});
-  tool leaves({"join", address_of(server)});
+                                 file("recording"), "--when-alone", "end", "--shard-hosts", "1"});
+  const std::string address = address_of(server);
+  tool host({"shard", "--join", address});
+  tool leaves({"join", address});
   ASSERT_TRUE(leaves.says("has joined") && server.says(", loss ")) << server.err();
   leaves.signal(SIGINT);
   EXPECT_EQ(leaves.code(), 128 + SIGINT) << leaves.err();
   EXPECT_EQ(server.code(), 1) << server.err();
+  EXPECT_EQ(host.code(), 1) << host.err();
+  EXPECT_THAT(host.err(), HasSubstr("the run has failed: nobody was left to train the "));
   EXPECT_THAT(server.out(), StartsWith("failed after "));
   EXPECT_THAT(server.err(), HasSubstr("mailgrad: nobody was left to train the "));
   EXPECT_EQ(report("report")["ended"], "failed");
