@@ -45,8 +45,16 @@ private:
   archived_array none_;
 };
 
+inline bool has_values(message_kind kind) {
+  return kind == kind_of<push_gradient>() || kind == kind_of<dealt_batch>() ||
+         kind == kind_of<shard_weights>();
+}
+
 /// A message of this kind that says nothing. An actor in it is `somebody`.
 inline caf::message blank_message(message_kind kind, const caf::actor& somebody, std::string text = {}) {
+  if (kind == kind_of<push_gradient>()) return caf::make_message(push_gradient{});
+  if (kind == kind_of<dealt_batch>()) return caf::make_message(dealt_batch{});
+  if (kind == kind_of<shard_weights>()) return caf::make_message(shard_weights{});
   address_book book;
   book.add({}, somebody);
   blank_fields blank(std::move(text));
@@ -54,14 +62,17 @@ inline caf::message blank_message(message_kind kind, const caf::actor& somebody,
   return read_fields(kind, fields);
 }
 
-/// The kinds of letters whose fields are all of them.
-inline std::vector<message_kind> kinds_without_values() {
+inline std::vector<message_kind> all_kinds() {
   std::vector<message_kind> all;
   for (message_kind kind = 0; kind < 1000; ++kind)
-    if (!name_of(kind).empty() && kind != kind_of<push_gradient>() && kind != kind_of<dealt_batch>() &&
-        kind != kind_of<shard_weights>())
-      all.push_back(kind);
+    if (!name_of(kind).empty()) all.push_back(kind);
   return all;
+}
+/// Those that need no form of a run's values.
+inline std::vector<message_kind> kinds_without_values() {
+  std::vector<message_kind> some = all_kinds();
+  std::erase_if(some, has_values);
+  return some;
 }
 
 /// One of those to whom such a letter may go, or whose words it may be.

@@ -223,6 +223,50 @@ TEST_P(EachLetterWithoutEnd, OfAParameterHostEndsAtMostItsSession) {
   }
 }
 
+/// Somebody who watches a run, and says what the test says.
+class watching_process final : public process {
+public:
+  watching_process(std::string name, const std::shared_ptr<wires>& all)
+      : process(std::move(name), all), client_(network_, says(), {}) {
+    client_.connect(at);
+  }
+  ~watching_process() override { client_.close("its process has ended"); }
+  void look() override {}
+  bool is_over() const override { return client_.outcome().has_value(); }
+  std::optional<net::ending> ended() const { return client_.outcome(); }
+  remote::link& way() const noexcept { return *client_.way(); }
+
+private:
+  static net::hello says() {
+    net::hello h;
+    h.part = net::role::watcher;
+    return h;
+  }
+  remote::client_side client_;
+};
+
+/// It has no actor that a run knows, and so no words of any.
+TEST_P(EachLetterWithoutEnd, OfAWatcherLeavesTheRunAlone) {
+  for (const duty to : {duty::host, duty::coordinator}) {
+    flooded_run s(0);
+    auto& watcher = s.add<watching_process>("watcher");
+    s.run_for(100ms);
+    ASSERT_FALSE(watcher.is_over());
+    const caf::message m =
+        blank_message(GetParam(), s.workers[1]->life()->worker(), std::string(text_bytes, 'x'));
+    flood(
+        s, [&] { watcher.way().post({to}, {}, GetParam(), m); }, [&] { return !watcher.is_over(); });
+    const bool is_question = GetParam() == remote::kind_of<run_asked>() && to == duty::host;
+    if (!is_question && watcher.ended()) {
+      EXPECT_NE(watcher.ended()->words.find("expected"), std::string::npos) << watcher.ended()->words;
+    }
+    ASSERT_TRUE(s.run_until(120s, [&] { return s.server.is_over(); }));
+    ASSERT_TRUE(s.server.report());
+    EXPECT_EQ(s.server.report()->ended, "completed") << s.server.report()->why;
+    EXPECT_EQ(s.server.report()->steps, flooded_run::steps);
+  }
+}
+
 /// Remembers who was the first to write, and says nothing.
 class listening_actor final : public caf::event_based_actor {
 public:
