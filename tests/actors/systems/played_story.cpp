@@ -107,6 +107,7 @@ private:
   void start_host(std::uint32_t number);
   void start_server(bool goes_on);
   void kill(const deed& d);
+  void freeze(const deed& d);
   void restart_all(std::uint32_t workers);
   void arm_crash(const deed& d);
   void crash();
@@ -297,6 +298,15 @@ void machines::each(role who, std::uint32_t number, F what) {
   one_of(hosts_, role::host);
 }
 
+void machines::freeze(const deed& d) {
+  each(d.who, d.number, [](process& p) { p.freeze(); });
+  plan_in(d.span, [this, d, since = now()] {
+    const bool together =
+        std::ranges::all_of(all(), [since](const process* p) { return p->is_frozen_since(since); });
+    each(d.who, d.number, [together](process& p) { p.wake(together); });
+  });
+}
+
 void machines::act(const deed& d) {
   switch (d.what) {
   case kind::start:
@@ -306,8 +316,7 @@ void machines::act(const deed& d) {
   case kind::kill:
     return kill(d);
   case kind::freeze:
-    each(d.who, d.number, [](process& p) { p.freeze(); });
-    return plan_in(d.span, [this, d] { each(d.who, d.number, [](process& p) { p.wake(); }); });
+    return freeze(d);
   case kind::cut:
   case kind::cut_out:
     each(d.who, d.number, [&](process& p) { p.cut(d.what == kind::cut); });

@@ -114,12 +114,14 @@ instant process::next_wish() const {
 }
 
 void process::freeze() {
-  if (!std::exchange(frozen_, true)) network_->freeze();
+  if (std::exchange(frozen_, true)) return;
+  frozen_at_ = time_->now();
+  network_->freeze();
 }
 
-void process::wake() {
+void process::wake(bool together) {
   if (!std::exchange(frozen_, false)) return;
-  disturbed_ = time_->now();
+  disturbed_ = together ? disturbed_ + (time_->now() - frozen_at_) : time_->now();
   network_->wake();
 }
 

@@ -72,8 +72,10 @@ public:
   /// When it has something to do although nothing comes; max() if it has not.
   virtual instant next_wish() const;
   bool is_frozen() const noexcept { return frozen_; }
+  bool is_frozen_since(instant moment) const noexcept { return frozen_ && frozen_at_ == moment; }
   void freeze();
-  void wake();
+  /// `together`: all processes have slept for the same time, so none has missed a sign of life of another.
+  void wake(bool together);
   void cut(bool both_ways) {
     is_cut_ = true;
     network_->cut(both_ways);
@@ -111,7 +113,7 @@ private:
   std::string name_;
   witness witness_;
   bool frozen_ = false, is_cut_ = false;
-  instant disturbed_{0}, disk_slow_until_{0};
+  instant frozen_at_{0}, disturbed_{0}, disk_slow_until_{0};
   instant owed_{0}; ///< that passed while it stood still
 };
 
