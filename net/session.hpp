@@ -104,6 +104,7 @@ public:
   std::optional<outgoing> next(plane p, instant now);
   /// The moment by which tick() and next() must be asked again, although nothing came.
   instant deadline() const noexcept;
+  bool is_client() const noexcept { return is_client_; }
   /// Of a client: the control connection is welcome, so the bulk connection may be made.
   bool wants_bulk() const noexcept { return state_ == state::greeting && is_client_ && terms_.session != 0; }
   /// Whether it has ended and next() has given its last frame.

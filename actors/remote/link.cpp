@@ -159,6 +159,7 @@ void link::allow(std::uint32_t bodies) {
 }
 
 void link::flush() {
+  give_back_credit();
   send_what_waits();
   const std::lock_guard lock(mutex_);
   if (!session_) return;
@@ -239,7 +240,8 @@ void link::end(net::ending why) {
 /// Sending may end the session, and then its owner may let this object go.
 void link::joined(const net::welcome& terms) {
   const auto self = shared_from_this();
-  at_once_ = std::max(1U, terms.messages / 4);
+  messages_read_.at_once = std::max(1U, terms.messages / 4);
+  if (session_->is_client()) bodies_read_.at_once = std::max(1U, terms.bodies / 2);
   {
     const std::lock_guard lock(mutex_);
     most_waiting_ = most_waiting_beside + 4 * static_cast<std::size_t>(terms.most_body_bytes);
@@ -336,16 +338,16 @@ void link::take(incoming letter) {
   }
 }
 
-/// On any thread, and without a lock, as allow(). Messages are many, so their credit goes back by the quarter
-/// of the window; what is left of it then is no reason to wait.
+/// On any thread, and without a lock, as allow(). Most credit goes back with the next letter. Without one it
+/// goes when a part of the window has been read; what is left of the window then is no reason to wait.
 void link::was_read(bool had_body) {
-  if (had_body) return allow(1);
-  const std::uint32_t at_once = at_once_;
-  if (++read_ < at_once || is_over_) return;
-  network_.post(*endpoint_, [self = shared_from_this()](net::instant) {
-    const std::uint32_t count = self->read_.exchange(0);
-    if (self->session_ && count > 0) self->session_->allow(count, 0);
-  });
+  if (!(had_body ? bodies_read_ : messages_read_).is_due() || is_over_) return;
+  network_.post(*endpoint_, [self = shared_from_this()](net::instant) { self->give_back_credit(); });
+}
+
+void link::give_back_credit() {
+  const std::uint32_t messages = messages_read_.count.exchange(0), bodies = bodies_read_.count.exchange(0);
+  if (session_ && messages + bodies > 0) session_->allow(messages, bodies);
 }
 
 bool link::keeps_credit_of(message_kind kind) const {

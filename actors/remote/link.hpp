@@ -144,6 +144,7 @@ private:
   incoming opened(net::byte_view letter, std::span<std::byte>* place, const announced& body);
   void take(incoming letter);
   bool keeps_credit_of(message_kind kind) const;
+  void give_back_credit();
   bool hand_out(const incoming& letter);
   caf::actor stand_in_for_nobody(caf::actor_system& system);
 
@@ -189,8 +190,15 @@ private:
   timed_words peers_wait_;                 ///< as it says
   std::optional<std::string> over_;        ///< the words of the end
   std::atomic<bool> is_over_ = false;      ///< the same, for allow()
-  std::atomic<std::uint32_t> read_{0};     ///< messages whose credit is still to be given back
-  std::atomic<std::uint32_t> at_once_{1};  ///< so many are given back together
+
+  /// What has been read and whose credit is still to be given back.
+  struct unreturned {
+    std::atomic<std::uint32_t> count{0};
+    std::atomic<std::uint32_t> at_once{1}; ///< are given back, if no letter takes them along before
+
+    bool is_due() noexcept { return ++count >= at_once; }
+  };
+  unreturned messages_read_, bodies_read_;
 };
 
 } // namespace mailgrad::remote
