@@ -107,9 +107,11 @@ inline void wait_for_end(const caf::actor& whom) {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 /// hold_others() keeps messages that the present behaviour does not handle until a behaviour does.
-/// drop_others(), the initial state, drops them and prints a line.
+/// drop_others(), the initial state, drops them and prints a line. ignore_others() drops them without a word,
+/// for actors that other processes reach: the line would have their text.
 inline void hold_others(caf::event_based_actor* self) { self->set_default_handler(caf::skip); }
 inline void drop_others(caf::event_based_actor* self) { self->set_default_handler(caf::print_and_drop); }
+inline void ignore_others(caf::event_based_actor* self) { self->set_default_handler(caf::drop); }
 #pragma GCC diagnostic pop
 
 /// The sender of the message that is being handled; null if it has none.

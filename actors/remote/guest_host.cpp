@@ -28,6 +28,7 @@ worker_desk::worker_desk(caf::event_based_actor* self, std::shared_ptr<link> by,
       coordinator_(std::move(coordinator)), verdict_(std::move(verdict)) {}
 
 caf::behavior worker_desk::make_behavior() {
+  messaging::ignore_others(self_);
   tell_terms();
   return {
       on(self_, [this](const worker_leaves& x) { let_go(x); }),
@@ -64,6 +65,7 @@ shard_desk::shard_desk(caf::event_based_actor* self, std::shared_ptr<link> by, s
     : self_(self), by_(std::move(by)), terms_(std::move(terms)), ready_(std::move(ready)) {}
 
 caf::behavior shard_desk::make_behavior() {
+  messaging::ignore_others(self_);
   by_->post({duty::host}, {}, kind_of<terms_told>(),
             caf::make_message(terms_told{std::exchange(terms_, {})}));
   return {
@@ -80,6 +82,7 @@ watcher_desk::watcher_desk(caf::event_based_actor* self, std::shared_ptr<link> b
     : self_(self), by_(std::move(by)), answers_(std::move(answers)) {}
 
 caf::behavior watcher_desk::make_behavior() {
+  messaging::ignore_others(self_);
   return {
       on(self_, [this](const run_asked& x) { answer(x); }),
       on(self_, [this](const give_up&) { self_->quit(); }),

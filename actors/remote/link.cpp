@@ -34,14 +34,23 @@ auto done_or_refused(const Work& work) {
 } // namespace
 
 void link::add(actor_address a, caf::actor handle) {
-  const std::lock_guard lock(mutex_);
-  if (!over_) book_.add(a, std::move(handle));
+  {
+    const std::lock_guard lock(mutex_);
+    if (!over_) book_.add(a, std::move(handle));
+    if (!holds_letters_) return;
+  }
+  ask_for_held_letters();
 }
 
 caf::actor link::add(actor_address a, const std::function<caf::actor()>& spawned) {
-  const std::lock_guard lock(mutex_); // whatever the actor posts waits for it
-  caf::actor made = spawned();
-  if (!over_) book_.add(a, made);
+  caf::actor made;
+  {
+    const std::lock_guard lock(mutex_); // whatever the actor posts waits for it
+    made = spawned();
+    if (!over_) book_.add(a, made);
+    if (!holds_letters_) return made;
+  }
+  ask_for_held_letters();
   return made;
 }
 
@@ -331,10 +340,52 @@ void link::take(incoming letter) {
     const incoming ready = std::move(it->second);
     early_.erase(it);
     ++next_;
-    const bool holds_credit = hand_out(ready);
+    if (!is_held(ready)) hand_out(ready);
     if (!session_) return;
-    if (holds_credit || (ready.had_body && keeps_credit_of(ready.kind))) continue;
-    ready.had_body ? session_->allow(0, 1) : session_->allow(1, 0);
+  }
+}
+
+/// A letter to an actor that is not there yet waits for it, and holds its credit meanwhile. In a resumed run
+/// a shard may judge what a checkpoint kept before the server has begun the run, and before the shards that
+/// follow it are there.
+bool link::is_held(const incoming& letter) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (book_.at(letter.to)) return false;
+    holds_letters_ = true;
+  }
+  auto& letters = held_[letter.to];
+  letters.push_back(letter);
+  letters.back().make = [m = done_or_refused(letter.make)] { return m; };
+  return true;
+}
+
+void link::ask_for_held_letters() {
+  network_.post(*endpoint_, [self = shared_from_this()](net::instant now) {
+    try {
+      self->hand_out_held();
+    } catch (const net::protocol_error& e) {
+      if (self->session_) self->session_->end({e.reason(), e.what()}, now);
+    }
+  });
+}
+
+void link::hand_out_held() {
+  for (auto it = held_.begin(); it != held_.end();) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!book_.at(it->first)) {
+        ++it;
+        continue;
+      }
+      for (const incoming& letter : it->second) rules_.take(letter.kind, letter.from, letter.to);
+    }
+    const std::vector<incoming> letters = std::move(it->second);
+    it = held_.erase(it);
+    for (const incoming& letter : letters) {
+      hand_out(letter);
+      if (!session_) return;
+    }
   }
 }
 
@@ -389,22 +440,29 @@ caf::actor link::stand_in_for_nobody(caf::actor_system& system) {
   return nobody;
 }
 
-/// A letter to an actor that is no more is dropped. True: it has its credit until it is read.
-bool link::hand_out(const incoming& letter) {
+/// Letters that came before for the same actor go first.
+void link::hand_out(const incoming& letter) {
+  if (held_.contains(letter.to)) hand_out_held();
+  if (!session_) return;
+  if (hand_to_actor(letter) || (letter.had_body && keeps_credit_of(letter.kind))) return;
+  letter.had_body ? session_->allow(0, 1) : session_->allow(1, 0);
+}
+
+/// True: it has its credit until it is read.
+bool link::hand_to_actor(const incoming& letter) {
   caf::message m = done_or_refused(letter.make);
   caf::actor to, from;
   {
     const std::lock_guard lock(mutex_);
     to = book_.at(letter.to);
     from = book_.at(letter.from);
-    if (to && !from && !over_) from = stand_in_for_nobody(to->home_system());
+    if (!from && !over_) from = stand_in_for_nobody(to->home_system());
     if (const auto step = step_of(letter.kind, m)) {
       if (*step != step_came_) came_of_step_ = 0;
       step_came_ = *step;
       ++came_of_step_;
     }
   }
-  if (!to) return false;
   const bool counts_unanswered = bound_of(letter.kind).what == letter_bound::of::unanswered;
   if (counts_unanswered || !from) {
     hand_letter(from, to, std::move(m), receipt::none);
@@ -418,6 +476,7 @@ void link::ended(const net::ending& why) {
   last_heard_ = last_heard();
   session_ = nullptr;
   early_.clear();
+  held_.clear();
   body_ = {};
   std::map<actor_address, caf::actor> far;
   std::deque<outgoing> unsent; // whose receipts go without the lock

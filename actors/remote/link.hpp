@@ -145,7 +145,11 @@ private:
   void take(incoming letter);
   bool keeps_credit_of(message_kind kind) const;
   void give_back_credit();
-  bool hand_out(const incoming& letter);
+  bool is_held(const incoming& letter);
+  void ask_for_held_letters();
+  void hand_out_held();
+  void hand_out(const incoming& letter);
+  bool hand_to_actor(const incoming& letter);
   caf::actor stand_in_for_nobody(caf::actor_system& system);
 
   net::network& network_;
@@ -155,7 +159,8 @@ private:
   net::instant last_heard_{0};      ///< set at its end
   std::uint64_t next_ = 0;          ///< the order of the letter to hand out next
   std::map<std::uint64_t, incoming> early_;
-  incoming body_; ///< whose bytes are arriving
+  std::map<actor_address, std::vector<incoming>> held_; ///< for actors that are not there yet
+  incoming body_;                                       ///< whose bytes are arriving
 
   /// What is waited for, and since when; empty words: nothing.
   struct timed_words {
@@ -181,6 +186,7 @@ private:
   std::vector<std::uint64_t> returns_; ///< values of the other process that are needed no more
   std::uint64_t posted_ = 0;
   bool flush_asked_ = false;
+  bool holds_letters_ = false; ///< or did
   std::uint64_t step_ = 0;                 ///< of the last gradient that was posted
   std::uint64_t peers_step_ = 0;           ///< the same of the other process, as it says
   std::uint64_t step_came_ = 0;            ///< of the last gradient that came

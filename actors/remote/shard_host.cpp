@@ -19,6 +19,7 @@ shard_host::shard_host(caf::event_based_actor* self, shard_host_options options)
     : self_(self), options_(std::move(options)) {}
 
 caf::behavior shard_host::make_behavior() {
+  messaging::ignore_others(self_);
   return {
       on(self_,
          [this](const terms_told& x) {

@@ -45,6 +45,7 @@ worker_host::~worker_host() {
 }
 
 caf::behavior worker_host::make_behavior() {
+  messaging::ignore_others(self_);
   return {
       on(self_,
          [this](const terms_told& x) {

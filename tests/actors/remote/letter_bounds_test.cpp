@@ -158,6 +158,32 @@ TEST_F(LetterBounds, HoldForLongLettersToo) {
   EXPECT_EQ(*read, 6U);
 }
 
+/// The shards of a resumed run may judge what was kept before the run has begun.
+TEST_F(LetterBounds, HoldForActorsThatAreNotThereYetAsWell) {
+  const message_kind kind = kind_of(caf::make_message(order_entry{})).value();
+  workers->add({duty::shard, 0}, speaker);
+  servers->add_far(actors.actors(), {duty::shard, 0});
+  join();
+  const auto post_some = [&](int count) {
+    for (int i = 0; i < count; ++i)
+      post(*workers, kind, duty::shard, duty::shard, caf::make_message(order_entry{}));
+    actors.run();
+    carry_letters();
+  };
+  post_some(3);
+  EXPECT_EQ(*read, 0U);
+  EXPECT_THAT(workers->waits(), IsEmpty());
+  post_some(20);
+  EXPECT_THAT(workers->waits(), SizeIs(1));
+  servers->add({duty::shard, 1}, hears);
+  for (int i = 0; i < 10; ++i) {
+    actors.run();
+    carry_letters();
+  }
+  EXPECT_EQ(*read, 23U);
+  EXPECT_THAT(workers->waits(), IsEmpty());
+}
+
 /// As those between two parameter hosts, by way of the server.
 TEST_F(LetterBounds, HoldForLettersThatAThirdProcessDoesNotTake) {
   net::played_layers nobody;

@@ -110,17 +110,31 @@ TEST_F(LinkWaits, AreToldToTheOtherSideByHeartbeats) {
 }
 
 /// Here the worker says of step 7, and has two shards to send gradients to.
+/// Takes gradients and answers none.
+class silent_shard {
+public:
+  static constexpr const char* name = "silent-shard";
+  explicit silent_shard(caf::event_based_actor*) {}
+  caf::behavior make_behavior() {
+    return {[](const push_gradient&) {}};
+  }
+};
+
 struct GradientsAtTheDoor : LinkWaits {
   void SetUp() override {
     join();
     servers->take_form(kind_of<push_gradient>(), std::make_unique<form_of_step>(7));
     worker = servers->add_far(home.system(), {duty::worker, 1});
+    servers->add({duty::shard}, shard = messaging::spawn<silent_shard>(home.system()));
     client.set_progress({7, ""});
     pass(net::timing{}.heartbeat());
     carry(client, server, plane::control);
   }
-  ~GradientsAtTheDoor() override { worker = nullptr; }
-  caf::actor worker;
+  ~GradientsAtTheDoor() override {
+    messaging::kill(shard);
+    worker = shard = nullptr;
+  }
+  caf::actor worker, shard;
 };
 
 TEST_F(GradientsAtTheDoor, AreToldWhileTheyAreNotRead) {
