@@ -71,9 +71,10 @@ training_run::training_run(model_function model, std::shared_ptr<const data_spli
     throw;
   }
   if (elsewhere_)
-    elsewhere_->begin(
-        {{crew_->shards(), crew_->feeder(), crew_->tracker(), crew_->coordinator()}, crew_->evaluator()},
-        time_);
+    elsewhere_->begin({{crew_->shards(), crew_->feeder(), crew_->tracker(), crew_->coordinator()},
+                       recorder_ ? recorder_->actor() : caf::actor(),
+                       crew_->evaluator()},
+                      time_);
   if (!desk_) return;
   desk_->begin();
   if (desk_->given_up()) stop("asked for from another process"); // after all had come
@@ -94,8 +95,7 @@ std::vector<caf::actor> training_run::gather(const remote::serve_options& serve)
   if (serve.on_listening) serve.on_listening(elsewhere_->address());
   all.wait_for_all();
   note_computers();
-  return all.place_shards({recorder_.has_value(), folder_ != nullptr},
-                          recorder_ ? recorder_->actor() : caf::actor());
+  return all.place_shards({!options().record.empty(), folder_ != nullptr});
 }
 
 void training_run::begin_crew(std::vector<caf::actor> shards_elsewhere) {

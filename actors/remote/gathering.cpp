@@ -17,9 +17,9 @@ void gathering::wait_for_all() {
   while (!server_.wait_for(look)) require_patience(server_.attendance() + " had joined");
 }
 
-std::vector<caf::actor> gathering::place_shards(shard_duties with, const caf::actor& recorder) {
+std::vector<caf::actor> gathering::place_shards(shard_duties with) {
   if (options_.shard_hosts == 0) return {};
-  std::vector<caf::actor> shards = server_.place_shards(std::move(with), recorder);
+  std::vector<caf::actor> shards = server_.place_shards(std::move(with));
   while (!server_.wait_for_shards(look)) require_patience("the parameter hosts did not have their shards");
   return shards;
 }

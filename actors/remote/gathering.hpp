@@ -27,7 +27,7 @@ public:
   void wait_for_all();
   /// Has the parameter hosts spawn the shards, and waits until they are there. Returns a handle for each;
   /// none if the server holds them itself.
-  std::vector<caf::actor> place_shards(shard_duties with, const caf::actor& recorder);
+  std::vector<caf::actor> place_shards(shard_duties with);
 
 private:
   void require_patience(const std::string& what) const;

@@ -368,6 +368,7 @@ void worker_server::begin(run_actors actors, std::shared_ptr<const time_source> 
     if (g.shards.empty()) continue;
     g.by->add({duty::coordinator}, of_run.peers.coordinator);
     g.by->add({duty::tracker}, of_run.peers.tracker);
+    if (of_run.recorder) g.by->add({duty::recorder}, of_run.recorder);
     if (of_run.evaluator) g.by->add({duty::evaluator}, of_run.evaluator);
   }
   for (auto& [session, g] : guests_) // when every shard knows to whom it tells what they do

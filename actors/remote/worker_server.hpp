@@ -33,6 +33,7 @@ namespace mailgrad::remote {
 /// The actors of a run that those of other processes talk to.
 struct run_actors {
   worker_peers peers;
+  caf::actor recorder{};  ///< null if the run is not recorded
   caf::actor evaluator{}; ///< null if it tests no weights before its end
 };
 
@@ -86,12 +87,11 @@ public:
   /// Waits until they have, but at most for `span`; true if they have.
   bool wait_for(std::chrono::milliseconds span);
 
-  /// Tells each parameter host which shards it holds, by turns, and returns a handle for each shard. Those of
-  /// a resumed run tell the recorder what they judge as soon as they are there; it is null if there is none.
-  /// To be called once, if the options name parameter hosts, when wait_for() has returned true.
+  /// Tells each parameter host which shards it holds, by turns, and returns a handle for each shard. To be
+  /// called once, if the options name parameter hosts, when wait_for() has returned true.
   ///
   /// Errors  std::runtime_error: one of them has gone again.
-  std::vector<caf::actor> place_shards(shard_duties with, const caf::actor& recorder);
+  std::vector<caf::actor> place_shards(shard_duties with);
   /// Whether the shards are there.
   ///
   /// Errors  std::runtime_error: one of the parameter hosts has gone, with its last words.
@@ -159,7 +159,7 @@ private:
   std::uint32_t here(net::role part) const;
   bool all_here() const;
   bool shards_here() const;
-  std::vector<placed> deal_shards(std::vector<caf::actor>& shards, const caf::actor& recorder);
+  std::vector<placed> deal_shards(std::vector<caf::actor>& shards);
   void greet_shards(const placed& host, std::string terms);
   void note_ready(std::uint64_t session, const std::string& address);
   void greet_worker(guest& g, bool late);

@@ -27,10 +27,10 @@ namespace {
 
 } // namespace
 
-std::vector<caf::actor> worker_server::place_shards(shard_duties with, const caf::actor& recorder) {
+std::vector<caf::actor> worker_server::place_shards(shard_duties with) {
   with.wire = to_string(wire_);
   std::vector<caf::actor> shards;
-  const std::vector<placed> places = deal_shards(shards, recorder);
+  const std::vector<placed> places = deal_shards(shards);
   for (const placed& host : places) {
     std::vector<shard_terms> terms; // drawn and written without a lock, since they are as large as the model
     for (const std::uint32_t s : host.shards) terms.push_back(terms_of(plan_, shard_index{s}, with));
@@ -46,8 +46,7 @@ std::vector<caf::actor> worker_server::place_shards(shard_duties with, const caf
 }
 
 /// Says which host holds which shards, by turns, and makes a stand-in for each shard.
-std::vector<worker_server::placed> worker_server::deal_shards(std::vector<caf::actor>& shards,
-                                                              const caf::actor& recorder) {
+std::vector<worker_server::placed> worker_server::deal_shards(std::vector<caf::actor>& shards) {
   const std::lock_guard lock(mutex_);
   std::vector<guest*> hosts;
   for (auto& [session, g] : guests_)
@@ -63,7 +62,6 @@ std::vector<worker_server::placed> worker_server::deal_shards(std::vector<caf::a
   for (guest* g : hosts) {
     for (std::uint32_t s = 0; s < shards.size(); ++s) // by which shards of two hosts reach each other
       if (!std::ranges::count(g->shards, s)) g->by->add({duty::shard, s}, shards[s]);
-    if (recorder) g->by->add({duty::recorder}, recorder);
     members_.holds(g->terms.you, g->shards);
     places.push_back({g->terms.session, g->by, g->shards});
   }

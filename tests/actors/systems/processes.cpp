@@ -307,8 +307,7 @@ void server_process::gather() {
       if (const recording_header again = recording_header_of(plan_); tells(again.facts, computers_fact))
         recorder_->begin_again(again);
     if (setup_.hosts == 0) return begin_run();
-    shards_elsewhere_ = elsewhere_->place_shards({recorder_.has_value(), folder_ != nullptr},
-                                                 recorder_ ? recorder_->actor() : caf::actor());
+    shards_elsewhere_ = elsewhere_->place_shards({recorder_.has_value(), folder_ != nullptr});
     is_ = state::places;
   } catch (const std::exception& e) {
     give_up(e.what());
@@ -341,9 +340,10 @@ void server_process::begin_run() {
   if (const auto& from = plan_.resumed;
       folder_ && from && lies_in(plan_.options.checkpoints.folder, from->from->path()))
     leave_later_branch(from->from->path(), from->history());
-  elsewhere_->begin(
-      {{crew_->shards(), crew_->feeder(), crew_->tracker(), crew_->coordinator()}, crew_->evaluator()},
-      time_);
+  elsewhere_->begin({{crew_->shards(), crew_->feeder(), crew_->tracker(), crew_->coordinator()},
+                     recorder_ ? recorder_->actor() : caf::actor(),
+                     crew_->evaluator()},
+                    time_);
 }
 
 /// As training::report() does.

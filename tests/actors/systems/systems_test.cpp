@@ -172,7 +172,7 @@ TEST(Systems, KeepThePromisesThatOldStoriesBroke) {
         {kind::freeze, role::all, 1, 6279ms, 5149ms}}},
       // A gradient that a checkpoint had kept beside a shard was judged by its parameter host before the
       // recorder was known there: the recording of the resumed run lacked its turn.
-      {{.seed = 5000827,
+      {{.seed = 33,
         .policy = "k-async:2",
         .cure = "dc-asgd",
         .workers = 4,
