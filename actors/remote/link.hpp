@@ -186,7 +186,7 @@ private:
   std::vector<std::uint64_t> returns_; ///< values of the other process that are needed no more
   std::uint64_t posted_ = 0;
   bool flush_asked_ = false;
-  bool holds_letters_ = false; ///< or did
+  bool holds_letters_ = false;             ///< or did
   std::uint64_t step_ = 0;                 ///< of the last gradient that was posted
   std::uint64_t peers_step_ = 0;           ///< the same of the other process, as it says
   std::uint64_t step_came_ = 0;            ///< of the last gradient that came

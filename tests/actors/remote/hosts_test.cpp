@@ -98,10 +98,11 @@ protected:
 /// Its text would move the cursor of a terminal, or fill a log.
 TEST_F(Hosts, SayNothingOfALetterThatIsNotForThem) {
   start_worker({{device_kind::cpu, 4}, {device_kind::cpu, 2}});
-  for (const caf::actor& host : {host_, start<worker_desk>(way_, [] { return std::string(); }, caf::actor(),
-                                                           std::make_shared<run_verdict>()),
-                                 start<shard_desk>(way_, "", [](const std::string&) {}),
-                                 start<watcher_desk>(way_, run_answers())}) {
+  for (const caf::actor& host :
+       {host_,
+        start<worker_desk>(
+            way_, [] { return std::string(); }, caf::actor(), std::make_shared<run_verdict>()),
+        start<shard_desk>(way_, "", [](const std::string&) {}), start<watcher_desk>(way_, run_answers())}) {
     ::testing::internal::CaptureStderr();
     tell(host, run_answered{1, false, "\x1b[2J"});
     EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
