@@ -54,7 +54,7 @@ void parameter_actor::take_closed(const order_entry& turn) {
   if (!order_.is_followed() && policy_->closes_at() != turn.arrived) return;
   order_.announce(turn);
   policy_->close();
-  apply_what_is_there();
+  apply_batch_if_complete();
   release();
 }
 

@@ -110,6 +110,23 @@ TEST_F(BatchWindow, IsNotWatchedByAShardThatFollowsTheOrder) {
   EXPECT_FLOAT_EQ(moved(weights_of(0)[1]), 3);
 }
 
+/// In the recorded run the gradient was lost on its way to this shard, and no other one came in time.
+TEST_F(BatchWindow, MakesAVersionInAReplayOfABatchWhoseGradientsWereMissed) {
+  auto recorded = std::make_shared<recording>();
+  recorded->header.workers = 2;
+  recorded->header.shards = 1;
+  recorded->turns.push_back({{kind::joined, {0}},
+                             {kind::joined, {1}},
+                             {kind::missed, {1}, {1}},
+                             {kind::closed, {}, {}, {}, 7},
+                             {kind::gradient, {0}, {1}}});
+  recorded->batches.resize(2);
+  replayed_ = recorded;
+  serve("quorum:1,grace=0.25", 2);
+  push(1, 1, 0);
+  EXPECT_EQ(report().version.value, 1U);
+}
+
 TEST_F(BatchWindow, IsNotedForAReplay) {
   auto recorder = listen<order_noted>();
   recorder_ = recorder.actor();

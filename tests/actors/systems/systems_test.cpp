@@ -193,6 +193,25 @@ TEST(Systems, KeepThePromisesThatOldStoriesBroke) {
         {kind::start, role::host, 0, 1483ms},
         {kind::checkpoint, role::server, 0, 4305ms},
         {kind::crash, role::server, 1, 4973ms, 303ms}}},
+      // A batch of which one shard had no gradient, since their worker was lost on the way, was closed by its
+      // grace: the replay made no version of it.
+      {{.seed = 415724341,
+        .policy = "quorum:1,grace=0.1",
+        .workers = 4,
+        .seats = 6,
+        .shards = 3,
+        .batches = 49,
+        .delay = 31ms,
+        .jitter = 36ms,
+        .truncate = 0.02,
+        .rejoin = 60000ms,
+        .records = true,
+        .keeps = true},
+       {{kind::switches, role::server, 0, 805ms, 0ms, "quorum:1,grace=0.1"},
+        {kind::start, role::worker, 1, 1059ms, 0ms, "number"},
+        {kind::start, role::worker, 3, 1378ms, 0ms, "number"},
+        {kind::start, role::worker, 0, 1478ms, 0ms, "number"},
+        {kind::kill, role::server, 0, 1977ms, 213ms}}},
       // With a recording, a second worker that asked for a number was refused, and the run ended without
       // workers.
       {{.seed = 422,
