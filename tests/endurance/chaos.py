@@ -435,10 +435,17 @@ class Story:
         """Whether what was done lets the run fail with these words."""
         if any(m.role == "host" and signal.SIGKILL in m.sent for m in self.members):
             return True
-        expected = [m for m in self.members if m.role == "worker" and m.was_in() and not (self.children and m.process)]
+        expected = [m for m in self.members
+                    if m.role == "worker" and m.was_in() and not (self.children and m.process) and not self.came_after_losses(m)]
         struck = self.frozen or all(m.struck for m in expected)
         alone = self.system.alone in ("end", "2") or self.children  # `train` waits for those alone that it has started
         return struck and alone and re.search("all workers are lost|no worker has come|nobody was left", why)
+
+    def came_after_losses(self, member):
+        """Whether the server had told of all its losses when it told that this worker has joined."""
+        said = [line for _, line in self.server.process.lines]
+        last = max((i for i, line in enumerate(said) if line.startswith("lost worker")), default=len(said))
+        return any(line.endswith(f"has joined from process {member.pid}") for line in said[last:])
 
     def judge_member(self, member, server):
         code, said = member.process.process.returncode, member.process
