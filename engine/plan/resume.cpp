@@ -128,13 +128,18 @@ void take_tests(const run_plan& plan, resumed_run& resumed) {
 }
 
 /// A recording that goes on is repeated from its beginning, so nothing but the length of the run may differ.
+/// A seat that nobody had taken is no worker of that beginning.
 std::shared_ptr<const recording> recording_to_go_on(const run_plan& plan, const resumed_run& resumed) {
-  if (!resumed.same_workers)
+  const auto require = [&plan](bool same_workers) {
+    if (same_workers) return;
     throw recording_error(
         fmt::format("checkpoint '{}' is of a run with other workers, and a recording has the same ones from "
                     "its beginning to its end",
                     plan.options.resume->path().string()));
+  };
+  require(resumed.same_workers);
   auto before = recorded_before(*resumed.from, plan.options.record);
+  require(before->header.workers == plan.workers());
   require_goes_on(*before, plan);
   return before;
 }
