@@ -111,6 +111,26 @@ TEST_F(ResumedProcesses, AreWaitedForByTheirServer) {
   EXPECT_THAT(here.err(), HasSubstr(" on cpu:0, cpu:0;")) << "its workers are here";
 }
 
+/// The recording is of a run that began with two workers, and the checkpoint has a place for a third.
+TEST_F(ResumedProcesses, GoOnWithoutARecordingWhereASeatIsTakenFromTheBeginning) {
+  {
+    tool server(serve("2") + keeping("200000") + words{"--seats", "3", "--record", file("run.rec")});
+    const std::string address = address_of(server);
+    tool one({"join", address, "--quiet"});
+    tool two({"join", address, "--quiet"});
+    await_newer(server);
+    kill_run(server);
+  }
+  tool server({"serve", "--same-outputs", "--resume", file("kept"), "--workers", "3", "--steps", "12000"});
+  ASSERT_TRUE(server.says(" for 3 workers;")) << server.err();
+  const std::string address = address_of(server);
+  tool one({"join", address, "--quiet"}), two({"join", address, "--quiet"}),
+      three({"join", address, "--quiet"});
+  EXPECT_EQ(server.code(), 0) << server.err();
+  EXPECT_THAT(server.err(), HasSubstr("this run goes on without a recording: "));
+  EXPECT_THAT(server.err(), HasSubstr("is of a run with other workers"));
+}
+
 /// A run that has been at home comes back to the server that it left, as far as nothing else is said.
 TEST_F(ResumedProcesses, ComeBackToTheirServer) {
   tool server(serve("2", "memory:") + keeping("200") +
