@@ -13,6 +13,8 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 // Each letter that there is, in either direction, more of it than anybody reads.
 
@@ -182,6 +184,47 @@ TEST_F(LetterBounds, HoldForActorsThatAreNotThereYetAsWell) {
   }
   EXPECT_EQ(*read, 23U);
   EXPECT_THAT(workers->waits(), IsEmpty());
+}
+
+/// Notes the steps of the turns that it reads.
+class turn_reader {
+public:
+  static constexpr const char* name = "turn-reader";
+  turn_reader(caf::event_based_actor* self, std::shared_ptr<std::vector<std::uint64_t>> steps)
+      : self_(self), steps_(std::move(steps)) {}
+  caf::behavior make_behavior() {
+    return {messaging::on(self_, [this](const order_entry& x) { steps_->push_back(x.step.value); })};
+  }
+
+private:
+  caf::event_based_actor* self_;
+  std::shared_ptr<std::vector<std::uint64_t>> steps_;
+};
+
+/// The last letter comes when its receiver is there, and before those that waited have been handed out.
+TEST_F(LetterBounds, KeepTheOrderOfLettersForAnActorThatIsStillToCome) {
+  const message_kind kind = kind_of(caf::make_message(order_entry{})).value();
+  workers->add({duty::shard, 0}, speaker);
+  servers->add_far(actors.actors(), {duty::shard, 0});
+  join();
+  const auto say = [&](std::uint64_t step) {
+    workers->post({duty::shard, 1}, speaker, kind,
+                  caf::make_message(order_entry{order_entry::kind::gradient, {0}, {step}}));
+    network.do_all();
+  };
+  say(1);
+  say(2);
+  carry_all();
+  say(3);
+  const auto steps = std::make_shared<std::vector<std::uint64_t>>();
+  const caf::actor late = messaging::spawn<turn_reader>(actors.actors(), steps);
+  servers->add({duty::shard, 1}, late);
+  carry_all();
+  network.do_all();
+  actors.run();
+  EXPECT_THAT(*steps, ::testing::ElementsAre(1, 2, 3));
+  messaging::kill(late);
+  actors.run();
 }
 
 /// As those between two parameter hosts, by way of the server.
