@@ -6,7 +6,11 @@
 
 #include <fmt/format.h>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <iterator>
 #include <system_error>
@@ -17,8 +21,32 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The new folder until all files are in it, so that nobody takes it for whole.
+/// The name of the new folder until all files are in it, so that nobody takes it for whole.
 fs::path half_made(const fs::path& in, const set_aside& what) { return in / (what.folder + ".partial"); }
+
+/// A folder by its descriptor: it stays the same one, whatever its name means by then. A link of that name is
+/// none, so nobody who may write beside it leads the files elsewhere.
+class open_folder {
+public:
+  explicit open_folder(const fs::path& path)
+      : descriptor_(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)),
+        why_not_(descriptor_ < 0 ? errno : 0) {}
+  open_folder(const open_folder&) = delete;
+  open_folder& operator=(const open_folder&) = delete;
+  ~open_folder() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+
+  /// The errno of the failure; 0: it is open.
+  int why_not() const { return why_not_; }
+  fs::path operator/(const std::string& name) const {
+    return fs::path("/proc/self/fd") / std::to_string(descriptor_) / name;
+  }
+
+private:
+  int descriptor_;
+  int why_not_;
+};
 
 bool is_there(const fs::path& path) {
   std::error_code unknown;
@@ -41,8 +69,9 @@ bool is_name(const std::string& text) {
 void share(const fs::path& here, const fs::path& there) {
   std::error_code wrong;
   if (fs::equivalent(here, there, wrong)) return;
+  fs::remove(there, wrong);
   fs::create_hard_link(here, there, wrong);
-  if (wrong) fs::copy_file(here, there, fs::copy_options::overwrite_existing, wrong);
+  if (wrong) fs::copy_file(here, there, wrong);
 }
 
 void forget(const fs::path& in) {
@@ -94,12 +123,14 @@ void set_aside::complete(const fs::path& in, const std::function<void()>& after_
   if (is_there(half) || std::ranges::any_of(files, is_here)) {
     fs::create_directory(half, wrong);
     done(wrong, half);
+    const open_folder inside(half);
+    if (inside.why_not() != 0) throw_unwritable(half, inside.why_not());
     for (const std::string& name : files) {
       if (!is_here(name)) continue;
-      fs::rename(in / name, half / name, wrong);
+      fs::rename(in / name, inside / name, wrong);
       done(wrong, in / name);
     }
-    if (shared) share(in / shared->first, half / shared->second);
+    if (shared) share(in / shared->first, inside / shared->second);
     require_on_disk(half);
     fs::rename(half, in / folder, wrong);
     done(wrong, in / folder);
@@ -111,11 +142,14 @@ void set_aside::complete(const fs::path& in, const std::function<void()>& after_
 /// Returns whether all files are where they were.
 bool set_aside::undo(const fs::path& in) const {
   const fs::path half = half_made(in, *this);
+  const open_folder inside(half);
   std::error_code stays;
-  for (const std::string& name : files)
-    if (is_there(half / name) && !is_there(in / name)) fs::rename(half / name, in / name, stays);
-  if (shared && is_there(in / shared->first)) fs::remove(half / shared->second, stays);
-  fs::remove(half, stays);
+  if (inside.why_not() == 0) {
+    for (const std::string& name : files)
+      if (is_there(inside / name) && !is_there(in / name)) fs::rename(inside / name, in / name, stays);
+    if (shared && is_there(in / shared->first)) fs::remove(inside / shared->second, stays);
+    fs::remove(half, stays);
+  }
   return std::ranges::all_of(files, [&](const std::string& name) { return is_there(in / name); }) &&
          sync_folder(in) == 0;
 }

@@ -186,6 +186,25 @@ TEST_F(LeftBranch, IsNoneIfAFileCannotBeMoved) {
   EXPECT_EQ(leave_later_branch(at(10), {.steps = 10}).checkpoints, 2U);
 }
 
+/// Whoever may write into the folder could make one once the plan is written.
+TEST_F(LeftBranch, FollowsNoLinkOfItsName) {
+  for (const std::uint64_t steps : {10, 20}) write(steps);
+  const auto before = files_in(folder_.path());
+  const std::filesystem::path elsewhere = folder_.path() / "of somebody else";
+  std::filesystem::create_directory(elsewhere);
+  int changes = 0;
+  EXPECT_THAT(complaint([&] {
+                leave_later_branch(at(10), {.steps = 10}, [&] {
+                  if (++changes == 1)
+                    std::filesystem::create_directory_symlink(
+                        elsewhere, folder_.path() / "left-after-0000000010.partial");
+                });
+              }),
+              ::testing::HasSubstr("Not a directory"));
+  EXPECT_EQ(files_in(folder_.path()), before);
+  EXPECT_TRUE(files_in(elsewhere).empty());
+}
+
 TEST_F(LeftBranch, IsToldByAFileThatNamesNothingElsewhere) {
   write(10);
   folder_.write(std::string(set_aside::file_name), "half of it");
