@@ -445,7 +445,9 @@ class Story:
         """Whether the server had told of all its losses when it told that this worker has joined."""
         said = [line for _, line in self.server.process.lines]
         last = max((i for i, line in enumerate(said) if line.startswith("lost worker")), default=len(said))
-        return any(line.endswith(f"has joined from process {member.pid}") for line in said[last:])
+        told = member.process and member.process.said("has joined")
+        joined = rf"worker {told[1].split()[1]} has joined from " if told else rf"worker \d+ has joined from process {member.pid}$"
+        return any(re.match(joined, line) for line in said[last:])
 
     def judge_member(self, member, server):
         code, said = member.process.process.returncode, member.process

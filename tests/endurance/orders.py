@@ -20,6 +20,7 @@ LONGER_RUNS = {"actors_simulated_card_test": "*/RecordedOnProcessors.*:*/CardTab
                                              "CardSpanningModels.*InEveryOrder:*/CardCheckpoints.*:"
                                              "*/CardCheckpointsOfSeveral.*:*/CardTableCheckpoints.*"
                                              "-*.EndsInOrderWhenACardIsLost/*"}
+PASSED = r"PASSED  \] (\d+) test"
 
 
 def rounds_of(tool, scratch, rounds, draw):
@@ -70,14 +71,17 @@ def listed_tests(test, tests, scratch):
 
 def passed(test, tests, scratch, environment, what):
     """The number of tests that passed, which is all of them and at least one."""
+    return int(re.search(PASSED, output_if_passed(test, tests, scratch, environment, what))[1])
+
+
+def output_if_passed(test, tests, scratch, environment, what):
     done = subprocess.run([test, f"--gtest_filter={tests}"], capture_output=True, text=True, errors="replace",
                           cwd=scratch, env=environment)
     if done.returncode != 0:
         raise Failure(f"{what}: {told(done.stdout)}")
-    count = int(re.search(r"PASSED  \] (\d+) test", done.stdout)[1])
-    if count == 0:
+    if int(re.search(PASSED, done.stdout)[1]) == 0:
         raise Failure(f"{what}: no test of {test.name} is named {tests}")
-    return count
+    return done.stdout
 
 
 def told(output):
