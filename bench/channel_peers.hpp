@@ -359,7 +359,12 @@ private:
 
   session_side server_, client_;
   std::unique_ptr<net::network> server_net_, client_net_;
-  net::server_end server_end_{{.seats = {{net::role::worker, 1}}, .run = 1, .draw = [] { return 1; }}, *this};
+  /// Other programs may take the processors for seconds, so silence is no death.
+  net::server_end server_end_{{.seats = {{net::role::worker, 1}},
+                               .run = 1,
+                               .times = net::timing(net::timing::most_heartbeat),
+                               .draw = [] { return 1; }},
+                              *this};
   net::client_end client_end_{{}, client_, client_net_->now()};
 };
 
