@@ -31,7 +31,8 @@ if(NOT mailgrad_data_dir AND EXISTS ${PROJECT_SOURCE_DIR}/../shared/data)
   cmake_path(SET mailgrad_data_dir NORMALIZE ${mailgrad_data_dir}/../shared/data)
 endif()
 
-# What is tested keeps its own, so the tests run as fast as with -O3.
+# What is tested keeps its own, and what both instantiate of the standard library is optimised as well
+# (tests/support/optimised_instances.cpp), so the tests run as fast as with -O3.
 set(MAILGRAD_TEST_FLAGS "$<$<CONFIG:Release>:-O0>" CACHE STRING
   "Options to compile the sources of the tests with, after all others; they shall compile fast")
 
@@ -41,8 +42,11 @@ set(MAILGRAD_TEST_SHARDS 0 CACHE STRING
   "Run each test binary in so many parts, where a process for each test takes too long to start; 0: a process each")
 
 if(MAILGRAD_TESTS)
-  add_library(no_kept_kernels OBJECT ${PROJECT_SOURCE_DIR}/tests/support/no_kept_kernels.cpp)
-  target_link_libraries(no_kept_kernels PRIVATE mailgrad_warnings mailgrad_codegen)
+  # What each binary begins with.
+  add_library(mailgrad_test_begin OBJECT ${PROJECT_SOURCE_DIR}/tests/support/no_kept_kernels.cpp
+    ${PROJECT_SOURCE_DIR}/tests/support/optimised_instances.cpp)
+  target_compile_options(mailgrad_test_begin PRIVATE -O2)
+  target_link_libraries(mailgrad_test_begin PRIVATE mailgrad_warnings mailgrad_codegen)
 endif()
 
 # Names of one source may hide those of another that is compiled as one with it. Linked last, so that it has the last word.
@@ -85,7 +89,7 @@ function(mailgrad_add_test folder)
   target_link_libraries(${target} PRIVATE ${arg_DEPENDS} GTest::gmock GTest::gtest_main
     mailgrad_warnings mailgrad_codegen mailgrad_unity_warnings)
   target_include_directories(${target} PRIVATE ${PROJECT_BINARY_DIR}/include)
-  target_sources(${target} PRIVATE $<TARGET_OBJECTS:no_kept_kernels>)
+  target_sources(${target} PRIVATE $<TARGET_OBJECTS:mailgrad_test_begin>)
   target_compile_definitions(${target} PRIVATE MAILGRAD_DATA_DIR="${mailgrad_data_dir}")
 
   mailgrad_test_headers(headers ${arg_HEADERS})
