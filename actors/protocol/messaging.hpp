@@ -227,11 +227,35 @@ private:
   std::optional<State> state_;
 };
 
+/// While it lives, its thread makes an actor system or spawns an actor. CAF then keeps the log of that system
+/// for the thread, until the thread ends or enters another system. A thread that had another log before, or
+/// none, forgets it when it leaves, for two reasons. The destructor of a system of CAF 0.17 waits until no
+/// thread keeps its log. And a system in a global variable ends after the variables of the main thread: one
+/// that the main thread still kept would be freed twice.
+class visit {
+public:
+  visit() = default;
+  ~visit() {
+    if (caf::logger::current_logger() == before_) return;
+#if CAF_MAJOR_VERSION >= 1
+    caf::logger::current_logger(nullptr);
+#else
+    caf::logger::set_current_actor_system(nullptr);
+#endif
+  }
+  visit(const visit&) = delete;
+  visit& operator=(const visit&) = delete;
+
+private:
+  hand_over::inside_caf hidden_;
+  const caf::logger* before_ = caf::logger::current_logger();
+};
+
 /// An actor system. Its destructor waits for our last actor and ends CAF's own servers.
 class actor_home {
 public:
   explicit actor_home(caf::actor_system_config& config) {
-    const hand_over::inside_caf hidden;
+    const visit here;
     system_.emplace(config);
   }
   ~actor_home() {
@@ -266,7 +290,7 @@ private:
 /// Spawns `State(self, xs...)` and installs what its `make_behavior()` returns.
 template <class State, caf::spawn_options Os = caf::no_spawn_options, class Host, class... Ts>
 caf::actor spawn(Host& host, Ts&&... xs) {
-  const hand_over::inside_caf hidden;
+  const visit here;
   return host.template spawn<host_of<State, std::decay_t<Ts>...>, Os>(std::forward<Ts>(xs)...);
 }
 

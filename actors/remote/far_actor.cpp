@@ -78,10 +78,4 @@ caf::event_based_actor::resume_result far_actor::resume(caf::execution_unit* uni
 }
 #endif
 
-void leave_system() {
-#if CAF_MAJOR_VERSION < 1
-  caf::logger::set_current_actor_system(nullptr);
-#endif
-}
-
 } // namespace mailgrad::remote

@@ -45,9 +45,4 @@ enum class receipt : std::uint8_t { none, of_message, of_body };
 /// hears, as asked, when the receiver has read it or is no more.
 void hand_letter(const caf::actor& from, const caf::actor& to, caf::message m, receipt asked);
 
-/// Makes this thread, which is none of CAF's, forget the system in which it has spawned an actor. Until then,
-/// or until the thread ends, CAF 0.17 keeps the system's logger, and the destructor of the system waits for
-/// it.
-void leave_system();
-
 } // namespace mailgrad::remote

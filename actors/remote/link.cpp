@@ -57,7 +57,7 @@ caf::actor link::add(actor_address a, const std::function<caf::actor()>& spawned
 caf::actor link::add_far(caf::actor_system& system, actor_address a) {
   caf::actor made;
   {
-    const hand_over::inside_caf hidden;
+    const messaging::visit here;
     made = system.spawn<far_actor>(shared_from_this(), a);
   }
   std::optional<std::string> over;
@@ -433,9 +433,8 @@ std::optional<link::held_out> link::held_gradient(std::size_t gradients_a_step) 
 caf::actor link::stand_in_for_nobody(caf::actor_system& system) {
   caf::actor& nobody = far_[actor_address{}];
   if (!nobody) {
-    const hand_over::inside_caf hidden;
+    const messaging::visit here;
     nobody = system.spawn<far_actor>(shared_from_this(), actor_address{});
-    leave_system();
   }
   return nobody;
 }

@@ -96,7 +96,6 @@ void shard_door::on_joined(std::uint64_t session) {
   for (const auto& [s, shard] : options_.shards) by.add({duty::shard, s}, shard);
   by.add_far(system_, {duty::worker, worker.value});
   bounds_.share_credit(session, worker, g.by);
-  leave_system();
 }
 
 /// The shards hear of it from the coordinator, which passes it on to each of them when it knows what became

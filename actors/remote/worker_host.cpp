@@ -108,7 +108,6 @@ void worker_host::connect(const shard_place& place) {
   events.on_joined = [me = caf::actor(self_), was_in](const net::welcome&) {
     *was_in = true;
     send_anonymously(me, go_on{});
-    leave_system();
   };
   events.on_ended = [me = caf::actor(self_), by = options_.by, at = place.address,
                      was_in](const net::ending& why) {
@@ -116,7 +115,6 @@ void worker_host::connect(const shard_place& place) {
     const std::string words = fmt::format("it lost the parameter host at {}: {}", at, why.words);
     if (!*was_in || !is_of_the_connection(why.reason)) return by->fail(words);
     send_anonymously(me, shards_unreachable{words});
-    leave_system();
   };
   shard_hosts_.push_back(std::make_unique<client_side>(options_.network_to(place.address),
                                                        hello_of(told_->terms), std::move(events)));

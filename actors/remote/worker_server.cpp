@@ -297,7 +297,6 @@ void worker_server::on_joined(std::uint64_t session) {
     if (g.joined && who.part == net::role::worker) devices_[who.number] = g.devices;
     changed_.notify_all();
   }
-  leave_system();
   if (who.part != net::role::watcher) tell(fmt::format("{} has joined from {}", to_string(who), from));
 }
 

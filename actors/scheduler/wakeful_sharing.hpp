@@ -52,7 +52,7 @@ public:
   ///
   /// CAF's own loop notes for its log which actor it runs, by a dynamic_cast and look-ups under a lock, and
   /// each actor does the same. That takes a sixth of the smallest step. If logging is compiled out, the
-  /// thread therefore has no log, until an actor on it spawns another.
+  /// thread therefore has no log.
   template <class Worker>
   caf::resumable* dequeue(Worker* self) {
     if constexpr (CAF_LOG_LEVEL == CAF_LOG_LEVEL_QUIET) caf::logger::set_current_actor_system(nullptr);

@@ -9,6 +9,8 @@
 #include <future>
 #include <memory>
 #include <thread>
+#include <utility>
+#include <vector>
 
 namespace mailgrad {
 namespace {
@@ -53,6 +55,34 @@ TEST(RunHome, HasAThreadForEachCore) {
 TEST(RunHome, WaitsForNobodyIfNoActorLives) {
   run_home home({});
   home.wait();
+}
+
+TEST(RunHome, EndsAlthoughTheThreadThatMadeItLives) {
+  std::promise<std::unique_ptr<run_home>> made;
+  std::promise<void> ended;
+  std::thread maker([&] {
+    made.set_value(std::make_unique<run_home>(std::vector<device>{}));
+    ended.get_future().wait();
+  });
+  made.get_future().get().reset();
+  ended.set_value();
+  maker.join();
+}
+
+TEST(RunHome, EndsAlthoughAThreadLivesThatSpawnedAnActorInIt) {
+  auto home = std::make_unique<run_home>(std::vector<device>{});
+  std::promise<void> spawned, ended;
+  std::thread spawner([&] {
+    messaging::kill(messaging::spawn<meeting_actor>(home->system(),
+                                                    std::make_shared<std::promise<std::thread::id>>(),
+                                                    std::shared_future<std::thread::id>()));
+    spawned.set_value();
+    ended.get_future().wait();
+  });
+  spawned.get_future().wait();
+  home.reset();
+  ended.set_value();
+  spawner.join();
 }
 
 #if CAF_MAJOR_VERSION < 1
