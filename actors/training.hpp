@@ -69,7 +69,8 @@ public:
   ///
   /// Errors  std::invalid_argument as make_policy(), and for a policy that the cure excludes; for hogwild, if
   ///         it is not among the policies of the run; in a run of hogwild alone, which has no shards; in a
-  ///         replay, which switches as recorded; with a parameter actor of the user's that cannot switch.
+  ///         replay, which switches as recorded; with a parameter actor of the user's that cannot switch;
+  ///         after the end of the run.
   void switch_policy(const std::string& policy, const std::string& why);
 
   /// Takes a checkpoint as soon as possible. stop() takes one as well.
@@ -100,9 +101,9 @@ public:
   /// weights, each switch of policy that is done, each checkpoint that is written or has failed, and each
   /// wait that name_waits() asks for. The calls come one after the other, on one thread that is not the
   /// caller's, and no actor waits for them, so an observer may take its time. It may call what any thread
-  /// may: stop(), switch_policy(), take_checkpoint(). It must not destroy the run. One that throws is called
-  /// no more, and metrics_failure() says why. The last line comes during report(), which waits for the
-  /// observers.
+  /// may: stop(), take_checkpoint(), and until the end switch_policy(). It must not destroy the run. One that
+  /// throws is called no more, and metrics_failure() says why. The last line comes during report(), which
+  /// waits for the observers.
   void observe(std::function<void(const run_event&)> observer);
 
   /// What the actors wait for, in words: each wait that an actor names within `span`.

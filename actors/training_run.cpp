@@ -253,6 +253,8 @@ void training_run::switch_policy(const std::string& policy, const std::string& w
                           : elsewhere_->holds_shards() ? run_place::workers_elsewhere
                                                        : run_place::shards_elsewhere;
   require_asked_switch(plan_, place, crew_->store() != nullptr, policy);
+  if (state_.outcome())
+    throw std::invalid_argument("policy '" + policy + "': the run has ended, and switches no more");
   send_anonymously(crew_->coordinator(), request_switch{policy, why});
 }
 

@@ -15,9 +15,11 @@ namespace mailgrad {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using testing::options_for;
 using testing::small_data;
 using testing::small_model;
+using ::testing::ThrowsMessage;
 using testing::trained;
 
 TEST(Training, SwitchesAtAPlannedStepAndSaysWhen) {
@@ -118,6 +120,15 @@ TEST(Training, SwitchesARunInProgressWhenItIsAsked) {
   EXPECT_EQ(r.switches[0].why, "to see what happens");
   EXPECT_GT(r.ledger.merged, 0U);
   EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
+}
+
+TEST(Training, SwitchesNoPolicyAfterItsEnd) {
+  training run(small_model(), small_data(), options_for("async", 2));
+  while (!run.wait_for(std::chrono::milliseconds{100})) {
+  }
+  EXPECT_THAT([&] { run.switch_policy("sync", "a wish"); },
+              ThrowsMessage<std::invalid_argument>("policy 'sync': the run has ended, and switches no more"));
+  EXPECT_THAT(run.report().switches, IsEmpty());
 }
 
 } // namespace
