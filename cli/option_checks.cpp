@@ -68,11 +68,12 @@ CLI::Validator interval_text() {
 }
 
 CLI::Validator one_of(std::vector<std::string> words) {
+  std::string name = fmt::format("{}", fmt::join(words, "|"));
   return {[words = std::move(words)](const std::string& word) {
             return std::ranges::find(words, word) != words.end() ? std::string()
                                                                  : refusal(listed(words), word);
           },
-          ""};
+          "", std::move(name)};
 }
 
 CLI::Validator file_name() {

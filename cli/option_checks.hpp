@@ -23,7 +23,7 @@ CLI::Validator number(double least = std::numeric_limits<double>::lowest(),
 /// Accepts what parse_interval() reads.
 CLI::Validator interval_text();
 
-/// Accepts one of these words.
+/// Accepts one of these words. Its name has them all, with | between them.
 CLI::Validator one_of(std::vector<std::string> words);
 
 /// Accepts any text but an empty one, which often comes from an unset variable of a script.

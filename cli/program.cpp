@@ -74,11 +74,23 @@ void ask_for_help(const CLI::App& app, std::vector<const char*>& words) {
     words.push_back("--help");
 }
 
+/// What to type first.
+constexpr std::string_view first_steps =
+    "mailgrad: a command is missing. To begin:\n"
+    "  mailgrad train           trains a small network, and reports what that cost\n"
+    "  mailgrad train --live    the same, with a page in the browser\n"
+    "  mailgrad help train      says what it takes: models, data, devices, policies\n"
+    "  mailgrad --help          lists all commands\n";
+
 int run(std::span<const command_maker> makers, std::vector<const char*> words) {
   prepare_process();
   raise_descriptor_limit();
   std::optional<printable_stream> shown;
   if (isatty(STDOUT_FILENO) != 0) shown.emplace(std::cout);
+  if (words.size() == 1) {
+    std::cerr << first_steps;
+    return exit_code::bad_input;
+  }
   CLI::App app("Trains neural networks with actors, and knows exactly how stale every gradient was.",
                "mailgrad");
   app.set_version_flag("--version", version_in_words(), "Print version, commit and compiler, and exit");
@@ -106,6 +118,16 @@ int run(std::span<const command_maker> makers, std::vector<const char*> words) {
 }
 
 } // namespace
+
+std::vector<command_maker> commands_of_tool(command_maker lab) {
+  return {make_train_command,     make_serve_command,   make_launch_command,
+          make_join_command,      make_shard_command,   make_status_command,
+          make_switch_command,    make_stop_command,    make_replay_command,
+          make_test_command,      make_predict_command, make_generate_command,
+          make_export_command,    make_report_command,  make_devices_command,
+          make_graph_command,     make_keys_command,    lab,
+          make_completion_command};
+}
 
 int run_program(std::span<const command_maker> makers, std::vector<const char*> words) {
   try {

@@ -2,6 +2,7 @@
 
 #include <mailgrad/engine/account/training_report.hpp>
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -42,6 +43,14 @@ command make_devices_command(CLI::App& app);
 command make_graph_command(CLI::App& app);
 command make_keys_command(CLI::App& app);
 command make_lab_command(CLI::App& app);
+command make_completion_command(CLI::App& app);
+
+/// Where the program of the lab lies: beside this one.
+std::filesystem::path program_of_lab();
+/// Becomes that program, with these words. Does not return.
+///
+/// Errors  std::runtime_error: it cannot be run.
+int become_lab(std::vector<std::string> words);
 
 /// The report of a run that ended, and the exit code with which `mailgrad train` would end.
 struct finished_run {

@@ -13,11 +13,12 @@
 
 namespace mailgrad {
 
-namespace {
+std::filesystem::path program_of_lab() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "mailgrad-lab";
+}
 
-/// Becomes the program of the lab, which takes the words that follow `mailgrad lab`.
 int become_lab(std::vector<std::string> words) {
-  const auto program = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "mailgrad-lab";
+  const auto program = program_of_lab();
   words.insert(words.begin(), program.filename());
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
@@ -28,8 +29,6 @@ int become_lab(std::vector<std::string> words) {
                            " cannot be run: " + std::generic_category().message(why) +
                            ". 'cmake --build --preset release' builds it.");
 }
-
-} // namespace
 
 command make_lab_command(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("lab", "Experiments on staleness, in virtual time");

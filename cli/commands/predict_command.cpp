@@ -152,6 +152,7 @@ command make_predict_command(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("predict", "Print the answers of a trained model to samples");
   auto words = std::make_shared<predict_words>();
   add_model_file(*parser, words->trained);
+  add_model_of_weights(*parser, words->trained);
   add_device(*parser, words->trained);
   add_samples(*parser, words->trained,
               "A data set, as 'mailgrad train' takes it: its test part, or all of a file that has none; the "

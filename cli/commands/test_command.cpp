@@ -45,6 +45,7 @@ command make_test_command(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("test", "Measure a trained model on samples whose answers are known");
   auto words = std::make_shared<test_words>();
   add_model_file(*parser, words->trained);
+  add_model_of_weights(*parser, words->trained);
   add_device(*parser, words->trained);
   add_samples(*parser, words->trained,
               "The data set, as 'mailgrad train' takes it: its test part, or all of a file that has none");

@@ -21,6 +21,13 @@ void add_model_file(CLI::App& parser, trained_words& w) {
       ->required();
 }
 
+void add_model_of_weights(CLI::App& parser, trained_words& w) {
+  parser.add_option("--model", w.model,
+                    "For a file of weights alone, which names no model: the model, as 'mailgrad train' takes "
+                    "it. Its samples "
+                    "and classes are those of --data");
+}
+
 void add_device(CLI::App& parser, trained_words& w) {
   parser
       .add_option("--device", w.device,
@@ -38,6 +45,37 @@ void add_samples(CLI::App& parser, trained_words& w, const std::string& what) {
   add_table_form(parser, w.table, "How the data set is read");
 }
 
+namespace {
+
+/// The card of the model that --model names, as if it had been trained on --data.
+model_card card_as_told(const saved_weights& weights, const trained_words& w) {
+  if (weights.card)
+    throw std::invalid_argument(
+        fmt::format("--model: '{}' names its model itself; leave --model out", w.model_file));
+  if (w.data.empty())
+    throw std::invalid_argument(
+        fmt::format("--model: '{}' does not say what its model reads; name a data set by --data, and its "
+                    "samples are read as in training",
+                    w.model_file));
+  open_options o;
+  apply(w.table, o);
+  o.limit.bytes = w.data_limit << 30;
+  return card_for(model_text(w.model), open_data(w.data, o));
+}
+
+saved_weights load_with_model(const trained_words& w) {
+  saved_weights weights = load_weights(w.model_file);
+  if (!w.model.empty())
+    weights.card = card_as_told(weights, w);
+  else if (!weights.card)
+    throw std::invalid_argument(
+        fmt::format("'{}' names no model, as another program wrote it; test and predict take one by --model",
+                    w.model_file));
+  return weights;
+}
+
+} // namespace
+
 predictor open_model(const trained_words& w) {
   const std::string without_lane = w.device.substr(0, w.device.find('/'));
   const device place = named_device(without_lane);
@@ -46,7 +84,7 @@ predictor open_model(const trained_words& w) {
         "--device {}: the whole host or a card computes, and no core or lane is chosen; name '{}'", w.device,
         place.kind == device_kind::cpu ? "cpu" : to_string(device{place.kind, place.index})));
   require_here(place);
-  return predictor(load_weights(w.model_file), place);
+  return predictor(load_with_model(w), place);
 }
 
 data_split open_samples(const trained_words& w, const model_card& card, lacking_row lacking) {

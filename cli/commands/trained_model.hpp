@@ -18,6 +18,7 @@ namespace mailgrad {
 /// The options of the commands that use a trained model.
 struct trained_words {
   std::string model_file;
+  std::string model; ///< of weights that name none; empty: their own
   std::string data;
   std::uint64_t data_limit = parsed_limit().bytes >> 30; ///< in GiB
   std::string device = "cpu";
@@ -26,15 +27,18 @@ struct trained_words {
 
 /// Adds --model-file.
 void add_model_file(CLI::App& parser, trained_words& w);
+/// Adds --model, for weights that another program wrote.
+void add_model_of_weights(CLI::App& parser, trained_words& w);
 /// Adds --device.
 void add_device(CLI::App& parser, trained_words& w);
 /// Adds --data, --data-limit and how tables are written. `what` is the help of --data.
 void add_samples(CLI::App& parser, trained_words& w, const std::string& what);
 
-/// Opens the weights with their model, on the device.
+/// Opens the weights with their model, on the device. Weights that name no model get that of --model, as
+/// `mailgrad train` would build it for --data.
 ///
-/// Errors  file_error, std::invalid_argument: in one line, what is wrong with the file; device_error,
-///         std::invalid_argument: likewise of the device.
+/// Errors  file_error, std::invalid_argument: in one line, what is wrong with the file or with --model;
+///         device_error, std::invalid_argument: likewise of the device.
 predictor open_model(const trained_words& w);
 
 /// Calls `use`, which computes a trained model.

@@ -80,7 +80,7 @@ int run_experiment(const lab::experiment& e, const experiment_words& w) {
   const machine_time time;
   const instant begun = time.now();
   lab::experiment_result result;
-  std::cout << introduction(e) << std::flush;
+  if (!w.quiet) std::cout << introduction(e) << std::flush;
   bool stopped = false;
   try {
     e.run({w.quick, w.seed, [&] { return ctrl_c.requested(); }, data}, result);

@@ -12,6 +12,7 @@ struct experiment_words {
   std::uint64_t seed = 1;
   std::string data;   ///< to train on; empty: the experiment's own
   std::string output; ///< the folder for tables, pictures and the page; empty: none are written
+  bool quiet = false; ///< without the introduction
 };
 
 /// Runs an experiment, prints its claims, and writes what the words ask for. What a signal leaves unfinished

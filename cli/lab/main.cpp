@@ -17,6 +17,7 @@
 #include <iostream>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mailgrad {
@@ -37,6 +38,8 @@ void add_experiment(CLI::App& parser, const lab::experiment& e, experiment_words
                   "Write tables (CSV), pictures (SVG and PNG) and one HTML page into this folder")
       ->check(file_name())
       ->type_name("DIR");
+  one->add_flag("--quiet", w.quiet, "Print the claims alone, without what the experiment is about")
+      ->disable_flag_override();
   one->footer("Paper: " + std::string(e.paper) +
               "\nExit codes: 0 all claims hold, 1 some fail. The program gnuplot draws the pictures.");
 }
@@ -122,10 +125,11 @@ command make_commands_of_lab(CLI::App& app) {
 
 } // namespace mailgrad
 
-/// `mailgrad lab WORDS` runs `mailgrad-lab WORDS`.
+// `mailgrad lab WORDS` runs `mailgrad-lab WORDS`, and `mailgrad completion` runs `mailgrad-lab completion`,
+// since only this program knows the options of all commands.
 int main(int argc, char** argv) {
-  std::vector<const char*> words{"mailgrad", "lab"};
+  std::vector<const char*> words{"mailgrad"};
+  if (argc < 2 || std::string_view(argv[1]) != "completion") words.push_back("lab");
   words.insert(words.end(), argv + 1, argv + argc);
-  const mailgrad::command_maker makers[] = {mailgrad::make_commands_of_lab};
-  return mailgrad::run_program(makers, words);
+  return mailgrad::run_program(mailgrad::commands_of_tool(mailgrad::make_commands_of_lab), words);
 }

@@ -32,10 +32,18 @@ TEST(Tool, SaysHowCardsAreNamedWhereDevicesAreTaken) {
   }
 }
 
-TEST(Tool, WantsACommand) {
+TEST(Tool, SaysWithoutACommandWhatToTypeFirst) {
   tool t({});
   EXPECT_EQ(t.code(), 2);
-  EXPECT_THAT(t.err(), IsOneLine());
+  EXPECT_THAT(t.err(), AllOf(StartsWith("mailgrad: a command is missing."), HasSubstr("\n  mailgrad train "),
+                             HasSubstr("\n  mailgrad --help ")));
+  EXPECT_THAT(t.out(), IsEmpty());
+}
+
+TEST(Tool, WantsACommandOfTheLab) {
+  tool t({"lab"});
+  EXPECT_EQ(t.code(), 2);
+  EXPECT_THAT(t.err(), AllOf(IsOneLine(), HasSubstr("a command is missing")));
 }
 
 TEST(Tool, HelpsWithEachCommand) {

@@ -51,6 +51,13 @@ TEST(LabExperiments, PrintTheirClaimsAndWriteWhatTheyFound) {
   EXPECT_THAT(content_of(made / "stability-map-map.svg"), HasSubstr("<svg"));
 }
 
+TEST(LabExperiments, PrintTheirClaimsAloneIfTheyShallBeQuiet) {
+  tool t({"lab", "stability-map", "--quick", "--quiet"});
+  EXPECT_EQ(t.code(), 0) << t.out() << t.err();
+  EXPECT_THAT(t.out(),
+              AllOf(Not(HasSubstr("paper: ")), HasSubstr("tolerance"), HasSubstr("15 of 15 claims hold")));
+}
+
 TEST(LabExperiments, SayInOneLineWhatIsWrong) {
   const scratch_folder folder;
   const std::string file = (folder.path() / "file").string();

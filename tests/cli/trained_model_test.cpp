@@ -8,9 +8,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <numeric>
 #include <sstream>
 #include <utility>
@@ -79,6 +82,20 @@ protected:
     return path("m.safetensors");
   }
 
+  /// Copies a safetensors file without what it tells of its model.
+  static void weights_alone(const std::string& from, const std::string& to) {
+    std::ifstream in(from, std::ios::binary);
+    std::string bytes(std::istreambuf_iterator<char>(in), {});
+    std::uint64_t size = 0;
+    std::memcpy(&size, bytes.data(), sizeof size);
+    const std::string header = bytes.substr(8, size);
+    nlohmann::json tensors = nlohmann::json::parse(header);
+    tensors.erase("__metadata__");
+    std::string bare = tensors.dump();
+    bare.resize(size, ' ');
+    std::ofstream(to, std::ios::binary) << bytes.replace(8, size, bare);
+  }
+
   const scratch_folder folder_;
 };
 
@@ -113,6 +130,32 @@ TEST_F(TrainedModel, ReadsOtherFilesAsItsOwn) {
   tool wider({"test", "--model-file", model, "--data", wide});
   EXPECT_EQ(wider.code(), 2);
   EXPECT_THAT(wider.err(), HasSubstr("line 1: expected 3 columns, found 4"));
+}
+
+TEST_F(TrainedModel, OfWeightsAloneIsTheOneThatIsNamed) {
+  const std::string model = trained(), bare = path("bare.safetensors"), data = path("rows.csv");
+  weights_alone(model, bare);
+  for (const char* command : {"test", "predict"}) {
+    tool unnamed({command, "--model-file", bare, "--data", data});
+    EXPECT_EQ(unnamed.code(), 2);
+    EXPECT_THAT(unnamed.err(), AllOf(HasSubstr("'" + bare + "' names no model"), HasSubstr("--model")));
+    tool t({command, "--model-file", bare, "--model", "softmax", "--data", data});
+    ASSERT_EQ(t.code(), 0) << t.err();
+    tool twice({command, "--model-file", model, "--model", "softmax", "--data", data});
+    EXPECT_EQ(twice.code(), 2);
+    EXPECT_THAT(twice.err(), HasSubstr("names its model itself; leave --model out"));
+    tool other({command, "--model-file", bare, "--model", "mlp", "--data", data});
+    EXPECT_EQ(other.code(), 2);
+    EXPECT_THAT(other.err(), HasSubstr("bare.safetensors"));
+  }
+  tool tested({"test", "--model-file", bare, "--model", "softmax", "--data", data});
+  EXPECT_THAT(tested.out(), HasSubstr("accuracy      1.0000"));
+  tool own({"predict", "--model-file", model, "--data", data});
+  tool told({"predict", "--model-file", bare, "--model", "softmax", "--data", data});
+  EXPECT_EQ(told.out(), own.out()) << "numbers are divided as in training";
+  tool rows({"predict", "--model-file", bare, "--model", "softmax", "--rows", data});
+  EXPECT_EQ(rows.code(), 2);
+  EXPECT_THAT(rows.err(), HasSubstr("name a data set by --data"));
 }
 
 TEST_F(TrainedModel, PredictsRowsWithoutLabels) {

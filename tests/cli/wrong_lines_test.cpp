@@ -56,7 +56,7 @@ std::vector<std::string> train_with(std::vector<std::string> words) {
 INSTANTIATE_TEST_SUITE_P(
     Commands, WrongLine,
     ::testing::Values(
-        wrong_line{{}, "a command is missing; known are: train"},
+        wrong_line{{"lab"}, "a command is missing; known are: run"},
         wrong_line{{"trian", "--batch", "3"}, "no argument 'trian'; did you mean 'train'?"},
         wrong_line{{"-"}, "no option '-'"},
         wrong_line{{"--batch", "3", "train"}, "write 'mailgrad train --batch ...'"},
