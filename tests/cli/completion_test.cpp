@@ -1,4 +1,5 @@
 #include <mailgrad/tests/cli/tool.hpp>
+#include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,6 +7,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <regex>
 #include <sstream>
 #include <string>
@@ -147,6 +150,34 @@ TEST(CompletionInBash, OffersCommandsOptionsAndValues) {
   EXPECT_THAT(offered_by_bash("mailgrad lab stability-map --qui"), ElementsAre("--quick", "--quiet"));
   EXPECT_THAT(offered_by_bash("mailgrad keys n"), ElementsAre("new"));
   EXPECT_THAT(offered_by_bash("mailgrad completion z"), ElementsAre("zsh"));
+}
+
+// The options are those of the completion, which the tests above compare with each --help.
+TEST(ManualPages, HaveEachOptionThatIsDeclared) {
+  const scratch_folder folder;
+  tool t({std::string("-DTOOL=") + MAILGRAD_TOOL, "-DVERSION=0", "-DFOLDER=" + folder.path().string(), "-P",
+          MAILGRAD_MAN_PAGES_SCRIPT},
+         nullptr, {}, "cmake");
+  ASSERT_EQ(t.code(), 0) << t.err();
+  std::istringstream lines(completion_for("bash"));
+  const std::regex offered("    '([a-z][-a-z]*(?: [a-z][-a-z]*)?)'\\) words='(.*)' ;;");
+  std::smatch found;
+  std::size_t checked = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (!std::regex_match(line, found, offered)) continue;
+    std::istringstream command(found[1]), words(found[2]);
+    std::string name;
+    command >> name;
+    std::ifstream file(folder.path() / ("mailgrad-" + name + ".1"));
+    const std::string page(std::istreambuf_iterator<char>(file), {});
+    for (std::string word; words >> word;) {
+      if (!word.starts_with('-')) continue;
+      EXPECT_NE(page.find(std::regex_replace(word, std::regex("-"), "\\-")), std::string::npos)
+          << "mailgrad " << found[1] << ' ' << word;
+      ++checked;
+    }
+  }
+  EXPECT_GT(checked, 300U);
 }
 
 TEST(Completion, IsRefusedForOtherShells) {
