@@ -327,7 +327,7 @@ template <wire::names_fields Inspector>
 auto inspect(Inspector& f, shard_counts& x) {
   return wire::fields(f, x, wire::field("shard", x.shard), wire::field("version", x.version),
                       wire::field("produced", x.produced), wire::field("discarded", x.discarded),
-                      wire::field("applied", x.applied));
+                      wire::field("applied", x.applied), wire::field("merged", x.merged));
 }
 template <wire::names_fields Inspector>
 auto inspect(Inspector& f, staleness_observed& x) {

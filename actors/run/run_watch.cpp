@@ -19,7 +19,8 @@ metrics_line known_of(const training_report& r) {
   x.updates = r.updates;
   x.samples = r.samples;
   x.computed = counts.produced;
-  x.applied = counts.applied + counts.merged;
+  x.applied = counts.applied;
+  x.merged = counts.merged;
   x.discarded = counts.discarded_in_all();
   x.waiting_s = r.waits.barrier + r.waits.bound + r.waits.feeder;
   x.test_loss = r.test_loss;

@@ -110,7 +110,7 @@ void worker_slots::apply(rank worker) {
 
 void worker_slots::merge(rank worker) {
   ++slots_[worker.value].account.ledger.merged;
-  ++applied_;
+  ++merged_;
 }
 
 void worker_slots::discard(rank worker, std::uint64_t gap, const std::string& reason, incarnation of) {
@@ -132,10 +132,11 @@ void worker_slots::lose_unjudged(rank worker) {
 }
 
 void worker_slots::add_up_ledgers() {
-  produced_ = applied_ = discarded_ = 0;
+  produced_ = applied_ = merged_ = discarded_ = 0;
   for (const worker_slot& w : slots_) {
     produced_ += w.account.ledger.produced;
-    applied_ += w.account.ledger.applied + w.account.ledger.merged;
+    applied_ += w.account.ledger.applied;
+    merged_ += w.account.ledger.merged;
     discarded_ += w.account.ledger.discarded_in_all();
   }
 }

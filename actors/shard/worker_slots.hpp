@@ -107,7 +107,7 @@ public:
   void lose_unjudged(rank worker);
   /// The sums over all ledgers, of a shard with this version.
   shard_counts counts(shard_index shard, version_number version) const {
-    return {shard, version, produced_, discarded_, applied_};
+    return {shard, version, produced_, discarded_, applied_, merged_};
   }
 
   /// A policy begins for the workers that are `present`, by rank. Each waits from now on.
@@ -136,7 +136,8 @@ private:
   std::vector<std::uint64_t> may_wait_; ///< a bit for each rank: all that wait, and some that no longer do
   // Of all ledgers. They are told hundreds of times in a pass over the workers.
   std::uint64_t produced_ = 0;
-  std::uint64_t applied_ = 0; ///< or merged
+  std::uint64_t applied_ = 0;
+  std::uint64_t merged_ = 0;
   std::uint64_t discarded_ = 0;
 };
 

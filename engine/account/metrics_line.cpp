@@ -35,6 +35,7 @@ constexpr std::array columns{
     metrics_column{"staleness_p99", figure_kind::count, member<&metrics_line::staleness_p99>},
     metrics_column{"computed", figure_kind::count, member<&metrics_line::computed>},
     metrics_column{"applied", figure_kind::count, member<&metrics_line::applied>},
+    metrics_column{"merged", figure_kind::count, member<&metrics_line::merged>},
     metrics_column{"discarded", figure_kind::count, member<&metrics_line::discarded>},
     metrics_column{"samples_per_s", figure_kind::measure, member<&metrics_line::samples_per_s>},
     metrics_column{"waiting_s", figure_kind::measure, member<&metrics_line::waiting_s>},

@@ -21,7 +21,8 @@ struct metrics_line {
   std::optional<double> staleness_mean{};       ///< versions, of the gradients since the last line
   std::optional<std::uint64_t> staleness_p99{}; ///< likewise
   std::uint64_t computed = 0;        ///< gradients that reached the first shard, or were written by hogwild
-  std::uint64_t applied = 0;         ///< of these, alone or in a batch
+  std::uint64_t applied = 0;         ///< of these: each made an update by itself (gradient_ledger)
+  std::uint64_t merged = 0;          ///< of these: they made an update together with others
   std::uint64_t discarded = 0;       ///< of these
   double samples_per_s = 0;          ///< since the last line that is at least half a second old
   double waiting_s = 0;              ///< at barriers, at a bound and for batches, summed over all workers

@@ -74,6 +74,7 @@ metrics_line run_meter::take(instant elapsed, const std::optional<evaluation_mad
   }
   x.computed = first_shard_.produced + written_;
   x.applied = first_shard_.applied + written_;
+  x.merged = first_shard_.merged;
   x.discarded = first_shard_.discarded;
   x.samples_per_s = pace(x.time_s);
   x.waiting_s = in_seconds(instant{waited_});
@@ -101,11 +102,12 @@ metrics_line run_meter::close(const metrics_line& known) {
   x.samples_per_s = means.samples_per_s;
   x.updates = updates_;
   // The ledger of the run may be that of another shard than the first, which earlier lines tell of.
-  if (known.computed >= means.computed && known.applied >= means.applied &&
+  if (known.computed >= means.computed && known.applied >= means.applied && known.merged >= means.merged &&
       known.discarded >= means.discarded)
     return x;
   x.computed = means.computed;
   x.applied = means.applied;
+  x.merged = means.merged;
   x.discarded = means.discarded;
   return x;
 }

@@ -27,7 +27,8 @@ struct shard_counts {
   version_number version;
   std::uint64_t produced = 0; ///< gradients that arrived
   std::uint64_t discarded = 0;
-  std::uint64_t applied = 0; ///< alone or in a batch
+  std::uint64_t applied = 0; ///< each by itself
+  std::uint64_t merged = 0;  ///< in a batch
 };
 
 /// What turns counts into figures.

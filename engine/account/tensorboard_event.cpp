@@ -31,6 +31,7 @@ constexpr scalar scalars[]{
     {"staleness/p99", "staleness_p99"},
     {"ledger/computed", "computed"},
     {"ledger/applied", "applied"},
+    {"ledger/merged", "merged"},
     {"ledger/discarded", "discarded"},
     {"throughput/samples_per_s", "samples_per_s"},
     {"waits/seconds", "waiting_s"},

@@ -105,8 +105,8 @@ TEST_P(HelloRefusals, NameWhatBothSidesSayOnBothSides) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, HelloRefusals,
-    testing::Values(wrong_feature{"protocol", "2", "protocol: expected 3, found 2"},
-                    wrong_feature{"protocol", "", "protocol: expected 3, found nothing"},
+    testing::Values(wrong_feature{"protocol", "3", "protocol: expected 4, found 3"},
+                    wrong_feature{"protocol", "", "protocol: expected 4, found nothing"},
                     wrong_feature{"run", key_text(8),
                                   "run: expected 0000000000000007, found 0000000000000008"},
                     wrong_feature{"role", "watcher", "role: expected worker or shard, found watcher"},

@@ -151,7 +151,8 @@ TEST_F(ParameterActor, KeepsGradientsForAllUpdatesOfARound) {
   EXPECT_THAT(r.workers[0].gaps.buckets(), ElementsAre(Pair(0, 3), Pair(1, 1)));
   EXPECT_THAT(r.workers[1].gaps.buckets(), ElementsAre(Pair(0, 1), Pair(1, 1), Pair(2, 1)));
   ASSERT_THAT(tracker_.heard<staleness_observed>(), ::testing::Not(IsEmpty()));
-  EXPECT_EQ(tracker_.heard<staleness_observed>().back().counts->applied, 7U) << "4 and 3 are merged";
+  EXPECT_EQ(tracker_.heard<staleness_observed>().back().counts->merged, 7U) << "4 and 3";
+  EXPECT_EQ(tracker_.heard<staleness_observed>().back().counts->applied, 0U);
 }
 
 TEST_F(ParameterActor, GivesAWorkerThatIsNotServedTheWeightsThatItHad) {

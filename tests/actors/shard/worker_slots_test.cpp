@@ -211,7 +211,8 @@ TEST_F(WorkerSlots, AddUpTheLedgersOfAllWorkers) {
   EXPECT_EQ(all.shard.value, 2U);
   EXPECT_EQ(all.version.value, 7U);
   EXPECT_EQ(all.produced, 4U);
-  EXPECT_EQ(all.applied, 2U);
+  EXPECT_EQ(all.applied, 1U);
+  EXPECT_EQ(all.merged, 1U);
   EXPECT_EQ(all.discarded, 1U);
   EXPECT_EQ(slots_[{0}].account.ledger.lost, 1U);
 }

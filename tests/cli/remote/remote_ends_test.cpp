@@ -98,7 +98,7 @@ TEST_F(RemoteEnds, WithTheBooksOfTheParameterHostThatIsLeft) {
   EXPECT_THAT(server.out(), ContainsRegex("staleness     mean [^\n]*, without those of the lost shard 1\n"));
   const std::vector<nlohmann::json> lines = json_lines_of(file("m.jsonl"));
   for (std::size_t i = 1; i < lines.size(); ++i)
-    for (const char* count : {"computed", "applied", "discarded"})
+    for (const char* count : {"computed", "applied", "merged", "discarded"})
       EXPECT_GE(lines[i][count], lines[i - 1][count]) << count << " of line " << i;
 }
 

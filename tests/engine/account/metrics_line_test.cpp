@@ -25,7 +25,8 @@ metrics_line some_line() {
   x.staleness_mean = 0.75;
   x.staleness_p99 = 2;
   x.computed = 21;
-  x.applied = 19;
+  x.applied = 15;
+  x.merged = 4;
   x.discarded = 1;
   x.samples_per_s = 1000;
   x.waiting_s = 0.125;
@@ -35,8 +36,8 @@ metrics_line some_line() {
 TEST(MetricsLine, HasTheseFieldsInThisOrder) {
   EXPECT_EQ(to_json(some_line()),
             R"({"time_s":1.5,"steps":20,"updates":19,"samples":1280,"epoch":0.5,"train_loss":0.25,)"
-            R"("learning_rate":0.01,"staleness_mean":0.75,"staleness_p99":2,"computed":21,"applied":19,)"
-            R"("discarded":1,"samples_per_s":1000.0,"waiting_s":0.125})");
+            R"("learning_rate":0.01,"staleness_mean":0.75,"staleness_p99":2,"computed":21,"applied":15,)"
+            R"("merged":4,"discarded":1,"samples_per_s":1000.0,"waiting_s":0.125})");
 }
 
 TEST(MetricsLine, TellsATestWhereThereWasOne) {
@@ -67,11 +68,11 @@ TEST(MetricsLine, LeavesUnknownFiguresEmpty) {
   const auto read = nlohmann::json::parse(to_json(x));
   EXPECT_TRUE(read["train_loss"].is_null());
   EXPECT_TRUE(read["staleness_mean"].is_null());
-  EXPECT_EQ(to_csv(x), "1.5,20,19,1280,0.5,,0.01,,,21,19,1,1000.0,0.125,,,,,,");
+  EXPECT_EQ(to_csv(x), "1.5,20,19,1280,0.5,,0.01,,,21,15,4,1,1000.0,0.125,,,,,,");
   EXPECT_EQ(
       metrics_csv_header(),
       "time_s,steps,updates,samples,epoch,train_loss,learning_rate,staleness_mean,staleness_p99,computed,"
-      "applied,discarded,samples_per_s,waiting_s,test_loss,test_accuracy,test_rmse,validation_loss,"
+      "applied,merged,discarded,samples_per_s,waiting_s,test_loss,test_accuracy,test_rmse,validation_loss,"
       "validation_accuracy,validation_rmse");
 }
 

@@ -19,7 +19,7 @@ TEST(RunMeter, SumsWhatItIsTold) {
   run_meter m({100, 0.1, parse_schedule("step:every=50,factor=0.5")}, {});
   m.add({.steps = 20, .samples = 1280, .loss_sum = 640, .waited = 500'000'000});
   m.add({.steps = 5, .samples = 320, .loss_sum = 160, .waited = 250'000'000});
-  m.add(gaps(1, 24), shard_counts{{0}, {60}, 25, 1, 24});
+  m.add(gaps(1, 24), shard_counts{{0}, {60}, 25, 1, 20, 4});
   m.add(gaps(3, 24), shard_counts{{1}, {59}, 25, 1, 24});
   const metrics_line x = m.take(2s);
   EXPECT_EQ(x.time_s, 2);
@@ -32,7 +32,8 @@ TEST(RunMeter, SumsWhatItIsTold) {
   EXPECT_DOUBLE_EQ(x.staleness_mean.value(), 2) << "of both shards";
   EXPECT_EQ(x.staleness_p99, 3U);
   EXPECT_EQ(x.computed, 25U);
-  EXPECT_EQ(x.applied, 24U) << "each gradient counts once";
+  EXPECT_EQ(x.applied, 20U) << "each gradient counts once, and those of batches not here";
+  EXPECT_EQ(x.merged, 4U);
   EXPECT_EQ(x.discarded, 1U);
   EXPECT_DOUBLE_EQ(x.samples_per_s, 800);
   EXPECT_DOUBLE_EQ(x.waiting_s, 0.75);

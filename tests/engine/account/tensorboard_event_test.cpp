@@ -40,6 +40,7 @@ TEST(TensorboardEvent, HasEachFigureOfALineUnderItsTag) {
   x.staleness_p99 = 7;
   x.computed = 11;
   x.applied = 10;
+  x.merged = 6;
   x.discarded = 1;
   x.samples_per_s = 640;
   x.waiting_s = 2.5;
@@ -57,7 +58,8 @@ TEST(TensorboardEvent, HasEachFigureOfALineUnderItsTag) {
                   Pair("loss/train", 0.5F), Pair("loss/test", 0.75F), Pair("accuracy/test", 0.875F),
                   Pair("rmse/test", 4), Pair("loss/validation", 0.25F), Pair("accuracy/validation", 0.75F),
                   Pair("rmse/validation", 5), Pair("staleness/mean", 3.5F), Pair("staleness/p99", 7),
-                  Pair("ledger/computed", 11), Pair("ledger/applied", 10), Pair("ledger/discarded", 1),
+                  Pair("ledger/computed", 11), Pair("ledger/applied", 10), Pair("ledger/merged", 6),
+                  Pair("ledger/discarded", 1),
                   Pair("throughput/samples_per_s", 640), Pair("waits/seconds", 2.5F),
                   Pair("progress/epoch", 1.5F), Pair("progress/updates", 2), Pair("learning_rate", 0.125F)));
 }
