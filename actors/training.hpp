@@ -98,12 +98,12 @@ public:
 
   /// Calls `observer` for each event of the run from now on: a line of metrics each
   /// training_options::metrics_every and one at the end, with the gaps of its gradients, each test of the
-  /// weights, each switch of policy that is done, each checkpoint that is written or has failed, and each
-  /// wait that name_waits() asks for. The calls come one after the other, on one thread that is not the
-  /// caller's, and no actor waits for them, so an observer may take its time. It may call what any thread
-  /// may: stop(), take_checkpoint(), and until the end switch_policy(). It must not destroy the run. One that
-  /// throws is called no more, and metrics_failure() says why. The last line comes during report(), which
-  /// waits for the observers.
+  /// weights, each switch of policy that is done, each checkpoint that is written or has failed, each wait
+  /// that name_waits() asks for, and each process that comes into the run or goes. The calls come one after
+  /// the other, on one thread that is not the caller's, and no actor waits for them, so an observer may take
+  /// its time. It may call what any thread may: stop(), switch_policy(), take_checkpoint(). It must not
+  /// destroy the run. One that throws is called no more, and metrics_failure() says why. The last line comes
+  /// during report(), which waits for the observers.
   void observe(std::function<void(const run_event&)> observer);
 
   /// What the actors wait for, in words: each wait that an actor names within `span`.

@@ -33,6 +33,9 @@ using messaging::send_anonymously, messaging::spawn_apart;
 
 namespace {
 
+/// For which the network is asked when each member was heard.
+constexpr std::chrono::milliseconds time_to_ask{250};
+
 template <class T>
 std::shared_ptr<T> required(std::shared_ptr<T> given, const char* what) {
   if (!given) throw std::invalid_argument(std::string("training: there is no ") + what);
@@ -73,7 +76,8 @@ training_run::training_run(model_function model, std::shared_ptr<const data_spli
   if (elsewhere_)
     elsewhere_->begin({{crew_->shards(), crew_->feeder(), crew_->tracker(), crew_->coordinator()},
                        recorder_ ? recorder_->actor() : caf::actor(),
-                       crew_->evaluator()},
+                       crew_->evaluator(),
+                       watch_->actor()},
                       time_);
   if (!desk_) return;
   desk_->begin();
@@ -186,10 +190,13 @@ void training_run::leave_what_came_later() {
 
 watch_files training_run::files_to_watch() const {
   watch_files files{options().metrics, options().tensorboard, {time_->date()}};
+  files.begins.options = options_of(plan_);
+  files.begins.policy = plan_.first_policy().text();
   if (const auto& from = plan_.resumed) {
     files.begins.resumed_at = from->card.steps;
     files.begins.elapsed_before = from->elapsed();
     files.begins.steps_before = from->steps_before();
+    files.begins.switches = from->schedule.done.size();
   }
   return files;
 }
@@ -343,6 +350,8 @@ training_report training_run::report_so_far(std::chrono::milliseconds span) cons
            outcome ? outcome->checkpoints : checkpoints());
   describe_elsewhere(r);
   describe_cards(r);
+  date_switches(r, plan_, crew_->started());
+  r.members = members(std::min(span, time_to_ask));
   r.recording = recorded();
   watch_->add_curve(r);
   return r;
@@ -356,6 +365,8 @@ training_report training_run::report(const std::function<bool()>& stop_test) {
   describe(r, plan_, state_.ended_or_now() - crew_->started(), outcome.checkpoints);
   describe_elsewhere(r);
   describe_cards(r);
+  date_switches(r, plan_, crew_->started());
+  r.members = members({});
   if (const auto last = weights().last(); !last.empty()) r.parameters_sha256 = sha256(std::as_bytes(last));
   if (recorder_) {
     recorder_->finish(crew_->feeder(), outcome, r);

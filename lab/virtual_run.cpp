@@ -367,6 +367,7 @@ std::span<const float> virtual_run::implementation::parameters() {
 training_report virtual_run::implementation::report(const std::function<bool()>& stop_test) {
   training_report r = report_of(ended(), written());
   describe(r, plan_, ended_at_, outcome_->checkpoints);
+  date_switches(r, plan_, instant{0});
   r.delays->virtual_time = true;
   r.delays->interrupts = lab_.interrupts;
   if (lab_.delays) r.delays->law = lab_.delays->name;

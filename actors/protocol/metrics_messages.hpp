@@ -21,7 +21,7 @@
 
 namespace mailgrad {
 
-/// Tracker, coordinator or owner of a run to observer: this has happened. No answer.
+/// Tracker, coordinator, owner or worker_server of a run to observer: this has happened. No answer.
 struct event_noted {
   run_event what;
 };

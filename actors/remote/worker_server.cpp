@@ -198,9 +198,21 @@ std::string worker_server::attendance() const {
                                                  here(net::role::shard), options_.shard_hosts);
 }
 
-/// Sessions are the network's, so their moments are read on its thread.
 std::vector<run_member> worker_server::members(std::chrono::milliseconds span) const {
-  using moments = std::map<net::member, net::instant>;
+  const moments heard = ask_when_heard(span);
+  const std::lock_guard lock(mutex_);
+  return members_.told(network_->now(), [&](const net::member& who) {
+    const auto found = heard.find(who);
+    return found == heard.end() ? std::nullopt : std::optional(found->second);
+  });
+}
+
+/// Sessions are the network's, so their moments are read on its thread.
+worker_server::moments worker_server::ask_when_heard(std::chrono::milliseconds span) const {
+  {
+    const std::lock_guard lock(mutex_);
+    if (members_.is_closed()) return {};
+  }
   const auto asked = std::make_shared<std::promise<moments>>();
   std::future<moments> answer = asked->get_future();
   network_->post(*end_, [asked, door = door_](net::instant) {
@@ -210,18 +222,12 @@ std::vector<run_member> worker_server::members(std::chrono::milliseconds span) c
     asked->set_value(std::move(heard));
   });
   // If the network has forgotten the server, which has ended, no answer comes.
-  moments heard;
-  if (answer.wait_for(span) == std::future_status::ready) heard = answer.get();
-  const std::lock_guard lock(mutex_);
-  return members_.told(network_->now(), [&](const net::member& who) {
-    const auto found = heard.find(who);
-    return found == heard.end() ? std::nullopt : std::optional(found->second);
-  });
+  return answer.wait_for(span) == std::future_status::ready ? answer.get() : moments();
 }
 
-std::map<net::member, net::instant> worker_server::moments_heard() const {
+worker_server::moments worker_server::moments_heard() const {
   const std::lock_guard lock(mutex_);
-  std::map<net::member, net::instant> all;
+  moments all;
   for (const auto& [session, g] : guests_)
     if (g.joined) all[g.terms.you] = g.by->last_heard();
   return all;
@@ -297,7 +303,18 @@ void worker_server::on_joined(std::uint64_t session) {
     if (g.joined && who.part == net::role::worker) devices_[who.number] = g.devices;
     changed_.notify_all();
   }
-  if (who.part != net::role::watcher) tell(fmt::format("{} has joined from {}", to_string(who), from));
+  const std::string words = fmt::format("{} has joined from {}", to_string(who), from);
+  if (who.part != net::role::watcher) tell_observer(words);
+  if (who.part != net::role::watcher) tell(words);
+}
+
+/// The observer of a run that has begun.
+void worker_server::tell_observer(std::string words) const {
+  const std::lock_guard lock(mutex_);
+  if (!running_ || !running_->actors.observer) return;
+  send_anonymously(
+      running_->actors.observer,
+      event_noted{members_changed{std::move(words), here(net::role::worker), here(net::role::shard)}});
 }
 
 /// The caller holds the mutex.
@@ -327,10 +344,12 @@ void worker_server::on_ended(std::uint64_t session, const net::ending& why) {
   // Also if its actor had not joined yet, whose end nobody would notice.
   if (coordinator && who.part == net::role::worker)
     send_anonymously(coordinator, worker_lost{{who.number}, why.words, life});
-  if (is_in_order(why.reason))
-    tell(fmt::format("{} has left: {}", to_string(who), why.words));
-  else
-    tell_trouble(fmt::format("lost {}", why.words));
+  const run_member::state is = state_after(why);
+  const bool lost = is == run_member::state::lost;
+  const std::string words =
+      lost ? "lost " + why.words : fmt::format("{} has left: {}", to_string(who), why.words);
+  if (is != run_member::state::done) tell_observer(words); // that the run ends is no news of its members
+  lost ? tell_trouble(words) : tell(words);
 }
 
 /// In a run, lives are counted from the one that it begins with. The caller holds the mutex.
@@ -373,11 +392,19 @@ void worker_server::begin(run_actors actors, std::shared_ptr<const time_source> 
   for (auto& [session, g] : guests_) // when every shard knows to whom it tells what they do
     if (g.joined && g.terms.you.part == net::role::worker) greet_worker(g, false);
   tell_missing(of_run.peers.coordinator);
+  if (of_run.observer)
+    send_anonymously(of_run.observer, event_noted{members_changed{"the run begins", here(net::role::worker),
+                                                                  here(net::role::shard)}});
 }
 
 void worker_server::end(const std::string& words, const std::string& to_workers) {
   if (std::exchange(closed_, true)) return;
   if (bounds_.on_way) bounds_.on_way->when_room({});
+  {
+    const std::lock_guard lock(mutex_);
+    members_.close(network_->now());
+    if (running_) running_->actors.observer = nullptr;
+  }
   network_->post(*end_, [this, words, to_workers](net::instant now) {
     end_->end(net::role::worker, verdict_->end_of_work(to_workers.empty() ? words : to_workers), now);
     end_->end(net::role::shard, verdict_->end_of_work(words), now);

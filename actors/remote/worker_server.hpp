@@ -35,6 +35,7 @@ struct run_actors {
   worker_peers peers;
   caf::actor recorder{};  ///< null if the run is not recorded
   caf::actor evaluator{}; ///< null if it tests no weights before its end
+  caf::actor observer{};  ///< is told who comes and goes; may be null
 };
 
 /// Lets workers of other processes into a run, parameter hosts, and people who watch it.
@@ -78,7 +79,8 @@ public:
   /// "1 of 2 workers", and behind it "and 0 of 2 parameter hosts", if the run waits for such.
   std::string attendance() const;
   /// Who is in the run and who was, and when each was heard last. Only the network's thread knows when those
-  /// that are in it were heard. If it does not answer within `span`, that is left out.
+  /// that are in it were heard. If it does not answer within `span`, that is left out. After end() those that
+  /// were in it then.
   std::vector<run_member> members(std::chrono::milliseconds span) const;
   /// What the sessions wait for: letters for credit, and what others say that they wait for.
   std::vector<wait_named> waits() const;
@@ -142,7 +144,9 @@ private:
   void bound_gradients(net::server_options& terms);
   void on_joined(std::uint64_t session);
   void note_joined(const guest& g);
-  std::map<net::member, net::instant> moments_heard() const;
+  using moments = std::map<net::member, net::instant>;
+  moments ask_when_heard(std::chrono::milliseconds span) const;
+  moments moments_heard() const;
   void on_ended(std::uint64_t session, const net::ending& why);
   /// A parameter host and the shards that it is to hold.
   struct placed {
@@ -171,6 +175,7 @@ private:
   void greet_watcher(guest& g);
   void tell(const std::string& words) const;
   void tell_trouble(const std::string& words) const;
+  void tell_observer(std::string words) const;
 
   serve_options options_;
   const wire_format wire_; ///< of gradients

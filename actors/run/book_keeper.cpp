@@ -34,10 +34,8 @@ void book_keeper::on_gone(const worker_report& report, bool lost, const switches
   const std::uint32_t r = report.worker.value;
   devices_[r] = {};
   books_.lost[r] = lost;
-  if (!lost) {
-    books_.workers[r] = report;
-    books_.untold[r] = false;
-  }
+  books_.untold[r] = false; // nothing more will be known
+  if (!lost) books_.workers[r] = report;
   if (report.last_losses.samples() > 0) books_.workers[r].last_losses = report.last_losses; // it may be lost
   tell_if_all_answered(done);
 }

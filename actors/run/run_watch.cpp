@@ -60,7 +60,7 @@ void run_watch::take(const run_event& what) {
       if (file_) file_->add(*line);
       if (board_) board_->add(*line);
     }
-    if (const auto* gaps = std::get_if<gaps_measured>(&what); gaps && board_) board_->add(*gaps);
+    if (board_) add_to_board(what);
     if (const auto* test = std::get_if<evaluation_made>(&what)) {
       ++cost_.count;
       cost_.seconds += test->seconds;
@@ -72,6 +72,13 @@ void run_watch::take(const run_event& what) {
     }
   }
   call_observers(what);
+}
+
+/// Lines apart. The caller holds the lock.
+void run_watch::add_to_board(const run_event& what) {
+  if (const auto* gaps = std::get_if<gaps_measured>(&what)) board_->add(*gaps);
+  if (const auto* policy = std::get_if<policy_switch>(&what)) board_->add(*policy);
+  if (const auto* members = std::get_if<members_changed>(&what)) board_->add(*members);
 }
 
 /// Without the lock, since an observer may observe more.

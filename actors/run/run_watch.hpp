@@ -58,6 +58,7 @@ public:
 
 private:
   void take(const run_event& what);
+  void add_to_board(const run_event& what);
   void call_observers(const run_event& what);
 
   mutable std::mutex mutex_; ///< guards the members up to `observers_`

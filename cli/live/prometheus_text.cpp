@@ -71,7 +71,7 @@ void add_progress(metrics_text& to, const training_report& r, const std::string&
       .line(1.0, {{"version", r.origin.version},
                   {"model", model},
                   {"data", r.data},
-                  {"policy", r.policy},
+                  {"policy", r.present_policy},
                   {"cure", r.cure},
                   {"optimizer", r.optimizer},
                   {"workers", std::to_string(r.workers)},
@@ -140,6 +140,19 @@ void add_staleness(metrics_text& to, const training_report& r) {
   }
 }
 
+/// A run of one process has none.
+void add_members(metrics_text& to, const training_report& r) {
+  if (r.members.empty()) return;
+  to.metric("members", "gauge", "Workers and parameter hosts of other processes, by how they stand.");
+  const std::vector<member_counts> counts = counted(r.members);
+  for (const member_counts& c : counts)
+    for (std::size_t s = 0; s < c.in.size(); ++s)
+      to.line(c.in[s],
+              {{"role", c.role}, {"state", std::string(to_string(static_cast<run_member::state>(s)))}});
+  to.metric("member_losses_total", "counter", "How often members were lost, those that came back included.");
+  for (const member_counts& c : counts) to.line(c.losses, {{"role", c.role}});
+}
+
 /// A shard that has told nothing yet has no line.
 void add_late(metrics_text& to, const training_report& r) {
   bool any = false;
@@ -181,6 +194,7 @@ std::string prometheus_text(const training_report& r, const std::optional<metric
   if (r.knows_ledger()) add_ledger(text, r.ledger);
   if (r.knows_ledger()) add_staleness(text, r);
   add_late(text, r);
+  add_members(text, r);
   add_times(text, r);
   text.metric("policy_switches_total", "counter", "Changes of policy.")
       .line(std::uint64_t{r.switches.size()});

@@ -8,8 +8,10 @@
 #include <mailgrad/cli/output/unknown_figures.hpp>
 #include <mailgrad/cli/output/way_on_words.hpp>
 #include <mailgrad/cli/output/worker_words.hpp>
+#include <mailgrad/cli/remote/members_table.hpp>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -72,6 +74,19 @@ std::string trained_in_words(const training_report& r) {
                      all - std::min(all, r.resumed->steps), r.samples, r.steps);
 }
 
+/// While the run goes on, and of one that did not end under the policy it began with.
+std::string policy_line(const training_report& r) {
+  if (r.switches.empty()) return r.ended == "running" ? "policy        " + r.present_policy + '\n' : "";
+  return fmt::format("policy        {} since step {}\n", r.present_policy, r.switches.back().step);
+}
+
+/// If somebody left before the end, or was lost.
+std::string member_lines(const training_report& r) {
+  const bool all_stayed =
+      std::ranges::all_of(r.members, [](const run_member& m) { return m.stays() && m.losses == 0; });
+  return all_stayed ? "" : members_in_words(nlohmann::ordered_json::parse(to_json(r.members)));
+}
+
 } // namespace
 
 std::string in_words(const training_report& r, const std::string& command) {
@@ -82,6 +97,7 @@ std::string in_words(const training_report& r, const std::string& command) {
   if (r.final_loss)
     text += fmt::format("{}{:.4f}\n", summary_column(r.ended == "running" ? "loss so far" : "final loss"),
                         *r.final_loss);
+  text += policy_line(r);
   text += last_test_lines(r);
   text += "updates       " + updates_in_words(r) + '\n';
   text += staleness_lines(r);
@@ -110,6 +126,7 @@ std::string in_words(const training_report& r, const std::string& command) {
   text += evaluation_lines(r);
   for (const policy_switch& s : r.switches)
     text += fmt::format("switched      from {} to {} after step {}: {}\n", s.from, s.to, s.step, s.why);
+  text += member_lines(r);
   text += ledger_lines(r);
   if (!r.parameters_sha256.empty()) text += "parameters    sha256 " + r.parameters_sha256 + '\n';
   return r.sample ? text + "sample\n" + indented(printable(*r.sample)) : text;

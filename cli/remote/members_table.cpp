@@ -55,14 +55,25 @@ std::string joined_names(const ordered_json& names) {
   return text;
 }
 
+/// "was lost 2 times, the last time: it was killed". An older run does not tell how often.
+std::string last_words(const ordered_json& m, std::uint64_t losses) {
+  std::string why = printable(m.at("why").get<std::string>());
+  const bool stays = m.at("state") == "joined" || m.at("state") == "done";
+  if (losses > 1 && m.at("state") != "left")
+    return fmt::format("was lost {} times, the last time: {}", losses, why);
+  return stays && losses == 1 ? "was lost: " + why : why;
+}
+
 table_row row_of(const ordered_json& m) {
+  const auto losses = m.value("losses", std::uint64_t{0});
   const auto text = [&](const char* field) { return printable(m.at(field).get<std::string>()); };
   const ordered_json& heard = m.at("heard_seconds");
-  return {{fmt::format("{} {}", text("role"), m.at("number").get<std::uint64_t>()), text("state"),
+  const std::string state = m.at("state") == "joined" && losses > 0 ? "back" : text("state");
+  return {{fmt::format("{} {}", text("role"), m.at("number").get<std::uint64_t>()), state,
            ago(m.at("since_seconds").get<double>()), heard.is_null() ? "unknown" : ago(heard.get<double>()),
            text("address"), std::to_string(m.at("incarnation").get<std::uint64_t>()),
            printable(joined_names(m.at("devices")))},
-          text("why")};
+          last_words(m, losses)};
 }
 
 std::string line_of(const table_row& row, const std::array<std::size_t, columns>& widths) {

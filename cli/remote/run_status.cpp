@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <stdexcept>
+#include <utility>
 
 namespace mailgrad {
 
@@ -57,12 +58,13 @@ std::vector<std::string> shortened(std::vector<std::string> waits) {
 
 } // namespace
 
-std::string status_of(const training_report& so_far, const std::vector<std::string>& waits,
-                      const std::vector<run_member>& members) {
+std::string status_of(training_report so_far, const std::vector<std::string>& waits) {
+  const std::vector<run_member> members = std::exchange(so_far.members, {});
   json all = json::parse(state_event(shortened(so_far), shortened(waits)));
   if (so_far.workers > most_pairs_told) leave_workers_out(all);
   const std::vector<late_shards> late = late_of(so_far, members);
   if (!late.empty()) all["late"] = json::parse(to_json(late));
+  all["report"].erase("members");
   all["members"] = json::parse(to_json(members));
   all["text"] = in_words(so_far) + in_words(late);
   return all.dump(-1, ' ', false, json::error_handler_t::replace);

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <mailgrad/engine/account/run_member.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
 
 #include <cstddef>
@@ -14,10 +13,9 @@ namespace mailgrad {
 inline constexpr std::size_t most_pairs_told = 1024;
 inline constexpr std::size_t most_waits_told = 64;
 
-/// What a run tells whoever asks for its status: what its live page shows, the members of the run (to_json()
-/// of them), and the summary as text.
-std::string status_of(const training_report& so_far, const std::vector<std::string>& waits,
-                      const std::vector<run_member>& members);
+/// What a run tells whoever asks for its status: what its live page shows, the members of the run beside the
+/// report, and the summary as text.
+std::string status_of(training_report so_far, const std::vector<std::string>& waits);
 
 /// The same in words. A run that has not begun says how many have joined.
 ///

@@ -105,7 +105,7 @@ std::string served_run::status() const {
   if (!run) throw std::invalid_argument("the run begins or ends at this moment; ask again");
   training_report so_far = run->report_so_far(patience);
   add_(so_far);
-  return status_of(so_far, run->name_waits(patience), run->members(patience));
+  return status_of(std::move(so_far), run->name_waits(patience));
 }
 
 void served_run::end() {

@@ -220,6 +220,7 @@ void add_request(facts& to, const run_figures& run, const report_fields& f) {
   to.emplace_back("model", f.text("model"));
   to.emplace_back("data", f.text("data"));
   to.emplace_back("policy", run.policy);
+  if (!run.switches.empty()) to.emplace_back("policy at the end", run.switches.back().to);
   to.emplace_back("cure", f.object("cure").text("name"));
   to.emplace_back("workers", fmt::format("{}", run.workers.size()));
   to.emplace_back("shards", count_in(f, "shards"));
@@ -227,6 +228,18 @@ void add_request(facts& to, const run_figures& run, const report_fields& f) {
                   fmt::format("{}, rate {}", f.text("optimizer"), in_digits(f.number("learning_rate"))));
   to.emplace_back("batch [samples]", count_in(f, "batch"));
   to.emplace_back("seed", count_in(f, "seed"));
+}
+
+/// Who was lost of a run over processes, back or not; no report of an older version tells.
+void add_lost(facts& to, const report_fields& f) {
+  if (!f.has("members") || f.is_null("members")) return;
+  for (const json& each : f.object("members").list("listed")) {
+    const report_fields m(f.file(), each, "members.listed.");
+    if (m.count("losses") == 0) continue;
+    const bool back = m.text("state") != "lost" && m.text("state") != "left";
+    to.emplace_back("lost", fmt::format("{} {}{}: {}", m.text("role"), m.count("number"),
+                                        back ? ", which is back" : "", m.text("why")));
+  }
 }
 
 /// How it ended.
@@ -247,6 +260,7 @@ void add_results(facts& to, const run_figures& run, const report_fields& f) {
   if (f.has("best") && !f.is_null("best"))
     to.emplace_back("weights of the best test, after step", count_in(f.object("best"), "steps"));
   to.emplace_back("gradients", ledger_in_words(f.object("ledger"), ended));
+  add_lost(to, f);
 }
 
 void add_costs(facts& to, const report_fields& f) {

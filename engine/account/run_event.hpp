@@ -38,11 +38,18 @@ struct gaps_measured {
   staleness_histogram gaps{};
 };
 
+/// Who takes part in a run over processes: with whom it begins, and then whoever comes or goes.
+struct members_changed {
+  std::string what;                  ///< in one line: "worker 1 has joined from 10.0.0.3:51234"
+  std::uint32_t workers = 0;         ///< that are in the run now
+  std::uint32_t parameter_hosts = 0; ///< likewise
+};
+
 /// What an observer of a run is told: how far it has come, a test of its weights, a switch of policy, a wait
 /// that an actor names, what has become of its checkpoints when one was written or failed, the gaps that a
-/// line tells of, or a test that was left out. A later version may add alternatives, so visit it with a case
-/// for all others.
+/// line tells of, a test that was left out, or a change of its members. A later version may add alternatives,
+/// so visit it with a case for all others.
 using run_event = std::variant<metrics_line, evaluation_made, policy_switch, wait_named, checkpoint_account,
-                               gaps_measured, test_left_out>;
+                               gaps_measured, test_left_out, members_changed>;
 
 } // namespace mailgrad

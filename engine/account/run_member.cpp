@@ -13,7 +13,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-constexpr std::array<std::string_view, 3> state_names{"joined", "left", "lost"};
+constexpr std::array<std::string_view, 4> state_names{"joined", "done", "left", "lost"};
 constexpr std::size_t most_words = 240; ///< bytes of last words
 constexpr std::size_t most_devices_told = 16;
 constexpr std::size_t longest_device = 32; ///< bytes
@@ -48,18 +48,14 @@ json told(const run_member& m) {
           {"address", cut(m.address)},
           {"devices", told_devices(m.devices)},
           {"shards", std::vector(m.shards.begin(), m.shards.begin() + told_shards(m))},
+          {"losses", m.losses},
           {"why", cut(m.why)}};
 }
 
 json counts_of(const std::vector<run_member>& members) {
   json all = json::object();
-  for (const run_member& m : members) {
-    json& of_role = all[m.role];
-    if (of_role.is_null())
-      for (const std::string_view state : state_names) of_role[std::string(state)] = 0;
-    json& count = of_role[std::string(to_string(m.is))];
-    count = count.get<std::uint64_t>() + 1;
-  }
+  for (const member_counts& c : counted(members))
+    for (std::size_t s = 0; s < state_names.size(); ++s) all[c.role][std::string(state_names[s])] = c.in[s];
   return all;
 }
 
@@ -77,6 +73,17 @@ bool comes_first(const run_member& a, const run_member& b) {
 } // namespace
 
 std::string_view to_string(run_member::state s) noexcept { return state_names[static_cast<std::size_t>(s)]; }
+
+std::vector<member_counts> counted(const std::vector<run_member>& members) {
+  std::vector<member_counts> all;
+  for (const run_member& m : members) {
+    auto of_role = std::ranges::find(all, m.role, &member_counts::role);
+    if (of_role == all.end()) of_role = all.insert(all.end(), {m.role});
+    ++of_role->in[static_cast<std::size_t>(m.is)];
+    of_role->losses += m.losses;
+  }
+  return all;
+}
 
 std::string to_json(std::vector<run_member> members) {
   json all{{"counts", counts_of(members)}, {"listed", json::array()}};

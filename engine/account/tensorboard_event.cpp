@@ -1,6 +1,7 @@
 #include <mailgrad/engine/account/tensorboard_event.hpp>
 
 #include <account/tensorboard_event.pb.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -43,6 +44,12 @@ constexpr scalar scalars[]{
 std::optional<double> known(const scalar& s, const metrics_line& x) {
   const auto column = std::ranges::find(metrics_columns(), s.column, &metrics_column::name);
   return column->figure(x); // there is one for each row above, as a test shows
+}
+
+/// TensorBoard reads no message with a text that is none.
+std::string as_utf8(const std::string& text) {
+  using nlohmann::json;
+  return json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace)).get<std::string>();
 }
 
 Event at(const board_moment& when) {
@@ -95,6 +102,51 @@ std::string version_event(double wall_time) {
 std::string resume_event(const board_moment& when) {
   Event e = at(when);
   e.mutable_session_log()->set_status(tensorboard::SessionLog::START);
+  return e.SerializeAsString();
+}
+
+std::string options_event(double wall_time, const board_options& options) {
+  tensorboard::HParamsPluginData told;
+  auto& session = *told.mutable_session_start_info();
+  session.set_start_time_secs(wall_time);
+  for (const auto& [name, option] : options) {
+    auto& value = (*session.mutable_hparams())[name];
+    if (const auto* number = std::get_if<double>(&option))
+      value.set_number_value(*number);
+    else
+      value.set_string_value(as_utf8(std::get<std::string>(option)));
+  }
+  Event e = at({wall_time, 0});
+  auto& value = *e.mutable_summary()->add_value();
+  value.set_tag("_hparams_/session_start_info");
+  auto& shown = *value.mutable_metadata()->mutable_plugin_data();
+  shown.set_plugin_name("hparams");
+  shown.set_content(told.SerializeAsString());
+  auto& none = *value.mutable_tensor(); // what the plugin reads is in the metadata
+  none.set_dtype(tensorboard::TensorProto::DT_FLOAT);
+  none.mutable_tensor_shape()->add_dim()->set_size(1);
+  none.add_float_val(0);
+  return e.SerializeAsString();
+}
+
+std::string text_event(const board_moment& when, std::string_view tag, const std::string& markdown) {
+  Event e = at(when);
+  auto& value = *e.mutable_summary()->add_value();
+  value.set_tag(std::string(tag));
+  value.mutable_metadata()->mutable_plugin_data()->set_plugin_name("text");
+  value.mutable_metadata()->set_data_class(tensorboard::SummaryMetadata::DATA_CLASS_TENSOR);
+  auto& text = *value.mutable_tensor();
+  text.set_dtype(tensorboard::TensorProto::DT_STRING);
+  text.mutable_tensor_shape()->add_dim()->set_size(1);
+  text.add_string_val(as_utf8(markdown));
+  return e.SerializeAsString();
+}
+
+std::string count_event(const board_moment& when, std::string_view tag, std::uint64_t count) {
+  Event e = at(when);
+  auto& value = *e.mutable_summary()->add_value();
+  value.set_tag(std::string(tag));
+  value.set_simple_value(static_cast<float>(count));
   return e.SerializeAsString();
 }
 

@@ -47,18 +47,41 @@ fs::path new_file(const std::string& folder, calendar_time date) {
 
 tensorboard_file::tensorboard_file(const std::string& folder, const board_start& start)
     : time_zero_(unix_seconds(start.date) - in_seconds(start.elapsed_before)),
-      steps_before_(start.steps_before), path_(new_file(folder, start.date)) {
+      steps_before_(start.steps_before), last_{unix_seconds(start.date), start.resumed_at.value_or(0)},
+      switches_(start.switches), path_(new_file(folder, start.date)) {
   errno = 0;
   out_.open(path_, std::ios::binary | std::ios::app);
   if (!out_) cannot_write(folder, {errno, std::generic_category()});
-  write(version_event(unix_seconds(start.date)));
-  if (start.resumed_at) write(resume_event({unix_seconds(start.date), *start.resumed_at + 1}));
+  write(version_event(last_.wall_time));
+  if (start.resumed_at) write(resume_event({last_.wall_time, *start.resumed_at + 1}));
+  if (!start.options.empty()) write(options_event(last_.wall_time, start.options));
+  if (!start.policy.empty()) tell_policy(last_, fmt::format("`{}`", start.policy));
 }
 
-void tensorboard_file::add(const metrics_line& x) { write(scalars_event(moment_of(x.time_s, x.steps), x)); }
+void tensorboard_file::add(const metrics_line& x) {
+  last_ = moment_of(x.time_s, x.steps);
+  write(scalars_event(last_, x));
+}
 
 void tensorboard_file::add(const gaps_measured& x) {
   write(gaps_event(moment_of(x.time_s, x.steps), x.gaps));
+}
+
+void tensorboard_file::add(const policy_switch& x) {
+  ++switches_;
+  tell_policy({last_.wall_time, x.step},
+              fmt::format("`{}`, after `{}` until step {}: {}", x.to, x.from, x.step, x.why));
+}
+
+void tensorboard_file::tell_policy(const board_moment& when, const std::string& markdown) {
+  write(text_event(when, "policy", markdown));
+  write(count_event(when, "policy/switches", switches_));
+}
+
+void tensorboard_file::add(const members_changed& x) {
+  write(text_event(last_, "members", x.what));
+  write(count_event(last_, "members/workers", x.workers));
+  write(count_event(last_, "members/parameter_hosts", x.parameter_hosts));
 }
 
 board_moment tensorboard_file::moment_of(double time_s, std::uint64_t steps) const noexcept {

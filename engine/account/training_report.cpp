@@ -130,10 +130,16 @@ json batches_of_run(const training_report& r) {
   return batches;
 }
 
+/// Null in one process, whose workers are threads.
+json members_of_run(const training_report& r) {
+  return r.members.empty() ? json() : json::parse(to_json(r.members));
+}
+
 json to_array(const std::vector<policy_switch>& switches) {
   json list = json::array();
   for (const policy_switch& s : switches)
-    list.push_back({{"step", s.step}, {"from", s.from}, {"to", s.to}, {"why", s.why}});
+    list.push_back(
+        {{"step", s.step}, {"time_s", known(s.time_s)}, {"from", s.from}, {"to", s.to}, {"why", s.why}});
   return list;
 }
 
@@ -260,6 +266,7 @@ std::string to_json(const training_report& r) {
       {"span", r.span},
       {"weights", r.weights},
       {"policy", r.policy},
+      {"present_policy", r.present_policy},
       {"wire", r.wire ? json(*r.wire) : json()},
       {"devices", r.devices},
       {"precision", r.precision},
@@ -303,6 +310,7 @@ std::string to_json(const training_report& r) {
       {"wait_seconds", waits_of_run(r)},
       {"batches", batches_of_run(r)},
       {"switches", to_array(r.switches)},
+      {"members", members_of_run(r)},
       {"resumed", to_object(r.resumed)},
       {"checkpoints", to_object(r.checkpoints)},
       {"recording", to_object(r.recording)},

@@ -5,6 +5,7 @@
 #include <mailgrad/engine/account/metrics_line.hpp>
 #include <mailgrad/engine/account/provenance.hpp>
 #include <mailgrad/engine/account/recording_account.hpp>
+#include <mailgrad/engine/account/run_member.hpp>
 #include <mailgrad/engine/account/running_stat.hpp>
 #include <mailgrad/engine/account/staleness_histogram.hpp>
 #include <mailgrad/engine/account/time_split.hpp>
@@ -25,6 +26,8 @@ struct policy_switch {
   std::string why;
   instant begun{0}; ///< when the first worker was asked to pause
   instant ended{0}; ///< when every shard had switched
+  /// The same in seconds since the run began, in a report; none for a switch of an earlier process.
+  std::optional<double> time_s{};
 };
 
 /// Time that workers spent waiting, summed over all of them.
@@ -142,8 +145,9 @@ struct training_report {
       command;       ///< the options of the command line that decide what is computed, if there was one
   std::string model; ///< as the command line or training_options::model_name called it
   std::string span;  ///< "replicate" or "pipeline", if that was asked for; empty where scopes place the model
-  std::size_t weights = 0; ///< of the model, without gaps between its variables
-  std::string policy;
+  std::size_t weights = 0;           ///< of the model, without gaps between its variables
+  std::string policy;                ///< as asked for, with the switches that were planned
+  std::string present_policy;        ///< the one that trains now, or did when the run ended
   std::optional<std::string> wire{}; ///< the format in which gradients travelled; none: within the process
   std::vector<std::string> devices;
   std::string precision = "float32"; ///< of the workers' matrix products
@@ -194,6 +198,7 @@ struct training_report {
   std::vector<wait_seconds> worker_waits; ///< of each worker, by rank
   std::vector<batch_origins> batches;     ///< of each worker, by rank; means something between processes
   std::vector<policy_switch> switches;
+  std::vector<run_member> members; ///< of a run over processes, at its end as they were then; else none
   std::optional<resumed_figures> resumed;
   std::optional<checkpoint_account> checkpoints; ///< of this process, if it took any
   std::optional<recording_account> recording;    ///< if the run was recorded

@@ -18,6 +18,7 @@ void describe(training_report& r, const run_plan& plan) {
   const training_options& o = plan.options;
   r.command = o.words;
   r.policy = o.policy;
+  r.present_policy = r.switches.empty() ? plan.first_policy().text() : r.switches.back().to;
   r.cure = plan.cure.text();
   r.model = o.model_name;
   r.data = plan.data->name;
@@ -63,7 +64,9 @@ std::string kept_in_words(const training_report& r) {
 
 void describe(training_report& r, const run_plan& plan, instant elapsed, const checkpoint_account& kept) {
   describe(r, plan);
-  if (plan.options.parameter_actor) r.policy += " by " + plan.options.parameter_actor->name;
+  if (plan.options.parameter_actor)
+    for (std::string* policy : {&r.policy, &r.present_policy})
+      *policy += " by " + plan.options.parameter_actor->name;
   r.wall_seconds = in_seconds(elapsed);
   if (const auto& from = plan.resumed) {
     r.resumed = resumed_figures{from->from->path().string(), from->card.steps, from->steps_before(),
@@ -73,6 +76,29 @@ void describe(training_report& r, const run_plan& plan, instant elapsed, const c
   if (!plan.options.checkpoints.folder.empty()) r.checkpoints = kept;
   if (r.lost_shards.empty()) return;
   if (const std::string words = kept_in_words(r); !words.empty()) r.add_reason(words);
+}
+
+void date_switches(training_report& r, const run_plan& plan, instant started) {
+  const instant before = plan.resumed ? plan.resumed->elapsed() : instant{0};
+  for (policy_switch& s : r.switches)
+    if (s.ended > instant{0} && s.ended >= started) s.time_s = in_seconds(before + s.ended - started);
+}
+
+board_options options_of(const run_plan& plan) {
+  const training_options& o = plan.options;
+  const auto count = [](std::uint64_t n) { return static_cast<double>(n); };
+  return {{"model", o.model_name},
+          {"data", plan.data->name},
+          {"policy", o.policy},
+          {"cure", plan.cure.text()},
+          {"optimizer", std::string(name(o.optimizer))},
+          {"learning_rate", base_learning_rate(o.optimizer)},
+          {"schedule", to_string(o.optimizer.schedule)},
+          {"batch", count(o.batch)},
+          {"workers", count(plan.workers())},
+          {"shards", count(plan.has_shards() ? o.shards : 0)},
+          {"local_steps", count(o.local_steps)},
+          {"seed", count(o.seed)}};
 }
 
 } // namespace mailgrad

@@ -27,19 +27,14 @@ using testing::tool;
 using words = std::vector<std::string>;
 
 /// The field of a line of metrics that is drawn under each tag.
-const std::map<std::string, std::string> fields{{"loss/train", "train_loss"},
-                                                {"loss/test", "test_loss"},
-                                                {"accuracy/test", "test_accuracy"},
-                                                {"staleness/mean", "staleness_mean"},
-                                                {"staleness/p99", "staleness_p99"},
-                                                {"ledger/computed", "computed"},
-                                                {"ledger/applied", "applied"},
-                                                {"ledger/discarded", "discarded"},
-                                                {"throughput/samples_per_s", "samples_per_s"},
-                                                {"waits/seconds", "waiting_s"},
-                                                {"progress/epoch", "epoch"},
-                                                {"progress/updates", "updates"},
-                                                {"learning_rate", "learning_rate"}};
+const std::map<std::string, std::string> fields{
+    {"loss/train", "train_loss"},       {"loss/test", "test_loss"},
+    {"accuracy/test", "test_accuracy"}, {"staleness/mean", "staleness_mean"},
+    {"staleness/p99", "staleness_p99"}, {"ledger/computed", "computed"},
+    {"ledger/applied", "applied"},      {"ledger/merged", "merged"},
+    {"ledger/discarded", "discarded"},  {"throughput/samples_per_s", "samples_per_s"},
+    {"waits/seconds", "waiting_s"},     {"progress/epoch", "epoch"},
+    {"progress/updates", "updates"},    {"learning_rate", "learning_rate"}};
 
 class TensorboardInPython : public ::testing::Test {
 protected:
@@ -75,7 +70,7 @@ protected:
 
   /// Every known figure of these lines is there, at its step and time, and nothing else.
   static void expect_scalars(const json& board, const std::vector<json>& lines) {
-    EXPECT_EQ(board["scalars"].size(), fields.size());
+    EXPECT_EQ(board["scalars"].size(), fields.size() + 1) << "and how often the policy changed";
     for (const auto& [tag, field] : fields) {
       ASSERT_TRUE(board["scalars"].contains(tag)) << tag;
       const json& events = board["scalars"][tag];
@@ -111,6 +106,24 @@ TEST_F(TensorboardInPython, HasTheFiguresOfEveryLine) {
       EXPECT_NEAR(epochs[i][1].get<double>() - epochs[0][1].get<double>(),
                   told[i]["time_s"].get<double>() - told[0]["time_s"].get<double>(), 1e-5);
   }
+}
+
+TEST_F(TensorboardInPython, MarksSwitchesAndNamesTheOptions) {
+  tool t(train({"--steps", "2000", "--policy", "async, ssp:2@500", "--devices", "cpu:0,cpu:0"}));
+  ASSERT_EQ(t.code(), 0) << t.err();
+  json board;
+  open(board);
+  if (IsSkipped() || HasFatalFailure()) return;
+  const json report = json::parse(std::ifstream(path("run.json")));
+  const json& texts = board["texts"]["policy"];
+  ASSERT_EQ(texts.size(), 2U);
+  EXPECT_EQ(texts[0], (json{0, "`async`"}));
+  EXPECT_EQ(texts[1][0], report["switches"][0]["step"]);
+  EXPECT_TRUE(texts[1][1].get<std::string>().starts_with("`ssp:2`, after `async` until step ")) << texts;
+  EXPECT_EQ(board["scalars"]["policy/switches"][1][2], 1.0);
+  EXPECT_EQ(board["options"]["policy"], "async, ssp:2@500");
+  EXPECT_EQ(board["options"]["model"], "softmax");
+  EXPECT_EQ(board["options"]["batch"], 4.0);
 }
 
 TEST_F(TensorboardInPython, CountsTheGapsOfTheReport) {

@@ -1,8 +1,10 @@
+#include <mailgrad/actors/remote/guest_host.hpp>
 #include <mailgrad/actors/remote/member_list.hpp>
 
 #include <gmock/gmock.h>
 
 #include <optional>
+#include <string>
 
 namespace mailgrad::remote {
 namespace {
@@ -35,7 +37,8 @@ TEST(MemberList, KnowsWhoIsIn) {
 
 TEST(MemberList, TellsWhoLeftFromWhoWasLost) {
   for (const auto& [reason, is] :
-       {std::pair{net::end_reason::left, state::left}, std::pair{net::end_reason::silent, state::lost}}) {
+       {std::pair{net::end_reason::left, state::left}, std::pair{net::end_reason::silent, state::lost},
+        std::pair{net::end_reason::run_failed, state::done}}) {
     member_list list;
     list.joined(terms(1), "here", {}, 1s);
     list.ended(terms(1), {reason, "words"}, 3s, 5s);
@@ -44,7 +47,7 @@ TEST(MemberList, TellsWhoLeftFromWhoWasLost) {
     EXPECT_EQ(all[0].is, is);
     EXPECT_EQ(all[0].since, 5.0);
     EXPECT_EQ(all[0].heard, 7.0) << "of its own last byte";
-    EXPECT_EQ(all[0].why, "words");
+    EXPECT_EQ(all[0].why, is == state::done ? "" : "words");
   }
 }
 
@@ -59,6 +62,50 @@ TEST(MemberList, KeepsTheLastIncarnation) {
   EXPECT_EQ(all[0].incarnation, 2U);
   EXPECT_EQ(all[0].is, state::joined);
   EXPECT_EQ(all[0].address, "here");
+  EXPECT_EQ(all[0].losses, 1U);
+  EXPECT_EQ(all[0].why, "another came");
+}
+
+TEST(MemberList, RemembersWhyOneThatIsBackWasLost) {
+  member_list list;
+  list.joined(terms(1), "there", {}, 1s);
+  EXPECT_EQ(list.told(2s, heard)[0].losses, 0U);
+  list.ended(terms(1), {net::end_reason::silent, "no sign of life"}, 1s, 3s);
+  EXPECT_EQ(list.told(4s, heard)[0].losses, 1U);
+  list.joined(terms(2), "here", {}, 5s);
+  run_member back = list.told(10s, heard)[0];
+  EXPECT_EQ(back.is, state::joined);
+  EXPECT_EQ(back.losses, 1U);
+  EXPECT_EQ(back.since, 5.0);
+  EXPECT_EQ(back.why, "no sign of life");
+  list.ended(terms(2), {net::end_reason::left, "it has had enough"}, 6s, 7s);
+  back = list.told(10s, heard)[0];
+  EXPECT_EQ(back.is, state::left);
+  EXPECT_EQ(back.losses, 1U);
+  EXPECT_EQ(back.why, "it has had enough");
+}
+
+/// A later incarnation whose session was never complete.
+TEST(MemberList, CountsNoLossOfOneThatWasNeverIn) {
+  member_list list;
+  list.joined(terms(1), "here", {}, 1s);
+  list.ended(terms(2), {net::end_reason::late, "it said no more"}, 2s, 3s);
+  EXPECT_EQ(list.told(4s, heard)[0].losses, 0U);
+}
+
+/// The sessions of all who are in a run end with it, and a worker that is done may go a moment before.
+TEST(MemberList, TellsWhoStayedToTheEndFromWhoLeft) {
+  member_list list;
+  list.joined(terms(1), "here", {}, 1s);
+  list.close(3s);
+  list.ended(terms(1), {net::end_reason::left, "the run has ended"}, 2s, 3s);
+  EXPECT_TRUE(list.is_closed());
+  EXPECT_EQ(list.told(4s, heard)[0].is, state::done);
+  EXPECT_EQ(list.told(4s, heard)[0].since, 1.0);
+  member_list other;
+  other.joined(terms(1), "here", {}, 1s);
+  other.ended(terms(1), {net::end_reason::left, std::string(work_is_done)}, 2s, 3s);
+  EXPECT_EQ(other.told(4s, heard)[0].is, state::done);
 }
 
 TEST(MemberList, SaysThatItIsNotKnownWhenAMemberWasHeard) {

@@ -108,6 +108,18 @@ TEST_F(BookKeeper, TellsWhatIsKnownToWhoeverWillWaitNoLonger) {
   EXPECT_EQ(told_[0].books.shards[0].shard.value, 1U);
 }
 
+TEST_F(BookKeeper, AwaitsNothingMoreOfALostWorker) {
+  begin();
+  messaging::kill(devices_[1].actor());
+  run();
+  tell(coordinator_, gather_books{1});
+  answer_worker(0, 4);
+  tell(coordinator_, tell_books{1});
+  ASSERT_THAT(told_, SizeIs(1));
+  EXPECT_THAT(told_[0].books.untold, ElementsAre(false, false)) << "or the waits of the others stay unknown";
+  EXPECT_TRUE(told_[0].books.lost[1]);
+}
+
 /// As of the frozen shard of a run: the figures that are told are not of this moment.
 TEST_F(BookKeeper, SaysWhichShardsHaveNotAnsweredAndHowOldTheirBooksAre) {
   const auto late = [this] {

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <chrono>
 #include <fstream>
+#include <map>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -229,6 +230,31 @@ TEST_F(MeasuredRun, TellsItsSwitches) {
   ASSERT_THAT(switches, SizeIs(1));
   EXPECT_EQ(switches[0].to, "sync");
   EXPECT_EQ(switches[0].step, r.switches[0].step);
+  EXPECT_EQ(r.policy, "async, sync@20");
+  EXPECT_EQ(r.present_policy, "sync");
+  EXPECT_GT(r.switches[0].time_s.value(), 0);
+  EXPECT_LE(r.switches[0].time_s.value(), r.wall_seconds);
+}
+
+TEST_F(MeasuredRun, NamesThePolicyOfEachMomentInTensorBoard) {
+  training_options o = measured("async, sync@20", 2);
+  o.tensorboard = (folder_.path() / "board").string();
+  const training_report r = trained(o);
+  std::vector<std::string> policies;
+  std::vector<float> switches;
+  std::map<std::string, std::string> options;
+  for (const testing::read_event& e : testing::events_in(testing::event_files(o.tensorboard)[0])) {
+    if (!e.options.empty()) options = e.options;
+    for (const auto& [tag, text] : e.texts) policies.push_back(text);
+    if (e.scalars.contains("policy/switches")) switches.push_back(e.scalars.at("policy/switches"));
+  }
+  ASSERT_THAT(policies, SizeIs(2));
+  EXPECT_EQ(policies[0], "`async`");
+  EXPECT_THAT(policies[1],
+              StartsWith("`sync`, after `async` until step " + std::to_string(r.switches[0].step)));
+  EXPECT_THAT(switches, ::testing::ElementsAre(0, 1));
+  EXPECT_EQ(options["policy"], "async, sync@20");
+  EXPECT_EQ(options["workers"], "2.000000");
 }
 
 TEST_F(MeasuredRun, CanBeSwitchedAndStoppedByWhoeverObservesIt) {

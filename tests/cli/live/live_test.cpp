@@ -133,11 +133,13 @@ protected:
 TEST_F(ControlledRun, SwitchesAndStopsFromThePage) {
   EXPECT_THAT(post("/switch", R"({"policy": "sync"})"),
               AllOf(StartsWith("HTTP/1.1 202"), HasSubstr("'sync'")));
-  const auto switched = [&] {
-    return !json::parse(body_of(run_.get("/report.json", fields_)))["switches"].empty();
-  };
-  while (!switched()) {
-  }
+  json report;
+  do report = json::parse(body_of(run_.get("/report.json", fields_)));
+  while (report["switches"].empty());
+  EXPECT_EQ(report["policy"], "async") << "as asked for";
+  EXPECT_EQ(report["present_policy"], "sync");
+  EXPECT_GT(report["switches"][0]["time_s"], 0);
+  EXPECT_THAT(run_.get("/metrics", fields_), HasSubstr(",policy=\"sync\","));
   EXPECT_THAT(post("/stop", "{}"), StartsWith("HTTP/1.1 202"));
   EXPECT_EQ(run_.process().code(), 0);
   EXPECT_THAT(run_.process().err(), HasSubstr("\nended: stopped on the live page\n"));
@@ -165,6 +167,31 @@ TEST_F(ControlledRun, ListensToNobodyElse) {
               StartsWith("HTTP/1.1 401"))
       << "the token is missing";
   EXPECT_EQ(json::parse(body_of(run_.get("/report.json", fields_)))["ended"], "running");
+}
+
+TEST(LivePage, TellsWhoIsInTheRunWhoWasLostAndWhoIsBack) {
+  testing::shown_members run;
+  const auto until = [&](const char* state, int count) {
+    json members;
+    do members = json::parse(body_of(run.get("/report.json")))["members"];
+    while (members["counts"]["worker"][state] != count);
+    return members["listed"];
+  };
+  EXPECT_EQ(until("joined", 2)[1]["losses"], 0);
+  run.kill(1);
+  const json lost = until("lost", 1)[1];
+  EXPECT_EQ(lost["state"], "lost");
+  EXPECT_THAT(lost["why"].get<std::string>(), StartsWith("worker 1 (incarnation 1): "));
+  EXPECT_THAT(run.get("/metrics"), AllOf(HasSubstr("mailgrad_members{role=\"worker\",state=\"joined\"} 1\n"),
+                                         HasSubstr("mailgrad_members{role=\"worker\",state=\"lost\"} 1\n"),
+                                         HasSubstr("mailgrad_member_losses_total{role=\"worker\"} 1\n")));
+  run.join(1);
+  const json back = until("joined", 2)[1];
+  EXPECT_EQ(back["losses"], 1);
+  EXPECT_EQ(back["incarnation"], 2);
+  EXPECT_EQ(back["why"], lost["why"]);
+  tool stop({"stop", run.address()});
+  EXPECT_EQ(run.server().code(), 0) << run.server().err();
 }
 
 TEST(LivePage, FindsATakenAddressBeforeTrainingBegins) {

@@ -4,7 +4,10 @@
 #include <mailgrad/tests/support/http_client.hpp>
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -63,6 +66,40 @@ private:
   std::string url_;
   std::uint16_t port_ = 0;
   std::string token_;
+};
+
+/// A served run whose two workers are processes, which shows itself at a free port.
+class shown_members {
+public:
+  shown_members() {
+    if (!server_.says(" for 2 workers")) throw std::runtime_error(server_.said());
+    const std::size_t at = server_.said().find("listening on ") + 13;
+    address_ = server_.said().substr(at, server_.said().find(' ', at) - at);
+    join(0);
+    join(1);
+    if (!server_.says("live page: http://") || !server_.says("; Ctrl-C"))
+      throw std::runtime_error(server_.said());
+    const std::size_t page = server_.said().find("http://");
+    url_ = server_.said().substr(page, server_.said().find(';', page) - page);
+    port_ = static_cast<std::uint16_t>(std::stoul(url_.substr(url_.find(':', 7) + 1)));
+  }
+
+  tool& server() { return server_; }
+  const std::string& url() const { return url_; }
+  const std::string& address() const { return address_; }
+  std::string get(const std::string& target) const { return got(port_, target); }
+  void join(std::size_t number) {
+    workers_[number] = std::make_unique<tool>(
+        std::vector<std::string>{"join", address_, "--number", std::to_string(number)});
+  }
+  void kill(std::size_t number) { workers_[number].reset(); }
+
+private:
+  tool server_{{"serve", "--listen", "127.0.0.1:0", "--workers", "2", "--data", MAILGRAD_SMALL_CSV, "--model",
+                "mlp:hidden=5", "--batch", "4", "--epochs", "1000000", "--live=127.0.0.1:0"}};
+  std::string address_, url_;
+  std::uint16_t port_ = 0;
+  std::array<std::unique_ptr<tool>, 2> workers_;
 };
 
 } // namespace mailgrad::testing

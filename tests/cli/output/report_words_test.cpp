@@ -31,5 +31,27 @@ TEST(Summary, HasNoStepsOfCardsIfNoneWereCounted) {
   EXPECT_THAT(in_words(r), HasSubstr("\ncards         0 steps as graphs, 1 by launches; 3 chains"));
 }
 
+TEST(Summary, NamesThePolicyOfTheEndOnlyIfItIsAnother) {
+  training_report r;
+  r.ended = "completed";
+  r.present_policy = "async";
+  EXPECT_THAT(in_words(r), Not(HasSubstr("policy ")));
+  r.present_policy = "sync";
+  r.switches = {{298, "async", "sync", "planned for step 300"}};
+  EXPECT_THAT(in_words(r), HasSubstr("\npolicy        sync since step 298\n"));
+}
+
+TEST(Summary, SaysWhoWasLost) {
+  training_report r;
+  r.members = {{"worker", 0}, {"worker", 1}};
+  r.members[0].is = run_member::state::done;
+  EXPECT_THAT(in_words(r), Not(HasSubstr("members "))) << "all have stayed";
+  r.members[1].is = run_member::state::lost;
+  r.members[1].losses = 1;
+  r.members[1].why = "it was killed";
+  EXPECT_THAT(in_words(r), HasSubstr("\nmembers       1 worker done, 1 lost\n"));
+  EXPECT_THAT(in_words(r), HasSubstr(" it was killed\n"));
+}
+
 } // namespace
 } // namespace mailgrad

@@ -47,7 +47,19 @@ TEST_P(RemoteToolBy, GoesOnWithoutAKilledWorkerAndEndsWhenAsked) {
   EXPECT_EQ(server.code(), 0) << server.err();
   EXPECT_EQ(stays.code(), 0) << stays.err();
   EXPECT_EQ(comes.code(), 0) << comes.err();
-  EXPECT_EQ(report("report")["why"], "seen enough");
+  const nlohmann::json r = report("report"), members = r["members"];
+  EXPECT_EQ(r["why"], "seen enough");
+  EXPECT_EQ(members["counts"]["worker"],
+            nlohmann::json::parse(R"({"joined": 0, "done": 2, "left": 0, "lost": 0})"));
+  const bool was_first = members["listed"][0]["losses"] == 1;
+  EXPECT_EQ(members["listed"][was_first ? 1 : 0]["losses"], 0);
+  const nlohmann::json back = members["listed"][was_first ? 0 : 1];
+  EXPECT_EQ(back["losses"], 1);
+  EXPECT_EQ(back["incarnation"], 2);
+  EXPECT_NE(back["why"], "") << "of the incarnation that was killed";
+  EXPECT_THAT(
+      server.out(),
+      ContainsRegex("\nmembers       2 workers done\n.*\n(.*\n)?  worker [01]  done  .* was lost: worker "));
 }
 
 /// Under sync nobody goes on without its gradient, so it has a batch in hand when it is lost.

@@ -1,10 +1,12 @@
 #include <mailgrad/tests/cli/remote/remote_tool.hpp>
+#include <mailgrad/tests/engine/account/event_reader.hpp>
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
 #include <csignal>
 #include <string>
+#include <vector>
 
 // What status, switch and stop say of a run of other processes, and options that make sense only there.
 
@@ -12,6 +14,7 @@ namespace mailgrad {
 namespace {
 
 using ::testing::ContainsRegex;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::small_run;
@@ -75,13 +78,34 @@ TEST_F(RemoteWatch, ShowsWhoIsThereAndWhoIsGone) {
   EXPECT_THAT(status, ContainsRegex("\n  worker 2  lost    .* cpu:0    worker 2 \\(incarnation 1\\): "));
   tool json({"status", address, "--json"});
   const auto members = nlohmann::json::parse(json.out())["members"];
-  EXPECT_EQ(members["counts"]["worker"], nlohmann::json::parse(R"({"joined": 1, "left": 1, "lost": 1})"));
+  EXPECT_EQ(members["counts"]["worker"],
+            nlohmann::json::parse(R"({"joined": 1, "done": 0, "left": 1, "lost": 1})"));
   ASSERT_EQ(members["listed"].size(), 3);
   EXPECT_EQ(members["listed"][2]["state"], "lost");
   EXPECT_EQ(members["listed"][0]["devices"], nlohmann::json::array({"cpu:0"}));
   EXPECT_LT(members["listed"][0]["heard_seconds"], 2.0);
   tool stop({"stop", address});
   EXPECT_EQ(server.code(), 0) << server.err();
+}
+
+TEST_F(RemoteWatch, TellsTensorBoardWhoComesAndGoes) {
+  tool server(serve("2") + words{"--epochs", "100000", "--tensorboard", file("board")});
+  const std::string address = address_of(server);
+  tool stays({"join", address, "--number", "0"}), dies({"join", address, "--number", "1"});
+  ASSERT_TRUE(server.says(", loss ")) << server.err();
+  dies.signal(SIGKILL);
+  ASSERT_TRUE(server.says("lost worker 1")) << server.err();
+  tool stop({"stop", address});
+  EXPECT_EQ(server.code(), 0) << server.err();
+  std::vector<std::string> texts;
+  std::vector<float> workers;
+  for (const testing::read_event& e : testing::events_in(testing::event_files(file("board")).at(0))) {
+    if (e.texts.contains("members")) texts.push_back(e.texts.at("members"));
+    if (e.scalars.contains("members/workers")) workers.push_back(e.scalars.at("members/workers"));
+  }
+  EXPECT_THAT(texts, ElementsAre("the run begins", StartsWith("lost worker 1 (incarnation 1): ")))
+      << "that the run ends is no news of its members";
+  EXPECT_THAT(workers, ElementsAre(2, 1));
 }
 
 TEST_F(RemoteWatch, SaysAtOnceThatNobodyListens) {

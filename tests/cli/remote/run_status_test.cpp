@@ -7,11 +7,13 @@
 #include <algorithm>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mailgrad {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::Le;
@@ -69,7 +71,9 @@ std::string large_status() {
   std::vector<std::string> waits;
   for (std::uint32_t w = 0; w < workers; ++w)
     waits.push_back(fmt::format("worker {} waits for a batch, for 0.1 s", w));
-  return status_of(large_report(), waits, many_members());
+  training_report r = large_report();
+  r.members = many_members();
+  return status_of(std::move(r), waits);
 }
 
 TEST(RunStatus, IsSmallHoweverManyWorkersThereAre) {
@@ -111,7 +115,36 @@ std::string status_with(std::vector<late_figures> late, const std::string& state
   host.heard = 0.8;
   host.since = 5;
   if (state == "lost") host.is = run_member::state::lost;
-  return status_of(r, {}, {host});
+  r.members = {host};
+  return status_of(std::move(r), {});
+}
+
+TEST(RunStatus, NamesThePolicyOfNow) {
+  training_report r = large_report();
+  r.present_policy = "async";
+  EXPECT_THAT(status_in_words(status_of(r, {})), HasSubstr("\npolicy        async\n"));
+  r.present_policy = "sync";
+  r.switches = {{298, "async", "sync", "asked for"}};
+  EXPECT_THAT(status_in_words(status_of(r, {})), HasSubstr("\npolicy        sync since step 298\n"));
+}
+
+TEST(RunStatus, SaysWhoIsBackAndWhyTheyWereLost) {
+  training_report r = large_report();
+  r.members = {{"worker", 0}, {"worker", 1, 2}, {"worker", 2, 3, run_member::state::lost}};
+  r.members[1].losses = 1;
+  r.members[1].why = "it was killed";
+  r.members[2].losses = 3;
+  r.members[2].why = "no sign of life";
+  const std::string status = status_of(std::move(r), {});
+  const std::string text = status_in_words(status);
+  EXPECT_THAT(text, HasSubstr("\nmembers       2 workers joined, 1 lost\n"));
+  EXPECT_THAT(text, ContainsRegex("\n  worker 0  joined  [^\n]* 1 *\n"));
+  EXPECT_THAT(text, ContainsRegex("\n  worker 1  back    [^\n]* was lost: it was killed\n"));
+  EXPECT_THAT(
+      text, ContainsRegex("\n  worker 2  lost    [^\n]* was lost 3 times, the last time: no sign of life\n"));
+  const auto told = nlohmann::json::parse(status);
+  EXPECT_EQ(told["members"]["listed"][1]["losses"], 1);
+  EXPECT_FALSE(told["report"].contains("members")) << "they are told once";
 }
 
 TEST(RunStatus, SaysHowOldTheFiguresOfAFrozenHostAre) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <map>
 #include <sstream>
 #include <stdexcept>
@@ -30,6 +31,8 @@ struct read_event {
   bool starts = false; ///< it is the start of a session
   std::map<std::string, float> scalars;
   std::map<std::string, read_histogram> histograms;
+  std::map<std::string, std::string> texts;   ///< of the plugin "text"
+  std::map<std::string, std::string> options; ///< of the plugin "hparams"; numbers as std::to_string()
 };
 
 struct wire_field {
@@ -104,11 +107,36 @@ inline read_histogram histogram_in(std::string_view message) {
   return h;
 }
 
+/// The bytes behind these numbers, each a field of the message before it; nothing if one is not there.
+inline std::string_view bytes_at(std::string_view message, std::initializer_list<std::uint64_t> path) {
+  for (const std::uint64_t number : path) {
+    const std::vector<wire_field> fields = fields_of(message);
+    const auto found = std::ranges::find(fields, number, &wire_field::number);
+    if (found == fields.end()) return {};
+    message = found->bytes;
+  }
+  return message;
+}
+
+inline std::map<std::string, std::string> options_in(std::string_view content) {
+  std::map<std::string, std::string> all;
+  for (const wire_field& entry : fields_of(bytes_at(content, {3}))) {
+    if (entry.number != 1) continue;
+    const wire_field value = fields_of(bytes_at(entry.bytes, {2})).at(0);
+    all[std::string(bytes_at(entry.bytes, {1}))] =
+        value.number == 2 ? std::to_string(value.real()) : std::string(value.bytes);
+  }
+  return all;
+}
+
 inline void add_summary(read_event& to, std::string_view message) {
   for (const wire_field& value : fields_of(message)) {
     std::string tag;
+    const std::string_view plugin = bytes_at(value.bytes, {9, 1, 1});
+    if (plugin == "hparams") to.options = options_in(bytes_at(value.bytes, {9, 1, 2}));
     for (const wire_field& f : fields_of(value.bytes)) {
       if (f.number == 1) tag = f.bytes;
+      if (f.number == 8 && plugin == "text") to.texts[tag] = bytes_at(f.bytes, {8});
       if (f.number == 2) to.scalars[tag] = std::bit_cast<float>(static_cast<std::uint32_t>(f.bits));
       if (f.number == 5) to.histograms[tag] = histogram_in(f.bytes);
     }

@@ -32,9 +32,10 @@ protected:
 TEST_F(MetricsFile, HasEachLineAtOnce) {
   metrics_file f(path("m.jsonl"));
   f.add({.time_s = 1});
-  EXPECT_EQ(content(path("m.jsonl")), to_json({.time_s = 1}) + '\n');
+  EXPECT_EQ(content(path("m.jsonl")), to_json(metrics_line{.time_s = 1}) + '\n');
   f.add({.time_s = 2});
-  EXPECT_EQ(content(path("m.jsonl")), to_json({.time_s = 1}) + '\n' + to_json({.time_s = 2}) + '\n');
+  EXPECT_EQ(content(path("m.jsonl")),
+            to_json(metrics_line{.time_s = 1}) + '\n' + to_json(metrics_line{.time_s = 2}) + '\n');
   EXPECT_THAT(f.failure(), IsEmpty());
 }
 

@@ -26,19 +26,33 @@ run_member worker(std::uint32_t number, state is, double heard = 0.1) {
 TEST(RunMember, IsToldWithTheFieldsThatToolsRead) {
   run_member lost = worker(1, state::lost, 6.5);
   lost.incarnation = 3;
+  lost.losses = 2;
   lost.why = "it was killed";
   run_member host{"parameter host", 0, 1, state::joined};
   const nlohmann::json all = nlohmann::json::parse(to_json({host, lost, worker(0, state::joined)}));
-  EXPECT_EQ(all["counts"], nlohmann::json::parse(R"({"worker": {"joined": 1, "left": 0, "lost": 1},
-                                           "parameter host": {"joined": 1, "left": 0, "lost": 0}})"));
+  EXPECT_EQ(all["counts"], nlohmann::json::parse(R"({"worker": {"joined": 1, "done": 0, "left": 0, "lost": 1},
+                                  "parameter host": {"joined": 1, "done": 0, "left": 0, "lost": 0}})"));
   ASSERT_THAT(all["listed"], SizeIs(3));
   EXPECT_EQ(all["listed"][1],
             nlohmann::json::parse(R"({"role": "worker", "number": 1, "incarnation": 3, "state": "lost",
       "since_seconds": 5.0, "heard_seconds": 6.5, "address": "10.0.0.3:51234", "devices": ["cpu:0"],
-      "shards": [], "why": "it was killed"})"));
+      "shards": [], "losses": 2, "why": "it was killed"})"));
   EXPECT_EQ(all["listed"][0]["number"], 0) << "by their numbers";
   EXPECT_EQ(all["listed"][2]["role"], "parameter host") << "behind the workers";
   EXPECT_TRUE(all["listed"][2]["heard_seconds"].is_null());
+}
+
+TEST(RunMember, IsCountedByItsRoleAndItsState) {
+  std::vector<run_member> all{
+      worker(0, state::joined), {"parameter host", 0}, worker(1, state::lost), worker(2, state::joined)};
+  all[2].losses = 1;
+  all[3].losses = 2;
+  const std::vector<member_counts> counts = counted(all);
+  ASSERT_THAT(counts, SizeIs(2));
+  EXPECT_EQ(counts[0].role, "worker");
+  EXPECT_THAT(counts[0].in, ElementsAre(2, 0, 0, 1)) << "joined, done, left, lost";
+  EXPECT_EQ(counts[0].losses, 3U);
+  EXPECT_THAT(counts[1].in, ElementsAre(1, 0, 0, 0));
 }
 
 TEST(RunMember, IsListedIfAnOperatorMustLookAtIt) {
@@ -52,7 +66,8 @@ TEST(RunMember, IsListedIfAnOperatorMustLookAtIt) {
   for (std::size_t i = most_members_listed - 3; i < most_members_listed; ++i)
     last.push_back(told["listed"][i]["number"]);
   EXPECT_THAT(last, ElementsAre(150, 170, 190)) << "unheard for longest, lost, left";
-  EXPECT_EQ(told["counts"]["worker"], nlohmann::json::parse(R"({"joined": 198, "left": 1, "lost": 1})"));
+  EXPECT_EQ(told["counts"]["worker"],
+            nlohmann::json::parse(R"({"joined": 198, "done": 0, "left": 1, "lost": 1})"));
 }
 
 TEST(RunMember, IsListedFirstOfThoseThatAreLostIfItWentLast) {

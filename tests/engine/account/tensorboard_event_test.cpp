@@ -59,9 +59,30 @@ TEST(TensorboardEvent, HasEachFigureOfALineUnderItsTag) {
                   Pair("rmse/test", 4), Pair("loss/validation", 0.25F), Pair("accuracy/validation", 0.75F),
                   Pair("rmse/validation", 5), Pair("staleness/mean", 3.5F), Pair("staleness/p99", 7),
                   Pair("ledger/computed", 11), Pair("ledger/applied", 10), Pair("ledger/merged", 6),
-                  Pair("ledger/discarded", 1),
-                  Pair("throughput/samples_per_s", 640), Pair("waits/seconds", 2.5F),
-                  Pair("progress/epoch", 1.5F), Pair("progress/updates", 2), Pair("learning_rate", 0.125F)));
+                  Pair("ledger/discarded", 1), Pair("throughput/samples_per_s", 640),
+                  Pair("waits/seconds", 2.5F), Pair("progress/epoch", 1.5F), Pair("progress/updates", 2),
+                  Pair("learning_rate", 0.125F)));
+}
+
+TEST(TensorboardEvent, HasTheOptionsOfARun) {
+  const read_event e = event_in(options_event(3.5, {{"policy", "async"}, {"learning_rate", 0.5}}));
+  EXPECT_EQ(e.wall_time, 3.5);
+  EXPECT_THAT(e.options, UnorderedElementsAre(Pair("policy", "async"), Pair("learning_rate", "0.500000")));
+}
+
+TEST(TensorboardEvent, HasATextAndACountAtAStep) {
+  const read_event text = event_in(text_event({3, 40}, "policy", "`sync`: asked for"));
+  EXPECT_EQ(text.step, 40U);
+  EXPECT_THAT(text.texts, ElementsAre(Pair("policy", "`sync`: asked for")));
+  const read_event count = event_in(count_event({3, 40}, "policy/switches", 2));
+  EXPECT_EQ(count.step, 40U);
+  EXPECT_THAT(count.scalars, ElementsAre(Pair("policy/switches", 2)));
+}
+
+/// The name of a model's file may be any bytes.
+TEST(TensorboardEvent, HoldsNoTextThatTensorBoardCannotRead) {
+  EXPECT_EQ(event_in(text_event({}, "policy", "a\xff z")).texts.at("policy"), "a\xEF\xBF\xBD z");
+  EXPECT_EQ(event_in(options_event(0, {{"model", "\xff"}})).options.at("model"), "\xEF\xBF\xBD");
 }
 
 TEST(TensorboardEvent, LeavesUnknownFiguresOut) {

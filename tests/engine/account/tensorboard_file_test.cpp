@@ -55,6 +55,51 @@ TEST_F(TensorboardFile, HasEachEventAtOnce) {
   EXPECT_THAT(f.failure(), IsEmpty());
 }
 
+TEST_F(TensorboardFile, NamesThePresentPolicy) {
+  board_start start = start_;
+  start.options = {{"batch", 64.0}};
+  start.policy = "async";
+  tensorboard_file f(folder(), start);
+  f.add(metrics_line{.time_s = 2, .steps = 300});
+  f.add(policy_switch{298, "async", "ssp:2", "planned for step 300"});
+  const auto events = events_in(f.path());
+  ASSERT_THAT(events, SizeIs(7));
+  EXPECT_EQ(events[1].options.at("batch"), "64.000000");
+  EXPECT_EQ(events[2].texts.at("policy"), "`async`");
+  EXPECT_EQ(events[3].scalars.at("policy/switches"), 0);
+  EXPECT_EQ(events[5].texts.at("policy"), "`ssp:2`, after `async` until step 298: planned for step 300");
+  EXPECT_EQ(events[5].step, 298U);
+  EXPECT_EQ(events[5].wall_time, 1'700'000'002.5) << "of the last line";
+  EXPECT_EQ(events[6].scalars.at("policy/switches"), 1);
+}
+
+TEST_F(TensorboardFile, CountsTheSwitchesOfEarlierProcesses) {
+  board_start start = start_;
+  start.resumed_at = 70;
+  start.policy = "sync";
+  start.switches = 2;
+  tensorboard_file f(folder(), start);
+  f.add(policy_switch{80, "sync", "async", "asked for"});
+  const auto events = events_in(f.path());
+  EXPECT_EQ(events[3].step, 70U);
+  EXPECT_EQ(events[3].scalars.at("policy/switches"), 2);
+  EXPECT_EQ(events.back().scalars.at("policy/switches"), 3);
+}
+
+TEST_F(TensorboardFile, SaysWhoComesAndGoes) {
+  tensorboard_file f(folder(), start_);
+  f.add(members_changed{"the run begins", 2, 1});
+  f.add(metrics_line{.time_s = 2, .steps = 300});
+  f.add(members_changed{"lost worker 1 (incarnation 1): no sign of life", 1, 1});
+  const auto events = events_in(f.path());
+  EXPECT_EQ(events[1].texts.at("members"), "the run begins");
+  EXPECT_EQ(events[2].scalars.at("members/workers"), 2);
+  EXPECT_EQ(events[3].scalars.at("members/parameter_hosts"), 1);
+  EXPECT_EQ(events[5].texts.at("members"), "lost worker 1 (incarnation 1): no sign of life");
+  EXPECT_EQ(events[6].scalars.at("members/workers"), 1);
+  EXPECT_EQ(events[6].step, 300U);
+}
+
 TEST_F(TensorboardFile, LeavesEarlierOnesAsTheyAre) {
   tensorboard_file first(folder(), start_);
   first.add(metrics_line{.steps = 1});

@@ -55,16 +55,16 @@ TEST(TrainingReport, HasTheFieldsThatToolsRead) {
   const json o = json::parse(to_json(finished_run()));
   EXPECT_THAT(field_names(o),
               ElementsAre("version", "commit", "compiler", "date", "host", "processor", "command", "model",
-                          "span", "weights", "policy", "wire", "devices", "precision", "workers",
-                          "micro_batches", "stages", "data", "optimizer", "learning_rate", "batch", "shards",
-                          "ended", "why", "lost_shards", "enough", "steps", "samples", "epochs", "updates",
-                          "wall_seconds", "steps_per_second", "samples_per_second", "final_loss", "test_loss",
-                          "test_accuracy", "test_rmse", "validation_loss", "validation_accuracy",
+                          "span", "weights", "policy", "present_policy", "wire", "devices", "precision",
+                          "workers", "micro_batches", "stages", "data", "optimizer", "learning_rate", "batch",
+                          "shards", "ended", "why", "lost_shards", "enough", "steps", "samples", "epochs",
+                          "updates", "wall_seconds", "steps_per_second", "samples_per_second", "final_loss",
+                          "test_loss", "test_accuracy", "test_rmse", "validation_loss", "validation_accuracy",
                           "validation_rmse", "best", "tested", "cards", "sample", "ledger", "kept_ledger",
                           "staleness", "time_split", "weight_gap", "gradient_cosine", "sampled",
-                          "wait_seconds", "batches", "switches", "resumed", "checkpoints", "recording",
-                          "curve", "evaluations", "local_steps", "delays", "cure", "parameters_sha256",
-                          "seed"));
+                          "wait_seconds", "batches", "switches", "members", "resumed", "checkpoints",
+                          "recording", "curve", "evaluations", "local_steps", "delays", "cure",
+                          "parameters_sha256", "seed"));
   EXPECT_THAT(field_names(o["ledger"]), ElementsAre("produced", "applied", "merged", "discarded", "lost"));
   EXPECT_THAT(field_names(o["staleness"]),
               ElementsAre("mean", "p50", "p99", "max", "histogram", "discarded", "per_shard"));
@@ -74,7 +74,27 @@ TEST(TrainingReport, HasTheFieldsThatToolsRead) {
               ElementsAre("read", "compute", "wire", "mailbox", "apply", "per_shard"));
   EXPECT_THAT(field_names(o["time_split"]["compute"]), ElementsAre("seconds", "mean", "max", "count"));
   EXPECT_THAT(field_names(o["wait_seconds"]), ElementsAre("barrier", "bound", "feeder", "per_worker"));
-  EXPECT_THAT(field_names(o["switches"][0]), ElementsAre("step", "from", "to", "why"));
+  EXPECT_THAT(field_names(o["switches"][0]), ElementsAre("step", "time_s", "from", "to", "why"));
+}
+
+TEST(TrainingReport, DatesTheSwitchesOfItsOwnProcess) {
+  training_report r = finished_run();
+  EXPECT_TRUE(json::parse(to_json(r))["switches"][0]["time_s"].is_null());
+  r.switches[0].time_s = 2.5;
+  r.present_policy = "async";
+  const json o = json::parse(to_json(r));
+  EXPECT_EQ(o["switches"][0]["time_s"], 2.5);
+  EXPECT_EQ(o["present_policy"], "async");
+}
+
+TEST(TrainingReport, NamesTheMembersOfARunOverProcesses) {
+  training_report r = finished_run();
+  EXPECT_TRUE(json::parse(to_json(r))["members"].is_null()) << "in one process workers are threads";
+  r.members = {{"worker", 0}, {"worker", 1, 1, run_member::state::lost}};
+  r.members[1].why = "it was killed";
+  const json members = json::parse(to_json(r))["members"];
+  EXPECT_EQ(members["counts"]["worker"], json::parse(R"({"joined": 1, "done": 0, "left": 0, "lost": 1})"));
+  EXPECT_EQ(members["listed"][1]["why"], "it was killed");
 }
 
 TEST(TrainingReport, SaysWhereItComesFromAsFarAsThatIsKnown) {
