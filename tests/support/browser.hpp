@@ -93,6 +93,12 @@ public:
     ask("Page.navigate", {{"url", url}});
   }
 
+  /// As if the person had asked the system for "dark" or "light"; after open().
+  void prefer(const std::string& scheme) {
+    ask("Emulation.setEmulatedMedia",
+        {{"features", json::array({{{"name", "prefers-color-scheme"}, {"value", scheme}}})}});
+  }
+
   /// The value of a JavaScript expression in the page; a promise is waited for.
   json value(const std::string& expression) {
     const json told = ask("Runtime.evaluate",

@@ -13,6 +13,7 @@
   let state = null;    // the last state
   let ended = false;
   let drawing = false; // a picture is due with the next frame
+  let pace = [];       // how many steps there were when, as the run told
 
   function say_status(words, kind) {
     element("status").textContent = words;
@@ -26,32 +27,55 @@
       : `${Math.floor(s / 60)}:${two(s % 60)}`;
   };
 
+  // Seconds to go at the pace of the last half minute or quarter of the run. The first steps of a run are slow, so
+  // nothing is said before it has been watched for a while.
+  function time_left(steps, seconds) {
+    const last = pace[pace.length - 1];
+    if (!last || seconds > last.seconds) pace.push({steps, seconds});
+    const since = seconds - Math.max(30, seconds / 4);
+    while (pace.length > 2 && pace[1].seconds <= since) pace.shift();
+    const {steps: done, seconds: watched} = {steps: steps - pace[0].steps, seconds: seconds - pace[0].seconds};
+    return done < 3 || watched < 5 ? null : (watched * (run.total_steps - steps)) / done;
+  }
+
   function show_progress() {
     const report = state ? state.report : null;
     const last = curve[curve.length - 1];
     const before = report && report.resumed ? report.resumed.steps_before : 0;
     const steps = before + Math.max(report ? report.steps : 0, last ? last.steps : 0);
     const seconds = Math.max(report ? report.wall_seconds : 0, last ? last.time_s : 0);
+    const left = steps > 0 && !ended ? time_left(steps, seconds) : null;
     const share = run.total_steps > 0 ? Math.min(1, steps / run.total_steps) : 0;
     element("progress").value = share;
     let words = `step ${steps.toLocaleString("en")} of ${run.total_steps.toLocaleString("en")}, ` +
       `${(100 * share).toFixed(1)} %, ${in_words(seconds)} so far`;
-    if (!ended && share > 0.005) words += `, about ${in_words((seconds * (1 - share)) / share)} left`;
+    if (left !== null) words += `, about ${in_words(left)} left`;
     element("progress-words").textContent = words;
     document.title = `${ended ? "ended" : (100 * share).toFixed(0) + " %"} – ${run.model} – Mailgrad`;
+  }
+
+  // "stopped on the live page" says "stopped" itself.
+  const ending = ({ended: how, why}) => (why.startsWith(how) ? why : how + (why ? ", " + why : ""));
+
+  // "2 of 3 workers" while one of them is gone.
+  function workers_in_words({workers, members, ended: how}) {
+    const states = members && how === "running" ? members.counts.worker : null;
+    const there = states ? states.joined : workers;
+    return `${there === workers ? "" : there + " of "}${workers} ${workers === 1 ? "worker" : "workers"}`;
   }
 
   function show_state() {
     const {report, expected, under_way, late, waits} = state;
     const running = report.ended === "running";
-    element("what").textContent = `${run.model} on ${report.data} · ${report.policy} · ` +
-      `${report.workers} ${report.workers === 1 ? "worker" : "workers"} · ` +
+    element("what").textContent = `${run.model} on ${report.data} · ${report.present_policy} · ` +
+      `${workers_in_words(report)} · ` +
       `${report.shards} ${report.shards === 1 ? "shard" : "shards"}`;
     if (running) say_status("running", "running");
-    else say_status(`the run has ended: ${report.ended}${report.why ? ", " + report.why : ""}`,
+    else say_status(`the run has ended: ${ending(report)}`,
       report.ended === "completed" || report.ended === "stopped" ? "ended" : "failed");
     tables.show_ledger(report, under_way, late);
     tables.show_waits(waits, running);
+    tables.show_members(report);
     tables.show_switches(report);
     tables.show_checkpoints(report);
     tables.show_facts(report, run.model);
@@ -79,7 +103,10 @@
   function add_line(line) {
     const last = curve[curve.length - 1];
     if (last && line.time_s < last.time_s && line.steps <= last.steps) return; // told before
-    if (last && line.time_s === last.time_s && line.steps === last.steps) curve.pop();
+    if (last && line.time_s === last.time_s && line.steps === last.steps) { // a test, or told twice
+      const told = Object.entries(line).filter(([, figure]) => figure !== null);
+      line = {...curve.pop(), ...Object.fromEntries(told)};
+    }
     curve.push(line);
     tables.note_test(line);
     if (curve.length > most_lines) curve = curve.filter((p, i) => i % 2 === 0 || "test_loss" in p || "validation_loss" in p || i === curve.length - 1);
@@ -89,6 +116,7 @@
     run = told;
     ended = false;
     curve = [];
+    pace = [];
     state = told.state;
     tables.begin();
     pictures.begin();
@@ -142,6 +170,10 @@
   element("checkpoint").addEventListener("click", () => change("/checkpoint", {}));
   element("stop").addEventListener("click", () => {
     if (confirm("Stop the run? Steps that have begun are finished, and the report is written.")) change("/stop", {});
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    pictures.begin();
+    draw_soon();
   });
   for (const id of ["across", "logarithmic"]) element(id).addEventListener("change", draw_soon);
   follow();

@@ -2,9 +2,16 @@
 "use strict";
 
 const pictures = (() => {
-  const ink = "#16191d", quiet = "#5a626c", blue = "#1f5f99", orange = "#c2570c";
+  // As the style sheet has them for the scheme of this moment, light or dark.
+  const colours = {};
+  function take_colours() {
+    const style = getComputedStyle(document.documentElement);
+    for (const name of ["ink", "quiet", "paper", "accent", "orange", "hatch", "yellow", "rest", "bar", "grid"])
+      colours[name] = style.getPropertyValue("--" + name).trim();
+    Chart.defaults.color = colours.quiet;
+  }
+
   Chart.defaults.font.family = "system-ui, 'DejaVu Sans', sans-serif";
-  Chart.defaults.color = quiet;
   Chart.defaults.animation = false;
   Chart.defaults.responsive = true;
   Chart.defaults.maintainAspectRatio = false;
@@ -51,7 +58,7 @@ const pictures = (() => {
       for (const mark of options.list || []) {
         if (mark.at < x.min || mark.at > x.max) continue;
         const at = x.getPixelForValue(mark.at);
-        ctx.strokeStyle = mark.colour || ink;
+        ctx.strokeStyle = mark.colour || colours.ink;
         ctx.lineWidth = mark.width || 1.2;
         ctx.setLineDash(mark.dash || [2, 3]);
         ctx.beginPath();
@@ -59,7 +66,7 @@ const pictures = (() => {
         ctx.lineTo(at, area.bottom);
         ctx.stroke();
         if (!mark.word) continue;
-        ctx.fillStyle = ink;
+        ctx.fillStyle = colours.ink;
         ctx.font = "12px system-ui, 'DejaVu Sans', sans-serif";
         const right = at + 6 + ctx.measureText(mark.word).width > area.right;
         ctx.textAlign = right ? "right" : "left";
@@ -70,7 +77,7 @@ const pictures = (() => {
   };
 
   const axis = (text, more = {}) => ({
-    title: {display: true, text}, grid: {color: "#e8ebee"}, ticks: {callback: short, maxRotation: 0}, ...more,
+    title: {display: true, text}, grid: {color: colours.grid}, ticks: {callback: short, maxRotation: 0}, ...more,
   });
 
   function lines(id, label, datasets) {
@@ -87,13 +94,37 @@ const pictures = (() => {
     });
   }
 
-  const solid = {borderColor: blue, backgroundColor: blue, borderWidth: 2, pointRadius: 0, pointStyle: "line"};
-  const tested = {borderColor: orange, backgroundColor: "#fff", borderWidth: 2, borderDash: [6, 4], pointStyle: "rectRot",
-    pointRadius: 5, pointBorderWidth: 2};
-  const held_out = {...tested, borderColor: ink, borderDash: [2, 3], pointStyle: "triangle"};
+  const solid = () => ({data: [], borderColor: colours.accent, backgroundColor: colours.accent, borderWidth: 2,
+    pointRadius: 0, pointStyle: "line"});
+  const dashed = () => ({...solid(), borderColor: colours.orange, backgroundColor: colours.orange, borderDash: [6, 4]});
+  const tested = () => ({data: [], borderColor: colours.orange, backgroundColor: colours.paper, borderWidth: 2,
+    borderDash: [6, 4], pointStyle: "rectRot", pointRadius: 5, pointBorderWidth: 2});
+  const held_out = () => ({...tested(), borderColor: colours.ink, borderDash: [2, 3], pointStyle: "triangle"});
 
-  const points = (curve, across, field) =>
-    curve.filter((p) => typeof p[field] === "number").map((p) => ({x: p[across], y: p[field]}));
+  const known = (curve, field) => curve.filter((p) => typeof p[field] === "number");
+  const points = (curve, across, field) => known(curve, field).map((p) => ({x: p[across], y: p[field]}));
+
+  // The means of lines, each over the samples since the line before. A test brings a line at any moment, so of
+  // two neighbours one may tell of few samples, and would throw the curve up or down: it joins the one before.
+  function means(curve, across, field) {
+    const lines = known(curve, field);
+    let before = 0;
+    const samples = lines.map((p) => { const n = p.samples - before; before = p.samples; return Math.max(1, n); });
+    const few = [...samples].sort((a, b) => a - b)[Math.floor(samples.length / 2)] / 3;
+    const near = lines.length > 0 ? (lines[lines.length - 1][across] - lines[0][across]) / 1000 : 0;
+    const drawn = [];
+    lines.forEach((p, i) => {
+      const n = samples[i], last = drawn[drawn.length - 1];
+      if (!last || (n >= few && p[across] - last.begin > near)) {
+        drawn.push({x: p[across], y: p[field], begin: p[across], n});
+        return;
+      }
+      last.y = (last.y * last.n + p[field] * n) / (last.n + n);
+      last.n += n;
+      last.x = p[across];
+    });
+    return drawn.map(({x, y}) => ({x, y}));
+  }
 
   // Where a step lies on the axis, between the lines of metrics beside it.
   function at_step(curve, across, step) {
@@ -112,25 +143,25 @@ const pictures = (() => {
   let panels = [];
 
   function begin() {
+    take_colours();
     if (charts) for (const chart of Object.values(charts)) chart.destroy();
     for (const panel of panels) panel.destroy();
     panels = [];
     document.getElementById("staleness").replaceChildren();
-    const empty = () => ({data: [], ...solid});
     charts = {
-      loss: lines("loss", "loss", [{label: "training", ...empty()}, {label: "validation", data: [], ...held_out},
-        {label: "test", data: [], ...tested}]),
-      quality: lines("quality", "share", [{label: "validation", data: [], ...held_out},
-        {label: "test", data: [], ...tested}]),
-      speed: lines("speed", "samples/s", [{label: "samples/s", ...empty()}]),
+      loss: lines("loss", "loss", [{label: "training", ...solid()}, {label: "validation", ...held_out()},
+        {label: "test", ...tested()}]),
+      quality: lines("quality", "share", [{label: "validation", ...held_out()}, {label: "test", ...tested()}]),
+      speed: lines("speed", "samples/s", [{label: "samples/s", ...solid()}]),
+      gaps: lines("gaps", "versions", [{label: "mean", ...solid()}, {label: "p99", ...dashed()}]),
       times: bars("times", "share of the run [%]", [
-        {label: "computing", backgroundColor: blue},
-        {label: "at barriers", backgroundColor: hatched("#c2570c", "#fbe3cf", 1)},
-        {label: "at a bound", backgroundColor: hatched("#5a626c", "#fff", -1)},
-        {label: "for batches", backgroundColor: "#f0c419"},
-        {label: "exchange, other", backgroundColor: "#e3e7ec"},
+        {label: "computing", backgroundColor: colours.accent},
+        {label: "at barriers", backgroundColor: hatched(colours.orange, colours.hatch, 1)},
+        {label: "at a bound", backgroundColor: hatched(colours.quiet, colours.paper, -1)},
+        {label: "for batches", backgroundColor: colours.yellow},
+        {label: "exchange, other", backgroundColor: colours.rest},
       ], {stacked: true, max: 100}),
-      way: bars("way", "mean [ms]", [{label: "mean", backgroundColor: blue}], {}),
+      way: bars("way", "mean [ms]", [{label: "mean", backgroundColor: colours.accent}], {}),
     };
     charts.way.options.plugins.legend.display = false;
     for (const chart of [charts.loss, charts.quality]) // a run may have no such samples
@@ -140,7 +171,7 @@ const pictures = (() => {
   function bars(id, label, datasets, {stacked = false, max}) {
     return new Chart(document.getElementById(id), {
       type: "bar",
-      data: {labels: [], datasets: datasets.map((d) => ({borderColor: ink, borderWidth: 1, maxBarThickness: 34, ...d, data: []}))},
+      data: {labels: [], datasets: datasets.map((d) => ({borderColor: colours.ink, borderWidth: 1, maxBarThickness: 34, ...d, data: []}))},
       options: {
         indexAxis: "y",
         scales: {x: axis(label, {stacked, min: 0, max}), y: {stacked, grid: {display: false}}},
@@ -153,13 +184,16 @@ const pictures = (() => {
     const list = switches.map((s) => ({at: at_step(curve, across, s.step), word: "→ " + s.to}));
     for (const [chart, fields] of [[charts.loss, ["train_loss", "validation_loss", "test_loss"]],
       [charts.quality, ["validation_" + quality(curve), "test_" + quality(curve)]],
-      [charts.speed, ["samples_per_s"]]]) {
-      fields.forEach((field, i) => { chart.data.datasets[i].data = points(curve, across, field); });
+      [charts.speed, ["samples_per_s"]], [charts.gaps, ["staleness_mean", "staleness_p99"]]]) {
+      fields.forEach((field, i) => {
+        const of_test = /^(test|validation)_/.test(field);
+        chart.data.datasets[i].data = (of_test ? points : means)(curve, across, field);
+      });
       chart.options.scales.x.title.text = units[across];
       chart.options.plugins.marks.list = chart === charts.loss ? list : list.map((mark) => ({at: mark.at}));
     }
     charts.loss.options.scales.y.type = logarithmic ? "logarithmic" : "linear";
-    charts.speed.options.scales.y.min = 0;
+    charts.speed.options.scales.y.min = charts.gaps.options.scales.y.min = 0;
     const rmse = quality(curve) === "rmse";
     charts.quality.options.scales.y.title.text = rmse ? "RMSE [unit of the targets]" : "share of samples";
     charts.quality.options.scales.y.afterDataLimits = rmse ? undefined : within_shares;
@@ -167,7 +201,7 @@ const pictures = (() => {
       : "Accuracy on samples not trained on";
     const quality_section = document.getElementById("quality-section");
     quality_section.hidden = charts.quality.data.datasets.every((set) => set.data.length === 0);
-    for (const chart of [charts.loss, charts.quality, charts.speed]) chart.update();
+    for (const chart of [charts.loss, charts.quality, charts.speed, charts.gaps]) chart.update();
   }
 
   // A single point has room around it, and a share cannot lie there.
@@ -221,9 +255,9 @@ const pictures = (() => {
     where.append(both);
     return new Chart(canvas, {
       data: {labels: [], datasets: [
-        {type: "line", label: "expected law", data: [], borderColor: ink, backgroundColor: "#fff", borderWidth: 1.5,
+        {type: "line", label: "expected law", data: [], borderColor: colours.ink, backgroundColor: colours.paper, borderWidth: 1.5,
           borderDash: [5, 3], pointRadius: 3.5, pointStyle: "circle"},
-        {type: "bar", label: "measured", data: [], backgroundColor: "#a6c8e4", borderColor: "#16191d", borderWidth: 1,
+        {type: "bar", label: "measured", data: [], backgroundColor: colours.bar, borderColor: colours.ink, borderWidth: 1,
           barPercentage: 1, categoryPercentage: 0.92}]},
       options: {
         parsing: false,
@@ -270,7 +304,7 @@ const pictures = (() => {
       for (let gap = 0; law.geometric && gap <= last; ++gap)
         chart.data.datasets[0].data.push({x: gap, y: 100 * law.geometric * (1 - law.geometric) ** gap});
       chart.options.plugins.marks.list = law.mean === null ? [] :
-        [{at: law.mean, dash: [6, 4], width: 2.5, colour: orange}];
+        [{at: law.mean, dash: [6, 4], width: 2.5, colour: colours.orange}];
       const said = law.mean === null ? "no law is known" : `${law.at_most ? "at most " : ""}${short(law.mean)} expected`;
       document.getElementById("panel-" + rank).textContent = `worker ${rank}: mean ${short(mean)}, ${said}`;
       chart.update();

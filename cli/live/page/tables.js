@@ -102,9 +102,45 @@ const tables = (() => {
     fill("ledger", ["what became of them", "gradients", "share"], rows, "");
   }
 
+  // A switch of an earlier process has no time.
   function show_switches(report) {
-    fill("switches", ["step", "from", "to", "why"], report.switches.map((s) => [s.step, s.from, s.to, s.why]),
-      "The policy has not changed.");
+    const rows = report.switches.map((s) =>
+      [s.step, s.time_s === null ? "–" : s.time_s.toFixed(1) + " s", s.from, s.to, s.why]);
+    fill("switches", ["step", "after", "from", "to", "why"], rows,
+      `The policy has not changed: it is ${report.present_policy}.`);
+  }
+
+  function ago(seconds) {
+    if (seconds === null) return "unknown";
+    if (seconds < 120) return seconds.toFixed(1) + " s ago";
+    return seconds < 7200 ? (seconds / 60).toFixed(0) + " min ago" : (seconds / 3600).toFixed(1) + " h ago";
+  }
+
+  // "2 workers joined, 1 lost; 1 parameter host joined"
+  function counts_in_words(counts) {
+    const of_role = ([role, states]) => Object.entries(states).filter(([, n]) => n > 0)
+      .map(([state, n], i) => `${n}${i > 0 ? "" : ` ${role}${n === 1 ? "" : "s"}`} ${state}`).join(", ");
+    return Object.entries(counts).map(of_role).join("; ");
+  }
+
+  function last_words(m) {
+    if (m.losses > 1 && m.state !== "left") return `was lost ${m.losses} times, the last time: ${m.why}`;
+    return m.losses === 1 && ["joined", "done"].includes(m.state) ? "was lost: " + m.why : m.why;
+  }
+
+  // Of a run in one process there are none.
+  function show_members(report) {
+    const members = report.members;
+    document.getElementById("members-section").hidden = !members;
+    if (!members) return;
+    const all = Object.values(members.counts).flatMap((states) => Object.values(states)).reduce((a, b) => a + b, 0);
+    const more = all - members.listed.length;
+    document.getElementById("members-words").textContent = counts_in_words(members.counts) +
+      (more > 0 ? `; ${more} more than the table has, which give less cause for concern` : "");
+    fill("members", ["member", "state", "since", "heard", "from", "incarnation", "devices or shards", "last words"],
+      members.listed.map((m) => [`${m.role} ${m.number}`, m.state === "joined" && m.losses > 0 ? "back" : m.state,
+        ago(m.since_seconds), ago(m.heard_seconds), m.address, m.incarnation,
+        m.role === "worker" ? m.devices.join(", ") : "shards " + m.shards.join(", "), last_words(m)]), "");
   }
 
   function show_checkpoints(report) {
@@ -132,7 +168,8 @@ const tables = (() => {
       ["model", model + (report.span ? ", " + report.span : "") + ", " + whole(report.weights) + " weights"],
       ["data", report.data],
       ["devices", report.devices.join(", ")],
-      ["policy", report.policy],
+      ["policy", report.present_policy],
+      ...(report.policy === report.present_policy ? [] : [["policy as asked for", report.policy]]),
       ["cure", report.cure.name],
       ["workers, shards", whole(report.workers) + ", " + whole(report.shards)],
       ["optimiser", report.optimizer + ", learning rate " + short(report.learning_rate)],
@@ -150,5 +187,6 @@ const tables = (() => {
     ], "");
   }
 
-  return {begin, note_test, show_tiles, show_waits, show_ledger, show_switches, show_checkpoints, show_facts};
+  return {begin, note_test, show_tiles, show_waits, show_ledger, show_members, show_switches,
+    show_checkpoints, show_facts};
 })();
