@@ -2,9 +2,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
+#include <chrono>
+#include <fstream>
+#include <iterator>
+#include <regex>
 #include <set>
 #include <sstream>
+#include <string>
 
 namespace mailgrad {
 namespace {
@@ -77,6 +83,86 @@ TEST(PrometheusText, TellsNothingThatAShardWouldKnow) {
 TEST(PrometheusText, LetsNoTextLeaveItsLabel) {
   const std::string text = prometheus_text(small_report(), {}, "a\"b\\c\nd");
   EXPECT_THAT(text, HasSubstr("model=\"a\\\"b\\\\c\\nd\""));
+}
+
+TEST(PrometheusText, NamesThePolicyOfNow) {
+  training_report r = small_report();
+  r.policy = "async, sync@20";
+  r.present_policy = "sync";
+  EXPECT_THAT(prometheus_text(r, {}, "mlp"), HasSubstr(",policy=\"sync\","));
+}
+
+TEST(PrometheusText, CountsMembersByTheirState) {
+  training_report r = small_report();
+  EXPECT_THAT(prometheus_text(r, {}, "mlp"), Not(HasSubstr("mailgrad_member"))) << "workers are threads";
+  r.members = {
+      {"worker", 0}, {"worker", 1, 2}, {"worker", 2, 1, run_member::state::lost}, {"parameter host", 0}};
+  r.members[1].losses = 2;
+  r.members[2].losses = 1;
+  const std::string text = prometheus_text(r, {}, "mlp");
+  for (const char* line : {"mailgrad_members{role=\"worker\",state=\"joined\"} 2\n",
+                           "mailgrad_members{role=\"worker\",state=\"left\"} 0\n",
+                           "mailgrad_members{role=\"worker\",state=\"lost\"} 1\n",
+                           "mailgrad_members{role=\"parameter host\",state=\"joined\"} 1\n",
+                           "mailgrad_member_losses_total{role=\"worker\"} 3\n"})
+    EXPECT_THAT(text, HasSubstr(line));
+}
+
+std::string content_of(const char* file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator(in), {}};
+}
+
+/// Of a run that has every figure there is.
+std::string all_there_is() {
+  training_report r = small_report();
+  r.members = {{"worker", 0}};
+  r.late = {{0, 1.5}};
+  r.times.compute.add(std::chrono::seconds{1});
+  metrics_line tested{.train_loss = 0.5};
+  for (auto figure :
+       {&metrics_line::test_loss, &metrics_line::test_accuracy, &metrics_line::test_rmse,
+        &metrics_line::validation_loss, &metrics_line::validation_accuracy, &metrics_line::validation_rmse})
+    tested.*figure = 0.5;
+  r.curve = {tested};
+  return prometheus_text(r, tested, "mlp");
+}
+
+/// Names of metrics in a text; those of the parts of a histogram are that of the histogram.
+std::set<std::string> metrics_in(const std::string& text) {
+  static const std::regex name("mailgrad_[a-z_]+"), part("_(bucket|sum|count)$");
+  std::set<std::string> all;
+  for (std::sregex_iterator at(text.begin(), text.end(), name), end; at != end; ++at)
+    all.insert(std::regex_replace(at->str(), part, ""));
+  return all;
+}
+
+/// Names in the sources, each behind the word that begins a metric.
+std::set<std::string> metrics_of_source() {
+  const std::string source = content_of(MAILGRAD_PROMETHEUS_SOURCE);
+  static const std::regex begun(R"re((?:metric|gauge)\("([a-z_]+)")re");
+  std::set<std::string> all;
+  for (std::sregex_iterator at(source.begin(), source.end(), begun), end; at != end; ++at)
+    all.insert("mailgrad_" + at->str(1));
+  return all;
+}
+
+TEST(PrometheusText, IsDrawnByTheDashboardWhichAsksForNothingElse) {
+  EXPECT_EQ(metrics_in(all_there_is()), metrics_of_source()) << "this test must know of every metric";
+  EXPECT_EQ(metrics_in(content_of(MAILGRAD_MONITORING "/mailgrad-dashboard.json")), metrics_of_source());
+}
+
+TEST(PrometheusText, IsAskedForWhereTheToolTellsIt) {
+  const std::string asks = content_of(MAILGRAD_MONITORING "/prometheus.yml");
+  EXPECT_THAT(asks, Not(HasSubstr("metrics_path"))) << "the usual one, /metrics";
+  EXPECT_THAT(asks, HasSubstr("\"127.0.0.1:8080\"")) << "where --live listens";
+  const auto board = nlohmann::json::parse(content_of(MAILGRAD_MONITORING "/mailgrad-dashboard.json"));
+  std::set<int> numbers;
+  for (const auto& panel : board.at("panels")) {
+    EXPECT_TRUE(numbers.insert(panel.at("id").get<int>()).second) << panel.at("title");
+    for (const auto& asked : panel.at("targets"))
+      EXPECT_THAT(asked.at("expr").get<std::string>(), HasSubstr("{instance=~\"$run\"")) << panel.at("title");
+  }
 }
 
 /// Every line is a comment or a sample of the metric that the comments before it name, and none comes twice.
