@@ -141,6 +141,7 @@ private:
 };
 
 struct data_source;
+struct data_reading;
 
 /// The data of a run: the samples it trains on, those it is tested on, and those by which it is judged while
 /// it goes on.
@@ -162,6 +163,8 @@ struct data_split {
   dataset validation{};
   /// How open_data() found them, so that another process can open them as well; null if a program made them.
   std::shared_ptr<const data_source> source{};
+  /// What open_data() made of the files; null if a program made the data.
+  std::shared_ptr<const data_reading> reading{};
 };
 
 } // namespace mailgrad

@@ -1,5 +1,6 @@
 #include <mailgrad/data/open.hpp>
 
+#include <mailgrad/data/data_reading.hpp>
 #include <mailgrad/data/data_source.hpp>
 #include <mailgrad/data/formats/cifar.hpp>
 #include <mailgrad/data/formats/idx.hpp>
@@ -27,8 +28,6 @@ namespace mailgrad {
 namespace fs = std::filesystem;
 
 namespace {
-
-constexpr double usual_text_fraction = 0.9;
 
 /// Returns how many of `count` are for training. At least one is for training and one for testing.
 std::size_t training_part(std::size_t count, const open_options& options, double usual) {
@@ -262,6 +261,8 @@ data_split open_data(std::string_view name_or_path, const open_options& options)
                files.format == file_format::ratings ? held_out::last : held_out::drawn);
     if (is_told(options))
       split.source = std::make_shared<const data_source>(data_source{std::string(name_or_path), options});
+    data_reading noted = split.reading ? *split.reading : data_reading{};
+    split.reading = std::make_shared<const data_reading>(reading_of(split, files, options, std::move(noted)));
     if (!options.known)
       for (std::string& remark : remarks_on(split)) split.remarks.push_back(std::move(remark));
     return split;

@@ -38,7 +38,9 @@ struct open_options {
   shape record_dims{32, 32, 3}; ///< of the pictures of a CIFAR file: height, width, channels
   picture_channels channels = picture_channels::automatic; ///< of PNG and JPEG pictures
   csv_options csv{};
-  std::optional<label_kind> task{}; ///< what is predicted; if unset, what files of the format usually hold
+  /// What is predicted. If unset, it is what files of the format usually hold, or what the label of a CSV
+  /// file looks like (settle_task()).
+  std::optional<label_kind> task{};
   feature_scale scale = feature_scale::maximum;
   std::size_t window = 64;  ///< tokens of a text that a sample reads
   std::size_t stride = 0;   ///< tokens from one window to the next; 0: `window`, so each token is read once

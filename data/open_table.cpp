@@ -1,5 +1,7 @@
 #include <mailgrad/data/open_table.hpp>
 
+#include <mailgrad/data/data_reading.hpp>
+#include <mailgrad/data/formats/csv_survey.hpp>
 #include <mailgrad/data/row_split.hpp>
 #include <mailgrad/files/file_error.hpp>
 
@@ -7,6 +9,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <memory>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -121,6 +125,48 @@ void remark_dropped(const fs::path& file, const csv_rows& rows, data_split& spli
                                       rows.dropped + count(rows), what));
 }
 
+/// "." or ",", or ". and ,"; `of` tells a column its sign.
+template <class Sign>
+std::string signs_of(const table_layout& table, const Sign& of) {
+  std::string all;
+  for (const table_column& c : table.columns) {
+    const char sign = c.kind == column_kind::number ? of(c.signs) : '\0';
+    if (sign == 0 || all.find(sign) != std::string::npos) continue;
+    all += (all.empty() ? "" : " and ") + std::string(1, sign);
+  }
+  return all;
+}
+
+table_reading reading_of(const csv_survey& survey, const csv_rows& train, const csv_rows& test) {
+  const table_layout& table = train.layout.table;
+  table_reading r;
+  r.encoding = survey.encoding;
+  r.delimiter = survey.layout.delimiter;
+  r.decimal = signs_of(table, [](number_signs s) { return s.decimal; });
+  r.thousands = signs_of(table, [](number_signs s) {
+    return !s.grouped ? '\0' : s.decimal == '.' ? ',' : '.';
+  });
+  r.header = survey.header_is_record || !survey.label_name.empty();
+  for (const table_column& c : table.columns)
+    ++(c.kind == column_kind::left_out   ? r.left_out
+       : c.kind == column_kind::category ? r.categories
+                                         : r.numbers);
+  r.label_column = table.label + 1;
+  r.label_name = survey.label_name;
+  r.label_why = survey.label_why;
+  r.missing = train.missing + test.missing;
+  r.dropped = train.dropped + test.dropped;
+  r.became = table.missing;
+  return r;
+}
+
+/// Finds out what the file holds. What a trained model knows, or the user says, is not asked again.
+csv_survey survey_for(const fs::path& file, const open_options& options) {
+  csv_survey survey = survey_csv(file, layout_for(options));
+  if (!options.known) settle_task(survey, file, options.task);
+  return survey;
+}
+
 } // namespace
 
 data_split cut(const fs::path& file, dataset all, const open_options& options) {
@@ -137,7 +183,8 @@ label_map labels_for(const open_options& options) {
 data_split open_csv(const data_files& files, const open_options& options) {
   const fs::path& file = files.train.front();
   label_map labels = labels_for(options);
-  csv_rows train = read_csv(file, layout_for(options), labels);
+  const csv_survey survey = survey_for(file, options);
+  csv_rows train = read_surveyed_csv(file, survey, labels);
   const bool whole = files.test.empty();
   const row_split rows = split_of(file, train, whole && !options.known, options);
   table_layout& table = train.layout.table;
@@ -155,6 +202,11 @@ data_split open_csv(const data_files& files, const open_options& options) {
   data_split split;
   remark_dropped(file, train, split);
   if (!whole) remark_dropped(files.test, test, split);
+  std::ranges::copy(survey.remarks, std::back_inserter(split.remarks));
+  data_reading noted;
+  noted.table = reading_of(survey, train, test);
+  noted.task_why = survey.task_why;
+  split.reading = std::make_shared<const data_reading>(std::move(noted));
   split.table = train.layout.table;
   dataset first = join(std::move(train), labels);
   if (!whole) {

@@ -9,6 +9,7 @@ namespace mailgrad {
 
 /// The part of a file without a test file that is for training, unless the user says another.
 inline constexpr double usual_training_fraction = 0.8;
+inline constexpr double usual_text_fraction = 0.9; ///< of a text
 
 /// Cuts samples, or takes all for testing where they are for a trained model. The samples of the test part
 /// are drawn by options.seed, in proportion to their classes.

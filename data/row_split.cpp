@@ -133,6 +133,27 @@ void add_lacking(std::vector<std::string>& remarks, const data_split& data, cons
                                   what_for, lacking.size(), trained.size(), listed(data, lacking)));
 }
 
+/// Adds a remark if classes have one sample, or about as many as there are classes. A few samples are a
+/// trial.
+void add_rare(std::vector<std::string>& remarks, const data_split& data, std::size_t classes) {
+  constexpr std::size_t a_few = 10;
+  std::vector<std::size_t> counts(classes), once;
+  std::size_t samples = 0;
+  for (const dataset* part : {&data.train, &data.test, &data.validation}) {
+    samples += part->size();
+    for (const std::int32_t label : part->labels()) ++counts[static_cast<std::size_t>(label)];
+  }
+  for (std::size_t c = 0; c < classes; ++c)
+    if (counts[c] == 1) once.push_back(c);
+  const auto found = classes - static_cast<std::size_t>(std::ranges::count(counts, std::size_t{0}));
+  if (samples < a_few || once.empty()) return;
+  if (2 * found > samples)
+    remarks.push_back(fmt::format("there are {} classes for {} samples", found, samples));
+  else
+    remarks.push_back(fmt::format("{} of the {} classes {} one sample: {}", once.size(), found,
+                                  once.size() == 1 ? "has" : "have", listed(data, once)));
+}
+
 } // namespace
 
 row_split draw_split(std::size_t count, std::span<const std::int32_t> labels, double test_share,
@@ -179,6 +200,7 @@ std::vector<std::string> remarks_on(const data_split& data) {
       only != trained.end() && std::ranges::count(trained, true) == 1)
     remarks.push_back(fmt::format("all {} samples to train on are of one class, {}", data.train.size(),
                                   name_of(data, static_cast<std::size_t>(only - trained.begin()))));
+  add_rare(remarks, data, classes);
   add_lacking(remarks, data, trained, data.test, "test on");
   add_lacking(remarks, data, trained, data.validation, "validate on");
   return remarks;

@@ -31,7 +31,8 @@ row_split draw_split(std::size_t count, std::span<const std::int32_t> labels, do
 dataset take_rows(const dataset& all, std::span<const std::size_t> rows);
 
 /// What somebody should know before training on this data, a line each: all samples to train on are of one
-/// class, or a part to test or validate on lacks classes. Empty where samples have no classes.
+/// class, classes have one sample, or a part to test or validate on lacks classes. Empty where samples have
+/// no classes.
 std::vector<std::string> remarks_on(const data_split& data);
 
 } // namespace mailgrad

@@ -47,8 +47,12 @@ bool table_layout::is_plain() const noexcept {
          });
 }
 
+bool begins_with_hashes(const table_column& column) {
+  return std::ranges::any_of(column.categories, [](std::string_view c) { return c.starts_with('#'); });
+}
+
 bool is_no_name(std::string_view field) noexcept {
-  return parse_number(field).has_value() || (!field.empty() && is_missing(field));
+  return readings_of(field).any() || (!field.empty() && is_missing(field));
 }
 
 bool are_names(const table_layout& layout, std::span<const std::string_view> fields) {
@@ -70,7 +74,7 @@ std::string wrong_name(const table_layout& layout, std::span<const std::string_v
 }
 
 bool is_missing(std::string_view field) noexcept {
-  constexpr std::array<std::string_view, 5> words{"?", "na", "n/a", "nan", "null"};
+  constexpr std::array<std::string_view, 7> words{"?", "na", "n/a", "#n/a", "<na>", "nan", "null"};
   if (field.empty()) return true;
   return std::ranges::any_of(words, [=](std::string_view w) { return same_but_for_case(field, w); });
 }
@@ -84,7 +88,7 @@ field_numbers::field_numbers(table_layout& layout) : layout_(layout) {
 std::optional<float> field_numbers::read(std::size_t column, std::string_view field) {
   if (is_missing(field)) return std::numeric_limits<float>::quiet_NaN();
   table_column& c = layout_.columns[column];
-  const std::optional<double> number = parse_number(field);
+  const std::optional<double> number = spelled_number(field, c.signs);
   if (c.kind == column_kind::unknown) {
     c.kind = number ? column_kind::number : column_kind::category;
     holds_words_[column] = !number;

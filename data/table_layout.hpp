@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/data/formats/label_map.hpp>
+#include <mailgrad/data/spelled_number.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -30,6 +31,7 @@ struct table_column {
   std::string name{}; ///< in the header; empty if there is none
   column_kind kind = column_kind::unknown;
   std::vector<std::string> categories{}; ///< in the order of their numbers
+  number_signs signs{};                  ///< how its numbers are written
 
   /// The numbers of a sample that the column becomes.
   std::size_t width() const noexcept;
@@ -43,12 +45,16 @@ struct table_layout {
   missing_values missing = missing_values::refuse;
   /// float32[width()], if `missing` is `mean`. That of a category is the share of rows that have it.
   std::vector<float> means{};
+  number_signs label_signs{}; ///< how a number to predict is written
 
   /// The numbers of a sample.
   std::size_t width() const noexcept;
   /// Whether a sample is more than the numbers of its row.
   bool is_plain() const noexcept;
 };
+
+/// Whether the column has categories that begin with '#', as comments do elsewhere.
+bool begins_with_hashes(const table_column& column);
 
 /// Whether a field is a value rather than the name of a column: a number, or a word for a missing value.
 bool is_no_name(std::string_view field) noexcept;
@@ -61,11 +67,12 @@ bool are_names(const table_layout& layout, std::span<const std::string_view> fie
 /// training, found 'c'". Empty: nothing.
 std::string wrong_name(const table_layout& layout, std::span<const std::string_view> names);
 
-/// Whether a field has no value: it is empty, "?", "NA", "N/A", "NaN" or "null", in capitals or not.
+/// Whether a field has no value: it is empty, "?", "NA", "N/A", "#N/A", "<NA>", "NaN" or "null", in capitals
+/// or not.
 bool is_missing(std::string_view field) noexcept;
 
-/// Reads fields as one number each, which expand() turns into the numbers of samples: a number as itself, a
-/// word as the number of its category, a missing value as NaN.
+/// Reads fields as one number each, which expand() turns into the numbers of samples: a number as itself, by
+/// the signs of its column; a word as the number of its category, a missing value as NaN.
 ///
 /// Categories are open while a training file is read, and their numbers are preliminary until settle().
 /// Threads one caller at a time.

@@ -1,9 +1,7 @@
 #include <mailgrad/data/formats/csv.hpp>
 
-#include <mailgrad/data/formats/csv_columns.hpp>
-#include <mailgrad/data/formats/csv_fields.hpp>
+#include <mailgrad/data/formats/csv_survey.hpp>
 #include <mailgrad/files/file_error.hpp>
-#include <mailgrad/files/line_reader.hpp>
 #include <mailgrad/options/number.hpp>
 
 #include <fmt/format.h>
@@ -18,102 +16,65 @@ namespace mailgrad {
 
 namespace {
 
-/// Turns lines into rows. The first line shows the layout.
+/// What to do about a field that is not what its column holds.
+std::string_view hint_on(const table_column& column, std::string_view field) {
+  const bool is_number_among_words =
+      column.kind == column_kind::category && column.categories.empty() && readings_of(field).any();
+  return is_number_among_words ? "; --categories (csv_options::categories) takes numbers for words" : "";
+}
+
+/// Turns the records of a file that was surveyed into rows.
 class csv_reader {
 public:
-  csv_reader(line_reader& lines, const csv_options& options, label_map& labels)
-      : lines_(lines), labels_(labels) {
-    rows_.layout = options;
-  }
+  csv_reader(const std::filesystem::path& file, const csv_survey& survey, label_map& labels)
+      : records_(text_lines(file), survey.form), labels_(labels),
+        has_header_(survey.header_is_record), rows_{{}, {}, {}, survey.layout} {}
 
   csv_rows parse() {
-    auto line = lines_.next();
-    if (!line) throw_malformed(lines_.file(), "expected rows of numbers, found an empty file");
-    line = learn_layout(*line);
-    for (; line; line = lines_.next()) add(*line);
-    if (answers() == 0) fail_without_rows();
+    if (has_header_) records_.next();
+    while (records_.next()) add();
+    if (answers() == 0)
+      throw_malformed(
+          records_.file(),
+          fmt::format("expected a row without missing values, found none among {}", rows_.dropped));
     return finished();
   }
 
 private:
-  std::optional<std::string_view> learn_layout(std::string_view line);
-  void split(std::string_view line);
-  void require_columns() const;
-  void add(std::string_view line);
+  std::string_view field(std::size_t column) const { return records_.fields()[column]; }
+  void add();
   bool add_features();
-  void add_label(std::string_view field, std::size_t column);
+  void add_label(std::size_t column);
   [[noreturn]] void fail(const std::string& expected, std::size_t column, std::string_view hint = {}) const;
-  [[noreturn]] void fail_without_rows() const;
   csv_rows finished();
 
   std::size_t answers() const { return rows_.labels.size() + rows_.targets.size(); }
 
-  line_reader& lines_;
+  csv_records records_;
   label_map& labels_;
+  bool has_header_;
   csv_rows rows_;
-  std::optional<csv_fields> splitter_;   ///< once the delimiter is known
-  std::optional<field_numbers> numbers_; ///< once the columns are known
-  std::vector<std::string_view> fields_;
+  field_numbers numbers_{rows_.layout.table};
   std::vector<float> values_; ///< a number for each field that is a feature
 };
 
-/// Returns the first row, which is the line itself where there is no header.
-std::optional<std::string_view> csv_reader::learn_layout(std::string_view line) {
-  csv_options& layout = rows_.layout;
-  if (layout.delimiter == 0) layout.delimiter = most_frequent_delimiter(line);
-  splitter_.emplace(layout.delimiter);
-  split(line);
-  if (!layout.table.columns.empty()) layout.columns = layout.table.columns.size() + 1;
-  if (layout.columns == 0) layout.columns = fields_.size();
-  if (layout.columns < 2)
-    throw_malformed(lines_.file(), lines_.number(),
-                    fmt::format("expected a label and numbers between commas, found {}", in_quotes(line)));
-  require_columns();
-  const bool has_header = is_csv_header(layout, fields_);
-  layout.header = has_header ? csv_header::present : csv_header::absent;
-  std::optional<std::string_view> row = line;
-  std::vector<std::string> names;
-  const file_line first = lines_.number();
-  if (has_header) {
-    names.assign(fields_.begin(), fields_.end());
-    row = lines_.next();
-    if (!row) fail_without_rows();
-    split(*row);
-    require_columns();
-  }
-  const std::vector<std::string_view> header(names.begin(), names.end());
-  learn_csv_columns(layout, header, fields_, lines_.file(), first);
-  numbers_.emplace(layout.table);
-  return row;
-}
-
-void csv_reader::split(std::string_view line) {
-  if (!splitter_->split(line, fields_))
-    throw_malformed(
-        lines_.file(), lines_.number(),
-        "expected double quotes around the whole of a field, found one that is open or within it");
-}
-
-void csv_reader::require_columns() const {
-  if (fields_.size() != rows_.layout.columns)
-    throw_malformed(lines_.file(), lines_.number(),
-                    fmt::format("expected {} columns, found {}", rows_.layout.columns, fields_.size()));
-}
-
-void csv_reader::add(std::string_view line) {
-  split(line);
-  require_columns();
+void csv_reader::add() {
   const csv_options& layout = rows_.layout;
+  if (records_.fields().size() != layout.columns)
+    throw_malformed(records_.file(), records_.number(),
+                    fmt::format("expected {} columns, found {}", layout.columns, records_.fields().size()));
   const std::size_t before = values_.size();
   const std::size_t label = layout.table.label;
-  const bool drops = layout.table.missing == missing_values::drop;
-  if ((!add_features() || is_missing(fields_[label])) && drops) {
+  const bool labelled = !is_missing(field(label));
+  if (!labelled) ++rows_.missing;
+  const bool whole = add_features();
+  if (layout.table.missing == missing_values::drop && !(whole && labelled)) {
     values_.resize(before);
     ++rows_.dropped;
     return;
   }
-  add_label(fields_[label], label);
-  layout.limit.require(lines_.file(), sizeof(float) * (values_.size() + answers()));
+  add_label(label);
+  layout.limit.require(records_.file(), sizeof(float) * (values_.size() + answers()));
 }
 
 /// Returns whether no value is missing.
@@ -123,66 +84,70 @@ bool csv_reader::add_features() {
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
     if (table.columns[i].kind == column_kind::left_out) continue;
     const std::size_t column = i + (i >= table.label ? 1 : 0);
-    const std::optional<float> number = numbers_->read(i, fields_[column]);
-    if (!number) fail(numbers_->expected(i), column);
-    whole = whole && !std::isnan(*number);
+    const std::optional<float> number = numbers_.read(i, field(column));
+    if (!number) fail(numbers_.expected(i), column, hint_on(table.columns[i], field(column)));
+    if (std::isnan(*number)) {
+      whole = false;
+      ++rows_.missing;
+    }
     if (!whole && table.missing == missing_values::refuse)
-      fail(numbers_->expected(i), column,
+      fail(numbers_.expected(i), column,
            "; --missing drop or mean (csv_options::missing) takes rows without a value");
     values_.push_back(*number);
   }
   return whole;
 }
 
-void csv_reader::add_label(std::string_view field, std::size_t column) {
+void csv_reader::add_label(std::size_t column) {
+  const std::string_view text = field(column);
+  const bool missing = is_missing(text);
+  constexpr std::string_view hint = "; --missing drop (csv_options::missing) leaves out rows without a label";
   if (rows_.layout.holds == label_kind::numbers) {
-    const auto number = parse_number(field);
-    if (!number || !fits_float(*number)) fail("a finite number", column);
+    const auto number = spelled_number(text, rows_.layout.table.label_signs);
+    if (missing || !number || !fits_float(*number)) fail("a finite number", column, missing ? hint : "");
     rows_.targets.push_back(static_cast<float>(*number));
     return;
   }
-  const auto label = labels_.find(field);
+  const auto label = missing ? std::nullopt : labels_.find(text);
   if (!label)
-    throw_malformed(lines_.file(), lines_.number(),
-                    fmt::format("expected {}, found {}{}", labels_.expected(), in_quotes(field),
-                                parse_number(field) ? "; a number to predict is a task of regression" : ""));
+    throw_malformed(records_.file(), records_.number(),
+                    fmt::format("expected {}, found {}{}", labels_.expected(), in_quotes(text),
+                                missing              ? hint
+                                : parse_number(text) ? "; a number to predict is a task of regression"
+                                                     : ""));
   rows_.labels.push_back(*label);
 }
 
 void csv_reader::fail(const std::string& expected, std::size_t column, std::string_view hint) const {
-  throw_malformed(lines_.file(), lines_.number(),
+  throw_malformed(records_.file(), records_.number(),
                   fmt::format("expected {} in column {}, found {}{}", expected, column + 1,
-                              in_quotes(fields_[column]), hint));
-}
-
-void csv_reader::fail_without_rows() const {
-  if (rows_.dropped > 0)
-    throw_malformed(lines_.file(),
-                    fmt::format("expected a row without missing values, found none among {}", rows_.dropped));
-  throw_malformed(lines_.file(), lines_.number(), "expected rows after the header, found the end");
+                              in_quotes(field(column)), hint));
 }
 
 csv_rows csv_reader::finished() {
   table_layout& table = rows_.layout.table;
-  numbers_->settle(values_);
+  numbers_.settle(values_);
   for (std::size_t i = 0; i < table.columns.size(); ++i)
     if (table.columns[i].kind == column_kind::unknown || table.columns[i].kind == column_kind::category)
       if (table.columns[i].categories.empty())
-        throw_malformed(lines_.file(), fmt::format("expected a value in column {}, found none in any row",
-                                                   i + (i >= table.label ? 2 : 1)));
+        throw_malformed(records_.file(), fmt::format("expected a value in column {}, found none in any row",
+                                                     i + (i >= table.label ? 2 : 1)));
   if (!table.is_plain())
-    rows_.layout.limit.require(lines_.file(), sizeof(float) * (answers() * table.width() + answers()));
+    rows_.layout.limit.require(records_.file(), sizeof(float) * (answers() * table.width() + answers()));
   rows_.features = {{table.width()}, expand(table, std::move(values_))};
   return std::move(rows_);
 }
 
 } // namespace
 
-csv_rows read_csv(const std::filesystem::path& file, const csv_options& options, label_map& labels) {
-  line_reader lines{file};
-  csv_rows rows = csv_reader{lines, options, labels}.parse();
-  if (labels.is_open() && options.holds == label_kind::classes) labels.settle(rows.labels);
+csv_rows read_surveyed_csv(const std::filesystem::path& file, const csv_survey& survey, label_map& labels) {
+  csv_rows rows = csv_reader{file, survey, labels}.parse();
+  if (labels.is_open() && survey.layout.holds == label_kind::classes) labels.settle(rows.labels);
   return rows;
+}
+
+csv_rows read_csv(const std::filesystem::path& file, const csv_options& options, label_map& labels) {
+  return read_surveyed_csv(file, survey_csv(file, options), labels);
 }
 
 } // namespace mailgrad

@@ -1,67 +1,207 @@
 #include <mailgrad/data/formats/csv_fields.hpp>
 
-#include <csv.h>
+#include <mailgrad/data/table_layout.hpp>
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <new>
 
 namespace mailgrad {
 
-struct csv_fields::parser {
-  explicit parser(char delimiter) {
-    csv_init(&state, CSV_STRICT | CSV_STRICT_FINI); // fails only for a null pointer
-    csv_set_delim(&state, static_cast<unsigned char>(delimiter));
-    csv_set_term_func(&state, [](unsigned char) { return 0; }); // the caller passes one line at a time
-  }
-  ~parser() { csv_free(&state); }
-  parser(const parser&) = delete;
-  parser& operator=(const parser&) = delete;
+namespace {
 
-  csv_parser state;
+bool is_empty_line(std::string_view line, char delimiter) {
+  return std::ranges::all_of(line, [=](char c) { return (c == ' ' || c == '\t') && c != delimiter; });
+}
+
+/// "#N/A" is a missing value of spreadsheets.
+bool begins_as_comment(std::string_view line) {
+  line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+  return line.starts_with('#') && !line.starts_with("#N/A");
+}
+
+/// The records of some lines by one delimiter.
+struct record_counts {
+  std::size_t records = 0;
+  std::size_t columns = 0; ///< that are known, or of the first one
+  std::size_t least = 2;   ///< columns that make a table
+  std::size_t alike = 0;   ///< records that have as many
+  std::size_t fields = 0;  ///< of those, with a value
+  std::size_t numbers = 0; ///< among these
+
+  double score() const {
+    if (columns < least) return 0;
+    const auto share = [](std::size_t a, std::size_t b) {
+      return static_cast<double>(a) / static_cast<double>(b);
+    };
+    return share(alike, records) * (1 + (fields == 0 ? 0 : share(numbers, fields)));
+  }
 };
 
-csv_fields::csv_fields(char delimiter)
-    : delimiter_(delimiter), parser_(std::make_unique<parser>(delimiter)) {}
-csv_fields::csv_fields(csv_fields&&) noexcept = default;
-csv_fields::~csv_fields() = default;
+record_counts count_records(const std::vector<std::string_view>& lines, char delimiter, std::size_t columns) {
+  record_counts counts{.columns = columns, .least = columns == 0 ? std::size_t{2} : 1};
+  csv_fields splitter(delimiter);
+  std::vector<std::string_view> fields;
+  for (const std::string_view line : lines) {
+    if (splitter.add(line) != csv_fields::record::whole) continue;
+    splitter.list(fields);
+    ++counts.records;
+    if (counts.columns == 0) counts.columns = fields.size();
+    if (fields.size() != counts.columns) continue;
+    ++counts.alike;
+    for (const std::string_view field : fields) {
+      if (is_missing(field)) continue;
+      ++counts.fields;
+      if (readings_of(field).any()) ++counts.numbers;
+    }
+  }
+  counts.records = std::max<std::size_t>(counts.records, 1);
+  return counts;
+}
 
-bool csv_fields::split(std::string_view line, std::vector<std::string_view>& out) {
-  text_.clear();
-  ends_.clear();
-  const auto take = [](void* field, std::size_t length, void* self) {
-    auto& me = *static_cast<csv_fields*>(self);
-    if (length > 0) me.text_.append(static_cast<const char*>(field), length);
-    me.ends_.push_back(me.text_.size());
-  };
-  csv_parser& state = parser_->state;
-  if (csv_parse(&state, line.data(), line.size(), take, nullptr, this) != line.size() ||
-      csv_fini(&state, take, nullptr, this) != 0) {
-    if (csv_error(&state) == CSV_ENOMEM) throw std::bad_alloc();
-    parser_ = std::make_unique<parser>(delimiter_); // the old one would still be within the quotes
-    return false;
+} // namespace
+
+std::string_view csv_fields::without_blanks(std::string_view text) const {
+  const auto is_blank = [this](char c) { return (c == ' ' || c == '\t') && c != delimiter_; };
+  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+/// Takes a field up to its delimiter.
+void csv_fields::take_plain(std::string_view& rest) {
+  const std::string_view field = rest.substr(0, rest.find(delimiter_));
+  text_ += without_blanks(field);
+  rest.remove_prefix(field.size());
+}
+
+/// Takes the rest of a field in double quotes, from within them. False if they are open at the end.
+bool csv_fields::take_quoted(std::string_view& rest) {
+  while (true) {
+    const std::size_t quote = rest.find('"');
+    text_ += rest.substr(0, quote);
+    if (quote == std::string_view::npos) return false;
+    rest.remove_prefix(quote + 1);
+    if (!rest.starts_with('"')) break;
+    text_ += '"';
+    rest.remove_prefix(1);
   }
-  if (ends_.empty()) ends_.push_back(0); // a line of blanks is one empty field
-  out.clear();
-  std::size_t begin = 0;
-  for (const std::size_t end : ends_) {
-    out.push_back(std::string_view(text_).substr(begin, end - begin));
-    begin = end;
-  }
+  const std::string_view between = rest.substr(0, rest.find(delimiter_));
+  if (without_blanks(between).empty()) rest.remove_prefix(between.size());
   return true;
 }
 
-char most_frequent_delimiter(std::string_view line) {
-  constexpr std::array delimiters{',', ';', '\t'};
-  std::array<std::size_t, delimiters.size()> counts{};
-  bool in_quotes = false;
-  for (const char c : line) {
-    if (c == '"') in_quotes = !in_quotes;
-    const auto found = std::ranges::find(delimiters, c);
-    if (!in_quotes && found != delimiters.end())
-      ++counts[static_cast<std::size_t>(found - delimiters.begin())];
+csv_fields::record csv_fields::add(std::string_view line) {
+  std::string_view rest = line;
+  if (open_)
+    text_ += '\n';
+  else {
+    text_.clear();
+    ends_.clear();
   }
-  return delimiters[static_cast<std::size_t>(std::ranges::max_element(counts) - counts.begin())];
+  while (true) {
+    if (!open_) {
+      const std::string_view field = without_blanks(rest);
+      open_ = field.starts_with('"');
+      if (open_) rest.remove_prefix(static_cast<std::size_t>(field.data() - rest.data()) + 1);
+    }
+    if (!open_)
+      take_plain(rest);
+    else if (!take_quoted(rest))
+      return record::open;
+    open_ = false;
+    ends_.push_back(text_.size());
+    if (rest.empty()) return record::whole;
+    if (rest.front() != delimiter_) return record::misplaced;
+    rest.remove_prefix(1);
+  }
+}
+
+void csv_fields::list(std::vector<std::string_view>& fields) const {
+  fields.clear();
+  std::size_t begin = 0;
+  for (const std::size_t end : ends_) {
+    fields.push_back(std::string_view(text_).substr(begin, end - begin));
+    begin = end;
+  }
+}
+
+char stated_delimiter(std::string_view first_line) {
+  return first_line.size() == 5 && first_line.starts_with("sep=") ? first_line.back() : '\0';
+}
+
+csv_form csv_form_of(std::span<const std::string> first_lines, char delimiter, std::size_t columns) {
+  std::vector<std::string_view> rows;
+  std::vector<std::string_view> marked; // with '#'
+  for (const std::string& line : first_lines)
+    if (!is_empty_line(line, '\0')) (begins_as_comment(line) ? marked : rows).push_back(line);
+  const std::vector<std::string_view>& shown = rows.empty() ? marked : rows;
+  csv_form form{delimiter == 0 ? ',' : delimiter};
+  double best = 0;
+  if (delimiter == 0)
+    for (const char candidate : {',', ';', '\t', '|'})
+      if (const double score = count_records(shown, candidate, columns).score(); score > best) {
+        best = score;
+        form.delimiter = candidate;
+      }
+  const record_counts alike = count_records(rows, form.delimiter, columns);
+  form.comments = count_records(marked, form.delimiter, alike.columns).alike <= alike.alike;
+  return form;
+}
+
+/// Whether a line is no record, nor the beginning of one.
+bool csv_records::passes_over(std::string_view line) {
+  if (is_empty_line(line, form_.delimiter)) {
+    if (!empty_) empty_ = lines_.number();
+    return true;
+  }
+  if (const char stated = lines_.number().value == 1 ? stated_delimiter(line) : '\0'; stated != 0) {
+    if (form_.delimiter == 0) splitter_ = csv_fields(form_.delimiter = stated);
+    return true;
+  }
+  if (!form_.comments || !begins_as_comment(line)) return false;
+  if (!any_) comment_ = line.substr(line.find('#') + 1);
+  return true;
+}
+
+void csv_records::split(std::string_view line) {
+  csv_fields::record found = splitter_.add(line);
+  for (std::size_t size = line.size(); found == csv_fields::record::open;) {
+    const auto next = lines_.next();
+    if (!next || (size += next->size()) > text_lines::longest)
+      throw_malformed(
+          file(), first_,
+          fmt::format("expected double quotes around the whole of a field, found some that are open "
+                      "{}",
+                      next ? "for too many lines" : "to the end"));
+    found = splitter_.add(*next);
+  }
+  if (found == csv_fields::record::misplaced)
+    throw_malformed(file(), first_,
+                    "expected double quotes around the whole of a field, found text behind them");
+}
+
+/// Chooses the delimiter that fits the first record.
+void csv_records::settle(std::string_view first_line) {
+  const bool comments = form_.comments;
+  form_ = csv_form_of(std::array{std::string(first_line)}, form_.delimiter, columns_);
+  form_.comments = comments;
+  splitter_ = csv_fields(form_.delimiter);
+}
+
+bool csv_records::next() {
+  empty_.reset();
+  while (const auto line = lines_.next()) {
+    if (passes_over(*line)) continue;
+    if (form_.delimiter == 0) settle(*line);
+    first_ = lines_.number();
+    split(*line);
+    splitter_.list(fields_);
+    any_ = true;
+    return true;
+  }
+  return false;
 }
 
 } // namespace mailgrad

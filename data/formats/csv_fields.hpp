@@ -1,41 +1,107 @@
 #pragma once
 
+#include <mailgrad/data/formats/text_lines.hpp>
+
 #include <cstddef>
-#include <memory>
+#include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace mailgrad {
 
-/// Splits lines of delimited text into fields.
+/// Splits records of delimited text into fields.
 ///
-/// A field in double quotes may hold the delimiter, and two double quotes in it stand for one. Blanks around
-/// a field are dropped.
-/// Source  RFC 4180, as libcsv reads it. Differs: a field ends with its line.
+/// A field in double quotes may hold the delimiter and ends of lines, and two double quotes in it stand for
+/// one. Blanks around a field are dropped. A double quote within a field that does not begin with one is a
+/// character like others.
+/// Source  RFC 4180. Differs: blanks, and a double quote within a field.
 /// Threads one caller at a time.
 class csv_fields {
 public:
-  explicit csv_fields(char delimiter);
-  csv_fields(csv_fields&&) noexcept;
-  ~csv_fields();
+  enum class record : std::uint8_t {
+    whole,
+    open,      ///< within double quotes: the next line belongs to it
+    misplaced, ///< text stands behind the double quotes of a field
+  };
 
-  /// Fills `out`, whose fields are valid until the next call.
-  ///
-  /// Returns false if a double quote is open at the end of the line, or stands within a field that is not
-  ///         quoted. The contents of `out` are then unspecified.
-  bool split(std::string_view line, std::vector<std::string_view>& out);
+  explicit csv_fields(char delimiter) : delimiter_(delimiter) {}
+
+  /// Splits a line, or the next line of a record that is open.
+  record add(std::string_view line);
+  /// The fields of a record that is whole, valid until the next line is added.
+  void list(std::vector<std::string_view>& fields) const;
 
 private:
-  struct parser;
+  bool take_quoted(std::string_view& rest);
+  void take_plain(std::string_view& rest);
+  std::string_view without_blanks(std::string_view text) const;
 
   char delimiter_;
-  std::unique_ptr<parser> parser_;
+  bool open_ = false;
   std::string text_;              ///< all fields, one behind the other
   std::vector<std::size_t> ends_; ///< where each field ends in `text_`
 };
 
-/// Returns the comma, semicolon or tab that occurs most often outside of double quotes.
-char most_frequent_delimiter(std::string_view line);
+/// How a table is written.
+struct csv_form {
+  char delimiter = ',';
+  bool comments = true; ///< a line that begins with '#' is no record
+};
+
+/// Finds out how a table is written by its first lines: the delimiter is the comma, semicolon, tab or bar by
+/// which most lines have as many fields as the first one, and most fields are numbers. Lines that begin with
+/// '#' are no comments if there are as many as others, and they have as many fields.
+///
+/// `delimiter` is 0 if it is not known, as is `columns`.
+csv_form csv_form_of(std::span<const std::string> first_lines, char delimiter, std::size_t columns);
+
+/// Reads the records of delimited text, one after the other. Empty lines and comments are passed over, and so
+/// is a first line such as "sep=;", by which spreadsheets state the delimiter.
+///
+/// Errors  file_error: double quotes that are open at the end, or that do not stand around a whole field; and
+///         as text_lines.
+/// Threads one caller at a time.
+class csv_records {
+public:
+  /// If form.delimiter is 0, the first record shows it: it should have `columns` fields, where that is known.
+  csv_records(text_lines lines, csv_form form, std::size_t columns = 0)
+      : lines_(std::move(lines)), form_(form), columns_(columns), splitter_(form.delimiter) {}
+
+  /// Reads the next record. False at the end.
+  bool next();
+  /// Its fields, valid until the next call.
+  const std::vector<std::string_view>& fields() const noexcept { return fields_; }
+  /// The line it begins with.
+  file_line number() const noexcept { return first_; }
+  const std::filesystem::path& file() const noexcept { return lines_.file(); }
+  std::string_view encoding() const noexcept { return lines_.encoding(); }
+  char delimiter() const noexcept { return form_.delimiter; }
+  /// The last comment before the first record, without its '#'; empty if there is none.
+  const std::string& comment_before() const noexcept { return comment_; }
+  /// The first empty line between the last record and the one before.
+  std::optional<file_line> empty_before() const noexcept { return empty_; }
+
+private:
+  bool passes_over(std::string_view line);
+  void settle(std::string_view first_line);
+  void split(std::string_view line);
+
+  text_lines lines_;
+  csv_form form_;
+  std::size_t columns_;
+  csv_fields splitter_;
+  std::vector<std::string_view> fields_;
+  file_line first_{};
+  std::string comment_;
+  std::optional<file_line> empty_;
+  bool any_ = false; ///< records so far
+};
+
+/// The delimiter that a first line such as "sep=;" states; 0: it states none.
+char stated_delimiter(std::string_view first_line);
 
 } // namespace mailgrad

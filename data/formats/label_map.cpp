@@ -12,23 +12,32 @@ namespace mailgrad {
 
 namespace {
 
-/// Below 2^53, every whole number is exact as a double.
-constexpr double exact = 9007199254740992.0;
+/// "-12" for "-12", "-12.0" and "-12."; nothing for another text, such as a code with leading zeros.
+std::optional<std::string> plain_whole(std::string_view label) {
+  const bool negative = label.starts_with('-');
+  if (negative || label.starts_with('+')) label.remove_prefix(1);
+  const std::string_view digits = label.substr(0, label.find('.'));
+  if (digits.empty() || (digits.size() > 1 && digits.front() == '0')) return std::nullopt;
+  const std::string_view fraction = label.substr(std::min(label.size(), digits.size() + 1));
+  if (digits.find_first_not_of("0123456789") != std::string_view::npos ||
+      fraction.find_first_not_of('0') != std::string_view::npos)
+    return std::nullopt;
+  return (negative && digits != "0" ? "-" : "") + std::string(digits);
+}
 
-/// Returns the one spelling under which a label is stored; nothing if the text is no label.
-std::optional<std::string> plain(std::string_view label) {
+/// What tells a label from others; nothing if the text is no label.
+std::optional<std::string> key_of(std::string_view label) {
   if (label.empty() || label.size() > 256) return std::nullopt;
   const std::optional<double> number = parse_number(label);
-  if (!number) return std::string(label);
-  if (!(std::abs(*number) < exact) || *number != std::floor(*number)) return std::nullopt;
-  return std::to_string(static_cast<std::int64_t>(*number));
+  if (number && (!std::isfinite(*number) || *number != std::floor(*number))) return std::nullopt;
+  return plain_whole(label).value_or(std::string(label));
 }
 
 bool before(const std::string& a, const std::string& b) {
   const auto left = parse_number(a);
   const auto right = parse_number(b);
-  if (left && right) return *left < *right;
-  if (left || right) return left.has_value(); // numbers come before words
+  if (left && right && *left != *right) return *left < *right;
+  if (left.has_value() != right.has_value()) return left.has_value(); // numbers come before words
   return a < b;
 }
 
@@ -36,17 +45,17 @@ bool before(const std::string& a, const std::string& b) {
 
 label_map::label_map(const std::vector<std::string>& names) : names_(names), open_(false) {
   for (std::size_t i = 0; i < names.size(); ++i)
-    numbers_.emplace(plain(names[i]).value_or(names[i]), static_cast<std::int32_t>(i));
+    numbers_.emplace(key_of(names[i]).value_or(names[i]), static_cast<std::int32_t>(i));
 }
 
 std::optional<std::int32_t> label_map::find(std::string_view label) {
-  std::optional<std::string> text = plain(label);
-  if (!text) return std::nullopt;
-  if (const auto known = numbers_.find(*text); known != numbers_.end()) return known->second;
+  std::optional<std::string> key = key_of(label);
+  if (!key) return std::nullopt;
+  if (const auto known = numbers_.find(*key); known != numbers_.end()) return known->second;
   if (!open_ || names_.size() == most()) return std::nullopt;
   const auto number = static_cast<std::int32_t>(names_.size());
-  names_.push_back(*text);
-  numbers_.emplace(*std::move(text), number);
+  names_.emplace_back(label);
+  numbers_.emplace(*std::move(key), number);
   return number;
 }
 
@@ -55,7 +64,7 @@ void label_map::settle(std::vector<std::int32_t>& labels) {
   std::ranges::sort(names_, before);
   std::vector<std::int32_t> settled(names_.size());
   for (std::size_t i = 0; i < names_.size(); ++i) {
-    std::int32_t& number = numbers_.find(names_[i])->second;
+    std::int32_t& number = numbers_.find(*key_of(names_[i]))->second;
     settled[static_cast<std::size_t>(number)] = static_cast<std::int32_t>(i);
     number = static_cast<std::int32_t>(i);
   }

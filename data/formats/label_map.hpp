@@ -11,8 +11,11 @@
 namespace mailgrad {
 
 /// Numbers the labels of a training file from 0, in sorted order, and finds them again in the test file: -1,
-/// +1 become 0, 1; 1..k become 0..k-1; A..Z become 0..25. Whole numbers sort as numbers ("1", "+1" and "1.0"
-/// are one label), words by their characters.
+/// +1 become 0, 1; 1..k become 0..k-1; A..Z become 0..25. Numbers sort by their value, and words after them
+/// by their characters.
+///
+/// A whole number is one label however it is written: "1", "+1" and "1.0". A number with leading zeros or an
+/// exponent is a code, and is told from others by its characters: "010" is not "10", and "1E2" is not "100".
 ///
 /// A map is open while the training file is read and closed by settle().
 /// Threads one caller at a time.
@@ -26,8 +29,8 @@ public:
   explicit label_map(const std::vector<std::string>& names);
 
   /// Finds the number of a label, which is preliminary while the map is open. Finds nothing for a text that
-  /// is no label: a fraction, NaN, or empty. The same holds for an unknown label in a closed map, and for one
-  /// too many in an open map.
+  /// is no label: a fraction, NaN, infinity, or empty. The same holds for an unknown label in a closed map,
+  /// and for one too many in an open map.
   std::optional<std::int32_t> find(std::string_view label);
 
   /// Closes the map and turns preliminary numbers into those of the sorted order.
@@ -36,7 +39,7 @@ public:
   bool is_open() const noexcept { return open_; }
   /// The number of classes that was given, or else the number of labels found so far.
   std::size_t classes() const noexcept { return known_ > 0 ? known_ : names_.size(); }
-  /// The labels in the order of their numbers, once the map is settled.
+  /// The labels in the order of their numbers, once the map is settled, each as it was written first.
   const std::vector<std::string>& names() const noexcept { return names_; }
   /// Says in a message what find() accepts: "one of the 3 labels -1, 0, 1"; `what` is what they are called.
   std::string expected(std::string_view what = "label") const;

@@ -1,12 +1,11 @@
 #include <mailgrad/data/formats/number_rows.hpp>
 
 #include <mailgrad/files/file_error.hpp>
-#include <mailgrad/files/line_reader.hpp>
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
-#include <istream>
 #include <utility>
 
 namespace mailgrad {
@@ -26,60 +25,50 @@ row_options completed(row_options options, const std::string& name, std::size_t 
 } // namespace
 
 number_rows::number_rows(std::istream& in, std::string name, std::size_t numbers, row_options options)
-    : in_(in), name_(std::move(name)), options_(completed(std::move(options), name_, numbers)),
-      fields_as_numbers_(options_.table) {}
+    : name_(std::move(name)), options_(completed(std::move(options), name_, numbers)),
+      fields_as_numbers_(options_.table),
+      records_(text_lines(in, name_),
+               {options_.delimiter, !begins_with_hashes(options_.table.columns.front())},
+               options_.table.columns.size()) {}
 
-void number_rows::fail(std::string_view why) const { throw_malformed(name_, file_line{number_}, why); }
+void number_rows::fail(file_line where, std::string_view why) const { throw_malformed(name_, where, why); }
 
-/// Passes over the empty lines at the end. Before another row one would shift the answers against the lines.
-bool number_rows::find_line() {
-  std::uint64_t first_empty = 0;
-  while (std::getline(in_, line_)) {
-    ++number_;
-    if (number_ == 1 && line_.starts_with(byte_order_mark)) line_.erase(0, byte_order_mark.size());
-    if (line_.ends_with('\r')) line_.pop_back();
-    if (line_.empty() && first_empty == 0) first_empty = number_;
-    if (line_.empty()) continue;
-    if (first_empty != 0)
-      throw_malformed(name_, file_line{first_empty}, "expected a row, found an empty line");
-    return true;
-  }
-  return false;
-}
-
-bool number_rows::read_line() {
-  if (!find_line()) return false;
-  if (!splitter_)
-    splitter_.emplace(options_.delimiter != 0 ? options_.delimiter : most_frequent_delimiter(line_));
-  if (!splitter_->split(line_, fields_)) fail("expected double quotes around the whole of a field");
+/// Empty lines at the end mean nothing. Before another row one would shift the answers against the lines.
+bool number_rows::read_record() {
+  if (!records_.next()) return false;
+  if (const auto empty = records_.empty_before()) fail(*empty, "expected a row, found an empty line");
   const std::size_t columns = options_.table.columns.size();
-  if (fields_.size() != columns)
-    fail(fmt::format("expected {} fields, as the model reads them, found {}", columns, fields_.size()));
+  if (const std::size_t found = records_.fields().size(); found != columns)
+    fail(records_.number(),
+         fmt::format("expected {} fields, as the model reads them, found {}", columns, found));
   return true;
 }
 
 bool number_rows::is_header() const {
   if (options_.header != csv_header::automatic) return options_.header == csv_header::present;
-  return are_names(options_.table, fields_);
+  return are_names(options_.table, records_.fields());
 }
 
 /// Skips the header. Returns false at the end.
 bool number_rows::find_first_row() {
-  if (!is_header()) return true;
-  if (const std::string why = wrong_name(options_.table, fields_); !why.empty()) fail(why);
-  return read_line();
+  has_header_ = is_header();
+  if (!has_header_) return true;
+  if (const std::string why = wrong_name(options_.table, records_.fields()); !why.empty())
+    fail(records_.number(), why);
+  return read_record();
 }
 
 bool number_rows::next(std::vector<float>& to) {
-  const bool first = number_ == 0;
-  if (!read_line() || (first && !find_first_row())) return false;
+  const bool first = !std::exchange(begun_, true);
+  if (!read_record() || (first && !find_first_row())) return false;
+  const std::vector<std::string_view>& fields = records_.fields();
   row_.clear();
-  for (std::size_t i = 0; i < fields_.size(); ++i) {
+  for (std::size_t i = 0; i < fields.size(); ++i) {
     if (options_.table.columns[i].kind == column_kind::left_out) continue;
-    const std::optional<float> number = fields_as_numbers_.read(i, fields_[i]);
+    const std::optional<float> number = fields_as_numbers_.read(i, fields[i]);
     if (!number || (std::isnan(*number) && options_.table.means.empty()))
-      fail(fmt::format("expected {} in column {}, found {}", fields_as_numbers_.expected(i), i + 1,
-                       in_quotes(fields_[i])));
+      fail(records_.number(), fmt::format("expected {} in column {}, found {}",
+                                          fields_as_numbers_.expected(i), i + 1, in_quotes(fields[i])));
     row_.push_back(*number);
   }
   const std::vector<float> numbers = expand(options_.table, row_);

@@ -4,9 +4,8 @@
 #include <mailgrad/data/formats/csv_fields.hpp>
 
 #include <cstddef>
-#include <cstdint>
 #include <iosfwd>
-#include <optional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,12 +16,12 @@ namespace mailgrad {
 struct row_options {
   table_layout table{}; ///< of the file that a model was trained on; without columns all are numbers
   csv_header header = csv_header::automatic;
-  char delimiter = 0; ///< 0: the comma, semicolon or tab that is most frequent in the first line
+  char delimiter = 0; ///< 0: the comma, semicolon, tab or bar that fits the first row
 };
 
 /// Rows of delimited fields without labels, read one after the other from a file or from standard input.
-/// Words and missing values become numbers as in training. Windows line ends and a byte-order mark are
-/// dropped.
+/// Words and missing values become numbers as in training, and numbers are written as there. Any encoding of
+/// text_lines will do. Comments before the first row are passed over.
 ///
 /// Errors  file_error with the line: another number of columns, or a header with other names than in
 ///         training; a field that is not what its column holds; a missing value, unless means stand in for
@@ -36,22 +35,24 @@ public:
   /// Appends the numbers of the next row. False at the end, and nothing is appended then.
   bool next(std::vector<float>& to);
 
+  // How the rows that were read are written.
+  std::string_view encoding() const noexcept { return records_.encoding(); }
+  char delimiter() const noexcept { return records_.delimiter(); }
+  bool has_header() const noexcept { return has_header_; }
+
 private:
-  bool find_line();
-  bool read_line();
+  bool read_record();
   bool is_header() const;
   bool find_first_row();
-  [[noreturn]] void fail(std::string_view why) const;
+  [[noreturn]] void fail(file_line where, std::string_view why) const;
 
-  std::istream& in_;
   std::string name_;
   row_options options_;
   field_numbers fields_as_numbers_;
-  std::vector<float> row_;   ///< a number a field
-  std::uint64_t number_ = 0; ///< of the line
-  std::string line_;
-  std::optional<csv_fields> splitter_;
-  std::vector<std::string_view> fields_;
+  csv_records records_;
+  bool begun_ = false;
+  bool has_header_ = false;
+  std::vector<float> row_; ///< a number a field
 };
 
 } // namespace mailgrad

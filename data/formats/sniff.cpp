@@ -1,5 +1,6 @@
 #include <mailgrad/data/formats/sniff.hpp>
 
+#include <mailgrad/data/formats/text_lines.hpp>
 #include <mailgrad/files/byte_source.hpp>
 #include <mailgrad/files/line_reader.hpp>
 #include <mailgrad/files/npy_header.hpp>
@@ -54,6 +55,16 @@ bool is_delimited_row(std::string_view line) {
          parse_number(second.substr(0, second.find_first_of(",;\t\r")));
 }
 
+/// Whether a text in UTF-16 has rows of fields. No other format is read in UTF-16.
+bool is_delimited_utf16(std::string_view head) {
+  const std::string decoded = beginning_in_utf8(head);
+  if (decoded == head || !is_text(decoded)) return false;
+  std::string_view rest = decoded;
+  for (std::size_t i = 0; i < head_lines && !rest.empty(); ++i)
+    if (is_delimited_row(cut_line(rest))) return true;
+  return false;
+}
+
 struct advice {
   std::string_view first_bytes;
   std::string_view words;
@@ -65,8 +76,8 @@ constexpr std::string_view one_picture =
 constexpr std::array known_others{
     advice{"PAR1", "a Parquet file; write it as CSV: pandas.read_parquet(f).to_csv('f.csv', index=False)"},
     advice{"\x89PNG", one_picture}, advice{"\xFF\xD8\xFF", one_picture},
-    advice{"\xFF\xFE", "a text in UTF-16; write it in UTF-8"},
-    advice{"\xFE\xFF", "a text in UTF-16; write it in UTF-8"}};
+    advice{"\xFF\xFE", "a text in UTF-16 that is no CSV; write it in UTF-8"},
+    advice{"\xFE\xFF", "a text in UTF-16 that is no CSV; write it in UTF-8"}};
 
 std::string_view advice_in(std::string_view head) {
   const auto found =
@@ -100,6 +111,7 @@ file_format format_of_content(const std::filesystem::path& file) {
   if (head.starts_with(std::string_view("\0\0\x08", 3))) return file_format::idx;
   if (head.starts_with("PK\3\4")) return file_format::npz;
   if (head.starts_with(npy_magic)) return file_format::npy;
+  if (is_delimited_utf16(head)) return file_format::csv;
   if (head.empty() || !is_text(head) || !advice_in(head).empty()) return file_format::automatic;
   std::string_view rest = head;
   for (std::size_t i = 0; i < head_lines && !rest.empty(); ++i) {

@@ -1,3 +1,4 @@
+#include <mailgrad/data/data_reading.hpp>
 #include <mailgrad/data/open_table.hpp>
 
 #include <mailgrad/tests/support/scratch_files.hpp>
@@ -29,7 +30,7 @@ protected:
 /// A file that is sorted by its classes was cut into one class for training and another for testing.
 TEST_F(OpenTable, DrawsTheTestPartFromEachClass) {
   std::string sorted;
-  for (int i = 0; i < 100; ++i) sorted += std::to_string(i) + (i < 50 ? ",first\n" : ",second\n");
+  for (int i = 0; i < 100; ++i) sorted += std::to_string(i * 7 % 101) + (i < 50 ? ",first\n" : ",second\n");
   const data_split split = open(sorted);
   EXPECT_EQ(std::ranges::count(split.train.labels(), 0), 40);
   EXPECT_EQ(std::ranges::count(split.test.labels(), 0), 10);
@@ -52,6 +53,67 @@ TEST_F(OpenTable, SaysHowManyRowsWereLeftOut) {
   EXPECT_THAT(split.remarks.front(), "x.csv: 1 of 5 rows has missing values and was left out");
   EXPECT_THAT(open("1,a\n?,b\n3,a\n4,?\n5,b\n", {.csv = {.missing = missing_values::drop}}).remarks.front(),
               "x.csv: 2 of 5 rows have missing values and were left out");
+}
+
+TEST_F(OpenTable, TellsWhatItMadeOfTheFile) {
+  std::string text = "ort;wert;leer;art\n";
+  for (int i = 0; i < 20; ++i)
+    text += (i % 2 == 0 ? "K\xf6ln;" : "Bonn;") + (i == 7 ? "?" : std::to_string(i * i % 7) + ",5") +
+            (i < 12 ? ";x;rot\n" : ";x;gr\xfcn\n");
+  const data_split split = open(text, {.csv = {.missing = missing_values::drop, .left_out = {"leer"}}});
+  ASSERT_TRUE(split.reading && split.reading->table);
+  const data_reading& r = *split.reading;
+  EXPECT_EQ(r.format, "CSV");
+  EXPECT_EQ(r.table->encoding, "Windows-1252");
+  EXPECT_EQ(r.table->delimiter, ';');
+  EXPECT_EQ(r.table->decimal, ",");
+  EXPECT_EQ(r.table->thousands, "");
+  EXPECT_TRUE(r.table->header);
+  EXPECT_EQ(r.table->numbers, 1U);
+  EXPECT_EQ(r.table->categories, 1U);
+  EXPECT_EQ(r.table->left_out, 1U);
+  EXPECT_EQ(r.table->label_column, 4U);
+  EXPECT_EQ(r.table->label_name, "art");
+  EXPECT_EQ(r.table->label_why, "the last column, by default");
+  EXPECT_EQ(r.table->missing, 1U);
+  EXPECT_EQ(r.table->dropped, 1U);
+  EXPECT_EQ(r.table->became, missing_values::drop);
+  EXPECT_EQ(r.task_why, "the label holds words");
+  EXPECT_EQ(r.inputs, 3U);
+  EXPECT_EQ(r.train + r.test, 19U);
+  EXPECT_EQ(r.test_why, "0.2 of the file, drawn from each class in proportion");
+  EXPECT_EQ(r.classes, 2U);
+  EXPECT_EQ(r.smallest->name, "gr\u00fcn");
+  EXPECT_EQ(r.largest->name, "rot");
+  EXPECT_EQ(r.smallest->samples + r.largest->samples, r.train);
+}
+
+/// Otherwise a price becomes a class.
+TEST_F(OpenTable, PredictsNumbersWhereTheLabelHasMany) {
+  std::string text = "rooms,price\n";
+  for (int i = 0; i < 60; ++i) text += std::to_string(i % 5) + "," + std::to_string(i * i * 37 % 1009) + "\n";
+  const data_split split = open(text);
+  EXPECT_TRUE(split.train.has_targets());
+  EXPECT_THAT(split.remarks, testing::Contains(HasSubstr("so a number is predicted; --task")));
+  EXPECT_FALSE(open("a,b\n1,0.5\n2,1\n3,2.25\n", {.task = {}}).train.labelled_with() == label_kind::classes);
+  const data_split asked = open(text, {.task = label_kind::numbers});
+  EXPECT_EQ(asked.reading->task_why, "--task says so");
+  EXPECT_THAT(asked.remarks, IsEmpty());
+}
+
+/// One set may write its labels as "1" in one file and as "1.0" in the other.
+TEST_F(OpenTable, KnowsWholeNumbersOfATestFileInAnySpelling) {
+  folder.write("train.csv", "a,kind\n1,1\n2,0\n3,010\n");
+  folder.write("test.csv", "a;kind\n1,5;1.0\n2,5;+0\n3;010\n");
+  const open_options plain{.csv = {.delimiter = 0}};
+  EXPECT_THAT(complaint([&] { open_data(folder.path().string(), plain); }),
+              HasSubstr("expected 2 columns, found"));
+  folder.write("test.csv", "a,kind\n\"1,5\",1.0\n\"2,5\",+0\n3,010\n");
+  const data_split split = open_data(folder.path().string(), plain);
+  EXPECT_THAT(split.test.labels(), ElementsAre(1, 0, 2));
+  EXPECT_THAT(split.class_names, ElementsAre("0", "1", "010"));
+  EXPECT_THAT(floats_of(split.test), ElementsAre(0.5F, 2.5F / 3, 1));
+  EXPECT_EQ(split.reading->test_why, "test.csv");
 }
 
 /// Means are those of the training part alone.

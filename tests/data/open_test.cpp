@@ -167,7 +167,7 @@ TEST_F(OpenData, SaysWhatBecomesOfAFormatThatItDoesNotRead) {
   refused("PAR1 and text PAR1", "a Parquet file; write it as CSV: ");
   refused("\x89PNG\r\n", "one picture; name the folder");
   refused("\xFF\xD8\xFF\xE0", "one picture; name the folder");
-  refused("\xFF\xFEx", "a text in UTF-16; write it in UTF-8");
+  refused("\xFF\xFEx", "a text in UTF-16 that is no CSV; write it in UTF-8");
 }
 
 TEST_F(OpenData, RefusesSenselessOptions) {

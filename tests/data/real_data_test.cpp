@@ -114,7 +114,7 @@ TEST(RealData, OfA9a) {
   EXPECT_EQ(split.test.sample_dims(), (shape{123}));
   const auto entries = static_cast<double>(std::get<sparse_features>(split.train.features()).values.size());
   EXPECT_NEAR(entries / 32'561, 13.9, 0.05);
-  EXPECT_EQ(split.class_names, (std::vector<std::string>{"-1", "1"}));
+  EXPECT_EQ(split.class_names, (std::vector<std::string>{"-1", "+1"}));
 }
 
 TEST(RealData, OfAgaricus) {

@@ -3,12 +3,14 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <numeric>
 #include <stdexcept>
 
 namespace mailgrad {
 namespace {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
 
 std::vector<std::int32_t> sorted_labels(std::vector<std::size_t> sizes) {
@@ -115,6 +117,16 @@ TEST(RowSplit, IsSaidToValidateOnFewerClassesThanItTrainsOn) {
   data.validation = labelled({1, 1}, {}, 2).train;
   EXPECT_THAT(remarks_on(data),
               ElementsAre("the 2 samples to validate on have none of 1 of the 2 classes: 'a'"));
+}
+
+TEST(RowSplit, IsSaidToHaveClassesOfOneSample) {
+  EXPECT_THAT(remarks_on(labelled({0, 0, 0, 0, 1, 1, 1, 2}, {0, 1}, 3)),
+              ElementsAre("1 of the 3 classes has one sample: 'c'", HasSubstr("to test on have none of 1")));
+  std::vector<std::int32_t> all(10);
+  std::iota(all.begin(), all.end(), 0);
+  EXPECT_THAT(remarks_on(labelled(all, {0}, 10)),
+              ElementsAre("there are 10 classes for 11 samples", HasSubstr("to test on have none of 9")));
+  EXPECT_THAT(remarks_on(labelled({0, 1, 1}, {1}, 2)), ElementsAre(HasSubstr("to test on"))) << "a trial";
 }
 
 TEST(RowSplit, IsPassedOverInSilenceWhenAllIsWell) {

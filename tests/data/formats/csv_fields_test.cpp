@@ -14,7 +14,8 @@ using ::testing::Optional;
 std::optional<std::vector<std::string>> fields_of(std::string_view line, char delimiter = ',') {
   csv_fields splitter(delimiter);
   std::vector<std::string_view> fields;
-  if (!splitter.split(line, fields)) return std::nullopt;
+  if (splitter.add(line) != csv_fields::record::whole) return std::nullopt;
+  splitter.list(fields);
   return std::vector<std::string>(fields.begin(), fields.end());
 }
 
@@ -41,29 +42,55 @@ TEST(CsvFields, LoseBlanksAroundThemButNotInQuotes) {
   EXPECT_THAT(fields_of(" 1 ,\t2, \" a \" "), Optional(ElementsAre("1", "2", " a ")));
 }
 
-TEST(CsvFields, EndWithTheirLine) {
-  EXPECT_EQ(fields_of("1,\"open"), std::nullopt);
-  EXPECT_EQ(fields_of("1,\"open\"\""), std::nullopt);
+TEST(CsvFields, HaveQuotesInFrontIfTheyHaveThemAround) {
+  EXPECT_THAT(fields_of("5\" pipe,a \"b\" c"), Optional(ElementsAre("5\" pipe", "a \"b\" c")));
+  EXPECT_EQ(fields_of("\"a\"b,1"), std::nullopt);
+  EXPECT_EQ(csv_fields(',').add("\"a\" b"), csv_fields::record::misplaced);
 }
 
-TEST(CsvFields, HaveQuotesAroundAllOfThemOrNone) {
-  EXPECT_EQ(fields_of("a \"b\" c,1"), std::nullopt);
-  EXPECT_EQ(fields_of("\"a\"b,1"), std::nullopt);
+TEST(CsvFields, GoOnInTheNextLineWithinQuotes) {
+  csv_fields splitter(',');
+  EXPECT_EQ(splitter.add("1,\"open\"\""), csv_fields::record::open);
+  EXPECT_EQ(splitter.add(""), csv_fields::record::open);
+  EXPECT_EQ(splitter.add("end\",2"), csv_fields::record::whole);
+  std::vector<std::string_view> fields;
+  splitter.list(fields);
+  EXPECT_THAT(fields, ElementsAre("1", "open\"\n\nend", "2"));
 }
 
 TEST(CsvFields, AreReadAnewAfterALineThatWasRefused) {
   csv_fields splitter(',');
   std::vector<std::string_view> fields;
-  EXPECT_FALSE(splitter.split("\"open,2", fields));
-  EXPECT_TRUE(splitter.split("3,4", fields));
+  EXPECT_EQ(splitter.add("\"a\"b,2"), csv_fields::record::misplaced);
+  EXPECT_EQ(splitter.add("3,4"), csv_fields::record::whole);
+  splitter.list(fields);
   EXPECT_THAT(fields, ElementsAre("3", "4"));
 }
 
-TEST(CsvFields, TakeTheDelimiterThatStandsMostOftenOutsideQuotes) {
-  EXPECT_EQ(most_frequent_delimiter("1,2,3"), ',');
-  EXPECT_EQ(most_frequent_delimiter("1;2,5;3"), ';');
-  EXPECT_EQ(most_frequent_delimiter("\"a,b,c\";2"), ';');
-  EXPECT_EQ(most_frequent_delimiter("1\t2"), '\t');
+char delimiter_of(const std::vector<std::string>& lines, std::size_t columns = 0) {
+  return csv_form_of(lines, 0, columns).delimiter;
+}
+
+TEST(CsvForm, HasTheDelimiterThatMakesNumbersOfMostFields) {
+  EXPECT_EQ(delimiter_of({"1,2,3"}), ',');
+  EXPECT_EQ(delimiter_of({"1;2,5;3"}), ';');
+  EXPECT_EQ(delimiter_of({"1,5;2,5;3,5"}), ';');
+  EXPECT_EQ(delimiter_of({"\"a,b,c\";2"}), ';');
+  EXPECT_EQ(delimiter_of({"1\t2"}), '\t');
+  EXPECT_EQ(delimiter_of({"1,5|2,5"}), '|');
+  EXPECT_EQ(delimiter_of({"name;x", "Smith, John;5", "Doe, Jane;6"}), ';');
+  EXPECT_EQ(delimiter_of({"genre,x", "a; b,5", "c; d,6"}), ',');
+  EXPECT_EQ(delimiter_of({"1,5"}, 1), ';') << "one column has no delimiter in it";
+}
+
+TEST(CsvForm, HasCommentsUnlessMostRowsWouldBeSome) {
+  const auto has_comments = [](const std::vector<std::string>& lines) {
+    return csv_form_of(lines, ',', 0).comments;
+  };
+  EXPECT_TRUE(has_comments({"# a, b", "1,2", "3,4"}));
+  EXPECT_TRUE(has_comments({"#1,2", "3,4", "5,6"}));
+  EXPECT_FALSE(has_comments({"colour,n", "#f00,1", "#0f0,2"}));
+  EXPECT_FALSE(has_comments({"#f00,1", "#0f0,2"}));
 }
 
 } // namespace

@@ -175,7 +175,8 @@ TEST(Csv, TakesNoRowOfWordsForAHeaderIfTwoAreTheSame) {
 /// Otherwise one slip of a pen would make categories of a column of numbers.
 TEST(Csv, RefusesAColumnThatMixesWordsAndNumbers) {
   EXPECT_EQ(csv_complaint("red,1,x\n5,1,x\n"),
-            "x.csv: line 2: expected a word, as in the rows before, in column 1, found '5'");
+            "x.csv: line 2: expected a word, as in the rows before, in column 1, found '5'; --categories "
+            "(csv_options::categories) takes numbers for words");
 }
 
 TEST(Csv, LeavesColumnsOut) {

@@ -40,7 +40,26 @@ TEST(LabelMap, KnowsTheLabelsOfTheTrainingFileAlone) {
 
 TEST(LabelMap, TakesNoFractionsAndNoNothing) {
   label_map map;
-  for (const char* label : {"0.5", "nan", "inf", "", "1e300"}) EXPECT_EQ(map.find(label), std::nullopt);
+  for (const char* label : {"0.5", "-1.5e-3", "nan", "inf", ""}) EXPECT_EQ(map.find(label), std::nullopt);
+}
+
+/// Otherwise "010" and "10" are one class, and a model answers with a code that no file has.
+TEST(LabelMap, TellsCodesApartThatAreTheSameNumber) {
+  label_map map;
+  EXPECT_THAT(numbers_of(map, {"10", "010", "1E2", "100", "0010", "1e2"}), ElementsAre(2, 1, 4, 3, 0, 5));
+  EXPECT_THAT(map.names(), ElementsAre("0010", "010", "10", "100", "1E2", "1e2"));
+  EXPECT_EQ(map.find("10.0"), 2);
+  EXPECT_EQ(map.find("+100"), 3);
+}
+
+TEST(LabelMap, KeepsLabelsAsTheyWereWrittenFirst) {
+  label_map map;
+  numbers_of(map, {"+1", "-1.0", "1", "-1", "12345678901234567890", "12345678901234567891"});
+  EXPECT_THAT(map.names(), ElementsAre("-1.0", "+1", "12345678901234567890", "12345678901234567891"));
+  label_map again(map.names());
+  EXPECT_EQ(again.find("1"), 1);
+  EXPECT_EQ(again.find("-1"), 0);
+  EXPECT_EQ(again.find("12345678901234567891"), 3);
 }
 
 TEST(LabelMap, TakesNoMoreThanAreKnownToBe) {

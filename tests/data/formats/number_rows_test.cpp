@@ -82,6 +82,32 @@ TEST(NumberRows, AreEncodedAsInTraining) {
               ElementsAre(0, 1, 2));
 }
 
+/// As these rows may come one at a time, the signs are those of training.
+TEST(NumberRows, WriteNumbersAsInTraining) {
+  table_layout layout = flowers();
+  layout.columns[2].signs = {',', true};
+  EXPECT_THAT(encoded("17;red;2,5\n18;blue;1.234,5\n", {layout}), ElementsAre(0, 1, 2.5F, 1, 0, 1234.5F));
+  EXPECT_THAT(encoded("2,5;3\n1,5;4\n", {{.columns = {{"", column_kind::number, {}, {',', false}},
+                                                      {"", column_kind::number, {}}}}}),
+              ElementsAre(2.5F, 3, 1.5F, 4))
+      << "a first row of such numbers is no header";
+  expect_refused({{"thousands that training had not", [] { encoded("17;red;1,234\n", {flowers()}); },
+                   "line 1: expected a finite number in column 3, found '1,234'"}});
+}
+
+TEST(NumberRows, MayHaveCommentsAndAnyEncoding) {
+  EXPECT_THAT(encoded("# made by hand\nkey,colour,size\n# twice\n17,red,2\n", {flowers()}),
+              ElementsAre(0, 1, 2));
+  table_layout layout = flowers();
+  layout.columns[1].categories = {"gr\u00fcn", "rot"};
+  EXPECT_THAT(encoded("17,gr\xfcn,2\n18,rot,3\n", {layout}), ElementsAre(1, 0, 2, 0, 1, 3));
+  EXPECT_THAT(encoded(std::string("\xff\xfe"
+                                  "1\0,\0g\0r\0\xfc\0n\0,\0002\0\n\0",
+                                  20),
+                      {layout}),
+              ElementsAre(1, 0, 2));
+}
+
 TEST(NumberRows, FillMissingValuesWithTheMeansOfTraining) {
   table_layout layout = flowers();
   layout.missing = missing_values::mean;

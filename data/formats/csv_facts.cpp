@@ -1,0 +1,125 @@
+#include <mailgrad/data/formats/csv_facts.hpp>
+
+#include <mailgrad/data/table_layout.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+
+namespace mailgrad {
+
+namespace {
+
+bool digit(char c) { return c >= '0' && c <= '9'; }
+
+std::size_t digits_in_front(std::string_view text) {
+  return static_cast<std::size_t>(std::ranges::find_if_not(text, digit) - text.begin());
+}
+
+/// "1/2/2020", "31.12.99", "2020-01-31 10:00", "1-Jan-2020", "12:30".
+bool is_like_date(std::string_view field) {
+  const std::size_t first = digits_in_front(field);
+  if (first == 0 || first > 4 || first == 3 || first == field.size()) return false;
+  const char sign = field[first];
+  std::string_view rest = field.substr(first + 1);
+  const std::size_t second = digits_in_front(rest);
+  if (sign == ':') return second == 2 && first <= 2 && (rest.size() == 2 || rest[2] == ':');
+  if (sign != '/' && sign != '-' && sign != '.') return false;
+  const std::size_t middle = second > 0 ? second : std::min(rest.find(sign), rest.size());
+  if (second > 2 || middle == 0 || middle > 3 || middle == rest.size() || rest[middle] != sign) return false;
+  rest.remove_prefix(middle + 1);
+  const std::size_t third = digits_in_front(rest);
+  if (third == 0 || third == 3 || third > 4) return false;
+  return third == rest.size() || rest[third] == ' ' || rest[third] == 'T';
+}
+
+/// "12 %", "$5", "(12.5)", "12,34,567": somebody means a number.
+bool is_like_number(std::string_view field) {
+  constexpr std::array<std::string_view, 9> marks{
+      "$", "%", "(", ")", "USD", "EUR", "\xe2\x82\xac", "\xc2\xa3", "\xc2\xa5"};
+  for (bool found = true; found && !field.empty();) {
+    found = false;
+    for (const std::string_view mark : marks) {
+      const bool in_front = field.starts_with(mark);
+      if (!in_front && !field.ends_with(mark)) continue;
+      in_front ? field.remove_prefix(mark.size()) : field.remove_suffix(mark.size());
+      found = true;
+    }
+    while (field.starts_with(' ')) field.remove_prefix(1);
+    while (field.ends_with(' ')) field.remove_suffix(1);
+  }
+  if (field.starts_with('-') || field.starts_with('+')) field.remove_prefix(1);
+  return std::ranges::any_of(field, digit) &&
+         std::ranges::all_of(field, [](char c) { return digit(c) || c == '.' || c == ',' || c == ' '; });
+}
+
+bool has_leading_zero(std::string_view field) {
+  if (field.starts_with('-') || field.starts_with('+')) field.remove_prefix(1);
+  return field.size() > 1 && field[0] == '0' && digit(field[1]);
+}
+
+bool has_fraction(const std::optional<double>& number) { return number && *number != std::floor(*number); }
+
+} // namespace
+
+void column_facts::add(std::string_view field) {
+  if (is_missing(field)) {
+    ++missing;
+    return;
+  }
+  const number_readings r = readings_of(field);
+  if (r.any())
+    add_number(field, r);
+  else
+    add_word(field);
+  const std::size_t most = 1 + (counted_ ? label_map::most_classes : field_numbers::most_categories);
+  if ((counted_ || !r.any()) && different_.size() < most)
+    different_.insert(std::hash<std::string_view>()(field));
+}
+
+void column_facts::add_in_front(std::string_view field) {
+  const bool had_numbers = numbers > 0, counted_up = counts_up_;
+  const double first = first_, last = last_;
+  add(field);
+  const double value = last_; // of the field, if it is a number
+  if (had_numbers) counts_up_ = counted_up && (value == last || value + 1 == first);
+  if (had_numbers) last_ = last;
+}
+
+void column_facts::add_word(std::string_view field) {
+  if (words++ == 0) word = field;
+  if (is_like_date(field))
+    ++dates;
+  else if (is_like_number(field))
+    ++like_numbers;
+}
+
+void column_facts::add_number(std::string_view field, const number_readings& r) {
+  const double value = r.by_point ? *r.by_point : *r.by_comma;
+  if (numbers > 0 && value != last_ + 1) counts_up_ = false;
+  if (numbers == 0) first_ = value;
+  least = numbers == 0 ? value : std::min(least, value);
+  greatest = numbers == 0 ? value : std::max(greatest, value);
+  last_ = value;
+  ++numbers;
+  point_fractions_ += has_fraction(r.by_point) ? 1 : 0;
+  comma_fractions_ += has_fraction(r.by_comma) ? 1 : 0;
+  const bool comma = field.find(',') != std::string_view::npos;
+  const bool point = field.find('.') != std::string_view::npos;
+  with_comma += comma ? 1 : 0;
+  with_point += point ? 1 : 0;
+  if (has_leading_zero(field) || (!comma && !point && field.find_first_of("eE") != std::string_view::npos))
+    ++codes;
+  if (!r.by_comma && point_alone++ == 0) by_point = field;
+  if (!r.by_point && comma_alone++ == 0) by_comma = field;
+  if (r.by_point && r.by_comma && comma && by_either.empty()) by_either = field;
+}
+
+bool column_facts::is_like_clock() const noexcept {
+  constexpr double from = 9e8, to = 2.2e9; // from 1998 to 2039
+  return numbers > 0 && words == 0 &&
+         ((least > from && greatest < to) || (least > 1000 * from && greatest < 1000 * to));
+}
+
+} // namespace mailgrad
