@@ -1,5 +1,5 @@
 # What the libraries link with, found once and here. A folder only names the target it uses:
-# Threads::Threads, DNNL::dnnl, OpenMP::OpenMP_CXX, Eigen3::Eigen, ZLIB::ZLIB, csv::csv, zip::zip, PNG::PNG,
+# Threads::Threads, DNNL::dnnl, OpenMP::OpenMP_CXX, Eigen3::Eigen, ZLIB::ZLIB, zip::zip, PNG::PNG,
 # turbojpeg::turbojpeg, OpenSSL::Crypto, OpenSSL::SSL, CAF::core, nlohmann_json::nlohmann_json, fmt::fmt, onnx::proto (which brings
 # protobuf), Boost::headers, xxhash::xxhash, MPI::MPI_CXX (if there is one), CLI11::CLI11, GTest::gtest. protobuf_generate() calls protoc. CHARTJS_FILE is a
 # script that the tool holds.
@@ -10,7 +10,6 @@ include_guard()
 find_package(Threads REQUIRED)
 find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 find_package(ZLIB REQUIRED)
-find_package(CSV REQUIRED)
 find_package(ZIP REQUIRED)
 find_package(PNG REQUIRED)
 find_package(TURBOJPEG REQUIRED)

@@ -16,7 +16,7 @@ install(EXPORT mailgradTargets NAMESPACE mailgrad:: DESTINATION ${mailgrad_packa
 install(EXPORT mailgradPluginTargets NAMESPACE mailgrad:: DESTINATION ${mailgrad_package_dir})
 install(FILES
   ${PROJECT_BINARY_DIR}/mailgradConfig.cmake ${PROJECT_BINARY_DIR}/mailgradConfigVersion.cmake
-  ${PROJECT_SOURCE_DIR}/cmake/FindCAF.cmake ${PROJECT_SOURCE_DIR}/cmake/FindCSV.cmake ${PROJECT_SOURCE_DIR}/cmake/FindONEDNN.cmake ${PROJECT_SOURCE_DIR}/cmake/FindONNX.cmake
+  ${PROJECT_SOURCE_DIR}/cmake/FindCAF.cmake ${PROJECT_SOURCE_DIR}/cmake/FindONEDNN.cmake ${PROJECT_SOURCE_DIR}/cmake/FindONNX.cmake
   ${PROJECT_SOURCE_DIR}/cmake/FindTURBOJPEG.cmake
   ${PROJECT_SOURCE_DIR}/cmake/FindZIP.cmake
   ${PROJECT_SOURCE_DIR}/cmake/mailgrad_compiler.cmake
