@@ -2,7 +2,9 @@
 #include <mailgrad/cli/commands/trained_model.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/option_checks.hpp>
+#include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/prediction_output.hpp>
+#include <mailgrad/cli/output/reading_words.hpp>
 #include <mailgrad/data/formats/array_rows.hpp>
 #include <mailgrad/data/formats/number_rows.hpp>
 #include <mailgrad/data/formats/unlabelled_pictures.hpp>
@@ -46,18 +48,20 @@ void require_plain_numbers(const predictor& model) {
     throw std::invalid_argument("--rows: the model does not read plain numbers; name a data set by --data");
 }
 
-template <class Rows>
-void predict_each(Rows& rows, predictor& model, prediction_output& out) {
+/// `begun` is called when the first row is read.
+template <class Rows, class Begun>
+void predict_each(Rows& rows, predictor& model, prediction_output& out, const Begun& begun) {
   std::vector<float> samples;
   std::vector<float> answers;
-  for (bool more = true; more;) {
-    samples.clear();
-    while (samples.size() < group * model.inputs() && (more = rows.next(samples))) {
-    }
+  bool more = rows.next(samples);
+  begun();
+  do {
+    while (more && samples.size() < group * model.inputs()) more = rows.next(samples);
     answers.resize(samples.size() / model.inputs() * model.outputs());
     model.answers(samples, answers);
     out.write(answers);
-  }
+    samples.clear();
+  } while (more);
 }
 
 void predict_text(std::istream& in, const std::string& name, const table_words& form, predictor& model,
@@ -65,14 +69,15 @@ void predict_text(std::istream& in, const std::string& name, const table_words& 
   require_plain_numbers(model);
   number_rows rows(in, name, model.inputs(), rows_as(form, model.card().table));
   errno = 0;
-  predict_each(rows, model, out);
+  predict_each(rows, model, out,
+               [&] { say_line(rows_in_words(rows.encoding(), rows.delimiter(), rows.has_header())); });
   if (in.bad()) throw_unreadable(name, errno != 0 ? errno : EIO); // a folder can be opened, but not read
 }
 
 void predict_array(const std::string& name, predictor& model, prediction_output& out) {
   require_plain_numbers(model);
   array_rows rows(name, model.card().request.sample_dims);
-  predict_each(rows, model, out);
+  predict_each(rows, model, out, [] {});
 }
 
 /// Pixels mean to a model what they meant in training only if it was trained on bytes.

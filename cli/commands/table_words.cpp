@@ -33,17 +33,16 @@ csv_header header_in(const table_words& w) {
 
 void add_table_form(CLI::App& parser, table_words& w, const std::string& group) {
   parser
-      .add_option(
-          "--header", w.header,
-          "For CSV: whether the first line names the columns; auto takes it for a header if no field of "
-          "it is a number and no two are the same")
+      .add_option("--header", w.header,
+                  "For CSV: whether the first line names the columns; auto decides by the lines below it")
       ->check(one_of({"auto", "yes", "no"}))
       ->capture_default_str()
       ->group(group);
   parser
-      .add_option("--delimiter", w.delimiter,
-                  "For CSV: the character between two fields, or tab; by default the comma, semicolon or tab "
-                  "that is most frequent in the first line")
+      .add_option(
+          "--delimiter", w.delimiter,
+          "For CSV: the character between two fields, or tab; by default the comma, semicolon, tab or bar "
+          "that fits the first lines best")
       ->check(file_name())
       ->type_name("CHARACTER")
       ->group(group);
@@ -54,8 +53,8 @@ void add_table(CLI::App& parser, table_words& w, const std::string& group) {
       .add_option(
           "--label", w.label,
           "For CSV: the column to learn: its name in the header, its number from 1, first or last; by "
-          "default the first if it holds words and the last does not, or if its name is label, class, "
-          "target or y; otherwise the last")
+          "default the one whose name is label, class or target, or the first if it holds words and the last "
+          "does not; otherwise the last")
       ->check(file_name())
       ->type_name("COLUMN")
       ->group(group);

@@ -8,6 +8,7 @@
 #include <mailgrad/cli/commands/train_words.hpp>
 #include <mailgrad/cli/commands/typed_paths.hpp>
 #include <mailgrad/cli/commands/watched_run.hpp>
+#include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/interrupt.hpp>
 #include <mailgrad/cli/live/live_run.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
@@ -15,6 +16,7 @@
 #include <mailgrad/cli/output/introduction.hpp>
 #include <mailgrad/cli/output/printable.hpp>
 #include <mailgrad/cli/output/progress_display.hpp>
+#include <mailgrad/cli/output/reading_words.hpp>
 #include <mailgrad/cli/output/recorded_words.hpp>
 #include <mailgrad/cli/remote/served_run.hpp>
 #include <mailgrad/cli/run_inputs.hpp>
@@ -214,7 +216,10 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
       !is_done && !w.quiet ? progress_display::suitable_style() : progress_display::style::none;
   if (from) options.policy = policies_from(*from);
   const std::string where = served ? workers_in_words(options.workers, devices_elsewhere(w)) : "";
-  if (!w.quiet) say_line(introduction(w.model, w.span, options, *data, run, where));
+  if (!w.quiet) {
+    say_line(in_words(*data->reading));
+    say_line(introduction(w.model, w.span, options, *data, run, where));
+  }
   if (options.start && w.load_strict == "no")
     std::cerr << printable(loaded_in_words(*options.start, run.layout()));
   std::optional<live_run> page;
@@ -270,6 +275,18 @@ train_words words_again(const std::vector<std::string>& words, const std::string
   return again;
 }
 
+/// Opens the data and plans the run, says what was understood, and leaves it at that.
+int try_out(const train_words& w) {
+  training_options options = understood(w);
+  if (!w.load.empty()) options.start = std::make_shared<const saved_weights>(load_weights(w.load));
+  options.start_whole = w.load_strict == "yes";
+  const auto data = std::make_shared<const data_split>(open_data(w.data, opened_as(w)));
+  foresee(spanning(find_model(w.model), w.span), data, options);
+  for (const std::string& remark : data->remarks) say_failure(remark);
+  if (!w.quiet) say_line(in_words(*data->reading));
+  return exit_code::done;
+}
+
 bool names_recording(const std::vector<std::string>& words) {
   return std::ranges::any_of(words, [](const std::string& word) { return word.starts_with("--record="); });
 }
@@ -320,6 +337,7 @@ finished_run train_again(std::vector<std::string> words, std::shared_ptr<const r
 
 int train_as_told(const CLI::App& parser, const train_words& w) {
   const std::vector<std::string> given = words_of_run(parser, w);
+  if (w.dry_run) return try_out(w);
   if (!w.checkpoints.resume.empty()) return resume(w, given);
   return train_with(w, given, nullptr).code;
 }
@@ -333,6 +351,14 @@ command make_train_command(CLI::App& app) {
   add_patience_options(*parser, words->remote);
   add_send_batches_flag(*parser, words->remote);
   add_wire_option(*parser, words->remote);
+  parser
+      ->add_flag(
+          "--dry-run", words->dry_run,
+          "Only say what was understood of the data, and whether model and options fit: train nothing and "
+          "write nothing")
+      ->disable_flag_override()
+      ->excludes("--resume")
+      ->group("What to train");
   parser->final_callback([parser] { // a run that is resumed may have processes
     if (parser->count("--processes") + parser->count("--resume") > 0) return;
     for (const char* between_processes : {"--send-batches", "--wire", "--when-alone", "--heartbeat"})

@@ -81,6 +81,7 @@ struct train_words {
   double temperature = 0.8;
   remote_words remote; ///< of `serve` and --processes
   bool quiet = false;
+  bool dry_run = false; ///< says what is understood, and trains nothing
 };
 
 void add_options(CLI::App& parser, train_words& w);

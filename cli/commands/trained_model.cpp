@@ -2,6 +2,7 @@
 
 #include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
+#include <mailgrad/cli/output/reading_words.hpp>
 #include <mailgrad/data/open.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 
@@ -104,6 +105,7 @@ data_split open_samples(const trained_words& w, const model_card& card, lacking_
   }
   o.limit.bytes = w.data_limit << 30;
   data_split samples = open_data(w.data, o);
+  say_line(in_words(*samples.reading));
   for (const std::string& remark : samples.remarks) say_failure(remark);
   return samples;
 }

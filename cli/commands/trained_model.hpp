@@ -57,8 +57,8 @@ int with_advice(const Use& use) {
 enum class lacking_row { left_out, refused };
 
 /// Opens samples as those that the model was trained on: the test part of a data set that has one, and
-/// otherwise all of it. The training part is empty, or not to be used. Says on standard error how many rows
-/// are left out.
+/// otherwise all of it. The training part is empty, or not to be used. Says on standard error what was
+/// understood, and how many rows are left out.
 ///
 /// Errors  file_error, std::invalid_argument: samples of another kind.
 data_split open_samples(const trained_words& w, const model_card& card, lacking_row lacking);

@@ -5,6 +5,7 @@
 #include <mailgrad/cli/lab/lab_options.hpp>
 #include <mailgrad/cli/lab/lab_progress.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
+#include <mailgrad/cli/output/reading_words.hpp>
 #include <mailgrad/cli/output/report_words.hpp>
 #include <mailgrad/cli/run_inputs.hpp>
 #include <mailgrad/cli/version.hpp>
@@ -90,7 +91,10 @@ int run_in_lab(const train_words& w, std::vector<std::string> given) {
   };
   lab::virtual_run run(find_model(w.model), data, options, lab);
   for (const std::string& remark : data->remarks) say_failure(remark);
-  if (!w.quiet) std::cerr << introduction(w, *data, options) << '\n';
+  if (!w.quiet) {
+    say_line(in_words(*data->reading));
+    say_line(introduction(w, *data, options));
+  }
   shown.emplace(run.total_steps(), w.quiet);
   run.run();
   shown->finish();

@@ -1,5 +1,7 @@
 #include <mailgrad/engine/account/training_report.hpp>
 
+#include <mailgrad/data/data_reading.hpp>
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -233,6 +235,40 @@ json to_object(const std::optional<checkpoint_account>& x) {
           {"failure", x->failure}, {"removed_for_room", x->removed_for_room}};
 }
 
+/// Null where the data are no table.
+json to_object(const std::optional<table_reading>& t) {
+  if (!t) return {};
+  const char* const became = t->became == missing_values::drop   ? "left out"
+                             : t->became == missing_values::mean ? "mean"
+                                                                 : "refused";
+  return {
+      {"encoding", t->encoding},
+      {"delimiter", std::string(1, t->delimiter)},
+      {"decimal", text_or_null(t->decimal)},
+      {"thousands", text_or_null(t->thousands)},
+      {"header", t->header},
+      {"columns", {{"numbers", t->numbers}, {"categories", t->categories}, {"left_out", t->left_out}}},
+      {"label", {{"column", t->label_column}, {"name", text_or_null(t->label_name)}, {"why", t->label_why}}},
+      {"missing", {{"values", t->missing}, {"rows_left_out", t->dropped}, {"became", became}}}};
+}
+
+json to_object(const std::optional<class_size>& c) {
+  if (!c) return {};
+  return {{"name", c->name}, {"samples", c->samples}};
+}
+
+json to_object(const data_reading& r) {
+  return {{"format", r.format},
+          {"table", to_object(r.table)},
+          {"dims", std::vector<std::size_t>(r.dims.begin(), r.dims.end())},
+          {"inputs", r.inputs},
+          {"task", {{"learns", r.task == label_kind::classes ? "classes" : "numbers"}, {"why", r.task_why}}},
+          {"samples", {{"train", r.train}, {"validation", r.validation}, {"test", r.test}}},
+          {"test_part", r.test_why},
+          {"classes",
+           {{"count", r.classes}, {"smallest", to_object(r.smallest)}, {"largest", to_object(r.largest)}}}};
+}
+
 json to_object(const std::optional<recording_account>& x) {
   if (!x) return {};
   const bool whole = x->failure.empty();
@@ -274,6 +310,7 @@ std::string to_json(const training_report& r) {
       {"micro_batches", r.micro_batches},
       {"stages", to_array(r.stages, r.wall_seconds)},
       {"data", r.data},
+      {"reading", r.reading ? to_object(*r.reading) : json()},
       {"optimizer", r.optimizer},
       {"learning_rate", r.learning_rate},
       {"batch", r.batch},

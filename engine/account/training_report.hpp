@@ -11,6 +11,7 @@
 #include <mailgrad/engine/account/time_split.hpp>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -138,6 +139,8 @@ struct shard_ledger {
   gradient_ledger counts;
 };
 
+struct data_reading;
+
 /// The report of a run. Unknown figures are absent, never 0.
 struct training_report {
   provenance origin;
@@ -163,6 +166,7 @@ struct training_report {
   double epochs = 0;         ///< the steps in passes over the training set
   std::uint64_t updates = 0; ///< versions of the weights; of the shard that made most
   std::string data;
+  std::shared_ptr<const data_reading> reading{}; ///< null if a program made the data
   std::string optimizer;
   double learning_rate = 0;              ///< before its schedule
   std::size_t batch = 0;                 ///< samples in a mini-batch of one worker

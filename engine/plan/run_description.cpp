@@ -22,6 +22,7 @@ void describe(training_report& r, const run_plan& plan) {
   r.cure = plan.cure.text();
   r.model = o.model_name;
   r.data = plan.data->name;
+  r.reading = plan.data->reading;
   r.optimizer = name(o.optimizer);
   r.learning_rate = base_learning_rate(o.optimizer);
   r.batch = o.batch;

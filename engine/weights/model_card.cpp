@@ -121,11 +121,25 @@ std::size_t one_of_words(const json& object, const char* name, const std::array<
   return static_cast<std::size_t>(at - words.begin());
 }
 
+/// How numbers are written. Only what differs from "1234.5" is told.
+number_signs signs_in(const json& object, const char* decimal, const char* thousands) {
+  number_signs signs;
+  if (object.contains(decimal)) signs.decimal = is_first(object, decimal, ",", ".") ? ',' : '.';
+  if (object.contains(thousands)) signs.grouped = is_first(object, thousands, "yes", "no");
+  return signs;
+}
+
+void tell_signs(json& object, number_signs signs, const char* decimal, const char* thousands) {
+  if (signs.decimal != '.') object[decimal] = std::string(1, signs.decimal);
+  if (signs.grouped) object[thousands] = "yes";
+}
+
 table_column column_in(const json& object) {
   if (!object.is_object()) fail("'columns' must be objects, not " + shown(object));
   table_column c{text_in(object, "name"),
                  static_cast<column_kind>(one_of_words(object, "kind", column_kinds)),
                  texts_in(object, "categories")};
+  c.signs = signs_in(object, "decimal", "thousands");
   if ((c.kind == column_kind::category) == c.categories.empty())
     fail(fmt::format("column '{}' has {} categories", c.name, c.categories.size()));
   return c;
@@ -143,6 +157,7 @@ table_layout table_in(const json& card, std::size_t sample) {
   t.label = count_in(field(*found, "label"), "label");
   t.missing = static_cast<missing_values>(one_of_words(*found, "missing", missing_kinds));
   t.means = numbers_in(*found, "means");
+  t.label_signs = signs_in(*found, "label_decimal", "label_thousands");
   if (t.label > t.columns.size())
     fail(fmt::format("the label is column {} of {}", t.label, t.columns.size() + 1));
   if (t.width() != sample || t.means.size() != (t.missing == missing_values::mean ? sample : 0))
@@ -176,14 +191,18 @@ json list_of(const std::vector<input_request>& inputs) {
 
 json object_of(const table_layout& t) {
   json columns = json::array();
-  for (const table_column& c : t.columns)
+  for (const table_column& c : t.columns) {
     columns.push_back({{"name", c.name},
                        {"kind", column_kinds[static_cast<std::size_t>(c.kind)]},
                        {"categories", c.categories}});
-  return {{"columns", std::move(columns)},
-          {"label", t.label},
-          {"missing", missing_kinds[static_cast<std::size_t>(t.missing)]},
-          {"means", t.means}};
+    tell_signs(columns.back(), c.signs, "decimal", "thousands");
+  }
+  json table = {{"columns", std::move(columns)},
+                {"label", t.label},
+                {"missing", missing_kinds[static_cast<std::size_t>(t.missing)]},
+                {"means", t.means}};
+  tell_signs(table, t.label_signs, "label_decimal", "label_thousands");
+  return table;
 }
 
 } // namespace

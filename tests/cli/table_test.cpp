@@ -92,6 +92,71 @@ TEST_F(Table, SaysWhatIsLeftOutAndWhichClassesAreMissing) {
   EXPECT_THAT(one.err(), HasSubstr("mailgrad: all 16 samples to train on are of one class, 'a'"));
 }
 
+/// Words of two encodings, decimal commas, and labels that are codes.
+std::string cities(int rows) {
+  std::string text = "stadt;wert;class\n";
+  for (int i = 0; i < rows; ++i)
+    text +=
+        (i % 2 == 0 ? "K\xf6ln;1,5" : "M\xfcnchen;-12.345,5") + std::string(i % 2 == 0 ? ";010\n" : ";10\n");
+  return text;
+}
+
+TEST_F(Table, SaysWhatWasUnderstoodBeforeItTrains) {
+  const std::string data = folder_.write("cities.csv", cities(50)).string();
+  tool t({"train", "--model", "softmax", "--data", data, "--report", path("run.json")});
+  ASSERT_EQ(t.code(), 0) << t.err();
+  EXPECT_THAT(t.err(), ::testing::StartsWith(
+                           "read as   CSV in Windows-1252, ';' between fields, ',' as decimal sign, '.'\n"
+                           "          between thousands, with a header\n"
+                           "columns   1 of numbers, 1 of categories; 3 inputs\n"
+                           "label     'class', column 3: its name says so\n"
+                           "task      2 classes: the label holds words\n"
+                           "classes   from 20 samples ('010') to 20 ('10')\n"
+                           "test      10 samples: 0.2 of the file, drawn from each class in proportion\n"
+                           "missing   no values\n"
+                           "cities.csv: 40 samples to train on"));
+  const nlohmann::json reading = nlohmann::json::parse(std::ifstream(path("run.json")))["reading"];
+  EXPECT_EQ(reading["table"]["encoding"], "Windows-1252");
+  EXPECT_EQ(reading["classes"]["smallest"], nlohmann::json::parse(R"({"name": "010", "samples": 20})"));
+  tool quiet({"train", "--model", "softmax", "--data", data, "--quiet"});
+  EXPECT_EQ(quiet.err(), "");
+}
+
+TEST_F(Table, IsUsedAsItIsWrittenByATrainedModel) {
+  const std::string data = folder_.write("cities.csv", cities(50)).string();
+  tool t(train(data, {"--save", path("m.safetensors")}));
+  ASSERT_EQ(t.code(), 0) << t.err();
+  tool tested({"test", "--model-file", path("m.safetensors"), "--data", data});
+  ASSERT_EQ(tested.code(), 0) << tested.err();
+  EXPECT_THAT(tested.out(), HasSubstr("accuracy      1.0000"));
+  EXPECT_THAT(tested.err(),
+              AllOf(HasSubstr("read as   CSV in Windows-1252"), HasSubstr("column 3: as in training")));
+  tool predicted({"predict", "--model-file", path("m.safetensors"), "--data", data});
+  EXPECT_EQ(predicted.code(), 0) << predicted.err();
+  const std::string rows = folder_.write("new.csv", "K\xf6ln;1,5\nM\u00fcnchen;-12.345,5\n").string();
+  tool answered({"predict", "--model-file", path("m.safetensors"), "--rows", rows});
+  ASSERT_EQ(answered.code(), 0) << answered.err();
+  EXPECT_THAT(answered.out(),
+              AllOf(::testing::StartsWith("class,probability,010,10\n010,0."), HasSubstr("\n10,0.")));
+}
+
+TEST_F(Table, IsOnlyLookedAtInADryRun) {
+  const std::string data = folder_.write("cities.csv", cities(50)).string();
+  std::vector<std::string> words{"train",  "--model", "mlp",      "--data",       data,       "--dry-run",
+                                 "--save", path("m"), "--report", path("r.json"), "--record", path("rec")};
+  tool t(words);
+  EXPECT_EQ(t.code(), 0) << t.err();
+  EXPECT_THAT(t.err(),
+              AllOf(HasSubstr("read as   CSV in Windows-1252"), Not(HasSubstr("samples to train on"))));
+  EXPECT_EQ(t.out(), "");
+  for (const char* file : {"m", "r.json", "rec"}) EXPECT_FALSE(std::filesystem::exists(path(file))) << file;
+  words.insert(words.end(), {"--batch", "8", "--policy", "k-async:7"});
+  tool refused(words);
+  EXPECT_EQ(refused.code(), 2) << "the policy asks for more workers";
+  tool resumed({"train", "--dry-run", "--resume", path("no")});
+  EXPECT_EQ(resumed.code(), 2);
+}
+
 TEST_F(Table, RefusesMissingValuesUnlessItIsTold) {
   tool t(train(flowers(), {"--label", "kind", "--leave-out", "key"}));
   EXPECT_EQ(t.code(), 2);

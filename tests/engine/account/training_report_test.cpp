@@ -1,3 +1,4 @@
+#include <mailgrad/data/data_reading.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
 
 #include <gmock/gmock.h>
@@ -56,7 +57,7 @@ TEST(TrainingReport, HasTheFieldsThatToolsRead) {
   EXPECT_THAT(field_names(o),
               ElementsAre("version", "commit", "compiler", "date", "host", "processor", "command", "model",
                           "span", "weights", "policy", "present_policy", "wire", "devices", "precision",
-                          "workers", "micro_batches", "stages", "data", "optimizer", "learning_rate", "batch",
+                          "workers", "micro_batches", "stages", "data", "reading", "optimizer", "learning_rate", "batch",
                           "shards", "ended", "why", "lost_shards", "enough", "steps", "samples", "epochs",
                           "updates", "wall_seconds", "steps_per_second", "samples_per_second", "final_loss",
                           "test_loss", "test_accuracy", "test_rmse", "validation_loss", "validation_accuracy",
@@ -120,6 +121,45 @@ TEST(TrainingReport, TellsWhichWeightsWereKept) {
                             "why_last_untested": null})"));
   r.best->why_last_untested = "no memory";
   EXPECT_EQ(json::parse(to_json(r))["best"]["why_last_untested"], "no memory");
+}
+
+TEST(TrainingReport, SaysWhatWasUnderstoodOfTheData) {
+  training_report r = finished_run();
+  EXPECT_TRUE(json::parse(to_json(r))["reading"].is_null()) << "a program made the data";
+  data_reading reading;
+  reading.format = "IDX";
+  reading.dims = {28, 28, 1};
+  reading.inputs = 784;
+  reading.train = 60;
+  reading.test = 10;
+  reading.test_why = "t10k-images";
+  reading.task_why = "as such files have it";
+  reading.classes = 10;
+  reading.smallest = class_size{"3", 5};
+  reading.largest = class_size{"7", 8};
+  r.reading = std::make_shared<const data_reading>(reading);
+  EXPECT_EQ(json::parse(to_json(r))["reading"], json::parse(R"({
+    "format": "IDX", "table": null, "dims": [28, 28, 1], "inputs": 784,
+    "task": {"learns": "classes", "why": "as such files have it"},
+    "samples": {"train": 60, "validation": 0, "test": 10}, "test_part": "t10k-images",
+    "classes": {"count": 10, "smallest": {"name": "3", "samples": 5}, "largest": {"name": "7", "samples": 8}}})"));
+  table_reading table;
+  table.encoding = "UTF-16 LE";
+  table.delimiter = ';';
+  table.decimal = ",";
+  table.header = true;
+  table.numbers = 4;
+  table.label_column = 5;
+  table.label_why = "--label says so";
+  table.missing = 3;
+  table.became = missing_values::mean;
+  reading.table = table;
+  r.reading = std::make_shared<const data_reading>(reading);
+  EXPECT_EQ(json::parse(to_json(r))["reading"]["table"], json::parse(R"({
+    "encoding": "UTF-16 LE", "delimiter": ";", "decimal": ",", "thousands": null, "header": true,
+    "columns": {"numbers": 4, "categories": 0, "left_out": 0},
+    "label": {"column": 5, "name": null, "why": "--label says so"},
+    "missing": {"values": 3, "rows_left_out": 0, "became": "mean"}})"));
 }
 
 TEST(TrainingReport, SaysWhichTestsWereLeftOutAndWhy) {

@@ -64,11 +64,12 @@ model_card card_of_a_table() {
   card.request.sample_dims = {3};
   card.request.classes = 2;
   card.table = {.columns = {{"key", column_kind::left_out, {}},
-                            {"", column_kind::number, {}},
+                            {"", column_kind::number, {}, {',', true}},
                             {"colour", column_kind::category, {"blue", "r\"ed"}}},
                 .label = 3,
                 .missing = missing_values::mean,
-                .means = {0.1F, 0.25F, 0.75F}};
+                .means = {0.1F, 0.25F, 0.75F},
+                .label_signs = {',', false}};
   return card;
 }
 
@@ -84,6 +85,9 @@ TEST(ModelCard, TellsHowRowsOfATableBecomeSamples) {
   EXPECT_EQ(read.label, 3U);
   EXPECT_EQ(read.missing, missing_values::mean);
   EXPECT_EQ(read.means, wrote.means);
+  EXPECT_EQ(read.columns[1].signs, wrote.columns[1].signs);
+  EXPECT_EQ(read.columns[2].signs, number_signs());
+  EXPECT_EQ(read.label_signs, wrote.label_signs);
   EXPECT_THAT(parse_model_card(to_json(full_card())).table.columns, IsEmpty()) << "other cards have none";
 }
 
@@ -98,6 +102,7 @@ TEST(ModelCard, RefusesATableThatDoesNotFit) {
       {"no columns", with("/table/columns", json::array()), "'columns' must be a list"},
       {"a column that is none", with("/table/columns/0", 1), "'columns' must be objects"},
       {"an unknown kind", with("/table/columns/1/kind", "colour"), "'kind' is 'colour'"},
+      {"a decimal sign that is none", with("/table/columns/1/decimal", "x"), "'decimal' is ',' or '.'"},
       {"a number with categories", with("/table/columns/1/categories", {"a"}), "has 1 categories"},
       {"words without categories", with("/table/columns/2/categories", json::array()), "has 0 categories"},
       {"more categories than numbers", with("/table/columns/2/categories", {"a", "b", "c"}),
