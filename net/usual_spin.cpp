@@ -1,13 +1,11 @@
 #include <mailgrad/net/usual_spin.hpp>
 
-#include <sched.h>
+#include <mailgrad/tensor/usable_cores.hpp>
 
 namespace mailgrad::net {
 
-std::chrono::microseconds usual_spin() noexcept {
-  cpu_set_t mine;
-  const bool known = sched_getaffinity(0, sizeof mine, &mine) == 0;
-  return std::chrono::microseconds{known && CPU_COUNT(&mine) <= 2 ? 0 : 50};
+std::chrono::microseconds usual_spin() {
+  return std::chrono::microseconds{cores_of_process().count() <= 2 ? 0 : 50};
 }
 
 } // namespace mailgrad::net

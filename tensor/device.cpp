@@ -1,12 +1,12 @@
 #include <mailgrad/tensor/device.hpp>
 
 #include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tensor/usable_cores.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
-#include <thread>
 
 namespace mailgrad {
 
@@ -66,7 +66,7 @@ device parse_device(std::string_view text) {
 
 std::vector<device> available_devices() {
   std::vector<device> all;
-  const std::uint32_t cores = std::max(1U, std::thread::hardware_concurrency());
+  const std::uint32_t cores = static_cast<std::uint32_t>(cores_of_process().online);
   for (std::uint32_t core = 0; core < cores; ++core) all.push_back({device_kind::cpu, core});
   return all;
 }

@@ -3,13 +3,13 @@
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
+#include <mailgrad/tensor/usable_cores.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <random>
 #include <stdexcept>
-#include <thread>
 #include <utility>
 
 namespace mailgrad {
@@ -49,7 +49,7 @@ training_options for_workers_elsewhere(training_options options, std::uint32_t w
                     most, workers, devices));
   if (!options.delays.empty())
     throw std::invalid_argument("delays: those of workers in other processes cannot be prescribed");
-  const auto cores = std::max({1U, std::thread::hardware_concurrency(), devices});
+  const auto cores = std::max(static_cast<std::uint32_t>(cores_of_process().count()), devices);
   options.devices.clear();
   for (std::uint32_t d = 0; d < workers * devices; ++d)
     options.devices.push_back({device_kind::cpu, d % cores});

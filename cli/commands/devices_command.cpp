@@ -4,7 +4,7 @@
 #include <mailgrad/kernels/cuda/chain_kernels.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/tensor/byte_count.hpp>
-#include <mailgrad/tensor/device.hpp>
+#include <mailgrad/tensor/usable_cores.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -31,10 +31,12 @@ std::string card_in_words(const cuda::runtime::card& c, std::uint32_t index, con
 } // namespace
 
 command make_devices_command(CLI::App& app) {
-  CLI::App* parser =
-      app.add_subcommand("devices", "List the processors that can train, and the cards of this machine");
+  CLI::App* parser = app.add_subcommand(
+      "devices", "List the cores that this process may train on, and the cards of this machine");
   return {parser, [] {
-            for (const device d : available_devices()) std::cout << to_string(d) << '\n';
+            for (const device d : usable_core_devices()) std::cout << to_string(d) << '\n';
+            const usable_cores cores = cores_of_process();
+            if (cores.count() < cores.online) std::cout << "may be used: " << cores.in_words() << '\n';
             const auto found = cuda::runtime::find_cards();
             for (std::uint32_t i = 0; i < found.cards.size(); ++i)
               std::cout << card_in_words(found.cards[i], i, found.driver) << '\n';

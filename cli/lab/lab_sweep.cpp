@@ -15,6 +15,7 @@
 #include <mailgrad/lab/sweep/sweep_figures.hpp>
 #include <mailgrad/lab/sweep/sweep_folder.hpp>
 #include <mailgrad/lab/sweep/sweep_threads.hpp>
+#include <mailgrad/tensor/usable_cores.hpp>
 
 #include <fmt/format.h>
 
@@ -27,7 +28,6 @@
 #include <optional>
 #include <stdexcept>
 #include <system_error>
-#include <thread>
 #include <vector>
 
 namespace mailgrad {
@@ -84,7 +84,7 @@ public:
       : cells_(cells), folder_(folder), ctrl_c_(ctrl_c), missing_(folder.missing()),
         progress_(std::cerr, w.quiet ? progress_display::style::none : progress_display::suitable_style(),
                   begin()),
-        threads_(w.jobs > 0 ? w.jobs : std::max(1U, std::thread::hardware_concurrency())) {}
+        threads_(w.jobs > 0 ? w.jobs : static_cast<unsigned>(cores_of_process().count())) {}
 
   void run() {
     const auto stop = [this] { return ctrl_c_.requested(); };

@@ -7,7 +7,7 @@ namespace mailgrad {
 struct sweep_words {
   std::string file;
   std::string folder;
-  unsigned jobs = 0; ///< 0: as many as there are cores
+  unsigned jobs = 0; ///< 0: as many as this process may use cores
   bool restart = false;
   bool quiet = false;
 };

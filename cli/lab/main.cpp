@@ -58,7 +58,9 @@ void add_sweep(CLI::App& parser, sweep_words& w) {
       ->check(file_name())
       ->required()
       ->type_name("DIR");
-  sweep->add_option("--jobs", w.jobs, "How many trainings run at once; by default as many as there are cores")
+  sweep
+      ->add_option("--jobs", w.jobs,
+                   "How many trainings run at once; by default as many as this process may use cores")
       ->check(whole_number(1, 4096));
   sweep->add_flag("--restart", w.restart, "Set rows that the folder has already aside, as NAME.old")
       ->disable_flag_override();

@@ -1,9 +1,8 @@
 #include <mailgrad/cli/remote/core_binding.hpp>
 
-#include <fmt/format.h>
+#include <mailgrad/tensor/usable_cores.hpp>
 
-#include <sched.h>
-#include <unistd.h>
+#include <fmt/format.h>
 
 namespace mailgrad {
 
@@ -16,11 +15,8 @@ std::string core_binding::in_words(std::string_view launcher) const {
 }
 
 core_binding binding_of_process() {
-  const long online = sysconf(_SC_NPROCESSORS_ONLN);
-  cpu_set_t mine;
-  CPU_ZERO(&mine);
-  if (online <= 0 || sched_getaffinity(0, sizeof mine, &mine) != 0) return {};
-  return {static_cast<std::size_t>(CPU_COUNT(&mine)), static_cast<std::size_t>(online)};
+  const usable_cores cores = cores_of_process();
+  return {cores.bound, cores.online};
 }
 
 } // namespace mailgrad

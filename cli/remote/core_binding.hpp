@@ -18,7 +18,7 @@ struct core_binding {
   std::string in_words(std::string_view launcher) const;
 };
 
-/// That of this process.
+/// That of this process. Its quota is not the launcher's doing.
 core_binding binding_of_process();
 
 } // namespace mailgrad

@@ -8,13 +8,13 @@
 #include <mailgrad/graph/program/program_plan.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tensor/usable_cores.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
 #include <stdexcept>
-#include <thread>
 #include <utility>
 
 namespace mailgrad {
@@ -53,8 +53,7 @@ std::size_t thread_count(const std::vector<device>& devices) {
       lanes.emplace(d.index, d.lane);
   }
   if (lanes.empty()) return std::max<std::size_t>(1, cores.size());
-  const std::size_t present = std::max(1U, std::thread::hardware_concurrency());
-  return std::max(cores.size(), std::min(present, cores.size() + lanes.size() + 1));
+  return std::max(cores.size(), std::min(cores_of_process().count(), cores.size() + lanes.size() + 1));
 }
 
 void require_worker_devices(const training_options& o) {

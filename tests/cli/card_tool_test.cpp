@@ -1,6 +1,8 @@
 #include <mailgrad/tests/cli/tool.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
+#include <mailgrad/tensor/device.hpp>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,7 +12,6 @@
 #include <fstream>
 #include <sstream>
 #include <string>
-#include <thread>
 #include <vector>
 
 // The tool on the simulated card. What a run does there is tested in tests/actors; here it is what the tool
@@ -188,7 +189,7 @@ TEST_F(CardTool, RefusesPlacesOfWeightsThatMakeNoSense) {
     return t.err();
   };
   for (const std::vector<std::string>& processes : {std::vector<std::string>{}, {"--processes", "1"}}) {
-    if (std::thread::hardware_concurrency() > 1) {
+    if (available_devices().size() > 1) {
       EXPECT_THAT(refused("cpu:1", processes), HasSubstr("belong to no core; say host"));
     }
     EXPECT_THAT(refused("host,host", processes), HasSubstr("2 places for 1 shard"));

@@ -6,6 +6,7 @@
 #include <mailgrad/graph/models/spanning_models.hpp>
 #include <mailgrad/graph/operations/cross_entropy.hpp>
 #include <mailgrad/graph/placement/device_scope.hpp>
+#include <mailgrad/tensor/usable_cores.hpp>
 
 #include <gmock/gmock.h>
 
@@ -67,7 +68,7 @@ TEST(WorkerDevices, NeedAThreadForEachCore) {
 }
 
 TEST(WorkerDevices, NeedAThreadForEachLaneAndOneForUpdates) {
-  const std::size_t present = std::max(1U, std::thread::hardware_concurrency());
+  const std::size_t present = cores_of_process().count();
   const auto lane = [](std::uint32_t card, std::uint32_t lane) {
     return device{device_kind::cuda, card, lane};
   };
