@@ -28,13 +28,16 @@ std::string_view cut_line(std::string_view& rest) {
   return line;
 }
 
-/// Whether a line looks like "label index:value ...".
+/// Whether a line looks like "label index:value ..." or "label qid:query ...".
 bool is_sparse_row(std::string_view line) {
-  const auto blank = line.find(' ');
-  if (blank == std::string_view::npos || !parse_number(line.substr(0, blank))) return false;
-  const std::string_view entry = line.substr(blank + 1);
+  constexpr std::string_view blanks = " \t";
+  const auto end = line.find_first_of(blanks);
+  if (end == std::string_view::npos || !parse_number(line.substr(0, end))) return false;
+  const std::string_view rest = line.substr(end);
+  const std::string_view entry = rest.substr(std::min(rest.size(), rest.find_first_not_of(blanks)));
   const auto colon = entry.find(':');
-  return colon != std::string_view::npos && parse_number(entry.substr(0, colon)).has_value();
+  if (colon == std::string_view::npos) return false;
+  return entry.starts_with("qid:") || parse_number(entry.substr(0, colon)).has_value();
 }
 
 /// Whether a line looks like "user::item::rating::time".
@@ -87,7 +90,16 @@ std::string_view advice_in(std::string_view head) {
 
 } // namespace
 
-file_format format_of_name(std::string_view name) {
+std::string in_small_letters(std::string_view name) {
+  std::string small(name);
+  for (char& c : small)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + ('a' - 'A'));
+  return small;
+}
+
+file_format format_of_name(std::string_view full_name) {
+  const std::string small = in_small_letters(full_name);
+  std::string_view name = small;
   if (name.ends_with(".gz")) name.remove_suffix(3);
   struct rule {
     std::string_view suffix;
@@ -116,6 +128,7 @@ file_format format_of_content(const std::filesystem::path& file) {
   std::string_view rest = head;
   for (std::size_t i = 0; i < head_lines && !rest.empty(); ++i) {
     const std::string_view line = cut_line(rest);
+    if (line.starts_with('#')) continue; // a comment may have commas
     if (is_rating(line)) return file_format::ratings;
     if (is_sparse_row(line)) return file_format::libsvm;
     if (is_delimited_row(line)) return file_format::csv;

@@ -130,7 +130,7 @@ void expect_as_pandas(const json& golden) {
 }
 
 TEST(CsvGoldens, AreReadAsPandasReadsThem) {
-  const json goldens = json::parse(std::ifstream(MAILGRAD_CSV_GOLDENS));
+  const json goldens = json::parse(std::ifstream(MAILGRAD_GOLDENS "/csv.json"));
   ASSERT_GE(goldens["cases"].size(), 200U);
   for (const json& golden : goldens["cases"]) {
     SCOPED_TRACE(golden["name"].get<std::string>());

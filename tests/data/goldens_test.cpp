@@ -1,0 +1,75 @@
+#include <mailgrad/data/formats/picture_file.hpp>
+#include <mailgrad/tests/support/scratch_files.hpp>
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <fstream>
+
+// Files of every format beside what the programs read from them that most people use: Pillow, NumPy, scikit-learn.
+// Each JSON file in goldens/ is made by the script beside it, whose first lines say what it holds.
+
+namespace mailgrad {
+namespace {
+
+using json = nlohmann::json;
+
+std::string bytes_in(const json& base64) {
+  const auto& text = base64.get_ref<const std::string&>();
+  std::string bytes(text.size(), '\0');
+  const auto in = reinterpret_cast<const unsigned char*>(text.data());
+  const int count =
+      EVP_DecodeBlock(reinterpret_cast<unsigned char*>(bytes.data()), in, static_cast<int>(text.size()));
+  const auto padding = static_cast<std::size_t>(std::ranges::count(text, '='));
+  bytes.resize(count < 0 ? 0 : static_cast<std::size_t>(count) - padding);
+  return bytes;
+}
+
+/// Tries each case of a file, and says by its name which one fails.
+template <class Try>
+void try_goldens(const std::string& name, std::size_t least, Try try_case) {
+  std::ifstream file(std::string(MAILGRAD_GOLDENS) + "/" + name + ".json");
+  ASSERT_TRUE(file) << name;
+  const json cases = json::parse(file).at("cases");
+  EXPECT_GE(cases.size(), least);
+  for (const json& golden : cases) {
+    SCOPED_TRACE(golden.at("name").get<std::string>());
+    EXPECT_NO_THROW(try_case(golden));
+  }
+}
+
+void expect_pixels(picture_file picture, const json& golden, const char* colours, std::size_t channels) {
+  const std::string expected = bytes_in(golden.at(colours));
+  std::vector<std::uint8_t> pixels(picture.width() * picture.height() * channels);
+  ASSERT_EQ(pixels.size(), expected.size());
+  picture.read(pixels, channels);
+  EXPECT_TRUE(std::equal(expected.begin(), expected.end(), reinterpret_cast<const char*>(pixels.data())))
+      << colours;
+}
+
+TEST(Goldens, OfPicturesAreReadAsByPillow) {
+  const scratch_folder folder;
+  try_goldens("pictures", 130, [&](const json& golden) {
+    const auto file = folder.write("x", bytes_in(golden.at("file")));
+    if (golden.contains("refusal")) {
+      const std::string why = complaint([&] {
+        picture_file picture(file);
+        std::vector<std::uint8_t> pixels(picture.width() * picture.height());
+        picture.read(pixels, 1);
+      });
+      EXPECT_THAT(why, testing::StartsWith(golden.at("refusal")));
+      return;
+    }
+    const picture_file picture(file);
+    EXPECT_EQ(picture.width(), golden.at("width"));
+    EXPECT_EQ(picture.height(), golden.at("height"));
+    EXPECT_EQ(picture.has_colours(), golden.at("colours"));
+    expect_pixels(picture_file(file), golden, "rgb", 3);
+    expect_pixels(picture_file(file), golden, "grey", 1);
+  });
+}
+
+} // namespace
+} // namespace mailgrad
