@@ -15,6 +15,7 @@ struct exit_code {
   static constexpr int bad_input = 2; ///< options or files that cannot be used; nothing was trained
   static constexpr int differs = 3;   ///< a replay reached its end, with other parameters than recorded
   static constexpr int cut_short = 4; ///< a replay went as far as the recording of a killed run goes
+  static constexpr int diverged = 5;  ///< the loss of a run is no finite number, or has grown to nonsense
   /// A signal ended the run early but in good order. The codes follow the shells: 130 for Ctrl-C, 143 for
   /// SIGTERM, 129 for SIGHUP.
   static constexpr int of_signal(int number) { return 128 + number; }

@@ -100,7 +100,7 @@ int run(std::span<const command_maker> makers, std::vector<const char*> words) {
       "'mailgrad help COMMAND' and 'mailgrad COMMAND --help' tell more about each command.\n"
       "Exit codes: 0 done, or ended as 'mailgrad stop', the live page or --stop-when asked, 1 the run\n"
       "failed, 2 wrong options or damaged input, 3 a replay differs, 4 a replay of a killed run went as\n"
-      "far as its recording, 130, 143 and 129 ended by Ctrl-C, SIGTERM and SIGHUP.");
+      "far as its recording, 5 the run has diverged, 130, 143 and 129 ended by Ctrl-C, SIGTERM and SIGHUP.");
   std::vector<command> commands;
   for (const command_maker& make : makers) commands.push_back(make(app));
   try {

@@ -21,7 +21,7 @@ std::string worker_at_step(const worker_report& r, std::uint64_t step) {
 std::string last_finite(const worker_report& r) {
   const float loss = std::bit_cast<float>(r.loss_bits);
   return std::isnan(loss) ? "it had no finite loss before"
-                          : fmt::format("its last finite loss was {:f}", loss);
+                          : "its last finite loss was " + loss_in_words(loss);
 }
 
 } // namespace
@@ -117,8 +117,18 @@ caf::message_handler coordinator::books() {
          [this](const worker_progress& x) {
            seats_.hear(sender_of(self_), x.worker, options_.time->now());
            losses_.take(x.worker, x.steps, x.samples, std::bit_cast<double>(x.loss_sum_bits));
+           judge_loss(x);
          }),
   };
+}
+
+/// A replay ends as it was recorded. Earlier checkpoints stay, since a smaller rate can go on from there.
+void coordinator::judge_loss(const worker_progress& x) {
+  const auto why = options_.divergence.take(x.steps, x.samples, std::bit_cast<double>(x.loss_sum_bits));
+  if (!why || options_.replayed || outcome_.how != run_outcome::ending::completed) return;
+  checkpointer_.give_up();
+  stop(run_outcome::ending::diverged, *why);
+  collect_if_all_accounted(); // nobody ends whose end would call it, if the run waits for a worker
 }
 
 /// While the parts are collected, no switch begins, and while a policy switches, no checkpoint does.

@@ -5,6 +5,7 @@
 #include <mailgrad/actors/run/lost_shares.hpp>
 #include <mailgrad/actors/run/policy_switcher.hpp>
 #include <mailgrad/actors/run/seat_table.hpp>
+#include <mailgrad/engine/account/divergence.hpp>
 #include <mailgrad/engine/account/run_outcome.hpp>
 #include <mailgrad/engine/account/told_losses.hpp>
 #include <mailgrad/engine/account/told_timelines.hpp>
@@ -57,7 +58,8 @@ struct coordinator_options {
   /// How long a run without a worker waits for one while batches are left; 0: it ends at once; max(): for
   /// ever.
   instant waits_for_workers{0};
-  caf::actor late_workers{}; ///< brings those of a replay that joined late in the recorded run
+  divergence_watch divergence{}; ///< of a run that ends if its loss grows to nonsense
+  caf::actor late_workers{};     ///< brings those of a replay that joined late in the recorded run
 
   std::uint32_t ranks() const { return std::max(workers, seats); }
 };
@@ -111,6 +113,7 @@ private:
   std::optional<wait_named> wait_for_a_worker() const;
   std::optional<wait_named> wait_for_the_end() const;
   void hear(const caf::actor& device) { seats_.hear(device, options_.time->now()); }
+  void judge_loss(const worker_progress& x);
   void on_lost(const worker_lost& x);
   void on_parted(parting x);
   void pass_on(const parting& x);

@@ -170,6 +170,7 @@ void coordinator::end_if_all_reported() {
   outcome_.lost.resize(seats_.used());
   outcome_.lost_batches.resize(seats_.used());
   outcome_.switches = switcher_.done();
+  outcome_.nonsense_above = options_.divergence.limit();
   outcome_.checkpoints = checkpointer_.account();
   outcome_.checkpoint_timeline = checkpointer_.end_timeline();
   outcome_.told = options_.timelines.placed();

@@ -229,6 +229,8 @@ void run_crew::spawn_coordinator() {
   options.elastic = plan_.is_elastic();
   options.local_steps = plan_.options.local_steps;
   options.needs_all = plan_.options.all_reduce;
+  if (plan_.options.when_diverged == on_divergence::end)
+    options.divergence = {plan_.data ? chance_loss(plan_.data->train) : 0, plan_.workers()};
   options.waits_for_workers = instant{plan_.options.waits_for_workers};
   options.late_workers = late_workers_;
   options.policies = plan_.policies;

@@ -22,7 +22,8 @@ void progress_notices::count(std::size_t samples, std::optional<float> loss) {
 }
 
 void progress_notices::notify_if_due(instant now, std::int64_t barrier_wait, std::int64_t other_wait) {
-  if (!pace_.due(now - last_, unreported_.steps)) return;
+  const bool is_first = !has_told_ && unreported_.samples > 0;
+  if (!is_first && !pace_.due(now - last_, unreported_.steps)) return;
   const auto news = take(now, barrier_wait, other_wait);
   if (!news) return;
   send(self_, tracker_, *news);
@@ -39,6 +40,7 @@ std::optional<worker_progress> progress_notices::take(instant now, std::int64_t 
   unreported_.span = (now - last_).count();
   unreported_.barrier_wait = barrier_wait - barrier_wait_reported_;
   unreported_.other_wait = other_wait - other_wait_reported_;
+  if (unreported_.samples > 0) has_told_ = true;
   last_ = now;
   barrier_wait_reported_ = barrier_wait;
   other_wait_reported_ = other_wait;

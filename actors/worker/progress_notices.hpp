@@ -8,7 +8,8 @@
 namespace mailgrad {
 
 /// Tells the tracker now and then what a worker has done, and the coordinator as well, which has nothing else
-/// of a worker that is lost.
+/// of a worker that is lost. The first step whose loss is known is told at once, as the loss to measure
+/// others by.
 ///
 /// Threads  those of the device actor that owns it.
 class progress_notices {
@@ -39,6 +40,7 @@ private:
   notice_pace pace_;
   worker_progress unreported_;
   double loss_sum_ = 0; ///< over the unreported samples
+  bool has_told_ = false;
   instant last_{0};
   std::int64_t barrier_wait_reported_ = 0; ///< ns, in all notices so far
   std::int64_t other_wait_reported_ = 0;   ///< likewise

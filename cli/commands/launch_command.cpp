@@ -176,7 +176,7 @@ int by_mpi(const CLI::App& parser, words_of_launch& w, const std::string& device
     w.train.remote.network.reset();
     throw;
   }
-  if (code == exit_code::failed) network->abandon();
+  if (code == exit_code::failed || code == exit_code::diverged) network->abandon();
   w.train.remote.network.reset();
   return code;
 }

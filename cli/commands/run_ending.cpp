@@ -19,6 +19,7 @@ namespace {
 /// A run that ended early because its options or somebody asked for it has done its work. A signal decides
 /// the exit code only if it ended the training or the test.
 int exit_code_of(const training_report& r, int signal) {
+  if (r.ended == "diverged") return exit_code::diverged;
   if (r.ended == "completed" && r.why.empty()) return exit_code::done;
   if (r.ended == "stopped" && (r.enough || signal == 0)) return exit_code::done;
   const bool ended_early = r.ended == "completed" || r.ended == "stopped";
@@ -48,7 +49,9 @@ int say_how_it_ended(const training_report& r, const run_outputs& outputs, const
                      int signal, const memory_needs& needs) {
   (outputs.take_standard_output() ? std::cerr : std::cout) << printable(in_words(r, command));
   const int code = exit_code_of(r, signal);
-  if (!r.why.empty()) code == exit_code::failed ? say_failure(r.why) : say_line("ended: " + r.why);
+  if (!r.why.empty())
+    code == exit_code::failed || code == exit_code::diverged ? say_failure(r.why)
+                                                             : say_line("ended: " + r.why);
   if (const auto advice = memory_advice(r.why, needs); !advice.empty()) say_line(advice);
   return code;
 }
@@ -62,9 +65,9 @@ void keep_results(const run_outputs& outputs, training& run, const training_repo
     if (!why.empty()) failures.push_back(why);
   if (failures.empty()) return;
   const std::string last = failures.back();
-  failures.pop_back();
+  if (report.ended != "diverged") failures.pop_back();
   for (const std::string& why : failures) say_failure(why);
-  throw std::runtime_error(last);
+  if (report.ended != "diverged") throw std::runtime_error(last);
 }
 
 } // namespace mailgrad

@@ -23,7 +23,8 @@ int say_how_it_ended(const training_report& r, const run_outputs& outputs, const
 
 /// Writes what the run leaves behind, and names everything of it that is missing.
 ///
-/// Errors  std::runtime_error with the last failure, when those before it have been printed.
+/// Errors  std::runtime_error with the last failure, when those before it have been printed; of a run that
+///         has diverged that one is printed as well, since its exit code says more.
 void keep_results(const run_outputs& outputs, training& run, const training_report& report,
                   const model_card& card);
 

@@ -94,6 +94,18 @@ void add_policy_options(CLI::App& parser, train_words& w) {
       ->group("How to run it");
 }
 
+void add_divergence_option(CLI::App& parser, train_words& w, const std::string& group) {
+  parser
+      .add_option(
+          "--on-divergence", w.on_divergence,
+          "What happens when the loss stays above 1000 times that of the first step or of chance: end "
+          "ends the run as diverged, go-on trains on; a loss that is no finite number ends it anyway")
+      ->check(one_of({"end", "go-on"}))
+      ->type_name("end|go-on")
+      ->capture_default_str()
+      ->group(group);
+}
+
 namespace {
 
 void add_spanning(CLI::App& parser, train_words& w) {
@@ -154,6 +166,7 @@ void add_ending(CLI::App& parser, train_words& w) {
       ->check(one_of({"last", "best"}))
       ->type_name("last|best")
       ->group(group);
+  add_divergence_option(parser, w, group);
 }
 
 } // namespace

@@ -73,7 +73,8 @@ struct train_words {
   double validation = 0;
   std::string stop_when;
   std::uint64_t patience = 0;
-  std::string keep_weights; ///< empty: best with patience, else last
+  std::string on_divergence = "end"; ///< or go-on
+  std::string keep_weights;          ///< empty: best with patience, else last
   std::uint64_t sample_gap = 0;
   std::uint64_t data_limit = parsed_limit().bytes >> 30; ///< in GiB
   std::size_t window = 64;
@@ -95,6 +96,7 @@ void add_local_step_options(CLI::App& parser, train_words& w);
 void add_result_options(CLI::App& parser, train_words& w); ///< files that are written at the end
 /// --staleness-csv, --trace and --sample-gap, which are among those.
 void add_observing_options(CLI::App& parser, train_words& w, const std::string& group);
+void add_divergence_option(CLI::App& parser, train_words& w, const std::string& group);
 void add_record(CLI::App& parser, train_words& w);                                    ///< --record
 void add_metrics_options(CLI::App& parser, train_words& w, const std::string& group); ///< lines during a run
 void add_text_options(CLI::App& parser, train_words& w); ///< what a text model writes, and --quiet

@@ -194,6 +194,7 @@ training_options understood(const train_words& w) {
   o.evaluate_every = evaluations_of(w);
   o.stop_when = w.stop_when;
   o.patience = w.patience;
+  o.when_diverged = w.on_divergence == "go-on" ? on_divergence::go_on : on_divergence::end;
   const bool best = w.keep_weights == "best" || (w.keep_weights.empty() && w.patience > 0);
   o.keep = best ? kept_weights::best : kept_weights::last;
   o.sample_gap = w.sample_gap;

@@ -67,6 +67,7 @@ void add_lab_options(CLI::App& parser, train_words& w) {
   add_policy_options(parser, w);
   add_optimizer_options(parser, w);
   add_local_step_options(parser, w);
+  add_divergence_option(parser, w, "How to run it");
   add_result_options(parser, w);
   add_text_options(parser, w);
 }

@@ -22,7 +22,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <stdexcept>
 #include <utility>
 
 namespace mailgrad {
@@ -53,22 +52,19 @@ std::string times_in_words(const training_report& r, double real_seconds) {
 }
 
 int exit_code_of_lab(const training_report& r, int signal) {
+  if (r.ended == "diverged") return exit_code::diverged;
   if (r.ended == "completed" && r.why.empty()) return exit_code::done;
-  return signal != 0 && r.ended != "failed" && r.ended != "diverged" ? exit_code::of_signal(signal)
-                                                                     : exit_code::failed;
+  return signal != 0 && r.ended != "failed" ? exit_code::of_signal(signal) : exit_code::failed;
 }
 
-void write_results(const run_outputs& outputs, lab::virtual_run& run, const training_report& r,
+bool write_results(const run_outputs& outputs, lab::virtual_run& run, const training_report& r,
                    const model_card& card) {
   const std::span<const float> weights = run.parameters();
   std::vector<std::string> failures = outputs.write(
       r, run.trace(), weights.empty() ? std::vector<named_weights>() : weights_by_name(run.layout(), weights),
       card);
-  if (failures.empty()) return;
-  const std::string last = failures.back();
-  failures.pop_back();
   for (const std::string& why : failures) say_failure(why);
-  throw std::runtime_error(last);
+  return failures.empty();
 }
 
 } // namespace
@@ -106,8 +102,8 @@ int run_in_lab(const train_words& w, std::vector<std::string> given) {
   out << in_words(r) << "virtual time  " << times_in_words(r, real_seconds)
       << computed_in_words(r, run.computed()) << '\n';
   if (!r.why.empty()) say_failure(r.why);
-  write_results(outputs, run, r, card);
-  return exit_code_of_lab(r, ctrl_c.signal());
+  const int code = exit_code_of_lab(r, ctrl_c.signal());
+  return write_results(outputs, run, r, card) || code == exit_code::diverged ? code : exit_code::failed;
 }
 
 } // namespace mailgrad

@@ -74,6 +74,7 @@ bool has_ended_well(const training_report& r) { return r.ended == "completed" &&
 /// Says why a run did not come to its end, and returns the exit code for it.
 int end_without(const training_report& r, const interrupt& ctrl_c) {
   say_failure(r.why);
+  if (r.ended == "diverged") return exit_code::diverged;
   return ctrl_c.requested() ? exit_code::of_signal(ctrl_c.signal()) : exit_code::failed;
 }
 

@@ -29,12 +29,12 @@ constexpr std::array<std::string_view, 6> own_outputs{"report", "save",  "stalen
                                                       "trace",  "quiet", "help"};
 
 /// Options that make no difference to the data.
-constexpr std::array<std::string_view, 26> not_of_data{
-    "model",       "load",     "load-strict",     "batch",      "epochs",      "steps",
-    "workers",     "delays",   "delays-seed",     "policy",     "cure",        "shards",
-    "optimizer",   "lr",       "schedule",        "l2",         "clip-norm",   "weight-decay",
-    "local-steps", "outer-lr", "outer-optimizer", "sample-gap", "temperature", "sample-length",
-    "own-samples", "interrupt"};
+constexpr std::array<std::string_view, 27> not_of_data{
+    "model",       "load",      "load-strict",     "batch",      "epochs",      "steps",
+    "workers",     "delays",    "delays-seed",     "policy",     "cure",        "shards",
+    "optimizer",   "lr",        "schedule",        "l2",         "clip-norm",   "weight-decay",
+    "local-steps", "outer-lr",  "outer-optimizer", "sample-gap", "temperature", "sample-length",
+    "own-samples", "interrupt", "on-divergence"};
 
 /// Data sets that are kept although no cell uses them at this moment, since the next one may.
 constexpr std::size_t most_recent = 4;

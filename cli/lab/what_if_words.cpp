@@ -4,6 +4,7 @@
 #include <mailgrad/cli/lab/lab_options.hpp>
 #include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/cli/output/help_format.hpp>
+#include <mailgrad/engine/account/divergence.hpp>
 #include <mailgrad/options/number.hpp>
 
 #include <fmt/format.h>
@@ -42,7 +43,7 @@ public:
   }
   /// No row if neither run has the figure.
   void row(std::string what, const std::optional<double>& a, const std::optional<double>& b) {
-    const auto words = [](const std::optional<double>& x) { return x ? fmt::format("{:.4f}", *x) : "-"; };
+    const auto words = [](const std::optional<double>& x) { return x ? loss_in_words(*x) : "-"; };
     if (a || b) row(std::move(what), words(a), words(b));
   }
 
@@ -107,9 +108,9 @@ std::string what_if_in_help() {
              "nothing changed, the virtual run keeps the order of the recorded one.",
              help_width) +
          "\n\n" + delays_in_help() +
-         "\nExit codes: 0 both runs have ended, 1 one of them failed or diverged, 2 wrong options or a "
-         "recording\n"
-         "that cannot be used, 130, 143 and 129 ended by Ctrl-C, SIGTERM and SIGHUP.\n"
+         "\nExit codes: 0 both runs have ended, 1 one of them failed, 5 one has diverged, 2 wrong options or "
+         "a\n"
+         "recording that cannot be used, 130, 143 and 129 ended by Ctrl-C, SIGTERM and SIGHUP.\n"
          "\nExample:\n"
          "  mailgrad train --devices cpu:0,cpu:1 --policy async --record run.rec\n"
          "  mailgrad lab what-if run.rec --policy ssp:2 --workers 4 --slow 3=10";

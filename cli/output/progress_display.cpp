@@ -1,5 +1,7 @@
 #include <mailgrad/cli/output/progress_display.hpp>
 
+#include <mailgrad/engine/account/divergence.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -55,7 +57,7 @@ struct line_fields {
 
 line_fields fields_of(const training_progress& p, std::uint64_t total) {
   return {fmt::format("step {} of {}", p.steps, total), ", " + samples_per_second(p),
-          fmt::format(", loss {:.4f}", p.loss), fmt::format(", mean staleness {:.2f}", p.staleness_mean),
+          ", loss " + loss_in_words(p.loss), fmt::format(", mean staleness {:.2f}", p.staleness_mean),
           p.steps < total ? ", " + time_left(p, total) : ""};
 }
 

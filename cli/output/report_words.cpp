@@ -10,6 +10,8 @@
 #include <mailgrad/cli/output/worker_words.hpp>
 #include <mailgrad/cli/remote/members_table.hpp>
 
+#include <mailgrad/engine/account/divergence.hpp>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -95,8 +97,8 @@ std::string in_words(const training_report& r, const std::string& command) {
       fmt::format("{} after {} steps, {}, {:.2f} s: {:.0f} samples/s\n", r.ended, before + r.steps,
                   trained_in_words(r), r.wall_seconds, r.samples_per_second());
   if (r.final_loss)
-    text += fmt::format("{}{:.4f}\n", summary_column(r.ended == "running" ? "loss so far" : "final loss"),
-                        *r.final_loss);
+    text += fmt::format("{}{}\n", summary_column(r.ended == "running" ? "loss so far" : "final loss"),
+                        loss_in_words(*r.final_loss));
   text += policy_line(r);
   text += last_test_lines(r);
   text += "updates       " + updates_in_words(r) + '\n';

@@ -3,6 +3,8 @@
 #include <mailgrad/cli/output/printable.hpp>
 #include <mailgrad/cli/output/summary_column.hpp>
 
+#include <mailgrad/engine/account/divergence.hpp>
+
 #include <fmt/format.h>
 
 namespace mailgrad {
@@ -10,9 +12,9 @@ namespace mailgrad {
 namespace {
 
 std::string validation_in_words(const training_report& r) {
-  std::string text = fmt::format("loss {:.4f}", *r.validation_loss);
+  std::string text = "loss " + loss_in_words(*r.validation_loss);
   if (r.validation_accuracy) text += fmt::format(", accuracy {:.4f}", *r.validation_accuracy);
-  if (r.validation_rmse) text += fmt::format(", RMSE {:.4f}", *r.validation_rmse);
+  if (r.validation_rmse) text += ", RMSE " + loss_in_words(*r.validation_rmse);
   return text;
 }
 
@@ -50,12 +52,12 @@ std::string places_of_tests(const training_report& r) {
 std::string last_test_lines(const training_report& r) {
   std::string text;
   if (r.best)
-    text += fmt::format("weights       of the best test, {} loss {:.4f} after step {}{}\n",
-                        r.best->held_out ? "validation" : "test", r.best->loss, r.best->steps,
+    text += fmt::format("weights       of the best test, {} loss {} after step {}{}\n",
+                        r.best->held_out ? "validation" : "test", loss_in_words(r.best->loss), r.best->steps,
                         last_untested_in_words(*r.best));
   if (r.validation_loss) text += fmt::format("validation    {}\n", validation_in_words(r));
   if (r.test_accuracy) text += fmt::format("test accuracy {:.4f}\n", *r.test_accuracy);
-  if (r.test_rmse) text += fmt::format("test RMSE     {:.4f}\n", *r.test_rmse);
+  if (r.test_rmse) text += fmt::format("test RMSE     {}\n", loss_in_words(*r.test_rmse));
   return text;
 }
 

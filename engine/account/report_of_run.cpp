@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <bit>
 #include <iterator>
 #include <map>
 #include <utility>
@@ -53,6 +54,16 @@ std::optional<double> mean_loss(const std::vector<worker_report>& workers) {
   }
   if (samples == 0) return std::nullopt;
   return sum / static_cast<double>(samples);
+}
+
+std::optional<double> least_last_loss(const std::vector<worker_report>& workers) {
+  std::optional<double> least;
+  for (const worker_report& w : workers) {
+    if (w.last_losses.samples() == 0) continue; // it has none
+    const double last = std::bit_cast<float>(w.loss_bits);
+    if (!least || last < *least) least = last;
+  }
+  return least;
 }
 
 /// Exchanges without a shard are those of hogwild's workers, which write into the shared block.
@@ -181,6 +192,8 @@ training_report report_of(const run_outcome& outcome, std::optional<std::uint64_
   r.updates = written.value_or(0);
   for (const shard_report& s : outcome.shards) r.updates = std::max(r.updates, s.version.value);
   r.final_loss = mean_loss(outcome.workers);
+  r.last_loss = least_last_loss(outcome.workers);
+  r.nonsense_above = outcome.nonsense_above;
   for (const worker_report& w : outcome.workers) {
     r.samples += w.samples;
     const wait_seconds waits{in_seconds(instant{w.barrier_wait}), in_seconds(instant{w.bound_wait}),

@@ -7,6 +7,7 @@
 #include <mailgrad/engine/account/training_report.hpp>
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,7 +20,7 @@ struct run_outcome {
   enum class ending : std::uint8_t {
     completed, ///< all batches are trained
     stopped,   ///< the program called for it
-    diverged,  ///< a loss was no finite number
+    diverged,  ///< a loss was no finite number, or nonsense (divergence.hpp)
     failed,    ///< a device failed, or no worker was left
     running,   ///< not yet: these are copies of the actors' books so far
   };
@@ -37,6 +38,7 @@ struct run_outcome {
   std::vector<policy_switch> switches;
   std::shared_ptr<const trace_track> feeder_trace{}; ///< if the feeder has a timeline
   bool feeder_lost = false;
+  double nonsense_above = std::numeric_limits<double>::infinity(); ///< for a loss, as divergence.hpp says
   std::uint64_t untrained = 0; ///< batches that a worker left, when no other was there to train them
   checkpoint_account checkpoints{};
   std::vector<checkpoint_times> checkpoint_timeline{}; ///< if the run has a timeline

@@ -11,6 +11,7 @@
 #include <mailgrad/engine/account/time_split.hpp>
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -168,13 +169,15 @@ struct training_report {
   std::string data;
   std::shared_ptr<const data_reading> reading{}; ///< null if a program made the data
   std::string optimizer;
-  double learning_rate = 0;              ///< before its schedule
-  std::size_t batch = 0;                 ///< samples in a mini-batch of one worker
-  std::uint32_t shards = 0;              ///< parameter actors
-  double wall_seconds = 0;               ///< of training alone; of all processes, if the run was resumed
-  std::optional<double> final_loss;      ///< mean over the samples of each worker's last steps (loss_tail)
-  std::optional<double> test_loss;       ///< mean over the test samples
-  std::optional<double> test_accuracy;   ///< where classes are predicted
+  double learning_rate = 0;          ///< before its schedule
+  std::size_t batch = 0;             ///< samples in a mini-batch of one worker
+  std::uint32_t shards = 0;          ///< parameter actors
+  double wall_seconds = 0;           ///< of training alone; of all processes, if the run was resumed
+  std::optional<double> final_loss;  ///< mean over the samples of each worker's last steps (loss_tail)
+  std::optional<double> last_loss{}; ///< the least of the workers' last steps; in no file
+  double nonsense_above = std::numeric_limits<double>::infinity(); ///< for a loss; in no file
+  std::optional<double> test_loss;                                 ///< mean over the test samples
+  std::optional<double> test_accuracy;                             ///< where classes are predicted
   std::optional<double> test_rmse;       ///< where numbers are predicted: the root of the mean squared error
   std::optional<double> validation_loss; ///< of samples held out for it, as these three
   std::optional<double> validation_accuracy;

@@ -1,5 +1,6 @@
 #include <mailgrad/engine/plan/final_test.hpp>
 
+#include <mailgrad/engine/account/divergence.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/model/finite_weights.hpp>
 #include <mailgrad/engine/model/text_sample.hpp>
@@ -22,6 +23,23 @@ void require_finite(training_report& r, const run_plan& plan, std::span<const fl
   const std::string outer =
       plan.options.local_steps > 0 ? fmt::format(" and '{}'", r.outer_optimizer) : std::string();
   r.add_reason(fmt::format("{} after {} updates by rule '{}'{}", *found, r.updates, r.optimizer, outer));
+}
+
+/// The loss that says most is judged: of the samples held out, of the test, or of the last steps.
+void require_sense(training_report& r) {
+  if (r.best || r.ended == "diverged") return;
+  const auto judge = [&r](const char* whose, double loss) {
+    const std::string why = ended_in_nonsense(whose, loss, r.nonsense_above);
+    if (why.empty()) return;
+    if (r.ended != "failed") r.ended = "diverged";
+    r.add_reason(why);
+  };
+  if (r.validation_loss)
+    judge("the samples held out", *r.validation_loss);
+  else if (r.test_loss)
+    judge("the test", *r.test_loss);
+  else if (r.last_loss)
+    judge("the last step", *r.last_loss);
 }
 
 /// False if it was ended early. A card that has failed half-way has left figures, which do not stay.
@@ -79,6 +97,8 @@ void test_trained(training_report& r, const run_plan& plan, std::span<const floa
   try {
     run_tester tester(plan.model, plan.request, plan.layout, card_for_tests(plan.options));
     test_on(tester, r, plan, weights, stop);
+    require_sense(r);
+    if (r.ended == "diverged") return;
     what = "the text of the trained weights";
     if (plan.options.text.length > 0 && plan.data->train.is_tokens()) write_on(tester, r, plan, weights);
   } catch (const std::exception& e) {

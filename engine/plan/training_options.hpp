@@ -43,6 +43,10 @@ enum class kept_weights : std::uint8_t {
 /// A lane of a card has the inputs of so many steps besides those of the one it computes.
 inline constexpr std::uint64_t most_run_ahead = 1;
 
+/// What a run does whose loss has grown to nonsense, but is a finite number still (account/divergence.hpp).
+/// One that is no finite number ends the run in any case, as nothing can be learnt from it.
+enum class on_divergence : std::uint8_t { end, go_on };
+
 /// How to train a model.
 struct training_options {
   /// Each device runs one worker. A device that is named twice runs two workers in turns.
@@ -111,6 +115,7 @@ struct training_options {
   std::string stop_when{};
   /// The run ends after so many tests during it, one after the other, without a lower loss. 0: it does not.
   std::uint64_t patience = 0;
+  on_divergence when_diverged = on_divergence::end;
   /// Whether the weights of the run are those that did best in its tests, or those it ended with.
   kept_weights keep = kept_weights::last;
   /// The file for the recording, the order in which shards take gradients. Empty: no file, as in a replay.

@@ -39,6 +39,7 @@ training_options options_of(const quadratic_case& c) {
   o.model_name = c.model;
   o.trace_events = c.trace_events;
   o.sample_gap = c.sample_gap;
+  o.when_diverged = on_divergence::go_on; // how far it gets is a figure of the experiment
   return o;
 }
 

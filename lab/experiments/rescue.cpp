@@ -35,6 +35,7 @@ double test_loss_of(const way_out& w, const std::shared_ptr<const data_split>& d
   o.delays = "gamma:cv=0.1";
   o.delays_seed = o.seed = seed;
   o.optimizer.learning_rate = rate;
+  o.when_diverged = on_divergence::go_on; // how badly it ends is what is compared
   o.batch = 4;
   o.steps = options.quick ? 6'000 : 15'000;
   virtual_run_options lab{w.workers};

@@ -99,7 +99,7 @@ TEST(FailedRun, LeavesAReportThatNamesTheWeightWhichTheLastUpdateSpoiled) {
   const std::string report = (folder.path() / "run.json").string();
   tool t({"train", "--model", "mlp:hidden=8", "--data", MAILGRAD_SMALL_CSV, "--batch", "4", "--steps", "1",
           "--lr", "1e30", "--l2", "1e30", "--report", report});
-  EXPECT_EQ(t.code(), 1);
+  EXPECT_EQ(t.code(), 5);
   EXPECT_THAT(t.err(), AllOf(HasSubstr("updates by rule 'sgd'"), Not(HasSubstr("testing on"))));
   const auto r = nlohmann::json::parse(std::ifstream(report));
   EXPECT_EQ(r["ended"], "diverged");

@@ -129,13 +129,55 @@ TEST_F(TrainCommand, SendsNoControlCodesOfATextToTheTerminal) {
 TEST_F(TrainCommand, FailsWithWorkerAndStepWhenTheLossDiverges) {
   tool t(train(
       {"--lr", "1e30", "--l2", "1e30", "--epochs", "3"})); // the first step throws every weight out of range
-  EXPECT_EQ(t.code(), 1);
+  EXPECT_EQ(t.code(), 5);
   EXPECT_THAT(t.err(), AllOf(HasSubstr("worker 0"), HasSubstr("step"), HasSubstr("loss")));
   const json r = report();
   EXPECT_EQ(r["ended"], "diverged");
   EXPECT_THAT(r["why"].get<std::string>(), HasSubstr("worker 0"));
   EXPECT_TRUE(r["test_accuracy"].is_null());
   EXPECT_EQ(fates(r["ledger"]), r["ledger"]["produced"]);
+}
+
+/// Each sample has both labels, so no weights are right, and huge steps give huge losses.
+TEST_F(TrainCommand, EndsAtOnceWhenTheLossHasGrownToNonsense) {
+  std::string rows = "x,y,label\n";
+  for (int i = 0; i < 20; ++i) rows += "1,2,a\n1,2,b\n3,1,a\n3,1,b\n";
+  const std::string data = folder_.write("both.csv", rows).string();
+  const auto wild = [&](std::vector<std::string> words) {
+    std::vector<std::string> all{"train", "--model", "softmax",     "--data", data,       "--batch", "5",
+                                 "--lr",  "1e8",     "--clip-norm", "1",      "--report", report_};
+    all.insert(all.end(), words.begin(), words.end());
+    return all;
+  };
+  tool t(wild({"--epochs", "100000000"}));
+  EXPECT_EQ(t.code(), 5);
+  EXPECT_THAT(t.err(), HasSubstr("mailgrad: the loss has grown to nonsense: "));
+  EXPECT_THAT(t.out(), ::testing::ContainsRegex("final loss    [0-9.]+e.[0-9]+\n"));
+  const json r = report();
+  EXPECT_EQ(r["ended"], "diverged");
+  EXPECT_THAT(r["why"].get<std::string>(), HasSubstr("steps in a row"));
+
+  tool kept(wild({"--steps", "41", "--save", (folder_.path() / "weights").string()}));
+  EXPECT_EQ(kept.code(), 5) << "its last loss is judged";
+  EXPECT_THAT(kept.err(),
+              AllOf(HasSubstr("that of the test is"), HasSubstr("are not written: the run has diverged")));
+  tool on(wild({"--steps", "41", "--on-divergence", "go-on"}));
+  EXPECT_EQ(on.code(), 0) << on.err();
+  EXPECT_EQ(report()["ended"], "completed");
+}
+
+/// It had ended as its workers told, and the replay ends where its recording does.
+TEST_F(TrainCommand, RepeatsARunThatEndedInNonsense) {
+  std::string rows = "x,y,label\n";
+  for (int i = 0; i < 20; ++i) rows += "1,2,a\n1,2,b\n3,1,a\n3,1,b\n";
+  const std::string recording = (folder_.path() / "run.rec").string();
+  tool t({"train", "--model", "softmax", "--data", folder_.write("both.csv", rows).string(), "--batch", "5",
+          "--lr", "1e8", "--clip-norm", "1", "--steps", "100000000", "--devices", "cpu:0,cpu:0", "--record",
+          recording});
+  ASSERT_EQ(t.code(), 5) << t.err();
+  tool again({"replay", recording});
+  EXPECT_EQ(again.code(), 0) << again.err();
+  EXPECT_THAT(again.out(), HasSubstr("the same parameters as recorded"));
 }
 
 TEST_F(TrainCommand, NamesFileAndLineOfDamagedData) {

@@ -26,6 +26,7 @@ protected:
     options.workers = 2;
     for (const shard_probe& s : shards_) options.shards.push_back(s.actor());
     options.feeder = feeder_.actor();
+    options.divergence = {1, 2};
     options.on_end = [this](run_outcome outcome) { outcomes_.push_back(std::move(outcome)); };
     options.on_wait = [this](const wait_named& w) { waits_.push_back(w.what); };
     coordinator_ = start<coordinator>(std::move(options));

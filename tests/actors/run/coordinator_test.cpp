@@ -125,7 +125,8 @@ TEST_F(Coordinator, NamesWorkerStepAndLastFiniteLossWhenTheLossDiverges) {
   report_shards();
   ASSERT_THAT(outcomes_, SizeIs(1));
   EXPECT_EQ(outcomes_[0].how, run_outcome::ending::diverged);
-  EXPECT_THAT(outcomes_[0].why, AllOf(HasSubstr("worker 1"), HasSubstr("step 17"), HasSubstr("2.5")));
+  EXPECT_THAT(outcomes_[0].why,
+              AllOf(HasSubstr("worker 1"), HasSubstr("step 17"), HasSubstr("last finite loss was 2.5000")));
 }
 
 TEST_F(Coordinator, SaysSoWhenThereWasNoFiniteLossBefore) {
@@ -134,6 +135,42 @@ TEST_F(Coordinator, SaysSoWhenThereWasNoFiniteLossBefore) {
   finish(1);
   report_shards();
   EXPECT_THAT(outcomes_.at(0).why, HasSubstr("no finite loss before"));
+}
+
+TEST_F(Coordinator, EndsARunWhoseLossHasGrownToNonsense) {
+  join();
+  const auto tell_loss = [this](std::uint32_t worker, double loss) {
+    tell(coordinator_, worker_progress{{worker}, 6, 48, std::bit_cast<std::uint64_t>(48 * loss)});
+  };
+  tell_loss(0, 2);
+  for (int i = 0; i < 3; ++i) {
+    tell_loss(0, 1e15);
+    EXPECT_THAT(feeder_.heard<stop_dealing>(), IsEmpty());
+    tell_loss(1, 1e15);
+  }
+  EXPECT_THAT(feeder_.heard<stop_dealing>(), SizeIs(1));
+  finish(0);
+  finish(1);
+  report_shards();
+  ASSERT_THAT(outcomes_, SizeIs(1));
+  EXPECT_EQ(outcomes_[0].how, run_outcome::ending::diverged);
+  EXPECT_THAT(outcomes_[0].why,
+              AllOf(HasSubstr("nonsense: 1e+15 or more in 36 steps in a row, above the limit of 2000")));
+  EXPECT_EQ(outcomes_[0].nonsense_above, 2000);
+}
+
+TEST_F(Coordinator, GoesOnWhenALossHasSpiked) {
+  join();
+  const auto tell_loss = [this](double loss) {
+    tell(coordinator_, worker_progress{{0}, 40, 8, std::bit_cast<std::uint64_t>(8 * loss)});
+  };
+  for (const double loss : {2.0, 1e15, 1e15, 1e15, 1e15, 1e15, 3.0, 1e15, 1e15, 1e15, 1e15, 1e15, 2.0})
+    tell_loss(loss);
+  EXPECT_THAT(feeder_.heard<stop_dealing>(), IsEmpty());
+  finish(0);
+  finish(1);
+  report_shards();
+  EXPECT_EQ(outcomes_.at(0).how, run_outcome::ending::completed);
 }
 
 TEST_F(Coordinator, KeepsTheFirstReasonOfSeveral) {

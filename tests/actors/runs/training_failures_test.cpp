@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -49,6 +50,17 @@ struct spoiling_rule {
   void operator()(float& w, float g) const {
     w = spoils ? std::numeric_limits<float>::quiet_NaN() : w - rate * g;
   }
+};
+
+/// From its fifth update on the weights are so large that the loss, a finite number, says nothing.
+struct inflating_rule {
+  static constexpr const char* name = "inflating";
+  static constexpr std::size_t states = 0;
+  float rate;
+  bool inflates;
+  explicit inflating_rule(const mailgrad_rule_step& s)
+      : rate(static_cast<float>(s.learning_rate)), inflates(s.step >= bad_step) {}
+  void operator()(float& w, float g) const { w = inflates ? std::copysign(1e6F, w - g) : w - rate * g; }
 };
 
 template <class Rule>
@@ -108,6 +120,37 @@ TEST(TrainingFailures, NameTheWeightBesideTheLossThatItSpoiled) {
   EXPECT_EQ(r.ended, "diverged");
   EXPECT_THAT(r.why, AllOf(HasSubstr("the loss of worker 0 at its step 6 is not finite"),
                            HasSubstr("on shard 0 is nan after 5 updates by rule 'spoiling'")));
+}
+
+TEST(TrainingFailures, EndARunAtOnceWhoseLossHasGrownToNonsense) {
+  for (const std::uint32_t workers : {1U, 2U}) {
+    training_options o = with_rule<inflating_rule>("async", workers);
+    o.epochs = 1'000'000'000;
+    const training_report r = trained(o);
+    EXPECT_EQ(r.ended, "diverged");
+    EXPECT_THAT(r.why, AllOf(HasSubstr("the loss has grown to nonsense"), HasSubstr("steps in a row")));
+    EXPECT_FALSE(r.test_loss) << "nobody tests such weights";
+    EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
+  }
+}
+
+TEST(TrainingFailures, EndInNonsenseThatTheLastUpdateLeft) {
+  training_options o = with_rule<inflating_rule>("async", 1);
+  o.steps = bad_step;
+  const training_report r = trained(o);
+  EXPECT_EQ(r.ended, "diverged");
+  EXPECT_THAT(r.why, HasSubstr("the loss has grown to nonsense: that of the test is "));
+  EXPECT_GT(r.test_loss.value_or(0), 1000);
+  o.steps = bad_step - 1;
+  EXPECT_EQ(trained(o).ended, "completed");
+}
+
+TEST(TrainingFailures, AreNoneWhereNonsenseIsAskedFor) {
+  training_options o = with_rule<inflating_rule>("async", 1);
+  o.when_diverged = on_divergence::go_on;
+  const training_report r = trained(o);
+  EXPECT_EQ(r.ended, "completed") << r.why;
+  EXPECT_GT(r.test_loss.value_or(0), 1000);
 }
 
 /// A parameter actor that cannot even be born, as under a cure that is too big.

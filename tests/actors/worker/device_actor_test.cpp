@@ -235,10 +235,10 @@ TEST_F(DeviceActor, TellsTheTrackerAFewTimesASecond) {
     give_batch();
   }
   const auto& notices = tracker_.heard<worker_progress>();
-  EXPECT_THAT(notices, SizeIs(2));
+  EXPECT_THAT(notices, SizeIs(3)) << "one of them of the first step";
   std::uint64_t steps = 0;
   for (const worker_progress& p : notices) steps += p.steps;
-  EXPECT_EQ(steps, 8U);
+  EXPECT_EQ(steps, 9U);
 }
 
 TEST_F(DeviceActor, WritesIntoTheSharedBlockItselfInHogwild) {

@@ -178,6 +178,16 @@ struct EndingsPage : testing::RemoteTool, ::testing::WithParamInterface<row> {
     return end_of(server);
   }
   static words diverges() { return long_run({"--lr", "1e38"}); }
+  /// Each sample has both labels, so no weights are right, and huge steps give huge losses.
+  ended server_grows() {
+    std::string rows = "x,y,label\n";
+    for (int i = 0; i < 20; ++i) rows += "1,2,a\n1,2,b\n3,1,a\n3,1,b\n";
+    return run(whose::server,
+               {"serve", "--listen", "memory:", "--workers", "1", "--model", "softmax", "--data",
+                folder.write("both.csv", rows).string(), "--optimizer", "sgd", "--lr", "1e8", "--clip-norm",
+                "1", "--epochs", "100000000"},
+               {}, nothing);
+  }
 
   static words processes(const words& more) {
     return words{"train", "--processes", "1"} + testing::small_run + more;
@@ -332,6 +342,7 @@ const std::map<std::string, EndingsPage::play>& EndingsPage::plays() {
       {"serve: mailgrad stop", &page::server_is_stopped},
       {"serve: a signal", &page::server_gets_signal},
       {"serve: a loss is not finite", &page::server_diverges},
+      {"serve: the loss has grown to nonsense", &page::server_grows},
       {"serve: a parameter host is lost", &page::server_loses_host},
       {"serve: all workers are lost, --when-alone end", &page::server_loses_workers},
       {"serve: all workers have left, --when-alone end", &page::server_is_left},
