@@ -1,5 +1,6 @@
 #include <mailgrad/cli/commands/commands.hpp>
 #include <mailgrad/cli/commands/train_words.hpp>
+#include <mailgrad/cli/commands/usual_choices.hpp>
 #include <mailgrad/cli/device_option.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/interrupt.hpp>
@@ -199,6 +200,8 @@ command make_launch_command(CLI::App& app) {
   CLI::App* parser =
       app.add_subcommand("launch", "Train a model with ranks that mpirun, srun or mpiexec has started");
   auto words = std::make_shared<words_of_launch>();
+  words->train = open_words();
+  words->train.devices = "cpu:0"; // each rank has a process of its own
   words->train.remote.serve = true;
   add_options(*parser, words->train);
   add_launch_options(*parser, words->launch);

@@ -10,9 +10,10 @@
 
 namespace mailgrad {
 
-/// The options given to a command that describe its run: a recording lacks those that name files to write, a
-/// checkpoint has them, since a run that is resumed still has to write them. The ranks of `mailgrad launch`
-/// read their options themselves, so those of their processes are none that describe the run.
+/// The options given to a command, and those that were chosen for it, which describe its run: a recording
+/// lacks those that name files to write, a checkpoint has them, since a run that is resumed still has to
+/// write them. The ranks of `mailgrad launch` read their options themselves, so those of their processes are
+/// none that describe the run.
 std::vector<std::string> words_of_run(const CLI::App& parser, const train_words& w);
 
 /// The same for workers in one process, since a recording is replayed so. `w` are the values of `words`.

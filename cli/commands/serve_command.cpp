@@ -1,5 +1,6 @@
 #include <mailgrad/cli/commands/commands.hpp>
 #include <mailgrad/cli/commands/train_words.hpp>
+#include <mailgrad/cli/commands/usual_choices.hpp>
 #include <mailgrad/cli/output/help_format.hpp>
 
 #include <CLI/CLI.hpp>
@@ -10,7 +11,8 @@ namespace mailgrad {
 
 command make_serve_command(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("serve", "Train a model with workers that join from other processes");
-  auto words = std::make_shared<train_words>();
+  auto words = std::make_shared<train_words>(open_words());
+  words->devices = "cpu:0"; // workers bring them
   words->remote.serve = true;
   add_options(*parser, *words);
   add_listen_options(*parser, words->remote);

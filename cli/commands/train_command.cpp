@@ -7,7 +7,9 @@
 #include <mailgrad/cli/commands/train_help.hpp>
 #include <mailgrad/cli/commands/train_words.hpp>
 #include <mailgrad/cli/commands/typed_paths.hpp>
+#include <mailgrad/cli/commands/usual_choices.hpp>
 #include <mailgrad/cli/commands/watched_run.hpp>
+#include <mailgrad/cli/device_option.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/interrupt.hpp>
 #include <mailgrad/cli/live/live_run.hpp>
@@ -153,6 +155,24 @@ std::string command_to_go_on(const train_words& w, const std::vector<std::string
   return command;
 }
 
+/// A card that was chosen, since nobody named a device, does not train what is asked for.
+class card_declined : public std::runtime_error {
+public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Errors  card_declined, or as foresee().
+foreseen_run foresee_as_chosen(const train_words& w, const model_function& model,
+                               const std::shared_ptr<const data_split>& data,
+                               const training_options& options) {
+  if (!w.usual_devices || !names_card(w.devices)) return foresee(model, data, options);
+  try {
+    return foresee(model, data, options);
+  } catch (const std::logic_error& why) { // refused, and nothing has begun
+    throw card_declined(why.what());
+  }
+}
+
 /// `given` are the options that a recording keeps.
 finished_run run_with(const train_words& w, std::vector<std::string> given,
                       std::shared_ptr<const recording> replay, const resumption& at) {
@@ -172,7 +192,7 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   const auto data = std::make_shared<const data_split>(open_data(w.data, opened_as(w)));
   const model_card card = card_for(model_text(w.model), *data); // now, as a model file may change meanwhile
 
-  const auto [layout, is_done] = foresee(model, data, options);
+  const auto [layout, is_done] = foresee_as_chosen(w, model, data, options);
   if (is_done) {
     const output_paths left = still_to_write(w.outputs, at.asked);
     outputs.emplace(left, files_of(inputs));
@@ -219,6 +239,7 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   if (!w.quiet) {
     say_line(in_words(*data->reading));
     say_line(introduction(w.model, w.span, options, *data, run, where));
+    say_line(choices_in_words(w, options));
   }
   if (options.start && w.load_strict == "no")
     std::cerr << printable(loaded_in_words(*options.start, run.layout()));
@@ -283,7 +304,10 @@ int try_out(const train_words& w) {
   const auto data = std::make_shared<const data_split>(open_data(w.data, opened_as(w)));
   foresee(spanning(find_model(w.model), w.span), data, options);
   for (const std::string& remark : data->remarks) say_failure(remark);
-  if (!w.quiet) say_line(in_words(*data->reading));
+  if (!w.quiet) {
+    say_line(in_words(*data->reading));
+    say_line(choices_in_words(w, options));
+  }
   return exit_code::done;
 }
 
@@ -335,17 +359,23 @@ finished_run train_again(std::vector<std::string> words, std::shared_ptr<const r
                     {std::move(at), without_recording::fails, again.outputs, {}});
 }
 
-int train_as_told(const CLI::App& parser, const train_words& w) {
-  const std::vector<std::string> given = words_of_run(parser, w);
-  if (w.dry_run) return try_out(w);
-  if (!w.checkpoints.resume.empty()) return resume(w, given);
-  return train_with(w, given, nullptr).code;
+int train_as_told(const CLI::App& parser, const train_words& told) {
+  if (told.dry_run) return try_out(with_usual_choices(told, parser));
+  if (!told.checkpoints.resume.empty()) return resume(told, words_of_run(parser, told));
+  const train_words w = with_usual_choices(told, parser);
+  try {
+    return train_with(w, words_of_run(parser, w), nullptr).code;
+  } catch (const card_declined& why) {
+    say_line(fmt::format("on cores, since a card does not train this: {}", why.what()));
+  }
+  const train_words on_cores = with_usual_cores(w);
+  return train_with(on_cores, words_of_run(parser, on_cores), nullptr).code;
 }
 
 command make_train_command(CLI::App& app) {
   CLI::App* parser =
       app.add_subcommand("train", "Train a model on one or more devices, and report what it cost");
-  auto words = std::make_shared<train_words>();
+  auto words = std::make_shared<train_words>(open_words());
   add_options(*parser, *words);
   add_processes_option(*parser, words->remote);
   add_patience_options(*parser, words->remote);
@@ -379,9 +409,11 @@ command make_train_command(CLI::App& app) {
           "the test, and the report has no accuracy. A second signal ends the run at once, without a report.",
           help_width) +
       "\n"
-      "Exit codes: 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.\n"
+      "Exit codes: 1 if the run failed, 5 if it has diverged, 2 for wrong options or input, 130 after "
+      "Ctrl-C,\n"
+      "143 after SIGTERM, 129 after SIGHUP.\n"
       "\nExample:\n"
-      "  mailgrad train --model lenet --devices cpu:0,cpu:1 --policy sync --optimizer adam --epochs 2");
+      "  mailgrad train --model lenet --devices cpu:0,cpu:1 --policy sync --epochs 2");
   return {parser, [parser, words] { return train_as_told(*parser, *words); }};
 }
 

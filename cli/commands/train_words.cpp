@@ -38,7 +38,8 @@ void add_devices(CLI::App& parser, train_words& w) {
       .add_option(
           "--devices", w.devices,
           "The devices to train on, such as cpu:0,cpu:1, or lanes of a card, cuda:0,cuda:0/1; each runs one "
-          "worker, unless a model spans them. 'mailgrad devices' lists them")
+          "worker, unless a model spans them. By default each card, or else each core that this process may "
+          "use. 'mailgrad devices' lists them")
       ->capture_default_str()
       ->group("How to run it");
   if (!w.remote.serve) add_weight_options(parser, w); // else the weights lie on the host

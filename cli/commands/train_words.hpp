@@ -32,7 +32,8 @@ struct train_words {
   std::string task = "automatic";
   std::string split = "random";
   table_words table;
-  std::string devices = "cpu:0";
+  std::string devices = "cpu:0";   ///< empty: left open (usual_choices.hpp)
+  bool usual_devices = false;      ///< they were chosen since the command left them open
   std::string parameters = "host"; ///< or places, as devices are named
   std::optional<std::uint64_t> run_ahead;
   std::string precision = "float32";
@@ -52,6 +53,7 @@ struct train_words {
   std::string load;
   std::string load_strict = "yes";
   std::string optimizer = "sgd";
+  bool usual_rule = false; ///< it was chosen since the command left it open
   std::optional<double> learning_rate;
   std::string schedule = "constant";
   std::optional<double> weight_decay;

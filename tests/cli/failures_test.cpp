@@ -27,7 +27,9 @@ using testing::tool;
 /// A short run, by way of a shell, after `before` and with `after` behind its words.
 int exit_code_of_shell(const std::string& before, const std::string& words, const std::string& after) {
   const std::string run =
-      before + " '" MAILGRAD_TOOL "' train --model softmax --data '" MAILGRAD_SMALL_CSV "' --batch 4 " +
+      before +
+      " '" MAILGRAD_TOOL "' train --model softmax --optimizer sgd --devices cpu:0 --data '" MAILGRAD_SMALL_CSV
+      "' --batch 4 " +
       words + " >/dev/null " + after;
   const int status = std::system(run.c_str());
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;

@@ -33,7 +33,7 @@ TEST(Tool, SaysHowCardsAreNamedWhereDevicesAreTaken) {
 }
 
 TEST(Tool, SaysWithoutACommandWhatToTypeFirst) {
-  tool t({});
+  tool t(std::vector<std::string>{});
   EXPECT_EQ(t.code(), 2);
   EXPECT_THAT(t.err(), AllOf(StartsWith("mailgrad: a command is missing."), HasSubstr("\n  mailgrad train "),
                              HasSubstr("\n  mailgrad --help ")));

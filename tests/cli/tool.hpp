@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -14,19 +15,44 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 extern char** environ;
 
 namespace mailgrad::testing {
 
+/// Words that the tool gets as they are.
+struct as_typed {
+  std::vector<std::string> words;
+};
+
+/// The words of a command, in which a new run states its rule and its device: sgd and one core, unless the
+/// words name others. What a run takes by default is adam and all cores, whose order is another each time.
+inline as_typed stated(std::vector<std::string> words) {
+  const auto has = [&](std::string_view option) {
+    return std::ranges::any_of(words, [&](const std::string& word) {
+      return word.starts_with(option) && (word.size() == option.size() || word[option.size()] == '=');
+    });
+  };
+  const auto is = [&](std::string_view command) { return std::ranges::find(words, command) != words.end(); };
+  const bool trains = is("train"), is_new = (trains || is("serve") || is("launch")) && !has("--resume");
+  if (is_new && !has("--optimizer")) words.insert(words.end(), {"--optimizer", "sgd"});
+  if (is_new && trains && !has("--devices")) words.insert(words.end(), {"--devices", "cpu:0"});
+  return {std::move(words)};
+}
+
 /// A process of the tool mailgrad, started with some arguments. Its output is captured.
 class tool {
 public:
-  /// If `out` is given, standard output goes to this file and is not captured. If `columns` is given,
-  /// standard error is a terminal of that width; a width of 0 means that the terminal does not tell its
-  /// width. `program` is another one to start, by which the tool is started in turn; it is looked up in PATH.
+  /// Starts it with stated() words. If `out` is given, standard output goes to this file and is not captured.
+  /// If `columns` is given, standard error is a terminal of that width; a width of 0 means that the terminal
+  /// does not tell its width. `program` is another one to start, by which the tool is started in turn; it is
+  /// looked up in PATH.
   explicit tool(const std::vector<std::string>& words, const char* out = nullptr,
+                std::optional<unsigned short> columns = {}, const char* program = MAILGRAD_TOOL)
+      : tool(stated(words), out, columns, program) {}
+  explicit tool(const as_typed& command, const char* out = nullptr,
                 std::optional<unsigned short> columns = {}, const char* program = MAILGRAD_TOOL)
       : out_(out ? std::fopen(out, "w") : std::tmpfile()) {
     int ends[2];
@@ -34,7 +60,7 @@ public:
     if (!out_ || !open) throw std::runtime_error("no pipe for the test");
     errors_ = ends[0];
     std::vector<std::string> texts{program};
-    texts.insert(texts.end(), words.begin(), words.end());
+    texts.insert(texts.end(), command.words.begin(), command.words.end());
     std::vector<char*> arguments;
     for (std::string& text : texts) arguments.push_back(text.data());
     arguments.push_back(nullptr);

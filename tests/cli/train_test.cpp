@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <sched.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -124,6 +125,50 @@ TEST_F(TrainCommand, SendsNoControlCodesOfATextToTheTerminal) {
   EXPECT_THAT(t.out(), AllOf(HasSubstr("\\x1b"), HasSubstr("\\xc2\\x85"), HasSubstr("\u00e9"),
                              HasSubstr("\t"), Not(HasSubstr("\x1b")), Not(HasSubstr("\u0085"))));
   EXPECT_THAT(report()["sample"].get<std::string>(), HasSubstr("\x1b")) << "the report has it as it is";
+}
+
+/// What a person gets who names neither rule nor devices. The tests of this file name both (tool.hpp).
+TEST_F(TrainCommand, TakesAdamAndAllThatItMayUseByDefault) {
+  const std::string recording = (folder_.path() / "run.rec").string();
+  tool t(testing::as_typed{train({"--steps", "20", "--record", recording})});
+  ASSERT_EQ(t.code(), 0) << t.err();
+  EXPECT_THAT(t.err(), HasSubstr("\nadam at 0.001, by default; by default on "));
+  const json r = report();
+  EXPECT_EQ(r["optimizer"], "adam");
+  EXPECT_THAT(r["command"], ::testing::Contains("--optimizer=adam"));
+  tool devices({"devices"});
+  std::size_t usable = 0;
+  for (const std::string line = devices.out();
+       line.find("cpu:" + std::to_string(usable)) != std::string::npos;)
+    ++usable;
+  if (devices.out().find("cuda:0") == std::string::npos) {
+    EXPECT_EQ(r["devices"].size(), usable);
+  }
+  tool again({"replay", recording});
+  EXPECT_EQ(again.code(), 0) << again.err();
+}
+
+/// The affinity of this process is that of those that it starts.
+TEST_F(TrainCommand, CountsTheCoresThatItMayUse) {
+  cpu_set_t before, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  if (CPU_COUNT(&before) < 2) GTEST_SKIP() << "there is one core";
+  std::size_t first = 0;
+  while (!CPU_ISSET(first, &before)) ++first;
+  CPU_ZERO(&one);
+  CPU_SET(first, &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  tool devices({"devices"}), run(testing::as_typed{train({"--steps", "8"})});
+  const int failed = devices.code() + run.code();
+  sched_setaffinity(0, sizeof before, &before);
+  EXPECT_EQ(failed, 0) << devices.err() << run.err();
+  EXPECT_THAT(devices.out(),
+              AllOf(::testing::StartsWith("cpu:0\n"), Not(HasSubstr("cpu:1\n")),
+                    HasSubstr("may be used: 1 of "), HasSubstr("this process is bound to 1\n")));
+  if (devices.out().find("cuda:0") == std::string::npos) {
+    EXPECT_EQ(report()["devices"].size(), 1U);
+    EXPECT_THAT(run.err(), HasSubstr("by default on 1 of "));
+  }
 }
 
 TEST_F(TrainCommand, FailsWithWorkerAndStepWhenTheLossDiverges) {

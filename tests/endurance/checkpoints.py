@@ -10,7 +10,7 @@ import json
 import subprocess
 import time
 
-from processes import Failure, write_samples
+from processes import Failure, stated, write_samples
 
 EXACT = [["--devices", "cpu:0,cpu:0", "--policy", "sync", "--shards", "2"],
          ["--optimizer", "adam", "--shards", "2"],
@@ -61,7 +61,8 @@ def rounds_of(tool, scratch, rounds, draw):
     whole, lengths = {}, {}
     recorded = replayed = 0
     for number in range(rounds):
-        options = draw.choice(EXACT + FREE)
+        drawn = draw.choice(EXACT + FREE)
+        options = stated(drawn)
         key = " ".join(options)
         if key not in whole:
             begun = time.monotonic()
@@ -84,7 +85,7 @@ def rounds_of(tool, scratch, rounds, draw):
         counted = last["ledger"]["produced"] if "--local-steps" not in options else last["steps"]
         if last["steps"] != STEPS or counted != STEPS:
             raise Failure(f"{options}: {last['steps']} steps, {counted} gradients")
-        if options in EXACT:
+        if drawn in EXACT:
             if last["parameters_sha256"] != whole[key]["parameters_sha256"]:
                 raise Failure(f"{options}: other weights than without interruption")
         repeated = recording.exists()  # not if a run was killed between its last checkpoint and the end of its recording

@@ -56,7 +56,7 @@ def end_of_train(tool, scratch, kill):
         none.server.kill()
     report = scratch / "report of train.json"
     report.unlink(missing_ok=True)
-    train = Process(str(tool), "train", "--processes", "3", "--model", "mlp:hidden=16", "--data", str(data),
+    train = Process(str(tool), "train", "--processes", "3", "--optimizer", "sgd", "--model", "mlp:hidden=16", "--data", str(data),
                     "--batch", "8", "--steps", "100000000", "--report", str(report))
     try:
         for worker in range(3):  # they come in any order, and one that is not there yet tries for 10 s

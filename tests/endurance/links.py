@@ -21,7 +21,7 @@ LEAST_S, MOST_S = 1.0, 2.0  # until a cut is noticed
 def weights_in_process(tool, scratch, model):
     """The checksum of what the same run trains in one process, which reads the samples of the other one."""
     report = scratch / "in_process.json"
-    done = subprocess.run([tool, "train", "--quiet", "--devices", "cpu:0,cpu:0", "--model", model, "--data",
+    done = subprocess.run([tool, "train", "--quiet", "--devices", "cpu:0,cpu:0", "--optimizer", "sgd", "--model", model, "--data",
                            str(scratch / "samples.csv"), "--batch", "8", "--lr", "0.05", *TERMS, "--report", str(report)],
                           capture_output=True, text=True, timeout=60)
     if done.returncode != 0:

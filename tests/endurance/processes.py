@@ -108,6 +108,13 @@ class Process:
             self.process.wait()
 
 
+def stated(words):
+    """The words of a run, with the rule and the device of these rounds: one that names none takes adam and all cores."""
+    rule = [] if "--optimizer" in words else ["--optimizer", "sgd"]
+    device = [] if "--devices" in words or "--processes" in words else ["--devices", "cpu:0"]
+    return [*words, *rule, *device]
+
+
 class Run:
     """A server and the workers that join it. Whoever still lives at its end is killed.
 
@@ -131,7 +138,7 @@ class Run:
         self.server = self.start("serve", "--listen", listen, "--workers", str(workers), "--model", model, "--data",
                                  str(data), "--batch", "8", "--lr", rate, "--report", str(self.report_file),
                                  "--metrics", str(self.metrics), "--metrics-every", "50ms", *self.keys, *options,
-                                 on=near)
+                                 *([] if "--optimizer" in options else ["--optimizer", "sgd"]), on=near)
         self.address = self.server.says("listening on ")[1].split()[2]
 
     def __enter__(self):

@@ -1,0 +1,83 @@
+#include <mailgrad/cli/commands/usual_choices.hpp>
+
+#include <mailgrad/cli/device_option.hpp>
+#include <mailgrad/optim/optimizer_options.hpp>
+#include <mailgrad/tensor/usable_cores.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace mailgrad {
+
+namespace {
+
+constexpr const char* rule_by_default = "adam";
+constexpr std::uint32_t most_in_turns = 4096; ///< workers whose devices are written out
+
+/// How many devices the workers have. With a model that spans devices each worker has an equal share.
+std::size_t devices_wanted(const train_words& w, std::size_t there) {
+  const std::size_t workers = std::max(w.workers, w.remote.processes);
+  if (workers == 0 || workers > most_in_turns) return there; // what cannot be shared out is refused later
+  if (!w.span.any()) return workers;
+  return there < workers ? there : there / workers * workers;
+}
+
+std::string list_for(const train_words& w, const std::vector<device>& there) {
+  std::string list;
+  for (std::size_t d = 0; d < devices_wanted(w, there.size()); ++d)
+    list += (d == 0 ? "" : ",") + to_string(there[d % there.size()]);
+  return list;
+}
+
+/// "adam at 0.001, by default", "adam, by default, at 0.01", "sgd at 0.001, its default", "sgd at 0.1"
+std::string rule_in_words(const train_words& w, const optimizer_options& o) {
+  const double rate = base_learning_rate(o);
+  if (w.usual_rule && o.learning_rate) return fmt::format("{}, by default, at {:g}", name(o), rate);
+  return fmt::format("{} at {:g}{}", name(o), rate,
+                     o.learning_rate ? ""
+                     : w.usual_rule  ? ", by default"
+                                     : ", its default");
+}
+
+} // namespace
+
+train_words open_words() {
+  train_words w;
+  w.optimizer = rule_by_default;
+  w.devices.clear();
+  return w;
+}
+
+train_words with_usual_choices(train_words w, const CLI::App& parser) {
+  w.usual_rule = parser.count("--optimizer") == 0;
+  w.usual_devices = w.devices.empty();
+  if (w.usual_devices)
+    w.devices = list_for(w, usual_devices(cuda::runtime::find_cards(), usable_core_devices()));
+  return w;
+}
+
+train_words with_usual_cores(train_words w) {
+  w.devices = list_for(w, usable_core_devices());
+  return w;
+}
+
+std::vector<device> usual_devices(const cuda::runtime::found_cards& found, std::vector<device> cores) {
+  std::vector<device> cards;
+  for (std::uint32_t i = 0; i < found.cards.size(); ++i)
+    if (found.cards[i].why_unknown.empty() && !found.cards[i].is_too_old())
+      cards.push_back({device_kind::cuda, i});
+  return cards.empty() ? std::move(cores) : cards;
+}
+
+std::string choices_in_words(const train_words& w, const training_options& o) {
+  const std::string text = rule_in_words(w, o.optimizer);
+  if (!w.usual_devices) return text;
+  return text + "; by default on " +
+         (names_card(w.devices) ? "cards: " + w.devices : cores_of_process().in_words());
+}
+
+} // namespace mailgrad

@@ -1,0 +1,111 @@
+#include <mailgrad/cli/commands/usual_choices.hpp>
+
+#include <mailgrad/cli/commands/resumed_words.hpp>
+#include <mailgrad/cli/device_option.hpp>
+#include <mailgrad/engine/record/recording.hpp>
+#include <mailgrad/tensor/usable_cores.hpp>
+
+#include <gmock/gmock.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace mailgrad {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::StartsWith;
+
+device cpu(std::uint32_t index) { return {device_kind::cpu, index}; }
+device played_card(std::uint32_t index) { return {device_kind::cuda, index}; }
+
+cuda::runtime::card answering(std::uint32_t major) {
+  cuda::runtime::card c;
+  c.name = "played";
+  c.major = major;
+  return c;
+}
+
+/// A command line, and what a run of it takes.
+class UsualChoices : public ::testing::Test {
+protected:
+  train_words chosen(std::vector<std::string> words) {
+    add_options(parser_, open_);
+    add_processes_option(parser_, open_.remote);
+    parser_.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+    return with_usual_choices(open_, parser_);
+  }
+  std::vector<std::string> recorded(const train_words& w) const { return words_of_run(parser_, w); }
+  /// The devices that a run without an option has.
+  static std::vector<device> all() {
+    return usual_devices(cuda::runtime::find_cards(), usable_core_devices());
+  }
+
+  CLI::App parser_;
+  train_words open_ = open_words();
+};
+
+TEST(UsualDevices, AreTheCardsThatCanTrainOrElseTheCores) {
+  cuda::runtime::found_cards found;
+  EXPECT_THAT(usual_devices(found, {cpu(0), cpu(1)}), ElementsAre(cpu(0), cpu(1)));
+  cuda::runtime::card silent;
+  silent.why_unknown = "busy";
+  found.cards = {silent, answering(7)};
+  EXPECT_THAT(usual_devices(found, {cpu(0)}), ElementsAre(cpu(0)));
+  found.cards.push_back(answering(9));
+  EXPECT_THAT(usual_devices(found, {cpu(0)}), ElementsAre(played_card(2)));
+}
+
+TEST_F(UsualChoices, AreAdamAndAllDevicesAndAreRecorded) {
+  const train_words w = chosen({});
+  EXPECT_EQ(w.optimizer, "adam");
+  std::string list;
+  for (const device d : all()) list += (list.empty() ? "" : ",") + to_string(d);
+  EXPECT_EQ(w.devices, list);
+  EXPECT_THAT(recorded(w), ElementsAre("--optimizer=adam", "--devices=" + list));
+  EXPECT_EQ(understood(w).devices.size(), all().size());
+  EXPECT_THAT(choices_in_words(w, understood(w)), StartsWith("adam at 0.001, by default; by default on "));
+}
+
+TEST_F(UsualChoices, LeaveWhatIsNamedAsItIs) {
+  const train_words w = chosen({"--optimizer", "sgd", "--devices", "cpu:0"});
+  EXPECT_EQ(w.optimizer, "sgd");
+  EXPECT_EQ(w.devices, "cpu:0");
+  EXPECT_THAT(recorded(w), ElementsAre("--devices=cpu:0", "--optimizer=sgd"));
+  EXPECT_EQ(choices_in_words(w, understood(w)), "sgd at 0.001, its default");
+}
+
+TEST_F(UsualChoices, SayWhichOfRuleAndRateWasNamed) {
+  const train_words w = chosen({"--lr", "0.01", "--devices", "cpu:0"});
+  EXPECT_EQ(choices_in_words(w, understood(w)), "adam, by default, at 0.01");
+  train_words both = w;
+  both.usual_rule = false;
+  EXPECT_EQ(choices_in_words(both, understood(both)), "adam at 0.01");
+}
+
+TEST_F(UsualChoices, HaveADeviceForEachWorkerInTurns) {
+  const train_words w = chosen({"--workers", "5"});
+  const training_options o = understood(w);
+  EXPECT_EQ(o.workers, 5U);
+  ASSERT_EQ(o.devices.size(), 5U);
+  for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(o.devices[i], all()[i % all().size()]);
+}
+
+TEST_F(UsualChoices, DoNotWriteOutWhatCannotBe) {
+  EXPECT_EQ(device_count(chosen({"--workers", "4000000000"}).devices), all().size());
+}
+
+/// Before there was a choice, words without these options meant sgd and one core.
+TEST(UsualChoicesOfOldFiles, AreWhatTheyWere) {
+  recording old;
+  old.header.words = {"--model=softmax"};
+  const train_words w = recorded_values(old);
+  EXPECT_EQ(w.optimizer, "sgd");
+  EXPECT_EQ(w.devices, "cpu:0");
+  EXPECT_FALSE(w.usual_rule || w.usual_devices);
+}
+
+} // namespace
+} // namespace mailgrad
