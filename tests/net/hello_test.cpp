@@ -42,7 +42,7 @@ TEST(Hello, IsReadAsItWasWritten) {
   EXPECT_EQ(heard.connection, plane::bulk);
   EXPECT_EQ(heard.session, 0xfedcba9876543210U);
   EXPECT_EQ(found_in(heard.says, "wire"), "float32");
-  EXPECT_EQ(found_in(heard.says, "protocol"), "3");
+  EXPECT_EQ(found_in(heard.says, "protocol"), "4");
 }
 
 /// Names on the wire are given away once and for all, whatever people are told.
