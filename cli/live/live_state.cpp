@@ -17,7 +17,7 @@ std::string one_line(const json& x) { return x.dump(-1, ' ', false, json::error_
 /// What the law of staleness asks of a run.
 run_figures figures_of(const training_report& r) {
   run_figures run;
-  run.policy = r.policy;
+  run.policy = r.present_policy; // planned switches are still to come
   run.updates = r.updates;
   run.workers.resize(r.workers);
   for (const exchange_figures& x : r.exchanges) {
