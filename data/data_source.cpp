@@ -49,6 +49,7 @@ void data_source::keep(archive& a) {
   a.field("train fraction", o.files.train_fraction);
   a.field("classes", o.classes);
   a.field("features", o.features);
+  a.choice("first column", o.numbering, column_numbering::from_zero);
   keep_extents(a, o.record_dims);
   a.choice("channels", o.channels, picture_channels::rgb);
   a.group("csv", [&] { keep_csv(a, o.csv); });

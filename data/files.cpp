@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <map>
 
 namespace mailgrad {
 
@@ -38,56 +39,89 @@ bool is_folder(const fs::path& path) {
 }
 
 std::string without_gz(std::string name) {
-  if (name.ends_with(".gz")) name.resize(name.size() - 3);
+  if (in_small_letters(name).ends_with(".gz")) name.resize(name.size() - 3);
   return name;
 }
 
-/// Returns the path of `name` in `folder`, plain or packed; empty if there is neither.
-fs::path plain_or_packed(const fs::path& folder, const std::string& name) {
-  for (const char* suffix : {"", ".gz"})
-    if (const fs::path path = folder / (name + suffix); is_file(path)) return path;
-  return {};
+/// The files of a folder. One is found by its name in capitals or not, but a name as it is written comes
+/// first.
+class listing {
+public:
+  explicit listing(const fs::path& folder);
+
+  /// Why the folder cannot be listed. It counts as empty then.
+  const std::error_code& error() const noexcept { return error_; }
+  const std::vector<fs::path>& all() const noexcept { return files_; }
+  /// The path of `name`, plain or packed; empty if there is neither.
+  fs::path find(const std::string& name) const;
+
+private:
+  fs::path folder_;
+  std::error_code error_;
+  std::vector<fs::path> files_;             ///< in the order of their names
+  std::map<std::string, fs::path> by_name_; ///< in small letters
+};
+
+listing::listing(const fs::path& folder) : folder_(folder) {
+  const fs::path here = folder.empty() ? fs::path(".") : folder;
+  std::error_code gone;
+  for (fs::directory_iterator entry{here, error_}, end; !error_ && entry != end; entry.increment(error_))
+    if (entry->is_regular_file(gone)) files_.push_back(folder / entry->path().filename());
+  std::ranges::sort(files_);
+  for (const fs::path& file : files_) by_name_.emplace(in_small_letters(file.filename().string()), file);
 }
 
-std::vector<fs::path> files_in(const fs::path& folder) {
-  std::error_code error;
-  std::vector<fs::path> files;
-  for (fs::directory_iterator entry{folder, error}, end; !error && entry != end; entry.increment(error))
-    if (is_file(entry->path())) files.push_back(entry->path());
-  if (error) throw_unreadable(folder, error.value());
-  std::ranges::sort(files);
-  return files;
+fs::path listing::find(const std::string& name) const {
+  for (const char* suffix : {"", ".gz"}) {
+    if (const fs::path path = folder_ / (name + suffix); std::ranges::binary_search(files_, path))
+      return path;
+    if (const auto found = by_name_.find(in_small_letters(name) + suffix); found != by_name_.end())
+      return found->second;
+  }
+  return {};
 }
 
 using candidates = std::vector<data_files>;
 
-candidates idx_quartets(const fs::path& folder) {
+/// "train-images-idx3-ubyte", or with a point before "idx", as some archives have it.
+fs::path idx_in(const listing& folder, const std::string& what, const std::string& kind) {
+  fs::path found = folder.find(what + "-" + kind + "-ubyte");
+  return found.empty() ? folder.find(what + "." + kind + "-ubyte") : found;
+}
+
+candidates idx_quartets(const listing& folder) {
   data_files files;
   files.format = file_format::idx;
-  files.train = {plain_or_packed(folder, "train-images-idx3-ubyte")};
-  files.train_labels = plain_or_packed(folder, "train-labels-idx1-ubyte");
-  files.test = plain_or_packed(folder, "t10k-images-idx3-ubyte");
-  files.test_labels = plain_or_packed(folder, "t10k-labels-idx1-ubyte");
+  files.train = {idx_in(folder, "train-images", "idx3")};
+  files.train_labels = idx_in(folder, "train-labels", "idx1");
+  files.test = idx_in(folder, "t10k-images", "idx3");
+  files.test_labels = idx_in(folder, "t10k-labels", "idx1");
   const bool complete = !files.train[0].empty() && !files.train_labels.empty() && !files.test.empty() &&
                         !files.test_labels.empty();
   return complete ? candidates{files} : candidates{};
 }
 
-candidates cifar_records_in(const fs::path& folder) {
+/// Looks for the file with a name a line of each class. That of CIFAR-100 says that records have two labels.
+void find_class_names(data_files& files, const listing& folder) {
+  constexpr const char* of_100 = "fine_label_names.txt";
+  for (const char* name : {of_100, "labels.txt", "batches.meta.txt"})
+    if (files.class_names.empty()) files.class_names = folder.find(name);
+  if (files.class_names == folder.find(of_100) && !files.class_names.empty()) files.label_bytes = 2;
+}
+
+candidates cifar_records_in(const listing& folder) {
   data_files files;
   files.format = file_format::cifar;
-  if (const fs::path train = plain_or_packed(folder, "train.bin"); !train.empty()) {
+  if (const fs::path train = folder.find("train.bin"); !train.empty()) {
     files.train = {train};
-    files.test = plain_or_packed(folder, "test.bin");
+    files.test = folder.find("test.bin");
   } else {
     for (int i = 1; i <= 5; ++i)
-      if (const auto part = plain_or_packed(folder, "data_batch_" + std::to_string(i) + ".bin");
-          !part.empty())
+      if (const auto part = folder.find("data_batch_" + std::to_string(i) + ".bin"); !part.empty())
         files.train.push_back(part);
-    files.test = plain_or_packed(folder, "test_batch.bin");
+    files.test = folder.find("test_batch.bin");
   }
-  for (const char* name : {"labels.txt", "batches.meta.txt"})
-    if (files.class_names.empty() && is_file(folder / name)) files.class_names = folder / name;
+  find_class_names(files, folder);
   return files.train.empty() || files.test.empty() ? candidates{} : candidates{files};
 }
 
@@ -95,59 +129,51 @@ data_files rated_in(const fs::path& ratings) {
   data_files files;
   files.format = file_format::ratings;
   files.train = {ratings};
-  files.items = plain_or_packed(ratings.parent_path(), "movies.dat");
+  files.items = listing(ratings.parent_path()).find("movies.dat");
   return files;
 }
 
-candidates ratings_in(const fs::path& folder) {
-  const fs::path file = plain_or_packed(folder, "ratings.dat");
+candidates ratings_in(const listing& folder) {
+  const fs::path file = folder.find("ratings.dat");
   return file.empty() ? candidates{} : candidates{rated_in(file)};
-}
-
-/// "x_train.npy" for "x_train"; "X" is as good as "x".
-fs::path array_in(const fs::path& folder, std::string name) {
-  fs::path found = plain_or_packed(folder, name + ".npy");
-  if (!found.empty() || name.front() != 'x') return found;
-  name.front() = 'X';
-  return plain_or_packed(folder, name + ".npy");
 }
 
 /// Samples called x_train, or x, with what lies beside them. Samples without answers are found as well, so
 /// that whoever opens them can say what is lacking.
-candidates arrays_in(const fs::path& folder) {
+candidates arrays_in(const listing& folder) {
   data_files files;
   files.format = file_format::npy;
-  const bool named = !array_in(folder, "x_train").empty();
-  files.train = {array_in(folder, named ? "x_train" : "x")};
-  files.train_labels = array_in(folder, named ? "y_train" : "y");
-  files.test = array_in(folder, "x_test");
-  files.test_labels = array_in(folder, "y_test");
+  const bool named = !folder.find("x_train.npy").empty();
+  files.train = {folder.find(named ? "x_train.npy" : "x.npy")};
+  files.train_labels = folder.find(named ? "y_train.npy" : "y.npy");
+  files.test = folder.find("x_test.npy");
+  files.test_labels = folder.find("y_test.npy");
   return files.train[0].empty() ? candidates{} : candidates{files};
 }
 
 /// The file `samples` with its answers. It has a test part if it is the training part of its folder.
 candidates array_with_partners(const fs::path& samples) {
-  candidates found = arrays_in(samples.parent_path());
+  const listing folder(samples.parent_path());
+  candidates found = arrays_in(folder);
   if (!found.empty() && found[0].train[0] == samples) return found;
   found.assign(1, {});
   found[0].format = file_format::npy;
   found[0].train = {samples};
-  std::string stem = without_gz(samples.filename().string());
-  stem.resize(stem.size() - (stem.ends_with(".npy") ? 4 : 0));
-  if (const auto end = stem.find('_'); stem.substr(0, end) == "x" || stem.substr(0, end) == "X") {
-    stem.front() = 'y';
-    found[0].train_labels = array_in(samples.parent_path(), stem);
+  std::string name = without_gz(samples.filename().string());
+  if (const std::string stem = name.substr(0, name.find_first_of("._")); stem == "x" || stem == "X") {
+    name.front() = 'y';
+    found[0].train_labels = folder.find(name);
   }
   return found;
 }
 
 /// Pairs `train` with the test file beside it, by the first rule that finds one.
-candidates with_partner(const fs::path& train) {
+candidates with_partner(const fs::path& train, const listing& folder) {
   const std::string name = without_gz(train.filename().string());
   for (const pair_rule& rule : pair_rules) {
-    if (!name.ends_with(rule.train)) continue;
+    if (!in_small_letters(name).ends_with(rule.train)) continue;
     const std::string stem = name.substr(0, name.size() - rule.train.size());
-    const fs::path test = plain_or_packed(train.parent_path(), stem + std::string(rule.test));
+    const fs::path test = folder.find(stem + std::string(rule.test));
     if (test.empty()) continue;
     data_files files;
     files.format = rule.format;
@@ -158,16 +184,16 @@ candidates with_partner(const fs::path& train) {
   return {};
 }
 
-candidates pairs_in(const std::vector<fs::path>& listing) {
+candidates pairs_in(const listing& folder) {
   candidates found;
-  for (const fs::path& file : listing)
-    for (data_files& files : with_partner(file)) found.push_back(std::move(files));
+  for (const fs::path& file : folder.all())
+    for (data_files& files : with_partner(file, folder)) found.push_back(std::move(files));
   return found;
 }
 
-candidates singles_in(const std::vector<fs::path>& listing, file_format format) {
+candidates singles_in(const listing& folder, file_format format) {
   candidates found;
-  for (const fs::path& file : listing)
+  for (const fs::path& file : folder.all())
     if (format_of_name(file.filename().string()) == format) {
       found.emplace_back().format = format;
       found.back().train = {file};
@@ -187,16 +213,17 @@ candidates pictures_in(const fs::path& folder) {
 }
 
 /// Tries the layouts in order and returns the data sets of the first one that the folder has.
-candidates layouts_of(const fs::path& folder) {
+candidates layouts_of(const fs::path& path) {
+  const listing folder(path);
+  if (folder.error()) throw_unreadable(path, folder.error().value());
   if (auto found = idx_quartets(folder); !found.empty()) return found;
   if (auto found = cifar_records_in(folder); !found.empty()) return found;
   if (auto found = ratings_in(folder); !found.empty()) return found;
   if (auto found = arrays_in(folder); !found.empty()) return found;
-  const std::vector<fs::path> listing = files_in(folder);
-  if (auto found = pairs_in(listing); !found.empty()) return found;
+  if (auto found = pairs_in(folder); !found.empty()) return found;
   for (file_format format : {file_format::csv, file_format::libsvm, file_format::text, file_format::npz})
-    if (auto found = singles_in(listing, format); !found.empty()) return found;
-  return pictures_in(folder);
+    if (auto found = singles_in(folder, format); !found.empty()) return found;
+  return pictures_in(path);
 }
 
 data_files in_folder(const fs::path& folder, const file_options& options) {
@@ -228,7 +255,8 @@ file_format format_of(const fs::path& file) {
 }
 
 data_files of_file(const fs::path& file, const file_options& options) {
-  candidates found = options.train_fraction ? candidates{} : with_partner(file);
+  const listing folder(file.parent_path());
+  candidates found = options.train_fraction ? candidates{} : with_partner(file, folder);
   if (found.empty()) found.emplace_back().train = {file};
   data_files& files = found.front();
   if (options.format != file_format::automatic) files.format = options.format;
@@ -240,10 +268,11 @@ data_files of_file(const fs::path& file, const file_options& options) {
     return found[0];
   }
   if (files.format == file_format::idx) {
-    found = idx_quartets(file.parent_path());
+    found = idx_quartets(folder);
     if (found.empty())
       throw_malformed(file, "expected three IDX companions beside it, found not all of them");
   }
+  if (files.format == file_format::cifar) find_class_names(files, folder);
   return found.front();
 }
 

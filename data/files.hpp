@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -39,16 +40,19 @@ struct data_files {
   std::filesystem::path test;               ///< if empty, the training file has to be cut
   std::filesystem::path test_labels;        ///< IDX and npy; empty if there is none
   std::filesystem::path class_names;        ///< a file with one name a line; empty if there is none
+  std::size_t label_bytes = 1;              ///< of a record of CIFAR; the last of them is its class
   std::filesystem::path items;              ///< a file that describes what is rated; empty if there is none
 
   /// Returns the paths of all files of the data set.
   std::vector<std::filesystem::path> all() const;
 };
 
-/// Finds the files of a data set. A folder must hold exactly one of these, each plain or with .gz:
+/// Finds the files of a data set. A folder must hold exactly one of these, each plain or with .gz, and in
+/// capitals or not:
 ///
-/// - train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-...: IDX;
-/// - train.bin, test.bin, or data_batch_1.bin ..., test_batch.bin: CIFAR, with class names in labels.txt;
+/// - train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-..., or with a point before "idx": IDX;
+/// - train.bin, test.bin, or data_batch_1.bin ..., test_batch.bin: CIFAR, with class names in labels.txt,
+///   batches.meta.txt or, for records of CIFAR-100, in fine_label_names.txt;
 /// - ratings.dat, with movies.dat if there is one: ratings, to be cut;
 /// - x_train.npy, y_train.npy, with x_test.npy, y_test.npy if there are any; or x.npy, y.npy: arrays of numpy;
 /// - X, X.t: libsvm; X.train, X.test: libsvm or CSV; X.tra, X.tes and train.csv, test.csv: CSV;

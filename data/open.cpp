@@ -69,12 +69,13 @@ std::vector<std::string> read_names(const fs::path& file) {
 
 /// Makes one data set of several files. Labels are checked file by file, so that a message names the right
 /// file.
-dataset join_files(const std::vector<fs::path>& files, const open_options& options, std::size_t classes) {
-  const shape& dims = options.record_dims;
-  cifar_records all{{dims, {}}, {{}, files.front(), 0, 1 + dims.size()}};
+dataset join_files(const data_files& files, const open_options& options, std::size_t classes) {
+  const cifar_record record{options.record_dims, files.label_bytes};
+  cifar_records all{{record.dims, {}}, {}};
+  all.labels.file = files.train.front();
   std::size_t shown = 0;
-  for (const fs::path& file : files) {
-    const cifar_records part = read_cifar(file, dims, classes);
+  for (const fs::path& file : files.train) {
+    const cifar_records part = read_cifar(file, record, classes);
     shown = std::max(shown, classes > 0 ? classes : count_classes(part.labels));
     const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
     append(all.images.values, part.images.values);
@@ -86,12 +87,13 @@ dataset join_files(const std::vector<fs::path>& files, const open_options& optio
 
 data_split open_cifar(const data_files& files, const open_options& options) {
   std::vector<std::string> names = read_names(files.class_names);
-  dataset train = join_files(files.train, options, options.classes > 0 ? options.classes : names.size());
+  dataset train = join_files(files, options, options.classes > 0 ? options.classes : names.size());
   data_split split;
   if (files.test.empty()) {
     split = cut(files.train.front(), std::move(train), options);
   } else {
-    split.test = join_cifar(read_cifar(files.test, options.record_dims, train.classes()), train.classes());
+    const cifar_record record{options.record_dims, files.label_bytes};
+    split.test = join_cifar(read_cifar(files.test, record, train.classes()), train.classes());
     split.train = std::move(train);
   }
   split.class_names = std::move(names);
@@ -99,17 +101,30 @@ data_split open_cifar(const data_files& files, const open_options& options) {
   return split;
 }
 
+/// The options as they are for these files, with nothing left open that another process would have to find.
+open_options settled(const data_files& files, const open_options& options) {
+  open_options o = options;
+  if (files.format != file_format::libsvm || o.numbering != column_numbering::automatic) return o;
+  const auto has_zero = [](const fs::path& file) { return !file.empty() && has_column_zero(file); };
+  const bool from_zero =
+      o.known ? o.known->counts_from_zero : has_zero(files.train.front()) || has_zero(files.test);
+  o.numbering = from_zero ? column_numbering::from_zero : column_numbering::from_one;
+  return o;
+}
+
 data_split open_libsvm(const data_files& files, const open_options& options) {
   const fs::path& file = files.train.front();
   label_map labels = labels_for(options);
-  libsvm_rows train = read_libsvm(file, options.features, labels, options.limit);
-  const std::size_t width = train.features.width;
+  libsvm_options wanted{options.features, options.numbering, false, options.limit};
+  libsvm_rows train = read_libsvm(file, wanted, labels);
+  wanted.may_be_wider = options.features == 0;
+  wanted.features = train.features.width;
   dataset first{std::move(train.features), std::move(train.labels), labels.classes()};
   data_split split;
   if (files.test.empty()) {
     split = cut(file, std::move(first), options);
   } else {
-    libsvm_rows test = read_libsvm(files.test, width, labels, options.limit);
+    libsvm_rows test = read_libsvm(files.test, wanted, labels);
     split = {std::move(first), {std::move(test.features), std::move(test.labels), labels.classes()}, {}, {}};
   }
   split.class_names = labels.names();
@@ -160,10 +175,20 @@ data_split open_ratings(const data_files& files, const open_options& options) {
   return {all.slice(0, part), all.slice(part, all.size() - part), {}, {}};
 }
 
+/// Of pictures whose numbers are small, such as those of 12 bits, little is left.
+void remark_deep(const fs::path& folder, const labelled_pictures& read, std::vector<std::string>& remarks) {
+  if (read.deep > 0)
+    remarks.push_back(
+        fmt::format("{}: {} of {} pictures have numbers of 16 bits, of which the upper 8 are read",
+                    folder.filename().string(), read.deep, read.labels.size()));
+}
+
 data_split open_pictures(const data_files& files, const open_options& options) {
   label_map labels = labels_for(options);
   picture_options wanted{options.channels, {}, options.limit};
+  std::vector<std::string> remarks;
   labelled_pictures train = read_pictures(files.train.front(), wanted, labels);
+  remark_deep(files.train.front(), train, remarks);
   wanted.dims = train.images.dims;
   dataset first{std::move(train.images), std::move(train.labels), labels.classes()};
   data_split split;
@@ -171,15 +196,17 @@ data_split open_pictures(const data_files& files, const open_options& options) {
     split = cut(files.train.front(), std::move(first), options);
   } else {
     labelled_pictures test = read_pictures(files.test, wanted, labels);
+    remark_deep(files.test, test, remarks);
     split.test = {std::move(test.images), std::move(test.labels), labels.classes()};
     split.train = std::move(first);
   }
   split.class_names = labels.names();
   split.divisors = {byte_features::largest};
+  split.remarks = std::move(remarks);
   return split;
 }
 
-void require_task(const data_files& files, const open_options& options) {
+void require_fitting_options(const data_files& files, const open_options& options) {
   const bool ratings = files.format == file_format::ratings;
   if (options.task == label_kind::classes && ratings)
     throw_malformed(files.train.front(), "expected classes, found ratings, which are numbers to predict");
@@ -188,10 +215,14 @@ void require_task(const data_files& files, const open_options& options) {
   if (options.task == label_kind::numbers && !ratings && !either)
     throw_malformed(files.train.front(),
                     "expected numbers to predict, as a CSV file may have them, found classes");
+  if (options.features > 0 && files.format != file_format::libsvm && !options.known)
+    throw_malformed(files.train.front(),
+                    "expected a libsvm file, as --features (open_options::features) is given, "
+                    "found another format, whose files show how wide they are");
 }
 
 data_split open_files(const data_files& files, const open_options& options) {
-  require_task(files, options);
+  require_fitting_options(files, options);
   switch (files.format) {
   case file_format::idx:
     return open_idx(files, options);
@@ -254,16 +285,17 @@ data_split open_data(std::string_view name_or_path, const open_options& options)
   require_sensible(options);
   const data_files files = find_files(name_or_path, options.files);
   try {
-    data_split split = open_files(files, options);
+    const open_options o = settled(files, options);
+    data_split split = open_files(files, o);
     split.name = files.name;
-    if (options.validation > 0)
-      hold_out(split, options.validation, options.seed,
+    if (o.validation > 0)
+      hold_out(split, o.validation, o.seed,
                files.format == file_format::ratings ? held_out::last : held_out::drawn);
-    if (is_told(options))
-      split.source = std::make_shared<const data_source>(data_source{std::string(name_or_path), options});
+    if (is_told(o))
+      split.source = std::make_shared<const data_source>(data_source{std::string(name_or_path), o});
     data_reading noted = split.reading ? *split.reading : data_reading{};
-    split.reading = std::make_shared<const data_reading>(reading_of(split, files, options, std::move(noted)));
-    if (!options.known)
+    split.reading = std::make_shared<const data_reading>(reading_of(split, files, o, std::move(noted)));
+    if (!o.known)
       for (std::string& remark : remarks_on(split)) split.remarks.push_back(std::move(remark));
     return split;
   } catch (const std::bad_alloc&) {

@@ -3,6 +3,7 @@
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/data/files.hpp>
 #include <mailgrad/data/formats/csv.hpp>
+#include <mailgrad/data/formats/libsvm.hpp>
 #include <mailgrad/data/formats/parsed_limit.hpp>
 #include <mailgrad/data/formats/picture_folder.hpp>
 #include <mailgrad/data/formats/ratings.hpp>
@@ -29,12 +30,14 @@ struct known_data {
       class_names{};             ///< the labels in the order of their numbers; for a text its symbols
   std::vector<float> divisors{}; ///< what numbers are divided by, in place of what `scale` says
   table_layout table{};          ///< of a CSV file; without columns nothing is known of it
+  bool counts_from_zero = false; ///< whether the first column of its libsvm file was 0, and not 1
 };
 
 struct open_options {
   file_options files{};
-  std::size_t classes = 0;      ///< 0: as many as the labels of the training set show
-  std::size_t features = 0;     ///< of a libsvm file; 0: as many as the training file shows
+  std::size_t classes = 0;  ///< 0: as many as the labels of the training set show
+  std::size_t features = 0; ///< of a libsvm file; 0: as many as the training file shows
+  column_numbering numbering = column_numbering::automatic; ///< of the columns of a libsvm file
   shape record_dims{32, 32, 3}; ///< of the pictures of a CIFAR file: height, width, channels
   picture_channels channels = picture_channels::automatic; ///< of PNG and JPEG pictures
   csv_options csv{};

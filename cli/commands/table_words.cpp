@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <limits>
 #include <stdexcept>
 #include <utility>
 
@@ -85,6 +86,14 @@ void add_table(CLI::App& parser, table_words& w, const std::string& group) {
       ->group(group);
   parser
       .add_option(
+          "--features", w.features,
+          "For libsvm: how many columns a row has, where the test part, or rows to predict later, have more "
+          "than the training part shows")
+      ->check(whole_number(1, std::numeric_limits<std::int32_t>::max()))
+      ->type_name("NUMBER")
+      ->group(group);
+  parser
+      .add_option(
           "--pictures", w.pictures,
           "For PNG and JPEG pictures: grey, rgb, or auto, which takes colours if the first picture has some")
       ->check(one_of({"auto", "grey", "rgb"}))
@@ -114,6 +123,7 @@ void apply(const table_words& w, open_options& o) {
     c.label_column = w.label;
   }
   if (w.missing != "refuse") c.missing = w.missing == "drop" ? missing_values::drop : missing_values::mean;
+  o.features = w.features;
   if (w.pictures != "auto")
     o.channels = w.pictures == "grey" ? picture_channels::grey : picture_channels::rgb;
   if (!w.test_fraction) return;

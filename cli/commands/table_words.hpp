@@ -3,6 +3,7 @@
 #include <mailgrad/data/formats/number_rows.hpp>
 #include <mailgrad/data/open.hpp>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,8 +14,8 @@ class App;
 
 namespace mailgrad {
 
-/// The values of the options on tables, as CSV files are, on pictures, and on the part that is cut off for
-/// testing.
+/// The values of the options on tables, as CSV files are, on sparse rows, on pictures, and on the part that
+/// is cut off for testing.
 struct table_words {
   std::string label;
   std::string header = "auto";
@@ -23,6 +24,7 @@ struct table_words {
   std::vector<std::string> categories;
   std::vector<std::string> left_out;
   std::string pictures = "auto";
+  std::uint64_t features = 0;
   std::optional<double> test_fraction;
 };
 

@@ -92,7 +92,7 @@ data_split open_samples(const trained_words& w, const model_card& card, lacking_
   const model_request& r = card.request;
   open_options o;
   apply(w.table, o);
-  o.known = known_data{card.class_names, card.divisors, card.table};
+  o.known = known_data{card.class_names, card.divisors, card.table, card.counts_from_zero};
   missing_values& missing = o.known->table.missing;
   if (missing == missing_values::drop && lacking == lacking_row::refused) missing = missing_values::refuse;
   o.classes = r.wanted == answer::a_class ? r.classes : 0;

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <stdexcept>
 
@@ -13,6 +14,7 @@ namespace mailgrad {
 
 namespace {
 
+constexpr std::string_view query = "qid:";
 constexpr std::size_t widest = std::numeric_limits<std::int32_t>::max();
 
 /// Cuts the first word off `line`; empty at its end.
@@ -24,23 +26,28 @@ std::string_view next_word(std::string_view& line) {
   return word;
 }
 
+/// The line without its comment.
+std::string_view row_in(std::string_view line) { return line.substr(0, line.find('#')); }
+
 class libsvm_parser {
 public:
-  libsvm_parser(line_reader& lines, std::size_t features, label_map& labels, const parsed_limit& limit)
-      : lines_(lines), labels_(labels), given_(features), limit_(limit) {}
+  libsvm_parser(line_reader& lines, const libsvm_options& options, label_map& labels)
+      : lines_(lines), options_(options), labels_(labels),
+        first_(options.numbering == column_numbering::from_zero ? 0 : 1) {}
 
   libsvm_rows parse() {
-    while (const auto line = lines_.next()) add(line->substr(0, line->find('#')));
+    while (const auto line = lines_.next()) add(*line);
     if (rows_.labels.empty()) throw_malformed(lines_.file(), "expected a row, found an empty file");
-    if (given_ == 0 && rows_.features.width == 0)
+    if (options_.features == 0 && rows_.features.width == 0)
       throw_malformed(lines_.file(), "expected an index:value in some row, found none");
-    if (given_ > 0) rows_.features.width = given_;
+    if (options_.features > 0) rows_.features.width = options_.features;
     return std::move(rows_);
   }
 
 private:
   void add(std::string_view line);
-  void add_entry(std::string_view word, std::size_t& previous);
+  void add_entry(std::string_view word);
+  void require_query(std::string_view word) const;
   std::size_t parse_index(std::string_view text, std::string_view word) const;
 
   [[noreturn]] void fail(const std::string& what) const {
@@ -48,25 +55,38 @@ private:
   }
 
   line_reader& lines_;
+  const libsvm_options& options_;
   label_map& labels_;
-  std::size_t given_;
-  parsed_limit limit_;
+  std::size_t first_; ///< the number of the first column
   libsvm_rows rows_;
 };
 
 void libsvm_parser::add(std::string_view line) {
-  const std::string_view word = next_word(line);
+  std::string_view row = row_in(line);
+  const bool has_comment = row.size() < line.size();
+  const std::string_view word = next_word(row);
+  if (word.empty() && has_comment) return;
+  if (word.empty()) fail("expected a row, found an empty line");
   if (!parse_number(word)) fail(fmt::format("expected a whole number as label, found {}", in_quotes(word)));
   const auto label = labels_.find(word);
   if (!label) fail(fmt::format("expected {}, found {}", labels_.expected(), in_quotes(word)));
-  std::size_t previous = 0;
-  for (auto entry = next_word(line); !entry.empty(); entry = next_word(line)) add_entry(entry, previous);
+  std::string_view entry = next_word(row);
+  if (entry.starts_with(query)) {
+    require_query(entry);
+    entry = next_word(row);
+  }
+  for (; !entry.empty(); entry = next_word(row)) add_entry(entry);
   rows_.labels.push_back(*label);
   rows_.features.offsets.push_back(rows_.features.columns.size());
   constexpr std::size_t bytes_of_entry = sizeof(std::int32_t) + sizeof(float);
   constexpr std::size_t bytes_of_row = sizeof(std::size_t) + sizeof(std::int32_t);
-  limit_.require(lines_.file(),
-                 bytes_of_entry * rows_.features.columns.size() + bytes_of_row * rows_.labels.size());
+  options_.limit.require(lines_.file(),
+                         bytes_of_entry * rows_.features.columns.size() + bytes_of_row * rows_.labels.size());
+}
+
+void libsvm_parser::require_query(std::string_view word) const {
+  if (!parse_whole(word.substr(query.size())))
+    fail(fmt::format("expected a whole number behind '{}', found {}", query, in_quotes(word)));
 }
 
 std::size_t libsvm_parser::parse_index(std::string_view text, std::string_view word) const {
@@ -74,35 +94,53 @@ std::size_t libsvm_parser::parse_index(std::string_view text, std::string_view w
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), index);
   if (end != text.data() + text.size() || (error != std::errc{} && error != std::errc::result_out_of_range))
     fail(fmt::format("expected index:value, found {}", in_quotes(word)));
-  const std::size_t most = given_ > 0 ? given_ : most_libsvm_features;
-  if (index == 0 || index > most || error == std::errc::result_out_of_range)
-    fail(fmt::format("expected an index from 1 to {}, found {}", most, in_quotes(text)));
+  const std::size_t width = options_.features > 0 ? options_.features : most_libsvm_features;
+  const std::size_t last = width - 1 + first_;
+  const bool is_beyond = index > last || error == std::errc::result_out_of_range;
+  const bool has_option = is_beyond && (options_.may_be_wider || options_.features == 0);
+  if (index < first_ || is_beyond)
+    fail(fmt::format("expected an index from {} to {}, found {}{}", first_, last, in_quotes(text),
+                     has_option ? "; --features N (open_options::features) gives all rows N columns" : ""));
   return index;
 }
 
-void libsvm_parser::add_entry(std::string_view word, std::size_t& previous) {
+void libsvm_parser::add_entry(std::string_view word) {
   const auto colon = word.find(':');
   if (colon == 0 || colon == std::string_view::npos)
     fail(fmt::format("expected index:value, found {}", in_quotes(word)));
   const std::size_t index = parse_index(word.substr(0, colon), word);
-  if (index <= previous) fail(fmt::format("expected an index above {}, found {}", previous, index));
+  const std::size_t column = index - first_;
+  sparse_features& f = rows_.features;
+  if (f.columns.size() > f.offsets.back() && column <= static_cast<std::size_t>(f.columns.back()))
+    fail(fmt::format("expected an index above {}, found {}",
+                     static_cast<std::size_t>(f.columns.back()) + first_, index));
   const std::string_view text = word.substr(colon + 1);
   const auto value = parse_number(text);
   if (!value || !fits_float(*value))
     fail(fmt::format("expected a finite number at index {}, found {}", index, in_quotes(text)));
-  previous = index;
-  rows_.features.columns.push_back(static_cast<std::int32_t>(index - 1));
-  rows_.features.values.push_back(static_cast<float>(*value));
-  rows_.features.width = std::max(rows_.features.width, index);
+  f.columns.push_back(static_cast<std::int32_t>(column));
+  f.values.push_back(static_cast<float>(*value));
+  f.width = std::max(f.width, column + 1);
 }
 
 } // namespace
 
-libsvm_rows read_libsvm(const std::filesystem::path& file, std::size_t features, label_map& labels,
-                        const parsed_limit& limit) {
-  if (features > widest) throw std::invalid_argument("libsvm: columns are numbered in 31 bits");
+bool has_column_zero(const std::filesystem::path& file) {
   line_reader lines{file};
-  libsvm_rows rows = libsvm_parser{lines, features, labels, limit}.parse();
+  while (const auto line = lines.next()) {
+    std::string_view row = row_in(*line);
+    next_word(row); // the label
+    std::string_view entry = next_word(row);
+    if (entry.starts_with(query)) entry = next_word(row);
+    if (entry.starts_with("0:")) return true;
+  }
+  return false;
+}
+
+libsvm_rows read_libsvm(const std::filesystem::path& file, const libsvm_options& options, label_map& labels) {
+  if (options.features > widest) throw std::invalid_argument("libsvm: columns are numbered in 31 bits");
+  line_reader lines{file};
+  libsvm_rows rows = libsvm_parser{lines, options, labels}.parse();
   if (labels.is_open()) labels.settle(rows.labels);
   return rows;
 }

@@ -64,6 +64,7 @@ struct picture_file::decoder {
   std::size_t width = 0;
   std::size_t height = 0;
   bool has_colours = false;
+  bool is_deep = false;
 };
 
 /// libpng reports errors by a long jump, so the functions that call it have no objects to destroy.
@@ -100,6 +101,7 @@ struct picture_file::png_decoder final : decoder {
     if (setjmp(png_jmpbuf(state.png)) != 0) return false;
     png_set_read_fn(state.png, this, give);
     png_read_info(state.png, state.info);
+    is_deep = png_get_bit_depth(state.png, state.info) == 16;
     png_set_expand_gray_1_2_4_to_8(state.png);
     png_set_palette_to_rgb(state.png);
     png_set_strip_16(state.png);
@@ -215,6 +217,7 @@ picture_file::picture_file(picture_file&&) noexcept = default;
 std::size_t picture_file::width() const noexcept { return decoder_->width; }
 std::size_t picture_file::height() const noexcept { return decoder_->height; }
 bool picture_file::has_colours() const noexcept { return decoder_->has_colours; }
+bool picture_file::is_deep() const noexcept { return decoder_->is_deep; }
 
 void picture_file::read(std::span<std::uint8_t> pixels, std::size_t channels) {
   if ((channels != 1 && channels != 3) || pixels.size() != width() * height() * channels)

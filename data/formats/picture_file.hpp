@@ -26,6 +26,8 @@ public:
   std::size_t height() const noexcept;
   /// Whether it has colours; a picture of greys that is written as colours counts as one that has.
   bool has_colours() const noexcept;
+  /// Whether its numbers have 16 bits, of which the lower 8 are lost.
+  bool is_deep() const noexcept;
 
   /// Reads the pixels, row by row from the top: with one channel as greys, with three as red, green and blue.
   /// One colour is the same numbers whatever file it comes from, and those that Pillow gives:

@@ -68,9 +68,8 @@ shape dims_of(const fs::path& first, const picture_options& options) {
 
 std::string size_of(std::size_t width, std::size_t height) { return fmt::format("{}x{}", width, height); }
 
-void read_into(std::span<std::uint8_t> pixels, const fs::path& file, const shape& dims,
+void read_into(std::span<std::uint8_t> pixels, picture_file& picture, const fs::path& file, const shape& dims,
                picture_channels channels) {
-  picture_file picture(file);
   if (picture.height() != dims[0] || picture.width() != dims[1])
     throw_malformed(file, fmt::format("expected {} pixels, as the other pictures have, found {}",
                                       size_of(dims[1], dims[0]), size_of(picture.width(), picture.height())));
@@ -102,7 +101,10 @@ labelled_pictures read_pictures(const fs::path& folder, const picture_options& o
                                                                           : each * files.size());
   labelled_pictures all{{dims, std::vector<std::uint8_t>(each * files.size())}, {}};
   for (std::size_t i = 0; i < files.size(); ++i) {
-    read_into(std::span(all.images.values).subspan(i * each, each), files[i].file, dims, options.channels);
+    picture_file picture(files[i].file);
+    read_into(std::span(all.images.values).subspan(i * each, each), picture, files[i].file, dims,
+              options.channels);
+    all.deep += picture.is_deep() ? 1 : 0;
     all.labels.push_back(files[i].label);
   }
   if (labels.is_open()) labels.settle(all.labels);

@@ -4,6 +4,7 @@
 #include <mailgrad/data/formats/label_map.hpp>
 #include <mailgrad/data/formats/parsed_limit.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <vector>
@@ -25,6 +26,7 @@ struct picture_options {
 struct labelled_pictures {
   byte_features images; ///< {height, width, channels}
   std::vector<std::int32_t> labels;
+  std::size_t deep = 0; ///< how many have numbers of 16 bits, of which the lower 8 are lost
 };
 
 /// The files *.png, *.jpg and *.jpeg of a folder, in the order of their names.

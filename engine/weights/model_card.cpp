@@ -1,5 +1,6 @@
 #include <mailgrad/engine/weights/model_card.hpp>
 
+#include <mailgrad/data/data_source.hpp>
 #include <mailgrad/engine/model/data_request.hpp>
 #include <mailgrad/files/text_in_json.hpp>
 #include <mailgrad/graph/models/json_depth.hpp>
@@ -25,6 +26,7 @@ constexpr std::uint64_t edition = 1;
 
 constexpr std::string_view of_classes = "classes", of_numbers = "numbers";
 constexpr std::string_view of_tokens = "tokens";
+constexpr const char* first_column = "first_column";
 
 [[noreturn]] void fail(const std::string& what) { throw std::invalid_argument("model card: " + what); }
 
@@ -166,6 +168,12 @@ table_layout table_in(const json& card, std::size_t sample) {
   return t;
 }
 
+bool is_zero(const json& card) {
+  const std::size_t first = count_in(card[first_column], first_column);
+  if (first > 1) fail(fmt::format("'{}' must be 0 or 1, not {}", first_column, first));
+  return first == 0;
+}
+
 std::vector<input_request> inputs_in(const json& object) {
   const json& list = field(object, "inputs");
   if (!list.is_array()) fail("'inputs' must be a list, not " + shown(list));
@@ -208,7 +216,9 @@ json object_of(const table_layout& t) {
 } // namespace
 
 model_card card_for(std::string model, const data_split& data) {
-  return {std::move(model), request_for(data, 1), data.class_names, data.divisors, data.table};
+  const bool counts_from_zero = data.source && data.source->options.numbering == column_numbering::from_zero;
+  return {std::move(model), request_for(data, 1), data.class_names,
+          data.divisors,    data.table,           counts_from_zero};
 }
 
 std::string to_json(const model_card& card) {
@@ -228,6 +238,7 @@ std::string to_json(const model_card& card) {
       {"divisors", card.divisors},
   };
   if (!card.table.columns.empty()) object["table"] = object_of(card.table);
+  if (card.counts_from_zero) object[first_column] = 0;
   return object.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -256,6 +267,7 @@ model_card parse_model_card(std::string_view text) {
     fail(fmt::format("{} class names for {} classes", card.class_names.size(), r.classes));
   card.divisors = divisors_in(object, "divisors");
   card.table = table_in(object, r.sample_dims.size());
+  card.counts_from_zero = object.contains(first_column) && is_zero(object);
   return card;
 }
 

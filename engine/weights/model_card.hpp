@@ -24,6 +24,8 @@ struct model_card {
   std::vector<float> divisors{};
   /// How the rows of the CSV file became samples; without columns for other data.
   table_layout table{};
+  /// Whether the libsvm file called its first column 0, and not 1.
+  bool counts_from_zero = false;
 };
 
 /// The card of a model that is trained on `data`; `model` as model_card::model.

@@ -43,6 +43,24 @@ protected:
   const scratch_folder folder_;
 };
 
+/// A file of later rows shows neither how wide the model is nor that its columns count from 0.
+TEST_F(Table, OfSparseRowsIsUsedAsItsTrainingFileWas) {
+  std::string rows = "# columns count from 0\n";
+  for (int i = 0; i < 40; ++i) rows += "1 0:1 3:1\n0 2:1\n";
+  const std::string data = folder_.write("rows", rows).string();
+  folder_.write("rows.t", "1 3:1 6:1\n0 2:1\n");
+  tool narrow(train(data, {"--save", path("m.safetensors")}));
+  EXPECT_EQ(narrow.code(), 2);
+  EXPECT_THAT(narrow.err(), HasSubstr("expected an index from 0 to 3, found '6'; --features N"));
+  tool wide(train(data, {"--features", "8", "--save", path("m.safetensors"), "--report", path("run.json")}));
+  ASSERT_EQ(wide.code(), 0) << wide.err();
+  EXPECT_EQ(nlohmann::json::parse(std::ifstream(path("run.json")))["test_accuracy"], 1.0);
+  tool later({"test", "--model-file", path("m.safetensors"), "--data",
+              folder_.write("later", "1 3:1\n0 2:1\n").string()});
+  ASSERT_EQ(later.code(), 0) << later.err();
+  EXPECT_THAT(later.out(), HasSubstr("1.0000"));
+}
+
 TEST_F(Table, IsLearntAndUsedAsItsOptionsSay) {
   const std::string data = flowers();
   const std::vector<std::string> words{"--label",         "kind",

@@ -37,7 +37,7 @@ TEST(DataSource, OpensTheSameSamplesElsewhere) {
   const scratch_folder folder;
   const std::string csv = folder.write("rows.csv", rows(40)).string();
   const std::string text = folder.write("words.txt", std::string(400, 'a') + std::string(400, 'b')).string();
-  const std::vector<std::pair<std::string, std::function<void(open_options&)>>> kinds{
+  std::vector<std::pair<std::string, std::function<void(open_options&)>>> kinds{
       {csv, [](open_options& o) { o.csv.missing = missing_values::mean; }},
       {csv,
        [](open_options& o) {
@@ -62,6 +62,10 @@ TEST(DataSource, OpensTheSameSamplesElsewhere) {
          o.stride = 3;
        }},
   };
+  kinds.push_back({folder.write("rows.libsvm", "1 1:1\n0 2:1\n1 1:2\n0 3:1\n").string(), [](open_options& o) {
+                     o.features = 9;
+                     o.numbering = column_numbering::from_zero;
+                   }});
   std::string last;
   for (const auto& [path, choose] : kinds) {
     open_options options;

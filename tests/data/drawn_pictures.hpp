@@ -25,6 +25,21 @@ inline std::string png_of(unsigned width, unsigned height, unsigned channels, st
   return bytes;
 }
 
+/// A PNG file of greys of 16 bits, in one row.
+inline std::string deep_png_of(std::u16string_view greys) {
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  image.width = static_cast<unsigned>(greys.size());
+  image.height = 1;
+  image.format = PNG_FORMAT_LINEAR_Y;
+  png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(image);
+  std::string bytes(size, '\0');
+  if (png_image_write_to_memory(&image, bytes.data(), &size, 0, greys.data(), 0, nullptr) == 0)
+    throw std::runtime_error(image.message);
+  bytes.resize(size);
+  return bytes;
+}
+
 /// The same as a JPEG file of the best quality.
 inline std::string jpeg_of(int width, int height, int channels, std::string_view pixels) {
   unsigned char* out = nullptr;

@@ -47,6 +47,19 @@ TEST(Files, AreCifarRecords) {
   EXPECT_EQ(files.train.front().filename(), "train.bin.gz");
   EXPECT_EQ(files.test.filename(), "test.bin");
   EXPECT_EQ(files.class_names.filename(), "labels.txt");
+  EXPECT_EQ(files.label_bytes, 1U);
+}
+
+TEST(Files, HaveTwoLabelsARecordWhereTheNamesAreThoseOfCifar100) {
+  const scratch_folder folder;
+  for (const char* name : {"TRAIN.BIN", "test.bin", "coarse_label_names.txt", "Fine_Label_Names.txt"})
+    folder.write(name, "");
+  for (const char* name : {"", "TRAIN.BIN"}) {
+    const data_files files = find(folder, name);
+    EXPECT_EQ(files.train.front().filename(), "TRAIN.BIN");
+    EXPECT_EQ(files.class_names.filename(), "Fine_Label_Names.txt");
+    EXPECT_EQ(files.label_bytes, 2U);
+  }
 }
 
 TEST(Files, AreCifarRecordsInSeveralFiles) {
@@ -57,6 +70,27 @@ TEST(Files, AreCifarRecordsInSeveralFiles) {
   EXPECT_EQ(files.train.size(), 2U);
   EXPECT_EQ(files.test.filename(), "test_batch.bin");
   EXPECT_EQ(files.class_names.filename(), "batches.meta.txt");
+}
+
+/// Some archives have a point in these names, and some systems write names in capitals.
+TEST(Files, AreAnIdxQuartetHoweverItsNamesAreWritten) {
+  const scratch_folder folder;
+  for (const char* name : {"train-images.idx3-ubyte", "Train-Labels-Idx1-UByte", "T10K-IMAGES.IDX3-UBYTE.GZ",
+                           "t10k-labels-idx1-ubyte"})
+    folder.write(name, "");
+  const data_files files = find(folder);
+  EXPECT_EQ(files.format, file_format::idx);
+  EXPECT_EQ(files.train.front().filename(), "train-images.idx3-ubyte");
+  EXPECT_EQ(files.train_labels.filename(), "Train-Labels-Idx1-UByte");
+  EXPECT_EQ(files.test.filename(), "T10K-IMAGES.IDX3-UBYTE.GZ");
+}
+
+/// Where names differ by their capitals alone, each is itself.
+TEST(Files, AreFirstThoseOfTheNameAsItIsWritten) {
+  const scratch_folder folder;
+  for (const char* name : {"A.tra", "a.tra", "A.tes", "a.tes"}) folder.write(name, "");
+  EXPECT_EQ(find(folder, "a.tra").test.filename(), "a.tes");
+  EXPECT_EQ(find(folder, "A.tra").test.filename(), "A.tes");
 }
 
 struct pair_case {
@@ -85,6 +119,9 @@ INSTANTIATE_TEST_SUITE_P(Names, FilePair,
                                          pair_case{"x.gz", "x.t.gz", file_format::libsvm},
                                          pair_case{"m.txt.train", "m.txt.test", file_format::libsvm},
                                          pair_case{"o.tra", "o.tes", file_format::csv},
+                                         pair_case{"O.TRA", "O.TES", file_format::csv},
+                                         pair_case{"TRAIN.CSV", "Test.csv.GZ", file_format::csv},
+                                         pair_case{"A9A.GZ", "A9A.T", file_format::libsvm},
                                          pair_case{"train.csv", "test.csv.gz", file_format::csv}));
 
 TEST(Files, AreASingleOneToBeCut) {

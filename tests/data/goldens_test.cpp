@@ -1,4 +1,5 @@
 #include <mailgrad/data/formats/picture_file.hpp>
+#include <mailgrad/data/open.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <gmock/gmock.h>
@@ -7,9 +8,11 @@
 
 #include <algorithm>
 #include <fstream>
+#include <type_traits>
 
-// Files of every format beside what the programs read from them that most people use: Pillow, NumPy, scikit-learn.
-// Each JSON file in goldens/ is made by the script beside it, whose first lines say what it holds.
+// Files of every format beside what the programs read from them that most people use: Pillow, NumPy,
+// scikit-learn. Each JSON file in goldens/ is made by the script beside it, whose first lines say what it
+// holds.
 
 namespace mailgrad {
 namespace {
@@ -70,6 +73,65 @@ TEST(Goldens, OfPicturesAreReadAsByPillow) {
     expect_pixels(picture_file(file), golden, "grey", 1);
   });
 }
+
+std::vector<float> dense(const sparse_features& f) {
+  std::vector<float> numbers((f.offsets.size() - 1) * f.width);
+  for (std::size_t row = 0; row + 1 < f.offsets.size(); ++row)
+    for (std::size_t i = f.offsets[row]; i < f.offsets[row + 1]; ++i)
+      numbers[row * f.width + static_cast<std::size_t>(f.columns[i])] = f.values[i];
+  return numbers;
+}
+
+/// A part of a data set as its golden has it. Bytes are not scaled.
+json as_golden(const dataset& part) {
+  const shape& dims = part.sample_dims();
+  json found{{"dims", std::vector<std::size_t>(dims.begin(), dims.end())}};
+  std::visit(
+      [&]<class Features>(const Features& f) {
+        if constexpr (std::is_same_v<Features, sparse_features>)
+          found["numbers"] = dense(f);
+        else if constexpr (requires { f.dims; })
+          found["numbers"] = f.values;
+      },
+      part.features());
+  if (part.has_targets())
+    found["targets"] = part.targets();
+  else
+    found["labels"] = part.labels();
+  return found;
+}
+
+open_options options_in(const json& golden) {
+  open_options o;
+  const json given = golden.value("options", json::object());
+  if (given.contains("task"))
+    o.task = given.at("task") == "numbers" ? label_kind::numbers : label_kind::classes;
+  o.features = given.value("features", 0);
+  if (given.contains("record_dims"))
+    o.record_dims = shape(given.at("record_dims").get<std::vector<std::size_t>>());
+  return o;
+}
+
+/// Opens the files of a golden as a data set.
+void try_data(const json& golden) {
+  const scratch_folder folder;
+  for (const auto& [name, bytes] : golden.at("files").items()) folder.write(name, bytes_in(bytes));
+  const std::string path = (folder.path() / golden.value("open", "")).string();
+  const open_options options = options_in(golden);
+  if (golden.contains("refusal")) {
+    EXPECT_THAT(complaint([&] { open_data(path, options); }), testing::StartsWith(golden.at("refusal")));
+    return;
+  }
+  const data_split split = open_data(path, options);
+  EXPECT_EQ(as_golden(split.train), golden.at("train"));
+  EXPECT_EQ(as_golden(split.test), golden.at("test"));
+  const json names = split.class_names;
+  EXPECT_EQ(names, golden.value("class_names", names));
+}
+
+TEST(Goldens, OfLibsvmAreReadAsByScikitLearn) { try_goldens("libsvm", 30, try_data); }
+TEST(Goldens, OfIdxAreReadAsItsDocumentSays) { try_goldens("idx", 15, try_data); }
+TEST(Goldens, OfCifarAreReadAsItsDocumentSays) { try_goldens("cifar", 10, try_data); }
 
 } // namespace
 } // namespace mailgrad

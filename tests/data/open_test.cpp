@@ -1,5 +1,6 @@
 #include <mailgrad/data/open.hpp>
 
+#include <mailgrad/data/data_source.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <gmock/gmock.h>
@@ -115,7 +116,40 @@ TEST_F(OpenData, TakesTheWidthOfASparseSetFromItsTrainingFile) {
   EXPECT_EQ(open().test.sample_dims(), (shape{7}));
   EXPECT_EQ(open("", {.features = 9}).test.sample_dims(), (shape{9}));
   folder.write("x.t", "1 8:1\n");
-  EXPECT_EQ(open_complaint(), "x.t: line 1: expected an index from 1 to 7, found '8'");
+  EXPECT_EQ(open_complaint(), "x.t: line 1: expected an index from 1 to 7, found '8'; --features N "
+                              "(open_options::features) gives all rows N columns");
+  EXPECT_EQ(open("", {.features = 8}).train.sample_dims(), (shape{8}));
+  folder.write("y.csv", "1,2,a\n3,4,b\n");
+  EXPECT_EQ(complaint([&] { open("y.csv", {.features = 8}); }),
+            "y.csv: expected a libsvm file, as --features (open_options::features) is given, found another "
+            "format, whose files show how wide they are");
+}
+
+/// Both parts count alike, and so does another process that is told how they were opened.
+TEST_F(OpenData, CountsColumnsOfASparseSetFromZeroIfEitherPartDoes) {
+  folder.write("x", "1 1:1\n0 3:1\n");
+  folder.write("x.t", "1 0:1\n");
+  const data_split split = open();
+  EXPECT_EQ(split.train.sample_dims(), (shape{4}));
+  EXPECT_EQ(std::get<sparse_features>(split.train.features()).columns, (std::vector<std::int32_t>{1, 3}));
+  EXPECT_EQ(std::get<sparse_features>(split.test.features()).columns, (std::vector<std::int32_t>{0}));
+  EXPECT_EQ(split.source->options.numbering, column_numbering::from_zero);
+  folder.write("x.t", "1 2:1\n");
+  EXPECT_EQ(open().source->options.numbering, column_numbering::from_one);
+}
+
+/// A file for a trained model counts as the one that it was trained on, even if it has no entry of column 0.
+TEST_F(OpenData, CountsColumnsAsATrainedModelDoes) {
+  folder.write("x", "1 2:1\n");
+  open_options known{.features = 3, .known = known_data{{"0", "1"}}};
+  known.known->counts_from_zero = true;
+  EXPECT_EQ(std::get<sparse_features>(open("x", known).test.features()).columns,
+            (std::vector<std::int32_t>{2}));
+  known.known->counts_from_zero = false;
+  EXPECT_EQ(std::get<sparse_features>(open("x", known).test.features()).columns,
+            (std::vector<std::int32_t>{1}));
+  folder.write("x", "1 0:1\n");
+  EXPECT_EQ(complaint([&] { open("x", known); }), "x: line 1: expected an index from 1 to 3, found '0'");
 }
 
 TEST_F(OpenData, CutsATextIntoWindows) {

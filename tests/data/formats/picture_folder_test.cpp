@@ -61,6 +61,21 @@ TEST_F(PictureFolder, RefusesColoursAfterGreysUnlessItIsTold) {
   EXPECT_EQ(read({.channels = picture_channels::rgb}).images.dims, (shape{1, 1, 3}));
 }
 
+/// What is stored in 12 of 16 bits becomes a few greys.
+TEST_F(PictureFolder, SaysHowManyPicturesLoseHalfOfTheirBits) {
+  draw("train/a/1.png", deep_png_of(u"\u0fff\u8080"));
+  draw("train/a/2.png", png_of(2, 1, 1, "xy"));
+  draw("test/a/1.png", png_of(2, 1, 1, "xy"));
+  const data_split split = open_data(folder.path().string());
+  EXPECT_THAT(std::get<byte_features>(split.train.features()).values, ElementsAre(0x0f, 0x80, 'x', 'y'));
+  EXPECT_THAT(
+      split.remarks,
+      testing::Contains("train: 1 of 2 pictures have numbers of 16 bits, of which the upper 8 are read"));
+  draw("train/a/1.png", png_of(2, 1, 1, "xy"));
+  EXPECT_THAT(open_data(folder.path().string()).remarks,
+              testing::Not(testing::Contains(HasSubstr("16 bits"))));
+}
+
 TEST_F(PictureFolder, RefusesAPictureOfAnotherSize) {
   draw("a/1.png", png_of(2, 1, 1, "ab"));
   draw("b/7.png", png_of(1, 2, 1, "ab"));

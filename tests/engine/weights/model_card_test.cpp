@@ -1,6 +1,7 @@
 #include <mailgrad/tests/engine/small_problem.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 
+#include <mailgrad/data/data_source.hpp>
 #include <mailgrad/engine/weights/model_card.hpp>
 
 #include <gmock/gmock.h>
@@ -126,6 +127,22 @@ TEST(ModelCard, DescribesTheDataThatAModelIsTrainedOn) {
   EXPECT_THAT(card.class_names, ElementsAre("a", "b", "c"));
   EXPECT_THAT(card.divisors, ElementsAre(255));
   EXPECT_GT(card_for("softmax", *testing::sparse_data()).request.nonzeros, 0U);
+}
+
+TEST(ModelCard, TellsWhetherColumnsOfSparseRowsCountFromZero) {
+  model_card card = full_card();
+  EXPECT_FALSE(parse_model_card(to_json(card)).counts_from_zero);
+  card.counts_from_zero = true;
+  EXPECT_TRUE(parse_model_card(to_json(card)).counts_from_zero);
+  json object = json::parse(to_json(card));
+  object["first_column"] = 2;
+  expect_refused(
+      {{"another column", [&] { parse_model_card(object.dump()); }, "'first_column' must be 0 or 1, not 2"}});
+  data_split data = *testing::small_data();
+  for (const column_numbering from : {column_numbering::from_zero, column_numbering::from_one}) {
+    data.source = std::make_shared<const data_source>(data_source{"rows", {.numbering = from}});
+    EXPECT_EQ(card_for("softmax", data).counts_from_zero, from == column_numbering::from_zero);
+  }
 }
 
 TEST(ModelCard, RefusesWhatNoProgramHasWritten) {
