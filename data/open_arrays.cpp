@@ -3,10 +3,13 @@
 #include <mailgrad/data/open_table.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/npz.hpp>
+#include <mailgrad/options/number.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -22,6 +25,12 @@ namespace {
 
 bool is_float(npy_number n) { return n == npy_number::f64 || n == npy_number::f32 || n == npy_number::f16; }
 
+/// Whether a double spells a whole number, so that no other has the same double.
+bool is_whole(double x) {
+  constexpr double exact = 9007199254740992; // 2^53
+  return std::abs(x) < exact && x == std::floor(x);
+}
+
 [[noreturn]] void refuse_both(const npy_file& x, const npy_file& y, std::string_view what) {
   throw_malformed(x.file(),
                   fmt::format("arrays {} and {}: {}", in_quotes(x.name()), in_quotes(y.name()), what));
@@ -30,7 +39,8 @@ bool is_float(npy_number n) { return n == npy_number::f64 || n == npy_number::f3
 /// Reads the arrays of a data set, wherever they lie, and says with the file what is wrong.
 class array_reader {
 public:
-  explicit array_reader(const open_options& options) : options_(options), labels_(labels_for(options)) {}
+  explicit array_reader(const open_options& options)
+      : options_(options), labels_(labels_for(options)), kind_(options.task) {}
 
   /// The samples of two arrays. Those for training come first, as they settle the labels.
   dataset samples(npy_file x, npy_file y);
@@ -40,12 +50,16 @@ public:
 
 private:
   feature_store features(npy_file& x);
-  std::vector<std::int32_t> classes_in(npy_file& y);
+  dataset with_answers(feature_store read, npy_file& y);
+  dataset with_floats(feature_store read, npy_file& y);
+  dataset with_classes(feature_store read, const npy_file& y, std::span<const std::int64_t> numbers);
   void divide(std::vector<float>& values) const;
 
   const open_options& options_;
   label_map labels_;
+  std::optional<label_kind> kind_; ///< what is learnt, once somebody or the first answers have said it
   std::vector<float> divisors_;
+  std::vector<std::string> remarks_;
   bool is_first_ = true; ///< the samples that are read decide what numbers are divided by
 };
 
@@ -93,17 +107,51 @@ feature_store array_reader::features(npy_file& x) {
   return f;
 }
 
-std::vector<std::int32_t> array_reader::classes_in(npy_file& y) {
-  std::vector<std::int32_t> numbers(y.header().dims.size());
-  y.read(std::span(numbers));
+dataset array_reader::with_classes(feature_store read, const npy_file& y,
+                                   std::span<const std::int64_t> numbers) {
+  std::vector<std::int32_t> classes(numbers.size());
   const bool opens = labels_.is_open();
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     const auto label = labels_.find(std::to_string(numbers[i]));
     if (!label) y.fail(fmt::format("expected {}, found {} at number {}", labels_.expected(), numbers[i], i));
-    numbers[i] = *label;
+    classes[i] = *label;
   }
-  if (opens) labels_.settle(numbers);
-  return numbers;
+  if (opens) labels_.settle(classes);
+  return {std::move(read), std::move(classes), labels_.classes()};
+}
+
+/// The first answers, of a type that fractions have: if they are all whole, they are classes.
+dataset array_reader::with_floats(feature_store read, npy_file& y) {
+  std::vector<double> numbers(y.left());
+  y.read(std::span(numbers));
+  kind_ = std::ranges::all_of(numbers, is_whole) ? label_kind::classes : label_kind::numbers;
+  if (kind_ == label_kind::numbers) {
+    const auto wide =
+        std::ranges::find_if(numbers, [](double x) { return std::isfinite(x) && !fits_float(x); });
+    if (wide != numbers.end())
+      y.fail(fmt::format("number {} is too large for float32", wide - numbers.begin()));
+    return {std::move(read), std::vector<float>(numbers.begin(), numbers.end())};
+  }
+  dataset samples =
+      with_classes(std::move(read), y, std::vector<std::int64_t>(numbers.begin(), numbers.end()));
+  remarks_.push_back(
+      fmt::format("{}: all {} numbers of array {} are whole, so they are taken for {} classes; "
+                  "--task regression (open_options::task) learns them as numbers",
+                  y.file().filename().string(), numbers.size(), in_quotes(y.name()), samples.classes()));
+  return samples;
+}
+
+dataset array_reader::with_answers(feature_store read, npy_file& y) {
+  if (!kind_ && is_float(y.header().numbers)) return with_floats(std::move(read), y);
+  if (!kind_) kind_ = label_kind::classes;
+  if (kind_ == label_kind::classes) {
+    std::vector<std::int64_t> numbers(y.left());
+    y.read(std::span(numbers));
+    return with_classes(std::move(read), y, numbers);
+  }
+  std::vector<float> targets(y.left());
+  y.read(std::span(targets));
+  return {std::move(read), std::move(targets)};
 }
 
 dataset array_reader::samples(npy_file x, npy_file y) {
@@ -113,15 +161,8 @@ dataset array_reader::samples(npy_file x, npy_file y) {
   feature_store read = features(x);
   if (x.header().dims[0] != answers[0])
     refuse_both(x, y, fmt::format("{} samples have {} answers", x.header().dims[0], answers[0]));
-  const label_kind usual = is_float(y.header().numbers) ? label_kind::numbers : label_kind::classes;
   try {
-    if (options_.task.value_or(usual) == label_kind::numbers) {
-      std::vector<float> targets(answers.size());
-      y.read(std::span(targets));
-      return {std::move(read), std::move(targets)};
-    }
-    std::vector<std::int32_t> classes = classes_in(y);
-    return {std::move(read), std::move(classes), labels_.classes()};
+    return with_answers(std::move(read), y);
   } catch (const std::invalid_argument& e) { // a number that is not finite
     refuse_both(x, y, e.what());
   }
@@ -141,6 +182,7 @@ data_split array_reader::split(dataset first, std::optional<dataset> test, const
   }
   both.class_names = labels_.names();
   both.divisors = divisors_;
+  both.remarks = std::move(remarks_);
   return both;
 }
 

@@ -40,10 +40,26 @@ private:
 
 /// "x" of "data/x.npy.gz".
 std::string name_of(const fs::path& file) {
-  std::string name = file.filename().string();
-  for (const std::string_view suffix : {".gz", ".npy"})
-    if (name.size() > suffix.size() && name.ends_with(suffix)) name.resize(name.size() - suffix.size());
-  return name;
+  fs::path name = file.filename();
+  for (const std::string_view suffix : {".gz", ".GZ", ".npy", ".NPY"})
+    if (name.extension() == suffix) name = name.stem();
+  return name.string();
+}
+
+/// Where the number `i`, counted in row-major order, lies in an array whose first axis runs fastest.
+std::size_t place_in_columns(const shape& dims, std::size_t i) {
+  std::size_t place = 0;
+  std::size_t stride = dims.size();
+  for (std::size_t axis = dims.rank(); axis-- > 0;) {
+    stride /= dims[axis];
+    place += i % dims[axis] * stride;
+    i /= dims[axis];
+  }
+  return place;
+}
+
+void swap_bytes(std::span<char> numbers, std::size_t width) {
+  for (; !numbers.empty(); numbers = numbers.subspan(width)) std::ranges::reverse(numbers.first(width));
 }
 
 } // namespace
@@ -113,6 +129,19 @@ void npy_file::require_end() {
   if (bytes_->read({&more, 1}) > 0) fail("expected the end after the last number, found further bytes");
 }
 
+/// Takes the next numbers, in row-major order and little endian.
+void npy_file::take_next(std::span<char> to, std::size_t width) {
+  if (!header_.is_fortran) {
+    take(to);
+  } else {
+    if (columns_.empty()) columns_ = take(header_.dims.size() * width);
+    for (std::size_t i = 0; i < to.size() / width; ++i)
+      std::copy_n(columns_.data() + place_in_columns(header_.dims, done_ + i) * width, width,
+                  to.data() + i * width);
+  }
+  if (header_.is_big_endian) swap_bytes(to, width);
+}
+
 template <class To>
 void npy_file::read_as(std::span<To> to) {
   if (to.size() > left())
@@ -123,7 +152,7 @@ void npy_file::read_as(std::span<To> to) {
   std::string buffer(std::min(piece, to.size() * width), '\0');
   while (!to.empty()) {
     const std::span<To> part = to.first(std::min(piece / width, to.size()));
-    take(std::span(buffer).first(part.size() * width));
+    take_next(std::span(buffer).first(part.size() * width), width);
     const std::size_t fitting = convert_numbers(header_.numbers, buffer.data(), part);
     if (fitting < part.size())
       fail(fmt::format("number {} is {}", done_ + fitting,
@@ -136,6 +165,8 @@ void npy_file::read_as(std::span<To> to) {
 }
 
 void npy_file::read(std::span<float> to) { read_as(to); }
+void npy_file::read(std::span<double> to) { read_as(to); }
+void npy_file::read(std::span<std::int64_t> to) { read_as(to); }
 void npy_file::read(std::span<std::int32_t> to) { read_as(to); }
 void npy_file::read(std::span<std::uint8_t> to) { read_as(to); }
 

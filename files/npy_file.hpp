@@ -52,11 +52,14 @@ public:
   /// The numbers that have not been read.
   std::size_t left() const noexcept { return header_.dims.size() - done_; }
 
-  /// Reads the next numbers, in row-major order, and converts them.
+  /// Reads the next numbers, in row-major order, and converts them. An array in Fortran order is held in
+  /// memory, as its file has it, from the first number to the last.
   ///
   /// Errors  file_error also for a number that `to` cannot hold: one beyond float32, or a fraction among
-  ///         int32; std::invalid_argument for more numbers than are left.
+  ///         whole numbers; std::invalid_argument for more numbers than are left.
   void read(std::span<float> to);
+  void read(std::span<double> to);
+  void read(std::span<std::int64_t> to);
   void read(std::span<std::int32_t> to);
   void read(std::span<std::uint8_t> to);
 
@@ -69,6 +72,7 @@ private:
   void read_header();
   void require_size() const;
   void require_end();
+  void take_next(std::span<char> to, std::size_t width);
   template <class To>
   void read_as(std::span<To> to);
 
@@ -76,6 +80,7 @@ private:
   std::string name_;
   std::unique_ptr<npy_bytes> bytes_;
   npy_header header_;
+  std::string columns_;  ///< all numbers of an array in Fortran order
   std::size_t done_ = 0; ///< numbers that have been read
 };
 

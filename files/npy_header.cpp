@@ -83,6 +83,7 @@ public:
       if (error != std::errc{})
         fail(fmt::format("expected an extent in the header, found {}", in_quotes(rest_.substr(0, 20))));
       rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
+      take('L'); // as Python 2 wrote it
       if (all.size() == shape::max_rank)
         fail(fmt::format("expected at most {} axes, found more", shape::max_rank));
       all.push_back(extent);
@@ -112,20 +113,21 @@ private:
   std::string_view rest_;
 };
 
-npy_number number_in(literal_reader& in) {
+struct number_type {
+  npy_number numbers;
+  bool is_big_endian;
+};
+
+number_type type_in(literal_reader& in) {
   if (in.begins_list()) in.fail("expected plain numbers, found records");
   const std::string_view type = in.text();
   if (type.find('O') != std::string_view::npos)
     in.fail("expected numbers, found Python objects, which would run code of the file");
-  const bool is_big = type.starts_with('>');
   const std::string_view name = type.substr(type.empty() ? 0 : 1);
   const auto found = std::ranges::find(number_names, name, &number_name::name);
-  if (found == number_names.end() || (!is_big && type.front() != '<' && type.front() != '|'))
+  if (found == number_names.end() || std::string_view("<>|").find(type.front()) == std::string_view::npos)
     in.fail(fmt::format("expected numbers or truth values, found type {}", in_quotes(type)));
-  if (is_big && found->bytes > 1)
-    in.fail(fmt::format("expected little-endian numbers, found type {}; save it by a.astype('<{}')",
-                        in_quotes(type), name));
-  return found->what;
+  return {found->what, type.front() == '>'};
 }
 
 } // namespace
@@ -152,15 +154,15 @@ npy_text_place parse_npy_preamble(const std::filesystem::path& file, std::string
 
 npy_header parse_npy_text(const std::filesystem::path& file, std::string_view who, std::string_view text) {
   literal_reader in(file, who, text);
-  std::optional<npy_number> numbers;
+  std::optional<number_type> type;
   std::optional<bool> fortran;
   std::optional<std::vector<std::size_t>> extents;
   in.require('{');
   while (!in.take('}')) {
     const std::string_view key = in.text();
     in.require(':');
-    if (key == "descr" && !numbers)
-      numbers = number_in(in);
+    if (key == "descr" && !type)
+      type = type_in(in);
     else if (key == "fortran_order" && !fortran)
       fortran = in.truth();
     else if (key == "shape" && !extents)
@@ -173,10 +175,8 @@ npy_header parse_npy_text(const std::filesystem::path& file, std::string_view wh
     }
   }
   in.require_end();
-  if (!numbers || !fortran || !extents) in.fail("the header lacks descr, fortran_order or shape");
-  if (*fortran && extents->size() > 1)
-    in.fail("expected rows one after the other, found Fortran order; save it by numpy.ascontiguousarray(a)");
-  npy_header header{*numbers, {}};
+  if (!type || !fortran || !extents) in.fail("the header lacks descr, fortran_order or shape");
+  npy_header header{type->numbers, {}, type->is_big_endian, *fortran && extents->size() > 1};
   try {
     header.dims = shape(*extents);
   } catch (const std::exception&) {

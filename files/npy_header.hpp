@@ -10,7 +10,7 @@
 
 namespace mailgrad {
 
-/// How an array of numpy writes its numbers, little endian.
+/// The type of the numbers of an array of numpy.
 enum class npy_number : std::uint8_t { f64, f32, f16, i64, i32, i16, i8, u64, u32, u16, u8, boolean };
 
 std::size_t byte_size(npy_number n) noexcept;
@@ -19,6 +19,8 @@ std::size_t byte_size(npy_number n) noexcept;
 struct npy_header {
   npy_number numbers = npy_number::f32;
   shape dims;
+  bool is_big_endian = false;
+  bool is_fortran = false; ///< the first axis runs fastest, and there are two or more
 };
 
 /// With these bytes every array of numpy begins.
@@ -43,9 +45,8 @@ npy_text_place parse_npy_preamble(const std::filesystem::path& file, std::string
 
 /// Reads the text, a literal of Python as {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }.
 ///
-/// Errors  file_error: not such a text; numbers that are no plain numbers, such as Python objects; the other
-///         order of bytes; Fortran order of two axes or more; too many axes; more numbers than memory can
-///         hold.
+/// Errors  file_error: not such a text; numbers that are no plain numbers, such as Python objects; too many
+///         axes; more numbers than memory can hold.
 npy_header parse_npy_text(const std::filesystem::path& file, std::string_view who, std::string_view text);
 
 /// The bytes that stand before the numbers of an array of float32 or of bytes. Their number is a multiple of

@@ -18,14 +18,14 @@ namespace {
 /// Stores `value` if `to` can hold it.
 template <class From, class To>
 bool store(From value, To& to) {
-  if constexpr (std::is_same_v<To, float>) {
-    to = static_cast<float>(value);
+  if constexpr (std::is_floating_point_v<To>) {
+    to = static_cast<To>(value);
     if constexpr (std::is_floating_point_v<From>) return std::isfinite(to) || !std::isfinite(value);
     return true;
   } else if constexpr (std::is_floating_point_v<From>) {
+    const double beyond = std::ldexp(1.0, std::numeric_limits<To>::digits); // the largest one, and 1
     const bool fits = value >= static_cast<From>(std::numeric_limits<To>::min()) &&
-                      static_cast<double>(value) <= static_cast<double>(std::numeric_limits<To>::max()) &&
-                      value == std::floor(value);
+                      static_cast<double>(value) < beyond && value == std::floor(value);
     if (fits) to = static_cast<To>(value);
     return fits;
   } else {
@@ -89,6 +89,12 @@ std::size_t convert(npy_number from, const char* bytes, std::span<To> to) {
 } // namespace
 
 std::size_t convert_numbers(npy_number from, const char* bytes, std::span<float> to) {
+  return convert(from, bytes, to);
+}
+std::size_t convert_numbers(npy_number from, const char* bytes, std::span<double> to) {
+  return convert(from, bytes, to);
+}
+std::size_t convert_numbers(npy_number from, const char* bytes, std::span<std::int64_t> to) {
   return convert(from, bytes, to);
 }
 std::size_t convert_numbers(npy_number from, const char* bytes, std::span<std::int32_t> to) {

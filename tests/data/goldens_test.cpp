@@ -129,6 +129,7 @@ void try_data(const json& golden) {
   EXPECT_EQ(names, golden.value("class_names", names));
 }
 
+TEST(Goldens, OfArraysAreReadAsByNumPy) { try_goldens("npz", 60, try_data); }
 TEST(Goldens, OfLibsvmAreReadAsByScikitLearn) { try_goldens("libsvm", 30, try_data); }
 TEST(Goldens, OfIdxAreReadAsItsDocumentSays) { try_goldens("idx", 15, try_data); }
 TEST(Goldens, OfCifarAreReadAsItsDocumentSays) { try_goldens("cifar", 10, try_data); }

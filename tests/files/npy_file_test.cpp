@@ -42,6 +42,44 @@ TEST_F(NpyFile, IsReadPieceByPiece) {
   EXPECT_EQ(file.left(), 0U);
 }
 
+/// Columns come one after another in the file, and rows are asked for, a few numbers at a time.
+TEST_F(NpyFile, GivesRowsOfAnArrayInFortranOrder) {
+  const std::string text = "{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3, 2), }\n";
+  const std::string head = std::string("\x93NUMPY\1\0", 8) + static_cast<char>(text.size()) + '\0' + text;
+  for (const auto& path : {folder_.write("x.npy", head + "agciekbhdjfl"),
+                           folder_.write("y.npy", gzipped(head + "agciekbhdjfl"))}) {
+    npy_file file(path);
+    std::string read;
+    for (const std::size_t count : {1UL, 4UL, 7UL}) {
+      std::vector<std::uint8_t> some(count);
+      file.read(some);
+      read.append(some.begin(), some.end());
+    }
+    EXPECT_EQ(read, "abcdefghijkl");
+  }
+  npy_file longer(folder_.write("x.npy.gz", gzipped(head + "agciekbhdjfl and more")));
+  std::vector<std::uint8_t> all(12);
+  EXPECT_THAT(complaint([&] { longer.read(all); }), HasSubstr("after the last number, found further bytes"));
+}
+
+TEST_F(NpyFile, SwapsTheBytesOfBigEndianNumbers) {
+  npy_file file(
+      folder_.write("x.npy", npy(">i4", "(3,)", std::string("\0\0\1\2\xff\xff\xff\xfe\0\1\0\0", 12))));
+  std::vector<std::int64_t> numbers(3);
+  file.read(numbers);
+  EXPECT_THAT(numbers, ElementsAre(258, -2, 65536));
+}
+
+/// Of a number as large as 2^63, 64 bits with a sign hold no more than the one before.
+TEST_F(NpyFile, RefusesWholeNumbersBeyondTheirBits) {
+  const double beyond = 9223372036854775808.0;
+  for (const double number : {beyond, -beyond * 2, 0.5}) {
+    npy_file file(folder_.write("x.npy", npy("<f8", "(1,)", {reinterpret_cast<const char*>(&number), 8})));
+    std::vector<std::int64_t> one(1);
+    EXPECT_THAT(complaint([&] { file.read(one); }), HasSubstr("number 0 is no whole number"));
+  }
+}
+
 /// So many that they are converted in several pieces.
 TEST_F(NpyFile, CountsNumbersFromItsFirstOn) {
   std::vector<double> numbers(20'000, 0.5);
