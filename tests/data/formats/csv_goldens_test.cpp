@@ -36,7 +36,7 @@ std::string decoded(const std::string& base64) {
   return bytes;
 }
 
-csv_options options_in(const json& given) {
+csv_options csv_options_in(const json& given) {
   csv_options o;
   const std::string label = given.value("label", "");
   if (label == "first" || label == "last")
@@ -65,7 +65,7 @@ read_file read_golden(const json& file, const json& given) {
   const scratch_folder folder;
   const auto path = folder.write("x.csv", file.contains("text") ? file["text"].get<std::string>()
                                                                 : decoded(file["base64"].get<std::string>()));
-  csv_survey survey = survey_csv(path, options_in(given));
+  csv_survey survey = survey_csv(path, csv_options_in(given));
   std::optional<label_kind> task;
   if (given.contains("task")) task = given["task"] == "classes" ? label_kind::classes : label_kind::numbers;
   settle_task(survey, path, task);
