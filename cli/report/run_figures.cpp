@@ -233,13 +233,15 @@ void add_request(facts& to, const run_figures& run, const report_fields& f) {
 /// Who was lost of a run over processes, back or not; no report of an older version tells.
 void add_lost(facts& to, const report_fields& f) {
   if (!f.has("members") || f.is_null("members")) return;
+  std::string lost;
   for (const json& each : f.object("members").list("listed")) {
     const report_fields m(f.file(), each, "members.listed.");
     if (m.count("losses") == 0) continue;
     const bool back = m.text("state") != "lost" && m.text("state") != "left";
-    to.emplace_back("lost", fmt::format("{} {}{}: {}", m.text("role"), m.count("number"),
-                                        back ? ", which is back" : "", m.text("why")));
+    lost += fmt::format("{}{} {}{}: {}", lost.empty() ? "" : "; ", m.text("role"), m.count("number"),
+                        back ? ", which is back" : "", m.text("why"));
   }
+  if (!lost.empty()) to.emplace_back("lost", lost);
 }
 
 /// How it ended.

@@ -104,6 +104,21 @@ TEST_F(ReportPage, ShowsTextsAsTheyAre) {
   EXPECT_FALSE(std::filesystem::exists(path("trap")));
 }
 
+TEST_F(ReportPage, NamesWhoWasLostAndThePolicyOfTheEnd) {
+  json r = trained();
+  EXPECT_THAT(page({written("run.json", r)}), Not(HasSubstr("policy at the end")));
+  r["switches"] = json::array({{{"step", 10}, {"from", "async"}, {"to", "ssp:7"}, {"why", "asked for"}}});
+  const auto member = [](int number, const char* state, int losses, const char* why) {
+    return json{{"role", "worker"}, {"number", number}, {"state", state}, {"losses", losses}, {"why", why}};
+  };
+  r["members"]["listed"] = {member(0, "done", 0, ""), member(1, "lost", 1, "it was killed"),
+                            member(2, "done", 2, "no sign of life")};
+  const std::string html = page({written("run.json", r)});
+  EXPECT_THAT(html, HasSubstr("<td>ssp:7</td>"));
+  EXPECT_THAT(html, HasSubstr("<td>worker 1: it was killed; worker 2, which is back: no sign of life</td>"));
+  EXPECT_THAT(html, Not(HasSubstr("worker 0: ")));
+}
+
 TEST_F(ReportPage, DrawsLossAndAccuracyOverTheCurve) {
   json r = trained();
   r["curve"] = curve();
