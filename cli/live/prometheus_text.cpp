@@ -178,6 +178,7 @@ void add_times(metrics_text& to, const training_report& r) {
   to.metric("gradient_seconds_total", "counter", "Time of gradients, by the part of their way.");
   for (const auto& [part, t] : {std::pair("read", &r.times.read),
                                 {"compute", &r.times.compute},
+                                {"wire", &r.times.wire},
                                 {"mailbox", &r.times.mailbox},
                                 {"apply", &r.times.apply}})
     if (!t->empty()) to.line(in_seconds(t->total()), {{"part", part}});

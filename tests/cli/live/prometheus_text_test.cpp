@@ -85,6 +85,17 @@ TEST(PrometheusText, LetsNoTextLeaveItsLabel) {
   EXPECT_THAT(text, HasSubstr("model=\"a\\\"b\\\\c\\nd\""));
 }
 
+TEST(PrometheusText, TellsTheTimeOfEachPartOfTheWay) {
+  training_report r = small_report();
+  int seconds = 0;
+  for (duration_stat* part :
+       {&r.times.read, &r.times.compute, &r.times.wire, &r.times.mailbox, &r.times.apply})
+    part->add(std::chrono::seconds{++seconds});
+  const std::string text = prometheus_text(r, {}, "mlp");
+  for (const char* line : {"read\"} 1\n", "compute\"} 2\n", "wire\"} 3\n", "mailbox\"} 4\n", "apply\"} 5\n"})
+    EXPECT_THAT(text, HasSubstr(std::string("mailgrad_gradient_seconds_total{part=\"") + line));
+}
+
 TEST(PrometheusText, NamesThePolicyOfNow) {
   training_report r = small_report();
   r.policy = "async, sync@20";
