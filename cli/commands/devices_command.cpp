@@ -31,8 +31,8 @@ std::string card_in_words(const cuda::runtime::card& c, std::uint32_t index, con
 } // namespace
 
 command make_devices_command(CLI::App& app) {
-  CLI::App* parser = app.add_subcommand(
-      "devices", "List the cores that this process may train on, and the cards of this machine");
+  CLI::App* parser =
+      app.add_subcommand("devices", "List the cores that a run may use, and the cards of this machine");
   return {parser, [] {
             for (const device d : usable_core_devices()) std::cout << to_string(d) << '\n';
             const usable_cores cores = cores_of_process();

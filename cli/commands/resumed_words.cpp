@@ -189,6 +189,7 @@ std::vector<std::string> words_of_run(const CLI::App& parser, const train_words&
   option_words words(given_words(parser, without));
   if (w.usual_rule) words.set("--optimizer=" + w.optimizer);
   if (w.usual_devices) words.set("--devices=" + w.devices);
+  if (w.usual_policy) words.set("--policy=" + w.policy);
   if (w.remote.launch) return within_one_process(std::move(words), w).take();
   if (w.remote.serve && w.checkpoints.resume.empty() && !words.has("--listen"))
     words.set("--listen=" + w.remote.listen);

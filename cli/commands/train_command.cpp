@@ -409,9 +409,8 @@ command make_train_command(CLI::App& app) {
           "the test, and the report has no accuracy. A second signal ends the run at once, without a report.",
           help_width) +
       "\n"
-      "Exit codes: 1 if the run failed, 5 if it has diverged, 2 for wrong options or input, 130 after "
-      "Ctrl-C,\n"
-      "143 after SIGTERM, 129 after SIGHUP.\n"
+      "Exit codes: 1 if the run failed, 5 if it has diverged, 2 for wrong options or input, 130 after\n"
+      "Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.\n"
       "\nExample:\n"
       "  mailgrad train --model lenet --devices cpu:0,cpu:1 --policy sync --epochs 2");
   return {parser, [parser, words] { return train_as_told(*parser, *words); }};

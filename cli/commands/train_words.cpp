@@ -73,7 +73,7 @@ void add_policy_options(CLI::App& parser, train_words& w) {
   parser
       .add_option("--policy", w.policy,
                   "How closely the workers keep together, as listed below; several in turn as \"async, "
-                  "sync@1000\"")
+                  "sync@1000\". Workers on devices that nobody named take sync, unless --cure is given")
       ->capture_default_str()
       ->group("How to run it");
   parser

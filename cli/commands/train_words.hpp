@@ -47,6 +47,7 @@ struct train_words {
   bool loses_rest = false;     ///< what a lossy message lacks is lost
   std::optional<std::size_t> micro_batches;
   std::string policy = "async";
+  bool usual_policy = false; ///< it was chosen since the command left it open
   std::string cure = "none";
   std::string delays; ///< empty: none
   std::uint64_t delays_seed = 1;

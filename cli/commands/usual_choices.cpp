@@ -16,7 +16,8 @@ namespace mailgrad {
 namespace {
 
 constexpr const char* rule_by_default = "adam";
-constexpr std::uint32_t most_in_turns = 4096; ///< workers whose devices are written out
+constexpr const char* policy_by_default = "sync"; ///< of workers that nobody asked for
+constexpr std::uint32_t most_in_turns = 4096;     ///< workers whose devices are written out
 
 /// How many devices the workers have. With a model that spans devices each worker has an equal share.
 std::size_t devices_wanted(const train_words& w, std::size_t there) {
@@ -55,8 +56,10 @@ train_words open_words() {
 train_words with_usual_choices(train_words w, const CLI::App& parser) {
   w.usual_rule = parser.count("--optimizer") == 0;
   w.usual_devices = w.devices.empty();
-  if (w.usual_devices)
-    w.devices = list_for(w, usual_devices(cuda::runtime::find_cards(), usable_core_devices()));
+  if (!w.usual_devices) return w;
+  w.devices = list_for(w, usual_devices(cuda::runtime::find_cards(), usable_core_devices()));
+  w.usual_policy = w.remote.processes == 0 && parser.count("--policy") + parser.count("--cure") == 0;
+  if (w.usual_policy) w.policy = policy_by_default;
   return w;
 }
 
@@ -76,7 +79,7 @@ std::vector<device> usual_devices(const cuda::runtime::found_cards& found, std::
 std::string choices_in_words(const train_words& w, const training_options& o) {
   const std::string text = rule_in_words(w, o.optimizer);
   if (!w.usual_devices) return text;
-  return text + "; by default on " +
+  return text + (w.usual_policy ? "; by default " + w.policy + " on " : "; by default on ") +
          (names_card(w.devices) ? "cards: " + w.devices : cores_of_process().in_words());
 }
 

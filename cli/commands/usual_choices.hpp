@@ -21,6 +21,7 @@ train_words open_words();
 /// Writes into the words what a new run takes where its command left it open, so that recordings and
 /// checkpoints say it: adam, with which all built-in models learn (docs/models.md), and for workers of this
 /// program each card, or else each core that the process may use. --workers has as many devices, in turns.
+/// Threads on such devices take sync, since adam bears little staleness: eight workers under async spoil it.
 train_words with_usual_choices(train_words w, const CLI::App& parser);
 
 /// The same on cores, for a run that no card can train.
@@ -29,7 +30,7 @@ train_words with_usual_cores(train_words w);
 /// Each card that answers and is new enough, or else `cores`.
 std::vector<device> usual_devices(const cuda::runtime::found_cards& found, std::vector<device> cores);
 
-/// "adam at 0.001, by default; by default on 2 cores"
+/// "adam at 0.001, by default; by default sync on 2 cores"
 std::string choices_in_words(const train_words& w, const training_options& o);
 
 } // namespace mailgrad

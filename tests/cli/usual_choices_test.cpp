@@ -64,9 +64,10 @@ TEST_F(UsualChoices, AreAdamAndAllDevicesAndAreRecorded) {
   std::string list;
   for (const device d : all()) list += (list.empty() ? "" : ",") + to_string(d);
   EXPECT_EQ(w.devices, list);
-  EXPECT_THAT(recorded(w), ElementsAre("--optimizer=adam", "--devices=" + list));
+  EXPECT_THAT(recorded(w), ElementsAre("--optimizer=adam", "--devices=" + list, "--policy=sync"));
   EXPECT_EQ(understood(w).devices.size(), all().size());
-  EXPECT_THAT(choices_in_words(w, understood(w)), StartsWith("adam at 0.001, by default; by default on "));
+  EXPECT_THAT(choices_in_words(w, understood(w)),
+              StartsWith("adam at 0.001, by default; by default sync on "));
 }
 
 TEST_F(UsualChoices, LeaveWhatIsNamedAsItIs) {
@@ -83,6 +84,19 @@ TEST_F(UsualChoices, SayWhichOfRuleAndRateWasNamed) {
   train_words both = w;
   both.usual_rule = false;
   EXPECT_EQ(choices_in_words(both, understood(both)), "adam at 0.01");
+}
+
+/// Several workers of adam need each other's gradients while they are fresh.
+TEST_F(UsualChoices, AreAsyncWhereACureIsNamed) { EXPECT_EQ(chosen({"--cure", "inverse"}).policy, "async"); }
+TEST_F(UsualChoices, AreAsyncOnDevicesThatAreNamed) {
+  const train_words w = chosen({"--devices", "cpu:0,cpu:0"});
+  EXPECT_EQ(w.policy, "async");
+  EXPECT_FALSE(w.usual_policy);
+}
+TEST_F(UsualChoices, LeaveThePolicyThatIsNamed) {
+  const train_words w = chosen({"--policy", "ssp:2"});
+  EXPECT_EQ(w.policy, "ssp:2");
+  EXPECT_THAT(choices_in_words(w, understood(w)), StartsWith("adam at 0.001, by default; by default on "));
 }
 
 TEST_F(UsualChoices, HaveADeviceForEachWorkerInTurns) {
@@ -104,7 +118,8 @@ TEST(UsualChoicesOfOldFiles, AreWhatTheyWere) {
   const train_words w = recorded_values(old);
   EXPECT_EQ(w.optimizer, "sgd");
   EXPECT_EQ(w.devices, "cpu:0");
-  EXPECT_FALSE(w.usual_rule || w.usual_devices);
+  EXPECT_EQ(w.policy, "async");
+  EXPECT_FALSE(w.usual_rule || w.usual_devices || w.usual_policy);
 }
 
 } // namespace

@@ -34,7 +34,7 @@ std::ostream& operator<<(std::ostream& out, const wrong_line& line) {
 class WrongLine : public ::testing::TestWithParam<wrong_line> {};
 
 TEST_P(WrongLine, IsRefusedInALineOfOurOwnThatSaysWhatToDo) {
-  tool t(GetParam().words);
+  tool t(testing::as_typed{GetParam().words});
   EXPECT_EQ(t.code(), 2);
   EXPECT_THAT(t.out(), IsEmpty());
   EXPECT_THAT(t.err(), AllOf(IsOneLine(), HasSubstr(GetParam().says)));

@@ -38,7 +38,7 @@ public:
                    const std::shared_ptr<const data_split>& data, const message_texts& in_words)
       : system_(system), roles_{a.workers, a.shards}, in_words_(in_words),
         run_(std::make_unique<assembled_run>(system.actors(), a, data, std::make_shared<manual_time>())),
-        messages_(std::make_unique<held_messages>(system, actors(), is_obituary)) {
+        messages_(std::make_unique<held_messages>(system, actors(), decides_nothing)) {
     std::vector<std::string> policies;
     for (const scheduled_policy& p : parse_policy_schedule(a.policy, a.workers))
       policies.push_back(p.policy.text());
@@ -79,9 +79,10 @@ private:
     return all;
   }
 
-  /// Whether `m` tells of the end of an actor. Actors end only after their last message to the coordinator,
-  /// which ignores such news.
-  static bool is_obituary(const caf::mailbox_element& m) {
+  /// Whether `m` decides nothing. One tells of the end of an actor: actors end only after their last message
+  /// to the coordinator, which ignores such news. The other tells of losses, and these make sense here.
+  static bool decides_nothing(const caf::mailbox_element& m) {
+    if (as<worker_progress>(m)) return true;
 #if CAF_MAJOR_VERSION >= 1
     return as<caf::action>(m) != nullptr; // it makes the watcher send worker_lost to itself
 #else
