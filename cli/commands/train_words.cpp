@@ -70,10 +70,12 @@ void add_delay_options(CLI::App& parser, train_words& w) {
 }
 
 void add_policy_options(CLI::App& parser, train_words& w) {
+  const std::string if_open = w.devices.empty() ? "; sync if neither --devices nor --cure is given" : "";
   parser
       .add_option("--policy", w.policy,
                   "How closely the workers keep together, as listed below; several in turn as \"async, "
-                  "sync@1000\". Workers on devices that nobody named take sync, unless --cure is given")
+                  "sync@1000\"" +
+                      if_open)
       ->capture_default_str()
       ->group("How to run it");
   parser
