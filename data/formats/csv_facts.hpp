@@ -13,8 +13,8 @@ namespace mailgrad {
 /// What the fields of one column are, over the rows of a file.
 class column_facts {
 public:
-  /// Counts different values from now on, up to one more than there may be classes. Those of words are counted
-  /// in any case, up to one more than there may be categories.
+  /// Counts different values from now on, up to one more than there may be classes. Those of words are
+  /// counted in any case, up to one more than there may be categories.
   void count_different() { counted_ = true; }
   void add(std::string_view field);
   /// Adds the field of the row before all others.

@@ -397,8 +397,8 @@ void csv_surveyor::state_kinds() {
     throw_malformed(file_, first_line_, "expected a column to learn from, found none that is not left out");
 }
 
-/// Lists the columns but that of the label, with their kinds as far as these are certain. A column without a name
-/// and a value is nothing but a delimiter at the end of each line.
+/// Lists the columns but that of the label, with their kinds as far as these are certain. A column without a
+/// name and a value is nothing but a delimiter at the end of each line.
 void csv_surveyor::list_columns() {
   table_layout& table = found_.layout.table;
   table.missing = options_.missing;

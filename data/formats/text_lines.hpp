@@ -16,8 +16,8 @@ namespace mailgrad {
 /// The lines of a text, in UTF-8 and without their ends, whatever encoding the text has.
 ///
 /// A byte-order mark tells UTF-16, or else a zero byte among the first two. Of other texts, a line is read as
-/// UTF-8 if it is valid UTF-8, and as Windows-1252 if not; Latin-1 is a part of that. So a line is read in the
-/// same way wherever it stands. A line ends with "\n", "\r\n" or "\r".
+/// UTF-8 if it is valid UTF-8, and as Windows-1252 if not; Latin-1 is a part of that. So a line is read in
+/// the same way wherever it stands. A line ends with "\n", "\r\n" or "\r".
 /// Errors  file_error for a line over `longest` bytes, a character 0, half a character of UTF-16, and as
 ///         byte_source.
 /// Threads one caller at a time.

@@ -57,15 +57,15 @@ TEST(TrainingReport, HasTheFieldsThatToolsRead) {
   EXPECT_THAT(field_names(o),
               ElementsAre("version", "commit", "compiler", "date", "host", "processor", "command", "model",
                           "span", "weights", "policy", "present_policy", "wire", "devices", "precision",
-                          "workers", "micro_batches", "stages", "data", "reading", "optimizer", "learning_rate", "batch",
-                          "shards", "ended", "why", "lost_shards", "enough", "steps", "samples", "epochs",
-                          "updates", "wall_seconds", "steps_per_second", "samples_per_second", "final_loss",
-                          "test_loss", "test_accuracy", "test_rmse", "validation_loss", "validation_accuracy",
-                          "validation_rmse", "best", "tested", "cards", "sample", "ledger", "kept_ledger",
-                          "staleness", "time_split", "weight_gap", "gradient_cosine", "sampled",
-                          "wait_seconds", "batches", "switches", "members", "resumed", "checkpoints",
-                          "recording", "curve", "evaluations", "local_steps", "delays", "cure",
-                          "parameters_sha256", "seed"));
+                          "workers", "micro_batches", "stages", "data", "reading", "optimizer",
+                          "learning_rate", "batch", "shards", "ended", "why", "lost_shards", "enough",
+                          "steps", "samples", "epochs", "updates", "wall_seconds", "steps_per_second",
+                          "samples_per_second", "final_loss", "test_loss", "test_accuracy", "test_rmse",
+                          "validation_loss", "validation_accuracy", "validation_rmse", "best", "tested",
+                          "cards", "sample", "ledger", "kept_ledger", "staleness", "time_split", "weight_gap",
+                          "gradient_cosine", "sampled", "wait_seconds", "batches", "switches", "members",
+                          "resumed", "checkpoints", "recording", "curve", "evaluations", "local_steps",
+                          "delays", "cure", "parameters_sha256", "seed"));
   EXPECT_THAT(field_names(o["ledger"]), ElementsAre("produced", "applied", "merged", "discarded", "lost"));
   EXPECT_THAT(field_names(o["staleness"]),
               ElementsAre("mean", "p50", "p99", "max", "histogram", "discarded", "per_shard"));

@@ -196,8 +196,8 @@ TEST_F(LeftBranch, FollowsNoLinkOfItsName) {
   EXPECT_THAT(complaint([&] {
                 leave_later_branch(at(10), {.steps = 10}, [&] {
                   if (++changes == 1)
-                    std::filesystem::create_directory_symlink(
-                        elsewhere, folder_.path() / "left-after-0000000010.partial");
+                    std::filesystem::create_directory_symlink(elsewhere, folder_.path() /
+                                                                             "left-after-0000000010.partial");
                 });
               }),
               ::testing::HasSubstr("Not a directory"));
