@@ -128,7 +128,7 @@ void coordinator::judge_loss(const worker_progress& x) {
   if (!why || options_.replayed || outcome_.how != run_outcome::ending::completed) return;
   checkpointer_.give_up();
   stop(run_outcome::ending::diverged, *why);
-  collect_if_all_accounted(); // nobody ends whose end would call it, if the run waits for a worker
+  collect_if_all_accounted();
 }
 
 /// While the parts are collected, no switch begins, and while a policy switches, no checkpoint does.
