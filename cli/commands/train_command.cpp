@@ -302,12 +302,12 @@ int try_out(const train_words& w) {
   if (!w.load.empty()) options.start = std::make_shared<const saved_weights>(load_weights(w.load));
   options.start_whole = w.load_strict == "yes";
   const auto data = std::make_shared<const data_split>(open_data(w.data, opened_as(w)));
-  foresee(spanning(find_model(w.model), w.span), data, options);
-  for (const std::string& remark : data->remarks) say_failure(remark);
   if (!w.quiet) {
     say_line(in_words(*data->reading));
     say_line(choices_in_words(w, options));
   }
+  for (const std::string& remark : data->remarks) say_failure(remark);
+  foresee(spanning(find_model(w.model), w.span), data, options);
   return exit_code::done;
 }
 

@@ -26,13 +26,19 @@ std::string delimiter_in_words(char delimiter) {
   return delimiter == '\t' ? "tabs" : fmt::format("'{}'", delimiter);
 }
 
+/// "'.'", or "'.' and ','" where columns differ.
+std::string signs_in_words(std::string_view signs) {
+  return signs.size() == 1 ? fmt::format("'{}'", signs)
+                           : fmt::format("'{}' and '{}'", signs.front(), signs.back());
+}
+
 std::string form_in_words(const data_reading& r) {
   if (!r.table) return fmt::format("{}: samples of {}", r.format, to_string(r.dims));
   const table_reading& t = *r.table;
   std::string text =
       fmt::format("{} in {}, {} between fields", r.format, t.encoding, delimiter_in_words(t.delimiter));
-  if (!t.decimal.empty()) text += fmt::format(", {} as decimal sign", t.decimal);
-  if (!t.thousands.empty()) text += fmt::format(", {} between thousands", t.thousands);
+  if (!t.decimal.empty()) text += fmt::format(", {} as decimal sign", signs_in_words(t.decimal));
+  if (!t.thousands.empty()) text += fmt::format(", {} between thousands", signs_in_words(t.thousands));
   return text + (t.header ? ", with a header" : ", without a header");
 }
 
@@ -56,6 +62,8 @@ std::string task_in_words(const data_reading& r) {
 }
 
 std::string classes_in_words(const data_reading& r) {
+  if (r.smallest->samples == r.largest->samples)
+    return count(r.largest->samples, "sample", "samples") + " each";
   return fmt::format("from {} ({}) to {} ({})", count(r.smallest->samples, "sample", "samples"),
                      in_quotes(r.smallest->name), r.largest->samples, in_quotes(r.largest->name));
 }
