@@ -138,13 +138,14 @@ csv_form csv_form_of(std::span<const std::string> first_lines, char delimiter, s
     if (!is_empty_line(line, '\0')) (begins_as_comment(line) ? marked : rows).push_back(line);
   const std::vector<std::string_view>& shown = rows.empty() ? marked : rows;
   csv_form form{delimiter == 0 ? ',' : delimiter};
-  double best = 0;
-  if (delimiter == 0)
-    for (const char candidate : {',', ';', '\t', '|'})
-      if (const double score = count_records(shown, candidate, columns).score(); score > best) {
-        best = score;
-        form.delimiter = candidate;
-      }
+  std::pair<double, std::size_t> best;                 // the score and the columns
+  for (const char candidate : {';', '\t', '|', ','}) { // a comma may stand within numbers, so it comes last
+    const record_counts counts = count_records(shown, candidate, columns);
+    const std::pair found(counts.score(), counts.columns);
+    if (delimiter != 0 || counts.score() == 0 || found <= best) continue;
+    best = found;
+    form.delimiter = candidate;
+  }
   const record_counts alike = count_records(rows, form.delimiter, columns);
   form.comments = count_records(marked, form.delimiter, alike.columns).alike <= alike.alike;
   return form;

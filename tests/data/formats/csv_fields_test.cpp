@@ -80,6 +80,8 @@ TEST(CsvForm, HasTheDelimiterThatMakesNumbersOfMostFields) {
   EXPECT_EQ(delimiter_of({"1,5|2,5"}), '|');
   EXPECT_EQ(delimiter_of({"name;x", "Smith, John;5", "Doe, Jane;6"}), ';');
   EXPECT_EQ(delimiter_of({"genre,x", "a; b,5", "c; d,6"}), ',');
+  EXPECT_EQ(delimiter_of({"K\u00f6ln;2,5"}, 2), ';') << "both make as many numbers";
+  EXPECT_EQ(delimiter_of({"x; y,u,v"}), ',') << "more fields";
   EXPECT_EQ(delimiter_of({"1,5"}, 1), ';') << "one column has no delimiter in it";
 }
 
