@@ -1,8 +1,13 @@
 #include <mailgrad/files/file_error.hpp>
 
+#include <mailgrad/files/utf8.hpp>
+
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
+#include <span>
 
 namespace mailgrad {
 
@@ -10,7 +15,8 @@ namespace {
 
 constexpr std::size_t longest_quote = 32;
 
-bool printable(char c) { return c >= ' ' && c <= '~'; }
+/// Whether this is no control character of Unicode: C0, DEL or C1.
+bool is_shown(std::int32_t code) { return (code >= ' ' && code <= '~') || code >= 0xa0; }
 
 std::string escaped(char c) { return fmt::format("\\x{:02x}", static_cast<unsigned char>(c)); }
 
@@ -50,8 +56,15 @@ void throw_unwritable(const std::filesystem::path& file, int code) {
 
 std::string legible(std::string_view found) {
   std::string text;
-  for (char c : found.substr(0, longest_quote)) text += printable(c) ? std::string(1, c) : escaped(c);
-  return text + (found.size() > longest_quote ? "..." : "");
+  std::size_t taken = 0;
+  while (taken < std::min(found.size(), longest_quote)) {
+    const auto* const bytes = reinterpret_cast<const std::uint8_t*>(found.data()) + taken;
+    const auto c = first_character(std::span(bytes, found.size() - taken));
+    const std::size_t length = c && is_shown(c->code) ? c->length : 0;
+    text += length > 0 ? std::string(found.substr(taken, length)) : escaped(found[taken]);
+    taken += std::max<std::size_t>(length, 1);
+  }
+  return text + (taken < found.size() ? "..." : "");
 }
 
 std::string in_quotes(std::string_view found) { return "'" + legible(found) + "'"; }
