@@ -65,6 +65,15 @@ std::string plain_form(std::string_view field, number_signs signs) {
   return plain.append(rest);
 }
 
+/// Whether a point may stand between thousands: three digits are behind the last one.
+bool may_be_grouped_by_points(std::string_view field) {
+  const std::size_t point = field.rfind('.');
+  if (point == std::string_view::npos) return true;
+  const std::string_view digits = field.substr(point + 1, 4);
+  return digits.size() >= 3 && std::ranges::all_of(digits.substr(0, 3), is_digit) &&
+         (digits.size() == 3 || !is_digit(digits[3]));
+}
+
 } // namespace
 
 std::optional<double> spelled_number(std::string_view field, number_signs signs) {
@@ -76,6 +85,7 @@ std::optional<double> spelled_number(std::string_view field, number_signs signs)
 number_readings readings_of(std::string_view field) {
   const auto by_point = spelled_number(field, {'.', true});
   if (field.find_first_of(".,") == std::string_view::npos) return {by_point, by_point};
+  if (!may_be_grouped_by_points(field)) return {by_point, std::nullopt};
   return {by_point, spelled_number(field, {',', true})};
 }
 
