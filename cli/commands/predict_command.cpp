@@ -48,13 +48,13 @@ void require_plain_numbers(const predictor& model) {
     throw std::invalid_argument("--rows: the model does not read plain numbers; name a data set by --data");
 }
 
-/// `begun` is called when the first row is read.
+/// `begun` is called when the first row is read, if there is one.
 template <class Rows, class Begun>
 void predict_each(Rows& rows, predictor& model, prediction_output& out, const Begun& begun) {
   std::vector<float> samples;
   std::vector<float> answers;
   bool more = rows.next(samples);
-  begun();
+  if (more) begun();
   do {
     while (more && samples.size() < group * model.inputs()) more = rows.next(samples);
     answers.resize(samples.size() / model.inputs() * model.outputs());

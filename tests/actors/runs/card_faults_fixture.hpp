@@ -171,13 +171,14 @@ protected:
     EXPECT_EQ(rest.report->samples, a.batches * a.batch);
   }
 
-  /// A run that says that it is complete has each update. After switches their number depends on the order.
+  /// A run that says that it is complete has each update. After switches their number depends on the order,
+  /// and under ringleader, whose updates take what has come.
   void expect_all_trained(const remains& left, const remains& whole) {
     const assembly a = assembly_of_case();
     EXPECT_EQ(left.report->steps, a.batches);
     EXPECT_EQ(left.report->samples, a.batches * a.batch);
     EXPECT_EQ(left.weights.size(), whole.weights.size());
-    if (a.policy.find(',') != std::string::npos) return;
+    if (a.policy.find(',') != std::string::npos || a.policy == "ringleader") return;
     for (std::size_t i = 0; i < whole.outcome->shards.size(); ++i)
       EXPECT_EQ(left.outcome->shards[i].version.value, whole.outcome->shards[i].version.value) << i;
   }

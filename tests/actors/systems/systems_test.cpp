@@ -186,7 +186,7 @@ TEST(Systems, KeepThePromisesThatOldStoriesBroke) {
         .workers = 4,
         .seats = 4,
         .hosts = 1,
-        .batches = 91,
+        .batches = 291,
         .delay = 38ms,
         .jitter = 40ms,
         .rejoin = 60000ms,
@@ -200,7 +200,7 @@ TEST(Systems, KeepThePromisesThatOldStoriesBroke) {
         {kind::start, role::worker, 0, 1224ms},
         {kind::start, role::host, 0, 1483ms},
         {kind::checkpoint, role::server, 0, 4305ms},
-        {kind::crash, role::server, 1, 4973ms, 303ms}}},
+        {kind::crash, role::server, 1, 9700ms, 303ms}}},
       // A batch of which one shard had no gradient, since their worker was lost on the way, was closed by its
       // grace: the replay made no version of it.
       {{.seed = 415724341,
