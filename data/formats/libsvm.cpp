@@ -7,7 +7,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <optional>
 #include <stdexcept>
 
 namespace mailgrad {
@@ -61,14 +63,24 @@ private:
   libsvm_rows rows_;
 };
 
+/// As it is written, but "-3" for "-3e0" and "-03": a label is a number here, and no code.
+std::string label_in(std::string_view word, double number) {
+  const std::string_view digits = word.substr(std::min(word.find_first_not_of("+-"), word.size()));
+  const bool is_code = digits.find_first_of("eE") != std::string_view::npos ||
+                       (digits.size() > 1 && digits[0] == '0' && digits[1] != '.');
+  return is_code && number == std::floor(number) && std::isfinite(number) ? fmt::format("{:.0f}", number)
+                                                                          : std::string(word);
+}
+
 void libsvm_parser::add(std::string_view line) {
   std::string_view row = row_in(line);
   const bool has_comment = row.size() < line.size();
   const std::string_view word = next_word(row);
   if (word.empty() && has_comment) return;
   if (word.empty()) fail("expected a row, found an empty line");
-  if (!parse_number(word)) fail(fmt::format("expected a whole number as label, found {}", in_quotes(word)));
-  const auto label = labels_.find(word);
+  const std::optional<double> number = parse_number(word);
+  if (!number) fail(fmt::format("expected a whole number as label, found {}", in_quotes(word)));
+  const auto label = labels_.find(label_in(word, *number));
   if (!label) fail(fmt::format("expected {}, found {}", labels_.expected(), in_quotes(word)));
   std::string_view entry = next_word(row);
   if (entry.starts_with(query)) {

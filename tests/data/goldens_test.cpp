@@ -1,5 +1,6 @@
 #include <mailgrad/data/formats/picture_file.hpp>
 #include <mailgrad/data/open.hpp>
+#include <mailgrad/options/number.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <gmock/gmock.h>
@@ -112,6 +113,16 @@ open_options options_in(const json& golden) {
   return o;
 }
 
+/// Names of classes as the programs tell them, to whom "+1" is the number 1.
+json as_values(const json& names) {
+  json values;
+  for (const std::string name : names) {
+    const auto number = parse_number(name);
+    values.push_back(number ? json(*number) : json(name));
+  }
+  return values;
+}
+
 /// Opens the files of a golden as a data set.
 void try_data(const json& golden) {
   const scratch_folder folder;
@@ -125,8 +136,7 @@ void try_data(const json& golden) {
   const data_split split = open_data(path, options);
   EXPECT_EQ(as_golden(split.train), golden.at("train"));
   EXPECT_EQ(as_golden(split.test), golden.at("test"));
-  const json names = split.class_names;
-  EXPECT_EQ(names, golden.value("class_names", names));
+  EXPECT_EQ(as_values(split.class_names), as_values(golden.value("class_names", json(split.class_names))));
 }
 
 TEST(Goldens, OfArraysAreReadAsByNumPy) { try_goldens("npz", 60, try_data); }

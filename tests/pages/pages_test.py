@@ -40,7 +40,7 @@ NO_CODE = {
 
 # What stands in for programs: those that start others, and those that do nothing.
 LAUNCHERS = ["mpirun", "srun", "ssh", "sudo"]
-IDLE = ["scp", "curl", "jq", "tail", "dot", "tensorboard", "hostname", "sleep"]
+IDLE = ["scp", "curl", "jq", "tail", "dot", "prometheus", "tensorboard", "hostname", "sleep"]
 NOTED = ["mailgrad", "cmake"]
 NOTE = """#!/bin/sh
 { printf '%s\\037' "${0##*/}" "$@"; printf '\\036'; } >> "$CALLS"

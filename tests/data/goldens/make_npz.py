@@ -210,7 +210,7 @@ def add_refusals():
     refused("y that is lacking", "d.npz: arrays 'x_train' and 'y_train': dataset: ", y_train=numpy.array([1, 2, numpy.nan, 1]))
     refused("y that is infinite", "d.npz: arrays 'x_train' and 'y_train': dataset: ", y_train=numpy.array([1, 2, numpy.inf, 1]))
     refused("y beyond floats", "d.npz: array 'y_train': number 1 is too large for float32", y_train=numpy.array([0.5, 1e39, 1, 1]))
-    refused("y of whole numbers that doubles confuse", "d.npz: array 'y_train': expected a label that is a whole number or a word, found 9007199254740993 at number 0",
+    refused("y of whole numbers that doubles confuse", "d.npz: array 'y_test': expected one of the 2 labels '1', '9007199254740993', found 3 at number 0",
             y_train=numpy.array([2 ** 53 + 1, 1, 1, 1]))
     refused("x that is lacking", "d.npz: arrays 'x_train' and 'y_train': dataset: ", numpy.array([[1.0], [numpy.nan], [2], [3]]))
     refused("x beyond floats", "d.npz: array 'x_train': number 2 is too large for float32", numpy.array([[1.0], [2], [-4e38], [3]]))
