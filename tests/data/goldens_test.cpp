@@ -1,11 +1,11 @@
 #include <mailgrad/data/formats/picture_file.hpp>
 #include <mailgrad/data/open.hpp>
 #include <mailgrad/options/number.hpp>
+#include <mailgrad/tests/data/golden_bytes.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
-#include <openssl/evp.h>
 
 #include <algorithm>
 #include <fstream>
@@ -19,17 +19,6 @@ namespace mailgrad {
 namespace {
 
 using json = nlohmann::json;
-
-std::string bytes_in(const json& base64) {
-  const auto& text = base64.get_ref<const std::string&>();
-  std::string bytes(text.size(), '\0');
-  const auto in = reinterpret_cast<const unsigned char*>(text.data());
-  const int count =
-      EVP_DecodeBlock(reinterpret_cast<unsigned char*>(bytes.data()), in, static_cast<int>(text.size()));
-  const auto padding = static_cast<std::size_t>(std::ranges::count(text, '='));
-  bytes.resize(count < 0 ? 0 : static_cast<std::size_t>(count) - padding);
-  return bytes;
-}
 
 /// Tries each case of a file, and says by its name which one fails.
 template <class Try>

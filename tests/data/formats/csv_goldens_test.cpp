@@ -1,6 +1,7 @@
 #include <mailgrad/data/formats/csv.hpp>
 #include <mailgrad/data/formats/csv_survey.hpp>
 
+#include <mailgrad/tests/data/golden_bytes.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <gmock/gmock.h>
@@ -20,21 +21,6 @@ using nlohmann::json;
 using testing::Contains;
 using testing::HasSubstr;
 using testing::StartsWith;
-
-std::string decoded(const std::string& base64) {
-  constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string bytes;
-  std::uint32_t held = 0;
-  int bits = 0;
-  for (const char c : base64.substr(0, base64.find('='))) {
-    held = held << 6 | static_cast<std::uint32_t>(digits.find(c));
-    bits += 6;
-    if (bits < 8) continue;
-    bits -= 8;
-    bytes += static_cast<char>(held >> bits & 0xff);
-  }
-  return bytes;
-}
 
 csv_options csv_options_in(const json& given) {
   csv_options o;
@@ -64,7 +50,7 @@ struct read_file {
 read_file read_golden(const json& file, const json& given) {
   const scratch_folder folder;
   const auto path = folder.write("x.csv", file.contains("text") ? file["text"].get<std::string>()
-                                                                : decoded(file["base64"].get<std::string>()));
+                                                                : bytes_in(file["base64"]));
   csv_survey survey = survey_csv(path, csv_options_in(given));
   std::optional<label_kind> task;
   if (given.contains("task")) task = given["task"] == "classes" ? label_kind::classes : label_kind::numbers;
