@@ -265,12 +265,13 @@ data_files of_file(const fs::path& file, const file_options& options) {
   if (files.format == file_format::npy) {
     found = array_with_partners(file);
     if (options.train_fraction) found[0].test = found[0].test_labels = fs::path();
-    return found[0];
+    return found.front();
   }
   if (files.format == file_format::idx) {
     found = idx_quartets(folder);
     if (found.empty())
       throw_malformed(file, "expected three IDX companions beside it, found not all of them");
+    return found.front();
   }
   if (files.format == file_format::cifar) find_class_names(files, folder);
   return found.front();
