@@ -101,9 +101,9 @@ public:
   /// weights, each switch of policy that is done, each checkpoint that is written or has failed, each wait
   /// that name_waits() asks for, and each process that comes into the run or goes. The calls come one after
   /// the other, on one thread that is not the caller's, and no actor waits for them, so an observer may take
-  /// its time. It may call what any thread may: stop(), switch_policy(), take_checkpoint(). It must not
-  /// destroy the run. One that throws is called no more, and metrics_failure() says why. The last line comes
-  /// during report(), which waits for the observers.
+  /// its time. It may call what any thread may: stop(), take_checkpoint(), and until the end
+  /// switch_policy(). It must not destroy the run. One that throws is called no more, and metrics_failure()
+  /// says why. The last line comes during report(), which waits for the observers.
   void observe(std::function<void(const run_event&)> observer);
 
   /// What the actors wait for, in words: each wait that an actor names within `span`.

@@ -349,7 +349,10 @@ void worker_server::on_ended(std::uint64_t session, const net::ending& why) {
   const std::string words =
       lost ? "lost " + why.words : fmt::format("{} has left: {}", to_string(who), why.words);
   if (is != run_member::state::done) tell_observer(words); // that the run ends is no news of its members
-  lost ? tell_trouble(words) : tell(words);
+  if (lost)
+    tell_trouble(words);
+  else
+    tell(words);
 }
 
 /// In a run, lives are counted from the one that it begins with. The caller holds the mutex.

@@ -30,7 +30,7 @@ std::string loss_in_words(double loss);
 /// of chance gives the right class a probability of exp(-2300) where there are ten, on average. Runs whose
 /// loss swings about and is bounded, such as 200 times that of chance, are not ended: some of them learn.
 ///
-/// Source  Wortsman et al., ICLR 2024, arXiv:2309.14322, count a run as diverged by its loss at
+/// Source  Wortsman et al., ICLR 2024, arXiv:2309.14322, count a run that diverged by its loss at
 ///         initialisation, and the range test of Smith, WACV 2017, as fastai has it, ends at 4 times the best
 ///         smoothed loss. Differs: both only compare rates, while this rule ends a run unasked, so its limit
 ///         is 1000 times as high. Spikes: Chowdhery et al., JMLR 2023, section 5.1.
