@@ -1,5 +1,6 @@
 #include <mailgrad/data/formats/csv_survey.hpp>
 
+#include <mailgrad/data/formats/sniff.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/options/number.hpp>
 
@@ -28,12 +29,6 @@ bool is_digits(std::string_view field) {
 
 bool are_all_different(const texts& line) {
   return std::set<std::string>(line.begin(), line.end()).size() == line.size();
-}
-
-std::string lower(std::string text) {
-  std::ranges::transform(text, text.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c; });
-  return text;
 }
 
 bool is_called_label(std::string_view name) { return name == "label" || name == "class" || name == "target"; }
@@ -197,7 +192,8 @@ void csv_surveyor::count_candidates() {
   for (const std::size_t i : {std::size_t{0}, columns - 2, columns - 1}) facts_[i].count_different();
   if (knows_columns()) return;
   for (std::size_t i = 0; i < columns; ++i)
-    if (is_called_label(lower(first_[i])) || first_[i] == options_.label_column || !comment_.empty())
+    if (is_called_label(in_small_letters(first_[i])) || first_[i] == options_.label_column ||
+        !comment_.empty())
       facts_[i].count_different(); // a comment may turn out to name the columns
   if (const auto number = parse_whole(options_.label_column); number && *number >= 1 && *number <= columns)
     facts_[static_cast<std::size_t>(*number - 1)].count_different();
@@ -251,7 +247,7 @@ bool csv_surveyor::looks_like_header() {
       has_names = true;
       repeats = repeats || repeats_[i];
       over_numbers = over_numbers || (facts_[i].numbers > 0 && facts_[i].words == 0);
-      names_label = names_label || is_called_label(lower(field)) || lower(field) == "y";
+      names_label = names_label || is_called_label(in_small_letters(field)) || in_small_letters(field) == "y";
     }
   }
   if (repeats) return false;
@@ -324,7 +320,7 @@ std::optional<std::size_t> csv_surveyor::label_by_name() {
   texts called;
   std::optional<std::size_t> found;
   for (std::size_t i = 0; i < names_.size(); ++i) {
-    const std::string name = lower(names_[i]);
+    const std::string name = in_small_letters(names_[i]);
     const bool at_end = i == 0 || i == last_used();
     if (!is_called_label(name) && !(name == "y" && at_end)) continue;
     called.push_back(in_quotes(names_[i]));
@@ -517,10 +513,11 @@ likely_task task_of_whole_numbers(const column_facts& f) {
 
 likely_task task_of(const column_facts& f, number_signs signs) {
   constexpr std::size_t slips = 20; // of so many labels one may be a slip
-  if (slips * f.words >= f.values() || f.codes > 0) return {label_kind::classes, "the label holds words"};
+  if (slips * f.words >= f.values()) return {label_kind::classes, "the label holds words"};
   const std::size_t fractions = f.fractions(signs.decimal);
   if (slips * fractions >= f.values() && fractions > 0)
     return {label_kind::numbers, "the label has fractions"};
+  if (f.codes > 0) return {label_kind::classes, "the label holds codes, such as 007"};
   return task_of_whole_numbers(f);
 }
 

@@ -102,6 +102,14 @@ TEST_F(OpenTable, PredictsNumbersWhereTheLabelHasMany) {
 }
 
 /// One set may write its labels as "1" in one file and as "1.0" in the other.
+/// A whole number with an exponent is a code where labels are whole, and a number among fractions.
+TEST_F(OpenTable, PredictsFractionsAlsoWhereOneNumberHasAnExponent) {
+  const data_split split = open("1,0.5\n2,1.5\n3,2e3\n4,2.25\n5,0.75\n6,3.5\n");
+  EXPECT_TRUE(split.train.has_targets());
+  EXPECT_EQ(split.reading->task_why, "the label has fractions");
+  EXPECT_FALSE(open("1,007\n2,7\n3,007\n4,7\n5,007\n6,7\n").train.has_targets());
+}
+
 TEST_F(OpenTable, KnowsWholeNumbersOfATestFileInAnySpelling) {
   folder.write("train.csv", "a,kind\n1,1\n2,0\n3,010\n");
   folder.write("test.csv", "a;kind\n1,5;1.0\n2,5;+0\n3;010\n");
