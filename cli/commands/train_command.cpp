@@ -307,7 +307,7 @@ int try_out(const train_words& w) {
     say_line(choices_in_words(w, options));
   }
   for (const std::string& remark : data->remarks) say_failure(remark);
-  foresee(spanning(find_model(w.model), w.span), data, options);
+  foresee_as_chosen(w, spanning(find_model(w.model), w.span), data, options);
   return exit_code::done;
 }
 
@@ -360,16 +360,17 @@ finished_run train_again(std::vector<std::string> words, std::shared_ptr<const r
 }
 
 int train_as_told(const CLI::App& parser, const train_words& told) {
-  if (told.dry_run) return try_out(with_usual_choices(told, parser));
   if (!told.checkpoints.resume.empty()) return resume(told, words_of_run(parser, told));
+  const auto begin = [&parser](const train_words& w) {
+    return w.dry_run ? try_out(w) : train_with(w, words_of_run(parser, w), nullptr).code;
+  };
   const train_words w = with_usual_choices(told, parser);
   try {
-    return train_with(w, words_of_run(parser, w), nullptr).code;
+    return begin(w);
   } catch (const card_declined& why) {
     say_line(fmt::format("on cores, since a card does not train this: {}", why.what()));
   }
-  const train_words on_cores = with_usual_cores(w);
-  return train_with(on_cores, words_of_run(parser, on_cores), nullptr).code;
+  return begin(with_usual_cores(w));
 }
 
 command make_train_command(CLI::App& app) {

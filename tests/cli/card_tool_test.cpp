@@ -102,13 +102,21 @@ TEST_F(CardTool, TrainsThereIfNobodyNamesADevice) {
   // No card computes its operation.
   const std::string numbers =
       folder_.write("numbers.csv", "x,y\n1,0.5\n2,0.25\n3,1.5\n4,2.5\n5,3.5\n").string();
-  tool cores(testing::as_typed{{"train", "--model", "quadratic:dimension=2", "--data", numbers, "--task",
-                                "regression", "--steps", "8", "--batch", "1", "--report", path("run.json")}});
+  std::vector<std::string> words{"train",         "--model", "quadratic:dimension=2",
+                                 "--data",        numbers,   "--task",
+                                 "regression",    "--steps", "8",
+                                 "--batch",       "1",       "--report",
+                                 path("run.json")};
+  tool cores(testing::as_typed{words});
   ASSERT_EQ(cores.code(), 0) << cores.err();
   EXPECT_THAT(cores.err(),
               AllOf(HasSubstr("on cores, since a card does not train this: "),
                     HasSubstr("has no kernel for a card yet"), HasSubstr("by default sync on ")));
   EXPECT_EQ(json_of(path("run.json")).at("devices").at(0), "cpu:0");
+  words.push_back("--dry-run");
+  tool only_looked(testing::as_typed{words});
+  EXPECT_EQ(only_looked.code(), 0) << only_looked.err();
+  EXPECT_THAT(only_looked.err(), HasSubstr("on cores, since a card does not train this: "));
 
   set_up_card("capability=7");
   tool old(testing::as_typed{training({})});
