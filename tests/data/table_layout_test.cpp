@@ -38,6 +38,7 @@ TEST(TableLayout, TellsNamesFromARow) {
       .columns = {{"colour", column_kind::category, {"red"}}, {"", column_kind::number, {}}}};
   EXPECT_TRUE(are_names(mixed, fields{"shade", "size"}));
   EXPECT_FALSE(are_names(mixed, fields{"red", "?"})) << "a missing value is no name";
+  EXPECT_FALSE(are_names(mixed, fields{"red", "1,5"})) << "nor is a number with a decimal comma";
   EXPECT_EQ(wrong_name(t, fields{"colour", "size"}), "");
   EXPECT_EQ(wrong_name(t, fields{"colour", "weight"}),
             "expected a column called 'size', as in training, found 'weight'");

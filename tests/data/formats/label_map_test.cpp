@@ -50,6 +50,7 @@ TEST(LabelMap, TellsCodesApartThatAreTheSameNumber) {
   EXPECT_THAT(map.names(), ElementsAre("0010", "010", "10", "100", "1E2", "1e2"));
   EXPECT_EQ(map.find("10.0"), 2);
   EXPECT_EQ(map.find("+100"), 3);
+  EXPECT_EQ(map.find("+010"), std::nullopt) << "a code is known by its characters alone";
 }
 
 TEST(LabelMap, KeepsLabelsAsTheyWereWrittenFirst) {
