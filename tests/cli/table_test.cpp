@@ -128,7 +128,7 @@ TEST_F(Table, SaysWhatWasUnderstoodBeforeItTrains) {
                            "          between thousands, with a header\n"
                            "columns   1 of numbers, 1 of categories; 3 inputs\n"
                            "label     'class', column 3: its name says so\n"
-                           "task      2 classes: the label holds words\n"
+                           "task      2 classes: the label holds codes, such as 007\n"
                            "classes   20 samples each\n"
                            "test      10 samples: 0.2 of the file, drawn from each class in proportion\n"
                            "missing   no values\n"));
