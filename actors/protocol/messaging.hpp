@@ -297,11 +297,15 @@ caf::actor spawn(Host& host, Ts&&... xs) {
 /// The option of an actor system in which every actor waits for its turn, also one that blocks.
 inline const std::string one_thread_option = "mailgrad.one-thread";
 
+inline bool is_on_one_thread(const caf::actor_system& system) {
+  return caf::get_or(system.config(), one_thread_option, false);
+}
+
 /// The same for an actor that blocks, as on a disk: it gets a thread of its own, but in a system of one
 /// thread.
 template <class State, class... Ts>
 caf::actor spawn_apart(caf::actor_system& system, Ts&&... xs) {
-  return caf::get_or(system.config(), one_thread_option, false)
+  return is_on_one_thread(system)
              ? spawn<State>(system, std::forward<Ts>(xs)...)
              : spawn<State, caf::detached>(system, std::forward<Ts>(xs)...);
 }

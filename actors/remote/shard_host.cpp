@@ -99,6 +99,7 @@ void shard_host::spawn_shards(std::vector<shard_terms> terms, block_source block
   shard_surroundings with{.tracker = by.add_far(system, {duty::tracker}), .time = options_.time};
   with.blocks = std::move(blocks);
   with.tells_trace_to = door.coordinator;
+  with.timer = options_.timer;
   if (terms.front().records) with.recorder = by.add_far(system, {duty::recorder});
   const std::uint32_t first = terms.back().shard.value;
   for (shard_terms& t : terms) {

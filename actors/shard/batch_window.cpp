@@ -3,6 +3,7 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
 
 #include <mutex>
+#include <stdexcept>
 
 namespace mailgrad {
 using messaging::send_anonymously;
@@ -31,6 +32,8 @@ batch_window::~batch_window() {
 void batch_window::watch(std::optional<std::int64_t> closes_at) {
   if (!closes_at || closes_at == asked_) return;
   asked_ = closes_at;
+  if (!timer_ && messaging::is_on_one_thread(receiver_->actor->system()))
+    throw std::logic_error("batch_window: the timer of the process has another thread; give one to this shard");
   if (!timer_) timer_ = timer_of_process();
   timer_->at(instant{*closes_at}, [to = receiver_, moment = *closes_at] { to->tell(moment); });
 }

@@ -22,6 +22,9 @@ public:
 
   /// The pending batch closes at this moment, in ns of the run's time source, or at none. Asking again for
   /// the same moment costs nothing.
+  ///
+  /// Errors  std::logic_error: all actors are on one thread, and this one has no timer, so that the timer of
+  ///         the process would send from its own.
   void watch(std::optional<std::int64_t> closes_at);
 
 private:

@@ -3,6 +3,7 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
 #include <mailgrad/graph/models/spanning_models.hpp>
+#include <mailgrad/tests/support/manual_time.hpp>
 
 namespace mailgrad::testing {
 using messaging::kill, messaging::on, messaging::send, messaging::spawn;
@@ -52,12 +53,6 @@ private:
   caf::actor shard_;
   std::function<void()> on_weights_;
   caf::actor device_;
-};
-
-/// Time stands still for a test, so a window is over as soon as its message has come.
-class hasty_timer final : public step_timer {
-public:
-  void at(instant, notice tell) override { tell(); }
 };
 
 } // namespace

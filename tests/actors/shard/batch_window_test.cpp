@@ -1,9 +1,13 @@
+#include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/actors/scheduler/stepping_system.hpp>
 #include <mailgrad/tests/actors/shard/parameter_actor_fixture.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,6 +19,7 @@ namespace {
 using namespace std::chrono_literals;
 using kind = order_entry::kind;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 /// A timer that the test plays.
@@ -140,6 +145,39 @@ TEST_F(BatchWindow, IsNotedForAReplay) {
     for (const order_entry& turn : told.turns)
       if (turn.what == kind::closed) closed.push_back(turn);
   EXPECT_THAT(closed, ElementsAre(order_entry{kind::closed, {}, {}, {}, moment}));
+}
+
+/// An actor that has a window but no timer, and tells how the first watch ended.
+class without_timer {
+public:
+  static constexpr const char* name = "mailgrad.test.without-timer";
+
+  without_timer(caf::event_based_actor* self, std::string* said)
+      : self_(self), window_(self, nullptr), said_(said) {}
+
+  caf::behavior make_behavior() {
+    try {
+      window_.watch(1);
+    } catch (const std::logic_error& e) {
+      *said_ = e.what();
+    }
+    return {messaging::on(self_, [](const give_up&) {})};
+  }
+
+private:
+  caf::event_based_actor* self_;
+  batch_window window_;
+  std::string* said_;
+};
+
+/// The thread of the process's timer would change the queues of a system that has no lock for them.
+TEST(BatchWindowOnOneThread, RefusesTheTimerOfTheProcess) {
+  std::string said;
+  stepping_system system(true);
+  const caf::actor asks = messaging::spawn<without_timer>(system.actors(), &said);
+  system.run();
+  messaging::kill(asks);
+  EXPECT_THAT(said, HasSubstr("another thread"));
 }
 
 /// The second of two shards; the test plays the first.

@@ -3,6 +3,7 @@
 #include <mailgrad/tests/actors/systems/processes.hpp>
 #include <mailgrad/tests/engine/small_problem.hpp>
 #include <mailgrad/tests/support/faulty_disk.hpp>
+#include <mailgrad/tests/support/manual_time.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <mailgrad/actors/run/planned_run.hpp>
@@ -442,6 +443,7 @@ machines::alone machines::train_alone(training_options o) const {
   stepping_system system(true);
   run_crew_options crew{std::make_shared<wire_time>(wires_)};
   crew.coordinator_has_thread = false;
+  crew.timer = std::make_shared<testing::hasty_timer>();
   crew.on_end = [&](run_outcome o) { outcome = std::move(o); };
   run_crew actors(system.actors(), std::move(plan), std::move(crew));
   system.run();

@@ -35,16 +35,6 @@ using messaging::send_anonymously, messaging::spawn, messaging::spawn_apart;
 
 namespace {
 
-/// Tells shards when a policy closes a batch.
-class wire_timer final : public step_timer {
-public:
-  explicit wire_timer(std::shared_ptr<wires> all) : all_(std::move(all)) {}
-  void at(instant when, notice tell) override { all_->network.at(when, std::move(tell)); }
-
-private:
-  std::shared_ptr<wires> all_;
-};
-
 /// The message in an element, if it is such a one; null else.
 template <class Message>
 const Message* content_as(const caf::mailbox_element& what) {
@@ -216,6 +206,7 @@ host_process::host_process(std::string name, const std::shared_ptr<wires>& all, 
   remote::shard_host_options with{client_.way(), network_,
                                   listen,        [this] { return client_.terms()->times; },
                                   time_,         [](const auto&, const auto&) {}};
+  with.timer = std::make_shared<wire_timer>(wires_);
   host_ = spawn<remote::shard_host>(actors_->actors(), std::move(with));
   client_.way()->add({remote::duty::host}, host_);
   client_.connect(server);

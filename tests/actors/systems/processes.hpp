@@ -38,6 +38,16 @@ private:
   std::shared_ptr<wires> all_;
 };
 
+/// Tells shards when a policy closes a batch.
+class wire_timer final : public step_timer {
+public:
+  explicit wire_timer(std::shared_ptr<wires> all) : all_(std::move(all)) {}
+  void at(instant when, notice tell) override { all_->network.at(when, std::move(tell)); }
+
+private:
+  std::shared_ptr<wires> all_;
+};
+
 /// What has come to the actors of a process. It reads each message before its actor does.
 class witness {
 public:
