@@ -34,14 +34,14 @@ std::string list_for(const train_words& w, const std::vector<device>& there) {
   return list;
 }
 
-/// "adam at 0.001, by default", "adam, by default, at 0.01", "sgd at 0.001, its default", "sgd at 0.1"
+/// "adam at 0.001 (default)", "adam (default) at 0.01", "sgd at 0.001 (its default)", "sgd at 0.1"
 std::string rule_in_words(const train_words& w, const optimizer_options& o) {
   const double rate = base_learning_rate(o);
-  if (w.usual_rule && o.learning_rate) return fmt::format("{}, by default, at {:g}", name(o), rate);
+  if (w.usual_rule && o.learning_rate) return fmt::format("{} (default) at {:g}", name(o), rate);
   return fmt::format("{} at {:g}{}", name(o), rate,
                      o.learning_rate ? ""
-                     : w.usual_rule  ? ", by default"
-                                     : ", its default");
+                     : w.usual_rule  ? " (default)"
+                                     : " (its default)");
 }
 
 } // namespace
@@ -79,8 +79,8 @@ std::vector<device> usual_devices(const cuda::runtime::found_cards& found, std::
 std::string choices_in_words(const train_words& w, const training_options& o) {
   const std::string text = rule_in_words(w, o.optimizer);
   if (!w.usual_devices) return text;
-  return text + (w.usual_policy ? "; by default " + w.policy + " on " : "; by default on ") +
-         (names_card(w.devices) ? "cards: " + w.devices : cores_of_process().in_words());
+  return fmt::format("{}, {}on {}", text, w.usual_policy ? w.policy + " (default) " : "",
+                     names_card(w.devices) ? w.devices : cores_of_process().in_words());
 }
 
 } // namespace mailgrad

@@ -30,7 +30,7 @@ train_words with_usual_cores(train_words w);
 /// Each card that answers and is new enough, or else `cores`.
 std::vector<device> usual_devices(const cuda::runtime::found_cards& found, std::vector<device> cores);
 
-/// "adam at 0.001, by default; by default sync on 2 cores"
+/// "adam at 0.001 (default), sync (default) on 2 cores"
 std::string choices_in_words(const train_words& w, const training_options& o);
 
 } // namespace mailgrad

@@ -96,7 +96,7 @@ TEST_F(CardTool, TrainsThereIfNobodyNamesADevice) {
   set_up_card("cards=2");
   tool cards(testing::as_typed{training({})});
   ASSERT_EQ(cards.code(), 0) << cards.err();
-  EXPECT_THAT(cards.err(), HasSubstr("adam at 0.001, by default; by default sync on cards: cuda:0,cuda:1\n"));
+  EXPECT_THAT(cards.err(), HasSubstr("adam at 0.001 (default), sync (default) on cuda:0,cuda:1\n"));
   EXPECT_EQ(json_of(path("run.json")).at("devices"), json({"cuda:0", "cuda:1"}));
 
   // No card computes its operation.
@@ -111,7 +111,7 @@ TEST_F(CardTool, TrainsThereIfNobodyNamesADevice) {
   ASSERT_EQ(cores.code(), 0) << cores.err();
   EXPECT_THAT(cores.err(),
               AllOf(HasSubstr("on cores, since a card does not train this: "),
-                    HasSubstr("has no kernel for a card yet"), HasSubstr("by default sync on ")));
+                    HasSubstr("has no kernel for a card yet"), HasSubstr("sync (default) on ")));
   EXPECT_EQ(json_of(path("run.json")).at("devices").at(0), "cpu:0");
   words.push_back("--dry-run");
   tool only_looked(testing::as_typed{words});

@@ -132,7 +132,7 @@ TEST_F(TrainCommand, TakesAdamAndAllThatItMayUseByDefault) {
   const std::string recording = (folder_.path() / "run.rec").string();
   tool t(testing::as_typed{train({"--steps", "20", "--record", recording})});
   ASSERT_EQ(t.code(), 0) << t.err();
-  EXPECT_THAT(t.err(), HasSubstr("\nadam at 0.001, by default; by default sync on "));
+  EXPECT_THAT(t.err(), HasSubstr("\nadam at 0.001 (default), sync (default) on "));
   const json r = report();
   EXPECT_EQ(r["optimizer"], "adam");
   EXPECT_THAT(r["command"], ::testing::Contains("--optimizer=adam"));
@@ -167,7 +167,7 @@ TEST_F(TrainCommand, CountsTheCoresThatItMayUse) {
                     HasSubstr("may be used: 1 of "), HasSubstr("this process is bound to 1\n")));
   if (devices.out().find("cuda:0") == std::string::npos) {
     EXPECT_EQ(report()["devices"].size(), 1U);
-    EXPECT_THAT(run.err(), HasSubstr("by default sync on 1 of "));
+    EXPECT_THAT(run.err(), HasSubstr("sync (default) on 1 of "));
   }
 }
 

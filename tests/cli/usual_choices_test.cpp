@@ -67,7 +67,7 @@ TEST_F(UsualChoices, AreAdamAndAllDevicesAndAreRecorded) {
   EXPECT_THAT(recorded(w), ElementsAre("--optimizer=adam", "--devices=" + list, "--policy=sync"));
   EXPECT_EQ(understood(w).devices.size(), all().size());
   EXPECT_THAT(choices_in_words(w, understood(w)),
-              StartsWith("adam at 0.001, by default; by default sync on "));
+              StartsWith("adam at 0.001 (default), sync (default) on "));
 }
 
 TEST_F(UsualChoices, LeaveWhatIsNamedAsItIs) {
@@ -75,12 +75,12 @@ TEST_F(UsualChoices, LeaveWhatIsNamedAsItIs) {
   EXPECT_EQ(w.optimizer, "sgd");
   EXPECT_EQ(w.devices, "cpu:0");
   EXPECT_THAT(recorded(w), ElementsAre("--devices=cpu:0", "--optimizer=sgd"));
-  EXPECT_EQ(choices_in_words(w, understood(w)), "sgd at 0.001, its default");
+  EXPECT_EQ(choices_in_words(w, understood(w)), "sgd at 0.001 (its default)");
 }
 
 TEST_F(UsualChoices, SayWhichOfRuleAndRateWasNamed) {
   const train_words w = chosen({"--lr", "0.01", "--devices", "cpu:0"});
-  EXPECT_EQ(choices_in_words(w, understood(w)), "adam, by default, at 0.01");
+  EXPECT_EQ(choices_in_words(w, understood(w)), "adam (default) at 0.01");
   train_words both = w;
   both.usual_rule = false;
   EXPECT_EQ(choices_in_words(both, understood(both)), "adam at 0.01");
@@ -96,7 +96,7 @@ TEST_F(UsualChoices, AreAsyncOnDevicesThatAreNamed) {
 TEST_F(UsualChoices, LeaveThePolicyThatIsNamed) {
   const train_words w = chosen({"--policy", "ssp:2"});
   EXPECT_EQ(w.policy, "ssp:2");
-  EXPECT_THAT(choices_in_words(w, understood(w)), StartsWith("adam at 0.001, by default; by default on "));
+  EXPECT_THAT(choices_in_words(w, understood(w)), StartsWith("adam at 0.001 (default), on "));
 }
 
 TEST_F(UsualChoices, HaveADeviceForEachWorkerInTurns) {
