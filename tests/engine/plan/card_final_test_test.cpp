@@ -1,6 +1,7 @@
 #include <mailgrad/tests/engine/kinds_of_data.hpp>
 #include <mailgrad/tests/engine/small_problem.hpp>
 #include <mailgrad/tests/support/simulated_card/card_control.hpp>
+#include <mailgrad/tests/support/slices.hpp>
 
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/model/text_sample.hpp>
@@ -62,7 +63,8 @@ TEST_F(CardFinalTest, IsRepeatedOnTheHostForItselfAlone) {
   EXPECT_EQ(whole.tested.value().device, "cuda:0");
   EXPECT_THAT(whole.tested->text_on_host, IsEmpty());
   int tests = 0, texts = 0;
-  for (std::uint64_t n = 1; n <= calls; ++n) {
+  for (const std::uint64_t call : testing::spread_slice_of(calls)) {
+    const std::uint64_t n = call + 1;
     passes = 0;
     const training_report r = tested(n, count);
     EXPECT_EQ(r.ended, "completed") << r.why;
@@ -78,8 +80,8 @@ TEST_F(CardFinalTest, IsRepeatedOnTheHostForItselfAlone) {
       EXPECT_EQ(passes, passes_of_one) << "the test was not repeated";
     }
   }
-  EXPECT_GT(tests, 10);
-  EXPECT_GT(texts, 10);
+  EXPECT_GT(tests, 0);
+  EXPECT_GT(texts, 0);
 }
 
 /// The first try has found the loss of the samples held out, and the second is ended before it does.
