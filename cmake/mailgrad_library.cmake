@@ -67,8 +67,20 @@ function(mailgrad_private_links out)
   set(${out} ${links} PARENT_SCOPE)
 endfunction()
 
-# Ninja compiles no more sources at once than memory has room for, of which the largest ones take g++ 3 GiB.
+# Ninja compiles no more sources at once than memory has room for, of which the largest ones take g++ 3 GiB. A container may
+# have less than its machine.
 cmake_host_system_information(RESULT mailgrad_mebibytes QUERY TOTAL_PHYSICAL_MEMORY)
+foreach(limit /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes)
+  if(EXISTS ${limit})
+    file(STRINGS ${limit} bytes REGEX "^[0-9]+$") # "max" is none
+    if(bytes)
+      math(EXPR mebibytes "${bytes} / 1048576")
+      if(mebibytes LESS mailgrad_mebibytes)
+        set(mailgrad_mebibytes ${mebibytes})
+      endif()
+    endif()
+  endif()
+endforeach()
 math(EXPR mailgrad_jobs "${mailgrad_mebibytes} / 3072")
 if(mailgrad_jobs EQUAL 0)
   set(mailgrad_jobs 1)

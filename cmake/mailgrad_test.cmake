@@ -44,7 +44,10 @@ set(MAILGRAD_TEST_SHARDS 0 CACHE STRING
 if(MAILGRAD_TESTS)
   # What each binary begins with.
   add_library(mailgrad_test_begin OBJECT ${PROJECT_SOURCE_DIR}/tests/support/no_kept_kernels.cpp
-    ${PROJECT_SOURCE_DIR}/tests/support/optimised_instances.cpp)
+    ${PROJECT_SOURCE_DIR}/tests/support/optimised_instances.cpp
+    ${PROJECT_SOURCE_DIR}/tests/support/uninstrumented_fmt.cpp)
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/tests/support/uninstrumented_fmt.cpp PROPERTIES
+    COMPILE_OPTIONS $<$<CXX_COMPILER_ID:Clang>:-fno-sanitize=thread>)
   target_compile_options(mailgrad_test_begin PRIVATE -O2)
   target_link_libraries(mailgrad_test_begin PRIVATE mailgrad_warnings mailgrad_codegen)
 endif()
