@@ -61,6 +61,7 @@ TEST(RunsThatSwitchWithSharedCredit, Complete) {
       of_large_gradients("Switches", "sync, async@17, sync@40, ssp:2@61, sync@77", [](training_options& o) {
         o.shards = 2;
         o.steps = 110;
+        o.optimizer.learning_rate = 1e-3; // twelve workers under async diverge by chance at a larger one
       });
   for (const std::uint32_t hosts : {0U, 2U}) {
     const training_report there = trained_elsewhere(kind, hosts);
