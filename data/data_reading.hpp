@@ -32,6 +32,7 @@ struct table_reading {
   std::size_t missing = 0;      ///< fields without a value
   std::size_t dropped = 0;      ///< rows that were left out for that
   missing_values became = missing_values::refuse;
+  std::size_t comments = 0; ///< lines passed over below the first record
 };
 
 /// What open_data() made of its files, so that a person can see whether that was meant.

@@ -157,6 +157,7 @@ table_reading reading_of(const csv_survey& survey, const csv_rows& train, const 
   r.missing = train.missing + test.missing;
   r.dropped = train.dropped + test.dropped;
   r.became = table.missing;
+  r.comments = train.comments + test.comments;
   return r;
 }
 

@@ -39,7 +39,9 @@ std::string form_in_words(const data_reading& r) {
       fmt::format("{} in {}, {} between fields", r.format, t.encoding, delimiter_in_words(t.delimiter));
   if (!t.decimal.empty()) text += fmt::format(", {} as decimal sign", signs_in_words(t.decimal));
   if (!t.thousands.empty()) text += fmt::format(", {} between thousands", signs_in_words(t.thousands));
-  return text + (t.header ? ", with a header" : ", without a header");
+  text += t.header ? ", with a header" : ", without a header";
+  if (t.comments > 0) text += fmt::format("; {} passed over", count(t.comments, "comment", "comments"));
+  return text;
 }
 
 std::string columns_in_words(const data_reading& r, const table_reading& t) {

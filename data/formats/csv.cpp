@@ -126,6 +126,7 @@ void csv_reader::fail(const std::string& expected, std::size_t column, std::stri
 
 csv_rows csv_reader::finished() {
   table_layout& table = rows_.layout.table;
+  rows_.comments = records_.comments_below();
   numbers_.settle(values_);
   for (std::size_t i = 0; i < table.columns.size(); ++i)
     if (table.columns[i].kind == column_kind::unknown || table.columns[i].kind == column_kind::category)

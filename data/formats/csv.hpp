@@ -48,6 +48,7 @@ struct csv_rows {
   csv_options layout;         ///< the layout found, which a test file must have, too
   std::size_t dropped = 0;    ///< rows that were left out because of missing values
   std::size_t missing = 0;    ///< fields without a value, in these rows too
+  std::size_t comments = 0;   ///< passed over below the first record
 };
 
 struct csv_survey;

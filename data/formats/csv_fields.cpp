@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <ranges>
 
 namespace mailgrad {
 
@@ -137,7 +138,7 @@ csv_form csv_form_of(std::span<const std::string> first_lines, char delimiter, s
   for (const std::string& line : first_lines)
     if (!is_empty_line(line, '\0')) (begins_as_comment(line) ? marked : rows).push_back(line);
   const std::vector<std::string_view>& shown = rows.empty() ? marked : rows;
-  csv_form form{delimiter == 0 ? ',' : delimiter};
+  csv_form form{.delimiter = delimiter == 0 ? ',' : delimiter, .columns = columns};
   std::pair<double, std::size_t> best;                 // the score and the columns
   for (const char candidate : {';', '\t', '|', ','}) { // a comma may stand within numbers, so it comes last
     const record_counts counts = count_records(shown, candidate, columns);
@@ -151,6 +152,20 @@ csv_form csv_form_of(std::span<const std::string> first_lines, char delimiter, s
   return form;
 }
 
+/// Whether a line that begins with '#' is a record all the same. One whose double quotes are open counts as
+/// one, so that its next lines are no records of their own.
+bool csv_records::is_row(std::string_view marked) const {
+  csv_fields splitter(
+      csv_form_of(std::array{std::string(marked)}, form_.delimiter, form_.columns).delimiter);
+  const csv_fields::record found = splitter.add(marked);
+  std::vector<std::string_view> fields;
+  splitter.list(fields);
+  if (form_.columns < 2 || found == csv_fields::record::misplaced) return false;
+  if (found == csv_fields::record::whole && fields.size() != form_.columns) return false;
+  const auto is_number = [](std::string_view field) { return readings_of(field).any(); };
+  return any_ || std::ranges::any_of(fields | std::views::drop(1), is_number);
+}
+
 /// Whether a line is no record, nor the beginning of one.
 bool csv_records::passes_over(std::string_view line) {
   if (is_empty_line(line, form_.delimiter)) {
@@ -161,8 +176,11 @@ bool csv_records::passes_over(std::string_view line) {
     if (form_.delimiter == 0) splitter_ = csv_fields(form_.delimiter = stated);
     return true;
   }
-  if (!form_.comments || !begins_as_comment(line)) return false;
-  if (!any_) comment_ = line.substr(line.find('#') + 1);
+  if (!form_.comments || !begins_as_comment(line) || is_row(line)) return false;
+  if (any_)
+    ++comments_below_;
+  else
+    comment_ = line.substr(line.find('#') + 1);
   return true;
 }
 
@@ -186,7 +204,7 @@ void csv_records::split(std::string_view line) {
 /// Chooses the delimiter that fits the first record.
 void csv_records::settle(std::string_view first_line) {
   const bool comments = form_.comments;
-  form_ = csv_form_of(std::array{std::string(first_line)}, form_.delimiter, columns_);
+  form_ = csv_form_of(std::array{std::string(first_line)}, form_.delimiter, form_.columns);
   form_.comments = comments;
   splitter_ = csv_fields(form_.delimiter);
 }
@@ -199,7 +217,7 @@ bool csv_records::next() {
     first_ = lines_.number();
     split(*line);
     splitter_.list(fields_);
-    any_ = true;
+    if (!std::exchange(any_, true)) form_.columns = fields_.size();
     return true;
   }
   return false;

@@ -49,7 +49,8 @@ private:
 /// How a table is written.
 struct csv_form {
   char delimiter = ',';
-  bool comments = true; ///< a line that begins with '#' is no record
+  bool comments = true; ///< a line that begins with '#' may be no record
+  std::size_t columns = 0; ///< of each record, if that is known
 };
 
 /// Finds out how a table is written by its first lines: the delimiter is the comma, semicolon, tab or bar by
@@ -63,14 +64,18 @@ csv_form csv_form_of(std::span<const std::string> first_lines, char delimiter, s
 /// Reads the records of delimited text, one after the other. Empty lines and comments are passed over, and so
 /// is a first line such as "sep=;", by which spreadsheets state the delimiter.
 ///
+/// A line that begins with '#' is a record if it has as many fields as the first record, and at least two:
+/// "#DIV/0!,2,b". Where the columns are known before the first record, such a line above it is one as well if
+/// a field behind its first is a number; otherwise it may name the columns.
+///
 /// Errors  file_error: double quotes that are open at the end, or that do not stand around a whole field; and
 ///         as text_lines.
 /// Threads one caller at a time.
 class csv_records {
 public:
-  /// If form.delimiter is 0, the first record shows it: it should have `columns` fields, where that is known.
-  csv_records(text_lines lines, csv_form form, std::size_t columns = 0)
-      : lines_(std::move(lines)), form_(form), columns_(columns), splitter_(form.delimiter) {}
+  /// If form.delimiter is 0, the first record shows it.
+  csv_records(text_lines lines, csv_form form)
+      : lines_(std::move(lines)), form_(form), splitter_(form.delimiter) {}
 
   /// Reads the next record. False at the end.
   bool next();
@@ -83,21 +88,24 @@ public:
   char delimiter() const noexcept { return form_.delimiter; }
   /// The last comment before the first record, without its '#'; empty if there is none.
   const std::string& comment_before() const noexcept { return comment_; }
+  /// The comments passed over since then.
+  std::size_t comments_below() const noexcept { return comments_below_; }
   /// The first empty line between the last record and the one before.
   std::optional<file_line> empty_before() const noexcept { return empty_; }
 
 private:
   bool passes_over(std::string_view line);
+  bool is_row(std::string_view marked) const;
   void settle(std::string_view first_line);
   void split(std::string_view line);
 
   text_lines lines_;
   csv_form form_;
-  std::size_t columns_;
   csv_fields splitter_;
   std::vector<std::string_view> fields_;
   file_line first_{};
   std::string comment_;
+  std::size_t comments_below_ = 0;
   std::optional<file_line> empty_;
   bool any_ = false; ///< records so far
 };

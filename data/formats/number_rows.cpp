@@ -28,8 +28,8 @@ number_rows::number_rows(std::istream& in, std::string name, std::size_t numbers
     : name_(std::move(name)), options_(completed(std::move(options), name_, numbers)),
       fields_as_numbers_(options_.table),
       records_(text_lines(in, name_),
-               {options_.delimiter, !begins_with_hashes(options_.table.columns.front())},
-               options_.table.columns.size()) {}
+               {options_.delimiter, !begins_with_hashes(options_.table.columns.front()),
+                options_.table.columns.size()}) {}
 
 void number_rows::fail(file_line where, std::string_view why) const { throw_malformed(name_, where, why); }
 

@@ -21,7 +21,7 @@ struct row_options {
 
 /// Rows of delimited fields without labels, read one after the other from a file or from standard input.
 /// Words and missing values become numbers as in training, and numbers are written as there. Any encoding of
-/// text_lines will do. Comments before the first row are passed over.
+/// text_lines will do. Comments are passed over, as by csv_records.
 ///
 /// Errors  file_error with the line: another number of columns, or a header with other names than in
 ///         training; a field that is not what its column holds; a missing value, unless means stand in for

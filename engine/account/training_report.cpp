@@ -247,6 +247,7 @@ json to_object(const std::optional<table_reading>& t) {
       {"decimal", text_or_null(t->decimal)},
       {"thousands", text_or_null(t->thousands)},
       {"header", t->header},
+      {"comments", t->comments},
       {"columns", {{"numbers", t->numbers}, {"categories", t->categories}, {"left_out", t->left_out}}},
       {"label", {{"column", t->label_column}, {"name", text_or_null(t->label_name)}, {"why", t->label_why}}},
       {"missing", {{"values", t->missing}, {"rows_left_out", t->dropped}, {"became", became}}}};

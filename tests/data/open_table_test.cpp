@@ -55,6 +55,14 @@ TEST_F(OpenTable, SaysHowManyRowsWereLeftOut) {
               "x.csv: 2 of 5 rows have missing values and were left out");
 }
 
+TEST_F(OpenTable, CountsCommentsBelowTheFirstRow) {
+  const data_split split =
+      open("# made by hand\ntag,n,kind\n#a,1,x\n# a remark\nb,2,y\n#a,3,x\nb,4,y\n#c,5,x\n");
+  EXPECT_EQ(split.train.size() + split.test.size(), 5U);
+  EXPECT_THAT(split.table.columns[0].categories, ElementsAre("#a", "#c", "b"));
+  EXPECT_EQ(split.reading->table->comments, 1U);
+}
+
 TEST_F(OpenTable, TellsWhatItMadeOfTheFile) {
   std::string text = "ort;wert;leer;art\n";
   for (int i = 0; i < 20; ++i)

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <optional>
+#include <sstream>
 #include <string>
 
 namespace mailgrad {
@@ -93,6 +94,25 @@ TEST(CsvForm, HasCommentsUnlessMostRowsWouldBeSome) {
   EXPECT_TRUE(has_comments({"#1,2", "3,4", "5,6"}));
   EXPECT_FALSE(has_comments({"colour,n", "#f00,1", "#0f0,2"}));
   EXPECT_FALSE(has_comments({"#f00,1", "#0f0,2"}));
+}
+
+std::vector<std::vector<std::string>> records_of(const std::string& text, csv_form form) {
+  std::istringstream in(text);
+  csv_records records(text_lines(in, "x.csv"), form);
+  std::vector<std::vector<std::string>> all;
+  while (records.next()) all.emplace_back(records.fields().begin(), records.fields().end());
+  return all;
+}
+
+TEST(CsvRecords, TakesALineWithAHashForARowIfItHasItsFields) {
+  EXPECT_THAT(records_of("a,b\n#DIV/0!,1\n# a remark\n#,x,y\n2,3\n", {}),
+              ElementsAre(ElementsAre("a", "b"), ElementsAre("#DIV/0!", "1"), ElementsAre("2", "3")));
+  EXPECT_THAT(records_of("# a\n1\n#2\n", {}), ElementsAre(ElementsAre("1"))) << "one field is no table";
+  EXPECT_THAT(records_of("1,a\n#1,\"b\n\"\n", {}), ElementsAre(ElementsAre("1", "a"), ElementsAre("#1", "b\n")))
+      << "in a record of two lines";
+  EXPECT_THAT(records_of("# a, b\n#x;1\n2;3\n", {.delimiter = 0, .columns = 2}),
+              ElementsAre(ElementsAre("#x", "1"), ElementsAre("2", "3")))
+      << "where the columns are known";
 }
 
 } // namespace

@@ -95,6 +95,14 @@ TEST(NumberRows, WriteNumbersAsInTraining) {
                    "line 1: expected a finite number in column 3, found '1,234'"}});
 }
 
+/// Otherwise the answers below it move up by a row.
+TEST(NumberRows, LoseNoRowThatBeginsWithAHash) {
+  expect_refused({{"a fault of a spreadsheet", [] { all_of("1,2\n#DIV/0!,4\n5,6\n", 2); },
+                   "line 2: expected a finite number in column 1, found '#DIV/0!'"},
+                  {"one in front", [] { all_of("#VALUE!,4\n5,6\n", 2); },
+                   "line 1: expected a finite number in column 1, found '#VALUE!'"}});
+}
+
 TEST(NumberRows, MayHaveCommentsAndAnyEncoding) {
   EXPECT_THAT(encoded("# made by hand\nkey,colour,size\n# twice\n17,red,2\n", {flowers()}),
               ElementsAre(0, 1, 2));

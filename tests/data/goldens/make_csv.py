@@ -190,7 +190,9 @@ refused("quotes: text behind them", 'a,kind\n1,"x"y\n2,y\n', "x.csv: line 2: exp
 
 # Comments
 case("comments: before the header", "# made by hand\n# in a day, or two\n" + TABLE, comment="#")
-case("comments: between rows", TABLE.replace("\n-3", "\n# -1,2,b\n-3"), comment="#")
+case("comments: between rows", TABLE.replace("\n-3", "\n# -1,2\n-3"), comment="#")
+refused("comments: one that has the fields of a row is a row", TABLE.replace("\n-3", "\n# -1,2,b\n-3"),
+        "x.csv: line 3: expected a finite number in column 1, found '# -1'")
 case("comments: before rows without a header", "# made by hand\n1,2.5,a\n3,4,b\n", comment="#", header=None)
 case("comments: with the names, as NumPy writes them", "# a,b,kind\n1,2.5,3.5\n3,4,4.5\n", numbers=True, header=0)
 case("comments: none, but colours", "colour,a,kind\n#ff0000,1,x\n#00ff00,2,y\n#ff0000,3,x\n")

@@ -157,6 +157,7 @@ TEST(TrainingReport, SaysWhatWasUnderstoodOfTheData) {
   r.reading = std::make_shared<const data_reading>(reading);
   EXPECT_EQ(json::parse(to_json(r))["reading"]["table"], json::parse(R"({
     "encoding": "UTF-16 LE", "delimiter": ";", "decimal": ",", "thousands": null, "header": true,
+    "comments": 0,
     "columns": {"numbers": 4, "categories": 0, "left_out": 0},
     "label": {"column": 5, "name": null, "why": "--label says so"},
     "missing": {"values": 3, "rows_left_out": 0, "became": "mean"}})"));
