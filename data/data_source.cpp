@@ -21,6 +21,9 @@ void keep_csv(archive& a, csv_options& o) {
   auto delimiter = static_cast<unsigned char>(o.delimiter);
   a.field("delimiter", delimiter);
   o.delimiter = static_cast<char>(delimiter);
+  auto decimal = static_cast<unsigned char>(o.decimal);
+  a.field("decimal", decimal);
+  o.decimal = static_cast<char>(decimal);
   a.field("columns", o.columns);
   a.choice("holds", o.holds, label_kind::numbers);
   a.field("label column", o.label_column);
@@ -43,7 +46,7 @@ void keep_optional(archive& a, std::optional<E>& x, E last) {
 
 void data_source::keep(archive& a) {
   open_options& o = options;
-  a.version(1);
+  a.version(2);
   a.field("path", path);
   a.choice("format", o.files.format, file_format::pictures);
   a.field("train fraction", o.files.train_fraction);

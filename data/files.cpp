@@ -201,10 +201,24 @@ candidates singles_in(const listing& folder, file_format format) {
   return found;
 }
 
+/// Otherwise the parts of a data set become its classes.
+void require_class_folders(const fs::path& folder) {
+  std::size_t parts = 0, others = 0;
+  std::error_code gone;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, gone)) {
+    if (!entry.is_directory(gone) || pictures_of(entry.path()).empty()) continue;
+    const std::string name = entry.path().filename().string();
+    ++(name == "train" || name == "test" || name == "val" || name == "valid" ? parts : others);
+  }
+  if (parts >= 2 && others == 0)
+    throw_malformed(folder, "expected a folder for each class in train and in test, found pictures there");
+}
+
 candidates pictures_in(const fs::path& folder) {
   data_files files;
   files.format = file_format::pictures;
   const fs::path train = folder / "train";
+  require_class_folders(folder);
   files.train = {is_folder(train) && is_picture_folder(train) ? train : folder};
   if (files.train[0] == train)
     for (const char* name : {"test", "val", "valid"})
@@ -221,9 +235,18 @@ candidates layouts_of(const fs::path& path) {
   if (auto found = ratings_in(folder); !found.empty()) return found;
   if (auto found = arrays_in(folder); !found.empty()) return found;
   if (auto found = pairs_in(folder); !found.empty()) return found;
-  for (file_format format : {file_format::csv, file_format::libsvm, file_format::text, file_format::npz})
-    if (auto found = singles_in(folder, format); !found.empty()) return found;
-  return pictures_in(path);
+  const candidates pictures = pictures_in(path);
+  for (file_format format : {file_format::csv, file_format::libsvm, file_format::npz})
+    if (auto found = singles_in(folder, format); !found.empty()) {
+      found.insert(found.end(), pictures.begin(), pictures.end());
+      return found;
+    }
+  return pictures.empty() ? singles_in(folder, file_format::text) : pictures;
+}
+
+std::string told(const data_files& files) {
+  const std::string name = in_quotes(files.train[0].filename().string());
+  return files.format == file_format::pictures ? "folders of pictures in " + name : name;
 }
 
 data_files in_folder(const fs::path& folder, const file_options& options) {
@@ -238,8 +261,7 @@ data_files in_folder(const fs::path& folder, const file_options& options) {
   if (found.size() > 1)
     throw_malformed(folder,
                     fmt::format("expected one data set, found {} and {}; name the file instead of the folder",
-                                in_quotes(found[0].train[0].filename().string()),
-                                in_quotes(found[1].train[0].filename().string())));
+                                told(found[0]), told(found[1])));
   if (options.train_fraction && !found.front().test.empty())
     throw_malformed(folder,
                     fmt::format("expected one file to cut, as a part for testing is asked for, found {} "

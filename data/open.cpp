@@ -184,7 +184,7 @@ void remark_deep(const fs::path& folder, const labelled_pictures& read, std::vec
 }
 
 data_split open_pictures(const data_files& files, const open_options& options) {
-  label_map labels = labels_for(options);
+  label_map labels = labels_for(options, label_spelling::characters);
   picture_options wanted{options.channels, {}, options.limit};
   std::vector<std::string> remarks;
   labelled_pictures train = read_pictures(files.train.front(), wanted, labels);

@@ -176,9 +176,10 @@ data_split cut(const fs::path& file, dataset all, const open_options& options) {
   return {take_rows(all, rows.train), take_rows(all, rows.test), {}, {}};
 }
 
-label_map labels_for(const open_options& options) {
-  if (options.known && !options.known->class_names.empty()) return label_map(options.known->class_names);
-  return label_map(options.classes);
+label_map labels_for(const open_options& options, label_spelling spelling) {
+  if (options.known && !options.known->class_names.empty())
+    return label_map(options.known->class_names, spelling, options.known->table.label_signs);
+  return label_map(options.classes, spelling);
 }
 
 data_split open_csv(const data_files& files, const open_options& options) {

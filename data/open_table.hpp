@@ -18,7 +18,7 @@ inline constexpr double usual_text_fraction = 0.9; ///< of a text
 data_split cut(const std::filesystem::path& file, dataset all, const open_options& options);
 
 /// The labels of the training file, or those that a trained model knows.
-label_map labels_for(const open_options& options);
+label_map labels_for(const open_options& options, label_spelling spelling = label_spelling::numbers);
 
 /// Opens a CSV file, with its test file if it has one.
 ///

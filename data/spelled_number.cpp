@@ -45,7 +45,8 @@ bool append_digits(std::string_view whole, number_signs signs, std::string& to) 
   return between.empty() || in_group == 3;
 }
 
-/// The same number with '.' as its decimal sign, and nothing between its thousands; empty: it is none.
+} // namespace
+
 std::string plain_form(std::string_view field, number_signs signs) {
   constexpr std::string_view typeset_minus = "\xe2\x88\x92";
   std::string plain;
@@ -57,6 +58,8 @@ std::string plain_form(std::string_view field, number_signs signs) {
   const std::string_view whole =
       field.substr(0, std::min(field.find(signs.decimal), field.find_first_of("eE")));
   std::string_view rest = field.substr(whole.size());
+  const bool has_exponent = rest.find_first_of("eE") != std::string_view::npos;
+  if (has_exponent && !std::ranges::all_of(whole, is_digit)) return {};
   if (!append_digits(whole, signs, plain)) return {};
   if (rest.starts_with(signs.decimal)) {
     plain += '.';
@@ -64,6 +67,8 @@ std::string plain_form(std::string_view field, number_signs signs) {
   }
   return plain.append(rest);
 }
+
+namespace {
 
 /// Whether a point may stand between thousands: three digits are behind the last one.
 bool may_be_grouped_by_points(std::string_view field) {

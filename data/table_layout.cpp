@@ -81,7 +81,8 @@ bool is_missing(std::string_view field) noexcept {
 
 field_numbers::field_numbers(table_layout& layout) : layout_(layout) {
   for (const table_column& c : layout.columns)
-    categories_.push_back(c.categories.empty() ? label_map(0) : label_map(c.categories));
+    categories_.push_back(c.categories.empty() ? label_map(0, label_spelling::characters)
+                                               : label_map(c.categories, label_spelling::characters));
   holds_words_.resize(layout.columns.size());
 }
 

@@ -305,9 +305,8 @@ inline bool is_on_one_thread(const caf::actor_system& system) {
 /// thread.
 template <class State, class... Ts>
 caf::actor spawn_apart(caf::actor_system& system, Ts&&... xs) {
-  return is_on_one_thread(system)
-             ? spawn<State>(system, std::forward<Ts>(xs)...)
-             : spawn<State, caf::detached>(system, std::forward<Ts>(xs)...);
+  return is_on_one_thread(system) ? spawn<State>(system, std::forward<Ts>(xs)...)
+                                  : spawn<State, caf::detached>(system, std::forward<Ts>(xs)...);
 }
 
 } // namespace mailgrad::messaging

@@ -33,7 +33,8 @@ void batch_window::watch(std::optional<std::int64_t> closes_at) {
   if (!closes_at || closes_at == asked_) return;
   asked_ = closes_at;
   if (!timer_ && messaging::is_on_one_thread(receiver_->actor->system()))
-    throw std::logic_error("batch_window: the timer of the process has another thread; give one to this shard");
+    throw std::logic_error(
+        "batch_window: the timer of the process has another thread; give one to this shard");
   if (!timer_) timer_ = timer_of_process();
   timer_->at(instant{*closes_at}, [to = receiver_, moment = *closes_at] { to->tell(moment); });
 }

@@ -30,6 +30,11 @@ csv_header header_in(const table_words& w) {
   return w.header == "yes" ? csv_header::present : csv_header::absent;
 }
 
+/// 0: not given.
+char decimal_in(const table_words& w) {
+  return w.decimal == "auto" ? '\0' : w.decimal == "comma" ? ',' : '.';
+}
+
 } // namespace
 
 void add_table_form(CLI::App& parser, table_words& w, const std::string& group) {
@@ -46,6 +51,13 @@ void add_table_form(CLI::App& parser, table_words& w, const std::string& group) 
           "that fits the first lines best")
       ->check(file_name())
       ->type_name("CHARACTER")
+      ->group(group);
+  parser
+      .add_option("--decimal", w.decimal,
+                  "For CSV: the sign that begins the fraction of a number; auto decides by the numbers of "
+                  "each column, or takes that of training")
+      ->check(one_of({"auto", "point", "comma"}))
+      ->capture_default_str()
       ->group(group);
 }
 
@@ -114,6 +126,7 @@ void apply(const table_words& w, open_options& o) {
   csv_options& c = o.csv;
   c.header = header_in(w);
   c.delimiter = delimiter_in(w);
+  c.decimal = decimal_in(w);
   c.categories = w.categories;
   c.left_out = w.left_out;
   if (w.label == "first" || w.label == "last") {
@@ -133,7 +146,7 @@ void apply(const table_words& w, open_options& o) {
 }
 
 row_options rows_as(const table_words& w, table_layout table) {
-  return {std::move(table), header_in(w), delimiter_in(w)};
+  return {std::move(table), header_in(w), decimal_in(w), delimiter_in(w)};
 }
 
 } // namespace mailgrad

@@ -20,6 +20,7 @@ struct table_words {
   std::string label;
   std::string header = "auto";
   std::string delimiter;
+  std::string decimal = "auto";
   std::string missing = "refuse";
   std::vector<std::string> categories;
   std::vector<std::string> left_out;
@@ -28,7 +29,7 @@ struct table_words {
   std::optional<double> test_fraction;
 };
 
-/// Adds --header and --delimiter, which say how a file is written.
+/// Adds --header, --delimiter and --decimal, which say how a file is written.
 void add_table_form(CLI::App& parser, table_words& w, const std::string& group);
 /// Adds all options on tables.
 void add_table(CLI::App& parser, table_words& w, const std::string& group);

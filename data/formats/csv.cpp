@@ -2,7 +2,6 @@
 
 #include <mailgrad/data/formats/csv_survey.hpp>
 #include <mailgrad/files/file_error.hpp>
-#include <mailgrad/options/number.hpp>
 
 #include <fmt/format.h>
 
@@ -18,6 +17,9 @@ namespace {
 
 /// What to do about a field that is not what its column holds.
 std::string_view hint_on(const table_column& column, std::string_view field) {
+  if (column.kind == column_kind::number && field.find_first_of(".,") != std::string_view::npos &&
+      readings_of(field).any())
+    return "; --decimal (csv_options::decimal) says which sign begins a fraction";
   const bool is_number_among_words =
       column.kind == column_kind::category && column.categories.empty() && readings_of(field).any();
   return is_number_among_words ? "; --categories (csv_options::categories) takes numbers for words" : "";
@@ -31,6 +33,7 @@ public:
         has_header_(survey.header_is_record), rows_{{}, {}, {}, survey.layout} {}
 
   csv_rows parse() {
+    labels_.read_by(rows_.layout.table.label_signs);
     if (has_header_) records_.next();
     while (records_.next()) add();
     if (answers() == 0)
@@ -109,12 +112,13 @@ void csv_reader::add_label(std::size_t column) {
     return;
   }
   const auto label = missing ? std::nullopt : labels_.find(text);
+  const bool is_number = spelled_number(text, rows_.layout.table.label_signs).has_value();
   if (!label)
     throw_malformed(records_.file(), records_.number(),
                     fmt::format("expected {}, found {}{}", labels_.expected(), in_quotes(text),
-                                missing              ? hint
-                                : parse_number(text) ? "; a number to predict is a task of regression"
-                                                     : ""));
+                                missing     ? hint
+                                : is_number ? "; a number to predict is a task of regression"
+                                            : ""));
   rows_.labels.push_back(*label);
 }
 

@@ -29,6 +29,7 @@ struct csv_options {
   csv_label label = csv_label::automatic;
   csv_header header = csv_header::automatic;
   char delimiter = 0;      ///< 0: the comma, semicolon, tab or bar that fits the first lines best
+  char decimal = 0;        ///< the decimal sign of all numbers, '.' or ','; 0: as each column shows
   std::size_t columns = 0; ///< including the label; 0: as many as the first line has
   label_kind holds = label_kind::classes; ///< what the column of labels holds
   parsed_limit limit{};                   ///< for all rows together

@@ -113,7 +113,8 @@ void column_facts::add_number(std::string_view field, const number_readings& r) 
     ++codes;
   if (!r.by_comma && point_alone++ == 0) by_point = field;
   if (!r.by_point && comma_alone++ == 0) by_comma = field;
-  if (r.by_point && r.by_comma && comma && by_either.empty()) by_either = field;
+  if (!r.by_point || !r.by_comma || comma == point) return;
+  if (std::string& either = comma ? comma_by_either : point_by_either; either.empty()) either = field;
 }
 
 bool column_facts::is_like_clock() const noexcept {

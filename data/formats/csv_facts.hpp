@@ -43,7 +43,8 @@ public:
   std::size_t with_point = 0;   ///< numbers with a '.'
   std::size_t like_numbers = 0; ///< of the words: "12 %", "$5"
   std::size_t dates = 0;        ///< of the words: "1/2/2020", "12:30"
-  std::string word{}, by_point{}, by_comma{}, by_either{}; ///< the first of each; of the last, one with a ','
+  std::string word{}, by_point{}, by_comma{};       ///< the first of each
+  std::string comma_by_either{}, point_by_either{}; ///< the first number by both signs: "1,234", "1.234"
   double least = 0, greatest = 0;
 
 private:

@@ -155,8 +155,7 @@ csv_form csv_form_of(std::span<const std::string> first_lines, char delimiter, s
 /// Whether a line that begins with '#' is a record all the same. One whose double quotes are open counts as
 /// one, so that its next lines are no records of their own.
 bool csv_records::is_row(std::string_view marked) const {
-  csv_fields splitter(
-      csv_form_of(std::array{std::string(marked)}, form_.delimiter, form_.columns).delimiter);
+  csv_fields splitter(csv_form_of(std::array{std::string(marked)}, form_.delimiter, form_.columns).delimiter);
   const csv_fields::record found = splitter.add(marked);
   std::vector<std::string_view> fields;
   splitter.list(fields);

@@ -49,7 +49,7 @@ private:
 /// How a table is written.
 struct csv_form {
   char delimiter = ',';
-  bool comments = true; ///< a line that begins with '#' may be no record
+  bool comments = true;    ///< a line that begins with '#' may be no record
   std::size_t columns = 0; ///< of each record, if that is known
 };
 

@@ -50,6 +50,12 @@ texts quoted(const texts& all) {
   return some;
 }
 
+/// The decimal sign of most numbers of some column, unless columns differ; 0: none shows it.
+struct usual_sign {
+  char sign = 0;
+  bool any_comma = false; ///< whether some number has a comma that is no thousand's
+};
+
 /// Surveys one file.
 class csv_surveyor {
 public:
@@ -79,7 +85,8 @@ private:
   void state_kinds();
   std::vector<std::string_view> without_label(const texts& line) const;
   void find_signs();
-  number_signs signs_of(std::size_t column, number_signs known, char usual);
+  number_signs signs_of(std::size_t column, number_signs known, usual_sign usual);
+  void remark_ambiguous(std::size_t column, char decimal, usual_sign usual);
   void remark_columns();
   std::string name_of(std::size_t column) const;
   void remark(std::string_view words) {
@@ -417,25 +424,40 @@ std::vector<std::string_view> csv_surveyor::without_label(const texts& line) con
   return some;
 }
 
-/// How the numbers of a column are written. Where its own fields do not tell, it is as usual in the file.
-number_signs csv_surveyor::signs_of(std::size_t column, number_signs known, char usual) {
+/// How the numbers of a column are written: as somebody says, as its own fields show, as in training, or as
+/// usual in the file.
+number_signs csv_surveyor::signs_of(std::size_t column, number_signs known, usual_sign usual) {
   const column_facts& f = facts_[column];
-  if (f.point_alone > 0 && f.comma_alone > 0)
-    throw_malformed(file_,
-                    fmt::format("expected one decimal sign in column {}, found {} and {}; --categories takes "
-                                "them for words",
-                                name_of(column), in_quotes(f.by_point), in_quotes(f.by_comma)));
-  const char own = f.point_alone > 0 ? '.' : f.comma_alone > 0 ? ',' : usual;
-  if (own == 0 && knows_columns()) return known;
-  const char likely = f.by_either.empty() || found_.layout.delimiter == ',' ? '.' : ',';
-  const char decimal = own != 0 ? own : likely;
-  if (own == 0 && !f.by_either.empty())
-    remark(texts{name_of(column)},
-           fmt::format("{} is read as {}, but may have {}; write numbers without ',' to be sure",
-                       in_quotes(f.by_either), *spelled_number(f.by_either, {decimal, true}),
-                       decimal == ',' ? "thousands" : "a fraction"));
+  if (options_.decimal == 0 && f.point_alone > 0 && f.comma_alone > 0)
+    throw_malformed(
+        file_,
+        fmt::format("expected one decimal sign in column {}, found {} and {}; --categories takes "
+                    "them for words, and --decimal (csv_options::decimal) says which sign begins a fraction",
+                    name_of(column), in_quotes(f.by_point), in_quotes(f.by_comma)));
+  const char shown = options_.decimal != 0 ? options_.decimal
+                     : f.point_alone > 0   ? '.'
+                     : f.comma_alone > 0   ? ','
+                                           : '\0';
+  if (shown == 0 && knows_columns()) return known;
+  const char likely = f.comma_by_either.empty() || found_.layout.delimiter == ',' ? '.' : ',';
+  const char decimal = shown != 0 ? shown : usual.sign != 0 ? usual.sign : likely;
+  if (shown == 0) remark_ambiguous(column, decimal, usual);
   return {decimal,
           (decimal == '.' ? f.with_comma : f.with_point) > 0 || (decimal == known.decimal && known.grouped)};
+}
+
+/// Says so if a field may be two numbers. A comma is either sign where no column shows one; a point is a
+/// decimal sign, unless the file has decimal commas.
+void csv_surveyor::remark_ambiguous(std::size_t column, char decimal, usual_sign usual) {
+  const column_facts& f = facts_[column];
+  const bool by_comma = usual.sign == 0 && !f.comma_by_either.empty();
+  const std::string& field = by_comma ? f.comma_by_either : f.point_by_either;
+  if (field.empty() || (!by_comma && (usual.sign == '.' || !usual.any_comma))) return;
+  remark(texts{name_of(column)},
+         fmt::format("{} is read as {}, but may have {}; --decimal (csv_options::decimal) says which sign "
+                     "begins a fraction",
+                     in_quotes(field), *spelled_number(field, {decimal, true}),
+                     field.find(decimal) != std::string::npos ? "thousands" : "a fraction"));
 }
 
 void csv_surveyor::find_signs() {
@@ -445,12 +467,16 @@ void csv_surveyor::find_signs() {
     const column_kind kind = table.columns[column - (column > table.label ? 1 : 0)].kind;
     return kind == column_kind::number || (kind == column_kind::unknown && facts_[column].holds_numbers());
   };
+  usual_sign usual;
   bool by_point = false, by_comma = false;
   for (std::size_t i = 0; i < facts_.size(); ++i) {
-    by_point = by_point || (used(i) && facts_[i].point_alone > 0);
-    by_comma = by_comma || (used(i) && facts_[i].comma_alone > 0);
+    if (!used(i)) continue;
+    const column_facts& f = facts_[i];
+    by_point = by_point || 2 * f.point_alone > f.numbers; // one field may be a slip, or a list
+    by_comma = by_comma || 2 * f.comma_alone > f.numbers;
+    usual.any_comma = usual.any_comma || f.comma_alone > 0;
   }
-  const char usual = by_point == by_comma ? '\0' : by_comma ? ',' : '.';
+  if (by_point != by_comma) usual.sign = by_comma ? ',' : '.';
   for (std::size_t i = 0; i < facts_.size(); ++i) {
     if (!used(i)) continue;
     number_signs& signs =

@@ -1,7 +1,6 @@
 #include <mailgrad/data/formats/label_map.hpp>
 
 #include <mailgrad/files/file_error.hpp>
-#include <mailgrad/options/number.hpp>
 
 #include <fmt/format.h>
 
@@ -12,10 +11,14 @@ namespace mailgrad {
 
 namespace {
 
-/// "-12" for "-12", "-12.0" and "-12."; nothing for another text, such as a code with leading zeros.
+constexpr std::size_t longest = 256;
+
+/// "-12" for "-12", "-12.0" and "-12.", and "0" for ".0"; nothing for another text, such as a code with
+/// leading zeros.
 std::optional<std::string> plain_whole(std::string_view label) {
   const bool negative = label.starts_with('-');
-  if (negative || label.starts_with('+')) label.remove_prefix(1);
+  if (negative) label.remove_prefix(1);
+  if (label.starts_with(".0")) return plain_whole("0" + std::string(label));
   const std::string_view digits = label.substr(0, label.find('.'));
   if (digits.empty() || (digits.size() > 1 && digits.front() == '0')) return std::nullopt;
   const std::string_view fraction = label.substr(std::min(label.size(), digits.size() + 1));
@@ -25,27 +28,29 @@ std::optional<std::string> plain_whole(std::string_view label) {
   return (negative && digits != "0" ? "-" : "") + std::string(digits);
 }
 
-/// What tells a label from others; nothing if the text is no label.
-std::optional<std::string> key_of(std::string_view label) {
-  if (label.empty() || label.size() > 256) return std::nullopt;
-  const std::optional<double> number = parse_number(label);
-  if (number && (!std::isfinite(*number) || *number != std::floor(*number))) return std::nullopt;
-  return plain_whole(label).value_or(std::string(label));
+} // namespace
+
+label_map::label_map(const std::vector<std::string>& names, label_spelling spelling, number_signs signs)
+    : spelling_(spelling), signs_(signs), names_(names), open_(false) {
+  for (std::size_t i = 0; i < names.size(); ++i)
+    numbers_.emplace(key_of(names[i]).value_or(names[i]), static_cast<std::int32_t>(i));
 }
 
-bool before(const std::string& a, const std::string& b) {
-  const auto left = parse_number(a);
-  const auto right = parse_number(b);
+/// What tells a label from others; nothing if the text is no label.
+std::optional<std::string> label_map::key_of(std::string_view label) const {
+  if (label.empty() || label.size() > longest) return std::nullopt;
+  if (spelling_ == label_spelling::characters) return std::string(label);
+  const std::optional<double> number = spelled_number(label, signs_);
+  if (number && (!std::isfinite(*number) || *number != std::floor(*number))) return std::nullopt;
+  return plain_whole(plain_form(label, signs_)).value_or(std::string(label));
+}
+
+bool label_map::before(const std::string& a, const std::string& b) const {
+  const auto left = spelled_number(a, signs_);
+  const auto right = spelled_number(b, signs_);
   if (left && right && *left != *right) return *left < *right;
   if (left.has_value() != right.has_value()) return left.has_value(); // numbers come before words
   return a < b;
-}
-
-} // namespace
-
-label_map::label_map(const std::vector<std::string>& names) : names_(names), open_(false) {
-  for (std::size_t i = 0; i < names.size(); ++i)
-    numbers_.emplace(key_of(names[i]).value_or(names[i]), static_cast<std::int32_t>(i));
 }
 
 std::optional<std::int32_t> label_map::find(std::string_view label) {
@@ -61,7 +66,7 @@ std::optional<std::int32_t> label_map::find(std::string_view label) {
 
 void label_map::settle(std::vector<std::int32_t>& labels) {
   open_ = false;
-  std::ranges::sort(names_, before);
+  std::ranges::sort(names_, [this](const auto& a, const auto& b) { return before(a, b); });
   std::vector<std::int32_t> settled(names_.size());
   for (std::size_t i = 0; i < names_.size(); ++i) {
     std::int32_t& number = numbers_.find(*key_of(names_[i]))->second;
@@ -72,6 +77,8 @@ void label_map::settle(std::vector<std::int32_t>& labels) {
 }
 
 std::string label_map::expected(std::string_view what) const {
+  if (spelling_ == label_spelling::characters && open_)
+    return fmt::format("a {} of at most {} characters", what, longest);
   if (names_.empty() || (open_ && names_.size() < most()))
     return fmt::format("a {} that is a whole number or a word", what);
   std::string text = fmt::format("one of the {} {}s", names_.size(), what);

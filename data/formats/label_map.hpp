@@ -1,5 +1,7 @@
 #pragma once
 
+#include <mailgrad/data/spelled_number.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -10,12 +12,19 @@
 
 namespace mailgrad {
 
+/// How labels are told apart that are the same number.
+enum class label_spelling : std::uint8_t {
+  numbers,    ///< a whole number is one label however it is written, and a fraction is none
+  characters, ///< each spelling is a label of its own, and so is a fraction
+};
+
 /// Numbers the labels of a training file from 0, in sorted order, and finds them again in the test file: -1,
 /// +1 become 0, 1; 1..k become 0..k-1; A..Z become 0..25. Numbers sort by their value, and words after them
 /// by their characters.
 ///
-/// A whole number is one label however it is written: "1", "+1" and "1.0". A number with leading zeros or an
-/// exponent is a code, and is told from others by its characters: "010" is not "10", and "1E2" is not "100".
+/// A whole number is one label however it is written: "1", "+1" and "1.0", or "1.000" and "1000" by the signs
+/// of a column with decimal commas. A number with leading zeros or an exponent is a code, and is told from
+/// others by its characters: "010" is not "10", and "1E2" is not "100".
 ///
 /// A map is open while the training file is read and closed by settle().
 /// Threads one caller at a time.
@@ -24,9 +33,14 @@ public:
   static constexpr std::size_t most_classes = 65536;
 
   /// `classes` is the number of classes if that is known, 0 otherwise.
-  explicit label_map(std::size_t classes = 0) : known_(classes) {}
-  /// A settled map of labels that are known, in the order of their numbers.
-  explicit label_map(const std::vector<std::string>& names);
+  explicit label_map(std::size_t classes = 0, label_spelling spelling = label_spelling::numbers)
+      : spelling_(spelling), known_(classes) {}
+  /// A settled map of labels that are known, in the order of their numbers, and written by `signs`.
+  explicit label_map(const std::vector<std::string>& names, label_spelling spelling = label_spelling::numbers,
+                     number_signs signs = {});
+
+  /// From now on numbers are written by these signs.
+  void read_by(number_signs signs) { signs_ = signs; }
 
   /// Finds the number of a label, which is preliminary while the map is open. Finds nothing for a text that
   /// is no label: a fraction, NaN, infinity, or empty. The same holds for an unknown label in a closed map,
@@ -47,6 +61,11 @@ public:
 private:
   std::size_t most() const noexcept { return known_ > 0 ? known_ : most_classes; }
 
+  std::optional<std::string> key_of(std::string_view label) const;
+  bool before(const std::string& a, const std::string& b) const;
+
+  label_spelling spelling_ = label_spelling::numbers;
+  number_signs signs_{};
   std::map<std::string, std::int32_t, std::less<>> numbers_;
   std::vector<std::string> names_;
   std::size_t known_ = 0;

@@ -19,6 +19,8 @@ row_options completed(row_options options, const std::string& name, std::size_t 
     throw_malformed(name,
                     fmt::format("expected columns that make {} numbers, as the model reads them, found {}",
                                 numbers, options.table.width()));
+  for (table_column& c : options.table.columns)
+    if (options.decimal != 0 && options.decimal != c.signs.decimal) c.signs = {options.decimal, true};
   return options;
 }
 

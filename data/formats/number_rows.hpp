@@ -16,6 +16,7 @@ namespace mailgrad {
 struct row_options {
   table_layout table{}; ///< of the file that a model was trained on; without columns all are numbers
   csv_header header = csv_header::automatic;
+  char decimal = 0;   ///< the decimal sign of all numbers, '.' or ','; 0: as in training
   char delimiter = 0; ///< 0: the comma, semicolon, tab or bar that fits the first row
 };
 

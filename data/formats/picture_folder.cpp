@@ -31,7 +31,8 @@ std::vector<fs::path> listed(const fs::path& folder, Wanted wanted) {
 std::vector<fs::path> folders_in(const fs::path& folder) {
   return listed(folder, [](const fs::directory_entry& e) {
     std::error_code gone;
-    return e.is_directory(gone) && !e.path().filename().string().starts_with('.');
+    const std::string name = e.path().filename().string();
+    return e.is_directory(gone) && !name.starts_with('.') && name != "__MACOSX"; // of archives by Apple
   });
 }
 

@@ -109,9 +109,8 @@ TEST_F(CardTool, TrainsThereIfNobodyNamesADevice) {
                                  path("run.json")};
   tool cores(testing::as_typed{words});
   ASSERT_EQ(cores.code(), 0) << cores.err();
-  EXPECT_THAT(cores.err(),
-              AllOf(HasSubstr("on cores, since a card does not train this: "),
-                    HasSubstr("has no kernel for a card yet"), HasSubstr("sync (default) on ")));
+  EXPECT_THAT(cores.err(), AllOf(HasSubstr("on cores, since a card does not train this: "),
+                                 HasSubstr("has no kernel for a card yet"), HasSubstr("sync (default) on ")));
   EXPECT_EQ(json_of(path("run.json")).at("devices").at(0), "cpu:0");
   words.push_back("--dry-run");
   tool only_looked(testing::as_typed{words});

@@ -66,8 +66,7 @@ TEST_F(UsualChoices, AreAdamAndAllDevicesAndAreRecorded) {
   EXPECT_EQ(w.devices, list);
   EXPECT_THAT(recorded(w), ElementsAre("--optimizer=adam", "--devices=" + list, "--policy=sync"));
   EXPECT_EQ(understood(w).devices.size(), all().size());
-  EXPECT_THAT(choices_in_words(w, understood(w)),
-              StartsWith("adam at 0.001 (default), sync (default) on "));
+  EXPECT_THAT(choices_in_words(w, understood(w)), StartsWith("adam at 0.001 (default), sync (default) on "));
 }
 
 TEST_F(UsualChoices, LeaveWhatIsNamedAsItIs) {

@@ -52,6 +52,7 @@ TEST(DataSource, OpensTheSameSamplesElsewhere) {
          o.csv.missing = missing_values::drop;
          o.csv.categories = {"width"};
          o.csv.delimiter = ',';
+         o.csv.decimal = '.';
          o.scale = feature_scale::none;
          o.files.train_fraction = 0.5;
          o.validation = 0.25;

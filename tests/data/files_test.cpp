@@ -175,6 +175,32 @@ TEST(Files, SayThatThereAreSeveralSets) {
   EXPECT_THAT(complaint([&] { find(folder); }), HasSubstr("found 'a.csv' and 'b.csv'; name the file"));
 }
 
+void write_pictures(const scratch_folder& folder, std::initializer_list<const char*> groups) {
+  for (const char* group : groups) {
+    std::filesystem::create_directories(folder.path() / group);
+    folder.write(std::string(group) + "/1.png", "");
+  }
+}
+
+TEST(Files, AreNotPartsForClasses) {
+  const scratch_folder folder;
+  write_pictures(folder, {"train", "test"});
+  EXPECT_THAT(complaint([&] { find(folder); }),
+              HasSubstr("expected a folder for each class in train and in test, found pictures there"));
+  write_pictures(folder, {"bus"});
+  EXPECT_EQ(find(folder).format, file_format::pictures) << "a train may be a class";
+}
+
+TEST(Files, SayThatATableLiesBesidePictures) {
+  const scratch_folder folder;
+  write_pictures(folder, {"cat", "dog"});
+  folder.write("readme.txt", "");
+  EXPECT_EQ(find(folder).format, file_format::pictures);
+  folder.write("sizes.csv", "");
+  EXPECT_THAT(complaint([&] { find(folder); }),
+              HasSubstr("expected one data set, found 'sizes.csv' and folders of pictures in '"));
+}
+
 TEST(Files, AreArraysOfNumpySideBySide) {
   const scratch_folder folder;
   for (const char* name :

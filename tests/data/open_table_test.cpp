@@ -3,6 +3,7 @@
 
 #include <mailgrad/tests/support/scratch_files.hpp>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -53,6 +54,70 @@ TEST_F(OpenTable, SaysHowManyRowsWereLeftOut) {
   EXPECT_THAT(split.remarks.front(), "x.csv: 1 of 5 rows has missing values and was left out");
   EXPECT_THAT(open("1,a\n?,b\n3,a\n4,?\n5,b\n", {.csv = {.missing = missing_values::drop}}).remarks.front(),
               "x.csv: 2 of 5 rows have missing values and were left out");
+}
+
+std::string with_one(std::string_view odd, char delimiter) {
+  std::string text = delimiter == ',' ? "a,b,kind\n" : "a;b;kind\n";
+  for (int i = 0; i < 10; ++i)
+    for (const std::string& field : {fmt::format("1.{}00", i), i == 3 ? std::string(odd) : std::to_string(i),
+                                     std::string(i % 2 == 0 ? "x" : "y")})
+      text += field + (field == "x" || field == "y" ? '\n' : delimiter);
+  return text;
+}
+
+/// One field in another column turned 1.100 into 1100.
+TEST_F(OpenTable, TakesOneFieldForNoEvidenceOfADecimalComma) {
+  for (const auto& [odd, delimiter] : {std::pair{"\"3,5\"", ','}, {"3,5", ';'}, {"\"1.100,5\"", ','}}) {
+    const data_split split = open(with_one(odd, delimiter), {.scale = feature_scale::none});
+    EXPECT_LT(floats_of(split.train).front(), 2) << odd;
+    EXPECT_THAT(split.remarks, testing::Contains(HasSubstr("column 'a': '1.000' is read as 1, but may have "
+                                                           "thousands; --decimal")));
+  }
+  const data_split small = open(with_one("1.100e-2", ';'), {.scale = feature_scale::none});
+  EXPECT_LT(floats_of(small.train).front(), 2);
+  EXPECT_THAT(small.remarks, IsEmpty());
+}
+
+TEST_F(OpenTable, SaysWhatAnotherColumnHasDecided) {
+  const std::string text = "a;b;kind\n1.100;0,5;x\n2.100;1,5;y\n1.300;2,5;x\n3.100;7;y\n";
+  const data_split split = open(text, {.scale = feature_scale::none});
+  EXPECT_GE(floats_of(split.train).front(), 1100);
+  EXPECT_THAT(split.remarks,
+              testing::Contains(HasSubstr("column 'a': '1.100' is read as 1100, but may have a "
+                                          "fraction; --decimal (csv_options::decimal)")));
+}
+
+TEST_F(OpenTable, ReadsNumbersByTheSignThatIsAskedFor) {
+  const auto first = [&](std::string_view text, char decimal) {
+    return floats_of(open(text, {.csv = {.decimal = decimal}, .scale = feature_scale::none}).train).front();
+  };
+  EXPECT_GE(first("1.100,x\n1.200,y\n1.300,x\n", ','), 1100);
+  EXPECT_LT(first("1,100;x\n1,200;y\n1,300;x\n", ','), 2);
+  EXPECT_GE(first("1,100;x\n1,200;y\n1,300;x\n", '.'), 1100);
+  EXPECT_THAT(complaint([&] { first("1.5;x\n2.5;y\n", ','); }),
+              HasSubstr("line 1: expected a finite number in column 1, found '1.5'; --decimal"));
+}
+
+/// predict --rows and predict --data read the same fields as other numbers.
+TEST_F(OpenTable, ReadsNumbersOfATestFileByTheSignsOfTraining) {
+  const data_split trained = open("1.250;0.5;a\n1.750;1.5;b\n");
+  open_options known{.scale = feature_scale::none};
+  known.known = known_data{trained.class_names, {}, trained.table};
+  EXPECT_THAT(floats_of(open("1.250;0,5;a\n1.500;1,5;b\n", known).test), ElementsAre(1.25F, 0.5F, 1.5F, 1.5F))
+      << "the second column shows another sign itself";
+  known.csv.decimal = ',';
+  EXPECT_THAT(floats_of(open("1.250;0,5;a\n", known).test), ElementsAre(1250, 0.5F));
+}
+
+TEST_F(OpenTable, TellsClassesByTheSignsOfTheLabel) {
+  std::string text = "a;kind\n";
+  for (int i = 0; i < 12; ++i)
+    text += fmt::format("{},5;{}\n", i, i % 3 == 0 ? "1.000" : i % 3 == 1 ? "1" : "1.250");
+  const data_split split = open(text);
+  EXPECT_THAT(split.class_names, ElementsAre("1", "1.000", "1.250"));
+  open_options known;
+  known.known = known_data{split.class_names, split.divisors, split.table};
+  EXPECT_THAT(open("a;kind\n1,5;1000\n2,5;1\n3,5;1.250\n", known).test.labels(), ElementsAre(1, 0, 2));
 }
 
 TEST_F(OpenTable, CountsCommentsBelowTheFirstRow) {

@@ -28,6 +28,14 @@ TEST(SpelledNumber, HasGroupsOfThreeDigitsByOneSign) {
   EXPECT_EQ(spelled_number("1.234", {',', false}), std::nullopt);
 }
 
+/// Programs that write an exponent write no thousands.
+TEST(SpelledNumber, HasNoThousandsBesideAnExponent) {
+  EXPECT_EQ(spelled_number("1.100e5", {',', true}), std::nullopt);
+  EXPECT_EQ(spelled_number("1 234E3", {'.', false}), std::nullopt);
+  EXPECT_EQ(readings_of("1.100e+05").by_comma, std::nullopt);
+  EXPECT_THAT(readings_of("1.100e+05").by_point, Optional(1.1e5));
+}
+
 TEST(SpelledNumber, IsNoWordDateOrAddress) {
   for (const char* field :
        {"", "-", "abc", "1/2/2020", "31.12.2020", "192.168.1.1", "1-2", "12:30", "5 kg", "1 2"})

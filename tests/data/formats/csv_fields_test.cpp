@@ -108,7 +108,8 @@ TEST(CsvRecords, TakesALineWithAHashForARowIfItHasItsFields) {
   EXPECT_THAT(records_of("a,b\n#DIV/0!,1\n# a remark\n#,x,y\n2,3\n", {}),
               ElementsAre(ElementsAre("a", "b"), ElementsAre("#DIV/0!", "1"), ElementsAre("2", "3")));
   EXPECT_THAT(records_of("# a\n1\n#2\n", {}), ElementsAre(ElementsAre("1"))) << "one field is no table";
-  EXPECT_THAT(records_of("1,a\n#1,\"b\n\"\n", {}), ElementsAre(ElementsAre("1", "a"), ElementsAre("#1", "b\n")))
+  EXPECT_THAT(records_of("1,a\n#1,\"b\n\"\n", {}),
+              ElementsAre(ElementsAre("1", "a"), ElementsAre("#1", "b\n")))
       << "in a record of two lines";
   EXPECT_THAT(records_of("# a, b\n#x;1\n2;3\n", {.delimiter = 0, .columns = 2}),
               ElementsAre(ElementsAre("#x", "1"), ElementsAre("2", "3")))

@@ -162,6 +162,11 @@ TEST(Csv, MakesCategoriesOfNumbersThatAreStatedAsSuch) {
   EXPECT_THAT(rows.layout.table.columns[0].categories, ElementsAre("9", "10"));
 }
 
+TEST(Csv, TakesACategoryAsItIsWritten) {
+  const csv_rows rows = read("0.5,x\n1,y\n1.0,x\n\"1,5\",y\n", {.categories = {"1"}});
+  EXPECT_THAT(rows.layout.table.columns[0].categories, ElementsAre("0.5", "1", "1.0", "1,5"));
+}
+
 TEST(Csv, CountsColumnsWithThatOfTheLabel) {
   const csv_rows rows =
       read("1,x,7\n2,y,8\n", {.label = csv_label::named, .label_column = "2", .categories = {"3"}});

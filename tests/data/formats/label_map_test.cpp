@@ -29,6 +29,25 @@ TEST(LabelMap, TakesSpellingsOfOneNumberForOneLabel) {
   EXPECT_THAT(numbers_of(map, {"1", "+1", "1.0", "-0", "0"}), ElementsAre(1, 1, 1, 0, 0));
 }
 
+TEST(LabelMap, ReadsNumbersByTheSignsOfTheirColumn) {
+  label_map map;
+  map.read_by({',', true});
+  EXPECT_THAT(numbers_of(map, {"1.000", "1", "1000", "1,0", "2.250"}), ElementsAre(1, 0, 1, 0, 2));
+  EXPECT_THAT(map.names(), ElementsAre("1", "1.000", "2.250"));
+  label_map known(map.names(), label_spelling::numbers, {',', true});
+  EXPECT_EQ(known.find("1000,0"), 1);
+  known.read_by({'.', false});
+  EXPECT_EQ(known.find("2250.0"), 2) << "a test file may write them otherwise";
+  label_map noughts;
+  EXPECT_THAT(numbers_of(noughts, {".0", "0", "-.0"}), ElementsAre(0, 0, 0));
+}
+
+TEST(LabelMap, MayTellEverySpellingApart) {
+  label_map map(0, label_spelling::characters);
+  EXPECT_THAT(numbers_of(map, {"1.0", "1", "+1", "1.5", "010"}), ElementsAre(2, 1, 0, 3, 4));
+  EXPECT_EQ(label_map(0, label_spelling::characters).find(std::string(257, '1')), std::nullopt);
+}
+
 TEST(LabelMap, KnowsTheLabelsOfTheTrainingFileAlone) {
   label_map map;
   numbers_of(map, {"5", "3"});

@@ -103,6 +103,11 @@ TEST(NumberRows, LoseNoRowThatBeginsWithAHash) {
                    "line 1: expected a finite number in column 1, found '#VALUE!'"}});
 }
 
+TEST(NumberRows, AreReadByTheSignThatIsAskedFor) {
+  row_options options{.table = flowers(), .decimal = ','};
+  EXPECT_THAT(encoded("17;red;1.234,5\n", options), ElementsAre(0, 1, 1234.5F));
+}
+
 TEST(NumberRows, MayHaveCommentsAndAnyEncoding) {
   EXPECT_THAT(encoded("# made by hand\nkey,colour,size\n# twice\n17,red,2\n", {flowers()}),
               ElementsAre(0, 1, 2));

@@ -46,6 +46,15 @@ TEST_F(PictureFolder, IsAFolderForEachClass) {
   EXPECT_THAT(labels.names(), ElementsAre("cat", "dog"));
 }
 
+TEST_F(PictureFolder, TakesNamesOfClassesAsTheyAreWritten) {
+  for (const char* name : {"1", "1.0", "+1", "1.5", "__MACOSX"})
+    draw(std::string(name) + "/1.png", png_of(1, 1, 1, "x"));
+  label_map labels(0, label_spelling::characters);
+  EXPECT_EQ(read_pictures(folder.path(), {}, labels).labels.size(), 4U);
+  EXPECT_THAT(labels.names(), ElementsAre("+1", "1", "1.0", "1.5"));
+  EXPECT_EQ(open_data(folder.path().string()).class_names.size(), 4U);
+}
+
 TEST_F(PictureFolder, TakesColoursIfItsFirstPictureHasSome) {
   draw("a/1.png", png_of(1, 1, 3, "rgb"));
   draw("a/2.png", png_of(1, 1, 1, "x"));

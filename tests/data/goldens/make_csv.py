@@ -116,7 +116,8 @@ case("thousands: commas", 'a,b,kind\n"1,234.5",1,x\n"12,345,678.25",2,y\n999,3,x
 case("thousands: commas without fractions", 'a,b,kind\n"1,234,567",1,x\n"12,345",2,y\n999,3,x\n', thousands=",")
 case("thousands: commas, as another column shows", 'a,b,kind\n"1,234",0.5,x\n"12,345",1.5,y\n', thousands=",")
 case("thousands: points", "a;b;kind\n1.234,5;1;x\n12.345.678,25;2;y\n999;3;x\n", sep=";", decimal=",", thousands=".")
-case("thousands: points, as another column shows", "a;b;kind\n1.234;0,5;x\n12.345;1,5;y\n", sep=";", decimal=",", thousands=".")
+case("thousands: points, as another column shows", "a;b;kind\n1.234;0,5;x\n12.345;1,5;y\n", sep=";", decimal=",", thousands=".",
+     remark="column 'a': '1.234' is read as 1234, but may have a fraction; --decimal")
 case("thousands: blanks", "a,b,kind\n1 234,1,x\n12 345 678.5,2,y\n999,3,x\n", thousands=" ")
 case("thousands: blanks and decimal commas", "a;b;kind\n1 234,5;1;x\n12 345;2;y\n", sep=";", decimal=",", thousands=" ")
 case("thousands: blanks that do not break a line", "a;kind\n1\u00a0234,5;x\n12\u00a0345,25;y\n", sep=";", decimal=",",
