@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace mailgrad {
 
@@ -23,14 +24,15 @@ struct table_reading {
   std::string decimal; ///< the decimal sign of its numbers; both if columns differ; empty: it has no numbers
   std::string thousands; ///< the sign between their thousands, if there is one
   bool header = false;
-  std::size_t numbers = 0;      ///< columns
-  std::size_t categories = 0;   ///< columns
-  std::size_t left_out = 0;     ///< columns
-  std::size_t label_column = 0; ///< from 1
-  std::string label_name;       ///< in the header; empty if there is none
-  std::string label_why;        ///< why that column holds the label
-  std::size_t missing = 0;      ///< fields without a value
-  std::size_t dropped = 0;      ///< rows that were left out for that
+  std::size_t numbers = 0;                   ///< columns
+  std::size_t categories = 0;                ///< columns
+  std::size_t left_out = 0;                  ///< columns
+  std::vector<std::string> names_left_out{}; ///< their names in the header, or else their numbers from 1
+  std::size_t label_column = 0;              ///< from 1
+  std::string label_name;                    ///< in the header; empty if there is none
+  std::string label_why;                     ///< why that column holds the label
+  std::size_t missing = 0;                   ///< fields without a value
+  std::size_t dropped = 0;                   ///< rows that were left out for that
   missing_values became = missing_values::refuse;
   std::size_t comments = 0; ///< lines passed over below the first record
 };

@@ -147,10 +147,14 @@ table_reading reading_of(const csv_survey& survey, const csv_rows& train, const 
     return !s.grouped ? '\0' : s.decimal == '.' ? ',' : '.';
   });
   r.header = survey.header_is_record || !survey.label_name.empty();
-  for (const table_column& c : table.columns)
+  for (std::size_t i = 0; i < table.columns.size(); ++i) {
+    const table_column& c = table.columns[i];
     ++(c.kind == column_kind::left_out   ? r.left_out
        : c.kind == column_kind::category ? r.categories
                                          : r.numbers);
+    if (c.kind == column_kind::left_out)
+      r.names_left_out.push_back(c.name.empty() ? fmt::format("{}", i + (i >= table.label ? 2 : 1)) : c.name);
+  }
   r.label_column = table.label + 1;
   r.label_name = survey.label_name;
   r.label_why = survey.label_why;

@@ -68,9 +68,13 @@ bool are_names(const table_layout& layout, std::span<const std::string_view> fie
 
 std::string wrong_name(const table_layout& layout, std::span<const std::string_view> names) {
   for (std::size_t i = 0; i < std::min(names.size(), layout.columns.size()); ++i)
-    if (const std::string& known = layout.columns[i].name; !known.empty() && known != names[i])
-      return fmt::format("expected a column called '{}', as in training, found '{}'", known, names[i]);
+    if (std::string why = wrong_name(layout.columns[i].name, names[i]); !why.empty()) return why;
   return {};
+}
+
+std::string wrong_name(std::string_view known, std::string_view found) {
+  if (known.empty() || known == found) return {};
+  return fmt::format("expected a column called '{}', as in training, found '{}'", known, found);
 }
 
 bool is_missing(std::string_view field) noexcept {

@@ -45,7 +45,8 @@ struct table_layout {
   missing_values missing = missing_values::refuse;
   /// float32[width()], if `missing` is `mean`. That of a category is the share of rows that have it.
   std::vector<float> means{};
-  number_signs label_signs{}; ///< how a number to predict is written
+  number_signs label_signs{}; ///< how its numbers are written
+  std::string label_name{};   ///< in the header; empty if there is none
 
   /// The numbers of a sample.
   std::size_t width() const noexcept;
@@ -66,6 +67,9 @@ bool are_names(const table_layout& layout, std::span<const std::string_view> fie
 /// What is wrong with these names of columns, without the label's: "expected a column called 'b', as in
 /// training, found 'c'". Empty: nothing.
 std::string wrong_name(const table_layout& layout, std::span<const std::string_view> names);
+
+/// The same of one column. A column without a known name may have any.
+std::string wrong_name(std::string_view known, std::string_view found);
 
 /// Whether a field has no value: it is empty, "?", "NA", "N/A", "#N/A", "<NA>", "NaN" or "null", in capitals
 /// or not.

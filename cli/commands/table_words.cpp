@@ -1,6 +1,7 @@
 #include <mailgrad/cli/commands/table_words.hpp>
 
 #include <mailgrad/cli/option_checks.hpp>
+#include <mailgrad/data/formats/csv_fields.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -28,6 +29,21 @@ char delimiter_in(const table_words& w) {
 csv_header header_in(const table_words& w) {
   if (w.header == "auto") return csv_header::automatic;
   return w.header == "yes" ? csv_header::present : csv_header::absent;
+}
+
+/// The columns that are listed as in a line of CSV, so that a name may have a comma in it.
+std::vector<std::string> columns_in(const std::vector<std::string>& lists, std::string_view option) {
+  std::vector<std::string> columns;
+  csv_fields splitter(',');
+  std::vector<std::string_view> names;
+  for (const std::string& list : lists) {
+    if (splitter.add(list) != csv_fields::record::whole)
+      throw std::invalid_argument(
+          fmt::format("{} '{}': expected double quotes around the whole of a name", option, list));
+    splitter.list(names);
+    columns.insert(columns.end(), names.begin(), names.end());
+  }
+  return columns;
 }
 
 /// 0: not given.
@@ -84,15 +100,15 @@ void add_table(CLI::App& parser, table_words& w, const std::string& group) {
       .add_option(
           "--categories", w.categories,
           "For CSV: columns of categories that are written as numbers, between commas. Columns of words "
-          "are taken for categories anyway: each category becomes an input that is 1 or 0")
-      ->delimiter(',')
+          "are taken for categories anyway: each category becomes an input that is 1 or 0. A name with a "
+          "comma "
+          "in it stands in double quotes")
       ->allow_extra_args(false)
       ->type_name("COLUMN,...")
       ->group(group);
   parser
       .add_option("--leave-out", w.left_out,
                   "For CSV: columns that are not learnt from, such as names and keys, between commas")
-      ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("COLUMN,...")
       ->group(group);
@@ -127,8 +143,8 @@ void apply(const table_words& w, open_options& o) {
   c.header = header_in(w);
   c.delimiter = delimiter_in(w);
   c.decimal = decimal_in(w);
-  c.categories = w.categories;
-  c.left_out = w.left_out;
+  c.categories = columns_in(w.categories, "--categories");
+  c.left_out = columns_in(w.left_out, "--leave-out");
   if (w.label == "first" || w.label == "last") {
     c.label = w.label == "first" ? csv_label::first : csv_label::last;
   } else if (!w.label.empty()) {

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
 
 namespace mailgrad {
@@ -44,10 +45,18 @@ std::string form_in_words(const data_reading& r) {
   return text;
 }
 
+std::string some_of(const std::vector<std::string>& names) {
+  constexpr std::size_t most = 6;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(most, names.size()); ++i)
+    text += (i == 0 ? "" : ", ") + in_quotes(names[i]);
+  return names.size() > most ? text + ", ..." : text;
+}
+
 std::string columns_in_words(const data_reading& r, const table_reading& t) {
   std::string text = fmt::format("{} of numbers", t.numbers);
   if (t.categories > 0) text += fmt::format(", {} of categories", t.categories);
-  if (t.left_out > 0) text += fmt::format(", {} left out", t.left_out);
+  if (t.left_out > 0) text += fmt::format(", {} left out ({})", t.left_out, some_of(t.names_left_out));
   return text + "; " + count(r.inputs, "input", "inputs");
 }
 

@@ -1,5 +1,6 @@
 #include <mailgrad/data/formats/csv_facts.hpp>
 
+#include <mailgrad/data/formats/sniff.hpp>
 #include <mailgrad/data/table_layout.hpp>
 
 #include <algorithm>
@@ -59,9 +60,18 @@ bool has_leading_zero(std::string_view field) {
   return field.size() > 1 && field[0] == '0' && digit(field[1]);
 }
 
+constexpr double widest_exact_float = 16777216; ///< up to there each whole number is one of 32 bits
+
 bool has_fraction(const std::optional<double>& number) { return number && *number != std::floor(*number); }
 
 } // namespace
+
+bool is_word_for_nothing(std::string_view field) {
+  constexpr std::array<std::string_view, 16> words{"none",    "\\n",    "nat",   "nil",     "-",     "--",
+                                                   ".",       "..",     "n.a.",  "#div/0!", "#ref!", "#name?",
+                                                   "#value!", "#null!", "#num!", "missing"};
+  return std::ranges::find(words, in_small_letters(field)) != words.end();
+}
 
 void column_facts::add(std::string_view field) {
   if (is_missing(field)) {
@@ -103,6 +113,7 @@ void column_facts::add_number(std::string_view field, const number_readings& r) 
   greatest = numbers == 0 ? value : std::max(greatest, value);
   last_ = value;
   ++numbers;
+  if (!merges_ && std::abs(value) > widest_exact_float) note_wide(field, value);
   point_fractions_ += has_fraction(r.by_point) ? 1 : 0;
   comma_fractions_ += has_fraction(r.by_comma) ? 1 : 0;
   const bool comma = field.find(',') != std::string_view::npos;
@@ -115,6 +126,18 @@ void column_facts::add_number(std::string_view field, const number_readings& r) 
   if (!r.by_point && comma_alone++ == 0) by_comma = field;
   if (!r.by_point || !r.by_comma || comma == point) return;
   if (std::string& either = comma ? comma_by_either : point_by_either; either.empty()) either = field;
+}
+
+void column_facts::note_wide(std::string_view field, double value) {
+  constexpr std::size_t most = 65536;
+  constexpr double widest_exact_double = 9007199254740992;
+  const std::size_t hash = std::abs(value) < widest_exact_double ? std::hash<double>()(value)
+                                                                 : std::hash<std::string_view>()(field);
+  const auto as_float = static_cast<float>(value);
+  if (const auto known = wide_.find(as_float); known != wide_.end())
+    merges_ = known->second != hash;
+  else if (wide_.size() < most)
+    wide_.emplace(as_float, hash);
 }
 
 bool column_facts::is_like_clock() const noexcept {

@@ -6,9 +6,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 
 namespace mailgrad {
+
+/// Whether a word stands for no value in some program: "None", "\N", "NaT", "-", ".", "#VALUE!".
+bool is_word_for_nothing(std::string_view field);
 
 /// What the fields of one column are, over the rows of a file.
 class column_facts {
@@ -33,6 +37,9 @@ public:
   /// Whether all numbers are such as clocks of computers tell: seconds or milliseconds since 1970.
   bool is_like_clock() const noexcept;
 
+  /// Whether different numbers beyond 2^24 are the same one in 32 bits.
+  bool merges_as_float() const noexcept { return merges_; }
+
   std::size_t missing = 0;
   std::size_t words = 0;
   std::size_t numbers = 0;      ///< by some decimal sign
@@ -50,9 +57,12 @@ public:
 private:
   void add_word(std::string_view field);
   void add_number(std::string_view field, const number_readings& r);
+  void note_wide(std::string_view field, double value);
 
   bool counted_ = false;
-  std::unordered_set<std::size_t> different_; ///< the hashes of values
+  std::unordered_set<std::size_t> different_;   ///< the hashes of values
+  std::unordered_map<float, std::size_t> wide_; ///< the hash of the first value that became the number
+  bool merges_ = false;
   bool counts_up_ = true;
   double first_ = 0, last_ = 0;
   std::size_t point_fractions_ = 0, comma_fractions_ = 0;

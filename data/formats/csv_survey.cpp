@@ -56,6 +56,20 @@ struct usual_sign {
   bool any_comma = false; ///< whether some number has a comma that is no thousand's
 };
 
+/// What the first record looks like beside the rows below it.
+struct first_line {
+  std::size_t numbers = 0;
+  bool whole = true;  ///< all its numbers are
+  bool rises = true;  ///< its numbers are whole and rise
+  bool unlike = true; ///< each of its numbers is beyond those of its column
+  bool has_missing = false;
+  bool has_names = false;
+  bool over_numbers = false; ///< a name stands over a column of numbers
+  bool over_whole = false;   ///< a name stands over one of whole numbers
+  bool repeats = false;      ///< a name stands below in its column
+  bool names_label = false;
+};
+
 /// Surveys one file.
 class csv_surveyor {
 public:
@@ -72,7 +86,9 @@ private:
   void count_candidates();
   bool first_is_header();
   bool has_a_name_asked_for(const texts& line) const;
+  first_line first_looks() const;
   bool looks_like_header();
+  void add_first();
   bool counts_columns(std::size_t& numbers) const;
   void take_comment_as_header();
   std::size_t column_asked_for(std::string_view name, std::string_view option) const;
@@ -106,7 +122,8 @@ private:
   std::string comment_; ///< before that
   texts names_;         ///< in the header; empty if there is none
   std::vector<column_facts> facts_;
-  std::vector<bool> repeats_; ///< by column: the field of the first record is that of another one, too
+  std::vector<bool> repeats_;     ///< by column: the field of the first record is that of another one, too
+  std::vector<file_line> copies_; ///< records with all fields of the first one, which `facts_` lack at first
 };
 
 csv_survey csv_surveyor::survey() {
@@ -115,19 +132,20 @@ csv_survey csv_surveyor::survey() {
   csv_options& layout = found_.layout;
   found_.header_is_record = first_is_header();
   if (found_.header_is_record) {
+    if (!copies_.empty()) throw_malformed(file_, copies_[0], "expected a row, found the header again");
     names_ = first_;
     layout.header = csv_header::present;
   } else {
-    ++found_.rows;
-    for (std::size_t i = 0; i < first_.size(); ++i) facts_[i].add_in_front(first_[i]);
+    add_first();
     layout.header = csv_header::absent;
     take_comment_as_header();
   }
   if (found_.rows == 0) throw_malformed(file_, first_line_, "expected rows after the header, found the end");
   if (knows_columns()) {
     found_.label_why = "as in training";
-    if (const std::string why = wrong_name(layout.table, without_label(names_)); !why.empty())
-      throw_malformed(file_, first_line_, why);
+    std::string why = wrong_name(layout.table, without_label(names_));
+    if (why.empty() && !names_.empty()) why = wrong_name(layout.table.label_name, names_[layout.table.label]);
+    if (!why.empty()) throw_malformed(file_, first_line_, why);
   } else {
     find_label();
     list_columns();
@@ -138,6 +156,15 @@ csv_survey csv_surveyor::survey() {
   found_.label = std::move(facts_[label]);
   if (!names_.empty()) found_.label_name = names_[label];
   return std::move(found_);
+}
+
+/// The first record is a row, and those that are like it are rows as well.
+void csv_surveyor::add_first() {
+  ++found_.rows;
+  for (std::size_t i = 0; i < first_.size(); ++i) {
+    for (std::size_t n = 0; n < copies_.size(); ++n) facts_[i].add(first_[i]);
+    facts_[i].add_in_front(first_[i]);
+  }
 }
 
 void csv_surveyor::find_form() {
@@ -183,6 +210,10 @@ void csv_surveyor::read() {
     require_columns();
     const auto& fields = records.fields();
     ++found_.rows;
+    if (std::ranges::equal(fields, first_)) {
+      copies_.push_back(records.number());
+      continue;
+    }
     for (std::size_t i = 0; i < columns; ++i) {
       facts_[i].add(fields[i]);
       if (!repeats_[i] && fields[i] == first_[i]) repeats_[i] = true;
@@ -237,44 +268,62 @@ bool csv_surveyor::counts_columns(std::size_t& numbers) const {
   return base && *base >= (first_[0].empty() ? -1 : 0) && *base <= 1;
 }
 
-/// Decides by the rows below whether the first record names the columns.
-bool csv_surveyor::looks_like_header() {
-  bool has_numbers = false, has_missing = false, over_numbers = false, has_names = false, rises = true;
-  bool repeats = false, names_label = false;
+first_line csv_surveyor::first_looks() const {
+  first_line f;
   double last = -1;
   for (std::size_t i = 0; i < first_.size(); ++i) {
     const std::string& field = first_[i];
+    const column_facts& below = facts_[i];
     if (const number_readings r = readings_of(field); r.any()) {
-      has_numbers = true;
-      rises = rises && is_digits(field) && *r.by_point > last;
-      last = r.by_point.value_or(last);
-    } else if (is_missing_word(field)) {
-      has_missing = true;
+      ++f.numbers;
+      const double value = r.by_point.value_or(last);
+      f.whole = f.whole && is_digits(field);
+      f.rises = f.rises && is_digits(field) && value > last;
+      f.unlike = f.unlike && below.numbers > 0 && (value < below.least || value > below.greatest);
+      last = value;
+    } else if (is_missing_word(field) || is_word_for_nothing(field)) {
+      f.has_missing = true;
     } else if (!field.empty()) {
-      has_names = true;
-      repeats = repeats || repeats_[i];
-      over_numbers = over_numbers || (facts_[i].numbers > 0 && facts_[i].words == 0);
-      names_label = names_label || is_called_label(in_small_letters(field)) || in_small_letters(field) == "y";
+      const bool over_numbers = below.numbers > 0 && below.words == 0;
+      f.has_names = true;
+      f.repeats = f.repeats || repeats_[i];
+      f.over_numbers = f.over_numbers || over_numbers;
+      f.over_whole = f.over_whole || (over_numbers && below.fractions('.') + below.fractions(',') == 0);
+      f.names_label =
+          f.names_label || is_called_label(in_small_letters(field)) || in_small_letters(field) == "y";
     }
   }
-  if (repeats) return false;
-  if (!has_numbers) return over_numbers || (!has_missing && has_names && are_all_different(first_));
+  return f;
+}
+
+/// Decides by the rows below whether the first record names the columns.
+bool csv_surveyor::looks_like_header() {
+  const first_line f = first_looks();
+  const auto remark_first = [this](std::string_view taken, std::string_view otherwise) {
+    remark(
+        fmt::format("the first line, {}, is taken for {}; --header {} (csv_options::header) takes it for {}",
+                    some_of(quoted(first_)), taken, taken == "a row" ? "yes" : "no", otherwise));
+  };
+  if (f.repeats) return false;
+  const bool names = !f.has_missing && f.has_names && are_all_different(first_);
+  if (f.numbers == 0 && !copies_.empty() && !f.over_numbers && names)
+    remark(fmt::format("line {} repeats the first line, which is taken for a row; --header yes "
+                       "(csv_options::header) takes it for a header",
+                       copies_[0].value));
+  if (f.numbers == 0) return f.over_numbers || (names && copies_.empty());
   std::size_t numbers = 0;
   const bool counts = counts_columns(numbers);
   const bool is_header =
-      !has_missing &&
-      ((over_numbers && rises) || (counts && has_names && (names_label || numbers >= 3)) ||
-       (counts && !has_names && first_.size() >= 4 && (first_[0] == "0" || first_[0].empty())));
+      !f.has_missing &&
+      ((f.over_numbers && f.rises) || (f.over_whole && f.whole) ||
+       (f.has_names && f.numbers >= 3 && f.rises && f.unlike) ||
+       (counts && f.has_names && (f.names_label || numbers >= 3)) ||
+       (counts && !f.has_names && first_.size() >= 4 && (first_[0] == "0" || first_[0].empty())));
   if (is_header)
-    remark(
-        fmt::format("the first line, {}, is taken for a header; --header no (csv_options::header) takes it "
-                    "for a row",
-                    some_of(quoted(first_))));
-  else if (counts && numbers >= 2 && !has_missing && (has_names || first_.size() >= 4 || first_[0] == "0"))
-    remark(
-        fmt::format("the first line, {}, is taken for a row; --header yes (csv_options::header) takes it for "
-                    "a header",
-                    some_of(quoted(first_))));
+    remark_first("a header", "a row");
+  else if (counts && numbers >= 2 && !f.has_missing &&
+           (f.has_names || first_.size() >= 4 || first_[0] == "0"))
+    remark_first("a row", "a header");
   return is_header;
 }
 
@@ -297,8 +346,12 @@ std::string csv_surveyor::name_of(std::size_t column) const {
 
 /// The number, from 0, of the column of that name or number. `option` stands in messages.
 std::size_t csv_surveyor::column_asked_for(std::string_view name, std::string_view option) const {
-  if (const auto named = std::ranges::find(names_, name); named != names_.end() && !parse_whole(name))
-    return static_cast<std::size_t>(named - names_.begin());
+  const auto called = std::ranges::count(names_, name);
+  if (called == 1) return static_cast<std::size_t>(std::ranges::find(names_, name) - names_.begin());
+  if (called > 1)
+    throw_malformed(file_, first_line_,
+                    fmt::format("expected one column called {} for {}, found {}; number the columns from 1",
+                                in_quotes(name), option, called));
   if (const auto number = parse_whole(name)) {
     if (*number >= 1 && *number <= facts_.size()) return static_cast<std::size_t>(*number - 1);
     throw_malformed(
@@ -405,6 +458,7 @@ void csv_surveyor::state_kinds() {
 void csv_surveyor::list_columns() {
   table_layout& table = found_.layout.table;
   table.missing = options_.missing;
+  if (!names_.empty()) table.label_name = names_[table.label];
   const std::size_t last = last_used();
   for (std::size_t column = 0; column < facts_.size(); ++column) {
     if (column == table.label) continue;
@@ -488,7 +542,7 @@ void csv_surveyor::find_signs() {
 /// Notes what columns of features look like a mistake.
 void csv_surveyor::remark_columns() {
   const table_layout& table = found_.layout.table;
-  texts like_numbers, dates, names, counts;
+  texts like_numbers, dates, names, counts, merged;
   std::string number, date;
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
     const std::size_t column = i + (i >= table.label ? 1 : 0);
@@ -496,6 +550,7 @@ void csv_surveyor::remark_columns() {
     if (table.columns[i].kind == column_kind::left_out) continue;
     if (f.holds_numbers()) {
       if (f.numbers >= enough_rows && f.counts_rows()) counts.push_back(name_of(column));
+      if (f.merges_as_float()) merged.push_back(name_of(column));
       continue;
     }
     if (2 * f.like_numbers > f.words && like_numbers.empty()) number = in_quotes(f.word);
@@ -512,6 +567,7 @@ void csv_surveyor::remark_columns() {
   remark(dates, fmt::format("words that look like dates or times, such as {}; each becomes an input", date));
   remark(names, "another word in each row; --leave-out (csv_options::left_out) leaves it out");
   remark(counts, "numbers that count the rows; --leave-out (csv_options::left_out) leaves it out");
+  remark(merged, "different values become one, since numbers are 32 bits");
 }
 
 /// What a label seems to hold, and why.

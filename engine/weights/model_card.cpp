@@ -160,6 +160,7 @@ table_layout table_in(const json& card, std::size_t sample) {
   t.missing = static_cast<missing_values>(one_of_words(*found, "missing", missing_kinds));
   t.means = numbers_in(*found, "means");
   t.label_signs = signs_in(*found, "label_decimal", "label_thousands");
+  if (found->contains("label_name")) t.label_name = text_in(*found, "label_name");
   if (t.label > t.columns.size())
     fail(fmt::format("the label is column {} of {}", t.label, t.columns.size() + 1));
   if (t.width() != sample || t.means.size() != (t.missing == missing_values::mean ? sample : 0))
@@ -210,6 +211,7 @@ json object_of(const table_layout& t) {
                 {"missing", missing_kinds[static_cast<std::size_t>(t.missing)]},
                 {"means", t.means}};
   tell_signs(table, t.label_signs, "label_decimal", "label_thousands");
+  if (!t.label_name.empty()) table["label_name"] = t.label_name;
   return table;
 }
 

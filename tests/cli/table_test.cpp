@@ -1,6 +1,7 @@
 #include <mailgrad/tests/cli/tool.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -140,6 +141,23 @@ TEST_F(Table, SaysWhatWasUnderstoodBeforeItTrains) {
   EXPECT_EQ(quiet.err(), "");
 }
 
+TEST_F(Table, MayHaveACommaInTheNameOfAColumn) {
+  std::string text = "\"a,b\",a,b,kind\n";
+  for (int i = 0; i < 20; ++i) text += fmt::format("{},{},7,{}\n", i, i % 3, i % 2 == 0 ? "x" : "y");
+  tool t({"train", "--data", folder_.write("names.csv", text).string(), "--leave-out", "\"a,b\",b",
+          "--dry-run"});
+  EXPECT_EQ(t.code(), 0) << t.err();
+  EXPECT_THAT(t.err(), HasSubstr("columns   1 of numbers, 2 left out ('a,b', 'b'); 1 input\n"));
+}
+
+TEST_F(Table, IsReadByTheDecimalSignThatIsAskedFor) {
+  std::string text = "a;kind\n";
+  for (int i = 0; i < 20; ++i) text += fmt::format("1.{}00;{}\n", i % 10, i % 2 == 0 ? "x" : "y");
+  tool t({"train", "--data", folder_.write("n.csv", text).string(), "--decimal", "comma", "--dry-run"});
+  EXPECT_EQ(t.code(), 0) << t.err();
+  EXPECT_THAT(t.err(), HasSubstr("',' as decimal sign, '.'"));
+}
+
 TEST_F(Table, IsUsedAsItIsWrittenByATrainedModel) {
   const std::string data = folder_.write("cities.csv", cities(50)).string();
   tool t(train(data, {"--save", path("m.safetensors")}));
@@ -190,6 +208,8 @@ TEST_F(Table, RefusesWordsThatMeanNothing) {
                                             {"--test-fraction", "1", "between 0 and 1"},
                                             {"--test-fraction", "2", "--test-fraction"},
                                             {"--missing", "guess", "--missing"},
+                                            {"--decimal", "dot", "--decimal"},
+                                            {"--leave-out", "\"key\"x", "expected double quotes"},
                                             {"--header", "maybe", "--header"},
                                             {"--label", "sort", "expected a column called 'sort'"}}) {
     tool t(train(data, {option, value}));

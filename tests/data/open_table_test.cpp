@@ -145,6 +145,7 @@ TEST_F(OpenTable, TellsWhatItMadeOfTheFile) {
   EXPECT_EQ(r.table->numbers, 1U);
   EXPECT_EQ(r.table->categories, 1U);
   EXPECT_EQ(r.table->left_out, 1U);
+  EXPECT_THAT(r.table->names_left_out, ElementsAre("leer"));
   EXPECT_EQ(r.table->label_column, 4U);
   EXPECT_EQ(r.table->label_name, "art");
   EXPECT_EQ(r.table->label_why, "the last column, by default");

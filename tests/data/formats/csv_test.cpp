@@ -1,4 +1,5 @@
 #include <mailgrad/data/formats/csv.hpp>
+#include <mailgrad/data/formats/csv_survey.hpp>
 
 #include <mailgrad/tests/support/scratch_files.hpp>
 
@@ -147,6 +148,67 @@ TEST(Csv, RefusesAColumnThatIsNotThere) {
               HasSubstr("column 3 holds the label, and is asked for as --leave-out"));
   EXPECT_THAT(complaint([] { read("a,b\n1,2\n", {.left_out = {"a"}}); }),
               HasSubstr("expected a column to learn from, found none that is not left out"));
+}
+
+/// Of two columns with one name the first was taken.
+TEST(Csv, RefusesANameOfTwoColumns) {
+  EXPECT_EQ(complaint([] { read("x,a,x\n1,2,3\n", {.label = csv_label::named, .label_column = "x"}); }),
+            "x.csv: line 1: expected one column called 'x' for --label (csv_options::label_column), found 2; "
+            "number the columns from 1");
+  EXPECT_THAT(complaint([] { read("x,x,y\n1,2,3\n", {.left_out = {"x"}}); }),
+              HasSubstr("expected one column called 'x' for --leave-out"));
+}
+
+TEST(Csv, TakesANumberForANameWhereTheHeaderHasIt) {
+  const std::string text = "0,1,2,target\n5,6,7,8\n1,2,3,4\n";
+  EXPECT_THAT(read(text, {.left_out = {"1"}}).features.values, ElementsAre(5, 7, 1, 3));
+  EXPECT_THAT(read(text, {.left_out = {"3"}}).features.values, ElementsAre(5, 6, 1, 2)) << "no such name";
+}
+
+TEST(Csv, ComparesTheNameOfTheLabelWithThatOfTraining) {
+  const scratch_folder folder;
+  label_map labels;
+  const csv_rows train = read_csv(folder.write("train", "a,kind\n1,x\n2,y\n"), {}, labels);
+  EXPECT_EQ(complaint([&] { read_csv(folder.write("x", "a,colour\n1,x\n"), train.layout, labels); }),
+            "x: line 1: expected a column called 'kind', as in training, found 'colour'");
+}
+
+std::vector<std::string> remarks_on(std::string_view text) {
+  const scratch_folder folder;
+  return survey_csv(folder.write("x.csv", text), {}).remarks;
+}
+
+TEST(Csv, KnowsAHeaderOfNumbersByAWordOverNumbers) {
+  for (const char* text : {"400,410,420,species\n0.1,0.2,0.3,a\n0.2,0.1,0.4,b\n0.5,0.2,0.3,a\n",
+                           "4000,3500,3000,target\n1,5,3,8\n4,2,6,9\n1,5,3,8\n"}) {
+    EXPECT_EQ(read(text).labels.size(), 3U) << text;
+    EXPECT_THAT(remarks_on(text), testing::Contains(HasSubstr("is taken for a header; --header no"))) << text;
+  }
+  EXPECT_EQ(read("2,3,5,a\n4,1,2,b\n1,5,7,c\n").labels.size(), 3U) << "a row like others";
+}
+
+TEST(Csv, TakesWordsForNothingForNoHeader) {
+  for (const char* first : {"None,None,None", "-,-,-", "\\N,.,NaT"})
+    EXPECT_THAT(csv_complaint(first + std::string("\n1,2,3\n4,5,6\n")),
+                HasSubstr("line 1: expected a finite number in column 1, found '"));
+}
+
+TEST(Csv, NamesTheLineThatRepeatsTheFirst) {
+  EXPECT_EQ(csv_complaint("a,b\n1,2\na,b\n3,4\n"), "x.csv: line 3: expected a row, found the header again");
+  EXPECT_THAT(
+      remarks_on("colour,size\nred,big\ncolour,size\nblue,small\n"),
+      testing::Contains(HasSubstr("line 3 repeats the first line, which is taken for a row; --header yes")));
+  EXPECT_THAT(complaint([] {
+                read("colour,size\nred,big\ncolour,size\nblue,small\n", {.header = csv_header::present});
+              }),
+              HasSubstr("line 3: expected a row, found the header again"));
+}
+
+TEST(Csv, SaysThatNumbersAreTooWide) {
+  EXPECT_THAT(
+      remarks_on("id,kind\n20000001,x\n20000000,y\n5,x\n"),
+      testing::Contains(HasSubstr("column 'id': different values become one, since numbers are 32 bits")));
+  EXPECT_THAT(remarks_on("id,kind\n20000000,x\n20000000.0,y\n20000002,x\n"), testing::IsEmpty());
 }
 
 TEST(Csv, MakesANumberOfEachCategory) {
