@@ -206,7 +206,31 @@ data_split open_pictures(const data_files& files, const open_options& options) {
   return split;
 }
 
+/// The option that only files of another format have; empty: there is none.
+std::string_view misplaced_option(const data_files& files, const open_options& options) {
+  const csv_options& c = options.csv;
+  if (files.format != file_format::csv) {
+    if (c.header != csv_header::automatic) return "--header (csv_options::header), for CSV";
+    if (c.delimiter != 0) return "--delimiter (csv_options::delimiter), for CSV";
+    if (c.decimal != 0) return "--decimal (csv_options::decimal), for CSV";
+    if (c.label != csv_label::automatic) return "--label (csv_options::label), for CSV";
+    if (c.missing != missing_values::refuse) return "--missing (csv_options::missing), for CSV";
+    if (!c.categories.empty()) return "--categories (csv_options::categories), for CSV";
+    if (!c.left_out.empty()) return "--leave-out (csv_options::left_out), for CSV";
+  }
+  if (files.format != file_format::text && options.window != open_options{}.window)
+    return "--window (open_options::window), for texts";
+  if (files.format != file_format::ratings && options.ratings.order != rating_order::random)
+    return "--split (rating_options::order), for ratings";
+  return {};
+}
+
 void require_fitting_options(const data_files& files, const open_options& options) {
+  if (const std::string_view misplaced =
+          options.known ? std::string_view() : misplaced_option(files, options);
+      !misplaced.empty())
+    throw_malformed(files.train.front(),
+                    fmt::format("expected data that fit the option {}, found another format", misplaced));
   const bool ratings = files.format == file_format::ratings;
   if (options.task == label_kind::classes && ratings)
     throw_malformed(files.train.front(), "expected classes, found ratings, which are numbers to predict");
@@ -247,9 +271,10 @@ data_split open_files(const data_files& files, const open_options& options) {
   }
   if (const std::string_view advice = advice_on(files.train.front()); !advice.empty())
     throw_malformed(files.train.front(), fmt::format("expected a data set, found {}", advice));
-  throw_malformed(files.train.front(),
-                  "expected IDX, CIFAR (*.bin), CSV, libsvm, ratings or UTF-8 text, found none "
-                  "of them in its first lines; name the format");
+  throw_malformed(
+      files.train.front(),
+      "expected IDX, CIFAR (*.bin), CSV, libsvm, ratings, arrays of numpy or UTF-8 text, plain or "
+      "packed by gzip, found none of them in its first bytes");
 }
 
 std::uint64_t bytes_on_disk(const data_files& files) {

@@ -2,6 +2,7 @@
 
 #include <mailgrad/data/data_reading.hpp>
 #include <mailgrad/data/formats/csv_survey.hpp>
+#include <mailgrad/data/formats/sniff.hpp>
 #include <mailgrad/data/row_split.hpp>
 #include <mailgrad/files/file_error.hpp>
 
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <span>
@@ -165,6 +167,27 @@ table_reading reading_of(const csv_survey& survey, const csv_rows& train, const 
   return r;
 }
 
+/// "rose" for " Rose": blanks, capitals and blanks that do not break a line do not matter.
+std::string loosely(std::string_view name) {
+  std::string plain;
+  for (std::size_t i = 0; i < name.size(); ++i)
+    if (name.substr(i).starts_with("\xc2\xa0"))
+      ++i;
+    else if (name[i] != ' ')
+      plain += name[i];
+  return in_small_letters(plain);
+}
+
+/// Says so if two classes differ in blanks or capitals alone.
+void remark_alike(const fs::path& file, const std::vector<std::string>& classes, data_split& split) {
+  std::map<std::string, const std::string*> known;
+  for (const std::string& name : classes)
+    if (const auto [other, is_new] = known.emplace(loosely(name), &name); !is_new)
+      split.remarks.push_back(fmt::format("{}: the classes {} and {} differ in blanks or capitals alone",
+                                          file.filename().string(), in_quotes(*other->second),
+                                          in_quotes(name)));
+}
+
 /// Finds out what the file holds. What a trained model knows, or the user says, is not asked again.
 csv_survey survey_for(const fs::path& file, const open_options& options) {
   csv_survey survey = survey_csv(file, layout_for(options));
@@ -225,6 +248,7 @@ data_split open_csv(const data_files& files, const open_options& options) {
     split.test = take_rows(first, rows.test);
   }
   split.class_names = labels.names();
+  if (!options.known) remark_alike(file, split.class_names, split);
   split.divisors = std::move(by);
   return split;
 }

@@ -95,6 +95,7 @@ data_split open_samples(const trained_words& w, const model_card& card, lacking_
   o.known = known_data{card.class_names, card.divisors, card.table, card.counts_from_zero};
   missing_values& missing = o.known->table.missing;
   if (missing == missing_values::drop && lacking == lacking_row::refused) missing = missing_values::refuse;
+  if (lacking == lacking_row::refused) o.csv.answers = csv_answers::passed_over; // every row gets an answer
   o.classes = r.wanted == answer::a_class ? r.classes : 0;
   o.task = r.wanted == answer::a_number ? label_kind::numbers : label_kind::classes;
   if (r.features == feature_kind::tokens) o.window = r.sample_dims.size();

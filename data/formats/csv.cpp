@@ -20,6 +20,9 @@ std::string_view hint_on(const table_column& column, std::string_view field) {
   if (column.kind == column_kind::number && field.find_first_of(".,") != std::string_view::npos &&
       readings_of(field).any())
     return "; --decimal (csv_options::decimal) says which sign begins a fraction";
+  if (column.kind == column_kind::number && is_word_for_nothing(field))
+    return "; --missing (csv_options::missing) takes rows without a value, and such a value is an empty "
+           "field";
   const bool is_number_among_words =
       column.kind == column_kind::category && column.categories.empty() && readings_of(field).any();
   return is_number_among_words ? "; --categories (csv_options::categories) takes numbers for words" : "";
@@ -68,7 +71,7 @@ void csv_reader::add() {
                     fmt::format("expected {} columns, found {}", layout.columns, records_.fields().size()));
   const std::size_t before = values_.size();
   const std::size_t label = layout.table.label;
-  const bool labelled = !is_missing(field(label));
+  const bool labelled = layout.answers == csv_answers::passed_over || !is_missing(field(label));
   if (!labelled) ++rows_.missing;
   const bool whole = add_features();
   if (layout.table.missing == missing_values::drop && !(whole && labelled)) {
@@ -102,6 +105,13 @@ bool csv_reader::add_features() {
 }
 
 void csv_reader::add_label(std::size_t column) {
+  if (rows_.layout.answers == csv_answers::passed_over) {
+    if (rows_.layout.holds == label_kind::numbers)
+      rows_.targets.push_back(0);
+    else
+      rows_.labels.push_back(0);
+    return;
+  }
   const std::string_view text = field(column);
   const bool missing = is_missing(text);
   constexpr std::string_view hint = "; --missing drop (csv_options::missing) leaves out rows without a label";

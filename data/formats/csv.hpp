@@ -24,6 +24,9 @@ enum class csv_label : std::uint8_t { automatic, first, last, named };
 /// fields are words, no two are the same, and none stands below in its column.
 enum class csv_header : std::uint8_t { automatic, present, absent };
 
+/// Whether the labels of rows matter. Where they are passed over, they may be missing or unknown.
+enum class csv_answers : std::uint8_t { needed, passed_over };
+
 /// Columns are told by their names in the header, or by their numbers from 1.
 struct csv_options {
   csv_label label = csv_label::automatic;
@@ -37,6 +40,7 @@ struct csv_options {
   missing_values missing = missing_values::refuse;
   std::vector<std::string> categories{}; ///< columns of categories that are written as numbers
   std::vector<std::string> left_out{};   ///< columns that are no features
+  csv_answers answers = csv_answers::needed;
   /// What is known of the columns. Without any column it is learnt from the file.
   table_layout table{};
 };

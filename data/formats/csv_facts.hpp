@@ -42,15 +42,17 @@ public:
 
   std::size_t missing = 0;
   std::size_t words = 0;
-  std::size_t numbers = 0;      ///< by some decimal sign
-  std::size_t codes = 0;        ///< of the numbers: with leading zeros, or whole with an exponent
-  std::size_t point_alone = 0;  ///< numbers only where '.' is the decimal sign: "1,234.5"
-  std::size_t comma_alone = 0;  ///< numbers only where ',' is
-  std::size_t with_comma = 0;   ///< numbers with a ','
-  std::size_t with_point = 0;   ///< numbers with a '.'
-  std::size_t like_numbers = 0; ///< of the words: "12 %", "$5"
-  std::size_t dates = 0;        ///< of the words: "1/2/2020", "12:30"
-  std::string word{}, by_point{}, by_comma{};       ///< the first of each
+  std::size_t numbers = 0;       ///< by some decimal sign
+  std::size_t codes = 0;         ///< of the numbers: with leading zeros, or whole with an exponent
+  std::size_t point_alone = 0;   ///< numbers only where '.' is the decimal sign: "1,234.5"
+  std::size_t comma_alone = 0;   ///< numbers only where ',' is
+  std::size_t with_comma = 0;    ///< numbers with a ','
+  std::size_t with_point = 0;    ///< numbers with a '.'
+  std::size_t blank_grouped = 0; ///< numbers with blanks alone between their digits
+  std::size_t like_numbers = 0;  ///< of the words: "12 %", "$5"
+  std::size_t dates = 0;         ///< of the words: "1/2/2020", "12:30"
+  std::string word{}, by_point{}, by_comma{}, by_blank{}; ///< the first of each
+  std::string many_groups{};                        ///< the first number of four or more groups of digits
   std::string comma_by_either{}, point_by_either{}; ///< the first number by both signs: "1,234", "1.234"
   double least = 0, greatest = 0;
 

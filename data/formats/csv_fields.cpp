@@ -54,7 +54,7 @@ record_counts count_records(const std::vector<std::string_view>& lines, char del
     for (const std::string_view field : fields) {
       if (is_missing(field)) continue;
       ++counts.fields;
-      if (readings_of(field).any()) ++counts.numbers;
+      if (field.find(' ') == std::string_view::npos && readings_of(field).any()) ++counts.numbers;
     }
   }
   counts.records = std::max<std::size_t>(counts.records, 1);

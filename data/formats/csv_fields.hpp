@@ -54,9 +54,9 @@ struct csv_form {
 };
 
 /// Finds out how a table is written by its first lines: the delimiter is the comma, semicolon, tab or bar by
-/// which most lines have as many fields as the first one, and most fields are numbers. Where two are as good,
-/// it is the one with more fields, and the comma comes last. Lines that begin with '#' are no comments if
-/// there are as many as others, and they have as many fields.
+/// which most lines have as many fields as the first one, and most fields are numbers without a blank. Where
+/// two are as good, it is the one with more fields, and the comma comes last. Lines that begin with '#' are
+/// no comments if there are as many as others, and they have as many fields.
 ///
 /// `delimiter` is 0 if it is not known, as is `columns`.
 csv_form csv_form_of(std::span<const std::string> first_lines, char delimiter, std::size_t columns);

@@ -103,6 +103,8 @@ private:
   void find_signs();
   number_signs signs_of(std::size_t column, number_signs known, usual_sign usual);
   void remark_ambiguous(std::size_t column, char decimal, usual_sign usual);
+  void remark_lists(std::size_t column);
+  void remark_index();
   void remark_columns();
   std::string name_of(std::size_t column) const;
   void remark(std::string_view words) {
@@ -144,7 +146,8 @@ csv_survey csv_surveyor::survey() {
   if (knows_columns()) {
     found_.label_why = "as in training";
     std::string why = wrong_name(layout.table, without_label(names_));
-    if (why.empty() && !names_.empty()) why = wrong_name(layout.table.label_name, names_[layout.table.label]);
+    if (why.empty() && !names_.empty() && options_.answers == csv_answers::needed)
+      why = wrong_name(layout.table.label_name, names_[layout.table.label]);
     if (!why.empty()) throw_malformed(file_, first_line_, why);
   } else {
     find_label();
@@ -468,6 +471,15 @@ void csv_surveyor::list_columns() {
     table.columns.push_back(std::move(c));
   }
   state_kinds();
+  for (std::size_t column = 0; column <= last; ++column)
+    if (column != table.label && facts_[column].values() == 0 &&
+        feature(column, "").kind != column_kind::left_out)
+      throw_malformed(file_,
+                      fmt::format("expected a value in column {}, found none in any row; --leave-out {} "
+                                  "(csv_options::left_out) leaves it out",
+                                  name_of(column),
+                                  names_.empty() || names_[column].empty() ? fmt::format("{}", column + 1)
+                                                                           : names_[column]));
 }
 
 /// The fields of a line without the label's.
@@ -517,7 +529,8 @@ void csv_surveyor::remark_ambiguous(std::size_t column, char decimal, usual_sign
 void csv_surveyor::find_signs() {
   table_layout& table = found_.layout.table;
   const auto used = [&](std::size_t column) {
-    if (column == table.label) return facts_[column].holds_numbers();
+    if (column == table.label)
+      return facts_[column].holds_numbers() && options_.answers == csv_answers::needed;
     const column_kind kind = table.columns[column - (column > table.label ? 1 : 0)].kind;
     return kind == column_kind::number || (kind == column_kind::unknown && facts_[column].holds_numbers());
   };
@@ -539,6 +552,33 @@ void csv_surveyor::find_signs() {
   }
 }
 
+/// Says so if the first column has no name, and another whole number in each row, in any order: pandas writes
+/// its index so.
+void csv_surveyor::remark_index() {
+  const column_facts& f = facts_.front();
+  const bool is_index = !names_.empty() && names_[0].empty() && f.words == 0 && f.numbers >= enough_rows &&
+                        f.fractions('.') + f.fractions(',') == 0 && f.different() == f.numbers;
+  if (is_index && !f.counts_rows() && found_.layout.table.label != 0 &&
+      found_.layout.table.columns[0].kind != column_kind::left_out)
+    remark(texts{"1"}, "has no name, and another whole number in each row, as an index has; --leave-out "
+                       "(csv_options::left_out) leaves it out");
+}
+
+/// Says so if numbers of a column may be lists, or several fields.
+void csv_surveyor::remark_lists(std::size_t column) {
+  const column_facts& f = facts_[column];
+  const bool by_blanks = f.numbers > 1 && f.blank_grouped == f.numbers;
+  const bool by_commas =
+      found_.layout.delimiter == ',' && options_.decimal == 0 && 2 * f.comma_alone > f.numbers;
+  const std::string& field = !f.many_groups.empty() ? f.many_groups : by_blanks ? f.by_blank : f.by_comma;
+  if (f.many_groups.empty() && !by_blanks && !by_commas) return;
+  remark(texts{name_of(column)},
+         fmt::format("{} is read as one number, but may be {}; {}", in_quotes(field),
+                     by_blanks ? "several" : "a list",
+                     by_blanks ? "--delimiter ' ' (csv_options::delimiter) splits them"
+                               : "--categories (csv_options::categories) takes it for a word"));
+}
+
 /// Notes what columns of features look like a mistake.
 void csv_surveyor::remark_columns() {
   const table_layout& table = found_.layout.table;
@@ -551,6 +591,7 @@ void csv_surveyor::remark_columns() {
     if (f.holds_numbers()) {
       if (f.numbers >= enough_rows && f.counts_rows()) counts.push_back(name_of(column));
       if (f.merges_as_float()) merged.push_back(name_of(column));
+      remark_lists(column);
       continue;
     }
     if (2 * f.like_numbers > f.words && like_numbers.empty()) number = in_quotes(f.word);
@@ -567,6 +608,7 @@ void csv_surveyor::remark_columns() {
   remark(dates, fmt::format("words that look like dates or times, such as {}; each becomes an input", date));
   remark(names, "another word in each row; --leave-out (csv_options::left_out) leaves it out");
   remark(counts, "numbers that count the rows; --leave-out (csv_options::left_out) leaves it out");
+  remark_index();
   remark(merged, "different values become one, since numbers are 32 bits");
 }
 

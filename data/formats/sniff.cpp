@@ -76,9 +76,17 @@ struct advice {
 constexpr std::string_view one_picture =
     "one picture; name the folder that has a folder for each class, or predict it by --picture-files";
 
+constexpr std::string_view packed = "a file packed by bzip2 or xz; unpack it, or pack it by gzip";
+
 constexpr std::array known_others{
     advice{"PAR1", "a Parquet file; write it as CSV: pandas.read_parquet(f).to_csv('f.csv', index=False)"},
-    advice{"\x89PNG", one_picture}, advice{"\xFF\xD8\xFF", one_picture},
+    advice{"BZh", packed},
+    advice{"\xFD"
+           "7zXZ",
+           packed},
+    advice{"PK\3\4", "a ZIP archive, or a workbook of Excel; unpack it, or save the sheet as CSV"},
+    advice{"\x89PNG", one_picture},
+    advice{"\xFF\xD8\xFF", one_picture},
     advice{"\xFF\xFE", "a text in UTF-16 that is no CSV; write it in UTF-8"},
     advice{"\xFE\xFF", "a text in UTF-16 that is no CSV; write it in UTF-8"}};
 
@@ -121,7 +129,7 @@ file_format format_of_content(const std::filesystem::path& file) {
   std::string_view head(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (head.starts_with(byte_order_mark)) head.remove_prefix(byte_order_mark.size());
   if (head.starts_with(std::string_view("\0\0\x08", 3))) return file_format::idx;
-  if (head.starts_with("PK\3\4")) return file_format::npz;
+  if (head.starts_with("PK\3\4") && head.find(".npy") != std::string_view::npos) return file_format::npz;
   if (head.starts_with(npy_magic)) return file_format::npy;
   if (is_delimited_utf16(head)) return file_format::csv;
   if (head.empty() || !is_text(head) || !advice_in(head).empty()) return file_format::automatic;

@@ -50,7 +50,8 @@ std::vector<damage_case> damage_cases() {
                                                              {"t10k-labels-idx1-ubyte", labels}};
   open_options small;
   small.record_dims = {1, 2, 3};
-  small.window = 4;
+  open_options windowed = small;
+  windowed.window = 4;
   const std::string records = std::string("\0rRgGbB\1uvwxyz", 14) + std::string("\1......\0++++++", 14);
   const std::string csv = "a,b,class\n1,2.5,x\n-3,4e2,y\n5,\"6\",x\n7,8,y\n";
   const std::string svm = "+1 1:0.5 3:2 \n-1 2:-1e1 # remark\n-1\n+1 3:1 4:1 5:1\n";
@@ -76,8 +77,8 @@ std::vector<damage_case> damage_cases() {
           {"x.libsvm", gzipped(svm), small, {}},
           {"ratings.dat", ratings, small, {{"movies.dat", films}}},
           {"movies.dat", films, small, {{"ratings.dat", ratings}}},
-          {"x.txt", prose, small, {}},
-          {"x.txt", gzipped(prose), small, {}},
+          {"x.txt", prose, windowed, {}},
+          {"x.txt", gzipped(prose), windowed, {}},
           {"x", svm, small, {}},
           {"x.npy", samples, small, arrays},
           {"y.npy.gz", gzipped(answers), small, {{"x.npy", samples}}}};

@@ -120,6 +120,18 @@ TEST_F(OpenTable, TellsClassesByTheSignsOfTheLabel) {
   EXPECT_THAT(open("a;kind\n1,5;1000\n2,5;1\n3,5;1.250\n", known).test.labels(), ElementsAre(1, 0, 2));
 }
 
+TEST_F(OpenTable, SaysThatClassesAreAlike) {
+  EXPECT_THAT(open("1,rose\n2,Rose\n3,tulip\n4,rose\n5,Rose\n6,tulip\n").remarks,
+              testing::Contains("x.csv: the classes 'Rose' and 'rose' differ in blanks or capitals alone"));
+}
+
+TEST_F(OpenTable, LooksAtNoLabelsWhereOnlyAnswersAreWanted) {
+  const data_split trained = open("a,kind\n1,x\n2,y\n");
+  open_options known{.csv = {.answers = csv_answers::passed_over}};
+  known.known = known_data{trained.class_names, trained.divisors, trained.table};
+  EXPECT_EQ(open("a,sort\n1,\n2,z\n3,?\n", known).test.size(), 3U);
+}
+
 TEST_F(OpenTable, CountsCommentsBelowTheFirstRow) {
   const data_split split =
       open("# made by hand\ntag,n,kind\n#a,1,x\n# a remark\nb,2,y\n#a,3,x\nb,4,y\n#c,5,x\n");

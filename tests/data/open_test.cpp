@@ -187,10 +187,27 @@ TEST_F(OpenData, PredictsNoNumbersWhereAFormatHasClasses) {
               HasSubstr("x.libsvm: expected numbers to predict, as a CSV file may have them, found classes"));
 }
 
+/// They were passed over in silence.
+TEST_F(OpenData, RefusesOptionsOfOtherFormats) {
+  folder.write("x.libsvm", "1 1:1\n2 1:1\n1 1:2\n2 1:3\n");
+  folder.write("x.csv", "1,a\n2,b\n3,a\n4,b\n");
+  const auto says = [&](const char* file, const open_options& o) {
+    return complaint([&] { open(file, o); });
+  };
+  EXPECT_EQ(
+      says("x.libsvm", {.csv = {.header = csv_header::present}}),
+      "x.libsvm: expected data that fit the option --header (csv_options::header), for CSV, found another "
+      "format");
+  EXPECT_THAT(says("x.libsvm", {.csv = {.categories = {"1"}}}), HasSubstr("--categories"));
+  EXPECT_THAT(says("x.libsvm", {.csv = {.missing = missing_values::drop}}), HasSubstr("--missing"));
+  EXPECT_THAT(says("x.csv", {.window = 8}), HasSubstr("--window (open_options::window), for texts"));
+  EXPECT_THAT(says("x.csv", {.ratings = {.order = rating_order::by_time}}), HasSubstr("--split"));
+}
+
 TEST_F(OpenData, SaysThatAFormatIsUnknown) {
   folder.write("odd", std::string("\1\2\0", 3));
   EXPECT_THAT(open_complaint("odd"),
-              HasSubstr("expected IDX, CIFAR (*.bin), CSV, libsvm, ratings or UTF-8 text"));
+              HasSubstr("expected IDX, CIFAR (*.bin), CSV, libsvm, ratings, arrays of numpy or UTF-8 text"));
 }
 
 TEST_F(OpenData, SaysWhatBecomesOfAFormatThatItDoesNotRead) {
@@ -199,6 +216,12 @@ TEST_F(OpenData, SaysWhatBecomesOfAFormatThatItDoesNotRead) {
     EXPECT_THAT(open_complaint("some"), HasSubstr("some: expected a data set, found " + says));
   };
   refused("PAR1 and text PAR1", "a Parquet file; write it as CSV: ");
+  refused("BZh9", "a file packed by bzip2 or xz; unpack it, or pack it by gzip");
+  refused("\xFD"
+          "7zXZ",
+          "a file packed by bzip2 or xz");
+  refused("PK\3\4 [Content_Types].xml",
+          "a ZIP archive, or a workbook of Excel; unpack it, or save the sheet as CSV");
   refused("\x89PNG\r\n", "one picture; name the folder");
   refused("\xFF\xD8\xFF\xE0", "one picture; name the folder");
   refused("\xFF\xFEx", "a text in UTF-16 that is no CSV; write it in UTF-8");

@@ -204,6 +204,37 @@ TEST(Csv, NamesTheLineThatRepeatsTheFirst) {
               HasSubstr("line 3: expected a row, found the header again"));
 }
 
+TEST(Csv, SaysWhatLooksLikeAMistake) {
+  const auto says = [](std::string_view text, std::string_view words) {
+    EXPECT_THAT(remarks_on(text), testing::Contains(HasSubstr(std::string(words)))) << text;
+  };
+  says("host,kind\n192.168.100.101,x\n192.168.100.102,y\n",
+       "column 'host': '192.168.100.101' is read as one number, but may be a list; --categories");
+  says("a,kind\n\"1,3\",x\n\"2,5\",y\n", "column 'a': '1,3' is read as one number, but may be a list");
+  says("5,5 100,7 200\n6,6 100,8 200\n", "' is read as one number, but may be several; --delimiter ' '");
+  std::string index = ",a,kind\n";
+  for (int i = 0; i < 12; ++i) index += std::to_string(i * 5 % 13) + ",1." + std::to_string(i % 3) + ",x\n";
+  says(index, "column 1: has no name, and another whole number in each row");
+  for (const char* word : {"0x1f", "1.5D+02", "5.00-", "5.5kg", "CHF 5.50", "<0.50"})
+    says(std::string("a,b,kind\n") + word + ",1,x\n" + word + ",2,y\n", "words that look like numbers");
+  for (const char* word : {"\"Mar 1, 2020\"", "2020-01", "1:30 PM"})
+    says(std::string("a,b,kind\n") + word + ",1,x\n" + word + ",2,y\n",
+         "words that look like dates or times");
+  for (const char* word : {"A5", "5a", "dog", "x-1", "may", "red 2"})
+    EXPECT_THAT(remarks_on(std::string("a,b,kind\n") + word + ",1,x\n" + word + ",2,y\n"), testing::IsEmpty())
+        << word;
+}
+
+TEST(Csv, SaysHowWordsForNothingMayBeTaken) {
+  for (const char* word : {"None", "\\N", "NaT", "-", "."})
+    EXPECT_THAT(csv_complaint(std::string("a,kind\n1,x\n") + word + ",y\n3,x\n"),
+                HasSubstr("; --missing (csv_options::missing) takes rows without a value"));
+  EXPECT_EQ(
+      csv_complaint("a,b,kind\n1,,x\n2,,y\n"),
+      "x.csv: expected a value in column 'b', found none in any row; --leave-out b (csv_options::left_out) "
+      "leaves it out");
+}
+
 TEST(Csv, SaysThatNumbersAreTooWide) {
   EXPECT_THAT(
       remarks_on("id,kind\n20000001,x\n20000000,y\n5,x\n"),
@@ -273,8 +304,10 @@ TEST(Csv, SaysHowRowsWithoutAValueMayBeTaken) {
   EXPECT_EQ(csv_complaint("1,2,0\n1,?,0\n"),
             "x.csv: line 2: expected a finite number in column 2, found '?'; --missing drop or mean "
             "(csv_options::missing) takes rows without a value");
-  EXPECT_EQ(complaint([] { read("1,,0\n2,NA,1\n", {.missing = missing_values::mean}); }),
-            "x.csv: expected a value in column 2, found none in any row");
+  EXPECT_EQ(
+      complaint([] { read("1,,0\n2,NA,1\n", {.missing = missing_values::mean}); }),
+      "x.csv: expected a value in column 2, found none in any row; --leave-out 2 (csv_options::left_out) "
+      "leaves it out");
 }
 
 TEST(Csv, ReadsATestFileWithTheCategoriesOfItsTrainingFile) {

@@ -96,7 +96,8 @@ case("decimal comma: tabs", COMMAS.replace(";", "\t"), sep="\t", decimal=",")
 case("decimal comma: bars", COMMAS.replace(";", "|"), sep="|", decimal=",")
 case("decimal comma: without a header", COMMAS.partition("\n")[2], sep=";", decimal=",", header=None)
 case("decimal comma: every field", "1,5;2,5;3,25\n4,5;5,5;6,5\n", sep=";", decimal=",", header=None, numbers=True)
-case("decimal comma: in quotes between commas", 'a,b,kind\n"1,5","2,25",x\n"3,75",4,y\n', decimal=",")
+case("decimal comma: in quotes between commas", 'a,b,kind\n"1,5","2,25",x\n"3,75",4,y\n', decimal=",",
+     remark="column 'a': '1,5' is read as one number, but may be a list")
 case("decimal comma: nothing in front", "a;b;kind\n,5;-,25;x\n1,5;2;y\n", sep=";", decimal=",")
 case("decimal comma: three places after a nought", "a;kind\n0,125;x\n0,250;y\n1,234;x\n", sep=";", decimal=",")
 case("decimal comma: a number to predict", "a;price\n1,5;10,25\n2,5;20,75\n3;7,5\n", sep=";", decimal=",", numbers=True)
@@ -217,7 +218,7 @@ case("missing: all of an empty column's header", "a,,kind\n1,5,x\n3,6,y\n")
 refused("missing: a number", "a,b,kind\n1,2,x\n3,?,y\n", "x.csv: line 3: expected a finite number in column 2, found '?'; --missing drop or mean")
 refused("missing: a label with means", "a,b,kind\n1,2,x\n3,4,?\n", "x.csv: line 3: expected a label", options={"missing": "mean"})
 refused("missing: a target with means", "a,b\n1,2.5\n3,NA\n4,2.25\n", "x.csv: line 3: expected a finite number in column 2, found 'NA'; --missing drop", options={"missing": "mean"})
-refused("missing: all of a column", "a,b,kind\n1,,x\n3,,y\n", "x.csv: expected a value in column 2, found none in any row", options={"missing": "mean"})
+refused("missing: all of a column", "a,b,kind\n1,,x\n3,,y\n", "x.csv: expected a value in column 'b', found none in any row", options={"missing": "mean"})
 
 # Headers
 case("header: of numbers and a name", "0,1,2,target\n5.1,3.5,1.4,0\n4.9,3.0,1.5,1\n6.2,2.9,4.3,0\n",
