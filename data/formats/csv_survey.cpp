@@ -57,7 +57,7 @@ struct usual_sign {
 };
 
 /// What the first record looks like beside the rows below it.
-struct first_line {
+struct first_fields {
   std::size_t numbers = 0;
   bool whole = true;  ///< all its numbers are
   bool rises = true;  ///< its numbers are whole and rise
@@ -86,7 +86,7 @@ private:
   void count_candidates();
   bool first_is_header();
   bool has_a_name_asked_for(const texts& line) const;
-  first_line first_looks() const;
+  first_fields first_looks() const;
   bool looks_like_header();
   void add_first();
   bool counts_columns(std::size_t& numbers) const;
@@ -271,8 +271,8 @@ bool csv_surveyor::counts_columns(std::size_t& numbers) const {
   return base && *base >= (first_[0].empty() ? -1 : 0) && *base <= 1;
 }
 
-first_line csv_surveyor::first_looks() const {
-  first_line f;
+first_fields csv_surveyor::first_looks() const {
+  first_fields f;
   double last = -1;
   for (std::size_t i = 0; i < first_.size(); ++i) {
     const std::string& field = first_[i];
@@ -301,7 +301,7 @@ first_line csv_surveyor::first_looks() const {
 
 /// Decides by the rows below whether the first record names the columns.
 bool csv_surveyor::looks_like_header() {
-  const first_line f = first_looks();
+  const first_fields f = first_looks();
   const auto remark_first = [this](std::string_view taken, std::string_view otherwise) {
     remark(
         fmt::format("the first line, {}, is taken for {}; --header {} (csv_options::header) takes it for {}",
