@@ -16,7 +16,7 @@ namespace mailgrad::net {
 
 /// The version of the protocol that this build speaks. It rises with every change of a frame, of a letter, or
 /// of the terms of a worker or a shard.
-inline constexpr std::uint16_t protocol_version = 4;
+inline constexpr std::uint16_t protocol_version = 5;
 
 /// The numbers stand on the wire, so none is ever given away again.
 enum class frame_kind : std::uint8_t {

@@ -145,8 +145,7 @@ struct worker_progress {
   std::uint64_t samples = 0;
   std::uint64_t loss_sum_bits = 0; ///< of a double: the sum over the samples
   std::int64_t span = 0;           ///< ns since the last notice
-  std::int64_t barrier_wait = 0;   ///< ns of the span that the worker waited at barriers
-  std::int64_t other_wait = 0;     ///< ns of the span that it waited at a bound or for batches
+  worker_sums sums{};              ///< of the span
 };
 
 /// Coordinator to tracker, once: the tracker shall answer with `signals_observed` each time that this many
@@ -275,11 +274,16 @@ auto inspect(Inspector& f, wait_named& x) {
   return wire::fields(f, x, wire::field("what", x.what), wire::field("span", x.span));
 }
 template <class Inspector>
+auto inspect(Inspector& f, worker_sums& x) {
+  return wire::fields(f, x, wire::field("barrier_wait", x.barrier_wait),
+                      wire::field("bound_wait", x.bound_wait), wire::field("feeder_wait", x.feeder_wait),
+                      wire::field("own_bytes", x.own_bytes));
+}
+template <class Inspector>
 auto inspect(Inspector& f, worker_progress& x) {
   return wire::fields(f, x, wire::field("worker", x.worker), wire::field("steps", x.steps),
                       wire::field("samples", x.samples), wire::field("loss_sum_bits", x.loss_sum_bits),
-                      wire::field("span", x.span), wire::field("barrier_wait", x.barrier_wait),
-                      wire::field("other_wait", x.other_wait));
+                      wire::field("span", x.span), wire::field("sums", x.sums));
 }
 template <class Inspector>
 auto inspect(Inspector& f, watch_signals& x) {

@@ -37,6 +37,8 @@ public:
   void on_joined(rank worker, const caf::actor& device);
   /// A worker has ended or died. Its last report is its copy from now on, unless it is lost.
   void on_gone(const worker_report& report, bool lost, const switches& done);
+  /// The newest copy of a worker that has joined or is expected.
+  const worker_report& copy_of(rank worker) const { return books_.workers[worker.value]; }
   /// It has become known what a lost worker did.
   void on_counted(const worker_report& known) { books_.workers[known.worker.value] = known; }
   void on_shard_lost(shard_index shard, const switches& done);

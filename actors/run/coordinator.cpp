@@ -117,6 +117,7 @@ caf::message_handler coordinator::books() {
          [this](const worker_progress& x) {
            seats_.hear(sender_of(self_), x.worker, options_.time->now());
            losses_.take(x.worker, x.steps, x.samples, std::bit_cast<double>(x.loss_sum_bits));
+           losses_.add(x.worker, x.sums);
            judge_loss(x);
          }),
   };
@@ -278,6 +279,17 @@ void coordinator::sit(const worker_joined& x) {
   if (abandoned_) send(self_, x.device, give_up{});
 }
 
+/// Where shards are not asked what they took of a lost worker, nobody knows what it did since the run was
+/// resumed.
+void coordinator::forget_what_nobody_knows(worker_report& lost) const {
+  if (asks_shards_of_lost()) return;
+  worker_report known;
+  known.worker = lost.worker;
+  known.steps = lost.steps;
+  known.add(lost);
+  lost = std::move(known);
+}
+
 /// The message also comes after a worker has finished, when its actor ends as it should.
 void coordinator::on_lost(const worker_lost& x) {
   const rank worker = x.worker;
@@ -289,17 +301,15 @@ void coordinator::on_lost(const worker_lost& x) {
   const std::string why = x.why.empty() ? "" : ": " + x.why;
   last_lost_ = fmt::format("worker {}{}", worker.value, why);
   const worker_left gone{worker, x.life};
-  if (options_.elastic && !options_.needs_all) {
+  forget_what_nobody_knows(outcome_.workers[worker.value]);
+  losses_.give(outcome_.workers[worker.value], books_.copy_of(worker));
+  if (asks_shards_of_lost()) {
     checkpointer_.await_count(worker);
     if (const auto nothing = shares_.begin(gone)) note_trained(*nothing);
   } else {
     for (const caf::actor& shard : options_.shards)
       if (!options_.needs_all) send(self_, shard, gone);
     send(self_, options_.feeder, gone);
-    worker_report unknown; // nobody knows what it did since the run was resumed
-    unknown.worker = worker;
-    unknown.steps = outcome_.workers[worker.value].steps;
-    outcome_.workers[worker.value] = std::move(unknown);
   }
   outcome_.lost[worker.value] = true;
   anybody_went_early_ = true;
@@ -308,7 +318,6 @@ void coordinator::on_lost(const worker_lost& x) {
          fmt::format("worker {} is lost, and a replay needs all of them{}", worker.value, why));
   if (options_.needs_all)
     abandon(fmt::format("worker {} is lost, and the sums of MPI need all of them{}", worker.value, why));
-  losses_.give(outcome_.workers[worker.value]);
   account_for(outcome_.workers[worker.value], true);
 }
 

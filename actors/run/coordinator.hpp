@@ -114,6 +114,8 @@ private:
   std::optional<wait_named> wait_for_the_end() const;
   void hear(const caf::actor& device) { seats_.hear(device, options_.time->now()); }
   void judge_loss(const worker_progress& x);
+  bool asks_shards_of_lost() const { return options_.elastic && !options_.needs_all; }
+  void forget_what_nobody_knows(worker_report& lost) const;
   void on_lost(const worker_lost& x);
   void on_parted(parting x);
   void pass_on(const parting& x);

@@ -57,7 +57,7 @@ void staleness_tracker::on_progress(const worker_progress& x) {
 }
 
 void staleness_tracker::measure(const worker_progress& x) {
-  meter_.add({x.steps, x.samples, loss_sum(x), x.barrier_wait + x.other_wait});
+  meter_.add({x.steps, x.samples, loss_sum(x), x.sums.waited()});
   if (closed_) return;
   if (meter_.due(progress_.elapsed)) add_line(meter_.take(progress_.elapsed));
   if (!evaluator_ || testing_ || ended_ || !tests_.ended(meter_.steps(), progress_.elapsed)) return;
@@ -111,7 +111,7 @@ void staleness_tracker::add_to_window(const worker_progress& x) {
   window_.samples += x.samples;
   window_.loss_sum += loss_sum(x);
   window_.span += x.span;
-  window_.barrier_wait += x.barrier_wait;
+  window_.barrier_wait += x.sums.barrier_wait;
   if (window_.steps < window_steps_) return;
   if (!window_.gaps.empty()) staleness_ = window_.gaps.mean();
   const double share =

@@ -115,7 +115,7 @@ void device_actor::join() {
   batches_ = report_.steps;
   lines_.join();
   ask_for_batch();
-  notices_.begin(options_.time->now(), report_.barrier_wait, report_.bound_wait + report_.feeder_wait);
+  notices_.begin(options_.time->now(), report_);
   timeline_.begin();
 }
 

@@ -78,7 +78,7 @@ void device_actor::end_with(Notice notice) {
   notice.report.trace = std::move(options_.trace);
   notice.report.copies = std::move(options_.copies);
   notice.report.stages = options_.runner->stage_reports();
-  notices_.notify(options_.time->now(), report_.barrier_wait, report_.bound_wait + report_.feeder_wait);
+  notices_.notify(options_.time->now(), report_);
   lines_.leave();
   over_shards_->leave();
   send(self_, options_.feeder, worker_left{options_.worker, options_.life});

@@ -163,7 +163,7 @@ void device_actor::note_loss(const begun_step& ended, float loss) {
 }
 
 void device_actor::tell_progress(instant now) {
-  notices_.notify_if_due(now, report_.barrier_wait, report_.bound_wait + report_.feeder_wait);
+  notices_.notify_if_due(now, report_);
   timeline_.tell_if_due(now);
 }
 

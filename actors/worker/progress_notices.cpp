@@ -21,29 +21,26 @@ void progress_notices::count(std::size_t samples, std::optional<float> loss) {
   loss_sum_ += static_cast<double>(*loss) * static_cast<double>(samples);
 }
 
-void progress_notices::notify_if_due(instant now, std::int64_t barrier_wait, std::int64_t other_wait) {
+void progress_notices::notify_if_due(instant now, const worker_sums& so_far) {
   const bool is_first = !has_told_ && unreported_.samples > 0;
   if (!is_first && !pace_.due(now - last_, unreported_.steps)) return;
-  const auto news = take(now, barrier_wait, other_wait);
+  const auto news = take(now, so_far);
   if (!news) return;
   send(self_, tracker_, *news);
   send(self_, coordinator_, *news);
 }
 
-void progress_notices::notify(instant now, std::int64_t barrier_wait, std::int64_t other_wait) {
-  if (const auto news = take(now, barrier_wait, other_wait)) send(self_, tracker_, *news);
+void progress_notices::notify(instant now, const worker_sums& so_far) {
+  if (const auto news = take(now, so_far)) send(self_, tracker_, *news);
 }
 
-std::optional<worker_progress> progress_notices::take(instant now, std::int64_t barrier_wait,
-                                                      std::int64_t other_wait) {
+std::optional<worker_progress> progress_notices::take(instant now, const worker_sums& so_far) {
   if (unreported_.steps == 0) return std::nullopt;
   unreported_.span = (now - last_).count();
-  unreported_.barrier_wait = barrier_wait - barrier_wait_reported_;
-  unreported_.other_wait = other_wait - other_wait_reported_;
+  unreported_.sums = so_far.since(told_);
   if (unreported_.samples > 0) has_told_ = true;
   last_ = now;
-  barrier_wait_reported_ = barrier_wait;
-  other_wait_reported_ = other_wait;
+  told_ = so_far;
   unreported_.loss_sum_bits = std::bit_cast<std::uint64_t>(std::exchange(loss_sum_, 0.0));
   worker_progress next;
   next.worker = unreported_.worker;

@@ -17,22 +17,20 @@ public:
   progress_notices(caf::event_based_actor* self, caf::actor tracker, caf::actor coordinator, rank worker,
                    notice_pace pace = {});
 
-  /// The worker starts `now`. In a run that is resumed it has waited before, for so many ns.
-  void begin(instant now, std::int64_t barrier_wait = 0, std::int64_t other_wait = 0) {
+  /// The worker starts `now`. In a run that is resumed it has these sums from before.
+  void begin(instant now, const worker_sums& before = {}) {
     last_ = now;
-    barrier_wait_reported_ = barrier_wait;
-    other_wait_reported_ = other_wait;
+    told_ = before;
   }
   /// Counts one step of the worker, and its samples if their loss is known.
   void count(std::size_t samples, std::optional<float> loss);
-  /// A step ended at `now`. The waits are how long the worker has waited in all, in ns: at barriers, and at a
-  /// bound or for batches.
-  void notify_if_due(instant now, std::int64_t barrier_wait, std::int64_t other_wait);
+  /// A step ended at `now`, with these sums over the whole life of the worker.
+  void notify_if_due(instant now, const worker_sums& so_far);
   /// The worker ends: tells the tracker what is new. The coordinator gets the whole report.
-  void notify(instant now, std::int64_t barrier_wait, std::int64_t other_wait);
+  void notify(instant now, const worker_sums& so_far);
 
 private:
-  std::optional<worker_progress> take(instant now, std::int64_t barrier_wait, std::int64_t other_wait);
+  std::optional<worker_progress> take(instant now, const worker_sums& so_far);
 
   caf::event_based_actor* self_;
   caf::actor tracker_;
@@ -42,8 +40,7 @@ private:
   double loss_sum_ = 0; ///< over the unreported samples
   bool has_told_ = false;
   instant last_{0};
-  std::int64_t barrier_wait_reported_ = 0; ///< ns, in all notices so far
-  std::int64_t other_wait_reported_ = 0;   ///< likewise
+  worker_sums told_; ///< in all notices so far
 };
 
 } // namespace mailgrad

@@ -10,6 +10,7 @@
 #include <mailgrad/optim/identity.hpp>
 #include <mailgrad/tensor/snapshot.hpp>
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -32,8 +33,35 @@ struct stage_report {
   }
 };
 
+/// Sums that a worker alone knows, so that it tells them while it trains. It may be lost before its report.
+struct worker_sums {
+  std::int64_t barrier_wait = 0; ///< ns, over all steps
+  std::int64_t bound_wait = 0;   ///< ns, over all steps
+  std::int64_t feeder_wait = 0;  ///< ns, over all steps
+  std::uint64_t own_bytes = 0;   ///< of batches that it cut itself, which nobody had to send
+
+  std::int64_t waited() const noexcept { return barrier_wait + bound_wait + feeder_wait; }
+  void add(const worker_sums& more) {
+    barrier_wait += more.barrier_wait;
+    bound_wait += more.bound_wait;
+    feeder_wait += more.feeder_wait;
+    own_bytes += more.own_bytes;
+  }
+  /// Each sum by itself, to at least that of `other`.
+  void raise_to(const worker_sums& other) {
+    barrier_wait = std::max(barrier_wait, other.barrier_wait);
+    bound_wait = std::max(bound_wait, other.bound_wait);
+    feeder_wait = std::max(feeder_wait, other.feeder_wait);
+    own_bytes = std::max(own_bytes, other.own_bytes);
+  }
+  worker_sums since(const worker_sums& before) const {
+    return {barrier_wait - before.barrier_wait, bound_wait - before.bound_wait,
+            feeder_wait - before.feeder_wait, own_bytes - before.own_bytes};
+  }
+};
+
 /// The report of a worker about its own part of a run.
-struct worker_report {
+struct worker_report : worker_sums {
   rank worker;
   std::uint64_t steps = 0;      ///< mini-batches
   std::uint64_t produced = 0;   ///< gradients, or with local steps differences
@@ -42,9 +70,6 @@ struct worker_report {
   std::uint64_t samples = 0;
   std::uint32_t loss_bits = 0;                ///< float: last finite loss; NaN if there was none
   loss_tail last_losses;                      ///< the finite ones of its last steps
-  std::int64_t barrier_wait = 0;              ///< ns, over all steps
-  std::int64_t bound_wait = 0;                ///< ns, over all steps
-  std::int64_t feeder_wait = 0;               ///< ns, over all steps
   staleness_histogram gaps;                   ///< of gradients that the worker applied itself
   time_split times;                           ///< of the same gradients
   std::shared_ptr<const trace_track> trace{}; ///< null if not wanted
@@ -54,7 +79,6 @@ struct worker_report {
   kept_samples<cosine_sample> cosines{}; ///< some of them
   std::vector<stage_report> stages{};    ///< of a worker that spans several devices
   std::uint64_t own_batches = 0;         ///< mini-batches that it cut from samples of its own
-  std::uint64_t own_bytes = 0;           ///< of these, which nobody had to send
 
   void note_loss(float loss, std::size_t of_samples) {
     loss_bits = std::bit_cast<std::uint32_t>(loss);

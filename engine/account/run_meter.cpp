@@ -91,7 +91,8 @@ metrics_line run_meter::take(instant elapsed, const std::optional<evaluation_mad
 
 metrics_line run_meter::close(const metrics_line& known) {
   updates_ = std::max(updates_, known.updates);
-  const instant elapsed{static_cast<std::int64_t>(known.time_s * 1e9)};
+  const double time_s = std::max(known.time_s, marks_.back().time_s);
+  const instant elapsed{static_cast<std::int64_t>(time_s * 1e9)};
   const metrics_line means = take(elapsed - elapsed_before_);
   metrics_line x = known;
   x.epoch = per(static_cast<double>(known.steps), scale_.steps_per_epoch);
@@ -101,6 +102,8 @@ metrics_line run_meter::close(const metrics_line& known) {
   x.staleness_p99 = means.staleness_p99;
   x.samples_per_s = means.samples_per_s;
   x.updates = updates_;
+  x.time_s = time_s;
+  x.waiting_s = std::max(known.waiting_s, means.waiting_s);
   // The ledger of the run may be that of another shard than the first, which earlier lines tell of.
   if (known.computed >= means.computed && known.applied >= means.applied && known.merged >= means.merged &&
       known.discarded >= means.discarded)

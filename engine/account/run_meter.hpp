@@ -58,7 +58,8 @@ public:
   /// The line of this moment, `elapsed` after this process began. With it the means of the next line begin.
   metrics_line take(instant elapsed, const std::optional<evaluation_made>& test = {});
   /// The last line, with the exact time, counts, waits and tests of `known`, which the ended run has told. No
-  /// count falls behind that of an earlier line.
+  /// count falls behind that of an earlier line, nor does the time: the run may end before a line of its last
+  /// step is made.
   metrics_line close(const metrics_line& known);
   /// The gaps of the gradients that the last line tells of.
   const staleness_histogram& gaps_of_line() const noexcept { return gaps_of_line_; }

@@ -28,7 +28,7 @@ struct run_outcome {
   std::string why;     ///< one line; empty if completed and nothing is left untrained
   bool enough = false; ///< stopped as the options of the run ask for
   /// By rank, over all incarnations. Of one that was lost only what the shards have heard is known: its
-  /// gradients, and the batches behind those that they judged.
+  /// gradients, and the batches behind those that they judged. Its sums are those that it had told.
   std::vector<worker_report> workers;
   std::vector<bool> lost;                    ///< by rank: an incarnation died without a report
   std::vector<std::uint64_t> lost_batches{}; ///< by rank: sent to it, and not trained when it was lost

@@ -5,7 +5,14 @@
 
 namespace mailgrad {
 
-void told_losses::begin(rank worker) { all_[worker.value].done = {}; }
+void told_losses::begin(rank worker) {
+  all_[worker.value].done = {};
+  all_[worker.value].sums = {};
+}
+
+void told_losses::add(rank worker, const worker_sums& more) {
+  if (worker.value < all_.size()) all_[worker.value].sums.add(more);
+}
 
 void told_losses::take(rank worker, std::uint64_t steps, std::uint64_t samples, double loss_sum) {
   if (worker.value >= all_.size() || steps == 0 || samples == 0) return;
@@ -18,8 +25,10 @@ void told_losses::take(rank worker, std::uint64_t steps, std::uint64_t samples, 
     of.tail.add(of.last, of_a_step);
 }
 
-void told_losses::give(worker_report& known) const {
+void told_losses::give(worker_report& known, const worker_report& copy) const {
   const told& of = all_[known.worker.value];
+  known.add(of.sums);
+  known.raise_to(copy);
   if (of.tail.samples() == 0) return;
   known.last_losses = of.tail;
   known.loss_bits = std::bit_cast<std::uint32_t>(of.last);

@@ -290,7 +290,7 @@ worker_share resumed_run::done() const {
   for (const worker_report& x : books()) {
     all.steps += x.steps;
     all.samples += x.samples;
-    all.waited += x.barrier_wait + x.bound_wait + x.feeder_wait;
+    all.waited += x.waited();
   }
   return all;
 }

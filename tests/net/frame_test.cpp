@@ -38,7 +38,7 @@ TEST(Frame, StandsOnTheWireAsThePageSays) {
     hex += digits[std::to_integer<int>(b) & 15];
   }
   EXPECT_EQ(hex, "6d676e66" // mgnf
-                 "0400"
+                 "0500"
                  "05"
                  "00"               // version, kind, reserved
                  "0100000000000000" // run
@@ -46,7 +46,7 @@ TEST(Frame, StandsOnTheWireAsThePageSays) {
                  "0300000000000000" // sequence
                  "02000000"         // length
                  "9a6eead7"         // checksum of the payload, as `printf hi | xxhsum -H3` prints it
-                 "7d7f9ed8"         // checksum of the header
+                 "7fe4dd07"         // checksum of the header
                  "6869");
 }
 
@@ -76,12 +76,12 @@ TEST(Frame, SaysWhichKindItExpects) {
 }
 
 TEST(Frame, OfAnotherVersionIsRefusedUnlessItTellsTheVersion) {
-  EXPECT_EQ(protocol_complaint([] { decode_header(forged(4, 3)); }),
-            "message: expected protocol version 4, found 3: use the same build on both sides");
+  EXPECT_EQ(protocol_complaint([] { decode_header(forged(4, 4)); }),
+            "message: expected protocol version 5, found 4: use the same build on both sides");
   for (const frame_kind kind : {frame_kind::hello, frame_kind::refusal}) {
     frame_header h = some_header();
     h.kind = kind;
-    h.version = 3;
+    h.version = 4;
     EXPECT_EQ(decode_header(encode(h)), h);
   }
 }

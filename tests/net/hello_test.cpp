@@ -42,7 +42,7 @@ TEST(Hello, IsReadAsItWasWritten) {
   EXPECT_EQ(heard.connection, plane::bulk);
   EXPECT_EQ(heard.session, 0xfedcba9876543210U);
   EXPECT_EQ(found_in(heard.says, "wire"), "float32");
-  EXPECT_EQ(found_in(heard.says, "protocol"), "4");
+  EXPECT_EQ(found_in(heard.says, "protocol"), "5");
 }
 
 /// Names on the wire are given away once and for all, whatever people are told.
@@ -105,8 +105,8 @@ TEST_P(HelloRefusals, NameWhatBothSidesSayOnBothSides) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, HelloRefusals,
-    testing::Values(wrong_feature{"protocol", "3", "protocol: expected 4, found 3"},
-                    wrong_feature{"protocol", "", "protocol: expected 4, found nothing"},
+    testing::Values(wrong_feature{"protocol", "4", "protocol: expected 5, found 4"},
+                    wrong_feature{"protocol", "", "protocol: expected 5, found nothing"},
                     wrong_feature{"run", key_text(8),
                                   "run: expected 0000000000000007, found 0000000000000008"},
                     wrong_feature{"role", "watcher", "role: expected worker or shard, found watcher"},

@@ -102,9 +102,9 @@ TEST_F(ServerEndTest, TellsItsDoorkeeperWhereEachComesFrom) {
 }
 
 TEST_F(ServerEndTest, RefusesAnotherVersionThatTheHeaderTells) {
-  for (const std::uint16_t version : {std::uint16_t{3}, std::uint16_t{5}}) {
+  for (const std::uint16_t version : {std::uint16_t{4}, std::uint16_t{6}}) {
     refusals.clear();
-    const std::string both = "protocol: expected 4, found " + std::to_string(version);
+    const std::string both = "protocol: expected 5, found " + std::to_string(version);
     const connection_id c = open();
     server.received(c, whole_frame({.version = version, .kind = frame_kind::hello}, encode(to_features({}))),
                     now);

@@ -52,6 +52,39 @@ TEST_F(CoordinatorSeats, SayWhatWasSentToALostWorkerInVain) {
   EXPECT_EQ(outcomes_[0].workers[1].own_batches, 0U);
 }
 
+TEST_F(CoordinatorSeats, KeepWhatALostWorkerSaidThatItHadWaited) {
+  begin();
+  tell(coordinator_, worker_progress{.worker = {0}, .steps = 5, .sums = {1, 2, 3, 4}});
+  lose(0);
+  answer(0, 0, 5, 5);
+  device_probe back = new_device();
+  join_late(0, 1, back);
+  ASSERT_THAT(back.heard<seat_given>(), SizeIs(1));
+  EXPECT_EQ(back.heard<seat_given>()[0].so_far.waited(), 6) << "the next one adds its own";
+  tell(coordinator_, worker_progress{.worker = {0}, .steps = 5, .sums = {10, 20, 30, 40}});
+  messaging::kill(back.actor());
+  run();
+  answer(0, 1, 5, 5);
+  finish(1);
+  tell(coordinator_, undealt_counted{0});
+  report_shards();
+  ASSERT_THAT(outcomes_, SizeIs(1));
+  EXPECT_EQ(outcomes_[0].workers[0].barrier_wait, 11);
+  EXPECT_EQ(outcomes_[0].workers[0].bound_wait, 22);
+  EXPECT_EQ(outcomes_[0].workers[0].feeder_wait, 33);
+  EXPECT_EQ(outcomes_[0].workers[0].own_bytes, 44U);
+}
+
+TEST_F(CoordinatorSeats, KeepWhatALostWorkerSaidThatItHadWaitedWhereNoneComesBack) {
+  begin(instant{0}, false);
+  tell(coordinator_, worker_progress{.worker = {0}, .steps = 5, .sums = {1, 2, 3, 4}});
+  lose(0);
+  finish(1);
+  report_shards();
+  ASSERT_THAT(outcomes_, SizeIs(1));
+  EXPECT_EQ(outcomes_[0].workers[0].waited(), 6);
+}
+
 /// As on a machine that had them all.
 TEST_F(CoordinatorSeats, CountWhatAWorkerHadToldIfNoShardIsLeftToSayIt) {
   begin();

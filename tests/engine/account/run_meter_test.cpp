@@ -122,6 +122,20 @@ TEST(RunMeter, GoesOnWhereAnEarlierProcessWas) {
   EXPECT_DOUBLE_EQ(last.samples_per_s, 50);
 }
 
+/// The run may end before the line of its last step is made, and a lost worker may have told more than is
+/// known of it.
+TEST(RunMeter, EndsNeitherBeforeItsLastLineNorWithLessWaiting) {
+  run_meter m({10, 0.1}, {});
+  m.add({.steps = 5, .samples = 50, .waited = 700'000'000});
+  m.take(1781ms);
+  metrics_line known;
+  known.time_s = 1.761;
+  known.waiting_s = 0.4;
+  const metrics_line last = m.close(known);
+  EXPECT_DOUBLE_EQ(last.time_s, 1.781);
+  EXPECT_DOUBLE_EQ(last.waiting_s, 0.7);
+}
+
 TEST(RunMeter, KeepsTheGapsOfALine) {
   run_meter m({}, {});
   m.add(gaps(2, 3), shard_counts{{0}, {3}, 3, 0, 3});
