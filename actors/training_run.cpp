@@ -104,6 +104,10 @@ std::vector<caf::actor> training_run::gather(const remote::serve_options& serve)
 
 void training_run::begin_crew(std::vector<caf::actor> shards_elsewhere) {
   watch_.emplace(home_.system());
+  state_.tell_policy(plan_.resumed ? plan_.resumed->schedule.policy : plan_.first_policy().text());
+  watch_->observe([this](const run_event& x) {
+    if (const auto* begun = std::get_if<policy_switch>(&x)) state_.tell_policy(begun->to);
+  });
   if (folder_) keep_checkpoints();
   run_crew_options crew = crew_options();
   crew.roles.workers = !elsewhere_;
@@ -262,6 +266,10 @@ void training_run::switch_policy(const std::string& policy, const std::string& w
   require_asked_switch(plan_, place, crew_->store() != nullptr, policy);
   if (state_.outcome())
     throw std::invalid_argument("policy '" + policy + "': the run has ended, and switches no more");
+  const std::string wanted = policy_spec(policy, plan_.seats()).text();
+  if (state_.policy() == wanted)
+    throw std::invalid_argument("policy '" + policy + "': the run is under " + wanted + " already");
+  state_.tell_policy(wanted);
   send_anonymously(crew_->coordinator(), request_switch{policy, why});
 }
 

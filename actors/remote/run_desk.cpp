@@ -24,7 +24,8 @@ run_answer run_desk::answer_before_begin(const worker_server& server, const std:
         fmt::format(R"({{"waiting": true, "workers": {}, "joined": {}, "attendance": "{}", "members": {}}})",
                     workers_, server.joined(), server.attendance(), to_json(server.members(time_to_look)))};
   if (what != "stop")
-    throw std::invalid_argument(fmt::format("the run has not begun: it waits for {} workers", workers_));
+    throw std::invalid_argument(
+        fmt::format("the run has not begun: it waits for {} worker{}", workers_, workers_ == 1 ? "" : "s"));
   return {"the run will not begin", [this] { given_up_ = true; }};
 }
 

@@ -21,6 +21,11 @@ void run_state::tell(const wait_named& wait) {
   for (auto* waits : listeners_) waits->push_back(in_words(wait));
 }
 
+void run_state::tell_policy(std::string text) {
+  std::lock_guard guard(mutex_);
+  policy_ = std::move(text);
+}
+
 void run_state::end(run_outcome outcome) {
   std::lock_guard guard(mutex_);
   ended_ = time_->now();
@@ -31,6 +36,11 @@ void run_state::end(run_outcome outcome) {
 training_progress run_state::progress() const {
   std::lock_guard guard(mutex_);
   return progress_;
+}
+
+std::string run_state::policy() const {
+  std::lock_guard guard(mutex_);
+  return policy_;
 }
 
 checkpoint_account run_state::checkpoints() const {

@@ -28,12 +28,15 @@ public:
   void tell(const training_progress& so_far);
   void tell(const checkpoint_account& so_far);
   void tell(const wait_named& wait);
+  /// The policy that was begun last, or asked for since.
+  void tell_policy(std::string text);
   /// The run ends now. Once.
   void end(run_outcome outcome);
 
   /// As last told, before the end.
   training_progress progress() const;
   checkpoint_account checkpoints() const;
+  std::string policy() const;
 
   /// Blocks until the run ends. The outcome stays where it is as long as this object lives.
   const run_outcome& wait() const;
@@ -54,6 +57,7 @@ private:
   mutable std::condition_variable end_;
   training_progress progress_;
   checkpoint_account checkpoints_;
+  std::string policy_;
   std::optional<run_outcome> outcome_;
   instant ended_{0};
   std::vector<std::vector<std::string>*> listeners_; ///< one for each caller of waits_told()

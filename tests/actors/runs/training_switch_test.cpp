@@ -122,6 +122,25 @@ TEST(Training, SwitchesARunInProgressWhenItIsAsked) {
   EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
 }
 
+TEST(Training, StaysUnderThePolicyThatIsAskedForAgain) {
+  training_options o = options_for("async", 2);
+  o.epochs = 1'000'000'000;
+  training run(small_model(), small_data(), o);
+  const auto ask_again = [&](const std::string& policy) {
+    EXPECT_THAT([&] { run.switch_policy(policy, "once more"); },
+                ThrowsMessage<std::invalid_argument>("policy '" + policy + "': the run is under " + policy +
+                                                     " already"));
+  };
+  ask_again("async");
+  run.switch_policy("sync", "to see what happens");
+  ask_again("sync");
+  const std::uint64_t steps = run.progress().steps;
+  while (run.progress().steps < steps + 1000) run.wait_for(std::chrono::milliseconds{5});
+  ask_again("sync");
+  run.stop("enough");
+  EXPECT_EQ(run.report().switches.size(), 1U);
+}
+
 TEST(Training, SwitchesNoPolicyAfterItsEnd) {
   training run(small_model(), small_data(), options_for("async", 2));
   while (!run.wait_for(std::chrono::milliseconds{100})) {
