@@ -5,13 +5,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <stdexcept>
 #include <system_error>
 
 namespace mailgrad {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
@@ -48,13 +51,27 @@ TEST_F(MetricsFile, IsATableWhereItsNameSaysSo) {
 
 TEST_F(MetricsFile, KeepsWhatAnOlderOneHeld) {
   std::ofstream(path("m.jsonl")) << "older\n";
-  const metrics_file f(path("m.jsonl"));
-  EXPECT_THAT(content(path("m.jsonl")), IsEmpty());
-  EXPECT_EQ(content(path("m.jsonl.old")), "older\n");
+  {
+    const metrics_file f(path("m.jsonl"));
+    EXPECT_THAT(content(path("m.jsonl")), IsEmpty());
+    EXPECT_EQ(content(path("m.jsonl.old")), "older\n");
+  }
   std::ofstream(path("m.jsonl")) << "newer\n";
   const metrics_file third(path("m.jsonl"));
   EXPECT_EQ(content(path("m.jsonl.old")), "older\n");
   EXPECT_EQ(content(path("m.jsonl.old-2")), "newer\n");
+}
+
+TEST_F(MetricsFile, IsNotTakenFromARunThatWritesIt) {
+  metrics_file first(path("m.jsonl"));
+  first.add({.time_s = 1});
+  EXPECT_THAT([&] { const metrics_file second(path("m.jsonl")); },
+              ::testing::ThrowsMessage<std::invalid_argument>(
+                  AllOf(HasSubstr(": another run writes there"), HasSubstr("; name another file, or wait"))));
+  first.add({.time_s = 2});
+  EXPECT_EQ(content(path("m.jsonl")),
+            to_json(metrics_line{.time_s = 1}) + '\n' + to_json(metrics_line{.time_s = 2}) + '\n');
+  EXPECT_FALSE(std::filesystem::exists(path("m.jsonl.old")));
 }
 
 TEST_F(MetricsFile, SaysWhyItCannotBeWritten) {
