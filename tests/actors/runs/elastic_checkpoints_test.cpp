@@ -273,7 +273,8 @@ TEST_P(ElasticCheckpoints, KeepTheBooksOfWorkersThatDieInSeveralProcesses) {
       ASSERT_EQ(steps_of(run, 0), kept_batches);
     }
   }
-  EXPECT_TRUE(lacking > 0 || orders.count() < all) << "no worker died before a checkpoint of the second process";
+  EXPECT_TRUE(lacking > 0 || orders.count() < all)
+      << "no worker died before a checkpoint of the second process";
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryPolicy, ElasticCheckpoints,
