@@ -1,3 +1,4 @@
+#include <mailgrad/net/refusal_advice.hpp>
 #include <mailgrad/net/session.hpp>
 
 #include <fmt/format.h>
@@ -107,8 +108,9 @@ void session::take(const frame_header& h, byte_view payload) {
 void session::take_greeting(const frame_header& h, byte_view payload) {
   if (h.kind == frame_kind::refusal) {
     const refusal why = decode_refusal(payload);
-    end({end_reason::refused, fmt::format("{} refuses: {}", peer_name(), why.words()), why.code}, now_,
-        false);
+    end({end_reason::refused, fmt::format("{} refuses: {}{}", peer_name(), why.words(), advice_on(why)),
+         why.code},
+        now_, false);
     return;
   }
   const welcome said = decode_welcome(payload);

@@ -1,5 +1,6 @@
 #include <mailgrad/net/tcp/tcp_host.hpp>
 
+#include <mailgrad/net/refusal_advice.hpp>
 #include <mailgrad/net/stream/plain_pipe.hpp>
 #include <mailgrad/net/tcp/socket_options.hpp>
 #include <mailgrad/net/tls/tls_pipe.hpp>
@@ -102,12 +103,7 @@ std::string tcp_host::server_name() const { return to_string(where_); }
 
 std::string tcp_host::early_end_words(const moved& last) const {
   if (last.refused)
-    return fmt::format(
-        "{}: {}: {}", server_name(), last.refused->words(),
-        last.refused->found.find("certificate purpose") != std::string::npos
-            ? "give each side the files of its part, which are those of a server, a worker or a "
-              "parameter host"
-            : "give both sides keys of one `mailgrad keys new`, or none on one machine");
+    return fmt::format("{}: {}{}", server_name(), last.refused->words(), advice_on(*last.refused));
   if (last.what == moved::outcome::failed && keys_) return fmt::format("{}: {}", server_name(), last.words);
   const bool tried = patience_.count() > 0 && loop().now() >= until_;
   return stream_host::early_end_words(last) +

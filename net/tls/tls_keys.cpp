@@ -108,6 +108,18 @@ int find_token(SSL* connection, const unsigned char* name, std::size_t size, SSL
   return *session != nullptr ? 1 : 0;
 }
 
+/// What it is comes before who may read it, since advice on permissions is of no use for another file.
+bytes read_token(const std::string& file) {
+  bytes found = read_key_file(file, secrecy::known_to_all);
+  const bool is_pem = as_text(found).starts_with("-----BEGIN ");
+  OPENSSL_cleanse(found.data(), found.size());
+  if (is_pem)
+    throw std::invalid_argument(fmt::format("{}: expected a token, found a certificate or its key: give the "
+                                            "folder that it lies in",
+                                            file));
+  return read_key_file(file, secrecy::secret);
+}
+
 std::string digest_of(byte_view token) {
   constexpr std::string_view purpose = "name of a token of Mailgrad";
   bytes text(token.begin(), token.end());
@@ -153,7 +165,7 @@ void tls_keys::implementation::take_certificates(SSL_CTX* to, X509* authority, X
 }
 
 tls_keys::implementation::implementation(const std::string& token_file)
-    : token_(read_key_file(token_file, secrecy::secret)), server_(context_of(TLS_server_method())),
+    : token_(read_token(token_file)), server_(context_of(TLS_server_method())),
       client_(context_of(TLS_client_method())) {
   if (token_.size() != token_bytes)
     throw std::invalid_argument(fmt::format("{}: expected a token of {} random bytes, found {}: make one by "

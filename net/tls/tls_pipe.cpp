@@ -1,6 +1,7 @@
 #include <mailgrad/net/tls/tls_pipe.hpp>
 
 #include <mailgrad/net/ending.hpp>
+#include <mailgrad/net/refusal_advice.hpp>
 #include <mailgrad/net/stream/plain_pipe.hpp>
 
 #include <fmt/format.h>
@@ -174,7 +175,8 @@ moved tls_pipe::listen() {
   }
   const bool is_for_us = !hears_plainly_ || (reason_.said() && is_said_before_keys(reason_.said()->code));
   if (reason_.said() && is_for_us)
-    return {.what = moved::outcome::failed, .words = fmt::format("refuses: {}", reason_.said()->words())};
+    return {.what = moved::outcome::failed,
+            .words = fmt::format("refuses: {}{}", reason_.said()->words(), advice_on(*reason_.said()))};
   if (m.what == moved::outcome::some && !reason_.said()) return later();
   return refuse(hears_plainly_ ? "a server without keys" : found_words(local_reason_));
 }

@@ -112,7 +112,9 @@ TEST_F(RemoteTool, LetsMoreWorkersInThanItBeganWith) {
   ASSERT_TRUE(later.says("has joined")) << later.err();
   tool third({"join", address});
   EXPECT_EQ(third.code(), 1);
-  EXPECT_THAT(third.err(), HasSubstr("expected a free place of 2 for workers, found all taken"));
+  EXPECT_THAT(third.err(),
+              HasSubstr("expected a free place of 2 for workers, found all taken: the run is full; "
+                        "'mailgrad serve --seats N' takes more workers"));
   tool stop({"stop", address});
   EXPECT_EQ(stop.code(), 0) << stop.err();
   EXPECT_EQ(first.code(), 0) << first.err();
@@ -163,7 +165,7 @@ TEST_F(RemoteTool, TakesTheFreePlaceAndSaysWhichDevicesHaveNone) {
   ASSERT_TRUE(
       workers.says("mailgrad: cpu:0, cpu:0 take no part: the run at " + address +
                    " has no place for them: server refuses: place: expected a free place of 1 for workers, "
-                   "found all taken\n"))
+                   "found all taken: the run is full; 'mailgrad serve --seats N' takes more workers\n"))
       << workers.err();
   tool stop({"stop", address, "seen enough"});
   EXPECT_EQ(stop.code(), 0) << stop.err();

@@ -46,6 +46,20 @@ TEST_F(RemoteKeys, OfAnOlderToolHaveNoneForAParameterHost) {
   EXPECT_THAT(host.err(), HasSubstr("--keys " + keys + "/token\n"));
 }
 
+TEST_F(RemoteKeys, OfAnotherKindSayWhatToGive) {
+  tool server(serve("1") + words{"--keys", keys});
+  const std::string address = address_of(server);
+  const auto refused = [&](const words& given, const std::string& why) {
+    tool worker(words{"join", address} + given);
+    EXPECT_NE(worker.code(), 0);
+    EXPECT_THAT(worker.err(), HasSubstr(why));
+  };
+  refused({}, "found a peer without keys: give --keys with the keys of the server\n");
+  refused({"--keys", keys + "/token"}, ": give both sides the folder, or both its token\n");
+  refused({"--keys", keys + "/ca.pem"}, "ca.pem: expected a token, found a certificate or its key: give the "
+                                        "folder that it lies in\n");
+}
+
 TEST_F(RemoteKeys, AreMissedByNameInAFolderWithoutThem) {
   tool worker({"join", "127.0.0.1:1", "--keys", folder.path().string()});
   EXPECT_EQ(worker.code(), 2);

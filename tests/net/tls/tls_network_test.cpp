@@ -139,7 +139,9 @@ TEST_F(TlsNetwork, TellsBothSidesOfAnotherToken) {
   serve(by_token(ours()));
   connect(by_token(others()));
   const std::string words = "keys: expected TLS 1.3 with " + expected + ", found " + found;
-  EXPECT_EQ(client->layers.wait_ended(), "server: " + address + ": refuses: " + words);
+  EXPECT_EQ(client->layers.wait_ended(),
+            "server: " + address + ": refuses: " + words +
+                ": give both sides keys of one `mailgrad keys new`, or none on one machine");
   EXPECT_EQ(server.refused(0), words);
 }
 
@@ -156,7 +158,9 @@ TEST_F(TlsNetwork, TellsBothSidesOfACertificateWhereATokenIsExpected) {
   serve(by_token(ours()));
   connect(by_certificate(ours(), false));
   const std::string expected = by_token(ours())->words(), found = by_certificate(ours(), true)->words();
-  EXPECT_THAT(client->layers.wait_ended(), AllOf(HasSubstr(expected), HasSubstr(found)));
+  EXPECT_THAT(client->layers.wait_ended(),
+              AllOf(HasSubstr(expected), HasSubstr(found),
+                    HasSubstr(": one side has a token and the other certificates: give both sides the ")));
   EXPECT_THAT(server.refused(0), AllOf(HasSubstr(expected), HasSubstr(found)));
 }
 
@@ -165,7 +169,8 @@ TEST_F(TlsNetwork, TellsBothSidesOfAPeerWithoutKeys) {
   connect(nullptr);
   const std::string words =
       "keys: expected TLS 1.3 with " + by_token(ours())->words() + ", found a peer without keys";
-  EXPECT_EQ(client->layers.wait_ended(), "server refuses: " + words);
+  EXPECT_EQ(client->layers.wait_ended(),
+            "server refuses: " + words + ": give --keys with the keys of the server");
   EXPECT_EQ(server.refused(0), words);
 }
 
