@@ -1,8 +1,8 @@
 #include <mailgrad/cli/interrupt.hpp>
 
 #include <atomic>
+#include <cstring>
 #include <ctime>
-#include <string_view>
 
 #include <unistd.h>
 
@@ -26,6 +26,13 @@ int milliseconds() {
   return static_cast<int>(now.tv_sec % wrap * 1000 + now.tv_nsec / 1'000'000);
 }
 
+std::atomic<const char*> words_of_second = "";
+static_assert(std::atomic<const char*>::is_always_lock_free);
+
+void print(const char* text) {
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, text, std::strlen(text));
+}
+
 /// Calls only functions that POSIX allows in a signal handler.
 extern "C" void on_signal(int number) {
   const int now = milliseconds();
@@ -36,18 +43,18 @@ extern "C" void on_signal(int number) {
   }
   constexpr int same_event = 250;
   if (const int since = now - first_came; since >= 0 && since < same_event) return;
-  std::string_view loss =
-      "\nmailgrad: a second signal ends the run at once: its weights, report and other outputs are lost\n";
-  if (on_terminal == 0) loss.remove_prefix(1);
-  [[maybe_unused]] const auto written = write(STDERR_FILENO, loss.data(), loss.size());
+  print(on_terminal == 0 ? "mailgrad: " : "\nmailgrad: ");
+  print(words_of_second);
+  print("\n");
   std::signal(number, SIG_DFL);
   std::raise(number); // the signal is delivered when this handler returns
 }
 
 } // namespace
 
-interrupt::interrupt() {
+interrupt::interrupt(const char* second) {
   signalled = 0;
+  words_of_second = second;
   on_terminal = isatty(STDERR_FILENO);
   struct sigaction action {};
   action.sa_handler = on_signal;

@@ -7,14 +7,17 @@
 namespace mailgrad {
 
 /// Records Ctrl-C (SIGINT), SIGTERM and a closed terminal (SIGHUP), so that a loop can ask for them. A second
-/// signal of any of these kinds ends the process at once with a message that says what is lost. Signals
+/// signal of any of these kinds ends the process at once with a line that says what is lost. Signals
 /// within a quarter of a second are one: `timeout` sends its signal to the process and to its group. A signal
 /// that was ignored when the process began, as SIGHUP is under `nohup`, stays ignored.
 ///
 /// Threads one object a process.
 class interrupt {
 public:
-  interrupt();
+  /// `second` is what a second signal says, a literal.
+  explicit interrupt(const char* second =
+                         "a second signal ends the run at once: its weights, report and other "
+                         "outputs are lost");
   ~interrupt();
   interrupt(const interrupt&) = delete;
   interrupt& operator=(const interrupt&) = delete;

@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mailgrad {
@@ -59,7 +60,8 @@ CLI::Validator rejoin_text() {
 
 int join(const join_words& w) {
   const std::vector<device> devices = read_devices(w.devices);
-  const interrupt ctrl_c;
+  const interrupt ctrl_c("a second signal ends this process at once: what its workers had under way is lost");
+  auto until_joined = std::make_unique<connecting>(ctrl_c, w.address, w.quiet);
   const auto network = network_with(w.address, w.keys, side::worker);
   joined_workers workers(w.address, shared_out(devices, w.workers, w.address, network),
                          {w.number,
@@ -68,7 +70,10 @@ int join(const join_words& w) {
                           read_rejoin(w.rejoin),
                           samples_of(w.data, w.data_limit),
                           {},
-                          plugins_of(w.plugins)});
+                          plugins_of(w.plugins),
+                          false,
+                          false,
+                          std::move(until_joined)});
   return workers.wait(ctrl_c);
 }
 

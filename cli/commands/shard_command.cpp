@@ -3,6 +3,7 @@
 #include <mailgrad/cli/interrupt.hpp>
 #include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
+#include <mailgrad/cli/remote/connecting.hpp>
 #include <mailgrad/cli/remote/remote_words.hpp>
 
 #include <mailgrad/actors/remote/parameter_host.hpp>
@@ -13,7 +14,9 @@
 #include <chrono>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mailgrad {
@@ -34,13 +37,16 @@ void tell_begin(const std::vector<std::uint32_t>& shards, const std::string& add
 }
 
 int hold_shards(const shard_words& w) {
-  const interrupt ctrl_c;
+  const interrupt ctrl_c(
+      "a second signal ends this process at once: its shards are lost, and with them the run");
+  std::optional<connecting> until_joined(std::in_place, ctrl_c, w.server, w.quiet);
   remote::parameter_host_options options{.listen = w.listen,
                                          .network = network_with(w.server, w.keys, side::shard),
                                          .plugins = plugins_of(w.plugins)};
   if (!w.quiet) options.on_begin = tell_begin;
   options.on_event = [](const std::string& words) { say_line(words); };
   remote::parameter_host host(w.server, std::move(options));
+  until_joined.reset();
   if (!w.quiet) say_line(host.name() + " has joined the run at " + w.server);
   bool leaving = false;
   while (!host.wait_for(std::chrono::milliseconds{50}))

@@ -47,6 +47,7 @@ joined_workers::joined_workers(const std::string& address, const std::vector<std
       say_failure(left_out_in_words(std::span(workers).subspan(i), address, e.what()));
       return;
     }
+    how.until_joined.reset();
     if (!quiet_) say_line(members_.back()->name() + " has joined the run at " + address);
   }
 }

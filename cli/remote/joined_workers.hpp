@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/remote/membership.hpp>
 #include <mailgrad/cli/interrupt.hpp>
+#include <mailgrad/cli/remote/connecting.hpp>
 #include <mailgrad/engine/plan/known_plugins.hpp>
 #include <mailgrad/engine/worker/own_samples.hpp>
 #include <mailgrad/net/all_reduce.hpp>
@@ -34,6 +35,7 @@ struct joining {
   /// Whether the exit code of another process tells how the run has ended, so that this one tells of its
   /// workers alone.
   bool told_elsewhere = false;
+  std::unique_ptr<connecting> until_joined{}; ///< of the first; may be null
 };
 
 /// Workers of this process in a run of another process.

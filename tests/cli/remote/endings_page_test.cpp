@@ -238,6 +238,15 @@ struct EndingsPage : testing::RemoteTool, ::testing::WithParamInterface<row> {
     return end_of(worker);
   }
   ended worker_gets_signal() { return run(whose::worker, in_memory(long_run()), {}, end_second); }
+  /// It has said that it waits, and its next try is up to half a second away.
+  static ended gets_signal_before(const words& command) {
+    tool t(command);
+    EXPECT_TRUE(t.says("waits for a server at 127.0.0.1:1")) << t.err();
+    t.signal(SIGTERM);
+    return end_of(t);
+  }
+  ended worker_gets_early_signal() { return gets_signal_before(join("127.0.0.1:1")); }
+  ended host_gets_early_signal() { return gets_signal_before(shard("127.0.0.1:1")); }
   ended worker_finds_no_place() {
     ended last{};
     run(whose::server, in_memory(long_run()), {},
@@ -365,6 +374,7 @@ const std::map<std::string, EndingsPage::play>& EndingsPage::plays() {
       {"join: the others did not come in the time of --wait-for-workers",
        &page::worker_of_run_without_others},
       {"join: a signal", &page::worker_gets_signal},
+      {"join: a signal before it has joined", &page::worker_gets_early_signal},
       {"join: no place is free", &page::worker_finds_no_place},
       {"join: other keys", &page::worker_has_other_keys},
       {"join: it cannot do the work", &page::worker_lacks_plug_in},
@@ -377,6 +387,7 @@ const std::map<std::string, EndingsPage::play>& EndingsPage::plays() {
       {"shard: its run has ended", &page::host_is_done},
       {"shard: its run has failed", &page::host_of_failed_run},
       {"shard: a signal", &page::host_gets_signal},
+      {"shard: a signal before it has joined", &page::host_gets_early_signal},
       {"shard: the server is gone", &page::host_loses_server},
       {"shard: no place is free", &page::host_finds_no_place},
       {"shard: the other is no Mailgrad, or breaks the protocol", &page::host_meets_another_program},
