@@ -1,6 +1,7 @@
 #include <mailgrad/cli/commands/commands.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/option_checks.hpp>
+#include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/output_file.hpp>
 #include <mailgrad/cli/report/pictures.hpp>
 #include <mailgrad/cli/report/report_page.hpp>
@@ -89,6 +90,10 @@ int report(const report_words& w) {
   files.add_pictures("--svg", w.svg, picture_format::svg, sections);
   files.add_pictures("--png", w.png, picture_format::png, sections);
   files.write();
+  if (!only_pictures && w.page != output_file::standard_output)
+    say_line("wrote " + (w.page.empty() ? "report.html" : w.page));
+  for (const std::string& folder : {w.svg, w.png})
+    if (!folder.empty()) say_line("wrote pictures into " + folder);
   return exit_code::done;
 }
 

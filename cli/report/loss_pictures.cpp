@@ -169,6 +169,11 @@ std::string without_curve(std::span<const run_figures> runs) {
   return text;
 }
 
+std::string why_none(std::span<const run_figures> runs) {
+  const std::string older = without_curve(runs);
+  return older.empty() ? " Lines of metrics have one, as often as --metrics-every says." : older;
+}
+
 picture make(std::string name, std::string title, std::string caption, const axis& x, const char* y_label,
              const plotted& all) {
   picture p{std::move(name), std::move(title), std::move(caption), {}};
@@ -215,10 +220,8 @@ std::vector<picture> loss_pictures(std::span<const run_figures> runs) {
                "loss", all));
   }
   if (pictures.empty())
-    return {{"loss",
-             "Loss against time, updates and samples",
-             "There is no loss to draw." + without_curve(runs),
-             {}}};
+    return {
+        {"loss", "Loss against time, updates and samples", "There is no loss to draw." + why_none(runs), {}}};
   if (const plotted all = tests(runs, &curve_point::test_accuracy, &curve_point::validation_accuracy);
       !all.plots.empty())
     pictures.push_back(

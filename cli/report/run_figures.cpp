@@ -244,14 +244,23 @@ void add_lost(facts& to, const report_fields& f) {
   if (!lost.empty()) to.emplace_back("lost", lost);
 }
 
+/// Whether the times are those of a simulated clock; no report of an older version tells.
+bool is_virtual(const report_fields& f) {
+  if (!f.has("delays") || f.is_null("delays")) return false;
+  const report_fields delays = f.object("delays");
+  return delays.has("virtual_time") && delays.at("virtual_time") == json(true);
+}
+
 /// How it ended.
 void add_results(facts& to, const run_figures& run, const report_fields& f) {
   const std::string ended = f.text("ended"), why = f.text("why");
   to.emplace_back("ended", why.empty() ? ended : ended + ": " + why);
   for (const char* name : {"steps", "updates", "samples"}) to.emplace_back(name, count_in(f, name));
   to.emplace_back("epochs", in_digits(f.number("epochs")));
-  to.emplace_back("time [s]", in_digits(run.wall_seconds));
-  to.emplace_back("samples/s", in_digits(f.number("samples_per_second")));
+  const std::string clock = is_virtual(f) ? "virtual " : "";
+  to.emplace_back(clock + "time [s]", in_digits(run.wall_seconds));
+  to.emplace_back(clock.empty() ? "samples/s" : "samples a virtual second",
+                  in_digits(f.number("samples_per_second")));
   to.emplace_back("last training loss", in_digits(f.known("final_loss")));
   if (!f.is_null("test_rmse"))
     to.emplace_back("test RMSE", in_digits(f.known("test_rmse")));

@@ -6,13 +6,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace mailgrad {
 
 namespace {
 
 constexpr std::size_t most_panels = 15;
-constexpr double most_gap = 1'000; ///< beyond it no single gap can be seen
+constexpr std::uint64_t most_boxes = 1'000; ///< of more none can be seen
 
 double total(const gap_counts& gaps) {
   double sum = 0;
@@ -31,21 +32,42 @@ std::uint64_t last_shown(const run_figures& run, std::size_t workers) {
   }
   for (std::size_t rank = 0; rank < workers; ++rank)
     last = std::max(last, std::ceil(expected_of(run, rank).mean.value_or(0)));
-  return static_cast<std::uint64_t>(std::min(last, most_gap));
+  return static_cast<std::uint64_t>(last);
 }
 
-/// The shares of all gaps in per cent, as lines of a data block.
-std::string shares(const gap_counts& gaps) {
-  std::string data;
+/// How the axis of gaps is divided: a box stands for so many gaps.
+struct gap_axis {
+  std::uint64_t last = 0;
+  std::uint64_t width = 1;
+
+  std::uint64_t box_of(std::uint64_t gap) const { return gap / width; }
+  double middle_of(std::uint64_t box) const {
+    return static_cast<double>(box * width) + static_cast<double>(width - 1) / 2;
+  }
+};
+
+/// The shares of all gaps in per cent, by box.
+std::map<std::uint64_t, double> shares(const gap_counts& gaps, const gap_axis& axis) {
+  std::map<std::uint64_t, double> all;
   for (const auto& [gap, count] : gaps)
-    data += fmt::format("{} {:.6g}\n", gap, 100 * static_cast<double>(count) / total(gaps));
+    all[axis.box_of(gap)] += 100 * static_cast<double>(count) / total(gaps);
+  return all;
+}
+
+/// The same as lines of a data block.
+std::string share_lines(const gap_counts& gaps, const gap_axis& axis) {
+  std::string data;
+  for (const auto& [box, share] : shares(gaps, axis))
+    data += fmt::format("{} {:.6g}\n", axis.middle_of(box), share);
   return data;
 }
 
-std::string law(double p, std::uint64_t last) {
+std::string law(double p, const gap_axis& axis) {
+  const auto beyond = [p](std::uint64_t gap) { return std::pow(1 - p, static_cast<double>(gap)); };
   std::string data;
-  for (std::uint64_t k = 0; k <= last; ++k)
-    data += fmt::format("{} {:.6g}\n", k, 100 * p * std::pow(1 - p, static_cast<double>(k)));
+  for (std::uint64_t box = 0; box <= axis.box_of(axis.last); ++box)
+    data += fmt::format("{} {:.6g}\n", axis.middle_of(box),
+                        100 * (beyond(box * axis.width) - beyond((box + 1) * axis.width)));
   return data;
 }
 
@@ -65,14 +87,14 @@ std::string mean_in_words(const expected_staleness& wanted) {
 }
 
 std::string panel(const worker_figures& worker, const expected_staleness& wanted, std::size_t rank,
-                  std::uint64_t last) {
+                  const gap_axis& axis) {
   if (worker.gaps.empty()) return fmt::format("set title 'worker {}: no gradient'\nplot NaN notitle\n", rank);
   std::string text = fmt::format("set title \"worker {}\\nmean {:.2f}{}\"\n$gaps << EOD\n{}EOD\n", rank,
-                                 mean_of(worker.gaps), mean_in_words(wanted), shares(worker.gaps));
+                                 mean_of(worker.gaps), mean_in_words(wanted), share_lines(worker.gaps, axis));
   if (wanted.mean)
     text += fmt::format("set arrow 1 from {0:.6g}, graph 0 to {0:.6g}, graph 1 nohead front {1}\n",
                         *wanted.mean, mean_line);
-  if (wanted.geometric) text += "$law << EOD\n" + law(*wanted.geometric, last) + "EOD\n";
+  if (wanted.geometric) text += "$law << EOD\n" + law(*wanted.geometric, axis) + "EOD\n";
   text += fmt::format("plot $gaps using 1:2 {} notitle{}\nunset arrow\n", measured,
                       wanted.geometric ? fmt::format(", $law using 1:2 {} notitle", expected) : "");
   return text;
@@ -99,11 +121,10 @@ std::size_t columns_for(std::size_t panels) {
   return columns;
 }
 
-double highest(std::span<const worker_figures> workers) {
+double highest(std::span<const worker_figures> workers, const gap_axis& axis) {
   double most = 1;
   for (const worker_figures& w : workers)
-    for (const auto& [gap, count] : w.gaps)
-      most = std::max(most, 100 * static_cast<double>(count) / total(w.gaps));
+    for (const auto& [box, share] : shares(w.gaps, axis)) most = std::max(most, share);
   return most;
 }
 
@@ -119,6 +140,8 @@ picture staleness_picture(std::span<const run_figures> runs, std::size_t which) 
   const std::span<const worker_figures> shown =
       std::span(run.workers).first(std::min(run.workers.size(), most_panels));
   const std::uint64_t last = last_shown(run, shown.size());
+  const gap_axis axis{last, last / most_boxes + 1};
+  const double top = highest(shown, axis);
   const std::size_t panels = shown.size() + 1, columns = columns_for(panels);
   const std::size_t rows = (panels + columns - 1) / columns;
   p.width = std::max(static_cast<unsigned>(columns) * 240U, 480U);
@@ -127,15 +150,16 @@ picture staleness_picture(std::span<const run_figures> runs, std::size_t which) 
       "set multiplot layout {},{} title {}\nset xlabel 'gap [versions]'\nset ylabel 'gradients [%]'\n"
       "set xrange [-0.6:{}]\nset yrange [0:{:.4g}]\nset boxwidth {}\nset grid y lc rgb '#cccccc'\n"
       "set key off\nset xtics nomirror\nset ytics nomirror\n",
-      rows, columns, gnuplot_text(p.title), static_cast<double>(last) + 0.6, highest(shown) * 1.08,
-      last > 60 ? 1.0 : 0.8);
+      rows, columns, gnuplot_text(p.title), static_cast<double>(last) + 0.6, top * 1.08,
+      last > 60 ? static_cast<double>(axis.width) : 0.8);
   p.script += fmt::format("set xtics {}\nset ytics {}\n", distance_of_marks(static_cast<double>(last)),
-                          distance_of_marks(highest(shown)));
+                          distance_of_marks(top));
   for (std::size_t rank = 0; rank < shown.size(); ++rank)
-    p.script += panel(shown[rank], expected_of(run, rank), rank, last);
+    p.script += panel(shown[rank], expected_of(run, rank), rank, axis);
   p.script += "set key on\n" + legend(expected_of(run, 0)) + "unset multiplot\n";
   p.caption = "The gap of a gradient is the number of updates since its weights were read. " +
               expected_of(run, 0).in_words;
+  if (axis.width > 1) p.caption += fmt::format(" A box stands for {} gaps.", axis.width);
   if (run.gaps.back().first > last)
     p.caption +=
         fmt::format(" Gaps above {} are beyond the axis; the largest is {}.", last, run.gaps.back().first);

@@ -76,7 +76,7 @@ protected:
     words.insert(words.end(), {"--out", path("page.html")});
     tool t(words);
     EXPECT_EQ(t.code(), 0) << t.err();
-    EXPECT_EQ(t.out() + t.err(), "");
+    EXPECT_EQ(t.out() + t.err(), "wrote " + path("page.html") + '\n');
     return content_of(path("page.html"));
   }
 

@@ -279,6 +279,30 @@ TEST_F(ReportPage, MarksASwitchWhereItWasOnTheCurve) {
   EXPECT_LT(nearest, 0.1) << "pixels";
 }
 
+/// As of a hundred workers of which some are slow.
+TEST_F(ReportPage, ShowsNearlyAllGapsHoweverLongTheyAre) {
+  json report = trained();
+  json& first = report["staleness"]["per_shard"][0];
+  const std::uint64_t count = first["histogram"].get<std::vector<std::array<std::uint64_t, 2>>>().size();
+  ASSERT_GT(count, 0U);
+  for (json* of : {&report["staleness"], &first}) {
+    std::uint64_t all = 0;
+    for (const json& pair : (*of)["histogram"]) all += pair[1].get<std::uint64_t>();
+    (*of)["histogram"] = {{0, 1}, {5'200, all - 1}};
+    (*of)["mean"] = 5'200.0 * static_cast<double>(all - 1) / static_cast<double>(all);
+    (*of)["p50"] = (*of)["p99"] = (*of)["max"] = 5'200;
+  }
+  const std::string html = page({written("run.json", report)});
+  EXPECT_THAT(html, AllOf(HasSubstr("A box stands for 6 gaps."), Not(HasSubstr("beyond the axis"))));
+}
+
+TEST_F(ReportPage, SaysThatTimeIsVirtual) {
+  json report = trained();
+  report["delays"] = {{"law", "1"}, {"seed", 1}, {"virtual_time", true}};
+  const std::string html = page({written("run.json", report)});
+  EXPECT_THAT(html, AllOf(HasSubstr("virtual time [s]"), HasSubstr("samples a virtual second")));
+}
+
 TEST_F(ReportPage, KnowsNoLawWherePoliciesChange) {
   const std::string html = page({written("run.json", trained("async, ssp:1@20"))});
   EXPECT_THAT(html, AllOf(HasSubstr("The policy changed in mid-run, so no single law holds."),
