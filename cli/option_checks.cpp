@@ -20,6 +20,8 @@ std::string refusal(const std::string& what, const std::string& word) {
   return fmt::format("must be {}, not '{}'", what, word);
 }
 
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
 std::string in_words(double least, double most) {
   if (least == std::numeric_limits<double>::lowest()) return "a finite number, such as 0.01";
   return fmt::format("a number from {:g} to {:g}", least, most);
@@ -41,7 +43,9 @@ CLI::Validator whole_number(std::uint64_t least, std::uint64_t most) {
                                 : fmt::format("a whole number from {} to {}", least, most);
   return {[=](const std::string& word) {
             const auto n = parse_whole(word);
-            return n && *n >= least && *n <= most ? std::string() : refusal(what, word);
+            if (n && *n >= least && *n <= most) return std::string();
+            const bool is_too_large = open && !n && !word.empty() && std::ranges::all_of(word, is_digit);
+            return refusal(is_too_large ? "a whole number below 2^64" : what, word);
           },
           ""};
 }

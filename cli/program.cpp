@@ -3,11 +3,13 @@
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/help_format.hpp>
+#include <mailgrad/cli/output/output_file.hpp>
 #include <mailgrad/cli/output/printable.hpp>
 #include <mailgrad/cli/version.hpp>
 #include <mailgrad/cli/wrong_option.hpp>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -20,6 +22,7 @@
 #include <exception>
 #include <iostream>
 #include <optional>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -66,12 +69,22 @@ void raise_descriptor_limit() {
 }
 
 /// `mailgrad help join` means `mailgrad join --help`. A command that there is not is left to the parser.
+/// Below a command it must not be, since `mailgrad help join HOST` must not join.
 void ask_for_help(const CLI::App& app, std::vector<const char*>& words) {
   if (words.size() < 2 || std::string_view(words[1]) != "help") return;
   words.erase(words.begin() + 1);
-  const auto is_asked_for = [&](const CLI::App* command) { return command->get_name() == words[1]; };
-  if (words.size() == 1 || std::ranges::any_of(app.get_subcommands(nullptr), is_asked_for))
-    words.push_back("--help");
+  const CLI::App* at = &app;
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const auto below = at->get_subcommands(nullptr);
+    const auto next = std::ranges::find(below, std::string_view(words[i]), &CLI::App::get_name);
+    if (next == below.end() && i == 1) return;
+    if (next == below.end())
+      throw std::invalid_argument(
+          fmt::format("help: '{}' has no command '{}'; 'mailgrad help {}' lists what it takes",
+                      at->get_name(), words[i], words[1]));
+    at = *next;
+  }
+  words.push_back("--help");
 }
 
 /// What to type first.
@@ -107,7 +120,12 @@ int run(std::span<const command_maker> makers, std::vector<const char*> words) {
     ask_for_help(app, words);
     app.parse(static_cast<int>(words.size()), words.data());
   } catch (const CLI::Success& e) { // --help, --version
-    return checked_output(app.exit(e));
+    std::ostringstream text;
+    const int code = app.exit(e, text, std::cerr);
+    output_file("help", std::string(output_file::standard_output)).write([&](std::ostream& out) {
+      out << text.str();
+    });
+    return code;
   } catch (const CLI::ParseError& e) {
     say_failure(explain(app, e));
     return exit_code::bad_input;

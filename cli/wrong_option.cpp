@@ -77,6 +77,13 @@ std::string forgotten_value(const CLI::App& command) {
   return {};
 }
 
+/// Of the description of an option, what it is; the rest is for its help.
+std::string first_words(const std::string& text) {
+  std::size_t end = text.size();
+  for (const char* mark : {"; ", ". ", ": "}) end = std::min(end, text.find(mark));
+  return text.substr(0, end);
+}
+
 /// Rewrites the parser's message, which is written for programmers, for the user of the tool.
 std::string in_words(const CLI::ParseError& e, const CLI::App& command) {
   const std::string why = e.what();
@@ -94,7 +101,8 @@ std::string in_words(const CLI::ParseError& e, const CLI::App& command) {
   if (option == nullptr || dynamic_cast<const CLI::ValidationError*>(&e) != nullptr) return why;
   const std::string name = option->get_name();
   if (dynamic_cast<const CLI::RequiredError*>(&e) != nullptr)
-    return fmt::format("the argument '{}' is missing: {}", name, option->get_description());
+    return fmt::format("the {} '{}' is missing: {}", name.starts_with('-') ? "option" : "argument", name,
+                       first_words(option->get_description()));
   if (option->get_expected_max() == 0) return name + " takes no value";
   const auto values = option->results();
   if (dynamic_cast<const CLI::ConversionError*>(&e) != nullptr && !values.empty())
@@ -104,9 +112,9 @@ std::string in_words(const CLI::ParseError& e, const CLI::App& command) {
 }
 
 std::string unknown_argument(const CLI::App& command, const std::string& word) {
-  const std::string text = name_of(command) + " has no argument '" + word + "'";
-  if (const auto names = commands_of(command); !names.empty()) return text + "; " + suggested(word, names);
-  return text + where_to_look(command);
+  if (const auto names = commands_of(command); !names.empty())
+    return name_of(command) + " has no command '" + word + "'; " + suggested(word, names);
+  return name_of(command) + " has no argument '" + word + "'" + where_to_look(command);
 }
 
 /// Another command beside this one that has an option of this name; empty if none has.
@@ -130,9 +138,12 @@ std::string unknown_option(const CLI::App& command, const std::string& word) {
   const std::string other = in_other_number(letters);
   if (other.size() > 1 && command.get_option_no_throw("--" + other) != nullptr)
     return text + "; did you mean '--" + other + "'?";
+  const std::vector<std::string> names = options_of(command);
+  const auto longer = std::ranges::find_if(
+      names, [&](const std::string& name) { return letters.size() > 2 && name.starts_with(letters); });
+  if (longer != names.end()) return text + "; did you mean '--" + *longer + "'?";
   if (const std::string others = owner_of(command, letters); !others.empty())
     return fmt::format("{}; '{}' has it", text, others);
-  const std::vector<std::string> names = options_of(command);
   const std::string_view meant =
       meant_name(letters, std::vector<std::string_view>(names.begin(), names.end()));
   return meant.empty() ? text + where_to_look(command)

@@ -17,8 +17,8 @@ constexpr std::uint64_t most_gibibytes = std::uint64_t{1} << 20;
 void add_data_options(CLI::App& parser, train_words& w) {
   parser
       .add_option("--model", w.model,
-                  fmt::format("The model: {}, with settings as listed below, or a JSON file of layers",
-                              fmt::join(built_in_models(), ", ")))
+                  fmt::format("The model: {}, with settings {}, or a JSON file of layers",
+                              fmt::join(built_in_models(), ", "), where_listed(w)))
       ->capture_default_str()
       ->group("What to train");
   parser

@@ -4,10 +4,17 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
 // The options of `mailgrad train` that say how the weights are updated: by the shards, and by workers that
 // take local steps.
 
 namespace mailgrad {
+namespace {
+
+constexpr double most_rate = std::numeric_limits<float>::max();
+
+} // namespace
 
 void add_optimizer_options(CLI::App& parser, train_words& w) {
   parser
@@ -21,8 +28,10 @@ void add_optimizer_options(CLI::App& parser, train_words& w) {
       ->capture_default_str()
       ->group("Optimiser");
   parser
-      .add_option("--lr", w.learning_rate, "Learning rate; by default that of the optimiser, as listed below")
+      .add_option("--lr", w.learning_rate,
+                  "Learning rate; by default that of the optimiser, " + where_listed(w))
       ->check(number())
+      ->check(number(0, most_rate))
       ->group("Optimiser");
   parser
       .add_option("--schedule", w.schedule,
@@ -62,11 +71,11 @@ void add_local_step_options(CLI::App& parser, train_words& w) {
       ->needs(steps)
       ->group("Local steps");
   parser
-      .add_option(
-          "--outer-lr", w.outer_learning_rate,
-          "Learning rate of the outer optimiser; by default as listed below, but 1 for sgd, which averages "
-          "the models")
+      .add_option("--outer-lr", w.outer_learning_rate,
+                  "Learning rate of the outer optimiser; by default " + where_listed(w) +
+                      ", but 1 for sgd, which averages the models")
       ->check(number())
+      ->check(number(0, most_rate))
       ->needs(steps)
       ->group("Local steps");
 }

@@ -3,6 +3,8 @@
 #include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/engine/plan/training_options.hpp>
 
+#include <fmt/format.h>
+
 #include <limits>
 #include <string>
 
@@ -55,6 +57,10 @@ void add_devices(CLI::App& parser, train_words& w) {
 
 } // namespace
 
+std::string where_listed(const train_words& w) {
+  return w.remote.serve ? "as 'mailgrad help train' lists" : "as listed below";
+}
+
 void add_delay_options(CLI::App& parser, train_words& w) {
   auto* delays = parser
                      .add_option("--delays", w.delays,
@@ -70,17 +76,20 @@ void add_delay_options(CLI::App& parser, train_words& w) {
 }
 
 void add_policy_options(CLI::App& parser, train_words& w) {
-  const std::string if_open = w.devices.empty() ? "; sync if neither --devices nor --cure is given" : "";
+  const bool is_open = w.devices.empty();
+  auto* policy =
+      parser
+          .add_option("--policy", w.policy,
+                      fmt::format("How closely the workers keep together, {}; several in turn as "
+                                  "\"async, sync@1000\"{}",
+                                  where_listed(w),
+                                  is_open ? "; by default sync, but async with --devices or --cure" : ""))
+          ->group("How to run it");
+  if (!is_open) policy->capture_default_str();
   parser
-      .add_option("--policy", w.policy,
-                  "How closely the workers keep together, as listed below; several in turn as \"async, "
-                  "sync@1000\"" +
-                      if_open)
-      ->capture_default_str()
-      ->group("How to run it");
-  parser
-      .add_option("--cure", w.cure,
-                  "How to treat stale gradients, as listed below; none applies them as they are")
+      .add_option(
+          "--cure", w.cure,
+          fmt::format("How to treat stale gradients, {}; none applies them as they are", where_listed(w)))
       ->capture_default_str()
       ->group("How to run it");
   parser

@@ -90,6 +90,9 @@ struct train_words {
 
 void add_options(CLI::App& parser, train_words& w);
 
+/// Where help lists models, policies and the like: "as listed below", or in the help of which command.
+std::string where_listed(const train_words& w);
+
 // Parts of these options, for commands that take some of them.
 void add_data_options(CLI::App& parser, train_words& w);
 void add_policy_options(CLI::App& parser, train_words& w);

@@ -16,7 +16,7 @@ namespace mailgrad {
 namespace {
 
 constexpr const char* rule_by_default = "adam";
-constexpr const char* policy_by_default = "sync"; ///< of workers that nobody asked for
+constexpr const char* policy_by_default = "sync"; ///< on devices that nobody named
 constexpr std::uint32_t most_in_turns = 4096;     ///< workers whose devices are written out
 
 /// How many devices the workers have. With a model that spans devices each worker has an equal share.
@@ -58,7 +58,7 @@ train_words with_usual_choices(train_words w, const CLI::App& parser) {
   w.usual_devices = w.devices.empty();
   if (!w.usual_devices) return w;
   w.devices = list_for(w, usual_devices(cuda::runtime::find_cards(), usable_core_devices()));
-  w.usual_policy = w.remote.processes == 0 && parser.count("--policy") + parser.count("--cure") == 0;
+  w.usual_policy = parser.count("--policy") + parser.count("--cure") == 0;
   if (w.usual_policy) w.policy = policy_by_default;
   return w;
 }

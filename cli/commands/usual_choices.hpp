@@ -21,7 +21,7 @@ train_words open_words();
 /// Writes into the words what a new run takes where its command left it open, so that recordings and
 /// checkpoints say it: adam, with which all built-in models learn (docs/models.md), and for workers of this
 /// program each card, or else each core that the process may use. --workers has as many devices, in turns.
-/// Threads on such devices take sync, since adam bears little staleness: eight workers under async spoil it.
+/// Workers on such devices take sync, since adam bears little staleness: eight workers under async spoil it.
 train_words with_usual_choices(train_words w, const CLI::App& parser);
 
 /// The same on cores, for a run that no card can train.

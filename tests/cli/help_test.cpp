@@ -78,12 +78,29 @@ TEST(Tool, HelpsWithEachCommand) {
   }
 }
 
+/// Help of train lists models, policies and rates; that of the others says so.
+TEST(Tool, SaysWhereHelpListsWhatAnOptionTakes) {
+  for (const char* command : {"serve", "launch"}) {
+    tool t({command, "--help"});
+    EXPECT_THAT(t.out(), AllOf(Not(HasSubstr("listed below")), HasSubstr("'mailgrad help train'")))
+        << command;
+  }
+  tool train({"train", "--help"});
+  EXPECT_THAT(train.out(), AllOf(HasSubstr("listed below"), Not(HasSubstr("--policy WORD=async"))));
+}
+
 TEST(Tool, HelpsAlsoByTheWordHelp) {
   EXPECT_EQ(tool({"help"}).out(), tool({"--help"}).out());
   EXPECT_EQ(tool({"help", "keys", "new"}).out(), tool({"keys", "new", "--help"}).out());
   tool unknown({"help", "jion"});
   EXPECT_EQ(unknown.code(), 2);
   EXPECT_THAT(unknown.err(), HasSubstr("did you mean 'join'?"));
+}
+
+TEST(Tool, SaysWhyHelpCannotBeWritten) {
+  tool t({"train", "--help"}, "/dev/full");
+  EXPECT_EQ(t.code(), 1);
+  EXPECT_EQ(t.err(), "mailgrad: standard output cannot be written: No space left on device\n");
 }
 
 TEST(Tool, ShowsTheWordsThatAnOptionTakes) {
