@@ -20,12 +20,14 @@
 #include <mailgrad/cli/output/progress_display.hpp>
 #include <mailgrad/cli/output/reading_words.hpp>
 #include <mailgrad/cli/output/recorded_words.hpp>
+#include <mailgrad/cli/output/sample_words.hpp>
 #include <mailgrad/cli/remote/served_run.hpp>
 #include <mailgrad/cli/run_inputs.hpp>
 #include <mailgrad/cli/version.hpp>
 #include <mailgrad/cli/wrong_option.hpp>
 
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
+#include <mailgrad/engine/model/data_request.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/files/shell_word.hpp>
@@ -116,13 +118,13 @@ training_options options_of(const train_words& w, std::vector<std::string> given
   return options;
 }
 
-/// What is worth saying before training: of a run that goes on, of the data, and of how it is judged.
-void say_remarks(const training& run, const training_options& options, const data_split& data) {
-  for (const std::string& remark : run.remarks()) say_line(remark);
-  for (const std::string& remark : data.remarks) say_failure(remark);
+/// What looks like a mistake, in the data or in how the run is judged.
+void say_warnings(const training_options& options, const data_split& data) {
+  for (const std::string& remark : data.remarks) say_warning(remark);
   if (judged_by_test(options, data))
-    std::cerr << "mailgrad: the test samples decide when the run ends or which weights are kept, so the test "
-                 "figures are too good; --validation 0.1 holds other samples out for that\n";
+    say_warning(
+        "the test samples decide when the run ends or which weights are kept, so the test figures are "
+        "too good; --validation 0.1 holds other samples out for that");
 }
 
 /// The options by which a replay finds its data, devices and weights elsewhere than its recording says.
@@ -165,6 +167,7 @@ public:
 foreseen_run foresee_as_chosen(const train_words& w, const model_function& model,
                                const std::shared_ptr<const data_split>& data,
                                const training_options& options) {
+  require_kind_of_samples(w.model, data->name, request_for(*data, 1));
   if (!w.usual_devices || !names_card(w.devices)) return foresee(model, data, options);
   try {
     return foresee(model, data, options);
@@ -230,14 +233,15 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   if (!made.without.empty()) say_failure(made.without);
   training& run = *made.run;
   if (served) served->begin(run);
-  say_remarks(run, options, *data);
+  for (const std::string& remark : run.remarks()) say_line(remark);
   if (is_done && !w.quiet) say_that_nothing_is_left(steps_done(*from), run.total_steps());
   const auto style =
       !is_done && !w.quiet ? progress_display::suitable_style() : progress_display::style::none;
   if (from) options.policy = policies_from(*from);
   const std::string where = served ? workers_in_words(options.workers, devices_elsewhere(w)) : "";
+  if (!w.quiet) say_line(in_words(*data->reading));
+  say_warnings(options, *data);
   if (!w.quiet) {
-    say_line(in_words(*data->reading));
     say_line(introduction(w.model, w.span, options, *data, run, where));
     say_line(choices_in_words(w, options));
   }
@@ -302,12 +306,13 @@ int try_out(const train_words& w) {
   if (!w.load.empty()) options.start = std::make_shared<const saved_weights>(load_weights(w.load));
   options.start_whole = w.load_strict == "yes";
   const auto data = std::make_shared<const data_split>(open_data(w.data, opened_as(w)));
-  if (!w.quiet) {
-    say_line(in_words(*data->reading));
-    say_line(choices_in_words(w, options));
-  }
-  for (const std::string& remark : data->remarks) say_failure(remark);
-  foresee_as_chosen(w, spanning(find_model(w.model), w.span), data, options);
+  if (!w.quiet) say_line(in_words(*data->reading));
+  say_warnings(options, *data);
+  if (!w.quiet) say_line(choices_in_words(w, options));
+  const foreseen_run run = foresee_as_chosen(w, spanning(find_model(w.model), w.span), data, options);
+  if (!w.quiet)
+    say_line(fmt::format("{} with {} weights fits these data and options, under {}; nothing was trained",
+                         w.model, run.layout->size(), options.policy));
   return exit_code::done;
 }
 

@@ -3,12 +3,15 @@
 #include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/reading_words.hpp>
+#include <mailgrad/cli/output/sample_words.hpp>
 #include <mailgrad/data/open.hpp>
+#include <mailgrad/engine/model/data_request.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <exception>
 #include <stdexcept>
 
 namespace mailgrad {
@@ -75,6 +78,21 @@ saved_weights load_with_model(const trained_words& w) {
   return weights;
 }
 
+/// Refuses data of another kind than the model reads, which are read once more for that: as what they are.
+void require_same_kind(const trained_words& w, const open_options& as_the_model, const model_request& reads) {
+  open_options o;
+  o.limit = as_the_model.limit;
+  model_request found;
+  try {
+    found = request_for(open_data(w.data, o), 1);
+  } catch (const std::exception&) {
+    return; // what was wrong before says more
+  }
+  if (kind_of_samples(found) != kind_of_samples(reads))
+    throw std::invalid_argument(fmt::format("'{}' reads {}, and '{}' has {}", w.model_file,
+                                            samples_in_words(reads), w.data, samples_in_words(found)));
+}
+
 } // namespace
 
 predictor open_model(const trained_words& w) {
@@ -105,9 +123,16 @@ data_split open_samples(const trained_words& w, const model_card& card, lacking_
     o.channels = r.sample_dims[2] == 1 ? picture_channels::grey : picture_channels::rgb;
   }
   o.limit.bytes = w.data_limit << 30;
-  data_split samples = open_data(w.data, o);
+  data_split samples = [&] {
+    try {
+      return open_data(w.data, o);
+    } catch (const std::exception&) {
+      require_same_kind(w, o, r);
+      throw;
+    }
+  }();
   say_line(in_words(*samples.reading));
-  for (const std::string& remark : samples.remarks) say_failure(remark);
+  for (const std::string& remark : samples.remarks) say_warning(remark);
   return samples;
 }
 

@@ -4,10 +4,25 @@
 #include <fmt/format.h>
 
 #include <iostream>
+#include <regex>
+#include <string>
 
 namespace mailgrad {
 
-void say_failure(std::string_view words) { std::cerr << fmt::format("mailgrad: {}\n", printable(words)); }
+namespace {
+
+/// Without " (csv_options::left_out)".
+std::string without_names_of_library(std::string_view words) {
+  static const std::regex name(R"( \([a-z_]+::[a-z_]+\))");
+  return std::regex_replace(std::string(words), name, "");
+}
+
+} // namespace
+
+void say_failure(std::string_view words) {
+  std::cerr << fmt::format("mailgrad: {}\n", printable(without_names_of_library(words)));
+}
+void say_warning(std::string_view words) { say_failure(fmt::format("warning: {}", words)); }
 void say_line(std::string_view words) { std::cerr << fmt::format("{}\n", printable(words)); }
 
 } // namespace mailgrad

@@ -95,8 +95,9 @@ TEST_F(Table, SaysWhatIsLeftOutAndWhichClassesAreMissing) {
   tool dropped(train(
       data, {"--label", "2", "--missing", "drop", "--leave-out", "key", "--save", path("m.safetensors")}));
   ASSERT_EQ(dropped.code(), 0) << dropped.err();
-  EXPECT_THAT(dropped.err(),
-              HasSubstr("mailgrad: flowers.csv: 8 of 80 rows have missing values and were left out"));
+  EXPECT_THAT(
+      dropped.err(),
+      HasSubstr("mailgrad: warning: flowers.csv: 8 of 80 rows have missing values and were left out"));
   tool tested({"test", "--model-file", path("m.safetensors"), "--data", data});
   ASSERT_EQ(tested.code(), 0) << tested.err();
   EXPECT_THAT(tested.err(), HasSubstr("8 of 80 rows have missing values"));
@@ -108,7 +109,7 @@ TEST_F(Table, SaysWhatIsLeftOutAndWhichClassesAreMissing) {
   for (int i = 0; i < 20; ++i) rows += std::to_string(i) + ",a\n";
   tool one(train(folder_.write("alike.csv", rows).string(), {}));
   EXPECT_EQ(one.code(), 0) << one.err();
-  EXPECT_THAT(one.err(), HasSubstr("mailgrad: all 16 samples to train on are of one class, 'a'"));
+  EXPECT_THAT(one.err(), HasSubstr("mailgrad: warning: all 16 samples to train on are of one class, 'a'"));
 }
 
 /// Words of two encodings, decimal commas, and labels that are codes.
@@ -184,6 +185,8 @@ TEST_F(Table, IsOnlyLookedAtInADryRun) {
   EXPECT_EQ(t.code(), 0) << t.err();
   EXPECT_THAT(t.err(),
               AllOf(HasSubstr("read as   CSV in Windows-1252"), Not(HasSubstr("samples to train on"))));
+  EXPECT_THAT(t.err(), ::testing::ContainsRegex("mlp with [0-9]+ weights fits these data and options, under "
+                                                "async; nothing was trained\n"));
   EXPECT_EQ(t.out(), "");
   for (const char* file : {"m", "r.json", "rec"}) EXPECT_FALSE(std::filesystem::exists(path(file))) << file;
   words.insert(words.end(), {"--policy", "k-async:7"});

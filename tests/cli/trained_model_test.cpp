@@ -99,6 +99,27 @@ protected:
   const scratch_folder folder_;
 };
 
+TEST_F(TrainedModel, SaysOfBothWhereDataAreOfAnotherKind) {
+  const std::string model = trained();
+  std::string words;
+  for (int i = 0; i < 400; ++i) words += i % 3 == 0 ? "the cat " : "a mat ";
+  const std::string text = folder_.write("words.txt", words).string();
+  tool t({"test", "--model-file", model, "--data", text});
+  EXPECT_EQ(t.code(), 2);
+  EXPECT_EQ(t.err(), "mailgrad: '" + model + "' reads rows of 2 numbers, and '" + text + "' has text\n");
+  const auto refused = [&](const std::string& of, const std::string& data, const std::string& why) {
+    tool untrained({"train", "--model", of, "--data", data, "--batch", "8"});
+    EXPECT_EQ(untrained.code(), 2);
+    EXPECT_THAT(untrained.err(), HasSubstr("mailgrad: " + why + '\n'));
+  };
+  refused("lenet", text, "lenet reads pictures, and 'words.txt' has text: take gpt");
+  refused("mlp:hidden=5", text, "mlp reads no text, and 'words.txt' has text: take gpt");
+  refused("lenet", path("rows.csv"),
+          "lenet reads pictures, and 'rows.csv' has rows of 2 numbers: take mlp or softmax");
+  refused("gpt", path("rows.csv"),
+          "gpt reads text, and 'rows.csv' has rows of 2 numbers: take mlp or softmax");
+}
+
 TEST_F(TrainedModel, IsTestedOnAllRowsOfAFile) {
   const std::string model = trained();
   tool t({"test", "--model-file", model, "--data", path("rows.csv"), "--report", path("test.json")});
