@@ -2,10 +2,13 @@
 
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
+#include <mailgrad/cli/output/fitted_lines.hpp>
 #include <mailgrad/cli/output/printable.hpp>
 #include <mailgrad/cli/output/report_words.hpp>
 
 #include <fmt/format.h>
+
+#include <unistd.h>
 
 #include <iostream>
 #include <stdexcept>
@@ -47,7 +50,9 @@ training_report tested_report(training& run, std::size_t samples, const std::fun
 
 int say_how_it_ended(const training_report& r, const run_outputs& outputs, const std::string& command,
                      int signal, const memory_needs& needs) {
-  (outputs.take_standard_output() ? std::cerr : std::cout) << printable(in_words(r, command));
+  const bool elsewhere = outputs.take_standard_output();
+  (elsewhere ? std::cerr : std::cout)
+      << fitted_to(elsewhere ? STDERR_FILENO : STDOUT_FILENO, printable(in_words(r, command)));
   const int code = exit_code_of(r, signal);
   if (!r.why.empty())
     code == exit_code::failed || code == exit_code::diverged ? say_failure(r.why)

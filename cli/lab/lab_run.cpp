@@ -5,6 +5,7 @@
 #include <mailgrad/cli/lab/lab_options.hpp>
 #include <mailgrad/cli/lab/lab_progress.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
+#include <mailgrad/cli/output/fitted_lines.hpp>
 #include <mailgrad/cli/output/reading_words.hpp>
 #include <mailgrad/cli/output/report_words.hpp>
 #include <mailgrad/cli/run_inputs.hpp>
@@ -15,6 +16,8 @@
 #include <mailgrad/lab/virtual_run.hpp>
 
 #include <fmt/format.h>
+
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -86,11 +89,9 @@ int run_in_lab(const train_words& w, std::vector<std::string> given) {
     if (shown) shown->show(p);
   };
   lab::virtual_run run(find_model(w.model), data, options, lab);
-  for (const std::string& remark : data->remarks) say_failure(remark);
-  if (!w.quiet) {
-    say_line(in_words(*data->reading));
-    say_line(introduction(w, *data, options));
-  }
+  if (!w.quiet) say_line(in_words(*data->reading));
+  for (const std::string& remark : data->remarks) say_warning(remark);
+  if (!w.quiet) say_line(introduction(w, *data, options));
   shown.emplace(run.total_steps(), w.quiet);
   run.run();
   shown->finish();
@@ -98,9 +99,11 @@ int run_in_lab(const train_words& w, std::vector<std::string> given) {
   training_report r = run.report([&] { return ctrl_c.requested(); });
   r.origin.commit = build_commit;
   r.origin.date = date;
-  std::ostream& out = outputs.take_standard_output() ? std::cerr : std::cout;
-  out << in_words(r) << "virtual time  " << times_in_words(r, real_seconds)
-      << computed_in_words(r, run.computed()) << '\n';
+  const bool elsewhere = outputs.take_standard_output();
+  (elsewhere ? std::cerr : std::cout)
+      << fitted_to(elsewhere ? STDERR_FILENO : STDOUT_FILENO,
+                   fmt::format("{}virtual time  {}{}\n", in_words(r), times_in_words(r, real_seconds),
+                               computed_in_words(r, run.computed())));
   if (!r.why.empty()) say_failure(r.why);
   const int code = exit_code_of_lab(r, ctrl_c.signal());
   return write_results(outputs, run, r, card) || code == exit_code::diverged ? code : exit_code::failed;

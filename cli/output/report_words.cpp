@@ -23,6 +23,11 @@ namespace mailgrad {
 
 namespace {
 
+/// "1 step", "12 steps"
+std::string counted(std::uint64_t n, const char* what) {
+  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
+}
+
 std::string samples_in_words(const training_report& r) {
   std::string text = fmt::format("weights moved by {:.3g} (root mean square)", r.weight_gap.mean());
   if (!r.gradient_cosine.empty())
@@ -70,7 +75,7 @@ std::string indented(const std::string& text) {
 /// samples of workers that do not go on.
 std::string trained_in_words(const training_report& r) {
   const std::uint64_t before = r.resumed ? r.resumed->steps_before : 0;
-  if (before == 0) return fmt::format("{} samples", r.samples);
+  if (before == 0) return counted(r.samples, "sample");
   const std::uint64_t all = before + r.steps;
   return fmt::format("{} of them since the resume; {} samples in {} steps of the present workers",
                      all - std::min(all, r.resumed->steps), r.samples, r.steps);
@@ -93,9 +98,11 @@ std::string member_lines(const training_report& r) {
 
 std::string in_words(const training_report& r, const std::string& command) {
   const std::uint64_t before = r.resumed ? r.resumed->steps_before : 0; // as checkpoints and switches count
-  std::string text =
-      fmt::format("{} after {} steps, {}, {:.2f} s: {:.0f} samples/s\n", r.ended, before + r.steps,
-                  trained_in_words(r), r.wall_seconds, r.samples_per_second());
+  const bool simulated = r.delays && r.delays->virtual_time;
+  const char* clock = simulated ? "virtual " : "";
+  std::string text = fmt::format("{} after {}, {}, {:.2f} {}s: {:.0f} samples{}\n", r.ended,
+                                 counted(before + r.steps, "step"), trained_in_words(r), r.wall_seconds,
+                                 clock, r.samples_per_second(), simulated ? " a virtual second" : "/s");
   if (r.final_loss)
     text += fmt::format("{}{}\n", summary_column(r.ended == "running" ? "loss so far" : "final loss"),
                         loss_in_words(*r.final_loss));
@@ -113,8 +120,7 @@ std::string in_words(const training_report& r, const std::string& command) {
   text += fmt::format("waiting       {:.2f} s at barriers, {:.2f} s at a bound, {:.2f} s for batches\n",
                       r.waits.barrier, r.waits.bound, r.waits.feeder);
   text += "per gradient  " + times_in_words(r) + '\n';
-  const bool simulated = r.delays && r.delays->virtual_time; // such workers have no disks
-  if (r.wire && !r.batches.empty() && !simulated)
+  if (r.wire && !r.batches.empty() && !simulated) // simulated workers have no disks
     text += "data          " + origins_in_words(r.batches) + '\n';
   if (r.resumed)
     text += fmt::format("resumed       after step {}, from {}{}\n", r.resumed->steps, r.resumed->from,

@@ -41,6 +41,16 @@ TEST(Summary, NamesThePolicyOfTheEndOnlyIfItIsAnother) {
   EXPECT_THAT(in_words(r), HasSubstr("\npolicy        sync since step 298\n"));
 }
 
+TEST(Summary, SaysThatTimeIsVirtual) {
+  training_report r;
+  r.ended = "completed";
+  r.steps = r.samples = 1;
+  r.wall_seconds = 2;
+  EXPECT_THAT(in_words(r), ::testing::StartsWith("completed after 1 step, 1 sample, 2.00 s: "));
+  r.delays.emplace().virtual_time = true;
+  EXPECT_THAT(in_words(r), ::testing::ContainsRegex("2.00 virtual s: [0-9]+ samples a virtual second\n"));
+}
+
 TEST(Summary, SaysWhoWasLost) {
   training_report r;
   r.members = {{"worker", 0}, {"worker", 1}};
