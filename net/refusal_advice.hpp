@@ -6,7 +6,8 @@
 
 namespace mailgrad::net {
 
-/// What somebody does about a refusal that a client has met, as ": give --keys"; nothing if its words say all.
+/// What somebody does about a refusal that a client has met, as ": give --keys"; nothing if its words say
+/// all.
 std::string advice_on(const refusal& why);
 
 } // namespace mailgrad::net

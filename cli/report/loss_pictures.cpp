@@ -171,7 +171,9 @@ std::string without_curve(std::span<const run_figures> runs) {
 
 std::string why_none(std::span<const run_figures> runs) {
   const std::string older = without_curve(runs);
-  return older.empty() ? " Lines of metrics have one, as often as --metrics-every says." : older;
+  return older.empty()
+             ? " A run in virtual time keeps none on its way; 'mailgrad lab sweep' draws those of such runs."
+             : older;
 }
 
 picture make(std::string name, std::string title, std::string caption, const axis& x, const char* y_label,

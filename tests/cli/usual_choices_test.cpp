@@ -96,8 +96,9 @@ TEST_F(UsualChoices, AreTheSameForWorkersOfOtherProcesses) {
   const train_words w = chosen({"--processes", "2"});
   EXPECT_EQ(w.policy, "sync");
   EXPECT_THAT(recorded(w), ::testing::Contains("--policy=sync"));
+}
+TEST_F(UsualChoices, AreAsyncForOtherProcessesWhereACureIsNamed) {
   EXPECT_EQ(chosen({"--processes", "2", "--cure", "inverse"}).policy, "async");
-  EXPECT_EQ(chosen({"--processes", "2", "--policy", "ssp:1"}).policy, "ssp:1");
 }
 TEST_F(UsualChoices, LeaveThePolicyThatIsNamed) {
   const train_words w = chosen({"--policy", "ssp:2"});
