@@ -1,7 +1,10 @@
 #include <mailgrad/cli/output/failure_line.hpp>
+#include <mailgrad/cli/output/fitted_lines.hpp>
 #include <mailgrad/cli/output/printable.hpp>
 
 #include <fmt/format.h>
+
+#include <unistd.h>
 
 #include <iostream>
 #include <regex>
@@ -22,7 +25,10 @@ std::string without_names_of_library(std::string_view words) {
 void say_failure(std::string_view words) {
   std::cerr << fmt::format("mailgrad: {}\n", printable(without_names_of_library(words)));
 }
-void say_warning(std::string_view words) { say_failure(fmt::format("warning: {}", words)); }
+void say_warning(std::string_view words) {
+  std::cerr << fitted_to(STDERR_FILENO,
+                         fmt::format("mailgrad: warning: {}\n", printable(without_names_of_library(words))));
+}
 void say_line(std::string_view words) { std::cerr << fmt::format("{}\n", printable(words)); }
 
 } // namespace mailgrad

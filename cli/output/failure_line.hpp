@@ -9,7 +9,8 @@ namespace mailgrad {
 /// for who writes C++, are left out.
 void say_failure(std::string_view words);
 
-/// Prints "mailgrad: warning: WORDS" in the same way: what looks like a mistake, and stops nothing.
+/// Prints "mailgrad: warning: WORDS" in the same way, fitted to the terminal: what looks like a mistake, and
+/// stops nothing.
 void say_warning(std::string_view words);
 
 /// Prints "WORDS" in the same way: what is no failure.
