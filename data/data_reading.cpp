@@ -22,7 +22,7 @@ std::string format_in_words(file_format format) {
 
 bool has_test_arrays(const data_files& files) {
   if (files.format != file_format::npz) return false;
-  const npz_file archive(files.train.front());
+  const npz_file archive(files.train.front(), {"x_test", "X_test"});
   return archive.find("x_test") != nullptr || archive.find("X_test") != nullptr;
 }
 

@@ -189,7 +189,10 @@ data_split array_reader::split(dataset first, std::optional<dataset> test, const
 /// The arrays of an archive by name.
 class archive_arrays {
 public:
-  explicit archive_arrays(const fs::path& file) : archive_(file) {}
+  explicit archive_arrays(const fs::path& file)
+      : archive_(file, {"x", "X", "y", "x_train", "X_train", "y_train", "x_test", "X_test", "y_test"}) {}
+
+  const std::vector<std::string>& passed_over() const noexcept { return archive_.passed_over(); }
 
   const npz_array* find(const std::string& name) const {
     const npz_array* const found = archive_.find(name);
@@ -232,7 +235,11 @@ data_split open_npz(const data_files& files, const open_options& options) {
   dataset first = reader.samples(arrays.open(named ? "x_train" : "x"), arrays.open(named ? "y_train" : "y"));
   std::optional<dataset> test;
   if (tested) test = reader.samples(arrays.open("x_test"), arrays.open("y_test"));
-  return reader.split(std::move(first), std::move(test), file, file);
+  data_split both = reader.split(std::move(first), std::move(test), file, file);
+  for (const std::string& name : arrays.passed_over())
+    both.remarks.push_back(fmt::format("{}: array {} holds no numbers, and is passed over",
+                                       file.filename().string(), in_quotes(name)));
+  return both;
 }
 
 data_split open_npy(const data_files& files, const open_options& options) {

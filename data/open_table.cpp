@@ -238,15 +238,12 @@ data_split open_csv(const data_files& files, const open_options& options) {
   split.reading = std::make_shared<const data_reading>(std::move(noted));
   split.table = train.layout.table;
   dataset first = join(std::move(train), labels);
-  if (!whole) {
+  if (!whole)
     split.test = join(std::move(test), labels);
-    split.train = std::move(first);
-  } else if (options.known) {
-    split.test = std::move(first);
-  } else {
-    split.train = take_rows(first, rows.train);
+  else if (!options.known)
     split.test = take_rows(first, rows.test);
-  }
+  if (whole && !options.known) first = take_rows(first, rows.train);
+  (whole && options.known ? split.test : split.train) = std::move(first);
   split.class_names = labels.names();
   if (!options.known) remark_alike(file, split.class_names, split);
   split.divisors = std::move(by);

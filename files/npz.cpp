@@ -93,14 +93,22 @@ struct npz_file::archive {
 npz_file::~npz_file() = default;
 npz_file::npz_file(npz_file&&) noexcept = default;
 
-npz_file::npz_file(const std::filesystem::path& path)
+npz_file::npz_file(const std::filesystem::path& path, const std::vector<std::string>& wanted)
     : path_(path), archive_(std::make_unique<archive>(path)) {
   std::set<std::string, std::less<>> names;
   const zip_int64_t count = zip_get_num_entries(archive_->handle, 0);
   for (zip_int64_t i = 0; i < count; ++i) {
     const char* name = zip_get_name(archive_->handle, static_cast<zip_uint64_t>(i), 0);
     if (name != nullptr && std::string_view(name).ends_with('/')) continue; // a folder
-    arrays_.push_back(checked(static_cast<std::uint64_t>(i)));
+    const std::string_view entry = name == nullptr ? "" : name;
+    const std::string_view stem = entry.substr(0, entry.rfind('.'));
+    try {
+      arrays_.push_back(checked(static_cast<std::uint64_t>(i)));
+    } catch (const file_error&) {
+      if (wanted.empty() || std::ranges::find(wanted, stem) != wanted.end()) throw;
+      passed_over_.emplace_back(stem);
+      continue;
+    }
     if (!names.insert(arrays_.back().name).second)
       throw_malformed(path_, array_called(arrays_.back().name) + " comes twice");
   }

@@ -34,7 +34,9 @@ struct npz_array {
 /// Threads one caller at a time.
 class npz_file {
 public:
-  explicit npz_file(const std::filesystem::path& path);
+  /// Arrays that `wanted` does not name are passed over if they hold no numbers. Without names, all are
+  /// wanted.
+  explicit npz_file(const std::filesystem::path& path, const std::vector<std::string>& wanted = {});
   ~npz_file();
   npz_file(npz_file&&) noexcept;
 
@@ -43,6 +45,8 @@ public:
 
   const std::filesystem::path& file() const noexcept { return path_; }
   const std::vector<npz_array>& arrays() const noexcept { return arrays_; }
+  /// The names of those that hold no numbers.
+  const std::vector<std::string>& passed_over() const noexcept { return passed_over_; }
   /// The array of that name, or null.
   const npz_array* find(std::string_view name) const noexcept;
 
@@ -66,6 +70,7 @@ private:
   std::filesystem::path path_;
   std::unique_ptr<archive> archive_;
   std::vector<npz_array> arrays_;
+  std::vector<std::string> passed_over_;
 };
 
 /// Writes arrays of float32, and texts as arrays of bytes, so that numpy.load opens them. The file takes the

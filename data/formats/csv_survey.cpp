@@ -670,6 +670,10 @@ void settle_task(csv_survey& s, const fs::path& file, std::optional<label_kind> 
     if (guessed) refuse(found);
     s.remarks.push_back(fmt::format("{}: the label, column {}, {}", file.filename().string(), column, found));
   };
+  if (s.layout.holds == label_kind::numbers && f.merges_as_float())
+    s.remarks.push_back(
+        fmt::format("{}: the label, column {}: different values become one, since numbers are 32 bits",
+                    file.filename().string(), column));
   const bool each_other = f.values() >= enough_rows && f.different() == f.values();
   if (s.layout.holds == label_kind::classes && each_other)
     refuse(fmt::format("has another value in each of {} rows", f.values()));

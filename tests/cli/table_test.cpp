@@ -145,8 +145,8 @@ TEST_F(Table, SaysWhatWasUnderstoodBeforeItTrains) {
 TEST_F(Table, MayHaveACommaInTheNameOfAColumn) {
   std::string text = "\"a,b\",a,b,kind\n";
   for (int i = 0; i < 20; ++i) text += fmt::format("{},{},7,{}\n", i, i % 3, i % 2 == 0 ? "x" : "y");
-  tool t({"train", "--data", folder_.write("names.csv", text).string(), "--leave-out", "\"a,b\",b",
-          "--dry-run"});
+  tool t({"train", "--data", folder_.write("names.csv", text).string(), "--leave-out", "\"a,b\",b", "--batch",
+          "4", "--dry-run"});
   EXPECT_EQ(t.code(), 0) << t.err();
   EXPECT_THAT(t.err(), HasSubstr("columns   1 of numbers, 2 left out ('a,b', 'b'); 1 input\n"));
 }
@@ -154,7 +154,8 @@ TEST_F(Table, MayHaveACommaInTheNameOfAColumn) {
 TEST_F(Table, IsReadByTheDecimalSignThatIsAskedFor) {
   std::string text = "a;kind\n";
   for (int i = 0; i < 20; ++i) text += fmt::format("1.{}00;{}\n", i % 10, i % 2 == 0 ? "x" : "y");
-  tool t({"train", "--data", folder_.write("n.csv", text).string(), "--decimal", "comma", "--dry-run"});
+  tool t({"train", "--data", folder_.write("n.csv", text).string(), "--decimal", "comma", "--batch", "4",
+          "--dry-run"});
   EXPECT_EQ(t.code(), 0) << t.err();
   EXPECT_THAT(t.err(), HasSubstr("',' as decimal sign, '.'"));
 }

@@ -98,6 +98,13 @@ TEST_F(OpenArrays, PredictsFractions) {
             "x.npz: array 'y': number 0 is no whole number, or too large for a class");
 }
 
+TEST_F(OpenArrays, PassesOverArraysThatAreNoNumbersAndNoSamples) {
+  const std::string names = npy<std::int32_t>("<U1", "(2,)", {97, 98});
+  const data_split split = open({{"x", two_rows}, {"y", two_classes}, {"names", names}});
+  EXPECT_THAT(split.remarks, testing::Contains("x.npz: array 'names' holds no numbers, and is passed over"));
+  EXPECT_THAT(array_complaint({{"x", two_rows}, {"y", names}}), HasSubstr("array 'y'"));
+}
+
 TEST_F(OpenArrays, RefusesArraysThatDoNotFit) {
   EXPECT_EQ(array_complaint({{"data", two_rows}}),
             "x.npz: expected arrays x_train, y_train, x_test and y_test, or x and y, found neither");

@@ -120,6 +120,11 @@ TEST_F(OpenTable, TellsClassesByTheSignsOfTheLabel) {
   EXPECT_THAT(open("a;kind\n1,5;1000\n2,5;1\n3,5;1.250\n", known).test.labels(), ElementsAre(1, 0, 2));
 }
 
+TEST_F(OpenTable, SaysThatANumberToPredictIsTooWide) {
+  EXPECT_THAT(open("a,n\n1,20000000\n2,20000001\n3,0.5\n4,7\n", {.task = label_kind::numbers}).remarks,
+              testing::Contains(HasSubstr("the label, column 'n': different values become one")));
+}
+
 TEST_F(OpenTable, SaysThatClassesAreAlike) {
   EXPECT_THAT(open("1,rose\n2,Rose\n3,tulip\n4,rose\n5,Rose\n6,tulip\n").remarks,
               testing::Contains("x.csv: the classes 'Rose' and 'rose' differ in blanks or capitals alone"));

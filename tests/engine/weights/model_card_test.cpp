@@ -70,7 +70,8 @@ model_card card_of_a_table() {
                 .label = 3,
                 .missing = missing_values::mean,
                 .means = {0.1F, 0.25F, 0.75F},
-                .label_signs = {',', false}};
+                .label_signs = {',', false},
+                .label_name = "kind"};
   return card;
 }
 
@@ -89,6 +90,7 @@ TEST(ModelCard, TellsHowRowsOfATableBecomeSamples) {
   EXPECT_EQ(read.columns[1].signs, wrote.columns[1].signs);
   EXPECT_EQ(read.columns[2].signs, number_signs());
   EXPECT_EQ(read.label_signs, wrote.label_signs);
+  EXPECT_EQ(read.label_name, "kind");
   EXPECT_THAT(parse_model_card(to_json(full_card())).table.columns, IsEmpty()) << "other cards have none";
 }
 
