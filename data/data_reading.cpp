@@ -41,9 +41,10 @@ std::string test_in_words(const data_split& data, const data_files& files, const
                      data.train.has_targets() ? "" : " from each class in proportion");
 }
 
-void count_classes(data_reading& r, const data_split& data, const dataset& samples) {
+/// Classes of samples whose labels nobody has looked at are not counted.
+void count_classes(data_reading& r, const data_split& data, const dataset& samples, csv_answers answers) {
   r.classes = samples.classes();
-  if (samples.labels().empty()) return;
+  if (samples.labels().empty() || (r.table && answers == csv_answers::passed_over)) return;
   std::vector<std::size_t> counts(r.classes);
   for (const std::int32_t label : samples.labels()) ++counts[static_cast<std::size_t>(label)];
   const auto named = [&](auto at) {
@@ -70,7 +71,7 @@ data_reading reading_of(const data_split& data, const data_files& files, const o
   r.task = samples.labelled_with();
   if (r.task_why.empty())
     r.task_why = options.known ? "as in training" : options.task ? "--task says so" : "as such files have it";
-  if (!samples.has_targets()) count_classes(r, data, samples);
+  if (!samples.has_targets()) count_classes(r, data, samples, options.csv.answers);
   return r;
 }
 

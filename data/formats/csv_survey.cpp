@@ -338,8 +338,13 @@ void csv_surveyor::take_comment_as_header() {
   std::vector<std::string_view> fields;
   splitter.list(fields);
   texts names(fields.begin(), fields.end());
-  if (names.size() != first_.size() || !are_all_different(names) || std::ranges::any_of(names, is_no_name))
-    return;
+  if (names.size() != first_.size()) return;
+  if (std::ranges::any_of(names, is_no_name))
+    return remark(
+        fmt::format("the line above the first row, {}, begins with '#', so it is passed over, but has as "
+                    "many fields as a row",
+                    in_quotes('#' + comment_)));
+  if (!are_all_different(names)) return;
   names_ = std::move(names);
 }
 

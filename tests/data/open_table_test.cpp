@@ -134,7 +134,9 @@ TEST_F(OpenTable, LooksAtNoLabelsWhereOnlyAnswersAreWanted) {
   const data_split trained = open("a,kind\n1,x\n2,y\n");
   open_options known{.csv = {.answers = csv_answers::passed_over}};
   known.known = known_data{trained.class_names, trained.divisors, trained.table};
-  EXPECT_EQ(open("a,sort\n1,\n2,z\n3,?\n", known).test.size(), 3U);
+  const data_split asked = open("a,sort\n1,\n2,z\n3,?\n", known);
+  EXPECT_EQ(asked.test.size(), 3U);
+  EXPECT_FALSE(asked.reading->largest) << "nobody knows the classes";
 }
 
 TEST_F(OpenTable, CountsCommentsBelowTheFirstRow) {

@@ -225,6 +225,12 @@ TEST(Csv, SaysWhatLooksLikeAMistake) {
         << word;
 }
 
+TEST(Csv, SaysThatACommentAboveTheRowsMayBeOne) {
+  EXPECT_THAT(remarks_on("#1,4\n2,5\n3,6\n"),
+              testing::Contains(HasSubstr("the line above the first row, '#1,4', begins with '#'")));
+  EXPECT_THAT(remarks_on("# a, b\n2,5\n3,6\n"), testing::IsEmpty());
+}
+
 TEST(Csv, SaysHowWordsForNothingMayBeTaken) {
   for (const char* word : {"None", "\\N", "NaT", "-", "."})
     EXPECT_THAT(csv_complaint(std::string("a,kind\n1,x\n") + word + ",y\n3,x\n"),
