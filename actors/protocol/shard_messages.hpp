@@ -219,7 +219,7 @@ auto inspect(Inspector& f, push_gradient& x) {
 template <class Inspector>
 auto inspect(Inspector& f, order_entry& x) {
   return wire::fields(f, x, wire::field("what", x.what), wire::field("worker", x.worker),
-                      wire::field("step", x.step), wire::field("version_read", x.version_read),
+                      wire::field("step", x.step), wire::field("gap", x.gap),
                       wire::field("arrived", x.arrived));
 }
 

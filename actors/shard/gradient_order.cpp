@@ -27,8 +27,7 @@ void gradient_order::arrive(const push_gradient& x, std::int64_t at) {
   if (is_followed())
     given_.arrive(x);
   else
-    own_.push_back(
-        {{order_entry::kind::gradient, x.header.id.worker, x.header.id.step, x.header.version_read, at}, x});
+    own_.push_back({{order_entry::kind::gradient, x.header.id.worker, x.header.id.step, {}, at}, x});
 }
 
 void gradient_order::leave(rank worker, incarnation life) {

@@ -59,14 +59,15 @@ void parameter_actor::take_closed(const order_entry& turn) {
 }
 
 decision parameter_actor::judge(const order_entry& turn) {
-  return policy_->judge(
-      {turn.worker, turn.step, turn.version_read, options_.weights->version(), turn.arrived});
+  const version_number now = options_.weights->version();
+  return policy_->judge({turn.worker, turn.step, {now.value - turn.gap}, now, turn.arrived});
 }
 
 /// `arrived` is the time by which the gradient is judged, from the shard whose order is followed.
 void parameter_actor::take(const push_gradient& x, std::int64_t arrived) {
   const gradient_header& g = x.header;
-  const order_entry turn{order_entry::kind::gradient, g.id.worker, g.id.step, g.version_read, arrived};
+  const order_entry turn{order_entry::kind::gradient, g.id.worker, g.id.step,
+                         options_.weights->version() - g.version_read, arrived};
   order_.announce(turn);
   worker_slot& worker = workers_[g.id.worker];
   const bool waits = worker.device ? worker.life == g.id.life : worker.returns;
@@ -119,7 +120,7 @@ void parameter_actor::keep_waiting(const push_gradient& x, std::uint64_t samples
 /// version.
 void parameter_actor::take_lost(const order_entry& turn) {
   if (!options_.replayed) {
-    order_.announce({order_entry::kind::missed, turn.worker, turn.step, turn.version_read, turn.arrived});
+    order_.announce({order_entry::kind::missed, turn.worker, turn.step, turn.gap, turn.arrived});
     return judge_without(turn);
   }
   const verdict what = judge(turn).what;
@@ -146,7 +147,7 @@ void parameter_actor::take_missed(const order_entry& turn, const std::optional<p
   order_.announce(turn);
   order_entry here = turn;
   if (late) {
-    here.version_read = late->header.version_read;
+    here.gap = options_.weights->version() - late->header.version_read;
     worker_slot& worker = workers_[turn.worker];
     workers_.lose_unjudged(turn.worker);
     if (worker.device && worker.life == late->header.id.life) send_home(worker);

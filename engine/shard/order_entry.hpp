@@ -24,8 +24,10 @@ struct order_entry {
   kind what = kind::gradient;
   rank worker;
   step_number step{}; ///< of a gradient; of a worker that joins or leaves the number of its incarnation
-  version_number version_read{}; ///< a recording has none
-  std::int64_t arrived = 0;      ///< ns, by the time source of the shard that made the entry
+  /// Of a gradient: how many versions its shard had made since the weights that it was computed from. Shards
+  /// may count their versions from different numbers, and this is the same at each. A recording has none.
+  std::uint64_t gap = 0;
+  std::int64_t arrived = 0; ///< ns, by the time source of the shard that made the entry
 
   static order_entry of(kind what, rank worker, incarnation life) { return {what, worker, {life.value}}; }
   /// Of an entry that tells of a worker that joined or left.

@@ -23,9 +23,9 @@ protected:
     ParameterActor::serve(policy, workers);
     for (std::uint32_t r = 0; r < workers; ++r) tell(shard_, order_entry{kind::joined, {r}});
   }
-  /// The first shard has judged this gradient, which was computed from its version `version_read`.
-  void lead(std::uint32_t worker, std::uint64_t step, std::uint64_t version_read) {
-    tell(shard_, order_entry{kind::gradient, {worker}, {step}, {version_read}});
+  /// The first shard has judged this gradient, which was so many versions late.
+  void lead(std::uint32_t worker, std::uint64_t step, std::uint64_t gap) {
+    tell(shard_, order_entry{kind::gradient, {worker}, {step}, gap});
   }
 };
 
@@ -43,6 +43,18 @@ TEST_F(LedShard, MakesAVersionAlsoOfAGradientThatItNeverGets) {
   const shard_report r = report();
   EXPECT_EQ(r.version.value, 2U);
   EXPECT_EQ(r.workers[1].ledger.discarded_in_all(), 1U);
+}
+
+/// A policy without one order let the shards make different numbers of versions before it.
+TEST_F(LedShard, JudgesAGradientThatItNeverGetsByItsGapAndNotByItsVersion) {
+  serve("ringmaster:2", 3);
+  for (const std::uint32_t worker : {0U, 1U}) tell(shard_, worker_left{{worker}});
+  for (std::uint64_t step = 1; step <= 3; ++step) lead(0, step, 0);
+  EXPECT_EQ(report().version.value, 3U);
+  lead(1, 1, 2);
+  EXPECT_EQ(report().version.value, 3U) << "the first shard has discarded it";
+  lead(1, 2, 1);
+  EXPECT_EQ(report().version.value, 4U);
 }
 
 /// A worker died between its pushes to the two shards, amid a round. The first shard has its gradient in the

@@ -220,6 +220,26 @@ TEST(Systems, KeepThePromisesThatOldStoriesBroke) {
         {kind::start, role::worker, 3, 1378ms, 0ms, "number"},
         {kind::start, role::worker, 0, 1478ms, 0ms, "number"},
         {kind::kill, role::server, 0, 1977ms, 213ms}}},
+      // Under ssp two shards had made more versions than the third, which then judged a gradient that it had
+      // missed by the version that the first shard had sent its worker, and discarded it.
+      {{.seed = 415729477,
+        .policy = "ssp:3",
+        .workers = 4,
+        .seats = 6,
+        .shards = 3,
+        .batches = 38,
+        .delay = 4ms,
+        .jitter = 1ms,
+        .truncate = 0.02,
+        .rejoin = 60000ms,
+        .when_alone = 60s,
+        .records = true,
+        .keeps = true},
+       {{kind::start, role::worker, 1, 19ms, 0ms, "number"},
+        {kind::start, role::worker, 0, 61ms, 0ms, "number"},
+        {kind::start, role::worker, 2, 73ms, 0ms, "number"},
+        {kind::start, role::worker, 3, 84ms, 0ms, "number"},
+        {kind::switches, role::server, 0, 401ms, 0ms, "ringmaster:1"}}},
       // With a recording, a second worker that asked for a number was refused, and the run ended without
       // workers.
       {{.seed = 422,
