@@ -191,7 +191,7 @@ TEST_F(LedBatchWindow, IsClosedWhenTheFirstShardSaysSo) {
   for (std::uint32_t r = 0; r < 3; ++r) tell(shard_, order_entry{kind::joined, {r}});
   for (std::uint32_t r = 0; r < 2; ++r) {
     push(r, 1, 0);
-    tell(shard_, order_entry{kind::gradient, {r}, {1}, {0}, 100});
+    tell(shard_, order_entry{kind::gradient, {r}, {1}, 0, 100});
   }
   EXPECT_THAT(played_->asked, IsEmpty());
   EXPECT_EQ(report().version.value, 0U);

@@ -45,7 +45,7 @@ TEST_F(GradientOrder, OfItsOwnIsThatOfTheMailbox) {
   own.leave({1});
   EXPECT_EQ(own.next()->turn.what, kind::joined);
   const auto second = own.next();
-  EXPECT_EQ(second->turn, (order_entry{kind::gradient, {1}, {4}, {0}, 77}));
+  EXPECT_EQ(second->turn, (order_entry{kind::gradient, {1}, {4}, 0, 77}));
   EXPECT_EQ(second->gradient->header.id.step.value, 4U);
   EXPECT_EQ(own.next()->turn.what, kind::left);
   EXPECT_FALSE(own.next());
