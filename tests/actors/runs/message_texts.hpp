@@ -75,7 +75,7 @@ private:
     if (const auto* x = as<worker_left>(m)) return joined("worker_left ", x->worker);
     if (const auto* x = as<order_entry>(m))
       return joined("order_entry ", static_cast<int>(x->what), " of worker ", x->worker, ", step ", x->step,
-                    ", read version ", x->version_read);
+                    ", late by ", x->gap);
     return std::nullopt;
   }
 
