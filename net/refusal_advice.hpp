@@ -6,8 +6,8 @@
 
 namespace mailgrad::net {
 
-/// What somebody does about a refusal that a client has met, as ": give --keys"; nothing if its words say
-/// all.
+/// The advice for a client that was refused, with a colon before it: ": give --keys". It is empty if the
+/// words of the refusal say all.
 std::string advice_on(const refusal& why);
 
 } // namespace mailgrad::net
