@@ -14,7 +14,6 @@
 #include <mailgrad/engine/account/provenance.hpp>
 #include <mailgrad/engine/account/run_event.hpp>
 #include <mailgrad/engine/account/run_trace.hpp>
-#include <mailgrad/engine/account/running_stat.hpp>
 #include <mailgrad/engine/account/staleness_histogram.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/account/time_split.hpp>
@@ -63,7 +62,6 @@
 #include <mailgrad/graph/operations/pooling.hpp>
 #include <mailgrad/graph/operations/reductions.hpp>
 #include <mailgrad/graph/operations/slicing.hpp>
-#include <mailgrad/graph/operations/softmax.hpp>
 #include <mailgrad/graph/operations/sparse.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/graph/placement/device_scope.hpp>
@@ -72,7 +70,6 @@
 #include <mailgrad/graph/program/gradient_check.hpp>
 #include <mailgrad/graph/program/program.hpp>
 #include <mailgrad/graph/program/trial_run.hpp>
-#include <mailgrad/graph/row_reader.hpp>
 #include <mailgrad/graph/travel/graph_bytes.hpp>
 #include <mailgrad/graph/travel/travelled_model.hpp>
 #include <mailgrad/graph/travelling.hpp>

@@ -3,7 +3,6 @@
 #include <mailgrad/actors/remote/serve_options.hpp>
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/engine/account/checkpoint_account.hpp>
-#include <mailgrad/engine/account/recording_account.hpp>
 #include <mailgrad/engine/account/run_event.hpp>
 #include <mailgrad/engine/account/run_member.hpp>
 #include <mailgrad/engine/account/run_trace.hpp>

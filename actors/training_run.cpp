@@ -1,25 +1,21 @@
 #include <mailgrad/actors/training_run.hpp>
 
 #include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/actors/remote/gathering.hpp>
-#include <mailgrad/actors/run/asked_switch.hpp>
+#include <mailgrad/actors/remote/run_desk.hpp>
 #include <mailgrad/actors/run/checkpoint_writer.hpp>
 #include <mailgrad/actors/run/planned_run.hpp>
-#include <mailgrad/actors/run/prepared_shards.hpp>
+#include <mailgrad/actors/run/run_crew.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/checkpoint/left_branch.hpp>
 #include <mailgrad/engine/delays/delay_spec.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
-#include <mailgrad/engine/plan/final_test.hpp>
 #include <mailgrad/engine/plan/parameter_place.hpp>
-#include <mailgrad/engine/plan/recording_of_plan.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
 #include <mailgrad/engine/plan/run_description.hpp>
-#include <mailgrad/engine/plan/told_computers.hpp>
-#include <mailgrad/engine/plan/update_remarks.hpp>
+#include <mailgrad/engine/plan/run_tester.hpp>
 #include <mailgrad/engine/worker/delayed_runner.hpp>
-#include <mailgrad/files/sha256.hpp>
+#include <mailgrad/files/digests.hpp>
 #include <mailgrad/kernels/cuda/chain_kernels.hpp>
 
 #include <algorithm>

@@ -3,7 +3,6 @@
 #include <mailgrad/actors/remote/run_desk.hpp>
 #include <mailgrad/actors/remote/serve_options.hpp>
 #include <mailgrad/actors/remote/worker_server.hpp>
-#include <mailgrad/actors/run/books_desk.hpp>
 #include <mailgrad/actors/run/ended_weights.hpp>
 #include <mailgrad/actors/run/run_crew.hpp>
 #include <mailgrad/actors/run/run_home.hpp>
@@ -14,7 +13,7 @@
 #include <mailgrad/engine/account/run_trace.hpp>
 #include <mailgrad/engine/checkpoint/best_weights.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
-#include <mailgrad/files/folder_lock.hpp>
+#include <mailgrad/files/locks.hpp>
 #include <mailgrad/kernels/cuda/kept_graphs.hpp>
 
 #include <atomic>

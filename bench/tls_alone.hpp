@@ -2,7 +2,7 @@
 
 #include "measuring.hpp"
 
-#include <mailgrad/net/tls/tls_context.hpp>
+#include <mailgrad/net/tls/openssl.hpp>
 
 #include <openssl/bio.h>
 #include <openssl/ssl.h>

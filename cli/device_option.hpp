@@ -1,7 +1,11 @@
 #pragma once
 
+#include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/tensor/device.hpp>
 
+#include <CLI/CLI.hpp>
+
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -28,5 +32,24 @@ bool names_card(const std::string& list);
 ///
 /// Errors  as read_devices().
 std::vector<std::string> device_names(const std::string& list);
+
+/// How the model of a worker spans its devices, as the command line says.
+struct spanning_words {
+  bool replicate = false;
+  bool pipeline = false;
+
+  bool any() const noexcept { return replicate || pipeline; }
+  /// "replicate", "pipeline" or "".
+  std::string name() const { return replicate ? "replicate" : pipeline ? "pipeline" : ""; }
+};
+
+void add_spanning_flags(CLI::App& parser, spanning_words& w, const std::string& group);
+
+/// `model`, spanning several devices if the user wants that.
+model_function spanning(model_function model, const spanning_words& w);
+
+/// Errors  std::invalid_argument if each worker has only one device. `option` names more.
+void require_several(const spanning_words& w, std::size_t devices_of_a_worker,
+                     const std::string& option = "--devices");
 
 } // namespace mailgrad

@@ -1,6 +1,6 @@
 #include <mailgrad/cli/wrong_option.hpp>
 
-#include <mailgrad/options/nearest_name.hpp>
+#include <mailgrad/options/spelling.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

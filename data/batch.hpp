@@ -1,7 +1,7 @@
 #pragma once
 
-#include <mailgrad/data/batch_input.hpp>
 #include <mailgrad/data/dataset.hpp>
+#include <mailgrad/data/sample_array.hpp>
 #include <mailgrad/tensor/tensor.hpp>
 
 #include <cstddef>
@@ -57,5 +57,11 @@ void shape_batch(const dataset& d, std::size_t samples, std::size_t nonzeros, ba
 /// Units   byte features are multiplied by the scale of their set.
 /// Errors  std::out_of_range if a sample is not in `d`; nothing has been written then.
 void fill_batch(const dataset& d, std::span<const std::uint32_t> samples, batch& out);
+
+/// Copies `count` samples of a batch from `first` on into a batch of their own. The memory of `out` is kept
+/// where the shapes already fit. A slice of a sparse batch has as much room for entries as the whole.
+///
+/// Errors  std::out_of_range if `whole` has no such samples.
+void slice_batch(const batch& whole, std::size_t first, std::size_t count, batch& out);
 
 } // namespace mailgrad

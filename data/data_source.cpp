@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace mailgrad {
@@ -67,5 +68,17 @@ void data_source::keep(archive& a) {
 }
 
 bool is_told(const open_options& options) { return !options.known && options.csv.table.columns.empty(); }
+
+void data_terms::keep(archive& a) {
+  a.version(1);
+  a.field("name", name);
+  a.field("samples", samples);
+  a.field("sha256", sha256);
+  bool known = source != nullptr;
+  a.field("opened", known);
+  data_source opened = source ? *source : data_source{};
+  if (known) a.field("source", opened);
+  if (a.reads()) source = known ? std::make_shared<const data_source>(std::move(opened)) : nullptr;
+}
 
 } // namespace mailgrad

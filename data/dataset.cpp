@@ -1,16 +1,73 @@
 #include <mailgrad/data/dataset.hpp>
-
-#include <mailgrad/data/batch_input.hpp>
-#include <mailgrad/data/finite.hpp>
-#include <mailgrad/data/require_dataset.hpp>
+#include <mailgrad/data/sample_array.hpp>
+#include <mailgrad/files/digests.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <numeric>
+#include <span>
 #include <stdexcept>
+#include <utility>
+#include <variant>
+#include <vector>
 
 namespace mailgrad {
+
+namespace {
+
+std::string quoted(const std::string& name) { return fmt::format("input '{}'", name); }
+
+void require_fitting(const named_array& input, const named_array& first) {
+  const sample_array& a = input.values;
+  require_dataset(!input.name.empty(), "an input has no name");
+  require_dataset(input.name != batch_input::labels, "no input may be called 'labels', as what is learnt is");
+  require_dataset(
+      a.samples() == first.values.samples(),
+      fmt::format("{} of shape {} has {} samples, where {} has {}; the first extent counts the samples",
+                  quoted(input.name), to_string(a.dims()), a.samples(), quoted(first.name),
+                  first.values.samples()));
+  require_dataset(a.sample_dims().size() > 0, fmt::format("{} of shape {} has samples without a number",
+                                                          quoted(input.name), to_string(a.dims())));
+  if (a.type() == dtype::float32)
+    require_finite(a.values(), a.sample_dims().size(), fmt::format("{}: number", quoted(input.name)));
+}
+
+} // namespace
+
+named_arrays::named_arrays(sample_array features)
+    : named_arrays(std::vector<named_array>{{std::string(batch_input::features), std::move(features)}}) {}
+
+named_arrays::named_arrays(std::initializer_list<named_array> inputs)
+    : named_arrays(std::vector<named_array>(inputs)) {}
+
+named_arrays::named_arrays(std::vector<named_array> inputs) : inputs_(std::move(inputs)) {
+  require_dataset(!inputs_.empty(), "there is no input; give one array at least");
+  for (auto input = inputs_.begin(); input != inputs_.end(); ++input) {
+    require_fitting(*input, inputs_.front());
+    require_dataset(
+        std::find_if(inputs_.begin(), input, [&](const auto& i) { return i.name == input->name; }) == input,
+        fmt::format("two inputs are called '{}'", input->name));
+  }
+}
+
+const sample_array* named_arrays::find(std::string_view name) const noexcept {
+  const auto found = std::ranges::find(inputs_, name, &named_array::name);
+  return found == inputs_.end() ? nullptr : &found->values;
+}
+
+std::size_t named_arrays::bytes() const noexcept {
+  return std::transform_reduce(inputs_.begin(), inputs_.end(), std::size_t{0}, std::plus<>{},
+                               [](const named_array& i) { return i.values.bytes().size(); });
+}
+
+named_arrays named_arrays::slice(std::size_t first, std::size_t count) const {
+  named_arrays part = *this;
+  for (named_array& input : part.inputs_) input.values = input.values.slice(first, count);
+  return part;
+}
 
 namespace {
 
@@ -215,6 +272,55 @@ dataset dataset::slice(std::size_t first, std::size_t count) const {
     throw std::out_of_range(fmt::format("dataset: samples {} to {} of {}", first, first + count, size_));
   auto features = std::visit([&](const auto& f) -> feature_store { return cut(f, first, count); }, features_);
   return {std::move(features), is_tokens() ? answers_ : answers_.slice(first, count), classes_, kind_};
+}
+
+namespace {
+
+template <class T>
+std::string hash_of(const std::vector<T>& values) {
+  return sha256(std::as_bytes(std::span(values)));
+}
+
+std::string hash_of(const std::string& text) { return sha256(std::as_bytes(std::span(text))); }
+
+/// Of bytes that are divided by 255, as those of all files are, the scale is left out: recordings have such
+/// digests.
+std::string hash_of(const byte_features& f) {
+  const std::string values = hash_of(f.values);
+  return f.scale == byte_features().scale ? values : values + fmt::format(" {:.9g}", f.scale);
+}
+
+std::string hash_of(const float_features& f) { return hash_of(f.values); }
+
+std::string hash_of(const sparse_features& f) {
+  return hash_of(f.offsets) + hash_of(f.columns) + hash_of(f.values);
+}
+
+std::string hash_of(const token_windows& f) {
+  return hash_of(f.tokens) + std::to_string(f.length) + ' ' + std::to_string(f.stride);
+}
+
+std::string hash_of(const categorical_features& f) {
+  return hash_of(f.counts) + hash_of(f.categories) + hash_of(f.values);
+}
+
+/// The hash of all arrays, with their names, shapes and types.
+std::string hash_of(const named_arrays& arrays) {
+  std::string text;
+  for (const auto& [name, values] : arrays.all())
+    text += fmt::format("{};{} {};{}\n", name, to_string(values.type()), to_string(values.dims()),
+                        sha256(values.bytes()));
+  return hash_of(text);
+}
+
+} // namespace
+
+std::string digest_of(const dataset& d) {
+  const std::string features = std::visit([](const auto& f) { return hash_of(f); }, d.features());
+  std::string targets = d.has_targets() ? sha256(std::as_bytes(d.targets())) : std::string();
+  if (d.target_dims().rank() > 0) targets += to_string(d.target_dims()) + ';';
+  return hash_of(features + sha256(std::as_bytes(d.labels())) + targets + to_string(d.sample_dims()) +
+                 std::to_string(d.classes()));
 }
 
 } // namespace mailgrad

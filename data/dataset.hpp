@@ -1,20 +1,53 @@
 #pragma once
 
-#include <mailgrad/data/named_arrays.hpp>
 #include <mailgrad/data/sample_array.hpp>
 #include <mailgrad/data/table_layout.hpp>
 #include <mailgrad/tensor/shape.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
 namespace mailgrad {
+
+struct named_array {
+  std::string name; ///< that of the model's input which the array feeds
+  sample_array values;
+};
+
+/// The arrays of a data set, under the names of the model's inputs that read them: "image" and "meta", or
+/// only "features".
+///
+/// Errors  std::invalid_argument: no input, an empty name, a name that comes twice, the name "labels", inputs
+///         of different numbers of samples, samples without a number, a number that is infinite or NaN.
+/// Threads a value like any other: const access from many threads, otherwise one at a time.
+class named_arrays {
+public:
+  /// One input, called "features", as the built-in models read it.
+  named_arrays(sample_array features);
+  named_arrays(std::initializer_list<named_array> inputs);
+  explicit named_arrays(std::vector<named_array> inputs);
+
+  const std::vector<named_array>& all() const noexcept { return inputs_; }
+  /// Returns the array of that name, or null if there is none.
+  const sample_array* find(std::string_view name) const noexcept;
+
+  std::size_t samples() const noexcept { return inputs_.front().values.samples(); }
+  /// The memory that the numbers take.
+  std::size_t bytes() const noexcept;
+  /// Returns `count` samples from `first` on, which must exist. The slice shares the memory.
+  named_arrays slice(std::size_t first, std::size_t count) const;
+
+private:
+  std::vector<named_array> inputs_; ///< never empty
+};
 
 /// Rows of bytes, such as pictures. They are scaled when a batch is made, so the data set takes one byte a
 /// value.
@@ -166,5 +199,10 @@ struct data_split {
   /// What open_data() made of the files; null if a program made the data.
   std::shared_ptr<const data_reading> reading{};
 };
+
+/// The SHA-256 of everything that a mini-batch of these samples is cut from: features, labels or targets,
+/// shapes and scale. Two sets of the same digest give the same batches, bit for bit. It takes a second for
+/// about 400 MB.
+std::string digest_of(const dataset& d);
 
 } // namespace mailgrad

@@ -3,13 +3,39 @@
 #include <mailgrad/tensor/dtype.hpp>
 #include <mailgrad/tensor/shape.hpp>
 
+#include <fmt/format.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace mailgrad {
+
+/// The names under which a batch feeds a program:
+///
+///     dense and token sets   features, labels
+///     sparse sets            columns, values, offsets, labels
+///     sets of categories     categories, labels, and features where samples also have numbers
+///     sets of named arrays   each array by its own name, labels
+namespace batch_input {
+inline constexpr std::string_view features = "features";
+inline constexpr std::string_view columns = "columns";
+inline constexpr std::string_view values = "values";
+inline constexpr std::string_view offsets = "offsets";
+inline constexpr std::string_view categories = "categories";
+inline constexpr std::string_view labels = "labels";
+} // namespace batch_input
+
+/// Throws std::invalid_argument, "dataset: " and `what`, unless it holds.
+inline void require_dataset(bool holds, const std::string& what) {
+  if (!holds) throw std::invalid_argument(fmt::format("dataset: {}", what));
+}
 
 /// Numbers of samples that a program holds in memory. The first extent counts the samples.
 ///
@@ -64,5 +90,15 @@ private:
   const void* first_ = nullptr;
   std::shared_ptr<const void> owner_;
 };
+
+/// The place of the first value that is infinite or NaN; none if all are finite.
+std::optional<std::size_t> first_not_finite(std::span<const float> values) noexcept;
+
+/// Checks that all values are finite. `what` is the word for a value, such as "number". Each sample has
+/// `width` values; with 0, the message names no sample.
+///
+/// Errors  std::invalid_argument that names the first value which is infinite or NaN: "dataset: number 2 of
+///         sample 7 is nan; numbers must be finite".
+void require_finite(std::span<const float> values, std::size_t width, const std::string& what);
 
 } // namespace mailgrad

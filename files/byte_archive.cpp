@@ -1,5 +1,4 @@
 #include <mailgrad/files/byte_archive.hpp>
-
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/little_endian.hpp>
 
@@ -9,6 +8,9 @@
 #include <cstring>
 #include <limits>
 #include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace mailgrad {
 
@@ -235,6 +237,43 @@ std::vector<std::string> byte_archive_reader::names(std::vector<std::string>) {
   std::vector<std::string> found(take_count("named entries", tag::named, 2));
   for (std::string& name : found) value(name);
   return found;
+}
+
+void write_nested(archive& to, const saved_fields& fields) {
+  std::string text = fields.text();
+  std::vector<std::string> paths;
+  for (const archived_array& x : fields.arrays()) paths.push_back(x.path);
+  to.field("text", text);
+  to.field("arrays", paths);
+  for (const archived_array& x : fields.arrays()) to.hold(x.path, x.owner, x.values);
+}
+
+std::shared_ptr<saved_fields> read_nested(archive& from) {
+  std::string text;
+  std::vector<std::string> paths;
+  from.field("text", text);
+  from.field("arrays", paths);
+  std::vector<archived_array> arrays;
+  for (const std::string& path : paths) {
+    const archived_array& read = from.array(path);
+    const auto copy = std::make_shared<std::vector<float>>(read.values.begin(), read.values.end());
+    arrays.push_back({path, copy, *copy});
+  }
+  return std::make_shared<saved_fields>(text, std::move(arrays));
+}
+
+void keep_nested(archive& a, std::string_view name, std::shared_ptr<saved_fields>& fields) {
+  bool present = fields != nullptr;
+  a.group(name, [&] {
+    a.field("there", present);
+    if (!present) return fields.reset();
+    a.group("fields", [&] {
+      if (a.reads())
+        fields = read_nested(a);
+      else
+        write_nested(a, *fields);
+    });
+  });
 }
 
 } // namespace mailgrad

@@ -1,8 +1,7 @@
 #include <mailgrad/files/replaced_file.hpp>
 
-#include <mailgrad/files/synced_folder.hpp>
-
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,10 +10,19 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <string>
 #include <system_error>
 #include <utility>
 
 namespace mailgrad {
+
+int sync_folder(const std::filesystem::path& folder) {
+  const int descriptor = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return 0;
+  const int failure = fsync(descriptor) == 0 || errno == EINVAL ? 0 : errno;
+  close(descriptor);
+  return failure;
+}
 
 namespace {
 
@@ -131,6 +139,31 @@ int replaced_file::keep(bool on_disk) {
   if (why) std::filesystem::remove(written, ignored);
   ::close(std::exchange(lock_, -1));
   return why.value();
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+bool has_bytes(const fs::path& file) {
+  std::error_code none;
+  return fs::is_regular_file(file, none) && fs::file_size(file, none) > 0;
+}
+
+/// A link that leads nowhere takes its name, too.
+bool is_taken(const fs::path& name) {
+  std::error_code none;
+  return fs::exists(fs::symlink_status(name, none));
+}
+
+} // namespace
+
+void keep_older(std::span<const fs::path> files) {
+  std::string ending = ".old";
+  const auto taken = [&](const fs::path& file) { return is_taken(file.string() + ending); };
+  for (int n = 2; std::ranges::any_of(files, taken); ++n) ending = fmt::format(".old-{}", n);
+  for (const fs::path& file : files)
+    if (has_bytes(file)) fs::rename(file, file.string() + ending);
 }
 
 } // namespace mailgrad

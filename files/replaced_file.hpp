@@ -1,14 +1,19 @@
 #pragma once
 
-#include <mailgrad/files/locked_file.hpp>
+#include <mailgrad/files/locks.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <span>
 #include <string>
 
 namespace mailgrad {
+
+/// Waits until the names in a folder are on the disk; an empty path is the working folder. Returns 0 or an
+/// errno. Some file systems cannot be asked, which is no failure.
+int sync_folder(const std::filesystem::path& folder);
 
 /// A file that atomically replaces an older one when it is complete. Until then its name is FILE.partial, so
 /// a reader never sees half of it, and a crash leaves the older file unchanged. It has the older one's
@@ -69,5 +74,13 @@ private:
   std::string written_; ///< the name that is written; empty after keep()
   int lock_ = -1;       ///< a file descriptor of `written_`; -1: none
 };
+
+/// Makes room for new files of these names: renames what is there to NAME.old, or to NAME.old-2, NAME.old-3
+/// and so on, so that nothing of an older name is lost. Files that belong together are given together, and
+/// have the same ending. Only regular files with bytes in them are kept; a pipe or a device has nothing to
+/// lose.
+///
+/// Errors  std::filesystem::filesystem_error: one cannot be renamed; those before it have been.
+void keep_older(std::span<const std::filesystem::path> files);
 
 } // namespace mailgrad

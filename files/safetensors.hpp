@@ -82,4 +82,16 @@ void write_safetensors(const std::filesystem::path& path, std::span<const array_
                        const std::map<std::string, std::string>& metadata,
                        replaced_file::if_link link = replaced_file::if_link::followed);
 
+/// The header of a safetensors file.
+struct parsed_header {
+  std::vector<stored_array> arrays; ///< in the order of their bytes
+  std::map<std::string, std::string> metadata;
+};
+
+/// Reads a header, and checks that its arrays fill `data_bytes` bytes exactly.
+///
+/// Errors  file_error, naming `file`.
+parsed_header parse_safetensors_header(const std::filesystem::path& file, std::string_view text,
+                                       std::uint64_t data_bytes);
+
 } // namespace mailgrad

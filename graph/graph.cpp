@@ -1,6 +1,5 @@
 #include <mailgrad/graph/graph.hpp>
-
-#include <mailgrad/options/nearest_name.hpp>
+#include <mailgrad/options/spelling.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
@@ -197,6 +196,20 @@ std::vector<value> graph::variables() const {
     if (std::holds_alternative<variable_node>(nodes_[i].what))
       found.emplace_back(const_cast<graph&>(*this), i, 0);
   return found;
+}
+
+std::vector<char> needed_for(const graph& g, std::span<const value> wanted, std::span<const value> given) {
+  for (const std::span<const value> values : {wanted, given})
+    for (const value& v : values)
+      if (!g.has(v)) throw graph_error("a value is asked for that another graph made, or none");
+  std::vector<char> needed(g.nodes().size(), 0);
+  const auto need = [&](const value& v) {
+    if (std::ranges::find(given, v) == given.end()) needed[v.node()] = 1;
+  };
+  std::ranges::for_each(wanted, need);
+  for (std::size_t id = needed.size(); id-- > 0;) // a node was added after those it reads
+    if (needed[id]) std::ranges::for_each(g.nodes()[id].inputs, need);
+  return needed;
 }
 
 } // namespace mailgrad

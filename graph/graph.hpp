@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <source_location>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <unordered_map>
@@ -148,5 +149,12 @@ private:
   std::string line_;
   input_source input_source_;
 };
+
+/// Returns, by node, 1 if the values of `wanted` depend on the node, else 0. Values of `given` are not
+/// computed, and neither are nodes that only they depend on.
+///
+/// Errors  graph_error for a value of another graph.
+std::vector<char> needed_for(const graph& g, std::span<const value> wanted,
+                             std::span<const value> given = {});
 
 } // namespace mailgrad

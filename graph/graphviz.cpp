@@ -1,6 +1,6 @@
 #include <mailgrad/graph/graphviz.hpp>
 
-#include <mailgrad/graph/needed.hpp>
+#include <mailgrad/graph/graph.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

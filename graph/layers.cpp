@@ -2,7 +2,6 @@
 
 #include <mailgrad/graph/operations/activations.hpp>
 #include <mailgrad/graph/operations/arithmetic.hpp>
-#include <mailgrad/graph/operations/bias_gelu.hpp>
 #include <mailgrad/graph/operations/convolution.hpp>
 #include <mailgrad/graph/operations/embedding.hpp>
 #include <mailgrad/graph/operations/layer_norm.hpp>

@@ -1,7 +1,7 @@
 #include <mailgrad/graph/operation_registry.hpp>
 
 #include <mailgrad/graph/operations/built_in_operations.hpp>
-#include <mailgrad/options/nearest_name.hpp>
+#include <mailgrad/options/spelling.hpp>
 
 #include <fmt/format.h>
 

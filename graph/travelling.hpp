@@ -1,10 +1,29 @@
 #pragma once
 
 #include <mailgrad/files/archive.hpp>
+#include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tensor/shape.hpp>
 
+#include <cstddef>
+#include <span>
 #include <string_view>
+#include <vector>
 
 namespace mailgrad {
+
+/// Lets an archive keep a shape as the list of its extents.
+///
+/// Errors  archive_error, also for more extents than a shape has, or more elements than memory can hold.
+inline void keep(archive& a, shape& dims) {
+  std::vector<std::size_t> extents(dims.begin(), dims.end());
+  a.field("extents", extents);
+  if (!a.reads()) return;
+  try {
+    dims = shape(std::span<const std::size_t>(extents));
+  } catch (const shape_error& e) {
+    throw archive_error(e.what());
+  }
+}
 
 /// An operation that a graph takes along to another process (travel/graph_bytes.hpp). A graph with an
 /// operation that has no such form stays where it was built.

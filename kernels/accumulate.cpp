@@ -1,8 +1,29 @@
 #include <mailgrad/kernels/accumulate.hpp>
-
-#include <mailgrad/kernels/cuda/accumulate.hpp>
-#include <mailgrad/kernels/host/accumulate.hpp>
 #include <mailgrad/tensor/error.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+
+namespace mailgrad::host {
+
+// On the calling thread. The caller has checked all sizes.
+
+void fill(float value, std::span<float> x) { std::ranges::fill(x, value); }
+
+void begin_sum(float scale, std::span<const float> x, std::span<float> sum) {
+  for (std::size_t i = 0; i < x.size(); ++i) sum[i] = scale * x[i];
+}
+
+void add_to_sum(float scale, std::span<const float> x, std::span<float> sum) {
+  for (std::size_t i = 0; i < x.size(); ++i) sum[i] += scale * x[i];
+}
+
+void scale_in_place(float scale, std::span<float> x) {
+  for (float& v : x) v *= scale;
+}
+
+} // namespace mailgrad::host
 
 namespace mailgrad {
 

@@ -8,6 +8,11 @@
 
 namespace mailgrad {
 
+/// Copies memory that the stream's kernels can reach. Both memories lie apart.
+///
+/// Errors  device_error for a GPU this build lacks, or that its driver reports.
+void copy_bytes(const stream& s, void* to, const void* from, std::size_t bytes);
+
 /// Rows of a table that are copied to the same place of another one. Both have rows row_begin to row_end - 1
 /// of a table that may lie in several parts.
 struct row_copy {
@@ -35,3 +40,12 @@ struct row_copy {
 void copy_rows(const stream& s, std::span<const row_copy> copies);
 
 } // namespace mailgrad
+
+namespace mailgrad::cuda {
+
+/// copy_rows() on a stream of a card.
+///
+/// Errors  shape_error for rows of 2^31 floats or more.
+void copy_rows(const cuda_stream& s, std::span<const row_copy> copies);
+
+} // namespace mailgrad::cuda

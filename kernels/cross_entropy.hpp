@@ -23,4 +23,29 @@ void cross_entropy(const stream& s, const float* logits, const std::int32_t* lab
 void cross_entropy_gradient(const stream& s, const float* probabilities, const std::int32_t* labels,
                             const float* d_loss, float* d_logits, std::size_t rows, std::size_t columns);
 
+/// Counts the rows whose largest logit, the first of equals, is that of their label.
+///
+/// Shapes  logits: float32[rows, columns], columns > 0; labels: int32[rows]; right: int32[1], in memory of
+///         the stream; fewer than 2^31 rows.
+/// Errors  device_error for a stream of a card in a build without CUDA. A label that is no class is never
+///         right.
+void count_right_labels(const stream& s, const float* logits, const std::int32_t* labels, std::int32_t* right,
+                        std::size_t rows, std::size_t columns);
+
 } // namespace mailgrad
+
+namespace mailgrad::cuda {
+
+// The CUDA half of kernels/cross_entropy.hpp. A label that is no class is noted as a fault of the stream, and
+// its row adds nothing to the loss.
+
+void cross_entropy(const cuda_stream& s, const float* logits, const std::int32_t* labels, float* loss,
+                   float* probabilities, std::size_t rows, std::size_t columns);
+void cross_entropy_gradient(const cuda_stream& s, const float* probabilities, const std::int32_t* labels,
+                            const float* d_loss, float* d_logits, std::size_t rows, std::size_t columns);
+
+/// The CUDA half of kernels/right_labels.hpp.
+void count_right_labels(const cuda_stream& s, const float* logits, const std::int32_t* labels,
+                        std::int32_t* right, std::size_t rows, std::size_t columns);
+
+} // namespace mailgrad::cuda

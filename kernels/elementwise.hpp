@@ -11,6 +11,14 @@
 
 namespace mailgrad {
 
+/// y[i] = f(a[i], b[i]); an operand that stands still is a[0] or b[0] for all i.
+using elementwise_loop = void (*)(const float* a, const float* b, float* y, std::size_t n);
+
+enum class stepping : std::size_t { still = 0, along = 1 };
+
+/// Returns the compiled loop of a function, for operands that each move along or stand still.
+elementwise_loop find_loop(elementwise_function f, stepping a, stepping b);
+
 /// A chain of functions that is computed in one pass over the elements. Results between its steps stay in
 /// registers or the L1 cache.
 ///
@@ -76,3 +84,28 @@ void bias_relu_gradient(const stream& s, const float* y, const float* dy, float*
                         std::size_t rows, std::size_t columns);
 
 } // namespace mailgrad
+
+namespace mailgrad::host {
+
+// kernels/elementwise.hpp on the calling thread.
+
+void elementwise(const elementwise_chain& chain, std::span<const void* const> inputs,
+                 std::span<void* const> outputs, std::size_t n, void* scratch);
+void broadcast(elementwise_function f, const broadcast_plan& plan, const float* a, const float* b, float* y);
+void bias_relu_gradient(const float* y, const float* dy, float* dz, float* db, std::size_t rows,
+                        std::size_t columns);
+
+} // namespace mailgrad::host
+
+namespace mailgrad::cuda {
+
+// The CUDA half of kernels/elementwise.hpp.
+
+void elementwise(const cuda_stream& s, const elementwise_chain& chain, std::span<const void* const> inputs,
+                 std::span<void* const> outputs, std::size_t n);
+void broadcast(const cuda_stream& s, elementwise_function f, const broadcast_plan& plan, const float* a,
+               const float* b, float* y);
+void bias_relu_gradient(const cuda_stream& s, const float* y, const float* dy, float* dz, float* db,
+                        std::size_t rows, std::size_t columns);
+
+} // namespace mailgrad::cuda

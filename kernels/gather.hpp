@@ -31,3 +31,21 @@ void scatter_rows(const stream& s, std::span<const std::int32_t> rows, const flo
                   std::span<float> table, void* scratch = nullptr);
 
 } // namespace mailgrad
+
+namespace mailgrad::cuda {
+
+/// gather() on a stream of a card. A row that the table lacks is noted in the lane's words, and its place in
+/// the result is zeroed.
+///
+/// Errors  shape_error for rows of 2^31 elements or more.
+void gather(const cuda_stream& s, std::span<const float> table, std::size_t width,
+            std::span<const std::int32_t> rows, float* result);
+
+/// scatter_rows() on a stream of a card. A row that the table lacks is noted in the lane's words, and left
+/// out.
+///
+/// Errors  shape_error for a list of 2^31 rows or more.
+void scatter_rows(const cuda_stream& s, std::span<const std::int32_t> rows, const float* values,
+                  std::size_t width, std::span<float> table, void* scratch);
+
+} // namespace mailgrad::cuda

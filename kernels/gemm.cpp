@@ -1,13 +1,267 @@
-#include <mailgrad/kernels/gemm.hpp>
-
-#include <mailgrad/kernels/cuda/gemm.hpp>
 #include <mailgrad/kernels/elementwise.hpp>
-#include <mailgrad/kernels/host/elementwise.hpp>
-#include <mailgrad/kernels/host/product/gemm.hpp>
+#include <mailgrad/kernels/gemm.hpp>
+#include <mailgrad/kernels/host/product/gemm_tile.hpp>
+#include <mailgrad/kernels/host/product/narrow_product.hpp>
+#include <mailgrad/kernels/host/product/transpose.hpp>
 #include <mailgrad/tensor/error.hpp>
-#include <mailgrad/tensor/require_host.hpp>
+#include <mailgrad/tensor/stream.hpp>
+
+#include <algorithm>
+#include <cstdint>
 
 namespace mailgrad {
+
+namespace {
+
+/// The most rows of B that are read at a time. With the columns of one tile they leave some room in the L1
+/// cache.
+constexpr std::size_t max_depth = 400;
+
+/// The most floats of B that are copied at once, but at least one panel. They fill half of a 512 KiB L2
+/// cache, and stay there while the rows of A are read.
+constexpr std::size_t right_floats = 65536;
+
+/// A C of at least so many floats is written past the caches if it is read later. It would evict half of a
+/// 512 KiB L2 cache.
+constexpr std::size_t least_past_caches = 65536;
+
+/// Blocks have about equal depth, because a shallow last block would spend most time on loading and storing
+/// C.
+std::size_t depth_of_blocks(std::size_t k) {
+  if (k == 0) return 1;
+  const std::size_t blocks = (k + max_depth - 1) / max_depth;
+  return (k + blocks - 1) / blocks;
+}
+
+/// With fewer columns than this, vectors along a row of C would be mostly empty.
+constexpr std::size_t narrow = 3 * simd::width / 2;
+
+enum class method : std::uint8_t { panels, dots, transposed_panels, short_rows, one_row };
+
+method choose(const gemm_shape& g) {
+  if (short_row_product::suits(g)) return method::short_rows;
+  if (row_product::suits(g)) return method::one_row;
+  if (g.n >= narrow || g.m <= g.n) return method::panels;
+  if (g.a == operand_order::transposed) return method::transposed_panels;
+  return g.k >= 2 * simd::width ? method::dots : method::panels;
+}
+
+/// The shape of C^T = B^T A^T.
+gemm_shape mirrored(const gemm_shape& g) {
+  const auto other = [](operand_order o) {
+    return o == operand_order::as_is ? operand_order::transposed : operand_order::as_is;
+  };
+  return {g.n, g.m, g.k, other(g.b), other(g.a), 1};
+}
+
+/// Prefetches the rows of A that the next tiles read, a share with each panel of B. All at once would be too
+/// many for the processor.
+class read_ahead {
+public:
+  read_ahead(const float* values, std::size_t row_step, std::size_t rows, std::size_t depth,
+             std::size_t shares)
+      : row_(values), row_step_(row_step), depth_(depth),
+        share_((rows * lines_of_row() + shares - 1) / shares), left_(rows * lines_of_row()) {}
+
+  void ask_for_share() {
+    for (std::size_t i = std::min(share_, left_); i > 0; --i, --left_) {
+      simd::prefetch(row_ + column_);
+      column_ += simd::cache_line;
+      if (column_ < depth_) continue;
+      column_ = 0;
+      row_ += row_step_;
+    }
+  }
+
+private:
+  std::size_t lines_of_row() const { return (depth_ + simd::cache_line - 1) / simd::cache_line; }
+
+  const float* row_;
+  std::size_t row_step_, depth_;
+  std::size_t share_, left_; ///< cache lines
+  std::size_t column_ = 0;
+};
+
+/// One product, with B in panels as wide as a register tile. The first tile that reads a panel of B, or rows
+/// of a transposed A, writes a copy without gaps for the tiles that follow.
+class panel_product {
+public:
+  panel_product(const gemm_shape& g, const float* a, const float* b, float* c, float* scratch,
+                next_use c_use = next_use::soon)
+      : g_(g), a_(a), b_(b), c_(c), panels_(scratch), whole_tile_(panels_ + panel_floats(g)),
+        rows_(whole_tile_ + tile::rows * tile::columns),
+        first_(c_use == next_use::later && suits_past_caches() ? tile::into::past_caches
+                                                               : tile::into::overwrite) {}
+
+  static std::size_t scratch_floats(const gemm_shape& g) {
+    return panel_floats(g) + tile::rows * tile::columns + depth_of_blocks(g.k) * tile::rows;
+  }
+
+  void run() const {
+    const std::size_t block = depth_of_blocks(g_.k);
+    for (std::size_t first = 0; first < g_.k; first += block)
+      for (std::size_t column = 0; column < g_.n; column += columns_at_once_)
+        fill({first, std::min(g_.k, first + block)}, {column, std::min(g_.n, column + columns_at_once_)});
+    if (first_ == tile::into::past_caches) simd::fence_stores();
+  }
+
+private:
+  /// The width of the panels that are copied at once: at least one panel, at most all of them.
+  static std::size_t columns_at_once(const gemm_shape& g) {
+    const std::size_t all = (g.n + tile::columns - 1) / tile::columns;
+    const std::size_t panels = right_floats / (depth_of_blocks(g.k) * tile::columns);
+    return std::max<std::size_t>(std::min(all, panels), 1) * tile::columns;
+  }
+  static std::size_t panel_floats(const gemm_shape& g) { return depth_of_blocks(g.k) * columns_at_once(g); }
+
+  /// Whether C may be written past the caches: it is large, its rows lie on cache lines, tiles fill whole
+  /// lines, and each element is written once.
+  bool suits_past_caches() const {
+    return simd::passes_caches && tile::columns % simd::cache_line == 0 && g_.m * g_.n >= least_past_caches &&
+           depth_of_blocks(g_.k) >= g_.k && g_.n % simd::cache_line == 0 &&
+           reinterpret_cast<std::uintptr_t>(c_) % (simd::cache_line * sizeof(float)) == 0;
+  }
+
+  /// Whether so few rows of A read B that copying it does not pay.
+  bool reads_in_place() const {
+    return g_.b == operand_order::as_is && g_.m <= 2 * tile::rows && g_.n % tile::columns == 0;
+  }
+
+  void fill(tile::range depth, tile::range columns) const {
+    if (g_.b == operand_order::transposed) turn(depth, columns);
+    tile::for_each_height(0, g_.m, [&](std::size_t first, std::size_t last) {
+      fill_rows({first, last}, depth, columns);
+    });
+  }
+
+  /// Computes all tiles of these rows.
+  void fill_rows(tile::range rows, tile::range depth, tile::range columns) const {
+    const strip s{rows, depth, columns};
+    if (g_.a == operand_order::as_is)
+      return fill_tiles(tile::left_part{a_ + rows.first * g_.k + depth.first, g_.k, 1}, s, columns);
+    const std::size_t second = std::min(columns.first + tile::columns, columns.last);
+    const float* const values = a_ + depth.first * g_.m + rows.first;
+    fill_tiles(tile::copied_left_part{values, g_.m, rows_}, s, {columns.first, second});
+    fill_tiles(tile::left_part{rows_, 1, rows.size()}, s, {second, columns.last});
+  }
+
+  /// What the tiles of one strip of rows share. `columns` are those of B that are copied at this depth.
+  struct strip {
+    tile::range rows, depth, columns;
+  };
+
+  read_ahead next_rows(const strip& s) const {
+    const std::size_t next = g_.a == operand_order::as_is ? std::min(tile::rows, g_.m - s.rows.last) : 0;
+    return {a_ + s.rows.last * g_.k + s.depth.first, g_.k, next, s.depth.size(),
+            (s.columns.size() + tile::columns - 1) / tile::columns};
+  }
+
+  template <class Left>
+  void fill_tiles(const Left& left, const strip& s, tile::range columns) const {
+    const bool first_of_right = s.rows.first == 0 && g_.b == operand_order::as_is;
+    read_ahead next = next_rows(s);
+    for (std::size_t column = columns.first; column < columns.last; column += tile::columns) {
+      next.ask_for_share();
+      const std::size_t count = std::min(tile::columns, columns.last - column);
+      const float* const values = b_ + s.depth.first * g_.n + column;
+      float* const panel = panels_ + (column - s.columns.first) * s.depth.size();
+      if (reads_in_place()) {
+        fill_tile(left, tile::right_part{values, g_.n}, s, column, count);
+      } else if (first_of_right && count == tile::columns) {
+        fill_tile(left, tile::copied_right_part{values, g_.n, panel}, s, column, count);
+      } else {
+        if (first_of_right) copy_part(values, count, s.depth.size(), panel);
+        fill_tile(left, tile::right_part{panel, tile::columns}, s, column, count);
+      }
+    }
+  }
+
+  template <class Left, class Right>
+  void fill_tile(const Left& left, const Right& right, const strip& s, std::size_t column,
+                 std::size_t count) const {
+    tile::multiply_part(left, right, s.depth.size(),
+                        {c_ + s.rows.first * g_.n + column, g_.n, s.rows.size(), count},
+                        s.depth.first == 0 ? first_ : tile::into::add, whole_tile_);
+  }
+
+  /// Packs a transposed B into panels. The last panel is filled up with zeros.
+  void turn(tile::range depth, tile::range columns) const {
+    for (std::size_t column = columns.first; column < columns.last; column += tile::columns) {
+      float* const panel = panels_ + (column - columns.first) * depth.size();
+      const std::size_t count = std::min(tile::columns, columns.last - column);
+      if (count < tile::columns) std::fill_n(panel, depth.size() * tile::columns, 0.0F);
+      transpose(b_ + column * g_.k + depth.first, g_.k, panel, tile::columns, count, depth.size());
+    }
+  }
+
+  /// Copies a panel of fewer columns than a tile has, and fills it up with zeros.
+  void copy_part(const float* values, std::size_t count, std::size_t depth, float* panel) const {
+    for (std::size_t p = 0; p < depth; ++p, values += g_.n, panel += tile::columns)
+      std::fill(std::copy_n(values, count, panel), panel + tile::columns, 0.0F);
+  }
+
+  gemm_shape g_;
+  const float* a_;
+  const float* b_;
+  float* c_;
+  float* panels_;
+  float* whole_tile_;
+  float* rows_;      ///< the rows of A of one tile
+  tile::into first_; ///< how C is written at the first depth
+  std::size_t columns_at_once_ = columns_at_once(g_);
+};
+
+void multiply_one(const gemm_shape& g, const float* a, const float* b, float* c, float* scratch,
+                  next_use c_use) {
+  switch (choose(g)) {
+  case method::panels:
+    return panel_product(g, a, b, c, scratch, c_use).run();
+  case method::dots:
+    return dot_product(g, a, b, c, scratch).run();
+  case method::transposed_panels: {
+    float* const turned = scratch + panel_product::scratch_floats(mirrored(g));
+    panel_product(mirrored(g), b, a, turned, scratch).run();
+    transpose(turned, g.m, c, g.n, g.n, g.m);
+    return;
+  }
+  case method::short_rows:
+    return short_row_product::run(g, a, b, c);
+  case method::one_row:
+    return row_product(g, a, b, c, scratch).run();
+  }
+}
+
+} // namespace
+
+std::size_t gemm_scratch_bytes(const gemm_shape& g) noexcept {
+  switch (choose(g)) {
+  case method::panels:
+    return panel_product::scratch_floats(g) * sizeof(float);
+  case method::dots:
+    return dot_product::scratch_floats(g) * sizeof(float);
+  case method::transposed_panels:
+    return (panel_product::scratch_floats(mirrored(g)) + g.m * g.n) * sizeof(float);
+  case method::short_rows:
+    return 0;
+  case method::one_row:
+    return row_product::scratch_bytes(g);
+  }
+  return 0;
+}
+
+namespace host {
+
+// On the calling thread.
+
+void gemm(const gemm_shape& g, const float* a, const float* b, float* c, void* scratch, next_use c_use) {
+  if (g.k == 0) std::fill_n(c, g.batch * g.m * g.n, 0.0F);
+  if (g.k == 0 || g.m == 0 || g.n == 0) return;
+  for (std::size_t i = 0; i < g.batch; ++i)
+    multiply_one(g, a + i * g.m * g.k, b + i * g.k * g.n, c + i * g.m * g.n, static_cast<float*>(scratch),
+                 c_use);
+}
+
+} // namespace host
 
 void gemm(const stream& s, const gemm_shape& g, const float* a, const float* b, float* c, void* scratch,
           next_use c_use, const gemm_epilogue& epilogue) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <mailgrad/kernels/next_use.hpp>
 #include <mailgrad/tensor/small_floats.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
@@ -8,6 +7,12 @@
 #include <cstdint>
 
 namespace mailgrad {
+
+/// When the result of a kernel is read next. This is a hint, which changes no bit. Large results that are
+/// read later, or by another processor, are better written past the caches. Then no cache line is fetched
+/// only to be overwritten, and none evicts data that is needed sooner. Nor must a line be taken back from a
+/// processor that has read it.
+enum class next_use : std::uint8_t { soon, later };
 
 /// How an operand of a product lies in memory.
 enum class operand_order : std::uint8_t { as_is, transposed };
@@ -62,3 +67,15 @@ void gemm(const stream& s, const gemm_shape& g, const bfloat16* a, const bfloat1
           const bfloat16* bias = nullptr);
 
 } // namespace mailgrad
+
+namespace mailgrad::cuda {
+
+/// The CUDA half of kernels/gemm.hpp.
+void gemm(const cuda_stream& s, const gemm_shape& g, const float* a, const float* b, float* c,
+          const gemm_epilogue& epilogue);
+void gemm(const cuda_stream& s, const gemm_shape& g, const bfloat16* a, const bfloat16* b, float* c,
+          const gemm_epilogue& epilogue);
+void gemm(const cuda_stream& s, const gemm_shape& g, const bfloat16* a, const bfloat16* b, bfloat16* c,
+          const bfloat16* bias);
+
+} // namespace mailgrad::cuda

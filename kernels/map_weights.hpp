@@ -17,3 +17,12 @@ void map_weights(const stream& s, const weight_function& f, std::span<const floa
                  std::span<float* const> writes, std::size_t n);
 
 } // namespace mailgrad
+
+namespace mailgrad::cuda {
+
+/// map_weights() on a stream of a GPU. All memory lies on its device; the call returns before the kernel has
+/// run.
+void map_weights(const cuda_stream& s, const weight_function& f, std::span<const float* const> reads,
+                 std::span<float* const> writes, std::size_t n);
+
+} // namespace mailgrad::cuda

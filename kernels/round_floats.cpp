@@ -1,7 +1,5 @@
 #include <mailgrad/kernels/round_floats.hpp>
 
-#include <mailgrad/kernels/cuda/round_floats.hpp>
-
 #include <algorithm>
 
 namespace mailgrad {

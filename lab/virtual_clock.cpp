@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace mailgrad::lab {
 
@@ -67,6 +68,64 @@ void virtual_clock::clear() noexcept {
   later_.clear();
   notices_.clear();
   free_.clear();
+}
+
+class late_steps::timer final : public step_timer, public std::enable_shared_from_this<timer> {
+public:
+  timer(std::shared_ptr<virtual_clock> clock, rank whose, std::shared_ptr<notes> to)
+      : clock_(std::move(clock)), whose_(whose), to_(std::move(to)) {}
+
+  void at(instant when, notice tell) override {
+    tell_ = std::move(tell);
+    due_ = std::max(when, clock_->now());
+    to_->begun.push_back(this);
+    wait();
+  }
+
+  void note_read(std::uint64_t version) noexcept { read_ = version; }
+  std::uint64_t read() const noexcept { return read_; }
+  bool is_under_way() const noexcept { return static_cast<bool>(tell_); }
+  void end() { std::exchange(tell_, nullptr)(); }
+
+private:
+  /// The first of the events that wait comes in time, or before.
+  void wait() {
+    if (!waiting_.empty() && waiting_.back() <= due_) return;
+    waiting_.push_back(due_);
+    clock_->at(due_, whose_.value, [self = shared_from_this()] { self->pass(); });
+  }
+  void pass() {
+    waiting_.pop_back();
+    if (is_under_way() && due_ <= clock_->now()) return end();
+    ++to_->passed;
+    if (is_under_way()) wait();
+  }
+
+  std::shared_ptr<virtual_clock> clock_;
+  rank whose_;
+  std::shared_ptr<notes> to_;
+  notice tell_; ///< of the step under way; empty if there is none
+  instant due_{0};
+  std::vector<instant> waiting_; ///< moments of events, the first one at the end
+  std::uint64_t read_ = 0;       ///< the version that the step under way has read
+};
+
+std::shared_ptr<step_timer> late_steps::timer_of(rank whose) {
+  timers_.push_back(std::make_shared<timer>(clock_, whose, notes_));
+  return timers_.back();
+}
+
+std::size_t late_steps::end(std::uint64_t version) {
+  for (timer* t : notes_->begun) t->note_read(version);
+  notes_->begun.clear();
+  if (std::exchange(version_, version) == version) return 0;
+  std::size_t ended = 0;
+  for (const std::shared_ptr<timer>& t : timers_) {
+    if (!t->is_under_way() || version - t->read() <= most_stale_) continue;
+    t->end();
+    ++ended;
+  }
+  return ended;
 }
 
 } // namespace mailgrad::lab

@@ -1,35 +1,115 @@
-#include <mailgrad/lab/virtual_run.hpp>
-
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/run/run_crew.hpp>
 #include <mailgrad/actors/scheduler/stepping_system.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
 #include <mailgrad/engine/delays/delay_spec.hpp>
-#include <mailgrad/engine/plan/final_test.hpp>
 #include <mailgrad/engine/plan/run_description.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
-#include <mailgrad/engine/worker/simulated_runner.hpp>
-#include <mailgrad/files/sha256.hpp>
-#include <mailgrad/lab/late_steps.hpp>
+#include <mailgrad/engine/plan/run_tester.hpp>
+#include <mailgrad/engine/worker/delayed_runner.hpp>
+#include <mailgrad/files/digests.hpp>
 #include <mailgrad/lab/links/worker_link.hpp>
-#include <mailgrad/lab/own_sample_runner.hpp>
-#include <mailgrad/lab/version_reader.hpp>
 #include <mailgrad/lab/virtual_clock.hpp>
-#include <mailgrad/lab/virtual_options.hpp>
-#include <mailgrad/lab/weights_reader.hpp>
-#include <mailgrad/tensor/fetch_ahead.hpp>
+#include <mailgrad/lab/virtual_run.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 namespace mailgrad::lab {
+
+namespace {
+
+void refuse(bool asked_for, std::string_view what) {
+  if (asked_for) throw std::invalid_argument(fmt::format("lab: a run in virtual time {}", what));
+}
+
+} // namespace
+
+training_options virtual_options(training_options asked, std::uint32_t workers) {
+  refuse(workers == 0, "needs a worker");
+  refuse(!asked.parameters.empty(), "keeps its weights on the host; leave parameters out");
+  refuse(asked.seats > 0 || asked.waits_for_workers.count() > 0, "has all its workers from the start");
+  refuse(asked.all_reduce, "has no ranks of MPI");
+  refuse(!asked.record.empty() || asked.replay, "is repeated by its seeds; leave the recording out");
+  refuse(!asked.checkpoints.folder.empty() || asked.resume, "keeps no checkpoints");
+  refuse(!asked.metrics.empty() || !asked.tensorboard.empty(), "writes no files while it goes on");
+  refuse(!asked.evaluate_every.never() || !asked.stop_when.empty() || asked.patience > 0 ||
+             asked.keep != kept_weights::last,
+         "tests its weights at its end only");
+  if (asked.delays.empty()) asked.delays = "constant:1";
+  asked.devices.assign(workers, {device_kind::cpu, 0});
+  asked.workers = 0; // as many as devices
+  return asked;
+}
+
+using messaging::on, messaging::send;
+
+caf::behavior version_reader::make_behavior() {
+  return {
+      on(self_, [this](const read_shard&) { send(self_, shard_, read_shard{}); }),
+      on(self_, [this](const shard_read& x) { *to_ = x.version.value; }),
+      on(self_, [this](const give_up&) { self_->quit(); }),
+  };
+}
+
+using messaging::on, messaging::send;
+
+caf::behavior weights_reader::make_behavior() {
+  return {
+      on(self_, [this](const test_weights&) { on_test(); }),
+      on(self_, [this](const shard_read& x) { on_read(x); }),
+      on(self_, [this](const give_up&) { self_->quit(); }),
+  };
+}
+
+void weights_reader::on_test() {
+  to_->values.resize(layout_->size());
+  to_->updates = 0;
+  for (const caf::actor& shard : shards_) send(self_, shard, read_shard{});
+  if (!shards_.empty()) return;
+  store_->load(0, to_->values);
+  to_->updates = store_->version();
+}
+
+void weights_reader::on_read(const shard_read& x) {
+  const shard_range range = layout_->shard(x.shard.value);
+  const std::span mine = std::span(to_->values).subspan(range.begin, range.size());
+  if (x.in_block)
+    store_->load(range.begin, mine);
+  else
+    std::ranges::copy(x.values.on_host(), mine.begin());
+  const std::uint64_t updates = x.in_block ? store_->version() : x.version.value;
+  to_->updates = std::max(to_->updates, updates);
+}
+
+own_sample_runner::own_sample_runner(std::shared_ptr<step_runner> to, std::shared_ptr<const dataset> samples,
+                                     rank worker, std::uint32_t workers, std::size_t batch,
+                                     std::size_t nonzeros)
+    : to_(std::move(to)), batches_(samples, batch, nonzeros) {
+  for (std::size_t s = worker.value; s < samples->size(); s += workers)
+    own_.push_back(static_cast<std::uint32_t>(s));
+  if (own_.empty())
+    throw std::invalid_argument(fmt::format("lab: {} samples are too few for each of {} workers to have some",
+                                            samples->size(), workers));
+}
+
+step_state own_sample_runner::begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) {
+  require_step(inputs.get(), out.get());
+  next_.resize(inputs->size);
+  for (std::size_t i = 0; i < next_.size(); ++i)
+    next_[i] = own_[(inputs->number * inputs->size + i) % own_.size()];
+  to_->use_racing_weights(racing());
+  return to_->begin_step(batches_.cut(inputs->number, inputs->epoch, next_), std::move(out));
+}
+
 using messaging::send_anonymously, messaging::spawn;
 
 namespace {

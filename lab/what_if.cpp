@@ -1,6 +1,6 @@
 #include <mailgrad/lab/what_if.hpp>
 
-#include <mailgrad/engine/delays/changing_delay.hpp>
+#include <mailgrad/engine/delays/delay_law.hpp>
 #include <mailgrad/engine/delays/delay_spec.hpp>
 #include <mailgrad/optim/cures/cure_spec.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>

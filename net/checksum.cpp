@@ -1,4 +1,4 @@
-#include <mailgrad/net/checksum.hpp>
+#include <mailgrad/net/frame.hpp>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

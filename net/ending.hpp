@@ -1,5 +1,7 @@
 #pragma once
 
+#include <mailgrad/net/hello.hpp>
+
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
@@ -57,5 +59,9 @@ public:
 private:
   end_reason reason_;
 };
+
+/// The advice for a client that was refused, with a colon before it: ": give --keys". It is empty if the
+/// words of the refusal say all.
+std::string advice_on(const refusal& why);
 
 } // namespace mailgrad::net

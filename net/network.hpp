@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/net/client_end.hpp>
+#include <mailgrad/net/endpoint.hpp>
 #include <mailgrad/net/server_end.hpp>
 
 #include <cstdint>
@@ -9,6 +9,59 @@
 #include <string>
 
 namespace mailgrad::net {
+
+/// The client's side of a network: one session, whose first connection is control and whose second is bulk.
+///
+/// Threads that of the network.
+class client_end final : public endpoint {
+public:
+  client_end(hello says, session_events& events, instant now) : session_(std::move(says), events, now) {}
+
+  session& own() noexcept { return session_; }
+  const session& own() const noexcept { return session_; }
+  /// Whether the network shall make the bulk connection now. True until begin_bulk().
+  bool wants_bulk() const noexcept { return !bulk_ && session_.wants_bulk(); }
+  /// The server listened a while ago: if nobody does now it is gone, and the network shall not wait for it.
+  void try_once() noexcept { tries_once_ = true; }
+  bool tries_once() const noexcept { return tries_once_; }
+  /// Nobody listens at the server's address, in the words of the network.
+  void find_nobody(const std::string& words, instant now) {
+    session_.end({end_reason::absent, session_.peer_name() + ": " + words}, now);
+  }
+  /// Which connection will be the control or the bulk one, told before it is opened.
+  void begin_control(connection_id c) noexcept { control_ = c; }
+  void begin_bulk(connection_id c) noexcept { bulk_ = c; }
+  bool is_bulk(connection_id c) const noexcept { return c == bulk_; }
+
+  void opened(connection_id c, std::string_view, instant now) override { session_.attach(plane_of(c), now); }
+  void shares(connection_id c, std::shared_ptr<common_memory> memory) override {
+    if (plane_of(c) == plane::bulk) session_.share(std::move(memory));
+  }
+  void received(connection_id c, byte_view data, instant now) override {
+    session_.receive(plane_of(c), data, now);
+  }
+  std::span<std::byte> place(connection_id c) override { return session_.place(plane_of(c)); }
+  void filled(connection_id c, std::size_t count, instant now) override {
+    session_.filled(plane_of(c), count, now);
+  }
+  void closed(connection_id c, std::string_view words, instant now) override {
+    session_.lose(plane_of(c), words, now);
+  }
+  std::optional<outgoing> next(connection_id c, instant now) override {
+    return session_.next(plane_of(c), now);
+  }
+  bool has_ended(connection_id) const override { return session_.now_is() == session::state::ended; }
+  bool is_through(connection_id) const override { return session_.is_through(); }
+  void tick(instant now) override { session_.tick(now); }
+  instant deadline() const override { return session_.deadline(); }
+
+private:
+  plane plane_of(connection_id c) const noexcept { return c == bulk_ ? plane::bulk : plane::control; }
+
+  session session_;
+  std::optional<connection_id> control_, bulk_;
+  bool tries_once_ = false;
+};
 
 /// What carries the bytes between endpoints. Every way to do so is one class that derives from this.
 ///

@@ -1,3 +1,4 @@
+#include <mailgrad/net/ending.hpp>
 #include <mailgrad/net/server_end.hpp>
 
 #include <fmt/format.h>
@@ -7,6 +8,57 @@
 #include <stdexcept>
 
 namespace mailgrad::net {
+
+std::variant<std::uint32_t, refusal> fence::admit(const member& m, std::uint32_t wanted) {
+  std::uint32_t& highest = highest_[m];
+  if (wanted == 0 && highest == UINT32_MAX)
+    return refusal{refusal_code::incarnation, fmt::format("fewer than {} of {}", UINT32_MAX, to_string(m)),
+                   "as many"};
+  if (wanted != 0 && wanted <= highest)
+    return refusal{refusal_code::incarnation,
+                   fmt::format("{} or later of {}", highest + std::uint64_t{1}, to_string(m)),
+                   fmt::format("{}", wanted)};
+  if (wanted > highest && wanted - highest > most_missed)
+    return refusal{refusal_code::incarnation,
+                   fmt::format("at most {} of {}", std::uint64_t{highest} + most_missed, to_string(m)),
+                   fmt::format("{}", wanted)};
+  return highest = wanted == 0 ? highest + 1 : wanted;
+}
+
+bool fence::is_current(const member& m, std::uint32_t incarnation) const noexcept {
+  return incarnation > 0 && highest(m) == incarnation;
+}
+
+std::uint32_t fence::highest(const member& m) const noexcept {
+  const auto found = highest_.find(m);
+  return found == highest_.end() ? 0 : found->second;
+}
+
+std::size_t arrival::receive(byte_view data) {
+  std::size_t taken = 0;
+  while (!said_ && taken < data.size()) {
+    const std::span<std::byte> to = decoder_.room();
+    const byte_view now = data.subspan(taken, std::min(to.size(), data.size() - taken));
+    std::copy(now.begin(), now.end(), to.begin());
+    taken += now.size();
+    decoder_.filled(now.size());
+  }
+  return taken;
+}
+
+std::span<std::byte> arrival::place_of(const frame_header& h) {
+  if (h.kind != frame_kind::hello || h.sequence != 0)
+    throw protocol_error(fmt::format("frame: expected a hello as frame 0, found a {} as frame {}",
+                                     to_string(h.kind), h.sequence));
+  return {};
+}
+
+void arrival::take(const frame_header& h, byte_view payload) {
+  hello said = to_hello(decode_features("hello", payload));
+  // The header says it first, and a peer must not say two things.
+  said.says.insert_or_assign(std::string(feature::protocol), std::to_string(h.version));
+  said_ = std::move(said);
+}
 
 struct server_end::guest final : session_events {
   guest(const welcome& terms, instant now, const features& says, const std::string& server)

@@ -1,19 +1,75 @@
 #pragma once
 
-#include <mailgrad/net/arrival.hpp>
 #include <mailgrad/net/endpoint.hpp>
-#include <mailgrad/net/fence.hpp>
-#include <mailgrad/net/own_pauses.hpp>
+#include <mailgrad/net/frame_decoder.hpp>
+#include <mailgrad/net/hello.hpp>
+#include <mailgrad/net/timing.hpp>
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace mailgrad::net {
+
+/// Remembers the highest incarnation of every member, so that nobody comes back from the dead as who it was.
+///
+/// A process that was taken for dead may still live, frozen or cut off. What it sends then belongs to an
+/// older incarnation and counts no more; it may join again under a higher one.
+/// Threads one caller at a time.
+class fence {
+public:
+  /// More incarnations than this between two that come are no accident: who asked for the last there can be
+  /// would shut the seat for good.
+  static constexpr std::uint32_t most_missed = 10'000;
+
+  /// Lets the next incarnation in: the one that is wanted, or by 0 the one after the highest. Those before it
+  /// are no more from here on.
+  /// Returns the incarnation, or the refusal of one that is not higher than all before it, or much too high.
+  std::variant<std::uint32_t, refusal> admit(const member& m, std::uint32_t wanted);
+
+  /// Whether it is the highest of its member.
+  bool is_current(const member& m, std::uint32_t incarnation) const noexcept;
+  /// 0 for a member that was never here.
+  std::uint32_t highest(const member& m) const noexcept;
+
+private:
+  std::map<member, std::uint32_t> highest_;
+};
+
+/// A connection of which nothing is known yet: it may say one hello of at most 4 KiB within its time, and
+/// gets no memory for anything else.
+///
+/// Threads one caller at a time.
+class arrival final : frame_sink {
+public:
+  explicit arrival(instant late_at) : decoder_(*this), late_at_(late_at) {}
+  arrival(const arrival&) = delete;
+  arrival& operator=(const arrival&) = delete;
+
+  /// Takes bytes up to the end of the hello and returns how many. Those behind it belong to whoever takes the
+  /// peer in.
+  /// Errors  protocol_error if they are no hello.
+  std::size_t receive(byte_view data);
+  /// What it said; none while the hello is not whole.
+  const std::optional<hello>& said() const noexcept { return said_; }
+  instant late_at() const noexcept { return late_at_; }
+  /// It gets so much more time.
+  void excuse(instant span) noexcept { late_at_ += span; }
+
+private:
+  std::span<std::byte> place_of(const frame_header& h) override;
+  void take(const frame_header& h, byte_view payload) override;
+
+  frame_decoder decoder_;
+  instant late_at_;
+  std::optional<hello> said_;
+};
 
 /// What a server expects and allows.
 struct server_options {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/kernels/functors/adam_update.hpp>
+#include <mailgrad/kernels/functors/update_rule.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
 
 #include <cmath>

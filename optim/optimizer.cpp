@@ -7,7 +7,7 @@
 #include <mailgrad/optim/row_sum.hpp>
 #include <mailgrad/optim/rules/variable_rule.hpp>
 #include <mailgrad/tensor/error.hpp>
-#include <mailgrad/tensor/require_host.hpp>
+#include <mailgrad/tensor/stream.hpp>
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 #include <mailgrad/optim/optimizer_options.hpp>
 
-#include <mailgrad/options/nearest_name.hpp>
 #include <mailgrad/options/settings.hpp>
+#include <mailgrad/options/spelling.hpp>
 
 #include <fmt/format.h>
 

@@ -3,11 +3,43 @@
 #include <mailgrad/optim/plugin.h>
 #include <mailgrad/optim/plugin_library.hpp>
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+// Checks of a user's rule before Mailgrad trains with it: its table must be complete, and its update must
+// work element by element, as plugin.h asks. `who` is the name of the rule in a message.
+
 namespace mailgrad {
+
+/// The table of a rule in the form of this version of the interface. A table of an older version is shorter;
+/// it is copied, and what it lacks is 0. The copy lives as long as the process, and is the same for the same
+/// table. A table of this version, or of none that we know, is returned as it is.
+///
+/// Errors  std::bad_alloc.
+/// Threads any.
+const mailgrad_rule& as_of_today(const mailgrad_rule& table);
+
+/// Errors  always std::invalid_argument: "optimizer 'WHO' WHY".
+[[noreturn]] void refuse_rule(std::string_view who, const std::string& why);
+
+bool in_range(const mailgrad_rule_setting& s, double value);
+
+/// The table is one of as_of_today() (above).
+///
+/// Errors  std::invalid_argument in one line: a version of the interface to come, a name or a function that
+///         is missing, two settings of one name, too many states or settings, a default out of its range.
+void require_complete(const mailgrad_rule& table, std::string_view who);
+
+/// Updates 64 weights three times, in one range and in two, in place and into other memory, and compares the
+/// bits. This finds rules that would make training depend on how a shard is cut. A rule of whole variables is
+/// only asked to make the same bits again.
+///
+/// Errors  std::invalid_argument in one line, for a rule that looks at a neighbour, keeps something between
+///         calls, reads a weight after writing it, or throws.
+void require_element_by_element(const mailgrad_rule& table, std::span<const double> settings,
+                                std::string_view who);
 
 /// A user's update rule, compiled into the program (plugin.hpp) or loaded from a shared library.
 struct own_rule {
@@ -21,7 +53,7 @@ struct own_rule {
 /// The rule of a table with its default settings: `options.rule = make_own_rule(rule_table<my_functor>)`.
 ///
 /// Errors  std::invalid_argument in one line, if the table is of a version of the interface to come or
-///         incomplete, or the rule does not work as it says (rule_check.hpp).
+///         incomplete, or the rule does not work as it says.
 own_rule make_own_rule(const mailgrad_rule& table);
 
 /// Loads the rule that a shared library exports. A path without '/' names a file in the working folder.

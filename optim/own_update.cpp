@@ -2,7 +2,7 @@
 
 #include <mailgrad/kernels/host/vector.hpp>
 #include <mailgrad/tensor/error.hpp>
-#include <mailgrad/tensor/require_host.hpp>
+#include <mailgrad/tensor/stream.hpp>
 
 #include <fmt/format.h>
 

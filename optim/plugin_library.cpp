@@ -1,6 +1,6 @@
 #include <mailgrad/optim/plugin_library.hpp>
 
-#include <mailgrad/files/sha256.hpp>
+#include <mailgrad/files/digests.hpp>
 
 #include <fmt/format.h>
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace mailgrad {
@@ -30,5 +31,12 @@ inline std::optional<std::uint64_t> parse_whole(std::string_view text) {
 
 /// Whether a float can hold the number: it is finite and not beyond the largest float.
 inline bool fits_float(double number) { return std::abs(number) <= std::numeric_limits<float>::max(); }
+
+/// Writes the shortest text that parses to the same number.
+template <class Float>
+std::string exact_text(Float number) {
+  char text[64];
+  return {text, std::to_chars(text, text + sizeof text, number).ptr};
+}
 
 } // namespace mailgrad

@@ -1,4 +1,4 @@
-// What CAF 0.17 and 1.x spell differently. Only this header, hand_over.hpp, wire.hpp and messaging.hpp know
+// What CAF 0.17 and 1.x spell differently. Only this header, wire.hpp and messaging.hpp know
 // on which CAF they are built. Everything else (quit, exit reasons, spawn options) is spelled alike in both.
 // The branches for 0.17 can be deleted when Debian no longer has 0.17.6.
 #pragma once

@@ -2,7 +2,7 @@
 
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/engine/account/notice_pace.hpp>
+#include <mailgrad/engine/account/training_progress.hpp>
 
 #include <functional>
 #include <optional>

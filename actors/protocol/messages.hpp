@@ -1,6 +1,5 @@
 #pragma once
 
-#include <mailgrad/actors/protocol/books_messages.hpp>
 #include <mailgrad/actors/protocol/checkpoint_messages.hpp>
 #include <mailgrad/actors/protocol/feeder_messages.hpp>
 #include <mailgrad/actors/protocol/message_code.hpp>
@@ -11,7 +10,6 @@
 #include <mailgrad/actors/protocol/shard_messages.hpp>
 #include <mailgrad/actors/protocol/stage_messages.hpp>
 #include <mailgrad/actors/protocol/switching_messages.hpp>
-#include <mailgrad/actors/protocol/update_messages.hpp>
 
 // All messages of a run, with the number by which CAF knows each. The headers above describe them, one
 // conversation each. A request is named verb + noun, a notice by a past participle, a reply by a noun.

@@ -3,15 +3,25 @@
 #include <mailgrad/actors/protocol/wire.hpp>
 #include <mailgrad/engine/model/gradient.hpp>
 #include <mailgrad/engine/shard/order_entry.hpp>
+#include <mailgrad/engine/shard/parallel_update.hpp>
 #include <mailgrad/engine/shard/push_gradient.hpp>
 #include <mailgrad/optim/identity.hpp>
 #include <mailgrad/tensor/snapshot.hpp>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <string>
 
 // What devices and shards say to each other: a worker joins, pushes its gradients (`push_gradient`, a header
 // of its own) and gets weights.
+
+// How a shard updates on several threads while all workers wait for it, so that these threads are idle.
+//
+//     shard --help_update--> helpers: shard and helpers compute parts, and handle messages after each
+//     helper that computes the last part --update_helped--> shard
+//
+// None of these messages leaves the process.
 
 namespace mailgrad {
 
@@ -221,6 +231,31 @@ auto inspect(Inspector& f, order_entry& x) {
   return wire::fields(f, x, wire::field("what", x.what), wire::field("worker", x.worker),
                       wire::field("step", x.step), wire::field("gap", x.gap),
                       wire::field("arrived", x.arrived));
+}
+
+/// Shard to helpers, and a helper to itself after each part: compute a part of this update, if one is left.
+/// The helper that computes the last part answers with `update_helped`, and one that fails with
+/// `update_failed`.
+struct help_update {
+  std::shared_ptr<parallel_update> work;
+  caf::actor shard;
+};
+
+/// Helper to shard: all parts are computed.
+struct update_helped {};
+
+/// Helper to shard: a part could not be computed.
+struct update_failed {
+  std::string why;
+};
+
+template <class Inspector>
+auto inspect(Inspector& f, update_helped& x) {
+  return wire::fields(f, x);
+}
+template <class Inspector>
+auto inspect(Inspector& f, update_failed& x) {
+  return wire::fields(f, x, wire::field("why", x.why));
 }
 
 } // namespace mailgrad

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/engine/account/trace_piece.hpp>
+#include <mailgrad/engine/account/trace_track.hpp>
 
 #include <cstddef>
 #include <functional>

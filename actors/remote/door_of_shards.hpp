@@ -3,21 +3,68 @@
 #include <mailgrad/actors/remote/gradient_credit.hpp>
 #include <mailgrad/actors/remote/link.hpp>
 #include <mailgrad/actors/remote/transit.hpp>
-#include <mailgrad/engine/account/wait_named.hpp>
+#include <mailgrad/engine/account/training_progress.hpp>
 #include <mailgrad/net/server_end.hpp>
+#include <mailgrad/net/timing.hpp>
 
+#include <fmt/format.h>
+
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 // What the doors of a server and of a parameter host have in common: workers bring gradients to shards there.
 
 namespace mailgrad::remote {
+
+/// For how long a shard's weights stay as they are after the session with a worker that reads them has ended.
+/// By then that worker knows it and has left, or it stands still and every shard has ended its session.
+inline std::chrono::milliseconds kept_for(const net::timing& times) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(2 * times.silence());
+}
+
+/// What is told of those who are refused: the first few of a minute, and how many others there were.
+/// Strangers who knock without end would else fill the log.
+///
+/// Units   moments are those of one clock.
+/// Threads one caller at a time.
+class refusal_news {
+public:
+  static constexpr std::uint64_t most_a_minute = 3;
+
+  /// The line to tell now; none: this refusal is only counted.
+  std::optional<std::string> refused(const std::string& words, net::instant now) {
+    std::string before;
+    if (!began_ || now - *began_ >= std::chrono::minutes{1}) {
+      before = rest();
+      began_ = now;
+      told_ = 0;
+    }
+    if (told_++ < most_a_minute) return before.empty() ? words : before + "\n" + words;
+    ++untold_;
+    last_ = words;
+    return std::nullopt;
+  }
+  /// How many were refused since the last line; empty: nobody.
+  std::string rest() {
+    const std::uint64_t count = std::exchange(untold_, 0);
+    if (count == 0) return {};
+    return fmt::format("refused {} more connection{}; the last: {}", count, count == 1 ? "" : "s", last_);
+  }
+
+private:
+  std::optional<net::instant> began_; ///< the present minute
+  std::uint64_t told_ = 0, untold_ = 0;
+  std::string last_;
+};
 
 /// What bounds the gradients that workers bring; null: nothing does.
 struct bounds_at_door {

@@ -1,6 +1,6 @@
 #include <mailgrad/actors/remote/field_inspector.hpp>
 
-#include <mailgrad/files/nested_fields.hpp>
+#include <mailgrad/files/byte_archive.hpp>
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 #include <mailgrad/actors/remote/gradient_credit.hpp>
 
-#include <mailgrad/net/memory/memory_address.hpp>
+#include <mailgrad/net/listen_address.hpp>
 
 #include <algorithm>
 #include <numeric>

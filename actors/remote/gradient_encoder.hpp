@@ -3,7 +3,6 @@
 #include <mailgrad/engine/model/gradient.hpp>
 #include <mailgrad/engine/shard/push_gradient.hpp>
 #include <mailgrad/engine/wire/error_feedback.hpp>
-#include <mailgrad/engine/wire/row_feedback.hpp>
 #include <mailgrad/engine/wire/wire_format.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/optim/identity.hpp>
@@ -15,13 +14,36 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+namespace mailgrad {
+
+struct wire_format;
+
+} // namespace mailgrad
+
 namespace mailgrad::remote {
 
+/// The rows of a table that lie in one shard, in their order.
+struct rows_of_shard {
+  std::vector<std::int32_t> rows;
+  std::vector<float> values;
+};
+
+rows_of_shard rows_in(const parameter_layout& layout, const gradient_rows& part, std::uint32_t shard);
+/// Those rows as float32.
+std::string encoded_rows_of(const parameter_layout& layout, const gradient_rows& part, std::uint32_t shard);
+/// Adds the rows of one table to a gradient, from the bytes of a peer.
+///
+/// Errors  archive_error: there is no such table, or the bytes are no rows of it.
+void decode_table(const wire_format& format, const parameter_layout& layout, std::size_t variable,
+                  std::string_view rows, gradient& into);
+
 /// A worker's side of a lossy wire format: it turns gradients into messages, and keeps for each shard what
-/// the messages lack (error_feedback.hpp, row_feedback.hpp).
+/// the messages lack (error_feedback.hpp).
 ///
 /// A worker has one gradient under way at a shard. The weights that answer it say whether the shard has
 /// discarded it; then all that its message held is added to the next one.

@@ -2,19 +2,90 @@
 
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/remote/body_form.hpp>
-#include <mailgrad/actors/remote/exchange_clock.hpp>
 #include <mailgrad/actors/remote/gradient_credit.hpp>
 #include <mailgrad/actors/remote/gradient_encoder.hpp>
-#include <mailgrad/actors/remote/gradient_rooms.hpp>
 #include <mailgrad/actors/remote/transit.hpp>
+#include <mailgrad/engine/account/time_source.hpp>
+#include <mailgrad/engine/model/gradient.hpp>
+#include <mailgrad/engine/model/object_pool.hpp>
+#include <mailgrad/graph/parameter_layout.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace mailgrad::remote {
+
+/// How long gradients and their answers are on the wire, both ways together, by shard:
+///
+///     (answer received - gradient sent) - (answer sent - gradient arrived)
+///
+/// Each difference is of one clock, so the clocks of the two machines need not agree, and the sum is exact.
+/// How it is shared between the two ways cannot be known.
+/// Threads any.
+class exchange_clock {
+public:
+  explicit exchange_clock(std::size_t shards) : of_(shards) {}
+
+  /// A gradient was sent, or has arrived.
+  void begin(std::size_t shard, instant now) {
+    const std::lock_guard lock(mutex_);
+    of_[shard].since = now;
+  }
+  /// How long that was ago; none if there was no gradient since the last call.
+  std::optional<instant> end(std::size_t shard, instant now) {
+    const std::lock_guard lock(mutex_);
+    std::optional<instant>& since = of_[shard].since;
+    if (!since) return std::nullopt;
+    const instant span = now - *since;
+    since.reset();
+    return span;
+  }
+  /// Notes the time on the wire of the last exchange.
+  void note(std::size_t shard, instant on_wire) {
+    const std::lock_guard lock(mutex_);
+    of_[shard].last = on_wire;
+  }
+  /// Takes that time; each is taken once.
+  std::optional<instant> take(std::size_t shard) {
+    const std::lock_guard lock(mutex_);
+    std::optional<instant> last = of_[shard].last;
+    of_[shard].last.reset();
+    return last;
+  }
+
+private:
+  struct line {
+    std::optional<instant> since, last;
+  };
+
+  std::mutex mutex_;
+  std::vector<line> of_;
+};
+
+/// Room for the gradients that arrive at shards of this process. All workers share it, so that it grows with
+/// the gradients that are there at once and not with the workers: most of these compute.
+///
+/// A gradient has room for all weights, but only the part of one shard arrives in it. Memory that nobody
+/// writes to is not taken from the machine, so nothing sets it to zero.
+/// Threads that of the network. Who holds a gradient may let it go on any.
+class gradient_rooms {
+public:
+  explicit gradient_rooms(std::shared_ptr<const parameter_layout> layout);
+
+  /// The number of shards.
+  std::size_t shards() const noexcept { return by_shard_.size(); }
+  std::shared_ptr<gradient> take(std::size_t shard) { return by_shard_[shard].take(); }
+  /// How many gradients there is room for.
+  std::size_t count() const noexcept;
+
+private:
+  std::vector<object_pool<gradient>> by_shard_;
+};
 
 /// What both processes of a link know of the values that go between them.
 struct exchange_terms {
@@ -80,6 +151,21 @@ private:
                       std::shared_ptr<const gradient> values, snapshot read, held what) const;
 
   exchange_terms terms_;
+};
+
+/// Weights as bytes. They go from the memory of the shard, which does not write to it while they are sent,
+/// and arrive in memory of the worker.
+class weights_form final : public body_form {
+public:
+  explicit weights_form(exchange_terms terms);
+
+  attached write(const caf::message& m, const actor_address& to, field_inspector& fields) override;
+  arriving begin(field_inspector& fields, const actor_address& from, const actor_address& to,
+                 const announced& values) override;
+
+private:
+  exchange_terms terms_;
+  std::vector<object_pool<memory>> weights_; ///< by shard
 };
 
 } // namespace mailgrad::remote

@@ -1,16 +1,242 @@
-#include <mailgrad/actors/remote/parameter_host.hpp>
-
+#include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/remote/client_side.hpp>
-#include <mailgrad/actors/remote/shard_host.hpp>
+#include <mailgrad/actors/remote/door_of_shards.hpp>
+#include <mailgrad/actors/remote/far_actor.hpp>
+#include <mailgrad/actors/remote/gradient_form.hpp>
+#include <mailgrad/actors/remote/parameter_host.hpp>
 #include <mailgrad/actors/run/run_home.hpp>
+#include <mailgrad/actors/shard/spawn_shard.hpp>
+#include <mailgrad/engine/plan/largest_body.hpp>
+#include <mailgrad/net/listen_address.hpp>
 #include <mailgrad/net/usual_network.hpp>
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <exception>
 #include <mutex>
+#include <stdexcept>
 #include <utility>
 
 namespace mailgrad::remote {
+
+using messaging::send_anonymously;
+
+namespace {
+
+void require_reachable(const std::string& address) {
+  if (net::is_memory_address(address)) return;
+  if (parse_listen_address(address).is_every_network())
+    throw std::invalid_argument(
+        fmt::format("listen: workers cannot connect to {}; name an address of this machine", address));
+}
+
+} // namespace
+
+shard_door::shard_door(shard_door_options options, caf::actor_system& system)
+    : options_(std::move(options)), system_(system),
+      rooms_(std::make_shared<gradient_rooms>(options_.layout)) {
+  require_reachable(options_.listen);
+  const net::features mine{{std::string(net::feature::run), net::key_text(options_.run.value)}};
+  net::server_options terms;
+  terms.demands = net::demands_of(mine, {net::role::worker}, {});
+  terms.seats = {{net::role::worker, options_.seats}};
+  terms.run = options_.run.value;
+  terms.times = options_.times;
+  terms.most_body_bytes = largest_exchange(*options_.layout, options_.devices);
+  terms.draw = [by = options_.network] { return by->draw_key(); };
+  std::vector<std::uint32_t> held;
+  for (const auto& [s, shard] : options_.shards) held.push_back(s);
+  terms.name = name_of_host(held);
+  if (options_.are_ours) bounds_.on_way = transit_by(options_.listen, *options_.layout, held);
+  bounds_.credit = options_.credit;
+  bounds_.apply(terms);
+  options_.guests->open(bounds_, held);
+  end_ = std::make_unique<net::server_end>(std::move(terms), static_cast<net::doorkeeper&>(*this));
+  end_->lend_from(options_.heap);
+  if (bounds_.on_way)
+    bounds_.on_way->when_room(
+        [network = options_.network, end = end_.get()] { network->post(*end, [](net::instant) {}); });
+  address_ = options_.network->listen(*end_, options_.listen);
+}
+
+shard_door::~shard_door() {
+  if (bounds_.on_way) bounds_.on_way->when_room({});
+  options_.network->post(*end_, [this](net::instant now) { end_->leave_all("the run has ended", now); });
+  options_.network->forget(*end_);
+}
+
+net::session_events& shard_door::let_in(net::session& s, const std::string&) {
+  const net::welcome terms = s.terms();
+  auto by = std::make_shared<link>(
+      *options_.network,
+      link_events{[this, id = terms.session](const net::welcome&) { on_joined(id); },
+                  [this, id = terms.session](const net::ending& why) { on_ended(id, why); }});
+  by->attach(*end_, s);
+  options_.guests->add(terms.session, terms.you, by);
+  return *guests_.emplace(terms.session, guest{terms, std::move(by)}).first->second.by;
+}
+
+void shard_door::turned_away(const net::refusal& why, const std::string& from) {
+  if (!options_.on_event) return;
+  if (const auto line =
+          refused_.refused(fmt::format("refused {}: {}", from, why.words()), options_.network->now()))
+    options_.on_event(*line);
+}
+
+void shard_door::on_joined(std::uint64_t session) {
+  const guest& g = guests_.at(session);
+  const rank worker{g.terms.you.number};
+  exchange_terms exchange{
+      options_.run,    worker,        {g.terms.incarnation - 1},
+      options_.layout, options_.time, std::make_shared<exchange_clock>(options_.layout->shard_count())};
+  exchange.wire = options_.wire;
+  exchange.rooms = rooms_;
+  exchange.on_way = bounds_.on_way;
+  exchange.credit = bounds_.credit;
+  exchange.session = session;
+  exchange.devices = options_.devices;
+  link& by = *g.by;
+  by.take_form(kind_of<push_gradient>(), std::make_unique<gradient_form>(exchange));
+  by.take_form(kind_of<shard_weights>(), std::make_unique<weights_form>(exchange));
+  by.add({duty::coordinator}, options_.coordinator);
+  for (const auto& [s, shard] : options_.shards) by.add({duty::shard, s}, shard);
+  by.add_far(system_, {duty::worker, worker.value});
+  bounds_.share_credit(session, worker, g.by);
+}
+
+/// The shards hear of it from the coordinator, which passes it on to each of them when it knows what became
+/// of the worker. If they went on before, the others could train all that is theirs, and leave, before
+/// anybody knows that there is more to train. The coordinator is also told of a worker that says goodbye: its
+/// last message to a shard may not have been sent.
+void shard_door::on_ended(std::uint64_t session, const net::ending& why) {
+  const guest gone = std::move(guests_.at(session));
+  guests_.erase(session);
+  options_.guests->remove(session);
+  bounds_.end(session);
+  const rank worker{gone.terms.you.number};
+  const incarnation life{gone.terms.incarnation - 1};
+  if (why.reason != net::end_reason::left)
+    send_anonymously(options_.coordinator, worker_lost{worker, why.words, life});
+  for (const auto& [s, shard] : options_.shards)
+    messaging::send_as(shard, options_.coordinator, caf::make_message(worker_left{worker, life}));
+}
+
+using messaging::on, messaging::send_anonymously, messaging::watch;
+
+shard_host::shard_host(caf::event_based_actor* self, shard_host_options options)
+    : self_(self), options_(std::move(options)) {}
+
+caf::behavior shard_host::make_behavior() {
+  messaging::ignore_others(self_);
+  return {
+      on(self_,
+         [this](const terms_told& x) {
+           try {
+             begin(x);
+           } catch (const std::exception& e) {
+             options_.by->fail(std::string("cannot hold these shards: ") + e.what());
+             end();
+           }
+         }),
+      on(self_,
+         [this](const shard_lost& x) {
+           options_.by->fail(
+               fmt::format("its shard {} failed{}{}", x.shard.value, x.why.empty() ? "" : ": ", x.why));
+           end();
+         }),
+      on(self_, [this](const give_up&) { end(); }),
+  };
+}
+
+void shard_host::begin(const terms_told& x) {
+  if (!shards_.empty()) return; // the server tells them once
+  std::vector<shard_terms> terms = read_shard_terms(x.terms, options_.plugins);
+  require_parameter_actor(terms.front().parameter_actor);
+  shard_door_options door;
+  door.network = options_.network;
+  door.listen = options_.listen;
+  door.on_event = options_.on_event;
+  door.times = options_.times();
+  door.run = terms.front().run;
+  door.seats = terms.front().seats;
+  door.devices = terms.front().devices;
+  door.wire = parse_wire_format(terms.front().wire);
+  door.layout = terms.front().layout;
+  door.time = options_.time;
+  door.coordinator = options_.by->add_far(self_->system(), {duty::coordinator});
+  options_.by->add_far(self_->system(), {duty::evaluator});
+  door.heap = net::heap_for(options_.listen, kept_for(door.times));
+  if (!options_.parameter_actor) {
+    std::vector<std::uint32_t> held;
+    for (const shard_terms& t : terms) held.push_back(t.shard.value);
+    door.credit = credit_by(options_.listen, *door.layout, held, door.seats, door.devices);
+  }
+  spawn_shards(std::move(terms), net::blocks_of(door.heap), door);
+  door.shards = shards_;
+  door.are_ours = options_.parameter_actor == nullptr;
+  door_ = std::make_unique<shard_door>(std::move(door), self_->system());
+  std::vector<std::uint32_t> mine;
+  for (const auto& [s, shard] : shards_) mine.push_back(s);
+  options_.on_begin(mine, door_->address());
+  options_.by->post({duty::host}, {}, kind_of<shards_ready>(),
+                    caf::make_message(shards_ready{door_->address()}));
+}
+
+void shard_host::require_parameter_actor(const std::string& wanted) const {
+  const std::string found = options_.parameter_actor ? options_.parameter_actor->name : "";
+  if (found == wanted) return;
+  const auto in_words = [](const std::string& kind) {
+    return kind.empty() ? "Mailgrad's" : "'" + kind + "'";
+  };
+  throw std::invalid_argument(
+      fmt::format("parameter actor: expected {}, found {}", in_words(wanted), in_words(found)));
+}
+
+/// Spawns the first shard last, because it leads the others under a policy that requires them to agree.
+void shard_host::spawn_shards(std::vector<shard_terms> terms, block_source blocks,
+                              const shard_door_options& door) {
+  caf::actor_system& system = self_->system();
+  link& by = *options_.by;
+  std::ranges::sort(terms, std::ranges::greater{}, [](const shard_terms& t) { return t.shard.value; });
+  const auto is_mine = [&](std::uint32_t s) {
+    return std::ranges::any_of(terms, [s](const shard_terms& t) { return t.shard.value == s; });
+  };
+  std::map<std::uint32_t, caf::actor> all;
+  for (std::uint32_t s = 0; s < terms.front().layout->shard_count(); ++s)
+    if (!is_mine(s)) all[s] = by.add_far(system, {duty::shard, s});
+  shard_surroundings with{.tracker = by.add_far(system, {duty::tracker}), .time = options_.time};
+  with.blocks = std::move(blocks);
+  with.tells_trace_to = door.coordinator;
+  with.timer = options_.timer;
+  if (terms.front().records) with.recorder = by.add_far(system, {duty::recorder});
+  const std::uint32_t first = terms.back().shard.value;
+  for (shard_terms& t : terms) {
+    const std::uint32_t s = t.shard.value;
+    with.trace = t.trace_events == 0 ? nullptr
+                                     : std::make_shared<trace_track>(fmt::format("shard {}", s),
+                                                                     t.trace_events, options_.time->now());
+    if (door.credit)
+      with.awaits = [credit = door.credit, s](std::optional<rank> whom, version_number version) {
+        credit->await(s, whom, version);
+      };
+    if (s == first) with.waits_here = [guests = door.guests] { return guests->waits(); };
+    if (s == 0)
+      for (const auto& [index, shard] : all) with.followers.push_back(shard);
+    shards_[s] = all[s] = by.add({duty::shard, s}, [&] {
+      return spawn_shard(system, std::move(t), with, options_.parameter_actor.get());
+    });
+    watch(self_, shards_[s], shard_lost{{s}});
+  }
+}
+
+void shard_host::end() {
+  door_.reset();
+  for (const auto& [s, shard] : shards_) send_anonymously(shard, give_up{});
+  self_->quit();
+}
+
 using messaging::send_anonymously, messaging::spawn;
 
 namespace {

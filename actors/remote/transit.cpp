@@ -1,6 +1,6 @@
 #include <mailgrad/actors/remote/transit.hpp>
 
-#include <mailgrad/net/memory/memory_address.hpp>
+#include <mailgrad/net/listen_address.hpp>
 
 #include <fmt/format.h>
 

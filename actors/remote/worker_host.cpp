@@ -1,12 +1,10 @@
-#include <mailgrad/actors/remote/worker_host.hpp>
-
 #include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/actors/remote/batch_form.hpp>
+#include <mailgrad/actors/remote/body_form.hpp>
+#include <mailgrad/actors/remote/client_side.hpp>
 #include <mailgrad/actors/remote/door_of_shards.hpp>
 #include <mailgrad/actors/remote/far_actor.hpp>
-#include <mailgrad/actors/remote/rejoin_plan.hpp>
-#include <mailgrad/actors/remote/samples_search.hpp>
-#include <mailgrad/actors/remote/weights_form.hpp>
+#include <mailgrad/actors/remote/gradient_form.hpp>
+#include <mailgrad/actors/remote/worker_host.hpp>
 #include <mailgrad/engine/plan/parameter_place.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/net/usual_network.hpp>
@@ -19,6 +17,27 @@
 #include <utility>
 
 namespace mailgrad::remote {
+
+using messaging::on, messaging::send;
+
+samples_search::samples_search(caf::event_based_actor* self, std::shared_ptr<own_samples> here,
+                               data_terms wanted, std::shared_ptr<own_samples::answer> answer,
+                               caf::actor who_waits)
+    : self_(self), here_(std::move(here)), wanted_(std::move(wanted)), answer_(std::move(answer)),
+      who_waits_(std::move(who_waits)) {}
+
+caf::behavior samples_search::make_behavior() {
+  send(self_, caf::actor_cast<caf::actor>(self_), go_on{});
+  return {
+      on(self_,
+         [this](const go_on&) {
+           *answer_ = here_->find(wanted_);
+           send(self_, who_waits_, go_on{});
+           self_->quit();
+         }),
+  };
+}
+
 using messaging::on, messaging::send, messaging::send_after, messaging::send_anonymously,
     messaging::spawn_apart, messaging::watch;
 

@@ -1,11 +1,9 @@
 #pragma once
 
 #include <mailgrad/actors/remote/door_of_shards.hpp>
-#include <mailgrad/actors/remote/gradient_rooms.hpp>
+#include <mailgrad/actors/remote/gradient_form.hpp>
 #include <mailgrad/actors/remote/guest_host.hpp>
 #include <mailgrad/actors/remote/link.hpp>
-#include <mailgrad/actors/remote/member_list.hpp>
-#include <mailgrad/actors/remote/refusal_news.hpp>
 #include <mailgrad/actors/remote/serve_options.hpp>
 #include <mailgrad/actors/remote/transit.hpp>
 #include <mailgrad/actors/worker/spawn_worker.hpp>

@@ -14,7 +14,7 @@ namespace mailgrad {
 
 /// The coordinator's part in telling where a run stands. It asks shards and devices for copies of their
 /// books, keeps the newest copy of each, and tells them when all have answered or the owner will wait no
-/// longer. books_messages.hpp draws the protocol.
+/// longer. run_messages.hpp draws the protocol.
 ///
 /// Guarantees  at most one question is under way to each actor, however often the owner asks, so no mailbox
 ///             grows while a step takes long. An actor that has ended is not waited for.

@@ -3,7 +3,6 @@
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/run/seat_table.hpp>
 #include <mailgrad/engine/account/checkpoint_account.hpp>
-#include <mailgrad/engine/account/checkpoint_times.hpp>
 #include <mailgrad/engine/account/early_stop.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>

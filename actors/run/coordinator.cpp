@@ -1,15 +1,33 @@
-#include <mailgrad/actors/run/coordinator.hpp>
-
+#include <mailgrad/actors/protocol/listed.hpp>
 #include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/actors/run/coordinator.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdint>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
+
+// The part of the coordinator by which workers come and go while the run goes on.
+
+// The part of the coordinator that says what a run waits for.
+
+// The end of a run: why it ends, and that everybody reports before it has ended.
 
 namespace mailgrad {
+
+/// What a run without workers has not trained: "the mini-batch that remains", "the 120 mini-batches that
+/// remain".
+inline std::string remaining_batches(std::uint64_t count) {
+  return count == 1 ? "the mini-batch that remains"
+                    : "the " + std::to_string(count) + " mini-batches that remain";
+}
+
 using messaging::on, messaging::send, messaging::sender_of, messaging::watch;
 
 namespace {
@@ -335,6 +353,433 @@ void coordinator::account_for(const worker_report& report, bool lost,
   go_on_with_checkpoints();
   seat_newcomers();
   collect_if_all_accounted();
+}
+
+using messaging::on, messaging::send, messaging::send_after, messaging::sender_of, messaging::watch;
+
+caf::message_handler coordinator::comings_and_goings() {
+  return {
+      on(self_, [this](const worker_joined& x) { on_joined(x); }),
+      on(self_,
+         [this](const worker_finished& x) {
+           if (!seats_.is_of(x.report.worker, x.life)) return;
+           anybody_went_early_ = anybody_went_early_ || !x.why_left.empty();
+           account_for(x.report, false, x.in_block);
+         }),
+      on(self_, [this](const worker_lost& x) { on_lost(x); }),
+      on(self_,
+         [this](const worker_left& x) {
+           on_parted({x, sender_of(self_)});
+         }),
+      on(self_, [this](const trace_told& x) { return on_trace(x); }),
+      on(self_,
+         [this](const shard_trace_told& x) {
+           if (x.shard.value < reported_.size())
+             options_.timelines.take(timeline_teller::of(x.shard), x.piece, options_.time->now());
+           return trace_taken{};
+         }),
+      on(self_, [this](const trained_told& x) { on_trained(x); }),
+      on(self_, [this](const share_ended& x) { on_share_ended(x); }),
+      on(self_, [this](const undealt_counted& x) { on_undealt(x); }),
+      on(self_, [this](const wait_over& x) { on_wait_over(x); }),
+  };
+}
+
+/// A newcomer is watched while it waits for its seat, since no run must wait for a dead one.
+void coordinator::on_joined(const worker_joined& x) {
+  if ((x.late && !lets_in()) || !seats_.may_sit(x.worker, x.life)) return send(self_, x.device, give_up{});
+  watch(self_, x.device, worker_lost{x.worker, {}, x.life});
+  if (!x.late) return sit(x);
+  newcomers_.push_back(x);
+  seat_newcomers();
+}
+
+/// The connection between a worker and a parameter host has ended. What the worker said last may not have
+/// come there, so the shard hears it from here, but not before all is known of the worker: others may have to
+/// train what it was dealt.
+void coordinator::on_parted(parting x) {
+  if (!x.shard) return;
+  const bool is_known = std::ranges::any_of(parted_, [&](const parting& other) {
+    return other.shard == x.shard && other.worker.worker == x.worker.worker;
+  });
+  if (seats_.is_of(x.worker.worker, x.worker.life) && !is_known)
+    parted_.push_back(std::move(x));
+  else if (seats_.has_left(x.worker.worker, x.worker.life))
+    pass_on(x);
+}
+
+/// A sum that lacks the gradient of a lost worker is never whole, and must not look so.
+void coordinator::pass_on(const parting& x) {
+  if (options_.needs_all && outcome_.lost[x.worker.worker.value]) return;
+  send(self_, x.shard, x.worker);
+}
+
+void coordinator::pass_on_all_of(rank worker) {
+  for (const parting& x : parted_)
+    if (x.worker.worker == worker) pass_on(x);
+  std::erase_if(parted_, [worker](const parting& x) { return x.worker.worker == worker; });
+}
+
+/// An answer comes always, or the worker would tell nothing more.
+trace_taken coordinator::on_trace(const trace_told& x) {
+  hear(sender_of(self_));
+  if (seats_.is_of(x.worker, x.life))
+    options_.timelines.take(timeline_teller::of(x.worker, x.life), x.piece, options_.time->now());
+  return {};
+}
+
+/// In a replay of a run that diverged, who came then comes again.
+bool coordinator::lets_in() const {
+  const bool goes_on = outcome_.how == run_outcome::ending::completed || options_.replayed;
+  return options_.elastic && !collecting_ && !abandoned_ && goes_on;
+}
+
+/// In a replay, brings every worker whose seat is free and whose turn it is.
+void coordinator::bring_next() {
+  for (std::uint32_t r = 0; r < seats_.count() && to_come_.any(); ++r)
+    if (!seats_.is_present({r}) && !abandoned_)
+      if (const auto life = to_come_.bring({r}, switcher_.epoch().value)) bring({r}, *life);
+}
+
+void coordinator::bring(rank worker, incarnation life) {
+  brought_at_ = options_.time->now();
+  send(self_, options_.late_workers, bring_worker{worker, life});
+}
+
+/// An earlier incarnation is fenced off first: it may be frozen, or have begun before its first message came
+/// here.
+void coordinator::seat_newcomers() {
+  while (!newcomers_.empty()) {
+    const worker_joined x = newcomers_.front();
+    if (!seats_.may_sit(x.worker, x.life)) { // a later incarnation was faster
+      newcomers_.pop_front();
+      send(self_, x.device, give_up{});
+      continue;
+    }
+    if (seats_.is_present(x.worker) && seats_.life_of(x.worker) < x.life) {
+      if (const caf::actor before = seats_.device(x.worker)) send(self_, before, give_up{});
+      return on_lost({x.worker, fmt::format("incarnation {} has taken its place", x.life.value),
+                      seats_.life_of(x.worker)}); // which comes back here
+    }
+    if (shares_.has(x.worker) || switcher_.is_under_way() || checkpointer_.is_collecting()) return;
+    newcomers_.pop_front();
+    send(self_, x.device,
+         seat_given{switcher_.epoch(), outcome_.workers[x.worker.value], checkpointer_.last()});
+    sit(x);
+  }
+}
+
+void coordinator::refuse_newcomers() {
+  for (const worker_joined& x : std::exchange(newcomers_, {})) send(self_, x.device, give_up{});
+}
+
+/// What the shards have heard of a lost incarnation is all that is known of it. If they are lost as well, as
+/// on one machine, it is what the worker had told of its progress.
+void coordinator::note_trained(const trained_told& heard) {
+  trained_told all = heard;
+  if (shares_.nobody_knows()) {
+    const told_losses::amount told = losses_.done_by(heard.worker);
+    all.batches = std::max(all.batches, told.steps);
+    all.samples = std::max(all.samples, told.samples);
+    all.gradients = std::max(all.gradients, told.steps / std::max<std::uint64_t>(1, options_.local_steps));
+  }
+  worker_report& known = outcome_.workers[all.worker.value];
+  known.produced += all.gradients;
+  known.steps += all.batches;
+  known.samples += all.samples;
+  switcher_.on_counted(all.worker, known.steps);
+  checkpointer_.on_counted(known);
+  books_.on_counted(known);
+  shares_.tell_feeder(all);
+}
+
+void coordinator::on_trained(const trained_told& x) {
+  const auto all = shares_.take(x);
+  if (!all) return;
+  note_trained(*all);
+  go_on_with_checkpoints();
+  seat_newcomers();
+  collect_if_all_accounted();
+}
+
+/// A run does not end before this is known of every lost worker, and no incarnation begins before it is known
+/// of the one before it. If all shards are lost, the feeder knows of more batches than are counted.
+void coordinator::on_share_ended(const share_ended& x) {
+  if (!shares_.take(x)) return;
+  worker_report& known = outcome_.workers[x.worker.value];
+  known.own_batches = std::min(known.own_batches + x.own, known.steps);
+  outcome_.lost_batches[x.worker.value] += x.lost;
+  checkpointer_.on_counted(known);
+  books_.on_counted(known);
+  go_on_with_checkpoints();
+  seat_newcomers();
+  end_if_all_reported();
+}
+
+/// Whether nobody is left, nobody comes, and it is known whether anything is left to train.
+bool coordinator::may_end() {
+  if (collecting_ || seats_.anybody() || !newcomers_.empty() || to_come_.any()) return false;
+  if (!options_.elastic || abandoned_ || outcome_.how != run_outcome::ending::completed) return true;
+  if (!anybody_went_early_) return true; // all others have heard from the feeder that nothing is left
+  if (shares_.any()) return false;
+  if (!undealt_ && !std::exchange(counting_, true)) send(self_, options_.feeder, count_undealt{});
+  return undealt_.has_value();
+}
+
+void coordinator::on_undealt(const undealt_counted& x) {
+  if (!std::exchange(counting_, false)) return; // a worker has joined since
+  undealt_ = x.batches;
+  collect_if_all_accounted();
+}
+
+/// Begins to wait if it has not begun.
+bool coordinator::waits_for_a_worker() {
+  if (expects_nobody_ || undealt_.value_or(0) == 0 || options_.waits_for_workers <= instant{0}) return false;
+  if (!waits_since_) {
+    waits_since_ = options_.time->now();
+    if (options_.waits_for_workers < instant::max())
+      send_after(self_, options_.waits_for_workers, wait_over{++waits_});
+  }
+  return true;
+}
+
+/// Before it is known whether batches are left, a run of which nobody is left waits only if it is stopped:
+/// else the checkpoint of its end is still to come. A run that collects its books takes no other.
+run_phase coordinator::phase() const {
+  if (switcher_.is_switching()) return run_phase::switches;
+  const bool may_wait =
+      options_.elastic && options_.waits_for_workers > instant{0} && !seats_.anybody() && !collecting_;
+  return may_wait && (waits_since_ || (stop_when_kept_ && undealt_ != 0U)) ? run_phase::waits_for_worker
+                                                                           : run_phase::trains;
+}
+
+/// The run takes a checkpoint at such an end, if it takes any.
+std::string coordinator::nobody_left_in_words() const {
+  const bool any_lost = std::ranges::find(outcome_.lost, true) != outcome_.lost.end();
+  return fmt::format("nobody was left to train {}, since all workers had left{}; {}",
+                     remaining_batches(outcome_.untrained), any_lost ? " or were lost" : "",
+                     options_.checkpoints.writer ? "resume the run from its last checkpoint"
+                                                 : "let the next run wait for another worker (--when-alone "
+                                                   "wait) or take checkpoints (--checkpoint)");
+}
+
+void coordinator::on_wait_over(const wait_over& x) {
+  const bool of_owner = x.number == 0;
+  if (!of_owner && (!waits_since_ || x.number != waits_)) return;
+  if (of_owner) {
+    expects_nobody_ = true;
+    return collect_if_all_accounted();
+  }
+  options_.waits_for_workers = instant{0};
+  stop(run_outcome::ending::failed,
+       fmt::format("no worker has come to train {}", remaining_batches(*undealt_)));
+  collect_if_all_accounted();
+}
+
+using messaging::send;
+
+/// Shards and workers tell of their own waits, also workers that have no seat yet.
+void coordinator::tell_waits() {
+  for (const auto& wait : {switcher_.name_wait(seats_), checkpointer_.name_wait(seats_), shares_.name_wait(),
+                           wait_for_a_worker(), wait_for_the_end()})
+    if (wait && options_.on_wait) options_.on_wait(*wait);
+  for (const caf::actor& shard : options_.shards) send(self_, shard, name_waits{});
+  for (std::uint32_t r = 0; r < seats_.used(); ++r)
+    if (seats_.device({r})) send(self_, seats_.device({r}), name_waits{});
+  for (const worker_joined& x : newcomers_) send(self_, x.device, name_waits{});
+}
+
+std::optional<wait_named> coordinator::wait_for_a_worker() const {
+  const instant now = options_.time->now();
+  if (const auto next = to_come_.brought())
+    return wait_named{fmt::format("the replay waits for worker {} as incarnation {}", next->first.value,
+                                  next->second.value),
+                      (now - brought_at_).count()};
+  if (!waits_since_) return std::nullopt;
+  const std::string bound = options_.waits_for_workers < instant::max()
+                                ? fmt::format(", {:.0f} s at most", in_seconds(options_.waits_for_workers))
+                                : "";
+  return wait_named{
+      fmt::format("the run waits for a worker to train {}{}", remaining_batches(*undealt_), bound),
+      (now - *waits_since_).count()};
+}
+
+/// The first shard is asked for its report before all others. A checkpoint that is being collected names its
+/// own wait, and so do the batches of lost workers.
+std::optional<wait_named> coordinator::wait_for_the_end() const {
+  if (!collecting_ || checkpointer_.is_collecting()) return std::nullopt;
+  std::vector<std::uint32_t> awaited;
+  for (std::uint32_t s = 0; s < reported_.size() && (s == 0 || reported_[0]); ++s)
+    if (!reported_[s]) awaited.push_back(s);
+  if (awaited.empty() && !checkpointer_.is_writing() && shares_.awaits_feeder()) return std::nullopt;
+  const std::string what = checkpointer_.is_writing() ? "the last checkpoint to be written"
+                           : !awaited.empty()         ? "the report of " + listed("shard", awaited)
+                                                      : "the timeline of the feeder";
+  return wait_named{"the end of the run waits for " + what, (options_.time->now() - collects_since_).count()};
+}
+
+using messaging::send;
+
+namespace {
+
+/// "shard 0 is lost: out of memory"
+std::string lost_in_words(const std::string& who, const std::string& why, bool several = false) {
+  return who + (several ? " are lost" : " is lost") + (why.empty() ? "" : ": " + why);
+}
+
+std::string lost_in_words(std::span<const std::uint32_t> shards, const std::string& why) {
+  return lost_in_words(listed("shard", shards), why, shards.size() > 1);
+}
+
+} // namespace
+
+/// The first reason counts. Steps that have begun are finished, and their gradients are taken.
+void coordinator::end_as(run_outcome::ending how, std::string why) {
+  outcome_.how = how;
+  outcome_.why = std::move(why);
+  if (how != run_outcome::ending::stopped && options_.on_failure) options_.on_failure(outcome_.why);
+}
+
+void coordinator::stop(run_outcome::ending how, std::string why) {
+  if (outcome_.how == run_outcome::ending::completed) end_as(how, std::move(why));
+  checkpointer_.give_up_end();
+  if (diverges_as_recorded(how)) return;
+  send(self_, options_.feeder, stop_dealing{});
+  switcher_.stop();
+  refuse_newcomers();
+  if (options_.replayed) send_home();
+}
+
+/// In the recorded run the other workers finished the batches that they had been dealt, and so they do in the
+/// replay.
+bool coordinator::diverges_as_recorded(run_outcome::ending how) const {
+  return options_.replayed && how == run_outcome::ending::diverged &&
+         options_.replayed->end.ended == "diverged";
+}
+
+void coordinator::on_shard_lost(const shard_lost& x) {
+  if (reported_[x.shard.value]) return; // the shard is no longer needed
+  const bool collecting = collecting_;
+  reported_[x.shard.value] = true;
+  const bool is_told = joins_lost(x);
+  const std::string why = lost_in_words(lost_together_, x.why);
+  if (!is_told && collecting &&
+      outcome_.how == run_outcome::ending::completed) // its weights were still to come
+    end_as(run_outcome::ending::failed, outcome_.why.empty() ? why : outcome_.why + "; " + why);
+  switcher_.on_shard_lost(x.shard);
+  checkpointer_.give_up();
+  for (const trained_told& told : shares_.on_shard_lost(x.shard)) note_trained(told);
+  books_.on_shard_lost(x.shard, switcher_.done());
+  abandon(why);
+  if (collecting) ask_for_books();
+}
+
+/// A shard says so before its report. If workers had heard of it, the run has failed with the first of them.
+void coordinator::on_shard_failed(const shard_failed& x) {
+  if (outcome_.how == run_outcome::ending::failed || outcome_.how == run_outcome::ending::diverged) return;
+  const std::string why = fmt::format("shard {} has failed: {}", x.shard.value, x.why);
+  end_as(run_outcome::ending::failed, outcome_.why.empty() ? why : outcome_.why + "; " + why);
+  outcome_.enough = false;
+}
+
+/// A process that is gone takes all of its shards with it, which are named together. True if the words of the
+/// run's end now name this one, too.
+bool coordinator::joins_lost(const shard_lost& x) {
+  if (lost_together_.empty() || first_lost_.why != x.why) {
+    first_lost_ = x;
+    lost_together_ = {x.shard.value};
+    return false;
+  }
+  const std::string before = lost_in_words(lost_together_, x.why);
+  lost_together_.push_back(x.shard.value);
+  const std::size_t told = outcome_.why.find(before);
+  if (told == std::string::npos) return false;
+  outcome_.why.replace(told, before.size(), lost_in_words(lost_together_, x.why));
+  return true;
+}
+
+void coordinator::on_feeder_lost(const feeder_lost& x) {
+  outcome_.feeder_lost = true;
+  checkpointer_.give_up();
+  abandon(lost_in_words("the feeder", x.why));
+  end_if_all_reported();
+}
+
+/// Workers that wait for weights that will not come are told so; they report and end.
+void coordinator::abandon(const std::string& why) {
+  if (collecting_) return;
+  stop(run_outcome::ending::failed, why);
+  send_home();
+  collect_if_all_accounted(); // if it waits for a worker
+}
+
+/// A replay that ends early calls it as well, since workers could wait for ever for turns that are missing.
+void coordinator::send_home() {
+  abandoned_ = true;
+  to_come_.clear();
+  for (std::uint32_t r = 0; r < seats_.used(); ++r)
+    if (seats_.device({r})) send(self_, seats_.device({r}), give_up{});
+}
+
+void coordinator::collect_if_all_accounted() {
+  if (!may_end() || (outcome_.how == run_outcome::ending::completed && waits_for_a_worker())) return;
+  outcome_.untrained = undealt_.value_or(0);
+  if (outcome_.untrained > 0 && outcome_.how == run_outcome::ending::completed) {
+    outcome_.why = nobody_left_in_words();
+    if (options_.on_failure) options_.on_failure(outcome_.why); // the report of such a run says "failed"
+  }
+  const bool all_trained = options_.waits_for_workers > instant{0} && undealt_ == 0U;
+  if (seats_.all_lost() && !all_trained)
+    stop(run_outcome::ending::failed, "all workers are lost, the last of them " + last_lost_);
+  collecting_ = true;
+  collects_since_ = options_.time->now();
+  if (options_.feeder_traced) send(self_, options_.feeder, report_feeder{});
+  switcher_.stop(); // no worker is left, and shards that have reported switch no more
+  if (outcome_.how != run_outcome::ending::completed && !keeps_end_of_failed()) return ask_for_books();
+  checkpointer_.take_last([this] { ask_for_books(); });
+}
+
+/// Asks the first shard first. When it has answered, the other shards know everything that it judged.
+void coordinator::ask_for_books() {
+  const bool all = options_.shards.empty() || reported_[0];
+  for (std::size_t i = 0; i < (all ? reported_.size() : 1); ++i)
+    if (!reported_[i]) ask_for_books_of(options_.shards[i]);
+  end_if_all_reported();
+}
+
+/// A batch that no worker is left to fill is closed first, unless it has a sum with the gradient of a lost
+/// worker, which is never whole.
+void coordinator::ask_for_books_of(const caf::actor& shard) {
+  for (std::uint32_t r = 0; r < seats_.used(); ++r)
+    if (!options_.needs_all || !outcome_.lost[r]) send(self_, shard, worker_left{{r}, seats_.life_of({r})});
+  send(self_, shard, report_shard{});
+}
+
+void coordinator::on_report(const shard_report& x) {
+  if (!collecting_ || x.shard.value >= reported_.size()) return; // of a process that is not as it should be
+  outcome_.shards[x.shard.value] = x;
+  options_.timelines.complete(timeline_teller::of(x.shard));
+  reported_[x.shard.value] = true;
+  books_.on_reported(x, switcher_.done());
+  if (x.shard.value == 0) return ask_for_books();
+  end_if_all_reported();
+}
+
+void coordinator::end_if_all_reported() {
+  if (!collecting_ || !options_.on_end || std::ranges::count(reported_, false) > 0) return;
+  if (options_.feeder_traced && !outcome_.feeder_trace && !outcome_.feeder_lost) return;
+  if (shares_.awaits_feeder() && !outcome_.feeder_lost) return;
+  if (checkpointer_.is_writing() || checkpointer_.has_last_to_take()) return;
+  outcome_.workers.resize(seats_.used());
+  outcome_.lost.resize(seats_.used());
+  outcome_.lost_batches.resize(seats_.used());
+  outcome_.switches = switcher_.done();
+  outcome_.nonsense_above = options_.divergence.limit();
+  outcome_.checkpoints = checkpointer_.account();
+  outcome_.checkpoint_timeline = checkpointer_.end_timeline();
+  outcome_.told = options_.timelines.placed();
+  std::exchange(options_.on_end, nullptr)(std::move(outcome_));
+  self_->quit();
 }
 
 } // namespace mailgrad

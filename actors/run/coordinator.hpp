@@ -7,9 +7,8 @@
 #include <mailgrad/actors/run/seat_table.hpp>
 #include <mailgrad/engine/account/divergence.hpp>
 #include <mailgrad/engine/account/run_outcome.hpp>
-#include <mailgrad/engine/account/told_losses.hpp>
 #include <mailgrad/engine/account/told_timelines.hpp>
-#include <mailgrad/engine/record/recorded_seats.hpp>
+#include <mailgrad/engine/record/recorded_lives.hpp>
 
 #include <algorithm>
 #include <deque>

@@ -1,7 +1,6 @@
 #include <mailgrad/actors/run/ended_weights.hpp>
 
 #include <mailgrad/engine/account/report_of_run.hpp>
-#include <mailgrad/engine/model/finite_weights.hpp>
 #include <mailgrad/engine/plan/run_tester.hpp>
 
 #include <exception>

@@ -5,7 +5,7 @@
 #include <mailgrad/actors/run/feeder_cut.hpp>
 #include <mailgrad/data/dealer.hpp>
 #include <mailgrad/engine/model/object_pool.hpp>
-#include <mailgrad/engine/record/recorded_batches.hpp>
+#include <mailgrad/engine/record/recorded_lives.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
-#include <mailgrad/engine/account/wait_named.hpp>
+#include <mailgrad/engine/account/training_progress.hpp>
 
 #include <algorithm>
 #include <cstdint>

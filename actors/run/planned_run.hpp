@@ -3,11 +3,12 @@
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/plan/training_options.hpp>
-#include <mailgrad/files/folder_lock.hpp>
+#include <mailgrad/files/locks.hpp>
 #include <mailgrad/graph/models/model.hpp>
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 namespace mailgrad {
 
@@ -28,5 +29,18 @@ run_plan plan_on_threads(model_function model, std::shared_ptr<const data_split>
 /// Errors  std::invalid_argument: none, or too many; or the options prescribe how long their steps take.
 training_options for_workers_elsewhere(training_options options, std::uint32_t workers,
                                        std::uint32_t devices);
+
+/// Where the parts of a run are, which decides to which policies somebody may switch it.
+enum class run_place : std::uint8_t {
+  one_process,
+  workers_elsewhere,
+  shards_elsewhere ///< and workers, too
+};
+
+/// Refuses a policy that somebody asks a run in progress to switch to, if the run cannot. `has_block`:
+/// workers have a block that they could share under hogwild.
+///
+/// Errors  std::invalid_argument in one line; those of require_switch().
+void require_asked_switch(const run_plan& plan, run_place place, bool has_block, const std::string& policy);
 
 } // namespace mailgrad

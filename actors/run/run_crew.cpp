@@ -1,30 +1,129 @@
-#include <mailgrad/actors/run/run_crew.hpp>
-
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/run/evaluator.hpp>
 #include <mailgrad/actors/run/feeder.hpp>
-#include <mailgrad/actors/run/late_workers.hpp>
+#include <mailgrad/actors/run/run_crew.hpp>
 #include <mailgrad/actors/run/staleness_tracker.hpp>
 #include <mailgrad/actors/shard/spawn_shard.hpp>
-#include <mailgrad/actors/shard/update_helper.hpp>
+#include <mailgrad/actors/shard/update_maker.hpp>
 #include <mailgrad/actors/worker/spawn_worker.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
-#include <mailgrad/engine/checkpoint/kept_block.hpp>
+#include <mailgrad/engine/checkpoint/kept_run.hpp>
 #include <mailgrad/engine/plan/parameter_place.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
 #include <mailgrad/engine/plan/run_tester.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/kernels/cuda/card_lane.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
+#include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <exception>
+#include <future>
+#include <memory>
 #include <stdexcept>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace mailgrad {
+
+using messaging::on, messaging::send, messaging::spawn, messaging::watch;
+
+namespace {
+
+/// Asks a shard for its books, which it tells as soon as it is made. Promises its last words if it ends
+/// before, else no words.
+class shard_question {
+public:
+  static constexpr const char* name = "mailgrad.shard-question";
+
+  shard_question(caf::event_based_actor* self, caf::actor shard,
+                 std::shared_ptr<std::promise<std::string>> end)
+      : self_(self), shard_(std::move(shard)), end_(std::move(end)) {}
+
+  caf::behavior make_behavior() {
+    watch(self_, shard_, shard_lost{});
+    send(self_, shard_, copy_books{});
+    return {
+        on(self_, [this](const shard_books&) { tell({}); }),
+        on(self_, [this](const shard_lost& x) { tell(x.why.empty() ? "it has ended" : x.why); }),
+    };
+  }
+
+private:
+  void tell(const std::string& words) {
+    end_->set_value(words);
+    self_->quit();
+  }
+
+  caf::event_based_actor* self_;
+  caf::actor shard_;
+  std::shared_ptr<std::promise<std::string>> end_;
+};
+
+/// All that is left of the exception that ended an actor are its words.
+[[noreturn]] void refuse(std::size_t shard, const std::string& why) {
+  if (why.find("out of memory: ") != std::string::npos) throw out_of_memory(why);
+  throw std::runtime_error(fmt::format("shard {}: {}", shard, why));
+}
+
+} // namespace
+
+void wait_until_prepared(caf::actor_system& system, std::span<const caf::actor> shards) {
+  std::vector<std::future<std::string>> answers;
+  std::vector<caf::actor> questions; // an actor that nobody knows would end, and miss that its shard has
+  for (const caf::actor& shard : shards) {
+    const auto end = std::make_shared<std::promise<std::string>>();
+    answers.push_back(end->get_future());
+    questions.push_back(spawn<shard_question>(system, shard, end));
+  }
+  for (std::size_t s = 0; s < answers.size(); ++s)
+    if (const std::string why = answers[s].get(); !why.empty()) refuse(s, why);
+}
+
+using messaging::drop_others, messaging::hold_others, messaging::on, messaging::send, messaging::sender_of;
+
+/// The coordinator may ask while its spawner still prepares other workers, and may yet be refused.
+caf::behavior late_workers::make_behavior() {
+  hold_others(self_);
+  return held();
+}
+
+caf::behavior late_workers::held() {
+  return {
+      on(self_,
+         [this](const go_on&) {
+           drop_others(self_);
+           self_->become(bringing());
+         }),
+      on(self_, [this](const give_up&) { self_->quit(); }),
+  };
+}
+
+caf::behavior late_workers::bringing() {
+  return {
+      on(self_, [this](const bring_worker& x) { bring(x); }),
+      on(self_,
+         [this](const give_up&) {
+           for (const caf::actor& a : std::exchange(brought_, {})) send(self_, a, give_up{});
+           self_->quit();
+         }),
+  };
+}
+
+void late_workers::bring(const bring_worker& x) {
+  const caf::actor coordinator = sender_of(self_);
+  try {
+    for (caf::actor& a : spawn_(x.worker, x.life, coordinator)) brought_.push_back(std::move(a));
+  } catch (const std::exception& e) {
+    send(self_, coordinator, worker_lost{x.worker, e.what(), x.life});
+  }
+}
+
 using messaging::send_anonymously, messaging::spawn, messaging::spawn_apart;
 
 namespace {

@@ -1,13 +1,116 @@
+#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/run/run_recorder.hpp>
 
-#include <mailgrad/actors/protocol/messaging.hpp>
-
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
 namespace mailgrad {
+
+using messaging::on, messaging::send, messaging::sender_of, messaging::watch;
+
+caf::behavior recorder::make_behavior() {
+  return {
+      on(self_, [this](const order_noted& x) { on_noted(x); }),
+      on(self_, [this](const recording_marked& x) { on_marked(x); }),
+      on(self_, [this](const mark_recording& x) { on_mark(x); }),
+      on(self_, [this](const switch_noted& x) { on_switch(x); }),
+      on(self_, [this](const end_recording& x) { on_end(x); }),
+      on(self_,
+         [this](const feeder_lost&) {
+           end_with("the recording is not complete: the feeder was lost before its end");
+         }),
+      on(self_, [this](const give_up&) { self_->quit(); }),
+  };
+}
+
+void recorder::on_noted(const order_noted& x) {
+  options_.file->add_turns(x.shard.value, x.turns);
+  options_.file->add_deals(x.deals);
+  so_far_.add(x.shard.value, x.turns);
+  give_up_if_failed();
+}
+
+void recorder::on_switch(const switch_noted& x) {
+  options_.file->add_switch(*x.what);
+  give_up_if_failed();
+}
+
+void recorder::give_up_if_failed() {
+  if (given_up_ || !options_.file->failed()) return;
+  given_up_ = true;
+  const recording_account what = options_.file->give_up(options_.room ? options_.room() : 0);
+  if (options_.on_early_end) options_.on_early_end(what);
+}
+
+bool recorder::cut_under_way::whole() const {
+  return coordinator && feeder && std::ranges::find(shards, false) == shards.end();
+}
+
+/// The cut of that checkpoint; null if it is over, or cannot have begun. The next one begins when the present
+/// one is whole, and a shard may tell of it before the coordinator does.
+recorder::cut_under_way* recorder::cut_of(std::uint64_t number) {
+  const bool is_next = number == cut_.number + 1 && cut_.told;
+  if (is_next) cut_ = {number, so_far_, std::vector<bool>(so_far_.turns.size()), false, nullptr, false};
+  return number == cut_.number && !cut_.told ? &cut_ : nullptr;
+}
+
+void recorder::on_marked(const recording_marked& x) {
+  cut_under_way* const cut = cut_of(x.number);
+  if (cut == nullptr) return;
+  if (x.shard == feeder_of_recording) {
+    cut->feeder = true;
+  } else if (x.shard.value < cut->shards.size() && !cut->shards[x.shard.value]) {
+    cut->shards[x.shard.value] = true;
+    cut->at.turns[x.shard.value] = so_far_.turns[x.shard.value];
+    cut->at.checksums[x.shard.value] = so_far_.checksums[x.shard.value];
+  }
+  tell_if_marked();
+}
+
+/// What the coordinator has told of switches lies before this message.
+void recorder::on_mark(const mark_recording& x) {
+  cut_under_way* const cut = cut_of(x.number);
+  if (cut == nullptr) return;
+  cut->coordinator = sender_of(self_);
+  tell_if_marked();
+}
+
+void recorder::tell_if_marked() {
+  if (!cut_.whole()) return;
+  cut_.told = true;
+  options_.file->sync();
+  give_up_if_failed();
+  cut_.at.failed = options_.file->failed();
+  const auto fields = std::make_shared<saved_fields>();
+  fields->field(recording_part, cut_.at);
+  send(self_, std::exchange(cut_.coordinator, nullptr), checkpoint_part{cut_.number, recording_part, fields});
+}
+
+void recorder::on_end(const end_recording& x) {
+  if (!x.feeder) return end(*x.what);
+  watch(self_, x.feeder, feeder_lost{});
+  send(self_, x.feeder, x);
+}
+
+void recorder::end(const recording_end& e) {
+  std::string why;
+  try {
+    options_.file->end(e);
+  } catch (const std::exception& failure) {
+    why = failure.what();
+  }
+  give_up_if_failed();
+  end_with(why);
+}
+
+void recorder::end_with(const std::string& why) {
+  options_.on_end(why);
+  self_->quit();
+}
+
 using messaging::send_anonymously, messaging::spawn_apart;
 
 namespace {

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/run/coordinator.hpp>
-#include <mailgrad/actors/run/recorder.hpp>
-#include <mailgrad/engine/account/recording_account.hpp>
+#include <mailgrad/engine/account/checkpoint_account.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
+#include <mailgrad/engine/record/recording.hpp>
+#include <mailgrad/engine/record/recording_file.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -12,8 +14,69 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace mailgrad {
+
+struct recorder_options {
+  std::shared_ptr<recording_writer> file; ///< the recorder owns it while it lives
+  std::function<void(const std::string&)>
+      on_end; ///< called once with the reason why it could not be written, or ""
+  recording_cut
+      before{}; ///< what the file has already, of a run that goes on; else only the number of shards
+  /// Called once when a part cannot be written, with what became of the file; may be empty.
+  std::function<void(const recording_account&)> on_early_end{};
+  std::function<std::uint64_t()> room{}; ///< the bytes that other files of the run need then; empty: 0
+};
+
+/// Writes what shards and the feeder note into a recording. The file appears when it is complete. The
+/// recorder blocks on the file, so it needs a thread of its own. If the disk is full, it gives the file up at
+/// once and takes no more; the run goes on.
+///
+///     recording --end_recording--> waiting for the feeder's last --the same from it, or its death--> ended
+///         \-------------------- end_recording that names no feeder ------------------------------------/
+///
+/// Its part in a checkpoint says how much of the recording lies before that. All of it is then on the disk.
+/// Guarantees  on_end is called once, whichever other actor dies. A shard that marks what is not its turn yet
+///             spoils no checkpoint but with its own turns.
+class recorder {
+public:
+  static constexpr const char* name = "mailgrad.recorder";
+
+  recorder(caf::event_based_actor* self, recorder_options options)
+      : self_(self), options_(std::move(options)), so_far_(options_.before) {}
+  caf::behavior make_behavior();
+
+private:
+  /// A checkpoint under way, and who has marked.
+  struct cut_under_way {
+    std::uint64_t number = 0;
+    recording_cut at;
+    std::vector<bool> shards;
+    bool feeder = false;
+    caf::actor coordinator{};
+    bool told = true; ///< the coordinator has the part, or there is none yet
+
+    bool whole() const;
+  };
+
+  cut_under_way* cut_of(std::uint64_t number);
+  void on_noted(const order_noted& x);
+  void on_marked(const recording_marked& x);
+  void on_mark(const mark_recording& x);
+  void tell_if_marked();
+  void on_switch(const switch_noted& x);
+  void give_up_if_failed();
+  void on_end(const end_recording& x);
+  void end(const recording_end& e);
+  void end_with(const std::string& why);
+
+  caf::event_based_actor* self_;
+  recorder_options options_;
+  recording_cut so_far_;
+  cut_under_way cut_; ///< of the last checkpoint
+  bool given_up_ = false;
+};
 
 /// What a run tells its recorder of itself.
 struct recorded_run {

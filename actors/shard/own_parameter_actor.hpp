@@ -2,7 +2,7 @@
 
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/shard/parameter_actor.hpp>
-#include <mailgrad/engine/plan/parameter_actor_kind.hpp>
+#include <mailgrad/engine/plan/training_options.hpp>
 
 #include <memory>
 #include <utility>

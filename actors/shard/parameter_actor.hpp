@@ -6,7 +6,6 @@
 #include <mailgrad/actors/shard/host_readers.hpp>
 #include <mailgrad/actors/shard/shard_cut.hpp>
 #include <mailgrad/actors/shard/shard_telemetry.hpp>
-#include <mailgrad/actors/shard/shard_updater.hpp>
 #include <mailgrad/actors/shard/update_maker.hpp>
 #include <mailgrad/actors/shard/worker_slots.hpp>
 #include <mailgrad/engine/record/recording.hpp>

@@ -1,11 +1,11 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/engine/account/notice_pace.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/account/trace_track.hpp>
-#include <mailgrad/engine/plan/parameter_actor_kind.hpp>
+#include <mailgrad/engine/account/training_progress.hpp>
 #include <mailgrad/engine/plan/shard_terms.hpp>
+#include <mailgrad/engine/plan/training_options.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/engine/shard/card_block.hpp>
 #include <mailgrad/engine/worker/mark_watch.hpp>

@@ -1,15 +1,32 @@
-#include <mailgrad/actors/worker/device_actor.hpp>
-
 #include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/actors/worker/device_actor.hpp>
+#include <mailgrad/optim/clip.hpp>
+#include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
 #include <bit>
+#include <cmath>
+#include <exception>
+#include <functional>
 #include <limits>
+#include <memory>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
+// What a device actor does with a step: it begins it, and delivers what it has computed.
+
+// What a device actor does between two steps: it takes weights and batches, pauses for a switch of policy,
+// and begins the next step when it may.
+
+// What a device actor does for checkpoints: it marks its place in the run, and tells where it was then.
+
+// How a device actor ends: it fails, diverges, leaves, is told to, or has nothing left to do.
+
 namespace mailgrad {
+
 using messaging::on, messaging::send, messaging::send_anonymously, messaging::sender_of;
 
 device_actor::device_actor(caf::event_based_actor* self, device_actor_options options)
@@ -206,6 +223,507 @@ void device_actor::name_waits_to(const caf::actor& asker) const {
     tell("a batch from the feeder", *starved_since_);
   else if (!lines_.all_answered())
     tell(lines_.waits_for(), lines_.waits_since());
+}
+
+void device_actor::start_step() {
+  end_wait_for_batch();
+  lines_.end_waits();
+  std::shared_ptr<const batch> inputs = std::move(next_batch_);
+  const bool asks_first = runs_ahead_ || options_.runner->computes_at_once();
+  if (asks_first) ask_for_batch(); // the feeder deals it while the step is begun or computed
+  ++batches_;
+  or_fail(report_.steps + 1, [&] {
+    exchange_->bind();
+    compute(std::move(inputs));
+    if (!asks_first) ask_for_batch(); // after the messages to the stages
+  });
+}
+
+void device_actor::compute(std::shared_ptr<const batch> inputs, bool repeats) {
+  std::shared_ptr<gradient> values = gradients_.take();
+  values->source.reset(); // so that the next batch is cut into its memory
+  begun_step step{std::move(values), report_.steps + (repeats ? 0 : 1), inputs->size, options_.time->now(),
+                  repeats};
+  const step_state state = options_.runner->begin_step(std::move(inputs), step.values);
+  gate_.steps().begin(std::move(step));
+  if (state == step_state::finished) return end_of_work();
+  if (runs_ahead_) push_ahead(gate_.steps().newest());
+}
+
+/// The shards wait for the gradient on the device. They are told how long an earlier step took, since nobody
+/// knows yet how long this one will take.
+void device_actor::push_ahead(begun_step& step) {
+  step.pushed = true;
+  note_step(step);
+  std::optional<instant> spent;
+  if (!computed_.empty()) {
+    spent = computed_.front();
+    computed_.erase(computed_.begin());
+  }
+  exchange_->deliver({step.values, 1, options_.time->now(), spent, step.samples});
+}
+
+void device_actor::on_step_ended() {
+  if (!gate_.finished() && asks_whether_discarded()) return lines_.ask_whether_discarded();
+  end_oldest_step();
+}
+
+void device_actor::end_oldest_step() {
+  steps_under_way& steps = gate_.steps();
+  if (gate_.finished()) {
+    if (!steps.empty()) steps.take_oldest();
+    return quit_if_through();
+  }
+  or_fail(steps.empty() ? report_.steps + 1 : steps.oldest().number, [this] { end_of_work(); });
+}
+
+/// Not if the worker itself reads the gradient.
+bool device_actor::asks_whether_discarded() const {
+  const bool over_shards = exchange_ == over_shards_.get() && lines_.count() > 0;
+  return options_.runner->computes_at_end() && over_shards && exchange_->only_pushes() &&
+         !gate_.steps().empty() && !gate_.steps().oldest().repeats;
+}
+
+void device_actor::on_foretold(const gradient_foretold& x) {
+  const std::optional<bool> discarded = lines_.take_foretold(x);
+  if (!discarded) return;
+  if (gate_.finished() || !*discarded) return end_oldest_step();
+  options_.runner->skip_step();
+  or_fail(gate_.steps().oldest().number, [this] {
+    deliver_skipped(gate_.steps().take_oldest());
+    go_on_after_step();
+  });
+}
+
+/// The gradient of the step is pushed now, and the shards will answer.
+void device_actor::on_sum(const gradients_summed& x) {
+  or_fail(report_.steps, [&] { exchange_->take_sum(x); });
+  pause_if_asked();
+  start_step_if_ready();
+}
+
+/// The oldest step that the runner was given has ended. If there is none, the runner is broken and says why.
+void device_actor::end_of_work() {
+  begun_step ended = gate_.steps().empty() ? begun_step{} : gate_.steps().take_oldest();
+  const float loss = options_.runner->end_step();
+  if (ended.repeats)
+    end_repeat(std::move(ended));
+  else if (ended.pushed)
+    end_pushed(ended, loss);
+  else
+    deliver(std::move(ended), loss);
+  go_on_after_step();
+}
+
+void device_actor::go_on_after_step() {
+  flush_before_switch();
+  pause_if_asked();
+  stand_still_if_asked();
+  start_step_if_ready();
+}
+
+void device_actor::end_repeat(begun_step ended) {
+  exchange_->take_repeat(*ended.values);
+  if (options_.trace)
+    options_.trace->work({trace_kind::compare, ended.since, options_.time->now(), 0, lines_.step().value});
+}
+
+void device_actor::deliver(begun_step ended, float loss) {
+  note_step(ended);
+  if (!std::isfinite(loss)) {
+    ++report_.produced;
+    ++report_.not_finite;
+    note_computed(ended, options_.time->now());
+    return diverge(ended.number);
+  }
+  note_loss(ended, loss);
+  summing_since_ = ended.since; // if it is added up with others
+  const float scale = clip(*ended.values);
+  const instant now = options_.time->now();
+  const device_span when = note_computed(ended, now);
+  exchange_->deliver({std::move(ended.values), scale, now, when.end - when.begin, ended.samples});
+  tell_progress(now);
+}
+
+/// All shards will discard the gradient, and say so of it when it comes.
+void device_actor::deliver_skipped(const begun_step& ended) {
+  note_step(ended);
+  notices_.count(ended.samples, std::nullopt);
+  const instant now = options_.time->now();
+  const device_span when = note_computed(ended, now);
+  exchange_->deliver({nullptr, 1, now, when.end - when.begin, ended.samples});
+  tell_progress(now);
+}
+
+/// The gradient was pushed when the step began.
+void device_actor::end_pushed(const begun_step& ended, float loss) {
+  const instant now = options_.time->now();
+  const device_span when = note_computed(ended, now);
+  computed_.push_back(when.end - when.begin);
+  if (gate_.steps().empty()) lines_.begin_idle(now);
+  if (!std::isfinite(loss)) return diverge(ended.number);
+  note_loss(ended, loss);
+  for (marked_part& whole : marked_parts_.take(ended.number)) send_part(std::move(whole));
+  tell_progress(now);
+}
+
+/// From now on the batch of the step counts as trained.
+void device_actor::note_step(const begun_step& begun) {
+  ++report_.steps;
+  report_.samples += begun.samples;
+}
+
+void device_actor::note_loss(const begun_step& ended, float loss) {
+  report_.note_loss(loss, ended.samples);
+  marked_parts_.note_loss(ended.number, loss, ended.samples);
+  notices_.count(ended.samples, loss);
+}
+
+void device_actor::tell_progress(instant now) {
+  notices_.notify_if_due(now, report_);
+  timeline_.tell_if_due(now);
+}
+
+/// What its device says of a step counts, since the step may have waited there.
+device_span device_actor::note_computed(const begun_step& ended, instant now) {
+  device_span when{ended.since, now};
+  if (const auto there = options_.runner->span()) {
+    device_time_.see(there->end, now);
+    when = {device_time_.here(there->begin), device_time_.here(there->end)};
+  }
+  if (options_.trace) options_.trace->work({trace_kind::compute, when.begin, when.end, 0, ended.number});
+  return when;
+}
+
+float device_actor::clip(const gradient& g) const {
+  if (options_.clip_norm == 0) return 1;
+  return clip_factor(std::sqrt(options_.runner->squared_norm(g)), options_.clip_norm);
+}
+
+using messaging::send, messaging::send_anonymously;
+
+void device_actor::on_weights(const shard_weights& x) {
+  if (gate_.finished()) return;
+  if (x.header.epoch != lines_.epoch()) return over_shards_->receive_late(x);
+  mark(x.header.checkpoint); // before they make a difference, since they do not belong to the checkpoint
+  or_fail(report_.steps, [&] { exchange_->receive(x); });
+  flush_before_switch();
+  pause_if_asked();
+  start_step_if_ready();
+}
+
+/// As a rule while the shards still answer the last gradient, since batches are asked for one ahead.
+void device_actor::cut_batch(const dealt_samples& x) {
+  or_fail(report_.steps + 1, [&] {
+    if (!options_.samples)
+      throw std::runtime_error("expected a batch from the feeder, found numbers of samples");
+    next_batch_ = options_.samples->cut(x.number, x.epoch, x.samples);
+    ++report_.own_batches;
+    report_.own_bytes += bytes_of(*next_batch_);
+  });
+  start_step_if_ready();
+  foresee();
+}
+
+/// A worker that waits to end does so before the switch, as it does in a replay, where none waits.
+void device_actor::on_pause(const pause_worker& x) {
+  if (at_end_since_ && !end_mark_) on_mark_at_end({});
+  gate_.ask_for_pause(x);
+  pause_if_asked();
+}
+
+/// A step that is held is taken when all shards have answered, if it is among the steps before the switch.
+void device_actor::flush_before_switch() {
+  if (lines_.awaits_again()) return;
+  const auto last = gate_.flush_due(exchange_->is_summing());
+  if (!last) return;
+  const bool takes_held = exchange_->holds_step() && lines_.step() < *last;
+  if (takes_held && !lines_.all_answered()) return;
+  or_fail(report_.steps, [&] {
+    if (takes_held) exchange_->go_on();
+    exchange_->flush();
+  });
+  gate_.flushed();
+}
+
+/// Pauses between two steps only, since a gradient that is being computed, and local steps, belong to the old
+/// epoch.
+void device_actor::pause_if_asked() {
+  if (lines_.awaits_again()) return;
+  const auto asked = gate_.take_pause(exchange_->is_summing());
+  if (!asked) return;
+  or_fail(report_.steps, [this] {
+    exchange_->flush();
+    exchange_->pause();
+  });
+  if (gate_.finished()) return;
+  exchange_ = asked->direct ? into_block_.get() : over_shards_.get();
+  options_.runner->use_racing_weights(asked->direct);
+  lines_.begin_epoch(asked->epoch);
+  end_wait_for_batch();
+  send(self_, options_.coordinator,
+       worker_paused{options_.worker, lines_.epoch(), lines_.step(), batches_, options_.life});
+}
+
+void device_actor::start_step_if_ready() {
+  if (!lines_.all_answered() || !gate_.may_begin(exchange_->is_summing())) return;
+  or_fail(report_.steps, [this] {
+    if (auto again = exchange_->bind_repeat()) return compute(std::move(again), true);
+    if (!next_batch_ && gate_.expects_batch()) return wait_for_batch();
+    if (!next_batch_ && !gate_.leaves() && waits_to_end()) return;
+    // Not earlier: for replays it must make no difference whether a pause comes before or after the answers.
+    exchange_->go_on();
+    if (next_batch_ && !gate_.leaves()) return start_step();
+    if (!gate_.may_end()) return;
+    if (!exchange_->flush()) return gate_.leaves() ? leave() : finish();
+    end_wait_for_batch();
+  });
+}
+
+void device_actor::wait_for_batch() {
+  if (!starved_since_ && gate_.steps().empty()) starved_since_ = options_.time->now();
+}
+
+void device_actor::end_wait_for_batch() {
+  if (!starved_since_) return;
+  const instant now = options_.time->now();
+  report_.feeder_wait += (now - *std::exchange(starved_since_, std::nullopt)).count();
+  if (options_.trace) options_.trace->wait(trace_kind::batch, now);
+}
+
+void device_actor::ask_for_batch() {
+  send(self_, options_.feeder, next_batch{options_.worker, options_.life, options_.samples != nullptr});
+}
+
+/// As a rule during the step before, since batches are asked for one ahead.
+void device_actor::foresee() {
+  if (!next_batch_ || !options_.runner->copies_ahead()) return;
+  or_fail(report_.steps + 1, [this] { options_.runner->foresee(next_batch_, copy_notice()); });
+}
+
+std::function<void()> device_actor::copy_notice() const {
+  if (!options_.copies) return {};
+  return [us = caf::actor_cast<caf::actor>(self_), time = options_.time, step = step_number{batches_ + 1},
+          begun = options_.time->now()] {
+    send_anonymously(us, batch_copied{step, begun.count(), time->now().count()});
+  };
+}
+
+using messaging::send;
+
+/// Reads what the worker had done.
+void device_actor::keep_report(archive& a) {
+  const rank me = report_.worker;
+  a.field("report", report_);
+  if (report_.worker != me) throw archive_error(fmt::format("report: is of worker {}", report_.worker.value));
+}
+
+/// Reads or writes where the worker was: between two steps, or at the begin of the step under way.
+void device_actor::keep_beside_report(archive& a) {
+  a.version(1);
+  bool ended = false; // the coordinator wrote it after the worker's last report
+  a.field("ended", ended);
+  a.field("lines", lines_);
+  if (!ended) a.group("exchange", [&] { over_shards_->keep(a); });
+  if (!into_block_) return;
+  bool has_block = true; // a worker that ended early left none
+  a.field("has block", has_block);
+  if (has_block) a.group("block", [&] { into_block_->keep(a); });
+}
+
+void device_actor::mark(std::uint64_t checkpoint) {
+  if (checkpoint <= marked_ || gate_.finished()) return;
+  marked_ = checkpoint;
+  marked_part part{checkpoint, std::make_shared<saved_fields>(), report_};
+  std::string failure;
+  or_fail(report_.steps, [&] {
+    try {
+      keep_beside_report(*part.fields);
+    } catch (const out_of_memory& e) {
+      failure = e.what(); // the run goes on without this checkpoint
+    }
+  });
+  if (gate_.finished()) return;
+  lines_.mark(checkpoint, options_.coordinator);
+  send(self_, options_.feeder,
+       worker_marked{checkpoint, options_.worker, lines_.trained(), report_.samples, options_.coordinator});
+  if (!failure.empty())
+    send(self_, options_.coordinator, checkpoint_failed{checkpoint, name_of_part(), failure});
+  else if (gate_.steps().empty() || !gate_.steps().oldest().pushed)
+    send_part(std::move(part));
+  else
+    marked_parts_.add(std::move(part)); // the losses of its last steps are still to come
+}
+
+std::string device_actor::name_of_part() const { return fmt::format("worker {}", options_.worker.value); }
+
+namespace {
+
+/// Empty if something else went wrong.
+std::string lack_of_memory(const std::exception_ptr& why) {
+  try {
+    std::rethrow_exception(why);
+  } catch (const out_of_memory& e) {
+    return e.what();
+  } catch (...) {
+    return {};
+  }
+}
+
+} // namespace
+
+/// What its exchange keeps may still be on its way from a card. A card that is lost ends the run. One that
+/// lacks memory for the mark behind the copies does not.
+void device_actor::send_part(marked_part part) {
+  part.fields->field("report", part.report);
+  checkpoint_part whole{part.checkpoint, name_of_part(), std::move(part.fields), part.report.steps};
+  queued_.when_done([this, whole = std::move(whole)](const std::exception_ptr& why) {
+    if (!why) return send(self_, options_.coordinator, whole);
+    if (const std::string lacking = lack_of_memory(why); !lacking.empty())
+      send(self_, options_.coordinator, checkpoint_failed{whole.number, whole.name, lacking});
+  });
+}
+
+void device_actor::on_hold(const hold_for_checkpoint& x) {
+  if (x.number <= marked_ || gate_.finished()) return;
+  gate_.ask_for_hold(x.number);
+  stand_still_if_asked();
+}
+
+/// A step that is computed reads the block, and then writes to it.
+void device_actor::stand_still_if_asked() {
+  if (!gate_.hold()) return;
+  const auto checkpoint = gate_.begin_hold(exchange_->is_summing(), options_.time->now());
+  if (!checkpoint) return;
+  end_wait_for_batch();
+  mark(*checkpoint);
+}
+
+void device_actor::go_on_after(const block_copied& x) {
+  if (gate_.hold() != x.number) return;
+  if (const auto since = gate_.end_hold()) {
+    const instant now = options_.time->now();
+    report_.barrier_wait += (now - *since).count();
+    if (options_.trace) options_.trace->wait(trace_kind::checkpoint, now);
+  }
+  start_step_if_ready();
+}
+
+void device_actor::on_mark_at_end(const mark_at_end& x) {
+  end_mark_ = x.number;
+  start_step_if_ready();
+}
+
+/// Asks once. The mark is made here, unless weights of behind the checkpoint have come before.
+bool device_actor::waits_to_end() {
+  if (!options_.keeps_end) return false;
+  if (end_mark_) {
+    mark(*end_mark_);
+    return gate_.finished(); // it has failed there
+  }
+  if (at_end_since_) return true;
+  end_wait_for_batch();
+  at_end_since_ = options_.time->now();
+  send(self_, options_.coordinator, worker_at_end{options_.worker, options_.life});
+  return true;
+}
+
+/// What is on a card comes before the report. If the card is lost, no later checkpoint can be whole.
+std::shared_ptr<saved_fields> device_actor::kept_of_block() {
+  if (!into_block_ || !options_.keeps_end) return nullptr;
+  auto fields = std::make_shared<saved_fields>();
+  try {
+    fields->group("block", [&] { into_block_->keep(*fields); });
+  } catch (const device_error&) {
+    return nullptr;
+  }
+  return fields;
+}
+
+using messaging::send, messaging::watch;
+
+/// Nothing that it had on the card is to be trusted, and nobody takes part from here again.
+void device_actor::lose_card(std::uint64_t step, const std::string& why) {
+  gate_.end();
+  messaging::quit_with_words(self_, fmt::format("its card failed in step {}: {}", step, why));
+}
+
+void device_actor::fail(std::uint64_t step, const std::string& why) {
+  end_with(worker_failed{report_, step, why});
+}
+
+/// Nobody knows what the shards have of a step that was pushed before it failed. Else the batches that the
+/// worker has in hand or asked for are for others, or for the run that goes on from here.
+void device_actor::fail_by_device(std::uint64_t step, const device_error& e) {
+  const bool pushed_end = !runs_ahead_ || gate_.steps().empty() || e.code() == world_errc::out_of_memory;
+  worker_failed notice{report_, step, e.what()};
+  notice.leaves_all = step > report_.steps && pushed_end && exchange_->only_pushes();
+  give_batches_back(); // also for a checkpoint that is under way
+  end_with(std::move(notice));
+}
+
+/// If the gradient was pushed before, no checkpoint of behind it is of use.
+void device_actor::diverge(std::uint64_t step) {
+  static_cast<void>(marked_parts_.take(report_.steps));
+  end_with(loss_diverged{report_, step});
+}
+
+void device_actor::finish(const std::string& why_left) {
+  if (gate_.finished()) return;
+  end_with(worker_finished{report_, {}, why_left, kept_of_block()});
+}
+
+/// Also when the coordinator has ended, so that nobody takes the rest of a timeline.
+void device_actor::on_give_up() {
+  if (gate_.finished()) return timeline_.give_up();
+  finish();
+}
+
+void device_actor::give_batches_back() {
+  send(self_, options_.feeder, deal_again{options_.worker, options_.life, lines_.trained()});
+}
+
+/// The batch that it has in hand or asked for is for others.
+void device_actor::leave() {
+  give_batches_back();
+  tell_owner();
+  finish("its owner asked for it");
+}
+
+/// That it leaves before the run has ended.
+void device_actor::tell_owner() {
+  if (owner_) send(self_, owner_, worker_left{options_.worker, options_.life});
+}
+
+/// Only the coordinator need wait for this worker any longer, which takes its timeline and then its report. A
+/// shard of another process may hear of it from the coordinator first, or not from here at all.
+template <class Notice>
+void device_actor::end_with(Notice notice) {
+  gate_.end();
+  notice.life = options_.life;
+  if (options_.runner->give_up() == step_state::finished) gate_.steps().clear();
+  for (marked_part& part : marked_parts_.take(report_.steps))
+    send_part(std::move(part)); // as far as it is known
+  notice.report.trace = std::move(options_.trace);
+  notice.report.copies = std::move(options_.copies);
+  notice.report.stages = options_.runner->stage_reports();
+  notices_.notify(options_.time->now(), report_);
+  lines_.leave();
+  over_shards_->leave();
+  send(self_, options_.feeder, worker_left{options_.worker, options_.life});
+  timeline_.end([this, notice = std::move(notice)] {
+    queued_.when_done([this, notice](const std::exception_ptr&) {
+      send(self_, options_.coordinator, notice);
+      reported_ = true;
+      quit_if_through();
+    });
+  });
+  if (timeline_.is_ending()) watch(self_, options_.coordinator, give_up{});
+}
+
+/// Steps that are given up still read the weights that are held here.
+void device_actor::quit_if_through() {
+  if (reported_ && gate_.steps().empty()) self_->quit();
 }
 
 } // namespace mailgrad

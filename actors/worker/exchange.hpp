@@ -1,8 +1,12 @@
 #pragma once
 
+#include <mailgrad/actors/protocol/gap_notices.hpp>
 #include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/engine/worker/hogwild_writer.hpp>
+#include <mailgrad/engine/worker/local_steps.hpp>
 #include <mailgrad/engine/worker/step_runner.hpp>
 #include <mailgrad/engine/worker/steps_under_way.hpp>
+#include <mailgrad/net/all_reduce.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +15,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace mailgrad {
 
@@ -99,5 +104,213 @@ void update_by_rule(std::string_view rule, const Update& update) {
     throw std::runtime_error("rule '" + std::string(rule) + "': " + e.what());
   }
 }
+
+/// The lines from a worker to its shards: what it pushed, which answers are missing, the weights it holds,
+/// and how long it has waited for them. A run of hogwild alone has no shards.
+///
+/// Guarantees  a gradient is pushed to all shards or to none. The worker releases all weights before a push,
+///             so that a shard without other readers may update in place. A step that is under way on a card
+///             holds its weights until it has ended.
+/// Threads     those of the device actor that owns it.
+class shard_lines {
+public:
+  shard_lines(const worker_context& of, std::vector<caf::actor> shards);
+
+  /// Tells every shard that the worker takes part. Each will answer.
+  void join();
+  /// Tells every shard to wait for this worker no longer.
+  void leave();
+
+  std::size_t count() const noexcept { return shards_.size(); }
+  bool all_answered() const noexcept { return missing_ == 0; }
+  /// The epoch of the policy. Answers of another epoch are out of date.
+  policy_epoch epoch() const noexcept { return epoch_; }
+  /// The number of gradients, or of differences of local steps, pushed so far.
+  step_number step() const noexcept { return step_; }
+
+  /// Notes an answer, which was `taken` from the mailbox at that time. `read` is how long it took to get the
+  /// weights into the model.
+  void note(const shard_weights& x, instant taken, instant read);
+  const snapshot& weights(std::uint32_t shard) const { return held_[shard].values; }
+
+  /// Pushes to all shards. `with_weights`: the weights that the gradient was computed from are sent with it.
+  /// `held_back`: what is trained, but not behind this gradient. `sum`: it is part of that. `values`
+  /// is taken by value, because only the messages may hold it afterwards; null if another worker carries
+  /// them.
+  void push(std::shared_ptr<const gradient> values, float scale, instant at, std::optional<instant> spent,
+            bool with_weights = false, trained_work held_back = {}, std::optional<sum_mark> sum = {});
+
+  /// Asks every shard whether it will discard the next gradient.
+  void ask_whether_discarded();
+  /// Takes an answer. Returns whether all shards will discard it, when the last answer has come.
+  std::optional<bool> take_foretold(const gradient_foretold& x);
+
+  /// This incarnation begins now: what the report counts so far, earlier ones or another process have done.
+  void begin_life() { before_ = {of_.report.steps, of_.report.samples}; }
+  /// The batches that this incarnation has trained.
+  std::uint64_t trained() const { return of_.report.steps - before_.batches; }
+  /// The worker joins in this epoch.
+  void join_in(policy_epoch epoch) { epoch_ = epoch; }
+
+  /// Tells every shard that what was pushed so far belongs to a checkpoint.
+  void mark(std::uint64_t checkpoint, const caf::actor& collector);
+  /// Writes or reads which gradient was the last, and which shards have answered it.
+  void keep(archive& a);
+  /// Whether that shard had answered when what was read was kept. Its next answer is the same again.
+  bool had_answered(std::uint32_t shard) const {
+    return shard < had_answered_.size() && had_answered_[shard];
+  }
+  /// Whether such an answer has not come again. Until then it is not known which version the worker holds.
+  bool awaits_again() const;
+
+  /// Another policy begins. The weights are released, and all shards will send new ones.
+  void begin_epoch(policy_epoch epoch);
+
+  /// The steps whose gradients were pushed when they began have all ended `now`: the worker waits only from
+  /// now on, if an answer is missing.
+  void begin_idle(instant now) {
+    if (missing_ > 0) idle_since_ = now;
+  }
+
+  /// Called at the beginning of a step: adds up how long the worker has waited for it.
+  void end_waits();
+
+  /// "the weights of 1 of 2 shards after step 3", and since when.
+  std::string waits_for() const;
+  instant waits_since() const noexcept { return waiting_since_; }
+
+private:
+  /// The weights of one shard as this worker last got them.
+  struct held_weights {
+    version_number version;
+    snapshot values;
+    instant read{0}; ///< how long it took to get the weights into the model
+  };
+
+  bool is_computing() const { return of_.steps != nullptr && !of_.steps->empty(); }
+  void note_waits(const stay_at_shard& stay, instant taken);
+  void trace(const shard_weights& x, instant taken) const;
+  void trace_stay(const stay_at_shard& stay, std::uint32_t shard) const;
+
+  worker_context of_;
+  std::vector<caf::actor> shards_;
+  std::vector<held_weights> held_; ///< by shard
+  std::size_t missing_;            ///< number of shards that have not answered
+  std::vector<bool> had_answered_; ///< by shard, until the first push; empty unless the run is resumed
+  step_number step_;
+  std::size_t foretold_missing_ = 0; ///< shards that have not said whether they will discard it
+  bool all_discard_ = false;         ///< of those that have
+  trained_work before_{};
+  policy_epoch epoch_;
+  instant waiting_since_;
+  std::optional<instant> idle_since_;     ///< set while it is later than the push
+  std::optional<instant> at_fence_since_; ///< set while a switch of policy holds the worker
+  instant at_barrier_{0};                 ///< the longest wait of any shard for this step
+  instant at_bound_{0};
+};
+
+/// Pushes each gradient to every shard, and takes their answers as the weights of the next step.
+///
+/// The gradient of each `sample_gap`-th step is sent with the weights it was computed from. When the worker
+/// knows the weights that it met on every shard, it computes the batch once more at these, and notes the
+/// cosine of the two gradients. A switch of policy may come in between: whether the answers or the pause come
+/// first makes no difference, so a replay compares what its run compared.
+/// Threads those of the device actor that owns it.
+class shard_exchange : public exchange {
+public:
+  /// `sample_gap` 0: no gradient is sampled.
+  shard_exchange(const worker_context& of, shard_lines& lines, std::uint64_t sample_gap);
+
+  void receive(const shard_weights& x) override;
+  bool only_pushes() const override { return true; }
+  void deliver(computed_gradient g) override;
+  void receive_late(const shard_weights& x) override;
+  std::shared_ptr<const batch> bind_repeat() override;
+  void take_repeat(const gradient& fresh) override;
+
+private:
+  worker_context of_;
+  shard_lines& lines_;
+  std::uint64_t sample_gap_;
+  gradient_comparison comparison_;
+};
+
+/// Takes local steps, and pushes the difference that several of them have made as if that were a gradient.
+///
+/// Threads  those of the device actor that owns it.
+class local_exchange : public exchange {
+public:
+  /// The exchange owns `local`.
+  local_exchange(const worker_context& of, shard_lines& lines, std::shared_ptr<local_steps> local);
+
+  void receive(const shard_weights& x) override;
+  void go_on() override;
+  void bind() override;
+  void deliver(computed_gradient g) override;
+  bool flush() override;
+  bool holds_step() const override { return local_->holds(); }
+  void pause() override { local_->start_anew(); }
+  void keep(archive& a) override { a.field("local_steps", *local_); }
+
+private:
+  worker_context of_;
+  shard_lines& lines_;
+  std::shared_ptr<local_steps> local_;
+  instant spent_{0};             ///< on the steps since the last push
+  std::size_t last_samples_ = 0; ///< of the last step
+};
+
+/// Adds each gradient up with those of all other workers, and then pushes it to every shard. The worker of
+/// the lowest rank that has one in the sum carries it; the others push a gradient without values that says
+/// where theirs is. So each shard judges, counts and answers every gradient, and gets the values of one.
+///
+/// A worker that ends leaves the sums, in which no other then waits for it. The wait for the sum counts as
+/// one at a barrier.
+///
+///     deliver() --> summing --gradients_summed--> take_sum(): pushed
+///
+/// Errors   deliver(): std::runtime_error for a gradient that lacks some weights, or has tables.
+/// Threads  those of the device actor that owns it.
+class summed_exchange final : public exchange {
+public:
+  summed_exchange(const worker_context& of, shard_lines& lines, std::shared_ptr<net::all_reduce> sums);
+
+  void receive(const shard_weights& x) override;
+  void deliver(computed_gradient g) override;
+  bool is_summing() const override { return summing_.has_value(); }
+  void take_sum(const gradients_summed& x) override;
+  void leave() override { sums_.reset(); }
+
+private:
+  worker_context of_;
+  shard_lines& lines_;
+  std::shared_ptr<net::all_reduce> sums_;
+  std::optional<computed_gradient> summing_; ///< the sum of it is under way
+};
+
+/// Reads the weights in a block that all workers share, and writes each gradient straight into it (hogwild).
+/// Shards, if the run has any, only tell when the worker may begin.
+///
+/// Threads  those of the device actor that owns it.
+class block_exchange : public exchange {
+public:
+  /// `shard_begins`: where each shard begins in the block, in floats. The exchange owns `writer`.
+  block_exchange(const worker_context& of, shard_lines& lines, std::shared_ptr<hogwild_writer> writer,
+                 std::vector<std::size_t> shard_begins, caf::actor tracker, notice_pace pace = {});
+
+  void receive(const shard_weights& x) override;
+  void bind() override;
+  void deliver(computed_gradient g) override;
+  /// Tells the tracker of the gaps that it has not heard of.
+  bool flush() override;
+  void keep(archive& a) override { writer_->keep(a); }
+
+private:
+  worker_context of_;
+  shard_lines& lines_;
+  std::shared_ptr<hogwild_writer> writer_;
+  std::vector<std::size_t> shard_begins_;
+  gap_notices notices_;
+};
 
 } // namespace mailgrad

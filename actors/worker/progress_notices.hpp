@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/engine/account/notice_pace.hpp>
+#include <mailgrad/engine/account/training_progress.hpp>
 
 #include <optional>
 

@@ -2,7 +2,7 @@
 
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/data/batch_slice.hpp>
+#include <mailgrad/data/batch.hpp>
 #include <mailgrad/graph/placement/replicate.hpp>
 #include <mailgrad/tensor/error.hpp>
 

@@ -2,7 +2,7 @@
 
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/data/dataset.hpp>
-#include <mailgrad/engine/account/notice_pace.hpp>
+#include <mailgrad/engine/account/training_progress.hpp>
 #include <mailgrad/engine/plan/worker_terms.hpp>
 #include <mailgrad/engine/shard/card_block.hpp>
 #include <mailgrad/engine/worker/card_replica.hpp>

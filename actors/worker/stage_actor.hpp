@@ -2,12 +2,12 @@
 
 #include <mailgrad/actors/protocol/lane_waits.hpp>
 #include <mailgrad/actors/protocol/stage_messages.hpp>
-#include <mailgrad/engine/account/device_clock.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
+#include <mailgrad/engine/account/trace_track.hpp>
 #include <mailgrad/engine/model/object_pool.hpp>
 #include <mailgrad/engine/worker/card_stage.hpp>
 #include <mailgrad/engine/worker/mark_watch.hpp>
-#include <mailgrad/engine/worker/stage_schedule.hpp>
+#include <mailgrad/engine/worker/stage_program.hpp>
 
 #include <functional>
 #include <map>

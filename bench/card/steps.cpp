@@ -18,7 +18,7 @@
 #include "card_timing.hpp"
 #include "measured_operations.hpp"
 
-#include <mailgrad/files/sha256.hpp>
+#include <mailgrad/files/digests.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,6 @@
 #include <mailgrad/cli/device_option.hpp>
 
 #include <mailgrad/cli/option_checks.hpp>
-#include <mailgrad/cli/option_words.hpp>
 #include <mailgrad/cli/output/printable.hpp>
 #include <mailgrad/cli/output/run_outputs.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/cli/commands/typed_paths.hpp>
-#include <mailgrad/cli/option_words.hpp>
+#include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
 #include <mailgrad/engine/plan/training_options.hpp>
 

@@ -1,33 +1,76 @@
 #include <mailgrad/cli/commands/commands.hpp>
-#include <mailgrad/cli/commands/graph_file.hpp>
 #include <mailgrad/cli/commands/table_words.hpp>
 #include <mailgrad/cli/device_option.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/cli/output/output_file.hpp>
 #include <mailgrad/cli/run_inputs.hpp>
-#include <mailgrad/cli/spanning_option.hpp>
-
 #include <mailgrad/data/open.hpp>
 #include <mailgrad/engine/model/data_request.hpp>
+#include <mailgrad/files/archive.hpp>
+#include <mailgrad/files/byte_source.hpp>
+#include <mailgrad/files/file_error.hpp>
 #include <mailgrad/graph/gradients.hpp>
+#include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/graphviz.hpp>
 #include <mailgrad/graph/models/model.hpp>
+#include <mailgrad/graph/operation_registry.hpp>
 #include <mailgrad/graph/placement/placement.hpp>
+#include <mailgrad/graph/placement/replicate.hpp>
+#include <mailgrad/graph/travel/graph_bytes.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <ostream>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace mailgrad {
+
+/// Reads a file that `mailgrad graph --out` or a program by write_graph() has written. Nothing in it is
+/// executed. Returns what the graph names.
+///
+/// Errors  file_error in one line: the file cannot be read, is cut, damaged or no graph, or has an operation
+///         that this build does not know.
+named_values read_graph_file(graph& into, const std::string& path);
+
+/// Writes a graph as bytes, with the values that a reader gets by name.
+///
+/// Errors  as write_graph().
+void write_graph_to(std::ostream& out, const graph& g, const std::vector<named_value>& named);
+
+/// The value of that name; none if there is none.
+std::optional<value> find_value(const named_values& named, std::string_view name);
+
+named_values read_graph_file(graph& into, const std::string& path) {
+  byte_source file(path);
+  const std::vector<std::uint8_t> bytes = read_up_to(file, byte_source::most_bytes);
+  try {
+    return read_graph(into, std::as_bytes(std::span(bytes)), operation_registry());
+  } catch (const archive_error& e) {
+    throw_malformed(path, e.what());
+  } catch (const graph_error& e) {
+    throw_malformed(path, e.what());
+  }
+}
+
+void write_graph_to(std::ostream& out, const graph& g, const std::vector<named_value>& named) {
+  const std::vector<std::byte> bytes = write_graph(g, named);
+  out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+}
+
+std::optional<value> find_value(const named_values& named, std::string_view name) {
+  const auto found = std::ranges::find(named.all(), name, &named_value::name);
+  return found == named.all().end() ? std::nullopt : std::optional(found->what);
+}
 
 namespace {
 

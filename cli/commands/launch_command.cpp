@@ -4,18 +4,16 @@
 #include <mailgrad/cli/device_option.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/interrupt.hpp>
-#include <mailgrad/cli/option_words.hpp>
+#include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/help_format.hpp>
 #include <mailgrad/cli/output/recorded_words.hpp>
-#include <mailgrad/cli/remote/core_binding.hpp>
 #include <mailgrad/cli/remote/joined_workers.hpp>
 #include <mailgrad/cli/remote/launch_words.hpp>
-#include <mailgrad/cli/remote/rank_network.hpp>
 #include <mailgrad/cli/remote/remote_words.hpp>
 
 #include <mailgrad/actors/remote/client_side.hpp>
-#include <mailgrad/engine/plan/all_reduce_terms.hpp>
+#include <mailgrad/engine/plan/checked_options.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <mailgrad/cli/commands/train_words.hpp>
-#include <mailgrad/cli/option_words.hpp>
-#include <mailgrad/cli/output/memory_advice.hpp>
+#include <mailgrad/cli/option_checks.hpp>
+#include <mailgrad/cli/output/failure_line.hpp>
 
 #include <functional>
 #include <string>

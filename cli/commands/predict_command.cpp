@@ -3,30 +3,157 @@
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
-#include <mailgrad/cli/output/prediction_output.hpp>
 #include <mailgrad/cli/output/reading_words.hpp>
-#include <mailgrad/data/formats/array_rows.hpp>
 #include <mailgrad/data/formats/number_rows.hpp>
-#include <mailgrad/data/formats/unlabelled_pictures.hpp>
+#include <mailgrad/data/formats/picture_folder.hpp>
+#include <mailgrad/engine/weights/model_card.hpp>
+#include <mailgrad/engine/weights/predictor.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/npy_file.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <iosfwd>
 #include <iostream>
 #include <memory>
+#include <ostream>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 namespace mailgrad {
+
+/// Answers cannot be written; the reason is an errno. EPIPE: the reader has closed its end of a pipe.
+class answers_not_written : public std::runtime_error {
+public:
+  explicit answers_not_written(int code);
+  const int why;
+};
+
+/// Writes the answers of a model, a line for each sample.
+///
+///     csv          class,probability,T-shirt/top,Trouser,...    or  number, or  number1,number2
+///     json_lines   {"class":"Trouser","probability":0.98,"probabilities":[...]}    or  {"numbers":[3.2]}
+///
+/// Where samples are files, the name of the file comes first: a column "file", or a field.
+class prediction_output {
+public:
+  enum class form : std::uint8_t { csv, json_lines };
+
+  prediction_output(std::ostream& out, const model_card& card, form how);
+
+  /// Calls of one output all name files, or none does.
+  ///
+  /// Shapes  answers: float32[n, outputs], the logits or the numbers of a model; files: n of them, or none.
+  /// Errors  answers_not_written.
+  void write(std::span<const float> answers, std::span<const std::filesystem::path> files = {});
+
+private:
+  void write_header(bool names_files);
+  std::size_t likeliest_in_row();
+  void write_csv(std::span<const float> found, const std::filesystem::path* file);
+  void write_json(std::span<const float> found, const std::filesystem::path* file);
+
+  std::ostream& out_;
+  const model_card& card_;
+  form form_;
+  bool begun_ = false;
+  std::vector<float> row_;
+};
+
+namespace {
+
+using json = nlohmann::ordered_json;
+
+/// A field of RFC 4180: quoted where it holds a comma, a quote or a line break.
+std::string field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
+  return quoted + '"';
+}
+
+std::string name_of(const model_card& card, std::size_t c) {
+  return card.class_names.empty() ? std::to_string(c) : card.class_names[c];
+}
+
+} // namespace
+
+answers_not_written::answers_not_written(int code)
+    : std::runtime_error("answers cannot be written: " + std::generic_category().message(code)), why(code) {}
+
+prediction_output::prediction_output(std::ostream& out, const model_card& card, form how)
+    : out_(out), card_(card), form_(how) {}
+
+void prediction_output::write_header(bool names_files) {
+  const std::size_t outputs = card_.request.outputs();
+  std::string line = names_files ? "file," : "";
+  if (card_.request.wanted == answer::a_class) {
+    line += "class,probability";
+    for (std::size_t c = 0; c < outputs; ++c) line += ',' + field(name_of(card_, c));
+  } else if (outputs == 1) {
+    line += "number";
+  } else {
+    for (std::size_t i = 0; i < outputs; ++i) line += fmt::format("{}number{}", i == 0 ? "" : ",", i + 1);
+  }
+  out_ << line << '\n';
+}
+
+void prediction_output::write(std::span<const float> answers, std::span<const std::filesystem::path> files) {
+  if (!begun_ && form_ == form::csv) write_header(!files.empty());
+  begun_ = true;
+  const std::size_t outputs = card_.request.outputs();
+  for (std::size_t i = 0; i * outputs < answers.size(); ++i) {
+    const std::filesystem::path* const file = files.empty() ? nullptr : &files[i];
+    errno = 0;
+    if (form_ == form::csv)
+      write_csv(answers.subspan(i * outputs, outputs), file);
+    else
+      write_json(answers.subspan(i * outputs, outputs), file);
+    if (!out_) throw answers_not_written(errno != 0 ? errno : EIO);
+  }
+}
+
+/// Makes probabilities of a row of logits. Returns the likeliest class.
+std::size_t prediction_output::likeliest_in_row() {
+  softmax_rows(row_, row_.size());
+  return static_cast<std::size_t>(std::ranges::max_element(row_) - row_.begin());
+}
+
+void prediction_output::write_csv(std::span<const float> found, const std::filesystem::path* file) {
+  row_.assign(found.begin(), found.end());
+  if (file != nullptr) out_ << field(file->string()) << ',';
+  if (card_.request.wanted == answer::a_class) {
+    const std::size_t c = likeliest_in_row();
+    out_ << fmt::format("{},{},", field(name_of(card_, c)), row_[c]);
+  }
+  out_ << fmt::format("{}\n", fmt::join(row_, ","));
+}
+
+void prediction_output::write_json(std::span<const float> found, const std::filesystem::path* file) {
+  row_.assign(found.begin(), found.end());
+  json object;
+  if (file != nullptr) object["file"] = file->string();
+  if (card_.request.wanted == answer::a_class) {
+    const std::size_t c = likeliest_in_row();
+    object["class"] = name_of(card_, c);
+    object["probability"] = row_[c];
+    object["probabilities"] = row_;
+  } else {
+    object["numbers"] = row_;
+  }
+  out_ << object.dump(-1, ' ', false, json::error_handler_t::replace) << '\n';
+}
 
 namespace {
 

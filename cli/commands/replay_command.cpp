@@ -6,7 +6,6 @@
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/live/live_words.hpp>
 #include <mailgrad/cli/option_checks.hpp>
-#include <mailgrad/cli/option_words.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/output_file.hpp>
 #include <mailgrad/cli/output/recorded_words.hpp>

@@ -2,13 +2,13 @@
 
 #include <mailgrad/cli/commands/checkpoint_words.hpp>
 #include <mailgrad/cli/device_option.hpp>
-#include <mailgrad/cli/option_words.hpp>
+#include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/cli/output/printable.hpp>
 #include <mailgrad/cli/output/recorded_words.hpp>
 #include <mailgrad/cli/output/run_outputs.hpp>
 #include <mailgrad/cli/wrong_option.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
-#include <mailgrad/files/shell_word.hpp>
+#include <mailgrad/options/spelling.hpp>
 
 #include <fmt/format.h>
 

@@ -3,7 +3,7 @@
 #include <mailgrad/cli/interrupt.hpp>
 #include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
-#include <mailgrad/cli/remote/connecting.hpp>
+#include <mailgrad/cli/remote/joined_workers.hpp>
 #include <mailgrad/cli/remote/remote_words.hpp>
 
 #include <mailgrad/actors/remote/parameter_host.hpp>

@@ -1,9 +1,7 @@
-#include <mailgrad/cli/commands/begun_run.hpp>
+#include <mailgrad/actors/training.hpp>
 #include <mailgrad/cli/commands/commands.hpp>
-#include <mailgrad/cli/commands/delay_help.hpp>
 #include <mailgrad/cli/commands/places_of_run.hpp>
 #include <mailgrad/cli/commands/resumed_words.hpp>
-#include <mailgrad/cli/commands/run_ending.hpp>
 #include <mailgrad/cli/commands/train_help.hpp>
 #include <mailgrad/cli/commands/train_words.hpp>
 #include <mailgrad/cli/commands/typed_paths.hpp>
@@ -15,23 +13,20 @@
 #include <mailgrad/cli/live/live_run.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/help_format.hpp>
-#include <mailgrad/cli/output/introduction.hpp>
 #include <mailgrad/cli/output/printable.hpp>
 #include <mailgrad/cli/output/progress_display.hpp>
 #include <mailgrad/cli/output/reading_words.hpp>
 #include <mailgrad/cli/output/recorded_words.hpp>
-#include <mailgrad/cli/output/sample_words.hpp>
 #include <mailgrad/cli/remote/served_run.hpp>
 #include <mailgrad/cli/run_inputs.hpp>
 #include <mailgrad/cli/version.hpp>
 #include <mailgrad/cli/wrong_option.hpp>
-
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/model/data_request.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
 #include <mailgrad/engine/record/recording.hpp>
-#include <mailgrad/files/shell_word.hpp>
 #include <mailgrad/graph/models/model.hpp>
+#include <mailgrad/options/spelling.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
@@ -47,10 +42,48 @@
 #include <new>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <system_error>
 #include <utility>
 
 namespace mailgrad {
+
+/// Describes the run that begins, in two lines: data, model, policy, devices and the shards of the weights.
+/// `where` takes the place of the devices if workers have brought their own.
+std::string introduction(const std::string& model, const spanning_words& span, const training_options& o,
+                         const data_split& data, const training& run, const std::string& where);
+
+namespace {
+
+/// "cpu:0, cpu:1", or with workers that span devices "cpu:0 + cpu:1, cpu:2 + cpu:3".
+std::string devices_in_words(const training_options& o) {
+  const std::size_t each = o.devices.size() / std::max<std::size_t>(1, o.workers);
+  std::string text;
+  for (std::size_t d = 0; d < o.devices.size(); ++d)
+    text.append(d == 0 ? "" : d % each == 0 ? ", " : " + ").append(to_string(o.devices[d]));
+  return text;
+}
+
+/// "mlp, a pipeline of 8 micro-batches"
+std::string model_in_words(const std::string& model, const spanning_words& span, std::size_t micro_batches) {
+  if (!span.any()) return model;
+  return fmt::format("{}, {}{}", model, span.pipeline ? "a pipeline" : "replicated",
+                     micro_batches > 1 ? fmt::format(" of {} micro-batches", micro_batches) : "");
+}
+
+} // namespace
+
+std::string introduction(const std::string& model, const spanning_words& span, const training_options& o,
+                         const data_split& data, const training& run, const std::string& where) {
+  const std::string held_out =
+      data.validation.size() > 0 ? fmt::format(", {} held out", data.validation.size()) : "";
+  return fmt::format("{}: {} samples to train on{}, {} to test on, {}\n{}; {} on {}; {}", data.name,
+                     data.train.size(), held_out, data.test.size(),
+                     data.train.has_targets() ? "a number to predict"
+                                              : fmt::format("{} classes", data.train.classes()),
+                     model_in_words(model, span, o.micro_batches), o.policy,
+                     where.empty() ? devices_in_words(o) : where, run.layout().balance_in_words());
+}
 
 namespace {
 

@@ -1,7 +1,6 @@
 #include <mailgrad/cli/commands/train_help.hpp>
-
 #include <mailgrad/cli/output/help_format.hpp>
-
+#include <mailgrad/engine/delays/delay_spec.hpp>
 #include <mailgrad/graph/models/built_in.hpp>
 #include <mailgrad/optim/cures/cure_spec.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
@@ -52,6 +51,18 @@ std::string model_file_format() {
          "settings:\n"
          "  {\"layers\": [{\"dense\": {\"units\": 128, \"activation\": \"relu\"}}, {\"dropout\": {}}, "
          "{\"dense\": {}}]}\n";
+}
+
+std::string delays_in_help() {
+  std::string text = "Delays, the seconds that each step of a worker takes:\n";
+  for (const delay_form& form : delay_forms())
+    text += help_entry(std::string(form.text), std::string(form.what));
+  return text +
+         wrapped("Seconds (mean, shift, least, base, sigma of half-normal, time) may be formulas of i, the "
+                 "number of the worker from 1, and n, how many there are: exp:mean=sqrt(i). A setting that "
+                 "is left out has the value above.",
+                 help_width) +
+         '\n';
 }
 
 } // namespace mailgrad

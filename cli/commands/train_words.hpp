@@ -3,11 +3,11 @@
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/cli/commands/checkpoint_words.hpp>
 #include <mailgrad/cli/commands/table_words.hpp>
+#include <mailgrad/cli/device_option.hpp>
 #include <mailgrad/cli/live/live_words.hpp>
 #include <mailgrad/cli/output/run_outputs.hpp>
 #include <mailgrad/cli/remote/local_workers.hpp>
 #include <mailgrad/cli/remote/remote_words.hpp>
-#include <mailgrad/cli/spanning_option.hpp>
 #include <mailgrad/data/open.hpp>
 
 #include <CLI/CLI.hpp>

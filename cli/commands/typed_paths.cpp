@@ -8,8 +8,7 @@
 #include <mailgrad/optim/cures/cure_spec.hpp>
 #include <mailgrad/optim/plugin_library.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
-#include <mailgrad/options/named_choice.hpp>
-#include <mailgrad/options/whole_name.hpp>
+#include <mailgrad/options/spelling.hpp>
 
 #include <algorithm>
 #include <string_view>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/cli/option_words.hpp>
+#include <mailgrad/cli/option_checks.hpp>
 
 #include <filesystem>
 #include <string>

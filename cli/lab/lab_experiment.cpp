@@ -1,17 +1,16 @@
-#include <mailgrad/cli/lab/lab_experiment.hpp>
-
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/interrupt.hpp>
-#include <mailgrad/cli/lab/experiment_page.hpp>
 #include <mailgrad/cli/lab/experiment_pictures.hpp>
-#include <mailgrad/cli/lab/experiment_words.hpp>
+#include <mailgrad/cli/lab/lab_experiment.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
-
+#include <mailgrad/cli/report/html_page.hpp>
 #include <mailgrad/data/open.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -21,6 +20,79 @@
 #include <vector>
 
 namespace mailgrad {
+
+std::string number_in_words(double number) {
+  return std::isnan(number) ? "-" : fmt::format("{:.4g}", number);
+}
+
+std::string expectation_in_words(const lab::claim& c) {
+  const std::string number = number_in_words(c.expected);
+  switch (c.how) {
+  case lab::relation::at_most:
+    return "<= " + number;
+  case lab::relation::at_least:
+    return ">= " + number;
+  case lab::relation::equals:
+    break;
+  }
+  return number;
+}
+
+std::string in_words(const lab::experiment_result& r, double seconds) {
+  std::size_t width = std::string_view("claim").size();
+  for (const lab::claim& c : r.claims) width = std::max(width, c.name.size());
+  std::string text = fmt::format("{:{}}  {:>10}  {:>10}  {:>9}  {:>5}  {:>9}  \n", "claim", width, "expected",
+                                 "measured", "spread", "seeds", "tolerance");
+  for (const lab::claim& c : r.claims)
+    text += fmt::format("{:{}}  {:>10}  {:>10}  {:>9}  {:>5}  {:>9}  {}{}\n", c.name, width,
+                        expectation_in_words(c), number_in_words(c.measured),
+                        number_in_words(c.spread.deviation), c.spread.seeds, number_in_words(c.tolerance),
+                        c.holds() ? "holds" : "FAILS", c.unit.empty() ? "" : "  [" + c.unit + "]");
+  const auto held = std::ranges::count_if(r.claims, &lab::claim::holds);
+  return text + fmt::format("{} of {} claims hold ({:.1f} s)\n", held, r.claims.size(), seconds);
+}
+
+std::string introduction(const lab::experiment& e) {
+  return fmt::format("{}: {}\npaper: {}\n\n", e.name, e.claim, e.paper);
+}
+
+std::string list_of_experiments() {
+  std::string text;
+  std::size_t width = 0;
+  for (const lab::experiment& e : lab::experiments()) width = std::max(width, e.name.size());
+  for (const lab::experiment& e : lab::experiments())
+    text += fmt::format("{:{}}  {}\n", e.name, width, e.claim);
+  return text;
+}
+
+namespace {
+
+std::string table_of(const lab::experiment_result& r) {
+  std::string html = "<div class=\"wide\"><table>\n<thead><tr>";
+  for (const char* column : {"claim", "unit", "expected", "from", "measured", "standard deviation over seeds",
+                             "seeds", "tolerance", "judgement"})
+    html += fmt::format("<th>{}</th>", column);
+  html += "</tr></thead>\n<tbody>\n";
+  for (const lab::claim& c : r.claims)
+    html += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>"
+                        "<td>{}</td><td>{}</td></tr>\n",
+                        as_html(c.name), as_html(c.unit), as_html(expectation_in_words(c)),
+                        as_html(c.expected_from), number_in_words(c.measured),
+                        number_in_words(c.spread.deviation), c.spread.seeds, number_in_words(c.tolerance),
+                        c.holds() ? "holds" : "<b>fails</b>");
+  return html + "</tbody>\n</table></div>\n";
+}
+
+} // namespace
+
+std::string page_of(const lab::experiment& e, const lab::experiment_result& r,
+                    std::span<const picture> pictures) {
+  std::string html = html_begin("Mailgrad: " + std::string(e.name), e.name);
+  html += fmt::format("<p>{}</p>\n<p class=\"note\">{}</p>\n", as_html(e.claim), as_html(e.paper));
+  html += table_of(r);
+  for (const picture& p : pictures) html += html_figure(p);
+  return html + html_end();
+}
 
 namespace {
 

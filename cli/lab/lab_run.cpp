@@ -5,7 +5,6 @@
 #include <mailgrad/cli/lab/lab_options.hpp>
 #include <mailgrad/cli/lab/lab_progress.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
-#include <mailgrad/cli/output/fitted_lines.hpp>
 #include <mailgrad/cli/output/reading_words.hpp>
 #include <mailgrad/cli/output/report_words.hpp>
 #include <mailgrad/cli/run_inputs.hpp>

@@ -1,25 +1,23 @@
-#include <mailgrad/cli/lab/lab_sweep.hpp>
-
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/interrupt.hpp>
 #include <mailgrad/cli/lab/experiment_pictures.hpp>
+#include <mailgrad/cli/lab/lab_sweep.hpp>
 #include <mailgrad/cli/lab/sweep_cells.hpp>
-#include <mailgrad/cli/lab/sweep_page.hpp>
-#include <mailgrad/cli/lab/sweep_progress.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/help_format.hpp>
+#include <mailgrad/cli/report/html_page.hpp>
 #include <mailgrad/cli/version.hpp>
-
 #include <mailgrad/engine/account/provenance.hpp>
-#include <mailgrad/files/sha256.hpp>
+#include <mailgrad/files/digests.hpp>
 #include <mailgrad/lab/sweep/sweep_figures.hpp>
 #include <mailgrad/lab/sweep/sweep_folder.hpp>
-#include <mailgrad/lab/sweep/sweep_threads.hpp>
 #include <mailgrad/tensor/usable_cores.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -31,6 +29,179 @@
 #include <vector>
 
 namespace mailgrad {
+
+namespace {
+
+std::string number(double x) { return std::isfinite(x) ? fmt::format("{:.4g}", x) : "-"; }
+
+/// "0.91 (0.90 to 0.92)"; the median alone of a single run.
+std::string in_words(const std::optional<lab::quartiles>& q) {
+  if (!q || !std::isfinite(q->median)) return "-";
+  if (q->low == q->high) return number(q->median);
+  return fmt::format("{} ({} to {})", number(q->median), number(q->low), number(q->high));
+}
+
+using table = std::vector<std::vector<std::string>>;
+
+/// A line of names, and one for each method, the best one first.
+table table_of(const lab::sweep& s, std::span<const lab::sweep_summary> methods, lab::judged_figure judged) {
+  std::vector<lab::sweep_summary> ranked(methods.begin(), methods.end());
+  std::ranges::stable_sort(ranked, [&](const auto& a, const auto& b) { return a.better_than(b, judged); });
+  const bool speeds = std::ranges::any_of(ranked, [](const auto& m) { return m.speed_up.has_value(); });
+  table lines{{"method"}};
+  std::vector<std::string>& names = lines.front();
+  if (!s.tune.empty()) names.push_back(s.tune);
+  names.insert(names.end(), {"completed", std::string(name_of(judged)), "staleness"});
+  if (s.target) names.push_back("time to target [s]");
+  if (speeds) names.push_back("speed-up");
+  for (const lab::sweep_summary& m : ranked) {
+    std::vector<std::string> line{lab::words_of(s, m, {s.tune})};
+    if (!s.tune.empty()) line.push_back(m.values[*s.axis(s.tune)]);
+    line.push_back(fmt::format("{} of {}", m.completed, m.cells.size()));
+    line.push_back(in_words(m.judged(judged)));
+    line.push_back(in_words(m.staleness_mean));
+    if (s.target) line.push_back(in_words(m.time_to_target));
+    if (speeds) line.push_back(m.speed_up ? number(*m.speed_up) : "-");
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+std::string html_of(const table& lines) {
+  std::string html = "<div class=\"wide\"><table>\n";
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const char* cell = i == 0 ? "th" : "td";
+    html += i == 0 ? "<thead><tr>" : "<tr>";
+    for (const std::string& text : lines[i]) html += fmt::format("<{0}>{1}</{0}>", cell, as_html(text));
+    html += i == 0 ? "</tr></thead>\n<tbody>\n" : "</tr>\n";
+  }
+  return html + "</tbody>\n</table></div>\n";
+}
+
+std::string settings_in_words(const std::vector<lab::sweep_setting>& run) {
+  std::string text;
+  for (const lab::sweep_setting& setting : run)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", setting.key, setting.value);
+  return text;
+}
+
+/// Where the rows come from. Several machines may have worked on one sweep, one after the other.
+std::string origin_in_words(std::span<const lab::sweep_row> rows) {
+  std::vector<std::string> processors;
+  double seconds = 0;
+  for (const lab::sweep_row& row : rows) {
+    seconds += row.real_seconds;
+    if (std::ranges::find(processors, row.processor) == processors.end()) processors.push_back(row.processor);
+  }
+  std::string text = fmt::format("{} runs, {:.1f} s of computing", rows.size(), seconds);
+  for (const std::string& p : processors) text += ", on " + p;
+  if (!rows.empty())
+    text += fmt::format(", by Mailgrad {} ({}), begun {}", rows[0].version, rows[0].commit,
+                        std::ranges::min(rows, {}, &lab::sweep_row::date).date);
+  return text + '.';
+}
+
+} // namespace
+
+std::string in_words(const lab::sweep& s, std::span<const lab::sweep_summary> methods,
+                     lab::judged_figure judged) {
+  const table lines = table_of(s, methods, judged);
+  std::vector<std::size_t> widths(lines.front().size());
+  for (const auto& line : lines)
+    for (std::size_t c = 0; c < line.size(); ++c) widths[c] = std::max(widths[c], line[c].size());
+  std::string text;
+  for (const auto& line : lines) {
+    for (std::size_t c = 0; c + 1 < line.size(); ++c) text += fmt::format("{:{}}  ", line[c], widths[c]);
+    text += line.back() + '\n';
+  }
+  return text;
+}
+
+std::string page_of(const lab::sweep& s, std::span<const lab::sweep_summary> methods,
+                    lab::judged_figure judged, std::span<const lab::sweep_row> rows,
+                    std::span<const picture> pictures, const std::string& command) {
+  std::string html = html_begin("Mailgrad: a sweep", "A sweep");
+  html += fmt::format("<p>{}</p>\n", as_html(settings_in_words(s.run)));
+  html +=
+      fmt::format("<p class=\"note\">{} Made by: {}. Times are virtual. Numbers are medians over seeds, with "
+                  "quartiles in brackets; a run that did not complete counts as the worst.</p>\n",
+                  as_html(origin_in_words(rows)), as_html(command));
+  html += html_of(table_of(s, methods, judged));
+  for (const picture& p : pictures) html += html_figure(p);
+  return html + html_end();
+}
+
+namespace {
+
+constexpr std::size_t bar_width = 24;
+
+double share_done(const sweep_state& s) {
+  return s.steps == 0 ? 1 : std::min(1.0, static_cast<double>(s.steps_done) / static_cast<double>(s.steps));
+}
+
+std::string seconds_in_words(double seconds) {
+  if (seconds < 60) return fmt::format("{:.0f} s", seconds);
+  if (seconds < 3600) return fmt::format("{:.0f} min", seconds / 60);
+  return fmt::format("{:.1f} h", seconds / 3600);
+}
+
+} // namespace
+
+std::string in_words(const sweep_state& s, double seconds) {
+  std::string text = fmt::format("{} of {} cells", s.ended, s.cells);
+  if (s.failed > 0) text += fmt::format(", {} diverged or failed", s.failed);
+  const double share = share_done(s);
+  if (s.ended < s.cells && share > 0)
+    text += fmt::format(", {} left", seconds_in_words(seconds * (1 - share) / share));
+  return text;
+}
+
+/// A run tells of none when it is planned, and nothing is shown before one is done.
+void sweep_progress::add_steps(std::uint64_t steps) {
+  if (steps == 0) return;
+  const std::lock_guard guard(mutex_);
+  state_.steps_done += steps;
+  show(false);
+}
+
+void sweep_progress::add_cell(bool completed) {
+  const std::lock_guard guard(mutex_);
+  ++state_.ended;
+  if (!completed) ++state_.failed;
+  show(state_.ended == state_.cells);
+}
+
+void sweep_progress::show(bool now) {
+  constexpr instant between_bars = std::chrono::milliseconds{200}, between_lines = std::chrono::seconds{2};
+  if (style_ == progress_display::style::none) return;
+  const bool bar = style_ == progress_display::style::bar;
+  const instant time = time_.now() - begun_;
+  if (!now && time - shown_ < (bar ? between_bars : between_lines)) return;
+  shown_ = time;
+  std::string text = in_words(state_, in_seconds(time));
+  if (!bar) {
+    out_ << text << std::endl;
+    return;
+  }
+  const auto filled = static_cast<std::size_t>(share_done(state_) * bar_width);
+  const std::string drawn = '[' + std::string(filled, '#') + std::string(bar_width - filled, ' ') + "] ";
+  // Some terminals begin a new line after a letter in the last column.
+  const std::size_t room = progress_display::terminal_columns() - 1;
+  if (drawn.size() + text.size() <= room) text = drawn + text;
+  out_ << "\r\033[K" << text.substr(0, room) << std::flush;
+  drawn_ = true;
+}
+
+void sweep_progress::finish() {
+  const std::lock_guard guard(mutex_);
+  if (drawn_) out_ << '\n' << std::flush;
+  drawn_ = false;
+}
+
+sweep_state sweep_progress::state() {
+  const std::lock_guard guard(mutex_);
+  return state_;
+}
 
 namespace {
 

@@ -1,7 +1,5 @@
-#include <mailgrad/cli/commands/delay_help.hpp>
 #include <mailgrad/cli/commands/train_help.hpp>
 #include <mailgrad/cli/exit_code.hpp>
-#include <mailgrad/cli/lab/experiment_words.hpp>
 #include <mailgrad/cli/lab/lab_experiment.hpp>
 #include <mailgrad/cli/lab/lab_options.hpp>
 #include <mailgrad/cli/lab/lab_run.hpp>

@@ -1,22 +1,164 @@
-#include <mailgrad/cli/live/live_run.hpp>
-
-#include <mailgrad/cli/live/live_board.hpp>
-#include <mailgrad/cli/live/live_control.hpp>
 #include <mailgrad/cli/live/live_guard.hpp>
-#include <mailgrad/cli/live/live_pages.hpp>
+#include <mailgrad/cli/live/live_run.hpp>
 #include <mailgrad/cli/live/prometheus_text.hpp>
+#include <mailgrad/files/json_text.hpp>
 #include <mailgrad/net/http/http_server.hpp>
+#include <mailgrad/optim/policies/policy_schedule.hpp>
+
+#include <nlohmann/json.hpp>
 
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <optional>
+#include <stdexcept>
 #include <stop_token>
+#include <string>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <variant>
 
 namespace mailgrad {
+
+void live_board::describe(live_beginning what) {
+  std::lock_guard guard(mutex_);
+  known_ = std::move(what);
+}
+
+void live_board::open(http_server& server) {
+  std::lock_guard guard(mutex_);
+  server_ = &server;
+}
+
+void live_board::close() {
+  std::lock_guard guard(mutex_);
+  server_ = nullptr;
+}
+
+/// Switches and waits come with the next state.
+void live_board::take(const run_event& e) {
+  const auto* line = std::get_if<metrics_line>(&e);
+  if (!line) return;
+  std::lock_guard guard(mutex_);
+  curve_.add(*line);
+  last_ = *line;
+  publish("line", to_json(*line));
+}
+
+void live_board::show(std::string state) {
+  std::lock_guard guard(mutex_);
+  if (ended_) return;
+  known_.state = std::move(state);
+  publish("state", known_.state);
+}
+
+void live_board::end(std::string state) {
+  std::lock_guard guard(mutex_);
+  ended_ = true;
+  known_.state = std::move(state);
+  publish("end", known_.state);
+}
+
+void live_board::publish(std::string_view name, const std::string& data) const {
+  if (server_ && server_->viewers() > 0) server_->publish(server_sent_event(name, data));
+}
+
+std::string live_board::beginning() const {
+  std::lock_guard guard(mutex_);
+  live_beginning all = known_;
+  all.curve = curve_.lines();
+  std::string events = server_sent_event("begin", begin_event(all));
+  if (ended_) events += server_sent_event("end", known_.state);
+  return events;
+}
+
+std::optional<metrics_line> live_board::last_line() const {
+  std::lock_guard guard(mutex_);
+  return last_;
+}
+
+std::string live_board::model() const {
+  std::lock_guard guard(mutex_);
+  return known_.model;
+}
+
+/// The bytes of the files in page/, which the build writes as sources (mailgrad_embed.cmake).
+namespace embedded {
+extern const std::string_view page_html;
+extern const std::string_view page_css;
+extern const std::string_view live_js;
+extern const std::string_view pictures_js;
+extern const std::string_view tables_js;
+extern const std::string_view chart_js;
+} // namespace embedded
+
+void add_pages(http_routes& to) {
+  const auto add = [&](const char* path, const char* type, const std::string_view& bytes) {
+    to.add("GET", path, [type, &bytes](const http_request&) {
+      return http_response{.type = type, .body = std::string(bytes)};
+    });
+  };
+  constexpr const char* script = "text/javascript; charset=utf-8";
+  add("/", "text/html; charset=utf-8", embedded::page_html);
+  add("/page.css", "text/css; charset=utf-8", embedded::page_css);
+  add("/live.js", script, embedded::live_js);
+  add("/pictures.js", script, embedded::pictures_js);
+  add("/tables.js", script, embedded::tables_js);
+  add("/chart.js", script, embedded::chart_js);
+}
+
+namespace {
+
+using json = nlohmann::ordered_json;
+
+constexpr std::size_t longest_policy = 1000;
+
+http_response accepted(std::string what) { return {.status = 202, .body = std::move(what) + '\n'}; }
+
+/// The policy that a request names; nothing if it names none.
+std::optional<std::string> policy_in(const std::string& body) {
+  const json asked = json::parse(whole_json(body), nullptr, false);
+  if (!asked.is_object() || asked.size() != 1 || !asked.contains("policy") || !asked["policy"].is_string())
+    return std::nullopt;
+  std::string policy = asked["policy"];
+  if (policy.empty() || policy.size() > longest_policy) return std::nullopt;
+  return policy;
+}
+
+http_response switch_as_asked(training& run, const http_request& asked) {
+  const auto policy = policy_in(asked.body);
+  if (!policy) return {.status = 400, .body = "Expected {\"policy\": \"sync\"} or the like.\n"};
+  require_loaded(*policy);
+  run.switch_policy(*policy, "asked for on the live page");
+  return accepted("The workers end their steps, then go on under '" + *policy + "'.");
+}
+
+} // namespace
+
+void add_control(http_routes& to, training& run,
+                 const std::function<std::optional<http_response>(const http_request&)>& refuses) {
+  const auto add = [&](const char* path, auto change) {
+    to.add("POST", path, [refuses, change = std::move(change)](const http_request& asked) {
+      if (auto refusal = refuses(asked)) return std::move(*refusal);
+      try {
+        return change(asked);
+      } catch (const std::invalid_argument& e) {
+        return http_response{.status = 409, .body = std::string(e.what()) + '\n'};
+      }
+    });
+  };
+  add("/switch", [&run](const http_request& asked) { return switch_as_asked(run, asked); });
+  add("/checkpoint", [&run](const http_request&) {
+    run.take_checkpoint();
+    return accepted("A checkpoint is taken as soon as possible.");
+  });
+  add("/stop", [&run](const http_request&) {
+    run.stop("stopped on the live page");
+    return accepted("The run stops: steps that have begun are finished.");
+  });
+}
 
 namespace {
 

@@ -1,16 +1,34 @@
 #include <mailgrad/cli/output/failure_line.hpp>
-#include <mailgrad/cli/output/fitted_lines.hpp>
+#include <mailgrad/cli/output/help_format.hpp>
 #include <mailgrad/cli/output/printable.hpp>
+#include <mailgrad/cli/output/progress_display.hpp>
+#include <mailgrad/engine/plan/parameter_place.hpp>
 
 #include <fmt/format.h>
-
 #include <unistd.h>
 
+#include <algorithm>
 #include <iostream>
 #include <regex>
+#include <sstream>
 #include <string>
 
 namespace mailgrad {
+
+std::string fitted_lines(const std::string& text, std::size_t columns) {
+  const std::size_t indent = summary_column("").size();
+  std::string all;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line); all += '\n') {
+    const bool fits = line.size() <= columns || line.starts_with(' ') || columns <= indent;
+    all += fits ? line : line.substr(0, indent) + wrapped(line.substr(indent), columns - indent, indent);
+  }
+  return all;
+}
+
+std::string fitted_to(int descriptor, const std::string& text) {
+  return isatty(descriptor) == 1 ? fitted_lines(text, progress_display::terminal_columns()) : text;
+}
 
 namespace {
 
@@ -30,5 +48,35 @@ void say_warning(std::string_view words) {
                          fmt::format("mailgrad: warning: {}\n", printable(without_names_of_library(words))));
 }
 void say_line(std::string_view words) { std::cerr << fmt::format("{}\n", printable(words)); }
+
+namespace {
+
+bool is_card(device d) { return d.kind == device_kind::cuda; }
+
+/// Whether a card is among them twice. Of devices that nobody here knows that may be.
+bool has_several_lanes(const std::vector<device>& devices) {
+  const auto shares_card = [&](device a) {
+    return std::ranges::count_if(devices, [a](device b) { return is_same_card(a, b); }) > 1;
+  };
+  return devices.empty() || std::ranges::any_of(devices, shares_card);
+}
+
+} // namespace
+
+std::string memory_advice(std::string_view why, const memory_needs& run) {
+  if (why.find("out of memory: ") == std::string_view::npos) return {};
+  if (run.is_replay) return "a replay needs as much memory as the run that it repeats";
+  const bool has_weights = std::ranges::any_of(run.places, is_card);
+  const bool no_cores = std::ranges::all_of(run.devices, is_card); // which compute in float32 alone
+  std::vector<std::string> ways{"a smaller --batch or model"};
+  if (has_several_lanes(run.devices)) ways.emplace_back("fewer lanes in --devices");
+  if (has_weights && run.shards > 1) ways.emplace_back("fewer --shards");
+  if (run.precision != "bfloat16" && no_cores) ways.emplace_back("--precision bfloat16");
+  if (has_weights) ways.emplace_back("--parameters host");
+  std::string text = "to need less memory, take ";
+  for (std::size_t i = 0; i < ways.size(); ++i)
+    text += (i == 0 ? "" : i + 1 < ways.size() ? ", " : ", or ") + ways[i];
+  return text;
+}
 
 } // namespace mailgrad

@@ -1,25 +1,301 @@
-#include <mailgrad/cli/output/report_words.hpp>
-
-#include <mailgrad/cli/output/batch_words.hpp>
-#include <mailgrad/cli/output/ledger_words.hpp>
+#include <mailgrad/actors/protocol/listed.hpp>
+#include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/printable.hpp>
-#include <mailgrad/cli/output/summary_column.hpp>
-#include <mailgrad/cli/output/test_words.hpp>
-#include <mailgrad/cli/output/unknown_figures.hpp>
-#include <mailgrad/cli/output/way_on_words.hpp>
-#include <mailgrad/cli/output/worker_words.hpp>
+#include <mailgrad/cli/output/report_words.hpp>
+#include <mailgrad/cli/output/run_outputs.hpp>
 #include <mailgrad/cli/remote/members_table.hpp>
-
 #include <mailgrad/engine/account/divergence.hpp>
+#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
+#include <mailgrad/options/spelling.hpp>
+#include <mailgrad/tensor/byte_count.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <filesystem>
 #include <sstream>
+#include <system_error>
+#include <vector>
 
 namespace mailgrad {
+
+std::string lost_of(const training_report& r) { return mailgrad::listed("shard", r.lost_shards); }
+
+namespace {
+
+/// What stands in the place of figures that lost shards had.
+std::string gone_with_shards(const training_report& r) {
+  return fmt::format("unknown, since {} had the figures and {} lost", lost_of(r),
+                     r.lost_shards.size() == 1 ? "is" : "are");
+}
+
+} // namespace
+
+std::string without_lost(const training_report& r) {
+  return r.lost_shards.empty() ? "" : fmt::format(", without those of the lost {}", lost_of(r));
+}
+
+std::string untold(const training_report& r, const char* none) {
+  if (!r.late.empty()) return "unknown";
+  return r.lost_shards.empty() ? none : gone_with_shards(r);
+}
+
+namespace {
+
+/// While the run goes on, workers and shards tell what they have done at different moments: what shards have
+/// taken was certainly produced, and the rest is under way.
+std::string ledger_in_words(const training_report& r) {
+  if (!r.knows_ledger()) return "unknown, since no shard has told what became of them";
+  if (r.ended != "running")
+    return to_string(r.ledger) + (r.kept_ledger ? ", as of the lost " + lost_of(r) : "");
+  gradient_ledger taken = r.ledger;
+  taken.produced = taken.accounted_for();
+  const std::uint64_t under_way = r.ledger.produced - std::min(r.ledger.produced, taken.produced);
+  const char* where = r.late.empty() ? "under way" : "under way or not told of yet";
+  return to_string(taken) + (under_way == 0 ? "" : fmt::format("; {} more {}", under_way, where));
+}
+
+} // namespace
+
+std::string updates_in_words(const training_report& r) {
+  return r.knows_ledger() && (r.updates > 0 || r.lost_shards.empty()) ? fmt::format("{}", r.updates)
+                                                                      : untold(r, "unknown");
+}
+
+std::string ledger_lines(const training_report& r) {
+  std::string text = "gradients     " + ledger_in_words(r) + '\n';
+  if (r.kept_ledger)
+    text += summary_column(fmt::format("  shard {}", r.kept_ledger->shard)) +
+            to_string(r.kept_ledger->counts) + '\n';
+  return text;
+}
+
+namespace {
+
+std::string staleness_in_words(const staleness_histogram& h, const training_report& r) {
+  if (h.empty()) return untold(r, "no gradient was applied");
+  return fmt::format("mean {:.2f}, p50 {}, p99 {}, max {}", h.mean(), h.quantile(0.5), h.quantile(0.99),
+                     h.max());
+}
+
+/// "means from 0.98 (worker 3) to 12.04 (worker 999)"
+std::string range_of_workers(const training_report& r) {
+  std::vector<staleness_histogram> gaps(r.workers);
+  for (const exchange_figures& x : r.exchanges)
+    if (x.worker < r.workers) gaps[x.worker].merge(x.gaps);
+  const auto by_mean = [&](std::size_t a, std::size_t b) { return gaps[a].mean() < gaps[b].mean(); };
+  std::vector<std::size_t> told;
+  for (std::size_t w = 0; w < gaps.size(); ++w)
+    if (!gaps[w].empty()) told.push_back(w);
+  if (told.empty()) return staleness_in_words({}, r);
+  const auto [least, most] = std::ranges::minmax_element(told, by_mean);
+  return fmt::format("means from {:.2f} (worker {}) to {:.2f} (worker {})", gaps[*least].mean(), *least,
+                     gaps[*most].mean(), *most);
+}
+
+std::string devices_in_words(const training_report& r, std::uint32_t worker) {
+  const std::size_t each = r.devices.size() / r.workers;
+  std::string text;
+  for (std::size_t d = 0; d < each; ++d) text.append(d == 0 ? "" : ", ").append(r.devices[worker * each + d]);
+  return text;
+}
+
+} // namespace
+
+std::string staleness_lines(const training_report& r) {
+  std::string text = "staleness     " + staleness_in_words(r.staleness, r) +
+                     (r.staleness.empty() ? "" : without_lost(r)) + '\n';
+  if (r.workers > most_workers_named) return text + "  by worker   " + range_of_workers(r) + '\n';
+  for (std::uint32_t w = 0; r.workers > 1 && w < r.workers; ++w)
+    text += fmt::format("{}{} ({})\n", summary_column(fmt::format("  worker {}", w)),
+                        staleness_in_words(staleness_of(r, w), r), devices_in_words(r, w));
+  return text;
+}
+
+std::string stages_in_words(const training_report& r) {
+  if (r.workers > most_workers_named) {
+    const auto [least, most] = std::ranges::minmax(r.stages, {}, &stage_figures::busy_seconds);
+    return fmt::format("computed from {:.0f} % to {:.0f} % of the time",
+                       100 * least.busy_seconds / r.wall_seconds, 100 * most.busy_seconds / r.wall_seconds);
+  }
+  std::string text;
+  for (std::size_t p = 0; p < r.stages.size(); ++p) {
+    const stage_figures& stage = r.stages[p];
+    const bool first = p == 0 || stage.worker != r.stages[p - 1].worker;
+    text.append(p == 0 ? "" : first ? "; " : ", ");
+    if (first) text += fmt::format("worker {}: ", stage.worker);
+    text += fmt::format("{} computed {:.0f} %", stage.device, 100 * stage.busy_seconds / r.wall_seconds);
+    if (p == 0) text += " of the time";
+  }
+  return text;
+}
+
+namespace {
+
+/// "3 sent to worker 1 and lost with it"
+std::vector<std::string> lost_in_words(const std::vector<batch_origins>& batches) {
+  std::vector<std::string> each;
+  std::uint64_t all = 0;
+  for (std::size_t w = 0; w < batches.size(); ++w) {
+    if (batches[w].lost == 0) continue;
+    all += batches[w].lost;
+    each.push_back(fmt::format("{} sent to worker {} and lost with it", batches[w].lost, w));
+  }
+  if (each.size() <= most_workers_named) return each;
+  return {fmt::format("{} sent to {} workers and lost with them", all, each.size())};
+}
+
+} // namespace
+
+std::string origins_in_words(const std::vector<batch_origins>& batches) {
+  std::vector<std::size_t> by_own, by_sent; // workers
+  batch_origins all;
+  for (std::size_t w = 0; w < batches.size(); ++w) {
+    if (batches[w].own > 0) by_own.push_back(w);
+    if (batches[w].sent > 0) by_sent.push_back(w);
+    all.own += batches[w].own;
+    all.sent += batches[w].sent;
+    all.spared_bytes += batches[w].spared_bytes;
+  }
+  const auto told = [](std::uint64_t count, const char* whence, const std::vector<std::size_t>& workers) {
+    const std::string whose =
+        workers.size() > most_workers_named
+            ? fmt::format("{} workers", workers.size())
+            : fmt::format("worker{} {}", workers.size() == 1 ? "" : "s", fmt::join(workers, ", "));
+    return fmt::format("{} batch{} {} {}", count, count == 1 ? "" : "es", whence, whose);
+  };
+  std::string text;
+  if (all.own > 0)
+    text += fmt::format("{}, {} not sent", told(all.own, "from the own disk of", by_own),
+                        byte_count(all.spared_bytes).text());
+  if (all.sent > 0) text += (text.empty() ? "" : "; ") + told(all.sent, "sent to", by_sent);
+  for (const std::string& lost : lost_in_words(batches)) text += (text.empty() ? "" : "; ") + lost;
+  return text.empty() ? "none was trained" : text;
+}
+
+namespace {
+
+std::string validation_in_words(const training_report& r) {
+  std::string text = "loss " + loss_in_words(*r.validation_loss);
+  if (r.validation_accuracy) text += fmt::format(", accuracy {:.4f}", *r.validation_accuracy);
+  if (r.validation_rmse) text += ", RMSE " + loss_in_words(*r.validation_rmse);
+  return text;
+}
+
+/// "evaluations   3 during the run, 0.21 s on a thread of their own; 1 left out: shard 0 had no memory ..."
+std::string evaluations_in_words(const evaluation_cost& x) {
+  if (x.count == 0 && x.left_out == 0) return "";
+  std::string text =
+      fmt::format("evaluations   {} during the run, {:.2f} s on a thread of their own", x.count, x.seconds);
+  if (x.left_out > 0)
+    text += fmt::format("; {} left out{}: {}", x.left_out, x.left_out == 1 ? "" : ", the last",
+                        printable(x.why_left_out));
+  return text + '\n';
+}
+
+std::string last_untested_in_words(const best_test& x) {
+  if (x.why_last_untested.empty()) return "";
+  return fmt::format("; the last ones could not be tested: {}", printable(x.why_last_untested));
+}
+
+/// What failed during the run may have done at its end, and the other way round.
+std::string places_of_tests(const training_report& r) {
+  const std::string during = r.evaluations.why_on_host;
+  const std::string at_end = r.tested ? r.tested->why_on_host : "";
+  const auto line = [](const char* what, const char* when, const std::string& why) {
+    return why.empty() ? ""
+                       : fmt::format("{}on the host{}: {}\n", summary_column(what), when, printable(why));
+  };
+  const std::string text = line("text", "", r.tested ? r.tested->text_on_host : "");
+  if (during == at_end) return line("tests", " during the run and at its end", during) + text;
+  return line("tests", " during the run", during) + line("tests", " at the end", at_end) + text;
+}
+
+} // namespace
+
+std::string last_test_lines(const training_report& r) {
+  std::string text;
+  if (r.best)
+    text += fmt::format("weights       of the best test, {} loss {} after step {}{}\n",
+                        r.best->held_out ? "validation" : "test", loss_in_words(r.best->loss), r.best->steps,
+                        last_untested_in_words(*r.best));
+  if (r.validation_loss) text += fmt::format("validation    {}\n", validation_in_words(r));
+  if (r.test_accuracy) text += fmt::format("test accuracy {:.4f}\n", *r.test_accuracy);
+  if (r.test_rmse) text += fmt::format("test RMSE     {}\n", loss_in_words(*r.test_rmse));
+  return text;
+}
+
+std::string evaluation_lines(const training_report& r) {
+  return evaluations_in_words(r.evaluations) + places_of_tests(r);
+}
+
+std::string checkpoints_in_words(const checkpoint_account& c) {
+  std::string text = fmt::format("{} written", c.written);
+  if (c.written > 0)
+    text += fmt::format(" in {:.2f} s, the last after step {}: {}", c.seconds, c.steps, c.last);
+  if (c.skipped > 0)
+    text += fmt::format("; {} skipped, which became due before the one before could be begun", c.skipped);
+  if (c.held_seconds > 0) text += fmt::format("; workers stood still for {:.3f} s", c.held_seconds);
+  if (c.removed_for_room > 0)
+    text += fmt::format("; {} older {} removed to make room on the full disk", c.removed_for_room,
+                        c.removed_for_room == 1 ? "one was" : "ones were");
+  if (c.failed > 0) text += fmt::format("; {} failed, the last: {}", c.failed, c.failure);
+  return text;
+}
+
+namespace {
+
+/// Of a run that was ended because it was trained enough, the options that said so, to be given anew.
+std::string asked_to_end_by(const training_report& r) {
+  std::string options;
+  for (const char* option : {"--stop-when", "--patience"})
+    if (std::ranges::any_of(r.command, [&](const std::string& w) { return w.starts_with(option); }))
+      options += (options.empty() ? "  # with another " : " or ") + std::string(option);
+  return r.enough ? options : "";
+}
+
+/// Whether this is the newest checkpoint of its folder, as far as that can be read.
+bool is_newest_checkpoint(const std::filesystem::path& file, const std::filesystem::path& folder) {
+  std::error_code unknown;
+  try {
+    const std::vector<std::filesystem::path> all = checkpoints_in(folder);
+    return !all.empty() && std::filesystem::equivalent(all.front(), file, unknown);
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+/// The folder whose newest checkpoint has the run as far as it was kept: one of its own, or else the one that
+/// it went on from. That file itself, if the folder has a newer one, of another run. Empty if there is none.
+std::string last_checkpoint_of(const training_report& r) {
+  const auto folder_of = [](const std::string& file) {
+    const std::filesystem::path folder = std::filesystem::path(file).parent_path();
+    return folder.empty() ? std::string(".") : folder.string();
+  };
+  if (r.checkpoints && !r.checkpoints->last.empty()) return folder_of(r.checkpoints->last);
+  std::error_code unknown;
+  if (!r.resumed || !std::filesystem::is_regular_file(r.resumed->from, unknown)) return "";
+  const std::string folder = folder_of(r.resumed->from);
+  return is_newest_checkpoint(r.resumed->from, folder) ? folder : r.resumed->from;
+}
+
+} // namespace
+
+std::string way_on_in_words(const training_report& r, const std::string& command) {
+  const bool early = r.ended == "failed" || r.ended == "stopped";
+  const std::string from = early ? last_checkpoint_of(r) : "";
+  if (from.empty()) return "";
+  const bool is_own = r.checkpoints && !r.checkpoints->last.empty();
+  const bool writes = std::ranges::any_of(
+      r.command, [](const std::string& w) { return is_output_option(w.substr(0, w.find('='))); });
+  return "goes on by    " + command + " --resume " + shell_word(from) + (writes ? " --same-outputs" : "") +
+         asked_to_end_by(r) + (is_own ? "" : fmt::format("  # after step {}", r.resumed->steps)) + '\n';
+}
 
 namespace {
 

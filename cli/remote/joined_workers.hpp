@@ -2,7 +2,6 @@
 
 #include <mailgrad/actors/remote/membership.hpp>
 #include <mailgrad/cli/interrupt.hpp>
-#include <mailgrad/cli/remote/connecting.hpp>
 #include <mailgrad/engine/plan/known_plugins.hpp>
 #include <mailgrad/engine/worker/own_samples.hpp>
 #include <mailgrad/net/all_reduce.hpp>
@@ -10,6 +9,7 @@
 #include <mailgrad/tensor/device.hpp>
 
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -17,9 +17,35 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace mailgrad {
+
+/// What a process does while it tries to join a run: it says after a second that it waits for a server, and a
+/// signal ends it at once, since it has nothing to lose.
+///
+/// Threads one owner; it has a thread of its own.
+class connecting {
+public:
+  /// `quiet`: nothing is said but that a signal has ended it.
+  connecting(const interrupt& ctrl_c, std::string address, bool quiet);
+  /// It has joined, or was not taken in.
+  ~connecting();
+  connecting(const connecting&) = delete;
+  connecting& operator=(const connecting&) = delete;
+
+private:
+  void watch();
+
+  const interrupt& ctrl_c_;
+  const std::string address_;
+  const bool quiet_;
+  std::mutex mutex_; ///< guards `over_`
+  std::condition_variable ended_;
+  bool over_ = false;
+  std::thread watcher_;
+};
 
 /// How workers of this process join.
 struct joining {

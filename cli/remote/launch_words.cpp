@@ -1,14 +1,28 @@
-#include <mailgrad/cli/remote/launch_words.hpp>
-
 #include <mailgrad/cli/option_checks.hpp>
+#include <mailgrad/cli/output/failure_line.hpp>
+#include <mailgrad/cli/remote/launch_words.hpp>
 #include <mailgrad/net/listen_address.hpp>
-#include <mailgrad/net/mpi/mpi_address.hpp>
+#include <mailgrad/net/mpi/mpi_library.hpp>
+#include <mailgrad/tensor/usable_cores.hpp>
 
 #include <fmt/format.h>
 
 #include <stdexcept>
 
 namespace mailgrad {
+
+std::string core_binding::in_words(std::string_view launcher) const {
+  const std::string_view remedy = launcher == "srun"
+                                      ? "srun --cpu-bind=none or more --cpus-per-task gives it more"
+                                      : "'--bind-to none' lets it run on all";
+  return fmt::format("rank 0 is bound to {} of {} cores, and the ranks are so by {}: {}", bound, of, launcher,
+                     remedy);
+}
+
+core_binding binding_of_process() {
+  const usable_cores cores = cores_of_process();
+  return {cores.bound, cores.online};
+}
 
 namespace {
 
@@ -117,6 +131,30 @@ bool is_told(const launch_words& w) {
   if (w.listen.empty()) return false;
   const listen_address where = parse_listen_address(w.listen);
   return where.port != 0 && !where.is_every_network();
+}
+
+namespace {
+
+std::unique_ptr<net::mpi_calls> mpi_or_words() try {
+  return net::mpi_of_this_machine();
+} catch (const std::runtime_error& e) {
+  throw std::invalid_argument(fmt::format("--transport {}", e.what()));
+}
+
+} // namespace
+
+std::shared_ptr<net::mpi_network> network_of_rank(const launch_words& w, const launch_place& place) {
+  auto made = std::make_shared<net::mpi_network>(
+      mpi_or_words(),
+      net::mpi_options{.patience = std::chrono::seconds{w.bound_s},
+                       .on_wait = [](const std::string& words) { say_failure("rank 0: " + words); }});
+  const auto expected = std::pair{static_cast<int>(place.rank), static_cast<int>(place.size)};
+  if (std::pair{made->rank(), made->size()} == expected) return made;
+  made->abandon();
+  throw std::invalid_argument(fmt::format(
+      "--transport mpi: expected {} as {} says, found rank {} of {}: take the launcher of the MPI that "
+      "Mailgrad was built with, or --transport tcp",
+      place.name(), place.launcher, made->rank(), made->size()));
 }
 
 } // namespace mailgrad

@@ -1,13 +1,32 @@
 #pragma once
 
 #include <mailgrad/cli/remote/launch_place.hpp>
+#include <mailgrad/net/mpi/mpi_network.hpp>
 
 #include <CLI/CLI.hpp>
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <string_view>
 
 namespace mailgrad {
+
+/// On how many of the machine's processors a process may run.
+struct core_binding {
+  std::size_t bound = 0;
+  std::size_t of = 0;
+
+  bool narrow() const noexcept { return bound < of; }
+  /// One line: what the launcher has done, and how it does not.
+  ///
+  /// Requires  narrow().
+  std::string in_words(std::string_view launcher) const;
+};
+
+/// That of this process. Its quota is not the launcher's doing.
+core_binding binding_of_process();
 
 /// The values of the options by which ranks find each other, before they are interpreted.
 struct launch_words {
@@ -40,5 +59,10 @@ std::string address_to_listen(const launch_words& w, const launch_place& place, 
 ///
 /// Errors  std::invalid_argument in one line for an address that is none.
 bool is_told(const launch_words& w);
+
+/// The network of this rank with --transport mpi. Returns when every rank has one.
+///
+/// Errors  std::invalid_argument in one line if there is no MPI, or one that this launcher does not serve.
+std::shared_ptr<net::mpi_network> network_of_rank(const launch_words& w, const launch_place& place);
 
 } // namespace mailgrad

@@ -3,9 +3,8 @@
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/remote/run_status.hpp>
-#include <mailgrad/net/memory/memory_address.hpp>
+#include <mailgrad/net/listen_address.hpp>
 #include <mailgrad/net/memory/memory_network.hpp>
-#include <mailgrad/net/mpi/mpi_address.hpp>
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 #include <mailgrad/cli/report/expected_staleness.hpp>
 
-#include <mailgrad/options/named_choice.hpp>
 #include <mailgrad/options/number.hpp>
+#include <mailgrad/options/spelling.hpp>
 
 #include <fmt/format.h>
 

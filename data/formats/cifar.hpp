@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/data/dataset.hpp>
-#include <mailgrad/data/formats/byte_labels.hpp>
+#include <mailgrad/data/formats/label_map.hpp>
 
 #include <filesystem>
 

@@ -2,6 +2,7 @@
 
 #include <mailgrad/data/formats/csv_survey.hpp>
 #include <mailgrad/files/file_error.hpp>
+#include <mailgrad/options/number.hpp>
 
 #include <fmt/format.h>
 

@@ -1,24 +1,136 @@
 #pragma once
 
 #include <mailgrad/engine/account/gradient_ledger.hpp>
-#include <mailgrad/engine/account/loss_tail.hpp>
-#include <mailgrad/engine/account/running_stat.hpp>
-#include <mailgrad/engine/account/sampled_gradients.hpp>
 #include <mailgrad/engine/account/staleness_histogram.hpp>
 #include <mailgrad/engine/account/time_split.hpp>
 #include <mailgrad/engine/account/trace_track.hpp>
+#include <mailgrad/files/archive.hpp>
 #include <mailgrad/optim/identity.hpp>
 #include <mailgrad/tensor/snapshot.hpp>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mailgrad {
+
+/// The losses of the last steps of a worker.
+class loss_tail {
+public:
+  static constexpr std::size_t steps = 32;
+
+  /// Adds the mean loss of one step; that of the oldest step goes when there are more than `steps`.
+  void add(float loss, std::uint64_t samples) noexcept {
+    entries_[next_] = {loss, samples};
+    next_ = (next_ + 1) % steps;
+    count_ = std::min(count_ + 1, steps);
+  }
+
+  std::uint64_t samples() const noexcept {
+    std::uint64_t all = 0;
+    for (std::size_t i = 0; i < count_; ++i) all += entries_[i].samples;
+    return all;
+  }
+  /// The sum of the losses of all these samples.
+  double sum() const noexcept {
+    double all = 0;
+    for (std::size_t i = 0; i < count_; ++i)
+      all += static_cast<double>(entries_[i].loss) * static_cast<double>(entries_[i].samples);
+    return all;
+  }
+
+  /// Writes or reads the steps, the oldest first.
+  void keep(archive& a) {
+    std::vector<std::pair<float, std::uint64_t>> all;
+    for (std::size_t i = 0; i < count_; ++i) {
+      const entry& e = entries_[(next_ + steps - count_ + i) % steps];
+      all.emplace_back(e.loss, e.samples);
+    }
+    a.field("steps", all);
+    if (!a.reads()) return;
+    *this = {};
+    for (const auto& [loss, samples] : all) add(loss, samples);
+  }
+
+private:
+  struct entry {
+    float loss = 0;
+    std::uint64_t samples = 0;
+  };
+  std::array<entry, steps> entries_{};
+  std::size_t next_ = 0;
+  std::size_t count_ = 0;
+};
+
+/// How far the weights of a shard had moved when a sampled gradient was applied to them.
+struct gap_sample {
+  incarnation life; ///< of the worker, as the next
+  step_number step;
+  std::uint64_t lag = 0; ///< versions
+  double gap = 0;        ///< weights, as a root mean square
+
+  void keep(archive& a) {
+    a.field("life", life);
+    a.field("step", step);
+    a.field("lag", lag);
+    a.field("gap", gap);
+  }
+};
+
+/// Where a sampled gradient pointed, beside a fresh one of the same batch.
+struct cosine_sample {
+  incarnation life;
+  step_number step;
+  double cosine = 0;
+
+  void keep(archive& a) {
+    a.field("life", life);
+    a.field("step", step);
+    a.field("cosine", cosine);
+  }
+};
+
+/// A draw of the sampled gradients of one worker, of which there may be very many: those whose numbers have
+/// the least of a mixed value. So a shard and the worker, each of which knows half of a pair, keep the same
+/// ones without a word, and a replay keeps those of its run.
+///
+/// Threads one caller at a time.
+template <class Sample>
+class kept_samples {
+public:
+  static constexpr std::size_t most = 256;
+
+  void add(const Sample& x) {
+    all_.push_back(x);
+    std::ranges::push_heap(all_, {}, value_of);
+    if (all_.size() <= most) return;
+    std::ranges::pop_heap(all_, {}, value_of);
+    all_.pop_back();
+  }
+
+  /// In no particular order.
+  std::span<const Sample> all() const noexcept { return all_; }
+
+  void keep(archive& a) { a.field("all", all_); }
+
+private:
+  /// The last step of SplitMix64 (Steele, Lea & Flood, OOPSLA 2014).
+  static std::uint64_t value_of(const Sample& x) noexcept {
+    std::uint64_t z = x.step.value + (std::uint64_t{x.life.value} << 40) + 0x9e3779b97f4a7c15U;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
+    return z ^ (z >> 31);
+  }
+
+  std::vector<Sample> all_; ///< a heap, the greatest value first
+};
 
 /// The report of one stage (one device) of a worker that spans several devices.
 struct stage_report {

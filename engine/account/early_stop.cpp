@@ -1,8 +1,7 @@
 #include <mailgrad/engine/account/early_stop.hpp>
 
-#include <mailgrad/options/named_choice.hpp>
-#include <mailgrad/options/nearest_name.hpp>
 #include <mailgrad/options/number.hpp>
+#include <mailgrad/options/spelling.hpp>
 
 #include <fmt/format.h>
 

@@ -1,10 +1,13 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <fstream>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace mailgrad {
 
@@ -60,5 +63,50 @@ std::string to_json(const metrics_line& x);
 /// The names of all columns, and one line of them. Unknown figures are empty. Neither has a line feed.
 std::string metrics_csv_header();
 std::string to_csv(const metrics_line& x);
+
+/// The lines of a run, evenly thinned as they become too many. Lines with a test go last, and the last line
+/// always stays.
+class metrics_curve {
+public:
+  static constexpr std::size_t most = 200;
+
+  void add(const metrics_line& line);
+  /// At most `most` of the lines, in their order.
+  std::vector<metrics_line> lines() const;
+
+private:
+  std::vector<metrics_line> kept_;   ///< fewer than `most`
+  std::optional<metrics_line> last_; ///< unless it is kept
+  std::uint64_t stride_ = 1;         ///< one in so many lines without a test is kept
+  std::uint64_t untested_ = 0;       ///< lines without a test so far
+};
+
+/// A file that grows by a line at a time, so that others read it during the run: JSON lines, or CSV with a
+/// header if its name ends in .csv. What an older file of that name held is kept as FILE.old, FILE.old-2 and
+/// so on. It is locked while this object lives, so that two runs do not take it from each other.
+///
+/// Threads one caller at a time.
+class metrics_file {
+public:
+  /// Errors  std::system_error if the file cannot be written; std::invalid_argument if another run writes it.
+  explicit metrics_file(std::string path);
+  ~metrics_file();
+  metrics_file(const metrics_file&) = delete;
+  metrics_file& operator=(const metrics_file&) = delete;
+
+  /// Writes the line, so that a reader sees it. After a failure nothing more is written.
+  void add(const metrics_line& x);
+  /// Why the file is not whole; empty if it is.
+  const std::string& failure() const noexcept { return failure_; }
+
+private:
+  void write(const std::string& line);
+
+  std::string path_;
+  bool csv_;
+  int lock_ = -1; ///< a descriptor; -1: a pipe or a device, which is not locked
+  std::ofstream out_;
+  std::string failure_;
+};
 
 } // namespace mailgrad

@@ -3,8 +3,8 @@
 #include <mailgrad/engine/account/checkpoint_account.hpp>
 #include <mailgrad/engine/account/metrics_line.hpp>
 #include <mailgrad/engine/account/staleness_histogram.hpp>
+#include <mailgrad/engine/account/training_progress.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
-#include <mailgrad/engine/account/wait_named.hpp>
 
 #include <cstdint>
 #include <optional>

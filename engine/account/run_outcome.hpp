@@ -2,7 +2,6 @@
 
 #include <mailgrad/engine/account/actor_reports.hpp>
 #include <mailgrad/engine/account/checkpoint_account.hpp>
-#include <mailgrad/engine/account/checkpoint_times.hpp>
 #include <mailgrad/engine/account/told_timelines.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
 

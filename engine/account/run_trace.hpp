@@ -1,7 +1,6 @@
 #pragma once
 
-#include <mailgrad/engine/account/checkpoint_times.hpp>
-#include <mailgrad/engine/account/clock_bounds.hpp>
+#include <mailgrad/engine/account/checkpoint_account.hpp>
 #include <mailgrad/engine/account/trace_track.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
 

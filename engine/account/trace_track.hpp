@@ -1,9 +1,12 @@
 #pragma once
 
 #include <mailgrad/engine/account/time_source.hpp>
+#include <mailgrad/files/archive.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -95,6 +98,118 @@ private:
   instant end_; ///< of the last event
   std::uint64_t left_out_ = 0;
   std::set<std::string> words_;
+};
+
+/// An event of a timeline as another process is told it: in spans, since that process has another clock.
+struct told_event {
+  trace_kind what = trace_kind::compute;
+  std::int64_t ago = 0;  ///< ns from its begin until the piece was sent
+  std::int64_t span = 0; ///< ns
+  std::uint32_t peer = 0;
+  std::uint64_t step = 0;
+  std::uint64_t version_read = 0;
+  std::uint64_t version = 0;
+  std::uint32_t word = 0; ///< which of the words of the piece, from 1; 0: none
+
+  void keep(archive& a) {
+    a.choice("what", what, trace_kind::checkpoint);
+    a.field("ago", ago);
+    a.field("span", span);
+    a.field("peer", peer);
+    a.field("step", step);
+    a.field("version_read", version_read);
+    a.field("version", version);
+    a.field("word", word);
+  }
+};
+
+/// What a worker or a shard of another process has recorded since the piece before.
+struct trace_piece {
+  /// With so many a piece has less than 16 KiB.
+  static constexpr std::size_t most_events = 256;
+  static constexpr std::size_t most_words = 8;
+  static constexpr std::size_t longest_word = 64;
+
+  std::string device;                     ///< of the worker; empty: of a shard
+  std::int64_t sent = 0;                  ///< a moment of its clock, in ns
+  std::optional<std::int64_t> answered{}; ///< when it had the answer to the piece before, by its clock
+  std::uint64_t left_out = 0;             ///< so far, events for which it had no room
+  std::vector<told_event> events{};
+  std::vector<std::string> words{}; ///< why gradients were discarded, and policies that began
+
+  /// Whether its numbers can be those of a clock and of events that have ended.
+  bool makes_sense() const;
+};
+
+/// Puts the events of a track from `first` on into a piece, as many as it has. A word for which there is no
+/// room is left out.
+///
+/// Units   `sent` of the piece is a moment of the clock of the track.
+void tell_from(const trace_track& track, std::size_t first, trace_piece& into);
+
+/// What is added to a moment of another process's clock to make it one of this process's.
+struct clock_offset {
+  instant value{0};
+  std::optional<instant> uncertainty{}; ///< how far it may be wrong; none: nothing came back to that process
+};
+
+/// How far two clocks are apart, by the messages that went between their processes.
+///
+///     sent, by the other clock -----------> came, by this clock
+///     answered, by the other clock <------- at once
+///
+/// A message comes after it was sent, and its answer likewise, so the offset is at least `came - answered`
+/// and at most `came - sent`. That holds whatever share of the round trip each way has. The bounds of
+/// messages before and after count as well, each made wider by what the clocks may have drifted apart since:
+/// a message whose way was short tells of those around it.
+/// Units   of both clocks nanoseconds. Drift of two clocks: at most 100 us a second.
+class clock_bounds {
+public:
+  /// Such a message came.
+  void add(instant sent, instant came);
+  /// The other process had the answer to the last message at this moment, or to a later one that is not told
+  /// here. A moment before it was sent is ignored.
+  void answer(instant answered);
+
+  /// For each message, in their order. An offset that may be 0 is 0, since both clocks are then those of one
+  /// machine, as far as anybody can tell.
+  std::vector<clock_offset> offsets() const;
+
+private:
+  struct bounds {
+    instant sent;
+    instant came;
+    std::optional<instant> least;
+    instant most;
+  };
+
+  static void narrow(bounds& by, const bounds& other);
+  static clock_offset offset_in(const bounds& b);
+
+  std::vector<bounds> messages_;
+};
+
+/// Places the moments of a device's clock in the time of this process.
+///
+/// What a device tells is seen here after it was, so the clocks are at most as far apart as the quickest news
+/// says. Durations of the device stay what they are.
+/// Units   of both clocks nanoseconds. They may drift apart by 100 us a second.
+class device_clock {
+public:
+  /// What ended by the device's clock `there` was seen here at `seen`. The calls come in the order of time.
+  void see(instant there, instant seen) noexcept {
+    const instant apart = seen - there;
+    offset_ = offset_ ? std::min(apart, *offset_ + (seen - last_seen_) / drifts_one_in) : apart;
+    last_seen_ = seen;
+  }
+  /// When that was by the clock of this process; after the first see().
+  instant here(instant there) const noexcept { return there + offset_.value_or(instant{0}); }
+
+private:
+  static constexpr std::int64_t drifts_one_in = 10'000;
+
+  std::optional<instant> offset_;
+  instant last_seen_{0};
 };
 
 } // namespace mailgrad

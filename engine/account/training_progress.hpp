@@ -1,8 +1,13 @@
 #pragma once
 
 #include <mailgrad/engine/account/time_source.hpp>
+#include <mailgrad/options/interval.hpp>
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string>
 
 namespace mailgrad {
 
@@ -15,5 +20,30 @@ struct training_progress {
   double staleness_mean = 0; ///< version gap, over the run so far
   instant elapsed{0};
 };
+
+/// A shard or a worker sends this to the coordinator: one wait in words, as "shard 0 waits for worker 1".
+struct wait_named {
+  std::string what;
+  std::int64_t span = 0; ///< ns that it has lasted
+};
+
+/// How often a worker tells of its steps during a run, and a shard of the gradients that it has judged.
+struct notice_pace {
+  /// More often would take time from the steps, and fill the mailbox of whoever is told.
+  static constexpr instant shortest = std::chrono::milliseconds{1};
+
+  instant span = std::chrono::milliseconds{100};
+  std::uint64_t steps = 0; ///< or gradients; 0: however many
+
+  /// Whether it is time to tell of so many steps or gradients.
+  bool due(instant since_last, std::uint64_t untold) const noexcept {
+    return since_last >= span || (steps > 0 && untold >= steps && since_last >= shortest);
+  }
+  friend bool operator==(const notice_pace&, const notice_pace&) = default;
+};
+
+/// The pace of each of so many workers at which nothing that is wanted each interval comes much too late. It
+/// is never slower than ten times a second.
+notice_pace pace_for(std::span<const interval> wanted, std::uint64_t steps_per_epoch, std::size_t workers);
 
 } // namespace mailgrad

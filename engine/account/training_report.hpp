@@ -4,9 +4,7 @@
 #include <mailgrad/engine/account/gradient_ledger.hpp>
 #include <mailgrad/engine/account/metrics_line.hpp>
 #include <mailgrad/engine/account/provenance.hpp>
-#include <mailgrad/engine/account/recording_account.hpp>
 #include <mailgrad/engine/account/run_member.hpp>
-#include <mailgrad/engine/account/running_stat.hpp>
 #include <mailgrad/engine/account/staleness_histogram.hpp>
 #include <mailgrad/engine/account/time_split.hpp>
 

@@ -1,10 +1,9 @@
 #include <mailgrad/engine/checkpoint/left_branch.hpp>
 
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
-#include <mailgrad/engine/checkpoint/set_aside.hpp>
 #include <mailgrad/engine/weights/kind_of_file.hpp>
 #include <mailgrad/files/file_error.hpp>
-#include <mailgrad/files/shell_word.hpp>
+#include <mailgrad/options/spelling.hpp>
 
 #include <fmt/format.h>
 

@@ -1,23 +1,187 @@
-#include <mailgrad/engine/delays/delay_spec.hpp>
-
 #include <mailgrad/data/dataset.hpp>
-#include <mailgrad/engine/delays/changing_delay.hpp>
-#include <mailgrad/engine/delays/delay_trace.hpp>
-#include <mailgrad/engine/delays/drawn_delay.hpp>
-#include <mailgrad/engine/delays/worker_formula.hpp>
-#include <mailgrad/options/named_choice.hpp>
-#include <mailgrad/options/nearest_name.hpp>
+#include <mailgrad/engine/delays/delay_law.hpp>
+#include <mailgrad/engine/delays/delay_spec.hpp>
+#include <mailgrad/files/line_reader.hpp>
 #include <mailgrad/options/number.hpp>
 #include <mailgrad/options/settings.hpp>
+#include <mailgrad/options/spelling.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cmath>
 #include <stdexcept>
+#include <string>
+#include <string_view>
 #include <utility>
 
 namespace mailgrad {
+
+namespace {
+
+/// Computes a formula from left to right, by recursive descent: a sum of products of powers.
+class formula_reader {
+public:
+  formula_reader(std::string_view text, double i, double n) : text_(text), i_(i), n_(n) {}
+
+  double whole() {
+    const double result = sum();
+    if (at_ != text_.size()) fail("an operator");
+    return result;
+  }
+
+private:
+  static constexpr int deepest = 64; ///< parentheses and signs within each other
+
+  [[noreturn]] void fail(std::string_view expected) const {
+    const std::string found = at_ < text_.size() ? fmt::format("'{}'", text_[at_]) : "its end";
+    throw std::invalid_argument(fmt::format(
+        "'{}' is no formula of i, as sqrt(i) or 1+4*i are: expected {}, found {}", text_, expected, found));
+  }
+
+  bool take(std::string_view word) {
+    if (!text_.substr(at_).starts_with(word)) return false;
+    at_ += word.size();
+    return true;
+  }
+
+  double sum() {
+    double result = product();
+    for (;;) {
+      if (take("+"))
+        result += product();
+      else if (take("-"))
+        result -= product();
+      else
+        return result;
+    }
+  }
+
+  double product() {
+    double result = signed_power();
+    for (;;) {
+      if (take("*"))
+        result *= signed_power();
+      else if (take("/"))
+        result /= signed_power();
+      else
+        return result;
+    }
+  }
+
+  double signed_power() {
+    if (++depth_ > deepest) fail("less depth");
+    const double result = take("-") ? -signed_power() : power();
+    --depth_;
+    return result;
+  }
+
+  double power() {
+    const double base = atom();
+    return take("^") ? std::pow(base, signed_power()) : base;
+  }
+
+  double atom() {
+    if (take("sqrt(")) return std::sqrt(in_parentheses());
+    if (take("(")) return in_parentheses();
+    if (take("i")) return i_;
+    if (take("n")) return n_;
+    return number();
+  }
+
+  double in_parentheses() {
+    const double result = sum();
+    if (!take(")")) fail("')'");
+    return result;
+  }
+
+  double number() {
+    const char* const begin = text_.data() + at_;
+    const char* const end = text_.data() + text_.size();
+    double result = 0;
+    const bool begins = begin != end && (*begin == '.' || (*begin >= '0' && *begin <= '9'));
+    const auto read = begins ? std::from_chars(begin, end, result)
+                             : std::from_chars_result{begin, std::errc::invalid_argument};
+    if (read.ec != std::errc{}) fail("a number, i, n, sqrt() or '('");
+    at_ += static_cast<std::size_t>(read.ptr - begin);
+    return result;
+  }
+
+  std::string_view text_;
+  double i_;
+  double n_;
+  std::size_t at_ = 0;
+  int depth_ = 0;
+};
+
+} // namespace
+
+worker_formula::worker_formula(std::string_view text) : text_(text) { of(0, 1); }
+
+double worker_formula::of(std::uint32_t worker, std::uint32_t workers) const {
+  return formula_reader(text_, static_cast<double>(worker) + 1, workers).whole();
+}
+
+namespace {
+
+using rows_of_worker = std::vector<traced_delay::row>;
+
+class trace_reader {
+public:
+  trace_reader(const std::filesystem::path& file, std::uint32_t workers) : lines_(file), rows_(workers) {}
+
+  std::vector<rows_of_worker> read() {
+    while (const auto line = lines_.next())
+      if (lines_.number().value > 1 || *line != "t,worker,duration") take(*line);
+    for (std::size_t r = 0; r < rows_.size(); ++r)
+      if (rows_[r].empty())
+        throw_malformed(lines_.file(), fmt::format("expected a line for each of {} workers, found none for "
+                                                   "worker {}",
+                                                   rows_.size(), r));
+    return std::move(rows_);
+  }
+
+private:
+  [[noreturn]] void fail(const std::string& what) const {
+    throw_malformed(lines_.file(), lines_.number(), what);
+  }
+
+  void take(std::string_view line) {
+    const std::vector<std::string_view> words = words_between(line, ',');
+    if (words.size() != 3) fail(fmt::format("expected t,worker,duration, found {}", in_quotes(line)));
+    const double at = number(words[0], "a time in seconds");
+    if (at < last_)
+      fail(fmt::format("expected a time no earlier than {:g}, found {}", last_, in_quotes(words[0])));
+    last_ = at;
+    const auto worker = parse_whole(words[1]);
+    if (!worker || *worker >= rows_.size())
+      fail(fmt::format("expected a worker from 0 to {}, found {}", rows_.size() - 1, in_quotes(words[1])));
+    rows_[*worker].push_back({at, number(words[2], "a duration in seconds")});
+  }
+
+  double number(std::string_view word, std::string_view what) const {
+    const auto read = parse_number(word);
+    if (!read || !(*read >= 0 && *read <= delay_law::longest))
+      fail(fmt::format("expected {} from 0 to {:g}, found {}", what, delay_law::longest, in_quotes(word)));
+    return *read;
+  }
+
+  line_reader lines_;
+  std::vector<rows_of_worker> rows_;
+  double last_ = 0;
+};
+
+} // namespace
+
+std::vector<std::shared_ptr<const rows_of_worker>> read_delay_trace(const std::filesystem::path& file,
+                                                                    std::uint32_t workers) {
+  std::vector<std::shared_ptr<const rows_of_worker>> shared;
+  for (rows_of_worker& rows : trace_reader(file, workers).read())
+    shared.push_back(std::make_shared<const rows_of_worker>(std::move(rows)));
+  return shared;
+}
 
 namespace {
 

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -12,6 +13,33 @@
 #include <vector>
 
 namespace mailgrad {
+
+/// An amount that each worker has its own of: "2", "sqrt(i)", "i^2", "1+4*i".
+///
+/// It may have numbers, i (the number of the worker, from 1), n (how many workers there are), + - * / ^,
+/// parentheses and sqrt().
+class worker_formula {
+public:
+  /// Errors  std::invalid_argument in one line: the text is no formula.
+  explicit worker_formula(std::string_view text);
+
+  const std::string& text() const noexcept { return text_; }
+  /// May be infinite or NaN, as in "1/(i-1)" for the first worker.
+  double of(std::uint32_t worker, std::uint32_t workers) const;
+
+private:
+  std::string text_;
+};
+
+/// The durations of steps that a file lists, by worker.
+///
+/// A line has three numbers: a time in seconds since the run began, the rank of a worker from 0, and the
+/// seconds of its steps from then on. The first line may name the columns: "t,worker,duration".
+/// Errors  file_error, with the line: it has no three such numbers; the time is before that of the line
+///         above; there is no such worker; a duration is negative or longer than delay_law::longest; a worker
+///         has no line at all.
+std::vector<std::shared_ptr<const std::vector<traced_delay::row>>>
+read_delay_trace(const std::filesystem::path& file, std::uint32_t workers);
 
 class dataset;
 

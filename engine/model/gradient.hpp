@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/data/batch.hpp>
-#include <mailgrad/engine/model/coverage.hpp>
+#include <mailgrad/files/archive.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/tensor/block.hpp>
 #include <mailgrad/tensor/mark.hpp>
@@ -11,9 +11,36 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace mailgrad {
+
+/// The ranges of the dense part of the weights for which a gradient has values, ascending and not adjacent.
+using coverage = std::vector<shard_range>;
+
+/// The coverage of these variables, given by index; those with sparse gradients cover nothing. Null if they
+/// cover all of the dense part.
+std::shared_ptr<const coverage> coverage_of(const parameter_layout& layout,
+                                            std::span<const std::size_t> variables);
+
+/// The parts of `ranges` that lie in `within`.
+std::vector<shard_range> overlaps(std::span<const shard_range> ranges, const shard_range& within);
+
+/// The ranges of `covered`, or `all` where it is null.
+inline std::span<const shard_range> ranges_of(const std::shared_ptr<const coverage>& covered,
+                                              const shard_range& all) {
+  return covered ? std::span(*covered) : std::span(&all, 1);
+}
+
+/// Whether the floats of `part` are covered. No range of `covered` may begin or end inside `part`.
+bool covers(const std::shared_ptr<const coverage>& covered, const shard_range& part);
+
+/// Writes or reads ranges, for checkpoints.
+///
+/// Errors  archive_error: a range ends before it begins.
+void keep_ranges(archive& a, std::string_view name, coverage& ranges);
+void keep_ranges(archive& a, std::string_view name, std::shared_ptr<const coverage>& covered);
 
 /// Rows of the gradient of one table.
 ///
@@ -89,5 +116,33 @@ double squared_norm(const gradient& g);
 /// A gradient with memory for all variables without a sparse gradient. The memory is a block of `blocks`;
 /// null: of this process.
 std::shared_ptr<gradient> make_gradient(const parameter_layout& layout, const block_source& blocks = {});
+
+/// Joins the rows of one table from all gradients of an update into one list, because a rule with state must
+/// see every repeat of a row at once. A model that gathers a table twice has two lists of it in one gradient.
+///
+/// A single list with scale 1 is used in place; several lists are copied one after the other.
+/// Shapes  rows int32[n], may repeat, none is negative; values float32[n, width], scaled.
+/// Errors  std::bad_alloc if a list is longer than any before.
+/// Threads one caller at a time; what rows() and values() return is valid until the next begin() or add().
+class row_join {
+public:
+  /// Clears all lists; the following add() take those of `variable`.
+  void begin(std::size_t variable) noexcept;
+  /// Adds all lists of `g`, which must live as long as rows() and values() are used.
+  void add(const gradient& g, float scale);
+
+  std::span<const std::int32_t> rows() const noexcept { return rows_; }
+  std::span<const float> values() const noexcept { return values_; }
+
+private:
+  void add(const gradient_rows& part, float scale);
+  void copy(std::span<const std::int32_t> rows, std::span<const float> values, float scale);
+
+  std::size_t variable_ = 0;
+  std::span<const std::int32_t> rows_; ///< points to the single list, or to the memory below
+  std::span<const float> values_;
+  std::vector<std::int32_t> joined_rows_;
+  std::vector<float> joined_values_;
+};
 
 } // namespace mailgrad

@@ -1,7 +1,7 @@
 #include <mailgrad/engine/model/training_fetches.hpp>
 
 #include <mailgrad/graph/gradients.hpp>
-#include <mailgrad/graph/placement/placed_sum.hpp>
+#include <mailgrad/graph/placement/placement.hpp>
 
 #include <algorithm>
 #include <string>

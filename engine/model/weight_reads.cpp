@@ -1,6 +1,6 @@
 #include <mailgrad/engine/model/weight_reads.hpp>
 
-#include <mailgrad/graph/row_reader.hpp>
+#include <mailgrad/graph/operation.hpp>
 
 #include <fmt/format.h>
 

@@ -1,35 +1,179 @@
-#include <mailgrad/engine/plan/resume.hpp>
-
 #include <mailgrad/engine/account/actor_reports.hpp>
 #include <mailgrad/engine/account/early_stop.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
-#include <mailgrad/engine/checkpoint/kept_block.hpp>
+#include <mailgrad/engine/checkpoint/kept_run.hpp>
 #include <mailgrad/engine/model/data_request.hpp>
 #include <mailgrad/engine/plan/fact_differences.hpp>
-#include <mailgrad/engine/plan/moved_plugins.hpp>
-#include <mailgrad/engine/plan/rate_to_come.hpp>
-#include <mailgrad/engine/plan/recorded_before.hpp>
+#include <mailgrad/engine/plan/resume.hpp>
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/engine/record/recording.hpp>
+#include <mailgrad/engine/record/recording_file.hpp>
 #include <mailgrad/files/replaced_file.hpp>
-#include <mailgrad/files/shell_word.hpp>
+#include <mailgrad/optim/schedule.hpp>
+#include <mailgrad/options/spelling.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
+#include <cstdint>
 #include <exception>
 #include <filesystem>
 #include <iterator>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 namespace mailgrad {
+
+namespace {
+
+[[noreturn]] void refuse(const checkpoint& from, const std::string& why) {
+  throw recording_error(fmt::format("checkpoint '{}': {}", from.path().string(), why));
+}
+
+/// Where a recording may lie that was to become `path`.
+std::vector<std::string> files_of(const std::string& path) {
+  const std::string real = replaced_file::without_links(path);
+  return {replaced_file::partial(real), real + std::string(recording_file::before_suffix), real,
+          real + std::string(recording_file::killed_suffix)};
+}
+
+} // namespace
+
+std::shared_ptr<const recording> recorded_before(const checkpoint& from, const std::string& path) {
+  if (!from.has(recording_part))
+    refuse(from, "its run was not recorded, so a recording from here on would lack what came before");
+  const auto at = from.object<recording_cut>(recording_part);
+  checkpoint_card card;
+  kept_schedule schedule;
+  const auto run = from.part("run");
+  run->field("card", card);
+  run->field("schedule", schedule);
+  feeder_position feeder;
+  from.part("feeder")->field("feeder", feeder);
+  if (std::ranges::find(card.present, false) != card.present.end())
+    refuse(from, "a worker was lost before it, and would join twice in the recording");
+  std::vector<std::string> files = files_of(path);
+  if (!at.file.empty() && std::filesystem::absolute(path) != at.file)
+    std::ranges::copy(files_of(at.file), std::back_inserter(files));
+  std::string first_failure;
+  for (const std::string& file : files) {
+    if (std::error_code unknown; !std::filesystem::is_regular_file(file, unknown)) continue;
+    try {
+      return std::make_shared<const recording>(
+          part_before(read_recording(file), at, feeder.trained, schedule.done.size()));
+    } catch (const std::exception& e) {
+      if (first_failure.empty()) first_failure = e.what();
+    }
+  }
+  if (first_failure.empty()) first_failure = fmt::format("there is no recording '{}'", at.file);
+  refuse(from, first_failure);
+}
+
+namespace {
+
+struct told_plugin {
+  std::string file;
+  std::string sha256;
+};
+
+std::vector<told_plugin> plugins_in(const run_facts& facts) {
+  std::vector<told_plugin> all;
+  for (const auto& [what, is] : facts)
+    if (std::string file = plugin_of_fact(what); !file.empty()) all.push_back({std::move(file), is});
+  return all;
+}
+
+/// How well a plug-in here fits one of the checkpoint. The same bytes tell it from another of its name.
+enum class likeness : std::uint8_t { none, of_name, of_path, of_bytes, of_both };
+
+likeness likeness_of(const told_plugin& was, const told_plugin& is) {
+  if (std::filesystem::path(was.file).filename() != std::filesystem::path(is.file).filename())
+    return likeness::none;
+  if (was.sha256 == is.sha256) return was.file == is.file ? likeness::of_both : likeness::of_bytes;
+  return was.file == is.file ? likeness::of_path : likeness::of_name;
+}
+
+/// Takes the one of `left` that fits best out of it; null if none does.
+std::optional<told_plugin> taken_for(const told_plugin& was, std::vector<told_plugin>& left) {
+  const auto best =
+      std::ranges::max_element(left, {}, [&](const told_plugin& is) { return likeness_of(was, is); });
+  if (best == left.end() || likeness_of(was, *best) == likeness::none) return std::nullopt;
+  told_plugin found = std::move(*best);
+  left.erase(best);
+  return found;
+}
+
+void replace_all(std::string& text, const std::string& from, const std::string& to) {
+  text = with_name_replaced(std::move(text), from, to);
+}
+
+void rename(const std::string& from, const std::string& to, checkpoint_card& card, kept_schedule& schedule) {
+  for (auto& [what, is] : card.facts) {
+    replace_all(what, from, to);
+    replace_all(is, from, to);
+  }
+  replace_all(schedule.policy, from, to);
+  for (auto& [step, policy] : schedule.planned) replace_all(policy, from, to);
+  for (auto& [policy, why] : schedule.asked) replace_all(policy, from, to);
+}
+
+} // namespace
+
+/// Those that are told surely, by their bytes, take theirs first.
+void name_plugins_as_here(const run_facts& here, checkpoint_card& card, kept_schedule& schedule) {
+  std::vector<told_plugin> left = plugins_in(here), all = plugins_in(card.facts);
+  std::ranges::stable_partition(all, [&](const told_plugin& was) {
+    return std::ranges::any_of(
+        left, [&](const told_plugin& is) { return likeness_of(was, is) >= likeness::of_bytes; });
+  });
+  std::vector<std::pair<std::string, std::string>> names; // between, which no path has, and here
+  for (const told_plugin& was : all)
+    if (const auto is = taken_for(was, left); is && is->file != was.file) {
+      names.emplace_back(fmt::format("\x01{}\x01", names.size()), is->file);
+      rename(was.file, names.back().first, card, schedule);
+    }
+  for (const auto& [between, file] : names) rename(between, file, card, schedule);
+}
+
+namespace {
+
+/// The updates by which the schedule counts.
+std::uint64_t updates_in(const checkpoint& from) {
+  std::uint64_t updates = 0;
+  if (from.has(block_part)) from.part(block_part)->field("updates", updates);
+  if (!from.has("shard 0")) return updates;
+  std::uint64_t version = 0;
+  const auto shard = from.part("shard 0");
+  shard->group("shard", [&] { shard->field("version", version); });
+  return std::max(updates, version);
+}
+
+} // namespace
+
+std::string rate_to_come(const run_plan& plan, const resumed_run& resumed) {
+  const learning_rate_schedule& schedule = plan.options.optimizer.schedule;
+  const std::optional<std::uint64_t> last = last_step_above_zero(schedule);
+  const std::uint64_t done = resumed.card.steps;
+  if (!last || done == 0 || plan.steps <= done) return {};
+  // Workers that take local steps count their own.
+  const double updates = plan.options.local_steps > 0 ? static_cast<double>(done) / plan.workers()
+                                                      : static_cast<double>(updates_in(*resumed.from));
+  const double all = updates * static_cast<double>(plan.steps) / static_cast<double>(done);
+  constexpr double much = 1.01; // the number of updates is known about so well
+  if (all < much * static_cast<double>(*last)) return {};
+  return fmt::format(
+      "the learning rate is 0 after {} updates by --schedule {}, and this run goes on to about "
+      "{:.0f}: to learn more, save its weights and begin a run by --load with another schedule",
+      *last, to_string(schedule), all);
+}
 
 namespace {
 
@@ -314,6 +458,15 @@ instant resumed_run::elapsed() const { return same_workers ? instant{card.elapse
 std::shared_ptr<saved_fields> resumed_run::shard(std::uint32_t index) const {
   if (!from->has("shard 0") && from->has(block_part)) return nullptr; // all weights are in the block
   return from->part(fmt::format("shard {}", index));
+}
+
+void take_computers(run_plan& plan, std::vector<worker_computer> told) {
+  if (any_has_card(told)) plan.sums_apart = false;
+  plan.options.elsewhere = std::move(told);
+  if (plan.options.replay) require_same_run(*plan.options.replay, plan.options, facts_and_names(plan));
+  if (plan.recorded_before) require_goes_on(*plan.recorded_before, plan);
+  if (plan.resumed)
+    plan.resumed->products_before = other_products(plan.resumed->card.facts, facts_and_names(plan));
 }
 
 } // namespace mailgrad

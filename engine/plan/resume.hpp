@@ -1,12 +1,36 @@
 #pragma once
 
+#include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
+#include <mailgrad/engine/checkpoint/kept_run.hpp>
+#include <mailgrad/engine/plan/fact_differences.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
-#include <mailgrad/files/folder_lock.hpp>
+#include <mailgrad/engine/plan/worker_computers.hpp>
+#include <mailgrad/engine/record/recording.hpp>
+#include <mailgrad/files/locks.hpp>
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace mailgrad {
+
+/// What the run of a checkpoint had recorded before that, for one that goes on from there and records into
+/// `path`. It is looked for where that run recorded, and at `path`, under all names that a run that was
+/// killed can have left.
+///
+/// Errors  recording_error in one line: that run was not recorded, a worker of it was lost, or no file has
+///         all of it.
+std::shared_ptr<const recording> recorded_before(const checkpoint& from, const std::string& path);
+
+/// Names the plug-ins of a checkpoint by the paths of this run, whose facts are `here`: it may go on in
+/// another folder than it began in. Two paths are taken for one plug-in if their last parts are the same; of
+/// several such, those with the same SHA-256. Each is taken once. The SHA-256 of all are compared afterwards,
+/// as facts are.
+void name_plugins_as_here(const run_facts& here, checkpoint_card& card, kept_schedule& schedule);
+
+/// A line for the user if the schedule of a run that goes on takes the learning rate to 0 long before its
+/// end; else empty. How many updates the run will make is reckoned from those that it has made.
+std::string rate_to_come(const run_plan& plan, const resumed_run& resumed);
 
 /// Requires a run whose state can be kept, if its options ask for checkpoints.
 ///
@@ -43,5 +67,12 @@ void require_goes_on(const recording& before, const run_plan& plan);
 
 /// What multiplied on cards until the checkpoint, if another version does now; else empty.
 std::string other_products(const run_facts& before, const run_facts& now);
+
+/// Completes the plan of a run whose workers are of other processes by what each of them computes on, as all
+/// have told before the run begins.
+///
+/// Errors  recording_error in one line: the recording that is replayed, or that goes on, is of workers that
+///         computed on something else.
+void take_computers(run_plan& plan, std::vector<worker_computer> told);
 
 } // namespace mailgrad

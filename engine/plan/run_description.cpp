@@ -1,15 +1,16 @@
-#include <mailgrad/engine/plan/run_description.hpp>
-
 #include <mailgrad/engine/account/provenance.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
+#include <mailgrad/engine/plan/run_description.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 
 namespace mailgrad {
@@ -100,6 +101,58 @@ board_options options_of(const run_plan& plan) {
           {"shards", count(plan.has_shards() ? o.shards : 0)},
           {"local_steps", count(o.local_steps)},
           {"seed", count(o.seed)}};
+}
+
+recording_header recording_header_of(const run_plan& plan) {
+  recording_header h{plan.workers(), plan.options.shards, facts_and_names(plan), plan.options.words,
+                     plan.seats() > plan.workers() ? plan.seats() : 0};
+  const recording* const before = plan.recorded_before.get();
+  if (!before) return h;
+  for (auto& [what, is] : h.facts) // a replay begins where the first process began
+    if (what == first_weights_fact) is = told_fact(before->header.facts, what);
+  if (plan.options.elsewhere && plan.options.elsewhere->empty()) // workers that come must be the same
+    for (const std::string_view fact : {computers_fact, products_fact})
+      if (tells(before->header.facts, fact))
+        h.facts.emplace_back(fact, told_fact(before->header.facts, fact));
+  return h;
+}
+
+/// Before there is a checkpoint it counts as four arrays, such as those of Adam and of a cure.
+std::uint64_t room_beside_recording(const run_plan& plan, const checkpoint_account& so_far) {
+  constexpr std::uint64_t reports = std::uint64_t{1} << 18, most = 4;
+  const checkpoint_options& o = plan.options.checkpoints;
+  const std::uint64_t weights = plan.layout->size() * sizeof(float);
+  if (o.folder.empty()) return weights + reports;
+  const std::uint64_t each = so_far.written > 0 ? so_far.bytes / so_far.written : 4 * weights;
+  const std::uint64_t there = std::min<std::uint64_t>(so_far.written, o.keep);
+  return weights + reports + std::min(most, o.keep - there + 1) * each;
+}
+
+namespace {
+
+/// How many gradients so many steps make at most. Of local steps each worker pushes what is left over at the
+/// end as a gradient of its own.
+std::uint64_t most_gradients(std::uint64_t steps, const run_plan& plan) {
+  const std::uint64_t each = plan.options.local_steps;
+  if (each <= 1) return steps;
+  return std::min(steps, (steps + each - 1) / each + std::max(plan.workers(), plan.options.seats));
+}
+
+} // namespace
+
+std::vector<std::string> update_remarks(const run_plan& plan) {
+  std::vector<std::string> all;
+  for (std::size_t i = 0; i < plan.policies.size(); ++i) {
+    const scheduled_policy& p = plan.policies[i];
+    const std::uint64_t end = i + 1 < plan.policies.size() ? plan.policies[i + 1].from_step : plan.steps;
+    const std::uint64_t gradients = most_gradients(end - std::min(end, p.from_step), plan);
+    if (p.policy.gathers() > 1 && p.policy.gathers() > gradients)
+      all.push_back(
+          fmt::format("policy {}: an update is made of {} gradients or more, and all under it, {} at most, "
+                      "are less, so they make one update, at its end",
+                      p.policy.text(), p.policy.gathers(), gradients));
+  }
+  return all;
 }
 
 } // namespace mailgrad

@@ -1,8 +1,14 @@
 #pragma once
 
-#include <mailgrad/engine/account/tensorboard_event.hpp>
+#include <mailgrad/engine/account/checkpoint_account.hpp>
+#include <mailgrad/engine/account/tensorboard_file.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
+#include <mailgrad/engine/record/recording.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
 
 namespace mailgrad {
 
@@ -19,5 +25,16 @@ void date_switches(training_report& r, const run_plan& plan, instant started);
 
 /// What tells runs apart in TensorBoard's table of them.
 board_options options_of(const run_plan& plan);
+
+/// The header of this run's recording. A run that goes on with a recording repeats what that says of the
+/// first weights and of workers in other processes, which must be the same.
+recording_header recording_header_of(const run_plan& plan);
+
+/// The bytes that this run still has to write beside its recording when the disk is full: the weights,
+/// reports, and checkpoints until the first of them is removed for the next one.
+std::uint64_t room_beside_recording(const run_plan& plan, const checkpoint_account& so_far);
+
+/// A line for the user for each policy of the run that gathers more gradients for an update than it gets.
+std::vector<std::string> update_remarks(const run_plan& plan);
 
 } // namespace mailgrad

@@ -2,12 +2,29 @@
 
 #include <mailgrad/engine/plan/fact_differences.hpp>
 #include <mailgrad/engine/plan/training_options.hpp>
+#include <mailgrad/engine/plan/worker_computers.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace mailgrad {
+
+/// What the workers of a run compute on, if they are in this process.
+std::vector<worker_computer> computers_of(const training_options& o);
+
+/// "NVIDIA H100", or what each shard is updated by, if they differ: "the host, NVIDIA H100".
+std::string updaters_in_words(const training_options& o);
+
+/// What to say behind the refusal of a replay whose workers or weights are on devices that round otherwise
+/// than those of the recorded run: the options of the tool that would do on this machine. `here` are the
+/// facts of the replay.
+///
+/// Returns  "; leave --devices out", if those of the recorded run would do, or else, as "; replay it with
+///          --devices cuda:0 and --parameters cuda:0", others that round the same; the card that this machine
+///          lacks; or "", if devices are not to blame.
+std::string places_that_would_do(const recording& r, const run_facts& here);
 
 /// Everything that determines a run except the order in which its shards take gradients: model, data,
 /// options, library and arithmetic. Large objects are given by their SHA-256.

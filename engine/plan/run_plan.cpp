@@ -7,8 +7,8 @@
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/engine/plan/whole_variables.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
-#include <mailgrad/engine/record/killed_recording.hpp>
 #include <mailgrad/engine/record/recorded_lives.hpp>
+#include <mailgrad/engine/record/rehearsal.hpp>
 #include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/engine/worker/replica.hpp>
 

@@ -1,14 +1,26 @@
 #pragma once
 
+#include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/model/tested_model.hpp>
+#include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/plan/training_options.hpp>
+#include <mailgrad/graph/parameter_layout.hpp>
 
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 namespace mailgrad {
+
+/// The first weight that is no finite number, in words: "weight 12 of 'hidden.weights' on shard 0 is nan".
+/// None if all weights are finite.
+///
+/// Shapes  weights: float32[layout.size()].
+/// Errors  shape_error if there are more or fewer.
+std::optional<std::string> not_finite_in_words(const parameter_layout& layout,
+                                               std::span<const float> weights);
 
 /// The card on which the weights of a run are tested: the first on which weights are, or else the first of
 /// its devices. None if there is no card, or the workers are of other processes.
@@ -51,5 +63,18 @@ private:
   std::string why_on_host_;
   std::unique_ptr<tested_model> model_; ///< made for the first test
 };
+
+/// Tests the weights with which a run ends, and adds what it finds to the report: loss and accuracy or error
+/// on the test samples and on those held out, and a text that a model of texts writes. A run that has
+/// diverged is not tested. One whose weights are not finite has diverged, which no loss may have shown after
+/// its last updates, and so has one whose loss is nonsense (divergence.hpp). If the test throws, the run has
+/// failed, and the report has the text of the exception.
+///
+/// The test is made on a card if the run has one (run_tester), where this thread waits for it.
+///
+/// `stop` is called repeatedly; if it returns true, the test ends, and its figures stay unknown.
+/// Shapes  weights: float32[plan.layout->size()]; empty if a shard was lost, then nothing is tested.
+void test_trained(training_report& r, const run_plan& plan, std::span<const float> weights,
+                  const std::function<bool()>& stop);
 
 } // namespace mailgrad

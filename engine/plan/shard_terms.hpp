@@ -11,9 +11,23 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mailgrad {
+
+/// Writes or reads where the weights of a run lie, without their first values.
+///
+/// Errors  archive_error for a layout that cannot be.
+void keep_layout(archive& a, std::string_view name, std::shared_ptr<const parameter_layout>& layout);
+
+/// Writes or reads an update rule with all its settings, so that another process can make the same steps. Of
+/// a rule of the user's own its name and the SHA-256 of its plug-in are written, and what is read has no
+/// table: known_plugins::complete() gives it that of this process.
+///
+/// Errors  std::invalid_argument for a rule of the user's own that has no table; std::system_error if its
+///         plug-in cannot be read; archive_error for a rule that there is not, or a setting out of its range.
+void keep_optimizer(archive& a, std::string_view name, optimizer_options& o);
 
 /// What the actor of a shard must know of its run: values that can be written as bytes.
 struct shard_terms {

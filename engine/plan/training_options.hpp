@@ -1,7 +1,6 @@
 #pragma once
 
 #include <mailgrad/engine/model/text_sample.hpp>
-#include <mailgrad/engine/plan/parameter_actor_kind.hpp>
 #include <mailgrad/engine/plan/worker_computers.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/options/interval.hpp>
@@ -14,9 +13,23 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mailgrad {
+
+/// What a plan knows of a user's own parameter actor. own_parameter_actor.hpp adds how it is spawned.
+struct parameter_actor_kind {
+  std::string name;             ///< the report shows it
+  bool switches = false;        ///< answers `switch_policy`; if not, the run refuses every switch
+  bool whole_variables = false; ///< each of its shards has whole variables
+
+  parameter_actor_kind(std::string its_name, bool it_switches, bool asks_for_whole_variables = false)
+      : name(std::move(its_name)), switches(it_switches), whole_variables(asks_for_whole_variables) {}
+  virtual ~parameter_actor_kind() = default;
+  parameter_actor_kind(const parameter_actor_kind&) = delete;
+  parameter_actor_kind& operator=(const parameter_actor_kind&) = delete;
+};
 
 class checkpoint;
 class folder_lock;
@@ -79,7 +92,7 @@ struct training_options {
   /// One policy, or several with their first steps: "async, sync@1000"; or "auto".
   std::string policy = "async";
   /// Workers add their gradients up among themselves before a shard sees them, which needs ranks of MPI, and
-  /// what all_reduce_terms.hpp says.
+  /// what checked_options.hpp says.
   bool all_reduce = false;
   /// How long the steps of workers take at least, in the grammar of delay_spec; a worker idles for the rest.
   /// Empty: as long as they need. A replay ignores it, since it makes no difference to the weights.

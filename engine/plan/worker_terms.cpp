@@ -1,12 +1,9 @@
 #include <mailgrad/engine/plan/worker_terms.hpp>
 
-#include <mailgrad/engine/plan/layout_fields.hpp>
-#include <mailgrad/engine/plan/optimizer_fields.hpp>
+#include <mailgrad/engine/plan/shard_terms.hpp>
 #include <mailgrad/engine/wire/wire_format.hpp>
 #include <mailgrad/files/byte_archive.hpp>
-#include <mailgrad/files/nested_fields.hpp>
 #include <mailgrad/graph/placement/replicate.hpp>
-#include <mailgrad/graph/travel/request_fields.hpp>
 #include <mailgrad/graph/travel/travelled_model.hpp>
 
 #include <memory>

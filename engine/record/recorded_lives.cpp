@@ -1,10 +1,11 @@
 #include <mailgrad/engine/record/recorded_lives.hpp>
-
-#include <mailgrad/engine/shard/turns_of_worker.hpp>
+#include <mailgrad/engine/shard/order_entry.hpp>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <optional>
+#include <utility>
 
 namespace mailgrad {
 
@@ -140,6 +141,101 @@ std::uint64_t recorded_lives::batches_before(const recorded_switch& s, std::uint
                                              std::size_t rank) const {
   const recorded_life* one = before_switch(rank, switches);
   return one != nullptr && one->cut ? std::min<std::uint64_t>(s.batches[rank], one->end) : s.batches[rank];
+}
+
+recorded_batches::recorded_batches(std::shared_ptr<const recording> what)
+    : what_(std::move(what)), lives_(*what_), now_(lives_.ranks()), dealt_(lives_.ranks()),
+      at_switch_(lives_.ranks()), gone_(lives_.ranks()) {
+  for (std::uint32_t r = 0; r < what_->header.workers; ++r) now_[r] = incarnation{};
+}
+
+/// One that the recording does not know gets nothing.
+void recorded_batches::begin(rank worker, incarnation life) {
+  now_[worker.value] = life;
+  gone_[worker.value] = at_switch_[worker.value] = false;
+  if (const recorded_life* one = lives_.find(worker, life)) dealt_[worker.value] = one->first;
+}
+
+bool recorded_batches::holds(rank worker) const {
+  const std::size_t r = worker.value;
+  return switch_left() && takes_part(r) &&
+         dealt_[r] >= lives_.batches_before(what_->end.switches[passed_], passed_, r);
+}
+
+/// Whether who asks now as this rank takes part in the next switch, and not an incarnation after it.
+bool recorded_batches::takes_part(std::size_t r) const {
+  if (what_->end.switches[passed_].present[r] == 0 || !now_[r]) return false;
+  const recorded_life* one = lives_.before_switch(r, passed_);
+  return one != nullptr && one->life == *now_[r];
+}
+
+std::optional<std::uint64_t> recorded_batches::next(rank worker) {
+  const std::size_t r = worker.value;
+  const recorded_life* one = now_[r] ? lives_.find(worker, *now_[r]) : nullptr;
+  if (one == nullptr || dealt_[r] >= one->end) return std::nullopt;
+  return what_->batches[r][dealt_[r]++];
+}
+
+bool recorded_batches::is_at_switch(std::size_t r) const {
+  return what_->end.switches[passed_].present[r] == 0 || (takes_part(r) && (at_switch_[r] || gone_[r]));
+}
+
+std::optional<std::uint64_t> recorded_batches::reached_switch() {
+  if (!switch_left() || told_ > passed_) return std::nullopt;
+  for (std::size_t r = 0; r < gone_.size(); ++r)
+    if (!is_at_switch(r)) return std::nullopt;
+  return told_ = passed_ + 1;
+}
+
+/// Clears the list of waiting workers, because they ask again after the switch.
+void recorded_batches::pass_switch() {
+  ++passed_;
+  at_switch_.assign(at_switch_.size(), false);
+}
+
+void recorded_batches::go_on_from(std::span<const std::uint64_t> trained, std::uint64_t switches) {
+  dealt_.assign(trained.begin(), trained.end());
+  dealt_.resize(gone_.size());
+  passed_ = told_ = switches;
+}
+
+recorded_seats::recorded_seats(const recorded_lives& of) : seats_(of.ranks()) {
+  for (std::size_t r = 0; r < seats_.size(); ++r)
+    std::ranges::copy_if(of.of(r), std::back_inserter(seats_[r].lives), &recorded_life::late);
+}
+
+bool recorded_seats::any() const {
+  return std::ranges::any_of(seats_, [](const seat& s) { return s.next < s.lives.size(); });
+}
+
+bool recorded_seats::any_due(std::uint64_t switches) const {
+  return std::ranges::any_of(seats_, [=](const seat& s) { return is_due(s, switches); });
+}
+
+std::optional<incarnation> recorded_seats::bring(rank worker, std::uint64_t switches) {
+  if (worker.value >= seats_.size()) return std::nullopt;
+  seat& s = seats_[worker.value];
+  if (!is_due(s, switches) || std::exchange(s.brought, true)) return std::nullopt;
+  return s.lives[s.next].life;
+}
+
+bool recorded_seats::was_brought(rank worker, incarnation life) const {
+  if (worker.value >= seats_.size()) return false;
+  const seat& s = seats_[worker.value];
+  return s.brought && s.lives[s.next].life == life;
+}
+
+std::optional<std::pair<rank, incarnation>> recorded_seats::brought() const {
+  const auto one = std::ranges::find(seats_, true, &seat::brought);
+  if (one == seats_.end()) return std::nullopt;
+  return std::pair{rank{static_cast<std::uint32_t>(one - seats_.begin())}, one->lives[one->next].life};
+}
+
+void recorded_seats::sit(rank worker, incarnation life) {
+  if (!was_brought(worker, life)) return;
+  seat& s = seats_[worker.value];
+  s.brought = false;
+  ++s.next;
 }
 
 } // namespace mailgrad

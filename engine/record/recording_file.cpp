@@ -1,6 +1,7 @@
 #include <mailgrad/engine/record/recording_file.hpp>
-
-#include <mailgrad/files/text_in_json.hpp>
+#include <mailgrad/files/digests.hpp>
+#include <mailgrad/files/json_text.hpp>
+#include <mailgrad/files/little_endian.hpp>
 
 #include <fmt/format.h>
 #include <zlib.h>
@@ -103,5 +104,96 @@ std::string in_one_line(std::string text) {
 } // namespace
 
 recording_error::recording_error(const std::string& what) : std::invalid_argument(in_one_line(what)) {}
+
+namespace {
+
+using kind = order_entry::kind;
+
+/// The checksum of the turns before, whose checksum is `before`, and of this one.
+std::uint32_t checksum_with(std::uint32_t before, const order_entry& t) {
+  std::string bytes;
+  append_number<4>(bytes, before);
+  append_number<1>(bytes, static_cast<std::uint64_t>(t.what));
+  append_number<4>(bytes, t.worker.value);
+  append_number<8>(bytes, t.step.value);
+  append_number<8>(bytes, static_cast<std::uint64_t>(t.arrived));
+  return crc32c(bytes);
+}
+
+void require_turns(const recording& r, const recording_cut& at, std::size_t shard) {
+  if (r.turns[shard].size() < at.turns[shard])
+    recording_file::refuse(r.name,
+                           fmt::format("ends before the checkpoint: it has {} of {} turns of shard {}",
+                                       r.turns[shard].size(), at.turns[shard], shard));
+  recording_cut found(static_cast<std::uint32_t>(at.turns.size()));
+  const std::span<const order_entry> turns = std::span(r.turns[shard]).first(at.turns[shard]);
+  found.add(static_cast<std::uint32_t>(shard), turns);
+  if (found.checksums[shard] != at.checksums[shard])
+    recording_file::refuse(r.name, "is of another run than the checkpoint");
+  const auto left = std::ranges::find(turns, kind::left, &order_entry::what);
+  if (left != turns.end())
+    recording_file::refuse(r.name, fmt::format("cannot go on: worker {} had left before the checkpoint, and "
+                                               "would join again",
+                                               left->worker.value));
+}
+
+} // namespace
+
+void recording_cut::add(std::uint32_t shard, std::span<const order_entry> more) {
+  if (shard >= turns.size()) return; // of a process that is not as it should be
+  turns[shard] += more.size();
+  for (const order_entry& t : more) checksums[shard] = checksum_with(checksums[shard], t);
+}
+
+void recording_cut::keep(archive& a) {
+  a.version(1);
+  a.field("file", file);
+  a.field("failed", failed);
+  a.field("turns", turns);
+  a.field("checksums", checksums);
+  if (a.reads() && turns.size() != checksums.size())
+    throw archive_error("recording: expected as many checksums as shards");
+}
+
+recording part_before(const recording& r, const recording_cut& at, std::span<const std::uint64_t> trained,
+                      std::size_t switches) {
+  if (at.failed) recording_file::refuse(r.name, "could not be written before the checkpoint");
+  if (r.turns.size() != at.turns.size() || r.batches.size() != trained.size())
+    recording_file::refuse(r.name,
+                           fmt::format("is of {} workers and {} shards; the checkpoint is of {} and {}",
+                                       r.batches.size(), r.turns.size(), trained.size(), at.turns.size()));
+  if (std::ranges::any_of(r.lives, [](const auto& lives) { return !lives.empty(); }))
+    recording_file::refuse(r.name, "cannot go on: workers had come or gone");
+  recording before = r;
+  before.killed = false;
+  before.end = {};
+  for (std::size_t s = 0; s < r.turns.size(); ++s) {
+    require_turns(r, at, s);
+    before.turns[s].resize(at.turns[s]);
+  }
+  for (std::size_t w = 0; w < trained.size(); ++w) {
+    if (r.batches[w].size() < trained[w])
+      recording_file::refuse(r.name,
+                             fmt::format("ends before the checkpoint: it has {} of {} batches of worker {}",
+                                         r.batches[w].size(), trained[w], w));
+    before.batches[w].resize(trained[w]);
+  }
+  if (r.end.switches.size() < switches)
+    recording_file::refuse(r.name, fmt::format("ends before the checkpoint: it has {} of {} switches",
+                                               r.end.switches.size(), switches));
+  before.end.switches.assign(r.end.switches.begin(),
+                             r.end.switches.begin() + static_cast<std::ptrdiff_t>(switches));
+  return before;
+}
+
+void write_again(recording_writer& to, const recording& what) {
+  for (std::uint32_t s = 0; s < what.turns.size(); ++s) to.add_turns(s, what.turns[s]);
+  for (std::uint32_t w = 0; w < what.batches.size(); ++w) {
+    std::vector<recorded_deal> deals;
+    for (const std::uint64_t number : what.batches[w]) deals.push_back({{w}, number});
+    to.add_deals(deals);
+  }
+  for (const recorded_switch& s : what.end.switches) to.add_switch(s);
+}
 
 } // namespace mailgrad

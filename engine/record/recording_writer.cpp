@@ -1,8 +1,7 @@
-#include <mailgrad/engine/record/recording_cut.hpp>
 #include <mailgrad/engine/record/recording_file.hpp>
 
 #include <mailgrad/files/little_endian.hpp>
-#include <mailgrad/files/lock_holder.hpp>
+#include <mailgrad/files/locks.hpp>
 #include <mailgrad/files/replaced_file.hpp>
 
 #include <fmt/format.h>

@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+// The shards of a rehearsal. They behave as parameter_actor.
+
+// What a rehearsal waits for, and why it refuses a recording.
+
 namespace mailgrad {
 
 namespace {
@@ -204,6 +208,331 @@ void require_replay_ends(const recording& r, const replay_terms& terms) {
   all.run();
   if (!all.has_ended())
     throw recording_error("recording '" + r.name + "' cannot be repeated to its end: " + all.obstacle());
+}
+
+namespace {
+
+using kind = order_entry::kind;
+
+} // namespace
+
+bool rehearsal::is_ready(const shard& s, const order_entry& t) const {
+  const std::uint32_t w = t.worker.value;
+  switch (t.what) {
+  case kind::joined:
+    return workers_[w].begun > 0 && life_of(w).life >= t.life();
+  case kind::gradient:
+  case kind::missed:
+    return s.joined_as[w] && is_now(w, *s.joined_as[w]) && s.arrived[w] == t.step.value;
+  case kind::left:
+    if (const recorded_life* one = lives_.find(t.worker, t.life()); one && one->cut) return true;
+    return workers_[w].gone;
+  case kind::closed:
+    return true;
+  case kind::switched:
+  case kind::kept: // stands in no recording
+    return s.switches < passed_;
+  }
+  return false;
+}
+
+bool rehearsal::take_turn(std::size_t at) {
+  shard& s = shards_[at];
+  if (s.next == r_.turns[at].size() || !is_ready(s, r_.turns[at][s.next])) return false;
+  const order_entry& t = r_.turns[at][s.next++];
+  if (t.what == kind::joined)
+    greet(s, t);
+  else if (t.what == kind::gradient)
+    take_gradient(at, t);
+  else if (t.what == kind::missed)
+    take_missed(at, t);
+  else if (t.what == kind::left)
+    let_go(at, t);
+  else if (t.what == kind::closed)
+    close_batch(s);
+  else
+    change_policy(s);
+  release(at);
+  return true;
+}
+
+void rehearsal::greet(shard& s, const order_entry& t) {
+  const std::uint32_t w = t.worker.value;
+  s.joined_as[w] = t.life();
+  s.joined[w] = true;
+  s.left[w] = false;
+  s.waits[w] = is_now(w, t.life()) && !workers_[w].gone;
+  if (s.in_policy[w]) return;
+  s.in_policy[w] = true;
+  s.rule->join(t.worker);
+}
+
+void rehearsal::take_gradient(std::size_t at, const order_entry& t) {
+  shard& s = shards_[at];
+  worker& of = workers_[t.worker.value];
+  if (of.taken_as == 0 || of.first_taken.step < t.step) {
+    of.first_taken = t;
+    of.taken_as = ++gradients_;
+    of.batches_in_taken = of.batches; // exact, because the worker waits for this gradient
+  }
+  const std::uint32_t w = t.worker.value;
+  s.arrived[w] = 0;
+  s.taken[w] = t.step.value;
+  s.waits[w] = true;
+  const verdict what = judge(at, t);
+  if (what == verdict::apply) ++s.version;
+  if (what == verdict::defer) ++s.deferred;
+  if (what != verdict::merge) return;
+  ++s.pending;
+  apply_complete(s);
+}
+
+verdict rehearsal::judge(std::size_t at, const order_entry& t) {
+  shard& s = shards_[at];
+  const std::size_t w = t.worker.value;
+  const verdict what = s.rule->judge({t.worker, t.step, s.version_read[w], s.version, t.arrived}).what;
+  if (listener_)
+    listener_->judged(at, t, what, s.version.value - s.version_read[w].value, workers_[w].batches_in_taken);
+  return what;
+}
+
+/// The shard judges without the gradient, and the worker need not wait.
+void rehearsal::take_missed(std::size_t at, const order_entry& t) {
+  shard& s = shards_[at];
+  const std::uint32_t w = t.worker.value;
+  s.arrived[w] = 0;
+  s.taken[w] = t.step.value;
+  const verdict what = judge(at, t);
+  if (what == verdict::apply) ++s.version;
+  note_lost(s, what);
+  if (what == verdict::merge) apply_complete(s);
+  send_home(at, w);
+}
+
+/// The place of a gradient that is lost, in a queue or in its round.
+void rehearsal::note_lost(shard& s, verdict what) {
+  if (what == verdict::defer) ++s.deferred;
+  if (what == verdict::merge && (s.rule->takes_first() > 0 || s.rule->has_rounds())) ++s.pending;
+}
+
+/// A worker that was lost gets weights that it does not use. Before a switch of policy it ignores them.
+void rehearsal::send_home(std::size_t at, std::uint32_t w) {
+  if (shards_[at].switches == passed_ && !workers_[w].answered[at]) answer(at, w);
+}
+
+void rehearsal::let_go(std::size_t at, const order_entry& t) {
+  shard& s = shards_[at];
+  const std::uint32_t w = t.worker.value;
+  s.left[w] = true;
+  s.waits[w] = false;
+  if (is_now(w, t.life()) && !workers_[w].gone) send_home(at, w);
+  if (!s.in_policy[w]) return;
+  s.in_policy[w] = false;
+  s.rule->leave(t.worker);
+  begin_round(s);
+  apply_complete(s);
+}
+
+void rehearsal::change_policy(shard& s) {
+  const recorded_switch& to = r_.end.switches[s.switches++];
+  while (s.pending + s.deferred > 0) {
+    if (s.pending == 0) turn_over(s);
+    apply_batch(s);
+  }
+  s.rounds = 0;
+  s.rule = make_policy(to.policy, r_.header.ranks());
+  for (std::uint32_t w = 0; w < workers_.size(); ++w) {
+    s.in_policy[w] = to.present[w] != 0;
+    s.waits[w] = s.in_policy[w] && s.joined_as[w] && is_now(w, *s.joined_as[w]);
+    if (s.in_policy[w]) s.rule->join({w});
+  }
+}
+
+void rehearsal::close_batch(shard& s) {
+  s.rule->close();
+  apply_complete(s);
+}
+
+void rehearsal::apply_complete(shard& s) {
+  const bool several = s.rule->takes_first() > 0 || s.rule->has_rounds();
+  while (s.rule->batch_complete() && !(several && s.pending + s.deferred == 0)) {
+    apply_batch(s);
+    if (!several) return;
+  }
+}
+
+void rehearsal::apply_batch(shard& s) {
+  const std::uint64_t first = s.rule->takes_first();
+  const std::uint64_t taken = first == 0 ? s.pending : std::min(s.pending, first);
+  if (listener_) listener_->merged(static_cast<std::size_t>(&s - shards_.data()), taken);
+  s.pending -= taken;
+  ++s.version;
+  s.rule->batch_applied();
+  begin_round(s);
+}
+
+void rehearsal::begin_round(shard& s) {
+  while (s.rounds < s.rule->rounds_over()) turn_over(s);
+}
+
+void rehearsal::turn_over(shard& s) {
+  ++s.rounds;
+  s.pending = std::exchange(s.deferred, 0);
+  if (listener_) listener_->round_over(static_cast<std::size_t>(&s - shards_.data()));
+}
+
+/// Sends weights to the workers that may start. Answers from before a switch of policy are dropped, because
+/// workers ignore them.
+void rehearsal::release(std::size_t at) {
+  shard& s = shards_[at];
+  for (std::uint32_t w = 0; w < workers_.size(); ++w) {
+    if (!s.waits[w] || !s.rule->may_start({w})) continue;
+    s.waits[w] = false;
+    if (!s.rule->has_rounds() || s.rule->renews({w})) s.version_read[w] = s.version;
+    if (s.switches != passed_) continue;
+    if (workers_[w].answered[at]) refuse_second_answer(at, w);
+    answer(at, w);
+  }
+}
+
+namespace {
+
+using kind = order_entry::kind;
+
+std::string number(std::uint64_t n) { return std::to_string(n); }
+std::string name_of_worker(std::size_t w) { return "worker " + number(w); }
+std::string name_of_shard(std::size_t s) { return "shard " + number(s); }
+
+} // namespace
+
+void rehearsal::refuse(const std::string& why) const {
+  throw recording_error("recording '" + r_.name + "' " + why);
+}
+
+void rehearsal::refuse_batch(std::size_t w, std::uint64_t batch) const {
+  refuse("deals batch " + number(batch) + " to " + name_of_worker(w) + "; the run has " +
+         number(terms_.batches));
+}
+
+void rehearsal::refuse_early_step(std::size_t s, std::size_t w) const {
+  const std::uint64_t step = workers_[w].step;
+  refuse("cannot be: " + name_of_worker(w) + " comes to step " + number(step) + " before " +
+         name_of_shard(s) + " takes its step " + number(step - 1));
+}
+
+void rehearsal::refuse_second_answer(std::size_t s, std::size_t w) const {
+  refuse("cannot be: " + name_of_shard(s) + " lets " + name_of_worker(w) + " go twice, at turn " +
+         number(shards_[s].next));
+}
+
+std::string rehearsal::obstacle() const {
+  for (std::size_t s = 0; s < shards_.size(); ++s)
+    if (shards_[s].next < r_.turns[s].size()) return wait_of_shard(s);
+  for (std::size_t w = 0; w < workers_.size(); ++w)
+    if (!workers_[w].gone || workers_[w].begun < lives_.of(w).size()) return wait_of_worker(w);
+  return "nothing";
+}
+
+std::string rehearsal::wait_of_shard(std::size_t s) const {
+  const order_entry& t = r_.turns[s][shards_[s].next];
+  const std::size_t w = t.worker.value;
+  const std::string me = name_of_shard(s) + " waits at its turn " + number(shards_[s].next + 1) + " of " +
+                         number(r_.turns[s].size()) + " for ";
+  if (t.what == kind::joined)
+    return me + name_of_worker(w) + " as incarnation " + number(t.step.value) + ": " + wait_of_worker(w);
+  if (t.what == kind::gradient || t.what == kind::missed)
+    return me + "the gradient of " + name_of_worker(w) + ", step " + number(t.step.value) + ": " +
+           wait_of_worker(w);
+  if (t.what == kind::left) return me + "the end of " + name_of_worker(w) + ": " + wait_of_worker(w);
+  const recorded_switch& next = r_.end.switches[shards_[s].switches];
+  std::string missing;
+  for (std::size_t other = 0; other < workers_.size() && missing.empty(); ++other)
+    if (next.present[other] != 0 ? workers_[other].gone || !at_switch(other) : !workers_[other].gone)
+      missing = wait_of_worker(other);
+  return me + "the switch to " + next.policy + ": " + missing;
+}
+
+std::string rehearsal::wait_of_worker(std::size_t w) const {
+  const worker& me = workers_[w];
+  const std::string name = name_of_worker(w);
+  const std::string after = me.step == 0 ? " before its first step" : " after its step " + number(me.step);
+  if (me.gone && me.begun < lives_.of(w).size())
+    return name + " waits for its seat as incarnation " + number(lives_.of(w)[me.begun].life.value);
+  if (me.gone) return name + " has ended" + after;
+  for (std::size_t s = 0; s < shards_.size(); ++s) {
+    if (me.answered[s] || me.missing == 0) continue;
+    std::string why;
+    if (!shards_[s].joined_as[w] || !is_now(w, *shards_[s].joined_as[w]))
+      why = "which it has not joined";
+    else if (shards_[s].next == r_.turns[s].size())
+      why = shards_[s].arrived[w] != 0 ? "which has no turn for it" : "which has no turn left";
+    else
+      why = "which is at its turn " + number(shards_[s].next + 1);
+    return name + " waits for the weights of " + name_of_shard(s) + after + ", " + why;
+  }
+  if (at_switch(w)) return name + " waits for the switch to " + r_.end.switches[passed_].policy + after;
+  return name + " waits for a batch" + after;
+}
+
+namespace {
+
+using kind = order_entry::kind;
+
+/// Completes the turns of each shard with the joins, gradients and switches that any other shard has taken.
+void complete_what_began(recording& cut, const rehearsal& so_far) {
+  const std::size_t workers = cut.header.workers;
+  for (std::size_t s = 0; s < cut.turns.size(); ++s) {
+    std::vector<order_entry>& turns = cut.turns[s];
+    turns.resize(so_far.turns_taken(s));
+    for (std::uint32_t w = 0; w < workers; ++w)
+      if (!so_far.joined(s, w)) turns.push_back({kind::joined, {w}});
+    for (const order_entry& t : so_far.last_gradients())
+      if (so_far.step_taken(s, t.worker.value) < t.step.value) turns.push_back(t);
+    for (std::uint64_t made = so_far.switches_made(s); made < cut.end.switches.size(); ++made)
+      turns.push_back({kind::switched, {}});
+  }
+}
+
+/// Lets each worker leave as soon as it can, which may let other workers go on.
+void let_all_leave(recording& cut, const replay_terms& terms) {
+  rehearsal again(cut, terms);
+  for (bool left = true; left;) {
+    again.run();
+    left = false;
+    for (std::size_t s = 0; s < cut.turns.size(); ++s)
+      for (std::uint32_t w = 0; w < cut.header.workers; ++w) {
+        const std::uint64_t arrived = again.step_arrived(s, w);
+        if (again.turns_taken(s) < cut.turns[s].size() || again.left(s, w)) continue;
+        if (arrived == 0 && !again.gone(w)) continue;
+        if (arrived == 0)
+          cut.turns[s].push_back({kind::left, {w}});
+        else // a gradient of its remaining local steps, or of a step that it held
+          cut.turns[s].push_back({kind::gradient, {w}, arrived});
+        again.run();
+        left = true;
+      }
+  }
+}
+
+} // namespace
+
+recording repeatable_part(const recording& r, const replay_terms& terms) {
+  require_repeatable(r);
+  rehearsal so_far(r, terms);
+  so_far.run();
+  recording cut = r;
+  std::uint64_t switches = 0;
+  for (std::size_t s = 0; s < r.turns.size(); ++s) switches = std::max(switches, so_far.switches_made(s));
+  cut.end.switches.resize(switches);
+  cut.end.ended = "stopped";
+  cut.killed = false;
+  for (std::size_t w = 0; w < cut.batches.size(); ++w) cut.batches[w].resize(so_far.batches_in_taken(w));
+  complete_what_began(cut, so_far);
+  let_all_leave(cut, terms);
+  require_repeatable(cut);
+  require_replay_ends(cut, terms);
+  cut.killed = true;
+  return cut;
 }
 
 } // namespace mailgrad

@@ -2,7 +2,7 @@
 
 #include <mailgrad/engine/record/recorded_lives.hpp>
 #include <mailgrad/engine/record/recording.hpp>
-#include <mailgrad/engine/shard/turns_of_worker.hpp>
+#include <mailgrad/engine/shard/order_entry.hpp>
 #include <mailgrad/optim/policies/policy_spec.hpp>
 
 #include <cstddef>
@@ -174,5 +174,13 @@ private:
 ///
 /// Errors  recording_error that names the shard, its turn, and what the turn waits for; as rehearsal.
 void require_replay_ends(const recording& r, const replay_terms& terms);
+
+/// The part of a killed run's recording that can be repeated, as if the run had been stopped there. Each
+/// shard takes all recorded turns whose gradients arrive. A gradient that one shard has taken is taken by
+/// all. A shard without a recorded turn for it takes it at the end, in the order in which other shards took
+/// such gradients.
+///
+/// Errors  as require_repeatable() and rehearsal.
+recording repeatable_part(const recording& r, const replay_terms& terms);
 
 } // namespace mailgrad

@@ -1,16 +1,25 @@
 #pragma once
 
+#include <mailgrad/engine/shard/gradient_queue.hpp>
 #include <mailgrad/engine/shard/gradient_sum.hpp>
-#include <mailgrad/engine/shard/kept_gradient.hpp>
+#include <mailgrad/engine/shard/push_gradient.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
 
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace mailgrad {
+
+/// Checks that the gradients of an update, in the order of their workers, are one sum and all that it is made
+/// of, if any of them is part of a sum.
+///
+/// Errors  std::runtime_error in one line that names worker and step: another carrier, another step or
+///         another number of gradients than the first one says, or no gradient of the carrier.
+void require_one_sum(std::span<const gradient_header> of_update);
 
 /// The gradients that wait at a shard until it applies them in one update.
 ///

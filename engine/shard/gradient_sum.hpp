@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/engine/model/coverage.hpp>
+#include <mailgrad/engine/model/gradient.hpp>
 #include <mailgrad/engine/shard/parallel_update.hpp>
 #include <mailgrad/files/archive.hpp>
 #include <mailgrad/tensor/lane.hpp>

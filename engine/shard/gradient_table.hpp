@@ -1,7 +1,7 @@
 #pragma once
 
+#include <mailgrad/engine/shard/gradient_queue.hpp>
 #include <mailgrad/engine/shard/gradient_sum.hpp>
-#include <mailgrad/engine/shard/kept_gradient.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
 
 #include <cstddef>

@@ -2,7 +2,6 @@
 
 #include <mailgrad/engine/shard/order_entry.hpp>
 #include <mailgrad/engine/shard/push_gradient.hpp>
-#include <mailgrad/engine/shard/turns_of_worker.hpp>
 #include <mailgrad/files/archive.hpp>
 
 #include <cstddef>

@@ -1,7 +1,14 @@
 #pragma once
 
+#include <mailgrad/engine/shard/card_block.hpp>
+#include <mailgrad/kernels/copy_rows.hpp>
+#include <mailgrad/kernels/update.hpp>
+#include <mailgrad/tensor/lane.hpp>
+
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -39,6 +46,59 @@ private:
   std::uint64_t last_ = 0;  ///< the version that the newest update makes
   std::uint64_t known_ = 0; ///< the updates in the log, with the newest
   std::vector<std::vector<written>> updates_{depth};
+};
+
+/// The row_log of a shard whose tables lie on a card, where the numbers of the rows are. The log copies the
+/// lists of each update there, into memory that it uses again.
+///
+/// The lists that it keeps of a table take at most as many bytes as the table. Of an update with longer ones
+/// it remembers that the whole table may have changed. In a steady state it allocates nothing.
+/// Threads one caller at a time.
+class card_row_log {
+public:
+  static constexpr std::size_t depth = row_log::depth;
+
+  explicit card_row_log(std::shared_ptr<lane> at);
+
+  /// Whether it lists so many rows of a table of so many floats; else the whole table may have changed.
+  static bool lists_rows(std::size_t named, std::size_t floats) noexcept;
+  /// Takes the memory for the entry of the update that makes `version`, whose lists have so many rows at
+  /// most.
+  void take_room(std::uint64_t version, std::size_t rows) {
+    updates_[version % depth].numbers.of(rows * sizeof(std::int32_t));
+  }
+  /// Begins the entry of the update that makes `version`. If that is not the version after the last one, all
+  /// earlier updates are forgotten.
+  void begin(std::uint64_t version);
+  /// Notes that this update writes the rows of these lists to table number `t`, which has so many floats.
+  void note(std::size_t t, std::size_t floats, std::span<const row_gradient> lists);
+  /// Queues the copies of the lists that were noted.
+  void end();
+
+  /// Lists the copies that bring tables of `version` to the latest one. `whole` has the copy of each table as
+  /// a whole, by its number. Returns false if the log does not reach back that far.
+  bool catch_up(std::uint64_t version, std::span<const row_copy> whole, std::vector<row_copy>& copies) const;
+
+private:
+  /// Some rows of a table that an update wrote, or all, as row_copy has it.
+  struct written {
+    std::size_t table;
+    std::size_t count;
+    const std::int32_t* numbers;
+  };
+  struct entry {
+    std::vector<written> lists;
+    growing_room numbers; ///< of all lists, one behind the other
+  };
+
+  entry& newest() { return updates_[last_ % depth]; }
+  bool is_whole_cheaper(std::uint64_t version, std::size_t t, std::size_t height) const;
+
+  std::shared_ptr<lane> at_;
+  std::uint64_t last_ = 0;  ///< the version that the newest update makes
+  std::uint64_t known_ = 0; ///< the updates in the log, with the newest
+  std::deque<entry> updates_;
+  std::vector<row_copy> copies_; ///< of lists
 };
 
 } // namespace mailgrad

@@ -1,7 +1,6 @@
+#include <mailgrad/engine/model/model_layout.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
-
-#include <mailgrad/engine/model/shard_variables.hpp>
-#include <mailgrad/kernels/copy_bytes.hpp>
+#include <mailgrad/kernels/copy_rows.hpp>
 #include <mailgrad/kernels/distance.hpp>
 #include <mailgrad/optim/kept_memory.hpp>
 #include <mailgrad/tensor/error.hpp>
@@ -10,7 +9,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
+
+// What a shard does with its tables, of which an update changes the rows that gradients list.
+
+// What a shard does with gradients: it checks that they fit, and updates its weights with them or adds them
+// up.
 
 namespace mailgrad {
 
@@ -249,6 +254,280 @@ void shard::load(const card_block& block, std::uint64_t updates) {
   current_ = target;
   version_.value += updates;
   forget_versions();
+}
+
+void shard::find_tables(const parameter_layout& layout) {
+  for (std::size_t v = 0; v < layout.variables().size(); ++v) {
+    const placed_variable& variable = layout.variables()[v];
+    if (!variable.sparse) continue;
+    const std::size_t width = variable.dims.size() / variable.dims[0];
+    for (const variable_piece& piece : layout.pieces(v))
+      if (piece.shard == index_)
+        tables_.push_back({v, width, piece.offset_in_shard,
+                           static_cast<std::int32_t>(piece.offset_in_variable / width),
+                           static_cast<std::int32_t>((piece.offset_in_variable + piece.length) / width)});
+  }
+}
+
+void shard::add_rows_to(gradient_sum& sum, const gradient_rows& part, float scale) const {
+  const auto t = std::ranges::find(tables_, part.variable, &table::variable);
+  if (t == tables_.end()) return;
+  const gradient_rows listed = listed_rows(part);
+  for (std::size_t j = 0; j < listed.rows.size(); ++j) {
+    const std::int32_t row = listed.rows[j];
+    if (row < t->row_begin || row >= t->row_end) continue;
+    sum.add_row(part.variable, row, scale, listed.values.subspan(j * part.width, part.width));
+  }
+}
+
+/// The version of the tables in a block of the pool; `unknown` for a new block, which cannot catch up.
+std::uint64_t& shard::version_in(const memory& b) {
+  constexpr std::uint64_t unknown = std::numeric_limits<std::uint64_t>::max();
+  const auto found = std::ranges::find(versions_, &b, &std::pair<const memory*, std::uint64_t>::first);
+  return found != versions_.end() ? found->second : versions_.emplace_back(&b, unknown).second;
+}
+
+/// To be called for a block of the pool that gets other values than an update writes.
+void shard::forget_version(const memory& b) {
+  std::erase_if(versions_, [&b](const auto& known) { return known.first == &b; });
+}
+
+void shard::update_tables(const parallel_update& done) {
+  if (is_on_card(*at_)) return update_tables_there(done);
+  memory& target = *done.target_;
+  const std::span<const float> from = std::as_const(*current_).on_host<float>();
+  const std::span<float> to = target.on_host<float>();
+  if (&target != current_.get() && !log_.catch_up(version_in(target), from, to))
+    std::ranges::copy(from.subspan(dense_size_), to.begin() + static_cast<std::ptrdiff_t>(dense_size_));
+  const bool logged = blocks_.size() > 1; // with one block, none is ever behind
+  if (logged) log_.begin(version_.value + 1);
+  for (const table& t : tables_) {
+    sparse_update work = rows_of(t, done);
+    if (work.rows.empty()) continue;
+    work.weights = to.subspan(t.offset, static_cast<std::size_t>(t.row_end - t.row_begin) * t.width);
+    work.rate = done.rate_;
+    optimizer_->update_rows(at_->where(), work);
+    if (logged) note_rows(t, work.rows);
+  }
+  version_in(target) = version_.value + 1;
+}
+
+void shard::update_tables_there(const parallel_update& done) {
+  memory& target = *done.target_;
+  const stream& s = at_->where();
+  const std::span<float> to = target.on<float>(s);
+  if (&target != current_.get())
+    catch_up_there(target, std::as_const(*current_).on<float>(s).data(), to.data());
+  const bool logged = blocks_.size() > 1; // with one block, none is ever behind
+  if (logged) log_there_.begin(version_.value + 1);
+  for (const table& t : tables_) {
+    list_rows_there(t, done);
+    if (rows_there_.empty()) continue;
+    sparse_update work;
+    work.weights = to.subspan(t.offset, static_cast<std::size_t>(t.row_end - t.row_begin) * t.width);
+    work.width = t.width;
+    work.step = next_update();
+    work.first = t.offset;
+    work.row_begin = t.row_begin;
+    work.row_end = t.row_end;
+    work.rate = done.rate_;
+    work.gradients = rows_there_;
+    work.scratch = order_.of(row_update_bytes(device_kind::cuda, rows_there_));
+    optimizer_->update_rows(s, work);
+    if (logged)
+      log_there_.note(static_cast<std::size_t>(&t - tables_.data()), work.weights.size(), rows_there_);
+  }
+  if (logged) log_there_.end();
+  version_in(target) = version_.value + 1;
+}
+
+/// Memory that is lacking is so before any kernel of the update, which may write in place.
+void shard::take_room_for_tables(const parallel_update& work) {
+  std::size_t listed = 0;
+  for (const table& t : tables_) {
+    list_rows_there(t, work);
+    std::size_t named = 0;
+    for (const row_gradient& g : rows_there_) named += g.rows.size();
+    const std::size_t floats = static_cast<std::size_t>(t.row_end - t.row_begin) * t.width;
+    if (card_row_log::lists_rows(named, floats)) listed += named;
+    if (!rows_there_.empty()) order_.of(row_update_bytes(device_kind::cuda, rows_there_));
+  }
+  if (listed > 0 && blocks_.size() > 1) log_there_.take_room(version_.value + 1, listed);
+}
+
+/// Brings the tables of a block of the pool to the version of the latest one, whose weights are `from`.
+void shard::catch_up_there(const memory& target, const float* from, float* to) {
+  const stream& s = at_->where();
+  copies_.clear();
+  whole_.clear();
+  for (const table& t : tables_)
+    whole_.push_back({from + t.offset, to + t.offset, t.width, t.row_begin, t.row_end});
+  if (log_there_.catch_up(version_in(target), whole_, copies_)) return copy_rows(s, copies_);
+  copy_bytes(s, to + dense_size_, from + dense_size_, (range_.size() - dense_size_) * sizeof(float));
+}
+
+void shard::list_rows_there(const table& t, const parallel_update& done) {
+  rows_there_.clear();
+  for (const contribution& c : done.contributions_)
+    for (const card_rows& part : c.values->sparse_on_card)
+      if (part.variable == t.variable)
+        rows_there_.push_back({part.rows, part.values.data(), c.scale * done.share_});
+}
+
+void shard::note_rows(const table& t, std::span<const std::int32_t> rows) {
+  for (const std::int32_t row : rows)
+    if (row >= t.row_begin && row < t.row_end)
+      log_.note(t.offset + static_cast<std::size_t>(row - t.row_begin) * t.width, t.width);
+}
+
+sparse_update shard::rows_of(const table& t, const parallel_update& done) {
+  rows_.begin(t.variable);
+  for (const contribution& c : done.contributions_) rows_.add(*c.values, c.scale * done.share_);
+  return {{}, t.width, rows_.rows(), rows_.values(), 1.0F, next_update(), t.offset, t.row_begin, t.row_end};
+}
+
+void shard::update(std::span<const contribution> gradients, double rate, float share) {
+  begin_update(*alone_, gradients, rate, 1, nullptr, share);
+  while (alone_->compute_part() == parallel_update::progress::computed) {
+  }
+  end_update(*alone_);
+}
+
+/// Throws if a gradient of `floats` does not reach the end of the shard's dense part, which begins at float
+/// `first` of it.
+void shard::require_dense(std::size_t floats, std::size_t first) const {
+  const std::size_t needed = dense_size_ == 0 ? 0 : first + dense_size_;
+  if (floats < needed)
+    throw shape_error(
+        fmt::format("shard: a gradient of {} dense weights, where {} are needed", floats, needed));
+}
+
+/// Checks only sizes, once for each gradient. The worker is responsible for the values and the row numbers.
+void shard::require_fitting(const contribution& c) const {
+  if (!c.values) throw shape_error("shard: a contribution has no gradient");
+  if (is_on_card(*at_)) require_dense_alone(*c.values);
+  for (const table& t : tables_)
+    for (const gradient_rows& part : c.values->sparse)
+      if (part.variable == t.variable && part.values.size() / t.width < part.rows.size())
+        throw shape_error(fmt::format("shard: a gradient of {} values for {} rows of {}", part.values.size(),
+                                      part.rows.size(), t.width));
+  if (c.dense) return require_dense(c.dense.size(), 0);
+  require_dense(c.values->dense.bytes() / sizeof(float), range_.begin);
+  for (const dense_addend& further : c.values->addends)
+    if (!further.covered || !further.covered->empty())
+      require_dense(further.values.bytes() / sizeof(float), range_.begin);
+}
+
+void shard::require_dense_alone(const gradient& g) const {
+  if (!g.addends.empty() || !g.sparse.empty())
+    throw device_error(
+        world_errc::wrong_place,
+        "shard: rows of tables and sums of several devices lie on the host, and the weights on a card");
+}
+
+void shard::begin_update(parallel_update& work, std::span<const contribution> gradients, double rate,
+                         std::size_t threads, std::shared_ptr<const void> self, float share) {
+  for (const contribution& c : gradients) require_fitting(c);
+  let_go_of_retired();
+  room_for_mark_ = at_->record(); // while nothing is queued that could not be told of
+  work.target_.reset();           // left over from an update that failed
+  work.target_ = block_to_write();
+  work.where_ = at_->where();
+  work.from_ = std::as_const(*current_).on<float>(work.where_).first(dense_size_);
+  work.to_ = work.target_->on<float>(work.where_).first(dense_size_);
+  work.owner_ = std::move(self);
+  work.contributions_.assign(gradients.begin(), gradients.end());
+  work.rule_ = optimizer_.get();
+  work.step_ = next_update();
+  work.rate_ = rate;
+  work.share_ = share;
+  if (is_on_card(*at_)) take_room_for_tables(work);
+  work.parts_.clear();
+  work.gradients_.clear();
+  if (dense_size_ > 0) {
+    optimizer_->prepare(work.step_, rate);
+    find_cuts(gradients);
+    for (std::size_t i = 1; i < cuts_.size(); ++i) add_part(work, {cuts_[i - 1], cuts_[i]});
+  }
+  work.missing_ = work.parts_.size();
+  work.lay_lanes(threads);
+}
+
+void shard::end_update(parallel_update& work) {
+  if (!tables_.empty()) update_tables(work);
+  room_for_mark_ = {};
+  written_ = at_->record();
+  if (!written_.passed())
+    retired_.push_back(
+        {written_, work.target_ == current_ ? nullptr : current_, std::move(work.contributions_)});
+  current_ = std::move(work.target_);
+  work.contributions_.clear();
+  work.owner_.reset();
+  ++version_;
+  ++updates_;
+}
+
+void shard::add_to(gradient_sum& sum, const contribution& what) {
+  require_fitting(what);
+  const stream& s = at_->where();
+  const gradient& g = *what.values;
+  if (has_tables_there() && !g.sparse_on_card.empty())
+    throw device_error(world_errc::wrong_place,
+                       "shard: rows of tables are added up on the host, and these lie on a card");
+  sum.cover(g.covered);
+  sum.add(what.scale, what.dense ? what.dense.on(s).first(dense_size_) : part_of(g), 0);
+  const shard_range dense{range_.begin, range_.begin + dense_size_};
+  for (const dense_addend& further : g.addends) {
+    if (what.dense) break; // it includes the addends
+    for (const shard_range& r : overlaps(ranges_of(further.covered, dense), dense))
+      sum.add(what.scale, further.values.as<float>().subspan(r.begin, r.size()), r.begin - dense.begin);
+  }
+  for (const gradient_rows& part : g.sparse) add_rows_to(sum, part, what.scale);
+  if (const mark done = at_->record(); !done.passed()) retired_.push_back({done, nullptr, {what}});
+}
+
+std::span<const float> shard::part_of(const gradient& g) const {
+  require_dense(g.dense.bytes() / sizeof(float), range_.begin);
+  if (dense_size_ == 0) return {};
+  return g.dense_for(at_->where()).on<float>(at_->where()).subspan(range_.begin, dense_size_);
+}
+
+void shard::find_cuts(std::span<const contribution> gradients) {
+  cuts_.assign({0, dense_size_});
+  for (const contribution& c : gradients) {
+    cut_at(c.values->covered);
+    for (const dense_addend& further : c.values->addends) cut_at(further.covered);
+  }
+  if (threads_help())
+    for (std::size_t at = parallel_update::part_size; at < dense_size_; at += parallel_update::part_size)
+      cuts_.push_back(at);
+  std::ranges::sort(cuts_);
+  const auto repeats = std::ranges::unique(cuts_);
+  cuts_.erase(repeats.begin(), repeats.end());
+}
+
+void shard::cut_at(const std::shared_ptr<const coverage>& covered) {
+  if (!covered) return;
+  for (const shard_range& r : *covered)
+    for (const std::size_t end : {r.begin, r.end})
+      if (end > range_.begin && end < range_.begin + dense_size_) cuts_.push_back(end - range_.begin);
+}
+
+/// Collects the gradients of a part, in the order of the contributions and of the addends of each.
+void shard::add_part(parallel_update& work, const shard_range& where) const {
+  const std::size_t first = work.gradients_.size();
+  const shard_range in_model{range_.begin + where.begin, range_.begin + where.end};
+  for (const contribution& c : work.contributions_) {
+    if (!covers(c.values->covered, in_model)) continue;
+    const float* const whole = c.dense ? c.dense.on(work.where_).data() : part_of(*c.values).data();
+    work.gradients_.push_back({whole + where.begin, c.scale});
+    if (c.dense) continue;
+    for (const dense_addend& further : c.values->addends)
+      if (covers(further.covered, in_model))
+        work.gradients_.push_back({further.values.as<float>().data() + in_model.begin, c.scale});
+  }
+  const std::size_t count = work.gradients_.size() - first;
+  work.parts_.push_back({where, first, count, count > 0 || work.contributions_.empty()});
 }
 
 } // namespace mailgrad

@@ -2,11 +2,8 @@
 
 #include <mailgrad/engine/model/gradient.hpp>
 #include <mailgrad/engine/model/object_pool.hpp>
-#include <mailgrad/engine/model/row_join.hpp>
 #include <mailgrad/engine/shard/card_block.hpp>
-#include <mailgrad/engine/shard/card_row_log.hpp>
 #include <mailgrad/engine/shard/gradient_sum.hpp>
-#include <mailgrad/engine/shard/growing_room.hpp>
 #include <mailgrad/engine/shard/parallel_update.hpp>
 #include <mailgrad/engine/shard/row_log.hpp>
 #include <mailgrad/files/archive.hpp>

@@ -2,7 +2,7 @@
 
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/little_endian.hpp>
-#include <mailgrad/files/shell_word.hpp>
+#include <mailgrad/options/spelling.hpp>
 
 #include <fmt/format.h>
 

@@ -2,8 +2,7 @@
 
 #include <mailgrad/data/data_source.hpp>
 #include <mailgrad/engine/model/data_request.hpp>
-#include <mailgrad/files/text_in_json.hpp>
-#include <mailgrad/graph/models/json_depth.hpp>
+#include <mailgrad/files/json_text.hpp>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -4,7 +4,7 @@
 #include <mailgrad/engine/model/model_layout.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/replaced_file.hpp>
-#include <mailgrad/graph/needed.hpp>
+#include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/onnx_nodes.hpp>
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 #include <mailgrad/engine/weights/weights_file.hpp>
 
-#include <mailgrad/data/finite.hpp>
+#include <mailgrad/data/sample_array.hpp>
 #include <mailgrad/engine/weights/kind_of_file.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/npz.hpp>

@@ -1,8 +1,7 @@
 #include <mailgrad/engine/wire/encoded_rows.hpp>
 
 #include <mailgrad/engine/wire/encoded_numbers.hpp>
-#include <mailgrad/engine/wire/wire_error.hpp>
-#include <mailgrad/engine/wire/wire_words.hpp>
+#include <mailgrad/engine/wire/wire_layout.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>

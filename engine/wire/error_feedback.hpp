@@ -1,12 +1,43 @@
 #pragma once
 
+#include <mailgrad/engine/model/object_pool.hpp>
 #include <mailgrad/engine/wire/encoded_numbers.hpp>
-#include <mailgrad/engine/wire/messages_in_flight.hpp>
+#include <mailgrad/engine/wire/encoded_rows.hpp>
+#include <mailgrad/optim/identity.hpp>
 
+#include <cstddef>
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace mailgrad {
+
+/// The bytes of an encoded gradient. They are written once, so who sends them may hold them as long as it
+/// takes.
+using wire_message = std::shared_ptr<const std::vector<std::byte>>;
+
+/// The messages that a worker has sent to a shard and whose fate it does not know yet, by the step of their
+/// gradient.
+///
+/// Errors  std::invalid_argument for a step that is in flight already, or that is not.
+/// Threads one owner calls; messages may be released on any thread.
+class messages_in_flight {
+public:
+  /// Memory for a message that nobody else holds. A steady step takes none from the heap.
+  std::shared_ptr<std::vector<std::byte>> memory(std::size_t bytes);
+
+  void require_new(step_number step) const;
+  void sent(step_number step, wire_message message);
+  /// The shard has told what became of it.
+  wire_message settled(step_number step);
+
+  std::size_t size() const noexcept { return all_.size(); }
+
+private:
+  object_pool<std::vector<std::byte>> memory_{[] { return std::make_shared<std::vector<std::byte>>(); }};
+  std::vector<std::pair<step_number, wire_message>> all_; ///< a few
+};
 
 /// A worker's side of a lossy format, for one range of the dense weights: what a message lacks is kept here
 /// and added to the next gradient. If a shard discards a gradient, all that its message held comes back.
@@ -47,6 +78,39 @@ private:
   std::size_t weights_;
   std::vector<float> residual_;
   std::vector<float> decoded_;
+  messages_in_flight in_flight_;
+};
+
+/// What error_feedback is for dense weights, for the rows of one table. What a row lacks waits until the row
+/// comes again.
+///
+/// Units   memory: as much as the table, and the messages in flight.
+/// Threads one caller at a time; messages may be released on any thread.
+class row_feedback {
+public:
+  row_feedback(const wire_format& f, const table_extent& table);
+
+  /// Null if a number is not finite and the format cannot say so: nothing has changed then.
+  ///
+  /// Errors  shape_error for rows that the table lacks, or of another width; std::invalid_argument for a step
+  ///         in flight.
+  wire_message send(step_number step, const gradient_rows& part);
+
+  /// Errors  std::invalid_argument for a step that is not in flight.
+  void applied(step_number step) { in_flight_.settled(step); }
+  void give_back(step_number step);
+
+  std::span<const float> residual() const noexcept {
+    return residual_;
+  } ///< float32[rows, width]; empty for float32
+  std::size_t in_flight() const noexcept { return in_flight_.size(); }
+
+private:
+  wire_format format_;
+  table_extent table_;
+  std::vector<float> residual_;
+  std::vector<float> scratch_;
+  decoded_rows decoded_;
   messages_in_flight in_flight_;
 };
 

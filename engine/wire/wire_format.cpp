@@ -1,10 +1,8 @@
 #include <mailgrad/engine/wire/wire_format.hpp>
 
-#include <mailgrad/options/named_choice.hpp>
-#include <mailgrad/options/nearest_name.hpp>
 #include <mailgrad/options/number.hpp>
 #include <mailgrad/options/settings.hpp>
-#include <mailgrad/tensor/exact_text.hpp>
+#include <mailgrad/options/spelling.hpp>
 
 #include <fmt/format.h>
 

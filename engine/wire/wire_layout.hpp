@@ -1,12 +1,51 @@
 #pragma once
 
 #include <mailgrad/engine/wire/wire_format.hpp>
+#include <mailgrad/tensor/error.hpp>
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
 
 namespace mailgrad {
+
+/// Bytes that came from elsewhere do not hold what their format promises; `what()` is one line for the user.
+class wire_error : public std::system_error {
+public:
+  explicit wire_error(std::string_view what)
+      : std::system_error(world_errc::malformed_message), text_(what) {}
+  const char* what() const noexcept override { return text_.c_str(); }
+
+private:
+  std::string text_; ///< without the category's own words, which std::system_error would append
+};
+
+static_assert(std::endian::native == std::endian::little, "messages hold numbers as this processor does");
+
+// Numbers of four bytes at any place of a message, little-endian. The bytes must be there.
+
+inline std::uint32_t whole_at(std::span<const std::byte> from, std::size_t at) {
+  std::uint32_t number;
+  std::memcpy(&number, &from[at], 4);
+  return number;
+}
+
+inline float float_at(std::span<const std::byte> from, std::size_t at) {
+  return std::bit_cast<float>(whole_at(from, at));
+}
+
+inline void put_whole(std::span<std::byte> to, std::size_t at, std::uint32_t number) {
+  std::memcpy(&to[at], &number, 4);
+}
+
+inline void put_float(std::span<std::byte> to, std::size_t at, float number) {
+  put_whole(to, at, std::bit_cast<std::uint32_t>(number));
+}
 
 /// What stands before encoded numbers: 12 bytes.
 struct wire_header {

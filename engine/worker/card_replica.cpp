@@ -1,16 +1,24 @@
 #include <mailgrad/engine/worker/card_replica.hpp>
-
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/kernels/cuda/step_record.hpp>
 #include <mailgrad/kernels/distance.hpp>
 #include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tensor/hogwild_store.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <utility>
+
+// What a replica on a card does with the weights that it is given: it brings those of the host to pinned
+// memory, and all that a step reads to where its kernels read.
+
+// What a replica on a card does with gradients: it makes them where the shards read them, fetches what the
+// host reads, and measures those that the host does not have.
 
 namespace mailgrad {
 
@@ -232,6 +240,189 @@ float card_replica::end_step() {
 
 std::string card_replica::waits_for() const {
   return fmt::format("the end of a step on {}", to_string(place_));
+}
+
+namespace {
+
+/// Calls `use` for each part of `ranges` that lies in `within`.
+template <class Use>
+void for_each_part(std::span<const shard_range> ranges, const shard_range& within, Use use) {
+  for (const shard_range& r : ranges) {
+    const shard_range part{std::max(r.begin, within.begin), std::min(r.end, within.end)};
+    if (part.begin < part.end) use(part);
+  }
+}
+
+} // namespace
+
+void card_replica::require_shard(std::uint32_t shard, bool values) const {
+  if (shard >= shards_.size() || !values)
+    throw std::invalid_argument(fmt::format("weights: {} for shard {} of {}", values ? "values" : "no values",
+                                            shard, shards_.size()));
+}
+
+void card_replica::use_host_weights(std::uint32_t shard, const float* values, std::shared_ptr<const void>) {
+  require_shard(shard, values != nullptr);
+  if (near_[shard])
+    throw device_error(world_errc::wrong_place,
+                       fmt::format("weights: expected those of shards on {}, found some of the host",
+                                   to_string(device{place_.kind, place_.index})));
+  shards_[shard] = {values};
+}
+
+void card_replica::use_weights(std::uint32_t shard, const snapshot& values) {
+  if (values && !values.owner()->is_on_host()) {
+    require_shard(shard, true);
+    if (!near_[shard])
+      throw device_error(world_errc::wrong_place, "weights: expected those of shards on the host");
+    values.on(lane_.where()); // refuses those of another card
+    shards_[shard] = {nullptr, false, values};
+    return;
+  }
+  step_runner::use_weights(shard, values);
+  if (!queued_.empty() || racing()) return; // the copy of the step under way may still read there
+  stage_dense(shard);
+  shards_[shard].staged = true;
+}
+
+void card_replica::stage_dense(std::uint32_t shard) {
+  const shard_range range = layout_->shard(shard);
+  const std::size_t end = std::min(range.end, std::max(range.begin, layout_->dense_size()));
+  std::copy_n(shards_[shard].values, end - range.begin, staged_.as<float>().data() + range.begin);
+}
+
+/// What the step reads of the shard's tables, which only its batch tells.
+void card_replica::stage_tables(std::uint32_t shard, const queued_step& step) {
+  const shard_range range = layout_->shard(shard);
+  const float* const from = shards_[shard].values;
+  float* const to = staged_.as<float>().data();
+  const shard_range tables{std::max(range.begin, layout_->dense_size()), range.end};
+  for_each_part(step.code->reads().whole(), tables, [&](const shard_range& part) {
+    std::copy_n(from + (part.begin - range.begin), part.size(), to + part.begin);
+  });
+  copies_.clear();
+  const batch& b = *step.inputs;
+  step.code->reads().list_copies(
+      shard, from, to, [&b](const batch_part& part) { return part.of(b).values<std::int32_t>().data(); },
+      copies_);
+  copy_rows(host_stream{}, copies_);
+}
+
+/// Copies the weights that may have changed since they were given: those that are no snapshot, to which under
+/// hogwild other workers write meanwhile. And copies tables.
+void card_replica::stage_other_weights(const queued_step& step) {
+  std::optional<racing_read> others_write;
+  if (racing()) others_write.emplace();
+  for (std::uint32_t s = 0; s < shards_.size(); ++s) {
+    if (shards_[s].values == nullptr && !shards_[s].on_card)
+      throw std::invalid_argument(fmt::format("weights: none of shard {} yet", s));
+    if (!shards_[s].values) continue;
+    if (!shards_[s].staged) stage_dense(s);
+    stage_tables(s, step);
+  }
+}
+
+void card_replica::wait_for_weights() {
+  for (const given_weights& w : shards_) lane_.wait_for(w.on_card.ready());
+}
+
+/// They go to the same memory in each step, so that its graph reads the same addresses. The card itself reads
+/// the rows of pinned memory that it copies.
+void card_replica::send_weights() {
+  const weight_reads& reads = queued_.back().code->reads();
+  const stream& s = lane_.where();
+  float* const there = weights_.on<float>(s).data();
+  const float* const staged = all_near_ ? nullptr : staged_.as<float>().data();
+  const auto send = [&](const shard_range& part, const float* from) {
+    cuda::runtime::copy(lane_stream().stream, there + part.begin, from, part.size() * sizeof(float));
+  };
+  copies_.clear();
+  for (const shard_range& part : reads.whole())
+    if (!any_near_) send(part, staged + part.begin);
+  for (std::uint32_t i = 0; i < shards_.size(); ++i) {
+    const shard_range range = layout_->shard(i);
+    const float* const from = near_[i] ? shards_[i].on_card.on(s).data() : staged + range.begin;
+    if (any_near_)
+      for_each_part(reads.whole(), range,
+                    [&](const shard_range& part) { send(part, from + (part.begin - range.begin)); });
+    reads.list_copies(
+        i, from, there, [this](const batch_part& part) { return numbers_of_step(part); }, copies_);
+  }
+  copy_rows(s, copies_);
+}
+
+const std::int32_t* card_replica::numbers_of_step(const batch_part& part) const {
+  const queued_step& step = queued_.back();
+  return step.code->numbers_on_card(step.set, part, *step.inputs);
+}
+
+std::shared_ptr<gradient> card_replica::make_gradient() const {
+  cuda::runtime::make_current(place_.index); // pinned memory would else wake the first card
+  return naming_memory("a gradient of a worker", [this] { return new_gradient(); });
+}
+
+std::shared_ptr<gradient> card_replica::new_gradient() const {
+  if (!any_near_) return mailgrad::make_gradient(*layout_, cuda::pinned_memory);
+  memory there(cuda::allocate_on(lane_stream(), layout_->dense_size() * sizeof(float)));
+  if (!all_near_) {
+    auto made = mailgrad::make_gradient(*layout_, cuda::pinned_memory);
+    made->on_card = std::move(there);
+    made->card = place_.index;
+    return made;
+  }
+  auto made = std::make_shared<gradient>();
+  made->dense = std::move(there);
+  return made;
+}
+
+/// Copies what shards that are not on the card read of the gradient.
+void card_replica::fetch_gradient(const float* from) {
+  const std::span<float> to = queued_.back().out->dense.on_host<float>();
+  const cuda_stream& s = lane_stream();
+  if (!any_near_) return cuda::runtime::copy(s.stream, to.data(), from, to.size_bytes());
+  for (std::uint32_t i = 0; i < shards_.size(); ++i) {
+    const shard_range range = layout_->shard(i);
+    const std::size_t end = std::min(range.end, to.size());
+    if (near_[i] || range.begin >= end) continue;
+    cuda::runtime::copy(s.stream, to.data() + range.begin, from + range.begin,
+                        (end - range.begin) * sizeof(float));
+  }
+}
+
+float* card_replica::place_for_gradient() {
+  gradient& out = *queued_.back().out;
+  memory& there = !any_near_ ? gradient_ : all_near_ ? out.dense : out.on_card;
+  return there.on<float>(lane_.where()).data();
+}
+
+/// Queues what cosine_to() makes of the step's gradient and the one that it is compared with.
+void card_replica::multiply(const float* fresh) {
+  const stream& s = lane_.where();
+  if (!products_)
+    products_ = naming_memory("the comparison of a sampled gradient", [this] {
+      return inner_products{lane_.allocate(3 * sizeof(double)), cuda::pinned_block(3 * sizeof(double))};
+    });
+  double* const found = products_->on_card.on<double>(s).data();
+  const std::span<const float> a = queued_.back().compared->dense_for(s).on<float>(s),
+                               b(fresh, layout_->dense_size());
+  inner_product(s, a, b, found);
+  inner_product(s, a, a, found + 1);
+  inner_product(s, b, b, found + 2);
+  cuda::runtime::copy(lane_stream().stream, products_->seen.as<double>().data(), found, 3 * sizeof(double));
+}
+
+void card_replica::compare_with(std::shared_ptr<const gradient> stale) {
+  if (any_near_) compared_ = std::move(stale);
+}
+
+std::optional<double> card_replica::cosine_to(const gradient& stale, const gradient& fresh) const {
+  if (!any_near_) return cosine(stale, fresh);
+  const std::span<const double> found = products_->seen.as<double>();
+  return cosine(found[0], found[1], found[2]);
+}
+
+double card_replica::squared_norm(const gradient& g) const {
+  return any_near_ ? squared_norm_ : mailgrad::squared_norm(g);
 }
 
 } // namespace mailgrad

@@ -1,10 +1,8 @@
 #pragma once
 
 #include <mailgrad/engine/account/time_source.hpp>
-#include <mailgrad/engine/worker/stage_place.hpp>
 #include <mailgrad/engine/worker/stage_program.hpp>
 #include <mailgrad/engine/worker/weight_places.hpp>
-#include <mailgrad/engine/worker/weight_view.hpp>
 #include <mailgrad/kernels/cuda/card_lane.hpp>
 #include <mailgrad/kernels/cuda/step_record.hpp>
 #include <mailgrad/tensor/product_precision.hpp>

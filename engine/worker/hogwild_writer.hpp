@@ -1,9 +1,7 @@
 #pragma once
 
 #include <mailgrad/engine/model/gradient.hpp>
-#include <mailgrad/engine/model/row_join.hpp>
 #include <mailgrad/engine/shard/card_block.hpp>
-#include <mailgrad/engine/shard/growing_room.hpp>
 #include <mailgrad/files/archive.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/optim/optimizer.hpp>

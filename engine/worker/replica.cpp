@@ -1,7 +1,7 @@
 #include <mailgrad/engine/worker/replica.hpp>
 
 #include <mailgrad/engine/model/training_fetches.hpp>
-#include <mailgrad/kernels/next_use.hpp>
+#include <mailgrad/kernels/gemm.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
 
 #include <optional>

@@ -1,14 +1,76 @@
 #include <mailgrad/engine/worker/stage_program.hpp>
-
-#include <mailgrad/engine/worker/stage_place.hpp>
 #include <mailgrad/kernels/accumulate.hpp>
-#include <mailgrad/kernels/next_use.hpp>
+#include <mailgrad/kernels/gemm.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <algorithm>
 #include <optional>
+#include <ranges>
+#include <tuple>
+#include <utility>
 
 namespace mailgrad {
+
+namespace {
+
+gradient_rows listed(const stage_rows& list) {
+  return listed_rows({list.variable, list.width, list.rows, list.values});
+}
+
+gradient_rows copied(std::span<const stage_rows> lists, row_memory& memory) {
+  const std::size_t width = lists.front().width;
+  std::size_t count = 0;
+  for (const stage_rows& list : lists) count += listed(list).rows.size();
+  const std::span rows(reinterpret_cast<std::int32_t*>(memory.take(count * sizeof(std::int32_t))), count);
+  const std::span values(reinterpret_cast<float*>(memory.take(count * width * sizeof(float))), count * width);
+  std::size_t first = 0;
+  for (const stage_rows& list : lists) {
+    const gradient_rows used = listed(list);
+    std::ranges::copy(used.rows, rows.begin() + static_cast<std::ptrdiff_t>(first));
+    std::ranges::copy(used.values, values.begin() + static_cast<std::ptrdiff_t>(first * width));
+    first += used.rows.size();
+  }
+  return {lists.front().variable, width, rows, values};
+}
+
+} // namespace
+
+std::byte* row_memory::take(std::size_t bytes) {
+  host_lane here;
+  return take(bytes, here);
+}
+
+std::byte* row_memory::take(std::size_t bytes, lane& at) {
+  if (used == blocks.size()) blocks.emplace_back();
+  memory& m = blocks[used++];
+  if (m.bytes() < std::max<std::size_t>(bytes, 1)) { // a list of no rows also has an address
+    memory larger = at.allocate(std::max<std::size_t>(bytes, 1));
+    std::swap(m, larger);
+    if (is_on_card(at) && larger.bytes() > 0) outgrown.push_back(std::move(larger));
+  }
+  return m.on<std::byte>(at.where()).data();
+}
+
+void sort_lists(std::vector<stage_rows>& lists) {
+  std::ranges::sort(lists, {},
+                    [](const stage_rows& l) { return std::tuple(l.variable, l.micro_batch, l.segment); });
+}
+
+std::vector<gradient_rows> joined(std::vector<stage_rows> lists, row_memory& memory) {
+  memory.used = 0;
+  sort_lists(lists);
+  std::vector<gradient_rows> all;
+  for (auto begin = lists.begin(); begin != lists.end();) {
+    const auto end =
+        std::find_if(begin, lists.end(), [&](const stage_rows& l) { return l.variable != begin->variable; });
+    if (end - begin == 1)
+      all.push_back({begin->variable, begin->width, begin->rows, begin->values});
+    else
+      all.push_back(copied({begin, end}, memory));
+    begin = end;
+  }
+  return all;
+}
 
 namespace {
 
@@ -283,6 +345,55 @@ const float* stage_program::loss_of(std::size_t i) const {
 
 void stage_program::raise(std::size_t i, const cuda::fault_word& fault) const {
   compiled_[i]->code.raise(fault);
+}
+
+stage_schedule::stage_schedule(std::vector<std::vector<part>> parts, std::size_t credits)
+    : parts_(std::move(parts)), credits_(credits), arrived_(parts_.size()) {
+  for (std::size_t m = 0; m < parts_.size(); ++m)
+    for (std::size_t i = 0; i < parts_[m].size(); ++i) {
+      lines_[parts_[m][i].number].turns.push_back({m, i});
+      ++left_;
+    }
+}
+
+void stage_schedule::arrive(std::size_t micro_batch, std::size_t segment) {
+  arrived_.at(micro_batch).push_back(segment);
+}
+
+void stage_schedule::credit(std::size_t segment, std::size_t reader) { --owed_.at({segment, reader}); }
+
+std::optional<stage_schedule::turn> stage_schedule::next() const { return first(true); }
+
+bool stage_schedule::waits_for_credit() const { return !first(true) && first(false); }
+
+std::optional<stage_schedule::turn> stage_schedule::first(bool with_credit) const {
+  for (const line& l : lines_ | std::views::values) {
+    if (l.ran == l.turns.size()) continue;
+    const turn& t = l.turns[l.ran];
+    if (has_values(t) && (!with_credit || has_credit(t))) return t;
+  }
+  return std::nullopt;
+}
+
+bool stage_schedule::has_values(const turn& t) const {
+  return std::ranges::all_of(part_of(t).reads, [&](std::size_t segment) {
+    return std::ranges::find(arrived_[t.micro_batch], segment) != arrived_[t.micro_batch].end();
+  });
+}
+
+bool stage_schedule::has_credit(const turn& t) const {
+  const part& p = part_of(t);
+  return std::ranges::all_of(p.readers, [&](std::size_t reader) {
+    const auto owed = owed_.find({p.number, reader});
+    return owed == owed_.end() || owed->second < credits_;
+  });
+}
+
+void stage_schedule::ran(const turn& t) {
+  const part& p = part_of(t);
+  ++lines_.at(p.number).ran;
+  --left_;
+  for (const std::size_t reader : p.readers) ++owed_[{p.number, reader}];
 }
 
 } // namespace mailgrad

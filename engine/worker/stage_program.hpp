@@ -3,20 +3,57 @@
 #include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/model/gradient.hpp>
 #include <mailgrad/engine/model/training_fetches.hpp>
-#include <mailgrad/engine/worker/stage_rows.hpp>
+#include <mailgrad/engine/model/weight_reads.hpp>
 #include <mailgrad/graph/placement/partition.hpp>
 #include <mailgrad/tensor/device.hpp>
 #include <mailgrad/tensor/lane.hpp>
 #include <mailgrad/tensor/mark.hpp>
 #include <mailgrad/tensor/memory.hpp>
+#include <mailgrad/tensor/tensor.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace mailgrad {
+
+/// Memory for the lists of sparse gradients, one block for each. It is kept from step to step and only grows.
+struct row_memory {
+  std::vector<memory> blocks;
+  std::size_t used = 0;         ///< blocks that this step has taken
+  std::vector<memory> outgrown; ///< of a card, which would be waited for to free it
+
+  /// On the host.
+  std::byte* take(std::size_t bytes);
+  /// For kernels of this lane, which is the same or of the same device in each call.
+  std::byte* take(std::size_t bytes, lane& at);
+};
+
+/// The rows of one table's gradient that one segment computes of one micro-batch.
+struct stage_rows {
+  std::size_t variable = 0; ///< index in parameter_layout::variables()
+  std::size_t micro_batch = 0;
+  std::size_t segment = 0; ///< the one that computed them
+  std::size_t width = 0;
+  std::span<const std::int32_t> rows; ///< a negative one ends the list
+  std::span<float> values;
+  bool rows_in_batch = false; ///< `rows` lie in the batch, on the host
+};
+
+/// Puts lists in the order of tables, of micro-batches, then of segments, however the stages were scheduled.
+void sort_lists(std::vector<stage_rows>& lists);
+
+/// Joins the lists of each table into one, because a rule with state must see every repeat of a row at once.
+///
+/// The order is that of sort_lists(). The only list of a table is used in place; several are copied to
+/// `memory`.
+std::vector<gradient_rows> joined(std::vector<stage_rows> lists, row_memory& memory);
 
 namespace cuda {
 struct fault_word; // kernels/cuda/lane_words.hpp
@@ -44,7 +81,7 @@ struct stage_sum {
   float loss = 0;                     ///< mean over the samples; 0 if another stage computes the loss
 };
 
-class stage_place; // stage_place.hpp
+class stage_place;
 
 /// One micro-batch of a step.
 struct micro_batch {
@@ -144,5 +181,94 @@ private:
 /// The fetches as values to deliver. The row numbers of a sparse gradient come from the segment that computes
 /// its rows.
 std::vector<wanted_value> wanted_values(const training_fetches& fetches);
+
+/// Where the parts of a stage find what they read on its device, and where they write.
+///
+/// Threads one caller at a time.
+class stage_place {
+public:
+  virtual ~stage_place() = default;
+
+  /// A part of a micro-batch, for kernels of the stage.
+  virtual const void* part_of(const micro_batch& m, const tensor& part) = 0;
+  virtual const float* weights_of(std::size_t variable) const = 0;
+  /// Brings the rows of tables that a program reads for a micro-batch, where they do not lie at weights_of()
+  /// anyway.
+  virtual void bring_rows([[maybe_unused]] const micro_batch& m, [[maybe_unused]] const weight_reads& reads) {
+  }
+  /// The dense gradient of the model, float32[parameter_layout::dense_size()].
+  virtual float* dense_of(const stage_sum& sum) = 0;
+  /// Memory for the rows of a table's gradient, of which `sum` keeps what is pushed.
+  virtual std::byte* room_for_rows(std::size_t bytes, stage_sum& sum) = 0;
+  /// The row numbers that lie in the batch, where the worker finds those of this stage.
+  virtual std::span<const std::int32_t> rows_of(const micro_batch& m, const tensor& part, stage_sum& sum) = 0;
+};
+
+/// Decides which part of which micro-batch a stage computes next. A plain class: the actor only moves values.
+///
+/// A part may run under three conditions. The values it reads have arrived; it has run for all earlier
+/// micro-batches; and each stage that reads its values still gives credit for them. Of several such parts the
+/// one latest in the order of segments runs first. Backward thus goes before forward, which frees the values
+/// of a micro-batch early.
+///
+/// Source  Narayanan et al., PipeDream, SOSP 2019, section 3.2: one forward, one backward; Huang et al.,
+///         GPipe, NeurIPS 2019: all micro-batches of a step read one version of the weights.
+/// Never   waits for ever, if `credits` is at least 1. Take the earliest unfinished micro-batch and the first
+///         segment that it lacks: all values that this segment reads have arrived, and its readers have
+///         returned all credit for earlier micro-batches.
+class stage_schedule {
+public:
+  /// A part as the schedule sees it.
+  struct part {
+    std::size_t number;               ///< in the order of all segments
+    std::vector<std::size_t> reads;   ///< the numbers of the segments whose values it needs
+    std::vector<std::size_t> readers; ///< the other stages that read its values
+  };
+  /// One run of a part.
+  struct turn {
+    std::size_t micro_batch;
+    std::size_t part; ///< index among the parts of this micro-batch
+
+    friend bool operator==(const turn&, const turn&) = default;
+  };
+
+  /// `parts` has the parts of each micro-batch, since micro-batches of different sizes are compiled apart.
+  /// `credits` is how many micro-batches a reader may be behind.
+  stage_schedule(std::vector<std::vector<part>> parts, std::size_t credits);
+
+  /// Notes that the values of a segment have arrived, from another stage or from this one.
+  void arrive(std::size_t micro_batch, std::size_t segment);
+  /// Notes that a reader has used the values of a segment of one micro-batch.
+  void credit(std::size_t segment, std::size_t reader);
+
+  /// The part to run next, or none while all must wait.
+  std::optional<turn> next() const;
+  /// Notes that a part has run. It costs a credit of each of its readers.
+  void ran(const turn& t);
+
+  bool finished() const noexcept { return left_ == 0; }
+  /// Whether only missing credit holds the stage up, so that its readers are behind. Otherwise a stage
+  /// without a next() turn waits for values.
+  bool waits_for_credit() const;
+
+private:
+  /// The turns of one part, in the order of micro-batches, in which they run.
+  struct line {
+    std::vector<turn> turns;
+    std::size_t ran = 0; ///< turns that have run
+  };
+
+  const part& part_of(const turn& t) const { return parts_[t.micro_batch][t.part]; }
+  bool has_values(const turn& t) const;
+  bool has_credit(const turn& t) const;
+  std::optional<turn> first(bool with_credit) const;
+
+  std::vector<std::vector<part>> parts_; ///< by micro-batch
+  std::size_t credits_;
+  std::map<std::size_t, line, std::greater<>> lines_; ///< by number of the segment, the latest first
+  std::vector<std::vector<std::size_t>> arrived_;     ///< segments whose values are here, by micro-batch
+  std::map<std::pair<std::size_t, std::size_t>, std::size_t> owed_; ///< micro-batches, by segment and reader
+  std::size_t left_ = 0;                                            ///< turns that have not run
+};
 
 } // namespace mailgrad

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <mailgrad/tensor/snapshot.hpp>
+
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -29,6 +32,14 @@ public:
 private:
   weight_place all_ = weight_place::host;
   std::vector<weight_place> by_shard_;
+};
+
+/// The weights of a shard for one step of a worker that spans several devices: values on the host, which
+/// `owner` keeps alive, or a snapshot on the card of all these devices.
+struct weight_view {
+  const float* values = nullptr;
+  std::shared_ptr<const void> owner;
+  snapshot on_card{};
 };
 
 } // namespace mailgrad

@@ -4,7 +4,7 @@
 
 #include <mailgrad/graph/models/gpt.hpp>
 #include <mailgrad/graph/models/quadratic_model.hpp>
-#include <mailgrad/options/named_choice.hpp>
+#include <mailgrad/options/spelling.hpp>
 
 #include <algorithm>
 #include <array>

@@ -3,9 +3,9 @@
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/models/layer_stack.hpp>
 #include <mailgrad/graph/operations/cross_entropy.hpp>
-#include <mailgrad/graph/operations/gather_tables.hpp>
+#include <mailgrad/graph/operations/embedding.hpp>
+#include <mailgrad/graph/operations/matmul.hpp>
 #include <mailgrad/graph/operations/movement.hpp>
-#include <mailgrad/graph/operations/pairwise_dots.hpp>
 #include <mailgrad/graph/operations/reductions.hpp>
 #include <mailgrad/graph/operations/slicing.hpp>
 

@@ -2,9 +2,9 @@
 
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/name_scope.hpp>
+#include <mailgrad/graph/operations/activations.hpp>
 #include <mailgrad/graph/operations/arithmetic.hpp>
 #include <mailgrad/graph/operations/attention.hpp>
-#include <mailgrad/graph/operations/bias_gelu.hpp>
 #include <mailgrad/graph/operations/cross_entropy.hpp>
 #include <mailgrad/graph/operations/dropout.hpp>
 #include <mailgrad/graph/operations/embedding.hpp>

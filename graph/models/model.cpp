@@ -2,8 +2,7 @@
 
 #include <mailgrad/graph/models/built_in.hpp>
 #include <mailgrad/graph/models/model_file.hpp>
-#include <mailgrad/options/named_choice.hpp>
-#include <mailgrad/options/nearest_name.hpp>
+#include <mailgrad/options/spelling.hpp>
 
 #include <fmt/format.h>
 

@@ -1,8 +1,7 @@
 #include <mailgrad/graph/models/model_file.hpp>
 
-#include <mailgrad/files/text_in_json.hpp>
-#include <mailgrad/graph/models/json_depth.hpp>
-#include <mailgrad/options/nearest_name.hpp>
+#include <mailgrad/files/json_text.hpp>
+#include <mailgrad/options/spelling.hpp>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

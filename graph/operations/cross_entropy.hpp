@@ -6,6 +6,12 @@
 
 namespace mailgrad {
 
+/// exp(x) / sum of exp(x), over the last axis.
+///
+/// Shapes  x: float32 of rank 1 or more; the result has the same shape.
+/// Errors  graph_error for another type or a scalar.
+value softmax(const value& x, std::source_location where = std::source_location::current());
+
 /// The mean of -log(softmax(logits)[label]): the loss of a classifier. Softmax and logarithm are computed
 /// together, so that the loss is finite for any finite logits.
 ///

@@ -4,8 +4,8 @@
 #include <mailgrad/graph/operation_registry.hpp>
 #include <mailgrad/graph/operations/built_in_operations.hpp>
 #include <mailgrad/kernels/dropout.hpp>
+#include <mailgrad/options/number.hpp>
 #include <mailgrad/tensor/error.hpp>
-#include <mailgrad/tensor/exact_text.hpp>
 
 #include <fmt/format.h>
 

@@ -3,6 +3,7 @@
 #include <mailgrad/graph/value.hpp>
 
 #include <source_location>
+#include <span>
 
 namespace mailgrad {
 
@@ -23,5 +24,15 @@ value gather(const value& table, const value& indices,
 /// Errors  as gather.
 value scatter_rows(const value& rows, const value& values, const shape& dims,
                    std::source_location where = std::source_location::current());
+
+/// Looks up one row of every table for each sample, side by side: the embeddings of samples of several
+/// categories. Its gradient with respect to a table is the list of rows that were read, as for gather().
+///
+/// Shapes  tables: k of float32[rows, width], which may have different numbers of rows; indices:
+///         int32[samples, k], where column j holds rows of table j; the result: float32[samples, k, width].
+/// Errors  graph_error for other ranks and types, tables of different widths, or no tables. A run throws
+///         std::out_of_range for a row that its table lacks.
+value gather_tables(std::span<const value> tables, const value& indices,
+                    std::source_location where = std::source_location::current());
 
 } // namespace mailgrad

@@ -1,10 +1,10 @@
 #include <mailgrad/graph/operations/movement.hpp>
 
 #include <mailgrad/graph/graph.hpp>
-#include <mailgrad/graph/kept_shape.hpp>
 #include <mailgrad/graph/onnx_nodes.hpp>
 #include <mailgrad/graph/operation_registry.hpp>
 #include <mailgrad/graph/operations/built_in_operations.hpp>
+#include <mailgrad/graph/travelling.hpp>
 #include <mailgrad/kernels/strided_copy.hpp>
 #include <mailgrad/tensor/error.hpp>
 

@@ -2,7 +2,7 @@
 
 #include <mailgrad/files/archive.hpp>
 #include <mailgrad/graph/onnx_nodes.hpp>
-#include <mailgrad/kernels/window.hpp>
+#include <mailgrad/kernels/convolution.hpp>
 #include <mailgrad/tensor/shape.hpp>
 
 #include <array>

@@ -5,8 +5,8 @@
 #include <mailgrad/graph/operations/arithmetic.hpp>
 #include <mailgrad/graph/operations/built_in_operations.hpp>
 #include <mailgrad/kernels/functors/philox.hpp>
+#include <mailgrad/options/number.hpp>
 #include <mailgrad/tensor/error.hpp>
-#include <mailgrad/tensor/exact_text.hpp>
 
 #include <fmt/format.h>
 

@@ -2,12 +2,12 @@
 
 #include <mailgrad/graph/bfloat16_form.hpp>
 #include <mailgrad/graph/graph.hpp>
-#include <mailgrad/graph/kept_shape.hpp>
 #include <mailgrad/graph/onnx_nodes.hpp>
 #include <mailgrad/graph/operation_registry.hpp>
 #include <mailgrad/graph/operations/arithmetic.hpp>
 #include <mailgrad/graph/operations/built_in_operations.hpp>
 #include <mailgrad/graph/operations/elementwise.hpp>
+#include <mailgrad/graph/travelling.hpp>
 #include <mailgrad/kernels/elementwise.hpp>
 #include <mailgrad/kernels/reduce.hpp>
 #include <mailgrad/tensor/error.hpp>

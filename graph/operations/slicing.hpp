@@ -1,13 +1,68 @@
 #pragma once
 
+#include <mailgrad/files/archive.hpp>
+#include <mailgrad/graph/travelling.hpp>
 #include <mailgrad/graph/value.hpp>
+#include <mailgrad/kernels/strided_copy.hpp>
+#include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tensor/shape.hpp>
+
+#include <fmt/format.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <source_location>
 #include <span>
 #include <vector>
 
 namespace mailgrad {
+
+static_assert(sizeof(float) == sizeof(std::int32_t), "slices copy integers as if they were floats");
+
+inline void require_axis(const value_type& t, std::size_t axis) {
+  if (axis >= t.dims.rank()) throw shape_error(fmt::format("there is no axis {}", axis));
+}
+
+inline void require_float_with_axis(const value_type& t, std::size_t axis) {
+  if (t.type != dtype::float32) throw shape_error("elements must be float32");
+  require_axis(t, axis);
+}
+
+inline shape with_extent(shape dims, std::size_t axis, std::size_t extent) {
+  dims[axis] = extent;
+  return dims;
+}
+
+/// One part of a whole along an axis: `length` steps from `begin` on.
+struct slice_part {
+  shape whole;
+  std::size_t axis = 0, begin = 0, length = 0;
+
+  void keep(archive& a) {
+    a.field("whole", whole);
+    a.field("axis", axis);
+    a.field("begin", begin);
+    a.field("length", length);
+  }
+  /// Errors  shape_error if the part does not lie in the whole.
+  void require_inside() const {
+    if (axis >= whole.rank()) throw shape_error(fmt::format("there is no axis {}", axis));
+    if (begin > whole[axis] || length > whole[axis] - begin)
+      throw shape_error(
+          fmt::format("{} steps from {} on do not lie in extent {}", length, begin, whole[axis]));
+  }
+
+  shape dims() const { return with_extent(whole, axis, length); }
+  strided_copy reader() const { return {dims(), places(), row_major(dims())}; }
+  strided_copy writer() const { return {dims(), row_major(dims()), places()}; }
+
+private:
+  element_places places() const {
+    element_places p = row_major(whole);
+    p.offset = begin * p.steps[axis];
+    return p;
+  }
+};
 
 // These operations take values apart and put them together. Axes count from 0, outermost first.
 

@@ -1,9 +1,9 @@
 #include <mailgrad/graph/operations/sparse.hpp>
 
 #include <mailgrad/graph/graph.hpp>
+#include <mailgrad/graph/operation.hpp>
 #include <mailgrad/graph/operation_registry.hpp>
 #include <mailgrad/graph/operations/built_in_operations.hpp>
-#include <mailgrad/graph/row_reader.hpp>
 #include <mailgrad/kernels/sparse_product.hpp>
 #include <mailgrad/tensor/error.hpp>
 

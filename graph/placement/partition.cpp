@@ -1,6 +1,6 @@
 #include <mailgrad/graph/placement/partition.hpp>
 
-#include <mailgrad/graph/needed.hpp>
+#include <mailgrad/graph/graph.hpp>
 
 #include <algorithm>
 #include <compare>

@@ -1,6 +1,6 @@
 #include <mailgrad/graph/program/program.hpp>
 
-#include <mailgrad/graph/multiplying.hpp>
+#include <mailgrad/graph/operation.hpp>
 #include <mailgrad/graph/program/program_plan.hpp>
 #include <mailgrad/kernels/cuda/card_lane.hpp>
 #include <mailgrad/tensor/block.hpp>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/graph/graph.hpp>
-#include <mailgrad/kernels/next_use.hpp>
+#include <mailgrad/kernels/gemm.hpp>
 #include <mailgrad/tensor/lane.hpp>
 #include <mailgrad/tensor/stream.hpp>
 

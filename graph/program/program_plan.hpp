@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/graph/graph.hpp>
+#include <mailgrad/kernels/elementwise.hpp>
 #include <mailgrad/tensor/device.hpp>
 #include <mailgrad/tensor/product_precision.hpp>
 
@@ -13,6 +14,42 @@
 #include <vector>
 
 namespace mailgrad {
+
+/// Element-wise nodes that run as one kernel, at the place of their last node in the order of the graph.
+struct fused_run {
+  std::vector<std::uint32_t> nodes; ///< ascending, at least two
+  std::vector<value> inputs;        ///< values that the nodes read from outside the run
+  std::vector<value> outputs;       ///< results that other nodes read or the caller fetches
+  elementwise_chain chain;
+  std::optional<std::size_t> overwrites; ///< the input whose memory outputs[0] may take
+};
+
+/// Finds runs of nodes that read each other's results, over values of one size. No node is in two runs. A run
+/// is computed at its last node, so nodes outside must not read its results before that.
+///
+/// `needed` tells for each node whether it is computed at all.
+/// Errors  graph_error if `needed` has not one element for each node.
+std::vector<fused_run> find_fused_runs(const graph& model, std::span<const char> needed,
+                                       std::span<const value> fetches);
+
+/// The steps during which a value needs memory: from the step that writes it to the last step that reads it,
+/// both included.
+struct lifetime {
+  std::size_t bytes;
+  std::size_t first;
+  std::size_t last;
+};
+
+struct memory_plan {
+  std::vector<std::size_t> offsets; ///< one for each lifetime, a multiple of 64
+  std::size_t bytes = 0;            ///< the size of the whole arena
+};
+
+/// Places values so that two of them never overlap if both are alive at one step: greedy by size, best fit.
+///
+/// Source  Pisarchyk & Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020,
+///         arXiv:2001.03288, section 5.2.
+memory_plan plan_memory(const std::vector<lifetime>& lifetimes);
 
 /// The memory of one or more values. Values share memory if one is a view of the other or overwrites it.
 struct storage {
@@ -60,8 +97,8 @@ struct program_plan {
 };
 
 /// Plans the nodes that `fetches` need, and no others. The values of `given` are computed elsewhere. On a
-/// card the plan joins products and the bias behind them (joined_products.hpp). With products in bfloat16
-/// what they read is rounded (rounded_values.hpp).
+/// card the plan joins products and the bias behind them. With products in bfloat16
+/// what they read is rounded.
 ///
 /// The first `handed_on` fetches go to other programs of such a device. Each of them may be what a kernel of
 /// a card keeps for its gradient in place of the value, and so may those of `given`.
@@ -71,9 +108,17 @@ program_plan plan_program(const graph& model, std::span<const value> fetches, st
                           device_kind place = device_kind::cpu,
                           product_precision products = product_precision::float32, std::size_t handed_on = 0);
 
-/// Decides which storages of `plan` share memory, and where in the arena each of them lies.
-///
-/// Source  memory_plan.hpp.
+/// Decides by plan_memory() which storages of `plan` share memory, and where in the arena each of them lies.
 void plan_storage(program_plan& plan);
+
+/// Lets a matrix product add the bias that the only kernel behind it would add: on a card that saves a kernel
+/// and a pass over the result. The bias must be there when the program begins. To be called before
+/// plan_storage().
+void join_products(program_plan& plan);
+
+/// Lets products read bfloat16. A value lies as bfloat16 alone if the kernel that makes it may write that and
+/// all that read it may read it, as bfloat16_form tells. Other values that products read get a copy: a kernel
+/// makes it before the first of them, and all read the same one. To be called before plan_storage().
+void round_products(program_plan& plan);
 
 } // namespace mailgrad

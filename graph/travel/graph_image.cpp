@@ -1,7 +1,7 @@
 #include <mailgrad/graph/travel/graph_image.hpp>
 
 #include <mailgrad/files/file_error.hpp>
-#include <mailgrad/graph/kept_shape.hpp>
+#include <mailgrad/graph/travelling.hpp>
 
 #include <fmt/format.h>
 

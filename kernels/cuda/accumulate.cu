@@ -1,4 +1,4 @@
-#include <mailgrad/kernels/cuda/accumulate.hpp>
+#include <mailgrad/kernels/accumulate.hpp>
 #include <mailgrad/kernels/cuda/map.hpp>
 #include <mailgrad/kernels/functors/weight_functions.hpp>
 

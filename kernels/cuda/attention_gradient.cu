@@ -1,4 +1,4 @@
-#include <mailgrad/kernels/cuda/attention.hpp>
+#include <mailgrad/kernels/attention.hpp>
 #include <mailgrad/kernels/cuda/attention_matrices.hpp>
 #include <mailgrad/kernels/cuda/attention_tile.hpp>
 

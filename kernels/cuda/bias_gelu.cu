@@ -1,4 +1,4 @@
-#include <mailgrad/kernels/cuda/bias_gelu.hpp>
+#include <mailgrad/kernels/bias_gelu.hpp>
 #include <mailgrad/kernels/cuda/column_sum.hpp>
 #include <mailgrad/kernels/cuda/divider.hpp>
 #include <mailgrad/kernels/cuda/rounded_packs.hpp>

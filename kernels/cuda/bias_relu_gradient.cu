@@ -1,6 +1,6 @@
 #include <mailgrad/kernels/cuda/column_sum.hpp>
-#include <mailgrad/kernels/cuda/elementwise.hpp>
 #include <mailgrad/kernels/cuda/packs.hpp>
+#include <mailgrad/kernels/elementwise.hpp>
 
 #include <algorithm>
 #include <bit>

@@ -1,6 +1,6 @@
 #include <mailgrad/kernels/cuda/chain_kernels.hpp>
 
-#include <mailgrad/files/sha256.hpp>
+#include <mailgrad/files/digests.hpp>
 #include <mailgrad/kernels/cuda/chain_kernels_user.hpp>
 #include <mailgrad/kernels/cuda/chain_source.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>

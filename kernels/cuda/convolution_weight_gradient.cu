@@ -1,4 +1,4 @@
-#include <mailgrad/kernels/cuda/convolution.hpp>
+#include <mailgrad/kernels/convolution.hpp>
 #include <mailgrad/kernels/cuda/convolution_sources.hpp>
 
 namespace mailgrad::cuda {

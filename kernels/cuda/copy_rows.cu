@@ -1,4 +1,4 @@
-#include <mailgrad/kernels/cuda/copy_rows.hpp>
+#include <mailgrad/kernels/copy_rows.hpp>
 #include <mailgrad/kernels/cuda/divider.hpp>
 #include <mailgrad/kernels/cuda/packs.hpp>
 #include <mailgrad/kernels/cuda/row_chunks.hpp>

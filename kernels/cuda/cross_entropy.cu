@@ -1,4 +1,4 @@
-#include <mailgrad/kernels/cuda/cross_entropy.hpp>
+#include <mailgrad/kernels/cross_entropy.hpp>
 #include <mailgrad/kernels/cuda/divider.hpp>
 #include <mailgrad/kernels/cuda/row_chunks.hpp>
 #include <mailgrad/kernels/cuda/row_lanes.hpp>

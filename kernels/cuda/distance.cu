@@ -1,5 +1,5 @@
-#include <mailgrad/kernels/cuda/distance.hpp>
 #include <mailgrad/kernels/cuda/packs.hpp>
+#include <mailgrad/kernels/distance.hpp>
 #include <mailgrad/kernels/functors/distance_terms.hpp>
 
 #include <algorithm>

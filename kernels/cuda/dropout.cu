@@ -1,5 +1,5 @@
-#include <mailgrad/kernels/cuda/dropout.hpp>
 #include <mailgrad/kernels/cuda/packs.hpp>
+#include <mailgrad/kernels/dropout.hpp>
 #include <mailgrad/kernels/functors/philox.hpp>
 
 namespace mailgrad::cuda {

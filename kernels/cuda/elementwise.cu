@@ -1,4 +1,4 @@
-#include <mailgrad/kernels/cuda/elementwise.hpp>
+#include <mailgrad/kernels/elementwise.hpp>
 
 #include <mailgrad/kernels/cuda/chain_elements.hpp>
 #include <mailgrad/kernels/cuda/chain_kernels.hpp>

@@ -1,7 +1,7 @@
 #include <mailgrad/kernels/cuda/divider.hpp>
-#include <mailgrad/kernels/cuda/gather_tables.hpp>
 #include <mailgrad/kernels/cuda/packs.hpp>
 #include <mailgrad/kernels/cuda/row_chunks.hpp>
+#include <mailgrad/kernels/gather_tables.hpp>
 
 namespace mailgrad::cuda {
 

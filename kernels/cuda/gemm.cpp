@@ -1,8 +1,8 @@
-#include <mailgrad/kernels/cuda/gemm.hpp>
+#include <mailgrad/kernels/gemm.hpp>
 
-#include <mailgrad/kernels/cuda/elementwise.hpp>
 #include <mailgrad/kernels/cuda/products.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
+#include <mailgrad/kernels/elementwise.hpp>
 
 namespace mailgrad::cuda {
 

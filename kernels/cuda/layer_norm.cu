@@ -1,7 +1,7 @@
 #include <mailgrad/kernels/cuda/column_sum.hpp>
-#include <mailgrad/kernels/cuda/layer_norm.hpp>
 #include <mailgrad/kernels/cuda/row_lanes.hpp>
 #include <mailgrad/kernels/cuda/strided_sum.hpp>
+#include <mailgrad/kernels/layer_norm.hpp>
 
 namespace mailgrad::cuda {
 

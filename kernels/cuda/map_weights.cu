@@ -1,5 +1,5 @@
 #include <mailgrad/kernels/cuda/map.hpp>
-#include <mailgrad/kernels/cuda/map_weights.hpp>
+#include <mailgrad/kernels/map_weights.hpp>
 
 namespace mailgrad::cuda {
 

@@ -1,4 +1,4 @@
-#include <mailgrad/kernels/cuda/pairwise_dots.hpp>
+#include <mailgrad/kernels/pairwise_dots.hpp>
 
 #include <mailgrad/kernels/cuda/packs.hpp>
 

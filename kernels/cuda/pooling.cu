@@ -1,7 +1,7 @@
 #include <mailgrad/kernels/cuda/divider.hpp>
 #include <mailgrad/kernels/cuda/launch.hpp>
-#include <mailgrad/kernels/cuda/pooling.hpp>
 #include <mailgrad/kernels/cuda/row_chunks.hpp>
+#include <mailgrad/kernels/pooling.hpp>
 
 #include <cstdint>
 

@@ -1,7 +1,7 @@
 #include <mailgrad/kernels/cuda/column_sum.hpp>
 #include <mailgrad/kernels/cuda/launch.hpp>
-#include <mailgrad/kernels/cuda/reduce.hpp>
 #include <mailgrad/kernels/cuda/strided_sum.hpp>
+#include <mailgrad/kernels/reduce.hpp>
 
 #include <algorithm>
 

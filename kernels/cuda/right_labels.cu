@@ -1,4 +1,4 @@
-#include <mailgrad/kernels/cuda/right_labels.hpp>
+#include <mailgrad/kernels/cross_entropy.hpp>
 #include <mailgrad/kernels/cuda/row_lanes.hpp>
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-#include <mailgrad/kernels/cuda/round_floats.hpp>
 #include <mailgrad/kernels/cuda/rounded_packs.hpp>
+#include <mailgrad/kernels/round_floats.hpp>
 
 namespace mailgrad::cuda {
 

@@ -1,5 +1,5 @@
 #include <mailgrad/kernels/cuda/row_runs.hpp>
-#include <mailgrad/kernels/cuda/scatter_rows.hpp>
+#include <mailgrad/kernels/gather.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <string>

@@ -1,5 +1,5 @@
 #include <mailgrad/kernels/cuda/row_lanes.hpp>
-#include <mailgrad/kernels/cuda/softmax.hpp>
+#include <mailgrad/kernels/softmax.hpp>
 
 #include <limits>
 

@@ -1,4 +1,4 @@
-#include <mailgrad/kernels/cuda/sparse_product.hpp>
+#include <mailgrad/kernels/sparse_product.hpp>
 
 #include <mailgrad/kernels/cuda/row_lanes.hpp>
 

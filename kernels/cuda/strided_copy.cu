@@ -1,6 +1,6 @@
 #include <mailgrad/kernels/cuda/divider.hpp>
 #include <mailgrad/kernels/cuda/packs.hpp>
-#include <mailgrad/kernels/cuda/strided_copy.hpp>
+#include <mailgrad/kernels/strided_copy.hpp>
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 #include <mailgrad/kernels/cuda/packs.hpp>
-#include <mailgrad/kernels/cuda/update.hpp>
+#include <mailgrad/kernels/update.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 #include <mailgrad/kernels/cuda/row_runs.hpp>
-#include <mailgrad/kernels/cuda/update.hpp>
-#include <mailgrad/kernels/cuda/update_rows.hpp>
+#include <mailgrad/kernels/update.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <algorithm>

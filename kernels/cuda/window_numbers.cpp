@@ -1,6 +1,6 @@
 #include <mailgrad/kernels/cuda/window_numbers.hpp>
 
-#include <mailgrad/kernels/cuda/convolution.hpp>
+#include <mailgrad/kernels/convolution.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/tensor/error.hpp>
 

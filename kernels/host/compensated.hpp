@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/tensor/error.hpp>
-#include <mailgrad/tensor/require_host.hpp>
+#include <mailgrad/tensor/stream.hpp>
 
 #include <bit>
 #include <cstddef>

@@ -1,4 +1,4 @@
-#include <mailgrad/kernels/encode_int8.hpp>
+#include <mailgrad/kernels/encodings.hpp>
 
 #include <mailgrad/kernels/host/compensated.hpp>
 

@@ -136,7 +136,7 @@ void claim_feedback(const experiment_options& options, experiment_result& result
 }
 
 /// The largest step with which the weights come nearer to the minimum, if all axes are alike.
-double largest_stable_step(const wire_way& w, std::uint32_t workers, const experiment_options& options) {
+double stable_step_over(const wire_way& w, std::uint32_t workers, const experiment_options& options) {
   const std::uint64_t updates = options.quick ? 1500 : 3000;
   double stable = 0.01, unstable = 4; // 1 / curvature
   for (int i = 0; i < (options.quick ? 10 : 14); ++i) {
@@ -163,7 +163,7 @@ void claim_steps(const experiment_options& options, experiment_result& result) {
     figure_series s{format, series_look::joined};
     for (std::size_t i = 0; i < counts.size(); ++i) {
       const double exact = f.series[0].points[i].y;
-      const double found = largest_stable_step({format, share, true}, counts[i], options);
+      const double found = stable_step_over({format, share, true}, counts[i], options);
       s.points.push_back({static_cast<double>(counts[i]), found});
       if (share == 0.25) kept.push_back(found / exact);
       if (share < 1 && !(share == 0.5 && counts[i] == 16)) continue;

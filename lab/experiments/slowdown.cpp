@@ -1,11 +1,17 @@
 #include <mailgrad/lab/experiments/all.hpp>
 #include <mailgrad/lab/experiments/quadratic_run.hpp>
-#include <mailgrad/lab/experiments/temporary_trace.hpp>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <cstddef>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -13,6 +19,36 @@
 // noise floor while all are fast, and waits for one afterwards. A run may switch.
 
 namespace mailgrad::lab {
+
+/// A trace of delays in a file that goes with this object, for a law of `trace:FILE`.
+///
+/// Errors  std::runtime_error if there is no room for it.
+class temporary_trace {
+public:
+  explicit temporary_trace(std::string_view lines);
+  ~temporary_trace();
+  temporary_trace(const temporary_trace&) = delete;
+  temporary_trace& operator=(const temporary_trace&) = delete;
+
+  const std::string& file() const noexcept { return file_; }
+
+private:
+  std::string file_;
+};
+
+temporary_trace::temporary_trace(std::string_view lines)
+    : file_((std::filesystem::temp_directory_path() / "mailgrad-trace-XXXXXX").string()) {
+  const int made = mkstemp(file_.data());
+  if (made < 0) throw std::runtime_error("lab: no temporary file can be made for a trace of delays");
+  close(made);
+  std::ofstream out(file_);
+  if (!(out << lines << std::flush)) {
+    unlink(file_.c_str());
+    throw std::runtime_error("lab: there is no room for a trace of delays in " + file_);
+  }
+}
+
+temporary_trace::~temporary_trace() { unlink(file_.c_str()); }
 
 namespace {
 

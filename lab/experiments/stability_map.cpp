@@ -19,7 +19,7 @@ namespace mailgrad::lab {
 
 namespace {
 
-constexpr double start = 1e-12; ///< so that 60 orders of magnitude are left to grow
+constexpr double first_weight = 1e-12; ///< so that 60 orders of magnitude are left to grow
 
 struct treatment {
   std::string optimizer = "sgd";
@@ -32,7 +32,7 @@ std::vector<std::pair<double, double>> growth(const treatment& by, unsigned tau,
                                               const experiment_options& options) {
   quadratic_case c;
   c.model = fmt::format("quadratic:dimension={},curvature={:.9g},condition={:.9g},start={}", steps, to,
-                        to / from, start);
+                        to / from, first_weight);
   c.workers = tau + 1;
   c.optimizer = by.optimizer;
   c.cure = by.cure;
@@ -41,7 +41,7 @@ std::vector<std::pair<double, double>> growth(const treatment& by, unsigned tau,
   std::vector<std::pair<double, double>> all;
   for (std::size_t j = 0; j < steps; ++j) {
     const double a = to * std::pow(to / from, static_cast<double>(j) / static_cast<double>(steps - 1) - 1);
-    const double grown = std::max(std::abs(static_cast<double>(made.weights[j])), 1e-37) / start;
+    const double grown = std::max(std::abs(static_cast<double>(made.weights[j])), 1e-37) / first_weight;
     all.emplace_back(a, std::log(grown) / static_cast<double>(updates));
   }
   return all;

@@ -1,6 +1,6 @@
 #include <mailgrad/lab/links/gradient_wire.hpp>
 
-#include <mailgrad/actors/remote/shard_rows.hpp>
+#include <mailgrad/actors/remote/gradient_encoder.hpp>
 #include <mailgrad/engine/wire/encoded_numbers.hpp>
 #include <mailgrad/engine/wire/encoded_rows.hpp>
 

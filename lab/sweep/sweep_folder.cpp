@@ -1,18 +1,21 @@
-#include <mailgrad/lab/sweep/sweep_folder.hpp>
-
-#include <mailgrad/files/older_file.hpp>
 #include <mailgrad/files/replaced_file.hpp>
+#include <mailgrad/lab/sweep/sweep_folder.hpp>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
+#include <exception>
 #include <iterator>
+#include <mutex>
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
+#include <thread>
+#include <vector>
 
 namespace mailgrad::lab {
 
@@ -180,6 +183,34 @@ std::vector<std::size_t> sweep_folder::missing() const {
   for (const sweep_row& row : rows()) done.push_back(row.cell);
   std::ranges::set_difference(cells_, done, std::back_inserter(cells));
   return cells;
+}
+
+void run_on_threads(std::span<const std::size_t> cells, unsigned threads,
+                    const std::function<void(std::size_t)>& run, const std::function<bool()>& stop) {
+  std::atomic<std::size_t> next{0};
+  std::atomic<bool> failed{false};
+  std::mutex mutex;
+  std::exception_ptr why;
+  const auto work = [&] {
+    while (!failed && !stop()) {
+      const std::size_t at = next++;
+      if (at >= cells.size()) return;
+      try {
+        run(cells[at]);
+      } catch (...) {
+        failed = true;
+        const std::lock_guard guard(mutex);
+        if (!why) why = std::current_exception();
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    const std::size_t n = std::min<std::size_t>(std::max(threads, 1U), cells.size());
+    for (std::size_t i = 1; i < n; ++i) others.emplace_back(work);
+    work();
+  }
+  if (why) std::rethrow_exception(why);
 }
 
 } // namespace mailgrad::lab

@@ -1,12 +1,14 @@
 #pragma once
 
-#include <mailgrad/files/folder_lock.hpp>
+#include <mailgrad/files/locks.hpp>
 #include <mailgrad/lab/sweep/sweep_file.hpp>
 #include <mailgrad/lab/sweep/sweep_row.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <span>
 #include <stdexcept>
@@ -72,5 +74,13 @@ private:
   std::vector<curve_point> curves_;
   std::ofstream row_file_, curve_file_;
 };
+
+/// Calls `run` with each cell, on so many threads at once, in the order in which they stand. No further cell
+/// is begun when `stop` returns true. Returns when all that were begun have ended.
+///
+/// Errors  what `run` throws first; no further cell is begun then.
+/// Threads `run` and `stop` are called on several.
+void run_on_threads(std::span<const std::size_t> cells, unsigned threads,
+                    const std::function<void(std::size_t)>& run, const std::function<bool()>& stop);
 
 } // namespace mailgrad::lab

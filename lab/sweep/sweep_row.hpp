@@ -9,6 +9,14 @@
 
 namespace mailgrad::lab {
 
+/// A field of a CSV file: quoted where it has to be, and in one line.
+std::string csv_field(std::string_view text);
+/// With so many digits that it is read back as it was; empty for a number that is none.
+std::string csv_field(double number);
+
+/// The fields of a line, without their quotes; none if a quote is not closed.
+std::optional<std::vector<std::string>> csv_fields(std::string_view line);
+
 /// What a cell of a sweep has come to. Unknown figures are absent.
 struct sweep_row {
   std::size_t cell = 0;

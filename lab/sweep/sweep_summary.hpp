@@ -1,6 +1,5 @@
 #pragma once
 
-#include <mailgrad/lab/sweep/quartiles.hpp>
 #include <mailgrad/lab/sweep/sweep_file.hpp>
 #include <mailgrad/lab/sweep/sweep_row.hpp>
 
@@ -12,6 +11,18 @@
 #include <vector>
 
 namespace mailgrad::lab {
+
+/// The median of some numbers, and the numbers below which a quarter and three quarters of them lie.
+struct quartiles {
+  double low = 0;
+  double median = 0;
+  double high = 0;
+};
+
+/// Between two neighbours they are interpolated, as numpy does by default. Infinite numbers are allowed.
+///
+/// Errors  std::invalid_argument if there is no number.
+quartiles quartiles_of(std::vector<double> numbers);
 
 /// The figure by which methods are compared: the first of these that any run has.
 enum class judged_figure : std::uint8_t { test_accuracy, test_rmse, test_loss, final_loss };

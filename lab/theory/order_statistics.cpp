@@ -1,5 +1,7 @@
 #include <mailgrad/lab/theory/order_statistics.hpp>
 
+#include <boost/math/distributions/students_t.hpp>
+
 #include <cmath>
 #include <limits>
 
@@ -49,6 +51,12 @@ double goodput_of_quorum(std::uint32_t learners, std::uint32_t quorum, double up
     ways *= static_cast<double>(learners - u) / (u + 1);
   }
   return sum / learners;
+}
+
+double students_quantile(std::uint64_t freedom, double beyond) {
+  if (freedom == 0) return std::numeric_limits<double>::infinity();
+  const boost::math::students_t law(static_cast<double>(freedom));
+  return boost::math::quantile(boost::math::complement(law, beyond / 2));
 }
 
 } // namespace mailgrad::lab

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -45,5 +46,22 @@ std::string_view reason_of(unsigned status);
 ///
 /// Errors  std::invalid_argument: a line feed or carriage return in either.
 std::string server_sent_event(std::string_view name, std::string_view data);
+
+using http_handler = std::function<http_response(const http_request&)>;
+
+/// Which function answers which path. A HEAD request is answered by the function for GET.
+///
+/// Threads any, once all routes are added; the functions then see the threads of their callers.
+class http_routes {
+public:
+  /// Takes the place of an earlier one for the same method and path.
+  void add(const std::string& method, const std::string& path, http_handler answer);
+
+  /// 404 for a path that has no route, 405 for one that has others.
+  http_response answer(const http_request& asked) const;
+
+private:
+  std::map<std::string, std::map<std::string, http_handler>> by_path_; ///< then by method
+};
 
 } // namespace mailgrad

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/net/http/http_routes.hpp>
+#include <mailgrad/net/http/http_message.hpp>
 #include <mailgrad/net/listen_address.hpp>
 
 #include <chrono>

@@ -1,17 +1,309 @@
+#include <mailgrad/net/ending.hpp>
+#include <mailgrad/net/listen_address.hpp>
 #include <mailgrad/net/memory/memory_host.hpp>
-
-#include <mailgrad/net/memory/memory_address.hpp>
-#include <mailgrad/net/memory/memory_pipe.hpp>
 #include <mailgrad/net/memory/region_offer.hpp>
-#include <mailgrad/net/stream/plain_pipe.hpp>
+#include <mailgrad/net/stream/byte_pipe.hpp>
 
 #include <fmt/format.h>
-
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <string_view>
 #include <system_error>
+#include <utility>
 
 namespace mailgrad::net {
+
+namespace {
+
+constexpr std::string_view family_of_names = "mailgrad/";
+static_assert(1 + family_of_names.size() + most_memory_name <= sizeof(sockaddr_un::sun_path));
+
+struct abstract_address {
+  explicit abstract_address(const std::string& name) {
+    at.sun_family = AF_UNIX;
+    char* const behind_zero = at.sun_path + 1;
+    std::ranges::copy(name, std::ranges::copy(family_of_names, behind_zero).out);
+    size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + family_of_names.size() + name.size());
+  }
+  const sockaddr* get() const noexcept { return reinterpret_cast<const sockaddr*>(&at); }
+
+  sockaddr_un at{};
+  socklen_t size = 0;
+};
+
+descriptor new_socket() { return descriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
+
+} // namespace
+
+descriptor listening_at(const std::string& name) {
+  descriptor made = new_socket();
+  const abstract_address where(name);
+  if (!made || bind(made.number(), where.get(), where.size) != 0 || listen(made.number(), SOMAXCONN) != 0)
+    throw std::system_error(errno, std::generic_category(),
+                            fmt::format("cannot listen at {}", memory_address(name)));
+  return made;
+}
+
+dialled connected_to(const std::string& name) {
+  descriptor made = new_socket();
+  const abstract_address where(name);
+  if (!made || connect(made.number(), where.get(), where.size) != 0) return {{}, errno};
+  return {std::move(made), 0};
+}
+
+descriptor accepted_at(int listener) noexcept {
+  return descriptor(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+}
+
+borrowed peer_memory::borrow(const loan& l) try {
+  if (!far_) {
+    if (!heap_ && look_) look_();
+    if (!heap_) throw protocol_error("lent: expected a descriptor of the memory before, found none");
+    far_.emplace(std::move(heap_), pages_);
+  }
+  return far_->view(l);
+} catch (const std::system_error& e) {
+  throw protocol_error(e.what());
+}
+
+namespace {
+
+/// A read ends at a descriptor, and there is one at most.
+constexpr int most_reads_of_calls = 3;
+
+} // namespace
+
+memory_pipe::memory_pipe(int socket, shared_region region, side s, std::shared_ptr<shared_heap> lends,
+                         std::shared_ptr<far_pages> pages)
+    : socket_(socket), memory_(std::make_shared<peer_memory>(std::move(lends), std::move(pages))),
+      region_(std::move(region)), out_(s == side::server ? region_.of_server() : region_.of_client()),
+      in_(s == side::server ? region_.of_client() : region_.of_server()) {
+  region_.close_descriptor();
+  memory_->ask_by([this] { hear_calls(); });
+}
+
+memory_pipe::~memory_pipe() { memory_->ask_by(nullptr); }
+
+moved memory_pipe::read(std::span<const iovec> to) try {
+  if (!broken_.empty()) return failure();
+  std::size_t count = in_.read(to);
+  if (std::exchange(calls_, false)) {
+    in_.end_call();
+    hear_calls();
+    // What the peer wrote before it called or closed is here now.
+    if (count == 0) count = in_.read(to);
+  }
+  if (in_.is_called()) call_peer();
+  if (count == 0 && hung_up_) return {.what = moved::outcome::ended, .words = "closed by the peer"};
+  if (count == 0) return {.what = moved::outcome::later};
+  std::size_t room = 0;
+  for (const iovec& part : to) room += part.iov_len;
+  return {.what = moved::outcome::some, .count = count, .is_all = count < room};
+} catch (const protocol_error& e) {
+  broken_ = e.what();
+  return failure();
+}
+
+moved memory_pipe::write(std::span<const iovec> from) try {
+  if (!broken_.empty()) return failure();
+  if (hung_up_) return {.what = moved::outcome::ended, .words = "closed by the peer"};
+  const std::size_t count = out_.write(from);
+  if (count == 0) return {.what = moved::outcome::later};
+  if (out_.is_called()) call_peer();
+  return {.what = moved::outcome::some, .count = count};
+} catch (const protocol_error& e) {
+  broken_ = e.what();
+  return failure();
+}
+
+// Whoever waits beside something broken is told to look, and then hears of it.
+
+bool memory_pipe::call_for_input() try {
+  if (!broken_.empty()) return true;
+  const bool is_there = in_.call();
+  calls_ = !is_there;
+  return is_there;
+} catch (const protocol_error& e) {
+  broken_ = e.what();
+  return true;
+}
+
+bool memory_pipe::has_room() try {
+  return !broken_.empty() || hung_up_ || out_.has_room();
+} catch (const protocol_error& e) {
+  broken_ = e.what();
+  return true;
+}
+
+bool memory_pipe::call_for_room() try {
+  return !broken_.empty() || hung_up_ || out_.call();
+} catch (const protocol_error& e) {
+  broken_ = e.what();
+  return true;
+}
+
+moved memory_pipe::failure() const { return {.what = moved::outcome::failed, .words = broken_}; }
+
+/// If the socket takes no more bytes, the peer has enough that will wake it.
+void memory_pipe::call_peer() const noexcept {
+  const char call = 1;
+  (void)send(socket_, &call, sizeof call, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+void memory_pipe::hear_calls() noexcept {
+  descriptor heap;
+  ssize_t count = 1;
+  for (int i = 0; count > 0 && i < most_reads_of_calls; ++i) {
+    count = take_calls(socket_, heap);
+    if (heap) memory_->take(std::move(heap));
+  }
+  if (count == 0 || (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) hung_up_ = true;
+}
+
+namespace {
+
+constexpr std::chrono::milliseconds longest_wait{500};
+
+asio::steady_timer::duration of_timer(instant span) {
+  return std::chrono::duration_cast<asio::steady_timer::duration>(span);
+}
+
+} // namespace
+
+memory_dialer::memory_dialer(asio::io_context& io, plan p, done told)
+    : plan_(std::move(p)), told_(std::move(told)), socket_(io), clock_(io),
+      until_(asio::steady_timer::clock_type::now() + of_timer(plan_.patience)) {}
+
+void memory_dialer::cancel() {
+  told_ = nullptr;
+  error_code ignored;
+  clock_.cancel();
+  socket_.close(ignored);
+}
+
+void memory_dialer::try_now() {
+  dialled found = connected_to(plan_.name);
+  if (found.failed != 0) return pause(found.failed);
+  const auto user = user_of_peer(found.socket.number());
+  if (user != geteuid())
+    return give_up(fmt::format("cannot connect to {}: expected a server of user {}, found one of {}: join as "
+                               "that user, or use HOST:PORT with keys",
+                               memory_address(plan_.name), geteuid(),
+                               user ? fmt::format("user {}", *user) : "no user"));
+  socket_.assign(asio::generic::stream_protocol(asio::local::stream_protocol()), found.socket.release());
+  clock_.expires_after(of_timer(plan_.answer));
+  clock_.async_wait([self = shared_from_this()](error_code cancelled) {
+    if (cancelled || !self->told_) return;
+    self->give_up(fmt::format("no answer from {} within {} s: expected a server of Mailgrad there",
+                              memory_address(self->plan_.name), in_seconds(self->plan_.answer)));
+  });
+  wait_for_offer();
+}
+
+void memory_dialer::wait_for_offer() {
+  socket_.async_wait(stream_socket::wait_read, [self = shared_from_this()](error_code failed) {
+    if (!failed && self->told_) self->look_at_offer();
+  });
+}
+
+void memory_dialer::look_at_offer() try {
+  auto found = take_offer(socket_.native_handle());
+  if (!found) return wait_for_offer();
+  clock_.cancel();
+  const done told = std::exchange(told_, nullptr);
+  told({std::move(socket_), std::move(*found)});
+} catch (const protocol_error& e) {
+  give_up(fmt::format("{} did not take us in ({}): expected a server of Mailgrad there",
+                      memory_address(plan_.name), e.what()));
+} catch (const std::system_error& e) {
+  give_up(fmt::format("cannot connect to {}: {}", memory_address(plan_.name), e.what()));
+}
+
+void memory_dialer::pause(int failed) {
+  const auto moment = asio::steady_timer::clock_type::now();
+  if (moment >= until_) return give_up(words_of(failed), failed == ECONNREFUSED);
+  clock_.expires_at(std::min(moment + pause_, until_));
+  pause_ = std::min(2 * pause_, longest_wait);
+  clock_.async_wait([self = shared_from_this()](error_code cancelled) {
+    if (!cancelled && self->told_) self->try_now();
+  });
+}
+
+void memory_dialer::give_up(const std::string& words, bool nobody_listens) {
+  const done told = std::exchange(told_, nullptr);
+  error_code ignored;
+  clock_.cancel();
+  socket_.close(ignored);
+  told({stream_socket(socket_.get_executor()), {}, words, nobody_listens});
+}
+
+std::string memory_dialer::words_of(int failed) const {
+  const std::string tried =
+      plan_.patience.count() > 0 ? fmt::format(", tried for {} s", in_seconds(plan_.patience)) : "";
+  const std::string what =
+      failed == ECONNREFUSED ? "nobody listens there" : std::generic_category().message(failed);
+  return fmt::format("cannot connect to {}: {}{}: start the server on this machine, or check the name",
+                     memory_address(plan_.name), what, tried);
+}
+
+namespace {
+
+constexpr std::chrono::milliseconds pause_without_memory{100};
+constexpr int most_free_names = 4096;
+
+/// Listens under a name that nobody has, which is made of the number of this process.
+descriptor listening_anywhere(std::string& name) {
+  for (int n = 0;; ++n) try {
+      name = fmt::format("{}-{}", getpid(), n);
+      return listening_at(name);
+    } catch (const std::system_error& e) {
+      if (e.code().value() != EADDRINUSE || n == most_free_names) throw;
+    }
+}
+
+} // namespace
+
+memory_listener::memory_listener(asio::io_context& io, std::string name, took told)
+    : acceptor_(io), retry_(io), name_(std::move(name)), told_(std::move(told)) {
+  descriptor socket = name_.empty() ? listening_anywhere(name_) : listening_at(name_);
+  acceptor_.assign(asio::local::stream_protocol(), socket.release());
+}
+
+void memory_listener::begin() {
+  acceptor_.async_wait(asio::socket_base::wait_read, [self = shared_from_this()](error_code failed) {
+    if (!failed && self->acceptor_.is_open()) self->take_one();
+  });
+}
+
+void memory_listener::take_one() {
+  descriptor socket = accepted_at(acceptor_.native_handle());
+  if (!socket && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) return later();
+  if (socket) {
+    stream_socket taken(acceptor_.get_executor());
+    taken.assign(asio::generic::stream_protocol(asio::local::stream_protocol()), socket.release());
+    told_(std::move(taken));
+  }
+  if (acceptor_.is_open()) begin();
+}
+
+/// As long as the process has no free descriptor, accepting fails at once, again and again.
+void memory_listener::later() {
+  retry_.expires_after(pause_without_memory);
+  retry_.async_wait([self = shared_from_this()](error_code cancelled) {
+    if (!cancelled && self->acceptor_.is_open()) self->begin();
+  });
+}
+
+void memory_listener::close() {
+  error_code ignored;
+  acceptor_.close(ignored);
+  retry_.cancel();
+}
 
 std::string memory_host::listen(const std::string& name) {
   const auto made =

@@ -1,6 +1,6 @@
 #include <mailgrad/net/memory/memory_network.hpp>
 
-#include <mailgrad/net/memory/memory_address.hpp>
+#include <mailgrad/net/listen_address.hpp>
 #include <mailgrad/net/memory/memory_host.hpp>
 #include <mailgrad/net/memory/shared_region.hpp>
 #include <mailgrad/net/stream/stream_thread.hpp>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/net/network.hpp>
-#include <mailgrad/net/usual_spin.hpp>
+#include <mailgrad/net/timing.hpp>
 
 #include <chrono>
 #include <memory>

@@ -1,18 +1,136 @@
+#include <mailgrad/net/ending.hpp>
 #include <mailgrad/net/memory/shared_region.hpp>
 
-#include <mailgrad/net/ending.hpp>
-
-#include <fmt/format.h>
-
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <system_error>
 #include <utility>
 
 namespace mailgrad::net {
+
+namespace {
+
+static_assert(std::atomic_ref<std::uint64_t>::is_always_lock_free &&
+              std::atomic_ref<std::uint32_t>::is_always_lock_free);
+
+/// The other side may begin with these while the rest is being copied.
+constexpr std::size_t bytes_at_once = 64 << 10;
+
+void set_call(std::uint32_t& flag) noexcept { std::atomic_ref(flag).store(1, std::memory_order_seq_cst); }
+void clear_call(std::uint32_t& flag) noexcept { std::atomic_ref(flag).store(0, std::memory_order_relaxed); }
+
+/// Most of the time the flag is down, and looking at it costs less than changing it.
+bool take_call(std::uint32_t& flag) noexcept {
+  const std::atomic_ref shared(flag);
+  return shared.load(std::memory_order_seq_cst) != 0 && shared.exchange(0, std::memory_order_seq_cst) != 0;
+}
+
+/// What the other side has counted; none but what lies between these two is possible.
+std::uint64_t seen_count(std::uint64_t& counter, std::uint64_t least, std::uint64_t most, const char* what) {
+  const std::uint64_t found = std::atomic_ref(counter).load(std::memory_order_seq_cst);
+  if (found < least || found > most)
+    throw protocol_error(
+        fmt::format("shared memory: expected {} of {} to {}, found {}", what, least, most, found));
+  return found;
+}
+
+/// Moves bytes between the ring and these places as far as it goes, and looks again for what the other side
+/// has done meanwhile. How many went.
+template <class Left, class Copy, class Publish>
+std::size_t move_parts(std::span<const iovec> parts, Left left_now, Copy copy, Publish publish) {
+  std::size_t left = left_now(), total = 0, unpublished = 0;
+  for (const iovec& part : parts)
+    for (std::size_t done = 0; done < part.iov_len && left > 0;) {
+      const std::size_t count = std::min({part.iov_len - done, left, bytes_at_once - unpublished});
+      copy(static_cast<std::byte*>(part.iov_base) + done, count);
+      done += count;
+      total += count;
+      left -= count;
+      unpublished += count;
+      if (unpublished == bytes_at_once) {
+        publish();
+        unpublished = 0;
+      }
+      if (left == 0) left = left_now();
+    }
+  if (unpublished > 0) publish();
+  return total;
+}
+
+} // namespace
+
+std::size_t ring_writer::room() {
+  taken_ = seen_count(ring_.counters->taken, taken_, written_, "bytes taken");
+  return ring_.data.size() - static_cast<std::size_t>(written_ - taken_);
+}
+
+std::size_t ring_writer::write(std::span<const iovec> from) {
+  return move_parts(
+      from, [this] { return room(); }, [this](const std::byte* at, std::size_t count) { copy(at, count); },
+      [this] { publish(); });
+}
+
+void ring_writer::copy(const std::byte* from, std::size_t count) noexcept {
+  const std::size_t size = ring_.data.size(), at = static_cast<std::size_t>(written_ % size);
+  const std::size_t first = std::min(count, size - at);
+  std::memcpy(ring_.data.data() + at, from, first);
+  std::memcpy(ring_.data.data(), from + first, count - first);
+  written_ += count;
+}
+
+void ring_writer::publish() noexcept {
+  std::atomic_ref(ring_.counters->written).store(written_, std::memory_order_seq_cst);
+}
+
+bool ring_writer::call() {
+  set_call(ring_.counters->calls_for_room);
+  if (!has_room()) return false;
+  clear_call(ring_.counters->calls_for_room);
+  return true;
+}
+
+bool ring_writer::is_called() noexcept { return take_call(ring_.counters->calls_for_input); }
+
+std::size_t ring_reader::input() {
+  written_ = seen_count(ring_.counters->written, written_, taken_ + ring_.data.size(), "bytes written");
+  return static_cast<std::size_t>(written_ - taken_);
+}
+
+std::size_t ring_reader::read(std::span<const iovec> to) {
+  return move_parts(
+      to, [this] { return input(); }, [this](std::byte* at, std::size_t count) { copy(at, count); },
+      [this] { publish(); });
+}
+
+void ring_reader::copy(std::byte* to, std::size_t count) noexcept {
+  const std::size_t size = ring_.data.size(), at = static_cast<std::size_t>(taken_ % size);
+  const std::size_t first = std::min(count, size - at);
+  std::memcpy(to, ring_.data.data() + at, first);
+  std::memcpy(to + first, ring_.data.data(), count - first);
+  taken_ += count;
+}
+
+void ring_reader::publish() noexcept {
+  std::atomic_ref(ring_.counters->taken).store(taken_, std::memory_order_seq_cst);
+}
+
+bool ring_reader::call() {
+  set_call(ring_.counters->calls_for_input);
+  if (!has_input()) return false;
+  end_call();
+  return true;
+}
+
+void ring_reader::end_call() noexcept { clear_call(ring_.counters->calls_for_input); }
+
+bool ring_reader::is_called() noexcept { return take_call(ring_.counters->calls_for_room); }
 
 namespace {
 

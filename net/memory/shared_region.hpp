@@ -1,11 +1,94 @@
 #pragma once
 
 #include <mailgrad/net/descriptor.hpp>
-#include <mailgrad/net/memory/byte_ring.hpp>
+#include <mailgrad/net/frame_fields.hpp>
+
+#include <sys/uio.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
+
+// Bytes from one process to another by memory that both see: one writes, one reads. Nothing that stands in
+// this memory is believed: each side counts by itself, and takes from the other no more than a counter, once,
+// which must fit its own. Bytes are copied out before anybody looks at them.
+//
+// Who finds nothing to do says so by a flag ("call") and looks once more. The other side changes its counter
+// and then looks at the flag. All four are sequentially consistent, so one of the two sees the other, and no
+// call is lost.
 
 namespace mailgrad::net {
+
+/// What stands before the bytes of a ring. Each number has a cache line of its own, since both sides write.
+struct ring_counters {
+  static constexpr std::size_t cache_line = 64;
+
+  alignas(cache_line) std::uint64_t written = 0;         ///< bytes of all time; the writer's
+  alignas(cache_line) std::uint64_t taken = 0;           ///< bytes of all time; the reader's
+  alignas(cache_line) std::uint32_t calls_for_input = 0; ///< set by the reader, taken back by the writer
+  alignas(cache_line) std::uint32_t calls_for_room = 0;  ///< set by the writer, taken back by the reader
+};
+
+/// A ring in memory: its counters, and bytes whose count is not read from there.
+struct ring_memory {
+  ring_counters* counters = nullptr;
+  std::span<std::byte> data{};
+};
+
+/// The side that writes.
+///
+/// Errors  protocol_error if the reader's counter is impossible; the ring is of no use then.
+/// Threads one caller at a time; the reader may be another thread or process.
+class ring_writer {
+public:
+  /// A ring that nothing was written to yet. Not empty.
+  explicit ring_writer(ring_memory ring) noexcept : ring_(ring) {}
+
+  /// Copies from these places, one after the other, as much as there is room for. How much that was.
+  std::size_t write(std::span<const iovec> from);
+  bool has_room() { return room() > 0; }
+  /// Wants to be called when the reader has taken something. Whether it already has.
+  bool call();
+  /// Whether the reader wants to be called. True once for each of its calls.
+  bool is_called() noexcept;
+
+private:
+  std::size_t room();
+  void copy(const std::byte* from, std::size_t count) noexcept;
+  void publish() noexcept;
+
+  ring_memory ring_;
+  std::uint64_t written_ = 0;
+  std::uint64_t taken_ = 0; ///< as it was last seen
+};
+
+/// The side that reads.
+///
+/// Errors  protocol_error if the writer's counter is impossible; the ring is of no use then.
+/// Threads one caller at a time; the writer may be another thread or process.
+class ring_reader {
+public:
+  explicit ring_reader(ring_memory ring) noexcept : ring_(ring) {}
+
+  /// Copies to these places, one after the other, as much as there is. How much that was.
+  std::size_t read(std::span<const iovec> to);
+  bool has_input() { return input() > 0; }
+  /// Wants to be called when the writer has written something. Whether it already has.
+  bool call();
+  /// Wants it no more.
+  void end_call() noexcept;
+  /// Whether the writer wants to be called. True once for each of its calls.
+  bool is_called() noexcept;
+
+private:
+  std::size_t input();
+  void copy(std::byte* to, std::size_t count) noexcept;
+  void publish() noexcept;
+
+  ring_memory ring_;
+  std::uint64_t taken_ = 0;
+  std::uint64_t written_ = 0; ///< as it was last seen
+};
 
 /// The memory of one connection: a ring for each direction. It has no name anywhere, and is gone with the
 /// last process that has it mapped. It is sealed, so nobody can make it shorter: reading what is no more

@@ -1,10 +1,248 @@
+#include <mailgrad/net/ending.hpp>
 #include <mailgrad/net/mpi/mpi_loop.hpp>
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 namespace mailgrad::net {
+
+namespace {
+
+constexpr std::size_t most_received_bytes = frame_header_bytes + most_piece_bytes;
+
+} // namespace
+
+/// The body is received at once, since its place may be gone after any other event of the session. It is a
+/// piece at most, and the sender has all of it.
+bool mpi_connection::read(endpoint* at, instant now) {
+  if (ended_) return false;
+  const auto message = mpi_->look(route_.peer, route_.in);
+  if (!message) return false;
+  const std::size_t count = message->bytes;
+  if (count > most_received_bytes) {
+    ended_ = true;
+    throw protocol_error(
+        fmt::format("mpi: expected messages of at most {} bytes, found {}", most_received_bytes, count));
+  }
+  const std::span<std::byte> place = at && count > 0 ? at->place(id_) : std::span<std::byte>{};
+  if (count > 0 && place.size() >= count) {
+    mpi_->receive(route_.peer, route_.in, place.first(count));
+    at->filled(id_, count, now);
+    return true;
+  }
+  scratch_.resize(count);
+  mpi_->receive(route_.peer, route_.in, scratch_);
+  if (count == 0)
+    ended_ = true;
+  else if (at)
+    at->received(id_, scratch_, now);
+  return true;
+}
+
+void mpi_connection::send(outgoing frame) {
+  under_way& u = sent_.emplace_back();
+  u.frame = std::move(frame);
+  const byte_view content = u.frame.content();
+  under_way_ += content.size();
+  if (content.size() > most_joined_bytes) {
+    u.parts[0] = send_part(u.frame.header);
+    u.parts[1] = send_part(content);
+    return;
+  }
+  u.joined.reserve(frame_header_bytes + content.size());
+  u.joined.assign(u.frame.header.begin(), u.frame.header.end());
+  u.joined.insert(u.joined.end(), content.begin(), content.end());
+  u.parts[0] = send_part(u.joined);
+}
+
+mpi_connection::part mpi_connection::send_part(byte_view data) {
+  return {mpi_->send(route_.peer, route_.out, data), false};
+}
+
+bool mpi_connection::let_go() {
+  bool any = false;
+  while (!sent_.empty() && is_gone(sent_.front())) {
+    under_way_ -= sent_.front().frame.content().size();
+    sent_.pop_front();
+    any = true;
+  }
+  return any;
+}
+
+bool mpi_connection::is_gone(under_way& frame) {
+  for (part& p : frame.parts)
+    if (!p.gone && !(p.gone = mpi_->is_done(p.request))) return false;
+  return true;
+}
+
+void mpi_connection::end() {
+  if (std::exchange(said_end_, true)) return;
+  sent_.emplace_back().parts[0] = send_part({});
+}
+
+namespace {
+
+constexpr int most_messages_a_turn = 16; // of a connection, so the others do not wait for long
+
+} // namespace
+
+void mpi_host::open(connection_ptr c, instant now) {
+  connections_.emplace(c->id(), c);
+  at_->opened(c->id(), fmt::format("rank {}", c->peer()), now);
+}
+
+void mpi_host::fail(connection_id id, std::string_view words, instant now) { at_->closed(id, words, now); }
+
+void mpi_host::find_nobody(std::string_view words, instant now) {
+  client_->find_nobody(std::string(words), now);
+}
+
+/// What it has to say is sent at once, since the endpoint may be forgotten next.
+void mpi_host::work(const std::function<void(instant)>& what, instant now) {
+  what(now);
+  for (const connection_ptr& c : all())
+    if (has(c)) flush(c, now);
+}
+
+bool mpi_host::turn(instant now) {
+  if (!at_) return false;
+  bool any = false;
+  for (const connection_ptr& c : all())
+    if (has(c)) any |= read(c, now);
+  // A client's time begins with its first connection, since the server may be waited for.
+  if (at_ && !(client_ && connections_.empty()) && now >= at_->deadline()) {
+    at_->tick(now);
+    any = true;
+  }
+  if (client_ && client_->wants_bulk()) hooks_.dial(*this, now);
+  for (const connection_ptr& c : all())
+    if (has(c)) any |= flush(c, now);
+  return any;
+}
+
+bool mpi_host::read(const connection_ptr& c, instant now) try {
+  int count = 0;
+  while (has(c) && count < most_messages_a_turn) {
+    if (!at_->reads(c->id(), now)) {
+      if (!among_held_.contains(c->id())) among_held_[c->id()] = held_.insert(held_.end(), c->id());
+      break;
+    }
+    if (const auto place = among_held_.extract(c->id())) held_.erase(place.mapped());
+    if (!c->read(at_, now)) break;
+    ++count;
+  }
+  if (has(c) && c->has_ended()) lose(c, "closed by the peer", now);
+  return count > 0;
+} catch (const protocol_error& e) {
+  if (has(c)) lose(c, e.what(), now);
+  return true;
+}
+
+bool mpi_host::flush(const connection_ptr& c, instant now) {
+  bool any = c->let_go();
+  while (has(c) && c->has_room()) {
+    auto frame = at_->next(c->id(), now);
+    if (!frame) break;
+    c->send(std::move(*frame));
+    any = true;
+  }
+  if (!has(c) || !at_->is_through(c->id())) return any;
+  lose(c, "closed here", now);
+  return true;
+}
+
+/// Its last frames still go, and those of the peer are read and forgotten.
+void mpi_host::lose(const connection_ptr& c, std::string_view words, instant now) {
+  connections_.erase(c->id());
+  c->end();
+  hooks_.leave(c);
+  at_->closed(c->id(), words, now);
+}
+
+void mpi_host::lose_all(std::string_view words, instant now) {
+  for (const connection_ptr& c : all()) {
+    if (!has(c)) continue;
+    connections_.erase(c->id());
+    at_->closed(c->id(), words, now);
+  }
+}
+
+void mpi_host::forget() {
+  for (const connection_ptr& c : all()) {
+    c->end();
+    hooks_.leave(c);
+  }
+  connections_.clear();
+  at_ = nullptr;
+  client_ = nullptr;
+}
+
+/// Where there is room for some, who waits longest is asked first.
+std::vector<mpi_host::connection_ptr> mpi_host::all() {
+  std::erase_if(among_held_, [this](const auto& entry) {
+    if (connections_.contains(entry.first)) return false;
+    held_.erase(entry.second);
+    return true;
+  });
+  std::vector<connection_ptr> here;
+  here.reserve(connections_.size());
+  for (const connection_id id : held_) here.push_back(connections_.at(id));
+  for (const auto& [id, c] : connections_)
+    if (!among_held_.contains(id)) here.push_back(c);
+  return here;
+}
+
+mpi_sums::mpi_sums(mpi_calls& mpi, mpi_calls::place here, std::size_t floats)
+    : mpi_(&mpi), me_(static_cast<std::size_t>(here.rank - 1)),
+      attendance_(static_cast<std::size_t>(here.size - 1)), floats_(floats) {}
+
+void mpi_sums::add(part p) {
+  if (giving_ || left_)
+    throw std::runtime_error("mpi: expected one sum of a rank at a time, and none after it has left");
+  begin(std::move(p));
+}
+
+void mpi_sums::leave() {
+  if (std::exchange(left_, true)) return;
+  if (!giving_) pass();
+}
+
+/// The zeros of the last round are a sum now, in which others may have had numbers.
+void mpi_sums::pass() {
+  zeros_.assign(floats_, 0);
+  begin({zeros_, {}, {}});
+}
+
+/// Every rank begins the two sums in this order, by which MPI tells them apart.
+void mpi_sums::begin(part p) {
+  giving_ = std::move(p);
+  std::ranges::fill(attendance_, 0.0F);
+  if (giving_->done) attendance_[me_] = 1;
+  sums_[0] = {mpi_->begin_sum(attendance_), false};
+  sums_[1] = {mpi_->begin_sum(giving_->values), false};
+}
+
+bool mpi_sums::turn() {
+  if (!giving_) return false;
+  for (sum& s : sums_)
+    if (!s.done) s.done = mpi_->is_done(s.request);
+  if (!std::ranges::all_of(sums_, &sum::done)) return false;
+  end_round();
+  return true;
+}
+
+void mpi_sums::end_round() {
+  part given = *std::exchange(giving_, std::nullopt);
+  given.keeps.reset(); // whoever is told may want to be alone with the memory
+  const all_reduce::givers who(attendance_.begin(), attendance_.end());
+  over_ = std::ranges::count(who, true) == 0;
+  if (left_ && !over_) pass();
+  if (given.done) given.done(who);
+}
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include <mailgrad/net/all_reduce.hpp>
 #include <mailgrad/net/mpi/mpi_calls.hpp>
 #include <mailgrad/net/network.hpp>
-#include <mailgrad/net/usual_spin.hpp>
+#include <mailgrad/net/timing.hpp>
 
 #include <chrono>
 #include <cstddef>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/net/client_end.hpp>
+#include <mailgrad/net/network.hpp>
 #include <mailgrad/net/server_end.hpp>
 #include <mailgrad/net/stream/stream_connection.hpp>
 

@@ -1,9 +1,10 @@
 #pragma once
 
+#include <mailgrad/net/listen_address.hpp>
+#include <mailgrad/net/stream/asio.hpp>
 #include <mailgrad/net/stream/stream_host.hpp>
-#include <mailgrad/net/tcp/tcp_dialer.hpp>
-#include <mailgrad/net/tcp/tcp_listener.hpp>
-#include <mailgrad/net/tls/spare_buffers.hpp>
+#include <mailgrad/net/timing.hpp>
+#include <mailgrad/net/tls/socket_bio.hpp>
 #include <mailgrad/net/tls/tls_keys.hpp>
 
 #include <functional>
@@ -12,6 +13,105 @@
 #include <vector>
 
 namespace mailgrad::net {
+
+/// Where the peer is.
+enum class distance { on_this_machine, on_another };
+
+/// How much of each connection the kernel holds. Told before it stands, since the largest window is agreed on
+/// at its begin; it may be made less later. A kernel that refuses an option goes on without it.
+void set_buffers(int socket, distance d) noexcept;
+
+/// Small frames go at once, and no more than is needed waits in the kernel.
+void set_latency(int socket) noexcept;
+
+/// A peer that confirms nothing, or takes nothing, is given up after the longest silence that a session
+/// allows.
+void set_patience(int socket, const timing& times) noexcept;
+
+/// A program that this process starts does not get the socket. Else a listener, or a connection, would stay
+/// open for its peers when this process is gone.
+void keep_from_children(int socket) noexcept;
+
+/// One try after the other to connect to a server: at each address that its name has, and again after a pause
+/// as long as nobody listens there, or nobody can say now whether there is such a name.
+///
+/// Threads that of the network.
+class tcp_dialer final : public std::enable_shared_from_this<tcp_dialer> {
+public:
+  /// Takes the addresses of a name, or why there are none.
+  using found = std::function<void(error_code failed, const std::vector<tcp::endpoint>& places)>;
+  struct plan {
+    std::string host; ///< a number or a name
+    std::uint16_t port = 0;
+    instant patience{0};        ///< tries again for so long
+    instant answer{0};          ///< waits so long for each answer
+    bool only_loopback = false; ///< connects to this machine alone
+    /// Asks for the addresses of `host`, on the network's thread; none: asks the system.
+    std::function<void(found told)> look_up{};
+  };
+  /// What became of it: a socket that stands, or words that say why there is none.
+  struct outcome {
+    tcp::socket socket;
+    std::string words{};
+    bool nobody_listens = false; ///< the machine is there, and refuses
+  };
+  /// Called once.
+  using done = std::function<void(outcome)>;
+
+  tcp_dialer(asio::io_context& io, plan p, done told);
+
+  void begin();
+  /// Nobody is told anything more.
+  void cancel();
+
+private:
+  void resolve();
+  void look_up(found told);
+  void begin_trying();
+  void try_next();
+  void answered(error_code failed);
+  bool pause(std::function<void()> then);
+  void give_up(std::string words, bool nobody_listens = false);
+  std::string words_of(error_code failed) const;
+  std::string name() const;
+
+  asio::io_context* io_;
+  plan plan_;
+  done told_;
+  tcp::resolver resolver_;
+  tcp::socket socket_;
+  asio::steady_timer clock_;
+  std::vector<tcp::endpoint> places_;
+  std::size_t next_ = 0;
+  asio::steady_timer::time_point until_;
+  std::chrono::milliseconds pause_{25};
+  error_code last_;
+  bool is_late_ = false; ///< the try under way had no answer in time
+};
+
+/// A port at which peers connect. Where the process has few descriptors left it closes a connection at once.
+///
+/// Threads that of the network.
+class tcp_listener final : public std::enable_shared_from_this<tcp_listener> {
+public:
+  using took = std::function<void(tcp::socket socket)>;
+
+  /// Errors  std::system_error that names the address.
+  tcp_listener(asio::io_context& io, const listen_address& where, took told);
+
+  void begin();
+  void close();
+  /// With the port that was free.
+  const listen_address& address() const noexcept { return address_; }
+
+private:
+  void later();
+
+  tcp::acceptor acceptor_;
+  asio::steady_timer retry_;
+  listen_address address_;
+  took told_;
+};
 
 /// One endpoint on a network of TCP: who makes its connections.
 ///

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <mailgrad/net/network.hpp>
+#include <mailgrad/net/timing.hpp>
 #include <mailgrad/net/tls/tls_keys.hpp>
-#include <mailgrad/net/usual_spin.hpp>
 
 #include <chrono>
 #include <functional>

@@ -1,8 +1,7 @@
 #pragma once
 
-// What of OpenSSL the sources of this folder use, owned. Not installed.
-
 #include <mailgrad/net/frame_fields.hpp>
+#include <mailgrad/net/tls/tls_keys.hpp>
 
 #include <openssl/bio.h>
 #include <openssl/err.h>
@@ -14,6 +13,8 @@
 #include <memory>
 #include <new>
 #include <string>
+
+// What of OpenSSL the sources of this folder use, owned. Not installed.
 
 namespace mailgrad::net::openssl {
 
@@ -60,3 +61,40 @@ inline std::string common_name(const X509_NAME* n) {
 }
 
 } // namespace mailgrad::net::openssl
+
+namespace mailgrad::net {
+
+/// What OpenSSL makes of the keys, for each side of a connection. Not installed.
+class tls_keys::implementation {
+public:
+  explicit implementation(const certificate_files& files);
+  explicit implementation(const std::string& token_file);
+  ~implementation();
+  implementation(const implementation&) = delete;
+  implementation& operator=(const implementation&) = delete;
+
+  SSL_CTX* server() const noexcept { return server_.get(); }
+  SSL_CTX* client() const noexcept { return client_.get(); }
+  bool is_token() const noexcept { return !token_.empty(); }
+  byte_view token() const noexcept { return token_; }
+  /// The digest by which peers tell tokens apart.
+  const std::string& token_name() const noexcept { return token_name_; }
+  const std::string& words() const noexcept { return words_; }
+
+private:
+  void take_certificates(SSL_CTX* to, X509* authority, X509* own, EVP_PKEY* key);
+
+  bytes token_;
+  std::string token_name_;
+  std::string words_;
+  openssl::context server_, client_;
+};
+
+/// What a connection learns of its peer while both prove themselves, for the words of a refusal. Found by
+/// SSL_get_app_data().
+struct tls_peer {
+  std::string token_name;  ///< that a client offered
+  std::string certificate; ///< "a certificate of 'CA' (why it is not accepted)"
+};
+
+} // namespace mailgrad::net

@@ -1,15 +1,76 @@
 #pragma once
 
 #include <mailgrad/net/frame_fields.hpp>
-#include <mailgrad/net/tls/clear_records.hpp>
 #include <mailgrad/net/tls/openssl.hpp>
-#include <mailgrad/net/tls/spare_buffers.hpp>
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace mailgrad::net {
+
+/// Buffers that connections use by turns, so that memory does not grow with those that have nothing in
+/// theirs. There are a few of them; while all are lent, other connections do with less.
+///
+/// Threads one caller at a time.
+class spare_buffers {
+public:
+  static constexpr std::size_t most_lent = 8;
+
+  /// Whether there is another one.
+  bool any() const noexcept { return lent_ < most_lent; }
+  std::size_t lent() const noexcept { return lent_; }
+  /// An empty one, which may have room already.
+  bytes take() {
+    ++lent_;
+    if (spare_.empty()) return {};
+    bytes b = std::move(spare_.back());
+    spare_.pop_back();
+    return b;
+  }
+  /// One that was taken comes back.
+  void give(bytes b) {
+    --lent_;
+    b.clear();
+    if (b.capacity() > 0 && spare_.size() < most_kept) spare_.push_back(std::move(b));
+  }
+
+private:
+  static constexpr std::size_t most_kept = 4;
+
+  std::vector<bytes> spare_;
+  std::size_t lent_ = 0;
+};
+
+/// Those of the connections of one side of a network.
+struct tls_buffers {
+  spare_buffers ahead; ///< of bytes that were read, all of one size
+  spare_buffers out;   ///< of bytes that are to be sent
+  bytes small;         ///< for parts that go as one record, within one call
+};
+
+/// The longest message of a greeting. OpenSSL makes room for 128 KiB as soon as a stranger says that it sends
+/// as much.
+constexpr std::size_t most_greeting_message = 16 << 10;
+
+/// Follows what a peer sends before there is a cipher: records of TLS, of which some bring messages of the
+/// greeting, each with its length in front (RFC 8446, sections 4 and 5.1).
+class clear_records {
+public:
+  /// More has come. False if a message is longer than most_greeting_message. Nothing is looked at behind the
+  /// first record that is encrypted.
+  bool follow(byte_view next);
+
+private:
+  std::array<std::byte, 5> record_{};                ///< kind, version, length
+  std::array<std::byte, 4> message_{};               ///< kind, length
+  std::size_t record_bytes_ = 0, message_bytes_ = 0; ///< of these that have come
+  std::size_t record_left_ = 0, message_left_ = 0;   ///< that are to come behind them
+  bool has_cipher_ = false;
+};
 
 /// Where a connection of OpenSSL has its bytes from and gives them to. Records that it writes are gathered,
 /// so that one call to the socket sends many of them.

@@ -1,17 +1,58 @@
+#include <mailgrad/net/descriptor.hpp>
+#include <mailgrad/net/frame_fields.hpp>
+#include <mailgrad/net/tls/openssl.hpp>
+#include <mailgrad/net/tls/socket_bio.hpp>
 #include <mailgrad/net/tls/tls_keys.hpp>
 
-#include <mailgrad/net/tls/clear_records.hpp>
-#include <mailgrad/net/tls/key_file.hpp>
-#include <mailgrad/net/tls/tls_context.hpp>
-
+#include <fcntl.h>
 #include <fmt/format.h>
-
 #include <openssl/pem.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <array>
+#include <cerrno>
+#include <cstddef>
 #include <stdexcept>
+#include <string>
+#include <system_error>
 
 namespace mailgrad::net {
+
+/// Whether others may know what a file holds.
+enum class secrecy { secret, known_to_all };
+
+/// The bytes of a small file.
+///
+/// Errors  std::system_error that names it. std::invalid_argument in one line if it is larger than `most`, or
+///         if others than its owner may read what is secret.
+bytes read_key_file(const std::string& path, secrecy s, std::size_t most = 64 << 10);
+
+bytes read_key_file(const std::string& path, secrecy s, std::size_t most) {
+  const descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat about {};
+  if (!file || fstat(file.number(), &about) != 0)
+    throw std::system_error(errno, std::generic_category(), fmt::format("cannot read the key file {}", path));
+  constexpr mode_t of_others = S_IRWXG | S_IRWXO;
+  constexpr mode_t all = 07777;
+  if (s == secrecy::secret && (about.st_mode & of_others) != 0)
+    throw std::invalid_argument(
+        fmt::format("{}: expected permission 0600, found {:04o}: others may read it; run: chmod 600 {}", path,
+                    about.st_mode & all, path));
+  bytes found(most + 1);
+  std::size_t count = 0;
+  for (ssize_t n = 1; n != 0 && count < found.size(); count += static_cast<std::size_t>(n)) {
+    n = read(file.number(), found.data() + count, found.size() - count);
+    if (n < 0)
+      throw std::system_error(errno, std::generic_category(),
+                              fmt::format("cannot read the key file {}", path));
+  }
+  if (count > most)
+    throw std::invalid_argument(
+        fmt::format("{}: expected at most {} bytes, found more: it is no key file", path, most));
+  found.resize(count);
+  return found;
+}
 
 namespace {
 

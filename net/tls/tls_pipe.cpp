@@ -1,11 +1,8 @@
+#include <mailgrad/net/ending.hpp>
+#include <mailgrad/net/stream/byte_pipe.hpp>
 #include <mailgrad/net/tls/tls_pipe.hpp>
 
-#include <mailgrad/net/ending.hpp>
-#include <mailgrad/net/refusal_advice.hpp>
-#include <mailgrad/net/stream/plain_pipe.hpp>
-
 #include <fmt/format.h>
-
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -13,6 +10,14 @@
 #include <cerrno>
 
 namespace mailgrad::net {
+
+std::span<std::byte> plain_refusal::place_of(const frame_header& h) {
+  if (h.kind != frame_kind::refusal || said_)
+    throw protocol_error(fmt::format("frame: expected one refusal, found a {}", to_string(h.kind)));
+  return {};
+}
+
+void plain_refusal::take(const frame_header&, byte_view payload) { said_ = decode_refusal(payload); }
 
 namespace {
 

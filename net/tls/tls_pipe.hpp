@@ -1,15 +1,35 @@
 #pragma once
 
+#include <mailgrad/net/frame_decoder.hpp>
+#include <mailgrad/net/hello.hpp>
 #include <mailgrad/net/stream/byte_pipe.hpp>
-#include <mailgrad/net/tls/plain_refusal.hpp>
+#include <mailgrad/net/tls/openssl.hpp>
 #include <mailgrad/net/tls/socket_bio.hpp>
-#include <mailgrad/net/tls/tls_context.hpp>
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 
 namespace mailgrad::net {
+
+/// Reads the refusal that a server sends without a cipher to a peer that has other keys. Nobody vouches for
+/// it: it serves for words, of a connection that has failed anyway.
+class plain_refusal final : frame_sink {
+public:
+  plain_refusal() : decoder_(*this) {}
+
+  /// Takes bytes up to its end.
+  /// Errors  protocol_error if they are none.
+  void feed(byte_view data) { decoder_.feed(data); }
+  const std::optional<refusal>& said() const noexcept { return said_; }
+
+private:
+  std::span<std::byte> place_of(const frame_header& h) override;
+  void take(const frame_header& h, byte_view payload) override;
+
+  frame_decoder decoder_;
+  std::optional<refusal> said_;
+};
 
 /// Bytes by TLS 1.3. Both sides prove that they have the right keys before a byte of a frame is read.
 ///

@@ -13,10 +13,9 @@
 #include <mailgrad/optim/cures/step_scales.hpp>
 #include <mailgrad/optim/own_entries.hpp>
 #include <mailgrad/optim/plugin_library.hpp>
-#include <mailgrad/options/named_choice.hpp>
-#include <mailgrad/options/nearest_name.hpp>
 #include <mailgrad/options/number.hpp>
 #include <mailgrad/options/settings.hpp>
+#include <mailgrad/options/spelling.hpp>
 
 #include <fmt/format.h>
 

@@ -2,9 +2,8 @@
 
 #include <mailgrad/optim/plugin_library.hpp>
 #include <mailgrad/optim/policies/auto_rule.hpp>
-#include <mailgrad/options/named_choice.hpp>
-#include <mailgrad/options/nearest_name.hpp>
 #include <mailgrad/options/number.hpp>
+#include <mailgrad/options/spelling.hpp>
 
 #include <fmt/format.h>
 

@@ -18,9 +18,8 @@
 #include <mailgrad/optim/policies/ringmaster.hpp>
 #include <mailgrad/optim/policies/ssp.hpp>
 #include <mailgrad/optim/policies/sync.hpp>
-#include <mailgrad/options/named_choice.hpp>
-#include <mailgrad/options/nearest_name.hpp>
 #include <mailgrad/options/number.hpp>
+#include <mailgrad/options/spelling.hpp>
 
 #include <fmt/format.h>
 

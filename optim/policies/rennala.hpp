@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/optim/policies/fresh_batch.hpp>
+#include <mailgrad/optim/policies/counted_batch.hpp>
 
 namespace mailgrad {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/optim/rules/inverse_root.hpp>
+#include <mailgrad/optim/rules/matrix_products.hpp>
 #include <mailgrad/optim/rules/variable_rule.hpp>
 #include <mailgrad/tensor/block.hpp>
 
@@ -8,9 +8,39 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace mailgrad {
+
+/// A^(-1/p) of a symmetric matrix without negative eigenvalues, by products alone.
+///
+///     B = A + 1e-6 |A| I,   z = (1 + p) / (2 |B|),   M = z B,   H = z^(1/p) I
+///     until M = I:  T = (1 + 1/p) I - M / p,   M = T^p M,   H = H T
+///
+/// with |A| the root of the sum of squares.
+/// Source  Guo & Higham, "A Schur-Newton method for the matrix p-th root and its inverse", SIAM Journal on
+///         Matrix Analysis 28(3), 2006, the coupled iteration; on optimisers Anil et al., "Scalable second
+///         order optimization for deep learning", 2020, arXiv:2002.09018, who also add to the diagonal,
+///         because float32 cannot tell eigenvalues so far apart.
+/// Threads one caller at a time.
+class inverse_root {
+public:
+  /// Takes the memory for matrices of n rows.
+  void expect(std::size_t n);
+  /// Writes the root, for p = 2 or 4. False if the iteration found none, as for a matrix with a NaN; `root`
+  /// has not changed then.
+  ///
+  /// Shapes  a, root: float32[n, n], apart.
+  bool compute(std::size_t n, unsigned p, std::span<const float> a, std::span<float> root);
+
+private:
+  void begin(std::size_t n, unsigned p, std::span<const float> a);
+  double iterate(std::size_t n, unsigned p);
+
+  matrix_products products_;
+  block from_, root_, factor_, power_, spare_;
+};
 
 /// Shampoo: AdaGrad whose square of the past is a matrix for each side of a matrix.
 ///
@@ -25,7 +55,7 @@ namespace mailgrad {
 /// needs eigenvectors and factors Q R, where Shampoo's roots are products alone, which Mailgrad has fast on
 /// one thread and the same to the bit; and two more floats for a weight.
 /// Source  Gupta, Koren & Singer, "Shampoo: preconditioned stochastic tensor optimization", ICML 2018,
-///         arXiv:1802.09568, Algorithm 1, and inverse_root.hpp. Differs: the roots are not of each update.
+///         arXiv:1802.09568, Algorithm 1. Differs: the roots, by inverse_root(), are not of each update.
 /// Shapes  state "sum_of_squares": float32[shard], for AdaGrad. States "left", "right" and their roots: the
 ///         matrices of all variables, one after the other.
 class shampoo_rule final : public variable_rule {

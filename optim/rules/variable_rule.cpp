@@ -8,7 +8,7 @@
 #include <mailgrad/optim/rules/own_variable_rule.hpp>
 #include <mailgrad/optim/rules/shampoo.hpp>
 #include <mailgrad/tensor/error.hpp>
-#include <mailgrad/tensor/require_host.hpp>
+#include <mailgrad/tensor/stream.hpp>
 
 #include <fmt/format.h>
 

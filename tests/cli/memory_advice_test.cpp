@@ -1,4 +1,4 @@
-#include <mailgrad/cli/output/memory_advice.hpp>
+#include <mailgrad/cli/output/failure_line.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 #include <mailgrad/tests/engine/weights/drawn_weights.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
-#include <mailgrad/engine/model/forward_pass.hpp>
+#include <mailgrad/engine/model/tested_model.hpp>
 #include <mailgrad/engine/weights/onnx_file.hpp>
 #include <mailgrad/engine/weights/predictor.hpp>
 #include <mailgrad/graph/layers.hpp>
@@ -15,7 +15,6 @@
 #include <mailgrad/graph/operations/pooling.hpp>
 #include <mailgrad/graph/operations/reductions.hpp>
 #include <mailgrad/graph/operations/slicing.hpp>
-#include <mailgrad/graph/operations/softmax.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

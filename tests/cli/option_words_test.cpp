@@ -1,4 +1,4 @@
-#include <mailgrad/cli/option_words.hpp>
+#include <mailgrad/cli/option_checks.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

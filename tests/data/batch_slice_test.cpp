@@ -1,4 +1,4 @@
-#include <mailgrad/data/batch_slice.hpp>
+#include <mailgrad/data/batch.hpp>
 
 #include <gmock/gmock.h>
 

@@ -1,6 +1,6 @@
 #include <mailgrad/data/data_source.hpp>
 
-#include <mailgrad/data/samples_digest.hpp>
+#include <mailgrad/data/dataset.hpp>
 #include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 

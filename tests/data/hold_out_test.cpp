@@ -1,4 +1,4 @@
-#include <mailgrad/data/hold_out.hpp>
+#include <mailgrad/data/row_split.hpp>
 
 #include <gmock/gmock.h>
 

@@ -1,5 +1,4 @@
 #include <mailgrad/data/batch.hpp>
-#include <mailgrad/data/batch_slice.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include <mailgrad/data/open_arrays.hpp>
+#include <mailgrad/data/open.hpp>
 
 #include <mailgrad/tests/support/scratch_files.hpp>
 

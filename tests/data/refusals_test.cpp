@@ -1,7 +1,6 @@
 #include <mailgrad/tests/support/refusal.hpp>
 
 #include <mailgrad/data/batch.hpp>
-#include <mailgrad/data/batch_slice.hpp>
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/data/dealer.hpp>
 

@@ -1,4 +1,4 @@
-#include <mailgrad/data/samples_digest.hpp>
+#include <mailgrad/data/dataset.hpp>
 
 #include <gtest/gtest.h>
 

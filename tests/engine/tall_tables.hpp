@@ -7,7 +7,6 @@
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/graph/operations/embedding.hpp>
-#include <mailgrad/graph/operations/gather_tables.hpp>
 #include <mailgrad/graph/operations/movement.hpp>
 #include <mailgrad/graph/operations/reductions.hpp>
 #include <mailgrad/graph/operations/slicing.hpp>

@@ -1,4 +1,4 @@
-#include <mailgrad/files/crc32c.hpp>
+#include <mailgrad/files/digests.hpp>
 
 #include <gtest/gtest.h>
 

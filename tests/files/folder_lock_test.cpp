@@ -1,4 +1,4 @@
-#include <mailgrad/files/folder_lock.hpp>
+#include <mailgrad/files/locks.hpp>
 
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/tests/support/refusal.hpp>

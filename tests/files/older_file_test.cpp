@@ -1,4 +1,4 @@
-#include <mailgrad/files/older_file.hpp>
+#include <mailgrad/files/replaced_file.hpp>
 
 #include <mailgrad/tests/support/scratch_files.hpp>
 

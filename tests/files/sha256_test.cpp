@@ -1,4 +1,4 @@
-#include <mailgrad/files/sha256.hpp>
+#include <mailgrad/files/digests.hpp>
 
 #include <mailgrad/tests/support/scratch_files.hpp>
 

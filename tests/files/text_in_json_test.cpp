@@ -1,4 +1,4 @@
-#include <mailgrad/files/text_in_json.hpp>
+#include <mailgrad/files/json_text.hpp>
 
 #include <gtest/gtest.h>
 

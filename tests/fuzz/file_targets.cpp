@@ -9,7 +9,7 @@
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/little_endian.hpp>
 #include <mailgrad/files/npy_header.hpp>
-#include <mailgrad/files/safetensors_header.hpp>
+#include <mailgrad/files/safetensors.hpp>
 
 #include <zlib.h>
 

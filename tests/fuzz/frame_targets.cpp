@@ -1,10 +1,10 @@
 #include <mailgrad/tests/fuzz/played_frames.hpp>
 #include <mailgrad/tests/fuzz/targets.hpp>
 
-#include <mailgrad/net/arrival.hpp>
 #include <mailgrad/net/ending.hpp>
 #include <mailgrad/net/frame_decoder.hpp>
 #include <mailgrad/net/hello.hpp>
+#include <mailgrad/net/server_end.hpp>
 
 #include <chrono>
 #include <string>

@@ -2,8 +2,8 @@
 #include <mailgrad/tests/fuzz/targets.hpp>
 
 #include <mailgrad/net/ending.hpp>
-#include <mailgrad/net/memory/byte_ring.hpp>
 #include <mailgrad/net/memory/region_offer.hpp>
+#include <mailgrad/net/memory/shared_region.hpp>
 
 #include <algorithm>
 #include <vector>

@@ -1,4 +1,4 @@
-#include <mailgrad/graph/needed.hpp>
+#include <mailgrad/graph/graph.hpp>
 
 #include <mailgrad/graph/operations/activations.hpp>
 #include <mailgrad/graph/operations/arithmetic.hpp>

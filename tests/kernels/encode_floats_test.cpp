@@ -1,4 +1,4 @@
-#include <mailgrad/kernels/encode_floats.hpp>
+#include <mailgrad/kernels/encodings.hpp>
 
 #include <mailgrad/tensor/small_floats.hpp>
 #include <mailgrad/tests/kernels/host_stream.hpp>

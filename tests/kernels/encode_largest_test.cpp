@@ -1,4 +1,4 @@
-#include <mailgrad/kernels/encode_largest.hpp>
+#include <mailgrad/kernels/encodings.hpp>
 
 #include <mailgrad/tests/kernels/host_stream.hpp>
 #include <mailgrad/tests/support/refusal.hpp>

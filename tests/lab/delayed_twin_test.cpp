@@ -7,7 +7,7 @@
 #include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/worker/delayed_runner.hpp>
 #include <mailgrad/lab/virtual_clock.hpp>
-#include <mailgrad/lab/virtual_options.hpp>
+#include <mailgrad/lab/virtual_run.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 #include <mailgrad/tests/lab/lab_runs.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 
-#include <mailgrad/lab/late_steps.hpp>
+#include <mailgrad/lab/virtual_clock.hpp>
 #include <mailgrad/optim/policies/own_policy.hpp>
 
 #include <gmock/gmock.h>

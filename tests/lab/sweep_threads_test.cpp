@@ -1,6 +1,6 @@
 #include <mailgrad/tests/lab/lab_runs.hpp>
 
-#include <mailgrad/lab/sweep/sweep_threads.hpp>
+#include <mailgrad/lab/sweep/sweep_folder.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,6 @@
 #include <mailgrad/lab/theory/fixed_delay.hpp>
 #include <mailgrad/lab/theory/memoryless_workers.hpp>
 #include <mailgrad/lab/theory/order_statistics.hpp>
-#include <mailgrad/lab/theory/students_quantile.hpp>
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include <mailgrad/net/features.hpp>
+#include <mailgrad/net/hello.hpp>
 
 #include <mailgrad/tests/net/protocol_complaint.hpp>
 

@@ -1,9 +1,8 @@
 #include <mailgrad/tests/support/single_weight_rules.hpp>
 
 #include <mailgrad/optim/optimizer.hpp>
-#include <mailgrad/optim/rules/inverse_root.hpp>
 #include <mailgrad/optim/rules/muon.hpp>
-#include <mailgrad/optim/rules/newton_schulz.hpp>
+#include <mailgrad/optim/rules/shampoo.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 #include <mailgrad/tests/optim/plugins/own_whole_rules.hpp>
 
 #include <mailgrad/optim/optimizer.hpp>
-#include <mailgrad/optim/plugin_versions.hpp>
+#include <mailgrad/optim/own_rule.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

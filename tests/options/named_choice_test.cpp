@@ -1,4 +1,4 @@
-#include <mailgrad/options/named_choice.hpp>
+#include <mailgrad/options/spelling.hpp>
 
 #include <gmock/gmock.h>
 

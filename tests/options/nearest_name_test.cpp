@@ -1,4 +1,4 @@
-#include <mailgrad/options/nearest_name.hpp>
+#include <mailgrad/options/spelling.hpp>
 
 #include <gtest/gtest.h>
 

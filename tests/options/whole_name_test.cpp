@@ -1,4 +1,4 @@
-#include <mailgrad/options/whole_name.hpp>
+#include <mailgrad/options/spelling.hpp>
 
 #include <gtest/gtest.h>
 

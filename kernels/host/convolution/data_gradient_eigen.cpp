@@ -1,6 +1,6 @@
 #include <mailgrad/kernels/host/convolution/dense_convolution.hpp>
 
-#include <mailgrad/tensor/require_host.hpp>
+#include <mailgrad/tensor/stream.hpp>
 
 #include <Eigen/Core>
 #include <algorithm>

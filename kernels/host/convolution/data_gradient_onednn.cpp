@@ -1,9 +1,8 @@
 #include <mailgrad/kernels/host/convolution/dense_convolution.hpp>
 
-#include <mailgrad/kernels/host/convolution/one_thread.hpp>
 #include <mailgrad/tensor/block.hpp>
 #include <mailgrad/tensor/error.hpp>
-#include <mailgrad/tensor/require_host.hpp>
+#include <mailgrad/tensor/stream.hpp>
 
 #include <fmt/format.h>
 

@@ -4,6 +4,10 @@
 
 namespace mailgrad {
 
+/// Keeps oneDNN on the calling thread, since each CPU device has one thread. Every function that uses oneDNN
+/// calls this first; after a thread's first call it costs nothing.
+void use_one_thread() noexcept;
+
 // The passes of a convolution that read every value, zeros included. No extent is 0.
 
 // These two are defined in direct_convolution.cpp.

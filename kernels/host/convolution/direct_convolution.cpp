@@ -1,8 +1,8 @@
 #include <mailgrad/kernels/host/convolution/dense_convolution.hpp>
 
-#include <mailgrad/kernels/host/convolution/scratch_parts.hpp>
+#include <mailgrad/kernels/host/convolution/sparse_convolution.hpp>
 #include <mailgrad/kernels/host/product/gemm_tile.hpp>
-#include <mailgrad/tensor/require_host.hpp>
+#include <mailgrad/tensor/stream.hpp>
 
 #include <algorithm>
 

@@ -1,7 +1,6 @@
 #include <mailgrad/actors/remote/gradient_encoder.hpp>
 
 #include <mailgrad/actors/remote/gradient_form.hpp>
-#include <mailgrad/actors/remote/weights_form.hpp>
 #include <mailgrad/engine/wire/encoded_numbers.hpp>
 #include <mailgrad/files/byte_archive.hpp>
 

@@ -1,5 +1,5 @@
 #include <mailgrad/actors/remote/guest_host.hpp>
-#include <mailgrad/actors/remote/shard_host.hpp>
+#include <mailgrad/actors/remote/parameter_host.hpp>
 #include <mailgrad/actors/remote/worker_host.hpp>
 
 #include <mailgrad/actors/protocol/messages.hpp>

@@ -1,6 +1,4 @@
-#include <mailgrad/actors/remote/letter_head.hpp>
-#include <mailgrad/net/ending.hpp>
-
+#include <mailgrad/actors/remote/message_table.hpp>
 #include <mailgrad/net/ending.hpp>
 
 #include <gmock/gmock.h>

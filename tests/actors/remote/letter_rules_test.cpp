@@ -1,4 +1,4 @@
-#include <mailgrad/actors/remote/letter_rules.hpp>
+#include <mailgrad/actors/remote/link.hpp>
 
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/net/ending.hpp>

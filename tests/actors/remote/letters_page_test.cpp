@@ -2,7 +2,7 @@
 #include <mailgrad/actors/remote/far_actor.hpp>
 #include <mailgrad/actors/remote/link.hpp>
 #include <mailgrad/actors/run/run_home.hpp>
-#include <mailgrad/files/sha256.hpp>
+#include <mailgrad/files/digests.hpp>
 #include <mailgrad/net/frame.hpp>
 #include <mailgrad/net/tcp/tcp_network.hpp>
 

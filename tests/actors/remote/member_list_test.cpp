@@ -1,5 +1,4 @@
 #include <mailgrad/actors/remote/guest_host.hpp>
-#include <mailgrad/actors/remote/member_list.hpp>
 
 #include <gmock/gmock.h>
 

@@ -4,7 +4,7 @@
 #include <mailgrad/tests/actors/remote/remote_runs.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
-#include <mailgrad/data/samples_digest.hpp>
+#include <mailgrad/data/dataset.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/net/ending.hpp>
 

@@ -1,4 +1,4 @@
-#include <mailgrad/actors/remote/refusal_news.hpp>
+#include <mailgrad/actors/remote/door_of_shards.hpp>
 
 #include <gtest/gtest.h>
 

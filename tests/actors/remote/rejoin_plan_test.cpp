@@ -1,4 +1,4 @@
-#include <mailgrad/actors/remote/rejoin_plan.hpp>
+#include <mailgrad/actors/remote/client_side.hpp>
 
 #include <gtest/gtest.h>
 

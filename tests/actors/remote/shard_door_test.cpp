@@ -2,7 +2,7 @@
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
 #include <mailgrad/actors/remote/client_side.hpp>
-#include <mailgrad/actors/remote/shard_door.hpp>
+#include <mailgrad/actors/remote/parameter_host.hpp>
 #include <mailgrad/net/simulated_network.hpp>
 
 #include <gmock/gmock.h>

@@ -1,5 +1,4 @@
 #include <mailgrad/actors/remote/gradient_form.hpp>
-#include <mailgrad/actors/remote/weights_form.hpp>
 
 #include <mailgrad/files/byte_archive.hpp>
 

@@ -1,6 +1,6 @@
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
-#include <mailgrad/actors/run/books_desk.hpp>
+#include <mailgrad/actors/run/run_state.hpp>
 
 #include <gmock/gmock.h>
 

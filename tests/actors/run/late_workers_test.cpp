@@ -2,7 +2,6 @@
 #include <mailgrad/tests/actors/runs/recorded_runs.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
-#include <mailgrad/actors/run/late_workers.hpp>
 #include <mailgrad/actors/run/run_crew.hpp>
 
 #include <gmock/gmock.h>

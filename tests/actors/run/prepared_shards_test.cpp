@@ -1,6 +1,6 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
 
-#include <mailgrad/actors/run/prepared_shards.hpp>
+#include <mailgrad/actors/run/run_crew.hpp>
 #include <mailgrad/actors/run/run_home.hpp>
 #include <mailgrad/tensor/error.hpp>
 

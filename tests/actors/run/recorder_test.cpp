@@ -1,7 +1,7 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
-#include <mailgrad/actors/run/recorder.hpp>
+#include <mailgrad/actors/run/run_recorder.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
-#include <mailgrad/actors/run/run_observer.hpp>
+#include <mailgrad/actors/run/run_watch.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

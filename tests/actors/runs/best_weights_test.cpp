@@ -2,7 +2,7 @@
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <mailgrad/engine/record/recording.hpp>
-#include <mailgrad/files/sha256.hpp>
+#include <mailgrad/files/digests.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 #include <mailgrad/tests/support/test_name.hpp>
 
 #include <mailgrad/kernels/accumulate.hpp>
-#include <mailgrad/kernels/copy_bytes.hpp>
+#include <mailgrad/kernels/copy_rows.hpp>
 #include <mailgrad/kernels/cuda/card_lane.hpp>
 
 #include <gtest/gtest.h>

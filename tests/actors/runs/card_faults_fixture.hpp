@@ -7,7 +7,6 @@
 #include <mailgrad/tests/engine/kinds_of_data.hpp>
 
 #include <mailgrad/actors/protocol/metrics_messages.hpp>
-#include <mailgrad/actors/run/recorder.hpp>
 #include <mailgrad/actors/run/run_recorder.hpp>
 #include <mailgrad/graph/models/built_in.hpp>
 

@@ -2,7 +2,6 @@
 
 #include <mailgrad/engine/account/actor_reports.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
-#include <mailgrad/engine/checkpoint/kept_block.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
 
 #include <cstdint>

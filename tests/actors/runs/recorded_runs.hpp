@@ -3,10 +3,9 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/tests/actors/runs/drawn_runs.hpp>
 
-#include <mailgrad/actors/run/recorder.hpp>
 #include <mailgrad/actors/run/run_recorder.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
-#include <mailgrad/engine/record/killed_recording.hpp>
+#include <mailgrad/engine/record/rehearsal.hpp>
 #include <mailgrad/optim/cures/cure_spec.hpp>
 
 #include <gtest/gtest.h>

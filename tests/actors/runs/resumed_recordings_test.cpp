@@ -3,7 +3,7 @@
 #include <mailgrad/tests/support/test_name.hpp>
 
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
-#include <mailgrad/engine/record/recording_cut.hpp>
+#include <mailgrad/engine/record/recording_file.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -2,7 +2,6 @@
 
 #include <mailgrad/tests/actors/runs/assembled_run.hpp>
 
-#include <mailgrad/engine/account/ledger_audit.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
 
 #include <gmock/gmock.h>

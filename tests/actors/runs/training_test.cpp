@@ -7,7 +7,7 @@
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/engine/worker/replica.hpp>
-#include <mailgrad/files/sha256.hpp>
+#include <mailgrad/files/digests.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include <mailgrad/actors/scheduler/wakeful_queue.hpp>
+#include <mailgrad/actors/scheduler/wakeful_sharing.hpp>
 
 #include <gmock/gmock.h>
 

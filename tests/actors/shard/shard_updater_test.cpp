@@ -2,8 +2,7 @@
 #include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
-#include <mailgrad/actors/shard/shard_updater.hpp>
-#include <mailgrad/actors/shard/update_helper.hpp>
+#include <mailgrad/actors/shard/update_maker.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

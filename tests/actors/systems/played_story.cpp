@@ -10,7 +10,7 @@
 #include <mailgrad/engine/account/report_of_run.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/record/recording.hpp>
-#include <mailgrad/files/sha256.hpp>
+#include <mailgrad/files/digests.hpp>
 #include <mailgrad/optim/policies/policy_spec.hpp>
 
 #include <fmt/format.h>

@@ -2,21 +2,18 @@
 
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/actors/remote/shard_host.hpp>
-#include <mailgrad/actors/run/asked_switch.hpp>
+#include <mailgrad/actors/remote/parameter_host.hpp>
 #include <mailgrad/actors/run/checkpoint_writer.hpp>
 #include <mailgrad/actors/run/ended_weights.hpp>
 #include <mailgrad/actors/run/planned_run.hpp>
-#include <mailgrad/actors/run/recorder.hpp>
+#include <mailgrad/actors/run/run_recorder.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/checkpoint/left_branch.hpp>
-#include <mailgrad/engine/plan/recording_of_plan.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
 #include <mailgrad/engine/plan/run_description.hpp>
-#include <mailgrad/engine/plan/told_computers.hpp>
 #include <mailgrad/engine/record/recording.hpp>
-#include <mailgrad/files/sha256.hpp>
+#include <mailgrad/files/digests.hpp>
 #include <mailgrad/tests/engine/small_problem.hpp>
 
 #include <fmt/format.h>

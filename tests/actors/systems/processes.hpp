@@ -3,15 +3,14 @@
 #include <mailgrad/tests/actors/systems/process_network.hpp>
 
 #include <mailgrad/actors/remote/client_side.hpp>
-#include <mailgrad/actors/remote/member_life.hpp>
-#include <mailgrad/actors/remote/rejoin_plan.hpp>
+#include <mailgrad/actors/remote/membership.hpp>
 #include <mailgrad/actors/remote/worker_server.hpp>
 #include <mailgrad/actors/run/run_crew.hpp>
 #include <mailgrad/actors/run/run_recorder.hpp>
 #include <mailgrad/actors/scheduler/stepping_system.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
-#include <mailgrad/files/folder_lock.hpp>
+#include <mailgrad/files/locks.hpp>
 
 #include <cstdint>
 #include <functional>

@@ -1,7 +1,7 @@
 #include <mailgrad/tests/actors/worker/played_worker.hpp>
 #include <mailgrad/tests/engine/ticking_time.hpp>
 
-#include <mailgrad/actors/worker/block_exchange.hpp>
+#include <mailgrad/actors/worker/exchange.hpp>
 
 #include <gmock/gmock.h>
 

@@ -3,7 +3,7 @@
 #include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/support/played_actor.hpp>
 
-#include <mailgrad/actors/worker/shard_lines.hpp>
+#include <mailgrad/actors/worker/exchange.hpp>
 
 #include <cstdint>
 #include <memory>

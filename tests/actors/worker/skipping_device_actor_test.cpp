@@ -1,7 +1,7 @@
 #include <mailgrad/tests/actors/worker/device_actor_fixture.hpp>
 #include <mailgrad/tests/engine/worker/played_timer.hpp>
 
-#include <mailgrad/engine/worker/simulated_runner.hpp>
+#include <mailgrad/engine/worker/delayed_runner.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include <mailgrad/actors/worker/marked_parts.hpp>
+#include <mailgrad/actors/worker/device_actor.hpp>
 #include <mailgrad/actors/worker/step_gate.hpp>
 
 #include <gtest/gtest.h>

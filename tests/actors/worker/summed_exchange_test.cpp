@@ -1,6 +1,6 @@
 #include <mailgrad/tests/actors/worker/played_worker.hpp>
 
-#include <mailgrad/actors/worker/summed_exchange.hpp>
+#include <mailgrad/actors/worker/exchange.hpp>
 
 #include <gmock/gmock.h>
 

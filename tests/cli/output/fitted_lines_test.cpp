@@ -1,4 +1,4 @@
-#include <mailgrad/cli/output/fitted_lines.hpp>
+#include <mailgrad/cli/output/failure_line.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,4 @@
 #include <mailgrad/cli/output/report_words.hpp>
-#include <mailgrad/cli/output/test_words.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

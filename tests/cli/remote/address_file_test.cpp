@@ -1,4 +1,4 @@
-#include <mailgrad/cli/remote/address_file.hpp>
+#include <mailgrad/cli/remote/remote_words.hpp>
 
 #include <mailgrad/tests/support/scratch_files.hpp>
 

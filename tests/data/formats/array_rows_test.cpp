@@ -1,4 +1,4 @@
-#include <mailgrad/data/formats/array_rows.hpp>
+#include <mailgrad/data/formats/number_rows.hpp>
 
 #include <mailgrad/tests/support/scratch_files.hpp>
 

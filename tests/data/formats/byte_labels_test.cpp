@@ -1,4 +1,4 @@
-#include <mailgrad/data/formats/byte_labels.hpp>
+#include <mailgrad/data/formats/label_map.hpp>
 
 #include <mailgrad/tests/support/scratch_files.hpp>
 

@@ -1,4 +1,4 @@
-#include <mailgrad/engine/account/clock_bounds.hpp>
+#include <mailgrad/engine/account/trace_track.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

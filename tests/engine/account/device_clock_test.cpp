@@ -1,4 +1,4 @@
-#include <mailgrad/engine/account/device_clock.hpp>
+#include <mailgrad/engine/account/trace_track.hpp>
 
 #include <gtest/gtest.h>
 

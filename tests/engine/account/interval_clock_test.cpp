@@ -1,4 +1,4 @@
-#include <mailgrad/engine/account/interval_clock.hpp>
+#include <mailgrad/engine/account/run_meter.hpp>
 
 #include <gtest/gtest.h>
 

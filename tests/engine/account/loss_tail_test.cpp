@@ -1,4 +1,4 @@
-#include <mailgrad/engine/account/loss_tail.hpp>
+#include <mailgrad/engine/account/actor_reports.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include <mailgrad/engine/account/metrics_curve.hpp>
+#include <mailgrad/engine/account/metrics_line.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

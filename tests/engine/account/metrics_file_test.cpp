@@ -1,4 +1,4 @@
-#include <mailgrad/engine/account/metrics_file.hpp>
+#include <mailgrad/engine/account/metrics_line.hpp>
 
 #include <mailgrad/tests/support/scratch_files.hpp>
 

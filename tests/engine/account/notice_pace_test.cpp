@@ -1,4 +1,4 @@
-#include <mailgrad/engine/account/notice_pace.hpp>
+#include <mailgrad/engine/account/training_progress.hpp>
 
 #include <gtest/gtest.h>
 

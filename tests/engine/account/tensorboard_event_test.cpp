@@ -1,4 +1,4 @@
-#include <mailgrad/engine/account/tensorboard_event.hpp>
+#include <mailgrad/engine/account/tensorboard_file.hpp>
 
 #include <mailgrad/tests/engine/account/event_reader.hpp>
 

@@ -1,4 +1,4 @@
-#include <mailgrad/engine/account/told_losses.hpp>
+#include <mailgrad/engine/account/told_timelines.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include <mailgrad/engine/account/trace_piece.hpp>
+#include <mailgrad/engine/account/trace_track.hpp>
 
 #include <mailgrad/files/byte_archive.hpp>
 

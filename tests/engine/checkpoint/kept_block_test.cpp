@@ -1,4 +1,4 @@
-#include <mailgrad/engine/checkpoint/kept_block.hpp>
+#include <mailgrad/engine/checkpoint/kept_run.hpp>
 
 #include <mailgrad/tests/support/refusal.hpp>
 

@@ -1,7 +1,6 @@
 #include <mailgrad/engine/checkpoint/left_branch.hpp>
 
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
-#include <mailgrad/engine/checkpoint/set_aside.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <gmock/gmock.h>

@@ -3,7 +3,7 @@
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <mailgrad/data/batch.hpp>
-#include <mailgrad/engine/delays/changing_delay.hpp>
+#include <mailgrad/engine/delays/delay_law.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 #include <mailgrad/tests/support/refusal.hpp>
 
-#include <mailgrad/engine/delays/worker_formula.hpp>
+#include <mailgrad/engine/delays/delay_spec.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include <mailgrad/engine/model/finite_weights.hpp>
+#include <mailgrad/engine/plan/run_tester.hpp>
 
 #include <mailgrad/tests/engine/layouts.hpp>
 

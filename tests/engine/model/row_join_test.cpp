@@ -1,6 +1,6 @@
 #include <mailgrad/tests/engine/layouts.hpp>
 
-#include <mailgrad/engine/model/row_join.hpp>
+#include <mailgrad/engine/model/gradient.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -5,8 +5,8 @@
 #include <mailgrad/engine/model/training_fetches.hpp>
 #include <mailgrad/engine/model/weight_reads.hpp>
 
+#include <mailgrad/graph/operation.hpp>
 #include <mailgrad/graph/operations/arithmetic.hpp>
-#include <mailgrad/graph/row_reader.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@
 
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/model/text_sample.hpp>
-#include <mailgrad/engine/plan/final_test.hpp>
+#include <mailgrad/engine/plan/run_tester.hpp>
 #include <mailgrad/graph/models/built_in.hpp>
 
 #include <gmock/gmock.h>

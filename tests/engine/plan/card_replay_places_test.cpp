@@ -1,6 +1,6 @@
 #include <mailgrad/tests/support/simulated_card/card_control.hpp>
 
-#include <mailgrad/engine/plan/replay_places.hpp>
+#include <mailgrad/engine/plan/run_fingerprint.hpp>
 
 #include <gtest/gtest.h>
 

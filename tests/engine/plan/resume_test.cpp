@@ -2,7 +2,6 @@
 #include <mailgrad/tests/support/refusal.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
-#include <mailgrad/engine/plan/moved_plugins.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
 #include <mailgrad/graph/models/layer_stack.hpp>
 

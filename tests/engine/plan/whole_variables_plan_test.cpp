@@ -2,9 +2,8 @@
 #include <mailgrad/tests/support/refusal.hpp>
 #include <mailgrad/tests/support/single_weight_rules.hpp>
 
-#include <mailgrad/engine/model/shard_variables.hpp>
+#include <mailgrad/engine/model/model_layout.hpp>
 #include <mailgrad/engine/plan/largest_body.hpp>
-#include <mailgrad/engine/plan/optimizer_fields.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/plan/shard_terms.hpp>
 #include <mailgrad/engine/plan/whole_variables.hpp>

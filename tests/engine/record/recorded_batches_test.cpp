@@ -1,4 +1,4 @@
-#include <mailgrad/engine/record/recorded_batches.hpp>
+#include <mailgrad/engine/record/recorded_lives.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include <mailgrad/engine/record/recording_cut.hpp>
+#include <mailgrad/engine/record/recording_file.hpp>
 
 #include <mailgrad/tests/support/refusal.hpp>
 

@@ -1,4 +1,4 @@
-#include <mailgrad/engine/record/killed_recording.hpp>
+#include <mailgrad/engine/record/rehearsal.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

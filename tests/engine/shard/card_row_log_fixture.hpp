@@ -3,7 +3,7 @@
 #include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/support/needs_card.hpp>
 
-#include <mailgrad/engine/shard/card_row_log.hpp>
+#include <mailgrad/engine/shard/row_log.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/kernels/cuda/card_lane.hpp>
 

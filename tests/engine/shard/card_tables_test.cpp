@@ -1,9 +1,9 @@
 #include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/support/needs_card.hpp>
 
+#include <mailgrad/engine/shard/card_block.hpp>
 #include <mailgrad/engine/shard/gradient_batch.hpp>
-#include <mailgrad/engine/shard/growing_room.hpp>
-#include <mailgrad/engine/shard/kept_gradient.hpp>
+#include <mailgrad/engine/shard/gradient_queue.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/engine/worker/hogwild_writer.hpp>
 #include <mailgrad/kernels/cuda/card_lane.hpp>

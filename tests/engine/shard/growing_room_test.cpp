@@ -1,4 +1,4 @@
-#include <mailgrad/engine/shard/growing_room.hpp>
+#include <mailgrad/engine/shard/card_block.hpp>
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,6 @@
 #include <mailgrad/tests/support/refusal.hpp>
 
 #include <mailgrad/engine/shard/gradient_batch.hpp>
-#include <mailgrad/engine/shard/summed_gradients.hpp>
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include <mailgrad/engine/wire/row_feedback.hpp>
+#include <mailgrad/engine/wire/error_feedback.hpp>
 
 #include <mailgrad/tests/engine/wire/wire_problem.hpp>
 #include <mailgrad/tests/support/refusal.hpp>

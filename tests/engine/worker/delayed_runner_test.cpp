@@ -2,7 +2,6 @@
 #include <mailgrad/tests/engine/worker/played_timer.hpp>
 
 #include <mailgrad/engine/worker/delayed_runner.hpp>
-#include <mailgrad/engine/worker/simulated_runner.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

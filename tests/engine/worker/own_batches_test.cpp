@@ -2,7 +2,7 @@
 #include <mailgrad/tests/support/refusal.hpp>
 
 #include <mailgrad/engine/model/data_request.hpp>
-#include <mailgrad/engine/worker/own_batches.hpp>
+#include <mailgrad/engine/worker/own_samples.hpp>
 
 #include <gmock/gmock.h>
 

@@ -1,8 +1,8 @@
 #include <mailgrad/tests/engine/small_problem.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
+#include <mailgrad/data/dataset.hpp>
 #include <mailgrad/data/open.hpp>
-#include <mailgrad/data/samples_digest.hpp>
 #include <mailgrad/engine/worker/own_samples.hpp>
 #include <mailgrad/files/byte_archive.hpp>
 

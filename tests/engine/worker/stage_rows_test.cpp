@@ -1,4 +1,4 @@
-#include <mailgrad/engine/worker/stage_rows.hpp>
+#include <mailgrad/engine/worker/stage_program.hpp>
 
 #include <gmock/gmock.h>
 

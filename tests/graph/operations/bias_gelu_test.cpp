@@ -1,6 +1,5 @@
-#include <mailgrad/graph/operations/bias_gelu.hpp>
-
 #include <mailgrad/graph/operations/activations.hpp>
+
 #include <mailgrad/tests/support/gradient_check.hpp>
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include <mailgrad/graph/operations/gather_tables.hpp>
+#include <mailgrad/graph/operations/embedding.hpp>
 
 #include <mailgrad/tests/support/gradient_check.hpp>
 

@@ -1,4 +1,4 @@
-#include <mailgrad/graph/placement/placed_sum.hpp>
+#include <mailgrad/graph/placement/placement.hpp>
 
 #include <mailgrad/graph/operations/activations.hpp>
 #include <mailgrad/graph/operations/arithmetic.hpp>

@@ -1,4 +1,4 @@
-#include <mailgrad/graph/program/fusion.hpp>
+#include <mailgrad/graph/program/program_plan.hpp>
 
 #include <mailgrad/graph/gradients.hpp>
 #include <mailgrad/graph/operations/activations.hpp>

@@ -1,4 +1,4 @@
-#include <mailgrad/graph/program/memory_plan.hpp>
+#include <mailgrad/graph/program/program_plan.hpp>
 
 #include <gmock/gmock.h>
 #include <random>

@@ -5,21 +5,17 @@
 #include <mailgrad/graph/operations/activations.hpp>
 #include <mailgrad/graph/operations/arithmetic.hpp>
 #include <mailgrad/graph/operations/attention.hpp>
-#include <mailgrad/graph/operations/bias_gelu.hpp>
 #include <mailgrad/graph/operations/convolution.hpp>
 #include <mailgrad/graph/operations/cross_entropy.hpp>
 #include <mailgrad/graph/operations/dropout.hpp>
 #include <mailgrad/graph/operations/embedding.hpp>
-#include <mailgrad/graph/operations/gather_tables.hpp>
 #include <mailgrad/graph/operations/layer_norm.hpp>
 #include <mailgrad/graph/operations/matmul.hpp>
 #include <mailgrad/graph/operations/movement.hpp>
-#include <mailgrad/graph/operations/pairwise_dots.hpp>
 #include <mailgrad/graph/operations/pooling.hpp>
 #include <mailgrad/graph/operations/quadratic.hpp>
 #include <mailgrad/graph/operations/reductions.hpp>
 #include <mailgrad/graph/operations/slicing.hpp>
-#include <mailgrad/graph/operations/softmax.hpp>
 #include <mailgrad/graph/operations/sparse.hpp>
 #include <mailgrad/graph/placement/replicate.hpp>
 

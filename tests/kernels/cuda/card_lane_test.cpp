@@ -1,7 +1,7 @@
 #include "../../support/card_test.hpp"
 
 #include <mailgrad/kernels/accumulate.hpp>
-#include <mailgrad/kernels/copy_bytes.hpp>
+#include <mailgrad/kernels/copy_rows.hpp>
 #include <mailgrad/kernels/cross_entropy.hpp>
 #include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tests/support/refusal.hpp>

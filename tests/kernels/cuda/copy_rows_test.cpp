@@ -2,7 +2,6 @@
 #include "../../support/card_values.hpp"
 
 #include <mailgrad/kernels/copy_rows.hpp>
-#include <mailgrad/kernels/cuda/copy_rows.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <deque>

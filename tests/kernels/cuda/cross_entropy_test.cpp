@@ -3,7 +3,6 @@
 
 #include <mailgrad/kernels/cross_entropy.hpp>
 #include <mailgrad/kernels/cuda/lane_words.hpp>
-#include <mailgrad/kernels/right_labels.hpp>
 
 #include <limits>
 #include <stdexcept>

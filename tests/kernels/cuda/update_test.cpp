@@ -1,7 +1,6 @@
 #include "../../support/card_test.hpp"
 #include "../../support/card_values.hpp"
 
-#include <mailgrad/kernels/cuda/update.hpp>
 #include <mailgrad/kernels/update.hpp>
 #include <mailgrad/tensor/error.hpp>
 

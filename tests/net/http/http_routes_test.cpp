@@ -1,4 +1,4 @@
-#include <mailgrad/net/http/http_routes.hpp>
+#include <mailgrad/net/http/http_message.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include <mailgrad/net/memory/memory_address.hpp>
+#include <mailgrad/net/listen_address.hpp>
 
 #include <gmock/gmock.h>
 

@@ -1,9 +1,9 @@
 #include <mailgrad/net/memory/memory_network.hpp>
 
-#include <mailgrad/net/memory/memory_address.hpp>
+#include <mailgrad/net/listen_address.hpp>
+#include <mailgrad/net/memory/memory_host.hpp>
 #include <mailgrad/net/memory/region_offer.hpp>
 #include <mailgrad/net/memory/shared_heap.hpp>
-#include <mailgrad/net/memory/unix_socket.hpp>
 #include <mailgrad/tests/net/awaited_layers.hpp>
 
 #include <gmock/gmock.h>

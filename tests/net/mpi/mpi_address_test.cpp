@@ -1,4 +1,4 @@
-#include <mailgrad/net/mpi/mpi_address.hpp>
+#include <mailgrad/net/listen_address.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include <mailgrad/net/tcp/tcp_dialer.hpp>
+#include <mailgrad/net/tcp/tcp_host.hpp>
 
 #include <mailgrad/tests/net/tcp/plain_listener.hpp>
 

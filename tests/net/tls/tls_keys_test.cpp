@@ -1,6 +1,5 @@
 #include <mailgrad/net/tls/tls_keys.hpp>
 
-#include <mailgrad/net/tls/certificate_maker.hpp>
 #include <mailgrad/net/tls/key_folder.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 

@@ -1,0 +1,635 @@
+#include <mailgrad/cli/report/expected_staleness.hpp>
+#include <mailgrad/cli/report/gnuplot.hpp>
+#include <mailgrad/cli/report/pictures.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace mailgrad {
+
+namespace {
+
+struct run_style {
+  const char* colour; ///< of Okabe & Ito's palette, which the colour-blind can tell apart
+  int dashes, marker; ///< as gnuplot numbers them
+  int open_marker;    ///< of the same form, for figures of the test set
+};
+
+constexpr std::array<run_style, most_runs> styles{{{"#000000", 1, 7, 6},
+                                                   {"#d55e00", 2, 5, 4},
+                                                   {"#0072b2", 4, 9, 8},
+                                                   {"#009e73", 3, 13, 12},
+                                                   {"#cc79a7", 5, 11, 10},
+                                                   {"#777777", 1, 15, 14}}};
+
+using coordinate = double (*)(const curve_point&);
+using curve_figure = std::optional<double> curve_point::*;
+
+struct axis {
+  const char* name;  ///< for the file
+  const char* label; ///< with its unit
+  bool counts;       ///< of something, so that the marks are whole numbers
+  coordinate at;
+};
+
+constexpr std::array axes{
+    axis{"time", "time [s]", false, [](const curve_point& p) { return p.time_s; }},
+    axis{"updates", "updates of the weights", true, [](const curve_point& p) { return p.updates; }},
+    axis{"samples", "samples trained", true, [](const curve_point& p) { return p.samples; }},
+};
+
+struct plotted {
+  std::string data; ///< definitions of axes and data blocks
+  std::vector<std::string> plots;
+};
+
+std::size_t add_points(std::string& data, const run_figures& run, const axis& x, curve_figure y) {
+  std::size_t points = 0;
+  for (const curve_point& p : *run.curve)
+    if (p.*y) {
+      data += fmt::format("{:.9g} {:.9g}\n", x.at(p), *(p.*y));
+      ++points;
+    }
+  return points;
+}
+
+/// The samples that a figure is of.
+enum class measured_on : std::uint8_t { training, validation, test };
+
+const char* in_words(measured_on samples) {
+  switch (samples) {
+  case measured_on::training:
+    return "training";
+  case measured_on::validation:
+    return "validation";
+  case measured_on::test:
+    break;
+  }
+  return "test";
+}
+
+/// A line; that of training has about ten markers on it, those of tests have one for each.
+void add_line(plotted& all, const run_figures& run, std::size_t which, const axis& x, curve_figure y,
+              const std::string& title, measured_on samples) {
+  const std::string block = fmt::format("${}{}", in_words(samples), which);
+  std::string data;
+  const std::size_t points = add_points(data, run, x, y);
+  if (points == 0) return;
+  all.data += block + " << EOD\n" + data + "EOD\n";
+  const std::string how =
+      samples == measured_on::training
+          ? fmt::format("with linespoints ls {} pi {}", which + 1, std::max<std::size_t>(points / 10, 1))
+          : fmt::format("with linespoints ls {} lw {} dt {} pt {} ps 1.2", which + 1,
+                        samples == measured_on::test ? 1 : 2, samples == measured_on::test ? 3 : 2,
+                        styles[which].open_marker);
+  all.plots.push_back(fmt::format("{} using 1:2 {} title {}", block, how, gnuplot_text(title)));
+}
+
+/// The moment of a switch, between the points of the curve.
+std::optional<std::pair<double, double>> place_of(const switch_figures& s, const run_figures& run,
+                                                  const axis& x) {
+  const curve_point* before = nullptr;
+  for (const curve_point& p : *run.curve) {
+    if (!p.train_loss) continue;
+    const double step = static_cast<double>(s.step);
+    if (p.steps >= step) {
+      if (!before || p.steps == before->steps) return std::pair(x.at(p), *p.train_loss);
+      const double share = (step - before->steps) / (p.steps - before->steps);
+      return std::pair(x.at(*before) + share * (x.at(p) - x.at(*before)),
+                       *before->train_loss + share * (*p.train_loss - *before->train_loss));
+    }
+    before = &p;
+  }
+  return std::nullopt;
+}
+
+void add_switches(plotted& all, std::span<const run_figures> runs, const axis& x) {
+  std::string data;
+  for (const run_figures& run : runs)
+    if (run.curve)
+      for (const switch_figures& s : run.switches)
+        if (const auto place = place_of(s, run, x))
+          data += fmt::format("{:.9g} {:.9g}\n", place->first, place->second);
+  if (data.empty()) return;
+  all.data += "$switches << EOD\n" + data + "EOD\n";
+  all.plots.push_back(
+      "$switches using 1:2 with points pt 3 ps 2 lw 2 lc rgb '#000000' title 'switch of policy'");
+}
+
+std::string axis_over(std::span<const run_figures> runs, const axis& x) {
+  double least = std::numeric_limits<double>::infinity();
+  double most = 0;
+  for (const run_figures& run : runs)
+    if (run.curve)
+      for (const curve_point& p : *run.curve) {
+        least = std::min(least, x.at(p));
+        most = std::max(most, x.at(p));
+      }
+  return axis_of_counts(std::min(least, most), most);
+}
+
+plotted losses(std::span<const run_figures> runs, const axis& x) {
+  plotted all;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (!runs[i].curve) continue;
+    const std::string label = label_of(runs, i);
+    add_line(all, runs[i], i, x, &curve_point::train_loss, label + ", training", measured_on::training);
+    add_line(all, runs[i], i, x, &curve_point::validation_loss, label + ", validation",
+             measured_on::validation);
+    add_line(all, runs[i], i, x, &curve_point::test_loss, label + ", test", measured_on::test);
+  }
+  if (all.plots.empty()) return all;
+  add_switches(all, runs, x);
+  if (x.counts) all.data += axis_over(runs, x);
+  return all;
+}
+
+plotted tests(std::span<const run_figures> runs, curve_figure on_test, curve_figure on_validation) {
+  plotted all;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (!runs[i].curve) continue;
+    const std::string label = label_of(runs, i);
+    add_line(all, runs[i], i, axes[0], on_validation, label + ", validation", measured_on::validation);
+    add_line(all, runs[i], i, axes[0], on_test, label + ", test", measured_on::test);
+  }
+  return all;
+}
+
+/// A sentence for each run that has no curve.
+std::string without_curve(std::span<const run_figures> runs) {
+  std::string text;
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    if (!runs[i].curve)
+      text += fmt::format(
+          " Run {} is not shown: its report has no field 'curve', which older versions did not write.",
+          i + 1);
+  return text;
+}
+
+std::string why_none(std::span<const run_figures> runs) {
+  const std::string older = without_curve(runs);
+  return older.empty()
+             ? " A run in virtual time keeps none on its way; 'mailgrad lab sweep' draws those of such runs."
+             : older;
+}
+
+picture make(std::string name, std::string title, std::string caption, const axis& x, const char* y_label,
+             const plotted& all) {
+  picture p{std::move(name), std::move(title), std::move(caption), {}};
+  p.script =
+      run_styles() + fmt::format("set title {}\nset xlabel {}\nset ylabel {}\nset grid lc rgb '#cccccc'\n"
+                                 "set key below height 1\nset format x '%.10g'\n"
+                                 "set offsets graph 0.03, graph 0.03, graph 0.05, graph 0.05\n",
+                                 gnuplot_text(p.title), gnuplot_text(x.label), gnuplot_text(y_label));
+  p.script += all.data + "plot " + fmt::format("{}", fmt::join(all.plots, ", ")) + '\n';
+  p.height += 20 * static_cast<unsigned>(all.plots.size() / 3);
+  return p;
+}
+
+} // namespace
+
+std::string run_styles() {
+  std::string text;
+  for (std::size_t i = 0; i < styles.size(); ++i)
+    text += fmt::format("set style line {} lc rgb '{}' dt {} pt {} ps 0.9 lw 2\n", i + 1, styles[i].colour,
+                        styles[i].dashes, styles[i].marker);
+  return text;
+}
+
+std::string label_of(std::span<const run_figures> runs, std::size_t which) {
+  std::string policy = runs[which].policy;
+  constexpr std::size_t most = 48;
+  if (policy.size() > most) {
+    std::size_t end = most;
+    while (end > 0 && (static_cast<unsigned char>(policy[end]) & 0xC0U) == 0x80U) --end; // whole characters
+    policy.resize(end);
+    policy += "...";
+  }
+  return runs.size() == 1 ? policy : fmt::format("{}: {}", which + 1, policy);
+}
+
+std::vector<picture> loss_pictures(std::span<const run_figures> runs) {
+  std::vector<picture> pictures;
+  for (const axis& x : axes) {
+    const plotted all = losses(runs, x);
+    if (!all.plots.empty())
+      pictures.push_back(
+          make(fmt::format("loss-{}", x.name), fmt::format("Loss against {}", x.name),
+               "Each point of a training loss is the mean since the point before." + without_curve(runs), x,
+               "loss", all));
+  }
+  if (pictures.empty())
+    return {
+        {"loss", "Loss against time, updates and samples", "There is no loss to draw." + why_none(runs), {}}};
+  if (const plotted all = tests(runs, &curve_point::test_accuracy, &curve_point::validation_accuracy);
+      !all.plots.empty())
+    pictures.push_back(
+        make("accuracy-time", "Accuracy against time",
+             "The share of samples whose class the model names, of those it was not trained on.", axes[0],
+             "accuracy [share of samples]", all));
+  if (const plotted all = tests(runs, &curve_point::test_rmse, &curve_point::validation_rmse);
+      !all.plots.empty())
+    pictures.push_back(make("rmse-time", "Error against time",
+                            "The root of the mean squared error on samples that were not trained on, in the "
+                            "unit of the targets.",
+                            axes[0], "RMSE [unit of the targets]", all));
+  return pictures;
+}
+
+namespace {
+
+constexpr std::size_t most_bars = 40;
+
+/// The look of each part, with a hatching of its own, so that they differ in grey, too.
+struct look {
+  int pattern;
+  const char* colour;
+};
+constexpr std::array<look, worker_time_parts.size()> looks{
+    {{3, "#0072b2"}, {1, "#d55e00"}, {2, "#cc79a7"}, {4, "#000000"}, {0, "#000000"}}};
+
+worker_times shares_of(std::size_t run, std::string name, const worker_figures& w, double wall) {
+  const double known = w.compute_seconds + w.barrier_seconds + w.bound_seconds + w.feeder_seconds;
+  worker_times t{
+      run,
+      std::move(name),
+      {w.compute_seconds, w.barrier_seconds, w.bound_seconds, w.feeder_seconds, std::max(0.0, wall - known)}};
+  for (double& part : t.shares) part *= 100 / wall;
+  return t;
+}
+
+/// All workers of a run as one, with the mean of each of their times.
+worker_figures mean_of(const run_figures& run) {
+  worker_figures all;
+  const auto count = static_cast<double>(run.workers.size());
+  for (const worker_figures& w : run.workers) {
+    all.compute_seconds += w.compute_seconds / count;
+    all.barrier_seconds += w.barrier_seconds / count;
+    all.bound_seconds += w.bound_seconds / count;
+    all.feeder_seconds += w.feeder_seconds / count;
+  }
+  return all;
+}
+
+std::string bars_of(std::span<const worker_times> all, std::size_t run) {
+  std::string data;
+  for (const worker_times& t : all)
+    if (t.run == run) data += fmt::format("{} {:.6g}\n", t.worker, fmt::join(t.shares, " "));
+  return data;
+}
+
+/// The bars of one run. The first run names the parts in the legend.
+std::string plots_of(std::string_view label, std::size_t which, bool first) {
+  std::string plots = (first ? "" : ", ") + ("newhistogram " + gnuplot_text(std::string(label)));
+  for (std::size_t k = 0; k < looks.size(); ++k)
+    plots += fmt::format(", $run{} using {}{} lc rgb '{}' fs pattern {} border lc rgb '#000000' {}", which,
+                         k + 2, k == 0 ? ":xtic(1)" : "", looks[k].colour, looks[k].pattern,
+                         first ? "title " + gnuplot_text(worker_time_parts[k]) : "notitle");
+  return plots;
+}
+
+} // namespace
+
+std::vector<worker_times> times_of_workers(std::span<const run_figures> runs) {
+  std::size_t bars = 0;
+  for (const run_figures& run : runs) bars += run.workers.size();
+  std::vector<worker_times> all;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const run_figures& run = runs[i];
+    if (run.wall_seconds <= 0) continue;
+    if (bars > most_bars) {
+      all.push_back(shares_of(i, "all", mean_of(run), run.wall_seconds));
+      continue;
+    }
+    for (std::size_t rank = 0; rank < run.workers.size(); ++rank)
+      all.push_back(shares_of(i, std::to_string(rank), run.workers[rank], run.wall_seconds));
+  }
+  return all;
+}
+
+picture worker_time_picture(std::span<const run_figures> runs) {
+  picture p{
+      "time-workers",
+      "Where the time of the workers went",
+      "Shares of the time from the beginning to the end of a run. Exchange and other is reading weights, "
+      "messages, updates, and waiting for a core. A worker may wait for a batch and for its weights at once, "
+      "so "
+      "its parts may add up to more than 100 %.",
+      {}};
+  const std::vector<worker_times> all = times_of_workers(runs);
+  std::string data, plots;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const std::string bars = bars_of(all, i);
+    if (bars.empty()) continue;
+    data += fmt::format("$run{} << EOD\n{}EOD\n", i, bars);
+    plots += plots_of(runs.size() == 1 ? "" : fmt::format("run {}", i + 1), i, plots.empty());
+  }
+  if (plots.empty()) {
+    p.caption = "No run lasted long enough to be measured.";
+    return p;
+  }
+  const bool each = all.front().worker != "all";
+  if (!each) p.caption += " Each bar is the mean of all workers of a run.";
+  p.script =
+      data + fmt::format(
+                 "set title {}\nset ylabel 'share of the run [%]'\nset xlabel {} offset 0,{}\nset bmargin 6\n"
+                 "set yrange [0:100<*] noextend\nset grid y lc rgb '#cccccc'\nset style data histograms\n"
+                 "set style histogram rowstacked title offset 0,1.2\nset boxwidth 0.7\n"
+                 "set key outside right top invert Left reverse\nset xtics nomirror\nplot {}\n",
+                 gnuplot_text(p.title), gnuplot_text(each ? "worker" : "run"), runs.size() == 1 ? 0 : -1.6,
+                 plots);
+  p.width = 860;
+  return p;
+}
+
+picture gradient_time_picture(std::span<const run_figures> runs) {
+  picture p{"time-gradient",
+            "Where the time of a gradient went",
+            "The mean of each part of a gradient's way, and a line up to the longest. Reading, mailbox and "
+            "update count "
+            "once for each shard.",
+            {}};
+  std::vector<std::string> names;
+  for (const run_figures& run : runs)
+    for (const time_part& t : run.times)
+      if (std::ranges::find(names, t.name) == names.end()) names.push_back(t.name);
+  std::string data, plots;
+  const double width = 0.6 / static_cast<double>(runs.size());
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    std::string lines;
+    for (const time_part& t : runs[i].times)
+      if (t.mean > 0 && t.longest >= t.mean)
+        lines += fmt::format("{:.6g} {:.6g} {:.6g}\n",
+                             static_cast<double>(std::ranges::find(names, t.name) - names.begin()) +
+                                 width * (static_cast<double>(i) - static_cast<double>(runs.size() - 1) / 2),
+                             1e3 * t.mean, 1e3 * t.longest);
+    if (lines.empty()) continue;
+    data += fmt::format("$run{} << EOD\n{}EOD\n", i, lines);
+    plots += fmt::format("{}$run{} using 1:2:2:3 with yerrorbars ls {} ps 1.2 dt 1 title {}",
+                         plots.empty() ? "" : ", ", i, i + 1, gnuplot_text(label_of(runs, i)));
+  }
+  if (plots.empty()) {
+    p.caption = "No run measured where the time of its gradients went.";
+    return p;
+  }
+  std::string tics;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    tics += fmt::format("{}{} {}", i == 0 ? "" : ", ", gnuplot_text(names[i]), i);
+  p.script = run_styles() + data +
+             fmt::format(
+                 "set title {}\nset xlabel 'part of the way'\nset ylabel 'time [ms]'\nset logscale y\n"
+                 "set format y '%.10g'\nset grid y lc rgb '#cccccc'\nset key below height 1\nset xtics ({})\n"
+                 "set xrange [-0.6:{}]\nplot {}\n",
+                 gnuplot_text(p.title), tics, static_cast<double>(names.size()) - 0.4, plots);
+  return p;
+}
+
+namespace {
+
+constexpr std::size_t most_panels = 15;
+constexpr std::uint64_t most_boxes = 1'000; ///< of more none can be seen
+
+double total(const gap_counts& gaps) {
+  double sum = 0;
+  for (const auto& [gap, count] : gaps) sum += static_cast<double>(count);
+  return sum;
+}
+
+/// The last gap that is shown: of a long tail a hundredth is left out, and the mean that is expected is not.
+std::uint64_t last_shown(const run_figures& run, std::size_t workers) {
+  double last = 3;
+  double left = total(run.gaps) * 0.99;
+  for (const auto& [gap, count] : run.gaps) {
+    if (left <= 0) break;
+    left -= static_cast<double>(count);
+    last = std::max(last, static_cast<double>(gap));
+  }
+  for (std::size_t rank = 0; rank < workers; ++rank)
+    last = std::max(last, std::ceil(expected_of(run, rank).mean.value_or(0)));
+  return static_cast<std::uint64_t>(last);
+}
+
+/// How the axis of gaps is divided: a box stands for so many gaps.
+struct gap_axis {
+  std::uint64_t last = 0;
+  std::uint64_t width = 1;
+
+  std::uint64_t box_of(std::uint64_t gap) const { return gap / width; }
+  double middle_of(std::uint64_t box) const {
+    return static_cast<double>(box * width) + static_cast<double>(width - 1) / 2;
+  }
+};
+
+/// The shares of all gaps in per cent, by box.
+std::map<std::uint64_t, double> shares(const gap_counts& gaps, const gap_axis& axis) {
+  std::map<std::uint64_t, double> all;
+  for (const auto& [gap, count] : gaps)
+    all[axis.box_of(gap)] += 100 * static_cast<double>(count) / total(gaps);
+  return all;
+}
+
+/// The same as lines of a data block.
+std::string share_lines(const gap_counts& gaps, const gap_axis& axis) {
+  std::string data;
+  for (const auto& [box, share] : shares(gaps, axis))
+    data += fmt::format("{} {:.6g}\n", axis.middle_of(box), share);
+  return data;
+}
+
+std::string law(double p, const gap_axis& axis) {
+  const auto beyond = [p](std::uint64_t gap) { return std::pow(1 - p, static_cast<double>(gap)); };
+  std::string data;
+  for (std::uint64_t box = 0; box <= axis.box_of(axis.last); ++box)
+    data += fmt::format("{} {:.6g}\n", axis.middle_of(box),
+                        100 * (beyond(box * axis.width) - beyond((box + 1) * axis.width)));
+  return data;
+}
+
+double mean_of(const gap_counts& gaps) {
+  double sum = 0;
+  for (const auto& [gap, count] : gaps) sum += static_cast<double>(gap) * static_cast<double>(count);
+  return gaps.empty() ? 0 : sum / total(gaps);
+}
+
+constexpr const char* measured = "with boxes fs solid 1.0 border lc rgb '#000000' lc rgb '#a6c8e4'";
+constexpr const char* expected = "with linespoints lw 1.5 pt 6 ps 0.8 lc rgb '#000000'";
+constexpr const char* mean_line = "lw 2.5 dt 2 lc rgb '#d55e00'";
+
+std::string mean_in_words(const expected_staleness& wanted) {
+  if (!wanted.mean) return {};
+  return fmt::format(", {} {:.2f}", wanted.at_most ? "at most" : "expected", *wanted.mean);
+}
+
+std::string panel(const worker_figures& worker, const expected_staleness& wanted, std::size_t rank,
+                  const gap_axis& axis) {
+  if (worker.gaps.empty()) return fmt::format("set title 'worker {}: no gradient'\nplot NaN notitle\n", rank);
+  std::string text = fmt::format("set title \"worker {}\\nmean {:.2f}{}\"\n$gaps << EOD\n{}EOD\n", rank,
+                                 mean_of(worker.gaps), mean_in_words(wanted), share_lines(worker.gaps, axis));
+  if (wanted.mean)
+    text += fmt::format("set arrow 1 from {0:.6g}, graph 0 to {0:.6g}, graph 1 nohead front {1}\n",
+                        *wanted.mean, mean_line);
+  if (wanted.geometric) text += "$law << EOD\n" + law(*wanted.geometric, axis) + "EOD\n";
+  text += fmt::format("plot $gaps using 1:2 {} notitle{}\nunset arrow\n", measured,
+                      wanted.geometric ? fmt::format(", $law using 1:2 {} notitle", expected) : "");
+  return text;
+}
+
+/// The last panel says what is what.
+std::string legend(const expected_staleness& wanted) {
+  std::string plots = fmt::format("NaN {} title 'measured'", measured);
+  if (wanted.geometric) plots += fmt::format(", NaN {} title 'law of random steps'", expected);
+  if (wanted.mean)
+    plots += fmt::format(", NaN with lines {} title '{}'", mean_line,
+                         wanted.at_most ? "bound of the mean" : "mean expected");
+  return "unset title\nunset border\nunset tics\nunset xlabel\nunset ylabel\nunset grid\nset key center "
+         "center Left "
+         "reverse samplen 2\nplot [0:1] [0:1] " +
+         plots + '\n';
+}
+
+/// One row for a few; else as many columns as rows, or one more.
+std::size_t columns_for(std::size_t panels) {
+  if (panels <= 4) return panels;
+  std::size_t columns = 1;
+  while (columns * columns < panels) ++columns;
+  return columns;
+}
+
+double highest(std::span<const worker_figures> workers, const gap_axis& axis) {
+  double most = 1;
+  for (const worker_figures& w : workers)
+    for (const auto& [box, share] : shares(w.gaps, axis)) most = std::max(most, share);
+  return most;
+}
+
+} // namespace
+
+picture staleness_picture(std::span<const run_figures> runs, std::size_t which) {
+  const run_figures& run = runs[which];
+  picture p{fmt::format("staleness-{}", which + 1), "Staleness under " + label_of(runs, which), {}, {}};
+  if (run.gaps.empty()) {
+    p.caption = "No gradient was applied or merged, so there is no staleness to show.";
+    return p;
+  }
+  const std::span<const worker_figures> shown =
+      std::span(run.workers).first(std::min(run.workers.size(), most_panels));
+  const std::uint64_t last = last_shown(run, shown.size());
+  const gap_axis axis{last, last / most_boxes + 1};
+  const double top = highest(shown, axis);
+  const std::size_t panels = shown.size() + 1, columns = columns_for(panels);
+  const std::size_t rows = (panels + columns - 1) / columns;
+  p.width = std::max(static_cast<unsigned>(columns) * 240U, 480U);
+  p.height = static_cast<unsigned>(rows) * 225U + 40U;
+  p.script = fmt::format(
+      "set multiplot layout {},{} title {}\nset xlabel 'gap [versions]'\nset ylabel 'gradients [%]'\n"
+      "set xrange [-0.6:{}]\nset yrange [0:{:.4g}]\nset boxwidth {}\nset grid y lc rgb '#cccccc'\n"
+      "set key off\nset xtics nomirror\nset ytics nomirror\n",
+      rows, columns, gnuplot_text(p.title), static_cast<double>(last) + 0.6, top * 1.08,
+      last > 60 ? static_cast<double>(axis.width) : 0.8);
+  p.script += fmt::format("set xtics {}\nset ytics {}\n", distance_of_marks(static_cast<double>(last)),
+                          distance_of_marks(top));
+  for (std::size_t rank = 0; rank < shown.size(); ++rank)
+    p.script += panel(shown[rank], expected_of(run, rank), rank, axis);
+  p.script += "set key on\n" + legend(expected_of(run, 0)) + "unset multiplot\n";
+  p.caption = "The gap of a gradient is the number of updates since its weights were read. " +
+              expected_of(run, 0).in_words;
+  if (axis.width > 1) p.caption += fmt::format(" A box stands for {} gaps.", axis.width);
+  if (run.gaps.back().first > last)
+    p.caption +=
+        fmt::format(" Gaps above {} are beyond the axis; the largest is {}.", last, run.gaps.back().first);
+  if (shown.size() < run.workers.size())
+    p.caption += fmt::format(" These are the first {} of {} workers.", shown.size(), run.workers.size());
+  return p;
+}
+
+namespace {
+
+std::string gaps_by_lag(const run_figures& run) {
+  std::string data;
+  for (const sampled_point& p : run.sampled) data += fmt::format("{:.9g} {:.9g}\n", p.lag, p.gap);
+  return data;
+}
+
+std::string cosines_by_gap(const run_figures& run) {
+  std::string data;
+  for (const sampled_point& p : run.sampled)
+    if (p.cosine) data += fmt::format("{:.9g} {:.9g}\n", p.gap, *p.cosine);
+  return data;
+}
+
+/// The mean gap at each lag that is frequent enough to have one.
+std::string mean_gaps(const run_figures& run) {
+  constexpr int frequent = 5;
+  std::map<double, std::pair<double, int>> sums;
+  for (const sampled_point& p : run.sampled) {
+    sums[p.lag].first += p.gap;
+    ++sums[p.lag].second;
+  }
+  std::string data;
+  for (const auto& [lag, sum] : sums)
+    if (sum.second >= frequent) data += fmt::format("{:.9g} {:.9g}\n", lag, sum.first / sum.second);
+  return data;
+}
+
+/// Of several runs, each has points of a form and colour of its own.
+picture scatter(std::span<const run_figures> runs, picture p, const std::string& axes,
+                std::string (*points_of)(const run_figures&), std::string (*line_of)(const run_figures&)) {
+  std::string data, plots;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const std::string points = points_of(runs[i]);
+    if (points.empty()) continue;
+    data += fmt::format("$points{} << EOD\n{}EOD\n", i, points);
+    plots += fmt::format("{}$points{} using 1:2 with points ls {} ps 0.5 title {}", plots.empty() ? "" : ", ",
+                         i, i + 1, gnuplot_text(label_of(runs, i)));
+    const std::string line = line_of ? line_of(runs[i]) : std::string();
+    if (line.empty()) continue;
+    data += fmt::format("$line{} << EOD\n{}EOD\n", i, line);
+    plots += fmt::format(", $line{} using 1:2 with lines ls {} title {}", i, i + 1,
+                         gnuplot_text("mean of " + label_of(runs, i)));
+  }
+  if (plots.empty()) return p;
+  p.script = run_styles() + data +
+             fmt::format("set title {}\n{}set grid lc rgb '#cccccc'\nset key below height 1\n"
+                         "set offsets 0, graph 0.05, graph 0.05, graph 0.05\nplot {}\n",
+                         gnuplot_text(p.title), axes, plots);
+  return p;
+}
+
+} // namespace
+
+std::vector<picture> sample_pictures(std::span<const run_figures> runs) {
+  std::vector<picture> drawn;
+  picture gaps = scatter(
+      runs,
+      {"gap-lag",
+       "How far weights moved within a lag",
+       "A point is a sampled gradient at one shard. The gap is the distance between the weights it was "
+       "computed from and those it was applied to, as a root mean square.",
+       {}},
+      "set xlabel 'lag [versions]'\nset ylabel 'gap [weights]'\nset xrange [0:*]\nset yrange [0:*]\n",
+      gaps_by_lag, mean_gaps);
+  if (!gaps.script.empty()) drawn.push_back(std::move(gaps));
+  picture cosines = scatter(
+      runs,
+      {"cosine-gap",
+       "What the gap does to gradients",
+       "A point is a sampled gradient at one shard: the cosine between it and the gradient of the same batch "
+       "at the weights it was applied to. 1 is no harm.",
+       {}},
+      "set xlabel 'gap [weights]'\nset ylabel 'cosine to a fresh gradient'\nset xrange [0:*]\n",
+      cosines_by_gap, nullptr);
+  if (!cosines.script.empty()) drawn.push_back(std::move(cosines));
+  return drawn;
+}
+
+} // namespace mailgrad

@@ -1,0 +1,452 @@
+#include <mailgrad/engine/record/recorded_lives.hpp>
+#include <mailgrad/engine/record/recording.hpp>
+#include <mailgrad/engine/record/recording_file.hpp>
+#include <mailgrad/files/json_text.hpp>
+#include <mailgrad/files/little_endian.hpp>
+#include <mailgrad/files/locks.hpp>
+#include <mailgrad/files/replaced_file.hpp>
+#include <mailgrad/optim/policies/policy_spec.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+namespace mailgrad {
+
+namespace {
+
+/// Parses a recording whose last checksum is right. The recording of a killed run is parsed as far as the
+/// checksums of its parts are right. Lengths are checked in both cases.
+class parser {
+public:
+  parser(std::string_view bytes, const std::string& name) : all_(bytes), rest_(bytes), name_(name) {}
+
+  recording parse() {
+    return guarded([this] {
+      take_header();
+      while (take_part()) {
+      }
+      if (!rest_.empty())
+        recording_file::refuse(name_, fmt::format("goes on after its end, by {} bytes", rest_.size()));
+    });
+  }
+
+  recording parse_killed() {
+    return guarded([this] {
+      r_.killed = true;
+      const std::size_t head = recording_file::first_word.size() + 8;
+      if (rest_.size() < head || !is_whole(head + number_in<4>(rest_.substr(head - 4))))
+        recording_file::refuse(name_, "has no whole header: its run was killed before it had written one");
+      take_header();
+      while (part_is_whole()) take_part();
+    });
+  }
+
+private:
+  template <class Steps>
+  recording guarded(Steps steps) {
+    r_.name = name_;
+    try {
+      steps();
+    } catch (const recording_file::json::exception& e) {
+      recording_file::refuse(name_, "holds a text that cannot be read: " + std::string(e.what()));
+    }
+    return std::move(r_);
+  }
+
+  void take_header() {
+    take(recording_file::first_word.size() + 4);
+    r_.header = recording_file::header_from(parsed(take(take_number())));
+    take(recording_file::checksum_bytes);
+    size_lists();
+  }
+
+  /// Whether so many bytes follow, and then the right checksum of all bytes before it.
+  bool is_whole(std::size_t bytes) {
+    if (rest_.size() < bytes + recording_file::checksum_bytes) return false;
+    const std::size_t end = all_.size() - rest_.size() + bytes;
+    checksum_ = recording_file::crc(checksum_, all_.substr(summed_, end - summed_));
+    summed_ = end;
+    return number_in<4>(all_.substr(end)) == checksum_;
+  }
+  /// Whether a whole part follows. An end does not count, because the recording of a killed run has none.
+  bool part_is_whole() {
+    if (rest_.size() < 8) return false;
+    const auto source = static_cast<std::uint32_t>(number_in<4>(rest_));
+    const std::size_t count = number_in<4>(rest_.substr(4));
+    return source != recording_file::end_source && is_whole(8 + count * bytes_of_entry(source));
+  }
+  static std::size_t bytes_of_entry(std::uint32_t source) {
+    if (source == recording_file::switch_source || source == recording_file::end_source) return 1;
+    return is_of_feeder(source) ? recording_file::deal_bytes : recording_file::turn_bytes;
+  }
+  static bool is_of_feeder(std::uint32_t source) {
+    return source == recording_file::feeder_source || source == recording_file::begun_source ||
+           source == recording_file::returned_source;
+  }
+
+  std::string_view take(std::size_t bytes) {
+    if (rest_.size() < bytes)
+      recording_file::refuse(
+          name_, fmt::format("is damaged: expected {} bytes more, found {}", bytes, rest_.size()));
+    const std::string_view taken = rest_.substr(0, bytes);
+    rest_.remove_prefix(bytes);
+    return taken;
+  }
+  recording_file::json parsed(std::string_view text) const {
+    if (is_too_deep(text)) recording_file::refuse(name_, "holds a text that is nested too deep");
+    return recording_file::json::parse(whole_json(text));
+  }
+  std::uint32_t take_number() { return static_cast<std::uint32_t>(number_in<4>(take(4))); }
+
+  void size_lists() {
+    if (r_.header.workers == 0 || r_.header.ranks() > recording_file::most_workers || r_.header.shards == 0 ||
+        r_.header.shards > recording_file::most_workers)
+      recording_file::refuse(name_, fmt::format("is of {} workers and {} shards; expected 1 to 65536 of each",
+                                                r_.header.workers, r_.header.shards));
+    r_.batches.resize(r_.header.ranks());
+    r_.lives.resize(r_.header.ranks());
+    r_.turns.resize(r_.header.shards);
+  }
+
+  bool take_part() {
+    const std::uint32_t source = take_number();
+    const std::size_t count = take_number();
+    if (source == recording_file::end_source)
+      take_end(count);
+    else if (source == recording_file::switch_source)
+      r_.end.switches.push_back(recording_file::switch_from(parsed(take(count))));
+    else if (is_of_feeder(source))
+      take_deals(source, count);
+    else
+      take_turns(source, count);
+    take(recording_file::checksum_bytes);
+    return source != recording_file::end_source;
+  }
+
+  void take_end(std::size_t bytes) {
+    std::vector<recorded_switch> switches = std::move(r_.end.switches);
+    r_.end = recording_file::end_from(parsed(take(bytes)));
+    r_.end.switches = std::move(switches);
+  }
+
+  rank known(std::uint64_t worker) const {
+    if (worker >= r_.header.ranks())
+      recording_file::refuse(name_, fmt::format("names worker {} of {}", worker, r_.header.ranks()));
+    return {static_cast<std::uint32_t>(worker)};
+  }
+
+  void take_deals(std::uint32_t source, std::size_t count) {
+    for (std::string_view all = take(count * recording_file::deal_bytes); !all.empty();
+         all.remove_prefix(recording_file::deal_bytes)) {
+      const rank worker = known(number_in<2>(all));
+      const std::uint64_t number = number_in<6>(all.substr(2));
+      if (source == recording_file::begun_source)
+        begin_life(worker, number);
+      else if (source == recording_file::returned_source)
+        take_back(worker, number);
+      else
+        r_.batches[worker.value].push_back(number);
+    }
+  }
+
+  void begin_life(rank worker, std::uint64_t life) {
+    std::vector<dealt_life>& lives = r_.lives[worker.value];
+    constexpr std::uint64_t most = std::numeric_limits<std::uint32_t>::max();
+    if (life > most)
+      recording_file::refuse(name_, fmt::format("lets worker {} begin as incarnation {}; expected at most {}",
+                                                worker.value, life, most));
+    if (!lives.empty() && life <= lives.back().life.value)
+      recording_file::refuse(name_, fmt::format("lets worker {} begin as incarnation {} after {}",
+                                                worker.value, life, lives.back().life.value));
+    lives.push_back({{static_cast<std::uint32_t>(life)}, r_.batches[worker.value].size()});
+  }
+
+  /// What a worker has not trained is as if it had not been dealt it.
+  void take_back(rank worker, std::uint64_t number) {
+    std::vector<std::uint64_t>& batches = r_.batches[worker.value];
+    std::vector<dealt_life>& lives = r_.lives[worker.value];
+    const auto last = std::ranges::find(batches.rbegin(), batches.rend(), number);
+    if (last == batches.rend())
+      recording_file::refuse(name_, fmt::format("takes batch {} back from worker {}, which it was not dealt",
+                                                number, worker.value));
+    const auto at = static_cast<std::size_t>(batches.rend() - last) - 1;
+    if (lives.empty() || lives.front().first > at) lives.insert(lives.begin(), dealt_life{});
+    for (dealt_life& one : lives)
+      if (one.first > at) --one.first;
+    std::ranges::find_if(lives.rbegin(), lives.rend(), [&](const dealt_life& one) {
+      return one.first <= at;
+    })->cut = true;
+    batches.erase(batches.begin() + static_cast<std::ptrdiff_t>(at));
+  }
+
+  void take_turns(std::uint32_t shard, std::size_t count) {
+    if (shard >= r_.header.shards)
+      recording_file::refuse(name_, fmt::format("names shard {} of {}", shard, r_.header.shards));
+    for (std::string_view all = take(count * recording_file::turn_bytes); !all.empty();
+         all.remove_prefix(recording_file::turn_bytes)) {
+      const auto kind = static_cast<unsigned char>(all[0]);
+      if (kind > static_cast<unsigned char>(order_entry::kind::switched) &&
+          kind != static_cast<unsigned char>(order_entry::kind::missed) &&
+          kind != static_cast<unsigned char>(order_entry::kind::closed))
+        recording_file::refuse(name_, fmt::format("holds a turn of kind {}; expected 0 to 3, 5 or 6", kind));
+      const auto arrived = number_in<8>(all.substr(8));
+      if (arrived > recording_file::latest_time)
+        recording_file::refuse(name_, fmt::format("holds a turn at {} ns; expected at most {}", arrived,
+                                                  recording_file::latest_time));
+      r_.turns[shard].push_back({static_cast<order_entry::kind>(kind),
+                                 known(number_in<2>(all.substr(1))),
+                                 {number_in<5>(all.substr(3))},
+                                 {},
+                                 static_cast<std::int64_t>(arrived)});
+    }
+  }
+
+  std::string_view all_;
+  std::string_view rest_;
+  const std::string& name_;
+  unsigned long checksum_ = 0; ///< of the first `summed_` bytes
+  std::size_t summed_ = 0;
+  recording r_;
+};
+
+/// Checks the first bytes of a recording: its magic word and its format.
+void require_known(std::string_view bytes, const std::string& name) {
+  if (!bytes.starts_with(recording_file::first_word))
+    recording_file::refuse(name, "is no recording: it does not begin with 'mgradrec'");
+  if (bytes.size() < recording_file::first_word.size() + 4)
+    recording_file::refuse(name, "is cut short: it has no format");
+  const std::uint64_t format = number_in<4>(bytes.substr(recording_file::first_word.size()));
+  if (format != recording_file::known_format)
+    recording_file::refuse(name, fmt::format("has format {}; this version reads format {}", format,
+                                             recording_file::known_format));
+}
+
+std::string hint_at_partial(const std::string& path) {
+  const std::string partial = replaced_file::partial(path);
+  return std::filesystem::exists(partial)
+             ? " (a run that was killed, or has not ended, left '" + partial + "')"
+             : "";
+}
+
+bool is_of_killed(const std::string& path) {
+  return path.ends_with(replaced_file::partial("")) || path.ends_with(recording_file::killed_suffix) ||
+         path.ends_with(recording_file::before_suffix);
+}
+
+} // namespace
+
+recording parse_recording(std::string_view bytes, const std::string& name) {
+  constexpr std::size_t tail = recording_file::checksum_bytes + recording_file::last_word.size();
+  require_known(bytes, name);
+  if (bytes.size() < recording_file::first_word.size() + 8 + tail ||
+      !bytes.ends_with(recording_file::last_word))
+    recording_file::refuse(name,
+                           "is cut short, or has more behind its end: expected 'recorded' as its last word");
+  const std::string_view body = bytes.substr(0, bytes.size() - tail);
+  const std::uint64_t expected = number_in<4>(bytes.substr(body.size()));
+  const std::uint64_t found = recording_file::crc(0, body);
+  if (expected != found)
+    recording_file::refuse(name, fmt::format("is damaged: expected checksum {}, found {}", expected, found));
+  return parser(bytes.substr(0, bytes.size() - recording_file::last_word.size()), name).parse();
+}
+
+recording parse_killed_recording(std::string_view bytes, const std::string& name) {
+  require_known(bytes, name);
+  return parser(bytes, name).parse_killed();
+}
+
+recording read_recording(const std::string& path) {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes(recording_file::first_word.size() + 4, '\0');
+  if (file.is_open())
+    bytes.resize(static_cast<std::size_t>(file.read(bytes.data(), std::ssize(bytes)).gcount()));
+  if (file.is_open() && !file.bad()) require_known(bytes, path); // before the whole file is read
+  if (file.good()) bytes.append(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  const int why = errno;
+  if (!file.is_open() || file.bad())
+    throw std::system_error(why != 0 ? why : EIO, std::generic_category(),
+                            "recording '" + path + "' cannot be read" + hint_at_partial(path));
+  if (is_of_killed(path) && !bytes.ends_with(recording_file::last_word)) {
+    if (replaced_file::is_being_written(path))
+      recording_file::refuse(path,
+                             "is being written by a run" + lock_holder_in_words(path) + "; wait for its end");
+    return parse_killed_recording(bytes, path);
+  }
+  return parse_recording(bytes, path);
+}
+
+namespace {
+
+[[noreturn]] void refuse(const recording& r, const std::string& why) {
+  throw recording_error(fmt::format("recording '{}' {}", r.name, why));
+}
+
+/// Goes through the turns of one shard, as the shard will in a replay.
+class shard_check {
+public:
+  shard_check(const recording& r, const recorded_lives& lives, std::size_t shard)
+      : r_(r), lives_(lives), shard_(shard), workers_(lives.ranks()) {}
+
+  /// Checks all turns, and returns the last step that the shard took of each worker, by rank. Those of
+  /// workers that were cut short are left out, because shards may differ in them.
+  std::vector<std::uint64_t> last_steps() {
+    for (const order_entry& t : r_.turns[shard_]) check(t);
+    if (r_.killed ? switches_ > r_.end.switches.size() : switches_ != r_.end.switches.size())
+      refuse(r_, fmt::format("has {} switches; shard {} made {}", r_.end.switches.size(), shard_, switches_));
+    std::vector<std::uint64_t> steps(workers_.size());
+    for (std::size_t w = 0; w < workers_.size(); ++w) {
+      if (lives_.of(w).empty() || lives_.of(w).back().cut) continue;
+      const bool joined = workers_[w].life == lives_.of(w).back().life;
+      if (!r_.killed && (!joined || !workers_[w].left))
+        refuse(r_, fmt::format("lacks a turn: worker {} never {} shard {}", w, joined ? "leaves" : "joins",
+                               shard_));
+      steps[w] = workers_[w].step;
+    }
+    return steps;
+  }
+
+private:
+  struct worker {
+    std::optional<incarnation> life{}; ///< that joined last
+    bool left = false;
+    std::uint64_t step = 0;
+    std::optional<incarnation> counted{}; ///< as present by the last switch, was lost, and has not left since
+  };
+
+  void check(const order_entry& t) {
+    ++turn_;
+    if (t.what == order_entry::kind::switched) return begin_policy();
+    if (t.what == order_entry::kind::closed) return; // of no worker
+    worker& w = workers_[t.worker.value];
+    if (t.what == order_entry::kind::joined) {
+      if (w.life && (!w.left || t.life() <= *w.life)) refuse_turn(t, "joins again");
+      w = {t.life()};
+    } else if (t.what == order_entry::kind::left && is_expected(w, t)) {
+      let_go(w, t.life());
+    } else if (!w.life || w.left) {
+      refuse_turn(t, w.left ? "comes after it has left" : "comes before it joins");
+    } else if (t.what == order_entry::kind::left) {
+      w.left = true;
+    } else if (t.step.value != w.step + 1) {
+      refuse_turn(t, fmt::format("has step {}; expected step {}", t.step.value, w.step + 1));
+    } else {
+      w.step = t.step.value;
+    }
+  }
+
+  void begin_policy() {
+    for (std::size_t w = 0; w < workers_.size() && switches_ < r_.end.switches.size(); ++w) {
+      const bool present = r_.end.switches[switches_].present[w] != 0;
+      const recorded_life* there = present ? lives_.before_switch(w, switches_) : nullptr;
+      workers_[w].counted = there != nullptr && there->cut ? std::optional(there->life) : std::nullopt;
+    }
+    ++switches_;
+  }
+
+  static void let_go(worker& w, incarnation life) {
+    if (!w.life || *w.life < life) w = {life};
+    w.left = true;
+    w.counted.reset();
+  }
+
+  /// A worker that the run began with may leave without having come. So may one that a switch counts as
+  /// present although it was lost meanwhile, and it leaves once more if the shard had known that.
+  bool is_expected(const worker& w, const order_entry& t) const {
+    if (w.counted == t.life()) return true;
+    const bool of_the_beginning = t.worker.value < r_.header.workers && t.life() == incarnation{};
+    return !w.life && !w.left && of_the_beginning && lives_.of(t.worker.value).front().cut;
+  }
+
+  [[noreturn]] void refuse_turn(const order_entry& t, const std::string& why) const {
+    refuse(r_, fmt::format("has turns of worker {} out of order: turn {} of shard {} {}", t.worker.value,
+                           turn_, shard_, why));
+  }
+
+  const recording& r_;
+  const recorded_lives& lives_;
+  std::size_t shard_;
+  std::vector<worker> workers_;
+  std::size_t switches_ = 0;
+  std::size_t turn_ = 0; ///< counted from 1
+};
+
+/// Sorts the deals by number, so that a batch dealt twice makes two equal neighbours. Those that were taken
+/// back are not among them.
+void require_each_batch_once(const recording& r) {
+  std::vector<std::pair<std::uint64_t, std::size_t>> deals;
+  for (std::size_t w = 0; w < r.batches.size(); ++w)
+    for (const std::uint64_t number : r.batches[w]) deals.emplace_back(number, w);
+  std::ranges::sort(deals);
+  const auto twice = std::ranges::adjacent_find(deals, {}, &std::pair<std::uint64_t, std::size_t>::first);
+  if (twice != deals.end())
+    refuse(r, fmt::format("deals batch {} twice: to worker {} and to worker {}", twice->first, twice->second,
+                          std::next(twice)->second));
+}
+
+void require_whole(const recording& r, const recorded_lives& lives) {
+  if (r.end.ended == "failed")
+    refuse(r, "is of a run that failed (" + r.end.why + "): it cannot be repeated");
+  if (r.killed && lives.any_change())
+    refuse(r, "was not completed, and workers had come or gone: it cannot be repeated");
+}
+
+/// Refuses an unknown policy, and hogwild, which has no order to repeat.
+void require_policy_of(const recording& r, const recorded_switch& s) {
+  try {
+    make_policy(s.policy, r.header.ranks());
+  } catch (const std::invalid_argument& e) {
+    refuse(r, "has a switch that cannot be: " + std::string(e.what()));
+  }
+}
+
+void require_right_switches(const recording& r, const recorded_lives& lives) {
+  std::vector<std::uint64_t> before(r.header.ranks());
+  for (std::size_t i = 0; i < r.end.switches.size(); ++i) {
+    const recorded_switch& s = r.end.switches[i];
+    require_policy_of(r, s);
+    const bool fits = s.batches.size() == r.header.ranks() && s.present.size() == r.header.ranks();
+    if (!fits || std::ranges::count(s.present, 0) == r.header.ranks())
+      refuse(r, "has a switch to '" + s.policy + "' without its workers");
+    for (std::size_t w = 0; w < before.size(); ++w) {
+      if (s.present[w] == 0) continue;
+      const std::uint64_t most =
+          r.killed ? std::numeric_limits<std::uint64_t>::max() : r.batches[w].size(); // deals may be missing
+      const std::uint64_t trained = lives.batches_before(s, i, w);
+      if (trained < before[w] || trained > most)
+        refuse(r, fmt::format("switches worker {} after batch {}; expected {}{}", w, trained, before[w],
+                              r.killed ? " or more" : fmt::format(" to {}", most)));
+      before[w] = trained;
+    }
+  }
+}
+
+} // namespace
+
+void require_repeatable(const recording& r) {
+  const recorded_lives lives(r);
+  require_whole(r, lives);
+  require_right_switches(r, lives);
+  require_each_batch_once(r);
+  const std::vector<std::uint64_t> first = shard_check(r, lives, 0).last_steps();
+  for (std::size_t s = 1; s < r.turns.size(); ++s) {
+    const std::vector<std::uint64_t> steps = shard_check(r, lives, s).last_steps();
+    const auto [here, there] = std::ranges::mismatch(steps, first);
+    if (!r.killed && there != first.end())
+      refuse(r,
+             fmt::format("has other gradients on shard {} than on shard 0: of worker {} up to step {}, there "
+                         "up to {}",
+                         s, there - first.begin(), *here, *there));
+  }
+}
+
+} // namespace mailgrad
