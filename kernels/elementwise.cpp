@@ -10,6 +10,8 @@ namespace mailgrad {
 
 namespace {
 
+enum class stepping : std::size_t { still = 0, along = 1 };
+
 template <class Functor, std::size_t StepA, std::size_t StepB>
 void loop(const float* a, const float* b, float* y, std::size_t n) {
   const Functor f;
@@ -27,13 +29,10 @@ elementwise_loop loop_of(stepping a, stepping b) {
     return b == stepping::along ? loop<Functor, 0, 1> : loop<Functor, 0, 0>;
 }
 
-} // namespace
-
+/// Returns the compiled loop of a function, for operands that each move along or stand still.
 elementwise_loop find_loop(elementwise_function f, stepping a, stepping b) {
   return with_functor(f, [=]<class Functor>(Functor) { return loop_of<Functor>(a, b); });
 }
-
-namespace {
 
 void require_repeatable(const shape& operand, const shape& result) {
   bool fits = operand.rank() <= result.rank();

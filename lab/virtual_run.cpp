@@ -27,6 +27,87 @@ namespace mailgrad::lab {
 
 namespace {
 
+/// Reads how many updates the one shard of a run has made, between two events.
+///
+///     idle --read_shard--> asking --shard_read--> idle
+/// Guarantees  `to` has the version when no message is under way any more, if the shard lives.
+class version_reader {
+public:
+  static constexpr const char* name = "mailgrad.version-reader";
+
+  version_reader(caf::event_based_actor* self, caf::actor shard, std::shared_ptr<std::uint64_t> to)
+      : self_(self), shard_(std::move(shard)), to_(std::move(to)) {}
+  caf::behavior make_behavior();
+
+private:
+  caf::event_based_actor* self_;
+  caf::actor shard_;
+  std::shared_ptr<std::uint64_t> to_;
+};
+
+/// The weights of a run at one moment.
+struct read_weights {
+  std::vector<float> values{};
+  std::uint64_t updates = 0; ///< of the shard that made most
+};
+
+/// Reads the weights of a run in virtual time, between two events.
+///
+///     idle --test_weights--> asking --shard_read of every shard--> idle
+/// Guarantees  `to` has the weights when no message is under way any more, if every shard lives.
+class weights_reader {
+public:
+  static constexpr const char* name = "mailgrad.weights-reader";
+
+  /// `store` is the block that workers share, or null; it outlives the actor.
+  weights_reader(caf::event_based_actor* self, std::shared_ptr<const parameter_layout> layout,
+                 std::vector<caf::actor> shards, const hogwild_store* store, std::shared_ptr<read_weights> to)
+      : self_(self), layout_(std::move(layout)), shards_(std::move(shards)), store_(store),
+        to_(std::move(to)) {}
+  caf::behavior make_behavior();
+
+private:
+  void on_test();
+  void on_read(const shard_read& x);
+
+  caf::event_based_actor* self_;
+  std::shared_ptr<const parameter_layout> layout_;
+  std::vector<caf::actor> shards_; ///< empty if the whole run is hogwild
+  const hogwild_store* store_;
+  std::shared_ptr<read_weights> to_;
+};
+
+/// A runner whose worker trains on samples of its own: worker r of M has the samples r, r + M, and so on.
+/// Another runner computes the steps. A batch keeps its number and its size, and its samples are taken from
+/// those of the worker, in turns.
+///
+/// Threads  as those of the other runner.
+class own_sample_runner final : public step_runner {
+public:
+  /// Errors  std::invalid_argument if there are fewer samples than workers.
+  own_sample_runner(std::shared_ptr<step_runner> to, std::shared_ptr<const dataset> samples, rank worker,
+                    std::uint32_t workers, std::size_t batch, std::size_t nonzeros);
+
+  std::shared_ptr<gradient> make_gradient() const override { return to_->make_gradient(); }
+  void on_end(std::function<void()> notice) override { to_->on_end(std::move(notice)); }
+  void use_host_weights(std::uint32_t shard, const float* values,
+                        std::shared_ptr<const void> owner) override {
+    to_->use_host_weights(shard, values, std::move(owner));
+  }
+  double squared_norm(const gradient& g) const override { return to_->squared_norm(g); }
+  step_state begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) override;
+  bool computes_at_end() const noexcept override { return to_->computes_at_end(); }
+  void skip_step() override { to_->skip_step(); }
+  float end_step() override { return to_->end_step(); }
+  std::string waits_for() const override { return to_->waits_for(); }
+
+private:
+  std::shared_ptr<step_runner> to_;
+  std::vector<std::uint32_t> own_; ///< numbers of samples
+  own_batches batches_;
+  std::vector<std::uint32_t> next_; ///< of the batch that is cut
+};
+
 void refuse(bool asked_for, std::string_view what) {
   if (asked_for) throw std::invalid_argument(fmt::format("lab: a run in virtual time {}", what));
 }

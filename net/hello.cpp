@@ -21,13 +21,19 @@ constexpr std::array<std::string_view, 4> wire_names{"server", "worker", "shard"
 
 std::string_view to_string(role r) noexcept { return role_names[static_cast<std::uint8_t>(r)]; }
 
+namespace {
+
+/// What peers are told: "worker", "shard"
 std::string_view wire_name(role r) noexcept { return wire_names[static_cast<std::uint8_t>(r)]; }
 
+/// The role of such a name.
 std::optional<role> role_named(std::string_view name) noexcept {
   for (std::size_t i = 0; i < wire_names.size(); ++i)
     if (wire_names[i] == name) return static_cast<role>(i);
   return std::nullopt;
 }
+
+} // namespace
 
 std::string to_string(const member& m) {
   return m.part == role::server ? "server" : fmt::format("{} {}", to_string(m.part), m.number);

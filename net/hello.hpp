@@ -21,10 +21,6 @@ enum class role : std::uint8_t { server, worker, shard, watcher };
 
 /// What people are told: "worker", "parameter host"
 std::string_view to_string(role r) noexcept;
-/// What peers are told: "worker", "shard"
-std::string_view wire_name(role r) noexcept;
-/// The role of such a name.
-std::optional<role> role_named(std::string_view name) noexcept;
 
 /// A process of a run among those of its role, numbered from 0.
 struct member {

@@ -196,6 +196,12 @@ void refuse_rule(std::string_view who, const std::string& why) {
 
 bool in_range(const mailgrad_rule_setting& s, double value) { return value >= s.least && value < s.below; }
 
+namespace {
+
+/// The table is one of as_of_today() (above).
+///
+/// Errors  std::invalid_argument in one line: a version of the interface to come, a name or a function that
+///         is missing, two settings of one name, too many states or settings, a default out of its range.
 void require_complete(const mailgrad_rule& table, std::string_view who) {
   // The version is checked first, because it decides what the other fields of a table mean.
   if (table.interface_version != MAILGRAD_PLUGIN_VERSION)
@@ -220,6 +226,12 @@ void require_complete(const mailgrad_rule& table, std::string_view who) {
   require_settings({table.settings, table.setting_count}, who);
 }
 
+/// Updates 64 weights three times, in one range and in two, in place and into other memory, and compares the
+/// bits. This finds rules that would make training depend on how a shard is cut. A rule of whole variables is
+/// only asked to make the same bits again.
+///
+/// Errors  std::invalid_argument in one line, for a rule that looks at a neighbour, keeps something between
+///         calls, reads a weight after writing it, or throws.
 void require_element_by_element(const mailgrad_rule& table, std::span<const double> settings,
                                 std::string_view who) {
   std::string fault;
@@ -232,8 +244,6 @@ void require_element_by_element(const mailgrad_rule& table, std::span<const doub
   }
   refuse_rule(who, fault);
 }
-
-namespace {
 
 constexpr const char* entry = "mailgrad_plugin_rule";
 

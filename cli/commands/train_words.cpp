@@ -22,6 +22,13 @@ namespace mailgrad {
 
 namespace {
 
+void add_record(CLI::App& parser, train_words& w);                                    ///< --record
+void add_metrics_options(CLI::App& parser, train_words& w, const std::string& group); ///< lines during a run
+void add_text_options(CLI::App& parser, train_words& w); ///< what a text model writes, and --quiet
+
+/// How many workers are processes of their own.
+std::uint32_t workers_elsewhere(const train_words& w);
+
 constexpr std::uint64_t most_actors =
     std::numeric_limits<std::uint32_t>::max(); // ranks and shards have 32 bits
 
@@ -62,11 +69,12 @@ void add_devices(CLI::App& parser, train_words& w) {
       ->group("How to run it");
 }
 
-} // namespace
-
+/// Where help lists models, policies and the like: "as listed below", or in the help of which command.
 std::string where_listed(const train_words& w) {
   return w.remote.serve ? "as 'mailgrad help train' lists" : "as listed below";
 }
+
+} // namespace
 
 void add_delay_options(CLI::App& parser, train_words& w) {
   auto* delays = parser
@@ -402,6 +410,8 @@ void add_observing_options(CLI::App& parser, train_words& w, const std::string& 
       ->group(group);
 }
 
+namespace {
+
 void add_record(CLI::App& parser, train_words& w) {
   parser
       .add_option("--record", w.outputs.record,
@@ -410,6 +420,8 @@ void add_record(CLI::App& parser, train_words& w) {
       ->type_name("FILE")
       ->group("Output");
 }
+
+} // namespace
 
 void add_text_options(CLI::App& parser, train_words& w) {
   parser

@@ -90,9 +90,6 @@ struct train_words {
 
 void add_options(CLI::App& parser, train_words& w);
 
-/// Where help lists models, policies and the like: "as listed below", or in the help of which command.
-std::string where_listed(const train_words& w);
-
 // Parts of these options, for commands that take some of them.
 void add_data_options(CLI::App& parser, train_words& w);
 void add_policy_options(CLI::App& parser, train_words& w);
@@ -103,12 +100,6 @@ void add_result_options(CLI::App& parser, train_words& w); ///< files that are w
 /// --staleness-csv, --trace and --sample-gap, which are among those.
 void add_observing_options(CLI::App& parser, train_words& w, const std::string& group);
 void add_divergence_option(CLI::App& parser, train_words& w, const std::string& group);
-void add_record(CLI::App& parser, train_words& w);                                    ///< --record
-void add_metrics_options(CLI::App& parser, train_words& w, const std::string& group); ///< lines during a run
-void add_text_options(CLI::App& parser, train_words& w); ///< what a text model writes, and --quiet
-
-/// How many workers are processes of their own.
-std::uint32_t workers_elsewhere(const train_words& w);
 
 /// How many devices each of them has.
 std::uint32_t devices_elsewhere(const train_words& w);

@@ -21,10 +21,14 @@
 
 namespace mailgrad {
 
+namespace {
+
+/// A measured or an expected number, with as many digits as somebody compares.
 std::string number_in_words(double number) {
   return std::isnan(number) ? "-" : fmt::format("{:.4g}", number);
 }
 
+/// "1.00 +- 0.02", "at most 3", as the column of what is expected has it.
 std::string expectation_in_words(const lab::claim& c) {
   const std::string number = number_in_words(c.expected);
   switch (c.how) {
@@ -37,6 +41,8 @@ std::string expectation_in_words(const lab::claim& c) {
   }
   return number;
 }
+
+} // namespace
 
 std::string in_words(const lab::experiment_result& r, double seconds) {
   std::size_t width = std::string_view("claim").size();

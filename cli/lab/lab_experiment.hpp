@@ -9,12 +9,6 @@
 
 namespace mailgrad {
 
-/// A measured or an expected number, with as many digits as somebody compares.
-std::string number_in_words(double number);
-
-/// "1.00 +- 0.02", "at most 3", as the column of what is expected has it.
-std::string expectation_in_words(const lab::claim& c);
-
 /// The claims of an experiment as a table, and a last line with the judgement.
 std::string in_words(const lab::experiment_result& r, double seconds);
 

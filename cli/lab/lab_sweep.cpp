@@ -32,6 +32,32 @@ namespace mailgrad {
 
 namespace {
 
+/// Shows it: a bar that redraws itself on a terminal, a line every few seconds elsewhere.
+///
+/// Threads any.
+class sweep_progress {
+public:
+  sweep_progress(std::ostream& out, progress_display::style how, sweep_state begin)
+      : out_(out), style_(how), state_(begin) {}
+
+  void add_steps(std::uint64_t steps);
+  void add_cell(bool completed);
+  void finish();
+  sweep_state state();
+
+private:
+  void show(bool now);
+
+  std::mutex mutex_;
+  std::ostream& out_;
+  const progress_display::style style_;
+  sweep_state state_;
+  machine_time time_;
+  const instant begun_ = time_.now();
+  instant shown_{0};
+  bool drawn_ = false;
+};
+
 std::string number(double x) { return std::isfinite(x) ? fmt::format("{:.4g}", x) : "-"; }
 
 /// "0.91 (0.90 to 0.92)"; the median alone of a single run.

@@ -37,6 +37,13 @@ namespace mailgrad {
 
 namespace {
 
+/// A run as a column of the table.
+struct compared_run {
+  std::string name;
+  lab::run_figures figures;
+  training_report report;
+};
+
 lab::slowed_worker slowed(std::string_view text) {
   const std::size_t place = text.find('=');
   const auto worker = parse_whole(text.substr(0, place));
@@ -138,6 +145,9 @@ lab::what_if understood(const what_if_words& w) {
   return changed;
 }
 
+namespace {
+
+/// Both runs side by side, a line for each figure.
 std::string side_by_side(const compared_run& a, const compared_run& b) {
   const auto gaps = [](const compared_run& r) {
     return fmt::format("{:.3f} / {} / {}", r.figures.gaps.mean(), r.figures.gaps.quantile(0.99),
@@ -165,6 +175,7 @@ std::string side_by_side(const compared_run& a, const compared_run& b) {
   return text;
 }
 
+/// What is assumed where a run is re-timed, a line each.
 std::string assumptions(const lab::retimed_run& what, const lab::what_if& changed,
                         std::size_t recorded_workers) {
   std::string text = fmt::format("Assumed: the durations of steps are {}.", what.delays().name);
@@ -183,8 +194,6 @@ std::string assumptions(const lab::retimed_run& what, const lab::what_if& change
           "again.";
   return wrapped(text, help_width) + '\n';
 }
-
-namespace {
 
 /// The words of the recorded run, without the files that it wrote.
 train_words words_of(const what_if_words& w, const recording& order) {

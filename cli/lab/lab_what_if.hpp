@@ -30,20 +30,6 @@ std::string what_if_in_help();
 /// Errors  std::invalid_argument in one line: no worker and factor.
 lab::what_if understood(const what_if_words& w);
 
-/// A run as a column of the table.
-struct compared_run {
-  std::string name;
-  lab::run_figures figures;
-  training_report report;
-};
-
-/// Both runs side by side, a line for each figure.
-std::string side_by_side(const compared_run& a, const compared_run& b);
-
-/// What is assumed where a run is re-timed, a line each.
-std::string assumptions(const lab::retimed_run& what, const lab::what_if& changed,
-                        std::size_t recorded_workers);
-
 /// Repeats a recorded run, trains it once more under other conditions in virtual time, and prints both side
 /// by side. Returns an exit code.
 int run_what_if(const what_if_words& w);

@@ -67,8 +67,11 @@ std::map<std::string, std::vector<fs::path>> named_by(const run_inputs& in) {
   return named;
 }
 
-} // namespace
-
+/// Adds the SHA-256 of what the words of a run name: data, a model file, weights to begin with, plug-ins. The
+/// key is "data=ratings.csv"; what has one is not read again. Of a data set in several files or of a folder
+/// it is the sum of their names and sums.
+///
+/// Errors  file_error: there is no such data set; std::system_error: a file cannot be read.
 void add_content(const train_words& w, std::map<std::string, std::string>& sums) {
   run_inputs in{w.model, w.data, w.policy, w.cure, {w.optimizer, w.outer_optimizer}, nullptr, w.load};
   if (built_in_model(w.model)) in.model.clear(); // a file of that name is not read
@@ -76,8 +79,6 @@ void add_content(const train_words& w, std::map<std::string, std::string>& sums)
   for (const auto& [key, files] : named_by(in))
     if (!sums.contains(key)) sums[key] = sum_of(files);
 }
-
-namespace {
 
 /// Every cell would write the same file.
 constexpr std::array<std::string_view, 6> own_outputs{"report", "save",  "staleness-csv",

@@ -22,6 +22,43 @@
 
 namespace mailgrad {
 
+namespace {
+
+/// What viewers of the live page know: whoever comes late is told all at once, the others each event as it
+/// comes. A line may come twice to a viewer that has just begun; the page knows it by its time.
+///
+/// Threads any. It may outlive its server, because the observer of a run may call take() until the run ends.
+class live_board {
+public:
+  void describe(live_beginning what);
+  /// Tells all further events to the viewers of this server, until close().
+  void open(http_server& server);
+  void close();
+
+  void take(const run_event& e);
+  /// A state_event() of a run that goes on.
+  void show(std::string state);
+  /// That of its end.
+  void end(std::string state);
+
+  /// The events for a viewer that has just come.
+  std::string beginning() const;
+  std::optional<metrics_line> last_line() const;
+  std::string model() const;
+
+private:
+  void publish(std::string_view name, const std::string& data) const;
+
+  mutable std::mutex mutex_; ///< guards all below
+  http_server* server_ = nullptr;
+  live_beginning known_;
+  metrics_curve curve_;
+  std::optional<metrics_line> last_;
+  bool ended_ = false;
+};
+
+} // namespace
+
 void live_board::describe(live_beginning what) {
   std::lock_guard guard(mutex_);
   known_ = std::move(what);
@@ -94,6 +131,9 @@ extern const std::string_view tables_js;
 extern const std::string_view chart_js;
 } // namespace embedded
 
+namespace {
+
+/// Adds the page, at "/", and its scripts and styles, which the tool holds itself.
 void add_pages(http_routes& to) {
   const auto add = [&](const char* path, const char* type, const std::string_view& bytes) {
     to.add("GET", path, [type, &bytes](const http_request&) {
@@ -108,8 +148,6 @@ void add_pages(http_routes& to) {
   add("/tables.js", script, embedded::tables_js);
   add("/chart.js", script, embedded::chart_js);
 }
-
-namespace {
 
 using json = nlohmann::ordered_json;
 
@@ -135,8 +173,8 @@ http_response switch_as_asked(training& run, const http_request& asked) {
   return accepted("The workers end their steps, then go on under '" + *policy + "'.");
 }
 
-} // namespace
-
+/// Adds POST /switch with {"policy": "sync"}, /checkpoint and /stop with {}. Each answers with 202 and a
+/// sentence, or with why not. `refuses` says why a request may not change the run; nothing if it may.
 void add_control(http_routes& to, training& run,
                  const std::function<std::optional<http_response>(const http_request&)>& refuses) {
   const auto add = [&](const char* path, auto change) {
@@ -159,8 +197,6 @@ void add_control(http_routes& to, training& run,
     return accepted("The run stops: steps that have begun are finished.");
   });
 }
-
-namespace {
 
 using namespace std::chrono_literals;
 

@@ -24,9 +24,10 @@
 
 namespace mailgrad {
 
-std::string lost_of(const training_report& r) { return mailgrad::listed("shard", r.lost_shards); }
-
 namespace {
+
+/// "shards 0, 2"
+std::string lost_of(const training_report& r) { return mailgrad::listed("shard", r.lost_shards); }
 
 /// What stands in the place of figures that lost shards had.
 std::string gone_with_shards(const training_report& r) {
@@ -34,11 +35,12 @@ std::string gone_with_shards(const training_report& r) {
                      r.lost_shards.size() == 1 ? "is" : "are");
 }
 
-} // namespace
-
+/// What stands behind figures of which lost shards had a part.
 std::string without_lost(const training_report& r) {
   return r.lost_shards.empty() ? "" : fmt::format(", without those of the lost {}", lost_of(r));
 }
+
+} // namespace
 
 std::string untold(const training_report& r, const char* none) {
   if (!r.late.empty()) return "unknown";
@@ -60,13 +62,13 @@ std::string ledger_in_words(const training_report& r) {
   return to_string(taken) + (under_way == 0 ? "" : fmt::format("; {} more {}", under_way, where));
 }
 
-} // namespace
-
+/// How many versions of the weights there are.
 std::string updates_in_words(const training_report& r) {
   return r.knows_ledger() && (r.updates > 0 || r.lost_shards.empty()) ? fmt::format("{}", r.updates)
                                                                       : untold(r, "unknown");
 }
 
+/// The lines of the ledger, and where it is that of a lost shard, of that of one that is left.
 std::string ledger_lines(const training_report& r) {
   std::string text = "gradients     " + ledger_in_words(r) + '\n';
   if (r.kept_ledger)
@@ -74,8 +76,6 @@ std::string ledger_lines(const training_report& r) {
             to_string(r.kept_ledger->counts) + '\n';
   return text;
 }
-
-namespace {
 
 std::string staleness_in_words(const staleness_histogram& h, const training_report& r) {
   if (h.empty()) return untold(r, "no gradient was applied");
@@ -105,8 +105,7 @@ std::string devices_in_words(const training_report& r, std::uint32_t worker) {
   return text;
 }
 
-} // namespace
-
+/// The lines of the staleness of all gradients, and of those of each worker.
 std::string staleness_lines(const training_report& r) {
   std::string text = "staleness     " + staleness_in_words(r.staleness, r) +
                      (r.staleness.empty() ? "" : without_lost(r)) + '\n';
@@ -117,6 +116,7 @@ std::string staleness_lines(const training_report& r) {
   return text;
 }
 
+/// "worker 0: cpu:0 computed 87 % of the time, cpu:1 85 %"
 std::string stages_in_words(const training_report& r) {
   if (r.workers > most_workers_named) {
     const auto [least, most] = std::ranges::minmax(r.stages, {}, &stage_figures::busy_seconds);
@@ -135,8 +135,6 @@ std::string stages_in_words(const training_report& r) {
   return text;
 }
 
-namespace {
-
 /// "3 sent to worker 1 and lost with it"
 std::vector<std::string> lost_in_words(const std::vector<batch_origins>& batches) {
   std::vector<std::string> each;
@@ -150,8 +148,7 @@ std::vector<std::string> lost_in_words(const std::vector<batch_origins>& batches
   return {fmt::format("{} sent to {} workers and lost with them", all, each.size())};
 }
 
-} // namespace
-
+/// "936 batches from the own disk of workers 0, 2, 94.1 MiB not sent; 2 batches sent to workers 0, 1"
 std::string origins_in_words(const std::vector<batch_origins>& batches) {
   std::vector<std::size_t> by_own, by_sent; // workers
   batch_origins all;
@@ -177,8 +174,6 @@ std::string origins_in_words(const std::vector<batch_origins>& batches) {
   for (const std::string& lost : lost_in_words(batches)) text += (text.empty() ? "" : "; ") + lost;
   return text.empty() ? "none was trained" : text;
 }
-
-namespace {
 
 std::string validation_in_words(const training_report& r) {
   std::string text = "loss " + loss_in_words(*r.validation_loss);
@@ -234,6 +229,9 @@ std::string evaluation_lines(const training_report& r) {
   return evaluations_in_words(r.evaluations) + places_of_tests(r);
 }
 
+namespace {
+
+/// "12 written in 0.31 s, the last after step 6000: runs/checkpoint-0000006000.safetensors"
 std::string checkpoints_in_words(const checkpoint_account& c) {
   std::string text = fmt::format("{} written", c.written);
   if (c.written > 0)
@@ -247,8 +245,6 @@ std::string checkpoints_in_words(const checkpoint_account& c) {
   if (c.failed > 0) text += fmt::format("; {} failed, the last: {}", c.failed, c.failure);
   return text;
 }
-
-namespace {
 
 /// Of a run that was ended because it was trained enough, the options that said so, to be given anew.
 std::string asked_to_end_by(const training_report& r) {
@@ -284,8 +280,9 @@ std::string last_checkpoint_of(const training_report& r) {
   return is_newest_checkpoint(r.resumed->from, folder) ? folder : r.resumed->from;
 }
 
-} // namespace
-
+/// How to train the rest of a run that ended before all its steps: "goes on by    mailgrad train --resume
+/// runs". `command` trains such runs. A run that was trained enough would end at once, so it takes another
+/// option as well. A run that has kept nothing itself goes on where it began.
 std::string way_on_in_words(const training_report& r, const std::string& command) {
   const bool early = r.ended == "failed" || r.ended == "stopped";
   const std::string from = early ? last_checkpoint_of(r) : "";
@@ -296,8 +293,6 @@ std::string way_on_in_words(const training_report& r, const std::string& command
   return "goes on by    " + command + " --resume " + shell_word(from) + (writes ? " --same-outputs" : "") +
          asked_to_end_by(r) + (is_own ? "" : fmt::format("  # after step {}", r.resumed->steps)) + '\n';
 }
-
-namespace {
 
 /// "1 step", "12 steps"
 std::string counted(std::uint64_t n, const char* what) {

@@ -57,8 +57,7 @@ std::string host_in_words(const late_shards& x) {
                      x.figures.size() == 1 ? "it" : "them", what);
 }
 
-} // namespace
-
+/// By their hosts, and by whether they have told figures.
 std::vector<late_shards> late_of(const training_report& so_far, const std::vector<run_member>& members) {
   std::vector<late_shards> all;
   for (const late_figures& x : so_far.late) {
@@ -72,6 +71,8 @@ std::vector<late_shards> late_of(const training_report& so_far, const std::vecto
   }
   return all;
 }
+
+} // namespace
 
 std::string in_words(const std::vector<late_shards>& all) {
   std::string text;

@@ -17,9 +17,6 @@ struct late_shards {
   std::optional<run_member> host{};  ///< the parameter host that has them; none: the server, or unknown
 };
 
-/// By their hosts, and by whether they have told figures.
-std::vector<late_shards> late_of(const training_report& so_far, const std::vector<run_member>& members);
-
 /// A line for each, with the oldest figures: "late          the figures of shards 0, 1 are of 0.8 s ago;
 /// parameter host 0, which holds them, was heard 0.8 s ago".
 std::string in_words(const std::vector<late_shards>& all);

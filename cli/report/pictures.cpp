@@ -19,6 +19,9 @@ namespace mailgrad {
 
 namespace {
 
+/// Commands that set a line style for each run: colour, dashes and marker all differ.
+std::string run_styles();
+
 struct run_style {
   const char* colour; ///< of Okabe & Ito's palette, which the colour-blind can tell apart
   int dashes, marker; ///< as gnuplot numbers them
@@ -196,8 +199,6 @@ picture make(std::string name, std::string title, std::string caption, const axi
   return p;
 }
 
-} // namespace
-
 std::string run_styles() {
   std::string text;
   for (std::size_t i = 0; i < styles.size(); ++i)
@@ -205,6 +206,8 @@ std::string run_styles() {
                         styles[i].dashes, styles[i].marker);
   return text;
 }
+
+} // namespace
 
 std::string label_of(std::span<const run_figures> runs, std::size_t which) {
   std::string policy = runs[which].policy;

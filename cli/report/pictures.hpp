@@ -17,9 +17,6 @@ inline constexpr std::size_t most_runs = 6;
 /// "2: ssp:3", the name of a run in legends and headings.
 std::string label_of(std::span<const run_figures> runs, std::size_t which);
 
-/// Commands that set a line style for each run: colour, dashes and marker all differ.
-std::string run_styles();
-
 /// Loss against time, updates and samples, and the accuracy on the test set where it was measured.
 std::vector<picture> loss_pictures(std::span<const run_figures> runs);
 /// A histogram for each worker of a run, beside what its policy lets expect.

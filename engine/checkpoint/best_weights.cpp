@@ -165,6 +165,9 @@ numbered_files earlier_best_files(const std::filesystem::path& folder) {
   return numbered_files_in(folder, earlier_prefix);
 }
 
+namespace {
+
+/// Errors  std::runtime_error in one line: the file is damaged, or of another kind.
 kept_best read_best_weights(const std::filesystem::path& file) {
   try {
     kept_best best;
@@ -174,6 +177,8 @@ kept_best read_best_weights(const std::filesystem::path& file) {
     refuse_best(e.what());
   }
 }
+
+} // namespace
 
 evaluation_made read_best_test(const std::filesystem::path& file) {
   const auto texts = safetensors_file(file).metadata();

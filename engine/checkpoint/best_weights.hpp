@@ -74,9 +74,6 @@ std::filesystem::path earlier_best_file(const std::filesystem::path& folder, std
 /// Those in a folder by their names, with the steps, that of the latest test first.
 numbered_files earlier_best_files(const std::filesystem::path& folder);
 
-/// Errors  std::runtime_error in one line: the file is damaged, or of another kind.
-kept_best read_best_weights(const std::filesystem::path& file);
-
 /// The same of the test alone. The weights are not read, and may be damaged.
 evaluation_made read_best_test(const std::filesystem::path& file);
 

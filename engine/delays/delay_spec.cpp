@@ -173,8 +173,13 @@ private:
   double last_ = 0;
 };
 
-} // namespace
-
+/// The durations of steps that a file lists, by worker.
+///
+/// A line has three numbers: a time in seconds since the run began, the rank of a worker from 0, and the
+/// seconds of its steps from then on. The first line may name the columns: "t,worker,duration".
+/// Errors  file_error, with the line: it has no three such numbers; the time is before that of the line
+///         above; there is no such worker; a duration is negative or longer than delay_law::longest; a worker
+///         has no line at all.
 std::vector<std::shared_ptr<const rows_of_worker>> read_delay_trace(const std::filesystem::path& file,
                                                                     std::uint32_t workers) {
   std::vector<std::shared_ptr<const rows_of_worker>> shared;
@@ -182,8 +187,6 @@ std::vector<std::shared_ptr<const rows_of_worker>> read_delay_trace(const std::f
     shared.push_back(std::make_shared<const rows_of_worker>(std::move(rows)));
   return shared;
 }
-
-namespace {
 
 using law_maker = std::function<std::unique_ptr<delay_law>(std::uint32_t worker, std::uint64_t seed)>;
 using amounts = std::vector<double>; ///< by worker

@@ -54,11 +54,15 @@ void require_sums_can_be(const training_options& o) {
   require(o.devices.size() == workers_of(o), "expected one device for each worker; leave the others out");
 }
 
+namespace {
+
+/// That such a run may switch its policy while it goes on.
+///
+/// Errors  std::invalid_argument if the options ask for sums: a worker that paused for the switch would hold
+///         up a sum, and who waits for the sum does not pause.
 void require_switch_can_be(const training_options& o) {
   require(!o.all_reduce, "expected no switch of policy, since who pauses for it would hold up a sum");
 }
-
-namespace {
 
 cure_setting setting_of(const training_options& o, const std::vector<scheduled_policy>& policies) {
   cure_setting setting{{}, seats_of(o), o.local_steps > 0 ? o.outer : o.optimizer, o.local_steps};

@@ -21,12 +21,6 @@ namespace mailgrad {
 ///         options do not ask for sums.
 void require_sums_can_be(const training_options& o);
 
-/// That such a run may switch its policy while it goes on.
-///
-/// Errors  std::invalid_argument if the options ask for sums: a worker that paused for the switch would hold
-///         up a sum, and who waits for the sum does not pause.
-void require_switch_can_be(const training_options& o);
-
 // Checks of a run's options before any actor is spawned. Each error is one line that says what to do.
 
 /// Checks all options that need neither a model nor data, and returns the policies to run. `cure` is that of

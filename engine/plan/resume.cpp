@@ -34,6 +34,12 @@ namespace mailgrad {
 
 namespace {
 
+/// Requires that a run with this plan is the one that was recorded before its checkpoint. How long it is and
+/// where it began may differ, and so may what workers compute on that have not come yet.
+///
+/// Errors  recording_error in one line with all that differs.
+void require_goes_on(const recording& before, const run_plan& plan);
+
 [[noreturn]] void refuse(const checkpoint& from, const std::string& why) {
   throw recording_error(fmt::format("checkpoint '{}': {}", from.path().string(), why));
 }
@@ -156,8 +162,8 @@ std::uint64_t updates_in(const checkpoint& from) {
   return std::max(updates, version);
 }
 
-} // namespace
-
+/// A line for the user if the schedule of a run that goes on takes the learning rate to 0 long before its
+/// end; else empty. How many updates the run will make is reckoned from those that it has made.
 std::string rate_to_come(const run_plan& plan, const resumed_run& resumed) {
   const learning_rate_schedule& schedule = plan.options.optimizer.schedule;
   const std::optional<std::uint64_t> last = last_step_above_zero(schedule);
@@ -174,8 +180,6 @@ std::string rate_to_come(const run_plan& plan, const resumed_run& resumed) {
       "{:.0f}: to learn more, save its weights and begin a run by --load with another schedule",
       *last, to_string(schedule), all);
 }
-
-namespace {
 
 /// Facts that may differ: how long the run is, where it began, and which build computes it.
 constexpr std::array<std::string_view, 9> free_facts{
@@ -317,8 +321,6 @@ void leave_files_as_they_are(run_plan& plan, std::uint64_t done) {
   if (done > plan.steps || !std::filesystem::exists(partial, unknown)) o.record.clear();
 }
 
-} // namespace
-
 void require_goes_on(const recording& before, const run_plan& plan) {
   constexpr std::array<std::string_view, 3> of_the_beginning{"epochs", "steps", first_weights_fact};
   run_facts facts = facts_and_names(plan);
@@ -332,6 +334,7 @@ void require_goes_on(const recording& before, const run_plan& plan) {
     throw recording_error(fmt::format("recording '{}' cannot go on: {}", before.name, found));
 }
 
+/// What multiplied on cards until the checkpoint, if another version does now; else empty.
 std::string other_products(const run_facts& before, const run_facts& now) {
   const auto find = [](const run_facts& facts) {
     const auto found = std::ranges::find(facts, products_fact, &run_facts::value_type::first);
@@ -340,6 +343,8 @@ std::string other_products(const run_facts& before, const run_facts& now) {
   const std::string was = find(before), is = find(now);
   return was.empty() || is.empty() || was == is ? std::string() : was;
 }
+
+} // namespace
 
 void require_keepable(const run_plan& plan) {
   const training_options& o = plan.options;

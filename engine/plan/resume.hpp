@@ -28,10 +28,6 @@ std::shared_ptr<const recording> recorded_before(const checkpoint& from, const s
 /// as facts are.
 void name_plugins_as_here(const run_facts& here, checkpoint_card& card, kept_schedule& schedule);
 
-/// A line for the user if the schedule of a run that goes on takes the learning rate to 0 long before its
-/// end; else empty. How many updates the run will make is reckoned from those that it has made.
-std::string rate_to_come(const run_plan& plan, const resumed_run& resumed);
-
 /// Requires a run whose state can be kept, if its options ask for checkpoints.
 ///
 /// Errors  std::invalid_argument: a parameter actor of the user's, or a policy or cure of the user's
@@ -58,15 +54,6 @@ bool has_nothing_left(const run_plan& plan);
 /// Errors  std::invalid_argument in one line: the checkpoint is of another run, with all that differs, or of
 ///         another number of workers where the run cannot go on with these; archive_error: it lacks a part.
 void plan_resume(run_plan& plan);
-
-/// Requires that a run with this plan is the one that was recorded before its checkpoint. How long it is and
-/// where it began may differ, and so may what workers compute on that have not come yet.
-///
-/// Errors  recording_error in one line with all that differs.
-void require_goes_on(const recording& before, const run_plan& plan);
-
-/// What multiplied on cards until the checkpoint, if another version does now; else empty.
-std::string other_products(const run_facts& before, const run_facts& now);
 
 /// Completes the plan of a run whose workers are of other processes by what each of them computes on, as all
 /// have told before the run begins.

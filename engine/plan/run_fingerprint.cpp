@@ -28,12 +28,16 @@
 
 namespace mailgrad {
 
+namespace {
+
+/// What the workers of a run compute on, if they are in this process.
 std::vector<worker_computer> computers_of(const training_options& o) {
   std::vector<worker_computer> all;
   for (std::uint32_t w = 0; w < workers_of(o); ++w) all.push_back(computer_of(devices_of(o, w)));
   return all;
 }
 
+/// "NVIDIA H100", or what each shard is updated by, if they differ: "the host, NVIDIA H100".
 std::string updaters_in_words(const training_options& o) {
   std::string words;
   const std::string first = computer_in_words(place_of_shard(o, 0));
@@ -45,8 +49,6 @@ std::string updaters_in_words(const training_options& o) {
   }
   return differ ? words : first;
 }
-
-namespace {
 
 /// "a" and "b" of "a, b", if ", " is the mark.
 std::vector<std::string_view> parts_of(std::string_view text, std::string_view mark) {

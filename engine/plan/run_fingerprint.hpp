@@ -11,12 +11,6 @@
 
 namespace mailgrad {
 
-/// What the workers of a run compute on, if they are in this process.
-std::vector<worker_computer> computers_of(const training_options& o);
-
-/// "NVIDIA H100", or what each shard is updated by, if they differ: "the host, NVIDIA H100".
-std::string updaters_in_words(const training_options& o);
-
 /// What to say behind the refusal of a replay whose workers or weights are on devices that round otherwise
 /// than those of the recorded run: the options of the tool that would do on this machine. `here` are the
 /// facts of the replay.

@@ -17,6 +17,37 @@ namespace mailgrad {
 
 namespace {
 
+/// One part of a whole along an axis: `length` steps from `begin` on.
+struct slice_part {
+  shape whole;
+  std::size_t axis = 0, begin = 0, length = 0;
+
+  void keep(archive& a) {
+    a.field("whole", whole);
+    a.field("axis", axis);
+    a.field("begin", begin);
+    a.field("length", length);
+  }
+  /// Errors  shape_error if the part does not lie in the whole.
+  void require_inside() const {
+    if (axis >= whole.rank()) throw shape_error(fmt::format("there is no axis {}", axis));
+    if (begin > whole[axis] || length > whole[axis] - begin)
+      throw shape_error(
+          fmt::format("{} steps from {} on do not lie in extent {}", length, begin, whole[axis]));
+  }
+
+  shape dims() const { return with_extent(whole, axis, length); }
+  strided_copy reader() const { return {dims(), places(), row_major(dims())}; }
+  strided_copy writer() const { return {dims(), row_major(dims()), places()}; }
+
+private:
+  element_places places() const {
+    element_places p = row_major(whole);
+    p.offset = begin * p.steps[axis];
+    return p;
+  }
+};
+
 class slice_executable : public executable {
 public:
   explicit slice_executable(const slice_part& p) : box_(p.reader()) {}

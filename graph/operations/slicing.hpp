@@ -33,37 +33,6 @@ inline shape with_extent(shape dims, std::size_t axis, std::size_t extent) {
   return dims;
 }
 
-/// One part of a whole along an axis: `length` steps from `begin` on.
-struct slice_part {
-  shape whole;
-  std::size_t axis = 0, begin = 0, length = 0;
-
-  void keep(archive& a) {
-    a.field("whole", whole);
-    a.field("axis", axis);
-    a.field("begin", begin);
-    a.field("length", length);
-  }
-  /// Errors  shape_error if the part does not lie in the whole.
-  void require_inside() const {
-    if (axis >= whole.rank()) throw shape_error(fmt::format("there is no axis {}", axis));
-    if (begin > whole[axis] || length > whole[axis] - begin)
-      throw shape_error(
-          fmt::format("{} steps from {} on do not lie in extent {}", length, begin, whole[axis]));
-  }
-
-  shape dims() const { return with_extent(whole, axis, length); }
-  strided_copy reader() const { return {dims(), places(), row_major(dims())}; }
-  strided_copy writer() const { return {dims(), row_major(dims()), places()}; }
-
-private:
-  element_places places() const {
-    element_places p = row_major(whole);
-    p.offset = begin * p.steps[axis];
-    return p;
-  }
-};
-
 // These operations take values apart and put them together. Axes count from 0, outermost first.
 
 /// The elements [begin, end) along one axis.

@@ -21,6 +21,19 @@ namespace mailgrad {
 
 namespace {
 
+/// Decides by plan_memory() which storages of `plan` share memory, and where in the arena each of them lies.
+void plan_storage(program_plan& plan);
+
+/// Lets a matrix product add the bias that the only kernel behind it would add: on a card that saves a kernel
+/// and a pass over the result. The bias must be there when the program begins. To be called before
+/// plan_storage().
+void join_products(program_plan& plan);
+
+/// Lets products read bfloat16. A value lies as bfloat16 alone if the kernel that makes it may write that and
+/// all that read it may read it, as bfloat16_form tells. Other values that products read get a copy: a kernel
+/// makes it before the first of them, and all read the same one. To be called before plan_storage().
+void round_products(program_plan& plan);
+
 using node_set = std::vector<std::uint32_t>; // ascending
 
 const operation* operation_of(const node& n) {
@@ -473,14 +486,10 @@ bool try_to_join(program_plan& plan, std::size_t product) {
   return true;
 }
 
-} // namespace
-
 void join_products(program_plan& plan) {
   for (std::size_t i = 0; i < plan.steps.size();)
     if (!try_to_join(plan, i)) ++i;
 }
-
-namespace {
 
 /// Rounds a value for the products that read it.
 class round_executable : public executable {
@@ -593,11 +602,7 @@ private:
   std::map<std::size_t, std::size_t> copies_; ///< by the storage of the value
 };
 
-} // namespace
-
 void round_products(program_plan& plan) { copies_of_values(plan, round_where_made(plan)).make(); }
-
-namespace {
 
 /// Which storages share the memory of another.
 class sharing_of_storage {
@@ -656,8 +661,6 @@ void find_only_steps(program_plan& plan) {
   }
 }
 
-} // namespace
-
 void plan_storage(program_plan& plan) {
   sharing_of_storage shared(plan);
   shared.merge();
@@ -676,5 +679,7 @@ void plan_storage(program_plan& plan) {
   for (const planned_step& s : plan.steps)
     plan.scratch_bytes = std::max(plan.scratch_bytes, s.work->scratch_bytes());
 }
+
+} // namespace
 
 } // namespace mailgrad

@@ -108,17 +108,4 @@ program_plan plan_program(const graph& model, std::span<const value> fetches, st
                           device_kind place = device_kind::cpu,
                           product_precision products = product_precision::float32, std::size_t handed_on = 0);
 
-/// Decides by plan_memory() which storages of `plan` share memory, and where in the arena each of them lies.
-void plan_storage(program_plan& plan);
-
-/// Lets a matrix product add the bias that the only kernel behind it would add: on a card that saves a kernel
-/// and a pass over the result. The bias must be there when the program begins. To be called before
-/// plan_storage().
-void join_products(program_plan& plan);
-
-/// Lets products read bfloat16. A value lies as bfloat16 alone if the kernel that makes it may write that and
-/// all that read it may read it, as bfloat16_form tells. Other values that products read get a copy: a kernel
-/// makes it before the first of them, and all read the same one. To be called before plan_storage().
-void round_products(program_plan& plan);
-
 } // namespace mailgrad

@@ -50,6 +50,10 @@ void keep(archive& a, model_request& r) {
   a.field("workers", workers);
 }
 
+namespace {
+
+/// The fields of a request in words, such as {"batch", "64"}. Requests with the same words get the same
+/// model; devices count, but their names do not.
 std::vector<std::pair<std::string, std::string>> fields_in_words(const model_request& r) {
   const auto& [sample_dims, features, categories, inputs, wanted, target_dims, classes, batch, nonzeros,
                purpose, seed, devices, worker, workers] = r;
@@ -72,6 +76,8 @@ std::vector<std::pair<std::string, std::string>> fields_in_words(const model_req
           {"number of classes", std::to_string(classes)},
           {"nonzeros", std::to_string(nonzeros)}};
 }
+
+} // namespace
 
 device same_place(device d, const std::vector<device>& then, const std::vector<device>& now) {
   const auto place = static_cast<std::size_t>(std::ranges::find(then, d) - then.begin());

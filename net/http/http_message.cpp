@@ -58,6 +58,9 @@ std::optional<std::string> http_request::cookie(std::string_view name) const {
   return found ? std::optional(std::string(*found)) : std::nullopt;
 }
 
+namespace {
+
+/// "Not Found" for 404; "Unknown" for a status that this server does not use.
 std::string_view reason_of(unsigned status) {
   constexpr std::array<std::pair<unsigned, std::string_view>, 15> reasons{
       {{200, "OK"},
@@ -79,6 +82,8 @@ std::string_view reason_of(unsigned status) {
     if (number == status) return reason;
   return "Unknown";
 }
+
+} // namespace
 
 std::string server_sent_event(std::string_view name, std::string_view data) {
   for (const std::string_view text : {name, data})

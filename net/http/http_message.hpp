@@ -39,9 +39,6 @@ struct http_response {
   bool streams = false;
 };
 
-/// "Not Found" for 404; "Unknown" for a status that this server does not use.
-std::string_view reason_of(unsigned status);
-
 /// An event as it is sent: `name`, and `data` without line feeds.
 ///
 /// Errors  std::invalid_argument: a line feed or carriage return in either.

@@ -30,28 +30,31 @@ void set(int socket, int level, int option, int value) noexcept {
   (void)setsockopt(socket, level, option, &value, sizeof value);
 }
 
-} // namespace
-
+/// How much of each connection the kernel holds. Told before it stands, since the largest window is agreed on
+/// at its begin; it may be made less later. A kernel that refuses an option goes on without it.
 void set_buffers(int socket, distance d) noexcept {
   const int size = d == distance::on_this_machine ? near_buffer_bytes : far_buffer_bytes;
   set(socket, SOL_SOCKET, SO_RCVBUF, size);
   set(socket, SOL_SOCKET, SO_SNDBUF, size);
 }
 
+/// Small frames go at once, and no more than is needed waits in the kernel.
 void set_latency(int socket) noexcept {
   set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   set(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, unsent_bytes);
 }
 
+/// A peer that confirms nothing, or takes nothing, is given up after the longest silence that a session
+/// allows.
 void set_patience(int socket, const timing& times) noexcept {
   using std::chrono::milliseconds;
   const auto patience = std::chrono::duration_cast<milliseconds>(times.patience()).count();
   set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(patience));
 }
 
+/// A program that this process starts does not get the socket. Else a listener, or a connection, would stay
+/// open for its peers when this process is gone.
 void keep_from_children(int socket) noexcept { (void)fcntl(socket, F_SETFD, FD_CLOEXEC); }
-
-namespace {
 
 constexpr std::chrono::milliseconds longest_pause{500};
 

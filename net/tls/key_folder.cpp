@@ -18,6 +18,8 @@ namespace mailgrad::net {
 
 namespace {
 
+std::string pem_of(const EVP_PKEY& key);
+
 using namespace openssl;
 
 constexpr long seconds_a_day = 24L * 60 * 60;
@@ -98,13 +100,13 @@ std::string pem_of(const X509& certificate) {
   return text_of([&](BIO* to) { return PEM_write_bio_X509(to, const_cast<X509*>(&certificate)); });
 }
 
+namespace {
+
 std::string pem_of(const EVP_PKEY& key) {
   return text_of([&](BIO* to) {
     return PEM_write_bio_PrivateKey(to, const_cast<EVP_PKEY*>(&key), nullptr, nullptr, 0, nullptr, nullptr);
   });
 }
-
-namespace {
 
 constexpr std::array<const char*, 9> names{"ca.pem",     "ca.key",     "server.pem",
                                            "server.key", "worker.pem", "worker.key",

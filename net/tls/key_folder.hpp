@@ -26,7 +26,6 @@ certified_key make_certificate(const std::string& common_name, purpose p, const 
 
 /// Both in PEM; the key without a pass phrase.
 std::string pem_of(const X509& certificate);
-std::string pem_of(const EVP_PKEY& key);
 
 /// The keys of one run or of one group of machines, as `mailgrad keys new` makes them:
 ///

@@ -62,9 +62,6 @@ private:
 /// The names of all policies for error messages, Mailgrad's first, then users' own.
 std::vector<std::string_view> policy_names();
 
-/// Whether this is the name of a policy, or the file of a plug-in that is loaded.
-bool is_known_policy(std::string_view word);
-
 /// Requires that a policy_spec of this text would load no library: another process, or a page, must not have
 /// this one do so.
 ///

@@ -19,6 +19,14 @@
 
 namespace mailgrad {
 
+namespace {
+
+/// The rule of `options` for the variables of a shard of `shard_size` floats.
+std::unique_ptr<variable_rule> make_variable_rule(const optimizer_options& options, std::size_t shard_size,
+                                                  std::span<const shard_variable> variables);
+
+} // namespace
+
 void variable_rule::update_rows(const rows_step&) {
   throw std::invalid_argument(
       "optimizer: a gradient in rows, for a rule that needs those of whole variables");
@@ -160,12 +168,12 @@ private:
   row_sum rows_;
 };
 
-} // namespace
-
 std::unique_ptr<variable_rule> make_variable_rule(const optimizer_options& options, std::size_t shard_size,
                                                   std::span<const shard_variable> variables) {
   return std::visit([&](const auto& o) { return make(o, shard_size, variables); }, options.rule);
 }
+
+} // namespace
 
 std::unique_ptr<optimizer> make_variable_optimizer(const optimizer_options& options, std::size_t shard_size,
                                                    lane& at, std::vector<shard_variable> variables) {

@@ -54,10 +54,6 @@ protected:
   variable_rule() = default;
 };
 
-/// The rule of `options` for the variables of a shard of `shard_size` floats.
-std::unique_ptr<variable_rule> make_variable_rule(const optimizer_options& options, std::size_t shard_size,
-                                                  std::span<const shard_variable> variables);
-
 /// The optimiser that runs a rule of whole variables.
 ///
 /// Errors  std::invalid_argument: there are no variables; device_error for a lane of a card.
