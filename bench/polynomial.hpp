@@ -2,11 +2,7 @@
 
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/graph/models/model.hpp>
-#include <mailgrad/graph/operations/activations.hpp>
-#include <mailgrad/graph/operations/matmul.hpp>
-#include <mailgrad/graph/operations/movement.hpp>
-#include <mailgrad/graph/operations/reductions.hpp>
-#include <mailgrad/graph/operations/slicing.hpp>
+#include <mailgrad/graph/operations.hpp>
 
 #include <algorithm>
 #include <array>

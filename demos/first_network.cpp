@@ -4,7 +4,7 @@
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/data/open.hpp>
 #include <mailgrad/graph/layers.hpp>
-#include <mailgrad/graph/operations/cross_entropy.hpp>
+#include <mailgrad/graph/operations.hpp>
 
 #include <iostream>
 

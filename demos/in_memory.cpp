@@ -4,9 +4,7 @@
 
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/graph/layers.hpp>
-#include <mailgrad/graph/operations/arithmetic.hpp>
-#include <mailgrad/graph/operations/movement.hpp>
-#include <mailgrad/graph/operations/reductions.hpp>
+#include <mailgrad/graph/operations.hpp>
 
 #include <cmath>
 #include <cstdio>

@@ -7,8 +7,7 @@
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/operation.hpp>
 #include <mailgrad/graph/operation_registry.hpp>
-#include <mailgrad/graph/operations/arithmetic.hpp>
-#include <mailgrad/graph/operations/reductions.hpp>
+#include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/program/gradient_check.hpp>
 #include <mailgrad/graph/travel/graph_bytes.hpp>
 #include <mailgrad/graph/travelling.hpp>

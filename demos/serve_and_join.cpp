@@ -9,7 +9,7 @@
 #include <mailgrad/actors/remote/watcher.hpp>
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/graph/layers.hpp>
-#include <mailgrad/graph/operations/reductions.hpp>
+#include <mailgrad/graph/operations.hpp>
 
 #include <cstdio>
 #include <exception>

@@ -1,8 +1,7 @@
 #include <mailgrad/graph/gradients.hpp>
 
 #include <mailgrad/graph/graph.hpp>
-#include <mailgrad/graph/operations/arithmetic.hpp>
-#include <mailgrad/graph/operations/embedding.hpp>
+#include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/placement/device_scope.hpp>
 
 #include <fmt/format.h>

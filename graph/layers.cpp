@@ -1,13 +1,6 @@
 #include <mailgrad/graph/layers.hpp>
 
-#include <mailgrad/graph/operations/activations.hpp>
-#include <mailgrad/graph/operations/arithmetic.hpp>
-#include <mailgrad/graph/operations/convolution.hpp>
-#include <mailgrad/graph/operations/embedding.hpp>
-#include <mailgrad/graph/operations/layer_norm.hpp>
-#include <mailgrad/graph/operations/matmul.hpp>
-#include <mailgrad/graph/operations/movement.hpp>
-#include <mailgrad/graph/operations/sparse.hpp>
+#include <mailgrad/graph/operations.hpp>
 
 #include <fmt/format.h>
 

@@ -3,6 +3,7 @@
 #include <mailgrad/files/archive.hpp>
 #include <mailgrad/kernels/update.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
+#include <mailgrad/optim/own_rule.hpp>
 #include <mailgrad/optim/shard_variable.hpp>
 #include <mailgrad/tensor/lane.hpp>
 #include <mailgrad/tensor/stream.hpp>
@@ -15,6 +16,22 @@
 #include <vector>
 
 namespace mailgrad {
+
+/// One step of a user's rule: the counterpart of `update_rule` in kernels/update.hpp.
+struct own_update {
+  const mailgrad_rule* table = nullptr;
+  std::span<const double> settings{};
+  double learning_rate = 0;
+  std::uint64_t step = 1; ///< counts from 1
+};
+
+/// update() and update_rows() of kernels/update.hpp, with the same shapes, errors and threads, on the host
+/// only. The rule is given summed gradients, with the penalty applied unless the rule prepares gradients
+/// itself. Rows must be distinct (row_sum makes them so), because narrow rows are updated several at a time.
+void update(const stream& s, const own_update& rule, const weight_penalty& penalty, const weight_update& work,
+            std::span<float* const> state);
+void update_rows(const stream& s, const own_update& rule, const weight_penalty& penalty,
+                 const row_update& work, std::span<float* const> state);
 
 /// The number of an update, counted from 1. Several optimisers may update the same weights, as hogwild's
 /// workers do. The weights have then seen more updates than any one of these optimisers has made.

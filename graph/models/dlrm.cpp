@@ -2,12 +2,7 @@
 
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/models/layer_stack.hpp>
-#include <mailgrad/graph/operations/cross_entropy.hpp>
-#include <mailgrad/graph/operations/embedding.hpp>
-#include <mailgrad/graph/operations/matmul.hpp>
-#include <mailgrad/graph/operations/movement.hpp>
-#include <mailgrad/graph/operations/reductions.hpp>
-#include <mailgrad/graph/operations/slicing.hpp>
+#include <mailgrad/graph/operations.hpp>
 
 #include <array>
 #include <cmath>

@@ -2,14 +2,7 @@
 
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/name_scope.hpp>
-#include <mailgrad/graph/operations/activations.hpp>
-#include <mailgrad/graph/operations/arithmetic.hpp>
-#include <mailgrad/graph/operations/attention.hpp>
-#include <mailgrad/graph/operations/cross_entropy.hpp>
-#include <mailgrad/graph/operations/dropout.hpp>
-#include <mailgrad/graph/operations/embedding.hpp>
-#include <mailgrad/graph/operations/matmul.hpp>
-#include <mailgrad/graph/operations/movement.hpp>
+#include <mailgrad/graph/operations.hpp>
 
 #include <fmt/format.h>
 

@@ -1,10 +1,6 @@
 #include <mailgrad/graph/models/layer_stack.hpp>
 
-#include <mailgrad/graph/operations/cross_entropy.hpp>
-#include <mailgrad/graph/operations/dropout.hpp>
-#include <mailgrad/graph/operations/movement.hpp>
-#include <mailgrad/graph/operations/pooling.hpp>
-#include <mailgrad/graph/operations/reductions.hpp>
+#include <mailgrad/graph/operations.hpp>
 
 #include <fmt/format.h>
 

@@ -1,7 +1,6 @@
 #include <mailgrad/graph/models/spanning_models.hpp>
 
-#include <mailgrad/graph/operations/arithmetic.hpp>
-#include <mailgrad/graph/operations/slicing.hpp>
+#include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/placement/device_scope.hpp>
 #include <mailgrad/graph/placement/pipeline.hpp>
 #include <mailgrad/graph/placement/replicate.hpp>

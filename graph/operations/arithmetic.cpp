@@ -1,10 +1,9 @@
-#include <mailgrad/graph/operations/arithmetic.hpp>
+#include <mailgrad/graph/operations.hpp>
 
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/operation_registry.hpp>
 #include <mailgrad/graph/operations/built_in_operations.hpp>
 #include <mailgrad/graph/operations/elementwise.hpp>
-#include <mailgrad/graph/operations/reductions.hpp>
 #include <mailgrad/kernels/elementwise.hpp>
 #include <mailgrad/tensor/error.hpp>
 

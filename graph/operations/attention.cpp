@@ -1,4 +1,4 @@
-#include <mailgrad/graph/operations/attention.hpp>
+#include <mailgrad/graph/operations.hpp>
 
 #include <mailgrad/graph/bfloat16_form.hpp>
 #include <mailgrad/graph/graph.hpp>

@@ -1,10 +1,8 @@
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/onnx_nodes.hpp>
 #include <mailgrad/graph/operation_registry.hpp>
-#include <mailgrad/graph/operations/arithmetic.hpp>
+#include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/operations/built_in_operations.hpp>
-#include <mailgrad/graph/operations/cross_entropy.hpp>
-#include <mailgrad/graph/operations/reductions.hpp>
 #include <mailgrad/kernels/cross_entropy.hpp>
 #include <mailgrad/kernels/reduce.hpp>
 #include <mailgrad/kernels/softmax.hpp>

@@ -2,9 +2,8 @@
 #include <mailgrad/graph/onnx_nodes.hpp>
 #include <mailgrad/graph/operation.hpp>
 #include <mailgrad/graph/operation_registry.hpp>
+#include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/operations/built_in_operations.hpp>
-#include <mailgrad/graph/operations/embedding.hpp>
-#include <mailgrad/graph/operations/movement.hpp>
 #include <mailgrad/graph/travelling.hpp>
 #include <mailgrad/kernels/gather.hpp>
 #include <mailgrad/kernels/gather_tables.hpp>

@@ -3,8 +3,8 @@
 #include <mailgrad/graph/onnx_nodes.hpp>
 #include <mailgrad/graph/operation.hpp>
 #include <mailgrad/graph/operation_registry.hpp>
+#include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/operations/built_in_operations.hpp>
-#include <mailgrad/graph/operations/matmul.hpp>
 #include <mailgrad/kernels/pairwise_dots.hpp>
 #include <mailgrad/tensor/error.hpp>
 

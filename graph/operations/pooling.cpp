@@ -1,4 +1,4 @@
-#include <mailgrad/graph/operations/pooling.hpp>
+#include <mailgrad/graph/operations.hpp>
 
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/onnx_nodes.hpp>

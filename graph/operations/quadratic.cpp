@@ -2,7 +2,7 @@
 
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/operation_registry.hpp>
-#include <mailgrad/graph/operations/arithmetic.hpp>
+#include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/operations/built_in_operations.hpp>
 #include <mailgrad/kernels/functors/philox.hpp>
 #include <mailgrad/options/number.hpp>

@@ -1,10 +1,9 @@
-#include <mailgrad/graph/operations/reductions.hpp>
+#include <mailgrad/graph/operations.hpp>
 
 #include <mailgrad/graph/bfloat16_form.hpp>
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/onnx_nodes.hpp>
 #include <mailgrad/graph/operation_registry.hpp>
-#include <mailgrad/graph/operations/arithmetic.hpp>
 #include <mailgrad/graph/operations/built_in_operations.hpp>
 #include <mailgrad/graph/operations/elementwise.hpp>
 #include <mailgrad/graph/travelling.hpp>

@@ -1,9 +1,13 @@
+#include <mailgrad/files/archive.hpp>
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/onnx_nodes.hpp>
 #include <mailgrad/graph/operation_registry.hpp>
+#include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/operations/built_in_operations.hpp>
-#include <mailgrad/graph/operations/movement.hpp>
-#include <mailgrad/graph/operations/slicing.hpp>
+#include <mailgrad/graph/travelling.hpp>
+#include <mailgrad/kernels/strided_copy.hpp>
+#include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tensor/shape.hpp>
 
 #include <fmt/format.h>
 
@@ -16,6 +20,22 @@
 namespace mailgrad {
 
 namespace {
+
+static_assert(sizeof(float) == sizeof(std::int32_t), "slices copy integers as if they were floats");
+
+void require_axis(const value_type& t, std::size_t axis) {
+  if (axis >= t.dims.rank()) throw shape_error(fmt::format("there is no axis {}", axis));
+}
+
+void require_float_with_axis(const value_type& t, std::size_t axis) {
+  if (t.type != dtype::float32) throw shape_error("elements must be float32");
+  require_axis(t, axis);
+}
+
+shape with_extent(shape dims, std::size_t axis, std::size_t extent) {
+  dims[axis] = extent;
+  return dims;
+}
 
 /// One part of a whole along an axis: `length` steps from `begin` on.
 struct slice_part {

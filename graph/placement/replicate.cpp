@@ -1,6 +1,6 @@
 #include <mailgrad/graph/placement/replicate.hpp>
 
-#include <mailgrad/graph/operations/slicing.hpp>
+#include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/placement/device_scope.hpp>
 
 #include <fmt/format.h>

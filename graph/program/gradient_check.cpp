@@ -1,8 +1,7 @@
 #include <mailgrad/graph/program/gradient_check.hpp>
 
 #include <mailgrad/graph/gradients.hpp>
-#include <mailgrad/graph/operations/arithmetic.hpp>
-#include <mailgrad/graph/operations/reductions.hpp>
+#include <mailgrad/graph/operations.hpp>
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
-#include <mailgrad/kernels/cuda/stream_mark.hpp>
-
+#include <mailgrad/kernels/cuda/card_lane.hpp>
 #include <mailgrad/kernels/cuda/handles.hpp>
+#include <mailgrad/kernels/cuda/stream_mark.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <algorithm>
@@ -56,6 +56,23 @@ void wait_for_mark(void* stream, const mark& m) {
   const auto* event = dynamic_cast<const card_event*>(m.what());
   if (event == nullptr) throw device_error(world_errc::wrong_place, "a card waits only for a mark of a card");
   event->wait_on(stream);
+}
+
+mark copy_stream::copy(void* to, const void* from, std::size_t bytes) {
+  runtime::make_current(stream_.card());
+  runtime::copy(stream_.get(), to, from, bytes);
+  return marks_.record();
+}
+
+memory copy_stream::allocate(std::size_t bytes) {
+  return memory(allocate_on(cuda_stream{.stream = stream_.get(), .device = stream_.card()}, bytes));
+}
+
+void copy_stream::wait_for(const mark& m) { wait_for_mark(stream_.get(), m); }
+
+void copy_stream::finish() {
+  runtime::make_current(stream_.card());
+  runtime::synchronise(stream_.get());
 }
 
 } // namespace mailgrad::cuda

@@ -1,6 +1,6 @@
 #include <mailgrad/lab/experiments/all.hpp>
 #include <mailgrad/lab/experiments/quadratic_run.hpp>
-#include <mailgrad/lab/theory/memoryless_workers.hpp>
+#include <mailgrad/lab/theory.hpp>
 
 #include <fmt/format.h>
 

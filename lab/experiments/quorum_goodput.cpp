@@ -1,7 +1,7 @@
 #include <mailgrad/engine/delays/delay_law.hpp>
 #include <mailgrad/lab/experiments/all.hpp>
 #include <mailgrad/lab/experiments/quadratic_run.hpp>
-#include <mailgrad/lab/theory/order_statistics.hpp>
+#include <mailgrad/lab/theory.hpp>
 
 #include <fmt/format.h>
 

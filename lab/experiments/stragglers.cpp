@@ -1,7 +1,7 @@
 #include <mailgrad/lab/experiments/all.hpp>
 #include <mailgrad/lab/experiments/quadratic_run.hpp>
 #include <mailgrad/lab/figure.hpp>
-#include <mailgrad/lab/theory/order_statistics.hpp>
+#include <mailgrad/lab/theory.hpp>
 
 #include <fmt/format.h>
 

@@ -2,8 +2,7 @@
 
 #include <mailgrad/kernels/accumulate.hpp>
 #include <mailgrad/optim/row_sum.hpp>
-#include <mailgrad/optim/rules/lamb.hpp>
-#include <mailgrad/optim/rules/lars.hpp>
+#include <mailgrad/optim/rules/layer_wise.hpp>
 #include <mailgrad/optim/rules/muon.hpp>
 #include <mailgrad/optim/rules/own_variable_rule.hpp>
 #include <mailgrad/optim/rules/shampoo.hpp>

@@ -11,7 +11,7 @@
 #include <mailgrad/engine/worker/replica.hpp>
 #include <mailgrad/files/little_endian.hpp>
 #include <mailgrad/graph/layers.hpp>
-#include <mailgrad/graph/operations/cross_entropy.hpp>
+#include <mailgrad/graph/operations.hpp>
 
 #include <zlib.h>
 

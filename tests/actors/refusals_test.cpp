@@ -7,7 +7,7 @@
 #include <mailgrad/engine/model/data_request.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/graph/layers.hpp>
-#include <mailgrad/graph/operations/cross_entropy.hpp>
+#include <mailgrad/graph/operations.hpp>
 
 #include <functional>
 #include <memory>

@@ -6,7 +6,7 @@
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/models/layer_stack.hpp>
 #include <mailgrad/graph/models/model.hpp>
-#include <mailgrad/graph/operations/cross_entropy.hpp>
+#include <mailgrad/graph/operations.hpp>
 
 #include <cstdint>
 #include <memory>

@@ -6,10 +6,7 @@
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/models/model.hpp>
-#include <mailgrad/graph/operations/embedding.hpp>
-#include <mailgrad/graph/operations/movement.hpp>
-#include <mailgrad/graph/operations/reductions.hpp>
-#include <mailgrad/graph/operations/slicing.hpp>
+#include <mailgrad/graph/operations.hpp>
 
 #include <array>
 #include <cstddef>

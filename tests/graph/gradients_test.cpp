@@ -1,8 +1,6 @@
 #include <mailgrad/graph/gradients.hpp>
 
-#include <mailgrad/graph/operations/activations.hpp>
-#include <mailgrad/graph/operations/cross_entropy.hpp>
-#include <mailgrad/graph/operations/matmul.hpp>
+#include <mailgrad/graph/operations.hpp>
 #include <mailgrad/tests/support/gradient_check.hpp>
 
 #include <gmock/gmock.h>

@@ -1,7 +1,6 @@
 #include <mailgrad/graph/graph.hpp>
 
-#include <mailgrad/graph/operations/activations.hpp>
-#include <mailgrad/graph/operations/arithmetic.hpp>
+#include <mailgrad/graph/operations.hpp>
 
 #include <gmock/gmock.h>
 

@@ -4,12 +4,7 @@
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/graph/name_scope.hpp>
-#include <mailgrad/graph/operations/activations.hpp>
-#include <mailgrad/graph/operations/arithmetic.hpp>
-#include <mailgrad/graph/operations/matmul.hpp>
-#include <mailgrad/graph/operations/pooling.hpp>
-#include <mailgrad/graph/operations/reductions.hpp>
-#include <mailgrad/graph/operations/slicing.hpp>
+#include <mailgrad/graph/operations.hpp>
 
 #include <gmock/gmock.h>
 

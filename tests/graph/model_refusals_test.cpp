@@ -3,8 +3,7 @@
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/graph/models/spanning_models.hpp>
-#include <mailgrad/graph/operations/cross_entropy.hpp>
-#include <mailgrad/graph/operations/movement.hpp>
+#include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/graph/variable_union.hpp>
 

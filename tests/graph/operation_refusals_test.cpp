@@ -1,11 +1,8 @@
 #include <mailgrad/tests/support/refusal.hpp>
 
 #include <mailgrad/graph/gradients.hpp>
-#include <mailgrad/graph/operations/arithmetic.hpp>
-#include <mailgrad/graph/operations/cross_entropy.hpp>
+#include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/operations/elementwise.hpp>
-#include <mailgrad/graph/operations/embedding.hpp>
-#include <mailgrad/graph/operations/reductions.hpp>
 #include <mailgrad/graph/program/program.hpp>
 
 #include <array>

@@ -2,9 +2,7 @@
 
 #include <mailgrad/graph/gradients.hpp>
 #include <mailgrad/graph/layers.hpp>
-#include <mailgrad/graph/operations/arithmetic.hpp>
-#include <mailgrad/graph/operations/embedding.hpp>
-#include <mailgrad/graph/operations/reductions.hpp>
+#include <mailgrad/graph/operations.hpp>
 
 #include <gmock/gmock.h>
 

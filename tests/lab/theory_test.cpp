@@ -1,6 +1,4 @@
-#include <mailgrad/lab/theory/fixed_delay.hpp>
-#include <mailgrad/lab/theory/memoryless_workers.hpp>
-#include <mailgrad/lab/theory/order_statistics.hpp>
+#include <mailgrad/lab/theory.hpp>
 
 #include <gmock/gmock.h>
 

@@ -1,7 +1,6 @@
 #include <mailgrad/tests/optim/plugins/own_rules.hpp>
 
 #include <mailgrad/optim/optimizer.hpp>
-#include <mailgrad/optim/own_update.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <gmock/gmock.h>

@@ -3,7 +3,6 @@
 #include <mailgrad/kernels/distance.hpp>
 #include <mailgrad/optim/optimizer.hpp>
 #include <mailgrad/optim/own_rule.hpp>
-#include <mailgrad/optim/own_update.hpp>
 #include <mailgrad/optim/row_sum.hpp>
 
 #include <cmath>

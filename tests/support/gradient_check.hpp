@@ -2,8 +2,7 @@
 
 #include <mailgrad/graph/gradients.hpp>
 #include <mailgrad/graph/graph.hpp>
-#include <mailgrad/graph/operations/arithmetic.hpp>
-#include <mailgrad/graph/operations/reductions.hpp>
+#include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/program/gradient_check.hpp>
 #include <mailgrad/graph/program/trial_run.hpp>
 #include <mailgrad/tensor/tensor.hpp>

@@ -6,8 +6,7 @@
 #include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/engine/worker/replica.hpp>
 #include <mailgrad/graph/name_scope.hpp>
-#include <mailgrad/graph/operations/activations.hpp>
-#include <mailgrad/graph/operations/cross_entropy.hpp>
+#include <mailgrad/graph/operations.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

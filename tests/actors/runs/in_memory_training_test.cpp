@@ -2,10 +2,7 @@
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/models/spanning_models.hpp>
-#include <mailgrad/graph/operations/arithmetic.hpp>
-#include <mailgrad/graph/operations/movement.hpp>
-#include <mailgrad/graph/operations/reductions.hpp>
-#include <mailgrad/graph/operations/slicing.hpp>
+#include <mailgrad/graph/operations.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 

@@ -1,9 +1,5 @@
 #include <mailgrad/actors/training.hpp>
-#include <mailgrad/graph/operations/activations.hpp>
-#include <mailgrad/graph/operations/matmul.hpp>
-#include <mailgrad/graph/operations/movement.hpp>
-#include <mailgrad/graph/operations/reductions.hpp>
-#include <mailgrad/graph/operations/slicing.hpp>
+#include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/placement/replicate.hpp>
 
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/models/spanning_models.hpp>
-#include <mailgrad/graph/operations/cross_entropy.hpp>
+#include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/placement/device_scope.hpp>
 #include <mailgrad/tests/actors/runs/drawn_runs.hpp>
 #include <mailgrad/tests/actors/runs/run_checks.hpp>

@@ -4,7 +4,7 @@
 
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/graph/layers.hpp>
-#include <mailgrad/graph/operations/cross_entropy.hpp>
+#include <mailgrad/graph/operations.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

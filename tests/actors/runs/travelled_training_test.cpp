@@ -6,9 +6,7 @@
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/models/built_in.hpp>
 #include <mailgrad/graph/models/spanning_models.hpp>
-#include <mailgrad/graph/operations/arithmetic.hpp>
-#include <mailgrad/graph/operations/cross_entropy.hpp>
-#include <mailgrad/graph/operations/reductions.hpp>
+#include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/placement/device_scope.hpp>
 #include <mailgrad/graph/travel/travelled_model.hpp>
 

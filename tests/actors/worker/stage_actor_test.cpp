@@ -1,8 +1,7 @@
 #include <mailgrad/tests/actors/worker/stage_actor_fixture.hpp>
 
 #include <mailgrad/graph/layers.hpp>
-#include <mailgrad/graph/operations/arithmetic.hpp>
-#include <mailgrad/graph/operations/cross_entropy.hpp>
+#include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/placement/device_scope.hpp>
 
 #include <gmock/gmock.h>

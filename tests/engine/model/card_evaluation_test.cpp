@@ -10,7 +10,7 @@
 #include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/models/built_in.hpp>
-#include <mailgrad/graph/operations/cross_entropy.hpp>
+#include <mailgrad/graph/operations.hpp>
 #include <mailgrad/kernels/cuda/card_lane.hpp>
 #include <mailgrad/tensor/error.hpp>
 

@@ -6,7 +6,7 @@
 #include <mailgrad/engine/worker/replica.hpp>
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/models/model.hpp>
-#include <mailgrad/graph/operations/cross_entropy.hpp>
+#include <mailgrad/graph/operations.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

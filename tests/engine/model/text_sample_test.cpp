@@ -5,7 +5,7 @@
 #include <mailgrad/engine/worker/replica.hpp>
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/models/built_in.hpp>
-#include <mailgrad/graph/operations/cross_entropy.hpp>
+#include <mailgrad/graph/operations.hpp>
 
 #include <gmock/gmock.h>
 

@@ -6,7 +6,7 @@
 #include <mailgrad/engine/model/weight_reads.hpp>
 
 #include <mailgrad/graph/operation.hpp>
-#include <mailgrad/graph/operations/arithmetic.hpp>
+#include <mailgrad/graph/operations.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

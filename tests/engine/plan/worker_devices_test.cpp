@@ -4,7 +4,7 @@
 #include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/models/spanning_models.hpp>
-#include <mailgrad/graph/operations/cross_entropy.hpp>
+#include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/placement/device_scope.hpp>
 #include <mailgrad/tensor/usable_cores.hpp>
 

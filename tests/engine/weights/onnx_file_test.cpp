@@ -4,10 +4,7 @@
 
 #include <mailgrad/engine/weights/onnx_file.hpp>
 #include <mailgrad/graph/layers.hpp>
-#include <mailgrad/graph/operations/arithmetic.hpp>
-#include <mailgrad/graph/operations/cross_entropy.hpp>
-#include <mailgrad/graph/operations/dropout.hpp>
-#include <mailgrad/graph/operations/slicing.hpp>
+#include <mailgrad/graph/operations.hpp>
 
 #include <gmock/gmock.h>
 

@@ -3,8 +3,7 @@
 #include <mailgrad/tests/support/noting_operation.hpp>
 
 #include <mailgrad/engine/worker/replica.hpp>
-#include <mailgrad/graph/operations/arithmetic.hpp>
-#include <mailgrad/graph/operations/reductions.hpp>
+#include <mailgrad/graph/operations.hpp>
 
 #include <gtest/gtest.h>
 

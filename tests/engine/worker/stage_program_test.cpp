@@ -6,8 +6,7 @@
 #include <mailgrad/engine/worker/stage_program.hpp>
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/models/spanning_models.hpp>
-#include <mailgrad/graph/operations/cross_entropy.hpp>
-#include <mailgrad/graph/operations/slicing.hpp>
+#include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/placement/device_scope.hpp>
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 #include <mailgrad/tests/graph/card/trained_model.hpp>
 
-#include <mailgrad/graph/operations/matmul.hpp>
+#include <mailgrad/graph/operations.hpp>
 #include <mailgrad/tests/support/needs_card.hpp>
 
 #include <gtest/gtest.h>

@@ -1,7 +1,6 @@
 #include <mailgrad/tests/graph/card/trained_model.hpp>
 
-#include <mailgrad/graph/operations/arithmetic.hpp>
-#include <mailgrad/graph/operations/attention.hpp>
+#include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/program/program.hpp>
 #include <mailgrad/graph/program/program_plan.hpp>
 #include <mailgrad/tests/support/needs_card.hpp>

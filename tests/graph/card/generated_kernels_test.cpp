@@ -1,8 +1,6 @@
 #include <mailgrad/graph/gradients.hpp>
 #include <mailgrad/graph/initialiser.hpp>
-#include <mailgrad/graph/operations/activations.hpp>
-#include <mailgrad/graph/operations/arithmetic.hpp>
-#include <mailgrad/graph/operations/reductions.hpp>
+#include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/program/program.hpp>
 #include <mailgrad/kernels/cuda/chain_kernels.hpp>
 #include <mailgrad/kernels/cuda/kept_graphs.hpp>

@@ -1,8 +1,7 @@
 #include <mailgrad/tests/support/simulated_card/card_control.hpp>
 
 #include <mailgrad/graph/graph.hpp>
-#include <mailgrad/graph/operations/arithmetic.hpp>
-#include <mailgrad/graph/operations/matmul.hpp>
+#include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/program/program.hpp>
 #include <mailgrad/kernels/cuda/card_lane.hpp>
 

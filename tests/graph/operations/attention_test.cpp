@@ -1,9 +1,5 @@
-#include <mailgrad/graph/operations/attention.hpp>
+#include <mailgrad/graph/operations.hpp>
 
-#include <mailgrad/graph/operations/cross_entropy.hpp>
-#include <mailgrad/graph/operations/matmul.hpp>
-#include <mailgrad/graph/operations/movement.hpp>
-#include <mailgrad/graph/operations/slicing.hpp>
 #include <mailgrad/tests/support/gradient_check.hpp>
 
 #include <gmock/gmock.h>

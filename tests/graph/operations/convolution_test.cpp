@@ -1,4 +1,4 @@
-#include <mailgrad/graph/operations/convolution.hpp>
+#include <mailgrad/graph/operations.hpp>
 #include <mailgrad/tests/support/gradient_check.hpp>
 
 #include <gmock/gmock.h>

@@ -1,6 +1,5 @@
-#include <mailgrad/graph/operations/layer_norm.hpp>
+#include <mailgrad/graph/operations.hpp>
 
-#include <mailgrad/graph/operations/arithmetic.hpp>
 #include <mailgrad/tests/support/gradient_check.hpp>
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include <mailgrad/graph/operations/matmul.hpp>
+#include <mailgrad/graph/operations.hpp>
 
 #include <mailgrad/tests/support/gradient_check.hpp>
 

@@ -4,8 +4,7 @@
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/graph/models/spanning_models.hpp>
-#include <mailgrad/graph/operations/arithmetic.hpp>
-#include <mailgrad/graph/operations/reductions.hpp>
+#include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/placement/placement.hpp>
 #include <mailgrad/tests/support/gradient_check.hpp>
 #include <mailgrad/tests/support/segment_runner.hpp>

@@ -1,7 +1,6 @@
 #include <mailgrad/graph/placement/placement.hpp>
 
-#include <mailgrad/graph/operations/activations.hpp>
-#include <mailgrad/graph/operations/arithmetic.hpp>
+#include <mailgrad/graph/operations.hpp>
 #include <mailgrad/tests/support/two_devices.hpp>
 
 #include <gmock/gmock.h>

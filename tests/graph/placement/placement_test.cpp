@@ -1,10 +1,7 @@
 #include <mailgrad/graph/placement/placement.hpp>
 
 #include <mailgrad/graph/gradients.hpp>
-#include <mailgrad/graph/operations/activations.hpp>
-#include <mailgrad/graph/operations/arithmetic.hpp>
-#include <mailgrad/graph/operations/matmul.hpp>
-#include <mailgrad/graph/operations/reductions.hpp>
+#include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/placement/device_scope.hpp>
 #include <mailgrad/graph/placement/partition.hpp>
 #include <mailgrad/tests/support/gradient_check.hpp>

@@ -1,9 +1,7 @@
 #include <mailgrad/graph/program/program_plan.hpp>
 
 #include <mailgrad/graph/gradients.hpp>
-#include <mailgrad/graph/operations/activations.hpp>
-#include <mailgrad/graph/operations/arithmetic.hpp>
-#include <mailgrad/graph/operations/matmul.hpp>
+#include <mailgrad/graph/operations.hpp>
 #include <mailgrad/tests/support/gradient_check.hpp>
 
 #include <gmock/gmock.h>

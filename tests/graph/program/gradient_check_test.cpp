@@ -1,7 +1,6 @@
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/operation.hpp>
-#include <mailgrad/graph/operations/activations.hpp>
-#include <mailgrad/graph/operations/arithmetic.hpp>
+#include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/program/gradient_check.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 

@@ -1,6 +1,4 @@
-#include <mailgrad/graph/operations/activations.hpp>
-#include <mailgrad/graph/operations/arithmetic.hpp>
-#include <mailgrad/graph/operations/matmul.hpp>
+#include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/program/program_plan.hpp>
 
 #include <gmock/gmock.h>

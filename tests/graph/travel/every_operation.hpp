@@ -2,21 +2,8 @@
 
 #include <mailgrad/graph/gradients.hpp>
 #include <mailgrad/graph/graph.hpp>
-#include <mailgrad/graph/operations/activations.hpp>
-#include <mailgrad/graph/operations/arithmetic.hpp>
-#include <mailgrad/graph/operations/attention.hpp>
-#include <mailgrad/graph/operations/convolution.hpp>
-#include <mailgrad/graph/operations/cross_entropy.hpp>
-#include <mailgrad/graph/operations/dropout.hpp>
-#include <mailgrad/graph/operations/embedding.hpp>
-#include <mailgrad/graph/operations/layer_norm.hpp>
-#include <mailgrad/graph/operations/matmul.hpp>
-#include <mailgrad/graph/operations/movement.hpp>
-#include <mailgrad/graph/operations/pooling.hpp>
+#include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/operations/quadratic.hpp>
-#include <mailgrad/graph/operations/reductions.hpp>
-#include <mailgrad/graph/operations/slicing.hpp>
-#include <mailgrad/graph/operations/sparse.hpp>
 #include <mailgrad/graph/placement/replicate.hpp>
 
 #include <algorithm>
