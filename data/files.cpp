@@ -5,6 +5,7 @@
 #include <mailgrad/files/file_error.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -83,22 +84,36 @@ fs::path listing::find(const std::string& name) const {
 
 using candidates = std::vector<data_files>;
 
+/// The files of an IDX data set: pictures and labels for training, and both for testing.
+constexpr std::array<std::array<const char*, 2>, 4> idx_parts{
+    {{"train-images", "idx3"}, {"train-labels", "idx1"}, {"t10k-images", "idx3"}, {"t10k-labels", "idx1"}}};
+
 /// "train-images-idx3-ubyte", or with a point before "idx", as some archives have it.
-fs::path idx_in(const listing& folder, const std::string& what, const std::string& kind) {
+fs::path idx_in(const listing& folder, const std::array<const char*, 2>& part) {
+  const std::string what = part[0], kind = part[1];
   fs::path found = folder.find(what + "-" + kind + "-ubyte");
   return found.empty() ? folder.find(what + "." + kind + "-ubyte") : found;
 }
 
 candidates idx_quartets(const listing& folder) {
+  std::array<fs::path, 4> found;
+  std::ranges::transform(idx_parts, found.begin(), [&](const auto& part) { return idx_in(folder, part); });
+  if (std::ranges::any_of(found, &fs::path::empty)) return {};
   data_files files;
   files.format = file_format::idx;
-  files.train = {idx_in(folder, "train-images", "idx3")};
-  files.train_labels = idx_in(folder, "train-labels", "idx1");
-  files.test = idx_in(folder, "t10k-images", "idx3");
-  files.test_labels = idx_in(folder, "t10k-labels", "idx1");
-  const bool complete = !files.train[0].empty() && !files.train_labels.empty() && !files.test.empty() &&
-                        !files.test_labels.empty();
-  return complete ? candidates{files} : candidates{};
+  files.train = {found[0]};
+  files.train_labels = found[1];
+  files.test = found[2];
+  files.test_labels = found[3];
+  return {files};
+}
+
+/// Those that a folder lacks which has others: "train-labels-idx1-ubyte". Empty if it has none, or all.
+std::string missing_of_idx(const listing& folder) {
+  std::vector<std::string> missing;
+  for (const auto& part : idx_parts)
+    if (idx_in(folder, part).empty()) missing.push_back(fmt::format("{}-{}-ubyte", part[0], part[1]));
+  return missing.size() < idx_parts.size() ? fmt::format("{}", fmt::join(missing, " and no ")) : "";
 }
 
 /// Looks for the file with a name a line of each class. That of CIFAR-100 says that records have two labels.
@@ -251,6 +266,8 @@ std::string told(const data_files& files) {
 
 data_files in_folder(const fs::path& folder, const file_options& options) {
   candidates found = layouts_of(folder);
+  if (const std::string missing = found.empty() ? missing_of_idx(listing(folder)) : ""; !missing.empty())
+    throw_malformed(folder, "expected train-images-idx3-ubyte and its three companions, found no " + missing);
   if (found.empty())
     throw_malformed(
         folder, "expected a data set: train-images-idx3-ubyte and its three companions, train.bin "
@@ -292,7 +309,7 @@ data_files of_file(const fs::path& file, const file_options& options) {
   if (files.format == file_format::idx) {
     found = idx_quartets(folder);
     if (found.empty())
-      throw_malformed(file, "expected three IDX companions beside it, found not all of them");
+      throw_malformed(file, "expected three IDX companions beside it, found no " + missing_of_idx(folder));
     return found.front();
   }
   if (files.format == file_format::cifar) find_class_names(files, folder);

@@ -151,6 +151,7 @@ void column_facts::add_in_front(std::string_view field) {
 
 void column_facts::add_word(std::string_view field) {
   if (words++ == 0) word = field;
+  if (is_word_for_nothing(field) && for_nothing++ == 0) nothing = field;
   if (is_like_date(field))
     ++dates;
   else if (is_like_number(field))

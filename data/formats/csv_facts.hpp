@@ -51,7 +51,8 @@ public:
   std::size_t blank_grouped = 0; ///< numbers with blanks alone between their digits
   std::size_t like_numbers = 0;  ///< of the words: "12 %", "$5"
   std::size_t dates = 0;         ///< of the words: "1/2/2020", "12:30"
-  std::string word{}, by_point{}, by_comma{}, by_blank{}; ///< the first of each
+  std::size_t for_nothing = 0;   ///< of the words: those that stand for no value in some program
+  std::string word{}, by_point{}, by_comma{}, by_blank{}, nothing{}; ///< the first of each
   std::string many_groups{};                        ///< the first number of four or more groups of digits
   std::string comma_by_either{}, point_by_either{}; ///< the first number by both signs: "1,234", "1.234"
   double least = 0, greatest = 0;

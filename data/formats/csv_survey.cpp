@@ -587,8 +587,8 @@ void csv_surveyor::remark_lists(std::size_t column) {
 /// Notes what columns of features look like a mistake.
 void csv_surveyor::remark_columns() {
   const table_layout& table = found_.layout.table;
-  texts like_numbers, dates, names, counts, merged;
-  std::string number, date;
+  texts like_numbers, dates, names, counts, merged, with_nothing;
+  std::string number, date, nothing;
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
     const std::size_t column = i + (i >= table.label ? 1 : 0);
     const column_facts& f = facts_[column];
@@ -599,6 +599,8 @@ void csv_surveyor::remark_columns() {
       remark_lists(column);
       continue;
     }
+    if (f.for_nothing > 0 && with_nothing.empty()) nothing = in_quotes(f.nothing);
+    if (f.for_nothing > 0) with_nothing.push_back(name_of(column));
     if (2 * f.like_numbers > f.words && like_numbers.empty()) number = in_quotes(f.word);
     if (2 * f.dates > f.words && dates.empty()) date = in_quotes(f.word);
     if (2 * f.like_numbers > f.words)
@@ -611,6 +613,8 @@ void csv_surveyor::remark_columns() {
   remark(like_numbers,
          fmt::format("words that look like numbers, such as {}; each becomes an input", number));
   remark(dates, fmt::format("words that look like dates or times, such as {}; each becomes an input", date));
+  remark(with_nothing,
+         fmt::format("{} is a category like others; leave the field empty if it means no value", nothing));
   remark(names, "another word in each row; --leave-out (csv_options::left_out) leaves it out");
   remark(counts, "numbers that count the rows; --leave-out (csv_options::left_out) leaves it out");
   remark_index();

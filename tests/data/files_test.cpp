@@ -7,6 +7,7 @@
 namespace mailgrad {
 namespace {
 
+using testing::EndsWith;
 using testing::HasSubstr;
 
 data_files find(const scratch_folder& folder, const std::string& name = "",
@@ -83,6 +84,14 @@ TEST(Files, AreAnIdxQuartetHoweverItsNamesAreWritten) {
   EXPECT_EQ(files.train.front().filename(), "train-images.idx3-ubyte");
   EXPECT_EQ(files.train_labels.filename(), "Train-Labels-Idx1-UByte");
   EXPECT_EQ(files.test.filename(), "T10K-IMAGES.IDX3-UBYTE.GZ");
+}
+
+TEST(Files, NameTheCompanionsThatAnIdxSetLacks) {
+  const scratch_folder folder;
+  for (const char* name : {"train-images-idx3-ubyte", "t10k-images-idx3-ubyte.gz"}) folder.write(name, "");
+  const std::string lacks = "found no train-labels-idx1-ubyte and no t10k-labels-idx1-ubyte";
+  EXPECT_THAT(complaint([&] { find(folder); }), EndsWith(lacks));
+  EXPECT_THAT(complaint([&] { find(folder, "train-images-idx3-ubyte"); }), EndsWith(lacks));
 }
 
 /// Where names differ by their capitals alone, each is itself.

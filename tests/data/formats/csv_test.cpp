@@ -3,6 +3,7 @@
 
 #include <mailgrad/tests/support/scratch_files.hpp>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 namespace mailgrad {
@@ -223,6 +224,14 @@ TEST(Csv, SaysWhatLooksLikeAMistake) {
   for (const char* word : {"A5", "5a", "dog", "x-1", "may", "red 2"})
     EXPECT_THAT(remarks_on(std::string("a,b,kind\n") + word + ",1,x\n" + word + ",2,y\n"), testing::IsEmpty())
         << word;
+}
+
+TEST(Csv, SaysThatAWordForNothingIsACategory) {
+  for (const char* word : {"None", "\\N", "-", "missing"})
+    EXPECT_THAT(remarks_on(fmt::format("colour,kind\nred,x\n{},y\nred,x\n", word)),
+                testing::Contains(HasSubstr(fmt::format(
+                    "column 'colour': '{}' is a category like others; leave the field empty if", word))));
+  EXPECT_THAT(remarks_on("colour,kind\nred,x\n,y\nNA,x\nblue,x\n"), testing::IsEmpty());
 }
 
 TEST(Csv, SaysThatACommentAboveTheRowsMayBeOne) {
