@@ -25,8 +25,6 @@
 
 namespace mailgrad::lab {
 
-namespace {
-
 /// Reads how many updates the one shard of a run has made, between two events.
 ///
 ///     idle --read_shard--> asking --shard_read--> idle
@@ -107,6 +105,8 @@ private:
   own_batches batches_;
   std::vector<std::uint32_t> next_; ///< of the batch that is cut
 };
+
+namespace {
 
 void refuse(bool asked_for, std::string_view what) {
   if (asked_for) throw std::invalid_argument(fmt::format("lab: a run in virtual time {}", what));

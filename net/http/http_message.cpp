@@ -1,10 +1,8 @@
 #include <mailgrad/net/http/http_message.hpp>
 
-#include <array>
 #include <charconv>
 #include <stdexcept>
 #include <system_error>
-#include <utility>
 
 namespace mailgrad {
 
@@ -57,33 +55,6 @@ std::optional<std::string> http_request::cookie(std::string_view name) const {
   const auto found = value_in(field("cookie"), ';', name);
   return found ? std::optional(std::string(*found)) : std::nullopt;
 }
-
-namespace {
-
-/// "Not Found" for 404; "Unknown" for a status that this server does not use.
-std::string_view reason_of(unsigned status) {
-  constexpr std::array<std::pair<unsigned, std::string_view>, 15> reasons{
-      {{200, "OK"},
-       {202, "Accepted"},
-       {302, "Found"},
-       {400, "Bad Request"},
-       {401, "Unauthorized"},
-       {403, "Forbidden"},
-       {404, "Not Found"},
-       {405, "Method Not Allowed"},
-       {409, "Conflict"},
-       {413, "Payload Too Large"},
-       {415, "Unsupported Media Type"},
-       {421, "Misdirected Request"},
-       {431, "Request Header Fields Too Large"},
-       {500, "Internal Server Error"},
-       {503, "Service Unavailable"}}};
-  for (const auto& [number, reason] : reasons)
-    if (number == status) return reason;
-  return "Unknown";
-}
-
-} // namespace
 
 std::string server_sent_event(std::string_view name, std::string_view data) {
   for (const std::string_view text : {name, data})
