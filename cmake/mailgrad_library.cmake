@@ -1,6 +1,7 @@
-# One folder, one library: mailgrad_add_library(tensor SOURCES shape.cpp HEADERS shape.hpp DEPENDS ...)
-# makes the target mailgrad_tensor, its alias mailgrad::tensor, and installs both it and its headers.
+# One folder, one library: mailgrad_add_library(tensor SOURCES shape.cpp DEPENDS ...)
+# makes the target mailgrad_tensor, its alias mailgrad::tensor, and installs both it and the headers of its folder.
 #
+# OWN_HEADERS  regular expressions of headers that are not installed
 # DEPENDS  targets whose headers ours include (mailgrad::tensor, Threads::Threads)
 # PRIVATE  targets that only our sources use (DNNL::dnnl, CAF::core)
 # CUDA_SOURCES, NO_CUDA_SOURCES  see mailgrad_cuda.cmake
@@ -97,14 +98,18 @@ if(MAILGRAD_LLD)
 endif()
 
 function(mailgrad_add_library folder)
-  cmake_parse_arguments(arg "" "" "SOURCES;HEADERS;DEPENDS;PRIVATE;CUDA_SOURCES;NO_CUDA_SOURCES" ${ARGN})
+  cmake_parse_arguments(arg "" "" "SOURCES;OWN_HEADERS;DEPENDS;PRIVATE;CUDA_SOURCES;NO_CUDA_SOURCES" ${ARGN})
   set(target mailgrad_${folder})
   add_library(${target} ${arg_SOURCES})
   add_library(mailgrad::${folder} ALIAS ${target})
   mailgrad_add_cuda(${target} CUDA_SOURCES ${arg_CUDA_SOURCES} NO_CUDA_SOURCES ${arg_NO_CUDA_SOURCES})
-  list(TRANSFORM arg_HEADERS PREPEND ${PROJECT_BINARY_DIR}/include/mailgrad/${folder}/)
+  file(GLOB_RECURSE headers RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS *.hpp *.h)
+  foreach(own IN LISTS arg_OWN_HEADERS)
+    list(FILTER headers EXCLUDE REGEX "^${own}$")
+  endforeach()
+  list(TRANSFORM headers PREPEND ${PROJECT_BINARY_DIR}/include/mailgrad/${folder}/)
   target_sources(${target} PUBLIC
-    FILE_SET HEADERS BASE_DIRS ${PROJECT_BINARY_DIR}/include FILES ${arg_HEADERS})
+    FILE_SET HEADERS BASE_DIRS ${PROJECT_BINARY_DIR}/include FILES ${headers})
   target_include_directories(${target} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_compile_features(${target} PUBLIC cxx_std_20)
