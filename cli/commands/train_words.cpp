@@ -22,12 +22,7 @@ namespace mailgrad {
 
 namespace {
 
-void add_record(CLI::App& parser, train_words& w);                                    ///< --record
-void add_metrics_options(CLI::App& parser, train_words& w, const std::string& group); ///< lines during a run
-void add_text_options(CLI::App& parser, train_words& w); ///< what a text model writes, and --quiet
-
-/// How many workers are processes of their own.
-std::uint32_t workers_elsewhere(const train_words& w);
+void add_record(CLI::App& parser, train_words& w);
 
 constexpr std::uint64_t most_actors =
     std::numeric_limits<std::uint32_t>::max(); // ranks and shards have 32 bits

@@ -100,6 +100,11 @@ void add_result_options(CLI::App& parser, train_words& w); ///< files that are w
 /// --staleness-csv, --trace and --sample-gap, which are among those.
 void add_observing_options(CLI::App& parser, train_words& w, const std::string& group);
 void add_divergence_option(CLI::App& parser, train_words& w, const std::string& group);
+void add_metrics_options(CLI::App& parser, train_words& w, const std::string& group); ///< lines during a run
+void add_text_options(CLI::App& parser, train_words& w); ///< what a text model writes, and --quiet
+
+/// How many workers are processes of their own.
+std::uint32_t workers_elsewhere(const train_words& w);
 
 /// How many devices each of them has.
 std::uint32_t devices_elsewhere(const train_words& w);

@@ -43,7 +43,6 @@ public:
   void add_steps(std::uint64_t steps);
   void add_cell(bool completed);
   void finish();
-  sweep_state state();
 
 private:
   void show(bool now);
@@ -222,11 +221,6 @@ void sweep_progress::finish() {
   const std::lock_guard guard(mutex_);
   if (drawn_) out_ << '\n' << std::flush;
   drawn_ = false;
-}
-
-sweep_state sweep_progress::state() {
-  const std::lock_guard guard(mutex_);
-  return state_;
 }
 
 namespace {

@@ -22,8 +22,6 @@
 
 namespace mailgrad {
 
-namespace {
-
 /// What viewers of the live page know: whoever comes late is told all at once, the others each event as it
 /// comes. A line may come twice to a viewer that has just begun; the page knows it by its time.
 ///
@@ -56,8 +54,6 @@ private:
   std::optional<metrics_line> last_;
   bool ended_ = false;
 };
-
-} // namespace
 
 void live_board::describe(live_beginning what) {
   std::lock_guard guard(mutex_);
