@@ -91,7 +91,8 @@ TEST(Files, NameTheCompanionsThatAnIdxSetLacks) {
   for (const char* name : {"train-images-idx3-ubyte", "t10k-images-idx3-ubyte.gz"}) folder.write(name, "");
   const std::string lacks = "found no train-labels-idx1-ubyte and no t10k-labels-idx1-ubyte";
   EXPECT_THAT(complaint([&] { find(folder); }), EndsWith(lacks));
-  EXPECT_THAT(complaint([&] { find(folder, "train-images-idx3-ubyte"); }), EndsWith(lacks));
+  EXPECT_THAT(complaint([&] { find(folder, "train-images-idx3-ubyte", {.format = file_format::idx}); }),
+              EndsWith(lacks));
 }
 
 /// Where names differ by their capitals alone, each is itself.
