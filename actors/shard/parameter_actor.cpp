@@ -213,11 +213,11 @@ void parameter_actor::report_cut() {
   if (!part->fields)
     return send(self_, cut_.collector(), checkpoint_failed{part->number, part->name, cut_.failure()});
   const std::uint64_t number = part->number;
-  const std::string name = part->name;
+  const std::string whose = part->name;
   try {
     readers_.when_copied([this, to = cut_.collector(), part = std::move(*part)] { send(self_, to, part); });
   } catch (const out_of_memory& e) { // for the mark behind the copies
-    send(self_, cut_.collector(), checkpoint_failed{number, name, e.what()});
+    send(self_, cut_.collector(), checkpoint_failed{number, whose, e.what()});
   }
 }
 

@@ -585,7 +585,7 @@ std::string mean_gaps(const run_figures& run) {
 }
 
 /// Of several runs, each has points of a form and colour of its own.
-picture scatter(std::span<const run_figures> runs, picture p, const std::string& axes,
+picture scatter(std::span<const run_figures> runs, picture p, const std::string& labels,
                 std::string (*points_of)(const run_figures&), std::string (*line_of)(const run_figures&)) {
   std::string data, plots;
   for (std::size_t i = 0; i < runs.size(); ++i) {
@@ -604,7 +604,7 @@ picture scatter(std::span<const run_figures> runs, picture p, const std::string&
   p.script = run_styles() + data +
              fmt::format("set title {}\n{}set grid lc rgb '#cccccc'\nset key below height 1\n"
                          "set offsets 0, graph 0.05, graph 0.05, graph 0.05\nplot {}\n",
-                         gnuplot_text(p.title), axes, plots);
+                         gnuplot_text(p.title), labels, plots);
   return p;
 }
 

@@ -52,7 +52,7 @@ private:
   std::string where_;
 };
 
-constexpr std::uint64_t most = std::uint64_t{1} << 53;
+constexpr std::uint64_t most = std::uint64_t{1} << 53; ///< above which readers of JSON disagree
 
 std::string shown(const report_fields::json& found) {
   return in_quotes(found.dump(-1, ' ', false, report_fields::json::error_handler_t::replace));
@@ -155,7 +155,6 @@ std::string in_digits(std::optional<double> figure) {
 
 /// Pairs of gap and count; their mean must be the one that is told.
 gap_counts gaps_in(const report_fields& f, const char* name) {
-  constexpr std::uint64_t most = std::uint64_t{1} << 53;
   gap_counts gaps;
   for (const json& pair : f.list(name)) {
     const bool two = pair.is_array() && pair.size() == 2 && pair[0].is_number_unsigned() &&
