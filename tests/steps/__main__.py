@@ -138,7 +138,7 @@ def options():
                     f"and with --all:\n\n{matrix.described(matrix.EVERYTHING)}",
         epilog="Tests over many seeds take the slice of the day, with --all every one. A test that fails runs again twice, alone; if it\n"
                "passes both times it is reported as flaky, and is no failure. Build folders stay in build/, so a second run\n"
-               "builds only what has changed. Two cores take 40 minutes, and hours with --all.")
+               "builds only what has changed. Two cores take 36 minutes, and hours with --all.")
     parser.add_argument("--all", action="store_true", help="every test in every build")
     parser.add_argument("--changed", action="store_true", help="only what depends on files that differ from the last commit")
     parser.add_argument("--since", metavar="REV", default="HEAD", help="with --changed: from this commit instead")
