@@ -36,7 +36,8 @@ class Block:
 
 
 def pages():
-    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    """All pages but docs/README.md, which lists them."""
+    return [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").glob("*.md") if p.name != "README.md")]
 
 
 def blocks_of(page):
