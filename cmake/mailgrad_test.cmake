@@ -89,7 +89,8 @@ function(mailgrad_add_test folder)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${MAILGRAD_UNITY_TESTS} UNITY_BUILD_BATCH_SIZE 32)
   set_source_files_properties(${arg_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   mailgrad_compile_as_test(${target})
-  target_link_libraries(${target} PRIVATE ${arg_DEPENDS} GTest::gmock GTest::gtest_main
+  # What each binary begins with takes libfmt, for linking alone: its macro would be none of the compiled headers.
+  target_link_libraries(${target} PRIVATE ${arg_DEPENDS} $<TARGET_FILE:fmt::fmt> GTest::gmock GTest::gtest_main
     mailgrad_warnings mailgrad_codegen mailgrad_unity_warnings)
   target_include_directories(${target} PRIVATE ${PROJECT_BINARY_DIR}/include)
   target_sources(${target} PRIVATE $<TARGET_OBJECTS:mailgrad_test_begin>)
