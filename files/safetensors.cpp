@@ -77,10 +77,6 @@ std::size_t convert(stored_number n, std::string_view bytes, std::span<float> to
   }
 }
 
-} // namespace
-
-namespace {
-
 bool is_of_text(char c) { return (c >= ' ' && c <= '~') || c == '\n' || c == '\r' || c == '\t'; }
 
 } // namespace

@@ -24,7 +24,7 @@ void scale_in_place(const stream& s, float scale, std::span<float> x);
 
 namespace mailgrad::cuda {
 
-// kernels/accumulate.hpp on a stream of a card. The caller has checked all sizes.
+// The same on a card. The caller has checked all sizes.
 
 void fill(const cuda_stream& s, float value, std::span<float> x);
 void begin_sum(const cuda_stream& s, float scale, std::span<const float> x, std::span<float> sum);

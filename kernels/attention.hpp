@@ -65,7 +65,7 @@ void causal_attention_gradient(const stream& s, const attention_shape& a, const 
 
 namespace mailgrad::cuda {
 
-// The CUDA half of kernels/attention.hpp.
+// The same on a card.
 
 void causal_attention(const cuda_stream& s, const attention_shape& a, const float* qkv, float* y,
                       float* log_sums);

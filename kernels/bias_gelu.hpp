@@ -28,7 +28,7 @@ void bias_gelu_gradient(const stream& s, read_numbers slope, read_numbers dy, wr
 
 namespace mailgrad::cuda {
 
-// The CUDA half of kernels/bias_gelu.hpp.
+// The same on a card.
 
 void bias_gelu(const cuda_stream& s, read_numbers x, const float* b, written_numbers y, written_numbers slope,
                std::size_t rows, std::size_t columns);

@@ -80,7 +80,7 @@ std::unique_ptr<convolution_plan> plan_convolution_weight_gradient(const convolu
 
 namespace mailgrad::cuda {
 
-// The CUDA half of kernels/convolution.hpp: each pass is a matrix product whose operands are read where they
+// The same on a card: each pass is a matrix product whose operands are read where they
 // lie. Sums over many windows are cut into parts, which lie in the stream's scratch memory until they are
 // added up.
 //

@@ -36,7 +36,7 @@ void count_right_labels(const stream& s, const float* logits, const std::int32_t
 
 namespace mailgrad::cuda {
 
-// The CUDA half of kernels/cross_entropy.hpp. A label that is no class is noted as a fault of the stream, and
+// The same on a card. A label that is no class is noted as a fault of the stream, and
 // its row adds nothing to the loss.
 
 void cross_entropy(const cuda_stream& s, const float* logits, const std::int32_t* labels, float* loss,
@@ -44,7 +44,7 @@ void cross_entropy(const cuda_stream& s, const float* logits, const std::int32_t
 void cross_entropy_gradient(const cuda_stream& s, const float* probabilities, const std::int32_t* labels,
                             const float* d_loss, float* d_logits, std::size_t rows, std::size_t columns);
 
-/// The CUDA half of kernels/right_labels.hpp.
+/// The same on a card.
 void count_right_labels(const cuda_stream& s, const float* logits, const std::int32_t* labels,
                         std::int32_t* right, std::size_t rows, std::size_t columns);
 

@@ -82,7 +82,7 @@ void bias_relu_gradient(const stream& s, const float* y, const float* dy, float*
 
 namespace mailgrad::host {
 
-// kernels/elementwise.hpp on the calling thread.
+// The same on the calling thread.
 
 void elementwise(const elementwise_chain& chain, std::span<const void* const> inputs,
                  std::span<void* const> outputs, std::size_t n, void* scratch);
@@ -94,7 +94,7 @@ void bias_relu_gradient(const float* y, const float* dy, float* dz, float* db, s
 
 namespace mailgrad::cuda {
 
-// The CUDA half of kernels/elementwise.hpp.
+// The same on a card.
 
 void elementwise(const cuda_stream& s, const elementwise_chain& chain, std::span<const void* const> inputs,
                  std::span<void* const> outputs, std::size_t n);

@@ -70,7 +70,7 @@ void gemm(const stream& s, const gemm_shape& g, const bfloat16* a, const bfloat1
 
 namespace mailgrad::cuda {
 
-/// The CUDA half of kernels/gemm.hpp.
+/// The same on a card.
 void gemm(const cuda_stream& s, const gemm_shape& g, const float* a, const float* b, float* c,
           const gemm_epilogue& epilogue);
 void gemm(const cuda_stream& s, const gemm_shape& g, const bfloat16* a, const bfloat16* b, float* c,

@@ -35,7 +35,7 @@ void layer_norm_gradient(const stream& s, const layer_norm_rows& r, const float*
 
 namespace mailgrad::cuda {
 
-// The CUDA half of kernels/layer_norm.hpp.
+// The same on a card.
 
 void layer_norm(const cuda_stream& s, const layer_norm_rows& r, const float* x, const float* gamma,
                 const float* beta, written_numbers y, float* mean, float* inverse);

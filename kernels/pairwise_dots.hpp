@@ -32,7 +32,7 @@ void pairwise_dots_gradient(const stream& s, const vector_sets& sets, const floa
 
 namespace mailgrad::cuda {
 
-// The CUDA half of kernels/pairwise_dots.hpp.
+// The same on a card.
 
 void pairwise_dots(const cuda_stream& s, const vector_sets& sets, const float* x, float* dots);
 void pairwise_dots_gradient(const cuda_stream& s, const vector_sets& sets, const float* x, const float* ddots,

@@ -30,7 +30,7 @@ void average_pool_gradient(const stream& s, const window_grid& g, const float* d
 
 namespace mailgrad::cuda {
 
-// The CUDA half of kernels/pooling.hpp. A gradient is gathered: each element of dx adds up its windows, in
+// The same on a card. A gradient is gathered: each element of dx adds up its windows, in
 // the order in which the host does, so that the results have the host's bits.
 
 void max_pool(const cuda_stream& s, const window_grid& g, const float* x, float* y, std::int32_t* chosen);

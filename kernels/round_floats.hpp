@@ -25,7 +25,7 @@ void widen_floats(const stream& s, std::span<const bfloat16> x, float* y);
 
 namespace mailgrad::cuda {
 
-// The CUDA half of kernels/round_floats.hpp.
+// The same on a card.
 
 void round_floats(const cuda_stream& s, std::span<const float> x, bfloat16* y);
 void widen_floats(const cuda_stream& s, std::span<const bfloat16> x, float* y);

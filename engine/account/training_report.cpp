@@ -169,10 +169,6 @@ json to_object_of_local_steps(const training_report& r) {
           {"outer_learning_rate", r.outer_learning_rate}};
 }
 
-} // namespace
-
-namespace {
-
 json text_or_null(const std::string& text) { return text.empty() ? json() : json(text); }
 
 json to_object(const std::optional<tests_made>& x) {
