@@ -43,7 +43,7 @@ void require_near(std::size_t turns, std::uint32_t workers) {
 } // namespace
 
 parameter_actor::parameter_actor(caf::event_based_actor* self, parameter_actor_options options)
-    : self_(self), options_(std::move(options)), policy_(policy_of(options_.policy)),
+    : self_(self), options_(std::move(options)), turns_(*this, policy_of(options_.policy)),
       workers_(options_.workers, options_.ranks(), options_.run),
       watch_(self, options_.tracker, options_.time, options_.trace, options_.pace, trace_to_coordinator()),
       updater_(self, options_.weights, std::move(options_.helpers), options_.time),
@@ -52,21 +52,21 @@ parameter_actor::parameter_actor(caf::event_based_actor* self, parameter_actor_o
       order_({self, options_.weights->index(), options_.ranks(), std::move(options_.followers),
               options_.recorder, options_.replayed}),
       lease_(options_.weights, options_.store, options_.on_card),
-      cut_({options_.run, *options_.weights, policy_, workers_, updates_, order_, lease_}),
+      cut_({options_.run, *options_.weights, turns_, workers_, updates_, order_, lease_}),
       window_(self, std::move(options_.timer)) {
   options_.trace.reset();
   watch_.add_counts(
       [this] { return workers_.counts(options_.weights->index(), options_.weights->version()); });
-  for (std::uint32_t r = 0; r < options_.workers; ++r) policy_->join({r});
-  order_.begin_policy(policy_->shards_agree());
-  updates_.weigh(policy_->weighs());
+  for (std::uint32_t r = 0; r < options_.workers; ++r) turns_.rule().join({r});
+  order_.begin_policy(turns_.rule().shards_agree());
+  updates_.weigh(turns_.rule().weighs());
   if (options_.resumed) resume();
   if (!options_.policy.traits().needs_shards) lease_.begin(); // with the weights of the checkpoint
 }
 
 /// Workers that had an answer get the same again when they come back. The others wait for theirs from now on.
 void parameter_actor::resume() {
-  const shard_state me{options_.run, *options_.weights, policy_, workers_, updates_, order_, lease_};
+  const shard_state me{options_.run, *options_.weights, turns_, workers_, updates_, order_, lease_};
   const std::vector<push_gradient> beside = restore_shard(*options_.resumed, me, options_.same_workers);
   const instant now = options_.time->now();
   for (std::uint32_t r = 0; r < workers_.count() && options_.same_workers; ++r) {
@@ -97,7 +97,7 @@ void parameter_actor::resume() {
 void parameter_actor::count_in(rank worker) {
   if (worker.value >= options_.workers || order_.replays() || workers_[worker].in_policy) return;
   workers_[worker].in_policy = true;
-  policy_->join(worker);
+  turns_.rule().join(worker);
 }
 
 caf::behavior parameter_actor::make_behavior() {
@@ -229,7 +229,7 @@ void parameter_actor::greet(rank worker, incarnation life) {
   newcomer.greeted = true;
   if (!newcomer.in_policy) { // its seat was empty, or an earlier incarnation has left
     newcomer.in_policy = true;
-    policy_->join(worker);
+    turns_.rule().join(worker);
   }
   if (newcomer.device && newcomer.life == life) workers_.wait(worker, options_.time->now());
   release();
@@ -241,7 +241,7 @@ void parameter_actor::on_push(const push_gradient& from) {
   if (!workers_.awaits(from.header.id)) return;
   push_gradient x = from;
   x.payload.room.reset(); // `from` has it until this returns
-  if (order_.is_followed() || !policy_->first_awaited()) x.payload.credit.reset();
+  if (order_.is_followed() || !turns_.rule().first_awaited()) x.payload.credit.reset();
   cut_.before(x.header.id);
   workers_.admit(x, options_.time->now());
   worker_slot& worker = workers_[x.header.id.worker];
@@ -292,7 +292,7 @@ trained_told parameter_actor::trained(const tell_trained& x) {
 
 /// Versions only grow, so a gradient that is too stale now will be so when it comes.
 gradient_foretold parameter_actor::foretell(const foretell_gradient& x) const {
-  const auto most = policy_->most_stale();
+  const auto most = turns_.rule().most_stale();
   const bool discarded = most && x.epoch == epoch_ && options_.weights->version() - x.version_read > *most;
   return {options_.weights->index(), x.step, discarded};
 }
@@ -322,25 +322,21 @@ void parameter_actor::switch_if_all_taken() {
 /// Under the new policy every worker starts from the present weights.
 void parameter_actor::begin(const switch_policy& x) {
   watch_.flush_gaps(); // gaps under the old policy say nothing about the new one
-  while (!updates_.nothing_waits()) {
-    updates_.skip_to_waiting();
-    apply_batch();
-  }
-  updates_.clear_rounds();
+  turns_.finish();
   lease_.end();
   const policy_spec chosen(x.policy, options_.ranks());
-  policy_ = policy_of(chosen);
-  order_.begin_policy(policy_->shards_agree());
-  updates_.weigh(policy_->weighs());
+  turns_.begin(policy_of(chosen));
+  order_.begin_policy(turns_.rule().shards_agree());
+  updates_.weigh(turns_.rule().weighs());
   credit_is_free_ = false;
   if (!chosen.traits().needs_shards) lease_.begin();
   epoch_ = x.epoch;
-  watch_.moment(trace_kind::change_policy, {}, policy_->name());
+  watch_.moment(trace_kind::change_policy, {}, turns_.rule().name());
   workers_.begin_policy(x.present, options_.time->now());
   for (std::uint32_t r = 0; r < workers_.count() && order_.replays(); ++r)
     if (!order_.has_greeted({r}, workers_[{r}].life)) workers_[{r}].waits_since.reset();
   for (std::uint32_t r = 0; r < workers_.count(); ++r)
-    if (workers_[{r}].in_policy) policy_->join({r});
+    if (workers_[{r}].in_policy) turns_.rule().join({r});
   release(); // before anybody is let go, as where the order is given, since a cure may predict for all
   for (std::uint32_t r = 0; r < workers_.count() && !order_.is_followed(); ++r)
     if (workers_[{r}].left) let_go({r}, workers_[{r}].life); // the coordinator had not yet heard of it
@@ -377,7 +373,7 @@ void parameter_actor::take_what_is_ready() {
 
 /// The first shard says for all that follow it when a batch is closed, and a recording for those of a replay.
 void parameter_actor::watch_window() {
-  if (!order_.is_followed()) window_.watch(policy_->closes_at());
+  if (!order_.is_followed()) window_.watch(turns_.rule().closes_at());
 }
 
 void parameter_actor::on_window_over(const window_over& x) {
@@ -387,16 +383,15 @@ void parameter_actor::on_window_over(const window_over& x) {
 
 /// A batch that was applied before its time was over is not closed any more.
 void parameter_actor::take_closed(const order_entry& turn) {
-  if (!order_.is_followed() && policy_->closes_at() != turn.arrived) return;
+  if (!order_.is_followed() && turns_.rule().closes_at() != turn.arrived) return;
   order_.announce(turn);
-  policy_->close();
-  apply_batch_if_complete();
+  turns_.close();
   release();
 }
 
 decision parameter_actor::judge(const order_entry& turn) {
   const version_number now = options_.weights->version();
-  return policy_->judge({turn.worker, turn.step, {now.value - turn.gap}, now, turn.arrived});
+  return turns_.judge(turn, {now.value - turn.gap});
 }
 
 /// `arrived` is the time by which the gradient is judged, from the shard whose order is followed.
@@ -431,24 +426,18 @@ void parameter_actor::take(const push_gradient& x, std::int64_t arrived) {
   }
   if (updater_.under_way()) return; // the answers follow the update
   taking_.reset();
-  if (policy_->holds_until_update() && options_.weights->version() == before)
+  if (turns_.rule().holds_until_update() && options_.weights->version() == before)
     start_if_due(g.id.worker, g.id.worker);
   else
     release(g.id.worker);
 }
 
 void parameter_actor::keep_waiting(const push_gradient& x, std::uint64_t samples, verdict what) {
-  if (what == verdict::defer && !policy_->has_rounds())
-    throw std::logic_error(
-        fmt::format("policy '{}' defers a gradient to its next round, and has no rounds", policy_->name()));
-  if (what == verdict::defer) return updates_.add_to_next_round(x);
-  if (policy_->has_rounds())
-    updates_.add_to_round(x);
-  else if (policy_->takes_first() > 0)
-    updates_.add_to_queue(x, samples);
-  else
-    updates_.add_to_batch(x, samples);
-  apply_batch_if_complete();
+  if (what == verdict::defer && !turns_.rule().has_rounds())
+    throw std::logic_error(fmt::format("policy '{}' defers a gradient to its next round, and has no rounds",
+                                       turns_.rule().name()));
+  updates_.add_waiting(x, turns_.place(what), samples);
+  if (what == verdict::merge) turns_.update_if_due();
 }
 
 /// The first shard got a gradient that was lost on the way to this one. Its place in the batch stays empty,
@@ -457,25 +446,22 @@ void parameter_actor::keep_waiting(const push_gradient& x, std::uint64_t samples
 void parameter_actor::take_lost(const order_entry& turn) {
   if (!options_.replayed) {
     order_.announce({order_entry::kind::missed, turn.worker, turn.step, turn.gap, turn.arrived});
-    return judge_without(turn);
+    turns_.take_lost(judge(turn).what);
+    return release();
   }
   const verdict what = judge(turn).what;
-  note_lost(what);
-  if (what == verdict::merge) apply_what_is_there();
+  turns_.add_lost(what);
+  if (what == verdict::merge && updates_.no_gradient_waits() && turns_.rule().batch_complete())
+    drop_batch();
+  else if (what == verdict::merge)
+    turns_.update_if_due();
   release();
 }
 
-/// An update without its only gradient is made as of a gradient of zeros, so that the versions of all shards
-/// stay equal.
-void parameter_actor::judge_without(const order_entry& turn) {
-  const verdict what = judge(turn).what;
-  note_lost(what);
-  if (what == verdict::merge) apply_batch_if_complete();
-  if (what == verdict::apply) {
-    updates_.add_nothing();
-    update(1);
-  }
-  release();
+/// The batch is of lost gradients alone, and makes no version.
+void parameter_actor::drop_batch() {
+  updates_.drop_lost(turns_.rule().has_rounds() ? 0 : turns_.rule().takes_first());
+  turns_.updated();
 }
 
 /// In a replay the gradient comes that was lost in the recorded run. Its worker need not wait.
@@ -488,7 +474,8 @@ void parameter_actor::take_missed(const order_entry& turn, const std::optional<p
     workers_.lose_unjudged(turn.worker);
     if (worker.device && worker.life == late->header.id.life) send_home(worker);
   }
-  judge_without(here);
+  turns_.take_lost(judge(here).what);
+  release();
 }
 
 /// A switch lets no gradient of another epoch through. If one comes nevertheless, it is not judged, since it
@@ -510,81 +497,41 @@ void parameter_actor::let_go(rank worker, incarnation life, bool unjudged) {
   if (!gone.in_policy) return;
   gone.in_policy = false;
   order_.announce(order_entry::of(order_entry::kind::left, worker, life));
-  policy_->leave(worker);
-  begin_round();
-  apply_batch_if_complete();
+  turns_.leave(worker);
   give_places();
   updates_.leave(worker);
   release();
 }
 
-/// Its place in the queue or in its round stays empty, if there is one.
-void parameter_actor::note_lost(verdict what) {
-  if (what == verdict::defer) updates_.add_lost_to_next_round();
-  if (what != verdict::merge) return;
-  if (policy_->has_rounds())
-    updates_.add_lost_to_round();
-  else if (policy_->takes_first() > 0)
-    updates_.add_lost_to_queue();
-}
-
-void parameter_actor::begin_round() {
-  if (policy_->has_rounds()) updates_.begin_round(policy_->rounds_over());
-}
-
-/// Whether more than one update may be due: the last worker leaves a queue behind, or two rounds.
-bool parameter_actor::makes_several() const { return policy_->takes_first() > 0 || policy_->has_rounds(); }
-
-/// No update is made of an empty queue, whatever a policy of a user's own says.
-void parameter_actor::apply_batch_if_complete() {
-  const bool several = makes_several();
-  while (policy_->batch_complete() && !updater_.under_way() && !(several && updates_.nothing_waits())) {
-    apply_batch();
-    if (!several) return;
-  }
-}
-
 /// Only what a batch that is not complete has can be of use before it is.
 void parameter_actor::give_places() {
-  const auto next = policy_->first_awaited();
+  const auto next = turns_.rule().first_awaited();
   if (next && !updater_.under_way() && !updates_.nothing_waits()) updates_.give_places(*next);
 }
 
-void parameter_actor::apply_batch() {
+bool parameter_actor::update(waits_in where, std::size_t first) {
   barrier_opened_ = options_.time->now();
-  if (policy_->has_rounds())
-    updates_.add_round();
-  else if (const std::size_t first = policy_->takes_first())
-    updates_.add_first(first);
-  else
-    updates_.add_batch();
+  updates_.add_all(where, first);
+  return update(1);
+}
+
+void parameter_actor::update_of_nothing() {
+  updates_.add_nothing();
   update(1);
 }
 
-/// In a replay that is ended early a batch may be of lost gradients alone.
-void parameter_actor::apply_what_is_there() {
-  if (options_.replayed && updates_.no_gradient_waits() && policy_->batch_complete())
-    drop_batch();
-  else
-    apply_batch_if_complete();
-}
-
-/// The batch is of lost gradients alone, and makes no version.
-void parameter_actor::drop_batch() {
-  updates_.drop_lost(policy_->has_rounds() ? 0 : policy_->takes_first());
-  policy_->batch_applied();
-  begin_round();
-}
-
-void parameter_actor::update(double rate) {
+/// Returns whether the version is made. If not, helpers compute parts of it.
+bool parameter_actor::update(double rate) {
   if (!may_ask_for_help()) {
     updater_.update_alone(rate);
-    return note_update();
+    updates_.note_version();
+    return true;
   }
   updater_.ask_for_help(rate);
   hold_others(self_);
   self_->become(caf::keep_behavior, updating());
   compute_part();
+  return false;
 }
 
 /// False if a worker may be computing on another thread, which would get its answer late.
@@ -609,17 +556,11 @@ void parameter_actor::end_update_with_help() {
   self_->unbecome();
   drop_others(self_);
   updater_.end();
-  note_update();
+  if (updates_.note_version()) turns_.updated();
   release(std::exchange(taking_, std::nullopt));
   switch_if_all_taken();
   watch_window();
   tell_awaited();
-}
-
-void parameter_actor::note_update() {
-  if (!updates_.note_version()) return;
-  policy_->batch_applied();
-  begin_round();
 }
 
 void parameter_actor::release(std::optional<rank> just_taken) {
@@ -630,10 +571,10 @@ void parameter_actor::release(std::optional<rank> just_taken) {
 /// more.
 void parameter_actor::start_if_due(rank waiting, std::optional<rank> just_taken) {
   worker_slot& worker = workers_[waiting];
-  if (!worker.waits_since || !policy_->may_start(waiting)) return;
+  if (!worker.waits_since || !turns_.may_start(waiting)) return;
   worker.owed = false;
   const auto stay = worker.end_wait(options_.time->now(), just_taken != waiting, barrier_opened_);
-  if (!policy_->has_rounds() || policy_->renews(waiting) || !worker.answer.values)
+  if (turns_.renews(waiting) || !worker.answer.values)
     worker.answer = {options_.weights->version(), updates_.weights_for(waiting), {}};
   worker.answer.met = std::exchange(worker.met, {});
   if (!worker.returns) answer(worker, stay);
@@ -652,7 +593,7 @@ void parameter_actor::name_waits_to(const caf::actor& asker) const {
   if (next_policy_)
     send(self_, asker, wait_for_switch(me, *next_policy_, switch_asked_, workers_.all(), now));
   for (const wait_named& w :
-       waits_of_workers(me, policy_->name(), workers_.all(), awaited_in_order(order_), now))
+       waits_of_workers(me, turns_.rule().name(), workers_.all(), awaited_in_order(order_), now))
     send(self_, asker, w);
   if (!options_.waits_here) return;
   for (const wait_named& w : options_.waits_here()) send(self_, asker, w);
@@ -747,7 +688,7 @@ void parameter_actor::tell_awaited() {
 
 void parameter_actor::tell_whom_it_awaits() {
   awaited now{std::nullopt, options_.weights->version()};
-  if (!order_.is_followed() && !credit_is_free_) now.first = policy_->first_awaited();
+  if (!order_.is_followed() && !credit_is_free_) now.first = turns_.rule().first_awaited();
   const bool as_before = told_awaited_ && told_awaited_->first == now.first &&
                          (!now.first || told_awaited_->version == now.version);
   if (as_before) return;

@@ -11,6 +11,7 @@
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/engine/shard/hogwild_handover.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
+#include <mailgrad/engine/shard/turn_machine.hpp>
 #include <mailgrad/optim/cures/cure_spec.hpp>
 #include <mailgrad/optim/policies/policy_spec.hpp>
 #include <mailgrad/tensor/error.hpp>
@@ -98,13 +99,13 @@ struct parameter_actor_options {
 /// of policy waits until all gradients computed under the old policy are taken, applies the pending batch,
 /// and lets every worker start anew. A replay also repeats that workers were lost: what this shard never had
 /// of them it does not take.
-class parameter_actor {
+class parameter_actor : private turn_machine::side {
 public:
   static constexpr const char* name = "mailgrad.parameter-actor";
 
   parameter_actor(caf::event_based_actor* self, parameter_actor_options options);
   /// A card may still read and write what the members below have: gradients, sums, the state of a cure.
-  ~parameter_actor() { options_.weights->finish(); }
+  ~parameter_actor() override { options_.weights->finish(); }
   parameter_actor(const parameter_actor&) = delete;
   parameter_actor& operator=(const parameter_actor&) = delete;
   caf::behavior make_behavior();
@@ -136,7 +137,7 @@ private:
   void on_push(const push_gradient& from);
   void bring(push_gradient& x);
   bool is_elsewhere(rank worker) const;
-  bool keeps_answers() const { return options_.keep_answers || policy_->has_rounds(); }
+  bool keeps_answers() const { return options_.keep_answers || turns_.rule().has_rounds(); }
   void on_leave(const worker_left& x);
   trained_told trained(const tell_trained& x);
   gradient_foretold foretell(const foretell_gradient& x) const;
@@ -151,7 +152,6 @@ private:
   void on_window_over(const window_over& x);
   void watch_window();
   void take_missed(const order_entry& turn, const std::optional<push_gradient>& late);
-  void judge_without(const order_entry& turn);
   void send_home(worker_slot& worker);
   void let_go(rank worker, incarnation life, bool unjudged = false);
   void drop_stray(const gradient_header& x);
@@ -160,21 +160,25 @@ private:
   void switch_if_all_taken();
   void begin(const switch_policy& x);
 
-  void apply_batch_if_complete();
+  // What the machine judges for.
+  version_number version() const override { return options_.weights->version(); }
+  bool nothing_waits() const override { return updates_.nothing_waits(); }
+  bool is_updating() const override { return updater_.under_way(); }
+  bool update(waits_in where, std::size_t first) override;
+  void update_of_nothing() override;
+  void add_lost(waits_in where) override { updates_.add_lost(where); }
+  void begin_round(std::uint64_t rounds_over) override { updates_.begin_round(rounds_over); }
+  void skip_to_waiting() override { updates_.skip_to_waiting(); }
+  void clear_rounds() override { updates_.clear_rounds(); }
+
   void give_places();
   void tell_awaited();
   void tell_whom_it_awaits();
-  void apply_batch();
-  void apply_what_is_there();
   void drop_batch();
-  void note_lost(verdict what);
-  void begin_round();
-  bool makes_several() const;
-  void update(double rate);
+  bool update(double rate);
   bool may_ask_for_help() const;
   void compute_part();
   void end_update_with_help();
-  void note_update();
   void release(std::optional<rank> just_taken = {});
   void start_if_due(rank waiting, std::optional<rank> just_taken);
   void name_waits_to(const caf::actor& asker) const;
@@ -186,7 +190,7 @@ private:
 
   caf::event_based_actor* self_;
   parameter_actor_options options_;
-  std::unique_ptr<policy> policy_;
+  turn_machine turns_;
   worker_slots workers_;
   shard_telemetry watch_;
   shard_updater updater_;

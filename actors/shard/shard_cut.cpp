@@ -16,11 +16,11 @@ void keep_state(archive& a, const shard_state& of, bool same_workers) {
   a.field("shard", of.weights);
   a.group("cure", [&] { of.updates.keep_cure(a); });
   if (!same_workers) return;
-  a.field("policy", *of.rule);
+  a.field("policy", of.turns.rule());
   a.group("workers", [&] { of.workers.keep(a, of.weights, of.order.replays()); });
   a.group("batch", [&] { of.updates.keep_batch(a, of.run); });
-  if (of.rule->takes_first() > 0) a.group("queue", [&] { of.updates.keep_queue(a, of.run); });
-  if (of.rule->has_rounds()) a.group("round", [&] { of.updates.keep_table(a, of.run); });
+  if (of.turns.rule().takes_first() > 0) a.group("queue", [&] { of.updates.keep_queue(a, of.run); });
+  if (of.turns.rule().has_rounds()) a.group("round", [&] { of.updates.keep_table(a, of.run); });
   a.group("order", [&] { of.order.keep(a); });
 }
 

@@ -6,8 +6,8 @@
 #include <mailgrad/actors/shard/worker_slots.hpp>
 #include <mailgrad/engine/shard/hogwild_handover.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
+#include <mailgrad/engine/shard/turn_machine.hpp>
 #include <mailgrad/files/archive.hpp>
-#include <mailgrad/optim/policies/policy.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -21,7 +21,7 @@ namespace mailgrad {
 struct shard_state {
   run_id run;
   shard& weights;
-  std::unique_ptr<policy>& rule; ///< the present one
+  turn_machine& turns;
   worker_slots& workers;
   update_maker& updates;
   gradient_order& order;

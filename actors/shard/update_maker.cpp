@@ -136,8 +136,32 @@ waiting_gradient update_maker::received(const push_gradient& x, std::uint64_t sa
   return {x, cure_.read_by(worker), std::max<std::uint64_t>(samples, 1)}; // none weighs nothing
 }
 
-void update_maker::add_to_batch(const push_gradient& x, std::uint64_t samples) {
-  add_to_batch(received(x, samples));
+/// A gradient of a round is added up at once. No cure is there that would need to know its gap.
+void update_maker::add_waiting(const push_gradient& x, waits_in where, std::uint64_t samples) {
+  waiting_gradient g = received(x, samples);
+  switch (where) {
+  case waits_in::batch:
+    return add_to_batch(std::move(g));
+  case waits_in::queue:
+    return queue_.add(std::move(g));
+  case waits_in::round:
+    return table_.add(x, cure_.applied(x, g.read));
+  case waits_in::next_round:
+    return table_.defer(x, cure_.applied(x, g.read));
+  }
+}
+
+void update_maker::add_lost(waits_in where) {
+  if (where == waits_in::queue) queue_.add_lost();
+  if (where == waits_in::round) table_.add_lost();
+  if (where == waits_in::next_round) table_.defer_lost();
+}
+
+void update_maker::add_all(waits_in where, std::size_t first) {
+  if (where == waits_in::round) return add_round();
+  if (where == waits_in::queue)
+    for (waiting_gradient& g : queue_.take(first)) add_to_batch(std::move(g));
+  add_batch();
 }
 
 void update_maker::add_to_batch(waiting_gradient g) {
@@ -148,21 +172,6 @@ void update_maker::add_to_batch(waiting_gradient g) {
 void update_maker::give_places(rank next) {
   if (weighing_ == weighing::workers) return;
   batch_.give_places(next, [this](const waiting_gradient& g) { return counted(g); });
-}
-
-void update_maker::add_to_queue(const push_gradient& x, std::uint64_t samples) {
-  queue_.add(received(x, samples));
-}
-
-void update_maker::add_first(std::size_t places) {
-  for (waiting_gradient& g : queue_.take(places)) add_to_batch(std::move(g));
-  add_batch();
-}
-
-/// A gradient of a round is added up at once. No cure is there that would need to know its gap.
-contribution update_maker::summand(const push_gradient& x) {
-  const waiting_gradient g = received(x, 1);
-  return cure_.applied(g.what, g.read);
 }
 
 /// Of the whole update: of one gradient, of one sample if these weigh, or of one worker.

@@ -10,6 +10,7 @@
 #include <mailgrad/engine/shard/gradient_table.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/engine/shard/shard_cure.hpp>
+#include <mailgrad/engine/shard/turn_machine.hpp>
 #include <mailgrad/optim/cures/cure_spec.hpp>
 #include <mailgrad/optim/policies/policy.hpp>
 #include <mailgrad/tensor/stream.hpp>
@@ -90,9 +91,7 @@ private:
 /// batch and makes one together with others.
 ///
 ///     add() --> counted -----------------------------------> shard_updater --note_version()--> the ledgers
-///     add_to_batch() --> waits --add_batch()--> counted -->--^
-///     add_to_queue() --> waits --add_first()--> counted -->--^
-///     add_to_round() --> waits --add_round()--> counted -->--^    and stays for all updates of its round
+///     add_waiting() --> waits --add_all()--> counted ------>--^    and in a round stays for all its updates
 ///
 /// A gradient is counted once, just before the version that it helps to make: its gap is noted, and the cure
 /// says what is applied in its place and how much of it.
@@ -111,18 +110,10 @@ public:
   /// Makes the next update of nothing, in place of a gradient that is lost.
   void add_nothing() { of_batch_ = false; }
 
-  /// Keeps the gradient, which is of so many samples, until its batch is complete.
-  void add_to_batch(const push_gradient& x, std::uint64_t samples = 1);
-  /// Keeps the gradient in the queue until it is among the first.
-  void add_to_queue(const push_gradient& x, std::uint64_t samples = 1);
-  /// Keeps an empty place in the queue for a gradient that is lost.
-  void add_lost_to_queue() { queue_.add_lost(); }
-  /// Adds the gradient to the sums of the present round, or of the next one.
-  void add_to_round(const push_gradient& x) { table_.add(x, summand(x)); }
-  void add_to_next_round(const push_gradient& x) { table_.defer(x, summand(x)); }
-  /// The same of a gradient that is lost.
-  void add_lost_to_round() { table_.add_lost(); }
-  void add_lost_to_next_round() { table_.defer_lost(); }
+  /// Keeps a gradient, which is of so many samples, until the updates that it is part of.
+  void add_waiting(const push_gradient& x, waits_in where, std::uint64_t samples = 1);
+  /// Keeps an empty place for a gradient that is lost; in a batch it has none.
+  void add_lost(waits_in where);
   /// The batch gets no more gradients of ranks below `next`, for whom it waits.
   void give_places(rank next);
   void release_credit() { batch_.release_credit(); }
@@ -135,12 +126,9 @@ public:
   }
   /// How the gradients of a batch weigh; by default all weigh alike.
   void weigh(weighing by) { weighing_ = by; }
-  /// Makes the next update of the mean of the batch, or of its sum if the cure requires that.
-  void add_batch();
-  /// The same of the first gradients of the queue, whose number is given.
-  void add_first(std::size_t places);
-  /// The same of all gradients of the present round, as the mean of each worker's mean.
-  void add_round();
+  /// Makes the next update of the mean of the batch, or of its sum if the cure requires that; or of the first
+  /// gradients of the queue; or of the present round, as the mean of each worker's mean.
+  void add_all(waits_in where, std::size_t first = 0);
   /// Takes so many places off the queue, none of which has a gradient, and that of the present round.
   void drop_lost(std::size_t places) {
     queue_.take(places);
@@ -177,10 +165,11 @@ public:
 
 private:
   waiting_gradient received(const push_gradient& x, std::uint64_t samples);
-  contribution summand(const push_gradient& x);
   float share_of_all() const;
   gradient_batch::sharing shares() const;
   void add_to_batch(waiting_gradient g);
+  void add_batch();
+  void add_round();
   void meet(const push_gradient& x);
   /// How far the weights had moved when a sampled gradient came.
   struct sampled_distance {

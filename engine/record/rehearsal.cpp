@@ -15,26 +15,26 @@ using kind = order_entry::kind;
 
 } // namespace
 
+rehearsal::shard::shard(std::size_t s, const replay_terms& terms, const recording& r,
+                        rehearsal_listener* listener)
+    : index(s), hears(listener), turns(*this, make_policy(terms.policy, r.header.ranks())),
+      has(r.header.ranks()), joined_as(has.size()), joined(has.size()), left(has.size()),
+      in_policy(has.size()), waits(has.size()), arrived(has.size()), taken(has.size()),
+      version_read(has.size()) {
+  for (std::uint32_t w = 0; w < r.header.workers; ++w) {
+    in_policy[w] = true;
+    turns.rule().join({w});
+  }
+  for (const order_entry& t : r.turns[s]) has[t.worker.value].add(t);
+}
+
 rehearsal::rehearsal(const recording& r, const replay_terms& terms, rehearsal_listener* listener)
     : r_(r), terms_(terms), listener_(listener), lives_(r), workers_(r.header.ranks()) {
   const std::size_t n = workers_.size();
-  for (const auto& turns : r.turns) {
-    shard s{};
-    s.rule = make_policy(terms.policy, r.header.ranks());
-    s.has.resize(n);
-    s.joined_as.resize(n);
-    for (auto* flags : {&s.joined, &s.left, &s.in_policy, &s.waits}) flags->resize(n);
-    for (auto* steps : {&s.arrived, &s.taken}) steps->resize(n);
-    s.version_read.resize(n);
-    for (std::uint32_t w = 0; w < r.header.workers; ++w) {
-      s.in_policy[w] = true;
-      s.rule->join({w});
-    }
-    for (const order_entry& t : turns) {
-      s.has[t.worker.value].add(t);
+  for (std::size_t s = 0; s < r.turns.size(); ++s) {
+    shards_.emplace_back(s, terms, r, listener);
+    for (const order_entry& t : r.turns[s])
       if (t.what == kind::left) workers_[t.worker.value].ends = true;
-    }
-    shards_.push_back(std::move(s));
   }
   for (std::size_t w = 0; w < n; ++w) {
     if (w < r.header.workers) begin_life(w);
@@ -249,7 +249,7 @@ bool rehearsal::take_turn(std::size_t at) {
   else if (t.what == kind::left)
     let_go(at, t);
   else if (t.what == kind::closed)
-    close_batch(s);
+    s.turns.close();
   else
     change_policy(s);
   release(at);
@@ -264,7 +264,7 @@ void rehearsal::greet(shard& s, const order_entry& t) {
   s.waits[w] = is_now(w, t.life()) && !workers_[w].gone;
   if (s.in_policy[w]) return;
   s.in_policy[w] = true;
-  s.rule->join(t.worker);
+  s.turns.rule().join(t.worker);
 }
 
 void rehearsal::take_gradient(std::size_t at, const order_entry& t) {
@@ -280,19 +280,16 @@ void rehearsal::take_gradient(std::size_t at, const order_entry& t) {
   s.taken[w] = t.step.value;
   s.waits[w] = true;
   const verdict what = judge(at, t);
-  if (what == verdict::apply) ++s.version;
-  if (what == verdict::defer) ++s.deferred;
-  if (what != verdict::merge) return;
-  ++s.pending;
-  apply_complete(s);
+  if (what == verdict::apply) ++s.made;
+  if (what == verdict::merge || what == verdict::defer) s.add(s.turns.place(what));
+  if (what == verdict::merge) s.turns.update_if_due();
 }
 
 verdict rehearsal::judge(std::size_t at, const order_entry& t) {
   shard& s = shards_[at];
   const std::size_t w = t.worker.value;
-  const verdict what = s.rule->judge({t.worker, t.step, s.version_read[w], s.version, t.arrived}).what;
-  if (listener_)
-    listener_->judged(at, t, what, s.version.value - s.version_read[w].value, workers_[w].batches_in_taken);
+  const verdict what = s.turns.judge(t, s.version_read[w]).what;
+  if (listener_) listener_->judged(at, t, what, s.made - s.version_read[w], workers_[w].batches_in_taken);
   return what;
 }
 
@@ -302,17 +299,8 @@ void rehearsal::take_missed(std::size_t at, const order_entry& t) {
   const std::uint32_t w = t.worker.value;
   s.arrived[w] = 0;
   s.taken[w] = t.step.value;
-  const verdict what = judge(at, t);
-  if (what == verdict::apply) ++s.version;
-  note_lost(s, what);
-  if (what == verdict::merge) apply_complete(s);
+  s.turns.take_lost(judge(at, t));
   send_home(at, w);
-}
-
-/// The place of a gradient that is lost, in a queue or in its round.
-void rehearsal::note_lost(shard& s, verdict what) {
-  if (what == verdict::defer) ++s.deferred;
-  if (what == verdict::merge && (s.rule->takes_first() > 0 || s.rule->has_rounds())) ++s.pending;
 }
 
 /// A worker that was lost gets weights that it does not use. Before a switch of policy it ignores them.
@@ -328,57 +316,32 @@ void rehearsal::let_go(std::size_t at, const order_entry& t) {
   if (is_now(w, t.life()) && !workers_[w].gone) send_home(at, w);
   if (!s.in_policy[w]) return;
   s.in_policy[w] = false;
-  s.rule->leave(t.worker);
-  begin_round(s);
-  apply_complete(s);
+  s.turns.leave(t.worker);
 }
 
 void rehearsal::change_policy(shard& s) {
   const recorded_switch& to = r_.end.switches[s.switches++];
-  while (s.pending + s.deferred > 0) {
-    if (s.pending == 0) turn_over(s);
-    apply_batch(s);
-  }
-  s.rounds = 0;
-  s.rule = make_policy(to.policy, r_.header.ranks());
+  s.turns.finish();
+  s.turns.begin(make_policy(to.policy, r_.header.ranks()));
   for (std::uint32_t w = 0; w < workers_.size(); ++w) {
     s.in_policy[w] = to.present[w] != 0;
     s.waits[w] = s.in_policy[w] && s.joined_as[w] && is_now(w, *s.joined_as[w]);
-    if (s.in_policy[w]) s.rule->join({w});
+    if (s.in_policy[w]) s.turns.rule().join({w});
   }
 }
 
-void rehearsal::close_batch(shard& s) {
-  s.rule->close();
-  apply_complete(s);
+bool rehearsal::shard::update(waits_in where, std::size_t first) {
+  const std::uint64_t merged = where == waits_in::queue ? std::min<std::uint64_t>(pending, first) : pending;
+  if (hears) hears->merged(index, merged);
+  pending -= merged;
+  ++made;
+  return true;
 }
 
-void rehearsal::apply_complete(shard& s) {
-  const bool several = s.rule->takes_first() > 0 || s.rule->has_rounds();
-  while (s.rule->batch_complete() && !(several && s.pending + s.deferred == 0)) {
-    apply_batch(s);
-    if (!several) return;
-  }
-}
-
-void rehearsal::apply_batch(shard& s) {
-  const std::uint64_t first = s.rule->takes_first();
-  const std::uint64_t taken = first == 0 ? s.pending : std::min(s.pending, first);
-  if (listener_) listener_->merged(static_cast<std::size_t>(&s - shards_.data()), taken);
-  s.pending -= taken;
-  ++s.version;
-  s.rule->batch_applied();
-  begin_round(s);
-}
-
-void rehearsal::begin_round(shard& s) {
-  while (s.rounds < s.rule->rounds_over()) turn_over(s);
-}
-
-void rehearsal::turn_over(shard& s) {
-  ++s.rounds;
-  s.pending = std::exchange(s.deferred, 0);
-  if (listener_) listener_->round_over(static_cast<std::size_t>(&s - shards_.data()));
+void rehearsal::shard::turn_over() {
+  ++rounds;
+  pending = std::exchange(deferred, 0);
+  if (hears) hears->round_over(index);
 }
 
 /// Sends weights to the workers that may start. Answers from before a switch of policy are dropped, because
@@ -386,9 +349,9 @@ void rehearsal::turn_over(shard& s) {
 void rehearsal::release(std::size_t at) {
   shard& s = shards_[at];
   for (std::uint32_t w = 0; w < workers_.size(); ++w) {
-    if (!s.waits[w] || !s.rule->may_start({w})) continue;
+    if (!s.waits[w] || !s.turns.may_start({w})) continue;
     s.waits[w] = false;
-    if (!s.rule->has_rounds() || s.rule->renews({w})) s.version_read[w] = s.version;
+    if (s.turns.renews({w})) s.version_read[w] = s.made;
     if (s.switches != passed_) continue;
     if (workers_[w].answered[at]) refuse_second_answer(at, w);
     answer(at, w);

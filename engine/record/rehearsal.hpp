@@ -3,10 +3,12 @@
 #include <mailgrad/engine/record/recorded_lives.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/engine/shard/order_entry.hpp>
+#include <mailgrad/engine/shard/turn_machine.hpp>
 #include <mailgrad/optim/policies/policy_spec.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -68,7 +70,7 @@ public:
   /// What the replay waits for, in words; call it only if has_ended() is false.
   std::string obstacle() const;
 
-  version_number version(std::size_t s) const { return shards_[s].version; }
+  version_number version(std::size_t s) const { return shards_[s].made; }
 
   // The state so far, from which repeatable_part() completes the recording of a killed run.
   std::size_t turns_taken(std::size_t s) const { return shards_[s].next; }
@@ -85,9 +87,31 @@ public:
   std::uint64_t batches_in_taken(std::size_t w) const { return workers_[w].batches_in_taken; }
 
 private:
-  struct shard {
-    std::unique_ptr<policy> rule;
-    version_number version;
+  /// A shard without weights: it counts its versions, and the gradients that wait.
+  struct shard final : turn_machine::side {
+    shard(std::size_t s, const replay_terms& terms, const recording& r, rehearsal_listener* listener);
+
+    version_number version() const override { return made; }
+    bool nothing_waits() const override { return pending + deferred == 0; }
+    bool update(waits_in where, std::size_t first) override;
+    void update_of_nothing() override { ++made; }
+    void add_lost(waits_in where) override {
+      if (where != waits_in::batch) add(where);
+    }
+    void begin_round(std::uint64_t rounds_over) override {
+      while (rounds < rounds_over) turn_over();
+    }
+    void skip_to_waiting() override {
+      if (pending == 0) turn_over();
+    }
+    void clear_rounds() override { rounds = 0; }
+    void add(waits_in where) { ++(where == waits_in::next_round ? deferred : pending); }
+    void turn_over();
+
+    std::size_t index;
+    rehearsal_listener* hears;
+    turn_machine turns;
+    version_number made;
     std::uint64_t pending = 0;  ///< gradients that wait, or places of a queue
     std::uint64_t deferred = 0; ///< those that wait for the next round
     std::uint64_t rounds = 0;   ///< that are over
@@ -145,12 +169,6 @@ private:
   void send_home(std::size_t s, std::uint32_t w);
   void let_go(std::size_t s, const order_entry& t);
   void change_policy(shard& s);
-  void close_batch(shard& s);
-  void note_lost(shard& s, verdict what);
-  void begin_round(shard& s);
-  void turn_over(shard& s);
-  void apply_complete(shard& s);
-  void apply_batch(shard& s);
   void release(std::size_t s);
 
   [[noreturn]] void refuse(const std::string& why) const;
@@ -164,7 +182,7 @@ private:
   replay_terms terms_;
   rehearsal_listener* listener_;
   recorded_lives lives_;
-  std::vector<shard> shards_;
+  std::deque<shard> shards_;
   std::vector<worker> workers_; ///< by rank
   std::uint64_t passed_ = 0;    ///< switches
   std::uint64_t gradients_ = 0; ///< gradients that any shard has taken

@@ -57,13 +57,13 @@ TEST_F(UpdateMaker, CountsTheGapOfAGradientThatIsAppliedAlone) {
 
 TEST_F(UpdateMaker, MakesOneUpdateOfTheMeanOfABatch) {
   make("none");
-  updates_->add_to_batch(gradient_of(1, 1, 0, 1));
-  updates_->add_to_batch(gradient_of(0, 1, 0, 5));
+  updates_->add_waiting(gradient_of(1, 1, 0, 1), waits_in::batch);
+  updates_->add_waiting(gradient_of(0, 1, 0, 5), waits_in::batch);
   EXPECT_FALSE(updates_->nothing_waits());
   EXPECT_EQ(updates_->waiting({1}), 1U);
   EXPECT_TRUE(workers_[{1}].merged);
   EXPECT_TRUE(workers_[{1}].account.gaps.empty()) << "it counts when its version is made";
-  updates_->add_batch();
+  updates_->add_all(waits_in::batch);
   updater_.update_alone(1);
   EXPECT_TRUE(updates_->note_version());
   EXPECT_FLOAT_EQ(moved(), 3);
@@ -78,9 +78,9 @@ TEST_F(UpdateMaker, MakesOneUpdateOfTheMeanOfABatch) {
 TEST_F(UpdateMaker, WeighsGradientsByTheirSamples) {
   make("none");
   updates_->weigh(weighing::samples);
-  updates_->add_to_batch(gradient_of(0, 1, 0, 1), 6);
-  updates_->add_to_batch(gradient_of(1, 1, 0, 5), 2);
-  updates_->add_batch();
+  updates_->add_waiting(gradient_of(0, 1, 0, 1), waits_in::batch, 6);
+  updates_->add_waiting(gradient_of(1, 1, 0, 5), waits_in::batch, 2);
+  updates_->add_all(waits_in::batch);
   updater_.update_alone(1);
   updates_->note_version();
   EXPECT_FLOAT_EQ(moved(), (6 * 1.0F + 2 * 5.0F) / 8);
@@ -89,16 +89,16 @@ TEST_F(UpdateMaker, WeighsGradientsByTheirSamples) {
 TEST_F(UpdateMaker, MakesAnUpdateOfTheFirstInTheQueue) {
   make("inverse");
   for (std::uint64_t step = 1; step <= 3; ++step)
-    updates_->add_to_queue(gradient_of(step == 2 ? 1 : 0, step, 0, static_cast<float>(step)));
+    updates_->add_waiting(gradient_of(step == 2 ? 1 : 0, step, 0, static_cast<float>(step)), waits_in::queue);
   EXPECT_EQ(updates_->waiting({0}), 2U);
-  updates_->add_first(2);
+  updates_->add_all(waits_in::queue, 2);
   updater_.update_alone(1);
   EXPECT_TRUE(updates_->note_version());
   EXPECT_FLOAT_EQ(moved(), 1.5F);
   EXPECT_EQ(updates_->waiting({0}), 1U);
   EXPECT_FALSE(updates_->nothing_waits());
-  updates_->add_to_queue(gradient_of(1, 4, 0, 5));
-  updates_->add_first(2);
+  updates_->add_waiting(gradient_of(1, 4, 0, 5), waits_in::queue);
+  updates_->add_all(waits_in::queue, 2);
   updater_.update_alone(1);
   updates_->note_version();
   EXPECT_FLOAT_EQ(moved(), 1.5F + 4) << "of gaps of 1 in both";
@@ -110,9 +110,9 @@ TEST_F(UpdateMaker, WeighsEachGradientOfABatchByItsOwnStaleness) {
   make("inverse");
   apply(gradient_of(0, 1, 0, 0));
   apply(gradient_of(0, 2, 1, 0));
-  updates_->add_to_batch(gradient_of(0, 3, 2, 4));
-  updates_->add_to_batch(gradient_of(1, 1, 0, 4));
-  updates_->add_batch();
+  updates_->add_waiting(gradient_of(0, 3, 2, 4), waits_in::batch);
+  updates_->add_waiting(gradient_of(1, 1, 0, 4), waits_in::batch);
+  updates_->add_all(waits_in::batch);
   updater_.update_alone(1);
   updates_->note_version();
   EXPECT_FLOAT_EQ(moved(), 0.5F * 4 + 0.5F * 4 / 2) << "gaps of 0 and 2";
@@ -151,11 +151,11 @@ TEST_F(UpdateMaker, TellsNoIncarnationOfTheWeightsThatAnEarlierOneMet) {
   make("none");
   for (push_gradient x : {gradient_of(0, 1, 0, 1), gradient_of(1, 5, 0, 1)}) {
     x.payload.read = weights_->snapshot();
-    updates_->add_to_batch(x);
+    updates_->add_waiting(x, waits_in::batch);
   }
   workers_.join({{1}, {1}, tracker_.actor()});
   workers_[{1}].merged = false;
-  updates_->add_batch();
+  updates_->add_all(waits_in::batch);
   EXPECT_EQ(workers_[{0}].met.step.value, 1U);
   EXPECT_TRUE(workers_[{0}].met.values);
   EXPECT_EQ(workers_[{1}].met.step.value, 0U) << "the present one has taken no step";
