@@ -5,16 +5,15 @@
 #include <mailgrad/engine/shard/order_entry.hpp>
 #include <mailgrad/engine/shard/parallel_update.hpp>
 #include <mailgrad/engine/shard/push_gradient.hpp>
+#include <mailgrad/engine/shard/shard_weights.hpp>
 #include <mailgrad/optim/identity.hpp>
-#include <mailgrad/tensor/snapshot.hpp>
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 
 // What devices and shards say to each other: a worker joins, pushes its gradients (`push_gradient`, a header
-// of its own) and gets weights.
+// of its own) and gets weights (`shard_weights`, likewise).
 
 // How a shard updates on several threads while all workers wait for it, so that these threads are idle.
 //
@@ -33,47 +32,6 @@ struct join_shard {
   rank worker;
   incarnation life;
   caf::actor device;
-};
-
-/// The weights of a shard just before a gradient was applied to them, alone or in a batch. The shard keeps
-/// them for sampled gradients, and under a cure that draws workers towards the weights that they met.
-struct weights_met {
-  step_number step{}; ///< of the gradient
-  snapshot values;
-};
-
-/// How long a worker's gradient was at a shard, in ns, in the order in which the spans follow each other.
-struct stay_at_shard {
-  std::int64_t in_mailbox = 0;     ///< until the shard handled the message
-  std::int64_t until_barrier = 0;  ///< then until its barrier opened; 0: there was no barrier
-  std::int64_t under_bound = 0;    ///< then for as long as a bound held the worker back; 0: none did
-  std::int64_t until_answered = 0; ///< then until this answer
-};
-
-/// What a device must know of weights before it uses them. The header can be sent to other processes.
-struct weights_header {
-  shard_index shard;
-  version_number version;
-  policy_epoch epoch; ///< a device takes only weights of the epoch it is in
-  std::optional<stay_at_shard>
-      stay{};                   ///< of the answered gradient; none if this answers a join or begins an epoch
-  step_number met{};            ///< the step that met `weights_payload::met`; 0: none did
-  std::uint64_t checkpoint = 0; ///< the last one for which the shard has kept its state; 0: none
-  step_number discarded{};      ///< the last step of the worker that the shard has discarded; 0: none
-};
-
-/// The weights themselves, in memory of this process.
-struct weights_payload {
-  snapshot values;                  ///< not written to while the snapshot is held
-  snapshot met{};                   ///< the weights met by the worker's last such gradient; each is sent once
-  std::optional<instant> arrived{}; ///< in this process, by its clock; none if they were made here
-};
-
-/// Shard to device, in answer to `join_shard` or `push_gradient`, and when a policy begins: the weights with
-/// which the worker may go on. No answer.
-struct shard_weights {
-  weights_header header;
-  weights_payload payload;
 };
 
 /// Device to each shard, if its runner can skip a step: shall the gradient of `step` be discarded for being

@@ -1,12 +1,12 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/wire.hpp>
+#include <mailgrad/engine/shard/switch_policy.hpp>
 #include <mailgrad/optim/identity.hpp>
 #include <mailgrad/optim/policies/policy_spec.hpp>
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 // How a run changes its policy: a fence that every worker and every shard passes.
 //
@@ -38,16 +38,6 @@ struct worker_paused {
   step_number step;
   std::uint64_t batches = 0; ///< trained so far
   incarnation life{};
-};
-
-/// Coordinator to shard: take the gradients of each worker up to `steps` (by rank), then begin `policy`. The
-/// shard answers with `policy_switched`.
-struct switch_policy {
-  policy_epoch epoch;
-  std::string policy;
-  std::vector<step_number> steps;
-  std::vector<std::uint8_t> present; ///< by rank; 0: takes no part in the new policy
-  std::vector<incarnation> lives{};  ///< by rank: of the workers that are present; empty: all are 0
 };
 
 /// Coordinator to shard: a worker may stand still now, though a batch awaits its gradient, since the policy
