@@ -4,7 +4,7 @@
 #include <mailgrad/actors/run/run_crew.hpp>
 #include <mailgrad/actors/run/staleness_tracker.hpp>
 #include <mailgrad/actors/shard/spawn_shard.hpp>
-#include <mailgrad/actors/shard/update_maker.hpp>
+#include <mailgrad/actors/shard/update_helper.hpp>
 #include <mailgrad/actors/worker/spawn_worker.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>

@@ -35,16 +35,17 @@ void require_spawnable(const parameter_actor_kind& kind) { own_kind(kind); }
 
 caf::actor spawn_shard(caf::actor_system& system, shard_terms terms, shard_surroundings with,
                        const parameter_actor_kind* own) {
-  parameter_actor_options duties{
-      std::make_shared<shard>(*terms.layout, terms.shard.value, terms.values, terms.rule, lane_of(with)),
-      policy_spec(terms.policy, terms.seats),
-      terms.workers,
-      std::move(with.tracker),
-      std::move(with.time),
-      std::move(with.followers),
-      cure_spec(terms.cure, terms.seats),
-      std::move(with.recorder),
-      std::move(with.replayed)};
+  parameter_actor_options duties;
+  duties.weights =
+      std::make_shared<shard>(*terms.layout, terms.shard.value, terms.values, terms.rule, lane_of(with));
+  duties.policy = policy_spec(terms.policy, terms.seats);
+  duties.workers = terms.workers;
+  duties.tracker = std::move(with.tracker);
+  duties.time = std::move(with.time);
+  duties.followers = std::move(with.followers);
+  duties.cure = cure_spec(terms.cure, terms.seats);
+  duties.recorder = std::move(with.recorder);
+  duties.replayed = std::move(with.replayed);
   duties.run = terms.run;
   duties.store = std::move(with.store);
   duties.on_card = std::move(with.on_card);

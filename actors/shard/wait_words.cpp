@@ -18,18 +18,6 @@ std::string named(std::span<const std::uint32_t> awaited, std::span<const worker
 
 } // namespace
 
-std::vector<std::uint32_t> awaited_before(const switch_policy& next, std::span<const worker_slot> workers) {
-  std::vector<std::uint32_t> awaited;
-  for (std::uint32_t r = 0; r < workers.size(); ++r) {
-    if (!next.present[r]) continue;
-    const bool unheard_of = workers[r].empty || (!next.lives.empty() && workers[r].life < next.lives[r]);
-    if (workers[r].left && !unheard_of) continue;
-    if (unheard_of || !workers[r].device || workers[r].account.last_step < next.steps[r])
-      awaited.push_back(r);
-  }
-  return awaited;
-}
-
 /// A shard that follows may have all gradients and still wait for the order.
 wait_named wait_for_switch(shard_index shard, const switch_policy& next, instant asked,
                            std::span<const worker_slot> workers, instant now) {

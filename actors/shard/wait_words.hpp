@@ -1,8 +1,8 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/actors/shard/gradient_order.hpp>
-#include <mailgrad/actors/shard/worker_slots.hpp>
+#include <mailgrad/engine/shard/gradient_order.hpp>
+#include <mailgrad/engine/shard/worker_slots.hpp>
 
 #include <cstdint>
 #include <span>
@@ -12,9 +12,6 @@
 // What a shard waits for, and which workers wait for the shard. `workers` is by rank.
 
 namespace mailgrad {
-
-/// The ranks whose gradients of the old policy are not all taken, so that `next` cannot begin.
-std::vector<std::uint32_t> awaited_before(const switch_policy& next, std::span<const worker_slot> workers);
 
 /// "shard 0 switches to sync when it has the last gradient of worker 1 (heard 0.2 s ago)"
 wait_named wait_for_switch(shard_index shard, const switch_policy& next, instant asked,

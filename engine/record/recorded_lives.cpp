@@ -143,6 +143,17 @@ std::uint64_t recorded_lives::batches_before(const recorded_switch& s, std::uint
   return one != nullptr && one->cut ? std::min<std::uint64_t>(s.batches[rank], one->end) : s.batches[rank];
 }
 
+recorded_order order_of(const recording& r, shard_index shard) {
+  const recorded_lives lives(r);
+  recorded_order order{r.turns[shard.value], {}};
+  for (std::size_t w = 0; w < lives.ranks(); ++w) {
+    std::vector<incarnation>& cut = order.cut.emplace_back();
+    for (const recorded_life& one : lives.of(w))
+      if (one.cut) cut.push_back(one.life);
+  }
+  return order;
+}
+
 recorded_batches::recorded_batches(std::shared_ptr<const recording> what)
     : what_(std::move(what)), lives_(*what_), now_(lives_.ranks()), dealt_(lives_.ranks()),
       at_switch_(lives_.ranks()), gone_(lives_.ranks()) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/engine/record/recording.hpp>
+#include <mailgrad/engine/shard/gradient_order.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -60,6 +61,9 @@ private:
   std::vector<std::vector<step_number>> steps_;   ///< before each switch, by rank
   bool any_change_ = false;
 };
+
+/// What this shard repeats of a recorded run. Its turns are those of `r`.
+recorded_order order_of(const recording& r, shard_index shard);
 
 /// Deals each worker the batches of a recording, to each of its incarnations those that this one had trained.
 /// It holds the batches after a switch of policy back until the switch is complete. So every worker is paused

@@ -60,8 +60,8 @@ public:
   }
   /// Where a gradient of this verdict waits.
   waits_in place(verdict what = verdict::merge) const;
-  /// Does all that follows from the verdict on a gradient that is lost. An update without its only gradient is
-  /// made as of a gradient of zeros, so that the versions of all shards stay equal.
+  /// Does all that follows from the verdict on a gradient that is lost. An update without its only gradient
+  /// is made as of a gradient of zeros, so that the versions of all shards stay equal.
   void take_lost(verdict what);
   /// Only keeps its place.
   void add_lost(verdict what);

@@ -142,7 +142,7 @@ class SamplingShard : public testing::DeterministicTest {
 protected:
   SamplingShard() {
     shard_ = start<parameter_actor>(parameter_actor_options{
-        std::make_shared<shard>(layout_, 0, 1, testing::sgd(1)), {"async", 1}, 1, tracker_.actor(), time_});
+        {std::make_shared<shard>(layout_, 0, 1, testing::sgd(1)), {"async", 1}, 1, time_}, tracker_.actor()});
     tell(shard_, join_shard{{0}, {}, device_.actor()});
   }
   /// 3 for each weight, and 0 between the variables as in the gradients of a replica.

@@ -35,12 +35,9 @@ class TimeSplitOfAShard : public testing::DeterministicTest {
 protected:
   void serve(const std::string& policy, std::uint32_t workers,
              const std::shared_ptr<const time_source>& time) {
-    shard_ = start<parameter_actor>(
-        parameter_actor_options{std::make_shared<shard>(layout_, 0, 1, testing::sgd(1)),
-                                {policy, workers},
-                                workers,
-                                tracker_.actor(),
-                                time});
+    shard_ = start<parameter_actor>(parameter_actor_options{
+        {std::make_shared<shard>(layout_, 0, 1, testing::sgd(1)), {policy, workers}, workers, time},
+        tracker_.actor()});
     for (std::uint32_t r = 0; r < workers; ++r) {
       devices_.push_back(listen<shard_weights>());
       tell(shard_, join_shard{{r}, {}, devices_[r].actor()});

@@ -129,7 +129,7 @@ TEST_F(ParameterActor, IgnoresAWorkerOfUnknownRank) {
 TEST_F(ParameterActor, IgnoresAWorkerThatHasNotJoined) {
   auto weights = std::make_shared<shard>(layout_, 0, 1, testing::sgd(1));
   shard_ = start<parameter_actor>(
-      parameter_actor_options{std::move(weights), {"async", 1}, 1, tracker_.actor(), time_});
+      parameter_actor_options{{std::move(weights), {"async", 1}, 1, time_}, tracker_.actor()});
   push(0, 1, 0);
   EXPECT_EQ(report().version.value, 0U);
 }

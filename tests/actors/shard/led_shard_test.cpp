@@ -131,5 +131,14 @@ TEST_F(LedShard, AwaitsNobodyWhoseGradientIsHere) {
   EXPECT_THAT(waits[1].what, HasSubstr("holds worker 1 after step 1, k-async policy, until shard 0 tells"));
 }
 
+TEST_F(LedShard, TellsTheRecorderWhichShardItIs) {
+  auto recorder = listen<order_noted>();
+  recorder_ = recorder.actor();
+  serve("ringmaster:2", 1);
+  report();
+  ASSERT_FALSE(recorder.heard<order_noted>().empty());
+  EXPECT_EQ(recorder.heard<order_noted>()[0].shard, shard_index{1});
+}
+
 } // namespace
 } // namespace mailgrad

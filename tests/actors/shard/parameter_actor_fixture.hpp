@@ -26,21 +26,21 @@ protected:
                          : std::make_shared<shard>(layout_, index_, 1, sgd(1));
     weights->finish(); // a lane that is late has its first values now
     begin_ = weights->snapshot().on_host()[0];
-    shard_ = start<parameter_actor>(
-        parameter_actor_options{.weights = std::move(weights),
-                                .policy = {policy, workers},
-                                .workers = workers,
-                                .tracker = tracker_.actor(),
-                                .time = time_,
-                                .cure = {cure, workers},
-                                .recorder = recorder_,
-                                .replayed = replayed_,
-                                .trace = std::make_shared<trace_track>("shard 0", 100, time_->now()),
-                                .tells_trace_to = tells_trace_to_,
-                                .watch = watch_,
-                                .timer = timer_,
-                                .waits_here = waits_here_,
-                                .awaits = awaits_});
+    parameter_actor_options o{{.weights = std::move(weights),
+                               .policy = {policy, workers},
+                               .workers = workers,
+                               .time = time_,
+                               .cure = {cure, workers},
+                               .trace = std::make_shared<trace_track>("shard 0", 100, time_->now())},
+                              tracker_.actor()};
+    o.recorder = recorder_;
+    o.replayed = replayed_;
+    o.tells_trace_to = tells_trace_to_;
+    o.watch = watch_;
+    o.timer = timer_;
+    o.waits_here = waits_here_;
+    o.awaits = awaits_;
+    shard_ = start<parameter_actor>(std::move(o));
     for (std::uint32_t r = 0; r < workers; ++r) {
       devices_.push_back(listen<shard_weights>());
       tell(shard_, join_shard{{r}, {}, devices_[r].actor()});

@@ -35,13 +35,9 @@ protected:
     o.schedule = parse_schedule(a.schedule);
     o.l2 = a.l2;
     o.weight_decay = a.decay;
-    shard_ = start<parameter_actor>(parameter_actor_options{std::make_shared<shard>(layout_, 0, 1, o),
-                                                            {policy, workers},
-                                                            workers,
-                                                            tracker_.actor(),
-                                                            time_,
-                                                            {},
-                                                            {cure, workers}});
+    shard_ = start<parameter_actor>(parameter_actor_options{
+        {std::make_shared<shard>(layout_, 0, 1, o), {policy, workers}, workers, time_, {cure, workers}},
+        tracker_.actor()});
     devices_.clear();
     steps_.assign(workers, 0);
     gradients_ = 0;

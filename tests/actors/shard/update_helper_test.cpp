@@ -127,11 +127,9 @@ class AskedForHelp : public testing::DeterministicTest {
 protected:
   void serve(const std::string& policy, std::uint32_t workers, std::size_t weights) {
     layout_.emplace(testing::layout_of({{"w", {weights}}}, 1));
-    parameter_actor_options options{std::make_shared<shard>(*layout_, 0, 1, testing::sgd(1)),
-                                    {policy, workers},
-                                    workers,
-                                    tracker_.actor(),
-                                    time_};
+    parameter_actor_options options{
+        {std::make_shared<shard>(*layout_, 0, 1, testing::sgd(1)), {policy, workers}, workers, time_},
+        tracker_.actor()};
     options.helpers = {start<counting_helper>(asked_, false)};
     shard_ = start<parameter_actor>(std::move(options));
     for (std::uint32_t r = 0; r < workers; ++r) {
@@ -171,7 +169,7 @@ TEST_F(UpdateHelper, EndsTheShardWhoseUpdateItCannotCompute) {
     testing::listener<shard_weights> device(actors);
     testing::listener<staleness_observed> tracker(actors);
     parameter_actor_options options{
-        std::make_shared<shard>(layout, 0, 1, testing::sgd(1)), {"async", 1}, 1, tracker.actor(), time_};
+        {std::make_shared<shard>(layout, 0, 1, testing::sgd(1)), {"async", 1}, 1, time_}, tracker.actor()};
     options.helpers = {spawn<counting_helper>(actors, std::make_shared<std::size_t>(0), true)};
     const caf::actor helper = options.helpers[0];
     const caf::actor shard = spawn<parameter_actor>(actors, std::move(options));

@@ -18,7 +18,7 @@ protected:
   /// A worker that computes, and whose last gradient was that of `last_step`.
   worker_slot computing(std::uint64_t last_step) const {
     worker_slot p;
-    p.device = device_.actor();
+    p.here = true;
     p.account.last_step = p.waiting_step = {last_step};
     p.heard_at = 9s;
     return p;

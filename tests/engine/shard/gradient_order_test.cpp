@@ -1,29 +1,25 @@
+#include <mailgrad/tests/engine/shard/noted_port.hpp>
 #include <mailgrad/tests/engine/shard/push_of.hpp>
-#include <mailgrad/tests/support/played_actor.hpp>
 
-#include <mailgrad/actors/shard/gradient_order.hpp>
-#include <mailgrad/engine/record/recording.hpp>
+#include <mailgrad/engine/shard/gradient_order.hpp>
 
 #include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
-#include <optional>
+#include <cstdint>
+#include <vector>
 
 namespace mailgrad {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using kind = order_entry::kind;
 
-class GradientOrder : public testing::PlayedActorTest {
+class GradientOrder : public ::testing::Test {
 protected:
-  gradient_order::options options(std::uint32_t shard) {
-    return {self_,
-            {shard},
-            2,
-            shard == 0 ? std::vector{follower_.actor()} : std::vector<caf::actor>(),
-            recorder_.actor()};
-  }
+  gradient_order of_shard(std::uint32_t shard) { return {{shard}, 2, port_}; }
   static order_entry turn_of(std::uint32_t worker, std::uint64_t step) {
     return {kind::gradient, {worker}, {step}};
   }
@@ -31,12 +27,11 @@ protected:
     order.arrive(testing::push_of(worker, step, 0, nullptr), 77);
   }
 
-  testing::listener<order_entry> follower_ = listen<order_entry>();
-  testing::listener<order_noted> recorder_ = listen<order_noted>();
+  testing::noted_port port_;
 };
 
 TEST_F(GradientOrder, OfItsOwnIsThatOfTheMailbox) {
-  gradient_order own(options(0));
+  gradient_order own = of_shard(0);
   own.begin_policy(false);
   EXPECT_FALSE(own.is_followed());
   EXPECT_FALSE(own.next());
@@ -52,19 +47,19 @@ TEST_F(GradientOrder, OfItsOwnIsThatOfTheMailbox) {
 }
 
 TEST_F(GradientOrder, IsToldToTheOtherShardsOnlyIfTheyMustAgree) {
-  gradient_order order(options(0));
+  gradient_order order = of_shard(0);
   order.begin_policy(false);
-  act([&] { order.announce(turn_of(0, 1)); });
-  EXPECT_THAT(follower_.heard<order_entry>(), IsEmpty());
+  order.announce(turn_of(0, 1));
+  EXPECT_THAT(port_.told, IsEmpty());
   order.begin_policy(true);
   EXPECT_FALSE(order.is_followed()) << "the first shard leads";
-  act([&] { order.announce(turn_of(0, 2)); });
-  ASSERT_THAT(follower_.heard<order_entry>(), SizeIs(1));
-  EXPECT_EQ(follower_.heard<order_entry>()[0], turn_of(0, 2));
+  order.announce(turn_of(0, 2));
+  ASSERT_THAT(port_.told, SizeIs(1));
+  EXPECT_EQ(port_.told[0], turn_of(0, 2));
 }
 
 TEST_F(GradientOrder, OfAShardThatFollowsIsThatOfTheFirst) {
-  gradient_order order(options(1));
+  gradient_order order = of_shard(1);
   order.begin_policy(true);
   EXPECT_TRUE(order.is_followed());
   arrive(order, 1, 1);
@@ -76,21 +71,17 @@ TEST_F(GradientOrder, OfAShardThatFollowsIsThatOfTheFirst) {
   EXPECT_EQ(order.next()->turn, turn_of(0, 1));
   EXPECT_FALSE(order.next());
   EXPECT_TRUE(order.switch_is_next());
-  act([&] { order.take_switch(true); });
+  order.take_switch(true);
   EXPECT_FALSE(order.switch_is_next());
   EXPECT_FALSE(order.never_takes({{}, {1}, {}, {9}})) << "its turn may yet be told";
-  act([&] { order.announce(turn_of(0, 1)); });
-  EXPECT_THAT(follower_.heard<order_entry>(), IsEmpty()) << "who follows tells nobody";
+  order.announce(turn_of(0, 1));
+  EXPECT_THAT(port_.told, IsEmpty()) << "who follows tells nobody";
 }
 
 TEST_F(GradientOrder, OfAReplayIsThatOfTheRecordingUnderEveryPolicy) {
-  auto recorded = std::make_shared<recording>();
-  recorded->header.workers = 2;
-  recorded->batches.resize(2);
-  recorded->turns = {{turn_of(0, 1), turn_of(1, 1)}};
-  gradient_order::options o = options(0);
-  o.replayed = recorded;
-  gradient_order order(std::move(o));
+  const std::vector<order_entry> turns{turn_of(0, 1), turn_of(1, 1)};
+  const recorded_order recorded{turns, {}};
+  gradient_order order({0}, 2, port_, &recorded);
   order.begin_policy(false);
   EXPECT_TRUE(order.is_followed());
   arrive(order, 1, 1);
@@ -104,7 +95,7 @@ TEST_F(GradientOrder, OfAReplayIsThatOfTheRecordingUnderEveryPolicy) {
 
 /// The rank left while the shard judged in its own order, and joins again under a policy that leads it.
 TEST_F(GradientOrder, KnowsUnderALedPolicyWhoLeftBefore) {
-  gradient_order order(options(1));
+  gradient_order order = of_shard(1);
   order.begin_policy(false);
   order.join({0});
   order.leave({0});
@@ -120,34 +111,40 @@ TEST_F(GradientOrder, KnowsUnderALedPolicyWhoLeftBefore) {
   EXPECT_TRUE(order.next()->gradient);
 }
 
-TEST_F(GradientOrder, TellsTheRecorderEverythingWhenItIsFlushed) {
-  gradient_order order(options(0));
-  act([&] {
-    order.announce(turn_of(0, 1));
-    order.take_switch(false);
-    order.take_switch(true);
-    order.flush();
-  });
-  ASSERT_THAT(recorder_.heard<order_noted>(), SizeIs(1));
-  const auto& turns = recorder_.heard<order_noted>()[0].turns;
-  ASSERT_THAT(turns, SizeIs(2)) << "a switch that no worker is left for is not recorded";
-  EXPECT_EQ(turns[0], turn_of(0, 1));
-  EXPECT_EQ(turns[1].what, kind::switched);
+TEST_F(GradientOrder, IsNotedForTheRecorderButForASwitchThatNoWorkerIsLeftFor) {
+  gradient_order order = of_shard(0);
+  order.announce(turn_of(0, 1));
+  order.take_switch(false);
+  order.take_switch(true);
+  order.announce_kept(3);
+  EXPECT_THAT(port_.notes, ElementsAre(turn_of(0, 1), order_entry{kind::switched, {}}));
+  EXPECT_THAT(port_.kept, ElementsAre(3));
+}
+
+/// A worker that was lost has turns for a part of what it did.
+TEST_F(GradientOrder, OfAReplayKnowsWhoWasCut) {
+  const std::vector<order_entry> turns{turn_of(0, 1)};
+  const recorded_order recorded{turns, {{{1}}, {}}};
+  const gradient_order order({0}, 2, port_, &recorded);
+  EXPECT_TRUE(order.was_cut({0}, {1}));
+  EXPECT_FALSE(order.was_cut({0}, {0}));
+  EXPECT_FALSE(order.was_cut({1}, {1}));
+  EXPECT_FALSE(of_shard(0).was_cut({0}, {1})) << "it repeats no run";
 }
 
 TEST_F(GradientOrder, OfTheFirstShardTellsOfASwitchToo) {
-  gradient_order order(options(0));
+  gradient_order order = of_shard(0);
   order.begin_policy(true);
-  act([&] { order.take_switch(false); });
-  ASSERT_THAT(follower_.heard<order_entry>(), SizeIs(1));
-  EXPECT_EQ(follower_.heard<order_entry>()[0].what, kind::switched);
+  order.take_switch(false);
+  ASSERT_THAT(port_.told, SizeIs(1));
+  EXPECT_EQ(port_.told[0].what, kind::switched);
   order.begin_policy(false);
-  act([&] { order.take_switch(false); });
-  EXPECT_THAT(follower_.heard<order_entry>(), SizeIs(1)) << "the others judge by themselves";
+  order.take_switch(false);
+  EXPECT_THAT(port_.told, SizeIs(1)) << "the others judge by themselves";
 }
 
 TEST_F(GradientOrder, OfTheFirstShardIsItsOwnThoughOthersFollow) {
-  gradient_order order(options(0));
+  gradient_order order = of_shard(0);
   order.begin_policy(true);
   order.join({1});
   arrive(order, 1, 4);
@@ -159,7 +156,7 @@ TEST_F(GradientOrder, OfTheFirstShardIsItsOwnThoughOthersFollow) {
 }
 
 TEST_F(GradientOrder, OfAShardThatJudgesByItselfIsItsOwnWhateverItsNumber) {
-  gradient_order order(options(1));
+  gradient_order order = of_shard(1);
   order.begin_policy(false);
   EXPECT_FALSE(order.is_followed());
   arrive(order, 0, 1);
@@ -169,7 +166,7 @@ TEST_F(GradientOrder, OfAShardThatJudgesByItselfIsItsOwnWhateverItsNumber) {
 
 /// The gradient that the first shard took never came here.
 TEST_F(GradientOrder, PassesTheTurnsOfAWorkerThatIsGone) {
-  gradient_order order(options(1));
+  gradient_order order = of_shard(1);
   order.begin_policy(true);
   order.join({0});
   order.expect({kind::joined, {0}});
@@ -186,16 +183,9 @@ TEST_F(GradientOrder, PassesTheTurnsOfAWorkerThatIsGone) {
 
 /// Each shard has turns of its own in a recording.
 TEST_F(GradientOrder, OfAReplayIsThatOfItsShardAndTellsNobody) {
-  auto recorded = std::make_shared<recording>();
-  recorded->header.workers = 2;
-  recorded->batches.resize(2);
-  recorded->turns = {{turn_of(0, 1), {kind::switched, {}}}, {turn_of(1, 1)}};
-  const auto replayed = [&](std::uint32_t shard) {
-    gradient_order::options o = options(shard);
-    o.replayed = recorded;
-    return gradient_order(std::move(o));
-  };
-  gradient_order first = replayed(0), second = replayed(1);
+  const std::vector<order_entry> of_first{turn_of(0, 1), {kind::switched, {}}}, of_second{turn_of(1, 1)};
+  const recorded_order recorded_of_first{of_first, {}}, recorded_of_second{of_second, {}};
+  gradient_order first({0}, 2, port_, &recorded_of_first), second({1}, 2, port_, &recorded_of_second);
   for (gradient_order* order : {&first, &second}) {
     order->begin_policy(true);
     arrive(*order, 0, 1);
@@ -205,24 +195,11 @@ TEST_F(GradientOrder, OfAReplayIsThatOfItsShardAndTellsNobody) {
   EXPECT_EQ(second.next()->turn, turn_of(1, 1));
   EXPECT_TRUE(second.never_takes({{}, {0}, {}, {1}}));
   EXPECT_TRUE(first.switch_is_next());
-  act([&] {
-    first.announce(turn_of(0, 1));
-    first.take_switch(true);
-    first.flush();
-  });
+  first.announce(turn_of(0, 1));
+  first.take_switch(true);
   EXPECT_FALSE(first.switch_is_next());
-  EXPECT_THAT(follower_.heard<order_entry>(), IsEmpty());
-  ASSERT_THAT(recorder_.heard<order_noted>(), SizeIs(1)) << "a replay may be recorded by whoever wires it";
-  EXPECT_THAT(recorder_.heard<order_noted>()[0].turns, SizeIs(2));
-}
-
-TEST_F(GradientOrder, TellsTheRecorderWhichShardItIs) {
-  gradient_order order(options(1));
-  act([&] {
-    order.announce(turn_of(0, 1));
-    order.flush();
-  });
-  EXPECT_EQ(recorder_.heard<order_noted>()[0].shard, shard_index{1});
+  EXPECT_THAT(port_.told, IsEmpty());
+  EXPECT_THAT(port_.notes, SizeIs(2)) << "a replay may be recorded by whoever wires it";
 }
 
 } // namespace

@@ -1,14 +1,16 @@
 #pragma once
 
-#include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/engine/account/actor_reports.hpp>
+#include <mailgrad/engine/account/run_meter.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
+#include <mailgrad/engine/shard/push_gradient.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
+#include <mailgrad/engine/shard/shard_weights.hpp>
+#include <mailgrad/engine/shard/switch_policy.hpp>
 
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,7 +27,7 @@ struct kept_answer {
 
 /// What a shard knows of a worker: whether it takes part, and since when it waits for weights.
 struct worker_slot {
-  caf::actor device;                  ///< null: it has not joined, or has left
+  bool here = false;                  ///< it has joined, and has not left
   incarnation life{};                 ///< of the worker that has joined
   instant arrived{0};                 ///< when its last gradient arrived
   std::optional<instant> heard_at{};  ///< when the last message of this incarnation arrived
@@ -66,7 +68,7 @@ struct worker_slot {
 ///
 /// Guarantees  each gradient of a worker is admitted at most once, and none of another run or of an
 ///             incarnation that another has replaced.
-/// Threads     those of the parameter actor that owns it.
+/// Threads     one caller at a time.
 class worker_slots {
 public:
   /// Ranks from `workers` to `seats` - 1 take no part until they join.
@@ -82,18 +84,18 @@ public:
   std::uint32_t used() const noexcept { return used_; }
 
   /// Whether the rank has joined as an earlier incarnation, which has not left.
-  bool is_replaced_by(const join_shard& x) const;
+  bool is_replaced_by(rank worker, incarnation life) const;
   /// Notes that a worker takes part. An incarnation that comes after one that has left counts its steps anew.
   /// False: the run has no such rank, this incarnation has left, or a later one has joined.
-  bool join(const join_shard& x);
+  bool join(rank worker, incarnation life);
   /// Whether a gradient of this name counts: it is of this run, of the present incarnation of a worker that
   /// has joined, and has not come before.
   bool awaits(const gradient_id& id) const;
-  /// Notes that a gradient has arrived `now`. False: it must be ignored, since it is not awaited.
-  bool admit(const push_gradient& x, instant now);
+  /// Notes that a gradient has arrived `now`, which is awaited.
+  void admit(const push_gradient& x, instant now);
   /// False: this incarnation has left before, a later one has joined, or the run has no such rank. Its
   /// gradients are kept.
-  bool leave(const worker_left& x);
+  bool leave(rank worker, incarnation life);
 
   // What becomes of a worker's gradient, for its ledger.
   void produce(rank worker); ///< it is judged now
@@ -140,6 +142,9 @@ private:
   std::uint64_t merged_ = 0;
   std::uint64_t discarded_ = 0;
 };
+
+/// The ranks whose gradients of the old policy are not all taken, so that `next` cannot begin.
+std::vector<std::uint32_t> awaited_before(const switch_policy& next, std::span<const worker_slot> workers);
 
 template <class F>
 void worker_slots::each_waiting(F f) {

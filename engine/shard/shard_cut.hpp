@@ -1,12 +1,12 @@
 #pragma once
 
-#include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/actors/shard/gradient_order.hpp>
-#include <mailgrad/actors/shard/update_maker.hpp>
-#include <mailgrad/actors/shard/worker_slots.hpp>
+#include <mailgrad/engine/shard/gradient_order.hpp>
+#include <mailgrad/engine/shard/gradient_queue.hpp>
 #include <mailgrad/engine/shard/hogwild_handover.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/engine/shard/turn_machine.hpp>
+#include <mailgrad/engine/shard/update_maker.hpp>
+#include <mailgrad/engine/shard/worker_slots.hpp>
 #include <mailgrad/files/archive.hpp>
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace mailgrad {
 
-/// What a checkpoint keeps of a shard, by reference. The parameter actor owns it all.
+/// What a checkpoint keeps of a shard, by reference. Its core owns it all.
 struct shard_state {
   run_id run;
   shard& weights;
@@ -26,6 +26,12 @@ struct shard_state {
   update_maker& updates;
   gradient_order& order;
   hogwild_handover& lease; ///< under hogwild the weights are in a block, and the shard fetches them
+};
+
+/// A shard's part of a checkpoint, without fields if memory was lacking to keep them.
+struct kept_shard {
+  std::uint64_t number = 0;
+  std::shared_ptr<const saved_fields> fields;
 };
 
 /// A shard's part in a checkpoint. Each worker sends a mark: the gradients that it pushed before belong to
@@ -37,7 +43,7 @@ struct shard_state {
 ///
 /// A shard that follows the first one keeps its state at the turn at which that one did. Under hogwild no
 /// gradient comes, and workers that have marked stand still, so the state is kept at the last mark.
-/// Threads  those of the parameter actor that owns it.
+/// Threads  one caller at a time.
 class shard_cut {
 public:
   explicit shard_cut(const shard_state& of);
@@ -45,9 +51,10 @@ public:
   /// The number of the last checkpoint for which the state was kept; 0: none.
   std::uint64_t last() const noexcept { return last_; }
 
-  /// A worker, or the coordinator when no worker is left, has said where the checkpoint is.
-  void mark(const checkpoint_mark& x);
-  void begin(std::uint64_t number, const caf::actor& collector);
+  /// A checkpoint of this number is taken. False: its part was given before.
+  bool begin(std::uint64_t number);
+  /// What this worker pushed up to `step` belongs to it. False: likewise, or the run has no such rank.
+  bool mark(std::uint64_t number, rank worker, step_number step);
   /// This gradient is about to be admitted: the state is kept first if it does not belong.
   void before(const gradient_id& id);
   /// This worker leaves: the state is kept first if the worker has marked.
@@ -58,11 +65,10 @@ public:
   void follow(std::uint64_t number);
   /// The part, as soon as all workers that have not left have marked. Returned once. It has no fields if
   /// memory was lacking to keep them, and failure() says so.
-  std::optional<checkpoint_part> finished();
+  std::optional<kept_shard> finished();
   const std::string& failure() const noexcept { return failure_; }
   /// Ends the checkpoint under way, to which no part will come. Returns its number, if there was one.
   std::optional<std::uint64_t> give_up();
-  const caf::actor& collector() const noexcept { return collector_; }
 
 private:
   bool belongs(const gradient_id& id) const;
@@ -73,8 +79,7 @@ private:
 
   shard_state of_;
   std::uint64_t last_ = 0;
-  std::uint64_t number_ = 0; ///< of the checkpoint under way; 0: none is
-  caf::actor collector_;
+  std::uint64_t number_ = 0;                      ///< of the checkpoint under way; 0: none is
   std::vector<std::optional<step_number>> marks_; ///< by rank
   std::shared_ptr<saved_fields> kept_;            ///< null: not yet
   std::vector<waiting_gradient> beside_;

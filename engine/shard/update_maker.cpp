@@ -1,7 +1,4 @@
-#include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/actors/shard/update_maker.hpp>
-#include <mailgrad/optim/cures/cure_spec.hpp>
+#include <mailgrad/engine/shard/update_maker.hpp>
 
 #include <fmt/format.h>
 
@@ -12,73 +9,6 @@
 #include <utility>
 
 namespace mailgrad {
-
-using messaging::send;
-
-shard_updater::shard_updater(caf::event_based_actor* self, std::shared_ptr<shard> weights,
-                             std::vector<caf::actor> helpers, std::shared_ptr<const time_source> time)
-    : self_(self), weights_(std::move(weights)), helpers_(std::move(helpers)), time_(std::move(time)),
-      works_([] { return std::make_shared<parallel_update>(); }) {}
-
-void shard_updater::add(const gradient_header& x, const contribution* what) {
-  gradients_.push_back(x);
-  if (what) contributions_.push_back(*what);
-}
-
-void shard_updater::clear() {
-  gradients_.clear();
-  contributions_.clear();
-  share_ = 1;
-}
-
-void shard_updater::update_alone(double rate) {
-  begun_ = time_->now();
-  try {
-    weights_->update(contributions_, rate, share_);
-  } catch (const out_of_memory& e) {
-    throw out_of_memory(e, in_words());
-  } catch (const std::exception& e) {
-    fail(e.what());
-  }
-}
-
-/// Wakes no more helpers than there are parts for.
-void shard_updater::ask_for_help(double rate) {
-  begun_ = time_->now();
-  work_ = works_.take();
-  weights_->begin_update(*work_, contributions_, rate, helpers_.size() + 1, weights_, share_);
-  const std::size_t most = std::min(helpers_.size(), work_->parts() - 1);
-  for (std::size_t h = 0; h < most; ++h)
-    send(self_, helpers_[h], help_update{work_, caf::actor_cast<caf::actor>(self_)});
-}
-
-bool shard_updater::compute_part() {
-  using progress = parallel_update::progress;
-  try {
-    const progress done = work_->compute_part();
-    if (done == progress::computed) send(self_, caf::actor_cast<caf::actor>(self_), go_on{});
-    return done == progress::complete;
-  } catch (const std::exception& e) {
-    fail(e.what());
-  }
-}
-
-std::string shard_updater::in_words() const {
-  return fmt::format("update {} by rule '{}'", weights_->version().value + 1, weights_->rule());
-}
-
-void shard_updater::fail(const std::string& why) const {
-  throw std::runtime_error(fmt::format("{}: {}", in_words(), why));
-}
-
-void shard_updater::end() {
-  weights_->end_update(*work_);
-  work_.reset();
-}
-
-instant shard_updater::share_of_each() const {
-  return (time_->now() - begun_) / std::max<std::size_t>(1, gradients_.size());
-}
 
 namespace {
 
@@ -109,11 +39,14 @@ void require_values(const push_gradient& x) {
 
 } // namespace
 
-update_maker::update_maker(std::shared_ptr<shard> weights, const cure_spec& cure, worker_slots& workers,
-                           shard_telemetry& watch, shard_updater& updater)
-    : weights_(std::move(weights)), workers_(workers), watch_(watch), updater_(updater),
-      cure_(cure_of(cure, *weights_, workers.count()), weights_, workers.count()),
-      batch_(weights_, workers.count()), table_(weights_, workers.count()) {}
+update_maker::update_maker(options o, worker_slots& workers, shard_port& port, shard_timeline& timeline)
+    : weights_(std::move(o.weights)), time_(std::move(o.time)), helpers_(o.helpers), workers_(workers),
+      port_(port), timeline_(timeline),
+      cure_(cure_of(o.cure, *weights_, workers.count()), weights_, workers.count()),
+      batch_(weights_, workers.count()), table_(weights_, workers.count()),
+      works_([] { return std::make_shared<parallel_update>(); }) {}
+
+// -- the gradients of an update --------------------------------------------------------------------------
 
 double update_maker::add(const push_gradient& x) {
   require_values(x);
@@ -121,10 +54,16 @@ double update_maker::add(const push_gradient& x) {
   if (x.payload.values) weights_->wait_for(*x.payload.values);
   const double rate = observe(x);
   const contribution what = cure_.applied(x, cure_.read_by(worker));
-  updater_.add(x.header, &what);
+  add_to_update(x.header, &what);
   of_batch_ = false;
   workers_.apply(worker);
   return rate;
+}
+
+/// `what` is null for a gradient that is part of a sum added before.
+void update_maker::add_to_update(const gradient_header& x, const contribution* what) {
+  gradients_.push_back(x);
+  if (what) contributions_.push_back(*what);
 }
 
 /// A gradient that will wait, with the weights that it was computed from if the cure needs them.
@@ -157,13 +96,6 @@ void update_maker::add_lost(waits_in where) {
   if (where == waits_in::next_round) table_.defer_lost();
 }
 
-void update_maker::add_all(waits_in where, std::size_t first) {
-  if (where == waits_in::round) return add_round();
-  if (where == waits_in::queue)
-    for (waiting_gradient& g : queue_.take(first)) add_to_batch(std::move(g));
-  add_batch();
-}
-
 void update_maker::add_to_batch(waiting_gradient g) {
   batch_.add(std::move(g), [this](const waiting_gradient& one) { return counted(one); });
 }
@@ -188,11 +120,11 @@ gradient_batch::sharing update_maker::shares() const {
 }
 
 void update_maker::add_batch() {
-  updater_.multiply(share_of_all());
+  share_ = share_of_all();
   batch_.hand_over(
       shares(), [this](const waiting_gradient& g) { return counted(g); },
       [this](const gradient_header& x, const contribution* what) {
-        updater_.add(x, what);
+        add_to_update(x, what);
         workers_.merge(x.id.worker);
       });
   of_batch_ = true;
@@ -201,23 +133,11 @@ void update_maker::add_batch() {
 void update_maker::add_round() {
   table_.count_new([this](const push_gradient& x) {
     observe(x);
-    updater_.add(x.header, nullptr);
+    add_to_update(x.header, nullptr);
     workers_.merge(x.header.id.worker);
   });
-  for (const contribution& mean : table_.means()) updater_.add(mean);
+  for (const contribution& mean : table_.means()) contributions_.push_back(mean);
   of_batch_ = true;
-}
-
-bool update_maker::note_version() {
-  const instant each = updater_.share_of_each();
-  instant begun = updater_.begun();
-  for (const gradient_header& x : updater_.gradients()) {
-    workers_[x.id.worker].account.times.apply.add(each);
-    watch_.applied(x, weights_->version(), begun, each);
-    begun += each;
-  }
-  updater_.clear();
-  return of_batch_;
 }
 
 /// No version is made while a batch waits, so the gap of a gradient does not depend on when it is counted.
@@ -235,7 +155,7 @@ double update_maker::observe(const push_gradient& x) {
   const std::uint64_t gap = gap_of(x.header);
   worker_slot& worker = workers_[x.header.id.worker];
   worker.account.gaps.count(gap);
-  watch_.gap(gap, worker.arrived);
+  port_.count_gap(gap, worker.arrived);
   if (x.payload.read) sample(x);
   if (cure_.draws_workers()) meet(x);
   return cure_.factor(gap);
@@ -265,26 +185,93 @@ void update_maker::note_distances() {
   }
 }
 
-using messaging::on, messaging::send;
+// -- the update ------------------------------------------------------------------------------------------
 
-caf::behavior update_helper::make_behavior() {
-  return {
-      on(self_, [this](const help_update& x) { help(x); }),
-      on(self_, [this](const give_up&) { self_->quit(); }),
-  };
+bool update_maker::update(waits_in where, std::size_t first) {
+  batch_begun_ = time_->now();
+  if (where == waits_in::queue)
+    for (waiting_gradient& g : queue_.take(first)) add_to_batch(std::move(g));
+  if (where == waits_in::round)
+    add_round();
+  else
+    add_batch();
+  return make(1);
 }
 
-void update_helper::help(const help_update& x) {
-  parallel_update::progress done{};
-  try {
-    done = x.work->compute_part();
-  } catch (const std::exception& e) {
-    return send(self_, x.shard, update_failed{e.what()});
+void update_maker::update_of_nothing() {
+  of_batch_ = false;
+  make(1);
+}
+
+bool update_maker::make(double rate) {
+  if (divides()) {
+    begun_ = time_->now();
+    work_ = works_.take();
+    weights_->begin_update(*work_, contributions_, rate, helpers_ + 1, weights_, share_);
+    return false;
   }
-  if (done == parallel_update::progress::computed)
-    send(self_, caf::actor_cast<caf::actor>(self_), x);
-  else if (done == parallel_update::progress::complete)
-    send(self_, x.shard, update_helped{});
+  update_alone(rate);
+  note_version();
+  return true;
+}
+
+/// Not if a worker may be computing on another thread, which would get its answer late.
+bool update_maker::divides() const {
+  return may_divide_ && helpers_ > 0 && weights_->divides() && workers_.all_wait();
+}
+
+void update_maker::update_alone(double rate) {
+  begun_ = time_->now();
+  try {
+    weights_->update(contributions_, rate, share_);
+  } catch (const out_of_memory& e) {
+    throw out_of_memory(e, in_words());
+  } catch (const std::exception& e) {
+    fail(e.what());
+  }
+}
+
+parallel_update::progress update_maker::compute_part() {
+  try {
+    return work_->compute_part();
+  } catch (const std::exception& e) {
+    fail(e.what());
+  }
+}
+
+bool update_maker::end() {
+  weights_->end_update(*work_);
+  work_.reset();
+  note_version();
+  return of_batch_;
+}
+
+/// "update 4 by rule 'adam'"
+std::string update_maker::in_words() const {
+  return fmt::format("update {} by rule '{}'", version().value + 1, weights_->rule());
+}
+
+void update_maker::fail(const std::string& why) const {
+  throw std::runtime_error(fmt::format("{}: {}", in_words(), why));
+}
+
+/// Notes the times of the gradients that have made a version.
+void update_maker::note_version() {
+  const instant each = (time_->now() - begun_) / std::max<std::size_t>(1, gradients_.size());
+  for (const gradient_header& x : gradients_) {
+    workers_[x.id.worker].account.times.apply.add(each);
+    timeline_.applied(x, version(), begun_, each);
+    begun_ += each;
+  }
+  gradients_.clear();
+  contributions_.clear();
+  share_ = 1;
+}
+
+void update_maker::keep_waiting(archive& a, const policy& rule, run_id run) {
+  a.group("batch", [&] { batch_.keep(a, run); });
+  if (rule.takes_first() > 0) a.group("queue", [&] { queue_.keep(a, run, *weights_, workers_.count()); });
+  if (rule.has_rounds()) a.group("round", [&] { table_.keep(a, run); });
 }
 
 } // namespace mailgrad

@@ -1,12 +1,18 @@
 #include <mailgrad/tests/engine/layouts.hpp>
+#include <mailgrad/tests/engine/shard/noted_port.hpp>
 #include <mailgrad/tests/engine/shard/push_of.hpp>
-#include <mailgrad/tests/support/played_actor.hpp>
+#include <mailgrad/tests/support/manual_time.hpp>
 
-#include <mailgrad/actors/shard/update_maker.hpp>
+#include <mailgrad/engine/shard/update_maker.hpp>
 
 #include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
+#include <chrono>
+#include <cstdint>
+#include <memory>
 #include <optional>
+#include <string>
 
 namespace mailgrad {
 namespace {
@@ -16,29 +22,26 @@ using ::testing::ElementsAre;
 using ::testing::Pair;
 
 /// A shard of 16 weights, all of which plain SGD of learning rate 1 moves alike.
-class UpdateMaker : public testing::PlayedActorTest {
+class UpdateMaker : public ::testing::Test {
 protected:
   void make(const std::string& cure) {
-    updates_.emplace(weights_, cure_spec(cure, 2), workers_, watch_, updater_);
+    updates_.emplace(update_maker::options{weights_, {cure, 2}, time_}, workers_, port_, timeline_);
   }
   push_gradient gradient_of(std::uint32_t worker, std::uint64_t step, std::uint64_t version_read, float value,
                             float scale = 1) const {
     return testing::push_of(worker, step, version_read, testing::constant_gradient(layout_, value), scale);
   }
-  void apply(const push_gradient& x) {
-    updater_.update_alone(updates_->add(x));
-    updates_->note_version();
-  }
+  void apply(const push_gradient& x) { EXPECT_TRUE(updates_->make(updates_->add(x))); }
   float moved() const { return begin_ - weights_->snapshot().on_host()[0]; }
 
   const parameter_layout layout_ = testing::layout_of({{"w", {16}}}, 1);
   const std::shared_ptr<shard> weights_ = std::make_shared<shard>(layout_, 0, 1, testing::sgd(1));
   const float begin_ = weights_->snapshot().on_host()[0];
-  worker_slots workers_{2, 2, {}};
+  const std::shared_ptr<testing::manual_time> time_ = std::make_shared<testing::manual_time>();
   const std::shared_ptr<trace_track> track_ = std::make_shared<trace_track>("shard 0", 9, time_->now());
-  testing::listener<staleness_observed> tracker_ = listen<staleness_observed>();
-  shard_telemetry watch_{self_, tracker_.actor(), time_, track_};
-  shard_updater updater_{self_, weights_, {}, time_};
+  worker_slots workers_{2, 2, {}};
+  testing::noted_port port_;
+  shard_timeline timeline_{time_, track_};
   std::optional<update_maker> updates_;
 };
 
@@ -49,6 +52,7 @@ TEST_F(UpdateMaker, CountsTheGapOfAGradientThatIsAppliedAlone) {
   EXPECT_FLOAT_EQ(moved(), 2);
   EXPECT_THAT(workers_[{0}].account.gaps.buckets(), ElementsAre(Pair(0, 1)));
   EXPECT_THAT(workers_[{1}].account.gaps.buckets(), ElementsAre(Pair(1, 1)));
+  EXPECT_THAT(port_.gaps, ElementsAre(0, 1));
   EXPECT_EQ(workers_[{1}].account.ledger.applied, 1U);
   EXPECT_EQ(workers_[{1}].account.ledger.merged, 0U);
   ASSERT_EQ(track_->events().size(), 2U);
@@ -63,9 +67,7 @@ TEST_F(UpdateMaker, MakesOneUpdateOfTheMeanOfABatch) {
   EXPECT_EQ(updates_->waiting({1}), 1U);
   EXPECT_TRUE(workers_[{1}].merged);
   EXPECT_TRUE(workers_[{1}].account.gaps.empty()) << "it counts when its version is made";
-  updates_->add_all(waits_in::batch);
-  updater_.update_alone(1);
-  EXPECT_TRUE(updates_->note_version());
+  EXPECT_TRUE(updates_->update(waits_in::batch, 0));
   EXPECT_FLOAT_EQ(moved(), 3);
   EXPECT_TRUE(updates_->nothing_waits());
   for (std::uint32_t r = 0; r < 2; ++r) {
@@ -80,9 +82,7 @@ TEST_F(UpdateMaker, WeighsGradientsByTheirSamples) {
   updates_->weigh(weighing::samples);
   updates_->add_waiting(gradient_of(0, 1, 0, 1), waits_in::batch, 6);
   updates_->add_waiting(gradient_of(1, 1, 0, 5), waits_in::batch, 2);
-  updates_->add_all(waits_in::batch);
-  updater_.update_alone(1);
-  updates_->note_version();
+  updates_->update(waits_in::batch, 0);
   EXPECT_FLOAT_EQ(moved(), (6 * 1.0F + 2 * 5.0F) / 8);
 }
 
@@ -91,16 +91,12 @@ TEST_F(UpdateMaker, MakesAnUpdateOfTheFirstInTheQueue) {
   for (std::uint64_t step = 1; step <= 3; ++step)
     updates_->add_waiting(gradient_of(step == 2 ? 1 : 0, step, 0, static_cast<float>(step)), waits_in::queue);
   EXPECT_EQ(updates_->waiting({0}), 2U);
-  updates_->add_all(waits_in::queue, 2);
-  updater_.update_alone(1);
-  EXPECT_TRUE(updates_->note_version());
+  EXPECT_TRUE(updates_->update(waits_in::queue, 2));
   EXPECT_FLOAT_EQ(moved(), 1.5F);
   EXPECT_EQ(updates_->waiting({0}), 1U);
   EXPECT_FALSE(updates_->nothing_waits());
   updates_->add_waiting(gradient_of(1, 4, 0, 5), waits_in::queue);
-  updates_->add_all(waits_in::queue, 2);
-  updater_.update_alone(1);
-  updates_->note_version();
+  updates_->update(waits_in::queue, 2);
   EXPECT_FLOAT_EQ(moved(), 1.5F + 4) << "of gaps of 1 in both";
   EXPECT_THAT(workers_[{1}].account.gaps.buckets(), ElementsAre(Pair(0, 1), Pair(1, 1)));
   EXPECT_TRUE(updates_->nothing_waits());
@@ -112,9 +108,7 @@ TEST_F(UpdateMaker, WeighsEachGradientOfABatchByItsOwnStaleness) {
   apply(gradient_of(0, 2, 1, 0));
   updates_->add_waiting(gradient_of(0, 3, 2, 4), waits_in::batch);
   updates_->add_waiting(gradient_of(1, 1, 0, 4), waits_in::batch);
-  updates_->add_all(waits_in::batch);
-  updater_.update_alone(1);
-  updates_->note_version();
+  updates_->update(waits_in::batch, 0);
   EXPECT_FLOAT_EQ(moved(), 0.5F * 4 + 0.5F * 4 / 2) << "gaps of 0 and 2";
 }
 
@@ -122,8 +116,7 @@ TEST_F(UpdateMaker, WeighsEachGradientOfABatchByItsOwnStaleness) {
 TEST_F(UpdateMaker, ReturnsTheFactorOfTheCure) {
   make("inverse");
   EXPECT_EQ(updates_->add(gradient_of(0, 1, 0, 1)), 1);
-  updater_.update_alone(1);
-  updates_->note_version();
+  updates_->make(1);
   apply(gradient_of(0, 2, 1, 1));
   EXPECT_EQ(updates_->add(gradient_of(1, 1, 0, 1)), 0.5);
 }
@@ -153,14 +146,94 @@ TEST_F(UpdateMaker, TellsNoIncarnationOfTheWeightsThatAnEarlierOneMet) {
     x.payload.read = weights_->snapshot();
     updates_->add_waiting(x, waits_in::batch);
   }
-  workers_.join({{1}, {1}, tracker_.actor()});
+  workers_.join({1}, {1});
   workers_[{1}].merged = false;
-  updates_->add_all(waits_in::batch);
+  updates_->update(waits_in::batch, 0);
   EXPECT_EQ(workers_[{0}].met.step.value, 1U);
   EXPECT_TRUE(workers_[{0}].met.values);
   EXPECT_EQ(workers_[{1}].met.step.value, 0U) << "the present one has taken no step";
   EXPECT_FALSE(workers_[{1}].met.values);
   EXPECT_EQ(workers_[{1}].account.ledger.merged, 1U) << "the rank has";
+}
+
+/// A shard of several parts, and workers that all wait for it.
+class DividedUpdate : public UpdateMaker {
+protected:
+  static constexpr std::size_t floats = 5 * parallel_update::part_size;
+
+  /// With so many helpers.
+  void make(std::size_t helpers) {
+    updates_.emplace(update_maker::options{large_, {"none", 2}, time_, helpers}, workers_, port_, timeline_);
+    for (std::uint32_t r = 0; r < 2; ++r) workers_.wait({r}, time_->now());
+    updates_->may_divide(true);
+  }
+  /// Gradients 1, 3 and 5, each counting a quarter. Returns whether their version is made.
+  bool make_of_three() {
+    for (const std::uint64_t k : {0U, 1U, 2U})
+      updates_->add(testing::push_of(0, k + 1, large_->version().value,
+                                     testing::constant_gradient(wide_, static_cast<float>(1 + 2 * k)),
+                                     0.25F));
+    return updates_->make(1);
+  }
+  float moved() const { return first_ - large_->snapshot().on_host().back(); }
+  static constexpr float moved_by_three = (1 + 3 + 5) / 4.0F;
+
+  const parameter_layout wide_ = testing::layout_of({{"w", {floats}}}, 1);
+  const std::shared_ptr<shard> large_ = std::make_shared<shard>(wide_, 0, 1, testing::sgd(1));
+  const float first_ = large_->snapshot().on_host().back();
+};
+
+TEST_F(DividedUpdate, MakesTheSameVersionWithHelp) {
+  using progress = parallel_update::progress;
+  for (const std::size_t helpers : {1U, 7U}) {
+    make(helpers);
+    const float before = moved();
+    ASSERT_FALSE(make_of_three());
+    EXPECT_TRUE(updates_->is_updating());
+    const std::shared_ptr<parallel_update> work = updates_->work();
+    EXPECT_EQ(work->parts(), 5U);
+    progress done = progress::computed;
+    for (bool here = true; done == progress::computed; here = !here)
+      done = here ? updates_->compute_part() : work->compute_part();
+    EXPECT_EQ(done, progress::complete);
+    EXPECT_FALSE(updates_->end()) << "its gradients have not waited";
+    EXPECT_FALSE(updates_->is_updating());
+    EXPECT_NEAR(moved() - before, moved_by_three, 1e-5) << helpers << " helpers";
+  }
+  EXPECT_EQ(large_->version().value, 2U);
+}
+
+TEST_F(DividedUpdate, AsksNobodyWhereThereIsNobody) {
+  make(0);
+  EXPECT_TRUE(make_of_three());
+  EXPECT_NEAR(moved(), moved_by_three, 1e-5);
+}
+
+TEST_F(DividedUpdate, IsForAnUpdateThatEveryWorkerWaitsFor) {
+  make(1);
+  workers_[{1}].waits_since.reset();
+  EXPECT_TRUE(make_of_three()) << "worker 1 may be computing";
+  workers_.wait({1}, time_->now());
+  updates_->may_divide(false);
+  EXPECT_TRUE(make_of_three());
+}
+
+TEST_F(DividedUpdate, DividesItsTimeAmongItsGradients) {
+  make(1);
+  ASSERT_FALSE(make_of_three());
+  while (updates_->compute_part() == parallel_update::progress::computed) time_->advance(1s);
+  time_->advance(2s);
+  updates_->end();
+  EXPECT_EQ(workers_[{0}].account.times.apply.count(), 3U);
+  EXPECT_EQ(workers_[{0}].account.times.apply.total(), 6s);
+  const auto& events = track_->events();
+  ASSERT_EQ(events.size(), 3U);
+  EXPECT_EQ(events[1].begin - events[0].begin, 2s);
+  ASSERT_FALSE(make_of_three()) << "those of the update before count once";
+  while (updates_->compute_part() != parallel_update::progress::complete) {
+  }
+  updates_->end();
+  EXPECT_EQ(workers_[{0}].account.times.apply.count(), 6U);
 }
 
 } // namespace

@@ -1,4 +1,4 @@
-#include <mailgrad/actors/shard/shard_cut.hpp>
+#include <mailgrad/engine/shard/shard_cut.hpp>
 
 #include <mailgrad/tensor/error.hpp>
 
@@ -18,28 +18,27 @@ void keep_state(archive& a, const shard_state& of, bool same_workers) {
   if (!same_workers) return;
   a.field("policy", of.turns.rule());
   a.group("workers", [&] { of.workers.keep(a, of.weights, of.order.replays()); });
-  a.group("batch", [&] { of.updates.keep_batch(a, of.run); });
-  if (of.turns.rule().takes_first() > 0) a.group("queue", [&] { of.updates.keep_queue(a, of.run); });
-  if (of.turns.rule().has_rounds()) a.group("round", [&] { of.updates.keep_table(a, of.run); });
+  of.updates.keep_waiting(a, of.turns.rule(), of.run);
   a.group("order", [&] { of.order.keep(a); });
 }
 
-std::string name_of(std::size_t gradient) { return fmt::format("gradient {}", gradient); }
+std::string group_of(std::size_t gradient) { return fmt::format("gradient {}", gradient); }
 
 } // namespace
 
 shard_cut::shard_cut(const shard_state& of) : of_(of), marks_(of.workers.count()) {}
 
-void shard_cut::begin(std::uint64_t number, const caf::actor& collector) {
-  if (number < last_ || (number == last_ && !kept_)) return; // finished before
+bool shard_cut::begin(std::uint64_t number) {
+  if (number < last_ || (number == last_ && !kept_)) return false; // finished before
   number_ = number;
-  if (collector) collector_ = collector;
+  return true;
 }
 
-void shard_cut::mark(const checkpoint_mark& x) {
-  if (x.worker.value >= marks_.size()) return;
-  begin(x.number, x.collector);
-  if (x.number == number_) marks_[x.worker.value] = x.step;
+bool shard_cut::mark(std::uint64_t number, rank worker, step_number step) {
+  if (worker.value >= marks_.size()) return false;
+  const bool begun = begin(number);
+  if (number == number_) marks_[worker.value] = step;
+  return begun;
 }
 
 bool shard_cut::belongs(const gradient_id& id) const {
@@ -64,7 +63,7 @@ void shard_cut::add(const push_gradient& x) {
 }
 
 void shard_cut::follow(std::uint64_t number) {
-  begin(number, {});
+  begin(number);
   if (number == number_ && !kept_) keep_now();
 }
 
@@ -107,9 +106,9 @@ bool shard_cut::all_marked() const {
   return true;
 }
 
-std::optional<checkpoint_part> shard_cut::finished() {
-  if (number_ == 0 || !collector_ || !all_marked()) return std::nullopt; // the first shard may tell before it
-  if (!kept_ && of_.order.is_led()) return std::nullopt;                 // its turn is still to come
+std::optional<kept_shard> shard_cut::finished() {
+  if (number_ == 0 || !all_marked()) return std::nullopt;
+  if (!kept_ && of_.order.is_led()) return std::nullopt; // its turn is still to come
   if (!kept_) keep_now();
   std::erase_if(beside_, [this](const waiting_gradient& g) { return !belongs(g.what.header.id); });
   std::size_t count = beside_.size();
@@ -117,13 +116,12 @@ std::optional<checkpoint_part> shard_cut::finished() {
     or_note([&] {
       kept_->field("gradients beside", count);
       for (std::size_t i = 0; i < count; ++i)
-        kept_->group(name_of(i), [&] { keep_gradient(*kept_, beside_[i], of_.weights); });
+        kept_->group(group_of(i), [&] { keep_gradient(*kept_, beside_[i], of_.weights); });
     });
   if (!failure_.empty()) kept_.reset();
   beside_.clear();
   std::ranges::fill(marks_, std::nullopt);
-  return checkpoint_part{std::exchange(number_, 0), fmt::format("shard {}", of_.weights.index().value),
-                         std::exchange(kept_, nullptr)};
+  return kept_shard{std::exchange(number_, 0), std::exchange(kept_, nullptr)};
 }
 
 std::optional<std::uint64_t> shard_cut::give_up() {
@@ -143,10 +141,10 @@ std::vector<push_gradient> restore_shard(archive& a, const shard_state& to, bool
   a.field("gradients beside", count);
   for (std::size_t i = 0; i < count; ++i) {
     waiting_gradient g;
-    a.group(name_of(i), [&] { keep_gradient(a, g, to.weights); });
+    a.group(group_of(i), [&] { keep_gradient(a, g, to.weights); });
     const rank worker = g.what.header.id.worker;
     if (worker.value >= to.workers.count())
-      throw archive_error(fmt::format("{}: there is no worker {}", name_of(i), worker.value));
+      throw archive_error(fmt::format("{}: there is no worker {}", group_of(i), worker.value));
     g.what.header.id.run = to.run;
     if (g.read) to.updates.has(worker, g.read);
     worker_slot& slot = to.workers[worker];

@@ -1,9 +1,13 @@
 #include <mailgrad/tests/engine/shard/push_of.hpp>
-#include <mailgrad/tests/support/deterministic_test.hpp>
 
-#include <mailgrad/actors/shard/worker_slots.hpp>
+#include <mailgrad/engine/shard/worker_slots.hpp>
 
 #include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <vector>
 
 namespace mailgrad {
 namespace {
@@ -12,19 +16,18 @@ using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using ::testing::Pair;
 
-class WorkerSlots : public testing::DeterministicTest {
+class WorkerSlots : public ::testing::Test {
 protected:
-  bool join(std::uint32_t worker, std::uint32_t life = 0) {
-    return slots_.join({{worker}, {life}, device_.actor()});
-  }
+  bool join(std::uint32_t worker, std::uint32_t life = 0) { return slots_.join({worker}, {life}); }
   bool admit(std::uint32_t worker, std::uint64_t step, std::uint32_t life = 0, run_id run = {5}) {
     push_gradient x = testing::push_of(worker, step, 0, nullptr);
     x.header.id.run = run;
     x.header.id.life = {life};
-    return slots_.admit(x, 10s);
+    if (!slots_.awaits(x.header.id)) return false;
+    slots_.admit(x, 10s);
+    return true;
   }
 
-  testing::listener<shard_weights> device_ = listen<shard_weights>();
   worker_slots slots_{2, 2, run_id{5}};
 };
 
@@ -41,17 +44,17 @@ TEST_F(WorkerSlots, AdmitEachGradientOfAWorkerThatHasJoinedOnce) {
 
 TEST_F(WorkerSlots, RefuseAJoinOfAnUnknownRank) {
   EXPECT_FALSE(join(2));
-  EXPECT_FALSE(slots_.leave({{2}}));
-  EXPECT_FALSE(slots_.is_replaced_by({{2}, {1}, device_.actor()}));
+  EXPECT_FALSE(slots_.leave({2}, {}));
+  EXPECT_FALSE(slots_.is_replaced_by({2}, {1}));
 }
 
 TEST_F(WorkerSlots, LetTheNextIncarnationCountItsStepsAnew) {
   join(0);
   admit(0, 7);
-  EXPECT_FALSE(slots_.is_replaced_by({{0}, {0}, device_.actor()})) << "the same once more";
-  EXPECT_TRUE(slots_.is_replaced_by({{0}, {1}, device_.actor()}));
-  EXPECT_TRUE(slots_.leave({{0}, {0}}));
-  EXPECT_FALSE(slots_.is_replaced_by({{0}, {1}, device_.actor()})) << "it has left";
+  EXPECT_FALSE(slots_.is_replaced_by({0}, {0})) << "the same once more";
+  EXPECT_TRUE(slots_.is_replaced_by({0}, {1}));
+  EXPECT_TRUE(slots_.leave({0}, {0}));
+  EXPECT_FALSE(slots_.is_replaced_by({0}, {1})) << "it has left";
   EXPECT_TRUE(join(0, 1));
   EXPECT_FALSE(slots_[{0}].left);
   EXPECT_FALSE(admit(0, 8, 0)) << "of the one before";
@@ -61,11 +64,11 @@ TEST_F(WorkerSlots, LetTheNextIncarnationCountItsStepsAnew) {
 
 TEST_F(WorkerSlots, LetAnIncarnationLeaveOnce) {
   join(0);
-  EXPECT_TRUE(slots_.leave({{0}, {0}}));
-  EXPECT_FALSE(slots_.leave({{0}, {0}}));
+  EXPECT_TRUE(slots_.leave({0}, {0}));
+  EXPECT_FALSE(slots_.leave({0}, {0}));
   EXPECT_FALSE(join(0, 0)) << "it has left";
   EXPECT_FALSE(admit(0, 1));
-  EXPECT_TRUE(slots_.leave({{0}, {2}})) << "its join is still under way";
+  EXPECT_TRUE(slots_.leave({0}, {2})) << "its join is still under way";
   EXPECT_FALSE(join(0, 2));
   EXPECT_TRUE(join(0, 3));
 }
@@ -80,12 +83,12 @@ TEST_F(WorkerSlots, HaveSeatsThatAreEmptyUntilSomebodyJoins) {
   EXPECT_FALSE(slots_[{2}].left);
   EXPECT_TRUE(admit(2, 1));
   EXPECT_EQ(slots_.used(), 3U);
-  EXPECT_FALSE(slots_.is_replaced_by({{3}, {0}, device_.actor()}));
+  EXPECT_FALSE(slots_.is_replaced_by({3}, {0}));
 }
 
 TEST_F(WorkerSlots, LetNobodyJoinAnEmptySeatWhoHasLeftBefore) {
   slots_ = worker_slots(2, 3, run_id{5});
-  EXPECT_TRUE(slots_.leave({{2}, {0}})) << "its join is still under way";
+  EXPECT_TRUE(slots_.leave({2}, {0})) << "its join is still under way";
   EXPECT_FALSE(join(2));
   EXPECT_TRUE(join(2, 1));
 }
@@ -96,7 +99,7 @@ TEST_F(WorkerSlots, CountWhatEachIncarnationSent) {
   admit(0, 2);
   EXPECT_EQ(slots_[{0}].heard, 2U);
   slots_[{0}].batches = 2;
-  slots_.leave({{0}, {0}});
+  slots_.leave({0}, {0});
   join(0, 1);
   EXPECT_EQ(slots_[{0}].heard, 0U);
   EXPECT_EQ(slots_[{0}].batches, 0U);
@@ -117,7 +120,7 @@ TEST_F(WorkerSlots, AllWaitOnlyIfEveryWorkerOfThePolicyDoes) {
   EXPECT_FALSE(slots_.all_wait());
   slots_[{0}].waits_since = 1s;
   EXPECT_FALSE(slots_.all_wait()) << "rank 1 may be computing, or has yet to join";
-  slots_.leave({{1}});
+  slots_.leave({1}, {});
   EXPECT_TRUE(slots_.all_wait());
 }
 

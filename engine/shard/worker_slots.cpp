@@ -1,4 +1,4 @@
-#include <mailgrad/actors/shard/worker_slots.hpp>
+#include <mailgrad/engine/shard/worker_slots.hpp>
 
 #include <fmt/format.h>
 
@@ -46,33 +46,31 @@ worker_slots::worker_slots(std::uint32_t workers, std::uint32_t seats, run_id ru
   }
 }
 
-bool worker_slots::is_replaced_by(const join_shard& x) const {
-  if (x.worker.value >= slots_.size()) return false;
-  const worker_slot& worker = slots_[x.worker.value];
-  return worker.device && x.life > worker.life;
+bool worker_slots::is_replaced_by(rank worker, incarnation life) const {
+  if (worker.value >= slots_.size()) return false;
+  const worker_slot& w = slots_[worker.value];
+  return w.here && life > w.life;
 }
 
-bool worker_slots::join(const join_shard& x) {
-  if (x.worker.value >= slots_.size()) return false;
-  worker_slot& worker = slots_[x.worker.value];
-  if (x.life < worker.life || (x.life == worker.life && worker.left && !worker.empty)) return false;
-  if (x.life > worker.life || worker.empty) worker.begin(x.life);
-  used_ = std::max(used_, x.worker.value + 1);
-  worker.device = x.device;
-  worker.owed = true;
+bool worker_slots::join(rank worker, incarnation life) {
+  if (worker.value >= slots_.size()) return false;
+  worker_slot& w = slots_[worker.value];
+  if (life < w.life || (life == w.life && w.left && !w.empty)) return false;
+  if (life > w.life || w.empty) w.begin(life);
+  used_ = std::max(used_, worker.value + 1);
+  w.here = w.owed = true;
   return true;
 }
 
 bool worker_slots::awaits(const gradient_id& id) const {
   if (id.run != run_ || id.worker.value >= slots_.size()) return false;
   const worker_slot& worker = slots_[id.worker.value];
-  if (!worker.device || id.life != worker.life) return false; // has not joined, has left, or has joined anew
-  return id.step > worker.account.last_step;                  // a gradient delivered twice counts once
+  if (!worker.here || id.life != worker.life) return false; // has not joined, has left, or has joined anew
+  return id.step > worker.account.last_step;                // a gradient delivered twice counts once
 }
 
-bool worker_slots::admit(const push_gradient& x, instant now) {
+void worker_slots::admit(const push_gradient& x, instant now) {
   const gradient_id& id = x.header.id;
-  if (!awaits(id)) return false;
   worker_slot& worker = slots_[id.worker.value];
   worker.account.last_step = worker.waiting_step = id.step;
   ++worker.heard;
@@ -82,19 +80,16 @@ bool worker_slots::admit(const push_gradient& x, instant now) {
   worker.in_mailbox.reset();
   if (x.payload.sent) worker.in_mailbox = now - *x.payload.sent;
   worker.account.times.arrive(x.header.times, worker.in_mailbox);
-  return true;
 }
 
-bool worker_slots::leave(const worker_left& x) {
-  if (x.worker.value >= slots_.size()) return false;
-  worker_slot& worker = slots_[x.worker.value];
-  if (x.life < worker.life || (x.life == worker.life && worker.left && !worker.empty)) return false;
-  if (x.life > worker.life || worker.empty)
-    worker.begin(x.life); // its join, if it is under way, comes too late
-  worker.waits_since.reset();
-  worker.owed = worker.returns = false;
-  worker.device = nullptr;
-  worker.left = true;
+bool worker_slots::leave(rank worker, incarnation life) {
+  if (worker.value >= slots_.size()) return false;
+  worker_slot& w = slots_[worker.value];
+  if (life < w.life || (life == w.life && w.left && !w.empty)) return false;
+  if (life > w.life || w.empty) w.begin(life); // its join, if it is under way, comes too late
+  w.waits_since.reset();
+  w.owed = w.returns = w.here = false;
+  w.left = true;
   return true;
 }
 
@@ -147,7 +142,7 @@ void worker_slots::begin_policy(std::span<const std::uint8_t> present, instant n
     worker.in_policy = present[r] != 0;
     worker.merged = false;
     worker.waits_since.reset();
-    if (!worker.in_policy || !worker.device) continue;
+    if (!worker.in_policy || !worker.here) continue;
     wait({static_cast<std::uint32_t>(r)}, now); // the device counts the wait until now
     worker.owed = true;
   }
@@ -209,6 +204,17 @@ void worker_slots::keep(archive& a, shard& of, bool all_return) {
     w.returns = w.greeted = returns;
   }
   if (a.reads()) add_up_ledgers();
+}
+
+std::vector<std::uint32_t> awaited_before(const switch_policy& next, std::span<const worker_slot> workers) {
+  std::vector<std::uint32_t> awaited;
+  for (std::uint32_t r = 0; r < workers.size(); ++r) {
+    if (!next.present[r]) continue;
+    const bool unheard_of = workers[r].empty || (!next.lives.empty() && workers[r].life < next.lives[r]);
+    if (workers[r].left && !unheard_of) continue;
+    if (unheard_of || !workers[r].here || workers[r].account.last_step < next.steps[r]) awaited.push_back(r);
+  }
+  return awaited;
 }
 
 } // namespace mailgrad
