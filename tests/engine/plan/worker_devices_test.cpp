@@ -69,8 +69,8 @@ TEST(WorkerDevices, NeedAThreadForEachCore) {
 
 TEST(WorkerDevices, NeedAThreadForEachLaneAndOneForUpdates) {
   const std::size_t present = cores_of_process().count();
-  const auto lane = [](std::uint32_t card, std::uint32_t lane) {
-    return device{device_kind::cuda, card, lane};
+  const auto lane = [](std::uint32_t card, std::uint32_t number) {
+    return device{device_kind::cuda, card, number};
   };
   EXPECT_EQ(thread_count({lane(0, 0)}), std::min<std::size_t>(2, present));
   EXPECT_EQ(thread_count({lane(0, 0), lane(0, 0)}), std::min<std::size_t>(2, present)) << "one lane";
