@@ -6,6 +6,7 @@
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/remote/membership.hpp>
+#include <mailgrad/actors/worker/spawn_worker.hpp>
 #include <mailgrad/actors/remote/watcher.hpp>
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/graph/layers.hpp>

@@ -44,6 +44,19 @@ std::string to_string(device d) {
   return d.lane == 0 ? fmt::format("{}:{}", kind, d.index) : fmt::format("{}:{}/{}", kind, d.index, d.lane);
 }
 
+namespace {
+
+std::vector<device> first_of(device_kind kind, std::uint32_t count) {
+  std::vector<device> all;
+  for (std::uint32_t i = 0; i < count; ++i) all.push_back({kind, i});
+  return all;
+}
+
+} // namespace
+
+std::vector<device> cpus(std::uint32_t count) { return first_of(device_kind::cpu, count); }
+std::vector<device> gpus(std::uint32_t count) { return first_of(device_kind::cuda, count); }
+
 device parse_device(std::string_view text) {
   if (text.find(',') != std::string_view::npos) refuse(text, "these are several, and one is taken here");
   const auto colon = text.find(':');

@@ -27,6 +27,10 @@ std::string to_string(device d);
 /// Errors  device_error (no_such_device) for anything else.
 device parse_device(std::string_view text);
 
+/// The first cores of this process, or the first GPUs of this machine. Whether they are there is checked by a run.
+std::vector<device> cpus(std::uint32_t count);
+std::vector<device> gpus(std::uint32_t count);
+
 /// Lists the devices that this build can run programs on: one for each core that this process may use.
 std::vector<device> available_devices();
 

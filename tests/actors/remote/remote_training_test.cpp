@@ -1,4 +1,5 @@
 #include <mailgrad/actors/remote/membership.hpp>
+#include <mailgrad/actors/worker/spawn_worker.hpp>
 #include <mailgrad/actors/remote/watcher.hpp>
 
 #include <mailgrad/tests/actors/remote/remote_runs.hpp>
