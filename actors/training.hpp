@@ -50,8 +50,7 @@ public:
   ///
   /// Errors  as above, and those of remote::worker_server; std::runtime_error if the owner gives up waiting,
   ///         or its patience ends; remote::called_off if a watcher stops it before all have joined.
-  training(model_function model, shared_data data, training_options options,
-           remote::serve_options serve,
+  training(model_function model, shared_data data, training_options options, remote::serve_options serve,
            std::shared_ptr<const time_source> time = std::make_shared<machine_time>());
   /// Stops the run if it has not ended.
   ~training();
@@ -157,8 +156,8 @@ private:
 training_report train(model_function model, shared_data data, training_options options = {},
                       const std::function<void(const training_progress&)>& observe = {});
 
-/// A run whose workers join from other processes at this address: as many as the options say, or one. It returns
-/// when they have come.
+/// A run whose workers join from other processes at this address: as many as the options say, or one. It
+/// returns when they have come.
 ///
 ///     serve(mlp({128}), fashion_mnist(), {.workers = 2}, "10.0.0.1:7000").wait();
 ///

@@ -25,9 +25,9 @@ private:
   }
 };
 
-training_report trained(const std::shared_ptr<const data_split>& data, std::size_t workers, bool own) {
+training_report trained(const shared_data& data, std::uint32_t workers, bool own) {
   training_options options;
-  options.devices.assign(workers, parse_device("cpu:0"));
+  options.devices = cpus(workers);
   options.batch = 16;
   options.shards = 2;
   options.optimizer.learning_rate = 0.1;
@@ -37,7 +37,7 @@ training_report trained(const std::shared_ptr<const data_split>& data, std::size
 
 int main(int argc, char** argv) {
   try {
-    const auto data = std::make_shared<data_split>(open_data(argc > 1 ? argv[1] : "fashion-mnist"));
+    const shared_data data = open_data(argc > 1 ? argv[1] : "fashion-mnist");
     const bool same = trained(data, 1, true).parameters_sha256 == trained(data, 1, false).parameters_sha256;
     std::cout << "one worker: " << (same ? "the" : "NOT the") << " weights of Mailgrad's own actor\n";
 

@@ -44,19 +44,6 @@ std::string to_string(device d) {
   return d.lane == 0 ? fmt::format("{}:{}", kind, d.index) : fmt::format("{}:{}/{}", kind, d.index, d.lane);
 }
 
-namespace {
-
-std::vector<device> first_of(device_kind kind, std::uint32_t count) {
-  std::vector<device> all;
-  for (std::uint32_t i = 0; i < count; ++i) all.push_back({kind, i});
-  return all;
-}
-
-} // namespace
-
-std::vector<device> cpus(std::uint32_t count) { return first_of(device_kind::cpu, count); }
-std::vector<device> gpus(std::uint32_t count) { return first_of(device_kind::cuda, count); }
-
 device parse_device(std::string_view text) {
   if (text.find(',') != std::string_view::npos) refuse(text, "these are several, and one is taken here");
   const auto colon = text.find(':');
@@ -81,6 +68,19 @@ std::vector<device> available_devices() {
   std::vector<device> all;
   const std::uint32_t cores = static_cast<std::uint32_t>(cores_of_process().online);
   for (std::uint32_t core = 0; core < cores; ++core) all.push_back({device_kind::cpu, core});
+  return all;
+}
+
+std::vector<device> cpus(std::uint32_t count) {
+  const std::vector<device> present = available_devices();
+  std::vector<device> all;
+  for (std::uint32_t i = 0; i < count; ++i) all.push_back(present[i % present.size()]);
+  return all;
+}
+
+std::vector<device> gpus(std::uint32_t count) {
+  std::vector<device> all;
+  for (std::uint32_t i = 0; i < count; ++i) all.push_back({device_kind::cuda, i});
   return all;
 }
 

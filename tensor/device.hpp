@@ -27,15 +27,17 @@ std::string to_string(device d);
 /// Errors  device_error (no_such_device) for anything else.
 device parse_device(std::string_view text);
 
-/// The first cores of this process, or the first GPUs of this machine. Whether they are there is checked by a run.
-std::vector<device> cpus(std::uint32_t count);
-std::vector<device> gpus(std::uint32_t count);
-
 /// Lists the devices that this build can run programs on: one for each core that this process may use.
 std::vector<device> available_devices();
 
 /// "cpu:0, cpu:1"
 std::string available_in_words();
+
+/// The first cores of this machine. With fewer of them than `count` some are named again, and share their
+/// work.
+std::vector<device> cpus(std::uint32_t count);
+/// The first GPUs of this machine; a run refuses those that are not there.
+std::vector<device> gpus(std::uint32_t count);
 
 /// Errors  device_error unless `d` is among available_devices(); its one line lists the available devices.
 void require_available(device d);

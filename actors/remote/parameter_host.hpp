@@ -100,7 +100,7 @@ struct shard_host_options {
   std::function<void(const std::string&)> on_event{}; ///< as in shard_door_options
   known_plugins plugins{};
   std::shared_ptr<const custom_parameter_actor_kind> parameter_actor{}; ///< null: Mailgrad's
-  std::shared_ptr<step_timer> timer{};                          ///< as in parameter_actor_options
+  std::shared_ptr<step_timer> timer{};                                  ///< as in parameter_actor_options
 };
 
 /// The host of a process that holds shards. When the server has told the terms, it spawns their parameter

@@ -51,7 +51,8 @@ void custom_parameter_actor::apply(const push_gradient& x) {
   ++account_of(x).ledger.applied;
 }
 
-void custom_parameter_actor::merge(std::span<const push_gradient> gradients, std::span<const contribution> made) {
+void custom_parameter_actor::merge(std::span<const push_gradient> gradients,
+                                   std::span<const contribution> made) {
   for (const push_gradient& x : gradients) {
     count_gap(x);
     ++account_of(x).ledger.merged;

@@ -14,9 +14,10 @@
 
 namespace mailgrad {
 
-/// The base of a parameter actor of the user's own, which takes the place of ours for every shard of a run. It
-/// lets workers join and leave, drops repeats, keeps the accounts and answers the messages of the protocol. A
-/// class that derives from it has a `name`, inherits the constructor, and decides what becomes of each gradient:
+/// The base of a parameter actor of the user's own, which takes the place of ours for every shard of a run.
+/// It lets workers join and leave, drops repeats, keeps the accounts and answers the messages of the
+/// protocol. A class that derives from it has a `name`, inherits the constructor, and decides what becomes of
+/// each gradient:
 ///
 ///     struct every_gradient : custom_parameter_actor {
 ///       static constexpr const char* name = "my.every-gradient";
@@ -29,8 +30,8 @@ namespace mailgrad {
 ///
 ///     options.parameter_actor = make_custom_parameter_actor<every_gradient>();
 ///
-/// Each gradient is applied, merged or discarded once, or the run has failed. Each worker that takes part gets
-/// weights once for each gradient, as it waits for them.
+/// Each gradient is applied, merged or discarded once, or the run has failed. Each worker that takes part
+/// gets weights once for each gradient, as it waits for them.
 /// Threads its handlers run one after the other, on any thread of the run; no handler blocks.
 class custom_parameter_actor {
 public:
@@ -93,9 +94,9 @@ public:
   virtual caf::actor spawn(caf::actor_system& system, parameter_actor_options options) const = 0;
 };
 
-/// Spawns actors with the state `State`: a class that derives from custom_parameter_actor, or any with a `name`,
-/// a constructor `(caf::event_based_actor*, parameter_actor_options)` and a `make_behavior()`. The latter
-/// answers by itself:
+/// Spawns actors with the state `State`: a class that derives from custom_parameter_actor, or any with a
+/// `name`, a constructor `(caf::event_based_actor*, parameter_actor_options)` and a `make_behavior()`. The
+/// latter answers by itself:
 ///
 ///     join_shard      `shard_weights` to the device that it names, once the worker may start
 ///     push_gradient   one `shard_weights` to the worker's device, once it may start again; weights are never written

@@ -82,7 +82,8 @@ std::optional<model_function> built_in_model(std::string_view name_and_settings)
 model_function mlp(std::vector<std::size_t> hidden, activation after_each) {
   layer_stack layers;
   for (const std::size_t width : hidden) {
-    if (width == 0) throw std::invalid_argument("mlp: expected layers of at least one unit, found a width of 0");
+    if (width == 0)
+      throw std::invalid_argument("mlp: expected layers of at least one unit, found a width of 0");
     layers.emplace_back(dense_layer{width, after_each});
   }
   layers.emplace_back(dense_layer{});

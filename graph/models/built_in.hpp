@@ -30,8 +30,8 @@ std::vector<std::string_view> built_in_models();
 /// Errors  std::invalid_argument for a setting that the model does not have, or a value that does not fit.
 std::optional<model_function> built_in_model(std::string_view name_and_settings);
 
-/// The built-in model "mlp": dense layers of these widths, each followed by an activation, then one of the classes
-/// or of the numbers to predict.
+/// The built-in model "mlp": dense layers of these widths, each followed by an activation, then one of the
+/// classes or of the numbers to predict.
 ///
 /// Errors  std::invalid_argument for a width of 0.
 model_function mlp(std::vector<std::size_t> hidden, activation after_each = activation::relu);

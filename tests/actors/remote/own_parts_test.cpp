@@ -31,7 +31,9 @@ public:
 kind_of_run by_twins(const std::string& policy, std::uint32_t workers) {
   kind_of_run kind = with("", policy, workers, [](training_options& o) { o.shards = 3; });
   kind.options.parameter_actor = make_custom_parameter_actor<twin>(true);
-  kind.at_host = [](parameter_host_options& o) { o.parameter_actor = make_custom_parameter_actor<twin>(true); };
+  kind.at_host = [](parameter_host_options& o) {
+    o.parameter_actor = make_custom_parameter_actor<twin>(true);
+  };
   return kind;
 }
 

@@ -8,6 +8,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <map>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -107,24 +108,38 @@ public:
 
 private:
   void on_gradient(const push_gradient& x) override {
-    came_.push_back(x);
+    came_.emplace(x.header.id.worker.value, x);
     update_if_all_came();
   }
   void on_leave(rank) override { update_if_all_came(); }
 
   void update_if_all_came() {
-    std::uint32_t awaited = 0;
-    for (std::uint32_t w = 0; w < workers(); ++w) awaited += takes_part(rank{w}) ? 1 : 0;
-    if (came_.empty() || came_.size() < awaited) return;
+    for (std::uint32_t w = 0; w < workers(); ++w)
+      if (takes_part(rank{w}) && !came_.contains(w))
+        return; // a barrier: nobody starts before all have pushed
+    std::vector<push_gradient> all;
+    for (const auto& [worker, x] : std::exchange(came_, {})) all.push_back(x);
+    if (all.empty()) return;
     std::vector<contribution> made;
-    for (const push_gradient& x : came_) made.push_back(contribution_of(x));
-    for (contribution& x : made) x.scale /= static_cast<float>(came_.size());
-    const std::vector<push_gradient> all = std::exchange(came_, {});
+    for (const push_gradient& x : all) {
+      made.push_back(contribution_of(x));
+      made.back().scale /= static_cast<float>(all.size());
+    }
     merge(all, made);
     for (const push_gradient& x : all) send_weights(x.header.id.worker);
   }
 
-  std::vector<push_gradient> came_;
+  std::map<std::uint32_t, push_gradient> came_;
+};
+
+/// Drops gradients without a word.
+class forgetful : public custom_parameter_actor {
+public:
+  static constexpr const char* name = "test.forgetful";
+  using custom_parameter_actor::custom_parameter_actor;
+
+private:
+  void on_gradient(const push_gradient& x) override { send_weights(x.header.id.worker); }
 };
 
 /// Ours, so that it can do all that ours can.
@@ -174,13 +189,8 @@ TEST(CustomParameterActor, MayWaitForAllWorkersOfTheBase) {
 }
 
 TEST(CustomParameterActor, FailsTheRunIfItLeavesAGradientOut) {
-  struct forgets : custom_parameter_actor {
-    static constexpr const char* name = "test.forgets";
-    using custom_parameter_actor::custom_parameter_actor;
-    void on_gradient(const push_gradient& x) override { send_weights(x.header.id.worker); }
-  };
   training_options o = options_for("async", 1);
-  o.parameter_actor = make_custom_parameter_actor<forgets>();
+  o.parameter_actor = make_custom_parameter_actor<forgetful>();
   const training_report r = trained(o);
   EXPECT_EQ(r.ended, "failed");
   EXPECT_FALSE(r.ledger.balances());
