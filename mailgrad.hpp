@@ -2,6 +2,7 @@
 // of your own stand apart: they bring CAF's headers, and this one does not.
 #pragma once
 
+#include <mailgrad/actors/remote/membership.hpp>
 #include <mailgrad/actors/remote/serve_options.hpp>
 #include <mailgrad/actors/remote/watcher.hpp>
 #include <mailgrad/actors/training.hpp>

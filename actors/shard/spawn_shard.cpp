@@ -1,6 +1,6 @@
 #include <mailgrad/actors/shard/spawn_shard.hpp>
 
-#include <mailgrad/actors/shard/own_parameter_actor.hpp>
+#include <mailgrad/actors/shard/custom_parameter_actor.hpp>
 #include <mailgrad/actors/shard/parameter_actor.hpp>
 #include <mailgrad/kernels/cuda/card_lane.hpp>
 
@@ -13,11 +13,11 @@ namespace mailgrad {
 
 namespace {
 
-const own_parameter_actor& own_kind(const parameter_actor_kind& chosen) {
-  const auto* own = dynamic_cast<const own_parameter_actor*>(&chosen);
+const custom_parameter_actor_kind& own_kind(const parameter_actor_kind& chosen) {
+  const auto* own = dynamic_cast<const custom_parameter_actor_kind*>(&chosen);
   if (!own)
     throw std::invalid_argument(fmt::format(
-        "parameter actor '{}': make_own_parameter_actor() makes one that can be spawned", chosen.name));
+        "parameter actor '{}': make_custom_parameter_actor() makes one that can be spawned", chosen.name));
   return *own;
 }
 

@@ -12,7 +12,7 @@
 #include <mailgrad/cli/remote/launch_words.hpp>
 #include <mailgrad/cli/remote/remote_words.hpp>
 
-#include <mailgrad/actors/remote/client_side.hpp>
+#include <mailgrad/actors/remote/membership.hpp>
 #include <mailgrad/engine/plan/checked_options.hpp>
 
 #include <CLI/CLI.hpp>
