@@ -1,7 +1,6 @@
 #include <mailgrad/kernels/attention.hpp>
-#include <mailgrad/kernels/host/product/gemm_tile.hpp>
-#include <mailgrad/kernels/host/product/transpose.hpp>
-#include <mailgrad/kernels/host/softmax_row.hpp>
+#include <mailgrad/kernels/host/gemm_tile.hpp>
+#include <mailgrad/kernels/host/rows.hpp>
 #include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tensor/stream.hpp>
 

@@ -1,6 +1,5 @@
 #include <mailgrad/kernels/convolution.hpp>
-#include <mailgrad/kernels/host/convolution/dense_convolution.hpp>
-#include <mailgrad/kernels/host/convolution/sparse_convolution.hpp>
+#include <mailgrad/kernels/host/convolution.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 #include <mailgrad/kernels/cross_entropy.hpp>
-#include <mailgrad/kernels/host/softmax_row.hpp>
+#include <mailgrad/kernels/host/rows.hpp>
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 #include <mailgrad/kernels/elementwise.hpp>
-#include <mailgrad/kernels/host/odometer.hpp>
+#include <mailgrad/kernels/host/rows.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>

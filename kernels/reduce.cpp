@@ -1,4 +1,4 @@
-#include <mailgrad/kernels/host/odometer.hpp>
+#include <mailgrad/kernels/host/rows.hpp>
 #include <mailgrad/kernels/reduce.hpp>
 
 #include <algorithm>

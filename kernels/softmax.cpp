@@ -1,4 +1,4 @@
-#include <mailgrad/kernels/host/softmax_row.hpp>
+#include <mailgrad/kernels/host/rows.hpp>
 #include <mailgrad/kernels/softmax.hpp>
 
 namespace mailgrad::host {

@@ -1,4 +1,4 @@
-#include <mailgrad/kernels/host/convolution/dense_convolution.hpp>
+#include <mailgrad/kernels/host/convolution.hpp>
 
 #include <mailgrad/tensor/block.hpp>
 #include <mailgrad/tensor/error.hpp>
@@ -7,12 +7,23 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <omp.h>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <vector>
 
 namespace mailgrad {
 
 namespace {
+
+/// Keeps oneDNN on the calling thread, since each CPU device has one thread. OpenMP keeps this number for
+/// each calling thread. Without it, each would start a thread for every core.
+void use_one_thread() noexcept {
+  thread_local const bool done = [] {
+    omp_set_num_threads(1);
+    return true;
+  }();
+  static_cast<void>(done);
+}
 
 using tag = dnnl::memory::format_tag;
 constexpr auto direct = dnnl::algorithm::convolution_direct;

@@ -1,7 +1,6 @@
-#include <mailgrad/kernels/host/convolution/dense_convolution.hpp>
+#include <mailgrad/kernels/host/convolution.hpp>
 
-#include <mailgrad/kernels/host/convolution/sparse_convolution.hpp>
-#include <mailgrad/kernels/host/product/gemm_tile.hpp>
+#include <mailgrad/kernels/host/gemm_tile.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-#include <mailgrad/kernels/host/convolution/sparse_convolution.hpp>
+#include <mailgrad/kernels/host/convolution.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
 #include <array>

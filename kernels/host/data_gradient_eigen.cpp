@@ -1,4 +1,4 @@
-#include <mailgrad/kernels/host/convolution/dense_convolution.hpp>
+#include <mailgrad/kernels/host/convolution.hpp>
 
 #include <mailgrad/tensor/stream.hpp>
 
