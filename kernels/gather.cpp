@@ -1,4 +1,3 @@
-#include <mailgrad/kernels/cuda/row_order.hpp>
 #include <mailgrad/kernels/gather.hpp>
 #include <mailgrad/tensor/error.hpp>
 

@@ -34,6 +34,9 @@ void scatter_rows(const stream& s, std::span<const std::int32_t> rows, const flo
 
 namespace mailgrad::cuda {
 
+/// Bytes in which a card puts a list of so many rows in order: twice a row and a position for each.
+constexpr std::size_t row_order_bytes(std::size_t rows) { return 2 * rows * sizeof(std::uint64_t); }
+
 /// gather() on a stream of a card. A row that the table lacks is noted in the lane's words, and its place in
 /// the result is zeroed.
 ///

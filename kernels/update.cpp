@@ -1,4 +1,4 @@
-#include <mailgrad/kernels/cuda/row_order.hpp>
+#include <mailgrad/kernels/gather.hpp>
 #include <mailgrad/kernels/host/vector.hpp>
 #include <mailgrad/kernels/update.hpp>
 #include <mailgrad/tensor/error.hpp>

@@ -1,5 +1,4 @@
 #include <mailgrad/kernels/attention.hpp>
-#include <mailgrad/kernels/cuda/attention_matrices.hpp>
 #include <mailgrad/kernels/cuda/attention_tile.hpp>
 
 #include <limits>

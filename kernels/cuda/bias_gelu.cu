@@ -1,8 +1,7 @@
 #include <mailgrad/kernels/bias_gelu.hpp>
 #include <mailgrad/kernels/cuda/column_sum.hpp>
-#include <mailgrad/kernels/cuda/divider.hpp>
-#include <mailgrad/kernels/cuda/rounded_packs.hpp>
-#include <mailgrad/kernels/cuda/row_chunks.hpp>
+#include <mailgrad/kernels/cuda/indices.hpp>
+#include <mailgrad/kernels/cuda/packs.hpp>
 #include <mailgrad/kernels/functors/approximations.hpp>
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include <mailgrad/kernels/cuda/divider.hpp>
+#include <mailgrad/kernels/cuda/indices.hpp>
 #include <mailgrad/kernels/cuda/packs.hpp>
 #include <mailgrad/kernels/elementwise.hpp>
 

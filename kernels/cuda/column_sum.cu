@@ -1,6 +1,6 @@
 #include <mailgrad/kernels/cuda/column_sum.hpp>
-#include <mailgrad/kernels/cuda/rounded_packs.hpp>
-#include <mailgrad/kernels/cuda/strided_sum.hpp>
+#include <mailgrad/kernels/cuda/launch.hpp>
+#include <mailgrad/kernels/cuda/packs.hpp>
 
 namespace mailgrad::cuda {
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/kernels/cuda/implicit_product.hpp>
-#include <mailgrad/kernels/cuda/window_numbers.hpp>
+#include <mailgrad/kernels/cuda/indices.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,6 @@
 #include <mailgrad/kernels/copy_rows.hpp>
-#include <mailgrad/kernels/cuda/divider.hpp>
+#include <mailgrad/kernels/cuda/indices.hpp>
 #include <mailgrad/kernels/cuda/packs.hpp>
-#include <mailgrad/kernels/cuda/row_chunks.hpp>
 
 #include <type_traits>
 

@@ -1,6 +1,5 @@
 #include <mailgrad/kernels/cross_entropy.hpp>
-#include <mailgrad/kernels/cuda/divider.hpp>
-#include <mailgrad/kernels/cuda/row_chunks.hpp>
+#include <mailgrad/kernels/cuda/indices.hpp>
 #include <mailgrad/kernels/cuda/row_lanes.hpp>
 #include <mailgrad/kernels/functors/approximations.hpp>
 

@@ -1,6 +1,5 @@
-#include <mailgrad/kernels/cuda/divider.hpp>
+#include <mailgrad/kernels/cuda/indices.hpp>
 #include <mailgrad/kernels/cuda/packs.hpp>
-#include <mailgrad/kernels/cuda/row_chunks.hpp>
 #include <mailgrad/kernels/gather_tables.hpp>
 
 namespace mailgrad::cuda {

@@ -1,6 +1,6 @@
 #include <mailgrad/kernels/cuda/column_sum.hpp>
+#include <mailgrad/kernels/cuda/launch.hpp>
 #include <mailgrad/kernels/cuda/row_lanes.hpp>
-#include <mailgrad/kernels/cuda/strided_sum.hpp>
 #include <mailgrad/kernels/layer_norm.hpp>
 
 namespace mailgrad::cuda {

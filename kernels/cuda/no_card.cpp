@@ -1,6 +1,6 @@
-#include <mailgrad/kernels/cuda/begin_step.hpp>
+#include <mailgrad/kernels/cuda/card_lane.hpp>
 #include <mailgrad/kernels/cuda/chain_kernels.hpp>
-#include <mailgrad/kernels/cuda/chain_kernels_user.hpp>
+#include <mailgrad/kernels/cuda/lane_words.hpp>
 #include <mailgrad/kernels/cuda/products.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/tensor/error.hpp>

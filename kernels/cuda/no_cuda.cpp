@@ -4,7 +4,7 @@
 #include <mailgrad/kernels/convolution.hpp>
 #include <mailgrad/kernels/copy_rows.hpp>
 #include <mailgrad/kernels/cross_entropy.hpp>
-#include <mailgrad/kernels/cuda/step_record.hpp>
+#include <mailgrad/kernels/cuda/lane_words.hpp>
 #include <mailgrad/kernels/distance.hpp>
 #include <mailgrad/kernels/dropout.hpp>
 #include <mailgrad/kernels/elementwise.hpp>

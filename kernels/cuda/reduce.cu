@@ -1,6 +1,5 @@
 #include <mailgrad/kernels/cuda/column_sum.hpp>
 #include <mailgrad/kernels/cuda/launch.hpp>
-#include <mailgrad/kernels/cuda/strided_sum.hpp>
 #include <mailgrad/kernels/reduce.hpp>
 
 #include <algorithm>

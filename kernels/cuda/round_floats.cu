@@ -1,4 +1,4 @@
-#include <mailgrad/kernels/cuda/rounded_packs.hpp>
+#include <mailgrad/kernels/cuda/packs.hpp>
 #include <mailgrad/kernels/round_floats.hpp>
 
 namespace mailgrad::cuda {

@@ -1,4 +1,4 @@
-#include <mailgrad/kernels/cuda/row_runs.hpp>
+#include <mailgrad/kernels/cuda/row_order.hpp>
 #include <mailgrad/kernels/update.hpp>
 #include <mailgrad/tensor/error.hpp>
 

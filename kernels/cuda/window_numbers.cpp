@@ -1,4 +1,4 @@
-#include <mailgrad/kernels/cuda/window_numbers.hpp>
+#include <mailgrad/kernels/cuda/indices.hpp>
 
 #include <mailgrad/kernels/convolution.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>

@@ -1,12 +1,29 @@
-#include <mailgrad/kernels/cuda/card_lane.hpp>
 #include <mailgrad/kernels/cuda/handles.hpp>
-#include <mailgrad/kernels/cuda/stream_mark.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <algorithm>
 #include <utility>
 
 namespace mailgrad::cuda {
+
+pinned_block::pinned_block(std::size_t bytes) : memory_(runtime::allocate_pinned(bytes)), bytes_(bytes) {
+  std::fill_n(static_cast<std::byte*>(memory_), bytes, std::byte{0});
+}
+
+void captured_graph::abandon(void* stream) noexcept {
+  try {
+    runtime::destroy_graph(runtime::end_capture(stream));
+  } catch (const device_error&) {
+    // What broke the capture is thrown on.
+  }
+}
+
+device_block allocate_on(const cuda_stream& s, std::size_t bytes) {
+  device_block made({device_kind::cuda, s.device}, runtime::allocate(s.device, bytes), bytes,
+                    [card = s.device](void* memory) { runtime::release(card, memory); });
+  runtime::fill(s.stream, made.address(), 0, bytes);
+  return made;
+}
 
 /// A point of a card's stream.
 class card_event final : public mark::event {

@@ -1,11 +1,15 @@
 #pragma once
 
+#include <mailgrad/kernels/convolution.hpp>
 #include <mailgrad/kernels/functors/host_device.hpp>
+#include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 namespace mailgrad::cuda {
 
@@ -51,5 +55,37 @@ private:
 
 /// Whether kernels on `s` number so many elements for divider<std::uint32_t>.
 inline bool fits_32_bits(const cuda_stream& s, std::size_t n) { return n <= s.most_in_32_bits; }
+
+/// Calls visit(first row, number of rows) for as many rows at a time as have at most s.most_in_32_bits
+/// elements, so that a kernel can count them in 32 bits.
+///
+/// Errors  shape_error if one row has more.
+template <class Visit>
+void for_row_chunks(const cuda_stream& s, const char* name, std::size_t rows, std::size_t columns,
+                    Visit visit) {
+  const std::size_t most = s.most_in_32_bits;
+  if (columns > most)
+    throw shape_error(std::string(name) + ": a card takes rows of fewer than 2^31 elements");
+  const std::size_t at_once = most / std::max<std::size_t>(columns, 1);
+  for (std::size_t first = 0; first < rows; first += at_once) visit(first, std::min(at_once, rows - first));
+}
+
+/// What a card's kernels must know of the windows of a convolution, in 32 bits.
+struct window_numbers {
+  std::uint32_t height, width, channels, out_channels;
+  std::uint32_t out_height, out_width;
+  std::uint32_t windows;                     ///< of the whole batch
+  std::uint32_t pixels;                      ///< likewise
+  std::uint32_t values;                      ///< of one window
+  std::uint32_t image_values, result_values; ///< of one image, and of what becomes of it
+  std::int32_t pad_top, pad_left;
+  divider<std::uint32_t> per_image, per_row;            ///< windows
+  divider<std::uint32_t> columns, by_channels, by_outs; ///< of a window; channels
+  divider<std::uint32_t> by_pixels, by_width;           ///< of an image
+  divider<std::uint32_t> stride_rows, stride_columns;
+};
+
+/// Errors  shape_error for 2^31 windows or pixels, or more, or images of as many values.
+window_numbers numbers_of(const convolution_shape& c);
 
 } // namespace mailgrad::cuda
