@@ -1,10 +1,13 @@
 #include <mailgrad/kernels/elementwise.hpp>
+#include <mailgrad/kernels/functors/approximations.hpp>
+#include <mailgrad/kernels/functors/philox.hpp>
 #include <mailgrad/kernels/host/rows.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 namespace mailgrad {
 
@@ -204,5 +207,119 @@ void bias_relu_gradient(const float* y, const float* dy, float* dz, float* db, s
 }
 
 } // namespace host
+
+} // namespace mailgrad
+
+namespace mailgrad::host {
+
+// On the calling thread.
+
+void bias_gelu(const float* x, const float* b, float* y, float* slope, std::size_t rows,
+               std::size_t columns) {
+  for (std::size_t row = 0; row < rows; ++row) {
+    const std::size_t first = row * columns;
+#pragma omp simd
+    for (std::size_t i = 0; i < columns; ++i) {
+      const float z = x[first + i] + b[i];
+      const approximate::normal_parts normal = approximate::normal_at(z);
+      y[first + i] = z * normal.share;
+      slope[first + i] = normal.share + z * normal.density;
+    }
+  }
+}
+
+void bias_gelu_gradient(const float* slope, const float* dy, float* dz, float* db, std::size_t rows,
+                        std::size_t columns) {
+  std::fill_n(db, columns, 0.0F);
+  for (std::size_t row = 0; row < rows; ++row) {
+    const std::size_t first = row * columns;
+#pragma omp simd
+    for (std::size_t i = 0; i < columns; ++i) {
+      const float d = slope[first + i] * dy[first + i];
+      dz[first + i] = d;
+      db[i] += d;
+    }
+  }
+}
+
+} // namespace mailgrad::host
+
+namespace mailgrad {
+
+void bias_gelu(const stream& s, read_numbers x, const float* b, written_numbers y, written_numbers slope,
+               std::size_t rows, std::size_t columns) {
+  if (const auto* card = std::get_if<cuda_stream>(&s))
+    return cuda::bias_gelu(*card, x, b, y, slope, rows, columns);
+  host::bias_gelu(floats_of(x, "bias_gelu"), b, floats_of(y, "bias_gelu"), floats_of(slope, "bias_gelu"),
+                  rows, columns);
+}
+
+void bias_gelu_gradient(const stream& s, read_numbers slope, read_numbers dy, written_numbers dz, float* db,
+                        std::size_t rows, std::size_t columns) {
+  if (const auto* card = std::get_if<cuda_stream>(&s))
+    return cuda::bias_gelu_gradient(*card, slope, dy, dz, db, rows, columns);
+  host::bias_gelu_gradient(floats_of(slope, "bias_gelu_gradient"), floats_of(dy, "bias_gelu_gradient"),
+                           floats_of(dz, "bias_gelu_gradient"), db, rows, columns);
+}
+
+namespace {
+
+constexpr std::size_t lanes = 8; ///< counters whose numbers are drawn side by side
+constexpr std::size_t numbers_at_once = 4 * lanes;
+
+std::uint32_t low(std::uint64_t n) { return static_cast<std::uint32_t>(n); }
+std::uint32_t high(std::uint64_t n) { return static_cast<std::uint32_t>(n >> 32); }
+
+/// Draws the numbers of counters first to first + lanes - 1. Number k of counter first + i lies at k * lanes
+/// + i.
+void draw_numbers(const philox& random, std::uint64_t first, std::uint64_t step,
+                  std::array<std::uint32_t, numbers_at_once>& numbers) {
+#pragma omp simd
+  for (std::size_t i = 0; i < lanes; ++i) {
+    const std::uint64_t counter = first + i;
+    const philox::numbers x = random({low(counter), high(counter), low(step), high(step)});
+    numbers[i] = x.x0;
+    numbers[lanes + i] = x.x1;
+    numbers[2 * lanes + i] = x.x2;
+    numbers[3 * lanes + i] = x.x3;
+  }
+}
+
+} // namespace
+
+namespace host {
+
+// On the calling thread.
+
+void dropout(const dropout_draw& draw, const float* x, float* y, std::size_t size) {
+  const philox random{low(draw.seed), high(draw.seed)};
+  const std::uint32_t threshold = draw.threshold();
+  const float scale = draw.scale();
+  std::array<std::uint32_t, numbers_at_once> numbers;
+  for (std::size_t first = 0; first < size; first += numbers_at_once) {
+    draw_numbers(random, first / 4, draw.step, numbers);
+    const std::size_t count = std::min(numbers_at_once, size - first);
+#pragma omp simd
+    for (std::size_t i = 0; i < count; ++i)
+      y[first + i] = numbers[i] < threshold ? 0.0F : x[first + i] * scale;
+  }
+}
+
+} // namespace host
+
+void dropout(const stream& s, const dropout_draw& draw, const float* x, float* y, std::size_t size) {
+  if (const auto* card = std::get_if<cuda_stream>(&s)) return cuda::dropout(*card, draw, x, y, size);
+  host::dropout(draw, x, y, size);
+}
+
+void round_floats(const stream& s, std::span<const float> x, bfloat16* y) {
+  if (const auto* card = std::get_if<cuda_stream>(&s)) return cuda::round_floats(*card, x, y);
+  std::ranges::transform(x, y, [](float v) { return bfloat16{bfloat16_of_float(v)}; });
+}
+
+void widen_floats(const stream& s, std::span<const bfloat16> x, float* y) {
+  if (const auto* card = std::get_if<cuda_stream>(&s)) return cuda::widen_floats(*card, x, y);
+  std::ranges::transform(x, y, [](bfloat16 v) { return float_of_bfloat16(v.bits); });
+}
 
 } // namespace mailgrad

@@ -52,3 +52,90 @@ void scatter_rows(const cuda_stream& s, std::span<const std::int32_t> rows, cons
                   std::size_t width, std::span<float> table, void* scratch);
 
 } // namespace mailgrad::cuda
+
+namespace mailgrad {
+
+/// A table of rows. All tables of one call have the same width.
+struct row_table {
+  const float* values;
+  std::size_t height; ///< rows
+};
+
+/// Copies, for each sample, one row of every table into the result, side by side.
+///
+/// Shapes  rows: int32[samples, tables]: column j holds rows of table j; result: float32[samples, tables,
+///         width].
+/// Errors  shape_error if there is not a row of every table for each sample; std::out_of_range for a row that
+///         its table lacks. On a card such a row is noted in the lane's words instead; device_error for a
+///         card in a build without CUDA.
+void gather_tables(const stream& s, std::span<const row_table> tables, std::size_t width,
+                   std::span<const std::int32_t> rows, float* result);
+
+/// The gradient of one table: the rows that were read, and the values that are added to each.
+struct table_gradient {
+  std::int32_t* rows;
+  float* values;
+};
+
+/// Splits the gradient with respect to the result of gather_tables() by table.
+///
+/// Shapes  gradient: float32[samples, tables, width]; of each part rows: int32[samples], values:
+///         float32[samples, width].
+/// Errors  shape_error and device_error as gather_tables.
+void gather_tables_gradient(const stream& s, std::span<const std::int32_t> rows, const float* gradient,
+                            std::size_t width, std::span<const table_gradient> parts);
+
+} // namespace mailgrad
+
+namespace mailgrad::cuda {
+
+/// gather_tables() on a stream of a card. A row that its table lacks is noted in the lane's words, and its
+/// place in the result is zeroed.
+void gather_tables(const cuda_stream& s, std::span<const row_table> tables, std::size_t width,
+                   std::span<const std::int32_t> rows, float* result);
+void gather_tables_gradient(const cuda_stream& s, std::span<const std::int32_t> rows, const float* gradient,
+                            std::size_t width, std::span<const table_gradient> parts);
+
+} // namespace mailgrad::cuda
+
+namespace mailgrad {
+
+/// Rows that are mostly zero: row i is the entries offsets[i] to offsets[i + 1]. Entries behind those of the
+/// last row are not read.
+struct compressed_rows {
+  std::span<const std::int32_t> columns;
+  const float* values; ///< as many as `columns`
+  std::span<const std::int32_t> offsets;
+
+  std::size_t rows() const noexcept { return offsets.size() - 1; }
+};
+
+/// y = x * table.
+///
+/// Shapes  table: float32[columns of x, width]; y: float32[x.rows(), width].
+/// Errors  shape_error without offsets; std::out_of_range for a column that the table lacks or an offset
+///         behind the entries. On a card such a fault is noted in the lane's words instead; device_error for
+///         a card in a build without CUDA.
+void sparse_product(const stream& s, const compressed_rows& x, std::span<const float> table,
+                    std::size_t width, float* y);
+
+/// The gradient with respect to the rows of the table that x.columns lists: entry j, which belongs to row i
+/// of x, gives values[j] * dy[i] for row columns[j].
+///
+/// Shapes  rows: float32[x.columns.size(), width]; rows behind the last entry are not written.
+/// Errors  as sparse_product.
+void sparse_product_gradient(const stream& s, const compressed_rows& x, const float* dy, std::size_t width,
+                             float* rows);
+
+} // namespace mailgrad
+
+namespace mailgrad::cuda {
+
+/// sparse_product() on a stream of a card. A column that the table lacks, or a row whose entries are not
+/// there, is noted in the lane's words, and left out.
+void sparse_product(const cuda_stream& s, const compressed_rows& x, std::span<const float> table,
+                    std::size_t width, float* y);
+void sparse_product_gradient(const cuda_stream& s, const compressed_rows& x, const float* dy,
+                             std::size_t width, float* rows);
+
+} // namespace mailgrad::cuda

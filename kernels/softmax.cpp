@@ -1,6 +1,11 @@
 #include <mailgrad/kernels/host/rows.hpp>
 #include <mailgrad/kernels/softmax.hpp>
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
 namespace mailgrad::host {
 
 // On the calling thread.
@@ -38,6 +43,93 @@ void softmax_gradient(const stream& s, const float* y, const float* dy, float* d
   if (const auto* card = std::get_if<cuda_stream>(&s))
     return cuda::softmax_gradient(*card, y, dy, dx, rows, columns);
   host::softmax_gradient(y, dy, dx, rows, columns);
+}
+
+} // namespace mailgrad
+
+namespace mailgrad::host {
+
+// On the calling thread.
+
+namespace {
+
+[[noreturn]] void refuse(std::int32_t label, std::size_t columns) {
+  throw std::out_of_range(fmt::format("label {}, but the logits have {} classes", label, columns));
+}
+
+/// The sum of the losses of a few rows.
+double loss_of_rows(const float* logits, const std::int32_t* labels, float* probabilities, std::size_t rows,
+                    std::size_t columns) {
+  double total = 0;
+  for (std::size_t row = 0; row < rows; ++row) {
+    float* const shifted = probabilities + row * columns;
+    shift_row(logits + row * columns, shifted, columns);
+    const auto label = static_cast<std::size_t>(labels[row]); // a negative label becomes too large
+    if (label >= columns) refuse(labels[row], columns);
+    total -= static_cast<double>(shifted[label]);
+  }
+  exponentiate(probabilities, rows * columns);
+  for (std::size_t row = 0; row < rows; ++row)
+    total += static_cast<double>(approximate::log(normalise_row(probabilities + row * columns, columns)));
+  return total;
+}
+
+} // namespace
+
+void cross_entropy(const float* logits, const std::int32_t* labels, float* loss, float* probabilities,
+                   std::size_t rows, std::size_t columns) {
+  double total = 0; // a double, since there may be very many rows
+  const std::size_t block = rows_at_once(columns);
+  for (std::size_t first = 0; first < rows; first += block)
+    total += loss_of_rows(logits + first * columns, labels + first, probabilities + first * columns,
+                          std::min(block, rows - first), columns);
+  *loss = static_cast<float>(total / static_cast<double>(rows));
+}
+
+void cross_entropy_gradient(const float* probabilities, const std::int32_t* labels, const float* d_loss,
+                            float* d_logits, std::size_t rows, std::size_t columns) {
+  const float factor = *d_loss / static_cast<float>(rows);
+#pragma omp simd
+  for (std::size_t i = 0; i < rows * columns; ++i) d_logits[i] = probabilities[i] * factor;
+  for (std::size_t row = 0; row < rows; ++row) {
+    const auto label = static_cast<std::size_t>(labels[row]);
+    if (label < columns) d_logits[row * columns + label] -= factor;
+  }
+}
+
+// On the calling thread.
+
+void count_right_labels(const float* logits, const std::int32_t* labels, std::int32_t* right,
+                        std::size_t rows, std::size_t columns) {
+  std::int32_t count = 0;
+  for (std::size_t row = 0; row < rows; ++row, logits += columns)
+    if (std::max_element(logits, logits + columns) - logits == labels[row]) ++count;
+  *right = count;
+}
+
+} // namespace mailgrad::host
+
+namespace mailgrad {
+
+void cross_entropy(const stream& s, const float* logits, const std::int32_t* labels, float* loss,
+                   float* probabilities, std::size_t rows, std::size_t columns) {
+  if (const auto* card = std::get_if<cuda_stream>(&s))
+    return cuda::cross_entropy(*card, logits, labels, loss, probabilities, rows, columns);
+  host::cross_entropy(logits, labels, loss, probabilities, rows, columns);
+}
+
+void cross_entropy_gradient(const stream& s, const float* probabilities, const std::int32_t* labels,
+                            const float* d_loss, float* d_logits, std::size_t rows, std::size_t columns) {
+  if (const auto* card = std::get_if<cuda_stream>(&s))
+    return cuda::cross_entropy_gradient(*card, probabilities, labels, d_loss, d_logits, rows, columns);
+  host::cross_entropy_gradient(probabilities, labels, d_loss, d_logits, rows, columns);
+}
+
+void count_right_labels(const stream& s, const float* logits, const std::int32_t* labels, std::int32_t* right,
+                        std::size_t rows, std::size_t columns) {
+  if (const auto* card = std::get_if<cuda_stream>(&s))
+    return cuda::count_right_labels(*card, logits, labels, right, rows, columns);
+  host::count_right_labels(logits, labels, right, rows, columns);
 }
 
 } // namespace mailgrad

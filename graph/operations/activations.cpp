@@ -5,7 +5,7 @@
 #include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/operations/built_in_operations.hpp>
 #include <mailgrad/graph/operations/elementwise.hpp>
-#include <mailgrad/kernels/bias_gelu.hpp>
+#include <mailgrad/kernels/elementwise.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <array>

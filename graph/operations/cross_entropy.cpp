@@ -3,7 +3,6 @@
 #include <mailgrad/graph/operation_registry.hpp>
 #include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/operations/built_in_operations.hpp>
-#include <mailgrad/kernels/cross_entropy.hpp>
 #include <mailgrad/kernels/reduce.hpp>
 #include <mailgrad/kernels/softmax.hpp>
 #include <mailgrad/tensor/error.hpp>

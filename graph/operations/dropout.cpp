@@ -3,7 +3,7 @@
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/operation_registry.hpp>
 #include <mailgrad/graph/operations/built_in_operations.hpp>
-#include <mailgrad/kernels/dropout.hpp>
+#include <mailgrad/kernels/elementwise.hpp>
 #include <mailgrad/options/number.hpp>
 #include <mailgrad/tensor/error.hpp>
 

@@ -6,7 +6,6 @@
 #include <mailgrad/graph/operations/built_in_operations.hpp>
 #include <mailgrad/graph/travelling.hpp>
 #include <mailgrad/kernels/gather.hpp>
-#include <mailgrad/kernels/gather_tables.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>

@@ -5,7 +5,7 @@
 #include <mailgrad/graph/operation_registry.hpp>
 #include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/operations/built_in_operations.hpp>
-#include <mailgrad/kernels/pairwise_dots.hpp>
+#include <mailgrad/kernels/gemm.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>

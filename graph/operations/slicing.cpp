@@ -5,7 +5,7 @@
 #include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/operations/built_in_operations.hpp>
 #include <mailgrad/graph/travelling.hpp>
-#include <mailgrad/kernels/strided_copy.hpp>
+#include <mailgrad/kernels/copy.hpp>
 #include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tensor/shape.hpp>
 

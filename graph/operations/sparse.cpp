@@ -4,7 +4,7 @@
 #include <mailgrad/graph/operation.hpp>
 #include <mailgrad/graph/operation_registry.hpp>
 #include <mailgrad/graph/operations/built_in_operations.hpp>
-#include <mailgrad/kernels/sparse_product.hpp>
+#include <mailgrad/kernels/gather.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 namespace mailgrad {

@@ -1,7 +1,7 @@
-#include <mailgrad/kernels/cuda/column_sum.hpp>
 #include <mailgrad/kernels/cuda/launch.hpp>
 #include <mailgrad/kernels/cuda/row_lanes.hpp>
 #include <mailgrad/kernels/layer_norm.hpp>
+#include <mailgrad/kernels/reduce.hpp>
 
 namespace mailgrad::cuda {
 

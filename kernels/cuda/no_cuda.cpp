@@ -1,26 +1,16 @@
-#include <mailgrad/kernels/accumulate.hpp>
 #include <mailgrad/kernels/attention.hpp>
-#include <mailgrad/kernels/bias_gelu.hpp>
 #include <mailgrad/kernels/convolution.hpp>
-#include <mailgrad/kernels/copy_rows.hpp>
-#include <mailgrad/kernels/cross_entropy.hpp>
+#include <mailgrad/kernels/copy.hpp>
 #include <mailgrad/kernels/cuda/lane_words.hpp>
-#include <mailgrad/kernels/distance.hpp>
-#include <mailgrad/kernels/dropout.hpp>
 #include <mailgrad/kernels/elementwise.hpp>
 #include <mailgrad/kernels/gather.hpp>
-#include <mailgrad/kernels/gather_tables.hpp>
 #include <mailgrad/kernels/gemm.hpp>
 #include <mailgrad/kernels/layer_norm.hpp>
-#include <mailgrad/kernels/map_weights.hpp>
-#include <mailgrad/kernels/pairwise_dots.hpp>
 #include <mailgrad/kernels/pooling.hpp>
 #include <mailgrad/kernels/reduce.hpp>
-#include <mailgrad/kernels/round_floats.hpp>
 #include <mailgrad/kernels/softmax.hpp>
-#include <mailgrad/kernels/sparse_product.hpp>
-#include <mailgrad/kernels/strided_copy.hpp>
 #include <mailgrad/kernels/update.hpp>
+#include <mailgrad/kernels/vectors.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
 namespace mailgrad::cuda {

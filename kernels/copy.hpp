@@ -5,7 +5,52 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <span>
+
+namespace mailgrad {
+
+/// Copies memory that the stream's kernels can reach. Both memories lie apart.
+///
+/// Errors  device_error for a GPU this build lacks, or that its driver reports.
+void copy_bytes(const stream& s, void* to, const void* from, std::size_t bytes);
+
+/// Rows of a table that are copied to the same place of another one. Both have rows row_begin to row_end - 1
+/// of a table that may lie in several parts.
+struct row_copy {
+  static constexpr std::size_t all = ~std::size_t{0};
+
+  const float* from = nullptr; ///< row `row_begin`
+  float* to = nullptr;         ///< the same row
+  std::size_t width = 0;       ///< floats of a row
+  std::int32_t row_begin = 0;
+  std::int32_t row_end = 0;
+  std::size_t count = all;               ///< of rows that are named; `all`: each, without a name
+  const std::int32_t* numbers = nullptr; ///< their names, int32
+  std::size_t stride = 1;                ///< from one name to the next
+
+  bool is_whole() const noexcept { return count == all; }
+  std::size_t height() const noexcept { return static_cast<std::size_t>(row_end - row_begin); }
+};
+
+/// Makes each copy. Numbers of rows that the part lacks are passed over, negative ones too. A row may be
+/// named more than once, also by several copies, if all of these copy the same values to it.
+///
+/// On a card `from` may lie in pinned memory.
+/// Errors  on a card shape_error for rows of 2^31 floats or more; device_error for a card in a build without
+///         CUDA.
+void copy_rows(const stream& s, std::span<const row_copy> copies);
+
+} // namespace mailgrad
+
+namespace mailgrad::cuda {
+
+/// copy_rows() on a stream of a card.
+///
+/// Errors  shape_error for rows of 2^31 floats or more.
+void copy_rows(const cuda_stream& s, std::span<const row_copy> copies);
+
+} // namespace mailgrad::cuda
 
 namespace mailgrad {
 
