@@ -1,3 +1,4 @@
+#include <mailgrad/kernels/card_body.hpp>
 #include <mailgrad/kernels/copy.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/kernels/vectors.hpp>
@@ -6,9 +7,7 @@
 #include <cstring>
 #include <span>
 
-namespace mailgrad::host {
-
-// On the calling thread.
+namespace mailgrad {
 
 namespace {
 
@@ -23,18 +22,6 @@ void copy_named(const row_copy& c) {
 
 } // namespace
 
-void copy_rows(std::span<const row_copy> copies) {
-  for (const row_copy& c : copies)
-    if (c.is_whole())
-      std::copy_n(c.from, c.height() * c.width, c.to);
-    else
-      copy_named(c);
-}
-
-} // namespace mailgrad::host
-
-namespace mailgrad {
-
 void copy_bytes(const stream& s, void* to, const void* from, std::size_t bytes) {
   if (bytes == 0) return;
   if (const auto* card = std::get_if<cuda_stream>(&s)) {
@@ -45,8 +32,12 @@ void copy_bytes(const stream& s, void* to, const void* from, std::size_t bytes) 
 }
 
 void copy_rows(const stream& s, std::span<const row_copy> copies) {
-  if (const auto* card = std::get_if<cuda_stream>(&s)) return cuda::copy_rows(*card, copies);
-  host::copy_rows(copies);
+  if (on_card<copy_rows>(s, copies)) return;
+  for (const row_copy& c : copies)
+    if (c.is_whole())
+      std::copy_n(c.from, c.height() * c.width, c.to);
+    else
+      copy_named(c);
 }
 
 namespace {
@@ -74,20 +65,17 @@ void copy_plane(const copied_axis& rows, const copied_axis& columns, const float
     }
 }
 
-} // namespace
-
-namespace host {
-
-// On the calling thread. There are at least two axes; the last two are the plane of the
-// inner loops.
-
-void copy_box(std::span<const copied_axis> axes, const float* from, float* to) {
+void copy_planes(std::span<const copied_axis> axes, const float* from, float* to) {
   if (axes.size() == 2) return copy_plane(axes[0], axes[1], from, to);
   for (std::size_t i = 0; i < axes[0].extent; ++i)
-    copy_box(axes.subspan(1), from + i * axes[0].from, to + i * axes[0].to);
+    copy_planes(axes.subspan(1), from + i * axes[0].from, to + i * axes[0].to);
 }
 
-} // namespace host
+} // namespace
+
+void copy_box(const stream& s, std::span<const copied_axis> axes, const float* from, float* to) {
+  if (!on_card<copy_box>(s, axes, from, to)) copy_planes(axes, from, to);
+}
 
 element_places row_major(const shape& dims) noexcept {
   element_places places;
@@ -137,10 +125,7 @@ void strided_copy::put_inner_axes_last() noexcept {
 }
 
 void strided_copy::run(const stream& s, const float* from, float* to) const {
-  const auto axes = std::span(axes_).first(rank_);
-  if (const auto* card = std::get_if<cuda_stream>(&s))
-    return cuda::copy_box(*card, axes, from + from_offset_, to + to_offset_);
-  host::copy_box(axes, from + from_offset_, to + to_offset_);
+  copy_box(s, std::span(axes_).first(rank_), from + from_offset_, to + to_offset_);
 }
 
 void strided_copy::run_into_zeros(const stream& s, const float* from, float* to, std::size_t size) const {

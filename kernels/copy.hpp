@@ -41,19 +41,6 @@ struct row_copy {
 ///         CUDA.
 void copy_rows(const stream& s, std::span<const row_copy> copies);
 
-} // namespace mailgrad
-
-namespace mailgrad::cuda {
-
-/// copy_rows() on a stream of a card.
-///
-/// Errors  shape_error for rows of 2^31 floats or more.
-void copy_rows(const cuda_stream& s, std::span<const row_copy> copies);
-
-} // namespace mailgrad::cuda
-
-namespace mailgrad {
-
 /// Where the elements of a box lie: element (i, j, ...) at offset + i * steps[0] + j * steps[1] + ...
 struct element_places {
   std::array<std::size_t, shape::max_rank> steps{};
@@ -64,6 +51,12 @@ struct element_places {
 struct copied_axis {
   std::size_t extent = 1, from = 0, to = 0;
 };
+
+/// Copies a box along these axes, at least two. The last has the smallest step in the target, and the last
+/// two are the plane of the inner loops. strided_copy puts them so.
+///
+/// Errors  device_error for a GPU this build lacks.
+void copy_box(const stream& s, std::span<const copied_axis> axes, const float* from, float* to);
 
 /// The places of a row-major tensor without gaps.
 element_places row_major(const shape& dims) noexcept;
@@ -93,11 +86,3 @@ private:
 };
 
 } // namespace mailgrad
-
-namespace mailgrad::cuda {
-
-/// strided_copy::run() on a stream of a card. There are at least two axes; the last has the smallest step in
-/// the target.
-void copy_box(const cuda_stream& s, std::span<const copied_axis> axes, const float* from, float* to);
-
-} // namespace mailgrad::cuda

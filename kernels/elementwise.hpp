@@ -80,35 +80,6 @@ void broadcast(const stream& s, elementwise_function f, const broadcast_plan& pl
 void bias_relu_gradient(const stream& s, const float* y, const float* dy, float* dz, float* db,
                         std::size_t rows, std::size_t columns);
 
-} // namespace mailgrad
-
-namespace mailgrad::host {
-
-// The same on the calling thread.
-
-void elementwise(const elementwise_chain& chain, std::span<const void* const> inputs,
-                 std::span<void* const> outputs, std::size_t n, void* scratch);
-void broadcast(elementwise_function f, const broadcast_plan& plan, const float* a, const float* b, float* y);
-void bias_relu_gradient(const float* y, const float* dy, float* dz, float* db, std::size_t rows,
-                        std::size_t columns);
-
-} // namespace mailgrad::host
-
-namespace mailgrad::cuda {
-
-// The same on a card.
-
-void elementwise(const cuda_stream& s, const elementwise_chain& chain, std::span<const void* const> inputs,
-                 std::span<void* const> outputs, std::size_t n);
-void broadcast(const cuda_stream& s, elementwise_function f, const broadcast_plan& plan, const float* a,
-               const float* b, float* y);
-void bias_relu_gradient(const cuda_stream& s, const float* y, const float* dy, float* dz, float* db,
-                        std::size_t rows, std::size_t columns);
-
-} // namespace mailgrad::cuda
-
-namespace mailgrad {
-
 /// Computes y = gelu(x + b) and the slope of gelu at x + b. Both need the same expensive function, so
 /// computing the slope here leaves only a product for the gradient.
 ///
@@ -125,21 +96,6 @@ void bias_gelu(const stream& s, read_numbers x, const float* b, written_numbers 
 /// Errors  as bias_gelu.
 void bias_gelu_gradient(const stream& s, read_numbers slope, read_numbers dy, written_numbers dz, float* db,
                         std::size_t rows, std::size_t columns);
-
-} // namespace mailgrad
-
-namespace mailgrad::cuda {
-
-// The same on a card.
-
-void bias_gelu(const cuda_stream& s, read_numbers x, const float* b, written_numbers y, written_numbers slope,
-               std::size_t rows, std::size_t columns);
-void bias_gelu_gradient(const cuda_stream& s, read_numbers slope, read_numbers dy, written_numbers dz,
-                        float* db, std::size_t rows, std::size_t columns);
-
-} // namespace mailgrad::cuda
-
-namespace mailgrad {
 
 /// Decides which elements are dropped. The decision depends only on the rate, the seed, the step and the
 /// position.
@@ -162,18 +118,6 @@ struct dropout_draw {
 /// Errors  device_error for a GPU this build lacks.
 void dropout(const stream& s, const dropout_draw& draw, const float* x, float* y, std::size_t size);
 
-} // namespace mailgrad
-
-namespace mailgrad::cuda {
-
-/// dropout() on a stream of a card. The step is that of the card's words, not of `draw`, so that a captured
-/// launch draws anew in each step.
-void dropout(const cuda_stream& s, const dropout_draw& draw, const float* x, float* y, std::size_t size);
-
-} // namespace mailgrad::cuda
-
-namespace mailgrad {
-
 /// Rounds each number to the nearest bfloat16, of two equally near to the one whose last bit is 0. A NaN
 /// stays one; what rounds to 2^128 becomes infinite. It is for operands of products on a card;
 /// encodings.hpp has what messages are made of.
@@ -189,12 +133,3 @@ void round_floats(const stream& s, std::span<const float> x, bfloat16* y);
 void widen_floats(const stream& s, std::span<const bfloat16> x, float* y);
 
 } // namespace mailgrad
-
-namespace mailgrad::cuda {
-
-// The same on a card.
-
-void round_floats(const cuda_stream& s, std::span<const float> x, bfloat16* y);
-void widen_floats(const cuda_stream& s, std::span<const bfloat16> x, float* y);
-
-} // namespace mailgrad::cuda

@@ -1,3 +1,4 @@
+#include <mailgrad/kernels/card_body.hpp>
 #include <mailgrad/kernels/gather.hpp>
 #include <mailgrad/tensor/error.hpp>
 
@@ -7,9 +8,7 @@
 #include <array>
 #include <stdexcept>
 
-namespace mailgrad::host {
-
-// On the calling thread. The table consists of whole rows.
+namespace mailgrad {
 
 namespace {
 
@@ -23,32 +22,6 @@ std::size_t offset_of(std::int32_t row, std::size_t width, std::size_t table_siz
   return offset;
 }
 
-} // namespace
-
-void gather(std::span<const float> table, std::size_t width, std::span<const std::int32_t> rows,
-            float* result) {
-  for (const std::int32_t row : rows)
-    result = std::copy_n(table.data() + offset_of(row, width, table.size()), width, result);
-}
-
-void scatter_rows(std::span<const std::int32_t> rows, const float* values, std::size_t width,
-                  std::span<float> table) {
-  std::ranges::fill(table, 0.0F);
-  for (const std::int32_t row : rows) {
-    if (row < 0) return;
-    float* to = table.data() + offset_of(row, width, table.size());
-#pragma omp simd
-    for (std::size_t c = 0; c < width; ++c) to[c] += values[c];
-    values += width;
-  }
-}
-
-} // namespace mailgrad::host
-
-namespace mailgrad {
-
-namespace {
-
 /// Checks that the table consists of whole rows, so that the offset of a row cannot overflow.
 void require_whole_rows(const char* kernel, std::size_t table_size, std::size_t width) {
   if (width == 0 ? table_size > 0 : table_size % width != 0)
@@ -60,8 +33,9 @@ void require_whole_rows(const char* kernel, std::size_t table_size, std::size_t 
 void gather(const stream& s, std::span<const float> table, std::size_t width,
             std::span<const std::int32_t> rows, float* result) {
   require_whole_rows("gather", table.size(), width);
-  if (const auto* card = std::get_if<cuda_stream>(&s)) return cuda::gather(*card, table, width, rows, result);
-  host::gather(table, width, rows, result);
+  if (on_card<gather>(s, table, width, rows, result)) return;
+  for (const std::int32_t row : rows)
+    result = std::copy_n(table.data() + offset_of(row, width, table.size()), width, result);
 }
 
 std::size_t scatter_scratch_bytes(device_kind where, std::size_t rows) noexcept {
@@ -71,16 +45,16 @@ std::size_t scatter_scratch_bytes(device_kind where, std::size_t rows) noexcept 
 void scatter_rows(const stream& s, std::span<const std::int32_t> rows, const float* values, std::size_t width,
                   std::span<float> table, void* scratch) {
   require_whole_rows("scatter_rows", table.size(), width);
-  if (const auto* card = std::get_if<cuda_stream>(&s))
-    return cuda::scatter_rows(*card, rows, values, width, table, scratch);
-  host::scatter_rows(rows, values, width, table);
+  if (on_card<scatter_rows>(s, rows, values, width, table, scratch)) return;
+  std::ranges::fill(table, 0.0F);
+  for (const std::int32_t row : rows) {
+    if (row < 0) return;
+    float* to = table.data() + offset_of(row, width, table.size());
+#pragma omp simd
+    for (std::size_t c = 0; c < width; ++c) to[c] += values[c];
+    values += width;
+  }
 }
-
-} // namespace mailgrad
-
-namespace mailgrad::host {
-
-// On the calling thread.
 
 namespace {
 
@@ -102,10 +76,16 @@ const float* address(const row_table& table, std::int32_t row, std::size_t width
   throw std::out_of_range(fmt::format("row {} of a table of {} rows", row, table.height));
 }
 
+void require_whole_samples(const char* kernel, std::size_t rows, std::size_t tables) {
+  if (tables == 0 ? rows > 0 : rows % tables != 0) throw shape_error(kernel, shape{rows}, shape{tables});
+}
+
 } // namespace
 
-void gather_tables(std::span<const row_table> tables, std::size_t width, std::span<const std::int32_t> rows,
-                   float* result) {
+void gather_tables(const stream& s, std::span<const row_table> tables, std::size_t width,
+                   std::span<const std::int32_t> rows, float* result) {
+  require_whole_samples("gather_tables", rows.size(), tables.size());
+  if (on_card<gather_tables>(s, tables, width, rows, result)) return;
   const std::size_t step = tables.size();
   for (std::size_t i = 0; i < rows.size(); i += step)
     for (std::size_t j = 0; j < step; ++j) {
@@ -116,8 +96,10 @@ void gather_tables(std::span<const row_table> tables, std::size_t width, std::sp
     }
 }
 
-void gather_tables_gradient(std::span<const std::int32_t> rows, const float* gradient, std::size_t width,
-                            std::span<const table_gradient> parts) {
+void gather_tables_gradient(const stream& s, std::span<const std::int32_t> rows, const float* gradient,
+                            std::size_t width, std::span<const table_gradient> parts) {
+  require_whole_samples("gather_tables_gradient", rows.size(), parts.size());
+  if (on_card<gather_tables_gradient>(s, rows, gradient, width, parts)) return;
   const std::size_t samples = rows.size() / std::max<std::size_t>(1, parts.size());
   for (std::size_t i = 0; i < samples; ++i)
     for (std::size_t j = 0; j < parts.size(); ++j, gradient += width) {
@@ -125,40 +107,6 @@ void gather_tables_gradient(std::span<const std::int32_t> rows, const float* gra
       std::copy_n(gradient, width, parts[j].values + i * width);
     }
 }
-
-} // namespace mailgrad::host
-
-namespace mailgrad {
-
-namespace {
-
-void require_whole_samples(const char* kernel, std::size_t rows, std::size_t tables) {
-  if (tables == 0 ? rows > 0 : rows % tables != 0) throw shape_error(kernel, shape{rows}, shape{tables});
-}
-
-} // namespace
-
-void gather_tables(const stream& s, std::span<const row_table> tables, std::size_t width,
-                   std::span<const std::int32_t> rows, float* result) {
-  require_whole_samples("gather_tables", rows.size(), tables.size());
-  if (const auto* card = std::get_if<cuda_stream>(&s))
-    return cuda::gather_tables(*card, tables, width, rows, result);
-  host::gather_tables(tables, width, rows, result);
-}
-
-void gather_tables_gradient(const stream& s, std::span<const std::int32_t> rows, const float* gradient,
-                            std::size_t width, std::span<const table_gradient> parts) {
-  require_whole_samples("gather_tables_gradient", rows.size(), parts.size());
-  if (const auto* card = std::get_if<cuda_stream>(&s))
-    return cuda::gather_tables_gradient(*card, rows, gradient, width, parts);
-  host::gather_tables_gradient(rows, gradient, width, parts);
-}
-
-} // namespace mailgrad
-
-namespace mailgrad::host {
-
-// On the calling thread. There are offsets.
 
 namespace {
 
@@ -234,9 +182,17 @@ void wide_product(const compressed_rows& x, std::span<const float> table, std::s
   }
 }
 
+void require_offsets(const char* kernel, const compressed_rows& x) {
+  if (x.offsets.empty())
+    throw shape_error(fmt::format("{}: there are no offsets, not even of no rows", kernel));
+}
+
 } // namespace
 
-void sparse_product(const compressed_rows& x, std::span<const float> table, std::size_t width, float* y) {
+void sparse_product(const stream& s, const compressed_rows& x, std::span<const float> table,
+                    std::size_t width, float* y) {
+  require_offsets("sparse_product", x);
+  if (on_card<sparse_product>(s, x, table, width, y)) return;
   switch (width) {
   case 1:
     return narrow_product<1>(x, table, y);
@@ -251,7 +207,10 @@ void sparse_product(const compressed_rows& x, std::span<const float> table, std:
   }
 }
 
-void sparse_product_gradient(const compressed_rows& x, const float* dy, std::size_t width, float* rows) {
+void sparse_product_gradient(const stream& s, const compressed_rows& x, const float* dy, std::size_t width,
+                             float* rows) {
+  require_offsets("sparse_product_gradient", x);
+  if (on_card<sparse_product_gradient>(s, x, dy, width, rows)) return;
   for (std::size_t i = 0; i < x.rows(); ++i, dy += width) {
     const entries row = entries_of(x, i);
     for (std::size_t j = row.begin; j < row.end; ++j) {
@@ -261,34 +220,6 @@ void sparse_product_gradient(const compressed_rows& x, const float* dy, std::siz
       for (std::size_t c = 0; c < width; ++c) to[c] = v * dy[c];
     }
   }
-}
-
-} // namespace mailgrad::host
-
-namespace mailgrad {
-
-namespace {
-
-void require_offsets(const char* kernel, const compressed_rows& x) {
-  if (x.offsets.empty())
-    throw shape_error(fmt::format("{}: there are no offsets, not even of no rows", kernel));
-}
-
-} // namespace
-
-void sparse_product(const stream& s, const compressed_rows& x, std::span<const float> table,
-                    std::size_t width, float* y) {
-  require_offsets("sparse_product", x);
-  if (const auto* card = std::get_if<cuda_stream>(&s)) return cuda::sparse_product(*card, x, table, width, y);
-  host::sparse_product(x, table, width, y);
-}
-
-void sparse_product_gradient(const stream& s, const compressed_rows& x, const float* dy, std::size_t width,
-                             float* rows) {
-  require_offsets("sparse_product_gradient", x);
-  if (const auto* card = std::get_if<cuda_stream>(&s))
-    return cuda::sparse_product_gradient(*card, x, dy, width, rows);
-  host::sparse_product_gradient(x, dy, width, rows);
 }
 
 } // namespace mailgrad

@@ -7,14 +7,22 @@
 #include <cstdint>
 #include <span>
 
+namespace mailgrad::cuda {
+
+/// Bytes in which a card puts a list of so many rows in order: twice a row and a position for each.
+constexpr std::size_t row_order_bytes(std::size_t rows) { return 2 * rows * sizeof(std::uint64_t); }
+
+} // namespace mailgrad::cuda
+
 namespace mailgrad {
 
 /// Copies row rows[i] of the table to row i of the result.
 ///
 /// Shapes  table: float32[table rows, width]; result: float32[rows.size(), width], apart from the table.
 /// Errors  shape_error for a table that is not made of whole rows; std::out_of_range for a row that the table
-///         lacks. On a card such a row is noted in the lane's words instead, and shape_error is thrown for
-///         rows of 2^31 elements or more; device_error for a card in a build without CUDA.
+///         lacks. On a card such a row is noted in the lane's words instead, and its place in the result is
+///         zeroed; shape_error is thrown there for rows of 2^31 elements or more; device_error for a card in
+///         a build without CUDA.
 void gather(const stream& s, std::span<const float> table, std::size_t width,
             std::span<const std::int32_t> rows, float* result);
 
@@ -26,34 +34,10 @@ std::size_t scatter_scratch_bytes(device_kind where, std::size_t rows) noexcept;
 ///
 /// Shapes  values: float32[rows.size(), width]; table: float32[table rows, width], overwritten; scratch:
 ///         scatter_scratch_bytes(), 64-byte aligned.
-/// Errors  as gather; on a card shape_error for 2^31 rows or more.
+/// Errors  as gather, but that a row which the table lacks is left out on a card, and shape_error is thrown
+///         there for 2^31 rows or more.
 void scatter_rows(const stream& s, std::span<const std::int32_t> rows, const float* values, std::size_t width,
                   std::span<float> table, void* scratch = nullptr);
-
-} // namespace mailgrad
-
-namespace mailgrad::cuda {
-
-/// Bytes in which a card puts a list of so many rows in order: twice a row and a position for each.
-constexpr std::size_t row_order_bytes(std::size_t rows) { return 2 * rows * sizeof(std::uint64_t); }
-
-/// gather() on a stream of a card. A row that the table lacks is noted in the lane's words, and its place in
-/// the result is zeroed.
-///
-/// Errors  shape_error for rows of 2^31 elements or more.
-void gather(const cuda_stream& s, std::span<const float> table, std::size_t width,
-            std::span<const std::int32_t> rows, float* result);
-
-/// scatter_rows() on a stream of a card. A row that the table lacks is noted in the lane's words, and left
-/// out.
-///
-/// Errors  shape_error for a list of 2^31 rows or more.
-void scatter_rows(const cuda_stream& s, std::span<const std::int32_t> rows, const float* values,
-                  std::size_t width, std::span<float> table, void* scratch);
-
-} // namespace mailgrad::cuda
-
-namespace mailgrad {
 
 /// A table of rows. All tables of one call have the same width.
 struct row_table {
@@ -66,8 +50,8 @@ struct row_table {
 /// Shapes  rows: int32[samples, tables]: column j holds rows of table j; result: float32[samples, tables,
 ///         width].
 /// Errors  shape_error if there is not a row of every table for each sample; std::out_of_range for a row that
-///         its table lacks. On a card such a row is noted in the lane's words instead; device_error for a
-///         card in a build without CUDA.
+///         its table lacks. On a card such a row is noted in the lane's words instead, and its place is
+///         zeroed; device_error for a card in a build without CUDA.
 void gather_tables(const stream& s, std::span<const row_table> tables, std::size_t width,
                    std::span<const std::int32_t> rows, float* result);
 
@@ -85,21 +69,6 @@ struct table_gradient {
 void gather_tables_gradient(const stream& s, std::span<const std::int32_t> rows, const float* gradient,
                             std::size_t width, std::span<const table_gradient> parts);
 
-} // namespace mailgrad
-
-namespace mailgrad::cuda {
-
-/// gather_tables() on a stream of a card. A row that its table lacks is noted in the lane's words, and its
-/// place in the result is zeroed.
-void gather_tables(const cuda_stream& s, std::span<const row_table> tables, std::size_t width,
-                   std::span<const std::int32_t> rows, float* result);
-void gather_tables_gradient(const cuda_stream& s, std::span<const std::int32_t> rows, const float* gradient,
-                            std::size_t width, std::span<const table_gradient> parts);
-
-} // namespace mailgrad::cuda
-
-namespace mailgrad {
-
 /// Rows that are mostly zero: row i is the entries offsets[i] to offsets[i + 1]. Entries behind those of the
 /// last row are not read.
 struct compressed_rows {
@@ -114,8 +83,8 @@ struct compressed_rows {
 ///
 /// Shapes  table: float32[columns of x, width]; y: float32[x.rows(), width].
 /// Errors  shape_error without offsets; std::out_of_range for a column that the table lacks or an offset
-///         behind the entries. On a card such a fault is noted in the lane's words instead; device_error for
-///         a card in a build without CUDA.
+///         behind the entries. On a card such a fault is noted in the lane's words instead, and left out;
+///         device_error for a card in a build without CUDA.
 void sparse_product(const stream& s, const compressed_rows& x, std::span<const float> table,
                     std::size_t width, float* y);
 
@@ -128,14 +97,3 @@ void sparse_product_gradient(const stream& s, const compressed_rows& x, const fl
                              float* rows);
 
 } // namespace mailgrad
-
-namespace mailgrad::cuda {
-
-/// sparse_product() on a stream of a card. A column that the table lacks, or a row whose entries are not
-/// there, is noted in the lane's words, and left out.
-void sparse_product(const cuda_stream& s, const compressed_rows& x, std::span<const float> table,
-                    std::size_t width, float* y);
-void sparse_product_gradient(const cuda_stream& s, const compressed_rows& x, const float* dy,
-                             std::size_t width, float* rows);
-
-} // namespace mailgrad::cuda

@@ -1,3 +1,6 @@
+#include <mailgrad/kernels/card_body.hpp>
+#include <mailgrad/kernels/cuda/products.hpp>
+#include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/kernels/elementwise.hpp>
 #include <mailgrad/kernels/gemm.hpp>
 #include <mailgrad/kernels/host/gemm_tile.hpp>
@@ -404,11 +407,9 @@ std::size_t gemm_scratch_bytes(const gemm_shape& g) noexcept {
   return 0;
 }
 
-namespace host {
+namespace {
 
-// On the calling thread.
-
-void gemm(const gemm_shape& g, const float* a, const float* b, float* c, void* scratch, next_use c_use) {
+void multiply(const gemm_shape& g, const float* a, const float* b, float* c, void* scratch, next_use c_use) {
   if (g.k == 0) std::fill_n(c, g.batch * g.m * g.n, 0.0F);
   if (g.k == 0 || g.m == 0 || g.n == 0) return;
   for (std::size_t i = 0; i < g.batch; ++i)
@@ -416,39 +417,55 @@ void gemm(const gemm_shape& g, const float* a, const float* b, float* c, void* s
                  c_use);
 }
 
-} // namespace host
+/// Adds the bias to each row of C and applies relu, as `epilogue` has them.
+void finish_rows(const stream& s, const gemm_shape& g, float* c, const gemm_epilogue& epilogue) {
+  using enum elementwise_function;
+  const shape rows{g.batch * g.m, g.n};
+  if (epilogue.bias == nullptr) return broadcast(s, relu, plan_broadcast(rows, rows, rows), c, c, c);
+  broadcast(s, epilogue.relu ? relu_of_sum : add, plan_broadcast(rows, {g.n}, rows), c, epilogue.bias, c);
+}
+
+/// What multiplies on a card. Only a build without CUDA has none.
+cuda::products& products_of(const cuda_stream& s) {
+  if (s.products == nullptr) refuse_card(s, "gemm");
+  return *s.products;
+}
+
+template <class Operand>
+void multiply_on_card(const cuda_stream& s, const gemm_shape& g, const Operand* a, const Operand* b, float* c,
+                      const gemm_epilogue& epilogue) {
+  cuda::products& products = products_of(s);
+  const std::size_t size = g.batch * g.m * g.n;
+  if (size == 0) return;
+  if (g.k == 0)
+    cuda::runtime::fill(s.stream, c, 0, size * sizeof(float));
+  else if (!epilogue.relu)
+    return products.run(s, g, a, b, c, epilogue.bias);
+  else
+    products.run(s, g, a, b, c);
+  if (!epilogue.none()) finish_rows(s, g, c, epilogue);
+}
+
+} // namespace
 
 void gemm(const stream& s, const gemm_shape& g, const float* a, const float* b, float* c, void* scratch,
           next_use c_use, const gemm_epilogue& epilogue) {
-  if (const auto* gpu = std::get_if<cuda_stream>(&s)) return cuda::gemm(*gpu, g, a, b, c, epilogue);
-  host::gemm(g, a, b, c, scratch, epilogue.none() ? c_use : next_use::soon);
-  if (epilogue.none()) return;
-  const shape result{g.batch * g.m, g.n};
-  if (epilogue.bias == nullptr) {
-    const auto plan = plan_broadcast(result, result, result);
-    return host::broadcast(elementwise_function::relu, plan, c, c, c);
-  }
-  host::broadcast(epilogue.relu ? elementwise_function::relu_of_sum : elementwise_function::add,
-                  plan_broadcast(result, {g.n}, result), c, epilogue.bias, c);
+  if (const auto* card = std::get_if<cuda_stream>(&s)) return multiply_on_card(*card, g, a, b, c, epilogue);
+  multiply(g, a, b, c, scratch, epilogue.none() ? c_use : next_use::soon);
+  if (!epilogue.none()) finish_rows(s, g, c, epilogue);
 }
 
 void gemm(const stream& s, const gemm_shape& g, const bfloat16* a, const bfloat16* b, float* c,
           const gemm_epilogue& epilogue) {
-  cuda::gemm(require_card(s, "gemm"), g, a, b, c, epilogue);
+  multiply_on_card(require_card(s, "gemm"), g, a, b, c, epilogue);
 }
 
 void gemm(const stream& s, const gemm_shape& g, const bfloat16* a, const bfloat16* b, bfloat16* c,
           const bfloat16* bias) {
   const cuda_stream& card = require_card(s, "gemm");
   if (g.k == 0) throw shape_error("gemm: a product of no inner elements is not computed in bfloat16");
-  cuda::gemm(card, g, a, b, c, bias);
+  products_of(card).run(card, g, a, b, c, bias); // which answers a result of nothing
 }
-
-} // namespace mailgrad
-
-namespace mailgrad::host {
-
-// On the calling thread.
 
 namespace {
 
@@ -466,14 +483,17 @@ void add_scaled(float factor, const float* x, float* sum, std::size_t n) {
 
 } // namespace
 
-void pairwise_dots(const vector_sets& sets, const float* x, float* dots) {
+void pairwise_dots(const stream& s, const vector_sets& sets, const float* x, float* dots) {
+  if (on_card<pairwise_dots>(s, sets, x, dots)) return;
   const std::size_t n = sets.width;
   for (std::size_t sample = 0; sample < sets.samples; ++sample, x += sets.count * n)
     for (std::size_t i = 1; i < sets.count; ++i)
       for (std::size_t j = 0; j < i; ++j) *dots++ = dot(x + i * n, x + j * n, n);
 }
 
-void pairwise_dots_gradient(const vector_sets& sets, const float* x, const float* ddots, float* dx) {
+void pairwise_dots_gradient(const stream& s, const vector_sets& sets, const float* x, const float* ddots,
+                            float* dx) {
+  if (on_card<pairwise_dots_gradient>(s, sets, x, ddots, dx)) return;
   const std::size_t n = sets.width;
   std::fill_n(dx, sets.samples * sets.count * n, 0.0F);
   for (std::size_t sample = 0; sample < sets.samples; ++sample, x += sets.count * n, dx += sets.count * n)
@@ -482,22 +502,6 @@ void pairwise_dots_gradient(const vector_sets& sets, const float* x, const float
         add_scaled(*ddots, x + j * n, dx + i * n, n);
         add_scaled(*ddots, x + i * n, dx + j * n, n);
       }
-}
-
-} // namespace mailgrad::host
-
-namespace mailgrad {
-
-void pairwise_dots(const stream& s, const vector_sets& sets, const float* x, float* dots) {
-  if (const auto* card = std::get_if<cuda_stream>(&s)) return cuda::pairwise_dots(*card, sets, x, dots);
-  host::pairwise_dots(sets, x, dots);
-}
-
-void pairwise_dots_gradient(const stream& s, const vector_sets& sets, const float* x, const float* ddots,
-                            float* dx) {
-  if (const auto* card = std::get_if<cuda_stream>(&s))
-    return cuda::pairwise_dots_gradient(*card, sets, x, ddots, dx);
-  host::pairwise_dots_gradient(sets, x, ddots, dx);
 }
 
 } // namespace mailgrad

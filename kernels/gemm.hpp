@@ -66,22 +66,6 @@ void gemm(const stream& s, const gemm_shape& g, const bfloat16* a, const bfloat1
 void gemm(const stream& s, const gemm_shape& g, const bfloat16* a, const bfloat16* b, bfloat16* c,
           const bfloat16* bias = nullptr);
 
-} // namespace mailgrad
-
-namespace mailgrad::cuda {
-
-/// The same on a card.
-void gemm(const cuda_stream& s, const gemm_shape& g, const float* a, const float* b, float* c,
-          const gemm_epilogue& epilogue);
-void gemm(const cuda_stream& s, const gemm_shape& g, const bfloat16* a, const bfloat16* b, float* c,
-          const gemm_epilogue& epilogue);
-void gemm(const cuda_stream& s, const gemm_shape& g, const bfloat16* a, const bfloat16* b, bfloat16* c,
-          const bfloat16* bias);
-
-} // namespace mailgrad::cuda
-
-namespace mailgrad {
-
 /// The sizes of the operand: samples of `count` vectors, each with `width` numbers.
 struct vector_sets {
   std::size_t samples;
@@ -105,13 +89,3 @@ void pairwise_dots_gradient(const stream& s, const vector_sets& sets, const floa
                             float* dx);
 
 } // namespace mailgrad
-
-namespace mailgrad::cuda {
-
-// The same on a card.
-
-void pairwise_dots(const cuda_stream& s, const vector_sets& sets, const float* x, float* dots);
-void pairwise_dots_gradient(const cuda_stream& s, const vector_sets& sets, const float* x, const float* ddots,
-                            float* dx);
-
-} // namespace mailgrad::cuda

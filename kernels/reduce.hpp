@@ -39,10 +39,7 @@ void mean_squared_difference(const stream& s, const float* a, const float* b, st
 
 namespace mailgrad::cuda {
 
-// The same on a card. Sums are made in two stages where there are few results.
-
-void sum(const cuda_stream& s, const sum_plan& plan, read_numbers x, float scale, float* y);
-void mean_squared_difference(const cuda_stream& s, const float* a, const float* b, std::size_t n, float* y);
+// What sums of a card end with, also those of other kernels.
 
 /// y = scale * the sum over the rows of x, in one launch. It is the second stage of sums that come in parts,
 /// so x may lie in the stream's scratch memory.

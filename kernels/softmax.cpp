@@ -1,3 +1,4 @@
+#include <mailgrad/kernels/card_body.hpp>
 #include <mailgrad/kernels/host/rows.hpp>
 #include <mailgrad/kernels/softmax.hpp>
 
@@ -6,11 +7,10 @@
 #include <algorithm>
 #include <stdexcept>
 
-namespace mailgrad::host {
+namespace mailgrad {
 
-// On the calling thread.
-
-void softmax(const float* x, float* y, std::size_t rows, std::size_t columns) {
+void softmax(const stream& s, const float* x, float* y, std::size_t rows, std::size_t columns) {
+  if (on_card<softmax>(s, x, y, rows, columns)) return;
   const std::size_t block = rows_at_once(columns);
   for (std::size_t first = 0; first < rows; first += block) {
     const std::size_t count = std::min(block, rows - first);
@@ -21,35 +21,15 @@ void softmax(const float* x, float* y, std::size_t rows, std::size_t columns) {
   }
 }
 
-void softmax_gradient(const float* y, const float* dy, float* dx, std::size_t rows, std::size_t columns) {
+void softmax_gradient(const stream& s, const float* y, const float* dy, float* dx, std::size_t rows,
+                      std::size_t columns) {
+  if (on_card<softmax_gradient>(s, y, dy, dx, rows, columns)) return;
   for (std::size_t row = 0; row < rows; ++row, y += columns, dy += columns, dx += columns) {
     const float projection = row_sum(columns, [=](std::size_t i) { return y[i] * dy[i]; });
 #pragma omp simd
     for (std::size_t i = 0; i < columns; ++i) dx[i] = y[i] * (dy[i] - projection);
   }
 }
-
-} // namespace mailgrad::host
-
-namespace mailgrad {
-
-void softmax(const stream& s, const float* x, float* y, std::size_t rows, std::size_t columns) {
-  if (const auto* card = std::get_if<cuda_stream>(&s)) return cuda::softmax(*card, x, y, rows, columns);
-  host::softmax(x, y, rows, columns);
-}
-
-void softmax_gradient(const stream& s, const float* y, const float* dy, float* dx, std::size_t rows,
-                      std::size_t columns) {
-  if (const auto* card = std::get_if<cuda_stream>(&s))
-    return cuda::softmax_gradient(*card, y, dy, dx, rows, columns);
-  host::softmax_gradient(y, dy, dx, rows, columns);
-}
-
-} // namespace mailgrad
-
-namespace mailgrad::host {
-
-// On the calling thread.
 
 namespace {
 
@@ -76,8 +56,9 @@ double loss_of_rows(const float* logits, const std::int32_t* labels, float* prob
 
 } // namespace
 
-void cross_entropy(const float* logits, const std::int32_t* labels, float* loss, float* probabilities,
-                   std::size_t rows, std::size_t columns) {
+void cross_entropy(const stream& s, const float* logits, const std::int32_t* labels, float* loss,
+                   float* probabilities, std::size_t rows, std::size_t columns) {
+  if (on_card<cross_entropy>(s, logits, labels, loss, probabilities, rows, columns)) return;
   double total = 0; // a double, since there may be very many rows
   const std::size_t block = rows_at_once(columns);
   for (std::size_t first = 0; first < rows; first += block)
@@ -86,8 +67,9 @@ void cross_entropy(const float* logits, const std::int32_t* labels, float* loss,
   *loss = static_cast<float>(total / static_cast<double>(rows));
 }
 
-void cross_entropy_gradient(const float* probabilities, const std::int32_t* labels, const float* d_loss,
-                            float* d_logits, std::size_t rows, std::size_t columns) {
+void cross_entropy_gradient(const stream& s, const float* probabilities, const std::int32_t* labels,
+                            const float* d_loss, float* d_logits, std::size_t rows, std::size_t columns) {
+  if (on_card<cross_entropy_gradient>(s, probabilities, labels, d_loss, d_logits, rows, columns)) return;
   const float factor = *d_loss / static_cast<float>(rows);
 #pragma omp simd
   for (std::size_t i = 0; i < rows * columns; ++i) d_logits[i] = probabilities[i] * factor;
@@ -97,39 +79,13 @@ void cross_entropy_gradient(const float* probabilities, const std::int32_t* labe
   }
 }
 
-// On the calling thread.
-
-void count_right_labels(const float* logits, const std::int32_t* labels, std::int32_t* right,
+void count_right_labels(const stream& s, const float* logits, const std::int32_t* labels, std::int32_t* right,
                         std::size_t rows, std::size_t columns) {
+  if (on_card<count_right_labels>(s, logits, labels, right, rows, columns)) return;
   std::int32_t count = 0;
   for (std::size_t row = 0; row < rows; ++row, logits += columns)
     if (std::max_element(logits, logits + columns) - logits == labels[row]) ++count;
   *right = count;
-}
-
-} // namespace mailgrad::host
-
-namespace mailgrad {
-
-void cross_entropy(const stream& s, const float* logits, const std::int32_t* labels, float* loss,
-                   float* probabilities, std::size_t rows, std::size_t columns) {
-  if (const auto* card = std::get_if<cuda_stream>(&s))
-    return cuda::cross_entropy(*card, logits, labels, loss, probabilities, rows, columns);
-  host::cross_entropy(logits, labels, loss, probabilities, rows, columns);
-}
-
-void cross_entropy_gradient(const stream& s, const float* probabilities, const std::int32_t* labels,
-                            const float* d_loss, float* d_logits, std::size_t rows, std::size_t columns) {
-  if (const auto* card = std::get_if<cuda_stream>(&s))
-    return cuda::cross_entropy_gradient(*card, probabilities, labels, d_loss, d_logits, rows, columns);
-  host::cross_entropy_gradient(probabilities, labels, d_loss, d_logits, rows, columns);
-}
-
-void count_right_labels(const stream& s, const float* logits, const std::int32_t* labels, std::int32_t* right,
-                        std::size_t rows, std::size_t columns) {
-  if (const auto* card = std::get_if<cuda_stream>(&s))
-    return cuda::count_right_labels(*card, logits, labels, right, rows, columns);
-  host::count_right_labels(logits, labels, right, rows, columns);
 }
 
 } // namespace mailgrad

@@ -1,7 +1,7 @@
+#include <mailgrad/kernels/card_body.hpp>
 #include <mailgrad/kernels/functors/distance_terms.hpp>
 #include <mailgrad/kernels/vectors.hpp>
 #include <mailgrad/tensor/error.hpp>
-#include <mailgrad/tensor/stream.hpp>
 
 #include <fmt/format.h>
 
@@ -11,56 +11,36 @@
 #include <span>
 #include <utility>
 
-namespace mailgrad::host {
-
-// On the calling thread. The caller has checked all sizes.
-
-void fill(float value, std::span<float> x) { std::ranges::fill(x, value); }
-
-void begin_sum(float scale, std::span<const float> x, std::span<float> sum) {
-  for (std::size_t i = 0; i < x.size(); ++i) sum[i] = scale * x[i];
-}
-
-void add_to_sum(float scale, std::span<const float> x, std::span<float> sum) {
-  for (std::size_t i = 0; i < x.size(); ++i) sum[i] += scale * x[i];
-}
-
-void scale_in_place(float scale, std::span<float> x) {
-  for (float& v : x) v *= scale;
-}
-
-} // namespace mailgrad::host
-
 namespace mailgrad {
 
 namespace {
 
-void require_equal(std::span<const float> x, std::span<const float> sum) {
-  if (x.size() != sum.size()) throw shape_error("accumulate", shape{x.size()}, shape{sum.size()});
+void require_equal(const char* what, std::span<const float> a, std::span<const float> b) {
+  if (a.size() != b.size()) throw shape_error(what, shape{a.size()}, shape{b.size()});
 }
 
 } // namespace
 
 void fill(const stream& s, float value, std::span<float> x) {
-  if (const auto* card = std::get_if<cuda_stream>(&s)) return cuda::fill(*card, value, x);
-  host::fill(value, x);
+  if (on_card<fill>(s, value, x)) return;
+  std::ranges::fill(x, value);
 }
 
 void begin_sum(const stream& s, float scale, std::span<const float> x, std::span<float> sum) {
-  require_equal(x, sum);
-  if (const auto* card = std::get_if<cuda_stream>(&s)) return cuda::begin_sum(*card, scale, x, sum);
-  host::begin_sum(scale, x, sum);
+  require_equal("accumulate", x, sum);
+  if (on_card<begin_sum>(s, scale, x, sum)) return;
+  for (std::size_t i = 0; i < x.size(); ++i) sum[i] = scale * x[i];
 }
 
 void add_to_sum(const stream& s, float scale, std::span<const float> x, std::span<float> sum) {
-  require_equal(x, sum);
-  if (const auto* card = std::get_if<cuda_stream>(&s)) return cuda::add_to_sum(*card, scale, x, sum);
-  host::add_to_sum(scale, x, sum);
+  require_equal("accumulate", x, sum);
+  if (on_card<add_to_sum>(s, scale, x, sum)) return;
+  for (std::size_t i = 0; i < x.size(); ++i) sum[i] += scale * x[i];
 }
 
 void scale_in_place(const stream& s, float scale, std::span<float> x) {
-  if (const auto* card = std::get_if<cuda_stream>(&s)) return cuda::scale_in_place(*card, scale, x);
-  host::scale_in_place(scale, x);
+  if (on_card<scale_in_place>(s, scale, x)) return;
+  for (float& v : x) v *= scale;
 }
 
 namespace {
@@ -82,21 +62,6 @@ void run(const F& f, std::span<const float* const> reads, std::span<float* const
   loop(f, in, out, n, std::make_index_sequence<F::reads>{}, std::make_index_sequence<F::writes>{});
 }
 
-} // namespace
-
-namespace host {
-
-// On the calling thread. The caller has checked the number of arrays.
-
-void map_weights(const weight_function& f, std::span<const float* const> reads,
-                 std::span<float* const> writes, std::size_t n) {
-  std::visit([&](const auto& function) { run(function, reads, writes, n); }, f);
-}
-
-} // namespace host
-
-namespace {
-
 void require_arrays(const char* what, std::size_t found, std::size_t expected) {
   if (found != expected)
     throw shape_error(
@@ -113,8 +78,8 @@ void map_weights(const stream& s, const weight_function& f, std::span<const floa
         require_arrays("write", writes.size(), F::writes);
       },
       f);
-  if (const auto* gpu = std::get_if<cuda_stream>(&s)) return cuda::map_weights(*gpu, f, reads, writes, n);
-  host::map_weights(f, reads, writes, n);
+  if (on_card<map_weights>(s, f, reads, writes, n)) return;
+  std::visit([&](const auto& function) { run(function, reads, writes, n); }, f);
 }
 
 namespace {
@@ -139,50 +104,34 @@ double summed(std::span<const float> a, std::span<const float> b, Term term) {
 
 } // namespace
 
-namespace host {
-
-// On the calling thread. The caller has checked all sizes.
-
-double inner_product(std::span<const float> a, std::span<const float> b) {
-  return summed(a, b, functors::product{});
+void sum_pairs(const stream& s, pair_sum what, std::span<const float> a, std::span<const float> b,
+               double* result) {
+  const bool products = what == pair_sum::inner_product;
+  require_equal(products ? "inner product" : "squared distance", a, b);
+  if (on_card<sum_pairs>(s, what, a, b, result)) return;
+  *result = products ? summed(a, b, functors::product{}) : summed(a, b, functors::square_of_difference{});
 }
-
-double squared_distance(std::span<const float> a, std::span<const float> b) {
-  return summed(a, b, functors::square_of_difference{});
-}
-
-} // namespace host
-
-namespace {
-
-void require_equal(const char* what, std::span<const float> a, std::span<const float> b) {
-  if (a.size() != b.size()) throw shape_error(what, shape{a.size()}, shape{b.size()});
-}
-
-} // namespace
 
 double inner_product(const stream& s, std::span<const float> a, std::span<const float> b) {
   require_host(s, "inner_product");
-  require_equal("inner product", a, b);
-  return host::inner_product(a, b);
+  double result = 0;
+  inner_product(s, a, b, &result);
+  return result;
 }
 
 void inner_product(const stream& s, std::span<const float> a, std::span<const float> b, double* result) {
-  require_equal("inner product", a, b);
-  if (const auto* card = std::get_if<cuda_stream>(&s)) return cuda::inner_product(*card, a, b, result);
-  *result = host::inner_product(a, b);
+  sum_pairs(s, pair_sum::inner_product, a, b, result);
 }
 
 double squared_distance(const stream& s, std::span<const float> a, std::span<const float> b) {
   require_host(s, "squared_distance");
-  require_equal("squared distance", a, b);
-  return host::squared_distance(a, b);
+  double result = 0;
+  squared_distance(s, a, b, &result);
+  return result;
 }
 
 void squared_distance(const stream& s, std::span<const float> a, std::span<const float> b, double* result) {
-  require_equal("squared distance", a, b);
-  if (const auto* card = std::get_if<cuda_stream>(&s)) return cuda::squared_distance(*card, a, b, result);
-  *result = host::squared_distance(a, b);
+  sum_pairs(s, pair_sum::squared_distance, a, b, result);
 }
 
 } // namespace mailgrad

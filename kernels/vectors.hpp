@@ -4,6 +4,7 @@
 #include <mailgrad/tensor/stream.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 namespace mailgrad {
@@ -22,21 +23,6 @@ void add_to_sum(const stream& s, float scale, std::span<const float> x, std::spa
 /// x *= scale
 void scale_in_place(const stream& s, float scale, std::span<float> x);
 
-} // namespace mailgrad
-
-namespace mailgrad::cuda {
-
-// The same on a card. The caller has checked all sizes.
-
-void fill(const cuda_stream& s, float value, std::span<float> x);
-void begin_sum(const cuda_stream& s, float scale, std::span<const float> x, std::span<float> sum);
-void add_to_sum(const cuda_stream& s, float scale, std::span<const float> x, std::span<float> sum);
-void scale_in_place(const cuda_stream& s, float scale, std::span<float> x);
-
-} // namespace mailgrad::cuda
-
-namespace mailgrad {
-
 /// Calls `f` for each of n weights, with one element of each array that it reads and of each that it writes.
 ///
 /// Shapes  every array: float32[n]. An array that is written may also be read; otherwise arrays lie apart.
@@ -45,25 +31,17 @@ namespace mailgrad {
 void map_weights(const stream& s, const weight_function& f, std::span<const float* const> reads,
                  std::span<float* const> writes, std::size_t n);
 
-} // namespace mailgrad
-
-namespace mailgrad::cuda {
-
-/// map_weights() on a stream of a GPU. All memory lies on its device; the call returns before the kernel has
-/// run.
-void map_weights(const cuda_stream& s, const weight_function& f, std::span<const float* const> reads,
-                 std::span<float* const> writes, std::size_t n);
-
-} // namespace mailgrad::cuda
-
-namespace mailgrad {
-
 // Sums in float64. The same values give the same bits in every run; a card adds in another order than the
 // host.
 //
 // Shapes  a, b: float32[n], the same n. `result` lies in memory of the stream.
 // Errors  shape_error if sizes differ; device_error for a GPU this build lacks, and for any GPU where the sum
 //         is returned, since a GPU's kernels have still to run then.
+
+/// Whose numbers are summed.
+enum class pair_sum : std::uint8_t { inner_product, squared_distance };
+void sum_pairs(const stream& s, pair_sum what, std::span<const float> a, std::span<const float> b,
+               double* result);
 
 /// The sum of a[i] * b[i].
 double inner_product(const stream& s, std::span<const float> a, std::span<const float> b);
@@ -74,13 +52,3 @@ double squared_distance(const stream& s, std::span<const float> a, std::span<con
 void squared_distance(const stream& s, std::span<const float> a, std::span<const float> b, double* result);
 
 } // namespace mailgrad
-
-namespace mailgrad::cuda {
-
-// The same on a card. The caller has checked all sizes.
-
-void inner_product(const cuda_stream& s, std::span<const float> a, std::span<const float> b, double* result);
-void squared_distance(const cuda_stream& s, std::span<const float> a, std::span<const float> b,
-                      double* result);
-
-} // namespace mailgrad::cuda

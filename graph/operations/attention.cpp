@@ -44,8 +44,7 @@ public:
     return std::nullopt;
   }
   void run(const stream& s, const call& c) override {
-    if (reads_rounded(0)) return mailgrad::causal_attention(s, a_, c.in<bfloat16>(0), result(c, 0), c.out(1));
-    mailgrad::causal_attention(s, a_, c.in(0), c.out(0), c.out(1), c.scratch);
+    mailgrad::causal_attention(s, a_, operand(c, 0), result(c, 0), c.out(1), c.scratch);
   }
   bool needs(std::size_t) const override { return true; }
   bool may_write(std::size_t i) const override { return i == 0; }
@@ -64,10 +63,8 @@ public:
   std::size_t scratch_bytes() const noexcept override { return scratch_; }
   bool reads_kept(std::size_t i) const noexcept override { return i == 2 && keeps_less_; }
   void run(const stream& s, const call& c) override {
-    if (!reads_rounded(0))
-      return causal_attention_gradient(s, a_, c.in(0), c.in(1), c.in(2), c.in(3), c.out(), c.scratch);
-    causal_attention_gradient(s, a_, c.in<bfloat16>(0), operand(c, 1), c.in(2), c.in<bfloat16>(3),
-                              result(c, 0), c.scratch);
+    causal_attention_gradient(s, a_, operand(c, 0), operand(c, 1), c.in(2), operand(c, 3), result(c, 0),
+                              c.scratch);
   }
   /// The operands of its products: queries, keys and values, and the gradient of the result.
   bool needs(std::size_t i) const override { return i == 0 || i == 3; }

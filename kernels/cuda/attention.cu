@@ -107,20 +107,15 @@ void run(const cuda_stream& s, const attention_shape& a, const typename Tile::nu
          -std::numeric_limits<float>::infinity());
 }
 
-} // namespace
-
-void causal_attention(const cuda_stream& s, const attention_shape& a, const float* qkv, float* y,
-                      float* log_sums) {
-  if (a.batch * a.window * a.width() == 0) return;
+void attend(const cuda_stream& s, const attention_shape& a, const float* qkv, float* y, float* log_sums) {
   if (a.head_width <= 32) return run<attention_tile<32, 4, 8, 8>>(s, a, qkv, y, log_sums);
   if (a.head_width <= 64) return run<attention_tile<64, 4, 8, 8>>(s, a, qkv, y, log_sums);
   if (a.head_width <= 96) return run<attention_tile<96, 4, 4, 8>>(s, a, qkv, y, log_sums);
   run<attention_tile<128, 4, 4, 4>>(s, a, qkv, y, log_sums);
 }
 
-void causal_attention(const cuda_stream& s, const attention_shape& a, const bfloat16* qkv, written_numbers y,
-                      float* log_sums) {
-  if (a.batch * a.window * a.width() == 0) return;
+void attend(const cuda_stream& s, const attention_shape& a, const bfloat16* qkv, written_numbers y,
+            float* log_sums) {
   std::visit(
       [&](auto* to) {
         if (a.head_width <= 64) return run<attention_matrices<64, 4, 2, 64>>(s, a, qkv, to, log_sums);
@@ -128,8 +123,6 @@ void causal_attention(const cuda_stream& s, const attention_shape& a, const bflo
       },
       y);
 }
-
-namespace {
 
 /// What both kernels of the gradient read.
 template <class T>
@@ -328,13 +321,8 @@ void run(const cuda_stream& s, const attention_shape& a, const T* qkv, const flo
          key_gradient_kernel<KeyTile, DQkv>, from, dqkv);
 }
 
-} // namespace
-
-void causal_attention_gradient(const cuda_stream& s, const attention_shape& a, const float* qkv,
-                               const float* y, const float* log_sums, const float* dy, float* dqkv,
-                               void* scratch) {
-  if (a.batch * a.window * a.width() == 0) return;
-  auto* const projections = static_cast<float*>(scratch);
+void differentiate(const cuda_stream& s, const attention_shape& a, const float* qkv, const float* y,
+                   const float* log_sums, const float* dy, float* dqkv, float* projections) {
   compute_projections(s, a, y, dy, projections);
   const auto with = [&]<class Tile>(Tile) { run<Tile, Tile>(s, a, qkv, log_sums, dy, projections, dqkv); };
   if (a.head_width <= 32) return with(attention_tile<32, 4, 4, 8>{});
@@ -343,11 +331,8 @@ void causal_attention_gradient(const cuda_stream& s, const attention_shape& a, c
   with(attention_tile<128, 2, 4, 4>{});
 }
 
-void causal_attention_gradient(const cuda_stream& s, const attention_shape& a, const bfloat16* qkv,
-                               read_numbers y, const float* log_sums, const bfloat16* dy,
-                               written_numbers dqkv, void* scratch) {
-  if (a.batch * a.window * a.width() == 0) return;
-  auto* const projections = static_cast<float*>(scratch);
+void differentiate(const cuda_stream& s, const attention_shape& a, const bfloat16* qkv, read_numbers y,
+                   const float* log_sums, const bfloat16* dy, written_numbers dqkv, float* projections) {
   std::visit([&](const auto* of) { compute_projections(s, a, of, dy, projections); }, y);
   std::visit(
       [&](auto* to) {
@@ -360,5 +345,28 @@ void causal_attention_gradient(const cuda_stream& s, const attention_shape& a, c
       },
       dqkv);
 }
+
+void causal_attention(const cuda_stream& s, const attention_shape& a, read_numbers qkv, written_numbers y,
+                      float* log_sums, void*) {
+  if (a.batch * a.window * a.width() == 0) return;
+  if (const auto* rounded = std::get_if<const bfloat16*>(&qkv)) return attend(s, a, *rounded, y, log_sums);
+  attend(s, a, std::get<const float*>(qkv), std::get<float*>(y), log_sums);
+}
+
+void causal_attention_gradient(const cuda_stream& s, const attention_shape& a, read_numbers qkv,
+                               read_numbers y, const float* log_sums, read_numbers dy, written_numbers dqkv,
+                               void* scratch) {
+  if (a.batch * a.window * a.width() == 0) return;
+  auto* const projections = static_cast<float*>(scratch);
+  if (const auto* rounded = std::get_if<const bfloat16*>(&qkv))
+    return differentiate(s, a, *rounded, y, log_sums, std::get<const bfloat16*>(dy), dqkv, projections);
+  differentiate(s, a, std::get<const float*>(qkv), std::get<const float*>(y), log_sums,
+                std::get<const float*>(dy), std::get<float*>(dqkv), projections);
+}
+
+} // namespace
+
+MAILGRAD_CARD_BODY(causal_attention)
+MAILGRAD_CARD_BODY(causal_attention_gradient)
 
 } // namespace mailgrad::cuda

@@ -148,10 +148,9 @@ void run_in_order(const cuda_stream& s, elementwise_function f, const broadcast_
   chain.input_count = 2;
   chain.steps[0] = {.function = f, .a = 0, .b = static_cast<std::uint8_t>(is_unary(f) ? 0 : 1), .output = 0};
   chain.step_count = 1;
-  elementwise(s, chain, std::array<const void*, 2>{a, b}, std::array<void*, 1>{y}, plan.extents[0]);
+  body<mailgrad::elementwise>::get()(s, chain, std::array<const void*, 2>{a, b}, std::array<void*, 1>{y},
+                                     plan.extents[0], nullptr);
 }
-
-} // namespace
 
 void broadcast(const cuda_stream& s, elementwise_function f, const broadcast_plan& plan, const float* a,
                const float* b, float* y) {
@@ -165,8 +164,6 @@ void broadcast(const cuda_stream& s, elementwise_function f, const broadcast_pla
   else
     run<std::size_t>(s, f, plan, a, b, y, n);
 }
-
-namespace {
 
 /// The matrices, of whose rows each row of blocks takes `rows_of_block`. A row of threads takes every
 /// blockDim.y-th of them.
@@ -249,8 +246,6 @@ void run(const cuda_stream& s, masked_rows m, float* db) {
   if (sums > 1) sum_columns(s, "bias_relu_gradient", partial, sums, m.columns, 1, db);
 }
 
-} // namespace
-
 void bias_relu_gradient(const cuda_stream& s, const float* y, const float* dy, float* dz, float* db,
                         std::size_t rows, std::size_t columns) {
   if (columns == 0) return;
@@ -262,8 +257,6 @@ void bias_relu_gradient(const cuda_stream& s, const float* y, const float* dy, f
   else
     run<1>(s, m, db);
 }
-
-namespace {
 
 /// Neighbours that a thread computes together: 1, or as many as fill 16 bytes of the smallest type.
 template <unsigned count>
@@ -358,8 +351,6 @@ read_numbers as_read(const written_numbers& x) {
   return std::visit([](const auto* numbers) { return read_numbers(numbers); }, x);
 }
 
-} // namespace
-
 void bias_gelu(const cuda_stream& s, read_numbers x, const float* b, written_numbers y, written_numbers slope,
                std::size_t rows, std::size_t columns) {
   if (rows * columns == 0) return;
@@ -377,8 +368,6 @@ void bias_gelu_gradient(const cuda_stream& s, read_numbers slope, read_numbers d
                slope, dy, dz);
   sum_middle(s, "bias_gelu_gradient", as_read(dz), {1, rows, columns}, 1, db);
 }
-
-namespace {
 
 /// The four numbers of one counter belong to elements that lie `lanes` apart, as on the host. So 32 elements
 /// take eight counters, and a thread draws four neighbouring ones: those of four packs.
@@ -412,8 +401,6 @@ __global__ void dropout_kernel(philox random, std::uint32_t threshold, float sca
     range.visit(first + k * lanes, [&](auto elements) { elements.store(y, packs[k]); });
 }
 
-} // namespace
-
 void dropout(const cuda_stream& s, const dropout_draw& draw, const float* x, float* y, std::size_t size) {
   if (size == 0) return;
   const philox random{static_cast<std::uint32_t>(draw.seed), static_cast<std::uint32_t>(draw.seed >> 32)};
@@ -422,8 +409,6 @@ void dropout(const cuda_stream& s, const dropout_draw& draw, const float* x, flo
          threads_per_block, 0, dropout_kernel, random, draw.threshold(), draw.scale(), s.words, x, y,
          element_range{size, are_packs(x, y)});
 }
-
-namespace {
 
 /// A thread takes eight numbers. Those behind `in_packs` are taken one by one.
 __global__ void round_kernel(const float* x, bfloat16* y, std::size_t n, std::size_t in_packs) {
@@ -456,8 +441,6 @@ std::size_t in_packs(const X* x, const Y* y, std::size_t n) {
   return are_packs(x, y) ? n / bfloat16_pack::size * bfloat16_pack::size : 0;
 }
 
-} // namespace
-
 void round_floats(const cuda_stream& s, std::span<const float> x, bfloat16* y) {
   const std::size_t n = x.size();
   if (n == 0) return;
@@ -471,5 +454,15 @@ void widen_floats(const cuda_stream& s, std::span<const bfloat16> x, float* y) {
   launch(s, "widen_floats", blocks(n), threads_per_block, 0, widen_kernel, x.data(), y, n,
          in_packs(x.data(), y, n));
 }
+
+} // namespace
+
+MAILGRAD_CARD_BODY(broadcast)
+MAILGRAD_CARD_BODY(bias_relu_gradient)
+MAILGRAD_CARD_BODY(bias_gelu)
+MAILGRAD_CARD_BODY(bias_gelu_gradient)
+MAILGRAD_CARD_BODY(dropout)
+MAILGRAD_CARD_BODY(round_floats)
+MAILGRAD_CARD_BODY(widen_floats)
 
 } // namespace mailgrad::cuda

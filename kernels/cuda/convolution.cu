@@ -65,10 +65,6 @@ window_numbers numbers_of(const convolution_shape& c) {
   return n;
 }
 
-void clear(const cuda_stream& s, float* result, std::size_t n) {
-  if (n > 0) runtime::fill(s.stream, result, 0, n * sizeof(float));
-}
-
 namespace {
 
 // How a block reads an operand of a matrix product that may not be a matrix in memory.
@@ -520,8 +516,6 @@ struct columns_of_channels {
   bool packs;
 };
 
-} // namespace
-
 void convolution(const cuda_stream& s, const convolution_shape& c, const float* x, const float* w, float* y) {
   const window_numbers n = numbers_of(c);
   const lines_of_windows left{{n, x, n.channels % 4 == 0 && are_packs(x)}};
@@ -547,5 +541,11 @@ void convolution_weight_gradient(const cuda_stream& s, const convolution_shape& 
   implicit_product(s, "convolution_weight_gradient", left, right,
                    {dw, n.values, n.out_channels, n.windows, 0, false});
 }
+
+} // namespace
+
+MAILGRAD_CARD_BODY_OF(plan_convolution, convolution)
+MAILGRAD_CARD_BODY_OF(plan_convolution_data_gradient, convolution_data_gradient)
+MAILGRAD_CARD_BODY_OF(plan_convolution_weight_gradient, convolution_weight_gradient)
 
 } // namespace mailgrad::cuda

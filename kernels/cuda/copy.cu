@@ -113,8 +113,6 @@ private:
   std::size_t count_ = 0, longest_ = 0;
 };
 
-} // namespace
-
 void copy_rows(const cuda_stream& s, std::span<const row_copy> copies) {
   bool packs = true;
   for (const row_copy& c : copies)
@@ -123,8 +121,6 @@ void copy_rows(const cuda_stream& s, std::span<const row_copy> copies) {
   for (const row_copy& c : copies) launches.add(c);
   launches.queue();
 }
-
-namespace {
 
 /// Axes of a box, the innermost last, whose extents and steps count floats or packs.
 template <class Index>
@@ -303,8 +299,6 @@ void run_in_packs(const cuda_stream& s, std::span<const copied_axis> axes, const
   run_in_order<float_pack::size>(s, std::span(packs).first(axes.size()), from, to, n / float_pack::size);
 }
 
-} // namespace
-
 void copy_box(const cuda_stream& s, std::span<const copied_axis> axes, const float* from, float* to) {
   std::size_t n = 1;
   for (const copied_axis& a : axes) n *= a.extent;
@@ -317,5 +311,10 @@ void copy_box(const cuda_stream& s, std::span<const copied_axis> axes, const flo
     return run_in_packs(s, axes, from, to, n);
   run_in_order<1>(s, axes, from, to, n);
 }
+
+} // namespace
+
+MAILGRAD_CARD_BODY(copy_rows)
+MAILGRAD_CARD_BODY(copy_box)
 
 } // namespace mailgrad::cuda

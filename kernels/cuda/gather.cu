@@ -42,8 +42,6 @@ __global__ void gather_kernel(const float* table, asked_rows asked, float* resul
   }
 }
 
-} // namespace
-
 void gather(const cuda_stream& s, std::span<const float> table, std::size_t width,
             std::span<const std::int32_t> rows, float* result) {
   if (width == 0) return;
@@ -58,8 +56,6 @@ void gather(const cuda_stream& s, std::span<const float> table, std::size_t widt
            result + first * width, divider<std::uint32_t>(width / size), static_cast<std::uint32_t>(n));
   });
 }
-
-namespace {
 
 /// So many tables are arguments of one launch; more take several.
 constexpr std::size_t tables_at_once = 64;
@@ -145,8 +141,6 @@ void for_tables(const cuda_stream& s, const char* name, std::span<const Table> t
   }
 }
 
-} // namespace
-
 void gather_tables(const cuda_stream& s, std::span<const row_table> tables, std::size_t width,
                    std::span<const std::int32_t> rows, float* result) {
   bool packs = width % float_pack::size == 0 && are_packs(result);
@@ -178,8 +172,6 @@ void gather_tables_gradient(const cuda_stream& s, std::span<const std::int32_t> 
                       visited, gradient + first * width);
              });
 }
-
-namespace {
 
 constexpr unsigned largest_tile = 2048;
 
@@ -284,8 +276,6 @@ __global__ void scatter_kernel(ordered_list list, const float* values, std::size
   if (has_row && works) store_floats<size>(table + row * width + column, sum);
 }
 
-} // namespace
-
 void scatter_rows(const cuda_stream& s, std::span<const std::int32_t> rows, const float* values,
                   std::size_t width, std::span<float> table, void* scratch) {
   if (table.empty()) return;
@@ -304,8 +294,6 @@ void scatter_rows(const cuda_stream& s, std::span<const std::int32_t> rows, cons
          packs ? scatter_kernel<float_pack::size> : scatter_kernel<1>, list, values, width, table.data(),
          rows_of_block);
 }
-
-namespace {
 
 constexpr unsigned rows_of_block = threads_per_block / warp_size;
 
@@ -380,8 +368,6 @@ rows_on_card on_card(const cuda_stream& s, const compressed_rows& x) {
           x.columns.size(), x.rows(), fault_of(s, fault_kind::entries, x.columns.size())};
 }
 
-} // namespace
-
 void sparse_product(const cuda_stream& s, const compressed_rows& x, std::span<const float> table,
                     std::size_t width, float* y) {
   if (x.rows() * width == 0) return;
@@ -396,5 +382,14 @@ void sparse_product_gradient(const cuda_stream& s, const compressed_rows& x, con
   launch(s, "sparse_product_gradient", blocks_for(x.rows(), rows_of_block), threads_per_block, 0,
          sparse_product_gradient_kernel, on_card(s, x), dy, width, lanes_of_width(width), rows);
 }
+
+} // namespace
+
+MAILGRAD_CARD_BODY(gather)
+MAILGRAD_CARD_BODY(gather_tables)
+MAILGRAD_CARD_BODY(gather_tables_gradient)
+MAILGRAD_CARD_BODY(scatter_rows)
+MAILGRAD_CARD_BODY(sparse_product)
+MAILGRAD_CARD_BODY(sparse_product_gradient)
 
 } // namespace mailgrad::cuda

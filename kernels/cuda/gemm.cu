@@ -1,51 +1,8 @@
 #include <mailgrad/kernels/cuda/packs.hpp>
-#include <mailgrad/kernels/cuda/products.hpp>
-#include <mailgrad/kernels/cuda/runtime.hpp>
-#include <mailgrad/kernels/elementwise.hpp>
 #include <mailgrad/kernels/gemm.hpp>
 
+// The kernels of gemm.hpp that are our own. The products themselves are asked of products.hpp.
 namespace mailgrad::cuda {
-
-namespace {
-
-/// Adds the bias to each row of C and applies relu, as `epilogue` has them.
-void finish_rows(const cuda_stream& s, const gemm_shape& g, float* c, const gemm_epilogue& epilogue) {
-  using enum elementwise_function;
-  const shape rows{g.batch * g.m, g.n};
-  if (epilogue.bias == nullptr) return broadcast(s, relu, plan_broadcast(rows, rows, rows), c, c, c);
-  broadcast(s, epilogue.relu ? relu_of_sum : add, plan_broadcast(rows, {g.n}, rows), c, epilogue.bias, c);
-}
-
-template <class Operand>
-void multiply(const cuda_stream& s, const gemm_shape& g, const Operand* a, const Operand* b, float* c,
-              const gemm_epilogue& epilogue) {
-  const std::size_t size = g.batch * g.m * g.n;
-  if (size == 0) return;
-  if (g.k == 0)
-    runtime::fill(s.stream, c, 0, size * sizeof(float));
-  else if (!epilogue.relu)
-    return s.products->run(s, g, a, b, c, epilogue.bias);
-  else
-    s.products->run(s, g, a, b, c);
-  if (!epilogue.none()) finish_rows(s, g, c, epilogue);
-}
-
-} // namespace
-
-void gemm(const cuda_stream& s, const gemm_shape& g, const float* a, const float* b, float* c,
-          const gemm_epilogue& epilogue) {
-  multiply(s, g, a, b, c, epilogue);
-}
-
-void gemm(const cuda_stream& s, const gemm_shape& g, const bfloat16* a, const bfloat16* b, float* c,
-          const gemm_epilogue& epilogue) {
-  multiply(s, g, a, b, c, epilogue);
-}
-
-void gemm(const cuda_stream& s, const gemm_shape& g, const bfloat16* a, const bfloat16* b, bfloat16* c,
-          const bfloat16* bias) {
-  s.products->run(s, g, a, b, c, bias); // which answers a result of nothing
-}
 
 namespace {
 
@@ -131,8 +88,6 @@ std::size_t bytes_of_block(const vector_sets& sets) {
   return floats_in_block(sets) <= most_in_block ? floats_in_block(sets) * sizeof(float) : 0;
 }
 
-} // namespace
-
 void pairwise_dots(const cuda_stream& s, const vector_sets& sets, const float* x, float* dots) {
   if (sets.samples * sets.pairs() == 0) return;
   const std::size_t bytes = bytes_of_block(sets);
@@ -147,5 +102,10 @@ void pairwise_dots_gradient(const cuda_stream& s, const vector_sets& sets, const
   launch(s, "pairwise_dots_gradient", blocks_for(sets.samples, 1), threads_per_block, bytes,
          dots_gradient_kernel, sets, x, ddots, dx, bytes > 0);
 }
+
+} // namespace
+
+MAILGRAD_CARD_BODY(pairwise_dots)
+MAILGRAD_CARD_BODY(pairwise_dots_gradient)
 
 } // namespace mailgrad::cuda

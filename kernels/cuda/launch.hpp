@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/kernels/card_body.hpp>
 #include <mailgrad/kernels/cuda/elements.hpp>
 #include <mailgrad/kernels/cuda/lane_words.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>

@@ -162,8 +162,6 @@ axes axes_of(const sum_plan& plan, bool summed) {
   return made;
 }
 
-} // namespace
-
 void sum(const cuda_stream& s, const sum_plan& plan, read_numbers numbers, float scale, float* y) {
   if (plan.result_size == 0) return;
   if (sums_rows(plan)) return sum_middle(s, "sum", numbers, {1, plan.extents[0], plan.extents[1]}, scale, y);
@@ -183,8 +181,6 @@ void mean_squared_difference(const cuda_stream& s, const float* a, const float* 
   sum_long_rows(s, "mean_squared_difference", squared_differences{a, b, are_packs(a, b)}, 1, n,
                 1 / static_cast<float>(n), y);
 }
-
-namespace {
 
 /// Sums that are made of the same number of terms each. Result q has its first term at q / inner * outer_step
 /// + q % inner, and the others `inner` elements apart.
@@ -267,5 +263,8 @@ void sum_columns(const cuda_stream& s, const char* name, const float* x, std::si
                  std::size_t columns, float scale, float* y) {
   if (columns > 0) launch_columns<float>(s, name, {x, columns, columns, 0, rows, rows}, 1, scale, y);
 }
+
+MAILGRAD_CARD_BODY(sum)
+MAILGRAD_CARD_BODY(mean_squared_difference)
 
 } // namespace mailgrad::cuda

@@ -73,8 +73,6 @@ __global__ void long_softmax_gradient_kernel(const float* y, const float* dy, fl
   }
 }
 
-} // namespace
-
 void softmax(const cuda_stream& s, const float* x, float* y, std::size_t rows, std::size_t columns) {
   if (rows * columns == 0) return;
   if (columns > longest_register_row) {
@@ -103,8 +101,6 @@ void softmax_gradient(const cuda_stream& s, const float* y, const float* dy, flo
            dy, dx, n);
   });
 }
-
-namespace {
 
 /// The labels of all rows, and where it is noted that one is no class.
 struct label_list {
@@ -212,8 +208,6 @@ __global__ void cross_entropy_gradient_kernel(const float* probabilities, const 
   }
 }
 
-} // namespace
-
 void cross_entropy(const cuda_stream& s, const float* logits, const std::int32_t* labels, float* loss,
                    float* probabilities, std::size_t rows, std::size_t columns) {
   auto* const parts = static_cast<double*>(s.scratch);
@@ -250,8 +244,6 @@ void cross_entropy_gradient(const cuda_stream& s, const float* probabilities, co
            static_cast<float>(rows), divider<std::uint32_t>(columns), static_cast<std::uint32_t>(n));
   });
 }
-
-namespace {
 
 /// A logit and its class.
 struct candidate {
@@ -301,8 +293,6 @@ __global__ void total_of_counts_kernel(const std::int32_t* parts, unsigned count
   if (threadIdx.x == 0) *right = total;
 }
 
-} // namespace
-
 void count_right_labels(const cuda_stream& s, const float* logits, const std::int32_t* labels,
                         std::int32_t* right, std::size_t rows, std::size_t columns) {
   auto* const parts = static_cast<std::int32_t*>(s.scratch);
@@ -314,5 +304,13 @@ void count_right_labels(const cuda_stream& s, const float* logits, const std::in
   launch(s, "count_right_labels", 1, threads_per_block, block_sum_bytes<std::int32_t>, total_of_counts_kernel,
          parts, blocks, right);
 }
+
+} // namespace
+
+MAILGRAD_CARD_BODY(softmax)
+MAILGRAD_CARD_BODY(softmax_gradient)
+MAILGRAD_CARD_BODY(cross_entropy)
+MAILGRAD_CARD_BODY(cross_entropy_gradient)
+MAILGRAD_CARD_BODY(count_right_labels)
 
 } // namespace mailgrad::cuda

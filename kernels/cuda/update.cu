@@ -13,6 +13,12 @@ namespace mailgrad::cuda {
 
 namespace {
 
+/// The states of the weights, as an argument of a kernel.
+template <class Rule>
+struct state_list {
+  float* items[Rule::states + 1]; // one more, since a rule may have none
+};
+
 constexpr std::size_t most_by_value = 32;
 
 /// The gradients of an update in the order of their sum, as an argument of the kernel.
@@ -192,8 +198,6 @@ void run(const cuda_stream& s, const Rule& rule, const weight_update& work, std:
     run_with(s, source, on_card(s, work.gradients, work.share), work, state);
 }
 
-} // namespace
-
 void update(const cuda_stream& s, const update_rule& rule, const weight_penalty& penalty,
             const weight_update& work, std::span<float* const> state) {
   if (work.weights.empty()) return;
@@ -206,6 +210,8 @@ void update(const cuda_stream& s, const update_rule& rule, const weight_penalty&
       },
       rule);
 }
+
+} // namespace
 
 void begin_update(const cuda_stream& s, const update_rule& rule, const weight_penalty& penalty) {
   rule_words words{};
@@ -392,8 +398,6 @@ void require_fitting(const cuda_stream& s, const summed_row_update& work) {
                         std::to_string(g.rows.size()));
 }
 
-} // namespace
-
 void update_summed_rows(const cuda_stream& s, const update_rule& rule, const weight_penalty& penalty,
                         const summed_row_update& work, std::span<float* const> state) {
   if (work.weights.empty()) return;
@@ -407,5 +411,10 @@ void update_summed_rows(const cuda_stream& s, const update_rule& rule, const wei
       },
       rule);
 }
+
+} // namespace
+
+MAILGRAD_CARD_BODY(update)
+MAILGRAD_CARD_BODY(update_summed_rows)
 
 } // namespace mailgrad::cuda

@@ -10,6 +10,8 @@
 
 namespace mailgrad::cuda {
 
+namespace {
+
 /// The arrays of a function of single elements, as arguments of its kernel.
 template <class F>
 struct mapped_arrays {
@@ -76,8 +78,6 @@ void map(const cuda_stream& s, const char* name, const F& f, std::span<const flo
          element_range{n, aligned});
 }
 
-namespace {
-
 struct same_value {
   static constexpr std::size_t reads = 0, writes = 1;
   float value;
@@ -99,8 +99,6 @@ struct scaling {
   MAILGRAD_HOST_DEVICE void operator()(float& x) const { x *= scale; }
 };
 
-} // namespace
-
 void fill(const cuda_stream& s, float value, std::span<float> x) {
   map(s, "fill", same_value{value}, {}, std::array{x.data()}, x.size());
 }
@@ -121,8 +119,6 @@ void map_weights(const cuda_stream& s, const weight_function& f, std::span<const
                  std::span<float* const> writes, std::size_t n) {
   std::visit([&](const auto& function) { map(s, "map_weights", function, reads, writes, n); }, f);
 }
-
-namespace {
 
 constexpr unsigned packs_together = 4;
 
@@ -173,15 +169,21 @@ void run(const cuda_stream& s, const char* name, Term term, std::span<const floa
   launch(s, name, 1, threads_per_block, room, total_of_sums_kernel, sums, blocks, result);
 }
 
+void sum_pairs(const cuda_stream& s, pair_sum what, std::span<const float> a, std::span<const float> b,
+               double* result) {
+  if (what == pair_sum::inner_product)
+    run(s, "inner_product", functors::product{}, a, b, result);
+  else
+    run(s, "squared_distance", functors::square_of_difference{}, a, b, result);
+}
+
 } // namespace
 
-void inner_product(const cuda_stream& s, std::span<const float> a, std::span<const float> b, double* result) {
-  run(s, "inner_product", functors::product{}, a, b, result);
-}
-
-void squared_distance(const cuda_stream& s, std::span<const float> a, std::span<const float> b,
-                      double* result) {
-  run(s, "squared_distance", functors::square_of_difference{}, a, b, result);
-}
+MAILGRAD_CARD_BODY(fill)
+MAILGRAD_CARD_BODY(begin_sum)
+MAILGRAD_CARD_BODY(add_to_sum)
+MAILGRAD_CARD_BODY(scale_in_place)
+MAILGRAD_CARD_BODY(map_weights)
+MAILGRAD_CARD_BODY(sum_pairs)
 
 } // namespace mailgrad::cuda
