@@ -1,8 +1,8 @@
 #include <mailgrad/graph/operations.hpp>
 
-#include <mailgrad/graph/bfloat16_form.hpp>
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/onnx_nodes.hpp>
+#include <mailgrad/graph/operation.hpp>
 #include <mailgrad/graph/operation_registry.hpp>
 #include <mailgrad/graph/operations/built_in_operations.hpp>
 #include <mailgrad/kernels/attention.hpp>

@@ -1,4 +1,3 @@
-#include <mailgrad/graph/bfloat16_form.hpp>
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/operation.hpp>
 #include <mailgrad/graph/operations/elementwise.hpp>
