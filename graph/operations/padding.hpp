@@ -1,15 +1,11 @@
 #pragma once
 
 #include <mailgrad/files/archive.hpp>
-#include <mailgrad/graph/onnx_nodes.hpp>
-#include <mailgrad/kernels/convolution.hpp>
-#include <mailgrad/tensor/shape.hpp>
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 namespace mailgrad {
 
@@ -41,18 +37,5 @@ struct padding {
 
 /// "padding same", "padding valid", or "padding 2+2 1+1": above + below, left + right.
 std::string to_string(const padding& p);
-
-/// Places windows of rows x columns over images of shape [batch, height, width, channels].
-///
-/// Errors  shape_error if `image` has another rank or no pixels, a window or a stride is 0, a window is
-///         larger than the padded image, or padding is as large as the window.
-window_grid place_windows(const shape& image, const std::array<std::size_t, 2>& window,
-                          const std::array<std::size_t, 2>& stride, const padding& pad);
-
-/// The order of axes that a node of ONNX gives them.
-using onnx_order = std::vector<std::int64_t>;
-
-/// The windows as attributes of a node of ONNX.
-std::vector<onnx_attribute> onnx_windows(const window_grid& g);
 
 } // namespace mailgrad

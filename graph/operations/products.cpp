@@ -1,9 +1,5 @@
-#include <mailgrad/graph/graph.hpp>
-#include <mailgrad/graph/onnx_nodes.hpp>
-#include <mailgrad/graph/operation.hpp>
-#include <mailgrad/graph/operation_registry.hpp>
 #include <mailgrad/graph/operations.hpp>
-#include <mailgrad/graph/operations/built_in_operations.hpp>
+#include <mailgrad/graph/operations/kinds.hpp>
 #include <mailgrad/kernels/gather.hpp>
 #include <mailgrad/kernels/gemm.hpp>
 #include <mailgrad/tensor/error.hpp>
@@ -57,42 +53,6 @@ private:
   std::optional<row_bias> bias_;
 };
 
-class matmul_operation : public operation, public onnx_form, public travelling<matmul_operation> {
-public:
-  matmul_operation() = default;
-  matmul_operation(const matmul_options& orders, leading axes) : orders_(orders), leading_(axes) {}
-
-  void keep(archive& a) {
-    a.version(1);
-    a.choice("a", orders_.a, transposed);
-    a.choice("b", orders_.b, transposed);
-    a.choice("leading", leading_, leading::more_inner);
-  }
-
-  std::string_view name() const noexcept override { return "matmul"; }
-  std::vector<value_type> infer(std::span<const value_type> inputs) const override;
-  std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
-                                std::span<const std::optional<value>> dy) const override;
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
-                                      device_kind where) const override {
-    return std::make_unique<matmul_executable>(product_of(inputs[0].dims, inputs[1].dims), where);
-  }
-  std::string describe() const override;
-  std::vector<std::string> to_onnx(onnx_nodes& to, std::span<const onnx_value> inputs,
-                                   std::span<const onnx_value>) const override;
-  double work(std::span<const value_type> inputs, std::span<const value_type> outputs) const override {
-    const gemm_shape g = product_of(inputs[0].dims, inputs[1].dims);
-    return operation::work(inputs, outputs) + static_cast<double>(g.batch) * static_cast<double>(g.m) *
-                                                  static_cast<double>(g.n) * static_cast<double>(g.k);
-  }
-
-private:
-  gemm_shape product_of(const shape& a, const shape& b) const;
-
-  matmul_options orders_;
-  leading leading_ = leading::batch;
-};
-
 /// The rows and columns of an operand as it is multiplied, which may be the transpose of its last two axes.
 struct matrix {
   std::size_t rows, columns;
@@ -113,65 +73,6 @@ bool same_leading(const shape& a, const shape& b) {
   return a.rank() == b.rank() && std::equal(a.begin(), a.end() - 2, b.begin());
 }
 
-gemm_shape matmul_operation::product_of(const shape& a, const shape& b) const {
-  const matrix left = matrix_of(a, orders_.a), right = matrix_of(b, orders_.b);
-  gemm_shape g{left.rows, right.columns, left.columns, orders_.a, orders_.b, 1};
-  const std::size_t count = leading_size(a);
-  if (leading_ == leading::batch) g.batch = count;
-  if (leading_ == leading::more_rows) g.m *= count;
-  if (leading_ == leading::more_inner) g.k *= count;
-  return g;
-}
-
-std::vector<value_type> matmul_operation::infer(std::span<const value_type> inputs) const {
-  require_operand_count(inputs, 2);
-  const shape &a = inputs[0].dims, &b = inputs[1].dims;
-  for (const value_type& t : inputs) {
-    if (t.type != dtype::float32) throw shape_error("expected float32");
-    if (t.dims.rank() < 2)
-      throw shape_error(fmt::format("a matrix has rank 2 or more, not {}", t.dims.rank()));
-  }
-  if (leading_ == leading::more_rows && (orders_.a == transposed || b.rank() != 2))
-    throw shape_error("only rows of an a that is not transposed can be joined, for one b");
-  if (leading_ == leading::more_inner && (orders_.a != transposed || orders_.b != as_is))
-    throw shape_error("inner axes can only be joined of a transposed a and of b as it is");
-  const matrix left = matrix_of(a, orders_.a), right = matrix_of(b, orders_.b);
-  if (left.columns != right.rows)
-    throw shape_error(fmt::format("inner extents {} and {} differ", left.columns, right.rows));
-  if (leading_ != leading::more_rows && !same_leading(a, b)) throw shape_error("the leading axes differ");
-
-  if (leading_ == leading::more_inner) return {{{left.rows, right.columns}, dtype::float32}};
-  shape result = a;
-  result[a.rank() - 2] = left.rows;
-  result[a.rank() - 1] = right.columns;
-  return {{result, dtype::float32}};
-}
-
-/// Source  Giles, "Collected matrix derivative results for forward and reverse mode AD", 2008, section 2.2.2:
-///         dA = dC B^T, dB = A^T dC. The gradient of a transposed operand is the transpose of this.
-std::vector<adjoint> matmul_operation::gradient(std::span<const value> inputs, std::span<const value> outputs,
-                                                std::span<const std::optional<value>> dy) const {
-  const value &a = inputs[0], &b = inputs[1], &dc = *dy[0];
-  graph& model = a.owner();
-  const std::source_location where = model.of(outputs[0]).where;
-  const auto product = [&](const value& left, operand_order l, const value& right, operand_order r,
-                           leading axes) -> adjoint {
-    return model.apply_one(std::make_shared<matmul_operation>(matmul_options{l, r}, axes), {left, right},
-                           where);
-  };
-  if (leading_ == leading::more_inner)
-    return {product(b, as_is, dc, transposed, leading::more_rows),
-            product(a, as_is, dc, as_is, leading::more_rows)};
-
-  const adjoint da = orders_.a == as_is ? product(dc, as_is, b, other(orders_.b), leading_)
-                                        : product(b, orders_.b, dc, transposed, leading_);
-  if (leading_ == leading::more_rows)
-    return {da, orders_.b == as_is ? product(a, transposed, dc, as_is, leading::more_inner)
-                                   : product(dc, transposed, a, as_is, leading::more_inner)};
-  return {da, orders_.b == as_is ? product(a, other(orders_.a), dc, as_is, leading_)
-                                 : product(dc, transposed, a, orders_.a, leading_)};
-}
-
 /// `x` with its last two axes exchanged.
 std::string transposed_in(onnx_nodes& to, const onnx_value& x) {
   std::vector<std::int64_t> order(x.type.dims.rank());
@@ -180,34 +81,94 @@ std::string transposed_in(onnx_nodes& to, const onnx_value& x) {
   return to.add("Transpose", {x.name}, {{"perm", order}});
 }
 
-std::vector<std::string> matmul_operation::to_onnx(onnx_nodes& to, std::span<const onnx_value> inputs,
-                                                   std::span<const onnx_value>) const {
-  if (leading_ == leading::more_inner) return {};
-  const auto operand = [&](std::size_t i, operand_order o) {
-    return o == transposed ? transposed_in(to, inputs[i]) : inputs[i].name;
-  };
-  return {to.add("MatMul", {operand(0, orders_.a), operand(1, orders_.b)})};
-}
+struct matmul_kind {
+  static constexpr std::string_view name = "matmul";
+  static constexpr std::size_t operands = 2;
+  matmul_options orders{};
+  leading axes = leading::batch;
 
-std::string matmul_operation::describe() const {
-  if (orders_.a == as_is && orders_.b == as_is) return {};
-  if (orders_.a == transposed && orders_.b == transposed) return "a and b transposed";
-  return orders_.a == transposed ? "a transposed" : "b transposed";
-}
+  void keep(archive& a) {
+    a.version(1);
+    a.choice("a", orders.a, transposed);
+    a.choice("b", orders.b, transposed);
+    a.choice("leading", axes, leading::more_inner);
+  }
 
-} // namespace
+  gemm_shape product_of(const shape& a, const shape& b) const {
+    const matrix left = matrix_of(a, orders.a), right = matrix_of(b, orders.b);
+    gemm_shape g{left.rows, right.columns, left.columns, orders.a, orders.b, 1};
+    const std::size_t count = leading_size(a);
+    if (axes == leading::batch) g.batch = count;
+    if (axes == leading::more_rows) g.m *= count;
+    if (axes == leading::more_inner) g.k *= count;
+    return g;
+  }
 
-value matmul(const value& a, const value& b, std::source_location where) { return matmul(a, b, {}, where); }
+  std::vector<value_type> infer(type_list inputs) const {
+    const shape &a = inputs[0].dims, &b = inputs[1].dims;
+    for (const value_type& t : inputs) {
+      if (t.type != dtype::float32) throw shape_error("expected float32");
+      if (t.dims.rank() < 2)
+        throw shape_error(fmt::format("a matrix has rank 2 or more, not {}", t.dims.rank()));
+    }
+    if (axes == leading::more_rows && (orders.a == transposed || b.rank() != 2))
+      throw shape_error("only rows of an a that is not transposed can be joined, for one b");
+    if (axes == leading::more_inner && (orders.a != transposed || orders.b != as_is))
+      throw shape_error("inner axes can only be joined of a transposed a and of b as it is");
+    const matrix left = matrix_of(a, orders.a), right = matrix_of(b, orders.b);
+    if (left.columns != right.rows)
+      throw shape_error(fmt::format("inner extents {} and {} differ", left.columns, right.rows));
+    if (axes != leading::more_rows && !same_leading(a, b)) throw shape_error("the leading axes differ");
 
-value matmul(const value& a, const value& b, const matmul_options& options, std::source_location where) {
-  const bool one_b = b.dims(where).rank() == 2 && options.a == as_is;
-  const auto op = std::make_shared<matmul_operation>(options, one_b ? leading::more_rows : leading::batch);
-  return a.owner(where).apply_one(op, {a, b}, where);
-}
+    if (axes == leading::more_inner) return {{{left.rows, right.columns}, dtype::float32}};
+    shape result = a;
+    result[a.rank() - 2] = left.rows;
+    result[a.rank() - 1] = right.columns;
+    return {{result, dtype::float32}};
+  }
 
-void add_matmul_kinds(operation_registry& to) { to.add<matmul_operation>(); }
+  /// Source  Giles, "Collected matrix derivative results for forward and reverse mode AD", 2008, section
+  ///         2.2.2: dA = dC B^T, dB = A^T dC. The gradient of a transposed operand is the transpose of this.
+  std::vector<adjoint> gradient(const differentiated& d) const {
+    const value &a = d.inputs[0], &b = d.inputs[1], &dc = *d.dy[0];
+    const auto product = [&](const value& left, operand_order l, const value& right, operand_order r,
+                             leading how) -> adjoint {
+      return d.apply(made(matmul_kind{{l, r}, how}), {left, right}).front();
+    };
+    if (axes == leading::more_inner)
+      return {product(b, as_is, dc, transposed, leading::more_rows),
+              product(a, as_is, dc, as_is, leading::more_rows)};
 
-namespace {
+    const adjoint da = orders.a == as_is ? product(dc, as_is, b, other(orders.b), axes)
+                                         : product(b, orders.b, dc, transposed, axes);
+    if (axes == leading::more_rows)
+      return {da, orders.b == as_is ? product(a, transposed, dc, as_is, leading::more_inner)
+                                    : product(dc, transposed, a, as_is, leading::more_inner)};
+    return {da, orders.b == as_is ? product(a, other(orders.a), dc, as_is, axes)
+                                  : product(dc, transposed, a, orders.a, axes)};
+  }
+
+  std::unique_ptr<executable> prepare(const fixed_types& t) const {
+    return std::make_unique<matmul_executable>(product_of(t.inputs[0].dims, t.inputs[1].dims), t.where);
+  }
+  double more_work(type_list inputs, type_list) const {
+    const gemm_shape g = product_of(inputs[0].dims, inputs[1].dims);
+    return static_cast<double>(g.batch) * static_cast<double>(g.m) * static_cast<double>(g.n) *
+           static_cast<double>(g.k);
+  }
+  std::string describe() const {
+    if (orders.a == as_is && orders.b == as_is) return {};
+    if (orders.a == transposed && orders.b == transposed) return "a and b transposed";
+    return orders.a == transposed ? "a transposed" : "b transposed";
+  }
+  std::vector<std::string> to_onnx(onnx_nodes& to, onnx_list inputs, onnx_list) const {
+    if (axes == leading::more_inner) return {};
+    const auto operand = [&](std::size_t i, operand_order o) {
+      return o == transposed ? transposed_in(to, inputs[i]) : inputs[i].name;
+    };
+    return {to.add("MatMul", {operand(0, orders.a), operand(1, orders.b)})};
+  }
+};
 
 vector_sets sets_of(const shape& x) { return {x[0], x[1], x[2]}; }
 
@@ -221,74 +182,36 @@ value_type dots_of(const value_type& x) {
   return {{x.dims[0], sets_of(x.dims).pairs()}, dtype::float32};
 }
 
-class dots_executable : public executable {
-public:
-  explicit dots_executable(const shape& x) : sets_(sets_of(x)) {}
-  void run(const stream& s, const call& c) override { mailgrad::pairwise_dots(s, sets_, c.in(0), c.out()); }
-
-private:
-  vector_sets sets_;
-};
-
-class dots_gradient_executable : public executable {
-public:
-  explicit dots_gradient_executable(const shape& x) : sets_(sets_of(x)) {}
-  void run(const stream& s, const call& c) override {
-    pairwise_dots_gradient(s, sets_, c.in(0), c.in(1), c.out());
-  }
-
-private:
-  vector_sets sets_;
-};
-
 /// Inputs: x, the gradient of the dot products. Output: the gradient of x.
-class dots_gradient_operation : public operation, public travelling<dots_gradient_operation> {
-public:
-  void keep(archive&) {}
-  std::string_view name() const noexcept override { return "pairwise_dots_gradient"; }
-  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
-    require_operand_count(inputs, 2);
+struct dots_gradient_kind {
+  static constexpr std::string_view name = "pairwise_dots_gradient";
+  static constexpr std::size_t operands = 2;
+
+  std::vector<value_type> infer(type_list inputs) const {
     if (inputs[1] != dots_of(inputs[0])) throw shape_error("expected the gradient of each product");
     return {inputs[0]};
   }
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
-                                      device_kind) const override {
-    return std::make_unique<dots_gradient_executable>(inputs[0].dims);
+  std::unique_ptr<executable> prepare(const fixed_types& t) const {
+    return kernel([sets = sets_of(t.inputs[0].dims)](const stream& s, const call& c) {
+      pairwise_dots_gradient(s, sets, c.in(0), c.in(1), c.out());
+    });
   }
 };
 
-class dots_operation : public operation, public travelling<dots_operation> {
-public:
-  void keep(archive&) {}
-  std::string_view name() const noexcept override { return "pairwise_dots"; }
-  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
-    require_operand_count(inputs, 1);
-    return {dots_of(inputs[0])};
+struct dots_kind {
+  static constexpr std::string_view name = "pairwise_dots";
+  static constexpr std::size_t operands = 1;
+
+  std::vector<value_type> infer(type_list inputs) const { return {dots_of(inputs[0])}; }
+  std::vector<adjoint> gradient(const differentiated& d) const {
+    return {d.apply(made(dots_gradient_kind()), {d.inputs[0], *d.dy[0]}).front()};
   }
-  std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
-                                std::span<const std::optional<value>> dy) const override {
-    graph& model = inputs[0].owner();
-    return {model.apply_one(std::make_shared<dots_gradient_operation>(), {inputs[0], *dy[0]},
-                            model.of(outputs[0]).where)};
-  }
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
-                                      device_kind) const override {
-    return std::make_unique<dots_executable>(inputs[0].dims);
+  std::unique_ptr<executable> prepare(const fixed_types& t) const {
+    return kernel([sets = sets_of(t.inputs[0].dims)](const stream& s, const call& c) {
+      pairwise_dots(s, sets, c.in(0), c.out());
+    });
   }
 };
-
-} // namespace
-
-value pairwise_dots(const value& x, std::source_location where) {
-  return x.owner(where).apply_one(std::make_shared<dots_operation>(), {x}, where);
-}
-
-void add_pairwise_dots_kinds(operation_registry& to) {
-  to.add<dots_operation>();
-  to.add<dots_gradient_operation>();
-}
-
-namespace {
 
 /// Sizes of a batch of compressed rows. They are the first three inputs of both operations.
 struct batch_sizes {
@@ -314,96 +237,76 @@ std::size_t require_rows(std::span<const value_type> inputs) {
   return offsets.dims[0] - 1;
 }
 
-class product_executable : public executable {
-public:
-  explicit product_executable(std::span<const value_type> inputs) : batch_(inputs), table_(inputs[3].dims) {}
-  void run(const stream& s, const call& c) override {
-    sparse_product(s, batch_.rows(c), {c.in(3), table_.size()}, table_[1], c.out());
-  }
-
-private:
-  batch_sizes batch_;
-  shape table_;
-};
-
-class sparse_product_gradient_executable : public executable {
-public:
-  explicit sparse_product_gradient_executable(std::span<const value_type> inputs)
-      : batch_(inputs), width_(inputs[3].dims[1]) {}
-  void run(const stream& s, const call& c) override {
-    sparse_product_gradient(s, batch_.rows(c), c.in(3), width_, c.out());
-  }
-
-private:
-  batch_sizes batch_;
-  std::size_t width_;
-};
-
 /// Inputs: columns, values, offsets, dy. The output has one row for each entry, which is added to the row of
 /// the table that the entry names.
-class sparse_product_gradient_operation : public operation,
-                                          public travelling<sparse_product_gradient_operation> {
-public:
-  void keep(archive&) {}
-  std::string_view name() const noexcept override { return "sparse_matmul_gradient"; }
-  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
-    require_operand_count(inputs, 4);
+struct sparse_matmul_gradient_kind {
+  static constexpr std::string_view name = "sparse_matmul_gradient";
+  static constexpr std::size_t operands = 4;
+
+  std::vector<value_type> infer(type_list inputs) const {
     const std::size_t rows = require_rows(inputs);
     const value_type& dy = inputs[3];
     if (dy.type != dtype::float32 || dy.dims.rank() != 2 || dy.dims[0] != rows)
       throw shape_error("the gradient must be float32[rows, width]");
     return {{shape{inputs[0].dims[0], dy.dims[1]}, dtype::float32}};
   }
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
-                                      device_kind) const override {
-    return std::make_unique<sparse_product_gradient_executable>(inputs);
+  std::unique_ptr<executable> prepare(const fixed_types& t) const {
+    return kernel(
+        [batch = batch_sizes(t.inputs), width = t.inputs[3].dims[1]](const stream& s, const call& c) {
+          sparse_product_gradient(s, batch.rows(c), c.in(3), width, c.out());
+        });
   }
 };
 
-class product_operation : public operation, public row_reader, public travelling<product_operation> {
-public:
-  void keep(archive&) {}
-  std::string_view name() const noexcept override { return "sparse_matmul"; }
+struct sparse_matmul_kind {
+  static constexpr std::string_view name = "sparse_matmul";
+  static constexpr std::size_t operands = 4;
 
-  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
-    require_operand_count(inputs, 4);
+  std::vector<value_type> infer(type_list inputs) const {
     const std::size_t rows = require_rows(inputs);
     const value_type& table = inputs[3];
     if (table.type != dtype::float32 || table.dims.rank() != 2 || table.dims[1] == 0)
       throw shape_error("the table must be float32[columns of a row, width]");
     return {{shape{rows, table.dims[1]}, dtype::float32}};
   }
-
-  std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
-                                std::span<const std::optional<value>> dy) const override {
-    graph& model = inputs[0].owner();
-    const value rows = model.apply_one(std::make_shared<sparse_product_gradient_operation>(),
-                                       {inputs[0], inputs[1], inputs[2], *dy[0]}, model.of(outputs[0]).where);
-    return {{}, {}, {}, sparse_rows{inputs[0], rows}};
+  std::vector<adjoint> gradient(const differentiated& d) const {
+    const std::vector<value> rows =
+        d.apply(made(sparse_matmul_gradient_kind()), {d.inputs[0], d.inputs[1], d.inputs[2], *d.dy[0]});
+    return {{}, {}, {}, sparse_rows{d.inputs[0], rows.front()}};
   }
-
-  std::optional<rows_read> rows_of(std::span<const value>, std::size_t table) const override {
+  std::optional<rows_read> rows_of(value_list, std::size_t table) const {
     if (table != 3) return std::nullopt;
     return rows_read{0};
   }
-
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
-                                      device_kind) const override {
-    return std::make_unique<product_executable>(inputs);
+  std::unique_ptr<executable> prepare(const fixed_types& t) const {
+    return kernel([batch = batch_sizes(t.inputs), table = t.inputs[3].dims](const stream& s, const call& c) {
+      sparse_product(s, batch.rows(c), {c.in(3), table.size()}, table[1], c.out());
+    });
   }
 };
 
 } // namespace
 
-value sparse_matmul(const value& columns, const value& values, const value& offsets, const value& table,
-                    std::source_location where) {
-  return columns.owner(where).apply_one(std::make_shared<product_operation>(),
-                                        {columns, values, offsets, table}, where);
+value matmul(const value& a, const value& b, std::source_location where) { return matmul(a, b, {}, where); }
+
+value matmul(const value& a, const value& b, const matmul_options& options, std::source_location where) {
+  const bool one_b = b.dims(where).rank() == 2 && options.a == as_is;
+  const leading axes = one_b ? leading::more_rows : leading::batch;
+  return a.owner(where).apply_one(made(matmul_kind{options, axes}), {a, b}, where);
 }
 
-void add_sparse_kinds(operation_registry& to) {
-  to.add<product_operation>();
-  to.add<sparse_product_gradient_operation>();
+value pairwise_dots(const value& x, std::source_location where) {
+  return x.owner(where).apply_one(made(dots_kind()), {x}, where);
+}
+
+value sparse_matmul(const value& columns, const value& values, const value& offsets, const value& table,
+                    std::source_location where) {
+  return columns.owner(where).apply_one(made(sparse_matmul_kind()), {columns, values, offsets, table}, where);
+}
+
+void add_product_kinds(operation_registry& to) {
+  add_kinds(to, matmul_kind(), dots_kind(), dots_gradient_kind(), sparse_matmul_kind(),
+            sparse_matmul_gradient_kind());
 }
 
 } // namespace mailgrad

@@ -1,9 +1,7 @@
 #include <mailgrad/graph/operations/quadratic.hpp>
 
-#include <mailgrad/graph/graph.hpp>
-#include <mailgrad/graph/operation_registry.hpp>
 #include <mailgrad/graph/operations.hpp>
-#include <mailgrad/graph/operations/built_in_operations.hpp>
+#include <mailgrad/graph/operations/kinds.hpp>
 #include <mailgrad/kernels/functors/philox.hpp>
 #include <mailgrad/options/number.hpp>
 #include <mailgrad/tensor/error.hpp>

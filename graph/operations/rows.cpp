@@ -1,9 +1,5 @@
-#include <mailgrad/graph/graph.hpp>
-#include <mailgrad/graph/onnx_nodes.hpp>
-#include <mailgrad/graph/operation.hpp>
-#include <mailgrad/graph/operation_registry.hpp>
 #include <mailgrad/graph/operations.hpp>
-#include <mailgrad/graph/operations/built_in_operations.hpp>
+#include <mailgrad/graph/operations/kinds.hpp>
 #include <mailgrad/kernels/layer_norm.hpp>
 #include <mailgrad/kernels/reduce.hpp>
 #include <mailgrad/kernels/softmax.hpp>
@@ -19,118 +15,47 @@ namespace mailgrad {
 
 namespace {
 
-/// Rows along the last axis.
-struct row_grid {
-  explicit row_grid(const shape& s) : columns(s.back()), rows(columns == 0 ? 0 : s.size() / columns) {}
-  std::size_t columns, rows;
-};
-
 void require_rows(const value_type& x) {
   if (x.type != dtype::float32) throw shape_error("expected float32");
   if (x.dims.rank() == 0) throw shape_error("a scalar has no axis to sum over");
 }
 
-class softmax_executable : public executable {
-public:
-  explicit softmax_executable(const shape& x) : grid_(x) {}
-  void run(const stream& s, const call& c) override {
-    softmax(s, c.in(0), c.out(), grid_.rows, grid_.columns);
-  }
-
-private:
-  row_grid grid_;
-};
-
-class softmax_gradient_executable : public executable {
-public:
-  explicit softmax_gradient_executable(const shape& y) : grid_(y) {}
-  void run(const stream& s, const call& c) override {
-    softmax_gradient(s, c.in(0), c.in(1), c.out(), grid_.rows, grid_.columns);
-  }
-
-private:
-  row_grid grid_;
-};
-
 /// Inputs: the result y of softmax, its gradient dy. Output: the gradient of x.
-class softmax_gradient_operation : public operation, public travelling<softmax_gradient_operation> {
-public:
-  void keep(archive&) {}
-  std::string_view name() const noexcept override { return "softmax_gradient"; }
-  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
-    require_operand_count(inputs, 2);
+struct softmax_gradient_kind {
+  static constexpr std::string_view name = "softmax_gradient";
+  static constexpr std::size_t operands = 2, overwritten = 1;
+
+  std::vector<value_type> infer(type_list inputs) const {
     require_rows(inputs[0]);
     if (inputs[1] != inputs[0]) throw shape_error("expected the gradient of the result");
     return {inputs[1]};
   }
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
-                                      device_kind) const override {
-    return std::make_unique<softmax_gradient_executable>(inputs[0].dims);
+  std::unique_ptr<executable> prepare(const fixed_types& t) const {
+    return kernel([g = row_grid(t.inputs[0].dims)](const stream& s, const call& c) {
+      softmax_gradient(s, c.in(0), c.in(1), c.out(), g.rows, g.columns);
+    });
   }
-  std::optional<std::size_t> overwrites() const noexcept override { return 1; }
 };
 
-class softmax_operation : public operation, public onnx_form, public travelling<softmax_operation> {
-public:
-  void keep(archive&) {}
-  std::string_view name() const noexcept override { return "softmax"; }
-  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
-    require_operand_count(inputs, 1);
+struct softmax_kind {
+  static constexpr std::string_view name = "softmax";
+  static constexpr std::size_t operands = 1, overwritten = 0;
+
+  std::vector<value_type> infer(type_list inputs) const {
     require_rows(inputs[0]);
     return {inputs[0]};
   }
-  std::vector<adjoint> gradient(std::span<const value>, std::span<const value> outputs,
-                                std::span<const std::optional<value>> dy) const override {
-    graph& model = outputs[0].owner();
-    return {model.apply_one(std::make_shared<softmax_gradient_operation>(), {outputs[0], *dy[0]},
-                            model.of(outputs[0]).where)};
+  std::vector<adjoint> gradient(const differentiated& d) const {
+    return {d.apply(made(softmax_gradient_kind()), {d.outputs[0], *d.dy[0]}).front()};
   }
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
-                                      device_kind) const override {
-    return std::make_unique<softmax_executable>(inputs[0].dims);
+  std::unique_ptr<executable> prepare(const fixed_types& t) const {
+    return kernel([g = row_grid(t.inputs[0].dims)](const stream& s, const call& c) {
+      softmax(s, c.in(0), c.out(), g.rows, g.columns);
+    });
   }
-  std::vector<std::string> to_onnx(onnx_nodes& to, std::span<const onnx_value> inputs,
-                                   std::span<const onnx_value>) const override {
+  std::vector<std::string> to_onnx(onnx_nodes& to, onnx_list inputs, onnx_list) const {
     return {to.add("Softmax", {inputs[0].name}, {{"axis", -1}})};
   }
-  std::optional<std::size_t> overwrites() const noexcept override { return 0; }
-};
-
-} // namespace
-
-value softmax(const value& x, std::source_location where) {
-  return x.owner(where).apply_one(std::make_shared<softmax_operation>(), {x}, where);
-}
-
-void add_softmax_kinds(operation_registry& to) {
-  to.add<softmax_operation>();
-  to.add<softmax_gradient_operation>();
-}
-
-namespace {
-
-class cross_entropy_executable : public executable {
-public:
-  explicit cross_entropy_executable(const shape& logits)
-      : columns_(logits.back()), rows_(logits.size() / columns_) {}
-  void run(const stream& s, const call& c) override {
-    cross_entropy(s, c.in(0), c.in<std::int32_t>(1), c.out(0), c.out(1), rows_, columns_);
-  }
-
-private:
-  std::size_t columns_, rows_;
-};
-
-class cross_entropy_gradient_executable : public executable {
-public:
-  explicit cross_entropy_gradient_executable(const shape& logits)
-      : columns_(logits.back()), rows_(logits.size() / columns_) {}
-  void run(const stream& s, const call& c) override {
-    cross_entropy_gradient(s, c.in(0), c.in<std::int32_t>(1), c.in(2), c.out(), rows_, columns_);
-  }
-
-private:
-  std::size_t columns_, rows_;
 };
 
 void require_labelled(const value_type& logits, const value_type& labels) {
@@ -142,109 +67,65 @@ void require_labelled(const value_type& logits, const value_type& labels) {
 }
 
 /// Inputs: probabilities, labels, the gradient of the loss. Output: the gradient of the logits.
-class cross_entropy_gradient_operation : public operation,
-                                         public travelling<cross_entropy_gradient_operation> {
-public:
-  void keep(archive&) {}
-  std::string_view name() const noexcept override { return "cross_entropy_gradient"; }
-  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
-    require_operand_count(inputs, 3);
+struct cross_entropy_gradient_kind {
+  static constexpr std::string_view name = "cross_entropy_gradient";
+  static constexpr std::size_t operands = 3, overwritten = 0;
+
+  std::vector<value_type> infer(type_list inputs) const {
     require_labelled(inputs[0], inputs[1]);
     if (inputs[2] != value_type{}) throw shape_error("expected the gradient of a scalar");
     return {inputs[0]};
   }
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
-                                      device_kind) const override {
-    return std::make_unique<cross_entropy_gradient_executable>(inputs[0].dims);
+  std::unique_ptr<executable> prepare(const fixed_types& t) const {
+    return kernel([g = row_grid(t.inputs[0].dims)](const stream& s, const call& c) {
+      cross_entropy_gradient(s, c.in(0), c.in<std::int32_t>(1), c.in(2), c.out(), g.rows, g.columns);
+    });
   }
-  std::optional<std::size_t> overwrites() const noexcept override { return 0; }
 };
 
 /// Outputs: the loss, and the probabilities, which only the gradient reads.
-class cross_entropy_operation : public operation, public travelling<cross_entropy_operation> {
-public:
-  void keep(archive&) {}
-  std::string_view name() const noexcept override { return "cross_entropy"; }
-  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
-    require_operand_count(inputs, 2);
+struct cross_entropy_kind {
+  static constexpr std::string_view name = "cross_entropy";
+  static constexpr std::size_t operands = 2;
+
+  std::vector<value_type> infer(type_list inputs) const {
     require_labelled(inputs[0], inputs[1]);
     return {{shape{}, dtype::float32}, inputs[0]};
   }
-  std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
-                                std::span<const std::optional<value>> dy) const override {
-    graph& model = outputs[0].owner();
-    return {model.apply_one(std::make_shared<cross_entropy_gradient_operation>(),
-                            {outputs[1], inputs[1], *dy[0]}, model.of(outputs[0]).where),
-            adjoint{}};
+  std::vector<adjoint> gradient(const differentiated& d) const {
+    const std::vector<value> made_of{d.outputs[1], d.inputs[1], *d.dy[0]};
+    return {d.apply(made(cross_entropy_gradient_kind()), made_of).front(), adjoint{}};
   }
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
-                                      device_kind) const override {
-    return std::make_unique<cross_entropy_executable>(inputs[0].dims);
+  std::unique_ptr<executable> prepare(const fixed_types& t) const {
+    return kernel([g = row_grid(t.inputs[0].dims)](const stream& s, const call& c) {
+      cross_entropy(s, c.in(0), c.in<std::int32_t>(1), c.out(0), c.out(1), g.rows, g.columns);
+    });
   }
 };
 
-} // namespace
+struct mean_squared_error_kind {
+  static constexpr std::string_view name = "mean_squared_error";
+  static constexpr std::size_t operands = 2;
 
-value cross_entropy(const value& logits, const value& labels, std::source_location where) {
-  return logits.owner(where)
-      .apply(std::make_shared<cross_entropy_operation>(), {logits, labels}, where)
-      .front();
-}
-
-void add_cross_entropy_kinds(operation_registry& to) {
-  to.add<cross_entropy_operation>();
-  to.add<cross_entropy_gradient_operation>();
-}
-
-namespace {
-
-class mean_squared_error_executable : public executable {
-public:
-  explicit mean_squared_error_executable(std::size_t n) : n_(n) {}
-  void run(const stream& s, const call& c) override {
-    mean_squared_difference(s, c.in(0), c.in(1), n_, c.out());
-  }
-
-private:
-  std::size_t n_;
-};
-
-class mean_squared_error_operation : public operation, public travelling<mean_squared_error_operation> {
-public:
-  void keep(archive&) {}
-  std::string_view name() const noexcept override { return "mean_squared_error"; }
-  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
-    require_operand_count(inputs, 2);
+  std::vector<value_type> infer(type_list inputs) const {
     for (const value_type& t : inputs)
       if (t.type != dtype::float32) throw shape_error("expected float32");
     if (inputs[0].dims != inputs[1].dims) throw shape_error("the shapes differ");
     return {{shape{}, dtype::float32}};
   }
-  std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
-                                std::span<const std::optional<value>> dy) const override {
-    const std::source_location where = outputs[0].owner().of(outputs[0]).where;
-    const located a(inputs[0], where), b(inputs[1], where), d(*dy[0], where);
-    const float two_over_n = 2.0F / static_cast<float>(inputs[0].dims().size());
-    const located da(located(a - b, where) * located(d * two_over_n, where), where);
+  std::vector<adjoint> gradient(const differentiated& d) const {
+    const std::source_location where = d.where();
+    const located a(d.inputs[0], where), b(d.inputs[1], where), dy(*d.dy[0], where);
+    const float two_over_n = 2.0F / static_cast<float>(d.inputs[0].dims().size());
+    const located da(located(a - b, where) * located(dy * two_over_n, where), where);
     return {da.what, -da};
   }
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
-                                      device_kind) const override {
-    return std::make_unique<mean_squared_error_executable>(inputs[0].dims.size());
+  std::unique_ptr<executable> prepare(const fixed_types& t) const {
+    return kernel([n = t.inputs[0].dims.size()](const stream& s, const call& c) {
+      mean_squared_difference(s, c.in(0), c.in(1), n, c.out());
+    });
   }
 };
-
-} // namespace
-
-value mean_squared_error(const value& a, const value& b, std::source_location where) {
-  return a.owner(where).apply_one(std::make_shared<mean_squared_error_operation>(), {a, b}, where);
-}
-
-void add_mean_squared_error_kinds(operation_registry& to) { to.add<mean_squared_error_operation>(); }
-
-namespace {
-
-layer_norm_rows rows_of(const shape& x, float epsilon) { return {x.size() / x.back(), x.back(), epsilon}; }
 
 /// Checks x, and gamma and beta. Returns the type of a number for each row.
 value_type require_rows(const value_type& x, const std::array<value_type, 2>& parameters, float epsilon) {
@@ -258,115 +139,87 @@ value_type require_rows(const value_type& x, const std::array<value_type, 2>& pa
   return {shape{x.dims.size() / x.dims.back()}, dtype::float32};
 }
 
-class layer_norm_executable : public executable, public bfloat16_form {
-public:
-  explicit layer_norm_executable(const layer_norm_rows& rows) : rows_(rows) {}
-  void run(const stream& s, const call& c) override {
-    mailgrad::layer_norm(s, rows_, c.in(0), c.in(1), c.in(2), result(c, 0), c.out(1), c.out(2));
+struct layer_norm_attributes {
+  float epsilon = 1;
+
+  void keep(archive& a) {
+    a.version(1);
+    a.field("epsilon", epsilon);
   }
-  bool needs(std::size_t) const override { return false; }
-  bool may_write(std::size_t i) const override { return i == 0; }
-
-private:
-  layer_norm_rows rows_;
-};
-
-class layer_norm_gradient_executable : public executable, public bfloat16_form {
-public:
-  explicit layer_norm_gradient_executable(const layer_norm_rows& rows) : rows_(rows) {}
-  void run(const stream& s, const call& c) override {
-    layer_norm_gradient(s, rows_, c.in(0), c.in(1), c.in(2), c.in(3), operand(c, 4), c.out(0), c.out(1),
-                        c.out(2));
-  }
-  bool needs(std::size_t) const override { return false; }
-  bool may_read(std::size_t i) const override { return i == 4; }
-
-private:
-  layer_norm_rows rows_;
+  layer_norm_rows grid_of(const shape& x) const { return {x.size() / x.back(), x.back(), epsilon}; }
 };
 
 /// Inputs: x, gamma, mean, inverse deviation, dy. Outputs: dx, dgamma, dbeta.
-class layer_norm_gradient_operation : public operation, public travelling<layer_norm_gradient_operation> {
-public:
-  explicit layer_norm_gradient_operation(float epsilon = 1) : epsilon_(epsilon) {}
-  void keep(archive& a) {
-    a.version(1);
-    a.field("epsilon", epsilon_);
-  }
+struct layer_norm_gradient_kind : layer_norm_attributes {
+  static constexpr std::string_view name = "layer_norm_gradient";
+  static constexpr std::size_t operands = 5;
 
-  std::string_view name() const noexcept override { return "layer_norm_gradient"; }
-  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
-    require_operand_count(inputs, 5);
+  std::vector<value_type> infer(type_list inputs) const {
     const value_type &x = inputs[0], &gamma = inputs[1], &mean = inputs[2], &deviation = inputs[3],
                      &dy = inputs[4];
-    const value_type statistic = require_rows(x, {gamma, gamma}, epsilon_);
+    const value_type statistic = require_rows(x, {gamma, gamma}, epsilon);
     if (mean != statistic || deviation != statistic || dy != x)
       throw shape_error("expected the mean and the deviation of each row, and the gradient of the result");
     return {x, gamma, gamma};
   }
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
-                                      device_kind) const override {
-    return std::make_unique<layer_norm_gradient_executable>(rows_of(inputs[0].dims, epsilon_));
+  std::unique_ptr<executable> prepare(const fixed_types& t) const {
+    return kernel({.operands = 1U << 4},
+                  [rows = grid_of(t.inputs[0].dims)](const stream& s, const call& c, const auto& numbers) {
+                    layer_norm_gradient(s, rows, c.in(0), c.in(1), c.in(2), c.in(3), numbers.operand(c, 4),
+                                        c.out(0), c.out(1), c.out(2));
+                  });
   }
-
-private:
-  float epsilon_;
 };
 
 /// Outputs: y, the mean of each row, the inverse deviation of each row.
-class layer_norm_operation : public operation, public onnx_form, public travelling<layer_norm_operation> {
-public:
-  explicit layer_norm_operation(float epsilon = 1) : epsilon_(epsilon) {}
-  void keep(archive& a) {
-    a.version(1);
-    a.field("epsilon", epsilon_);
-  }
+struct layer_norm_kind : layer_norm_attributes {
+  static constexpr std::string_view name = "layer_norm";
+  static constexpr std::size_t operands = 3;
 
-  std::string_view name() const noexcept override { return "layer_norm"; }
-
-  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
-    require_operand_count(inputs, 3);
-    const value_type statistic = require_rows(inputs[0], {inputs[1], inputs[2]}, epsilon_);
+  std::vector<value_type> infer(type_list inputs) const {
+    const value_type statistic = require_rows(inputs[0], {inputs[1], inputs[2]}, epsilon);
     return {inputs[0], statistic, statistic};
   }
-
-  std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
-                                std::span<const std::optional<value>> dy) const override {
-    graph& model = inputs[0].owner();
-    const auto parts =
-        model.apply(std::make_shared<layer_norm_gradient_operation>(epsilon_),
-                    {inputs[0], inputs[1], outputs[1], outputs[2], *dy[0]}, model.of(outputs[0]).where);
+  std::vector<adjoint> gradient(const differentiated& d) const {
+    const auto parts = d.apply(made(layer_norm_gradient_kind{*this}),
+                               {d.inputs[0], d.inputs[1], d.outputs[1], d.outputs[2], *d.dy[0]});
     return {parts.begin(), parts.end()};
   }
-
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
-                                      device_kind) const override {
-    return std::make_unique<layer_norm_executable>(rows_of(inputs[0].dims, epsilon_));
+  std::unique_ptr<executable> prepare(const fixed_types& t) const {
+    return kernel({.results = 1},
+                  [rows = grid_of(t.inputs[0].dims)](const stream& s, const call& c, const auto& numbers) {
+                    layer_norm(s, rows, c.in(0), c.in(1), c.in(2), numbers.result(c, 0), c.out(1), c.out(2));
+                  });
   }
-
-  std::string describe() const override { return fmt::format("epsilon {}", exact_text(epsilon_)); }
-  std::vector<std::string> to_onnx(onnx_nodes& to, std::span<const onnx_value> inputs,
-                                   std::span<const onnx_value>) const override {
+  std::string describe() const { return fmt::format("epsilon {}", exact_text(epsilon)); }
+  std::vector<std::string> to_onnx(onnx_nodes& to, onnx_list inputs, onnx_list) const {
     return {to.add("LayerNormalization", {inputs[0].name, inputs[1].name, inputs[2].name},
-                   {{"axis", -1}, {"epsilon", epsilon_}})};
+                   {{"axis", -1}, {"epsilon", epsilon}})};
   }
-
-private:
-  float epsilon_;
 };
 
 } // namespace
 
-value layer_norm(const value& x, const value& gamma, const value& beta, float epsilon,
-                 std::source_location where) {
-  return x.owner(where)
-      .apply(std::make_shared<layer_norm_operation>(epsilon), {x, gamma, beta}, where)
-      .front();
+value softmax(const value& x, std::source_location where) {
+  return x.owner(where).apply_one(made(softmax_kind()), {x}, where);
 }
 
-void add_layer_norm_kinds(operation_registry& to) {
-  to.add<layer_norm_operation>();
-  to.add<layer_norm_gradient_operation>();
+value cross_entropy(const value& logits, const value& labels, std::source_location where) {
+  return logits.owner(where).apply_one(made(cross_entropy_kind()), {logits, labels}, where);
+}
+
+value mean_squared_error(const value& a, const value& b, std::source_location where) {
+  return a.owner(where).apply_one(made(mean_squared_error_kind()), {a, b}, where);
+}
+
+value layer_norm(const value& x, const value& gamma, const value& beta, float epsilon,
+                 std::source_location where) {
+  return x.owner(where).apply_one(made(layer_norm_kind{{epsilon}}), {x, gamma, beta}, where);
+}
+
+void add_row_kinds(operation_registry& to) {
+  add_kinds(to, softmax_kind(), softmax_gradient_kind(), cross_entropy_kind(), cross_entropy_gradient_kind(),
+            mean_squared_error_kind(), layer_norm_kind(), layer_norm_gradient_kind());
 }
 
 } // namespace mailgrad
