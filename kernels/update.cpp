@@ -144,19 +144,6 @@ void run_rows(const Rule& rule, const row_update& work, std::span<float* const> 
   }
 }
 
-/// Calls `f` with the rule, wrapped in its penalty if there is one.
-template <class F>
-void with_rule(const update_rule& rule, const weight_penalty& penalty, F f) {
-  std::visit(
-      [&]<class Rule>(const Rule& r) {
-        if (penalty.none())
-          f(r);
-        else
-          f(penalised_update<Rule>{r, penalty});
-      },
-      rule);
-}
-
 std::size_t states_of(const update_rule& rule) {
   return std::visit([]<class Rule>(const Rule&) { return Rule::states; }, rule);
 }

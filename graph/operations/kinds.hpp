@@ -19,8 +19,8 @@
 #include <utility>
 #include <vector>
 
-// What the sources of operations share: an operation as a struct of what is particular to it, and its kernel as
-// a function.
+// What the sources of operations share: an operation as a struct of what is particular to it, and its kernel
+// as a function.
 namespace mailgrad {
 
 using type_list = std::span<const value_type>;
@@ -98,7 +98,7 @@ struct differentiated {
 ///     std::vector<value_type> infer(type_list inputs) const;
 ///     std::unique_ptr<executable> prepare(const fixed_types& t) const;
 ///
-/// and those of the following that it needs; operation, onnx_form, row_reader and travelling tell what each is:
+/// and may have the following. The classes that operation_of derives from tell what each is.
 ///
 ///     static constexpr std::size_t operands;    // how many infer() requires
 ///     static constexpr std::size_t overwritten; // the input that output 0 may overwrite

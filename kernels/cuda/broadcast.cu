@@ -375,9 +375,6 @@ constexpr unsigned lanes = 8;
 constexpr unsigned elements_together = 4 * lanes;
 constexpr unsigned threads_together = lanes / float_pack::size;
 
-__device__ std::uint32_t low(std::uint64_t n) { return static_cast<std::uint32_t>(n); }
-__device__ std::uint32_t high(std::uint64_t n) { return static_cast<std::uint32_t>(n >> 32); }
-
 __global__ void dropout_kernel(philox random, std::uint32_t threshold, float scale, const lane_words* words,
                                const float* x, float* y, element_range range) {
   const std::size_t together = grid_thread() / threads_together;
@@ -391,7 +388,7 @@ __global__ void dropout_kernel(philox random, std::uint32_t threshold, float sca
 #pragma unroll
   for (unsigned i = 0; i < float_pack::size; ++i) {
     const std::uint64_t counter = together * lanes + lane + i;
-    const philox::numbers drawn = random({low(counter), high(counter), low(step), high(step)});
+    const philox::numbers drawn = random(counter, step);
     const std::uint32_t numbers[4] = {drawn.x0, drawn.x1, drawn.x2, drawn.x3};
 #pragma unroll
     for (unsigned k = 0; k < 4; ++k) packs[k].v[i] = numbers[k] < threshold ? 0.0F : packs[k].v[i] * scale;
@@ -403,7 +400,7 @@ __global__ void dropout_kernel(philox random, std::uint32_t threshold, float sca
 
 void dropout(const cuda_stream& s, const dropout_draw& draw, const float* x, float* y, std::size_t size) {
   if (size == 0) return;
-  const philox random{static_cast<std::uint32_t>(draw.seed), static_cast<std::uint32_t>(draw.seed >> 32)};
+  const philox random = philox::of(draw.seed);
   const std::size_t threads = (size + elements_together - 1) / elements_together * threads_together;
   launch(s, "dropout", static_cast<unsigned>((threads + threads_per_block - 1) / threads_per_block),
          threads_per_block, 0, dropout_kernel, random, draw.threshold(), draw.scale(), s.words, x, y,

@@ -357,12 +357,6 @@ __global__ void sparse_product_gradient_kernel(rows_on_card x, const float* dy, 
   }
 }
 
-unsigned lanes_of_width(std::size_t width) {
-  unsigned lanes = 1;
-  while (lanes < warp_size && lanes < width) lanes *= 2;
-  return lanes;
-}
-
 rows_on_card on_card(const cuda_stream& s, const compressed_rows& x) {
   return {x.columns.data(), x.values, x.offsets.data(),
           x.columns.size(), x.rows(), fault_of(s, fault_kind::entries, x.columns.size())};
@@ -372,7 +366,7 @@ void sparse_product(const cuda_stream& s, const compressed_rows& x, std::span<co
                     std::size_t width, float* y) {
   if (x.rows() * width == 0) return;
   launch(s, "sparse_product", blocks_for(x.rows(), rows_of_block), threads_per_block, 0,
-         sparse_product_kernel, on_card(s, x), table.data(), width, lanes_of_width(width), y,
+         sparse_product_kernel, on_card(s, x), table.data(), width, lanes_of(x.rows(), width).width, y,
          fault_of(s, fault_kind::column, table.size() / width));
 }
 
@@ -380,7 +374,7 @@ void sparse_product_gradient(const cuda_stream& s, const compressed_rows& x, con
                              std::size_t width, float* rows) {
   if (x.rows() * width == 0) return;
   launch(s, "sparse_product_gradient", blocks_for(x.rows(), rows_of_block), threads_per_block, 0,
-         sparse_product_gradient_kernel, on_card(s, x), dy, width, lanes_of_width(width), rows);
+         sparse_product_gradient_kernel, on_card(s, x), dy, width, lanes_of(x.rows(), width).width, rows);
 }
 
 } // namespace

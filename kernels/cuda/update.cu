@@ -201,14 +201,7 @@ void run(const cuda_stream& s, const Rule& rule, const weight_update& work, std:
 void update(const cuda_stream& s, const update_rule& rule, const weight_penalty& penalty,
             const weight_update& work, std::span<float* const> state) {
   if (work.weights.empty()) return;
-  std::visit(
-      [&]<class Rule>(const Rule& r) {
-        if (penalty.none())
-          run(s, r, work, state);
-        else
-          run(s, penalised_update<Rule>{r, penalty}, work, state);
-      },
-      rule);
+  with_rule(rule, penalty, [&](const auto& r) { run(s, r, work, state); });
 }
 
 } // namespace
@@ -402,14 +395,7 @@ void update_summed_rows(const cuda_stream& s, const update_rule& rule, const wei
                         const summed_row_update& work, std::span<float* const> state) {
   if (work.weights.empty()) return;
   require_fitting(s, work);
-  std::visit(
-      [&]<class Rule>(const Rule& r) {
-        if (penalty.none())
-          run(s, r, work, state);
-        else
-          run(s, penalised_update<Rule>{r, penalty}, work, state);
-      },
-      rule);
+  with_rule(rule, penalty, [&](const auto& r) { run(s, r, work, state); });
 }
 
 } // namespace
