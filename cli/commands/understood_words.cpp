@@ -2,7 +2,7 @@
 #include <mailgrad/cli/device_option.hpp>
 
 #include <mailgrad/engine/account/early_stop.hpp>
-#include <mailgrad/engine/plan/parameter_place.hpp>
+#include <mailgrad/engine/plan/checked_options.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/engine/wire/wire_format.hpp>
 #include <mailgrad/optim/plugin_library.hpp>

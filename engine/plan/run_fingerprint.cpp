@@ -1,7 +1,6 @@
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/engine/plan/fact_differences.hpp>
 #include <mailgrad/engine/plan/known_plugins.hpp>
-#include <mailgrad/engine/plan/parameter_place.hpp>
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/engine/plan/worker_computers.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
