@@ -245,29 +245,18 @@ std::string hash_of_all(const model_function& model, model_request request, cons
   return same ? first : hash_of(joined);
 }
 
-std::string settings_of(const sgd_options&) { return {}; }
-std::string settings_of(const momentum_options& o) { return exactly(o.momentum); }
-std::string settings_of(const nesterov_options& o) { return exactly(o.momentum); }
-std::string settings_of(const adagrad_options& o) {
-  return exactly(o.epsilon) + ' ' + exactly(o.initial_sum);
-}
-std::string settings_of(const rmsprop_options& o) { return exactly(o.alpha) + ' ' + exactly(o.epsilon); }
-std::string settings_of(const adam_options& o) {
-  return exactly(o.beta1) + ' ' + exactly(o.beta2) + ' ' + exactly(o.epsilon);
-}
-std::string settings_of(const delayed_nesterov_options& o) {
-  return exactly(o.momentum) + ' ' + std::to_string(o.period) + ' ' + exactly(o.early);
-}
-std::string settings_of(const lars_options& o) { return exactly(o.momentum) + ' ' + exactly(o.trust); }
-std::string settings_of(const lamb_options& o) {
-  return exactly(o.beta1) + ' ' + exactly(o.beta2) + ' ' + exactly(o.epsilon);
-}
-std::string settings_of(const muon_options& o) {
-  return fmt::format("{} {} '{}' {} {} {} {}", exactly(o.momentum), o.nesterov ? "nesterov" : "plain",
-                     o.adamw, exactly(o.adamw_rate), exactly(o.beta1), exactly(o.beta2), exactly(o.epsilon));
-}
-std::string settings_of(const shampoo_options& o) {
-  return fmt::format("{} {} {}", exactly(o.epsilon), o.every, o.largest);
+std::string in_words(double x, std::string_view) { return exactly(x); }
+std::string in_words(std::uint64_t n, std::string_view) { return std::to_string(n); }
+std::string in_words(bool holds, std::string_view name) { return holds ? std::string(name) : "plain"; }
+std::string in_words(const std::string& text, std::string_view) { return "'" + text + "'"; }
+
+template <class Rule>
+std::string settings_of(const Rule& o) {
+  std::string text;
+  Rule::visit(o, [&](std::string_view name, const auto& value, setting_range) {
+    text.append(text.empty() ? 0 : 1, ' ').append(in_words(value, name));
+  });
+  return text;
 }
 std::string settings_of(const own_rule& o) {
   std::string text;
