@@ -1,6 +1,6 @@
 #include <mailgrad/tests/engine/small_problem.hpp>
 
-#include <mailgrad/engine/plan/fact_differences.hpp>
+#include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/engine/plan/run_description.hpp>
 
 #include <gmock/gmock.h>
