@@ -31,7 +31,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <filesystem>
 #include <functional>
@@ -160,11 +159,10 @@ void say_warnings(const training_options& options, const data_split& data) {
 
 /// The options by which a replay finds its data, devices and weights elsewhere than its recording says.
 std::string other_places(const std::vector<std::string>& words, const recording& replayed) {
-  constexpr std::array<std::string_view, 3> places{"--data", "--devices", "--parameters"};
   const std::vector<std::string>& recorded = replayed.header.words;
   std::string options;
   for (const std::string& word : words)
-    if (std::ranges::find(places, option_words::option_of(word)) != places.end() &&
+    if (is_of(option_words::option_of(word), of_places) &&
         std::ranges::find(recorded, word) == recorded.end())
       options += ' ' + shell_word(word);
   return options;
