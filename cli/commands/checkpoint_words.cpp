@@ -14,7 +14,6 @@
 #include <charconv>
 #include <chrono>
 #include <filesystem>
-#include <limits>
 #include <stdexcept>
 #include <string_view>
 #include <system_error>

@@ -15,7 +15,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
-#include <initializer_list>
 #include <iterator>
 #include <stdexcept>
 #include <string>
