@@ -1,6 +1,6 @@
 #include <mailgrad/cli/commands/commands.hpp>
 #include <mailgrad/cli/exit_code.hpp>
-#include <mailgrad/cli/option_checks.hpp>
+#include <mailgrad/cli/option_table.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/output_file.hpp>
 #include <mailgrad/cli/report/gnuplot.hpp>
@@ -200,28 +200,19 @@ command make_report_command(CLI::App& app) {
   CLI::App* parser =
       app.add_subcommand("report", "Draw what runs left behind, as one HTML page or as pictures");
   auto words = std::make_shared<report_words>();
-  parser
-      ->add_option(
-          "REPORT", words->reports,
-          fmt::format(
-              "Reports that 'mailgrad train --report' has written; up to {}, which are shown side by side",
-              most_runs))
-      ->check(file_name())
-      ->type_name("FILE")
-      ->required();
-  parser
-      ->add_option(
-          "--out", words->page,
-          "The page to write, report.html unless told; -: to standard output. It needs no network and "
-          "no other file")
-      ->check(file_name())
-      ->type_name("FILE");
-  parser
-      ->add_option("--svg", words->svg,
-                   "Write each picture into this folder as SVG; no page unless --out is given")
-      ->check(file_name())
-      ->type_name("DIR");
-  parser->add_option("--png", words->png, "The same as PNG")->check(file_name())->type_name("DIR");
+  option_table t(*parser);
+  t.add("REPORT", words->reports,
+        fmt::format(
+            "Reports that 'mailgrad train --report' has written; up to {}, which are shown side by side",
+            most_runs),
+        path("FILE"), required);
+  t.add("--out", words->page,
+        "The page to write, report.html unless told; -: to standard output. It needs no network and no other "
+        "file",
+        path("FILE"));
+  t.add("--svg", words->svg, "Write each picture into this folder as SVG; no page unless --out is given",
+        path("DIR"));
+  t.add("--png", words->png, "The same as PNG", path("DIR"));
   parser->footer("The program gnuplot draws the pictures (Debian: gnuplot-nox).\n"
                  "Example:\n"
                  "  mailgrad report async.json sync.json --out both.html");
