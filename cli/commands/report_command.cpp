@@ -6,7 +6,7 @@
 #include <mailgrad/cli/report/gnuplot.hpp>
 #include <mailgrad/cli/report/html_page.hpp>
 #include <mailgrad/cli/report/pictures.hpp>
-#include <mailgrad/cli/report/run_figures.hpp>
+#include <mailgrad/cli/report/report_file.hpp>
 #include <mailgrad/cli/run_inputs.hpp>
 
 #include <CLI/CLI.hpp>
@@ -32,33 +32,33 @@ struct page_section {
 };
 
 /// The pictures of these runs, as the page shows them.
-std::vector<page_section> sections_of(std::span<const run_figures> runs);
+std::vector<page_section> sections_of(std::span<const report_file> runs);
 
 /// One HTML page with the figures of these runs side by side, their pictures and their switches of policy. It
 /// loads nothing from elsewhere, runs no script, and holds every text of a report as text.
 ///
 /// Errors  as draw().
-std::string page_of(std::span<const run_figures> runs, std::span<const page_section> sections);
+std::string page_of(std::span<const report_file> runs, std::span<const page_section> sections);
 
 namespace {
 
 /// The names of all facts, in the order of the first run that has them.
-std::vector<std::string> rows_of(std::span<const run_figures> runs) {
+std::vector<std::string> rows_of(std::span<const report_file> runs) {
   std::vector<std::string> rows;
-  for (const run_figures& run : runs)
+  for (const report_file& run : runs)
     for (const auto& [name, text] : run.facts)
       if (std::ranges::find(rows, name) == rows.end()) rows.push_back(name);
   return rows;
 }
 
-std::string table_of(std::span<const run_figures> runs) {
+std::string table_of(std::span<const report_file> runs) {
   std::string html = "<div class=\"wide\"><table>\n<thead><tr><th></th>";
   for (std::size_t i = 0; i < runs.size(); ++i)
     html += fmt::format("<th scope=\"col\">{}</th>", as_html(label_of(runs, i)));
   html += "</tr></thead>\n<tbody>\n";
   for (const std::string& row : rows_of(runs)) {
     html += fmt::format("<tr><th scope=\"row\">{}</th>", as_html(row));
-    for (const run_figures& run : runs) {
+    for (const report_file& run : runs) {
       const auto found = std::ranges::find(run.facts, row, [](const auto& fact) { return fact.first; });
       html += fmt::format("<td>{}</td>", found == run.facts.end() ? "" : as_html(found->second));
     }
@@ -67,10 +67,10 @@ std::string table_of(std::span<const run_figures> runs) {
   return html + "</tbody>\n</table></div>\n";
 }
 
-std::string switches_of(std::span<const run_figures> runs) {
+std::string switches_of(std::span<const report_file> runs) {
   std::string rows;
   for (std::size_t i = 0; i < runs.size(); ++i)
-    for (const switch_figures& s : runs[i].switches)
+    for (const policy_switch& s : runs[i].report.switches)
       rows += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
                           as_html(label_of(runs, i)), s.step, as_html(s.from), as_html(s.to), as_html(s.why));
   if (rows.empty()) return "<p class=\"note\">The policy never changed in mid-run.</p>\n";
@@ -81,7 +81,7 @@ std::string switches_of(std::span<const run_figures> runs) {
          rows + "</tbody>\n</table></div>\n";
 }
 
-std::string times_table(std::span<const run_figures> runs) {
+std::string times_table(std::span<const report_file> runs) {
   const std::vector<worker_times> all = times_of_workers(runs);
   if (all.empty()) return {};
   std::string html = "<div class=\"wide\"><table>\n<thead><tr><th>run</th><th>worker</th>";
@@ -97,7 +97,7 @@ std::string times_table(std::span<const run_figures> runs) {
 
 } // namespace
 
-std::vector<page_section> sections_of(std::span<const run_figures> runs) {
+std::vector<page_section> sections_of(std::span<const report_file> runs) {
   std::vector<page_section> sections{{"Loss", loss_pictures(runs)}, {"Staleness", {}}, {"Time", {}}};
   for (std::size_t i = 0; i < runs.size(); ++i) sections[1].pictures.push_back(staleness_picture(runs, i));
   for (picture& p : sample_pictures(runs)) sections[1].pictures.push_back(std::move(p));
@@ -105,9 +105,9 @@ std::vector<page_section> sections_of(std::span<const run_figures> runs) {
   return sections;
 }
 
-std::string page_of(std::span<const run_figures> runs, std::span<const page_section> sections) {
+std::string page_of(std::span<const report_file> runs, std::span<const page_section> sections) {
   std::string html =
-      html_begin("Mailgrad: " + (runs.size() == 1 ? runs[0].file : std::to_string(runs.size()) + " runs"),
+      html_begin("Mailgrad: " + (runs.size() == 1 ? runs[0].path : std::to_string(runs.size()) + " runs"),
                  runs.size() == 1 ? "A run of Mailgrad" : "Runs of Mailgrad, side by side");
   html += table_of(runs);
   html += "<h2>Switches of policy</h2>\n" + switches_of(runs);
@@ -178,7 +178,7 @@ int report(const report_words& w) {
   if (w.reports.size() > most_runs)
     throw std::invalid_argument(fmt::format("report: {} runs; at most {} can be told apart in one picture",
                                             w.reports.size(), most_runs));
-  std::vector<run_figures> runs;
+  std::vector<report_file> runs;
   for (const std::string& file : w.reports) runs.push_back(read_report(file));
   const std::vector<page_section> sections = sections_of(runs);
   prepared_files files(w);

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/cli/report/gnuplot.hpp>
-#include <mailgrad/cli/report/run_figures.hpp>
+#include <mailgrad/cli/report/report_file.hpp>
 
 #include <array>
 #include <cstddef>
@@ -15,14 +15,14 @@ namespace mailgrad {
 inline constexpr std::size_t most_runs = 6;
 
 /// "2: ssp:3", the name of a run in legends and headings.
-std::string label_of(std::span<const run_figures> runs, std::size_t which);
+std::string label_of(std::span<const report_file> runs, std::size_t which);
 
 /// Loss against time, updates and samples, and the accuracy on the test set where it was measured.
-std::vector<picture> loss_pictures(std::span<const run_figures> runs);
+std::vector<picture> loss_pictures(std::span<const report_file> runs);
 /// A histogram for each worker of a run, beside what its policy lets expect.
-picture staleness_picture(std::span<const run_figures> runs, std::size_t which);
+picture staleness_picture(std::span<const report_file> runs, std::size_t which);
 /// Gap against lag, and cosine against gap, of the sampled gradients; none if no run has sampled any.
-std::vector<picture> sample_pictures(std::span<const run_figures> runs);
+std::vector<picture> sample_pictures(std::span<const report_file> runs);
 /// The parts of a worker's time.
 inline constexpr std::array worker_time_parts{"computing", "waiting at barriers", "waiting at a bound",
                                               "waiting for batches", "exchange and other"};
@@ -35,10 +35,10 @@ struct worker_times {
 };
 
 /// The times of each worker, or of the mean worker of each run where there are too many to show.
-std::vector<worker_times> times_of_workers(std::span<const run_figures> runs);
+std::vector<worker_times> times_of_workers(std::span<const report_file> runs);
 /// How much of the run each worker computed and waited.
-picture worker_time_picture(std::span<const run_figures> runs);
+picture worker_time_picture(std::span<const report_file> runs);
 /// Mean and longest time of each part of a gradient's way.
-picture gradient_time_picture(std::span<const run_figures> runs);
+picture gradient_time_picture(std::span<const report_file> runs);
 
 } // namespace mailgrad
