@@ -3,8 +3,6 @@
 #include <mailgrad/cli/report/expected_staleness.hpp>
 #include <mailgrad/engine/account/figures.hpp>
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 
 namespace mailgrad {
@@ -15,12 +13,12 @@ using json = nlohmann::ordered_json;
 
 std::string one_line(const json& x) { return x.dump(-1, ' ', false, json::error_handler_t::replace); }
 
-/// Of many workers it is told for the first ones, which the page shows. Planned switches are still to come.
-json expected_in(const training_report& r) {
+/// Of many workers it is told for the first ones, which the page shows.
+json expected_in(const training_report& r, const std::string& policy) {
   constexpr std::size_t most_workers = 1024, first_of_more = 64;
   json all = json::array();
   for (const expected_staleness& x :
-       expected_of(r, r.present_policy, r.workers > most_workers ? first_of_more : r.workers))
+       expected_of(r, policy, r.workers > most_workers ? first_of_more : r.workers))
     all.push_back({{"mean", x.mean ? json(*x.mean) : json()},
                    {"at_most", x.at_most},
                    {"geometric", x.geometric ? json(*x.geometric) : json()},
@@ -36,15 +34,21 @@ json late_in(const training_report& r) {
 
 } // namespace
 
-std::string state_event(training_report r, const std::vector<std::string>& waits) {
-  r.curve.clear(); // the page has its lines
+json state_of(const training_report& r, const std::string& policy, json report,
+              const std::vector<std::string>& waits) {
   const std::uint64_t accounted = r.ledger.accounted_for();
   const std::uint64_t under_way = r.ledger.produced - std::min(r.ledger.produced, accounted);
-  return one_line({{"report", object_of(figures_of(r))},
-                   {"expected", expected_in(r)},
-                   {"under_way", r.knows_ledger() ? json(under_way) : json()},
-                   {"late", late_in(r)},
-                   {"waits", waits}});
+  return {{"report", std::move(report)},
+          {"expected", expected_in(r, policy)},
+          {"under_way", r.knows_ledger() ? json(under_way) : json()},
+          {"late", late_in(r)},
+          {"waits", waits}};
+}
+
+/// The page has the lines of the curve, and planned switches are still to come.
+std::string state_event(training_report r, const std::vector<std::string>& waits) {
+  r.curve.clear();
+  return one_line(state_of(r, r.present_policy, object_of(figures_of(r)), waits));
 }
 
 std::string begin_event(const live_beginning& x) {

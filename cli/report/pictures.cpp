@@ -168,27 +168,8 @@ plotted tests(std::span<const report_file> runs, curve_figure on_test, curve_fig
   return all;
 }
 
-/// A sentence for each run that has no curve.
-std::string without_curve(std::span<const report_file> runs) {
-  std::string text;
-  for (std::size_t i = 0; i < runs.size(); ++i)
-    if (!runs[i].has_curve)
-      text += fmt::format(
-          " Run {} is not shown: its report has no field 'curve', which older versions did not write.",
-          i + 1);
-  return text;
-}
-
-std::string why_none(std::span<const report_file> runs) {
-  const std::string older = without_curve(runs);
-  return older.empty()
-             ? " A run in virtual time keeps none on its way; 'mailgrad lab sweep' draws those of such runs."
-             : older;
-}
-
-picture make(std::string name, std::string title, std::string caption, const axis& x, const char* y_label,
-             const plotted& all) {
-  picture p{std::move(name), std::move(title), std::move(caption), {}};
+picture make(std::string name, std::string title, const axis& x, const char* y_label, const plotted& all) {
+  picture p{std::move(name), std::move(title), {}, {}};
   p.script =
       run_styles() + fmt::format("set title {}\nset xlabel {}\nset ylabel {}\nset grid lc rgb '#cccccc'\n"
                                  "set key below height 1\nset format x '%.10g'\n"
@@ -221,35 +202,52 @@ std::string label_of(std::span<const report_file> runs, std::size_t which) {
   return runs.size() == 1 ? policy : fmt::format("{}: {}", which + 1, policy);
 }
 
-std::vector<picture> loss_pictures(std::span<const report_file> runs) {
-  std::vector<picture> pictures;
-  for (const axis& x : axes) {
-    const plotted all = losses(runs, x);
-    if (!all.plots.empty())
-      pictures.push_back(
-          make(fmt::format("loss-{}", x.name), fmt::format("Loss against {}", x.name),
-               "Each point of a training loss is the mean since the point before." + without_curve(runs), x,
-               "loss", all));
-  }
-  if (pictures.empty())
-    return {
-        {"loss", "Loss against time, updates and samples", "There is no loss to draw." + why_none(runs), {}}};
-  if (const plotted all = tests(runs, &metrics_line::test_accuracy, &metrics_line::validation_accuracy);
-      !all.plots.empty())
-    pictures.push_back(
-        make("accuracy-time", "Accuracy against time",
-             "The share of samples whose class the model names, of those it was not trained on.", axes[0],
-             "accuracy [share of samples]", all));
-  if (const plotted all = tests(runs, &metrics_line::test_rmse, &metrics_line::validation_rmse);
-      !all.plots.empty())
-    pictures.push_back(make("rmse-time", "Error against time",
-                            "The root of the mean squared error on samples that were not trained on, in the "
-                            "unit of the targets.",
-                            axes[0], "RMSE [unit of the targets]", all));
-  return pictures;
+std::string loss_in_words(std::span<const report_file> runs) {
+  const auto has_loss = [](const report_file& run) {
+    return std::ranges::any_of(run.report.curve,
+                               [](const metrics_line& p) { return p.train_loss || p.tested(); });
+  };
+  const bool any = std::ranges::any_of(runs, has_loss);
+  std::string text =
+      any ? "Each point of a training loss is the mean since the point before." : "There is no loss to draw.";
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    if (!runs[i].has_curve)
+      text += fmt::format(
+          " Run {} is not shown: its report has no field 'curve', which older versions did not write.",
+          i + 1);
+  if (!any && std::ranges::all_of(runs, &report_file::has_curve))
+    text += " A run in virtual time keeps none on its way; 'mailgrad lab sweep' draws those of such runs.";
+  return text;
 }
 
 namespace {
+
+std::vector<picture> loss_pictures(std::span<const report_file> runs) {
+  std::vector<picture> pictures;
+  for (const axis& x : axes)
+    if (const plotted all = losses(runs, x); !all.plots.empty())
+      pictures.push_back(
+          make(fmt::format("loss-{}", x.name), fmt::format("Loss against {}", x.name), x, "loss", all));
+  if (pictures.empty()) return {};
+  if (const plotted all = tests(runs, &metrics_line::test_accuracy, &metrics_line::validation_accuracy);
+      !all.plots.empty())
+    pictures.push_back(
+        make("accuracy-time", "Accuracy against time", axes[0], "accuracy [share of samples]", all));
+  if (const plotted all = tests(runs, &metrics_line::test_rmse, &metrics_line::validation_rmse);
+      !all.plots.empty())
+    pictures.push_back(make("rmse-time", "Error against time", axes[0], "RMSE [unit of the targets]", all));
+  return pictures;
+}
+
+constexpr std::array worker_time_parts{"computing", "waiting at barriers", "waiting at a bound",
+                                       "waiting for batches", "exchange and other"};
+
+/// How a worker spent a run.
+struct worker_times {
+  std::size_t run = 0; ///< from 0
+  std::string worker;  ///< its rank, or "all" for the mean of all workers of the run
+  std::array<double, worker_time_parts.size()> shares{}; ///< of the run, in per cent
+};
 
 constexpr std::size_t most_bars = 40;
 
@@ -312,8 +310,7 @@ std::string plots_of(std::string_view label, std::size_t which, bool first) {
   return plots;
 }
 
-} // namespace
-
+/// The times of each worker, or of the mean worker of each run where there are too many to show.
 std::vector<worker_times> times_of_workers(std::span<const report_file> runs) {
   std::size_t bars = 0;
   for (const report_file& run : runs) bars += run.report.workers;
@@ -329,15 +326,9 @@ std::vector<worker_times> times_of_workers(std::span<const report_file> runs) {
   return all;
 }
 
+/// How much of the run each worker computed and waited.
 picture worker_time_picture(std::span<const report_file> runs) {
-  picture p{
-      "time-workers",
-      "Where the time of the workers went",
-      "Shares of the time from the beginning to the end of a run. Exchange and other is reading weights, "
-      "messages, updates, and waiting for a core. A worker may wait for a batch and for its weights at once, "
-      "so "
-      "its parts may add up to more than 100 %.",
-      {}};
+  picture p{"time-workers", "Where the time of the workers went", {}, {}};
   const std::vector<worker_times> all = times_of_workers(runs);
   std::string data, plots;
   for (std::size_t i = 0; i < runs.size(); ++i) {
@@ -346,12 +337,8 @@ picture worker_time_picture(std::span<const report_file> runs) {
     data += fmt::format("$run{} << EOD\n{}EOD\n", i, bars);
     plots += plots_of(runs.size() == 1 ? "" : fmt::format("run {}", i + 1), i, plots.empty());
   }
-  if (plots.empty()) {
-    p.caption = "No run lasted long enough to be measured.";
-    return p;
-  }
+  if (plots.empty()) return p;
   const bool each = all.front().worker != "all";
-  if (!each) p.caption += " Each bar is the mean of all workers of a run.";
   p.script =
       data + fmt::format(
                  "set title {}\nset ylabel 'share of the run [%]'\nset xlabel {} offset 0,{}\nset bmargin 6\n"
@@ -364,13 +351,9 @@ picture worker_time_picture(std::span<const report_file> runs) {
   return p;
 }
 
+/// Mean and longest time of each part of a gradient's way.
 picture gradient_time_picture(std::span<const report_file> runs) {
-  picture p{"time-gradient",
-            "Where the time of a gradient went",
-            "The mean of each part of a gradient's way, and a line up to the longest. Reading, mailbox and "
-            "update count "
-            "once for each shard.",
-            {}};
+  picture p{"time-gradient", "Where the time of a gradient went", {}, {}};
   std::vector<std::string> names;
   for (const report_file& run : runs)
     for (const figure& part : figures_of(run.report.times))
@@ -394,10 +377,7 @@ picture gradient_time_picture(std::span<const report_file> runs) {
     plots += fmt::format("{}$run{} using 1:2:2:3 with yerrorbars ls {} ps 1.2 dt 1 title {}",
                          plots.empty() ? "" : ", ", i, i + 1, gnuplot_text(label_of(runs, i)));
   }
-  if (plots.empty()) {
-    p.caption = "No run measured where the time of its gradients went.";
-    return p;
-  }
+  if (plots.empty()) return p;
   std::string tics;
   for (std::size_t i = 0; i < names.size(); ++i)
     tics += fmt::format("{}{} {}", i == 0 ? "" : ", ", gnuplot_text(names[i]), i);
@@ -409,8 +389,6 @@ picture gradient_time_picture(std::span<const report_file> runs) {
                  gnuplot_text(p.title), tics, static_cast<double>(names.size()) - 0.4, plots);
   return p;
 }
-
-namespace {
 
 constexpr std::size_t most_panels = 15;
 constexpr std::uint64_t most_boxes = 1'000; ///< of more none can be seen
@@ -515,15 +493,11 @@ double highest(const std::vector<staleness_histogram>& workers, const gap_axis& 
   return most;
 }
 
-} // namespace
-
+/// A histogram for each worker of a run, beside what its policy lets expect.
 picture staleness_picture(std::span<const report_file> runs, std::size_t which) {
   const training_report& run = runs[which].report;
   picture p{fmt::format("staleness-{}", which + 1), "Staleness under " + label_of(runs, which), {}, {}};
-  if (run.staleness.empty()) {
-    p.caption = "No gradient was applied or merged, so there is no staleness to show.";
-    return p;
-  }
+  if (run.staleness.empty()) return p;
   std::vector<staleness_histogram> shown(std::min<std::size_t>(run.workers, most_panels));
   for (std::uint32_t rank = 0; rank < shown.size(); ++rank) shown[rank] = staleness_of(run, rank);
   const std::vector<expected_staleness> wanted = expected_of(run, run.policy, shown.size());
@@ -545,18 +519,8 @@ picture staleness_picture(std::span<const report_file> runs, std::size_t which) 
   for (std::size_t rank = 0; rank < shown.size(); ++rank)
     p.script += panel(shown[rank], wanted[rank], rank, axis);
   p.script += "set key on\n" + legend(wanted[0]) + "unset multiplot\n";
-  p.caption =
-      "The gap of a gradient is the number of updates since its weights were read. " + wanted[0].in_words;
-  if (axis.width > 1) p.caption += fmt::format(" A box stands for {} gaps.", axis.width);
-  if (run.staleness.max() > last)
-    p.caption +=
-        fmt::format(" Gaps above {} are beyond the axis; the largest is {}.", last, run.staleness.max());
-  if (shown.size() < run.workers)
-    p.caption += fmt::format(" These are the first {} of {} workers.", shown.size(), run.workers);
   return p;
 }
-
-namespace {
 
 std::string gaps_by_lag(const report_file& run) {
   std::string data;
@@ -609,31 +573,27 @@ picture scatter(std::span<const report_file> runs, picture p, const std::string&
   return p;
 }
 
+/// Gap against lag, and cosine against gap, of the sampled gradients.
+std::vector<picture> sample_pictures(std::span<const report_file> runs) {
+  return {
+      scatter(runs, {"gap-lag", "How far weights moved within a lag", {}, {}},
+              "set xlabel 'lag [versions]'\nset ylabel 'gap [weights]'\nset xrange [0:*]\nset yrange [0:*]\n",
+              gaps_by_lag, mean_gaps),
+      scatter(runs, {"cosine-gap", "What the gap does to gradients", {}, {}},
+              "set xlabel 'gap [weights]'\nset ylabel 'cosine to a fresh gradient'\nset xrange [0:*]\n",
+              cosines_by_gap, nullptr)};
+}
+
 } // namespace
 
-std::vector<picture> sample_pictures(std::span<const report_file> runs) {
-  std::vector<picture> drawn;
-  picture gaps = scatter(
-      runs,
-      {"gap-lag",
-       "How far weights moved within a lag",
-       "A point is a sampled gradient at one shard. The gap is the distance between the weights it was "
-       "computed from and those it was applied to, as a root mean square.",
-       {}},
-      "set xlabel 'lag [versions]'\nset ylabel 'gap [weights]'\nset xrange [0:*]\nset yrange [0:*]\n",
-      gaps_by_lag, mean_gaps);
-  if (!gaps.script.empty()) drawn.push_back(std::move(gaps));
-  picture cosines = scatter(
-      runs,
-      {"cosine-gap",
-       "What the gap does to gradients",
-       "A point is a sampled gradient at one shard: the cosine between it and the gradient of the same batch "
-       "at the weights it was applied to. 1 is no harm.",
-       {}},
-      "set xlabel 'gap [weights]'\nset ylabel 'cosine to a fresh gradient'\nset xrange [0:*]\n",
-      cosines_by_gap, nullptr);
-  if (!cosines.script.empty()) drawn.push_back(std::move(cosines));
-  return drawn;
+std::vector<picture> pictures_of(std::span<const report_file> runs) {
+  std::vector<picture> all = loss_pictures(runs);
+  for (std::size_t i = 0; i < runs.size(); ++i) all.push_back(staleness_picture(runs, i));
+  for (picture& p : sample_pictures(runs)) all.push_back(std::move(p));
+  all.push_back(worker_time_picture(runs));
+  all.push_back(gradient_time_picture(runs));
+  std::erase_if(all, [](const picture& p) { return p.script.empty(); });
+  return all;
 }
 
 } // namespace mailgrad

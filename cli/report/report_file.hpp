@@ -2,9 +2,9 @@
 
 #include <mailgrad/engine/account/training_report.hpp>
 
+#include <nlohmann/json.hpp>
+
 #include <string>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
 
@@ -12,9 +12,8 @@ namespace mailgrad {
 struct report_file {
   std::string path;
   training_report report;
-  bool has_curve = true; ///< a report of an older version has none
-  /// Rows of the table, a name and a text each, in the order in which they are shown.
-  std::vector<std::pair<std::string, std::string>> facts;
+  nlohmann::ordered_json fields; ///< all that it tells
+  bool has_curve = true;         ///< a report of an older version has none
 };
 
 /// Reads a report that `mailgrad train --report` wrote.
