@@ -401,10 +401,10 @@ void require_precision_of(const training_options& o) {
 void require_figures(const std::vector<stop_condition>& conditions, const data_split& data) {
   const bool numbers = data.train.has_targets();
   for (const stop_condition& c : conditions)
-    if (c.column->name.ends_with(numbers ? "_accuracy" : "_rmse"))
+    if (c.figure.ends_with(numbers ? "_accuracy" : "_rmse"))
       throw std::invalid_argument(
           fmt::format("--stop-when: data '{}' has {} to predict, so '{}' is not known; take {}", data.name,
-                      numbers ? "numbers" : "classes", c.column->name, numbers ? "rmse" : "accuracy"));
+                      numbers ? "numbers" : "classes", c.figure, numbers ? "rmse" : "accuracy"));
 }
 
 } // namespace
