@@ -2,6 +2,7 @@
 // of your own stand apart: they bring CAF's headers, and this one does not.
 #pragma once
 
+#include <mailgrad/actors/remote/membership.hpp>
 #include <mailgrad/actors/remote/serve_options.hpp>
 #include <mailgrad/actors/remote/watcher.hpp>
 #include <mailgrad/actors/training.hpp>
@@ -34,7 +35,6 @@
 #include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/files/archive.hpp>
 #include <mailgrad/files/file_error.hpp>
-#include <mailgrad/graph/bfloat16_form.hpp>
 #include <mailgrad/graph/gradients.hpp>
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/graphviz.hpp>
@@ -45,14 +45,13 @@
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/graph/models/model_file.hpp>
 #include <mailgrad/graph/models/spanning_models.hpp>
-#include <mailgrad/graph/name_scope.hpp>
 #include <mailgrad/graph/onnx_nodes.hpp>
 #include <mailgrad/graph/operation.hpp>
 #include <mailgrad/graph/operation_registry.hpp>
 #include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
-#include <mailgrad/graph/placement/device_scope.hpp>
 #include <mailgrad/graph/placement/pipeline.hpp>
+#include <mailgrad/graph/placement/placement.hpp>
 #include <mailgrad/graph/placement/replicate.hpp>
 #include <mailgrad/graph/program/gradient_check.hpp>
 #include <mailgrad/graph/program/program.hpp>

@@ -3,15 +3,16 @@
 #include <mailgrad/actors/run/planned_run.hpp>
 #include <mailgrad/actors/training_run.hpp>
 
+#include <algorithm>
 #include <utility>
 
 namespace mailgrad {
 
-training::training(model_function model, std::shared_ptr<const data_split> data, training_options options,
+training::training(model_function model, shared_data data, training_options options,
                    std::shared_ptr<const time_source> time)
     : run_(std::make_unique<training_run>(std::move(model), std::move(data), std::move(options), std::nullopt,
                                           std::move(time))) {}
-training::training(model_function model, std::shared_ptr<const data_split> data, training_options options,
+training::training(model_function model, shared_data data, training_options options,
                    remote::serve_options serve, std::shared_ptr<const time_source> time)
     : run_(std::make_unique<training_run>(
           std::move(model), std::move(data),
@@ -52,12 +53,17 @@ std::vector<named_weights> training::weights() {
 std::vector<float> training::predict(const named_arrays& samples) { return run_->predict(samples); }
 const parameter_layout& training::layout() const noexcept { return run_->layout(); }
 
-training_report train(model_function model, std::shared_ptr<const data_split> data, training_options options,
+training_report train(model_function model, shared_data data, training_options options,
                       const std::function<void(const training_progress&)>& observe) {
   training run(std::move(model), std::move(data), std::move(options));
   while (!run.wait_for(std::chrono::milliseconds{250}))
     if (observe) observe(run.progress());
   return run.report();
+}
+
+training serve(model_function model, shared_data data, training_options options, const std::string& address) {
+  remote::serve_options listen{.listen = address, .workers = std::max(options.workers, 1U)};
+  return {std::move(model), std::move(data), std::move(options), std::move(listen)};
 }
 
 } // namespace mailgrad

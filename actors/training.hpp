@@ -42,7 +42,7 @@ class training_run;
 ///         switch_policy, name_waits and members: any; the rest: the owner's.
 class training {
 public:
-  training(model_function model, std::shared_ptr<const data_split> data, training_options options,
+  training(model_function model, shared_data data, training_options options,
            std::shared_ptr<const time_source> time = std::make_shared<machine_time>());
   /// A run whose workers are other processes, which join it (remote/membership.hpp). It returns when as many
   /// have joined as `serve` says. The devices of the options are not used: each worker brings its own, as
@@ -50,8 +50,7 @@ public:
   ///
   /// Errors  as above, and those of remote::worker_server; std::runtime_error if the owner gives up waiting,
   ///         or its patience ends; remote::called_off if a watcher stops it before all have joined.
-  training(model_function model, std::shared_ptr<const data_split> data, training_options options,
-           remote::serve_options serve,
+  training(model_function model, shared_data data, training_options options, remote::serve_options serve,
            std::shared_ptr<const time_source> time = std::make_shared<machine_time>());
   /// Stops the run if it has not ended.
   ~training();
@@ -117,6 +116,8 @@ public:
   /// accuracy stays unknown. If the test throws, the run has failed, and the report has the text of the
   /// exception.
   training_report report(const std::function<bool()>& stop_test = {});
+  /// The same in the words of who only waits: `serve(...).wait()`.
+  training_report wait() { return report(); }
 
   /// Why the recording could not be written; empty if it was written or not asked for. Known after report().
   std::string recording_failure() const;
@@ -150,7 +151,17 @@ private:
 };
 
 /// Trains and reports; `observe` is called a few times a second on the calling thread.
-training_report train(model_function model, std::shared_ptr<const data_split> data, training_options options,
+///
+///     train(mlp({128}), fashion_mnist(), {.devices = cpus(2), .policy = "async"});
+training_report train(model_function model, shared_data data, training_options options = {},
                       const std::function<void(const training_progress&)>& observe = {});
+
+/// A run whose workers join from other processes at this address: as many as the options say, or one. It
+/// returns when they have come.
+///
+///     serve(mlp({128}), fashion_mnist(), {.workers = 2}, "10.0.0.1:7000").wait();
+///
+/// Errors  as the constructor of `training` with serve_options, which has more to choose.
+training serve(model_function model, shared_data data, training_options options, const std::string& address);
 
 } // namespace mailgrad

@@ -3,8 +3,6 @@
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/tensor/device.hpp>
 
-#include <CLI/CLI.hpp>
-
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -42,8 +40,6 @@ struct spanning_words {
   /// "replicate", "pipeline" or "".
   std::string name() const { return replicate ? "replicate" : pipeline ? "pipeline" : ""; }
 };
-
-void add_spanning_flags(CLI::App& parser, spanning_words& w, const std::string& group);
 
 /// `model`, spanning several devices if the user wants that.
 model_function spanning(model_function model, const spanning_words& w);

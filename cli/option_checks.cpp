@@ -86,12 +86,25 @@ CLI::Validator file_name() {
           ""};
 }
 
+std::vector<std::string> given_words(const CLI::App& command) {
+  std::vector<std::string> words;
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->count() == 0 || option->get_lnames().empty()) continue;
+    std::string word = "--" + option->get_lnames().front();
+    const bool flag = option->get_expected_max() == 0;
+    for (const std::string& value : option->results())
+      if (!flag) word += (word.find('=') == std::string::npos ? '=' : ',') + value;
+    words.push_back(std::move(word));
+  }
+  return words;
+}
+
 bool option_words::has(std::string_view option) const {
   return std::ranges::find(words_, option, option_of) != words_.end();
 }
 
 void option_words::drop(std::string_view option) {
-  std::erase_if(words_, [&](const std::string& word) { return option_of(word) == option; });
+  drop_if([&](std::string_view other) { return other == option; });
 }
 
 void option_words::drop(std::initializer_list<const char*> options) {

@@ -32,6 +32,10 @@ CLI::Validator one_of(std::vector<std::string> words);
 /// Accepts any text but an empty one, which often comes from an unset variable of a script.
 CLI::Validator file_name();
 
+/// The options of a parsed command as the user gave them, each as "--batch=32". A recording keeps them, so
+/// that a replay has the same options.
+std::vector<std::string> given_words(const CLI::App& command);
+
 /// The options of a command as it was typed, such as "--save=x" or "--quiet".
 class option_words {
 public:
@@ -44,6 +48,11 @@ public:
   bool has(std::string_view option) const;
   void drop(std::string_view option);
   void drop(std::initializer_list<const char*> options);
+  /// Drops the options of which this is said.
+  template <class Says>
+  void drop_if(const Says& says) {
+    std::erase_if(words_, [&](const std::string& word) { return says(option_of(word)); });
+  }
   /// Drops these, but for those that `kept` has.
   void drop_unless(const option_words& kept, std::initializer_list<const char*> options);
   /// Takes the place of the word of the same option, if there is one.

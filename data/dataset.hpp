@@ -200,6 +200,14 @@ struct data_split {
   std::shared_ptr<const data_reading> reading{};
 };
 
+/// Data that several runs may share: a data_split, or a pointer to one.
+class shared_data : public std::shared_ptr<const data_split> {
+public:
+  using std::shared_ptr<const data_split>::shared_ptr;
+  shared_data(data_split own) : shared_ptr(std::make_shared<const data_split>(std::move(own))) {}
+  shared_data(std::shared_ptr<const data_split> shared) : shared_ptr(std::move(shared)) {}
+};
+
 /// The SHA-256 of everything that a mini-batch of these samples is cut from: features, labels or targets,
 /// shapes and scale. Two sets of the same digest give the same batches, bit for bit. It takes a second for
 /// about 400 MB.

@@ -69,4 +69,11 @@ struct open_options {
 ///         or too few samples to hold some out.
 data_split open_data(std::string_view name_or_path, const open_options& options = {});
 
+/// 60,000 pictures of clothes of 28 x 28 greys and 10,000 to test with, in 10 classes (Debian:
+/// dataset-fashion-mnist).
+///
+/// Source  Xiao, Rasul & Vollgraf, arXiv:1708.07747.
+/// Errors  file_error if it is not installed.
+inline data_split fashion_mnist() { return open_data("fashion-mnist"); }
+
 } // namespace mailgrad

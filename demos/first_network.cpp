@@ -1,10 +1,7 @@
 // A network of two layers, trained by two device actors without waiting for each other; the README's first
 // program.
 
-#include <mailgrad/actors/training.hpp>
-#include <mailgrad/data/open.hpp>
-#include <mailgrad/graph/layers.hpp>
-#include <mailgrad/graph/operations.hpp>
+#include <mailgrad/mailgrad.hpp>
 
 #include <iostream>
 
@@ -19,12 +16,9 @@ model_outputs two_layers(graph& g, const model_request& r) {
 }
 
 int main() {
-  training_options options;
-  options.devices = {parse_device("cpu:0"), parse_device("cpu:1")};
-  options.policy = "async";
-  options.optimizer = parse_optimizer("adam");
-  const auto data = std::make_shared<data_split>(open_data("fashion-mnist"));
-  const training_report report = train(two_layers, data, options);
+  const training_report report =
+      train(two_layers, fashion_mnist(),
+            {.devices = cpus(2), .policy = "async", .optimizer = parse_optimizer("adam")});
   std::cout << "test accuracy  " << report.test_accuracy.value_or(0) << '\n'
             << "mean staleness " << report.staleness.mean() << '\n'
             << "gradients      " << to_string(report.ledger) << '\n';

@@ -2,9 +2,7 @@
 // users follow from a hidden formula. Two workers that do not wait for each other learn a table of vectors
 // for users and one for items. The run ends as soon as its loss is small. Then it predicts a rating.
 
-#include <mailgrad/actors/training.hpp>
-#include <mailgrad/graph/layers.hpp>
-#include <mailgrad/graph/operations.hpp>
+#include <mailgrad/mailgrad.hpp>
 
 #include <cmath>
 #include <cstdio>
@@ -58,11 +56,11 @@ int main() try {
   arrays.name = "ratings in memory";
 
   training_options options;
-  options.devices = {parse_device("cpu:0"), parse_device("cpu:0")};
+  options.devices = cpus(2);
   options.optimizer = parse_optimizer("adam");
   options.optimizer.learning_rate = 0.01;
   options.epochs = 200;
-  training run(factors, std::make_shared<data_split>(std::move(arrays)), options);
+  training run(factors, std::move(arrays), options);
 
   // The program may read the progress of the run at any time, and may end it.
   while (!run.wait_for(std::chrono::milliseconds(50))) {

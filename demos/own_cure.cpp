@@ -4,8 +4,7 @@
 
 #include "own_cure.hpp"
 
-#include <mailgrad/actors/training.hpp>
-#include <mailgrad/data/open.hpp>
+#include <mailgrad/mailgrad.hpp>
 
 #include <exception>
 #include <iostream>
@@ -14,10 +13,10 @@ using namespace mailgrad;
 
 int main(int argc, char** argv) {
   try {
-    const auto data = std::make_shared<data_split>(open_data(argc > 1 ? argv[1] : "fashion-mnist"));
+    const shared_data data = open_data(argc > 1 ? argv[1] : "fashion-mnist");
     for (const std::string& cure : {own_cure<fading>("0.9"), std::string("none")}) {
       training_options options;
-      options.devices.assign(3, parse_device("cpu:0"));
+      options.devices = cpus(3);
       options.batch = 16;
       options.epochs = 2;
       options.cure = cure;

@@ -137,10 +137,10 @@ float fitted(const char* name, const std::function<value(const value&, const val
     return model_outputs{guess, loss(guess, g.input("labels", {r.batch, 1}))};
   };
   training_options options;
-  options.devices = {parse_device("cpu:0"), parse_device("cpu:0")};
+  options.devices = cpus(2);
   options.optimizer.learning_rate = 0.1;
   options.epochs = 60;
-  training run(line, std::make_shared<data_split>(data_split{points(1024), {}, "points", {}}), options);
+  training run(line, data_split{points(1024), {}, "points", {}}, options);
   const training_report report = run.report();
   const std::vector<float> y = run.predict(sample_array({2, 1}, std::vector<float>{0, 1}));
   std::printf("%-18s %s: y = %.2f x + %.2f\n", name, report.ended.c_str(), double{y[1] - y[0]}, double{y[0]});

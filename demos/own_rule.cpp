@@ -3,8 +3,7 @@
 //
 //   own_rule [DATA]      fashion-mnist, or a folder or file that mailgrad train --data takes
 
-#include <mailgrad/actors/training.hpp>
-#include <mailgrad/data/open.hpp>
+#include <mailgrad/mailgrad.hpp>
 #include <mailgrad/optim/plugin.hpp>
 
 #include <exception>
@@ -29,9 +28,9 @@ struct signum {
   }
 };
 
-training_report trained(const std::shared_ptr<const data_split>& data, optimizer_options optimizer) {
+training_report trained(const shared_data& data, optimizer_options optimizer) {
   training_options options;
-  options.devices = {parse_device("cpu:0"), parse_device("cpu:0")};
+  options.devices = cpus(2);
   options.batch = 16;
   options.epochs = 2;
   options.optimizer = std::move(optimizer);
@@ -40,7 +39,7 @@ training_report trained(const std::shared_ptr<const data_split>& data, optimizer
 
 int main(int argc, char** argv) {
   try {
-    const auto data = std::make_shared<data_split>(open_data(argc > 1 ? argv[1] : "fashion-mnist"));
+    const shared_data data = open_data(argc > 1 ? argv[1] : "fashion-mnist");
     const optimizer_options rules[] = {
         {.rule = make_own_rule(rule_table<signum>), .learning_rate = 0.001},
         {.rule = sgd_options{}, .learning_rate = 0.1},

@@ -2,9 +2,7 @@
 // finds the coefficients of x^2, x and 1. polynomial.cpp uses one device and polynomial_replicated.cpp two;
 // only two lines differ.
 
-#include <mailgrad/actors/training.hpp>
-#include <mailgrad/graph/operations.hpp>
-#include <mailgrad/graph/placement/replicate.hpp>
+#include <mailgrad/mailgrad.hpp>
 
 #include <algorithm>
 #include <array>
@@ -33,7 +31,7 @@ model_outputs model(graph& g, const model_request& r) {
 }
 
 /// x uniform in (-10, 10); each is used once.
-std::shared_ptr<const data_split> samples(std::size_t count) {
+data_split samples(std::size_t count) {
   std::mt19937_64 random(1);
   std::uniform_real_distribution<float> uniform(-10, 10);
   std::vector<float> x, y;
@@ -42,12 +40,12 @@ std::shared_ptr<const data_split> samples(std::size_t count) {
     y.push_back(5 * x.back() * x.back() + 3);
   }
   dataset train(float_features{{1}, std::move(x)}, std::move(y));
-  return std::make_shared<data_split>(data_split{std::move(train), {}, "5x^2 + 3", {}});
+  return {std::move(train), {}, "5x^2 + 3", {}};
 }
 
 int main() try {
   training_options options;
-  options.devices = {parse_device("cpu:0")};
+  options.devices = cpus(1);
   options.workers = 1; // one worker for any number of devices
   options.batch = 100;
   options.steps = 3000;

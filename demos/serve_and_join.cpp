@@ -5,11 +5,8 @@
 
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/actors/remote/membership.hpp>
-#include <mailgrad/actors/remote/watcher.hpp>
-#include <mailgrad/actors/training.hpp>
-#include <mailgrad/graph/layers.hpp>
-#include <mailgrad/graph/operations.hpp>
+#include <mailgrad/actors/worker/spawn_worker.hpp>
+#include <mailgrad/mailgrad.hpp>
 
 #include <cstdio>
 #include <exception>
@@ -84,8 +81,7 @@ training_report serve(std::promise<std::string>& address, std::vector<float>& y)
   listen.workers = 2;
   listen.on_listening = [&](const std::string& where) { address.set_value(where); };
   listen.on_event = [](const std::string& words) { std::printf("server: %s\n", words.c_str()); };
-  training run(line, std::make_shared<data_split>(data_split{points(1024), {}, "points", {}}), options,
-               listen);
+  training run(line, data_split{points(1024), {}, "points", {}}, options, listen);
   training_report report = run.report();
   y = run.predict(sample_array({2, 1}, std::vector<float>{0, 1}));
   return report;
@@ -97,13 +93,13 @@ int main() try {
   auto server = std::async(std::launch::async, [&] { return serve(listening, y); });
   const std::string address = listening.get_future().get();
 
-  remote::membership stays(address, {});
-  remote::membership leaves(address, {.number = 1});
+  remote::membership stays = join(address);
+  remote::membership leaves = join(address, {.number = 1});
   if (!stays.wait_for_begin(60s) || !leaves.wait_for_begin(60s)) return 1;
 
   leaves.leave();
   std::printf("%s: %s\n", leaves.name().c_str(), leaves.wait().words.c_str());
-  remote::membership comes(address, {});
+  remote::membership comes = join(address);
   if (!comes.wait_for_begin(60s)) return 1;
 
   const caf::actor worker = comes.worker();

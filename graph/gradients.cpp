@@ -2,7 +2,7 @@
 
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/operations.hpp>
-#include <mailgrad/graph/placement/device_scope.hpp>
+#include <mailgrad/graph/placement/placement.hpp>
 
 #include <fmt/format.h>
 

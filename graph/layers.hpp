@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/graph/graph.hpp>
-#include <mailgrad/graph/operations/padding.hpp>
+#include <mailgrad/graph/operations.hpp>
 
 #include <array>
 #include <cstdint>

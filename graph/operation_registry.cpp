@@ -1,6 +1,6 @@
 #include <mailgrad/graph/operation_registry.hpp>
 
-#include <mailgrad/graph/operations/built_in_operations.hpp>
+#include <mailgrad/graph/operations/kinds.hpp>
 #include <mailgrad/options/spelling.hpp>
 
 #include <fmt/format.h>
@@ -10,7 +10,15 @@
 namespace mailgrad {
 
 operation_registry::operation_registry() {
-  add_built_in_operations(*this);
+  add_attention_kinds(*this);
+  add_elementwise_kinds(*this);
+  add_embedding_kinds(*this);
+  add_movement_kinds(*this);
+  add_product_kinds(*this);
+  add_quadratic_kinds(*this);
+  add_reduction_kinds(*this);
+  add_row_kinds(*this);
+  add_window_kinds(*this);
   own_ = true;
 }
 

@@ -1,7 +1,7 @@
 #include <mailgrad/kernels/attention.hpp>
-#include <mailgrad/kernels/host/product/gemm_tile.hpp>
-#include <mailgrad/kernels/host/product/transpose.hpp>
-#include <mailgrad/kernels/host/softmax_row.hpp>
+#include <mailgrad/kernels/card_body.hpp>
+#include <mailgrad/kernels/host/gemm_tile.hpp>
+#include <mailgrad/kernels/host/rows.hpp>
 #include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
@@ -11,10 +11,7 @@
 #include <cmath>
 #include <limits>
 
-namespace mailgrad::host {
-
-// On the calling thread. It keeps the probabilities: float32[batch, heads, window,
-// window], zeros above the diagonal.
+namespace mailgrad {
 
 namespace {
 
@@ -199,42 +196,15 @@ private:
   float* spare_;
 };
 
-} // namespace
-
-std::size_t attention_scratch_bytes(const attention_shape& a) noexcept {
-  return forward_pass::scratch_floats(a) * sizeof(float);
-}
-
-std::size_t attention_gradient_scratch_bytes(const attention_shape& a) noexcept {
-  return backward_pass::scratch_floats(a) * sizeof(float);
-}
-
-void causal_attention(const attention_shape& a, const float* qkv, float* y, float* probabilities,
-                      void* scratch) {
-  const forward_pass pass(a, static_cast<float*>(scratch));
-  for_each_head(a, [&](std::size_t head, std::size_t in, std::size_t out) {
-    pass.run(qkv + in, y + out, probabilities + head * a.window * a.window);
-  });
-}
-
-void causal_attention_gradient(const attention_shape& a, const float* qkv, const float* probabilities,
-                               const float* dy, float* dqkv, void* scratch) {
-  const backward_pass pass(a, static_cast<float*>(scratch));
-  for_each_head(a, [&](std::size_t head, std::size_t in, std::size_t out) {
-    pass.run(qkv + in, probabilities + head * a.window * a.window, dy + out, dqkv + in);
-  });
-}
-
-} // namespace mailgrad::host
-
-namespace mailgrad {
-
-namespace {
-
+/// Errors  shape_error for heads that a card does not compute.
 void require_head_of_card(const attention_shape& a) {
   if (a.head_width > widest_head_of_card)
     throw shape_error(fmt::format("heads of {} numbers; a card computes those of at most {}", a.head_width,
                                   widest_head_of_card));
+}
+
+void require_head(const stream& s, const attention_shape& a) {
+  if (std::holds_alternative<cuda_stream>(s)) require_head_of_card(a);
 }
 
 } // namespace
@@ -242,41 +212,35 @@ void require_head_of_card(const attention_shape& a) {
 attention_room attention_room_on(device_kind where, const attention_shape& a) {
   const std::size_t rows = a.batch * a.heads * a.window;
   if (where == device_kind::cpu)
-    return {rows * a.window, host::attention_scratch_bytes(a), host::attention_gradient_scratch_bytes(a)};
+    return {rows * a.window, forward_pass::scratch_floats(a) * sizeof(float),
+            backward_pass::scratch_floats(a) * sizeof(float)};
   require_head_of_card(a);
   return {rows, 0, rows * sizeof(float)};
 }
 
-void causal_attention(const stream& s, const attention_shape& a, const float* qkv, float* y, float* kept,
-                      void* scratch) {
-  if (const auto* card = std::get_if<cuda_stream>(&s)) {
-    require_head_of_card(a);
-    return cuda::causal_attention(*card, a, qkv, y, kept);
-  }
-  host::causal_attention(a, qkv, y, kept, scratch);
+void causal_attention(const stream& s, const attention_shape& a, read_numbers qkv, written_numbers y,
+                      float* kept, void* scratch) {
+  require_head(s, a);
+  if (on_card<causal_attention>(s, a, qkv, y, kept, scratch)) return;
+  const float* const from = floats_of(qkv, "causal_attention");
+  float* const to = floats_of(y, "causal_attention");
+  const forward_pass pass(a, static_cast<float*>(scratch));
+  for_each_head(a, [&](std::size_t head, std::size_t in, std::size_t out) {
+    pass.run(from + in, to + out, kept + head * a.window * a.window);
+  });
 }
 
-void causal_attention_gradient(const stream& s, const attention_shape& a, const float* qkv, const float* y,
-                               const float* kept, const float* dy, float* dqkv, void* scratch) {
-  if (const auto* card = std::get_if<cuda_stream>(&s)) {
-    require_head_of_card(a);
-    return cuda::causal_attention_gradient(*card, a, qkv, y, kept, dy, dqkv, scratch);
-  }
-  host::causal_attention_gradient(a, qkv, kept, dy, dqkv, scratch);
-}
-
-void causal_attention(const stream& s, const attention_shape& a, const bfloat16* qkv, written_numbers y,
-                      float* kept) {
-  const cuda_stream& card = require_card(s, "causal_attention");
-  require_head_of_card(a);
-  cuda::causal_attention(card, a, qkv, y, kept);
-}
-
-void causal_attention_gradient(const stream& s, const attention_shape& a, const bfloat16* qkv, read_numbers y,
-                               const float* kept, const bfloat16* dy, written_numbers dqkv, void* scratch) {
-  const cuda_stream& card = require_card(s, "causal_attention_gradient");
-  require_head_of_card(a);
-  cuda::causal_attention_gradient(card, a, qkv, y, kept, dy, dqkv, scratch);
+void causal_attention_gradient(const stream& s, const attention_shape& a, read_numbers qkv, read_numbers y,
+                               const float* kept, read_numbers dy, written_numbers dqkv, void* scratch) {
+  require_head(s, a);
+  if (on_card<causal_attention_gradient>(s, a, qkv, y, kept, dy, dqkv, scratch)) return;
+  const float* const from = floats_of(qkv, "causal_attention_gradient");
+  const float* const of_y = floats_of(dy, "causal_attention_gradient");
+  float* const to = floats_of(dqkv, "causal_attention_gradient");
+  const backward_pass pass(a, static_cast<float*>(scratch));
+  for_each_head(a, [&](std::size_t head, std::size_t in, std::size_t out) {
+    pass.run(from + in, kept + head * a.window * a.window, of_y + out, to + in);
+  });
 }
 
 } // namespace mailgrad

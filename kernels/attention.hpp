@@ -33,6 +33,8 @@ attention_room attention_room_on(device_kind where, const attention_shape& a);
 /// Causal scaled dot-product attention: row i of a head is the sum over j <= i of p(i, j) value j, where p(i,
 /// .) is the softmax of query i . key j / sqrt(head_width).
 ///
+/// On a card the operands may be bfloat16, and then the result may be. Weights of values are rounded to it as
+/// well before they multiply anything; sums are float32.
 /// Source  Vaswani et al., "Attention Is All You Need", NIPS 2017, equation 1, with the mask of its section
 ///         3.2.3. Differs: most of what the mask hides is not computed. A card goes over the keys once, as
 ///         cuda/attention_tile.hpp says.
@@ -41,42 +43,15 @@ attention_room attention_room_on(device_kind where, const attention_shape& a);
 ///         above the diagonal; on a card the logarithm of the sum of each row's exponentials, [batch, heads,
 ///         window]; scratch: as attention_room has it, 64-byte aligned.
 /// Errors  shape_error for heads that a card does not compute; device_error for a stream of a card in a build
-///         without CUDA.
-void causal_attention(const stream& s, const attention_shape& a, const float* qkv, float* y, float* kept,
-                      void* scratch);
+///         without CUDA, and for bfloat16 on the host, which has no such products.
+void causal_attention(const stream& s, const attention_shape& a, read_numbers qkv, written_numbers y,
+                      float* kept, void* scratch = nullptr);
 
 /// Computes the gradient with respect to qkv from dy, the gradient with respect to y.
 ///
-/// Shapes  as causal_attention; dqkv as qkv.
+/// Shapes  as causal_attention; dqkv as qkv. dy is bfloat16 if qkv is; then y and dqkv may be.
 /// Errors  as causal_attention.
-void causal_attention_gradient(const stream& s, const attention_shape& a, const float* qkv, const float* y,
-                               const float* kept, const float* dy, float* dqkv, void* scratch);
-
-/// Both on a card for operands of bfloat16. Weights of values are rounded to it as well before they multiply
-/// anything; sums are float32.
-///
-/// Errors  device_error for the host, which has no such products; as above.
-void causal_attention(const stream& s, const attention_shape& a, const bfloat16* qkv, written_numbers y,
-                      float* kept);
-void causal_attention_gradient(const stream& s, const attention_shape& a, const bfloat16* qkv, read_numbers y,
-                               const float* kept, const bfloat16* dy, written_numbers dqkv, void* scratch);
+void causal_attention_gradient(const stream& s, const attention_shape& a, read_numbers qkv, read_numbers y,
+                               const float* kept, read_numbers dy, written_numbers dqkv, void* scratch);
 
 } // namespace mailgrad
-
-namespace mailgrad::cuda {
-
-// The same on a card.
-
-void causal_attention(const cuda_stream& s, const attention_shape& a, const float* qkv, float* y,
-                      float* log_sums);
-void causal_attention_gradient(const cuda_stream& s, const attention_shape& a, const float* qkv,
-                               const float* y, const float* log_sums, const float* dy, float* dqkv,
-                               void* scratch);
-
-void causal_attention(const cuda_stream& s, const attention_shape& a, const bfloat16* qkv, written_numbers y,
-                      float* log_sums);
-void causal_attention_gradient(const cuda_stream& s, const attention_shape& a, const bfloat16* qkv,
-                               read_numbers y, const float* log_sums, const bfloat16* dy,
-                               written_numbers dqkv, void* scratch);
-
-} // namespace mailgrad::cuda

@@ -54,7 +54,8 @@ struct convolution_shape {
 /// One of the three passes of a convolution, prepared for one shape.
 ///
 /// Errors  device_error for a stream of another kind of device than the plan's, and for one of a card in a
-///         build without CUDA; shape_error on a card for 2^31 windows or more.
+///         build without CUDA; shape_error on a card for 2^31 windows or pixels, or more, and for images of
+///         as many values.
 /// Threads one caller at a time. The same operands give the same bits.
 class convolution_plan {
 public:
@@ -77,21 +78,3 @@ std::unique_ptr<convolution_plan> plan_convolution_weight_gradient(const convolu
                                                                    device_kind where = device_kind::cpu);
 
 } // namespace mailgrad
-
-namespace mailgrad::cuda {
-
-// The same on a card: each pass is a matrix product whose operands are read where they
-// lie. Sums over many windows are cut into parts, which lie in the stream's scratch memory until they are
-// added up.
-//
-// Errors  shape_error for 2^31 windows or pixels, or more, and for images of as many values.
-
-void convolution(const cuda_stream& s, const convolution_shape& c, const float* x, const float* w, float* y);
-void convolution_data_gradient(const cuda_stream& s, const convolution_shape& c, const float* dy,
-                               const float* w, float* dx);
-void convolution_weight_gradient(const cuda_stream& s, const convolution_shape& c, const float* x,
-                                 const float* dy, float* dw);
-/// The result of a convolution without windows, channels or images.
-void clear(const cuda_stream& s, float* result, std::size_t n);
-
-} // namespace mailgrad::cuda

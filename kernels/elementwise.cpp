@@ -1,10 +1,14 @@
+#include <mailgrad/kernels/card_body.hpp>
 #include <mailgrad/kernels/elementwise.hpp>
-#include <mailgrad/kernels/host/odometer.hpp>
+#include <mailgrad/kernels/functors/approximations.hpp>
+#include <mailgrad/kernels/functors/philox.hpp>
+#include <mailgrad/kernels/host/rows.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 namespace mailgrad {
 
@@ -62,54 +66,6 @@ void require_sound(const elementwise_chain& chain, std::size_t inputs, std::size
   }
 }
 
-} // namespace
-
-void elementwise(const stream& s, const elementwise_chain& chain, std::span<const void* const> inputs,
-                 std::span<void* const> outputs, std::size_t n, void* scratch) {
-  require_sound(chain, inputs.size(), outputs.size());
-  if (const auto* card = std::get_if<cuda_stream>(&s))
-    return cuda::elementwise(*card, chain, inputs, outputs, n);
-  host::elementwise(chain, inputs, outputs, n, scratch);
-}
-
-broadcast_plan plan_broadcast(const shape& a, const shape& b, const shape& result) {
-  for (const shape* operand : {&a, &b}) require_repeatable(*operand, result);
-  broadcast_plan p;
-  const auto stride_of = [&](const shape& operand, std::size_t axis) -> std::size_t {
-    const std::size_t missing = result.rank() - operand.rank();
-    if (axis < missing || operand[axis - missing] == 1) return 0;
-    std::size_t stride = 1;
-    for (std::size_t inner = axis - missing + 1; inner < operand.rank(); ++inner) stride *= operand[inner];
-    return stride;
-  };
-  for (std::size_t axis = 0; axis < result.rank(); ++axis) {
-    const std::size_t extent = result[axis], step_a = stride_of(a, axis), step_b = stride_of(b, axis);
-    if (extent == 1) continue;
-    const bool joins = p.rank > 0 && p.a[p.rank - 1] == step_a * extent && p.b[p.rank - 1] == step_b * extent;
-    if (!joins) ++p.rank;
-    p.extents[p.rank - 1] = extent * (joins ? p.extents[p.rank - 1] : 1);
-    p.a[p.rank - 1] = step_a;
-    p.b[p.rank - 1] = step_b;
-  }
-  if (p.rank == 0) p.extents[p.rank++] = 1;
-  return p;
-}
-
-void broadcast(const stream& s, elementwise_function f, const broadcast_plan& plan, const float* a,
-               const float* b, float* y) {
-  if (const auto* card = std::get_if<cuda_stream>(&s)) return cuda::broadcast(*card, f, plan, a, b, y);
-  host::broadcast(f, plan, a, b, y);
-}
-
-void bias_relu_gradient(const stream& s, const float* y, const float* dy, float* dz, float* db,
-                        std::size_t rows, std::size_t columns) {
-  if (const auto* card = std::get_if<cuda_stream>(&s))
-    return cuda::bias_relu_gradient(*card, y, dy, dz, db, rows, columns);
-  host::bias_relu_gradient(y, dy, dz, db, rows, columns);
-}
-
-namespace {
-
 /// The number of elements that pass through the whole chain together. Results between its steps stay in the
 /// L1 cache.
 constexpr std::size_t chain_tile = 1024;
@@ -163,20 +119,39 @@ void run_on_host(const elementwise_chain& chain, const operands& placed, std::si
 
 } // namespace
 
-std::size_t elementwise_chain::scratch_bytes() const noexcept {
-  const auto between =
-      std::ranges::count_if(std::span(steps).first(step_count), [](const step& s) { return s.output < 0; });
-  return static_cast<std::size_t>(between) * chain_tile * sizeof(float);
-}
-
-namespace host {
-
-void elementwise(const elementwise_chain& chain, std::span<const void* const> inputs,
+void elementwise(const stream& s, const elementwise_chain& chain, std::span<const void* const> inputs,
                  std::span<void* const> outputs, std::size_t n, void* scratch) {
+  require_sound(chain, inputs.size(), outputs.size());
+  if (on_card<elementwise>(s, chain, inputs, outputs, n, scratch)) return;
   run_on_host(chain, place(chain, inputs, outputs, scratch), n);
 }
 
-void broadcast(elementwise_function f, const broadcast_plan& plan, const float* a, const float* b, float* y) {
+broadcast_plan plan_broadcast(const shape& a, const shape& b, const shape& result) {
+  for (const shape* operand : {&a, &b}) require_repeatable(*operand, result);
+  broadcast_plan p;
+  const auto stride_of = [&](const shape& operand, std::size_t axis) -> std::size_t {
+    const std::size_t missing = result.rank() - operand.rank();
+    if (axis < missing || operand[axis - missing] == 1) return 0;
+    std::size_t stride = 1;
+    for (std::size_t inner = axis - missing + 1; inner < operand.rank(); ++inner) stride *= operand[inner];
+    return stride;
+  };
+  for (std::size_t axis = 0; axis < result.rank(); ++axis) {
+    const std::size_t extent = result[axis], step_a = stride_of(a, axis), step_b = stride_of(b, axis);
+    if (extent == 1) continue;
+    const bool joins = p.rank > 0 && p.a[p.rank - 1] == step_a * extent && p.b[p.rank - 1] == step_b * extent;
+    if (!joins) ++p.rank;
+    p.extents[p.rank - 1] = extent * (joins ? p.extents[p.rank - 1] : 1);
+    p.a[p.rank - 1] = step_a;
+    p.b[p.rank - 1] = step_b;
+  }
+  if (p.rank == 0) p.extents[p.rank++] = 1;
+  return p;
+}
+
+void broadcast(const stream& s, elementwise_function f, const broadcast_plan& plan, const float* a,
+               const float* b, float* y) {
+  if (on_card<broadcast>(s, f, plan, a, b, y)) return;
   const auto extents = std::span(plan.extents).first(plan.rank);
   if (std::ranges::find(extents, std::size_t{0}) != extents.end()) return;
   const std::size_t inner = plan.rank - 1;
@@ -188,8 +163,9 @@ void broadcast(elementwise_function f, const broadcast_plan& plan, const float* 
   } while (at.advance());
 }
 
-void bias_relu_gradient(const float* y, const float* dy, float* dz, float* db, std::size_t rows,
-                        std::size_t columns) {
+void bias_relu_gradient(const stream& s, const float* y, const float* dy, float* dz, float* db,
+                        std::size_t rows, std::size_t columns) {
+  if (on_card<bias_relu_gradient>(s, y, dy, dz, db, rows, columns)) return;
   std::fill_n(db, columns, 0.0F);
   const functors::relu_gradient gradient;
   for (std::size_t row = 0; row < rows; ++row) {
@@ -203,6 +179,91 @@ void bias_relu_gradient(const float* y, const float* dy, float* dz, float* db, s
   }
 }
 
-} // namespace host
+std::size_t elementwise_chain::scratch_bytes() const noexcept {
+  const auto between =
+      std::ranges::count_if(std::span(steps).first(step_count), [](const step& s) { return s.output < 0; });
+  return static_cast<std::size_t>(between) * chain_tile * sizeof(float);
+}
+
+void bias_gelu(const stream& s, read_numbers x, const float* b, written_numbers y, written_numbers slope,
+               std::size_t rows, std::size_t columns) {
+  if (on_card<bias_gelu>(s, x, b, y, slope, rows, columns)) return;
+  const float* const from = floats_of(x, "bias_gelu");
+  float *const to = floats_of(y, "bias_gelu"), *const slopes = floats_of(slope, "bias_gelu");
+  for (std::size_t row = 0; row < rows; ++row) {
+    const std::size_t first = row * columns;
+#pragma omp simd
+    for (std::size_t i = 0; i < columns; ++i) {
+      const float z = from[first + i] + b[i];
+      const approximate::normal_parts normal = approximate::normal_at(z);
+      to[first + i] = z * normal.share;
+      slopes[first + i] = normal.share + z * normal.density;
+    }
+  }
+}
+
+void bias_gelu_gradient(const stream& s, read_numbers slope, read_numbers dy, written_numbers dz, float* db,
+                        std::size_t rows, std::size_t columns) {
+  if (on_card<bias_gelu_gradient>(s, slope, dy, dz, db, rows, columns)) return;
+  const float* const slopes = floats_of(slope, "bias_gelu_gradient");
+  const float* const from = floats_of(dy, "bias_gelu_gradient");
+  float* const to = floats_of(dz, "bias_gelu_gradient");
+  std::fill_n(db, columns, 0.0F);
+  for (std::size_t row = 0; row < rows; ++row) {
+    const std::size_t first = row * columns;
+#pragma omp simd
+    for (std::size_t i = 0; i < columns; ++i) {
+      const float d = slopes[first + i] * from[first + i];
+      to[first + i] = d;
+      db[i] += d;
+    }
+  }
+}
+
+namespace {
+
+constexpr std::size_t lanes = 8; ///< counters whose numbers are drawn side by side
+constexpr std::size_t numbers_at_once = 4 * lanes;
+
+/// Draws the numbers of counters first to first + lanes - 1. Number k of counter first + i lies at k * lanes
+/// + i.
+void draw_numbers(const philox& random, std::uint64_t first, std::uint64_t step,
+                  std::array<std::uint32_t, numbers_at_once>& numbers) {
+#pragma omp simd
+  for (std::size_t i = 0; i < lanes; ++i) {
+    const philox::numbers x = random(first + i, step);
+    numbers[i] = x.x0;
+    numbers[lanes + i] = x.x1;
+    numbers[2 * lanes + i] = x.x2;
+    numbers[3 * lanes + i] = x.x3;
+  }
+}
+
+} // namespace
+
+void dropout(const stream& s, const dropout_draw& draw, const float* x, float* y, std::size_t size) {
+  if (on_card<dropout>(s, draw, x, y, size)) return;
+  const philox random = philox::of(draw.seed);
+  const std::uint32_t threshold = draw.threshold();
+  const float scale = draw.scale();
+  std::array<std::uint32_t, numbers_at_once> numbers;
+  for (std::size_t first = 0; first < size; first += numbers_at_once) {
+    draw_numbers(random, first / 4, draw.step, numbers);
+    const std::size_t count = std::min(numbers_at_once, size - first);
+#pragma omp simd
+    for (std::size_t i = 0; i < count; ++i)
+      y[first + i] = numbers[i] < threshold ? 0.0F : x[first + i] * scale;
+  }
+}
+
+void round_floats(const stream& s, std::span<const float> x, bfloat16* y) {
+  if (on_card<round_floats>(s, x, y)) return;
+  std::ranges::transform(x, y, [](float v) { return bfloat16{bfloat16_of_float(v)}; });
+}
+
+void widen_floats(const stream& s, std::span<const bfloat16> x, float* y) {
+  if (on_card<widen_floats>(s, x, y)) return;
+  std::ranges::transform(x, y, [](bfloat16 v) { return float_of_bfloat16(v.bits); });
+}
 
 } // namespace mailgrad

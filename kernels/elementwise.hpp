@@ -1,7 +1,9 @@
 #pragma once
 
 #include <mailgrad/kernels/functors/elementwise_function.hpp>
+#include <mailgrad/tensor/numbers.hpp>
 #include <mailgrad/tensor/shape.hpp>
+#include <mailgrad/tensor/small_floats.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
 #include <array>
@@ -78,29 +80,56 @@ void broadcast(const stream& s, elementwise_function f, const broadcast_plan& pl
 void bias_relu_gradient(const stream& s, const float* y, const float* dy, float* dz, float* db,
                         std::size_t rows, std::size_t columns);
 
-} // namespace mailgrad
+/// Computes y = gelu(x + b) and the slope of gelu at x + b. Both need the same expensive function, so
+/// computing the slope here leaves only a product for the gradient.
+///
+/// Source  Hendrycks & Gimpel, arXiv:1606.08415: z Phi(z), with slope Phi(z) + z phi(z).
+/// Shapes  x, y, slope: float32[rows, columns], on a card each may be bfloat16; b: [columns]. y may be x
+///         if both are of one type.
+/// Errors  device_error for a stream of a card in a build without CUDA.
+void bias_gelu(const stream& s, read_numbers x, const float* b, written_numbers y, written_numbers slope,
+               std::size_t rows, std::size_t columns);
 
-namespace mailgrad::host {
-
-// The same on the calling thread.
-
-void elementwise(const elementwise_chain& chain, std::span<const void* const> inputs,
-                 std::span<void* const> outputs, std::size_t n, void* scratch);
-void broadcast(elementwise_function f, const broadcast_plan& plan, const float* a, const float* b, float* y);
-void bias_relu_gradient(const float* y, const float* dy, float* dz, float* db, std::size_t rows,
-                        std::size_t columns);
-
-} // namespace mailgrad::host
-
-namespace mailgrad::cuda {
-
-// The same on a card.
-
-void elementwise(const cuda_stream& s, const elementwise_chain& chain, std::span<const void* const> inputs,
-                 std::span<void* const> outputs, std::size_t n);
-void broadcast(const cuda_stream& s, elementwise_function f, const broadcast_plan& plan, const float* a,
-               const float* b, float* y);
-void bias_relu_gradient(const cuda_stream& s, const float* y, const float* dy, float* dz, float* db,
+/// dz = slope * dy, and db, its sum over rows.
+///
+/// Shapes  as bias_gelu, with dy and dz as x and y.
+/// Errors  as bias_gelu.
+void bias_gelu_gradient(const stream& s, read_numbers slope, read_numbers dy, written_numbers dz, float* db,
                         std::size_t rows, std::size_t columns);
 
-} // namespace mailgrad::cuda
+/// Decides which elements are dropped. The decision depends only on the rate, the seed, the step and the
+/// position.
+struct dropout_draw {
+  float rate = 0.5F; ///< the probability that an element is dropped, in [0, 1)
+  std::uint64_t seed = 0;
+  std::uint64_t step = 0; ///< on a card its own word of the step counts instead (cuda::lane_words)
+
+  /// An element is dropped if its random number is below this.
+  std::uint32_t threshold() const { return static_cast<std::uint32_t>(static_cast<double>(rate) * 0x1p32); }
+  /// The factor of the others.
+  float scale() const { return 1 / (1 - rate); }
+};
+
+/// Zeroes each element with probability `rate` and divides the others by 1 - rate, which keeps the mean. For
+/// a gradient it drops the same elements as in the forward pass, so no mask is stored.
+///
+/// Source  Srivastava et al., "Dropout", JMLR 15, 2014, section 10 for the scaling while training.
+/// Shapes  x, y: float32[size]; y may be x.
+/// Errors  device_error for a GPU this build lacks.
+void dropout(const stream& s, const dropout_draw& draw, const float* x, float* y, std::size_t size);
+
+/// Rounds each number to the nearest bfloat16, of two equally near to the one whose last bit is 0. A NaN
+/// stays one; what rounds to 2^128 becomes infinite. It is for operands of products on a card;
+/// encodings.hpp has what messages are made of.
+///
+/// Shapes  y: bfloat16[n], apart from x.
+/// Errors  device_error for a stream of a card in a build without CUDA.
+void round_floats(const stream& s, std::span<const float> x, bfloat16* y);
+
+/// The float32 that each bfloat16 is, exactly.
+///
+/// Shapes  y: float32[n], apart from x.
+/// Errors  as round_floats.
+void widen_floats(const stream& s, std::span<const bfloat16> x, float* y);
+
+} // namespace mailgrad

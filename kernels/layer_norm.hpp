@@ -32,15 +32,3 @@ void layer_norm_gradient(const stream& s, const layer_norm_rows& r, const float*
                          float* dbeta);
 
 } // namespace mailgrad
-
-namespace mailgrad::cuda {
-
-// The same on a card.
-
-void layer_norm(const cuda_stream& s, const layer_norm_rows& r, const float* x, const float* gamma,
-                const float* beta, written_numbers y, float* mean, float* inverse);
-void layer_norm_gradient(const cuda_stream& s, const layer_norm_rows& r, const float* x, const float* gamma,
-                         const float* mean, const float* inverse, read_numbers dy, float* dx, float* dgamma,
-                         float* dbeta);
-
-} // namespace mailgrad::cuda

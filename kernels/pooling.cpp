@@ -1,11 +1,10 @@
+#include <mailgrad/kernels/card_body.hpp>
 #include <mailgrad/kernels/pooling.hpp>
 
 #include <algorithm>
 #include <utility>
 
-namespace mailgrad::host {
-
-// On the calling thread.
+namespace mailgrad {
 
 namespace {
 
@@ -73,7 +72,8 @@ void spread(const window_grid& g, float* dx, Part part) {
 
 } // namespace
 
-void max_pool(const window_grid& g, const float* x, float* y, std::int32_t* chosen) {
+void max_pool(const stream& s, const window_grid& g, const float* x, float* y, std::int32_t* chosen) {
+  if (on_card<max_pool>(s, g, x, y, chosen)) return;
   for_each_window(g, [&](const placed_window& w) {
     float* best = y + w.result;
     std::int32_t* at = chosen + w.result;
@@ -95,13 +95,16 @@ void max_pool(const window_grid& g, const float* x, float* y, std::int32_t* chos
   });
 }
 
-void max_pool_gradient(const window_grid& g, const float* dy, const std::int32_t* chosen, float* dx) {
+void max_pool_gradient(const stream& s, const window_grid& g, const float* dy, const std::int32_t* chosen,
+                       float* dx) {
+  if (on_card<max_pool_gradient>(s, g, dy, chosen, dx)) return;
   spread(g, dx, [=](std::size_t k, std::int32_t position, std::size_t) {
     return chosen[k] == position ? dy[k] : 0.0F;
   });
 }
 
-void average_pool(const window_grid& g, const float* x, float* y) {
+void average_pool(const stream& s, const window_grid& g, const float* x, float* y) {
+  if (on_card<average_pool>(s, g, x, y)) return;
   for_each_window(g, [&](const placed_window& w) {
     float* mean = y + w.result;
     std::fill_n(mean, g.channels, 0.0F);
@@ -116,35 +119,10 @@ void average_pool(const window_grid& g, const float* x, float* y) {
   });
 }
 
-void average_pool_gradient(const window_grid& g, const float* dy, float* dx) {
+void average_pool_gradient(const stream& s, const window_grid& g, const float* dy, float* dx) {
+  if (on_card<average_pool_gradient>(s, g, dy, dx)) return;
   spread(g, dx,
          [=](std::size_t k, std::int32_t, std::size_t count) { return dy[k] / static_cast<float>(count); });
-}
-
-} // namespace mailgrad::host
-
-namespace mailgrad {
-
-void max_pool(const stream& s, const window_grid& g, const float* x, float* y, std::int32_t* chosen) {
-  if (const auto* card = std::get_if<cuda_stream>(&s)) return cuda::max_pool(*card, g, x, y, chosen);
-  host::max_pool(g, x, y, chosen);
-}
-
-void max_pool_gradient(const stream& s, const window_grid& g, const float* dy, const std::int32_t* chosen,
-                       float* dx) {
-  if (const auto* card = std::get_if<cuda_stream>(&s))
-    return cuda::max_pool_gradient(*card, g, dy, chosen, dx);
-  host::max_pool_gradient(g, dy, chosen, dx);
-}
-
-void average_pool(const stream& s, const window_grid& g, const float* x, float* y) {
-  if (const auto* card = std::get_if<cuda_stream>(&s)) return cuda::average_pool(*card, g, x, y);
-  host::average_pool(g, x, y);
-}
-
-void average_pool_gradient(const stream& s, const window_grid& g, const float* dy, float* dx) {
-  if (const auto* card = std::get_if<cuda_stream>(&s)) return cuda::average_pool_gradient(*card, g, dy, dx);
-  host::average_pool_gradient(g, dy, dx);
 }
 
 } // namespace mailgrad

@@ -14,7 +14,8 @@ namespace mailgrad {
 /// Errors  device_error for a stream of a card in a build without CUDA.
 void max_pool(const stream& s, const window_grid& g, const float* x, float* y, std::int32_t* chosen);
 
-/// An element of dx is the sum of dy over the windows that chose this element of x.
+/// An element of dx is the sum of dy over the windows that chose this element of x. A card gathers these in
+/// the order in which the host adds them, so that the results have the same bits.
 void max_pool_gradient(const stream& s, const window_grid& g, const float* dy, const std::int32_t* chosen,
                        float* dx);
 
@@ -27,16 +28,3 @@ void average_pool(const stream& s, const window_grid& g, const float* x, float* 
 void average_pool_gradient(const stream& s, const window_grid& g, const float* dy, float* dx);
 
 } // namespace mailgrad
-
-namespace mailgrad::cuda {
-
-// The same on a card. A gradient is gathered: each element of dx adds up its windows, in
-// the order in which the host does, so that the results have the host's bits.
-
-void max_pool(const cuda_stream& s, const window_grid& g, const float* x, float* y, std::int32_t* chosen);
-void max_pool_gradient(const cuda_stream& s, const window_grid& g, const float* dy,
-                       const std::int32_t* chosen, float* dx);
-void average_pool(const cuda_stream& s, const window_grid& g, const float* x, float* y);
-void average_pool_gradient(const cuda_stream& s, const window_grid& g, const float* dy, float* dx);
-
-} // namespace mailgrad::cuda

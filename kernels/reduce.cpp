@@ -1,12 +1,11 @@
-#include <mailgrad/kernels/host/odometer.hpp>
+#include <mailgrad/kernels/card_body.hpp>
+#include <mailgrad/kernels/host/rows.hpp>
 #include <mailgrad/kernels/reduce.hpp>
 
 #include <algorithm>
 #include <span>
 
-namespace mailgrad::host {
-
-// On the calling thread.
+namespace mailgrad {
 
 namespace {
 
@@ -45,33 +44,6 @@ void add_row(const float* x, float* y, std::size_t n) {
 
 } // namespace
 
-void sum(const sum_plan& plan, const float* x, float scale, float* y) {
-  std::fill_n(y, plan.result_size, 0.0F);
-  const auto extents = std::span(plan.extents).first(plan.rank);
-  if (std::ranges::find(extents, std::size_t{0}) != extents.end()) return;
-
-  const std::size_t inner = plan.rank - 1;
-  odometer<1> at(extents, {plan.steps.data()});
-  do {
-    if (plan.steps[inner] == 0)
-      y[at.offset(0)] += sum_between(0, extents[inner], [x](std::size_t i) { return x[i]; });
-    else
-      add_row(x, y + at.offset(0), extents[inner]);
-    x += extents[inner];
-  } while (at.advance());
-  if (scale != 1)
-    for (std::size_t i = 0; i < plan.result_size; ++i) y[i] *= scale;
-}
-
-void mean_squared_difference(const float* a, const float* b, std::size_t n, float* y) {
-  const auto square = [=](std::size_t i) { return (a[i] - b[i]) * (a[i] - b[i]); };
-  *y = sum_between(0, n, square) / static_cast<float>(n);
-}
-
-} // namespace mailgrad::host
-
-namespace mailgrad {
-
 sum_plan plan_sum(const shape& dims, const std::array<bool, shape::max_rank>& summed) {
   sum_plan p;
   for (std::size_t axis = 0; axis < dims.rank(); ++axis)
@@ -92,14 +64,29 @@ sum_plan plan_sum(const shape& dims, const std::array<bool, shape::max_rank>& su
 bool sums_rows(const sum_plan& plan) { return plan.rank == 2 && plan.steps[0] == 0 && plan.extents[1] > 1; }
 
 void sum(const stream& s, const sum_plan& plan, read_numbers x, float scale, float* y) {
-  if (const auto* card = std::get_if<cuda_stream>(&s)) return cuda::sum(*card, plan, x, scale, y);
-  host::sum(plan, floats_of(x, "sum"), scale, y);
+  if (on_card<sum>(s, plan, x, scale, y)) return;
+  const float* from = floats_of(x, "sum");
+  std::fill_n(y, plan.result_size, 0.0F);
+  const auto extents = std::span(plan.extents).first(plan.rank);
+  if (std::ranges::find(extents, std::size_t{0}) != extents.end()) return;
+
+  const std::size_t inner = plan.rank - 1;
+  odometer<1> at(extents, {plan.steps.data()});
+  do {
+    if (plan.steps[inner] == 0)
+      y[at.offset(0)] += sum_between(0, extents[inner], [from](std::size_t i) { return from[i]; });
+    else
+      add_row(from, y + at.offset(0), extents[inner]);
+    from += extents[inner];
+  } while (at.advance());
+  if (scale != 1)
+    for (std::size_t i = 0; i < plan.result_size; ++i) y[i] *= scale;
 }
 
 void mean_squared_difference(const stream& s, const float* a, const float* b, std::size_t n, float* y) {
-  if (const auto* card = std::get_if<cuda_stream>(&s))
-    return cuda::mean_squared_difference(*card, a, b, n, y);
-  host::mean_squared_difference(a, b, n, y);
+  if (on_card<mean_squared_difference>(s, a, b, n, y)) return;
+  const auto square = [=](std::size_t i) { return (a[i] - b[i]) * (a[i] - b[i]); };
+  *y = sum_between(0, n, square) / static_cast<float>(n);
 }
 
 } // namespace mailgrad

@@ -39,9 +39,25 @@ void mean_squared_difference(const stream& s, const float* a, const float* b, st
 
 namespace mailgrad::cuda {
 
-// The same on a card. Sums are made in two stages where there are few results.
+// What sums of a card end with, also those of other kernels.
 
-void sum(const cuda_stream& s, const sum_plan& plan, read_numbers x, float scale, float* y);
-void mean_squared_difference(const cuda_stream& s, const float* a, const float* b, std::size_t n, float* y);
+/// y = scale * the sum over the rows of x, in one launch. It is the second stage of sums that come in parts,
+/// so x may lie in the stream's scratch memory.
+///
+/// Shapes  x: float32[rows, columns]; y: float32[columns], apart from x.
+void sum_columns(const cuda_stream& s, const char* name, const float* x, std::size_t rows,
+                 std::size_t columns, float scale, float* y);
+
+/// An axis that is summed, and the product of the extents on each side of it.
+struct middle_axis {
+  std::size_t outer = 1, terms = 0, inner = 1;
+};
+
+/// y = scale * the sum over the middle axis of x, in two stages where there are few results.
+///
+/// Shapes  x: float32[outer, terms, inner], or bfloat16; y: float32[outer, inner]. Neither lies in the
+///         stream's scratch memory.
+void sum_middle(const cuda_stream& s, const char* name, read_numbers x, const middle_axis& axis, float scale,
+                float* y);
 
 } // namespace mailgrad::cuda

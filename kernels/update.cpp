@@ -1,4 +1,5 @@
-#include <mailgrad/kernels/cuda/row_order.hpp>
+#include <mailgrad/kernels/card_body.hpp>
+#include <mailgrad/kernels/gather.hpp>
 #include <mailgrad/kernels/host/vector.hpp>
 #include <mailgrad/kernels/update.hpp>
 #include <mailgrad/tensor/error.hpp>
@@ -143,39 +144,6 @@ void run_rows(const Rule& rule, const row_update& work, std::span<float* const> 
   }
 }
 
-/// Calls `f` with the rule, wrapped in its penalty if there is one.
-template <class F>
-void with_rule(const update_rule& rule, const weight_penalty& penalty, F f) {
-  std::visit(
-      [&]<class Rule>(const Rule& r) {
-        if (penalty.none())
-          f(r);
-        else
-          f(penalised_update<Rule>{r, penalty});
-      },
-      rule);
-}
-
-} // namespace
-
-namespace host {
-
-// On the calling thread. The caller has checked all sizes.
-
-void update(const update_rule& rule, const weight_penalty& penalty, const weight_update& work,
-            std::span<float* const> state) {
-  with_rule(rule, penalty, [&](const auto& r) { run(r, work, state); });
-}
-
-void update_rows(const update_rule& rule, const weight_penalty& penalty, const row_update& work,
-                 std::span<float* const> state) {
-  with_rule(rule, penalty, [&](const auto& r) { run_rows(r, work, state); });
-}
-
-} // namespace host
-
-namespace {
-
 std::size_t states_of(const update_rule& rule) {
   return std::visit([]<class Rule>(const Rule&) { return Rule::states; }, rule);
 }
@@ -183,6 +151,12 @@ std::size_t states_of(const update_rule& rule) {
 void require_states(const update_rule& rule, std::span<float* const> state) {
   if (state.size() != states_of(rule))
     throw shape_error(fmt::format("update: {} states for a rule of {}", state.size(), states_of(rule)));
+}
+
+/// Apart from what calls it, so that the compiler inlines the rules into their loops, and rounds, as ever.
+[[gnu::noinline]] void update_on_host(const update_rule& rule, const weight_penalty& penalty,
+                                      const weight_update& work, std::span<float* const> state) {
+  with_rule(rule, penalty, [&](const auto& r) { run(r, work, state); });
 }
 
 } // namespace
@@ -202,8 +176,7 @@ void update(const stream& s, const update_rule& rule, const weight_penalty& pena
   if (work.weights.size() != work.updated.size())
     throw shape_error("update", shape{work.weights.size()}, shape{work.updated.size()});
   require_states(rule, state);
-  if (const auto* gpu = std::get_if<cuda_stream>(&s)) return cuda::update(*gpu, rule, penalty, work, state);
-  host::update(rule, penalty, work, state);
+  if (!on_card<update>(s, rule, penalty, work, state)) update_on_host(rule, penalty, work, state);
 }
 
 void update_rows(const stream& s, const update_rule& rule, const weight_penalty& penalty,
@@ -211,7 +184,7 @@ void update_rows(const stream& s, const update_rule& rule, const weight_penalty&
   require_host(s, "update_rows");
   require_states(rule, state);
   require_fitting(work);
-  host::update_rows(rule, penalty, work, state);
+  with_rule(rule, penalty, [&](const auto& r) { run_rows(r, work, state); });
 }
 
 std::size_t row_update_bytes(device_kind where, std::span<const row_gradient> gradients) noexcept {
@@ -223,8 +196,7 @@ std::size_t row_update_bytes(device_kind where, std::span<const row_gradient> gr
 
 void update_summed_rows(const stream& s, const update_rule& rule, const weight_penalty& penalty,
                         const summed_row_update& work, std::span<float* const> state) {
-  const auto* gpu = std::get_if<cuda_stream>(&s);
-  if (!gpu)
+  if (std::holds_alternative<host_stream>(s))
     throw device_error(world_errc::no_such_device,
                        "update_summed_rows: the host takes rows that are summed before");
   require_states(rule, state);
@@ -232,7 +204,7 @@ void update_summed_rows(const stream& s, const update_rule& rule, const weight_p
   if (work.row_begin < 0 || work.row_end < work.row_begin || work.weights.size() != height * work.width)
     throw shape_error(fmt::format("update_summed_rows: {} weights for rows {} to {} of {}",
                                   work.weights.size(), work.row_begin, work.row_end, work.width));
-  cuda::update_summed_rows(*gpu, rule, penalty, work, state);
+  on_card<update_summed_rows>(s, rule, penalty, work, state);
 }
 
 } // namespace mailgrad

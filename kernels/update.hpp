@@ -82,8 +82,9 @@ std::size_t row_update_bytes(device_kind where, std::span<const row_gradient> gr
 /// Applies `rule` in place once to each row that any gradient names, with the scaled sum of all its values,
 /// which are added in the order of the gradients and of each list. It touches no other row.
 /// Shapes  each pointer of `state`: float32[row_end - row_begin, width].
-/// Errors  shape_error if sizes or the number of states differ, or for more gradients than some 20,000;
-///         device_error on the host, for which the rows are summed before, and for a GPU this build lacks.
+/// Errors  shape_error if sizes or the number of states differ, for lists of 2^31 rows, or for more gradients
+///         than some 20,000; device_error on the host, for which the rows are summed before, and for a GPU
+///         this build lacks.
 /// Threads one caller at a time for one table and its state.
 void update_summed_rows(const stream& s, const update_rule& rule, const weight_penalty& penalty,
                         const summed_row_update& work, std::span<float* const> state);
@@ -91,16 +92,6 @@ void update_summed_rows(const stream& s, const update_rule& rule, const weight_p
 } // namespace mailgrad
 
 namespace mailgrad::cuda {
-
-/// The states of the weights, as an argument of a kernel.
-template <class Rule>
-struct state_list {
-  float* items[Rule::states + 1]; // one more, since a rule may have none
-};
-
-/// update() on a stream of a GPU. All memory lies on its device; the call returns before the kernel has run.
-void update(const cuda_stream& s, const update_rule& rule, const weight_penalty& penalty,
-            const weight_update& work, std::span<float* const> state);
 
 /// Keeps rule and penalty in the lane's words, for update_as_begun() on the same stream.
 ///
@@ -114,12 +105,5 @@ void begin_update(const cuda_stream& s, const update_rule& rule, const weight_pe
 /// Errors  as update(); shape_error for more gradients than 32.
 void update_as_begun(const cuda_stream& s, const update_rule& kind, const weight_update& work,
                      std::span<float* const> state);
-
-/// update_summed_rows() on a stream of a card.
-///
-/// Errors  shape_error for a list of 2^31 rows or more, or for more gradients than the lane's scratch memory
-///         can list, some 20,000.
-void update_summed_rows(const cuda_stream& s, const update_rule& rule, const weight_penalty& penalty,
-                        const summed_row_update& work, std::span<float* const> state);
 
 } // namespace mailgrad::cuda

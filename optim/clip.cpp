@@ -1,6 +1,6 @@
 #include <mailgrad/optim/clip.hpp>
 
-#include <mailgrad/kernels/distance.hpp>
+#include <mailgrad/kernels/vectors.hpp>
 
 #include <array>
 #include <cstddef>

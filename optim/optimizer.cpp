@@ -1,5 +1,5 @@
-#include <mailgrad/kernels/accumulate.hpp>
 #include <mailgrad/kernels/host/vector.hpp>
+#include <mailgrad/kernels/vectors.hpp>
 #include <mailgrad/optim/adam_step.hpp>
 #include <mailgrad/optim/kept_memory.hpp>
 #include <mailgrad/optim/optimizer.hpp>

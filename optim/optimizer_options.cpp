@@ -15,9 +15,6 @@ namespace mailgrad {
 
 namespace {
 
-/// Of a matrix for which Shampoo keeps another one: 16 GiB.
-constexpr std::uint64_t most_side = 1 << 16;
-
 /// Whether a rule is one of Mailgrad's, which parse_optimizer() knows by name.
 template <class Rule>
 constexpr bool built_in = !std::is_same_v<Rule, own_rule>;
@@ -36,52 +33,52 @@ constexpr auto names_of(const std::variant<Rules...>*) {
 
 constexpr auto rule_names = names_of(static_cast<decltype(optimizer_options::rule)*>(nullptr));
 
-// What each rule reads, with the range of each value.
+struct setting_limits {
+  double least, below;     ///< of what is read
+  bool (*holds)(double x); ///< when a run begins
+  const char* in_words;
+};
 
-void read(settings&, sgd_options&) {}
-void read(settings& s, momentum_options& o) { o.momentum = s.take_number("momentum", o.momentum, -1, 1); }
-void read(settings& s, nesterov_options& o) { o.momentum = s.take_number("momentum", o.momentum, 0, 1); }
-void read(settings& s, adagrad_options& o) {
-  o.epsilon = s.take_number("epsilon", o.epsilon, 0, unlimited);
-  o.initial_sum = s.take_number("initial_sum", o.initial_sum, 0, unlimited);
-}
-void read(settings& s, rmsprop_options& o) {
-  o.alpha = s.take_number("alpha", o.alpha, 0, 1);
-  o.epsilon = s.take_number("epsilon", o.epsilon, 0, unlimited);
-}
-void read(settings& s, adam_options& o) {
-  o.beta1 = s.take_number("beta1", o.beta1, 0, 1);
-  o.beta2 = s.take_number("beta2", o.beta2, 0, 1);
-  o.epsilon = s.take_number("epsilon", o.epsilon, 0, unlimited);
+constexpr double most_side = 1 << 16;
+
+setting_limits limits_of(setting_range r) {
+  constexpr double most = std::numeric_limits<float>::max();
+  switch (r) {
+  case setting_range::factor:
+    return {0, 1, [](double x) { return x >= 0 && x < 1; }, "at least 0 and less than 1"};
+  case setting_range::signed_factor: // momentum-compensation may make it negative
+    return {-1, 1, [](double x) { return x > -1 && x < 1; }, "more than -1 and less than 1"};
+  case setting_range::small:
+    return {0, unlimited, [](double x) { return x >= 0 && x <= most; },
+            "a number of at least 0 that a float32 can hold"};
+  case setting_range::positive:
+    return {0, unlimited, [](double x) { return x > 0 && x <= most; },
+            "more than 0 and a number that a float32 can hold"};
+  case setting_range::counted:
+    return {1, unlimited, [](double x) { return x > 0; }, "at least 1"};
+  case setting_range::matrix_side:
+    return {0, most_side, [](double x) { return x <= most_side; }, "at most 65536"};
+  case setting_range::any:
+    break;
+  }
+  return {0, unlimited, [](double) { return true; }, ""};
 }
 
-void read(settings& s, delayed_nesterov_options& o) {
-  o.momentum = s.take_number("momentum", o.momentum, 0, 1);
-  o.period = s.take_whole("period", o.period);
-  o.early = s.take_number("early", o.early, 0, unlimited);
+void take(settings& s, std::string_view name, double& x, setting_range r) {
+  x = s.take_number(name, x, limits_of(r).least, limits_of(r).below);
 }
-void read(settings& s, lars_options& o) {
-  o.momentum = s.take_number("momentum", o.momentum, 0, 1);
-  o.trust = s.take_number("trust", o.trust, 0, unlimited);
+void take(settings& s, std::string_view name, std::uint64_t& x, setting_range r) {
+  const setting_limits l = limits_of(r);
+  x = l.below == unlimited
+          ? s.take_whole(name, x, static_cast<std::uint64_t>(l.least))
+          : s.take_whole(name, x, static_cast<std::uint64_t>(l.least), static_cast<std::uint64_t>(l.below));
 }
-void read(settings& s, lamb_options& o) {
-  o.beta1 = s.take_number("beta1", o.beta1, 0, 1);
-  o.beta2 = s.take_number("beta2", o.beta2, 0, 1);
-  o.epsilon = s.take_number("epsilon", o.epsilon, 0, unlimited);
-}
-void read(settings& s, muon_options& o) {
-  o.momentum = s.take_number("momentum", o.momentum, 0, 1);
-  o.nesterov = s.take_yes("nesterov", o.nesterov);
-  o.adamw = s.take_text("adamw", o.adamw);
-  o.adamw_rate = s.take_number("adamw_rate", o.adamw_rate, 0, unlimited);
-  o.beta1 = s.take_number("beta1", o.beta1, 0, 1);
-  o.beta2 = s.take_number("beta2", o.beta2, 0, 1);
-  o.epsilon = s.take_number("epsilon", o.epsilon, 0, unlimited);
-}
-void read(settings& s, shampoo_options& o) {
-  o.epsilon = s.take_number("epsilon", o.epsilon, 0, unlimited);
-  o.every = s.take_whole("every", o.every, 1);
-  o.largest = s.take_whole("largest", o.largest, 0, most_side);
+void take(settings& s, std::string_view name, bool& x, setting_range) { x = s.take_yes(name, x); }
+void take(settings& s, std::string_view name, std::string& x, setting_range) { x = s.take_text(name, x); }
+
+template <class Rule>
+void read(settings& s, Rule& o) {
+  Rule::visit(o, [&](std::string_view name, auto& x, setting_range r) { take(s, name, x, r); });
 }
 void read(settings& s, own_rule& o) {
   for (std::size_t i = 0; i < o.table->setting_count; ++i) {
@@ -109,62 +106,24 @@ void require(bool right, std::string_view option, double value, std::string_view
     throw std::invalid_argument(fmt::format("optimizer: {} must be {}, not {:f}", option, range, value));
 }
 
-void require_factor(double x, std::string_view option) {
-  require(x >= 0 && x < 1, option, x, "at least 0 and less than 1");
-}
-
 void require_small(double x, std::string_view option) {
-  require(x >= 0 && x <= std::numeric_limits<float>::max(), option, x,
-          "a number of at least 0 that a float32 can hold");
+  const setting_limits small = limits_of(setting_range::small);
+  require(small.holds(x), option, x, small.in_words);
 }
 
-void require_valid_rule(const sgd_options&) {}
-void require_valid_rule(const momentum_options& o) { // momentum-compensation may make it negative
-  require(o.momentum > -1 && o.momentum < 1, "momentum", o.momentum, "more than -1 and less than 1");
-}
-void require_valid_rule(const nesterov_options& o) { require_factor(o.momentum, "momentum"); }
-void require_valid_rule(const adagrad_options& o) {
-  require_small(o.epsilon, "epsilon");
-  require_small(o.initial_sum, "initial_sum");
-}
-void require_valid_rule(const rmsprop_options& o) {
-  require_factor(o.alpha, "alpha");
-  require_small(o.epsilon, "epsilon");
-}
-void require_valid_rule(const adam_options& o) {
-  require_factor(o.beta1, "beta1");
-  require_factor(o.beta2, "beta2");
-  require_small(o.epsilon, "epsilon");
-}
-void require_valid_rule(const delayed_nesterov_options& o) {
-  const auto period = static_cast<double>(o.period);
-  require_factor(o.momentum, "momentum");
-  require(o.period > 0, "period", period, "at least 1");
-  require(o.early >= 0 && o.early * period <= 1, "early", o.early, "at least 0 and at most 1 / period");
-}
-void require_valid_rule(const lars_options& o) {
-  require_factor(o.momentum, "momentum");
-  require_small(o.trust, "trust");
-}
-void require_valid_rule(const lamb_options& o) {
-  require_factor(o.beta1, "beta1");
-  require_factor(o.beta2, "beta2");
-  require_small(o.epsilon, "epsilon");
-}
-void require_valid_rule(const muon_options& o) {
-  require_factor(o.momentum, "momentum");
-  require_small(o.adamw_rate, "adamw_rate");
-  require_factor(o.beta1, "beta1");
-  require_factor(o.beta2, "beta2");
-  require_small(o.epsilon, "epsilon");
-}
-void require_valid_rule(const shampoo_options& o) {
-  const auto every = static_cast<double>(o.every);
-  const auto largest = static_cast<double>(o.largest);
-  require(o.epsilon > 0 && o.epsilon <= std::numeric_limits<float>::max(), "epsilon", o.epsilon,
-          "more than 0 and a number that a float32 can hold");
-  require(o.every > 0, "every", every, "at least 1");
-  require(o.largest <= most_side, "largest", largest, "at most 65536");
+template <class Rule>
+void require_valid_rule(const Rule& o) {
+  Rule::visit(o, [](std::string_view name, const auto& value, setting_range r) {
+    if constexpr (std::is_arithmetic_v<std::remove_cvref_t<decltype(value)>>) {
+      const auto x = static_cast<double>(value);
+      require(limits_of(r).holds(x), name, x, limits_of(r).in_words);
+    }
+  });
+  if constexpr (std::is_same_v<Rule, delayed_nesterov_options>) {
+    const auto period = static_cast<double>(o.period);
+    require(o.period > 0, "period", period, "at least 1");
+    require(o.early >= 0 && o.early * period <= 1, "early", o.early, "at least 0 and at most 1 / period");
+  }
 }
 void require_valid_rule(const own_rule& o) { require_valid(o); }
 

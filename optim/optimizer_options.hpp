@@ -13,24 +13,39 @@
 
 namespace mailgrad {
 
+/// What a setting of a rule may be.
+enum class setting_range : std::uint8_t {
+  any,           ///< of a number: at least 0
+  factor,        ///< at least 0 and less than 1
+  signed_factor, ///< more than -1 and less than 1
+  small,         ///< at least 0, and a float32 holds it
+  positive,      ///< the same, but more than 0
+  counted,       ///< at least 1
+  matrix_side    ///< of a matrix for which Shampoo keeps another one: 16 GiB at most
+};
+
 // Each rule has a struct for what it needs beyond the options that all rules share. Defaults are PyTorch's,
-// except the momentum, which is 0 there. Each factor is per step and without a unit.
+// except the momentum, which is 0 there. Each factor is per step and without a unit. Its `visit` is the list
+// of its settings: it calls x(name, value, range) with each, in the order in which they are written.
 
 struct sgd_options {
   static constexpr std::string_view name = "sgd";
   static constexpr double default_learning_rate = 1e-3;
+  static void visit(auto&, auto&&) {}
 };
 
 struct momentum_options {
   static constexpr std::string_view name = "momentum";
   static constexpr double default_learning_rate = 1e-3;
   double momentum = 0.9;
+  static void visit(auto& o, auto&& x) { x("momentum", o.momentum, setting_range::signed_factor); }
 };
 
 struct nesterov_options {
   static constexpr std::string_view name = "nesterov";
   static constexpr double default_learning_rate = 1e-3;
   double momentum = 0.9;
+  static void visit(auto& o, auto&& x) { x("momentum", o.momentum, setting_range::factor); }
 };
 
 struct adagrad_options {
@@ -38,6 +53,10 @@ struct adagrad_options {
   static constexpr double default_learning_rate = 1e-2;
   double epsilon = 1e-10;
   double initial_sum = 0; ///< where each sum of squares starts
+  static void visit(auto& o, auto&& x) {
+    x("epsilon", o.epsilon, setting_range::small);
+    x("initial_sum", o.initial_sum, setting_range::small);
+  }
 };
 
 struct rmsprop_options {
@@ -45,6 +64,10 @@ struct rmsprop_options {
   static constexpr double default_learning_rate = 1e-2;
   double alpha = 0.99; ///< weight of the past in the mean square
   double epsilon = 1e-8;
+  static void visit(auto& o, auto&& x) {
+    x("alpha", o.alpha, setting_range::factor);
+    x("epsilon", o.epsilon, setting_range::small);
+  }
 };
 
 struct adam_options {
@@ -53,6 +76,11 @@ struct adam_options {
   double beta1 = 0.9;   ///< weight of the past in the mean gradient
   double beta2 = 0.999; ///< weight of the past in the mean square
   double epsilon = 1e-8;
+  static void visit(auto& o, auto&& x) {
+    x("beta1", o.beta1, setting_range::factor);
+    x("beta2", o.beta2, setting_range::factor);
+    x("epsilon", o.epsilon, setting_range::small);
+  }
 };
 
 /// Adam with decoupled weight decay, 0.01 unless `optimizer_options::weight_decay` says otherwise.
@@ -69,6 +97,11 @@ struct delayed_nesterov_options {
   double momentum = 0.9;
   std::uint64_t period = 1; ///< gradients between two moves of the momentum; at least 1
   double early = 0;         ///< c: the part of the momentum in each step between two moves, 0 to 1 / period
+  static void visit(auto& o, auto&& x) {
+    x("momentum", o.momentum, setting_range::factor);
+    x("period", o.period, setting_range::any);
+    x("early", o.early, setting_range::any);
+  }
 };
 
 // Rules that look at whole variables (optim/rules/). Their defaults are those of their papers or programs.
@@ -80,6 +113,10 @@ struct lars_options {
   static constexpr double default_weight_decay = 5e-4; ///< in the velocity, as LARS has it
   double momentum = 0.9;
   double trust = 1e-3; ///< the length of a step over that of the weights, at learning rate 1
+  static void visit(auto& o, auto&& x) {
+    x("momentum", o.momentum, setting_range::factor);
+    x("trust", o.trust, setting_range::small);
+  }
 };
 
 struct lamb_options {
@@ -90,6 +127,11 @@ struct lamb_options {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-6;
+  static void visit(auto& o, auto&& x) {
+    x("beta1", o.beta1, setting_range::factor);
+    x("beta2", o.beta2, setting_range::factor);
+    x("epsilon", o.epsilon, setting_range::small);
+  }
 };
 
 struct muon_options {
@@ -106,6 +148,15 @@ struct muon_options {
   double beta1 = 0.9;       ///< of AdamW, like the two below
   double beta2 = 0.95;
   double epsilon = 1e-10;
+  static void visit(auto& o, auto&& x) {
+    x("momentum", o.momentum, setting_range::factor);
+    x("nesterov", o.nesterov, setting_range::any);
+    x("adamw", o.adamw, setting_range::any);
+    x("adamw_rate", o.adamw_rate, setting_range::small);
+    x("beta1", o.beta1, setting_range::factor);
+    x("beta2", o.beta2, setting_range::factor);
+    x("epsilon", o.epsilon, setting_range::small);
+  }
 };
 
 struct shampoo_options {
@@ -115,6 +166,11 @@ struct shampoo_options {
   double epsilon = 1e-4;
   std::uint64_t every = 10;     ///< updates between two computations of the roots, at least 1
   std::uint64_t largest = 1024; ///< a longer side has no matrix of its own
+  static void visit(auto& o, auto&& x) {
+    x("epsilon", o.epsilon, setting_range::positive);
+    x("every", o.every, setting_range::counted);
+    x("largest", o.largest, setting_range::matrix_side);
+  }
 };
 
 /// How a shard turns gradients into its next version.

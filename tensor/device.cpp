@@ -71,6 +71,19 @@ std::vector<device> available_devices() {
   return all;
 }
 
+std::vector<device> cpus(std::uint32_t count) {
+  const std::vector<device> present = available_devices();
+  std::vector<device> all;
+  for (std::uint32_t i = 0; i < count; ++i) all.push_back(present[i % present.size()]);
+  return all;
+}
+
+std::vector<device> gpus(std::uint32_t count) {
+  std::vector<device> all;
+  for (std::uint32_t i = 0; i < count; ++i) all.push_back({device_kind::cuda, i});
+  return all;
+}
+
 std::string available_in_words() {
   std::string words;
   for (device d : available_devices()) words += (words.empty() ? "" : ", ") + to_string(d);

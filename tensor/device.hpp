@@ -33,6 +33,12 @@ std::vector<device> available_devices();
 /// "cpu:0, cpu:1"
 std::string available_in_words();
 
+/// The first cores of this machine. With fewer of them than `count` some are named again, and share their
+/// work.
+std::vector<device> cpus(std::uint32_t count);
+/// The first GPUs of this machine; a run refuses those that are not there.
+std::vector<device> gpus(std::uint32_t count);
+
 /// Errors  device_error unless `d` is among available_devices(); its one line lists the available devices.
 void require_available(device d);
 

@@ -1,5 +1,7 @@
 #include <mailgrad/actors/remote/client_side.hpp>
 
+#include <mailgrad/actors/remote/membership.hpp>
+
 #include <algorithm>
 #include <utility>
 

@@ -19,19 +19,6 @@
 
 namespace mailgrad::remote {
 
-/// A run did not take a process in, in words that name what it expected and what it found.
-class join_error : public std::runtime_error {
-public:
-  explicit join_error(const net::ending& why)
-      : std::runtime_error(why.words), refused_for_(why.refused_for) {}
-
-  /// Whether the server took no more of its kind, or another has the number that this one asked for.
-  bool is_for_its_place() const noexcept { return refused_for_ == net::refusal_code::number; }
-
-private:
-  std::optional<net::refusal_code> refused_for_;
-};
-
 /// How long an owner that goes away waits for the last words of its process.
 inline constexpr std::chrono::seconds most_farewell{2};
 

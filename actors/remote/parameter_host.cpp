@@ -206,8 +206,9 @@ void shard_host::spawn_shards(std::vector<shard_terms> terms, block_source block
   std::map<std::uint32_t, caf::actor> all;
   for (std::uint32_t s = 0; s < terms.front().layout->shard_count(); ++s)
     if (!is_mine(s)) all[s] = by.add_far(system, {duty::shard, s});
-  shard_surroundings with{.tracker = by.add_far(system, {duty::tracker}), .time = options_.time};
-  with.blocks = std::move(blocks);
+  parameter_actor_options with;
+  with.tracker = by.add_far(system, {duty::tracker});
+  with.time = options_.time;
   with.tells_trace_to = door.coordinator;
   with.timer = options_.timer;
   if (terms.front().records) with.recorder = by.add_far(system, {duty::recorder});
@@ -225,7 +226,7 @@ void shard_host::spawn_shards(std::vector<shard_terms> terms, block_source block
     if (s == 0)
       for (const auto& [index, shard] : all) with.followers.push_back(shard);
     shards_[s] = all[s] = by.add({duty::shard, s}, [&] {
-      return spawn_shard(system, std::move(t), with, options_.parameter_actor.get());
+      return spawn_shard(system, std::move(t), with, {.blocks = blocks}, options_.parameter_actor.get());
     });
     watch(self_, shards_[s], shard_lost{{s}});
   }

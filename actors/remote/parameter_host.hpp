@@ -7,7 +7,7 @@
 #include <mailgrad/actors/remote/gradient_form.hpp>
 #include <mailgrad/actors/remote/link.hpp>
 #include <mailgrad/actors/remote/transit.hpp>
-#include <mailgrad/actors/shard/own_parameter_actor.hpp>
+#include <mailgrad/actors/shard/custom_parameter_actor.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/plan/known_plugins.hpp>
 #include <mailgrad/engine/plan/shard_terms.hpp>
@@ -99,8 +99,8 @@ struct shard_host_options {
   std::function<void(const std::vector<std::uint32_t>& shards, const std::string& address)> on_begin;
   std::function<void(const std::string&)> on_event{}; ///< as in shard_door_options
   known_plugins plugins{};
-  std::shared_ptr<const own_parameter_actor> parameter_actor{}; ///< null: Mailgrad's
-  std::shared_ptr<step_timer> timer{};                          ///< as in parameter_actor_options
+  std::shared_ptr<const custom_parameter_actor_kind> parameter_actor{}; ///< null: Mailgrad's
+  std::shared_ptr<step_timer> timer{};                                  ///< as in parameter_actor_options
 };
 
 /// The host of a process that holds shards. When the server has told the terms, it spawns their parameter
@@ -139,7 +139,7 @@ struct parameter_host_options {
   /// Plug-ins and update rules of its own, of which the run may need some.
   known_plugins plugins{};
   /// The parameter actor of the program's own that the run has in place of Mailgrad's; null: none.
-  std::shared_ptr<const own_parameter_actor> parameter_actor{};
+  std::shared_ptr<const custom_parameter_actor_kind> parameter_actor{};
   /// Called when the shards are there, and before the server hears of it, with their numbers and the address
   /// where workers find them, from a thread of the actors. The run waits for it to return.
   std::function<void(const std::vector<std::uint32_t>& shards, const std::string& address)> on_begin{};

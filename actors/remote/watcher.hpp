@@ -21,7 +21,7 @@ class watcher {
 public:
   /// Joins as a watcher, of whom a run takes a few. `network` null: as for a membership.
   ///
-  /// Errors  join_error (client_side.hpp): refused, or nobody listens.
+  /// Errors  join_error (membership.hpp): refused, or nobody listens.
   explicit watcher(const std::string& address, std::shared_ptr<net::network> network = {});
   ~watcher();
   watcher(const watcher&) = delete;

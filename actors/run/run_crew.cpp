@@ -8,7 +8,6 @@
 #include <mailgrad/actors/worker/spawn_worker.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
-#include <mailgrad/engine/plan/parameter_place.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
 #include <mailgrad/engine/plan/run_tester.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
@@ -286,7 +285,11 @@ void run_crew::spawn_shards() {
 
 caf::actor run_crew::spawn_shard(std::uint32_t s) {
   const training_options& o = plan_.options;
-  shard_surroundings with{.tracker = tracker_, .recorder = options_.recorder, .time = options_.time};
+  parameter_actor_options with;
+  with.tracker = tracker_;
+  with.recorder = options_.recorder;
+  with.time = options_.time;
+  shard_memory at{.blocks = options_.blocks};
   if (s == 0) with.followers = shards_;
   with.helpers = helpers_;
   with.store = store_;
@@ -294,9 +297,8 @@ caf::actor run_crew::spawn_shard(std::uint32_t s) {
   with.replayed = o.replay;
   with.trace = new_track(fmt::format("shard {}", s));
   with.pace = pace_among(1); // each shard sees the gradients of all workers
-  with.blocks = options_.blocks;
-  if (const device at = place_of_shard(o, s); at.kind == device_kind::cuda) {
-    with.card = at;
+  if (const device place = place_of_shard(o, s); place.kind == device_kind::cuda) {
+    at.card = place;
     for (std::uint32_t r = 0; r < plan_.seats(); ++r) with.elsewhere.push_back(!reads_there(plan_, r, s));
   }
   with.watch = options_.watch;
@@ -308,7 +310,7 @@ caf::actor run_crew::spawn_shard(std::uint32_t s) {
   return mailgrad::spawn_shard(
       system_,
       terms_of(plan_, shard_index{s}, {options_.recorder != nullptr, options_.checkpoint_writer != nullptr}),
-      std::move(with), o.parameter_actor.get());
+      std::move(with), std::move(at), o.parameter_actor.get());
 }
 
 void run_crew::spawn_feeder() {

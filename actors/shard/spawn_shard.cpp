@@ -1,6 +1,6 @@
 #include <mailgrad/actors/shard/spawn_shard.hpp>
 
-#include <mailgrad/actors/shard/own_parameter_actor.hpp>
+#include <mailgrad/actors/shard/custom_parameter_actor.hpp>
 #include <mailgrad/actors/shard/parameter_actor.hpp>
 #include <mailgrad/kernels/cuda/card_lane.hpp>
 
@@ -13,60 +13,43 @@ namespace mailgrad {
 
 namespace {
 
-const own_parameter_actor& own_kind(const parameter_actor_kind& chosen) {
-  const auto* own = dynamic_cast<const own_parameter_actor*>(&chosen);
+const custom_parameter_actor_kind& own_kind(const parameter_actor_kind& chosen) {
+  const auto* own = dynamic_cast<const custom_parameter_actor_kind*>(&chosen);
   if (!own)
     throw std::invalid_argument(fmt::format(
-        "parameter actor '{}': make_own_parameter_actor() makes one that can be spawned", chosen.name));
+        "parameter actor '{}': make_custom_parameter_actor() makes one that can be spawned", chosen.name));
   return *own;
 }
 
-std::shared_ptr<lane> lane_of(shard_surroundings& with) {
+std::shared_ptr<lane> lane_of(shard_memory at) {
   // Every worker waits for an update, which takes less time than a step.
-  if (with.card)
-    return std::make_shared<cuda::card_lane>(with.card->index, product_precision::float32,
+  if (at.card)
+    return std::make_shared<cuda::card_lane>(at.card->index, product_precision::float32,
                                              cuda::runtime::urgency::first);
-  return std::make_shared<host_lane>(std::move(with.blocks));
+  return std::make_shared<host_lane>(std::move(at.blocks));
 }
 
 } // namespace
 
 void require_spawnable(const parameter_actor_kind& kind) { own_kind(kind); }
 
-caf::actor spawn_shard(caf::actor_system& system, shard_terms terms, shard_surroundings with,
-                       const parameter_actor_kind* own) {
-  parameter_actor_options duties;
-  duties.weights =
-      std::make_shared<shard>(*terms.layout, terms.shard.value, terms.values, terms.rule, lane_of(with));
-  duties.policy = policy_spec(terms.policy, terms.seats);
-  duties.workers = terms.workers;
-  duties.tracker = std::move(with.tracker);
-  duties.time = std::move(with.time);
-  duties.followers = std::move(with.followers);
-  duties.cure = cure_spec(terms.cure, terms.seats);
-  duties.recorder = std::move(with.recorder);
-  duties.replayed = std::move(with.replayed);
-  duties.run = terms.run;
-  duties.store = std::move(with.store);
-  duties.on_card = std::move(with.on_card);
-  duties.trace = std::move(with.trace);
-  duties.tells_trace_to = std::move(with.tells_trace_to);
-  duties.helpers = std::move(with.helpers);
-  duties.seats = terms.seats;
-  duties.layout = std::move(terms.layout);
-  duties.pace = with.pace;
-  duties.watch = std::move(with.watch);
-  duties.elsewhere = std::move(with.elsewhere);
-  duties.timer = std::move(with.timer);
-  duties.waits_here = std::move(with.waits_here);
-  duties.awaits = std::move(with.awaits);
-  duties.keep_answers = terms.keep_answers;
-  duties.resumed = std::move(terms.resumed);
-  duties.same_workers = terms.same_workers;
-  duties.counted = std::move(terms.counted);
-  duties.steps = std::move(terms.steps);
-  if (own) return own_kind(*own).spawn(system, std::move(duties));
-  return messaging::spawn<parameter_actor>(system, std::move(duties));
+caf::actor spawn_shard(caf::actor_system& system, shard_terms terms, parameter_actor_options with,
+                       shard_memory at, const parameter_actor_kind* own) {
+  with.weights = std::make_shared<shard>(*terms.layout, terms.shard.value, terms.values, terms.rule,
+                                         lane_of(std::move(at)));
+  with.policy = policy_spec(terms.policy, terms.seats);
+  with.cure = cure_spec(terms.cure, terms.seats);
+  with.workers = terms.workers;
+  with.run = terms.run;
+  with.seats = terms.seats;
+  with.layout = std::move(terms.layout);
+  with.keep_answers = terms.keep_answers;
+  with.resumed = std::move(terms.resumed);
+  with.same_workers = terms.same_workers;
+  with.counted = std::move(terms.counted);
+  with.steps = std::move(terms.steps);
+  if (own) return own_kind(*own).spawn(system, std::move(with));
+  return messaging::spawn<parameter_actor>(system, std::move(with));
 }
 
 } // namespace mailgrad

@@ -32,16 +32,17 @@ using messaging::on, messaging::send, messaging::send_anonymously, messaging::se
 device_actor::device_actor(caf::event_based_actor* self, device_actor_options options)
     : self_(self), options_(std::move(options)), runs_ahead_(may_run_ahead()),
       gate_(runs_ahead_ ? options_.runner->most_under_way() : 1),
-      lines_(context(), std::move(options_.shards)),
-      notices_(self, options_.tracker, options_.coordinator, options_.worker, options_.pace),
-      timeline_(
-          {options_.tells_trace, options_.time, options_.tells_trace.empty() ? nullptr : options_.trace,
-           [this](trace_piece piece) {
-             send(self_, options_.coordinator, trace_told{options_.worker, options_.life, std::move(piece)});
-           }}),
+      lines_(context(), std::move(options_.peers.shards)),
+      notices_(self, options_.peers.tracker, options_.peers.coordinator, options_.terms.worker,
+               options_.pace),
+      timeline_({options_.tells_trace, options_.time, options_.tells_trace.empty() ? nullptr : options_.trace,
+                 [this](trace_piece piece) {
+                   send(self_, options_.peers.coordinator,
+                        trace_told{options_.terms.worker, options_.terms.life, std::move(piece)});
+                 }}),
       gradients_([this] { return options_.runner->make_gradient(); }),
       queued_(self, options_.works_in ? options_.works_in : std::make_shared<host_lane>(), options_.watch) {
-  report_.worker = options_.worker;
+  report_.worker = options_.terms.worker;
   report_.loss_bits = std::bit_cast<std::uint32_t>(std::numeric_limits<float>::quiet_NaN());
   const worker_context me = context();
   if (options_.local)
@@ -49,35 +50,36 @@ device_actor::device_actor(caf::event_based_actor* self, device_actor_options op
   else if (options_.sums)
     over_shards_ = std::make_unique<summed_exchange>(me, lines_, std::move(options_.sums));
   else
-    over_shards_ = std::make_unique<shard_exchange>(me, lines_, options_.sample_gap);
+    over_shards_ = std::make_unique<shard_exchange>(me, lines_, options_.terms.sample_gap);
   if (options_.writer)
-    into_block_ =
-        std::make_unique<block_exchange>(me, lines_, std::move(options_.writer),
-                                         std::move(options_.shard_begins), options_.tracker, options_.pace);
+    into_block_ = std::make_unique<block_exchange>(me, lines_, std::move(options_.writer),
+                                                   std::move(options_.shard_begins), options_.peers.tracker,
+                                                   options_.pace);
   exchange_ = options_.direct ? into_block_.get() : over_shards_.get();
   options_.runner->use_racing_weights(options_.direct);
-  if (options_.clip_norm != 0) options_.runner->use_norms();
+  if (options_.terms.clip_norm != 0) options_.runner->use_norms();
   options_.runner->on_end([us = caf::actor_cast<caf::actor>(self)] { send_anonymously(us, step_ended{}); });
 }
 
 worker_context device_actor::context() {
-  return {self_,   options_.run,   options_.worker,      options_.life, *options_.runner,
-          report_, *options_.time, options_.trace.get(), &gate_.steps()};
+  return {self_,   options_.terms.run, options_.terms.worker, options_.terms.life, *options_.runner,
+          report_, *options_.time,     options_.trace.get(),  &gate_.steps()};
 }
 
 /// Not if the worker itself reads a gradient on the host before it is pushed.
 bool device_actor::may_run_ahead() const {
   const bool local_on_host = options_.local && !is_on_card(*options_.local->at());
-  const bool reads_gradients =
-      local_on_host || options_.sums || options_.writer || options_.clip_norm != 0 || options_.sample_gap > 0;
+  const bool reads_gradients = local_on_host || options_.sums || options_.writer ||
+                               options_.terms.clip_norm != 0 || options_.terms.sample_gap > 0;
   return options_.runner->most_under_way() > 1 && !reads_gradients;
 }
 
 caf::behavior device_actor::make_behavior() {
-  send(self_, options_.coordinator,
-       worker_joined{options_.worker, caf::actor_cast<caf::actor>(self_), options_.life, options_.late});
+  send(self_, options_.peers.coordinator,
+       worker_joined{options_.terms.worker, caf::actor_cast<caf::actor>(self_), options_.terms.life,
+                     options_.terms.late});
   go_on_from_checkpoint();
-  if (options_.late) return waiting_for_a_seat();
+  if (options_.terms.late) return waiting_for_a_seat();
   if (!gate_.finished()) join();
   return training();
 }
@@ -85,10 +87,10 @@ caf::behavior device_actor::make_behavior() {
 /// What local steps keep may need memory of a card. The coordinator knows of this worker by now, and hears if
 /// that is lacking, and after which step.
 void device_actor::go_on_from_checkpoint() {
-  if (!options_.resumed) return;
-  or_fail(report_.steps, [this] { keep_report(*options_.resumed); });
-  or_fail(report_.steps, [this] { keep_beside_report(*options_.resumed); });
-  options_.resumed.reset();
+  if (!options_.terms.resumed) return;
+  or_fail(report_.steps, [this] { keep_report(*options_.terms.resumed); });
+  or_fail(report_.steps, [this] { keep_beside_report(*options_.terms.resumed); });
+  options_.terms.resumed.reset();
 }
 
 caf::behavior device_actor::waiting_for_a_seat() {
@@ -106,7 +108,7 @@ caf::behavior device_actor::waiting_for_a_seat() {
       on(self_,
          [this, since](const name_waits&) {
            send(self_, sender_of(self_),
-                wait_named{fmt::format("worker {} waits for a seat", options_.worker.value),
+                wait_named{fmt::format("worker {} waits for a seat", options_.terms.worker.value),
                            (options_.time->now() - since).count()});
          }),
   };
@@ -116,7 +118,7 @@ caf::behavior device_actor::waiting_for_a_seat() {
 void device_actor::sit(const seat_given& x) {
   const std::uint32_t no_loss = report_.loss_bits;
   report_ = x.so_far;
-  report_.worker = options_.worker;
+  report_.worker = options_.terms.worker;
   report_.trace.reset();
   report_.copies.reset();
   report_.stages.clear();
@@ -206,7 +208,7 @@ caf::message_handler device_actor::messages_of_a_run() {
 void device_actor::name_waits_to(const caf::actor& asker) const {
   const auto tell = [&](const std::string& what, instant since) {
     send(self_, asker,
-         wait_named{fmt::format("worker {} waits for {}", options_.worker.value, what),
+         wait_named{fmt::format("worker {} waits for {}", options_.terms.worker.value, what),
                     (options_.time->now() - since).count()});
   };
   if (timeline_.is_ending())
@@ -396,8 +398,8 @@ device_span device_actor::note_computed(const begun_step& ended, instant now) {
 }
 
 float device_actor::clip(const gradient& g) const {
-  if (options_.clip_norm == 0) return 1;
-  return clip_factor(std::sqrt(options_.runner->squared_norm(g)), options_.clip_norm);
+  if (options_.terms.clip_norm == 0) return 1;
+  return clip_factor(std::sqrt(options_.runner->squared_norm(g)), options_.terms.clip_norm);
 }
 
 using messaging::send, messaging::send_anonymously;
@@ -461,8 +463,8 @@ void device_actor::pause_if_asked() {
   options_.runner->use_racing_weights(asked->direct);
   lines_.begin_epoch(asked->epoch);
   end_wait_for_batch();
-  send(self_, options_.coordinator,
-       worker_paused{options_.worker, lines_.epoch(), lines_.step(), batches_, options_.life});
+  send(self_, options_.peers.coordinator,
+       worker_paused{options_.terms.worker, lines_.epoch(), lines_.step(), batches_, options_.terms.life});
 }
 
 void device_actor::start_step_if_ready() {
@@ -492,7 +494,8 @@ void device_actor::end_wait_for_batch() {
 }
 
 void device_actor::ask_for_batch() {
-  send(self_, options_.feeder, next_batch{options_.worker, options_.life, options_.samples != nullptr});
+  send(self_, options_.peers.feeder,
+       next_batch{options_.terms.worker, options_.terms.life, options_.samples != nullptr});
 }
 
 /// As a rule during the step before, since batches are asked for one ahead.
@@ -544,18 +547,21 @@ void device_actor::mark(std::uint64_t checkpoint) {
     }
   });
   if (gate_.finished()) return;
-  lines_.mark(checkpoint, options_.coordinator);
-  send(self_, options_.feeder,
-       worker_marked{checkpoint, options_.worker, lines_.trained(), report_.samples, options_.coordinator});
+  lines_.mark(checkpoint, options_.peers.coordinator);
+  send(self_, options_.peers.feeder,
+       worker_marked{checkpoint, options_.terms.worker, lines_.trained(), report_.samples,
+                     options_.peers.coordinator});
   if (!failure.empty())
-    send(self_, options_.coordinator, checkpoint_failed{checkpoint, name_of_part(), failure});
+    send(self_, options_.peers.coordinator, checkpoint_failed{checkpoint, name_of_part(), failure});
   else if (gate_.steps().empty() || !gate_.steps().oldest().pushed)
     send_part(std::move(part));
   else
     marked_parts_.add(std::move(part)); // the losses of its last steps are still to come
 }
 
-std::string device_actor::name_of_part() const { return fmt::format("worker {}", options_.worker.value); }
+std::string device_actor::name_of_part() const {
+  return fmt::format("worker {}", options_.terms.worker.value);
+}
 
 namespace {
 
@@ -578,9 +584,9 @@ void device_actor::send_part(marked_part part) {
   part.fields->field("report", part.report);
   checkpoint_part whole{part.checkpoint, name_of_part(), std::move(part.fields), part.report.steps};
   queued_.when_done([this, whole = std::move(whole)](const std::exception_ptr& why) {
-    if (!why) return send(self_, options_.coordinator, whole);
+    if (!why) return send(self_, options_.peers.coordinator, whole);
     if (const std::string lacking = lack_of_memory(why); !lacking.empty())
-      send(self_, options_.coordinator, checkpoint_failed{whole.number, whole.name, lacking});
+      send(self_, options_.peers.coordinator, checkpoint_failed{whole.number, whole.name, lacking});
   });
 }
 
@@ -616,7 +622,7 @@ void device_actor::on_mark_at_end(const mark_at_end& x) {
 
 /// Asks once. The mark is made here, unless weights of behind the checkpoint have come before.
 bool device_actor::waits_to_end() {
-  if (!options_.keeps_end) return false;
+  if (!options_.terms.keeps_end) return false;
   if (end_mark_) {
     mark(*end_mark_);
     return gate_.finished(); // it has failed there
@@ -624,13 +630,13 @@ bool device_actor::waits_to_end() {
   if (at_end_since_) return true;
   end_wait_for_batch();
   at_end_since_ = options_.time->now();
-  send(self_, options_.coordinator, worker_at_end{options_.worker, options_.life});
+  send(self_, options_.peers.coordinator, worker_at_end{options_.terms.worker, options_.terms.life});
   return true;
 }
 
 /// What is on a card comes before the report. If the card is lost, no later checkpoint can be whole.
 std::shared_ptr<saved_fields> device_actor::kept_of_block() {
-  if (!into_block_ || !options_.keeps_end) return nullptr;
+  if (!into_block_ || !options_.terms.keeps_end) return nullptr;
   auto fields = std::make_shared<saved_fields>();
   try {
     fields->group("block", [&] { into_block_->keep(*fields); });
@@ -680,7 +686,8 @@ void device_actor::on_give_up() {
 }
 
 void device_actor::give_batches_back() {
-  send(self_, options_.feeder, deal_again{options_.worker, options_.life, lines_.trained()});
+  send(self_, options_.peers.feeder,
+       deal_again{options_.terms.worker, options_.terms.life, lines_.trained()});
 }
 
 /// The batch that it has in hand or asked for is for others.
@@ -692,7 +699,7 @@ void device_actor::leave() {
 
 /// That it leaves before the run has ended.
 void device_actor::tell_owner() {
-  if (owner_) send(self_, owner_, worker_left{options_.worker, options_.life});
+  if (owner_) send(self_, owner_, worker_left{options_.terms.worker, options_.terms.life});
 }
 
 /// Only the coordinator need wait for this worker any longer, which takes its timeline and then its report. A
@@ -700,7 +707,7 @@ void device_actor::tell_owner() {
 template <class Notice>
 void device_actor::end_with(Notice notice) {
   gate_.end();
-  notice.life = options_.life;
+  notice.life = options_.terms.life;
   if (options_.runner->give_up() == step_state::finished) gate_.steps().clear();
   for (marked_part& part : marked_parts_.take(report_.steps))
     send_part(std::move(part)); // as far as it is known
@@ -710,15 +717,15 @@ void device_actor::end_with(Notice notice) {
   notices_.notify(options_.time->now(), report_);
   lines_.leave();
   over_shards_->leave();
-  send(self_, options_.feeder, worker_left{options_.worker, options_.life});
+  send(self_, options_.peers.feeder, worker_left{options_.terms.worker, options_.terms.life});
   timeline_.end([this, notice = std::move(notice)] {
     queued_.when_done([this, notice](const std::exception_ptr&) {
-      send(self_, options_.coordinator, notice);
+      send(self_, options_.peers.coordinator, notice);
       reported_ = true;
       quit_if_through();
     });
   });
-  if (timeline_.is_ending()) watch(self_, options_.coordinator, give_up{});
+  if (timeline_.is_ending()) watch(self_, options_.peers.coordinator, give_up{});
 }
 
 /// Steps that are given up still read the weights that are held here.

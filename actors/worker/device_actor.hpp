@@ -5,6 +5,7 @@
 #include <mailgrad/actors/protocol/trace_teller.hpp>
 #include <mailgrad/actors/worker/exchange.hpp>
 #include <mailgrad/actors/worker/progress_notices.hpp>
+#include <mailgrad/actors/worker/spawn_worker.hpp>
 #include <mailgrad/actors/worker/step_gate.hpp>
 #include <mailgrad/engine/account/actor_reports.hpp>
 #include <mailgrad/engine/account/trace_track.hpp>
@@ -58,16 +59,13 @@ private:
   std::vector<marked_part> parts_; ///< in the order of their marks
 };
 
-/// The options of a device actor.
+/// The options of a device actor: its terms, whom it talks to, and what is made for it here.
 struct device_actor_options {
-  run_id run{};
-  rank worker;
-  incarnation life{}; ///< 0 for a worker that has never been lost
-  bool late = false;  ///< joins a run in progress, as soon as the coordinator gives it a seat
+  worker_terms terms;
+  worker_peers peers;
   std::shared_ptr<step_runner> runner; ///< owned by the actor while it lives
   /// Makes the handlers of messages to this actor that are meant for its runner, if it has actors of its own.
   std::function<caf::message_handler(caf::event_based_actor*)> runner_hears{};
-  std::vector<caf::actor> shards;         ///< empty if the whole run is hogwild
   std::shared_ptr<hogwild_writer> writer; ///< for hogwild; owned by the actor while it lives
   bool direct = false;                    ///< the first policy is hogwild
   std::vector<std::size_t> shard_begins;  ///< where each shard begins in the shared block; {0} without shards
@@ -76,20 +74,13 @@ struct device_actor_options {
   std::shared_ptr<mark_watch> watch{}; ///< of that lane, if it is one of a card; null: that of the process
   /// Adds gradients up over all workers before they go to the shards; null: each goes there by itself.
   std::shared_ptr<net::all_reduce> sums{};
-  double clip_norm = 0; ///< the largest global norm of a gradient; 0: no limit
-  caf::actor feeder;
   std::shared_ptr<own_batches> samples{}; ///< cuts its batches; null: the feeder sends them
-  caf::actor tracker;
-  notice_pace pace{}; ///< how often the tracker is told of steps
-  caf::actor coordinator;
+  notice_pace pace{};                     ///< how often the tracker is told of steps
   std::shared_ptr<const time_source> time;
   std::shared_ptr<trace_track> trace{};  ///< the timeline; owned by the actor while it lives
   std::shared_ptr<trace_track> copies{}; ///< that of batches copied ahead; owned by the actor while it lives
   std::string tells_trace{}; ///< as the worker on this device, to a coordinator elsewhere; empty: it does not
-  std::uint64_t sample_gap = 0;            ///< see shard_exchange
-  std::shared_ptr<saved_fields> resumed{}; ///< the worker's part of a checkpoint to go on from; or null
-  bool ends_with_card = false;             ///< it is lost with the card it computes on, and the run goes on
-  bool keeps_end = false; ///< the run has a checkpoint of its end, for which the worker asks before it ends
+  bool ends_with_card = false; ///< it is lost with the card it computes on, and the run goes on
 };
 
 /// One worker. It feeds its runner with mini-batches and delivers each gradient through its exchange, which

@@ -5,7 +5,7 @@
 #include <mailgrad/engine/model/object_pool.hpp>
 #include <mailgrad/engine/worker/step_runner.hpp>
 #include <mailgrad/engine/worker/weight_places.hpp>
-#include <mailgrad/kernels/cuda/stream_mark.hpp>
+#include <mailgrad/kernels/cuda/handles.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <cstdint>

@@ -25,10 +25,8 @@ public:
     device_actor_options& options = *made;
     give_runner(options);
     if (with_.runner) options.runner = with_.runner(terms_.worker, std::move(options.runner));
-    options.run = terms_.run;
-    options.worker = terms_.worker;
-    options.life = terms_.life;
-    options.late = terms_.late;
+    options.terms = terms_;
+    options.peers = with_.peers;
     if (terms_.local) give_local_steps(options);
     if (with_.shared) {
       give_writer(options);
@@ -36,20 +34,12 @@ public:
     }
     for (std::size_t s = 0; s < terms_.layout->shard_count(); ++s)
       options.shard_begins.push_back(terms_.layout->shard(s).begin);
-    options.shards = with_.peers.shards;
-    options.feeder = with_.peers.feeder;
     if (with_.samples)
       options.samples =
           std::make_shared<own_batches>(with_.samples, terms_.request.batch, terms_.request.nonzeros);
     options.sums = std::move(with_.sums);
-    options.tracker = with_.peers.tracker;
     options.pace = with_.pace;
-    options.coordinator = with_.peers.coordinator;
-    options.clip_norm = terms_.clip_norm;
     options.time = with_.time;
-    options.sample_gap = terms_.sample_gap;
-    options.resumed = terms_.resumed;
-    options.keeps_end = terms_.keeps_end;
     options.ends_with_card = with_.ends_with_card;
     const std::string track = track_name(options.runner_hears != nullptr);
     options.trace = new_track(track);

@@ -5,8 +5,8 @@
 #include <mailgrad/graph/gradients.hpp>
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/graph/program/program.hpp>
-#include <mailgrad/kernels/accumulate.hpp>
 #include <mailgrad/kernels/update.hpp>
+#include <mailgrad/kernels/vectors.hpp>
 
 #include <functional>
 #include <optional>

@@ -1,12 +1,10 @@
 #include "card_kernels.hpp"
 
-#include <mailgrad/kernels/accumulate.hpp>
+#include <mailgrad/kernels/copy.hpp>
 #include <mailgrad/kernels/cuda/chain_kernels.hpp>
-#include <mailgrad/kernels/dropout.hpp>
 #include <mailgrad/kernels/elementwise.hpp>
-#include <mailgrad/kernels/map_weights.hpp>
-#include <mailgrad/kernels/strided_copy.hpp>
 #include <mailgrad/kernels/update.hpp>
+#include <mailgrad/kernels/vectors.hpp>
 
 using namespace mailgrad;
 using namespace mailgrad::bench;

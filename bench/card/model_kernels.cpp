@@ -1,13 +1,11 @@
 #include "card_kernels.hpp"
 
 #include <mailgrad/kernels/attention.hpp>
-#include <mailgrad/kernels/bias_gelu.hpp>
-#include <mailgrad/kernels/copy_rows.hpp>
+#include <mailgrad/kernels/copy.hpp>
+#include <mailgrad/kernels/elementwise.hpp>
 #include <mailgrad/kernels/gather.hpp>
-#include <mailgrad/kernels/gather_tables.hpp>
+#include <mailgrad/kernels/gemm.hpp>
 #include <mailgrad/kernels/layer_norm.hpp>
-#include <mailgrad/kernels/pairwise_dots.hpp>
-#include <mailgrad/kernels/round_floats.hpp>
 
 using namespace mailgrad;
 using namespace mailgrad::bench;

@@ -1,10 +1,9 @@
 #include "card_kernels.hpp"
 
-#include <mailgrad/kernels/cross_entropy.hpp>
-#include <mailgrad/kernels/distance.hpp>
 #include <mailgrad/kernels/pooling.hpp>
 #include <mailgrad/kernels/reduce.hpp>
 #include <mailgrad/kernels/softmax.hpp>
+#include <mailgrad/kernels/vectors.hpp>
 
 using namespace mailgrad;
 using namespace mailgrad::bench;

@@ -14,7 +14,6 @@
 #include <charconv>
 #include <chrono>
 #include <filesystem>
-#include <limits>
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
@@ -38,61 +37,6 @@ std::string folder_of_words(const checkpoint& from) {
 }
 
 } // namespace
-
-void add_checkpoint_options(CLI::App& parser, checkpoint_words& w, const std::string& group) {
-  const auto* folder =
-      parser
-          .add_option("--checkpoint", w.folder,
-                      "Keep the state of the run in this folder while it goes on, so that --resume "
-                      "can go on from there after an interruption")
-          ->check(file_name())
-          ->type_name("DIR")
-          ->group(group);
-  const auto* every =
-      parser
-          .add_option(
-              "--checkpoint-every", w.every,
-              "How often: after so many mini-batches, such as 500, or so much time, such as 30s, 10min or 2h")
-          ->capture_default_str()
-          ->group(group);
-  const auto* keep =
-      parser
-          .add_option("--keep", w.keep,
-                      "How many checkpoints stay; older ones are removed, on a full disk more of them")
-          ->check(whole_number(1))
-          ->capture_default_str()
-          ->group(group);
-  auto* resume =
-      parser
-          .add_option(
-              "--resume", w.resume,
-              "Go on from the newest whole checkpoint in this folder, or from that file, with the options "
-              "of that run; those given now take their place")
-          ->check(file_name())
-          ->type_name("DIR")
-          ->group(group);
-  parser
-      .add_flag(
-          "--same-outputs", w.same_outputs,
-          "With --resume: also write the files that the run wrote, such as its --report; without it, only "
-          "those that are named now")
-      ->disable_flag_override()
-      ->needs(resume)
-      ->group(group);
-  parser
-      .add_option("--plugin", w.plugins,
-                  "With --resume: this plug-in of the run may be loaded. Several may be named")
-      ->check(file_name())
-      ->type_name("FILE")
-      ->allow_extra_args(false)
-      ->needs(resume)
-      ->group(group);
-  parser.parse_complete_callback([folder, every, keep, resume] { // a run that is resumed has a folder
-    for (const CLI::Option* option : {every, keep})
-      if (!option->empty() && folder->empty() && resume->empty())
-        throw CLI::RequiresError(option->get_name(), folder->get_name());
-  });
-}
 
 checkpoint_options understood(const checkpoint_words& w) {
   checkpoint_options o;

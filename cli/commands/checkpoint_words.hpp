@@ -5,8 +5,6 @@
 #include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
 #include <mailgrad/engine/plan/training_options.hpp>
 
-#include <CLI/CLI.hpp>
-
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -24,8 +22,6 @@ struct checkpoint_words {
   bool same_outputs = false;          ///< writes what the run wrote that is resumed
   std::vector<std::string> plugins{}; ///< which that run may have loaded
 };
-
-void add_checkpoint_options(CLI::App& parser, checkpoint_words& w, const std::string& group);
 
 /// Errors  std::invalid_argument in one line: no interval.
 checkpoint_options understood(const checkpoint_words& w);

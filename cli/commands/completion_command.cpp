@@ -1,6 +1,6 @@
 #include <mailgrad/cli/commands/commands.hpp>
 #include <mailgrad/cli/exit_code.hpp>
-#include <mailgrad/cli/option_checks.hpp>
+#include <mailgrad/cli/option_table.hpp>
 #include <mailgrad/cli/output/help_format.hpp>
 
 #include <mailgrad/graph/models/built_in.hpp>
@@ -253,9 +253,8 @@ command make_completion_command(CLI::App& app) {
   CLI::App* parser =
       app.add_subcommand("completion", "Print a script by which a shell completes commands and options");
   const auto shell = std::make_shared<std::string>();
-  parser->add_option("SHELL", *shell, "The shell: bash, zsh or fish")
-      ->check(one_of({"bash", "zsh", "fish"}))
-      ->required();
+  option_table t(*parser);
+  t.add("SHELL", *shell, "The shell: bash, zsh or fish", one_of({"bash", "zsh", "fish"}), required);
   parser->footer("Examples:\n"
                  "  source <(mailgrad completion bash)              in ~/.bashrc, or zsh in ~/.zshrc\n"
                  "  mailgrad completion fish | source               in ~/.config/fish/config.fish\n"

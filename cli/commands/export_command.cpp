@@ -1,7 +1,7 @@
 #include <mailgrad/cli/commands/commands.hpp>
 #include <mailgrad/cli/commands/trained_model.hpp>
 #include <mailgrad/cli/exit_code.hpp>
-#include <mailgrad/cli/option_checks.hpp>
+#include <mailgrad/cli/option_table.hpp>
 #include <mailgrad/cli/run_inputs.hpp>
 #include <mailgrad/engine/weights/onnx_file.hpp>
 #include <mailgrad/files/replaced_file.hpp>
@@ -34,14 +34,12 @@ int export_model(const export_words& w) {
 command make_export_command(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("export", "Write a trained model for other programs, as ONNX");
   auto words = std::make_shared<export_words>();
-  add_model_file(*parser, words->trained);
-  parser
-      ->add_option("--onnx", words->onnx,
-                   "The file to write, of ONNX's operators of version 17. It takes samples as the data files "
-                   "have them, any number at once, and gives the logits")
-      ->check(file_name())
-      ->type_name("FILE")
-      ->required();
+  option_table t(*parser);
+  add_model_file(t, words->trained);
+  t.add("--onnx", words->onnx,
+        "The file to write, of ONNX's operators of version 17. It takes samples as the data files have them, "
+        "any number at once, and gives the logits",
+        path("FILE"), required);
   parser->footer("Example:\n"
                  "  mailgrad export --model-file lenet.safetensors --onnx lenet.onnx");
   return {parser, [words] { return export_model(*words); }};

@@ -1,7 +1,7 @@
 #include <mailgrad/cli/commands/commands.hpp>
 #include <mailgrad/cli/commands/trained_model.hpp>
 #include <mailgrad/cli/exit_code.hpp>
-#include <mailgrad/cli/option_checks.hpp>
+#include <mailgrad/cli/option_table.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -34,24 +34,17 @@ int generate(const generate_words& w) {
 command make_generate_command(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("generate", "Write a text with a trained model of texts");
   auto words = std::make_shared<generate_words>();
-  add_model_file(*parser, words->trained);
-  add_device(*parser, words->trained);
-  parser->add_option("--length", words->text.length, "How many symbols to write")
-      ->check(whole_number(1))
-      ->capture_default_str();
-  parser
-      ->add_option(
-          "--temperature", words->text.temperature,
-          "1 draws each symbol by the model's probabilities, a lower value prefers likely symbols, and 0 "
-          "always takes the likeliest")
-      ->check(number(0, 1000))
-      ->capture_default_str();
-  parser->add_option("--seed", words->text.seed, "The same seed writes the same text")
-      ->check(whole_number(0))
-      ->capture_default_str();
-  parser->add_option(
-      "--prompt", words->text.prompt,
-      "The text that is continued; by default a line break, or the first symbol if there is none");
+  option_table t(*parser);
+  add_model_file(t, words->trained);
+  add_device(t, words->trained);
+  t.add("--length", words->text.length, "How many symbols to write", whole_number(1), shown);
+  t.add("--temperature", words->text.temperature,
+        "1 draws each symbol by the model's probabilities, a lower value prefers likely symbols, and 0 "
+        "always takes the likeliest",
+        number(0, 1000), shown);
+  t.add("--seed", words->text.seed, "The same seed writes the same text", whole_number(0), shown);
+  t.add("--prompt", words->text.prompt,
+        "The text that is continued; by default a line break, or the first symbol if there is none");
   parser->footer("Example:\n"
                  "  mailgrad generate --model-file plays.safetensors --prompt 'ROMEO:' --length 500");
   return {parser, [words] { return with_advice([&] { return generate(*words); }); }};

@@ -1,8 +1,7 @@
 #include <mailgrad/cli/commands/commands.hpp>
-#include <mailgrad/cli/commands/table_words.hpp>
+#include <mailgrad/cli/commands/train_options.hpp>
 #include <mailgrad/cli/device_option.hpp>
 #include <mailgrad/cli/exit_code.hpp>
-#include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/cli/output/output_file.hpp>
 #include <mailgrad/cli/run_inputs.hpp>
 #include <mailgrad/data/open.hpp>
@@ -192,56 +191,37 @@ int show(const graph_words& w) {
 command make_graph_command(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("graph", "Draw a model's graph in the language of Graphviz");
   auto words = std::make_shared<graph_words>();
-  auto* file = parser
-                   ->add_option("file", words->file,
-                                "A graph that --out or a program has written, in place of a model")
-                   ->check(file_name())
-                   ->type_name("FILE");
-  parser
-      ->add_option("--model", words->model,
-                   "A built-in model, which 'mailgrad train --help' lists, or a JSON file of layers")
-      ->capture_default_str();
-  parser->add_option("--input", words->input, "Shape of one sample, such as 28,28,1")
-      ->delimiter(',')
-      ->check(whole_number(1))
-      ->capture_default_str();
-  parser->add_option("--classes", words->classes, "Number of classes")
-      ->check(whole_number(1))
-      ->capture_default_str();
-  parser->add_option("--batch", words->batch, "Samples in a mini-batch")
-      ->check(whole_number(1))
-      ->capture_default_str();
-  auto* data = parser->add_option("--data", words->data,
-                                  "Data set that the model reads, in place of --input and --classes");
-  data->excludes("--input")->excludes("--classes");
-  add_table(*parser, words->table, "How the data set is read");
-  auto* devices = parser->add_option(
-      "--devices", words->devices,
-      "Draw what a training step computes on these devices, such as cpu:0,cpu:1, or lanes of a card, "
-      "cuda:0,cuda:0/1: a box for each "
-      "device, and the values that go from one to another");
-  add_spanning_flags(*parser, words->span, "Models over several devices");
-  for (const char* flag : {"--replicate", "--pipeline"}) parser->get_option(flag)->needs(devices);
-  parser
-      ->add_flag("--gradients", words->with_gradients,
-                 "Draw the backward pass too, and leave out what no training step computes")
-      ->disable_flag_override();
-  auto* picture =
-      parser->add_option("--output", words->output, "File to write the picture to; -: standard output")
-          ->check(file_name())
-          ->type_name("FILE")
-          ->capture_default_str();
-  parser
-      ->add_option("--out", words->out,
-                   "Write the graph itself to this file in place of a picture, as bytes that another process "
-                   "reads; -: "
-                   "standard output")
-      ->check(file_name())
-      ->type_name("FILE")
-      ->excludes(picture);
+  option_table t(*parser);
+  t.add("file", words->file, "A graph that --out or a program has written, in place of a model",
+        path("FILE"));
+  t.add("--model", words->model,
+        "A built-in model, which 'mailgrad train --help' lists, or a JSON file of layers", shown);
+  t.add(
+      "--input", words->input, "Shape of one sample, such as 28,28,1",
+      [](CLI::App&, CLI::Option& o) { o.delimiter(','); }, whole_number(1), shown);
+  t.add("--classes", words->classes, "Number of classes", whole_number(1), shown);
+  t.add("--batch", words->batch, "Samples in a mini-batch", whole_number(1), shown);
+  t.add("--data", words->data, "Data set that the model reads, in place of --input and --classes",
+        excludes("--input"), excludes("--classes"));
+  t.title("How the data set is read");
+  add_table(t, words->table);
+  t.title();
+  t.add("--devices", words->devices,
+        "Draw what a training step computes on these devices, such as cpu:0,cpu:1, or lanes of a card, "
+        "cuda:0,cuda:0/1: a box for each device, and the values that go from one to another");
+  add_spanning(t, words->span);
+  t.title();
+  for (const char* flag : {"--replicate", "--pipeline"}) parser->get_option(flag)->needs("--devices");
+  t.add("--gradients", words->with_gradients,
+        "Draw the backward pass too, and leave out what no training step computes");
+  t.add("--output", words->output, "File to write the picture to; -: standard output", path("FILE"), shown);
+  t.add("--out", words->out,
+        "Write the graph itself to this file in place of a picture, as bytes that another process reads; -: "
+        "standard output",
+        path("FILE"), excludes("--output"));
   for (const char* of_a_model :
        {"--model", "--input", "--classes", "--batch", "--data", "--replicate", "--pipeline"})
-    file->excludes(of_a_model);
+    parser->get_option("file")->excludes(of_a_model);
   parser->footer(
       "Examples:\n  mailgrad graph --model lenet | dot -Tsvg > lenet.svg\n"
       "  mailgrad graph --model mlp --devices cpu:0,cpu:1 --pipeline --gradients | dot -Tsvg > pipeline.svg\n"

@@ -1,7 +1,7 @@
 #include <mailgrad/cli/commands/commands.hpp>
+#include <mailgrad/cli/commands/train_options.hpp>
 #include <mailgrad/cli/device_option.hpp>
 #include <mailgrad/cli/interrupt.hpp>
-#include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/cli/remote/joined_workers.hpp>
 #include <mailgrad/cli/remote/remote_words.hpp>
 
@@ -82,32 +82,27 @@ int join(const join_words& w) {
 command make_join_command(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("join", "Join a run of another process as a worker");
   auto words = std::make_shared<join_words>();
-  parser->add_option("ADDRESS", words->address, "Where 'mailgrad serve' listens, as HOST:PORT or memory:NAME")
-      ->required();
-  parser
-      ->add_option("--devices", words->devices,
-                   "The devices to compute on: cpu:0,cpu:1, or lanes of a card, cuda:0,cuda:0/1. Each is a "
-                   "worker, unless the model of the run "
-                   "spans several devices; a worker then takes as many as that needs, one after the other")
-      ->capture_default_str();
-  parser
-      ->add_option("--workers", words->workers,
-                   "Share the devices out to so many workers; by default the run says how many each has")
-      ->check(whole_number(1, most_joining));
-  parser->add_option("--number", words->number, "Be this worker of the run; by default one that is free")
-      ->check(whole_number(0, std::numeric_limits<std::uint32_t>::max()));
-  parser
-      ->add_option(
-          "--rejoin", words->rejoin,
-          "When cut off from the run, try to come back as the next incarnation: no, yes, which tries "
-          "for 60 s, or for so many seconds")
-      ->check(rejoin_text())
-      ->type_name("no|yes|SECONDS")
-      ->capture_default_str();
-  add_own_data_options(*parser, words->data, words->data_limit);
-  add_plugin_option(*parser, words->plugins);
-  add_keys_option(*parser, words->keys);
-  parser->add_flag("--quiet", words->quiet, "Print nothing but failures");
+  option_table t(*parser);
+  t.add("ADDRESS", words->address, "Where 'mailgrad serve' listens, as HOST:PORT or memory:NAME", required);
+  t.add("--devices", words->devices,
+        "The devices to compute on: cpu:0,cpu:1, or lanes of a card, cuda:0,cuda:0/1. Each is a worker, "
+        "unless the model of the run spans several devices; a worker then takes as many as that needs, one "
+        "after the other",
+        shown);
+  t.add("--workers", words->workers,
+        "Share the devices out to so many workers; by default the run says how many each has",
+        whole_number(1, most_joining));
+  t.add("--number", words->number, "Be this worker of the run; by default one that is free",
+        whole_number(0, std::numeric_limits<std::uint32_t>::max()));
+  t.add("--rejoin", words->rejoin,
+        "When cut off from the run, try to come back as the next incarnation: no, yes, which tries for 60 s, "
+        "or for so many seconds",
+        rejoin_text(), value_name("no|yes|SECONDS"), shown);
+  add_own_data(t, words->data, words->data_limit);
+  add_plugins(t, words->plugins);
+  add_keys(t, words->keys);
+  t.title();
+  t.add("--quiet", words->quiet, "Print nothing but failures", overridable);
   parser->footer(
       "Model, policy, optimiser and data come from the server. With --data, mini-batches are cut from files\n"
       "of this machine if these hold the same samples, and only their numbers are sent. Ctrl-C leaves after\n"

@@ -1,5 +1,6 @@
 #include <mailgrad/cli/commands/commands.hpp>
 #include <mailgrad/cli/exit_code.hpp>
+#include <mailgrad/cli/option_table.hpp>
 
 #include <mailgrad/net/tls/key_folder.hpp>
 
@@ -35,7 +36,7 @@ command make_keys_command(CLI::App& app) {
   parser->footer("Example:\n  mailgrad keys new run-keys");
   CLI::App* make = parser->add_subcommand("new", "Make a folder of new keys, readable by you alone");
   auto folder = std::make_shared<std::string>();
-  make->add_option("DIR", *folder, "The folder to make; it may not hold keys")->required();
+  option_table(*make).add("DIR", *folder, "The folder to make; it may not hold keys", required);
   make->footer("Example:\n  mailgrad keys new run-keys\n\n"
                "Other machines get copies: ca.pem, worker.pem and worker.key, or the token alone. A machine\n"
                "of 'mailgrad shard' gets ca.pem, shard.pem and shard.key.");

@@ -1,25 +1,21 @@
 #include <mailgrad/cli/commands/commands.hpp>
-#include <mailgrad/cli/commands/train_words.hpp>
+#include <mailgrad/cli/commands/train_options.hpp>
 #include <mailgrad/cli/commands/usual_choices.hpp>
 #include <mailgrad/cli/device_option.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/interrupt.hpp>
-#include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/help_format.hpp>
-#include <mailgrad/cli/output/recorded_words.hpp>
 #include <mailgrad/cli/remote/joined_workers.hpp>
 #include <mailgrad/cli/remote/launch_words.hpp>
 #include <mailgrad/cli/remote/remote_words.hpp>
 
-#include <mailgrad/actors/remote/client_side.hpp>
+#include <mailgrad/actors/remote/membership.hpp>
 #include <mailgrad/engine/plan/checked_options.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -60,14 +56,9 @@ std::string as_server(train_words& w, const launch_words& l, const launch_place&
 
 /// What ranks read from their command line alone.
 std::vector<std::string> words_of_ranks(const CLI::App& parser) {
-  constexpr std::array<std::string_view, 10> options{
-      "--devices",     "--keys",      "--wire",   "--send-batches", "--rendezvous",
-      "--meet-within", "--transport", "--listen", "--when-alone",   "--heartbeat"};
-  std::vector<std::string> words = given_words(parser, {});
-  std::erase_if(words, [&](const std::string& word) {
-    return std::ranges::find(options, option_words::option_of(word)) == options.end();
-  });
-  return words;
+  option_words words(given_words(parser));
+  words.drop_if([](std::string_view o) { return o != "--devices" && !is_of(o, of_processes); });
+  return words.take();
 }
 
 int serve(const CLI::App& parser, const train_words& w) {
@@ -201,12 +192,13 @@ command make_launch_command(CLI::App& app) {
   words->train = open_words();
   words->train.devices = "cpu:0"; // each rank has a process of its own
   words->train.remote.serve = true;
-  add_options(*parser, words->train);
-  add_launch_options(*parser, words->launch);
-  add_patience_options(*parser, words->train.remote);
-  add_keys_option(*parser, words->train.remote.keys);
-  add_wire_option(*parser, words->train.remote);
-  add_send_batches_flag(*parser, words->train.remote);
+  option_table table(*parser);
+  add_options(table, words->train);
+  add_launch(table, words->launch);
+  add_patience(table, words->train.remote);
+  add_keys(table, words->train.remote.keys);
+  add_wire(table, words->train.remote);
+  add_batches_sent(table, words->train.remote);
   parser->footer(
       wrapped("Rank 0 serves, as 'mailgrad serve' does, and begins when all other ranks have joined it as "
               "workers, on --devices in turns, or each on all of them with --replicate and --pipeline. The "

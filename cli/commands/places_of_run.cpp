@@ -57,7 +57,7 @@ device free_core(const std::vector<device>& taken) {
 } // namespace
 
 memory_needs memory_needs_of(const train_words& w, bool is_replay) {
-  memory_needs needs{{}, named_devices(w.parameters), w.shards, w.precision, is_replay};
+  memory_needs needs{{}, named_devices(w.parameters), w.run.shards, w.precision, is_replay};
   if (!w.remote.serve) needs.devices = named_devices(w.devices);
   return needs;
 }

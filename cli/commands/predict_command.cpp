@@ -1,7 +1,7 @@
 #include <mailgrad/cli/commands/commands.hpp>
 #include <mailgrad/cli/commands/trained_model.hpp>
 #include <mailgrad/cli/exit_code.hpp>
-#include <mailgrad/cli/option_checks.hpp>
+#include <mailgrad/cli/option_table.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/reading_words.hpp>
 #include <mailgrad/data/formats/number_rows.hpp>
@@ -283,32 +283,24 @@ int predict(const predict_words& w) {
 command make_predict_command(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("predict", "Print the answers of a trained model to samples");
   auto words = std::make_shared<predict_words>();
-  add_model_file(*parser, words->trained);
-  add_model_of_weights(*parser, words->trained);
-  add_device(*parser, words->trained);
-  add_samples(*parser, words->trained,
+  option_table t(*parser);
+  add_model_file(t, words->trained);
+  add_model_of_weights(t, words->trained);
+  add_device(t, words->trained);
+  add_samples(t, words->trained,
               "A data set, as 'mailgrad train' takes it: its test part, or all of a file that has none; the "
               "labels are not looked at. A file *.npy needs none beside it");
-  parser
-      ->add_option(
-          "--rows", words->rows,
-          "Rows without labels, between commas, semicolons or tabs, or an array of numpy (*.npy) of samples; "
-          "-: rows from standard input. Numbers and words are those of the files that the model was trained "
-          "on: it divides and encodes them itself")
-      ->check(file_name())
-      ->type_name("FILE");
-  parser
-      ->add_option(
-          "--picture-files", words->pictures,
-          "Pictures without labels: PNG and JPEG files, and folders of them. Each answer begins with "
-          "the name of its file")
-      ->check(file_name())
-      ->type_name("PATH...");
-  parser
-      ->add_option("--format", words->format,
-                   "How the answers are written: csv or jsonl, a JSON object a line")
-      ->check(one_of({"csv", "jsonl"}))
-      ->capture_default_str();
+  t.add("--rows", words->rows,
+        "Rows without labels, between commas, semicolons or tabs, or an array of numpy (*.npy) of samples; "
+        "-: rows from standard input. Numbers and words are those of the files that the model was trained "
+        "on: it divides and encodes them itself",
+        path("FILE"));
+  t.add("--picture-files", words->pictures,
+        "Pictures without labels: PNG and JPEG files, and folders of them. Each answer begins with the name "
+        "of its file",
+        path("PATH..."));
+  t.add("--format", words->format, "How the answers are written: csv or jsonl, a JSON object a line",
+        one_of({"csv", "jsonl"}), shown);
   parser->footer("For classes, an answer is the likeliest class, its probability, and that of every class.\n"
                  "Example:\n"
                  "  mailgrad predict --model-file iris.safetensors --rows - < flowers.csv\n"

@@ -1,14 +1,10 @@
-#include <mailgrad/cli/commands/checkpoint_words.hpp>
 #include <mailgrad/cli/commands/commands.hpp>
 #include <mailgrad/cli/commands/places_of_run.hpp>
-#include <mailgrad/cli/commands/train_words.hpp>
+#include <mailgrad/cli/commands/train_options.hpp>
 #include <mailgrad/cli/device_option.hpp>
 #include <mailgrad/cli/exit_code.hpp>
-#include <mailgrad/cli/live/live_words.hpp>
-#include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/output_file.hpp>
-#include <mailgrad/cli/output/recorded_words.hpp>
 
 #include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/record/recording.hpp>
@@ -23,7 +19,6 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <utility>
 
 namespace mailgrad {
 
@@ -31,26 +26,15 @@ namespace {
 
 struct replay_words {
   std::string recording;
-  std::string data;
-  std::string devices;
-  std::string parameters;
-  train_words looks; ///< its report, and what else is asked to be seen of the run; all else is recorded
-  checkpoint_words checkpoints;
-  live_words live;
-  bool quiet = false;
+  train_words asked; ///< where it is, and what is to be seen of it; all else is recorded
+
+  replay_words() { asked.data = asked.devices = asked.parameters = ""; }
 };
 
-/// What a replay writes or measures. Words of the recording about these do not count, but for how often gaps
-/// are sampled, unless that is said.
-constexpr std::array of_looks{"--report",  "--staleness-csv", "--trace",      "--sample-gap",
-                              "--metrics", "--metrics-every", "--tensorboard"};
-
-/// Those that were given.
+/// Those of what is seen that were given.
 option_words looks_in(const CLI::App& parser) {
-  option_words looks;
-  for (std::string& word : given_words(parser, {}))
-    if (std::ranges::find(of_looks, option_words::option_of(word)) != of_looks.end())
-      looks.set(std::move(word));
+  option_words looks(given_words(parser));
+  looks.drop_if([](std::string_view option) { return !is_of(option, of_looks); });
   return looks;
 }
 
@@ -65,24 +49,23 @@ void require_as_many(std::size_t devices, const std::vector<std::string>& words)
         fmt::format("--devices: the recording has {}, these are {}", recorded, devices));
 }
 
-std::vector<std::string> words_for_train(const replay_words& w, const option_words& looks,
-                                         const recording& r) {
-  std::vector<std::string> recorded = r.header.words;
-  std::erase_if(recorded,
-                [](const std::string& word) { // a recording says what to compute, not which files to write
-                  return std::ranges::any_of(std::array{"--report", "--save", "--staleness-csv", "--trace",
-                                                        "--record", "--checkpoint", "--keep", "--resume",
-                                                        "--metrics", "--tensorboard", "--live",
-                                                        "--evaluate-every"},
-                                             [&](const char* option) { return word.starts_with(option); });
-                });
-  option_words words(std::move(recorded));
-  if (!w.data.empty()) words.set("--data=" + w.data);
-  if (!w.devices.empty()) {
-    require_as_many(read_devices(w.devices).size(), words.all());
-    words.set("--devices=" + w.devices);
-  }
+option_words words_of_devices(const train_words& w) {
+  option_words words;
+  if (!w.devices.empty()) words.set("--devices=" + w.devices);
   if (!w.parameters.empty()) words.set("--parameters=" + w.parameters);
+  return words;
+}
+
+std::vector<std::string> words_for_train(const train_words& w, const option_words& looks,
+                                         const recording& r) {
+  option_words words(r.header.words);
+  words.drop_if([](std::string_view option) { // a recording says what to compute, not which files to write
+    constexpr unsigned of_no_replay = of_display | of_resuming | of_checkpoints | of_pace | of_choice;
+    return is_output_option(option) || is_of(option, of_no_replay);
+  });
+  if (!w.data.empty()) words.set("--data=" + w.data);
+  if (!w.devices.empty()) require_as_many(read_devices(w.devices).size(), words.all());
+  words.set(words_of_devices(w));
   words.set(looks);
   if (!w.checkpoints.folder.empty()) {
     words.set("--checkpoint=" + w.checkpoints.folder);
@@ -92,13 +75,6 @@ std::vector<std::string> words_for_train(const replay_words& w, const option_wor
   words.set(option_words(words_of(w.live)));
   if (w.quiet) words.set("--quiet");
   return words.take();
-}
-
-option_words words_of_devices(const replay_words& w) {
-  option_words words;
-  if (!w.devices.empty()) words.set("--devices=" + w.devices);
-  if (!w.parameters.empty()) words.set("--parameters=" + w.parameters);
-  return words;
 }
 
 bool writes_to_standard_output(const output_paths& o) {
@@ -134,15 +110,15 @@ int end_of_incomplete(const training_report& again, std::ostream& out) {
   return exit_code::cut_short;
 }
 
-int replay_with(const replay_words& w, const option_words& looks) {
-  const auto what = std::make_shared<const recording>(read_recording(w.recording));
+int replay_with(const std::string& file, const train_words& w, const option_words& looks) {
+  const auto what = std::make_shared<const recording>(read_recording(file));
   require_repeatable(*what);
   require_asked_places(
       recorded_values(*what), words_of_devices(w), "recording '" + what->name + "'",
       [](const std::string& options) { return "it repeats on such cards alone; name such by " + options; });
   const auto [again, code] = train_again(words_for_train(w, looks, *what), what, w.checkpoints);
   if (again.ended == "stopped" || again.ended == "failed") return end_of_stopped(code);
-  std::ostream& out = writes_to_standard_output(w.looks.outputs) ? std::cerr : std::cout;
+  std::ostream& out = writes_to_standard_output(w.outputs) ? std::cerr : std::cout;
   if (!what->killed) return compare(*what, again, out);
   return code == exit_code::failed ? end_of_incomplete(again, out)
                                    : code; // otherwise a signal ended the test
@@ -153,31 +129,28 @@ int replay_with(const replay_words& w, const option_words& looks) {
 command make_replay_command(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("replay", "Repeat a recorded run, and compare its parameters");
   auto words = std::make_shared<replay_words>();
-  parser
-      ->add_option("recording", words->recording,
-                   "The file that 'mailgrad train --record' wrote. If its run was killed, or the disk "
-                   "was full, it is FILE.partial or FILE.killed")
-      ->required();
-  parser->add_option("--data", words->data, "Where the same data set lies now, if it has moved");
-  parser->add_option("--devices", words->devices,
-                     "Devices to use instead of the recorded ones, such as cpu:0,cpu:1, or lanes of a card, "
-                     "cuda:0,cuda:0/1; "
-                     "there must be as many, cores for cores and cards of the same name for cards");
-  parser->add_option("--parameters", words->parameters,
-                     "Where the weights lie and are updated, instead of the recorded places: host, a card "
-                     "such as cuda:0, or several places for the shards in turn; the host for the host and "
-                     "cards of the same name for cards");
-  parser
-      ->add_option("--report", words->looks.outputs.report,
-                   "Write a report of the run to this file, as one JSON object; -: to standard output")
-      ->check(file_name())
-      ->type_name("FILE");
-  add_observing_options(*parser, words->looks, "Options");
+  train_words& w = words->asked;
+  option_table t(*parser);
+  t.add("recording", words->recording,
+        "The file that 'mailgrad train --record' wrote. If its run was killed, or the disk was full, it is "
+        "FILE.partial or FILE.killed",
+        required);
+  t.add("--data", w.data, "Where the same data set lies now, if it has moved");
+  t.add("--devices", w.devices,
+        "Devices to use instead of the recorded ones, such as cpu:0,cpu:1, or lanes of a card, "
+        "cuda:0,cuda:0/1; there must be as many, cores for cores and cards of the same name for cards");
+  t.add("--parameters", w.parameters,
+        "Where the weights lie and are updated, instead of the recorded places: host, a card such as cuda:0, "
+        "or several places for the shards in turn; the host for the host and cards of the same name for "
+        "cards");
+  t.add("--report", w.outputs.report,
+        "Write a report of the run to this file, as one JSON object; -: to standard output", path("FILE"));
+  add_observing(t, w);
   parser->get_option("--sample-gap")->default_str("as recorded");
-  add_metrics_options(*parser, words->looks, "Options");
-  add_checkpoint_options(*parser, words->checkpoints, "Options");
-  add_live_options(*parser, words->live, "Options");
-  parser->add_flag("--quiet", words->quiet, "Show no progress, only the summary")->disable_flag_override();
+  add_metrics(t, w);
+  add_checkpoints(t, w.checkpoints);
+  add_live(t, w.live);
+  t.add("--quiet", w.quiet, "Show no progress, only the summary");
   parser->footer(
       "Every shard takes the gradients in the order of the recording, and every worker gets the same\n"
       "batches. So the run ends with the same parameters, bit for bit. A recording is refused if it was\n"
@@ -201,7 +174,7 @@ command make_replay_command(CLI::App& app) {
       "  mailgrad train --devices cpu:0,cpu:1 --policy ssp:2 --record run.rec\n"
       "  mailgrad replay run.rec\n"
       "  mailgrad replay run.rec --sample-gap 10 --trace run.trace.json --metrics run.jsonl");
-  return {parser, [parser, words] { return replay_with(*words, looks_in(*parser)); }};
+  return {parser, [parser, words] { return replay_with(words->recording, words->asked, looks_in(*parser)); }};
 }
 
 } // namespace mailgrad

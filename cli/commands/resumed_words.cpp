@@ -1,10 +1,10 @@
 #include <mailgrad/cli/commands/resumed_words.hpp>
 
 #include <mailgrad/cli/commands/checkpoint_words.hpp>
+#include <mailgrad/cli/commands/train_options.hpp>
 #include <mailgrad/cli/device_option.hpp>
 #include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/cli/output/printable.hpp>
-#include <mailgrad/cli/output/recorded_words.hpp>
 #include <mailgrad/cli/output/run_outputs.hpp>
 #include <mailgrad/cli/wrong_option.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
@@ -15,7 +15,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
-#include <initializer_list>
 #include <iterator>
 #include <stdexcept>
 #include <string>
@@ -27,23 +26,15 @@ namespace mailgrad {
 
 namespace {
 
-/// Only `mailgrad serve` has these.
-constexpr std::initializer_list<const char*> of_server{
-    "--listen",           "--shard-hosts", "--devices-per-worker", "--seats",
-    "--wait-for-workers", "--when-alone",  "--heartbeat",          "--keys"};
-
-/// Only workers of one process can have these, and no other command can take them back.
-constexpr std::initializer_list<const char*> of_one_process{"--delays", "--delays-seed", "--parameters",
-                                                            "--run-ahead"};
-
 train_words values_of(const option_words& words, const checkpoint& from) {
   CLI::App parser;
   train_words values;
-  add_options(parser, values);
-  add_processes_option(parser, values.remote);
-  add_send_batches_flag(parser, values.remote);
-  add_wire_option(parser, values.remote);
-  add_listen_options(parser, values.remote);
+  option_table table(parser);
+  add_options(table, values);
+  add_processes(table, values.remote);
+  add_batches_sent(table, values.remote);
+  add_wire(table, values.remote);
+  add_server(table, values.remote);
   try {
     parser.parse(std::vector<std::string>(words.all().rbegin(), words.all().rend())); // in reverse order
   } catch (const CLI::ParseError& e) {
@@ -87,8 +78,7 @@ std::string on_those_of_processes(const train_words& w) {
 }
 
 option_words within_one_process(option_words words, const train_words& w) {
-  words.drop(of_server);
-  words.drop({"--processes", "--wire", "--send-batches", "--rendezvous", "--meet-within", "--transport"});
+  words.drop_if([](std::string_view option) { return is_of(option, of_processes); });
   if (!w.remote.any()) return words;
   const std::uint32_t each = devices_elsewhere(w);
   words.drop("--workers");
@@ -100,12 +90,9 @@ option_words within_one_process(option_words words, const train_words& w) {
 
 /// The options of its server, which a run leaves behind when it comes into another program.
 std::vector<std::string> words_of_server(const option_words& words) {
-  std::vector<std::string> all;
-  for (const std::string& word : words.all()) {
-    const std::string_view option = option_words::option_of(word);
-    if (option == "--wire" || std::ranges::find(of_server, option) != of_server.end()) all.push_back(word);
-  }
-  return all;
+  option_words all = words;
+  all.drop_if([](std::string_view option) { return option != "--wire" && !is_of(option, of_server); });
+  return all.take();
 }
 
 /// The same of a server that it had left before.
@@ -133,7 +120,7 @@ option_words for_server(option_words words, const going_on& run) {
   const std::uint32_t workers = workers_of(run.from);
   const std::uint32_t each = devices_of_each(run);
   words.drop_unless(run.given, {"--processes", "--devices", "--send-batches", "--workers"});
-  words.drop_unless(run.given, of_one_process);
+  words.drop_if([&](std::string_view o) { return is_of(o, of_one_process) && !run.given.has(o); });
   for (const std::string& word : words_of_server_in(run.from))
     if (!words.has(option_words::option_of(word))) words.set(word);
   if (!words.has("--workers")) words.set(fmt::format("--workers={}", workers));
@@ -148,7 +135,7 @@ option_words for_processes(option_words words, const going_on& run) {
   const std::uint32_t each = devices_of_each(run);
   words = within_one_process(std::move(words), run.was);
   words.drop("--workers");
-  words.drop(of_one_process);
+  words.drop_if([](std::string_view option) { return is_of(option, of_one_process); });
   if (run.was.remote.serve) words.set(on_cores(workers, each));
   words.set(run.given);
   return words;
@@ -171,7 +158,7 @@ option_words for_one_program(option_words words, const going_on& run) {
 option_words for_ranks(option_words words, const going_on& run) {
   words = within_one_process(std::move(words), run.was);
   words.drop("--workers");
-  words.drop(of_one_process);
+  words.drop_if([](std::string_view option) { return is_of(option, of_one_process); });
   words.set(run.given);
   return words;
 }
@@ -180,16 +167,14 @@ option_words for_ranks(option_words words, const going_on& run) {
 
 std::vector<std::string> words_of_run(const CLI::App& parser, const train_words& w) {
   const bool keeps = !w.checkpoints.folder.empty() || !w.checkpoints.resume.empty();
-  std::vector<std::string> without{"quiet", "live", "live-token", "live-control"};
-  if (keeps)
-    without.insert(without.end(), {"resume", "same-outputs", "plugin"});
-  else
-    without.insert(without.end(), {"report", "save", "staleness-csv", "trace", "record", "metrics",
-                                   "tensorboard", "metrics-every", "evaluate-every"});
-  option_words words(given_words(parser, without));
+  option_words words(given_words(parser));
+  words.drop_if([keeps](std::string_view option) {
+    return is_of(option, of_display | of_resuming) ||
+           (!keeps && (is_output_option(option) || is_of(option, of_pace)));
+  });
   if (w.usual_rule) words.set("--optimizer=" + w.optimizer);
   if (w.usual_devices) words.set("--devices=" + w.devices);
-  if (w.usual_policy) words.set("--policy=" + w.policy);
+  if (w.usual_policy) words.set("--policy=" + w.run.policy);
   if (w.remote.launch) return within_one_process(std::move(words), w).take();
   if (w.remote.serve && w.checkpoints.resume.empty() && !words.has("--listen"))
     words.set("--listen=" + w.remote.listen);
@@ -213,13 +198,10 @@ void require_named_plugins(const checkpoint& from, const option_words& given,
 }
 
 std::vector<std::string> outputs_of_replay(const checkpoint& from, const option_words& given) {
-  std::vector<std::string> words = words_in(from).words.take();
-  std::erase_if(words, [&](const std::string& word) {
-    const std::string_view option = option_words::option_of(word);
-    const bool is_its = is_output_option(option) && option != "--save" && option != "--record";
-    return given.has(option) || (!is_its && option != "--metrics-every");
-  });
-  return words;
+  option_words words = words_in(from).words;
+  words.drop_if(
+      [&](std::string_view o) { return given.has(o) || o == "--sample-gap" || !is_of(o, of_looks); });
+  return words.take();
 }
 
 std::vector<std::string> in_one_process(std::vector<std::string> words, const train_words& w) {

@@ -1,5 +1,5 @@
 #include <mailgrad/cli/commands/commands.hpp>
-#include <mailgrad/cli/commands/train_words.hpp>
+#include <mailgrad/cli/commands/train_options.hpp>
 #include <mailgrad/cli/commands/usual_choices.hpp>
 #include <mailgrad/cli/output/help_format.hpp>
 
@@ -14,9 +14,10 @@ command make_serve_command(CLI::App& app) {
   auto words = std::make_shared<train_words>(open_words());
   words->devices = "cpu:0"; // workers bring them
   words->remote.serve = true;
-  add_options(*parser, *words);
-  add_listen_options(*parser, words->remote);
-  add_wire_option(*parser, words->remote);
+  option_table table(*parser);
+  add_options(table, *words);
+  add_server(table, words->remote);
+  add_wire(table, words->remote);
   parser->footer(
       wrapped(
           "Holds coordinator, feeder and shards, and begins when --workers have joined by 'mailgrad join'. "

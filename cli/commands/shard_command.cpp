@@ -1,7 +1,7 @@
 #include <mailgrad/cli/commands/commands.hpp>
+#include <mailgrad/cli/commands/train_options.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/interrupt.hpp>
-#include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/remote/joined_workers.hpp>
 #include <mailgrad/cli/remote/remote_words.hpp>
@@ -70,18 +70,16 @@ command make_shard_command(CLI::App& app) {
   CLI::App* parser =
       app.add_subcommand("shard", "Hold shards of a run of another process, as a parameter host");
   auto words = std::make_shared<shard_words>();
-  parser->add_option("--join", words->server, "Where 'mailgrad serve --shard-hosts N' listens, as HOST:PORT")
-      ->required()
-      ->type_name("HOST:PORT");
-  parser
-      ->add_option("--listen", words->listen,
-                   "Where workers find the shards: an address of this machine; port 0 is any that is free")
-      ->check(file_name())
-      ->type_name("HOST:PORT")
-      ->capture_default_str();
-  add_plugin_option(*parser, words->plugins);
-  add_keys_option(*parser, words->keys);
-  parser->add_flag("--quiet", words->quiet, "Print nothing but failures");
+  option_table t(*parser);
+  t.add("--join", words->server, "Where 'mailgrad serve --shard-hosts N' listens, as HOST:PORT", required,
+        value_name("HOST:PORT"));
+  t.add("--listen", words->listen,
+        "Where workers find the shards: an address of this machine; port 0 is any that is free",
+        path("HOST:PORT"), shown);
+  add_plugins(t, words->plugins);
+  add_keys(t, words->keys);
+  t.title();
+  t.add("--quiet", words->quiet, "Print nothing but failures", overridable);
   parser->footer(
       "The server tells which shards this process holds. Workers send their gradients straight to it. A run\n"
       "cannot go on without its shards: Ctrl-C here ends the run as failed.\n\n"

@@ -8,10 +8,6 @@
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
-
 namespace mailgrad {
 
 /// The values of the options on tables, as CSV files are, on sparse rows, on pictures, and on the part that
@@ -28,11 +24,6 @@ struct table_words {
   std::uint64_t features = 0;
   std::optional<double> test_fraction;
 };
-
-/// Adds --header, --delimiter and --decimal, which say how a file is written.
-void add_table_form(CLI::App& parser, table_words& w, const std::string& group);
-/// Adds all options on tables.
-void add_table(CLI::App& parser, table_words& w, const std::string& group);
 
 /// Puts the words into the options for opening data.
 ///

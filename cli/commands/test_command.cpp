@@ -2,7 +2,7 @@
 #include <mailgrad/cli/commands/trained_model.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/interrupt.hpp>
-#include <mailgrad/cli/option_checks.hpp>
+#include <mailgrad/cli/option_table.hpp>
 #include <mailgrad/cli/output/output_file.hpp>
 #include <mailgrad/cli/output/printable.hpp>
 #include <mailgrad/cli/run_inputs.hpp>
@@ -191,17 +191,15 @@ int test(const test_words& w) {
 command make_test_command(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("test", "Measure a trained model on samples whose answers are known");
   auto words = std::make_shared<test_words>();
-  add_model_file(*parser, words->trained);
-  add_model_of_weights(*parser, words->trained);
-  add_device(*parser, words->trained);
-  add_samples(*parser, words->trained,
+  option_table t(*parser);
+  add_model_file(t, words->trained);
+  add_model_of_weights(t, words->trained);
+  add_device(t, words->trained);
+  add_samples(t, words->trained,
               "The data set, as 'mailgrad train' takes it: its test part, or all of a file that has none");
   parser->get_option("--data")->required();
-  parser
-      ->add_option("--report", words->report,
-                   "Write the result to this file, as one JSON object; -: to standard output")
-      ->check(file_name())
-      ->type_name("FILE");
+  t.add("--report", words->report, "Write the result to this file, as one JSON object; -: to standard output",
+        path("FILE"));
   parser->footer("Example:\n"
                  "  mailgrad test --model-file lenet.safetensors --data fashion-mnist");
   return {parser, [words] { return with_advice([&] { return test(*words); }); }};

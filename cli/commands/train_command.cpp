@@ -3,7 +3,7 @@
 #include <mailgrad/cli/commands/places_of_run.hpp>
 #include <mailgrad/cli/commands/resumed_words.hpp>
 #include <mailgrad/cli/commands/train_help.hpp>
-#include <mailgrad/cli/commands/train_words.hpp>
+#include <mailgrad/cli/commands/train_options.hpp>
 #include <mailgrad/cli/commands/typed_paths.hpp>
 #include <mailgrad/cli/commands/usual_choices.hpp>
 #include <mailgrad/cli/commands/watched_run.hpp>
@@ -16,7 +16,6 @@
 #include <mailgrad/cli/output/printable.hpp>
 #include <mailgrad/cli/output/progress_display.hpp>
 #include <mailgrad/cli/output/reading_words.hpp>
-#include <mailgrad/cli/output/recorded_words.hpp>
 #include <mailgrad/cli/remote/served_run.hpp>
 #include <mailgrad/cli/run_inputs.hpp>
 #include <mailgrad/cli/version.hpp>
@@ -32,7 +31,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <filesystem>
 #include <functional>
@@ -144,7 +142,6 @@ training_options options_of(const train_words& w, std::vector<std::string> given
   options.words_of_server = at.words_of_server;
   std::error_code unknown;
   options.folder_of_words = std::filesystem::current_path(unknown).string();
-  options.model_name = w.model;
   options.replay = std::move(replay);
   options.resume = at.chosen.from;
   options.resume_newest = at.chosen.newest;
@@ -162,11 +159,10 @@ void say_warnings(const training_options& options, const data_split& data) {
 
 /// The options by which a replay finds its data, devices and weights elsewhere than its recording says.
 std::string other_places(const std::vector<std::string>& words, const recording& replayed) {
-  constexpr std::array<std::string_view, 3> places{"--data", "--devices", "--parameters"};
   const std::vector<std::string>& recorded = replayed.header.words;
   std::string options;
   for (const std::string& word : words)
-    if (std::ranges::find(places, option_words::option_of(word)) != places.end() &&
+    if (is_of(option_words::option_of(word), of_places) &&
         std::ranges::find(recorded, word) == recorded.end())
       options += ' ' + shell_word(word);
   return options;
@@ -214,8 +210,7 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
                       std::shared_ptr<const recording> replay, const resumption& at) {
   const checkpoint* const from = at.chosen.from.get();
   const std::string date = utc_date(std::chrono::system_clock::now());
-  const run_inputs inputs{w.model,      w.data, w.policy, w.cure, {w.optimizer, w.outer_optimizer},
-                          replay.get(), w.load};
+  const run_inputs inputs = inputs_of(w, replay.get());
   announce_plugins(inputs);
   training_options options = options_of(w, std::move(given), std::move(replay), at);
   const std::optional<live_options> live = understood(w.live);
@@ -224,7 +219,6 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   const model_function model = spanning(find_model(w.model), w.span);
   std::optional<run_outputs> outputs(std::in_place, w.outputs, files_of(inputs));
   if (!w.load.empty()) options.start = std::make_shared<const saved_weights>(load_weights(w.load));
-  options.start_whole = w.load_strict == "yes";
   const auto data = std::make_shared<const data_split>(open_data(w.data, opened_as(w)));
   const model_card card = card_for(model_text(w.model), *data); // now, as a model file may change meanwhile
 
@@ -310,13 +304,13 @@ finished_run train_with(const train_words& w, std::vector<std::string> given,
     return run_with(w, std::move(given), std::move(replay), at);
   } catch (const out_of_memory& e) { // of a card
     throw std::runtime_error(fmt::format("model '{}' on '{}' with --batch {}: {}; {}", w.model, w.devices,
-                                         w.batch, e.what(),
+                                         w.run.batch, e.what(),
                                          memory_advice(e.what(), memory_needs_of(w, is_replay))));
   } catch (const std::bad_alloc& e) {
     const std::string why = e.what(); // a block says how much it asked for
     throw std::runtime_error(
         fmt::format("model '{}' on '{}' with --batch {}: {}; take a smaller model or batch, or fewer devices",
-                    w.model, w.devices, w.batch, why == "std::bad_alloc" ? "out of memory" : why));
+                    w.model, w.devices, w.run.batch, why == "std::bad_alloc" ? "out of memory" : why));
   }
 }
 
@@ -324,7 +318,8 @@ finished_run train_with(const train_words& w, std::vector<std::string> given,
 train_words words_again(const std::vector<std::string>& words, const std::string& whose) {
   CLI::App parser;
   train_words again;
-  add_options(parser, again);
+  option_table table(parser);
+  add_options(table, again);
   try {
     parser.parse(std::vector<std::string>(words.rbegin(), words.rend())); // in reverse order
   } catch (const CLI::ParseError& e) {
@@ -335,9 +330,7 @@ train_words words_again(const std::vector<std::string>& words, const std::string
 
 /// Opens the data and plans the run, says what was understood, and leaves it at that.
 int try_out(const train_words& w) {
-  training_options options = understood(w);
-  if (!w.load.empty()) options.start = std::make_shared<const saved_weights>(load_weights(w.load));
-  options.start_whole = w.load_strict == "yes";
+  const training_options options = with_first_weights(w);
   const auto data = std::make_shared<const data_split>(open_data(w.data, opened_as(w)));
   if (!w.quiet) say_line(in_words(*data->reading));
   say_warnings(options, *data);
@@ -415,19 +408,17 @@ command make_train_command(CLI::App& app) {
   CLI::App* parser =
       app.add_subcommand("train", "Train a model on one or more devices, and report what it cost");
   auto words = std::make_shared<train_words>(open_words());
-  add_options(*parser, *words);
-  add_processes_option(*parser, words->remote);
-  add_patience_options(*parser, words->remote);
-  add_send_batches_flag(*parser, words->remote);
-  add_wire_option(*parser, words->remote);
-  parser
-      ->add_flag(
-          "--dry-run", words->dry_run,
-          "Only say what was understood of the data, and whether model and options fit: train nothing and "
-          "write nothing")
-      ->disable_flag_override()
-      ->excludes("--resume")
-      ->group("What to train");
+  option_table table(*parser);
+  add_options(table, *words);
+  add_processes(table, words->remote);
+  add_patience(table, words->remote);
+  add_batches_sent(table, words->remote);
+  add_wire(table, words->remote);
+  table.title("What to train");
+  table.add("--dry-run", words->dry_run,
+            "Only say what was understood of the data, and whether model and options fit: train nothing and "
+            "write nothing",
+            excludes("--resume"));
   parser->final_callback([parser] { // a run that is resumed may have processes
     if (parser->count("--processes") + parser->count("--resume") > 0) return;
     for (const char* between_processes : {"--send-batches", "--wire", "--when-alone", "--heartbeat"})

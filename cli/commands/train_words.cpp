@@ -1,467 +1,201 @@
 #include <mailgrad/cli/commands/train_words.hpp>
-#include <mailgrad/cli/option_checks.hpp>
-#include <mailgrad/engine/plan/training_options.hpp>
-#include <mailgrad/graph/models/built_in.hpp>
+#include <mailgrad/cli/device_option.hpp>
+
+#include <mailgrad/engine/account/early_stop.hpp>
+#include <mailgrad/engine/plan/checked_options.hpp>
+#include <mailgrad/engine/plan/worker_devices.hpp>
+#include <mailgrad/engine/weights/weights_file.hpp>
+#include <mailgrad/engine/wire/wire_format.hpp>
+#include <mailgrad/optim/plugin_library.hpp>
+#include <mailgrad/optim/policies/policy_schedule.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <limits>
-#include <string>
-
-// All options of `mailgrad train`. Those that say how to run it, and when to end, are described here; files
-// beside this one have the others.
-
-// The options of `mailgrad train` that say what to train: a model, and on which data.
-
-// The options of `mailgrad train` that say how the weights are updated: by the shards, and by workers that
-// take local steps.
-
-// The options of `mailgrad train` that say what it writes: files at the end, lines during the run, and text.
+#include <algorithm>
 
 namespace mailgrad {
 
 namespace {
 
-void add_record(CLI::App& parser, train_words& w);
-
-constexpr std::uint64_t most_actors =
-    std::numeric_limits<std::uint32_t>::max(); // ranks and shards have 32 bits
-
-void add_weight_options(CLI::App& parser, train_words& w) {
-  auto* parameters =
-      parser
-          .add_option("--parameters", w.parameters,
-                      "Where the weights lie and are updated: the host, a card such as cuda:0, "
-                      "or several places for the shards in turn, such as host,cuda:0")
-          ->capture_default_str()
-          ->group("How to run it");
-  parser
-      .add_option("--run-ahead", w.run_ahead,
-                  "Steps that a worker begins before the one under way has ended, 0 or 1; left out, 0 under "
-                  "policies that look at time or at who comes first, and else 1")
-      ->check(whole_number(0, most_run_ahead))
-      ->needs(parameters)
-      ->group("How to run it");
+/// Tests each epoch, unless it is said how often, where something depends on tests.
+interval evaluations_of(const train_words& w) {
+  if (!w.evaluate_every.empty()) return parse_interval(w.evaluate_every);
+  const bool needed = w.validation > 0 || w.run.patience > 0 || w.keep_weights == "best" ||
+                      (!w.run.stop_when.empty() && asks_for_tests(w.run.stop_when));
+  return needed ? interval{.epochs = 1} : interval{};
 }
 
-void add_devices(CLI::App& parser, train_words& w) {
-  parser
-      .add_option(
-          "--devices", w.devices,
-          "The devices to train on, such as cpu:0,cpu:1, or lanes of a card, cuda:0,cuda:0/1; each runs one "
-          "worker, unless a model spans them. By default each card, or else each core that this process may "
-          "use. 'mailgrad devices' lists them")
-      ->capture_default_str()
-      ->group("How to run it");
-  if (!w.remote.serve) add_weight_options(parser, w); // else the weights lie on the host
-  parser
-      .add_option(
-          "--precision", w.precision,
-          "What matrix products on cards round their operands to: float32 does not, tf32 and bfloat16 "
-          "are several times as fast; weights, gradients and sums are float32 in any case")
-      ->check(one_of(product_precision_names()))
-      ->capture_default_str()
-      ->group("How to run it");
+/// The default for a pipeline, which without micro-batches keeps only one device busy at a time.
+constexpr std::size_t micro_batches_of_a_pipeline = 8;
+
+/// How a model spans the devices of its worker, of which there are so many. `option` names more.
+void read_span(const train_words& w, std::size_t each, const char* option, training_options& o) {
+  if (w.span.any()) require_several(w.span, each, option);
+  if (w.span.replicate && w.run.batch < each)
+    throw std::invalid_argument(
+        fmt::format("--replicate: a batch of {} over {} devices leaves some without a sample; raise --batch",
+                    w.run.batch, each));
+  if (w.micro_batches && *w.micro_batches > w.run.batch)
+    throw std::invalid_argument(fmt::format("--micro-batches {} of a batch of {}: some would be empty",
+                                            *w.micro_batches, w.run.batch));
+  o.micro_batches = w.micro_batches.value_or(
+      each > 1 && w.span.pipeline ? std::min(micro_batches_of_a_pipeline, w.run.batch) : 1);
 }
 
-/// Where help lists models, policies and the like: "as listed below", or in the help of which command.
-std::string where_listed(const train_words& w) {
-  return w.remote.serve ? "as 'mailgrad help train' lists" : "as listed below";
+/// "cpu" is the host as well.
+void read_parameters(const train_words& w, training_options& o) {
+  if (w.parameters == "host") return;
+  o.parameters = read_places(w.parameters);
 }
 
-} // namespace
-
-void add_delay_options(CLI::App& parser, train_words& w) {
-  auto* delays = parser
-                     .add_option("--delays", w.delays,
-                                 "How long each step of a worker takes, by a law of the list below; a real "
-                                 "worker idles when it has computed faster")
-                     ->type_name("LAW")
-                     ->group("How to run it");
-  if (!w.delays.empty()) delays->capture_default_str();
-  parser.add_option("--delays-seed", w.delays_seed, "Seed of these times")
-      ->check(whole_number(0))
-      ->capture_default_str()
-      ->group("How to run it");
+/// Workers of other processes bring their devices.
+void read_workers_elsewhere(const train_words& w, training_options& o) {
+  if (w.remote.serve && w.devices != "cpu:0")
+    throw std::invalid_argument("--devices: workers bring them ('mailgrad join --devices'); leave it out");
+  if (w.remote.processes > 0 && w.workers > 0 && w.workers != w.remote.processes)
+    throw std::invalid_argument(fmt::format(
+        "--workers {}: --processes {} says how many there are; leave it out", w.workers, w.remote.processes));
+  if (names_card(w.parameters))
+    throw std::invalid_argument(
+        "--parameters: with workers of other processes the weights lie on the host; leave it out");
+  read_parameters(w, o);
+  if (w.remote.processes > 0)
+    require_precision(read_devices(w.devices), parse_product_precision(w.precision));
+  parse_wire_format(w.remote.wire); // refuses what is none
+  const std::uint32_t workers = workers_elsewhere(w);
+  if (w.remote.seats > 0 && w.remote.seats < workers)
+    throw std::invalid_argument(
+        fmt::format("--seats {}: fewer than the {} of --workers; give at least as many, or leave it out",
+                    w.remote.seats, workers));
+  o.seats = w.remote.seats;
+  o.waits_for_workers = wait_when_alone(w.remote);
+  const std::uint32_t each = devices_elsewhere(w);
+  if (each > 1 && !w.span.any())
+    throw std::invalid_argument(fmt::format(
+        "--devices-per-worker {}: say --replicate or --pipeline, so that a worker's model spans them", each));
+  if (w.remote.processes > 0 && w.span.any() && device_count(w.devices) % workers != 0)
+    throw std::invalid_argument(
+        fmt::format("--processes {}: {} devices cannot be shared out to so many workers; name so many "
+                    "devices, or a multiple",
+                    workers, device_count(w.devices)));
+  read_span(w, each, w.remote.processes > 0 || w.remote.launch ? "--devices" : "--devices-per-worker", o);
+  o.devices.clear();
+  for (std::uint32_t d = 0; d < each * workers; ++d) o.devices.push_back({device_kind::cpu, d % each});
+  o.workers = workers;
+  o.run_ahead.reset();   // weights on the host let nobody run ahead
+  o.elsewhere.emplace(); // what they compute on they say when they come
+  if (has_hogwild(parse_policy_schedule(w.run.policy, std::max(workers, o.seats))))
+    throw std::invalid_argument(
+        "--policy hogwild: workers of other processes share no memory; take another policy");
 }
 
-void add_policy_options(CLI::App& parser, train_words& w) {
-  const bool is_open = w.devices.empty();
-  auto* policy =
-      parser
-          .add_option("--policy", w.policy,
-                      fmt::format("How closely the workers keep together, {}; several in turn as "
-                                  "\"async, sync@1000\"{}",
-                                  where_listed(w),
-                                  is_open ? "; by default sync, but async with --devices or --cure" : ""))
-          ->group("How to run it");
-  if (!is_open) policy->capture_default_str();
-  parser
-      .add_option(
-          "--cure", w.cure,
-          fmt::format("How to treat stale gradients, {}; none applies them as they are", where_listed(w)))
-      ->capture_default_str()
-      ->group("How to run it");
-  parser
-      .add_option("--shards", w.shards, "Number of parameter actors, each with an equal part of the weights")
-      ->check(whole_number(1, most_actors))
-      ->capture_default_str()
-      ->group("How to run it");
-  parser
-      .add_option(
-          "--seed", w.seed,
-          "Seed of the initial weights, the order of samples, the test part, dropout and sampled text")
-      ->check(whole_number(0))
-      ->capture_default_str()
-      ->group("How to run it");
+void read_workers(const train_words& w, training_options& o) {
+  if (w.remote.any() && !w.run.delays.empty())
+    throw std::invalid_argument(
+        "--delays: those of workers in other processes cannot be prescribed; leave it out");
+  if (!w.remote.any() && w.simulated == 0 && w.remote.wire != "float32")
+    throw std::invalid_argument(
+        "--wire: gradients of one process do not travel; leave it out, or start workers by --processes");
+  if (!w.remote.any() && w.remote.sends_batches)
+    throw std::invalid_argument(
+        "--send-batches: workers of this process have them; leave it out, or start workers by --processes");
+  if (w.remote.any()) return read_workers_elsewhere(w, o);
+  if (w.simulated > 0) {
+    o.workers = w.simulated;
+    return;
+  }
+  o.devices = read_devices(w.devices);
+  read_parameters(w, o);
+  o.workers = w.workers > 0 ? w.workers : w.span.any() ? 1 : static_cast<std::uint32_t>(o.devices.size());
+  const std::size_t each = o.devices.size() / o.workers;
+  if (each > 1 && !w.span.any())
+    throw std::invalid_argument(fmt::format("--workers {} for {} devices: say --replicate or --pipeline, so "
+                                            "that a worker's model spans its devices",
+                                            o.workers, o.devices.size()));
+  if (o.devices.size() % o.workers == 0) read_span(w, each, "--devices", o);
 }
 
-void add_divergence_option(CLI::App& parser, train_words& w, const std::string& group) {
-  parser
-      .add_option(
-          "--on-divergence", w.on_divergence,
-          "What happens when the loss stays above 1000 times that of the first step or of chance: end "
-          "ends the run as diverged, go-on trains on; a loss that is no finite number ends it anyway")
-      ->check(one_of({"end", "go-on"}))
-      ->type_name("end|go-on")
-      ->capture_default_str()
-      ->group(group);
-}
-
-namespace {
-
-void add_spanning(CLI::App& parser, train_words& w) {
-  const std::string group = "Models over several devices";
-  add_spanning_flags(parser, w.span, group);
-  parser
-      .add_option(
-          "--workers", w.workers,
-          "Number of workers, each with a replica of such a model on an equal share of the devices; 1 "
-          "by default")
-      ->check(whole_number(1, most_actors))
-      ->group(group);
-  parser
-      .add_option(
-          "--micro-batches", w.micro_batches,
-          "Parts of a batch that pass through the devices of a worker one after the other; by default 8 "
-          "with --pipeline, 1 with --replicate")
-      ->check(whole_number(1))
-      ->group(group);
-}
-
-void add_ending(CLI::App& parser, train_words& w) {
-  const char* const group = "When to end";
-  parser
-      .add_option(
-          "--evaluate-every", w.evaluate_every,
-          "How often the weights are tested while the run goes on, on a thread of its own; no worker waits "
-          "for it. By default never, or each epoch if one of the next options needs it")
-      ->check(interval_text())
-      ->type_name("N|TIME|epoch")
-      ->group(group);
-  parser
-      .add_option(
-          "--validation", w.validation,
-          "The share of the training samples, such as 0.1, that is held out for these tests; the test "
-          "data then stay unseen until the end. 0: the weights are tested on the test data")
-      ->check(number(0, 1))
-      ->capture_default_str()
-      ->group(group);
-  parser
-      .add_option(
-          "--stop-when", w.stop_when,
-          "End early when a figure reaches a bound, such as \"loss<0.3\" or \"accuracy>=0.9, time_s>600\": "
-          "any column of --metrics; loss, accuracy and rmse are those of the tests, or else loss is that of "
-          "training")
-      ->type_name("CONDITION")
-      ->group(group);
-  parser
-      .add_option("--patience", w.patience,
-                  "End early after so many tests in a row without a lower loss; 0: do not")
-      ->check(whole_number(0))
-      ->capture_default_str()
-      ->group(group);
-  parser
-      .add_option("--keep-weights", w.keep_weights,
-                  "The weights to test at the end and to save: last, those with which the run ends, or best, "
-                  "those of the test with the lowest loss; by default best with --patience, else last")
-      ->check(one_of({"last", "best"}))
-      ->type_name("last|best")
-      ->group(group);
-  add_divergence_option(parser, w, group);
+/// Refuses this here, in terms of the options, before placement finds a variable that several devices read.
+void require_spanning_policies(const train_words& w, const std::vector<scheduled_policy>& policies) {
+  if (w.span.replicate && has_hogwild(policies))
+    throw std::invalid_argument(
+        "--replicate: under hogwild only one device of a worker may read a variable; take another "
+        "--policy, or a worker for each device");
 }
 
 } // namespace
 
-void add_options(CLI::App& parser, train_words& w) {
-  add_data_options(parser, w);
-  add_devices(parser, w);
-  add_policy_options(parser, w);
-  if (!w.remote.serve) add_delay_options(parser, w); // only workers of this process can be delayed
-  add_spanning(parser, w);
-  add_optimizer_options(parser, w);
-  add_local_step_options(parser, w);
-  add_checkpoint_options(parser, w.checkpoints, "Checkpoints");
-  add_result_options(parser, w);
-  add_record(parser, w);
-  add_text_options(parser, w);
-  add_live_options(parser, w.live, "Output");
-  add_metrics_options(parser, w, "Output");
-  add_ending(parser, w);
+std::uint32_t workers_elsewhere(const train_words& w) {
+  return w.remote.serve ? std::max(w.workers, 1U) : w.remote.processes;
 }
 
-namespace {
-
-constexpr std::uint64_t most_gibibytes = std::uint64_t{1} << 20;
-
-} // namespace
-
-void add_data_options(CLI::App& parser, train_words& w) {
-  parser
-      .add_option("--model", w.model,
-                  fmt::format("The model: {}, with settings {}, or a JSON file of layers",
-                              fmt::join(built_in_models(), ", "), where_listed(w)))
-      ->capture_default_str()
-      ->group("What to train");
-  parser
-      .add_option("--data", w.data,
-                  "The data set: fashion-mnist, or a folder or file of IDX, CIFAR, CSV or libsvm data, of "
-                  "ratings, of text or of numpy's arrays, or a folder of PNG or JPEG pictures for each class")
-      ->capture_default_str()
-      ->group("What to train");
-  auto* load =
-      parser
-          .add_option("--load", w.load,
-                      "Begin with the weights of this safetensors or .npz file, in place of those that the "
-                      "seed draws")
-          ->check(file_name())
-          ->type_name("FILE")
-          ->group("What to train");
-  parser
-      .add_option(
-          "--load-strict", w.load_strict,
-          "Whether --load refuses weights that do not fit every variable; no takes those that fit, and "
-          "lists the rest")
-      ->check(one_of({"yes", "no"}))
-      ->needs(load)
-      ->type_name("yes|no")
-      ->capture_default_str()
-      ->group("What to train");
-  parser
-      .add_option("--task", w.task,
-                  "What to learn from the labels: classification or regression; automatic takes what such "
-                  "files usually hold")
-      ->check(one_of({"automatic", "classification", "regression"}))
-      ->capture_default_str()
-      ->group("What to train");
-  parser
-      .add_option("--window", w.window,
-                  "For text: how many symbols the model reads at a time; it predicts the symbol after each")
-      ->check(whole_number(1))
-      ->capture_default_str()
-      ->group("What to train");
-  parser
-      .add_option("--split", w.split,
-                  "For ratings: the fifth of them to test on; random draws it, time takes the latest")
-      ->check(one_of({"random", "time"}))
-      ->capture_default_str()
-      ->group("What to train");
-  add_table(parser, w.table, "What to train");
-  parser
-      .add_option("--data-limit", w.data_limit,
-                  "The most memory, in GiB, that the samples of a file may take; a packed or sparse file "
-                  "takes many times its size")
-      ->check(whole_number(1, most_gibibytes))
-      ->capture_default_str()
-      ->group("What to train");
-  parser.add_option("--batch", w.batch, "Samples in a mini-batch of one worker")
-      ->check(whole_number(1))
-      ->capture_default_str()
-      ->group("What to train");
-  auto* epochs =
-      parser.add_option("--epochs", w.epochs, "Passes over the training set by all workers together")
-          ->check(whole_number(1))
-          ->capture_default_str()
-          ->group("What to train");
-  parser.add_option("--steps", w.steps, "Mini-batches of all workers together, instead of --epochs")
-      ->check(whole_number(1))
-      ->excludes(epochs)
-      ->group("What to train");
+std::uint32_t devices_elsewhere(const train_words& w) {
+  if (w.remote.serve) return w.remote.devices;
+  return w.span.any() ? std::max(1U, device_count(w.devices) / w.remote.processes) : 1;
 }
 
-namespace {
-
-constexpr double most_rate = std::numeric_limits<float>::max();
-
-} // namespace
-
-void add_optimizer_options(CLI::App& parser, train_words& w) {
-  parser
-      .add_option(
-          "--optimizer", w.optimizer,
-          fmt::format(
-              "The update rule: {}, or a plug-in such as ./libmine.so; with settings: "
-              "adam:beta1=0.8,epsilon=1e-6; lars, lamb, muon and shampoo look at whole variables, so shards "
-              "are cut between these",
-              fmt::join(optimizer_names(), ", ")))
-      ->capture_default_str()
-      ->group("Optimiser");
-  parser
-      .add_option("--lr", w.learning_rate,
-                  "Learning rate; by default that of the optimiser, " + where_listed(w))
-      ->check(number())
-      ->check(number(0, most_rate))
-      ->group("Optimiser");
-  parser
-      .add_option("--schedule", w.schedule,
-                  "How the learning rate changes: constant, step:every=500,factor=0.1 or "
-                  "cosine:total=1000,warmup=100")
-      ->capture_default_str()
-      ->group("Optimiser");
-  parser
-      .add_option("--weight-decay", w.weight_decay,
-                  "Decoupled weight decay: in each step the weights shrink by the fraction lr * X")
-      ->check(number())
-      ->group("Optimiser");
-  parser.add_option("--l2", w.l2, "L2 penalty in the loss: the gradient grows by X * weights")
-      ->check(number())
-      ->group("Optimiser");
-  parser
-      .add_option("--clip-norm", w.clip_norm,
-                  "The largest global norm of a worker's gradient; a larger one is scaled down; 0: no limit")
-      ->check(number())
-      ->group("Optimiser");
+std::vector<std::string> plugins_elsewhere(const train_words& w) {
+  const std::string file = w.optimizer.substr(0, w.optimizer.find(':'));
+  if (w.run.local_steps == 0 || !names_a_plugin(file)) return {};
+  return {file};
 }
 
-void add_local_step_options(CLI::App& parser, train_words& w) {
-  auto* steps =
-      parser
-          .add_option(
-              "--local-steps", w.local_steps,
-              "Steps that each worker takes on its own weights before it sends their change to the shards")
-          ->check(whole_number(1))
-          ->group("Local steps");
-  parser
-      .add_option(
-          "--outer-optimizer", w.outer_optimizer,
-          "The optimiser of the shards, which takes such changes as gradients; --optimizer is then that of "
-          "the workers. For DiLoCo take nesterov; for workers that do not wait, delayed-nesterov:period=N")
-      ->capture_default_str()
-      ->needs(steps)
-      ->group("Local steps");
-  parser
-      .add_option("--outer-lr", w.outer_learning_rate,
-                  "Learning rate of the outer optimiser; by default " + where_listed(w) +
-                      ", but 1 for sgd, which averages the models")
-      ->check(number())
-      ->check(number(0, most_rate))
-      ->needs(steps)
-      ->group("Local steps");
+worker_words local_workers_of(const train_words& w) {
+  const std::vector<std::string> all = device_names(w.devices);
+  const std::size_t each = devices_elsewhere(w);
+  std::vector<std::string> lists;
+  for (std::size_t d = 0; d + each <= all.size(); d += each)
+    lists.push_back(fmt::format("{}", fmt::join(all.begin() + static_cast<std::ptrdiff_t>(d),
+                                                all.begin() + static_cast<std::ptrdiff_t>(d + each), ",")));
+  return {std::move(lists), plugins_elsewhere(w), w.remote.sends_batches ? "" : w.data, w.data_limit};
 }
 
-void add_result_options(CLI::App& parser, train_words& w) {
-  output_paths& paths = w.outputs;
-  parser
-      .add_option(
-          "--report", paths.report,
-          "Write a report of the run to this file, as one JSON object; -: to standard output, with the "
-          "summary on standard error; the same holds for the next two options")
-      ->check(file_name())
-      ->type_name("FILE")
-      ->group("Output");
-  parser
-      .add_option("--save", paths.save,
-                  "Write the trained weights to this safetensors file, or to one of numpy if it ends in "
-                  ".npz, with what "
-                  "is needed to use the model")
-      ->check(file_name())
-      ->type_name("FILE")
-      ->group("Output");
-  add_observing_options(parser, w, "Output");
+open_options opened_as(const train_words& w) {
+  open_options o;
+  if (w.task != "automatic") o.task = w.task == "regression" ? label_kind::numbers : label_kind::classes;
+  if (w.split == "time") o.ratings.order = rating_order::by_time;
+  o.window = w.window;
+  o.limit.bytes = w.data_limit << 30;
+  o.seed = w.run.seed;
+  o.validation = w.validation;
+  apply(w.table, o);
+  return o;
 }
 
-void add_observing_options(CLI::App& parser, train_words& w, const std::string& group) {
-  parser
-      .add_option("--staleness-csv", w.outputs.staleness_csv,
-                  "Write how often each gap of staleness occurred, a line for each shard, worker and gap")
-      ->check(file_name())
-      ->type_name("FILE")
-      ->group(group);
-  parser
-      .add_option("--trace", w.outputs.trace,
-                  "Write what each actor did and waited for, as a timeline for ui.perfetto.dev; at most the "
-                  "first " +
-                      std::to_string(traced_events) + " events of each actor")
-      ->check(file_name())
-      ->type_name("FILE")
-      ->group(group);
-  parser
-      .add_option("--sample-gap", w.sample_gap,
-                  "Compare one in N gradients of a worker with a fresh gradient of its batch: how far the "
-                  "weights had moved, and the cosine of both gradients. Each comparison costs a step. 0: "
-                  "never; not for hogwild")
-      ->check(whole_number(0))
-      ->capture_default_str()
-      ->group(group);
+training_options understood(const train_words& w) {
+  training_options o = w.run;
+  o.precision = parse_product_precision(w.precision);
+  read_workers(w, o);
+  require_spanning_policies(w, parse_policy_schedule(o.policy, std::max(o.workers, w.remote.seats)));
+  o.optimizer.rule = parse_optimizer(w.optimizer).rule;
+  o.optimizer.schedule = parse_schedule(w.schedule);
+  o.outer.rule = parse_optimizer(w.outer_optimizer).rule;
+  if (!o.outer.learning_rate && std::holds_alternative<sgd_options>(o.outer.rule)) o.outer.learning_rate = 1;
+  o.model_name = w.model;
+  o.start_whole = w.load_strict == "yes";
+  o.metrics = w.outputs.metrics;
+  o.tensorboard = w.outputs.tensorboard;
+  o.metrics_every = parse_interval(w.metrics_every);
+  o.evaluate_every = evaluations_of(w);
+  o.when_diverged = w.on_divergence == "go-on" ? on_divergence::go_on : on_divergence::end;
+  const bool best = w.keep_weights == "best" || (w.keep_weights.empty() && o.patience > 0);
+  o.keep = best ? kept_weights::best : kept_weights::last;
+  o.text.seed = o.seed;
+  o.checkpoints = understood(w.checkpoints);
+  o.all_reduce = w.remote.all_reduce;
+  o.trace_events = w.outputs.trace.empty() ? 0 : traced_events;
+  return o;
 }
 
-namespace {
-
-void add_record(CLI::App& parser, train_words& w) {
-  parser
-      .add_option("--record", w.outputs.record,
-                  "Write the order of all gradients to this file, for 'mailgrad replay'; not for hogwild")
-      ->check(file_name())
-      ->type_name("FILE")
-      ->group("Output");
+training_options with_first_weights(const train_words& w) {
+  training_options o = understood(w);
+  if (!w.load.empty()) o.start = std::make_shared<const saved_weights>(load_weights(w.load));
+  return o;
 }
 
-} // namespace
-
-void add_text_options(CLI::App& parser, train_words& w) {
-  parser
-      .add_option("--sample-length", w.sample_length,
-                  "For text: how many symbols the trained model writes at the end; 0: none")
-      ->check(whole_number(0))
-      ->capture_default_str()
-      ->group("Output");
-  parser
-      .add_option("--temperature", w.temperature,
-                  "For text: 1 draws each symbol by the model's probabilities, a lower value prefers likely "
-                  "symbols, and 0 always takes the likeliest")
-      ->check(number(0, 1000))
-      ->capture_default_str()
-      ->group("Output");
-  parser.add_flag("--quiet", w.quiet, "Show no progress, only the summary and what goes wrong")
-      ->disable_flag_override()
-      ->group("Output");
-}
-
-void add_metrics_options(CLI::App& parser, train_words& w, const std::string& group) {
-  parser
-      .add_option(
-          "--metrics", w.outputs.metrics,
-          "Write what is measured during the run to this file, a line at a time: JSON lines, or CSV if its "
-          "name ends in .csv; an older file is kept as FILE.old")
-      ->check(file_name())
-      ->type_name("FILE")
-      ->group(group);
-  parser
-      .add_option("--tensorboard", w.outputs.tensorboard,
-                  "Write the same figures and the staleness of all gradients as an event file into this "
-                  "folder, which TensorBoard shows during the run")
-      ->check(file_name())
-      ->type_name("DIR")
-      ->group(group);
-  parser
-      .add_option("--metrics-every", w.metrics_every,
-                  "How often such lines and events are made, also for the curve in the report: a time as "
-                  "500ms, 1s or 10min, "
-                  "a number of steps of all workers together, or epoch")
-      ->check(interval_text())
-      ->capture_default_str()
-      ->type_name("N|TIME|epoch")
-      ->group(group);
+run_inputs inputs_of(const train_words& w, const recording* replay) {
+  return {w.model, w.data, w.run.policy, w.run.cure, {w.optimizer, w.outer_optimizer}, replay, w.load};
 }
 
 } // namespace mailgrad

@@ -8,9 +8,8 @@
 #include <mailgrad/cli/output/run_outputs.hpp>
 #include <mailgrad/cli/remote/local_workers.hpp>
 #include <mailgrad/cli/remote/remote_words.hpp>
+#include <mailgrad/cli/run_inputs.hpp>
 #include <mailgrad/data/open.hpp>
-
-#include <CLI/CLI.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -20,13 +19,12 @@
 
 namespace mailgrad {
 
-struct recording;
-
 /// The most events kept for an actor: they take 16 MB and last for about an hour of LeNet.
 inline constexpr std::size_t traced_events = 250'000;
 
 /// The values of the options of `mailgrad train`, before they are interpreted.
 struct train_words {
+  training_options run = unasked(); ///< of these, the ones that need no interpretation
   std::string model = "mlp";
   std::string data = "fashion-mnist";
   std::string task = "automatic";
@@ -35,7 +33,6 @@ struct train_words {
   std::string devices = "cpu:0";   ///< empty: left open (usual_choices.hpp)
   bool usual_devices = false;      ///< they were chosen since the command left them open
   std::string parameters = "host"; ///< or places, as devices are named
-  std::optional<std::uint64_t> run_ahead;
   std::string precision = "float32";
   spanning_words span;
   std::uint32_t workers = 0;
@@ -46,62 +43,35 @@ struct train_words {
   std::string bandwidth;       ///< of these links; empty: messages take no time
   bool loses_rest = false;     ///< what a lossy message lacks is lost
   std::optional<std::size_t> micro_batches;
-  std::string policy = "async";
   bool usual_policy = false; ///< it was chosen since the command left it open
-  std::string cure = "none";
-  std::string delays; ///< empty: none
-  std::uint64_t delays_seed = 1;
   std::string load;
   std::string load_strict = "yes";
   std::string optimizer = "sgd";
   bool usual_rule = false; ///< it was chosen since the command left it open
-  std::optional<double> learning_rate;
   std::string schedule = "constant";
-  std::optional<double> weight_decay;
-  double l2 = 0;
-  double clip_norm = 0;
-  std::uint64_t local_steps = 0;
   std::string outer_optimizer = "sgd";
-  std::optional<double> outer_learning_rate;
-  std::size_t batch = 64;
-  std::uint64_t epochs = 1;
-  std::uint64_t steps = 0;
-  std::uint32_t shards = 1;
-  std::uint64_t seed = 1;
   output_paths outputs;
   checkpoint_words checkpoints;
   live_words live;
   std::string metrics_every = "1s";
   std::string evaluate_every;
   double validation = 0;
-  std::string stop_when;
-  std::uint64_t patience = 0;
-  std::string on_divergence = "end"; ///< or go-on
-  std::string keep_weights;          ///< empty: best with patience, else last
-  std::uint64_t sample_gap = 0;
+  std::string on_divergence = "end";                     ///< or go-on
+  std::string keep_weights;                              ///< empty: best with patience, else last
   std::uint64_t data_limit = parsed_limit().bytes >> 30; ///< in GiB
   std::size_t window = 64;
-  std::size_t sample_length = 300;
-  double temperature = 0.8;
   remote_words remote; ///< of `serve` and --processes
   bool quiet = false;
   bool dry_run = false; ///< says what is understood, and trains nothing
+
+private:
+  static training_options unasked() {
+    training_options o;
+    o.outer.learning_rate.reset(); // that of the rule
+    o.text.length = 300;
+    return o;
+  }
 };
-
-void add_options(CLI::App& parser, train_words& w);
-
-// Parts of these options, for commands that take some of them.
-void add_data_options(CLI::App& parser, train_words& w);
-void add_policy_options(CLI::App& parser, train_words& w);
-void add_delay_options(CLI::App& parser, train_words& w);
-void add_optimizer_options(CLI::App& parser, train_words& w);
-void add_local_step_options(CLI::App& parser, train_words& w);
-void add_result_options(CLI::App& parser, train_words& w); ///< files that are written at the end
-/// --staleness-csv, --trace and --sample-gap, which are among those.
-void add_observing_options(CLI::App& parser, train_words& w, const std::string& group);
-void add_divergence_option(CLI::App& parser, train_words& w, const std::string& group);
-void add_metrics_options(CLI::App& parser, train_words& w, const std::string& group); ///< lines during a run
-void add_text_options(CLI::App& parser, train_words& w); ///< what a text model writes, and --quiet
 
 /// How many workers are processes of their own.
 std::uint32_t workers_elsewhere(const train_words& w);
@@ -129,5 +99,13 @@ open_options opened_as(const train_words& w);
 ///
 /// Errors  std::invalid_argument, device_error: in one line, the wrong word and what would be right.
 training_options understood(const train_words& w);
+
+/// The same, with the weights that --load names.
+///
+/// Errors  as understood() and load_weights().
+training_options with_first_weights(const train_words& w);
+
+/// What a run of these words reads.
+run_inputs inputs_of(const train_words& w, const recording* replay = nullptr);
 
 } // namespace mailgrad

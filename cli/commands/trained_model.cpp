@@ -1,6 +1,7 @@
 #include <mailgrad/cli/commands/trained_model.hpp>
 
-#include <mailgrad/cli/option_checks.hpp>
+#include <mailgrad/cli/commands/train_options.hpp>
+
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/reading_words.hpp>
 #include <mailgrad/data/open.hpp>
@@ -15,37 +16,29 @@
 
 namespace mailgrad {
 
-void add_model_file(CLI::App& parser, trained_words& w) {
-  parser
-      .add_option("--model-file", w.model_file,
-                  "The trained model: a file that 'mailgrad train --save' has written")
-      ->check(file_name())
-      ->type_name("FILE")
-      ->required();
+void add_model_file(option_table& t, trained_words& w) {
+  t.add("--model-file", w.model_file, "The trained model: a file that 'mailgrad train --save' has written",
+        path("FILE"), required);
 }
 
-void add_model_of_weights(CLI::App& parser, trained_words& w) {
-  parser.add_option("--model", w.model,
-                    "For a file of weights alone, which names no model: the model, as 'mailgrad train' takes "
-                    "it. Its samples "
-                    "and classes are those of --data");
+void add_model_of_weights(option_table& t, trained_words& w) {
+  t.add("--model", w.model,
+        "For a file of weights alone, which names no model: the model, as 'mailgrad train' takes it. Its "
+        "samples and classes are those of --data");
 }
 
-void add_device(CLI::App& parser, trained_words& w) {
-  parser
-      .add_option("--device", w.device,
-                  "Where the model is computed: cpu, or a card such as cuda:0. 'mailgrad devices' lists them")
-      ->capture_default_str();
+void add_device(option_table& t, trained_words& w) {
+  t.add("--device", w.device,
+        "Where the model is computed: cpu, or a card such as cuda:0. 'mailgrad devices' lists them", shown);
 }
 
-void add_samples(CLI::App& parser, trained_words& w, const std::string& what) {
-  parser.add_option("--data", w.data, what);
-  parser
-      .add_option("--data-limit", w.data_limit,
-                  "The most memory, in GiB, that the samples of a file may take")
-      ->check(whole_number(1, std::uint64_t{1} << 20))
-      ->capture_default_str();
-  add_table_form(parser, w.table, "How the data set is read");
+void add_samples(option_table& t, trained_words& w, const std::string& what) {
+  t.add("--data", w.data, what);
+  t.add("--data-limit", w.data_limit, "The most memory, in GiB, that the samples of a file may take",
+        whole_number(1, std::uint64_t{1} << 20), shown);
+  t.title("How the data set is read");
+  add_table_form(t, w.table);
+  t.title();
 }
 
 namespace {

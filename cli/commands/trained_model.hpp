@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/cli/commands/table_words.hpp>
+#include <mailgrad/cli/option_table.hpp>
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/data/formats/parsed_limit.hpp>
 #include <mailgrad/engine/weights/predictor.hpp>
@@ -8,10 +9,6 @@
 
 #include <cstdint>
 #include <string>
-
-namespace CLI {
-class App;
-}
 
 namespace mailgrad {
 
@@ -26,13 +23,13 @@ struct trained_words {
 };
 
 /// Adds --model-file.
-void add_model_file(CLI::App& parser, trained_words& w);
+void add_model_file(option_table& t, trained_words& w);
 /// Adds --model, for weights that another program wrote.
-void add_model_of_weights(CLI::App& parser, trained_words& w);
+void add_model_of_weights(option_table& t, trained_words& w);
 /// Adds --device.
-void add_device(CLI::App& parser, trained_words& w);
+void add_device(option_table& t, trained_words& w);
 /// Adds --data, --data-limit and how tables are written. `what` is the help of --data.
-void add_samples(CLI::App& parser, trained_words& w, const std::string& what);
+void add_samples(option_table& t, trained_words& w, const std::string& what);
 
 /// Opens the weights with their model, on the device. Weights that name no model get that of --model, as
 /// `mailgrad train` would build it for --data.

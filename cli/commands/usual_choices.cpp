@@ -59,7 +59,7 @@ train_words with_usual_choices(train_words w, const CLI::App& parser) {
   if (!w.usual_devices) return w;
   w.devices = list_for(w, usual_devices(cuda::runtime::find_cards(), usable_core_devices()));
   w.usual_policy = parser.count("--policy") + parser.count("--cure") == 0;
-  if (w.usual_policy) w.policy = policy_by_default;
+  if (w.usual_policy) w.run.policy = policy_by_default;
   return w;
 }
 
@@ -79,7 +79,7 @@ std::vector<device> usual_devices(const cuda::runtime::found_cards& found, std::
 std::string choices_in_words(const train_words& w, const training_options& o) {
   const std::string text = rule_in_words(w, o.optimizer);
   if (!w.usual_devices) return text;
-  return fmt::format("{}, {}on {}", text, w.usual_policy ? w.policy + " (default) " : "",
+  return fmt::format("{}, {}on {}", text, w.usual_policy ? w.run.policy + " (default) " : "",
                      names_card(w.devices) ? w.devices : cores_of_process().in_words());
 }
 

@@ -1,4 +1,5 @@
 #include <mailgrad/cli/commands/commands.hpp>
+#include <mailgrad/cli/commands/train_options.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/output/printable.hpp>
 #include <mailgrad/cli/remote/remote_words.hpp>
@@ -29,10 +30,10 @@ struct watch_words {
 /// A run is asked where it is said to be: there is nothing to wait for where nobody listens.
 constexpr std::chrono::milliseconds at_once{0};
 
-void add_address(CLI::App& parser, watch_words& w) {
-  parser.add_option("ADDRESS", w.address, "Where 'mailgrad serve' listens, as HOST:PORT or memory:NAME")
-      ->required();
-  add_keys_option(parser, w.keys);
+void add_address(option_table& t, watch_words& w) {
+  t.add("ADDRESS", w.address, "Where 'mailgrad serve' listens, as HOST:PORT or memory:NAME", required);
+  add_keys(t, w.keys);
+  t.title();
 }
 
 std::string asked(const watch_words& w, const std::string& what) {
@@ -45,8 +46,9 @@ std::string asked(const watch_words& w, const std::string& what) {
 command make_status_command(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("status", "Show how a run of another process stands");
   auto words = std::make_shared<watch_words>();
-  add_address(*parser, *words);
-  parser->add_flag("--json", words->json, "Print the whole state as a JSON object");
+  option_table t(*parser);
+  add_address(t, *words);
+  t.add("--json", words->json, "Print the whole state as a JSON object", overridable);
   parser->footer("Example:\n  mailgrad status 10.0.0.1:7000");
   return {parser, [words] {
             const std::string state = asked(*words, "status");
@@ -58,11 +60,10 @@ command make_status_command(CLI::App& app) {
 command make_switch_command(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("switch", "Let a run of another process go on under another policy");
   auto words = std::make_shared<watch_words>();
-  add_address(*parser, *words);
-  parser
-      ->add_option("POLICY", words->argument,
-                   "One policy, such as ssp:2; it begins as soon as every worker has finished its step")
-      ->required();
+  option_table t(*parser);
+  add_address(t, *words);
+  t.add("POLICY", words->argument,
+        "One policy, such as ssp:2; it begins as soon as every worker has finished its step", required);
   parser->footer("Example:\n  mailgrad switch 10.0.0.1:7000 ssp:2");
   return {parser, [words] {
             std::cout << printable(asked(*words, "switch")) << '\n';
@@ -73,8 +74,9 @@ command make_switch_command(CLI::App& app) {
 command make_stop_command(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("stop", "End a run of another process in good order");
   auto words = std::make_shared<watch_words>();
-  add_address(*parser, *words);
-  parser->add_option("WHY", words->argument, "A reason for the report");
+  option_table t(*parser);
+  add_address(t, *words);
+  t.add("WHY", words->argument, "A reason for the report");
   parser->footer("Example:\n  mailgrad stop 10.0.0.1:7000 \"good enough\"");
   return {parser, [words] {
             std::cout << printable(asked(*words, "stop")) << '\n';

@@ -7,7 +7,6 @@
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/reading_words.hpp>
 #include <mailgrad/cli/output/report_words.hpp>
-#include <mailgrad/cli/run_inputs.hpp>
 #include <mailgrad/cli/version.hpp>
 
 #include <mailgrad/engine/weights/model_card.hpp>
@@ -33,8 +32,8 @@ namespace {
 std::string introduction(const train_words& w, const data_split& data, const training_options& o) {
   return fmt::format("{}: {} samples to train on, {} to test on\n{}; {} with {} simulated workers, whose "
                      "steps take {}, seed {}",
-                     data.name, data.train.size(), data.test.size(), w.model, o.policy, w.simulated, w.delays,
-                     w.delays_seed);
+                     data.name, data.train.size(), data.test.size(), w.model, o.policy, w.simulated,
+                     w.run.delays, w.run.delays_seed);
 }
 
 /// "; 512 of 938 gradients computed", unless all were. `computed` are also those that were computed to
@@ -73,11 +72,9 @@ bool write_results(const run_outputs& outputs, lab::virtual_run& run, const trai
 
 int run_in_lab(const train_words& w, std::vector<std::string> given) {
   const std::string date = utc_date(std::chrono::system_clock::now());
-  const run_inputs inputs{w.model, w.data, w.policy, w.cure, {w.optimizer, w.outer_optimizer},
-                          nullptr, w.load};
-  training_options options = lab_training(w);
+  training_options options = with_first_weights(w);
   options.words = std::move(given);
-  const run_outputs outputs(w.outputs, files_of(inputs));
+  const run_outputs outputs(w.outputs, files_of(inputs_of(w)));
   const auto data = std::make_shared<const data_split>(open_data(w.data, opened_as(w)));
   const model_card card = card_for(model_text(w.model), *data);
   const interrupt ctrl_c;

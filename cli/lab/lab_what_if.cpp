@@ -1,13 +1,12 @@
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/cli/commands/train_help.hpp>
-#include <mailgrad/cli/commands/train_words.hpp>
+#include <mailgrad/cli/commands/train_options.hpp>
 #include <mailgrad/cli/device_option.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/interrupt.hpp>
 #include <mailgrad/cli/lab/lab_options.hpp>
 #include <mailgrad/cli/lab/lab_progress.hpp>
 #include <mailgrad/cli/lab/lab_what_if.hpp>
-#include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/help_format.hpp>
 #include <mailgrad/cli/output/output_file.hpp>
@@ -87,41 +86,29 @@ double rate(const lab::run_figures& f) {
 
 } // namespace
 
-void add_what_if_options(CLI::App& parser, what_if_words& w) {
-  parser.add_option("recording", w.recording, "The file that 'mailgrad train --record' wrote")
-      ->required()
-      ->type_name("FILE");
-  parser.add_option("--data", w.data, "Where the same data set lies now, if it has moved");
-  parser.add_option("--policy", w.policy,
-                    "Another policy, or several in turn; by default those of the run, with each switch where "
-                    "it came");
-  parser.add_option("--workers", w.workers, "How many workers; by default as many as the run had")
-      ->check(whole_number(1, most_simulated));
-  parser
-      .add_option("--delays", w.delays,
-                  "How long each step takes, by a law of the list below; by default as long as recorded")
-      ->type_name("LAW");
-  parser.add_option("--delays-seed", w.delays_seed, "Seed of that law")
-      ->check(whole_number(0))
-      ->capture_default_str();
-  parser
-      .add_option("--slow", w.slow,
-                  "Let the steps of a worker, counted from 0, take so many times as long; may be given for "
-                  "several workers")
-      ->type_name("WORKER=FACTOR")
-      ->expected(1)
-      ->take_all();
-  parser
-      .add_option("--durations", w.durations,
-                  "Write the durations of the recorded steps into this file, which --delays trace:FILE reads")
-      ->type_name("FILE");
-  parser
-      .add_option("--report", w.report,
-                  "Write the report of the virtual run to this file, as one JSON object; -: to standard "
-                  "output")
-      ->check(file_name())
-      ->type_name("FILE");
-  parser.add_flag("--quiet", w.quiet, "Show no progress")->disable_flag_override();
+void add_what_if_options(option_table& t, what_if_words& w) {
+  t.add("recording", w.recording, "The file that 'mailgrad train --record' wrote", required,
+        value_name("FILE"));
+  t.add("--data", w.data, "Where the same data set lies now, if it has moved");
+  t.add("--policy", w.policy,
+        "Another policy, or several in turn; by default those of the run, with each switch where it came");
+  t.add("--workers", w.workers, "How many workers; by default as many as the run had",
+        whole_number(1, most_simulated));
+  t.add("--delays", w.delays,
+        "How long each step takes, by a law of the list below; by default as long as recorded",
+        value_name("LAW"));
+  t.add("--delays-seed", w.delays_seed, "Seed of that law", whole_number(0), shown);
+  t.add("--slow", w.slow,
+        "Let the steps of a worker, counted from 0, take so many times as long; may be given for several "
+        "workers",
+        value_name("WORKER=FACTOR"), [](CLI::App&, CLI::Option& o) { o.expected(1)->take_all(); });
+  t.add("--durations", w.durations,
+        "Write the durations of the recorded steps into this file, which --delays trace:FILE reads",
+        value_name("FILE"));
+  t.add("--report", w.report,
+        "Write the report of the virtual run to this file, as one JSON object; -: to standard output",
+        path("FILE"));
+  t.add("--quiet", w.quiet, "Show no progress");
 }
 
 std::string what_if_in_help() {
@@ -205,17 +192,9 @@ train_words words_of(const what_if_words& w, const recording& order) {
   was.outputs = {};
   was.checkpoints = {};
   was.live = {};
-  was.sample_gap = 0;
+  was.run.sample_gap = 0;
   if (!w.data.empty()) was.data = w.data;
   return was;
-}
-
-training_options training_of(const train_words& was) {
-  training_options o = understood(was);
-  o.model_name = was.model;
-  if (!was.load.empty()) o.start = std::make_shared<const saved_weights>(load_weights(was.load));
-  o.start_whole = was.load_strict == "yes";
-  return o;
 }
 
 progress_display::style style_of(const what_if_words& w) {
@@ -253,10 +232,9 @@ int run_what_if(const what_if_words& w) {
   const auto order = std::make_shared<const recording>(read_recording(w.recording));
   require_repeatable(*order);
   const train_words was = words_of(w, *order);
-  const run_inputs inputs{was.model,   was.data, was.policy, was.cure, {was.optimizer, was.outer_optimizer},
-                          order.get(), was.load};
+  const run_inputs inputs = inputs_of(was, order.get());
   announce_plugins(inputs);
-  training_options options = training_of(was);
+  training_options options = with_first_weights(was);
   const lab::retimed_run retimed(options, *order, changed);
   output_paths paths;
   paths.report = w.report;

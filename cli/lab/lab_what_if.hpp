@@ -1,8 +1,7 @@
 #pragma once
 
+#include <mailgrad/cli/option_table.hpp>
 #include <mailgrad/lab/what_if.hpp>
-
-#include <CLI/CLI.hpp>
 
 #include <cstdint>
 #include <string>
@@ -24,7 +23,7 @@ struct what_if_words {
   bool quiet = false;
 };
 
-void add_what_if_options(CLI::App& parser, what_if_words& w);
+void add_what_if_options(option_table& t, what_if_words& w);
 std::string what_if_in_help();
 
 /// Errors  std::invalid_argument in one line: no worker and factor.

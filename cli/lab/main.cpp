@@ -1,13 +1,12 @@
 #include <mailgrad/cli/commands/train_help.hpp>
+#include <mailgrad/cli/commands/train_options.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/lab/lab_experiment.hpp>
 #include <mailgrad/cli/lab/lab_options.hpp>
 #include <mailgrad/cli/lab/lab_run.hpp>
 #include <mailgrad/cli/lab/lab_sweep.hpp>
 #include <mailgrad/cli/lab/lab_what_if.hpp>
-#include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/cli/output/help_format.hpp>
-#include <mailgrad/cli/output/recorded_words.hpp>
 #include <mailgrad/cli/program.hpp>
 
 #include <CLI/CLI.hpp>
@@ -25,19 +24,17 @@ namespace {
 void add_experiment(CLI::App& parser, const lab::experiment& e, experiment_words& w) {
   CLI::App* one = parser.add_subcommand(std::string(e.name), std::string(e.claim));
   one->group("Experiments");
-  one->add_flag("--quick", w.quick, "In at most 15 seconds, with fewer seeds and wider tolerances");
-  one->add_option("--seed", w.seed, "The first of the seeds")->check(whole_number(0));
+  option_table t(*one);
+  t.add("--quick", w.quick, "In at most 15 seconds, with fewer seeds and wider tolerances", overridable);
+  t.add("--seed", w.seed, "The first of the seeds", whole_number(0));
   if (e.takes_data)
-    one->add_option("--data", w.data,
-                    "Train on this data set of classes, a name, a folder or a file, and not on samples that "
-                    "are drawn by chance; then the speeds are compared, too")
-        ->type_name("NAME");
-  one->add_option("--output", w.output,
-                  "Write tables (CSV), pictures (SVG and PNG) and one HTML page into this folder")
-      ->check(file_name())
-      ->type_name("DIR");
-  one->add_flag("--quiet", w.quiet, "Print the claims alone, without what the experiment is about")
-      ->disable_flag_override();
+    t.add("--data", w.data,
+          "Train on this data set of classes, a name, a folder or a file, and not on samples that are drawn "
+          "by chance; then the speeds are compared, too",
+          value_name("NAME"));
+  t.add("--output", w.output, "Write tables (CSV), pictures (SVG and PNG) and one HTML page into this folder",
+        path("DIR"));
+  t.add("--quiet", w.quiet, "Print the claims alone, without what the experiment is about");
   one->footer("Paper: " + std::string(e.paper) +
               "\nExit codes: 0 all claims hold, 1 some fail. The program gnuplot draws the pictures.");
 }
@@ -45,32 +42,24 @@ void add_experiment(CLI::App& parser, const lab::experiment& e, experiment_words
 void add_sweep(CLI::App& parser, sweep_words& w) {
   CLI::App* sweep = parser.add_subcommand(
       "sweep", "Run a grid of such trainings on all cores: tables, medians over seeds, pictures and a page");
-  sweep->add_option("SWEEP", w.file, "The grid, as JSON; see the example below")
-      ->check(file_name())
-      ->required()
-      ->type_name("FILE");
-  sweep
-      ->add_option("--out", w.folder,
-                   "The folder for sweep.csv, curves.csv, summary.csv, the pictures and sweep.html; the same "
-                   "command goes on where an earlier one was stopped")
-      ->check(file_name())
-      ->required()
-      ->type_name("DIR");
-  sweep
-      ->add_option("--jobs", w.jobs,
-                   "How many trainings run at once; by default as many as this process may use cores")
-      ->check(whole_number(1, 4096));
-  sweep->add_flag("--restart", w.restart, "Set rows that the folder has already aside, as NAME.old")
-      ->disable_flag_override();
-  sweep->add_flag("--quiet", w.quiet, "Show no progress, only the results and what goes wrong")
-      ->disable_flag_override();
+  option_table t(*sweep);
+  t.add("SWEEP", w.file, "The grid, as JSON; see the example below", path("FILE"), required);
+  t.add("--out", w.folder,
+        "The folder for sweep.csv, curves.csv, summary.csv, the pictures and sweep.html; the same command "
+        "goes on where an earlier one was stopped",
+        path("DIR"), required);
+  t.add("--jobs", w.jobs, "How many trainings run at once; by default as many as this process may use cores",
+        whole_number(1, 4096));
+  t.add("--restart", w.restart, "Set rows that the folder has already aside, as NAME.old");
+  t.add("--quiet", w.quiet, "Show no progress, only the results and what goes wrong");
   sweep->footer(sweep_in_help());
 }
 
 void add_run(CLI::App& parser, train_words& w) {
   CLI::App* run = parser.add_subcommand(
       "run", "Train with simulated workers, whose steps take as long as a law says; gradients are real");
-  add_lab_options(*run, w);
+  option_table table(*run);
+  add_lab_run(table, w);
   run->footer(delays_in_help() + '\n' + models() + policies_and_cures() + '\n' + default_learning_rates() +
               '\n' +
               wrapped("All times are virtual: the clock jumps to the end of the next step, and messages and "
@@ -84,7 +73,8 @@ void add_run(CLI::App& parser, train_words& w) {
 void add_what_if(CLI::App& parser, what_if_words& w) {
   CLI::App* what_if = parser.add_subcommand(
       "what-if", "Train a recorded run again in virtual time, under another policy or with other speeds");
-  add_what_if_options(*what_if, w);
+  option_table t(*what_if);
+  add_what_if_options(t, w);
   what_if->footer(what_if_in_help());
 }
 
@@ -100,7 +90,11 @@ struct words_of_lab {
 int run_as_asked(const CLI::App& parser, const words_of_lab& words) {
   const CLI::App& given = *parser.get_subcommands().front();
   const std::string asked = given.get_name();
-  if (asked == "run") return run_in_lab(words.run, given_words(given, {"quiet"}));
+  if (asked == "run") {
+    option_words words_of_run(given_words(given));
+    words_of_run.drop("--quiet");
+    return run_in_lab(words.run, words_of_run.take());
+  }
   if (asked == "what-if") return run_what_if(words.what_if);
   if (asked == "sweep") return run_sweep(words.sweep);
   for (const lab::experiment& e : lab::experiments())

@@ -1,6 +1,6 @@
+#include <mailgrad/cli/commands/train_options.hpp>
 #include <mailgrad/cli/lab/lab_options.hpp>
 #include <mailgrad/cli/lab/sweep_cells.hpp>
-#include <mailgrad/cli/run_inputs.hpp>
 #include <mailgrad/cli/version.hpp>
 #include <mailgrad/cli/wrong_option.hpp>
 #include <mailgrad/data/files.hpp>
@@ -73,7 +73,7 @@ std::map<std::string, std::vector<fs::path>> named_by(const run_inputs& in) {
 ///
 /// Errors  file_error: there is no such data set; std::system_error: a file cannot be read.
 void add_content(const train_words& w, std::map<std::string, std::string>& sums) {
-  run_inputs in{w.model, w.data, w.policy, w.cure, {w.optimizer, w.outer_optimizer}, nullptr, w.load};
+  run_inputs in = inputs_of(w);
   if (built_in_model(w.model)) in.model.clear(); // a file of that name is not read
   if (sums.contains("data=" + w.data)) in.data.clear();
   for (const auto& [key, files] : named_by(in))
@@ -83,14 +83,6 @@ void add_content(const train_words& w, std::map<std::string, std::string>& sums)
 /// Every cell would write the same file.
 constexpr std::array<std::string_view, 6> own_outputs{"report", "save",  "staleness-csv",
                                                       "trace",  "quiet", "help"};
-
-/// Options that make no difference to the data.
-constexpr std::array<std::string_view, 27> not_of_data{
-    "model",       "load",      "load-strict",     "batch",      "epochs",      "steps",
-    "workers",     "delays",    "delays-seed",     "policy",     "cure",        "shards",
-    "optimizer",   "lr",        "schedule",        "l2",         "clip-norm",   "weight-decay",
-    "local-steps", "outer-lr",  "outer-optimizer", "sample-gap", "temperature", "sample-length",
-    "own-samples", "interrupt", "on-divergence"};
 
 /// Data sets that are kept although no cell uses them at this moment, since the next one may.
 constexpr std::size_t most_recent = 4;
@@ -122,7 +114,8 @@ train_words parsed(const std::vector<lab::sweep_setting>& settings) {
       throw std::invalid_argument(fmt::format("'{}': a sweep has outputs of its own; leave it out", s.key));
   train_words w = lab_words();
   CLI::App app("", "mailgrad");
-  add_lab_options(*app.add_subcommand("lab", "")->add_subcommand("run", ""), w);
+  option_table run(*app.add_subcommand("lab", "")->add_subcommand("run", ""));
+  add_lab_run(run, w);
   const std::vector<std::string> words = words_of(settings);
   std::vector<const char*> arguments;
   for (const std::string& word : words) arguments.push_back(word.c_str());
@@ -135,7 +128,7 @@ train_words parsed(const std::vector<lab::sweep_setting>& settings) {
 }
 
 training_options options_of(const train_words& w) {
-  training_options o = lab_training(w);
+  training_options o = with_first_weights(w);
   o.text.length = 0;
   return o;
 }
@@ -225,7 +218,7 @@ std::string sweep_cells::data_key_of(std::size_t cell, const train_words& w) con
   const bool has_test = !find_files(w.data, opened_as(w).files).test.empty();
   std::string key;
   for (const lab::sweep_setting& s : sweep_.settings_of(cell))
-    if (!is_among(s.key, not_of_data) && !(has_test && s.key == lab::seed_key))
+    if (is_of("--" + s.key, of_data) && !(has_test && s.key == lab::seed_key))
       key += s.key + '=' + s.value + '\n';
   return key;
 }

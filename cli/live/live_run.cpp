@@ -1,4 +1,5 @@
 #include <mailgrad/cli/live/live_guard.hpp>
+#include <mailgrad/cli/live/live_page.hpp>
 #include <mailgrad/cli/live/live_run.hpp>
 #include <mailgrad/cli/live/prometheus_text.hpp>
 #include <mailgrad/files/json_text.hpp>
@@ -116,16 +117,6 @@ std::string live_board::model() const {
   std::lock_guard guard(mutex_);
   return known_.model;
 }
-
-/// The bytes of the files in page/, which the build writes as sources (mailgrad_embed.cmake).
-namespace embedded {
-extern const std::string_view page_html;
-extern const std::string_view page_css;
-extern const std::string_view live_js;
-extern const std::string_view pictures_js;
-extern const std::string_view tables_js;
-extern const std::string_view chart_js;
-} // namespace embedded
 
 namespace {
 

@@ -3,6 +3,8 @@
 #include <mailgrad/engine/account/metrics_line.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
 
+#include <nlohmann/json.hpp>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -15,6 +17,10 @@ namespace mailgrad {
 /// first 64), how many gradients are under way (null while no shard has told its part), whose figures are
 /// late, and what actors wait for.
 std::string state_event(training_report r, const std::vector<std::string>& waits);
+
+/// The same of a report that was written as JSON before, with what this policy lets expect.
+nlohmann::ordered_json state_of(const training_report& r, const std::string& policy,
+                                nlohmann::ordered_json report, const std::vector<std::string>& waits);
 
 /// What a viewer is told first.
 struct live_beginning {

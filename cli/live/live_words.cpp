@@ -1,6 +1,5 @@
 #include <mailgrad/cli/live/live_words.hpp>
 
-#include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/files/file_error.hpp>
 
 #include <fmt/format.h>
@@ -58,38 +57,6 @@ std::string drawn_secret() {
   std::string text;
   for (const unsigned char byte : bytes) text += fmt::format("{:02x}", byte);
   return text;
-}
-
-void add_live_options(CLI::App& parser, live_words& w, const std::string& group) {
-  auto* live =
-      parser
-          .add_option_function<std::vector<std::string>>(
-              "--live",
-              [&w](const std::vector<std::string>& given) {
-                w.wanted = true;
-                w.address = given.empty() ? "" : given.front();
-              },
-              "Show the run on a page in the browser while it goes on; its address is printed. By "
-              "default 127.0.0.1:8080, or another port if that is taken. Off this machine a token is "
-              "asked for, which stands in the printed address")
-          ->expected(0, 1)
-          ->type_name("[HOST:PORT]")
-          ->group(group);
-  parser
-      .add_option("--live-token", w.token_file,
-                  "Take the token from this file, which only its owner may read")
-      ->check(file_name())
-      ->needs(live)
-      ->type_name("FILE")
-      ->group(group);
-  parser
-      .add_flag(
-          "--live-control", w.control,
-          "Let the page switch the policy, take a checkpoint and stop the run; whoever uses it needs the "
-          "token, also on this machine")
-      ->needs(live)
-      ->disable_flag_override()
-      ->group(group);
 }
 
 std::optional<live_options> understood(const live_words& w) {

@@ -2,8 +2,6 @@
 
 #include <mailgrad/net/listen_address.hpp>
 
-#include <CLI/CLI.hpp>
-
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,8 +23,6 @@ struct live_options {
   std::string token;    ///< whoever looks must know it; empty: nobody needs one
   bool control = false; ///< the page may switch the policy, take a checkpoint and stop the run
 };
-
-void add_live_options(CLI::App& parser, live_words& w, const std::string& group);
 
 /// Nothing if no page is wanted. Off loopback, and with control, a token is drawn unless a file has one.
 ///

@@ -1,4 +1,5 @@
 #include <mailgrad/cli/live/prometheus_text.hpp>
+#include <mailgrad/engine/account/figures.hpp>
 
 #include <fmt/format.h>
 
@@ -38,10 +39,11 @@ std::string in_digits(double value) {
 
 class metrics_text {
 public:
-  /// Begins a metric; its lines follow.
+  /// Begins a metric, unless the lines before are of it; its lines follow.
   metrics_text& metric(std::string_view name, std::string_view type, std::string_view help) {
-    name_ = fmt::format("mailgrad_{}", name);
-    text_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name_, help, name_, type);
+    const std::string named = fmt::format("mailgrad_{}", name);
+    if (named != std::exchange(name_, named))
+      text_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name_, help, name_, type);
     return *this;
   }
   metrics_text& line(double value, const std::vector<label>& labels = {}, std::string_view suffix = {}) {
@@ -56,12 +58,28 @@ public:
                      std::string_view suffix = {}) {
     return line(static_cast<double>(value), labels, suffix);
   }
-  void gauge(std::string_view name, std::string_view help, const std::optional<double>& value) {
-    if (value) metric(name, "gauge", help).line(*value);
+  /// The known figures of these books that are metrics, counters first. Those of tests are another matter.
+  template <class Books>
+  void add(const Books& books, const std::vector<label>& labels = {}, bool of_tests = false) {
+    for (const std::string_view type : {"counter", "gauge"})
+      for (const figure& f : figures_of(books))
+        if (f.elsewhere.metric && type_of(f.elsewhere.metric) == type && f.elsewhere.of_tests == of_tests)
+          add(f, labels);
   }
   std::string take() { return std::move(text_); }
 
 private:
+  static std::string_view type_of(std::string_view metric) {
+    return metric.ends_with("_total") ? "counter" : "gauge";
+  }
+  void add(const figure& f, std::vector<label> labels) {
+    const figure_elsewhere& told = f.elsewhere;
+    const std::optional<double> value = f.number();
+    if (!value) return;
+    if (told.label) labels.emplace_back(told.label, told.of_label);
+    metric(told.metric, type_of(told.metric), told.help).line(*value, labels);
+  }
+
   std::string name_;
   std::string text_;
 };
@@ -78,44 +96,17 @@ void add_progress(metrics_text& to, const training_report& r, const std::string&
                   {"shards", std::to_string(r.shards)}});
   to.metric("running", "gauge", "1 while the run goes on, 0 when it has ended.")
       .line(r.ended == "running" ? 1.0 : 0.0);
-  to.metric("steps_total", "counter", "Mini-batches trained, by all workers.").line(r.steps);
-  to.metric("samples_total", "counter", "Samples trained, by all workers.").line(r.samples);
-  if (r.knows_ledger())
-    to.metric("updates_total", "counter", "Versions of the weights, of the shard that made most.")
-        .line(r.updates);
-  to.metric("training_seconds_total", "counter", "Time of training.").line(r.wall_seconds);
-  to.metric("epochs", "gauge", "Passes over the training set.").line(r.epochs);
-}
-
-void add_line(metrics_text& to, const metrics_line& x) {
-  to.gauge("train_loss", "Mean loss over the samples between the last two lines of metrics.", x.train_loss);
-  to.gauge("learning_rate", "Learning rate after its schedule.", x.learning_rate);
-  to.gauge("samples_per_second", "Samples trained a second, over the last half second or more.",
-           x.samples_per_s);
+  to.add(r);
 }
 
 /// The last test may be some lines ago.
 void add_tests(metrics_text& to, const training_report& r) {
   const auto last = std::ranges::find_if(r.curve.rbegin(), r.curve.rend(), &metrics_line::tested);
-  if (last == r.curve.rend()) return;
-  to.gauge("test_loss", "Mean loss over the test samples, at the last test.", last->test_loss);
-  to.gauge("test_accuracy", "Share of test samples whose class was named, at the last test.",
-           last->test_accuracy);
-  to.gauge("test_rmse", "Root of the mean squared error on the test set, at the last test.", last->test_rmse);
-  to.gauge("validation_loss", "Mean loss over the samples held out, at the last test.",
-           last->validation_loss);
-  to.gauge("validation_accuracy", "Share of samples held out whose class was named, at the last test.",
-           last->validation_accuracy);
-  to.gauge("validation_rmse", "Root of the mean squared error on the samples held out, at the last test.",
-           last->validation_rmse);
+  if (last != r.curve.rend()) to.add(*last, {}, true);
 }
 
 void add_ledger(metrics_text& to, const gradient_ledger& l) {
-  to.metric("gradients_produced_total", "counter", "Gradients that workers finished.").line(l.produced);
-  to.metric("gradients_total", "counter", "Gradients by what became of them.");
-  to.line(l.applied, {{"fate", "applied"}})
-      .line(l.merged, {{"fate", "merged"}})
-      .line(l.lost, {{"fate", "lost"}});
+  to.add(l);
   for (const auto& [reason, count] : l.discarded) to.line(count, {{"fate", "discarded"}, {"reason", reason}});
   to.metric("gradients_under_way", "gauge", "Gradients that are produced and not yet accounted for.")
       .line(l.produced - std::min(l.produced, l.accounted_for()));
@@ -155,33 +146,19 @@ void add_members(metrics_text& to, const training_report& r) {
 
 /// A shard that has told nothing yet has no line.
 void add_late(metrics_text& to, const training_report& r) {
-  bool any = false;
-  for (const late_figures& x : r.late) {
-    if (!x.seconds_old) continue;
-    if (!std::exchange(any, true))
+  for (const late_figures& x : r.late)
+    if (x.seconds_old)
       to.metric("late_shard_seconds", "gauge",
-                "How old the figures of a shard are that has not answered; else it has no line.");
-    to.line(*x.seconds_old, {{"shard", std::to_string(x.shard)}});
-  }
+                "How old the figures of a shard are that has not answered; else it has no line.")
+          .line(*x.seconds_old, {{"shard", std::to_string(x.shard)}});
 }
 
 void add_times(metrics_text& to, const training_report& r) {
-  if (!r.worker_waits.empty())
-    to.metric("wait_seconds_total", "counter", "Time that workers waited, by what for.");
-  for (std::size_t worker = 0; worker < r.worker_waits.size(); ++worker) {
-    const wait_seconds& w = r.worker_waits[worker];
-    const std::string rank = std::to_string(worker);
-    to.line(w.barrier, {{"worker", rank}, {"for", "barrier"}})
-        .line(w.bound, {{"worker", rank}, {"for", "bound"}});
-    to.line(w.feeder, {{"worker", rank}, {"for", "batch"}});
-  }
+  for (std::size_t worker = 0; worker < r.worker_waits.size(); ++worker)
+    to.add(r.worker_waits[worker], {{"worker", std::to_string(worker)}});
   to.metric("gradient_seconds_total", "counter", "Time of gradients, by the part of their way.");
-  for (const auto& [part, t] : {std::pair("read", &r.times.read),
-                                {"compute", &r.times.compute},
-                                {"wire", &r.times.wire},
-                                {"mailbox", &r.times.mailbox},
-                                {"apply", &r.times.apply}})
-    if (!t->empty()) to.line(in_seconds(t->total()), {{"part", part}});
+  for (const figure& part : figures_of(r.times))
+    if (!part.value.is_null()) to.line(part.value.at("seconds").get<double>(), {{"part", part.name}});
 }
 
 } // namespace
@@ -190,7 +167,7 @@ std::string prometheus_text(const training_report& r, const std::optional<metric
                             const std::string& model) {
   metrics_text text;
   add_progress(text, r, model);
-  if (last) add_line(text, *last);
+  if (last) text.add(*last);
   add_tests(text, r);
   if (r.knows_ledger()) add_ledger(text, r.ledger);
   if (r.knows_ledger()) add_staleness(text, r);
@@ -199,11 +176,7 @@ std::string prometheus_text(const training_report& r, const std::optional<metric
   add_times(text, r);
   text.metric("policy_switches_total", "counter", "Changes of policy.")
       .line(std::uint64_t{r.switches.size()});
-  if (r.checkpoints) {
-    text.metric("checkpoints_total", "counter", "Checkpoints, by whether they were written.");
-    text.line(r.checkpoints->written, {{"result", "written"}})
-        .line(r.checkpoints->failed, {{"result", "failed"}});
-  }
+  if (r.checkpoints) text.add(*r.checkpoints);
   return text.take();
 }
 

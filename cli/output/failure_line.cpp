@@ -2,7 +2,7 @@
 #include <mailgrad/cli/output/help_format.hpp>
 #include <mailgrad/cli/output/printable.hpp>
 #include <mailgrad/cli/output/progress_display.hpp>
-#include <mailgrad/engine/plan/parameter_place.hpp>
+#include <mailgrad/engine/plan/worker_devices.hpp>
 
 #include <fmt/format.h>
 #include <unistd.h>

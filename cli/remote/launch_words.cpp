@@ -1,4 +1,3 @@
-#include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/remote/launch_words.hpp>
 #include <mailgrad/net/listen_address.hpp>
@@ -22,62 +21,6 @@ std::string core_binding::in_words(std::string_view launcher) const {
 core_binding binding_of_process() {
   const usable_cores cores = cores_of_process();
   return {cores.bound, cores.online};
-}
-
-namespace {
-
-constexpr const char* launch_group = "Processes";
-constexpr std::uint32_t longest_bound_s = 86'400;
-
-/// By which ranks find each other.
-void add_meeting_options(CLI::App& parser, launch_words& w) {
-  parser
-      .add_option(
-          "--listen", w.listen,
-          "Where rank 0 listens and the others find it; by default a free port, of this machine alone "
-          "unless ranks on several hosts have --keys")
-      ->check(file_name())
-      ->type_name("HOST:PORT")
-      ->group(launch_group);
-  parser
-      .add_option(
-          "--rendezvous", w.folder,
-          "A folder that every rank sees, in which rank 0 leaves its address in a file named after the "
-          "run, unless --listen says host and port")
-      ->check(file_name())
-      ->capture_default_str()
-      ->type_name("DIR")
-      ->group(launch_group);
-  parser
-      .add_option("--meet-within", w.bound_s,
-                  "For how many seconds a rank waits for rank 0, which reads its data first, and rank 0 then "
-                  "for the others")
-      ->check(whole_number(1, longest_bound_s))
-      ->capture_default_str()
-      ->type_name("SECONDS")
-      ->group(launch_group);
-}
-
-} // namespace
-
-void add_launch_options(CLI::App& parser, launch_words& w) {
-  parser
-      .add_option(
-          "--transport", w.transport,
-          "What carries tensors and messages: tcp, or mpi, which takes what the cluster's MPI was set "
-          "up for, such as InfiniBand, and ends all ranks when one dies")
-      ->check(CLI::IsMember({"tcp", "mpi"}))
-      ->capture_default_str()
-      ->type_name("tcp|mpi")
-      ->group(launch_group);
-  parser
-      .add_flag(
-          "--all-reduce", w.all_reduce,
-          "With --transport mpi and --policy sync: workers add their gradients up by MPI, and one of them "
-          "sends the sum, so that rank 0 receives one gradient in a step and not one from every worker")
-      ->disable_flag_override()
-      ->group(launch_group);
-  add_meeting_options(parser, w);
 }
 
 launch_place required_place(const environment& e, bool has_keys) {

@@ -3,8 +3,6 @@
 #include <mailgrad/cli/remote/launch_place.hpp>
 #include <mailgrad/net/mpi/mpi_network.hpp>
 
-#include <CLI/CLI.hpp>
-
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -38,8 +36,6 @@ struct launch_words {
 
   bool is_by_mpi() const { return transport == "mpi"; }
 };
-
-void add_launch_options(CLI::App& parser, launch_words& w);
 
 /// The place in the run, which this launcher tells.
 ///

@@ -1,4 +1,3 @@
-#include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/remote/remote_words.hpp>
 #include <mailgrad/net/listen_address.hpp>
@@ -105,11 +104,6 @@ std::string address_file::wait_for(std::chrono::seconds bound) const {
 
 namespace {
 
-constexpr const char* group = "Processes";
-constexpr std::uint32_t most_processes = 256;
-constexpr std::uint32_t most_seconds = 604'800; // a week
-constexpr std::uint64_t most_data_gibibytes = std::uint64_t{1} << 20;
-
 net::certificate_files files_of(const net::key_folder& folder, side s) {
   if (s == side::shard) return folder.of_shard();
   return s == side::server ? folder.of_server() : folder.of_worker();
@@ -136,143 +130,12 @@ std::shared_ptr<const net::tls_keys> keys_in(const std::string& where, side s) {
   return net::tls_keys::of_token(folder.token());
 }
 
-CLI::Validator when_alone_text() {
-  return {[](const std::string& word) {
-            const auto seconds = parse_whole(word);
-            const bool right =
-                word == "end" || word == "wait" || (seconds && *seconds >= 1 && *seconds <= most_seconds);
-            return right ? std::string()
-                         : fmt::format("must be end, wait or a number of seconds from 1 to {}, not '{}'",
-                                       most_seconds, word);
-          },
-          ""};
-}
-
 } // namespace
-
-void add_keys_option(CLI::App& parser, std::string& keys) {
-  parser
-      .add_option("--keys", keys,
-                  "Encrypt, and know each other by the keys of this folder, which 'mailgrad keys new' makes, "
-                  "or by this file with a token; without it only processes of this machine meet")
-      ->check(file_name())
-      ->type_name("DIR|FILE")
-      ->group(group);
-}
-
-void add_listen_options(CLI::App& parser, remote_words& w) {
-  parser
-      .add_option("--listen", w.listen,
-                  "Where workers find the run; 0.0.0.0 is every network of this machine, and port 0 any that "
-                  "is free; "
-                  "memory:NAME is the memory of this machine, for processes of this user")
-      ->check(file_name())
-      ->type_name("HOST:PORT|memory:NAME")
-      ->capture_default_str()
-      ->group(group);
-  parser
-      .add_option(
-          "--shard-hosts", w.shard_hosts,
-          "Leave the shards to so many processes that come by 'mailgrad shard --join'; 0 keeps them here")
-      ->check(whole_number(0, most_processes))
-      ->capture_default_str()
-      ->group(group);
-  parser
-      .add_option("--devices-per-worker", w.devices,
-                  "How many devices each worker brings, over which its model spans by --replicate or "
-                  "--pipeline")
-      ->check(whole_number(1, most_processes))
-      ->capture_default_str()
-      ->group(group);
-  parser
-      .add_option(
-          "--seats", w.seats,
-          "How many workers may be in the run at once, since more than --workers may join while it goes on; "
-          "as many as --workers by default")
-      ->check(whole_number(1, most_processes))
-      ->group(group);
-  parser
-      .add_option("--wait-for-workers", w.wait_for_workers,
-                  "Give up if --workers have not joined within so many seconds; by default it waits for ever")
-      ->check(whole_number(1, most_seconds))
-      ->type_name("SECONDS")
-      ->group(group);
-  add_patience_options(parser, w);
-  add_keys_option(parser, w.keys);
-}
-
-void add_patience_options(CLI::App& parser, remote_words& w) {
-  parser
-      .add_option(
-          "--when-alone", w.when_alone,
-          "What the run does when all its workers are gone and there is something left to train: end, "
-          "wait for another, or wait for so many seconds. A worker that was cut off or stopped tries to come "
-          "back for a minute")
-      ->check(when_alone_text())
-      ->type_name("end|wait|SECONDS")
-      ->capture_default_str()
-      ->group(group);
-  parser
-      .add_option(
-          "--heartbeat", w.heartbeat,
-          "How often each process gives a sign of life; a worker of which none comes for six times as long "
-          "is lost, and a parameter host for a minute. The server tells all others")
-      ->check(whole_number(50, net::timing::most_heartbeat.count()))
-      ->type_name("MILLISECONDS")
-      ->capture_default_str()
-      ->group(group);
-}
 
 std::chrono::nanoseconds wait_when_alone(const remote_words& w) {
   if (w.when_alone == "end") return std::chrono::nanoseconds{0};
   if (w.when_alone == "wait") return std::chrono::nanoseconds::max();
   return std::chrono::seconds{parse_whole(w.when_alone).value()};
-}
-
-void add_wire_option(CLI::App& parser, remote_words& w) {
-  parser
-      .add_option(
-          "--wire", w.wire,
-          "How gradients travel between processes: float32, or in fewer bits by float16, bfloat16, int8, "
-          "top-k:SHARE or 1-bit, where a worker keeps what a message lacks for the next one")
-      ->type_name("FORMAT")
-      ->capture_default_str()
-      ->group(group);
-}
-
-void add_send_batches_flag(CLI::App& parser, remote_words& w) {
-  parser
-      .add_flag(
-          "--send-batches", w.sends_batches,
-          "Send mini-batches to the workers that are started here, in place of letting each of them hold "
-          "--data in its own memory")
-      ->disable_flag_override()
-      ->group(group);
-}
-
-void add_own_data_options(CLI::App& parser, std::string& data, std::uint64_t& limit) {
-  auto* own =
-      parser
-          .add_option(
-              "--data", data,
-              "Cut mini-batches from this data set of this machine if it holds the samples of the run, "
-              "so that they need not be sent: a name, folder or file as for 'mailgrad train'. It is "
-              "read as the server reads its own; by default nothing is read")
-          ->check(file_name());
-  parser.add_option("--data-limit", limit, "The most memory, in GiB, that the samples of a file may take")
-      ->check(whole_number(1, most_data_gibibytes))
-      ->needs(own)
-      ->capture_default_str();
-}
-
-void add_plugin_option(CLI::App& parser, std::vector<std::string>& files) {
-  parser
-      .add_option("--plugin", files,
-                  "Load this plug-in, which the run may then ask for: one of the same SHA-256 as that of the "
-                  "server. No other is ever loaded. Several may be named")
-      ->check(file_name())
-      ->type_name("FILE")
-      ->allow_extra_args(false);
 }
 
 known_plugins plugins_of(const std::vector<std::string>& files) {
@@ -283,17 +146,6 @@ known_plugins plugins_of(const std::vector<std::string>& files) {
 
 std::shared_ptr<own_samples> samples_of(const std::string& data, std::uint64_t limit) {
   return data.empty() ? nullptr : std::make_shared<own_samples>(data, parsed_limit{limit << 30});
-}
-
-void add_processes_option(CLI::App& parser, remote_words& w) {
-  parser
-      .add_option(
-          "--processes", w.processes,
-          "Start so many workers as processes of their own, on --devices in turns, or on equal shares of "
-          "them with --replicate or --pipeline; this process keeps coordinator, feeder and shards. 0: none; "
-          "the workers of a run that --resume goes on with come into this process")
-      ->check(whole_number(0, most_processes))
-      ->group(group);
 }
 
 std::shared_ptr<net::network> network_with(const std::string& address, const std::string& keys, side s,

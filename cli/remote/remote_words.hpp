@@ -5,8 +5,6 @@
 #include <mailgrad/engine/plan/known_plugins.hpp>
 #include <mailgrad/engine/worker/own_samples.hpp>
 
-#include <CLI/CLI.hpp>
-
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -93,30 +91,14 @@ struct remote_words {
 /// Which side of a connection a process is. A parameter host joins the server, and workers join it.
 enum class side { server, worker, shard };
 
-/// Adds --keys.
-void add_keys_option(CLI::App& parser, std::string& keys);
-/// Adds the options of a server.
-void add_listen_options(CLI::App& parser, remote_words& w);
-/// Adds --when-alone and --heartbeat.
-void add_patience_options(CLI::App& parser, remote_words& w);
 /// How long a run without workers waits for one (training_options::waits_for_workers).
 std::chrono::nanoseconds wait_when_alone(const remote_words& w);
-/// Adds --wire.
-void add_wire_option(CLI::App& parser, remote_words& w);
-/// Adds --send-batches, for a command that starts workers.
-void add_send_batches_flag(CLI::App& parser, remote_words& w);
-/// Adds --data and --data-limit of a worker.
-void add_own_data_options(CLI::App& parser, std::string& data, std::uint64_t& limit);
-/// Adds --plugin.
-void add_plugin_option(CLI::App& parser, std::vector<std::string>& files);
-/// Loads them.
+/// Loads these plug-ins.
 ///
 /// Errors  as known_plugins::load().
 known_plugins plugins_of(const std::vector<std::string>& files);
 /// Where a worker looks for the samples of its run; null for an empty name. The limit is in GiB.
 std::shared_ptr<own_samples> samples_of(const std::string& data, std::uint64_t limit);
-/// Adds --processes. The options of patience that go with it are added apart.
-void add_processes_option(CLI::App& parser, remote_words& w);
 
 /// How long a worker tries to connect where nobody listens.
 inline constexpr std::chrono::seconds usual_patience{10};

@@ -27,26 +27,27 @@ bool is_one_of(std::string_view name, std::initializer_list<std::string_view> na
   return std::ranges::find(names, name) != names.end();
 }
 
-expected_staleness of_async(const run_figures& run, std::size_t worker) {
-  const double gradients = static_cast<double>(run.workers[worker].gradients);
-  if (gradients == 0 || static_cast<double>(run.updates) < gradients)
+/// Of a worker that made so many gradients, by the shard that took most of them.
+expected_staleness of_async(std::uint64_t gradients, std::uint64_t updates) {
+  if (gradients == 0 || updates < gradients)
     return unknown("The worker made no update, or the run has other updates than its gradients.");
-  const double share = gradients / static_cast<double>(run.updates);
+  const double share = static_cast<double>(gradients) / static_cast<double>(updates);
   return {1 / share - 1, false, share,
           "The mean of a worker that makes a share p of all updates is 1/p - 1. The line is the law for "
           "exponential times of steps, p (1 - p)^k. With steps of equal length all gaps lie at the mean."};
 }
 
-} // namespace
+std::vector<std::uint64_t> gradients_of_workers(const training_report& r) {
+  std::vector<std::uint64_t> all(r.workers);
+  for (const exchange_figures& x : r.exchanges) all[x.worker] = std::max(all[x.worker], x.gaps.total());
+  return all;
+}
 
-expected_staleness expected_of(const run_figures& run, std::size_t worker) {
-  const std::string& policy = run.policy;
-  if (!run.switches.empty() || policy.find('@') != std::string::npos)
-    return unknown("The policy changed in mid-run, so no single law holds.");
+/// Of any worker under a policy other than `async`.
+expected_staleness of_policy(const training_report& r, const std::string& policy) {
   const std::string_view name = name_of_choice(policy);
-  const double workers = static_cast<double>(run.workers.size());
+  const double workers = r.workers;
   const std::optional<double> k = argument_of(policy);
-  if (name == "async") return of_async(run, worker);
   if (is_one_of(name, {"sync", "backup", "k-batch-sync", "rennala", "malenia"}))
     return {0, false, {}, "Under this policy no gradient is stale."};
   if (is_one_of(name, {"ssp", "dssp", "hogwild"}))
@@ -67,6 +68,20 @@ expected_staleness expected_of(const run_figures& run, std::size_t worker) {
             "Each gap is at most 2 M - 2, where M is the number of workers, if none comes or goes."};
   if (name == "ringmaster" && k) return {*k - 1, true, {}, "Each gap is at most R - 1."};
   return unknown("For this policy no law is known.");
+}
+
+} // namespace
+
+std::vector<expected_staleness> expected_of(const training_report& r, const std::string& policy,
+                                            std::size_t workers) {
+  if (!r.switches.empty() || policy.find('@') != std::string::npos)
+    return std::vector(workers, unknown("The policy changed in mid-run, so no single law holds."));
+  if (name_of_choice(policy) != "async") return std::vector(workers, of_policy(r, policy));
+  const std::vector<std::uint64_t> gradients = gradients_of_workers(r);
+  std::vector<expected_staleness> all;
+  for (std::size_t worker = 0; worker < workers; ++worker)
+    all.push_back(of_async(gradients[worker], r.updates));
+  return all;
 }
 
 } // namespace mailgrad

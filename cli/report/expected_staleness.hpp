@@ -1,10 +1,11 @@
 #pragma once
 
-#include <mailgrad/cli/report/run_figures.hpp>
+#include <mailgrad/engine/account/training_report.hpp>
 
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace mailgrad {
 
@@ -21,7 +22,8 @@ struct expected_staleness {
   std::string in_words;            ///< one sentence, also where nothing is known
 };
 
-/// What is expected of one worker of a run.
-expected_staleness expected_of(const run_figures& run, std::size_t worker);
+/// What is expected of the first workers of a run under this policy.
+std::vector<expected_staleness> expected_of(const training_report& r, const std::string& policy,
+                                            std::size_t workers);
 
 } // namespace mailgrad

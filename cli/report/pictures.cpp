@@ -1,6 +1,7 @@
 #include <mailgrad/cli/report/expected_staleness.hpp>
 #include <mailgrad/cli/report/gnuplot.hpp>
 #include <mailgrad/cli/report/pictures.hpp>
+#include <mailgrad/engine/account/figures.hpp>
 
 #include <fmt/format.h>
 
@@ -35,8 +36,8 @@ constexpr std::array<run_style, most_runs> styles{{{"#000000", 1, 7, 6},
                                                    {"#cc79a7", 5, 11, 10},
                                                    {"#777777", 1, 15, 14}}};
 
-using coordinate = double (*)(const curve_point&);
-using curve_figure = std::optional<double> curve_point::*;
+using coordinate = double (*)(const metrics_line&);
+using curve_figure = std::optional<double> metrics_line::*;
 
 struct axis {
   const char* name;  ///< for the file
@@ -46,9 +47,11 @@ struct axis {
 };
 
 constexpr std::array axes{
-    axis{"time", "time [s]", false, [](const curve_point& p) { return p.time_s; }},
-    axis{"updates", "updates of the weights", true, [](const curve_point& p) { return p.updates; }},
-    axis{"samples", "samples trained", true, [](const curve_point& p) { return p.samples; }},
+    axis{"time", "time [s]", false, [](const metrics_line& p) { return p.time_s; }},
+    axis{"updates", "updates of the weights", true,
+         [](const metrics_line& p) { return static_cast<double>(p.updates); }},
+    axis{"samples", "samples trained", true,
+         [](const metrics_line& p) { return static_cast<double>(p.samples); }},
 };
 
 struct plotted {
@@ -56,9 +59,9 @@ struct plotted {
   std::vector<std::string> plots;
 };
 
-std::size_t add_points(std::string& data, const run_figures& run, const axis& x, curve_figure y) {
+std::size_t add_points(std::string& data, const report_file& run, const axis& x, curve_figure y) {
   std::size_t points = 0;
-  for (const curve_point& p : *run.curve)
+  for (const metrics_line& p : run.report.curve)
     if (p.*y) {
       data += fmt::format("{:.9g} {:.9g}\n", x.at(p), *(p.*y));
       ++points;
@@ -82,7 +85,7 @@ const char* in_words(measured_on samples) {
 }
 
 /// A line; that of training has about ten markers on it, those of tests have one for each.
-void add_line(plotted& all, const run_figures& run, std::size_t which, const axis& x, curve_figure y,
+void add_line(plotted& all, const report_file& run, std::size_t which, const axis& x, curve_figure y,
               const std::string& title, measured_on samples) {
   const std::string block = fmt::format("${}{}", in_words(samples), which);
   std::string data;
@@ -99,15 +102,16 @@ void add_line(plotted& all, const run_figures& run, std::size_t which, const axi
 }
 
 /// The moment of a switch, between the points of the curve.
-std::optional<std::pair<double, double>> place_of(const switch_figures& s, const run_figures& run,
+std::optional<std::pair<double, double>> place_of(const policy_switch& s, const report_file& run,
                                                   const axis& x) {
-  const curve_point* before = nullptr;
-  for (const curve_point& p : *run.curve) {
+  const metrics_line* before = nullptr;
+  for (const metrics_line& p : run.report.curve) {
     if (!p.train_loss) continue;
-    const double step = static_cast<double>(s.step);
-    if (p.steps >= step) {
+    if (p.steps >= s.step) {
+      const double step = static_cast<double>(s.step);
       if (!before || p.steps == before->steps) return std::pair(x.at(p), *p.train_loss);
-      const double share = (step - before->steps) / (p.steps - before->steps);
+      const double share = (step - static_cast<double>(before->steps)) /
+                           (static_cast<double>(p.steps) - static_cast<double>(before->steps));
       return std::pair(x.at(*before) + share * (x.at(p) - x.at(*before)),
                        *before->train_loss + share * (*p.train_loss - *before->train_loss));
     }
@@ -116,40 +120,37 @@ std::optional<std::pair<double, double>> place_of(const switch_figures& s, const
   return std::nullopt;
 }
 
-void add_switches(plotted& all, std::span<const run_figures> runs, const axis& x) {
+void add_switches(plotted& all, std::span<const report_file> runs, const axis& x) {
   std::string data;
-  for (const run_figures& run : runs)
-    if (run.curve)
-      for (const switch_figures& s : run.switches)
-        if (const auto place = place_of(s, run, x))
-          data += fmt::format("{:.9g} {:.9g}\n", place->first, place->second);
+  for (const report_file& run : runs)
+    for (const policy_switch& s : run.report.switches)
+      if (const auto place = place_of(s, run, x))
+        data += fmt::format("{:.9g} {:.9g}\n", place->first, place->second);
   if (data.empty()) return;
   all.data += "$switches << EOD\n" + data + "EOD\n";
   all.plots.push_back(
       "$switches using 1:2 with points pt 3 ps 2 lw 2 lc rgb '#000000' title 'switch of policy'");
 }
 
-std::string axis_over(std::span<const run_figures> runs, const axis& x) {
+std::string axis_over(std::span<const report_file> runs, const axis& x) {
   double least = std::numeric_limits<double>::infinity();
   double most = 0;
-  for (const run_figures& run : runs)
-    if (run.curve)
-      for (const curve_point& p : *run.curve) {
-        least = std::min(least, x.at(p));
-        most = std::max(most, x.at(p));
-      }
+  for (const report_file& run : runs)
+    for (const metrics_line& p : run.report.curve) {
+      least = std::min(least, x.at(p));
+      most = std::max(most, x.at(p));
+    }
   return axis_of_counts(std::min(least, most), most);
 }
 
-plotted losses(std::span<const run_figures> runs, const axis& x) {
+plotted losses(std::span<const report_file> runs, const axis& x) {
   plotted all;
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (!runs[i].curve) continue;
     const std::string label = label_of(runs, i);
-    add_line(all, runs[i], i, x, &curve_point::train_loss, label + ", training", measured_on::training);
-    add_line(all, runs[i], i, x, &curve_point::validation_loss, label + ", validation",
+    add_line(all, runs[i], i, x, &metrics_line::train_loss, label + ", training", measured_on::training);
+    add_line(all, runs[i], i, x, &metrics_line::validation_loss, label + ", validation",
              measured_on::validation);
-    add_line(all, runs[i], i, x, &curve_point::test_loss, label + ", test", measured_on::test);
+    add_line(all, runs[i], i, x, &metrics_line::test_loss, label + ", test", measured_on::test);
   }
   if (all.plots.empty()) return all;
   add_switches(all, runs, x);
@@ -157,10 +158,9 @@ plotted losses(std::span<const run_figures> runs, const axis& x) {
   return all;
 }
 
-plotted tests(std::span<const run_figures> runs, curve_figure on_test, curve_figure on_validation) {
+plotted tests(std::span<const report_file> runs, curve_figure on_test, curve_figure on_validation) {
   plotted all;
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (!runs[i].curve) continue;
     const std::string label = label_of(runs, i);
     add_line(all, runs[i], i, axes[0], on_validation, label + ", validation", measured_on::validation);
     add_line(all, runs[i], i, axes[0], on_test, label + ", test", measured_on::test);
@@ -168,27 +168,8 @@ plotted tests(std::span<const run_figures> runs, curve_figure on_test, curve_fig
   return all;
 }
 
-/// A sentence for each run that has no curve.
-std::string without_curve(std::span<const run_figures> runs) {
-  std::string text;
-  for (std::size_t i = 0; i < runs.size(); ++i)
-    if (!runs[i].curve)
-      text += fmt::format(
-          " Run {} is not shown: its report has no field 'curve', which older versions did not write.",
-          i + 1);
-  return text;
-}
-
-std::string why_none(std::span<const run_figures> runs) {
-  const std::string older = without_curve(runs);
-  return older.empty()
-             ? " A run in virtual time keeps none on its way; 'mailgrad lab sweep' draws those of such runs."
-             : older;
-}
-
-picture make(std::string name, std::string title, std::string caption, const axis& x, const char* y_label,
-             const plotted& all) {
-  picture p{std::move(name), std::move(title), std::move(caption), {}};
+picture make(std::string name, std::string title, const axis& x, const char* y_label, const plotted& all) {
+  picture p{std::move(name), std::move(title), {}, {}};
   p.script =
       run_styles() + fmt::format("set title {}\nset xlabel {}\nset ylabel {}\nset grid lc rgb '#cccccc'\n"
                                  "set key below height 1\nset format x '%.10g'\n"
@@ -209,8 +190,8 @@ std::string run_styles() {
 
 } // namespace
 
-std::string label_of(std::span<const run_figures> runs, std::size_t which) {
-  std::string policy = runs[which].policy;
+std::string label_of(std::span<const report_file> runs, std::size_t which) {
+  std::string policy = runs[which].report.policy;
   constexpr std::size_t most = 48;
   if (policy.size() > most) {
     std::size_t end = most;
@@ -221,35 +202,52 @@ std::string label_of(std::span<const run_figures> runs, std::size_t which) {
   return runs.size() == 1 ? policy : fmt::format("{}: {}", which + 1, policy);
 }
 
-std::vector<picture> loss_pictures(std::span<const run_figures> runs) {
-  std::vector<picture> pictures;
-  for (const axis& x : axes) {
-    const plotted all = losses(runs, x);
-    if (!all.plots.empty())
-      pictures.push_back(
-          make(fmt::format("loss-{}", x.name), fmt::format("Loss against {}", x.name),
-               "Each point of a training loss is the mean since the point before." + without_curve(runs), x,
-               "loss", all));
-  }
-  if (pictures.empty())
-    return {
-        {"loss", "Loss against time, updates and samples", "There is no loss to draw." + why_none(runs), {}}};
-  if (const plotted all = tests(runs, &curve_point::test_accuracy, &curve_point::validation_accuracy);
-      !all.plots.empty())
-    pictures.push_back(
-        make("accuracy-time", "Accuracy against time",
-             "The share of samples whose class the model names, of those it was not trained on.", axes[0],
-             "accuracy [share of samples]", all));
-  if (const plotted all = tests(runs, &curve_point::test_rmse, &curve_point::validation_rmse);
-      !all.plots.empty())
-    pictures.push_back(make("rmse-time", "Error against time",
-                            "The root of the mean squared error on samples that were not trained on, in the "
-                            "unit of the targets.",
-                            axes[0], "RMSE [unit of the targets]", all));
-  return pictures;
+std::string loss_in_words(std::span<const report_file> runs) {
+  const auto has_loss = [](const report_file& run) {
+    return std::ranges::any_of(run.report.curve,
+                               [](const metrics_line& p) { return p.train_loss || p.tested(); });
+  };
+  const bool any = std::ranges::any_of(runs, has_loss);
+  std::string text =
+      any ? "Each point of a training loss is the mean since the point before." : "There is no loss to draw.";
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    if (!runs[i].has_curve)
+      text += fmt::format(
+          " Run {} is not shown: its report has no field 'curve', which older versions did not write.",
+          i + 1);
+  if (!any && std::ranges::all_of(runs, &report_file::has_curve))
+    text += " A run in virtual time keeps none on its way; 'mailgrad lab sweep' draws those of such runs.";
+  return text;
 }
 
 namespace {
+
+std::vector<picture> loss_pictures(std::span<const report_file> runs) {
+  std::vector<picture> pictures;
+  for (const axis& x : axes)
+    if (const plotted all = losses(runs, x); !all.plots.empty())
+      pictures.push_back(
+          make(fmt::format("loss-{}", x.name), fmt::format("Loss against {}", x.name), x, "loss", all));
+  if (pictures.empty()) return {};
+  if (const plotted all = tests(runs, &metrics_line::test_accuracy, &metrics_line::validation_accuracy);
+      !all.plots.empty())
+    pictures.push_back(
+        make("accuracy-time", "Accuracy against time", axes[0], "accuracy [share of samples]", all));
+  if (const plotted all = tests(runs, &metrics_line::test_rmse, &metrics_line::validation_rmse);
+      !all.plots.empty())
+    pictures.push_back(make("rmse-time", "Error against time", axes[0], "RMSE [unit of the targets]", all));
+  return pictures;
+}
+
+constexpr std::array worker_time_parts{"computing", "waiting at barriers", "waiting at a bound",
+                                       "waiting for batches", "exchange and other"};
+
+/// How a worker spent a run.
+struct worker_times {
+  std::size_t run = 0; ///< from 0
+  std::string worker;  ///< its rank, or "all" for the mean of all workers of the run
+  std::array<double, worker_time_parts.size()> shares{}; ///< of the run, in per cent
+};
 
 constexpr std::size_t most_bars = 40;
 
@@ -261,26 +259,37 @@ struct look {
 constexpr std::array<look, worker_time_parts.size()> looks{
     {{3, "#0072b2"}, {1, "#d55e00"}, {2, "#cc79a7"}, {4, "#000000"}, {0, "#000000"}}};
 
-worker_times shares_of(std::size_t run, std::string name, const worker_figures& w, double wall) {
-  const double known = w.compute_seconds + w.barrier_seconds + w.bound_seconds + w.feeder_seconds;
-  worker_times t{
-      run,
-      std::move(name),
-      {w.compute_seconds, w.barrier_seconds, w.bound_seconds, w.feeder_seconds, std::max(0.0, wall - known)}};
-  for (double& part : t.shares) part *= 100 / wall;
+/// What workers spent on each part, in seconds, without the rest of the run.
+using part_seconds = std::array<double, worker_time_parts.size() - 1>;
+
+std::vector<part_seconds> seconds_of_workers(const training_report& r) {
+  std::vector<part_seconds> all(r.workers);
+  for (const exchange_figures& x : r.exchanges) // every shard is told the same time
+    all[x.worker][0] = std::max(all[x.worker][0], in_seconds(x.times.compute.total()));
+  for (std::size_t worker = 0; worker < r.worker_waits.size(); ++worker) {
+    const wait_seconds& w = r.worker_waits[worker];
+    all[worker] = {all[worker][0], w.barrier, w.bound, w.feeder};
+  }
+  return all;
+}
+
+worker_times shares_of(std::size_t run, std::string name, const part_seconds& parts, double wall) {
+  worker_times t{run, std::move(name), {}};
+  double known = 0;
+  for (std::size_t part = 0; part < parts.size(); ++part) {
+    known += parts[part];
+    t.shares[part] = 100 / wall * parts[part];
+  }
+  t.shares.back() = 100 / wall * std::max(0.0, wall - known);
   return t;
 }
 
 /// All workers of a run as one, with the mean of each of their times.
-worker_figures mean_of(const run_figures& run) {
-  worker_figures all;
-  const auto count = static_cast<double>(run.workers.size());
-  for (const worker_figures& w : run.workers) {
-    all.compute_seconds += w.compute_seconds / count;
-    all.barrier_seconds += w.barrier_seconds / count;
-    all.bound_seconds += w.bound_seconds / count;
-    all.feeder_seconds += w.feeder_seconds / count;
-  }
+part_seconds mean_of(const std::vector<part_seconds>& workers) {
+  part_seconds all{};
+  for (const part_seconds& w : workers)
+    for (std::size_t part = 0; part < all.size(); ++part)
+      all[part] += w[part] / static_cast<double>(workers.size());
   return all;
 }
 
@@ -301,34 +310,25 @@ std::string plots_of(std::string_view label, std::size_t which, bool first) {
   return plots;
 }
 
-} // namespace
-
-std::vector<worker_times> times_of_workers(std::span<const run_figures> runs) {
+/// The times of each worker, or of the mean worker of each run where there are too many to show.
+std::vector<worker_times> times_of_workers(std::span<const report_file> runs) {
   std::size_t bars = 0;
-  for (const run_figures& run : runs) bars += run.workers.size();
+  for (const report_file& run : runs) bars += run.report.workers;
   std::vector<worker_times> all;
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    const run_figures& run = runs[i];
-    if (run.wall_seconds <= 0) continue;
-    if (bars > most_bars) {
-      all.push_back(shares_of(i, "all", mean_of(run), run.wall_seconds));
-      continue;
-    }
-    for (std::size_t rank = 0; rank < run.workers.size(); ++rank)
-      all.push_back(shares_of(i, std::to_string(rank), run.workers[rank], run.wall_seconds));
+    const double wall = runs[i].report.wall_seconds;
+    const std::vector<part_seconds> workers = seconds_of_workers(runs[i].report);
+    if (wall <= 0) continue;
+    if (bars > most_bars) all.push_back(shares_of(i, "all", mean_of(workers), wall));
+    for (std::size_t rank = 0; bars <= most_bars && rank < workers.size(); ++rank)
+      all.push_back(shares_of(i, std::to_string(rank), workers[rank], wall));
   }
   return all;
 }
 
-picture worker_time_picture(std::span<const run_figures> runs) {
-  picture p{
-      "time-workers",
-      "Where the time of the workers went",
-      "Shares of the time from the beginning to the end of a run. Exchange and other is reading weights, "
-      "messages, updates, and waiting for a core. A worker may wait for a batch and for its weights at once, "
-      "so "
-      "its parts may add up to more than 100 %.",
-      {}};
+/// How much of the run each worker computed and waited.
+picture worker_time_picture(std::span<const report_file> runs) {
+  picture p{"time-workers", "Where the time of the workers went", {}, {}};
   const std::vector<worker_times> all = times_of_workers(runs);
   std::string data, plots;
   for (std::size_t i = 0; i < runs.size(); ++i) {
@@ -337,12 +337,8 @@ picture worker_time_picture(std::span<const run_figures> runs) {
     data += fmt::format("$run{} << EOD\n{}EOD\n", i, bars);
     plots += plots_of(runs.size() == 1 ? "" : fmt::format("run {}", i + 1), i, plots.empty());
   }
-  if (plots.empty()) {
-    p.caption = "No run lasted long enough to be measured.";
-    return p;
-  }
+  if (plots.empty()) return p;
   const bool each = all.front().worker != "all";
-  if (!each) p.caption += " Each bar is the mean of all workers of a run.";
   p.script =
       data + fmt::format(
                  "set title {}\nset ylabel 'share of the run [%]'\nset xlabel {} offset 0,{}\nset bmargin 6\n"
@@ -355,36 +351,33 @@ picture worker_time_picture(std::span<const run_figures> runs) {
   return p;
 }
 
-picture gradient_time_picture(std::span<const run_figures> runs) {
-  picture p{"time-gradient",
-            "Where the time of a gradient went",
-            "The mean of each part of a gradient's way, and a line up to the longest. Reading, mailbox and "
-            "update count "
-            "once for each shard.",
-            {}};
+/// Mean and longest time of each part of a gradient's way.
+picture gradient_time_picture(std::span<const report_file> runs) {
+  picture p{"time-gradient", "Where the time of a gradient went", {}, {}};
   std::vector<std::string> names;
-  for (const run_figures& run : runs)
-    for (const time_part& t : run.times)
-      if (std::ranges::find(names, t.name) == names.end()) names.push_back(t.name);
+  for (const report_file& run : runs)
+    for (const figure& part : figures_of(run.report.times))
+      if (!part.value.is_null() && std::ranges::find(names, part.name) == names.end())
+        names.emplace_back(part.name);
   std::string data, plots;
   const double width = 0.6 / static_cast<double>(runs.size());
   for (std::size_t i = 0; i < runs.size(); ++i) {
     std::string lines;
-    for (const time_part& t : runs[i].times)
-      if (t.mean > 0 && t.longest >= t.mean)
+    for (const figure& part : figures_of(runs[i].report.times)) {
+      if (part.value.is_null()) continue;
+      const auto mean = part.value.at("mean").get<double>(), longest = part.value.at("max").get<double>();
+      if (mean > 0 && longest >= mean)
         lines += fmt::format("{:.6g} {:.6g} {:.6g}\n",
-                             static_cast<double>(std::ranges::find(names, t.name) - names.begin()) +
+                             static_cast<double>(std::ranges::find(names, part.name) - names.begin()) +
                                  width * (static_cast<double>(i) - static_cast<double>(runs.size() - 1) / 2),
-                             1e3 * t.mean, 1e3 * t.longest);
+                             1e3 * mean, 1e3 * longest);
+    }
     if (lines.empty()) continue;
     data += fmt::format("$run{} << EOD\n{}EOD\n", i, lines);
     plots += fmt::format("{}$run{} using 1:2:2:3 with yerrorbars ls {} ps 1.2 dt 1 title {}",
                          plots.empty() ? "" : ", ", i, i + 1, gnuplot_text(label_of(runs, i)));
   }
-  if (plots.empty()) {
-    p.caption = "No run measured where the time of its gradients went.";
-    return p;
-  }
+  if (plots.empty()) return p;
   std::string tics;
   for (std::size_t i = 0; i < names.size(); ++i)
     tics += fmt::format("{}{} {}", i == 0 ? "" : ", ", gnuplot_text(names[i]), i);
@@ -397,28 +390,19 @@ picture gradient_time_picture(std::span<const run_figures> runs) {
   return p;
 }
 
-namespace {
-
 constexpr std::size_t most_panels = 15;
 constexpr std::uint64_t most_boxes = 1'000; ///< of more none can be seen
 
-double total(const gap_counts& gaps) {
-  double sum = 0;
-  for (const auto& [gap, count] : gaps) sum += static_cast<double>(count);
-  return sum;
-}
-
 /// The last gap that is shown: of a long tail a hundredth is left out, and the mean that is expected is not.
-std::uint64_t last_shown(const run_figures& run, std::size_t workers) {
+std::uint64_t last_shown(const training_report& r, const std::vector<expected_staleness>& wanted) {
   double last = 3;
-  double left = total(run.gaps) * 0.99;
-  for (const auto& [gap, count] : run.gaps) {
+  double left = static_cast<double>(r.staleness.total()) * 0.99;
+  for (const auto& [gap, count] : r.staleness.buckets()) {
     if (left <= 0) break;
     left -= static_cast<double>(count);
     last = std::max(last, static_cast<double>(gap));
   }
-  for (std::size_t rank = 0; rank < workers; ++rank)
-    last = std::max(last, std::ceil(expected_of(run, rank).mean.value_or(0)));
+  for (const expected_staleness& x : wanted) last = std::max(last, std::ceil(x.mean.value_or(0)));
   return static_cast<std::uint64_t>(last);
 }
 
@@ -434,15 +418,15 @@ struct gap_axis {
 };
 
 /// The shares of all gaps in per cent, by box.
-std::map<std::uint64_t, double> shares(const gap_counts& gaps, const gap_axis& axis) {
+std::map<std::uint64_t, double> shares(const staleness_histogram& gaps, const gap_axis& axis) {
   std::map<std::uint64_t, double> all;
-  for (const auto& [gap, count] : gaps)
-    all[axis.box_of(gap)] += 100 * static_cast<double>(count) / total(gaps);
+  for (const auto& [gap, count] : gaps.buckets())
+    all[axis.box_of(gap)] += 100 * static_cast<double>(count) / static_cast<double>(gaps.total());
   return all;
 }
 
 /// The same as lines of a data block.
-std::string share_lines(const gap_counts& gaps, const gap_axis& axis) {
+std::string share_lines(const staleness_histogram& gaps, const gap_axis& axis) {
   std::string data;
   for (const auto& [box, share] : shares(gaps, axis))
     data += fmt::format("{} {:.6g}\n", axis.middle_of(box), share);
@@ -458,12 +442,6 @@ std::string law(double p, const gap_axis& axis) {
   return data;
 }
 
-double mean_of(const gap_counts& gaps) {
-  double sum = 0;
-  for (const auto& [gap, count] : gaps) sum += static_cast<double>(gap) * static_cast<double>(count);
-  return gaps.empty() ? 0 : sum / total(gaps);
-}
-
 constexpr const char* measured = "with boxes fs solid 1.0 border lc rgb '#000000' lc rgb '#a6c8e4'";
 constexpr const char* expected = "with linespoints lw 1.5 pt 6 ps 0.8 lc rgb '#000000'";
 constexpr const char* mean_line = "lw 2.5 dt 2 lc rgb '#d55e00'";
@@ -473,11 +451,11 @@ std::string mean_in_words(const expected_staleness& wanted) {
   return fmt::format(", {} {:.2f}", wanted.at_most ? "at most" : "expected", *wanted.mean);
 }
 
-std::string panel(const worker_figures& worker, const expected_staleness& wanted, std::size_t rank,
+std::string panel(const staleness_histogram& gaps, const expected_staleness& wanted, std::size_t rank,
                   const gap_axis& axis) {
-  if (worker.gaps.empty()) return fmt::format("set title 'worker {}: no gradient'\nplot NaN notitle\n", rank);
+  if (gaps.empty()) return fmt::format("set title 'worker {}: no gradient'\nplot NaN notitle\n", rank);
   std::string text = fmt::format("set title \"worker {}\\nmean {:.2f}{}\"\n$gaps << EOD\n{}EOD\n", rank,
-                                 mean_of(worker.gaps), mean_in_words(wanted), share_lines(worker.gaps, axis));
+                                 gaps.mean(), mean_in_words(wanted), share_lines(gaps, axis));
   if (wanted.mean)
     text += fmt::format("set arrow 1 from {0:.6g}, graph 0 to {0:.6g}, graph 1 nohead front {1}\n",
                         *wanted.mean, mean_line);
@@ -508,25 +486,22 @@ std::size_t columns_for(std::size_t panels) {
   return columns;
 }
 
-double highest(std::span<const worker_figures> workers, const gap_axis& axis) {
+double highest(const std::vector<staleness_histogram>& workers, const gap_axis& axis) {
   double most = 1;
-  for (const worker_figures& w : workers)
-    for (const auto& [box, share] : shares(w.gaps, axis)) most = std::max(most, share);
+  for (const staleness_histogram& gaps : workers)
+    for (const auto& [box, share] : shares(gaps, axis)) most = std::max(most, share);
   return most;
 }
 
-} // namespace
-
-picture staleness_picture(std::span<const run_figures> runs, std::size_t which) {
-  const run_figures& run = runs[which];
+/// A histogram for each worker of a run, beside what its policy lets expect.
+picture staleness_picture(std::span<const report_file> runs, std::size_t which) {
+  const training_report& run = runs[which].report;
   picture p{fmt::format("staleness-{}", which + 1), "Staleness under " + label_of(runs, which), {}, {}};
-  if (run.gaps.empty()) {
-    p.caption = "No gradient was applied or merged, so there is no staleness to show.";
-    return p;
-  }
-  const std::span<const worker_figures> shown =
-      std::span(run.workers).first(std::min(run.workers.size(), most_panels));
-  const std::uint64_t last = last_shown(run, shown.size());
+  if (run.staleness.empty()) return p;
+  std::vector<staleness_histogram> shown(std::min<std::size_t>(run.workers, most_panels));
+  for (std::uint32_t rank = 0; rank < shown.size(); ++rank) shown[rank] = staleness_of(run, rank);
+  const std::vector<expected_staleness> wanted = expected_of(run, run.policy, shown.size());
+  const std::uint64_t last = last_shown(run, wanted);
   const gap_axis axis{last, last / most_boxes + 1};
   const double top = highest(shown, axis);
   const std::size_t panels = shown.size() + 1, columns = columns_for(panels);
@@ -542,51 +517,41 @@ picture staleness_picture(std::span<const run_figures> runs, std::size_t which) 
   p.script += fmt::format("set xtics {}\nset ytics {}\n", distance_of_marks(static_cast<double>(last)),
                           distance_of_marks(top));
   for (std::size_t rank = 0; rank < shown.size(); ++rank)
-    p.script += panel(shown[rank], expected_of(run, rank), rank, axis);
-  p.script += "set key on\n" + legend(expected_of(run, 0)) + "unset multiplot\n";
-  p.caption = "The gap of a gradient is the number of updates since its weights were read. " +
-              expected_of(run, 0).in_words;
-  if (axis.width > 1) p.caption += fmt::format(" A box stands for {} gaps.", axis.width);
-  if (run.gaps.back().first > last)
-    p.caption +=
-        fmt::format(" Gaps above {} are beyond the axis; the largest is {}.", last, run.gaps.back().first);
-  if (shown.size() < run.workers.size())
-    p.caption += fmt::format(" These are the first {} of {} workers.", shown.size(), run.workers.size());
+    p.script += panel(shown[rank], wanted[rank], rank, axis);
+  p.script += "set key on\n" + legend(wanted[0]) + "unset multiplot\n";
   return p;
 }
 
-namespace {
-
-std::string gaps_by_lag(const run_figures& run) {
+std::string gaps_by_lag(const report_file& run) {
   std::string data;
-  for (const sampled_point& p : run.sampled) data += fmt::format("{:.9g} {:.9g}\n", p.lag, p.gap);
+  for (const sampled_figures& p : run.report.sampled) data += fmt::format("{} {:.9g}\n", p.lag, p.gap);
   return data;
 }
 
-std::string cosines_by_gap(const run_figures& run) {
+std::string cosines_by_gap(const report_file& run) {
   std::string data;
-  for (const sampled_point& p : run.sampled)
+  for (const sampled_figures& p : run.report.sampled)
     if (p.cosine) data += fmt::format("{:.9g} {:.9g}\n", p.gap, *p.cosine);
   return data;
 }
 
 /// The mean gap at each lag that is frequent enough to have one.
-std::string mean_gaps(const run_figures& run) {
+std::string mean_gaps(const report_file& run) {
   constexpr int frequent = 5;
-  std::map<double, std::pair<double, int>> sums;
-  for (const sampled_point& p : run.sampled) {
+  std::map<std::uint64_t, std::pair<double, int>> sums;
+  for (const sampled_figures& p : run.report.sampled) {
     sums[p.lag].first += p.gap;
     ++sums[p.lag].second;
   }
   std::string data;
   for (const auto& [lag, sum] : sums)
-    if (sum.second >= frequent) data += fmt::format("{:.9g} {:.9g}\n", lag, sum.first / sum.second);
+    if (sum.second >= frequent) data += fmt::format("{} {:.9g}\n", lag, sum.first / sum.second);
   return data;
 }
 
 /// Of several runs, each has points of a form and colour of its own.
-picture scatter(std::span<const run_figures> runs, picture p, const std::string& labels,
-                std::string (*points_of)(const run_figures&), std::string (*line_of)(const run_figures&)) {
+picture scatter(std::span<const report_file> runs, picture p, const std::string& labels,
+                std::string (*points_of)(const report_file&), std::string (*line_of)(const report_file&)) {
   std::string data, plots;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const std::string points = points_of(runs[i]);
@@ -608,31 +573,27 @@ picture scatter(std::span<const run_figures> runs, picture p, const std::string&
   return p;
 }
 
+/// Gap against lag, and cosine against gap, of the sampled gradients.
+std::vector<picture> sample_pictures(std::span<const report_file> runs) {
+  return {
+      scatter(runs, {"gap-lag", "How far weights moved within a lag", {}, {}},
+              "set xlabel 'lag [versions]'\nset ylabel 'gap [weights]'\nset xrange [0:*]\nset yrange [0:*]\n",
+              gaps_by_lag, mean_gaps),
+      scatter(runs, {"cosine-gap", "What the gap does to gradients", {}, {}},
+              "set xlabel 'gap [weights]'\nset ylabel 'cosine to a fresh gradient'\nset xrange [0:*]\n",
+              cosines_by_gap, nullptr)};
+}
+
 } // namespace
 
-std::vector<picture> sample_pictures(std::span<const run_figures> runs) {
-  std::vector<picture> drawn;
-  picture gaps = scatter(
-      runs,
-      {"gap-lag",
-       "How far weights moved within a lag",
-       "A point is a sampled gradient at one shard. The gap is the distance between the weights it was "
-       "computed from and those it was applied to, as a root mean square.",
-       {}},
-      "set xlabel 'lag [versions]'\nset ylabel 'gap [weights]'\nset xrange [0:*]\nset yrange [0:*]\n",
-      gaps_by_lag, mean_gaps);
-  if (!gaps.script.empty()) drawn.push_back(std::move(gaps));
-  picture cosines = scatter(
-      runs,
-      {"cosine-gap",
-       "What the gap does to gradients",
-       "A point is a sampled gradient at one shard: the cosine between it and the gradient of the same batch "
-       "at the weights it was applied to. 1 is no harm.",
-       {}},
-      "set xlabel 'gap [weights]'\nset ylabel 'cosine to a fresh gradient'\nset xrange [0:*]\n",
-      cosines_by_gap, nullptr);
-  if (!cosines.script.empty()) drawn.push_back(std::move(cosines));
-  return drawn;
+std::vector<picture> pictures_of(std::span<const report_file> runs) {
+  std::vector<picture> all = loss_pictures(runs);
+  for (std::size_t i = 0; i < runs.size(); ++i) all.push_back(staleness_picture(runs, i));
+  for (picture& p : sample_pictures(runs)) all.push_back(std::move(p));
+  all.push_back(worker_time_picture(runs));
+  all.push_back(gradient_time_picture(runs));
+  std::erase_if(all, [](const picture& p) { return p.script.empty(); });
+  return all;
 }
 
 } // namespace mailgrad

@@ -6,8 +6,10 @@
 
 #include <fmt/format.h>
 
+#ifdef MAILGRAD_PICTURES
 #include <png.h>
 #include <turbojpeg.h>
+#endif
 
 #include <algorithm>
 #include <array>
@@ -16,6 +18,7 @@
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -39,12 +42,6 @@ std::uint8_t grey_of(const std::uint8_t* rgb) {
   return static_cast<std::uint8_t>((rgb[0] * 19595U + rgb[1] * 38470U + rgb[2] * 7471U + (1U << 15)) >> 16);
 }
 
-/// a * b / 255, rounded.
-unsigned share_of(unsigned a, unsigned b) {
-  const unsigned product = a * b + 128;
-  return ((product >> 8) + product) >> 8;
-}
-
 } // namespace
 
 struct picture_file::decoder {
@@ -66,6 +63,8 @@ struct picture_file::decoder {
   bool has_colours = false;
   bool is_deep = false;
 };
+
+#ifdef MAILGRAD_PICTURES
 
 /// libpng reports errors by a long jump, so the functions that call it have no objects to destroy.
 struct picture_file::png_decoder final : decoder {
@@ -142,6 +141,16 @@ struct picture_file::png_decoder final : decoder {
   kept_by_libpng state{this, on_error, on_warning};
 };
 
+namespace {
+
+/// a * b / 255, rounded.
+unsigned share_of(unsigned a, unsigned b) {
+  const unsigned product = a * b + 128;
+  return ((product >> 8) + product) >> 8;
+}
+
+} // namespace
+
 struct picture_file::jpeg_decoder final : decoder {
   jpeg_decoder(const fs::path& name, std::vector<std::uint8_t> all) : decoder(name), bytes(std::move(all)) {
     if (handle == nullptr) throw std::bad_alloc();
@@ -189,6 +198,8 @@ struct picture_file::jpeg_decoder final : decoder {
   bool has_inks = false; ///< cyan, magenta, yellow and black, as all programs write them: 255 less each
 };
 
+#endif // MAILGRAD_PICTURES
+
 bool is_picture_name(std::string_view name) {
   constexpr std::array<std::string_view, 3> suffixes{".png", ".jpg", ".jpeg"};
   const std::string small = in_small_letters(name);
@@ -203,12 +214,20 @@ picture_file::picture_file(const fs::path& file) {
     throw_malformed(file, fmt::format("expected a picture of at most {} bytes, found more", most_bytes));
   const std::string_view head(reinterpret_cast<const char*>(bytes.data()),
                               std::min<std::size_t>(bytes.size(), 8));
-  if (head == png_signature)
-    decoder_ = std::make_unique<png_decoder>(file, std::move(bytes));
-  else if (head.starts_with(jpeg_signature))
-    decoder_ = std::make_unique<jpeg_decoder>(file, std::move(bytes));
-  else
+  const bool is_png = head == png_signature;
+  if (!is_png && !head.starts_with(jpeg_signature))
     throw_malformed(file, fmt::format("expected a PNG or JPEG picture, found {}", in_quotes(head)));
+#ifdef MAILGRAD_PICTURES
+  if (is_png)
+    decoder_ = std::make_unique<png_decoder>(file, std::move(bytes));
+  else
+    decoder_ = std::make_unique<jpeg_decoder>(file, std::move(bytes));
+#else
+  throw file_error(
+      std::make_error_code(std::errc::not_supported),
+      fmt::format("{}: this Mailgrad was built without libpng and libjpeg-turbo, so it reads no pictures",
+                  file.string()));
+#endif
 }
 
 picture_file::~picture_file() = default;

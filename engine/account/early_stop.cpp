@@ -1,4 +1,5 @@
 #include <mailgrad/engine/account/early_stop.hpp>
+#include <mailgrad/engine/account/figures.hpp>
 
 #include <mailgrad/options/number.hpp>
 #include <mailgrad/options/spelling.hpp>
@@ -32,11 +33,6 @@ constexpr std::array<comparison_form, 4> comparisons{{{"<=", comparison::at_most
 /// Names that stand for the figure of the samples on which a run is judged.
 constexpr std::array<std::string_view, 3> short_names{"loss", "accuracy", "rmse"};
 
-const metrics_column* find_column(std::string_view name) {
-  const auto found = std::ranges::find(metrics_columns(), name, &metrics_column::name);
-  return found == metrics_columns().end() ? nullptr : &*found;
-}
-
 std::string_view trimmed(std::string_view text) {
   const std::size_t first = text.find_first_not_of(' ');
   if (first == std::string_view::npos) return {};
@@ -60,15 +56,18 @@ std::string full_name(std::string_view name, judged_on samples) {
   return name == "loss" ? "train_loss" : fmt::format("test_{}", name);
 }
 
-const metrics_column* known_column(std::string_view condition, std::string_view name, judged_on samples) {
-  if (const metrics_column* const column = find_column(full_name(name, samples))) return column;
+figure known_figure(std::string_view condition, std::string_view name, judged_on samples) {
+  const std::string full = full_name(name, samples);
   std::vector<std::string_view> names(short_names.begin(), short_names.end());
-  for (const metrics_column& column : metrics_columns()) names.push_back(column.name);
+  for (figure& f : figures_of(metrics_line{})) {
+    if (f.name == full) return std::move(f);
+    names.emplace_back(f.name);
+  }
   refuse(condition, fmt::format("there is no figure '{}'; {}", name, suggestion(name, names)));
 }
 
-/// A condition of any figure, also of one that the run may not have.
-stop_condition parse_condition(std::string_view text, judged_on samples) {
+/// A condition of any figure, also of one that the run may not have, and that figure.
+std::pair<stop_condition, figure> parse_condition(std::string_view text, judged_on samples) {
   const std::string_view whole = trimmed(text);
   for (const auto& [sign, what, words] : comparisons) {
     const std::size_t place = whole.find(sign);
@@ -76,28 +75,32 @@ stop_condition parse_condition(std::string_view text, judged_on samples) {
     const std::string_view bound = trimmed(whole.substr(place + sign.size()));
     const std::optional<double> number = parse_number(bound);
     if (!number || !std::isfinite(*number)) refuse(whole, fmt::format("'{}' is no number", bound));
-    return {known_column(whole, trimmed(whole.substr(0, place)), samples), what, *number};
+    figure known = known_figure(whole, trimmed(whole.substr(0, place)), samples);
+    return {{known.name, what, *number}, std::move(known)};
   }
   refuse(whole, "expected a figure, one of < <= > >=, and a number, as in loss<0.3");
 }
 
-void require_tested(std::string_view condition, const metrics_column& column, judged_on samples) {
-  if (column.kind != figure_kind::test) return;
+void require_tested(std::string_view condition, const figure& f, judged_on samples) {
+  if (!f.elsewhere.of_tests) return;
   if (samples == judged_on::nothing)
-    refuse(condition, fmt::format("'{}' is not measured during the run; say how often to test", column.name));
-  if (column.name.starts_with("validation_") != (samples == judged_on::validation))
+    refuse(condition, fmt::format("'{}' is not measured during the run; say how often to test", f.name));
+  if (std::string_view(f.name).starts_with("validation_") != (samples == judged_on::validation))
     refuse(condition, fmt::format("during the run weights are tested on the {}, so '{}' is not known",
                                   samples == judged_on::test ? "test samples; no samples are held out"
                                                              : "samples that are held out",
-                                  column.name));
+                                  f.name));
 }
 
-double figure_of(const metrics_column& column, const metrics_line& x) { return column.figure(x).value(); }
+std::optional<double> figure_of(const metrics_line& x, std::string_view name) {
+  const std::vector<figure> all = figures_of(x);
+  return std::ranges::find(all, name, &figure::name)->number();
+}
 
 } // namespace
 
 bool stop_condition::holds(const metrics_line& x) const {
-  const std::optional<double> known = column->figure(x);
+  const std::optional<double> known = figure_of(x, figure);
   if (!known) return false;
   switch (reaches) {
   case comparison::below:
@@ -115,15 +118,16 @@ bool stop_condition::holds(const metrics_line& x) const {
 std::vector<stop_condition> parse_stop_conditions(std::string_view text, judged_on samples) {
   std::vector<stop_condition> all;
   for (const std::string_view word : words_between(text, ',')) {
-    all.push_back(parse_condition(word, samples));
-    require_tested(trimmed(word), *all.back().column, samples);
+    auto [condition, known] = parse_condition(word, samples);
+    require_tested(trimmed(word), known, samples);
+    all.push_back(std::move(condition));
   }
   return all;
 }
 
 bool asks_for_tests(std::string_view text) {
   return std::ranges::any_of(words_between(text, ','), [](std::string_view word) {
-    return parse_condition(word, judged_on::nothing).column->kind == figure_kind::test;
+    return parse_condition(word, judged_on::nothing).second.elsewhere.of_tests;
   });
 }
 
@@ -147,7 +151,7 @@ std::optional<std::string> early_stop::judge(const metrics_line& x) {
   if (met == conditions_.end()) return std::nullopt;
   ended_ = true;
   const auto form = std::ranges::find(comparisons, met->reaches, &comparison_form::what);
-  return fmt::format("{} is {:g}, {} {:g}", met->column->name, figure_of(*met->column, x), form->in_words,
+  return fmt::format("{} is {:g}, {} {:g}", met->figure, figure_of(x, met->figure).value(), form->in_words,
                      met->bound);
 }
 

@@ -16,7 +16,7 @@ namespace mailgrad {
 struct stop_condition {
   enum class comparison : std::uint8_t { below, at_most, above, at_least };
 
-  const metrics_column* column = nullptr; ///< never null in a parsed condition
+  std::string figure; ///< its name
   comparison reaches = comparison::below;
   double bound = 0;
 

@@ -1,9 +1,9 @@
+#include <mailgrad/engine/account/figures.hpp>
 #include <mailgrad/engine/account/metrics_line.hpp>
 #include <mailgrad/files/locks.hpp>
 #include <mailgrad/files/replaced_file.hpp>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,81 +17,22 @@
 
 namespace mailgrad {
 
-namespace {
-
-using json = nlohmann::ordered_json;
-using figure = std::optional<double>;
-
-/// A column that holds a member of a line as a number.
-template <auto Member>
-figure member(const metrics_line& x) {
-  if constexpr (requires { (x.*Member).has_value(); }) {
-    if (!(x.*Member)) return std::nullopt;
-    return static_cast<double>(*(x.*Member));
-  } else {
-    return static_cast<double>(x.*Member);
-  }
-}
-
-constexpr std::array columns{
-    metrics_column{"time_s", figure_kind::measure, member<&metrics_line::time_s>},
-    metrics_column{"steps", figure_kind::count, member<&metrics_line::steps>},
-    metrics_column{"updates", figure_kind::count, member<&metrics_line::updates>},
-    metrics_column{"samples", figure_kind::count, member<&metrics_line::samples>},
-    metrics_column{"epoch", figure_kind::measure, member<&metrics_line::epoch>},
-    metrics_column{"train_loss", figure_kind::measure, member<&metrics_line::train_loss>},
-    metrics_column{"learning_rate", figure_kind::measure, member<&metrics_line::learning_rate>},
-    metrics_column{"staleness_mean", figure_kind::measure, member<&metrics_line::staleness_mean>},
-    metrics_column{"staleness_p99", figure_kind::count, member<&metrics_line::staleness_p99>},
-    metrics_column{"computed", figure_kind::count, member<&metrics_line::computed>},
-    metrics_column{"applied", figure_kind::count, member<&metrics_line::applied>},
-    metrics_column{"merged", figure_kind::count, member<&metrics_line::merged>},
-    metrics_column{"discarded", figure_kind::count, member<&metrics_line::discarded>},
-    metrics_column{"samples_per_s", figure_kind::measure, member<&metrics_line::samples_per_s>},
-    metrics_column{"waiting_s", figure_kind::measure, member<&metrics_line::waiting_s>},
-    metrics_column{"test_loss", figure_kind::test, member<&metrics_line::test_loss>},
-    metrics_column{"test_accuracy", figure_kind::test, member<&metrics_line::test_accuracy>},
-    metrics_column{"test_rmse", figure_kind::test, member<&metrics_line::test_rmse>},
-    metrics_column{"validation_loss", figure_kind::test, member<&metrics_line::validation_loss>},
-    metrics_column{"validation_accuracy", figure_kind::test, member<&metrics_line::validation_accuracy>},
-    metrics_column{"validation_rmse", figure_kind::test, member<&metrics_line::validation_rmse>},
-};
-
-json number(const metrics_column& column, double x) {
-  return column.kind == figure_kind::count ? json(static_cast<std::uint64_t>(x)) : json(x);
-}
-
-/// `piece` gives the text of each column.
-std::string joined(const auto& piece) {
-  std::string text;
-  for (const metrics_column& column : columns) text += (text.empty() ? "" : ",") + piece(column);
-  return text;
-}
-
-} // namespace
-
-std::span<const metrics_column> metrics_columns() { return columns; }
-
-std::string to_json(const metrics_line& x) {
-  json line;
-  for (const metrics_column& column : columns) {
-    const figure f = column.figure(x);
-    if (f || column.kind != figure_kind::test)
-      line[std::string(column.name)] = f ? number(column, *f) : json(nullptr);
-  }
-  return line.dump();
-}
+std::string to_json(const metrics_line& x) { return object_of(figures_of(x)).dump(); }
 
 std::string metrics_csv_header() {
-  return joined([](const metrics_column& column) { return std::string(column.name); });
+  std::string text;
+  for (const figure& column : figures_of(metrics_line{}))
+    text += (text.empty() ? "" : ",") + std::string(column.name);
+  return text;
 }
 
 /// The first column is never empty.
 std::string to_csv(const metrics_line& x) {
-  return joined([&](const metrics_column& column) {
-    const figure f = column.figure(x);
-    return f && std::isfinite(*f) ? number(column, *f).dump() : std::string();
-  });
+  std::string text;
+  for (const figure& column : figures_of(x))
+    text += (text.empty() ? "" : ",") +
+            (std::isfinite(column.number().value_or(NAN)) ? column.value.dump() : std::string());
+  return text;
 }
 
 namespace {

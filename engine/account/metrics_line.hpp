@@ -4,9 +4,7 @@
 #include <cstdint>
 #include <fstream>
 #include <optional>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace mailgrad {
@@ -38,23 +36,6 @@ struct metrics_line {
 
   bool tested() const noexcept { return test_loss || validation_loss; }
 };
-
-enum class figure_kind : std::uint8_t {
-  count,   ///< a whole number
-  measure, ///< any number
-  test,    ///< any number, left out of JSON where no weights were tested
-};
-
-/// A column of such lines.
-struct metrics_column {
-  std::string_view name;
-  figure_kind kind;
-  /// The figure of a line; nothing if it is unknown.
-  std::optional<double> (*figure)(const metrics_line& x);
-};
-
-/// All columns, in the order in which they are written.
-std::span<const metrics_column> metrics_columns();
 
 /// One JSON object without a line feed. An unknown figure is null; those of a test are there if there was
 /// one.

@@ -1,6 +1,5 @@
+#include <mailgrad/engine/account/figures.hpp>
 #include <mailgrad/engine/account/run_member.hpp>
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -14,44 +13,6 @@ namespace {
 using json = nlohmann::ordered_json;
 
 constexpr std::array<std::string_view, 4> state_names{"joined", "done", "left", "lost"};
-constexpr std::size_t most_words = 240; ///< bytes of last words
-constexpr std::size_t most_devices_told = 16;
-constexpr std::size_t longest_device = 32; ///< bytes
-constexpr std::size_t most_shards_told = 16;
-
-std::string cut(std::string words) {
-  if (words.size() > most_words) words = words.substr(0, most_words) + "...";
-  return words;
-}
-
-/// The first ones, and how many more there are.
-json told_devices(const std::vector<std::string>& devices) {
-  json all = json::array();
-  for (std::size_t d = 0; d < std::min(devices.size(), most_devices_told); ++d)
-    all.push_back(devices[d].substr(0, longest_device));
-  if (devices.size() > most_devices_told)
-    all.push_back("and " + std::to_string(devices.size() - most_devices_told) + " more");
-  return all;
-}
-
-std::ptrdiff_t told_shards(const run_member& m) {
-  return static_cast<std::ptrdiff_t>(std::min(m.shards.size(), most_shards_told));
-}
-
-json told(const run_member& m) {
-  return {{"role", m.role},
-          {"number", m.number},
-          {"incarnation", m.incarnation},
-          {"state", to_string(m.is)},
-          {"since_seconds", m.since},
-          {"heard_seconds", m.heard ? json(*m.heard) : json()},
-          {"address", cut(m.address)},
-          {"devices", told_devices(m.devices)},
-          {"shards", std::vector(m.shards.begin(), m.shards.begin() + told_shards(m))},
-          {"losses", m.losses},
-          {"why", cut(m.why)}};
-}
-
 json counts_of(const std::vector<run_member>& members) {
   json all = json::object();
   for (const member_counts& c : counted(members))
@@ -90,7 +51,7 @@ std::string to_json(std::vector<run_member> members) {
   std::ranges::stable_sort(members, is_more_urgent);
   members.resize(std::min(members.size(), most_members_listed));
   std::ranges::sort(members, comes_first);
-  for (const run_member& m : members) all["listed"].push_back(told(m));
+  for (const run_member& m : members) all["listed"].push_back(object_of(figures_of(m)));
   return all.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

@@ -1,3 +1,4 @@
+#include <mailgrad/engine/account/figures.hpp>
 #include <mailgrad/engine/account/provenance.hpp>
 #include <mailgrad/engine/account/tensorboard_file.hpp>
 #include <mailgrad/files/digests.hpp>
@@ -41,38 +42,6 @@ std::string tf_record(std::string_view data) {
 namespace {
 
 using tensorboard::Event;
-
-/// A column of metrics and the tag that it has in TensorBoard, which draws those of one prefix together.
-struct scalar {
-  const char* tag;
-  std::string_view column;
-};
-
-constexpr scalar scalars[]{
-    {"loss/train", "train_loss"},
-    {"loss/test", "test_loss"},
-    {"loss/validation", "validation_loss"},
-    {"accuracy/test", "test_accuracy"},
-    {"accuracy/validation", "validation_accuracy"},
-    {"rmse/test", "test_rmse"},
-    {"rmse/validation", "validation_rmse"},
-    {"staleness/mean", "staleness_mean"},
-    {"staleness/p99", "staleness_p99"},
-    {"ledger/computed", "computed"},
-    {"ledger/applied", "applied"},
-    {"ledger/merged", "merged"},
-    {"ledger/discarded", "discarded"},
-    {"throughput/samples_per_s", "samples_per_s"},
-    {"waits/seconds", "waiting_s"},
-    {"progress/epoch", "epoch"},
-    {"progress/updates", "updates"},
-    {"learning_rate", "learning_rate"},
-};
-
-std::optional<double> known(const scalar& s, const metrics_line& x) {
-  const auto column = std::ranges::find(metrics_columns(), s.column, &metrics_column::name);
-  return column->figure(x); // there is one for each row above, as a test shows
-}
 
 /// TensorBoard reads no message with a text that is none.
 std::string as_utf8(const std::string& text) {
@@ -180,12 +149,12 @@ std::string count_event(const board_moment& when, std::string_view tag, std::uin
 
 std::string scalars_event(const board_moment& when, const metrics_line& x) {
   Event e = at(when);
-  for (const scalar& s : scalars) {
-    const auto figure = known(s, x);
-    if (!figure) continue;
+  for (const figure& f : figures_of(x)) {
+    const std::optional<double> known = f.elsewhere.tag ? f.number() : std::nullopt;
+    if (!known) continue;
     auto& value = *e.mutable_summary()->add_value();
-    value.set_tag(s.tag);
-    value.set_simple_value(static_cast<float>(*figure));
+    value.set_tag(f.elsewhere.tag);
+    value.set_simple_value(static_cast<float>(*known));
   }
   return e.SerializeAsString();
 }

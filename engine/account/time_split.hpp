@@ -61,6 +61,18 @@ public:
     longest_ = std::max(longest_, other.longest_);
   }
 
+  /// As a report tells it, in seconds; at most what an instant holds.
+  static duration_stat of(std::uint64_t count, double total, double longest) noexcept {
+    const auto span = [](double seconds) {
+      return instant{static_cast<std::int64_t>(1e9 * std::min(seconds, 9e9) + 0.5)};
+    };
+    duration_stat t;
+    t.count_ = count;
+    t.total_ = span(total);
+    t.longest_ = span(longest);
+    return t;
+  }
+
   std::uint64_t count() const noexcept { return count_; }
   bool empty() const noexcept { return count_ == 0; }
   instant total() const noexcept { return total_; }

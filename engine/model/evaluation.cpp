@@ -1,7 +1,7 @@
 #include <mailgrad/engine/model/evaluation.hpp>
 
 #include <mailgrad/engine/model/data_request.hpp>
-#include <mailgrad/kernels/cross_entropy.hpp>
+#include <mailgrad/kernels/softmax.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 #include <mailgrad/engine/model/data_request.hpp>
 #include <mailgrad/engine/model/tested_model.hpp>
-#include <mailgrad/kernels/copy_rows.hpp>
+#include <mailgrad/kernels/copy.hpp>
 #include <mailgrad/kernels/cuda/card_lane.hpp>
 #include <mailgrad/tensor/error.hpp>
 

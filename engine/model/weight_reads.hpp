@@ -4,7 +4,7 @@
 #include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
-#include <mailgrad/kernels/copy_rows.hpp>
+#include <mailgrad/kernels/copy.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -1,11 +1,20 @@
 #include <mailgrad/engine/plan/largest_body.hpp>
 
 #include <mailgrad/data/batch.hpp>
-#include <mailgrad/engine/plan/whole_variables.hpp>
+#include <mailgrad/optim/rules/shampoo.hpp>
 
 #include <algorithm>
 
 namespace mailgrad {
+
+std::uint64_t bytes_of_matrices(const optimizer_options& rule, const parameter_layout& layout) {
+  const auto* shampoo = std::get_if<shampoo_options>(&rule.rule);
+  if (!shampoo) return 0;
+  std::uint64_t bytes = 0;
+  for (const placed_variable& v : layout.variables())
+    if (!v.sparse) bytes += floats_of_matrices(*shampoo, v.dims) * sizeof(float);
+  return bytes;
+}
 
 namespace {
 

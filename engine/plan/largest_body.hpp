@@ -10,6 +10,9 @@
 
 namespace mailgrad {
 
+/// The bytes that a rule keeps besides a few floats for each weight, for all variables of a model.
+std::uint64_t bytes_of_matrices(const optimizer_options& rule, const parameter_layout& layout);
+
 /// Of those between a worker of so many devices and a shard, in bytes: a gradient, with what each further
 /// device adds, and the weights that it was computed from; or two versions of weights.
 std::uint64_t largest_exchange(const parameter_layout& layout, std::uint32_t devices);

@@ -2,7 +2,7 @@
 
 #include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
-#include <mailgrad/engine/plan/fact_differences.hpp>
+#include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/plan/worker_computers.hpp>
 #include <mailgrad/engine/record/recording.hpp>

@@ -1,7 +1,5 @@
 #include <mailgrad/data/dataset.hpp>
-#include <mailgrad/engine/plan/fact_differences.hpp>
 #include <mailgrad/engine/plan/known_plugins.hpp>
-#include <mailgrad/engine/plan/parameter_place.hpp>
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/engine/plan/worker_computers.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
@@ -10,12 +8,15 @@
 #include <mailgrad/kernels/arithmetic.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/optim/cures/cure_spec.hpp>
+#include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -23,10 +24,72 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 namespace mailgrad {
+
+namespace {
+
+/// 0.1 for 0.10000000000000001, and 1e-8 for 1e-08. What is no number, or a whole one, stays as it is.
+std::string shortest(std::string_view word) {
+  double number = 0;
+  const auto [rest, wrong] = std::from_chars(word.data(), word.data() + word.size(), number);
+  const bool is_whole = word.find_first_of(".e") == word.npos;
+  if (is_whole || wrong != std::errc() || rest != word.data() + word.size()) return std::string(word);
+  std::string text = fmt::format("{}", number);
+  for (const std::string_view zero : {"e-0", "e+0"})
+    if (const std::size_t at = text.find(zero); at != text.npos) text.erase(at + 2, 1);
+  return text;
+}
+
+std::string with_short_numbers(std::string_view value) {
+  constexpr std::string_view between = " ,=:@";
+  std::string text;
+  for (std::size_t begin = 0; begin <= value.size();) {
+    const std::size_t end = std::min(value.find_first_of(between, begin), value.size());
+    text += shortest(value.substr(begin, end - begin));
+    if (end < value.size()) text += value[end];
+    begin = end + 1;
+  }
+  return text;
+}
+
+/// The words between spaces. Those in quotes may have spaces, and lose the quotes.
+std::vector<std::string> words_of(std::string_view value) {
+  std::vector<std::string> words(1);
+  bool quoted = false;
+  for (const char c : value) {
+    if (c == '\'')
+      quoted = !quoted;
+    else if (c == ' ' && !quoted)
+      words.emplace_back();
+    else
+      words.back() += c;
+  }
+  return words;
+}
+
+/// "nesterov=yes" for the word "nesterov" that run_fingerprint has of muon, and "beta1=0.9" for 0.9.
+std::string setting_as_typed(std::string_view name, const std::string& word) {
+  if (name == "nesterov") return word == name ? "nesterov=yes" : "nesterov=no";
+  return fmt::format("{}={}", name, shortest(word));
+}
+
+} // namespace
+
+std::string fact_as_typed(std::string_view fact, const std::string& value) {
+  if (fact != "optimizer" && fact != "outer optimizer") return with_short_numbers(value);
+  const std::vector<std::string> words = words_of(value);
+  const std::vector<std::string_view> names = optimizer_setting_names(words[0]);
+  if (words.size() != names.size() + 1) return with_short_numbers(value);
+  std::string text = words[0];
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (const std::string& word = words[i + 1]; !word.empty())
+      text += (text.find(':') == text.npos ? ':' : ',') + setting_as_typed(names[i], word);
+  return text;
+}
 
 namespace {
 
@@ -246,29 +309,18 @@ std::string hash_of_all(const model_function& model, model_request request, cons
   return same ? first : hash_of(joined);
 }
 
-std::string settings_of(const sgd_options&) { return {}; }
-std::string settings_of(const momentum_options& o) { return exactly(o.momentum); }
-std::string settings_of(const nesterov_options& o) { return exactly(o.momentum); }
-std::string settings_of(const adagrad_options& o) {
-  return exactly(o.epsilon) + ' ' + exactly(o.initial_sum);
-}
-std::string settings_of(const rmsprop_options& o) { return exactly(o.alpha) + ' ' + exactly(o.epsilon); }
-std::string settings_of(const adam_options& o) {
-  return exactly(o.beta1) + ' ' + exactly(o.beta2) + ' ' + exactly(o.epsilon);
-}
-std::string settings_of(const delayed_nesterov_options& o) {
-  return exactly(o.momentum) + ' ' + std::to_string(o.period) + ' ' + exactly(o.early);
-}
-std::string settings_of(const lars_options& o) { return exactly(o.momentum) + ' ' + exactly(o.trust); }
-std::string settings_of(const lamb_options& o) {
-  return exactly(o.beta1) + ' ' + exactly(o.beta2) + ' ' + exactly(o.epsilon);
-}
-std::string settings_of(const muon_options& o) {
-  return fmt::format("{} {} '{}' {} {} {} {}", exactly(o.momentum), o.nesterov ? "nesterov" : "plain",
-                     o.adamw, exactly(o.adamw_rate), exactly(o.beta1), exactly(o.beta2), exactly(o.epsilon));
-}
-std::string settings_of(const shampoo_options& o) {
-  return fmt::format("{} {} {}", exactly(o.epsilon), o.every, o.largest);
+std::string in_words(double x, std::string_view) { return exactly(x); }
+std::string in_words(std::uint64_t n, std::string_view) { return std::to_string(n); }
+std::string in_words(bool holds, std::string_view name) { return holds ? std::string(name) : "plain"; }
+std::string in_words(const std::string& text, std::string_view) { return "'" + text + "'"; }
+
+template <class Rule>
+std::string settings_of(const Rule& o) {
+  std::string text;
+  Rule::visit(o, [&](std::string_view name, const auto& value, setting_range) {
+    text.append(text.empty() ? 0 : 1, ' ').append(in_words(value, name));
+  });
+  return text;
 }
 std::string settings_of(const own_rule& o) {
   std::string text;
@@ -325,33 +377,56 @@ std::string hash_of(const saved_weights& start) {
   return hash_of(text);
 }
 
+/// What the facts are told of.
+struct fact_source {
+  const model_function& model;
+  const model_request& request;
+  const data_split& data;
+  const training_options& o;
+};
+
+/// A fact that every run tells, and the option of the tool that decides on it, which a reader gives who wants
+/// it as it was; null: none does.
+struct fact_row {
+  std::string_view fact;
+  const char* option;
+  std::string (*is)(const fact_source&);
+};
+
+constexpr fact_row every_fact[] = {
+    {"version of mailgrad", nullptr, [](auto&) { return std::string(MAILGRAD_VERSION); }},
+    {"arithmetic", nullptr, [](auto&) { return arithmetic_in_words(); }},
+    {"number of training samples", nullptr, [](auto& f) { return std::to_string(f.data.train.size()); }},
+    {samples_fact, nullptr, [](auto& f) { return digest_of(f.data.train); }},
+    {model_fact, nullptr, [](auto& f) { return hash_of_all(f.model, f.request, f.o); }},
+    {"policy", "--policy", [](auto& f) { return f.o.policy; }},
+    {"cure", "--cure", [](auto& f) { return f.o.cure; }},
+    {"optimizer", "--optimizer", [](auto& f) { return in_words(f.o.optimizer); }},
+    {"learning rate", "--lr", [](auto& f) { return exactly(base_learning_rate(f.o.optimizer)); }},
+    {"local steps", "--local-steps", [](auto& f) { return std::to_string(f.o.local_steps); }},
+    {"outer optimizer", "--outer-optimizer", [](auto& f) { return in_words(f.o.outer); }},
+    {"outer learning rate", "--outer-lr", [](auto& f) { return exactly(base_learning_rate(f.o.outer)); }},
+    {"schedule", "--schedule", [](auto& f) { return to_string(f.o.optimizer.schedule); }},
+    {"weight decay", "--weight-decay", [](auto& f) { return exactly(base_weight_decay(f.o.optimizer)); }},
+    {"l2", "--l2", [](auto& f) { return exactly(f.o.optimizer.l2); }},
+    {"clip norm", "--clip-norm", [](auto& f) { return exactly(f.o.optimizer.clip_norm); }},
+    {batch_fact, "--batch", [](auto& f) { return std::to_string(f.o.batch); }},
+    {"number of devices of a worker", nullptr,
+     [](auto& f) { return std::to_string(f.o.devices.size() / workers_of(f.o)); }},
+    {"number of micro-batches", "--micro-batches", [](auto& f) { return std::to_string(f.o.micro_batches); }},
+    {"epochs", nullptr, [](auto& f) { return std::to_string(f.o.epochs); }},
+    {"steps", nullptr, [](auto& f) { return std::to_string(f.o.steps); }},
+    {"seed", "--seed", [](auto& f) { return std::to_string(f.o.seed); }},
+    {first_weights_fact, nullptr,
+     [](auto& f) { return f.o.start ? hash_of(*f.o.start) : std::string(drawn_weights); }},
+};
+
 } // namespace
 
 run_facts facts_of(const model_function& model, const model_request& request, const data_split& data,
                    const training_options& o) {
-  run_facts facts{{"version of mailgrad", MAILGRAD_VERSION},
-                  {"arithmetic", arithmetic_in_words()},
-                  {"number of training samples", std::to_string(data.train.size())},
-                  {std::string(samples_fact), digest_of(data.train)},
-                  {std::string(model_fact), hash_of_all(model, request, o)},
-                  {"policy", o.policy},
-                  {"cure", o.cure},
-                  {"optimizer", in_words(o.optimizer)},
-                  {"learning rate", exactly(base_learning_rate(o.optimizer))},
-                  {"local steps", std::to_string(o.local_steps)},
-                  {"outer optimizer", in_words(o.outer)},
-                  {"outer learning rate", exactly(base_learning_rate(o.outer))},
-                  {"schedule", to_string(o.optimizer.schedule)},
-                  {"weight decay", exactly(base_weight_decay(o.optimizer))},
-                  {"l2", exactly(o.optimizer.l2)},
-                  {"clip norm", exactly(o.optimizer.clip_norm)},
-                  {std::string(batch_fact), std::to_string(o.batch)},
-                  {"number of devices of a worker", std::to_string(o.devices.size() / workers_of(o))},
-                  {"number of micro-batches", std::to_string(o.micro_batches)},
-                  {"epochs", std::to_string(o.epochs)},
-                  {"steps", std::to_string(o.steps)},
-                  {"seed", std::to_string(o.seed)},
-                  {std::string(first_weights_fact), o.start ? hash_of(*o.start) : drawn_weights}};
+  run_facts facts;
+  for (const fact_row& row : every_fact) facts.emplace_back(row.fact, row.is({model, request, data, o}));
   tell_computers(facts, o);
   if (has_shard_on_card(o) || is_recorded(o, updaters_fact))
     facts.emplace_back(updaters_fact, updaters_in_words(o));
@@ -363,6 +438,81 @@ run_facts facts_of(const model_function& model, const model_request& request, co
   for (const auto& files : {plugins_of_policy(o.policy), plugins_of_cure(o.cure)})
     for (const std::string& file : files) facts.emplace_back(plugin_fact(file), plugin_digest(file));
   return facts;
+}
+
+namespace {
+
+/// A thing that its fact gives by a digest, which tells nobody what it was.
+struct named_thing {
+  std::string_view fact;
+  std::string_view name_fact;
+  const char* was;
+  const char* is;
+};
+
+constexpr std::array<named_thing, 2> named_things{{
+    {samples_fact, "name of the data", "the training data were", "are"},
+    {model_fact, "name of the model", "the model was", "is"},
+}};
+
+/// "--batch", or "the arithmetic" of what no option says.
+std::string subject(std::string_view fact) {
+  const auto by = std::ranges::find(every_fact, fact, &fact_row::fact);
+  return by == std::end(every_fact) || !by->option ? fmt::format("the {}", fact) : by->option;
+}
+
+const std::string* find(const run_facts& facts, std::string_view what) {
+  const auto found = std::ranges::find(facts, what, &run_facts::value_type::first);
+  return found == facts.end() ? nullptr : &found->second;
+}
+
+/// "lenet (SHA-256 cd3456789abc...)"
+std::string named(const std::string* name, const std::string& digest) {
+  const std::string shortened = digest.size() > 12 ? "SHA-256 " + digest.substr(0, 12) + "..." : digest;
+  return name ? fmt::format("{} ({})", *name, shortened) : shortened;
+}
+
+std::string difference(const run_facts& told, const run_facts& here, const run_facts::value_type& fact) {
+  const auto& [what, is] = fact;
+  const std::string was = told_fact(told, what);
+  const auto thing = std::ranges::find(named_things, std::string_view(what), &named_thing::fact);
+  if (thing == named_things.end())
+    return fmt::format("{} was {}, and is {} here", subject(what), fact_as_typed(what, was),
+                       fact_as_typed(what, is));
+  return fmt::format("{} {}, and {} {} here", thing->was, named(find(told, thing->name_fact), was), thing->is,
+                     named(find(here, thing->name_fact), is));
+}
+
+} // namespace
+
+run_facts names_of(const data_split& data, const training_options& o) {
+  run_facts names;
+  for (const named_thing& t : named_things)
+    if (const std::string& name = t.fact == model_fact ? o.model_name : data.name; !name.empty())
+      names.emplace_back(t.name_fact, name);
+  return names;
+}
+
+bool tells(const run_facts& facts, std::string_view what) { return find(facts, what) != nullptr; }
+
+std::string told_fact(const run_facts& told, std::string_view what) {
+  if (const std::string* const found = find(told, what)) return *found;
+  if (what == computers_fact) return computer_in_words({device_kind::cpu, 0});
+  if (what == precision_fact) return std::string(name(product_precision::float32));
+  return what == first_weights_fact ? drawn_weights : "not told";
+}
+
+std::string differences(const run_facts& told, const run_facts& here,
+                        std::span<const std::string_view> free) {
+  std::string all;
+  for (const auto& fact : here) {
+    const bool is_name = std::ranges::find(named_things, std::string_view(fact.first),
+                                           &named_thing::name_fact) != named_things.end();
+    if (is_name || std::ranges::find(free, fact.first) != free.end()) continue;
+    if (told_fact(told, fact.first) == fact.second) continue;
+    all += (all.empty() ? "" : "; ") + difference(told, here, fact);
+  }
+  return all;
 }
 
 std::string plugin_of_fact(std::string_view fact) {

@@ -3,9 +3,7 @@
 #include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/model/data_request.hpp>
 #include <mailgrad/engine/plan/checked_options.hpp>
-#include <mailgrad/engine/plan/parameter_place.hpp>
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
-#include <mailgrad/engine/plan/whole_variables.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/engine/record/recorded_lives.hpp>
 #include <mailgrad/engine/record/rehearsal.hpp>
@@ -62,10 +60,18 @@ void begin_with(run_plan& plan, const saved_weights* start) {
   plan.first_weights = std::make_shared<const std::vector<float>>(std::move(found.parameters));
 }
 
+/// Between variables if the optimiser of the shards, the cure or the user's parameter actor looks at whole
+/// ones.
+shard_cuts cuts_for(const run_plan& plan) {
+  const auto& actor = plan.options.parameter_actor;
+  const bool whole = plan.cure.traits().sees_variables || sees_whole_variables(plan.shard_rule) ||
+                     (actor && actor->whole_variables);
+  return whole ? shard_cuts::between_variables : shard_cuts::within_variables;
+}
+
 void lay_out_weights(run_plan& plan) {
   const std::uint32_t shards = plan.has_shards() ? plan.options.shards : 1;
-  plan.layout = std::make_shared<parameter_layout>(
-      lay_out(plan.model, plan.request, shards, cuts_for(plan.options, plan.shard_rule, plan.cure)));
+  plan.layout = std::make_shared<parameter_layout>(lay_out(plan.model, plan.request, shards, cuts_for(plan)));
   plan.replica_layout = plan.layout;
   if (plan.options.local_steps > 0) // a worker's own weights are one block
     plan.replica_layout = std::make_shared<parameter_layout>(lay_out(plan.model, plan.request, 1));

@@ -8,7 +8,7 @@
 #include <mailgrad/engine/checkpoint/best_weights.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
-#include <mailgrad/engine/plan/fact_differences.hpp>
+#include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/engine/plan/training_options.hpp>
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>

@@ -68,49 +68,9 @@ void keep_layout(archive& a, std::string_view name, std::shared_ptr<const parame
 
 namespace {
 
-void keep(archive&, sgd_options&) {}
-void keep(archive& a, momentum_options& o) { a.field("momentum", o.momentum); }
-void keep(archive& a, nesterov_options& o) { a.field("momentum", o.momentum); }
-void keep(archive& a, adagrad_options& o) {
-  a.field("epsilon", o.epsilon);
-  a.field("initial_sum", o.initial_sum);
-}
-void keep(archive& a, rmsprop_options& o) {
-  a.field("alpha", o.alpha);
-  a.field("epsilon", o.epsilon);
-}
-void keep(archive& a, adam_options& o) {
-  a.field("beta1", o.beta1);
-  a.field("beta2", o.beta2);
-  a.field("epsilon", o.epsilon);
-}
-void keep(archive& a, delayed_nesterov_options& o) {
-  a.field("momentum", o.momentum);
-  a.field("period", o.period);
-  a.field("early", o.early);
-}
-void keep(archive& a, lars_options& o) {
-  a.field("momentum", o.momentum);
-  a.field("trust", o.trust);
-}
-void keep(archive& a, lamb_options& o) {
-  a.field("beta1", o.beta1);
-  a.field("beta2", o.beta2);
-  a.field("epsilon", o.epsilon);
-}
-void keep(archive& a, muon_options& o) {
-  a.field("momentum", o.momentum);
-  a.field("nesterov", o.nesterov);
-  a.field("adamw", o.adamw);
-  a.field("adamw_rate", o.adamw_rate);
-  a.field("beta1", o.beta1);
-  a.field("beta2", o.beta2);
-  a.field("epsilon", o.epsilon);
-}
-void keep(archive& a, shampoo_options& o) {
-  a.field("epsilon", o.epsilon);
-  a.field("every", o.every);
-  a.field("largest", o.largest);
+template <class Rule>
+void keep(archive& a, Rule& o) {
+  Rule::visit(o, [&](std::string_view name, auto& value, setting_range) { a.field(name, value); });
 }
 /// The table stays where it is. Who reads the rule completes it with one of its own (known_plugins).
 void keep(archive& a, own_rule& rule) {

@@ -18,7 +18,7 @@
 
 namespace mailgrad {
 
-/// What a plan knows of a user's own parameter actor. own_parameter_actor.hpp adds how it is spawned.
+/// What a plan knows of a user's own parameter actor. custom_parameter_actor.hpp adds how it is spawned.
 struct parameter_actor_kind {
   std::string name;             ///< the report shows it
   bool switches = false;        ///< answers `switch_policy`; if not, the run refuses every switch
@@ -148,7 +148,7 @@ struct training_options {
   /// Whether `resume` was taken as the newest of its folder. If the run keeps its checkpoints there, too, it
   /// is refused if another process has written a newer one before the folder was locked.
   bool resume_newest = false;
-  /// A user's own parameter actor for every shard, as own_parameter_actor.hpp makes it; null: Mailgrad's.
+  /// A user's own parameter actor for every shard, as custom_parameter_actor.hpp makes it; null: Mailgrad's.
   std::shared_ptr<const parameter_actor_kind> parameter_actor{};
 };
 

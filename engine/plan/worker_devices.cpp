@@ -14,7 +14,6 @@
 
 #include <algorithm>
 #include <set>
-#include <stdexcept>
 #include <utility>
 
 namespace mailgrad {
@@ -43,6 +42,21 @@ std::vector<device> devices_of(const training_options& o, std::uint32_t worker) 
   return {first, first + static_cast<std::ptrdiff_t>(each)};
 }
 
+device place_of_shard(const training_options& o, std::uint32_t shard) {
+  return o.parameters.empty() ? device{} : o.parameters[shard % o.parameters.size()];
+}
+
+bool has_shard_on_card(const training_options& o) {
+  return std::ranges::find(o.parameters, device_kind::cuda, &device::kind) != o.parameters.end();
+}
+
+/// The policy auto looks at waits, which a worker that runs ahead has on its card.
+std::uint64_t steps_ahead(const training_options& o, const std::vector<scheduled_policy>& policies) {
+  if (o.run_ahead) return *o.run_ahead;
+  const auto reads_arrival = [](const scheduled_policy& p) { return p.policy.traits().reads_arrival; };
+  return is_automatic(o.policy) || std::ranges::any_of(policies, reads_arrival) ? 0 : most_run_ahead;
+}
+
 std::size_t thread_count(const std::vector<device>& devices) {
   std::set<std::uint32_t> cores;
   std::set<std::pair<std::uint32_t, std::uint32_t>> lanes;
@@ -54,30 +68,6 @@ std::size_t thread_count(const std::vector<device>& devices) {
   }
   if (lanes.empty()) return std::max<std::size_t>(1, cores.size());
   return std::max(cores.size(), std::min(cores_of_process().count(), cores.size() + lanes.size() + 1));
-}
-
-void require_worker_devices(const training_options& o) {
-  if (o.devices.empty()) throw std::invalid_argument("--devices: name at least one, such as cpu:0");
-  const std::uint32_t workers = workers_of(o);
-  if (o.devices.size() % workers != 0)
-    throw std::invalid_argument(fmt::format(
-        "workers: {} devices cannot be shared out to {} workers; name so many devices, or a multiple",
-        o.devices.size(), workers));
-  if (seats_of(o) < workers)
-    throw std::invalid_argument(
-        fmt::format("--seats: {} for {} workers; give at least as many", o.seats, workers));
-  for (std::uint32_t w = 0; w < workers; ++w) {
-    const std::vector<device> own = devices_of(o, w);
-    for (auto d = own.begin(); d != own.end(); ++d)
-      if (std::find(own.begin(), d, *d) != d)
-        throw std::invalid_argument(fmt::format(
-            "--devices: worker {} would have {} twice; a model spans different devices", w, to_string(*d)));
-  }
-  if (o.micro_batches == 0) throw std::invalid_argument("--micro-batches: 0; at least 1 is needed");
-  if (o.micro_batches > 1 && workers == o.devices.size())
-    throw std::invalid_argument(
-        "--micro-batches: each worker has one device, which computes its batch at one go; give "
-        "workers several devices, or leave it out");
 }
 
 device named_device(std::string_view text) {

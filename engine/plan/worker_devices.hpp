@@ -19,17 +19,23 @@ std::uint32_t seats_of(const training_options& o);
 /// The devices of one worker; several if its model spans them. One that joins later has those of another.
 std::vector<device> devices_of(const training_options& o, std::uint32_t worker);
 
+/// Where a shard keeps its weights (training_options::parameters).
+device place_of_shard(const training_options& o, std::uint32_t shard);
+
+inline bool is_same_card(device a, device b) noexcept {
+  return a.kind == device_kind::cuda && b.kind == device_kind::cuda && a.index == b.index;
+}
+
+/// Whether any shard is on a card.
+bool has_shard_on_card(const training_options& o);
+
+/// How many steps workers begin before the one under way has ended, if the options do not say: none under a
+/// policy that counts when gradients come, since they come from who runs ahead before they are computed.
+std::uint64_t steps_ahead(const training_options& o, const std::vector<scheduled_policy>& policies);
+
 /// The number of threads for `devices`. A core has one, however many workers it computes. A lane of a card
 /// has one that copies for it, and one more updates weights meanwhile, as far as this machine has cores.
 std::size_t thread_count(const std::vector<device>& devices);
-
-/// Refuses devices that cannot be divided evenly among the workers.
-///
-/// Errors  std::invalid_argument: there is no device, or their number is not a multiple of the workers; there
-///         are fewer seats than workers; a
-///         worker would have a device twice; there are no micro-batches, or several for workers that have one
-///         device each.
-void require_worker_devices(const training_options& o);
 
 /// As parse_device(), but the line of the refusal also says what this machine has.
 device named_device(std::string_view text);

@@ -1,5 +1,5 @@
 #include <mailgrad/engine/shard/gradient_queue.hpp>
-#include <mailgrad/kernels/copy_rows.hpp>
+#include <mailgrad/kernels/copy.hpp>
 #include <mailgrad/optim/kept_memory.hpp>
 #include <mailgrad/tensor/error.hpp>
 

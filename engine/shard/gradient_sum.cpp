@@ -1,6 +1,6 @@
 #include <mailgrad/engine/shard/gradient_sum.hpp>
 
-#include <mailgrad/kernels/accumulate.hpp>
+#include <mailgrad/kernels/vectors.hpp>
 #include <mailgrad/optim/kept_memory.hpp>
 
 #include <algorithm>

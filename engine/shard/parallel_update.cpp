@@ -1,6 +1,6 @@
 #include <mailgrad/engine/shard/parallel_update.hpp>
 
-#include <mailgrad/kernels/accumulate.hpp>
+#include <mailgrad/kernels/vectors.hpp>
 
 #include <algorithm>
 

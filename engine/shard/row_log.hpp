@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/engine/shard/card_block.hpp>
-#include <mailgrad/kernels/copy_rows.hpp>
+#include <mailgrad/kernels/copy.hpp>
 #include <mailgrad/kernels/update.hpp>
 #include <mailgrad/tensor/lane.hpp>
 

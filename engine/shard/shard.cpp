@@ -1,7 +1,7 @@
 #include <mailgrad/engine/model/model_layout.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
-#include <mailgrad/kernels/copy_rows.hpp>
-#include <mailgrad/kernels/distance.hpp>
+#include <mailgrad/kernels/copy.hpp>
+#include <mailgrad/kernels/vectors.hpp>
 #include <mailgrad/optim/kept_memory.hpp>
 #include <mailgrad/tensor/error.hpp>
 

@@ -6,9 +6,9 @@
 #include <mailgrad/engine/model/training_fetches.hpp>
 #include <mailgrad/engine/model/weight_reads.hpp>
 #include <mailgrad/kernels/cuda/card_lane.hpp>
+#include <mailgrad/kernels/cuda/handles.hpp>
 #include <mailgrad/kernels/cuda/kept_graphs.hpp>
-#include <mailgrad/kernels/cuda/step_record.hpp>
-#include <mailgrad/kernels/cuda/stream_mark.hpp>
+#include <mailgrad/kernels/cuda/lane_words.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #include <mailgrad/engine/worker/card_replica.hpp>
+#include <mailgrad/kernels/cuda/lane_words.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
-#include <mailgrad/kernels/cuda/step_record.hpp>
-#include <mailgrad/kernels/distance.hpp>
+#include <mailgrad/kernels/vectors.hpp>
 #include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
 

@@ -7,8 +7,8 @@
 #include <mailgrad/engine/worker/step_runner.hpp>
 #include <mailgrad/engine/worker/weight_places.hpp>
 #include <mailgrad/kernels/cuda/card_lane.hpp>
+#include <mailgrad/kernels/cuda/handles.hpp>
 #include <mailgrad/kernels/cuda/kept_graphs.hpp>
-#include <mailgrad/kernels/cuda/stream_mark.hpp>
 #include <mailgrad/tensor/device.hpp>
 #include <mailgrad/tensor/product_precision.hpp>
 

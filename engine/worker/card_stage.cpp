@@ -1,6 +1,6 @@
 #include <mailgrad/engine/worker/card_stage.hpp>
 
-#include <mailgrad/kernels/copy_rows.hpp>
+#include <mailgrad/kernels/copy.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>

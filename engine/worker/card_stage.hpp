@@ -4,7 +4,7 @@
 #include <mailgrad/engine/worker/stage_program.hpp>
 #include <mailgrad/engine/worker/weight_places.hpp>
 #include <mailgrad/kernels/cuda/card_lane.hpp>
-#include <mailgrad/kernels/cuda/step_record.hpp>
+#include <mailgrad/kernels/cuda/lane_words.hpp>
 #include <mailgrad/tensor/product_precision.hpp>
 
 #include <cstddef>

@@ -1,8 +1,8 @@
 #include <mailgrad/engine/worker/local_steps.hpp>
 
 #include <mailgrad/engine/model/model_layout.hpp>
-#include <mailgrad/kernels/copy_rows.hpp>
-#include <mailgrad/kernels/map_weights.hpp>
+#include <mailgrad/kernels/copy.hpp>
+#include <mailgrad/kernels/vectors.hpp>
 #include <mailgrad/optim/kept_memory.hpp>
 #include <mailgrad/tensor/error.hpp>
 

@@ -1,6 +1,6 @@
 #include <mailgrad/engine/worker/stage_program.hpp>
-#include <mailgrad/kernels/accumulate.hpp>
 #include <mailgrad/kernels/gemm.hpp>
+#include <mailgrad/kernels/vectors.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <algorithm>

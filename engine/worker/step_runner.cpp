@@ -1,6 +1,6 @@
 #include <mailgrad/engine/worker/step_runner.hpp>
 
-#include <mailgrad/kernels/distance.hpp>
+#include <mailgrad/kernels/vectors.hpp>
 
 #include <algorithm>
 #include <cmath>

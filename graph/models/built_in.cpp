@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <stdexcept>
 #include <utility>
 
 namespace mailgrad {
@@ -76,6 +77,17 @@ std::optional<model_function> built_in_model(std::string_view name_and_settings)
   model_function model = form->make(s);
   s.require_nothing_left();
   return model;
+}
+
+model_function mlp(std::vector<std::size_t> hidden, activation after_each) {
+  layer_stack layers;
+  for (const std::size_t width : hidden) {
+    if (width == 0)
+      throw std::invalid_argument("mlp: expected layers of at least one unit, found a width of 0");
+    layers.emplace_back(dense_layer{width, after_each});
+  }
+  layers.emplace_back(dense_layer{});
+  return classifier(std::move(layers));
 }
 
 layer_stack mlp_layers(settings& s) {

@@ -3,6 +3,7 @@
 #include <mailgrad/graph/models/layer_stack.hpp>
 #include <mailgrad/options/settings.hpp>
 
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -28,6 +29,12 @@ std::vector<std::string_view> built_in_models();
 ///
 /// Errors  std::invalid_argument for a setting that the model does not have, or a value that does not fit.
 std::optional<model_function> built_in_model(std::string_view name_and_settings);
+
+/// The built-in model "mlp": dense layers of these widths, each followed by an activation, then one of the
+/// classes or of the numbers to predict.
+///
+/// Errors  std::invalid_argument for a width of 0.
+model_function mlp(std::vector<std::size_t> hidden, activation after_each = activation::relu);
 
 /// Dense layers as wide as the setting "hidden" says, each followed by an activation and dropout, then a
 /// dense layer of the classes.

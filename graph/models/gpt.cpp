@@ -1,7 +1,7 @@
 #include <mailgrad/graph/models/gpt.hpp>
 
+#include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/layers.hpp>
-#include <mailgrad/graph/name_scope.hpp>
 #include <mailgrad/graph/operations.hpp>
 
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
 #include <mailgrad/graph/models/spanning_models.hpp>
 
 #include <mailgrad/graph/operations.hpp>
-#include <mailgrad/graph/placement/device_scope.hpp>
 #include <mailgrad/graph/placement/pipeline.hpp>
+#include <mailgrad/graph/placement/placement.hpp>
 #include <mailgrad/graph/placement/replicate.hpp>
 
 #include <fmt/format.h>

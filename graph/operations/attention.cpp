@@ -1,10 +1,5 @@
 #include <mailgrad/graph/operations.hpp>
-
-#include <mailgrad/graph/bfloat16_form.hpp>
-#include <mailgrad/graph/graph.hpp>
-#include <mailgrad/graph/onnx_nodes.hpp>
-#include <mailgrad/graph/operation_registry.hpp>
-#include <mailgrad/graph/operations/built_in_operations.hpp>
+#include <mailgrad/graph/operations/kinds.hpp>
 #include <mailgrad/kernels/attention.hpp>
 #include <mailgrad/tensor/error.hpp>
 
@@ -44,8 +39,7 @@ public:
     return std::nullopt;
   }
   void run(const stream& s, const call& c) override {
-    if (reads_rounded(0)) return mailgrad::causal_attention(s, a_, c.in<bfloat16>(0), result(c, 0), c.out(1));
-    mailgrad::causal_attention(s, a_, c.in(0), c.out(0), c.out(1), c.scratch);
+    mailgrad::causal_attention(s, a_, operand(c, 0), result(c, 0), c.out(1), c.scratch);
   }
   bool needs(std::size_t) const override { return true; }
   bool may_write(std::size_t i) const override { return i == 0; }
@@ -64,10 +58,8 @@ public:
   std::size_t scratch_bytes() const noexcept override { return scratch_; }
   bool reads_kept(std::size_t i) const noexcept override { return i == 2 && keeps_less_; }
   void run(const stream& s, const call& c) override {
-    if (!reads_rounded(0))
-      return causal_attention_gradient(s, a_, c.in(0), c.in(1), c.in(2), c.in(3), c.out(), c.scratch);
-    causal_attention_gradient(s, a_, c.in<bfloat16>(0), operand(c, 1), c.in(2), c.in<bfloat16>(3),
-                              result(c, 0), c.scratch);
+    causal_attention_gradient(s, a_, operand(c, 0), operand(c, 1), c.in(2), operand(c, 3), result(c, 0),
+                              c.scratch);
   }
   /// The operands of its products: queries, keys and values, and the gradient of the result.
   bool needs(std::size_t i) const override { return i == 0 || i == 3; }
@@ -78,73 +70,6 @@ private:
   attention_shape a_;
   std::size_t scratch_;
   bool keeps_less_;
-};
-
-/// Inputs: qkv, the result, the probabilities, the gradient of the result. Output: the gradient of qkv.
-class attention_gradient_operation : public operation, public travelling<attention_gradient_operation> {
-public:
-  explicit attention_gradient_operation(std::size_t heads = 1) : heads_(heads) {}
-  void keep(archive& a) {
-    a.version(1);
-    a.field("heads", heads_);
-  }
-
-  std::string_view name() const noexcept override { return "causal_attention_gradient"; }
-  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
-    require_operand_count(inputs, 4);
-    const std::vector<value_type> results = results_of(inputs[0], heads_);
-    if (inputs[1] != results[0] || inputs[2] != results[1] || inputs[3] != results[0])
-      throw shape_error("expected the result, the probabilities and the gradient of the result");
-    return {inputs[0]};
-  }
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
-                                      device_kind where) const override {
-    return std::make_unique<attention_gradient_executable>(shape_of(inputs[0].dims, heads_), where);
-  }
-
-private:
-  std::size_t heads_;
-};
-
-/// Outputs: the result, and the probabilities, which only the gradient reads.
-class attention_operation : public operation, public onnx_form, public travelling<attention_operation> {
-public:
-  explicit attention_operation(std::size_t heads = 1) : heads_(heads) {}
-  void keep(archive& a) {
-    a.version(1);
-    a.field("heads", heads_);
-  }
-
-  std::string_view name() const noexcept override { return "causal_attention"; }
-
-  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
-    require_operand_count(inputs, 1);
-    return results_of(inputs[0], heads_);
-  }
-
-  std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
-                                std::span<const std::optional<value>> dy) const override {
-    graph& model = inputs[0].owner();
-    return {model.apply_one(std::make_shared<attention_gradient_operation>(heads_),
-                            {inputs[0], outputs[0], outputs[1], *dy[0]}, model.of(outputs[0]).where)};
-  }
-
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
-                                      device_kind where) const override {
-    return std::make_unique<attention_executable>(shape_of(inputs[0].dims, heads_), where);
-  }
-
-  std::string describe() const override { return fmt::format("{} heads", heads_); }
-  std::vector<std::string> to_onnx(onnx_nodes& to, std::span<const onnx_value> inputs,
-                                   std::span<const onnx_value>) const override;
-  /// Two products of each window with itself; the mask hides half of each.
-  double work(std::span<const value_type> inputs, std::span<const value_type> outputs) const override {
-    const shape& y = outputs[0].dims;
-    return operation::work(inputs, outputs) + static_cast<double>(y.size()) * static_cast<double>(y[1]);
-  }
-
-private:
-  std::size_t heads_;
 };
 
 /// 0 where row i may look at column j <= i, and otherwise so low that its softmax is 0.
@@ -158,37 +83,81 @@ std::string mask_in(onnx_nodes& to, std::size_t window) {
   return to.numbers({extent, extent}, std::move(mask));
 }
 
-std::vector<std::string> attention_operation::to_onnx(onnx_nodes& to, std::span<const onnx_value> inputs,
-                                                      std::span<const onnx_value>) const {
-  using list = std::vector<std::int64_t>;
-  if (inputs[0].varies[1] || inputs[0].varies[2]) return {};
-  const attention_shape a = shape_of(inputs[0].type.dims, heads_);
-  const auto window = static_cast<std::int64_t>(a.window), width = static_cast<std::int64_t>(a.width());
-  const list five{-1, window, 3, static_cast<std::int64_t>(a.heads), static_cast<std::int64_t>(a.head_width)};
-  const std::string parts = to.add("Reshape", {inputs[0].name, to.whole_numbers(five)});
-  const std::string in_front = to.add("Transpose", {parts}, {{"perm", list{2, 0, 3, 1, 4}}});
-  const auto part = [&](std::int64_t which) { // batch, heads, window, head width
-    return to.add("Gather", {in_front, to.whole_number(which)}, {{"axis", 0}});
-  };
-  const std::string queries = part(0), values = part(2);
-  const std::string keys = to.add("Transpose", {part(1)}, {{"perm", list{0, 1, 3, 2}}});
-  const std::string scale = to.number(1 / std::sqrt(static_cast<float>(a.head_width)));
-  const std::string scores = to.add("Mul", {to.add("MatMul", {queries, keys}), scale});
-  const std::string masked = to.add("Add", {scores, mask_in(to, a.window)});
-  const std::string means = to.add("MatMul", {to.add("Softmax", {masked}, {{"axis", -1}}), values});
-  const std::string joined = to.add("Transpose", {means}, {{"perm", list{0, 2, 1, 3}}});
-  return {to.add("Reshape", {joined, to.whole_numbers({-1, window, width})})};
-}
+struct attention_attributes {
+  std::size_t heads = 1;
+
+  void keep(archive& a) {
+    a.version(1);
+    a.field("heads", heads);
+  }
+};
+
+/// Inputs: qkv, the result, the probabilities, the gradient of the result. Output: the gradient of qkv.
+struct attention_gradient_kind : attention_attributes {
+  static constexpr std::string_view name = "causal_attention_gradient";
+  static constexpr std::size_t operands = 4;
+
+  std::vector<value_type> infer(type_list inputs) const {
+    const std::vector<value_type> results = results_of(inputs[0], heads);
+    if (inputs[1] != results[0] || inputs[2] != results[1] || inputs[3] != results[0])
+      throw shape_error("expected the result, the probabilities and the gradient of the result");
+    return {inputs[0]};
+  }
+  std::unique_ptr<executable> prepare(const fixed_types& t) const {
+    return std::make_unique<attention_gradient_executable>(shape_of(t.inputs[0].dims, heads), t.where);
+  }
+};
+
+/// Outputs: the result, and the probabilities, which only the gradient reads.
+struct attention_kind : attention_attributes {
+  static constexpr std::string_view name = "causal_attention";
+  static constexpr std::size_t operands = 1;
+
+  std::vector<value_type> infer(type_list inputs) const { return results_of(inputs[0], heads); }
+  std::vector<adjoint> gradient(const differentiated& d) const {
+    return {d.apply(made(attention_gradient_kind{*this}), {d.inputs[0], d.outputs[0], d.outputs[1], *d.dy[0]})
+                .front()};
+  }
+  std::unique_ptr<executable> prepare(const fixed_types& t) const {
+    return std::make_unique<attention_executable>(shape_of(t.inputs[0].dims, heads), t.where);
+  }
+  std::string describe() const { return fmt::format("{} heads", heads); }
+  /// Two products of each window with itself; the mask hides half of each.
+  double more_work(type_list, type_list outputs) const {
+    const shape& y = outputs[0].dims;
+    return static_cast<double>(y.size()) * static_cast<double>(y[1]);
+  }
+  std::vector<std::string> to_onnx(onnx_nodes& to, onnx_list inputs, onnx_list) const {
+    using list = std::vector<std::int64_t>;
+    if (inputs[0].varies[1] || inputs[0].varies[2]) return {};
+    const attention_shape a = shape_of(inputs[0].type.dims, heads);
+    const auto window = static_cast<std::int64_t>(a.window), width = static_cast<std::int64_t>(a.width());
+    const list five{-1, window, 3, static_cast<std::int64_t>(a.heads),
+                    static_cast<std::int64_t>(a.head_width)};
+    const std::string parts = to.add("Reshape", {inputs[0].name, to.whole_numbers(five)});
+    const std::string in_front = to.add("Transpose", {parts}, {{"perm", list{2, 0, 3, 1, 4}}});
+    const auto part = [&](std::int64_t which) { // batch, heads, window, head width
+      return to.add("Gather", {in_front, to.whole_number(which)}, {{"axis", 0}});
+    };
+    const std::string queries = part(0), values = part(2);
+    const std::string keys = to.add("Transpose", {part(1)}, {{"perm", list{0, 1, 3, 2}}});
+    const std::string scale = to.number(1 / std::sqrt(static_cast<float>(a.head_width)));
+    const std::string scores = to.add("Mul", {to.add("MatMul", {queries, keys}), scale});
+    const std::string masked = to.add("Add", {scores, mask_in(to, a.window)});
+    const std::string means = to.add("MatMul", {to.add("Softmax", {masked}, {{"axis", -1}}), values});
+    const std::string joined = to.add("Transpose", {means}, {{"perm", list{0, 2, 1, 3}}});
+    return {to.add("Reshape", {joined, to.whole_numbers({-1, window, width})})};
+  }
+};
 
 } // namespace
 
 value causal_attention(const value& qkv, std::size_t heads, std::source_location where) {
-  return qkv.owner(where).apply(std::make_shared<attention_operation>(heads), {qkv}, where).front();
+  return qkv.owner(where).apply_one(made(attention_kind{{heads}}), {qkv}, where);
 }
 
 void add_attention_kinds(operation_registry& to) {
-  to.add<attention_operation>();
-  to.add<attention_gradient_operation>();
+  add_kinds(to, attention_kind(), attention_gradient_kind());
 }
 
 } // namespace mailgrad

@@ -1,6 +1,8 @@
 #include <mailgrad/graph/operations/elementwise.hpp>
 
-#include <mailgrad/graph/graph.hpp>
+#include <mailgrad/graph/operations.hpp>
+#include <mailgrad/graph/operations/kinds.hpp>
+#include <mailgrad/options/number.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
@@ -9,6 +11,7 @@
 #include <array>
 #include <cmath>
 #include <iterator>
+#include <tuple>
 #include <utility>
 
 namespace mailgrad {
@@ -71,11 +74,14 @@ private:
   broadcast_plan plan_;
 };
 
-} // namespace
-
-const elementwise_kind& kind_named(std::string_view name, std::span<const elementwise_kind> kinds) {
-  return *std::ranges::find(kinds, name, &elementwise_kind::name);
+/// Adds nodes of ONNX for gelu(x), by the error function; returns the name of the result.
+std::string gelu_in(onnx_nodes& to, const std::string& x) {
+  const std::string scaled = to.add("Mul", {x, to.number(std::sqrt(0.5F))});
+  const std::string twice = to.add("Add", {to.add("Erf", {scaled}), to.number(1)});
+  return to.add("Mul", {to.add("Mul", {x, to.number(0.5F)}), twice});
 }
+
+} // namespace
 
 shape broadcast_shapes(const shape& a, const shape& b) {
   shape result = a.rank() >= b.rank() ? a : b;
@@ -147,12 +153,6 @@ std::vector<std::string> elementwise_operation::to_onnx(onnx_nodes& to, std::spa
   return {to.add(found->second, std::move(names))};
 }
 
-std::string gelu_in(onnx_nodes& to, const std::string& x) {
-  const std::string scaled = to.add("Mul", {x, to.number(std::sqrt(0.5F))});
-  const std::string twice = to.add("Add", {to.add("Erf", {scaled}), to.number(1)});
-  return to.add("Mul", {to.add("Mul", {x, to.number(0.5F)}), twice});
-}
-
 /// The result may overwrite the first operand. A function that computes a gradient overwrites dy, the second.
 std::optional<std::size_t> elementwise_operation::overwrites() const noexcept {
   return function_ >= elementwise_function::relu_gradient ? 1 : 0;
@@ -161,6 +161,280 @@ std::optional<std::size_t> elementwise_operation::overwrites() const noexcept {
 std::unique_ptr<executable> make_executable(const elementwise_chain& chain, std::size_t n,
                                             device_kind where) {
   return std::make_unique<chain_executable>(chain, n, where);
+}
+
+namespace {
+
+using inputs_of = std::span<const value>;
+
+value apply_kind(elementwise_function f, std::vector<value> operands, const std::source_location& where);
+
+/// The gradient as a function of the result, or of the operand, and of dy.
+template <elementwise_function Gradient>
+std::vector<adjoint> by_result(inputs_of, const located& y, const located& dy) {
+  return {apply_kind(Gradient, {y.what, dy.what}, dy.where)};
+}
+template <elementwise_function Gradient>
+std::vector<adjoint> by_operand(inputs_of in, const located&, const located& dy) {
+  return {apply_kind(Gradient, {in[0], dy.what}, dy.where)};
+}
+
+std::vector<adjoint> exp_rule(inputs_of, const located& y, const located& dy) { return {multiply(dy, y)}; }
+std::vector<adjoint> log_rule(inputs_of in, const located& y, const located& dy) {
+  return {divide(dy, {in[0], y.where})};
+}
+
+/// Sums a part of the gradient over the axes along which the operand was repeated.
+adjoint part(const value& d, const value& operand, const located& y) {
+  return sum_to(d, operand.dims(), y.where);
+}
+
+value negate(const located& x) { return apply_kind(elementwise_function::negate, {x.what}, x.where); }
+
+std::vector<adjoint> negate_rule(inputs_of, const located&, const located& dy) { return {-dy}; }
+
+std::vector<adjoint> add_rule(inputs_of in, const located& y, const located& dy) {
+  return {part(dy.what, in[0], y), part(dy.what, in[1], y)};
+}
+
+std::vector<adjoint> subtract_rule(inputs_of in, const located& y, const located& dy) {
+  return {part(dy.what, in[0], y), negate({sum_to(dy.what, in[1].dims(), y.where), y.where})};
+}
+
+std::vector<adjoint> multiply_rule(inputs_of in, const located& y, const located& dy) {
+  return {part(multiply(dy, {in[1], y.where}), in[0], y), part(multiply(dy, {in[0], y.where}), in[1], y)};
+}
+
+std::vector<adjoint> divide_rule(inputs_of in, const located& y, const located& dy) {
+  const located da{divide(dy, {in[1], y.where}), y.where};
+  return {part(da.what, in[0], y), part(negate({multiply(da, y), y.where}), in[1], y)};
+}
+
+/// The functions of gradients cannot be differentiated again.
+constexpr std::array element_kinds{
+    elementwise_kind{"relu", elementwise_function::relu, by_result<elementwise_function::relu_gradient>},
+    elementwise_kind{"gelu", elementwise_function::gelu, by_operand<elementwise_function::gelu_gradient>},
+    elementwise_kind{"tanh", elementwise_function::tanh, by_result<elementwise_function::tanh_gradient>},
+    elementwise_kind{"sigmoid", elementwise_function::sigmoid,
+                     by_result<elementwise_function::sigmoid_gradient>},
+    elementwise_kind{"exp", elementwise_function::exp, exp_rule},
+    elementwise_kind{"log", elementwise_function::log, log_rule},
+    elementwise_kind{"square", elementwise_function::square,
+                     by_operand<elementwise_function::square_gradient>},
+    elementwise_kind{"sqrt", elementwise_function::sqrt, by_result<elementwise_function::sqrt_gradient>},
+    elementwise_kind{"relu_gradient", elementwise_function::relu_gradient, nullptr},
+    elementwise_kind{"gelu_gradient", elementwise_function::gelu_gradient, nullptr},
+    elementwise_kind{"tanh_gradient", elementwise_function::tanh_gradient, nullptr},
+    elementwise_kind{"sigmoid_gradient", elementwise_function::sigmoid_gradient, nullptr},
+    elementwise_kind{"square_gradient", elementwise_function::square_gradient, nullptr},
+    elementwise_kind{"sqrt_gradient", elementwise_function::sqrt_gradient, nullptr},
+    elementwise_kind{"negate", elementwise_function::negate, negate_rule},
+    elementwise_kind{"add", elementwise_function::add, add_rule},
+    elementwise_kind{"subtract", elementwise_function::subtract, subtract_rule},
+    elementwise_kind{"multiply", elementwise_function::multiply, multiply_rule},
+    elementwise_kind{"divide", elementwise_function::divide, divide_rule},
+};
+
+value apply_kind(elementwise_function f, std::vector<value> operands, const std::source_location& where) {
+  const elementwise_kind& kind = *std::ranges::find(element_kinds, f, &elementwise_kind::function);
+  graph& model = operands[0].owner(where);
+  return model.apply_one(std::make_shared<elementwise_operation>(kind), std::move(operands), where);
+}
+
+located constant(float scalar, const located& beside) {
+  return {beside.what.owner(beside.where).constant(scalar, beside.where), beside.where};
+}
+
+/// A matrix, and what its kernel makes of it and of its gradient.
+std::vector<value_type> gradients_of_bias(type_list inputs, const char* expected) {
+  if (inputs[0].type != dtype::float32 || inputs[0].dims.rank() == 0 || inputs[1] != inputs[0])
+    throw shape_error(expected);
+  return {inputs[0], {{inputs[0].dims.back()}, dtype::float32}};
+}
+
+/// Inputs: y, dy. Outputs: dz, and its sum over rows.
+struct bias_relu_gradient_kind {
+  static constexpr std::string_view name = "bias_relu_gradient";
+  static constexpr std::size_t operands = 2, overwritten = 1;
+
+  std::vector<value_type> infer(type_list inputs) const {
+    return gradients_of_bias(inputs, "expected the result and its gradient");
+  }
+  std::unique_ptr<executable> prepare(const fixed_types& t) const {
+    return kernel([x = row_grid(t.inputs[0].dims)](const stream& s, const call& c) {
+      bias_relu_gradient(s, c.in(0), c.in(1), c.out(0), c.out(1), x.rows, x.columns);
+    });
+  }
+};
+
+std::vector<adjoint> bias_relu_rule(inputs_of, const located& y, const located& dy) {
+  const auto parts = y.what.owner().apply(made(bias_relu_gradient_kind()), {y.what, dy.what}, y.where);
+  return {parts[0], parts[1]};
+}
+
+constexpr elementwise_kind add_bias_kind{"add_bias", elementwise_function::add, add_rule};
+constexpr elementwise_kind bias_relu_kind{"bias_relu", elementwise_function::relu_of_sum, bias_relu_rule};
+
+/// Adds a bias to each row, or does so and applies relu.
+class bias_operation : public elementwise_operation {
+public:
+  using elementwise_operation::elementwise_operation;
+  std::vector<value_type> infer(type_list inputs) const override {
+    require_operand_count(inputs, 2);
+    const shape &x = inputs[0].dims, &b = inputs[1].dims;
+    if (b.rank() != 1) throw shape_error(fmt::format("the bias has rank {}, not 1", b.rank()));
+    if (x.rank() == 0 || x.back() != b[0])
+      throw shape_error(fmt::format("the bias has {} elements, a row of x has {}", b[0],
+                                    x.rank() == 0 ? "none" : std::to_string(x.back())));
+    return elementwise_operation::infer(inputs);
+  }
+};
+
+/// Inputs: slope, dy. Outputs: dz, and its sum over rows.
+struct bias_gelu_gradient_kind {
+  static constexpr std::string_view name = "bias_gelu_gradient";
+  static constexpr std::size_t operands = 2, overwritten = 1;
+
+  std::vector<value_type> infer(type_list inputs) const {
+    return gradients_of_bias(inputs, "expected the slope and the gradient of the result");
+  }
+  std::unique_ptr<executable> prepare(const fixed_types& t) const {
+    return kernel({.operands = 0b11, .results = 1},
+                  [x = row_grid(t.inputs[0].dims)](const stream& s, const call& c, const auto& numbers) {
+                    bias_gelu_gradient(s, numbers.operand(c, 0), numbers.operand(c, 1), numbers.result(c, 0),
+                                       c.out(1), x.rows, x.columns);
+                  });
+  }
+};
+
+/// Outputs: the result, and the slope, which only the gradient reads.
+struct bias_gelu_kind {
+  static constexpr std::string_view name = "bias_gelu";
+  static constexpr std::size_t operands = 2, overwritten = 0;
+
+  std::vector<value_type> infer(type_list inputs) const {
+    const auto& [x, b] = std::tie(inputs[0], inputs[1]);
+    if (x.type != dtype::float32 || b.type != dtype::float32) throw shape_error("expected float32");
+    if (x.dims.rank() == 0 || b.dims != shape{x.dims.back()})
+      throw shape_error("the bias must be as long as a row of x");
+    return {x, x};
+  }
+  std::vector<adjoint> gradient(const differentiated& d) const {
+    const auto parts = d.apply(made(bias_gelu_gradient_kind()), {d.outputs[1], *d.dy[0]});
+    return {parts.begin(), parts.end()};
+  }
+  std::unique_ptr<executable> prepare(const fixed_types& t) const {
+    return kernel({.operands = 1, .results = 0b11},
+                  [x = row_grid(t.inputs[0].dims)](const stream& s, const call& c, const auto& numbers) {
+                    bias_gelu(s, numbers.operand(c, 0), c.in(1), numbers.result(c, 0), numbers.result(c, 1),
+                              x.rows, x.columns);
+                  });
+  }
+  std::vector<std::string> to_onnx(onnx_nodes& to, onnx_list inputs, onnx_list) const {
+    return {gelu_in(to, to.add("Add", {inputs[0].name, inputs[1].name}))};
+  }
+};
+
+struct dropout_kind {
+  static constexpr std::string_view name = "dropout";
+  static constexpr std::size_t operands = 1, overwritten = 0;
+  float rate = 0;
+  std::uint64_t seed = 0;
+
+  void keep(archive& a) {
+    a.version(1);
+    a.field("rate", rate);
+    a.field("seed", seed);
+  }
+  std::vector<value_type> infer(type_list inputs) const {
+    if (inputs[0].type != dtype::float32) throw shape_error("elements must be float32");
+    if (!(rate >= 0 && rate < 1))
+      throw shape_error(fmt::format("the rate must be at least 0 and below 1, not {:f}", rate));
+    return {inputs[0]};
+  }
+  /// The gradient of an element is multiplied by the same 0 or 1 / (1 - rate) as the element. So it is the
+  /// same operation.
+  std::vector<adjoint> gradient(const differentiated& d) const {
+    return {d.apply(made(*this), {*d.dy[0]}).front()};
+  }
+  std::unique_ptr<executable> prepare(const fixed_types& t) const {
+    return kernel([*this, size = t.inputs[0].dims.size()](const stream& s, const call& c) {
+      mailgrad::dropout(s, {rate, seed, c.step}, c.in(0), c.out(), size);
+    });
+  }
+  std::string describe() const { return fmt::format("rate {}, seed {}", exact_text(rate), seed); }
+};
+
+} // namespace
+
+value relu(const value& x, std::source_location where) {
+  return apply_kind(elementwise_function::relu, {x}, where);
+}
+value gelu(const value& x, std::source_location where) {
+  return apply_kind(elementwise_function::gelu, {x}, where);
+}
+value tanh(const value& x, std::source_location where) {
+  return apply_kind(elementwise_function::tanh, {x}, where);
+}
+value sigmoid(const value& x, std::source_location where) {
+  return apply_kind(elementwise_function::sigmoid, {x}, where);
+}
+value exp(const value& x, std::source_location where) {
+  return apply_kind(elementwise_function::exp, {x}, where);
+}
+value log(const value& x, std::source_location where) {
+  return apply_kind(elementwise_function::log, {x}, where);
+}
+value square(const value& x, std::source_location where) {
+  return apply_kind(elementwise_function::square, {x}, where);
+}
+value sqrt(const value& x, std::source_location where) {
+  return apply_kind(elementwise_function::sqrt, {x}, where);
+}
+
+value add(const located& a, const located& b) {
+  return apply_kind(elementwise_function::add, {a.what, b.what}, a.where);
+}
+value subtract(const located& a, const located& b) {
+  return apply_kind(elementwise_function::subtract, {a.what, b.what}, a.where);
+}
+value multiply(const located& a, const located& b) {
+  return apply_kind(elementwise_function::multiply, {a.what, b.what}, a.where);
+}
+value divide(const located& a, const located& b) {
+  return apply_kind(elementwise_function::divide, {a.what, b.what}, a.where);
+}
+
+value operator+(const located& a, float b) { return add(a, constant(b, a)); }
+value operator-(const located& a, float b) { return subtract(a, constant(b, a)); }
+value operator*(const located& a, float b) { return multiply(a, constant(b, a)); }
+value operator/(const located& a, float b) { return divide(a, constant(b, a)); }
+value operator+(float a, const located& b) { return add(constant(a, b), b); }
+value operator-(float a, const located& b) { return subtract(constant(a, b), b); }
+value operator*(float a, const located& b) { return multiply(constant(a, b), b); }
+value operator/(float a, const located& b) { return divide(constant(a, b), b); }
+value operator-(const located& a) { return negate(a); }
+
+value add_bias(const value& x, const value& b, std::source_location where) {
+  return x.owner(where).apply_one(std::make_shared<bias_operation>(add_bias_kind), {x, b}, where);
+}
+
+value bias_relu(const value& x, const value& b, std::source_location where) {
+  return x.owner(where).apply_one(std::make_shared<bias_operation>(bias_relu_kind), {x, b}, where);
+}
+
+value bias_gelu(const value& x, const value& b, std::source_location where) {
+  return x.owner(where).apply_one(made(bias_gelu_kind()), {x, b}, where);
+}
+
+value dropout(const value& x, float rate, std::uint64_t seed, std::source_location where) {
+  return x.owner(where).apply_one(made(dropout_kind{rate, seed}), {x}, where);
+}
+
+void add_elementwise_kinds(operation_registry& to) {
+  for (const elementwise_kind& kind : element_kinds) to.add(elementwise_operation(kind));
+  for (const elementwise_kind& kind : {add_bias_kind, bias_relu_kind}) to.add(bias_operation(kind));
+  add_kinds(to, bias_relu_gradient_kind(), bias_gelu_kind(), bias_gelu_gradient_kind(), dropout_kind());
 }
 
 } // namespace mailgrad

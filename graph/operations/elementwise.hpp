@@ -30,9 +30,6 @@ struct elementwise_kind {
   gradient_rule rule; ///< null if the operation has no gradient
 };
 
-/// Finds a kind by its name, which must be in the list.
-const elementwise_kind& kind_named(std::string_view name, std::span<const elementwise_kind> kinds);
-
 /// An operation that applies one function of one or two operands to each element.
 class elementwise_operation : public operation, public onnx_form, public travelling<elementwise_operation> {
 public:
@@ -60,9 +57,6 @@ private:
   elementwise_function function_;
   gradient_rule rule_;
 };
-
-/// Adds nodes of ONNX for gelu(x), by the error function; returns the name of the result.
-std::string gelu_in(onnx_nodes& to, const std::string& x);
 
 /// Makes an executable that runs a chain over n elements.
 std::unique_ptr<executable> make_executable(const elementwise_chain& chain, std::size_t n, device_kind where);

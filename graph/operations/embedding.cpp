@@ -1,12 +1,6 @@
-#include <mailgrad/graph/graph.hpp>
-#include <mailgrad/graph/onnx_nodes.hpp>
-#include <mailgrad/graph/operation.hpp>
-#include <mailgrad/graph/operation_registry.hpp>
 #include <mailgrad/graph/operations.hpp>
-#include <mailgrad/graph/operations/built_in_operations.hpp>
-#include <mailgrad/graph/travelling.hpp>
+#include <mailgrad/graph/operations/kinds.hpp>
 #include <mailgrad/kernels/gather.hpp>
-#include <mailgrad/kernels/gather_tables.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
@@ -17,28 +11,11 @@ namespace mailgrad {
 
 namespace {
 
-class gather_executable : public executable {
-public:
-  gather_executable(const shape& table, std::size_t count) : table_(table), count_(count) {}
-  void run(const stream& s, const call& c) override {
-    mailgrad::gather(s, {c.in(0), table_.size()}, table_[1], {c.in<std::int32_t>(1), count_}, c.out());
-  }
+struct gather_kind {
+  static constexpr std::string_view name = "gather";
+  static constexpr std::size_t operands = 2;
 
-private:
-  shape table_;
-  std::size_t count_;
-};
-
-class gather_operation : public operation,
-                         public onnx_form,
-                         public row_reader,
-                         public travelling<gather_operation> {
-public:
-  void keep(archive&) {}
-  std::string_view name() const noexcept override { return "gather"; }
-
-  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
-    require_operand_count(inputs, 2);
+  std::vector<value_type> infer(type_list inputs) const {
     const auto& [table, indices] = std::tie(inputs[0], inputs[1]);
     if (table.type != dtype::float32 || table.dims.rank() != 2)
       throw shape_error("the table must be float32[rows, width]");
@@ -47,126 +24,55 @@ public:
     extents.push_back(table.dims[1]);
     return {{shape(extents), dtype::float32}};
   }
-
-  std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
-                                std::span<const std::optional<value>> dy) const override {
-    const auto where = inputs[0].owner().of(outputs[0]).where;
-    const std::size_t count = inputs[1].dims().size();
-    const value rows = inputs[1].dims().rank() == 1 ? inputs[1] : reshape(inputs[1], {count}, where);
-    return {sparse_rows{rows, reshape(*dy[0], {count, inputs[0].dims()[1]}, where)}, {}};
+  std::vector<adjoint> gradient(const differentiated& d) const {
+    const value &table = d.inputs[0], &indices = d.inputs[1];
+    const std::size_t count = indices.dims().size();
+    const value rows = indices.dims().rank() == 1 ? indices : reshape(indices, {count}, d.where());
+    return {sparse_rows{rows, reshape(*d.dy[0], {count, table.dims()[1]}, d.where())}, {}};
   }
-
-  std::optional<rows_read> rows_of(std::span<const value>, std::size_t table) const override {
+  std::optional<rows_read> rows_of(value_list, std::size_t table) const {
     if (table != 0) return std::nullopt;
     return rows_read{1};
   }
-
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
-                                      device_kind) const override {
-    return std::make_unique<gather_executable>(inputs[0].dims, inputs[1].dims.size());
+  std::unique_ptr<executable> prepare(const fixed_types& t) const {
+    return kernel(
+        [table = t.inputs[0].dims, count = t.inputs[1].dims.size()](const stream& s, const call& c) {
+          gather(s, {c.in(0), table.size()}, table[1], {c.in<std::int32_t>(1), count}, c.out());
+        });
   }
-
-  std::vector<std::string> to_onnx(onnx_nodes& to, std::span<const onnx_value> inputs,
-                                   std::span<const onnx_value>) const override {
+  std::vector<std::string> to_onnx(onnx_nodes& to, onnx_list inputs, onnx_list) const {
     return {to.add("Gather", {inputs[0].name, inputs[1].name}, {{"axis", 0}})};
   }
 };
 
-class scatter_executable : public executable {
-public:
-  scatter_executable(const shape& table, std::size_t count, device_kind where)
-      : table_(table), count_(count), scratch_(scatter_scratch_bytes(where, count)) {}
-  std::size_t scratch_bytes() const noexcept override { return scratch_; }
-  void run(const stream& s, const call& c) override {
-    mailgrad::scatter_rows(s, {c.in<std::int32_t>(0), count_}, c.in(1), table_[1], {c.out(), table_.size()},
-                           c.scratch);
-  }
+struct scatter_kind {
+  static constexpr std::string_view name = "scatter_rows";
+  static constexpr std::size_t operands = 2;
+  shape table{};
 
-private:
-  shape table_;
-  std::size_t count_, scratch_;
-};
-
-class scatter_operation : public operation, public travelling<scatter_operation> {
-public:
-  scatter_operation() = default;
-  explicit scatter_operation(const shape& table) : table_(table) {}
   void keep(archive& a) {
     a.version(1);
-    a.field("table", table_);
+    a.field("table", table);
   }
-
-  std::string_view name() const noexcept override { return "scatter_rows"; }
-
-  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
-    require_operand_count(inputs, 2);
+  std::vector<value_type> infer(type_list inputs) const {
     const auto& [rows, values] = std::tie(inputs[0], inputs[1]);
-    if (table_.rank() != 2)
-      throw shape_error(fmt::format("a table has two extents, not {}", to_string(table_)));
+    if (table.rank() != 2)
+      throw shape_error(fmt::format("a table has two extents, not {}", to_string(table)));
     if (rows.type != dtype::int32 || rows.dims.rank() != 1) throw shape_error("the rows must be int32[n]");
-    const shape expected{rows.dims[0], table_[1]};
+    const shape expected{rows.dims[0], table[1]};
     if (values.type != dtype::float32 || values.dims != expected)
       throw shape_error(fmt::format("the values must be float32 {}", to_string(expected)));
-    return {{table_, dtype::float32}};
+    return {{table, dtype::float32}};
   }
-
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
-                                      device_kind where) const override {
-    return std::make_unique<scatter_executable>(table_, inputs[0].dims[0], where);
+  std::unique_ptr<executable> prepare(const fixed_types& t) const {
+    const std::size_t count = t.inputs[0].dims[0];
+    return kernel(
+        [table = table, count](const stream& s, const call& c) {
+          scatter_rows(s, {c.in<std::int32_t>(0), count}, c.in(1), table[1], {c.out(), table.size()},
+                       c.scratch);
+        },
+        scatter_scratch_bytes(t.where, count));
   }
-
-private:
-  shape table_;
-};
-
-} // namespace
-
-value gather(const value& table, const value& indices, std::source_location where) {
-  return table.owner(where).apply_one(std::make_shared<gather_operation>(), {table, indices}, where);
-}
-
-value scatter_rows(const value& rows, const value& values, const shape& dims, std::source_location where) {
-  return rows.owner(where).apply_one(std::make_shared<scatter_operation>(dims), {rows, values}, where);
-}
-
-void add_embedding_kinds(operation_registry& to) {
-  to.add<gather_operation>();
-  to.add<scatter_operation>();
-}
-
-namespace {
-
-class tables_executable : public executable {
-public:
-  /// `inputs` are the tables, then the indices.
-  explicit tables_executable(std::span<const value_type> inputs)
-      : width_(inputs[0].dims[1]), count_(inputs.back().dims.size()) {
-    for (const value_type& t : inputs.first(inputs.size() - 1)) tables_.push_back({nullptr, t.dims[0]});
-  }
-
-  void run(const stream& s, const call& c) override {
-    for (std::size_t j = 0; j < tables_.size(); ++j) tables_[j].values = c.in(j);
-    mailgrad::gather_tables(s, tables_, width_, {c.in<std::int32_t>(tables_.size()), count_}, c.out());
-  }
-
-private:
-  std::size_t width_, count_;
-  std::vector<row_table> tables_;
-};
-
-class tables_gradient_executable : public executable {
-public:
-  explicit tables_gradient_executable(const shape& dy) : rows_(dy[0] * dy[1]), width_(dy[2]), parts_(dy[1]) {}
-
-  void run(const stream& s, const call& c) override {
-    for (std::size_t j = 0; j < parts_.size(); ++j)
-      parts_[j] = {c.out<std::int32_t>(j), c.out(parts_.size() + j)};
-    gather_tables_gradient(s, {c.in<std::int32_t>(0), rows_}, c.in(1), width_, parts_);
-  }
-
-private:
-  std::size_t rows_, width_;
-  std::vector<table_gradient> parts_;
 };
 
 /// The gradient makes two values for each table.
@@ -177,12 +83,11 @@ void require_few_tables(std::size_t count) {
 
 /// Inputs: the indices, the gradient of the gathered rows. Outputs: the row numbers of every table, then the
 /// values of these rows.
-class tables_gradient_operation : public operation, public travelling<tables_gradient_operation> {
-public:
-  void keep(archive&) {}
-  std::string_view name() const noexcept override { return "gather_tables_gradient"; }
-  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
-    require_operand_count(inputs, 2);
+struct tables_gradient_kind {
+  static constexpr std::string_view name = "gather_tables_gradient";
+  static constexpr std::size_t operands = 2;
+
+  std::vector<value_type> infer(type_list inputs) const {
     const shape& dy = inputs[1].dims;
     if (inputs[1].type != dtype::float32 || dy.rank() != 3)
       throw shape_error("the gradient must be float32[samples, tables, width]");
@@ -193,18 +98,22 @@ public:
     outputs.insert(outputs.end(), dy[1], {shape{dy[0], dy[2]}, dtype::float32});
     return outputs;
   }
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
-                                      device_kind) const override {
-    return std::make_unique<tables_gradient_executable>(inputs[1].dims);
+  std::unique_ptr<executable> prepare(const fixed_types& t) const {
+    const shape& dy = t.inputs[1].dims;
+    return kernel([rows = dy[0] * dy[1], width = dy[2],
+                   parts = std::vector<table_gradient>(dy[1])](const stream& s, const call& c) mutable {
+      for (std::size_t j = 0; j < parts.size(); ++j)
+        parts[j] = {c.out<std::int32_t>(j), c.out(parts.size() + j)};
+      gather_tables_gradient(s, {c.in<std::int32_t>(0), rows}, c.in(1), width, parts);
+    });
   }
 };
 
-class tables_operation : public operation, public row_reader, public travelling<tables_operation> {
-public:
-  void keep(archive&) {}
-  std::string_view name() const noexcept override { return "gather_tables"; }
+/// Inputs: the tables, then the indices.
+struct tables_kind {
+  static constexpr std::string_view name = "gather_tables";
 
-  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
+  std::vector<value_type> infer(type_list inputs) const {
     if (inputs.size() < 2) throw shape_error("there are no tables");
     require_few_tables(inputs.size() - 1);
     const auto tables = inputs.first(inputs.size() - 1);
@@ -216,42 +125,49 @@ public:
       throw shape_error(fmt::format("the indices must be int32[samples, {}]", tables.size()));
     return {{{indices.dims[0], tables.size(), tables[0].dims[1]}, dtype::float32}};
   }
-
-  std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
-                                std::span<const std::optional<value>> dy) const override {
-    graph& model = inputs[0].owner();
-    const std::vector<value> parts = model.apply(std::make_shared<tables_gradient_operation>(),
-                                                 {inputs.back(), *dy[0]}, model.of(outputs[0]).where);
+  std::vector<adjoint> gradient(const differentiated& d) const {
+    const std::vector<value> parts = d.apply(made(tables_gradient_kind()), {d.inputs.back(), *d.dy[0]});
     std::vector<adjoint> found;
-    for (std::size_t j = 0; j + 1 < inputs.size(); ++j)
-      found.emplace_back(sparse_rows{parts[j], parts[inputs.size() - 1 + j]});
+    for (std::size_t j = 0; j + 1 < d.inputs.size(); ++j)
+      found.emplace_back(sparse_rows{parts[j], parts[d.inputs.size() - 1 + j]});
     found.emplace_back(); // the indices have no gradient
     return found;
   }
-
-  std::optional<rows_read> rows_of(std::span<const value> inputs, std::size_t table) const override {
+  std::optional<rows_read> rows_of(value_list inputs, std::size_t table) const {
     const std::size_t tables = inputs.size() - 1;
     if (table >= tables) return std::nullopt;
     return rows_read{tables, table, tables};
   }
-
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type>,
-                                      device_kind) const override {
-    return std::make_unique<tables_executable>(inputs);
+  std::unique_ptr<executable> prepare(const fixed_types& t) const {
+    std::vector<row_table> tables;
+    for (const value_type& table : t.inputs.first(t.inputs.size() - 1))
+      tables.push_back({nullptr, table.dims[0]});
+    return kernel([width = t.inputs[0].dims[1], count = t.inputs.back().dims.size(),
+                   tables = std::move(tables)](const stream& s, const call& c) mutable {
+      for (std::size_t j = 0; j < tables.size(); ++j) tables[j].values = c.in(j);
+      gather_tables(s, tables, width, {c.in<std::int32_t>(tables.size()), count}, c.out());
+    });
   }
 };
 
 } // namespace
 
+value gather(const value& table, const value& indices, std::source_location where) {
+  return table.owner(where).apply_one(made(gather_kind()), {table, indices}, where);
+}
+
+value scatter_rows(const value& rows, const value& values, const shape& dims, std::source_location where) {
+  return rows.owner(where).apply_one(made(scatter_kind{dims}), {rows, values}, where);
+}
+
 value gather_tables(std::span<const value> tables, const value& indices, std::source_location where) {
   std::vector<value> inputs(tables.begin(), tables.end());
   inputs.push_back(indices);
-  return indices.owner(where).apply_one(std::make_shared<tables_operation>(), std::move(inputs), where);
+  return indices.owner(where).apply_one(made(tables_kind()), std::move(inputs), where);
 }
 
-void add_gather_tables_kinds(operation_registry& to) {
-  to.add<tables_operation>();
-  to.add<tables_gradient_operation>();
+void add_embedding_kinds(operation_registry& to) {
+  add_kinds(to, gather_kind(), scatter_kind(), tables_kind(), tables_gradient_kind());
 }
 
 } // namespace mailgrad

@@ -1,165 +1,325 @@
 #include <mailgrad/graph/operations.hpp>
-
-#include <mailgrad/graph/graph.hpp>
-#include <mailgrad/graph/onnx_nodes.hpp>
-#include <mailgrad/graph/operation_registry.hpp>
-#include <mailgrad/graph/operations/built_in_operations.hpp>
-#include <mailgrad/graph/travelling.hpp>
-#include <mailgrad/kernels/strided_copy.hpp>
+#include <mailgrad/graph/operations/kinds.hpp>
+#include <mailgrad/kernels/copy.hpp>
 #include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tensor/shape.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <string>
+#include <vector>
 
 namespace mailgrad {
 
 namespace {
 
 /// The same memory under another shape.
-class view_operation : public operation {
-public:
-  bool is_view() const noexcept override { return true; }
-  std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
-                                std::span<const std::optional<value>> dy) const override {
-    return {reshape(*dy[0], inputs[0].dims(), inputs[0].owner().of(outputs[0]).where)};
+struct view_attributes {
+  static constexpr std::size_t operands = 1;
+  static constexpr bool is_view = true;
+
+  std::vector<adjoint> gradient(const differentiated& d) const {
+    return {reshape(*d.dy[0], d.inputs[0].dims(), d.where())};
   }
-  std::unique_ptr<executable> prepare(std::span<const value_type>, std::span<const value_type>,
-                                      device_kind) const override {
-    return nullptr;
+  /// A reshape to the extents of the output. One of them may depend on the batch: it follows from the others.
+  std::vector<std::string> to_onnx(onnx_nodes& to, onnx_list inputs, onnx_list outputs) const {
+    const onnx_value& y = outputs[0];
+    const shape& dims = y.type.dims;
+    if (std::ranges::count(y.varies, true) > 1 || dims.size() == 0) return {};
+    std::vector<std::int64_t> extents(dims.begin(), dims.end());
+    for (std::size_t axis = 0; axis < extents.size(); ++axis)
+      if (y.varies[axis]) extents[axis] = -1;
+    return {to.add("Reshape", {inputs[0].name, to.whole_numbers(extents)})};
   }
 };
 
-/// A reshape to the extents of `y`. One of them may depend on the batch: it follows from the others.
-std::vector<std::string> reshaped_in(onnx_nodes& to, const onnx_value& x, const onnx_value& y) {
-  const shape& dims = y.type.dims;
-  if (std::ranges::count(y.varies, true) > 1 || dims.size() == 0) return {};
-  std::vector<std::int64_t> extents(dims.begin(), dims.end());
-  for (std::size_t axis = 0; axis < extents.size(); ++axis)
-    if (y.varies[axis]) extents[axis] = -1;
-  return {to.add("Reshape", {x.name, to.whole_numbers(extents)})};
-}
+struct reshape_kind : view_attributes {
+  static constexpr std::string_view name = "reshape";
+  shape dims{};
 
-class reshape_operation : public view_operation, public onnx_form, public travelling<reshape_operation> {
-public:
-  reshape_operation() = default;
-  explicit reshape_operation(const shape& dims) : dims_(dims) {}
   void keep(archive& a) {
     a.version(1);
-    a.field("dims", dims_);
+    a.field("dims", dims);
   }
-  std::string_view name() const noexcept override { return "reshape"; }
-  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
-    require_operand_count(inputs, 1);
-    if (inputs[0].dims.size() != dims_.size())
-      throw shape_error(fmt::format("{} elements do not make {}", inputs[0].dims.size(), to_string(dims_)));
-    return {{dims_, inputs[0].type}};
+  std::vector<value_type> infer(type_list inputs) const {
+    if (inputs[0].dims.size() != dims.size())
+      throw shape_error(fmt::format("{} elements do not make {}", inputs[0].dims.size(), to_string(dims)));
+    return {{dims, inputs[0].type}};
   }
-  std::vector<std::string> to_onnx(onnx_nodes& to, std::span<const onnx_value> inputs,
-                                   std::span<const onnx_value> outputs) const override {
-    return reshaped_in(to, inputs[0], outputs[0]);
-  }
-
-private:
-  shape dims_;
 };
 
-class squeeze_operation : public view_operation, public onnx_form, public travelling<squeeze_operation> {
-public:
-  explicit squeeze_operation(std::size_t axis = 0) : axis_(axis) {}
+struct squeeze_kind : view_attributes {
+  static constexpr std::string_view name = "squeeze";
+  std::size_t axis = 0;
+
   void keep(archive& a) {
     a.version(1);
-    a.field("axis", axis_);
+    a.field("axis", axis);
   }
-  std::string_view name() const noexcept override { return "squeeze"; }
-  std::string describe() const override { return fmt::format("axis {}", axis_); }
-  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
-    require_operand_count(inputs, 1);
+  std::string describe() const { return fmt::format("axis {}", axis); }
+  std::vector<value_type> infer(type_list inputs) const {
     const shape& dims = inputs[0].dims;
-    if (axis_ >= dims.rank()) throw shape_error(fmt::format("there is no axis {}", axis_));
-    if (dims[axis_] != 1) throw shape_error(fmt::format("axis {} has extent {}, not 1", axis_, dims[axis_]));
+    if (axis >= dims.rank()) throw shape_error(fmt::format("there is no axis {}", axis));
+    if (dims[axis] != 1) throw shape_error(fmt::format("axis {} has extent {}, not 1", axis, dims[axis]));
     std::vector<std::size_t> rest(dims.begin(), dims.end());
-    rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(axis_));
+    rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(axis));
     return {{shape(rest), inputs[0].type}};
   }
-  std::vector<std::string> to_onnx(onnx_nodes& to, std::span<const onnx_value> inputs,
-                                   std::span<const onnx_value> outputs) const override {
-    return reshaped_in(to, inputs[0], outputs[0]);
-  }
-
-private:
-  std::size_t axis_;
 };
 
-class copy_executable : public executable {
-public:
-  explicit copy_executable(const strided_copy& box) : box_(box) {}
-  void run(const stream& s, const call& c) override { box_.run(s, c.in(0), c.out()); }
+/// Copies a box from the input to the output.
+std::unique_ptr<executable> kernel_of(const strided_copy& box) {
+  return kernel([box](const stream& s, const call& c) { box.run(s, c.in(0), c.out()); });
+}
 
-private:
-  strided_copy box_;
-};
+struct transpose_kind {
+  static constexpr std::string_view name = "transpose";
+  static constexpr std::size_t operands = 1;
+  std::vector<std::size_t> order{};
 
-class transpose_operation : public operation, public onnx_form, public travelling<transpose_operation> {
-public:
-  transpose_operation() = default;
   void keep(archive& a) {
     a.version(1);
-    a.field("order", order_);
+    a.field("order", order);
   }
-  explicit transpose_operation(std::vector<std::size_t> order) : order_(std::move(order)) {}
-
-  std::string_view name() const noexcept override { return "transpose"; }
-  std::string describe() const override { return fmt::format("axes {}", fmt::join(order_, ", ")); }
-
-  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
-    require_operand_count(inputs, 1);
+  std::string describe() const { return fmt::format("axes {}", fmt::join(order, ", ")); }
+  std::vector<value_type> infer(type_list inputs) const {
     if (inputs[0].type != dtype::float32) throw shape_error("elements must be float32");
     std::vector<std::size_t> axes(inputs[0].dims.rank());
     std::iota(axes.begin(), axes.end(), std::size_t{0});
-    if (!std::ranges::is_permutation(axes, order_))
-      throw shape_error(fmt::format("the order ({}) does not name each axis once", fmt::join(order_, ", ")));
+    if (!std::ranges::is_permutation(axes, order))
+      throw shape_error(fmt::format("the order ({}) does not name each axis once", fmt::join(order, ", ")));
     shape dims = inputs[0].dims;
-    for (std::size_t i = 0; i < order_.size(); ++i) dims[i] = inputs[0].dims[order_[i]];
+    for (std::size_t i = 0; i < order.size(); ++i) dims[i] = inputs[0].dims[order[i]];
     return {{dims, dtype::float32}};
   }
-
-  std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
-                                std::span<const std::optional<value>> dy) const override {
-    std::vector<std::size_t> back(order_.size());
-    for (std::size_t i = 0; i < order_.size(); ++i) back[order_[i]] = i;
-    return {transpose(*dy[0], back, inputs[0].owner().of(outputs[0]).where)};
+  std::vector<adjoint> gradient(const differentiated& d) const {
+    std::vector<std::size_t> back(order.size());
+    for (std::size_t i = 0; i < order.size(); ++i) back[order[i]] = i;
+    return {transpose(*d.dy[0], back, d.where())};
   }
-
-  std::vector<std::string> to_onnx(onnx_nodes& to, std::span<const onnx_value> inputs,
-                                   std::span<const onnx_value>) const override {
+  std::vector<std::string> to_onnx(onnx_nodes& to, onnx_list inputs, onnx_list) const {
     return {to.add("Transpose", {inputs[0].name},
-                   {{"perm", std::vector<std::int64_t>(order_.begin(), order_.end())}})};
+                   {{"perm", std::vector<std::int64_t>(order.begin(), order.end())}})};
+  }
+  std::unique_ptr<executable> prepare(const fixed_types& t) const {
+    const element_places x = row_major(t.inputs[0].dims);
+    element_places from;
+    for (std::size_t i = 0; i < order.size(); ++i) from.steps[i] = x.steps[order[i]];
+    const shape& dims = t.outputs[0].dims;
+    return kernel_of(strided_copy(dims, from, row_major(dims)));
+  }
+};
+
+static_assert(sizeof(float) == sizeof(std::int32_t), "slices copy integers as if they were floats");
+
+void require_axis(const value_type& t, std::size_t axis) {
+  if (axis >= t.dims.rank()) throw shape_error(fmt::format("there is no axis {}", axis));
+}
+
+void require_float_with_axis(const value_type& t, std::size_t axis) {
+  if (t.type != dtype::float32) throw shape_error("elements must be float32");
+  require_axis(t, axis);
+}
+
+shape with_extent(shape dims, std::size_t axis, std::size_t extent) {
+  dims[axis] = extent;
+  return dims;
+}
+
+/// One part of a whole along an axis: `length` steps from `begin` on.
+struct slice_part {
+  shape whole;
+  std::size_t axis = 0, begin = 0, length = 0;
+
+  /// Errors  shape_error if the part does not lie in the whole.
+  void require_inside() const {
+    if (axis >= whole.rank()) throw shape_error(fmt::format("there is no axis {}", axis));
+    if (begin > whole[axis] || length > whole[axis] - begin)
+      throw shape_error(
+          fmt::format("{} steps from {} on do not lie in extent {}", length, begin, whole[axis]));
   }
 
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type> outputs,
-                                      device_kind) const override {
-    const element_places x = row_major(inputs[0].dims);
-    element_places from;
-    for (std::size_t i = 0; i < order_.size(); ++i) from.steps[i] = x.steps[order_[i]];
-    const shape& dims = outputs[0].dims;
-    return std::make_unique<copy_executable>(strided_copy(dims, from, row_major(dims)));
-  }
+  shape dims() const { return with_extent(whole, axis, length); }
+  strided_copy reader() const { return {dims(), places(), row_major(dims())}; }
+  strided_copy writer() const { return {dims(), row_major(dims()), places()}; }
 
 private:
-  std::vector<std::size_t> order_;
+  element_places places() const {
+    element_places p = row_major(whole);
+    p.offset = begin * p.steps[axis];
+    return p;
+  }
+};
+
+/// Makes zeros with one part that is the input.
+struct slice_gradient_kind {
+  static constexpr std::string_view name = "slice_gradient";
+  static constexpr std::size_t operands = 1;
+  slice_part part{};
+
+  void keep(archive& a) {
+    a.version(1);
+    a.field("whole", part.whole);
+    a.field("axis", part.axis);
+    a.field("begin", part.begin);
+    a.field("length", part.length);
+  }
+  std::vector<value_type> infer(type_list inputs) const {
+    part.require_inside();
+    if (inputs[0] != value_type{part.dims(), dtype::float32})
+      throw shape_error(fmt::format("expected float32 {}", to_string(part.dims())));
+    return {{part.whole, dtype::float32}};
+  }
+  std::unique_ptr<executable> prepare(const fixed_types&) const {
+    return kernel([box = part.writer(), size = part.whole.size()](const stream& s, const call& c) {
+      box.run_into_zeros(s, c.in(0), c.out(), size);
+    });
+  }
+};
+
+struct slice_kind {
+  static constexpr std::string_view name = "slice";
+  static constexpr std::size_t operands = 1;
+  std::size_t axis = 0, begin = 0, end = 0;
+
+  void keep(archive& a) {
+    a.version(1);
+    a.field("axis", axis);
+    a.field("begin", begin);
+    a.field("end", end);
+  }
+  std::string describe() const { return fmt::format("axis {}, {} to {}", axis, begin, end); }
+  std::vector<value_type> infer(type_list inputs) const {
+    require_axis(inputs[0], axis);
+    const shape& dims = inputs[0].dims;
+    if (begin > end || end > dims[axis])
+      throw shape_error(fmt::format("the range {} to {} does not lie in extent {}", begin, end, dims[axis]));
+    return {{with_extent(dims, axis, end - begin), inputs[0].type}};
+  }
+  std::vector<adjoint> gradient(const differentiated& d) const {
+    if (d.inputs[0].type().type != dtype::float32) return {adjoint{}};
+    return {d.apply(made(slice_gradient_kind{part_of(d.inputs[0].dims())}), {*d.dy[0]}).front()};
+  }
+  std::unique_ptr<executable> prepare(const fixed_types& t) const {
+    return kernel_of(part_of(t.inputs[0].dims).reader());
+  }
+  std::vector<std::string> to_onnx(onnx_nodes& to, onnx_list inputs, onnx_list) const {
+    const auto one = [&](std::size_t n) { return to.whole_numbers({static_cast<std::int64_t>(n)}); };
+    return {to.add("Slice", {inputs[0].name, one(begin), one(end), one(axis)})};
+  }
+  slice_part part_of(const shape& whole) const { return {whole, axis, begin, end - begin}; }
+};
+
+/// What copies parts that follow one another along `axis` of a whole, by the places of each.
+std::vector<strided_copy> in_a_row(std::size_t axis, type_list types, const shape& whole,
+                                   strided_copy (slice_part::*copy)() const) {
+  std::vector<strided_copy> boxes;
+  std::size_t begin = 0;
+  for (const value_type& t : types) {
+    boxes.push_back((slice_part{whole, axis, begin, t.dims[axis]}.*copy)());
+    begin += t.dims[axis];
+  }
+  return boxes;
+}
+
+struct split_kind {
+  static constexpr std::string_view name = "split";
+  static constexpr std::size_t operands = 1;
+  std::size_t axis = 0;
+  std::vector<std::size_t> lengths{};
+
+  void keep(archive& a) {
+    a.version(1);
+    a.field("axis", axis);
+    a.field("lengths", lengths);
+  }
+  std::string describe() const { return fmt::format("axis {} into {}", axis, fmt::join(lengths, ", ")); }
+  std::vector<value_type> infer(type_list inputs) const {
+    require_float_with_axis(inputs[0], axis);
+    const shape& dims = inputs[0].dims;
+    const auto too_long = [&](std::size_t length) { return length > dims[axis]; }; // a sum could overflow
+    if (std::ranges::any_of(lengths, too_long) ||
+        std::accumulate(lengths.begin(), lengths.end(), std::size_t{0}) != dims[axis])
+      throw shape_error(
+          fmt::format("the lengths {} do not add up to extent {}", fmt::join(lengths, ", "), dims[axis]));
+    std::vector<value_type> parts;
+    parts.reserve(lengths.size());
+    for (const std::size_t length : lengths)
+      parts.push_back({with_extent(dims, axis, length), dtype::float32});
+    return parts;
+  }
+  std::vector<adjoint> gradient(const differentiated& d) const {
+    graph& model = d.inputs[0].owner();
+    std::vector<value> parts;
+    for (std::size_t i = 0; i < d.dy.size(); ++i)
+      parts.push_back(d.dy[i] ? *d.dy[i] : model.constant(tensor(d.outputs[i].dims()), d.where()));
+    return {concat(parts, axis, d.where())};
+  }
+  std::unique_ptr<executable> prepare(const fixed_types& t) const {
+    return kernel([boxes = in_a_row(axis, t.outputs, t.inputs[0].dims, &slice_part::reader)](const stream& s,
+                                                                                             const call& c) {
+      for (std::size_t i = 0; i < boxes.size(); ++i) boxes[i].run(s, c.in(0), c.out(i));
+    });
+  }
+  std::vector<std::string> to_onnx(onnx_nodes& to, onnx_list inputs, onnx_list) const {
+    const std::vector<std::int64_t> whole(lengths.begin(), lengths.end());
+    return to.add_several("Split", {inputs[0].name, to.whole_numbers(whole)}, whole.size(),
+                          {{"axis", static_cast<std::int64_t>(axis)}});
+  }
+};
+
+struct concat_kind {
+  static constexpr std::string_view name = "concat";
+  std::size_t axis = 0;
+
+  void keep(archive& a) {
+    a.version(1);
+    a.field("axis", axis);
+  }
+  std::string describe() const { return fmt::format("axis {}", axis); }
+  std::vector<value_type> infer(type_list inputs) const {
+    if (inputs.empty()) throw shape_error("there is nothing to put together");
+    shape whole = inputs[0].dims;
+    if (axis < whole.rank()) whole[axis] = 0;
+    for (const value_type& t : inputs) {
+      require_float_with_axis(t, axis);
+      if (t.dims.rank() != whole.rank() ||
+          with_extent(t.dims, axis, 0) != with_extent(inputs[0].dims, axis, 0))
+        throw shape_error(fmt::format("shapes differ in more than axis {}", axis));
+      whole[axis] += t.dims[axis];
+    }
+    return {{whole, dtype::float32}};
+  }
+  std::vector<adjoint> gradient(const differentiated& d) const {
+    std::vector<std::size_t> lengths;
+    for (const value& v : d.inputs) lengths.push_back(v.dims()[axis]);
+    const auto parts = split(*d.dy[0], axis, lengths, d.where());
+    return {parts.begin(), parts.end()};
+  }
+  std::unique_ptr<executable> prepare(const fixed_types& t) const {
+    return kernel([boxes = in_a_row(axis, t.inputs, t.outputs[0].dims, &slice_part::writer)](const stream& s,
+                                                                                             const call& c) {
+      for (std::size_t i = 0; i < boxes.size(); ++i) boxes[i].run(s, c.in(i), c.out());
+    });
+  }
+  std::vector<std::string> to_onnx(onnx_nodes& to, onnx_list inputs, onnx_list) const {
+    std::vector<std::string> names;
+    std::ranges::transform(inputs, std::back_inserter(names), &onnx_value::name);
+    return {to.add("Concat", std::move(names), {{"axis", static_cast<std::int64_t>(axis)}})};
+  }
 };
 
 } // namespace
 
 value reshape(const value& x, const shape& dims, std::source_location where) {
-  return x.owner(where).apply_one(std::make_shared<reshape_operation>(dims), {x}, where);
+  return x.owner(where).apply_one(made(reshape_kind{{}, dims}), {x}, where);
 }
 
 value squeeze(const value& x, std::size_t axis, std::source_location where) {
-  return x.owner(where).apply_one(std::make_shared<squeeze_operation>(axis), {x}, where);
+  return x.owner(where).apply_one(made(squeeze_kind{{}, axis}), {x}, where);
 }
 
 value transpose(const value& x, std::source_location where) {
@@ -169,13 +329,39 @@ value transpose(const value& x, std::source_location where) {
 }
 
 value transpose(const value& x, const std::vector<std::size_t>& order, std::source_location where) {
-  return x.owner(where).apply_one(std::make_shared<transpose_operation>(order), {x}, where);
+  return x.owner(where).apply_one(made(transpose_kind{order}), {x}, where);
+}
+
+value slice(const value& x, std::size_t axis, std::size_t begin, std::size_t end,
+            std::source_location where) {
+  return x.owner(where).apply_one(made(slice_kind{axis, begin, end}), {x}, where);
+}
+
+std::vector<value> split(const value& x, std::size_t axis, const std::vector<std::size_t>& lengths,
+                         std::source_location where) {
+  return x.owner(where).apply(made(split_kind{axis, lengths}), {x}, where);
+}
+
+value concat(std::span<const value> parts, std::size_t axis, std::source_location where) {
+  if (parts.empty())
+    throw graph_error(fmt::format("{}: concat: there is nothing to put together", line_of(where)));
+  return parts[0].owner(where).apply_one(made(concat_kind{axis}), {parts.begin(), parts.end()}, where);
+}
+
+value stack(std::span<const value> parts, std::size_t axis, std::source_location where) {
+  std::vector<value> made_longer;
+  for (const value& v : parts) {
+    const shape& dims = v.dims(where);
+    std::vector<std::size_t> extents(dims.begin(), dims.end());
+    extents.insert(extents.begin() + static_cast<std::ptrdiff_t>(std::min(axis, extents.size())), 1);
+    made_longer.push_back(reshape(v, shape(extents), where));
+  }
+  return concat(made_longer, axis, where);
 }
 
 void add_movement_kinds(operation_registry& to) {
-  to.add<reshape_operation>();
-  to.add<squeeze_operation>();
-  to.add<transpose_operation>();
+  add_kinds(to, reshape_kind(), squeeze_kind(), transpose_kind(), slice_kind(), slice_gradient_kind(),
+            split_kind(), concat_kind());
 }
 
 } // namespace mailgrad

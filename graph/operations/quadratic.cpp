@@ -1,9 +1,7 @@
 #include <mailgrad/graph/operations/quadratic.hpp>
 
-#include <mailgrad/graph/graph.hpp>
-#include <mailgrad/graph/operation_registry.hpp>
 #include <mailgrad/graph/operations.hpp>
-#include <mailgrad/graph/operations/built_in_operations.hpp>
+#include <mailgrad/graph/operations/kinds.hpp>
 #include <mailgrad/kernels/functors/philox.hpp>
 #include <mailgrad/options/number.hpp>
 #include <mailgrad/tensor/error.hpp>
@@ -21,9 +19,6 @@ namespace mailgrad {
 
 namespace {
 
-std::uint32_t low(std::uint64_t n) { return static_cast<std::uint32_t>(n); }
-std::uint32_t high(std::uint64_t n) { return static_cast<std::uint32_t>(n >> 32); }
-
 /// Two normal numbers from two random ones.
 ///
 /// Source  Box & Muller, 1958.
@@ -36,9 +31,9 @@ void two_normals(std::uint32_t a, std::uint32_t b, float& x, float& y) {
 }
 
 void add_noise(float deviation, std::uint64_t seed, std::uint64_t step, std::span<float> to) {
-  const philox random{low(seed), high(seed)};
+  const philox random = philox::of(seed);
   for (std::size_t first = 0; first < to.size(); first += 4) {
-    const philox::numbers n = random({low(first / 4), high(first / 4), low(step), high(step)});
+    const philox::numbers n = random(first / 4, step);
     float normals[4];
     two_normals(n.x0, n.x1, normals[0], normals[1]);
     two_normals(n.x2, n.x3, normals[2], normals[3]);

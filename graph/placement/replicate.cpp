@@ -1,7 +1,7 @@
 #include <mailgrad/graph/placement/replicate.hpp>
 
 #include <mailgrad/graph/operations.hpp>
-#include <mailgrad/graph/placement/device_scope.hpp>
+#include <mailgrad/graph/placement/placement.hpp>
 
 #include <fmt/format.h>
 

@@ -1,10 +1,9 @@
-#include <mailgrad/graph/bfloat16_form.hpp>
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/operation.hpp>
 #include <mailgrad/graph/operations/elementwise.hpp>
 #include <mailgrad/graph/program/program_plan.hpp>
-#include <mailgrad/kernels/copy_rows.hpp>
-#include <mailgrad/kernels/round_floats.hpp>
+#include <mailgrad/kernels/copy.hpp>
+#include <mailgrad/kernels/elementwise.hpp>
 #include <mailgrad/tensor/block.hpp>
 #include <mailgrad/tensor/error.hpp>
 

@@ -1,6 +1,6 @@
 #include <mailgrad/files/byte_archive.hpp>
-#include <mailgrad/graph/name_scope.hpp>
-#include <mailgrad/graph/placement/device_scope.hpp>
+#include <mailgrad/graph/graph.hpp>
+#include <mailgrad/graph/placement/placement.hpp>
 #include <mailgrad/graph/travel/graph_bytes.hpp>
 #include <mailgrad/graph/travel/graph_image.hpp>
 #include <mailgrad/tensor/error.hpp>

@@ -1,22 +1,169 @@
 #pragma once
 
 #include <mailgrad/kernels/attention.hpp>
-#include <mailgrad/kernels/cuda/attention_vectors.hpp>
-#include <mailgrad/kernels/cuda/rounded_packs.hpp>
+#include <mailgrad/kernels/cuda/instructions.hpp>
+#include <mailgrad/kernels/cuda/packs.hpp>
 #include <mailgrad/kernels/cuda/row_lanes.hpp>
 
 #include <cmath>
 #include <cstddef>
 
-/// What the kernels of attention share. A block has `rows` positions, say queries, and meets `columns` other
-/// ones at a time, say keys. It multiplies their vectors pair by pair, makes weights of the products, and
-/// adds up weighted vectors of the columns. The kernels are the same for tiles in float32, which are here,
-/// and in bfloat16 (attention_matrices.hpp).
-///
-/// Source  Dao, Fu, Ermon, Rudra & Ré, "FlashAttention", NeurIPS 2022, algorithms 1 and 4, in the order of
-///         Dao, "FlashAttention-2", 2023, arXiv:2307.08691. Differs: the gradient in two kernels, of which
-///         each adds up what it alone writes.
+/// How the vectors of attention come from the card's memory to the shared memory of a block.
+
 namespace mailgrad::cuda {
+
+/// How the vectors of one head lie, one for each position of its window.
+struct head_layout {
+  std::size_t step; ///< numbers from one position to the next
+  unsigned window, width;
+  bool packs; ///< whether neighbours may be moved 16 bytes at a time
+};
+
+template <class T>
+struct head_vectors : head_layout {
+  const T* values;
+};
+
+__device__ inline void put_number(float_pack& p, unsigned i, float x) { p.v[i] = x; }
+
+/// A pack of one of the first `count` vectors, zeros where there is none. Within a tile, offsets have 32
+/// bits.
+template <class Pack, class T>
+__device__ Pack numbers_of(const head_vectors<T>& from, unsigned count, unsigned vector, unsigned number) {
+  Pack found{};
+  if (vector >= count) return found;
+  const T* const at = from.values + (vector * static_cast<unsigned>(from.step) + number);
+  if (from.packs) {
+    if (number < from.width) found = load_pack(at);
+    return found;
+  }
+#pragma unroll
+  for (unsigned i = 0; i < Pack::size; ++i)
+    if (number + i < from.width) put_number(found, i, at[i]);
+  return found;
+}
+
+/// The largest divisor of n of at most 8.
+constexpr unsigned loads_together(unsigned n) {
+  unsigned found = 8;
+  while (n % found != 0) --found;
+  return found;
+}
+
+/// Copies packs of `count` vectors to shared memory, of which find(vector, number) has one.
+template <class Tile, unsigned count, class Find>
+__device__ void copy_vectors(typename Tile::number* room, Find find) {
+  using pack = typename Tile::pack;
+  constexpr unsigned packs = Tile::width / pack::size, turns = count * packs / Tile::threads;
+  constexpr unsigned together = loads_together(turns);
+  static_assert(count * packs % Tile::threads == 0);
+#pragma unroll 1
+  for (unsigned turn = 0; turn < turns; turn += together) {
+    pack found[together];
+#pragma unroll
+    for (unsigned t = 0; t < together; ++t) {
+      const unsigned k = threadIdx.x + (turn + t) * Tile::threads;
+      found[t] = find(k / packs, k % packs * pack::size);
+    }
+#pragma unroll
+    for (unsigned t = 0; t < together; ++t) {
+      const unsigned k = threadIdx.x + (turn + t) * Tile::threads;
+      *reinterpret_cast<pack*>(room + k / packs * Tile::step + k % packs * pack::size) = found[t];
+    }
+  }
+}
+
+/// Begins to copy packs of `count` vectors, of which there are `left`.
+template <class Tile, unsigned count>
+__device__ void copy_vectors_later(typename Tile::number* room,
+                                   const head_vectors<typename Tile::number>& from, unsigned left) {
+  constexpr unsigned size = Tile::pack::size, packs = Tile::width / size,
+                     turns = count * packs / Tile::threads;
+  static_assert(count * packs % Tile::threads == 0);
+#pragma unroll
+  for (unsigned turn = 0; turn < turns; ++turn) {
+    const unsigned k = threadIdx.x + turn * Tile::threads, vector = k / packs, number = k % packs * size;
+    const bool there = vector < left;
+    const unsigned offset = there ? vector * static_cast<unsigned>(from.step) + number : 0;
+    copy_later<16>(room + vector * Tile::step + number, from.values + offset, there);
+  }
+}
+
+/// Copies the vectors of `count` positions to shared memory. Those behind the window are zeros. With room for
+/// two tiles they are there when wait_for_copies() has returned.
+template <class Tile, unsigned count>
+__device__ void load_vectors(typename Tile::number* room, head_vectors<typename Tile::number> from,
+                             unsigned first) {
+  const unsigned left = from.window - first;
+  from.values += first * from.step;
+  const bool whole = from.packs && from.width == Tile::width; // as most are
+  if constexpr (Tile::tiles == 2) {
+    if (whole) return copy_vectors_later<Tile, count>(room, from, left);
+  }
+  if (whole && left >= count) {
+    copy_vectors<Tile, count>(room, [&](unsigned vector, unsigned number) {
+      return load_pack(from.values + (vector * static_cast<unsigned>(from.step) + number));
+    });
+  } else {
+    copy_vectors<Tile, count>(room, [&](unsigned vector, unsigned number) {
+      return numbers_of<typename Tile::pack>(from, left, vector, number);
+    });
+  }
+}
+
+/// Copies one float, as load_vectors() copies vectors; zero unless it is there.
+template <class Tile>
+__device__ void load_number(float* room, const float* from, bool there) {
+  if constexpr (Tile::tiles == 2)
+    copy_later<4>(room, from, there);
+  else
+    *room = there ? *from : 0;
+}
+
+/// Columns that come tile by tile. load(room, position) copies those of a tile from a position on. With room
+/// for two tiles, the next is on its way while the block works on one.
+template <class Tile, class Load>
+class tiles_in_turn {
+public:
+  /// Begins with the tile at `first`; there are positions up to `end`. Of a tile there are `numbers` in
+  /// `room`.
+  __device__ tiles_in_turn(typename Tile::number* room, unsigned numbers, unsigned first, unsigned end,
+                           Load load)
+      : room_(room), numbers_(numbers), end_(end), load_(load) {
+    if constexpr (Tile::tiles == 2) load_(room_, first);
+  }
+
+  /// Waits for the tile at `position`, which all threads ask for in turn. It stays until they ask for the
+  /// next.
+  __device__ typename Tile::number* at(unsigned position) {
+    if constexpr (Tile::tiles == 1) {
+      __syncthreads(); // the tile before may still be read
+      load_(room_, position);
+      __syncthreads();
+      return room_;
+    }
+    wait_for_copies();
+    __syncthreads();
+    typename Tile::number* const here = room_ + second_ * numbers_;
+    second_ ^= 1;
+    if (position + Tile::columns < end_) load_(room_ + second_ * numbers_, position + Tile::columns);
+    return here;
+  }
+
+private:
+  typename Tile::number* room_;
+  unsigned numbers_, end_, second_ = 0;
+  Load load_;
+};
+
+// What the kernels of attention share. A block has `rows` positions, say queries, and meets `columns` other
+// ones at a time, say keys. It multiplies their vectors pair by pair, makes weights of the products, and
+// adds up weighted vectors of the columns. The kernels are the same for tiles in float32, which are here,
+// and in bfloat16.
+//
+// Source  Dao, Fu, Ermon, Rudra & Ré, "FlashAttention", NeurIPS 2022, algorithms 1 and 4, in the order of
+//         Dao, "FlashAttention-2", 2023, arXiv:2307.08691. Differs: the gradient in two kernels, of which
+//         each adds up what it alone writes.
 
 /// The sizes of a block. A thread has ThreadRows x ThreadColumns pairs: every fourth row of its warp's rows,
 /// and every eighth column. So the threads that load from shared memory together read neighbouring rows of
@@ -219,5 +366,139 @@ template <class Tile, class... T>
 attention_heads heads_of(const attention_shape& a, const T*... arrays) {
   return {a, a.head_width % Tile::pack::size == 0 && are_packs(arrays...)};
 }
+
+// A tile of attention whose products are those of instructions.hpp, of operands in bfloat16. Weights are
+// rounded as well before they multiply vectors; sums are float32.
+
+__device__ inline void store_pair(float* to, float first, float second) {
+  *reinterpret_cast<float2*>(to) = make_float2(first, second);
+}
+__device__ inline void store_pair(bfloat16* to, float first, float second) {
+  *reinterpret_cast<unsigned*>(to) = nearest_pair(first, second);
+}
+
+/// A warp has `Matrices` times 16 rows and all columns. With two, each load of columns from shared memory
+/// serves twice as many products, which otherwise wait for it. Its threads have pairs as multiply_matrices()
+/// gives them: of two rows of each matrix, 8 apart, two columns in every 8. Their weights are the operands of
+/// the next product as they are.
+template <unsigned Width, unsigned Warps, unsigned Matrices, unsigned Columns>
+struct attention_matrices {
+  using number = bfloat16;
+  using pack = bfloat16_pack;
+  static constexpr unsigned width = Width, threads = Warps * warp_size, matrices = Matrices;
+  static constexpr unsigned tiles = 2;       ///< of columns that there is room for
+  static constexpr unsigned row_threads = 4; ///< that have a row together
+  static constexpr unsigned thread_rows = 2 * Matrices, thread_columns = Columns / 4;
+  static constexpr unsigned warp_rows = 16 * Matrices, rows = Warps * warp_rows, columns = Columns;
+  /// So that eight rows of a matrix lie in different banks.
+  static constexpr unsigned step = width + 8;
+  static constexpr unsigned vectors_of_rows = rows * step, vectors_of_columns = columns * step;
+  static constexpr unsigned weights = 0; ///< which stay where they are
+  static_assert(width % 16 == 0 && columns % 16 == 0);
+};
+
+template <unsigned Width, unsigned Warps, unsigned Matrices, unsigned Columns>
+struct attention_place<attention_matrices<Width, Warps, Matrices, Columns>> {
+  using Tile = attention_matrices<Width, Warps, Matrices, Columns>;
+  unsigned warp_row, in_warp, lane;
+
+  __device__ attention_place()
+      : warp_row(threadIdx.x / warp_size * Tile::warp_rows), in_warp(threadIdx.x % warp_size),
+        lane(in_warp % 4) {}
+  __device__ unsigned row(unsigned i) const { return warp_row + in_warp / 4 + 8 * i; }
+  __device__ unsigned column(unsigned j) const { return j / 2 * 8 + lane * 2 + j % 2; }
+};
+
+template <unsigned Width, unsigned Warps, unsigned Matrices, unsigned Columns>
+struct attention_pairs<attention_matrices<Width, Warps, Matrices, Columns>> {
+  using Tile = attention_matrices<Width, Warps, Matrices, Columns>;
+  float v[Tile::thread_rows][Tile::thread_columns];
+
+  __device__ void multiply(const bfloat16* rows, const bfloat16* columns, const attention_place<Tile>& at) {
+#pragma unroll
+    for (unsigned i = 0; i < Tile::thread_rows; ++i)
+#pragma unroll
+      for (unsigned j = 0; j < Tile::thread_columns; ++j) v[i][j] = 0;
+    const bfloat16* const row = rows + (at.warp_row + at.in_warp % 16) * Tile::step + at.in_warp / 16 * 8;
+    const bfloat16* const column =
+        columns + (at.in_warp / 16 * 8 + at.in_warp % 8) * Tile::step + at.in_warp / 8 % 2 * 8;
+#pragma unroll 2 // all of it would take more registers than a thread has
+    for (unsigned k = 0; k < Tile::width; k += 16) {
+      unsigned a[Matrices][4];
+#pragma unroll
+      for (unsigned m = 0; m < Matrices; ++m) load_matrices(a[m], row + m * 16 * Tile::step + k);
+#pragma unroll
+      for (unsigned j = 0; j < Tile::thread_columns; j += 4) { // 16 columns
+        unsigned b[4];
+        load_matrices(b, column + j / 4 * 16 * Tile::step + k);
+#pragma unroll
+        for (unsigned m = 0; m < Matrices; ++m) {
+          multiply_matrices(v[2 * m] + j, v[2 * m + 1] + j, a[m], b[0], b[1]);
+          multiply_matrices(v[2 * m] + j + 2, v[2 * m + 1] + j + 2, a[m], b[2], b[3]);
+        }
+      }
+    }
+  }
+};
+
+template <unsigned Width, unsigned Warps, unsigned Matrices, unsigned Columns>
+struct attention_rows<attention_matrices<Width, Warps, Matrices, Columns>> {
+  using Tile = attention_matrices<Width, Warps, Matrices, Columns>;
+  static constexpr unsigned numbers = Width / 4; ///< of a row that a thread has: two in every 8
+  float v[Tile::thread_rows][numbers];
+
+  __device__ void add(const attention_pairs<Tile>& weights, const bfloat16* columns, bfloat16*,
+                      const attention_place<Tile>& at) {
+    const bfloat16* const column = columns + at.in_warp % 16 * Tile::step + at.in_warp / 16 * 8;
+#pragma unroll
+    for (unsigned j = 0; j < Tile::thread_columns; j += 4) { // 16 columns
+      unsigned a[Matrices][4];
+#pragma unroll
+      for (unsigned m = 0; m < Matrices; ++m) {
+        const auto &upper = weights.v[2 * m], &lower = weights.v[2 * m + 1];
+        a[m][0] = nearest_pair(upper[j], upper[j + 1]);
+        a[m][1] = nearest_pair(lower[j], lower[j + 1]);
+        a[m][2] = nearest_pair(upper[j + 2], upper[j + 3]);
+        a[m][3] = nearest_pair(lower[j + 2], lower[j + 3]);
+      }
+#pragma unroll
+      for (unsigned n = 0; n < numbers; n += 4) { // 16 numbers
+        unsigned b[4];
+        load_transposed_matrices(b, column + j / 4 * 16 * Tile::step + n / 4 * 16);
+#pragma unroll
+        for (unsigned m = 0; m < Matrices; ++m) {
+          multiply_matrices(v[2 * m] + n, v[2 * m + 1] + n, a[m], b[0], b[1]);
+          multiply_matrices(v[2 * m] + n + 2, v[2 * m + 1] + n + 2, a[m], b[2], b[3]);
+        }
+      }
+    }
+  }
+
+  __device__ void scale(unsigned i, float factor) {
+#pragma unroll
+    for (unsigned n = 0; n < numbers; ++n) v[i][n] *= factor;
+  }
+
+  template <class T>
+  __device__ void store(T* values, const head_layout& to, unsigned first,
+                        const attention_place<Tile>& at) const {
+#pragma unroll
+    for (unsigned i = 0; i < Tile::thread_rows; ++i) {
+      const unsigned position = first + at.row(i);
+      if (position >= to.window) continue;
+      T* const line = values + position * to.step;
+#pragma unroll
+      for (unsigned n = 0; n < numbers; n += 2) {
+        const unsigned number = n / 2 * 8 + at.lane * 2;
+        if (to.packs) {
+          if (number < to.width) store_pair(line + number, v[i][n], v[i][n + 1]);
+          continue;
+        }
+        if (number < to.width) store_number(line + number, v[i][n]);
+        if (number + 1 < to.width) store_number(line + number + 1, v[i][n + 1]);
+      }
+    }
+  }
+};
 
 } // namespace mailgrad::cuda

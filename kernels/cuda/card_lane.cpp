@@ -1,6 +1,6 @@
 #include <mailgrad/kernels/cuda/card_lane.hpp>
 
-#include <mailgrad/kernels/cuda/stream_mark.hpp>
+#include <mailgrad/kernels/cuda/handles.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
@@ -15,30 +15,7 @@ namespace {
 
 constexpr const char* of_lane = "what a lane keeps for its kernels";
 
-device_block zeroed(std::uint32_t card, void* stream, std::size_t bytes) {
-  device_block made({device_kind::cuda, card}, runtime::allocate(card, bytes), bytes,
-                    [card](void* memory) { runtime::release(card, memory); });
-  runtime::fill(stream, made.address(), 0, bytes);
-  return made;
-}
-
 } // namespace
-
-pinned_block::pinned_block(std::size_t bytes) : memory_(runtime::allocate_pinned(bytes)), bytes_(bytes) {
-  std::fill_n(static_cast<std::byte*>(memory_), bytes, std::byte{0});
-}
-
-void captured_graph::abandon(void* stream) noexcept {
-  try {
-    runtime::destroy_graph(runtime::end_capture(stream));
-  } catch (const device_error&) {
-    // What broke the capture is thrown on.
-  }
-}
-
-device_block allocate_on(const cuda_stream& s, std::size_t bytes) {
-  return zeroed(s.device, s.stream, bytes);
-}
 
 block pinned_memory(std::size_t bytes) {
   const auto owner = std::make_shared<pinned_block>(bytes + block::alignment); // a line behind it may be read
@@ -48,8 +25,11 @@ block pinned_memory(std::size_t bytes) {
 card_lane::card_lane(std::uint32_t card, product_precision p, runtime::urgency when)
     : stream_(card, when), marks_(card, stream_.get()),
       products_(naming_memory(of_lane, [&] { return make_products(card, p); })),
-      words_(naming_memory(of_lane, [&] { return zeroed(card, stream_.get(), sizeof(lane_words)); })),
-      scratch_(naming_memory(of_lane, [&] { return zeroed(card, stream_.get(), scratch_bytes); })),
+      words_(naming_memory(
+          of_lane,
+          [&] { return allocate_on({.stream = stream_.get(), .device = card}, sizeof(lane_words)); })),
+      scratch_(naming_memory(
+          of_lane, [&] { return allocate_on({.stream = stream_.get(), .device = card}, scratch_bytes); })),
       seen_(naming_memory(of_lane, [] { return pinned_block(sizeof(lane_words)); })),
       where_(cuda_stream{.stream = stream_.get(),
                          .products = products_.get(),

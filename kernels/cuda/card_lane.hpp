@@ -1,11 +1,8 @@
 #pragma once
 
-#include <mailgrad/kernels/cuda/begin_step.hpp> // for the users of a lane
-#include <mailgrad/kernels/cuda/chain_kernels_user.hpp>
 #include <mailgrad/kernels/cuda/handles.hpp>
 #include <mailgrad/kernels/cuda/lane_words.hpp>
 #include <mailgrad/kernels/cuda/products.hpp>
-#include <mailgrad/kernels/cuda/stream_mark.hpp>
 #include <mailgrad/tensor/block.hpp>
 #include <mailgrad/tensor/lane.hpp>
 
@@ -17,6 +14,17 @@
 #include <vector>
 
 namespace mailgrad::cuda {
+
+/// Who may ask for kernels of chains: a lane. The thread that has them compiled ends with the last lane of
+/// the process, since a library may not be used while the process exits. It goes on with the next lane.
+class chain_kernels_user {
+public:
+  chain_kernels_user();
+  chain_kernels_user(const chain_kernels_user&) = delete;
+  chain_kernels_user& operator=(const chain_kernels_user&) = delete;
+  /// Waits for the kernel that is being compiled, if no other lane is left.
+  ~chain_kernels_user();
+};
 
 /// A lane of a card: a stream with the handle, the words and the scratch memory that kernels on it need.
 ///
@@ -84,12 +92,6 @@ private:
   std::uint64_t lendings_ = 0;
   stream where_;
 };
-
-/// Memory of a card, zeroed on `s`. It goes back to the card when the block ends, so its owner keeps it until
-/// the work that reads it has run.
-///
-/// Errors  device_error, which says how much was asked for and how much is free.
-device_block allocate_on(const cuda_stream& s, std::size_t bytes);
 
 /// A block of pinned memory of the host, which copies from and to a card do not have to wait for.
 ///

@@ -1,8 +1,7 @@
 #include <mailgrad/kernels/elementwise.hpp>
 
-#include <mailgrad/kernels/cuda/chain_elements.hpp>
 #include <mailgrad/kernels/cuda/chain_kernels.hpp>
-#include <mailgrad/kernels/cuda/chain_source.hpp>
+#include <mailgrad/kernels/cuda/elements.hpp>
 #include <mailgrad/kernels/cuda/packs.hpp>
 
 #include <algorithm>
@@ -161,10 +160,8 @@ bool queue_generated(const cuda_stream& s, const elementwise_chain& chain,
   return true;
 }
 
-} // namespace
-
 void elementwise(const cuda_stream& s, const elementwise_chain& chain, std::span<const void* const> inputs,
-                 std::span<void* const> outputs, std::size_t n) {
+                 std::span<void* const> outputs, std::size_t n, void*) {
   if (n == 0 || chain.step_count == 0) return;
   const element_range range = range_of(chain, inputs, outputs, n);
   const elementwise_chain::step& only = chain.steps[0];
@@ -181,5 +178,9 @@ void elementwise(const cuda_stream& s, const elementwise_chain& chain, std::span
          slots * threads_of_chain * sizeof(float_pack), chain_kernel, arguments_of(chain, inputs, outputs),
          range);
 }
+
+} // namespace
+
+MAILGRAD_CARD_BODY(elementwise)
 
 } // namespace mailgrad::cuda

@@ -1,12 +1,18 @@
 #pragma once
 
+#include <mailgrad/kernels/cuda/lane_words.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
+#include <mailgrad/tensor/block.hpp>
 #include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tensor/mark.hpp>
+#include <mailgrad/tensor/memory.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <utility>
+#include <vector>
 
 namespace mailgrad::cuda {
 
@@ -105,6 +111,64 @@ public:
 private:
   void* memory_ = nullptr;
   std::size_t bytes_ = 0;
+};
+
+/// Memory of a card, zeroed on `s`. It goes back to the card when the block ends, so its owner keeps it until
+/// the work that reads it has run.
+///
+/// Errors  device_error, which says how much was asked for and how much is free.
+device_block allocate_on(const cuda_stream& s, std::size_t bytes);
+
+class card_event;
+
+/// Makes marks of one stream. The events of marks that nobody has any more are used again, so that a steady
+/// step makes none.
+///
+/// Errors  device_error.
+/// Threads one caller at a time; marks may be let go of on any thread.
+class stream_marks {
+public:
+  stream_marks(std::uint32_t card, void* stream) : card_(card), stream_(stream) {}
+
+  /// Returns a mark that passes when all that is queued so far is done.
+  mark record();
+  /// The same for the end of a step, whose record tells the host by this ticket.
+  mark record(std::shared_ptr<const step_record> told_by, std::uint64_t ticket);
+
+private:
+  std::uint32_t card_;
+  void* stream_;
+  std::vector<std::shared_ptr<card_event>> events_; ///< free if nobody else has it
+};
+
+/// Lets work that is queued later on `stream` wait for `m`, which is of any stream of a card.
+///
+/// Errors  device_error, also for a mark of something else.
+void wait_for_mark(void* stream, const mark& m);
+
+/// A stream beside that of a lane, for copies that run while the lane computes.
+///
+/// Errors  device_error, with the driver's reason.
+/// Threads one caller at a time.
+class copy_stream {
+public:
+  explicit copy_stream(std::uint32_t card) : stream_(card), marks_(card, stream_.get()) {}
+
+  /// Queues a copy from pinned memory to memory of the card. Returns a mark that passes when it is done.
+  /// Until then nobody writes to either.
+  mark copy(void* to, const void* from, std::size_t bytes);
+  /// Allocates memory of the card, filled with zeros when a mark has passed that is recorded after this call.
+  memory allocate(std::size_t bytes);
+  /// Returns a mark that passes when all that is queued so far is done.
+  mark record() { return marks_.record(); }
+  /// Lets copies that are queued later wait for `m`, which may be of a lane.
+  void wait_for(const mark& m);
+  /// Waits until everything queued has run, so no actor may call this.
+  void finish();
+
+private:
+  owned_stream stream_;
+  stream_marks marks_;
 };
 
 } // namespace mailgrad::cuda

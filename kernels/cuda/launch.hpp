@@ -1,6 +1,7 @@
 #pragma once
 
-#include <mailgrad/kernels/cuda/float_pack.hpp>
+#include <mailgrad/kernels/card_body.hpp>
+#include <mailgrad/kernels/cuda/elements.hpp>
 #include <mailgrad/kernels/cuda/lane_words.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/tensor/stream.hpp>
@@ -14,6 +15,7 @@
 #include <tuple>
 
 /// What every .cu includes: how a kernel is launched, and what kernels share.
+
 namespace mailgrad::cuda {
 
 inline constexpr unsigned threads_per_block = 256;
@@ -165,6 +167,25 @@ struct fault_report {
 
 inline fault_report fault_of(const cuda_stream& s, fault_kind kind, std::uint64_t limit) {
   return {s.words, kind, s.operation, limit};
+}
+
+/// The sum of term(i) for i = first, first + step and so on below `last`. Eight terms are loaded before the
+/// first of them is added, so that the loads are under way together.
+template <class Term>
+__device__ float strided_sum(std::size_t first, std::size_t last, std::size_t step, Term term) {
+  constexpr unsigned batch = 8;
+  float total = 0;
+  for (; first < last; first += batch * step) {
+    float terms[batch];
+#pragma unroll
+    for (unsigned j = 0; j < batch; ++j) {
+      const std::size_t i = first + j * step;
+      terms[j] = i < last ? term(i) : 0.0F;
+    }
+#pragma unroll
+    for (unsigned j = 0; j < batch; ++j) total += terms[j];
+  }
+  return total;
 }
 
 } // namespace mailgrad::cuda

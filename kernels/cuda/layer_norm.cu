@@ -1,7 +1,7 @@
-#include <mailgrad/kernels/cuda/column_sum.hpp>
+#include <mailgrad/kernels/cuda/launch.hpp>
 #include <mailgrad/kernels/cuda/row_lanes.hpp>
-#include <mailgrad/kernels/cuda/strided_sum.hpp>
 #include <mailgrad/kernels/layer_norm.hpp>
+#include <mailgrad/kernels/reduce.hpp>
 
 namespace mailgrad::cuda {
 
@@ -245,8 +245,6 @@ void normalise(const cuda_stream& s, const layer_norm_rows& r, const float* x, c
       });
 }
 
-} // namespace
-
 void layer_norm(const cuda_stream& s, const layer_norm_rows& r, const float* x, const float* gamma,
                 const float* beta, written_numbers y, float* mean, float* inverse) {
   if (r.rows * r.width == 0) return;
@@ -268,5 +266,10 @@ void layer_norm_gradient(const cuda_stream& s, const layer_norm_rows& r, const f
       },
       dy);
 }
+
+} // namespace
+
+MAILGRAD_CARD_BODY(layer_norm)
+MAILGRAD_CARD_BODY(layer_norm_gradient)
 
 } // namespace mailgrad::cuda

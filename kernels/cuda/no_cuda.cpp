@@ -1,239 +1,96 @@
-#include <mailgrad/kernels/accumulate.hpp>
 #include <mailgrad/kernels/attention.hpp>
-#include <mailgrad/kernels/bias_gelu.hpp>
+#include <mailgrad/kernels/card_body.hpp>
 #include <mailgrad/kernels/convolution.hpp>
-#include <mailgrad/kernels/copy_rows.hpp>
-#include <mailgrad/kernels/cross_entropy.hpp>
-#include <mailgrad/kernels/cuda/step_record.hpp>
-#include <mailgrad/kernels/distance.hpp>
-#include <mailgrad/kernels/dropout.hpp>
+#include <mailgrad/kernels/copy.hpp>
+#include <mailgrad/kernels/cuda/card_lane.hpp>
+#include <mailgrad/kernels/cuda/chain_kernels.hpp>
 #include <mailgrad/kernels/elementwise.hpp>
 #include <mailgrad/kernels/gather.hpp>
-#include <mailgrad/kernels/gather_tables.hpp>
 #include <mailgrad/kernels/gemm.hpp>
 #include <mailgrad/kernels/layer_norm.hpp>
-#include <mailgrad/kernels/map_weights.hpp>
-#include <mailgrad/kernels/pairwise_dots.hpp>
 #include <mailgrad/kernels/pooling.hpp>
 #include <mailgrad/kernels/reduce.hpp>
-#include <mailgrad/kernels/round_floats.hpp>
 #include <mailgrad/kernels/softmax.hpp>
-#include <mailgrad/kernels/sparse_product.hpp>
-#include <mailgrad/kernels/strided_copy.hpp>
 #include <mailgrad/kernels/update.hpp>
-#include <mailgrad/tensor/stream.hpp>
+#include <mailgrad/kernels/vectors.hpp>
+#include <mailgrad/tensor/error.hpp>
 
+// What a build without CUDA has in the place of a card.
 namespace mailgrad::cuda {
 
-void elementwise(const cuda_stream& s, const elementwise_chain&, std::span<const void* const>,
-                 std::span<void* const>, std::size_t) {
-  refuse_card(s, "elementwise");
+// Its kernels refuse.
+
+template <auto Kernel>
+constexpr std::string_view name_of = "";
+
+template <class... Arguments, void (*Kernel)(const stream&, Arguments...)>
+typename body<Kernel>::function* body<Kernel>::get() {
+  return [](const cuda_stream& s, Arguments...) { refuse_card(s, name_of<Kernel>); };
 }
 
-void broadcast(const cuda_stream& s, elementwise_function, const broadcast_plan&, const float*, const float*,
-               float*) {
-  refuse_card(s, "broadcast");
+template <std::unique_ptr<convolution_plan> (*Plan)(const convolution_shape&, device_kind)>
+typename body<Plan>::function* body<Plan>::get() {
+  return [](const cuda_stream& s, const convolution_shape&, const float*, const float*, float*) {
+    refuse_card(s, name_of<Plan>);
+  };
 }
 
-void bias_relu_gradient(const cuda_stream& s, const float*, const float*, float*, float*, std::size_t,
-                        std::size_t) {
-  refuse_card(s, "bias_relu_gradient");
-}
+/// A kernel that has no body for a card, and what it is called when it refuses.
+#define MAILGRAD_NO_BODY(kernel) MAILGRAD_NO_BODY_CALLED(#kernel, kernel)
+#define MAILGRAD_NO_BODY_CALLED(name, kernel)                                                                \
+  template <>                                                                                                \
+  constexpr std::string_view name_of<kernel> = name;                                                         \
+  template struct body<kernel>;
 
-void fill(const cuda_stream& s, float, std::span<float>) { refuse_card(s, "fill"); }
+MAILGRAD_NO_BODY(add_to_sum)
+MAILGRAD_NO_BODY(average_pool)
+MAILGRAD_NO_BODY(average_pool_gradient)
+MAILGRAD_NO_BODY(begin_sum)
+MAILGRAD_NO_BODY(bias_gelu)
+MAILGRAD_NO_BODY(bias_gelu_gradient)
+MAILGRAD_NO_BODY(bias_relu_gradient)
+MAILGRAD_NO_BODY(broadcast)
+MAILGRAD_NO_BODY(causal_attention)
+MAILGRAD_NO_BODY(causal_attention_gradient)
+MAILGRAD_NO_BODY(copy_rows)
+MAILGRAD_NO_BODY(count_right_labels)
+MAILGRAD_NO_BODY(cross_entropy)
+MAILGRAD_NO_BODY(cross_entropy_gradient)
+MAILGRAD_NO_BODY(dropout)
+MAILGRAD_NO_BODY(elementwise)
+MAILGRAD_NO_BODY(fill)
+MAILGRAD_NO_BODY(gather)
+MAILGRAD_NO_BODY(gather_tables)
+MAILGRAD_NO_BODY(gather_tables_gradient)
+MAILGRAD_NO_BODY(layer_norm)
+MAILGRAD_NO_BODY(layer_norm_gradient)
+MAILGRAD_NO_BODY(map_weights)
+MAILGRAD_NO_BODY(max_pool)
+MAILGRAD_NO_BODY(max_pool_gradient)
+MAILGRAD_NO_BODY(mean_squared_difference)
+MAILGRAD_NO_BODY(pairwise_dots)
+MAILGRAD_NO_BODY(pairwise_dots_gradient)
+MAILGRAD_NO_BODY(round_floats)
+MAILGRAD_NO_BODY(scale_in_place)
+MAILGRAD_NO_BODY(scatter_rows)
+MAILGRAD_NO_BODY(softmax)
+MAILGRAD_NO_BODY(softmax_gradient)
+MAILGRAD_NO_BODY(sparse_product)
+MAILGRAD_NO_BODY(sparse_product_gradient)
+MAILGRAD_NO_BODY(sum)
+MAILGRAD_NO_BODY(update)
+MAILGRAD_NO_BODY(update_summed_rows)
+MAILGRAD_NO_BODY(widen_floats)
+MAILGRAD_NO_BODY_CALLED("convolution", plan_convolution)
+MAILGRAD_NO_BODY_CALLED("convolution_data_gradient", plan_convolution_data_gradient)
+MAILGRAD_NO_BODY_CALLED("convolution_weight_gradient", plan_convolution_weight_gradient)
+MAILGRAD_NO_BODY_CALLED("strided_copy", copy_box)
 
-void begin_sum(const cuda_stream& s, float, std::span<const float>, std::span<float>) {
-  refuse_card(s, "begin_sum");
-}
-
-void add_to_sum(const cuda_stream& s, float, std::span<const float>, std::span<float>) {
-  refuse_card(s, "add_to_sum");
-}
-
-void scale_in_place(const cuda_stream& s, float, std::span<float>) { refuse_card(s, "scale_in_place"); }
-
-void inner_product(const cuda_stream& s, std::span<const float>, std::span<const float>, double*) {
-  refuse_card(s, "inner_product");
-}
-
-void squared_distance(const cuda_stream& s, std::span<const float>, std::span<const float>, double*) {
-  refuse_card(s, "squared_distance");
-}
-
-void dropout(const cuda_stream& s, const dropout_draw&, const float*, float*, std::size_t) {
-  refuse_card(s, "dropout");
-}
-
-void copy_box(const cuda_stream& s, std::span<const copied_axis>, const float*, float*) {
-  refuse_card(s, "strided_copy");
-}
-
-void convolution(const cuda_stream& s, const convolution_shape&, const float*, const float*, float*) {
-  refuse_card(s, "convolution");
-}
-
-void convolution_data_gradient(const cuda_stream& s, const convolution_shape&, const float*, const float*,
-                               float*) {
-  refuse_card(s, "convolution_data_gradient");
-}
-
-void convolution_weight_gradient(const cuda_stream& s, const convolution_shape&, const float*, const float*,
-                                 float*) {
-  refuse_card(s, "convolution_weight_gradient");
-}
-
-void clear(const cuda_stream& s, float*, std::size_t) { refuse_card(s, "convolution"); }
-
-void max_pool(const cuda_stream& s, const window_grid&, const float*, float*, std::int32_t*) {
-  refuse_card(s, "max_pool");
-}
-
-void max_pool_gradient(const cuda_stream& s, const window_grid&, const float*, const std::int32_t*, float*) {
-  refuse_card(s, "max_pool_gradient");
-}
-
-void average_pool(const cuda_stream& s, const window_grid&, const float*, float*) {
-  refuse_card(s, "average_pool");
-}
-
-void average_pool_gradient(const cuda_stream& s, const window_grid&, const float*, float*) {
-  refuse_card(s, "average_pool_gradient");
-}
-
-void gemm(const cuda_stream& s, const gemm_shape&, const float*, const float*, float*, const gemm_epilogue&) {
-  refuse_card(s, "gemm");
-}
-
-void round_floats(const cuda_stream& s, std::span<const float>, bfloat16*) { refuse_card(s, "round_floats"); }
-
-void widen_floats(const cuda_stream& s, std::span<const bfloat16>, float*) { refuse_card(s, "widen_floats"); }
-
-void gemm(const cuda_stream& s, const gemm_shape&, const bfloat16*, const bfloat16*, float*,
-          const gemm_epilogue&) {
-  refuse_card(s, "gemm");
-}
-
-void gemm(const cuda_stream& s, const gemm_shape&, const bfloat16*, const bfloat16*, bfloat16*,
-          const bfloat16*) {
-  refuse_card(s, "gemm");
-}
-
-void causal_attention(const cuda_stream& s, const attention_shape&, const bfloat16*, written_numbers,
-                      float*) {
-  refuse_card(s, "causal_attention");
-}
-
-void causal_attention_gradient(const cuda_stream& s, const attention_shape&, const bfloat16*, read_numbers,
-                               const float*, const bfloat16*, written_numbers, void*) {
-  refuse_card(s, "causal_attention_gradient");
-}
-
-void sum(const cuda_stream& s, const sum_plan&, read_numbers, float, float*) { refuse_card(s, "sum"); }
-
-void mean_squared_difference(const cuda_stream& s, const float*, const float*, std::size_t, float*) {
-  refuse_card(s, "mean_squared_difference");
-}
-
-void softmax(const cuda_stream& s, const float*, float*, std::size_t, std::size_t) {
-  refuse_card(s, "softmax");
-}
-
-void softmax_gradient(const cuda_stream& s, const float*, const float*, float*, std::size_t, std::size_t) {
-  refuse_card(s, "softmax_gradient");
-}
-
-void cross_entropy(const cuda_stream& s, const float*, const std::int32_t*, float*, float*, std::size_t,
-                   std::size_t) {
-  refuse_card(s, "cross_entropy");
-}
-
-void cross_entropy_gradient(const cuda_stream& s, const float*, const std::int32_t*, const float*, float*,
-                            std::size_t, std::size_t) {
-  refuse_card(s, "cross_entropy_gradient");
-}
-
-void bias_gelu(const cuda_stream& s, read_numbers, const float*, written_numbers, written_numbers,
-               std::size_t, std::size_t) {
-  refuse_card(s, "bias_gelu");
-}
-
-void bias_gelu_gradient(const cuda_stream& s, read_numbers, read_numbers, written_numbers, float*,
-                        std::size_t, std::size_t) {
-  refuse_card(s, "bias_gelu_gradient");
-}
-
-void causal_attention(const cuda_stream& s, const attention_shape&, const float*, float*, float*) {
-  refuse_card(s, "causal_attention");
-}
-
-void causal_attention_gradient(const cuda_stream& s, const attention_shape&, const float*, const float*,
-                               const float*, const float*, float*, void*) {
-  refuse_card(s, "causal_attention_gradient");
-}
-
-void layer_norm(const cuda_stream& s, const layer_norm_rows&, const float*, const float*, const float*,
-                written_numbers, float*, float*) {
-  refuse_card(s, "layer_norm");
-}
-
-void layer_norm_gradient(const cuda_stream& s, const layer_norm_rows&, const float*, const float*,
-                         const float*, const float*, read_numbers, float*, float*, float*) {
-  refuse_card(s, "layer_norm_gradient");
-}
-
-void count_right_labels(const cuda_stream& s, const float*, const std::int32_t*, std::int32_t*, std::size_t,
-                        std::size_t) {
-  refuse_card(s, "count_right_labels");
-}
-
-void copy_rows(const cuda_stream& s, std::span<const row_copy>) { refuse_card(s, "copy_rows"); }
-
-void gather(const cuda_stream& s, std::span<const float>, std::size_t, std::span<const std::int32_t>,
-            float*) {
-  refuse_card(s, "gather");
-}
-
-void scatter_rows(const cuda_stream& s, std::span<const std::int32_t>, const float*, std::size_t,
-                  std::span<float>, void*) {
-  refuse_card(s, "scatter_rows");
-}
-
-void gather_tables(const cuda_stream& s, std::span<const row_table>, std::size_t,
-                   std::span<const std::int32_t>, float*) {
-  refuse_card(s, "gather_tables");
-}
-
-void gather_tables_gradient(const cuda_stream& s, std::span<const std::int32_t>, const float*, std::size_t,
-                            std::span<const table_gradient>) {
-  refuse_card(s, "gather_tables_gradient");
-}
-
-void pairwise_dots(const cuda_stream& s, const vector_sets&, const float*, float*) {
-  refuse_card(s, "pairwise_dots");
-}
-
-void pairwise_dots_gradient(const cuda_stream& s, const vector_sets&, const float*, const float*, float*) {
-  refuse_card(s, "pairwise_dots_gradient");
-}
-
-void sparse_product(const cuda_stream& s, const compressed_rows&, std::span<const float>, std::size_t,
-                    float*) {
-  refuse_card(s, "sparse_product");
-}
-
-void sparse_product_gradient(const cuda_stream& s, const compressed_rows&, const float*, std::size_t,
-                             float*) {
-  refuse_card(s, "sparse_product_gradient");
-}
-
-void update(const cuda_stream& s, const update_rule&, const weight_penalty&, const weight_update&,
-            std::span<float* const>) {
-  refuse_card(s, "update");
-}
-
-void update_summed_rows(const cuda_stream& s, const update_rule&, const weight_penalty&,
-                        const summed_row_update&, std::span<float* const>) {
-  refuse_card(s, "update_summed_rows");
+template <>
+body<sum_pairs>::function* body<sum_pairs>::get() {
+  return [](const cuda_stream& s, pair_sum what, std::span<const float>, std::span<const float>, double*) {
+    refuse_card(s, what == pair_sum::inner_product ? "inner_product" : "squared_distance");
+  };
 }
 
 void begin_update(const cuda_stream& s, const update_rule&, const weight_penalty&) {
@@ -249,9 +106,55 @@ void write_record(const cuda_stream& s, const float*, const double*, step_record
   refuse_card(s, "write_record");
 }
 
-void map_weights(const cuda_stream& s, const weight_function&, std::span<const float* const>,
-                 std::span<float* const>, std::size_t) {
-  refuse_card(s, "map_weights");
-}
+// Its runtime has no card, and nothing can be asked of one.
+
+namespace {
+
+constexpr const char* why = "this build has no CUDA; configure it with -DMAILGRAD_CUDA=ON";
+
+[[noreturn]] void refuse() { throw device_error(world_errc::no_such_device, why); }
+
+} // namespace
+
+namespace runtime {
+
+found_cards find_cards() { return {.cards = {}, .driver = {}, .why_none = why}; }
+void* allocate(std::uint32_t, std::size_t) { refuse(); }
+void release(std::uint32_t, void*) noexcept {}
+void* allocate_pinned(std::size_t) { refuse(); }
+void release_pinned(void*) noexcept {}
+void* create_stream(std::uint32_t, urgency) { refuse(); }
+void destroy_stream(std::uint32_t, void*) noexcept {}
+void synchronise(void*) { refuse(); }
+void* create_event(std::uint32_t, event_kind) { refuse(); }
+void destroy_event(void*) noexcept {}
+void record(void*, void*) { refuse(); }
+void wait(void*, void*) { refuse(); }
+bool has_passed(void*) { refuse(); }
+float milliseconds_between(void*, void*) { refuse(); }
+void copy(void*, void*, const void*, std::size_t) { refuse(); }
+void fill(void*, void*, std::uint8_t, std::size_t) { refuse(); }
+void make_current(std::uint32_t) { refuse(); }
+void check_launch(const char*) { refuse(); }
+void* load_kernel(std::uint32_t, std::span<const std::byte>, const char*) { refuse(); }
+void begin_capture(void*) { refuse(); }
+void* end_capture(void*) { refuse(); }
+void launch_graph(void*, void*) { refuse(); }
+void destroy_graph(void*) noexcept {}
+
+} // namespace runtime
+
+void begin_step(const cuda_stream&, std::uint64_t, std::uint64_t) { refuse(); }
+chain_kernel_counts count_chain_kernels() noexcept { return {}; }
+generated_kernels count_generated_kernels() { return {0, generated_kernels_in_words()}; }
+chain_kernels_user::chain_kernels_user() = default;
+chain_kernels_user::~chain_kernels_user() = default;
+std::string wait_for_chain_kernels() { return generated_kernels_in_words(); }
+void compute(chains) {}
+bool interprets_chains() noexcept { return true; }
+std::string generated_kernels_in_words() { return std::string("none: ") + why; }
+std::string tried_kernels_in_words(std::uint32_t) { return generated_kernels_in_words(); }
+std::string products_in_words() { refuse(); }
+std::unique_ptr<products> make_products(std::uint32_t, product_precision) { refuse(); }
 
 } // namespace mailgrad::cuda

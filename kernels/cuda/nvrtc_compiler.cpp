@@ -14,8 +14,7 @@
 
 namespace mailgrad::embedded {
 // Written by CMake from the files of these names.
-extern const std::string_view approximations_hpp, binary_hpp, chain_elements_hpp, elements_hpp,
-    float_pack_hpp, host_device_hpp, unary_hpp;
+extern const std::string_view approximations_hpp, binary_hpp, elements_hpp, host_device_hpp, unary_hpp;
 } // namespace mailgrad::embedded
 
 namespace mailgrad::cuda {
@@ -29,10 +28,8 @@ struct header {
 
 /// What the text of a kernel includes. NVRTC has no files: neither ours nor those of a standard library, of
 /// which these need little.
-std::array<header, 12> headers() {
-  return {{{"mailgrad/kernels/cuda/chain_elements.hpp", embedded::chain_elements_hpp},
-           {"mailgrad/kernels/cuda/elements.hpp", embedded::elements_hpp},
-           {"mailgrad/kernels/cuda/float_pack.hpp", embedded::float_pack_hpp},
+std::array<header, 10> headers() {
+  return {{{"mailgrad/kernels/cuda/elements.hpp", embedded::elements_hpp},
            {"mailgrad/kernels/functors/approximations.hpp", embedded::approximations_hpp},
            {"mailgrad/kernels/functors/binary.hpp", embedded::binary_hpp},
            {"mailgrad/kernels/functors/host_device.hpp", embedded::host_device_hpp},
@@ -44,7 +41,7 @@ std::array<header, 12> headers() {
            {"cstring", "namespace std { using ::memcpy; }\n"}}};
 }
 
-/// Without contraction the bits are those of the interpreted kernel; see chain_source.hpp. Each operation is
+/// Without contraction the bits are those of the interpreted kernel; see chain_kernels.hpp. Each operation is
 /// then one of IEEE 754 and rounded by itself, so they are also the same whichever NVRTC a machine has.
 constexpr std::array options{"--std=c++20", "--device-as-default-execution-space", "--fmad=false"};
 

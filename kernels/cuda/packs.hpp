@@ -2,8 +2,10 @@
 
 #include <mailgrad/kernels/cuda/elements.hpp>
 #include <mailgrad/kernels/cuda/launch.hpp>
+#include <mailgrad/tensor/small_floats.hpp>
 
 /// What element-wise kernels that are compiled with the program have beside elements.hpp.
+
 namespace mailgrad::cuda {
 
 /// What a thread holds of the two operands of a function.
@@ -48,6 +50,91 @@ __device__ void store_in_block(float* x, const moved_floats<size>& m) {
 inline unsigned blocks_of_packs(std::size_t n, unsigned packs, unsigned threads = threads_per_block) {
   const std::size_t per_block = std::size_t{threads} * packs * float_pack::size;
   return static_cast<unsigned>((n + per_block - 1) / per_block);
+}
+
+// Numbers of bfloat16 as kernels move them: eight are 16 bytes.
+
+struct alignas(16) bfloat16_pack {
+  static constexpr std::size_t size = 8;
+  unsigned v[4]; ///< two numbers each, the first in the lower half
+};
+
+/// Two numbers as they lie in memory.
+__device__ inline unsigned rounded_pair(float first, float second) {
+  return bfloat16_of_float(first) | static_cast<unsigned>(bfloat16_of_float(second)) << 16U;
+}
+
+__device__ inline float first_of(unsigned pair) {
+  return float_of_bfloat16(static_cast<std::uint16_t>(pair & 0xffffU));
+}
+__device__ inline float second_of(unsigned pair) {
+  return float_of_bfloat16(static_cast<std::uint16_t>(pair >> 16U));
+}
+
+__device__ inline bfloat16_pack load_pack(const bfloat16* x) {
+  const uint4 found = *reinterpret_cast<const uint4*>(x);
+  return {{found.x, found.y, found.z, found.w}};
+}
+/// Spelled out for the same reason as store_pack().
+__device__ inline void store_rounded(bfloat16* x, const bfloat16_pack& p) {
+#ifdef __CUDACC__
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};"
+               :
+               : "l"(__cvta_generic_to_global(x)), "r"(p.v[0]), "r"(p.v[1]), "r"(p.v[2]), "r"(p.v[3])
+               : "memory");
+#else
+  *reinterpret_cast<uint4*>(x) = make_uint4(p.v[0], p.v[1], p.v[2], p.v[3]);
+#endif
+}
+
+/// Number `i` of a pack, where there is a 0.
+__device__ inline void put_number(bfloat16_pack& p, unsigned i, bfloat16 x) {
+  p.v[i / 2] |= unsigned{x.bits} << i % 2 * 16;
+}
+
+__device__ inline float as_float(float x) { return x; }
+__device__ inline float as_float(bfloat16 x) { return float_of_bfloat16(x.bits); }
+__device__ inline void store_number(float* to, float x) { *to = x; }
+__device__ inline void store_number(bfloat16* to, float x) { to->bits = bfloat16_of_float(x); }
+
+/// Eight neighbours of either type.
+struct eight_floats {
+  float v[8];
+};
+__device__ inline eight_floats load_eight(const float* x) {
+  const float_pack a = load_pack(x), b = load_pack(x + 4);
+  return {{a.v[0], a.v[1], a.v[2], a.v[3], b.v[0], b.v[1], b.v[2], b.v[3]}};
+}
+__device__ inline eight_floats load_eight(const bfloat16* x) {
+  const bfloat16_pack p = load_pack(x);
+  return {{first_of(p.v[0]), second_of(p.v[0]), first_of(p.v[1]), second_of(p.v[1]), first_of(p.v[2]),
+           second_of(p.v[2]), first_of(p.v[3]), second_of(p.v[3])}};
+}
+__device__ inline void store_eight(float* x, const eight_floats& n) {
+  store_pack(x, {{n.v[0], n.v[1], n.v[2], n.v[3]}});
+  store_pack(x + 4, {{n.v[4], n.v[5], n.v[6], n.v[7]}});
+}
+__device__ inline void store_eight(bfloat16* x, const eight_floats& n) {
+  store_rounded(x, bfloat16_pack{{rounded_pair(n.v[0], n.v[1]), rounded_pair(n.v[2], n.v[3]),
+                                  rounded_pair(n.v[4], n.v[5]), rounded_pair(n.v[6], n.v[7])}});
+}
+
+/// One number, or four if `x` is a multiple of 8 bytes.
+template <unsigned size>
+__device__ moved_floats<size> load_floats(const bfloat16* x) {
+  if constexpr (size == 1) {
+    return {{as_float(*x)}};
+  } else {
+    const uint2 p = *reinterpret_cast<const uint2*>(x);
+    return {{first_of(p.x), second_of(p.x), first_of(p.y), second_of(p.y)}};
+  }
+}
+template <unsigned size>
+__device__ void store_floats(bfloat16* x, const moved_floats<size>& m) {
+  if constexpr (size == 1)
+    store_number(x, m.v[0]);
+  else
+    *reinterpret_cast<uint2*>(x) = make_uint2(rounded_pair(m.v[0], m.v[1]), rounded_pair(m.v[2], m.v[3]));
 }
 
 } // namespace mailgrad::cuda

@@ -1,6 +1,5 @@
-#include <mailgrad/kernels/cuda/divider.hpp>
+#include <mailgrad/kernels/cuda/indices.hpp>
 #include <mailgrad/kernels/cuda/launch.hpp>
-#include <mailgrad/kernels/cuda/row_chunks.hpp>
 #include <mailgrad/kernels/pooling.hpp>
 
 #include <cstdint>
@@ -228,8 +227,6 @@ void for_images(const cuda_stream& s, const char* name, const window_grid& g, st
 
 std::size_t result_size(const window_grid& g) { return g.windows() * g.channels; }
 
-} // namespace
-
 void max_pool(const cuda_stream& s, const window_grid& g, const float* x, float* y, std::int32_t* chosen) {
   const std::size_t from = g.image_size(), to = result_size(g);
   for_images(s, "max_pool", g, to, are_packs(x, y, chosen),
@@ -268,5 +265,12 @@ void average_pool_gradient(const cuda_stream& s, const window_grid& g, const flo
                       gather_gradients_kernel<count, equal_parts<count>>, n, parts, dx + first * to, packs);
              });
 }
+
+} // namespace
+
+MAILGRAD_CARD_BODY(max_pool)
+MAILGRAD_CARD_BODY(max_pool_gradient)
+MAILGRAD_CARD_BODY(average_pool)
+MAILGRAD_CARD_BODY(average_pool_gradient)
 
 } // namespace mailgrad::cuda

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/kernels/cuda/launch.hpp>
-#include <mailgrad/kernels/cuda/rounded_packs.hpp>
+#include <mailgrad/kernels/cuda/packs.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-/// What Mailgrad asks of CUDA's runtime. Beside it only launch.hpp and float_pack.hpp, which hold the
+/// What Mailgrad asks of CUDA's runtime. Beside it only launch.hpp and elements.hpp, which hold the
 /// language of kernels, cublas_products.cpp and nvrtc_compiler.cpp name CUDA.
 ///
 /// It has three bodies: runtime.cpp calls CUDA, tests/support/simulated_card/ runs the same kernels on the

@@ -13,6 +13,8 @@ namespace mailgrad {
 struct philox {
   std::uint32_t key0, key1;
 
+  static constexpr philox of(std::uint64_t seed) { return {low(seed), high(seed)}; }
+
   struct numbers {
     std::uint32_t x0, x1, x2, x3;
   };
@@ -29,6 +31,17 @@ struct philox {
       k1 += 0xBB67AE85U;
     }
     return counter;
+  }
+  MAILGRAD_HOST_DEVICE numbers operator()(std::uint64_t counter, std::uint64_t step) const {
+    return (*this)({low(counter), high(counter), low(step), high(step)});
+  }
+
+private:
+  MAILGRAD_HOST_DEVICE static constexpr std::uint32_t low(std::uint64_t n) {
+    return static_cast<std::uint32_t>(n);
+  }
+  MAILGRAD_HOST_DEVICE static constexpr std::uint32_t high(std::uint64_t n) {
+    return static_cast<std::uint32_t>(n >> 32);
   }
 };
 

@@ -157,4 +157,17 @@ struct penalised_update {
   }
 };
 
+/// Calls `f` with the rule, wrapped in its penalty if there is one.
+template <class F>
+void with_rule(const update_rule& rule, const weight_penalty& penalty, F f) {
+  std::visit(
+      [&]<class Rule>(const Rule& r) {
+        if (penalty.none())
+          f(r);
+        else
+          f(penalised_update<Rule>{r, penalty});
+      },
+      rule);
+}
+
 } // namespace mailgrad

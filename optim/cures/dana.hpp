@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/kernels/map_weights.hpp>
+#include <mailgrad/kernels/vectors.hpp>
 #include <mailgrad/optim/cures/requirements.hpp>
 #include <mailgrad/optim/kept_memory.hpp>
 

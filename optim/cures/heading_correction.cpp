@@ -1,6 +1,6 @@
 #include <mailgrad/optim/cures/heading_correction.hpp>
 
-#include <mailgrad/kernels/map_weights.hpp>
+#include <mailgrad/kernels/vectors.hpp>
 
 #include <algorithm>
 #include <array>

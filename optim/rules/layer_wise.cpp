@@ -1,4 +1,4 @@
-#include <mailgrad/kernels/accumulate.hpp>
+#include <mailgrad/kernels/vectors.hpp>
 #include <mailgrad/optim/clip.hpp>
 #include <mailgrad/optim/rules/layer_wise.hpp>
 

@@ -1,5 +1,5 @@
-#include <mailgrad/kernels/accumulate.hpp>
 #include <mailgrad/kernels/update.hpp>
+#include <mailgrad/kernels/vectors.hpp>
 #include <mailgrad/optim/adam_step.hpp>
 #include <mailgrad/optim/clip.hpp>
 #include <mailgrad/optim/rules/muon.hpp>

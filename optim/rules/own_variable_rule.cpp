@@ -1,6 +1,6 @@
 #include <mailgrad/optim/rules/own_variable_rule.hpp>
 
-#include <mailgrad/kernels/accumulate.hpp>
+#include <mailgrad/kernels/vectors.hpp>
 
 namespace mailgrad {
 

@@ -1,6 +1,6 @@
 #include <mailgrad/optim/rules/variable_rule.hpp>
 
-#include <mailgrad/kernels/accumulate.hpp>
+#include <mailgrad/kernels/vectors.hpp>
 #include <mailgrad/optim/row_sum.hpp>
 #include <mailgrad/optim/rules/layer_wise.hpp>
 #include <mailgrad/optim/rules/muon.hpp>

@@ -3,7 +3,7 @@
 
 #include <mailgrad/actors/run/run_crew.hpp>
 #include <mailgrad/actors/run/run_home.hpp>
-#include <mailgrad/actors/shard/own_parameter_actor.hpp>
+#include <mailgrad/actors/shard/custom_parameter_actor.hpp>
 #include <mailgrad/engine/model/data_request.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/graph/layers.hpp>
@@ -157,7 +157,7 @@ TEST(Refusals, OfRunsWithoutModelOrData) {
       {"a parameter actor that nobody spawns", run([](auto& o, auto&, auto&, auto&) {
          o.parameter_actor = std::make_shared<parameter_actor_kind>("mine", false);
        }),
-       "parameter actor 'mine': make_own_parameter_actor() makes one"},
+       "parameter actor 'mine': make_custom_parameter_actor() makes one"},
       {"no pictures like those to train on", run([](auto&, auto&, auto& data, auto&) {
          data_split split = *small_data();
          split.test = pictures()->test;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/tests/cli/tool.hpp>
+#include <mailgrad/tests/support/browser.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <gtest/gtest.h>
@@ -11,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -80,7 +82,27 @@ protected:
     return content_of(path("page.html"));
   }
 
+  /// What the page holds of its runs.
+  static json told_in(const std::string& page) {
+    const std::string before = "id=\"kept-runs\">";
+    const std::size_t at = page.find(before) + before.size();
+    return json::parse(page.substr(at, page.find("</script>", at) - at));
+  }
+
+  /// The last page in a browser; nullptr if there is none here (scripts/install-dependencies --browser).
+  browser* opened() {
+    const auto program = browser::program();
+    if (!program) return nullptr;
+    chromium_.emplace(*program, profile_.path().string());
+    chromium_->open("file://" + path("page.html"));
+    chromium_->wait_until("document.getElementById('facts').textContent !== ''");
+    EXPECT_TRUE(chromium_->complaints().empty()) << chromium_->complaints().front();
+    return &*chromium_;
+  }
+
   const scratch_folder folder_;
+  const scratch_folder profile_;
+  std::optional<browser> chromium_;
 };
 
 } // namespace mailgrad::testing

@@ -129,8 +129,10 @@ TEST_F(ReportRefusals, SaysWhereGnuplotIsMissing) {
   const std::string run = written("run.json", trained());
   const std::string path_before = std::getenv("PATH"); // NOLINT(concurrency-mt-unsafe)
   setenv("PATH", folder_.path().c_str(), 1);           // NOLINT(concurrency-mt-unsafe)
-  tool t({"report", run, "--out", path("page.html")});
+  tool t({"report", run, "--out", path("page.html"), "--svg", path("svg")});
   const int code = t.code();
+  tool without_pictures({"report", run, "--out", path("other.html")});
+  EXPECT_EQ(without_pictures.code(), 0) << "a page needs no gnuplot";
   setenv("PATH", path_before.c_str(), 1); // NOLINT(concurrency-mt-unsafe)
   EXPECT_EQ(code, 1);
   EXPECT_EQ(

@@ -1,6 +1,7 @@
 #include <mailgrad/cli/commands/usual_choices.hpp>
 
 #include <mailgrad/cli/commands/resumed_words.hpp>
+#include <mailgrad/cli/commands/train_options.hpp>
 #include <mailgrad/cli/device_option.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/tensor/usable_cores.hpp>
@@ -32,8 +33,9 @@ cuda::runtime::card answering(std::uint32_t major) {
 class UsualChoices : public ::testing::Test {
 protected:
   train_words chosen(std::vector<std::string> words) {
-    add_options(parser_, open_);
-    add_processes_option(parser_, open_.remote);
+    option_table table(parser_);
+    add_options(table, open_);
+    add_processes(table, open_.remote);
     parser_.parse(std::vector<std::string>(words.rbegin(), words.rend()));
     return with_usual_choices(open_, parser_);
   }
@@ -86,23 +88,25 @@ TEST_F(UsualChoices, SayWhichOfRuleAndRateWasNamed) {
 }
 
 /// Several workers of adam need each other's gradients while they are fresh.
-TEST_F(UsualChoices, AreAsyncWhereACureIsNamed) { EXPECT_EQ(chosen({"--cure", "inverse"}).policy, "async"); }
+TEST_F(UsualChoices, AreAsyncWhereACureIsNamed) {
+  EXPECT_EQ(chosen({"--cure", "inverse"}).run.policy, "async");
+}
 TEST_F(UsualChoices, AreAsyncOnDevicesThatAreNamed) {
   const train_words w = chosen({"--devices", "cpu:0,cpu:0"});
-  EXPECT_EQ(w.policy, "async");
+  EXPECT_EQ(w.run.policy, "async");
   EXPECT_FALSE(w.usual_policy);
 }
 TEST_F(UsualChoices, AreTheSameForWorkersOfOtherProcesses) {
   const train_words w = chosen({"--processes", "2"});
-  EXPECT_EQ(w.policy, "sync");
+  EXPECT_EQ(w.run.policy, "sync");
   EXPECT_THAT(recorded(w), ::testing::Contains("--policy=sync"));
 }
 TEST_F(UsualChoices, AreAsyncForOtherProcessesWhereACureIsNamed) {
-  EXPECT_EQ(chosen({"--processes", "2", "--cure", "inverse"}).policy, "async");
+  EXPECT_EQ(chosen({"--processes", "2", "--cure", "inverse"}).run.policy, "async");
 }
 TEST_F(UsualChoices, LeaveThePolicyThatIsNamed) {
   const train_words w = chosen({"--policy", "ssp:2"});
-  EXPECT_EQ(w.policy, "ssp:2");
+  EXPECT_EQ(w.run.policy, "ssp:2");
   EXPECT_THAT(choices_in_words(w, understood(w)), StartsWith("adam at 0.001 (default), on "));
 }
 
@@ -125,7 +129,7 @@ TEST(UsualChoicesOfOldFiles, AreWhatTheyWere) {
   const train_words w = recorded_values(old);
   EXPECT_EQ(w.optimizer, "sgd");
   EXPECT_EQ(w.devices, "cpu:0");
-  EXPECT_EQ(w.policy, "async");
+  EXPECT_EQ(w.run.policy, "async");
   EXPECT_FALSE(w.usual_rule || w.usual_devices || w.usual_policy);
 }
 

@@ -1,9 +1,9 @@
 #include <mailgrad/graph/graphviz.hpp>
 
 #include <mailgrad/graph/gradients.hpp>
+#include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/models/model.hpp>
-#include <mailgrad/graph/name_scope.hpp>
 #include <mailgrad/graph/operations.hpp>
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include <mailgrad/graph/name_scope.hpp>
+#include <mailgrad/graph/graph.hpp>
 
 #include <mailgrad/graph/layers.hpp>
 

@@ -1,4 +1,4 @@
-#include <mailgrad/kernels/distance.hpp>
+#include <mailgrad/kernels/vectors.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #include <mailgrad/tests/support/without_cuda.hpp>
 
-#include <mailgrad/kernels/dropout.hpp>
+#include <mailgrad/kernels/elementwise.hpp>
 #include <mailgrad/kernels/functors/philox.hpp>
 #include <mailgrad/tensor/error.hpp>
 

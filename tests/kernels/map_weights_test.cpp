@@ -1,4 +1,4 @@
-#include <mailgrad/kernels/map_weights.hpp>
+#include <mailgrad/kernels/vectors.hpp>
 
 #include <mailgrad/tensor/error.hpp>
 

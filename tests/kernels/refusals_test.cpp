@@ -1,13 +1,11 @@
 #include <mailgrad/tests/kernels/host_stream.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 
-#include <mailgrad/kernels/accumulate.hpp>
-#include <mailgrad/kernels/cross_entropy.hpp>
 #include <mailgrad/kernels/elementwise.hpp>
 #include <mailgrad/kernels/gather.hpp>
-#include <mailgrad/kernels/gather_tables.hpp>
-#include <mailgrad/kernels/sparse_product.hpp>
+#include <mailgrad/kernels/softmax.hpp>
 #include <mailgrad/kernels/update.hpp>
+#include <mailgrad/kernels/vectors.hpp>
 
 #include <array>
 #include <cstdint>

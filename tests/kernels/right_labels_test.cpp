@@ -1,6 +1,6 @@
 #include <mailgrad/tests/support/without_cuda.hpp>
 
-#include <mailgrad/kernels/cross_entropy.hpp>
+#include <mailgrad/kernels/softmax.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include <mailgrad/kernels/sparse_product.hpp>
+#include <mailgrad/kernels/gather.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 #include <mailgrad/tests/support/without_cuda.hpp>
 
-#include <mailgrad/kernels/strided_copy.hpp>
+#include <mailgrad/kernels/copy.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include <mailgrad/kernels/host/product/transpose.hpp>
+#include <mailgrad/kernels/host/gemm_tile.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 #include <mailgrad/tests/support/single_weight_rules.hpp>
 #include <mailgrad/tests/support/test_name.hpp>
 
-#include <mailgrad/kernels/accumulate.hpp>
+#include <mailgrad/kernels/vectors.hpp>
 #include <mailgrad/optim/optimizer.hpp>
 
 #include <mailgrad/tensor/error.hpp>

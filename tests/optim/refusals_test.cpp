@@ -1,6 +1,6 @@
 #include <mailgrad/tests/support/refusal.hpp>
 
-#include <mailgrad/kernels/distance.hpp>
+#include <mailgrad/kernels/vectors.hpp>
 #include <mailgrad/optim/optimizer.hpp>
 #include <mailgrad/optim/own_rule.hpp>
 #include <mailgrad/optim/row_sum.hpp>

@@ -93,6 +93,12 @@ def portable(run):
         run.tests("portable", *labels("unit"))
 
 
+def bare(run):
+    """The tool without all that a build may leave out, and what it says of that."""
+    if run.build("bare", "mailgrad"):
+        run.command("tests/steps/bare_tool.py", "build/bare/cli/mailgrad")
+
+
 def clang(run):
     """Every test by clang, optimised; warnings are errors."""
     if run.build("clang"):
@@ -111,7 +117,7 @@ def cuda_whole(run):
 
 
 A_CHANGE = (format, ci, needs(CLANG, asan), needs(CLANG, tsan), cuda)
-EVERYTHING = (format, ci_whole, interleavings, needs(CLANG, asan_whole), needs(CLANG, tsan_whole), portable, needs(CLANG, clang),
+EVERYTHING = (format, ci_whole, interleavings, needs(CLANG, asan_whole), needs(CLANG, tsan_whole), portable, bare, needs(CLANG, clang),
               alone, cuda_whole)
 
 

@@ -6,7 +6,7 @@ const pictures = (() => {
   const colours = {};
   function take_colours() {
     const style = getComputedStyle(document.documentElement);
-    for (const name of ["ink", "quiet", "paper", "accent", "orange", "hatch", "yellow", "rest", "bar", "grid"])
+    for (const name of ["ink", "quiet", "paper", "accent", "orange", "hatch", "yellow", "rest", "bar", "grid", "good", "bad"])
       colours[name] = style.getPropertyValue("--" + name).trim();
     Chart.defaults.color = colours.quiet;
   }
@@ -101,6 +101,18 @@ const pictures = (() => {
     borderDash: [6, 4], pointStyle: "rectRot", pointRadius: 5, pointBorderWidth: 2});
   const held_out = () => ({...tested(), borderColor: colours.ink, borderDash: [2, 3], pointStyle: "triangle"});
 
+  // Of several runs each has a colour of its own, and dashes or markers by which a grey print tells them apart.
+  const run_looks = [["accent", [], "circle"], ["orange", [8, 4], "rect"], ["ink", [2, 3], "triangle"],
+    ["good", [10, 3, 2, 3], "rectRot"], ["bad", [16, 4], "star"], ["quiet", [4, 2, 1, 2], "crossRot"]];
+  function look_of_run(which, look) {
+    const [colour, dashes, marker] = run_looks[which % run_looks.length];
+    const own = {...look, borderColor: colours[colour]};
+    return look.pointRadius > 0 ? {...own, pointStyle: marker}
+      : {...own, backgroundColor: colours[colour], borderDash: dashes, borderWidth: look.borderDash ? 1 : 2};
+  }
+  const of_runs = (labels, kinds) => labels.flatMap((label, which) => kinds.map(([name, look]) =>
+    (labels.length === 1 ? {label: name, ...look()} : {label: `${label}, ${name}`, ...look_of_run(which, look())})));
+
   const known = (curve, field) => curve.filter((p) => typeof p[field] === "number");
   const points = (curve, across, field) => known(curve, field).map((p) => ({x: p[across], y: p[field]}));
 
@@ -142,29 +154,28 @@ const pictures = (() => {
   let charts = null;
   let panels = [];
 
-  function begin() {
+  // Several runs have a label each; one run needs none.
+  function begin(labels = [""]) {
     take_colours();
     if (charts) for (const chart of Object.values(charts)) chart.destroy();
     for (const panel of panels) panel.destroy();
     panels = [];
     document.getElementById("staleness").replaceChildren();
     charts = {
-      loss: lines("loss", "loss", [{label: "training", ...solid()}, {label: "validation", ...held_out()},
-        {label: "test", ...tested()}]),
-      quality: lines("quality", "share", [{label: "validation", ...held_out()}, {label: "test", ...tested()}]),
-      speed: lines("speed", "samples/s", [{label: "samples/s", ...solid()}]),
-      gaps: lines("gaps", "versions", [{label: "mean", ...solid()}, {label: "p99", ...dashed()}]),
-      times: bars("times", "share of the run [%]", [
-        {label: "computing", backgroundColor: colours.accent},
-        {label: "at barriers", backgroundColor: hatched(colours.orange, colours.hatch, 1)},
-        {label: "at a bound", backgroundColor: hatched(colours.quiet, colours.paper, -1)},
-        {label: "for batches", backgroundColor: colours.yellow},
-        {label: "exchange, other", backgroundColor: colours.rest},
-      ], {stacked: true, max: 100}),
-      way: bars("way", "mean [ms]", [{label: "mean", backgroundColor: colours.accent}], {}),
+      loss: lines("loss", "loss", of_runs(labels, [["training", solid], ["validation", held_out], ["test", tested]])),
+      quality: lines("quality", "share", of_runs(labels, [["validation", held_out], ["test", tested]])),
+      speed: lines("speed", "samples/s", of_runs(labels, [["samples/s", solid]])),
+      gaps: lines("gaps", "versions", of_runs(labels, [["mean", solid], ["p99", dashed]])),
+      lag: points_of_samples("lag", "lag [versions]", "gap [weights]", labels),
+      cosine: points_of_samples("cosine", "gap [weights]", "cosine to a fresh gradient", labels),
+      times: bars("times", "share of the run [%]", [colours.accent, hatched(colours.orange, colours.hatch, 1),
+        hatched(colours.quiet, colours.paper, -1), colours.yellow, colours.rest]
+        .map((backgroundColor, i) => ({label: parts[i], backgroundColor})), {stacked: true, max: 100}),
+      way: bars("way", "mean [ms]", labels.map((label, which) =>
+        ({label: label || "mean", backgroundColor: colours[run_looks[which % run_looks.length][0]]})), {}),
     };
-    charts.way.options.plugins.legend.display = false;
-    for (const chart of [charts.loss, charts.quality]) // a run may have no such samples
+    charts.way.options.plugins.legend.display = labels.length > 1;
+    for (const chart of [charts.loss, charts.quality, charts.speed, charts.gaps, charts.lag, charts.cosine]) // a run may have none
       chart.options.plugins.legend.labels.filter = (item, data) => data.datasets[item.datasetIndex].data.length > 0;
   }
 
@@ -180,17 +191,28 @@ const pictures = (() => {
     });
   }
 
-  function show_curve(curve, across, logarithmic, switches) {
+  // Gradients that were sampled, as points, and the mean of those at the same place where there are enough.
+  function points_of_samples(id, x, y, labels) {
+    const chart = lines(id, y, of_runs(labels, [["sampled", tested], ["mean", solid]]));
+    chart.data.datasets.forEach((set, i) => { if (i % 2 === 0) Object.assign(set, {showLine: false, pointRadius: 2}); });
+    chart.options.scales.x.title.text = x;
+    chart.options.scales.y.ticks.callback = (value) => String(Number(value.toPrecision(6))); // cosines near 1
+    return chart;
+  }
+
+  // Of several runs the first has the others beside it.
+  function show_curve(curve, across, logarithmic, switches, which = 0) {
     const list = switches.map((s) => ({at: at_step(curve, across, s.step), word: "→ " + s.to}));
     for (const [chart, fields] of [[charts.loss, ["train_loss", "validation_loss", "test_loss"]],
       [charts.quality, ["validation_" + quality(curve), "test_" + quality(curve)]],
       [charts.speed, ["samples_per_s"]], [charts.gaps, ["staleness_mean", "staleness_p99"]]]) {
       fields.forEach((field, i) => {
         const of_test = /^(test|validation)_/.test(field);
-        chart.data.datasets[i].data = (of_test ? points : means)(curve, across, field);
+        chart.data.datasets[which * fields.length + i].data = (of_test ? points : means)(curve, across, field);
       });
       chart.options.scales.x.title.text = units[across];
-      chart.options.plugins.marks.list = chart === charts.loss ? list : list.map((mark) => ({at: mark.at}));
+      const before = which === 0 ? [] : chart.options.plugins.marks.list;
+      chart.options.plugins.marks.list = [...before, ...(chart === charts.loss ? list : list.map(({at}) => ({at})))];
     }
     charts.loss.options.scales.y.type = logarithmic ? "logarithmic" : "linear";
     charts.speed.options.scales.y.min = charts.gaps.options.scales.y.min = 0;
@@ -216,22 +238,60 @@ const pictures = (() => {
   // Of many workers the first are shown, and the table of figures has the others.
   const most_panels = 12, most_bars = 24;
 
-  function show_times(report) {
-    const waits = report.wait_seconds.per_worker.slice(0, most_bars);
-    const chart = charts.times;
-    chart.data.labels = waits.map((w) => "worker " + w.worker);
-    const computed = waits.map((w) => Math.max(0, ...report.time_split.per_shard
-      .filter((x) => x.worker === w.worker && x.compute).map((x) => x.compute.seconds)));
-    const share = (x) => (report.wall_seconds > 0 ? Math.min(100, (100 * x) / report.wall_seconds) : 0);
-    const parts = [computed, waits.map((w) => w.barrier), waits.map((w) => w.bound), waits.map((w) => w.feeder)];
-    parts.forEach((part, i) => { chart.data.datasets[i].data = part.map(share); });
-    chart.data.datasets[4].data = waits.map((w, i) => Math.max(0, 100 - parts.reduce((sum, p) => sum + share(p[i]), 0)));
-    document.getElementById("times-picture").style.height = Math.max(9, 6.5 + 2.4 * waits.length) + "rem";
-    chart.update();
-    const ways = ["read", "compute", "wire", "mailbox", "apply"].filter((name) => report.time_split[name]);
+  const parts = ["computing", "at barriers", "at a bound", "for batches", "exchange, other"];
+
+  // What the first workers of a run spent on each part, in per cent of the run.
+  function shares_of(report, most) {
+    const computed = new Map(); // every shard is told the same time
+    for (const x of report.time_split.per_shard)
+      if (x.compute) computed.set(x.worker, Math.max(computed.get(x.worker) || 0, x.compute.seconds));
+    const share = (seconds) => (report.wall_seconds > 0 ? (100 * seconds) / report.wall_seconds : 0);
+    return report.wait_seconds.per_worker.slice(0, most).map((w) => {
+      const shares = [computed.get(w.worker) || 0, w.barrier, w.bound, w.feeder].map(share);
+      return {worker: w.worker, shares: [...shares, Math.max(0, 100 - shares.reduce((sum, x) => sum + x, 0))]};
+    });
+  }
+
+  function show_times(runs) {
+    const prefix = (run) => (runs.length > 1 ? run.label + ", " : "");
+    const bars = runs.flatMap((run) => shares_of(run.state.report, Math.ceil(most_bars / runs.length))
+      .map(({worker, shares}) => ({label: `${prefix(run)}worker ${worker}`, shares})));
+    charts.times.data.labels = bars.map(({label}) => label);
+    parts.forEach((part, i) => {
+      charts.times.data.datasets[i].data = bars.map(({shares}) => Math.min(100, shares[i]));
+    });
+    document.getElementById("times-picture").style.height = Math.max(9, 6.5 + 2.4 * bars.length) + "rem";
+    charts.times.update();
+    const splits = runs.map((run) => run.state.report.time_split);
+    const ways = ["read", "compute", "wire", "mailbox", "apply"].filter((name) => splits.some((split) => split[name]));
     charts.way.data.labels = ways;
-    charts.way.data.datasets[0].data = ways.map((name) => 1000 * report.time_split[name].mean);
+    splits.forEach((split, i) => {
+      charts.way.data.datasets[i].data = ways.map((name) => (split[name] ? 1000 * split[name].mean : null));
+    });
     charts.way.update();
+  }
+
+  // The mean gap at each lag that is frequent enough to have one.
+  function mean_gaps(sampled) {
+    const by_lag = new Map();
+    for (const {lag, gap} of sampled) {
+      if (!by_lag.has(lag)) by_lag.set(lag, []);
+      by_lag.get(lag).push(gap);
+    }
+    return [...by_lag].filter(([, gaps]) => gaps.length >= 5).sort(([a], [b]) => a - b)
+      .map(([lag, gaps]) => ({x: lag, y: gaps.reduce((sum, gap) => sum + gap, 0) / gaps.length}));
+  }
+
+  function show_sampled(runs) {
+    const of_run = (run) => run.state.report.sampled || [];
+    document.getElementById("sampled-section").hidden = runs.every((run) => of_run(run).length === 0);
+    runs.forEach((run, i) => {
+      charts.lag.data.datasets[2 * i].data = of_run(run).map(({lag, gap}) => ({x: lag, y: gap}));
+      charts.lag.data.datasets[2 * i + 1].data = mean_gaps(of_run(run));
+      charts.cosine.data.datasets[2 * i].data = of_run(run).filter(({cosine}) => cosine !== null)
+        .map(({gap, cosine}) => ({x: gap, y: cosine}));
+    });
+    for (const chart of [charts.lag, charts.cosine]) chart.update();
   }
 
   // A gap is a whole number, although its bar is one wide.
@@ -270,50 +330,68 @@ const pictures = (() => {
     });
   }
 
-  // The gap up to which a histogram is shown: a hundredth of a long tail is left out.
-  function last_shown(gaps, mean) {
-    const all = gaps.reduce((sum, [, count]) => sum + count, 0);
-    let left = 0.99 * all, last = 3;
+  // The gap up to which the histograms of a run are shown: a hundredth of a long tail is left out.
+  function last_shown(gaps, laws) {
+    let left = 0.99 * gaps.reduce((sum, [, count]) => sum + count, 0), last = 3;
     for (const [gap, count] of gaps) {
       if (left <= 0) break;
       left -= count;
       last = Math.max(last, gap);
     }
-    return Math.min(Math.max(last, Math.ceil(mean || 0)), 1000);
+    return Math.max(last, ...laws.map((law) => Math.ceil(law.mean || 0)));
   }
 
-  function show_staleness(report, expected) {
-    const where = document.getElementById("staleness");
-    const count = Math.min(report.workers, most_panels);
-    while (panels.length < count) panels.push(panel(where, panels.length));
-    panels.forEach((chart, rank) => {
+  // A box stands for so many gaps that there are not more boxes than can be seen.
+  const most_boxes = 1000;
+
+  function show_gaps(chart, gaps, law, last, width) {
+    const middle = (box) => box * width + (width - 1) / 2;
+    const boxes = Array.from({length: Math.floor(last / width) + 1}, (none, box) => box);
+    const all = gaps.reduce((sum, [, n]) => sum + n, 0), counts = new Map();
+    for (const [gap, n] of gaps) counts.set(Math.floor(gap / width), (counts.get(Math.floor(gap / width)) || 0) + n);
+    const beyond = (gap) => (1 - law.geometric) ** gap;
+    chart.options.scales.x.min = -0.5;
+    chart.options.scales.x.max = last + 0.5;
+    chart.data.datasets[1].data = boxes.map((box) => ({x: middle(box), y: all > 0 ? (100 * (counts.get(box) || 0)) / all : 0}));
+    chart.data.datasets[0].data = !law.geometric ? []
+      : boxes.map((box) => ({x: middle(box), y: 100 * (beyond(box * width) - beyond((box + 1) * width))}));
+    chart.options.plugins.marks.list = law.mean === null ? [] :
+      [{at: law.mean, dash: [6, 4], width: 2.5, colour: colours.orange}];
+    chart.update();
+    return all > 0 ? gaps.reduce((sum, [gap, n]) => sum + gap * n, 0) / all : null;
+  }
+
+  // Returns what is to be said of them.
+  function show_staleness_of({label, state: {report, expected}}, several, first) {
+    const count = Math.min(report.workers, most_panels), laws = expected.slice(0, count);
+    const last = last_shown(report.staleness.histogram, laws), width = Math.floor(last / most_boxes) + 1;
+    laws.forEach((law, rank) => {
+      while (panels.length <= first + rank) panels.push(panel(document.getElementById("staleness"), panels.length));
       const gaps = new Map();
       for (const x of report.staleness.per_shard)
         if (x.worker === rank) for (const [gap, n] of x.histogram) gaps.set(gap, (gaps.get(gap) || 0) + n);
-      const sorted = [...gaps].sort((a, b) => a[0] - b[0]);
-      const all = sorted.reduce((sum, [, n]) => sum + n, 0);
-      const mean = all > 0 ? sorted.reduce((sum, [gap, n]) => sum + gap * n, 0) / all : null;
-      const law = expected[rank];
-      const last = last_shown(sorted, law.mean);
-      chart.options.scales.x.min = -0.5;
-      chart.options.scales.x.max = last + 0.5;
-      chart.data.datasets[1].data = [];
-      for (let gap = 0; gap <= last; ++gap)
-        chart.data.datasets[1].data.push({x: gap, y: all > 0 ? (100 * (gaps.get(gap) || 0)) / all : 0});
-      chart.data.datasets[0].data = [];
-      for (let gap = 0; law.geometric && gap <= last; ++gap)
-        chart.data.datasets[0].data.push({x: gap, y: 100 * law.geometric * (1 - law.geometric) ** gap});
-      chart.options.plugins.marks.list = law.mean === null ? [] :
-        [{at: law.mean, dash: [6, 4], width: 2.5, colour: colours.orange}];
+      const mean = show_gaps(panels[first + rank], [...gaps].sort((a, b) => a[0] - b[0]), law, last, width);
       const said = law.mean === null ? "no law is known" : `${law.at_most ? "at most " : ""}${short(law.mean)} expected`;
-      document.getElementById("panel-" + rank).textContent = `worker ${rank}: mean ${short(mean)}, ${said}`;
-      chart.update();
+      document.getElementById("panel-" + (first + rank)).textContent =
+        `${several ? label + ", " : ""}worker ${rank}: mean ${short(mean)}, ${said}`;
     });
-    const words = [...new Set(expected.slice(0, count).map((x) => x.in_words))];
-    const more = report.workers > count ? ` Shown are the first ${count} of ${report.workers} workers.` : "";
-    document.getElementById("staleness-words").textContent =
-      `Bars are measured, the dashed vertical line is the mean that the policy lets expect. ${words.join(" ")}${more}`;
+    const words = [...new Set(laws.map((law) => law.in_words))];
+    if (width > 1) words.push(`A box stands for ${width} gaps.`);
+    if (report.staleness.max > last) words.push(`Gaps above ${last} are beyond the axis; the largest is ${report.staleness.max}.`);
+    if (report.workers > count) words.push(`Shown are the first ${count} of ${report.workers} workers.`);
+    return (several ? label + ": " : "") + words.join(" ");
   }
 
-  return {begin, show_curve, show_times, show_staleness, short};
+  function show_staleness(runs) {
+    let first = 0;
+    const words = runs.map((run) => {
+      const said = show_staleness_of(run, runs.length > 1, first);
+      first += Math.min(run.state.report.workers, most_panels);
+      return said;
+    });
+    document.getElementById("staleness-words").textContent =
+      `Bars are measured, the dashed vertical line is the mean that the policy lets expect. ${words.join(" ")}`;
+  }
+
+  return {begin, show_curve, show_times, show_staleness, show_sampled, shares_of, parts, short};
 })();

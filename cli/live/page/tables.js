@@ -42,17 +42,44 @@ const tables = (() => {
     table.prepend(head);
   }
 
-  function show_tiles(report, last) {
+  // A row for each name that a run has, and a column for each run.
+  function compare(id, runs, rows_of) {
+    const told = runs.map((run) => new Map(rows_of(run)));
+    const names = [...new Set(told.flatMap((rows) => [...rows.keys()]))];
+    fill(id, runs.length > 1 ? ["", ...runs.map((run) => run.label)] : [],
+      names.map((name) => [name, ...told.map((rows) => rows.get(name) ?? "")]), "");
+  }
+
+  // Rows of all runs below each other, with the label of the run before them if there are several.
+  function fill_for(id, runs, heads, rows_of, nothing) {
+    const several = runs.length > 1;
+    fill(id, several ? ["run", ...heads] : heads,
+      runs.flatMap((run) => rows_of(run).map((row) => (several ? [run.label, ...row] : row))), nothing);
+  }
+
+  // The last test of a line, or that at the end.
+  function last_test({curve, state: {report}}) {
+    const names = [["test_accuracy", "test accuracy"], ["test_rmse", "test RMSE"],
+      ["validation_accuracy", "validation accuracy"], ["validation_rmse", "validation RMSE"]];
+    for (const line of [...curve].reverse().concat(report))
+      for (const [field, name] of names) if (typeof line[field] === "number") return {name, figure: line[field]};
+    return {name: "test accuracy", figure: null};
+  }
+
+  function show_tiles(runs) {
+    const tiles = document.getElementById("tiles");
+    tiles.replaceChildren();
+    if (runs.length > 1) return;
+    const {curve, state: {report}} = runs[0];
+    const last = curve[curve.length - 1], test = last_test(runs[0]);
     const wanted = [
-      ["loss", short(last ? last.train_loss : null), ""],
-      [last_tested.name || "test accuracy", short(last_tested.figure), ""],
-      ["samples/s", short(last ? last.samples_per_s : null), ""],
+      ["loss", short((last && last.train_loss) ?? report.final_loss), ""],
+      [test.name, short(test.figure), ""],
+      ["samples/s", short(last ? last.samples_per_s : report.samples_per_second), ""],
       ["mean staleness", short(report.staleness.mean), " versions"],
       ["staleness p99", short(report.staleness.p99), " versions"],
       ["learning rate", short(last ? last.learning_rate : report.learning_rate), ""],
     ];
-    const tiles = document.getElementById("tiles");
-    tiles.replaceChildren();
     for (const [name, value, unit] of wanted) {
       const tile = document.createElement("div");
       const figure = cell("dd", value);
@@ -60,16 +87,6 @@ const tables = (() => {
       tile.append(cell("dt", name), figure);
       tiles.append(tile);
     }
-  }
-
-  const last_tested = {};
-  function note_test(line) {
-    for (const [field, name] of [["validation_accuracy", "validation accuracy"], ["validation_rmse", "validation RMSE"],
-      ["test_accuracy", "test accuracy"], ["test_rmse", "test RMSE"]])
-      if (typeof line[field] === "number") Object.assign(last_tested, {name, figure: line[field]});
-  }
-  function begin() {
-    for (const name of Object.keys(last_tested)) delete last_tested[name];
   }
 
   // "shard 0 waits for worker 1, for 2.1 s" in two columns
@@ -89,29 +106,32 @@ const tables = (() => {
       (late.length > 8 ? `, and ${late.length - 8} more` : "");
   }
 
-  function show_ledger(report, under_way, late) {
-    const l = report.ledger;
-    if (!l) return fill("ledger", [], [], "Unknown: no shard has told what became of them.");
-    const share = (x) => (l.produced > 0 ? ((100 * x) / l.produced).toFixed(1) + " %" : "");
-    const rows = [["produced", l.produced, ""], ["applied", l.applied, share(l.applied)],
-      ["merged", l.merged, share(l.merged)]];
-    for (const [reason, count] of Object.entries(l.discarded))
-      rows.push(["discarded: " + reason, count, share(count)]);
-    rows.push(["lost", l.lost, share(l.lost)], ["under way", under_way, share(under_way)]);
-    if (late.length > 0) rows.push(["figures of late shards", late_words(late), ""]);
-    fill("ledger", ["what became of them", "gradients", "share"], rows, "");
+  function fates({report: {ledger: l}, under_way, late}) {
+    if (!l) return [["produced", "unknown: no shard has told what became of them"]];
+    return [["produced", l.produced], ["applied", l.applied], ["merged", l.merged],
+      ...Object.entries(l.discarded).map(([reason, count]) => ["discarded: " + reason, count]),
+      ["lost", l.lost], ["under way", under_way],
+      ...(late.length > 0 ? [["figures of late shards", late_words(late)]] : [])];
+  }
+
+  function show_ledger(runs) {
+    if (runs.length > 1) return compare("ledger", runs, (run) => fates(run.state));
+    const {ledger} = runs[0].state.report;
+    if (!ledger) return fill("ledger", [], [], "Unknown: no shard has told what became of them.");
+    const share = (x) => (ledger.produced > 0 ? ((100 * x) / ledger.produced).toFixed(1) + " %" : "");
+    fill("ledger", ["what became of them", "gradients", "share"], fates(runs[0].state).map(([name, count], i) =>
+      [name, count, i === 0 || typeof count !== "number" ? "" : share(count)]), "");
   }
 
   // A switch of an earlier process has no time.
-  function show_switches(report) {
-    const rows = report.switches.map((s) =>
-      [s.step, s.time_s === null ? "–" : s.time_s.toFixed(1) + " s", s.from, s.to, s.why]);
-    fill("switches", ["step", "after", "from", "to", "why"], rows,
-      `The policy has not changed: it is ${report.present_policy}.`);
+  function show_switches(runs) {
+    fill_for("switches", runs, ["step", "after", "from", "to", "why"], ({state: {report}}) => report.switches.map((s) =>
+      [s.step, typeof s.time_s === "number" ? s.time_s.toFixed(1) + " s" : "–", s.from, s.to, s.why]),
+      runs.length > 1 ? "The policy changed in no run." : `The policy has not changed: it is ${policy_of(runs[0].state.report)}.`);
   }
 
   function ago(seconds) {
-    if (seconds === null) return "unknown";
+    if (typeof seconds !== "number") return "unknown";
     if (seconds < 120) return seconds.toFixed(1) + " s ago";
     return seconds < 7200 ? (seconds / 60).toFixed(0) + " min ago" : (seconds / 3600).toFixed(1) + " h ago";
   }
@@ -128,31 +148,43 @@ const tables = (() => {
     return m.losses === 1 && ["joined", "done"].includes(m.state) ? "was lost: " + m.why : m.why;
   }
 
-  // Of a run in one process there are none.
-  function show_members(report) {
-    const members = report.members;
-    document.getElementById("members-section").hidden = !members;
-    if (!members) return;
-    const all = Object.values(members.counts).flatMap((states) => Object.values(states)).reduce((a, b) => a + b, 0);
-    const more = all - members.listed.length;
-    document.getElementById("members-words").textContent = counts_in_words(members.counts) +
-      (more > 0 ? `; ${more} more than the table has, which give less cause for concern` : "");
-    fill("members", ["member", "state", "since", "heard", "from", "incarnation", "devices or shards", "last words"],
-      members.listed.map((m) => [`${m.role} ${m.number}`, m.state === "joined" && m.losses > 0 ? "back" : m.state,
-        ago(m.since_seconds), ago(m.heard_seconds), m.address, m.incarnation,
-        m.role === "worker" ? m.devices.join(", ") : "shards " + m.shards.join(", "), last_words(m)]), "");
+  // Of runs in one process there are none.
+  function show_members(runs) {
+    const of_run = (run) => run.state.report.members;
+    const over_processes = runs.filter(of_run);
+    document.getElementById("members-section").hidden = over_processes.length === 0;
+    const words = over_processes.map((run) => {
+      const {counts = {}, listed} = of_run(run);
+      const all = Object.values(counts).flatMap((states) => Object.values(states)).reduce((a, b) => a + b, 0);
+      const more = all - listed.length;
+      return counts_in_words(counts) + (more > 0 ? `; ${more} more than the table has, which give less cause for concern` : "");
+    });
+    document.getElementById("members-words").textContent = words.join(". ");
+    fill_for("members", over_processes,
+      ["member", "state", "since", "heard", "from", "incarnation", "devices or shards", "last words"],
+      (run) => of_run(run).listed.map((m) => [`${m.role} ${m.number}`, m.state === "joined" && m.losses > 0 ? "back" : m.state,
+        ago(m.since_seconds), ago(m.heard_seconds), m.address ?? "", m.incarnation ?? "",
+        m.role === "worker" ? (m.devices || []).join(", ") : "shards " + (m.shards || []).join(", "), last_words(m)]), "");
   }
 
-  function show_checkpoints(report) {
-    const c = report.checkpoints;
-    document.getElementById("checkpoints-section").hidden = !c;
-    if (!c) return;
-    const rows = [["written", whole(c.written)], ["last at step", c.written > 0 ? whole(c.last_steps) : "none yet"],
+  function show_checkpoints(runs) {
+    const taken = runs.filter((run) => run.state.report.checkpoints);
+    document.getElementById("checkpoints-section").hidden = taken.length === 0;
+    compare("checkpoints", taken, ({state: {report: {checkpoints: c}}}) => [
+      ["written", whole(c.written)], ["last at step", c.written > 0 ? whole(c.last_steps) : "none yet"],
       ["last file", c.last || "none yet"], ["in all", (c.bytes / 1048576).toFixed(1) + " MiB"],
-      ["failed", whole(c.failed)]];
-    if (c.held_seconds > 0) rows.push(["workers stood still", c.held_seconds.toFixed(3) + " s"]);
-    if (c.failure) rows.push(["why", c.failure]);
-    fill("checkpoints", [], rows, "");
+      ["failed", whole(c.failed)],
+      ...(c.held_seconds > 0 ? [["workers stood still", c.held_seconds.toFixed(3) + " s"]] : []),
+      ...(c.failure ? [["why", c.failure]] : [])]);
+  }
+
+  // The figures of the pictures of time.
+  function show_times(runs) {
+    fill_for("times-table", runs, ["worker", ...pictures.parts.map((part) => part + " [%]")], (run) =>
+      pictures.shares_of(run.state.report, 40).map(({worker, shares}) => [String(worker), ...shares.map((x) => x.toFixed(2))]), "");
+    fill_for("way-table", runs, ["part", "mean [ms]", "longest [ms]"], ({state: {report: {time_split}}}) =>
+      ["read", "compute", "wire", "mailbox", "apply"].filter((name) => time_split[name])
+        .map((name) => [name, short(1000 * time_split[name].mean), short(1000 * time_split[name].max)]), "Nobody measured them.");
   }
 
   function recorded_in(recording) {
@@ -161,15 +193,41 @@ const tables = (() => {
     return [["recording", recording.file + (recording.failure ? ", ended early: " + recording.failure + left : "")]];
   }
 
-  function show_facts(report, model) {
+  // "stopped on the live page" says "stopped" itself.
+  const ending = ({ended: how, why}) => (why.startsWith(how) ? why : how + (why ? ", " + why : ""));
+  const policy_of = (report) => report.present_policy || report.policy;
+
+  // Who was lost of a run over processes, back or not.
+  const lost_in = (members) => (members ? members.listed : []).filter((m) => m.losses > 0).map((m) =>
+    `${m.role} ${m.number}${["lost", "left"].includes(m.state) ? "" : ", which is back"}: ${m.why}`).join("; ");
+
+  function results_of(report) {
+    const simulated = report.delays && report.delays.virtual_time;
+    const lost = lost_in(report.members);
+    return [
+      ["ended", ending(report)],
+      ...(lost ? [["lost", lost]] : []),
+      [simulated ? "virtual time" : "time", short(report.wall_seconds) + " s"],
+      [simulated ? "samples a virtual second" : "samples/s", short(report.samples_per_second)],
+      ...[["test_accuracy", "test accuracy"], ["test_rmse", "test RMSE"], ["validation_loss", "validation loss"]]
+        .filter(([field]) => typeof report[field] === "number").map(([field, name]) => [name, short(report[field])]),
+      ...(report.best ? [["weights of the best test, after step", whole(report.best.steps)]] : []),
+      ["weights, SHA-256", report.parameters_sha256],
+      ["date", report.date || "unknown"],
+    ];
+  }
+
+  function facts_of({model, file, state: {report}}) {
     const s = report.staleness, w = report.wait_seconds;
     const seconds = (x) => x.toFixed(2) + " s";
-    fill("facts", [], [
-      ["model", model + (report.span ? ", " + report.span : "") + ", " + whole(report.weights) + " weights"],
+    const policy = policy_of(report);
+    return [
+      ...(file ? [["report", file]] : []),
+      ["model", model + (report.span ? ", " + report.span : "") + (report.weights > 0 ? `, ${whole(report.weights)} weights` : "")],
       ["data", report.data],
-      ["devices", report.devices.join(", ")],
-      ["policy", report.present_policy],
-      ...(report.policy === report.present_policy ? [] : [["policy as asked for", report.policy]]),
+      ["devices", (report.devices || []).join(", ")],
+      ["policy", policy],
+      ...(report.policy === policy ? [] : [["policy as asked for", report.policy]]),
       ["cure", report.cure.name],
       ["workers, shards", whole(report.workers) + ", " + whole(report.shards)],
       ["optimiser", report.optimizer + ", learning rate " + short(report.learning_rate)],
@@ -181,12 +239,15 @@ const tables = (() => {
       ["staleness mean, p50, p99, max", [s.mean, s.p50, s.p99, s.max].map(short).join(", ")],
       ["waited at barriers, at a bound, for batches", [w.barrier, w.bound, w.feeder].map(seconds).join(", ")],
       ["loss of the last steps", short(report.final_loss)],
+      ...(report.ended === "running" ? [] : results_of(report)),
       ...recorded_in(report.recording),
       ["host, processor", (report.host || "unknown") + ", " + (report.processor || "unknown")],
       ["version", report.version + ", commit " + (report.commit || "unknown")],
-    ], "");
+    ];
   }
 
-  return {begin, note_test, show_tiles, show_waits, show_ledger, show_members, show_switches,
+  const show_facts = (runs) => compare("facts", runs, facts_of);
+
+  return {ending, policy_of, show_tiles, show_times, show_waits, show_ledger, show_members, show_switches,
     show_checkpoints, show_facts};
 })();

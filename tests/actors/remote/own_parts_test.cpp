@@ -1,7 +1,7 @@
 #include <mailgrad/actors/remote/membership.hpp>
 #include <mailgrad/actors/remote/parameter_host.hpp>
 #include <mailgrad/actors/remote/watcher.hpp>
-#include <mailgrad/actors/shard/own_parameter_actor.hpp>
+#include <mailgrad/actors/shard/custom_parameter_actor.hpp>
 
 #include <mailgrad/tests/actors/remote/remote_runs.hpp>
 #include <mailgrad/tests/optim/plugins/own_rules.hpp>
@@ -30,8 +30,10 @@ public:
 
 kind_of_run by_twins(const std::string& policy, std::uint32_t workers) {
   kind_of_run kind = with("", policy, workers, [](training_options& o) { o.shards = 3; });
-  kind.options.parameter_actor = make_own_parameter_actor<twin>(true);
-  kind.at_host = [](parameter_host_options& o) { o.parameter_actor = make_own_parameter_actor<twin>(true); };
+  kind.options.parameter_actor = make_custom_parameter_actor<twin>(true);
+  kind.at_host = [](parameter_host_options& o) {
+    o.parameter_actor = make_custom_parameter_actor<twin>(true);
+  };
   return kind;
 }
 
@@ -77,7 +79,7 @@ TEST(OwnParameterActorElsewhere, IsRefusedByAHostThatHasAnother) {
 /// Nobody can say which of its gradients were taken, so nobody takes its place.
 TEST(OwnParameterActorElsewhere, GoesOnWithoutAWorkerAndLetsNoOtherIn) {
   training_options o = endless("async", 2);
-  o.parameter_actor = make_own_parameter_actor<twin>();
+  o.parameter_actor = make_custom_parameter_actor<twin>();
   open_run run(o, 2);
   membership stays(run.address(), {});
   {

@@ -3,7 +3,7 @@
 
 #include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
-#include <mailgrad/engine/plan/fact_differences.hpp>
+#include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/graph/models/spanning_models.hpp>
 #include <mailgrad/kernels/cuda/products.hpp>

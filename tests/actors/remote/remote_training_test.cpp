@@ -1,5 +1,6 @@
 #include <mailgrad/actors/remote/membership.hpp>
 #include <mailgrad/actors/remote/watcher.hpp>
+#include <mailgrad/actors/worker/spawn_worker.hpp>
 
 #include <mailgrad/tests/actors/remote/remote_runs.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>

@@ -158,7 +158,7 @@ TEST_F(RunCrew, RefusesWhatCannotBeSpawnedBeforeAnyActorLives) {
       {"an actor that nobody can spawn", crew([](auto& p, auto&) {
          p.options.parameter_actor = std::make_shared<parameter_actor_kind>("mine", false);
        }),
-       "parameter actor 'mine': make_own_parameter_actor() makes one"},
+       "parameter actor 'mine': make_custom_parameter_actor() makes one"},
   });
   EXPECT_FALSE(step()) << "an actor lives";
 }

@@ -2,9 +2,9 @@
 #include <mailgrad/tests/actors/runs/hogwild_cut.hpp>
 #include <mailgrad/tests/support/test_name.hpp>
 
-#include <mailgrad/kernels/accumulate.hpp>
-#include <mailgrad/kernels/copy_rows.hpp>
+#include <mailgrad/kernels/copy.hpp>
 #include <mailgrad/kernels/cuda/card_lane.hpp>
+#include <mailgrad/kernels/vectors.hpp>
 
 #include <gtest/gtest.h>
 

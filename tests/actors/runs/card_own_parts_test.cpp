@@ -1,7 +1,7 @@
 #include <mailgrad/tests/actors/runs/card_options.hpp>
 #include <mailgrad/tests/optim/plugins/own_rules.hpp>
 
-#include <mailgrad/actors/shard/own_parameter_actor.hpp>
+#include <mailgrad/actors/shard/custom_parameter_actor.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ TEST_F(CardRuns, PushToAParameterActorOfAUsersOwn) {
   training_options o = card_options("sync", 2);
   o.shards = 2;
   const std::vector<float> expected = weights_of(o);
-  o.parameter_actor = make_own_parameter_actor<namesake>();
+  o.parameter_actor = make_custom_parameter_actor<namesake>();
   EXPECT_EQ(weights_of(o), expected);
 }
 

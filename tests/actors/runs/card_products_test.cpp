@@ -3,7 +3,7 @@
 #include <mailgrad/tests/support/simulated_card/card_control.hpp>
 
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
-#include <mailgrad/engine/plan/fact_differences.hpp>
+#include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 
 #include <gmock/gmock.h>

@@ -5,7 +5,7 @@
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/engine/worker/replica.hpp>
-#include <mailgrad/graph/name_scope.hpp>
+#include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/operations.hpp>
 
 #include <gmock/gmock.h>

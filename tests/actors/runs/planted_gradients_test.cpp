@@ -1,7 +1,7 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/tests/actors/runs/small_training.hpp>
 
-#include <mailgrad/actors/shard/own_parameter_actor.hpp>
+#include <mailgrad/actors/shard/custom_parameter_actor.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -135,7 +135,7 @@ protected:
   static training_report run_with() {
     training_options o = options_for(GetParam(), 2);
     o.shards = shards_agree() ? 1 : 2;
-    o.parameter_actor = make_own_parameter_actor<faulty_shard<Fault>>(true);
+    o.parameter_actor = make_custom_parameter_actor<faulty_shard<Fault>>(true);
     return trained(o);
   }
 };

@@ -3,7 +3,7 @@
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/models/spanning_models.hpp>
 #include <mailgrad/graph/operations.hpp>
-#include <mailgrad/graph/placement/device_scope.hpp>
+#include <mailgrad/graph/placement/placement.hpp>
 #include <mailgrad/tests/actors/runs/drawn_runs.hpp>
 #include <mailgrad/tests/actors/runs/run_checks.hpp>
 

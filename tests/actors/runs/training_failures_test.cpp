@@ -1,6 +1,6 @@
 #include <mailgrad/tests/actors/runs/small_training.hpp>
 
-#include <mailgrad/actors/shard/own_parameter_actor.hpp>
+#include <mailgrad/actors/shard/custom_parameter_actor.hpp>
 #include <mailgrad/optim/own_rule.hpp>
 #include <mailgrad/optim/plugin.hpp>
 
@@ -162,7 +162,7 @@ struct unborn {
 
 TEST(TrainingFailures, KeepTheLastWordsOfAnActorThatIsNotBorn) {
   training_options o = options_for("async", 2);
-  o.parameter_actor = make_own_parameter_actor<unborn>();
+  o.parameter_actor = make_custom_parameter_actor<unborn>();
   const training_report r = trained(o);
   EXPECT_EQ(r.ended, "failed");
   EXPECT_THAT(r.why, HasSubstr("shard 0 is lost: std::bad_alloc; lost with shard 0: its weights, "));

@@ -7,7 +7,7 @@
 #include <mailgrad/graph/models/built_in.hpp>
 #include <mailgrad/graph/models/spanning_models.hpp>
 #include <mailgrad/graph/operations.hpp>
-#include <mailgrad/graph/placement/device_scope.hpp>
+#include <mailgrad/graph/placement/placement.hpp>
 #include <mailgrad/graph/travel/travelled_model.hpp>
 
 #include <gmock/gmock.h>

@@ -3,7 +3,7 @@
 #include <mailgrad/tests/support/scratch_files.hpp>
 #include <mailgrad/tests/support/single_weight_rules.hpp>
 
-#include <mailgrad/actors/shard/own_parameter_actor.hpp>
+#include <mailgrad/actors/shard/custom_parameter_actor.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 
@@ -109,7 +109,7 @@ private:
 TEST(OwnParameterActorOfWholeVariables, IsToldNamesShapesAndPlaces) {
   training_options o = options_for("sync", 2);
   o.shards = 2;
-  o.parameter_actor = make_own_parameter_actor<told_of_layout>();
+  o.parameter_actor = make_custom_parameter_actor<told_of_layout>();
   EXPECT_TRUE(o.parameter_actor->whole_variables);
   EXPECT_EQ(trained(o).ended, "completed");
   std::ranges::sort(told_of_layout::cuts);

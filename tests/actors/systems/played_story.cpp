@@ -444,7 +444,7 @@ machines::alone machines::train_alone(training_options o) const {
   run_crew_options crew{std::make_shared<wire_time>(wires_)};
   crew.coordinator_has_thread = false;
   crew.timer = std::make_shared<testing::hasty_timer>();
-  crew.on_end = [&](run_outcome o) { outcome = std::move(o); };
+  crew.on_end = [&](run_outcome ended) { outcome = std::move(ended); };
   run_crew actors(system.actors(), std::move(plan), std::move(crew));
   system.run();
   actors.give_up();

@@ -29,7 +29,7 @@ protected:
     request.classes = data_->train.classes();
     layout_ = std::make_shared<parameter_layout>(lay_out(small_model(), request, hogwild ? 1 : 2));
     device_actor_options options;
-    options.worker = {3};
+    options.terms.worker = {3};
     const model_function model = [why = why_unlucky_](graph& g, const model_request& r) {
       if (r.batch == unlucky_batch) std::rethrow_exception(why);
       return small_model()(g, r);
@@ -44,19 +44,19 @@ protected:
       options.direct = true;
       options.shard_begins = {0};
     } else {
-      for (const auto& s : shards_) options.shards.push_back(s.actor());
+      for (const auto& s : shards_) options.peers.shards.push_back(s.actor());
     }
     options.trace = std::move(trace_);
     options.tells_trace = tells_trace_;
     options.sums = std::move(sums_);
-    options.keeps_end = keeps_end_;
+    options.terms.keeps_end = keeps_end_;
     options.ends_with_card = ends_with_card_;
-    options.late = life_ > 0;
-    options.life = {life_};
-    options.clip_norm = clip_norm;
-    options.feeder = feeder_.actor();
-    options.tracker = tracker_.actor();
-    options.coordinator = coordinator_.actor();
+    options.terms.late = life_ > 0;
+    options.terms.life = {life_};
+    options.terms.clip_norm = clip_norm;
+    options.peers.feeder = feeder_.actor();
+    options.peers.tracker = tracker_.actor();
+    options.peers.coordinator = coordinator_.actor();
     options.time = time_;
     device_ = start<device_actor>(std::move(options));
     run();

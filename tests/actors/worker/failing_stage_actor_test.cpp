@@ -1,6 +1,6 @@
 #include <mailgrad/tests/actors/worker/stage_actor_fixture.hpp>
 
-#include <mailgrad/graph/placement/device_scope.hpp>
+#include <mailgrad/graph/placement/placement.hpp>
 
 #include <gmock/gmock.h>
 

@@ -150,8 +150,8 @@ std::set<std::string> metrics_in(const std::string& text) {
 
 /// Names in the sources, each behind the word that begins a metric.
 std::set<std::string> metrics_of_source() {
-  const std::string source = content_of(MAILGRAD_PROMETHEUS_SOURCE);
-  static const std::regex begun(R"re((?:metric|gauge)\("([a-z_]+)")re");
+  const std::string source = content_of(MAILGRAD_PROMETHEUS_SOURCE) + content_of(MAILGRAD_FIGURES);
+  static const std::regex begun(R"re((?:metric\(|metric = | test\()"([a-z_]+)")re");
   std::set<std::string> all;
   for (std::sregex_iterator at(source.begin(), source.end(), begun), end; at != end; ++at)
     all.insert("mailgrad_" + at->str(1));

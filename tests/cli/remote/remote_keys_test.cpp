@@ -11,6 +11,7 @@ namespace mailgrad {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::operator+;
 using testing::tool;
 using testing::words;
 

@@ -44,14 +44,14 @@ protected:
     EXPECT_TRUE(server.says(" for " + whom + ";")) << server.err();
   }
   /// Tells other words in the newest checkpoint, as a machine with other devices would have written it.
-  void retell(const std::vector<std::pair<std::string, std::string>>& words) const {
+  void retell(const std::vector<std::pair<std::string, std::string>>& changed) const {
     const auto path = checkpoints_in(file("kept")).front();
     const checkpoint was = checkpoint::read(path);
     checkpoint_parts parts;
     for (const char* name : {"run", "feeder", "worker 0", "worker 1", "shard 0"})
       parts[name] = was.part(name);
     std::string text = was.part("run")->text();
-    for (const auto& [from, to] : words) {
+    for (const auto& [from, to] : changed) {
       const std::size_t begin = text.find(from);
       ASSERT_NE(begin, std::string::npos) << from;
       text.replace(begin, from.size(), to);

@@ -1,4 +1,4 @@
-#include <mailgrad/engine/plan/fact_differences.hpp>
+#include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/optim/schedule.hpp>
 

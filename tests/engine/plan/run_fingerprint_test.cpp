@@ -2,7 +2,6 @@
 #include <mailgrad/tests/support/refusal.hpp>
 
 #include <mailgrad/engine/model/data_request.hpp>
-#include <mailgrad/engine/plan/fact_differences.hpp>
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/record/recording.hpp>

@@ -6,7 +6,6 @@
 #include <mailgrad/engine/plan/largest_body.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/plan/shard_terms.hpp>
-#include <mailgrad/engine/plan/whole_variables.hpp>
 #include <mailgrad/files/byte_archive.hpp>
 
 #include <gmock/gmock.h>

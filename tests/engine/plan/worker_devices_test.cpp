@@ -1,11 +1,12 @@
 #include <mailgrad/tests/engine/small_problem.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 
+#include <mailgrad/engine/plan/checked_options.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/models/spanning_models.hpp>
 #include <mailgrad/graph/operations.hpp>
-#include <mailgrad/graph/placement/device_scope.hpp>
+#include <mailgrad/graph/placement/placement.hpp>
 #include <mailgrad/tensor/usable_cores.hpp>
 
 #include <gmock/gmock.h>
@@ -69,8 +70,8 @@ TEST(WorkerDevices, NeedAThreadForEachCore) {
 
 TEST(WorkerDevices, NeedAThreadForEachLaneAndOneForUpdates) {
   const std::size_t present = cores_of_process().count();
-  const auto lane = [](std::uint32_t card, std::uint32_t lane) {
-    return device{device_kind::cuda, card, lane};
+  const auto lane = [](std::uint32_t card, std::uint32_t number) {
+    return device{device_kind::cuda, card, number};
   };
   EXPECT_EQ(thread_count({lane(0, 0)}), std::min<std::size_t>(2, present));
   EXPECT_EQ(thread_count({lane(0, 0), lane(0, 0)}), std::min<std::size_t>(2, present)) << "one lane";

@@ -2,7 +2,7 @@
 #include <mailgrad/tests/support/simulated_card/card_control.hpp>
 
 #include <mailgrad/engine/worker/local_steps.hpp>
-#include <mailgrad/kernels/copy_rows.hpp>
+#include <mailgrad/kernels/copy.hpp>
 #include <mailgrad/kernels/cuda/card_lane.hpp>
 
 #include <gmock/gmock.h>

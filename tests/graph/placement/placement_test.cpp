@@ -2,7 +2,6 @@
 
 #include <mailgrad/graph/gradients.hpp>
 #include <mailgrad/graph/operations.hpp>
-#include <mailgrad/graph/placement/device_scope.hpp>
 #include <mailgrad/graph/placement/partition.hpp>
 #include <mailgrad/tests/support/gradient_check.hpp>
 #include <mailgrad/tests/support/segment_runner.hpp>

@@ -1,8 +1,8 @@
 #include <mailgrad/graph/travel/graph_bytes.hpp>
 
+#include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/layers.hpp>
-#include <mailgrad/graph/name_scope.hpp>
-#include <mailgrad/graph/placement/device_scope.hpp>
+#include <mailgrad/graph/placement/placement.hpp>
 #include <mailgrad/graph/program/trial_run.hpp>
 #include <mailgrad/tests/graph/travel/every_operation.hpp>
 #include <mailgrad/tests/graph/travel/random_graph.hpp>

@@ -2,9 +2,8 @@
 
 #include <mailgrad/graph/gradients.hpp>
 #include <mailgrad/graph/graph.hpp>
-#include <mailgrad/graph/name_scope.hpp>
 #include <mailgrad/graph/operations.hpp>
-#include <mailgrad/graph/placement/device_scope.hpp>
+#include <mailgrad/graph/placement/placement.hpp>
 #include <mailgrad/graph/placement/replicate.hpp>
 
 #include <array>

@@ -1,8 +1,8 @@
 #include "../../support/card_test.hpp"
 
-#include <mailgrad/kernels/accumulate.hpp>
-#include <mailgrad/kernels/copy_rows.hpp>
-#include <mailgrad/kernels/cross_entropy.hpp>
+#include <mailgrad/kernels/copy.hpp>
+#include <mailgrad/kernels/softmax.hpp>
+#include <mailgrad/kernels/vectors.hpp>
 #include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 

@@ -3,7 +3,7 @@
 #include "../../support/window_shapes.hpp"
 
 #include <mailgrad/kernels/convolution.hpp>
-#include <mailgrad/kernels/cuda/window_numbers.hpp>
+#include <mailgrad/kernels/cuda/indices.hpp>
 #include <mailgrad/tensor/block.hpp>
 #include <mailgrad/tensor/error.hpp>
 

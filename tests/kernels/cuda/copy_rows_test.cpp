@@ -1,7 +1,7 @@
 #include "../../support/card_test.hpp"
 #include "../../support/card_values.hpp"
 
-#include <mailgrad/kernels/copy_rows.hpp>
+#include <mailgrad/kernels/copy.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <deque>

@@ -1,8 +1,8 @@
 #include "../../support/card_test.hpp"
 #include "../../support/card_values.hpp"
 
-#include <mailgrad/kernels/cross_entropy.hpp>
 #include <mailgrad/kernels/cuda/lane_words.hpp>
+#include <mailgrad/kernels/softmax.hpp>
 
 #include <limits>
 #include <stdexcept>

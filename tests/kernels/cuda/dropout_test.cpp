@@ -1,7 +1,7 @@
 #include "../../support/card_test.hpp"
 #include "../../support/card_values.hpp"
 
-#include <mailgrad/kernels/dropout.hpp>
+#include <mailgrad/kernels/elementwise.hpp>
 
 #include <vector>
 

@@ -1,7 +1,7 @@
 #include "../../support/card_test.hpp"
 
-#include <mailgrad/kernels/accumulate.hpp>
 #include <mailgrad/kernels/cuda/kept_graphs.hpp>
+#include <mailgrad/kernels/vectors.hpp>
 
 #include <gmock/gmock.h>
 

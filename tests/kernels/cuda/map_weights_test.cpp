@@ -1,7 +1,7 @@
 #include "../../support/card_test.hpp"
 #include "../../support/card_values.hpp"
 
-#include <mailgrad/kernels/map_weights.hpp>
+#include <mailgrad/kernels/vectors.hpp>
 
 #include <deque>
 #include <vector>

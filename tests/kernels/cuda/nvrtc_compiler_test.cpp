@@ -3,7 +3,6 @@
 #include "../../support/scratch_files.hpp"
 
 #include <mailgrad/kernels/cuda/chain_kernels.hpp>
-#include <mailgrad/kernels/cuda/chain_source.hpp>
 #include <mailgrad/kernels/cuda/kernel_compiler.hpp>
 #include <mailgrad/tensor/error.hpp>
 

@@ -1,7 +1,7 @@
 #include "../../support/card_test.hpp"
 #include "../../support/card_values.hpp"
 
-#include <mailgrad/kernels/pairwise_dots.hpp>
+#include <mailgrad/kernels/gemm.hpp>
 
 #include <vector>
 

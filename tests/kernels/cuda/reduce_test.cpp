@@ -1,7 +1,6 @@
 #include "../../support/card_test.hpp"
 #include "../../support/card_values.hpp"
 
-#include <mailgrad/kernels/cuda/column_sum.hpp>
 #include <mailgrad/kernels/reduce.hpp>
 
 #include <array>

@@ -1,6 +1,6 @@
 #include "../../support/card_test.hpp"
 
-#include <mailgrad/kernels/round_floats.hpp>
+#include <mailgrad/kernels/elementwise.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 #include "../../support/card_test.hpp"
 #include "../../support/card_values.hpp"
 
-#include <mailgrad/kernels/bias_gelu.hpp>
+#include <mailgrad/kernels/elementwise.hpp>
 #include <mailgrad/kernels/layer_norm.hpp>
 #include <mailgrad/kernels/reduce.hpp>
 #include <mailgrad/tensor/error.hpp>

@@ -1,7 +1,7 @@
 #include "../../support/card_test.hpp"
 #include "../../support/card_values.hpp"
 
-#include <mailgrad/kernels/strided_copy.hpp>
+#include <mailgrad/kernels/copy.hpp>
 
 #include <algorithm>
 #include <vector>

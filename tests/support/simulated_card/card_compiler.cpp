@@ -1,7 +1,7 @@
 #include "card_machine.hpp"
 #include "current_card.hpp"
 
-#include <mailgrad/kernels/cuda/chain_source.hpp>
+#include <mailgrad/kernels/cuda/chain_kernels.hpp>
 #include <mailgrad/kernels/cuda/kernel_compiler.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/tensor/error.hpp>

@@ -4,7 +4,6 @@
 #include "simulator_test.hpp"
 
 #include <mailgrad/kernels/cuda/chain_kernels.hpp>
-#include <mailgrad/kernels/cuda/chain_source.hpp>
 
 #include <gmock/gmock.h>
 

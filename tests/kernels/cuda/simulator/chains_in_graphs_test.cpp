@@ -2,9 +2,9 @@
 #include "../../../support/drawn_chain.hpp"
 #include "simulator_test.hpp"
 
-#include <mailgrad/kernels/accumulate.hpp>
 #include <mailgrad/kernels/cuda/chain_kernels.hpp>
 #include <mailgrad/kernels/cuda/kept_graphs.hpp>
+#include <mailgrad/kernels/vectors.hpp>
 
 #include <gmock/gmock.h>
 

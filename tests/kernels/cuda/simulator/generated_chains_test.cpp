@@ -3,9 +3,8 @@
 #include "../../../support/slices.hpp"
 #include "simulator_test.hpp"
 
-#include <mailgrad/kernels/cuda/chain_elements.hpp>
 #include <mailgrad/kernels/cuda/chain_kernels.hpp>
-#include <mailgrad/kernels/cuda/chain_source.hpp>
+#include <mailgrad/kernels/cuda/elements.hpp>
 #include <mailgrad/kernels/cuda/kernel_compiler.hpp>
 #include <mailgrad/kernels/cuda/packs.hpp>
 

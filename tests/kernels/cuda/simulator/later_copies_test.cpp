@@ -1,6 +1,6 @@
 #include "simulator_test.hpp"
 
-#include <mailgrad/kernels/cuda/later_copies.hpp>
+#include <mailgrad/kernels/cuda/instructions.hpp>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,0 +1,108 @@
+#pragma once
+
+#include <mailgrad/cli/option_checks.hpp>
+
+#include <CLI/CLI.hpp>
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+namespace mailgrad {
+
+/// What commands have to know of an option besides its value.
+enum option_kind : unsigned {
+  of_display = 1,       ///< how a run is shown, which is no part of it
+  of_resuming = 2,      ///< how it goes on, which is none either
+  of_checkpoints = 4,   ///< where its state is kept
+  of_pace = 8,          ///< how often it writes lines and tests its weights
+  of_choice = 16,       ///< which weights its tests choose
+  of_looks = 32,        ///< what of a run is seen, which a replay says anew
+  of_server = 64,       ///< has `mailgrad serve` alone
+  of_processes = 128,   ///< is for workers in other processes, also of a server
+  of_one_process = 256, ///< is for workers in one process, and no other command can take it back
+  of_places = 512,      ///< where data, workers and weights are, which a replay may find elsewhere
+  of_data = 1024        ///< what the samples are
+};
+
+// What a row of the table says besides name, value and help: a check, a kind, or one of these.
+
+inline void shown(CLI::App&, CLI::Option& o) { o.capture_default_str(); } ///< its default, in the help
+inline void required(CLI::App&, CLI::Option& o) { o.required(); }
+/// A list takes one value each time that its option is given.
+inline void one_each(CLI::App&, CLI::Option& o) { o.allow_extra_args(false); }
+/// A flag may be given as "--flag=false".
+inline void overridable(CLI::App&, CLI::Option& o) { o.disable_flag_override(false); }
+inline auto value_name(const char* name) {
+  return [name](CLI::App&, CLI::Option& o) { o.type_name(name); };
+}
+/// The value may not be empty, and is shown as "FILE" or "DIR".
+inline auto path(const char* name) {
+  return [name](CLI::App&, CLI::Option& o) { o.check(file_name())->type_name(name); };
+}
+// Another option of the command, which stands before this one.
+inline auto needs(const char* other) {
+  return [other](CLI::App& parser, CLI::Option& o) { o.needs(parser.get_option(other)); };
+}
+inline auto excludes(const char* other) {
+  return [other](CLI::App& parser, CLI::Option& o) { o.excludes(parser.get_option(other)); };
+}
+
+/// The table of a command's options. A row makes the option of the parser, and with it the help, the manual
+/// page, the completion, and the word that a recording keeps.
+///
+///   option_table t(parser);
+///   t.title("What to train");
+///   t.add("--batch", w.batch, "Samples in a mini-batch of one worker", whole_number(1), shown);
+class option_table {
+public:
+  explicit option_table(CLI::App& parser) : parser_(parser) {}
+
+  CLI::App& parser() const noexcept { return parser_; }
+
+  /// Of the rows from here on, in the help.
+  void title(const char* text = "Options") { title_ = text; }
+
+  /// The value must outlive the parser. A bool is a flag. A function takes a value that may be left out.
+  template <class Value, class... Traits>
+  void add(const std::string& name, Value&& value, const std::string& help, const Traits&... traits) {
+    CLI::Option& option = *made(name, value, help);
+    option.group(title_);
+    (apply(name, option, traits), ...);
+  }
+
+  /// Those of the option of this name; 0 for none.
+  unsigned kinds_of(std::string_view name) const {
+    const auto found = kinds_.find(name);
+    return found == kinds_.end() ? 0 : found->second;
+  }
+
+private:
+  template <class Value>
+  CLI::Option* made(const std::string& name, Value& value, const std::string& help) {
+    using values = std::vector<std::string>;
+    if constexpr (std::is_same_v<Value, bool>)
+      return parser_.add_flag(name, value, help)->disable_flag_override();
+    else if constexpr (std::is_invocable_v<Value&, const values&>)
+      return parser_.add_option_function<values>(name, value, help)->expected(0, 1);
+    else
+      return parser_.add_option(name, value, help);
+  }
+  template <class Trait>
+  void apply(const std::string& name, CLI::Option& option, const Trait& trait) {
+    if constexpr (std::is_convertible_v<Trait, unsigned>)
+      kinds_[name] |= trait;
+    else if constexpr (std::is_convertible_v<Trait, CLI::Validator>)
+      option.check(trait);
+    else
+      trait(parser_, option);
+  }
+
+  CLI::App& parser_;
+  std::string title_ = "Options";
+  std::map<std::string, unsigned, std::less<>> kinds_;
+};
+
+} // namespace mailgrad

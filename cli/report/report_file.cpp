@@ -1,0 +1,108 @@
+#include <mailgrad/cli/report/report_file.hpp>
+#include <mailgrad/engine/account/figures.hpp>
+#include <mailgrad/files/file_error.hpp>
+#include <mailgrad/files/json_text.hpp>
+#include <mailgrad/options/spelling.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+#include <system_error>
+
+namespace mailgrad {
+
+namespace {
+
+using json = nlohmann::ordered_json;
+
+constexpr std::size_t most_bytes = std::size_t{1} << 26;
+constexpr std::uint64_t most_workers = 1 << 16;
+/// The end of a run is told after it, so the time of its point may be before that of the last point made on
+/// the way.
+constexpr double told_late = 1; // seconds
+constexpr std::size_t most_points = 100'000;
+
+std::string content_of(const std::string& file) {
+  std::error_code unknown;
+  if (std::filesystem::is_directory(file, unknown))
+    throw_malformed(file, "expected a report, found a folder; name the file that 'mailgrad train --report' "
+                          "wrote");
+  errno = 0;
+  std::ifstream in(file, std::ios::binary);
+  if (!in) throw_unreadable(file, errno != 0 ? errno : EIO);
+  std::string text(most_bytes + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (in.bad() || (in.gcount() == 0 && !in.eof())) throw_unreadable(file, errno != 0 ? errno : EIO);
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  if (text.size() > most_bytes)
+    throw_malformed(file,
+                    fmt::format("expected a report, which has at most {} MiB, found more", most_bytes >> 20));
+  return text;
+}
+
+/// Without these there is nothing to draw. The first one tells a report from other files.
+constexpr std::string_view needed =
+    "policy steps updates wall_seconds local_steps workers staleness time_split wait_seconds switches model "
+    "data cure shards optimizer learning_rate batch seed ended why samples epochs samples_per_second "
+    "final_loss test_accuracy test_rmse ledger host processor parameters_sha256 version commit date";
+
+/// Times that were told late are put right.
+void check_curve(const report_fields& f, std::vector<metrics_line>& curve) {
+  if (curve.size() > most_points)
+    f.contradict(fmt::format("field 'curve': {} points are too many", curve.size()));
+  for (std::size_t i = 0; i < curve.size(); ++i) {
+    const report_fields line = f.entry("curve", f.list("curve")[i]);
+    for (const char* name : {"time_s", "steps", "updates", "samples", "train_loss"}) line.at(name);
+    if (i == 0) continue;
+    const metrics_line& before = curve[i - 1];
+    if (curve[i].time_s + told_late < before.time_s || curve[i].steps < before.steps)
+      f.contradict("field 'curve': time or steps go back");
+    curve[i].time_s = std::max(curve[i].time_s, before.time_s);
+  }
+}
+
+/// A cosine may be below 0, which other figures are not.
+void check_sampled(const report_fields& f, const std::vector<sampled_figures>& sampled) {
+  if (sampled.size() > most_points)
+    f.contradict(fmt::format("field 'sampled': {} gradients are too many", sampled.size()));
+  for (std::size_t i = 0; i < sampled.size(); ++i)
+    if (std::abs(sampled[i].cosine.value_or(0)) > 1 + 1e-9)
+      f.entry("sampled", f.list("sampled")[i]).fail("cosine", "a number from -1 to 1, or null");
+}
+
+void check_ledger(const report_fields& f, const training_report& r) {
+  if (r.ledger.balances() || r.ended == "failed") return;
+  f.contradict(
+      fmt::format("ledger: {} produced = {} applied + {} merged + {} discarded + {} lost does not balance, "
+                  "and the run is said to have {}",
+                  r.ledger.produced, r.ledger.applied, r.ledger.merged, r.ledger.discarded_in_all(),
+                  r.ledger.lost, r.ended));
+}
+
+} // namespace
+
+report_file read_report(const std::string& path) {
+  const std::string content = content_of(path);
+  if (is_too_deep(content))
+    throw_malformed(path, "expected a report, found lists that stand within each other too deep");
+  const json parsed = json::parse(whole_json(content), nullptr, false);
+  if (parsed.is_discarded())
+    throw_malformed(path, content.empty() ? "expected a report as JSON, found an empty file"
+                                          : "expected a report as JSON, found what is none, or is cut off");
+  const report_fields f(path, parsed);
+  for (const std::string_view name : words_between(needed, ' ')) f.at(std::string(name).c_str());
+  if (f.count("workers") == 0 || f.count("workers") > most_workers)
+    f.fail("workers", fmt::format("a number of workers from 1 to {}", most_workers));
+  report_file run{path, report_in(f), parsed, f.has("curve")};
+  check_curve(f, run.report.curve);
+  check_sampled(f, run.report.sampled);
+  check_ledger(f, run.report);
+  return run;
+}
+
+} // namespace mailgrad

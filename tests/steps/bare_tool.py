@@ -1,0 +1,37 @@
+#!/usr/bin/env python3
+"""Runs a tool that was built without all that a build may leave out: it trains, and names what it lacks.
+
+    tests/steps/bare_tool.py TOOL
+"""
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+TOOL = Path(sys.argv[1]).resolve()
+TABLE = Path(__file__).resolve().parents[1] / "cli" / "small.csv"
+TRAIN = ("train", "--data", TABLE, "--model", "softmax", "--batch", "8", "--epochs", "1")
+
+
+def run(*words):
+    ended = subprocess.run([TOOL, *map(str, words)], capture_output=True, text=True, timeout=300)
+    return ended.returncode, ended.stdout + ended.stderr
+
+
+def expect(status, text, *words):
+    found, said = run(*words)
+    if found != status or text not in said:
+        sys.exit(f"error: {' '.join(map(str, words))}: expected status {status} and '{text}', found {found} and:\n{said}")
+
+
+with tempfile.TemporaryDirectory() as folder:
+    weights, pictures = Path(folder, "weights.safetensors"), Path(folder, "pictures", "one")
+    expect(0, "accuracy", *TRAIN, "--save", weights)
+    expect(2, "built without Protocol Buffers", *TRAIN, "--tensorboard", Path(folder, "board"))
+    expect(2, "built without Protocol Buffers", "export", "--model-file", weights, "--onnx", Path(folder, "model.onnx"))
+    pictures.mkdir(parents=True)
+    Path(pictures, "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(40))
+    expect(1, "built without libpng", "train", "--data", pictures.parent, "--model", "softmax")
+    if b"built without Chart.js" not in TOOL.read_bytes():
+        sys.exit("error: the live page does not say that its charts are missing")
+print("The bare tool trains, and names what it lacks")
