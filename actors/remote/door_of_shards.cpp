@@ -1,7 +1,6 @@
 #include <mailgrad/actors/remote/door_of_shards.hpp>
 
 #include <mailgrad/actors/protocol/listed.hpp>
-#include <mailgrad/actors/protocol/messages.hpp>
 
 #include <fmt/format.h>
 
@@ -10,27 +9,6 @@
 #include <utility>
 
 namespace mailgrad::remote {
-
-void bounds_at_door::apply(net::server_options& terms) const {
-  if (credit) terms.bodies_of_worker = 0; // they are given some when the shards say whom they await
-  if (!on_way) return;
-  terms.has_room = [by = on_way](const net::member& who) {
-    return who.part != net::role::worker || by->has_room({who.number});
-  };
-  terms.has_any_room = [by = on_way] { return by->has_any_room(); };
-}
-
-void bounds_at_door::share_credit(std::uint64_t session, rank worker, const std::shared_ptr<link>& by) const {
-  if (!credit) return;
-  by->keep_credit(kind_of<push_gradient>(), [all = credit, session] { return !all->gives_back(session); });
-  credit->add(session, worker, [way = std::weak_ptr(by)](std::uint32_t bodies) {
-    if (const auto open = way.lock()) open->allow(bodies);
-  });
-}
-
-void bounds_at_door::end(std::uint64_t session) const {
-  if (credit) credit->remove(session);
-}
 
 std::vector<wait_named> waits_at_door(std::uint64_t session, const link& by, const net::member& who,
                                       const bounds_at_door& bounds, std::size_t gradients_a_step,

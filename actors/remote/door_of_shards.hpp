@@ -1,10 +1,8 @@
 #pragma once
 
-#include <mailgrad/actors/remote/gradient_credit.hpp>
+#include <mailgrad/actors/remote/admission.hpp>
 #include <mailgrad/actors/remote/link.hpp>
-#include <mailgrad/actors/remote/transit.hpp>
 #include <mailgrad/engine/account/training_progress.hpp>
-#include <mailgrad/net/server_end.hpp>
 #include <mailgrad/net/timing.hpp>
 
 #include <fmt/format.h>
@@ -64,19 +62,6 @@ private:
   std::optional<net::instant> began_; ///< the present minute
   std::uint64_t told_ = 0, untold_ = 0;
   std::string last_;
-};
-
-/// What bounds the gradients that workers bring; null: nothing does.
-struct bounds_at_door {
-  std::shared_ptr<transit> on_way{};         ///< those that arrive
-  std::shared_ptr<gradient_credit> credit{}; ///< those that wait for their turn in a sum
-
-  /// Lets workers begin bodies by these bounds.
-  void apply(net::server_options& terms) const;
-  /// Has the worker of a session share credit, by the link that it comes by.
-  void share_credit(std::uint64_t session, rank worker, const std::shared_ptr<link>& by) const;
-  /// That session has ended.
-  void end(std::uint64_t session) const;
 };
 
 /// What is waited for between this process and the one at the other end of `by`: credit, a turn in a sum, and

@@ -10,20 +10,9 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
-#include <numeric>
 #include <utility>
 
 namespace mailgrad::remote {
-
-gradient_rooms::gradient_rooms(std::shared_ptr<const parameter_layout> layout) {
-  for (std::size_t s = 0; s < layout->shard_count(); ++s)
-    by_shard_.emplace_back([layout] { return make_gradient(*layout, block::for_overwrite); });
-}
-
-std::size_t gradient_rooms::count() const noexcept {
-  return std::accumulate(by_shard_.begin(), by_shard_.end(), std::size_t{0},
-                         [](std::size_t sum, const auto& pool) { return sum + pool.size(); });
-}
 
 namespace {
 
@@ -75,7 +64,7 @@ void decode(const wire_format& f, std::span<const std::byte> from, std::span<flo
 } // namespace
 
 gradient_form::gradient_form(exchange_terms terms) : terms_(std::move(terms)) {
-  if (!terms_.rooms) terms_.rooms = std::make_shared<gradient_rooms>(terms_.layout);
+  if (!terms_.bounds.rooms) terms_.bounds.rooms = std::make_shared<gradient_rooms>(terms_.layout);
 }
 
 attached gradient_form::write(const caf::message& m, const actor_address& to, field_inspector& fields) {
@@ -191,9 +180,9 @@ void gradient_form::require_ours(const gradient_header& header, packing how, std
   const gradient_id& id = header.id;
   if (how > packing::none)
     throw archive_error(fmt::format("gradient: there is no packing {}", static_cast<int>(how)));
-  if (shard >= terms_.rooms->shards())
-    throw archive_error(
-        fmt::format("gradient: expected a shard from 0 to {}, found {}", terms_.rooms->shards() - 1, shard));
+  if (shard >= terms_.bounds.rooms->shards())
+    throw archive_error(fmt::format("gradient: expected a shard from 0 to {}, found {}",
+                                    terms_.bounds.rooms->shards() - 1, shard));
   if (id.worker != terms_.worker || id.life != terms_.life)
     throw archive_error(fmt::format("gradient: expected one of worker {} (life {}), found one of worker {} "
                                     "(life {})",
@@ -221,8 +210,9 @@ arriving gradient_form::unpacked_later(const gradient_header& header, std::uint3
 /// more.
 gradient_form::held gradient_form::held_by(std::uint32_t shard, std::uint64_t bytes) const {
   held what;
-  if (terms_.on_way && bytes > 0) what.room = terms_.on_way->arriving(terms_.worker, bytes);
-  if (terms_.credit) what.credit = terms_.credit->arriving(terms_.session, shard);
+  const auto& [on_way, credit, rooms] = terms_.bounds;
+  if (on_way && bytes > 0) what.room = on_way->arriving(terms_.worker, bytes);
+  if (credit) what.credit = credit->arriving(terms_.session, shard);
   return what;
 }
 
@@ -259,7 +249,7 @@ arriving gradient_form::begin(field_inspector& fields, const actor_address&, con
       return {{}, [this, header, shard, stays, what = held_by(shard)] {
                 return arrive(header, shard, stays, {}, what);
               }};
-  const auto into = terms_.rooms->take(shard);
+  const auto into = terms_.bounds.rooms->take(shard);
   into->covered.reset();
   into->sparse.clear();
   into->held.clear();
@@ -339,8 +329,8 @@ attached weights_form::write(const caf::message& m, const actor_address&, field_
   fields.field("held", held);
   attached leaves = has_met ? joined(x.payload.values, x.payload.met)
                             : attached{std::as_bytes(x.payload.values.on_host()), x.payload.values.owner()};
-  if (terms_.on_way)
-    leaves.keeps = terms_.on_way->leaving(terms_.worker, std::move(leaves.keeps), leaves.bytes.size());
+  if (const auto& on_way = terms_.bounds.on_way)
+    leaves.keeps = on_way->leaving(terms_.worker, std::move(leaves.keeps), leaves.bytes.size());
   return leaves;
 }
 

@@ -1,10 +1,9 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/remote/admission.hpp>
 #include <mailgrad/actors/remote/body_form.hpp>
-#include <mailgrad/actors/remote/gradient_credit.hpp>
 #include <mailgrad/actors/remote/gradient_encoder.hpp>
-#include <mailgrad/actors/remote/transit.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/model/gradient.hpp>
 #include <mailgrad/engine/model/object_pool.hpp>
@@ -67,26 +66,6 @@ private:
   std::vector<line> of_;
 };
 
-/// Room for the gradients that arrive at shards of this process. All workers share it, so that it grows with
-/// the gradients that are there at once and not with the workers: most of these compute.
-///
-/// A gradient has room for all weights, but only the part of one shard arrives in it. Memory that nobody
-/// writes to is not taken from the machine, so nothing sets it to zero.
-/// Threads that of the network. Who holds a gradient may let it go on any.
-class gradient_rooms {
-public:
-  explicit gradient_rooms(std::shared_ptr<const parameter_layout> layout);
-
-  /// The number of shards.
-  std::size_t shards() const noexcept { return by_shard_.size(); }
-  std::shared_ptr<gradient> take(std::size_t shard) { return by_shard_[shard].take(); }
-  /// How many gradients there is room for.
-  std::size_t count() const noexcept;
-
-private:
-  std::vector<object_pool<gradient>> by_shard_;
-};
-
 /// What both processes of a link know of the values that go between them.
 struct exchange_terms {
   run_id run{};
@@ -98,11 +77,9 @@ struct exchange_terms {
   wire_format wire{};                          ///< how gradients travel
   std::uint32_t devices = 1;                   ///< of the worker, each of which may add to a gradient
   std::shared_ptr<gradient_encoder> encoder{}; ///< of a worker whose gradients travel in a lossy format
-  bool all_reduce = false; ///< every gradient is part of a sum, whose values one of them carries
-  std::shared_ptr<gradient_rooms> rooms{}; ///< where gradients arrive; null: the link has its own
-  std::shared_ptr<transit> on_way{};       ///< of a process with shards: counts what comes and goes; or null
-  std::shared_ptr<gradient_credit> credit{}; ///< of such a process, if workers share it
-  std::uint64_t session = 0;                 ///< that of the worker, for its credit
+  bool all_reduce = false;   ///< every gradient is part of a sum, whose values one of them carries
+  bounds_at_door bounds{};   ///< of a process with shards
+  std::uint64_t session = 0; ///< that of the worker, for its credit
 };
 
 /// Gradients as bytes. A shard gets its own range.
@@ -136,8 +113,7 @@ private:
   attached pack(const push_gradient& x, const gradient_encoder::messages& encoded) const;
   /// What a gradient holds from its first byte on.
   struct held {
-    std::shared_ptr<const void> credit{};
-    std::shared_ptr<const void> room{};
+    net::admission::units credit{}, room{};
   };
 
   arriving unpacked_later(const gradient_header& header, std::uint32_t shard, std::shared_ptr<gradient> into,

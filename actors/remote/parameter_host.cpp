@@ -35,8 +35,7 @@ void require_reachable(const std::string& address) {
 } // namespace
 
 shard_door::shard_door(shard_door_options options, caf::actor_system& system)
-    : options_(std::move(options)), system_(system),
-      rooms_(std::make_shared<gradient_rooms>(options_.layout)) {
+    : options_(std::move(options)), system_(system) {
   require_reachable(options_.listen);
   const net::features mine{{std::string(net::feature::run), net::key_text(options_.run.value)}};
   net::server_options terms;
@@ -49,20 +48,16 @@ shard_door::shard_door(shard_door_options options, caf::actor_system& system)
   std::vector<std::uint32_t> held;
   for (const auto& [s, shard] : options_.shards) held.push_back(s);
   terms.name = name_of_host(held);
-  if (options_.are_ours) bounds_.on_way = transit_by(options_.listen, *options_.layout, held);
-  bounds_.credit = options_.credit;
-  bounds_.apply(terms);
-  options_.guests->open(bounds_, held);
+  options_.bounds.apply(terms);
+  options_.guests->open(options_.bounds, held);
   end_ = std::make_unique<net::server_end>(std::move(terms), static_cast<net::doorkeeper&>(*this));
   end_->lend_from(options_.heap);
-  if (bounds_.on_way)
-    bounds_.on_way->when_room(
-        [network = options_.network, end = end_.get()] { network->post(*end, [](net::instant) {}); });
+  options_.bounds.open(options_.network, *end_);
   address_ = options_.network->listen(*end_, options_.listen);
 }
 
 shard_door::~shard_door() {
-  if (bounds_.on_way) bounds_.on_way->when_room({});
+  options_.bounds.close();
   options_.network->post(*end_, [this](net::instant now) { end_->leave_all("the run has ended", now); });
   options_.network->forget(*end_);
 }
@@ -92,9 +87,7 @@ void shard_door::on_joined(std::uint64_t session) {
       options_.run,    worker,        {g.terms.incarnation - 1},
       options_.layout, options_.time, std::make_shared<exchange_clock>(options_.layout->shard_count())};
   exchange.wire = options_.wire;
-  exchange.rooms = rooms_;
-  exchange.on_way = bounds_.on_way;
-  exchange.credit = bounds_.credit;
+  exchange.bounds = options_.bounds;
   exchange.session = session;
   exchange.devices = options_.devices;
   link& by = *g.by;
@@ -103,7 +96,7 @@ void shard_door::on_joined(std::uint64_t session) {
   by.add({duty::coordinator}, options_.coordinator);
   for (const auto& [s, shard] : options_.shards) by.add({duty::shard, s}, shard);
   by.add_far(system_, {duty::worker, worker.value});
-  bounds_.share_credit(session, worker, g.by);
+  options_.bounds.share_credit(session, worker, g.by);
 }
 
 /// The shards hear of it from the coordinator, which passes it on to each of them when it knows what became
@@ -114,7 +107,7 @@ void shard_door::on_ended(std::uint64_t session, const net::ending& why) {
   const guest gone = std::move(guests_.at(session));
   guests_.erase(session);
   options_.guests->remove(session);
-  bounds_.end(session);
+  options_.bounds.end(session);
   const rank worker{gone.terms.you.number};
   const incarnation life{gone.terms.incarnation - 1};
   if (why.reason != net::end_reason::left)
@@ -168,14 +161,15 @@ void shard_host::begin(const terms_told& x) {
   door.coordinator = options_.by->add_far(self_->system(), {duty::coordinator});
   options_.by->add_far(self_->system(), {duty::evaluator});
   door.heap = net::heap_for(options_.listen, kept_for(door.times));
-  if (!options_.parameter_actor) {
+  door.bounds.rooms = std::make_shared<gradient_rooms>(door.layout);
+  if (!options_.parameter_actor) { // one of another author may keep the messages themselves
     std::vector<std::uint32_t> held;
     for (const shard_terms& t : terms) held.push_back(t.shard.value);
-    door.credit = credit_by(options_.listen, *door.layout, held, door.seats, door.devices);
+    door.bounds.on_way = transit_by(options_.listen, *door.layout, held);
+    door.bounds.credit = credit_by(options_.listen, *door.layout, held, door.seats, door.devices);
   }
   spawn_shards(std::move(terms), net::blocks_of(door.heap), door);
   door.shards = shards_;
-  door.are_ours = options_.parameter_actor == nullptr;
   door_ = std::make_unique<shard_door>(std::move(door), self_->system());
   std::vector<std::uint32_t> mine;
   for (const auto& [s, shard] : shards_) mine.push_back(s);
@@ -218,8 +212,8 @@ void shard_host::spawn_shards(std::vector<shard_terms> terms, block_source block
     with.trace = t.trace_events == 0 ? nullptr
                                      : std::make_shared<trace_track>(fmt::format("shard {}", s),
                                                                      t.trace_events, options_.time->now());
-    if (door.credit)
-      with.awaits = [credit = door.credit, s](std::optional<rank> whom, version_number version) {
+    if (door.bounds.credit)
+      with.awaits = [credit = door.bounds.credit, s](std::optional<rank> whom, version_number version) {
         credit->await(s, whom, version);
       };
     if (s == first) with.waits_here = [guests = door.guests] { return guests->waits(); };

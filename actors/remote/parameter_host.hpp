@@ -6,7 +6,6 @@
 #include <mailgrad/actors/remote/door_of_shards.hpp>
 #include <mailgrad/actors/remote/gradient_form.hpp>
 #include <mailgrad/actors/remote/link.hpp>
-#include <mailgrad/actors/remote/transit.hpp>
 #include <mailgrad/actors/shard/custom_parameter_actor.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/plan/known_plugins.hpp>
@@ -40,8 +39,7 @@ struct shard_door_options {
   wire_format wire{}; ///< of gradients
   std::shared_ptr<const time_source> time;
   std::map<std::uint32_t, caf::actor> shards; ///< of this process, by index
-  bool are_ours = true;                       ///< these are Mailgrad's, and keep no messages
-  std::shared_ptr<gradient_credit> credit{};  ///< that workers share for gradients of these; or null
+  bounds_at_door bounds{};                    ///< of gradients for these
   caf::actor coordinator;                     ///< stands in for that of the run
   /// Is told who comes and goes.
   std::shared_ptr<guests_of_door> guests = std::make_shared<guests_of_door>();
@@ -81,8 +79,6 @@ private:
 
   shard_door_options options_;
   caf::actor_system& system_;
-  std::shared_ptr<gradient_rooms> rooms_;
-  bounds_at_door bounds_;
   std::string address_;
   std::map<std::uint64_t, guest> guests_; ///< by session; of the network's thread
   refusal_news refused_;                  ///< of the network's thread

@@ -110,7 +110,6 @@ worker_server::worker_server(serve_options options, const run_plan& plan, caf::a
   net::server_options terms;
   const net::features says = features_of(plan);
   data_ = data_of(plan, says);
-  rooms_ = std::make_shared<gradient_rooms>(plan.layout);
   terms.demands = net::demands_of(says, {net::role::worker, net::role::shard, net::role::watcher}, {});
   terms.seats = {{net::role::worker, plan.seats()},
                  {net::role::shard, options_.shard_hosts},
@@ -124,14 +123,13 @@ worker_server::worker_server(serve_options options, const run_plan& plan, caf::a
   end_ = std::make_unique<net::server_end>(std::move(terms), static_cast<net::doorkeeper&>(*this));
   heap_ = net::heap_for(options_.listen, kept_for(options_.times));
   end_->lend_from(heap_);
-  if (bounds_.on_way)
-    bounds_.on_way->when_room(
-        [network = network_, end = end_.get()] { network->post(*end, [](net::instant) {}); });
+  bounds_.open(network_, *end_);
   address_ = network_->listen(*end_, options_.listen);
 }
 
 /// A parameter actor of another author may keep the messages themselves, and would then wait for ever.
 void worker_server::bound_gradients(net::server_options& terms) {
+  bounds_.rooms = std::make_shared<gradient_rooms>(plan_.layout);
   if (!holds_shards() || plan_.options.parameter_actor) return;
   std::vector<std::uint32_t> shards(plan_.layout->shard_count());
   std::iota(shards.begin(), shards.end(), 0U);
@@ -406,7 +404,7 @@ void worker_server::begin(run_actors actors, std::shared_ptr<const time_source> 
 
 void worker_server::end(const std::string& words, const std::string& to_workers) {
   if (std::exchange(closed_, true)) return;
-  if (bounds_.on_way) bounds_.on_way->when_room({});
+  bounds_.close();
   {
     const std::lock_guard lock(mutex_);
     members_.close(network_->now());
@@ -552,9 +550,7 @@ void worker_server::greet_worker(guest& g, bool late) {
                           running_->time, std::make_shared<exchange_clock>(plan_.layout->shard_count())};
   exchange.wire = wire_;
   exchange.all_reduce = plan_.options.all_reduce;
-  exchange.rooms = rooms_;
-  exchange.on_way = bounds_.on_way;
-  exchange.credit = bounds_.credit;
+  exchange.bounds = bounds_;
   exchange.session = g.terms.session;
   exchange.devices = plan_.devices_per_worker();
   const worker_peers& peers = running_->actors.peers;

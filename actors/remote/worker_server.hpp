@@ -5,7 +5,6 @@
 #include <mailgrad/actors/remote/guest_host.hpp>
 #include <mailgrad/actors/remote/link.hpp>
 #include <mailgrad/actors/remote/serve_options.hpp>
-#include <mailgrad/actors/remote/transit.hpp>
 #include <mailgrad/actors/worker/spawn_worker.hpp>
 #include <mailgrad/engine/account/run_member.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
@@ -180,7 +179,6 @@ private:
   const run_plan& plan_;
   std::uint64_t largest_ = 0; ///< bytes of a body
   data_terms data_;           ///< which samples the run trains on
-  std::shared_ptr<gradient_rooms> rooms_;
   bounds_at_door bounds_;
   caf::actor_system& system_;
   run_answers answers_;

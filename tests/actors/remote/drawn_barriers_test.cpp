@@ -1,4 +1,4 @@
-#include <mailgrad/actors/remote/gradient_credit.hpp>
+#include <mailgrad/actors/remote/admission.hpp>
 
 #include <mailgrad/optim/policies/sync.hpp>
 

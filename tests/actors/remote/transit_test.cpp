@@ -1,4 +1,4 @@
-#include <mailgrad/actors/remote/transit.hpp>
+#include <mailgrad/actors/remote/admission.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,237 @@
+#pragma once
+
+#include <mailgrad/engine/model/gradient.hpp>
+#include <mailgrad/engine/model/object_pool.hpp>
+#include <mailgrad/graph/parameter_layout.hpp>
+#include <mailgrad/net/admission.hpp>
+#include <mailgrad/net/network.hpp>
+#include <mailgrad/net/server_end.hpp>
+#include <mailgrad/optim/identity.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+// Which gradients a process with shards lets workers of other processes send: by the memory for what is on
+// its way, and by turns where shards add gradients up in the order of ranks.
+
+namespace mailgrad::remote {
+
+class link;
+
+/// How much memory a process with shards has for what is in transit: gradients that arrive, and weights that
+/// leave. The bound does not grow with the workers. A gradient begins to arrive only where there is room for
+/// it and for the weights that will answer it; until then it stays with its worker.
+///
+/// With shards of W bytes in all, gradients have W + 16 MiB, and both kinds together 2 W + 24 MiB. So one
+/// gradient can always arrive while the weights of one version leave.
+///
+/// A worker whose weights are overtaken by many others on their way reads slowly. What leaves to such workers
+/// has half of the room for both kinds, and the others have the rest: while more would leave, further
+/// gradients of slow readers wait for each other. Weights that others take as well count for these. Readers
+/// that become slow while weights are under way to them may fill the room of the others, who then have half
+/// as much again. The weights with which workers join wait for nothing and count beside all that. Nobody
+/// knows of a worker how it reads before its first weights have left, so it counts as slow until then.
+/// Guarantees  has_room() comes true again as soon as shards have read what came and workers have taken what
+///             left. It waits for no gradient that a policy keeps, such as those of a barrier.
+/// Units       bytes.
+/// Threads     any.
+class transit final : public net::admission {
+public:
+  /// `weights` is W, and `largest` the size of a gradient of the largest of `shards` shards.
+  transit(std::uint64_t weights, std::uint64_t largest, std::size_t shards = 1) noexcept;
+
+  /// Whether another gradient of this worker may begin to arrive.
+  bool has_room(rank worker);
+  /// Whether has_room() may hold of anybody.
+  bool has_any_room();
+  /// Is called when there is room again after one of these has said no; empty: nothing is. It must not block.
+  void when_room(std::function<void()> call);
+
+  /// A gradient begins to arrive. It has its room as long as the units are held.
+  units arriving(rank from, std::uint64_t bytes);
+  /// These values are about to leave to a worker. The units hold them, and their room with them. Values that
+  /// leave to several workers count once.
+  units leaving(rank to, std::shared_ptr<const void> values, std::uint64_t bytes);
+
+  std::uint64_t arriving_bytes() const;
+  std::uint64_t leaving_bytes() const;
+  /// Whom a worker waits for that finds no room: "the shards to read gradients of workers 0, 3, and for
+  /// worker 1 to take weights". Empty if there is room.
+  std::string who_fills_it(rank worker) const;
+
+private:
+  /// Values that leave.
+  struct version {
+    std::uint64_t bytes = 0;
+    bool joins = true;                ///< they go to workers that have just joined, and to no other
+    std::map<rank, std::size_t> to{}; ///< how often each worker has them under way
+  };
+  /// A worker to which weights leave.
+  struct reader {
+    std::size_t under_way = 0; ///< answers that leave to it
+    std::uint64_t since = 0;   ///< how many had left to all when the oldest of these began
+    bool is_slow = true;       ///< the last that left was overtaken by many, or none has left yet
+  };
+
+  bool fits() const noexcept;
+  bool fits_slow() const;
+  bool fits_fast() const;
+  bool is_slow(rank worker) const;
+  bool goes_to_slow_alone(const version& v) const;
+  enum class speed { slow, fast };
+  std::uint64_t bytes_of(speed readers) const;
+  std::uint64_t most_overtaking() const noexcept { return 2 * shards_ * readers_.size(); }
+  bool admits(bool has_room);
+  void note_left(rank to, const void* values);
+  void settle(calls& after) override;
+
+  const std::uint64_t weights_, most_arriving_, most_together_, largest_;
+  const std::size_t shards_;
+  std::uint64_t arriving_ = 0, leaving_ = 0;
+  bool refused_ = false; ///< somebody was told that there is none since it last called
+  std::function<void()> call_;
+  std::map<rank, std::uint64_t> arrives_; ///< bytes
+  std::map<const void*, version> leaves_; ///< by the values
+  std::map<rank, reader> readers_;        ///< all to whom weights have left
+  std::uint64_t departed_ = 0;            ///< answers that have left
+};
+
+/// For a process that holds these shards and listens there. Null for an address by which processes share
+/// memory: they lend each other what is in transit, and the heap bounds that.
+std::shared_ptr<transit> transit_by(const std::string& address, const parameter_layout& layout,
+                                    const std::vector<std::uint32_t>& shards);
+
+/// Who may send gradients to a process whose shards add them up in the order of ranks. What comes before its
+/// turn in the sum waits in memory. So a worker is given credit when its turn is near, and then for one
+/// gradient of each shard. It has no more before these are added up.
+///
+///     no credit --its turn is near--> has credit --sends--> kept --added up--> no credit
+///
+/// The order is that of ranks, from the one that a shard awaits first on: of the shard that is behind the
+/// others. Behind the highest rank the order goes on with the lowest, for the next sum. While a shard awaits
+/// nobody first, as under `async`, every worker has credit for one gradient of each shard, and gets it back
+/// when the gradient has come.
+///
+/// Guarantees  nobody waits for ever: whom the shard that is behind awaits first has credit in any case. So
+///             gradients of at most `most` workers are under way or kept, and beside them those of who comes
+///             late with a low rank, and of the first of a sum. For the first sum after a time without turns
+///             everybody has credit already. Where a worker was lost between two shards and has come again,
+///             one shard may have to keep what another adds up.
+/// Threads     any. Credit is given without a lock. A shard says whom it awaits now before it lets go of what
+///             it has added up.
+class gradient_credit final : public net::admission {
+public:
+  /// Gives a worker credit for so many bodies more. It must not block.
+  using giving = std::function<void(std::uint32_t bodies)>;
+
+  gradient_credit(std::vector<std::uint32_t> shards, std::size_t most);
+
+  /// A session of a worker, which has no credit yet.
+  void add(std::uint64_t session, rank worker, giving give);
+  /// It has ended.
+  void remove(std::uint64_t session);
+
+  /// The session has begun to send a gradient to a shard. It counts as kept as long as the units are held.
+  units arriving(std::uint64_t session, std::uint32_t shard);
+  /// That gradient is handed on. True: its credit is given back at once.
+  bool gives_back(std::uint64_t session);
+
+  /// Whom a shard awaits first, and its version; nothing: gradients have no turns there.
+  void await(std::uint32_t shard, std::optional<rank> first, version_number version);
+
+  /// Whose gradient is to be added up before that of this session, if it has no credit for that reason.
+  std::optional<rank> waits_behind(std::uint64_t session) const;
+
+private:
+  /// A session.
+  struct member {
+    rank worker;
+    giving give;
+    std::size_t granted = 0;       ///< gradients that it may send
+    std::size_t arriving = 0;      ///< that it sends
+    std::vector<std::size_t> kept; ///< of these and those behind them, by place of the shard
+    std::size_t of_all_kept = 0;
+  };
+  struct awaited {
+    bool told = false;
+    std::optional<rank> first{};
+    version_number version{};
+  };
+
+  bool has_turns() const;
+  bool knows_turns() const { return has_turns() && std::ranges::all_of(awaits_, &awaited::told); }
+  std::size_t behind() const;
+  std::size_t place_of(std::uint32_t shard) const;
+  member* find(std::uint64_t session);
+  void grant(member& m, std::size_t count, calls& after);
+  bool serve_first(std::size_t place, calls& after);
+  void serve_firsts(std::size_t behind, calls& after);
+  void give_all(calls& after);
+  void settle(calls& after) override;
+
+  const std::vector<std::uint32_t> shards_;
+  const std::size_t most_;      ///< workers
+  std::vector<awaited> awaits_; ///< by place of the shard
+  std::map<std::uint64_t, member> members_;
+  std::set<std::pair<std::uint32_t, std::uint64_t>> by_rank_; ///< these, as rank and session
+  std::size_t granted_ = 0;                                   ///< to all of them
+  std::size_t kept_ = 0;     ///< gradients, those of sessions that have ended too
+  bool all_have_it_ = false; ///< each has credit for a gradient of each shard, or gets it back
+};
+
+/// For a process that holds these shards, listens there and seats so many workers of so many devices. There
+/// is room for two gradients, or for as many as go into W + 16 MiB. Null where one of each worker finds room
+/// beside the sum, so that nobody need wait; for models with tables and for workers of several devices, whose
+/// gradients are added up when all have come; and for an address by which processes share memory: gradients
+/// wait in that of their workers.
+std::shared_ptr<gradient_credit> credit_by(const std::string& address, const parameter_layout& layout,
+                                           const std::vector<std::uint32_t>& shards, std::uint32_t seats,
+                                           std::uint32_t devices);
+
+/// Room for the gradients that arrive at shards of this process. All workers share it, so that it grows with
+/// the gradients that are there at once and not with the workers: most of these compute.
+///
+/// A gradient has room for all weights, but only the part of one shard arrives in it. Memory that nobody
+/// writes to is not taken from the machine, so nothing sets it to zero.
+/// Threads that of the network. Who holds a gradient may let it go on any.
+class gradient_rooms {
+public:
+  explicit gradient_rooms(std::shared_ptr<const parameter_layout> layout);
+
+  /// The number of shards.
+  std::size_t shards() const noexcept { return by_shard_.size(); }
+  std::shared_ptr<gradient> take(std::size_t shard) { return by_shard_[shard].take(); }
+  /// How many gradients there is room for.
+  std::size_t count() const noexcept;
+
+private:
+  std::vector<object_pool<gradient>> by_shard_;
+};
+
+/// What bounds the gradients that workers bring to a process with shards; null: nothing does.
+struct bounds_at_door {
+  std::shared_ptr<transit> on_way{};         ///< those that arrive, and the weights that leave
+  std::shared_ptr<gradient_credit> credit{}; ///< those that wait for their turn in a sum
+  std::shared_ptr<gradient_rooms> rooms{};   ///< where they arrive; null: each link has its own
+
+  /// Lets workers begin bodies by these bounds.
+  void apply(net::server_options& terms) const;
+  /// Has the network look again when there is room, until close().
+  void open(const std::shared_ptr<net::network>& network, net::server_end& end) const;
+  void close() const;
+  /// Has the worker of a session share credit, by the link that it comes by.
+  void share_credit(std::uint64_t session, rank worker, const std::shared_ptr<link>& by) const;
+  /// That session has ended.
+  void end(std::uint64_t session) const;
+};
+
+} // namespace mailgrad::remote
