@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/net/admission.hpp>
 #include <mailgrad/net/frame_fields.hpp>
 
 #include <cstddef>
@@ -21,6 +22,12 @@ struct loan {
   friend bool operator==(const loan&, const loan&) = default;
 };
 
+/// The same, as the lender has it: it counts as lent as long as the units are held.
+struct lending {
+  loan what;
+  admission::units units;
+};
+
 /// The same, where the peer reads them. They do not change before they are given back.
 struct borrowed {
   byte_view block; ///< the whole one; a whole cache line behind it may be read
@@ -36,11 +43,9 @@ public:
   virtual ~common_memory() = default;
 
   /// Lends bytes of this process; none, if they lie elsewhere or too much is lent already.
-  virtual std::optional<loan> lend(byte_view bytes) = 0;
-  /// The peer needs this no more.
-  virtual void take_back(const loan& l) = 0;
+  virtual std::optional<lending> lend(byte_view bytes) = 0;
   /// The session is over and the peer may still read it. `keeps` is held until that does no harm.
-  virtual void abandon(const loan& l, std::shared_ptr<const void> keeps) = 0;
+  virtual void abandon(lending l, std::shared_ptr<const void> keeps) = 0;
   /// Bytes that the peer lends.
   ///
   /// Errors  protocol_error if there are none such, or they cannot be mapped.

@@ -60,31 +60,6 @@ void arrival::take(const frame_header& h, byte_view payload) {
   said_ = std::move(said);
 }
 
-struct server_end::guest final : session_events {
-  guest(const welcome& terms, instant now, const features& says, const std::string& server)
-      : its(terms, *this, now, says) {
-    its.call_server(server);
-  }
-
-  void joined(const welcome& terms) override { layers->joined(terms); }
-  void message_came(byte_view message) override { layers->message_came(message); }
-  std::span<std::byte> place_of_body(byte_view tag, std::uint64_t size) override {
-    return layers->place_of_body(tag, size);
-  }
-  void body_came(byte_view tag) override { layers->body_came(tag); }
-  bool body_lent(byte_view tag, const borrowed& body, std::uint64_t number) override {
-    return layers->body_lent(tag, body, number);
-  }
-  void progress_told(const progress& p) override { layers->progress_told(p); }
-  void held(bool is_held) override { layers->held(is_held); }
-  void credit_came() override { layers->credit_came(); }
-  void ended(const ending& why) override { layers->ended(why); }
-
-  session_events* layers = nullptr;
-  bool has_bulk = false;
-  session its;
-};
-
 server_end::server_end(server_options options, doorkeeper& keeper)
     : options_(std::move(options)), keeper_(&keeper) {
   if (!options_.draw) throw std::invalid_argument("server: expected a source of session numbers, found none");
@@ -314,8 +289,9 @@ void server_end::admit_control(connection& c, const hello& said, instant now) {
                  fmt::format("{}: incarnation {} took the place of incarnation {}", to_string(terms.you),
                              terms.incarnation, before->terms().incarnation)},
                 now);
-  const auto newcomer = std::make_shared<guest>(terms, now, said.says, options_.name);
-  newcomer->layers = &keeper_->let_in(newcomer->its, c.from);
+  const auto newcomer = std::make_shared<guest>(terms, now, said.says);
+  newcomer->its.call_server(options_.name);
+  newcomer->its.tell(keeper_->let_in(newcomer->its, c.from));
   c.known = newcomer; // not before there is somebody to tell of its end
   guests_[terms.you] = c.known;
   c.known->its.attach(plane::control, now);

@@ -148,8 +148,12 @@ public:
   std::size_t connections() const noexcept { return connections_.size(); }
 
 private:
-  /// Events come to the doorkeeper's object, which is known only after the session exists.
-  struct guest;
+  struct guest {
+    guest(const welcome& terms, instant now, const features& says) : its(terms, now, says) {}
+
+    session its;
+    bool has_bulk = false;
+  };
   struct connection {
     std::string from{};                 ///< who is at its other end, for people
     std::unique_ptr<arrival> unknown{}; ///< until the hello is whole

@@ -23,8 +23,8 @@ session::session(hello says, session_events& events, instant now)
   patient_ = says_.part == role::shard;
 }
 
-session::session(const welcome& terms, session_events& events, instant now, features peer)
-    : events_(&events), is_client_(false), peer_says_(std::move(peer)), terms_(terms), began_(now),
+session::session(const welcome& terms, instant now, features peer)
+    : is_client_(false), peer_says_(std::move(peer)), terms_(terms), began_(now),
       pauses_(now), lines_{line{*this}, line{*this}} {
   patient_ = terms.you.part == role::shard;
   messages_in_.allowed = messages_out_.allowed = told_messages_ = terms.messages;
@@ -227,11 +227,9 @@ void session::end(ending why, instant now, bool tell) {
 
 /// What the peer may still read stays as it is.
 void session::end_loans() {
-  for (const body_out& b : bodies_) // of these it has not heard
-    if (b.lent) memory_->take_back(*b.lent);
-  bodies_.clear();
+  bodies_.clear(); // of these it has not heard
   returns_.clear();
-  for (auto& [number, out] : lent_) memory_->abandon(out.what, std::move(out.keeps));
+  for (auto& [number, out] : lent_) memory_->abandon(std::move(out.what), std::move(out.keeps));
   lent_.clear();
 }
 
@@ -457,7 +455,6 @@ void session::take_returned(byte_view payload) {
   const auto found = lent_.find(number);
   if (found == lent_.end())
     throw protocol_error(fmt::format("returned: expected a body that is lent, found number {}", number));
-  memory_->take_back(found->second.what);
   lent_.erase(found);
 }
 
@@ -552,13 +549,9 @@ outgoing session::next_loan(instant now) {
   body_out b = std::move(bodies_.front());
   bodies_.pop_front();
   bytes payload;
-  frame_writer{payload}
-      .u64(b.lent->block)
-      .u64(b.lent->block_bytes)
-      .u64(b.lent->begin)
-      .u64(b.lent->bytes)
-      .raw(b.tag);
-  lent_.emplace(loans_out_++, lent_out{*b.lent, std::move(b.keeps)});
+  const loan& l = b.lent->what;
+  frame_writer{payload}.u64(l.block).u64(l.block_bytes).u64(l.begin).u64(l.bytes).raw(b.tag);
+  lent_.emplace(loans_out_++, lent_out{std::move(*b.lent), std::move(b.keeps)});
   return frame_of(plane::bulk, frame_kind::lent, std::move(payload), now);
 }
 

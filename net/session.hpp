@@ -15,6 +15,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 namespace mailgrad::net {
 
@@ -100,9 +101,16 @@ public:
   /// The client's side, before anything has been sent.
   session(hello says, session_events& events, instant now);
   /// The server's side, for a peer that it takes in by these terms.
-  session(const welcome& terms, session_events& events, instant now, features peer = {});
+  session(const welcome& terms, session_events& events, instant now, features peer = {})
+      : session(terms, now, std::move(peer)) {
+    tell(events);
+  }
+  /// The same, if tell() says to whom before anything happens.
+  session(const welcome& terms, instant now, features peer);
   session(const session&) = delete;
   session& operator=(const session&) = delete;
+
+  void tell(session_events& events) noexcept { events_ = &events; }
 
   // What the owner of the connections tells.
 
@@ -221,11 +229,11 @@ private:
     std::shared_ptr<const void> keeps;
     std::size_t sent = 0;
     bool begun = false;
-    std::optional<loan> lent{}; ///< where the peer reads it
+    std::optional<lending> lent{}; ///< where the peer reads it
   };
   /// A body that the peer reads.
   struct lent_out {
-    loan what;
+    lending what;
     std::shared_ptr<const void> keeps;
   };
   /// Cumulative counts of what may be sent and what was.
@@ -268,7 +276,7 @@ private:
   bytes greeting(plane p) const;
   bytes heartbeat();
 
-  session_events* events_;
+  session_events* events_ = nullptr;
   bool is_client_;
   bool patient_ = false; ///< of a parameter host and its server, who need each other
   bool greets_patiently_ = false;

@@ -51,10 +51,9 @@ public:
   /// How to look whether it has; null: it will not come any more.
   void ask_by(std::function<void()> look) noexcept { look_ = std::move(look); }
 
-  std::optional<loan> lend(byte_view from) override { return own_ ? own_->lend(from) : std::nullopt; }
-  void take_back(const loan& l) override { own_->take_back(l); }
-  void abandon(const loan& l, std::shared_ptr<const void> keeps) override {
-    own_->abandon(l, std::move(keeps));
+  std::optional<lending> lend(byte_view from) override { return own_ ? own_->lend(from) : std::nullopt; }
+  void abandon(lending l, std::shared_ptr<const void> keeps) override {
+    own_->abandon(std::move(l), std::move(keeps));
   }
   borrowed borrow(const loan& l) override;
 

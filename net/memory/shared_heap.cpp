@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
@@ -130,7 +131,36 @@ private:
   std::map<const std::byte*, std::pair<std::size_t, std::size_t>> taken_;
 };
 
-shared_heap::shared_heap(const heap_options& options) : options_(options), pages_(std::make_shared<pages>()) {
+/// How much is lent.
+class shared_heap::loans final : public admission {
+public:
+  explicit loans(std::size_t most) : most_(most) {}
+
+  /// Null if it is too much.
+  units take(std::uint64_t block, std::size_t size) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!taken_.contains(block) && taken_.size() >= 2 && bytes_ + size > most_) return nullptr;
+      if (taken_[block]++ == 0) bytes_ += size;
+    }
+    return units_of([this, block, size] {
+      if (--taken_.at(block) > 0) return;
+      taken_.erase(block);
+      bytes_ -= size;
+    });
+  }
+
+private:
+  void settle(calls&) override {} // who gets nothing moves its bytes, and does not wait
+
+  const std::size_t most_;
+  std::map<std::uint64_t, std::size_t> taken_; ///< by block, how often it is lent
+  std::size_t bytes_ = 0;                      ///< each block once
+};
+
+shared_heap::shared_heap(const heap_options& options)
+    : options_(options), pages_(std::make_shared<pages>()),
+      loans_(std::make_shared<loans>(options.most_lent)) {
   if (options.kept && options.kept->count() < 0)
     throw std::invalid_argument("shared memory: expected a time of 0 or more, found a negative one");
 }
@@ -145,53 +175,32 @@ block shared_heap::allocate(std::size_t size) {
 
 int shared_heap::memory() const noexcept { return pages_->for_peers(); }
 
-std::optional<loan> shared_heap::lend(byte_view part) {
-  if (part.empty()) return std::nullopt;
-  const auto found = pages_->find(part);
+std::optional<lending> shared_heap::lend(byte_view part) {
+  const auto found = part.empty() ? std::nullopt : pages_->find(part);
   if (!found) return std::nullopt;
-  const auto old = overdue(); // let go when the lock is
-  const std::lock_guard lock(mutex_);
-  const auto known = loans_.find(found->block);
-  if (known == loans_.end()) {
-    if (loans_.size() >= 2 && lent_ + found->block_bytes > options_.most_lent) return std::nullopt;
-    loans_.emplace(found->block, 1);
-    lent_ += found->block_bytes;
-  } else {
-    ++known->second;
-  }
-  return found;
+  let_go_of_overdue();
+  auto units = loans_->take(found->block, found->block_bytes);
+  return units ? std::optional(lending{*found, std::move(units)}) : std::nullopt;
 }
 
-void shared_heap::take_back(const loan& l) {
-  const std::lock_guard lock(mutex_);
-  const auto known = loans_.find(l.block);
-  if (known == loans_.end() || --known->second > 0) return;
-  loans_.erase(known);
-  lent_ -= l.block_bytes;
-}
-
-void shared_heap::abandon(const loan& l, std::shared_ptr<const void> keeps) {
-  const auto old = overdue();
-  const std::lock_guard lock(mutex_);
+void shared_heap::abandon(lending l, std::shared_ptr<const void> keeps) {
+  let_go_of_overdue();
   using moment = std::chrono::steady_clock::time_point;
   const moment until = options_.kept ? std::chrono::steady_clock::now() + *options_.kept : moment::max();
-  abandoned_.push_back({until, l, std::move(keeps)});
+  const std::lock_guard lock(mutex_);
+  abandoned_.push_back({until, std::move(l), std::move(keeps)});
 }
 
-/// Takes out what has been kept for long enough.
-std::vector<shared_heap::abandoned> shared_heap::overdue() {
+/// Lets what has been kept for long enough go, without the lock.
+void shared_heap::let_go_of_overdue() {
   std::vector<abandoned> old;
-  {
-    const std::lock_guard lock(mutex_);
-    if (abandoned_.empty()) return old;
-    const auto now = std::chrono::steady_clock::now();
-    const auto first = std::partition(abandoned_.begin(), abandoned_.end(),
-                                      [now](const abandoned& a) { return a.until > now; });
-    old.assign(std::make_move_iterator(first), std::make_move_iterator(abandoned_.end()));
-    abandoned_.erase(first, abandoned_.end());
-  }
-  for (const abandoned& a : old) take_back(a.what);
-  return old;
+  const std::lock_guard lock(mutex_);
+  if (abandoned_.empty()) return;
+  const auto now = std::chrono::steady_clock::now();
+  const auto first = std::partition(abandoned_.begin(), abandoned_.end(),
+                                    [now](const abandoned& a) { return a.until > now; });
+  old.assign(std::make_move_iterator(first), std::make_move_iterator(abandoned_.end()));
+  abandoned_.erase(first, abandoned_.end());
 }
 
 namespace {

@@ -8,7 +8,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -67,27 +66,26 @@ public:
   /// For peers, which can read the memory and not write it.
   int memory() const noexcept;
 
-  std::optional<loan> lend(byte_view part);
-  void take_back(const loan& l);
+  std::optional<lending> lend(byte_view part);
   /// Keeps it for a while. What has been kept for long enough is let go by any later call of this and of
   /// lend().
-  void abandon(const loan& l, std::shared_ptr<const void> keeps);
+  void abandon(lending l, std::shared_ptr<const void> keeps);
 
 private:
   class pages;
+  class loans;
   struct abandoned {
     std::chrono::steady_clock::time_point until;
-    loan what;
+    lending what;
     std::shared_ptr<const void> keeps;
   };
 
-  std::vector<abandoned> overdue();
+  void let_go_of_overdue();
 
   const heap_options options_;
-  const std::shared_ptr<pages> pages_;         ///< which blocks hold as well
-  std::mutex mutex_;                           ///< guards the members below
-  std::map<std::uint64_t, std::size_t> loans_; ///< by block, how often it is lent
-  std::size_t lent_ = 0;                       ///< bytes, each block once
+  const std::shared_ptr<pages> pages_; ///< which blocks hold as well
+  const std::shared_ptr<loans> loans_;
+  std::mutex mutex_; ///< guards the member below
   std::vector<abandoned> abandoned_;
 };
 

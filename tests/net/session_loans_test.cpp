@@ -49,7 +49,7 @@ TEST_F(SessionLoans, LeaveABodyWhereItLies) {
   server.give_back(0);
   EXPECT_THAT(carry(server, client, plane::bulk), ElementsAre(frame_kind::returned));
   EXPECT_EQ(body.use_count(), 1);
-  EXPECT_EQ(memory->lent, 0);
+  EXPECT_EQ(memory->lent(), 0);
 }
 
 TEST_F(SessionLoans, MayBeGivenBackInAnyOrder) {
@@ -97,7 +97,7 @@ TEST_F(SessionLoans, StayAsTheyAreWhenTheSessionEnds) {
   client.leave("enough", now);
   EXPECT_EQ(memory->abandoned.size(), 1U);
   EXPECT_EQ(body.use_count(), 2);
-  EXPECT_EQ(memory->lent, 1);
+  EXPECT_EQ(memory->lent(), 1);
   carry(client, server, plane::control);
   server.give_back(0);
   EXPECT_FALSE(server.next(plane::bulk, now)) << "nobody listens any more";
