@@ -1,6 +1,7 @@
 #include <mailgrad/net/ending.hpp>
 #include <mailgrad/net/listen_address.hpp>
 #include <mailgrad/net/memory/memory_host.hpp>
+#include <mailgrad/net/memory/memory_network.hpp>
 #include <mailgrad/net/memory/region_offer.hpp>
 #include <mailgrad/net/stream/byte_pipe.hpp>
 
@@ -92,10 +93,6 @@ dialled connected_to(const std::string& name) {
   const abstract_address where(name);
   if (!made || connect(made.number(), where.get(), where.size) != 0) return {{}, errno};
   return {std::move(made), 0};
-}
-
-descriptor accepted_at(int listener) noexcept {
-  return descriptor(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
 }
 
 borrowed peer_memory::borrow(const loan& l) try {
@@ -207,17 +204,13 @@ namespace {
 
 constexpr std::chrono::milliseconds longest_wait{500};
 
-asio::steady_timer::duration of_timer(instant span) {
-  return std::chrono::duration_cast<asio::steady_timer::duration>(span);
-}
-
 } // namespace
 
 memory_dialer::memory_dialer(asio::io_context& io, plan p, done told)
     : plan_(std::move(p)), told_(std::move(told)), socket_(io), clock_(io),
       until_(asio::steady_timer::clock_type::now() + of_timer(plan_.patience)) {}
 
-void memory_dialer::cancel() {
+void memory_dialer::stop() {
   told_ = nullptr;
   error_code ignored;
   clock_.cancel();
@@ -291,7 +284,6 @@ std::string memory_dialer::words_of(int failed) const {
 
 namespace {
 
-constexpr std::chrono::milliseconds pause_without_memory{100};
 constexpr int most_free_names = 4096;
 
 /// Listens under a name that nobody has, which is made of the number of this process.
@@ -306,68 +298,38 @@ descriptor listening_anywhere(std::string& name) {
 
 } // namespace
 
-memory_listener::memory_listener(asio::io_context& io, std::string name, took told)
-    : acceptor_(io), retry_(io), name_(std::move(name)), told_(std::move(told)) {
-  descriptor socket = name_.empty() ? listening_anywhere(name_) : listening_at(name_);
-  acceptor_.assign(asio::local::stream_protocol(), socket.release());
+memory_network::memory_network(const memory_options& options)
+    : stream_network("memory", options.spin, options.patience,
+                     [](stream_loop& loop, server_end* server, client_end* client) {
+                       return std::make_shared<memory_host>(loop, server, client);
+                     }) {}
+
+bool memory_network::is_supported() noexcept try {
+  shared_region::make(shared_region::least_ring_bytes);
+  return true;
+} catch (const std::system_error&) {
+  return false;
 }
 
-void memory_listener::begin() {
-  acceptor_.async_wait(asio::socket_base::wait_read, [self = shared_from_this()](error_code failed) {
-    if (!failed && self->acceptor_.is_open()) self->take_one();
+std::string memory_host::listen(const std::string& address) {
+  std::string name = parse_memory_listen_address(address);
+  shared_region::make(); // a system that has none says so now, and not to each peer
+  descriptor socket = name.empty() ? listening_anywhere(name) : listening_at(name);
+  take_at(std::move(socket), [host = self()](descriptor taken) {
+    stream_socket made(host->loop().io());
+    made.assign(asio::generic::stream_protocol(asio::local::stream_protocol()), taken.release());
+    if (!host->is_forgotten()) host->take_in(std::move(made));
   });
+  return memory_address(name);
 }
 
-void memory_listener::take_one() {
-  descriptor socket = accepted_at(acceptor_.native_handle());
-  if (!socket && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) return later();
-  if (socket) {
-    stream_socket taken(acceptor_.get_executor());
-    taken.assign(asio::generic::stream_protocol(asio::local::stream_protocol()), socket.release());
-    told_(std::move(taken));
-  }
-  if (acceptor_.is_open()) begin();
-}
-
-/// As long as the process has no free descriptor, accepting fails at once, again and again.
-void memory_listener::later() {
-  retry_.expires_after(pause_without_memory);
-  retry_.async_wait([self = shared_from_this()](error_code cancelled) {
-    if (!cancelled && self->acceptor_.is_open()) self->begin();
-  });
-}
-
-void memory_listener::close() {
-  error_code ignored;
-  acceptor_.close(ignored);
-  retry_.cancel();
-}
-
-std::string memory_host::listen(const std::string& name) {
-  const auto made =
-      std::make_shared<memory_listener>(loop().io(), name, [host = self()](stream_socket socket) {
-        if (!host->is_forgotten()) host->take_in(std::move(socket));
-      });
-  listeners_.push_back(made);
-  made->begin();
-  return made->name();
-}
-
-void memory_host::connect(const std::string& name, instant patience) {
-  name_ = name;
-  dial(patience);
-}
-
-void memory_host::begin_dialling(connection_id id, plane p, instant patience) {
-  dialer_ =
-      std::make_shared<memory_dialer>(loop().io(), memory_dialer::plan{name_, patience, times().hello()},
-                                      [host = self(), id, p](memory_dialer::outcome found) {
-                                        host->dialer_.reset();
-                                        if (found.nobody_listens) return host->find_nobody(found.words);
-                                        if (!found.words.empty()) return host->fail(id, found.words);
-                                        host->begin_talk(id, p, std::move(found));
-                                      });
-  dialer_->begin();
+std::shared_ptr<connection_maker> memory_host::dialer_for(connection_id id, plane p, instant patience) {
+  return std::make_shared<memory_dialer>(loop().io(), memory_dialer::plan{name_, patience, times().hello()},
+                                         [host = self(), id, p](memory_dialer::outcome found) {
+                                           if (found.nobody_listens) return host->find_nobody(found.words);
+                                           if (!found.words.empty()) return host->fail(id, found.words);
+                                           host->begin_talk(id, p, std::move(found));
+                                         });
 }
 
 /// Bodies go by the bulk connection, so there alone something is lent.
@@ -407,13 +369,6 @@ void memory_host::turn_away(stream_socket socket, std::string found) {
   if (!server()) return;
   server()->refuse(c->id(), {refusal_code::user, fmt::format("user {}", geteuid()), std::move(found)});
   flush(c);
-}
-
-void memory_host::stop_making() {
-  for (const auto& l : listeners_) l->close();
-  listeners_.clear();
-  if (dialer_) dialer_->cancel();
-  dialer_.reset();
 }
 
 std::string memory_host::server_name() const { return memory_address(name_); }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/net/descriptor.hpp>
+#include <mailgrad/net/listen_address.hpp>
 #include <mailgrad/net/loan.hpp>
 #include <mailgrad/net/memory/region_offer.hpp>
 #include <mailgrad/net/memory/shared_heap.hpp>
@@ -14,7 +15,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 // Abstract Unix sockets: their names stand in no file system, and are free again when nobody listens. Every
 // descriptor is closed in programs that this one starts, since a copy there would keep a connection open.
@@ -32,9 +32,6 @@ struct dialled {
   int failed = 0;
 };
 dialled connected_to(const std::string& name);
-
-/// Who has connected. None if nobody has, or there is no descriptor left; then `errno` says so.
-descriptor accepted_at(int listener) noexcept;
 
 /// The heaps of both processes of one connection.
 class peer_memory final : public common_memory {
@@ -69,7 +66,7 @@ private:
 /// listens there; then it waits for the memory that the server offers.
 ///
 /// Threads that of the network.
-class memory_dialer final : public std::enable_shared_from_this<memory_dialer> {
+class memory_dialer final : public connection_maker, public std::enable_shared_from_this<memory_dialer> {
 public:
   struct plan {
     std::string name;    ///< of the server
@@ -88,9 +85,8 @@ public:
 
   memory_dialer(asio::io_context& io, plan p, done told);
 
-  void begin() { try_now(); }
-  /// Nobody is told anything more.
-  void cancel();
+  void begin() override { try_now(); }
+  void stop() override;
 
 private:
   void try_now();
@@ -108,48 +104,18 @@ private:
   std::chrono::milliseconds pause_{25};
 };
 
-/// A name at which processes of this machine connect: that of an abstract Unix socket, so no file is left
-/// behind whatever happens.
-///
-/// Threads that of the network.
-class memory_listener final : public std::enable_shared_from_this<memory_listener> {
-public:
-  using took = std::function<void(stream_socket socket)>;
-
-  /// An empty name: any that is free.
-  /// Errors  std::system_error that names the address.
-  memory_listener(asio::io_context& io, std::string name, took told);
-
-  void begin();
-  void close();
-  const std::string& name() const noexcept { return name_; }
-
-private:
-  void take_one();
-  void later();
-
-  asio::local::stream_protocol::acceptor acceptor_;
-  asio::steady_timer retry_;
-  std::string name_;
-  took told_;
-};
-
 /// One endpoint on a network of shared memory: who makes its connections.
 ///
 /// Threads that of the network.
 class memory_host final : public stream_host {
 public:
-  memory_host(stream_loop& loop, server_end& server) : stream_host(loop, server) {}
-  memory_host(stream_loop& loop, client_end& client) : stream_host(loop, client) {}
+  using stream_host::stream_host;
 
-  /// The name under which it listens.
-  /// Errors  std::system_error.
-  std::string listen(const std::string& name);
-  void connect(const std::string& name, instant patience);
+  std::string listen(const std::string& address) override;
+  void aim_at(const std::string& address) override { name_ = parse_memory_server_address(address); }
 
 private:
-  void begin_dialling(connection_id id, plane p, instant patience) override;
-  void stop_making() override;
+  std::shared_ptr<connection_maker> dialer_for(connection_id id, plane p, instant patience) override;
   std::string server_name() const override;
 
   void begin_talk(connection_id id, plane p, memory_dialer::outcome found);
@@ -157,10 +123,8 @@ private:
   void turn_away(stream_socket socket, std::string found);
   std::shared_ptr<memory_host> self() { return std::static_pointer_cast<memory_host>(shared_from_this()); }
 
-  std::vector<std::shared_ptr<memory_listener>> listeners_;
-  std::shared_ptr<memory_dialer> dialer_;
   const std::shared_ptr<far_pages> pages_ = std::make_shared<far_pages>(); ///< of all peers of a server
-  std::string name_;                                                       ///< of the server, as it was told
+  std::string name_;                                                       ///< of the client's server
 };
 
 } // namespace mailgrad::net

@@ -140,7 +140,7 @@ void stream_connection::leave(instant farewell) {
   if (loop_->leaving().size() >= most_leaving) return close();
   const auto self = shared_from_this();
   loop_->leaving().insert(self);
-  end_.expires_after(std::chrono::duration_cast<asio::steady_timer::duration>(farewell));
+  end_.expires_after(of_timer(farewell));
   end_.async_wait([self](error_code cancelled) {
     if (!cancelled) self->close();
   });

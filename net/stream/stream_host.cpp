@@ -1,10 +1,13 @@
 #include <mailgrad/net/stream/stream_host.hpp>
 
 #include <fmt/format.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <exception>
+#include <utility>
 
 namespace mailgrad::net {
 
@@ -14,14 +17,49 @@ constexpr std::size_t most_read_a_turn = 1 << 20;
 constexpr int most_batches_a_turn = 8; // of an outbox, so 4 MiB
 /// Behind the rest of a piece only the next header is wanted, since what lies behind that is copied.
 constexpr std::size_t read_behind_place = 4 << 10;
+constexpr std::chrono::milliseconds pause_without_descriptors{100};
 
 } // namespace
 
-stream_host::stream_host(stream_loop& loop, server_end& server)
-    : loop_(&loop), at_(&server), server_(&server), clock_(loop.io()) {}
+descriptor accepted_at(int listener) noexcept {
+  return descriptor(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+}
 
-stream_host::stream_host(stream_loop& loop, client_end& client)
-    : loop_(&loop), at_(&client), client_(&client), clock_(loop.io()) {}
+void stream_listener::begin() {
+  socket_.async_wait(asio::posix::stream_descriptor::wait_read,
+                     [self = shared_from_this()](error_code failed) {
+                       if (!failed && self->socket_.is_open()) self->take_one();
+                     });
+}
+
+/// As long as the process has no free descriptor, accepting fails at once, again and again.
+void stream_listener::take_one() {
+  descriptor taken = accepted_at(socket_.native_handle());
+  if (!taken && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+    retry_.expires_after(pause_without_descriptors);
+    return retry_.async_wait([self = shared_from_this()](error_code cancelled) {
+      if (!cancelled && self->socket_.is_open()) self->begin();
+    });
+  }
+  if (taken) told_(std::move(taken));
+  if (socket_.is_open()) begin();
+}
+
+void stream_listener::stop() {
+  error_code ignored;
+  socket_.close(ignored);
+  retry_.cancel();
+}
+
+stream_host::stream_host(stream_loop& loop, server_end* server, client_end* client)
+    : loop_(&loop), at_(server ? static_cast<endpoint*>(server) : client), client_(client), server_(server),
+      clock_(loop.io()) {}
+
+void stream_host::take_at(descriptor listening, stream_listener::took told) {
+  const auto made = std::make_shared<stream_listener>(loop_->io(), std::move(listening), std::move(told));
+  listeners_.push_back(made);
+  made->begin();
+}
 
 timing stream_host::times() const { return server_ ? server_->times() : client_->own().terms().times; }
 
@@ -32,7 +70,9 @@ void stream_host::dial(instant patience) {
     client_->begin_bulk(id);
   else
     client_->begin_control(id);
-  begin_dialling(id, p, patience);
+  const auto made = dialer_for(id, p, patience); // which may be forgotten when it begins
+  dialer_ = made;
+  made->begin();
 }
 
 stream_host::connection_ptr stream_host::open(connection_id id, const std::string& from, stream_socket socket,
@@ -235,7 +275,8 @@ void stream_host::let_go(const connection_ptr& c) {
 }
 
 void stream_host::forget() {
-  stop_making();
+  for (const auto& l : std::exchange(listeners_, {})) l->stop();
+  if (const auto dialer = std::exchange(dialer_, nullptr)) dialer->stop();
   const instant farewell = times().farewell();
   for (const auto& [id, c] : connections_) {
     c->send();
@@ -257,8 +298,7 @@ void stream_host::schedule() {
   const instant when = at_->deadline();
   if (when >= tick_at_) return; // it looks again when that has come
   tick_at_ = when;
-  clock_.expires_at(
-      asio::steady_timer::time_point(std::chrono::duration_cast<asio::steady_timer::duration>(when)));
+  clock_.expires_at(asio::steady_timer::time_point(of_timer(when)));
   clock_.async_wait([self = shared_from_this()](error_code cancelled) {
     if (!cancelled && self->at_) self->tick();
   });

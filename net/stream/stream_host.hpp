@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/net/descriptor.hpp>
 #include <mailgrad/net/network.hpp>
 #include <mailgrad/net/server_end.hpp>
 #include <mailgrad/net/stream/stream_connection.hpp>
@@ -13,6 +14,39 @@
 
 namespace mailgrad::net {
 
+/// What makes connections until it is told to stop.
+class connection_maker {
+public:
+  virtual ~connection_maker() = default;
+  virtual void begin() = 0;
+  /// Nobody is told anything more.
+  virtual void stop() = 0;
+};
+
+/// Who has connected. None if nobody has, or there is no descriptor left; then `errno` says so.
+descriptor accepted_at(int listener) noexcept;
+
+/// Takes connections at a socket that listens.
+///
+/// Threads that of the network.
+class stream_listener final : public connection_maker, public std::enable_shared_from_this<stream_listener> {
+public:
+  using took = std::function<void(descriptor socket)>;
+
+  stream_listener(asio::io_context& io, descriptor listening, took told)
+      : socket_(io, listening.release()), retry_(io), told_(std::move(told)) {}
+
+  void begin() override;
+  void stop() override;
+
+private:
+  void take_one();
+
+  asio::posix::stream_descriptor socket_;
+  asio::steady_timer retry_;
+  took told_;
+};
+
 /// One endpoint on a network of streams, and its connections. How a connection is made, a derived class
 /// knows.
 ///
@@ -20,9 +54,22 @@ namespace mailgrad::net {
 /// Threads that of the network.
 class stream_host : public std::enable_shared_from_this<stream_host> {
 public:
+  /// Of a server or of a client; the other one is null.
+  stream_host(stream_loop& loop, server_end* server, client_end* client);
   virtual ~stream_host() = default;
   stream_host(const stream_host&) = delete;
   stream_host& operator=(const stream_host&) = delete;
+
+  /// Lets peers connect, and returns the address at which they do.
+  ///
+  /// Errors  std::invalid_argument for an address that is none; std::system_error if it is taken.
+  virtual std::string listen(const std::string& address) = 0;
+  /// Where the server of a client is.
+  ///
+  /// Errors  std::invalid_argument for an address that is none.
+  virtual void aim_at(const std::string& address) = 0;
+  /// Connects to it, and tries for so long.
+  virtual void connect(instant patience) { dial(patience); }
 
   void work(const std::function<void(instant)>& what);
   /// Closes every connection. The endpoint is not called again.
@@ -38,9 +85,6 @@ public:
 protected:
   using connection_ptr = std::shared_ptr<stream_connection>;
 
-  stream_host(stream_loop& loop, server_end& server);
-  stream_host(stream_loop& loop, client_end& client);
-
   stream_loop& loop() const noexcept { return *loop_; }
   bool is_forgotten() const noexcept { return at_ == nullptr; }
   /// Of the two one, and none after forget().
@@ -48,6 +92,8 @@ protected:
   server_end* server() const noexcept { return server_; }
   timing times() const;
 
+  /// Begins to take connections at this socket.
+  void take_at(descriptor listening, stream_listener::took told);
   /// Makes the next connection of a client, and tries for so long where nobody listens.
   void dial(instant patience);
   /// What dial() has begun is done, or somebody has come from there: the connection stands.
@@ -66,10 +112,8 @@ protected:
   virtual bool tries_again(const moved& /*last*/) { return false; }
 
 private:
-  /// Begins a connection that ends by open() or fail().
-  virtual void begin_dialling(connection_id id, plane p, instant patience) = 0;
-  /// Begins no more connections, and takes none.
-  virtual void stop_making() = 0;
+  /// Who makes a connection, which ends by open(), fail() or find_nobody().
+  virtual std::shared_ptr<connection_maker> dialer_for(connection_id id, plane p, instant patience) = 0;
   /// Where the client's server is, as the user said it.
   virtual std::string server_name() const = 0;
 
@@ -93,6 +137,8 @@ private:
   endpoint* at_;
   client_end* client_ = nullptr;
   server_end* server_ = nullptr;
+  std::vector<std::shared_ptr<connection_maker>> listeners_;
+  std::shared_ptr<connection_maker> dialer_; ///< or the last one
   std::map<connection_id, connection_ptr> connections_;
   std::vector<connection_ptr> speakers_; ///< those that have said something
   std::list<connection_ptr> held_;       ///< those that are not read now, who waits longest first

@@ -35,7 +35,7 @@ void stream_loop::run() {
 
 void stream_loop::stop(instant farewell) {
   stops_at_ = now() + farewell;
-  end_.expires_after(std::chrono::duration_cast<asio::steady_timer::duration>(farewell));
+  end_.expires_after(of_timer(farewell));
   end_.async_wait([](error_code) {});
 }
 

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <stdexcept>
 #include <system_error>
 #include <utility>
 
@@ -58,15 +59,11 @@ void keep_from_children(int socket) noexcept { (void)fcntl(socket, F_SETFD, FD_C
 
 constexpr std::chrono::milliseconds longest_pause{500};
 
-asio::steady_timer::duration for_asio(instant span) {
-  return std::chrono::duration_cast<asio::steady_timer::duration>(span);
-}
-
 } // namespace
 
 tcp_dialer::tcp_dialer(asio::io_context& io, plan p, done told)
     : io_(&io), plan_(std::move(p)), told_(std::move(told)), resolver_(io), socket_(io), clock_(io),
-      until_(asio::steady_timer::clock_type::now() + for_asio(plan_.patience)) {}
+      until_(asio::steady_timer::clock_type::now() + of_timer(plan_.patience)) {}
 
 void tcp_dialer::begin() {
   error_code is_name;
@@ -115,7 +112,7 @@ void tcp_dialer::begin_trying() {
                       name()));
 }
 
-void tcp_dialer::cancel() {
+void tcp_dialer::stop() {
   told_ = nullptr;
   error_code ignored;
   resolver_.cancel();
@@ -138,7 +135,7 @@ void tcp_dialer::try_next() {
   set_buffers(socket_.native_handle(),
               to.address().is_loopback() ? distance::on_this_machine : distance::on_another);
   is_late_ = false;
-  clock_.expires_after(for_asio(plan_.answer));
+  clock_.expires_after(of_timer(plan_.answer));
   clock_.async_wait([self = shared_from_this()](error_code cancelled) {
     if (cancelled || !self->told_) return;
     self->is_late_ = true;
@@ -196,92 +193,72 @@ std::string tcp_dialer::words_of(error_code failed) const {
 
 namespace {
 
-constexpr std::chrono::milliseconds pause_without_descriptors{100};
 constexpr rlim_t kept_descriptors = 64; // for checkpoints, recordings and whatever else the process opens
 
 /// The system gives the lowest number that is free.
-bool is_of_the_last(int descriptor) {
+bool is_of_the_last(int number) {
   rlimit limit{};
   return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-         static_cast<rlim_t>(descriptor) + kept_descriptors >= limit.rlim_cur;
+         static_cast<rlim_t>(number) + kept_descriptors >= limit.rlim_cur;
 }
 
-} // namespace
-
-tcp_listener::tcp_listener(asio::io_context& io, const listen_address& where, took told)
-    : acceptor_(io), retry_(io), address_(where), told_(std::move(told)) {
+/// A socket that listens there, with the port that was free.
+descriptor listening_at(asio::io_context& io, listen_address& where) {
   const tcp::endpoint at(asio::ip::make_address(where.host), where.port);
+  tcp::acceptor acceptor(io);
   error_code failed;
-  acceptor_.open(at.protocol(), failed);
-  if (!failed) keep_from_children(acceptor_.native_handle());
-  if (!failed) acceptor_.set_option(tcp::acceptor::reuse_address(true), failed);
-  if (!failed) set_buffers(acceptor_.native_handle(), distance::on_another); // connections take them over
-  if (!failed) acceptor_.bind(at, failed);
-  if (!failed) acceptor_.listen(asio::socket_base::max_listen_connections, failed);
+  acceptor.open(at.protocol(), failed);
+  if (!failed) keep_from_children(acceptor.native_handle());
+  if (!failed) acceptor.set_option(tcp::acceptor::reuse_address(true), failed);
+  if (!failed) acceptor.native_non_blocking(true, failed);
+  if (!failed) set_buffers(acceptor.native_handle(), distance::on_another); // connections take them over
+  if (!failed) acceptor.bind(at, failed);
+  if (!failed) acceptor.listen(asio::socket_base::max_listen_connections, failed);
   if (failed)
     throw std::system_error(failed.value(), std::generic_category(),
                             fmt::format("cannot listen at {}", to_string(where)));
-  address_.port = acceptor_.local_endpoint().port();
+  where.port = acceptor.local_endpoint().port();
+  return descriptor(acceptor.release());
 }
-
-void tcp_listener::begin() {
-  acceptor_.async_accept([self = shared_from_this()](error_code failed, tcp::socket socket) {
-    if (!self->acceptor_.is_open()) return;
-    if (failed) return self->later();
-    if (is_of_the_last(socket.native_handle())) { // closes it
-      socket.close(failed);
-      return self->begin();
-    }
-    keep_from_children(socket.native_handle());
-    error_code gone;
-    if (socket.remote_endpoint(gone).address().is_loopback())
-      set_buffers(socket.native_handle(), distance::on_this_machine);
-    self->told_(std::move(socket));
-    self->begin();
-  });
-}
-
-/// As long as the process has no free descriptor, accepting fails at once, again and again.
-void tcp_listener::later() {
-  retry_.expires_after(pause_without_descriptors);
-  retry_.async_wait([self = shared_from_this()](error_code cancelled) {
-    if (!cancelled && self->acceptor_.is_open()) self->begin();
-  });
-}
-
-void tcp_listener::close() {
-  error_code ignored;
-  acceptor_.close(ignored);
-  retry_.cancel();
-}
-
-namespace {
 
 constexpr std::chrono::milliseconds pause_before_another{200};
 
 } // namespace
 
-tcp_host::tcp_host(stream_loop& loop, server_end& server, keys_ptr keys)
-    : stream_host(loop, server), keys_(std::move(keys)), again_(loop.io()) {}
+tcp_network::tcp_network(const tcp_options& options)
+    : stream_network("tcp", options.spin, options.patience,
+                     [options](stream_loop& loop, server_end* server, client_end* client) {
+                       return std::make_shared<tcp_host>(loop, server, client, options);
+                     }) {}
 
-tcp_host::tcp_host(stream_loop& loop, client_end& client, keys_ptr keys)
-    : stream_host(loop, client), keys_(std::move(keys)), again_(loop.io()) {}
+tcp_host::tcp_host(stream_loop& loop, server_end* server, client_end* client, const tcp_options& options)
+    : stream_host(loop, server, client), keys_(options.keys), again_(loop.io()), on_wait_(options.on_wait) {}
 
-listen_address tcp_host::listen(const listen_address& where) {
-  const auto made = std::make_shared<tcp_listener>(loop().io(), where, [host = self()](tcp::socket socket) {
-    if (!host->is_forgotten()) host->stand(host->loop().next_id(), std::move(socket));
+std::string tcp_host::listen(const std::string& address) {
+  listen_address where = parse_listen_address(address);
+  if (!keys_ && !where.is_loopback())
+    throw std::invalid_argument(fmt::format(
+        "cannot listen at {} without keys, since anybody could join: give --keys DIR (`mailgrad keys "
+        "new DIR` makes it), or listen at 127.0.0.1",
+        address));
+  const tcp family = asio::ip::make_address(where.host).is_v6() ? tcp::v6() : tcp::v4();
+  take_at(listening_at(loop().io(), where), [host = self(), family](descriptor taken) {
+    if (host->is_forgotten() || is_of_the_last(taken.number())) return;
+    tcp::socket socket(host->loop().io());
+    error_code failed;
+    socket.assign(family, taken.number(), failed);
+    if (failed) return;
+    taken.release();
+    if (socket.remote_endpoint(failed).address().is_loopback())
+      set_buffers(socket.native_handle(), distance::on_this_machine);
+    host->stand(host->loop().next_id(), std::move(socket));
   });
-  listeners_.push_back(made);
-  made->begin();
-  return made->address();
+  return to_string(where);
 }
 
-void tcp_host::connect(const listen_address& where, instant patience,
-                       std::function<void(std::string)> on_wait) {
-  where_ = where;
+void tcp_host::connect(instant patience) {
   patience_ = patience;
   until_ = loop().now() + patience;
-  on_wait_ = std::move(on_wait);
   dial(patience);
 }
 
@@ -302,13 +279,12 @@ bool tcp_host::tries_again(const moved& last) {
   return true;
 }
 
-void tcp_host::begin_dialling(connection_id id, plane p, instant patience) {
+std::shared_ptr<connection_maker> tcp_host::dialer_for(connection_id id, plane p, instant patience) {
   // A name may mean several machines, and both connections lead to one.
   const listen_address& to = p == plane::bulk ? found_ : where_;
-  dialer_ = std::make_shared<tcp_dialer>(
+  return std::make_shared<tcp_dialer>(
       loop().io(), tcp_dialer::plan{to.host, to.port, patience, times().hello(), keys_ == nullptr},
       [host = self(), id](tcp_dialer::outcome found) {
-        host->dialer_.reset();
         if (found.nobody_listens) return host->find_nobody(found.words);
         if (!found.words.empty()) return host->fail(id, found.words);
         error_code gone;
@@ -316,7 +292,6 @@ void tcp_host::begin_dialling(connection_id id, plane p, instant patience) {
         host->found_ = {peer.address().to_string(), peer.port()};
         host->stand(id, std::move(found.socket));
       });
-  dialer_->begin();
 }
 
 void tcp_host::stand(connection_id id, tcp::socket socket) {
@@ -332,14 +307,6 @@ void tcp_host::stand(connection_id id, tcp::socket socket) {
       gone ? "an address that is gone" : to_string(listen_address{peer.address().to_string(), peer.port()});
   auto pipe = make_pipe(socket.native_handle());
   open(id, from, std::move(socket), std::move(pipe));
-}
-
-void tcp_host::stop_making() {
-  for (const auto& l : listeners_) l->close();
-  listeners_.clear();
-  again_.cancel();
-  if (dialer_) dialer_->cancel();
-  dialer_.reset();
 }
 
 std::string tcp_host::server_name() const { return to_string(where_); }

@@ -3,6 +3,7 @@
 #include <mailgrad/net/listen_address.hpp>
 #include <mailgrad/net/stream/asio.hpp>
 #include <mailgrad/net/stream/stream_host.hpp>
+#include <mailgrad/net/tcp/tcp_network.hpp>
 #include <mailgrad/net/timing.hpp>
 #include <mailgrad/net/tls/socket_bio.hpp>
 #include <mailgrad/net/tls/tls_keys.hpp>
@@ -21,7 +22,7 @@ enum class distance { on_this_machine, on_another };
 /// as long as nobody listens there, or nobody can say now whether there is such a name.
 ///
 /// Threads that of the network.
-class tcp_dialer final : public std::enable_shared_from_this<tcp_dialer> {
+class tcp_dialer final : public connection_maker, public std::enable_shared_from_this<tcp_dialer> {
 public:
   /// Takes the addresses of a name, or why there are none.
   using found = std::function<void(error_code failed, const std::vector<tcp::endpoint>& places)>;
@@ -45,9 +46,8 @@ public:
 
   tcp_dialer(asio::io_context& io, plan p, done told);
 
-  void begin();
-  /// Nobody is told anything more.
-  void cancel();
+  void begin() override;
+  void stop() override;
 
 private:
   void resolve();
@@ -74,50 +74,22 @@ private:
   bool is_late_ = false; ///< the try under way had no answer in time
 };
 
-/// A port at which peers connect. Where the process has few descriptors left it closes a connection at once.
-///
-/// Threads that of the network.
-class tcp_listener final : public std::enable_shared_from_this<tcp_listener> {
-public:
-  using took = std::function<void(tcp::socket socket)>;
-
-  /// Errors  std::system_error that names the address.
-  tcp_listener(asio::io_context& io, const listen_address& where, took told);
-
-  void begin();
-  void close();
-  /// With the port that was free.
-  const listen_address& address() const noexcept { return address_; }
-
-private:
-  void later();
-
-  tcp::acceptor acceptor_;
-  asio::steady_timer retry_;
-  listen_address address_;
-  took told_;
-};
-
 /// One endpoint on a network of TCP: who makes its connections.
 ///
 /// Threads that of the network.
 class tcp_host final : public stream_host {
 public:
-  using keys_ptr = std::shared_ptr<const tls_keys>;
+  tcp_host(stream_loop& loop, server_end* server, client_end* client, const tcp_options& options);
 
-  /// Without keys its connections are plain.
-  tcp_host(stream_loop& loop, server_end& server, keys_ptr keys);
-  tcp_host(stream_loop& loop, client_end& client, keys_ptr keys);
-
-  /// Errors  std::system_error.
-  listen_address listen(const listen_address& where);
+  /// A connection is closed at once where the process has few descriptors left.
+  std::string listen(const std::string& address) override;
+  void aim_at(const std::string& address) override { where_ = parse_server_address(address); }
   /// Tries for so long where nobody listens, and where connections are closed before a byte comes, as by a
-  /// tunnel whose far end is not there yet. `on_wait` is told of the latter, once.
-  void connect(const listen_address& where, instant patience, std::function<void(std::string)> on_wait);
+  /// tunnel whose far end is not there yet.
+  void connect(instant patience) override;
 
 private:
-  void begin_dialling(connection_id id, plane p, instant patience) override;
-  void stop_making() override;
+  std::shared_ptr<connection_maker> dialer_for(connection_id id, plane p, instant patience) override;
   std::string server_name() const override;
   std::string early_end_words(const moved& last) const override;
   bool tries_again(const moved& last) override;
@@ -126,12 +98,10 @@ private:
   std::unique_ptr<byte_pipe> make_pipe(int socket) const;
   std::shared_ptr<tcp_host> self() { return std::static_pointer_cast<tcp_host>(shared_from_this()); }
 
-  keys_ptr keys_;
+  const std::shared_ptr<const tls_keys> keys_; ///< null: its connections are plain
   const std::shared_ptr<tls_buffers> buffers_ = std::make_shared<tls_buffers>();
-  std::vector<std::shared_ptr<tcp_listener>> listeners_;
-  std::shared_ptr<tcp_dialer> dialer_;
   asio::steady_timer again_;
-  std::function<void(std::string)> on_wait_;
+  std::function<void(std::string)> on_wait_; ///< told once
   instant patience_{0};
   instant until_{0};     ///< of patience
   listen_address where_; ///< of the server, as it was told
