@@ -2,12 +2,91 @@
 
 #include <mailgrad/net/ending.hpp>
 
+#include <boost/endian/conversion.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <stdexcept>
 
 namespace mailgrad::net {
+
+namespace {
+
+template <class Number>
+void append(bytes& to, Number number) {
+  unsigned char stored[sizeof(Number)];
+  boost::endian::endian_store<Number, sizeof(Number), boost::endian::order::little>(stored, number);
+  const auto* first = reinterpret_cast<const std::byte*>(stored);
+  to.insert(to.end(), first, first + sizeof(Number));
+}
+
+template <class Number>
+Number number_of(byte_view from) {
+  return boost::endian::endian_load<Number, sizeof(Number), boost::endian::order::little>(
+      reinterpret_cast<const unsigned char*>(from.data()));
+}
+
+} // namespace
+
+frame_writer& frame_writer::u8(std::uint8_t number) { return append(*to_, number), *this; }
+frame_writer& frame_writer::u16(std::uint16_t number) { return append(*to_, number), *this; }
+frame_writer& frame_writer::u32(std::uint32_t number) { return append(*to_, number), *this; }
+frame_writer& frame_writer::u64(std::uint64_t number) { return append(*to_, number), *this; }
+
+frame_writer& frame_writer::text(std::string_view text) {
+  if (text.size() > UINT16_MAX)
+    throw std::length_error(
+        fmt::format("a text in a frame: expected at most {} bytes, found {}", UINT16_MAX, text.size()));
+  u16(static_cast<std::uint16_t>(text.size()));
+  return raw(as_bytes(text));
+}
+
+frame_writer& frame_writer::raw(byte_view data) {
+  to_->insert(to_->end(), data.begin(), data.end());
+  return *this;
+}
+
+std::uint8_t frame_reader::u8() { return number_of<std::uint8_t>(next(1)); }
+std::uint16_t frame_reader::u16() { return number_of<std::uint16_t>(next(2)); }
+std::uint32_t frame_reader::u32() { return number_of<std::uint32_t>(next(4)); }
+std::uint64_t frame_reader::u64() { return number_of<std::uint64_t>(next(8)); }
+
+std::string_view frame_reader::text() {
+  const std::size_t size = u16();
+  return as_text(next(size));
+}
+
+byte_view frame_reader::rest() noexcept {
+  const byte_view rest = payload_.subspan(offset_);
+  offset_ = payload_.size();
+  return rest;
+}
+
+void frame_reader::end() const {
+  if (left() > 0) fail(fmt::format("expected its end, found {} bytes more", left()));
+}
+
+void frame_reader::fail(std::string_view words) const {
+  throw protocol_error(fmt::format("{}: offset {}: {}", frame_, offset_, words));
+}
+
+byte_view frame_reader::next(std::size_t count) {
+  if (count > left()) fail(fmt::format("expected {} bytes, found {}", count, left()));
+  const byte_view found = payload_.subspan(offset_, count);
+  offset_ += count;
+  return found;
+}
+
+std::string printable(std::string_view found, std::size_t longest) {
+  std::string text;
+  for (char c : found.substr(0, longest)) {
+    if (c >= ' ' && c <= '~')
+      text += c;
+    else
+      text += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+  }
+  return found.size() > longest ? text + "..." : text;
+}
 
 namespace {
 
@@ -126,6 +205,62 @@ bytes whole_frame(frame_header h, byte_view payload) {
   frame.insert(frame.end(), header.begin(), header.end());
   frame.insert(frame.end(), payload.begin(), payload.end());
   return frame;
+}
+
+namespace {
+
+constexpr std::size_t kept_bytes = 4096; // a decoder that waits for the next frame holds no more
+
+} // namespace
+
+std::span<std::byte> frame_decoder::room() noexcept {
+  const std::span<std::byte> all = !in_payload_     ? std::span<std::byte>{header_}
+                                   : place_.empty() ? std::span<std::byte>{own_}
+                                                    : place_;
+  return all.subspan(count_);
+}
+
+void frame_decoder::filled(std::size_t count) {
+  if (count > room().size())
+    throw std::logic_error("frame_decoder: filled() was told more bytes than room() has");
+  count_ += count;
+  if (in_payload_) {
+    if (count_ == decoded_.length) end_frame();
+    return;
+  }
+  check_magic(byte_view{header_}.first(count_));
+  if (count_ == header_.size()) begin_payload();
+}
+
+void frame_decoder::feed(byte_view data) {
+  while (!data.empty()) {
+    const std::span<std::byte> to = room();
+    const std::size_t count = std::min(to.size(), data.size());
+    std::copy_n(data.begin(), count, to.begin());
+    data = data.subspan(count);
+    filled(count);
+  }
+}
+
+void frame_decoder::begin_payload() {
+  decoded_ = decode_header(header_);
+  place_ = sink_->place_of(decoded_);
+  if (!place_.empty() && place_.size() != decoded_.length)
+    throw std::logic_error("frame_decoder: the place of a payload has another size than its frame");
+  if (place_.empty()) own_.resize(decoded_.length);
+  in_payload_ = true;
+  count_ = 0;
+  if (decoded_.length == 0) end_frame();
+}
+
+void frame_decoder::end_frame() {
+  const byte_view payload = place_.empty() ? byte_view{own_} : byte_view{place_};
+  check_payload(decoded_, payload);
+  sink_->take(decoded_, payload);
+  if (own_.capacity() > kept_bytes) bytes{}.swap(own_);
+  place_ = {};
+  in_payload_ = false;
+  count_ = 0;
 }
 
 } // namespace mailgrad::net

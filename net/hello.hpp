@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/net/frame_fields.hpp>
+#include <mailgrad/net/frame.hpp>
 #include <mailgrad/net/timing.hpp>
 
 #include <compare>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/net/admission.hpp>
-#include <mailgrad/net/frame_fields.hpp>
+#include <mailgrad/net/frame.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/net/ending.hpp>
-#include <mailgrad/net/frame_decoder.hpp>
+#include <mailgrad/net/frame.hpp>
 #include <mailgrad/net/hello.hpp>
 #include <mailgrad/net/loan.hpp>
 #include <mailgrad/net/timing.hpp>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/remote/field_inspector.hpp>
-#include <mailgrad/net/frame_fields.hpp>
+#include <mailgrad/net/frame.hpp>
 #include <mailgrad/net/loan.hpp>
 
 #include <cstdint>

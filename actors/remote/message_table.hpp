@@ -3,7 +3,7 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/remote/address.hpp>
 #include <mailgrad/actors/remote/field_inspector.hpp>
-#include <mailgrad/net/frame_fields.hpp>
+#include <mailgrad/net/frame.hpp>
 
 #include <cstddef>
 #include <cstdint>

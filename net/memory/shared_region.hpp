@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/net/descriptor.hpp>
-#include <mailgrad/net/frame_fields.hpp>
+#include <mailgrad/net/frame.hpp>
 
 #include <sys/uio.h>
 

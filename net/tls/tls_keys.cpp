@@ -1,5 +1,5 @@
 #include <mailgrad/net/descriptor.hpp>
-#include <mailgrad/net/frame_fields.hpp>
+#include <mailgrad/net/frame.hpp>
 #include <mailgrad/net/tls/openssl.hpp>
 #include <mailgrad/net/tls/socket_bio.hpp>
 #include <mailgrad/net/tls/tls_keys.hpp>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/net/frame_decoder.hpp>
+#include <mailgrad/net/frame.hpp>
 #include <mailgrad/net/hello.hpp>
 #include <mailgrad/net/stream/byte_pipe.hpp>
 #include <mailgrad/net/tls/openssl.hpp>

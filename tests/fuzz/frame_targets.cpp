@@ -2,7 +2,7 @@
 #include <mailgrad/tests/fuzz/targets.hpp>
 
 #include <mailgrad/net/ending.hpp>
-#include <mailgrad/net/frame_decoder.hpp>
+#include <mailgrad/net/frame.hpp>
 #include <mailgrad/net/hello.hpp>
 #include <mailgrad/net/server_end.hpp>
 

@@ -1,4 +1,4 @@
-#include <mailgrad/net/frame_fields.hpp>
+#include <mailgrad/net/frame.hpp>
 
 #include <mailgrad/tests/net/protocol_complaint.hpp>
 
