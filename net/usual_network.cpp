@@ -3,7 +3,7 @@
 #include <mailgrad/net/listen_address.hpp>
 #include <mailgrad/net/memory/memory_network.hpp>
 #include <mailgrad/net/memory/shared_heap.hpp>
-#include <mailgrad/net/mpi/mpi_library.hpp>
+#include <mailgrad/net/mpi/mpi_calls.hpp>
 #include <mailgrad/net/mpi/mpi_network.hpp>
 #include <mailgrad/net/tcp/tcp_network.hpp>
 

@@ -1,7 +1,7 @@
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/remote/launch_words.hpp>
 #include <mailgrad/net/listen_address.hpp>
-#include <mailgrad/net/mpi/mpi_library.hpp>
+#include <mailgrad/net/mpi/mpi_calls.hpp>
 #include <mailgrad/tensor/usable_cores.hpp>
 
 #include <fmt/format.h>

@@ -2,7 +2,7 @@
 #include <mailgrad/net/listen_address.hpp>
 #include <mailgrad/net/memory/memory_host.hpp>
 #include <mailgrad/net/memory/memory_network.hpp>
-#include <mailgrad/net/memory/region_offer.hpp>
+#include <mailgrad/net/memory/shared_region.hpp>
 #include <mailgrad/net/stream/byte_pipe.hpp>
 
 #include <fmt/format.h>

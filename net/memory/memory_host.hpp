@@ -3,7 +3,6 @@
 #include <mailgrad/net/descriptor.hpp>
 #include <mailgrad/net/listen_address.hpp>
 #include <mailgrad/net/loan.hpp>
-#include <mailgrad/net/memory/region_offer.hpp>
 #include <mailgrad/net/memory/shared_heap.hpp>
 #include <mailgrad/net/memory/shared_region.hpp>
 #include <mailgrad/net/stream/asio.hpp>

@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
+#include <string>
 
 namespace mailgrad::net {
 
@@ -53,5 +55,15 @@ public:
   /// After that.
   virtual void end() = 0;
 };
+
+/// The MPI of this machine, by libmailgrad_mpi.so, which is linked with it. It is looked for beside this
+/// program, in the folder of libraries of an installation, and then where the system's loader looks. It stays
+/// loaded.
+///
+/// Errors  std::runtime_error in one line that says what to install.
+std::unique_ptr<mpi_calls> mpi_of_this_machine();
+
+/// The same from this file.
+std::unique_ptr<mpi_calls> mpi_of_library(const std::string& file);
 
 } // namespace mailgrad::net

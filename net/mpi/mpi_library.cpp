@@ -1,4 +1,4 @@
-#include <mailgrad/net/mpi/mpi_library.hpp>
+#include <mailgrad/net/mpi/mpi_calls.hpp>
 
 #include <mailgrad/net/mpi/mpi_table.h>
 

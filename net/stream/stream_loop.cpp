@@ -2,6 +2,7 @@
 
 #include <mailgrad/net/stream/stream_connection.hpp>
 #include <mailgrad/net/stream/stream_host.hpp>
+#include <mailgrad/tensor/usable_cores.hpp>
 
 #include <algorithm>
 
@@ -15,6 +16,10 @@ constexpr unsigned turns_between_polls = 8; // while some are hot
 constexpr std::chrono::milliseconds longest_unscheduled{1};
 
 } // namespace
+
+std::chrono::microseconds usual_spin() {
+  return std::chrono::microseconds{cores_of_process().count() <= 2 ? 0 : 50};
+}
 
 stream_loop::stream_loop(std::chrono::microseconds spin) : spin_(spin), scratch_(scratch_bytes) {}
 stream_loop::~stream_loop() = default;

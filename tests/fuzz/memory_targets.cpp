@@ -2,7 +2,6 @@
 #include <mailgrad/tests/fuzz/targets.hpp>
 
 #include <mailgrad/net/ending.hpp>
-#include <mailgrad/net/memory/region_offer.hpp>
 #include <mailgrad/net/memory/shared_region.hpp>
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 
 #include <mailgrad/net/frame.hpp>
 #include <mailgrad/net/hello.hpp>
-#include <mailgrad/net/memory/region_offer.hpp>
+#include <mailgrad/net/memory/shared_region.hpp>
 
 #include <cstdint>
 #include <iterator>

@@ -2,8 +2,8 @@
 
 #include <mailgrad/net/listen_address.hpp>
 #include <mailgrad/net/memory/memory_host.hpp>
-#include <mailgrad/net/memory/region_offer.hpp>
 #include <mailgrad/net/memory/shared_heap.hpp>
+#include <mailgrad/net/memory/shared_region.hpp>
 #include <mailgrad/tests/net/awaited_layers.hpp>
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include <mailgrad/net/memory/region_offer.hpp>
+#include <mailgrad/net/memory/shared_region.hpp>
 
 #include <mailgrad/net/ending.hpp>
 
