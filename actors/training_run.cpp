@@ -1,7 +1,7 @@
 #include <mailgrad/actors/training_run.hpp>
 
 #include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/actors/remote/run_desk.hpp>
+#include <mailgrad/actors/remote/worker_server.hpp>
 #include <mailgrad/actors/run/checkpoint_writer.hpp>
 #include <mailgrad/actors/run/planned_run.hpp>
 #include <mailgrad/actors/run/run_crew.hpp>

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <mailgrad/actors/remote/run_desk.hpp>
 #include <mailgrad/actors/remote/serve_options.hpp>
 #include <mailgrad/actors/remote/worker_server.hpp>
 #include <mailgrad/actors/run/ended_weights.hpp>

@@ -1,7 +1,5 @@
 #include <mailgrad/actors/remote/admission.hpp>
 
-#include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/actors/remote/link.hpp>
 #include <mailgrad/net/listen_address.hpp>
 
 #include <fmt/format.h>
@@ -372,14 +370,6 @@ void bounds_at_door::open(const std::shared_ptr<net::network>& network, net::ser
 
 void bounds_at_door::close() const {
   if (on_way) on_way->when_room({});
-}
-
-void bounds_at_door::share_credit(std::uint64_t session, rank worker, const std::shared_ptr<link>& by) const {
-  if (!credit) return;
-  by->keep_credit(kind_of<push_gradient>(), [all = credit, session] { return !all->gives_back(session); });
-  credit->add(session, worker, [way = std::weak_ptr(by)](std::uint32_t bodies) {
-    if (const auto open = way.lock()) open->allow(bodies);
-  });
 }
 
 void bounds_at_door::end(std::uint64_t session) const {

@@ -25,8 +25,6 @@
 
 namespace mailgrad::remote {
 
-class link;
-
 /// How much memory a process with shards has for what is in transit: gradients that arrive, and weights that
 /// leave. The bound does not grow with the workers. A gradient begins to arrive only where there is room for
 /// it and for the weights that will answer it; until then it stays with its worker.
@@ -228,8 +226,6 @@ struct bounds_at_door {
   /// Has the network look again when there is room, until close().
   void open(const std::shared_ptr<net::network>& network, net::server_end& end) const;
   void close() const;
-  /// Has the worker of a session share credit, by the link that it comes by.
-  void share_credit(std::uint64_t session, rank worker, const std::shared_ptr<link>& by) const;
   /// That session has ended.
   void end(std::uint64_t session) const;
 };

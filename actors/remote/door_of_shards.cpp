@@ -10,6 +10,19 @@
 
 namespace mailgrad::remote {
 
+void serve_exchange(const std::shared_ptr<link>& by, const exchange_terms& terms, caf::actor_system& system) {
+  const message_kind push = kind_of<push_gradient>();
+  by->take_form(push, std::make_unique<gradient_form>(terms));
+  by->take_form(kind_of<shard_weights>(), std::make_unique<weights_form>(terms));
+  by->add_far(system, {duty::worker, terms.worker.value});
+  const auto& credit = terms.bounds.credit;
+  if (!credit) return;
+  by->keep_credit(push, [credit, session = terms.session] { return !credit->gives_back(session); });
+  credit->add(terms.session, terms.worker, [way = std::weak_ptr(by)](std::uint32_t bodies) {
+    if (const auto open = way.lock()) open->allow(bodies);
+  });
+}
+
 std::vector<wait_named> waits_at_door(std::uint64_t session, const link& by, const net::member& who,
                                       const bounds_at_door& bounds, std::size_t gradients_a_step,
                                       const std::string& where) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/remote/admission.hpp>
+#include <mailgrad/actors/remote/gradient_form.hpp>
 #include <mailgrad/actors/remote/link.hpp>
 #include <mailgrad/engine/account/training_progress.hpp>
 #include <mailgrad/net/timing.hpp>
@@ -63,6 +64,9 @@ private:
   std::uint64_t told_ = 0, untold_ = 0;
   std::string last_;
 };
+
+/// Lets the worker of a session exchange gradients for weights with shards of this process, by this link.
+void serve_exchange(const std::shared_ptr<link>& by, const exchange_terms& terms, caf::actor_system& system);
 
 /// What is waited for between this process and the one at the other end of `by`: credit, a turn in a sum, and
 /// room for its gradients, of which it sends so many in a step. `where` says who lacks room: "the server".

@@ -1,8 +1,10 @@
-#include <mailgrad/actors/remote/gradient_encoder.hpp>
 #include <mailgrad/actors/remote/gradient_form.hpp>
+
+#include <mailgrad/data/batch.hpp>
 #include <mailgrad/engine/wire/encoded_numbers.hpp>
 #include <mailgrad/engine/wire/wire_layout.hpp>
 #include <mailgrad/files/byte_archive.hpp>
+#include <mailgrad/graph/travelling.hpp>
 
 #include <fmt/format.h>
 
@@ -10,7 +12,11 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <memory>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace mailgrad::remote {
 
@@ -52,6 +58,10 @@ void unpack_addends(byte_archive_reader& a, gradient& into, const shard_range& r
   }
 }
 
+std::string text_of(const wire_message& m) {
+  return std::string(reinterpret_cast<const char*>(m->data()), m->size());
+}
+
 /// Bytes of a peer that are no numbers make no message.
 void decode(const wire_format& f, std::span<const std::byte> from, std::span<float> to) {
   try {
@@ -80,8 +90,7 @@ attached gradient_form::write(const caf::message& m, const actor_address& to, fi
   terms_.clock->begin(shard, terms_.time->now());
   if (how == packing::none) return {};
   if (how == packing::encoded) return {std::as_bytes(std::span(*encoded->dense)), encoded->dense};
-  if (encoded) return pack(x, *encoded);
-  if (how == packing::archive) return pack(x, shard);
+  if (how != packing::floats) return pack(x, shard, encoded);
   const shard_range range = dense_range_of(*terms_.layout, shard);
   return {std::as_bytes(x.payload.values->dense.on_host<float>().subspan(range.begin, range.size())),
           x.payload.values};
@@ -99,39 +108,27 @@ std::optional<gradient_encoder::messages> gradient_form::encode(const push_gradi
   return terms_.encoder ? terms_.encoder->encode(shard, x) : std::nullopt;
 }
 
-attached gradient_form::pack(const push_gradient& x, const gradient_encoder::messages& encoded) const {
-  const auto text_of = [](const wire_message& m) {
-    return std::string(reinterpret_cast<const char*>(m->data()), m->size());
-  };
-  byte_archive_writer a;
-  std::string dense = text_of(encoded.dense);
-  a.field("dense", dense);
-  std::size_t tables = encoded.tables.size();
-  a.field("tables", tables);
-  for (const auto& [table, message] : encoded.tables) {
-    std::size_t variable = table;
-    std::string rows = text_of(message);
-    a.field("variable", variable);
-    a.field("rows", rows);
-  }
-  a.hold("read", nullptr, x.payload.read ? x.payload.read.on_host() : std::span<const float>());
-  const auto bytes = std::make_shared<const std::string>(a.bytes());
-  return {std::as_bytes(std::span(*bytes)), bytes};
-}
-
-attached gradient_form::pack(const push_gradient& x, std::uint32_t shard) const {
+attached gradient_form::pack(const push_gradient& x, std::uint32_t shard,
+                             const std::optional<gradient_encoder::messages>& encoded) const {
   const gradient& g = *x.payload.values;
-  const shard_range range = dense_range_of(*terms_.layout, shard);
   byte_archive_writer a;
-  std::shared_ptr<const coverage> covered = g.covered;
-  keep_ranges(a, "covered", covered);
-  a.hold("dense", nullptr, g.dense.on_host<float>().subspan(range.begin, range.size()));
-  pack_addends(a, g, range);
-  std::size_t tables = g.sparse.size();
-  a.field("tables", tables);
-  for (const gradient_rows& part : g.sparse) {
-    std::size_t variable = part.variable;
-    std::string rows = encoded_rows_of(*terms_.layout, part, shard);
+  std::vector<std::pair<std::size_t, std::string>> tables;
+  if (encoded) {
+    std::string dense = text_of(encoded->dense);
+    a.field("dense", dense);
+    for (const auto& [variable, rows] : encoded->tables) tables.emplace_back(variable, text_of(rows));
+  } else {
+    const shard_range range = dense_range_of(*terms_.layout, shard);
+    std::shared_ptr<const coverage> covered = g.covered;
+    keep_ranges(a, "covered", covered);
+    a.hold("dense", nullptr, g.dense.on_host<float>().subspan(range.begin, range.size()));
+    pack_addends(a, g, range);
+    for (const gradient_rows& part : g.sparse)
+      tables.emplace_back(part.variable, encoded_rows_of(*terms_.layout, part, shard));
+  }
+  std::size_t count = tables.size();
+  a.field("tables", count);
+  for (auto& [variable, rows] : tables) {
     a.field("variable", variable);
     a.field("rows", rows);
   }
@@ -368,6 +365,115 @@ arriving weights_form::begin(field_inspector& fields, const actor_address& from,
             if (!has_met) return caf::make_message(shard_weights{header, {snapshot(into), {}, now}});
             return caf::make_message(
                 shard_weights{header, {copy_of(place.first(one)), copy_of(place.subspan(one)), now}});
+          }};
+}
+
+namespace {
+
+/// A tensor without its elements.
+struct tensor_form {
+  shape dims{0};
+  dtype type = dtype::float32;
+
+  std::size_t bytes() const { return dims.size() * byte_size(type); }
+  void keep(archive& a) {
+    a.field("shape", dims);
+    a.choice("type", type, dtype::int32);
+  }
+};
+
+/// All tensors of a batch, in a fixed order.
+std::vector<const tensor*> tensors_of(const batch& b) {
+  std::vector<const tensor*> all{&b.features, &b.columns, &b.values, &b.offsets, &b.categories, &b.labels};
+  for (const tensor& input : b.inputs) all.push_back(&input);
+  return all;
+}
+constexpr std::size_t named_tensors = 6;
+
+/// What a batch is besides the elements of its tensors.
+struct batch_fields {
+  std::size_t size = 0, nonzeros = 0;
+  std::uint64_t number = 0, epoch = 0;
+  std::vector<tensor_form> tensors;
+
+  void keep(archive& a) {
+    a.version(1);
+    a.field("size", size);
+    a.field("nonzeros", nonzeros);
+    a.field("number", number);
+    a.field("epoch", epoch);
+    a.field("tensors", tensors);
+  }
+};
+
+/// Takes the tensors from the elements behind each other.
+std::shared_ptr<const batch> batch_of(const batch_fields& fields, std::span<const std::byte> elements) {
+  std::size_t bytes = 0;
+  for (const tensor_form& t : fields.tensors) {
+    if (t.bytes() > elements.size() - bytes)
+      throw archive_error("batch: the elements of a tensor are missing");
+    bytes += t.bytes();
+  }
+  if (bytes != elements.size())
+    throw archive_error(
+        fmt::format("batch: expected {} bytes of elements, found {}", bytes, elements.size()));
+  if (fields.tensors.size() < named_tensors || fields.size == 0)
+    throw archive_error("batch: expected samples and their tensors, found none");
+  auto made = std::make_shared<batch>();
+  made->size = fields.size;
+  made->nonzeros = fields.nonzeros;
+  made->number = fields.number;
+  made->epoch = fields.epoch;
+  made->inputs.resize(fields.tensors.size() - named_tensors);
+  std::vector<tensor*> all{&made->features, &made->columns,    &made->values,
+                           &made->offsets,  &made->categories, &made->labels};
+  for (tensor& input : made->inputs) all.push_back(&input);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const tensor_form& form = fields.tensors[i];
+    *all[i] = tensor::for_overwrite(form.dims, form.type);
+    if (form.bytes() > 0) std::memcpy(all[i]->data(), elements.data(), form.bytes());
+    elements = elements.subspan(form.bytes());
+  }
+  return made;
+}
+
+} // namespace
+
+attached batch_form::write(const caf::message& m, const actor_address&, field_inspector& fields) {
+  const batch& b = *m.get_as<dealt_batch>(0).values;
+  batch_fields said{b.size, b.nonzeros, b.number, b.epoch, {}};
+  std::size_t elements = 0;
+  for (const tensor* t : tensors_of(b)) {
+    said.tensors.push_back({t->dims(), t->type()});
+    elements += said.tensors.back().bytes();
+  }
+  byte_archive_writer a;
+  said.keep(a);
+  std::size_t description = a.bytes().size();
+  fields.field("description", description);
+  auto bytes = std::make_shared<std::string>(a.bytes());
+  bytes->reserve(description + elements);
+  for (const tensor* t : tensors_of(b))
+    bytes->append(reinterpret_cast<const char*>(t->data()), t->size() * byte_size(t->type()));
+  return {std::as_bytes(std::span(*bytes)), bytes};
+}
+
+arriving batch_form::begin(field_inspector& fields, const actor_address&, const actor_address&,
+                           const announced& values) {
+  const std::uint64_t size = values.bytes;
+  std::size_t description = 0;
+  fields.field("description", description);
+  if (description > size)
+    throw archive_error(
+        fmt::format("batch: expected a description of at most {} bytes, found {}", size, description));
+  const auto bytes = std::make_shared<std::string>(size, '\0');
+  return {std::as_writable_bytes(std::span(*bytes)), [bytes, description] {
+            byte_archive_reader a(std::string_view(*bytes).substr(0, description), "batch");
+            batch_fields said;
+            said.keep(a);
+            a.require_end();
+            return caf::make_message(
+                dealt_batch{batch_of(said, std::as_bytes(std::span(*bytes)).subspan(description))});
           }};
 }
 

@@ -2,11 +2,12 @@
 
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/remote/admission.hpp>
-#include <mailgrad/actors/remote/body_form.hpp>
 #include <mailgrad/actors/remote/gradient_encoder.hpp>
+#include <mailgrad/actors/remote/letters.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/model/gradient.hpp>
 #include <mailgrad/engine/model/object_pool.hpp>
+#include <mailgrad/engine/wire/wire_format.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 
 #include <cstddef>
@@ -108,9 +109,9 @@ private:
   enum class packing : std::uint8_t { floats = 0, archive = 1, encoded = 2, encoded_archive = 3, none = 4 };
 
   packing packing_of(const push_gradient& x, bool encoded) const;
-  attached pack(const push_gradient& x, std::uint32_t shard) const;
+  attached pack(const push_gradient& x, std::uint32_t shard,
+                const std::optional<gradient_encoder::messages>& encoded) const;
   std::optional<gradient_encoder::messages> encode(const push_gradient& x, std::uint32_t shard) const;
-  attached pack(const push_gradient& x, const gradient_encoder::messages& encoded) const;
   /// What a gradient holds from its first byte on.
   struct held {
     net::admission::units credit{}, room{};
@@ -142,6 +143,14 @@ public:
 private:
   exchange_terms terms_;
   std::vector<object_pool<memory>> weights_; ///< by shard
+};
+
+/// Mini-batches as bytes: the shapes of their tensors, then the elements of all of them.
+class batch_form final : public body_form {
+public:
+  attached write(const caf::message& m, const actor_address& to, field_inspector& fields) override;
+  arriving begin(field_inspector& fields, const actor_address& from, const actor_address& to,
+                 const announced& values) override;
 };
 
 } // namespace mailgrad::remote

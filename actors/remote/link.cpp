@@ -1,7 +1,5 @@
 #include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/actors/remote/far_actor.hpp>
 #include <mailgrad/actors/remote/link.hpp>
-#include <mailgrad/actors/remote/message_table.hpp>
 #include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/net/ending.hpp>
 
@@ -13,57 +11,107 @@
 
 namespace mailgrad::remote {
 
-void refuse_letter(const std::string& words) { throw net::protocol_error("letter: " + words); }
-
-void letter_rules::require_ends(message_kind kind, const actor_address& from, const actor_address& to) const {
-  const bool is_nobody = from.what == duty::nobody;
-  const bool may =
-      is_nobody ? may_be_sent_by(kind, duty::nobody) ||
-                      std::ranges::any_of(
-                          known_, [kind](const actor_address& a) { return may_be_sent_by(kind, a.what); })
-                : known_.contains(from) && may_be_sent_by(kind, from.what);
-  const std::string name(name_of(kind)), what = name.empty() ? fmt::format("message of kind {}", kind) : name;
-  if (!may) refuse_letter(fmt::format("expected no {} from {}, found one", what, to_string(from)));
-  if (!may_be_sent_to(kind, to.what))
-    refuse_letter(fmt::format("expected no {} for {}, found one", what, to_string(to)));
-}
-
-void letter_rules::require_subject(message_kind kind, const actor_address& from,
-                                   const caf::message& m) const {
-  const auto about = subject_of(kind, m);
-  if (!about) return;
-  if (about->what == from.what && *about != from)
-    refuse_letter(fmt::format("{}: expected one about {}, which sent it, found one about {}", name_of(kind),
-                              to_string(from), to_string(*about)));
-  const bool has_such =
-      std::ranges::any_of(known_, [&](const actor_address& a) { return a.what == about->what; });
-  if (has_such && !known_.contains(*about))
-    refuse_letter(fmt::format("{}: expected one about an actor of that process, found one about {}",
-                              name_of(kind), to_string(*about)));
-}
-
-void letter_rules::take(message_kind kind, const actor_address& from, const actor_address& to) {
-  const letter_bound bound = bound_of(kind);
-  if (bound.what == letter_bound::of::unread || ++taken_[{from, to, kind}] <= bound.most) return;
-  refuse_letter(bound.what == letter_bound::of::in_all
-                    ? fmt::format("expected at most {} {} from {}, found one more", bound.most, name_of(kind),
-                                  to_string(from))
-                    : fmt::format("expected at most {} {} that {} has not answered, found one more",
-                                  bound.most, name_of(kind), to_string(to)));
-}
-
-void letter_rules::answer(message_kind kind, const actor_address& from, const actor_address& to) {
-  const bool answers_one = kind == kind_of<run_answered>(); // of nobody to a host, as the question
-  const auto asker = answers_one ? from : to, asked = answers_one ? to : from;
-  for (auto it = taken_.lower_bound({asker, asked, 0}); it != taken_.end(); ++it) {
-    if (it->first.from != asker || it->first.to != asked) return;
-    if (!answers(kind, it->first.kind)) continue;
-    if (!answers_one || --it->second == 0) taken_.erase(it);
-    return;
-  }
-}
-
 namespace {
+
+/// Stands in for an actor of another process: who sends it a message sends it to that one, and who watches it
+/// learns when the other process is gone.
+///
+/// It has no work of its own. A message becomes a letter on the thread of its sender, without a turn of this
+/// actor, since a thread of the scheduler may be busy with a step of a model for a long time. A letter that
+/// it takes for a third process counts as read when that process has given credit for it.
+class far_actor final : public caf::event_based_actor {
+public:
+  far_actor(caf::actor_config& config, std::shared_ptr<link> by, actor_address stands_for);
+
+  const char* name() const override { return "mailgrad.far-actor"; }
+  caf::behavior make_behavior() override;
+
+#if CAF_MAJOR_VERSION >= 1
+  bool enqueue(caf::mailbox_element_ptr what, caf::scheduler* scheduler) override;
+#else
+  void enqueue(caf::mailbox_element_ptr what, caf::execution_unit* host) override;
+  ~far_actor() override;
+  resume_result resume(caf::execution_unit* unit, std::size_t most) override;
+#endif
+
+private:
+  bool takes(const caf::mailbox_element& what) const;
+
+  const std::shared_ptr<link> by_; ///< other threads read it
+  actor_address stands_for_;
+};
+
+/// Whether the connection by which a letter came may bring another one when the receiver has read it.
+enum class receipt : std::uint8_t { none, of_message, of_body };
+
+/// CAF answers a request when its handler has returned, and also if its receiver has ended. All requests to
+/// actors of this process may have the same number, since nobody looks for the answer by it.
+caf::message_id id_of(receipt asked) {
+  return asked == receipt::none
+             ? caf::make_message_id()
+             : caf::message_id{caf::message_id::default_async_value | static_cast<std::uint64_t>(asked)};
+}
+receipt asked_by(caf::message_id id) { return static_cast<receipt>(id.integer_value() & 3U); }
+
+void enqueue(caf::strong_actor_ptr from, const caf::actor& to, caf::message_id id, caf::message m) {
+  hand_over::release(hand_over::tag(to));
+  const hand_over::inside_caf hidden;
+  auto* receiver = caf::actor_cast<caf::abstract_actor*>(to);
+#if CAF_MAJOR_VERSION >= 1
+  receiver->enqueue(caf::make_mailbox_element(std::move(from), id, std::move(m)), nullptr);
+#else
+  receiver->enqueue(std::move(from), id, std::move(m), nullptr);
+#endif
+}
+
+/// Goes when a letter from a third process has left this one, and tells the stand-in for its sender.
+std::shared_ptr<const void> receipt_for(const caf::mailbox_element& letter) {
+  if (!letter.mid.is_request() || !letter.sender) return nullptr;
+  return {nullptr, [to = caf::actor_cast<caf::actor>(letter.sender),
+                    id = letter.mid.response_id()](const void*) { enqueue(nullptr, to, id, {}); }};
+}
+
+/// Hands a letter to an actor of this process as if `from` had sent it, which stands in for its sender. It
+/// hears, as asked, when the receiver has read it or is no more.
+void hand_letter(const caf::actor& from, const caf::actor& to, caf::message m, receipt asked) {
+  enqueue(caf::actor_cast<caf::strong_actor_ptr>(from), to, id_of(asked), std::move(m));
+}
+
+far_actor::far_actor(caf::actor_config& config, std::shared_ptr<link> by, actor_address stands_for)
+    : caf::event_based_actor(config), by_(std::move(by)), stands_for_(stands_for) {
+  hand_over::release(hand_over::tag(this));
+}
+
+/// It hears the order to end, and nothing else.
+caf::behavior far_actor::make_behavior() {
+  return {[](const step_ended&) {}};
+}
+
+/// What a handler returns for a letter comes with the receipt.
+bool far_actor::takes(const caf::mailbox_element& what) const {
+  caf::message m = messaging::content_of(what);
+  const auto kind = m.empty() ? std::nullopt : kind_of(m);
+  if (kind) by_->post(stands_for_, caf::actor_cast<caf::actor>(what.sender), *kind, m, receipt_for(what));
+  if (what.mid.is_response()) by_->was_read(asked_by(what.mid) == receipt::of_body);
+  return kind || what.mid.is_response();
+}
+
+#if CAF_MAJOR_VERSION >= 1
+bool far_actor::enqueue(caf::mailbox_element_ptr what, caf::scheduler* scheduler) {
+  return takes(*what) || caf::event_based_actor::enqueue(std::move(what), scheduler);
+}
+#else
+void far_actor::enqueue(caf::mailbox_element_ptr what, caf::execution_unit* host) {
+  if (!takes(*what)) caf::event_based_actor::enqueue(std::move(what), host);
+}
+
+far_actor::~far_actor() { hand_over::acquire(hand_over::tag(this)); }
+
+caf::event_based_actor::resume_result far_actor::resume(caf::execution_unit* unit, std::size_t most) {
+  const hand_over::inside_caf hidden;
+  return caf::event_based_actor::resume(unit, most);
+}
+#endif
 
 /// What may wait for a process that takes nothing, besides four bodies of the largest size. It does so while
 /// it is stopped, and its peers write meanwhile what they note anyway.

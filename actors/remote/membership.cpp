@@ -1,5 +1,5 @@
-#include <mailgrad/actors/remote/member_life.hpp>
 #include <mailgrad/actors/remote/membership.hpp>
+#include <mailgrad/actors/remote/worker_host.hpp>
 #include <mailgrad/actors/run/run_home.hpp>
 #include <mailgrad/engine/plan/worker_computers.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>

@@ -2,7 +2,6 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/remote/client_side.hpp>
 #include <mailgrad/actors/remote/door_of_shards.hpp>
-#include <mailgrad/actors/remote/far_actor.hpp>
 #include <mailgrad/actors/remote/gradient_form.hpp>
 #include <mailgrad/actors/remote/parameter_host.hpp>
 #include <mailgrad/actors/run/run_home.hpp>
@@ -90,13 +89,9 @@ void shard_door::on_joined(std::uint64_t session) {
   exchange.bounds = options_.bounds;
   exchange.session = session;
   exchange.devices = options_.devices;
-  link& by = *g.by;
-  by.take_form(kind_of<push_gradient>(), std::make_unique<gradient_form>(exchange));
-  by.take_form(kind_of<shard_weights>(), std::make_unique<weights_form>(exchange));
-  by.add({duty::coordinator}, options_.coordinator);
-  for (const auto& [s, shard] : options_.shards) by.add({duty::shard, s}, shard);
-  by.add_far(system_, {duty::worker, worker.value});
-  options_.bounds.share_credit(session, worker, g.by);
+  g.by->add({duty::coordinator}, options_.coordinator);
+  for (const auto& [s, shard] : options_.shards) g.by->add({duty::shard, s}, shard);
+  serve_exchange(g.by, exchange, system_);
 }
 
 /// The shards hear of it from the coordinator, which passes it on to each of them when it knows what became

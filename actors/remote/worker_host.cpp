@@ -1,8 +1,6 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/actors/remote/body_form.hpp>
 #include <mailgrad/actors/remote/client_side.hpp>
 #include <mailgrad/actors/remote/door_of_shards.hpp>
-#include <mailgrad/actors/remote/far_actor.hpp>
 #include <mailgrad/actors/remote/gradient_form.hpp>
 #include <mailgrad/actors/remote/worker_host.hpp>
 #include <mailgrad/engine/plan/checked_options.hpp>
@@ -18,53 +16,30 @@
 
 namespace mailgrad::remote {
 
+using messaging::on, messaging::send, messaging::send_after, messaging::send_anonymously, messaging::spawn,
+    messaging::spawn_apart, messaging::watch;
+
 namespace {
 
-/// Looks on this machine for the samples of a run, and sends `go_on` to who waits for the answer. It has a
-/// thread of its own, because it reads files.
+/// Looks for something, on a thread of its own, because it reads files.
 class samples_search {
 public:
   static constexpr const char* name = "mailgrad.samples-search";
 
-  /// The answer is there when `go_on` has come.
-  samples_search(caf::event_based_actor* self, std::shared_ptr<own_samples> here, data_terms wanted,
-                 std::shared_ptr<own_samples::answer> answer, caf::actor who_waits);
-  caf::behavior make_behavior();
+  samples_search(caf::event_based_actor* self, std::function<void()> look)
+      : self_(self), look_(std::move(look)) {}
+  caf::behavior make_behavior() {
+    send(self_, caf::actor_cast<caf::actor>(self_), go_on{});
+    return {on(self_, [this](const go_on&) {
+      look_();
+      self_->quit();
+    })};
+  }
 
 private:
   caf::event_based_actor* self_;
-  std::shared_ptr<own_samples> here_;
-  data_terms wanted_;
-  std::shared_ptr<own_samples::answer> answer_;
-  caf::actor who_waits_;
+  std::function<void()> look_;
 };
-
-} // namespace
-
-using messaging::on, messaging::send;
-
-samples_search::samples_search(caf::event_based_actor* self, std::shared_ptr<own_samples> here,
-                               data_terms wanted, std::shared_ptr<own_samples::answer> answer,
-                               caf::actor who_waits)
-    : self_(self), here_(std::move(here)), wanted_(std::move(wanted)), answer_(std::move(answer)),
-      who_waits_(std::move(who_waits)) {}
-
-caf::behavior samples_search::make_behavior() {
-  send(self_, caf::actor_cast<caf::actor>(self_), go_on{});
-  return {
-      on(self_,
-         [this](const go_on&) {
-           *answer_ = here_->find(wanted_);
-           send(self_, who_waits_, go_on{});
-           self_->quit();
-         }),
-  };
-}
-
-using messaging::on, messaging::send, messaging::send_after, messaging::send_anonymously,
-    messaging::spawn_apart, messaging::watch;
-
-namespace {
 
 /// A worker is the same to a parameter host as to the server: its number and its incarnation.
 net::hello hello_of(const worker_terms& terms) {
@@ -137,8 +112,12 @@ void worker_host::take_terms(const terms_told& x) {
 
 void worker_host::look_for_samples() {
   found_ = std::make_shared<own_samples::answer>();
-  spawn_apart<samples_search>(self_->system(), options_.samples, told_->terms.data, found_,
-                              caf::actor(self_));
+  const auto look = [here = options_.samples, wanted = told_->terms.data, found = found_,
+                     me = caf::actor(self_)] {
+    *found = here->find(wanted);
+    send_anonymously(me, go_on{});
+  };
+  spawn_apart<samples_search>(self_->system(), look);
 }
 
 /// A worker that has lost some of its shards takes no further part, since it could take no whole step. If it
@@ -264,6 +243,77 @@ void worker_host::begin() {
   });
   watch(self_, worker_, worker_lost{told_->terms.worker});
   options_.on_begin(worker_, peers);
+}
+
+member_life::member_life(caf::actor_system& home, options o)
+    : address_(o.address), client_(std::move(o.network), std::move(o.says),
+                                   {{}, [of = self_](const net::ending&) { of->end(); }}) {
+  if (o.tries_once) client_.try_once();
+  // A shard may hold a gradient for long, so it stays as it is when the session ends.
+  const std::shared_ptr<net::shared_heap> heap = net::heap_for(o.address, std::nullopt);
+  client_.lend_from(heap);
+  self_->on_change = std::move(o.on_change);
+  self_->host = spawn<worker_host>(
+      home,
+      worker_host_options{
+          client_.way(),
+          [own = client_.network(), server = o.address](const std::string& at) {
+            return net::fitting_network(own, server, at);
+          },
+          heap, std::move(o.devices), std::move(o.known), std::move(o.plugins), std::move(o.time),
+          std::move(o.samples), std::move(o.on_streamed), std::move(o.join_sums), o.card_ends_run,
+          [of = self_](const caf::actor& worker, const worker_peers& peers) { of->take(worker, peers); }});
+  client_.way()->add({duty::host}, self_->host);
+}
+
+member_life::~member_life() { cut("the process has left"); }
+
+void member_life::shared::take(const caf::actor& begun, const worker_peers& its_peers) {
+  {
+    const std::lock_guard lock(mutex);
+    if (ended) return send_anonymously(begun, give_up{});
+    worker = begun;
+    peers = its_peers;
+  }
+  on_change();
+}
+
+/// On the network's thread, or the owner's. What the worker waits for will not come.
+void member_life::shared::end() {
+  const std::lock_guard lock(mutex);
+  ended = true;
+  for (const caf::actor& a : {worker, host})
+    if (a) send_anonymously(a, give_up{});
+}
+
+caf::actor member_life::worker() const {
+  const std::lock_guard lock(self_->mutex);
+  return self_->worker;
+}
+
+worker_peers member_life::peers() const {
+  const std::lock_guard lock(self_->mutex);
+  return self_->peers;
+}
+
+void member_life::leave() {
+  caf::actor host;
+  {
+    const std::lock_guard lock(self_->mutex);
+    if (self_->worker) host = self_->host;
+  }
+  if (host)
+    send_anonymously(host, leave_run{});
+  else
+    client_.way()->leave("it left before it had begun");
+}
+
+void member_life::cut(const std::string& words) {
+  client_.close(words);
+  self_->end();
+  const std::lock_guard lock(self_->mutex);
+  self_->worker = self_->host = nullptr;
+  self_->peers = {};
 }
 
 } // namespace mailgrad::remote

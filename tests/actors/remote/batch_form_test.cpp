@@ -1,4 +1,4 @@
-#include <mailgrad/actors/remote/body_form.hpp>
+#include <mailgrad/actors/remote/gradient_form.hpp>
 
 #include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/tensor/dtype.hpp>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/actors/remote/message_table.hpp>
+#include <mailgrad/actors/remote/letters.hpp>
 #include <mailgrad/files/archive.hpp>
 
 #include <memory>

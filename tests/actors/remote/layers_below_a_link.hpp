@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/actors/remote/message_table.hpp>
+#include <mailgrad/actors/remote/letters.hpp>
 #include <mailgrad/net/network.hpp>
 
 #include <mailgrad/tests/net/played_layers.hpp>

@@ -1,4 +1,4 @@
-#include <mailgrad/actors/remote/message_table.hpp>
+#include <mailgrad/actors/remote/letters.hpp>
 #include <mailgrad/net/ending.hpp>
 
 #include <gmock/gmock.h>

@@ -1,5 +1,4 @@
 #include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/actors/remote/far_actor.hpp>
 #include <mailgrad/actors/remote/link.hpp>
 #include <mailgrad/actors/run/run_home.hpp>
 #include <mailgrad/files/digests.hpp>

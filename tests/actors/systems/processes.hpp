@@ -3,8 +3,8 @@
 #include <mailgrad/tests/actors/systems/process_network.hpp>
 
 #include <mailgrad/actors/remote/client_side.hpp>
-#include <mailgrad/actors/remote/member_life.hpp>
 #include <mailgrad/actors/remote/membership.hpp>
+#include <mailgrad/actors/remote/worker_host.hpp>
 #include <mailgrad/actors/remote/worker_server.hpp>
 #include <mailgrad/actors/run/run_crew.hpp>
 #include <mailgrad/actors/run/run_recorder.hpp>

@@ -1,14 +1,85 @@
+#include <mailgrad/actors/remote/letters.hpp>
+
 #include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/actors/remote/message_table.hpp>
+#include <mailgrad/files/byte_archive.hpp>
+#include <mailgrad/net/ending.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <concepts>
+#include <cstring>
 #include <stdexcept>
+#include <utility>
 
 namespace mailgrad::remote {
+
+std::string to_string(const actor_address& a) {
+  switch (a.what) {
+  case duty::nobody:
+    return "nobody";
+  case duty::host:
+    return "the host of the process";
+  case duty::coordinator:
+    return "the coordinator";
+  case duty::feeder:
+    return "the feeder";
+  case duty::tracker:
+    return "the staleness tracker";
+  case duty::shard:
+    return fmt::format("shard {}", a.number);
+  case duty::worker:
+    return fmt::format("worker {}", a.number);
+  case duty::recorder:
+    return "the recorder";
+  case duty::evaluator:
+    return "the evaluator";
+  }
+  return "an actor that this build does not know";
+}
+
+caf::actor address_book::at(actor_address a) const {
+  const auto found = handles_.find(a);
+  return found == handles_.end() ? caf::actor() : found->second;
+}
+
+actor_address address_book::of(const caf::actor& handle) const {
+  for (const auto& [a, known] : handles_)
+    if (known == handle) return a;
+  return {};
+}
+
+void field_inspector::field(std::string_view name, caf::actor& x) {
+  actor_address a = reads() ? actor_address{} : book_.of(x);
+  archive_.group(name, [&] {
+    archive_.choice("duty", a.what, last_duty);
+    archive_.field("number", a.number);
+  });
+  if (!reads()) return;
+  x = book_.at(a);
+  if (!x) throw archive_error(fmt::format("{}: {} is not known here", name, to_string(a)));
+}
+
+void field_inspector::field(std::string_view name, snapshot& x) {
+  if (!reads()) return archive_.hold(name, nullptr, x ? x.on_host() : std::span<const float>());
+  const std::span<const float> told = archive_.array(name).values;
+  x = {};
+  if (told.empty()) return;
+  block copy = block::for_overwrite(told.size_bytes());
+  std::memcpy(copy.data(), told.data(), told.size_bytes());
+  x = snapshot(std::make_shared<memory>(std::move(copy)));
+}
+
+void field_inspector::field(std::string_view name, std::shared_ptr<const saved_fields>& x) {
+  archive_.group(name, [&] {
+    if (reads())
+      x = read_nested(archive_);
+    else
+      write_nested(archive_, *x);
+  });
+}
 
 namespace {
 
@@ -182,22 +253,6 @@ std::optional<message_kind> kind_of(const caf::message& m) {
   return std::nullopt;
 }
 
-template <class Message>
-message_kind kind_of() {
-  for (const table_entry& e : table)
-    if (e.is == &holds<Message>) return e.number;
-  throw std::logic_error("a message that stays in its process has no number");
-}
-template message_kind kind_of<terms_told>();
-template message_kind kind_of<worker_leaves>();
-template message_kind kind_of<run_asked>();
-template message_kind kind_of<run_answered>();
-template message_kind kind_of<shards_ready>();
-template message_kind kind_of<worker_lost>();
-template message_kind kind_of<push_gradient>();
-template message_kind kind_of<dealt_batch>();
-template message_kind kind_of<shard_weights>();
-
 std::string_view name_of(message_kind kind) noexcept {
   const table_entry* e = find(kind);
   return e ? e->name : std::string_view{};
@@ -285,6 +340,56 @@ letter_head read_head(net::frame_reader& r, bool has_body) {
   if ((head.layout == letter_layout::fields) == has_body || head.layout > letter_layout::fields_in_body)
     r.fail("expected fields that fit how the letter came");
   return head;
+}
+
+void refuse_letter(const std::string& words) { throw net::protocol_error("letter: " + words); }
+
+void letter_rules::require_ends(message_kind kind, const actor_address& from, const actor_address& to) const {
+  const bool is_nobody = from.what == duty::nobody;
+  const bool may =
+      is_nobody ? may_be_sent_by(kind, duty::nobody) ||
+                      std::ranges::any_of(
+                          known_, [kind](const actor_address& a) { return may_be_sent_by(kind, a.what); })
+                : known_.contains(from) && may_be_sent_by(kind, from.what);
+  const std::string name(name_of(kind)), what = name.empty() ? fmt::format("message of kind {}", kind) : name;
+  if (!may) refuse_letter(fmt::format("expected no {} from {}, found one", what, to_string(from)));
+  if (!may_be_sent_to(kind, to.what))
+    refuse_letter(fmt::format("expected no {} for {}, found one", what, to_string(to)));
+}
+
+void letter_rules::require_subject(message_kind kind, const actor_address& from,
+                                   const caf::message& m) const {
+  const auto about = subject_of(kind, m);
+  if (!about) return;
+  if (about->what == from.what && *about != from)
+    refuse_letter(fmt::format("{}: expected one about {}, which sent it, found one about {}", name_of(kind),
+                              to_string(from), to_string(*about)));
+  const bool has_such =
+      std::ranges::any_of(known_, [&](const actor_address& a) { return a.what == about->what; });
+  if (has_such && !known_.contains(*about))
+    refuse_letter(fmt::format("{}: expected one about an actor of that process, found one about {}",
+                              name_of(kind), to_string(*about)));
+}
+
+void letter_rules::take(message_kind kind, const actor_address& from, const actor_address& to) {
+  const letter_bound bound = bound_of(kind);
+  if (bound.what == letter_bound::of::unread || ++taken_[{from, to, kind}] <= bound.most) return;
+  refuse_letter(bound.what == letter_bound::of::in_all
+                    ? fmt::format("expected at most {} {} from {}, found one more", bound.most, name_of(kind),
+                                  to_string(from))
+                    : fmt::format("expected at most {} {} that {} has not answered, found one more",
+                                  bound.most, name_of(kind), to_string(to)));
+}
+
+void letter_rules::answer(message_kind kind, const actor_address& from, const actor_address& to) {
+  const bool answers_one = kind == kind_of<run_answered>(); // of nobody to a host, as the question
+  const auto asker = answers_one ? from : to, asked = answers_one ? to : from;
+  for (auto it = taken_.lower_bound({asker, asked, 0}); it != taken_.end(); ++it) {
+    if (it->first.from != asker || it->first.to != asked) return;
+    if (!answers(kind, it->first.kind)) continue;
+    if (!answers_one || --it->second == 0) taken_.erase(it);
+    return;
+  }
 }
 
 } // namespace mailgrad::remote
