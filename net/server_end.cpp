@@ -86,29 +86,36 @@ refusal server_end::full() const {
   return {refusal_code::full, fmt::format("at most {}", options_.most_connections), "one more"};
 }
 
+/// Null if it has closed.
+server_end::connection* server_end::at(connection_id c) {
+  const auto found = connections_.find(c);
+  return found == connections_.end() ? nullptr : &found->second;
+}
+
+const server_end::connection* server_end::at(connection_id c) const {
+  return const_cast<server_end*>(this)->at(c);
+}
+
 void server_end::shares(connection_id c, std::shared_ptr<common_memory> memory) {
-  if (const auto found = connections_.find(c); found != connections_.end())
-    found->second.memory = std::move(memory);
+  if (connection* to = at(c)) to->memory = std::move(memory);
 }
 
 bool server_end::reads(connection_id id, instant now) {
-  const auto found = connections_.find(id);
-  if (found == connections_.end() || !found->second.known || found->second.part != plane::bulk) return true;
-  session& its = found->second.known->its;
+  const connection* c = at(id);
+  if (!c || !c->known || c->part != plane::bulk) return true;
+  session& its = c->known->its;
   return its.reads_bulk(!options_.has_room || options_.has_room(its.terms().you), now);
 }
 
 bool server_end::reads_behind(connection_id id) {
-  const auto found = connections_.find(id);
-  const bool asks = options_.has_room && found != connections_.end() && found->second.known &&
-                    found->second.part == plane::bulk;
-  return !asks || !found->second.known->its.is_last_place();
+  const connection* c = at(id);
+  const bool asks = options_.has_room && c && c->known && c->part == plane::bulk;
+  return !asks || !c->known->its.is_last_place();
 }
 
 void server_end::received(connection_id id, byte_view data, instant now) {
-  const auto found = connections_.find(id);
-  if (found == connections_.end() || found->second.refused) return;
-  connection& c = found->second;
+  if (!at(id) || at(id)->refused) return;
+  connection& c = *at(id);
   if (c.unknown) {
     try {
       data = data.subspan(c.unknown->receive(data));
@@ -123,10 +130,9 @@ void server_end::received(connection_id id, byte_view data, instant now) {
   if (c.known && !data.empty()) c.known->its.receive(c.part, data, now);
 }
 
-std::span<std::byte> server_end::place(connection_id c) {
-  const auto found = connections_.find(c);
-  if (found == connections_.end() || !found->second.known) return {};
-  return found->second.known->its.place(found->second.part);
+std::span<std::byte> server_end::place(connection_id id) {
+  const connection* c = at(id);
+  return c && c->known ? c->known->its.place(c->part) : std::span<std::byte>{};
 }
 
 void server_end::filled(connection_id c, std::size_t count, instant now) {
@@ -143,9 +149,8 @@ void server_end::closed(connection_id c, std::string_view words, instant now) {
 }
 
 std::optional<outgoing> server_end::next(connection_id c, instant now) {
-  const auto found = connections_.find(c);
-  if (found == connections_.end()) return std::nullopt;
-  connection& to = found->second;
+  if (!at(c)) return std::nullopt;
+  connection& to = *at(c);
   if (to.refusal_frame) {
     outgoing last;
     last.header = encode({.kind = frame_kind::refusal,
@@ -159,18 +164,15 @@ std::optional<outgoing> server_end::next(connection_id c, instant now) {
   return to.known ? to.known->its.next(to.part, now) : std::nullopt;
 }
 
-bool server_end::has_ended(connection_id c) const {
-  const auto found = connections_.find(c);
-  return found != connections_.end() && found->second.known &&
-         found->second.known->its.now_is() == session::state::ended;
+bool server_end::has_ended(connection_id id) const {
+  const connection* c = at(id);
+  return c && c->known && c->known->its.now_is() == session::state::ended;
 }
 
-bool server_end::is_through(connection_id c) const {
-  const auto found = connections_.find(c);
-  if (found == connections_.end()) return true;
-  const connection& known = found->second;
-  if (known.refused) return !known.refusal_frame;
-  return known.known && known.known->its.is_through();
+bool server_end::is_through(connection_id id) const {
+  const connection* c = at(id);
+  if (!c || c->refused) return !c || !c->refusal_frame;
+  return c->known && c->known->its.is_through();
 }
 
 void server_end::tick(instant now) {
@@ -219,14 +221,12 @@ void server_end::refuse(connection& c, const refusal& why) {
   keeper_->turned_away(why, c.from);
 }
 
-void server_end::refuse(connection_id c, const refusal& why) {
-  const auto found = connections_.find(c);
-  if (found != connections_.end() && found->second.unknown && !found->second.refused)
-    refuse(found->second, why);
+void server_end::refuse(connection_id id, const refusal& why) {
+  if (connection* c = at(id); c && c->unknown && !c->refused) refuse(*c, why);
 }
 
-void server_end::bar_from_serving(connection_id c) {
-  if (const auto found = connections_.find(c); found != connections_.end()) found->second.may_serve = false;
+void server_end::bar_from_serving(connection_id id) {
+  if (connection* c = at(id)) c->may_serve = false;
 }
 
 void server_end::judge(connection& c, const hello& said, instant now) {

@@ -165,6 +165,8 @@ private:
     bool may_serve = true;
   };
 
+  connection* at(connection_id c);
+  const connection* at(connection_id c) const;
   void refuse(connection& c, const refusal& why);
   refusal full() const;
   void judge(connection& c, const hello& said, instant now);

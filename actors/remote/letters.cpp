@@ -276,16 +276,6 @@ bool may_be_sent_to(message_kind kind, duty receiver) noexcept {
   return e && (e->receivers & of(receiver)) != 0;
 }
 
-std::optional<actor_address> subject_of(message_kind kind, const caf::message& m) {
-  const table_entry* e = find(kind);
-  return e && e->subject ? e->subject(m) : std::nullopt;
-}
-
-std::optional<std::uint64_t> step_of(message_kind kind, const caf::message& m) {
-  if (kind != kind_of<push_gradient>()) return std::nullopt;
-  return m.get_as<push_gradient>(0).header.id.step.value;
-}
-
 letter_bound bound_of(message_kind kind) noexcept {
   const table_entry* e = find(kind);
   return e ? e->bound : letter_bound{};
@@ -359,7 +349,8 @@ void letter_rules::require_ends(message_kind kind, const actor_address& from, co
 
 void letter_rules::require_subject(message_kind kind, const actor_address& from,
                                    const caf::message& m) const {
-  const auto about = subject_of(kind, m);
+  const table_entry* e = find(kind);
+  const auto about = e && e->subject ? e->subject(m) : std::nullopt;
   if (!about) return;
   if (about->what == from.what && *about != from)
     refuse_letter(fmt::format("{}: expected one about {}, which sent it, found one about {}", name_of(kind),

@@ -180,11 +180,6 @@ bool may_be_sent_by(message_kind kind, duty sender) noexcept;
 /// Whether such an actor takes the message. One that does not would print a line for each.
 bool may_be_sent_to(message_kind kind, duty receiver) noexcept;
 
-/// The shard or the worker that a message is about, such as a report; none if it is about no single one.
-std::optional<actor_address> subject_of(message_kind kind, const caf::message& m);
-/// The step of a gradient; none of any other message.
-std::optional<std::uint64_t> step_of(message_kind kind, const caf::message& m);
-
 /// What bounds the letters of a kind that an actor of one process sends to one of another. Whatever the kind,
 /// letters that their receiver has not read yet hold the credit by which they came, so these are never more
 /// than that (net::server_options::messages, bodies). More than a bound ends the session.

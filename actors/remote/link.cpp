@@ -113,6 +113,12 @@ caf::event_based_actor::resume_result far_actor::resume(caf::execution_unit* uni
 }
 #endif
 
+/// The step of a gradient; none of any other message.
+std::optional<std::uint64_t> step_of(message_kind kind, const caf::message& m) {
+  if (kind != kind_of<push_gradient>()) return std::nullopt;
+  return m.get_as<push_gradient>(0).header.id.step.value;
+}
+
 /// What may wait for a process that takes nothing, besides four bodies of the largest size. It does so while
 /// it is stopped, and its peers write meanwhile what they note anyway.
 constexpr std::size_t most_waiting_beside = 64 << 20;
@@ -132,13 +138,8 @@ auto done_or_refused(const Work& work) {
 
 } // namespace
 
-void link::add(actor_address a, caf::actor handle) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!over_) book_.add(a, std::move(handle));
-    if (!holds_letters_) return;
-  }
-  ask_for_held_letters();
+void link::add(actor_address a, const caf::actor& handle) {
+  add(a, std::function([&] { return handle; }));
 }
 
 caf::actor link::add(actor_address a, const std::function<caf::actor()>& spawned) {
@@ -153,12 +154,13 @@ caf::actor link::add(actor_address a, const std::function<caf::actor()>& spawned
   return made;
 }
 
+caf::actor link::stand_in(caf::actor_system& system, actor_address a) {
+  const messaging::visit here;
+  return system.spawn<far_actor>(shared_from_this(), a);
+}
+
 caf::actor link::add_far(caf::actor_system& system, actor_address a) {
-  caf::actor made;
-  {
-    const messaging::visit here;
-    made = system.spawn<far_actor>(shared_from_this(), a);
-  }
+  const caf::actor made = stand_in(system, a);
   std::optional<std::string> over;
   {
     const std::lock_guard lock(mutex_);
@@ -531,10 +533,7 @@ std::optional<link::held_out> link::held_gradient(std::size_t gradients_a_step) 
 /// Hears that letters which name no sender are read. The caller holds the mutex.
 caf::actor link::stand_in_for_nobody(caf::actor_system& system) {
   caf::actor& nobody = far_[actor_address{}];
-  if (!nobody) {
-    const messaging::visit here;
-    nobody = system.spawn<far_actor>(shared_from_this(), actor_address{});
-  }
+  if (!nobody) nobody = stand_in(system, {});
   return nobody;
 }
 

@@ -51,7 +51,7 @@ public:
   }
 
   /// Lets letters reach an actor of this process, and names it in letters.
-  void add(actor_address a, caf::actor handle);
+  void add(actor_address a, const caf::actor& handle);
   /// The same for an actor that speaks as soon as it is spawned: `spawned` returns it, and nothing that it
   /// says leaves before its address is known.
   caf::actor add(actor_address a, const std::function<caf::actor()>& spawned);
@@ -149,6 +149,7 @@ private:
   void hand_out_held();
   void hand_out(const incoming& letter);
   bool hand_to_actor(const incoming& letter);
+  caf::actor stand_in(caf::actor_system& system, actor_address a);
   caf::actor stand_in_for_nobody(caf::actor_system& system);
 
   net::network& network_;

@@ -12,7 +12,6 @@
 #include <set>
 #include <stdexcept>
 #include <thread>
-#include <type_traits>
 #include <utility>
 
 // How connections come to be. A client asks its server's rank for a connection, by a number of its own that
@@ -53,116 +52,104 @@ private:
 
 } // namespace
 
-class mpi_network::implementation {
-public:
-  implementation(std::unique_ptr<mpi_calls> mpi, const mpi_options& o)
-      : options_(checked(o)), mpi_(std::move(mpi)), loop_(*mpi_, o.spin, o.on_wait) {
+/// The thread that owns MPI, and the endpoints that it serves.
+struct mpi_network::implementation {
+  implementation(std::unique_ptr<mpi_calls> of_rank, const mpi_options& o)
+      : options(checked(o)), mpi(std::move(of_rank)), loop(*mpi, o.spin, o.on_wait) {
     std::promise<mpi_calls::place> begun;
-    auto here = begun.get_future();
-    thread_ = std::thread([this, told = std::move(begun)]() mutable { run(told); });
+    auto found = begun.get_future();
+    thread = std::thread([this, told = std::move(begun)]() mutable { run(told); });
     try {
-      here_ = here.get();
+      here = found.get();
     } catch (...) {
-      thread_.join();
+      thread.join();
       throw;
     }
   }
   ~implementation() {
-    loop_.post([this] {
-      for (endpoint* const e : std::exchange(known_, {})) loop_.forget(*e);
-      loop_.stop(!abandoned_);
+    loop.post([this] {
+      for (endpoint* const e : std::exchange(known, {})) loop.forget(*e);
+      loop.stop(!abandoned);
     });
-    thread_.join();
+    thread.join();
   }
   implementation(const implementation&) = delete;
   implementation& operator=(const implementation&) = delete;
 
   template <class Work>
-  std::invoke_result_t<Work> on_thread(Work work) {
-    return call_on(thread_, loop_, std::move(work));
+  void on_thread(Work work) {
+    call_on(thread, loop, std::move(work));
   }
-
-  void listen(server_end& server, int rank) {
-    if (rank != here_.rank)
-      throw std::invalid_argument(fmt::format("mpi: expected {} to listen on this rank, found {}",
-                                              mpi_address(here_.rank), mpi_address(rank)));
-    on_thread([&] {
-      loop_.serve(server);
-      known_.insert(&server);
-    });
-  }
-  void connect(client_end& client, int rank) {
-    if (rank >= here_.size)
-      throw std::invalid_argument(
-          fmt::format("mpi: expected one of {} ranks, found {}", here_.size, mpi_address(rank)));
-    const instant patience = client.tries_once() ? timing{}.hello() : instant{options_.patience};
-    on_thread([&] {
-      loop_.connect(client, rank, patience);
-      known_.insert(&client);
-    });
-  }
-  void forget(endpoint& e) {
-    on_thread([&] {
-      loop_.forget(e);
-      known_.erase(&e);
-    });
-  }
-  void post(endpoint& e, std::function<void(instant)> work) {
-    loop_.post([this, &e, work = std::move(work)] {
-      if (mpi_host* const host = loop_.find(e)) host->work(work, loop_.now()); // which may forget it
-    });
-  }
-
-  std::unique_ptr<all_reduce> join_sums(std::size_t floats) {
-    if (here_.rank == 0)
-      throw std::invalid_argument("mpi: expected a rank from 1 on to join the sums, found rank 0");
-    on_thread([&] { loop_.join_sums(here_, floats); });
-    return std::make_unique<sums_of_rank>(loop_, floats);
-  }
-
-  const mpi_loop& loop() const noexcept { return loop_; }
-  mpi_calls::place here() const noexcept { return here_; }
-  void abandon() noexcept { abandoned_ = true; }
-
-private:
   void run(std::promise<mpi_calls::place>& begun) {
     try {
-      begun.set_value(mpi_->begin());
+      begun.set_value(mpi->begin());
     } catch (...) {
       begun.set_exception(std::current_exception());
       return;
     }
-    loop_.run();
+    loop.run();
   }
 
-  mpi_options options_;
-  std::unique_ptr<mpi_calls> mpi_;
-  mpi_loop loop_;
-  mpi_calls::place here_;
-  std::set<endpoint*> known_; ///< of the thread
-  std::atomic<bool> abandoned_{false};
-  std::thread thread_;
+  const mpi_options options;
+  const std::unique_ptr<mpi_calls> mpi;
+  mpi_loop loop;
+  mpi_calls::place here;
+  std::set<endpoint*> known; ///< of the thread
+  std::atomic<bool> abandoned{false};
+  std::thread thread;
 };
 
 mpi_network::mpi_network(std::unique_ptr<mpi_calls> mpi, const mpi_options& options)
     : self_(std::make_unique<implementation>(std::move(mpi), options)) {}
 mpi_network::~mpi_network() = default;
 
-int mpi_network::rank() const noexcept { return self_->here().rank; }
-int mpi_network::size() const noexcept { return self_->here().size; }
-std::unique_ptr<all_reduce> mpi_network::join_sums(std::size_t floats) { return self_->join_sums(floats); }
-void mpi_network::abandon() noexcept { self_->abandon(); }
+int mpi_network::rank() const noexcept { return self_->here.rank; }
+int mpi_network::size() const noexcept { return self_->here.size; }
+void mpi_network::abandon() noexcept { self_->abandoned = true; }
+instant mpi_network::now() const noexcept { return self_->loop.now(); }
+
+std::unique_ptr<all_reduce> mpi_network::join_sums(std::size_t floats) {
+  if (rank() == 0)
+    throw std::invalid_argument("mpi: expected a rank from 1 on to join the sums, found rank 0");
+  self_->on_thread([&] { self_->loop.join_sums(self_->here, floats); });
+  return std::make_unique<sums_of_rank>(self_->loop, floats);
+}
 
 std::string mpi_network::listen(server_end& server, const std::string& address) {
-  self_->listen(server, parse_mpi_address(address));
+  if (const int at = parse_mpi_address(address); at != rank())
+    throw std::invalid_argument(fmt::format("mpi: expected {} to listen on this rank, found {}",
+                                            mpi_address(rank()), mpi_address(at)));
+  self_->on_thread([&] {
+    self_->loop.serve(server);
+    self_->known.insert(&server);
+  });
   return address;
 }
+
 void mpi_network::connect(client_end& client, const std::string& address) {
-  self_->connect(client, parse_mpi_address(address));
+  const int to = parse_mpi_address(address);
+  if (to >= size())
+    throw std::invalid_argument(
+        fmt::format("mpi: expected one of {} ranks, found {}", size(), mpi_address(to)));
+  const instant patience = client.tries_once() ? timing{}.hello() : instant{self_->options.patience};
+  self_->on_thread([&] {
+    self_->loop.connect(client, to, patience);
+    self_->known.insert(&client);
+  });
 }
-void mpi_network::forget(endpoint& e) { self_->forget(e); }
-void mpi_network::post(endpoint& e, std::function<void(instant)> work) { self_->post(e, std::move(work)); }
-instant mpi_network::now() const noexcept { return self_->loop().now(); }
+
+void mpi_network::forget(endpoint& e) {
+  self_->on_thread([&] {
+    self_->loop.forget(e);
+    self_->known.erase(&e);
+  });
+}
+
+void mpi_network::post(endpoint& e, std::function<void(instant)> work) {
+  self_->loop.post([self = self_.get(), &e, work = std::move(work)] {
+    if (mpi_host* const host = self->loop.find(e)) host->work(work, self->loop.now()); // which may forget it
+  });
+}
 
 namespace {
 

@@ -68,7 +68,7 @@ public:
   instant now() const noexcept override;
 
 private:
-  class implementation;
+  struct implementation;
   std::unique_ptr<implementation> self_;
 };
 

@@ -55,7 +55,7 @@ protected:
                  host_maker make);
 
 private:
-  class implementation;
+  struct implementation;
   std::unique_ptr<implementation> self_;
 };
 
