@@ -163,7 +163,7 @@ constexpr table_entry whole(message_kind number, std::string_view name, unsigned
                             letter_bound bound, std::array<message_kind, 2> questions = {}) {
   return {number, name, senders, receivers, holds<T>, write<T>, read<T>, subject_of<T>, bound, questions};
 }
-/// A message whose values travel beside its fields (body_form.hpp).
+/// A message whose values travel beside its fields, by a body_form.
 template <class T>
 constexpr table_entry with_body(message_kind number, std::string_view name, unsigned senders,
                                 unsigned receivers, letter_bound bound,

@@ -37,7 +37,7 @@ struct link_events {
 ///             by; so a message cannot overtake another one, as between actors of one process. A letter that
 ///             finds no credit waits here and not at its sender. What waits is bounded: if the other process
 ///             takes nothing for so long that more would, this ends the session. A letter that came holds its
-///             credit until its receiver has read it, unless another bound counts it (message_table.hpp).
+///             credit until its receiver has read it, unless another bound counts it (letters.hpp).
 /// Threads     add(), add_far(), take_form(), keep_credit(), allow(), post(), was_read(), those that tell of
 ///             waits, end(), leave(), fail() and lose(): any. The rest is the network's.
 class link final : public net::session_events, public std::enable_shared_from_this<link> {
