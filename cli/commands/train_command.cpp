@@ -220,6 +220,7 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   std::optional<run_outputs> outputs(std::in_place, w.outputs, files_of(inputs));
   if (!w.load.empty()) options.start = std::make_shared<const saved_weights>(load_weights(w.load));
   const auto data = std::make_shared<const data_split>(open_data(w.data, opened_as(w)));
+  fit_usual_batch(w, options, data->train.size());
   const model_card card = card_for(model_text(w.model), *data); // now, as a model file may change meanwhile
 
   const auto [layout, is_done] = foresee_as_chosen(w, model, data, options);
@@ -330,8 +331,9 @@ train_words words_again(const std::vector<std::string>& words, const std::string
 
 /// Opens the data and plans the run, says what was understood, and leaves it at that.
 int try_out(const train_words& w) {
-  const training_options options = with_first_weights(w);
+  training_options options = with_first_weights(w);
   const auto data = std::make_shared<const data_split>(open_data(w.data, opened_as(w)));
+  fit_usual_batch(w, options, data->train.size());
   if (!w.quiet) say_line(in_words(*data->reading));
   say_warnings(options, *data);
   if (!w.quiet) say_line(choices_in_words(w, options));

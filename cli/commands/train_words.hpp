@@ -47,7 +47,8 @@ struct train_words {
   std::string load;
   std::string load_strict = "yes";
   std::string optimizer = "sgd";
-  bool usual_rule = false; ///< it was chosen since the command left it open
+  bool usual_rule = false;  ///< it was chosen since the command left it open
+  bool usual_batch = false; ///< the command left it open
   std::string schedule = "constant";
   std::string outer_optimizer = "sgd";
   output_paths outputs;

@@ -1,6 +1,7 @@
 #include <mailgrad/cli/commands/usual_choices.hpp>
 
 #include <mailgrad/cli/device_option.hpp>
+#include <mailgrad/cli/option_checks.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/tensor/usable_cores.hpp>
 
@@ -9,7 +10,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace mailgrad {
 
@@ -55,12 +58,24 @@ train_words open_words() {
 
 train_words with_usual_choices(train_words w, const CLI::App& parser) {
   w.usual_rule = parser.count("--optimizer") == 0;
+  w.usual_batch = parser.count("--batch") == 0;
   w.usual_devices = w.devices.empty();
   if (!w.usual_devices) return w;
   w.devices = list_for(w, usual_devices(cuda::runtime::find_cards(), usable_core_devices()));
   w.usual_policy = parser.count("--policy") + parser.count("--cure") == 0;
   if (w.usual_policy) w.run.policy = policy_by_default;
   return w;
+}
+
+void fit_usual_batch(const train_words& w, training_options& o, std::size_t samples) {
+  if (!w.usual_batch || samples == 0 || samples >= o.batch) return;
+  o.batch =
+      std::max<std::size_t>(1, samples / std::max<std::size_t>(1, o.workers ? o.workers : o.devices.size()));
+  for (std::vector<std::string>* words : {&o.words, &o.words_to_resume}) {
+    option_words named(std::move(*words));
+    named.set(fmt::format("--batch={}", o.batch));
+    *words = named.take();
+  }
 }
 
 train_words with_usual_cores(train_words w) {
@@ -77,7 +92,8 @@ std::vector<device> usual_devices(const cuda::runtime::found_cards& found, std::
 }
 
 std::string choices_in_words(const train_words& w, const training_options& o) {
-  const std::string text = rule_in_words(w, o.optimizer);
+  std::string text = rule_in_words(w, o.optimizer);
+  if (o.batch < w.run.batch) text += fmt::format(", {} samples a mini-batch since there are so few", o.batch);
   if (!w.usual_devices) return text;
   return fmt::format("{}, {}on {}", text, w.usual_policy ? w.run.policy + " (default) " : "",
                      names_card(w.devices) ? w.devices : cores_of_process().in_words());

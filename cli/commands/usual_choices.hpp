@@ -8,6 +8,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -24,13 +25,17 @@ train_words open_words();
 /// Workers on such devices take sync, since adam bears little staleness: eight workers under async spoil it.
 train_words with_usual_choices(train_words w, const CLI::App& parser);
 
+/// Makes a mini-batch that the command left open smaller where the training set has fewer samples: each
+/// worker has one of them in a pass. The words that a recording and a checkpoint keep then name it.
+void fit_usual_batch(const train_words& w, training_options& o, std::size_t samples);
+
 /// The same on cores, for a run that no card can train.
 train_words with_usual_cores(train_words w);
 
 /// Each card that answers and is new enough, or else `cores`.
 std::vector<device> usual_devices(const cuda::runtime::found_cards& found, std::vector<device> cores);
 
-/// "adam at 0.001 (default), sync (default) on 2 cores"
+/// "adam at 0.001 (default), sync (default) on 2 cores", with the size of a mini-batch that was made smaller
 std::string choices_in_words(const train_words& w, const training_options& o);
 
 } // namespace mailgrad
