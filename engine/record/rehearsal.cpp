@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-// The shards of a rehearsal. They behave as parameter_actor.
-
-// What a rehearsal waits for, and why it refuses a recording.
+// The shards of a rehearsal behave as shard_core. Below them: what a rehearsal waits for, and why it refuses
+// a recording.
 
 namespace mailgrad {
 
