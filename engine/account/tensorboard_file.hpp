@@ -18,6 +18,9 @@
 
 namespace mailgrad {
 
+/// Whether this build has Protocol Buffers, of which files for TensorBoard are made.
+bool can_write_tensorboard() noexcept;
+
 /// The bytes of one record in a file of TensorFlow's, which is nothing but such records one after the other:
 /// the length of the data, the data, and a masked CRC-32C behind each. By these a reader tells a record that
 /// is still being written from one that is damaged.
