@@ -64,7 +64,8 @@ std::string kept_page(std::span<const report_file> runs) {
   replace(page, "<html lang=\"en\">", "<html lang=\"en\" class=\"kept\">");
   replace(page, "<title>Mailgrad</title>",
           "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src "
-          "'unsafe-inline'; style-src 'unsafe-inline'; img-src data:\">\n<title>Mailgrad: " +
+          "'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action "
+          "'none'\">\n<title>Mailgrad: " +
               as_html(title) + "</title>");
   replace(page, "<link rel=\"stylesheet\" href=\"/page.css\">",
           "<style>\n" + std::string(embedded::page_css) + "</style>");

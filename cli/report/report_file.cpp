@@ -84,6 +84,27 @@ void check_ledger(const report_fields& f, const training_report& r) {
                   r.ledger.lost, r.ended));
 }
 
+/// What only the page reads. A report of an older version may lack the fields that are not `needed`.
+void check_page(const report_fields& f) {
+  f.object("cure").text("name");
+  f.number("samples_per_second");
+  const report_fields staleness = f.object("staleness"), times = f.object("time_split");
+  for (const char* name : {"p50", "p99", "max"}) staleness.known(name);
+  for (const char* name : {"read", "compute", "wire", "mailbox", "apply"})
+    if (!times.is_null(name)) times.object(name).number("mean");
+  for (const char* name : {"host", "processor", "commit", "date"})
+    if (!f.is_null(name)) f.text(name);
+  if (f.has("devices")) f.list("devices");
+  if (f.has("best") && !f.is_null("best")) f.object("best").count("steps");
+  if (!f.has("members") || f.is_null("members")) return;
+  const report_fields members = f.object("members");
+  for (const json& each : members.list("listed")) {
+    const report_fields member = members.entry("listed", each);
+    for (const char* name : {"losses", "number"}) member.count(name);
+    for (const char* name : {"role", "state", "why"}) member.text(name);
+  }
+}
+
 } // namespace
 
 report_file read_report(const std::string& path) {
@@ -102,6 +123,7 @@ report_file read_report(const std::string& path) {
   check_curve(f, run.report.curve);
   check_sampled(f, run.report.sampled);
   check_ledger(f, run.report);
+  check_page(f);
   return run;
 }
 
