@@ -75,7 +75,7 @@ TEST_F(ReportRefusals, RefusesReportsThatAreNoneOrLie) {
          r["curve"][5]["steps"] = 0;
        },
        "field 'curve': time or steps go back"},
-      {"no cure", [](json& r) { r["cure"] = nullptr; }, "field 'cure': expected an object, found 'null'"},
+      {"no cure", [](json& r) { r["cure"] = nullptr; }, "'cure': expected an object, found 'null'"},
       {"a rate in words", [](json& r) { r["samples_per_second"] = "fast"; }, "field 'samples_per_second'"},
       {"a quantile in words", [](json& r) { r["staleness"]["p99"] = "late"; }, "field 'staleness.p99'"},
       {"no mean of a time", [](json& r) { r["time_split"]["apply"].erase("mean"); },
