@@ -1,7 +1,7 @@
-#include <mailgrad/cli/commands/commands.hpp>
 #include <mailgrad/cli/commands/trained_model.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/option_table.hpp>
+#include <mailgrad/cli/program.hpp>
 #include <mailgrad/cli/run_inputs.hpp>
 #include <mailgrad/engine/weights/onnx_file.hpp>
 #include <mailgrad/files/replaced_file.hpp>

@@ -1,8 +1,8 @@
-#include <mailgrad/cli/commands/commands.hpp>
 #include <mailgrad/cli/commands/train_options.hpp>
 #include <mailgrad/cli/device_option.hpp>
 #include <mailgrad/cli/exit_code.hpp>
-#include <mailgrad/cli/output/output_file.hpp>
+#include <mailgrad/cli/output/run_outputs.hpp>
+#include <mailgrad/cli/program.hpp>
 #include <mailgrad/cli/run_inputs.hpp>
 #include <mailgrad/data/open.hpp>
 #include <mailgrad/engine/model/data_request.hpp>

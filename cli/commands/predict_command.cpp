@@ -1,9 +1,9 @@
-#include <mailgrad/cli/commands/commands.hpp>
 #include <mailgrad/cli/commands/trained_model.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/option_table.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
-#include <mailgrad/cli/output/reading_words.hpp>
+#include <mailgrad/cli/output/report_words.hpp>
+#include <mailgrad/cli/program.hpp>
 #include <mailgrad/data/formats/number_rows.hpp>
 #include <mailgrad/data/formats/picture_folder.hpp>
 #include <mailgrad/engine/weights/model_card.hpp>

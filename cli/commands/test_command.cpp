@@ -1,10 +1,10 @@
-#include <mailgrad/cli/commands/commands.hpp>
 #include <mailgrad/cli/commands/trained_model.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/interrupt.hpp>
 #include <mailgrad/cli/option_table.hpp>
-#include <mailgrad/cli/output/output_file.hpp>
-#include <mailgrad/cli/output/printable.hpp>
+#include <mailgrad/cli/output/failure_line.hpp>
+#include <mailgrad/cli/output/run_outputs.hpp>
+#include <mailgrad/cli/program.hpp>
 #include <mailgrad/cli/run_inputs.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/cli/commands/table_words.hpp>
+#include <mailgrad/cli/commands/train_words.hpp>
 #include <mailgrad/cli/option_table.hpp>
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/data/formats/parsed_limit.hpp>

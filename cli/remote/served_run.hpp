@@ -2,7 +2,6 @@
 
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/cli/interrupt.hpp>
-#include <mailgrad/cli/remote/local_workers.hpp>
 #include <mailgrad/cli/remote/remote_words.hpp>
 
 #include <atomic>

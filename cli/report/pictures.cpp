@@ -1,6 +1,6 @@
-#include <mailgrad/cli/report/expected_staleness.hpp>
 #include <mailgrad/cli/report/gnuplot.hpp>
 #include <mailgrad/cli/report/pictures.hpp>
+#include <mailgrad/cli/report/report_file.hpp>
 #include <mailgrad/engine/account/figures.hpp>
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include <mailgrad/cli/commands/usual_choices.hpp>
+#include <mailgrad/cli/commands/train_words.hpp>
 
 #include <mailgrad/cli/commands/resumed_words.hpp>
 #include <mailgrad/cli/commands/train_options.hpp>

@@ -1,4 +1,4 @@
-#include <mailgrad/cli/live/live_state.hpp>
+#include <mailgrad/cli/live/live_page.hpp>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-#include <mailgrad/cli/live/live_words.hpp>
+#include <mailgrad/cli/live/live_guard.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 

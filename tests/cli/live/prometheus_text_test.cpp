@@ -1,4 +1,4 @@
-#include <mailgrad/cli/live/prometheus_text.hpp>
+#include <mailgrad/cli/live/live_page.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
