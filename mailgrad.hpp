@@ -74,10 +74,9 @@
 #include <mailgrad/options/interval.hpp>
 #include <mailgrad/tensor/block.hpp>
 #include <mailgrad/tensor/device.hpp>
-#include <mailgrad/tensor/dtype.hpp>
 #include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
-#include <mailgrad/tensor/product_precision.hpp>
 #include <mailgrad/tensor/shape.hpp>
+#include <mailgrad/tensor/small_floats.hpp>
 #include <mailgrad/tensor/stream.hpp>
 #include <mailgrad/tensor/tensor.hpp>

@@ -6,13 +6,12 @@
 #include <mailgrad/data/formats/sniff.hpp>
 #include <mailgrad/data/formats/text.hpp>
 #include <mailgrad/data/open.hpp>
-#include <mailgrad/data/open_table.hpp>
 #include <mailgrad/data/row_split.hpp>
+#include <mailgrad/files/byte_source.hpp>
 #include <mailgrad/files/file_error.hpp>
-#include <mailgrad/files/line_reader.hpp>
 #include <mailgrad/files/npz.hpp>
 #include <mailgrad/options/number.hpp>
-#include <mailgrad/tensor/byte_count.hpp>
+#include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 

@@ -4,9 +4,9 @@
 #include <mailgrad/data/files.hpp>
 #include <mailgrad/data/formats/csv.hpp>
 #include <mailgrad/data/formats/libsvm.hpp>
-#include <mailgrad/data/formats/parsed_limit.hpp>
 #include <mailgrad/data/formats/picture_folder.hpp>
 #include <mailgrad/data/formats/ratings.hpp>
+#include <mailgrad/data/sample_array.hpp>
 
 #include <cstddef>
 #include <optional>

@@ -1,6 +1,5 @@
 #include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/files/file_error.hpp>
-#include <mailgrad/files/little_endian.hpp>
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 #include <mailgrad/files/file_error.hpp>
 
-#include <mailgrad/files/utf8.hpp>
+#include <mailgrad/files/text.hpp>
 
 #include <fmt/format.h>
 

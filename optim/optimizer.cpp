@@ -1,8 +1,8 @@
 #include <mailgrad/kernels/host/vector.hpp>
 #include <mailgrad/kernels/vectors.hpp>
-#include <mailgrad/optim/adam_step.hpp>
 #include <mailgrad/optim/kept_memory.hpp>
 #include <mailgrad/optim/optimizer.hpp>
+#include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/optim/row_sum.hpp>
 #include <mailgrad/optim/rules/variable_rule.hpp>
 #include <mailgrad/tensor/error.hpp>

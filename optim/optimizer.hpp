@@ -4,7 +4,6 @@
 #include <mailgrad/kernels/update.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/optim/own_rule.hpp>
-#include <mailgrad/optim/shard_variable.hpp>
 #include <mailgrad/tensor/lane.hpp>
 #include <mailgrad/tensor/stream.hpp>
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <mailgrad/tensor/error.hpp>
-#include <mailgrad/tensor/mark.hpp>
 #include <mailgrad/tensor/memory.hpp>
 
 #include <algorithm>

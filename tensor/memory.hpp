@@ -6,11 +6,44 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <span>
 #include <utility>
 #include <variant>
 
 namespace mailgrad {
+
+/// A point in a lane, which has passed when all work queued before it is done. A default mark has passed,
+/// since work on the host is done when its call returns.
+///
+/// Threads any.
+class mark {
+public:
+  /// An object of a device's driver that knows whether the point was reached.
+  class event {
+  public:
+    virtual ~event() = default;
+    virtual bool passed() const = 0;
+    /// Whether the device has told the host that it was reached. It costs no call of the driver, may say so
+    /// later than passed(), and never says why it will not be reached.
+    virtual bool told() const { return passed(); }
+    /// Whether the device tells the host. If not, told() costs what passed() does.
+    virtual bool tells() const noexcept { return false; }
+  };
+
+  mark() = default;
+  explicit mark(std::shared_ptr<const event> e) : event_(std::move(e)) {}
+
+  bool passed() const { return !event_ || event_->passed(); }
+  /// The same, at less cost, and later as a rule: whoever asks again and again asks this most of the time.
+  bool told() const { return !event_ || event_->told(); }
+  bool tells() const noexcept { return event_ && event_->tells(); }
+  /// The event that a lane waits for. Null means that there is nothing to wait for.
+  const event* what() const noexcept { return event_.get(); }
+
+private:
+  std::shared_ptr<const event> event_;
+};
 
 /// Memory of a device that the host cannot read: an address for that device's kernels. The block owns the
 /// memory and frees it with the function that its allocator gave.
@@ -84,6 +117,42 @@ private:
   void* address_for(const stream& s) const;
 
   std::variant<block, device_block> place_;
+};
+
+/// Floats that do not change while a snapshot holds them, and the mark after which they are all written.
+///
+/// Threads any, each with a copy of its own.
+class snapshot {
+public:
+  snapshot() = default;
+  explicit snapshot(std::shared_ptr<const memory> values, mark ready = {})
+      : values_(std::move(values)), ready_(std::move(ready)) {}
+
+  explicit operator bool() const noexcept { return values_ != nullptr; }
+  std::size_t size() const noexcept { return values_ ? values_->bytes() / sizeof(float) : 0; }
+  const mark& ready() const noexcept { return ready_; }
+  /// The memory of the values, which a holder of this pointer keeps alive.
+  const std::shared_ptr<const memory>& owner() const noexcept { return values_; }
+  void reset() noexcept { *this = {}; }
+
+  /// The values, to be read on the host now. The span is empty if the snapshot is.
+  ///
+  /// Errors  device_error if the values lie on a device, or their mark has not passed.
+  std::span<const float> on_host() const;
+
+  /// The values, for kernels on a stream that has been told to wait for ready().
+  ///
+  /// Errors  device_error if the kernels cannot reach the values.
+  std::span<const float> on(const stream& s) const {
+    return values_ ? std::as_const(*values_).on<float>(s) : std::span<const float>();
+  }
+
+  /// Whether both are the same memory.
+  friend bool operator==(const snapshot& a, const snapshot& b) noexcept { return a.values_ == b.values_; }
+
+private:
+  std::shared_ptr<const memory> values_;
+  mark ready_;
 };
 
 } // namespace mailgrad

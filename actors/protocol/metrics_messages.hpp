@@ -4,7 +4,7 @@
 #include <mailgrad/engine/account/early_stop.hpp>
 #include <mailgrad/engine/account/run_event.hpp>
 #include <mailgrad/optim/identity.hpp>
-#include <mailgrad/tensor/snapshot.hpp>
+#include <mailgrad/tensor/memory.hpp>
 
 #include <cstdint>
 #include <optional>

@@ -3,7 +3,7 @@
 
 #include <mailgrad/kernels/cuda/chain_kernels.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
-#include <mailgrad/tensor/byte_count.hpp>
+#include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tensor/usable_cores.hpp>
 
 #include <CLI/CLI.hpp>

@@ -1,7 +1,7 @@
 #include <mailgrad/cli/live/live_guard.hpp>
 #include <mailgrad/cli/live/live_page.hpp>
 #include <mailgrad/cli/live/live_run.hpp>
-#include <mailgrad/files/json_text.hpp>
+#include <mailgrad/files/text.hpp>
 #include <mailgrad/net/http/http_server.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
 

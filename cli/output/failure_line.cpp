@@ -3,7 +3,7 @@
 #include <mailgrad/cli/option_table.hpp>
 #include <mailgrad/cli/output/progress_display.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
-#include <mailgrad/files/utf8.hpp>
+#include <mailgrad/files/text.hpp>
 
 #include <fmt/format.h>
 

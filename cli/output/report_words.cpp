@@ -9,7 +9,7 @@
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/options/spelling.hpp>
-#include <mailgrad/tensor/byte_count.hpp>
+#include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,7 +1,7 @@
 #include <mailgrad/cli/output/run_outputs.hpp>
 
 #include <mailgrad/files/replaced_file.hpp>
-#include <mailgrad/tensor/byte_count.hpp>
+#include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 

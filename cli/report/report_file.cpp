@@ -2,7 +2,7 @@
 
 #include <mailgrad/engine/account/figures.hpp>
 #include <mailgrad/files/file_error.hpp>
-#include <mailgrad/files/json_text.hpp>
+#include <mailgrad/files/text.hpp>
 #include <mailgrad/options/number.hpp>
 #include <mailgrad/options/spelling.hpp>
 

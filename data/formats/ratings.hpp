@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/data/dataset.hpp>
-#include <mailgrad/data/formats/parsed_limit.hpp>
+#include <mailgrad/data/sample_array.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,9 +1,8 @@
 #include <mailgrad/data/formats/sniff.hpp>
 
-#include <mailgrad/data/formats/text_lines.hpp>
+#include <mailgrad/data/formats/csv_fields.hpp>
 #include <mailgrad/files/byte_source.hpp>
-#include <mailgrad/files/line_reader.hpp>
-#include <mailgrad/files/npy_header.hpp>
+#include <mailgrad/files/npy_file.hpp>
 #include <mailgrad/options/number.hpp>
 
 #include <algorithm>

@@ -6,7 +6,7 @@
 #include <mailgrad/engine/account/trace_track.hpp>
 #include <mailgrad/files/archive.hpp>
 #include <mailgrad/optim/identity.hpp>
-#include <mailgrad/tensor/snapshot.hpp>
+#include <mailgrad/tensor/memory.hpp>
 
 #include <algorithm>
 #include <array>

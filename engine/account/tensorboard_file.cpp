@@ -1,8 +1,8 @@
 #include <mailgrad/engine/account/figures.hpp>
 #include <mailgrad/engine/account/provenance.hpp>
 #include <mailgrad/engine/account/tensorboard_file.hpp>
+#include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/files/digests.hpp>
-#include <mailgrad/files/little_endian.hpp>
 
 #include <account/tensorboard_event.pb.h>
 #include <fcntl.h>

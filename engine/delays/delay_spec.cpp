@@ -1,7 +1,7 @@
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/engine/delays/delay_law.hpp>
 #include <mailgrad/engine/delays/delay_spec.hpp>
-#include <mailgrad/files/line_reader.hpp>
+#include <mailgrad/files/byte_source.hpp>
 #include <mailgrad/options/number.hpp>
 #include <mailgrad/options/settings.hpp>
 #include <mailgrad/options/spelling.hpp>

@@ -3,7 +3,6 @@
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
-#include <mailgrad/optim/shard_variable.hpp>
 
 #include <cstddef>
 #include <cstdint>

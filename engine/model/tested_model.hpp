@@ -5,7 +5,7 @@
 #include <mailgrad/engine/model/placed_model.hpp>
 #include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tensor/lane.hpp>
-#include <mailgrad/tensor/snapshot.hpp>
+#include <mailgrad/tensor/memory.hpp>
 
 #include <cstddef>
 #include <cstdint>

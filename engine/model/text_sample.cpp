@@ -1,6 +1,6 @@
 #include <mailgrad/engine/model/text_sample.hpp>
 
-#include <mailgrad/files/utf8.hpp>
+#include <mailgrad/files/text.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>

@@ -5,7 +5,7 @@
 #include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/options/interval.hpp>
 #include <mailgrad/tensor/device.hpp>
-#include <mailgrad/tensor/product_precision.hpp>
+#include <mailgrad/tensor/small_floats.hpp>
 
 #include <chrono>
 #include <cstddef>

@@ -9,7 +9,7 @@
 #include <mailgrad/graph/operation_registry.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/optim/identity.hpp>
-#include <mailgrad/tensor/product_precision.hpp>
+#include <mailgrad/tensor/small_floats.hpp>
 
 #include <cstddef>
 #include <cstdint>

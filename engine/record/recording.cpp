@@ -1,10 +1,10 @@
 #include <mailgrad/engine/record/recorded_lives.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/engine/record/recording_file.hpp>
-#include <mailgrad/files/json_text.hpp>
-#include <mailgrad/files/little_endian.hpp>
+#include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/files/locks.hpp>
 #include <mailgrad/files/replaced_file.hpp>
+#include <mailgrad/files/text.hpp>
 #include <mailgrad/optim/policies/policy_spec.hpp>
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 #include <mailgrad/engine/record/recording_file.hpp>
 
-#include <mailgrad/files/little_endian.hpp>
+#include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/files/locks.hpp>
 #include <mailgrad/files/replaced_file.hpp>
 

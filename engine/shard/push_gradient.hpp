@@ -3,7 +3,7 @@
 #include <mailgrad/engine/account/time_split.hpp>
 #include <mailgrad/engine/model/gradient.hpp>
 #include <mailgrad/optim/identity.hpp>
-#include <mailgrad/tensor/snapshot.hpp>
+#include <mailgrad/tensor/memory.hpp>
 
 #include <cstdint>
 #include <memory>

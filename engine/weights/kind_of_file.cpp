@@ -1,7 +1,7 @@
 #include <mailgrad/engine/weights/kind_of_file.hpp>
 
+#include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/files/file_error.hpp>
-#include <mailgrad/files/little_endian.hpp>
 #include <mailgrad/options/spelling.hpp>
 
 #include <fmt/format.h>

@@ -2,7 +2,7 @@
 
 #include <mailgrad/data/data_source.hpp>
 #include <mailgrad/engine/model/data_request.hpp>
-#include <mailgrad/files/json_text.hpp>
+#include <mailgrad/files/text.hpp>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

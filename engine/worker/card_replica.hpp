@@ -10,7 +10,7 @@
 #include <mailgrad/kernels/cuda/handles.hpp>
 #include <mailgrad/kernels/cuda/kept_graphs.hpp>
 #include <mailgrad/tensor/device.hpp>
-#include <mailgrad/tensor/product_precision.hpp>
+#include <mailgrad/tensor/small_floats.hpp>
 
 #include <cstdint>
 #include <exception>

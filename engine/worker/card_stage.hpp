@@ -5,7 +5,7 @@
 #include <mailgrad/engine/worker/weight_places.hpp>
 #include <mailgrad/kernels/cuda/card_lane.hpp>
 #include <mailgrad/kernels/cuda/lane_words.hpp>
-#include <mailgrad/tensor/product_precision.hpp>
+#include <mailgrad/tensor/small_floats.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -7,7 +7,6 @@
 #include <mailgrad/graph/placement/partition.hpp>
 #include <mailgrad/tensor/device.hpp>
 #include <mailgrad/tensor/lane.hpp>
-#include <mailgrad/tensor/mark.hpp>
 #include <mailgrad/tensor/memory.hpp>
 #include <mailgrad/tensor/tensor.hpp>
 

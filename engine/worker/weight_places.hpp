@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/tensor/snapshot.hpp>
+#include <mailgrad/tensor/memory.hpp>
 
 #include <cstdint>
 #include <memory>

@@ -1,7 +1,7 @@
 #include <mailgrad/kernels/update.hpp>
 #include <mailgrad/kernels/vectors.hpp>
-#include <mailgrad/optim/adam_step.hpp>
 #include <mailgrad/optim/clip.hpp>
+#include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/optim/rules/muon.hpp>
 
 #include <algorithm>

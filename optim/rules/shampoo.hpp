@@ -1,6 +1,5 @@
 #pragma once
 
-#include <mailgrad/optim/rules/matrix_products.hpp>
 #include <mailgrad/optim/rules/variable_rule.hpp>
 #include <mailgrad/tensor/block.hpp>
 

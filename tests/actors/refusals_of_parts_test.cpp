@@ -9,7 +9,7 @@
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/engine/worker/replica.hpp>
-#include <mailgrad/files/little_endian.hpp>
+#include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/operations.hpp>
 

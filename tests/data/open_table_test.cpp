@@ -1,5 +1,4 @@
 #include <mailgrad/data/data_reading.hpp>
-#include <mailgrad/data/open_table.hpp>
 
 #include <mailgrad/tests/support/scratch_files.hpp>
 

@@ -1,4 +1,4 @@
-#include <mailgrad/files/line_reader.hpp>
+#include <mailgrad/files/byte_source.hpp>
 
 #include <mailgrad/tests/support/scratch_files.hpp>
 

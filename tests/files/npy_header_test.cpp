@@ -1,6 +1,6 @@
 #include <mailgrad/tests/support/scratch_files.hpp>
 
-#include <mailgrad/files/npy_header.hpp>
+#include <mailgrad/files/npy_file.hpp>
 
 #include <gmock/gmock.h>
 

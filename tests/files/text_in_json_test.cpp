@@ -1,4 +1,4 @@
-#include <mailgrad/files/json_text.hpp>
+#include <mailgrad/files/text.hpp>
 
 #include <gtest/gtest.h>
 

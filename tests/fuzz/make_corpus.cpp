@@ -7,7 +7,7 @@
 #include <mailgrad/engine/weights/model_card.hpp>
 #include <mailgrad/engine/wire/encoded_numbers.hpp>
 #include <mailgrad/files/byte_archive.hpp>
-#include <mailgrad/files/npy_header.hpp>
+#include <mailgrad/files/npy_file.hpp>
 #include <mailgrad/graph/gradients.hpp>
 #include <mailgrad/graph/models/built_in.hpp>
 #include <mailgrad/graph/travel/graph_bytes.hpp>

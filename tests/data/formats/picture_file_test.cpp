@@ -1,4 +1,4 @@
-#include <mailgrad/data/formats/picture_file.hpp>
+#include <mailgrad/data/formats/picture_folder.hpp>
 
 #include <mailgrad/tests/data/drawn_pictures.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>

@@ -1,4 +1,4 @@
-#include <mailgrad/data/formats/text_lines.hpp>
+#include <mailgrad/data/formats/csv_fields.hpp>
 
 #include <mailgrad/tests/support/scratch_files.hpp>
 

@@ -1,10 +1,26 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
 namespace mailgrad {
+
+struct utf8_character {
+  std::int32_t code = 0;  ///< Unicode code point
+  std::size_t length = 0; ///< in bytes
+};
+
+inline constexpr std::size_t longest_utf8_character = 4;
+
+/// Decodes the character that `bytes` begin with. Returns nothing if they begin with no character, or with
+/// only a part of one.
+///
+/// Source  RFC 3629: no overlong forms, no surrogates, nothing beyond 0x10ffff.
+std::optional<utf8_character> first_character(std::span<const std::uint8_t> bytes);
 
 // JSON holds characters, and a text of ours may hold any bytes: a path of Linux is not always UTF-8. A text
 // that has to come back byte for byte, such as a path to open again, goes through these two.

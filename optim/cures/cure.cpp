@@ -1,4 +1,4 @@
-#include <mailgrad/optim/cures/requirements.hpp>
+#include <mailgrad/optim/cures/cure.hpp>
 
 #include <fmt/format.h>
 
