@@ -12,8 +12,6 @@
 #include <mailgrad/engine/account/actor_reports.hpp>
 #include <mailgrad/engine/account/gradient_ledger.hpp>
 #include <mailgrad/engine/account/metrics_line.hpp>
-#include <mailgrad/engine/account/provenance.hpp>
-#include <mailgrad/engine/account/run_event.hpp>
 #include <mailgrad/engine/account/run_trace.hpp>
 #include <mailgrad/engine/account/staleness_histogram.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
@@ -25,7 +23,6 @@
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/model/tested_model.hpp>
 #include <mailgrad/engine/model/text_sample.hpp>
-#include <mailgrad/engine/model/weight_addresses.hpp>
 #include <mailgrad/engine/plan/known_plugins.hpp>
 #include <mailgrad/engine/plan/training_options.hpp>
 #include <mailgrad/engine/record/recording.hpp>

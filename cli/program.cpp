@@ -4,7 +4,7 @@
 #include <mailgrad/cli/option_table.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/run_outputs.hpp>
-#include <mailgrad/engine/account/provenance.hpp>
+#include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/kernels/arithmetic.hpp>
 
 #include <CLI/CLI.hpp>

@@ -2,7 +2,7 @@
 
 #include <mailgrad/actors/protocol/wire.hpp>
 #include <mailgrad/engine/account/early_stop.hpp>
-#include <mailgrad/engine/account/run_event.hpp>
+#include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/optim/identity.hpp>
 #include <mailgrad/tensor/memory.hpp>
 

@@ -3,7 +3,7 @@
 #include <mailgrad/actors/protocol/wire.hpp>
 #include <mailgrad/engine/account/trace_track.hpp>
 #include <mailgrad/engine/worker/stage_program.hpp>
-#include <mailgrad/engine/worker/weight_places.hpp>
+#include <mailgrad/engine/worker/step_runner.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <cstdint>

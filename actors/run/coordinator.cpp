@@ -1,4 +1,3 @@
-#include <mailgrad/actors/protocol/listed.hpp>
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/run/coordinator.hpp>
 

@@ -1,6 +1,6 @@
 #include <mailgrad/actors/run/run_home.hpp>
 
-#include <mailgrad/actors/protocol/register_messages.hpp>
+#include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/scheduler/wakeful_sharing.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 

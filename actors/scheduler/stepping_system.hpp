@@ -3,8 +3,8 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/caf_compat.hpp>
+#include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/actors/protocol/register_messages.hpp>
 
 #include <chrono>
 #include <cstddef>

@@ -16,7 +16,7 @@
 #include <mailgrad/cli/remote/served_run.hpp>
 #include <mailgrad/cli/run_inputs.hpp>
 #include <mailgrad/data/dataset.hpp>
-#include <mailgrad/engine/account/checkpoint_account.hpp>
+#include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/model/data_request.hpp>
 #include <mailgrad/engine/plan/resume.hpp>

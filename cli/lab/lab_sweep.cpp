@@ -12,16 +12,15 @@
 #include <mailgrad/cli/report/gnuplot.hpp>
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/data/files.hpp>
-#include <mailgrad/engine/account/provenance.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/account/training_progress.hpp>
+#include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/files/digests.hpp>
 #include <mailgrad/graph/models/built_in.hpp>
 #include <mailgrad/graph/models/model.hpp>
-#include <mailgrad/lab/sweep/sweep_figures.hpp>
 #include <mailgrad/lab/sweep/sweep_file.hpp>
 #include <mailgrad/lab/sweep/sweep_folder.hpp>
-#include <mailgrad/lab/sweep/sweep_row.hpp>
+#include <mailgrad/lab/sweep/sweep_summary.hpp>
 #include <mailgrad/lab/virtual_run.hpp>
 #include <mailgrad/tensor/usable_cores.hpp>
 

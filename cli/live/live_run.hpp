@@ -4,7 +4,7 @@
 #include <mailgrad/cli/live/live_guard.hpp>
 #include <mailgrad/cli/live/live_page.hpp>
 #include <mailgrad/engine/account/metrics_line.hpp>
-#include <mailgrad/engine/account/run_event.hpp>
+#include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/net/http/http_message.hpp>
 #include <mailgrad/net/http/http_server.hpp>
 

@@ -1,6 +1,6 @@
 #include <mailgrad/cli/output/report_words.hpp>
 
-#include <mailgrad/actors/protocol/listed.hpp>
+#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/cli/option_table.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/run_outputs.hpp>

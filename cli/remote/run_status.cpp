@@ -1,6 +1,6 @@
 #include <mailgrad/cli/remote/run_status.hpp>
 
-#include <mailgrad/actors/protocol/listed.hpp>
+#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/cli/live/live_page.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/report_words.hpp>

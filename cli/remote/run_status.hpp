@@ -1,6 +1,5 @@
 #pragma once
 
-#include <mailgrad/engine/account/run_member.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/engine/account/metrics_line.hpp>
-#include <mailgrad/engine/account/run_event.hpp>
+#include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/files/archive.hpp>
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 #include <mailgrad/engine/account/figures.hpp>
-#include <mailgrad/engine/account/provenance.hpp>
 #include <mailgrad/engine/account/tensorboard_file.hpp>
+#include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/files/digests.hpp>
 

@@ -4,7 +4,7 @@
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
-#include <mailgrad/engine/plan/worker_computers.hpp>
+#include <mailgrad/engine/plan/training_options.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/files/locks.hpp>
 

@@ -1,5 +1,5 @@
-#include <mailgrad/engine/account/provenance.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
+#include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/plan/run_description.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/engine/record/recording.hpp>

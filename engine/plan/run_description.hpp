@@ -1,6 +1,5 @@
 #pragma once
 
-#include <mailgrad/engine/account/checkpoint_account.hpp>
 #include <mailgrad/engine/account/tensorboard_file.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>

@@ -1,7 +1,7 @@
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/engine/plan/known_plugins.hpp>
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
-#include <mailgrad/engine/plan/worker_computers.hpp>
+#include <mailgrad/engine/plan/training_options.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/files/digests.hpp>

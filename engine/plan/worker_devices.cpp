@@ -1,7 +1,6 @@
 #include <mailgrad/engine/plan/worker_devices.hpp>
 
 #include <mailgrad/engine/model/bound_model.hpp>
-#include <mailgrad/engine/model/training_fetches.hpp>
 #include <mailgrad/engine/worker/stage_program.hpp>
 #include <mailgrad/graph/placement/partition.hpp>
 #include <mailgrad/graph/placement/placement.hpp>

@@ -2,7 +2,6 @@
 
 #include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/model/gradient.hpp>
-#include <mailgrad/engine/model/training_fetches.hpp>
 #include <mailgrad/engine/model/weight_reads.hpp>
 #include <mailgrad/graph/placement/partition.hpp>
 #include <mailgrad/tensor/device.hpp>

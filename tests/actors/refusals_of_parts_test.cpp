@@ -5,7 +5,6 @@
 #include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/model/data_request.hpp>
 #include <mailgrad/engine/model/text_sample.hpp>
-#include <mailgrad/engine/model/weight_addresses.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/engine/worker/replica.hpp>

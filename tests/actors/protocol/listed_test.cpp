@@ -1,4 +1,4 @@
-#include <mailgrad/actors/protocol/listed.hpp>
+#include <mailgrad/actors/protocol/messaging.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include <mailgrad/actors/run/checkpoint_writer.hpp>
+#include <mailgrad/actors/run/checkpointer.hpp>
 
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/files/file_error.hpp>

@@ -3,8 +3,8 @@
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/remote/parameter_host.hpp>
-#include <mailgrad/actors/run/checkpoint_writer.hpp>
-#include <mailgrad/actors/run/ended_weights.hpp>
+#include <mailgrad/actors/run/checkpointer.hpp>
+#include <mailgrad/actors/run/evaluator.hpp>
 #include <mailgrad/actors/run/planned_run.hpp>
 #include <mailgrad/actors/run/run_recorder.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>

@@ -1,4 +1,4 @@
-#include <mailgrad/engine/account/provenance.hpp>
+#include <mailgrad/engine/account/training_report.hpp>
 
 #include <gmock/gmock.h>
 

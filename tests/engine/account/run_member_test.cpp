@@ -1,4 +1,4 @@
-#include <mailgrad/engine/account/run_member.hpp>
+#include <mailgrad/engine/account/training_report.hpp>
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 #include <mailgrad/tests/engine/layouts.hpp>
 
-#include <mailgrad/engine/model/weight_addresses.hpp>
+#include <mailgrad/engine/model/bound_model.hpp>
 
 #include <gtest/gtest.h>
 

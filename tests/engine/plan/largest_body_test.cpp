@@ -1,6 +1,6 @@
 #include <mailgrad/tests/engine/small_problem.hpp>
 
-#include <mailgrad/engine/plan/largest_body.hpp>
+#include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/graph/models/built_in.hpp>
 
 #include <gtest/gtest.h>

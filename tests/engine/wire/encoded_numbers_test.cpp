@@ -1,6 +1,6 @@
 #include <mailgrad/engine/wire/encoded_numbers.hpp>
 
-#include <mailgrad/engine/wire/wire_layout.hpp>
+#include <mailgrad/engine/wire/wire_format.hpp>
 #include <mailgrad/tests/engine/wire/wire_problem.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 #include <mailgrad/tests/support/slices.hpp>

@@ -1,7 +1,7 @@
 #include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/engine/shard/push_of.hpp>
 
-#include <mailgrad/lab/links/gradient_wire.hpp>
+#include <mailgrad/lab/links/worker_link.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

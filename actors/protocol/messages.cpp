@@ -1,8 +1,6 @@
-// The code of every message (message_code.hpp) is compiled here, for half a minute. So no other source is
+// The code of every message is compiled here, for half a minute. So no other source is
 // compiled together with this one.
 #define MAILGRAD_EXTERN
-
-#include <mailgrad/actors/protocol/register_messages.hpp>
 
 #include <mailgrad/actors/protocol/messages.hpp>
 

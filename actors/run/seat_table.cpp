@@ -1,6 +1,5 @@
-#include <mailgrad/actors/run/lost_shares.hpp>
+#include <mailgrad/actors/run/seat_table.hpp>
 
-#include <mailgrad/actors/protocol/listed.hpp>
 #include <mailgrad/actors/protocol/messaging.hpp>
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include <mailgrad/engine/plan/worker_computers.hpp>
+#include <mailgrad/engine/plan/training_options.hpp>
 
 #include <mailgrad/kernels/cuda/products.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
