@@ -18,7 +18,6 @@
 #include <mailgrad/engine/delays/delay_spec.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
-#include <mailgrad/engine/plan/run_description.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/plan/run_tester.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>

@@ -4,7 +4,6 @@
 #include <mailgrad/actors/scheduler/stepping_system.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
 #include <mailgrad/engine/delays/delay_spec.hpp>
-#include <mailgrad/engine/plan/run_description.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/plan/run_tester.hpp>
 #include <mailgrad/engine/worker/delayed_runner.hpp>

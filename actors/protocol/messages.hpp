@@ -5,11 +5,9 @@
 #include <mailgrad/actors/protocol/feeder_messages.hpp>
 #include <mailgrad/actors/protocol/metrics_messages.hpp>
 #include <mailgrad/actors/protocol/recording_messages.hpp>
-#include <mailgrad/actors/protocol/remote_messages.hpp>
 #include <mailgrad/actors/protocol/run_messages.hpp>
 #include <mailgrad/actors/protocol/shard_messages.hpp>
 #include <mailgrad/actors/protocol/stage_messages.hpp>
-#include <mailgrad/actors/protocol/switching_messages.hpp>
 
 // All messages of a run, with the number by which CAF knows each. The headers above describe them, one
 // conversation each. A request is named verb + noun, a notice by a past participle, a reply by a noun.

@@ -6,17 +6,20 @@
 #include <mailgrad/engine/account/trace_track.hpp>
 #include <mailgrad/engine/account/training_progress.hpp>
 #include <mailgrad/engine/shard/push_gradient.hpp>
+#include <mailgrad/engine/shard/switch_policy.hpp>
 #include <mailgrad/optim/identity.hpp>
 #include <mailgrad/optim/policies/auto_rule.hpp>
+#include <mailgrad/optim/policies/policy_spec.hpp>
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 
+namespace mailgrad {
+
 // What the coordinator and the staleness tracker of a run are told and what they ask: workers join, finish
 // and die, a run makes progress and ends.
-
 // How the books of a run are told while it goes on. Each actor copies what it has counted so far, without
 // weights and timelines, and no actor waits for another.
 //
@@ -24,8 +27,6 @@
 //                                         --copy_books--> every device --worker_books--> coordinator
 //     coordinator, when all have answered --> the owner's callback
 //     owner --tell_books--> coordinator --> the owner's callback, with the newest copies of all
-
-namespace mailgrad {
 
 // -- towards the coordinator --------------------------------------------------------------------------------
 
@@ -430,6 +431,179 @@ auto inspect(Inspector& f, shard_books& x) {
 template <wire::names_fields Inspector>
 auto inspect(Inspector& f, worker_books& x) {
   return wire::fields(f, x, wire::field("so_far", x.so_far));
+}
+
+// How a run changes its policy: a fence that every worker and every shard passes.
+//
+//     coordinator --pause_worker--> every device --worker_paused--> coordinator: no worker computes
+//     coordinator --switch_policy--> every shard: it takes the gradients under way, closes its batch, begins anew
+//     shard --shard_weights of the next epoch--> every device: the worker goes on
+//     shard --policy_switched--> coordinator
+
+/// The owner of a run to coordinator: switch to `policy`, a text that make_policy() reads. No answer.
+struct request_switch {
+  std::string policy;
+  std::string why;
+};
+
+/// Coordinator to device: begin no step until the weights of `epoch` are there. The device answers with
+/// `worker_paused`.
+struct pause_worker {
+  policy_epoch epoch;
+  bool direct = false; ///< the next policy is hogwild: the worker then writes into the shared block
+};
+
+/// Device to coordinator, in answer to `pause_worker`: all gradients up to `step` are pushed, and none is
+/// being computed.
+struct worker_paused {
+  rank worker;
+  policy_epoch epoch;
+  step_number step;
+  std::uint64_t batches = 0; ///< trained so far
+  incarnation life{};
+};
+
+/// Coordinator to shard: a worker may stand still now, though a batch awaits its gradient, since the policy
+/// is about to switch or the worker is about to end. So no other may wait for credit until a gradient of that
+/// worker is added up. It holds until the next policy begins. No answer.
+struct free_credit {};
+
+/// Shard to coordinator, in answer to `switch_policy`: the policy of `epoch` has begun.
+struct policy_switched {
+  shard_index shard;
+  policy_epoch epoch;
+};
+
+/// Coordinator to feeder, once. The feeder answers with a `step_reached` at each step where it was made to
+/// hold.
+struct watch_holds {};
+
+/// Feeder to coordinator: `step` batches are dealt, and no more follow until `go_on_dealing`. In a replay
+/// `step` is the number of the recorded switch, from 1, that all workers have reached.
+struct step_reached {
+  std::uint64_t step = 0;
+};
+
+/// Coordinator to feeder: from now on deal batches to the workers that ask, or to each rank its own. No
+/// answer.
+struct go_on_dealing {
+  bool by_rank = false;
+  std::uint64_t held_at = 0; ///< the step at which the feeder holds and may now pass; 0: none
+};
+
+template <class Inspector>
+auto inspect(Inspector& f, request_switch& x) {
+  return wire::fields(f, x, wire::field("policy", x.policy), wire::field("why", x.why));
+}
+template <class Inspector>
+auto inspect(Inspector& f, pause_worker& x) {
+  return wire::fields(f, x, wire::field("epoch", x.epoch), wire::field("direct", x.direct));
+}
+template <class Inspector>
+auto inspect(Inspector& f, worker_paused& x) {
+  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("epoch", x.epoch),
+                      wire::field("step", x.step), wire::field("batches", x.batches),
+                      wire::field("life", x.life));
+}
+template <class Inspector>
+auto inspect(Inspector& f, switch_policy& x) {
+  return wire::fields(f, x, wire::field("epoch", x.epoch), wire::field("policy", x.policy),
+                      wire::field("steps", x.steps), wire::field("present", x.present),
+                      wire::field("lives", x.lives));
+}
+template <class Inspector>
+auto inspect(Inspector& f, free_credit& x) {
+  return wire::fields(f, x);
+}
+template <class Inspector>
+auto inspect(Inspector& f, policy_switched& x) {
+  return wire::fields(f, x, wire::field("shard", x.shard), wire::field("epoch", x.epoch));
+}
+template <class Inspector>
+auto inspect(Inspector& f, watch_holds& x) {
+  return wire::fields(f, x);
+}
+template <class Inspector>
+auto inspect(Inspector& f, step_reached& x) {
+  return wire::fields(f, x, wire::field("step", x.step));
+}
+template <class Inspector>
+auto inspect(Inspector& f, go_on_dealing& x) {
+  return wire::fields(f, x, wire::field("by_rank", x.by_rank), wire::field("held_at", x.held_at));
+}
+
+// What the hosts of two processes say to each other: one actor in each process that begins and ends what it
+// has of the run. All other messages go from actor to actor, as within one process.
+//
+//     server --terms_told--> worker's process: it spawns its device actor, which joins
+//     server --terms_told--> parameter host: it spawns its shards, and listens for workers
+//     parameter host --shards_ready--> server
+//     worker's process --worker_leaves--> server: all that it will ever say has been said
+//     watcher --run_asked--> server --run_answered--> watcher
+
+/// Server to a worker's process, once: what its worker is to do (worker_terms.hpp). No answer. To a parameter
+/// host: which shards it holds (shard_terms.hpp). It answers with `shards_ready`.
+struct terms_told {
+  std::string terms;
+};
+
+/// Parameter host to server, in answer to `terms_told`: its shards are there.
+struct shards_ready {
+  std::string address; ///< where workers reach them
+};
+
+/// A worker's process to server, as its last message: the worker has ended. The server ends the session.
+struct worker_leaves {
+  bool early = false; ///< before the run had ended, since its owner asked for it
+};
+
+/// The network to a worker's host, when the connection to a parameter host has broken, and that host to
+/// itself after a while, if the session with the server goes on: then the run goes on without this
+/// incarnation. A server that has lost the parameter host as well ends the run meanwhile. No answer.
+struct shards_unreachable {
+  std::string why;
+  bool waited = false;
+};
+
+/// Watcher to server: what it wants to know or to change. The server answers with `run_answered`.
+struct run_asked {
+  std::uint64_t number = 0; ///< of the question, chosen by the watcher
+  std::string what;         ///< "status", "switch", "stop"
+  std::string argument;     ///< of "switch" a policy, of "stop" the reason
+};
+
+/// Server to watcher, in answer to `run_asked`.
+struct run_answered {
+  std::uint64_t number = 0;
+  bool refused = false;
+  std::string text; ///< of a status a JSON object; of a refusal one line
+};
+
+template <class Inspector>
+auto inspect(Inspector& f, terms_told& x) {
+  return wire::fields(f, x, wire::field("terms", x.terms));
+}
+template <class Inspector>
+auto inspect(Inspector& f, shards_ready& x) {
+  return wire::fields(f, x, wire::field("address", x.address));
+}
+template <class Inspector>
+auto inspect(Inspector& f, worker_leaves& x) {
+  return wire::fields(f, x, wire::field("early", x.early));
+}
+template <class Inspector>
+auto inspect(Inspector& f, shards_unreachable& x) {
+  return wire::fields(f, x, wire::field("why", x.why), wire::field("waited", x.waited));
+}
+template <class Inspector>
+auto inspect(Inspector& f, run_asked& x) {
+  return wire::fields(f, x, wire::field("number", x.number), wire::field("what", x.what),
+                      wire::field("argument", x.argument));
+}
+template <class Inspector>
+auto inspect(Inspector& f, run_answered& x) {
+  return wire::fields(f, x, wire::field("number", x.number), wire::field("refused", x.refused),
+                      wire::field("text", x.text));
 }
 
 } // namespace mailgrad

@@ -4,7 +4,7 @@
 #include <mailgrad/actors/run/seat_table.hpp>
 #include <mailgrad/engine/account/early_stop.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
-#include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
+#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
 

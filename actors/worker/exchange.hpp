@@ -1,7 +1,7 @@
 #pragma once
 
-#include <mailgrad/actors/protocol/gap_notices.hpp>
 #include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/protocol/notices.hpp>
 #include <mailgrad/actors/worker/step_gate.hpp>
 #include <mailgrad/engine/worker/hogwild_writer.hpp>
 #include <mailgrad/engine/worker/local_steps.hpp>

@@ -9,7 +9,6 @@
 #include "card_timing.hpp"
 
 #include <mailgrad/engine/model/bound_model.hpp>
-#include <mailgrad/engine/model/data_request.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/engine/worker/card_replica.hpp>
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/cli/option_table.hpp>
-#include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
+#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/plan/training_options.hpp>
 
 #include <cstddef>

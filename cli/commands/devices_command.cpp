@@ -3,8 +3,8 @@
 
 #include <mailgrad/kernels/cuda/chain_kernels.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
+#include <mailgrad/tensor/device.hpp>
 #include <mailgrad/tensor/error.hpp>
-#include <mailgrad/tensor/usable_cores.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

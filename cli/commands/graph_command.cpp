@@ -5,7 +5,7 @@
 #include <mailgrad/cli/program.hpp>
 #include <mailgrad/cli/run_inputs.hpp>
 #include <mailgrad/data/open.hpp>
-#include <mailgrad/engine/model/data_request.hpp>
+#include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/files/archive.hpp>
 #include <mailgrad/files/byte_source.hpp>
 #include <mailgrad/files/file_error.hpp>

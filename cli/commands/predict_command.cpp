@@ -6,8 +6,8 @@
 #include <mailgrad/cli/program.hpp>
 #include <mailgrad/data/formats/number_rows.hpp>
 #include <mailgrad/data/formats/picture_folder.hpp>
-#include <mailgrad/engine/weights/model_card.hpp>
 #include <mailgrad/engine/weights/predictor.hpp>
+#include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/npy_file.hpp>
 

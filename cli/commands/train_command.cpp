@@ -18,12 +18,12 @@
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
-#include <mailgrad/engine/model/data_request.hpp>
+#include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/plan/training_options.hpp>
 #include <mailgrad/engine/record/recording.hpp>
-#include <mailgrad/engine/weights/model_card.hpp>
+#include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/options/spelling.hpp>

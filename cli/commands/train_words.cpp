@@ -10,8 +10,8 @@
 #include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/optim/plugin_library.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
+#include <mailgrad/tensor/device.hpp>
 #include <mailgrad/tensor/error.hpp>
-#include <mailgrad/tensor/usable_cores.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

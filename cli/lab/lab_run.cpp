@@ -5,7 +5,7 @@
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/report_words.hpp>
 #include <mailgrad/cli/program.hpp>
-#include <mailgrad/engine/weights/model_card.hpp>
+#include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/engine/wire/wire_format.hpp>
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/lab/virtual_run.hpp>

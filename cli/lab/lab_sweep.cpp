@@ -22,7 +22,7 @@
 #include <mailgrad/lab/sweep/sweep_folder.hpp>
 #include <mailgrad/lab/sweep/sweep_summary.hpp>
 #include <mailgrad/lab/virtual_run.hpp>
-#include <mailgrad/tensor/usable_cores.hpp>
+#include <mailgrad/tensor/device.hpp>
 
 #include <fmt/format.h>
 

@@ -11,7 +11,7 @@
 #include <mailgrad/cli/output/run_outputs.hpp>
 #include <mailgrad/cli/program.hpp>
 #include <mailgrad/cli/run_inputs.hpp>
-#include <mailgrad/engine/account/divergence.hpp>
+#include <mailgrad/engine/account/early_stop.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/graph/models/model.hpp>

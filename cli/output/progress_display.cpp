@@ -1,6 +1,6 @@
 #include <mailgrad/cli/output/progress_display.hpp>
 
-#include <mailgrad/engine/account/divergence.hpp>
+#include <mailgrad/engine/account/early_stop.hpp>
 
 #include <fmt/format.h>
 

@@ -5,7 +5,7 @@
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/run_outputs.hpp>
 #include <mailgrad/cli/remote/run_status.hpp>
-#include <mailgrad/engine/account/divergence.hpp>
+#include <mailgrad/engine/account/early_stop.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/options/spelling.hpp>

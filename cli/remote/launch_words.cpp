@@ -4,7 +4,7 @@
 #include <mailgrad/net/listen_address.hpp>
 #include <mailgrad/net/mpi/mpi_library.hpp>
 #include <mailgrad/options/number.hpp>
-#include <mailgrad/tensor/usable_cores.hpp>
+#include <mailgrad/tensor/device.hpp>
 
 #include <fmt/format.h>
 

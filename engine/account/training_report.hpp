@@ -4,7 +4,6 @@
 #include <mailgrad/engine/account/metrics_line.hpp>
 #include <mailgrad/engine/account/staleness_histogram.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
-#include <mailgrad/engine/account/time_split.hpp>
 #include <mailgrad/engine/account/training_progress.hpp>
 
 #include <array>

@@ -2,7 +2,7 @@
 #include <mailgrad/engine/account/early_stop.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
-#include <mailgrad/engine/model/data_request.hpp>
+#include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/engine/record/recording.hpp>

@@ -1,4 +1,4 @@
-#include <mailgrad/engine/account/divergence.hpp>
+#include <mailgrad/engine/account/early_stop.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/model/text_sample.hpp>
 #include <mailgrad/engine/plan/run_tester.hpp>

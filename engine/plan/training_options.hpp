@@ -82,7 +82,7 @@ enum class kept_weights : std::uint8_t {
 /// A lane of a card has the inputs of so many steps besides those of the one it computes.
 inline constexpr std::uint64_t most_run_ahead = 1;
 
-/// What a run does whose loss has grown to nonsense, but is a finite number still (account/divergence.hpp).
+/// What a run does whose loss has grown to nonsense, but is a finite number still (account/early_stop.hpp).
 /// One that is no finite number ends the run in any case, as nothing can be learnt from it.
 enum class on_divergence : std::uint8_t { end, go_on };
 

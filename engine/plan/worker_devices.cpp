@@ -6,8 +6,8 @@
 #include <mailgrad/graph/placement/placement.hpp>
 #include <mailgrad/graph/program/program_plan.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
+#include <mailgrad/tensor/device.hpp>
 #include <mailgrad/tensor/error.hpp>
-#include <mailgrad/tensor/usable_cores.hpp>
 
 #include <fmt/format.h>
 

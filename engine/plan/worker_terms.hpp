@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/data/data_source.hpp>
+#include <mailgrad/data/open.hpp>
 #include <mailgrad/engine/plan/known_plugins.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/worker/local_steps.hpp>

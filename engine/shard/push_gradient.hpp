@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/engine/account/time_split.hpp>
+#include <mailgrad/engine/account/gradient_ledger.hpp>
 #include <mailgrad/engine/model/gradient.hpp>
 #include <mailgrad/optim/identity.hpp>
 #include <mailgrad/tensor/memory.hpp>

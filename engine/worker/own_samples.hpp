@@ -1,8 +1,8 @@
 #pragma once
 
 #include <mailgrad/data/batch.hpp>
-#include <mailgrad/data/data_source.hpp>
 #include <mailgrad/data/dataset.hpp>
+#include <mailgrad/data/open.hpp>
 #include <mailgrad/data/sample_array.hpp>
 #include <mailgrad/engine/model/object_pool.hpp>
 

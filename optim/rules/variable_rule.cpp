@@ -1,9 +1,9 @@
 #include <mailgrad/optim/rules/variable_rule.hpp>
 
 #include <mailgrad/kernels/vectors.hpp>
+#include <mailgrad/optim/clip.hpp>
 #include <mailgrad/optim/own_rule.hpp>
 #include <mailgrad/optim/row_sum.hpp>
-#include <mailgrad/optim/rules/layer_wise.hpp>
 #include <mailgrad/optim/rules/muon.hpp>
 #include <mailgrad/optim/rules/shampoo.hpp>
 #include <mailgrad/tensor/block.hpp>
@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -23,6 +24,130 @@
 namespace mailgrad {
 
 namespace {
+
+/// LARS: momentum with a learning rate for each variable, in proportion to the length of its weights over
+/// that of its gradient. For large batches, as many workers under sync make them.
+///
+///     lambda = eta |w| / (|g| + beta |w|)
+///     v = m v + rate lambda (g + beta w)
+///     w = w - v
+///
+/// with eta = trust, m = momentum, beta = weight decay.
+/// Source  You, Gitman & Ginsburg, "Large batch training of convolutional networks", 2017, arXiv:1708.03888,
+///         equation 6 and Algorithm 1. Differs: lambda = 1 if |w| or |g| is 0, as in the authors' program,
+///         because a bias that begins at 0 would stay there.
+/// Shapes  state "velocity": float32[shard].
+class lars_rule final : public variable_rule {
+public:
+  lars_rule(const lars_options& options, std::size_t shard_size, std::span<const shard_variable> variables);
+
+  void update(const variable_step& work) override;
+  std::vector<optimizer_state> state() override;
+
+private:
+  lars_options options_;
+  std::vector<std::size_t> offsets_; ///< by variable
+  block velocity_;
+};
+
+/// LAMB: Adam with a learning rate for each variable, in proportion to the length of its weights over that of
+/// its step. For large batches of transformers, where LARS does poorly.
+///
+///     m = beta1 m + (1 - beta1) g,           m_hat = m / (1 - beta1^t)
+///     v = beta2 v + (1 - beta2) g^2,         v_hat = v / (1 - beta2^t)
+///     r = m_hat / (sqrt(v_hat) + epsilon) + lambda w
+///     w = w - rate (|w| / |r|) r
+///
+/// with lambda = weight decay.
+/// Source  You et al., "Large batch optimization for deep learning: training BERT in 76 minutes", ICLR 2020,
+///         arXiv:1904.00962, Algorithm 2 with phi(z) = z. Differs: the ratio is 1 if |w| or |r| is 0, as in
+///         the authors' program.
+/// Shapes  states "mean", "mean_square": float32[shard].
+class lamb_rule final : public variable_rule {
+public:
+  lamb_rule(const lamb_options& options, std::size_t shard_size, std::span<const shard_variable> variables);
+
+  void update(const variable_step& work) override;
+  std::vector<optimizer_state> state() override;
+
+private:
+  lamb_options options_;
+  std::vector<std::size_t> offsets_; ///< by variable
+  block mean_;
+  block mean_square_;
+  block step_; ///< r of the largest variable
+};
+
+double length(std::span<const float> x) { return std::sqrt(sum_of_squares(host_stream{}, x)); }
+
+lars_rule::lars_rule(const lars_options& options, std::size_t shard_size,
+                     std::span<const shard_variable> variables)
+    : options_(options), velocity_(shard_size * sizeof(float)) {
+  for (const shard_variable& v : variables) offsets_.push_back(v.offset);
+}
+
+void lars_rule::update(const variable_step& work) {
+  const double of_weights = length(work.weights);
+  const double of_gradient = length(work.gradient);
+  double lambda = 1;
+  if (of_weights > 0 && of_gradient > 0)
+    lambda = options_.trust * of_weights / (of_gradient + work.decay * of_weights);
+  const auto rate = static_cast<float>(work.rate * lambda);
+  const auto momentum = static_cast<float>(options_.momentum);
+  const auto decay = static_cast<float>(work.decay);
+  float* const w = work.weights.data();
+  float* const v = velocity_.as<float>().data() + offsets_[work.variable];
+  const float* const g = work.gradient.data();
+#pragma omp simd
+  for (std::size_t i = 0; i < work.weights.size(); ++i) {
+    v[i] = momentum * v[i] + rate * (g[i] + decay * w[i]);
+    w[i] -= v[i];
+  }
+}
+
+std::vector<optimizer_state> lars_rule::state() { return {{"velocity", velocity_.as<float>()}}; }
+
+lamb_rule::lamb_rule(const lamb_options& options, std::size_t shard_size,
+                     std::span<const shard_variable> variables)
+    : options_(options), mean_(shard_size * sizeof(float)), mean_square_(shard_size * sizeof(float)) {
+  std::size_t largest = 0;
+  for (const shard_variable& v : variables) {
+    offsets_.push_back(v.offset);
+    largest = std::max(largest, v.dims.size());
+  }
+  step_ = block(largest * sizeof(float));
+}
+
+void lamb_rule::update(const variable_step& work) {
+  const auto t = static_cast<double>(work.step);
+  const auto beta1 = static_cast<float>(options_.beta1), rest1 = static_cast<float>(1 - options_.beta1);
+  const auto beta2 = static_cast<float>(options_.beta2), rest2 = static_cast<float>(1 - options_.beta2);
+  const auto bias1 = static_cast<float>(1 / (1 - std::pow(options_.beta1, t)));
+  const auto root_bias2 = static_cast<float>(1 / std::sqrt(1 - std::pow(options_.beta2, t)));
+  const auto epsilon = static_cast<float>(options_.epsilon);
+  const auto decay = static_cast<float>(work.decay);
+  const std::size_t count = work.weights.size();
+  const std::span<float> step = step_.as<float>().first(count);
+  float* const r = step.data();
+  float* const m = mean_.as<float>().data() + offsets_[work.variable];
+  float* const v = mean_square_.as<float>().data() + offsets_[work.variable];
+  const float* const w = work.weights.data();
+  const float* const g = work.gradient.data();
+#pragma omp simd
+  for (std::size_t i = 0; i < count; ++i) {
+    m[i] = beta1 * m[i] + rest1 * g[i];
+    v[i] = beta2 * v[i] + rest2 * g[i] * g[i];
+    r[i] = bias1 * m[i] / (std::sqrt(v[i]) * root_bias2 + epsilon) + decay * w[i];
+  }
+  const double of_weights = sum_of_squares(host_stream{}, work.weights);
+  const double of_step = sum_of_squares(host_stream{}, step);
+  const double ratio = of_weights > 0 && of_step > 0 ? std::sqrt(of_weights / of_step) : 1;
+  add_to_sum(host_stream{}, static_cast<float>(-work.rate * ratio), step, work.weights);
+}
+
+std::vector<optimizer_state> lamb_rule::state() {
+  return {{"mean", mean_.as<float>()}, {"mean_square", mean_square_.as<float>()}};
+}
 
 /// A user's rule that asks for whole variables (plugin.h). It finds the weights decayed.
 ///

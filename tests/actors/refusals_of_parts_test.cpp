@@ -3,7 +3,6 @@
 #include <mailgrad/tests/support/refusal.hpp>
 
 #include <mailgrad/engine/model/bound_model.hpp>
-#include <mailgrad/engine/model/data_request.hpp>
 #include <mailgrad/engine/model/text_sample.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/engine/shard/shard.hpp>

@@ -4,7 +4,7 @@
 #include <mailgrad/cli/commands/train_options.hpp>
 #include <mailgrad/cli/device_option.hpp>
 #include <mailgrad/engine/record/recording.hpp>
-#include <mailgrad/tensor/usable_cores.hpp>
+#include <mailgrad/tensor/device.hpp>
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include <mailgrad/data/data_source.hpp>
+#include <mailgrad/data/open.hpp>
 
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/files/byte_archive.hpp>

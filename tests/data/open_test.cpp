@@ -1,6 +1,5 @@
 #include <mailgrad/data/open.hpp>
 
-#include <mailgrad/data/data_source.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <gmock/gmock.h>

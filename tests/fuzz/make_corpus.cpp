@@ -4,7 +4,7 @@
 #include <mailgrad/engine/account/early_stop.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
 #include <mailgrad/engine/record/recording_file.hpp>
-#include <mailgrad/engine/weights/model_card.hpp>
+#include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/engine/wire/encoded_numbers.hpp>
 #include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/files/npy_file.hpp>

@@ -1,4 +1,4 @@
-#include <mailgrad/tensor/usable_cores.hpp>
+#include <mailgrad/tensor/device.hpp>
 
 #include <mailgrad/tests/support/scratch_files.hpp>
 

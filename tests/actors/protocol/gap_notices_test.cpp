@@ -1,6 +1,6 @@
 #include <mailgrad/tests/support/played_actor.hpp>
 
-#include <mailgrad/actors/protocol/gap_notices.hpp>
+#include <mailgrad/actors/protocol/notices.hpp>
 
 #include <gmock/gmock.h>
 

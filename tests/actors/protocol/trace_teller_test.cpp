@@ -1,6 +1,6 @@
 #include <mailgrad/tests/actors/worker/played_worker.hpp>
 
-#include <mailgrad/actors/protocol/trace_teller.hpp>
+#include <mailgrad/actors/protocol/notices.hpp>
 
 #include <gmock/gmock.h>
 

@@ -11,7 +11,7 @@
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/checkpoint/left_branch.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
-#include <mailgrad/engine/plan/run_description.hpp>
+#include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/files/digests.hpp>
 #include <mailgrad/tests/engine/small_problem.hpp>

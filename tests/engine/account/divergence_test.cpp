@@ -1,4 +1,4 @@
-#include <mailgrad/engine/account/divergence.hpp>
+#include <mailgrad/engine/account/early_stop.hpp>
 
 #include <mailgrad/data/dataset.hpp>
 

@@ -1,4 +1,4 @@
-#include <mailgrad/engine/account/time_split.hpp>
+#include <mailgrad/engine/account/gradient_ledger.hpp>
 
 #include <gtest/gtest.h>
 

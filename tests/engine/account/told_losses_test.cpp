@@ -1,4 +1,4 @@
-#include <mailgrad/engine/account/told_timelines.hpp>
+#include <mailgrad/engine/account/report_of_run.hpp>
 
 #include <gtest/gtest.h>
 

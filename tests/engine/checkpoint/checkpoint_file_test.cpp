@@ -1,4 +1,4 @@
-#include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
+#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 

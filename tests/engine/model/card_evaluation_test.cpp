@@ -4,7 +4,6 @@
 #include <mailgrad/tests/support/needs_card.hpp>
 
 #include <mailgrad/engine/model/bound_model.hpp>
-#include <mailgrad/engine/model/data_request.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/model/text_sample.hpp>
 #include <mailgrad/engine/shard/shard.hpp>

@@ -5,7 +5,6 @@
 #include <mailgrad/tests/support/simulated_card/card_control.hpp>
 
 #include <mailgrad/engine/model/bound_model.hpp>
-#include <mailgrad/engine/model/data_request.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/model/text_sample.hpp>
 #include <mailgrad/engine/plan/run_tester.hpp>

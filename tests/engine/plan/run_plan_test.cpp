@@ -2,7 +2,6 @@
 #include <mailgrad/tests/engine/small_problem.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 
-#include <mailgrad/engine/plan/run_description.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/graph/models/spanning_models.hpp>
 

@@ -1,8 +1,8 @@
 #include <mailgrad/tests/engine/small_problem.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 
-#include <mailgrad/data/data_source.hpp>
-#include <mailgrad/engine/weights/model_card.hpp>
+#include <mailgrad/data/open.hpp>
+#include <mailgrad/engine/weights/weights_file.hpp>
 
 #include <gmock/gmock.h>
 
