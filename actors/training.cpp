@@ -7,7 +7,6 @@
 #include <mailgrad/actors/run/evaluator.hpp>
 #include <mailgrad/actors/run/planned_run.hpp>
 #include <mailgrad/actors/run/run_crew.hpp>
-#include <mailgrad/actors/run/run_home.hpp>
 #include <mailgrad/actors/run/run_recorder.hpp>
 #include <mailgrad/actors/run/run_state.hpp>
 #include <mailgrad/actors/run/run_watch.hpp>

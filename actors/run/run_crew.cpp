@@ -1,8 +1,11 @@
+#include <mailgrad/actors/run/run_crew.hpp>
+
+#include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/run/evaluator.hpp>
 #include <mailgrad/actors/run/feeder.hpp>
-#include <mailgrad/actors/run/run_crew.hpp>
 #include <mailgrad/actors/run/staleness_tracker.hpp>
+#include <mailgrad/actors/scheduler/wakeful_sharing.hpp>
 #include <mailgrad/actors/shard/spawn_shard.hpp>
 #include <mailgrad/actors/shard/update_helper.hpp>
 #include <mailgrad/actors/worker/spawn_worker.hpp>
@@ -29,6 +32,14 @@
 #include <vector>
 
 namespace mailgrad {
+
+run_home::config::config(std::size_t threads) {
+  register_messages(*this);
+  set(caf_compat::option("scheduler.max-threads"), threads);
+  share_work_awake(*this);
+}
+
+run_home::run_home(const std::vector<device>& devices) : config_(thread_count(devices)) {}
 
 using messaging::on, messaging::send, messaging::spawn, messaging::watch;
 

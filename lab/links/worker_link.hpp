@@ -59,8 +59,6 @@ private:
 struct link_times {
   double latency = 0;   ///< seconds from the moment at which the last byte is sent
   double bandwidth = 0; ///< bytes a second; 0: sending takes no time
-
-  bool takes_time() const noexcept { return latency > 0 || bandwidth > 0; }
 };
 
 /// What an option says of the links of all workers. Each text is a formula of the worker's number

@@ -2,7 +2,6 @@
 #include <mailgrad/tests/support/refusal.hpp>
 
 #include <mailgrad/actors/run/run_crew.hpp>
-#include <mailgrad/actors/run/run_home.hpp>
 #include <mailgrad/actors/shard/custom_parameter_actor.hpp>
 #include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
