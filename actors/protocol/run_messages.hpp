@@ -224,109 +224,30 @@ struct verdict_asked {};
 /// answer to `verdict_asked`. No answer.
 struct go_on {};
 
-template <class Inspector>
-auto inspect(Inspector& f, verdict_asked& x) {
-  return wire::fields(f, x);
-}
-template <class Inspector>
-auto inspect(Inspector& f, worker_joined& x) {
-  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("device", x.device),
-                      wire::field("life", x.life), wire::field("late", x.late));
-}
-template <class Inspector>
-auto inspect(Inspector& f, worker_lost& x) {
-  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("why", x.why),
-                      wire::field("life", x.life));
-}
-template <class Inspector>
-auto inspect(Inspector& f, bring_worker& x) {
-  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("life", x.life));
-}
-template <class Inspector>
-auto inspect(Inspector& f, trace_taken& x) {
-  return wire::fields(f, x);
-}
-template <class Inspector>
-auto inspect(Inspector& f, leave_run& x) {
-  return wire::fields(f, x);
-}
-template <class Inspector>
-auto inspect(Inspector& f, wait_over& x) {
-  return wire::fields(f, x, wire::field("number", x.number));
-}
-template <class Inspector>
-auto inspect(Inspector& f, shard_lost& x) {
-  return wire::fields(f, x, wire::field("shard", x.shard), wire::field("why", x.why));
-}
-template <class Inspector>
-auto inspect(Inspector& f, feeder_lost& x) {
-  return wire::fields(f, x, wire::field("why", x.why));
-}
-template <class Inspector>
-auto inspect(Inspector& f, stop_training& x) {
-  return wire::fields(f, x, wire::field("why", x.why), wire::field("enough", x.enough));
-}
-template <class Inspector>
-auto inspect(Inspector& f, give_up& x) {
-  return wire::fields(f, x);
-}
-template <class Inspector>
-auto inspect(Inspector& f, report_shard& x) {
-  return wire::fields(f, x);
-}
-template <class Inspector>
-auto inspect(Inspector& f, name_waits& x) {
-  return wire::fields(f, x);
-}
-template <class Inspector>
-auto inspect(Inspector& f, wait_named& x) {
-  return wire::fields(f, x, wire::field("what", x.what), wire::field("span", x.span));
-}
-template <class Inspector>
-auto inspect(Inspector& f, worker_sums& x) {
-  return wire::fields(f, x, wire::field("barrier_wait", x.barrier_wait),
-                      wire::field("bound_wait", x.bound_wait), wire::field("feeder_wait", x.feeder_wait),
-                      wire::field("own_bytes", x.own_bytes));
-}
-template <class Inspector>
-auto inspect(Inspector& f, worker_progress& x) {
-  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("steps", x.steps),
-                      wire::field("samples", x.samples), wire::field("loss_sum_bits", x.loss_sum_bits),
-                      wire::field("span", x.span), wire::field("sums", x.sums));
-}
-template <class Inspector>
-auto inspect(Inspector& f, watch_signals& x) {
-  return wire::fields(f, x, wire::field("steps", x.steps));
-}
-template <class Inspector>
-auto inspect(Inspector& f, step_ended& x) {
-  return wire::fields(f, x);
-}
-template <class Inspector>
-auto inspect(Inspector& f, message_due& x) {
-  return wire::fields(f, x);
-}
-template <class Inspector>
-auto inspect(Inspector& f, batch_copied& x) {
-  return wire::fields(f, x, wire::field("step", x.step), wire::field("begun", x.begun),
-                      wire::field("ended", x.ended));
-}
-template <class Inspector>
-auto inspect(Inspector& f, weights_copied& x) {
-  return wire::fields(f, x);
-}
-template <class Inspector>
-auto inspect(Inspector& f, window_over& x) {
-  return wire::fields(f, x, wire::field("moment", x.moment));
-}
-template <class Inspector>
-auto inspect(Inspector& f, gradients_summed& x) {
-  return wire::fields(f, x, wire::field("step", x.step), wire::field("sum", x.sum));
-}
-template <class Inspector>
-auto inspect(Inspector& f, go_on& x) {
-  return wire::fields(f, x);
-}
+MAILGRAD_NO_FIELDS(verdict_asked)
+MAILGRAD_FIELDS(worker_joined, worker, device, life, late)
+MAILGRAD_FIELDS(worker_lost, worker, why, life)
+MAILGRAD_FIELDS(bring_worker, worker, life)
+MAILGRAD_NO_FIELDS(trace_taken)
+MAILGRAD_NO_FIELDS(leave_run)
+MAILGRAD_FIELDS(wait_over, number)
+MAILGRAD_FIELDS(shard_lost, shard, why)
+MAILGRAD_FIELDS(feeder_lost, why)
+MAILGRAD_FIELDS(stop_training, why, enough)
+MAILGRAD_NO_FIELDS(give_up)
+MAILGRAD_NO_FIELDS(report_shard)
+MAILGRAD_NO_FIELDS(name_waits)
+MAILGRAD_FIELDS(wait_named, what, span)
+MAILGRAD_FIELDS(worker_sums, barrier_wait, bound_wait, feeder_wait, own_bytes)
+MAILGRAD_FIELDS(worker_progress, worker, steps, samples, loss_sum_bits, span, sums)
+MAILGRAD_FIELDS(watch_signals, steps)
+MAILGRAD_NO_FIELDS(step_ended)
+MAILGRAD_NO_FIELDS(message_due)
+MAILGRAD_FIELDS(batch_copied, step, begun, ended)
+MAILGRAD_NO_FIELDS(weights_copied)
+MAILGRAD_FIELDS(window_over, moment)
+MAILGRAD_FIELDS(gradients_summed, step, sum)
+MAILGRAD_NO_FIELDS(go_on)
 
 // These carry reports, which only our own inspector can write.
 
@@ -336,37 +257,17 @@ auto inspect(Inspector& f, worker_finished& x) {
   return wire::fields(f, x, wire::field("report", x.report), wire::field("stages", x.report.stages),
                       wire::field("life", x.life), wire::field("why_left", x.why_left));
 }
-template <wire::names_fields Inspector>
-auto inspect(Inspector& f, shard_counts& x) {
-  return wire::fields(f, x, wire::field("shard", x.shard), wire::field("version", x.version),
-                      wire::field("produced", x.produced), wire::field("discarded", x.discarded),
-                      wire::field("applied", x.applied), wire::field("merged", x.merged));
-}
-template <wire::names_fields Inspector>
-auto inspect(Inspector& f, staleness_observed& x) {
-  return wire::fields(f, x, wire::field("gaps", x.gaps), wire::field("counts", x.counts));
-}
+MAILGRAD_FIELDS_BY_NAME(shard_counts, shard, version, produced, discarded, applied, merged)
+MAILGRAD_FIELDS_BY_NAME(staleness_observed, gaps, counts)
 /// Without its timeline, whose clock is that of another process.
 template <wire::names_fields Inspector>
 auto inspect(Inspector& f, shard_report& x) {
   return wire::fields(f, x, wire::field("shard", x.shard), wire::field("version", x.version),
                       wire::field("workers", x.workers), wire::field("values", x.values));
 }
-template <wire::names_fields Inspector>
-auto inspect(Inspector& f, trace_piece& x) {
-  return wire::fields(f, x, wire::field("device", x.device), wire::field("sent", x.sent),
-                      wire::field("answered", x.answered), wire::field("left_out", x.left_out),
-                      wire::field("events", x.events), wire::field("words", x.words));
-}
-template <wire::names_fields Inspector>
-auto inspect(Inspector& f, trace_told& x) {
-  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("life", x.life),
-                      wire::field("piece", x.piece));
-}
-template <wire::names_fields Inspector>
-auto inspect(Inspector& f, shard_trace_told& x) {
-  return wire::fields(f, x, wire::field("shard", x.shard), wire::field("piece", x.piece));
-}
+MAILGRAD_FIELDS_BY_NAME(trace_piece, device, sent, answered, left_out, events, words)
+MAILGRAD_FIELDS_BY_NAME(trace_told, worker, life, piece)
+MAILGRAD_FIELDS_BY_NAME(shard_trace_told, shard, piece)
 template <wire::names_fields Inspector>
 auto inspect(Inspector& f, loss_diverged& x) {
   return wire::fields(f, x, wire::field("report", x.report), wire::field("stages", x.report.stages),
@@ -378,11 +279,7 @@ auto inspect(Inspector& f, worker_failed& x) {
                       wire::field("step", x.step), wire::field("why", x.why), wire::field("life", x.life),
                       wire::field("leaves_all", x.leaves_all));
 }
-template <wire::names_fields Inspector>
-auto inspect(Inspector& f, seat_given& x) {
-  return wire::fields(f, x, wire::field("epoch", x.epoch), wire::field("so_far", x.so_far),
-                      wire::field("checkpoint", x.checkpoint));
-}
+MAILGRAD_FIELDS_BY_NAME(seat_given, epoch, so_far, checkpoint)
 
 /// The owner of a run to coordinator: ask every actor for its books, and tell them when all have answered. An
 /// actor that has not answered an earlier question is not asked again. No answer but the callback.
@@ -411,27 +308,12 @@ struct worker_books {
   worker_report so_far;
 };
 
-template <class Inspector>
-auto inspect(Inspector& f, gather_books& x) {
-  return wire::fields(f, x, wire::field("request", x.request));
-}
-template <class Inspector>
-auto inspect(Inspector& f, tell_books& x) {
-  return wire::fields(f, x, wire::field("request", x.request));
-}
-template <class Inspector>
-auto inspect(Inspector& f, copy_books& x) {
-  return wire::fields(f, x);
-}
+MAILGRAD_FIELDS(gather_books, request)
+MAILGRAD_FIELDS(tell_books, request)
+MAILGRAD_NO_FIELDS(copy_books)
 
-template <wire::names_fields Inspector>
-auto inspect(Inspector& f, shard_books& x) {
-  return wire::fields(f, x, wire::field("so_far", x.so_far));
-}
-template <wire::names_fields Inspector>
-auto inspect(Inspector& f, worker_books& x) {
-  return wire::fields(f, x, wire::field("so_far", x.so_far));
-}
+MAILGRAD_FIELDS_BY_NAME(shard_books, so_far)
+MAILGRAD_FIELDS_BY_NAME(worker_books, so_far)
 
 // How a run changes its policy: a fence that every worker and every shard passes.
 //
@@ -491,46 +373,15 @@ struct go_on_dealing {
   std::uint64_t held_at = 0; ///< the step at which the feeder holds and may now pass; 0: none
 };
 
-template <class Inspector>
-auto inspect(Inspector& f, request_switch& x) {
-  return wire::fields(f, x, wire::field("policy", x.policy), wire::field("why", x.why));
-}
-template <class Inspector>
-auto inspect(Inspector& f, pause_worker& x) {
-  return wire::fields(f, x, wire::field("epoch", x.epoch), wire::field("direct", x.direct));
-}
-template <class Inspector>
-auto inspect(Inspector& f, worker_paused& x) {
-  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("epoch", x.epoch),
-                      wire::field("step", x.step), wire::field("batches", x.batches),
-                      wire::field("life", x.life));
-}
-template <class Inspector>
-auto inspect(Inspector& f, switch_policy& x) {
-  return wire::fields(f, x, wire::field("epoch", x.epoch), wire::field("policy", x.policy),
-                      wire::field("steps", x.steps), wire::field("present", x.present),
-                      wire::field("lives", x.lives));
-}
-template <class Inspector>
-auto inspect(Inspector& f, free_credit& x) {
-  return wire::fields(f, x);
-}
-template <class Inspector>
-auto inspect(Inspector& f, policy_switched& x) {
-  return wire::fields(f, x, wire::field("shard", x.shard), wire::field("epoch", x.epoch));
-}
-template <class Inspector>
-auto inspect(Inspector& f, watch_holds& x) {
-  return wire::fields(f, x);
-}
-template <class Inspector>
-auto inspect(Inspector& f, step_reached& x) {
-  return wire::fields(f, x, wire::field("step", x.step));
-}
-template <class Inspector>
-auto inspect(Inspector& f, go_on_dealing& x) {
-  return wire::fields(f, x, wire::field("by_rank", x.by_rank), wire::field("held_at", x.held_at));
-}
+MAILGRAD_FIELDS(request_switch, policy, why)
+MAILGRAD_FIELDS(pause_worker, epoch, direct)
+MAILGRAD_FIELDS(worker_paused, worker, epoch, step, batches, life)
+MAILGRAD_FIELDS(switch_policy, epoch, policy, steps, present, lives)
+MAILGRAD_NO_FIELDS(free_credit)
+MAILGRAD_FIELDS(policy_switched, shard, epoch)
+MAILGRAD_NO_FIELDS(watch_holds)
+MAILGRAD_FIELDS(step_reached, step)
+MAILGRAD_FIELDS(go_on_dealing, by_rank, held_at)
 
 // What the hosts of two processes say to each other: one actor in each process that begins and ends what it
 // has of the run. All other messages go from actor to actor, as within one process.
@@ -579,31 +430,11 @@ struct run_answered {
   std::string text; ///< of a status a JSON object; of a refusal one line
 };
 
-template <class Inspector>
-auto inspect(Inspector& f, terms_told& x) {
-  return wire::fields(f, x, wire::field("terms", x.terms));
-}
-template <class Inspector>
-auto inspect(Inspector& f, shards_ready& x) {
-  return wire::fields(f, x, wire::field("address", x.address));
-}
-template <class Inspector>
-auto inspect(Inspector& f, worker_leaves& x) {
-  return wire::fields(f, x, wire::field("early", x.early));
-}
-template <class Inspector>
-auto inspect(Inspector& f, shards_unreachable& x) {
-  return wire::fields(f, x, wire::field("why", x.why), wire::field("waited", x.waited));
-}
-template <class Inspector>
-auto inspect(Inspector& f, run_asked& x) {
-  return wire::fields(f, x, wire::field("number", x.number), wire::field("what", x.what),
-                      wire::field("argument", x.argument));
-}
-template <class Inspector>
-auto inspect(Inspector& f, run_answered& x) {
-  return wire::fields(f, x, wire::field("number", x.number), wire::field("refused", x.refused),
-                      wire::field("text", x.text));
-}
+MAILGRAD_FIELDS(terms_told, terms)
+MAILGRAD_FIELDS(shards_ready, address)
+MAILGRAD_FIELDS(worker_leaves, early)
+MAILGRAD_FIELDS(shards_unreachable, why, waited)
+MAILGRAD_FIELDS(run_asked, number, what, argument)
+MAILGRAD_FIELDS(run_answered, number, refused, text)
 
 } // namespace mailgrad
