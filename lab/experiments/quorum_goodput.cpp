@@ -1,5 +1,4 @@
 #include <mailgrad/engine/delays/delay_law.hpp>
-#include <mailgrad/lab/experiments/all.hpp>
 #include <mailgrad/lab/experiments/quadratic_run.hpp>
 #include <mailgrad/lab/theory.hpp>
 
