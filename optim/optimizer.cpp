@@ -262,8 +262,7 @@ template <class Options>
 class rule_optimizer final : public optimizer {
 public:
   rule_optimizer(const optimizer_options& options, std::size_t size, lane& at)
-      : options_(options), size_(size), where_(at.where()),
-        names_(state_names(std::get<Options>(options_.rule))) {
+      : optimizer(options, size), where_(at.where()), names_(state_names(std::get<Options>(options_.rule))) {
     if (on_card() && is_own)
       throw device_error(world_errc::wrong_place,
                          fmt::format("rule '{}' is a user's, which runs on the host", name()));
@@ -272,12 +271,6 @@ public:
                                  [&] { return at.allocate(size * sizeof(float)); });
       if (first_state(options) != 0) fill(where_, first_state(options), state_of(i));
     }
-  }
-
-  std::string_view name() const noexcept override { return mailgrad::name(options_); }
-
-  double learning_rate(std::uint64_t step) const override {
-    return mailgrad::learning_rate(options_.schedule, base_learning_rate(options_), step);
   }
 
   std::vector<optimizer_state> state() override {
@@ -350,22 +343,12 @@ private:
                                      to_string(device{device_kind::cuda, own.device})));
   }
 
-  void require_range(std::size_t first, std::size_t count, update_number step) const {
-    if (step.of_weights == 0 || step.of_state == 0)
-      throw std::invalid_argument("optimizer: steps count from 1");
-    if (first > size_ || count > size_ - first)
-      throw shape_error(
-          fmt::format("optimizer: weights {} to {} of a shard of {}", first, first + count, size_));
-  }
-
   std::array<float*, most_states> states_from(std::size_t first) {
     std::array<float*, most_states> pointers{};
     for (std::size_t i = 0; i < names_.size(); ++i) pointers[i] = state_of(i).data() + first;
     return pointers;
   }
 
-  optimizer_options options_;
-  std::size_t size_;
   stream where_; ///< of the lane whose kernels reach the state
   std::vector<std::string_view> names_;
   std::array<memory, most_states> states_;
@@ -377,6 +360,14 @@ private:
 };
 
 } // namespace
+
+void optimizer::require_range(std::size_t first, std::size_t count, update_number step) const {
+  if (step.of_weights == 0 || step.of_state == 0)
+    throw std::invalid_argument("optimizer: steps count from 1");
+  if (first > size_ || count > size_ - first)
+    throw shape_error(
+        fmt::format("optimizer: weights {} to {} of a shard of {}", first, first + count, size_));
+}
 
 std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options, std::size_t shard_size) {
   host_lane here;

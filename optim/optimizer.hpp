@@ -98,7 +98,7 @@ class optimizer {
 public:
   virtual ~optimizer() = default;
 
-  virtual std::string_view name() const noexcept = 0;
+  std::string_view name() const noexcept { return mailgrad::name(options_); }
   virtual void update(const stream& s, const dense_update& work) = 0;
 
   /// Whether several threads may update disjoint ranges of one step after prepare() for that step. False for
@@ -110,7 +110,9 @@ public:
   virtual void update_rows(const stream& s, const sparse_update& work) = 0;
 
   /// The learning rate that the schedule gives update `step` of the weights, counted from 1.
-  virtual double learning_rate(std::uint64_t step) const = 0;
+  double learning_rate(std::uint64_t step) const {
+    return mailgrad::learning_rate(options_.schedule, base_learning_rate(options_), step);
+  }
 
   /// The state itself, to be compared; empty for plain SGD.
   virtual std::vector<optimizer_state> state() = 0;
@@ -118,9 +120,15 @@ public:
   virtual void keep(archive& a, lane& at) = 0;
 
 protected:
-  optimizer() = default;
+  optimizer(const optimizer_options& options, std::size_t size) : options_(options), size_(size) {}
   optimizer(const optimizer&) = default;
   optimizer& operator=(const optimizer&) = default;
+
+  /// Of `count` weights of the shard, from `first` on.
+  void require_range(std::size_t first, std::size_t count, update_number step) const;
+
+  optimizer_options options_;
+  std::size_t size_; ///< of the shard, in floats
 };
 
 /// The optimiser of a shard of `shard_size` floats. Its state lies where `at` allocates, on the host unless

@@ -244,17 +244,13 @@ class variable_optimizer final : public optimizer {
 public:
   variable_optimizer(const optimizer_options& options, std::size_t size,
                      std::vector<shard_variable> variables)
-      : options_(options), size_(size), variables_(std::move(variables)),
+      : optimizer(options, size), variables_(std::move(variables)),
         rule_(make_variable_rule(options, size, variables_)) {
     std::size_t largest = 0;
     for (const shard_variable& v : variables_) largest = std::max(largest, v.dims.size());
     sum_ = block(largest * sizeof(float));
   }
 
-  std::string_view name() const noexcept override { return mailgrad::name(options_); }
-  double learning_rate(std::uint64_t step) const override {
-    return mailgrad::learning_rate(options_.schedule, base_learning_rate(options_), step);
-  }
   std::vector<optimizer_state> state() override { return rule_->state(); }
   void keep(archive& a, lane&) override {
     for (const optimizer_state& s : rule_->state()) a.floats("state " + std::string(s.name), s.values);
@@ -308,14 +304,6 @@ private:
                                     end, v.name));
   }
 
-  void require_range(std::size_t first, std::size_t count, update_number step) const {
-    if (step.of_weights == 0 || step.of_state == 0)
-      throw std::invalid_argument("optimizer: steps count from 1");
-    if (first > size_ || count > size_ - first)
-      throw shape_error(
-          fmt::format("optimizer: weights {} to {} of a shard of {}", first, first + count, size_));
-  }
-
   void update(const stream& s, const dense_update& work, const shard_variable& v) {
     const std::size_t first = v.offset - work.first;
     const std::span<float> weights = work.updated.subspan(first, v.dims.size());
@@ -342,8 +330,6 @@ private:
     return sum;
   }
 
-  optimizer_options options_;
-  std::size_t size_;
   std::vector<shard_variable> variables_; ///< ascending
   std::unique_ptr<variable_rule> rule_;
   block sum_; ///< of gradients, for the largest variable
