@@ -3,7 +3,6 @@
 #include <mailgrad/actors/remote/serve_options.hpp>
 #include <mailgrad/tensor/error.hpp>
 
-#include <stdexcept>
 #include <system_error>
 
 namespace mailgrad {

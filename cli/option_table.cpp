@@ -4,15 +4,11 @@
 #include <mailgrad/options/number.hpp>
 #include <mailgrad/options/spelling.hpp>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
 

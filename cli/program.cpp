@@ -4,7 +4,6 @@
 #include <mailgrad/cli/option_table.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/run_outputs.hpp>
-#include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/kernels/arithmetic.hpp>
 
 #include <CLI/CLI.hpp>
@@ -20,16 +19,13 @@
 #include <cstdio>
 #include <ctime>
 #include <exception>
-#include <filesystem>
 #include <iostream>
 #include <optional>
 #include <sstream>
 #include <stdexcept>
-#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 namespace mailgrad {
 

@@ -17,7 +17,6 @@
 #include <numeric>
 #include <span>
 #include <utility>
-#include <vector>
 
 namespace mailgrad {
 

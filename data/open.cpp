@@ -3,7 +3,6 @@
 #include <mailgrad/data/data_reading.hpp>
 #include <mailgrad/data/formats/cifar.hpp>
 #include <mailgrad/data/formats/idx.hpp>
-#include <mailgrad/data/formats/libsvm.hpp>
 #include <mailgrad/data/formats/sniff.hpp>
 #include <mailgrad/data/formats/text.hpp>
 #include <mailgrad/data/row_split.hpp>
@@ -17,16 +16,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
 #include <new>
-#include <optional>
 #include <span>
 #include <stdexcept>
-#include <string>
 #include <utility>
-#include <vector>
 
 namespace mailgrad {
 

@@ -3,13 +3,9 @@
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/tensor/error.hpp>
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <stdexcept>
-#include <string>
 #include <utility>
 
 namespace mailgrad {

@@ -7,9 +7,7 @@
 #include <cstring>
 #include <limits>
 #include <stdexcept>
-#include <string>
 #include <utility>
-#include <vector>
 
 namespace mailgrad {
 

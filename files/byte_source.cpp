@@ -1,7 +1,5 @@
 #include <mailgrad/files/byte_source.hpp>
 
-#include <mailgrad/files/file_error.hpp>
-
 #include <fmt/format.h>
 
 #include <sys/stat.h>

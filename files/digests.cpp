@@ -16,7 +16,6 @@
 #include <fstream>
 #include <memory>
 #include <system_error>
-#include <vector>
 
 namespace mailgrad {
 

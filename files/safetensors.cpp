@@ -1,6 +1,5 @@
 #include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/files/file_error.hpp>
-#include <mailgrad/files/replaced_file.hpp>
 #include <mailgrad/files/safetensors.hpp>
 #include <mailgrad/tensor/small_floats.hpp>
 

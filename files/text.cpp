@@ -1,8 +1,6 @@
 #include <mailgrad/files/text.hpp>
 
 #include <charconv>
-#include <cstdint>
-#include <optional>
 
 namespace mailgrad {
 

@@ -1,4 +1,3 @@
-#include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/run/run_crew.hpp>
 #include <mailgrad/actors/scheduler/stepping_system.hpp>
@@ -8,19 +7,14 @@
 #include <mailgrad/engine/plan/run_tester.hpp>
 #include <mailgrad/engine/worker/delayed_runner.hpp>
 #include <mailgrad/files/digests.hpp>
-#include <mailgrad/lab/links/worker_link.hpp>
 #include <mailgrad/lab/virtual_clock.hpp>
 #include <mailgrad/lab/virtual_run.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
-#include <span>
 #include <stdexcept>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 namespace mailgrad::lab {
 

@@ -2,11 +2,9 @@
 #include <mailgrad/kernels/vectors.hpp>
 #include <mailgrad/optim/kept_memory.hpp>
 #include <mailgrad/optim/optimizer.hpp>
-#include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/optim/row_sum.hpp>
 #include <mailgrad/optim/rules/variable_rule.hpp>
 #include <mailgrad/tensor/error.hpp>
-#include <mailgrad/tensor/stream.hpp>
 
 #include <fmt/format.h>
 

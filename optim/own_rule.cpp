@@ -13,7 +13,6 @@
 #include <exception>
 #include <mutex>
 #include <stdexcept>
-#include <vector>
 
 namespace mailgrad {
 

@@ -11,10 +11,8 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <cstdint>
 #include <fstream>
 #include <memory>
-#include <string_view>
 
 namespace mailgrad {
 

@@ -1,10 +1,7 @@
 #include <mailgrad/actors/protocol/notices.hpp>
 
-#include <mailgrad/actors/protocol/messaging.hpp>
-
 #include <bit>
 #include <chrono>
-#include <utility>
 
 namespace mailgrad {
 using messaging::send;

@@ -2,8 +2,6 @@
 
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/run/feeder_cut.hpp>
-#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
-#include <mailgrad/engine/checkpoint/kept_run.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/optim/policies/policy_spec.hpp>
 
@@ -13,7 +11,6 @@
 #include <charconv>
 #include <chrono>
 #include <exception>
-#include <filesystem>
 #include <system_error>
 #include <utility>
 

@@ -3,14 +3,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <utility>
-#include <vector>
 
 // The part of the coordinator by which workers come and go while the run goes on.
 

@@ -1,14 +1,11 @@
 #include <mailgrad/actors/run/evaluator.hpp>
 
 #include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/engine/account/report_of_run.hpp>
-#include <mailgrad/engine/plan/run_tester.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <exception>
-#include <span>
 #include <utility>
 
 namespace mailgrad {

@@ -1,14 +1,11 @@
 #include <mailgrad/actors/run/run_crew.hpp>
 
-#include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/run/evaluator.hpp>
 #include <mailgrad/actors/run/feeder.hpp>
 #include <mailgrad/actors/run/staleness_tracker.hpp>
 #include <mailgrad/actors/scheduler/wakeful_sharing.hpp>
 #include <mailgrad/actors/shard/spawn_shard.hpp>
 #include <mailgrad/actors/shard/update_helper.hpp>
-#include <mailgrad/actors/worker/spawn_worker.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
@@ -22,14 +19,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
 #include <exception>
 #include <future>
-#include <memory>
 #include <stdexcept>
-#include <string>
 #include <utility>
-#include <vector>
 
 namespace mailgrad {
 

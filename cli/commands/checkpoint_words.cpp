@@ -1,11 +1,9 @@
 #include <mailgrad/cli/commands/checkpoint_words.hpp>
 
 #include <mailgrad/cli/device_option.hpp>
-#include <mailgrad/cli/option_table.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/run_outputs.hpp>
 #include <mailgrad/data/files.hpp>
-#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
 #include <mailgrad/files/replaced_file.hpp>
 #include <mailgrad/graph/models/built_in.hpp>
@@ -20,9 +18,7 @@
 #include <array>
 #include <charconv>
 #include <chrono>
-#include <filesystem>
 #include <stdexcept>
-#include <string_view>
 #include <system_error>
 #include <utility>
 

@@ -1,6 +1,5 @@
 #include <mailgrad/cli/commands/train_options.hpp>
 
-#include <mailgrad/cli/option_table.hpp>
 #include <mailgrad/engine/delays/delay_spec.hpp>
 #include <mailgrad/engine/plan/training_options.hpp>
 #include <mailgrad/graph/models/built_in.hpp>

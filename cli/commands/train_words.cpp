@@ -1,6 +1,5 @@
 #include <mailgrad/cli/commands/train_words.hpp>
 
-#include <mailgrad/cli/device_option.hpp>
 #include <mailgrad/data/formats/csv_fields.hpp>
 #include <mailgrad/engine/account/early_stop.hpp>
 #include <mailgrad/engine/plan/checked_options.hpp>
@@ -10,18 +9,14 @@
 #include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/optim/plugin_library.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
-#include <mailgrad/tensor/device.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <stdexcept>
 #include <utility>
-#include <vector>
 
 namespace mailgrad {
 

@@ -4,7 +4,6 @@
 #include <mailgrad/cli/interrupt.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/run_outputs.hpp>
-#include <mailgrad/cli/report/gnuplot.hpp>
 #include <mailgrad/data/open.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
 
@@ -14,7 +13,6 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
-#include <filesystem>
 #include <iostream>
 #include <limits>
 #include <memory>

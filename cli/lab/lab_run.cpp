@@ -8,15 +8,12 @@
 #include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/engine/wire/wire_format.hpp>
 #include <mailgrad/graph/models/model.hpp>
-#include <mailgrad/lab/virtual_run.hpp>
 
 #include <fmt/format.h>
 
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <iostream>
 #include <memory>
 #include <optional>
 #include <span>

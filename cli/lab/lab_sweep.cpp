@@ -9,10 +9,8 @@
 #include <mailgrad/cli/option_table.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/program.hpp>
-#include <mailgrad/cli/report/gnuplot.hpp>
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/data/files.hpp>
-#include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/account/training_progress.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/files/digests.hpp>
@@ -20,7 +18,6 @@
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/lab/sweep/sweep_file.hpp>
 #include <mailgrad/lab/sweep/sweep_folder.hpp>
-#include <mailgrad/lab/sweep/sweep_summary.hpp>
 #include <mailgrad/lab/virtual_run.hpp>
 #include <mailgrad/tensor/device.hpp>
 
@@ -30,7 +27,6 @@
 #include <array>
 #include <chrono>
 #include <cmath>
-#include <cstdint>
 #include <deque>
 #include <filesystem>
 #include <fstream>
@@ -38,11 +34,8 @@
 #include <iostream>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <span>
 #include <stdexcept>
-#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>

@@ -5,7 +5,6 @@
 #include <mailgrad/cli/interrupt.hpp>
 #include <mailgrad/cli/lab/lab_run.hpp>
 #include <mailgrad/cli/lab/lab_what_if.hpp>
-#include <mailgrad/cli/option_table.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/progress_display.hpp>
 #include <mailgrad/cli/output/run_outputs.hpp>

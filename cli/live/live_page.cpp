@@ -2,20 +2,16 @@
 
 #include <mailgrad/cli/report/gnuplot.hpp>
 #include <mailgrad/cli/report/pictures.hpp>
-#include <mailgrad/cli/report/report_file.hpp>
 #include <mailgrad/engine/account/figures.hpp>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
 #include <stdexcept>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 namespace mailgrad {
 

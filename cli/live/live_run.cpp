@@ -1,19 +1,13 @@
-#include <mailgrad/cli/live/live_guard.hpp>
-#include <mailgrad/cli/live/live_page.hpp>
 #include <mailgrad/cli/live/live_run.hpp>
 #include <mailgrad/files/text.hpp>
-#include <mailgrad/net/http/http_server.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
 
 #include <nlohmann/json.hpp>
 
 #include <chrono>
 #include <condition_variable>
-#include <mutex>
-#include <optional>
 #include <stdexcept>
 #include <stop_token>
-#include <string>
 #include <string_view>
 #include <system_error>
 #include <thread>

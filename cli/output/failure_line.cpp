@@ -9,13 +9,11 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <iostream>
 #include <regex>
 #include <span>
 #include <sstream>
-#include <string>
 
 namespace mailgrad {
 

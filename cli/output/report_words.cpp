@@ -17,14 +17,11 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <exception>
 #include <filesystem>
 #include <sstream>
 #include <stdexcept>
-#include <string_view>
 #include <system_error>
-#include <vector>
 
 namespace mailgrad {
 

@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <limits>
 #include <stdexcept>
-#include <string_view>
 
 extern char** environ;
 

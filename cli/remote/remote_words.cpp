@@ -15,9 +15,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <csignal>
-#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <stdexcept>

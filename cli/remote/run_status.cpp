@@ -10,10 +10,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <stdexcept>
 #include <utility>
-#include <vector>
 
 namespace mailgrad {
 

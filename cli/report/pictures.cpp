@@ -1,6 +1,4 @@
-#include <mailgrad/cli/report/gnuplot.hpp>
 #include <mailgrad/cli/report/pictures.hpp>
-#include <mailgrad/cli/report/report_file.hpp>
 #include <mailgrad/engine/account/figures.hpp>
 
 #include <fmt/format.h>
@@ -11,10 +9,8 @@
 #include <limits>
 #include <map>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 namespace mailgrad {
 

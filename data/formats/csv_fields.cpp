@@ -11,8 +11,6 @@
 #include <istream>
 #include <memory>
 #include <ranges>
-#include <span>
-#include <utility>
 
 namespace mailgrad {
 

@@ -13,7 +13,6 @@
 #include <functional>
 #include <set>
 #include <span>
-#include <string_view>
 #include <utility>
 
 namespace mailgrad {

@@ -15,14 +15,10 @@
 #include <array>
 #include <cerrno>
 #include <csetjmp>
-#include <cstddef>
 #include <new>
-#include <span>
 #include <stdexcept>
-#include <string>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 namespace mailgrad {
 

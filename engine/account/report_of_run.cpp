@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <bit>
 #include <iterator>
-#include <map>
 #include <string_view>
 #include <utility>
 

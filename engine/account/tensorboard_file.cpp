@@ -1,6 +1,5 @@
 #include <mailgrad/engine/account/figures.hpp>
 #include <mailgrad/engine/account/tensorboard_file.hpp>
-#include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/files/digests.hpp>
 
@@ -13,9 +12,6 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <cstdint>
-#include <optional>
-#include <string_view>
 #include <system_error>
 
 namespace mailgrad {

@@ -8,9 +8,7 @@
 #include <sys/utsname.h>
 
 #include <algorithm>
-#include <array>
 #include <fstream>
-#include <string>
 #include <tuple>
 
 namespace mailgrad {

@@ -1,6 +1,5 @@
 #include <mailgrad/engine/checkpoint/best_weights.hpp>
 
-#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/weights/kind_of_file.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/safetensors.hpp>

@@ -18,14 +18,9 @@
 #include <cerrno>
 #include <charconv>
 #include <fstream>
-#include <functional>
 #include <iterator>
-#include <optional>
 #include <span>
 #include <stdexcept>
-#include <string_view>
-#include <system_error>
-#include <utility>
 
 namespace mailgrad {
 

@@ -1,5 +1,4 @@
 #include <mailgrad/data/dataset.hpp>
-#include <mailgrad/engine/delays/delay_law.hpp>
 #include <mailgrad/engine/delays/delay_spec.hpp>
 #include <mailgrad/files/byte_source.hpp>
 #include <mailgrad/options/number.hpp>
@@ -13,8 +12,6 @@
 #include <charconv>
 #include <cmath>
 #include <stdexcept>
-#include <string>
-#include <string_view>
 #include <utility>
 
 namespace mailgrad {

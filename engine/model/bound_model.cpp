@@ -1,8 +1,6 @@
 #include <mailgrad/engine/model/bound_model.hpp>
 
-#include <mailgrad/data/batch.hpp>
 #include <mailgrad/graph/gradients.hpp>
-#include <mailgrad/graph/placement/placement.hpp>
 #include <mailgrad/graph/variable_union.hpp>
 
 #include <fmt/format.h>
@@ -13,7 +11,6 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
-#include <vector>
 
 namespace mailgrad {
 

@@ -1,11 +1,8 @@
 #include <mailgrad/engine/model/evaluation.hpp>
 
-#include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/kernels/copy.hpp>
-#include <mailgrad/kernels/cuda/card_lane.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/kernels/softmax.hpp>
-#include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
@@ -14,8 +11,6 @@
 #include <cstring>
 #include <numeric>
 #include <stdexcept>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
 

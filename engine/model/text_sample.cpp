@@ -7,10 +7,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <random>
 #include <stdexcept>
-#include <string>
 #include <string_view>
 #include <vector>
 

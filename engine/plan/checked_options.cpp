@@ -13,7 +13,6 @@
 #include <limits>
 #include <optional>
 #include <stdexcept>
-#include <string>
 
 namespace mailgrad {
 

@@ -2,13 +2,10 @@
 
 #include <mailgrad/data/batch.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
-#include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/plan/checked_options.hpp>
-#include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/engine/record/recorded_lives.hpp>
-#include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/engine/record/rehearsal.hpp>
 #include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/engine/worker/replica.hpp>
@@ -17,8 +14,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <iterator>
 #include <span>

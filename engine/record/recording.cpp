@@ -10,7 +10,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
@@ -18,7 +17,6 @@
 #include <limits>
 #include <optional>
 #include <system_error>
-#include <utility>
 
 namespace mailgrad {
 

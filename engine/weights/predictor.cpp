@@ -1,7 +1,6 @@
 #include <mailgrad/engine/weights/predictor.hpp>
 
 #include <mailgrad/engine/model/bound_model.hpp>
-#include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>

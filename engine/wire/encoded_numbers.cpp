@@ -1,6 +1,5 @@
 #include <mailgrad/engine/wire/encoded_numbers.hpp>
 
-#include <mailgrad/engine/wire/wire_format.hpp>
 #include <mailgrad/kernels/encodings.hpp>
 #include <mailgrad/tensor/error.hpp>
 

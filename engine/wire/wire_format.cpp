@@ -3,13 +3,11 @@
 #include <mailgrad/options/number.hpp>
 #include <mailgrad/options/settings.hpp>
 #include <mailgrad/options/spelling.hpp>
-#include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <stdexcept>

@@ -1,6 +1,5 @@
 #include <mailgrad/engine/worker/card_replica.hpp>
 
-#include <mailgrad/kernels/cuda/lane_words.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/kernels/vectors.hpp>
 #include <mailgrad/tensor/error.hpp>
@@ -10,8 +9,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
-#include <optional>
 #include <span>
 #include <stdexcept>
 #include <utility>

@@ -1,6 +1,5 @@
 #include <mailgrad/engine/worker/replica.hpp>
 
-#include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/kernels/gemm.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
 

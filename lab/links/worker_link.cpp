@@ -1,7 +1,6 @@
 #include <mailgrad/lab/links/worker_link.hpp>
 
 #include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/actors/remote/gradient_encoder.hpp>
 #include <mailgrad/engine/delays/delay_law.hpp>
 #include <mailgrad/engine/delays/delay_spec.hpp>
 #include <mailgrad/engine/wire/encoded_numbers.hpp>
@@ -15,7 +14,6 @@
 #include <span>
 #include <stdexcept>
 #include <string_view>
-#include <utility>
 
 namespace mailgrad::lab {
 

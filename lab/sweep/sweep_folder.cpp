@@ -14,12 +14,9 @@
 #include <exception>
 #include <iterator>
 #include <mutex>
-#include <stdexcept>
-#include <string_view>
 #include <system_error>
 #include <thread>
 #include <type_traits>
-#include <vector>
 
 namespace mailgrad::lab {
 

@@ -1,17 +1,14 @@
 #include <mailgrad/lab/sweep/sweep_summary.hpp>
 
-#include <mailgrad/lab/sweep/sweep_folder.hpp>
 #include <mailgrad/options/number.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <functional>
 #include <limits>
 #include <map>
-#include <optional>
 #include <stdexcept>
 #include <utility>
 

@@ -23,7 +23,6 @@
 #include <array>
 #include <span>
 #include <stdexcept>
-#include <string>
 #include <utility>
 
 namespace mailgrad {

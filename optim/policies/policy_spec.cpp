@@ -27,7 +27,6 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <span>
 #include <stdexcept>
 
 namespace mailgrad {

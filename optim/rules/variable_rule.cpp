@@ -6,20 +6,16 @@
 #include <mailgrad/optim/row_sum.hpp>
 #include <mailgrad/optim/rules/muon.hpp>
 #include <mailgrad/optim/rules/shampoo.hpp>
-#include <mailgrad/tensor/block.hpp>
 #include <mailgrad/tensor/error.hpp>
-#include <mailgrad/tensor/stream.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
-#include <vector>
 
 namespace mailgrad {
 
