@@ -39,25 +39,11 @@ struct command {
   std::function<int()> run;
 };
 
-command make_train_command(CLI::App& app);
-command make_serve_command(CLI::App& app);
-command make_launch_command(CLI::App& app);
-command make_join_command(CLI::App& app);
-command make_shard_command(CLI::App& app);
-command make_status_command(CLI::App& app);
-command make_switch_command(CLI::App& app);
-command make_stop_command(CLI::App& app);
-command make_replay_command(CLI::App& app);
-command make_test_command(CLI::App& app);
-command make_predict_command(CLI::App& app);
-command make_generate_command(CLI::App& app);
-command make_export_command(CLI::App& app);
-command make_report_command(CLI::App& app);
-command make_devices_command(CLI::App& app);
-command make_graph_command(CLI::App& app);
-command make_keys_command(CLI::App& app);
-command make_lab_command(CLI::App& app);
-command make_completion_command(CLI::App& app);
+using make_command = command(CLI::App& app);
+make_command make_train_command, make_serve_command, make_launch_command, make_join_command,
+    make_shard_command, make_status_command, make_switch_command, make_stop_command, make_replay_command,
+    make_test_command, make_predict_command, make_generate_command, make_export_command, make_report_command,
+    make_devices_command, make_graph_command, make_keys_command, make_lab_command, make_completion_command;
 
 /// Where the program of the lab lies: beside this one.
 std::filesystem::path program_of_lab();
@@ -84,7 +70,7 @@ int train_as_told(const CLI::App& parser, const train_words& w);
 finished_run train_again(std::vector<std::string> words, std::shared_ptr<const recording> what,
                          const checkpoint_words& w);
 
-using command_maker = command (*)(CLI::App&);
+using command_maker = make_command*;
 
 /// The commands of the tool. `lab` makes that of the lab, whose options only its own program knows.
 std::vector<command_maker> commands_of_tool(command_maker lab);

@@ -55,14 +55,14 @@ constexpr known_cure known_as(std::size_t most_numbers, double below = unlimited
 }
 
 constexpr std::array known_cures{
-    known_as<inverse_scale>(0),
-    known_as<dynsgd_scale>(0),
-    known_as<polynomial_scale>(1),
-    known_as<hinge_scale>(2),
-    known_as<mishchenko_scale>(0),
-    known_as<koloskova_scale>(0),
-    known_as<fedbuff_scale>(0),
-    known_as<rescaled_scale>(0),
+    known_as<step_scale<inverse_scale>>(0),
+    known_as<step_scale<dynsgd_scale>>(0),
+    known_as<step_scale<polynomial_scale>>(1),
+    known_as<step_scale<hinge_scale>>(2),
+    known_as<step_scale<mishchenko_scale>>(0),
+    known_as<step_scale<koloskova_scale>>(0),
+    known_as<step_scale<fedbuff_scale>>(0),
+    known_as<step_scale<rescaled_scale>>(0),
     known_as<delay_compensation>(1),
     known_as<adaptive_delay_compensation>(1),
     known_as<delay_feedback>(1),
