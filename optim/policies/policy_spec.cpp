@@ -5,7 +5,6 @@
 #include <mailgrad/optim/policies/async.hpp>
 #include <mailgrad/optim/policies/backup.hpp>
 #include <mailgrad/optim/policies/dssp.hpp>
-#include <mailgrad/optim/policies/hogwild.hpp>
 #include <mailgrad/optim/policies/k_async.hpp>
 #include <mailgrad/optim/policies/k_batch_async.hpp>
 #include <mailgrad/optim/policies/k_batch_sync.hpp>
