@@ -20,13 +20,6 @@ namespace mailgrad {
 
 // What the coordinator and the staleness tracker of a run are told and what they ask: workers join, finish
 // and die, a run makes progress and ends.
-// How the books of a run are told while it goes on. Each actor copies what it has counted so far, without
-// weights and timelines, and no actor waits for another.
-//
-//     owner --gather_books--> coordinator --copy_books--> every shard --shard_books--> coordinator
-//                                         --copy_books--> every device --worker_books--> coordinator
-//     coordinator, when all have answered --> the owner's callback
-//     owner --tell_books--> coordinator --> the owner's callback, with the newest copies of all
 
 // -- towards the coordinator --------------------------------------------------------------------------------
 
@@ -280,6 +273,14 @@ auto inspect(Inspector& f, worker_failed& x) {
                       wire::field("leaves_all", x.leaves_all));
 }
 MAILGRAD_FIELDS_BY_NAME(seat_given, epoch, so_far, checkpoint)
+
+// How the books of a run are told while it goes on. Each actor copies what it has counted so far, without
+// weights and timelines, and no actor waits for another.
+//
+//     owner --gather_books--> coordinator --copy_books--> every shard --shard_books--> coordinator
+//                                         --copy_books--> every device --worker_books--> coordinator
+//     coordinator, when all have answered --> the owner's callback
+//     owner --tell_books--> coordinator --> the owner's callback, with the newest copies of all
 
 /// The owner of a run to coordinator: ask every actor for its books, and tell them when all have answered. An
 /// actor that has not answered an earlier question is not asked again. No answer but the callback.

@@ -263,7 +263,7 @@ std::optional<set_aside> unfinished(const fs::path& folder) {
 namespace {
 
 /// The number between `prefix` and the suffix of a checkpoint's name; nothing for another file.
-std::optional<std::uint64_t> number_in(const std::filesystem::path& file, std::string_view prefix) {
+std::optional<std::uint64_t> number_of(const std::filesystem::path& file, std::string_view prefix) {
   const std::string name = file.filename().string();
   if (!name.starts_with(prefix) || !name.ends_with(checkpoint_suffix) ||
       name.size() <= prefix.size() + checkpoint_suffix.size())
@@ -276,7 +276,7 @@ std::optional<std::uint64_t> number_in(const std::filesystem::path& file, std::s
 }
 
 std::optional<std::uint64_t> steps_in(const std::filesystem::path& checkpoint) {
-  return number_in(checkpoint, checkpoint_prefix);
+  return number_of(checkpoint, checkpoint_prefix);
 }
 
 /// Each is as large as a checkpoint, and no run would write it on. Returns whether there were any.
@@ -349,7 +349,7 @@ numbered_files numbered_files_in(const std::filesystem::path& folder, std::strin
   std::error_code wrong;
   for (std::filesystem::directory_iterator file(folder.empty() ? "." : folder, wrong), end;
        !wrong && file != end; file.increment(wrong))
-    if (const auto number = number_in(file->path(), prefix)) found.emplace_back(*number, file->path());
+    if (const auto number = number_of(file->path(), prefix)) found.emplace_back(*number, file->path());
   if (wrong) throw_unreadable(folder, wrong.value());
   std::ranges::sort(found, std::greater{}, &numbered_files::value_type::first);
   return found;

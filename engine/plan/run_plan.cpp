@@ -240,7 +240,7 @@ std::uint64_t batch_bytes(const run_plan& plan) {
 /// Weights, the state of the optimiser and of the cure; for each worker the gradients of its devices that
 /// wait, with the weights that they were computed from, the last answer, and what the cure keeps; and what
 /// waits in the longest queue, each with its weights.
-std::uint64_t shard_state(const run_plan& plan) {
+std::uint64_t state_of_shard(const run_plan& plan) {
   const std::uint64_t of_worker = 7 + std::uint64_t{plan.devices_per_worker()};
   const std::uint64_t queued = 2 * std::uint64_t{longest_queue(plan.policies)};
   return largest_shard(*plan.layout) * (4 + of_worker * plan.seats() + queued) +
@@ -266,9 +266,9 @@ std::uint64_t largest_body(const run_plan& plan, std::uint32_t hosts) {
   if (keeps || resumes) largest = std::max(largest, worker_state(plan));
   if (hosts > 0) {
     const std::uint64_t shards_of_one = (plan.options.shards + hosts - 1) / hosts;
-    const std::uint64_t terms_of_one = largest_shard(*plan.layout) + (resumes ? shard_state(plan) : 0);
+    const std::uint64_t terms_of_one = largest_shard(*plan.layout) + (resumes ? state_of_shard(plan) : 0);
     largest = std::max(largest, shards_of_one * terms_of_one);
-    if (keeps) largest = std::max(largest, shard_state(plan));
+    if (keeps) largest = std::max(largest, state_of_shard(plan));
   }
   return largest + room;
 }
