@@ -187,7 +187,7 @@ std::string address_file::wait_for(std::chrono::seconds bound) const {
 
 namespace {
 
-net::certificate_files files_of(const net::key_folder& folder, side s) {
+net::certificate_files keys_of(const net::key_folder& folder, side s) {
   if (s == side::shard) return folder.of_shard();
   return s == side::server ? folder.of_server() : folder.of_worker();
 }
@@ -197,7 +197,7 @@ std::shared_ptr<const net::tls_keys> keys_in(const std::string& where, side s) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(where, ignored)) return net::tls_keys::of_token(where);
   const net::key_folder folder(where);
-  const net::certificate_files files = files_of(folder, s);
+  const net::certificate_files files = keys_of(folder, s);
   if (std::filesystem::exists(files.certificate, ignored)) return net::tls_keys::of_certificates(files);
   const std::string own = std::filesystem::path(files.certificate).filename().string();
   if (s == side::shard && std::filesystem::exists(files.authority, ignored))

@@ -125,7 +125,7 @@ const known_cure& find_cure(std::string_view name) {
   throw std::invalid_argument(fmt::format("cure '{}' is unknown; {}", name, suggestion(name, names)));
 }
 
-std::vector<double> read_numbers(const named_choice& choice, const known_cure& c) {
+std::vector<double> numbers_of(const named_choice& choice, const known_cure& c) {
   std::vector<double> all;
   for (const std::string_view word : choice.arguments) {
     const auto n = parse_number(word);
@@ -171,7 +171,7 @@ cure_spec::cure_spec(std::string_view text, std::uint32_t workers) : text_(text)
   if (text == no_cure) return;
   const named_choice choice(text);
   const known_cure& c = find_cure(choice.name);
-  numbers_ = read_numbers(choice, c);
+  numbers_ = numbers_of(choice, c);
   make_ = c.make;
   own_ = own_cures().find(choice.name) != nullptr;
   const auto made = make({workers});

@@ -179,7 +179,7 @@ std::uint64_t nanoseconds_in(const named_choice& choice, const known_policy& p, 
   return static_cast<std::uint64_t>(std::llround(*seconds * 1e9));
 }
 
-std::vector<std::uint64_t> read_numbers(const named_choice& choice, const known_policy& p) {
+std::vector<std::uint64_t> numbers_of(const named_choice& choice, const known_policy& p) {
   if (!choice.arguments.empty() && p.rule.count == 0)
     refuse_policy(choice.text, fmt::format("'{}' takes no number", p.name));
   std::vector<std::uint64_t> all;
@@ -285,7 +285,7 @@ bool reads_arrival(std::string_view name) {
 policy_spec::policy_spec(std::string_view text, std::uint32_t workers) : text_(text), workers_(workers) {
   const named_choice choice(text);
   const known_policy& p = find_policy(choice.name);
-  numbers_ = read_numbers(choice, p);
+  numbers_ = numbers_of(choice, p);
   for (std::size_t i = 0; i < p.rule.count; ++i) check_against(text, p, numbers_[i], workers);
   if (p.rule.gathers) gathers_ = numbers_.front();
   make_ = p.make;
