@@ -5,7 +5,6 @@
 #include <mailgrad/data/formats/idx.hpp>
 #include <mailgrad/data/formats/sniff.hpp>
 #include <mailgrad/data/formats/text.hpp>
-#include <mailgrad/data/row_split.hpp>
 #include <mailgrad/files/byte_source.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/npz.hpp>

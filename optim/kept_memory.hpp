@@ -1,7 +1,6 @@
 #pragma once
 
 #include <mailgrad/files/archive.hpp>
-#include <mailgrad/tensor/lane.hpp>
 #include <mailgrad/tensor/memory.hpp>
 
 #include <cstddef>

@@ -2,7 +2,6 @@
 #include <mailgrad/cli/commands/train_words.hpp>
 #include <mailgrad/cli/device_option.hpp>
 #include <mailgrad/cli/exit_code.hpp>
-#include <mailgrad/cli/interrupt.hpp>
 #include <mailgrad/cli/option_table.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/program.hpp>

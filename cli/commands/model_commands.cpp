@@ -1,6 +1,5 @@
 #include <mailgrad/cli/commands/trained_model.hpp>
 #include <mailgrad/cli/exit_code.hpp>
-#include <mailgrad/cli/interrupt.hpp>
 #include <mailgrad/cli/option_table.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/report_words.hpp>

@@ -5,7 +5,6 @@
 #include <mailgrad/cli/commands/train_words.hpp>
 #include <mailgrad/cli/device_option.hpp>
 #include <mailgrad/cli/exit_code.hpp>
-#include <mailgrad/cli/interrupt.hpp>
 #include <mailgrad/cli/live/live_run.hpp>
 #include <mailgrad/cli/option_table.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>

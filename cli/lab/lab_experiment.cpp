@@ -1,7 +1,6 @@
 #include <mailgrad/cli/lab/lab_experiment.hpp>
 
 #include <mailgrad/cli/exit_code.hpp>
-#include <mailgrad/cli/interrupt.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/run_outputs.hpp>
 #include <mailgrad/data/open.hpp>

@@ -1,7 +1,6 @@
 #include <mailgrad/cli/lab/lab_run.hpp>
 
 #include <mailgrad/cli/exit_code.hpp>
-#include <mailgrad/cli/interrupt.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/report_words.hpp>
 #include <mailgrad/cli/program.hpp>

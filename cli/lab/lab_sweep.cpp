@@ -3,7 +3,6 @@
 #include <mailgrad/cli/commands/train_options.hpp>
 #include <mailgrad/cli/commands/train_words.hpp>
 #include <mailgrad/cli/exit_code.hpp>
-#include <mailgrad/cli/interrupt.hpp>
 #include <mailgrad/cli/lab/lab_experiment.hpp>
 #include <mailgrad/cli/lab/lab_run.hpp>
 #include <mailgrad/cli/option_table.hpp>

@@ -2,7 +2,6 @@
 #include <mailgrad/cli/commands/train_options.hpp>
 #include <mailgrad/cli/device_option.hpp>
 #include <mailgrad/cli/exit_code.hpp>
-#include <mailgrad/cli/interrupt.hpp>
 #include <mailgrad/cli/lab/lab_run.hpp>
 #include <mailgrad/cli/lab/lab_what_if.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>

@@ -1,6 +1,6 @@
 #include <mailgrad/engine/checkpoint/best_weights.hpp>
 
-#include <mailgrad/engine/weights/kind_of_file.hpp>
+#include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/safetensors.hpp>
 

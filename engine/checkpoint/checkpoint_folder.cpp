@@ -1,7 +1,7 @@
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 
 #include <mailgrad/engine/checkpoint/best_weights.hpp>
-#include <mailgrad/engine/weights/kind_of_file.hpp>
+#include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/npz.hpp>
 #include <mailgrad/files/replaced_file.hpp>

@@ -5,7 +5,6 @@
 #include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/kernels/cuda/card_lane.hpp>
 #include <mailgrad/tensor/error.hpp>
-#include <mailgrad/tensor/lane.hpp>
 #include <mailgrad/tensor/memory.hpp>
 
 #include <cstddef>

@@ -12,7 +12,6 @@
 #include <mailgrad/optim/optimizer.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
-#include <mailgrad/tensor/lane.hpp>
 #include <mailgrad/tensor/memory.hpp>
 
 #include <cstdint>

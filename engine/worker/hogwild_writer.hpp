@@ -6,7 +6,6 @@
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/optim/optimizer.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
-#include <mailgrad/tensor/lane.hpp>
 #include <mailgrad/tensor/memory.hpp>
 
 #include <cstdint>

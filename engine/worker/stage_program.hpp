@@ -5,7 +5,6 @@
 #include <mailgrad/engine/model/weight_reads.hpp>
 #include <mailgrad/graph/placement/partition.hpp>
 #include <mailgrad/tensor/device.hpp>
-#include <mailgrad/tensor/lane.hpp>
 #include <mailgrad/tensor/memory.hpp>
 #include <mailgrad/tensor/tensor.hpp>
 

@@ -3,7 +3,7 @@
 #include <mailgrad/files/archive.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/optim/policies/policy_spec.hpp>
-#include <mailgrad/tensor/lane.hpp>
+#include <mailgrad/tensor/memory.hpp>
 
 #include <array>
 #include <cstddef>

@@ -11,7 +11,6 @@
 #include <mailgrad/optim/cures/momentum_look_ahead.hpp>
 #include <mailgrad/optim/cures/own_cure.hpp>
 #include <mailgrad/optim/cures/step_scales.hpp>
-#include <mailgrad/optim/own_entries.hpp>
 #include <mailgrad/optim/plugin_library.hpp>
 #include <mailgrad/options/number.hpp>
 #include <mailgrad/options/settings.hpp>

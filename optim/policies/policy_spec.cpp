@@ -1,6 +1,5 @@
 #include <mailgrad/optim/policies/policy_spec.hpp>
 
-#include <mailgrad/optim/own_entries.hpp>
 #include <mailgrad/optim/plugin_library.hpp>
 #include <mailgrad/optim/policies/async.hpp>
 #include <mailgrad/optim/policies/backup.hpp>

@@ -2,8 +2,8 @@
 
 #include <mailgrad/kernels/vectors.hpp>
 #include <mailgrad/optim/clip.hpp>
+#include <mailgrad/optim/optimizer.hpp>
 #include <mailgrad/optim/own_rule.hpp>
-#include <mailgrad/optim/row_sum.hpp>
 #include <mailgrad/optim/rules/muon.hpp>
 #include <mailgrad/optim/rules/shampoo.hpp>
 #include <mailgrad/tensor/error.hpp>
