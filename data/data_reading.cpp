@@ -1,7 +1,7 @@
 #include <mailgrad/data/data_reading.hpp>
 
+#include <mailgrad/data/files.hpp>
 #include <mailgrad/data/formats/csv_survey.hpp>
-#include <mailgrad/data/formats/sniff.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/npz.hpp>
 

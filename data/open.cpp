@@ -1,9 +1,9 @@
 #include <mailgrad/data/open.hpp>
 
 #include <mailgrad/data/data_reading.hpp>
+#include <mailgrad/data/files.hpp>
 #include <mailgrad/data/formats/cifar.hpp>
 #include <mailgrad/data/formats/idx.hpp>
-#include <mailgrad/data/formats/sniff.hpp>
 #include <mailgrad/data/formats/text.hpp>
 #include <mailgrad/files/byte_source.hpp>
 #include <mailgrad/files/file_error.hpp>

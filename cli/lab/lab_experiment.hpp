@@ -2,7 +2,6 @@
 
 #include <mailgrad/cli/report/gnuplot.hpp>
 #include <mailgrad/lab/experiment.hpp>
-#include <mailgrad/lab/figure.hpp>
 
 #include <cstdint>
 #include <filesystem>

@@ -1,6 +1,6 @@
 #include <mailgrad/data/formats/csv_survey.hpp>
 
-#include <mailgrad/data/formats/sniff.hpp>
+#include <mailgrad/data/files.hpp>
 #include <mailgrad/data/table_layout.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/options/number.hpp>

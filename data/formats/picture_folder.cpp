@@ -1,6 +1,6 @@
 #include <mailgrad/data/formats/picture_folder.hpp>
 
-#include <mailgrad/data/formats/sniff.hpp>
+#include <mailgrad/data/files.hpp>
 #include <mailgrad/files/byte_source.hpp>
 #include <mailgrad/files/file_error.hpp>
 

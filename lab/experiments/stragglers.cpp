@@ -1,5 +1,5 @@
+#include <mailgrad/lab/experiment.hpp>
 #include <mailgrad/lab/experiments/quadratic_run.hpp>
-#include <mailgrad/lab/figure.hpp>
 #include <mailgrad/lab/theory.hpp>
 
 #include <fmt/format.h>

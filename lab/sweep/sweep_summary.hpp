@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/lab/figure.hpp>
+#include <mailgrad/lab/experiment.hpp>
 #include <mailgrad/lab/sweep/sweep_file.hpp>
 #include <mailgrad/lab/sweep/sweep_folder.hpp>
 
