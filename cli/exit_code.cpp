@@ -7,7 +7,6 @@
 
 #include <atomic>
 #include <cstring>
-#include <ctime>
 #include <system_error>
 
 namespace mailgrad {

@@ -18,7 +18,6 @@
 #include <random>
 #include <span>
 #include <stdexcept>
-#include <type_traits>
 #include <utility>
 #include <variant>
 

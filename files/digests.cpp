@@ -12,7 +12,6 @@
 
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <memory>
 #include <system_error>

@@ -15,6 +15,8 @@
 #include <algorithm>
 #include <stdexcept>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace mailgrad::lab {
 

@@ -22,8 +22,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
-#include <vector>
 
 namespace mailgrad::lab {
 

@@ -6,7 +6,6 @@
 #include <mailgrad/lab/virtual_run.hpp>
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 

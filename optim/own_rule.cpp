@@ -12,6 +12,7 @@
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <span>
 #include <stdexcept>
 
 namespace mailgrad {

@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <deque>
 #include <memory>
-#include <utility>
 
 #if CAF_MAJOR_VERSION >= 1
 #include <caf/detail/actor_system_access.hpp>

@@ -6,6 +6,8 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <stop_token>
 #include <string_view>

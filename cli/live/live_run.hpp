@@ -8,11 +8,8 @@
 #include <mailgrad/net/http/http_message.hpp>
 #include <mailgrad/net/http/http_server.hpp>
 
-#include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
 
 namespace mailgrad {

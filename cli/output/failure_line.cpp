@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <iostream>
 #include <regex>
-#include <span>
 #include <sstream>
 
 namespace mailgrad {

@@ -8,7 +8,6 @@
 #include <streambuf>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace mailgrad {

@@ -13,9 +13,9 @@
 #include <array>
 #include <cerrno>
 #include <cmath>
+#include <cstdint>
 #include <exception>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <ostream>
 #include <stdexcept>

@@ -5,7 +5,6 @@
 #include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/weights/weights_file.hpp>
 
-#include <cstdint>
 #include <functional>
 #include <iosfwd>
 #include <span>

@@ -5,7 +5,6 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>

@@ -12,7 +12,6 @@
 #include <cmath>
 #include <functional>
 #include <set>
-#include <span>
 #include <utility>
 
 namespace mailgrad {

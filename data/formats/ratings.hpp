@@ -3,7 +3,6 @@
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/data/sample_array.hpp>
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 

@@ -9,9 +9,9 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <chrono>
 #include <system_error>
 
 namespace mailgrad {

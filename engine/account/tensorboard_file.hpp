@@ -5,7 +5,6 @@
 #include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
 
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>

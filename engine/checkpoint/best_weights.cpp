@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
-#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <system_error>

@@ -12,7 +12,6 @@
 #include <exception>
 #include <optional>
 #include <system_error>
-#include <utility>
 #include <vector>
 
 namespace mailgrad {

@@ -3,7 +3,6 @@
 
 #include <numbers>
 #include <numeric>
-#include <span>
 
 namespace mailgrad {
 

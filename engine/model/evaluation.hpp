@@ -15,7 +15,6 @@
 #include <optional>
 #include <span>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 namespace mailgrad {

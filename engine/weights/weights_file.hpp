@@ -5,7 +5,6 @@
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/tensor/tensor.hpp>
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>

@@ -4,7 +4,6 @@
 #include <mailgrad/tensor/hogwild_store.hpp>
 
 #include <optional>
-#include <stdexcept>
 #include <utility>
 
 namespace mailgrad {

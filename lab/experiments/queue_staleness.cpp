@@ -4,8 +4,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <string>
-#include <utility>
 #include <vector>
 
 // Producers that are always at work, a first-come queue that is kept full, and a consumer that makes a

@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 // Learners of which each is down for a share of the time, at moments of its own. A merge takes all who are

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 

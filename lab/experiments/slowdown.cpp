@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cmath>
 #include <cstddef>
 #include <cstdlib>
 #include <filesystem>

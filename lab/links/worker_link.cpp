@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
-#include <span>
 #include <stdexcept>
 #include <string_view>
 

@@ -2,7 +2,6 @@
 
 #include <mailgrad/optim/cures/cure.hpp>
 
-#include <cstddef>
 #include <memory>
 #include <span>
 #include <string_view>

@@ -3,7 +3,6 @@
 #include <mailgrad/optim/rules/variable_rule.hpp>
 #include <mailgrad/tensor/block.hpp>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
