@@ -292,6 +292,19 @@ CLI::Validator one_of(std::vector<std::string> words) {
           "", std::move(name)};
 }
 
+CLI::Validator one_of_or_seconds(std::vector<std::string> words, std::uint64_t most) {
+  return {[words = std::move(words), most](const std::string& word) {
+            const auto seconds = parse_whole(word);
+            const bool right = std::ranges::find(words, word) != words.end() ||
+                               (seconds && *seconds >= 1 && *seconds <= most);
+            return right ? std::string()
+                         : refusal(fmt::format("{} or a number of seconds from 1 to {}",
+                                               fmt::join(words, ", "), most),
+                                   word);
+          },
+          ""};
+}
+
 CLI::Validator file_name() {
   return {[](const std::string& name) {
             return name.empty() ? std::string("a file name is missing") : std::string();

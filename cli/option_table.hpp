@@ -49,6 +49,9 @@ CLI::Validator interval_text();
 /// Accepts one of these words. Its name has them all, with | between them.
 CLI::Validator one_of(std::vector<std::string> words);
 
+/// Accepts one of these words, or a whole number of seconds from 1 to `most`.
+CLI::Validator one_of_or_seconds(std::vector<std::string> words, std::uint64_t most);
+
 /// Accepts any text but an empty one, which often comes from an unset variable of a script.
 CLI::Validator file_name();
 

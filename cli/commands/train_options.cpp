@@ -6,7 +6,6 @@
 #include <mailgrad/optim/cures/cure_spec.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/optim/policies/policy_spec.hpp>
-#include <mailgrad/options/number.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -83,18 +82,6 @@ constexpr std::uint32_t longest_meeting_s = 86'400;
 /// Where help lists models, policies and the like: "as listed below", or in the help of which command.
 std::string where_listed(const train_words& w) {
   return w.remote.serve ? "as 'mailgrad help train' lists" : "as listed below";
-}
-
-CLI::Validator when_alone_text() {
-  return {[](const std::string& word) {
-            const auto seconds = parse_whole(word);
-            const bool right =
-                word == "end" || word == "wait" || (seconds && *seconds >= 1 && *seconds <= most_seconds);
-            return right ? std::string()
-                         : fmt::format("must be end, wait or a number of seconds from 1 to {}, not '{}'",
-                                       most_seconds, word);
-          },
-          ""};
 }
 
 } // namespace
@@ -245,7 +232,8 @@ void add_patience(option_table& t, remote_words& w) {
         "What the run does when all its workers are gone and there is something left to train: end, wait for "
         "another, or wait for so many seconds. A worker that was cut off or stopped tries to come back for a "
         "minute",
-        when_alone_text(), value_name("end|wait|SECONDS"), shown, of_server | of_processes);
+        one_of_or_seconds({"end", "wait"}, most_seconds), value_name("end|wait|SECONDS"), shown,
+        of_server | of_processes);
   t.add("--heartbeat", w.heartbeat,
         "How often each process gives a sign of life; a worker of which none comes for six times as long is "
         "lost, and a parameter host for a minute. The server tells all others",
