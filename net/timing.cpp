@@ -1,6 +1,6 @@
 #include <mailgrad/net/timing.hpp>
 
-#include <mailgrad/tensor/usable_cores.hpp>
+#include <mailgrad/tensor/device.hpp>
 
 namespace mailgrad::net {
 

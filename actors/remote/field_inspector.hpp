@@ -2,7 +2,7 @@
 
 #include <mailgrad/actors/remote/address.hpp>
 #include <mailgrad/files/archive.hpp>
-#include <mailgrad/tensor/snapshot.hpp>
+#include <mailgrad/tensor/memory.hpp>
 
 #include <chrono>
 #include <concepts>

@@ -1,7 +1,7 @@
 #include <mailgrad/actors/remote/gradient_encoder.hpp>
 #include <mailgrad/actors/remote/gradient_form.hpp>
 #include <mailgrad/engine/wire/encoded_numbers.hpp>
-#include <mailgrad/engine/wire/wire_layout.hpp>
+#include <mailgrad/engine/wire/wire_format.hpp>
 #include <mailgrad/files/byte_archive.hpp>
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 #include <mailgrad/actors/remote/run_desk.hpp>
 #include <mailgrad/actors/remote/worker_server.hpp>
-#include <mailgrad/engine/account/run_member.hpp>
+#include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/optim/policies/policy_spec.hpp>
 
 #include <fmt/format.h>

@@ -1,11 +1,10 @@
 #pragma once
 
 #include <mailgrad/engine/account/metrics_line.hpp>
-#include <mailgrad/engine/account/run_event.hpp>
 #include <mailgrad/engine/account/staleness_histogram.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
+#include <mailgrad/engine/account/training_report.hpp>
 
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>

@@ -14,7 +14,6 @@
 #include <limits>
 #include <optional>
 #include <stdexcept>
-#include <string>
 
 namespace mailgrad {
 

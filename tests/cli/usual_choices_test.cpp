@@ -1,10 +1,10 @@
-#include <mailgrad/cli/commands/usual_choices.hpp>
+#include <mailgrad/cli/commands/train_words.hpp>
 
 #include <mailgrad/cli/commands/resumed_words.hpp>
 #include <mailgrad/cli/commands/train_options.hpp>
 #include <mailgrad/cli/device_option.hpp>
 #include <mailgrad/engine/record/recording.hpp>
-#include <mailgrad/tensor/usable_cores.hpp>
+#include <mailgrad/tensor/device.hpp>
 
 #include <gmock/gmock.h>
 

@@ -2,7 +2,7 @@
 #include <mailgrad/tests/actors/runs/assembled_run.hpp>
 #include <mailgrad/tests/actors/runs/small_training.hpp>
 
-#include <mailgrad/actors/protocol/register_messages.hpp>
+#include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
