@@ -2,9 +2,6 @@
 
 #include <mailgrad/actors/remote/serve_options.hpp>
 #include <mailgrad/data/dataset.hpp>
-#include <mailgrad/engine/account/checkpoint_account.hpp>
-#include <mailgrad/engine/account/run_event.hpp>
-#include <mailgrad/engine/account/run_member.hpp>
 #include <mailgrad/engine/account/run_trace.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/account/training_progress.hpp>
@@ -24,8 +21,6 @@
 #include <vector>
 
 namespace mailgrad {
-
-class training_run;
 
 /// A training run in progress: its actors live on threads of their own, one for each device.
 ///
@@ -147,7 +142,8 @@ public:
   std::vector<float> predict(const named_arrays& samples);
 
 private:
-  std::unique_ptr<training_run> run_;
+  struct implementation;
+  std::unique_ptr<implementation> self_;
 };
 
 /// Trains and reports; `observe` is called a few times a second on the calling thread.

@@ -3,8 +3,8 @@
 
 #include "measuring.hpp"
 
+#include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/actors/protocol/register_messages.hpp>
 #include <mailgrad/actors/run/run_crew.hpp>
 #include <mailgrad/graph/graph.hpp>
 

@@ -5,7 +5,7 @@
 #include "measuring.hpp"
 
 #include <mailgrad/data/open.hpp>
-#include <mailgrad/engine/model/model_layout.hpp>
+#include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/weights/predictor.hpp>
 
 #include <span>

@@ -6,9 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <stdexcept>
-#include <string>
 #include <utility>
 
 namespace mailgrad {

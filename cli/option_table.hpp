@@ -1,16 +1,95 @@
 #pragma once
 
-#include <mailgrad/cli/option_checks.hpp>
-
 #include <CLI/CLI.hpp>
 
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <limits>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace mailgrad {
+
+/// The width of a help text in columns.
+inline constexpr std::size_t help_width = 100;
+
+/// Breaks `text` between words into lines of at most `width` columns; a longer word gets a line of its own.
+/// All lines but the first begin with `indent` spaces, which do not count as columns.
+std::string wrapped(std::string_view text, std::size_t width, std::size_t indent = 0);
+
+/// A line of a list, "  name             what", with `what` wrapped.
+std::string help_entry(const std::string& name, const std::string& what);
+
+/// The layout of the help of every command, with names for kinds of values that users know.
+std::shared_ptr<CLI::FormatterBase> make_help_format();
+
+/// Says what is wrong with the command line, in one line that names the nearest right option or command.
+std::string explain(const CLI::App& app, const CLI::ParseError& e);
+
+// Checks of an option's value. Each says in one line what a right value is, so that the parser never refuses
+// a value with its own text.
+
+/// Accepts whole numbers from `least` to `most`.
+CLI::Validator whole_number(std::uint64_t least,
+                            std::uint64_t most = std::numeric_limits<std::uint64_t>::max());
+
+/// Accepts finite numbers from `least` to `most`.
+CLI::Validator number(double least = std::numeric_limits<double>::lowest(),
+                      double most = std::numeric_limits<double>::max());
+
+/// Accepts what parse_interval() reads.
+CLI::Validator interval_text();
+
+/// Accepts one of these words. Its name has them all, with | between them.
+CLI::Validator one_of(std::vector<std::string> words);
+
+/// Accepts one of these words, or a whole number of seconds from 1 to `most`.
+CLI::Validator one_of_or_seconds(std::vector<std::string> words, std::uint64_t most);
+
+/// Accepts any text but an empty one, which often comes from an unset variable of a script.
+CLI::Validator file_name();
+
+/// The options of a parsed command as the user gave them, each as "--batch=32". A recording keeps them, so
+/// that a replay has the same options.
+std::vector<std::string> given_words(const CLI::App& command);
+
+/// The options of a command as it was typed, such as "--save=x" or "--quiet".
+class option_words {
+public:
+  option_words() = default;
+  explicit option_words(std::vector<std::string> words) : words_(std::move(words)) {}
+
+  /// "--save=x" and "--save" are words of the same option.
+  static std::string_view option_of(std::string_view word) { return word.substr(0, word.find('=')); }
+
+  bool has(std::string_view option) const;
+  void drop(std::string_view option);
+  void drop(std::initializer_list<const char*> options);
+  /// Drops the options of which this is said.
+  template <class Says>
+  void drop_if(const Says& says) {
+    std::erase_if(words_, [&](const std::string& word) { return says(option_of(word)); });
+  }
+  /// Drops these, but for those that `kept` has.
+  void drop_unless(const option_words& kept, std::initializer_list<const char*> options);
+  /// Takes the place of the word of the same option, if there is one.
+  void set(std::string word);
+  /// The same for all words of `more`.
+  void set(const option_words& more);
+
+  const std::vector<std::string>& all() const noexcept { return words_; }
+  /// Gives the words away.
+  std::vector<std::string> take() { return std::move(words_); }
+
+private:
+  std::vector<std::string> words_;
+};
 
 /// What commands have to know of an option besides its value.
 enum option_kind : unsigned {

@@ -1,12 +1,10 @@
 #include <mailgrad/cli/program.hpp>
 
 #include <mailgrad/cli/exit_code.hpp>
+#include <mailgrad/cli/option_table.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
-#include <mailgrad/cli/output/help_format.hpp>
-#include <mailgrad/cli/output/output_file.hpp>
-#include <mailgrad/cli/output/printable.hpp>
-#include <mailgrad/cli/version.hpp>
-#include <mailgrad/cli/wrong_option.hpp>
+#include <mailgrad/cli/output/run_outputs.hpp>
+#include <mailgrad/kernels/arithmetic.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -18,19 +16,55 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstdio>
+#include <ctime>
 #include <exception>
 #include <iostream>
 #include <optional>
 #include <sstream>
 #include <stdexcept>
-#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 namespace mailgrad {
+
+std::filesystem::path program_of_lab() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "mailgrad-lab";
+}
+
+int become_lab(std::vector<std::string> words) {
+  const auto program = program_of_lab();
+  words.insert(words.begin(), program.filename());
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  execv(program.c_str(), arguments.data());
+  const int why = errno;
+  throw std::runtime_error("the lab is a program of its own, and " + program.string() +
+                           " cannot be run: " + std::generic_category().message(why) +
+                           ". 'cmake --build --preset release' builds it.");
+}
+
+command make_lab_command(CLI::App& app) {
+  CLI::App* parser = app.add_subcommand("lab", "Experiments on staleness, in virtual time");
+  parser->prefix_command(); // all words are left to the lab
+  parser->set_help_flag();
+  return {parser, [parser] { return become_lab(parser->remaining()); }};
+}
+
+std::string version_in_words() {
+  const provenance here = this_program();
+  return "mailgrad " + here.version + "\ncommit   " + build_commit + "\ncompiler " + here.compiler +
+         "\nkernels  for " + kernel_instructions();
+}
+
+std::string utc_date(std::chrono::system_clock::time_point when) {
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(when);
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  char text[32];
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
+}
 
 namespace {
 

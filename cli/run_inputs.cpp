@@ -18,7 +18,7 @@ namespace mailgrad {
 namespace {
 
 /// The plug-ins with policies, cures and update rules.
-std::vector<input_file> plugins_in(const run_inputs& in) {
+std::vector<input_file> plugin_files_of(const run_inputs& in) {
   std::vector<input_file> files;
   for (const std::string& file : plugins_of_policy(in.policy)) files.push_back({"--policy", file});
   for (const std::string& file : plugins_of_cure(in.cure)) files.push_back({"--cure", file});
@@ -35,7 +35,7 @@ std::vector<input_file> files_of(const run_inputs& in) {
   if (!in.data.empty())
     for (const auto& file : find_files(in.data, {}).all()) all.push_back({"--data", file});
   if (!in.load.empty()) all.push_back({"--load", in.load});
-  for (const input_file& plugin : plugins_in(in)) all.push_back(plugin);
+  for (const input_file& plugin : plugin_files_of(in)) all.push_back(plugin);
   if (in.replay) all.push_back({"the recording", in.replay->name});
   return all;
 }
@@ -52,7 +52,7 @@ void require_no_input(const std::string& option, const std::string& path,
 
 void announce_plugins(const run_inputs& in) {
   if (!in.replay) return;
-  for (const input_file& plugin : plugins_in(in)) {
+  for (const input_file& plugin : plugin_files_of(in)) {
     const std::string sum = require_recorded_plugin(*in.replay, plugin.path);
     say_line("loading the plug-in of the recording: " + plugin.path + ", SHA-256 " + sum);
   }

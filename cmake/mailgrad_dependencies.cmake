@@ -54,6 +54,13 @@ endif()
 mailgrad_feature(PICTURES "data sets of PNG and JPEG files" "libpng-dev libturbojpeg0-dev" PNG TURBOJPEG)
 mailgrad_feature(PROTOBUF "export to ONNX, and files for TensorBoard" "libonnx-dev libprotobuf-dev protobuf-compiler"
   Protobuf ONNX)
+if(MAILGRAD_PROTOBUF_FOUND AND NOT TARGET protobuf::protoc) # the module finds a library without its compiler
+  if(NOT MAILGRAD_PROTOBUF STREQUAL AUTO)
+    message(FATAL_ERROR "protoc was not found (Debian: protobuf-compiler)")
+  endif()
+  set(MAILGRAD_PROTOBUF_FOUND OFF)
+  message(STATUS "Left out: export to ONNX, and files for TensorBoard: there is no protoc (Debian: protobuf-compiler)")
+endif()
 mailgrad_feature(CHARTS "charts on the live page" "libjs-chart.js" CHARTJS)
 # The interface of C alone: that of C++ is gone from MPI 3 on, and would have to be linked with as well.
 set(MPI_parts CXX)
@@ -62,4 +69,9 @@ mailgrad_feature(MPI "ranks of MPI" "libopenmpi-dev" MPI)
 
 if(MAILGRAD_TESTS)
   find_package(GTest REQUIRED)
+  foreach(feature PICTURES PROTOBUF)
+    if(NOT MAILGRAD_${feature}_FOUND)
+      message(FATAL_ERROR "The tests need MAILGRAD_${feature}: install its packages, or configure with -DMAILGRAD_TESTS=OFF.")
+    endif()
+  endforeach()
 endif()

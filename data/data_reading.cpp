@@ -1,16 +1,252 @@
 #include <mailgrad/data/data_reading.hpp>
 
-#include <mailgrad/data/open_table.hpp>
+#include <mailgrad/data/files.hpp>
+#include <mailgrad/data/formats/csv_survey.hpp>
+#include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/npz.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <span>
+#include <stdexcept>
 #include <utility>
-#include <vector>
+#include <variant>
 
 namespace mailgrad {
+
+namespace {
+
+/// Shuffles by the algorithm of Fisher and Yates. std::shuffle gives other orders with other libraries.
+void shuffle_rows(std::span<std::size_t> rows, std::mt19937_64& random) {
+  for (std::size_t i = rows.size(); i > 1; --i) std::swap(rows[i - 1], rows[random() % i]);
+}
+
+/// How many of each class are for testing, `total` together: in proportion, and what rounding leaves to those
+/// it took most from. In whole numbers, so that every processor draws the same.
+std::vector<std::size_t> test_counts(const std::vector<std::size_t>& sizes, std::size_t total) {
+  const std::size_t all = std::reduce(sizes.begin(), sizes.end());
+  std::vector<std::size_t> counts;
+  std::vector<std::size_t> rounded_off;
+  for (const std::size_t size : sizes) {
+    counts.push_back(size * total / all);
+    rounded_off.push_back(size * total % all);
+  }
+  std::vector<std::size_t> order(sizes.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::greater<>{}, [&](std::size_t c) { return rounded_off[c]; });
+  std::size_t left = total - std::reduce(counts.begin(), counts.end());
+  for (bool gave = true; left > 0 && std::exchange(gave, false);)
+    for (const std::size_t c : order)
+      if (left > 0 && counts[c] + 1 < sizes[c]) {
+        ++counts[c];
+        --left;
+        gave = true;
+      }
+  return counts;
+}
+
+template <class T>
+std::vector<T> picked(std::span<const T> all, std::size_t each, std::span<const std::size_t> rows) {
+  std::vector<T> some;
+  some.reserve(rows.size() * each);
+  for (const std::size_t row : rows) {
+    const auto part = all.subspan(row * each, each);
+    some.insert(some.end(), part.begin(), part.end());
+  }
+  return some;
+}
+
+byte_features picked(const byte_features& f, std::span<const std::size_t> rows) {
+  return {f.dims, picked(std::span(f.values), f.dims.size(), rows), f.scale};
+}
+
+float_features picked(const float_features& f, std::span<const std::size_t> rows) {
+  return {f.dims, picked(std::span(f.values), f.dims.size(), rows)};
+}
+
+sparse_features picked(const sparse_features& f, std::span<const std::size_t> rows) {
+  sparse_features some{f.width, {0}, {}, {}};
+  for (const std::size_t row : rows) {
+    const auto begin = static_cast<std::ptrdiff_t>(f.offsets[row]);
+    const auto end = static_cast<std::ptrdiff_t>(f.offsets[row + 1]);
+    some.columns.insert(some.columns.end(), f.columns.begin() + begin, f.columns.begin() + end);
+    some.values.insert(some.values.end(), f.values.begin() + begin, f.values.begin() + end);
+    some.offsets.push_back(some.columns.size());
+  }
+  return some;
+}
+
+categorical_features picked(const categorical_features& f, std::span<const std::size_t> rows) {
+  return {f.counts, picked(std::span(f.categories), f.counts.size(), rows), f.width,
+          picked(std::span(f.values), f.width, rows)};
+}
+
+sample_array picked(const sample_array& a, std::span<const std::size_t> rows) {
+  const std::size_t each = a.sample_dims().size();
+  shape dims = a.dims();
+  dims[0] = rows.size();
+  if (a.type() == dtype::int32) return {dims, picked(a.values<std::int32_t>(), each, rows)};
+  return {dims, picked(a.values(), each, rows)};
+}
+
+named_arrays picked(const named_arrays& f, std::span<const std::size_t> rows) {
+  std::vector<named_array> some;
+  for (const named_array& a : f.all()) some.push_back({a.name, picked(a.values, rows)});
+  return named_arrays(std::move(some));
+}
+
+feature_store picked(const token_windows&, std::span<const std::size_t>) {
+  throw std::invalid_argument("take_rows: windows of a text overlap; cut them by slice()");
+}
+
+std::string name_of(const data_split& data, std::size_t label) {
+  return label < data.class_names.size() ? fmt::format("'{}'", data.class_names[label])
+                                         : fmt::format("{}", label);
+}
+
+/// The classes that occur, by their numbers.
+std::vector<bool> classes_in(const dataset& samples, std::size_t classes) {
+  std::vector<bool> found(classes);
+  for (const std::int32_t label : samples.labels()) found[static_cast<std::size_t>(label)] = true;
+  return found;
+}
+
+/// "'a', 'b' and 3 more"
+std::string listed(const data_split& data, const std::vector<std::size_t>& classes) {
+  constexpr std::size_t most = 3;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(most, classes.size()); ++i)
+    text += (i == 0 ? "" : ", ") + name_of(data, classes[i]);
+  return text + (classes.size() > most ? fmt::format(" and {} more", classes.size() - most) : "");
+}
+
+/// Adds a remark if `part` lacks classes that are trained.
+void add_lacking(std::vector<std::string>& remarks, const data_split& data, const std::vector<bool>& trained,
+                 const dataset& part, const char* what_for) {
+  if (part.size() == 0) return;
+  const std::vector<bool> found = classes_in(part, trained.size());
+  std::vector<std::size_t> lacking;
+  for (std::size_t c = 0; c < trained.size(); ++c)
+    if (trained[c] && !found[c]) lacking.push_back(c);
+  if (!lacking.empty())
+    remarks.push_back(fmt::format("the {} samples to {} have none of {} of the {} classes: {}", part.size(),
+                                  what_for, lacking.size(), trained.size(), listed(data, lacking)));
+}
+
+/// Adds a remark if classes have one sample, or about as many as there are classes. A few samples are a
+/// trial.
+void add_rare(std::vector<std::string>& remarks, const data_split& data, std::size_t classes) {
+  constexpr std::size_t a_few = 10;
+  std::vector<std::size_t> counts(classes), once;
+  std::size_t samples = 0;
+  for (const dataset* part : {&data.train, &data.test, &data.validation}) {
+    samples += part->size();
+    for (const std::int32_t label : part->labels()) ++counts[static_cast<std::size_t>(label)];
+  }
+  for (std::size_t c = 0; c < classes; ++c)
+    if (counts[c] == 1) once.push_back(c);
+  const auto found = classes - static_cast<std::size_t>(std::ranges::count(counts, std::size_t{0}));
+  if (samples < a_few || once.empty()) return;
+  if (2 * found > samples)
+    remarks.push_back(fmt::format("there are {} classes for {} samples", found, samples));
+  else
+    remarks.push_back(fmt::format("{} of the {} classes {} one sample: {}", once.size(), found,
+                                  once.size() == 1 ? "has" : "have", listed(data, once)));
+}
+
+} // namespace
+
+row_split draw_split(std::size_t count, std::span<const std::int32_t> labels, double test_share,
+                     std::uint64_t seed) {
+  if (!(test_share > 0 && test_share < 1))
+    throw std::invalid_argument("draw_split: the share for testing lies between 0 and 1");
+  if (count < 2) throw std::invalid_argument("draw_split: one sample cannot be split");
+  const auto wanted = static_cast<std::size_t>(std::llround(static_cast<double>(count) * test_share));
+  const std::size_t total = std::clamp<std::size_t>(wanted, 1, count - 1);
+  const std::size_t classes = labels.empty() ? 1 : static_cast<std::size_t>(std::ranges::max(labels)) + 1;
+  std::vector<std::vector<std::size_t>> members(classes);
+  for (std::size_t row = 0; row < count; ++row)
+    members[labels.empty() ? 0 : static_cast<std::size_t>(labels[row])].push_back(row);
+  std::vector<std::size_t> sizes;
+  for (const auto& rows : members) sizes.push_back(rows.size());
+  const std::vector<std::size_t> tests = test_counts(sizes, total);
+  if (!labels.empty() && std::reduce(tests.begin(), tests.end()) == 0) // each class has one sample
+    return draw_split(count, {}, test_share, seed);
+  std::mt19937_64 random(seed);
+  row_split split;
+  for (std::size_t c = 0; c < classes; ++c) {
+    shuffle_rows(members[c], random);
+    const auto cut = members[c].begin() + static_cast<std::ptrdiff_t>(tests[c]);
+    split.test.insert(split.test.end(), members[c].begin(), cut);
+    split.train.insert(split.train.end(), cut, members[c].end());
+  }
+  std::ranges::sort(split.train);
+  std::ranges::sort(split.test);
+  return split;
+}
+
+dataset take_rows(const dataset& all, std::span<const std::size_t> rows) {
+  feature_store features =
+      std::visit([&](const auto& f) -> feature_store { return picked(f, rows); }, all.features());
+  return all.with(std::move(features), picked(all.answers(), rows));
+}
+
+std::vector<std::string> remarks_on(const data_split& data) {
+  const std::size_t classes = data.train.classes();
+  if (classes == 0 || data.train.is_tokens() || data.train.has_targets()) return {};
+  std::vector<std::string> remarks;
+  const std::vector<bool> trained = classes_in(data.train, classes);
+  if (const auto only = std::ranges::find(trained, true);
+      only != trained.end() && std::ranges::count(trained, true) == 1)
+    remarks.push_back(fmt::format("all {} samples to train on are of one class, {}", data.train.size(),
+                                  name_of(data, static_cast<std::size_t>(only - trained.begin()))));
+  add_rare(remarks, data, classes);
+  add_lacking(remarks, data, trained, data.test, "test on");
+  add_lacking(remarks, data, trained, data.validation, "validate on");
+  return remarks;
+}
+
+namespace {
+
+void hold_out_last(data_split& data, double share) {
+  const std::size_t all = data.train.size();
+  const auto wanted = static_cast<std::size_t>(std::llround(static_cast<double>(all) * share));
+  const std::size_t count = std::clamp<std::size_t>(wanted, 1, all - 1);
+  data.validation = data.train.slice(all - count, count);
+  data.train = data.train.slice(0, all - count);
+}
+
+void hold_out_drawn(data_split& data, double share, std::uint64_t seed) {
+  const row_split rows = draw_split(data.train.size(), data.train.labels(), share, seed);
+  data.validation = take_rows(data.train, rows.test);
+  data.train = take_rows(data.train, rows.train);
+}
+
+} // namespace
+
+void hold_out(data_split& data, double share, std::uint64_t seed, held_out which) {
+  if (!(share > 0 && share < 1))
+    throw std::invalid_argument(fmt::format("validation: a share of {} lies not between 0 and 1", share));
+  if (data.train.size() < 2)
+    throw std::invalid_argument(
+        fmt::format("validation: {} samples to train on cannot be split", data.train.size()));
+  if (data.validation.size() > 0)
+    throw std::invalid_argument(
+        fmt::format("validation: {} samples are held out already", data.validation.size()));
+  if (which == held_out::last || data.train.is_tokens())
+    hold_out_last(data, share);
+  else
+    hold_out_drawn(data, share, seed);
+}
 
 namespace {
 
@@ -73,6 +309,237 @@ data_reading reading_of(const data_split& data, const data_files& files, const o
     r.task_why = options.known ? "as in training" : options.task ? "--task says so" : "as such files have it";
   if (!samples.has_targets()) count_classes(r, data, samples, options.csv.answers);
   return r;
+}
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using row_numbers = std::span<const std::size_t>;
+
+std::size_t count(const csv_rows& rows) { return std::max(rows.labels.size(), rows.targets.size()); }
+
+/// The mean of each number of a sample over these rows, without those that have none.
+std::vector<float> means_of(const fs::path& file, const csv_rows& all, row_numbers rows) {
+  const std::size_t width = all.features.dims.size();
+  std::vector<double> sums(width);
+  std::vector<std::size_t> found(width);
+  for (const std::size_t row : rows)
+    for (std::size_t i = 0; i < width; ++i)
+      if (const float value = all.features.values[row * width + i]; !std::isnan(value)) {
+        sums[i] += value;
+        ++found[i];
+      }
+  std::vector<float> means;
+  for (std::size_t i = 0; i < width; ++i) {
+    if (found[i] == 0)
+      throw_malformed(file,
+                      "expected values to take the mean of, found a column without one in the training part");
+    means.push_back(static_cast<float>(sums[i] / static_cast<double>(found[i])));
+  }
+  return means;
+}
+
+void fill(float_features& f, const std::vector<float>& means) {
+  for (std::size_t i = 0; i < f.values.size(); ++i)
+    if (std::isnan(f.values[i])) f.values[i] = means[i % means.size()];
+}
+
+/// Returns the divisor of each number of a sample, computed from the training rows alone. Numbers that say
+///         whether a row is of a category stay as they are.
+std::vector<float> divisors(const csv_rows& all, row_numbers rows, feature_scale scale) {
+  const std::size_t width = all.features.dims.size();
+  std::vector<bool> divided;
+  for (const table_column& c : all.layout.table.columns)
+    divided.insert(divided.end(), c.width(), c.kind == column_kind::number);
+  std::vector<float> largest(width);
+  for (const std::size_t row : rows)
+    for (std::size_t i = 0; i < width; ++i)
+      if (divided[i]) largest[i] = std::max(largest[i], std::abs(all.features.values[row * width + i]));
+  if (scale == feature_scale::maximum) std::ranges::fill(largest, std::ranges::max(largest));
+  for (std::size_t i = 0; i < width; ++i)
+    if (!divided[i]) largest[i] = 1;
+  std::ranges::replace(largest, 0.0F, 1.0F);
+  return largest;
+}
+
+/// What the features are divided by; empty: nothing.
+std::vector<float> divisors_for(const csv_rows& all, row_numbers rows, const open_options& options) {
+  if (options.known) return options.known->divisors;
+  return options.scale == feature_scale::none ? std::vector<float>() : divisors(all, rows, options.scale);
+}
+
+void divide(float_features& f, const std::vector<float>& by) {
+  for (std::size_t i = 0; i < f.values.size(); ++i) f.values[i] /= by[i % by.size()];
+}
+
+dataset join(csv_rows rows, const label_map& labels) {
+  if (rows.layout.holds == label_kind::numbers) return {std::move(rows.features), std::move(rows.targets)};
+  return {std::move(rows.features), std::move(rows.labels), labels.classes()};
+}
+
+void require_divisors(const fs::path& file, const std::vector<float>& by, std::size_t columns) {
+  if (by.size() > 1 && by.size() != columns)
+    throw_malformed(file, fmt::format("expected {} numbers a row, as the model was trained on, found {}",
+                                      by.size(), columns));
+}
+
+void require_two_rows(const fs::path& file, std::size_t rows) {
+  if (rows < 2)
+    throw_malformed(file, fmt::format("expected two rows or more to cut off a test set, found {}", rows));
+}
+
+row_split split_of(const fs::path& file, std::size_t rows, std::span<const std::int32_t> labels,
+                   const open_options& options) {
+  require_two_rows(file, rows);
+  const double train = options.files.train_fraction.value_or(usual_training_fraction);
+  return draw_split(rows, labels, 1 - train, options.seed);
+}
+
+/// The rows for training of a file that is cut, or all rows of one that is not.
+row_split split_of(const fs::path& file, const csv_rows& all, bool cuts, const open_options& options) {
+  if (cuts) return split_of(file, count(all), all.labels, options);
+  row_split whole{std::vector<std::size_t>(count(all)), {}};
+  std::iota(whole.train.begin(), whole.train.end(), std::size_t{0});
+  return whole;
+}
+
+csv_options layout_for(const open_options& options) {
+  csv_options layout = options.csv;
+  layout.holds = options.task.value_or(layout.holds);
+  layout.limit = options.limit;
+  if (options.known) layout.table = options.known->table;
+  return layout;
+}
+
+void remark_dropped(const fs::path& file, const csv_rows& rows, data_split& split) {
+  if (rows.dropped == 0) return;
+  const char* const what = rows.dropped == 1 ? "has missing values and was" : "have missing values and were";
+  split.remarks.push_back(fmt::format("{}: {} of {} rows {} left out", file.filename().string(), rows.dropped,
+                                      rows.dropped + count(rows), what));
+}
+
+/// "." or ",", or ". and ,"; `of` tells a column its sign.
+template <class Sign>
+std::string signs_of(const table_layout& table, const Sign& of) {
+  std::string all;
+  for (const table_column& c : table.columns) {
+    const char sign = c.kind == column_kind::number ? of(c.signs) : '\0';
+    if (sign == 0 || all.find(sign) != std::string::npos) continue;
+    all += (all.empty() ? "" : " and ") + std::string(1, sign);
+  }
+  return all;
+}
+
+table_reading reading_of(const csv_survey& survey, const csv_rows& train, const csv_rows& test) {
+  const table_layout& table = train.layout.table;
+  table_reading r;
+  r.encoding = survey.encoding;
+  r.delimiter = survey.layout.delimiter;
+  r.decimal = signs_of(table, [](number_signs s) { return s.decimal; });
+  r.thousands = signs_of(table, [](number_signs s) {
+    return !s.grouped ? '\0' : s.decimal == '.' ? ',' : '.';
+  });
+  r.header = survey.header_is_record || !survey.label_name.empty();
+  for (std::size_t i = 0; i < table.columns.size(); ++i) {
+    const table_column& c = table.columns[i];
+    ++(c.kind == column_kind::left_out   ? r.left_out
+       : c.kind == column_kind::category ? r.categories
+                                         : r.numbers);
+    if (c.kind == column_kind::left_out)
+      r.names_left_out.push_back(c.name.empty() ? fmt::format("{}", i + (i >= table.label ? 2 : 1)) : c.name);
+  }
+  r.label_column = table.label + 1;
+  r.label_name = survey.label_name;
+  r.label_why = survey.label_why;
+  r.missing = train.missing + test.missing;
+  r.dropped = train.dropped + test.dropped;
+  r.became = table.missing;
+  r.comments = train.comments + test.comments;
+  return r;
+}
+
+/// "rose" for " Rose": blanks, capitals and blanks that do not break a line do not matter.
+std::string loosely(std::string_view name) {
+  std::string plain;
+  for (std::size_t i = 0; i < name.size(); ++i)
+    if (name.substr(i).starts_with("\xc2\xa0"))
+      ++i;
+    else if (name[i] != ' ')
+      plain += name[i];
+  return in_small_letters(plain);
+}
+
+/// Says so if two classes differ in blanks or capitals alone.
+void remark_alike(const fs::path& file, const std::vector<std::string>& classes, data_split& split) {
+  std::map<std::string, const std::string*> known;
+  for (const std::string& name : classes)
+    if (const auto [other, is_new] = known.emplace(loosely(name), &name); !is_new)
+      split.remarks.push_back(fmt::format("{}: the classes {} and {} differ in blanks or capitals alone",
+                                          file.filename().string(), in_quotes(*other->second),
+                                          in_quotes(name)));
+}
+
+/// Finds out what the file holds. What a trained model knows, or the user says, is not asked again.
+csv_survey survey_for(const fs::path& file, const open_options& options) {
+  csv_survey survey = survey_csv(file, layout_for(options));
+  if (!options.known) settle_task(survey, file, options.task);
+  return survey;
+}
+
+} // namespace
+
+data_split cut(const fs::path& file, dataset all, const open_options& options) {
+  if (options.known) return {{}, std::move(all), {}, {}};
+  const row_split rows = split_of(file, all.size(), all.labels(), options);
+  return {take_rows(all, rows.train), take_rows(all, rows.test), {}, {}};
+}
+
+label_map labels_for(const open_options& options, label_spelling spelling) {
+  if (options.known && !options.known->class_names.empty())
+    return label_map(options.known->class_names, spelling, options.known->table.label_signs);
+  return label_map(options.classes, spelling);
+}
+
+data_split open_csv(const data_files& files, const open_options& options) {
+  const fs::path& file = files.train.front();
+  label_map labels = labels_for(options);
+  const csv_survey survey = survey_for(file, options);
+  csv_rows train = read_surveyed_csv(file, survey, labels);
+  const bool whole = files.test.empty();
+  const row_split rows = split_of(file, train, whole && !options.known, options);
+  table_layout& table = train.layout.table;
+  if (table.missing == missing_values::mean && table.means.empty()) {
+    table.means = means_of(file, train, rows.train);
+    fill(train.features, table.means);
+  }
+  std::vector<float> by = divisors_for(train, rows.train, options);
+  require_divisors(file, by, train.features.dims.size());
+  csv_rows test = whole ? csv_rows{} : read_csv(files.test, train.layout, labels);
+  if (!by.empty()) {
+    divide(train.features, by);
+    divide(test.features, by);
+  }
+  data_split split;
+  remark_dropped(file, train, split);
+  if (!whole) remark_dropped(files.test, test, split);
+  std::ranges::copy(survey.remarks, std::back_inserter(split.remarks));
+  data_reading noted;
+  noted.table = reading_of(survey, train, test);
+  noted.task_why = survey.task_why;
+  split.reading = std::make_shared<const data_reading>(std::move(noted));
+  split.table = train.layout.table;
+  dataset first = join(std::move(train), labels);
+  if (!whole)
+    split.test = join(std::move(test), labels);
+  else if (!options.known)
+    split.test = take_rows(first, rows.test);
+  if (whole && !options.known) first = take_rows(first, rows.train);
+  (whole && options.known ? split.test : split.train) = std::move(first);
+  split.class_names = labels.names();
+  if (!options.known) remark_alike(file, split.class_names, split);
+  split.divisors = std::move(by);
+  return split;
 }
 
 } // namespace mailgrad

@@ -1,5 +1,4 @@
 #include <mailgrad/data/dataset.hpp>
-#include <mailgrad/data/sample_array.hpp>
 #include <mailgrad/files/digests.hpp>
 
 #include <fmt/format.h>
@@ -8,11 +7,7 @@
 #include <cmath>
 #include <functional>
 #include <numeric>
-#include <span>
 #include <stdexcept>
-#include <utility>
-#include <variant>
-#include <vector>
 
 namespace mailgrad {
 

@@ -7,7 +7,6 @@
 #include <numeric>
 #include <random>
 #include <stdexcept>
-#include <string>
 #include <utility>
 
 namespace mailgrad {

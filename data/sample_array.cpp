@@ -1,15 +1,22 @@
 #include <mailgrad/data/sample_array.hpp>
 
-#include <fmt/format.h>
+#include <mailgrad/files/file_error.hpp>
+#include <mailgrad/tensor/error.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <stdexcept>
-#include <string>
 #include <utility>
 
 namespace mailgrad {
+
+void parsed_limit::require(const std::filesystem::path& file, std::uint64_t found) const {
+  if (found <= bytes) return;
+  throw_malformed(file,
+                  fmt::format("expected samples that take at most {} of memory, found more; take a part of "
+                              "the file, or raise --data-limit (open_options::limit)",
+                              byte_count(bytes).text()));
+}
 
 namespace {
 

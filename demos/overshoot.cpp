@@ -7,7 +7,6 @@
 
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/run/run_crew.hpp>
-#include <mailgrad/actors/run/run_home.hpp>
 
 #include <algorithm>
 #include <array>

@@ -1,14 +1,13 @@
 #include <mailgrad/files/archive.hpp>
 
 #include <mailgrad/files/file_error.hpp>
-#include <mailgrad/files/json_text.hpp>
+#include <mailgrad/files/text.hpp>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 namespace mailgrad {
 

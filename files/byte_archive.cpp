@@ -1,6 +1,5 @@
 #include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/files/file_error.hpp>
-#include <mailgrad/files/little_endian.hpp>
 
 #include <fmt/format.h>
 
@@ -8,9 +7,7 @@
 #include <cstring>
 #include <limits>
 #include <stdexcept>
-#include <string>
 #include <utility>
-#include <vector>
 
 namespace mailgrad {
 

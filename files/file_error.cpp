@@ -1,12 +1,10 @@
 #include <mailgrad/files/file_error.hpp>
 
-#include <mailgrad/files/utf8.hpp>
+#include <mailgrad/files/text.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdint>
 #include <span>
 
 namespace mailgrad {

@@ -9,8 +9,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <filesystem>
-#include <string>
 #include <system_error>
 #include <utility>
 

@@ -1,6 +1,5 @@
+#include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/files/file_error.hpp>
-#include <mailgrad/files/little_endian.hpp>
-#include <mailgrad/files/replaced_file.hpp>
 #include <mailgrad/files/safetensors.hpp>
 #include <mailgrad/tensor/small_floats.hpp>
 
@@ -13,7 +12,6 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <optional>
 #include <set>
 #include <stdexcept>

@@ -3,7 +3,7 @@
 #include <mailgrad/graph/value.hpp>
 #include <mailgrad/kernels/gemm.hpp>
 #include <mailgrad/tensor/device.hpp>
-#include <mailgrad/tensor/numbers.hpp>
+#include <mailgrad/tensor/small_floats.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
 #include <cstddef>

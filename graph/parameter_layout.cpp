@@ -1,7 +1,7 @@
 #include <mailgrad/graph/parameter_layout.hpp>
 
 #include <mailgrad/tensor/block.hpp>
-#include <mailgrad/tensor/byte_count.hpp>
+#include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 

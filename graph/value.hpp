@@ -1,6 +1,5 @@
 #pragma once
 
-#include <mailgrad/tensor/dtype.hpp>
 #include <mailgrad/tensor/shape.hpp>
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/tensor/device.hpp>
-#include <mailgrad/tensor/numbers.hpp>
+#include <mailgrad/tensor/small_floats.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
 #include <cstddef>
@@ -41,11 +41,11 @@ attention_room attention_room_on(device_kind where, const attention_shape& a);
 /// Shapes  qkv: float32[batch, window, 3, heads, head_width]: queries, keys, values; y: [batch, window,
 ///         heads, head_width]; kept: on the host the probabilities, [batch, heads, window, window], zeros
 ///         above the diagonal; on a card the logarithm of the sum of each row's exponentials, [batch, heads,
-///         window]; scratch: as attention_room has it, 64-byte aligned.
+///         window]; scratch: as attention_room has it, 64-byte aligned; null if that is nothing.
 /// Errors  shape_error for heads that a card does not compute; device_error for a stream of a card in a build
 ///         without CUDA, and for bfloat16 on the host, which has no such products.
 void causal_attention(const stream& s, const attention_shape& a, read_numbers qkv, written_numbers y,
-                      float* kept, void* scratch = nullptr);
+                      float* kept, void* scratch);
 
 /// Computes the gradient with respect to qkv from dy, the gradient with respect to y.
 ///

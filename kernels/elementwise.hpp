@@ -1,7 +1,6 @@
 #pragma once
 
 #include <mailgrad/kernels/functors/elementwise_function.hpp>
-#include <mailgrad/tensor/numbers.hpp>
 #include <mailgrad/tensor/shape.hpp>
 #include <mailgrad/tensor/small_floats.hpp>
 #include <mailgrad/tensor/stream.hpp>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/tensor/numbers.hpp>
+#include <mailgrad/tensor/small_floats.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
 #include <cstddef>

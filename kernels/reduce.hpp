@@ -1,7 +1,7 @@
 #pragma once
 
-#include <mailgrad/tensor/numbers.hpp>
 #include <mailgrad/tensor/shape.hpp>
+#include <mailgrad/tensor/small_floats.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
 #include <array>

@@ -8,7 +8,6 @@
 #include <complex>
 #include <limits>
 #include <numbers>
-#include <vector>
 
 namespace mailgrad::lab {
 

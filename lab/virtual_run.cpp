@@ -1,23 +1,18 @@
-#include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/run/run_crew.hpp>
 #include <mailgrad/actors/scheduler/stepping_system.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
 #include <mailgrad/engine/delays/delay_spec.hpp>
-#include <mailgrad/engine/plan/run_description.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/plan/run_tester.hpp>
 #include <mailgrad/engine/worker/delayed_runner.hpp>
 #include <mailgrad/files/digests.hpp>
-#include <mailgrad/lab/links/worker_link.hpp>
 #include <mailgrad/lab/virtual_clock.hpp>
 #include <mailgrad/lab/virtual_run.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
-#include <span>
 #include <stdexcept>
 #include <string_view>
 #include <utility>

@@ -12,7 +12,6 @@
 #include <mailgrad/engine/worker/step_runner.hpp>
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
-#include <mailgrad/lab/links/gradient_wire.hpp>
 #include <mailgrad/lab/links/worker_link.hpp>
 #include <mailgrad/optim/identity.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
@@ -23,8 +22,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
-#include <vector>
 
 namespace mailgrad::lab {
 

@@ -2,11 +2,10 @@
 
 #include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/plan/training_options.hpp>
-#include <mailgrad/engine/record/recorded_pace.hpp>
+#include <mailgrad/engine/record/rehearsal.hpp>
 #include <mailgrad/lab/virtual_run.hpp>
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 

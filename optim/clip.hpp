@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/kernels/vectors.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
 #include <span>
@@ -13,8 +14,12 @@ namespace mailgrad {
 /// a row, each repeat counts on its own, not the summed row.
 ///
 /// Errors  device_error for a GPU where the sum is returned; `result` lies in memory of the stream.
-double sum_of_squares(const stream& s, std::span<const float> values);
-void sum_of_squares(const stream& s, std::span<const float> values, double* result);
+inline double sum_of_squares(const stream& s, std::span<const float> values) {
+  return inner_product(s, values, values);
+}
+inline void sum_of_squares(const stream& s, std::span<const float> values, double* result) {
+  inner_product(s, values, values, result);
+}
 
 /// The factor that shortens a gradient of this norm to at most `max_norm`; 1 if it is short enough.
 ///
@@ -24,6 +29,10 @@ void sum_of_squares(const stream& s, std::span<const float> values, double* resu
 ///         Algorithm 1. Differs: max_norm / (norm + 1e-6), as PyTorch does. A NaN or infinite norm gives NaN
 ///         or 0, never a silent 1.
 /// Units   both norms have the unit of the gradient; max_norm 0 clips nothing.
-float clip_factor(double norm, double max_norm);
+inline float clip_factor(double norm, double max_norm) {
+  if (max_norm == 0) return 1;
+  const double factor = max_norm / (norm + 1e-6);
+  return static_cast<float>(factor > 1 ? 1 : factor); // not std::min, which would turn a NaN into 1
+}
 
 } // namespace mailgrad

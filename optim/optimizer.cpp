@@ -1,18 +1,15 @@
+#include <mailgrad/optim/optimizer.hpp>
+
 #include <mailgrad/kernels/host/vector.hpp>
 #include <mailgrad/kernels/vectors.hpp>
-#include <mailgrad/optim/adam_step.hpp>
 #include <mailgrad/optim/kept_memory.hpp>
-#include <mailgrad/optim/optimizer.hpp>
-#include <mailgrad/optim/row_sum.hpp>
 #include <mailgrad/optim/rules/variable_rule.hpp>
 #include <mailgrad/tensor/error.hpp>
-#include <mailgrad/tensor/stream.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstring>
 #include <stdexcept>
 #include <string>
@@ -262,8 +259,7 @@ template <class Options>
 class rule_optimizer final : public optimizer {
 public:
   rule_optimizer(const optimizer_options& options, std::size_t size, lane& at)
-      : options_(options), size_(size), where_(at.where()),
-        names_(state_names(std::get<Options>(options_.rule))) {
+      : optimizer(options, size), where_(at.where()), names_(state_names(std::get<Options>(options_.rule))) {
     if (on_card() && is_own)
       throw device_error(world_errc::wrong_place,
                          fmt::format("rule '{}' is a user's, which runs on the host", name()));
@@ -272,12 +268,6 @@ public:
                                  [&] { return at.allocate(size * sizeof(float)); });
       if (first_state(options) != 0) fill(where_, first_state(options), state_of(i));
     }
-  }
-
-  std::string_view name() const noexcept override { return mailgrad::name(options_); }
-
-  double learning_rate(std::uint64_t step) const override {
-    return mailgrad::learning_rate(options_.schedule, base_learning_rate(options_), step);
   }
 
   std::vector<optimizer_state> state() override {
@@ -350,22 +340,12 @@ private:
                                      to_string(device{device_kind::cuda, own.device})));
   }
 
-  void require_range(std::size_t first, std::size_t count, update_number step) const {
-    if (step.of_weights == 0 || step.of_state == 0)
-      throw std::invalid_argument("optimizer: steps count from 1");
-    if (first > size_ || count > size_ - first)
-      throw shape_error(
-          fmt::format("optimizer: weights {} to {} of a shard of {}", first, first + count, size_));
-  }
-
   std::array<float*, most_states> states_from(std::size_t first) {
     std::array<float*, most_states> pointers{};
     for (std::size_t i = 0; i < names_.size(); ++i) pointers[i] = state_of(i).data() + first;
     return pointers;
   }
 
-  optimizer_options options_;
-  std::size_t size_;
   stream where_; ///< of the lane whose kernels reach the state
   std::vector<std::string_view> names_;
   std::array<memory, most_states> states_;
@@ -377,6 +357,14 @@ private:
 };
 
 } // namespace
+
+void optimizer::require_range(std::size_t first, std::size_t count, update_number step) const {
+  if (step.of_weights == 0 || step.of_state == 0)
+    throw std::invalid_argument("optimizer: steps count from 1");
+  if (first > size_ || count > size_ - first)
+    throw shape_error(
+        fmt::format("optimizer: weights {} to {} of a shard of {}", first, first + count, size_));
+}
 
 std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options, std::size_t shard_size) {
   host_lane here;
@@ -396,6 +384,62 @@ std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options, std:
           return std::make_unique<rule_optimizer<Options>>(options, shard_size, at);
       },
       options.rule);
+}
+
+namespace {
+
+void require_fitting(const sparse_update& work) {
+  if (work.width > 0 && work.values.size() / work.width < work.rows.size())
+    throw shape_error(fmt::format("update_rows: {} values for {} rows of {}", work.values.size(),
+                                  work.rows.size(), work.width));
+  const std::int64_t rows = std::int64_t{work.row_end} - work.row_begin;
+  const auto height = static_cast<std::size_t>(rows);
+  const std::size_t held = work.width == 0 ? height : work.weights.size() / work.width;
+  if (rows < 0 || held != height || work.weights.size() != height * work.width)
+    throw shape_error(fmt::format("update_rows: {} weights for rows {} to {} of {}", work.weights.size(),
+                                  work.row_begin, work.row_end, work.width));
+}
+
+/// Calls `f(row of the shard, its values)` for each entry that belongs to the shard.
+template <class F>
+void for_each_row(const sparse_update& work, F f) {
+  for (std::size_t j = 0; j < work.rows.size() && work.rows[j] >= 0; ++j) {
+    const std::int32_t row = work.rows[j];
+    if (row < work.row_begin || row >= work.row_end) continue;
+    f(static_cast<std::uint32_t>(row - work.row_begin), work.values.subspan(j * work.width, work.width));
+  }
+}
+
+} // namespace
+
+row_list row_sum::as_they_come(const sparse_update& work) {
+  require_fitting(work);
+  rows_.clear();
+  values_.clear();
+  for_each_row(work, [this](std::uint32_t row, std::span<const float> values) {
+    rows_.push_back(row);
+    values_.insert(values_.end(), values.begin(), values.end());
+  });
+  return {rows_, values_};
+}
+
+row_list row_sum::distinct(const sparse_update& work) {
+  require_fitting(work);
+  rows_.clear();
+  values_.clear();
+  place_.resize(std::max(place_.size(), static_cast<std::size_t>(work.row_end - work.row_begin)));
+  for_each_row(work, [&](std::uint32_t row, std::span<const float> values) {
+    if (place_[row] == 0) {
+      rows_.push_back(row);
+      values_.insert(values_.end(), values.begin(), values.end());
+      place_[row] = static_cast<std::uint32_t>(rows_.size());
+      return;
+    }
+    float* sum = values_.data() + (place_[row] - 1) * work.width;
+    for (std::size_t c = 0; c < work.width; ++c) sum[c] += values[c];
+  });
+  for (const std::uint32_t row : rows_) place_[row] = 0;
+  return {rows_, values_};
 }
 
 } // namespace mailgrad

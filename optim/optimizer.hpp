@@ -4,8 +4,7 @@
 #include <mailgrad/kernels/update.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/optim/own_rule.hpp>
-#include <mailgrad/optim/shard_variable.hpp>
-#include <mailgrad/tensor/lane.hpp>
+#include <mailgrad/tensor/memory.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
 #include <cstddef>
@@ -99,7 +98,7 @@ class optimizer {
 public:
   virtual ~optimizer() = default;
 
-  virtual std::string_view name() const noexcept = 0;
+  std::string_view name() const noexcept { return mailgrad::name(options_); }
   virtual void update(const stream& s, const dense_update& work) = 0;
 
   /// Whether several threads may update disjoint ranges of one step after prepare() for that step. False for
@@ -111,7 +110,9 @@ public:
   virtual void update_rows(const stream& s, const sparse_update& work) = 0;
 
   /// The learning rate that the schedule gives update `step` of the weights, counted from 1.
-  virtual double learning_rate(std::uint64_t step) const = 0;
+  double learning_rate(std::uint64_t step) const {
+    return mailgrad::learning_rate(options_.schedule, base_learning_rate(options_), step);
+  }
 
   /// The state itself, to be compared; empty for plain SGD.
   virtual std::vector<optimizer_state> state() = 0;
@@ -119,9 +120,15 @@ public:
   virtual void keep(archive& a, lane& at) = 0;
 
 protected:
-  optimizer() = default;
+  optimizer(const optimizer_options& options, std::size_t size) : options_(options), size_(size) {}
   optimizer(const optimizer&) = default;
   optimizer& operator=(const optimizer&) = default;
+
+  /// Of `count` weights of the shard, from `first` on.
+  void require_range(std::size_t first, std::size_t count, update_number step) const;
+
+  optimizer_options options_;
+  std::size_t size_; ///< of the shard, in floats
 };
 
 /// The optimiser of a shard of `shard_size` floats. Its state lies where `at` allocates, on the host unless
@@ -132,5 +139,29 @@ protected:
 std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options, std::size_t shard_size);
 std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options, std::size_t shard_size, lane& at,
                                           std::vector<shard_variable> variables = {});
+
+/// Rows of a table and their values; row 0 is the first row of the shard's part.
+struct row_list {
+  std::span<const std::uint32_t> rows;
+  std::span<const float> values;
+};
+
+/// Picks a shard's rows out of a sparse gradient, and sums those that come more than once.
+///
+/// Rows stay in the order in which they first come, so the same gradient gives the same bits.
+/// Errors  shape_error if there are too few values, or the weights do not hold the rows.
+/// Threads one caller at a time; a list is valid until the next call.
+class row_sum {
+public:
+  /// Every row of the shard, repeats and all.
+  row_list as_they_come(const sparse_update& work);
+  /// Every row of the shard once.
+  row_list distinct(const sparse_update& work);
+
+private:
+  std::vector<std::uint32_t> rows_;
+  std::vector<float> values_;
+  std::vector<std::uint32_t> place_; ///< by row: 1 + its index in `rows_`, or 0 if it is not there
+};
 
 } // namespace mailgrad

@@ -8,7 +8,6 @@
 #include <array>
 #include <limits>
 #include <stdexcept>
-#include <string>
 #include <type_traits>
 
 namespace mailgrad {

@@ -1,8 +1,12 @@
 #pragma once
 
+#include <mailgrad/kernels/functors/update_rule.hpp>
 #include <mailgrad/optim/own_rule.hpp>
 #include <mailgrad/optim/schedule.hpp>
+#include <mailgrad/tensor/shape.hpp>
 
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -216,5 +220,38 @@ optimizer_options parse_optimizer(std::string_view text);
 
 /// Errors  std::invalid_argument, in one line that names the option, its value and its range.
 void require_valid(const optimizer_options& options);
+
+/// The functor of Adam's step `step`, counted from 1.
+inline adam_update adam_step(const adam_options& o, double rate, std::uint64_t step) {
+  const auto t = static_cast<double>(step);
+  const double bias1 = 1 - std::pow(o.beta1, t);
+  const double bias2 = 1 - std::pow(o.beta2, t);
+  return adam_update{static_cast<float>(rate / bias1), static_cast<float>(o.beta1),
+                     static_cast<float>(1 - o.beta1),  static_cast<float>(o.beta2),
+                     static_cast<float>(1 - o.beta2),  static_cast<float>(1 / std::sqrt(bias2)),
+                     static_cast<float>(o.epsilon)};
+}
+
+/// A variable that lies whole in a shard, for rules that look at more than one weight.
+struct shard_variable {
+  std::string name;
+  shape dims;
+  std::size_t offset = 0; ///< floats from the start of the shard
+  bool in_rows = false;   ///< it is a table whose gradient is a list of rows
+};
+
+/// A variable as a matrix, row-major.
+struct matrix_dims {
+  std::size_t rows = 1;
+  std::size_t columns = 1;
+};
+
+/// A product x * w with weights [in, units] has them as they are. Filters [height, width, in, filters] become
+/// (height * width * in) x filters, so a column always has the weights of one unit or filter. A vector is one
+/// row.
+inline matrix_dims as_matrix(const shape& dims) {
+  const std::size_t columns = dims.rank() == 0 ? 1 : dims[dims.rank() - 1];
+  return {columns == 0 ? 0 : dims.size() / columns, columns};
+}
 
 } // namespace mailgrad

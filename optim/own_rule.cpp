@@ -12,8 +12,8 @@
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <span>
 #include <stdexcept>
-#include <vector>
 
 namespace mailgrad {
 

@@ -3,7 +3,6 @@
 #include <mailgrad/optim/plugin.h>
 #include <mailgrad/optim/plugin_library.hpp>
 
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>

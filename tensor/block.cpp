@@ -1,6 +1,6 @@
 #include <mailgrad/tensor/block.hpp>
 
-#include <mailgrad/tensor/byte_count.hpp>
+#include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 

@@ -1,12 +1,18 @@
 #include <mailgrad/tensor/device.hpp>
 
 #include <mailgrad/tensor/error.hpp>
-#include <mailgrad/tensor/usable_cores.hpp>
 
 #include <fmt/format.h>
 
+#include <sched.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <cmath>
+#include <fstream>
+#include <memory>
 
 namespace mailgrad {
 
@@ -96,6 +102,120 @@ void require_available(device d) {
   throw device_error(
       world_errc::no_such_device,
       fmt::format("device {} is not available; this machine has {}", to_string(d), available_in_words()));
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::size_t online_cores() {
+  const long found = sysconf(_SC_NPROCESSORS_ONLN);
+  return found > 0 ? static_cast<std::size_t>(found) : 1;
+}
+
+/// The system refuses a set that is too small for its processors, so a larger one is tried.
+std::size_t bound_cores(std::size_t online) {
+  struct frees {
+    void operator()(cpu_set_t* set) const { CPU_FREE(set); }
+  };
+  for (std::size_t room = CPU_SETSIZE; room <= 64 * CPU_SETSIZE; room *= 2) {
+    const std::unique_ptr<cpu_set_t, frees> set(CPU_ALLOC(room));
+    const std::size_t bytes = CPU_ALLOC_SIZE(room);
+    if (!set) break;
+    CPU_ZERO_S(bytes, set.get());
+    if (sched_getaffinity(0, bytes, set.get()) == 0)
+      return std::max<std::size_t>(1, static_cast<std::size_t>(CPU_COUNT_S(bytes, set.get())));
+  }
+  return online;
+}
+
+/// Quota over period, both in microseconds. "max" and -1 are no limit.
+std::optional<double> share_in(const fs::path& group, bool is_v2) {
+  double quota = 0, period = 0;
+  const bool known = is_v2 ? static_cast<bool>(std::ifstream(group / "cpu.max") >> quota >> period)
+                           : std::ifstream(group / "cpu.cfs_quota_us") >> quota &&
+                                 std::ifstream(group / "cpu.cfs_period_us") >> period;
+  return known && quota > 0 && period > 0 ? std::optional(quota / period) : std::nullopt;
+}
+
+/// The least of a group and all above it, up to the folder where they are mounted. A container may not see
+/// its group under the path that the host has for it, but then the mounted folder is its group.
+std::optional<double> least_share(const fs::path& mounted, const std::string& group, bool is_v2) {
+  std::optional<double> least;
+  fs::path below = fs::path(group).relative_path().lexically_normal();
+  if (!below.empty() && *below.begin() == "..") below.clear(); // outside of what this process can see
+  while (true) {
+    const auto share = share_in(mounted / below, is_v2);
+    if (share && (!least || *share < *least)) least = share;
+    if (below.empty() || below == ".") return least;
+    below = below.parent_path();
+  }
+}
+
+/// A line of /proc/self/cgroup: "0::/path" for version 2, "4:cpu,cpuacct:/path" for version 1.
+struct cgroup_line {
+  std::string controllers;
+  std::string group;
+
+  bool is_v2() const { return controllers.empty(); }
+  bool has_cpu() const { return is_v2() || (',' + controllers + ',').find(",cpu,") != std::string::npos; }
+};
+
+std::optional<cgroup_line> read_line(const std::string& text) {
+  const std::size_t first = text.find(':');
+  const std::size_t second = first == std::string::npos ? first : text.find(':', first + 1);
+  if (second == std::string::npos) return std::nullopt;
+  return cgroup_line{text.substr(first + 1, second - first - 1), text.substr(second + 1)};
+}
+
+std::optional<double> quota_of_process(const cgroup_files& files) {
+  constexpr std::array<std::string_view, 2> of_v2{"", "unified"}; // the second beside version 1
+  constexpr std::array<std::string_view, 3> of_v1{"cpu", "cpu,cpuacct", "cpuacct,cpu"};
+  std::optional<double> least;
+  const auto look = [&](std::string_view folder, const cgroup_line& line) {
+    const auto share = least_share(files.mounted / folder, line.group, line.is_v2());
+    if (share && (!least || *share < *least)) least = share;
+  };
+  std::ifstream lines(files.of_process);
+  for (std::string text; std::getline(lines, text);) {
+    const std::optional<cgroup_line> line = read_line(text);
+    if (!line || !line->has_cpu()) continue;
+    if (line->is_v2())
+      for (const std::string_view folder : of_v2) look(folder, *line);
+    else
+      for (const std::string_view folder : of_v1) look(folder, *line);
+  }
+  return least;
+}
+
+} // namespace
+
+std::size_t usable_cores::count() const noexcept {
+  const std::size_t most = std::max<std::size_t>(1, std::min(online, bound));
+  if (!quota || !(*quota < static_cast<double>(most))) return most;
+  return std::max<std::size_t>(1, static_cast<std::size_t>(std::ceil(*quota)));
+}
+
+std::string usable_cores::in_words() const {
+  const std::size_t n = count();
+  if (n >= online) return fmt::format("{} core{}", n, n == 1 ? "" : "s");
+  std::string why;
+  if (bound < online) why = fmt::format("this process is bound to {}", bound);
+  if (quota && *quota < static_cast<double>(std::min(bound, online)))
+    why += fmt::format("{}its control group has the time of {:.3g}", why.empty() ? "" : ", and ", *quota);
+  return fmt::format("{} of {} cores: {}", n, online, why);
+}
+
+usable_cores cores_of_process(const cgroup_files& files) {
+  const std::size_t online = online_cores();
+  return {online, bound_cores(online), quota_of_process(files)};
+}
+
+std::vector<device> usable_core_devices() {
+  std::vector<device> all;
+  for (std::uint32_t core = 0; core < cores_of_process().count(); ++core)
+    all.push_back({device_kind::cpu, core});
+  return all;
 }
 
 } // namespace mailgrad

@@ -2,15 +2,50 @@
 
 #include <mailgrad/tensor/block.hpp>
 #include <mailgrad/tensor/device.hpp>
+#include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <span>
 #include <utility>
 #include <variant>
 
 namespace mailgrad {
+
+/// A point in a lane, which has passed when all work queued before it is done. A default mark has passed,
+/// since work on the host is done when its call returns.
+///
+/// Threads any.
+class mark {
+public:
+  /// An object of a device's driver that knows whether the point was reached.
+  class event {
+  public:
+    virtual ~event() = default;
+    virtual bool passed() const = 0;
+    /// Whether the device has told the host that it was reached. It costs no call of the driver, may say so
+    /// later than passed(), and never says why it will not be reached.
+    virtual bool told() const { return passed(); }
+    /// Whether the device tells the host. If not, told() costs what passed() does.
+    virtual bool tells() const noexcept { return false; }
+  };
+
+  mark() = default;
+  explicit mark(std::shared_ptr<const event> e) : event_(std::move(e)) {}
+
+  bool passed() const { return !event_ || event_->passed(); }
+  /// The same, at less cost, and later as a rule: whoever asks again and again asks this most of the time.
+  bool told() const { return !event_ || event_->told(); }
+  bool tells() const noexcept { return event_ && event_->tells(); }
+  /// The event that a lane waits for. Null means that there is nothing to wait for.
+  const event* what() const noexcept { return event_.get(); }
+
+private:
+  std::shared_ptr<const event> event_;
+};
 
 /// Memory of a device that the host cannot read: an address for that device's kernels. The block owns the
 /// memory and frees it with the function that its allocator gave.
@@ -84,6 +119,118 @@ private:
   void* address_for(const stream& s) const;
 
   std::variant<block, device_block> place_;
+};
+
+/// Floats that do not change while a snapshot holds them, and the mark after which they are all written.
+///
+/// Threads any, each with a copy of its own.
+class snapshot {
+public:
+  snapshot() = default;
+  explicit snapshot(std::shared_ptr<const memory> values, mark ready = {})
+      : values_(std::move(values)), ready_(std::move(ready)) {}
+
+  explicit operator bool() const noexcept { return values_ != nullptr; }
+  std::size_t size() const noexcept { return values_ ? values_->bytes() / sizeof(float) : 0; }
+  const mark& ready() const noexcept { return ready_; }
+  /// The memory of the values, which a holder of this pointer keeps alive.
+  const std::shared_ptr<const memory>& owner() const noexcept { return values_; }
+  void reset() noexcept { *this = {}; }
+
+  /// The values, to be read on the host now. The span is empty if the snapshot is.
+  ///
+  /// Errors  device_error if the values lie on a device, or their mark has not passed.
+  std::span<const float> on_host() const;
+
+  /// The values, for kernels on a stream that has been told to wait for ready().
+  ///
+  /// Errors  device_error if the kernels cannot reach the values.
+  std::span<const float> on(const stream& s) const {
+    return values_ ? std::as_const(*values_).on<float>(s) : std::span<const float>();
+  }
+
+  /// Whether both are the same memory.
+  friend bool operator==(const snapshot& a, const snapshot& b) noexcept { return a.values_ == b.values_; }
+
+private:
+  std::shared_ptr<const memory> values_;
+  mark ready_;
+};
+
+/// A lane is where its owner, a shard or a runner, allocates memory and queues work. It holds a stream of one
+/// device. On the host, work is done before the call returns.
+///
+/// Threads one caller at a time.
+class lane {
+public:
+  virtual ~lane() = default;
+
+  /// The stream that kernels take as their first argument to run in this lane.
+  virtual const stream& where() const noexcept = 0;
+  /// Allocates zeroed memory that kernels in this lane can reach.
+  ///
+  /// Errors  std::bad_alloc; device_error.
+  virtual memory allocate(std::size_t bytes) = 0;
+  /// Copies `from`, which lies on the host. The caller may change `from` as soon as this returns.
+  virtual void write(std::span<const float> from, memory& to) = 0;
+  /// Lends memory of the host for copy_to_host(). It may be memory that was lent before and is free again.
+  ///
+  /// Errors  std::bad_alloc; device_error.
+  virtual memory lend_on_host(std::size_t bytes) = 0;
+  /// Fills memory of the host with bytes of this lane's device, from byte `first` of `from` on. They may be
+  /// read when a mark recorded after this call has passed. The caller keeps both memories until then.
+  ///
+  /// Errors  shape_error: `from` has not so many; device_error.
+  virtual void copy_to_host(const memory& from, std::size_t first, memory& to) = 0;
+  /// Lets work that is queued later wait for `m`, which may be of another lane.
+  ///
+  /// Errors  device_error: the lane cannot wait for that mark.
+  virtual void wait_for(const mark& m) = 0;
+  /// Returns a mark that passes when all work queued so far is done.
+  virtual mark record() = 0;
+  /// Waits until all work queued so far is done. An actor calls it only where it ends.
+  ///
+  /// Errors  device_error.
+  virtual void finish() = 0;
+
+protected:
+  static void require_part(const memory& from, std::size_t first, const memory& to) {
+    if (first > from.bytes() || to.bytes() > from.bytes() - first)
+      throw shape_error("copy", shape{from.bytes()}, shape{first, to.bytes()});
+  }
+};
+
+/// Whether the lane is one of a card.
+inline bool is_on_card(const lane& l) noexcept { return std::holds_alternative<cuda_stream>(l.where()); }
+
+/// The lane of shards and runners that compute on the processors of this machine.
+class host_lane final : public lane {
+public:
+  host_lane() = default;
+  /// Allocates blocks of this source; null: memory of this process.
+  explicit host_lane(block_source blocks) : blocks_(std::move(blocks)) {}
+
+  const stream& where() const noexcept override { return where_; }
+  memory allocate(std::size_t bytes) override { return memory(blocks_ ? blocks_(bytes) : block(bytes)); }
+  void write(std::span<const float> from, memory& to) override {
+    std::ranges::copy(from, to.on_host<float>().begin());
+  }
+  memory lend_on_host(std::size_t bytes) override { return memory(block(bytes)); }
+  void copy_to_host(const memory& from, std::size_t first, memory& to) override {
+    require_part(from, first, to);
+    std::ranges::copy(from.on_host<std::byte>().subspan(first, to.bytes()), to.on_host<std::byte>().begin());
+  }
+  void wait_for(const mark& m) override {
+    if (!m.passed())
+      throw device_error(world_errc::wrong_place,
+                         "the host waits for no mark; hold the work back until it has passed");
+  }
+  mark record() override { return {}; }
+  void finish() override {}
+
+private:
+  block_source blocks_;
+  stream where_ = host_stream{};
 };
 
 } // namespace mailgrad

@@ -2,8 +2,29 @@
 
 #include <bit>
 #include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
 
 namespace mailgrad {
+
+/// What a card rounds the operands of a matrix product to. Sums, results, weights and gradients are float32
+/// in any case.
+enum class product_precision : std::uint8_t {
+  float32,  ///< they stay as they are
+  tf32,     ///< 8 bits of exponent, 10 of fraction, by the card itself
+  bfloat16, ///< 8 bits of exponent, 7 of fraction, by a kernel before the product
+};
+
+/// "float32", "tf32", "bfloat16"
+std::string_view name(product_precision p);
+
+/// The names of all, in their order.
+std::vector<std::string> product_precision_names();
+
+/// Errors  std::invalid_argument in one line with the names there are.
+product_precision parse_product_precision(std::string_view text);
 
 // Numbers of fewer bits, as files of weights, messages and products of a card hold them. Each is exact as
 // float32. There are no branches, so that compilers vectorise a loop over these functions.
@@ -63,5 +84,16 @@ inline std::uint16_t half_of_float(float x) {
   const std::uint32_t number = magnitude < 0x477ff000U ? finite : 0x7c00U;
   return static_cast<std::uint16_t>(sign | (magnitude > 0x7f800000U ? nan : number));
 }
+
+/// An array of floats, or one of numbers that are rounded to bfloat16, for kernels that take either on a
+/// card.
+using read_numbers = std::variant<const float*, const bfloat16*>;
+using written_numbers = std::variant<float*, bfloat16*>;
+
+/// The array, for a kernel of the host.
+///
+/// Errors  device_error that names the kernel, if it is one of bfloat16, of which the host computes nothing.
+const float* floats_of(const read_numbers& x, std::string_view kernel);
+float* floats_of(const written_numbers& x, std::string_view kernel);
 
 } // namespace mailgrad

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <mailgrad/tensor/block.hpp>
-#include <mailgrad/tensor/dtype.hpp>
 #include <mailgrad/tensor/shape.hpp>
 
 #include <span>

@@ -143,68 +143,20 @@ struct checkpoint_written {
   bool made_room = false; ///< an older one was removed for it, since the disk was full
 };
 
-template <class Inspector>
-auto inspect(Inspector& f, watch_checkpoints& x) {
-  return wire::fields(f, x, wire::field("every_batches", x.every_batches), wire::field("every", x.every));
-}
-template <class Inspector>
-auto inspect(Inspector& f, checkpoint_due& x) {
-  return wire::fields(f, x);
-}
-template <class Inspector>
-auto inspect(Inspector& f, request_checkpoint& x) {
-  return wire::fields(f, x);
-}
-template <class Inspector>
-auto inspect(Inspector& f, take_checkpoint& x) {
-  return wire::fields(f, x, wire::field("number", x.number));
-}
-template <class Inspector>
-auto inspect(Inspector& f, hold_for_checkpoint& x) {
-  return wire::fields(f, x, wire::field("number", x.number));
-}
-template <class Inspector>
-auto inspect(Inspector& f, block_copied& x) {
-  return wire::fields(f, x, wire::field("number", x.number));
-}
-template <class Inspector>
-auto inspect(Inspector& f, worker_at_end& x) {
-  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("life", x.life));
-}
-template <class Inspector>
-auto inspect(Inspector& f, mark_at_end& x) {
-  return wire::fields(f, x, wire::field("number", x.number));
-}
-template <class Inspector>
-auto inspect(Inspector& f, checkpoint_mark& x) {
-  return wire::fields(f, x, wire::field("number", x.number), wire::field("worker", x.worker),
-                      wire::field("life", x.life), wire::field("step", x.step),
-                      wire::field("collector", x.collector));
-}
-template <class Inspector>
-auto inspect(Inspector& f, worker_marked& x) {
-  return wire::fields(f, x, wire::field("number", x.number), wire::field("worker", x.worker),
-                      wire::field("trained", x.trained), wire::field("samples", x.samples),
-                      wire::field("collector", x.collector));
-}
-template <class Inspector>
-auto inspect(Inspector& f, checkpoint_written& x) {
-  return wire::fields(f, x, wire::field("number", x.number), wire::field("steps", x.steps),
-                      wire::field("file", x.file), wire::field("failure", x.failure),
-                      wire::field("bytes", x.bytes), wire::field("took", x.took),
-                      wire::field("made_room", x.made_room));
-}
+MAILGRAD_FIELDS(watch_checkpoints, every_batches, every)
+MAILGRAD_NO_FIELDS(checkpoint_due)
+MAILGRAD_NO_FIELDS(request_checkpoint)
+MAILGRAD_FIELDS(take_checkpoint, number)
+MAILGRAD_FIELDS(hold_for_checkpoint, number)
+MAILGRAD_FIELDS(block_copied, number)
+MAILGRAD_FIELDS(worker_at_end, worker, life)
+MAILGRAD_FIELDS(mark_at_end, number)
+MAILGRAD_FIELDS(checkpoint_mark, number, worker, life, step, collector)
+MAILGRAD_FIELDS(worker_marked, number, worker, trained, samples, collector)
+MAILGRAD_FIELDS(checkpoint_written, number, steps, file, failure, bytes, took, made_room)
 
-template <class Inspector>
-auto inspect(Inspector& f, checkpoint_failed& x) {
-  return wire::fields(f, x, wire::field("number", x.number), wire::field("name", x.name),
-                      wire::field("why", x.why));
-}
+MAILGRAD_FIELDS(checkpoint_failed, number, name, why)
 
-template <wire::names_fields Inspector>
-auto inspect(Inspector& f, checkpoint_part& x) {
-  return wire::fields(f, x, wire::field("number", x.number), wire::field("name", x.name),
-                      wire::field("fields", x.fields), wire::field("steps", x.steps));
-}
+MAILGRAD_FIELDS_BY_NAME(checkpoint_part, number, name, fields, steps)
 
 } // namespace mailgrad

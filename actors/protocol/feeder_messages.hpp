@@ -83,53 +83,16 @@ struct undealt_counted {
 /// Coordinator to feeder, at the end of a run with a timeline. The feeder answers with `feeder_report`.
 struct report_feeder {};
 
-template <class Inspector>
-auto inspect(Inspector& f, next_batch& x) {
-  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("life", x.life),
-                      wire::field("has_samples", x.has_samples));
-}
-template <class Inspector>
-auto inspect(Inspector& f, dealt_samples& x) {
-  return wire::fields(f, x, wire::field("number", x.number), wire::field("epoch", x.epoch),
-                      wire::field("samples", x.samples));
-}
-template <class Inspector>
-auto inspect(Inspector& f, switch_ahead& x) {
-  return wire::fields(f, x, wire::field("step", x.step));
-}
-template <class Inspector>
-auto inspect(Inspector& f, share_lost& x) {
-  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("life", x.life));
-}
-template <class Inspector>
-auto inspect(Inspector& f, deal_again& x) {
-  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("life", x.life),
-                      wire::field("trained", x.trained));
-}
-template <class Inspector>
-auto inspect(Inspector& f, share_ended& x) {
-  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("life", x.life),
-                      wire::field("own", x.own), wire::field("lost", x.lost));
-}
-template <class Inspector>
-auto inspect(Inspector& f, count_undealt& x) {
-  return wire::fields(f, x);
-}
-template <class Inspector>
-auto inspect(Inspector& f, undealt_counted& x) {
-  return wire::fields(f, x, wire::field("batches", x.batches));
-}
-template <class Inspector>
-auto inspect(Inspector& f, data_exhausted& x) {
-  return wire::fields(f, x);
-}
-template <class Inspector>
-auto inspect(Inspector& f, stop_dealing& x) {
-  return wire::fields(f, x);
-}
-template <class Inspector>
-auto inspect(Inspector& f, report_feeder& x) {
-  return wire::fields(f, x);
-}
+MAILGRAD_FIELDS(next_batch, worker, life, has_samples)
+MAILGRAD_FIELDS(dealt_samples, number, epoch, samples)
+MAILGRAD_FIELDS(switch_ahead, step)
+MAILGRAD_FIELDS(share_lost, worker, life)
+MAILGRAD_FIELDS(deal_again, worker, life, trained)
+MAILGRAD_FIELDS(share_ended, worker, life, own, lost)
+MAILGRAD_NO_FIELDS(count_undealt)
+MAILGRAD_FIELDS(undealt_counted, batches)
+MAILGRAD_NO_FIELDS(data_exhausted)
+MAILGRAD_NO_FIELDS(stop_dealing)
+MAILGRAD_NO_FIELDS(report_feeder)
 
 } // namespace mailgrad

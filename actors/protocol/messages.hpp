@@ -1,20 +1,39 @@
 #pragma once
 
+#include <mailgrad/actors/protocol/caf_compat.hpp>
 #include <mailgrad/actors/protocol/checkpoint_messages.hpp>
 #include <mailgrad/actors/protocol/feeder_messages.hpp>
-#include <mailgrad/actors/protocol/message_code.hpp>
 #include <mailgrad/actors/protocol/metrics_messages.hpp>
 #include <mailgrad/actors/protocol/recording_messages.hpp>
-#include <mailgrad/actors/protocol/remote_messages.hpp>
 #include <mailgrad/actors/protocol/run_messages.hpp>
 #include <mailgrad/actors/protocol/shard_messages.hpp>
 #include <mailgrad/actors/protocol/stage_messages.hpp>
-#include <mailgrad/actors/protocol/switching_messages.hpp>
 
 // All messages of a run, with the number by which CAF knows each. The headers above describe them, one
 // conversation each. A request is named verb + noun, a notice by a past participle, a reply by a noun.
 // Fractions travel as bits, because CAF 0.17 cannot encode every float. Times are nanoseconds of the run's
 // time source. A MAILGRAD_LOCAL_MESSAGE holds memory or statistics and cannot leave the process.
+
+// In CAF 0.17 each source that sends a message would compile the code that copies, prints and serialises it,
+// which took a third of the time of our sources. So messages.cpp does so for all.
+// MAILGRAD_MESSAGE_CODE(type) declares the functions that need this code. messages.cpp sets the
+// following macro to nothing and so defines them.
+#ifndef MAILGRAD_EXTERN
+#define MAILGRAD_EXTERN extern
+#endif
+
+#if CAF_MAJOR_VERSION >= 1
+#define MAILGRAD_MESSAGE_CODE(type)
+#else
+#define MAILGRAD_MESSAGE_CODE(type)                                                                          \
+  MAILGRAD_MESSAGE_CODE_FROM(type&&)                                                                         \
+  MAILGRAD_MESSAGE_CODE_FROM(type&)                                                                          \
+  MAILGRAD_MESSAGE_CODE_FROM(const type&)
+#define MAILGRAD_MESSAGE_CODE_FROM(argument)                                                                 \
+  MAILGRAD_EXTERN template caf::message caf::make_message(argument);                                         \
+  MAILGRAD_EXTERN template caf::mailbox_element_ptr caf::make_mailbox_element(                               \
+      caf::strong_actor_ptr, caf::message_id, caf::mailbox_element::forwarding_stack, argument);
+#endif
 
 #define MAILGRAD_PART_OF_MESSAGES(name) CAF_ADD_TYPE_ID(mailgrad, (mailgrad::name))
 #define MAILGRAD_MESSAGE(name)                                                                               \
@@ -157,3 +176,11 @@ MAILGRAD_MESSAGE(run_asked)
 MAILGRAD_MESSAGE(run_answered)
 
 CAF_END_TYPE_ID_BLOCK(mailgrad)
+
+namespace mailgrad {
+
+/// Registers every message of Mailgrad. It must be called in the config's constructor, before any actor
+/// system exists.
+void register_messages(caf::actor_system_config& config);
+
+} // namespace mailgrad

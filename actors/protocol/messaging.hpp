@@ -1,17 +1,24 @@
+// How actors are spawned and watched, and how they send and handle messages, on CAF 0.17 and 1.x, and what
+// ThreadSanitizer must be told about CAF. Without ThreadSanitizer that does nothing.
+#pragma once
+
 #include <mailgrad/actors/protocol/caf_compat.hpp>
+#include <mailgrad/engine/account/time_source.hpp>
+
+#include <fmt/format.h>
 
 #include <chrono>
+#include <cstdint>
 #include <exception>
 #include <future>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
-
-// What ThreadSanitizer must be told about CAF. In any other build this header does nothing.
-#pragma once
 
 #ifdef __SANITIZE_THREAD__
 extern "C" void __tsan_acquire(void* address);
@@ -20,10 +27,30 @@ extern "C" void AnnotateIgnoreReadsBegin(const char* file, int line);
 extern "C" void AnnotateIgnoreReadsEnd(const char* file, int line);
 #endif
 
-// How actors are spawned and watched, and how they send and handle messages, on CAF 0.17 and 1.x.
-#pragma once
-
 namespace mailgrad {
+
+/// "workers 0, 2" for the numbers 0 and 2, "worker 2" for one; "" for no number.
+inline std::string listed(std::string_view noun, std::span<const std::uint32_t> numbers) {
+  std::string text;
+  for (const std::uint32_t n : numbers)
+    text += text.empty() ? fmt::format("{}{} {}", noun, numbers.size() == 1 ? "" : "s", n)
+                         : fmt::format(", {}", n);
+  return text;
+}
+
+/// "worker 0 (heard 0.2 s ago), 2 (not heard yet)", where `heard` gives the time of the last message of each.
+template <class Heard>
+std::string listed_with_last_words(std::string_view noun, std::span<const std::uint32_t> numbers, instant now,
+                                   const Heard& heard) {
+  std::string text;
+  for (const std::uint32_t n : numbers) {
+    const std::optional<instant> at = heard(n);
+    text += text.empty() ? std::string(noun) + ' ' : ", ";
+    text += at ? fmt::format("{} (heard {:.1f} s ago)", n, in_seconds(now - *at))
+               : fmt::format("{} (not heard yet)", n);
+  }
+  return text;
+}
 
 /// What ThreadSanitizer cannot see by itself. CAF 0.17 is compiled without instrumentation, but its templates
 /// are compiled here, so ThreadSanitizer sees one half of each hand-over. Two things are therefore annotated:

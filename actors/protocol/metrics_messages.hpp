@@ -2,9 +2,9 @@
 
 #include <mailgrad/actors/protocol/wire.hpp>
 #include <mailgrad/engine/account/early_stop.hpp>
-#include <mailgrad/engine/account/run_event.hpp>
+#include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/optim/identity.hpp>
-#include <mailgrad/tensor/snapshot.hpp>
+#include <mailgrad/tensor/memory.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -82,31 +82,15 @@ struct shard_read {
   snapshot values;
 };
 
-template <class Inspector>
-auto inspect(Inspector& f, end_events& x) {
-  return wire::fields(f, x);
-}
-template <class Inspector>
-auto inspect(Inspector& f, watch_tests& x) {
-  return wire::fields(f, x, wire::field("by", x.by));
-}
-template <class Inspector>
-auto inspect(Inspector& f, stop_by& x) {
-  return wire::fields(f, x, wire::field("whom", x.whom));
-}
-template <class Inspector>
-auto inspect(Inspector& f, test_weights& x) {
-  return wire::fields(f, x, wire::field("steps", x.steps));
-}
+MAILGRAD_NO_FIELDS(end_events)
+MAILGRAD_FIELDS(watch_tests, by)
+MAILGRAD_FIELDS(stop_by, whom)
+MAILGRAD_FIELDS(test_weights, steps)
 template <class Inspector>
 auto inspect(Inspector& f, read_shard& x) {
   return wire::fields(f, x);
 }
 
-template <wire::names_fields Inspector>
-auto inspect(Inspector& f, shard_read& x) {
-  return wire::fields(f, x, wire::field("shard", x.shard), wire::field("version", x.version),
-                      wire::field("in_block", x.in_block), wire::field("values", x.values));
-}
+MAILGRAD_FIELDS_BY_NAME(shard_read, shard, version, in_block, values)
 
 } // namespace mailgrad

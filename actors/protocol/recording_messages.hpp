@@ -51,27 +51,10 @@ struct end_recording {
   caf::actor feeder{}; ///< may have deals to tell; null if no feeder has
 };
 
-template <class Inspector>
-auto inspect(Inspector& f, recorded_deal& x) {
-  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("number", x.number),
-                      wire::field("what", x.what));
-}
-template <class Inspector>
-auto inspect(Inspector& f, recording_marked& x) {
-  return wire::fields(f, x, wire::field("number", x.number), wire::field("shard", x.shard));
-}
-template <class Inspector>
-auto inspect(Inspector& f, mark_recording& x) {
-  return wire::fields(f, x, wire::field("number", x.number));
-}
-template <class Inspector>
-auto inspect(Inspector& f, recorder_lost& x) {
-  return wire::fields(f, x);
-}
-template <class Inspector>
-auto inspect(Inspector& f, order_noted& x) {
-  return wire::fields(f, x, wire::field("shard", x.shard), wire::field("turns", x.turns),
-                      wire::field("deals", x.deals));
-}
+MAILGRAD_FIELDS(recorded_deal, worker, number, what)
+MAILGRAD_FIELDS(recording_marked, number, shard)
+MAILGRAD_FIELDS(mark_recording, number)
+MAILGRAD_NO_FIELDS(recorder_lost)
+MAILGRAD_FIELDS(order_noted, shard, turns, deals)
 
 } // namespace mailgrad

@@ -6,26 +6,20 @@
 #include <mailgrad/engine/account/trace_track.hpp>
 #include <mailgrad/engine/account/training_progress.hpp>
 #include <mailgrad/engine/shard/push_gradient.hpp>
+#include <mailgrad/engine/shard/switch_policy.hpp>
 #include <mailgrad/optim/identity.hpp>
 #include <mailgrad/optim/policies/auto_rule.hpp>
+#include <mailgrad/optim/policies/policy_spec.hpp>
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 
+namespace mailgrad {
+
 // What the coordinator and the staleness tracker of a run are told and what they ask: workers join, finish
 // and die, a run makes progress and ends.
-
-// How the books of a run are told while it goes on. Each actor copies what it has counted so far, without
-// weights and timelines, and no actor waits for another.
-//
-//     owner --gather_books--> coordinator --copy_books--> every shard --shard_books--> coordinator
-//                                         --copy_books--> every device --worker_books--> coordinator
-//     coordinator, when all have answered --> the owner's callback
-//     owner --tell_books--> coordinator --> the owner's callback, with the newest copies of all
-
-namespace mailgrad {
 
 // -- towards the coordinator --------------------------------------------------------------------------------
 
@@ -223,109 +217,30 @@ struct verdict_asked {};
 /// answer to `verdict_asked`. No answer.
 struct go_on {};
 
-template <class Inspector>
-auto inspect(Inspector& f, verdict_asked& x) {
-  return wire::fields(f, x);
-}
-template <class Inspector>
-auto inspect(Inspector& f, worker_joined& x) {
-  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("device", x.device),
-                      wire::field("life", x.life), wire::field("late", x.late));
-}
-template <class Inspector>
-auto inspect(Inspector& f, worker_lost& x) {
-  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("why", x.why),
-                      wire::field("life", x.life));
-}
-template <class Inspector>
-auto inspect(Inspector& f, bring_worker& x) {
-  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("life", x.life));
-}
-template <class Inspector>
-auto inspect(Inspector& f, trace_taken& x) {
-  return wire::fields(f, x);
-}
-template <class Inspector>
-auto inspect(Inspector& f, leave_run& x) {
-  return wire::fields(f, x);
-}
-template <class Inspector>
-auto inspect(Inspector& f, wait_over& x) {
-  return wire::fields(f, x, wire::field("number", x.number));
-}
-template <class Inspector>
-auto inspect(Inspector& f, shard_lost& x) {
-  return wire::fields(f, x, wire::field("shard", x.shard), wire::field("why", x.why));
-}
-template <class Inspector>
-auto inspect(Inspector& f, feeder_lost& x) {
-  return wire::fields(f, x, wire::field("why", x.why));
-}
-template <class Inspector>
-auto inspect(Inspector& f, stop_training& x) {
-  return wire::fields(f, x, wire::field("why", x.why), wire::field("enough", x.enough));
-}
-template <class Inspector>
-auto inspect(Inspector& f, give_up& x) {
-  return wire::fields(f, x);
-}
-template <class Inspector>
-auto inspect(Inspector& f, report_shard& x) {
-  return wire::fields(f, x);
-}
-template <class Inspector>
-auto inspect(Inspector& f, name_waits& x) {
-  return wire::fields(f, x);
-}
-template <class Inspector>
-auto inspect(Inspector& f, wait_named& x) {
-  return wire::fields(f, x, wire::field("what", x.what), wire::field("span", x.span));
-}
-template <class Inspector>
-auto inspect(Inspector& f, worker_sums& x) {
-  return wire::fields(f, x, wire::field("barrier_wait", x.barrier_wait),
-                      wire::field("bound_wait", x.bound_wait), wire::field("feeder_wait", x.feeder_wait),
-                      wire::field("own_bytes", x.own_bytes));
-}
-template <class Inspector>
-auto inspect(Inspector& f, worker_progress& x) {
-  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("steps", x.steps),
-                      wire::field("samples", x.samples), wire::field("loss_sum_bits", x.loss_sum_bits),
-                      wire::field("span", x.span), wire::field("sums", x.sums));
-}
-template <class Inspector>
-auto inspect(Inspector& f, watch_signals& x) {
-  return wire::fields(f, x, wire::field("steps", x.steps));
-}
-template <class Inspector>
-auto inspect(Inspector& f, step_ended& x) {
-  return wire::fields(f, x);
-}
-template <class Inspector>
-auto inspect(Inspector& f, message_due& x) {
-  return wire::fields(f, x);
-}
-template <class Inspector>
-auto inspect(Inspector& f, batch_copied& x) {
-  return wire::fields(f, x, wire::field("step", x.step), wire::field("begun", x.begun),
-                      wire::field("ended", x.ended));
-}
-template <class Inspector>
-auto inspect(Inspector& f, weights_copied& x) {
-  return wire::fields(f, x);
-}
-template <class Inspector>
-auto inspect(Inspector& f, window_over& x) {
-  return wire::fields(f, x, wire::field("moment", x.moment));
-}
-template <class Inspector>
-auto inspect(Inspector& f, gradients_summed& x) {
-  return wire::fields(f, x, wire::field("step", x.step), wire::field("sum", x.sum));
-}
-template <class Inspector>
-auto inspect(Inspector& f, go_on& x) {
-  return wire::fields(f, x);
-}
+MAILGRAD_NO_FIELDS(verdict_asked)
+MAILGRAD_FIELDS(worker_joined, worker, device, life, late)
+MAILGRAD_FIELDS(worker_lost, worker, why, life)
+MAILGRAD_FIELDS(bring_worker, worker, life)
+MAILGRAD_NO_FIELDS(trace_taken)
+MAILGRAD_NO_FIELDS(leave_run)
+MAILGRAD_FIELDS(wait_over, number)
+MAILGRAD_FIELDS(shard_lost, shard, why)
+MAILGRAD_FIELDS(feeder_lost, why)
+MAILGRAD_FIELDS(stop_training, why, enough)
+MAILGRAD_NO_FIELDS(give_up)
+MAILGRAD_NO_FIELDS(report_shard)
+MAILGRAD_NO_FIELDS(name_waits)
+MAILGRAD_FIELDS(wait_named, what, span)
+MAILGRAD_FIELDS(worker_sums, barrier_wait, bound_wait, feeder_wait, own_bytes)
+MAILGRAD_FIELDS(worker_progress, worker, steps, samples, loss_sum_bits, span, sums)
+MAILGRAD_FIELDS(watch_signals, steps)
+MAILGRAD_NO_FIELDS(step_ended)
+MAILGRAD_NO_FIELDS(message_due)
+MAILGRAD_FIELDS(batch_copied, step, begun, ended)
+MAILGRAD_NO_FIELDS(weights_copied)
+MAILGRAD_FIELDS(window_over, moment)
+MAILGRAD_FIELDS(gradients_summed, step, sum)
+MAILGRAD_NO_FIELDS(go_on)
 
 // These carry reports, which only our own inspector can write.
 
@@ -335,37 +250,17 @@ auto inspect(Inspector& f, worker_finished& x) {
   return wire::fields(f, x, wire::field("report", x.report), wire::field("stages", x.report.stages),
                       wire::field("life", x.life), wire::field("why_left", x.why_left));
 }
-template <wire::names_fields Inspector>
-auto inspect(Inspector& f, shard_counts& x) {
-  return wire::fields(f, x, wire::field("shard", x.shard), wire::field("version", x.version),
-                      wire::field("produced", x.produced), wire::field("discarded", x.discarded),
-                      wire::field("applied", x.applied), wire::field("merged", x.merged));
-}
-template <wire::names_fields Inspector>
-auto inspect(Inspector& f, staleness_observed& x) {
-  return wire::fields(f, x, wire::field("gaps", x.gaps), wire::field("counts", x.counts));
-}
+MAILGRAD_FIELDS_BY_NAME(shard_counts, shard, version, produced, discarded, applied, merged)
+MAILGRAD_FIELDS_BY_NAME(staleness_observed, gaps, counts)
 /// Without its timeline, whose clock is that of another process.
 template <wire::names_fields Inspector>
 auto inspect(Inspector& f, shard_report& x) {
   return wire::fields(f, x, wire::field("shard", x.shard), wire::field("version", x.version),
                       wire::field("workers", x.workers), wire::field("values", x.values));
 }
-template <wire::names_fields Inspector>
-auto inspect(Inspector& f, trace_piece& x) {
-  return wire::fields(f, x, wire::field("device", x.device), wire::field("sent", x.sent),
-                      wire::field("answered", x.answered), wire::field("left_out", x.left_out),
-                      wire::field("events", x.events), wire::field("words", x.words));
-}
-template <wire::names_fields Inspector>
-auto inspect(Inspector& f, trace_told& x) {
-  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("life", x.life),
-                      wire::field("piece", x.piece));
-}
-template <wire::names_fields Inspector>
-auto inspect(Inspector& f, shard_trace_told& x) {
-  return wire::fields(f, x, wire::field("shard", x.shard), wire::field("piece", x.piece));
-}
+MAILGRAD_FIELDS_BY_NAME(trace_piece, device, sent, answered, left_out, events, words)
+MAILGRAD_FIELDS_BY_NAME(trace_told, worker, life, piece)
+MAILGRAD_FIELDS_BY_NAME(shard_trace_told, shard, piece)
 template <wire::names_fields Inspector>
 auto inspect(Inspector& f, loss_diverged& x) {
   return wire::fields(f, x, wire::field("report", x.report), wire::field("stages", x.report.stages),
@@ -377,11 +272,15 @@ auto inspect(Inspector& f, worker_failed& x) {
                       wire::field("step", x.step), wire::field("why", x.why), wire::field("life", x.life),
                       wire::field("leaves_all", x.leaves_all));
 }
-template <wire::names_fields Inspector>
-auto inspect(Inspector& f, seat_given& x) {
-  return wire::fields(f, x, wire::field("epoch", x.epoch), wire::field("so_far", x.so_far),
-                      wire::field("checkpoint", x.checkpoint));
-}
+MAILGRAD_FIELDS_BY_NAME(seat_given, epoch, so_far, checkpoint)
+
+// How the books of a run are told while it goes on. Each actor copies what it has counted so far, without
+// weights and timelines, and no actor waits for another.
+//
+//     owner --gather_books--> coordinator --copy_books--> every shard --shard_books--> coordinator
+//                                         --copy_books--> every device --worker_books--> coordinator
+//     coordinator, when all have answered --> the owner's callback
+//     owner --tell_books--> coordinator --> the owner's callback, with the newest copies of all
 
 /// The owner of a run to coordinator: ask every actor for its books, and tell them when all have answered. An
 /// actor that has not answered an earlier question is not asked again. No answer but the callback.
@@ -410,26 +309,133 @@ struct worker_books {
   worker_report so_far;
 };
 
-template <class Inspector>
-auto inspect(Inspector& f, gather_books& x) {
-  return wire::fields(f, x, wire::field("request", x.request));
-}
-template <class Inspector>
-auto inspect(Inspector& f, tell_books& x) {
-  return wire::fields(f, x, wire::field("request", x.request));
-}
-template <class Inspector>
-auto inspect(Inspector& f, copy_books& x) {
-  return wire::fields(f, x);
-}
+MAILGRAD_FIELDS(gather_books, request)
+MAILGRAD_FIELDS(tell_books, request)
+MAILGRAD_NO_FIELDS(copy_books)
 
-template <wire::names_fields Inspector>
-auto inspect(Inspector& f, shard_books& x) {
-  return wire::fields(f, x, wire::field("so_far", x.so_far));
-}
-template <wire::names_fields Inspector>
-auto inspect(Inspector& f, worker_books& x) {
-  return wire::fields(f, x, wire::field("so_far", x.so_far));
-}
+MAILGRAD_FIELDS_BY_NAME(shard_books, so_far)
+MAILGRAD_FIELDS_BY_NAME(worker_books, so_far)
+
+// How a run changes its policy: a fence that every worker and every shard passes.
+//
+//     coordinator --pause_worker--> every device --worker_paused--> coordinator: no worker computes
+//     coordinator --switch_policy--> every shard: it takes the gradients under way, closes its batch, begins anew
+//     shard --shard_weights of the next epoch--> every device: the worker goes on
+//     shard --policy_switched--> coordinator
+
+/// The owner of a run to coordinator: switch to `policy`, a text that make_policy() reads. No answer.
+struct request_switch {
+  std::string policy;
+  std::string why;
+};
+
+/// Coordinator to device: begin no step until the weights of `epoch` are there. The device answers with
+/// `worker_paused`.
+struct pause_worker {
+  policy_epoch epoch;
+  bool direct = false; ///< the next policy is hogwild: the worker then writes into the shared block
+};
+
+/// Device to coordinator, in answer to `pause_worker`: all gradients up to `step` are pushed, and none is
+/// being computed.
+struct worker_paused {
+  rank worker;
+  policy_epoch epoch;
+  step_number step;
+  std::uint64_t batches = 0; ///< trained so far
+  incarnation life{};
+};
+
+/// Coordinator to shard: a worker may stand still now, though a batch awaits its gradient, since the policy
+/// is about to switch or the worker is about to end. So no other may wait for credit until a gradient of that
+/// worker is added up. It holds until the next policy begins. No answer.
+struct free_credit {};
+
+/// Shard to coordinator, in answer to `switch_policy`: the policy of `epoch` has begun.
+struct policy_switched {
+  shard_index shard;
+  policy_epoch epoch;
+};
+
+/// Coordinator to feeder, once. The feeder answers with a `step_reached` at each step where it was made to
+/// hold.
+struct watch_holds {};
+
+/// Feeder to coordinator: `step` batches are dealt, and no more follow until `go_on_dealing`. In a replay
+/// `step` is the number of the recorded switch, from 1, that all workers have reached.
+struct step_reached {
+  std::uint64_t step = 0;
+};
+
+/// Coordinator to feeder: from now on deal batches to the workers that ask, or to each rank its own. No
+/// answer.
+struct go_on_dealing {
+  bool by_rank = false;
+  std::uint64_t held_at = 0; ///< the step at which the feeder holds and may now pass; 0: none
+};
+
+MAILGRAD_FIELDS(request_switch, policy, why)
+MAILGRAD_FIELDS(pause_worker, epoch, direct)
+MAILGRAD_FIELDS(worker_paused, worker, epoch, step, batches, life)
+MAILGRAD_FIELDS(switch_policy, epoch, policy, steps, present, lives)
+MAILGRAD_NO_FIELDS(free_credit)
+MAILGRAD_FIELDS(policy_switched, shard, epoch)
+MAILGRAD_NO_FIELDS(watch_holds)
+MAILGRAD_FIELDS(step_reached, step)
+MAILGRAD_FIELDS(go_on_dealing, by_rank, held_at)
+
+// What the hosts of two processes say to each other: one actor in each process that begins and ends what it
+// has of the run. All other messages go from actor to actor, as within one process.
+//
+//     server --terms_told--> worker's process: it spawns its device actor, which joins
+//     server --terms_told--> parameter host: it spawns its shards, and listens for workers
+//     parameter host --shards_ready--> server
+//     worker's process --worker_leaves--> server: all that it will ever say has been said
+//     watcher --run_asked--> server --run_answered--> watcher
+
+/// Server to a worker's process, once: what its worker is to do (worker_terms.hpp). No answer. To a parameter
+/// host: which shards it holds (shard_terms.hpp). It answers with `shards_ready`.
+struct terms_told {
+  std::string terms;
+};
+
+/// Parameter host to server, in answer to `terms_told`: its shards are there.
+struct shards_ready {
+  std::string address; ///< where workers reach them
+};
+
+/// A worker's process to server, as its last message: the worker has ended. The server ends the session.
+struct worker_leaves {
+  bool early = false; ///< before the run had ended, since its owner asked for it
+};
+
+/// The network to a worker's host, when the connection to a parameter host has broken, and that host to
+/// itself after a while, if the session with the server goes on: then the run goes on without this
+/// incarnation. A server that has lost the parameter host as well ends the run meanwhile. No answer.
+struct shards_unreachable {
+  std::string why;
+  bool waited = false;
+};
+
+/// Watcher to server: what it wants to know or to change. The server answers with `run_answered`.
+struct run_asked {
+  std::uint64_t number = 0; ///< of the question, chosen by the watcher
+  std::string what;         ///< "status", "switch", "stop"
+  std::string argument;     ///< of "switch" a policy, of "stop" the reason
+};
+
+/// Server to watcher, in answer to `run_asked`.
+struct run_answered {
+  std::uint64_t number = 0;
+  bool refused = false;
+  std::string text; ///< of a status a JSON object; of a refusal one line
+};
+
+MAILGRAD_FIELDS(terms_told, terms)
+MAILGRAD_FIELDS(shards_ready, address)
+MAILGRAD_FIELDS(worker_leaves, early)
+MAILGRAD_FIELDS(shards_unreachable, why, waited)
+MAILGRAD_FIELDS(run_asked, number, what, argument)
+MAILGRAD_FIELDS(run_answered, number, refused, text)
 
 } // namespace mailgrad

@@ -97,99 +97,36 @@ struct trained_told {
 // The first shard sends each order_entry to every other shard, while the policy requires all shards to judge
 // alike: what it judged, in its order. No answer.
 
-template <class Inspector>
-auto inspect(Inspector& f, join_shard& x) {
-  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("life", x.life),
-                      wire::field("device", x.device));
-}
+MAILGRAD_FIELDS(join_shard, worker, life, device)
 template <class Inspector>
 auto inspect(Inspector& f, stay_at_shard& x) {
   return wire::fields(
       f, x, wire::field("in_mailbox", x.in_mailbox), wire::field("until_barrier", x.until_barrier),
       wire::field("under_bound", x.under_bound), wire::field("until_answered", x.until_answered));
 }
-template <class Inspector>
-auto inspect(Inspector& f, weights_header& x) {
-  return wire::fields(f, x, wire::field("shard", x.shard), wire::field("version", x.version),
-                      wire::field("epoch", x.epoch), wire::field("stay", x.stay), wire::field("met", x.met),
-                      wire::field("checkpoint", x.checkpoint), wire::field("discarded", x.discarded));
-}
+MAILGRAD_FIELDS(weights_header, shard, version, epoch, stay, met, checkpoint, discarded)
 template <class Inspector>
 auto inspect(Inspector& f, weights_payload&) {
   return wire::refuse_to_leave(f);
 }
-template <class Inspector>
-auto inspect(Inspector& f, shard_weights& x) {
-  return wire::fields(f, x, wire::field("header", x.header), wire::field("payload", x.payload));
-}
-template <class Inspector>
-auto inspect(Inspector& f, foretell_gradient& x) {
-  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("life", x.life),
-                      wire::field("step", x.step), wire::field("version_read", x.version_read),
-                      wire::field("epoch", x.epoch));
-}
-template <class Inspector>
-auto inspect(Inspector& f, gradient_foretold& x) {
-  return wire::fields(f, x, wire::field("shard", x.shard), wire::field("step", x.step),
-                      wire::field("discarded", x.discarded));
-}
-template <class Inspector>
-auto inspect(Inspector& f, turn_missing& x) {
-  return wire::fields(f, x, wire::field("shard", x.shard), wire::field("step", x.step));
-}
-template <class Inspector>
-auto inspect(Inspector& f, shard_failed& x) {
-  return wire::fields(f, x, wire::field("shard", x.shard), wire::field("why", x.why));
-}
-template <class Inspector>
-auto inspect(Inspector& f, worker_left& x) {
-  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("life", x.life));
-}
-template <class Inspector>
-auto inspect(Inspector& f, tell_trained& x) {
-  return wire::fields(f, x, wire::field("worker", x.worker), wire::field("life", x.life));
-}
-template <class Inspector>
-auto inspect(Inspector& f, trained_told& x) {
-  return wire::fields(f, x, wire::field("shard", x.shard), wire::field("worker", x.worker),
-                      wire::field("life", x.life), wire::field("batches", x.batches),
-                      wire::field("gradients", x.gradients), wire::field("samples", x.samples));
-}
-template <class Inspector>
-auto inspect(Inspector& f, gradient_id& x) {
-  return wire::fields(f, x, wire::field("run", x.run), wire::field("worker", x.worker),
-                      wire::field("life", x.life), wire::field("step", x.step));
-}
-template <class Inspector>
-auto inspect(Inspector& f, gradient_times& x) {
-  return wire::fields(f, x, wire::field("read", x.read), wire::field("compute", x.compute),
-                      wire::field("wire", x.wire));
-}
-template <class Inspector>
-auto inspect(Inspector& f, sum_mark& x) {
-  return wire::fields(f, x, wire::field("carrier", x.carrier), wire::field("gradients", x.gradients));
-}
-template <class Inspector>
-auto inspect(Inspector& f, gradient_header& x) {
-  return wire::fields(f, x, wire::field("id", x.id), wire::field("version_read", x.version_read),
-                      wire::field("epoch", x.epoch), wire::field("scale_bits", x.scale_bits),
-                      wire::field("times", x.times), wire::field("batches", x.batches),
-                      wire::field("samples", x.samples), wire::field("sum", x.sum));
-}
+MAILGRAD_FIELDS(shard_weights, header, payload)
+MAILGRAD_FIELDS(foretell_gradient, worker, life, step, version_read, epoch)
+MAILGRAD_FIELDS(gradient_foretold, shard, step, discarded)
+MAILGRAD_FIELDS(turn_missing, shard, step)
+MAILGRAD_FIELDS(shard_failed, shard, why)
+MAILGRAD_FIELDS(worker_left, worker, life)
+MAILGRAD_FIELDS(tell_trained, worker, life)
+MAILGRAD_FIELDS(trained_told, shard, worker, life, batches, gradients, samples)
+MAILGRAD_FIELDS(gradient_id, run, worker, life, step)
+MAILGRAD_FIELDS(gradient_times, read, compute, wire)
+MAILGRAD_FIELDS(sum_mark, carrier, gradients)
+MAILGRAD_FIELDS(gradient_header, id, version_read, epoch, scale_bits, times, batches, samples, sum)
 template <class Inspector>
 auto inspect(Inspector& f, gradient_payload&) {
   return wire::refuse_to_leave(f);
 }
-template <class Inspector>
-auto inspect(Inspector& f, push_gradient& x) {
-  return wire::fields(f, x, wire::field("header", x.header), wire::field("payload", x.payload));
-}
-template <class Inspector>
-auto inspect(Inspector& f, order_entry& x) {
-  return wire::fields(f, x, wire::field("what", x.what), wire::field("worker", x.worker),
-                      wire::field("step", x.step), wire::field("gap", x.gap),
-                      wire::field("arrived", x.arrived));
-}
+MAILGRAD_FIELDS(push_gradient, header, payload)
+MAILGRAD_FIELDS(order_entry, what, worker, step, gap, arrived)
 
 /// Shard to helpers, and a helper to itself after each part: compute a part of this update, if one is left.
 /// The helper that computes the last part answers with `update_helped`, and one that fails with
@@ -207,13 +144,7 @@ struct update_failed {
   std::string why;
 };
 
-template <class Inspector>
-auto inspect(Inspector& f, update_helped& x) {
-  return wire::fields(f, x);
-}
-template <class Inspector>
-auto inspect(Inspector& f, update_failed& x) {
-  return wire::fields(f, x, wire::field("why", x.why));
-}
+MAILGRAD_NO_FIELDS(update_helped)
+MAILGRAD_FIELDS(update_failed, why)
 
 } // namespace mailgrad

@@ -3,7 +3,7 @@
 #include <mailgrad/actors/protocol/wire.hpp>
 #include <mailgrad/engine/account/trace_track.hpp>
 #include <mailgrad/engine/worker/stage_program.hpp>
-#include <mailgrad/engine/worker/weight_places.hpp>
+#include <mailgrad/engine/worker/step_runner.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <cstdint>
@@ -83,14 +83,7 @@ struct stage_lost {
   std::string why{}; ///< what the exception said that ended the actor; empty if none did
 };
 
-template <class Inspector>
-auto inspect(Inspector& f, values_used& x) {
-  return wire::fields(f, x, wire::field("step", x.step), wire::field("segment", x.segment),
-                      wire::field("reader", x.reader));
-}
-template <class Inspector>
-auto inspect(Inspector& f, stage_lost& x) {
-  return wire::fields(f, x, wire::field("stage", x.stage), wire::field("why", x.why));
-}
+MAILGRAD_FIELDS(values_used, step, segment, reader)
+MAILGRAD_FIELDS(stage_lost, stage, why)
 
 } // namespace mailgrad

@@ -4,22 +4,27 @@
 #include <mailgrad/actors/protocol/caf_compat.hpp>
 #include <mailgrad/optim/identity.hpp>
 
+#include <algorithm>
+#include <array>
 #include <concepts>
+#include <cstddef>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <type_traits>
+#include <utility>
 
 namespace mailgrad {
 namespace wire {
 
 template <class T>
 struct named_field {
-  const char* name;
+  std::string_view name;
   T& value;
 };
 template <class T>
-named_field<T> field(const char* name, T& value) {
+named_field<T> field(std::string_view name, T& value) {
   return {name, value};
 }
 
@@ -53,7 +58,7 @@ optional_on_wire<T> on_wire(std::optional<T>& value) {
 template <class Inspector>
 concept names_fields = Inspector::names_fields;
 
-/// The body of every `inspect`: `return wire::fields(f, x, wire::field("a", x.a), ...);`.
+/// The body of an `inspect`: `return wire::fields(f, x, wire::field("a", x.a), ...);`.
 template <class Inspector, class T, class... Ts>
 auto fields(Inspector& f, [[maybe_unused]] T& x, named_field<Ts>... xs) {
   if constexpr (names_fields<Inspector>)
@@ -62,6 +67,23 @@ auto fields(Inspector& f, [[maybe_unused]] T& x, named_field<Ts>... xs) {
     return f.object(x).fields(f.field(xs.name, xs.value)...);
   else
     return f(on_wire(xs.value)...);
+}
+
+/// The names in "shard, turns, deals".
+template <std::size_t Count>
+constexpr std::array<std::string_view, Count> names_in(std::string_view list) {
+  std::array<std::string_view, Count> names;
+  for (std::string_view& name : names) {
+    const std::size_t end = std::min(list.find(','), list.size());
+    name = list.substr(0, end);
+    list.remove_prefix(std::min(end + 2, list.size()));
+  }
+  return names;
+}
+template <class Inspector, class T, std::size_t Count, class... Ts>
+auto fields(Inspector& f, T& x, const std::array<std::string_view, Count>& names, Ts&... values) {
+  return [&]<std::size_t... I>(std::index_sequence<I...>) { return fields(f, x, field(names[I], values)...); }
+  (std::index_sequence_for<Ts...>{});
 }
 
 /// The body of an `inspect` for data that means something in its own process only: serialising it fails.
@@ -77,6 +99,26 @@ auto refuse_to_leave([[maybe_unused]] Inspector& f) {
 }
 
 } // namespace wire
+
+/// The `inspect` of a message: MAILGRAD_FIELDS(order_noted, shard, turns, deals) has all fields of the
+/// structure, in their order.
+#define MAILGRAD_FIELDS(type, ...) MAILGRAD_FIELDS_FOR(class, type, __VA_ARGS__)
+/// The same for an inspector that names fields alone; CAF never sees these.
+#define MAILGRAD_FIELDS_BY_NAME(type, ...) MAILGRAD_FIELDS_FOR(wire::names_fields, type, __VA_ARGS__)
+#define MAILGRAD_FIELDS_FOR(kind, type, ...)                                                                 \
+  template <kind Inspector>                                                                                  \
+  auto inspect(Inspector& inspector_, type& message_) {                                                      \
+    auto& [__VA_ARGS__] = message_;                                                                          \
+    static constexpr std::string_view list_ = #__VA_ARGS__;                                                  \
+    static constexpr auto names_ = wire::names_in<1 + std::ranges::count(list_, ',')>(list_);                \
+    return wire::fields(inspector_, message_, names_, __VA_ARGS__);                                          \
+  }
+/// The `inspect` of a message that has none.
+#define MAILGRAD_NO_FIELDS(type)                                                                             \
+  template <class Inspector>                                                                                 \
+  auto inspect(Inspector& inspector_, type& message_) {                                                      \
+    return wire::fields(inspector_, message_);                                                               \
+  }
 
 /// The numbers of optim/identity.hpp, each a type of its own.
 template <class T>

@@ -1,7 +1,6 @@
 #include <mailgrad/actors/remote/gradient_encoder.hpp>
-#include <mailgrad/engine/wire/encoded_rows.hpp>
+#include <mailgrad/engine/wire/encoded_numbers.hpp>
 #include <mailgrad/engine/wire/wire_format.hpp>
-#include <mailgrad/engine/wire/wire_layout.hpp>
 #include <mailgrad/files/archive.hpp>
 
 #include <fmt/format.h>

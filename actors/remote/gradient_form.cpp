@@ -2,7 +2,7 @@
 
 #include <mailgrad/data/batch.hpp>
 #include <mailgrad/engine/wire/encoded_numbers.hpp>
-#include <mailgrad/engine/wire/wire_layout.hpp>
+#include <mailgrad/engine/wire/wire_format.hpp>
 #include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/graph/travelling.hpp>
 

@@ -2,7 +2,7 @@
 
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/remote/link.hpp>
-#include <mailgrad/engine/account/run_member.hpp>
+#include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/net/ending.hpp>
 #include <mailgrad/net/hello.hpp>
 

@@ -4,7 +4,7 @@
 #include <mailgrad/files/archive.hpp>
 #include <mailgrad/net/frame.hpp>
 #include <mailgrad/net/loan.hpp>
-#include <mailgrad/tensor/snapshot.hpp>
+#include <mailgrad/tensor/memory.hpp>
 
 #include <chrono>
 #include <compare>

@@ -4,9 +4,9 @@
 #include <mailgrad/actors/remote/door_of_shards.hpp>
 #include <mailgrad/actors/remote/gradient_form.hpp>
 #include <mailgrad/actors/remote/parameter_host.hpp>
-#include <mailgrad/actors/run/run_home.hpp>
+#include <mailgrad/actors/run/run_crew.hpp>
 #include <mailgrad/actors/shard/spawn_shard.hpp>
-#include <mailgrad/engine/plan/largest_body.hpp>
+#include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/net/listen_address.hpp>
 #include <mailgrad/net/usual_network.hpp>
 

@@ -2,8 +2,8 @@
 #include <mailgrad/actors/remote/gradient_form.hpp>
 #include <mailgrad/actors/remote/guest_host.hpp>
 #include <mailgrad/actors/remote/worker_server.hpp>
-#include <mailgrad/engine/plan/largest_body.hpp>
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
+#include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/plan/worker_terms.hpp>
 #include <mailgrad/optim/policies/policy_spec.hpp>
 

@@ -6,11 +6,11 @@
 #include <mailgrad/actors/remote/link.hpp>
 #include <mailgrad/actors/remote/serve_options.hpp>
 #include <mailgrad/actors/worker/spawn_worker.hpp>
-#include <mailgrad/engine/account/run_member.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
+#include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/plan/shard_terms.hpp>
-#include <mailgrad/engine/plan/worker_computers.hpp>
+#include <mailgrad/engine/plan/training_options.hpp>
 #include <mailgrad/engine/wire/wire_format.hpp>
 #include <mailgrad/net/server_end.hpp>
 #include <mailgrad/net/usual_network.hpp>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/engine/account/run_outcome.hpp>
+#include <mailgrad/engine/account/report_of_run.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
 
 #include <cstdint>

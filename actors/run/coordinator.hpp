@@ -2,12 +2,10 @@
 
 #include <mailgrad/actors/run/book_keeper.hpp>
 #include <mailgrad/actors/run/checkpointer.hpp>
-#include <mailgrad/actors/run/lost_shares.hpp>
 #include <mailgrad/actors/run/policy_switcher.hpp>
 #include <mailgrad/actors/run/seat_table.hpp>
-#include <mailgrad/engine/account/divergence.hpp>
-#include <mailgrad/engine/account/run_outcome.hpp>
-#include <mailgrad/engine/account/told_timelines.hpp>
+#include <mailgrad/engine/account/early_stop.hpp>
+#include <mailgrad/engine/account/report_of_run.hpp>
 #include <mailgrad/engine/record/recorded_lives.hpp>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/actors/protocol/order_log.hpp>
+#include <mailgrad/actors/protocol/notices.hpp>
 #include <mailgrad/actors/run/feeder_cut.hpp>
 #include <mailgrad/data/dealer.hpp>
 #include <mailgrad/engine/model/object_pool.hpp>

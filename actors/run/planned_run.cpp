@@ -4,7 +4,7 @@
 #include <mailgrad/engine/plan/resume.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
-#include <mailgrad/tensor/usable_cores.hpp>
+#include <mailgrad/tensor/device.hpp>
 
 #include <fmt/format.h>
 

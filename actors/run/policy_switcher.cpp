@@ -1,6 +1,5 @@
 #include <mailgrad/actors/run/policy_switcher.hpp>
 
-#include <mailgrad/actors/protocol/listed.hpp>
 #include <mailgrad/actors/protocol/messaging.hpp>
 
 #include <fmt/format.h>

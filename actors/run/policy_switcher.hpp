@@ -15,7 +15,7 @@
 namespace mailgrad {
 
 /// The coordinator's part in a switch of policy: a fence that every worker and every shard passes, one switch
-/// after the other. switching_messages.hpp draws the protocol.
+/// after the other. run_messages.hpp draws the protocol.
 ///
 /// In a replay the recorded switches replace the schedule. A switch begins when every worker that takes part
 /// is held at the batch before which it was paused in the recorded run. These are paused, and all others end.

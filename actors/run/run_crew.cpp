@@ -1,11 +1,11 @@
-#include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/actors/run/run_crew.hpp>
+
 #include <mailgrad/actors/run/evaluator.hpp>
 #include <mailgrad/actors/run/feeder.hpp>
-#include <mailgrad/actors/run/run_crew.hpp>
 #include <mailgrad/actors/run/staleness_tracker.hpp>
+#include <mailgrad/actors/scheduler/wakeful_sharing.hpp>
 #include <mailgrad/actors/shard/spawn_shard.hpp>
 #include <mailgrad/actors/shard/update_helper.hpp>
-#include <mailgrad/actors/worker/spawn_worker.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
@@ -19,16 +19,20 @@
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
 #include <exception>
 #include <future>
-#include <memory>
 #include <stdexcept>
-#include <string>
 #include <utility>
-#include <vector>
 
 namespace mailgrad {
+
+run_home::config::config(std::size_t threads) {
+  register_messages(*this);
+  set(caf_compat::option("scheduler.max-threads"), threads);
+  share_work_awake(*this);
+}
+
+run_home::run_home(const std::vector<device>& devices) : config_(thread_count(devices)) {}
 
 using messaging::on, messaging::send, messaging::spawn, messaging::watch;
 

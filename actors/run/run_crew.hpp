@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/run/coordinator.hpp>
 #include <mailgrad/actors/worker/spawn_worker.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
@@ -8,6 +9,7 @@
 #include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/worker/step_timer.hpp>
 #include <mailgrad/net/all_reduce.hpp>
+#include <mailgrad/tensor/device.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
 
 #include <cstddef>
@@ -19,6 +21,28 @@
 #include <vector>
 
 namespace mailgrad {
+
+/// The actor system of a run.
+///
+/// Threads system(): any; the rest: the owner's.
+class run_home {
+public:
+  /// Makes a system without actors, with a thread for each core among `devices`.
+  explicit run_home(const std::vector<device>& devices);
+
+  caf::actor_system& system() noexcept { return home_.system(); }
+
+  /// Blocks until no actor lives.
+  void wait() { home_.wait(); }
+
+private:
+  struct config : caf::actor_system_config {
+    explicit config(std::size_t threads);
+  };
+
+  config config_;
+  messaging::actor_home home_{config_};
+};
 
 /// Waits until each of these shards has the memory that it begins with, on a thread that no actor needs. A
 /// shard takes it on a thread of its own when it is first scheduled.

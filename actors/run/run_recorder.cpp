@@ -2,7 +2,6 @@
 #include <mailgrad/actors/run/run_recorder.hpp>
 
 #include <algorithm>
-#include <cstdint>
 #include <filesystem>
 #include <system_error>
 #include <utility>

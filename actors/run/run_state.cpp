@@ -1,11 +1,9 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/run/run_state.hpp>
-#include <mailgrad/engine/account/report_of_run.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <utility>
-#include <vector>
 
 namespace mailgrad {
 

@@ -1,10 +1,10 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/engine/account/checkpoint_account.hpp>
-#include <mailgrad/engine/account/run_outcome.hpp>
+#include <mailgrad/engine/account/report_of_run.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/account/training_progress.hpp>
+#include <mailgrad/engine/account/training_report.hpp>
 
 #include <chrono>
 #include <condition_variable>

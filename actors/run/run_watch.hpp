@@ -2,8 +2,8 @@
 
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/engine/account/metrics_line.hpp>
-#include <mailgrad/engine/account/run_event.hpp>
 #include <mailgrad/engine/account/tensorboard_file.hpp>
+#include <mailgrad/engine/account/training_report.hpp>
 
 #include <functional>
 #include <future>

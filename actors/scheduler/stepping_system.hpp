@@ -3,14 +3,13 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/caf_compat.hpp>
+#include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/actors/protocol/register_messages.hpp>
 
 #include <chrono>
 #include <cstddef>
 #include <deque>
 #include <memory>
-#include <utility>
 
 #if CAF_MAJOR_VERSION >= 1
 #include <caf/detail/actor_system_access.hpp>

@@ -16,8 +16,8 @@ namespace mailgrad {
 
 /// The base of a parameter actor of the user's own, which takes the place of ours for every shard of a run.
 /// It lets workers join and leave, drops repeats, keeps the accounts and answers the messages of the
-/// protocol. A class that derives from it has a `name`, inherits the constructor, and decides what becomes of
-/// each gradient:
+/// protocol; it names no waits. A class that derives from it has a `name`, inherits the constructor, and
+/// decides what becomes of each gradient:
 ///
 ///     struct every_gradient : custom_parameter_actor {
 ///       static constexpr const char* name = "my.every-gradient";

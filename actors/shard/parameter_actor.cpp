@@ -338,7 +338,10 @@ caf::behavior parameter_actor::failed() {
            core_.seat(x.worker, x.life);
            send(self_, x.device, shard_failed{core_.index(), *failure_});
          }),
-      on(self_, [this](const worker_left& x) { core_.leave(x.worker, x.life); }),
+      on(self_,
+         [this](const worker_left& x) {
+           if (core_.leave(x.worker, x.life)) devices_[x.worker.value] = nullptr;
+         }),
       on(self_, [](const order_entry&) {}),
       on(self_, [](const switch_policy&) {}),
       on(self_, [](const free_credit&) {}),

@@ -1,9 +1,7 @@
 #pragma once
 
-#include <mailgrad/actors/protocol/gap_notices.hpp>
 #include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/actors/protocol/order_log.hpp>
-#include <mailgrad/actors/protocol/trace_teller.hpp>
+#include <mailgrad/actors/protocol/notices.hpp>
 #include <mailgrad/actors/shard/batch_window.hpp>
 #include <mailgrad/actors/shard/host_readers.hpp>
 #include <mailgrad/engine/record/recording.hpp>

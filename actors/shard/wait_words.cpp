@@ -1,6 +1,6 @@
 #include <mailgrad/actors/shard/wait_words.hpp>
 
-#include <mailgrad/actors/protocol/listed.hpp>
+#include <mailgrad/actors/protocol/messaging.hpp>
 
 #include <fmt/format.h>
 

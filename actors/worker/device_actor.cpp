@@ -1,20 +1,13 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/worker/device_actor.hpp>
 #include <mailgrad/optim/clip.hpp>
-#include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
 #include <bit>
 #include <cmath>
-#include <exception>
-#include <functional>
 #include <limits>
-#include <memory>
-#include <optional>
 #include <stdexcept>
-#include <string>
-#include <utility>
 
 // What a device actor does with a step: it begins it, and delivers what it has computed.
 

@@ -2,9 +2,8 @@
 
 #include <mailgrad/actors/protocol/lane_waits.hpp>
 #include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/actors/protocol/trace_teller.hpp>
+#include <mailgrad/actors/protocol/notices.hpp>
 #include <mailgrad/actors/worker/exchange.hpp>
-#include <mailgrad/actors/worker/progress_notices.hpp>
 #include <mailgrad/actors/worker/spawn_worker.hpp>
 #include <mailgrad/actors/worker/step_gate.hpp>
 #include <mailgrad/engine/account/actor_reports.hpp>

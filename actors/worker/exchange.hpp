@@ -1,11 +1,11 @@
 #pragma once
 
-#include <mailgrad/actors/protocol/gap_notices.hpp>
 #include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/protocol/notices.hpp>
+#include <mailgrad/actors/worker/step_gate.hpp>
 #include <mailgrad/engine/worker/hogwild_writer.hpp>
 #include <mailgrad/engine/worker/local_steps.hpp>
 #include <mailgrad/engine/worker/step_runner.hpp>
-#include <mailgrad/engine/worker/steps_under_way.hpp>
 #include <mailgrad/net/all_reduce.hpp>
 
 #include <cstddef>

@@ -4,7 +4,6 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/data/batch.hpp>
 #include <mailgrad/graph/placement/replicate.hpp>
-#include <mailgrad/tensor/error.hpp>
 
 #include <algorithm>
 #include <stdexcept>

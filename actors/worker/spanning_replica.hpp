@@ -4,7 +4,6 @@
 #include <mailgrad/engine/account/actor_reports.hpp>
 #include <mailgrad/engine/model/object_pool.hpp>
 #include <mailgrad/engine/worker/step_runner.hpp>
-#include <mailgrad/engine/worker/weight_places.hpp>
 #include <mailgrad/kernels/cuda/handles.hpp>
 #include <mailgrad/tensor/error.hpp>
 

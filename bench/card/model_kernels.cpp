@@ -103,7 +103,7 @@ timed_kernel attend_rounded(card_arrays& a) {
   const auto qkv = std::make_shared<rounded_numbers>(a, 3 * n);
   return {"causal attention, bfloat16", float_bytes(n, 4) / 2, 2 * product_operations(of),
           [=, y = a.room<bfloat16>(n), sums = a.room<float>(kept)](const stream& s) {
-            causal_attention(s, of, qkv->on(s), y, sums);
+            causal_attention(s, of, qkv->on(s), y, sums, nullptr);
           }};
 }
 timed_kernel attend_backward_rounded(card_arrays& a) {
@@ -117,7 +117,7 @@ timed_kernel attend_backward_rounded(card_arrays& a) {
   auto prepared = std::make_shared<bool>(false);
   return {"gradient of causal attention, bfloat16", float_bytes(n, 8) / 2, 5 * product_operations(of),
           [=](const stream& s) {
-            if (!std::exchange(*prepared, true)) causal_attention(s, of, qkv->on(s), y, sums);
+            if (!std::exchange(*prepared, true)) causal_attention(s, of, qkv->on(s), y, sums, nullptr);
             causal_attention_gradient(s, of, qkv->on(s), static_cast<const bfloat16*>(y), sums, dy->on(s),
                                       dqkv, scratch);
           }};

@@ -8,8 +8,7 @@
 
 #include "card_timing.hpp"
 
-#include <mailgrad/engine/model/data_request.hpp>
-#include <mailgrad/engine/model/model_layout.hpp>
+#include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/engine/worker/card_replica.hpp>
 

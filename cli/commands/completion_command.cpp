@@ -1,7 +1,6 @@
-#include <mailgrad/cli/commands/commands.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/option_table.hpp>
-#include <mailgrad/cli/output/help_format.hpp>
+#include <mailgrad/cli/program.hpp>
 
 #include <mailgrad/graph/models/built_in.hpp>
 #include <mailgrad/optim/cures/cure_spec.hpp>

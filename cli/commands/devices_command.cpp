@@ -1,10 +1,10 @@
-#include <mailgrad/cli/commands/commands.hpp>
 #include <mailgrad/cli/exit_code.hpp>
+#include <mailgrad/cli/program.hpp>
 
 #include <mailgrad/kernels/cuda/chain_kernels.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
-#include <mailgrad/tensor/byte_count.hpp>
-#include <mailgrad/tensor/usable_cores.hpp>
+#include <mailgrad/tensor/device.hpp>
+#include <mailgrad/tensor/error.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

@@ -1,11 +1,11 @@
-#include <mailgrad/cli/commands/commands.hpp>
 #include <mailgrad/cli/commands/train_options.hpp>
 #include <mailgrad/cli/device_option.hpp>
 #include <mailgrad/cli/exit_code.hpp>
-#include <mailgrad/cli/output/output_file.hpp>
+#include <mailgrad/cli/output/run_outputs.hpp>
+#include <mailgrad/cli/program.hpp>
 #include <mailgrad/cli/run_inputs.hpp>
 #include <mailgrad/data/open.hpp>
-#include <mailgrad/engine/model/data_request.hpp>
+#include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/files/archive.hpp>
 #include <mailgrad/files/byte_source.hpp>
 #include <mailgrad/files/file_error.hpp>

@@ -1,7 +1,7 @@
-#include <mailgrad/cli/commands/commands.hpp>
 #include <mailgrad/cli/commands/train_options.hpp>
 #include <mailgrad/cli/device_option.hpp>
-#include <mailgrad/cli/interrupt.hpp>
+#include <mailgrad/cli/exit_code.hpp>
+#include <mailgrad/cli/program.hpp>
 #include <mailgrad/cli/remote/joined_workers.hpp>
 #include <mailgrad/cli/remote/remote_words.hpp>
 
@@ -46,18 +46,6 @@ std::chrono::milliseconds read_rejoin(const std::string& word) {
   return word == "yes" ? usual_rejoin : std::chrono::seconds{parse_whole(word).value()};
 }
 
-CLI::Validator rejoin_text() {
-  return {[](const std::string& word) {
-            const auto seconds = parse_whole(word);
-            const bool right = word == "no" || word == "yes" ||
-                               (seconds && *seconds >= 1 && *seconds <= most_rejoin_seconds);
-            return right ? std::string()
-                         : fmt::format("must be no, yes or a number of seconds from 1 to {}, not '{}'",
-                                       most_rejoin_seconds, word);
-          },
-          ""};
-}
-
 int join(const join_words& w) {
   const std::vector<device> devices = read_devices(w.devices);
   const interrupt ctrl_c("a second signal ends this process at once: what its workers had under way is lost");
@@ -97,7 +85,7 @@ command make_join_command(CLI::App& app) {
   t.add("--rejoin", words->rejoin,
         "When cut off from the run, try to come back as the next incarnation: no, yes, which tries for 60 s, "
         "or for so many seconds",
-        rejoin_text(), value_name("no|yes|SECONDS"), shown);
+        one_of_or_seconds({"no", "yes"}, most_rejoin_seconds), value_name("no|yes|SECONDS"), shown);
   add_own_data(t, words->data, words->data_limit);
   add_plugins(t, words->plugins);
   add_keys(t, words->keys);

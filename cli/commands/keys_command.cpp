@@ -1,6 +1,6 @@
-#include <mailgrad/cli/commands/commands.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/option_table.hpp>
+#include <mailgrad/cli/program.hpp>
 
 #include <mailgrad/net/tls/key_folder.hpp>
 

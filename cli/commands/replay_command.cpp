@@ -1,10 +1,10 @@
-#include <mailgrad/cli/commands/commands.hpp>
-#include <mailgrad/cli/commands/places_of_run.hpp>
 #include <mailgrad/cli/commands/train_options.hpp>
+#include <mailgrad/cli/commands/train_words.hpp>
 #include <mailgrad/cli/device_option.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
-#include <mailgrad/cli/output/output_file.hpp>
+#include <mailgrad/cli/output/run_outputs.hpp>
+#include <mailgrad/cli/program.hpp>
 
 #include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/record/recording.hpp>

@@ -1,9 +1,9 @@
-#include <mailgrad/cli/commands/commands.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/live/live_page.hpp>
 #include <mailgrad/cli/option_table.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
-#include <mailgrad/cli/output/output_file.hpp>
+#include <mailgrad/cli/output/run_outputs.hpp>
+#include <mailgrad/cli/program.hpp>
 #include <mailgrad/cli/report/gnuplot.hpp>
 #include <mailgrad/cli/report/pictures.hpp>
 #include <mailgrad/cli/report/report_file.hpp>

@@ -3,10 +3,9 @@
 #include <mailgrad/cli/commands/checkpoint_words.hpp>
 #include <mailgrad/cli/commands/train_options.hpp>
 #include <mailgrad/cli/device_option.hpp>
-#include <mailgrad/cli/option_checks.hpp>
-#include <mailgrad/cli/output/printable.hpp>
+#include <mailgrad/cli/option_table.hpp>
+#include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/run_outputs.hpp>
-#include <mailgrad/cli/wrong_option.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
 #include <mailgrad/options/spelling.hpp>
 
@@ -17,7 +16,6 @@
 #include <filesystem>
 #include <iterator>
 #include <stdexcept>
-#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>

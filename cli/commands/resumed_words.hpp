@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/cli/commands/train_words.hpp>
-#include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
+#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 
 #include <CLI/CLI.hpp>
 

@@ -1,8 +1,7 @@
-#include <mailgrad/cli/commands/commands.hpp>
 #include <mailgrad/cli/commands/train_options.hpp>
 #include <mailgrad/cli/exit_code.hpp>
-#include <mailgrad/cli/interrupt.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
+#include <mailgrad/cli/program.hpp>
 #include <mailgrad/cli/remote/joined_workers.hpp>
 #include <mailgrad/cli/remote/remote_words.hpp>
 

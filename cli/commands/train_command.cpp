@@ -1,37 +1,42 @@
 #include <mailgrad/actors/training.hpp>
-#include <mailgrad/cli/commands/commands.hpp>
-#include <mailgrad/cli/commands/places_of_run.hpp>
+#include <mailgrad/cli/commands/checkpoint_words.hpp>
 #include <mailgrad/cli/commands/resumed_words.hpp>
-#include <mailgrad/cli/commands/train_help.hpp>
 #include <mailgrad/cli/commands/train_options.hpp>
-#include <mailgrad/cli/commands/typed_paths.hpp>
-#include <mailgrad/cli/commands/usual_choices.hpp>
-#include <mailgrad/cli/commands/watched_run.hpp>
+#include <mailgrad/cli/commands/train_words.hpp>
 #include <mailgrad/cli/device_option.hpp>
 #include <mailgrad/cli/exit_code.hpp>
-#include <mailgrad/cli/interrupt.hpp>
 #include <mailgrad/cli/live/live_run.hpp>
+#include <mailgrad/cli/option_table.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
-#include <mailgrad/cli/output/help_format.hpp>
-#include <mailgrad/cli/output/printable.hpp>
 #include <mailgrad/cli/output/progress_display.hpp>
-#include <mailgrad/cli/output/reading_words.hpp>
+#include <mailgrad/cli/output/report_words.hpp>
+#include <mailgrad/cli/output/run_outputs.hpp>
+#include <mailgrad/cli/program.hpp>
 #include <mailgrad/cli/remote/served_run.hpp>
 #include <mailgrad/cli/run_inputs.hpp>
-#include <mailgrad/cli/version.hpp>
-#include <mailgrad/cli/wrong_option.hpp>
+#include <mailgrad/data/dataset.hpp>
+#include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
-#include <mailgrad/engine/model/data_request.hpp>
+#include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
+#include <mailgrad/engine/plan/run_plan.hpp>
+#include <mailgrad/engine/plan/training_options.hpp>
 #include <mailgrad/engine/record/recording.hpp>
+#include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/graph/models/model.hpp>
+#include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/options/spelling.hpp>
 #include <mailgrad/tensor/error.hpp>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <iostream>
@@ -43,8 +48,189 @@
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 namespace mailgrad {
+
+namespace {
+
+/// What is known of a run before anything is touched.
+struct foreseen_run {
+  std::shared_ptr<const parameter_layout> layout;
+  bool is_done = false; ///< it is resumed, and no step is left to train
+};
+
+/// What a run that is resumed does if its recording cannot go on.
+enum class without_recording : std::uint8_t { fails, goes_on };
+
+struct begun_run {
+  std::unique_ptr<training> run;
+  std::string without{}; ///< why it has no recording, if it goes on without one
+};
+
+/// A run that ended early because its options or somebody asked for it has done its work. A signal decides
+/// the exit code only if it ended the training or the test.
+int exit_code_of(const training_report& r, int signal) {
+  if (r.ended == "diverged") return exit_code::diverged;
+  if (r.ended == "completed" && r.why.empty()) return exit_code::done;
+  if (r.ended == "stopped" && (r.enough || signal == 0)) return exit_code::done;
+  const bool ended_early = r.ended == "completed" || r.ended == "stopped";
+  return ended_early && signal != 0 ? exit_code::of_signal(signal) : exit_code::failed;
+}
+
+/// The summary has said when a recording ended before the run did, and where its beginning lies.
+std::string recording_failure(const training& run, const training_report& r) {
+  std::string why = run.recording_failure();
+  const bool told = r.recording && r.recording->failure != why && !r.recording->failure.empty();
+  if (why.empty() || !told) return why;
+  return fmt::format("recording '{}' is not whole: {}", r.recording->file, r.recording->failure);
+}
+
+/// The report of a run that has ended. Says that the weights are tested on so many samples when that begins,
+/// since a run that has diverged or lost a shard has none to test; 0: says nothing.
+training_report tested_report(training& run, std::size_t samples, const std::function<bool()>& ends_test) {
+  return run.report([&ends_test, untold = samples]() mutable {
+    if (ends_test()) return true;
+    if (const std::size_t n = std::exchange(untold, 0); n > 0)
+      std::cerr << "testing on " << n << " samples\n";
+    return false;
+  });
+}
+
+/// Prints the summary of a run, and why it ended if it was not completed. `command` is the one by which it
+/// goes on from a checkpoint; `signal` is the one that ended the training or the test, or 0; `needs` of it
+/// decide what to do about a lack of memory. Returns the exit code.
+int say_how_it_ended(const training_report& r, const run_outputs& outputs, const std::string& command,
+                     int signal, const memory_needs& needs) {
+  const bool elsewhere = outputs.take_standard_output();
+  (elsewhere ? std::cerr : std::cout)
+      << fitted_to(elsewhere ? STDERR_FILENO : STDOUT_FILENO, printable(in_words(r, command)));
+  const int code = exit_code_of(r, signal);
+  if (!r.why.empty())
+    code == exit_code::failed || code == exit_code::diverged ? say_failure(r.why)
+                                                             : say_line("ended: " + r.why);
+  if (const auto advice = memory_advice(r.why, needs); !advice.empty()) say_line(advice);
+  return code;
+}
+
+/// Writes what the run leaves behind, and names everything of it that is missing.
+///
+/// Errors  std::runtime_error with the last failure, when those before it have been printed; of a run that
+///         has diverged that one is printed as well, since its exit code says more.
+void keep_results(const run_outputs& outputs, training& run, const training_report& report,
+                  const model_card& card) {
+  const run_trace trace = run.trace();
+  for (const std::string& line : missing_in(trace)) say_line("trace: " + line);
+  std::vector<std::string> failures = outputs.write(report, trace, run.weights(), card);
+  for (const std::string& why : {recording_failure(run, report), run.metrics_failure()})
+    if (!why.empty()) failures.push_back(why);
+  if (failures.empty()) return;
+  const std::string last = failures.back();
+  if (report.ended != "diverged") failures.pop_back();
+  for (const std::string& why : failures) say_failure(why);
+  if (report.ended != "diverged") throw std::runtime_error(last);
+}
+
+/// Errors  as plan_run().
+foreseen_run foresee(const model_function& model, const std::shared_ptr<const data_split>& data,
+                     const training_options& options) {
+  const run_plan plan = plan_run(model, data, options);
+  const checkpoint* const from = options.resume.get();
+  return {plan.layout, from && steps_done(*from) >= plan.steps};
+}
+
+/// Makes a run, perhaps without its recording, which is then taken out of the options. No actor of it lives
+/// before its recording has begun. A run that workers have joined (`has_listened`) is not made once more.
+///
+/// Errors  those of `make`; recording_error if the run fails without its recording, or for what its workers
+///         compute on.
+begun_run begun(training_options& options, without_recording then,
+                const std::function<std::unique_ptr<training>()>& make, const bool& has_listened) {
+  std::string without;
+  try {
+    return {make()};
+  } catch (const recording_error& e) {
+    if (!options.resume || options.record.empty()) throw;
+    if (has_listened)
+      throw recording_error(std::string(e.what()) + "; let workers join that compute on what is recorded");
+    if (then == without_recording::fails)
+      throw recording_error(std::string(e.what()) + "; leave --record out");
+    without = std::string("this run goes on without a recording: ") + e.what();
+  }
+  options.record.clear();
+  return {make(), std::move(without)};
+}
+
+/// Waits a moment, or until somebody has come or gone. Returns whether the run has ended.
+bool wait_a_moment(training& run, const served_run* served) {
+  constexpr std::chrono::milliseconds moment{200}, part{20};
+  if (!served) return run.wait_for(moment);
+  for (auto waited = part; waited < moment && !served->has_news(); waited += part)
+    if (run.wait_for(part)) return true;
+  return false;
+}
+
+/// Shows the progress of a run until it ends, and prints what it waits for when it stalls. Returns whether a
+/// signal stopped it; a signal that arrives after the last check ends the test instead.
+bool watch_run(training& run, progress_display& display, const interrupt& ctrl_c, served_run* served) {
+  constexpr instant stall = std::chrono::seconds{10};
+  const machine_time time;
+  bool stopping = false;
+  std::uint64_t failed_checkpoints = 0;
+  bool records = true, has_room = true;
+  std::uint64_t last_steps = 0;
+  instant last_move = time.now();
+  const auto tell_of_files = [&](const char* what_of_it) {
+    const checkpoint_account kept = run.checkpoints();
+    if (has_room && kept.removed_for_room > 0) {
+      has_room = false;
+      display.finish();
+      std::cerr << "the disk is full: older checkpoints are removed to make room for newer ones\n";
+    }
+    if (kept.failed > failed_checkpoints) {
+      failed_checkpoints = kept.failed;
+      display.finish();
+      say_line(fmt::format("checkpoint failed{}: {}", what_of_it, kept.failure));
+    }
+    const auto recorded = run.recorded();
+    if (!records || !recorded || recorded->failure.empty()) return;
+    records = false;
+    display.finish();
+    say_line(recording_in_words(*recorded) + what_of_it);
+  };
+  while (!wait_a_moment(run, served)) {
+    const training_progress p = run.progress();
+    display.show(p);
+    if (served && served->has_news()) {
+      display.finish();
+      served->tell_news();
+    }
+    if (served) served->look_after_workers();
+    tell_of_files(", training goes on");
+    if (ctrl_c.requested() && !stopping) {
+      stopping = true;
+      display.finish();
+      const std::string name = signal_name(ctrl_c.signal());
+      std::cerr << "stopping by " << name
+                << ": steps that have begun are finished; a second signal ends at once, without a report\n";
+      run.stop("stopped by " + name);
+    }
+    if (p.steps != last_steps) {
+      last_steps = p.steps;
+      last_move = time.now();
+    }
+    if (time.now() - last_move < stall) continue;
+    last_move = time.now();
+    display.finish();
+    for (const std::string& wait : run.name_waits(std::chrono::milliseconds{500})) say_line(wait);
+  }
+  display.show(run.progress());
+  display.finish();
+  tell_of_files("");
+  return stopping;
+}
+
+} // namespace
 
 /// Describes the run that begins, in two lines: data, model, policy, devices and the shards of the weights.
 /// `where` takes the place of the devices if workers have brought their own.
@@ -220,6 +406,7 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   std::optional<run_outputs> outputs(std::in_place, w.outputs, files_of(inputs));
   if (!w.load.empty()) options.start = std::make_shared<const saved_weights>(load_weights(w.load));
   const auto data = std::make_shared<const data_split>(open_data(w.data, opened_as(w)));
+  fit_usual_batch(w, options, data->train.size());
   const model_card card = card_for(model_text(w.model), *data); // now, as a model file may change meanwhile
 
   const auto [layout, is_done] = foresee_as_chosen(w, model, data, options);
@@ -330,8 +517,9 @@ train_words words_again(const std::vector<std::string>& words, const std::string
 
 /// Opens the data and plans the run, says what was understood, and leaves it at that.
 int try_out(const train_words& w) {
-  const training_options options = with_first_weights(w);
+  training_options options = with_first_weights(w);
   const auto data = std::make_shared<const data_split>(open_data(w.data, opened_as(w)));
+  fit_usual_batch(w, options, data->train.size());
   if (!w.quiet) say_line(in_words(*data->reading));
   say_warnings(options, *data);
   if (!w.quiet) say_line(choices_in_words(w, options));
@@ -443,6 +631,29 @@ command make_train_command(CLI::App& app) {
       "Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.\n"
       "\nExample:\n"
       "  mailgrad train --model lenet --devices cpu:0,cpu:1 --policy sync --epochs 2");
+  return {parser, [parser, words] { return train_as_told(*parser, *words); }};
+}
+
+command make_serve_command(CLI::App& app) {
+  CLI::App* parser = app.add_subcommand("serve", "Train a model with workers that join from other processes");
+  auto words = std::make_shared<train_words>(open_words());
+  words->devices = "cpu:0"; // workers bring them
+  words->remote.serve = true;
+  option_table table(*parser);
+  add_options(table, *words);
+  add_server(table, words->remote);
+  add_wire(table, words->remote);
+  parser->footer(
+      wrapped(
+          "Holds coordinator, feeder and shards, and begins when --workers have joined by 'mailgrad join'. "
+          "More may join later if --seats has places for them, and when all are gone the run waits for "
+          "others as --when-alone says. The other options are those of 'mailgrad train'. 'mailgrad status', "
+          "'switch' and 'stop' ask the run from anywhere. Ctrl-C ends the run and all its processes in good "
+          "order.",
+          help_width) +
+      "\n\nExample:\n"
+      "  mailgrad serve --listen 127.0.0.1:7000 --workers 2 --model lenet --policy ssp:2\n"
+      "  mailgrad join 127.0.0.1:7000 --devices cpu:0,cpu:1     # from another shell");
   return {parser, [parser, words] { return train_as_told(*parser, *words); }};
 }
 

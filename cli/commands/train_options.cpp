@@ -1,9 +1,11 @@
 #include <mailgrad/cli/commands/train_options.hpp>
 
+#include <mailgrad/engine/delays/delay_spec.hpp>
 #include <mailgrad/engine/plan/training_options.hpp>
 #include <mailgrad/graph/models/built_in.hpp>
+#include <mailgrad/optim/cures/cure_spec.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
-#include <mailgrad/options/number.hpp>
+#include <mailgrad/optim/policies/policy_spec.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,6 +13,61 @@
 #include <limits>
 
 namespace mailgrad {
+
+std::string models() {
+  std::string text = "Models, with their settings, as in \"mlp:hidden=100,activation=tanh\":\n";
+  for (const built_in_form& form : built_in_forms())
+    text += help_entry(std::string(form.name), std::string(form.what));
+  return text + '\n';
+}
+
+std::string policies_and_cures() {
+  std::string text = "Policies:\n";
+  for (const policy_form& form : policy_forms())
+    text += help_entry(std::string(form.text), std::string(form.what));
+  text += help_entry(
+      "auto", "begins with sync, changes to async when workers wait long at the barrier, and back when "
+              "stale gradients do harm; the learning rate does not change, so take one that async "
+              "bears; with settings: auto:window=100,wait=0.1,harm=0.2");
+  text +=
+      '\n' +
+      wrapped("Cures of staleness. The gap is the number of updates between the weights that a gradient was "
+              "computed from and those it is applied to. M is the number of workers.",
+              help_width) +
+      '\n';
+  for (const cure_form& form : cure_forms())
+    text +=
+        help_entry(std::string(form.text), std::string(form.what) + " (" + std::string(form.source) + ')');
+  return text;
+}
+
+std::string default_learning_rates() {
+  std::string rates;
+  for (const std::string_view name : optimizer_names())
+    rates +=
+        fmt::format("{}{} {:g}", rates.empty() ? "" : ", ", name, base_learning_rate(parse_optimizer(name)));
+  rates += "; a plug-in has its own";
+  return "Default learning rates:\n  " + wrapped(rates, help_width - 2, 2) + '\n';
+}
+
+std::string model_file_format() {
+  return "A model file looks like this; mailgrad/graph/models/model_file.hpp explains all layers and "
+         "settings:\n"
+         "  {\"layers\": [{\"dense\": {\"units\": 128, \"activation\": \"relu\"}}, {\"dropout\": {}}, "
+         "{\"dense\": {}}]}\n";
+}
+
+std::string delays_in_help() {
+  std::string text = "Delays, the seconds that each step of a worker takes:\n";
+  for (const delay_form& form : delay_forms())
+    text += help_entry(std::string(form.text), std::string(form.what));
+  return text +
+         wrapped("Seconds (mean, shift, least, base, sigma of half-normal, time) may be formulas of i, the "
+                 "number of the worker from 1, and n, how many there are: exp:mean=sqrt(i). A setting that "
+                 "is left out has the value above.",
+                 help_width) +
+         '\n';
+}
 
 namespace {
 
@@ -25,18 +82,6 @@ constexpr std::uint32_t longest_meeting_s = 86'400;
 /// Where help lists models, policies and the like: "as listed below", or in the help of which command.
 std::string where_listed(const train_words& w) {
   return w.remote.serve ? "as 'mailgrad help train' lists" : "as listed below";
-}
-
-CLI::Validator when_alone_text() {
-  return {[](const std::string& word) {
-            const auto seconds = parse_whole(word);
-            const bool right =
-                word == "end" || word == "wait" || (seconds && *seconds >= 1 && *seconds <= most_seconds);
-            return right ? std::string()
-                         : fmt::format("must be end, wait or a number of seconds from 1 to {}, not '{}'",
-                                       most_seconds, word);
-          },
-          ""};
 }
 
 } // namespace
@@ -187,7 +232,8 @@ void add_patience(option_table& t, remote_words& w) {
         "What the run does when all its workers are gone and there is something left to train: end, wait for "
         "another, or wait for so many seconds. A worker that was cut off or stopped tries to come back for a "
         "minute",
-        when_alone_text(), value_name("end|wait|SECONDS"), shown, of_server | of_processes);
+        one_of_or_seconds({"end", "wait"}, most_seconds), value_name("end|wait|SECONDS"), shown,
+        of_server | of_processes);
   t.add("--heartbeat", w.heartbeat,
         "How often each process gives a sign of life; a worker of which none comes for six times as long is "
         "lost, and a parameter host for a minute. The server tells all others",

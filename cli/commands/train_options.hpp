@@ -9,10 +9,22 @@
 #include <string_view>
 #include <vector>
 
+namespace mailgrad {
+
+// The lists in the help of `mailgrad train`. Each has a title, and a line for each entry.
+
+/// The built-in models and their settings.
+std::string models();
+std::string policies_and_cures();
+std::string default_learning_rates();
+/// An example of a model file, and the header that documents the format.
+std::string model_file_format();
+
+/// What `--help` says of the laws by which steps take time.
+std::string delays_in_help();
+
 // The table of the options of all commands that train, and of those that share some of them. Titles that are
 // not set here are the caller's.
-
-namespace mailgrad {
 
 /// Workers of a run in virtual time.
 inline constexpr std::uint64_t most_simulated = 1'000'000;

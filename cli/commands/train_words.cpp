@@ -1,20 +1,93 @@
 #include <mailgrad/cli/commands/train_words.hpp>
-#include <mailgrad/cli/device_option.hpp>
 
+#include <mailgrad/data/formats/csv_fields.hpp>
 #include <mailgrad/engine/account/early_stop.hpp>
 #include <mailgrad/engine/plan/checked_options.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/engine/wire/wire_format.hpp>
+#include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/optim/plugin_library.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
+#include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <stdexcept>
+#include <utility>
 
 namespace mailgrad {
+
+namespace {
+
+/// 0: not given.
+char delimiter_in(const table_words& w) {
+  if (w.delimiter.empty()) return 0;
+  if (w.delimiter == "tab" || w.delimiter == "\\t") return '\t';
+  const char c = w.delimiter.front();
+  const bool taken = c == '"' || c == '\n' || c == '\r' || static_cast<unsigned char>(c) >= 0x80;
+  if (w.delimiter.size() != 1 || taken)
+    throw std::invalid_argument(fmt::format(
+        "--delimiter '{}': expected one character, such as ';' or '|', or the word tab", w.delimiter));
+  return c;
+}
+
+csv_header header_in(const table_words& w) {
+  if (w.header == "auto") return csv_header::automatic;
+  return w.header == "yes" ? csv_header::present : csv_header::absent;
+}
+
+/// The columns that are listed as in a line of CSV, so that a name may have a comma in it.
+std::vector<std::string> columns_in(const std::vector<std::string>& lists, std::string_view option) {
+  std::vector<std::string> columns;
+  csv_fields splitter(',');
+  std::vector<std::string_view> names;
+  for (const std::string& list : lists) {
+    if (splitter.add(list) != csv_fields::record::whole)
+      throw std::invalid_argument(
+          fmt::format("{} '{}': expected double quotes around the whole of a name", option, list));
+    splitter.list(names);
+    columns.insert(columns.end(), names.begin(), names.end());
+  }
+  return columns;
+}
+
+/// 0: not given.
+char decimal_in(const table_words& w) {
+  return w.decimal == "auto" ? '\0' : w.decimal == "comma" ? ',' : '.';
+}
+
+} // namespace
+
+void apply(const table_words& w, open_options& o) {
+  csv_options& c = o.csv;
+  c.header = header_in(w);
+  c.delimiter = delimiter_in(w);
+  c.decimal = decimal_in(w);
+  c.categories = columns_in(w.categories, "--categories");
+  c.left_out = columns_in(w.left_out, "--leave-out");
+  if (w.label == "first" || w.label == "last") {
+    c.label = w.label == "first" ? csv_label::first : csv_label::last;
+  } else if (!w.label.empty()) {
+    c.label = csv_label::named;
+    c.label_column = w.label;
+  }
+  if (w.missing != "refuse") c.missing = w.missing == "drop" ? missing_values::drop : missing_values::mean;
+  o.features = w.features;
+  if (w.pictures != "auto")
+    o.channels = w.pictures == "grey" ? picture_channels::grey : picture_channels::rgb;
+  if (!w.test_fraction) return;
+  if (!(*w.test_fraction > 0 && *w.test_fraction < 1))
+    throw std::invalid_argument("--test-fraction: expected a number between 0 and 1, neither of them");
+  o.files.train_fraction = 1 - *w.test_fraction;
+}
+
+row_options rows_as(const table_words& w, table_layout table) {
+  return {std::move(table), header_in(w), decimal_in(w), delimiter_in(w)};
+}
 
 namespace {
 
@@ -196,6 +269,173 @@ training_options with_first_weights(const train_words& w) {
 
 run_inputs inputs_of(const train_words& w, const recording* replay) {
   return {w.model, w.data, w.run.policy, w.run.cure, {w.optimizer, w.outer_optimizer}, replay, w.load};
+}
+
+namespace {
+
+constexpr const char* rule_by_default = "adam";
+constexpr const char* policy_by_default = "sync"; ///< on devices that nobody named
+constexpr std::uint32_t most_in_turns = 4096;     ///< workers whose devices are written out
+
+/// How many devices the workers have. With a model that spans devices each worker has an equal share.
+std::size_t devices_wanted(const train_words& w, std::size_t there) {
+  const std::size_t workers = std::max(w.workers, w.remote.processes);
+  if (workers == 0 || workers > most_in_turns) return there; // what cannot be shared out is refused later
+  if (!w.span.any()) return workers;
+  return there < workers ? there : there / workers * workers;
+}
+
+std::string list_for(const train_words& w, const std::vector<device>& there) {
+  std::string list;
+  for (std::size_t d = 0; d < devices_wanted(w, there.size()); ++d)
+    list += (d == 0 ? "" : ",") + to_string(there[d % there.size()]);
+  return list;
+}
+
+/// "adam at 0.001 (default)", "adam (default) at 0.01", "sgd at 0.001 (its default)", "sgd at 0.1"
+std::string rule_in_words(const train_words& w, const optimizer_options& o) {
+  const double rate = base_learning_rate(o);
+  if (w.usual_rule && o.learning_rate) return fmt::format("{} (default) at {:g}", name(o), rate);
+  return fmt::format("{} at {:g}{}", name(o), rate,
+                     o.learning_rate ? ""
+                     : w.usual_rule  ? " (default)"
+                                     : " (its default)");
+}
+
+} // namespace
+
+train_words open_words() {
+  train_words w;
+  w.optimizer = rule_by_default;
+  w.devices.clear();
+  return w;
+}
+
+train_words with_usual_choices(train_words w, const CLI::App& parser) {
+  w.usual_rule = parser.count("--optimizer") == 0;
+  w.usual_batch = parser.count("--batch") == 0;
+  w.usual_devices = w.devices.empty();
+  if (!w.usual_devices) return w;
+  w.devices = list_for(w, usual_devices(cuda::runtime::find_cards(), usable_core_devices()));
+  w.usual_policy = parser.count("--policy") + parser.count("--cure") == 0;
+  if (w.usual_policy) w.run.policy = policy_by_default;
+  return w;
+}
+
+void fit_usual_batch(const train_words& w, training_options& o, std::size_t samples) {
+  if (!w.usual_batch || samples == 0 || samples >= o.batch) return;
+  o.batch =
+      std::max<std::size_t>(1, samples / std::max<std::size_t>(1, o.workers ? o.workers : o.devices.size()));
+  for (std::vector<std::string>* words : {&o.words, &o.words_to_resume}) {
+    option_words named(std::move(*words));
+    named.set(fmt::format("--batch={}", o.batch));
+    *words = named.take();
+  }
+}
+
+train_words with_usual_cores(train_words w) {
+  w.devices = list_for(w, usable_core_devices());
+  return w;
+}
+
+std::vector<device> usual_devices(const cuda::runtime::found_cards& found, std::vector<device> cores) {
+  std::vector<device> cards;
+  for (std::uint32_t i = 0; i < found.cards.size(); ++i)
+    if (found.cards[i].why_unknown.empty() && !found.cards[i].is_too_old())
+      cards.push_back({device_kind::cuda, i});
+  return cards.empty() ? std::move(cores) : cards;
+}
+
+std::string choices_in_words(const train_words& w, const training_options& o) {
+  std::string text = rule_in_words(w, o.optimizer);
+  if (o.batch < w.run.batch) text += fmt::format(", {} samples a mini-batch since there are so few", o.batch);
+  if (!w.usual_devices) return text;
+  return fmt::format("{}, {}on {}", text, w.usual_policy ? w.run.policy + " (default) " : "",
+                     names_card(w.devices) ? w.devices : cores_of_process().in_words());
+}
+
+namespace {
+
+/// An option that names devices, and what a run asks for by it.
+struct asked_devices {
+  const char* option;
+  const char* what;
+  const std::string& list;
+  std::vector<device> (*read)(const std::string&);
+};
+
+/// Empty if this machine has all of them.
+std::string why_not_here(const asked_devices& asked) {
+  try {
+    asked.read(asked.list);
+    return {};
+  } catch (const device_error& e) {
+    return e.what();
+  }
+}
+
+/// How many devices each worker has.
+std::size_t devices_of_each(const train_words& w) {
+  if (w.remote.any()) return devices_elsewhere(w);
+  return w.span.any() ? std::max(1U, device_count(w.devices) / std::max(1U, w.workers)) : 1;
+}
+
+/// Of devices and places that this machine may not have, or no longer. The host is the device that "cpu"
+/// names.
+std::vector<device> named_devices(const std::string& list) {
+  std::vector<device> all;
+  for (const std::string& name : split_devices(list))
+    all.push_back(name == "host" ? device{} : parse_device(name));
+  return all;
+}
+
+/// The first core that is not among these.
+device free_core(const std::vector<device>& taken) {
+  device core;
+  while (std::ranges::find(taken, core) != taken.end()) ++core.index;
+  return core;
+}
+
+} // namespace
+
+memory_needs memory_needs_of(const train_words& w, bool is_replay) {
+  memory_needs needs{{}, named_devices(w.parameters), w.run.shards, w.precision, is_replay};
+  if (!w.remote.serve) needs.devices = named_devices(w.devices);
+  return needs;
+}
+
+void require_asked_places(const train_words& w, const option_words& given, const std::string& whose,
+                          const way_on_function& way_on) {
+  std::string options, line;
+  for (const asked_devices& asked : {asked_devices{"--parameters", "weights", w.parameters, read_places},
+                                     asked_devices{"--devices", "workers", w.devices, read_devices}}) {
+    const bool is_elsewhere = asked.read == read_devices && w.remote.serve;
+    if (is_elsewhere || given.has(asked.option) || !names_card(asked.list)) continue;
+    const std::string why = why_not_here(asked);
+    if (why.empty()) continue;
+    if (line.empty()) line = fmt::format("{} has its {} on {}: {}", whose, asked.what, asked.list, why);
+    options += (options.empty() ? "" : " and ") + std::string(asked.option);
+  }
+  if (!line.empty())
+    throw device_error(world_errc::no_such_device, fmt::format("{}; {}", line, way_on(options)));
+}
+
+std::string way_on_with_cores(const train_words& w) {
+  const std::vector<device> all = named_devices(w.devices);
+  const std::size_t each = devices_of_each(w);
+  std::string names;
+  for (std::size_t first = 0; first < all.size(); first += each) {
+    // A model needs different cores, while workers may share one.
+    const std::size_t end = std::min(first + each, all.size());
+    std::vector<device> own(all.begin() + static_cast<std::ptrdiff_t>(first),
+                            all.begin() + static_cast<std::ptrdiff_t>(end));
+    for (device& d : own) {
+      if (d.kind == device_kind::cuda) d = free_core(own);
+      names += (names.empty() ? "" : ",") + to_string(d);
+    }
+  }
+  return fmt::format("on cores it goes on with --devices {}{}", names,
+                     w.precision == "float32" ? "" : " --precision float32");
 }
 
 } // namespace mailgrad

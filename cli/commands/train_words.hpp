@@ -2,22 +2,52 @@
 
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/cli/commands/checkpoint_words.hpp>
-#include <mailgrad/cli/commands/table_words.hpp>
 #include <mailgrad/cli/device_option.hpp>
-#include <mailgrad/cli/live/live_words.hpp>
+#include <mailgrad/cli/live/live_guard.hpp>
+#include <mailgrad/cli/option_table.hpp>
+#include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/run_outputs.hpp>
-#include <mailgrad/cli/remote/local_workers.hpp>
 #include <mailgrad/cli/remote/remote_words.hpp>
 #include <mailgrad/cli/run_inputs.hpp>
+#include <mailgrad/data/formats/number_rows.hpp>
 #include <mailgrad/data/open.hpp>
+#include <mailgrad/engine/plan/training_options.hpp>
+#include <mailgrad/kernels/cuda/runtime.hpp>
+#include <mailgrad/tensor/device.hpp>
+
+#include <CLI/CLI.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace mailgrad {
+
+/// The values of the options on tables, as CSV files are, on sparse rows, on pictures, and on the part that
+/// is cut off for testing.
+struct table_words {
+  std::string label;
+  std::string header = "auto";
+  std::string delimiter;
+  std::string decimal = "auto";
+  std::string missing = "refuse";
+  std::vector<std::string> categories;
+  std::vector<std::string> left_out;
+  std::string pictures = "auto";
+  std::uint64_t features = 0;
+  std::optional<double> test_fraction;
+};
+
+/// Puts the words into the options for opening data.
+///
+/// Errors  std::invalid_argument, in one line, for a delimiter that is none.
+void apply(const table_words& w, open_options& o);
+
+/// How rows without labels are written, for a model that knows the table.
+row_options rows_as(const table_words& w, table_layout table);
 
 /// The most events kept for an actor: they take 16 MB and last for about an hour of LeNet.
 inline constexpr std::size_t traced_events = 250'000;
@@ -30,7 +60,7 @@ struct train_words {
   std::string task = "automatic";
   std::string split = "random";
   table_words table;
-  std::string devices = "cpu:0";   ///< empty: left open (usual_choices.hpp)
+  std::string devices = "cpu:0";   ///< empty: left open
   bool usual_devices = false;      ///< they were chosen since the command left them open
   std::string parameters = "host"; ///< or places, as devices are named
   std::string precision = "float32";
@@ -47,7 +77,8 @@ struct train_words {
   std::string load;
   std::string load_strict = "yes";
   std::string optimizer = "sgd";
-  bool usual_rule = false; ///< it was chosen since the command left it open
+  bool usual_rule = false;  ///< it was chosen since the command left it open
+  bool usual_batch = false; ///< the command left it open
   std::string schedule = "constant";
   std::string outer_optimizer = "sgd";
   output_paths outputs;
@@ -107,5 +138,50 @@ training_options with_first_weights(const train_words& w);
 
 /// What a run of these words reads.
 run_inputs inputs_of(const train_words& w, const recording* replay = nullptr);
+
+/// The words of a command that leaves rule and devices open. The words of a recording, of a checkpoint and of
+/// the lab are plain train_words: where they name no rule and no devices, these are sgd and cpu:0, as such
+/// commands meant before there was a choice.
+train_words open_words();
+
+/// Writes into the words what a new run takes where its command left it open, so that recordings and
+/// checkpoints say it: adam, with which all built-in models learn (docs/models.md), and for workers of this
+/// program each card, or else each core that the process may use. --workers has as many devices, in turns.
+/// Workers on such devices take sync, since adam bears little staleness: eight workers under async spoil it.
+train_words with_usual_choices(train_words w, const CLI::App& parser);
+
+/// The same on cores, for a run that no card can train.
+train_words with_usual_cores(train_words w);
+
+/// Makes a mini-batch that the command left open smaller where the training set has fewer samples: each
+/// worker has one of them in a pass. The words that a recording and a checkpoint keep then name it.
+void fit_usual_batch(const train_words& w, training_options& o, std::size_t samples);
+
+/// Each card that answers and is new enough, or else `cores`.
+std::vector<device> usual_devices(const cuda::runtime::found_cards& found, std::vector<device> cores);
+
+/// "adam at 0.001 (default), sync (default) on 2 cores"
+std::string choices_in_words(const train_words& w, const training_options& o);
+
+/// The words that decide how much memory of cards a run takes.
+///
+/// Errors  device_error for a word that names no device.
+memory_needs memory_needs_of(const train_words& w, bool is_replay);
+
+using way_on_function = std::function<std::string(const std::string& options)>;
+
+/// Refuses to repeat the run of a recording, or to go on with that of a checkpoint, if it asks for devices
+/// that this machine lacks. `given` are the options of now: devices among them are left to who reads these.
+/// `whose` is "recording 'run.rec'", and `way_on` says what would do, of options such as
+/// "--parameters and --devices" that ask for what is missing.
+///
+/// Errors  device_error in one line: what `whose` asks for, what is there instead, and the way on.
+void require_asked_places(const train_words& w, const option_words& given, const std::string& whose,
+                          const way_on_function& way_on);
+
+/// "on cores it goes on with --devices cpu:0", for a run that asked for cards.
+///
+/// Errors  device_error for a word that names no device.
+std::string way_on_with_cores(const train_words& w);
 
 } // namespace mailgrad

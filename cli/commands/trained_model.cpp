@@ -3,9 +3,9 @@
 #include <mailgrad/cli/commands/train_options.hpp>
 
 #include <mailgrad/cli/output/failure_line.hpp>
-#include <mailgrad/cli/output/reading_words.hpp>
+#include <mailgrad/cli/output/report_words.hpp>
 #include <mailgrad/data/open.hpp>
-#include <mailgrad/engine/model/data_request.hpp>
+#include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 
 #include <CLI/CLI.hpp>

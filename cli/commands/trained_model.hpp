@@ -1,9 +1,9 @@
 #pragma once
 
-#include <mailgrad/cli/commands/table_words.hpp>
+#include <mailgrad/cli/commands/train_words.hpp>
 #include <mailgrad/cli/option_table.hpp>
 #include <mailgrad/data/dataset.hpp>
-#include <mailgrad/data/formats/parsed_limit.hpp>
+#include <mailgrad/data/sample_array.hpp>
 #include <mailgrad/engine/weights/predictor.hpp>
 #include <mailgrad/tensor/error.hpp>
 

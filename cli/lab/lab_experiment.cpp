@@ -1,25 +1,217 @@
-#include <mailgrad/cli/exit_code.hpp>
-#include <mailgrad/cli/interrupt.hpp>
-#include <mailgrad/cli/lab/experiment_pictures.hpp>
 #include <mailgrad/cli/lab/lab_experiment.hpp>
+
+#include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
-#include <mailgrad/cli/report/html_page.hpp>
+#include <mailgrad/cli/output/run_outputs.hpp>
 #include <mailgrad/data/open.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <filesystem>
+#include <cstddef>
 #include <iostream>
+#include <limits>
 #include <memory>
+#include <ostream>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 namespace mailgrad {
+
+namespace {
+
+struct series_style {
+  const char* colour; ///< of Okabe & Ito's palette, which the colour-blind can tell apart
+  int dashes, marker; ///< as gnuplot numbers them; those of two series differ in grey, too
+};
+
+constexpr std::array<series_style, 6> line_styles{{{"#000000", 1, 7},
+                                                   {"#d55e00", 2, 4},
+                                                   {"#0072b2", 4, 9},
+                                                   {"#009e73", 3, 2},
+                                                   {"#cc79a7", 5, 13},
+                                                   {"#777777", 1, 1}}};
+
+/// Where the bar through a point begins and ends; at the point, if it has none.
+std::pair<double, double> bar_of(const lab::figure_point& p) {
+  if (std::isfinite(p.low) && std::isfinite(p.high)) return {p.low, p.high};
+  const double spread = std::isfinite(p.spread) ? p.spread : 0;
+  return {p.y - spread, p.y + spread};
+}
+
+bool has_bars(const lab::figure_series& s) {
+  for (const lab::figure_point& p : s.points)
+    if (const auto [low, high] = bar_of(p); low < high) return true;
+  return false;
+}
+
+/// Where the points of each series are drawn. Those of several series with bars would hide each other at one
+/// value of x, so they stand side by side.
+class drawn_places {
+public:
+  explicit drawn_places(const lab::figure& f) : linear_(f.x.scale == lab::axis_scale::linear) {
+    for (const lab::figure_series& s : f.series) {
+      ranks_.push_back(with_bars_);
+      with_bars_ += has_bars(s) ? 1 : 0;
+      for (const lab::figure_point& p : s.points) {
+        if (!linear_ && p.x <= 0) continue; // such an axis does not show it
+        least_ = std::min(least_, scaled(p.x));
+        most_ = std::max(most_, scaled(p.x));
+      }
+    }
+  }
+
+  bool any_moved() const { return with_bars_ > 1 && most_ > least_; }
+  double of(const lab::figure_series& s, std::size_t which, double x) const {
+    constexpr double between = 0.012; // of the axis
+    if (!any_moved() || !has_bars(s)) return x;
+    const double at = scaled(x) + between * (most_ - least_) * (ranks_[which] - (with_bars_ - 1) / 2);
+    return linear_ ? at : std::exp(at);
+  }
+
+private:
+  double scaled(double x) const { return linear_ ? x : std::log(x); }
+
+  bool linear_;
+  std::vector<double> ranks_; ///< of each series among those with bars
+  double with_bars_ = 0;
+  double least_ = std::numeric_limits<double>::infinity(), most_ = -least_;
+};
+
+constexpr double half_height = 0.28; ///< of a box
+
+/// Middle, row, and the four sides of each box.
+std::string boxes_of(const lab::figure_series& s) {
+  std::string rows;
+  for (std::size_t i = 0; i + 1 < s.points.size(); i += 3) {
+    const double from = s.points[i].x, to = s.points[i + 1].x, y = s.points[i].y;
+    rows += fmt::format("{:.9g} {} {:.9g} {:.9g} {} {}\n", (from + to) / 2, y, from, to, y - half_height,
+                        y + half_height);
+  }
+  return rows;
+}
+
+std::string data_of(const lab::figure_series& s, std::size_t which, const drawn_places& places) {
+  std::string data = fmt::format("$s{} << EOD\n", which);
+  if (s.look == lab::series_look::bars) return data + boxes_of(s) + "EOD\n";
+  for (const lab::figure_point& p : s.points)
+    data += !std::isfinite(p.y) ? "\n"
+                                : fmt::format("{:.9g} {:.9g} {:.9g} {:.9g}\n", places.of(s, which, p.x), p.y,
+                                              bar_of(p).first, bar_of(p).second);
+  return data + "EOD\n";
+}
+
+std::string plot_of(const lab::figure_series& s, std::size_t which) {
+  const series_style& style = line_styles[which % line_styles.size()];
+  const std::string title = gnuplot_text(s.name);
+  if (s.look == lab::series_look::line)
+    return fmt::format("$s{} using 1:2 with lines lc rgb '{}' lw 2 dt {} title {}", which, style.colour,
+                       style.dashes, title);
+  if (s.look == lab::series_look::bars)
+    return fmt::format(
+        "$s{} using 1:2:3:4:5:6 with boxxyerror fc rgb '#dddddd' fs solid border lc rgb '{}' title {}", which,
+        style.colour, title);
+  if (s.look == lab::series_look::joined)
+    return fmt::format("$s{} using {} lc rgb '{}' lw 1.5 dt {} pt {} ps 0.9 title {}", which,
+                       has_bars(s) ? "1:2:3:4 with yerrorlines" : "1:2 with linespoints", style.colour,
+                       style.dashes, style.marker, title);
+  return fmt::format("$s{} using {} lc rgb '{}' pt {} ps 0.9 title {}", which,
+                     has_bars(s) ? "1:2:3:4 with yerrorbars" : "1:2 with points", style.colour, style.marker,
+                     title);
+}
+
+/// The names of 1, 2, ... instead of numbers.
+std::string marks_of(char axis, const lab::figure_axis& a) {
+  std::string marks;
+  for (std::size_t i = 0; i < a.marks.size(); ++i)
+    marks += fmt::format("{}{} {}", i == 0 ? "" : ", ", gnuplot_text(a.marks[i]), i + 1);
+  return marks.empty() ? "" : fmt::format("set {}tics ({})\n", axis, marks);
+}
+
+/// Marks at 1, 2 and 5 times powers of ten, where an axis of powers has few of these.
+std::string marks_between(char axis, double least, double most) {
+  if (most > 300 * least) return {};
+  std::string marks;
+  for (double power = std::pow(10, std::floor(std::log10(least))); power < most; power *= 10)
+    for (const double times : {1, 2, 5})
+      if (power * times >= least && power * times <= most)
+        marks += fmt::format("{}{:.6g}", marks.empty() ? "" : ",", power * times);
+  return fmt::format("set {}tics ({})\n", axis, marks);
+}
+
+/// The range of an axis: all that is drawn, and a twentieth of it on either side. Gnuplot itself would extend
+/// an axis of powers to the next one.
+std::string range_of(char axis, const lab::figure& f, const lab::figure_axis& a) {
+  const bool linear = a.scale == lab::axis_scale::linear;
+  double least = std::numeric_limits<double>::infinity(), most = -least;
+  for (const lab::figure_series& s : f.series)
+    for (const lab::figure_point& p : s.points) {
+      if (!std::isfinite(p.y)) continue;
+      const double at = axis == 'x' ? p.x : p.y;
+      if (!linear && at <= 0) continue;
+      const auto [low, high] =
+          axis == 'x' || (!linear && bar_of(p).first <= 0) ? std::pair(at, at) : bar_of(p);
+      const double box = axis == 'y' && s.look == lab::series_look::bars ? half_height : 0;
+      least = std::min(least, linear ? low - box : std::log(low));
+      most = std::max(most, linear ? high + box : std::log(high));
+    }
+  const double room = most > least ? (most - least) / 20 : 0.5;
+  if (!std::isfinite(least)) return {};
+  const auto shown = [&](double edge) { return linear ? edge : std::exp(edge); };
+  const double from = shown(least - room), to = shown(most + room);
+  const std::string marks =
+      a.scale == lab::axis_scale::logarithmic ? marks_between(axis, from, to) : std::string();
+  return fmt::format("set {}range [{:.6g}:{:.6g}]\n", axis, from, to) + marks;
+}
+
+std::string axis_words(char axis, const lab::figure& f, const lab::figure_axis& a) {
+  std::string words = fmt::format("set {}label {}\n", axis, gnuplot_text(a.label));
+  if (a.scale != lab::axis_scale::linear)
+    words += fmt::format("set logscale {0} {1}\nset format {0} '%.10g'\n", axis,
+                         a.scale == lab::axis_scale::doubling ? 2 : 10);
+  return words + marks_of(axis, a) + range_of(axis, f, a);
+}
+
+} // namespace
+
+picture picture_of(const lab::figure& f, const std::string& command) {
+  const drawn_places places(f);
+  picture p{f.name,
+            f.title,
+            fmt::format("{}{} Made by: {}", f.caption,
+                        places.any_moved() ? " Points of one place are drawn side by side." : "", command),
+            {}};
+  std::string plots;
+  for (std::size_t i = 0; i < f.series.size(); ++i) {
+    if (f.series[i].points.empty()) continue;
+    p.script += data_of(f.series[i], i, places);
+    plots += (plots.empty() ? "" : ", ") + plot_of(f.series[i], i);
+  }
+  p.script += fmt::format("set title {}\nset grid lc rgb '#cccccc'\nset key outside right top Left reverse\n"
+                          "{}{}plot {}\n",
+                          gnuplot_text(f.title), axis_words('x', f, f.x), axis_words('y', f, f.y), plots);
+  p.width = 900;
+  if (plots.empty()) p.script.clear();
+  return p;
+}
+
+void write_result(const std::filesystem::path& file, const std::string& content) {
+  output_file("result", file.string()).write([&](std::ostream& out) { out << content; });
+}
+
+void write_drawn(const std::filesystem::path& folder, const std::string& prefix,
+                 std::span<const picture> pictures) {
+  for (const picture& p : pictures) {
+    if (p.script.empty()) continue;
+    write_result(folder / (prefix + p.name + ".svg"), draw(p, picture_format::svg));
+    write_result(folder / (prefix + p.name + ".png"), draw(p, picture_format::png));
+  }
+}
 
 namespace {
 

@@ -1,31 +1,43 @@
 #include <mailgrad/cli/lab/lab_run.hpp>
 
 #include <mailgrad/cli/exit_code.hpp>
-#include <mailgrad/cli/interrupt.hpp>
-#include <mailgrad/cli/lab/lab_options.hpp>
-#include <mailgrad/cli/lab/lab_progress.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
-#include <mailgrad/cli/output/reading_words.hpp>
 #include <mailgrad/cli/output/report_words.hpp>
-#include <mailgrad/cli/version.hpp>
-
-#include <mailgrad/engine/weights/model_card.hpp>
+#include <mailgrad/cli/program.hpp>
+#include <mailgrad/engine/weights/weights_file.hpp>
+#include <mailgrad/engine/wire/wire_format.hpp>
 #include <mailgrad/graph/models/model.hpp>
-#include <mailgrad/lab/virtual_run.hpp>
 
 #include <fmt/format.h>
 
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <iostream>
 #include <memory>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <utility>
 
 namespace mailgrad {
+
+train_words lab_words() {
+  train_words w;
+  w.run.delays = "exp";
+  return w;
+}
+
+lab::virtual_run_options simulated_workers(const train_words& w) {
+  lab::virtual_run_options lab{w.simulated};
+  lab.own_samples = w.own_samples;
+  lab.interrupts = w.interrupts;
+  lab.links = {w.latency, w.bandwidth};
+  lab.wire = {parse_wire_format(w.remote.wire), !w.loses_rest};
+  if (w.loses_rest && !is_lossy(lab.wire.format))
+    throw std::invalid_argument(
+        "--no-feedback: nothing is lost without a lossy --wire; name one, or leave it out");
+  return lab;
+}
 
 namespace {
 

@@ -7,8 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
-#include <ostream>
 #include <span>
 #include <string>
 

@@ -1,12 +1,10 @@
-#include <mailgrad/cli/commands/train_help.hpp>
 #include <mailgrad/cli/commands/train_options.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/lab/lab_experiment.hpp>
-#include <mailgrad/cli/lab/lab_options.hpp>
 #include <mailgrad/cli/lab/lab_run.hpp>
 #include <mailgrad/cli/lab/lab_sweep.hpp>
 #include <mailgrad/cli/lab/lab_what_if.hpp>
-#include <mailgrad/cli/output/help_format.hpp>
+#include <mailgrad/cli/option_table.hpp>
 #include <mailgrad/cli/program.hpp>
 
 #include <CLI/CLI.hpp>

@@ -1,9 +1,5 @@
-#include <mailgrad/cli/live/live_guard.hpp>
-#include <mailgrad/cli/live/live_page.hpp>
 #include <mailgrad/cli/live/live_run.hpp>
-#include <mailgrad/cli/live/prometheus_text.hpp>
-#include <mailgrad/files/json_text.hpp>
-#include <mailgrad/net/http/http_server.hpp>
+#include <mailgrad/files/text.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
 
 #include <nlohmann/json.hpp>
@@ -14,7 +10,6 @@
 #include <optional>
 #include <stdexcept>
 #include <stop_token>
-#include <string>
 #include <string_view>
 #include <system_error>
 #include <thread>

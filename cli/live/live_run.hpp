@@ -1,18 +1,15 @@
 #pragma once
 
 #include <mailgrad/actors/training.hpp>
-#include <mailgrad/cli/live/live_state.hpp>
-#include <mailgrad/cli/live/live_words.hpp>
+#include <mailgrad/cli/live/live_guard.hpp>
+#include <mailgrad/cli/live/live_page.hpp>
 #include <mailgrad/engine/account/metrics_line.hpp>
-#include <mailgrad/engine/account/run_event.hpp>
+#include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/net/http/http_message.hpp>
 #include <mailgrad/net/http/http_server.hpp>
 
-#include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
 
 namespace mailgrad {

@@ -1,12 +1,11 @@
 #include <mailgrad/cli/output/progress_display.hpp>
 
-#include <mailgrad/engine/account/divergence.hpp>
+#include <mailgrad/engine/account/early_stop.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
 #include <cstdlib>
 #include <string_view>
 

@@ -6,9 +6,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstddef>
-#include <cstdlib>
 #include <iostream>
 #include <span>
 #include <stdexcept>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/remote/membership.hpp>
-#include <mailgrad/cli/interrupt.hpp>
+#include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/engine/plan/known_plugins.hpp>
 #include <mailgrad/engine/worker/own_samples.hpp>
 #include <mailgrad/net/all_reduce.hpp>

@@ -1,5 +1,6 @@
-#include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/remote/remote_words.hpp>
+
+#include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/net/listen_address.hpp>
 #include <mailgrad/net/memory/memory_network.hpp>
 #include <mailgrad/net/tcp/tcp_network.hpp>
@@ -8,15 +9,97 @@
 
 #include <fmt/format.h>
 
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cerrno>
-#include <filesystem>
+#include <csignal>
 #include <fstream>
 #include <iostream>
 #include <stdexcept>
 #include <system_error>
 #include <thread>
 
+extern char** environ;
+
 namespace mailgrad {
+
+namespace {
+
+constexpr std::chrono::seconds most_farewell{2};
+
+/// Starts this program with other words, in a process group of its own. It gets no descriptor of this one but
+/// the standard streams: a listener that it kept would look alive to others when this process is gone.
+pid_t started(std::vector<std::string> words) {
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
+  pid_t id = 0;
+  const int failed = posix_spawn(&id, "/proc/self/exe", &actions, &attributes, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  if (failed != 0)
+    throw std::system_error(failed, std::generic_category(), "--processes: no process could be started");
+  return id;
+}
+
+} // namespace
+
+local_workers::~local_workers() {
+  for (const process& p : all_)
+    if (!p.ended) kill(p.id, SIGTERM);
+  wait();
+}
+
+void local_workers::start(const std::string& address, std::uint32_t workers, const worker_words& words) {
+  for (std::uint32_t w = 0; w < workers; ++w) {
+    std::vector<std::string> line{"mailgrad",
+                                  "join",
+                                  address,
+                                  "--number",
+                                  std::to_string(w),
+                                  "--devices",
+                                  words.devices[w % words.devices.size()],
+                                  "--workers",
+                                  "1",
+                                  "--quiet"};
+    for (const std::string& file : words.plugins) line.push_back("--plugin=" + file);
+    if (!words.data.empty())
+      line.insert(line.end(), {"--data=" + words.data, "--data-limit=" + std::to_string(words.data_limit)});
+    all_.push_back({started(std::move(line))});
+  }
+}
+
+void local_workers::reap() {
+  for (process& p : all_)
+    if (!p.ended && waitpid(p.id, nullptr, WNOHANG) != 0) p.ended = true;
+}
+
+std::size_t local_workers::ended() {
+  reap();
+  return static_cast<std::size_t>(std::ranges::count_if(all_, &process::ended));
+}
+
+void local_workers::wait() {
+  const auto late = std::chrono::steady_clock::now() + most_farewell;
+  while (ended() < all_.size() && std::chrono::steady_clock::now() < late)
+    std::this_thread::sleep_for(std::chrono::milliseconds{5});
+  for (process& p : all_)
+    if (!p.ended) {
+      kill(p.id, SIGKILL);
+      waitpid(p.id, nullptr, 0);
+      p.ended = true;
+    }
+}
 
 namespace {
 
@@ -104,7 +187,7 @@ std::string address_file::wait_for(std::chrono::seconds bound) const {
 
 namespace {
 
-net::certificate_files files_of(const net::key_folder& folder, side s) {
+net::certificate_files keys_of(const net::key_folder& folder, side s) {
   if (s == side::shard) return folder.of_shard();
   return s == side::server ? folder.of_server() : folder.of_worker();
 }
@@ -114,7 +197,7 @@ std::shared_ptr<const net::tls_keys> keys_in(const std::string& where, side s) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(where, ignored)) return net::tls_keys::of_token(where);
   const net::key_folder folder(where);
-  const net::certificate_files files = files_of(folder, s);
+  const net::certificate_files files = keys_of(folder, s);
   if (std::filesystem::exists(files.certificate, ignored)) return net::tls_keys::of_certificates(files);
   const std::string own = std::filesystem::path(files.certificate).filename().string();
   if (s == side::shard && std::filesystem::exists(files.authority, ignored))

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <mailgrad/actors/remote/serve_options.hpp>
-#include <mailgrad/cli/remote/launch_place.hpp>
+#include <mailgrad/cli/remote/launch_words.hpp>
 #include <mailgrad/engine/plan/known_plugins.hpp>
 #include <mailgrad/engine/worker/own_samples.hpp>
+
+#include <sys/types.h>
 
 #include <chrono>
 #include <cstdint>
@@ -14,6 +16,47 @@
 #include <vector>
 
 namespace mailgrad {
+
+/// What workers that the tool starts are told on their command lines.
+struct worker_words {
+  std::vector<std::string> devices;   ///< each worker has one of these lists, in turns: "cpu:0,cpu:1"
+  std::vector<std::string> plugins{}; ///< for --plugin
+  std::string data{};                 ///< for --data; empty: the server sends the batches
+  std::uint64_t data_limit = 0;       ///< in GiB
+};
+
+/// Workers that the tool starts as processes of their own on this machine.
+///
+/// Threads one owner.
+class local_workers {
+public:
+  local_workers() = default;
+  /// Ends those that still live.
+  ~local_workers();
+  local_workers(const local_workers&) = delete;
+  local_workers& operator=(const local_workers&) = delete;
+
+  /// Starts `mailgrad join ADDRESS` so many times. A signal from the terminal goes to this process alone,
+  /// which then ends them in good order.
+  ///
+  /// Errors  std::system_error if a process cannot be started.
+  void start(const std::string& address, std::uint32_t workers, const worker_words& words);
+
+  /// How many have ended.
+  std::size_t ended();
+  /// Waits for all of them, who end by themselves when the server has ended; kills those that take longer
+  /// than two seconds.
+  void wait();
+
+private:
+  struct process {
+    pid_t id = 0;
+    bool ended = false;
+  };
+  void reap();
+
+  std::vector<process> all_;
+};
 
 /// Where other ranks find a server that listens at `listening`, on the host of this name: an address that
 /// means every network of its machine, as 0.0.0.0, becomes the name.

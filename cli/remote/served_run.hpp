@@ -1,8 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/training.hpp>
-#include <mailgrad/cli/interrupt.hpp>
-#include <mailgrad/cli/remote/local_workers.hpp>
+#include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/remote/remote_words.hpp>
 
 #include <atomic>

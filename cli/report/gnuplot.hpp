@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace mailgrad {
 
@@ -31,5 +32,20 @@ double distance_of_marks(double range);
 /// Gnuplot's words for an x axis of counts from `least` to `most`, with marks such as 0, 500, 1k, 1.5k. Its
 /// own format "%.0s%c" would call 1500 and 2000 both 2k.
 std::string axis_of_counts(double least, double most);
+
+// Parts of an HTML page that loads nothing from elsewhere and runs no script.
+
+/// Any text as text of a page, also within an attribute.
+std::string as_html(std::string_view text);
+
+/// The page up to its heading.
+std::string html_begin(std::string_view title, std::string_view heading);
+/// What ends it.
+std::string html_end();
+
+/// A picture, drawn into the page, and its caption below it; without a script, its title and its caption.
+///
+/// Errors  as draw().
+std::string html_figure(const picture& p);
 
 } // namespace mailgrad

@@ -1,5 +1,3 @@
-#include <mailgrad/cli/report/expected_staleness.hpp>
-#include <mailgrad/cli/report/gnuplot.hpp>
 #include <mailgrad/cli/report/pictures.hpp>
 #include <mailgrad/engine/account/figures.hpp>
 
@@ -11,10 +9,8 @@
 #include <limits>
 #include <map>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 namespace mailgrad {
 

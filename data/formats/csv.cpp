@@ -8,7 +8,6 @@
 
 #include <cmath>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <utility>
 

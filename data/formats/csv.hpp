@@ -2,7 +2,7 @@
 
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/data/formats/label_map.hpp>
-#include <mailgrad/data/formats/parsed_limit.hpp>
+#include <mailgrad/data/sample_array.hpp>
 #include <mailgrad/data/table_layout.hpp>
 
 #include <cstddef>

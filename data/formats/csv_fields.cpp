@@ -1,14 +1,221 @@
 #include <mailgrad/data/formats/csv_fields.hpp>
 
 #include <mailgrad/data/table_layout.hpp>
+#include <mailgrad/files/byte_source.hpp>
+#include <mailgrad/files/text.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <istream>
+#include <memory>
 #include <ranges>
 
 namespace mailgrad {
+
+namespace {
+
+constexpr std::size_t least_read = std::size_t{1} << 16;
+
+void append_character(std::string& to, std::uint32_t code) {
+  const auto tail = [&](unsigned shift) { to += static_cast<char>(0x80 | (code >> shift & 0x3f)); };
+  if (code < 0x80) {
+    to += static_cast<char>(code);
+  } else if (code < 0x800) {
+    to += static_cast<char>(0xc0 | code >> 6);
+    tail(0);
+  } else if (code < 0x10000) {
+    to += static_cast<char>(0xe0 | code >> 12);
+    tail(6);
+    tail(0);
+  } else {
+    to += static_cast<char>(0xf0 | code >> 18);
+    tail(12);
+    tail(6);
+    tail(0);
+  }
+}
+
+/// What the bytes 0x80 to 0x9f stand for in Windows-1252. Five of them stand for nothing, and are taken as in
+/// Latin-1.
+constexpr std::array<std::uint16_t, 32> windows_1252{
+    0x20ac, 0x0081, 0x201a, 0x0192, 0x201e, 0x2026, 0x2020, 0x2021, 0x02c6, 0x2030, 0x0160,
+    0x2039, 0x0152, 0x008d, 0x017d, 0x008f, 0x0090, 0x2018, 0x2019, 0x201c, 0x201d, 0x2022,
+    0x2013, 0x2014, 0x02dc, 0x2122, 0x0161, 0x203a, 0x0153, 0x009d, 0x017e, 0x0178};
+
+bool is_utf8(std::string_view text) {
+  std::span rest(reinterpret_cast<const std::uint8_t*>(text.data()), text.size());
+  while (!rest.empty()) {
+    const auto c = rest.front() < 0x80 ? utf8_character{rest.front(), 1} : first_character(rest);
+    if (!c) return false;
+    rest = rest.subspan(c->length);
+  }
+  return true;
+}
+
+/// How the first two bytes say that a text is UTF-16: 'l' and 'b' are the orders of bytes, 0 is neither.
+char utf16_order(std::string_view head) {
+  if (head.size() < 2) return 0;
+  if (head.starts_with("\xff\xfe") || (head[0] != 0 && head[1] == 0)) return 'l';
+  return head.starts_with("\xfe\xff") || (head[0] == 0 && head[1] != 0) ? 'b' : 0;
+}
+
+/// Moves what is whole in `raw`, in UTF-16, to the end of `text`, in UTF-8. Returns false at half a pair.
+bool move_utf16(std::string& raw, bool big, std::string& text) {
+  const auto unit = [&](std::size_t i) {
+    const auto at = [&](std::size_t j) { return std::uint32_t{static_cast<unsigned char>(raw[j])}; };
+    return big ? at(i) << 8 | at(i + 1) : at(i + 1) << 8 | at(i);
+  };
+  std::size_t i = 0;
+  for (; i + 2 <= raw.size(); i += 2) {
+    std::uint32_t code = unit(i);
+    if (code >= 0xdc00 && code < 0xe000) return false;
+    if (code >= 0xd800 && code < 0xdc00) {
+      if (i + 4 > raw.size()) break;
+      const std::uint32_t low = unit(i + 2);
+      if (low < 0xdc00 || low >= 0xe000) return false;
+      code = 0x10000 + ((code - 0xd800) << 10 | (low - 0xdc00));
+      i += 2;
+    }
+    append_character(text, code);
+  }
+  raw.erase(0, i);
+  return true;
+}
+
+} // namespace
+
+text_lines::text_lines(const std::filesystem::path& file) : file_(file) {
+  more_ = [source = std::make_shared<byte_source>(file)](std::string& to) {
+    const std::size_t had = to.size();
+    to.resize(had + std::max(least_read, had)); // so that a long line costs no more than its length
+    const std::size_t count =
+        source->read({reinterpret_cast<std::uint8_t*>(to.data()) + had, to.size() - had});
+    to.resize(had + count);
+    return count > 0;
+  };
+}
+
+text_lines::text_lines(std::istream& in, std::string name) : file_(std::move(name)) {
+  more_ = [&in](std::string& to) {
+    std::string line;
+    if (!std::getline(in, line)) return false;
+    to += line;
+    if (!in.eof()) to += '\n';
+    return true;
+  };
+}
+
+/// Takes the first bytes, which tell the encoding.
+void text_lines::begin() {
+  begun_ = true;
+  while (text_.size() < 2 && more_(text_)) {
+  }
+  const char order = utf16_order(text_);
+  if (order == 0) {
+    if (text_.starts_with(byte_order_mark)) text_.erase(0, byte_order_mark.size());
+    return;
+  }
+  order_ = order == 'b' ? byte_order::big : byte_order::little;
+  raw_ = std::exchange(text_, {});
+  decode();
+  if (text_.starts_with(byte_order_mark)) text_.erase(0, byte_order_mark.size());
+}
+
+void text_lines::decode() {
+  if (!move_utf16(raw_, order_ == byte_order::big, text_))
+    throw_malformed(file_, file_line{number_ + 1}, "expected characters of UTF-16, found half of one");
+}
+
+/// Reads on. False at the end.
+bool text_lines::refill() {
+  if (!begun_) {
+    begin();
+    return true;
+  }
+  text_.erase(0, begin_);
+  searched_ -= std::min(searched_, begin_);
+  if (newline_ && *newline_ >= begin_)
+    *newline_ -= begin_;
+  else
+    newline_.reset();
+  begin_ = 0;
+  if (order_ == byte_order::none) return more_(text_);
+  const bool more = more_(raw_);
+  decode();
+  if (!more && !raw_.empty())
+    throw_malformed(file_, file_line{number_ + 1}, "expected characters of UTF-16, found half of one");
+  return more;
+}
+
+/// The next line, if its end is in `text_`.
+std::optional<std::string_view> text_lines::cut() {
+  if (!newline_ || *newline_ < begin_) {
+    const std::size_t found = text_.find('\n', std::max(begin_, searched_));
+    newline_ = found == std::string::npos ? std::nullopt : std::optional(found);
+    searched_ = newline_ ? found + 1 : text_.size();
+  }
+  const std::string_view rest = std::string_view(text_).substr(begin_);
+  const std::size_t most = newline_ ? *newline_ - begin_ : rest.size();
+  const std::size_t size = std::min(rest.substr(0, most).find('\r'), most);
+  const bool at_return = size < most;
+  if (at_return ? size + 1 == rest.size() && !finished_ : !newline_ && !finished_) return std::nullopt;
+  if (size > longest)
+    throw_malformed(file_, file_line{number_ + 1},
+                    fmt::format("expected at most {} bytes, found a longer line", longest));
+  const std::size_t end = size + (at_return && size + 1 < rest.size() && rest[size + 1] == '\n' ? 2 : 1);
+  begin_ += std::min(end, rest.size());
+  return rest.substr(0, size);
+}
+
+std::string_view text_lines::in_utf8(std::string_view line) {
+  if (line.find('\0') != std::string_view::npos)
+    throw_malformed(file_, number(), "expected text, found a character 0");
+  const auto beyond_ascii = [](char c) { return static_cast<unsigned char>(c) >= 0x80; };
+  if (std::ranges::none_of(line, beyond_ascii)) return line;
+  if (order_ != byte_order::none || is_utf8(line)) {
+    ++utf8_lines_;
+    return line;
+  }
+  ++windows_lines_;
+  converted_.clear();
+  for (const char c : line) {
+    const auto byte = static_cast<unsigned char>(c);
+    append_character(converted_, byte >= 0x80 && byte < 0xa0 ? windows_1252[byte - 0x80] : byte);
+  }
+  return converted_;
+}
+
+std::optional<std::string_view> text_lines::next() {
+  while (true) {
+    if (begin_ < text_.size())
+      if (const auto line = cut()) {
+        ++number_;
+        return in_utf8(*line);
+      }
+    if (text_.size() - begin_ > 2 * longest) // the line that goes on
+      throw_malformed(file_, file_line{number_ + 1},
+                      fmt::format("expected at most {} bytes, found a longer line", longest));
+    if (finished_) return std::nullopt;
+    finished_ = !refill();
+  }
+}
+
+std::string_view text_lines::encoding() const noexcept {
+  if (order_ != byte_order::none) return order_ == byte_order::big ? "UTF-16 BE" : "UTF-16 LE";
+  if (windows_lines_ == 0) return "UTF-8";
+  return utf8_lines_ == 0 ? "Windows-1252" : "UTF-8 and Windows-1252";
+}
+
+std::string beginning_in_utf8(std::string_view text) {
+  std::string decoded(text);
+  if (const char order = utf16_order(text)) {
+    std::string raw = std::exchange(decoded, {});
+    move_utf16(raw, order == 'b', decoded);
+  }
+  return decoded.starts_with(byte_order_mark) ? decoded.substr(byte_order_mark.size()) : decoded;
+}
 
 namespace {
 

@@ -1,7 +1,7 @@
 #include <mailgrad/data/formats/libsvm.hpp>
 
+#include <mailgrad/files/byte_source.hpp>
 #include <mailgrad/files/file_error.hpp>
-#include <mailgrad/files/line_reader.hpp>
 #include <mailgrad/options/number.hpp>
 
 #include <fmt/format.h>

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <filesystem>
 #include <iosfwd>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>

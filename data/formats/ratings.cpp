@@ -1,13 +1,14 @@
 #include <mailgrad/data/formats/ratings.hpp>
 
+#include <mailgrad/files/byte_source.hpp>
 #include <mailgrad/files/file_error.hpp>
-#include <mailgrad/files/line_reader.hpp>
 #include <mailgrad/options/number.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <random>

@@ -1,9 +1,8 @@
 #pragma once
 
 #include <mailgrad/data/dataset.hpp>
-#include <mailgrad/data/formats/parsed_limit.hpp>
+#include <mailgrad/data/sample_array.hpp>
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 

@@ -2,7 +2,7 @@
 
 #include <mailgrad/files/byte_source.hpp>
 #include <mailgrad/files/file_error.hpp>
-#include <mailgrad/files/utf8.hpp>
+#include <mailgrad/files/text.hpp>
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/data/formats/parsed_limit.hpp>
+#include <mailgrad/data/sample_array.hpp>
 
 #include <cstdint>
 #include <filesystem>

@@ -2,11 +2,10 @@
 
 #include <mailgrad/engine/account/gradient_ledger.hpp>
 #include <mailgrad/engine/account/staleness_histogram.hpp>
-#include <mailgrad/engine/account/time_split.hpp>
 #include <mailgrad/engine/account/trace_track.hpp>
 #include <mailgrad/files/archive.hpp>
 #include <mailgrad/optim/identity.hpp>
-#include <mailgrad/tensor/snapshot.hpp>
+#include <mailgrad/tensor/memory.hpp>
 
 #include <algorithm>
 #include <array>

@@ -14,6 +14,8 @@ namespace {
 
 } // namespace
 
+bool can_write_tensorboard() noexcept { return false; }
+
 tensorboard_file::tensorboard_file(const std::string& folder, const board_start&) {
   refuse_without_protobuf("no files for TensorBoard in '" + folder + "'");
 }

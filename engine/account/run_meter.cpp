@@ -1,6 +1,5 @@
 #include <mailgrad/engine/account/run_meter.hpp>
 
-#include <algorithm>
 #include <utility>
 
 namespace mailgrad {

@@ -1,9 +1,9 @@
 #pragma once
 
 #include <mailgrad/engine/account/metrics_line.hpp>
-#include <mailgrad/engine/account/run_event.hpp>
 #include <mailgrad/engine/account/staleness_histogram.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
+#include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/optim/identity.hpp>
 #include <mailgrad/optim/schedule.hpp>
 #include <mailgrad/options/interval.hpp>

@@ -4,11 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <optional>
 #include <ostream>
-#include <string>
 #include <utility>
-#include <vector>
 
 namespace mailgrad {
 

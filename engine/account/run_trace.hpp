@@ -1,6 +1,5 @@
 #pragma once
 
-#include <mailgrad/engine/account/checkpoint_account.hpp>
 #include <mailgrad/engine/account/trace_track.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
 

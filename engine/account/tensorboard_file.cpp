@@ -1,8 +1,7 @@
 #include <mailgrad/engine/account/figures.hpp>
-#include <mailgrad/engine/account/provenance.hpp>
 #include <mailgrad/engine/account/tensorboard_file.hpp>
+#include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/files/digests.hpp>
-#include <mailgrad/files/little_endian.hpp>
 
 #include <account/tensorboard_event.pb.h>
 #include <fcntl.h>
@@ -10,12 +9,9 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <cstdint>
-#include <optional>
-#include <string_view>
+#include <chrono>
 #include <system_error>
 
 namespace mailgrad {
@@ -29,6 +25,8 @@ void append_masked_crc(std::string& to, std::string_view bytes) {
 }
 
 } // namespace
+
+bool can_write_tensorboard() noexcept { return true; }
 
 std::string tf_record(std::string_view data) {
   std::string record;

@@ -1,11 +1,10 @@
 #pragma once
 
 #include <mailgrad/engine/account/metrics_line.hpp>
-#include <mailgrad/engine/account/run_event.hpp>
 #include <mailgrad/engine/account/staleness_histogram.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
+#include <mailgrad/engine/account/training_report.hpp>
 
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -17,6 +16,9 @@
 #include <vector>
 
 namespace mailgrad {
+
+/// Whether this build has Protocol Buffers, of which files for TensorBoard are made.
+bool can_write_tensorboard() noexcept;
 
 /// The bytes of one record in a file of TensorFlow's, which is nothing but such records one after the other:
 /// the length of the data, the data, and a masked CRC-32C behind each. By these a reader tells a record that

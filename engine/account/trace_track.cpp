@@ -1,11 +1,6 @@
 #include <mailgrad/engine/account/trace_track.hpp>
 
-#include <algorithm>
 #include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <string_view>
-#include <utility>
 
 namespace mailgrad {
 

@@ -1,22 +1,138 @@
 #pragma once
 
-#include <mailgrad/engine/account/checkpoint_account.hpp>
 #include <mailgrad/engine/account/gradient_ledger.hpp>
 #include <mailgrad/engine/account/metrics_line.hpp>
-#include <mailgrad/engine/account/provenance.hpp>
-#include <mailgrad/engine/account/run_member.hpp>
 #include <mailgrad/engine/account/staleness_histogram.hpp>
-#include <mailgrad/engine/account/time_split.hpp>
+#include <mailgrad/engine/account/time_source.hpp>
+#include <mailgrad/engine/account/training_progress.hpp>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace mailgrad {
+
+/// A process that takes part in a run over processes, or took part: a worker or a parameter host, as the
+/// server knows it.
+///
+/// Units   times are seconds before now.
+struct run_member {
+  enum class state : std::uint8_t {
+    joined,
+    done, ///< it has gone since the run needs it no longer, or was in the run when that ended
+    left, ///< of its own will, or as its owner asked
+    lost, ///< killed, frozen, cut off, or it failed
+  };
+
+  std::string role; ///< "worker", "parameter host"
+  std::uint32_t number = 0;
+  std::uint32_t incarnation = 1; ///< the last one
+  state is = state::joined;
+  double since = 0;                    ///< when it joined or went
+  std::optional<double> heard{};       ///< when the last byte came; nothing if that is not known
+  std::string address{};               ///< where it connects from: "10.0.0.3:51234"
+  std::vector<std::string> devices{};  ///< of a worker
+  std::vector<std::uint32_t> shards{}; ///< that a parameter host has been given
+  std::uint32_t losses = 0;            ///< how often it was lost
+  std::string why{};                   ///< last words of the incarnation that went last; empty: none did
+
+  bool stays() const noexcept { return is == state::joined || is == state::done; }
+};
+
+/// "joined", "done", "left", "lost"
+std::string_view to_string(run_member::state s) noexcept;
+
+/// The most members that are told of one by one.
+inline constexpr std::size_t most_members_listed = 64;
+
+/// Of one role, how many are in each state.
+struct member_counts {
+  std::string role;
+  std::array<std::uint64_t, 4> in{}; ///< by state
+  std::uint64_t losses = 0;          ///< with those of members that came back
+};
+
+/// Each role that is there, in the order in which it comes first.
+std::vector<member_counts> counted(const std::vector<run_member>& members);
+
+/// All members as one JSON object without a line feed: `counts` has for each role how many are in each state,
+/// and `listed` has at most most_members_listed of them, by role and number. If there are more, those that
+/// are lost come first, then those that have left, the latest first, then those that were not heard for
+/// longest. Last words and devices are cut, so the object is of bounded size.
+std::string to_json(std::vector<run_member> members);
+
+/// When a checkpoint was collected, and what became of it.
+struct checkpoint_times {
+  enum class fate : std::uint8_t {
+    given_up, ///< a part could not come any more, or the run ended first
+    written,
+    failed, ///< the file could not be written
+  };
+  std::uint64_t number = 0; ///< from 1; a run that is resumed counts anew
+  instant begun{0};         ///< when the parts were asked for
+  instant collected{0};     ///< when the last part came, or the checkpoint was given up
+  instant ended{0};         ///< when the file was there or had failed; `collected` if given up
+  fate what = fate::given_up;
+  std::uint64_t steps = 0; ///< that the workers had trained; 0 if given up
+  std::string file{};
+  std::uint64_t bytes = 0; ///< of the file, if it was written
+  std::string failure{};   ///< in one line, if it failed
+};
+
+/// What became of the checkpoints of a run.
+struct checkpoint_account {
+  std::uint64_t written =
+      0; ///< files; one that takes the place of the last one, after the same step, is none more
+  std::uint64_t failed = 0;
+  std::uint64_t bytes = 0; ///< of all files that were written
+  double seconds = 0;      ///< that the writer's thread took for all of them, by the machine's clock
+  double held_seconds = 0; ///< that workers of hogwild stood still, from the first request until they went on
+  std::string last{};      ///< the file of the last one
+  std::uint64_t steps = 0; ///< that the workers had trained then
+  std::string failure{};   ///< of the last one that failed, in one line
+  std::uint64_t skipped = 0; ///< became due while one before waited for its turn, which was taken for both
+  std::uint64_t removed_for_room = 0; ///< older ones, which would have stayed if the disk were not full
+};
+
+/// What became of the recording of a run.
+struct recording_account {
+  std::string file;
+  std::uint64_t bytes = 0; ///< of the whole recording, or of all that was written when it ended early
+  std::string failure{};   ///< why it ended before the run did; empty: it did not, or not yet
+  double seconds = 0;      ///< how long the run had lasted when the recording ended early
+  /// The file that has its first `kept_bytes` bytes, which a replay repeats as far as they go. Empty: none.
+  std::string kept{};
+  std::uint64_t kept_bytes = 0;
+  bool removed = false; ///< so that other files have room
+};
+
+// Both are for a recording that ended early.
+
+/// "ended early, after 12.3 s with 8.1 MiB: No space left on device; its first 7.0 MiB are in
+/// 'run.rec.partial', the rest made room for other files"
+std::string early_end_in_words(const recording_account& r);
+/// "recording 'run.rec' ended early, after ..."
+std::string recording_in_words(const recording_account& r);
+
+/// The origin of a result: the build, the machine and the date. Unknown fields are empty.
+struct provenance {
+  std::string version;   ///< of Mailgrad
+  std::string commit;    ///< the program was built from this commit; set by the program, such as the tool
+  std::string compiler;  ///< "GNU 12.2.0"
+  std::string date;      ///< when the run began, in UTC and the form of ISO 8601; set by the program
+  std::string host;      ///< name of the machine
+  std::string processor; ///< the name that the processor reports
+};
+
+/// The origin of this process, without commit and date, because the library does not read the date itself.
+provenance this_program();
 
 /// A change of policy in mid-run.
 struct policy_switch {
@@ -237,5 +353,44 @@ std::string staleness_csv(const training_report& r);
 
 /// The gaps of one worker, on all shards.
 staleness_histogram staleness_of(const training_report& r, std::uint32_t worker);
+
+/// The weights of a run in progress were tested, on the samples held out for it if there are any, else on the
+/// test samples.
+struct evaluation_made {
+  std::uint64_t steps = 0;          ///< trained when the weights were asked for
+  double loss = 0;                  ///< mean over the samples
+  std::optional<double> accuracy{}; ///< where classes are predicted
+  std::optional<double> rmse{};     ///< where numbers are predicted
+  double seconds = 0;               ///< that the test took, on a thread of its own
+  bool held_out = false;            ///< whether the samples are those of data_split::validation
+  std::string why_on_host{};        ///< in a run with a card: why it was not tested there, in one line
+};
+
+/// A test of the weights of a run in progress that could not be made. No figure of the run is judged by it.
+struct test_left_out {
+  std::uint64_t steps = 0; ///< as in evaluation_made
+  std::string why;         ///< in one line
+};
+
+/// The gaps of the gradients that a line of metrics tells of, in front of that line, if there are any.
+struct gaps_measured {
+  std::uint64_t steps = 0; ///< as in the line
+  double time_s = 0;       ///< likewise
+  staleness_histogram gaps{};
+};
+
+/// Who takes part in a run over processes: with whom it begins, and then whoever comes or goes.
+struct members_changed {
+  std::string what;                  ///< in one line: "worker 1 has joined from 10.0.0.3:51234"
+  std::uint32_t workers = 0;         ///< that are in the run now
+  std::uint32_t parameter_hosts = 0; ///< likewise
+};
+
+/// What an observer of a run is told: how far it has come, a test of its weights, a switch of policy, a wait
+/// that an actor names, what has become of its checkpoints when one was written or failed, the gaps that a
+/// line tells of, a test that was left out, or a change of its members. A later version may add alternatives,
+/// so visit it with a case for all others.
+using run_event = std::variant<metrics_line, evaluation_made, policy_switch, wait_named, checkpoint_account,
+                               gaps_measured, test_left_out, members_changed>;
 
 } // namespace mailgrad

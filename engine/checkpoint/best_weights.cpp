@@ -1,8 +1,6 @@
 #include <mailgrad/engine/checkpoint/best_weights.hpp>
 
-#include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
-#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
-#include <mailgrad/engine/weights/kind_of_file.hpp>
+#include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/safetensors.hpp>
 
@@ -11,7 +9,6 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
-#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <system_error>

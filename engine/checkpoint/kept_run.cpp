@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <span>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 

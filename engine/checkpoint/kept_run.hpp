@@ -2,7 +2,7 @@
 
 #include <mailgrad/data/dealer.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
-#include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
+#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/files/archive.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
 

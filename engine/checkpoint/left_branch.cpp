@@ -1,7 +1,7 @@
 #include <mailgrad/engine/checkpoint/left_branch.hpp>
 
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
-#include <mailgrad/engine/weights/kind_of_file.hpp>
+#include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/options/spelling.hpp>
 
@@ -12,7 +12,6 @@
 #include <exception>
 #include <optional>
 #include <system_error>
-#include <utility>
 #include <vector>
 
 namespace mailgrad {

@@ -1,11 +1,8 @@
 #include <mailgrad/data/batch.hpp>
 #include <mailgrad/engine/delays/delay_law.hpp>
 
-#include <algorithm>
-#include <cmath>
 #include <numbers>
 #include <numeric>
-#include <span>
 
 namespace mailgrad {
 

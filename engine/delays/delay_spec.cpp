@@ -1,7 +1,6 @@
 #include <mailgrad/data/dataset.hpp>
-#include <mailgrad/engine/delays/delay_law.hpp>
 #include <mailgrad/engine/delays/delay_spec.hpp>
-#include <mailgrad/files/line_reader.hpp>
+#include <mailgrad/files/byte_source.hpp>
 #include <mailgrad/options/number.hpp>
 #include <mailgrad/options/settings.hpp>
 #include <mailgrad/options/spelling.hpp>
@@ -12,9 +11,8 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <stdexcept>
-#include <string>
-#include <string_view>
 #include <utility>
 
 namespace mailgrad {

@@ -1,13 +1,124 @@
 #include <mailgrad/engine/model/bound_model.hpp>
 
+#include <mailgrad/graph/gradients.hpp>
+#include <mailgrad/graph/variable_union.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
 namespace mailgrad {
+
+std::size_t room_for_entries(const dataset& samples, std::size_t batch) {
+  return samples.is_sparse() ? std::max<std::size_t>(1, max_nonzeros(samples, batch)) : 0;
+}
+
+namespace {
+
+std::vector<input_request> inputs_of(const dataset& samples) {
+  std::vector<input_request> inputs;
+  if (const named_arrays* arrays = samples.arrays())
+    for (const auto& [name, values] : arrays->all())
+      inputs.push_back({name, {values.sample_dims(), values.type()}});
+  return inputs;
+}
+
+} // namespace
+
+model_request request_for(const data_split& data, std::size_t batch) {
+  model_request request;
+  request.sample_dims = data.train.sample_dims();
+  request.features = data.train.is_tokens() ? feature_kind::tokens : feature_kind::numbers;
+  const auto categories = data.train.category_counts();
+  request.categories.assign(categories.begin(), categories.end());
+  request.inputs = inputs_of(data.train);
+  request.target_dims = data.train.target_dims();
+  request.wanted = data.train.has_targets() ? answer::a_number : answer::a_class;
+  request.classes = data.train.classes();
+  request.batch = batch;
+  request.nonzeros = room_for_entries(data.train, batch);
+  return request;
+}
+
+namespace {
+
+const char* in_words(feature_kind kind) { return kind == feature_kind::tokens ? "tokens" : "numbers"; }
+const char* in_words(answer wanted) { return wanted == answer::a_number ? "numbers" : "classes"; }
+
+template <class A, class B>
+void require_equal(const char* what, const A& found, const B& expected) {
+  if (std::string(found) != std::string(expected))
+    throw std::invalid_argument(
+        fmt::format("data: {} of {}, where the model was built for {}", what, found, expected));
+}
+
+std::string in_words(std::span<const std::size_t> counts) {
+  std::string text;
+  for (const std::size_t n : counts) text += (text.empty() ? "" : ", ") + std::to_string(n);
+  return text.empty() ? "none" : text;
+}
+
+/// "'image' float32 28x28x1, 'meta' float32 4"
+std::string in_words(std::span<const input_request> inputs) {
+  std::string text;
+  for (const input_request& i : inputs)
+    text += (text.empty() ? "'" : ", '") + i.name + "' " + to_string(i.sample);
+  return text.empty() ? "none" : text;
+}
+
+} // namespace
+
+void require_readable(const model_request& request, const dataset& samples) {
+  const feature_kind kind = samples.is_tokens() ? feature_kind::tokens : feature_kind::numbers;
+  require_equal("named inputs", in_words(inputs_of(samples)), in_words(request.inputs));
+  require_equal("samples", in_words(kind), in_words(request.features));
+  require_equal("samples", to_string(samples.sample_dims()), to_string(request.sample_dims));
+  require_equal("categories", in_words(samples.category_counts()), in_words(request.categories));
+  require_equal("labels", in_words(samples.has_targets() ? answer::a_number : answer::a_class),
+                in_words(request.wanted));
+  require_equal("targets", to_string(samples.target_dims()), to_string(request.target_dims));
+  if (!samples.has_targets() && samples.classes() > request.classes)
+    throw std::invalid_argument(fmt::format("data: labels of {} classes, where the model was built for {}",
+                                            samples.classes(), request.classes));
+}
+
+weight_addresses::weight_addresses(const parameter_layout& layout)
+    : places_(layout.shard_count()), addresses_(layout.variables().size(), nullptr),
+      joined_(layout.variables().size()) {
+  for (std::size_t v = 0; v < layout.variables().size(); ++v) {
+    const auto pieces = layout.pieces(v);
+    const bool whole = pieces.size() == 1;
+    if (!whole) {
+      joined_[v] = block(layout.variables()[v].dims.size() * sizeof(float));
+      addresses_[v] = joined_[v].as<float>().data();
+    }
+    for (const variable_piece& piece : pieces) places_[piece.shard].push_back({v, piece, whole});
+  }
+}
+
+weight_addresses weight_addresses::in_one_piece(const parameter_layout& layout, const float* values) {
+  weight_addresses made;
+  for (const placed_variable& v : layout.variables()) made.addresses_.push_back(values + v.offset);
+  return made;
+}
+
+void weight_addresses::use(std::uint32_t shard, const float* values) {
+  if (shard >= places_.size() || values == nullptr)
+    throw std::invalid_argument(fmt::format("weights: {} for shard {} of {}", values ? "values" : "no values",
+                                            shard, places_.size()));
+  for (const place& p : places_[shard]) {
+    const float* from = values + p.piece.offset_in_shard;
+    if (p.whole)
+      addresses_[p.variable] = from;
+    else
+      std::copy_n(from, p.piece.length, joined_[p.variable].as<float>().data() + p.piece.offset_in_variable);
+  }
+}
 
 namespace {
 
@@ -201,6 +312,118 @@ const std::byte* bound_sources::input_binding::in(const batch& inputs) const {
 void bound_sources::bind(program& code, const batch& inputs, const weight_addresses& weights) const {
   for (const input_binding& b : inputs_) code.bind(b.what, b.in(inputs));
   for (const variable_binding& b : variables_) code.bind(b.what, weights.of(b.index));
+}
+
+parameter_layout lay_out(const model_function& build, model_request request, std::size_t shards,
+                         shard_cuts where) {
+  variable_union all;
+  request.batch = 1;
+  for (request.worker = 0; request.worker < request.workers; ++request.worker) {
+    graph g;
+    const model_outputs outputs = build_fitting(build, g, request);
+    const std::vector<value> variables = g.variables();
+    all.add(g, gradients(outputs.loss, variables), request.worker);
+  }
+  return all.lay_out(shards, where);
+}
+
+namespace {
+
+bool lies_in(const placed_variable& v, const shard_range& range) {
+  return v.offset + v.dims.size() > range.begin && v.offset < range.end;
+}
+
+bool lies_whole_in(const placed_variable& v, const shard_range& range) {
+  return v.offset >= range.begin && v.offset + v.dims.size() <= range.end;
+}
+
+std::vector<shard_variable> variables_in(const parameter_layout& layout, const shard_range& range) {
+  std::vector<shard_variable> found;
+  for (const placed_variable& v : layout.variables()) {
+    if (!lies_in(v, range)) continue;
+    if (!lies_whole_in(v, range))
+      throw std::invalid_argument(
+          fmt::format("shard: variable '{}' is cut, and the optimizer looks at whole ones", v.name));
+    found.push_back({v.name, v.dims, v.offset - range.begin, v.sparse});
+  }
+  return found;
+}
+
+} // namespace
+
+std::vector<shard_variable> variables_for(const optimizer_options& options, const parameter_layout& layout,
+                                          std::uint32_t shard) {
+  if (!sees_whole_variables(options)) return {};
+  return variables_in(layout, layout.shard(shard));
+}
+
+std::vector<shard_variable> all_variables_for(const optimizer_options& options,
+                                              const parameter_layout& layout) {
+  if (!sees_whole_variables(options)) return {};
+  return variables_in(layout, {0, layout.size()});
+}
+
+std::vector<shard_variable> whole_variables_of(const parameter_layout& layout, std::uint32_t shard) {
+  const shard_range range = layout.shard(shard);
+  const auto is_cut = [&](const placed_variable& v) { return lies_in(v, range) && !lies_whole_in(v, range); };
+  if (std::ranges::any_of(layout.variables(), is_cut)) return {};
+  return variables_in(layout, range);
+}
+
+namespace {
+
+std::size_t add(training_fetches& list, const value& v) {
+  list.fetches.push_back(v);
+  return list.fetches.size() - 1;
+}
+
+void add_sparse(training_fetches& list, const graph& g, std::size_t variable, const sparse_rows& part,
+                const model_request& request) {
+  const shape& dims = part.values.dims();
+  sparse_fetch f{variable, dims.back(), part.rows.dims().size(), add(list, part.values), {}, {}};
+  const node& rows = g.of(part.rows);
+  if (std::holds_alternative<input_node>(rows.what))
+    f.rows_in_batch = part_for(rows.name, request);
+  else
+    f.rows = add(list, part.rows);
+  list.sparse.push_back(std::move(f));
+}
+
+} // namespace
+
+training_fetches loss_and_gradients(graph& g, const model_outputs& outputs, const parameter_layout& layout,
+                                    const model_request& request) {
+  training_fetches list;
+  add(list, outputs.loss);
+  const std::vector<value> variables = g.variables();
+  const std::vector<adjoint> adjoints = gradients(outputs.loss, variables);
+  for (std::size_t v = 0; v < variables.size(); ++v) {
+    const std::string& name = g.of(variables[v]).name;
+    const auto& placed = layout.variables();
+    const auto found = std::ranges::find(placed, name, &placed_variable::name);
+    if (found == placed.end())
+      throw graph_error(line_of(g.of(variables[v])) + ": variable '" + name +
+                        "' is not in the layout of this run");
+    const auto variable = static_cast<std::size_t>(found - placed.begin());
+    if (adjoints[v].dense)
+      list.dense.push_back({add(list, *adjoints[v].dense), variable, found->offset, found->dims.size()});
+    for (const sparse_rows& part : adjoints[v].sparse) add_sparse(list, g, variable, part, request);
+  }
+  return list;
+}
+
+void take_sums_apart(training_fetches& list, const graph& g, const placement& places) {
+  const std::size_t sums = list.dense.size();
+  for (std::size_t i = 0; i < sums; ++i) {
+    dense_fetch f = list.dense[i];
+    const std::vector<value> addends = addends_on_devices(g, places, list.fetches[f.index]);
+    list.fetches[f.index] = addends.front();
+    f.further = true;
+    for (std::size_t k = 1; k < addends.size(); ++k) {
+      f.index = add(list, addends[k]);
+      list.dense.push_back(f);
+    }
+  }
 }
 
 } // namespace mailgrad

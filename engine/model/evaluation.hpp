@@ -1,15 +1,183 @@
 #pragma once
 
+#include <mailgrad/data/batch.hpp>
 #include <mailgrad/data/dataset.hpp>
-#include <mailgrad/engine/model/tested_model.hpp>
+#include <mailgrad/engine/model/bound_model.hpp>
+#include <mailgrad/kernels/cuda/card_lane.hpp>
+#include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tensor/memory.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <vector>
 
 namespace mailgrad {
+
+/// A model compiled for a lane, whose batches come from the host, and whose fetched values are read there.
+///
+///     batch -> pinned memory | copy, kernels, copy back | wait | fetched values
+///
+/// On the host a run reads the batch where it is. On a card it takes the steps above and waits for the last
+/// one, so no actor may run it but one with a thread of its own.
+/// Errors  as bound_model; device_error. run: std::out_of_range as program; graph_error for other samples.
+/// Threads one caller at a time.
+class placed_model {
+public:
+  /// `place` outlives the model.
+  placed_model(const model_function& build, const model_request& request, const parameter_layout& layout,
+               const bound_model::choose_fetches& choose, lane& place);
+  /// Waits for a run that has failed half-way.
+  ~placed_model();
+  placed_model(const placed_model&) = delete;
+  placed_model& operator=(const placed_model&) = delete;
+
+  /// The weights lie where the lane's kernels read them.
+  void run(const batch& inputs, const weight_addresses& weights);
+  /// What the last run computed. It lasts until the next one.
+  const float* fetched(std::size_t index);
+  /// Whether the fetched values depend on the batch.
+  bool reads_batches() const noexcept { return !model_->sources().inputs().empty(); }
+
+private:
+  /// A value that is fetched: on the card, and on the host.
+  struct fetched_value {
+    const void* on_card;
+    std::size_t bytes, offset; ///< in the pinned memory of all
+  };
+  /// What a run on a card needs besides.
+  struct card_part {
+    cuda::card_lane& place;
+    cuda::pinned_block staged; ///< the inputs, as they lie on the card
+    memory inputs;
+    std::vector<fetched_value> values;
+    cuda::pinned_block seen; ///< these values
+  };
+
+  card_part part_on(cuda::card_lane& place, std::size_t fetches);
+  void run_on_card(const batch& inputs, const weight_addresses& weights);
+
+  std::optional<bound_model> model_;
+  std::optional<card_part> card_; ///< none: on the host
+};
+
+/// The forward pass of a model over batches of one size, as it is built for an evaluation.
+///
+/// Errors  as placed_model.
+/// Threads one caller at a time.
+class forward_pass {
+public:
+  /// For batches of `size` samples of the kind of `samples`. `with_loss`: the loss is computed, too. `place`
+  /// outlives the pass.
+  forward_pass(const model_function& build, model_request request, const parameter_layout& layout,
+               const dataset& samples, std::size_t size, bool with_loss, lane& place);
+
+  /// The logits of these samples, float32[size, outputs], for tokens of each place in their windows; they
+  /// last until the next call.
+  std::span<const float> run(const weight_addresses& weights, const dataset& samples,
+                             std::span<const std::uint32_t> which);
+  /// Whether the model reads anything of a sample; if not, it answers to all alike.
+  bool reads_samples() const noexcept { return model_->reads_batches(); }
+  /// The samples of the last call.
+  const batch& inputs() const noexcept { return inputs_; }
+  /// The loss of the last call.
+  float loss();
+
+private:
+  std::size_t outputs_; ///< of the whole batch
+  batch inputs_;
+  std::optional<placed_model> model_;
+};
+
+/// The addresses of all weights in one flat vector, float32[layout.size()].
+///
+/// Errors  shape_error, naming `caller`, for another length.
+weight_addresses addresses_of(const char* caller, std::span<const float> parameters,
+                              const parameter_layout& layout);
+
+/// A model that is tested in one lane as often as its weights change. evaluate(), predict() and write_text()
+/// run it.
+///
+/// On the host it reads the weights where they are. On a card it has a copy of them and its programs, which
+/// stay there for the next test, and it waits for the lane: so an actor that uses it has a thread of its own.
+/// Products are in float32 there as well.
+/// Errors   device_error: no such card, or it fails, or its memory does not suffice; those of placed_model.
+/// Threads  one caller at a time.
+class tested_model {
+public:
+  /// `layout` outlives it.
+  tested_model(model_function build, model_request request, const parameter_layout& layout,
+               std::unique_ptr<lane> place = std::make_unique<host_lane>());
+  /// In a lane of its own on this device.
+  tested_model(model_function build, model_request request, const parameter_layout& layout, device place);
+  ~tested_model();
+  tested_model(tested_model&&) = delete;
+
+  const model_function& build() const noexcept { return build_; }
+  const model_request& request() const noexcept { return request_; }
+  const parameter_layout& layout() const noexcept { return layout_; }
+  lane& place() noexcept { return *place_; }
+
+  /// Tests these weights from now on, float32[layout.size()], which on the host stay with the caller.
+  ///
+  /// Errors  shape_error, naming `caller`, for another length.
+  void use(const char* caller, std::span<const float> parameters);
+  /// The same for the weights of one shard, to be called for each: the lane has a copy of them, which it
+  /// takes from where they are.
+  ///
+  /// Errors  std::invalid_argument: there is no such shard; shape_error for another length; device_error:
+  ///         they lie on another device.
+  void use(std::uint32_t shard, const snapshot& values);
+  void use(std::uint32_t shard, std::span<const float> on_host);
+  /// Copies the weights to `to`, float32[layout.size()], on the host.
+  ///
+  /// Errors  std::logic_error: none have been given.
+  void copy_weights(std::span<float> to);
+
+  /// To be called when weights have been given.
+  const weight_addresses& weights() const noexcept { return *weights_; }
+  /// The forward pass over so many samples of this kind. It lasts until the next call, on a card as long as
+  /// the model, unless memory for another one lacks.
+  forward_pass& pass_over(const dataset& samples, std::size_t size, bool with_loss);
+  /// How many samples to compute at once. Few windows of a text fill a card, and take less of its memory.
+  std::size_t samples_at_once() const noexcept;
+
+  /// Returns what `make` does, which takes memory of the lane. If that lacks, it is called once more without
+  /// the passes that are kept.
+  template <class Make>
+  auto with_room(const Make& make) {
+    try {
+      return make();
+    } catch (const out_of_memory&) {
+      if (!drop_passes()) throw;
+    }
+    return make();
+  }
+
+private:
+  /// Samples, entries of sparse samples, and whether the loss is computed.
+  using pass_key = std::tuple<std::size_t, std::size_t, bool>;
+
+  bool is_there() const noexcept { return is_on_card(*place_); }
+  memory& own_weights();
+  bool drop_passes();
+  void copy_from_host(std::span<const float> from, std::size_t first);
+  shard_range range_of(std::uint32_t shard, std::size_t values) const;
+
+  model_function build_;
+  model_request request_;
+  const parameter_layout& layout_;
+  std::unique_ptr<lane> place_;
+  memory copy_;                   ///< of the weights, float32[layout.size()]; empty if none was needed so far
+  std::span<const float> theirs_; ///< the weights that are read where they are; empty if the copy is
+  std::optional<weight_addresses> weights_;
+  std::map<pass_key, std::unique_ptr<forward_pass>> passes_;
+};
 
 /// The quality of weights on samples that were not trained on. A model that reads none has no accuracy.
 struct evaluation {

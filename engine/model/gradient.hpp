@@ -4,7 +4,6 @@
 #include <mailgrad/files/archive.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/tensor/block.hpp>
-#include <mailgrad/tensor/mark.hpp>
 #include <mailgrad/tensor/memory.hpp>
 
 #include <cstddef>

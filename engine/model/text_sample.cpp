@@ -1,16 +1,14 @@
 #include <mailgrad/engine/model/text_sample.hpp>
 
-#include <mailgrad/files/utf8.hpp>
+#include <mailgrad/files/text.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <random>
 #include <stdexcept>
-#include <string>
 #include <string_view>
 #include <vector>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/engine/model/tested_model.hpp>
+#include <mailgrad/engine/model/evaluation.hpp>
 
 #include <cstddef>
 #include <cstdint>

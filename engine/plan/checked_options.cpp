@@ -1,3 +1,4 @@
+#include <mailgrad/engine/account/tensorboard_file.hpp>
 #include <mailgrad/engine/delays/delay_spec.hpp>
 #include <mailgrad/engine/model/text_sample.hpp>
 #include <mailgrad/engine/plan/checked_options.hpp>
@@ -13,7 +14,6 @@
 #include <limits>
 #include <optional>
 #include <stdexcept>
-#include <string>
 
 namespace mailgrad {
 
@@ -310,6 +310,8 @@ constexpr constraint constraints[] = {
     {about::recording,
      [](auto& r) { return !r.o.record.empty() && r.o.replay ? finding(r.o.replay->name) : finding(); },
      "--record: a replay repeats recording '{it}' and makes none of its own"},
+    {about::recording, [](auto& r) { return !r.o.tensorboard.empty() && !can_write_tensorboard(); },
+     "--tensorboard: this Mailgrad was built without Protocol Buffers"},
     {about::recording, [](auto& r) { return r.o.shards == 0; }, "--shards: 0; at least 1 is needed"},
     {about::amounts, [](auto& r) { return r.o.batch == 0; }, "--batch: 0 samples; at least 1 is needed"},
     {about::amounts, [](auto& r) { return r.o.epochs == 0 && r.o.steps == 0; },

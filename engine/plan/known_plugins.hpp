@@ -5,9 +5,7 @@
 #include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/optim/policies/own_policy.hpp>
 
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace mailgrad {

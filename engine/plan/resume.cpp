@@ -1,11 +1,7 @@
 #include <mailgrad/engine/account/actor_reports.hpp>
 #include <mailgrad/engine/account/early_stop.hpp>
-#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
-#include <mailgrad/engine/checkpoint/kept_run.hpp>
-#include <mailgrad/engine/model/data_request.hpp>
+#include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
-#include <mailgrad/engine/plan/run_fingerprint.hpp>
-#include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/engine/record/recording_file.hpp>
 #include <mailgrad/files/replaced_file.hpp>
 #include <mailgrad/optim/schedule.hpp>
@@ -16,18 +12,15 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cmath>
 #include <cstdint>
 #include <exception>
 #include <filesystem>
 #include <iterator>
 #include <optional>
 #include <stdexcept>
-#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 namespace mailgrad {
 

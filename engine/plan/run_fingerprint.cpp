@@ -1,7 +1,5 @@
-#include <mailgrad/data/dataset.hpp>
 #include <mailgrad/engine/plan/known_plugins.hpp>
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
-#include <mailgrad/engine/plan/worker_computers.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/files/digests.hpp>
@@ -22,11 +20,7 @@
 #include <iterator>
 #include <map>
 #include <optional>
-#include <span>
-#include <string_view>
 #include <system_error>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
 

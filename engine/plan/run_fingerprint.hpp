@@ -2,7 +2,6 @@
 
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/engine/plan/training_options.hpp>
-#include <mailgrad/engine/plan/worker_computers.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 
 #include <span>

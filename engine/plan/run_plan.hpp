@@ -5,11 +5,14 @@
 #include <mailgrad/engine/account/actor_reports.hpp>
 #include <mailgrad/engine/account/early_stop.hpp>
 #include <mailgrad/engine/account/run_meter.hpp>
+#include <mailgrad/engine/account/tensorboard_file.hpp>
+#include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/checkpoint/best_weights.hpp>
-#include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
+#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/engine/plan/training_options.hpp>
+#include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/optim/cures/cure_spec.hpp>
@@ -147,5 +150,46 @@ run_facts facts_and_names(const run_plan& plan);
 /// Errors  recording_error: the recording is of another run, or cannot be repeated; those of
 ///         require_recordable().
 void plan_replay(run_plan& plan);
+
+// How large the messages of a run over processes are at most. A peer that announces more is broken, and no
+// memory is taken for it.
+
+/// The bytes that a rule keeps besides a few floats for each weight, for all variables of a model.
+std::uint64_t bytes_of_matrices(const optimizer_options& rule, const parameter_layout& layout);
+
+/// Of those between a worker of so many devices and a shard, in bytes: a gradient, with what each further
+/// device adds, and the weights that it was computed from; or two versions of weights.
+std::uint64_t largest_exchange(const parameter_layout& layout, std::uint32_t devices);
+
+/// Of all that the server of this run sends and takes, in bytes: also batches, parts of checkpoints, and the
+/// terms of the shards that each of so many parameter hosts holds; 0: the server holds them.
+///
+/// The plan must have data.
+std::uint64_t largest_body(const run_plan& plan, std::uint32_t hosts);
+
+/// Adds the part of a report that comes from the plan: options, devices, data, sizes and the program. Call it
+/// after report_of(), whose staleness and steps it uses.
+void describe(training_report& r, const run_plan& plan);
+
+/// Also adds how long the run took, with the time before it was resumed, and what became of its checkpoints.
+void describe(training_report& r, const run_plan& plan, instant elapsed, const checkpoint_account& kept);
+
+/// Adds when the policy was switched, of a run whose present process began at `started`. Its clock does not
+/// know when earlier processes switched.
+void date_switches(training_report& r, const run_plan& plan, instant started);
+
+/// What tells runs apart in TensorBoard's table of them.
+board_options options_of(const run_plan& plan);
+
+/// The header of this run's recording. A run that goes on with a recording repeats what that says of the
+/// first weights and of workers in other processes, which must be the same.
+recording_header recording_header_of(const run_plan& plan);
+
+/// The bytes that this run still has to write beside its recording when the disk is full: the weights,
+/// reports, and checkpoints until the first of them is removed for the next one.
+std::uint64_t room_beside_recording(const run_plan& plan, const checkpoint_account& so_far);
+
+/// A line for the user for each policy of the run that gathers more gradients for an update than it gets.
+std::vector<std::string> update_remarks(const run_plan& plan);
 
 } // namespace mailgrad

@@ -1,5 +1,4 @@
-#include <mailgrad/engine/account/divergence.hpp>
-#include <mailgrad/engine/model/evaluation.hpp>
+#include <mailgrad/engine/account/early_stop.hpp>
 #include <mailgrad/engine/model/text_sample.hpp>
 #include <mailgrad/engine/plan/run_tester.hpp>
 #include <mailgrad/tensor/error.hpp>
@@ -9,8 +8,6 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
-#include <optional>
-#include <string>
 #include <utility>
 
 namespace mailgrad {

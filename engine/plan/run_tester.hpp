@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/engine/account/training_report.hpp>
-#include <mailgrad/engine/model/tested_model.hpp>
+#include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/plan/training_options.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
@@ -67,7 +67,7 @@ private:
 /// Tests the weights with which a run ends, and adds what it finds to the report: loss and accuracy or error
 /// on the test samples and on those held out, and a text that a model of texts writes. A run that has
 /// diverged is not tested. One whose weights are not finite has diverged, which no loss may have shown after
-/// its last updates, and so has one whose loss is nonsense (divergence.hpp). If the test throws, the run has
+/// its last updates, and so has one whose loss is nonsense (early_stop.hpp). If the test throws, the run has
 /// failed, and the report has the text of the exception.
 ///
 /// The test is made on a card if the run has one (run_tester), where this thread waits for it.

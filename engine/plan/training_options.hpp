@@ -1,11 +1,10 @@
 #pragma once
 
 #include <mailgrad/engine/model/text_sample.hpp>
-#include <mailgrad/engine/plan/worker_computers.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/options/interval.hpp>
 #include <mailgrad/tensor/device.hpp>
-#include <mailgrad/tensor/product_precision.hpp>
+#include <mailgrad/tensor/small_floats.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -17,6 +16,33 @@
 #include <vector>
 
 namespace mailgrad {
+
+/// What a worker computes on, in words that are the same on all machines where it rounds the same.
+struct worker_computer {
+  std::string name;       ///< "NVIDIA H100", "the host", or several: "NVIDIA H100 and the host"
+  std::string products{}; ///< what multiplies on its cards, with its version; empty: it has no card
+
+  bool has_card() const noexcept { return !products.empty(); }
+
+  friend bool operator==(const worker_computer&, const worker_computer&) = default;
+};
+
+/// "NVIDIA H100", or "the host".
+std::string computer_in_words(device d);
+
+/// What multiplies on the cards of this machine; "none" if nothing does.
+std::string products_here();
+
+/// What these devices of this machine are.
+worker_computer computer_of(const std::vector<device>& devices);
+
+/// "NVIDIA H100, the host": what each worker computes on.
+std::string names_in_words(const std::vector<worker_computer>& all);
+
+/// What multiplies on their cards: one version, or several if these differ; "none" if nobody has a card.
+std::string products_in_words(const std::vector<worker_computer>& all);
+
+bool any_has_card(const std::vector<worker_computer>& all) noexcept;
 
 /// What a plan knows of a user's own parameter actor. custom_parameter_actor.hpp adds how it is spawned.
 struct parameter_actor_kind {
@@ -56,7 +82,7 @@ enum class kept_weights : std::uint8_t {
 /// A lane of a card has the inputs of so many steps besides those of the one it computes.
 inline constexpr std::uint64_t most_run_ahead = 1;
 
-/// What a run does whose loss has grown to nonsense, but is a finite number still (account/divergence.hpp).
+/// What a run does whose loss has grown to nonsense, but is a finite number still (account/early_stop.hpp).
 /// One that is no finite number ends the run in any case, as nothing can be learnt from it.
 enum class on_divergence : std::uint8_t { end, go_on };
 

@@ -6,7 +6,6 @@
 #include <mailgrad/graph/placement/replicate.hpp>
 #include <mailgrad/graph/travel/travelled_model.hpp>
 
-#include <memory>
 #include <set>
 #include <span>
 #include <utility>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/data/data_source.hpp>
+#include <mailgrad/data/open.hpp>
 #include <mailgrad/engine/plan/known_plugins.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/worker/local_steps.hpp>
@@ -9,7 +9,7 @@
 #include <mailgrad/graph/operation_registry.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/optim/identity.hpp>
-#include <mailgrad/tensor/product_precision.hpp>
+#include <mailgrad/tensor/small_floats.hpp>
 
 #include <cstddef>
 #include <cstdint>

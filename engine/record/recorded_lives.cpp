@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
-#include <optional>
-#include <utility>
 
 namespace mailgrad {
 

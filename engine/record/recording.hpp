@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/engine/account/checkpoint_account.hpp>
+#include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/shard/order_entry.hpp>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 #include <mailgrad/engine/record/recording_file.hpp>
+#include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/files/digests.hpp>
-#include <mailgrad/files/json_text.hpp>
-#include <mailgrad/files/little_endian.hpp>
+#include <mailgrad/files/text.hpp>
 
 #include <fmt/format.h>
 #include <zlib.h>

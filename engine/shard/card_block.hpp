@@ -1,7 +1,5 @@
 #pragma once
 
-#include <mailgrad/tensor/lane.hpp>
-#include <mailgrad/tensor/mark.hpp>
 #include <mailgrad/tensor/memory.hpp>
 
 #include <algorithm>

@@ -3,7 +3,6 @@
 #include <mailgrad/engine/model/gradient.hpp>
 #include <mailgrad/engine/shard/parallel_update.hpp>
 #include <mailgrad/files/archive.hpp>
-#include <mailgrad/tensor/lane.hpp>
 #include <mailgrad/tensor/memory.hpp>
 
 #include <cstddef>

@@ -3,7 +3,7 @@
 #include <mailgrad/engine/model/gradient.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/optim/optimizer.hpp>
-#include <mailgrad/tensor/snapshot.hpp>
+#include <mailgrad/tensor/memory.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
 #include <atomic>

@@ -1,9 +1,9 @@
 #pragma once
 
-#include <mailgrad/engine/account/time_split.hpp>
+#include <mailgrad/engine/account/gradient_ledger.hpp>
 #include <mailgrad/engine/model/gradient.hpp>
 #include <mailgrad/optim/identity.hpp>
-#include <mailgrad/tensor/snapshot.hpp>
+#include <mailgrad/tensor/memory.hpp>
 
 #include <cstdint>
 #include <memory>

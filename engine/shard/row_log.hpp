@@ -3,7 +3,7 @@
 #include <mailgrad/engine/shard/card_block.hpp>
 #include <mailgrad/kernels/copy.hpp>
 #include <mailgrad/kernels/update.hpp>
-#include <mailgrad/tensor/lane.hpp>
+#include <mailgrad/tensor/memory.hpp>
 
 #include <cstddef>
 #include <cstdint>

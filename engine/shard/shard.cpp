@@ -1,4 +1,4 @@
-#include <mailgrad/engine/model/model_layout.hpp>
+#include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/kernels/copy.hpp>
 #include <mailgrad/kernels/vectors.hpp>

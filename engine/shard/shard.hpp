@@ -10,10 +10,9 @@
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/optim/identity.hpp>
 #include <mailgrad/optim/optimizer.hpp>
-#include <mailgrad/optim/shard_variable.hpp>
+#include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
-#include <mailgrad/tensor/lane.hpp>
-#include <mailgrad/tensor/snapshot.hpp>
+#include <mailgrad/tensor/memory.hpp>
 
 #include <cstdint>
 #include <deque>

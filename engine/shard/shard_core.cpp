@@ -379,8 +379,8 @@ std::optional<rank> shard_core::first_awaited() const {
 }
 
 void shard_core::end_update() {
-  if (updates_.end()) turns_.updated();
   updates_.may_divide(false);
+  if (updates_.end()) turns_.end_update();
   release(std::exchange(taking_, std::nullopt));
   switch_if_all_taken();
 }

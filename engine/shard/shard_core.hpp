@@ -77,7 +77,7 @@ struct shard_core_options {
 /// every worker start anew. A replay also repeats that workers were lost: what this shard never had of them
 /// it does not take.
 ///
-/// An update with helpers stops the turns: nothing but compute_part() and end_update() may be called until it
+/// An update with helpers stops the turns: no event may be told but compute_part() and end_update() until it
 /// has ended. Under hogwild the weights lie in a block that all workers write into, so there is nothing to
 /// judge.
 /// Errors  std::runtime_error: those of update_maker; a first shard that is too far ahead. out_of_memory: the
@@ -112,7 +112,8 @@ public:
   void expect(const order_entry& turn);
   /// The moment of closes_at() has come.
   void close(std::int64_t moment);
-  /// Begins that policy when all gradients of the present one are taken. False: it is of another run.
+  /// Begins that policy when all gradients of the present one are taken. False: it has fewer ranks than this
+  /// run.
   bool switch_to(const switch_policy& next);
   /// Workers may stand still, so nobody waits for a turn until the next policy begins.
   void free_credit() { credit_is_free_ = true; }

@@ -2,7 +2,7 @@
 
 #include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/optim/identity.hpp>
-#include <mailgrad/tensor/snapshot.hpp>
+#include <mailgrad/tensor/memory.hpp>
 
 #include <cstdint>
 #include <optional>

@@ -30,6 +30,11 @@ void turn_machine::update() {
   if (of_.update(place(), rule_->takes_first())) updated();
 }
 
+void turn_machine::end_update() {
+  updated();
+  if (place() != waits_in::batch) update_if_due();
+}
+
 void turn_machine::updated() {
   rule_->batch_applied();
   begin_round();

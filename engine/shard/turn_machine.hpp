@@ -69,7 +69,9 @@ public:
   /// Has the updates made that are due. Only queues and rounds may have several. No update is made of an
   /// empty one, whatever a policy of a user's own says.
   void update_if_due();
-  /// An update of gradients that waited has ended, which had not when side::update() returned.
+  /// An update has ended that had not when side::update() returned: makes what else is due.
+  void end_update();
+  /// An update of gradients that waited has ended, or their batch is dropped.
   void updated();
   /// Nothing waits for this worker any longer.
   void leave(rank worker);

@@ -75,9 +75,6 @@ public:
   worker_slots(std::uint32_t workers, std::uint32_t seats, run_id run);
 
   worker_slot& operator[](rank worker) { return slots_[worker.value]; }
-  rank rank_of(const worker_slot& slot) const noexcept {
-    return {static_cast<std::uint32_t>(&slot - slots_.data())};
-  }
   std::uint32_t count() const noexcept { return static_cast<std::uint32_t>(slots_.size()); }
   std::span<const worker_slot> all() const noexcept { return slots_; } ///< by rank
   /// The ranks of which something may be known: those of the beginning, and all up to the last that joined.

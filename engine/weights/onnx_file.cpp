@@ -1,7 +1,6 @@
 #include <mailgrad/engine/weights/onnx_file.hpp>
 
 #include <mailgrad/engine/model/bound_model.hpp>
-#include <mailgrad/engine/model/model_layout.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/replaced_file.hpp>
 #include <mailgrad/graph/graph.hpp>

@@ -1,7 +1,6 @@
 #include <mailgrad/engine/weights/predictor.hpp>
 
-#include <mailgrad/engine/model/model_layout.hpp>
-#include <mailgrad/engine/model/placed_model.hpp>
+#include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>

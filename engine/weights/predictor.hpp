@@ -2,7 +2,6 @@
 
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
-#include <mailgrad/engine/model/tested_model.hpp>
 #include <mailgrad/engine/model/text_sample.hpp>
 #include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/tensor/device.hpp>

@@ -1,20 +1,408 @@
 #include <mailgrad/engine/weights/weights_file.hpp>
 
+#include <mailgrad/data/open.hpp>
 #include <mailgrad/data/sample_array.hpp>
-#include <mailgrad/engine/weights/kind_of_file.hpp>
+#include <mailgrad/engine/model/bound_model.hpp>
+#include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/npz.hpp>
 #include <mailgrad/files/safetensors.hpp>
+#include <mailgrad/files/text.hpp>
+#include <mailgrad/options/spelling.hpp>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cstdint>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <fstream>
+#include <limits>
 #include <map>
 #include <stdexcept>
+#include <system_error>
 #include <utility>
 
 namespace mailgrad {
+
+namespace {
+
+/// `resumed` is what is resumed to have the weights of `path`.
+[[noreturn]] void refuse(const std::filesystem::path& path, const char* what,
+                         const std::filesystem::path& resumed) {
+  throw_malformed(path,
+                  fmt::format("expected a file of weights, found {}; 'mailgrad train --resume {} --steps "
+                              "1 --save weights.safetensors' writes such a file without further training",
+                              what, shell_word(resumed.string())));
+}
+
+/// Its first bytes, at most 256.
+std::string beginning_of(const std::filesystem::path& path) {
+  std::string bytes(256, '\0');
+  std::ifstream file(path, std::ios::binary);
+  bytes.resize(static_cast<std::size_t>(file.read(bytes.data(), std::ssize(bytes)).gcount()));
+  return bytes;
+}
+
+/// A message of protobuf whose first field is a version of ONNX, and whose next one is the producer, the
+/// graph or the operators.
+bool is_onnx(std::string_view first) {
+  constexpr std::string_view next_fields = "\x12\x3a\x42";
+  return first.size() > 2 && first[0] == '\x08' && first[1] > 0 && first[1] < 32 &&
+         next_fields.find(first[2]) != next_fields.npos;
+}
+
+/// A zip archive whose first entry is "NAME/data.pkl", as torch.save() writes it, or the pickle alone that it
+/// wrote before.
+bool is_pickle(std::string_view first) {
+  constexpr std::size_t name_begins = 30, length_at = 26;
+  if (first.starts_with("\x80\x02") || first.starts_with("\x80\x04")) return true;
+  if (!first.starts_with("PK\3\4") || first.size() < name_begins) return false;
+  const std::size_t length = number_in<2>(first.substr(length_at));
+  return first.substr(name_begins, length).ends_with("/data.pkl");
+}
+
+/// Whether what a safetensors file begins with, the length of its header, can be.
+bool may_be_safetensors(std::string_view first, std::uint64_t size) {
+  constexpr std::size_t length_bytes = 8;
+  return size >= length_bytes && first.size() >= length_bytes &&
+         number_in<length_bytes>(first) <= size - length_bytes;
+}
+
+[[noreturn]] void refuse(const std::filesystem::path& path, std::string_view what) {
+  throw_malformed(path, fmt::format("expected a file of weights, found {}", what));
+}
+
+/// A recording begins with these bytes.
+constexpr std::string_view recording_begins = "mgradrec";
+
+/// What a file is that begins so and is no safetensors file, and what may be done with it.
+std::string kind_by_beginning(const std::filesystem::path& path, std::string_view first) {
+  const std::string name = shell_word(path.string());
+  if (is_onnx(first))
+    return "a model of ONNX; 'mailgrad train --load' begins a run with the weights that it is of";
+  if (is_pickle(first)) return "a pickle of PyTorch, which holds no run";
+  if (first.starts_with(recording_begins))
+    return fmt::format("a recording; 'mailgrad replay {}' repeats its run", name);
+  const std::size_t text = first.find_first_not_of(" \t\r\n");
+  if (text != first.npos && (first[text] == '{' || first[text] == '['))
+    return "a text in JSON, such as a report or a model";
+  const auto is_of_text = [](unsigned char c) { return (c >= ' ' && c != 0x7f) || (c >= '\t' && c <= '\r'); };
+  return std::ranges::all_of(first, is_of_text) ? "a text" : "";
+}
+
+} // namespace
+
+void require_may_be_checkpoint(const std::filesystem::path& path) {
+  std::error_code unknown;
+  if (!std::filesystem::is_regular_file(path, unknown)) return;
+  const std::uint64_t size = std::filesystem::file_size(path, unknown);
+  if (unknown) return;
+  const std::string first = beginning_of(path);
+  if (first.empty() && size > 0) return; // who reads it says why that cannot be done
+  const std::string found = size == 0 ? "an empty file" : kind_by_beginning(path, first);
+  if (found.empty() || may_be_safetensors(first, size)) return;
+  throw_malformed(path, fmt::format("expected a checkpoint, found {}; --resume takes the folder that "
+                                    "--checkpoint named, or a file in it",
+                                    found));
+}
+
+void require_no_foreign_file(const std::filesystem::path& path) {
+  std::error_code unknown;
+  if (std::filesystem::is_directory(path, unknown)) refuse(path, "a folder; name a file in it");
+  if (!std::filesystem::is_regular_file(path, unknown)) return;
+  const std::uint64_t size = std::filesystem::file_size(path, unknown);
+  if (unknown) return;
+  if (size == 0) refuse(path, "an empty file; name one that 'mailgrad train --save' wrote");
+  const std::string first = beginning_of(path);
+  if (may_be_safetensors(first, size)) return;
+  if (is_onnx(first)) refuse(path, "a model of ONNX; name the file of weights that it was exported from");
+  if (is_pickle(first))
+    refuse(path, "a pickle of PyTorch; write its weights by safetensors.torch.save_file() in Python, and "
+                 "name that file");
+}
+
+kind_of_file kind_of(const std::map<std::string, std::string>& texts) {
+  if (texts.contains(card_key)) return kind_of_file::weights;
+  const auto format = texts.find(checkpoint_format_key);
+  if (format == texts.end() || format->second != checkpoint_format) return kind_of_file::other;
+  return texts.contains(best_weights_part) ? kind_of_file::best_weights : kind_of_file::checkpoint;
+}
+
+void require_no_checkpoints_in(const std::filesystem::path& path) {
+  std::error_code wrong;
+  for (std::filesystem::directory_iterator file(path, wrong), end; !wrong && file != end;
+       file.increment(wrong)) {
+    const std::string name = file->path().filename().string();
+    if (name.starts_with(checkpoint_prefix) && name.ends_with(checkpoint_suffix))
+      refuse(path, "a folder of checkpoints", path);
+  }
+}
+
+void require_no_checkpoint(const std::filesystem::path& path,
+                           const std::map<std::string, std::string>& texts) {
+  const kind_of_file kind = kind_of(texts);
+  if (kind == kind_of_file::checkpoint) refuse(path, "a checkpoint", path);
+  if (kind == kind_of_file::best_weights)
+    refuse(path, "the best weights that a run keeps beside its checkpoints",
+           path.has_parent_path() ? path.parent_path() : ".");
+}
+
+namespace {
+
+using json = nlohmann::ordered_json;
+
+constexpr std::uint64_t edition = 1;
+
+constexpr std::string_view of_classes = "classes", of_numbers = "numbers";
+constexpr std::string_view of_tokens = "tokens";
+constexpr const char* first_column = "first_column";
+
+[[noreturn]] void fail(const std::string& what) { throw std::invalid_argument("model card: " + what); }
+
+const json& field(const json& object, const char* name) {
+  const auto found = object.find(name);
+  if (found == object.end()) fail(fmt::format("there is no field '{}'", name));
+  return *found;
+}
+
+std::string shown(const json& found) {
+  constexpr std::size_t most = 60;
+  std::string text = found.dump(-1, ' ', false, json::error_handler_t::replace);
+  if (text.size() > most) text.replace(most, std::string::npos, "...");
+  return text;
+}
+
+std::string text_in(const json& object, const char* name) {
+  const json& found = field(object, name);
+  if (!found.is_string()) fail(fmt::format("'{}' must be a text, not {}", name, shown(found)));
+  return found.get<std::string>();
+}
+
+std::size_t count_in(const json& found, const char* name) {
+  constexpr std::uint64_t most = std::numeric_limits<std::int32_t>::max(); // classes and extents have 31 bits
+  if (!found.is_number_unsigned() || found.get<std::uint64_t>() > most)
+    fail(fmt::format("'{}' must be whole numbers up to {}, not {}", name, most, shown(found)));
+  return found.get<std::size_t>();
+}
+
+std::vector<std::size_t> counts_in(const json& object, const char* name) {
+  const json& list = field(object, name);
+  if (!list.is_array()) fail(fmt::format("'{}' must be a list, not {}", name, shown(list)));
+  std::vector<std::size_t> counts;
+  for (const json& each : list) counts.push_back(count_in(each, name));
+  return counts;
+}
+
+shape shape_in(const json& object, const char* name) {
+  const std::vector<std::size_t> extents = counts_in(object, name);
+  try {
+    return shape(extents);
+  } catch (const std::exception& e) {
+    fail(fmt::format("'{}': {}", name, e.what()));
+  }
+}
+
+/// One of two words.
+bool is_first(const json& object, const char* name, std::string_view first, std::string_view second) {
+  const std::string found = text_in(object, name);
+  if (found != first && found != second)
+    fail(fmt::format("'{}' is '{}' or '{}', not {}", name, first, second, shown(found)));
+  return found == first;
+}
+
+std::vector<std::string> texts_in(const json& object, const char* name) {
+  const json& list = field(object, name);
+  if (!list.is_array()) fail(fmt::format("'{}' must be a list, not {}", name, shown(list)));
+  std::vector<std::string> texts;
+  for (const json& each : list) {
+    if (!each.is_string()) fail(fmt::format("'{}' must be texts, not {}", name, shown(each)));
+    texts.push_back(each.get<std::string>());
+  }
+  return texts;
+}
+
+std::vector<float> numbers_in(const json& object, const char* name) {
+  const json& list = field(object, name);
+  if (!list.is_array()) fail(fmt::format("'{}' must be a list, not {}", name, shown(list)));
+  std::vector<float> numbers;
+  for (const json& each : list) {
+    if (!each.is_number() || !std::isfinite(each.get<float>()))
+      fail(fmt::format("'{}' must be finite numbers, not {}", name, shown(each)));
+    numbers.push_back(each.get<float>());
+  }
+  return numbers;
+}
+
+std::vector<float> divisors_in(const json& object, const char* name) {
+  std::vector<float> numbers = numbers_in(object, name);
+  if (std::ranges::find(numbers, 0.0F) != numbers.end())
+    fail(fmt::format("'{}' must be finite numbers other than 0", name));
+  return numbers;
+}
+
+constexpr std::array<std::string_view, 4> column_kinds{"unknown", "number", "category", "left out"};
+constexpr std::array<std::string_view, 3> missing_kinds{"refuse", "drop", "mean"};
+
+/// The number of the word among `words`.
+template <std::size_t N>
+std::size_t one_of_words(const json& object, const char* name, const std::array<std::string_view, N>& words) {
+  const std::string found = text_in(object, name);
+  const auto at = std::ranges::find(words, found);
+  if (at == words.end()) fail(fmt::format("'{}' is '{}', which is none of its words", name, found));
+  return static_cast<std::size_t>(at - words.begin());
+}
+
+/// How numbers are written. Only what differs from "1234.5" is told.
+number_signs signs_in(const json& object, const char* decimal, const char* thousands) {
+  number_signs signs;
+  if (object.contains(decimal)) signs.decimal = is_first(object, decimal, ",", ".") ? ',' : '.';
+  if (object.contains(thousands)) signs.grouped = is_first(object, thousands, "yes", "no");
+  return signs;
+}
+
+void tell_signs(json& object, number_signs signs, const char* decimal, const char* thousands) {
+  if (signs.decimal != '.') object[decimal] = std::string(1, signs.decimal);
+  if (signs.grouped) object[thousands] = "yes";
+}
+
+table_column column_in(const json& object) {
+  if (!object.is_object()) fail("'columns' must be objects, not " + shown(object));
+  table_column c{text_in(object, "name"),
+                 static_cast<column_kind>(one_of_words(object, "kind", column_kinds)),
+                 texts_in(object, "categories")};
+  c.signs = signs_in(object, "decimal", "thousands");
+  if ((c.kind == column_kind::category) == c.categories.empty())
+    fail(fmt::format("column '{}' has {} categories", c.name, c.categories.size()));
+  return c;
+}
+
+/// The table, which only models of CSV files have.
+table_layout table_in(const json& card, std::size_t sample) {
+  const auto found = card.find("table");
+  if (found == card.end()) return {};
+  if (!found->is_object()) fail("'table' must be an object, not " + shown(*found));
+  table_layout t;
+  const json& columns = field(*found, "columns");
+  if (!columns.is_array() || columns.empty()) fail("'columns' must be a list, not " + shown(columns));
+  for (const json& each : columns) t.columns.push_back(column_in(each));
+  t.label = count_in(field(*found, "label"), "label");
+  t.missing = static_cast<missing_values>(one_of_words(*found, "missing", missing_kinds));
+  t.means = numbers_in(*found, "means");
+  t.label_signs = signs_in(*found, "label_decimal", "label_thousands");
+  if (found->contains("label_name")) t.label_name = text_in(*found, "label_name");
+  if (t.label > t.columns.size())
+    fail(fmt::format("the label is column {} of {}", t.label, t.columns.size() + 1));
+  if (t.width() != sample || t.means.size() != (t.missing == missing_values::mean ? sample : 0))
+    fail(fmt::format("its table makes {} numbers with {} means, where a sample has {}", t.width(),
+                     t.means.size(), sample));
+  return t;
+}
+
+bool is_zero(const json& card) {
+  const std::size_t first = count_in(card[first_column], first_column);
+  if (first > 1) fail(fmt::format("'{}' must be 0 or 1, not {}", first_column, first));
+  return first == 0;
+}
+
+std::vector<input_request> inputs_in(const json& object) {
+  const json& list = field(object, "inputs");
+  if (!list.is_array()) fail("'inputs' must be a list, not " + shown(list));
+  std::vector<input_request> inputs;
+  for (const json& each : list) {
+    if (!each.is_object()) fail("'inputs' must be objects, not " + shown(each));
+    const dtype type = is_first(each, "type", "float32", "int32") ? dtype::float32 : dtype::int32;
+    inputs.push_back({text_in(each, "name"), {shape_in(each, "shape"), type}});
+  }
+  return inputs;
+}
+
+json list_of(const shape& s) { return std::vector<std::size_t>(s.begin(), s.end()); }
+
+json list_of(const std::vector<input_request>& inputs) {
+  json list = json::array();
+  for (const input_request& i : inputs)
+    list.push_back({{"name", i.name},
+                    {"type", i.sample.type == dtype::float32 ? "float32" : "int32"},
+                    {"shape", list_of(i.sample.dims)}});
+  return list;
+}
+
+json object_of(const table_layout& t) {
+  json columns = json::array();
+  for (const table_column& c : t.columns) {
+    columns.push_back({{"name", c.name},
+                       {"kind", column_kinds[static_cast<std::size_t>(c.kind)]},
+                       {"categories", c.categories}});
+    tell_signs(columns.back(), c.signs, "decimal", "thousands");
+  }
+  json table = {{"columns", std::move(columns)},
+                {"label", t.label},
+                {"missing", missing_kinds[static_cast<std::size_t>(t.missing)]},
+                {"means", t.means}};
+  tell_signs(table, t.label_signs, "label_decimal", "label_thousands");
+  if (!t.label_name.empty()) table["label_name"] = t.label_name;
+  return table;
+}
+
+} // namespace
+
+model_card card_for(std::string model, const data_split& data) {
+  const bool counts_from_zero = data.source && data.source->options.numbering == column_numbering::from_zero;
+  return {std::move(model), request_for(data, 1), data.class_names,
+          data.divisors,    data.table,           counts_from_zero};
+}
+
+std::string to_json(const model_card& card) {
+  const model_request& r = card.request;
+  json object = {
+      {"edition", edition},
+      {"model", card.model},
+      {"answer", r.wanted == answer::a_class ? of_classes : of_numbers},
+      {"features", r.features == feature_kind::tokens ? of_tokens : of_numbers},
+      {"sample", list_of(r.sample_dims)},
+      {"sparse", r.nonzeros > 0},
+      {"categories", r.categories},
+      {"inputs", list_of(r.inputs)},
+      {"target", list_of(r.target_dims)},
+      {"classes", r.classes},
+      {"class_names", card.class_names},
+      {"divisors", card.divisors},
+  };
+  if (!card.table.columns.empty()) object["table"] = object_of(card.table);
+  if (card.counts_from_zero) object[first_column] = 0;
+  return object.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+model_card parse_model_card(std::string_view text) {
+  if (is_too_deep(text)) fail("lists and objects stand within each other too deep");
+  const json object = json::parse(whole_json(text), nullptr, false);
+  if (!object.is_object()) fail("expected a JSON object");
+  if (const json& found = field(object, "edition"); found != edition)
+    fail(fmt::format("edition {} is unknown; this program knows {}", shown(found), edition));
+  model_card card;
+  card.model = text_in(object, "model");
+  model_request& r = card.request;
+  r.wanted = is_first(object, "answer", of_classes, of_numbers) ? answer::a_class : answer::a_number;
+  r.features =
+      is_first(object, "features", of_tokens, of_numbers) ? feature_kind::tokens : feature_kind::numbers;
+  r.sample_dims = shape_in(object, "sample");
+  const json& sparse = field(object, "sparse");
+  if (!sparse.is_boolean()) fail("'sparse' must be true or false, not " + shown(sparse));
+  r.nonzeros = sparse.get<bool>() ? 1 : 0;
+  r.categories = counts_in(object, "categories");
+  r.inputs = inputs_in(object);
+  r.target_dims = shape_in(object, "target");
+  r.classes = count_in(field(object, "classes"), "classes");
+  card.class_names = texts_in(object, "class_names");
+  if (!card.class_names.empty() && card.class_names.size() != r.classes)
+    fail(fmt::format("{} class names for {} classes", card.class_names.size(), r.classes));
+  card.divisors = divisors_in(object, "divisors");
+  card.table = table_in(object, r.sample_dims.size());
+  card.counts_from_zero = object.contains(first_column) && is_zero(object);
+  return card;
+}
 
 namespace {
 

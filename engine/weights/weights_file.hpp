@@ -1,12 +1,13 @@
 #pragma once
 
-#include <mailgrad/engine/weights/model_card.hpp>
+#include <mailgrad/data/dataset.hpp>
+#include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/tensor/tensor.hpp>
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,6 +15,74 @@
 #include <vector>
 
 namespace mailgrad {
+
+/// What a safetensors file says of itself in its texts.
+enum class kind_of_file : std::uint8_t {
+  weights, ///< that a run of Mailgrad has saved
+  checkpoint,
+  best_weights, ///< beside the checkpoints of a run
+  other
+};
+kind_of_file kind_of(const std::map<std::string, std::string>& texts);
+
+// The texts by which a file says so.
+inline constexpr const char* card_key = "mailgrad"; ///< of weights, with their model
+inline constexpr const char* checkpoint_format_key = "format";
+inline constexpr const char* checkpoint_format = "mailgrad checkpoint 1";
+inline constexpr const char* best_weights_part = "best weights";
+
+// The name of a checkpoint begins and ends so.
+inline constexpr std::string_view checkpoint_prefix = "checkpoint-";
+inline constexpr std::string_view checkpoint_suffix = ".safetensors";
+
+/// Requires files that are to be read as weights to be no part of a run that goes on. Nothing happens if
+/// `path` is another folder, or not there.
+///
+/// Errors  file_error in one line that says what to do: a folder of checkpoints.
+void require_no_checkpoints_in(const std::filesystem::path& path);
+/// Requires a file that may have weights: no folder, not empty, and no model of ONNX or pickle of PyTorch,
+/// which people take for weights. Nothing happens if `path` is not there, or a pipe or a device.
+///
+/// Errors  file_error in one line that says what it is, and what to do.
+void require_no_foreign_file(const std::filesystem::path& path);
+/// Requires a file that may be a checkpoint: not empty, and none of the other files that a run reads or
+/// leaves: weights, a model of ONNX, a recording, a report. Nothing happens if `path` is not there.
+///
+/// Errors  file_error in one line that says what it is, and what goes on from it.
+void require_may_be_checkpoint(const std::filesystem::path& path);
+/// Errors  file_error, likewise: a checkpoint, or the best weights of a run. `path` has these texts.
+void require_no_checkpoint(const std::filesystem::path& path,
+                           const std::map<std::string, std::string>& texts);
+
+/// What a file of weights tells of its model, so that the model can be built and used without the data that
+/// it was trained on.
+struct model_card {
+  /// The text that find_model() understands, "mlp:hidden=128", or the JSON text of a model file. Empty: a
+  /// model function of the user's own, which whoever loads the weights must bring.
+  std::string model{};
+  /// The samples and the answers that the model was built for. Batch, devices and seed say nothing here.
+  model_request request{};
+  /// The name of each class, or for a text its symbols; empty if the data gave none.
+  std::vector<std::string> class_names{};
+  /// What each number of a sample was divided by before the model saw it: one for all, or one each; empty:
+  /// nothing.
+  std::vector<float> divisors{};
+  /// How the rows of the CSV file became samples; without columns for other data.
+  table_layout table{};
+  /// Whether the libsvm file called its first column 0, and not 1.
+  bool counts_from_zero = false;
+};
+
+/// The card of a model that is trained on `data`; `model` as model_card::model.
+model_card card_for(std::string model, const data_split& data);
+
+/// The card as JSON. parse_model_card() gives back an equal one.
+std::string to_json(const model_card& card);
+
+/// Reads a card.
+///
+/// Errors  std::invalid_argument in one line, with the field, what was expected and what was found.
+model_card parse_model_card(std::string_view json);
 
 /// The values of a variable, by its name. They stay where they are.
 struct named_weights {

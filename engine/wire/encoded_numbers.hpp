@@ -1,9 +1,12 @@
 #pragma once
 
+#include <mailgrad/engine/model/gradient.hpp>
 #include <mailgrad/engine/wire/wire_format.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
+#include <vector>
 
 namespace mailgrad {
 
@@ -31,5 +34,43 @@ std::size_t encoded_bytes(const wire_format& f, std::size_t count);
 ///
 /// Errors  wire_error in one line with what was expected and what was found; `to` is as it was then.
 void decode_numbers(const wire_format& f, std::span<const std::byte> from, std::span<float> to);
+
+// Rows of the gradient of a table as bytes, laid out as docs/wire_formats.md says: the numbers of the rows
+// exactly, in their order, and their values in the format.
+
+/// The table that rows are of.
+struct table_extent {
+  std::size_t rows = 0;
+  std::size_t width = 0;
+};
+
+/// How many bytes so many rows take.
+///
+/// Errors  shape_error if the rows or their values do not fit into 32 bits.
+std::size_t encoded_row_bytes(const wire_format& f, std::size_t rows, std::size_t width);
+
+/// Writes the listed rows of `part`, as encode_numbers() writes its numbers. A row that comes twice takes its
+/// residual with it the first time, and both leave there what the receiver will lack.
+///
+/// Shapes  residual: float32[rows * width] of the table, or empty for none; to: encoded_row_bytes() of the
+///         listed rows, those before the first negative one.
+/// Errors  shape_error for other lengths, or a row that the table lacks; nothing has changed then.
+/// Threads one caller at a time for one residual; `scratch` is memory between the steps, of any size.
+[[nodiscard]] bool encode_rows(const wire_format& f, const gradient_rows& part, const table_extent& table,
+                               std::span<float> residual, std::vector<float>& scratch,
+                               std::span<std::byte> to);
+
+/// Rows of a table and their values, in memory of their own.
+struct decoded_rows {
+  std::vector<std::int32_t> rows;
+  std::vector<float> values; ///< float32[n, width]
+};
+
+/// Reads what encode_rows() has written, with everything checked as by decode_numbers(). The values take at
+/// most `width` times as many bytes as there are in `from`, plus those of the format itself.
+///
+/// Errors  wire_error; `to` lists no row then.
+void decode_rows(const wire_format& f, std::span<const std::byte> from, const table_extent& table,
+                 decoded_rows& to);
 
 } // namespace mailgrad

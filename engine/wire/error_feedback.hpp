@@ -2,7 +2,6 @@
 
 #include <mailgrad/engine/model/object_pool.hpp>
 #include <mailgrad/engine/wire/encoded_numbers.hpp>
-#include <mailgrad/engine/wire/encoded_rows.hpp>
 #include <mailgrad/optim/identity.hpp>
 
 #include <cstddef>

@@ -2,10 +2,10 @@
 
 #include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/worker/stage_program.hpp>
-#include <mailgrad/engine/worker/weight_places.hpp>
+#include <mailgrad/engine/worker/step_runner.hpp>
 #include <mailgrad/kernels/cuda/card_lane.hpp>
 #include <mailgrad/kernels/cuda/lane_words.hpp>
-#include <mailgrad/tensor/product_precision.hpp>
+#include <mailgrad/tensor/small_floats.hpp>
 
 #include <cstddef>
 #include <cstdint>

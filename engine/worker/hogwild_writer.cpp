@@ -1,7 +1,6 @@
 #include <mailgrad/engine/worker/hogwild_writer.hpp>
 
 #include <mailgrad/tensor/error.hpp>
-#include <mailgrad/tensor/lane.hpp>
 
 #include <algorithm>
 

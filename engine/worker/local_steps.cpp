@@ -1,6 +1,6 @@
 #include <mailgrad/engine/worker/local_steps.hpp>
 
-#include <mailgrad/engine/model/model_layout.hpp>
+#include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/kernels/copy.hpp>
 #include <mailgrad/kernels/vectors.hpp>
 #include <mailgrad/optim/kept_memory.hpp>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/tensor/mark.hpp>
+#include <mailgrad/tensor/memory.hpp>
 
 #include <exception>
 #include <functional>

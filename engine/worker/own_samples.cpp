@@ -1,5 +1,3 @@
-#include <mailgrad/data/dataset.hpp>
-#include <mailgrad/data/open.hpp>
 #include <mailgrad/engine/worker/own_samples.hpp>
 
 #include <fmt/format.h>

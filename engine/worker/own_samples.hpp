@@ -1,9 +1,9 @@
 #pragma once
 
 #include <mailgrad/data/batch.hpp>
-#include <mailgrad/data/data_source.hpp>
 #include <mailgrad/data/dataset.hpp>
-#include <mailgrad/data/formats/parsed_limit.hpp>
+#include <mailgrad/data/open.hpp>
+#include <mailgrad/data/sample_array.hpp>
 #include <mailgrad/engine/model/object_pool.hpp>
 
 #include <cstddef>

@@ -1,11 +1,9 @@
 #include <mailgrad/engine/worker/replica.hpp>
 
-#include <mailgrad/engine/model/training_fetches.hpp>
 #include <mailgrad/kernels/gemm.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
 
 #include <optional>
-#include <stdexcept>
 #include <utility>
 
 namespace mailgrad {

@@ -2,7 +2,6 @@
 
 #include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/model/gradient.hpp>
-#include <mailgrad/engine/model/model_layout.hpp>
 #include <mailgrad/engine/worker/step_runner.hpp>
 
 #include <cstdint>

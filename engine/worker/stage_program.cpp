@@ -4,10 +4,8 @@
 #include <mailgrad/tensor/error.hpp>
 
 #include <algorithm>
-#include <optional>
 #include <ranges>
 #include <tuple>
-#include <utility>
 
 namespace mailgrad {
 

@@ -2,12 +2,9 @@
 
 #include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/model/gradient.hpp>
-#include <mailgrad/engine/model/training_fetches.hpp>
 #include <mailgrad/engine/model/weight_reads.hpp>
 #include <mailgrad/graph/placement/partition.hpp>
 #include <mailgrad/tensor/device.hpp>
-#include <mailgrad/tensor/lane.hpp>
-#include <mailgrad/tensor/mark.hpp>
 #include <mailgrad/tensor/memory.hpp>
 #include <mailgrad/tensor/tensor.hpp>
 

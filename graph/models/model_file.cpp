@@ -1,6 +1,6 @@
 #include <mailgrad/graph/models/model_file.hpp>
 
-#include <mailgrad/files/json_text.hpp>
+#include <mailgrad/files/text.hpp>
 #include <mailgrad/options/spelling.hpp>
 
 #include <fmt/format.h>

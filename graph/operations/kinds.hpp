@@ -16,6 +16,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -118,6 +119,7 @@ public:
   operation_of(Kind kind = Kind()) : kind_(std::move(kind)) {}
 
   void keep([[maybe_unused]] archive& a) {
+    static_assert(kept<Kind> || std::is_empty_v<Kind>, "a kind with attributes keeps them");
     if constexpr (kept<Kind>) kind_.keep(a);
   }
   std::string_view name() const noexcept override {

@@ -2,7 +2,7 @@
 
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/kernels/gemm.hpp>
-#include <mailgrad/tensor/lane.hpp>
+#include <mailgrad/tensor/memory.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
 #include <cstdint>

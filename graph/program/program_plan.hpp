@@ -3,7 +3,7 @@
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/kernels/elementwise.hpp>
 #include <mailgrad/tensor/device.hpp>
-#include <mailgrad/tensor/product_precision.hpp>
+#include <mailgrad/tensor/small_floats.hpp>
 
 #include <cstddef>
 #include <cstdint>

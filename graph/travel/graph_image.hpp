@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/files/archive.hpp>
-#include <mailgrad/files/sealed_bytes.hpp>
+#include <mailgrad/files/digests.hpp>
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/travel/graph_bytes.hpp>
 

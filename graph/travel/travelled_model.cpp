@@ -1,5 +1,5 @@
 #include <mailgrad/files/byte_archive.hpp>
-#include <mailgrad/files/sealed_bytes.hpp>
+#include <mailgrad/files/digests.hpp>
 #include <mailgrad/graph/travel/graph_image.hpp>
 #include <mailgrad/graph/travel/travelled_model.hpp>
 #include <mailgrad/graph/travelling.hpp>

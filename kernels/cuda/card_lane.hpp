@@ -4,7 +4,7 @@
 #include <mailgrad/kernels/cuda/lane_words.hpp>
 #include <mailgrad/kernels/cuda/products.hpp>
 #include <mailgrad/tensor/block.hpp>
-#include <mailgrad/tensor/lane.hpp>
+#include <mailgrad/tensor/memory.hpp>
 
 #include <cstddef>
 #include <cstdint>

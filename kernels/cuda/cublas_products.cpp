@@ -1,6 +1,5 @@
 #include <mailgrad/kernels/cuda/handles.hpp>
 #include <mailgrad/kernels/cuda/products.hpp>
-#include <mailgrad/tensor/byte_count.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <cublasLt.h>

@@ -4,7 +4,6 @@
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/tensor/block.hpp>
 #include <mailgrad/tensor/error.hpp>
-#include <mailgrad/tensor/mark.hpp>
 #include <mailgrad/tensor/memory.hpp>
 
 #include <cstddef>

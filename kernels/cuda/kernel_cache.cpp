@@ -1,8 +1,8 @@
 #include <mailgrad/kernels/cuda/kernel_cache.hpp>
 
 #include <mailgrad/files/archive.hpp>
+#include <mailgrad/files/digests.hpp>
 #include <mailgrad/files/replaced_file.hpp>
-#include <mailgrad/files/sealed_bytes.hpp>
 
 #include <algorithm>
 #include <cstdlib>

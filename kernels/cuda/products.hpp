@@ -1,7 +1,6 @@
 #pragma once
 
 #include <mailgrad/kernels/gemm.hpp>
-#include <mailgrad/tensor/product_precision.hpp>
 #include <mailgrad/tensor/small_floats.hpp>
 
 #include <cstddef>

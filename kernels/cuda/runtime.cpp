@@ -1,7 +1,6 @@
 #include <mailgrad/kernels/cuda/runtime.hpp>
 
 #include <mailgrad/kernels/cuda/missing_card.hpp>
-#include <mailgrad/tensor/byte_count.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <cuda_runtime_api.h>

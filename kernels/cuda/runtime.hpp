@@ -10,7 +10,7 @@
 /// language of kernels, cublas_products.cpp and nvrtc_compiler.cpp name CUDA.
 ///
 /// It has three bodies: runtime.cpp calls CUDA, tests/support/simulated_card/ runs the same kernels on the
-/// processor, and no_card.cpp stands in for a build without CUDA.
+/// processor, and no_cuda.cpp stands in for a build without CUDA.
 ///
 /// Errors  every function throws device_error, which names card, call and the driver's reason, unless it is
 ///         noexcept. One that makes something throws an out_of_memory, which names the card, if memory lacks;

@@ -1,12 +1,9 @@
-#include <mailgrad/lab/experiments/all.hpp>
 #include <mailgrad/lab/experiments/quadratic_run.hpp>
 
 #include <fmt/format.h>
 
 #include <cmath>
 #include <cstdint>
-#include <string>
-#include <utility>
 #include <vector>
 
 // Producers that are always at work, a first-come queue that is kept full, and a consumer that makes a

@@ -1,5 +1,4 @@
 #include <mailgrad/engine/delays/delay_law.hpp>
-#include <mailgrad/lab/experiments/all.hpp>
 #include <mailgrad/lab/experiments/quadratic_run.hpp>
 #include <mailgrad/lab/theory.hpp>
 
@@ -9,7 +8,6 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 // Learners of which each is down for a share of the time, at moments of its own. A merge takes all who are

@@ -1,4 +1,3 @@
-#include <mailgrad/lab/experiments/all.hpp>
 #include <mailgrad/lab/experiments/quadratic_run.hpp>
 #include <mailgrad/lab/virtual_run.hpp>
 
@@ -7,7 +6,6 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 

@@ -1,10 +1,8 @@
-#include <mailgrad/lab/experiments/all.hpp>
 #include <mailgrad/lab/experiments/quadratic_run.hpp>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cmath>
 #include <cstddef>
 #include <cstdlib>
 #include <filesystem>

@@ -1,12 +1,10 @@
-#include <mailgrad/lab/experiments/all.hpp>
+#include <mailgrad/lab/experiment.hpp>
 #include <mailgrad/lab/experiments/quadratic_run.hpp>
-#include <mailgrad/lab/figure.hpp>
 #include <mailgrad/lab/theory.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <string>
 #include <utility>

@@ -1,9 +1,13 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/remote/gradient_encoder.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
+#include <mailgrad/engine/model/object_pool.hpp>
+#include <mailgrad/engine/shard/push_gradient.hpp>
+#include <mailgrad/engine/wire/wire_format.hpp>
 #include <mailgrad/engine/worker/step_timer.hpp>
-#include <mailgrad/lab/links/gradient_wire.hpp>
+#include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/optim/identity.hpp>
 
 #include <cstddef>
@@ -17,13 +21,44 @@
 
 namespace mailgrad::lab {
 
+/// What a wire format makes of the gradients of one worker on their way to the shards.
+struct wire_terms {
+  wire_format format{};
+  bool feedback = true; ///< whether what a message lacks is kept for the next one, or lost
+};
+
+/// The gradients of one worker as the shards get them: encoded in a wire format and decoded again, by the
+/// very encoder of runs over processes.
+///
+/// Threads one.
+class gradient_wire {
+public:
+  gradient_wire(const wire_terms& terms, std::shared_ptr<const parameter_layout> layout);
+
+  /// Puts what the shard gets in place of the gradient. Returns the bytes of its numbers. A gradient without
+  /// values has the bytes of a dense one.
+  std::size_t carry(std::uint32_t shard, push_gradient& x);
+  /// The shard has answered. `discarded`: the worker's last gradient that it has discarded.
+  void answered(std::uint32_t shard, step_number discarded);
+
+  /// The bytes of the weights of a shard, which travel as float32.
+  std::size_t weight_bytes(std::uint32_t shard) const;
+
+private:
+  std::size_t exact_bytes(std::uint32_t shard, const gradient& g) const;
+  std::shared_ptr<const gradient> decoded(std::uint32_t shard, const remote::gradient_encoder::messages& m);
+
+  const wire_terms terms_;
+  const std::shared_ptr<const parameter_layout> layout_;
+  std::optional<remote::gradient_encoder> encoder_; ///< none for an exact format
+  object_pool<gradient> gradients_;
+};
+
 /// How long messages are under way between a worker and a shard. Both directions are alike, and a message in
 /// one does not hold back one in the other.
 struct link_times {
   double latency = 0;   ///< seconds from the moment at which the last byte is sent
   double bandwidth = 0; ///< bytes a second; 0: sending takes no time
-
-  bool takes_time() const noexcept { return latency > 0 || bandwidth > 0; }
 };
 
 /// What an option says of the links of all workers. Each text is a formula of the worker's number

@@ -1,6 +1,6 @@
 #include <mailgrad/lab/sweep/sweep_file.hpp>
 
-#include <mailgrad/files/json_text.hpp>
+#include <mailgrad/files/text.hpp>
 #include <mailgrad/options/spelling.hpp>
 
 #include <fmt/format.h>
@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <set>
 #include <stdexcept>
 

@@ -1,10 +1,12 @@
-#include <mailgrad/lab/sweep/sweep_row.hpp>
 #include <mailgrad/lab/sweep/sweep_summary.hpp>
+
 #include <mailgrad/options/number.hpp>
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
+#include <functional>
 #include <limits>
 #include <map>
 #include <stdexcept>
@@ -239,6 +241,291 @@ std::string summary_csv(const sweep& s, std::span<const sweep_summary> methods) 
     text += ',' + std::to_string(missing_of(s, m)) + '\n';
   }
   return text;
+}
+
+namespace {
+
+constexpr std::size_t most_series = 6;
+
+/// What figures are made from.
+struct swept {
+  const sweep& s;
+  std::span<const sweep_row> rows;
+  std::span<const curve_point> curves;
+  judged_figure judged;
+  std::vector<sweep_summary> settings;
+  std::vector<sweep_summary> methods; ///< tuned
+};
+
+/// The settings of one series, by their words.
+struct series_group {
+  std::string name;
+  std::vector<const sweep_summary*> members;
+  const sweep_summary* best;
+};
+
+bool varies(const sweep& s, std::string_view key) {
+  const auto at = s.axis(key);
+  return at && s.grid[*at].values.size() > 1;
+}
+
+/// Groups by all axes but these, in the order of the grid.
+std::vector<series_group> groups_of(const swept& r, std::span<const sweep_summary> settings,
+                                    std::initializer_list<std::string_view> without) {
+  std::vector<series_group> groups;
+  for (const sweep_summary& m : settings) {
+    const std::string name = words_of(r.s, m, without);
+    auto at = std::ranges::find(groups, name, &series_group::name);
+    if (at == groups.end()) at = groups.insert(at, {name, {}, &m});
+    at->members.push_back(&m);
+    if (m.better_than(*at->best, r.judged)) at->best = &m;
+  }
+  return groups;
+}
+
+/// Takes the best groups, in their order, and returns a sentence on the others.
+std::string keep_best(std::vector<series_group>& groups, std::size_t most, judged_figure f) {
+  if (groups.size() <= most) return {};
+  std::vector<const series_group*> ranked;
+  for (const series_group& g : groups) ranked.push_back(&g);
+  std::ranges::stable_sort(ranked,
+                           [&](const auto* a, const auto* b) { return a->best->better_than(*b->best, f); });
+  std::vector<std::string> left_out;
+  for (std::size_t i = most; i < ranked.size(); ++i) left_out.push_back(ranked[i]->name);
+  std::erase_if(groups,
+                [&](const series_group& g) { return std::ranges::find(left_out, g.name) != left_out.end(); });
+  std::string words = " Left out, since they did no better: ";
+  for (std::size_t i = 0; i < left_out.size(); ++i) words += (i == 0 ? "" : "; ") + left_out[i];
+  return words + '.';
+}
+
+/// An axis of the grid as an axis of a figure: of numbers if all its values are, else of names.
+class grid_axis {
+public:
+  grid_axis(const sweep& s, std::size_t at, bool doubling) : at_(at), values_(s.grid[at].values) {
+    axis_.label = s.grid[at].key;
+    double least = std::numeric_limits<double>::infinity(), most = -least;
+    for (const std::string& text : values_) {
+      const double x = parse_number(text).value_or(std::numeric_limits<double>::quiet_NaN());
+      named_ = named_ || !std::isfinite(x);
+      least = std::min(least, x);
+      most = std::max(most, x);
+    }
+    if (named_)
+      axis_.marks = values_;
+    else if (least > 0 && most >= (doubling ? 2 : 4) * least)
+      axis_.scale = doubling ? axis_scale::doubling : axis_scale::logarithmic;
+  }
+
+  const figure_axis& axis() const noexcept { return axis_; }
+  double x_of(const sweep_summary& m) const {
+    const std::string& value = m.values[at_];
+    if (!named_) return parse_number(value).value_or(0);
+    return static_cast<double>(std::ranges::find(values_, value) - values_.begin()) + 1;
+  }
+
+private:
+  std::size_t at_;
+  std::vector<std::string> values_;
+  figure_axis axis_;
+  bool named_ = false;
+};
+
+using summary_figure = std::function<std::optional<quartiles>(const sweep_summary&)>;
+
+std::vector<figure_point> points_of(const series_group& g, const grid_axis& x, const summary_figure& y) {
+  std::vector<figure_point> points;
+  for (const sweep_summary* m : g.members) {
+    const std::optional<quartiles> q = y(*m);
+    if (!q || !std::isfinite(q->median)) continue;
+    figure_point p{x.x_of(*m), q->median};
+    p.low = q->low;
+    p.high = q->high;
+    points.push_back(p);
+  }
+  std::ranges::sort(points, {}, &figure_point::x);
+  return points;
+}
+
+std::string medians_in_words(const swept& r) {
+  const auto seeds = r.s.axis(seed_key);
+  const std::size_t n = seeds ? r.s.grid[*seeds].values.size() : 1;
+  if (n == 1) return "One run each. Runs that did not complete are missing.";
+  return fmt::format(
+      "Medians over {} seeds; bars reach from quartile to quartile. A run that did not complete "
+      "counts as the worst.",
+      n);
+}
+
+/// A figure of summaries over one axis of the grid.
+figure over_axis(const swept& r, std::string name, std::string title, const grid_axis& x, figure_axis y,
+                 std::vector<series_group> groups, const summary_figure& of, std::size_t most = most_series) {
+  figure f{std::move(name), std::move(title), medians_in_words(r), x.axis(), std::move(y)};
+  f.caption += keep_best(groups, most, r.judged);
+  for (const series_group& g : groups) f.series.push_back({g.name, series_look::joined, points_of(g, x, of)});
+  return f;
+}
+
+std::string with_tuned(const swept& r) {
+  return r.s.tune.empty() ? std::string() : fmt::format(", each with its best {}", r.s.tune);
+}
+
+figure by_tuned_value(const swept& r) {
+  const std::string judged(name_of(r.judged));
+  return over_axis(r, r.s.tune, fmt::format("{} by {}", judged, r.s.tune),
+                   grid_axis(r.s, *r.s.axis(r.s.tune), false), {judged}, groups_of(r, r.settings, {r.s.tune}),
+                   [&](const sweep_summary& m) { return m.judged(r.judged); });
+}
+
+figure by_workers(const swept& r) {
+  const std::string judged(name_of(r.judged));
+  return over_axis(r, "workers", fmt::format("{} by number of workers{}", judged, with_tuned(r)),
+                   grid_axis(r.s, *r.s.axis(workers_key), true), {judged},
+                   groups_of(r, r.methods, {r.s.tune, workers_key}),
+                   [&](const sweep_summary& m) { return m.judged(r.judged); });
+}
+
+std::string target_in_words(const swept& r) {
+  std::string figure = r.s.target->figure;
+  std::ranges::replace(figure, '_', ' ');
+  return fmt::format("{} of {:g}", figure, r.s.target->value);
+}
+
+figure time_to_target(const swept& r) {
+  figure f = over_axis(r, "time-to-target", fmt::format("time to a {}{}", target_in_words(r), with_tuned(r)),
+                       grid_axis(r.s, *r.s.axis(workers_key), true),
+                       {"virtual time to target [s]", axis_scale::logarithmic},
+                       groups_of(r, r.methods, {r.s.tune, workers_key}),
+                       [](const sweep_summary& m) { return m.time_to_target; });
+  f.caption += " Where more than half of the runs miss the target, there is no point.";
+  return f;
+}
+
+/// The ideal line is one of the series.
+figure speed_up(const swept& r) {
+  const grid_axis x(r.s, *r.s.axis(workers_key), true);
+  const axis_scale scale = x.axis().scale;
+  figure f = over_axis(
+      r, "speed-up", fmt::format("speed-up to a {}{}", target_in_words(r), with_tuned(r)), x,
+      {"speed-up of the median time to target", scale}, groups_of(r, r.methods, {r.s.tune, workers_key}),
+      [](const sweep_summary& m) {
+        return m.speed_up ? std::optional(quartiles{*m.speed_up, *m.speed_up, *m.speed_up}) : std::nullopt;
+      },
+      most_series - 1);
+  f.caption = "Against the fewest workers of the same method." + f.caption.substr(f.caption.find('.') + 1);
+  if (!r.s.tune.empty())
+    f.caption += fmt::format(
+        " Points of one line may have different values of {}, which makes a difference too.", r.s.tune);
+  figure_series ideal{"in proportion to workers", series_look::line, {}};
+  for (const sweep_summary& m : r.methods) ideal.points.push_back({x.x_of(m), x.x_of(m)});
+  std::ranges::sort(ideal.points, {}, &figure_point::x);
+  if (!ideal.points.empty() && ideal.points.front().x > 0) {
+    const double least = ideal.points.front().x;
+    for (figure_point& p : ideal.points) p.y /= least;
+    f.series.push_back(std::move(ideal));
+  }
+  return f;
+}
+
+figure by_method(const swept& r) {
+  const std::string judged(name_of(r.judged));
+  figure f{"methods", judged + " by method", medians_in_words(r), {"method"}, {judged}};
+  figure_series s{"median", series_look::points, {}};
+  std::vector<series_group> groups = groups_of(r, r.methods, {r.s.tune});
+  f.caption += keep_best(groups, most_series, r.judged);
+  for (const series_group& g : groups) {
+    f.x.marks.push_back(g.name);
+    const std::optional<quartiles>& q = g.best->judged(r.judged);
+    if (!q || !std::isfinite(q->median)) continue;
+    s.points.push_back({static_cast<double>(f.x.marks.size()), q->median});
+    s.points.back().low = q->low;
+    s.points.back().high = q->high;
+  }
+  f.series.push_back(std::move(s));
+  return f;
+}
+
+/// Of the test samples, if any run was tested on some.
+figure loss_by_time(const swept& r) {
+  const bool tested =
+      std::ranges::any_of(r.curves, [](const curve_point& p) { return p.test_loss.has_value(); });
+  const std::string loss = tested ? "test_loss" : "train_loss",
+                    words = tested ? "test loss" : "training loss";
+  figure f{"loss-time",
+           fmt::format("{} by virtual time{}", words, with_tuned(r)),
+           "Of each method the run whose final figure is next to the median.",
+           {"virtual time [s]"},
+           {words}};
+  std::vector<series_group> groups = groups_of(r, r.methods, {r.s.tune});
+  f.caption += keep_best(groups, most_series, r.judged);
+  double least = std::numeric_limits<double>::infinity(), most = 0;
+  for (const series_group& g : groups) {
+    figure_series series{g.name, series_look::joined, {}};
+    const std::optional<std::size_t> cell = median_cell(*g.best, r.rows, r.judged);
+    for (const curve_point& p : r.curves)
+      if (const auto y = figure_of(p, loss); cell && p.cell == *cell && y) {
+        series.points.push_back({p.time, *y});
+        least = std::min(least, *y);
+        most = std::max(most, *y);
+      }
+    f.series.push_back(std::move(series));
+  }
+  if (least > 0 && most > 5 * least) f.y.scale = axis_scale::logarithmic;
+  return f;
+}
+
+/// Whether any method has a speed-up besides that of its fewest workers, which is 1.
+bool has_speed_ups(const swept& r) {
+  return std::ranges::any_of(r.methods, [&](const sweep_summary& m) {
+    return m.speed_up && std::ranges::any_of(r.methods, [&](const sweep_summary& other) {
+             return &other != &m && other.speed_up &&
+                    words_of(r.s, other, {r.s.tune, workers_key}) ==
+                        words_of(r.s, m, {r.s.tune, workers_key});
+           });
+  });
+}
+
+/// A value that says by itself what it is, such as a policy, or else with its key. A flag is its key.
+std::string value_in_words(const std::string& key, const std::string& value) {
+  if (value == "true") return key;
+  if (value == "false") return "without " + key;
+  const bool speaks = !parse_number(value) && value != "none";
+  return speaks ? value : key + ' ' + value;
+}
+
+bool has_points(const figure& f) {
+  return std::ranges::any_of(f.series, [](const figure_series& s) { return !s.points.empty(); });
+}
+
+} // namespace
+
+std::string words_of(const sweep& s, const sweep_summary& m,
+                     std::initializer_list<std::string_view> without) {
+  std::string words;
+  for (std::size_t a = 0; a < s.grid.size(); ++a) {
+    const sweep_axis& axis = s.grid[a];
+    if (axis.values.size() == 1 || axis.key == seed_key ||
+        std::ranges::find(without, axis.key) != without.end())
+      continue;
+    words += (words.empty() ? "" : ", ") + value_in_words(axis.key, m.values[a]);
+  }
+  return words.empty() ? "all runs" : words;
+}
+
+std::vector<figure> figures_of(const sweep& s, std::span<const sweep_row> rows,
+                               std::span<const curve_point> curves) {
+  swept r{s, rows, curves, judged_by(rows), summaries_of(s, rows), {}};
+  r.methods = tuned(s, r.settings, r.judged);
+  std::vector<figure> figures;
+  const bool workers = varies(s, workers_key) && s.tune != workers_key;
+  if (varies(s, s.tune)) figures.push_back(by_tuned_value(r));
+  if (workers) figures.push_back(by_workers(r));
+  if (workers && s.target) figures.push_back(time_to_target(r));
+  if (workers && s.target && has_speed_ups(r)) figures.push_back(speed_up(r));
+  if (!workers && !varies(s, s.tune)) figures.push_back(by_method(r));
+  figures.push_back(loss_by_time(r));
+  std::erase_if(figures, [](const figure& f) { return !has_points(f); });
+  return figures;
 }
 
 } // namespace mailgrad::lab

@@ -2,7 +2,7 @@
 
 #include <mailgrad/net/stream/stream_connection.hpp>
 #include <mailgrad/net/stream/stream_host.hpp>
-#include <mailgrad/tensor/usable_cores.hpp>
+#include <mailgrad/tensor/device.hpp>
 
 #include <algorithm>
 

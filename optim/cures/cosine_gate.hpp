@@ -1,11 +1,10 @@
 #pragma once
 
 #include <mailgrad/kernels/vectors.hpp>
-#include <mailgrad/optim/cures/requirements.hpp>
+#include <mailgrad/optim/cures/cure.hpp>
 
 #include <array>
 #include <cmath>
-#include <cstdint>
 #include <memory>
 #include <numbers>
 #include <span>

@@ -11,7 +11,6 @@
 #include <mailgrad/optim/cures/momentum_look_ahead.hpp>
 #include <mailgrad/optim/cures/own_cure.hpp>
 #include <mailgrad/optim/cures/step_scales.hpp>
-#include <mailgrad/optim/own_entries.hpp>
 #include <mailgrad/optim/plugin_library.hpp>
 #include <mailgrad/options/number.hpp>
 #include <mailgrad/options/settings.hpp>
@@ -23,7 +22,6 @@
 #include <array>
 #include <span>
 #include <stdexcept>
-#include <string>
 #include <utility>
 
 namespace mailgrad {
@@ -56,14 +54,14 @@ constexpr known_cure known_as(std::size_t most_numbers, double below = unlimited
 }
 
 constexpr std::array known_cures{
-    known_as<inverse_scale>(0),
-    known_as<dynsgd_scale>(0),
-    known_as<polynomial_scale>(1),
-    known_as<hinge_scale>(2),
-    known_as<mishchenko_scale>(0),
-    known_as<koloskova_scale>(0),
-    known_as<fedbuff_scale>(0),
-    known_as<rescaled_scale>(0),
+    known_as<step_scale<inverse_scale>>(0),
+    known_as<step_scale<dynsgd_scale>>(0),
+    known_as<step_scale<polynomial_scale>>(1),
+    known_as<step_scale<hinge_scale>>(2),
+    known_as<step_scale<mishchenko_scale>>(0),
+    known_as<step_scale<koloskova_scale>>(0),
+    known_as<step_scale<fedbuff_scale>>(0),
+    known_as<step_scale<rescaled_scale>>(0),
     known_as<delay_compensation>(1),
     known_as<adaptive_delay_compensation>(1),
     known_as<delay_feedback>(1),
@@ -126,7 +124,7 @@ const known_cure& find_cure(std::string_view name) {
   throw std::invalid_argument(fmt::format("cure '{}' is unknown; {}", name, suggestion(name, names)));
 }
 
-std::vector<double> read_numbers(const named_choice& choice, const known_cure& c) {
+std::vector<double> numbers_of(const named_choice& choice, const known_cure& c) {
   std::vector<double> all;
   for (const std::string_view word : choice.arguments) {
     const auto n = parse_number(word);
@@ -172,7 +170,7 @@ cure_spec::cure_spec(std::string_view text, std::uint32_t workers) : text_(text)
   if (text == no_cure) return;
   const named_choice choice(text);
   const known_cure& c = find_cure(choice.name);
-  numbers_ = read_numbers(choice, c);
+  numbers_ = numbers_of(choice, c);
   make_ = c.make;
   own_ = own_cures().find(choice.name) != nullptr;
   const auto made = make({workers});

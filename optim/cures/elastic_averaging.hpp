@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/kernels/vectors.hpp>
-#include <mailgrad/optim/cures/requirements.hpp>
+#include <mailgrad/optim/cures/cure.hpp>
 #include <mailgrad/optim/policies/async.hpp>
 #include <mailgrad/optim/policies/sync.hpp>
 

@@ -2,9 +2,9 @@
 
 #include <mailgrad/kernels/vectors.hpp>
 
-#include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
 
 namespace mailgrad {
 

@@ -1,8 +1,7 @@
 #pragma once
 
-#include <mailgrad/optim/cures/requirements.hpp>
+#include <mailgrad/optim/cures/cure.hpp>
 
-#include <cstddef>
 #include <memory>
 #include <span>
 #include <string_view>

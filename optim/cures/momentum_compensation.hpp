@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/optim/cures/requirements.hpp>
+#include <mailgrad/optim/cures/cure.hpp>
 
 #include <span>
 #include <variant>

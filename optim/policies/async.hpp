@@ -2,6 +2,8 @@
 
 #include <mailgrad/optim/policies/policy.hpp>
 
+#include <string_view>
+
 namespace mailgrad {
 
 /// Fully asynchronous: every gradient is applied as it comes, and its worker starts again at once.
@@ -20,6 +22,15 @@ public:
   void batch_applied() override {}
   bool may_start(rank) const override { return true; }
   void keep(archive& a) override { a.version(1); }
+};
+
+/// Lock-free: the replicas of a process write into one shared block (tensor/hogwild_store.hpp) without asking
+/// anybody, so there is nothing to decide: this class is a name.
+///
+/// Source  Niu, Recht, Re & Wright, "Hogwild!", NIPS 2011, arXiv:1106.5730.
+class hogwild_policy final {
+public:
+  static constexpr std::string_view policy_name = "hogwild";
 };
 
 } // namespace mailgrad

@@ -1,11 +1,9 @@
 #include <mailgrad/optim/policies/policy_spec.hpp>
 
-#include <mailgrad/optim/own_entries.hpp>
 #include <mailgrad/optim/plugin_library.hpp>
 #include <mailgrad/optim/policies/async.hpp>
 #include <mailgrad/optim/policies/backup.hpp>
 #include <mailgrad/optim/policies/dssp.hpp>
-#include <mailgrad/optim/policies/hogwild.hpp>
 #include <mailgrad/optim/policies/k_async.hpp>
 #include <mailgrad/optim/policies/k_batch_async.hpp>
 #include <mailgrad/optim/policies/k_batch_sync.hpp>
@@ -27,7 +25,6 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <span>
 #include <stdexcept>
 
 namespace mailgrad {
@@ -181,7 +178,7 @@ std::uint64_t nanoseconds_in(const named_choice& choice, const known_policy& p, 
   return static_cast<std::uint64_t>(std::llround(*seconds * 1e9));
 }
 
-std::vector<std::uint64_t> read_numbers(const named_choice& choice, const known_policy& p) {
+std::vector<std::uint64_t> numbers_of(const named_choice& choice, const known_policy& p) {
   if (!choice.arguments.empty() && p.rule.count == 0)
     refuse_policy(choice.text, fmt::format("'{}' takes no number", p.name));
   std::vector<std::uint64_t> all;
@@ -287,7 +284,7 @@ bool reads_arrival(std::string_view name) {
 policy_spec::policy_spec(std::string_view text, std::uint32_t workers) : text_(text), workers_(workers) {
   const named_choice choice(text);
   const known_policy& p = find_policy(choice.name);
-  numbers_ = read_numbers(choice, p);
+  numbers_ = numbers_of(choice, p);
   for (std::size_t i = 0; i < p.rule.count; ++i) check_against(text, p, numbers_[i], workers);
   if (p.rule.gathers) gathers_ = numbers_.front();
   make_ = p.make;

@@ -1,11 +1,9 @@
 #include <mailgrad/kernels/update.hpp>
 #include <mailgrad/kernels/vectors.hpp>
-#include <mailgrad/optim/adam_step.hpp>
 #include <mailgrad/optim/clip.hpp>
 #include <mailgrad/optim/rules/muon.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <string_view>
 

@@ -1,8 +1,7 @@
 #pragma once
 
-#include <mailgrad/optim/rules/matrix_products.hpp>
+#include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/optim/rules/variable_rule.hpp>
-#include <mailgrad/optim/shard_variable.hpp>
 #include <mailgrad/tensor/block.hpp>
 
 #include <array>

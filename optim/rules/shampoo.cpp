@@ -4,6 +4,7 @@
 #include <mailgrad/optim/rules/shampoo.hpp>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <utility>

@@ -1,10 +1,8 @@
 #pragma once
 
-#include <mailgrad/optim/rules/matrix_products.hpp>
 #include <mailgrad/optim/rules/variable_rule.hpp>
 #include <mailgrad/tensor/block.hpp>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>

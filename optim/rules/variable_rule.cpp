@@ -1,17 +1,18 @@
 #include <mailgrad/optim/rules/variable_rule.hpp>
 
 #include <mailgrad/kernels/vectors.hpp>
-#include <mailgrad/optim/row_sum.hpp>
-#include <mailgrad/optim/rules/layer_wise.hpp>
+#include <mailgrad/optim/clip.hpp>
+#include <mailgrad/optim/optimizer.hpp>
+#include <mailgrad/optim/own_rule.hpp>
 #include <mailgrad/optim/rules/muon.hpp>
-#include <mailgrad/optim/rules/own_variable_rule.hpp>
 #include <mailgrad/optim/rules/shampoo.hpp>
 #include <mailgrad/tensor/error.hpp>
-#include <mailgrad/tensor/stream.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -19,6 +20,184 @@
 namespace mailgrad {
 
 namespace {
+
+/// LARS: momentum with a learning rate for each variable, in proportion to the length of its weights over
+/// that of its gradient. For large batches, as many workers under sync make them.
+///
+///     lambda = eta |w| / (|g| + beta |w|)
+///     v = m v + rate lambda (g + beta w)
+///     w = w - v
+///
+/// with eta = trust, m = momentum, beta = weight decay.
+/// Source  You, Gitman & Ginsburg, "Large batch training of convolutional networks", 2017, arXiv:1708.03888,
+///         equation 6 and Algorithm 1. Differs: lambda = 1 if |w| or |g| is 0, as in the authors' program,
+///         because a bias that begins at 0 would stay there.
+/// Shapes  state "velocity": float32[shard].
+class lars_rule final : public variable_rule {
+public:
+  lars_rule(const lars_options& options, std::size_t shard_size, std::span<const shard_variable> variables);
+
+  void update(const variable_step& work) override;
+  std::vector<optimizer_state> state() override;
+
+private:
+  lars_options options_;
+  std::vector<std::size_t> offsets_; ///< by variable
+  block velocity_;
+};
+
+/// LAMB: Adam with a learning rate for each variable, in proportion to the length of its weights over that of
+/// its step. For large batches of transformers, where LARS does poorly.
+///
+///     m = beta1 m + (1 - beta1) g,           m_hat = m / (1 - beta1^t)
+///     v = beta2 v + (1 - beta2) g^2,         v_hat = v / (1 - beta2^t)
+///     r = m_hat / (sqrt(v_hat) + epsilon) + lambda w
+///     w = w - rate (|w| / |r|) r
+///
+/// with lambda = weight decay.
+/// Source  You et al., "Large batch optimization for deep learning: training BERT in 76 minutes", ICLR 2020,
+///         arXiv:1904.00962, Algorithm 2 with phi(z) = z. Differs: the ratio is 1 if |w| or |r| is 0, as in
+///         the authors' program.
+/// Shapes  states "mean", "mean_square": float32[shard].
+class lamb_rule final : public variable_rule {
+public:
+  lamb_rule(const lamb_options& options, std::size_t shard_size, std::span<const shard_variable> variables);
+
+  void update(const variable_step& work) override;
+  std::vector<optimizer_state> state() override;
+
+private:
+  lamb_options options_;
+  std::vector<std::size_t> offsets_; ///< by variable
+  block mean_;
+  block mean_square_;
+  block step_; ///< r of the largest variable
+};
+
+double length(std::span<const float> x) { return std::sqrt(sum_of_squares(host_stream{}, x)); }
+
+lars_rule::lars_rule(const lars_options& options, std::size_t shard_size,
+                     std::span<const shard_variable> variables)
+    : options_(options), velocity_(shard_size * sizeof(float)) {
+  for (const shard_variable& v : variables) offsets_.push_back(v.offset);
+}
+
+void lars_rule::update(const variable_step& work) {
+  const double of_weights = length(work.weights);
+  const double of_gradient = length(work.gradient);
+  double lambda = 1;
+  if (of_weights > 0 && of_gradient > 0)
+    lambda = options_.trust * of_weights / (of_gradient + work.decay * of_weights);
+  const auto rate = static_cast<float>(work.rate * lambda);
+  const auto momentum = static_cast<float>(options_.momentum);
+  const auto decay = static_cast<float>(work.decay);
+  float* const w = work.weights.data();
+  float* const v = velocity_.as<float>().data() + offsets_[work.variable];
+  const float* const g = work.gradient.data();
+#pragma omp simd
+  for (std::size_t i = 0; i < work.weights.size(); ++i) {
+    v[i] = momentum * v[i] + rate * (g[i] + decay * w[i]);
+    w[i] -= v[i];
+  }
+}
+
+std::vector<optimizer_state> lars_rule::state() { return {{"velocity", velocity_.as<float>()}}; }
+
+lamb_rule::lamb_rule(const lamb_options& options, std::size_t shard_size,
+                     std::span<const shard_variable> variables)
+    : options_(options), mean_(shard_size * sizeof(float)), mean_square_(shard_size * sizeof(float)) {
+  std::size_t largest = 0;
+  for (const shard_variable& v : variables) {
+    offsets_.push_back(v.offset);
+    largest = std::max(largest, v.dims.size());
+  }
+  step_ = block(largest * sizeof(float));
+}
+
+void lamb_rule::update(const variable_step& work) {
+  const auto t = static_cast<double>(work.step);
+  const auto beta1 = static_cast<float>(options_.beta1), rest1 = static_cast<float>(1 - options_.beta1);
+  const auto beta2 = static_cast<float>(options_.beta2), rest2 = static_cast<float>(1 - options_.beta2);
+  const auto bias1 = static_cast<float>(1 / (1 - std::pow(options_.beta1, t)));
+  const auto root_bias2 = static_cast<float>(1 / std::sqrt(1 - std::pow(options_.beta2, t)));
+  const auto epsilon = static_cast<float>(options_.epsilon);
+  const auto decay = static_cast<float>(work.decay);
+  const std::size_t count = work.weights.size();
+  const std::span<float> step = step_.as<float>().first(count);
+  float* const r = step.data();
+  float* const m = mean_.as<float>().data() + offsets_[work.variable];
+  float* const v = mean_square_.as<float>().data() + offsets_[work.variable];
+  const float* const w = work.weights.data();
+  const float* const g = work.gradient.data();
+#pragma omp simd
+  for (std::size_t i = 0; i < count; ++i) {
+    m[i] = beta1 * m[i] + rest1 * g[i];
+    v[i] = beta2 * v[i] + rest2 * g[i] * g[i];
+    r[i] = bias1 * m[i] / (std::sqrt(v[i]) * root_bias2 + epsilon) + decay * w[i];
+  }
+  const double of_weights = sum_of_squares(host_stream{}, work.weights);
+  const double of_step = sum_of_squares(host_stream{}, step);
+  const double ratio = of_weights > 0 && of_step > 0 ? std::sqrt(of_weights / of_step) : 1;
+  add_to_sum(host_stream{}, static_cast<float>(-work.rate * ratio), step, work.weights);
+}
+
+std::vector<optimizer_state> lamb_rule::state() {
+  return {{"mean", mean_.as<float>()}, {"mean_square", mean_square_.as<float>()}};
+}
+
+/// A user's rule that asks for whole variables (plugin.h). It finds the weights decayed.
+///
+/// Shapes  states "state 0" and so on: float32[shard].
+class own_variable_rule final : public variable_rule {
+public:
+  own_variable_rule(const own_rule& rule, std::size_t shard_size, std::span<const shard_variable> variables);
+
+  void update(const variable_step& work) override;
+  std::vector<optimizer_state> state() override;
+
+private:
+  /// A variable with what `told` points to.
+  struct place {
+    shard_variable variable;
+    std::vector<std::size_t> extents;
+  };
+
+  own_rule rule_;
+  std::vector<place> places_;
+  std::vector<mailgrad_variable> told_; ///< by variable
+  std::vector<block> states_;
+};
+
+constexpr std::array<std::string_view, MAILGRAD_PLUGIN_MOST_STATES> names_of_states{
+    "state 0", "state 1", "state 2", "state 3", "state 4", "state 5", "state 6", "state 7"};
+
+own_variable_rule::own_variable_rule(const own_rule& rule, std::size_t shard_size,
+                                     std::span<const shard_variable> variables)
+    : rule_(rule) {
+  for (const shard_variable& v : variables) places_.push_back({v, {v.dims.begin(), v.dims.end()}});
+  for (const place& p : places_)
+    told_.push_back({p.variable.name.c_str(), p.extents.size(), p.extents.data(), p.variable.offset});
+  for (std::uint32_t i = 0; i < rule_.table->states; ++i) states_.emplace_back(shard_size * sizeof(float));
+}
+
+void own_variable_rule::update(const variable_step& work) {
+  const mailgrad_variable& told = told_[work.variable];
+  std::array<float*, MAILGRAD_PLUGIN_MOST_STATES> states{};
+  for (std::size_t i = 0; i < states_.size(); ++i) states[i] = states_[i].as<float>().data() + told.offset;
+  if (work.decay != 0)
+    scale_in_place(host_stream{}, static_cast<float>(1 - work.rate * work.decay), work.weights);
+  const mailgrad_rule_step step{
+      work.weights.data(), work.weights.data(), work.gradient.data(),  states.data(), work.weights.size(),
+      work.step,           work.rate,           rule_.settings.data(), nullptr,       &told};
+  rule_.table->update(&step);
+}
+
+std::vector<optimizer_state> own_variable_rule::state() {
+  std::vector<optimizer_state> all;
+  for (std::size_t i = 0; i < states_.size(); ++i)
+    all.push_back({names_of_states[i], states_[i].as<float>()});
+  return all;
+}
 
 /// The rule of `options` for the variables of a shard of `shard_size` floats.
 std::unique_ptr<variable_rule> make_variable_rule(const optimizer_options& options, std::size_t shard_size,
@@ -61,17 +240,13 @@ class variable_optimizer final : public optimizer {
 public:
   variable_optimizer(const optimizer_options& options, std::size_t size,
                      std::vector<shard_variable> variables)
-      : options_(options), size_(size), variables_(std::move(variables)),
+      : optimizer(options, size), variables_(std::move(variables)),
         rule_(make_variable_rule(options, size, variables_)) {
     std::size_t largest = 0;
     for (const shard_variable& v : variables_) largest = std::max(largest, v.dims.size());
     sum_ = block(largest * sizeof(float));
   }
 
-  std::string_view name() const noexcept override { return mailgrad::name(options_); }
-  double learning_rate(std::uint64_t step) const override {
-    return mailgrad::learning_rate(options_.schedule, base_learning_rate(options_), step);
-  }
   std::vector<optimizer_state> state() override { return rule_->state(); }
   void keep(archive& a, lane&) override {
     for (const optimizer_state& s : rule_->state()) a.floats("state " + std::string(s.name), s.values);
@@ -125,14 +300,6 @@ private:
                                     end, v.name));
   }
 
-  void require_range(std::size_t first, std::size_t count, update_number step) const {
-    if (step.of_weights == 0 || step.of_state == 0)
-      throw std::invalid_argument("optimizer: steps count from 1");
-    if (first > size_ || count > size_ - first)
-      throw shape_error(
-          fmt::format("optimizer: weights {} to {} of a shard of {}", first, first + count, size_));
-  }
-
   void update(const stream& s, const dense_update& work, const shard_variable& v) {
     const std::size_t first = v.offset - work.first;
     const std::span<float> weights = work.updated.subspan(first, v.dims.size());
@@ -159,8 +326,6 @@ private:
     return sum;
   }
 
-  optimizer_options options_;
-  std::size_t size_;
   std::vector<shard_variable> variables_; ///< ascending
   std::unique_ptr<variable_rule> rule_;
   block sum_; ///< of gradients, for the largest variable

@@ -3,13 +3,11 @@
 #include <mailgrad/tests/support/refusal.hpp>
 
 #include <mailgrad/engine/model/bound_model.hpp>
-#include <mailgrad/engine/model/data_request.hpp>
 #include <mailgrad/engine/model/text_sample.hpp>
-#include <mailgrad/engine/model/weight_addresses.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/engine/worker/replica.hpp>
-#include <mailgrad/files/little_endian.hpp>
+#include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/operations.hpp>
 

@@ -2,9 +2,8 @@
 #include <mailgrad/tests/support/refusal.hpp>
 
 #include <mailgrad/actors/run/run_crew.hpp>
-#include <mailgrad/actors/run/run_home.hpp>
 #include <mailgrad/actors/shard/custom_parameter_actor.hpp>
-#include <mailgrad/engine/model/data_request.hpp>
+#include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/operations.hpp>

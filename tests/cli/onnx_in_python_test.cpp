@@ -2,7 +2,7 @@
 #include <mailgrad/tests/engine/weights/drawn_weights.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
-#include <mailgrad/engine/model/tested_model.hpp>
+#include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/weights/onnx_file.hpp>
 #include <mailgrad/engine/weights/predictor.hpp>
 #include <mailgrad/graph/layers.hpp>

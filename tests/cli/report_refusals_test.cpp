@@ -75,6 +75,20 @@ TEST_F(ReportRefusals, RefusesReportsThatAreNoneOrLie) {
          r["curve"][5]["steps"] = 0;
        },
        "field 'curve': time or steps go back"},
+      {"no cure", [](json& r) { r["cure"] = nullptr; }, "'cure': expected an object, found 'null'"},
+      {"a rate in words", [](json& r) { r["samples_per_second"] = "fast"; }, "field 'samples_per_second'"},
+      {"a quantile in words", [](json& r) { r["staleness"]["p99"] = "late"; }, "field 'staleness.p99'"},
+      {"no mean of a time", [](json& r) { r["time_split"]["apply"].erase("mean"); },
+       "field 'time_split.apply.mean'"},
+      {"a host without a name", [](json& r) { r["host"] = 3; }, "field 'host'"},
+      {"no list of devices", [](json& r) { r["devices"] = 3; },
+       "field 'devices': expected a list, found '3'"},
+      {"members without a list", [](json& r) { r["members"] = json::object(); }, "field 'members.listed'"},
+      {"a member without a role",
+       [](json& r) {
+         r["members"]["listed"] = json::array({{{"losses", 0}, {"number", 1}, {"role", 2}}});
+       },
+       "field 'members.listed.role'"},
       {"no curve", [](json& r) { r["curve"] = 3; }, "field 'curve': expected a list, found '3'"},
   };
   for (const lie& l : lies) {

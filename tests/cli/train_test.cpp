@@ -1,5 +1,6 @@
 #include <mailgrad/tests/cli/train_command_fixture.hpp>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <sched.h>
@@ -144,6 +145,20 @@ TEST_F(TrainCommand, TakesAdamAndAllThatItMayUseByDefault) {
   if (devices.out().find("cuda:0") == std::string::npos) {
     EXPECT_EQ(r["devices"].size(), usable);
   }
+  tool again({"replay", recording});
+  EXPECT_EQ(again.code(), 0) << again.err();
+}
+
+TEST_F(TrainCommand, TakesASmallerBatchByDefaultWhereSamplesAreFew) {
+  std::string rows = "x,y\n";
+  for (int i = 0; i < 40; ++i) rows += fmt::format("{},{}\n", i, i % 2);
+  const auto data = folder_.write("few.csv", rows);
+  const std::string recording = (folder_.path() / "few.rec").string();
+  tool t(testing::as_typed{{"train", "--model", "softmax", "--data", data, "--workers", "2", "--record",
+                            recording, "--report", report_}});
+  ASSERT_EQ(t.code(), 0) << t.err();
+  EXPECT_THAT(t.err(), HasSubstr("samples a mini-batch since there are so few"));
+  EXPECT_LE(report()["batch"].get<int>(), 20);
   tool again({"replay", recording});
   EXPECT_EQ(again.code(), 0) << again.err();
 }

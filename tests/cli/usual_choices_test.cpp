@@ -1,10 +1,10 @@
-#include <mailgrad/cli/commands/usual_choices.hpp>
+#include <mailgrad/cli/commands/train_words.hpp>
 
 #include <mailgrad/cli/commands/resumed_words.hpp>
 #include <mailgrad/cli/commands/train_options.hpp>
 #include <mailgrad/cli/device_option.hpp>
 #include <mailgrad/engine/record/recording.hpp>
-#include <mailgrad/tensor/usable_cores.hpp>
+#include <mailgrad/tensor/device.hpp>
 
 #include <gmock/gmock.h>
 
@@ -17,6 +17,7 @@ namespace mailgrad {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 device cpu(std::uint32_t index) { return {device_kind::cpu, index}; }
@@ -116,6 +117,27 @@ TEST_F(UsualChoices, HaveADeviceForEachWorkerInTurns) {
   EXPECT_EQ(o.workers, 5U);
   ASSERT_EQ(o.devices.size(), 5U);
   for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(o.devices[i], all()[i % all().size()]);
+}
+
+TEST_F(UsualChoices, ShareOutATrainingSetThatIsSmallerThanABatch) {
+  const train_words w = chosen({"--workers", "2"});
+  training_options o = understood(w);
+  o.words = {"--model=mlp", "--batch=64"};
+  fit_usual_batch(w, o, o.batch);
+  EXPECT_EQ(o.batch, 64U) << "one batch is there";
+  fit_usual_batch(w, o, 63);
+  EXPECT_EQ(o.batch, 31U);
+  EXPECT_THAT(o.words, ElementsAre("--model=mlp", "--batch=31"));
+  EXPECT_THAT(o.words_to_resume, ElementsAre("--batch=31"));
+  EXPECT_THAT(choices_in_words(w, o), HasSubstr(", 31 samples a mini-batch since there are so few"));
+  fit_usual_batch(w, o, 1);
+  EXPECT_EQ(o.batch, 1U);
+}
+TEST_F(UsualChoices, LeaveABatchThatIsNamed) {
+  const train_words w = chosen({"--batch", "64"});
+  training_options o = understood(w);
+  fit_usual_batch(w, o, 10);
+  EXPECT_EQ(o.batch, 64U) << "it is refused later";
 }
 
 TEST_F(UsualChoices, DoNotWriteOutWhatCannotBe) {

@@ -1,4 +1,4 @@
-#include <mailgrad/data/formats/picture_file.hpp>
+#include <mailgrad/data/formats/picture_folder.hpp>
 #include <mailgrad/data/open.hpp>
 #include <mailgrad/options/number.hpp>
 #include <mailgrad/tests/data/golden_bytes.hpp>

@@ -1,4 +1,4 @@
-#include <mailgrad/data/row_split.hpp>
+#include <mailgrad/data/data_reading.hpp>
 
 #include <gmock/gmock.h>
 

@@ -1,6 +1,6 @@
 #include <mailgrad/files/byte_archive.hpp>
 
-#include <mailgrad/files/sealed_bytes.hpp>
+#include <mailgrad/files/digests.hpp>
 
 #include <gmock/gmock.h>
 

@@ -2,7 +2,7 @@
 #include <mailgrad/tests/support/refusal.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
-#include <mailgrad/files/little_endian.hpp>
+#include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/files/safetensors.hpp>
 #include <mailgrad/tensor/small_floats.hpp>
 

@@ -5,10 +5,10 @@
 #include <mailgrad/engine/account/early_stop.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
 #include <mailgrad/engine/record/recording.hpp>
-#include <mailgrad/engine/weights/model_card.hpp>
+#include <mailgrad/engine/weights/weights_file.hpp>
+#include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/files/file_error.hpp>
-#include <mailgrad/files/little_endian.hpp>
-#include <mailgrad/files/npy_header.hpp>
+#include <mailgrad/files/npy_file.hpp>
 #include <mailgrad/files/safetensors.hpp>
 
 #include <zlib.h>

@@ -3,7 +3,7 @@
 #include <mailgrad/tests/fuzz/whole_object.hpp>
 
 #include <mailgrad/files/byte_archive.hpp>
-#include <mailgrad/files/sealed_bytes.hpp>
+#include <mailgrad/files/digests.hpp>
 #include <mailgrad/graph/travel/graph_bytes.hpp>
 #include <mailgrad/graph/travel/graph_image.hpp>
 #include <mailgrad/graph/travel/travelled_model.hpp>

@@ -4,10 +4,10 @@
 #include <mailgrad/engine/account/early_stop.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
 #include <mailgrad/engine/record/recording_file.hpp>
-#include <mailgrad/engine/weights/model_card.hpp>
+#include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/engine/wire/encoded_numbers.hpp>
 #include <mailgrad/files/byte_archive.hpp>
-#include <mailgrad/files/npy_header.hpp>
+#include <mailgrad/files/npy_file.hpp>
 #include <mailgrad/graph/gradients.hpp>
 #include <mailgrad/graph/models/built_in.hpp>
 #include <mailgrad/graph/travel/graph_bytes.hpp>

@@ -2,8 +2,7 @@
 #include <mailgrad/tests/fuzz/targets.hpp>
 
 #include <mailgrad/engine/wire/encoded_numbers.hpp>
-#include <mailgrad/engine/wire/encoded_rows.hpp>
-#include <mailgrad/engine/wire/wire_layout.hpp>
+#include <mailgrad/engine/wire/wire_format.hpp>
 
 #include <algorithm>
 #include <cmath>

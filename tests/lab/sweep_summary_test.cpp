@@ -1,4 +1,4 @@
-#include <mailgrad/lab/sweep/sweep_figures.hpp>
+#include <mailgrad/lab/sweep/sweep_summary.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 #include <mailgrad/tests/lab/lab_runs.hpp>
 
-#include <mailgrad/lab/figure.hpp>
+#include <mailgrad/lab/experiment.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

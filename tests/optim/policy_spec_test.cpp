@@ -1,4 +1,4 @@
-#include <mailgrad/optim/policies/hogwild.hpp>
+#include <mailgrad/optim/policies/async.hpp>
 #include <mailgrad/optim/policies/policy_spec.hpp>
 
 #include <gmock/gmock.h>

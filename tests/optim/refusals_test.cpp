@@ -3,7 +3,6 @@
 #include <mailgrad/kernels/vectors.hpp>
 #include <mailgrad/optim/optimizer.hpp>
 #include <mailgrad/optim/own_rule.hpp>
-#include <mailgrad/optim/row_sum.hpp>
 
 #include <cmath>
 #include <cstdint>

@@ -1,7 +1,7 @@
 """What depends on the files that differ from a commit, built and run in the preset `dev`, the nearest first.
 
-A file of a library counts as its whole library. The binaries of a changed folder always run; those of folders above it, and
-tests that took long the last time, run while there is time.
+A file of a library counts as its whole library. A binary with a changed test always runs. The others run while there is time
+by what they took the last time: those of a changed folder first, then those of folders above it, then tests that took long.
 """
 import json
 import os
@@ -15,7 +15,8 @@ from pathlib import Path
 import commands
 
 BUILD = Path("build/dev")
-SECONDS = 45  # after which nothing more begins
+SECONDS = 50  # within which all should have ended
+LEAST = 25  # seconds that tests have in any case, however long the build took
 LONG = 1.0  # seconds of a test that waits until the others have passed
 TIMES = BUILD / "changed.json"
 FLOORS = ["tensor", "options", "files", "kernels", "net", "graph", "optim", "data", "engine", "actors", "lab", "cli"]
@@ -30,11 +31,11 @@ class Binary:
         self.folder = path.split("/")[1]
         self.inputs = set()
 
-    def rank(self, folders):
-        """Small for a binary near the change."""
+    def rank(self, folders, seconds):
+        """Small for a binary near the change, and there for a short one."""
         near = 0 if self.folder in folders else 1
         floor = FLOORS.index(self.folder) if self.folder in FLOORS else len(FLOORS)
-        return near, floor, LABELS.index(self.label), self.path
+        return near, floor, seconds, LABELS.index(self.label), self.path
 
 
 def lines_of(*words):
@@ -108,6 +109,41 @@ def ran(binary, tests):
     return passed, failed, seconds, done.stdout if failed else ""
 
 
+class Session:
+    """The time that tests have, what they took the last time, and how they ended."""
+
+    def __init__(self, files):
+        self.until = time.monotonic() + SECONDS
+        self.changed_tests = [file for file in files if file.startswith("tests/")]
+        self.times = json.loads(TIMES.read_text()) if TIMES.exists() else {}
+        self.passed, self.failed, self.left = 0, 0, []
+
+    def is_over(self, seconds=0.0):
+        return time.monotonic() + seconds > self.until
+
+    def took(self, binary, long=False):
+        """The seconds of its tests that are long, or of the others, by name."""
+        return {name: seconds for name, seconds in self.times.get(binary.path, {}).items() if (seconds > LONG) == long}
+
+    def play(self, binary, tests, seconds, name):
+        if self.is_over(seconds) and not any(depends(binary, file) for file in self.changed_tests):
+            self.left.append(name)
+            return
+        passed, failed, took, said = ran(binary, tests)
+        self.times.setdefault(binary.path, {}).update(took)
+        self.passed += passed
+        self.failed += failed
+        print(f"{binary.path}: {passed} passed" + (f", {failed} FAILED\n{said}" if failed else ""), flush=True)
+
+    def play_short(self, binary):
+        self.play(binary, "*-" + ":".join(self.took(binary, long=True)), sum(self.took(binary).values()), binary.path)
+
+    def play_long(self, binary):
+        slow = self.took(binary, long=True)
+        if slow and binary.path not in self.left:
+            self.play(binary, ":".join(slow), sum(slow.values()), f"{len(slow)} long tests of {binary.path}")
+
+
 def check(since):
     began = time.monotonic()
     files = differing(since)
@@ -121,44 +157,23 @@ def check(since):
         print(f"no test is built from what differs from {since}: {', '.join(files[:5])}{', ...' if len(files) > 5 else ''}")
         return 0
     folders = {part for file in files for part in file.split("/")[:2]}
-    chosen.sort(key=lambda b: b.rank(folders))
-    times = json.loads(TIMES.read_text()) if TIMES.exists() else {}
-    counts, left = [0, 0], []
-
-    def late():
-        return time.monotonic() - began > SECONDS
-
-    def play(binary, tests):
-        if late() and binary.folder not in folders:
-            left.append(binary.path)
-            return
-        passed, failed, seconds, said = ran(binary, tests)
-        times.setdefault(binary.path, {}).update(seconds)
-        counts[0] += passed
-        counts[1] += failed
-        print(f"{binary.path}: {passed} passed" + (f", {failed} FAILED\n{said}" if failed else ""), flush=True)
-
+    session = Session(files)
+    chosen.sort(key=lambda b: b.rank(folders, sum(session.took(b).values())))
     near = [b for b in chosen if b.folder in folders]
     for group in (near, [b for b in chosen if b not in near]):
-        if group and late() and group is not near:
-            left += [b.path for b in group]
+        if group and session.is_over() and group is not near:
+            session.left += [b.path for b in group]
         elif group:
             if commands.shown("cmake", "--build", BUILD, "-j", commands.jobs(), "--target", *(Path(b.path).name for b in group))[0]:
                 return 1
+            if group is near:
+                session.until = max(session.until, time.monotonic() + LEAST)
             with ThreadPoolExecutor(commands.jobs()) as pool:
-                list(pool.map(lambda b: play(b, "*-" + ":".join(long_tests(times, b))), group))
+                list(pool.map(session.play_short, group))
     for binary in chosen:
-        if (slow := long_tests(times, binary)) and binary.path not in left:
-            if late():
-                left.append(f"{len(slow)} long tests of {binary.path}")
-            else:
-                play(binary, ":".join(slow))
-    TIMES.write_text(json.dumps(times))
-    if left:
-        print(f"left out after {SECONDS} s: {', '.join(left)}; scripts/test runs them")
-    print(f"{counts[0]} passed, {counts[1]} failed, in {time.monotonic() - began:.0f} s")
-    return 1 if counts[1] else 0
-
-
-def long_tests(times, binary):
-    return [name for name, seconds in times.get(binary.path, {}).items() if seconds > LONG]
+        session.play_long(binary)
+    TIMES.write_text(json.dumps(session.times))
+    if session.left:
+        print(f"left out for lack of time: {', '.join(session.left)}; scripts/test runs them")
+    print(f"{session.passed} passed, {session.failed} failed, in {time.monotonic() - began:.0f} s")
+    return 1 if session.failed else 0

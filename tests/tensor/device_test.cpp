@@ -1,12 +1,19 @@
 #include <mailgrad/tensor/device.hpp>
 
 #include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sched.h>
+
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace mailgrad {
 namespace {
@@ -87,6 +94,124 @@ TEST(Device, ThatIsMissingIsRefusedWithAListOfWhatThereIs) {
   const std::string why = refusal([missing] { require_available(missing); });
   EXPECT_THAT(why, StartsWith("device cuda:4096 is not available; this machine has cpu:0"));
   EXPECT_THAT(why, Not(HasSubstr("\n")));
+}
+
+using ::testing::AllOf;
+using ::testing::Optional;
+
+/// The control groups of a process, played by files.
+class PlayedGroups : public ::testing::Test {
+protected:
+  void in_groups(std::string_view lines) const { folder_.write("cgroup", lines); }
+  void file(const std::string& name, std::string_view text) const {
+    const std::filesystem::path path = folder_.path() / "fs" / name;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+  }
+  std::optional<double> quota() const {
+    return cores_of_process({folder_.path() / "cgroup", folder_.path() / "fs"}).quota;
+  }
+
+  const scratch_folder folder_;
+};
+
+TEST_F(PlayedGroups, LimitNothingWithoutFiles) {
+  EXPECT_EQ(quota(), std::nullopt);
+  in_groups("0::/\n");
+  EXPECT_EQ(quota(), std::nullopt);
+}
+
+TEST_F(PlayedGroups, OfVersion2HaveQuotaAndPeriodInOneFile) {
+  in_groups("0::/user.slice/run\n");
+  file("user.slice/run/cpu.max", "150000 100000\n");
+  EXPECT_THAT(quota(), Optional(1.5));
+  file("user.slice/run/cpu.max", "max 100000\n");
+  EXPECT_EQ(quota(), std::nullopt);
+}
+
+TEST_F(PlayedGroups, AboveThatOfTheProcessLimitItAsWell) {
+  in_groups("0::/a/b/c\n");
+  file("a/b/c/cpu.max", "400000 100000\n");
+  file("a/b/cpu.max", "max 100000\n");
+  file("a/cpu.max", "50000 100000\n");
+  EXPECT_THAT(quota(), Optional(0.5));
+}
+
+TEST_F(PlayedGroups, OfAContainerAreWhereTheyAreMounted) {
+  in_groups("0::/\n");
+  file("cpu.max", "200000 100000\n");
+  EXPECT_THAT(quota(), Optional(2.0));
+  in_groups("0::/../other\n"); // outside of the namespace
+  EXPECT_THAT(quota(), Optional(2.0));
+}
+
+TEST_F(PlayedGroups, OfVersion1HaveTwoFilesUnderTheirController) {
+  in_groups("12:memory:/docker/ab\n4:cpu,cpuacct:/docker/ab\n3:cpuset:/docker/ab\n");
+  file("cpu,cpuacct/cpu.cfs_quota_us", "-1\n"); // the container does not see /docker/ab
+  file("cpu,cpuacct/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(quota(), std::nullopt);
+  file("cpu,cpuacct/cpu.cfs_quota_us", "250000\n");
+  EXPECT_THAT(quota(), Optional(2.5));
+  file("memory/cpu.cfs_quota_us", "1000\n");
+  file("memory/cpu.cfs_period_us", "100000\n");
+  EXPECT_THAT(quota(), Optional(2.5)) << "of another controller";
+}
+
+TEST_F(PlayedGroups, OfBothVersionsBesideEachOtherAllCount) {
+  in_groups("2:cpu:/a\n0::/b\n");
+  file("cpu/a/cpu.cfs_quota_us", "300000\n");
+  file("cpu/a/cpu.cfs_period_us", "100000\n");
+  file("unified/b/cpu.max", "100000 50000\n");
+  EXPECT_THAT(quota(), Optional(2.0));
+}
+
+TEST_F(PlayedGroups, OfFilesThatMakeNoSenseLimitNothing) {
+  in_groups("no colons\n:\n0::/a\n5:cpu\n");
+  for (const char* text : {"", "x y", "100000", "0 100000", "100000 0", "-5 100000", "1e999 1"}) {
+    file("a/cpu.max", text);
+    EXPECT_EQ(quota(), std::nullopt) << text;
+  }
+}
+
+TEST(UsableCores, AreThoseOfTheTightestLimit) {
+  EXPECT_EQ((usable_cores{8, 8, {}}).count(), 8U);
+  EXPECT_EQ((usable_cores{8, 3, {}}).count(), 3U);
+  EXPECT_EQ((usable_cores{8, 3, 2.0}).count(), 2U);
+  EXPECT_EQ((usable_cores{8, 1, 4.0}).count(), 1U);
+  EXPECT_EQ((usable_cores{2, 2, 64.0}).count(), 2U);
+}
+
+TEST(UsableCores, CountAPartOfACoreAsOne) {
+  EXPECT_EQ((usable_cores{8, 8, 0.5}).count(), 1U);
+  EXPECT_EQ((usable_cores{8, 8, 0.01}).count(), 1U);
+  EXPECT_EQ((usable_cores{8, 8, 1.5}).count(), 2U);
+  EXPECT_EQ((usable_cores{8, 8, 1.0}).count(), 1U);
+  EXPECT_EQ((usable_cores{8, 8, 7.2}).count(), 8U);
+}
+
+TEST(UsableCores, SayWhyThereAreFewerThanTheMachineHas) {
+  EXPECT_EQ((usable_cores{2, 2, {}}).in_words(), "2 cores");
+  EXPECT_EQ((usable_cores{1, 1, {}}).in_words(), "1 core");
+  EXPECT_EQ((usable_cores{2, 1, {}}).in_words(), "1 of 2 cores: this process is bound to 1");
+  EXPECT_EQ((usable_cores{8, 8, 1.5}).in_words(), "2 of 8 cores: its control group has the time of 1.5");
+  EXPECT_THAT((usable_cores{8, 4, 0.5}).in_words(),
+              AllOf(HasSubstr("1 of 8 cores"), HasSubstr("bound to 4, and its control group")));
+  EXPECT_EQ((usable_cores{8, 4, 6.0}).in_words(), "4 of 8 cores: this process is bound to 4");
+}
+
+TEST(UsableCores, OfThisProcessAreWhatTheSystemHasSet) {
+  cpu_set_t before;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  EXPECT_EQ(cores_of_process().bound, static_cast<std::size_t>(CPU_COUNT(&before)));
+  std::size_t first = 0;
+  while (!CPU_ISSET(first, &before)) ++first;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(first, &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  EXPECT_EQ(cores_of_process().bound, 1U);
+  EXPECT_EQ(usable_core_devices().size(), 1U);
+  sched_setaffinity(0, sizeof before, &before);
 }
 
 } // namespace

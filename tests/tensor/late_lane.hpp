@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/tensor/lane.hpp>
+#include <mailgrad/tensor/memory.hpp>
 
 #include <algorithm>
 #include <memory>

@@ -2,7 +2,6 @@
 
 #include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tensor/memory.hpp>
-#include <mailgrad/tensor/snapshot.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,6 +6,7 @@ class Chart {
 
   constructor(canvas, {data, options}) {
     this.data = data;
+    options.plugins.legend.labels ??= {}; // as the defaults of Chart.js do
     this.options = options;
     const line = document.createElement("p");
     line.id = canvas.id; // a page that changes its colours makes its charts again

@@ -216,11 +216,14 @@ const pictures = (() => {
     }
     charts.loss.options.scales.y.type = logarithmic ? "logarithmic" : "linear";
     charts.speed.options.scales.y.min = charts.gaps.options.scales.y.min = 0;
-    const rmse = quality(curve) === "rmse";
-    charts.quality.options.scales.y.title.text = rmse ? "RMSE [unit of the targets]" : "share of samples";
-    charts.quality.options.scales.y.afterDataLimits = rmse ? undefined : within_shares;
-    document.getElementById("quality-title").textContent = rmse ? "Error on samples not trained on"
-      : "Accuracy on samples not trained on";
+    // A run without tests has no say in what is drawn of the others.
+    if (which === 0 || known(curve, "test_" + quality(curve)).length + known(curve, "validation_" + quality(curve)).length > 0) {
+      const rmse = quality(curve) === "rmse";
+      charts.quality.options.scales.y.title.text = rmse ? "RMSE [unit of the targets]" : "share of samples";
+      charts.quality.options.scales.y.afterDataLimits = rmse ? undefined : within_shares;
+      document.getElementById("quality-title").textContent = rmse ? "Error on samples not trained on"
+        : "Accuracy on samples not trained on";
+    }
     const quality_section = document.getElementById("quality-section");
     quality_section.hidden = charts.quality.data.datasets.every((set) => set.data.length === 0);
     for (const chart of [charts.loss, charts.quality, charts.speed, charts.gaps]) chart.update();
@@ -283,13 +286,14 @@ const pictures = (() => {
   }
 
   function show_sampled(runs) {
+    const by_place = (a, b) => a.x - b.x; // Chart.js reads the ends of the axis off the first and the last point
     const of_run = (run) => run.state.report.sampled || [];
     document.getElementById("sampled-section").hidden = runs.every((run) => of_run(run).length === 0);
     runs.forEach((run, i) => {
-      charts.lag.data.datasets[2 * i].data = of_run(run).map(({lag, gap}) => ({x: lag, y: gap}));
+      charts.lag.data.datasets[2 * i].data = of_run(run).map(({lag, gap}) => ({x: lag, y: gap})).sort(by_place);
       charts.lag.data.datasets[2 * i + 1].data = mean_gaps(of_run(run));
       charts.cosine.data.datasets[2 * i].data = of_run(run).filter(({cosine}) => cosine !== null)
-        .map(({gap, cosine}) => ({x: gap, y: cosine}));
+        .map(({gap, cosine}) => ({x: gap, y: cosine})).sort(by_place);
     });
     for (const chart of [charts.lag, charts.cosine]) chart.update();
   }

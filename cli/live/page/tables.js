@@ -43,16 +43,15 @@ const tables = (() => {
   }
 
   // A row for each name that a run has, and a column for each run.
-  function compare(id, runs, rows_of) {
+  function compare(id, runs, rows_of, several = runs.length > 1) {
     const told = runs.map((run) => new Map(rows_of(run)));
     const names = [...new Set(told.flatMap((rows) => [...rows.keys()]))];
-    fill(id, runs.length > 1 ? ["", ...runs.map((run) => run.label)] : [],
+    fill(id, several ? ["", ...runs.map((run) => run.label)] : [],
       names.map((name) => [name, ...told.map((rows) => rows.get(name) ?? "")]), "");
   }
 
   // Rows of all runs below each other, with the label of the run before them if there are several.
-  function fill_for(id, runs, heads, rows_of, nothing) {
-    const several = runs.length > 1;
+  function fill_for(id, runs, heads, rows_of, nothing, several = runs.length > 1) {
     fill(id, several ? ["run", ...heads] : heads,
       runs.flatMap((run) => rows_of(run).map((row) => (several ? [run.label, ...row] : row))), nothing);
   }
@@ -75,7 +74,8 @@ const tables = (() => {
     const wanted = [
       ["loss", short((last && last.train_loss) ?? report.final_loss), ""],
       [test.name, short(test.figure), ""],
-      ["samples/s", short(last ? last.samples_per_s : report.samples_per_second), ""],
+      [report.delays && report.delays.virtual_time ? "samples a virtual second" : "samples/s",
+        short(last ? last.samples_per_s : report.samples_per_second), ""],
       ["mean staleness", short(report.staleness.mean), " versions"],
       ["staleness p99", short(report.staleness.p99), " versions"],
       ["learning rate", short(last ? last.learning_rate : report.learning_rate), ""],
@@ -157,14 +157,15 @@ const tables = (() => {
       const {counts = {}, listed} = of_run(run);
       const all = Object.values(counts).flatMap((states) => Object.values(states)).reduce((a, b) => a + b, 0);
       const more = all - listed.length;
-      return counts_in_words(counts) + (more > 0 ? `; ${more} more than the table has, which give less cause for concern` : "");
+      return (runs.length > 1 ? run.label + ": " : "") + counts_in_words(counts) +
+        (more > 0 ? `; ${more} more than the table has, which give less cause for concern` : "");
     });
     document.getElementById("members-words").textContent = words.join(". ");
     fill_for("members", over_processes,
       ["member", "state", "since", "heard", "from", "incarnation", "devices or shards", "last words"],
       (run) => of_run(run).listed.map((m) => [`${m.role} ${m.number}`, m.state === "joined" && m.losses > 0 ? "back" : m.state,
         ago(m.since_seconds), ago(m.heard_seconds), m.address ?? "", m.incarnation ?? "",
-        m.role === "worker" ? (m.devices || []).join(", ") : "shards " + (m.shards || []).join(", "), last_words(m)]), "");
+        m.role === "worker" ? (m.devices || []).join(", ") : "shards " + (m.shards || []).join(", "), last_words(m)]), "", runs.length > 1);
   }
 
   function show_checkpoints(runs) {
@@ -175,7 +176,7 @@ const tables = (() => {
       ["last file", c.last || "none yet"], ["in all", (c.bytes / 1048576).toFixed(1) + " MiB"],
       ["failed", whole(c.failed)],
       ...(c.held_seconds > 0 ? [["workers stood still", c.held_seconds.toFixed(3) + " s"]] : []),
-      ...(c.failure ? [["why", c.failure]] : [])]);
+      ...(c.failure ? [["why", c.failure]] : [])], runs.length > 1);
   }
 
   // The figures of the pictures of time.

@@ -1,5 +1,5 @@
 #include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/actors/run/run_home.hpp>
+#include <mailgrad/actors/run/run_crew.hpp>
 
 // An actor system in a global variable, with an actor that main() has spawned. It ends after the variables of
 // the main thread.

@@ -1,7 +1,7 @@
 #include <mailgrad/actors/remote/gradient_form.hpp>
 
 #include <mailgrad/files/byte_archive.hpp>
-#include <mailgrad/tensor/dtype.hpp>
+#include <mailgrad/tensor/shape.hpp>
 
 #include <gmock/gmock.h>
 

@@ -1,6 +1,6 @@
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/remote/link.hpp>
-#include <mailgrad/actors/run/run_home.hpp>
+#include <mailgrad/actors/run/run_crew.hpp>
 #include <mailgrad/files/digests.hpp>
 #include <mailgrad/net/frame.hpp>
 #include <mailgrad/net/tcp/tcp_network.hpp>

@@ -2,7 +2,7 @@
 
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/remote/admission.hpp>
-#include <mailgrad/actors/run/run_home.hpp>
+#include <mailgrad/actors/run/run_crew.hpp>
 
 #include <mailgrad/tests/actors/remote/layers_below_a_link.hpp>
 #include <mailgrad/tests/net/joined_sessions.hpp>

@@ -1,7 +1,7 @@
 #include <mailgrad/actors/remote/link.hpp>
 
 #include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/actors/run/run_home.hpp>
+#include <mailgrad/actors/run/run_crew.hpp>
 #include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/net/tcp/tcp_network.hpp>
 

@@ -1,7 +1,6 @@
 #include <mailgrad/actors/remote/membership.hpp>
 #include <mailgrad/actors/remote/parameter_host.hpp>
 
-#include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/tests/actors/remote/driven_network.hpp>

@@ -1,7 +1,6 @@
 #include <mailgrad/actors/remote/membership.hpp>
 #include <mailgrad/actors/remote/watcher.hpp>
 
-#include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/engine/record/recording.hpp>

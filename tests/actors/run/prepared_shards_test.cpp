@@ -1,7 +1,6 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
 
 #include <mailgrad/actors/run/run_crew.hpp>
-#include <mailgrad/actors/run/run_home.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <gmock/gmock.h>

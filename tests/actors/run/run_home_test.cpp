@@ -1,6 +1,6 @@
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
-#include <mailgrad/actors/run/run_home.hpp>
+#include <mailgrad/actors/run/run_crew.hpp>
 #include <mailgrad/actors/scheduler/wakeful_sharing.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 

@@ -3,7 +3,7 @@
 #include <mailgrad/tests/engine/kinds_of_data.hpp>
 #include <mailgrad/tests/support/needs_card.hpp>
 
-#include <mailgrad/engine/model/data_request.hpp>
+#include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/model/text_sample.hpp>
 #include <mailgrad/graph/models/built_in.hpp>

@@ -2,7 +2,7 @@
 
 #include <mailgrad/tests/actors/runs/small_training.hpp>
 
-#include <mailgrad/data/row_split.hpp>
+#include <mailgrad/data/data_reading.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
 

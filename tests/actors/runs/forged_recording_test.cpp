@@ -1,7 +1,7 @@
 #include <mailgrad/tests/actors/runs/recorded_runs.hpp>
 #include <mailgrad/tests/support/slices.hpp>
 
-#include <mailgrad/files/little_endian.hpp>
+#include <mailgrad/files/byte_archive.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

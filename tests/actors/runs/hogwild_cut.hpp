@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/engine/account/actor_reports.hpp>
-#include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
+#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
 
 #include <cstdint>

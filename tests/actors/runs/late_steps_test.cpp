@@ -4,7 +4,7 @@
 #include <mailgrad/tests/engine/worker/late_runner.hpp>
 #include <mailgrad/tests/support/test_name.hpp>
 
-#include <mailgrad/actors/run/run_home.hpp>
+#include <mailgrad/actors/run/run_crew.hpp>
 
 #include <gtest/gtest.h>
 

@@ -2,17 +2,22 @@
 #include <mailgrad/tests/actors/runs/assembled_run.hpp>
 #include <mailgrad/tests/actors/runs/small_training.hpp>
 
-#include <mailgrad/actors/protocol/register_messages.hpp>
+#include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/engine/worker/replica.hpp>
 #include <mailgrad/files/digests.hpp>
+#include <mailgrad/graph/models/built_in.hpp>
+#include <mailgrad/graph/models/model.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <stdexcept>
+#include <string>
+#include <vector>
 
 // Whole runs on threads of their own. Nothing here depends on who is how fast.
 
@@ -306,6 +311,15 @@ TEST(Training, NamesNothingThatWaitsOnceItHasEnded) {
   static_cast<void>(run.report());
   EXPECT_TRUE(run.wait_for(std::chrono::milliseconds{0}));
   EXPECT_THAT(run.name_waits(std::chrono::milliseconds{0}), ::testing::IsEmpty());
+}
+
+TEST(ShortForms, MeanWhatTheLongOnesMean) {
+  EXPECT_EQ(cpus(2), (std::vector<device>{{device_kind::cpu, 0}, {device_kind::cpu, 1}}));
+  EXPECT_EQ(gpus(2), (std::vector<device>{{device_kind::cuda, 0}, {device_kind::cuda, 1}}));
+  const training_options o = options_for("sync", 1);
+  EXPECT_EQ(train(mlp({8}), small_data(), o).parameters_sha256,
+            train(find_model("mlp:hidden=8"), small_data(), o).parameters_sha256);
+  EXPECT_THROW(serve(mlp({8}), small_data(), o, "nowhere"), std::invalid_argument);
 }
 
 } // namespace

@@ -64,7 +64,7 @@ public:
         workers_here_(s.workers), has_one_result_(has_one_result(s, deeds)), deeds_(deeds) {
     disk_faults_ = {};
     wires_->server_is_well = [this] {
-      constexpr instant long_enough = std::chrono::seconds{5}; // for what was silent before to be over
+      static constexpr instant long_enough = std::chrono::seconds{5}; // for what was silent before to be over
       const auto is_well = [](const process& p) { return !p.is_over() && p.was_well_for(long_enough); };
       return has_no_faults(spec_) && server_ && is_well(*server_) &&
              std::ranges::all_of(hosts_, [&](const auto& h) { return h.second && is_well(*h.second); });

@@ -188,7 +188,7 @@ struct server_setup {
   std::uint64_t run = 1; ///< key of the run
 };
 
-/// As training_run is for a run over processes.
+/// As `training` is for a run over processes.
 class server_process final : public process {
 public:
   /// Errors  those of `training`.

@@ -3,7 +3,7 @@
 #include <mailgrad/tests/net/tcp/plain_listener.hpp>
 
 #include <mailgrad/cli/exit_code.hpp>
-#include <mailgrad/engine/account/run_outcome.hpp>
+#include <mailgrad/engine/account/report_of_run.hpp>
 #include <mailgrad/net/ending.hpp>
 
 #include <gmock/gmock.h>

@@ -1,6 +1,5 @@
 #include <mailgrad/tests/cli/remote/remote_tool.hpp>
 
-#include <mailgrad/engine/checkpoint/checkpoint_file.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/files/archive.hpp>
 

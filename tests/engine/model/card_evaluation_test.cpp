@@ -3,9 +3,8 @@
 #include <mailgrad/tests/engine/small_problem.hpp>
 #include <mailgrad/tests/support/needs_card.hpp>
 
-#include <mailgrad/engine/model/data_request.hpp>
+#include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
-#include <mailgrad/engine/model/model_layout.hpp>
 #include <mailgrad/engine/model/text_sample.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/graph/layers.hpp>

@@ -1,8 +1,6 @@
 #include <mailgrad/tests/engine/tall_tables.hpp>
 
-#include <mailgrad/engine/model/data_request.hpp>
-#include <mailgrad/engine/model/model_layout.hpp>
-#include <mailgrad/engine/model/training_fetches.hpp>
+#include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/model/weight_reads.hpp>
 
 #include <mailgrad/graph/operation.hpp>

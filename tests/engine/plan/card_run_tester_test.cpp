@@ -4,9 +4,8 @@
 #include <mailgrad/tests/support/noting_operation.hpp>
 #include <mailgrad/tests/support/simulated_card/card_control.hpp>
 
-#include <mailgrad/engine/model/data_request.hpp>
+#include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
-#include <mailgrad/engine/model/model_layout.hpp>
 #include <mailgrad/engine/model/text_sample.hpp>
 #include <mailgrad/engine/plan/run_tester.hpp>
 #include <mailgrad/graph/models/built_in.hpp>

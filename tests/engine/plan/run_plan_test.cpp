@@ -1,14 +1,18 @@
 #include <mailgrad/tests/engine/layouts.hpp>
+
+#include <mailgrad/engine/plan/run_fingerprint.hpp>
+#include <mailgrad/engine/plan/run_plan.hpp>
+#include <mailgrad/graph/models/built_in.hpp>
+#include <mailgrad/graph/models/spanning_models.hpp>
 #include <mailgrad/tests/engine/small_problem.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 
-#include <mailgrad/engine/plan/run_description.hpp>
-#include <mailgrad/engine/plan/run_plan.hpp>
-#include <mailgrad/graph/models/spanning_models.hpp>
-
 #include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace mailgrad {
 namespace {
@@ -132,6 +136,113 @@ TEST(RunDescription, TellsTheOptionsOfARun) {
   EXPECT_EQ(r.seed, 9U);
   EXPECT_EQ(r.epochs, 12.0 * 8 / static_cast<double>(small_data()->train.size()));
   EXPECT_FALSE(r.mean_step_factor);
+}
+
+/// A model of 4 hidden units for each of so many thousands.
+run_plan plan_of(std::size_t thousands, bool keeps = false, const std::string& policy = "async") {
+  training_options o;
+  o.devices = {{device_kind::cpu, 0}, {device_kind::cpu, 0}};
+  o.batch = 8;
+  o.shards = 2;
+  o.policy = policy;
+  if (keeps) o.checkpoints.folder = "checkpoints";
+  return plan_run(*built_in_model("mlp:hidden=1000x" + std::to_string(1000 * thousands)), small_data(), o);
+}
+
+TEST(LargestBody, IsThatOfTheRunAndNotOfAnyRun) {
+  constexpr std::uint64_t room = 16 << 20, mega = 1 << 20;
+  EXPECT_GE(largest_exchange(*plan_of(1).layout, 1), 3 * (2 * mega) - mega / 2 + room);
+  EXPECT_GE(largest_exchange(*plan_of(1).layout, 3), 5 * (2 * mega) - mega + room);
+  EXPECT_LT(largest_body(plan_of(1), 0), 8 * mega + room);
+  EXPECT_GT(largest_body(plan_of(8), 0), 40 * mega + room);
+}
+
+TEST(LargestBody, HasRoomForTheShardsOfAHost) {
+  const run_plan plan = plan_of(8);
+  const std::uint64_t whole = plan.layout->size() * sizeof(float);
+  EXPECT_GE(largest_body(plan, 1), whole);
+}
+
+TEST(LargestBody, HasRoomForPartsOfCheckpoints) {
+  const run_plan plan = plan_of(1, true);
+  const std::uint64_t whole = plan.layout->size() * sizeof(float);
+  EXPECT_GE(largest_body(plan, 0), 6 * whole);
+  // Two workers, each with a gradient that waits and the weights that it was computed from.
+  EXPECT_GE(largest_body(plan, 2), largest_body(plan_of(1), 2) + 4 * whole);
+}
+
+/// Those of a queue wait one by one, however few workers there are.
+TEST(LargestBody, HasRoomForTheLongestQueue) {
+  const std::uint64_t whole = plan_of(1).layout->size() * sizeof(float);
+  const std::uint64_t without = largest_body(plan_of(1, true), 1);
+  EXPECT_GE(largest_body(plan_of(1, true, "async, queue:2,64@3"), 1), without + 63 * whole);
+}
+
+/// Each device of a worker has a gradient of its own that may wait.
+TEST(LargestBody, HasRoomForTheGradientsOfEveryDeviceInThem) {
+  run_plan plan = plan_of(1, true);
+  const std::uint64_t whole = plan.layout->size() * sizeof(float);
+  const std::uint64_t before = largest_body(plan, 2);
+  plan.options.workers = plan.workers();
+  plan.options.devices.resize(std::size_t{16} * plan.workers(), {device_kind::cpu, 0});
+  ASSERT_EQ(plan.devices_per_worker(), 16U);
+  EXPECT_GE(largest_body(plan, 2), before + 15 * whole);
+}
+
+training_options recorded_by_two() {
+  training_options o;
+  o.devices = {{device_kind::cpu, 0}, {device_kind::cpu, 0}};
+  o.batch = 8;
+  o.shards = 3;
+  o.words = {"--batch", "8"};
+  return o;
+}
+
+run_plan planned_from(training_options o) { return plan_run(small_model(), small_data(), std::move(o)); }
+
+TEST(RecordingOfPlan, TellsWorkersShardsFactsAndWords) {
+  const run_plan plan = planned_from(recorded_by_two());
+  const recording_header h = recording_header_of(plan);
+  EXPECT_EQ(h.workers, 2u);
+  EXPECT_EQ(h.shards, 3u);
+  EXPECT_EQ(h.seats, 0u) << "nobody may join later";
+  EXPECT_EQ(h.facts, facts_and_names(plan));
+  EXPECT_THAT(h.words, ElementsAre("--batch", "8"));
+}
+
+TEST(RecordingOfPlan, RepeatsOfTheFirstPartWhatMustStayTheSame) {
+  training_options o = recorded_by_two();
+  o.elsewhere.emplace(); // workers that have told nothing yet
+  run_plan plan = planned_from(o);
+  recording before;
+  before.header = recording_header_of(plan);
+  for (auto& [what, is] : before.header.facts)
+    if (what == first_weights_fact) is = "those of the first part";
+  before.header.facts.emplace_back(computers_fact, "two of a kind");
+  plan.recorded_before = std::make_shared<const recording>(before);
+
+  const recording_header h = recording_header_of(plan);
+  EXPECT_EQ(told_fact(h.facts, first_weights_fact), "those of the first part");
+  EXPECT_EQ(told_fact(h.facts, computers_fact), "two of a kind");
+  EXPECT_FALSE(tells(h.facts, products_fact)) << "the first part does not tell it";
+}
+
+TEST(RecordingOfPlan, LeavesRoomForTheWeightsReportsAndCheckpoints) {
+  training_options o = recorded_by_two();
+  const run_plan without = planned_from(o);
+  const std::uint64_t weights = without.layout->size() * sizeof(float), reports = 1 << 18;
+  EXPECT_EQ(room_beside_recording(without, {}), weights + reports);
+
+  o.checkpoints.folder = "checkpoints";
+  o.checkpoints.keep = 3;
+  const run_plan plan = planned_from(o);
+  const auto checkpoints = [&](checkpoint_account so_far) {
+    return room_beside_recording(plan, so_far) - weights - reports;
+  };
+  EXPECT_EQ(checkpoints({}), 4 * (4 * weights)) << "four, each of four arrays";
+  EXPECT_EQ(checkpoints({.written = 2, .bytes = 2000}), 2 * 1000u)
+      << "the third, and one before it is removed";
+  EXPECT_EQ(checkpoints({.written = 50, .bytes = 50'000}), 1000u);
 }
 
 } // namespace

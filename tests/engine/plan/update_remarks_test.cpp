@@ -1,6 +1,6 @@
 #include <mailgrad/tests/engine/small_problem.hpp>
 
-#include <mailgrad/engine/plan/run_description.hpp>
+#include <mailgrad/engine/plan/run_plan.hpp>
 
 #include <gmock/gmock.h>
 

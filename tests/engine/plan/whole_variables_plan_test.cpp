@@ -2,8 +2,7 @@
 #include <mailgrad/tests/support/refusal.hpp>
 #include <mailgrad/tests/support/single_weight_rules.hpp>
 
-#include <mailgrad/engine/model/model_layout.hpp>
-#include <mailgrad/engine/plan/largest_body.hpp>
+#include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/plan/shard_terms.hpp>
 #include <mailgrad/files/byte_archive.hpp>

@@ -1,6 +1,6 @@
 #include <mailgrad/tests/engine/record/small_recording.hpp>
 
-#include <mailgrad/engine/account/checkpoint_account.hpp>
+#include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 
 #include <gmock/gmock.h>

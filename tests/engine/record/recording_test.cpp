@@ -1,7 +1,7 @@
 #include <mailgrad/tests/engine/record/small_recording.hpp>
 
 #include <mailgrad/engine/record/recording.hpp>
-#include <mailgrad/files/little_endian.hpp>
+#include <mailgrad/files/byte_archive.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

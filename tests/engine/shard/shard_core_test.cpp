@@ -4,6 +4,7 @@
 #include <mailgrad/tests/support/manual_time.hpp>
 
 #include <mailgrad/engine/shard/shard_core.hpp>
+#include <mailgrad/optim/policies/own_policy.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 // The core of a shard without an actor. What a policy does with gradients is tested by way of
@@ -161,6 +163,43 @@ TEST_F(ShardCore, LeavesAnUpdateThatHelpersMayShareToItsOwner) {
   EXPECT_EQ(core_->work(), nullptr);
   ASSERT_THAT(port_.answers, SizeIs(2));
   EXPECT_FLOAT_EQ(first_ - port_.answers[1].weights.payload.values.on_host()[0], 2);
+}
+
+/// Nobody goes on until the gradients of all workers are applied, one after the other.
+class in_turn final : public policy {
+public:
+  static constexpr std::string_view policy_name = "in-turn";
+
+  std::string_view name() const noexcept override { return policy_name; }
+  bool makes_batches() const noexcept override { return true; }
+  std::size_t takes_first() const noexcept override { return 1; }
+  std::size_t queue_length() const noexcept override { return members_; }
+  void join(rank) override { ++members_; }
+  void leave(rank) override { --members_; }
+  decision judge(const gradient_stamp&) override {
+    ++waiting_;
+    return {verdict::merge};
+  }
+  bool batch_complete() const override { return waiting_ > 0 && (applies_ || waiting_ >= members_); }
+  void batch_applied() override { applies_ = --waiting_ > 0; }
+  bool may_start(rank) const override { return waiting_ == 0; }
+
+private:
+  std::size_t members_ = 0, waiting_ = 0;
+  bool applies_ = false;
+};
+
+TEST_F(ShardCore, MakesWhatElseIsDueWhenASharedUpdateHasEnded) {
+  serve(own_policy<in_turn>(), 2, 2 * parallel_update::part_size, 1);
+  push(0, 1, 0, 1);
+  push(1, 1, 0, 3);
+  ASSERT_NE(core_->work(), nullptr);
+  answered();
+  while (core_->compute_part() != parallel_update::progress::complete) {
+  }
+  core_->end_update();
+  EXPECT_EQ(core_->version().value, 2U);
+  EXPECT_THAT(answered(), ElementsAre(0, 1));
 }
 
 TEST_F(ShardCore, GivesItsPartOfACheckpointOnce) {

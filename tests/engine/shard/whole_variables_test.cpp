@@ -1,8 +1,8 @@
 #include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/support/single_weight_rules.hpp>
 
+#include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/model/gradient.hpp>
-#include <mailgrad/engine/model/model_layout.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/engine/worker/local_steps.hpp>
 

@@ -1,7 +1,6 @@
 #pragma once
 
-#include <mailgrad/engine/model/data_request.hpp>
-#include <mailgrad/engine/model/model_layout.hpp>
+#include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/weights/weights_file.hpp>
 
 #include <algorithm>

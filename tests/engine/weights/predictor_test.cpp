@@ -2,8 +2,7 @@
 #include <mailgrad/tests/engine/weights/drawn_model.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 
-#include <mailgrad/engine/model/data_request.hpp>
-#include <mailgrad/engine/model/model_layout.hpp>
+#include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/weights/predictor.hpp>
 
 #include <gmock/gmock.h>

@@ -4,7 +4,7 @@
 #include <mailgrad/tests/engine/small_problem.hpp>
 #include <mailgrad/tests/support/needs_card.hpp>
 
-#include <mailgrad/engine/model/data_request.hpp>
+#include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/worker/card_replica.hpp>
 #include <mailgrad/engine/worker/replica.hpp>
 

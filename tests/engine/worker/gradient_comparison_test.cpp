@@ -1,6 +1,6 @@
 #include <mailgrad/engine/worker/step_runner.hpp>
 
-#include <mailgrad/engine/account/time_split.hpp>
+#include <mailgrad/engine/account/gradient_ledger.hpp>
 #include <mailgrad/tests/engine/layouts.hpp>
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 #include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/engine/small_problem.hpp>
 
-#include <mailgrad/engine/model/weight_addresses.hpp>
+#include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/worker/replica.hpp>
 #include <mailgrad/engine/worker/stage_program.hpp>
 #include <mailgrad/graph/layers.hpp>

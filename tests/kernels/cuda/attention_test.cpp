@@ -101,7 +101,7 @@ protected:
     const auto log_sums = unwritten<float>(room.kept_floats);
     const auto scratch = unwritten<float>(room.gradient_scratch_bytes / sizeof(float));
     const auto* const numbers = reinterpret_cast<const bfloat16*>(qkv.data());
-    causal_attention(card(), of.a, numbers, y.data(), log_sums.data());
+    causal_attention(card(), of.a, numbers, y.data(), log_sums.data(), nullptr);
     causal_attention_gradient(card(), of.a, numbers, y.data(), log_sums.data(),
                               reinterpret_cast<const bfloat16*>(dy.data()), dqkv.data(), scratch.data());
     return {y.read(), log_sums.read(), dqkv.read()};
@@ -117,7 +117,7 @@ protected:
     const auto at = [](const shifted_array<std::uint16_t>& x) {
       return reinterpret_cast<bfloat16*>(x.data());
     };
-    causal_attention(card(), of.a, at(qkv), at(y), log_sums.data());
+    causal_attention(card(), of.a, at(qkv), at(y), log_sums.data(), nullptr);
     causal_attention_gradient(card(), of.a, at(qkv), read_numbers(at(y)), log_sums.data(), at(dy), at(dqkv),
                               scratch.data());
     return {values_of(y.read()), log_sums.read(), values_of(dqkv.read())};
@@ -277,18 +277,18 @@ TEST_F(CardAttentionEdges, RefusesHeadsThatAreTooWide) {
   EXPECT_NO_THROW(attention_room_on(device_kind::cpu, {1, 4, 1, 129}));
   const bfloat16* const none = nullptr;
   float* const nowhere = nullptr;
-  EXPECT_THROW(causal_attention(card(), {1, 4, 1, 129}, nowhere, nowhere, nullptr), shape_error);
-  EXPECT_THROW(causal_attention(card(), {1, 4, 1, 129}, none, nowhere, nullptr), shape_error);
-  EXPECT_THROW(causal_attention(host_stream{}, {1, 4, 1, 8}, none, nowhere, nullptr), device_error);
+  EXPECT_THROW(causal_attention(card(), {1, 4, 1, 129}, nowhere, nowhere, nullptr, nullptr), shape_error);
+  EXPECT_THROW(causal_attention(card(), {1, 4, 1, 129}, none, nowhere, nullptr, nullptr), shape_error);
+  EXPECT_THROW(causal_attention(host_stream{}, {1, 4, 1, 8}, none, nowhere, nullptr, nullptr), device_error);
 }
 
 TEST_F(CardAttentionEdges, OfNothingIsNothing) {
   for (const attention_shape& a : {attention_shape{0, 4, 1, 8}, {1, 0, 1, 8}, {1, 4, 0, 8}}) {
     const bfloat16* const none = nullptr;
     float* const nowhere = nullptr;
-    causal_attention(card(), a, nowhere, nowhere, nullptr);
+    causal_attention(card(), a, nowhere, nowhere, nullptr, nullptr);
     causal_attention_gradient(card(), a, nowhere, nowhere, nullptr, nowhere, nowhere, nullptr);
-    causal_attention(card(), a, none, nowhere, nullptr);
+    causal_attention(card(), a, none, nowhere, nullptr, nullptr);
     causal_attention_gradient(card(), a, none, nowhere, nullptr, none, nowhere, nullptr);
   }
 }

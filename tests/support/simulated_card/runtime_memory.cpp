@@ -2,7 +2,6 @@
 #include "current_card.hpp"
 
 #include <mailgrad/kernels/cuda/runtime.hpp>
-#include <mailgrad/tensor/byte_count.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>

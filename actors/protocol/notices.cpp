@@ -1,0 +1,123 @@
+#include <mailgrad/actors/protocol/notices.hpp>
+
+#include <bit>
+#include <chrono>
+
+namespace mailgrad {
+using messaging::send;
+
+/// The first entry of a run is sent at once, since nothing was sent before it.
+void order_log::flush_each_second(instant now) {
+  if (now - told_at_ < std::chrono::seconds{1}) return;
+  told_at_ = now;
+  flush();
+}
+
+void order_log::mark(std::uint64_t checkpoint, shard_index by) {
+  if (!recorder_) return;
+  flush();
+  send(self_, recorder_, recording_marked{checkpoint, by});
+}
+
+void order_log::flush() {
+  if (notes_.turns.empty() && notes_.deals.empty()) return;
+  order_noted told{notes_.shard, {}, {}};
+  told.turns.swap(notes_.turns);
+  told.deals.swap(notes_.deals);
+  send(self_, recorder_, std::move(told));
+}
+
+using messaging::send;
+
+progress_notices::progress_notices(caf::event_based_actor* self, caf::actor tracker, caf::actor coordinator,
+                                   rank worker, notice_pace pace)
+    : self_(self), tracker_(std::move(tracker)), coordinator_(std::move(coordinator)), pace_(pace) {
+  unreported_.worker = worker;
+}
+
+void progress_notices::count(std::size_t samples, std::optional<float> loss) {
+  ++unreported_.steps;
+  if (!loss) return;
+  unreported_.samples += samples;
+  loss_sum_ += static_cast<double>(*loss) * static_cast<double>(samples);
+}
+
+void progress_notices::notify_if_due(instant now, const worker_sums& so_far) {
+  const bool is_first = !has_told_ && unreported_.samples > 0;
+  if (!is_first && !pace_.due(now - last_, unreported_.steps)) return;
+  const auto news = take(now, so_far);
+  if (!news) return;
+  send(self_, tracker_, *news);
+  send(self_, coordinator_, *news);
+}
+
+void progress_notices::notify(instant now, const worker_sums& so_far) {
+  if (const auto news = take(now, so_far)) send(self_, tracker_, *news);
+}
+
+std::optional<worker_progress> progress_notices::take(instant now, const worker_sums& so_far) {
+  if (unreported_.steps == 0) return std::nullopt;
+  unreported_.span = (now - last_).count();
+  unreported_.sums = so_far.since(told_);
+  if (unreported_.samples > 0) has_told_ = true;
+  last_ = now;
+  told_ = so_far;
+  unreported_.loss_sum_bits = std::bit_cast<std::uint64_t>(std::exchange(loss_sum_, 0.0));
+  worker_progress next;
+  next.worker = unreported_.worker;
+  return std::exchange(unreported_, next);
+}
+
+namespace {
+
+constexpr instant pieces_apart = std::chrono::seconds{1};
+
+} // namespace
+
+void trace_teller::begin() {
+  if (options_.track) tell();
+}
+
+void trace_teller::tell_if_due(instant now) {
+  if (!options_.track || under_way_ || untold() == 0) return;
+  if (untold() >= trace_piece::most_events || now - told_at_ >= pieces_apart) tell();
+}
+
+void trace_teller::on_taken(const trace_taken&) {
+  under_way_ = false;
+  answered_ = options_.time->now().count();
+  if (then_) tell_rest();
+}
+
+void trace_teller::end(std::function<void()> then) {
+  then_ = std::move(then);
+  if (!options_.track) return close();
+  if (!under_way_) tell_rest();
+}
+
+void trace_teller::give_up() {
+  if (then_) close();
+}
+
+/// The last piece also counts what had no room, so it comes even without events.
+void trace_teller::tell_rest() {
+  tell();
+  if (untold() == 0) close();
+}
+
+void trace_teller::close() {
+  options_.track.reset();
+  std::exchange(then_, nullptr)();
+}
+
+void trace_teller::tell() {
+  told_at_ = options_.time->now();
+  under_way_ = true;
+  trace_piece piece{options_.device, told_at_.count(), std::exchange(answered_, std::nullopt),
+                    options_.track->left_out()};
+  tell_from(*options_.track, told_, piece);
+  told_ += piece.events.size();
+  options_.tell(std::move(piece));
+}
+
+} // namespace mailgrad

@@ -1,0 +1,186 @@
+#pragma once
+
+#include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/engine/account/trace_track.hpp>
+#include <mailgrad/engine/account/training_progress.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace mailgrad {
+
+/// Collects what an actor must tell the recorder. It sends many entries at a time, because a message for each
+/// update would cost more than the update. It also sends each second, so that little is missing from the
+/// recording of a killed run with slow steps.
+///
+/// Threads those of its actor.
+class order_log {
+public:
+  order_log(caf::event_based_actor* self, caf::actor recorder, shard_index shard = {})
+      : self_(self), recorder_(std::move(recorder)) {
+    notes_.shard = shard;
+  }
+
+  /// Does nothing in a run without a recorder.
+  void note(const order_entry& turn) {
+    add(notes_.turns, turn);
+    flush_each_second(instant{turn.arrived});
+  }
+  void note(const recorded_deal& deal, instant now) {
+    add(notes_.deals, deal);
+    flush_each_second(now);
+  }
+  /// Sends the entries noted so far.
+  void flush();
+  /// Sends them, and says that they lie before this checkpoint.
+  void mark(std::uint64_t checkpoint, shard_index by);
+
+private:
+  static constexpr std::size_t entries_per_message = 1024;
+
+  template <class Entry>
+  void add(std::vector<Entry>& to, const Entry& e) {
+    if (!recorder_) return;
+    to.push_back(e);
+    if (to.size() >= entries_per_message) flush();
+  }
+
+  void flush_each_second(instant now);
+
+  caf::event_based_actor* self_;
+  caf::actor recorder_;
+  order_noted notes_;
+  instant told_at_{0};
+};
+
+/// Tells the tracker how stale gradients were: one message for many gradients.
+///
+/// Threads  those of the actor that owns it.
+class gap_notices {
+public:
+  /// A message is sent after this many gradients at the latest.
+  static constexpr std::uint64_t per_notice = 256;
+
+  /// The steps of `pace` are gradients here.
+  gap_notices(caf::event_based_actor* self, caf::actor tracker, const time_source& time,
+              notice_pace pace = {})
+      : self_(self), tracker_(std::move(tracker)), time_(time), pace_(pace), sent_(time.now()) {}
+
+  /// Each message has also what `counts` gives then.
+  void add_counts(std::function<shard_counts()> counts) { counts_ = std::move(counts); }
+
+  /// Counts a gradient that was `gap` versions late at the time `now`.
+  void count(std::uint64_t gap, instant now) {
+    gaps_.count(gap);
+    if (gaps_.total() >= per_notice || pace_.due(now - sent_, gaps_.total())) flush();
+  }
+
+  void flush() {
+    if (gaps_.empty()) return;
+    messaging::send(self_, tracker_,
+                    staleness_observed{gaps_, counts_ ? std::optional(counts_()) : std::nullopt});
+    gaps_.clear();
+    sent_ = time_.now();
+  }
+
+private:
+  caf::event_based_actor* self_;
+  caf::actor tracker_;
+  const time_source& time_;
+  notice_pace pace_;
+  staleness_histogram gaps_; ///< not yet sent
+  std::function<shard_counts()> counts_;
+  instant sent_; ///< when the last message was sent
+};
+
+/// Tells the tracker now and then what a worker has done, and the coordinator as well, which has nothing else
+/// of a worker that is lost. The first step whose loss is known is told at once, as the loss to measure
+/// others by.
+///
+/// Threads  those of the device actor that owns it.
+class progress_notices {
+public:
+  progress_notices(caf::event_based_actor* self, caf::actor tracker, caf::actor coordinator, rank worker,
+                   notice_pace pace = {});
+
+  /// The worker starts `now`. In a run that is resumed it has these sums from before.
+  void begin(instant now, const worker_sums& before = {}) {
+    last_ = now;
+    told_ = before;
+  }
+  /// Counts one step of the worker, and its samples if their loss is known.
+  void count(std::size_t samples, std::optional<float> loss);
+  /// A step ended at `now`, with these sums over the whole life of the worker.
+  void notify_if_due(instant now, const worker_sums& so_far);
+  /// The worker ends: tells the tracker what is new. The coordinator gets the whole report.
+  void notify(instant now, const worker_sums& so_far);
+
+private:
+  std::optional<worker_progress> take(instant now, const worker_sums& so_far);
+
+  caf::event_based_actor* self_;
+  caf::actor tracker_;
+  caf::actor coordinator_;
+  notice_pace pace_;
+  worker_progress unreported_;
+  double loss_sum_ = 0; ///< over the unreported samples
+  bool has_told_ = false;
+  instant last_{0};
+  worker_sums told_; ///< in all notices so far
+};
+
+/// Tells the timeline of a worker or a shard to a coordinator in another process, in pieces, since the
+/// coordinator must have what happened before the actor is lost.
+///
+/// Guarantees  a piece is under way only when the coordinator has answered the one before, so at most one
+///             lies in front of a gradient, also on a slow network. What has not been told stays in the
+///             track, which has its own bound.
+/// Threads     those of the actor that owns it.
+class trace_teller {
+public:
+  struct options {
+    std::string device; ///< of a worker
+    std::shared_ptr<const time_source> time;
+    std::shared_ptr<const trace_track> track; ///< null: nothing is told
+    std::function<void(trace_piece)> tell;    ///< sends a piece to the coordinator
+  };
+
+  explicit trace_teller(options o) : options_(std::move(o)) {}
+
+  /// The actor takes part. A first piece, which has no events, shows how far the clocks are apart.
+  void begin();
+  /// A step has been computed and pushed, or a gradient judged. Tells of it if there is a whole piece, or
+  /// enough time has passed.
+  void tell_if_due(instant now);
+  /// The coordinator has the last piece.
+  void on_taken(const trace_taken&);
+  /// The actor ends. `then` is called when the last of what is left is under way, which may be at once.
+  void end(std::function<void()> then);
+  /// Nobody answers any more, so an end waits for no answer.
+  void give_up();
+  instant told_at() const { return told_at_; }
+  bool is_ending() const { return then_ != nullptr; }
+  bool tells() const { return options_.track != nullptr; }
+
+private:
+  std::size_t untold() const { return options_.track->events().size() - told_; }
+  void tell();
+  void tell_rest();
+  void close();
+
+  options options_;
+  std::size_t told_ = 0; ///< events
+  bool under_way_ = false;
+  instant told_at_{0};
+  std::optional<std::int64_t> answered_; ///< of the last piece, until it is told
+  std::function<void()> then_;           ///< set while the actor ends
+};
+
+} // namespace mailgrad
