@@ -551,7 +551,7 @@ outgoing session::next_loan(instant now) {
   bytes payload;
   const loan& l = b.lent->what;
   frame_writer{payload}.u64(l.block).u64(l.block_bytes).u64(l.begin).u64(l.bytes).raw(b.tag);
-  lent_.emplace(loans_out_++, lent_out{std::move(*b.lent), std::move(b.keeps)});
+  lent_.emplace(loans_out_++, lent_out{std::move(b.keeps), std::move(*b.lent)});
   return frame_of(plane::bulk, frame_kind::lent, std::move(payload), now);
 }
 

@@ -233,8 +233,8 @@ private:
   };
   /// A body that the peer reads.
   struct lent_out {
-    lending what;
     std::shared_ptr<const void> keeps;
+    lending what; ///< goes before the memory, which may be lent again
   };
   /// Cumulative counts of what may be sent and what was.
   struct credit {

@@ -129,8 +129,9 @@ attached gradient_form::pack(const push_gradient& x, std::uint32_t shard,
   std::size_t count = tables.size();
   a.field("tables", count);
   for (auto& [variable, rows] : tables) {
+    std::string once = std::move(rows); // so that no table is held beside the archive's copy
     a.field("variable", variable);
-    a.field("rows", rows);
+    a.field("rows", once);
   }
   a.hold("read", nullptr, x.payload.read ? x.payload.read.on_host() : std::span<const float>());
   const auto bytes = std::make_shared<const std::string>(a.bytes());

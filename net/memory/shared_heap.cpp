@@ -188,7 +188,7 @@ void shared_heap::abandon(lending l, std::shared_ptr<const void> keeps) {
   using moment = std::chrono::steady_clock::time_point;
   const moment until = options_.kept ? std::chrono::steady_clock::now() + *options_.kept : moment::max();
   const std::lock_guard lock(mutex_);
-  abandoned_.push_back({until, std::move(l), std::move(keeps)});
+  abandoned_.push_back({until, std::move(keeps), std::move(l)});
 }
 
 /// Lets what has been kept for long enough go, without the lock.

@@ -76,8 +76,8 @@ private:
   class loans;
   struct abandoned {
     std::chrono::steady_clock::time_point until;
-    lending what;
     std::shared_ptr<const void> keeps;
+    lending what; ///< goes before the memory, which may be lent again
   };
 
   void let_go_of_overdue();

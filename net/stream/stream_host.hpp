@@ -34,7 +34,10 @@ public:
   using took = std::function<void(descriptor socket)>;
 
   stream_listener(asio::io_context& io, descriptor listening, took told)
-      : socket_(io, listening.release()), retry_(io), told_(std::move(told)) {}
+      : socket_(io), retry_(io), told_(std::move(told)) {
+    socket_.assign(listening.number());
+    listening.release();
+  }
 
   void begin() override;
   void stop() override;
