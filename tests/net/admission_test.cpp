@@ -44,6 +44,14 @@ struct Admission : ::testing::Test {
       all->ask([this](admission::units u) { held.push_back(std::move(u)); });
   }
 
+  /// Units that go admit the next ones, which are held as well.
+  void TearDown() override {
+    while (!held.empty()) {
+      const admission::units last = std::move(held.back());
+      held.pop_back();
+    }
+  }
+
   std::shared_ptr<semaphore> all = std::make_shared<semaphore>(2);
   std::vector<admission::units> held;
 };
