@@ -234,7 +234,7 @@ private:
   /// A body that the peer reads.
   struct lent_out {
     std::shared_ptr<const void> keeps;
-    lending what; ///< goes before the memory, which may be lent again
+    lending what; ///< ends before its memory may be lent again
   };
   /// Cumulative counts of what may be sent and what was.
   struct credit {

@@ -153,8 +153,8 @@ train_words with_usual_choices(train_words w, const CLI::App& parser);
 /// The same on cores, for a run that no card can train.
 train_words with_usual_cores(train_words w);
 
-/// Makes a mini-batch that the command left open smaller where the training set has fewer samples: each
-/// worker has one of them in a pass. The words that a recording and a checkpoint keep then name it.
+/// Gives each worker an equal share of the training set as its mini-batch, if the command names no --batch
+/// and the default is larger than the set. Recordings and checkpoints of the run then name that size.
 void fit_usual_batch(const train_words& w, training_options& o, std::size_t samples);
 
 /// Each card that answers and is new enough, or else `cores`.

@@ -10,8 +10,7 @@
 
 namespace mailgrad {
 
-// The shards of a rehearsal behave as shard_core. Below them: what a rehearsal waits for, and why it refuses
-// a recording.
+// The shards of a rehearsal behave as shard_core.
 
 namespace {
 

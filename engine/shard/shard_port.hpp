@@ -8,8 +8,8 @@
 
 namespace mailgrad {
 
-/// By which the core of a shard tells others what its moment counts for. An actor sends it at once. All else
-/// that is to be done the core is asked for when an event is over.
+/// What the core of a shard tells others in the middle of an event, since it must leave at that moment. Its
+/// owner sends each at once, and asks the core for all other work when the event is over.
 ///
 /// Threads  the one that has called the core.
 class shard_port {

@@ -77,7 +77,7 @@ private:
   struct abandoned {
     std::chrono::steady_clock::time_point until;
     std::shared_ptr<const void> keeps;
-    lending what; ///< goes before the memory, which may be lent again
+    lending what; ///< ends before its memory may be lent again
   };
 
   void let_go_of_overdue();
