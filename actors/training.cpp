@@ -80,7 +80,7 @@ struct training::implementation {
   void leave_what_came_later();
   void delay_steps(run_crew_options& options) const;
   void describe_elsewhere(training_report& r) const;
-  void describe_cards(training_report& r) const;
+  void describe_gpus(training_report& r) const;
   std::vector<caf::actor> gather(const remote::serve_options& serve);
   void begin_crew(std::vector<caf::actor> shards_elsewhere);
   void begin_files();
@@ -97,13 +97,13 @@ struct training::implementation {
   run_state state_{time_};
   std::atomic<bool> tests_end_{false}; ///< a test during the run, on its own thread, gives up
 
-  mutable books_desk books_;
+  mutable status_cache books_;
   run_home home_; ///< destroyed after the members below, which hold actors; waits for the last actor
   std::optional<run_recorder> recorder_;
   std::optional<run_watch> watch_;
   caf::actor checkpoint_writer_; ///< until the crew has it
   std::optional<run_crew> crew_;
-  std::optional<remote::run_desk> desk_;           ///< of a run with workers in other processes
+  std::optional<remote::control_service> control_; ///< of a run with workers in other processes
   std::optional<remote::worker_server> elsewhere_; ///< lets these in; ends before the crew
 };
 
@@ -135,23 +135,24 @@ training::implementation::implementation(model_function model, std::shared_ptr<c
                        crew_->evaluator(),
                        watch_->actor()},
                       time_);
-  if (!desk_) return;
-  desk_->begin();
-  if (desk_->given_up()) stop("asked for from another process"); // after all had come
+  if (!control_) return;
+  control_->begin();
+  if (control_->given_up()) stop("asked for from another process"); // after all had come
 }
 
 /// Returns the shards if they are in other processes.
 std::vector<caf::actor> training::implementation::gather(const remote::serve_options& serve) {
-  desk_.emplace(plan_.workers(),
-                remote::run_desk::run{
-                    serve.status,
-                    [this](const std::string& policy, const std::string& why) { switch_policy(policy, why); },
-                    [this](const std::string& why) { stop(why); }});
+  control_.emplace(plan_.workers(),
+                   remote::control_service::run{serve.status,
+                                                [this](const std::string& policy, const std::string& why) {
+                                                  switch_policy(policy, why);
+                                                },
+                                                [this](const std::string& why) { stop(why); }});
   elsewhere_.emplace(serve, plan_, home_.system(),
                      [this](const std::string& what, const std::string& argument) {
-                       return desk_->answer(*elsewhere_, what, argument);
+                       return control_->answer(*elsewhere_, what, argument);
                      });
-  remote::gathering all(*elsewhere_, serve, *time_, desk_->given_up());
+  remote::gathering all(*elsewhere_, serve, *time_, control_->given_up());
   if (serve.on_listening) serve.on_listening(elsewhere_->address());
   all.wait_for_all();
   note_computers();
@@ -168,7 +169,7 @@ void training::implementation::begin_crew(std::vector<caf::actor> shards_elsewhe
   run_crew_options crew = crew_options();
   crew.roles.workers = !elsewhere_;
   crew.on_prepared = [this, here = shards_elsewhere.empty()](std::span<const caf::actor> shards) {
-    if (here && has_shard_on_card(options())) wait_until_prepared(home_.system(), shards);
+    if (here && has_shard_on_gpu(options())) wait_until_prepared(home_.system(), shards);
     begin_files();
   };
   crew.shards_elsewhere = std::move(shards_elsewhere);
@@ -288,7 +289,7 @@ run_crew_options training::implementation::crew_options() {
   };
   options.on_books = [this](std::uint64_t request, const run_outcome& books) { books_.take(request, books); };
   if (!this->options().delays.empty()) delay_steps(options);
-  options.on_wait = [this](const wait_named& w) {
+  options.on_wait = [this](const wait_reason& w) {
     watch_->tell(w);
     state_.tell(w);
   };
@@ -296,7 +297,7 @@ run_crew_options training::implementation::crew_options() {
 }
 
 void training::implementation::delay_steps(run_crew_options& options) const {
-  const auto law = std::make_shared<const delay_spec>(this->options().delays, plan_.seats());
+  const auto law = std::make_shared<const delay_spec>(this->options().delays, plan_.slots());
   options.runner = [law, time = time_, begun = created_, seed = this->options().delays_seed](
                        rank worker, std::shared_ptr<step_runner> own) -> std::shared_ptr<step_runner> {
     return std::make_shared<delayed_runner>(
@@ -315,14 +316,14 @@ void training::implementation::switch_policy(const std::string& policy, const st
   require_asked_switch(plan_, place, crew_->store() != nullptr, policy);
   if (state_.outcome())
     throw std::invalid_argument("policy '" + policy + "': the run has ended, and switches no more");
-  const std::string wanted = policy_spec(policy, plan_.seats()).text();
+  const std::string wanted = policy_spec(policy, plan_.slots()).text();
   if (state_.policy() == wanted)
     throw std::invalid_argument("policy '" + policy + "': the run is under " + wanted + " already");
   state_.tell_policy(wanted);
   send_anonymously(crew_->coordinator(), request_switch{policy, why});
 }
 
-/// The evaluator's memory of a card goes with it, which the last tests may need.
+/// The evaluator's memory of a GPU goes with it, which the last tests may need.
 void training::implementation::end_tests() {
   tests_end_ = true;
   if (!crew_->evaluator()) return;
@@ -354,13 +355,13 @@ void training::implementation::describe_elsewhere(training_report& r) const {
   r.devices = elsewhere_->devices(r.workers);
 }
 
-void training::implementation::describe_cards(training_report& r) const {
+void training::implementation::describe_gpus(training_report& r) const {
   const auto& devices = options().devices;
   if (elsewhere_ || std::ranges::find(devices, device_kind::cuda, &device::kind) == devices.end()) return;
   const cuda::queued_steps now = cuda::count_queued_steps();
   const cuda::generated_kernels kernels = cuda::count_generated_kernels();
-  r.cards = card_figures{now.graphs - queued_before_.graphs, now.launches - queued_before_.launches,
-                         kernels.there, kernels.why_none};
+  r.gpus = gpu_figures{now.graphs - queued_before_.graphs, now.launches - queued_before_.launches,
+                       kernels.there, kernels.why_none};
 }
 
 training::training(model_function model, shared_data data, training_options options,
@@ -424,12 +425,12 @@ training_progress training::progress() const {
   return p;
 }
 
-std::vector<std::string> training::name_waits(std::chrono::milliseconds span) {
+std::vector<std::string> training::list_wait_reasons(std::chrono::milliseconds span) {
   std::vector<std::string> waits;
   if (self_->elsewhere_)
-    for (const wait_named& w : self_->elsewhere_->waits()) waits.push_back(in_words(w));
-  const auto ask = [this] { send_anonymously(self_->crew_->coordinator(), mailgrad::name_waits{}); };
-  std::ranges::move(self_->state_.waits_told(ask, span), std::back_inserter(waits));
+    for (const wait_reason& w : self_->elsewhere_->waits()) waits.push_back(in_words(w));
+  const auto ask = [this] { send_anonymously(self_->crew_->coordinator(), mailgrad::list_wait_reasons{}); };
+  std::ranges::move(self_->state_.reported_waits(ask, span), std::back_inserter(waits));
   return waits;
 }
 
@@ -456,7 +457,7 @@ training_report training::report_so_far(std::chrono::milliseconds span) const {
   describe(r, self_->plan_, self_->state_.ended_or_now() - self_->crew_->started(),
            outcome ? outcome->checkpoints : checkpoints());
   self_->describe_elsewhere(r);
-  self_->describe_cards(r);
+  self_->describe_gpus(r);
   date_switches(r, self_->plan_, self_->crew_->started());
   r.members = members(std::min(span, time_to_ask));
   r.recording = recorded();
@@ -471,7 +472,7 @@ training_report training::report(const std::function<bool()>& stop_test) {
   training_report r = report_of(outcome, self_->written());
   describe(r, self_->plan_, self_->state_.ended_or_now() - self_->crew_->started(), outcome.checkpoints);
   self_->describe_elsewhere(r);
-  self_->describe_cards(r);
+  self_->describe_gpus(r);
   date_switches(r, self_->plan_, self_->crew_->started());
   r.members = members({});
   if (const auto last = self_->ended().last(); !last.empty())

@@ -34,7 +34,7 @@ namespace mailgrad {
 ///         std::system_error (no file for the recording, the metrics or TensorBoard). A run that goes wrong
 ///         later ends with a report that says so, never with an exception.
 /// Threads wait_for, progress, report_so_far, observe, stop, take_checkpoint, checkpoints, recorded,
-///         switch_policy, name_waits and members: any; the rest: the owner's.
+///         switch_policy, list_wait_reasons and members: any; the rest: the owner's.
 class training {
 public:
   training(model_function model, shared_data data, training_options options,
@@ -92,15 +92,15 @@ public:
   /// Calls `observer` for each event of the run from now on: a line of metrics each
   /// training_options::metrics_every and one at the end, with the gaps of its gradients, each test of the
   /// weights, each switch of policy that is done, each checkpoint that is written or has failed, each wait
-  /// that name_waits() asks for, and each process that comes into the run or goes. The calls come one after
-  /// the other, on one thread that is not the caller's, and no actor waits for them, so an observer may take
-  /// its time. It may call what any thread may: stop(), take_checkpoint(), and until the end
+  /// that list_wait_reasons() asks for, and each process that comes into the run or goes. The calls come one
+  /// after the other, on one thread that is not the caller's, and no actor waits for them, so an observer may
+  /// take its time. It may call what any thread may: stop(), take_checkpoint(), and until the end
   /// switch_policy(). It must not destroy the run. One that throws is called no more, and metrics_failure()
   /// says why. The last line comes during report(), which waits for the observers.
   void observe(std::function<void(const run_event&)> observer);
 
   /// What the actors wait for, in words: each wait that an actor names within `span`.
-  std::vector<std::string> name_waits(std::chrono::milliseconds span);
+  std::vector<std::string> list_wait_reasons(std::chrono::milliseconds span);
 
   /// Who is in a run over processes, and who was: workers and parameter hosts. None in a run of one process.
   /// When each was heard last is asked for, within `span`.

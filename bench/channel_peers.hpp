@@ -360,7 +360,7 @@ private:
   session_side server_, client_;
   std::unique_ptr<net::network> server_net_, client_net_;
   /// Other programs may take the processors for seconds, so silence is no death.
-  net::server_end server_end_{{.seats = {{net::role::worker, 1}},
+  net::server_end server_end_{{.slots = {{net::role::worker, 1}},
                                .run = 1,
                                .times = net::timing(net::timing::most_heartbeat),
                                .draw = [] { return 1; }},

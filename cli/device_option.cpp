@@ -25,18 +25,18 @@ device device_here(const std::string& word) {
 
 device place_here(const std::string& word) {
   if (word == "host") return {};
-  const std::string without_lane = word.substr(0, word.find('/'));
+  const std::string without_stream = word.substr(0, word.find('/'));
   device d;
   try {
-    d = named_device(without_lane);
+    d = named_device(without_stream);
   } catch (const device_error& e) {
     throw device_error(world_errc::no_such_device,
-                       fmt::format("--parameters takes host and cards; {}", e.what()));
+                       fmt::format("--parameters takes host and GPUs; {}", e.what()));
   }
-  if (word != without_lane)
+  if (word != without_stream)
     throw device_error(
         world_errc::no_such_device,
-        fmt::format("--parameters takes host and cards, and no lanes; write {}", without_lane));
+        fmt::format("--parameters takes host and GPUs, and no streams; write {}", without_stream));
   require_here(d);
   return d;
 }
@@ -66,7 +66,7 @@ std::vector<device> read_places(const std::string& list) {
   return places;
 }
 
-bool names_card(const std::string& list) {
+bool names_gpu(const std::string& list) {
   return std::ranges::any_of(
       split_devices(list), [](const std::string& word) { return word.substr(0, word.find(':')) == "cuda"; });
 }
@@ -77,12 +77,12 @@ std::vector<std::string> device_names(const std::string& list) {
   return names;
 }
 
-void require_several(const spanning_words& w, std::size_t devices_of_a_worker, const std::string& option) {
+void require_several(const spanning_args& w, std::size_t devices_of_a_worker, const std::string& option) {
   if (devices_of_a_worker > 1) return;
   throw std::invalid_argument("--" + w.name() + ": each worker has one device; name more by " + option);
 }
 
-model_function spanning(model_function model, const spanning_words& w) {
+model_function spanning(model_function model, const spanning_args& w) {
   if (w.replicate) return replicated(std::move(model));
   return w.pipeline ? pipelined(std::move(model)) : model;
 }

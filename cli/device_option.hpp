@@ -22,17 +22,17 @@ std::vector<std::string> split_devices(std::string list);
 std::vector<device> read_devices(const std::string& list);
 /// Reads "host, cuda:0", places for weights. The host is the device that "cpu" names.
 ///
-/// Errors  as read_devices(), and device_error for a lane.
+/// Errors  as read_devices(), and device_error for a stream.
 std::vector<device> read_places(const std::string& list);
-/// Whether there is a card among them, for a list that nobody has read yet.
-bool names_card(const std::string& list);
+/// Whether there is a GPU among them, for a list that nobody has read yet.
+bool names_gpu(const std::string& list);
 /// The same devices by their names.
 ///
 /// Errors  as read_devices().
 std::vector<std::string> device_names(const std::string& list);
 
 /// How the model of a worker spans its devices, as the command line says.
-struct spanning_words {
+struct spanning_args {
   bool replicate = false;
   bool pipeline = false;
 
@@ -42,10 +42,10 @@ struct spanning_words {
 };
 
 /// `model`, spanning several devices if the user wants that.
-model_function spanning(model_function model, const spanning_words& w);
+model_function spanning(model_function model, const spanning_args& w);
 
 /// Errors  std::invalid_argument if each worker has only one device. `option` names more.
-void require_several(const spanning_words& w, std::size_t devices_of_a_worker,
+void require_several(const spanning_args& w, std::size_t devices_of_a_worker,
                      const std::string& option = "--devices");
 
 } // namespace mailgrad

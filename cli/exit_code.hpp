@@ -13,7 +13,7 @@ namespace mailgrad {
 /// The exit codes of the tool.
 struct exit_code {
   static constexpr int done = 0;      ///< also of a run that ended early because somebody asked for it
-  static constexpr int failed = 1;    ///< a run that started went wrong, or a card failed
+  static constexpr int failed = 1;    ///< a run that started went wrong, or a GPU failed
   static constexpr int bad_input = 2; ///< options or files that cannot be used; nothing was trained
   static constexpr int differs = 3;   ///< a replay reached its end, with other parameters than recorded
   static constexpr int cut_short = 4; ///< a replay went as far as the recording of a killed run goes

@@ -1,5 +1,6 @@
 #include <mailgrad/cli/option_table.hpp>
 
+#include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/options/interval.hpp>
 #include <mailgrad/options/number.hpp>
 #include <mailgrad/options/spelling.hpp>
@@ -7,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <stdexcept>
 
@@ -312,7 +314,7 @@ CLI::Validator file_name() {
           ""};
 }
 
-std::vector<std::string> given_words(const CLI::App& command) {
+std::vector<std::string> given_args(const CLI::App& command) {
   std::vector<std::string> words;
   for (const CLI::Option* option : command.get_options()) {
     if (option->count() == 0 || option->get_lnames().empty()) continue;
@@ -325,31 +327,63 @@ std::vector<std::string> given_words(const CLI::App& command) {
   return words;
 }
 
-bool option_words::has(std::string_view option) const {
+bool option_args::has(std::string_view option) const {
   return std::ranges::find(words_, option, option_of) != words_.end();
 }
 
-void option_words::drop(std::string_view option) {
+void option_args::drop(std::string_view option) {
   drop_if([&](std::string_view other) { return other == option; });
 }
 
-void option_words::drop(std::initializer_list<const char*> options) {
+void option_args::drop(std::initializer_list<const char*> options) {
   for (const char* option : options) drop(option);
 }
 
-void option_words::drop_unless(const option_words& kept, std::initializer_list<const char*> options) {
+void option_args::drop_unless(const option_args& kept, std::initializer_list<const char*> options) {
   for (const char* option : options)
     if (!kept.has(option)) drop(option);
 }
 
-void option_words::set(std::string word) {
+void option_args::set(std::string word) {
   drop(option_of(word));
   words_.push_back(std::move(word));
 }
 
-void option_words::set(const option_words& more) {
+void option_args::set(const option_args& more) {
   for (const std::string& word : more.words_) drop(option_of(word));
   words_.insert(words_.end(), more.words_.begin(), more.words_.end());
+}
+
+namespace {
+
+struct renamed_option {
+  std::string_view was, is;
+};
+constexpr std::array<renamed_option, 2> renamed{
+    {{"--seats", "--slots"}, {"--own-samples", "--local-samples"}}};
+
+/// Calls `take` with each word that has an old name, and with that option.
+template <class Words, class Take>
+void for_each_old(Words& words, const Take& take) {
+  for (auto& word : words) {
+    if (word == "--") return; // what follows are the words of another program
+    const auto found = std::ranges::find(renamed, option_args::option_of(word), &renamed_option::was);
+    if (found != renamed.end()) take(word, *found);
+  }
+}
+
+} // namespace
+
+std::vector<std::string> with_present_names(std::vector<std::string> words) {
+  for_each_old(words,
+               [](std::string& word, const renamed_option& o) { word.replace(0, o.was.size(), o.is); });
+  return words;
+}
+
+void warn_of_old_names(std::span<const std::string> typed) {
+  for_each_old(typed, [](const std::string&, const renamed_option& o) {
+    say_warning(fmt::format("{} is called {} now; the old name ends with the next release", o.was, o.is));
+  });
 }
 
 } // namespace mailgrad

@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -57,13 +58,13 @@ CLI::Validator file_name();
 
 /// The options of a parsed command as the user gave them, each as "--batch=32". A recording keeps them, so
 /// that a replay has the same options.
-std::vector<std::string> given_words(const CLI::App& command);
+std::vector<std::string> given_args(const CLI::App& command);
 
 /// The options of a command as it was typed, such as "--save=x" or "--quiet".
-class option_words {
+class option_args {
 public:
-  option_words() = default;
-  explicit option_words(std::vector<std::string> words) : words_(std::move(words)) {}
+  option_args() = default;
+  explicit option_args(std::vector<std::string> words) : words_(std::move(words)) {}
 
   /// "--save=x" and "--save" are words of the same option.
   static std::string_view option_of(std::string_view word) { return word.substr(0, word.find('=')); }
@@ -77,11 +78,11 @@ public:
     std::erase_if(words_, [&](const std::string& word) { return says(option_of(word)); });
   }
   /// Drops these, but for those that `kept` has.
-  void drop_unless(const option_words& kept, std::initializer_list<const char*> options);
+  void drop_unless(const option_args& kept, std::initializer_list<const char*> options);
   /// Takes the place of the word of the same option, if there is one.
   void set(std::string word);
   /// The same for all words of `more`.
-  void set(const option_words& more);
+  void set(const option_args& more);
 
   const std::vector<std::string>& all() const noexcept { return words_; }
   /// Gives the words away.
@@ -90,6 +91,15 @@ public:
 private:
   std::vector<std::string> words_;
 };
+
+// Options that have another name since the last release. The old name works for one release more.
+
+/// "--slots=4" for "--seats=4", and any other word as it is; up to "--". Also for words of recordings,
+/// checkpoints and sweeps, which may be older than the new name.
+std::vector<std::string> with_present_names(std::vector<std::string> words);
+
+/// Prints a line to standard error for each old name among words that were typed, which says the new one.
+void warn_of_old_names(std::span<const std::string> typed);
 
 /// What commands have to know of an option besides its value.
 enum option_kind : unsigned {

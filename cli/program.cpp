@@ -52,7 +52,7 @@ command make_lab_command(CLI::App& app) {
   return {parser, [parser] { return become_lab(parser->remaining()); }};
 }
 
-std::string version_in_words() {
+std::string format_version() {
   const provenance here = this_program();
   return "mailgrad " + here.version + "\ncommit   " + build_commit + "\ncompiler " + here.compiler +
          "\nkernels  for " + kernel_instructions();
@@ -140,7 +140,7 @@ int run(std::span<const command_maker> makers, std::vector<const char*> words) {
   }
   CLI::App app("Trains neural networks with actors, and knows exactly how stale every gradient was.",
                "mailgrad");
-  app.set_version_flag("--version", version_in_words(), "Print version, commit and compiler, and exit");
+  app.set_version_flag("--version", format_version(), "Print version, commit and compiler, and exit");
   app.formatter(make_help_format()); // subcommands inherit it
   app.require_subcommand(1);
   app.footer(
@@ -152,7 +152,11 @@ int run(std::span<const command_maker> makers, std::vector<const char*> words) {
   for (const command_maker& make : makers) commands.push_back(make(app));
   try {
     ask_for_help(app, words);
-    app.parse(static_cast<int>(words.size()), words.data());
+    const std::vector<std::string> typed(words.begin() + 1, words.end());
+    warn_of_old_names(typed);
+    std::vector<std::string> present = with_present_names(typed);
+    std::ranges::reverse(present); // as the parser takes it
+    app.parse(std::move(present));
   } catch (const CLI::Success& e) { // --help, --version
     std::ostringstream text;
     const int code = app.exit(e, text, std::cerr);

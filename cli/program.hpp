@@ -23,14 +23,14 @@ extern const char build_commit[];
 
 /// What `mailgrad --version` prints: version, commit, compiler and the instructions of the kernels,
 /// a line each.
-std::string version_in_words();
+std::string format_version();
 
 /// "2026-11-22T20:41:28Z"
 std::string utc_date(std::chrono::system_clock::time_point when);
 
-struct checkpoint_words;
+struct checkpoint_args;
 struct recording;
-struct train_words;
+struct train_args;
 
 /// A subcommand: the parser of its options, and the function to call after parsing, which returns an exit
 /// code.
@@ -60,7 +60,7 @@ struct finished_run {
 
 /// Trains as the words say, which `parser` has read, and prints and writes what they ask for. Returns an exit
 /// code.
-int train_as_told(const CLI::App& parser, const train_words& w);
+int train_as_told(const CLI::App& parser, const train_args& w);
 
 /// Trains as `mailgrad train` with the options `words` would, in the order of a recording. `w` says where a
 /// replay goes on.
@@ -68,7 +68,7 @@ int train_as_told(const CLI::App& parser, const train_words& w);
 /// Errors  recording_error for an option that train does not have, std::invalid_argument for a plug-in that
 ///         the checkpoint names, and neither the recording nor `w`; and as the class training.
 finished_run train_again(std::vector<std::string> words, std::shared_ptr<const recording> what,
-                         const checkpoint_words& w);
+                         const checkpoint_args& w);
 
 using command_maker = make_command*;
 

@@ -4,7 +4,7 @@
 #include <mailgrad/data/files.hpp>
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/optim/cures/cure_spec.hpp>
-#include <mailgrad/optim/own_rule.hpp>
+#include <mailgrad/optim/custom_rule.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
 
 #include <fmt/format.h>

@@ -1,10 +1,10 @@
 # With MAILGRAD_CUDA a folder's CUDA_SOURCES (*.cu, those with a kernel launch in them) are compiled by nvcc and linked
-# with the CUDA runtime; cuBLAS is opened when a card asks for it. Without MAILGRAD_CUDA the folder's NO_CUDA_SOURCES take
+# with the CUDA runtime; cuBLAS is opened when a GPU asks for it. Without MAILGRAD_CUDA the folder's NO_CUDA_SOURCES take
 # their place: they define the same functions and answer each call with a device_error.
 #
 #   mailgrad_add_library(cuda CUDA_SOURCES update.cu NO_CUDA_SOURCES no_cuda.cpp)
 #
-# With MAILGRAD_CUDA_TESTS the libraries are those without CUDA, and the tests of a card link the objects of
+# With MAILGRAD_CUDA_TESTS the libraries are those without CUDA, and the tests of a GPU link the objects of
 # mailgrad_cuda_beside before them. So one build folder checks both.
 include_guard()
 

@@ -2,8 +2,8 @@
 #
 # LABELS   one or more of these, by which scripts/test and ctest -L select; mailgrad_tests_<label> builds all of one:
 #          unit     plain classes                          actor    runs of actors on one thread
-#          thread   several threads, or streams of a card  process  starts programs or uses loopback
-#          native   also as compiled for speed             gpu      needs a card
+#          thread   several threads, or streams of a GPU  process  starts programs or uses loopback
+#          native   also as compiled for speed             gpu      needs a GPU
 # HEADERS  large ones that most of its sources include. They are compiled once for all binaries that name the same
 #          ones, as GoogleTest's are
 # ALONE    of the sources, those with names that mean something else beside others, such as helpers of the same name;

@@ -250,7 +250,7 @@ void hold_out(data_split& data, double share, std::uint64_t seed, held_out which
 
 namespace {
 
-std::string format_in_words(file_format format) {
+std::string format_data_format(file_format format) {
   constexpr std::array<const char*, 10> words{"",     "IDX",     "CIFAR", "CSV", "libsvm",
                                               "text", "ratings", "npz",   "npy", "pictures"};
   return words[static_cast<std::size_t>(format)];
@@ -263,7 +263,7 @@ bool has_test_arrays(const data_files& files) {
 }
 
 /// "0.2 of the file, drawn from each class in proportion"
-std::string test_in_words(const data_split& data, const data_files& files, const open_options& options) {
+std::string format_test(const data_split& data, const data_files& files, const open_options& options) {
   if (!files.test.empty()) return files.test.filename().string();
   if (has_test_arrays(files)) return "x_test of the file";
   if (options.known) return "all of the file";
@@ -297,13 +297,13 @@ data_reading reading_of(const data_split& data, const data_files& files, const o
                         data_reading noted) {
   data_reading r = std::move(noted);
   const dataset& samples = options.known ? data.test : data.train;
-  r.format = format_in_words(files.format);
+  r.format = format_data_format(files.format);
   r.dims = samples.sample_dims();
   r.inputs = samples.sample_dims().size() + samples.category_counts().size();
   r.train = data.train.size();
   r.validation = data.validation.size();
   r.test = data.test.size();
-  r.test_why = test_in_words(data, files, options);
+  r.test_why = format_test(data, files, options);
   r.task = samples.labelled_with();
   if (r.task_why.empty())
     r.task_why = options.known ? "as in training" : options.task ? "--task says so" : "as such files have it";

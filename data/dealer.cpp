@@ -60,8 +60,8 @@ dealer::dealer(const dealer_options& options) : options_(options) {
   require(options.samples <= std::numeric_limits<std::uint32_t>::max(), "samples are numbered in 32 bits");
   require(options.batch_size > 0, "a batch needs a sample");
   require(options.ranks > 0, "there are no ranks");
-  const std::uint32_t seats = options.seats > 0 ? options.seats : options.ranks;
-  require(seats >= options.ranks, "there are fewer seats than ranks");
+  const std::uint32_t slots = options.slots > 0 ? options.slots : options.ranks;
+  require(slots >= options.ranks, "there are fewer slots than ranks");
   batches_per_epoch_ = (options.samples - 1) / options.batch_size + 1;
 
   batches_ = options.batches > 0                             ? options.batches
@@ -69,9 +69,9 @@ dealer::dealer(const dealer_options& options) : options_(options) {
                                                              : options.epochs * batches_per_epoch_;
   next_.resize(options.ranks);
   std::iota(next_.begin(), next_.end(), std::uint64_t{0});
-  dealt_.resize(seats);
+  dealt_.resize(slots);
   left_.resize(options.ranks);
-  left_.resize(seats, true);
+  left_.resize(slots, true);
   for (shuffled& order : orders_) order.samples.resize(options.samples);
 }
 

@@ -25,7 +25,7 @@ struct dealer_options {
   std::uint64_t seed = 1;
   deal_mode mode = deal_mode::on_demand;
   std::uint32_t ranks = 1; ///< with which the run begins
-  std::uint32_t seats =
+  std::uint32_t slots =
       0; ///< ranks that may take part, of which those from `ranks` on join later; 0: as many
 };
 
@@ -64,8 +64,8 @@ struct dealer_position {
 /// joins, the rank that asks gets the lowest batch that is left, so a round between two barriers still has
 /// the same batches.
 ///
-/// Errors  std::invalid_argument for no samples, no ranks, fewer seats than ranks or a batch size of 0;
-///         std::out_of_range for a rank that has no seat.
+/// Errors  std::invalid_argument for no samples, no ranks, fewer slots than ranks or a batch size of 0;
+///         std::out_of_range for a rank that has no slot.
 /// Threads one caller at a time.
 class dealer {
 public:
@@ -79,7 +79,7 @@ public:
 
   /// Deals nothing more to `rank`, until it joins again.
   void leave(std::uint32_t rank);
-  /// Deals to `rank` from now on: it has left, or its seat was empty.
+  /// Deals to `rank` from now on: it has left, or its slot was empty.
   void join(std::uint32_t rank);
   /// Takes batches back that were dealt and not trained, in any order. Each is dealt once more, before all
   /// others.
@@ -126,7 +126,7 @@ private:
   bool consecutive_ = true;
   std::vector<std::uint64_t> again_; ///< batches to deal before these, ascending
   std::vector<deal_count> dealt_;
-  std::vector<bool> left_;         ///< by rank; also of a seat that is empty
+  std::vector<bool> left_;         ///< by rank; also of a slot that is empty
   bool ranks_changed_ = false;     ///< one has left or joined
   std::array<shuffled, 2> orders_; ///< two, because one rank may be an epoch ahead of another
 };

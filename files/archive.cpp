@@ -18,7 +18,7 @@ using json = nlohmann::json;
 constexpr const char* version_name = "format_version";
 
 /// JSON has no such numbers.
-std::optional<std::string> special_in_words(double x) {
+std::optional<std::string> format_special(double x) {
   if (std::isnan(x)) return "nan";
   if (std::isinf(x)) return x > 0 ? "inf" : "-inf";
   return std::nullopt;
@@ -123,7 +123,7 @@ void saved_fields::value(bool& x) {
 void saved_fields::value(double& x) {
   json& here = tree_->here();
   if (!reads()) {
-    const auto words = special_in_words(x);
+    const auto words = format_special(x);
     here = words ? json(*words) : json(x);
   } else if (const auto found = special(here)) {
     x = *found;

@@ -19,7 +19,7 @@ namespace mailgrad {
 
 /// Linux lists locks as "1: FLOCK  ADVISORY  WRITE 4711 fe:00:10952906 0 EOF", the device in hexadecimal. A
 /// process of another name space is 0 there, and one that waits has "->" in its line.
-std::string lock_holder_in_words(const std::string& path) {
+std::string format_lock_holder(const std::string& path) {
   struct stat file {};
   if (stat(path.c_str(), &file) != 0) return {};
   const std::string place =
@@ -71,7 +71,7 @@ std::string holder_in(const std::string& path) {
   std::ifstream in(path);
   long process = 0;
   std::string host;
-  if (!(in >> process >> host)) return lock_holder_in_words(path);
+  if (!(in >> process >> host)) return format_lock_holder(path);
   if (host == this_host()) return fmt::format(" (process {})", process);
   return fmt::format(" (process {} of {})", process, legible(host));
 }

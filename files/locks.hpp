@@ -10,7 +10,7 @@ namespace mailgrad {
 
 /// " (process 4711)": who holds the lock of this file; empty if nobody does, or the system does not tell, as
 /// of another machine.
-std::string lock_holder_in_words(const std::string& path);
+std::string format_lock_holder(const std::string& path);
 
 /// What to do while another process, or another descriptor of this one, has the lock of a file.
 enum class if_locked : std::uint8_t { wait, fail };

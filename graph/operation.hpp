@@ -36,7 +36,7 @@ public:
   virtual std::optional<rows_read> rows_of(std::span<const value> inputs, std::size_t table) const = 0;
 };
 
-/// An executable that calls gemm(). A program on a card takes the memory that products work in before its
+/// An executable that calls gemm(). A program on a GPU takes the memory that products work in before its
 /// first run; for an executable that does not say so the first product takes it.
 class multiplying {
 public:
@@ -168,7 +168,7 @@ public:
 /// Errors  shape_error unless there are `count` operands.
 void require_operand_count(std::span<const value_type> inputs, std::size_t count);
 
-/// What the kernels of an operation can do with values in bfloat16, on a card whose products are computed so.
+/// What the kernels of an operation can do with values in bfloat16, on a GPU whose products are computed so.
 /// An executable that derives from this is asked when its program is compiled, and told before it runs.
 class bfloat16_form {
 public:

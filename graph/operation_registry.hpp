@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/graph/graph.hpp>
-#include <mailgrad/graph/travelling.hpp>
+#include <mailgrad/graph/serialisable.hpp>
 
 #include <concepts>
 #include <functional>
@@ -33,8 +33,7 @@ public:
   /// Errors  std::invalid_argument if there is such a kind already, or the kind has no owner before its name,
   ///         as "acme.huber" has.
   template <class T>
-  requires std::derived_from<T, operation> && std::derived_from<T, travelling_form> &&
-      std::copy_constructible<T>
+  requires std::derived_from<T, operation> && std::derived_from<T, serial_form> && std::copy_constructible<T>
   void add(T blank = T()) {
     std::string kind(blank.kind());
     add(std::move(kind), [blank = std::move(blank)](archive& attributes) -> operation_node {

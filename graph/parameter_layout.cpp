@@ -226,7 +226,7 @@ std::size_t parameter_layout::weight_count(std::size_t shard) const {
   return sum;
 }
 
-std::string parameter_layout::balance_in_words() const {
+std::string parameter_layout::format_balance() const {
   constexpr std::size_t most_listed = 8;
   const std::size_t all = weight_count();
   std::vector<std::size_t> parts;

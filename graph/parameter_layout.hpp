@@ -82,7 +82,7 @@ public:
 
   /// "535818 weights in 2 shards: 267904 (50.0 %), 267914 (50.0 %)". Of shards that are cut between variables
   /// it tells the bytes and the largest share too.
-  std::string balance_in_words() const;
+  std::string format_balance() const;
 
   /// Whether names, shapes, places and cuts are the same. First values may differ.
   friend bool operator==(const parameter_layout& a, const parameter_layout& b) noexcept;

@@ -36,7 +36,7 @@ const char* kernel_instructions() {
 #endif
 }
 
-std::string arithmetic_in_words() {
+std::string format_arithmetic() {
   return fmt::format("kernels {}, compiler {} for {}, convolutions by {}", edition, __VERSION__,
                      kernel_instructions(), convolutions());
 }

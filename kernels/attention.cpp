@@ -1,5 +1,5 @@
 #include <mailgrad/kernels/attention.hpp>
-#include <mailgrad/kernels/card_body.hpp>
+#include <mailgrad/kernels/gpu_body.hpp>
 #include <mailgrad/kernels/host/gemm_tile.hpp>
 #include <mailgrad/kernels/host/rows.hpp>
 #include <mailgrad/tensor/error.hpp>
@@ -196,32 +196,32 @@ private:
   float* spare_;
 };
 
-/// Errors  shape_error for heads that a card does not compute.
-void require_head_of_card(const attention_shape& a) {
-  if (a.head_width > widest_head_of_card)
-    throw shape_error(fmt::format("heads of {} numbers; a card computes those of at most {}", a.head_width,
-                                  widest_head_of_card));
+/// Errors  shape_error for heads that a GPU does not compute.
+void require_head_of_gpu(const attention_shape& a) {
+  if (a.head_width > widest_head_of_gpu)
+    throw shape_error(fmt::format("heads of {} numbers; a GPU computes those of at most {}", a.head_width,
+                                  widest_head_of_gpu));
 }
 
 void require_head(const stream& s, const attention_shape& a) {
-  if (std::holds_alternative<cuda_stream>(s)) require_head_of_card(a);
+  if (std::holds_alternative<cuda_stream>(s)) require_head_of_gpu(a);
 }
 
 } // namespace
 
-attention_room attention_room_on(device_kind where, const attention_shape& a) {
+attention_workspace attention_workspace_on(device_kind where, const attention_shape& a) {
   const std::size_t rows = a.batch * a.heads * a.window;
   if (where == device_kind::cpu)
     return {rows * a.window, forward_pass::scratch_floats(a) * sizeof(float),
             backward_pass::scratch_floats(a) * sizeof(float)};
-  require_head_of_card(a);
+  require_head_of_gpu(a);
   return {rows, 0, rows * sizeof(float)};
 }
 
 void causal_attention(const stream& s, const attention_shape& a, read_numbers qkv, written_numbers y,
                       float* kept, void* scratch) {
   require_head(s, a);
-  if (on_card<causal_attention>(s, a, qkv, y, kept, scratch)) return;
+  if (on_gpu<causal_attention>(s, a, qkv, y, kept, scratch)) return;
   const float* const from = floats_of(qkv, "causal_attention");
   float* const to = floats_of(y, "causal_attention");
   const forward_pass pass(a, static_cast<float*>(scratch));
@@ -233,7 +233,7 @@ void causal_attention(const stream& s, const attention_shape& a, read_numbers qk
 void causal_attention_gradient(const stream& s, const attention_shape& a, read_numbers qkv, read_numbers y,
                                const float* kept, read_numbers dy, written_numbers dqkv, void* scratch) {
   require_head(s, a);
-  if (on_card<causal_attention_gradient>(s, a, qkv, y, kept, dy, dqkv, scratch)) return;
+  if (on_gpu<causal_attention_gradient>(s, a, qkv, y, kept, dy, dqkv, scratch)) return;
   const float* const from = floats_of(qkv, "causal_attention_gradient");
   const float* const of_y = floats_of(dy, "causal_attention_gradient");
   float* const to = floats_of(dqkv, "causal_attention_gradient");

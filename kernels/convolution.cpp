@@ -1,5 +1,5 @@
-#include <mailgrad/kernels/card_body.hpp>
 #include <mailgrad/kernels/convolution.hpp>
+#include <mailgrad/kernels/gpu_body.hpp>
 #include <mailgrad/kernels/host/convolution.hpp>
 #include <mailgrad/kernels/vectors.hpp>
 #include <mailgrad/tensor/error.hpp>
@@ -23,18 +23,17 @@ private:
   std::size_t size_;
 };
 
-/// A pass of a convolution on a card, which plans nothing ahead.
+/// A pass of a convolution on a GPU, which plans nothing ahead.
 template <auto Plan>
-class card_plan : public convolution_plan {
+class gpu_plan : public convolution_plan {
 public:
-  explicit card_plan(const convolution_shape& c) : shape_(c) {}
+  explicit gpu_plan(const convolution_shape& c) : shape_(c) {}
   std::size_t scratch_bytes() const noexcept override { return 0; }
   void run(const stream& s, const float* left, const float* right, float* result, void*) override {
-    const auto* card = std::get_if<cuda_stream>(&s);
-    if (card == nullptr)
-      throw device_error(world_errc::no_such_device,
-                         "convolution: planned for a card, and asked of the host");
-    cuda::body<Plan>::get()(*card, shape_, left, right, result);
+    const auto* gpu = std::get_if<cuda_stream>(&s);
+    if (gpu == nullptr)
+      throw device_error(world_errc::no_such_device, "convolution: planned for a GPU, and asked of the host");
+    cuda::body<Plan>::get()(*gpu, shape_, left, right, result);
   }
 
 private:
@@ -51,7 +50,7 @@ template <auto Plan, class OnHost>
 std::unique_ptr<convolution_plan> plan(const convolution_shape& c, std::size_t result_size, device_kind where,
                                        OnHost on_host) {
   if (c.x_size() == 0 || c.w_size() == 0 || c.y_size() == 0) return std::make_unique<zero_plan>(result_size);
-  if (where == device_kind::cuda) return std::make_unique<card_plan<Plan>>(c);
+  if (where == device_kind::cuda) return std::make_unique<gpu_plan<Plan>>(c);
   return on_host();
 }
 

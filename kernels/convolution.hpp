@@ -53,8 +53,8 @@ struct convolution_shape {
 
 /// One of the three passes of a convolution, prepared for one shape.
 ///
-/// Errors  device_error for a stream of another kind of device than the plan's, and for one of a card in a
-///         build without CUDA; shape_error on a card for 2^31 windows or pixels, or more, and for images of
+/// Errors  device_error for a stream of another kind of device than the plan's, and for one of a GPU in a
+///         build without CUDA; shape_error on a GPU for 2^31 windows or pixels, or more, and for images of
 ///         as many values.
 /// Threads one caller at a time. The same operands give the same bits.
 class convolution_plan {
@@ -65,7 +65,7 @@ public:
   virtual void run(const stream& s, const float* left, const float* right, float* result, void* scratch) = 0;
 };
 
-// Plans for the processors of this machine, or for a card.
+// Plans for the processors of this machine, or for a GPU.
 
 /// y from x and w.
 std::unique_ptr<convolution_plan> plan_convolution(const convolution_shape& c,

@@ -1,6 +1,6 @@
-#include <mailgrad/kernels/card_body.hpp>
 #include <mailgrad/kernels/copy.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
+#include <mailgrad/kernels/gpu_body.hpp>
 #include <mailgrad/kernels/vectors.hpp>
 
 #include <algorithm>
@@ -24,15 +24,15 @@ void copy_named(const row_copy& c) {
 
 void copy_bytes(const stream& s, void* to, const void* from, std::size_t bytes) {
   if (bytes == 0) return;
-  if (const auto* card = std::get_if<cuda_stream>(&s)) {
-    cuda::runtime::make_current(card->device);
-    return cuda::runtime::copy(card->stream, to, from, bytes);
+  if (const auto* gpu = std::get_if<cuda_stream>(&s)) {
+    cuda::runtime::make_current(gpu->device);
+    return cuda::runtime::copy(gpu->stream, to, from, bytes);
   }
   std::memcpy(to, from, bytes);
 }
 
 void copy_rows(const stream& s, std::span<const row_copy> copies) {
-  if (on_card<copy_rows>(s, copies)) return;
+  if (on_gpu<copy_rows>(s, copies)) return;
   for (const row_copy& c : copies)
     if (c.is_whole())
       std::copy_n(c.from, c.height() * c.width, c.to);
@@ -74,7 +74,7 @@ void copy_planes(std::span<const copied_axis> axes, const float* from, float* to
 } // namespace
 
 void copy_box(const stream& s, std::span<const copied_axis> axes, const float* from, float* to) {
-  if (!on_card<copy_box>(s, axes, from, to)) copy_planes(axes, from, to);
+  if (!on_gpu<copy_box>(s, axes, from, to)) copy_planes(axes, from, to);
 }
 
 element_places row_major(const shape& dims) noexcept {

@@ -36,8 +36,8 @@ struct row_copy {
 /// Makes each copy. Numbers of rows that the part lacks are passed over, negative ones too. A row may be
 /// named more than once, also by several copies, if all of these copy the same values to it.
 ///
-/// On a card `from` may lie in pinned memory.
-/// Errors  on a card shape_error for rows of 2^31 floats or more; device_error for a card in a build without
+/// On a GPU `from` may lie in pinned memory.
+/// Errors  on a GPU shape_error for rows of 2^31 floats or more; device_error for a GPU in a build without
 ///         CUDA.
 void copy_rows(const stream& s, std::span<const row_copy> copies);
 

@@ -1,7 +1,7 @@
-#include <mailgrad/kernels/card_body.hpp>
 #include <mailgrad/kernels/elementwise.hpp>
 #include <mailgrad/kernels/functors/approximations.hpp>
 #include <mailgrad/kernels/functors/philox.hpp>
+#include <mailgrad/kernels/gpu_body.hpp>
 #include <mailgrad/kernels/host/rows.hpp>
 #include <mailgrad/tensor/error.hpp>
 
@@ -122,7 +122,7 @@ void run_on_host(const elementwise_chain& chain, const operands& placed, std::si
 void elementwise(const stream& s, const elementwise_chain& chain, std::span<const void* const> inputs,
                  std::span<void* const> outputs, std::size_t n, void* scratch) {
   require_sound(chain, inputs.size(), outputs.size());
-  if (on_card<elementwise>(s, chain, inputs, outputs, n, scratch)) return;
+  if (on_gpu<elementwise>(s, chain, inputs, outputs, n, scratch)) return;
   run_on_host(chain, place(chain, inputs, outputs, scratch), n);
 }
 
@@ -151,7 +151,7 @@ broadcast_plan plan_broadcast(const shape& a, const shape& b, const shape& resul
 
 void broadcast(const stream& s, elementwise_function f, const broadcast_plan& plan, const float* a,
                const float* b, float* y) {
-  if (on_card<broadcast>(s, f, plan, a, b, y)) return;
+  if (on_gpu<broadcast>(s, f, plan, a, b, y)) return;
   const auto extents = std::span(plan.extents).first(plan.rank);
   if (std::ranges::find(extents, std::size_t{0}) != extents.end()) return;
   const std::size_t inner = plan.rank - 1;
@@ -165,7 +165,7 @@ void broadcast(const stream& s, elementwise_function f, const broadcast_plan& pl
 
 void bias_relu_gradient(const stream& s, const float* y, const float* dy, float* dz, float* db,
                         std::size_t rows, std::size_t columns) {
-  if (on_card<bias_relu_gradient>(s, y, dy, dz, db, rows, columns)) return;
+  if (on_gpu<bias_relu_gradient>(s, y, dy, dz, db, rows, columns)) return;
   std::fill_n(db, columns, 0.0F);
   const functors::relu_gradient gradient;
   for (std::size_t row = 0; row < rows; ++row) {
@@ -187,7 +187,7 @@ std::size_t elementwise_chain::scratch_bytes() const noexcept {
 
 void bias_gelu(const stream& s, read_numbers x, const float* b, written_numbers y, written_numbers slope,
                std::size_t rows, std::size_t columns) {
-  if (on_card<bias_gelu>(s, x, b, y, slope, rows, columns)) return;
+  if (on_gpu<bias_gelu>(s, x, b, y, slope, rows, columns)) return;
   const float* const from = floats_of(x, "bias_gelu");
   float *const to = floats_of(y, "bias_gelu"), *const slopes = floats_of(slope, "bias_gelu");
   for (std::size_t row = 0; row < rows; ++row) {
@@ -204,7 +204,7 @@ void bias_gelu(const stream& s, read_numbers x, const float* b, written_numbers 
 
 void bias_gelu_gradient(const stream& s, read_numbers slope, read_numbers dy, written_numbers dz, float* db,
                         std::size_t rows, std::size_t columns) {
-  if (on_card<bias_gelu_gradient>(s, slope, dy, dz, db, rows, columns)) return;
+  if (on_gpu<bias_gelu_gradient>(s, slope, dy, dz, db, rows, columns)) return;
   const float* const slopes = floats_of(slope, "bias_gelu_gradient");
   const float* const from = floats_of(dy, "bias_gelu_gradient");
   float* const to = floats_of(dz, "bias_gelu_gradient");
@@ -242,7 +242,7 @@ void draw_numbers(const philox& random, std::uint64_t first, std::uint64_t step,
 } // namespace
 
 void dropout(const stream& s, const dropout_draw& draw, const float* x, float* y, std::size_t size) {
-  if (on_card<dropout>(s, draw, x, y, size)) return;
+  if (on_gpu<dropout>(s, draw, x, y, size)) return;
   const philox random = philox::of(draw.seed);
   const std::uint32_t threshold = draw.threshold();
   const float scale = draw.scale();
@@ -257,12 +257,12 @@ void dropout(const stream& s, const dropout_draw& draw, const float* x, float* y
 }
 
 void round_floats(const stream& s, std::span<const float> x, bfloat16* y) {
-  if (on_card<round_floats>(s, x, y)) return;
+  if (on_gpu<round_floats>(s, x, y)) return;
   std::ranges::transform(x, y, [](float v) { return bfloat16{bfloat16_of_float(v)}; });
 }
 
 void widen_floats(const stream& s, std::span<const bfloat16> x, float* y) {
-  if (on_card<widen_floats>(s, x, y)) return;
+  if (on_gpu<widen_floats>(s, x, y)) return;
   std::ranges::transform(x, y, [](bfloat16 v) { return float_of_bfloat16(v.bits); });
 }
 

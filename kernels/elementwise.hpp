@@ -83,9 +83,9 @@ void bias_relu_gradient(const stream& s, const float* y, const float* dy, float*
 /// computing the slope here leaves only a product for the gradient.
 ///
 /// Source  Hendrycks & Gimpel, arXiv:1606.08415: z Phi(z), with slope Phi(z) + z phi(z).
-/// Shapes  x, y, slope: float32[rows, columns], on a card each may be bfloat16; b: [columns]. y may be x
+/// Shapes  x, y, slope: float32[rows, columns], on a GPU each may be bfloat16; b: [columns]. y may be x
 ///         if both are of one type.
-/// Errors  device_error for a stream of a card in a build without CUDA.
+/// Errors  device_error for a stream of a GPU in a build without CUDA.
 void bias_gelu(const stream& s, read_numbers x, const float* b, written_numbers y, written_numbers slope,
                std::size_t rows, std::size_t columns);
 
@@ -101,7 +101,7 @@ void bias_gelu_gradient(const stream& s, read_numbers slope, read_numbers dy, wr
 struct dropout_draw {
   float rate = 0.5F; ///< the probability that an element is dropped, in [0, 1)
   std::uint64_t seed = 0;
-  std::uint64_t step = 0; ///< on a card its own word of the step counts instead (cuda::lane_words)
+  std::uint64_t step = 0; ///< on a GPU its own word of the step counts instead (cuda::stream_status)
 
   /// An element is dropped if its random number is below this.
   std::uint32_t threshold() const { return static_cast<std::uint32_t>(static_cast<double>(rate) * 0x1p32); }
@@ -118,11 +118,11 @@ struct dropout_draw {
 void dropout(const stream& s, const dropout_draw& draw, const float* x, float* y, std::size_t size);
 
 /// Rounds each number to the nearest bfloat16, of two equally near to the one whose last bit is 0. A NaN
-/// stays one; what rounds to 2^128 becomes infinite. It is for operands of products on a card;
+/// stays one; what rounds to 2^128 becomes infinite. It is for operands of products on a GPU;
 /// encodings.hpp has what messages are made of.
 ///
 /// Shapes  y: bfloat16[n], apart from x.
-/// Errors  device_error for a stream of a card in a build without CUDA.
+/// Errors  device_error for a stream of a GPU in a build without CUDA.
 void round_floats(const stream& s, std::span<const float> x, bfloat16* y);
 
 /// The float32 that each bfloat16 is, exactly.

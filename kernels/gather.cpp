@@ -1,5 +1,5 @@
-#include <mailgrad/kernels/card_body.hpp>
 #include <mailgrad/kernels/gather.hpp>
+#include <mailgrad/kernels/gpu_body.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
@@ -33,7 +33,7 @@ void require_whole_rows(const char* kernel, std::size_t table_size, std::size_t 
 void gather(const stream& s, std::span<const float> table, std::size_t width,
             std::span<const std::int32_t> rows, float* result) {
   require_whole_rows("gather", table.size(), width);
-  if (on_card<gather>(s, table, width, rows, result)) return;
+  if (on_gpu<gather>(s, table, width, rows, result)) return;
   for (const std::int32_t row : rows)
     result = std::copy_n(table.data() + offset_of(row, width, table.size()), width, result);
 }
@@ -45,7 +45,7 @@ std::size_t scatter_scratch_bytes(device_kind where, std::size_t rows) noexcept 
 void scatter_rows(const stream& s, std::span<const std::int32_t> rows, const float* values, std::size_t width,
                   std::span<float> table, void* scratch) {
   require_whole_rows("scatter_rows", table.size(), width);
-  if (on_card<scatter_rows>(s, rows, values, width, table, scratch)) return;
+  if (on_gpu<scatter_rows>(s, rows, values, width, table, scratch)) return;
   std::ranges::fill(table, 0.0F);
   for (const std::int32_t row : rows) {
     if (row < 0) return;
@@ -85,7 +85,7 @@ void require_whole_samples(const char* kernel, std::size_t rows, std::size_t tab
 void gather_tables(const stream& s, std::span<const row_table> tables, std::size_t width,
                    std::span<const std::int32_t> rows, float* result) {
   require_whole_samples("gather_tables", rows.size(), tables.size());
-  if (on_card<gather_tables>(s, tables, width, rows, result)) return;
+  if (on_gpu<gather_tables>(s, tables, width, rows, result)) return;
   const std::size_t step = tables.size();
   for (std::size_t i = 0; i < rows.size(); i += step)
     for (std::size_t j = 0; j < step; ++j) {
@@ -99,7 +99,7 @@ void gather_tables(const stream& s, std::span<const row_table> tables, std::size
 void gather_tables_gradient(const stream& s, std::span<const std::int32_t> rows, const float* gradient,
                             std::size_t width, std::span<const table_gradient> parts) {
   require_whole_samples("gather_tables_gradient", rows.size(), parts.size());
-  if (on_card<gather_tables_gradient>(s, rows, gradient, width, parts)) return;
+  if (on_gpu<gather_tables_gradient>(s, rows, gradient, width, parts)) return;
   const std::size_t samples = rows.size() / std::max<std::size_t>(1, parts.size());
   for (std::size_t i = 0; i < samples; ++i)
     for (std::size_t j = 0; j < parts.size(); ++j, gradient += width) {
@@ -192,7 +192,7 @@ void require_offsets(const char* kernel, const compressed_rows& x) {
 void sparse_product(const stream& s, const compressed_rows& x, std::span<const float> table,
                     std::size_t width, float* y) {
   require_offsets("sparse_product", x);
-  if (on_card<sparse_product>(s, x, table, width, y)) return;
+  if (on_gpu<sparse_product>(s, x, table, width, y)) return;
   switch (width) {
   case 1:
     return narrow_product<1>(x, table, y);
@@ -210,7 +210,7 @@ void sparse_product(const stream& s, const compressed_rows& x, std::span<const f
 void sparse_product_gradient(const stream& s, const compressed_rows& x, const float* dy, std::size_t width,
                              float* rows) {
   require_offsets("sparse_product_gradient", x);
-  if (on_card<sparse_product_gradient>(s, x, dy, width, rows)) return;
+  if (on_gpu<sparse_product_gradient>(s, x, dy, width, rows)) return;
   for (std::size_t i = 0; i < x.rows(); ++i, dy += width) {
     const entries row = entries_of(x, i);
     for (std::size_t j = row.begin; j < row.end; ++j) {

@@ -9,7 +9,7 @@
 
 namespace mailgrad::cuda {
 
-/// Bytes in which a card puts a list of so many rows in order: twice a row and a position for each.
+/// Bytes in which a GPU puts a list of so many rows in order: twice a row and a position for each.
 constexpr std::size_t row_order_bytes(std::size_t rows) { return 2 * rows * sizeof(std::uint64_t); }
 
 } // namespace mailgrad::cuda
@@ -20,8 +20,8 @@ namespace mailgrad {
 ///
 /// Shapes  table: float32[table rows, width]; result: float32[rows.size(), width], apart from the table.
 /// Errors  shape_error for a table that is not made of whole rows; std::out_of_range for a row that the table
-///         lacks. On a card such a row is noted in the lane's words instead, and its place in the result is
-///         zeroed; shape_error is thrown there for rows of 2^31 elements or more; device_error for a card in
+///         lacks. On a GPU such a row is noted in the stream's status instead, and its place in the result is
+///         zeroed; shape_error is thrown there for rows of 2^31 elements or more; device_error for a GPU in
 ///         a build without CUDA.
 void gather(const stream& s, std::span<const float> table, std::size_t width,
             std::span<const std::int32_t> rows, float* result);
@@ -29,12 +29,12 @@ void gather(const stream& s, std::span<const float> table, std::size_t width,
 /// Bytes of scratch memory that scatter_rows() needs for so many rows.
 std::size_t scatter_scratch_bytes(device_kind where, std::size_t rows) noexcept;
 
-/// Zeroes a table, then adds row i of `values` to its row rows[i]. A row may occur more than once; on a card,
+/// Zeroes a table, then adds row i of `values` to its row rows[i]. A row may occur more than once; on a GPU,
 /// too, its values are added in a fixed order. A negative row number ends the list.
 ///
 /// Shapes  values: float32[rows.size(), width]; table: float32[table rows, width], overwritten; scratch:
 ///         scatter_scratch_bytes(), 64-byte aligned.
-/// Errors  as gather, but that a row which the table lacks is left out on a card, and shape_error is thrown
+/// Errors  as gather, but that a row which the table lacks is left out on a GPU, and shape_error is thrown
 ///         there for 2^31 rows or more.
 void scatter_rows(const stream& s, std::span<const std::int32_t> rows, const float* values, std::size_t width,
                   std::span<float> table, void* scratch = nullptr);
@@ -50,8 +50,8 @@ struct row_table {
 /// Shapes  rows: int32[samples, tables]: column j holds rows of table j; result: float32[samples, tables,
 ///         width].
 /// Errors  shape_error if there is not a row of every table for each sample; std::out_of_range for a row that
-///         its table lacks. On a card such a row is noted in the lane's words instead, and its place is
-///         zeroed; device_error for a card in a build without CUDA.
+///         its table lacks. On a GPU such a row is noted in the stream's status instead, and its place is
+///         zeroed; device_error for a GPU in a build without CUDA.
 void gather_tables(const stream& s, std::span<const row_table> tables, std::size_t width,
                    std::span<const std::int32_t> rows, float* result);
 
@@ -83,8 +83,8 @@ struct compressed_rows {
 ///
 /// Shapes  table: float32[columns of x, width]; y: float32[x.rows(), width].
 /// Errors  shape_error without offsets; std::out_of_range for a column that the table lacks or an offset
-///         behind the entries. On a card such a fault is noted in the lane's words instead, and left out;
-///         device_error for a card in a build without CUDA.
+///         behind the entries. On a GPU such a fault is noted in the stream's status instead, and left out;
+///         device_error for a GPU in a build without CUDA.
 void sparse_product(const stream& s, const compressed_rows& x, std::span<const float> table,
                     std::size_t width, float* y);
 

@@ -1,8 +1,8 @@
-#include <mailgrad/kernels/card_body.hpp>
 #include <mailgrad/kernels/cuda/products.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/kernels/elementwise.hpp>
 #include <mailgrad/kernels/gemm.hpp>
+#include <mailgrad/kernels/gpu_body.hpp>
 #include <mailgrad/kernels/host/gemm_tile.hpp>
 #include <mailgrad/kernels/host/vector.hpp>
 #include <mailgrad/tensor/error.hpp>
@@ -425,15 +425,15 @@ void finish_rows(const stream& s, const gemm_shape& g, float* c, const gemm_epil
   broadcast(s, epilogue.relu ? relu_of_sum : add, plan_broadcast(rows, {g.n}, rows), c, epilogue.bias, c);
 }
 
-/// What multiplies on a card. Only a build without CUDA has none.
+/// What multiplies on a GPU. Only a build without CUDA has none.
 cuda::products& products_of(const cuda_stream& s) {
-  if (s.products == nullptr) refuse_card(s, "gemm");
+  if (s.products == nullptr) refuse_gpu(s, "gemm");
   return *s.products;
 }
 
 template <class Operand>
-void multiply_on_card(const cuda_stream& s, const gemm_shape& g, const Operand* a, const Operand* b, float* c,
-                      const gemm_epilogue& epilogue) {
+void multiply_on_gpu(const cuda_stream& s, const gemm_shape& g, const Operand* a, const Operand* b, float* c,
+                     const gemm_epilogue& epilogue) {
   cuda::products& products = products_of(s);
   const std::size_t size = g.batch * g.m * g.n;
   if (size == 0) return;
@@ -450,21 +450,21 @@ void multiply_on_card(const cuda_stream& s, const gemm_shape& g, const Operand* 
 
 void gemm(const stream& s, const gemm_shape& g, const float* a, const float* b, float* c, void* scratch,
           next_use c_use, const gemm_epilogue& epilogue) {
-  if (const auto* card = std::get_if<cuda_stream>(&s)) return multiply_on_card(*card, g, a, b, c, epilogue);
+  if (const auto* gpu = std::get_if<cuda_stream>(&s)) return multiply_on_gpu(*gpu, g, a, b, c, epilogue);
   multiply(g, a, b, c, scratch, epilogue.none() ? c_use : next_use::soon);
   if (!epilogue.none()) finish_rows(s, g, c, epilogue);
 }
 
 void gemm(const stream& s, const gemm_shape& g, const bfloat16* a, const bfloat16* b, float* c,
           const gemm_epilogue& epilogue) {
-  multiply_on_card(require_card(s, "gemm"), g, a, b, c, epilogue);
+  multiply_on_gpu(require_gpu(s, "gemm"), g, a, b, c, epilogue);
 }
 
 void gemm(const stream& s, const gemm_shape& g, const bfloat16* a, const bfloat16* b, bfloat16* c,
           const bfloat16* bias) {
-  const cuda_stream& card = require_card(s, "gemm");
+  const cuda_stream& gpu = require_gpu(s, "gemm");
   if (g.k == 0) throw shape_error("gemm: a product of no inner elements is not computed in bfloat16");
-  products_of(card).run(card, g, a, b, c, bias); // which answers a result of nothing
+  products_of(gpu).run(gpu, g, a, b, c, bias); // which answers a result of nothing
 }
 
 namespace {
@@ -484,7 +484,7 @@ void add_scaled(float factor, const float* x, float* sum, std::size_t n) {
 } // namespace
 
 void pairwise_dots(const stream& s, const vector_sets& sets, const float* x, float* dots) {
-  if (on_card<pairwise_dots>(s, sets, x, dots)) return;
+  if (on_gpu<pairwise_dots>(s, sets, x, dots)) return;
   const std::size_t n = sets.width;
   for (std::size_t sample = 0; sample < sets.samples; ++sample, x += sets.count * n)
     for (std::size_t i = 1; i < sets.count; ++i)
@@ -493,7 +493,7 @@ void pairwise_dots(const stream& s, const vector_sets& sets, const float* x, flo
 
 void pairwise_dots_gradient(const stream& s, const vector_sets& sets, const float* x, const float* ddots,
                             float* dx) {
-  if (on_card<pairwise_dots_gradient>(s, sets, x, ddots, dx)) return;
+  if (on_gpu<pairwise_dots_gradient>(s, sets, x, ddots, dx)) return;
   const std::size_t n = sets.width;
   std::fill_n(dx, sets.samples * sets.count * n, 0.0F);
   for (std::size_t sample = 0; sample < sets.samples; ++sample, x += sets.count * n, dx += sets.count * n)

@@ -39,7 +39,7 @@ struct gemm_epilogue {
 /// Bytes of scratch memory that gemm() needs on the host.
 std::size_t gemm_scratch_bytes(const gemm_shape& g) noexcept;
 
-/// Computes C = A B, with the epilogue, in which a NaN stays a NaN. On a card the product adds a bias itself.
+/// Computes C = A B, with the epilogue, in which a NaN stays a NaN. On a GPU the product adds a bias itself.
 /// With relu, and on the host, a second pass over C does both.
 ///
 /// `c_use` is a hint that changes no bit: on the host a large C that is read later is written past the
@@ -55,7 +55,7 @@ std::size_t gemm_scratch_bytes(const gemm_shape& g) noexcept;
 void gemm(const stream& s, const gemm_shape& g, const float* a, const float* b, float* c, void* scratch,
           next_use c_use = next_use::soon, const gemm_epilogue& epilogue = {});
 
-/// The same on a card for operands of bfloat16. Sums, C and the bias are float32.
+/// The same on a GPU for operands of bfloat16. Sums, C and the bias are float32.
 ///
 /// Errors  device_error for the host, which has no such products; as above.
 void gemm(const stream& s, const gemm_shape& g, const bfloat16* a, const bfloat16* b, float* c,
@@ -78,7 +78,7 @@ struct vector_sets {
 /// The dot products of all pairs of vectors in a sample, in the order (1,0), (2,0), (2,1), (3,0), ...
 ///
 /// Shapes  x: float32[samples, count, width]; dots: float32[samples, pairs].
-/// Errors  device_error for a stream of a card in a build without CUDA.
+/// Errors  device_error for a stream of a GPU in a build without CUDA.
 void pairwise_dots(const stream& s, const vector_sets& sets, const float* x, float* dots);
 
 /// The gradient with respect to x, from ddots, the gradient with respect to the dot products.

@@ -1,4 +1,4 @@
-#include <mailgrad/kernels/card_body.hpp>
+#include <mailgrad/kernels/gpu_body.hpp>
 #include <mailgrad/kernels/host/rows.hpp>
 #include <mailgrad/kernels/layer_norm.hpp>
 
@@ -9,7 +9,7 @@ namespace mailgrad {
 
 void layer_norm(const stream& s, const layer_norm_rows& r, const float* x, const float* gamma,
                 const float* beta, written_numbers y, float* mean, float* inverse) {
-  if (on_card<layer_norm>(s, r, x, gamma, beta, y, mean, inverse)) return;
+  if (on_gpu<layer_norm>(s, r, x, gamma, beta, y, mean, inverse)) return;
   float* to = floats_of(y, "layer_norm");
   const auto n = static_cast<float>(r.width);
   for (std::size_t row = 0; row < r.rows; ++row, x += r.width, to += r.width) {
@@ -27,7 +27,7 @@ void layer_norm(const stream& s, const layer_norm_rows& r, const float* x, const
 void layer_norm_gradient(const stream& s, const layer_norm_rows& r, const float* x, const float* gamma,
                          const float* mean, const float* inverse, read_numbers dy, float* dx, float* dgamma,
                          float* dbeta) {
-  if (on_card<layer_norm_gradient>(s, r, x, gamma, mean, inverse, dy, dx, dgamma, dbeta)) return;
+  if (on_gpu<layer_norm_gradient>(s, r, x, gamma, mean, inverse, dy, dx, dgamma, dbeta)) return;
   const float* d = floats_of(dy, "layer_norm_gradient");
   std::fill_n(dgamma, r.width, 0.0F);
   std::fill_n(dbeta, r.width, 0.0F);

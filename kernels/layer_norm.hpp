@@ -17,9 +17,9 @@ struct layer_norm_rows {
 /// beta, where inverse is 1 / sqrt(variance + epsilon).
 ///
 /// Source  Ba, Kiros & Hinton, "Layer Normalization", 2016, arXiv:1607.06450, equation 4.
-/// Shapes  x, y: float32[rows, width], on a card y may be bfloat16; gamma, beta: [width]; mean, inverse:
+/// Shapes  x, y: float32[rows, width], on a GPU y may be bfloat16; gamma, beta: [width]; mean, inverse:
 ///         [rows].
-/// Errors  device_error for a stream of a card in a build without CUDA.
+/// Errors  device_error for a stream of a GPU in a build without CUDA.
 void layer_norm(const stream& s, const layer_norm_rows& r, const float* x, const float* gamma,
                 const float* beta, written_numbers y, float* mean, float* inverse);
 

@@ -1,4 +1,4 @@
-#include <mailgrad/kernels/card_body.hpp>
+#include <mailgrad/kernels/gpu_body.hpp>
 #include <mailgrad/kernels/pooling.hpp>
 
 #include <algorithm>
@@ -73,7 +73,7 @@ void spread(const window_grid& g, float* dx, Part part) {
 } // namespace
 
 void max_pool(const stream& s, const window_grid& g, const float* x, float* y, std::int32_t* chosen) {
-  if (on_card<max_pool>(s, g, x, y, chosen)) return;
+  if (on_gpu<max_pool>(s, g, x, y, chosen)) return;
   for_each_window(g, [&](const placed_window& w) {
     float* best = y + w.result;
     std::int32_t* at = chosen + w.result;
@@ -97,14 +97,14 @@ void max_pool(const stream& s, const window_grid& g, const float* x, float* y, s
 
 void max_pool_gradient(const stream& s, const window_grid& g, const float* dy, const std::int32_t* chosen,
                        float* dx) {
-  if (on_card<max_pool_gradient>(s, g, dy, chosen, dx)) return;
+  if (on_gpu<max_pool_gradient>(s, g, dy, chosen, dx)) return;
   spread(g, dx, [=](std::size_t k, std::int32_t position, std::size_t) {
     return chosen[k] == position ? dy[k] : 0.0F;
   });
 }
 
 void average_pool(const stream& s, const window_grid& g, const float* x, float* y) {
-  if (on_card<average_pool>(s, g, x, y)) return;
+  if (on_gpu<average_pool>(s, g, x, y)) return;
   for_each_window(g, [&](const placed_window& w) {
     float* mean = y + w.result;
     std::fill_n(mean, g.channels, 0.0F);
@@ -120,7 +120,7 @@ void average_pool(const stream& s, const window_grid& g, const float* x, float* 
 }
 
 void average_pool_gradient(const stream& s, const window_grid& g, const float* dy, float* dx) {
-  if (on_card<average_pool_gradient>(s, g, dy, dx)) return;
+  if (on_gpu<average_pool_gradient>(s, g, dy, dx)) return;
   spread(g, dx,
          [=](std::size_t k, std::int32_t, std::size_t count) { return dy[k] / static_cast<float>(count); });
 }

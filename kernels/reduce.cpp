@@ -1,4 +1,4 @@
-#include <mailgrad/kernels/card_body.hpp>
+#include <mailgrad/kernels/gpu_body.hpp>
 #include <mailgrad/kernels/host/rows.hpp>
 #include <mailgrad/kernels/reduce.hpp>
 
@@ -64,7 +64,7 @@ sum_plan plan_sum(const shape& dims, const std::array<bool, shape::max_rank>& su
 bool sums_rows(const sum_plan& plan) { return plan.rank == 2 && plan.steps[0] == 0 && plan.extents[1] > 1; }
 
 void sum(const stream& s, const sum_plan& plan, read_numbers x, float scale, float* y) {
-  if (on_card<sum>(s, plan, x, scale, y)) return;
+  if (on_gpu<sum>(s, plan, x, scale, y)) return;
   const float* from = floats_of(x, "sum");
   std::fill_n(y, plan.result_size, 0.0F);
   const auto extents = std::span(plan.extents).first(plan.rank);
@@ -84,7 +84,7 @@ void sum(const stream& s, const sum_plan& plan, read_numbers x, float scale, flo
 }
 
 void mean_squared_difference(const stream& s, const float* a, const float* b, std::size_t n, float* y) {
-  if (on_card<mean_squared_difference>(s, a, b, n, y)) return;
+  if (on_gpu<mean_squared_difference>(s, a, b, n, y)) return;
   const auto square = [=](std::size_t i) { return (a[i] - b[i]) * (a[i] - b[i]); };
   *y = sum_between(0, n, square) / static_cast<float>(n);
 }

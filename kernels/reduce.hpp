@@ -26,20 +26,20 @@ bool sums_rows(const sum_plan& plan);
 
 /// y = scale * the sum of x over the planned axes; the sum of nothing is 0.
 ///
-/// Shapes  x may be bfloat16 on a card if sums_rows(plan); y: float32[plan.result_size], apart from x.
-/// Errors  device_error for a stream of a card in a build without CUDA.
+/// Shapes  x may be bfloat16 on a GPU if sums_rows(plan); y: float32[plan.result_size], apart from x.
+/// Errors  device_error for a stream of a GPU in a build without CUDA.
 void sum(const stream& s, const sum_plan& plan, read_numbers x, float scale, float* y);
 
 /// The mean of (a - b)^2 over n elements.
 ///
-/// Errors  device_error for a stream of a card in a build without CUDA.
+/// Errors  device_error for a stream of a GPU in a build without CUDA.
 void mean_squared_difference(const stream& s, const float* a, const float* b, std::size_t n, float* y);
 
 } // namespace mailgrad
 
 namespace mailgrad::cuda {
 
-// What sums of a card end with, also those of other kernels.
+// What sums of a GPU end with, also those of other kernels.
 
 /// y = scale * the sum over the rows of x, in one launch. It is the second stage of sums that come in parts,
 /// so x may lie in the stream's scratch memory.

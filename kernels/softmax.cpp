@@ -1,4 +1,4 @@
-#include <mailgrad/kernels/card_body.hpp>
+#include <mailgrad/kernels/gpu_body.hpp>
 #include <mailgrad/kernels/host/rows.hpp>
 #include <mailgrad/kernels/softmax.hpp>
 
@@ -10,7 +10,7 @@
 namespace mailgrad {
 
 void softmax(const stream& s, const float* x, float* y, std::size_t rows, std::size_t columns) {
-  if (on_card<softmax>(s, x, y, rows, columns)) return;
+  if (on_gpu<softmax>(s, x, y, rows, columns)) return;
   const std::size_t block = rows_at_once(columns);
   for (std::size_t first = 0; first < rows; first += block) {
     const std::size_t count = std::min(block, rows - first);
@@ -23,7 +23,7 @@ void softmax(const stream& s, const float* x, float* y, std::size_t rows, std::s
 
 void softmax_gradient(const stream& s, const float* y, const float* dy, float* dx, std::size_t rows,
                       std::size_t columns) {
-  if (on_card<softmax_gradient>(s, y, dy, dx, rows, columns)) return;
+  if (on_gpu<softmax_gradient>(s, y, dy, dx, rows, columns)) return;
   for (std::size_t row = 0; row < rows; ++row, y += columns, dy += columns, dx += columns) {
     const float projection = row_sum(columns, [=](std::size_t i) { return y[i] * dy[i]; });
 #pragma omp simd
@@ -58,7 +58,7 @@ double loss_of_rows(const float* logits, const std::int32_t* labels, float* prob
 
 void cross_entropy(const stream& s, const float* logits, const std::int32_t* labels, float* loss,
                    float* probabilities, std::size_t rows, std::size_t columns) {
-  if (on_card<cross_entropy>(s, logits, labels, loss, probabilities, rows, columns)) return;
+  if (on_gpu<cross_entropy>(s, logits, labels, loss, probabilities, rows, columns)) return;
   double total = 0; // a double, since there may be very many rows
   const std::size_t block = rows_at_once(columns);
   for (std::size_t first = 0; first < rows; first += block)
@@ -69,7 +69,7 @@ void cross_entropy(const stream& s, const float* logits, const std::int32_t* lab
 
 void cross_entropy_gradient(const stream& s, const float* probabilities, const std::int32_t* labels,
                             const float* d_loss, float* d_logits, std::size_t rows, std::size_t columns) {
-  if (on_card<cross_entropy_gradient>(s, probabilities, labels, d_loss, d_logits, rows, columns)) return;
+  if (on_gpu<cross_entropy_gradient>(s, probabilities, labels, d_loss, d_logits, rows, columns)) return;
   const float factor = *d_loss / static_cast<float>(rows);
 #pragma omp simd
   for (std::size_t i = 0; i < rows * columns; ++i) d_logits[i] = probabilities[i] * factor;
@@ -81,7 +81,7 @@ void cross_entropy_gradient(const stream& s, const float* probabilities, const s
 
 void count_right_labels(const stream& s, const float* logits, const std::int32_t* labels, std::int32_t* right,
                         std::size_t rows, std::size_t columns) {
-  if (on_card<count_right_labels>(s, logits, labels, right, rows, columns)) return;
+  if (on_gpu<count_right_labels>(s, logits, labels, right, rows, columns)) return;
   std::int32_t count = 0;
   for (std::size_t row = 0; row < rows; ++row, logits += columns)
     if (std::max_element(logits, logits + columns) - logits == labels[row]) ++count;

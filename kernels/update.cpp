@@ -1,5 +1,5 @@
-#include <mailgrad/kernels/card_body.hpp>
 #include <mailgrad/kernels/gather.hpp>
+#include <mailgrad/kernels/gpu_body.hpp>
 #include <mailgrad/kernels/host/vector.hpp>
 #include <mailgrad/kernels/update.hpp>
 #include <mailgrad/tensor/error.hpp>
@@ -176,7 +176,7 @@ void update(const stream& s, const update_rule& rule, const weight_penalty& pena
   if (work.weights.size() != work.updated.size())
     throw shape_error("update", shape{work.weights.size()}, shape{work.updated.size()});
   require_states(rule, state);
-  if (!on_card<update>(s, rule, penalty, work, state)) update_on_host(rule, penalty, work, state);
+  if (!on_gpu<update>(s, rule, penalty, work, state)) update_on_host(rule, penalty, work, state);
 }
 
 void update_rows(const stream& s, const update_rule& rule, const weight_penalty& penalty,
@@ -204,7 +204,7 @@ void update_summed_rows(const stream& s, const update_rule& rule, const weight_p
   if (work.row_begin < 0 || work.row_end < work.row_begin || work.weights.size() != height * work.width)
     throw shape_error(fmt::format("update_summed_rows: {} weights for rows {} to {} of {}",
                                   work.weights.size(), work.row_begin, work.row_end, work.width));
-  on_card<update_summed_rows>(s, rule, penalty, work, state);
+  on_gpu<update_summed_rows>(s, rule, penalty, work, state);
 }
 
 } // namespace mailgrad

@@ -59,21 +59,21 @@ void require_fitting(const row_update& work);
 void update_rows(const stream& s, const update_rule& rule, const weight_penalty& penalty,
                  const row_update& work, std::span<float* const> state);
 
-/// The rows of a table that a gradient names, each with its values, on a card.
+/// The rows of a table that a gradient names, each with its values, on a GPU.
 struct row_gradient {
   std::span<const std::int32_t> rows; ///< may repeat, repeats are summed; a negative one ends the list
   const float* values;                ///< float32[rows.size(), width]
   float scale = 1;                    ///< factor on the values
 };
 
-/// One update of the rows of a table that some gradients name, on a card.
+/// One update of the rows of a table that some gradients name, on a GPU.
 struct summed_row_update {
   std::span<float> weights; ///< float32[row_end - row_begin, width]; row r lies at (r - row_begin) * width
   std::size_t width;
   std::int32_t row_begin; ///< rows that lie before it, or from row_end on, are skipped
   std::int32_t row_end;
   std::span<const row_gradient> gradients;
-  void* scratch; ///< row_update_bytes() of the card's memory, 64-byte aligned
+  void* scratch; ///< row_update_bytes() of the GPU's memory, 64-byte aligned
 };
 
 /// Bytes of scratch memory that update_summed_rows() needs for these gradients.
@@ -93,7 +93,7 @@ void update_summed_rows(const stream& s, const update_rule& rule, const weight_p
 
 namespace mailgrad::cuda {
 
-/// Keeps rule and penalty in the lane's words, for update_as_begun() on the same stream.
+/// Keeps rule and penalty in the stream's status, for update_as_begun() on the same stream.
 ///
 /// Errors  device_error.
 void begin_update(const cuda_stream& s, const update_rule& rule, const weight_penalty& penalty);

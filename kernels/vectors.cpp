@@ -1,5 +1,5 @@
-#include <mailgrad/kernels/card_body.hpp>
 #include <mailgrad/kernels/functors/distance_terms.hpp>
+#include <mailgrad/kernels/gpu_body.hpp>
 #include <mailgrad/kernels/vectors.hpp>
 #include <mailgrad/tensor/error.hpp>
 
@@ -22,24 +22,24 @@ void require_equal(const char* what, std::span<const float> a, std::span<const f
 } // namespace
 
 void fill(const stream& s, float value, std::span<float> x) {
-  if (on_card<fill>(s, value, x)) return;
+  if (on_gpu<fill>(s, value, x)) return;
   std::ranges::fill(x, value);
 }
 
 void begin_sum(const stream& s, float scale, std::span<const float> x, std::span<float> sum) {
   require_equal("accumulate", x, sum);
-  if (on_card<begin_sum>(s, scale, x, sum)) return;
+  if (on_gpu<begin_sum>(s, scale, x, sum)) return;
   for (std::size_t i = 0; i < x.size(); ++i) sum[i] = scale * x[i];
 }
 
 void add_to_sum(const stream& s, float scale, std::span<const float> x, std::span<float> sum) {
   require_equal("accumulate", x, sum);
-  if (on_card<add_to_sum>(s, scale, x, sum)) return;
+  if (on_gpu<add_to_sum>(s, scale, x, sum)) return;
   for (std::size_t i = 0; i < x.size(); ++i) sum[i] += scale * x[i];
 }
 
 void scale_in_place(const stream& s, float scale, std::span<float> x) {
-  if (on_card<scale_in_place>(s, scale, x)) return;
+  if (on_gpu<scale_in_place>(s, scale, x)) return;
   for (float& v : x) v *= scale;
 }
 
@@ -78,7 +78,7 @@ void map_weights(const stream& s, const weight_function& f, std::span<const floa
         require_arrays("write", writes.size(), F::writes);
       },
       f);
-  if (on_card<map_weights>(s, f, reads, writes, n)) return;
+  if (on_gpu<map_weights>(s, f, reads, writes, n)) return;
   std::visit([&](const auto& function) { run(function, reads, writes, n); }, f);
 }
 
@@ -108,7 +108,7 @@ void sum_pairs(const stream& s, pair_sum what, std::span<const float> a, std::sp
                double* result) {
   const bool products = what == pair_sum::inner_product;
   require_equal(products ? "inner product" : "squared distance", a, b);
-  if (on_card<sum_pairs>(s, what, a, b, result)) return;
+  if (on_gpu<sum_pairs>(s, what, a, b, result)) return;
   *result = products ? summed(a, b, functors::product{}) : summed(a, b, functors::square_of_difference{});
 }
 

@@ -31,7 +31,7 @@ void scale_in_place(const stream& s, float scale, std::span<float> x);
 void map_weights(const stream& s, const weight_function& f, std::span<const float* const> reads,
                  std::span<float* const> writes, std::size_t n);
 
-// Sums in float64. The same values give the same bits in every run; a card adds in another order than the
+// Sums in float64. The same values give the same bits in every run; a GPU adds in another order than the
 // host.
 //
 // Shapes  a, b: float32[n], the same n. `result` lies in memory of the stream.

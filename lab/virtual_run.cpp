@@ -75,11 +75,11 @@ private:
 /// those of the worker, in turns.
 ///
 /// Threads  as those of the other runner.
-class own_sample_runner final : public step_runner {
+class local_sample_runner final : public step_runner {
 public:
   /// Errors  std::invalid_argument if there are fewer samples than workers.
-  own_sample_runner(std::shared_ptr<step_runner> to, std::shared_ptr<const dataset> samples, rank worker,
-                    std::uint32_t workers, std::size_t batch, std::size_t nonzeros);
+  local_sample_runner(std::shared_ptr<step_runner> to, std::shared_ptr<const dataset> samples, rank worker,
+                      std::uint32_t workers, std::size_t batch, std::size_t nonzeros);
 
   std::shared_ptr<gradient> make_gradient() const override { return to_->make_gradient(); }
   void on_end(std::function<void()> notice) override { to_->on_end(std::move(notice)); }
@@ -97,7 +97,7 @@ public:
 private:
   std::shared_ptr<step_runner> to_;
   std::vector<std::uint32_t> own_; ///< numbers of samples
-  own_batches batches_;
+  local_batches batches_;
   std::vector<std::uint32_t> next_; ///< of the batch that is cut
 };
 
@@ -112,7 +112,7 @@ void refuse(bool asked_for, std::string_view what) {
 training_options virtual_options(training_options asked, std::uint32_t workers) {
   refuse(workers == 0, "needs a worker");
   refuse(!asked.parameters.empty(), "keeps its weights on the host; leave parameters out");
-  refuse(asked.seats > 0 || asked.waits_for_workers.count() > 0, "has all its workers from the start");
+  refuse(asked.slots > 0 || asked.waits_for_workers.count() > 0, "has all its workers from the start");
   refuse(asked.all_reduce, "has no ranks of MPI");
   refuse(!asked.record.empty() || asked.replay, "is repeated by its seeds; leave the recording out");
   refuse(!asked.checkpoints.folder.empty() || asked.resume, "keeps no checkpoints");
@@ -166,9 +166,9 @@ void weights_reader::on_read(const shard_read& x) {
   to_->updates = std::max(to_->updates, updates);
 }
 
-own_sample_runner::own_sample_runner(std::shared_ptr<step_runner> to, std::shared_ptr<const dataset> samples,
-                                     rank worker, std::uint32_t workers, std::size_t batch,
-                                     std::size_t nonzeros)
+local_sample_runner::local_sample_runner(std::shared_ptr<step_runner> to,
+                                         std::shared_ptr<const dataset> samples, rank worker,
+                                         std::uint32_t workers, std::size_t batch, std::size_t nonzeros)
     : to_(std::move(to)), batches_(samples, batch, nonzeros) {
   for (std::size_t s = worker.value; s < samples->size(); s += workers)
     own_.push_back(static_cast<std::uint32_t>(s));
@@ -177,7 +177,8 @@ own_sample_runner::own_sample_runner(std::shared_ptr<step_runner> to, std::share
                                             samples->size(), workers));
 }
 
-step_state own_sample_runner::begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) {
+step_state local_sample_runner::begin_step(std::shared_ptr<const batch> inputs,
+                                           std::shared_ptr<gradient> out) {
   require_step(inputs.get(), out.get());
   next_.resize(inputs->size);
   for (std::size_t i = 0; i < next_.size(); ++i)
@@ -408,9 +409,9 @@ std::shared_ptr<step_runner> virtual_run::implementation::runner_of(rank worker,
       may_skip());
   if (simulated_.size() <= worker.value) simulated_.resize(worker.value + 1);
   simulated_[worker.value] = simulated;
-  if (!lab_.own_samples) return simulated;
-  return std::make_shared<own_sample_runner>(std::move(simulated), samples_, worker, lab_.workers,
-                                             plan_.options.batch, plan_.request.nonzeros);
+  if (!lab_.local_samples) return simulated;
+  return std::make_shared<local_sample_runner>(std::move(simulated), samples_, worker, lab_.workers,
+                                               plan_.options.batch, plan_.request.nonzeros);
 }
 
 std::shared_ptr<step_timer> virtual_run::implementation::timer_of(rank worker) {
@@ -460,7 +461,7 @@ std::uint64_t virtual_run::implementation::version_now() {
   return *version_;
 }
 
-/// A worker whose step has ended asks the shard, which foretells that the gradient is discarded. So nothing
+/// A worker whose step has ended asks the shard, which predicts that the gradient is discarded. So nothing
 /// is computed, and there is no update.
 void virtual_run::implementation::interrupt_late_steps() {
   if (!late_ || outcome_) return;

@@ -8,7 +8,7 @@
 #include <mailgrad/engine/delays/delay_law.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/plan/training_options.hpp>
-#include <mailgrad/engine/worker/own_samples.hpp>
+#include <mailgrad/engine/worker/local_samples.hpp>
 #include <mailgrad/engine/worker/step_runner.hpp>
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
@@ -27,7 +27,7 @@ namespace mailgrad::lab {
 
 /// The options of a run whose workers are all simulated on this thread.
 ///
-/// Errors  std::invalid_argument in one line, for an option that needs threads, files or cards.
+/// Errors  std::invalid_argument in one line, for an option that needs threads, files or GPUs.
 training_options virtual_options(training_options asked, std::uint32_t workers);
 
 /// A test of the weights in mid-run. It takes no virtual time, and makes no difference to the run.
@@ -55,8 +55,8 @@ struct virtual_run_options {
   /// Called when a worker begins a step, with the weights that it has read, float32[layout().size()]. A run
   /// with several shards is refused then. May be empty.
   std::function<void(rank, instant, std::span<const float>)> on_read{};
-  /// Whether worker r of M trains on the samples r, r + M, and so on alone, as own_sample_runner has it.
-  bool own_samples = false;
+  /// Whether worker r of M trains on the samples r, r + M, and so on alone, as local_sample_runner has it.
+  bool local_samples = false;
   /// After how many steps of all workers the weights are tested, again and again; 0: at the end only. A test
   /// comes after the event that reaches such a number or passes it.
   std::uint64_t test_every = 0;

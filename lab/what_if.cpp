@@ -67,7 +67,7 @@ training_options virtual_twin_of(training_options o, const recording& r, const w
   o.parameters.clear();
   o.precision = product_precision::float32;
   o.micro_batches = 1;
-  o.seats = 0;
+  o.slots = 0;
   o.waits_for_workers = {};
   o.all_reduce = false;
   o.record.clear();
@@ -84,10 +84,10 @@ training_options virtual_twin_of(training_options o, const recording& r, const w
   return o;
 }
 
-/// On a card a worker pushes a gradient when its step begins, so its recorded moment does not tell the end.
+/// On a GPU a worker pushes a gradient when its step begins, so its recorded moment does not tell the end.
 void require_pushed_when_computed(const training_options& o) {
   if (std::ranges::any_of(o.parameters, [](const device& d) { return d.kind != device_kind::cpu; }))
-    throw std::invalid_argument("what-if: the weights of this run lay on a card, where gradients are pushed "
+    throw std::invalid_argument("what-if: the weights of this run lay on a GPU, where gradients are pushed "
                                 "before they are computed; its recording does not tell how long steps took");
 }
 
@@ -115,10 +115,10 @@ std::function<std::unique_ptr<delay_law>(rank)> as_recorded(const recorded_pace&
   std::vector<list_of_seconds> lists;
   for (const std::vector<instant>& steps : p.steps) lists.push_back(in_list(steps));
   const auto had = static_cast<std::uint32_t>(lists.size());
-  const std::uint32_t turns = (workers + had - 1) / had;
-  return [lists, had, turns](rank worker) -> std::unique_ptr<delay_law> {
+  const std::uint32_t sharers = (workers + had - 1) / had;
+  return [lists, had, sharers](rank worker) -> std::unique_ptr<delay_law> {
     const list_of_seconds& list = lists[worker.value % had];
-    return std::make_unique<listed_delay>(list, list->size() * (worker.value / had) / turns);
+    return std::make_unique<listed_delay>(list, list->size() * (worker.value / had) / sharers);
   };
 }
 

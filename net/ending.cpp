@@ -39,7 +39,7 @@ std::string on_keys(const refusal& why) {
 
 std::string on_place(const refusal& why) {
   if (has(why.found, "all taken"))
-    return has(why.expected, "worker") ? "the run is full; 'mailgrad serve --seats N' takes more workers"
+    return has(why.expected, "worker") ? "the run is full; 'mailgrad serve --slots N' takes more workers"
                                        : "the run has its parameter hosts; 'mailgrad serve --shard-hosts N' "
                                          "waits for more";
   if (has(why.expected, "to be gone")) return "it is in the run; leave --number out, or end that one first";

@@ -75,8 +75,8 @@ inline std::string_view as_text(byte_view data) noexcept {
 /// What others said, for one line of a message: control characters escaped, and cut if it is long.
 std::string printable(std::string_view found, std::size_t longest = 256);
 
-/// The version of the protocol that this build speaks. It rises with every change of a frame, of a letter, or
-/// of the terms of a worker or a shard.
+/// The version of the protocol that this build speaks. It rises with every change of a frame, of a message,
+/// or of the terms of a worker or a shard.
 inline constexpr std::uint16_t protocol_version = 5;
 
 /// The numbers stand on the wire, so none is ever given away again.

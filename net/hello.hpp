@@ -53,7 +53,7 @@ inline constexpr std::string_view build = "build";               ///< commit, co
 inline constexpr std::string_view devices = "devices";           ///< that a worker brings, in decimal
 inline constexpr std::string_view device_names = "device_names"; ///< of these: "cpu:0,cpu:1"
 inline constexpr std::string_view computer = "computer";         ///< what they are: "NVIDIA H100"
-inline constexpr std::string_view products = "products";         ///< what multiplies on those that are cards
+inline constexpr std::string_view products = "products";         ///< what multiplies on those that are GPUs
 } // namespace feature
 
 inline constexpr std::size_t most_features = 32;

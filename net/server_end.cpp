@@ -183,10 +183,10 @@ void server_end::tick(instant now) {
     if (c.unknown && !c.refused && now >= c.unknown->late_at())
       refuse(c, {refusal_code::late,
                  fmt::format("a hello within {} ms", 8 * options_.times.heartbeat().count()), "none"});
-  std::vector<std::shared_ptr<guest>> here;
-  for (const auto& [who, g] : guests_) here.push_back(g);
+  std::vector<std::shared_ptr<admitted_peer>> here;
+  for (const auto& [who, g] : admitted_) here.push_back(g);
   for (const auto& g : here) g->its.tick(now);
-  std::erase_if(guests_,
+  std::erase_if(admitted_,
                 [](const auto& entry) { return entry.second->its.now_is() == session::state::ended; });
 }
 
@@ -194,24 +194,24 @@ instant server_end::deadline() const {
   instant first = instant::max();
   for (const auto& [id, c] : connections_)
     if (c.unknown && !c.refused) first = std::min({first, c.unknown->late_at(), pauses_.due(options_.times)});
-  for (const auto& [who, g] : guests_) first = std::min(first, g->its.deadline());
+  for (const auto& [who, g] : admitted_) first = std::min(first, g->its.deadline());
   return first;
 }
 
 session* server_end::find(const member& m) noexcept {
-  const auto found = guests_.find(m);
-  if (found == guests_.end() || found->second->its.now_is() == session::state::ended) return nullptr;
+  const auto found = admitted_.find(m);
+  if (found == admitted_.end() || found->second->its.now_is() == session::state::ended) return nullptr;
   return &found->second->its;
 }
 
 void server_end::end(role part, const ending& why, instant now) {
-  const auto here = guests_; // since events may let others in
+  const auto here = admitted_; // since events may let others in
   for (const auto& [who, g] : here)
     if (who.part == part) g->its.end(why, now);
 }
 
 void server_end::leave_all(std::string_view words, instant now) {
-  const auto here = guests_; // since events may let others in
+  const auto here = admitted_; // since events may let others in
   for (const auto& [who, g] : here) g->its.leave(words, now);
 }
 
@@ -249,9 +249,9 @@ std::optional<refusal> server_end::taken(const hello& said, const member& wanted
       fmt::format("its incarnation {}, heard {} ms ago", there->terms().incarnation, silent.count())};
 }
 
-std::optional<refusal> server_end::seat(const hello& said, member& found, instant now) {
-  const auto seats = options_.seats.find(said.part);
-  const std::uint32_t count = seats == options_.seats.end() ? 0 : seats->second;
+std::optional<refusal> server_end::find_slot(const hello& said, member& found, instant now) {
+  const auto slots = options_.slots.find(said.part);
+  const std::uint32_t count = slots == options_.slots.end() ? 0 : slots->second;
   found.part = said.part;
   if (said.number) {
     found.number = *said.number;
@@ -276,12 +276,12 @@ void server_end::admit_control(connection& c, const hello& said, instant now) {
                 .bodies_of_client = options_.bodies,
                 .most_body_bytes = options_.most_body_bytes,
                 .devices = options_.devices};
-  if (const auto wrong = seat(said, terms.you, now)) return refuse(c, *wrong);
+  if (const auto wrong = find_slot(said, terms.you, now)) return refuse(c, *wrong);
   if (terms.you.part == role::worker)
     terms.bodies_of_client = options_.bodies_of_worker.value_or(options_.bodies);
-  const auto life = fence_.admit(terms.you, said.incarnation);
-  if (const auto* wrong = std::get_if<refusal>(&life)) return refuse(c, *wrong);
-  terms.incarnation = std::get<std::uint32_t>(life);
+  const auto incarnation = fence_.admit(terms.you, said.incarnation);
+  if (const auto* wrong = std::get_if<refusal>(&incarnation)) return refuse(c, *wrong);
+  terms.incarnation = std::get<std::uint32_t>(incarnation);
   do terms.session = options_.draw();
   while (terms.session == 0);
   if (session* before = find(terms.you))
@@ -289,19 +289,19 @@ void server_end::admit_control(connection& c, const hello& said, instant now) {
                  fmt::format("{}: incarnation {} took the place of incarnation {}", to_string(terms.you),
                              terms.incarnation, before->terms().incarnation)},
                 now);
-  const auto newcomer = std::make_shared<guest>(terms, now, said.says);
+  const auto newcomer = std::make_shared<admitted_peer>(terms, now, said.says);
   newcomer->its.call_server(options_.name);
   newcomer->its.tell(keeper_->let_in(newcomer->its, c.from));
   c.known = newcomer; // not before there is somebody to tell of its end
-  guests_[terms.you] = c.known;
+  admitted_[terms.you] = c.known;
   c.known->its.attach(plane::control, now);
 }
 
 void server_end::attach_bulk(connection& c, const hello& said, instant now) {
-  const auto found = std::find_if(guests_.begin(), guests_.end(), [&](const auto& entry) {
+  const auto found = std::find_if(admitted_.begin(), admitted_.end(), [&](const auto& entry) {
     return said.session != 0 && entry.second->its.terms().session == said.session;
   });
-  if (found == guests_.end() || found->second->its.now_is() != session::state::greeting ||
+  if (found == admitted_.end() || found->second->its.now_is() != session::state::greeting ||
       found->second->has_bulk) {
     const std::uint32_t highest = said.number ? fence_.highest({said.part, *said.number}) : 0;
     return refuse(c, {refusal_code::session, "a session that waits for its bulk connection",

@@ -25,7 +25,7 @@ namespace mailgrad::net {
 class fence {
 public:
   /// More incarnations than this between two that come are no accident: who asked for the last there can be
-  /// would shut the seat for good.
+  /// would shut the slot for good.
   static constexpr std::uint32_t most_missed = 10'000;
 
   /// Lets the next incarnation in: the one that is wanted, or by 0 the one after the highest. Those before it
@@ -75,7 +75,7 @@ private:
 struct server_options {
   std::string name = "server"; ///< as people call it
   std::vector<demand> demands{};
-  std::map<role, std::uint32_t> seats{}; ///< how many members of each role it takes; those not named: none
+  std::map<role, std::uint32_t> slots{}; ///< how many members of each role it takes; those not named: none
   std::uint64_t run = 0;
   timing times{};
   std::uint32_t messages = 64; ///< first credit, of each peer and in both directions
@@ -148,8 +148,8 @@ public:
   std::size_t connections() const noexcept { return connections_.size(); }
 
 private:
-  struct guest {
-    guest(const welcome& terms, instant now, const features& says) : its(terms, now, says) {}
+  struct admitted_peer {
+    admitted_peer(const welcome& terms, instant now, const features& says) : its(terms, now, says) {}
 
     session its;
     bool has_bulk = false;
@@ -157,7 +157,7 @@ private:
   struct connection {
     std::string from{};                 ///< who is at its other end, for people
     std::unique_ptr<arrival> unknown{}; ///< until the hello is whole
-    std::shared_ptr<guest> known{};
+    std::shared_ptr<admitted_peer> known{};
     plane part = plane::control;
     std::shared_ptr<common_memory> memory{};
     std::optional<bytes> refusal_frame{};
@@ -171,7 +171,7 @@ private:
   refusal full() const;
   void judge(connection& c, const hello& said, instant now);
   std::optional<refusal> taken(const hello& said, const member& wanted, instant now);
-  std::optional<refusal> seat(const hello& said, member& found, instant now);
+  std::optional<refusal> find_slot(const hello& said, member& found, instant now);
   void admit_control(connection& c, const hello& said, instant now);
   void attach_bulk(connection& c, const hello& said, instant now);
 
@@ -180,7 +180,7 @@ private:
   fence fence_;
   own_pauses pauses_{instant{0}};
   std::map<connection_id, connection> connections_;
-  std::map<member, std::shared_ptr<guest>> guests_;
+  std::map<member, std::shared_ptr<admitted_peer>> admitted_;
 };
 
 } // namespace mailgrad::net

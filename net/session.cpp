@@ -387,7 +387,7 @@ void session::take_heartbeat(byte_view payload) {
   reader.end();
   if (said == peer_progress_) return;
   peer_progress_ = std::move(said);
-  events_->progress_told(peer_progress_);
+  events_->progress_reported(peer_progress_);
 }
 
 void session::take_credit(byte_view payload) {

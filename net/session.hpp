@@ -56,7 +56,7 @@ public:
     return false;
   }
   /// A heartbeat said something else than the one before.
-  virtual void progress_told([[maybe_unused]] const progress& p) {}
+  virtual void progress_reported([[maybe_unused]] const progress& p) {}
   /// Bodies of the peer are not read from now on for want of room, or are read again.
   virtual void held([[maybe_unused]] bool is_held) {}
   /// There is credit again, after a send that was refused.

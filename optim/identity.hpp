@@ -63,17 +63,17 @@ struct run_id {
 
 /// How often a worker has come back to the run: a process that was taken for dead returns under a higher
 /// number, and what it sent under the old one counts no more.
-struct incarnation {
+struct incarnation_number {
   std::uint32_t value = 0;
 
-  friend auto operator<=>(const incarnation&, const incarnation&) = default;
+  friend auto operator<=>(const incarnation_number&, const incarnation_number&) = default;
 };
 
 /// A gradient among all gradients of all runs. None counts twice.
 struct gradient_id {
   run_id run;
   rank worker;
-  incarnation life;
+  incarnation_number incarnation;
   step_number step;
 
   friend auto operator<=>(const gradient_id&, const gradient_id&) = default;

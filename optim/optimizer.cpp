@@ -27,14 +27,14 @@ constexpr std::size_t tile = 256;
 
 using state_list = std::array<float*, MAILGRAD_PLUGIN_MOST_STATES>;
 
-void require_states(const own_update& rule, std::span<float* const> state) {
+void require_states(const custom_update& rule, std::span<float* const> state) {
   if (rule.table == nullptr) throw std::invalid_argument("update: the rule has no table");
   if (state.size() != rule.table->states)
     throw shape_error(fmt::format("update: {} states for a rule of {}", state.size(), rule.table->states));
 }
 
 /// Calls the user's function for weights and states from `first` on.
-void call(const own_update& rule, const float* weights, float* updated, const float* gradient,
+void call(const custom_update& rule, const float* weights, float* updated, const float* gradient,
           std::span<float* const> state, std::size_t first, std::size_t count,
           const mailgrad_preparation* preparation = nullptr) {
   state_list states{};
@@ -72,7 +72,7 @@ void penalise(const weight_penalty& penalty, const float* weights, float* gradie
 
 /// Updates weights and states from `first` on; `work` begins there. A rule that prepares applies scale and
 /// penalties in its own loop; for any other rule a pass over each tile applies them.
-void run(const own_update& rule, const weight_penalty& penalty, const weight_update& work,
+void run(const custom_update& rule, const weight_penalty& penalty, const weight_update& work,
          std::span<float* const> state, std::size_t first) {
   const std::size_t count = work.weights.size();
   const bool prepares = rule.table->prepares != 0;
@@ -110,7 +110,7 @@ public:
   }
 
   /// Updates `n` rows from the `begin`th on.
-  void update(const own_update& rule, const weight_penalty& penalty, std::size_t begin, std::size_t n) {
+  void update(const custom_update& rule, const weight_penalty& penalty, std::size_t begin, std::size_t n) {
     ask_for(begin + n, std::min(n, work_.rows.size() - begin - n));
     fetch(begin, n, work_.weights.data(), weights_);
     for (std::size_t i = 0; i < state_.size(); ++i) fetch(begin, n, state_[i], states_[i]);
@@ -157,8 +157,8 @@ private:
 
 } // namespace
 
-void update(const stream& s, const own_update& rule, const weight_penalty& penalty, const weight_update& work,
-            std::span<float* const> state) {
+void update(const stream& s, const custom_update& rule, const weight_penalty& penalty,
+            const weight_update& work, std::span<float* const> state) {
   require_host(s, "update");
   if (work.weights.size() != work.updated.size())
     throw shape_error("update", shape{work.weights.size()}, shape{work.updated.size()});
@@ -166,7 +166,7 @@ void update(const stream& s, const own_update& rule, const weight_penalty& penal
   run(rule, penalty, work, state, 0);
 }
 
-void update_rows(const stream& s, const own_update& rule, const weight_penalty& penalty,
+void update_rows(const stream& s, const custom_update& rule, const weight_penalty& penalty,
                  const row_update& work, std::span<float* const> state) {
   require_host(s, "update_rows");
   require_states(rule, state);
@@ -198,7 +198,7 @@ std::vector<std::string_view> state_names(const nesterov_options&) { return {"ve
 std::vector<std::string_view> state_names(const adagrad_options&) { return {"sum_of_squares"}; }
 std::vector<std::string_view> state_names(const rmsprop_options&) { return {"mean_square"}; }
 std::vector<std::string_view> state_names(const adam_options&) { return {"mean", "mean_square"}; }
-std::vector<std::string_view> state_names(const own_rule& o) {
+std::vector<std::string_view> state_names(const custom_rule& o) {
   static constexpr std::array<std::string_view, most_states> names{
       "state 0", "state 1", "state 2", "state 3", "state 4", "state 5", "state 6", "state 7"};
   return {names.begin(), names.begin() + o.table->states};
@@ -245,7 +245,7 @@ update_rule rule_of(const delayed_nesterov_options& o, double rate, std::uint64_
       last ? 0.0F : 1.0F};
 }
 
-own_update rule_of(const own_rule& o, double rate, std::uint64_t step) {
+custom_update rule_of(const custom_rule& o, double rate, std::uint64_t step) {
   return {o.table, o.settings, rate, step};
 }
 
@@ -258,9 +258,9 @@ float first_state(const optimizer_options& options) {
 template <class Options>
 class rule_optimizer final : public optimizer {
 public:
-  rule_optimizer(const optimizer_options& options, std::size_t size, lane& at)
+  rule_optimizer(const optimizer_options& options, std::size_t size, device_queue& at)
       : optimizer(options, size), where_(at.where()), names_(state_names(std::get<Options>(options_.rule))) {
-    if (on_card() && is_own)
+    if (on_gpu() && is_custom)
       throw device_error(world_errc::wrong_place,
                          fmt::format("rule '{}' is a user's, which runs on the host", name()));
     for (std::size_t i = 0; i < names_.size(); ++i) {
@@ -276,7 +276,7 @@ public:
     return all;
   }
 
-  void keep(archive& a, lane& at) override {
+  void keep(archive& a, device_queue& at) override {
     for (std::size_t i = 0; i < names_.size(); ++i)
       keep_floats(a, "state " + std::string(names_[i]), states_[i], at);
   }
@@ -290,7 +290,7 @@ public:
                      std::span(pointers).first(names_.size()));
   }
 
-  bool divides() const noexcept override { return !is_own; }
+  bool divides() const noexcept override { return !is_custom; }
 
   /// The powers and roots of a step cost more than the update of a small range, and one step has many ranges.
   void prepare(update_number step, double scale) override {
@@ -306,10 +306,10 @@ public:
     require_place(s);
     require_range(work.first, work.weights.size(), work.step);
     prepare(work.step, work.rate);
-    if constexpr (!is_own) {
-      if (on_card()) return update_rows_there(s, work);
+    if constexpr (!is_custom) {
+      if (on_gpu()) return update_rows_there(s, work);
     }
-    const bool sums_repeats = !names_.empty() || !penalty_.none() || is_own;
+    const bool sums_repeats = !names_.empty() || !penalty_.none() || is_custom;
     const row_list touched = sums_repeats ? rows_.distinct(work) : rows_.as_they_come(work);
     const auto pointers = states_from(work.first);
     mailgrad::update_rows(s, rule_, penalty_,
@@ -325,13 +325,13 @@ private:
                        std::span(pointers).first(names_.size()));
   }
 
-  static constexpr bool is_own = std::is_same_v<Options, own_rule>;
+  static constexpr bool is_custom = std::is_same_v<Options, custom_rule>;
 
-  bool on_card() const noexcept { return std::holds_alternative<cuda_stream>(where_); }
+  bool on_gpu() const noexcept { return std::holds_alternative<cuda_stream>(where_); }
   std::span<float> state_of(std::size_t i) { return states_[i].template on<float>(where_).first(size_); }
 
   void require_place(const stream& s) const {
-    if (!on_card()) return require_host(s, "optimizer update");
+    if (!on_gpu()) return require_host(s, "optimizer update");
     const auto* const asked = std::get_if<cuda_stream>(&s);
     const auto& own = std::get<cuda_stream>(where_);
     if (!asked || asked->device != own.device)
@@ -346,7 +346,7 @@ private:
     return pointers;
   }
 
-  stream where_; ///< of the lane whose kernels reach the state
+  stream where_; ///< of the device queue whose kernels reach the state
   std::vector<std::string_view> names_;
   std::array<memory, most_states> states_;
   row_sum rows_;
@@ -367,12 +367,12 @@ void optimizer::require_range(std::size_t first, std::size_t count, update_numbe
 }
 
 std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options, std::size_t shard_size) {
-  host_lane here;
+  host_queue here;
   return make_optimizer(options, shard_size, here);
 }
 
-std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options, std::size_t shard_size, lane& at,
-                                          std::vector<shard_variable> variables) {
+std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options, std::size_t shard_size,
+                                          device_queue& at, std::vector<shard_variable> variables) {
   require_valid(options);
   if (sees_whole_variables(options))
     return make_variable_optimizer(options, shard_size, at, std::move(variables));

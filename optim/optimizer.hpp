@@ -2,8 +2,8 @@
 
 #include <mailgrad/files/archive.hpp>
 #include <mailgrad/kernels/update.hpp>
+#include <mailgrad/optim/custom_rule.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
-#include <mailgrad/optim/own_rule.hpp>
 #include <mailgrad/tensor/memory.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
@@ -17,7 +17,7 @@
 namespace mailgrad {
 
 /// One step of a user's rule: the counterpart of `update_rule` in kernels/update.hpp.
-struct own_update {
+struct custom_update {
   const mailgrad_rule* table = nullptr;
   std::span<const double> settings{};
   double learning_rate = 0;
@@ -27,9 +27,9 @@ struct own_update {
 /// update() and update_rows() of kernels/update.hpp, with the same shapes, errors and threads, on the host
 /// only. The rule is given summed gradients, with the penalty applied unless the rule prepares gradients
 /// itself. Rows must be distinct (row_sum makes them so), because narrow rows are updated several at a time.
-void update(const stream& s, const own_update& rule, const weight_penalty& penalty, const weight_update& work,
-            std::span<float* const> state);
-void update_rows(const stream& s, const own_update& rule, const weight_penalty& penalty,
+void update(const stream& s, const custom_update& rule, const weight_penalty& penalty,
+            const weight_update& work, std::span<float* const> state);
+void update_rows(const stream& s, const custom_update& rule, const weight_penalty& penalty,
                  const row_update& work, std::span<float* const> state);
 
 /// The number of an update, counted from 1. Several optimisers may update the same weights, as hogwild's
@@ -56,7 +56,7 @@ struct dense_update {
   float share = 1;       ///< factor on the sum of the gradients: 1/N for a mean of N
 };
 
-/// One update of the rows that a sparse gradient touches, as in an embedding table. On a card `gradients`
+/// One update of the rows that a sparse gradient touches, as in an embedding table. On a GPU `gradients`
 /// stand in place of `rows`, `values` and `scale`.
 struct sparse_update {
   std::span<float> weights{}; ///< float32[row_end - row_begin, width]; row r lies at (r - row_begin) * width
@@ -69,15 +69,15 @@ struct sparse_update {
   std::int32_t row_begin = 0; ///< the first row that this shard holds; rows of other shards are skipped
   std::int32_t row_end = 0;   ///< one past the last row that this shard holds
   double rate = 1;            ///< factor on the learning rate
-  std::span<const row_gradient> gradients{}; ///< on a card: all that are updated with, for its kernels
-  void* scratch = nullptr;                   ///< on a card: row_update_bytes() of `gradients`
+  std::span<const row_gradient> gradients{}; ///< on a GPU: all that are updated with, for its kernels
+  void* scratch = nullptr;                   ///< on a GPU: row_update_bytes() of `gradients`
 };
 
 /// A block of optimiser state that a checkpoint keeps beside the weights.
 struct optimizer_state {
   std::string_view name; ///< "velocity"; distinct within an optimiser
   /// float32[shard size], in the order of the weights, unless a rule of whole variables says otherwise; for
-  /// kernels of its lane
+  /// kernels of its device queue
   std::span<float> values;
 };
 
@@ -85,11 +85,11 @@ struct optimizer_state {
 ///
 /// Sparse updates are lazy, as in torch.optim.SparseAdam: the weights and states of untouched rows do not
 /// decay. A bias correction counts the steps of the whole state, not those of the row. Plain SGD adds each
-/// row as it comes; a rule with state, or with a penalty on the weights, first sums repeated rows. On a card
+/// row as it comes; a rule with state, or with a penalty on the weights, first sums repeated rows. On a GPU
 /// all rules do.
 /// Errors  shape_error if sizes disagree or the range leaves the shard, std::invalid_argument for step 0;
 ///         nothing has changed then. device_error for a stream of another device than that of the state, and
-///         for a user's rule on a card. std::bad_alloc from update_rows() for a longer list or a
+///         for a user's rule on a GPU. std::bad_alloc from update_rows() for a longer list or a
 ///         taller table than any before; no other update allocates. A rule that looks at whole variables
 ///         updates ranges of whole ones, and reads no gradient in rows unless its header says so: shape_error
 ///         and std::invalid_argument.
@@ -117,7 +117,7 @@ public:
   /// The state itself, to be compared; empty for plain SGD.
   virtual std::vector<optimizer_state> state() = 0;
   /// Writes or reads the state, which lies where `at` allocates, as keep_floats() does.
-  virtual void keep(archive& a, lane& at) = 0;
+  virtual void keep(archive& a, device_queue& at) = 0;
 
 protected:
   optimizer(const optimizer_options& options, std::size_t size) : options_(options), size_(size) {}
@@ -135,10 +135,10 @@ protected:
 /// given. `variables` are those of the shard, whole, for a rule that sees_whole_variables().
 ///
 /// Errors  std::invalid_argument as require_valid() has it, or if such a rule is told of no variables;
-///         std::bad_alloc; device_error, also for such a rule or a user's on a card.
+///         std::bad_alloc; device_error, also for such a rule or a user's on a GPU.
 std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options, std::size_t shard_size);
-std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options, std::size_t shard_size, lane& at,
-                                          std::vector<shard_variable> variables = {});
+std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options, std::size_t shard_size,
+                                          device_queue& at, std::vector<shard_variable> variables = {});
 
 /// Rows of a table and their values; row 0 is the first row of the shard's part.
 struct row_list {

@@ -16,7 +16,7 @@ namespace {
 
 /// Whether a rule is one of Mailgrad's, which parse_optimizer() knows by name.
 template <class Rule>
-constexpr bool built_in = !std::is_same_v<Rule, own_rule>;
+constexpr bool built_in = !std::is_same_v<Rule, custom_rule>;
 
 /// The names of all built-in rules.
 template <class... Rules>
@@ -79,7 +79,7 @@ template <class Rule>
 void read(settings& s, Rule& o) {
   Rule::visit(o, [&](std::string_view name, auto& x, setting_range r) { take(s, name, x, r); });
 }
-void read(settings& s, own_rule& o) {
+void read(settings& s, custom_rule& o) {
   for (std::size_t i = 0; i < o.table->setting_count; ++i) {
     const mailgrad_rule_setting& known = o.table->settings[i];
     o.settings[i] = s.take_number(known.name, o.settings[i], known.least, known.below);
@@ -124,13 +124,13 @@ void require_valid_rule(const Rule& o) {
     require(o.early >= 0 && o.early * period <= 1, "early", o.early, "at least 0 and at most 1 / period");
   }
 }
-void require_valid_rule(const own_rule& o) { require_valid(o); }
+void require_valid_rule(const custom_rule& o) { require_valid(o); }
 
 template <class Rule>
 double default_learning_rate(const Rule&) {
   return Rule::default_learning_rate;
 }
-double default_learning_rate(const own_rule& o) { return o.table ? o.table->learning_rate : 0; }
+double default_learning_rate(const custom_rule& o) { return o.table ? o.table->learning_rate : 0; }
 
 template <class Rule>
 double default_weight_decay(const Rule&) {
@@ -144,13 +144,13 @@ template <class Rule>
 bool sees_whole(const Rule&) {
   return requires { Rule::whole_variables; };
 }
-bool sees_whole(const own_rule& o) { return o.table && o.table->whole_variables != 0; }
+bool sees_whole(const custom_rule& o) { return o.table && o.table->whole_variables != 0; }
 
 template <class Rule>
 std::string_view name_of(const Rule&) {
   return Rule::name;
 }
-std::string_view name_of(const own_rule& o) { return o.label; }
+std::string_view name_of(const custom_rule& o) { return o.label; }
 
 } // namespace
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/kernels/functors/update_rule.hpp>
-#include <mailgrad/optim/own_rule.hpp>
+#include <mailgrad/optim/custom_rule.hpp>
 #include <mailgrad/optim/schedule.hpp>
 #include <mailgrad/tensor/shape.hpp>
 
@@ -181,7 +181,7 @@ struct shampoo_options {
 struct optimizer_options {
   std::variant<sgd_options, momentum_options, nesterov_options, adagrad_options, rmsprop_options,
                adam_options, adamw_options, delayed_nesterov_options, lars_options, lamb_options,
-               muon_options, shampoo_options, own_rule>
+               muon_options, shampoo_options, custom_rule>
       rule{};
   std::optional<double> learning_rate{}; ///< per step, before the schedule; unset: the rule's default
   learning_rate_schedule schedule{};

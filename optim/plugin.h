@@ -115,7 +115,7 @@ typedef struct mailgrad_rule {
                         0: Mailgrad does it before */
   uint32_t whole_variables; /* 1: each call of `update` is for one whole variable, in place, once for each
                                update of the weights. Each shard then has whole variables, and sparse tables,
-                               hogwild and cards are refused. `prepares` must be 0. 0: for any range */
+                               hogwild and GPUs are refused. `prepares` must be 0. 0: for any range */
 } mailgrad_rule;
 
 /* What a library exports; called once for each time it is named. */

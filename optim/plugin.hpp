@@ -316,7 +316,8 @@ static void run_rule(const mailgrad_rule_step& step) {
   }
 }
 
-/// The table of a functor: `options.rule = make_own_rule(rule_table<scaled_sgd>)`, or what a plug-in exports.
+/// The table of a functor: `options.rule = make_custom_rule(rule_table<scaled_sgd>)`, or what a plug-in
+/// exports.
 template <class Rule>
 static constexpr mailgrad_rule rule_table{
     .interface_version = MAILGRAD_PLUGIN_VERSION,

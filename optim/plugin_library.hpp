@@ -64,7 +64,7 @@ std::optional<std::string> digest_of_loaded(const std::string& path);
 /// An object is never removed or moved, so a pointer to it stays valid.
 /// Threads any.
 template <class Own>
-class own_entries {
+class custom_entries {
 public:
   /// Null if no entry has this name.
   const Own* find(std::string_view word) const {
@@ -105,7 +105,7 @@ private:
 };
 
 /// Whether this may be the name of a user's policy or cure: letters, digits, '-' and '_'.
-inline bool is_own_name(std::string_view name) {
+inline bool is_custom_name(std::string_view name) {
   return !name.empty() && std::ranges::all_of(name, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
   });

@@ -39,11 +39,11 @@ std::optional<std::uint64_t> last_above_zero(const cosine_schedule& s, std::uint
   return s.final == 0 ? std::optional(s.total - warmup - 1) : std::nullopt;
 }
 
-std::string shape_in_words(const constant_schedule&) { return "constant"; }
-std::string shape_in_words(const step_schedule& s) {
+std::string format_shape(const constant_schedule&) { return "constant"; }
+std::string format_shape(const step_schedule& s) {
   return fmt::format("step:every={},factor={:.17g}", s.every, s.factor);
 }
-std::string shape_in_words(const cosine_schedule& s) {
+std::string format_shape(const cosine_schedule& s) {
   return fmt::format("cosine:total={},final={:.17g}", s.total, s.final);
 }
 
@@ -113,7 +113,7 @@ learning_rate_schedule parse_schedule(std::string_view text) {
 }
 
 std::string to_string(const learning_rate_schedule& schedule) {
-  std::string text = std::visit([](const auto& s) { return shape_in_words(s); }, schedule.shape);
+  std::string text = std::visit([](const auto& s) { return format_shape(s); }, schedule.shape);
   if (schedule.warmup == 0) return text;
   return fmt::format("{}{}warmup={}", text, text.find(':') == std::string::npos ? ':' : ',', schedule.warmup);
 }

@@ -22,17 +22,17 @@ namespace {
   throw device_error(world_errc::no_such_device, fmt::format("device '{}': {}", text, why));
 }
 
-/// How a device of this kind is written, which a refusal of its index ends with. Not everywhere is a lane
+/// How a device of this kind is written, which a refusal of its index ends with. Not everywhere is a stream
 /// taken.
 const char* form_of(device_kind kind) {
   return kind == device_kind::cpu ? "write cpu:0, or cpu:1 for the second core" : "write cuda:0";
 }
 
-/// The same for its lane.
-constexpr const char* form_of_lane = "write cuda:0/1 for the second lane of cuda:0";
+/// The same for its stream.
+constexpr const char* form_of_stream = "write cuda:0/1 for the second stream of cuda:0";
 
-/// Reads all of `digits` as the number of a device or of a lane. `what` is "an index" or "a lane", and `form`
-/// how it is written.
+/// Reads all of `digits` as the number of a device or of a stream. `what` is "an index" or "a stream", and
+/// `form` how it is written.
 std::uint32_t number_in(std::string_view digits, std::string_view text, const char* what, const char* form) {
   std::uint32_t number = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
@@ -47,7 +47,8 @@ std::uint32_t number_in(std::string_view digits, std::string_view text, const ch
 
 std::string to_string(device d) {
   const char* const kind = d.kind == device_kind::cpu ? "cpu" : "cuda";
-  return d.lane == 0 ? fmt::format("{}:{}", kind, d.index) : fmt::format("{}:{}/{}", kind, d.index, d.lane);
+  return d.stream == 0 ? fmt::format("{}:{}", kind, d.index)
+                       : fmt::format("{}:{}/{}", kind, d.index, d.stream);
 }
 
 device parse_device(std::string_view text) {
@@ -65,8 +66,8 @@ device parse_device(std::string_view text) {
   result.index = number_in(numbers.substr(0, slash), text, "an index", form_of(result.kind));
   if (slash == std::string_view::npos) return result;
   if (result.kind == device_kind::cpu)
-    refuse(text, fmt::format("a core has no lanes; write {}", to_string(result)));
-  result.lane = number_in(numbers.substr(slash + 1), text, "a lane", form_of_lane);
+    refuse(text, fmt::format("a core has no streams; write {}", to_string(result)));
+  result.stream = number_in(numbers.substr(slash + 1), text, "a stream", form_of_stream);
   return result;
 }
 
@@ -90,7 +91,7 @@ std::vector<device> gpus(std::uint32_t count) {
   return all;
 }
 
-std::string available_in_words() {
+std::string format_available() {
   std::string words;
   for (device d : available_devices()) words += (words.empty() ? "" : ", ") + to_string(d);
   return words;
@@ -101,7 +102,7 @@ void require_available(device d) {
   if (std::ranges::find(all, d) != all.end()) return;
   throw device_error(
       world_errc::no_such_device,
-      fmt::format("device {} is not available; this machine has {}", to_string(d), available_in_words()));
+      fmt::format("device {} is not available; this machine has {}", to_string(d), format_available()));
 }
 
 namespace {

@@ -12,17 +12,17 @@ namespace mailgrad {
 
 enum class device_kind : std::uint8_t { cpu, cuda };
 
-/// A place where programs run: a core of this machine, or a lane of one of its GPUs. Programs in several
-/// lanes of a card share it, as each lane has streams of its own.
+/// A place where programs run: a core of this machine, or a stream of one of its GPUs. Programs on several
+/// streams of a GPU share it.
 struct device {
   device_kind kind = device_kind::cpu;
   std::uint32_t index = 0;
-  std::uint32_t lane = 0; ///< of a card; 0 for a core
+  std::uint32_t stream = 0; ///< of a GPU; 0 for a core
 
   friend bool operator==(const device&, const device&) = default;
 };
 
-/// "cpu:0", "cuda:0", and "cuda:0/1" for a lane that is not the card's first
+/// "cpu:0", "cuda:0", and "cuda:0/1" for a stream that is not the GPU's first
 std::string to_string(device d);
 
 /// Reads "cpu:1", "cuda:0" or "cuda:0/1"; a bare kind means index 0.
@@ -34,7 +34,7 @@ device parse_device(std::string_view text);
 std::vector<device> available_devices();
 
 /// "cpu:0, cpu:1"
-std::string available_in_words();
+std::string format_available();
 
 /// The first cores of this machine. With fewer of them than `count` some are named again, and share their
 /// work.

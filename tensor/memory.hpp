@@ -15,16 +15,16 @@
 
 namespace mailgrad {
 
-/// A point in a lane, which has passed when all work queued before it is done. A default mark has passed,
+/// A point on a queue, which has passed when all work queued before it is done. A default event has passed,
 /// since work on the host is done when its call returns.
 ///
 /// Threads any.
-class mark {
+class device_event {
 public:
   /// An object of a device's driver that knows whether the point was reached.
-  class event {
+  class driver_event {
   public:
-    virtual ~event() = default;
+    virtual ~driver_event() = default;
     virtual bool passed() const = 0;
     /// Whether the device has told the host that it was reached. It costs no call of the driver, may say so
     /// later than passed(), and never says why it will not be reached.
@@ -33,18 +33,18 @@ public:
     virtual bool tells() const noexcept { return false; }
   };
 
-  mark() = default;
-  explicit mark(std::shared_ptr<const event> e) : event_(std::move(e)) {}
+  device_event() = default;
+  explicit device_event(std::shared_ptr<const driver_event> e) : event_(std::move(e)) {}
 
   bool passed() const { return !event_ || event_->passed(); }
   /// The same, at less cost, and later as a rule: whoever asks again and again asks this most of the time.
   bool told() const { return !event_ || event_->told(); }
   bool tells() const noexcept { return event_ && event_->tells(); }
-  /// The event that a lane waits for. Null means that there is nothing to wait for.
-  const event* what() const noexcept { return event_.get(); }
+  /// What a queue waits for. Null means that there is nothing to wait for.
+  const driver_event* what() const noexcept { return event_.get(); }
 
 private:
-  std::shared_ptr<const event> event_;
+  std::shared_ptr<const driver_event> event_;
 };
 
 /// Memory of a device that the host cannot read: an address for that device's kernels. The block owns the
@@ -121,25 +121,25 @@ private:
   std::variant<block, device_block> place_;
 };
 
-/// Floats that do not change while a snapshot holds them, and the mark after which they are all written.
+/// Floats that do not change while a snapshot holds them, and the event after which they are all written.
 ///
 /// Threads any, each with a copy of its own.
 class snapshot {
 public:
   snapshot() = default;
-  explicit snapshot(std::shared_ptr<const memory> values, mark ready = {})
+  explicit snapshot(std::shared_ptr<const memory> values, device_event ready = {})
       : values_(std::move(values)), ready_(std::move(ready)) {}
 
   explicit operator bool() const noexcept { return values_ != nullptr; }
   std::size_t size() const noexcept { return values_ ? values_->bytes() / sizeof(float) : 0; }
-  const mark& ready() const noexcept { return ready_; }
+  const device_event& ready() const noexcept { return ready_; }
   /// The memory of the values, which a holder of this pointer keeps alive.
   const std::shared_ptr<const memory>& owner() const noexcept { return values_; }
   void reset() noexcept { *this = {}; }
 
   /// The values, to be read on the host now. The span is empty if the snapshot is.
   ///
-  /// Errors  device_error if the values lie on a device, or their mark has not passed.
+  /// Errors  device_error if the values lie on a device, or their event has not passed.
   std::span<const float> on_host() const;
 
   /// The values, for kernels on a stream that has been told to wait for ready().
@@ -154,20 +154,20 @@ public:
 
 private:
   std::shared_ptr<const memory> values_;
-  mark ready_;
+  device_event ready_;
 };
 
-/// A lane is where its owner, a shard or a runner, allocates memory and queues work. It holds a stream of one
-/// device. On the host, work is done before the call returns.
+/// A queue is where its owner, a shard or a runner, allocates memory and queues work. It holds a stream of
+/// one device. On the host, work is done before the call returns.
 ///
 /// Threads one caller at a time.
-class lane {
+class device_queue {
 public:
-  virtual ~lane() = default;
+  virtual ~device_queue() = default;
 
-  /// The stream that kernels take as their first argument to run in this lane.
+  /// The stream that kernels take as their first argument to run on this queue.
   virtual const stream& where() const noexcept = 0;
-  /// Allocates zeroed memory that kernels in this lane can reach.
+  /// Allocates zeroed memory that kernels on this queue can reach.
   ///
   /// Errors  std::bad_alloc; device_error.
   virtual memory allocate(std::size_t bytes) = 0;
@@ -177,17 +177,17 @@ public:
   ///
   /// Errors  std::bad_alloc; device_error.
   virtual memory lend_on_host(std::size_t bytes) = 0;
-  /// Fills memory of the host with bytes of this lane's device, from byte `first` of `from` on. They may be
-  /// read when a mark recorded after this call has passed. The caller keeps both memories until then.
+  /// Fills memory of the host with bytes of this queue's device, from byte `first` of `from` on. They may be
+  /// read when an event recorded after this call has passed. The caller keeps both memories until then.
   ///
   /// Errors  shape_error: `from` has not so many; device_error.
   virtual void copy_to_host(const memory& from, std::size_t first, memory& to) = 0;
-  /// Lets work that is queued later wait for `m`, which may be of another lane.
+  /// Lets work that is queued later wait for `m`, which may be of another queue.
   ///
-  /// Errors  device_error: the lane cannot wait for that mark.
-  virtual void wait_for(const mark& m) = 0;
-  /// Returns a mark that passes when all work queued so far is done.
-  virtual mark record() = 0;
+  /// Errors  device_error: the queue cannot wait for that event.
+  virtual void wait_for(const device_event& m) = 0;
+  /// Returns an event that passes when all work queued so far is done.
+  virtual device_event record() = 0;
   /// Waits until all work queued so far is done. An actor calls it only where it ends.
   ///
   /// Errors  device_error.
@@ -200,15 +200,17 @@ protected:
   }
 };
 
-/// Whether the lane is one of a card.
-inline bool is_on_card(const lane& l) noexcept { return std::holds_alternative<cuda_stream>(l.where()); }
+/// Whether the queue is one of a GPU.
+inline bool is_on_gpu(const device_queue& q) noexcept {
+  return std::holds_alternative<cuda_stream>(q.where());
+}
 
-/// The lane of shards and runners that compute on the processors of this machine.
-class host_lane final : public lane {
+/// The queue of shards and runners that compute on the processors of this machine.
+class host_queue final : public device_queue {
 public:
-  host_lane() = default;
+  host_queue() = default;
   /// Allocates blocks of this source; null: memory of this process.
-  explicit host_lane(block_source blocks) : blocks_(std::move(blocks)) {}
+  explicit host_queue(block_source blocks) : blocks_(std::move(blocks)) {}
 
   const stream& where() const noexcept override { return where_; }
   memory allocate(std::size_t bytes) override { return memory(blocks_ ? blocks_(bytes) : block(bytes)); }
@@ -220,12 +222,12 @@ public:
     require_part(from, first, to);
     std::ranges::copy(from.on_host<std::byte>().subspan(first, to.bytes()), to.on_host<std::byte>().begin());
   }
-  void wait_for(const mark& m) override {
+  void wait_for(const device_event& m) override {
     if (!m.passed())
       throw device_error(world_errc::wrong_place,
-                         "the host waits for no mark; hold the work back until it has passed");
+                         "the host waits for no event; hold the work back until it has passed");
   }
-  mark record() override { return {}; }
+  device_event record() override { return {}; }
   void finish() override {}
 
 private:

@@ -9,11 +9,11 @@
 
 namespace mailgrad {
 
-/// What a card rounds the operands of a matrix product to. Sums, results, weights and gradients are float32
+/// What a GPU rounds the operands of a matrix product to. Sums, results, weights and gradients are float32
 /// in any case.
 enum class product_precision : std::uint8_t {
   float32,  ///< they stay as they are
-  tf32,     ///< 8 bits of exponent, 10 of fraction, by the card itself
+  tf32,     ///< 8 bits of exponent, 10 of fraction, by the GPU itself
   bfloat16, ///< 8 bits of exponent, 7 of fraction, by a kernel before the product
 };
 
@@ -26,7 +26,7 @@ std::vector<std::string> product_precision_names();
 /// Errors  std::invalid_argument in one line with the names there are.
 product_precision parse_product_precision(std::string_view text);
 
-// Numbers of fewer bits, as files of weights, messages and products of a card hold them. Each is exact as
+// Numbers of fewer bits, as files of weights, messages and products of a GPU hold them. Each is exact as
 // float32. There are no branches, so that compilers vectorise a loop over these functions.
 
 /// A number of 16 bits as it lies in memory: the upper half of a float32.
@@ -60,7 +60,7 @@ constexpr std::uint16_t bfloat16_of_float(float x) {
   return static_cast<std::uint16_t>((is_nan ? bits | 0x400000U : rounded) >> 16U);
 }
 
-/// The nearest number with 10 bits of fraction, of two equally near the one farther from 0, as a card rounds
+/// The nearest number with 10 bits of fraction, of two equally near the one farther from 0, as a GPU rounds
 /// to TF32. A NaN stays one.
 constexpr float tf32_of_float(float x) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(x);
@@ -86,7 +86,7 @@ inline std::uint16_t half_of_float(float x) {
 }
 
 /// An array of floats, or one of numbers that are rounded to bfloat16, for kernels that take either on a
-/// card.
+/// GPU.
 using read_numbers = std::variant<const float*, const bfloat16*>;
 using written_numbers = std::variant<float*, bfloat16*>;
 

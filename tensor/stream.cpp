@@ -7,16 +7,16 @@
 namespace mailgrad {
 
 void require_host(const stream& s, std::string_view kernel) {
-  if (const auto* card = std::get_if<cuda_stream>(&s)) refuse_card(*card, kernel);
+  if (const auto* gpu = std::get_if<cuda_stream>(&s)) refuse_gpu(*gpu, kernel);
 }
 
-const cuda_stream& require_card(const stream& s, std::string_view kernel) {
-  if (const auto* card = std::get_if<cuda_stream>(&s)) return *card;
+const cuda_stream& require_gpu(const stream& s, std::string_view kernel) {
+  if (const auto* gpu = std::get_if<cuda_stream>(&s)) return *gpu;
   throw device_error(world_errc::no_such_device,
                      fmt::format("{}: the host computes nothing in bfloat16", kernel));
 }
 
-void refuse_card(const cuda_stream& s, std::string_view kernel) {
+void refuse_gpu(const cuda_stream& s, std::string_view kernel) {
   throw device_error(
       world_errc::no_such_device,
       fmt::format("{}: cuda:{} asked for, but this build has no CUDA version of it", kernel, s.device));

@@ -9,8 +9,8 @@ namespace mailgrad {
 
 namespace cuda {
 
-class products;    // kernels/cuda/products.hpp
-struct lane_words; // kernels/cuda/lane_words.hpp
+class products;       // kernels/cuda/products.hpp
+struct stream_status; // kernels/cuda/stream_status.hpp
 
 } // namespace cuda
 
@@ -19,12 +19,12 @@ struct host_stream {};
 
 /// Kernels are queued on a stream of a GPU: a call returns before its kernel has run.
 ///
-/// A cuda::card_lane makes one and owns what it points to.
+/// A cuda::gpu_queue makes one and owns what it points to.
 struct cuda_stream {
-  void* stream = nullptr;             ///< cudaStream_t
-  cuda::products* products = nullptr; ///< computes the matrix products of this stream
-  cuda::lane_words* words = nullptr;  ///< on the card: the step's number, and the fault that a kernel found
-  void* scratch = nullptr; ///< on the card: memory that each kernel of this stream may use while it runs
+  void* stream = nullptr;                ///< cudaStream_t
+  cuda::products* products = nullptr;    ///< computes the matrix products of this stream
+  cuda::stream_status* status = nullptr; ///< on the GPU: the step's number, and what a kernel found wrong
+  void* scratch = nullptr; ///< on the GPU: memory that each kernel of this stream may use while it runs
   std::size_t scratch_bytes = 0;
   std::uint32_t device = 0;
   /// Kernels number so many elements in 32 bits. More are numbered in 64, or computed in parts; a test sets
@@ -41,14 +41,14 @@ using stream = std::variant<host_stream, cuda_stream>;
 /// Errors  device_error that names the kernel, if `s` is a stream of a GPU.
 void require_host(const stream& s, std::string_view kernel);
 
-/// The card's stream, for kernels in bfloat16, of which the host has none.
+/// The GPU's stream, for kernels in bfloat16, of which the host has none.
 ///
 /// Errors  device_error that names the kernel, if `s` is a stream of the host.
-const cuda_stream& require_card(const stream& s, std::string_view kernel);
+const cuda_stream& require_gpu(const stream& s, std::string_view kernel);
 
 /// What a build without CUDA answers to a kernel on a GPU.
 ///
 /// Errors  always device_error, which names the kernel.
-[[noreturn]] void refuse_card(const cuda_stream& s, std::string_view kernel);
+[[noreturn]] void refuse_gpu(const cuda_stream& s, std::string_view kernel);
 
 } // namespace mailgrad

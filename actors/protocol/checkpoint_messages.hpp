@@ -10,17 +10,17 @@
 #include <string>
 
 // How the state of a run is kept while it goes on. No actor waits, but under hogwild: each worker marks the
-// place in its own work, and the marks travel behind its messages.
+// place in its own work, and the markers travel behind its messages.
 //
 //     feeder --checkpoint_due--> coordinator
 //     coordinator --take_checkpoint--> every device
-//     device --checkpoint_mark--> every shard, --worker_marked--> feeder, --checkpoint_part--> coordinator
-//     shard, when it has the marks of all workers --checkpoint_part--> coordinator
-//     feeder, when it has the marks of all workers --checkpoint_part--> coordinator
+//     device --checkpoint_marker--> every shard, --worker_marked--> feeder, --checkpoint_part--> coordinator
+//     shard, when it has the markers of all workers --checkpoint_part--> coordinator
+//     feeder, when it has the markers of all workers --checkpoint_part--> coordinator
 //     device or shard that lacks memory for its part --checkpoint_failed--> coordinator, in place of it
 //     coordinator --write_checkpoint--> checkpoint writer --checkpoint_written--> coordinator
 //
-// A gradient that was pushed before the mark of its worker belongs to the checkpoint, one that was pushed
+// A gradient that was pushed before the marker of its worker belongs to the checkpoint, one that was pushed
 // after it does not. A shard keeps its state before it takes the first gradient that does not, and keeps the
 // gradients that belong and come later beside it.
 //
@@ -57,8 +57,8 @@ struct checkpoint_due {};
 /// The owner of a run to coordinator: take a checkpoint as soon as possible. No answer.
 struct request_checkpoint {};
 
-/// Coordinator to every device; to every shard and the feeder when a worker has ended without a mark. A
-/// device answers with a mark to each shard and the feeder, and with its `checkpoint_part`; the others with
+/// Coordinator to every device; to every shard and the feeder when a worker has ended without a marker. A
+/// device answers with a marker to each shard and the feeder, and with its `checkpoint_part`; the others with
 /// theirs.
 struct take_checkpoint {
   std::uint64_t number = 0; ///< from 1
@@ -80,26 +80,26 @@ struct block_copied {
 /// answered, and the worker ends as soon as it has an answer, `mark_at_end`.
 struct worker_at_end {
   rank worker;
-  incarnation life{};
+  incarnation_number incarnation{};
 };
 
 /// Coordinator to every device, when the first is about to end: mark before you end. A device answers with
-/// its marks and its part.
+/// its markers and its part.
 struct mark_at_end {
   std::uint64_t number = 0; ///< 0: there is no checkpoint of the end, so do not mark
 };
 
 /// Device to each shard: what it pushed up to `step` belongs to the checkpoint. The shard sends its
-/// `checkpoint_part` to `collector` when it has the marks of all workers.
-struct checkpoint_mark {
+/// `checkpoint_part` to `collector` when it has the markers of all workers.
+struct checkpoint_marker {
   std::uint64_t number = 0;
   rank worker;
-  incarnation life{};
+  incarnation_number incarnation{};
   step_number step;
   caf::actor collector;
 };
 
-/// Device to feeder: at its mark, the worker had trained so many of the batches that it was dealt since it
+/// Device to feeder: at its marker, the worker had trained so many of the batches that it was dealt since it
 /// joined or was resumed.
 struct worker_marked {
   std::uint64_t number = 0;
@@ -149,9 +149,9 @@ MAILGRAD_NO_FIELDS(request_checkpoint)
 MAILGRAD_FIELDS(take_checkpoint, number)
 MAILGRAD_FIELDS(hold_for_checkpoint, number)
 MAILGRAD_FIELDS(block_copied, number)
-MAILGRAD_FIELDS(worker_at_end, worker, life)
+MAILGRAD_FIELDS(worker_at_end, worker, incarnation)
 MAILGRAD_FIELDS(mark_at_end, number)
-MAILGRAD_FIELDS(checkpoint_mark, number, worker, life, step, collector)
+MAILGRAD_FIELDS(checkpoint_marker, number, worker, incarnation, step, collector)
 MAILGRAD_FIELDS(worker_marked, number, worker, trained, samples, collector)
 MAILGRAD_FIELDS(checkpoint_written, number, steps, file, failure, bytes, took, made_room)
 

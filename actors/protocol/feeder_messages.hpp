@@ -17,7 +17,7 @@ struct batch;
 /// `dealt_samples` if the device has the samples itself, or with `data_exhausted`.
 struct next_batch {
   rank worker;
-  incarnation life{};
+  incarnation_number incarnation{};
   bool has_samples = false; ///< those of the run, bit for bit
 };
 
@@ -51,7 +51,7 @@ struct stop_dealing {};
 /// batches are trained. Until then the feeder tells no worker that the data are exhausted. No answer.
 struct share_lost {
   rank worker;
-  incarnation life{};
+  incarnation_number incarnation{};
 };
 
 /// Device to feeder, before it leaves of its own will; coordinator to feeder, when the shards have told what
@@ -59,7 +59,7 @@ struct share_lost {
 /// feeder deals the others again. It answers the coordinator with `share_ended`, and a device not at all.
 struct deal_again {
   rank worker;
-  incarnation life{};
+  incarnation_number incarnation{};
   std::uint64_t trained = 0; ///< since it joined or was resumed
 };
 
@@ -67,7 +67,7 @@ struct deal_again {
 /// it was dealt. No answer.
 struct share_ended {
   rank worker;
-  incarnation life{};
+  incarnation_number incarnation{};
   std::uint64_t own = 0;  ///< trained, and cut from samples of its own
   std::uint64_t lost = 0; ///< sent to it, and not trained
 };
@@ -83,12 +83,12 @@ struct undealt_counted {
 /// Coordinator to feeder, at the end of a run with a timeline. The feeder answers with `feeder_report`.
 struct report_feeder {};
 
-MAILGRAD_FIELDS(next_batch, worker, life, has_samples)
+MAILGRAD_FIELDS(next_batch, worker, incarnation, has_samples)
 MAILGRAD_FIELDS(dealt_samples, number, epoch, samples)
 MAILGRAD_FIELDS(switch_ahead, step)
-MAILGRAD_FIELDS(share_lost, worker, life)
-MAILGRAD_FIELDS(deal_again, worker, life, trained)
-MAILGRAD_FIELDS(share_ended, worker, life, own, lost)
+MAILGRAD_FIELDS(share_lost, worker, incarnation)
+MAILGRAD_FIELDS(deal_again, worker, incarnation, trained)
+MAILGRAD_FIELDS(share_ended, worker, incarnation, own, lost)
 MAILGRAD_NO_FIELDS(count_undealt)
 MAILGRAD_FIELDS(undealt_counted, batches)
 MAILGRAD_NO_FIELDS(data_exhausted)

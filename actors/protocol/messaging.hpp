@@ -58,7 +58,7 @@ std::string listed_with_last_words(std::string_view noun, std::span<const std::u
 ///   - a mailbox, a message on its way, an actor between two handlers, and the start and end of a system belong
 ///     to CAF (inside_caf).
 /// Nothing that a handler does is silenced.
-namespace hand_over {
+namespace tsan_annotations {
 #ifdef __SANITIZE_THREAD__
 /// Everything released under a tag happens before everything acquired under it later.
 inline void release(const void* tag) { __tsan_release(const_cast<void*>(tag)); }
@@ -91,7 +91,7 @@ struct [[maybe_unused]] back_home {};
 /// The identity of an actor's mailbox. All handles to the actor have the same.
 inline const void* tag(const caf::actor& actor) { return caf::actor_cast<caf::abstract_actor*>(actor); }
 inline const void* tag(const caf::abstract_actor* self) { return self; }
-} // namespace hand_over
+} // namespace tsan_annotations
 
 } // namespace mailgrad
 
@@ -99,8 +99,8 @@ namespace mailgrad::messaging {
 
 template <class Self, class Handle, class... Ts>
 void send(Self&& self, const Handle& to, Ts&&... xs) {
-  hand_over::release(hand_over::tag(to));
-  const hand_over::inside_caf hidden;
+  tsan_annotations::release(tsan_annotations::tag(to));
+  const tsan_annotations::inside_caf hidden;
   if constexpr (caf_compat::is_caf_1)
     self->mail(std::forward<Ts>(xs)...).send(to);
   else
@@ -110,7 +110,7 @@ void send(Self&& self, const Handle& to, Ts&&... xs) {
 /// Sends a message to `self` when so much time has passed.
 template <class Self, class Message>
 void send_after(Self* self, std::chrono::nanoseconds span, const Message& notice) {
-  const hand_over::inside_caf hidden;
+  const tsan_annotations::inside_caf hidden;
   if constexpr (caf_compat::is_caf_1)
     self->mail(notice).delay(span).send(self);
   else
@@ -120,8 +120,8 @@ void send_after(Self* self, std::chrono::nanoseconds span, const Message& notice
 /// Sends without a sender, from a thread that is not an actor's.
 template <class Handle, class... Ts>
 void send_anonymously(const Handle& to, Ts&&... xs) {
-  hand_over::release(hand_over::tag(to));
-  const hand_over::inside_caf hidden;
+  tsan_annotations::release(tsan_annotations::tag(to));
+  const tsan_annotations::inside_caf hidden;
 #if CAF_MAJOR_VERSION >= 1
   caf::anon_mail(std::forward<Ts>(xs)...).send(to);
 #else
@@ -131,8 +131,8 @@ void send_anonymously(const Handle& to, Ts&&... xs) {
 
 /// Hands a message to an actor as if `from` had sent it; null: nobody.
 inline void send_as(const caf::actor& from, const caf::actor& to, caf::message m) {
-  hand_over::release(hand_over::tag(to));
-  const hand_over::inside_caf hidden;
+  tsan_annotations::release(tsan_annotations::tag(to));
+  const tsan_annotations::inside_caf hidden;
   auto* receiver = caf::actor_cast<caf::abstract_actor*>(to);
   auto sender = caf::actor_cast<caf::strong_actor_ptr>(from);
 #if CAF_MAJOR_VERSION >= 1
@@ -154,8 +154,8 @@ inline caf::message content_of(const caf::mailbox_element& what) {
 
 /// Ends an actor with these words as its reason, for whoever watches it.
 inline void end_with_words(const caf::actor& whom, const std::string& words) {
-  hand_over::release(hand_over::tag(whom));
-  const hand_over::inside_caf hidden;
+  tsan_annotations::release(tsan_annotations::tag(whom));
+  const tsan_annotations::inside_caf hidden;
   const caf::exit_msg end{whom->address(), caf::make_error(caf::sec::runtime_error, words)};
 #if CAF_MAJOR_VERSION >= 1
   caf::anon_mail(end).send(whom);
@@ -171,8 +171,8 @@ inline void quit_with_words(caf::event_based_actor* self, const std::string& wor
 
 /// Ends an actor as a crash would: it handles no further message.
 inline void kill(const caf::actor& whom) {
-  hand_over::release(hand_over::tag(whom));
-  const hand_over::inside_caf hidden;
+  tsan_annotations::release(tsan_annotations::tag(whom));
+  const tsan_annotations::inside_caf hidden;
   caf::anon_send_exit(whom, caf::exit_reason::kill);
 }
 
@@ -241,17 +241,17 @@ void watch(Self* self, const Handle& whom, const Message& notice) {
 class turn_of_handler {
 public:
   turn_of_handler(caf::event_based_actor* self, bool answers) : self_(self), answers_(answers) {
-    hand_over::acquire(hand_over::tag(self_));
+    tsan_annotations::acquire(tsan_annotations::tag(self_));
   }
   ~turn_of_handler() {
-    hand_over::release(hand_over::tag(self_));
-    if (answers_) hand_over::release(hand_over::tag(sender_of(self_)));
+    tsan_annotations::release(tsan_annotations::tag(self_));
+    if (answers_) tsan_annotations::release(tsan_annotations::tag(sender_of(self_)));
   }
   turn_of_handler(const turn_of_handler&) = delete;
   turn_of_handler& operator=(const turn_of_handler&) = delete;
 
 private:
-  hand_over::back_home home_;
+  tsan_annotations::back_home home_;
   caf::event_based_actor* self_;
   bool answers_;
 };
@@ -282,7 +282,7 @@ public:
   template <class... Ts>
   explicit host_of(caf::actor_config& config, Ts&&... xs)
       : caf::event_based_actor(config), arguments_(std::in_place, std::forward<Ts>(xs)...) {
-    hand_over::release(hand_over::tag(this));
+    tsan_annotations::release(tsan_annotations::tag(this));
   }
 
   const char* name() const override { return State::name; }
@@ -296,9 +296,9 @@ public:
   void on_exit() override { state_.reset(); }
 
 #if defined(__SANITIZE_THREAD__) && CAF_MAJOR_VERSION < 1
-  ~host_of() override { hand_over::acquire(hand_over::tag(this)); }
+  ~host_of() override { tsan_annotations::acquire(tsan_annotations::tag(this)); }
   resume_result resume(caf::execution_unit* unit, std::size_t most) override {
-    const hand_over::inside_caf hidden;
+    const tsan_annotations::inside_caf hidden;
     return caf::event_based_actor::resume(unit, most);
   }
 #endif
@@ -328,7 +328,7 @@ public:
   visit& operator=(const visit&) = delete;
 
 private:
-  hand_over::inside_caf hidden_;
+  tsan_annotations::inside_caf hidden_;
   const caf::logger* before_ = caf::logger::current_logger();
 };
 
@@ -355,13 +355,13 @@ public:
 
   /// Blocks until no actor lives.
   void wait() {
-    const hand_over::inside_caf hidden;
+    const tsan_annotations::inside_caf hidden;
     system_->await_all_actors_done();
   }
 
 private:
   [[gnu::noinline]] void end() {
-    const hand_over::inside_caf hidden;
+    const tsan_annotations::inside_caf hidden;
     system_.reset();
   }
 

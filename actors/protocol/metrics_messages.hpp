@@ -68,13 +68,13 @@ struct tests_judged {
 
 /// Evaluator, or a reader of the lab, to shard: its weights are wanted. It answers with `shard_read`.
 struct read_shard {
-  /// The card on which the weights are read, if they lie there; else they are wanted on the host. A shard of
+  /// The GPU on which the weights are read, if they lie there; else they are wanted on the host. A shard of
   /// another process does not hear of it.
-  std::optional<std::uint32_t> card{};
+  std::optional<std::uint32_t> gpu{};
 };
 
 /// Shard to whoever asked, in answer to `read_shard`. Nobody writes to these weights, but workers do under
-/// hogwild on a card, where the reader copies them as they are.
+/// hogwild on a GPU, where the reader copies them as they are.
 struct shard_read {
   shard_index shard;
   version_number version;

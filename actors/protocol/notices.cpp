@@ -20,9 +20,9 @@ void order_log::mark(std::uint64_t checkpoint, shard_index by) {
 }
 
 void order_log::flush() {
-  if (notes_.turns.empty() && notes_.deals.empty()) return;
+  if (notes_.entries.empty() && notes_.deals.empty()) return;
   order_noted told{notes_.shard, {}, {}};
-  told.turns.swap(notes_.turns);
+  told.entries.swap(notes_.entries);
   told.deals.swap(notes_.deals);
   send(self_, recorder_, std::move(told));
 }
@@ -79,8 +79,8 @@ void trace_teller::begin() {
 }
 
 void trace_teller::tell_if_due(instant now) {
-  if (!options_.track || under_way_ || untold() == 0) return;
-  if (untold() >= trace_piece::most_events || now - told_at_ >= pieces_apart) tell();
+  if (!options_.track || under_way_ || unreported() == 0) return;
+  if (unreported() >= trace_piece::most_events || now - told_at_ >= pieces_apart) tell();
 }
 
 void trace_teller::on_taken(const trace_taken&) {
@@ -102,7 +102,7 @@ void trace_teller::give_up() {
 /// The last piece also counts what had no room, so it comes even without events.
 void trace_teller::tell_rest() {
   tell();
-  if (untold() == 0) close();
+  if (unreported() == 0) close();
 }
 
 void trace_teller::close() {

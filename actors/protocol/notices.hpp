@@ -29,9 +29,9 @@ public:
   }
 
   /// Does nothing in a run without a recorder.
-  void note(const order_entry& turn) {
-    add(notes_.turns, turn);
-    flush_each_second(instant{turn.arrived});
+  void note(const order_entry& entry) {
+    add(notes_.entries, entry);
+    flush_each_second(instant{entry.arrived});
   }
   void note(const recorded_deal& deal, instant now) {
     add(notes_.deals, deal);
@@ -170,7 +170,7 @@ public:
   bool tells() const { return options_.track != nullptr; }
 
 private:
-  std::size_t untold() const { return options_.track->events().size() - told_; }
+  std::size_t unreported() const { return options_.track->events().size() - told_; }
   void tell();
   void tell_rest();
   void close();

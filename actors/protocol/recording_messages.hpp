@@ -18,8 +18,8 @@ struct recording_end;
 /// Shard or feeder to recorder, after about a thousand entries, each second and at the end: what it judged or
 /// dealt since the last notice. No answer.
 struct order_noted {
-  shard_index shard; ///< of `turns`
-  std::vector<order_entry> turns;
+  shard_index shard; ///< of `entries`
+  std::vector<order_entry> entries;
   std::vector<recorded_deal> deals;
 };
 
@@ -55,6 +55,6 @@ MAILGRAD_FIELDS(recorded_deal, worker, number, what)
 MAILGRAD_FIELDS(recording_marked, number, shard)
 MAILGRAD_FIELDS(mark_recording, number)
 MAILGRAD_NO_FIELDS(recorder_lost)
-MAILGRAD_FIELDS(order_noted, shard, turns, deals)
+MAILGRAD_FIELDS(order_noted, shard, entries, deals)
 
 } // namespace mailgrad

@@ -24,20 +24,20 @@ namespace mailgrad {
 // -- towards the coordinator --------------------------------------------------------------------------------
 
 /// Device to coordinator, as its first message: `device` computes `worker`, and its death is to be watched
-/// for. No answer, unless the worker joins a run in progress: then `seat_given`, or `give_up` if the run has
-/// no seat for it.
+/// for. No answer, unless the worker joins a run in progress: then `slot_given`, or `give_up` if the run has
+/// no slot for it.
 struct worker_joined {
   rank worker;
   caf::actor device;
-  incarnation life{};
-  bool late = false; ///< it waits for its seat, and takes no part before
+  incarnation_number incarnation{};
+  bool late = false; ///< it waits for its slot, and takes no part before
 };
 
 /// Device to coordinator, as its last message: the feeder has no further batch, or the worker leaves of its
 /// own will, and all gradients are answered. No answer.
 struct worker_finished {
   worker_report report;
-  incarnation life{};
+  incarnation_number incarnation{};
   std::string why_left{}; ///< before the data were exhausted; empty if they are
   /// What checkpoints after its end keep of its updates under hogwild, in the group "block"; or null.
   std::shared_ptr<saved_fields> in_block{};
@@ -47,7 +47,7 @@ struct worker_finished {
 struct loss_diverged {
   worker_report report;
   std::uint64_t step = 0;
-  incarnation life{};
+  incarnation_number incarnation{};
 };
 
 /// Device to coordinator: a kernel or an update rule failed in `step`, and the worker has stopped. No answer.
@@ -55,7 +55,7 @@ struct worker_failed {
   worker_report report;
   std::uint64_t step = 0;
   std::string why;
-  incarnation life{};
+  incarnation_number incarnation{};
   /// A device failed before anything of the step was pushed, and the worker has left as one that is asked to:
   /// the run can go on from here.
   bool leaves_all = false;
@@ -64,15 +64,15 @@ struct worker_failed {
 /// Device to coordinator, if they are in two processes and the run has a timeline: what the worker has done
 /// since it told the last piece. The coordinator answers with `trace_taken` at once, and no other piece is
 /// sent before. The last one comes before the worker's report.
-struct trace_told {
+struct trace_reported {
   rank worker;
-  incarnation life{};
+  incarnation_number incarnation{};
   trace_piece piece{};
 };
 
 /// Shard to coordinator, likewise: first when a worker has joined, then behind a gradient that was judged.
 /// The last one comes before the shard's report.
-struct shard_trace_told {
+struct shard_trace_reported {
   shard_index shard;
   trace_piece piece{};
 };
@@ -81,7 +81,7 @@ struct shard_trace_told {
 struct worker_lost {
   rank worker;
   std::string why{}; ///< what the exception said that ended the actor; empty if none did
-  incarnation life{};
+  incarnation_number incarnation{};
 };
 
 /// To the coordinator, from the watch on a parameter actor: the actor has ended, and the weights that workers
@@ -107,20 +107,20 @@ struct stop_training {
 // -- from the coordinator -----------------------------------------------------------------------------------
 
 /// Coordinator to device, in answer to a late `worker_joined`: the worker takes part from now on. No answer.
-struct seat_given {
+struct slot_given {
   policy_epoch epoch;           ///< the present one
   worker_report so_far{};       ///< what earlier incarnations of this worker did, which this one adds to
   std::uint64_t checkpoint = 0; ///< the last that was taken; the worker is no part of that
 };
 
-/// Coordinator to device or shard, in answer to `trace_told` and `shard_trace_told`.
+/// Coordinator to device or shard, in answer to `trace_reported` and `shard_trace_reported`.
 struct trace_taken {};
 
-/// Coordinator of a replay to late_workers: bring this worker, which came late or came back in the recorded
-/// run. It joins late, or a `worker_lost` says why it does not come.
+/// Coordinator of a replay to joining_workers: bring this worker, which came late or came back in the
+/// recorded run. It joins late, or a `worker_lost` says why it does not come.
 struct bring_worker {
   rank worker;
-  incarnation life{};
+  incarnation_number incarnation{};
 };
 
 /// The owner of a device to that device: leave the run after the present step, when its gradient is answered.
@@ -135,8 +135,8 @@ struct give_up {};
 struct report_shard {};
 
 /// Coordinator to shards and devices, when nothing has happened for a while. The actor answers with a
-/// `wait_named` for each wait that it knows of.
-struct name_waits {};
+/// `wait_reason` for each wait that it knows of.
+struct list_wait_reasons {};
 
 // -- towards the staleness tracker --------------------------------------------------------------------------
 
@@ -185,7 +185,7 @@ struct batch_copied {
 /// A timer to the link of a worker in virtual time: a message that the link carries has arrived. No answer.
 struct message_due {};
 
-/// The watch of a card to the actor of a shard on it: weights that were to be read on the host are there, or
+/// The watch of a GPU to the actor of a shard on it: weights that were to be read on the host are there, or
 /// will never be. No answer.
 struct weights_copied {};
 
@@ -199,7 +199,7 @@ struct window_over {
 /// of those of all workers. No answer.
 struct gradients_summed {
   step_number step;
-  sum_mark sum;
+  sum_tag sum;
 };
 
 /// The coordinator to itself: it has waited so long for a worker. The owner to the coordinator: no worker
@@ -208,19 +208,19 @@ struct wait_over {
   std::uint64_t number = 0; ///< of the wait, from 1; 0: of the owner
 };
 
-/// The desk of a worker that leaves to the coordinator, which by then has heard all that the worker has said:
-/// whether the run has failed is known now. The coordinator answers with `go_on`.
+/// The handler of a worker that leaves to the coordinator, which by then has heard all that the worker has
+/// said: whether the run has failed is known now. The coordinator answers with `go_on`.
 struct verdict_asked {};
 
 /// An actor that computes long work in parts, to itself: compute the next part. Messages that arrived before
-/// are handled first. Who spawns a replay, to late_workers: the run has begun. The coordinator to a desk, in
-/// answer to `verdict_asked`. No answer.
+/// are handled first. Who spawns a replay, to joining_workers: the run has begun. The coordinator to a
+/// handler, in answer to `verdict_asked`. No answer.
 struct go_on {};
 
 MAILGRAD_NO_FIELDS(verdict_asked)
-MAILGRAD_FIELDS(worker_joined, worker, device, life, late)
-MAILGRAD_FIELDS(worker_lost, worker, why, life)
-MAILGRAD_FIELDS(bring_worker, worker, life)
+MAILGRAD_FIELDS(worker_joined, worker, device, incarnation, late)
+MAILGRAD_FIELDS(worker_lost, worker, why, incarnation)
+MAILGRAD_FIELDS(bring_worker, worker, incarnation)
 MAILGRAD_NO_FIELDS(trace_taken)
 MAILGRAD_NO_FIELDS(leave_run)
 MAILGRAD_FIELDS(wait_over, number)
@@ -229,9 +229,9 @@ MAILGRAD_FIELDS(feeder_lost, why)
 MAILGRAD_FIELDS(stop_training, why, enough)
 MAILGRAD_NO_FIELDS(give_up)
 MAILGRAD_NO_FIELDS(report_shard)
-MAILGRAD_NO_FIELDS(name_waits)
-MAILGRAD_FIELDS(wait_named, what, span)
-MAILGRAD_FIELDS(worker_sums, barrier_wait, bound_wait, feeder_wait, own_bytes)
+MAILGRAD_NO_FIELDS(list_wait_reasons)
+MAILGRAD_FIELDS(wait_reason, what, span)
+MAILGRAD_FIELDS(worker_sums, barrier_wait, bound_wait, feeder_wait, local_bytes)
 MAILGRAD_FIELDS(worker_progress, worker, steps, samples, loss_sum_bits, span, sums)
 MAILGRAD_FIELDS(watch_signals, steps)
 MAILGRAD_NO_FIELDS(step_ended)
@@ -248,7 +248,7 @@ MAILGRAD_NO_FIELDS(go_on)
 template <wire::names_fields Inspector>
 auto inspect(Inspector& f, worker_finished& x) {
   return wire::fields(f, x, wire::field("report", x.report), wire::field("stages", x.report.stages),
-                      wire::field("life", x.life), wire::field("why_left", x.why_left));
+                      wire::field("incarnation", x.incarnation), wire::field("why_left", x.why_left));
 }
 MAILGRAD_FIELDS_BY_NAME(shard_counts, shard, version, produced, discarded, applied, merged)
 MAILGRAD_FIELDS_BY_NAME(staleness_observed, gaps, counts)
@@ -259,20 +259,20 @@ auto inspect(Inspector& f, shard_report& x) {
                       wire::field("workers", x.workers), wire::field("values", x.values));
 }
 MAILGRAD_FIELDS_BY_NAME(trace_piece, device, sent, answered, left_out, events, words)
-MAILGRAD_FIELDS_BY_NAME(trace_told, worker, life, piece)
-MAILGRAD_FIELDS_BY_NAME(shard_trace_told, shard, piece)
+MAILGRAD_FIELDS_BY_NAME(trace_reported, worker, incarnation, piece)
+MAILGRAD_FIELDS_BY_NAME(shard_trace_reported, shard, piece)
 template <wire::names_fields Inspector>
 auto inspect(Inspector& f, loss_diverged& x) {
   return wire::fields(f, x, wire::field("report", x.report), wire::field("stages", x.report.stages),
-                      wire::field("step", x.step), wire::field("life", x.life));
+                      wire::field("step", x.step), wire::field("incarnation", x.incarnation));
 }
 template <wire::names_fields Inspector>
 auto inspect(Inspector& f, worker_failed& x) {
   return wire::fields(f, x, wire::field("report", x.report), wire::field("stages", x.report.stages),
-                      wire::field("step", x.step), wire::field("why", x.why), wire::field("life", x.life),
-                      wire::field("leaves_all", x.leaves_all));
+                      wire::field("step", x.step), wire::field("why", x.why),
+                      wire::field("incarnation", x.incarnation), wire::field("leaves_all", x.leaves_all));
 }
-MAILGRAD_FIELDS_BY_NAME(seat_given, epoch, so_far, checkpoint)
+MAILGRAD_FIELDS_BY_NAME(slot_given, epoch, so_far, checkpoint)
 
 // How the books of a run are told while it goes on. Each actor copies what it has counted so far, without
 // weights and timelines, and no actor waits for another.
@@ -343,7 +343,7 @@ struct worker_paused {
   policy_epoch epoch;
   step_number step;
   std::uint64_t batches = 0; ///< trained so far
-  incarnation life{};
+  incarnation_number incarnation{};
 };
 
 /// Coordinator to shard: a worker may stand still now, though a batch awaits its gradient, since the policy
@@ -376,8 +376,8 @@ struct go_on_dealing {
 
 MAILGRAD_FIELDS(request_switch, policy, why)
 MAILGRAD_FIELDS(pause_worker, epoch, direct)
-MAILGRAD_FIELDS(worker_paused, worker, epoch, step, batches, life)
-MAILGRAD_FIELDS(switch_policy, epoch, policy, steps, present, lives)
+MAILGRAD_FIELDS(worker_paused, worker, epoch, step, batches, incarnation)
+MAILGRAD_FIELDS(switch_policy, epoch, policy, steps, present, incarnations)
 MAILGRAD_NO_FIELDS(free_credit)
 MAILGRAD_FIELDS(policy_switched, shard, epoch)
 MAILGRAD_NO_FIELDS(watch_holds)
@@ -387,19 +387,19 @@ MAILGRAD_FIELDS(go_on_dealing, by_rank, held_at)
 // What the hosts of two processes say to each other: one actor in each process that begins and ends what it
 // has of the run. All other messages go from actor to actor, as within one process.
 //
-//     server --terms_told--> worker's process: it spawns its device actor, which joins
-//     server --terms_told--> parameter host: it spawns its shards, and listens for workers
+//     server --terms_given--> worker's process: it spawns its device actor, which joins
+//     server --terms_given--> parameter host: it spawns its shards, and listens for workers
 //     parameter host --shards_ready--> server
 //     worker's process --worker_leaves--> server: all that it will ever say has been said
 //     watcher --run_asked--> server --run_answered--> watcher
 
 /// Server to a worker's process, once: what its worker is to do (worker_terms.hpp). No answer. To a parameter
 /// host: which shards it holds (shard_terms.hpp). It answers with `shards_ready`.
-struct terms_told {
+struct terms_given {
   std::string terms;
 };
 
-/// Parameter host to server, in answer to `terms_told`: its shards are there.
+/// Parameter host to server, in answer to `terms_given`: its shards are there.
 struct shards_ready {
   std::string address; ///< where workers reach them
 };
@@ -431,7 +431,7 @@ struct run_answered {
   std::string text; ///< of a status a JSON object; of a refusal one line
 };
 
-MAILGRAD_FIELDS(terms_told, terms)
+MAILGRAD_FIELDS(terms_given, terms)
 MAILGRAD_FIELDS(shards_ready, address)
 MAILGRAD_FIELDS(worker_leaves, early)
 MAILGRAD_FIELDS(shards_unreachable, why, waited)

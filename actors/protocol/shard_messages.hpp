@@ -30,15 +30,15 @@ namespace mailgrad {
 /// `shard_weights`.
 struct join_shard {
   rank worker;
-  incarnation life;
+  incarnation_number incarnation;
   caf::actor device;
 };
 
 /// Device to each shard, if its runner can skip a step: shall the gradient of `step` be discarded for being
-/// too stale, whenever it comes? The shard answers with `gradient_foretold`.
-struct foretell_gradient {
+/// too stale, whenever it comes? The shard answers with `verdict_predicted`.
+struct predict_verdict {
   rank worker;
-  incarnation life{};
+  incarnation_number incarnation{};
   step_number step;
   version_number version_read{}; ///< of this shard's weights
   policy_epoch epoch{};
@@ -46,21 +46,21 @@ struct foretell_gradient {
 
 /// Shard to device: whether it will discard the gradient of `step`. No answer. If all shards will, the device
 /// skips the step and pushes a gradient without values; if one may not, it computes the step.
-struct gradient_foretold {
+struct verdict_predicted {
   shard_index shard;
   step_number step;
   bool discarded = false;
 };
 
-/// Shard to device, in a replay: the recording has no turn for the worker's gradient of `step`, so the shard
+/// Shard to device, in a replay: the recording has no entry for the worker's gradient of `step`, so the shard
 /// never takes it. No answer; the worker fails.
-struct turn_missing {
+struct entry_missing {
   shard_index shard;
   step_number step;
 };
 
 /// Shard to every device that has joined, to each that joins later, and to the coordinator before its report:
-/// memory of its card was lacking, so it takes no further gradient. It has its weights, and answers who asks
+/// memory of its GPU was lacking, so it takes no further gradient. It has its weights, and answers who asks
 /// for them. No answer; the worker or the run fails.
 struct shard_failed {
   shard_index shard;
@@ -71,22 +71,22 @@ struct shard_failed {
 /// `worker`. A shard's process to the coordinator: its connection has ended, so pass this on. No answer.
 struct worker_left {
   rank worker;
-  incarnation life{};
+  incarnation_number incarnation{};
 };
 
 /// Coordinator to each shard, after the `worker_left` of a lost worker: how much of this incarnation did it
-/// take? The shard answers with `trained_told`.
+/// take? The shard answers with `trained_reported`.
 struct tell_trained {
   rank worker;
-  incarnation life{};
+  incarnation_number incarnation{};
 };
 
 /// Shard to coordinator: what it has taken of this incarnation of `worker`, or takes before anything that it
 /// is sent from now on. It takes nothing more of it. No answer.
-struct trained_told {
+struct trained_reported {
   shard_index shard;
   rank worker;
-  incarnation life{};
+  incarnation_number incarnation{};
   std::uint64_t batches = 0;   ///< whose gradients the shard has judged
   std::uint64_t gradients = 0; ///< that have arrived, judged or not
   std::uint64_t samples = 0;   ///< in the batches
@@ -97,7 +97,7 @@ struct trained_told {
 // The first shard sends each order_entry to every other shard, while the policy requires all shards to judge
 // alike: what it judged, in its order. No answer.
 
-MAILGRAD_FIELDS(join_shard, worker, life, device)
+MAILGRAD_FIELDS(join_shard, worker, incarnation, device)
 template <class Inspector>
 auto inspect(Inspector& f, stay_at_shard& x) {
   return wire::fields(
@@ -110,16 +110,16 @@ auto inspect(Inspector& f, weights_payload&) {
   return wire::refuse_to_leave(f);
 }
 MAILGRAD_FIELDS(shard_weights, header, payload)
-MAILGRAD_FIELDS(foretell_gradient, worker, life, step, version_read, epoch)
-MAILGRAD_FIELDS(gradient_foretold, shard, step, discarded)
-MAILGRAD_FIELDS(turn_missing, shard, step)
+MAILGRAD_FIELDS(predict_verdict, worker, incarnation, step, version_read, epoch)
+MAILGRAD_FIELDS(verdict_predicted, shard, step, discarded)
+MAILGRAD_FIELDS(entry_missing, shard, step)
 MAILGRAD_FIELDS(shard_failed, shard, why)
-MAILGRAD_FIELDS(worker_left, worker, life)
-MAILGRAD_FIELDS(tell_trained, worker, life)
-MAILGRAD_FIELDS(trained_told, shard, worker, life, batches, gradients, samples)
-MAILGRAD_FIELDS(gradient_id, run, worker, life, step)
+MAILGRAD_FIELDS(worker_left, worker, incarnation)
+MAILGRAD_FIELDS(tell_trained, worker, incarnation)
+MAILGRAD_FIELDS(trained_reported, shard, worker, incarnation, batches, gradients, samples)
+MAILGRAD_FIELDS(gradient_id, run, worker, incarnation, step)
 MAILGRAD_FIELDS(gradient_times, read, compute, wire)
-MAILGRAD_FIELDS(sum_mark, carrier, gradients)
+MAILGRAD_FIELDS(sum_tag, carrier, gradients)
 MAILGRAD_FIELDS(gradient_header, id, version_read, epoch, scale_bits, times, batches, samples, sum)
 template <class Inspector>
 auto inspect(Inspector& f, gradient_payload&) {

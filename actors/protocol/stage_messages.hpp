@@ -40,9 +40,9 @@ struct compute_step {
   std::shared_ptr<trace_track> trace; ///< the stage records into it and returns it with the answer
 };
 
-/// Stage to a stage that reads them: the values of a segment. A lane of the same card may still compute them,
-/// and the reader's lane waits for their mark; any other reader is told when they lie on the host. The reader
-/// answers with `values_used`.
+/// Stage to a stage that reads them: the values of a segment. A queue of the same GPU may still compute them,
+/// and the reader's queue waits for their event; any other reader is told when they lie on the host. The
+/// reader answers with `values_used`.
 struct values_computed {
   std::uint64_t step = 0;
   std::size_t micro_batch = 0;

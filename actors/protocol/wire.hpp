@@ -69,7 +69,7 @@ auto fields(Inspector& f, [[maybe_unused]] T& x, named_field<Ts>... xs) {
     return f(on_wire(xs.value)...);
 }
 
-/// The names in "shard, turns, deals".
+/// The names in "shard, entries, deals".
 template <std::size_t Count>
 constexpr std::array<std::string_view, Count> names_in(std::string_view list) {
   std::array<std::string_view, Count> names;
@@ -100,7 +100,7 @@ auto refuse_to_leave([[maybe_unused]] Inspector& f) {
 
 } // namespace wire
 
-/// The `inspect` of a message: MAILGRAD_FIELDS(order_noted, shard, turns, deals) has all fields of the
+/// The `inspect` of a message: MAILGRAD_FIELDS(order_noted, shard, entries, deals) has all fields of the
 /// structure, in their order.
 #define MAILGRAD_FIELDS(type, ...) MAILGRAD_FIELDS_FOR(class, type, __VA_ARGS__)
 /// The same for an inspector that names fields alone; CAF never sees these.
@@ -124,7 +124,7 @@ auto refuse_to_leave([[maybe_unused]] Inspector& f) {
 template <class T>
 concept wrapped_number = std::same_as<T, rank> || std::same_as<T, shard_index> ||
     std::same_as<T, step_number> || std::same_as<T, version_number> || std::same_as<T, policy_epoch> ||
-    std::same_as<T, run_id> || std::same_as<T, incarnation>;
+    std::same_as<T, run_id> || std::same_as<T, incarnation_number>;
 template <class Inspector, wrapped_number Id>
 auto inspect(Inspector& f, Id& x) {
   return wire::fields(f, x, wire::field("value", x.value));

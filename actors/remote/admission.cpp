@@ -332,30 +332,30 @@ std::optional<rank> gradient_credit::waits_behind(std::uint64_t session) const {
 }
 
 std::shared_ptr<gradient_credit> credit_by(const std::string& address, const parameter_layout& layout,
-                                           const std::vector<std::uint32_t>& shards, std::uint32_t seats,
+                                           const std::vector<std::uint32_t>& shards, std::uint32_t slots,
                                            std::uint32_t devices) {
   if (net::is_memory_address(address) || devices > 1 || layout.dense_size() < layout.size()) return nullptr;
   const std::uint64_t each = sum_of(bytes_of_each(layout, shards));
   if (each == 0) return nullptr;
   const std::uint64_t most = std::max<std::uint64_t>((each + gradients_beside) / each, 2);
-  return seats <= most ? nullptr : std::make_shared<gradient_credit>(shards, static_cast<std::size_t>(most));
+  return slots <= most ? nullptr : std::make_shared<gradient_credit>(shards, static_cast<std::size_t>(most));
 }
 
-// -- rooms --------------------------------------------------------------------------------------------------
+// -- buffers ------------------------------------------------------------------------------------------------
 
-gradient_rooms::gradient_rooms(std::shared_ptr<const parameter_layout> layout) {
+gradient_buffers::gradient_buffers(std::shared_ptr<const parameter_layout> layout) {
   for (std::size_t s = 0; s < layout->shard_count(); ++s)
     by_shard_.emplace_back([layout] { return make_gradient(*layout, block::for_overwrite); });
 }
 
-std::size_t gradient_rooms::count() const noexcept {
+std::size_t gradient_buffers::count() const noexcept {
   return std::accumulate(by_shard_.begin(), by_shard_.end(), std::size_t{0},
                          [](std::size_t sum, const auto& pool) { return sum + pool.size(); });
 }
 
-// -- all of them at a door ----------------------------------------------------------------------------------
+// -- all bounds together ------------------------------------------------------------------------------------
 
-void bounds_at_door::apply(net::server_options& terms) const {
+void admission_bounds::apply(net::server_options& terms) const {
   if (credit) terms.bodies_of_worker = 0; // they are given some when the shards say whom they await
   if (!on_way) return;
   terms.has_room = [by = on_way](const net::member& who) {
@@ -364,15 +364,15 @@ void bounds_at_door::apply(net::server_options& terms) const {
   terms.has_any_room = [by = on_way] { return by->has_any_room(); };
 }
 
-void bounds_at_door::open(const std::shared_ptr<net::network>& network, net::server_end& end) const {
+void admission_bounds::open(const std::shared_ptr<net::network>& network, net::server_end& end) const {
   if (on_way) on_way->when_room([network, to = &end] { network->post(*to, [](net::instant) {}); });
 }
 
-void bounds_at_door::close() const {
+void admission_bounds::close() const {
   if (on_way) on_way->when_room({});
 }
 
-void bounds_at_door::end(std::uint64_t session) const {
+void admission_bounds::end(std::uint64_t session) const {
   if (credit) credit->remove(session);
 }
 

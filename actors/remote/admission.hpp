@@ -186,24 +186,24 @@ private:
   bool all_have_it_ = false; ///< each has credit for a gradient of each shard, or gets it back
 };
 
-/// For a process that holds these shards, listens there and seats so many workers of so many devices. There
-/// is room for two gradients, or for as many as go into W + 16 MiB. Null where one of each worker finds room
-/// beside the sum, so that nobody need wait; for models with tables and for workers of several devices, whose
-/// gradients are added up when all have come; and for an address by which processes share memory: gradients
-/// wait in that of their workers.
+/// For a process that holds these shards, listens there and has slots for so many workers of so many devices.
+/// There is room for two gradients, or for as many as go into W + 16 MiB. Null where one of each worker finds
+/// room beside the sum, so that nobody need wait; for models with tables and for workers of several devices,
+/// whose gradients are added up when all have come; and for an address by which processes share memory:
+/// gradients wait in that of their workers.
 std::shared_ptr<gradient_credit> credit_by(const std::string& address, const parameter_layout& layout,
-                                           const std::vector<std::uint32_t>& shards, std::uint32_t seats,
+                                           const std::vector<std::uint32_t>& shards, std::uint32_t slots,
                                            std::uint32_t devices);
 
-/// Room for the gradients that arrive at shards of this process. All workers share it, so that it grows with
-/// the gradients that are there at once and not with the workers: most of these compute.
+/// Buffers for the gradients that arrive at shards of this process. All workers share them, so that they grow
+/// with the gradients that are there at once and not with the workers: most of these compute.
 ///
 /// A gradient has room for all weights, but only the part of one shard arrives in it. Memory that nobody
 /// writes to is not taken from the machine, so nothing sets it to zero.
 /// Threads that of the network. Who holds a gradient may let it go on any.
-class gradient_rooms {
+class gradient_buffers {
 public:
-  explicit gradient_rooms(std::shared_ptr<const parameter_layout> layout);
+  explicit gradient_buffers(std::shared_ptr<const parameter_layout> layout);
 
   /// The number of shards.
   std::size_t shards() const noexcept { return by_shard_.size(); }
@@ -216,10 +216,10 @@ private:
 };
 
 /// What bounds the gradients that workers bring to a process with shards; null: nothing does.
-struct bounds_at_door {
-  std::shared_ptr<transit> on_way{};         ///< those that arrive, and the weights that leave
-  std::shared_ptr<gradient_credit> credit{}; ///< those that wait for their turn in a sum
-  std::shared_ptr<gradient_rooms> rooms{};   ///< where they arrive; null: each link has its own
+struct admission_bounds {
+  std::shared_ptr<transit> on_way{};           ///< those that arrive, and the weights that leave
+  std::shared_ptr<gradient_credit> credit{};   ///< those that wait for their turn in a sum
+  std::shared_ptr<gradient_buffers> buffers{}; ///< where they arrive; null: each channel has its own
 
   /// Lets workers begin bodies by these bounds.
   void apply(net::server_options& terms) const;

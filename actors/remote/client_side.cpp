@@ -7,9 +7,9 @@
 
 namespace mailgrad::remote {
 
-client_side::client_side(std::shared_ptr<net::network> by, net::hello says, link_events told)
+client_side::client_side(std::shared_ptr<net::network> by, net::hello says, channel_events told)
     : network_(std::move(by)) {
-  link_events events;
+  channel_events events;
   events.on_joined = [this, on_joined = std::move(told.on_joined)](const net::welcome& terms) {
     if (on_joined) on_joined(terms);
     const std::lock_guard lock(mutex_);
@@ -22,9 +22,9 @@ client_side::client_side(std::shared_ptr<net::network> by, net::hello says, link
     ended_ = why;
     changed_.notify_all();
   };
-  link_ = std::make_shared<link>(*network_, std::move(events));
-  end_ = std::make_unique<net::client_end>(std::move(says), *link_, network_->now());
-  link_->attach(*end_, end_->own());
+  channel_ = std::make_shared<channel>(*network_, std::move(events));
+  end_ = std::make_unique<net::client_end>(std::move(says), *channel_, network_->now());
+  channel_->attach(*end_, end_->own());
 }
 
 client_side::~client_side() { close("the process has left"); }
@@ -67,7 +67,7 @@ net::ending client_side::wait() const {
 }
 
 void client_side::leave(const std::string& words) {
-  link_->leave(words);
+  channel_->leave(words);
   close(words);
 }
 
@@ -77,7 +77,7 @@ void client_side::close(const std::string& words) {
     if (closed_.exchange(true)) return;
     network_->forget(*end_);
   }
-  link_->give_up(words);
+  channel_->give_up(words);
 }
 
 using net::end_reason, net::refusal_code;

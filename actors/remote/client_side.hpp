@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/actors/remote/link.hpp>
+#include <mailgrad/actors/remote/channel.hpp>
 #include <mailgrad/net/ending.hpp>
 #include <mailgrad/net/hello.hpp>
 #include <mailgrad/net/network.hpp>
@@ -22,19 +22,19 @@ namespace mailgrad::remote {
 /// How long an owner that goes away waits for the last words of its process.
 inline constexpr std::chrono::seconds most_farewell{2};
 
-/// A process that has joined, or joins, a run of another process: its link and the session below.
+/// A process that has joined, or joins, a run of another process: its channel and the session below.
 ///
 /// Threads one owner; wait(), wait_for(), terms() and close(): any.
 class client_side {
 public:
   /// `by` carries the bytes. The events are called on the network's thread.
-  client_side(std::shared_ptr<net::network> by, net::hello says, link_events events);
+  client_side(std::shared_ptr<net::network> by, net::hello says, channel_events events);
   /// close(), if that was not called.
   ~client_side();
   client_side(const client_side&) = delete;
   client_side& operator=(const client_side&) = delete;
 
-  const std::shared_ptr<link>& way() const noexcept { return link_; }
+  const std::shared_ptr<channel>& way() const noexcept { return channel_; }
   const std::shared_ptr<net::network>& network() const noexcept { return network_; }
 
   /// Lends values that lie in this heap, where both processes see it. Before it connects.
@@ -77,7 +77,7 @@ private:
 
   std::mutex connecting_; ///< held by connect() and close(), and by no event
   std::shared_ptr<net::network> network_;
-  std::shared_ptr<link> link_;
+  std::shared_ptr<channel> channel_;
   std::unique_ptr<net::client_end> end_;
   std::atomic<bool> closed_{false};
 };

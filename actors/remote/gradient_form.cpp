@@ -4,7 +4,7 @@
 #include <mailgrad/engine/wire/encoded_numbers.hpp>
 #include <mailgrad/engine/wire/wire_format.hpp>
 #include <mailgrad/files/byte_archive.hpp>
-#include <mailgrad/graph/travelling.hpp>
+#include <mailgrad/graph/serialisable.hpp>
 
 #include <fmt/format.h>
 
@@ -74,7 +74,7 @@ void decode(const wire_format& f, std::span<const std::byte> from, std::span<flo
 } // namespace
 
 gradient_form::gradient_form(exchange_terms terms) : terms_(std::move(terms)) {
-  if (!terms_.bounds.rooms) terms_.bounds.rooms = std::make_shared<gradient_rooms>(terms_.layout);
+  if (!terms_.bounds.buffers) terms_.bounds.buffers = std::make_shared<gradient_buffers>(terms_.layout);
 }
 
 attached gradient_form::write(const caf::message& m, const actor_address& to, field_inspector& fields) {
@@ -178,13 +178,14 @@ void gradient_form::require_ours(const gradient_header& header, packing how, std
   const gradient_id& id = header.id;
   if (how > packing::none)
     throw archive_error(fmt::format("gradient: there is no packing {}", static_cast<int>(how)));
-  if (shard >= terms_.bounds.rooms->shards())
+  if (shard >= terms_.bounds.buffers->shards())
     throw archive_error(fmt::format("gradient: expected a shard from 0 to {}, found {}",
-                                    terms_.bounds.rooms->shards() - 1, shard));
-  if (id.worker != terms_.worker || id.life != terms_.life)
-    throw archive_error(fmt::format("gradient: expected one of worker {} (life {}), found one of worker {} "
-                                    "(life {})",
-                                    terms_.worker.value, terms_.life.value, id.worker.value, id.life.value));
+                                    terms_.bounds.buffers->shards() - 1, shard));
+  if (id.worker != terms_.worker || id.incarnation != terms_.incarnation)
+    throw archive_error(fmt::format(
+        "gradient: expected one of worker {} (incarnation {}), found one of worker {} "
+        "(incarnation {})",
+        terms_.worker.value, terms_.incarnation.value + 1, id.worker.value, id.incarnation.value + 1));
   if (header.sum.has_value() != terms_.all_reduce || header.is_carried() != (how == packing::none))
     throw archive_error(fmt::format(
         "gradient of worker {}: expected {}, found {} with packing {}", id.worker.value,
@@ -208,7 +209,7 @@ arriving gradient_form::unpacked_later(const gradient_header& header, std::uint3
 /// more.
 gradient_form::held gradient_form::held_by(std::uint32_t shard, std::uint64_t bytes) const {
   held what;
-  const auto& [on_way, credit, rooms] = terms_.bounds;
+  const auto& [on_way, credit, buffers] = terms_.bounds;
   if (on_way && bytes > 0) what.room = on_way->arriving(terms_.worker, bytes);
   if (credit) what.credit = credit->arriving(terms_.session, shard);
   return what;
@@ -247,7 +248,7 @@ arriving gradient_form::begin(field_inspector& fields, const actor_address&, con
       return {{}, [this, header, shard, stays, what = held_by(shard)] {
                 return arrive(header, shard, stays, {}, what);
               }};
-  const auto into = terms_.bounds.rooms->take(shard);
+  const auto into = terms_.bounds.buffers->take(shard);
   into->covered.reset();
   into->sparse.clear();
   into->held.clear();

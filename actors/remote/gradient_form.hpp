@@ -3,7 +3,7 @@
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/remote/admission.hpp>
 #include <mailgrad/actors/remote/gradient_encoder.hpp>
-#include <mailgrad/actors/remote/letters.hpp>
+#include <mailgrad/actors/remote/message_table.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/model/gradient.hpp>
 #include <mailgrad/engine/model/object_pool.hpp>
@@ -67,11 +67,11 @@ private:
   std::vector<line> of_;
 };
 
-/// What both processes of a link know of the values that go between them.
+/// What both processes of a channel know of the values that go between them.
 struct exchange_terms {
   run_id run{};
   rank worker{};
-  incarnation life{};
+  incarnation_number incarnation{};
   std::shared_ptr<const parameter_layout> layout;
   std::shared_ptr<const time_source> time;
   std::shared_ptr<exchange_clock> clock;
@@ -79,7 +79,7 @@ struct exchange_terms {
   std::uint32_t devices = 1;                   ///< of the worker, each of which may add to a gradient
   std::shared_ptr<gradient_encoder> encoder{}; ///< of a worker whose gradients travel in a lossy format
   bool all_reduce = false;   ///< every gradient is part of a sum, whose values one of them carries
-  bounds_at_door bounds{};   ///< of a process with shards
+  admission_bounds bounds{}; ///< of a process with shards
   std::uint64_t session = 0; ///< that of the worker, for its credit
 };
 
@@ -95,7 +95,7 @@ struct exchange_terms {
 ///
 /// A dense range that the worker lends is read where the worker has written it. Otherwise
 /// the shard gets a gradient of the size of the model, of which only its range has pages in memory
-/// (gradient_rooms).
+/// (gradient_buffers).
 class gradient_form final : public body_form {
 public:
   explicit gradient_form(exchange_terms terms);

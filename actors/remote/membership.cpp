@@ -84,8 +84,8 @@ public:
     const std::lock_guard lock(mutex_);
     return name_in(terms_);
   }
-  caf::actor worker() const { return life()->worker(); }
-  worker_peers peers() const { return life()->peers(); }
+  caf::actor worker() const { return incarnation()->worker(); }
+  worker_peers peers() const { return incarnation()->peers(); }
   bool wait_for_begin(std::chrono::milliseconds span) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, span, [this] { return begun_ || ended_; });
@@ -99,22 +99,22 @@ public:
     changed_.wait(lock, [this] { return ended_.has_value(); });
     return *ended_;
   }
-  void leave() { last_life()->leave(); }
-  void cut() { last_life()->cut("cut off"); }
+  void leave() { last_incarnation()->leave(); }
+  void cut() { last_incarnation()->cut("cut off"); }
 
 private:
-  std::shared_ptr<member_life> life() const {
+  std::shared_ptr<member_incarnation> incarnation() const {
     const std::lock_guard lock(mutex_);
-    return life_;
+    return incarnation_;
   }
   bool is_leaving() const {
     const std::lock_guard lock(mutex_);
     return leaving_;
   }
   net::instant now() const { return options_.time->now(); }
-  std::shared_ptr<member_life> new_life(net::hello says, bool tries_once);
-  std::shared_ptr<member_life> last_life();
-  void take_in(const std::shared_ptr<member_life>& life);
+  std::shared_ptr<member_incarnation> new_incarnation(net::hello says, bool tries_once);
+  std::shared_ptr<member_incarnation> last_incarnation();
+  void take_in(const std::shared_ptr<member_incarnation>& incarnation);
   void keep();
   bool comes_back(net::ending& why);
   bool wait_to_try();
@@ -135,7 +135,7 @@ private:
   bool begun_ = false;
   bool leaving_ = false;
   std::optional<net::ending> ended_;
-  std::shared_ptr<member_life> life_; ///< the present or the last one
+  std::shared_ptr<member_incarnation> incarnation_; ///< the present or the last one
 
   std::thread keeper_;
 };
@@ -143,8 +143,8 @@ private:
 membership::implementation::implementation(const std::string& address, join_options options)
     : address_(address), options_(checked_join(address, std::move(options))),
       computer_(computer_of(options_.devices)), plan_(options_.rejoin), home_(options_.devices) {
-  const auto first = new_life(hello_of(options_), false);
-  life_ = first;
+  const auto first = new_incarnation(hello_of(options_), false);
+  incarnation_ = first;
   try {
     first->begin();
     if (const auto failed = first->wait_until_in()) throw join_error(*failed);
@@ -161,11 +161,12 @@ membership::implementation::~implementation() {
   leave();
   if (!wait_for(most_farewell)) cut();
   keeper_.join();
-  life_.reset();
+  incarnation_.reset();
   home_.wait();
 }
 
-std::shared_ptr<member_life> membership::implementation::new_life(net::hello says, bool tries_once) {
+std::shared_ptr<member_incarnation> membership::implementation::new_incarnation(net::hello says,
+                                                                                bool tries_once) {
   say(says.says, net::feature::devices, std::to_string(options_.devices.size()));
   say(says.says, net::feature::device_names, names_of(options_.devices));
   say(says.says, net::feature::computer, computer_.name);
@@ -175,16 +176,16 @@ std::shared_ptr<member_life> membership::implementation::new_life(net::hello say
     begun_ = true;
     changed_.notify_all();
   };
-  return std::make_shared<member_life>(
+  return std::make_shared<member_incarnation>(
       home_.system(),
-      member_life::options{options_.network, address_, std::move(says), tries_once, options_.devices,
-                           options_.known, options_.plugins, options_.time, options_.samples,
-                           options_.on_streamed, options_.join_sums, options_.card_ends_run, begin});
+      member_incarnation::options{options_.network, address_, std::move(says), tries_once, options_.devices,
+                                  options_.known, options_.plugins, options_.time, options_.samples,
+                                  options_.on_streamed, options_.join_sums, options_.gpu_ends_run, begin});
 }
 
 /// The server has taken it in.
-void membership::implementation::take_in(const std::shared_ptr<member_life>& life) {
-  const net::welcome terms = *life->terms();
+void membership::implementation::take_in(const std::shared_ptr<member_incarnation>& incarnation) {
+  const net::welcome terms = *incarnation->terms();
   plan_.is_in(terms, now());
   const std::lock_guard lock(mutex_);
   terms_ = terms;
@@ -193,7 +194,7 @@ void membership::implementation::take_in(const std::shared_ptr<member_life>& lif
 /// Keeps the worker in the run until its membership ends. A thread of its own, since it waits.
 void membership::implementation::keep() {
   for (;;) {
-    const auto present = life();
+    const auto present = incarnation();
     net::ending why = present->wait();
     present->cut("its session has ended");
     if (comes_back(why)) continue;
@@ -232,10 +233,10 @@ bool membership::implementation::wait_to_try() {
 
 /// Returns why it failed.
 std::optional<net::ending> membership::implementation::try_to_join(net::hello says) {
-  const auto next = new_life(std::move(says), true);
+  const auto next = new_incarnation(std::move(says), true);
   {
     const std::lock_guard lock(mutex_);
-    life_ = next;
+    incarnation_ = next;
     begun_ = false;
   }
   try {
@@ -254,11 +255,11 @@ std::optional<net::ending> membership::implementation::try_to_join(net::hello sa
 }
 
 /// No other incarnation follows that one.
-std::shared_ptr<member_life> membership::implementation::last_life() {
+std::shared_ptr<member_incarnation> membership::implementation::last_incarnation() {
   const std::lock_guard lock(mutex_);
   leaving_ = true;
   changed_.notify_all();
-  return life_;
+  return incarnation_;
 }
 
 membership::membership(const std::string& address, join_options options)

@@ -2,7 +2,7 @@
 
 #include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/plan/known_plugins.hpp>
-#include <mailgrad/engine/worker/own_samples.hpp>
+#include <mailgrad/engine/worker/local_samples.hpp>
 #include <mailgrad/graph/operation_registry.hpp>
 #include <mailgrad/net/all_reduce.hpp>
 #include <mailgrad/net/ending.hpp>
@@ -44,7 +44,7 @@ private:
 
 /// How a process joins a run.
 struct join_options {
-  /// On what its worker computes, cores or lanes of cards: as many as each worker of the run has, several if
+  /// On what its worker computes, cores or streams of GPUs: as many as each worker of the run has, several if
   /// its model spans them (watcher::devices_per_worker() tells). The first stands for the first of the
   /// placement.
   std::vector<device> devices{{device_kind::cpu, 0}};
@@ -54,14 +54,14 @@ struct join_options {
   /// Samples of this machine. If they are those that the run trains on, its workers here are told which of
   /// them to take, and no batch is sent. The same object may be given to several memberships, which then hold
   /// the samples once. Null: the server sends the batches.
-  std::shared_ptr<own_samples> samples{};
+  std::shared_ptr<local_samples> samples{};
   /// Takes part in sums of so many floats over all workers of the run (net/mpi/mpi_network.hpp), if the run
   /// has such. Null: it cannot, and refuses a run that does.
   std::function<std::unique_ptr<net::all_reduce>(std::size_t floats)> join_sums{};
-  /// A card that fails ends the run as failed, in order, as where all workers share a process. Else the
+  /// A GPU that fails ends the run as failed, in order, as where all workers share a process. Else the
   /// worker alone is lost. For processes of which none may end before the run, since a launcher then ends the
   /// others.
-  bool card_ends_run = false;
+  bool gpu_ends_run = false;
   /// What carries the bytes; null: shared memory for memory:NAME, else TCP without keys.
   std::shared_ptr<net::network> network{};
   std::shared_ptr<const time_source> time = std::make_shared<machine_time>();
@@ -82,9 +82,9 @@ struct join_options {
 ///     here.wait();
 ///
 /// Its handles are those of actors like any others: a program that includes actors/protocol/messaging.hpp and
-/// actors/worker/spawn_worker.hpp can send to them, ask and watch them. The worker's
-/// actor lives here; coordinator, feeder, tracker and shards are far_actors, which end when the server is
-/// gone. A worker that was cut off and is back has new ones.
+/// actors/worker/spawn_worker.hpp can send to them, ask and watch them. The worker's actor lives here;
+/// coordinator, feeder, tracker and shards are actor proxies, which end when the server is gone. A worker
+/// that was cut off and is back has new ones.
 ///
 ///     joining --> in --cut off--> trying --back--> in        (join_options::rejoin)
 ///                  \--any other end--> ended <--/
@@ -96,7 +96,7 @@ public:
   /// Joins, and returns when the server has taken this process in. The worker begins when all have come.
   ///
   /// Errors  std::invalid_argument for no address, a negative time, or devices that are none or there twice;
-  ///         device_error for a card that this machine does not have; join_error: refused, nobody listens, or
+  ///         device_error for a GPU that this machine does not have; join_error: refused, nobody listens, or
   ///         the connection ended first.
   membership(const std::string& address, join_options options);
   /// Leaves if it has not ended.

@@ -1,7 +1,7 @@
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/actors/remote/acceptor.hpp>
 #include <mailgrad/actors/remote/client_side.hpp>
-#include <mailgrad/actors/remote/door_of_shards.hpp>
 #include <mailgrad/actors/remote/gradient_form.hpp>
 #include <mailgrad/actors/remote/parameter_host.hpp>
 #include <mailgrad/actors/run/run_crew.hpp>
@@ -33,13 +33,13 @@ void require_reachable(const std::string& address) {
 
 } // namespace
 
-shard_door::shard_door(shard_door_options options, caf::actor_system& system)
+shard_acceptor::shard_acceptor(shard_acceptor_options options, caf::actor_system& system)
     : options_(std::move(options)), system_(system) {
   require_reachable(options_.listen);
   const net::features mine{{std::string(net::feature::run), net::key_text(options_.run.value)}};
   net::server_options terms;
   terms.demands = net::demands_of(mine, {net::role::worker}, {});
-  terms.seats = {{net::role::worker, options_.seats}};
+  terms.slots = {{net::role::worker, options_.slots}};
   terms.run = options_.run.value;
   terms.times = options_.times;
   terms.most_body_bytes = largest_exchange(*options_.layout, options_.devices);
@@ -48,39 +48,39 @@ shard_door::shard_door(shard_door_options options, caf::actor_system& system)
   for (const auto& [s, shard] : options_.shards) held.push_back(s);
   terms.name = name_of_host(held);
   options_.bounds.apply(terms);
-  options_.guests->open(options_.bounds, held);
+  options_.admitted->open(options_.bounds, held);
   end_ = std::make_unique<net::server_end>(std::move(terms), static_cast<net::doorkeeper&>(*this));
   end_->lend_from(options_.heap);
   options_.bounds.open(options_.network, *end_);
   address_ = options_.network->listen(*end_, options_.listen);
 }
 
-shard_door::~shard_door() {
+shard_acceptor::~shard_acceptor() {
   options_.bounds.close();
   options_.network->post(*end_, [this](net::instant now) { end_->leave_all("the run has ended", now); });
   options_.network->forget(*end_);
 }
 
-net::session_events& shard_door::let_in(net::session& s, const std::string&) {
+net::session_events& shard_acceptor::let_in(net::session& s, const std::string&) {
   const net::welcome terms = s.terms();
-  auto by = std::make_shared<link>(
+  auto by = std::make_shared<channel>(
       *options_.network,
-      link_events{[this, id = terms.session](const net::welcome&) { on_joined(id); },
-                  [this, id = terms.session](const net::ending& why) { on_ended(id, why); }});
+      channel_events{[this, id = terms.session](const net::welcome&) { on_joined(id); },
+                     [this, id = terms.session](const net::ending& why) { on_ended(id, why); }});
   by->attach(*end_, s);
-  options_.guests->add(terms.session, terms.you, by);
-  return *guests_.emplace(terms.session, guest{terms, std::move(by)}).first->second.by;
+  options_.admitted->add(terms.session, terms.you, by);
+  return *admitted_.emplace(terms.session, admitted_peer{terms, std::move(by)}).first->second.by;
 }
 
-void shard_door::turned_away(const net::refusal& why, const std::string& from) {
+void shard_acceptor::turned_away(const net::refusal& why, const std::string& from) {
   if (!options_.on_event) return;
   if (const auto line =
           refused_.refused(fmt::format("refused {}: {}", from, why.words()), options_.network->now()))
     options_.on_event(*line);
 }
 
-void shard_door::on_joined(std::uint64_t session) {
-  const guest& g = guests_.at(session);
+void shard_acceptor::on_joined(std::uint64_t session) {
+  const admitted_peer& g = admitted_.at(session);
   const rank worker{g.terms.you.number};
   exchange_terms exchange{
       options_.run,    worker,        {g.terms.incarnation - 1},
@@ -98,17 +98,17 @@ void shard_door::on_joined(std::uint64_t session) {
 /// of the worker. If they went on before, the others could train all that is theirs, and leave, before
 /// anybody knows that there is more to train. The coordinator is also told of a worker that says goodbye: its
 /// last message to a shard may not have been sent.
-void shard_door::on_ended(std::uint64_t session, const net::ending& why) {
-  const guest gone = std::move(guests_.at(session));
-  guests_.erase(session);
-  options_.guests->remove(session);
+void shard_acceptor::on_ended(std::uint64_t session, const net::ending& why) {
+  const admitted_peer gone = std::move(admitted_.at(session));
+  admitted_.erase(session);
+  options_.admitted->remove(session);
   options_.bounds.end(session);
   const rank worker{gone.terms.you.number};
-  const incarnation life{gone.terms.incarnation - 1};
+  const incarnation_number incarnation{gone.terms.incarnation - 1};
   if (why.reason != net::end_reason::left)
-    send_anonymously(options_.coordinator, worker_lost{worker, why.words, life});
+    send_anonymously(options_.coordinator, worker_lost{worker, why.words, incarnation});
   for (const auto& [s, shard] : options_.shards)
-    messaging::send_as(shard, options_.coordinator, caf::make_message(worker_left{worker, life}));
+    messaging::send_as(shard, options_.coordinator, caf::make_message(worker_left{worker, incarnation}));
 }
 
 using messaging::on, messaging::send_anonymously, messaging::watch;
@@ -120,7 +120,7 @@ caf::behavior shard_host::make_behavior() {
   messaging::ignore_others(self_);
   return {
       on(self_,
-         [this](const terms_told& x) {
+         [this](const terms_given& x) {
            try {
              begin(x);
            } catch (const std::exception& e) {
@@ -138,39 +138,40 @@ caf::behavior shard_host::make_behavior() {
   };
 }
 
-void shard_host::begin(const terms_told& x) {
+void shard_host::begin(const terms_given& x) {
   if (!shards_.empty()) return; // the server tells them once
   std::vector<shard_terms> terms = read_shard_terms(x.terms, options_.plugins);
   require_parameter_actor(terms.front().parameter_actor);
-  shard_door_options door;
-  door.network = options_.network;
-  door.listen = options_.listen;
-  door.on_event = options_.on_event;
-  door.times = options_.times();
-  door.run = terms.front().run;
-  door.seats = terms.front().seats;
-  door.devices = terms.front().devices;
-  door.wire = parse_wire_format(terms.front().wire);
-  door.layout = terms.front().layout;
-  door.time = options_.time;
-  door.coordinator = options_.by->add_far(self_->system(), {duty::coordinator});
+  shard_acceptor_options acceptor;
+  acceptor.network = options_.network;
+  acceptor.listen = options_.listen;
+  acceptor.on_event = options_.on_event;
+  acceptor.times = options_.times();
+  acceptor.run = terms.front().run;
+  acceptor.slots = terms.front().slots;
+  acceptor.devices = terms.front().devices;
+  acceptor.wire = parse_wire_format(terms.front().wire);
+  acceptor.layout = terms.front().layout;
+  acceptor.time = options_.time;
+  acceptor.coordinator = options_.by->add_far(self_->system(), {duty::coordinator});
   options_.by->add_far(self_->system(), {duty::evaluator});
-  door.heap = net::heap_for(options_.listen, kept_for(door.times));
-  door.bounds.rooms = std::make_shared<gradient_rooms>(door.layout);
+  acceptor.heap = net::heap_for(options_.listen, kept_for(acceptor.times));
+  acceptor.bounds.buffers = std::make_shared<gradient_buffers>(acceptor.layout);
   if (!options_.parameter_actor) { // one of another author may keep the messages themselves
     std::vector<std::uint32_t> held;
     for (const shard_terms& t : terms) held.push_back(t.shard.value);
-    door.bounds.on_way = transit_by(options_.listen, *door.layout, held);
-    door.bounds.credit = credit_by(options_.listen, *door.layout, held, door.seats, door.devices);
+    acceptor.bounds.on_way = transit_by(options_.listen, *acceptor.layout, held);
+    acceptor.bounds.credit =
+        credit_by(options_.listen, *acceptor.layout, held, acceptor.slots, acceptor.devices);
   }
-  spawn_shards(std::move(terms), net::blocks_of(door.heap), door);
-  door.shards = shards_;
-  door_ = std::make_unique<shard_door>(std::move(door), self_->system());
+  spawn_shards(std::move(terms), net::blocks_of(acceptor.heap), acceptor);
+  acceptor.shards = shards_;
+  acceptor_ = std::make_unique<shard_acceptor>(std::move(acceptor), self_->system());
   std::vector<std::uint32_t> mine;
   for (const auto& [s, shard] : shards_) mine.push_back(s);
-  options_.on_begin(mine, door_->address());
+  options_.on_begin(mine, acceptor_->address());
   options_.by->post({duty::host}, {}, kind_of<shards_ready>(),
-                    caf::make_message(shards_ready{door_->address()}));
+                    caf::make_message(shards_ready{acceptor_->address()}));
 }
 
 void shard_host::require_parameter_actor(const std::string& wanted) const {
@@ -185,9 +186,9 @@ void shard_host::require_parameter_actor(const std::string& wanted) const {
 
 /// Spawns the first shard last, because it leads the others under a policy that requires them to agree.
 void shard_host::spawn_shards(std::vector<shard_terms> terms, block_source blocks,
-                              const shard_door_options& door) {
+                              const shard_acceptor_options& acceptor) {
   caf::actor_system& system = self_->system();
-  link& by = *options_.by;
+  channel& by = *options_.by;
   std::ranges::sort(terms, std::ranges::greater{}, [](const shard_terms& t) { return t.shard.value; });
   const auto is_mine = [&](std::uint32_t s) {
     return std::ranges::any_of(terms, [s](const shard_terms& t) { return t.shard.value == s; });
@@ -198,7 +199,7 @@ void shard_host::spawn_shards(std::vector<shard_terms> terms, block_source block
   parameter_actor_options with;
   with.tracker = by.add_far(system, {duty::tracker});
   with.time = options_.time;
-  with.tells_trace_to = door.coordinator;
+  with.tells_trace_to = acceptor.coordinator;
   with.timer = options_.timer;
   if (terms.front().records) with.recorder = by.add_far(system, {duty::recorder});
   const std::uint32_t first = terms.back().shard.value;
@@ -207,11 +208,11 @@ void shard_host::spawn_shards(std::vector<shard_terms> terms, block_source block
     with.trace = t.trace_events == 0 ? nullptr
                                      : std::make_shared<trace_track>(fmt::format("shard {}", s),
                                                                      t.trace_events, options_.time->now());
-    if (door.bounds.credit)
-      with.awaits = [credit = door.bounds.credit, s](std::optional<rank> whom, version_number version) {
+    if (acceptor.bounds.credit)
+      with.awaits = [credit = acceptor.bounds.credit, s](std::optional<rank> whom, version_number version) {
         credit->await(s, whom, version);
       };
-    if (s == first) with.waits_here = [guests = door.guests] { return guests->waits(); };
+    if (s == first) with.waits_here = [admitted = acceptor.admitted] { return admitted->waits(); };
     if (s == 0)
       for (const auto& [index, shard] : all) with.followers.push_back(shard);
     shards_[s] = all[s] = by.add({duty::shard, s}, [&] {
@@ -222,7 +223,7 @@ void shard_host::spawn_shards(std::vector<shard_terms> terms, block_source block
 }
 
 void shard_host::end() {
-  door_.reset();
+  acceptor_.reset();
   for (const auto& [s, shard] : shards_) send_anonymously(shard, give_up{});
   self_->quit();
 }

@@ -2,10 +2,10 @@
 
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/actors/remote/acceptor.hpp>
+#include <mailgrad/actors/remote/channel.hpp>
 #include <mailgrad/actors/remote/client_side.hpp>
-#include <mailgrad/actors/remote/door_of_shards.hpp>
 #include <mailgrad/actors/remote/gradient_form.hpp>
-#include <mailgrad/actors/remote/link.hpp>
 #include <mailgrad/actors/shard/custom_parameter_actor.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/plan/known_plugins.hpp>
@@ -27,22 +27,22 @@
 
 namespace mailgrad::remote {
 
-struct shard_door_options {
+struct shard_acceptor_options {
   std::shared_ptr<net::network> network;
   std::string listen; ///< HOST:PORT by which workers find it; port 0: a free one
   net::timing times{};
   std::shared_ptr<net::shared_heap> heap{}; ///< in which the shards lie; null: it lends nothing
   run_id run{};
-  std::uint32_t seats = 1;   ///< the most workers
+  std::uint32_t slots = 1;   ///< the most workers
   std::uint32_t devices = 1; ///< of each worker
   std::shared_ptr<const parameter_layout> layout;
   wire_format wire{}; ///< of gradients
   std::shared_ptr<const time_source> time;
   std::map<std::uint32_t, caf::actor> shards; ///< of this process, by index
-  bounds_at_door bounds{};                    ///< of gradients for these
+  admission_bounds bounds{};                  ///< of gradients for these
   caf::actor coordinator;                     ///< stands in for that of the run
   /// Is told who comes and goes.
-  std::shared_ptr<guests_of_door> guests = std::make_shared<guests_of_door>();
+  std::shared_ptr<admitted_workers> admitted = std::make_shared<admitted_workers>();
   /// Called with one line of words for who is refused, from the network's thread. It must not block.
   std::function<void(const std::string&)> on_event{};
 };
@@ -52,24 +52,24 @@ struct shard_door_options {
 /// Of a worker that is lost here the coordinator is told, and ends it for the whole run. Of each end of a
 /// connection with a worker it is told in the name of each shard, which it then lets know.
 /// Threads one owner; the events come on the network's thread.
-class shard_door final : net::doorkeeper {
+class shard_acceptor final : net::doorkeeper {
 public:
   /// Listens.
   ///
   /// Errors  std::invalid_argument, std::system_error as the network's listen(); std::invalid_argument for an
   ///         address such as 0.0.0.0, to which nobody can connect.
-  shard_door(shard_door_options options, caf::actor_system& system);
+  shard_acceptor(shard_acceptor_options options, caf::actor_system& system);
   /// Ends all sessions. Nothing more is called then.
-  ~shard_door();
-  shard_door(const shard_door&) = delete;
-  shard_door& operator=(const shard_door&) = delete;
+  ~shard_acceptor();
+  shard_acceptor(const shard_acceptor&) = delete;
+  shard_acceptor& operator=(const shard_acceptor&) = delete;
 
   const std::string& address() const noexcept { return address_; }
 
 private:
-  struct guest {
+  struct admitted_peer {
     net::welcome terms;
-    std::shared_ptr<link> by;
+    std::shared_ptr<channel> by;
   };
 
   net::session_events& let_in(net::session& s, const std::string& from) override;
@@ -77,32 +77,32 @@ private:
   void on_joined(std::uint64_t session);
   void on_ended(std::uint64_t session, const net::ending& why);
 
-  shard_door_options options_;
+  shard_acceptor_options options_;
   caf::actor_system& system_;
   std::string address_;
-  std::map<std::uint64_t, guest> guests_; ///< by session; of the network's thread
-  refusal_news refused_;                  ///< of the network's thread
+  std::map<std::uint64_t, admitted_peer> admitted_; ///< by session; of the network's thread
+  refusal_news refused_;                            ///< of the network's thread
   std::unique_ptr<net::server_end> end_;
 };
 
 struct shard_host_options {
-  std::shared_ptr<link> by;              ///< to the server
+  std::shared_ptr<channel> by;           ///< to the server
   std::shared_ptr<net::network> network; ///< by which workers come
   std::string listen;                    ///< where
   std::function<net::timing()> times;    ///< those that the server dictates, once it has been joined
   std::shared_ptr<const time_source> time;
   /// Called when the shards are there, with their numbers and the address where workers find them.
   std::function<void(const std::vector<std::uint32_t>& shards, const std::string& address)> on_begin;
-  std::function<void(const std::string&)> on_event{}; ///< as in shard_door_options
+  std::function<void(const std::string&)> on_event{}; ///< as in shard_acceptor_options
   known_plugins plugins{};
   std::shared_ptr<const custom_parameter_actor_kind> parameter_actor{}; ///< null: Mailgrad's
   std::shared_ptr<step_timer> timer{};                                  ///< as in parameter_actor_options
 };
 
 /// The host of a process that holds shards. When the server has told the terms, it spawns their parameter
-/// actors among far_actors of the others, and opens a door for workers.
+/// actors among actor proxies of the others, and opens an acceptor for workers.
 ///
-///     waiting --terms_told--> serving --the session with the server has ended--> closed
+///     waiting --terms_given--> serving --the session with the server has ended--> closed
 ///        \--terms that it cannot read: leaves with words--/
 class shard_host {
 public:
@@ -112,15 +112,16 @@ public:
   caf::behavior make_behavior();
 
 private:
-  void begin(const terms_told& x);
+  void begin(const terms_given& x);
   void require_parameter_actor(const std::string& wanted) const;
-  void spawn_shards(std::vector<shard_terms> terms, block_source blocks, const shard_door_options& door);
+  void spawn_shards(std::vector<shard_terms> terms, block_source blocks,
+                    const shard_acceptor_options& acceptor);
   void end();
 
   caf::event_based_actor* self_;
   shard_host_options options_;
   std::map<std::uint32_t, caf::actor> shards_; ///< of this process
-  std::unique_ptr<shard_door> door_;
+  std::unique_ptr<shard_acceptor> acceptor_;
 };
 
 /// How a process holds shards of a run.

@@ -19,11 +19,11 @@ using messaging::on, messaging::send_anonymously, messaging::spawn;
 namespace {
 
 /// Hands answers to who waits for them.
-class answer_desk {
+class answer_handler {
 public:
-  static constexpr const char* name = "mailgrad.answer-desk";
+  static constexpr const char* name = "mailgrad.answer-handler";
 
-  answer_desk(caf::event_based_actor* self, std::function<void(const run_answered&)> take)
+  answer_handler(caf::event_based_actor* self, std::function<void(const run_answered&)> take)
       : self_(self), take_(std::move(take)) {}
 
   caf::behavior make_behavior() {
@@ -55,12 +55,12 @@ public:
                                                                        over_ = true;
                                                                        changed_.notify_all();
                                                                      }}) {
-    desk_ = spawn<answer_desk>(home_.system(), [this](const run_answered& x) {
+    handler_ = spawn<answer_handler>(home_.system(), [this](const run_answered& x) {
       const std::lock_guard lock(mutex_);
       answer_ = x;
       changed_.notify_all();
     });
-    client_.way()->add({duty::host}, desk_);
+    client_.way()->add({duty::host}, handler_);
     try {
       client_.join(address);
     } catch (...) {
@@ -97,8 +97,8 @@ public:
 private:
   void end() {
     client_.close("the watcher has left");
-    send_anonymously(desk_, give_up{});
-    desk_ = nullptr;
+    send_anonymously(handler_, give_up{});
+    handler_ = nullptr;
     home_.wait();
   }
 
@@ -110,7 +110,7 @@ private:
 
   run_home home_;
   client_side client_;
-  caf::actor desk_;
+  caf::actor handler_;
 };
 
 watcher::watcher(const std::string& address, std::shared_ptr<net::network> network)

@@ -1,6 +1,6 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/actors/remote/acceptor.hpp>
 #include <mailgrad/actors/remote/client_side.hpp>
-#include <mailgrad/actors/remote/door_of_shards.hpp>
 #include <mailgrad/actors/remote/gradient_form.hpp>
 #include <mailgrad/actors/remote/worker_host.hpp>
 #include <mailgrad/engine/plan/checked_options.hpp>
@@ -47,7 +47,7 @@ net::hello hello_of(const worker_terms& terms) {
   says.says[std::string(net::feature::run)] = net::key_text(terms.run.value);
   says.part = net::role::worker;
   says.number = terms.worker.value;
-  says.incarnation = terms.life.value + 1;
+  says.incarnation = terms.incarnation.value + 1;
   return says;
 }
 
@@ -65,7 +65,7 @@ caf::behavior worker_host::make_behavior() {
   messaging::ignore_others(self_);
   return {
       on(self_,
-         [this](const terms_told& x) {
+         [this](const terms_given& x) {
            try {
              take_terms(x);
            } catch (const std::exception& e) {
@@ -95,7 +95,7 @@ caf::behavior worker_host::make_behavior() {
   };
 }
 
-void worker_host::take_terms(const terms_told& x) {
+void worker_host::take_terms(const terms_given& x) {
   if (told_) return; // the server tells them once
   told_ = read_terms(x.terms, options_.known, options_.plugins);
   const std::size_t wanted = told_->terms.request.devices.size();
@@ -111,7 +111,7 @@ void worker_host::take_terms(const terms_told& x) {
 }
 
 void worker_host::look_for_samples() {
-  found_ = std::make_shared<own_samples::answer>();
+  found_ = std::make_shared<local_samples::answer>();
   const auto look = [here = options_.samples, wanted = told_->terms.data, found = found_,
                      me = caf::actor(self_)] {
     *found = here->find(wanted);
@@ -124,7 +124,7 @@ void worker_host::look_for_samples() {
 /// never was in, another try would find the same. A goodbye says that the run has ended, of which the server
 /// tells by itself.
 void worker_host::connect(const shard_place& place) {
-  link_events events;
+  channel_events events;
   const auto was_in = std::make_shared<bool>(false); // of the network's thread
   events.on_joined = [me = caf::actor(self_), was_in](const net::welcome&) {
     *was_in = true;
@@ -169,7 +169,7 @@ void worker_host::begin_if_ready() {
 
 exchange_terms worker_host::terms_of_exchange() const {
   const worker_terms& t = told_->terms;
-  exchange_terms exchange{t.run,    t.worker,      t.life,
+  exchange_terms exchange{t.run,    t.worker,      t.incarnation,
                           t.layout, options_.time, std::make_shared<exchange_clock>(t.layout->shard_count())};
   exchange.wire = parse_wire_format(t.wire);
   exchange.all_reduce = t.all_reduce;
@@ -179,21 +179,21 @@ exchange_terms worker_host::terms_of_exchange() const {
   return exchange;
 }
 
-/// Makes those that stand in for the actors of other processes, each on the link to where it is.
+/// Makes those that stand in for the actors of other processes, each on the channel to where it is.
 worker_peers worker_host::meet(const exchange_terms& exchange) {
   caf::actor_system& system = self_->system();
-  link& by = *options_.by;
+  channel& by = *options_.by;
   worker_peers peers{{},
                      by.add_far(system, {duty::feeder}),
                      by.add_far(system, {duty::tracker}),
                      by.add_far(system, {duty::coordinator})};
   peers.shards.resize(exchange.layout->shard_count());
-  const auto add_shard = [&](link& to, std::uint32_t s) {
+  const auto add_shard = [&](channel& to, std::uint32_t s) {
     if (s >= peers.shards.size() || peers.shards[s])
       throw std::invalid_argument(fmt::format("shard {} has no place, or two", s));
     peers.shards[s] = to.add_far(system, {duty::shard, s});
   };
-  const auto take_forms = [&](link& to) {
+  const auto take_forms = [&](channel& to) {
     to.take_form(kind_of<push_gradient>(), std::make_unique<gradient_form>(exchange));
     to.take_form(kind_of<shard_weights>(), std::make_unique<weights_form>(exchange));
   };
@@ -202,9 +202,9 @@ worker_peers worker_host::meet(const exchange_terms& exchange) {
   if (places.empty()) take_forms(by);
   for (std::uint32_t s = 0; places.empty() && s < peers.shards.size(); ++s) add_shard(by, s);
   for (std::size_t h = 0; h < places.size(); ++h) {
-    link& to = *shard_hosts_[h]->way();
+    channel& to = *shard_hosts_[h]->way();
     take_forms(to);
-    to.add({duty::coordinator}, peers.coordinator); // a mark names it as the one to answer
+    to.add({duty::coordinator}, peers.coordinator); // a marker names it as the one to answer
     for (const std::uint32_t s : places[h].shards) add_shard(to, s);
   }
   for (std::uint32_t s = 0; s < peers.shards.size(); ++s)
@@ -230,7 +230,7 @@ std::unique_ptr<net::all_reduce> worker_host::join_sums() const {
 void worker_host::begin() {
   const worker_peers peers = meet(terms_of_exchange());
   worker_surroundings with{std::move(told_->model), peers, options_.time, options_.time->now(), true};
-  with.ends_with_card = !options_.card_ends_run && std::ranges::any_of(options_.devices, [](device d) {
+  with.ends_with_gpu = !options_.gpu_ends_run && std::ranges::any_of(options_.devices, [](device d) {
     return d.kind == device_kind::cuda;
   });
   with.blocks = net::blocks_of(options_.heap);
@@ -245,7 +245,7 @@ void worker_host::begin() {
   options_.on_begin(worker_, peers);
 }
 
-member_life::member_life(caf::actor_system& home, options o)
+member_incarnation::member_incarnation(caf::actor_system& home, options o)
     : address_(o.address), client_(std::move(o.network), std::move(o.says),
                                    {{}, [of = self_](const net::ending&) { of->end(); }}) {
   if (o.tries_once) client_.try_once();
@@ -261,14 +261,14 @@ member_life::member_life(caf::actor_system& home, options o)
             return net::fitting_network(own, server, at);
           },
           heap, std::move(o.devices), std::move(o.known), std::move(o.plugins), std::move(o.time),
-          std::move(o.samples), std::move(o.on_streamed), std::move(o.join_sums), o.card_ends_run,
+          std::move(o.samples), std::move(o.on_streamed), std::move(o.join_sums), o.gpu_ends_run,
           [of = self_](const caf::actor& worker, const worker_peers& peers) { of->take(worker, peers); }});
   client_.way()->add({duty::host}, self_->host);
 }
 
-member_life::~member_life() { cut("the process has left"); }
+member_incarnation::~member_incarnation() { cut("the process has left"); }
 
-void member_life::shared::take(const caf::actor& begun, const worker_peers& its_peers) {
+void member_incarnation::shared::take(const caf::actor& begun, const worker_peers& its_peers) {
   {
     const std::lock_guard lock(mutex);
     if (ended) return send_anonymously(begun, give_up{});
@@ -279,24 +279,24 @@ void member_life::shared::take(const caf::actor& begun, const worker_peers& its_
 }
 
 /// On the network's thread, or the owner's. What the worker waits for will not come.
-void member_life::shared::end() {
+void member_incarnation::shared::end() {
   const std::lock_guard lock(mutex);
   ended = true;
   for (const caf::actor& a : {worker, host})
     if (a) send_anonymously(a, give_up{});
 }
 
-caf::actor member_life::worker() const {
+caf::actor member_incarnation::worker() const {
   const std::lock_guard lock(self_->mutex);
   return self_->worker;
 }
 
-worker_peers member_life::peers() const {
+worker_peers member_incarnation::peers() const {
   const std::lock_guard lock(self_->mutex);
   return self_->peers;
 }
 
-void member_life::leave() {
+void member_incarnation::leave() {
   caf::actor host;
   {
     const std::lock_guard lock(self_->mutex);
@@ -308,7 +308,7 @@ void member_life::leave() {
     client_.way()->leave("it left before it had begun");
 }
 
-void member_life::cut(const std::string& words) {
+void member_incarnation::cut(const std::string& words) {
   client_.close(words);
   self_->end();
   const std::lock_guard lock(self_->mutex);

@@ -1,12 +1,12 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/remote/channel.hpp>
 #include <mailgrad/actors/remote/client_side.hpp>
 #include <mailgrad/actors/remote/gradient_form.hpp>
-#include <mailgrad/actors/remote/link.hpp>
 #include <mailgrad/actors/worker/spawn_worker.hpp>
 #include <mailgrad/engine/plan/worker_terms.hpp>
-#include <mailgrad/engine/worker/own_samples.hpp>
+#include <mailgrad/engine/worker/local_samples.hpp>
 #include <mailgrad/graph/operation_registry.hpp>
 #include <mailgrad/net/all_reduce.hpp>
 #include <mailgrad/net/network.hpp>
@@ -23,7 +23,7 @@
 namespace mailgrad::remote {
 
 struct worker_host_options {
-  std::shared_ptr<link> by; ///< to the server
+  std::shared_ptr<channel> by; ///< to the server
   /// Gives what carries the bytes to a parameter host at this address.
   std::function<std::shared_ptr<net::network>(const std::string& address)> network_to;
   /// Where the worker's gradients lie, so that shards read them there; null: in memory of this process.
@@ -32,25 +32,25 @@ struct worker_host_options {
   operation_registry known;
   known_plugins plugins;
   std::shared_ptr<const time_source> time;
-  std::shared_ptr<own_samples> samples; ///< where it looks for those of the run; null: nowhere
+  std::shared_ptr<local_samples> samples; ///< where it looks for those of the run; null: nowhere
   /// Called with one line if they are not there, so that the server sends its batches.
   std::function<void(const std::string& why)> on_streamed;
   /// Takes part in sums of so many floats; null: it cannot, and refuses a run that does.
   std::function<std::unique_ptr<net::all_reduce>(std::size_t floats)> join_sums;
-  bool card_ends_run = false; ///< a card that fails ends the run, in order, and not the worker alone
+  bool gpu_ends_run = false; ///< a GPU that fails ends the run, in order, and not the worker alone
   /// Called with the worker when it lives.
   std::function<void(const caf::actor& worker, const worker_peers& peers)> on_begin;
 };
 
 /// The host of a worker's process. When the server has told the terms, it connects to the parameter hosts, if
-/// there are any, looks for the samples of the run, if it shall, and then spawns the worker among far_actors
-/// of the others; when the worker has ended, it says so as the last thing.
+/// there are any, looks for the samples of the run, if it shall, and then spawns the worker among
+/// actor proxies of the others; when the worker has ended, it says so as the last thing.
 ///
-///     waiting --terms_told--> preparing --hosts and samples are there, or no samples--> working
-///        |                        |                                                       |
-///        | terms that it          | a host is lost: leaves with words                     | the worker has ended
-///        | cannot read            v                                                       v
-///        +--> leaves with words                                                          told
+///     waiting --terms_given--> preparing --hosts and samples are there, or no samples--> working
+///        |                         |                                                       |
+///        | terms that it           | a host is lost: leaves with words                     | the worker has
+///        | cannot read             v                                                       v ended
+///        +--> leaves with words                                                           told
 ///
 /// A worker that is cut off from a parameter host waits as long as a silence may last. If that host is gone,
 /// the server ends the run meanwhile, and the worker still reports what it has done. Else the connection
@@ -65,7 +65,7 @@ public:
   caf::behavior make_behavior();
 
 private:
-  void take_terms(const terms_told& x);
+  void take_terms(const terms_given& x);
   void connect(const shard_place& place);
   void on_unreachable(const shards_unreachable& x);
   void look_for_samples();
@@ -78,9 +78,9 @@ private:
 
   caf::event_based_actor* self_;
   worker_host_options options_;
-  std::optional<told_terms> told_;
+  std::optional<given_terms> told_;
   std::vector<std::unique_ptr<client_side>> shard_hosts_; ///< as in the terms
-  std::shared_ptr<own_samples::answer> found_;            ///< null: it does not look
+  std::shared_ptr<local_samples::answer> found_;          ///< null: it does not look
   std::size_t ready_ = 0;          ///< parameter hosts that are there, and the search that is over
   caf::actor worker_;              ///< null before it works
   std::vector<caf::actor> stages_; ///< of a worker that spans several devices
@@ -89,10 +89,10 @@ private:
 };
 
 /// One incarnation of a worker in a run of another process: its session, the actor of the worker, and
-/// far_actors in place of its peers. When the session ends, for whatever reason, all of them end.
+/// actor proxies in place of its peers. When the session ends, for whatever reason, all of them end.
 ///
-/// Threads begin(), wait_until_in() and the end of its life: one owner; the rest: any.
-class member_life {
+/// Threads begin(), wait_until_in() and its destructor: one owner; the rest: any.
+class member_incarnation {
 public:
   struct options {
     std::shared_ptr<net::network> network;
@@ -103,19 +103,19 @@ public:
     operation_registry known;
     known_plugins plugins;
     std::shared_ptr<const time_source> time;
-    std::shared_ptr<own_samples> samples; ///< of this machine; null: the server sends batches
+    std::shared_ptr<local_samples> samples; ///< of this machine; null: the server sends batches
     std::function<void(const std::string& why)> on_streamed; ///< they are not those of the run
     std::function<std::unique_ptr<net::all_reduce>(std::size_t floats)> join_sums; ///< null: it cannot
-    bool card_ends_run = false;      ///< a card that fails ends the run, in order, and not the worker alone
+    bool gpu_ends_run = false;       ///< a GPU that fails ends the run, in order, and not the worker alone
     std::function<void()> on_change; ///< the worker has begun; called by an actor, and must not block
   };
 
   /// Its actors live in `home`, which must outlive them.
-  member_life(caf::actor_system& home, options o);
+  member_incarnation(caf::actor_system& home, options o);
   /// Cuts the connections and ends the actors, if that has not happened. Does not wait for the actors.
-  ~member_life();
-  member_life(const member_life&) = delete;
-  member_life& operator=(const member_life&) = delete;
+  ~member_incarnation();
+  member_incarnation(const member_incarnation&) = delete;
+  member_incarnation& operator=(const member_incarnation&) = delete;
 
   /// Connects, and returns at once.
   ///

@@ -1,6 +1,6 @@
-#include <mailgrad/actors/remote/door_of_shards.hpp>
+#include <mailgrad/actors/remote/acceptor.hpp>
 #include <mailgrad/actors/remote/gradient_form.hpp>
-#include <mailgrad/actors/remote/guest_host.hpp>
+#include <mailgrad/actors/remote/member_handlers.hpp>
 #include <mailgrad/actors/remote/worker_server.hpp>
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
@@ -26,7 +26,7 @@ using messaging::send_anonymously;
 
 namespace {
 
-/// Besides one for each seat: a worker of several devices asks how many the run wants before it joins.
+/// Besides one for each slot: a worker of several devices asks how many the run wants before it joins.
 constexpr std::uint32_t most_watchers = 16;
 
 void require_spreadable(const run_plan& plan, std::uint32_t hosts, const wire_format& wire) {
@@ -101,7 +101,7 @@ worker_server::worker_server(serve_options options, const run_plan& plan, caf::a
     : options_(std::move(options)), wire_(parse_wire_format(options_.wire)), plan_(plan), system_(system),
       answers_(std::move(answers)), network_(options_.network) {
   require_spreadable(plan, options_.shard_hosts, wire_);
-  door_->server = this;
+  server_ref_->server = this;
   // Refuses what cannot travel before anybody listens.
   const std::uint64_t of_terms = write_terms(plan, terms_of(plan, rank{0})).size();
   if (options_.shard_hosts > 0) write_terms({terms_of(plan, shard_index{0}, {})});
@@ -110,9 +110,9 @@ worker_server::worker_server(serve_options options, const run_plan& plan, caf::a
   const net::features says = features_of(plan);
   data_ = data_of(plan, says);
   terms.demands = net::demands_of(says, {net::role::worker, net::role::shard, net::role::watcher}, {});
-  terms.seats = {{net::role::worker, plan.seats()},
+  terms.slots = {{net::role::worker, plan.slots()},
                  {net::role::shard, options_.shard_hosts},
-                 {net::role::watcher, plan.seats() + most_watchers}};
+                 {net::role::watcher, plan.slots() + most_watchers}};
   terms.run = plan.run.value;
   terms.devices = plan.devices_per_worker();
   terms.times = options_.times;
@@ -128,7 +128,7 @@ worker_server::worker_server(serve_options options, const run_plan& plan, caf::a
 
 /// A parameter actor of another author may keep the messages themselves, and would then wait for ever.
 void worker_server::bound_gradients(net::server_options& terms) {
-  bounds_.rooms = std::make_shared<gradient_rooms>(plan_.layout);
+  bounds_.buffers = std::make_shared<gradient_buffers>(plan_.layout);
   if (!holds_shards() || plan_.options.parameter_actor) return;
   std::vector<std::uint32_t> shards(plan_.layout->shard_count());
   std::iota(shards.begin(), shards.end(), 0U);
@@ -136,7 +136,7 @@ void worker_server::bound_gradients(net::server_options& terms) {
   // The order of a replay is given, and workers that add their gradients up send one.
   if (!plan_.options.replay && !plan_.options.all_reduce)
     bounds_.credit =
-        credit_by(options_.listen, *plan_.layout, shards, plan_.seats(), plan_.devices_per_worker());
+        credit_by(options_.listen, *plan_.layout, shards, plan_.slots(), plan_.devices_per_worker());
   bounds_.apply(terms);
 }
 
@@ -153,13 +153,13 @@ bool worker_server::shares_credit() const {
 
 worker_server::~worker_server() {
   end("the server has ended");
-  const std::lock_guard shut(door_->mutex);
-  door_->server = nullptr;
+  const std::lock_guard lock(server_ref_->mutex);
+  server_ref_->server = nullptr;
 }
 
 /// How many of a role have joined. The caller holds the mutex.
 std::uint32_t worker_server::here(net::role part) const {
-  return static_cast<std::uint32_t>(std::ranges::count_if(guests_, [part](const auto& entry) {
+  return static_cast<std::uint32_t>(std::ranges::count_if(admitted_, [part](const auto& entry) {
     return entry.second.joined && entry.second.terms.you.part == part;
   }));
 }
@@ -216,10 +216,10 @@ worker_server::moments worker_server::ask_when_heard(std::chrono::milliseconds s
   }
   const auto asked = std::make_shared<std::promise<moments>>();
   std::future<moments> answer = asked->get_future();
-  network_->post(*end_, [asked, door = door_](net::instant) {
+  network_->post(*end_, [asked, ref = server_ref_](net::instant) {
     moments heard;
-    const std::lock_guard open(door->mutex);
-    if (door->server) heard = door->server->moments_heard();
+    const std::lock_guard lock(ref->mutex);
+    if (ref->server) heard = ref->server->moments_heard();
     asked->set_value(std::move(heard));
   });
   // If the network has forgotten the server, which has ended, no answer comes.
@@ -229,18 +229,19 @@ worker_server::moments worker_server::ask_when_heard(std::chrono::milliseconds s
 worker_server::moments worker_server::moments_heard() const {
   const std::lock_guard lock(mutex_);
   moments all;
-  for (const auto& [session, g] : guests_)
+  for (const auto& [session, g] : admitted_)
     if (g.joined) all[g.terms.you] = g.by->last_heard();
   return all;
 }
 
-std::vector<wait_named> worker_server::waits() const {
+std::vector<wait_reason> worker_server::waits() const {
   const std::lock_guard lock(mutex_);
-  std::vector<wait_named> all;
-  for (const auto& [session, g] : guests_) {
+  std::vector<wait_reason> all;
+  for (const auto& [session, g] : admitted_) {
     if (!g.by) continue;
-    std::ranges::move(waits_at_door(session, *g.by, g.terms.you, bounds_, plan_.options.shards, "the server"),
-                      std::back_inserter(all));
+    std::ranges::move(
+        waits_at_admission(session, *g.by, g.terms.you, bounds_, plan_.options.shards, "the server"),
+        std::back_inserter(all));
   }
   return all;
 }
@@ -266,15 +267,15 @@ void worker_server::tell(const std::string& words) const {
 
 net::session_events& worker_server::let_in(net::session& s, const std::string& from) {
   const net::welcome terms = s.terms();
-  auto by = std::make_shared<link>(
-      *network_, link_events{[this, id = terms.session](const net::welcome&) { on_joined(id); },
-                             [this, id = terms.session](const net::ending& why) { on_ended(id, why); }});
+  auto by = std::make_shared<channel>(
+      *network_, channel_events{[this, id = terms.session](const net::welcome&) { on_joined(id); },
+                                [this, id = terms.session](const net::ending& why) { on_ended(id, why); }});
   by->attach(*end_, s);
   const std::lock_guard lock(mutex_);
-  guest g{terms, std::move(by), from};
+  admitted_peer g{terms, std::move(by), from};
   if (terms.you.part == net::role::worker)
     g.devices = {devices_in(s.peer_says(), plan_.devices_per_worker()), computer_in(s.peer_says())};
-  return *guests_.emplace(terms.session, std::move(g)).first->second.by;
+  return *admitted_.emplace(terms.session, std::move(g)).first->second.by;
 }
 
 void worker_server::tell_trouble(const std::string& words) const {
@@ -291,7 +292,7 @@ void worker_server::on_joined(std::uint64_t session) {
   std::string from;
   {
     const std::lock_guard lock(mutex_);
-    guest& g = guests_.at(session);
+    admitted_peer& g = admitted_.at(session);
     g.joined = true;
     who = g.terms.you;
     if (who.part == net::role::worker) came_[who.number] = g.terms.incarnation;
@@ -300,7 +301,7 @@ void worker_server::on_joined(std::uint64_t session) {
     if (who.part == net::role::watcher)
       greet_watcher(g);
     else if (running_ && who.part == net::role::worker)
-      greet_late_worker(g);
+      greet_joining_worker(g);
     if (g.joined && who.part == net::role::worker) devices_[who.number] = g.devices;
     changed_.notify_all();
   }
@@ -319,24 +320,24 @@ void worker_server::tell_observer(std::string words) const {
 }
 
 /// The caller holds the mutex.
-void worker_server::note_joined(const guest& g) {
+void worker_server::note_joined(const admitted_peer& g) {
   members_.joined(g.terms, g.from, g.devices.names, network_->now());
 }
 
 void worker_server::on_ended(std::uint64_t session, const net::ending& why) {
   net::member who;
   caf::actor coordinator, host;
-  incarnation life{};
+  incarnation_number incarnation{};
   {
     const std::lock_guard lock(mutex_);
-    const auto found = guests_.find(session);
+    const auto found = admitted_.find(session);
     who = found->second.terms.you;
-    life = life_of(found->second.terms);
+    incarnation = incarnation_of(found->second.terms);
     if (found->second.host && running_) coordinator = running_->actors.peers.coordinator;
     host = found->second.host;
     if (who.part == net::role::shard && !found->second.shards.empty()) lost_shards_ = why.words;
     members_.ended(found->second.terms, why, found->second.by->last_heard(), network_->now());
-    guests_.erase(found);
+    admitted_.erase(found);
     changed_.notify_all();
   }
   bounds_.end(session);
@@ -344,7 +345,7 @@ void worker_server::on_ended(std::uint64_t session, const net::ending& why) {
   if (who.part == net::role::watcher) return;
   // Also if its actor had not joined yet, whose end nobody would notice.
   if (coordinator && who.part == net::role::worker)
-    send_anonymously(coordinator, worker_lost{{who.number}, why.words, life});
+    send_anonymously(coordinator, worker_lost{{who.number}, why.words, incarnation});
   const run_member::state is = state_after(why);
   const bool lost = is == run_member::state::lost;
   const std::string words =
@@ -356,16 +357,16 @@ void worker_server::on_ended(std::uint64_t session, const net::ending& why) {
     tell(words);
 }
 
-/// In a run, lives are counted from the one that it begins with. The caller holds the mutex.
-incarnation worker_server::life_of(const net::welcome& terms) const {
+/// In a run, incarnations are counted from the one that it begins with. The caller holds the mutex.
+incarnation_number worker_server::incarnation_of(const net::welcome& terms) const {
   if (!running_) return {};
   const auto found = running_->first_incarnation.find(terms.you.number);
   const std::uint32_t first = found == running_->first_incarnation.end() ? 1 : found->second;
   return {std::max(terms.incarnation, first) - first};
 }
 
-/// A worker that has gone again before the begin has had its first life.
-void worker_server::count_lives() {
+/// A worker that has gone again before the begin has had its first incarnation in the run.
+void worker_server::count_incarnations() {
   std::map<std::uint32_t, std::uint32_t>& first = running_->first_incarnation;
   for (std::uint32_t r = 0; r < plan_.workers(); ++r) first[r] = 0;
   for (const auto& [number, incarnation] : came_) first[number] = incarnation;
@@ -374,7 +375,7 @@ void worker_server::count_lives() {
 /// Workers that had joined may have gone again before the run has begun. Nobody would wait for less.
 void worker_server::tell_missing(const caf::actor& coordinator) const {
   std::vector<bool> there(plan_.workers());
-  for (const auto& [session, g] : guests_)
+  for (const auto& [session, g] : admitted_)
     if (g.joined && g.terms.you.part == net::role::worker && g.terms.you.number < there.size())
       there[g.terms.you.number] = true;
   for (std::uint32_t r = 0; r < there.size(); ++r)
@@ -384,16 +385,16 @@ void worker_server::tell_missing(const caf::actor& coordinator) const {
 void worker_server::begin(run_actors actors, std::shared_ptr<const time_source> time) {
   const std::lock_guard lock(mutex_);
   running_.emplace(running{std::move(actors), std::move(time)});
-  count_lives();
+  count_incarnations();
   const run_actors& of_run = running_->actors;
-  for (auto& [session, g] : guests_) {
+  for (auto& [session, g] : admitted_) {
     if (g.shards.empty()) continue;
     g.by->add({duty::coordinator}, of_run.peers.coordinator);
     g.by->add({duty::tracker}, of_run.peers.tracker);
     if (of_run.recorder) g.by->add({duty::recorder}, of_run.recorder);
     if (of_run.evaluator) g.by->add({duty::evaluator}, of_run.evaluator);
   }
-  for (auto& [session, g] : guests_) // when every shard knows to whom it tells what they do
+  for (auto& [session, g] : admitted_) // when every shard knows to whom it tells what they do
     if (g.joined && g.terms.you.part == net::role::worker) greet_worker(g, false);
   tell_missing(of_run.peers.coordinator);
   if (of_run.observer)
@@ -451,18 +452,18 @@ std::vector<caf::actor> worker_server::place_shards(shard_duties with) {
 /// Says which host holds which shards, by turns, and makes a stand-in for each shard.
 std::vector<worker_server::placed> worker_server::deal_shards(std::vector<caf::actor>& shards) {
   const std::lock_guard lock(mutex_);
-  std::vector<guest*> hosts;
-  for (auto& [session, g] : guests_)
+  std::vector<admitted_peer*> hosts;
+  for (auto& [session, g] : admitted_)
     if (g.joined && g.terms.you.part == net::role::shard) hosts.push_back(&g);
   if (hosts.size() < options_.shard_hosts) fail_before_begin(*verdict_, "a parameter host has gone again");
-  std::ranges::sort(hosts, {}, [](const guest* g) { return g->terms.you.number; });
+  std::ranges::sort(hosts, {}, [](const admitted_peer* g) { return g->terms.you.number; });
   for (std::uint32_t s = 0; s < plan_.options.shards; ++s) {
-    guest& g = *hosts[s % hosts.size()];
+    admitted_peer& g = *hosts[s % hosts.size()];
     g.shards.push_back(s);
     shards.push_back(g.by->add_far(system_, {duty::shard, s}));
   }
   std::vector<placed> places;
-  for (guest* g : hosts) {
+  for (admitted_peer* g : hosts) {
     for (std::uint32_t s = 0; s < shards.size(); ++s) // by which shards of two hosts reach each other
       if (!std::ranges::count(g->shards, s)) g->by->add({duty::shard, s}, shards[s]);
     members_.holds(g->terms.you, g->shards);
@@ -471,25 +472,25 @@ std::vector<worker_server::placed> worker_server::deal_shards(std::vector<caf::a
   return places;
 }
 
-/// The desk may outlive this object, so it knows it by a door that is shut at the end.
+/// The handler may outlive this object, so it knows it by a reference that is cleared at the end.
 void worker_server::greet_shards(const placed& host, std::string terms) {
-  const auto ready = [door = door_, id = host.session](const std::string& address) {
-    const std::lock_guard open(door->mutex);
-    if (door->server) door->server->note_ready(id, address);
+  const auto ready = [ref = server_ref_, id = host.session](const std::string& address) {
+    const std::lock_guard lock(ref->mutex);
+    if (ref->server) ref->server->note_ready(id, address);
   };
-  const caf::actor desk = host.by->add(
-      {duty::host}, [&] { return spawn<shard_desk>(system_, host.by, std::move(terms), ready); });
+  const caf::actor handler = host.by->add(
+      {duty::host}, [&] { return spawn<shard_handler>(system_, host.by, std::move(terms), ready); });
   const std::lock_guard lock(mutex_);
-  if (const auto found = guests_.find(host.session); found != guests_.end())
-    found->second.host = desk;
+  if (const auto found = admitted_.find(host.session); found != admitted_.end())
+    found->second.host = handler;
   else
-    send_anonymously(desk, give_up{});
+    send_anonymously(handler, give_up{});
 }
 
 void worker_server::note_ready(std::uint64_t session, const std::string& address) {
   const std::lock_guard lock(mutex_);
-  const auto found = guests_.find(session);
-  if (found == guests_.end()) return;
+  const auto found = admitted_.find(session);
+  if (found == admitted_.end()) return;
   found->second.address = address;
   changed_.notify_all();
 }
@@ -497,7 +498,7 @@ void worker_server::note_ready(std::uint64_t session, const std::string& address
 /// The caller holds the mutex.
 bool worker_server::shards_here() const {
   if (lost_shards_) fail_before_begin(*verdict_, "lost " + *lost_shards_);
-  return std::ranges::none_of(guests_, [](const auto& entry) {
+  return std::ranges::none_of(admitted_, [](const auto& entry) {
     return !entry.second.shards.empty() && entry.second.address.empty();
   });
 }
@@ -515,45 +516,45 @@ bool worker_server::wait_for_shards(std::chrono::milliseconds span) {
 /// A replay has what the recording tells, so a worker that computes on something else takes no part in a run
 /// that is recorded or replayed. One beyond those of the beginning computes as the replay will have it
 /// (devices_of()). Empty if it may.
-std::string worker_server::unlike_recorded(const guest& g) const {
+std::string worker_server::unlike_recorded(const admitted_peer& g) const {
   const training_options& o = plan_.options;
   if ((o.record.empty() && !o.replay) || !o.elsewhere || o.elsewhere->empty()) return {};
   const worker_computer& expected = (*o.elsewhere)[g.terms.you.number % o.elsewhere->size()];
   const worker_computer& found = g.devices.what;
-  if (found.has_card() && found.name == told_devices{}.what.name)
+  if (found.has_gpu() && found.name == told_devices{}.what.name)
     return fmt::format("the recording of this run says on what each worker computes, and {} did not say it",
                        to_string(g.terms.you));
   if (found == expected) return {};
   const auto in_words = [](const worker_computer& w) {
-    return w.has_card() ? fmt::format("{} ({})", w.name, w.products) : w.name;
+    return w.has_gpu() ? fmt::format("{} ({})", w.name, w.products) : w.name;
   };
   return fmt::format(
       "the recording of this run says on what each worker computes: expected {} for {}, found {}",
       in_words(expected), to_string(g.terms.you), in_words(found));
 }
 
-void worker_server::greet_worker(guest& g, bool late) {
+void worker_server::greet_worker(admitted_peer& g, bool late) {
   if (const std::string why = unlike_recorded(g); !why.empty()) {
     g.joined = false; // the run does without it
     return g.by->fail(why);
   }
   const rank worker{g.terms.you.number};
-  worker_terms terms = terms_of(plan_, worker, life_of(g.terms), late);
-  for (const auto& [session, host] : guests_)
+  worker_terms terms = terms_of(plan_, worker, incarnation_of(g.terms), late);
+  for (const auto& [session, host] : admitted_)
     if (!host.shards.empty()) terms.shard_hosts.push_back({host.address, host.shards});
   terms.wire = to_string(wire_);
-  if (g.devices.what.has_card()) terms.sums_apart = false;
+  if (g.devices.what.has_gpu()) terms.sums_apart = false;
   terms.data = data_;
-  exchange_terms exchange{plan_.run,      worker,
-                          terms.life,     plan_.layout,
-                          running_->time, std::make_shared<exchange_clock>(plan_.layout->shard_count())};
+  exchange_terms exchange{plan_.run,         worker,
+                          terms.incarnation, plan_.layout,
+                          running_->time,    std::make_shared<exchange_clock>(plan_.layout->shard_count())};
   exchange.wire = wire_;
   exchange.all_reduce = plan_.options.all_reduce;
   exchange.bounds = bounds_;
   exchange.session = g.terms.session;
   exchange.devices = plan_.devices_per_worker();
   const worker_peers& peers = running_->actors.peers;
-  link& by = *g.by;
+  channel& by = *g.by;
   by.take_form(kind_of<dealt_batch>(), std::make_unique<batch_form>());
   by.add({duty::coordinator}, peers.coordinator);
   by.add({duty::feeder}, peers.feeder);
@@ -561,12 +562,12 @@ void worker_server::greet_worker(guest& g, bool late) {
   for (std::uint32_t s = 0; terms.shard_hosts.empty() && s < peers.shards.size(); ++s)
     by.add({duty::shard, s}, peers.shards[s]);
   serve_exchange(g.by, exchange, system_);
-  g.host = spawn<worker_desk>(
+  g.host = spawn<worker_handler>(
       system_, g.by, [this, terms] { return write_terms(plan_, terms); }, peers.coordinator, verdict_);
   by.add({duty::host}, g.host);
 }
 
-void worker_server::greet_late_worker(guest& g) {
+void worker_server::greet_joining_worker(admitted_peer& g) {
   const auto& own = plan_.options.parameter_actor;
   if (!own) return greet_worker(g, true);
   g.by->leave(fmt::format("this run takes no worker that comes later, since parameter actor '{}' cannot tell "
@@ -574,8 +575,8 @@ void worker_server::greet_late_worker(guest& g) {
                           own->name));
 }
 
-void worker_server::greet_watcher(guest& g) {
-  g.host = spawn_apart<watcher_desk>(system_, g.by, answers_);
+void worker_server::greet_watcher(admitted_peer& g) {
+  g.host = spawn_apart<watcher_handler>(system_, g.by, answers_);
   g.by->add({duty::host}, g.host);
 }
 
@@ -610,7 +611,7 @@ void gathering::require_patience(const std::string& what) const {
   throw std::runtime_error(why);
 }
 
-run_answer run_desk::answer_before_begin(const worker_server& server, const std::string& what) {
+run_answer control_service::answer_before_begin(const worker_server& server, const std::string& what) {
   if (what == "status")
     return {
         fmt::format(R"({{"waiting": true, "workers": {}, "joined": {}, "attendance": "{}", "members": {}}})",
@@ -621,8 +622,8 @@ run_answer run_desk::answer_before_begin(const worker_server& server, const std:
   return {"the run will not begin", [this] { given_up_ = true; }};
 }
 
-run_answer run_desk::answer(const worker_server& server, const std::string& what,
-                            const std::string& argument) {
+run_answer control_service::answer(const worker_server& server, const std::string& what,
+                                   const std::string& argument) {
   if (!begun_) return answer_before_begin(server, what);
   if (what == "status") return {run_.status ? run_.status() : "{}"};
   const bool has_workers = server.joined() > 0;

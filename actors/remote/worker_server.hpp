@@ -1,9 +1,9 @@
 #pragma once
 
-#include <mailgrad/actors/remote/door_of_shards.hpp>
+#include <mailgrad/actors/remote/acceptor.hpp>
+#include <mailgrad/actors/remote/channel.hpp>
 #include <mailgrad/actors/remote/gradient_form.hpp>
-#include <mailgrad/actors/remote/guest_host.hpp>
-#include <mailgrad/actors/remote/link.hpp>
+#include <mailgrad/actors/remote/member_handlers.hpp>
 #include <mailgrad/actors/remote/serve_options.hpp>
 #include <mailgrad/actors/worker/spawn_worker.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
@@ -43,8 +43,8 @@ struct run_actors {
 ///     listening --all are here--> place_shards(), if there are parameter hosts: each is told its shards
 ///               --they are ready--> begin(): each worker is told its terms --end()--> closed
 ///
-/// A worker's actor joins the shards and the coordinator as one of this process does: they get a far_actor in
-/// its place. It finds the shards of a parameter host by a connection of its own to that process.
+/// A worker's actor joins the shards and the coordinator as one of this process does: they get an actor_proxy
+/// in its place. It finds the shards of a parameter host by a connection of its own to that process.
 /// Threads one owner; the events come on the network's thread.
 class worker_server final : net::doorkeeper {
 public:
@@ -82,8 +82,8 @@ public:
   /// that are in it were heard. If it does not answer within `span`, that is left out. After end() those that
   /// were in it then.
   std::vector<run_member> members(std::chrono::milliseconds span) const;
-  /// What the sessions wait for: letters for credit, and what others say that they wait for.
-  std::vector<wait_named> waits() const;
+  /// What the sessions wait for: messages for credit, and what others say that they wait for.
+  std::vector<wait_reason> waits() const;
   /// Whether all workers and parameter hosts have joined.
   bool all_have_joined() const;
   /// Waits until they have, but at most for `span`; true if they have.
@@ -120,13 +120,13 @@ private:
     worker_computer what{"unknown"};
   };
   /// One who was let in.
-  struct guest {
+  struct admitted_peer {
     net::welcome terms;
-    std::shared_ptr<link> by;
+    std::shared_ptr<channel> by;
     std::string from; ///< where it connects from, for people
     bool joined = false;
     told_devices devices{};              ///< of a worker
-    caf::actor host{};                   ///< the desk for it, once the run has begun
+    caf::actor host{};                   ///< the handler for it, once the run has begun
     std::vector<std::uint32_t> shards{}; ///< of a parameter host
     std::string address{};               ///< where workers find them, once they are there
   };
@@ -134,8 +134,8 @@ private:
   struct running {
     run_actors actors;
     std::shared_ptr<const time_source> time;
-    /// By rank, the incarnation of a session that is the first life of that worker in the run. Who comes
-    /// twice before the begin has one life.
+    /// By rank, which incarnation of its sessions is the first one of that worker in the run. Those that came
+    /// before the begin count as one.
     std::map<std::uint32_t, std::uint32_t> first_incarnation{};
   };
 
@@ -143,7 +143,7 @@ private:
   void turned_away(const net::refusal& why, const std::string& from) override;
   void bound_gradients(net::server_options& terms);
   void on_joined(std::uint64_t session);
-  void note_joined(const guest& g);
+  void note_joined(const admitted_peer& g);
   using moments = std::map<net::member, net::instant>;
   moments ask_when_heard(std::chrono::milliseconds span) const;
   moments moments_heard() const;
@@ -151,11 +151,11 @@ private:
   /// A parameter host and the shards that it is to hold.
   struct placed {
     std::uint64_t session;
-    std::shared_ptr<link> by;
+    std::shared_ptr<channel> by;
     std::vector<std::uint32_t> shards;
   };
-  /// By which actors that outlive the server find it, or do not. Who locks mutex_ too locks the door first.
-  struct door {
+  /// By which actors that outlive the server find it, or do not. Who locks mutex_ too locks this first.
+  struct server_ref {
     std::mutex mutex;
     worker_server* server;
   };
@@ -166,13 +166,13 @@ private:
   std::vector<placed> deal_shards(std::vector<caf::actor>& shards);
   void greet_shards(const placed& host, std::string terms);
   void note_ready(std::uint64_t session, const std::string& address);
-  void greet_worker(guest& g, bool late);
-  void greet_late_worker(guest& g);
-  std::string unlike_recorded(const guest& g) const;
-  incarnation life_of(const net::welcome& terms) const;
-  void count_lives();
+  void greet_worker(admitted_peer& g, bool late);
+  void greet_joining_worker(admitted_peer& g);
+  std::string unlike_recorded(const admitted_peer& g) const;
+  incarnation_number incarnation_of(const net::welcome& terms) const;
+  void count_incarnations();
   void tell_missing(const caf::actor& coordinator) const;
-  void greet_watcher(guest& g);
+  void greet_watcher(admitted_peer& g);
   void tell(const std::string& words) const;
   void tell_trouble(const std::string& words) const;
   void tell_observer(std::string words) const;
@@ -182,18 +182,18 @@ private:
   const run_plan& plan_;
   std::uint64_t largest_ = 0; ///< bytes of a body
   data_terms data_;           ///< which samples the run trains on
-  bounds_at_door bounds_;
+  admission_bounds bounds_;
   caf::actor_system& system_;
   run_answers answers_;
   std::string address_;
 
   const std::shared_ptr<run_verdict> verdict_ = std::make_shared<run_verdict>();
-  const std::shared_ptr<door> door_ = std::make_shared<door>();
+  const std::shared_ptr<server_ref> server_ref_ = std::make_shared<server_ref>();
   mutable std::mutex mutex_; ///< guards the seven members below
   std::condition_variable changed_;
   std::map<std::uint32_t, told_devices> devices_; ///< of those who take part, by rank
   std::optional<std::string> lost_shards_; ///< the words, if a parameter host that had its terms has gone
-  std::map<std::uint64_t, guest> guests_;  ///< by session
+  std::map<std::uint64_t, admitted_peer> admitted_; ///< by session
   std::map<std::uint32_t, std::uint32_t> came_; ///< by rank, the last incarnation of a worker that has joined
   member_list members_;
   std::optional<running> running_;
@@ -238,7 +238,7 @@ private:
 /// who has joined.
 ///
 /// Threads answer() any, begin() the owner's.
-class run_desk {
+class control_service {
 public:
   /// What a watcher may ask of the run when it has begun.
   struct run {
@@ -247,7 +247,7 @@ public:
     std::function<void(const std::string& why)> stop;
   };
 
-  run_desk(std::uint32_t workers, run asked) : workers_(workers), run_(std::move(asked)) {}
+  control_service(std::uint32_t workers, run asked) : workers_(workers), run_(std::move(asked)) {}
 
   /// The run has begun.
   void begin() { begun_ = true; }

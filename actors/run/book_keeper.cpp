@@ -8,10 +8,10 @@
 namespace mailgrad {
 using messaging::send;
 
-book_keeper::book_keeper(caf::event_based_actor* self, std::uint32_t workers, std::uint32_t seats,
+book_keeper::book_keeper(caf::event_based_actor* self, std::uint32_t workers, std::uint32_t slots,
                          const std::vector<caf::actor>& shards, const std::vector<worker_report>& before,
                          teller tell, std::shared_ptr<const time_source> time)
-    : self_(self), tell_(std::move(tell)), time_(std::move(time)), devices_(seats), copies_(shards.size()),
+    : self_(self), tell_(std::move(tell)), time_(std::move(time)), devices_(slots), copies_(shards.size()),
       books_(nothing_told(workers)) {
   for (const caf::actor& shard : shards) shards_.push_back({shard});
   for (std::uint32_t r = 0; r < std::min<std::size_t>(workers, before.size()); ++r) {
@@ -26,7 +26,7 @@ void book_keeper::on_joined(rank worker, const caf::actor& device) {
   for (auto r = static_cast<std::uint32_t>(books_.workers.size()); r <= worker.value; ++r) {
     books_.workers.emplace_back().worker = {r};
     books_.lost.push_back(false);
-    books_.untold.push_back(true);
+    books_.unreported.push_back(true);
   }
 }
 
@@ -34,7 +34,7 @@ void book_keeper::on_gone(const worker_report& report, bool lost, const switches
   const std::uint32_t r = report.worker.value;
   devices_[r] = {};
   books_.lost[r] = lost;
-  books_.untold[r] = false; // nothing more will be known
+  books_.unreported[r] = false; // nothing more will be known
   if (!lost) books_.workers[r] = report;
   if (report.last_losses.samples() > 0) books_.workers[r].last_losses = report.last_losses; // it may be lost
   tell_if_all_answered(done);
@@ -113,7 +113,7 @@ void book_keeper::take(const worker_books& x, const switches& done) {
   if (r >= devices_.size() || !devices_[r].who) return;
   note_answer(devices_[r]);
   books_.workers[r] = x.so_far;
-  books_.untold[r] = false;
+  books_.unreported[r] = false;
   tell_if_all_answered(done);
 }
 

@@ -28,9 +28,9 @@ public:
   /// Shards that have not answered a request when it is told, or are lost, are told of as late, by `time`.
   ///
   /// `shards` may be empty if they tell no books. Without a teller, nothing is asked.
-  /// Ranks from `workers` to `seats` - 1 have not joined yet, and are not told of before. `before` are the
+  /// Ranks from `workers` to `slots` - 1 have not joined yet, and are not told of before. `before` are the
   /// books, by rank, with which the others go on; empty: they begin.
-  book_keeper(caf::event_based_actor* self, std::uint32_t workers, std::uint32_t seats,
+  book_keeper(caf::event_based_actor* self, std::uint32_t workers, std::uint32_t slots,
               const std::vector<caf::actor>& shards, const std::vector<worker_report>& before, teller tell,
               std::shared_ptr<const time_source> time);
 

@@ -22,16 +22,16 @@ namespace mailgrad {
 using messaging::send;
 
 checkpointer::checkpointer(caf::event_based_actor* self, checkpointer_options options, std::uint32_t workers,
-                           std::uint32_t seats, std::vector<caf::actor> shards, caf::actor feeder,
+                           std::uint32_t slots, std::vector<caf::actor> shards, caf::actor feeder,
                            std::shared_ptr<const time_source> time, schedule_now schedule)
-    : self_(self), options_(std::move(options)), workers_(seats), shards_(std::move(shards)),
+    : self_(self), options_(std::move(options)), workers_(slots), shards_(std::move(shards)),
       feeder_(std::move(feeder)), time_(std::move(time)), schedule_(std::move(schedule)),
       named_(options_.named) {
-  for (std::uint32_t r = workers; r < seats; ++r) {
+  for (std::uint32_t r = workers; r < slots; ++r) {
     workers_[r].gone = true;
     workers_[r].last.worker = {r};
   }
-  for (std::uint32_t r = 0; r < std::min<std::size_t>(seats, options_.card.lost.size()); ++r)
+  for (std::uint32_t r = 0; r < std::min<std::size_t>(slots, options_.card.lost.size()); ++r)
     workers_[r].was_lost = options_.card.lost[r];
 }
 
@@ -62,7 +62,7 @@ void checkpointer::on_gone(const worker_report& report, bool lost, std::shared_p
   w.in_block = std::move(in_block);
   w.part = nullptr;
   if (!collecting_) return;
-  ask_shards_and_feeder(); // no mark of this worker may have told them
+  ask_shards_and_feeder(); // no marker of this worker may have told them
   take_part_of(report.worker.value);
   let_go_on_if_copied();
   write_if_whole();
@@ -188,7 +188,7 @@ void checkpointer::write_if_whole() {
   if (parts_.size() < workers_.size() + shards_.size() + others) return;
   if (std::ranges::any_of(workers_, [](const worker& w) { return w.absent && w.awaited; })) return;
   if (!failure_.empty()) return end_failed();
-  leave_out_behind_marks();
+  leave_out_behind_markers();
   take_own_part();
   note_whole();
   collecting_ = false;
@@ -318,15 +318,15 @@ void checkpointer::drop_part_of(std::uint32_t r) {
   if (parts_.erase(part_of_worker(r)) > 0) steps_ -= workers_[r].last.steps;
 }
 
-/// A worker that died between its mark and its part has trained on behind the mark. No shard kept that, and
-/// the feeder deals it again.
-void checkpointer::leave_out_behind_marks() {
+/// A worker that died between its marker and its part has trained on behind the marker. No shard kept that,
+/// and the feeder deals it again.
+void checkpointer::leave_out_behind_markers() {
   if (std::ranges::none_of(workers_, [](const worker& w) { return w.absent && w.counted; })) return;
   feeder_position feeder;
   std::vector<std::uint64_t> samples;
   saved_fields told(parts_.at("feeder")->text(), {});
   told.field("feeder", feeder);
-  told.field(samples_at_marks, samples);
+  told.field(samples_at_markers, samples);
   for (std::uint32_t r = 0; r < workers_.size(); ++r) {
     worker_report then = workers_[r].last;
     const std::uint64_t steps = then.steps - std::min(then.steps, feeder.trained.at(r));
@@ -334,7 +334,7 @@ void checkpointer::leave_out_behind_marks() {
     if (then.produced >= then.steps) then.produced -= steps; // with local steps, nobody knows
     then.samples = std::min(then.samples, samples.at(r));
     then.steps -= steps;
-    then.own_batches = std::min(then.own_batches, then.steps);
+    then.local_batches = std::min(then.local_batches, then.steps);
     drop_part_of(r);
     take_part_of(r, std::move(then));
   }
@@ -361,15 +361,15 @@ void checkpointer::take_own_part() {
   fields->field("card", card);
   fields->field("schedule", schedule);
   parts_["run"] = fields;
-  if (!card.words_of_server.empty()) {
+  if (!card.args_of_server.empty()) {
     const auto words = std::make_shared<saved_fields>();
-    words->field("words", card.words_of_server);
-    parts_[words_of_server_part] = words;
+    words->field("words", card.args_of_server);
+    parts_[args_of_server_part] = words;
   }
-  if (!card.folder_of_words.empty()) {
+  if (!card.folder_of_args.empty()) {
     const auto folder = std::make_shared<saved_fields>();
-    folder->field("folder", card.folder_of_words);
-    parts_[folder_of_words_part] = folder;
+    folder->field("folder", card.folder_of_args);
+    parts_[folder_of_args_part] = folder;
   }
   if (!options_.tests) return;
   const auto tests = std::make_shared<saved_fields>();
@@ -377,7 +377,7 @@ void checkpointer::take_own_part() {
   parts_[judged_tests_part] = tests;
 }
 
-std::optional<wait_named> checkpointer::name_wait(const seat_table& seats) const {
+std::optional<wait_reason> checkpointer::blocked_on(const slot_table& slots) const {
   if (!collecting_) return std::nullopt;
   std::vector<std::uint32_t> workers;
   std::vector<std::uint32_t> shards;
@@ -386,12 +386,12 @@ std::optional<wait_named> checkpointer::name_wait(const seat_table& seats) const
   for (std::uint32_t s = 0; s < shards_.size(); ++s)
     if (!parts_.contains(fmt::format("shard {}", s))) shards.push_back(s);
   const instant now = time_->now();
-  const auto last_heard = [&](std::uint32_t r) { return seats.heard(r); };
+  const auto last_heard = [&](std::uint32_t r) { return slots.heard(r); };
   const std::string whom = !workers.empty()  ? listed_with_last_words("worker", workers, now, last_heard)
                            : !shards.empty() ? listed("shard", shards)
                            : !parts_.contains("feeder") ? "the feeder"
                                                         : "the recorder";
-  return wait_named{fmt::format("checkpoint {} waits for {}", number_, whom), (now - asked_).count()};
+  return wait_reason{fmt::format("checkpoint {} waits for {}", number_, whom), (now - asked_).count()};
 }
 
 using messaging::send;

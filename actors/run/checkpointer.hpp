@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/actors/run/seat_table.hpp>
+#include <mailgrad/actors/run/slot_table.hpp>
 #include <mailgrad/engine/account/early_stop.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
@@ -58,9 +58,9 @@ class checkpointer {
 public:
   using schedule_now = std::function<kept_schedule()>;
 
-  /// Ranks from `workers` to `seats` - 1 have not joined yet.
+  /// Ranks from `workers` to `slots` - 1 have not joined yet.
   checkpointer(caf::event_based_actor* self, checkpointer_options options, std::uint32_t workers,
-               std::uint32_t seats, std::vector<caf::actor> shards, caf::actor feeder,
+               std::uint32_t slots, std::vector<caf::actor> shards, caf::actor feeder,
                std::shared_ptr<const time_source> time, schedule_now schedule);
 
   /// Asks the feeder to tell when a checkpoint is due.
@@ -100,7 +100,7 @@ public:
   /// Whether one that was asked for begins as soon as the one before is written.
   bool is_next() const noexcept { return due_ && writing_; }
   /// What it waits for, in words; nothing if no checkpoint is under way.
-  std::optional<wait_named> name_wait(const seat_table& seats) const;
+  std::optional<wait_reason> blocked_on(const slot_table& slots) const;
   /// Begins the last checkpoint, when no worker is left. `done` is called when it is written, or at once if
   /// the run takes none.
   void take_last(std::function<void()> done);
@@ -128,9 +128,9 @@ private:
     bool counted = true;    ///< `last` has all that it did
     bool awaited = false;   ///< the shards are asked what it did
     bool was_lost = false;  ///< or an incarnation of it before
-    bool absent = false;    ///< from the present checkpoint, since it was lost before its mark
+    bool absent = false;    ///< from the present checkpoint, since it was lost before its marker
     bool at_end = false;    ///< it is about to end, and waits to be told to mark
-    std::uint64_t told = 0; ///< steps that it had trained at its last mark
+    std::uint64_t told = 0; ///< steps that it had trained at its last marker
     worker_report last{};
     std::shared_ptr<saved_fields> in_block{}; ///< what is to be kept of its updates, since it has finished
     std::shared_ptr<saved_fields> part{};     ///< of all checkpoints after its end
@@ -150,7 +150,7 @@ private:
   void take_part_of(std::uint32_t worker, worker_report report);
   std::shared_ptr<saved_fields> part_of_ended(worker& w, worker_report report) const;
   void drop_part_of(std::uint32_t worker);
-  void leave_out_behind_marks();
+  void leave_out_behind_markers();
   bool has_parts_of(const char* whom, std::size_t count) const;
   void let_go_on_if_copied();
   void let_go_on();

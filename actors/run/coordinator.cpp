@@ -34,14 +34,13 @@ std::string worker_at_step(const worker_report& r, std::uint64_t step) {
 
 std::string last_finite(const worker_report& r) {
   const float loss = std::bit_cast<float>(r.loss_bits);
-  return std::isnan(loss) ? "it had no finite loss before"
-                          : "its last finite loss was " + loss_in_words(loss);
+  return std::isnan(loss) ? "it had no finite loss before" : "its last finite loss was " + format_loss(loss);
 }
 
 } // namespace
 
 coordinator::coordinator(caf::event_based_actor* self, coordinator_options options)
-    : self_(self), options_(std::move(options)), seats_(options_.workers, options_.ranks()),
+    : self_(self), options_(std::move(options)), slots_(options_.workers, options_.ranks()),
       shares_(self, options_.shards, options_.feeder, options_.time), losses_(options_.ranks()),
       switcher_(self, options_.policies, options_.workers, options_.ranks(), options_.shards, options_.feeder,
                 options_.time, options_.replayed ? &options_.replayed->end.switches : nullptr,
@@ -52,7 +51,7 @@ coordinator::coordinator(caf::event_based_actor* self, coordinator_options optio
              options_.shards_tell_books ? options_.shards : std::vector<caf::actor>(), options_.books,
              options_.on_books, options_.time),
       rule_(options_.automatic.value_or(auto_options{})) {
-  if (options_.replayed) to_come_ = recorded_seats(recorded_lives(*options_.replayed));
+  if (options_.replayed) to_come_ = recorded_slots(recorded_incarnations(*options_.replayed));
   outcome_.workers.resize(options_.ranks());
   outcome_.lost.resize(options_.ranks());
   outcome_.lost_batches.resize(options_.ranks());
@@ -111,7 +110,7 @@ caf::message_handler coordinator::checkpoints() {
            checkpointer_.on_written(x);
            if (options_.on_checkpoint) options_.on_checkpoint(checkpointer_.account());
            go_on_with_checkpoints();
-           seat_newcomers();
+           give_slots();
            end_if_all_reported();
          }),
   };
@@ -129,7 +128,7 @@ caf::message_handler coordinator::books() {
       on(self_, [this](const shard_books& x) { books_.take(x, switcher_.done()); }),
       on(self_,
          [this](const worker_progress& x) {
-           seats_.hear(sender_of(self_), x.worker, options_.time->now());
+           slots_.hear(sender_of(self_), x.worker, options_.time->now());
            losses_.take(x.worker, x.steps, x.samples, std::bit_cast<double>(x.loss_sum_bits));
            losses_.add(x.worker, x.sums);
            judge_loss(x);
@@ -168,13 +167,13 @@ void coordinator::on_part(const checkpoint_part& x) {
   hear(sender_of(self_));
   checkpointer_.on_part(x);
   go_on_with_checkpoints();
-  seat_newcomers();
+  give_slots();
 }
 
 /// The state of a run that is stopped or fails is no end from which it could be made longer.
 void coordinator::on_end_of(const worker_at_end& x) {
   hear(sender_of(self_));
-  if (!seats_.is_of(x.worker, x.life)) return;
+  if (!slots_.is_of(x.worker, x.incarnation)) return;
   if (outcome_.how != run_outcome::ending::completed) checkpointer_.give_up_end();
   switcher_.free_credit();
   checkpointer_.on_end_of(x.worker);
@@ -216,7 +215,7 @@ caf::behavior coordinator::running() {
   return caf::message_handler{
       on(self_,
          [this](const loss_diverged& x) {
-           if (!seats_.is_of(x.report.worker, x.life)) return;
+           if (!slots_.is_of(x.report.worker, x.incarnation)) return;
            if (x.report.not_finite == 0) checkpointer_.give_up(); // shards may have taken its gradient
            stop(run_outcome::ending::diverged, "the loss of " + worker_at_step(x.report, x.step) +
                                                    " is not finite; " + last_finite(x.report));
@@ -224,7 +223,7 @@ caf::behavior coordinator::running() {
          }),
       on(self_,
          [this](const worker_failed& x) {
-           if (seats_.is_of(x.report.worker, x.life)) on_failed(x);
+           if (slots_.is_of(x.report.worker, x.incarnation)) on_failed(x);
          }),
       on(self_, [this](const shard_lost& x) { on_shard_lost(x); }),
       on(self_, [this](const shard_failed& x) { on_shard_failed(x); }),
@@ -247,9 +246,9 @@ caf::behavior coordinator::running() {
       on(self_, [this](const give_up&) { self_->quit(); }),
       on(self_, [this](const shard_report& x) { on_report(x); }),
       on(self_, [](const verdict_asked&) { return go_on{}; }),
-      on(self_, [this](const name_waits&) { tell_waits(); }),
+      on(self_, [this](const list_wait_reasons&) { tell_waits(); }),
       on(self_,
-         [this](const wait_named& x) {
+         [this](const wait_reason& x) {
            hear(sender_of(self_));
            if (options_.on_wait) options_.on_wait(x);
          }),
@@ -275,18 +274,18 @@ void coordinator::on_switched(const policy_switched& x) {
     send(self_, options_.observer, event_noted{switcher_.done().back()});
   bring_next();
   go_on_with_checkpoints();
-  seat_newcomers();
+  give_slots();
 }
 
-void coordinator::sit(const worker_joined& x) {
-  seats_.sit(x.worker, x.life, x.device);
-  to_come_.sit(x.worker, x.life);
-  seats_.hear(x.worker, options_.time->now());
+void coordinator::take(const worker_joined& x) {
+  slots_.take(x.worker, x.incarnation, x.device);
+  to_come_.take(x.worker, x.incarnation);
+  slots_.hear(x.worker, options_.time->now());
   undealt_.reset();
   counting_ = false;
   waits_since_.reset();
   losses_.begin(x.worker);
-  switcher_.on_joined(x.worker, x.device, x.life);
+  switcher_.on_joined(x.worker, x.device, x.incarnation);
   checkpointer_.on_joined(x.worker, x.device);
   books_.on_joined(x.worker, x.device);
   go_on_with_checkpoints();
@@ -307,14 +306,15 @@ void coordinator::forget_what_nobody_knows(worker_report& lost) const {
 /// The message also comes after a worker has finished, when its actor ends as it should.
 void coordinator::on_lost(const worker_lost& x) {
   const rank worker = x.worker;
-  std::erase_if(newcomers_, [&](const worker_joined& n) { return n.worker == worker && n.life == x.life; });
-  if (to_come_.was_brought(worker, x.life))
-    return abandon(fmt::format("worker {} does not come as incarnation {}{}", worker.value, x.life.value,
-                               x.why.empty() ? "" : ": " + x.why));
-  if (!seats_.is_of(worker, x.life)) return collect_if_all_accounted();
+  std::erase_if(newcomers_,
+                [&](const worker_joined& n) { return n.worker == worker && n.incarnation == x.incarnation; });
+  if (to_come_.was_brought(worker, x.incarnation))
+    return abandon(fmt::format("worker {} does not come as incarnation {}{}", worker.value,
+                               x.incarnation.value, x.why.empty() ? "" : ": " + x.why));
+  if (!slots_.is_of(worker, x.incarnation)) return collect_if_all_accounted();
   const std::string why = x.why.empty() ? "" : ": " + x.why;
   last_lost_ = fmt::format("worker {}{}", worker.value, why);
-  const worker_left gone{worker, x.life};
+  const worker_left gone{worker, x.incarnation};
   forget_what_nobody_knows(outcome_.workers[worker.value]);
   losses_.give(outcome_.workers[worker.value], books_.copy_of(worker));
   if (asks_shards_of_lost()) {
@@ -337,9 +337,10 @@ void coordinator::on_lost(const worker_lost& x) {
 
 void coordinator::account_for(const worker_report& report, bool lost,
                               std::shared_ptr<saved_fields> in_block) {
-  if (!seats_.is_present(report.worker)) return;
-  if (!lost) options_.timelines.complete(timeline_teller::of(report.worker, seats_.life_of(report.worker)));
-  seats_.leave(report.worker, lost);
+  if (!slots_.is_present(report.worker)) return;
+  if (!lost)
+    options_.timelines.complete(timeline_teller::of(report.worker, slots_.incarnation_of(report.worker)));
+  slots_.leave(report.worker, lost);
   pass_on_all_of(report.worker);
   outcome_.workers[report.worker.value] = report;
   switcher_.on_gone(report.worker, report.steps);
@@ -347,7 +348,7 @@ void coordinator::account_for(const worker_report& report, bool lost,
   books_.on_gone(report, lost, switcher_.done());
   bring_next();
   go_on_with_checkpoints();
-  seat_newcomers();
+  give_slots();
   collect_if_all_accounted();
 }
 
@@ -358,7 +359,7 @@ caf::message_handler coordinator::comings_and_goings() {
       on(self_, [this](const worker_joined& x) { on_joined(x); }),
       on(self_,
          [this](const worker_finished& x) {
-           if (!seats_.is_of(x.report.worker, x.life)) return;
+           if (!slots_.is_of(x.report.worker, x.incarnation)) return;
            anybody_went_early_ = anybody_went_early_ || !x.why_left.empty();
            account_for(x.report, false, x.in_block);
          }),
@@ -367,27 +368,28 @@ caf::message_handler coordinator::comings_and_goings() {
          [this](const worker_left& x) {
            on_parted({x, sender_of(self_)});
          }),
-      on(self_, [this](const trace_told& x) { return on_trace(x); }),
+      on(self_, [this](const trace_reported& x) { return on_trace(x); }),
       on(self_,
-         [this](const shard_trace_told& x) {
+         [this](const shard_trace_reported& x) {
            if (x.shard.value < reported_.size())
              options_.timelines.take(timeline_teller::of(x.shard), x.piece, options_.time->now());
            return trace_taken{};
          }),
-      on(self_, [this](const trained_told& x) { on_trained(x); }),
+      on(self_, [this](const trained_reported& x) { on_trained(x); }),
       on(self_, [this](const share_ended& x) { on_share_ended(x); }),
       on(self_, [this](const undealt_counted& x) { on_undealt(x); }),
       on(self_, [this](const wait_over& x) { on_wait_over(x); }),
   };
 }
 
-/// A newcomer is watched while it waits for its seat, since no run must wait for a dead one.
+/// A newcomer is watched while it waits for its slot, since no run must wait for a dead one.
 void coordinator::on_joined(const worker_joined& x) {
-  if ((x.late && !lets_in()) || !seats_.may_sit(x.worker, x.life)) return send(self_, x.device, give_up{});
-  watch(self_, x.device, worker_lost{x.worker, {}, x.life});
-  if (!x.late) return sit(x);
+  if ((x.late && !lets_in()) || !slots_.may_take(x.worker, x.incarnation))
+    return send(self_, x.device, give_up{});
+  watch(self_, x.device, worker_lost{x.worker, {}, x.incarnation});
+  if (!x.late) return take(x);
   newcomers_.push_back(x);
-  seat_newcomers();
+  give_slots();
 }
 
 /// The connection between a worker and a parameter host has ended. What the worker said last may not have
@@ -398,9 +400,9 @@ void coordinator::on_parted(parting x) {
   const bool is_known = std::ranges::any_of(parted_, [&](const parting& other) {
     return other.shard == x.shard && other.worker.worker == x.worker.worker;
   });
-  if (seats_.is_of(x.worker.worker, x.worker.life) && !is_known)
+  if (slots_.is_of(x.worker.worker, x.worker.incarnation) && !is_known)
     parted_.push_back(std::move(x));
-  else if (seats_.has_left(x.worker.worker, x.worker.life))
+  else if (slots_.has_left(x.worker.worker, x.worker.incarnation))
     pass_on(x);
 }
 
@@ -417,10 +419,10 @@ void coordinator::pass_on_all_of(rank worker) {
 }
 
 /// An answer comes always, or the worker would tell nothing more.
-trace_taken coordinator::on_trace(const trace_told& x) {
+trace_taken coordinator::on_trace(const trace_reported& x) {
   hear(sender_of(self_));
-  if (seats_.is_of(x.worker, x.life))
-    options_.timelines.take(timeline_teller::of(x.worker, x.life), x.piece, options_.time->now());
+  if (slots_.is_of(x.worker, x.incarnation))
+    options_.timelines.take(timeline_teller::of(x.worker, x.incarnation), x.piece, options_.time->now());
   return {};
 }
 
@@ -430,38 +432,38 @@ bool coordinator::lets_in() const {
   return options_.elastic && !collecting_ && !abandoned_ && goes_on;
 }
 
-/// In a replay, brings every worker whose seat is free and whose turn it is.
+/// In a replay, brings every worker whose slot is free and whose turn it is.
 void coordinator::bring_next() {
-  for (std::uint32_t r = 0; r < seats_.count() && to_come_.any(); ++r)
-    if (!seats_.is_present({r}) && !abandoned_)
-      if (const auto life = to_come_.bring({r}, switcher_.epoch().value)) bring({r}, *life);
+  for (std::uint32_t r = 0; r < slots_.count() && to_come_.any(); ++r)
+    if (!slots_.is_present({r}) && !abandoned_)
+      if (const auto incarnation = to_come_.bring({r}, switcher_.epoch().value)) bring({r}, *incarnation);
 }
 
-void coordinator::bring(rank worker, incarnation life) {
+void coordinator::bring(rank worker, incarnation_number incarnation) {
   brought_at_ = options_.time->now();
-  send(self_, options_.late_workers, bring_worker{worker, life});
+  send(self_, options_.joining_workers, bring_worker{worker, incarnation});
 }
 
 /// An earlier incarnation is fenced off first: it may be frozen, or have begun before its first message came
 /// here.
-void coordinator::seat_newcomers() {
+void coordinator::give_slots() {
   while (!newcomers_.empty()) {
     const worker_joined x = newcomers_.front();
-    if (!seats_.may_sit(x.worker, x.life)) { // a later incarnation was faster
+    if (!slots_.may_take(x.worker, x.incarnation)) { // a later incarnation was faster
       newcomers_.pop_front();
       send(self_, x.device, give_up{});
       continue;
     }
-    if (seats_.is_present(x.worker) && seats_.life_of(x.worker) < x.life) {
-      if (const caf::actor before = seats_.device(x.worker)) send(self_, before, give_up{});
-      return on_lost({x.worker, fmt::format("incarnation {} has taken its place", x.life.value),
-                      seats_.life_of(x.worker)}); // which comes back here
+    if (slots_.is_present(x.worker) && slots_.incarnation_of(x.worker) < x.incarnation) {
+      if (const caf::actor before = slots_.device(x.worker)) send(self_, before, give_up{});
+      return on_lost({x.worker, fmt::format("incarnation {} has taken its place", x.incarnation.value),
+                      slots_.incarnation_of(x.worker)}); // which comes back here
     }
     if (shares_.has(x.worker) || switcher_.is_under_way() || checkpointer_.is_collecting()) return;
     newcomers_.pop_front();
     send(self_, x.device,
-         seat_given{switcher_.epoch(), outcome_.workers[x.worker.value], checkpointer_.last()});
-    sit(x);
+         slot_given{switcher_.epoch(), outcome_.workers[x.worker.value], checkpointer_.last()});
+    take(x);
   }
 }
 
@@ -471,10 +473,10 @@ void coordinator::refuse_newcomers() {
 
 /// What the shards have heard of a lost incarnation is all that is known of it. If they are lost as well, as
 /// on one machine, it is what the worker had told of its progress.
-void coordinator::note_trained(const trained_told& heard) {
-  trained_told all = heard;
+void coordinator::note_trained(const trained_reported& heard) {
+  trained_reported all = heard;
   if (shares_.nobody_knows()) {
-    const told_losses::amount told = losses_.done_by(heard.worker);
+    const reported_losses::amount told = losses_.done_by(heard.worker);
     all.batches = std::max(all.batches, told.steps);
     all.samples = std::max(all.samples, told.samples);
     all.gradients = std::max(all.gradients, told.steps / std::max<std::uint64_t>(1, options_.local_steps));
@@ -489,12 +491,12 @@ void coordinator::note_trained(const trained_told& heard) {
   shares_.tell_feeder(all);
 }
 
-void coordinator::on_trained(const trained_told& x) {
+void coordinator::on_trained(const trained_reported& x) {
   const auto all = shares_.take(x);
   if (!all) return;
   note_trained(*all);
   go_on_with_checkpoints();
-  seat_newcomers();
+  give_slots();
   collect_if_all_accounted();
 }
 
@@ -503,18 +505,18 @@ void coordinator::on_trained(const trained_told& x) {
 void coordinator::on_share_ended(const share_ended& x) {
   if (!shares_.take(x)) return;
   worker_report& known = outcome_.workers[x.worker.value];
-  known.own_batches = std::min(known.own_batches + x.own, known.steps);
+  known.local_batches = std::min(known.local_batches + x.own, known.steps);
   outcome_.lost_batches[x.worker.value] += x.lost;
   checkpointer_.on_counted(known);
   books_.on_counted(known);
   go_on_with_checkpoints();
-  seat_newcomers();
+  give_slots();
   end_if_all_reported();
 }
 
 /// Whether nobody is left, nobody comes, and it is known whether anything is left to train.
 bool coordinator::may_end() {
-  if (collecting_ || seats_.anybody() || !newcomers_.empty() || to_come_.any()) return false;
+  if (collecting_ || slots_.anybody() || !newcomers_.empty() || to_come_.any()) return false;
   if (!options_.elastic || abandoned_ || outcome_.how != run_outcome::ending::completed) return true;
   if (!anybody_went_early_) return true; // all others have heard from the feeder that nothing is left
   if (shares_.any()) return false;
@@ -544,13 +546,13 @@ bool coordinator::waits_for_a_worker() {
 run_phase coordinator::phase() const {
   if (switcher_.is_switching()) return run_phase::switches;
   const bool may_wait =
-      options_.elastic && options_.waits_for_workers > instant{0} && !seats_.anybody() && !collecting_;
+      options_.elastic && options_.waits_for_workers > instant{0} && !slots_.anybody() && !collecting_;
   return may_wait && (waits_since_ || (stop_when_kept_ && undealt_ != 0U)) ? run_phase::waits_for_worker
                                                                            : run_phase::trains;
 }
 
 /// The run takes a checkpoint at such an end, if it takes any.
-std::string coordinator::nobody_left_in_words() const {
+std::string coordinator::format_nobody_left() const {
   const bool any_lost = std::ranges::find(outcome_.lost, true) != outcome_.lost.end();
   return fmt::format("nobody was left to train {}, since all workers had left{}; {}",
                      remaining_batches(outcome_.untrained), any_lost ? " or were lost" : "",
@@ -574,35 +576,35 @@ void coordinator::on_wait_over(const wait_over& x) {
 
 using messaging::send;
 
-/// Shards and workers tell of their own waits, also workers that have no seat yet.
+/// Shards and workers tell of their own waits, also workers that have no slot yet.
 void coordinator::tell_waits() {
-  for (const auto& wait : {switcher_.name_wait(seats_), checkpointer_.name_wait(seats_), shares_.name_wait(),
-                           wait_for_a_worker(), wait_for_the_end()})
+  for (const auto& wait : {switcher_.blocked_on(slots_), checkpointer_.blocked_on(slots_),
+                           shares_.blocked_on(), wait_for_a_worker(), wait_for_the_end()})
     if (wait && options_.on_wait) options_.on_wait(*wait);
-  for (const caf::actor& shard : options_.shards) send(self_, shard, name_waits{});
-  for (std::uint32_t r = 0; r < seats_.used(); ++r)
-    if (seats_.device({r})) send(self_, seats_.device({r}), name_waits{});
-  for (const worker_joined& x : newcomers_) send(self_, x.device, name_waits{});
+  for (const caf::actor& shard : options_.shards) send(self_, shard, list_wait_reasons{});
+  for (std::uint32_t r = 0; r < slots_.used(); ++r)
+    if (slots_.device({r})) send(self_, slots_.device({r}), list_wait_reasons{});
+  for (const worker_joined& x : newcomers_) send(self_, x.device, list_wait_reasons{});
 }
 
-std::optional<wait_named> coordinator::wait_for_a_worker() const {
+std::optional<wait_reason> coordinator::wait_for_a_worker() const {
   const instant now = options_.time->now();
   if (const auto next = to_come_.brought())
-    return wait_named{fmt::format("the replay waits for worker {} as incarnation {}", next->first.value,
-                                  next->second.value),
-                      (now - brought_at_).count()};
+    return wait_reason{fmt::format("the replay waits for worker {} as incarnation {}", next->first.value,
+                                   next->second.value),
+                       (now - brought_at_).count()};
   if (!waits_since_) return std::nullopt;
   const std::string bound = options_.waits_for_workers < instant::max()
                                 ? fmt::format(", {:.0f} s at most", in_seconds(options_.waits_for_workers))
                                 : "";
-  return wait_named{
+  return wait_reason{
       fmt::format("the run waits for a worker to train {}{}", remaining_batches(*undealt_), bound),
       (now - *waits_since_).count()};
 }
 
 /// The first shard is asked for its report before all others. A checkpoint that is being collected names its
 /// own wait, and so do the batches of lost workers.
-std::optional<wait_named> coordinator::wait_for_the_end() const {
+std::optional<wait_reason> coordinator::wait_for_the_end() const {
   if (!collecting_ || checkpointer_.is_collecting()) return std::nullopt;
   std::vector<std::uint32_t> awaited;
   for (std::uint32_t s = 0; s < reported_.size() && (s == 0 || reported_[0]); ++s)
@@ -611,7 +613,8 @@ std::optional<wait_named> coordinator::wait_for_the_end() const {
   const std::string what = checkpointer_.is_writing() ? "the last checkpoint to be written"
                            : !awaited.empty()         ? "the report of " + listed("shard", awaited)
                                                       : "the timeline of the feeder";
-  return wait_named{"the end of the run waits for " + what, (options_.time->now() - collects_since_).count()};
+  return wait_reason{"the end of the run waits for " + what,
+                     (options_.time->now() - collects_since_).count()};
 }
 
 using messaging::send;
@@ -619,12 +622,12 @@ using messaging::send;
 namespace {
 
 /// "shard 0 is lost: out of memory"
-std::string lost_in_words(const std::string& who, const std::string& why, bool several = false) {
+std::string format_lost(const std::string& who, const std::string& why, bool several = false) {
   return who + (several ? " are lost" : " is lost") + (why.empty() ? "" : ": " + why);
 }
 
-std::string lost_in_words(std::span<const std::uint32_t> shards, const std::string& why) {
-  return lost_in_words(listed("shard", shards), why, shards.size() > 1);
+std::string format_lost(std::span<const std::uint32_t> shards, const std::string& why) {
+  return format_lost(listed("shard", shards), why, shards.size() > 1);
 }
 
 } // namespace
@@ -658,13 +661,13 @@ void coordinator::on_shard_lost(const shard_lost& x) {
   const bool collecting = collecting_;
   reported_[x.shard.value] = true;
   const bool is_told = joins_lost(x);
-  const std::string why = lost_in_words(lost_together_, x.why);
+  const std::string why = format_lost(lost_together_, x.why);
   if (!is_told && collecting &&
       outcome_.how == run_outcome::ending::completed) // its weights were still to come
     end_as(run_outcome::ending::failed, outcome_.why.empty() ? why : outcome_.why + "; " + why);
   switcher_.on_shard_lost(x.shard);
   checkpointer_.give_up();
-  for (const trained_told& told : shares_.on_shard_lost(x.shard)) note_trained(told);
+  for (const trained_reported& told : shares_.on_shard_lost(x.shard)) note_trained(told);
   books_.on_shard_lost(x.shard, switcher_.done());
   abandon(why);
   if (collecting) ask_for_books();
@@ -686,18 +689,18 @@ bool coordinator::joins_lost(const shard_lost& x) {
     lost_together_ = {x.shard.value};
     return false;
   }
-  const std::string before = lost_in_words(lost_together_, x.why);
+  const std::string before = format_lost(lost_together_, x.why);
   lost_together_.push_back(x.shard.value);
   const std::size_t told = outcome_.why.find(before);
   if (told == std::string::npos) return false;
-  outcome_.why.replace(told, before.size(), lost_in_words(lost_together_, x.why));
+  outcome_.why.replace(told, before.size(), format_lost(lost_together_, x.why));
   return true;
 }
 
 void coordinator::on_feeder_lost(const feeder_lost& x) {
   outcome_.feeder_lost = true;
   checkpointer_.give_up();
-  abandon(lost_in_words("the feeder", x.why));
+  abandon(format_lost("the feeder", x.why));
   end_if_all_reported();
 }
 
@@ -713,19 +716,19 @@ void coordinator::abandon(const std::string& why) {
 void coordinator::send_home() {
   abandoned_ = true;
   to_come_.clear();
-  for (std::uint32_t r = 0; r < seats_.used(); ++r)
-    if (seats_.device({r})) send(self_, seats_.device({r}), give_up{});
+  for (std::uint32_t r = 0; r < slots_.used(); ++r)
+    if (slots_.device({r})) send(self_, slots_.device({r}), give_up{});
 }
 
 void coordinator::collect_if_all_accounted() {
   if (!may_end() || (outcome_.how == run_outcome::ending::completed && waits_for_a_worker())) return;
   outcome_.untrained = undealt_.value_or(0);
   if (outcome_.untrained > 0 && outcome_.how == run_outcome::ending::completed) {
-    outcome_.why = nobody_left_in_words();
+    outcome_.why = format_nobody_left();
     if (options_.on_failure) options_.on_failure(outcome_.why); // the report of such a run says "failed"
   }
   const bool all_trained = options_.waits_for_workers > instant{0} && undealt_ == 0U;
-  if (seats_.all_lost() && !all_trained)
+  if (slots_.all_lost() && !all_trained)
     stop(run_outcome::ending::failed, "all workers are lost, the last of them " + last_lost_);
   collecting_ = true;
   collects_since_ = options_.time->now();
@@ -746,8 +749,9 @@ void coordinator::ask_for_books() {
 /// A batch that no worker is left to fill is closed first, unless it has a sum with the gradient of a lost
 /// worker, which is never whole.
 void coordinator::ask_for_books_of(const caf::actor& shard) {
-  for (std::uint32_t r = 0; r < seats_.used(); ++r)
-    if (!options_.needs_all || !outcome_.lost[r]) send(self_, shard, worker_left{{r}, seats_.life_of({r})});
+  for (std::uint32_t r = 0; r < slots_.used(); ++r)
+    if (!options_.needs_all || !outcome_.lost[r])
+      send(self_, shard, worker_left{{r}, slots_.incarnation_of({r})});
   send(self_, shard, report_shard{});
 }
 
@@ -766,9 +770,9 @@ void coordinator::end_if_all_reported() {
   if (options_.feeder_traced && !outcome_.feeder_trace && !outcome_.feeder_lost) return;
   if (shares_.awaits_feeder() && !outcome_.feeder_lost) return;
   if (checkpointer_.is_writing() || checkpointer_.has_last_to_take()) return;
-  outcome_.workers.resize(seats_.used());
-  outcome_.lost.resize(seats_.used());
-  outcome_.lost_batches.resize(seats_.used());
+  outcome_.workers.resize(slots_.used());
+  outcome_.lost.resize(slots_.used());
+  outcome_.lost_batches.resize(slots_.used());
   outcome_.switches = switcher_.done();
   outcome_.nonsense_above = options_.divergence.limit();
   outcome_.checkpoints = checkpointer_.account();

@@ -3,10 +3,10 @@
 #include <mailgrad/actors/run/book_keeper.hpp>
 #include <mailgrad/actors/run/checkpointer.hpp>
 #include <mailgrad/actors/run/policy_switcher.hpp>
-#include <mailgrad/actors/run/seat_table.hpp>
+#include <mailgrad/actors/run/slot_table.hpp>
 #include <mailgrad/engine/account/early_stop.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
-#include <mailgrad/engine/record/recorded_lives.hpp>
+#include <mailgrad/engine/record/recorded_incarnations.hpp>
 
 #include <algorithm>
 #include <deque>
@@ -21,14 +21,14 @@ struct coordinator_options {
   std::uint32_t workers = 1;
   std::vector<caf::actor> shards;
   caf::actor feeder;
-  bool feeder_traced = false;              ///< the feeder is asked for its timeline
-  told_timelines timelines{instant{0}, 0}; ///< what actors of other processes tell of theirs
+  bool feeder_traced = false;                  ///< the feeder is asked for its timeline
+  reported_timelines timelines{instant{0}, 0}; ///< what actors of other processes tell of theirs
   std::vector<scheduled_policy> policies{{0, {"async", 1}}}; ///< the first policy, and those to switch to
   std::optional<auto_options> automatic{}; ///< auto_rule asks for further switches, by what `tracker` sees
   caf::actor tracker;                      ///< needed if the run is automatic
   std::shared_ptr<const time_source> time = std::make_shared<machine_time>();
-  std::function<void(run_outcome)> on_end;        ///< called once, by the coordinator; must not block
-  std::function<void(const wait_named&)> on_wait; ///< called for each wait that an actor names
+  std::function<void(run_outcome)> on_end;         ///< called once, by the coordinator; must not block
+  std::function<void(const wait_reason&)> on_wait; ///< called for each wait that an actor names
   /// Called when the run has failed or diverges, before any worker hears of it; must not block.
   std::function<void(const std::string& why)> on_failure{};
   caf::actor observer{};                       ///< gets each switch that is done; may be null
@@ -43,7 +43,7 @@ struct coordinator_options {
   std::function<void(const checkpoint_account&)> on_checkpoint{};
   bool shards_tell_books = true;  ///< false for parameter actors of the user's own
   book_keeper::teller on_books{}; ///< called with the books so far when they are asked for; must not block
-  std::uint32_t seats = 0;        ///< ranks that may take part; 0: as many as workers
+  std::uint32_t slots = 0;        ///< ranks that may take part; 0: as many as workers
   /// Whether workers may join late and come back, and what a lost one had not trained is dealt again. The
   /// shards and the feeder must answer for that.
   bool elastic = false;
@@ -56,13 +56,13 @@ struct coordinator_options {
   /// ever.
   instant waits_for_workers{0};
   divergence_watch divergence{}; ///< of a run that ends if its loss grows to nonsense
-  caf::actor late_workers{};     ///< brings those of a replay that joined late in the recorded run
+  caf::actor joining_workers{};  ///< brings those of a replay that joined late in the recorded run
 
-  std::uint32_t ranks() const { return std::max(workers, seats); }
+  std::uint32_t ranks() const { return std::max(workers, slots); }
 };
 
 /// Brings a run to its end. It waits until every worker has reported or died, asks the shards for their
-/// reports, and tells the outcome. In an elastic run it gives seats to workers that come later or come back.
+/// reports, and tells the outcome. In an elastic run it gives slots to workers that come later or come back.
 ///
 /// Guarantees  on_end is called once, also when workers, shards or the feeder die. No actor waits for a dead
 ///             one. An incarnation takes part only when all is known of the one before it, and not while
@@ -91,25 +91,25 @@ private:
   caf::behavior running();
   caf::message_handler comings_and_goings();
   void on_joined(const worker_joined& x);
-  void sit(const worker_joined& x);
-  void seat_newcomers();
+  void take(const worker_joined& x);
+  void give_slots();
   void refuse_newcomers();
-  void on_trained(const trained_told& x);
-  void note_trained(const trained_told& heard);
+  void on_trained(const trained_reported& x);
+  void note_trained(const trained_reported& heard);
   void on_share_ended(const share_ended& x);
   void on_undealt(const undealt_counted& x);
   void on_wait_over(const wait_over& x);
   bool lets_in() const;
   void bring_next();
-  void bring(rank worker, incarnation life);
+  void bring(rank worker, incarnation_number incarnation);
   bool may_end();
   bool waits_for_a_worker();
   run_phase phase() const;
-  std::string nobody_left_in_words() const;
+  std::string format_nobody_left() const;
   void tell_waits();
-  std::optional<wait_named> wait_for_a_worker() const;
-  std::optional<wait_named> wait_for_the_end() const;
-  void hear(const caf::actor& device) { seats_.hear(device, options_.time->now()); }
+  std::optional<wait_reason> wait_for_a_worker() const;
+  std::optional<wait_reason> wait_for_the_end() const;
+  void hear(const caf::actor& device) { slots_.hear(device, options_.time->now()); }
   void judge_loss(const worker_progress& x);
   bool asks_shards_of_lost() const { return options_.elastic && !options_.needs_all; }
   void forget_what_nobody_knows(worker_report& lost) const;
@@ -117,7 +117,7 @@ private:
   void on_parted(parting x);
   void pass_on(const parting& x);
   void pass_on_all_of(rank worker);
-  trace_taken on_trace(const trace_told& x);
+  trace_taken on_trace(const trace_reported& x);
   void on_shard_lost(const shard_lost& x);
   void on_shard_failed(const shard_failed& x);
   bool joins_lost(const shard_lost& x);
@@ -149,13 +149,13 @@ private:
   caf::event_based_actor* self_;
   coordinator_options options_;
   run_outcome outcome_;
-  seat_table seats_;
-  std::deque<worker_joined> newcomers_; ///< workers that wait for a seat
-  recorded_seats to_come_;              ///< in a replay
+  slot_table slots_;
+  std::deque<worker_joined> newcomers_; ///< workers that wait for a slot
+  recorded_slots to_come_;              ///< in a replay
   instant brought_at_{0};               ///< when the last of them was asked for
   std::vector<parting> parted_;         ///< of workers that are not accounted for yet
   lost_shares shares_;
-  told_losses losses_;
+  reported_losses losses_;
   std::vector<bool> reported_; ///< by shard: its report is here, or it is lost
   shard_lost first_lost_;      ///< of the shards below, which are lost for one reason
   std::vector<std::uint32_t> lost_together_;

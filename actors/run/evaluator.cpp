@@ -13,8 +13,8 @@ using messaging::on, messaging::send, messaging::sender_of;
 
 evaluator::evaluator(caf::event_based_actor* self, evaluator_options options)
     : self_(self), options_(std::move(options)),
-      tester_(options_.model, options_.request, options_.layout, options_.card),
-      parameters_(options_.layout->size()), on_card_(options_.layout->shard_count()) {}
+      tester_(options_.model, options_.request, options_.layout, options_.gpu),
+      parameters_(options_.layout->size()), on_gpu_(options_.layout->shard_count()) {}
 
 caf::behavior evaluator::make_behavior() {
   return {
@@ -33,14 +33,14 @@ void evaluator::on_test(const test_weights& x) {
 
 /// The state of an actor may outlive it for a moment, and somebody may need the memory by then.
 void evaluator::on_give_up() {
-  std::ranges::fill(on_card_, snapshot());
+  std::ranges::fill(on_gpu_, snapshot());
   tester_.drop_model();
   self_->quit();
 }
 
 void evaluator::ask_for_weights() {
   read_shard wanted;
-  if (const auto& card = tester_.card()) wanted.card = card->index;
+  if (const auto& gpu = tester_.gpu()) wanted.gpu = gpu->index;
   awaited_ = options_.shards.size();
   lacks_weights_.clear();
   for (const caf::actor& shard : options_.shards) send(self_, shard, wanted);
@@ -61,41 +61,41 @@ void evaluator::on_read(const shard_read& x) {
   else if (x.values.owner()->is_on_host())
     std::ranges::copy(x.values.on_host(), mine.begin());
   else
-    on_card_[x.shard.value] = x.values;
+    on_gpu_[x.shard.value] = x.values;
   --awaited_;
   test_if_all_read();
 }
 
-/// A card that fails while a test reads weights there takes them along, so the shards are asked once more.
+/// A GPU that fails while a test reads weights there takes them along, so the shards are asked once more.
 void evaluator::test_if_all_read() {
   if (awaited_ > 0) return;
-  lie_there_ = any_on_card();
+  lie_there_ = any_on_gpu();
   weights_tested answer;
   bool done = try_to_test(answer);
-  std::ranges::fill(on_card_, snapshot()); // those that were not copied
+  std::ranges::fill(on_gpu_, snapshot()); // those that were not copied
   if (!done && lie_there_) return ask_for_weights();
   if (!done) try_to_test(answer);
   send(self_, asker_, answer);
 }
 
-bool evaluator::any_on_card() const {
-  return std::ranges::any_of(on_card_, [](const snapshot& s) { return static_cast<bool>(s); });
+bool evaluator::any_on_gpu() const {
+  return std::ranges::any_of(on_gpu_, [](const snapshot& s) { return static_cast<bool>(s); });
 }
 
 /// A shard that updates while somebody reads its weights needs more memory, so they are let go of once
 /// copied.
 void evaluator::give_weights_to(tested_model& model) {
   if (!lie_there_) return model.use("evaluate", parameters_);
-  for (std::uint32_t s = 0; s < on_card_.size(); ++s) {
+  for (std::uint32_t s = 0; s < on_gpu_.size(); ++s) {
     const shard_range range = options_.layout->shard(s);
-    if (on_card_[s])
-      model.use(s, std::exchange(on_card_[s], {}));
+    if (on_gpu_[s])
+      model.use(s, std::exchange(on_gpu_[s], {}));
     else
       model.use(s, std::span(parameters_).subspan(range.begin, range.size()));
   }
 }
 
-/// Returns false if the card has failed. A test that fails otherwise fails at the end as well, where the
+/// Returns false if the GPU has failed. A test that fails otherwise fails at the end as well, where the
 /// report has its reason.
 bool evaluator::try_to_test(weights_tested& answer) {
   const instant begun = options_.time->now();
@@ -141,7 +141,7 @@ void ended_weights::take(const run_outcome& outcome, const hogwild_store* block)
 void ended_weights::choose(const std::function<bool()>& stop_test) {
   if (std::exchange(chosen_, true) || plan_.options.keep == kept_weights::last) return;
   best_ = tested_.best();
-  if (!best_ || last_.empty() || not_finite_in_words(*plan_.layout, last_)) return;
+  if (!best_ || last_.empty() || format_not_finite(*plan_.layout, last_)) return;
   try {
     const evaluation e = test_last(stop_test);
     if (e.whole && e.loss < best_->test.loss) best_.reset();
@@ -152,7 +152,7 @@ void ended_weights::choose(const std::function<bool()>& stop_test) {
 
 evaluation ended_weights::test_last(const std::function<bool()>& stop_test) const {
   evaluation e;
-  run_tester tester(plan_.model, plan_.request, plan_.layout, card_for_tests(plan_.options));
+  run_tester tester(plan_.model, plan_.request, plan_.layout, gpu_for_tests(plan_.options));
   tester.with_model([&](tested_model& model) {
     model.use("the test", last_);
     e = evaluate(model, plan_.judged_by(), stop_test);

@@ -33,17 +33,17 @@ struct evaluator_options {
   bool held_out = false;        ///< whether the samples are held out of those that are trained
   /// Called by the evaluator after each whole test with the weights, float32[layout->size()]; may block.
   std::function<void(const evaluation_made&, std::span<const float>)> on_tested{};
-  std::optional<device> card{}; ///< where it tests; none: on the host
+  std::optional<device> gpu{}; ///< where it tests; none: on the host
 };
 
 /// Tests the weights of a run in progress. It asks each shard for a snapshot, or reads the shared block, so
 /// no worker waits for it. The snapshots of several shards may be some updates apart. It computes within a
-/// handler, and waits there for its lane on a card, so it needs a thread of its own.
+/// handler, and waits there for its queue on a GPU, so it needs a thread of its own.
 ///
 ///     idle --test_weights--> asking --shard_read of every shard--> tested --weights_tested--> idle
-///                               ^------------ the card has failed ---'
-/// Weights of shards on its card are copied there, and those of others by way of the host. From the first
-/// failure on the card on it tests on the host, this test included, and says why in each answer.
+///                               ^------------ the GPU has failed ---'
+/// Weights of shards on its GPU are copied there, and those of others by way of the host. From the first
+/// failure on the GPU on it tests on the host, this test included, and says why in each answer.
 /// A test that lacks weights, or fails on the host, is left out, and the answer says why.
 /// Guarantees  each test_weights is answered once, unless a shard dies: then the run ends.
 class evaluator {
@@ -60,15 +60,15 @@ private:
   void ask_for_weights();
   void test_if_all_read();
   bool try_to_test(weights_tested& answer);
-  bool any_on_card() const;
+  bool any_on_gpu() const;
   void give_weights_to(tested_model& model);
 
   caf::event_based_actor* self_;
   evaluator_options options_;
   run_tester tester_;
   std::vector<float> parameters_; ///< those that came to the host
-  /// By shard: those that lie on the card of the tests, until they are copied; else empty.
-  std::vector<snapshot> on_card_;
+  /// By shard: those that lie on the GPU of the tests, until they are copied; else empty.
+  std::vector<snapshot> on_gpu_;
   bool lie_there_ = false; ///< some weights of this test
   caf::actor asker_;
   std::uint64_t steps_ = 0;   ///< trained when the weights were asked for

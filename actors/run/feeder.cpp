@@ -21,7 +21,7 @@ std::shared_ptr<batch> make_batch(const feeder_options& options) {
 feeder::feeder(caf::event_based_actor* self, feeder_options options)
     : self_(self), options_(std::move(options)), dealer_(options_.deal),
       batches_([this] { return make_batch(options_); }), log_(self, options_.recorder),
-      cut_({options_.deal.ranks, std::max(options_.deal.ranks, options_.deal.seats), options_.under_way,
+      cut_({options_.deal.ranks, std::max(options_.deal.ranks, options_.deal.slots), options_.under_way,
             options_.resumed ? options_.resumed->trained : std::vector<std::uint64_t>()}) {
   if (options_.replayed) replayed_.emplace(options_.replayed);
   if (options_.resumed) resume(*options_.resumed);
@@ -72,13 +72,13 @@ caf::behavior feeder::exhausted() {
       on(self_, [this](const report_feeder&) { return feeder_report{std::move(options_.trace)}; }),
       on(self_,
          [this](const worker_left& x) {
-           cut_.leave(x.worker, x.life);
+           cut_.leave(x.worker, x.incarnation);
            report_cut();
          }),
       on(self_,
          [this](const share_lost& x) {
            who_loses_ = sender_of(self_);
-           cut_.lose(x.worker, x.life);
+           cut_.lose(x.worker, x.incarnation);
            report_cut();
          }),
       on(self_,
@@ -140,17 +140,17 @@ void feeder::trace_wait(trace_kind what) {
 /// A worker that the run has lost may still ask, if only its way to a parameter host is broken. It hears so
 /// from there, and comes back. If it were told that no batch is left, it would end its work.
 void feeder::on_next(const next_batch& x, asking who) {
-  const feeder_cut::asker known = cut_.hear(x.worker, x.life);
+  const feeder_cut::asker known = cut_.hear(x.worker, x.incarnation);
   if (known == feeder_cut::asker::lost) return;
   if (known == feeder_cut::asker::stranger) return send(self_, who.device, data_exhausted{});
-  if (known == feeder_cut::asker::newcomer) begin_life(x);
+  if (known == feeder_cut::asker::newcomer) begin_incarnation(x);
   deal_or_hold(x.worker, std::move(who));
 }
 
-void feeder::begin_life(const next_batch& x) {
+void feeder::begin_incarnation(const next_batch& x) {
   dealer_.join(x.worker.value);
-  if (replayed_) replayed_->begin(x.worker, x.life);
-  note({x.worker, x.life.value, recorded_deal::kind::begun});
+  if (replayed_) replayed_->begin(x.worker, x.incarnation);
+  note({x.worker, x.incarnation.value, recorded_deal::kind::begun});
 }
 
 void feeder::note(const recorded_deal& what) {
@@ -203,12 +203,12 @@ std::optional<deal> feeder::deal_to(rank worker) {
 }
 
 void feeder::on_leave(const worker_left& x) {
-  if (cut_.leave(x.worker, x.life)) end_share_of(x.worker);
+  if (cut_.leave(x.worker, x.incarnation)) end_share_of(x.worker);
 }
 
 void feeder::on_lost(const share_lost& x) {
   who_loses_ = sender_of(self_);
-  if (cut_.lose(x.worker, x.life)) end_share_of(x.worker);
+  if (cut_.lose(x.worker, x.incarnation)) end_share_of(x.worker);
 }
 
 void feeder::end_share_of(rank worker) {

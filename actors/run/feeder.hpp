@@ -5,7 +5,7 @@
 #include <mailgrad/actors/run/feeder_cut.hpp>
 #include <mailgrad/data/dealer.hpp>
 #include <mailgrad/engine/model/object_pool.hpp>
-#include <mailgrad/engine/record/recorded_lives.hpp>
+#include <mailgrad/engine/record/recorded_incarnations.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 
 #include <cstdint>
@@ -64,7 +64,7 @@ private:
   void on_next(const next_batch& x, asking who);
   void deal_or_hold(rank worker, asking who);
   void send_batch(const deal& dealt, const asking& to);
-  void begin_life(const next_batch& x);
+  void begin_incarnation(const next_batch& x);
   void note(const recorded_deal& what);
   std::optional<deal> deal_to(rank worker);
   void on_leave(const worker_left& x);

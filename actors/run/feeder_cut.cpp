@@ -5,29 +5,30 @@
 
 namespace mailgrad {
 
-feeder_cut::feeder_cut(options o) : under_way_(o.under_way), workers_(o.seats) {
-  o.trained.resize(o.seats);
+feeder_cut::feeder_cut(options o) : under_way_(o.under_way), workers_(o.slots) {
+  o.trained.resize(o.slots);
   for (std::size_t r = 0; r < workers_.size(); ++r) {
     workers_[r].before = o.trained[r];
     workers_[r].gone = workers_[r].empty = r >= o.workers;
   }
 }
 
-feeder_cut::asker feeder_cut::hear(rank worker, incarnation life) {
+feeder_cut::asker feeder_cut::hear(rank worker, incarnation_number incarnation) {
   if (worker.value >= workers_.size()) return asker::stranger;
   of_worker& w = workers_[worker.value];
-  if (life == w.life && w.lost) return asker::lost;
-  if (life < w.life || (life == w.life && w.gone && !w.empty)) return asker::stranger;
-  if (life == w.life && !w.empty) return asker::known;
-  begin_life(w, life);
+  if (incarnation == w.incarnation && w.lost) return asker::lost;
+  if (incarnation < w.incarnation || (incarnation == w.incarnation && w.gone && !w.empty))
+    return asker::stranger;
+  if (incarnation == w.incarnation && !w.empty) return asker::known;
+  begin_incarnation(w, incarnation);
   return asker::newcomer;
 }
 
 /// What an earlier incarnation was dealt, it has trained, or it was taken back.
-void feeder_cut::begin_life(of_worker& w, incarnation life) {
+void feeder_cut::begin_incarnation(of_worker& w, incarnation_number incarnation) {
   w.before += w.now.dealt;
   w.now = {};
-  w.life = life;
+  w.incarnation = incarnation;
   w.gone = w.lost = w.empty = false;
 }
 
@@ -64,42 +65,44 @@ std::ptrdiff_t feeder_cut::untrained_of(const share& s, std::uint64_t trained) {
       std::min<std::uint64_t>(s.dealt - std::min(s.dealt, trained), s.last.size()));
 }
 
-bool feeder_cut::leave(rank worker, incarnation life) {
+bool feeder_cut::leave(rank worker, incarnation_number incarnation) {
   if (worker.value >= workers_.size()) return false;
   of_worker& w = workers_[worker.value];
-  if (life < w.life || (life == w.life && w.gone && !w.empty)) return false;
-  if (life > w.life || w.empty) begin_life(w, life); // it has not asked for a batch
+  if (incarnation < w.incarnation || (incarnation == w.incarnation && w.gone && !w.empty)) return false;
+  if (incarnation > w.incarnation || w.empty)
+    begin_incarnation(w, incarnation); // it has not asked for a batch
   w.gone = true;
   return true;
 }
 
-bool feeder_cut::lose(rank worker, incarnation life) {
-  if (!leave(worker, life)) return false;
+bool feeder_cut::lose(rank worker, incarnation_number incarnation) {
+  if (!leave(worker, incarnation)) return false;
   workers_[worker.value].lost = true;
-  lost_.push_back({worker, life, std::exchange(workers_[worker.value].now, {})});
+  lost_.push_back({worker, incarnation, std::exchange(workers_[worker.value].now, {})});
   return true;
 }
 
-std::vector<feeder_cut::lost_share>::const_iterator feeder_cut::find_lost(rank worker,
-                                                                          incarnation life) const {
-  return std::ranges::find_if(lost_,
-                              [&](const lost_share& s) { return s.worker == worker && s.life == life; });
+std::vector<feeder_cut::lost_share>::const_iterator
+feeder_cut::find_lost(rank worker, incarnation_number incarnation) const {
+  return std::ranges::find_if(
+      lost_, [&](const lost_share& s) { return s.worker == worker && s.incarnation == incarnation; });
 }
 
 share_ended feeder_cut::account_of(const deal_again& x) const {
-  const auto lost = find_lost(x.worker, x.life);
-  if (lost == lost_.end()) return {x.worker, x.life};
+  const auto lost = find_lost(x.worker, x.incarnation);
+  if (lost == lost_.end()) return {x.worker, x.incarnation};
   const share& of = lost->what;
   const auto untrained = static_cast<std::uint64_t>(untrained_of(of, x.trained));
-  return {x.worker, x.life, of.own ? of.dealt - untrained : 0, of.own ? 0 : untrained};
+  return {x.worker, x.incarnation, of.own ? of.dealt - untrained : 0, of.own ? 0 : untrained};
 }
 
 std::vector<std::uint64_t> feeder_cut::untrained(const deal_again& x) {
   if (x.worker.value >= workers_.size()) return {};
   of_worker& w = workers_[x.worker.value];
-  const auto lost = find_lost(x.worker, x.life);
+  const auto lost = find_lost(x.worker, x.incarnation);
   if (lost == lost_.end())
-    return w.life == x.life ? take_untrained(w, w.now, x.trained) : std::vector<std::uint64_t>{};
+    return w.incarnation == x.incarnation ? take_untrained(w, w.now, x.trained)
+                                          : std::vector<std::uint64_t>{};
   share of = lost->what;
   lost_.erase(lost);
   const std::vector<std::uint64_t> numbers = take_untrained(w, of, x.trained);
@@ -135,7 +138,7 @@ std::optional<checkpoint_part> feeder_cut::finished(const dealer& of, std::uint6
   here.switches = switches;
   const auto fields = std::make_shared<saved_fields>();
   fields->field("feeder", here);
-  fields->field(samples_at_marks, samples);
+  fields->field(samples_at_markers, samples);
   last_ = number_;
   return checkpoint_part{std::exchange(number_, 0), "feeder", fields};
 }

@@ -71,7 +71,7 @@ void require_known_by_hosts(const run_plan& plan, const std::string& policy) {
       throw std::invalid_argument(
           fmt::format("policy '{}': parameter hosts have only the plug-ins that the run began with", policy));
   const std::size_t longest = longest_queue(plan.policies);
-  if (policy_spec(policy, plan.seats()).traits().queue_length > longest)
+  if (policy_spec(policy, plan.slots()).traits().queue_length > longest)
     throw std::invalid_argument(fmt::format("policy '{}': parameter hosts have room for a queue of {}, the "
                                             "longest that the run began with",
                                             policy, longest));
@@ -84,14 +84,14 @@ void require_asked_switch(const run_plan& plan, run_place place, bool has_block,
     throw std::invalid_argument("policy '" + policy + "': a replay switches as recorded");
   require_one_policy(policy);
   if (place == run_place::shards_elsewhere) require_known_by_hosts(plan, policy);
-  const bool needs_shards = policy_spec(policy, plan.seats()).traits().needs_shards;
+  const bool needs_shards = policy_spec(policy, plan.slots()).traits().needs_shards;
   if (place != run_place::one_process && !needs_shards)
     throw std::invalid_argument(fmt::format(
         "policy '{}': workers of other processes share no block of memory, so a run over processes "
         "cannot switch to it; choose another policy",
         policy));
   require_switch(plan.options, plan.policies, plan.cure, policy);
-  require_parameter_place(plan.options, {{0, policy_spec(policy, plan.seats())}}, *plan.layout);
+  require_parameter_place(plan.options, {{0, policy_spec(policy, plan.slots())}}, *plan.layout);
   if (!plan.has_shards())
     throw std::invalid_argument("policy '" + policy + "': hogwild has no shards to switch");
   if (!needs_shards && !has_block)

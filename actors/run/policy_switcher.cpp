@@ -11,17 +11,17 @@ namespace mailgrad {
 using messaging::send;
 
 policy_switcher::policy_switcher(caf::event_based_actor* self, std::vector<scheduled_policy> schedule,
-                                 std::uint32_t workers, std::uint32_t seats, std::vector<caf::actor> shards,
+                                 std::uint32_t workers, std::uint32_t slots, std::vector<caf::actor> shards,
                                  caf::actor feeder, std::shared_ptr<const time_source> time,
                                  const std::vector<recorded_switch>* replayed, caf::actor recorder)
     : self_(self), planned_(schedule.begin() + 1, schedule.end()), policy_(schedule.front().policy.text()),
-      workers_(seats), shards_(std::move(shards)), feeder_(std::move(feeder)), time_(std::move(time)),
+      workers_(slots), shards_(std::move(shards)), feeder_(std::move(feeder)), time_(std::move(time)),
       lost_(shards_.size()), recorder_(std::move(recorder)) {
-  for (std::uint32_t r = workers; r < seats; ++r) workers_[r].gone = true;
+  for (std::uint32_t r = workers; r < slots; ++r) workers_[r].gone = true;
   if (!replayed) return;
   replayed_ = *replayed;
   planned_.clear();
-  for (const recorded_switch& s : replayed_) planned_.push_back({planned_.size() + 1, {s.policy, seats}});
+  for (const recorded_switch& s : replayed_) planned_.push_back({planned_.size() + 1, {s.policy, slots}});
 }
 
 void policy_switcher::begin() {
@@ -108,10 +108,10 @@ pause_worker policy_switcher::pause_order() const {
   return {epoch_, !current_->policy.traits().needs_shards};
 }
 
-void policy_switcher::on_joined(rank joined, const caf::actor& device, incarnation life) {
+void policy_switcher::on_joined(rank joined, const caf::actor& device, incarnation_number incarnation) {
   worker& w = workers_[joined.value];
   w.device = device;
-  w.life = life;
+  w.incarnation = incarnation;
   w.gone = false;
   if (current_ && !all_paused_ && takes_part(joined.value)) send(self_, device, pause_order());
   begin_next();
@@ -136,7 +136,7 @@ void policy_switcher::on_counted(rank lost, std::uint64_t batches) {
 void policy_switcher::on_paused(const worker_paused& x) {
   if (!current_ || x.epoch != epoch_ || x.worker.value >= workers_.size()) return;
   worker& w = workers_[x.worker.value];
-  if (x.life != w.life) return; // another has taken its place since
+  if (x.incarnation != w.incarnation) return; // another has taken its place since
   w.paused = x.step;
   w.batches = x.batches;
   switch_if_all_paused();
@@ -153,7 +153,7 @@ void policy_switcher::switch_if_all_paused() {
   for (const worker& w : workers_) {
     order.steps.push_back(w.paused.value_or(step_number{}));
     order.present.push_back(w.gone ? 0 : 1);
-    order.lives.push_back(w.life);
+    order.incarnations.push_back(w.incarnation);
   }
   note_switch();
   send(self_, feeder_, go_on_dealing{current_->policy.traits().deals_by_rank, current_->held_at});
@@ -207,21 +207,21 @@ void policy_switcher::end_if_all_switched() {
   begin_next();
 }
 
-std::optional<wait_named> policy_switcher::name_wait(const seat_table& seats) const {
+std::optional<wait_reason> policy_switcher::blocked_on(const slot_table& slots) const {
   if (!current_ && waiting_.empty()) return std::nullopt;
   const instant now = time_->now();
   const asked_switch& next = current_ ? *current_ : waiting_.front();
   const std::string what = "the switch from " + policy_ + " to " + next.policy.text() + " waits for ";
-  if (!current_) return wait_named{what + what_holds_back(), (now - next.asked).count()};
-  const auto last_heard = [&](std::uint32_t r) { return seats.heard(r); };
+  if (!current_) return wait_reason{what + what_holds_back(), (now - next.asked).count()};
+  const auto last_heard = [&](std::uint32_t r) { return slots.heard(r); };
   std::vector<std::uint32_t> awaited;
   for (std::uint32_t r = 0; !all_paused_ && r < workers_.size(); ++r)
     if (!workers_[r].gone && !workers_[r].paused) awaited.push_back(r);
   for (std::uint32_t s = 0; all_paused_ && s < switched_.size(); ++s)
     if (!switched_[s]) awaited.push_back(s);
-  return wait_named{what + (all_paused_ ? listed("shard", awaited)
-                                        : listed_with_last_words("worker", awaited, now, last_heard)),
-                    (now - begun_).count()};
+  return wait_reason{what + (all_paused_ ? listed("shard", awaited)
+                                         : listed_with_last_words("worker", awaited, now, last_heard)),
+                     (now - begun_).count()};
 }
 
 } // namespace mailgrad

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/actors/run/seat_table.hpp>
+#include <mailgrad/actors/run/slot_table.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
 #include <mailgrad/engine/record/recording.hpp>
@@ -29,9 +29,9 @@ namespace mailgrad {
 ///     idle --request, step reached--> pausing --all workers paused or gone--> switching --all shards--> idle
 class policy_switcher {
 public:
-  /// Ranks from `workers` to `seats` - 1 have not joined yet, and no switch waits for them.
+  /// Ranks from `workers` to `slots` - 1 have not joined yet, and no switch waits for them.
   policy_switcher(caf::event_based_actor* self, std::vector<scheduled_policy> schedule, std::uint32_t workers,
-                  std::uint32_t seats, std::vector<caf::actor> shards, caf::actor feeder,
+                  std::uint32_t slots, std::vector<caf::actor> shards, caf::actor feeder,
                   std::shared_ptr<const time_source> time,
                   const std::vector<recorded_switch>* replayed = nullptr, caf::actor recorder = {});
 
@@ -44,7 +44,7 @@ public:
   void begin();
 
   void request(const request_switch& x);
-  void on_joined(rank worker, const caf::actor& device, incarnation life);
+  void on_joined(rank worker, const caf::actor& device, incarnation_number incarnation);
   /// A worker has finished, failed or died; it trained at least `batches`.
   void on_gone(rank worker, std::uint64_t batches);
   /// It has become known what a lost worker had trained.
@@ -81,12 +81,12 @@ public:
   /// The switches that have ended.
   const std::vector<policy_switch>& done() const noexcept { return done_; }
   /// Whom a switch waits for, in words; nothing if none is under way or asked for.
-  std::optional<wait_named> name_wait(const seat_table& seats) const;
+  std::optional<wait_reason> blocked_on(const slot_table& slots) const;
 
 private:
   struct worker {
     caf::actor device;
-    incarnation life{};
+    incarnation_number incarnation{};
     bool gone = false;
     std::optional<step_number> paused; ///< its last step, if it is paused for the present switch
     std::uint64_t batches = 0;         ///< trained, as far as is known

@@ -11,7 +11,7 @@
 #include <mailgrad/engine/plan/resume.hpp>
 #include <mailgrad/engine/plan/run_tester.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
-#include <mailgrad/kernels/cuda/card_lane.hpp>
+#include <mailgrad/kernels/cuda/gpu_queue.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/tensor/error.hpp>
 
@@ -91,12 +91,12 @@ void wait_until_prepared(caf::actor_system& system, std::span<const caf::actor> 
 using messaging::drop_others, messaging::hold_others, messaging::on, messaging::send, messaging::sender_of;
 
 /// The coordinator may ask while its spawner still prepares other workers, and may yet be refused.
-caf::behavior late_workers::make_behavior() {
+caf::behavior joining_workers::make_behavior() {
   hold_others(self_);
   return held();
 }
 
-caf::behavior late_workers::held() {
+caf::behavior joining_workers::held() {
   return {
       on(self_,
          [this](const go_on&) {
@@ -107,7 +107,7 @@ caf::behavior late_workers::held() {
   };
 }
 
-caf::behavior late_workers::bringing() {
+caf::behavior joining_workers::bringing() {
   return {
       on(self_, [this](const bring_worker& x) { bring(x); }),
       on(self_,
@@ -118,12 +118,12 @@ caf::behavior late_workers::bringing() {
   };
 }
 
-void late_workers::bring(const bring_worker& x) {
+void joining_workers::bring(const bring_worker& x) {
   const caf::actor coordinator = sender_of(self_);
   try {
-    for (caf::actor& a : spawn_(x.worker, x.life, coordinator)) brought_.push_back(std::move(a));
+    for (caf::actor& a : spawn_(x.worker, x.incarnation, coordinator)) brought_.push_back(std::move(a));
   } catch (const std::exception& e) {
-    send(self_, coordinator, worker_lost{x.worker, e.what(), x.life});
+    send(self_, coordinator, worker_lost{x.worker, e.what(), x.incarnation});
   }
 }
 
@@ -152,13 +152,13 @@ void require_crew(const run_plan& plan, const run_crew_options& options) {
   if (plan.options.parameter_actor) require_spawnable(*plan.options.parameter_actor);
 }
 
-/// Whether a worker reads the weights of a shard on the card where they are: all its devices are there. Its
+/// Whether a worker reads the weights of a shard on the GPU where they are: all its devices are there. Its
 /// own weights, if it takes local steps, lie there only if those of all shards do.
 bool reads_there(const run_plan& plan, std::uint32_t worker, std::uint32_t shard) {
   const training_options& o = plan.options;
   const std::vector<device> own = devices_of(o, worker);
   const auto is_there = [&](std::uint32_t s) {
-    return std::ranges::all_of(own, [&](device d) { return is_same_card(d, place_of_shard(o, s)); });
+    return std::ranges::all_of(own, [&](device d) { return is_same_gpu(d, place_of_shard(o, s)); });
   };
   if (o.local_steps == 0) return is_there(shard);
   for (std::uint32_t s = 0; s < o.shards; ++s)
@@ -166,11 +166,11 @@ bool reads_there(const run_plan& plan, std::uint32_t worker, std::uint32_t shard
   return true;
 }
 
-/// Memory of the host from which shards on cards copy.
+/// Memory of the host from which shards on GPUs copy.
 block_source pinned_blocks(const training_options& o) {
-  const auto card = std::ranges::find(o.parameters, device_kind::cuda, &device::kind)->index;
-  return [card](std::size_t bytes) {
-    cuda::runtime::make_current(card); // it would else wake the first card
+  const auto gpu = std::ranges::find(o.parameters, device_kind::cuda, &device::kind)->index;
+  return [gpu](std::size_t bytes) {
+    cuda::runtime::make_current(gpu); // it would else wake the first GPU
     return naming_memory("a gradient of a worker", [bytes] { return cuda::pinned_memory(bytes); });
   };
 }
@@ -194,7 +194,7 @@ void run_crew::spawn_all() {
   if (options_.roles.shards && plan_.has_shards()) spawn_shards();
   if (options_.roles.feeder) spawn_feeder();
   if (plan_.tests_during_run()) spawn_evaluator();
-  if (options_.roles.coordinator && plan_.options.replay && plan_.is_elastic()) spawn_late_workers();
+  if (options_.roles.coordinator && plan_.options.replay && plan_.is_elastic()) spawn_joining_workers();
   if (options_.roles.coordinator) spawn_coordinator();
   if (coordinator_) send_anonymously(tracker_, stop_by{coordinator_});
   begin_workers();
@@ -210,12 +210,15 @@ void run_crew::begin_workers() {
   }
   if (options_.on_prepared) options_.on_prepared(shards_);
   for (const prepared_worker& w : workers) devices_.push_back(w.begin());
-  if (late_workers_) send_anonymously(late_workers_, go_on{}); // nothing is refused any more
+  if (joining_workers_) send_anonymously(joining_workers_, go_on{}); // nothing is refused any more
 }
 
 void run_crew::give_up() {
-  for (const auto& actors :
-       {devices_, stages_, shards_, helpers_, {late_workers_, evaluator_, coordinator_, feeder_, tracker_}})
+  for (const auto& actors : {devices_,
+                             stages_,
+                             shards_,
+                             helpers_,
+                             {joining_workers_, evaluator_, coordinator_, feeder_, tracker_}})
     for (const caf::actor& a : actors)
       if (a) send_anonymously(a, mailgrad::give_up{});
   for (const caf::actor& a : {options_.recorder, options_.observer, options_.checkpoint_writer})
@@ -259,16 +262,16 @@ void run_crew::spawn_evaluator() {
   options.store = store_;
   options.time = options_.time;
   options.stop = options_.stop_tests;
-  options.card = card_for_tests(plan_.options);
+  options.gpu = gpu_for_tests(plan_.options);
   evaluator_ = spawn_apart<mailgrad::evaluator>(system_, std::move(options));
   send_anonymously(tracker_, watch_tests{evaluator_});
 }
 
-/// On a card the shards bring their weights, and the store has none.
+/// On a GPU the shards bring their weights, and the store has none.
 void run_crew::share_block() {
-  if (has_shard_on_card(plan_.options)) {
+  if (has_shard_on_gpu(plan_.options)) {
     store_ = std::make_shared<hogwild_store>(std::span<const float>());
-    on_card_ = std::make_shared<card_block>(plan_.layout->shard_count(), plan_.seats());
+    on_gpu_ = std::make_shared<gpu_block>(plan_.layout->shard_count(), plan_.slots());
   } else {
     store_ = std::make_shared<hogwild_store>(
         plan_.first_weights ? *plan_.first_weights : first_weights(*plan_.layout, plan_.options.seed));
@@ -297,13 +300,13 @@ caf::actor run_crew::spawn_shard(std::uint32_t s) {
   if (s == 0) with.followers = shards_;
   with.helpers = helpers_;
   with.store = store_;
-  with.on_card = on_card_;
+  with.on_gpu = on_gpu_;
   with.replayed = o.replay;
   with.trace = new_track(fmt::format("shard {}", s));
   with.pace = pace_among(1); // each shard sees the gradients of all workers
   if (const device place = place_of_shard(o, s); place.kind == device_kind::cuda) {
-    at.card = place;
-    for (std::uint32_t r = 0; r < plan_.seats(); ++r) with.elsewhere.push_back(!reads_there(plan_, r, s));
+    at.gpu = place;
+    for (std::uint32_t r = 0; r < plan_.slots(); ++r) with.elsewhere.push_back(!reads_there(plan_, r, s));
   }
   with.watch = options_.watch;
   with.timer = options_.timer;
@@ -330,14 +333,14 @@ void run_crew::spawn_feeder() {
 void run_crew::spawn_coordinator() {
   coordinator_options options;
   options.workers = plan_.workers();
-  options.seats = plan_.seats();
+  options.slots = plan_.slots();
   options.elastic = plan_.is_elastic();
   options.local_steps = plan_.options.local_steps;
   options.needs_all = plan_.options.all_reduce;
   if (plan_.options.when_diverged == on_divergence::end)
     options.divergence = {plan_.data ? chance_loss(plan_.data->train) : 0, plan_.workers()};
   options.waits_for_workers = instant{plan_.options.waits_for_workers};
-  options.late_workers = late_workers_;
+  options.joining_workers = joining_workers_;
   options.policies = plan_.policies;
   options.automatic = plan_.automatic;
   options.tracker = tracker_;
@@ -345,7 +348,7 @@ void run_crew::spawn_coordinator() {
   options.shards = shards_;
   options.feeder = feeder_;
   options.feeder_traced = plan_.options.trace_events > 0;
-  options.timelines = told_timelines(options_.created, plan_.options.trace_events);
+  options.timelines = reported_timelines(options_.created, plan_.options.trace_events);
   options.replayed = plan_.options.replay;
   options.recorder = options_.recorder;
   options.observer = options_.observer;
@@ -376,26 +379,26 @@ void run_crew::spawn_coordinator() {
                      : spawn<mailgrad::coordinator>(system_, std::move(options));
 }
 
-void run_crew::add_worker(rank worker, incarnation life) {
+void run_crew::add_worker(rank worker, incarnation_number incarnation) {
   require(plan_.is_elastic(), "no worker may join this run; see run_plan::is_elastic()");
-  require(worker.value < plan_.seats(), "the run has no seat for this rank");
-  const prepared_worker made = prepare_one(worker.value, life, true, coordinator_);
+  require(worker.value < plan_.slots(), "the run has no slot for this rank");
+  const prepared_worker made = prepare_one(worker.value, incarnation, true, coordinator_);
   stages_.insert(stages_.end(), made.stages.begin(), made.stages.end());
   if (devices_.size() <= worker.value) devices_.resize(worker.value + 1);
   devices_[worker.value] = made.begin();
 }
 
 /// The crew outlives its actors.
-void run_crew::spawn_late_workers() {
-  late_workers_ = spawn<mailgrad::late_workers>(
-      system_, [this](rank worker, incarnation life, const caf::actor& coordinator) {
-        prepared_worker made = prepare_one(worker.value, life, true, coordinator);
+void run_crew::spawn_joining_workers() {
+  joining_workers_ = spawn<mailgrad::joining_workers>(
+      system_, [this](rank worker, incarnation_number incarnation, const caf::actor& coordinator) {
+        prepared_worker made = prepare_one(worker.value, incarnation, true, coordinator);
         made.stages.push_back(made.begin());
         return std::move(made.stages);
       });
 }
 
-prepared_worker run_crew::prepare_one(std::uint32_t worker, incarnation life, bool late,
+prepared_worker run_crew::prepare_one(std::uint32_t worker, incarnation_number incarnation, bool late,
                                       const caf::actor& coordinator) const {
   worker_surroundings with{
       plan_.model, {shards_, feeder_, tracker_, coordinator}, options_.time, options_.created};
@@ -403,19 +406,19 @@ prepared_worker run_crew::prepare_one(std::uint32_t worker, incarnation life, bo
     with.peers.shards[s] = options_.between({worker}, s, shards_[s]);
   if (store_)
     with.shared =
-        shared_block{store_, on_card_, plan_.options.optimizer, !plan_.first_policy().traits().needs_shards};
+        shared_block{store_, on_gpu_, plan_.options.optimizer, !plan_.first_policy().traits().needs_shards};
   with.runner = options_.runner;
   with.watch = options_.watch;
   for (std::uint32_t s = 0; s < plan_.layout->shard_count(); ++s)
-    with.weights.push_back(reads_there(plan_, worker, s) ? weight_place::same_card : weight_place::host);
-  if (has_shard_on_card(plan_.options)) with.blocks = pinned_blocks(plan_.options);
+    with.weights.push_back(reads_there(plan_, worker, s) ? weight_place::same_gpu : weight_place::host);
+  if (has_shard_on_gpu(plan_.options)) with.blocks = pinned_blocks(plan_.options);
   with.run_ahead = steps_ahead(plan_.options, plan_.policies);
   with.batch_sizes = plan_.batch_sizes();
   with.pace = pace_among(plan_.workers());
   if (options_.workers_cut_batches)
     with.samples = std::shared_ptr<const dataset>(plan_.data, &plan_.data->train);
   if (plan_.options.all_reduce) with.sums = options_.sums({worker});
-  return prepare_worker(system_, terms_of(plan_, {worker}, life, late), std::move(with));
+  return prepare_worker(system_, terms_of(plan_, {worker}, incarnation, late), std::move(with));
 }
 
 } // namespace mailgrad

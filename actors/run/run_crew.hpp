@@ -59,15 +59,15 @@ void wait_until_prepared(caf::actor_system& system, std::span<const caf::actor> 
 ///
 ///     held --go_on--> bringing --bring_worker--> the worker's actors are spawned
 ///       \--give_up--> ended, whoever was asked for
-class late_workers {
+class joining_workers {
 public:
-  static constexpr const char* name = "mailgrad.late-workers";
+  static constexpr const char* name = "mailgrad.joining-workers";
 
   /// Spawns the actors of a worker that joins late under this coordinator; may throw.
-  using spawner =
-      std::function<std::vector<caf::actor>(rank worker, incarnation life, const caf::actor& coordinator)>;
+  using spawner = std::function<std::vector<caf::actor>(rank worker, incarnation_number incarnation,
+                                                        const caf::actor& coordinator)>;
 
-  late_workers(caf::event_based_actor* self, spawner spawn) : self_(self), spawn_(std::move(spawn)) {}
+  joining_workers(caf::event_based_actor* self, spawner spawn) : self_(self), spawn_(std::move(spawn)) {}
   caf::behavior make_behavior();
 
 private:
@@ -80,7 +80,7 @@ private:
   std::vector<caf::actor> brought_;
 };
 
-class mark_watch;
+class event_watch;
 class step_runner;
 
 /// Which actors of a run live in this system. A process may have only some of them.
@@ -118,12 +118,12 @@ struct run_crew_options {
   std::function<void(const training_progress&)> on_progress{};
   std::function<void(run_outcome)> on_end{}; ///< once
   std::function<void(const std::string& why)>
-      on_failure{};                                 ///< before any worker hears that the run has failed
-  std::function<void(const wait_named&)> on_wait{}; ///< for each wait that an actor names
-  book_keeper::teller on_books{};                   ///< with the books so far, when they are asked for
+      on_failure{};                                  ///< before any worker hears that the run has failed
+  std::function<void(const wait_reason&)> on_wait{}; ///< for each wait that an actor names
+  book_keeper::teller on_books{};                    ///< with the books so far, when they are asked for
   std::function<void(const checkpoint_account&)> on_checkpoint{}; ///< each time one is written, or has failed
-  /// Tells when work on a card is done; null: that of the process.
-  std::shared_ptr<mark_watch> watch{};
+  /// Tells when work on a GPU is done; null: that of the process.
+  std::shared_ptr<event_watch> watch{};
   /// Gives the actor that a worker uses as shard: one that stands between both, or the shard itself.
   std::function<caf::actor(rank worker, std::uint32_t shard, const caf::actor& handle)> between{};
   /// Whether workers cut their batches themselves, from the samples of the plan. The feeder then has no
@@ -156,11 +156,11 @@ public:
   run_crew(caf::actor_system& system, run_plan plan, run_crew_options options);
 
   /// Spawns a worker that joins the run in progress: a rank with which it did not begin, or one that has left
-  /// or is lost and comes back under a higher incarnation. The coordinator gives it a seat as soon as it can,
+  /// or is lost and comes back under a higher incarnation. The coordinator gives it a slot as soon as it can,
   /// or tells it to give up.
   ///
   /// Errors  std::invalid_argument: the run is not elastic, or has no such rank; those of the constructor.
-  void add_worker(rank worker, incarnation life);
+  void add_worker(rank worker, incarnation_number incarnation);
 
   /// Tells all actors to end, the recorder last.
   void give_up();
@@ -176,7 +176,7 @@ public:
   const caf::actor& coordinator() const noexcept { return coordinator_; }
   const std::vector<caf::actor>& helpers() const noexcept { return helpers_; }
   /// Null but in a replay of a run in which workers came late or came back.
-  const caf::actor& late_workers() const noexcept { return late_workers_; }
+  const caf::actor& joining_workers() const noexcept { return joining_workers_; }
   const std::vector<caf::actor>& shards() const noexcept { return shards_; }
   /// By rank, the last that was spawned; null for a rank that was not.
   const std::vector<caf::actor>& devices() const noexcept { return devices_; }
@@ -195,8 +195,8 @@ private:
   caf::actor spawn_shard(std::uint32_t s);
   void spawn_feeder();
   void spawn_coordinator();
-  void spawn_late_workers();
-  prepared_worker prepare_one(std::uint32_t worker, incarnation life, bool late,
+  void spawn_joining_workers();
+  prepared_worker prepare_one(std::uint32_t worker, incarnation_number incarnation, bool late,
                               const caf::actor& coordinator) const;
   void begin_workers();
 
@@ -204,13 +204,13 @@ private:
   run_plan plan_;
   run_crew_options options_;
   std::shared_ptr<hogwild_store> store_;
-  std::shared_ptr<card_block> on_card_; ///< the block that workers share, if that is on a card
+  std::shared_ptr<gpu_block> on_gpu_; ///< the block that workers share, if that is on a GPU
   instant started_{0};
   std::vector<caf::actor> helpers_;
   std::vector<caf::actor> shards_;
   std::vector<caf::actor> devices_;
   std::vector<caf::actor> stages_;
-  caf::actor late_workers_; ///< of a replay; null if nobody came late
+  caf::actor joining_workers_; ///< of a replay; null if nobody came late
   caf::actor feeder_;
   caf::actor tracker_;
   caf::actor evaluator_;

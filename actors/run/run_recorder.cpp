@@ -26,9 +26,9 @@ caf::behavior recorder::make_behavior() {
 }
 
 void recorder::on_noted(const order_noted& x) {
-  options_.file->add_turns(x.shard.value, x.turns);
+  options_.file->add_entries(x.shard.value, x.entries);
   options_.file->add_deals(x.deals);
-  so_far_.add(x.shard.value, x.turns);
+  so_far_.add(x.shard.value, x.entries);
   give_up_if_failed();
 }
 
@@ -52,7 +52,7 @@ bool recorder::cut_under_way::whole() const {
 /// one is whole, and a shard may tell of it before the coordinator does.
 recorder::cut_under_way* recorder::cut_of(std::uint64_t number) {
   const bool is_next = number == cut_.number + 1 && cut_.told;
-  if (is_next) cut_ = {number, so_far_, std::vector<bool>(so_far_.turns.size()), false, nullptr, false};
+  if (is_next) cut_ = {number, so_far_, std::vector<bool>(so_far_.entries.size()), false, nullptr, false};
   return number == cut_.number && !cut_.told ? &cut_ : nullptr;
 }
 
@@ -63,7 +63,7 @@ void recorder::on_marked(const recording_marked& x) {
     cut->feeder = true;
   } else if (x.shard.value < cut->shards.size() && !cut->shards[x.shard.value]) {
     cut->shards[x.shard.value] = true;
-    cut->at.turns[x.shard.value] = so_far_.turns[x.shard.value];
+    cut->at.entries[x.shard.value] = so_far_.entries[x.shard.value];
     cut->at.checksums[x.shard.value] = so_far_.checksums[x.shard.value];
   }
   tell_if_marked();
@@ -130,7 +130,7 @@ run_recorder::run_recorder(caf::actor_system& system, const std::string& path, c
   written_ = promise->get_future();
   recording_cut begins(header.shards);
   begins.file = std::filesystem::absolute(path).string();
-  for (std::uint32_t s = 0; before && s < header.shards; ++s) begins.add(s, before->turns[s]);
+  for (std::uint32_t s = 0; before && s < header.shards; ++s) begins.add(s, before->entries[s]);
   std::shared_ptr<recording_writer> file =
       before ? continue_recording(path, header, *before) : create_recording(path, header);
   file_ = file;
@@ -150,9 +150,9 @@ run_recorder::run_recorder(caf::actor_system& system, const std::string& path, c
 void run_recorder::begin_to_finish(const caf::actor& feeder, const run_outcome& outcome,
                                    const training_report& report) {
   if (!written_.valid()) return;
-  const bool feeder_lives = outcome.how != run_outcome::ending::failed;
+  const bool feeder_is_alive = outcome.how != run_outcome::ending::failed;
   send_anonymously(actor_, end_recording{std::make_shared<recording_end>(end_of(outcome, report)),
-                                         feeder_lives ? feeder : caf::actor()});
+                                         feeder_is_alive ? feeder : caf::actor()});
 }
 
 void run_recorder::wait_until_finished() {
@@ -178,7 +178,7 @@ recording_account run_recorder::account(instant begun) const {
 std::string run_recorder::failure(instant begun) const {
   const recording_account how = account(begun);
   const std::lock_guard held(told_->mutex);
-  return told_->ended_early ? recording_in_words(how) : failure_;
+  return told_->ended_early ? format_recording(how) : failure_;
 }
 
 recording_end end_of(const run_outcome& outcome, const training_report& report) {

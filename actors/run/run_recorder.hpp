@@ -38,7 +38,7 @@ struct recorder_options {
 ///
 /// Its part in a checkpoint says how much of the recording lies before that. All of it is then on the disk.
 /// Guarantees  on_end is called once, whichever other actor dies. A shard that marks what is not its turn yet
-///             spoils no checkpoint but with its own turns.
+///             spoils no checkpoint but with its own entries.
 class recorder {
 public:
   static constexpr const char* name = "mailgrad.recorder";

@@ -17,7 +17,7 @@ void run_state::tell(const checkpoint_account& so_far) {
   checkpoints_ = so_far;
 }
 
-void run_state::tell(const wait_named& wait) {
+void run_state::tell(const wait_reason& wait) {
   std::lock_guard guard(mutex_);
   for (auto* waits : listeners_) waits->push_back(in_words(wait));
 }
@@ -70,8 +70,8 @@ instant run_state::ended_or_now() const {
   return outcome_ ? ended_ : time_->now();
 }
 
-std::vector<std::string> run_state::waits_told(const std::function<void()>& ask,
-                                               std::chrono::milliseconds span) {
+std::vector<std::string> run_state::reported_waits(const std::function<void()>& ask,
+                                                   std::chrono::milliseconds span) {
   std::vector<std::string> waits;
   std::unique_lock lock(mutex_);
   listeners_.push_back(&waits);
@@ -105,7 +105,7 @@ void age(run_outcome& books, double seconds) {
 } // namespace
 
 /// The coordinator answers the second question at once. Half of the span is left for it.
-std::optional<run_outcome> books_desk::ask(const caf::actor& coordinator, std::chrono::milliseconds span) {
+std::optional<run_outcome> status_cache::ask(const caf::actor& coordinator, std::chrono::milliseconds span) {
   std::unique_lock lock(mutex_);
   const std::uint64_t request = ++requests_;
   const auto answered = [&] { return closed_ || answered_ >= request; };
@@ -120,7 +120,7 @@ std::optional<run_outcome> books_desk::ask(const caf::actor& coordinator, std::c
   return books;
 }
 
-void books_desk::take(std::uint64_t request, const run_outcome& books) {
+void status_cache::take(std::uint64_t request, const run_outcome& books) {
   std::lock_guard guard(mutex_);
   answered_ = std::max(answered_, request);
   books_ = books;
@@ -128,7 +128,7 @@ void books_desk::take(std::uint64_t request, const run_outcome& books) {
   told_.notify_all();
 }
 
-void books_desk::close() {
+void status_cache::close() {
   std::lock_guard guard(mutex_);
   closed_ = true;
   told_.notify_all();

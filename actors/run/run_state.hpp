@@ -28,7 +28,7 @@ public:
   // What actors tell.
   void tell(const training_progress& so_far);
   void tell(const checkpoint_account& so_far);
-  void tell(const wait_named& wait);
+  void tell(const wait_reason& wait);
   /// The policy that was begun last, or asked for since.
   void tell_policy(std::string text);
   /// The run ends now. Once.
@@ -50,7 +50,7 @@ public:
 
   /// Calls `ask`, which must not block, and returns each wait that an actor tells within `span`, in words.
   /// The end of the run cuts the span short.
-  std::vector<std::string> waits_told(const std::function<void()>& ask, std::chrono::milliseconds span);
+  std::vector<std::string> reported_waits(const std::function<void()>& ask, std::chrono::milliseconds span);
 
 private:
   const std::shared_ptr<const time_source> time_;
@@ -61,13 +61,13 @@ private:
   std::string policy_;
   std::optional<run_outcome> outcome_;
   instant ended_{0};
-  std::vector<std::vector<std::string>*> listeners_; ///< one for each caller of waits_told()
+  std::vector<std::vector<std::string>*> listeners_; ///< one for each caller of reported_waits()
 };
 
 /// Where threads that are no actors ask for the books of a run in progress.
 ///
 /// Threads any.
-class books_desk {
+class status_cache {
 public:
   /// Asks the coordinator for the books of all actors. The result is the newest that is known within `span`,
   /// also if some actors have not answered by then, or the run has ended; nothing if none is known yet. If

@@ -27,7 +27,7 @@ caf::behavior custom_parameter_actor::make_behavior() {
          [this](const report_shard&) {
            return shard_report{weights().index(), weights().version(), accounts_, weights().snapshot()};
          }),
-      on(self_, [](const name_waits&) {}),
+      on(self_, [](const list_wait_reasons&) {}),
       on(self_, [this](const give_up&) { self_->quit(); }),
   };
 }

@@ -98,16 +98,17 @@ public:
 /// `name`, a constructor `(caf::event_based_actor*, parameter_actor_options)` and a `make_behavior()`. The
 /// latter answers by itself:
 ///
-///     join_shard      `shard_weights` to the device that it names, once the worker may start
-///     push_gradient   one `shard_weights` to the worker's device, once it may start again; weights are never written
-///                     to while an actor holds them
-///     worker_left     no answer; the actor waits for that worker no longer
-///     report_shard    the answer `shard_report`, an account for each rank: what it took (`produced`, every push once) is
-///                     applied, merged, discarded for a reason, or lost; else the run has failed
-///     name_waits      a `wait_named` to the sender for each worker that waits
-///     give_up         no answer; the actor ends
-///     switch_policy   if it `switches`: `policy_switched`, and weights of the next epoch to every worker
-///     order_entry     from the first shard to the others, should it send any
+///     join_shard         `shard_weights` to the device that it names, once the worker may start
+///     push_gradient      one `shard_weights` to the worker's device, once it may start again; weights are
+///                        never written to while an actor holds them
+///     worker_left        no answer; the actor waits for that worker no longer
+///     report_shard       the answer `shard_report`, an account for each rank: what it took (`produced`, every
+///                        push once) is applied, merged, discarded for a reason, or lost; else the run has
+///                        failed
+///     list_wait_reasons  a `wait_reason` to the sender for each worker that waits
+///     give_up            no answer; the actor ends
+///     switch_policy      if it `switches`: `policy_switched`, and weights of the next epoch to every worker
+///     order_entry        from the first shard to the others, should it send any
 ///
 /// With `static constexpr bool whole_variables = true`, shards are cut between variables only.
 template <class State>

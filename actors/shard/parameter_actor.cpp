@@ -1,8 +1,8 @@
 #include <mailgrad/actors/shard/parameter_actor.hpp>
 
 #include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/actors/shard/wait_words.hpp>
-#include <mailgrad/engine/record/recorded_lives.hpp>
+#include <mailgrad/actors/shard/wait_reasons.hpp>
+#include <mailgrad/engine/record/recorded_incarnations.hpp>
 
 #include <fmt/format.h>
 
@@ -62,7 +62,7 @@ caf::behavior parameter_actor::serving() {
       on(self_, [this](const window_over& x) { take([&] { core_.close(x.moment); }); }),
       on(self_, [](const go_on&) {}), // left over from an update that a helper has ended
       on(self_,
-         [this](const checkpoint_mark& x) {
+         [this](const checkpoint_marker& x) {
            on_mark(core_.mark_cut(x.number, x.worker, x.step), x.collector);
          }),
       on(self_, [this](const take_checkpoint& x) { on_mark(core_.begin_cut(x.number), sender_of(self_)); }),
@@ -74,14 +74,14 @@ caf::behavior parameter_actor::serving() {
 caf::message_handler parameter_actor::questions() {
   return {
       on(self_, [this](const tell_trained& x) { return trained(x); }),
-      on(self_, [this](const foretell_gradient& x) { return foretell(x); }),
+      on(self_, [this](const predict_verdict& x) { return predict(x); }),
       on(self_, [this](const give_up&) { quit_when_idle(); }),
       on(self_, [this](const report_shard&) { on_report_asked(); }),
       on(self_, [this](const trace_taken& x) { teller_.on_taken(x); }),
       on(self_, [this](const read_shard& x) { on_read(x, sender_of(self_)); }),
       on(self_, [this](const weights_copied&) { readers_.serve(); }),
       on(self_, [this](const copy_books&) { return shard_books{core_.books()}; }),
-      on(self_, [this](const name_waits&) { name_waits_to(sender_of(self_)); }),
+      on(self_, [this](const list_wait_reasons&) { list_wait_reasons_to(sender_of(self_)); }),
   };
 }
 
@@ -95,7 +95,7 @@ void parameter_actor::settle() {
     send(self_, coordinator_, policy_switched{core_.index(), *epoch});
 }
 
-/// No actor waits for a card, so one whose lane is at work ends later.
+/// No actor waits for a GPU, so one whose device queue is at work ends later.
 void parameter_actor::quit_when_idle() {
   readers_.when_idle([this] { self_->quit(); });
 }
@@ -103,9 +103,9 @@ void parameter_actor::quit_when_idle() {
 // -- workers and their gradients -------------------------------------------------------------------------
 
 void parameter_actor::on_join(const join_shard& x) {
-  if (const auto before = core_.replaced_by(x.worker, x.life)) on_leave({x.worker, *before});
+  if (const auto before = core_.replaced_by(x.worker, x.incarnation)) on_leave({x.worker, *before});
   take([&] {
-    if (!core_.seat(x.worker, x.life)) return;
+    if (!core_.give_slot(x.worker, x.incarnation)) return;
     devices_[x.worker.value] = x.device;
     begin_telling();
     core_.join(x.worker);
@@ -114,7 +114,7 @@ void parameter_actor::on_join(const join_shard& x) {
 
 void parameter_actor::on_leave(const worker_left& x) {
   take([&] {
-    if (core_.leave(x.worker, x.life)) devices_[x.worker.value] = nullptr;
+    if (core_.leave(x.worker, x.incarnation)) devices_[x.worker.value] = nullptr;
   });
 }
 
@@ -137,27 +137,27 @@ bool parameter_actor::is_elsewhere(rank worker) const {
 }
 
 void parameter_actor::refuse(rank worker, step_number step) {
-  send(self_, devices_[worker.value], turn_missing{core_.index(), step});
+  send(self_, devices_[worker.value], entry_missing{core_.index(), step});
 }
 
-void parameter_actor::tell_followers(const order_entry& turn) {
-  for (const caf::actor& shard : options_.followers) send(self_, shard, turn);
+void parameter_actor::tell_followers(const order_entry& entry) {
+  for (const caf::actor& shard : options_.followers) send(self_, shard, entry);
 }
 
 /// A shard that follows judges no gradient that the first shard has not judged, so it counts only those that
 /// it has taken.
-trained_told parameter_actor::trained(const tell_trained& x) const {
-  trained_told told{core_.index(), x.worker, x.life};
+trained_reported parameter_actor::trained(const tell_trained& x) const {
+  trained_reported told{core_.index(), x.worker, x.incarnation};
   if (x.worker.value >= core_.workers().size()) return told;
   const worker_slot& worker = core_.workers()[x.worker.value];
-  if (worker.life != x.life) return told;
+  if (worker.incarnation != x.incarnation) return told;
   told.batches = worker.batches;
   told.gradients = worker.heard;
   told.samples = worker.samples;
   return told;
 }
 
-gradient_foretold parameter_actor::foretell(const foretell_gradient& x) const {
+verdict_predicted parameter_actor::predict(const predict_verdict& x) const {
   return {core_.index(), x.step, core_.will_discard(x.version_read, x.epoch)};
 }
 
@@ -180,7 +180,7 @@ void parameter_actor::report_cut() {
     readers_.when_copied([this, to = collector_, part = checkpoint_part{kept->number, whose, kept->fields}] {
       send(self_, to, part);
     });
-  } catch (const out_of_memory& e) { // for the mark behind the copies
+  } catch (const out_of_memory& e) { // for the event behind the copies
     send(self_, collector_, checkpoint_failed{kept->number, whose, e.what()});
   }
 }
@@ -225,21 +225,21 @@ void parameter_actor::end_help() {
 
 // -- what is told of this shard --------------------------------------------------------------------------
 
-void parameter_actor::name_waits_to(const caf::actor& asker) const {
+void parameter_actor::list_wait_reasons_to(const caf::actor& asker) const {
   const shard_index me = core_.index();
   const instant now = options_.time->now();
   if (teller_.is_ending())
     send(self_, asker,
-         wait_named{fmt::format("shard {} waits for the coordinator to take its timeline", me.value),
-                    (now - teller_.told_at()).count()});
-  if (const auto copies = readers_.name_wait()) send(self_, asker, *copies);
+         wait_reason{fmt::format("shard {} waits for the coordinator to take its timeline", me.value),
+                     (now - teller_.told_at()).count()});
+  if (const auto copies = readers_.blocked_on()) send(self_, asker, *copies);
   if (const switch_policy* next = core_.next_policy())
     send(self_, asker, wait_for_switch(me, *next, core_.switch_asked(), core_.workers(), now));
-  for (const wait_named& w :
+  for (const wait_reason& w :
        waits_of_workers(me, core_.policy_name(), core_.workers(), awaited_in_order(core_.order()), now))
     send(self_, asker, w);
   if (!options_.waits_here) return;
-  for (const wait_named& w : options_.waits_here()) send(self_, asker, w);
+  for (const wait_reason& w : options_.waits_here()) send(self_, asker, w);
 }
 
 void parameter_actor::on_read(const read_shard& x, const caf::actor& asker) {
@@ -251,7 +251,7 @@ void parameter_actor::on_read(const read_shard& x, const caf::actor& asker) {
   answer.in_block = false; // the asker gets copies
   const snapshot wanted = racing ? racing : weights.snapshot();
   const auto* const here = std::get_if<cuda_stream>(&weights.at()->where());
-  if (here && here->device == x.card) {
+  if (here && here->device == x.gpu) {
     answer.values = wanted;
     return send(self_, asker, answer);
   }
@@ -273,7 +273,7 @@ void parameter_actor::begin_telling() {
 std::function<void(trace_piece)> parameter_actor::trace_to_coordinator() {
   if (!options_.tells_trace_to) return nullptr;
   return [this](trace_piece piece) {
-    send(self_, options_.tells_trace_to, shard_trace_told{options_.weights->index(), std::move(piece)});
+    send(self_, options_.tells_trace_to, shard_trace_reported{options_.weights->index(), std::move(piece)});
   };
 }
 
@@ -306,16 +306,16 @@ void parameter_actor::tell_awaited() {
 
 void parameter_actor::tell_whom_it_awaits() {
   const awaited now{core_.first_awaited(), core_.version()};
-  const bool as_before = told_awaited_ && told_awaited_->first == now.first &&
-                         (!now.first || told_awaited_->version == now.version);
+  const bool as_before = reported_awaited_ && reported_awaited_->first == now.first &&
+                         (!now.first || reported_awaited_->version == now.version);
   if (as_before) return;
-  told_awaited_ = now;
+  reported_awaited_ = now;
   options_.awaits(now.first, now.version);
 }
 
-// -- memory of its card is lacking: it keeps its weights for whoever asks --------------------------------
+// -- memory of its GPU is lacking: it keeps its weights for whoever asks ---------------------------------
 
-/// A card that lacks memory works on, and an update that could not begin has changed nothing.
+/// A GPU that lacks memory works on, and an update that could not begin has changed nothing.
 void parameter_actor::fail(const std::string& why) {
   failure_ = why;
   for (std::size_t r = 0; r < devices_.size(); ++r)
@@ -324,7 +324,7 @@ void parameter_actor::fail(const std::string& why) {
   self_->become(failed());
 }
 
-/// A collector that is not known yet comes with a mark, or asks itself.
+/// A collector that is not known yet comes with a marker, or asks itself.
 void parameter_actor::drop_checkpoint(std::uint64_t number, const caf::actor& collector) {
   const std::string part = fmt::format("shard {}", core_.index().value);
   if (collector) send(self_, collector, checkpoint_failed{number, part, *failure_});
@@ -335,19 +335,19 @@ caf::behavior parameter_actor::failed() {
       on(self_, [this](const push_gradient& x) { core_.push(x); }),
       on(self_,
          [this](const join_shard& x) {
-           core_.seat(x.worker, x.life);
+           core_.give_slot(x.worker, x.incarnation);
            send(self_, x.device, shard_failed{core_.index(), *failure_});
          }),
       on(self_,
          [this](const worker_left& x) {
-           if (core_.leave(x.worker, x.life)) devices_[x.worker.value] = nullptr;
+           if (core_.leave(x.worker, x.incarnation)) devices_[x.worker.value] = nullptr;
          }),
       on(self_, [](const order_entry&) {}),
       on(self_, [](const switch_policy&) {}),
       on(self_, [](const free_credit&) {}),
       on(self_, [](const window_over&) {}),
       on(self_, [](const go_on&) {}),
-      on(self_, [this](const checkpoint_mark& x) { drop_checkpoint(x.number, x.collector); }),
+      on(self_, [this](const checkpoint_marker& x) { drop_checkpoint(x.number, x.collector); }),
       on(self_, [this](const take_checkpoint& x) { drop_checkpoint(x.number, sender_of(self_)); }),
   }
       .or_else(questions());

@@ -28,14 +28,15 @@ struct parameter_actor_options : shard_core_options {
   std::vector<caf::actor> helpers{}; ///< help with an update while every worker waits for it
   std::shared_ptr<const parameter_layout> layout{}; ///< of the run: which variables lie where in which shard
   notice_pace pace{};                               ///< how often the tracker is told of gradients
-  std::shared_ptr<mark_watch> watch{}; ///< if the weights lie on a card; null: that of the process
-  /// By rank, if the weights lie on a card: whether the worker computes elsewhere. It is sent copies that lie
+  std::shared_ptr<event_watch> watch{}; ///< if the weights lie on a GPU; null: that of the process
+  /// By rank, if the weights lie on a GPU: whether the worker computes elsewhere. It is sent copies that lie
   /// on the host, and its gradients come from there.
   std::vector<bool> elsewhere{};
   /// Tells when a policy closes a batch; null: the timer of this process, by the monotonic clock.
   std::shared_ptr<step_timer> timer{};
-  /// Of one shard of a process: what its process waits for besides, such as those at its door. Any thread.
-  std::function<std::vector<wait_named>()> waits_here{};
+  /// Of one shard of a process: what its process waits for besides, such as workers that it has let in. Any
+  /// thread.
+  std::function<std::vector<wait_reason>()> waits_here{};
   /// Of a process whose workers share credit: is told whom the batch awaits first, and the version, when
   /// either changes; nothing while gradients have no turns. It must not block.
   std::function<void(std::optional<rank> first, version_number version)> awaits{};
@@ -48,7 +49,7 @@ struct parameter_actor_options : shard_core_options {
 ///
 ///     serving --push_gradient--> the core takes it --shard_weights--> each worker that may start
 ///
-/// If memory of a card is lacking, the weights are whole, so it takes no further gradient and keeps them for
+/// If memory of a GPU is lacking, the weights are whole, so it takes no further gradient and keeps them for
 /// the report of the run:
 ///
 ///     serving --memory is lacking--> failed --shard_failed--> every device, and who asks for the report
@@ -70,7 +71,7 @@ private:
   caf::behavior updating();
   caf::behavior failed();
   caf::message_handler questions();
-  /// Tells the core what happens, and does what follows from it. It may need memory of a card.
+  /// Tells the core what happens, and does what follows from it. It may need memory of a GPU.
   template <class Event>
   void take(const Event& happens) {
     if (failure_) return;
@@ -89,9 +90,9 @@ private:
   // What the core tells at once.
   void answer(rank worker, shard_weights weights) override;
   void refuse(rank worker, step_number step) override;
-  void note(const order_entry& turn) override { log_.note(turn); }
+  void note(const order_entry& entry) override { log_.note(entry); }
   void note_kept(std::uint64_t checkpoint) override { log_.mark(checkpoint, core_.index()); }
-  void tell_followers(const order_entry& turn) override;
+  void tell_followers(const order_entry& entry) override;
   void count_gap(std::uint64_t versions, instant arrived) override { gaps_.count(versions, arrived); }
   void end_gaps() override { gaps_.flush(); }
 
@@ -99,8 +100,8 @@ private:
   void on_join(const join_shard& x);
   void on_leave(const worker_left& x);
   void on_mark(bool is_begun, const caf::actor& collector);
-  trained_told trained(const tell_trained& x) const;
-  gradient_foretold foretell(const foretell_gradient& x) const;
+  trained_reported trained(const tell_trained& x) const;
+  verdict_predicted predict(const predict_verdict& x) const;
   bool is_elsewhere(rank worker) const;
 
   void ask_for_help();
@@ -109,7 +110,7 @@ private:
   void report_cut();
   void tell_awaited();
   void tell_whom_it_awaits();
-  void name_waits_to(const caf::actor& asker) const;
+  void list_wait_reasons_to(const caf::actor& asker) const;
   void on_read(const read_shard& x, const caf::actor& asker);
   void begin_telling();
   std::function<void(trace_piece)> trace_to_coordinator();
@@ -122,7 +123,7 @@ private:
   gap_notices gaps_;
   trace_teller teller_;
   host_readers readers_;
-  shard_core core_; ///< goes before `readers_`, whose copies its card may still write
+  shard_core core_; ///< goes before `readers_`, whose copies its GPU may still write
   batch_window window_;
   caf::actor coordinator_; ///< that asked for a switch
   caf::actor collector_;   ///< of checkpoints; null: not known yet
@@ -131,7 +132,7 @@ private:
     std::optional<rank> first{};
     version_number version{};
   };
-  std::optional<awaited> told_awaited_;
+  std::optional<awaited> reported_awaited_;
   std::optional<std::string> failure_; ///< why it takes no further gradient
   bool tells_trace_ = false;           ///< it has begun
 };

@@ -2,7 +2,7 @@
 
 #include <mailgrad/actors/shard/custom_parameter_actor.hpp>
 #include <mailgrad/actors/shard/parameter_actor.hpp>
-#include <mailgrad/kernels/cuda/card_lane.hpp>
+#include <mailgrad/kernels/cuda/gpu_queue.hpp>
 
 #include <fmt/format.h>
 
@@ -21,12 +21,12 @@ const custom_parameter_actor_kind& own_kind(const parameter_actor_kind& chosen) 
   return *own;
 }
 
-std::shared_ptr<lane> lane_of(shard_memory at) {
+std::shared_ptr<device_queue> queue_of(shard_memory at) {
   // Every worker waits for an update, which takes less time than a step.
-  if (at.card)
-    return std::make_shared<cuda::card_lane>(at.card->index, product_precision::float32,
+  if (at.gpu)
+    return std::make_shared<cuda::gpu_queue>(at.gpu->index, product_precision::float32,
                                              cuda::runtime::urgency::first);
-  return std::make_shared<host_lane>(std::move(at.blocks));
+  return std::make_shared<host_queue>(std::move(at.blocks));
 }
 
 } // namespace
@@ -36,12 +36,12 @@ void require_spawnable(const parameter_actor_kind& kind) { own_kind(kind); }
 caf::actor spawn_shard(caf::actor_system& system, shard_terms terms, parameter_actor_options with,
                        shard_memory at, const parameter_actor_kind* own) {
   with.weights = std::make_shared<shard>(*terms.layout, terms.shard.value, terms.values, terms.rule,
-                                         lane_of(std::move(at)));
-  with.policy = policy_spec(terms.policy, terms.seats);
-  with.cure = cure_spec(terms.cure, terms.seats);
+                                         queue_of(std::move(at)));
+  with.policy = policy_spec(terms.policy, terms.slots);
+  with.cure = cure_spec(terms.cure, terms.slots);
   with.workers = terms.workers;
   with.run = terms.run;
-  with.seats = terms.seats;
+  with.slots = terms.slots;
   with.layout = std::move(terms.layout);
   with.keep_answers = terms.keep_answers;
   with.resumed = std::move(terms.resumed);

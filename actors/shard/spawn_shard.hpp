@@ -13,8 +13,8 @@ namespace mailgrad {
 
 /// Where the weights of a shard lie.
 struct shard_memory {
-  block_source blocks{};        ///< null: in its process
-  std::optional<device> card{}; ///< on which they lie instead
+  block_source blocks{};       ///< null: in its process
+  std::optional<device> gpu{}; ///< on which they lie instead
 };
 
 /// Spawns the parameter actor of a shard: Mailgrad's, or one of the kind `own`. `with` are the other actors,

@@ -31,10 +31,10 @@ device_actor::device_actor(caf::event_based_actor* self, device_actor_options op
       timeline_({options_.tells_trace, options_.time, options_.tells_trace.empty() ? nullptr : options_.trace,
                  [this](trace_piece piece) {
                    send(self_, options_.peers.coordinator,
-                        trace_told{options_.terms.worker, options_.terms.life, std::move(piece)});
+                        trace_reported{options_.terms.worker, options_.terms.incarnation, std::move(piece)});
                  }}),
       gradients_([this] { return options_.runner->make_gradient(); }),
-      queued_(self, options_.works_in ? options_.works_in : std::make_shared<host_lane>(), options_.watch) {
+      queued_(self, options_.works_in ? options_.works_in : std::make_shared<host_queue>(), options_.watch) {
   report_.worker = options_.terms.worker;
   report_.loss_bits = std::bit_cast<std::uint32_t>(std::numeric_limits<float>::quiet_NaN());
   const worker_context me = context();
@@ -55,13 +55,20 @@ device_actor::device_actor(caf::event_based_actor* self, device_actor_options op
 }
 
 worker_context device_actor::context() {
-  return {self_,   options_.terms.run, options_.terms.worker, options_.terms.life, *options_.runner,
-          report_, *options_.time,     options_.trace.get(),  &gate_.steps()};
+  return {self_,
+          options_.terms.run,
+          options_.terms.worker,
+          options_.terms.incarnation,
+          *options_.runner,
+          report_,
+          *options_.time,
+          options_.trace.get(),
+          &gate_.steps()};
 }
 
 /// Not if the worker itself reads a gradient on the host before it is pushed.
 bool device_actor::may_run_ahead() const {
-  const bool local_on_host = options_.local && !is_on_card(*options_.local->at());
+  const bool local_on_host = options_.local && !is_on_gpu(*options_.local->at());
   const bool reads_gradients = local_on_host || options_.sums || options_.writer ||
                                options_.terms.clip_norm != 0 || options_.terms.sample_gap > 0;
   return options_.runner->most_under_way() > 1 && !reads_gradients;
@@ -69,15 +76,15 @@ bool device_actor::may_run_ahead() const {
 
 caf::behavior device_actor::make_behavior() {
   send(self_, options_.peers.coordinator,
-       worker_joined{options_.terms.worker, caf::actor_cast<caf::actor>(self_), options_.terms.life,
+       worker_joined{options_.terms.worker, caf::actor_cast<caf::actor>(self_), options_.terms.incarnation,
                      options_.terms.late});
   go_on_from_checkpoint();
-  if (options_.terms.late) return waiting_for_a_seat();
+  if (options_.terms.late) return waiting_for_a_slot();
   if (!gate_.finished()) join();
   return training();
 }
 
-/// What local steps keep may need memory of a card. The coordinator knows of this worker by now, and hears if
+/// What local steps keep may need memory of a GPU. The coordinator knows of this worker by now, and hears if
 /// that is lacking, and after which step.
 void device_actor::go_on_from_checkpoint() {
   if (!options_.terms.resumed) return;
@@ -86,10 +93,10 @@ void device_actor::go_on_from_checkpoint() {
   options_.terms.resumed.reset();
 }
 
-caf::behavior device_actor::waiting_for_a_seat() {
+caf::behavior device_actor::waiting_for_a_slot() {
   const instant since = options_.time->now();
   return {
-      on(self_, [this](const seat_given& x) { sit(x); }),
+      on(self_, [this](const slot_given& x) { take(x); }),
       on(self_, [this](const give_up&) { self_->quit(); }),
       on(self_,
          [this](const leave_run&) {
@@ -99,16 +106,16 @@ caf::behavior device_actor::waiting_for_a_seat() {
          }),
       on(self_, [this](const copy_books&) { return worker_books{report_}; }),
       on(self_,
-         [this, since](const name_waits&) {
+         [this, since](const list_wait_reasons&) {
            send(self_, sender_of(self_),
-                wait_named{fmt::format("worker {} waits for a seat", options_.terms.worker.value),
-                           (options_.time->now() - since).count()});
+                wait_reason{fmt::format("worker {} waits for a slot", options_.terms.worker.value),
+                            (options_.time->now() - since).count()});
          }),
   };
 }
 
 /// The worker goes on counting where its earlier incarnations ended.
-void device_actor::sit(const seat_given& x) {
+void device_actor::take(const slot_given& x) {
   const std::uint32_t no_loss = report_.loss_bits;
   report_ = x.so_far;
   report_.worker = options_.terms.worker;
@@ -123,7 +130,7 @@ void device_actor::sit(const seat_given& x) {
 }
 
 void device_actor::join() {
-  lines_.begin_life();
+  lines_.begin_incarnation();
   batches_ = report_.steps;
   lines_.join();
   ask_for_batch();
@@ -158,7 +165,7 @@ caf::message_handler device_actor::messages_of_a_run() {
            flush_before_switch();
          }),
       on(self_, [this](const step_ended&) { on_step_ended(); }),
-      on(self_, [this](const gradient_foretold& x) { on_foretold(x); }),
+      on(self_, [this](const verdict_predicted& x) { on_predicted(x); }),
       on(self_, [this](const weights_copied&) { queued_.serve(); }),
       on(self_,
          [this](const batch_copied& x) {
@@ -173,7 +180,7 @@ caf::message_handler device_actor::messages_of_a_run() {
       on(self_, [this](const block_copied& x) { go_on_after(x); }),
       on(self_, [this](const mark_at_end& x) { on_mark_at_end(x); }),
       on(self_,
-         [this](const turn_missing& x) {
+         [this](const entry_missing& x) {
            or_fail(report_.steps, [&] {
              throw std::runtime_error(
                  fmt::format("shard {} of the recording has no turn for its gradient of step {}",
@@ -193,16 +200,16 @@ caf::message_handler device_actor::messages_of_a_run() {
            owner_ = sender_of(self_);
            start_step_if_ready();
          }),
-      on(self_, [this](const name_waits&) { name_waits_to(sender_of(self_)); }),
+      on(self_, [this](const list_wait_reasons&) { list_wait_reasons_to(sender_of(self_)); }),
       on(self_, [this](const copy_books&) { return worker_books{report_}; }),
   };
 }
 
-void device_actor::name_waits_to(const caf::actor& asker) const {
+void device_actor::list_wait_reasons_to(const caf::actor& asker) const {
   const auto tell = [&](const std::string& what, instant since) {
     send(self_, asker,
-         wait_named{fmt::format("worker {} waits for {}", options_.terms.worker.value, what),
-                    (options_.time->now() - since).count()});
+         wait_reason{fmt::format("worker {} waits for {}", options_.terms.worker.value, what),
+                     (options_.time->now() - since).count()});
   };
   if (timeline_.is_ending())
     tell("the coordinator to take its timeline", timeline_.told_at());
@@ -212,7 +219,7 @@ void device_actor::name_waits_to(const caf::actor& asker) const {
     tell(fmt::format("the sum of the gradients of all workers in step {}", report_.steps), summing_since_);
   else if (const auto held = gate_.held_since())
     tell(fmt::format("the block to be copied for checkpoint {}", *gate_.hold()), *held);
-  else if (at_end_since_ && !end_mark_)
+  else if (at_end_since_ && !end_marker_)
     tell("the checkpoint of the end", *at_end_since_);
   else if (starved_since_)
     tell("a batch from the feeder", *starved_since_);
@@ -279,8 +286,8 @@ bool device_actor::asks_whether_discarded() const {
          !gate_.steps().empty() && !gate_.steps().oldest().repeats;
 }
 
-void device_actor::on_foretold(const gradient_foretold& x) {
-  const std::optional<bool> discarded = lines_.take_foretold(x);
+void device_actor::on_predicted(const verdict_predicted& x) {
+  const std::optional<bool> discarded = lines_.take_predicted(x);
   if (!discarded) return;
   if (gate_.finished() || !*discarded) return end_oldest_step();
   options_.runner->skip_step();
@@ -413,8 +420,8 @@ void device_actor::cut_batch(const dealt_samples& x) {
     if (!options_.samples)
       throw std::runtime_error("expected a batch from the feeder, found numbers of samples");
     next_batch_ = options_.samples->cut(x.number, x.epoch, x.samples);
-    ++report_.own_batches;
-    report_.own_bytes += bytes_of(*next_batch_);
+    ++report_.local_batches;
+    report_.local_bytes += bytes_of(*next_batch_);
   });
   start_step_if_ready();
   foresee();
@@ -422,7 +429,7 @@ void device_actor::cut_batch(const dealt_samples& x) {
 
 /// A worker that waits to end does so before the switch, as it does in a replay, where none waits.
 void device_actor::on_pause(const pause_worker& x) {
-  if (at_end_since_ && !end_mark_) on_mark_at_end({});
+  if (at_end_since_ && !end_marker_) on_mark_at_end({});
   gate_.ask_for_pause(x);
   pause_if_asked();
 }
@@ -457,7 +464,8 @@ void device_actor::pause_if_asked() {
   lines_.begin_epoch(asked->epoch);
   end_wait_for_batch();
   send(self_, options_.peers.coordinator,
-       worker_paused{options_.terms.worker, lines_.epoch(), lines_.step(), batches_, options_.terms.life});
+       worker_paused{options_.terms.worker, lines_.epoch(), lines_.step(), batches_,
+                     options_.terms.incarnation});
 }
 
 void device_actor::start_step_if_ready() {
@@ -488,7 +496,7 @@ void device_actor::end_wait_for_batch() {
 
 void device_actor::ask_for_batch() {
   send(self_, options_.peers.feeder,
-       next_batch{options_.terms.worker, options_.terms.life, options_.samples != nullptr});
+       next_batch{options_.terms.worker, options_.terms.incarnation, options_.samples != nullptr});
 }
 
 /// As a rule during the step before, since batches are asked for one ahead.
@@ -571,8 +579,8 @@ std::string lack_of_memory(const std::exception_ptr& why) {
 
 } // namespace
 
-/// What its exchange keeps may still be on its way from a card. A card that is lost ends the run. One that
-/// lacks memory for the mark behind the copies does not.
+/// What its exchange keeps may still be on its way from a GPU. A GPU that is lost ends the run. One that
+/// lacks memory for the event behind the copies does not.
 void device_actor::send_part(marked_part part) {
   part.fields->field("report", part.report);
   checkpoint_part whole{part.checkpoint, name_of_part(), std::move(part.fields), part.report.steps};
@@ -609,25 +617,25 @@ void device_actor::go_on_after(const block_copied& x) {
 }
 
 void device_actor::on_mark_at_end(const mark_at_end& x) {
-  end_mark_ = x.number;
+  end_marker_ = x.number;
   start_step_if_ready();
 }
 
-/// Asks once. The mark is made here, unless weights of behind the checkpoint have come before.
+/// Asks once. The marker is made here, unless weights of behind the checkpoint have come before.
 bool device_actor::waits_to_end() {
   if (!options_.terms.keeps_end) return false;
-  if (end_mark_) {
-    mark(*end_mark_);
+  if (end_marker_) {
+    mark(*end_marker_);
     return gate_.finished(); // it has failed there
   }
   if (at_end_since_) return true;
   end_wait_for_batch();
   at_end_since_ = options_.time->now();
-  send(self_, options_.peers.coordinator, worker_at_end{options_.terms.worker, options_.terms.life});
+  send(self_, options_.peers.coordinator, worker_at_end{options_.terms.worker, options_.terms.incarnation});
   return true;
 }
 
-/// What is on a card comes before the report. If the card is lost, no later checkpoint can be whole.
+/// What is on a GPU comes before the report. If the GPU is lost, no later checkpoint can be whole.
 std::shared_ptr<saved_fields> device_actor::kept_of_block() {
   if (!into_block_ || !options_.terms.keeps_end) return nullptr;
   auto fields = std::make_shared<saved_fields>();
@@ -641,10 +649,10 @@ std::shared_ptr<saved_fields> device_actor::kept_of_block() {
 
 using messaging::send, messaging::watch;
 
-/// Nothing that it had on the card is to be trusted, and nobody takes part from here again.
-void device_actor::lose_card(std::uint64_t step, const std::string& why) {
+/// Nothing that it had on the GPU is to be trusted, and nobody takes part from here again.
+void device_actor::lose_gpu(std::uint64_t step, const std::string& why) {
   gate_.end();
-  messaging::quit_with_words(self_, fmt::format("its card failed in step {}: {}", step, why));
+  messaging::quit_with_words(self_, fmt::format("its GPU failed in step {}: {}", step, why));
 }
 
 void device_actor::fail(std::uint64_t step, const std::string& why) {
@@ -680,7 +688,7 @@ void device_actor::on_give_up() {
 
 void device_actor::give_batches_back() {
   send(self_, options_.peers.feeder,
-       deal_again{options_.terms.worker, options_.terms.life, lines_.trained()});
+       deal_again{options_.terms.worker, options_.terms.incarnation, lines_.trained()});
 }
 
 /// The batch that it has in hand or asked for is for others.
@@ -692,7 +700,7 @@ void device_actor::leave() {
 
 /// That it leaves before the run has ended.
 void device_actor::tell_owner() {
-  if (owner_) send(self_, owner_, worker_left{options_.terms.worker, options_.terms.life});
+  if (owner_) send(self_, owner_, worker_left{options_.terms.worker, options_.terms.incarnation});
 }
 
 /// Only the coordinator need wait for this worker any longer, which takes its timeline and then its report. A
@@ -700,7 +708,7 @@ void device_actor::tell_owner() {
 template <class Notice>
 void device_actor::end_with(Notice notice) {
   gate_.end();
-  notice.life = options_.terms.life;
+  notice.incarnation = options_.terms.incarnation;
   if (options_.runner->give_up() == step_state::finished) gate_.steps().clear();
   for (marked_part& part : marked_parts_.take(report_.steps))
     send_part(std::move(part)); // as far as it is known
@@ -710,7 +718,7 @@ void device_actor::end_with(Notice notice) {
   notices_.notify(options_.time->now(), report_);
   lines_.leave();
   over_shards_->leave();
-  send(self_, options_.peers.feeder, worker_left{options_.terms.worker, options_.terms.life});
+  send(self_, options_.peers.feeder, worker_left{options_.terms.worker, options_.terms.incarnation});
   timeline_.end([this, notice = std::move(notice)] {
     queued_.when_done([this, notice](const std::exception_ptr&) {
       send(self_, options_.peers.coordinator, notice);

@@ -1,15 +1,15 @@
 #pragma once
 
-#include <mailgrad/actors/protocol/lane_waits.hpp>
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/protocol/notices.hpp>
+#include <mailgrad/actors/protocol/queue_waits.hpp>
 #include <mailgrad/actors/worker/exchange.hpp>
 #include <mailgrad/actors/worker/spawn_worker.hpp>
 #include <mailgrad/actors/worker/step_gate.hpp>
 #include <mailgrad/engine/account/actor_reports.hpp>
 #include <mailgrad/engine/account/trace_track.hpp>
 #include <mailgrad/engine/model/object_pool.hpp>
-#include <mailgrad/engine/worker/own_samples.hpp>
+#include <mailgrad/engine/worker/local_samples.hpp>
 #include <mailgrad/files/archive.hpp>
 #include <mailgrad/tensor/error.hpp>
 
@@ -24,14 +24,14 @@
 
 namespace mailgrad {
 
-/// A worker's part of a checkpoint, as it was when the worker set its mark.
+/// A worker's part of a checkpoint, as it was when the worker set its marker.
 struct marked_part {
   std::uint64_t checkpoint = 0;
   std::shared_ptr<saved_fields> fields; ///< without the report
   worker_report report;                 ///< up to its last step, of which the loss may still be missing
 };
 
-/// Parts of checkpoints that wait for the losses of steps before their mark. A worker may push a gradient
+/// Parts of checkpoints that wait for the losses of steps before their marker. A worker may push a gradient
 /// before its step has ended, and what it tells of the run must not depend on that.
 ///
 /// Threads one caller at a time.
@@ -44,7 +44,7 @@ public:
     for (marked_part& p : parts_)
       if (step <= p.report.steps) p.report.note_loss(loss, samples);
   }
-  /// Takes those whose steps have all ended, of which `step` was the last, in the order of their marks.
+  /// Takes those whose steps have all ended, of which `step` was the last, in the order of their markers.
   std::vector<marked_part> take(std::uint64_t step) {
     std::vector<marked_part> whole;
     while (!parts_.empty() && parts_.front().report.steps <= step) {
@@ -55,7 +55,7 @@ public:
   }
 
 private:
-  std::vector<marked_part> parts_; ///< in the order of their marks
+  std::vector<marked_part> parts_; ///< in the order of their markers
 };
 
 /// The options of a device actor: its terms, whom it talks to, and what is made for it here.
@@ -69,17 +69,18 @@ struct device_actor_options {
   bool direct = false;                    ///< the first policy is hogwild
   std::vector<std::size_t> shard_begins;  ///< where each shard begins in the shared block; {0} without shards
   std::shared_ptr<local_steps> local;     ///< with local steps only; owned by the actor while it lives
-  std::shared_ptr<lane> works_in{};    ///< of the work that the actor itself queues; null: that of the host
-  std::shared_ptr<mark_watch> watch{}; ///< of that lane, if it is one of a card; null: that of the process
+  std::shared_ptr<device_queue>
+      works_in{};                       ///< of the work that the actor itself queues; null: that of the host
+  std::shared_ptr<event_watch> watch{}; ///< of that queue, if it is one of a GPU; null: that of the process
   /// Adds gradients up over all workers before they go to the shards; null: each goes there by itself.
   std::shared_ptr<net::all_reduce> sums{};
-  std::shared_ptr<own_batches> samples{}; ///< cuts its batches; null: the feeder sends them
-  notice_pace pace{};                     ///< how often the tracker is told of steps
+  std::shared_ptr<local_batches> samples{}; ///< cuts its batches; null: the feeder sends them
+  notice_pace pace{};                       ///< how often the tracker is told of steps
   std::shared_ptr<const time_source> time;
   std::shared_ptr<trace_track> trace{};  ///< the timeline; owned by the actor while it lives
   std::shared_ptr<trace_track> copies{}; ///< that of batches copied ahead; owned by the actor while it lives
   std::string tells_trace{}; ///< as the worker on this device, to a coordinator elsewhere; empty: it does not
-  bool ends_with_card = false; ///< it is lost with the card it computes on, and the run goes on
+  bool ends_with_gpu = false; ///< it is lost with the GPU it computes on, and the run goes on
 };
 
 /// One worker. It feeds its runner with mini-batches and delivers each gradient through its exchange, which
@@ -96,11 +97,11 @@ struct device_actor_options {
 ///             but keeps what its runner works on until the steps under way have ended.
 /// Never       blocks, unless its runner computes within the call.
 ///
-/// If it ends with its card, a worker whose card fails is a lost worker: it ends at once with words, and what
+/// If it ends with its GPU, a worker whose GPU fails is a lost worker: it ends at once with words, and what
 /// it had sent counts as that of any lost worker. Any other error fails the run, since the next worker would
 /// meet it as well.
 ///
-///     waiting for a seat (if it is late) --seat_given--> joining
+///     waiting for a slot (if it is late) --slot_given--> joining
 ///     joining --weights of all shards, a batch--> computing --delivered--> waiting --weights of all, a batch-->
 ///     computing
 ///                                                     |                    \--data exhausted, or it leaves-->
@@ -111,7 +112,7 @@ struct device_actor_options {
 /// between two steps, and begins the next one when the block is copied.
 ///
 /// Before it ends, it asks for the checkpoint of the end, and waits for the answer. What it then pushes, and
-/// that it leaves, lies behind its mark.
+/// that it leaves, lies behind its marker.
 ///
 /// A switch of policy pauses the worker between two steps. The weights that it holds are then out of date,
 /// and it waits for those of the next epoch.
@@ -128,11 +129,11 @@ public:
 
 private:
   worker_context context();
-  caf::behavior waiting_for_a_seat();
+  caf::behavior waiting_for_a_slot();
   caf::behavior training();
   bool may_run_ahead() const;
   caf::message_handler messages_of_a_run();
-  void sit(const seat_given& x);
+  void take(const slot_given& x);
   void join();
 
   void go_on_from_checkpoint();
@@ -165,7 +166,7 @@ private:
   void on_step_ended();
   void end_oldest_step();
   bool asks_whether_discarded() const;
-  void on_foretold(const gradient_foretold& x);
+  void on_predicted(const verdict_predicted& x);
   void on_sum(const gradients_summed& x);
   void end_of_work();
   void deliver_skipped(const begun_step& ended);
@@ -187,15 +188,15 @@ private:
       work();
     } catch (const device_error& e) {
       if (gate_.finished()) return; // it has failed within this work before
-      if (options_.ends_with_card && e.code() == world_errc::device_failure)
-        lose_card(step, e.what());
+      if (options_.ends_with_gpu && e.code() == world_errc::device_failure)
+        lose_gpu(step, e.what());
       else
         fail_by_device(step, e);
     } catch (const std::exception& e) {
       if (!gate_.finished()) fail(step, e.what());
     }
   }
-  void lose_card(std::uint64_t step, const std::string& why);
+  void lose_gpu(std::uint64_t step, const std::string& why);
   void fail(std::uint64_t step, const std::string& why);
   void fail_by_device(std::uint64_t step, const device_error& e);
   void diverge(std::uint64_t step);
@@ -208,7 +209,7 @@ private:
   template <class Notice>
   void end_with(Notice notice);
   void quit_if_through();
-  void name_waits_to(const caf::actor& asker) const;
+  void list_wait_reasons_to(const caf::actor& asker) const;
 
   caf::event_based_actor* self_;
   device_actor_options options_;
@@ -223,7 +224,7 @@ private:
   trace_teller timeline_;
 
   object_pool<gradient> gradients_;
-  lane_waits queued_;             ///< work that the exchange has queued
+  queue_waits queued_;            ///< work that the exchange has queued
   instant summing_since_{0};      ///< when the step began whose gradient is added up with those of others
   std::uint64_t batches_ = 0;     ///< number of batches begun
   device_clock device_time_;      ///< of a device that says when it computed
@@ -233,9 +234,9 @@ private:
   std::optional<instant> starved_since_; ///< set while weights are there and a batch is not
   caf::actor owner_;                     ///< who asked it to leave; null: no actor, or nobody did
   bool reported_ = false;
-  std::uint64_t marked_ = 0;              ///< the last checkpoint
-  std::optional<instant> at_end_since_;   ///< when it asked whether it may end
-  std::optional<std::uint64_t> end_mark_; ///< the checkpoint of the end; 0: there is none
+  std::uint64_t marked_ = 0;                ///< the last checkpoint
+  std::optional<instant> at_end_since_;     ///< when it asked whether it may end
+  std::optional<std::uint64_t> end_marker_; ///< the checkpoint of the end; 0: there is none
   marked_parts marked_parts_;
 };
 

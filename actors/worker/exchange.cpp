@@ -17,12 +17,12 @@ shard_lines::shard_lines(const worker_context& of, std::vector<caf::actor> shard
 
 void shard_lines::join() {
   const caf::actor me = caf::actor_cast<caf::actor>(of_.self);
-  for (const caf::actor& shard : shards_) send(of_.self, shard, join_shard{of_.worker, of_.life, me});
+  for (const caf::actor& shard : shards_) send(of_.self, shard, join_shard{of_.worker, of_.incarnation, me});
   waiting_since_ = of_.time.now();
 }
 
 void shard_lines::leave() {
-  for (const caf::actor& shard : shards_) send(of_.self, shard, worker_left{of_.worker, of_.life});
+  for (const caf::actor& shard : shards_) send(of_.self, shard, worker_left{of_.worker, of_.incarnation});
 }
 
 void shard_lines::note(const shard_weights& x, instant taken, instant read) {
@@ -70,7 +70,7 @@ void shard_lines::trace_stay(const stay_at_shard& stay, std::uint32_t shard) con
 
 void shard_lines::push(std::shared_ptr<const gradient> values, float scale, instant at,
                        std::optional<instant> spent, bool with_weights, trained_work held_back,
-                       std::optional<sum_mark> sum) {
+                       std::optional<sum_tag> sum) {
   ++step_;
   ++of_.report.produced;
   had_answered_.clear();
@@ -79,7 +79,7 @@ void shard_lines::push(std::shared_ptr<const gradient> values, float scale, inst
   idle_since_.reset();
   for (held_weights& held : held_)
     if (!with_weights) held.values.reset();
-  const gradient_id id{of_.run, of_.worker, of_.life, step_};
+  const gradient_id id{of_.run, of_.worker, of_.incarnation, step_};
   for (std::size_t i = 0; i < shards_.size(); ++i)
     send(of_.self, shards_[i],
          push_gradient{{id,
@@ -94,17 +94,17 @@ void shard_lines::push(std::shared_ptr<const gradient> values, float scale, inst
 }
 
 void shard_lines::ask_whether_discarded() {
-  foretold_missing_ = shards_.size();
+  predicted_missing_ = shards_.size();
   all_discard_ = true;
   for (std::size_t i = 0; i < shards_.size(); ++i)
     send(of_.self, shards_[i],
-         foretell_gradient{of_.worker, of_.life, {step_.value + 1}, held_[i].version, epoch_});
+         predict_verdict{of_.worker, of_.incarnation, {step_.value + 1}, held_[i].version, epoch_});
 }
 
-std::optional<bool> shard_lines::take_foretold(const gradient_foretold& x) {
-  if (foretold_missing_ == 0 || x.step.value != step_.value + 1) return std::nullopt;
+std::optional<bool> shard_lines::take_predicted(const verdict_predicted& x) {
+  if (predicted_missing_ == 0 || x.step.value != step_.value + 1) return std::nullopt;
   all_discard_ = all_discard_ && x.discarded;
-  if (--foretold_missing_ > 0) return std::nullopt;
+  if (--predicted_missing_ > 0) return std::nullopt;
   return all_discard_;
 }
 
@@ -130,7 +130,7 @@ void shard_lines::end_waits() {
 
 void shard_lines::mark(std::uint64_t checkpoint, const caf::actor& collector) {
   for (const caf::actor& shard : shards_)
-    send(of_.self, shard, checkpoint_mark{checkpoint, of_.worker, of_.life, step_, collector});
+    send(of_.self, shard, checkpoint_marker{checkpoint, of_.worker, of_.incarnation, step_, collector});
 }
 
 void shard_lines::keep(archive& a) {
@@ -184,7 +184,7 @@ std::shared_ptr<const batch> shard_exchange::bind_repeat() {
 void shard_exchange::take_repeat(const gradient& fresh) {
   if (const auto found = of_.runner.cosine_to(*comparison_.stale(), fresh)) {
     of_.report.gradient_cosine.add(*found);
-    of_.report.cosines.add({of_.life, comparison_.step(), *found});
+    of_.report.cosines.add({of_.incarnation, comparison_.step(), *found});
   }
   comparison_.forget();
   for (std::uint32_t s = 0; s < lines_.count(); ++s) of_.runner.use_weights(s, lines_.weights(s));
@@ -230,7 +230,7 @@ using messaging::send_anonymously;
 
 namespace {
 
-sum_mark mark_of(const net::all_reduce::givers& who) {
+sum_tag tag_of(const net::all_reduce::givers& who) {
   const auto first = std::ranges::find(who, true);
   return {{static_cast<std::uint32_t>(first - who.begin())},
           static_cast<std::uint32_t>(std::ranges::count(who, true))};
@@ -256,7 +256,7 @@ void summed_exchange::deliver(computed_gradient g) {
   summing_ = std::move(g);
   sums_->add(values->dense.on_host<float>(), values,
              [us = caf::actor_cast<caf::actor>(of_.self), step = lines_.step().value + 1](const auto& who) {
-               send_anonymously(us, gradients_summed{{step}, mark_of(who)});
+               send_anonymously(us, gradients_summed{{step}, tag_of(who)});
              });
 }
 
@@ -282,7 +282,7 @@ void block_exchange::bind() {
   const instant since = of_.time.now();
   const float* const shared = writer_->begin_step();
   for (std::uint32_t s = 0; s < shard_begins_.size(); ++s)
-    if (writer_->is_on_card())
+    if (writer_->is_on_gpu())
       of_.runner.use_weights(s, writer_->racing_weights(s));
     else
       of_.runner.use_host_weights(s, shared + shard_begins_[s], writer_);

@@ -24,7 +24,7 @@ struct worker_context {
   caf::event_based_actor* self;
   run_id run;
   rank worker;
-  incarnation life;
+  incarnation_number incarnation;
   step_runner& runner;
   worker_report& report;
   const time_source& time;
@@ -109,7 +109,7 @@ void update_by_rule(std::string_view rule, const Update& update) {
 /// and how long it has waited for them. A run of hogwild alone has no shards.
 ///
 /// Guarantees  a gradient is pushed to all shards or to none. The worker releases all weights before a push,
-///             so that a shard without other readers may update in place. A step that is under way on a card
+///             so that a shard without other readers may update in place. A step that is under way on a GPU
 ///             holds its weights until it has ended.
 /// Threads     those of the device actor that owns it.
 class shard_lines {
@@ -138,15 +138,15 @@ public:
   /// is taken by value, because only the messages may hold it afterwards; null if another worker carries
   /// them.
   void push(std::shared_ptr<const gradient> values, float scale, instant at, std::optional<instant> spent,
-            bool with_weights = false, trained_work held_back = {}, std::optional<sum_mark> sum = {});
+            bool with_weights = false, trained_work held_back = {}, std::optional<sum_tag> sum = {});
 
   /// Asks every shard whether it will discard the next gradient.
   void ask_whether_discarded();
   /// Takes an answer. Returns whether all shards will discard it, when the last answer has come.
-  std::optional<bool> take_foretold(const gradient_foretold& x);
+  std::optional<bool> take_predicted(const verdict_predicted& x);
 
   /// This incarnation begins now: what the report counts so far, earlier ones or another process have done.
-  void begin_life() { before_ = {of_.report.steps, of_.report.samples}; }
+  void begin_incarnation() { before_ = {of_.report.steps, of_.report.samples}; }
   /// The batches that this incarnation has trained.
   std::uint64_t trained() const { return of_.report.steps - before_.batches; }
   /// The worker joins in this epoch.
@@ -198,8 +198,8 @@ private:
   std::size_t missing_;            ///< number of shards that have not answered
   std::vector<bool> had_answered_; ///< by shard, until the first push; empty unless the run is resumed
   step_number step_;
-  std::size_t foretold_missing_ = 0; ///< shards that have not said whether they will discard it
-  bool all_discard_ = false;         ///< of those that have
+  std::size_t predicted_missing_ = 0; ///< shards that have not said whether they will discard it
+  bool all_discard_ = false;          ///< of those that have
   trained_work before_{};
   policy_epoch epoch_;
   instant waiting_since_;

@@ -14,9 +14,9 @@ using messaging::on, messaging::send, messaging::watch;
 
 namespace {
 
-/// Whether all shards, or any, are on the card of the stages.
+/// Whether all shards, or any, are on the GPU of the stages.
 bool is_near(const spanning_replica::options& o, bool all) {
-  const std::vector<bool> near = o.weights.on_card_by_shard(o.layout->shard_count());
+  const std::vector<bool> near = o.weights.on_gpu_by_shard(o.layout->shard_count());
   return std::ranges::count(near, !all) == 0 ? all : !all;
 }
 
@@ -56,8 +56,8 @@ std::shared_ptr<gradient> spanning_replica::make_gradient() const {
   });
   const auto made =
       all_near_ ? std::make_shared<gradient>() : mailgrad::make_gradient(*options_.layout, options_.blocks);
-  (all_near_ ? made->dense : made->on_card) = std::move(there);
-  made->card = options_.devices.front().index;
+  (all_near_ ? made->dense : made->on_gpu) = std::move(there);
+  made->gpu = options_.devices.front().index;
   made->ready = beside_->record();
   return made;
 }
@@ -83,13 +83,13 @@ step_state spanning_replica::begin_step(std::shared_ptr<const batch> inputs, std
   split(inputs, *work);
   out->source = std::move(inputs);
   out->sparse.clear();
-  out->sparse_on_card.clear();
+  out->sparse_on_gpu.clear();
   out->held.clear();
   if (options_.sums_apart) out->addends.resize(options_.stages.size());
   for (const micro_batch& m : work->micro_batches) out->held.push_back(m.samples);
   for (weight_view& w : weights_) { // so that the shards may update in place after the step
     w.owner.reset();
-    w.on_card.reset();
+    w.on_gpu.reset();
   }
   into_ = std::move(out);
   missing_ = options_.stages.size();
@@ -143,17 +143,17 @@ float spanning_replica::end_step() {
     out->held.push_back(std::move(sum->memory));
     sum.reset();
   }
-  out->ready = {}; // every lane has done its part
+  out->ready = {}; // every queue has done its part
   take_rows(std::move(rows), *out);
   return loss;
 }
 
-/// A shard on the card reads each list by itself, in the order in which a shard on the host reads them
+/// A shard on the GPU reads each list by itself, in the order in which a shard on the host reads them
 /// joined.
 void spanning_replica::take_rows(std::vector<stage_rows> rows, gradient& out) {
   if (all_near_) {
     sort_lists(rows);
-    for (const stage_rows& l : rows) out.sparse_on_card.push_back({l.variable, l.width, l.rows, l.values});
+    for (const stage_rows& l : rows) out.sparse_on_gpu.push_back({l.variable, l.width, l.rows, l.values});
     return;
   }
   const std::shared_ptr<row_memory> memory = rows_.take();

@@ -36,7 +36,7 @@ public:
     /// Shards then add them in the pass that applies the gradient. The stages must have the same setting.
     bool sums_apart = false;
     block_source blocks{}; ///< where its gradients lie; null: in its process
-    /// Where the shards are, if all devices are lanes of one card. Else all go by way of the host.
+    /// Where the shards are, if all devices are streams of one GPU. Else all go by way of the host.
     weight_places weights{weight_place::host};
   };
 
@@ -66,9 +66,9 @@ private:
   caf::event_based_actor* self_ = nullptr;
   options options_;
   std::vector<weight_view> weights_; ///< by shard
-  bool all_near_, any_near_;         ///< shards that are on the card of all stages
+  bool all_near_, any_near_;         ///< shards that are on the GPU of all stages
   std::unique_ptr<cuda::copy_stream>
-      beside_; ///< fills gradients on that card with zeros; null if none is near
+      beside_; ///< fills gradients on that GPU with zeros; null if none is near
   object_pool<batch> parts_;
   object_pool<row_memory> rows_;
   std::uint64_t step_ = 0;

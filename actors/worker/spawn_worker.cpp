@@ -37,11 +37,11 @@ public:
       options.shard_begins.push_back(terms_.layout->shard(s).begin);
     if (with_.samples)
       options.samples =
-          std::make_shared<own_batches>(with_.samples, terms_.request.batch, terms_.request.nonzeros);
+          std::make_shared<local_batches>(with_.samples, terms_.request.batch, terms_.request.nonzeros);
     options.sums = std::move(with_.sums);
     options.pace = with_.pace;
     options.time = with_.time;
-    options.ends_with_card = with_.ends_with_card;
+    options.ends_with_gpu = with_.ends_with_gpu;
     const std::string track = track_name(options.runner_hears != nullptr);
     options.trace = new_track(track);
     if (options.runner->copies_ahead()) options.copies = new_track(track + ", copies");
@@ -78,8 +78,8 @@ private:
                                 request,    terms_.replica_layout, request.devices.size() + 1,
                                 with_.time, terms_.sums_apart};
       if (request.devices[p].kind == device_kind::cuda)
-        stage.card = std::make_shared<card_stage>(request.devices[p], terms_.replica_layout,
-                                                  weights_of_replica(), terms_.products);
+        stage.gpu = std::make_shared<gpu_stage>(request.devices[p], terms_.replica_layout,
+                                                weights_of_replica(), terms_.products);
       stage.blocks = blocks;
       stage.watch = with_.watch;
       span.stages.push_back(spawn<stage_actor>(system_, std::move(stage)));
@@ -92,12 +92,12 @@ private:
     options.runner_hears = [spanning](caf::event_based_actor* self) { return spanning->hear(self); };
   }
 
-  /// Pinned memory if one of the devices is on a card, which copies from it and to it.
+  /// Pinned memory if one of the devices is on a GPU, which copies from it and to it.
   block_source blocks_to_copy_from() const {
-    const auto card = std::ranges::find(terms_.request.devices, device_kind::cuda, &device::kind);
-    if (card == terms_.request.devices.end()) return with_.blocks;
-    return [at = card->index](std::size_t bytes) {
-      cuda::runtime::make_current(at); // it would else wake the first card
+    const auto gpu = std::ranges::find(terms_.request.devices, device_kind::cuda, &device::kind);
+    if (gpu == terms_.request.devices.end()) return with_.blocks;
+    return [at = gpu->index](std::size_t bytes) {
+      cuda::runtime::make_current(at); // it would else wake the first GPU
       return naming_memory("a gradient of a worker, or values between its devices",
                            [bytes] { return cuda::pinned_memory(bytes); });
     };
@@ -107,44 +107,44 @@ private:
     return !with_.weights.empty() && std::ranges::count(with_.weights, weight_place::host) == 0;
   }
 
-  /// A lane of its card for updates of its own, which steps wait for.
-  std::shared_ptr<lane> own_lane() const {
-    return std::make_shared<cuda::card_lane>(terms_.request.devices.front().index, product_precision::float32,
+  /// A queue of its GPU for updates of its own, which steps wait for.
+  std::shared_ptr<device_queue> own_queue() const {
+    return std::make_shared<cuda::gpu_queue>(terms_.request.devices.front().index, product_precision::float32,
                                              cuda::runtime::urgency::first);
   }
 
-  /// They are taken where the shards lie, in a lane of their own if that is a card, and on the host if some
+  /// They are taken where the shards lie, on a queue of their own if that is a GPU, and on the host if some
   /// are not there.
   void give_local_steps(device_actor_options& options) const {
-    options.works_in = std::make_shared<host_lane>(with_.blocks);
-    if (all_weights_there()) options.works_in = own_lane();
+    options.works_in = std::make_shared<host_queue>(with_.blocks);
+    if (all_weights_there()) options.works_in = own_queue();
     options.watch = with_.watch;
     options.local = std::make_shared<local_steps>(terms_.layout, *terms_.local, options.works_in);
   }
 
   void give_writer(device_actor_options& options) const {
     const shared_block& block = *with_.shared;
-    if (!block.on_card) {
+    if (!block.on_gpu) {
       options.writer = std::make_shared<hogwild_writer>(*terms_.layout, block.store, block.rule);
       return;
     }
-    options.works_in = own_lane();
+    options.works_in = own_queue();
     options.watch = with_.watch;
-    options.writer = std::make_shared<hogwild_writer>(*terms_.layout, block.store, block.rule, block.on_card,
+    options.writer = std::make_shared<hogwild_writer>(*terms_.layout, block.store, block.rule, block.on_gpu,
                                                       terms_.worker.value, options.works_in);
   }
 
   /// The weights of local steps are one block.
   weight_places weights_of_replica() const {
     if (with_.weights.empty()) return weight_place::host;
-    if (terms_.local) return all_weights_there() ? weight_place::same_card : weight_place::host;
+    if (terms_.local) return all_weights_there() ? weight_place::same_gpu : weight_place::host;
     return with_.weights;
   }
 
   std::shared_ptr<step_runner> runner_on(const model_request& request) const {
     if (request.devices.front().kind == device_kind::cpu)
       return std::make_shared<replica>(with_.model, request, terms_.replica_layout, with_.blocks);
-    auto made = std::make_shared<card_replica>(
+    auto made = std::make_shared<gpu_replica>(
         with_.model, request, terms_.replica_layout, with_.watch ? with_.watch : watch_of_process(),
         weights_of_replica(), terms_.products, cuda::kept_graphs::most_kept, with_.run_ahead);
     for (const std::size_t size : with_.batch_sizes) made->prepare(size);

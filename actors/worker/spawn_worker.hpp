@@ -4,9 +4,9 @@
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/engine/account/training_progress.hpp>
 #include <mailgrad/engine/plan/worker_terms.hpp>
-#include <mailgrad/engine/shard/card_block.hpp>
-#include <mailgrad/engine/worker/card_replica.hpp>
-#include <mailgrad/engine/worker/mark_watch.hpp>
+#include <mailgrad/engine/shard/gpu_block.hpp>
+#include <mailgrad/engine/worker/event_watch.hpp>
+#include <mailgrad/engine/worker/gpu_replica.hpp>
 #include <mailgrad/engine/worker/step_runner.hpp>
 #include <mailgrad/net/all_reduce.hpp>
 #include <mailgrad/optim/identity.hpp>
@@ -32,7 +32,7 @@ struct worker_peers {
 /// How workers share one block under hogwild.
 struct shared_block {
   std::shared_ptr<hogwild_store> store;
-  std::shared_ptr<card_block> on_card{}; ///< the block, if that is on the card of all workers
+  std::shared_ptr<gpu_block> on_gpu{}; ///< the block, if that is on the GPU of all workers
   optimizer_options rule;
   bool from_start = false; ///< the first policy is hogwild
 };
@@ -51,13 +51,13 @@ struct worker_surroundings {
       samples{}; ///< those of the run, if it has them; null: the feeder sends batches
   /// Adds its gradients up with those of all other workers; null: they do not.
   std::shared_ptr<net::all_reduce> sums{};
-  std::vector<weight_place> weights{}; ///< by shard, if it computes on a card; empty: all on the host
+  std::vector<weight_place> weights{}; ///< by shard, if it computes on a GPU; empty: all on the host
   std::uint64_t run_ahead = 1;         ///< steps that it begins before the one under way has ended, if it can
-  std::shared_ptr<mark_watch> watch{}; ///< tells when the steps on a card end; null: that of the process
-  /// Of the batches that will come, for each of which a worker on a card takes its memory before it begins;
+  std::shared_ptr<event_watch> watch{}; ///< tells when the steps on a GPU end; null: that of the process
+  /// Of the batches that will come, for each of which a worker on a GPU takes its memory before it begins;
   /// empty: when the first of a size comes.
   std::vector<std::size_t> batch_sizes{};
-  bool ends_with_card = false; ///< the worker is lost with the card it computes on
+  bool ends_with_gpu = false; ///< the worker is lost with the GPU it computes on
   /// Gives the runner that the worker uses instead of `own`, the one of its terms.
   std::function<std::shared_ptr<step_runner>(rank worker, std::shared_ptr<step_runner> own)> runner{};
 };

@@ -30,7 +30,7 @@ void require_like(const stage_program& a, const stage_program& b) {
 
 } // namespace
 
-stage_actor::sized_program::sized_program(const stage_actor_options& o, std::size_t samples, lane& at)
+stage_actor::sized_program::sized_program(const stage_actor_options& o, std::size_t samples, device_queue& at)
     : code(o.model, of_size(o.request, samples), *o.layout, o.devices[o.place], at, o.sums_apart) {
   for (std::size_t i = 0; i < code.parts().size(); ++i)
     pools.emplace_back([this, i] { return code.make_values(i); });
@@ -39,13 +39,14 @@ stage_actor::sized_program::sized_program(const stage_actor_options& o, std::siz
 stage_actor::stage_actor(caf::event_based_actor* self, stage_actor_options options)
     : self_(self), options_(std::move(options)), weights_(*options_.layout), on_host_(options_.blocks),
       queued_(self,
-              options_.card ? std::shared_ptr<lane>(options_.card->at()) : std::make_shared<host_lane>(),
+              options_.gpu ? std::shared_ptr<device_queue>(options_.gpu->at())
+                           : std::make_shared<host_queue>(),
               options_.watch),
       rows_([] { return std::make_shared<row_memory>(); }) {}
 
 /// What the kernels read goes with the members.
 stage_actor::~stage_actor() {
-  if (options_.card) options_.card->finish();
+  if (options_.gpu) options_.gpu->finish();
 }
 
 caf::behavior stage_actor::make_behavior() {
@@ -68,7 +69,7 @@ caf::behavior stage_actor::make_behavior() {
   };
 }
 
-/// No actor waits for a card, so one whose lane is at work ends later.
+/// No actor waits for a GPU, so one whose queue is at work ends later.
 void stage_actor::quit_when_idle() {
   schedule_.reset();
   queued_.when_done([this](const std::exception_ptr&) { self_->quit(); });
@@ -104,11 +105,11 @@ void stage_actor::start(const compute_step& x) {
             rows_.take(),
             0};
     sum_.memory->used = 0;
-    if (options_.card) begin_on_card();
+    if (options_.gpu) begin_on_gpu();
   } catch (const std::exception& e) {
     return fail(e);
   }
-  for (std::uint32_t s = 0; !options_.card && s < work_->weights.size(); ++s)
+  for (std::uint32_t s = 0; !options_.gpu && s < work_->weights.size(); ++s)
     weights_.use(s, work_->weights[s].values);
   for (const values_computed& early : std::exchange(early_, {})) take(early);
   continue_later();
@@ -122,11 +123,11 @@ void stage_actor::own_addend(const stage_program& code) {
   if (any && mine.values.bytes() == 0) mine.values = block(work_->into->dense.bytes());
 }
 
-void stage_actor::begin_on_card() {
+void stage_actor::begin_on_gpu() {
   std::size_t runs = 0;
   for (const sized_program* p : by_micro_batch_) runs += p->code.parts().size();
   turns_.clear();
-  options_.card->begin(work_->weights, work_->racing, by_micro_batch_.front()->code, runs, sum_);
+  options_.gpu->begin(work_->weights, work_->racing, by_micro_batch_.front()->code, runs, sum_);
 }
 
 void stage_actor::take(const values_computed& x) {
@@ -143,7 +144,7 @@ void stage_actor::take(const values_computed& x) {
 
 void stage_actor::compute_next() {
   if (!schedule_) return;
-  if (schedule_->finished()) return options_.card ? end_on_card() : finish();
+  if (schedule_->finished()) return options_.gpu ? end_on_gpu() : finish();
   const auto turn = schedule_->next();
   if (!turn) {
     waits_for_ = schedule_->waits_for_credit() ? trace_kind::credit : trace_kind::stage_values;
@@ -168,11 +169,11 @@ void stage_actor::run(const stage_schedule::turn& t) {
   std::vector<const value_set*> read;
   for (const std::size_t segment : p.code.parts()[t.part].reads) {
     const auto& values = arrivals_.at({t.micro_batch, segment}).values;
-    read.push_back(options_.card ? options_.card->bring(values) : values.get());
+    read.push_back(options_.gpu ? options_.gpu->bring(values) : values.get());
   }
   const std::shared_ptr<value_set> made = p.pools[t.part].take();
-  if (options_.card) {
-    run_on_card(t, read, *made);
+  if (options_.gpu) {
+    run_on_gpu(t, read, *made);
     schedule_->ran(t);
     pass_on(t, made);
     return let_go(t);
@@ -194,14 +195,14 @@ void stage_actor::run(const stage_schedule::turn& t) {
   let_go(t);
 }
 
-void stage_actor::run_on_card(const stage_schedule::turn& t, std::span<const value_set* const> read,
-                              value_set& made) {
+void stage_actor::run_on_gpu(const stage_schedule::turn& t, std::span<const value_set* const> read,
+                             value_set& made) {
   const micro_batch& m = work_->micro_batches[t.micro_batch];
   stage_program& code = by_micro_batch_[t.micro_batch]->code;
-  code.run(t.part, m, *options_.card, read, made, sum_);
-  options_.card->ran(code, t.part, m.share);
+  code.run(t.part, m, *options_.gpu, read, made, sum_);
+  options_.gpu->ran(code, t.part, m.share);
   const auto& readers = code.parts()[t.part].readers;
-  options_.card->hand_on(made, !std::ranges::all_of(readers, [&](device d) { return is_beside(d); }));
+  options_.gpu->hand_on(made, !std::ranges::all_of(readers, [&](device d) { return is_beside(d); }));
   turns_.push_back(t);
 }
 
@@ -211,7 +212,7 @@ bool stage_actor::is_beside(device reader) const {
   return own.kind == reader.kind && (own.kind == device_kind::cpu || own.index == reader.index);
 }
 
-/// Calls `then` when the lane has done what is queued, unless the step has failed meanwhile.
+/// Calls `then` when the queue has done what is queued, unless the step has failed meanwhile.
 void stage_actor::when_queued_is_done(std::function<void()> then) {
   queued_.when_done([this, step = work_->step, then = std::move(then)](const std::exception_ptr& why) {
     if (!work_ || work_->step != step) return;
@@ -224,24 +225,24 @@ void stage_actor::when_queued_is_done(std::function<void()> then) {
   });
 }
 
-void stage_actor::end_on_card() {
+void stage_actor::end_on_gpu() {
   schedule_.reset();
   try {
-    options_.card->end(by_micro_batch_.front()->code, sum_);
+    options_.gpu->end(by_micro_batch_.front()->code, sum_);
   } catch (const std::exception& e) {
     return fail(e);
   }
   when_queued_is_done([this] {
-    note_spans(options_.card->take(sum_));
+    note_spans(options_.gpu->take(sum_));
     finish();
   });
 }
 
-/// The card says when it computed each part.
-void stage_actor::note_spans(const std::vector<card_stage::run_span>& spans) {
-  if (!spans.empty()) card_time_.see(spans.back().end, options_.time->now());
+/// The GPU says when it computed each part.
+void stage_actor::note_spans(const std::vector<gpu_stage::run_span>& spans) {
+  if (!spans.empty()) gpu_time_.see(spans.back().end, options_.time->now());
   for (std::size_t i = 0; i < spans.size(); ++i) {
-    const instant begun = card_time_.here(spans[i].begin), ended = card_time_.here(spans[i].end);
+    const instant begun = gpu_time_.here(spans[i].begin), ended = gpu_time_.here(spans[i].end);
     busy_ += ended - begun;
     if (!trace_) continue;
     const stage_schedule::turn& t = turns_[i];
@@ -261,7 +262,7 @@ void stage_actor::pass_on(const stage_schedule::turn& t, const std::shared_ptr<v
   const auto tell = [this, values = values_computed{work_->step, t.micro_batch, part.number, made}](
                         device reader) { send(self_, work_->stages[place_of(reader)], values); };
   for (const device reader : part.readers)
-    if (!options_.card || is_beside(reader))
+    if (!options_.gpu || is_beside(reader))
       tell(reader);
     else
       when_queued_is_done([tell, reader] { tell(reader); });
@@ -291,7 +292,7 @@ void stage_actor::finish() {
 }
 
 void stage_actor::fail(const std::exception& e) {
-  if (options_.card) options_.card->abandon();
+  if (options_.gpu) options_.gpu->abandon();
   schedule_.reset();
   arrivals_.clear();
   work_.reset();
@@ -299,11 +300,11 @@ void stage_actor::fail(const std::exception& e) {
   send(self_, worker_, stage_failed{options_.place, e.what(), std::move(trace_), failure_of_device(e)});
 }
 
-/// Memory that cards reach may be lacking for a core as well, but a core is not lost with what it computes.
+/// Memory that GPUs reach may be lacking for a core as well, but a core is not lost with what it computes.
 std::optional<world_errc> stage_actor::failure_of_device(const std::exception& e) const {
   const auto* by = dynamic_cast<const device_error*>(&e);
   if (by && by->code() == world_errc::out_of_memory) return world_errc::out_of_memory;
-  if (by && by->code() == world_errc::device_failure && options_.card) return world_errc::device_failure;
+  if (by && by->code() == world_errc::device_failure && options_.gpu) return world_errc::device_failure;
   return std::nullopt;
 }
 

@@ -1,12 +1,12 @@
 #pragma once
 
-#include <mailgrad/actors/protocol/lane_waits.hpp>
+#include <mailgrad/actors/protocol/queue_waits.hpp>
 #include <mailgrad/actors/protocol/stage_messages.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/account/trace_track.hpp>
 #include <mailgrad/engine/model/object_pool.hpp>
-#include <mailgrad/engine/worker/card_stage.hpp>
-#include <mailgrad/engine/worker/mark_watch.hpp>
+#include <mailgrad/engine/worker/event_watch.hpp>
+#include <mailgrad/engine/worker/gpu_stage.hpp>
 #include <mailgrad/engine/worker/stage_program.hpp>
 
 #include <functional>
@@ -26,10 +26,10 @@ struct stage_actor_options {
   std::shared_ptr<const parameter_layout> layout;
   std::size_t credits = 2; ///< micro-batches that a reader of its values may be behind
   std::shared_ptr<const time_source> time;
-  bool sums_apart = false;             ///< see spanning_replica::options
-  std::shared_ptr<card_stage> card{};  ///< if the device is a lane of a card; else null
-  block_source blocks{};               ///< of values that a core hands on; null: memory of this process
-  std::shared_ptr<mark_watch> watch{}; ///< tells when the lane gets somewhere; null: that of the process
+  bool sums_apart = false;              ///< see spanning_replica::options
+  std::shared_ptr<gpu_stage> gpu{};     ///< if the device is a stream of a GPU; else null
+  block_source blocks{};                ///< of values that a core hands on; null: memory of this process
+  std::shared_ptr<event_watch> watch{}; ///< tells when the queue gets somewhere; null: that of the process
 };
 
 /// Owns one device of a worker that spans several, and the part of the model that is placed there.
@@ -40,17 +40,17 @@ struct stage_actor_options {
 /// Never       computes ahead of its readers by more than its credits; blocks.
 ///
 ///     idle --compute_step--> computing --all parts of all micro-batches--> idle
-///                              |   ^                 '--on a card--> until all that is queued has run --> idle
+///                              |   ^                 '--on a GPU--> until all that is queued has run --> idle
 ///                no values, no credit: waiting for the mailbox
 ///
-/// On a lane of a card the parts are queued. A stage on the same card gets values at once, with a mark that
-/// its lane waits for, and any other when they have come to the host.
+/// On a stream of a GPU the parts are queued. A stage on the same GPU gets values at once, with an event that
+/// its queue waits for, and any other when they have come to the host.
 class stage_actor {
 public:
   static constexpr const char* name = "mailgrad.stage-actor";
 
   stage_actor(caf::event_based_actor* self, stage_actor_options options);
-  /// Waits for what is queued on its lane.
+  /// Waits for the work on its queue.
   ~stage_actor();
   caf::behavior make_behavior();
 
@@ -60,7 +60,7 @@ private:
     stage_program code;
     std::vector<object_pool<value_set>> pools; ///< by part
 
-    sized_program(const stage_actor_options& o, std::size_t samples, lane& at);
+    sized_program(const stage_actor_options& o, std::size_t samples, device_queue& at);
   };
   /// The values of one segment and micro-batch, kept until the last part here has read them.
   struct arrival {
@@ -77,12 +77,12 @@ private:
   void run(const stage_schedule::turn& t);
   void pass_on(const stage_schedule::turn& t, const std::shared_ptr<value_set>& made);
   void let_go(const stage_schedule::turn& t);
-  lane& at() { return options_.card ? static_cast<lane&>(*options_.card->at()) : on_host_; }
+  device_queue& at() { return options_.gpu ? static_cast<device_queue&>(*options_.gpu->at()) : on_host_; }
   bool is_beside(device reader) const;
-  void begin_on_card();
-  void run_on_card(const stage_schedule::turn& t, std::span<const value_set* const> read, value_set& made);
-  void end_on_card();
-  void note_spans(const std::vector<card_stage::run_span>& spans);
+  void begin_on_gpu();
+  void run_on_gpu(const stage_schedule::turn& t, std::span<const value_set* const> read, value_set& made);
+  void end_on_gpu();
+  void note_spans(const std::vector<gpu_stage::run_span>& spans);
   void when_queued_is_done(std::function<void()> then);
   void finish();
   void fail(const std::exception& e);
@@ -94,16 +94,16 @@ private:
   caf::event_based_actor* self_;
   stage_actor_options options_;
   weight_addresses weights_;
-  host_lane on_host_;
-  lane_waits queued_;
-  device_clock card_time_;
+  host_queue on_host_;
+  queue_waits queued_;
+  device_clock gpu_time_;
   std::map<std::size_t, std::unique_ptr<sized_program>> programs_; ///< by samples of a micro-batch
   object_pool<row_memory> rows_;
   caf::actor worker_;
   std::shared_ptr<const step_work> work_; ///< the present step; null between two steps
   std::vector<sized_program*> by_micro_batch_;
   std::optional<stage_schedule> schedule_;
-  std::vector<stage_schedule::turn> turns_; ///< that were queued on a card
+  std::vector<stage_schedule::turn> turns_; ///< that were queued on a GPU
   std::map<arrival_key, arrival> arrivals_;
   std::vector<values_computed> early_; ///< of a step that this stage does not know yet
   stage_sum sum_;

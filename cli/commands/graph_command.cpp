@@ -16,7 +16,7 @@
 #include <mailgrad/graph/operation_registry.hpp>
 #include <mailgrad/graph/placement/placement.hpp>
 #include <mailgrad/graph/placement/replicate.hpp>
-#include <mailgrad/graph/travel/graph_bytes.hpp>
+#include <mailgrad/graph/serial/graph_bytes.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -73,15 +73,15 @@ std::optional<value> find_value(const named_values& named, std::string_view name
 
 namespace {
 
-struct graph_words {
+struct graph_args {
   std::string model = "mlp";
   std::vector<std::size_t> input{28, 28, 1};
   std::size_t classes = 10;
   std::size_t batch = 64;
   std::string data;
-  table_words table;
+  table_args table;
   std::string devices;
-  spanning_words span;
+  spanning_args span;
   bool with_gradients = false;
   std::string output{output_file::standard_output};
   std::string out;  ///< for the graph itself, in place of the picture
@@ -92,7 +92,7 @@ constexpr const char* loss_name = "loss";
 constexpr const char* logits_name = "logits";
 constexpr std::string_view gradient_prefix = "gradient of ";
 
-model_request request_of(const graph_words& w) {
+model_request request_of(const graph_args& w) {
   if (!w.data.empty()) {
     open_options o;
     apply(w.table, o);
@@ -106,7 +106,7 @@ model_request request_of(const graph_words& w) {
 }
 
 /// Adds a hint to the error of a model that does not fit the default samples, which are images.
-model_outputs built(const graph_words& w, graph& g, const model_request& request) {
+model_outputs built(const graph_args& w, graph& g, const model_request& request) {
   try {
     return spanning(find_model(w.model), w.span)(g, request);
   } catch (const graph_error& e) {
@@ -135,7 +135,7 @@ bool names_gradients(const std::vector<named_value>& named) {
 }
 
 /// Builds or reads the graph, and returns what it names.
-std::vector<named_value> make_graph(const graph_words& w, graph& g, const model_request& request) {
+std::vector<named_value> make_graph(const graph_args& w, graph& g, const model_request& request) {
   std::vector<named_value> named;
   if (w.file.empty()) {
     const model_outputs outputs = built(w, g, request);
@@ -150,14 +150,14 @@ std::vector<named_value> make_graph(const graph_words& w, graph& g, const model_
   return named;
 }
 
-model_request requested(const graph_words& w) {
+model_request requested(const graph_args& w) {
   model_request request = w.file.empty() ? request_of(w) : model_request{};
   if (!w.devices.empty()) request.devices = read_devices(w.devices);
   if (w.span.any()) require_several(w.span, request.devices.size());
   return request;
 }
 
-std::string picture_of(const graph_words& w, const graph& g, const std::vector<named_value>& named,
+std::string picture_of(const graph_args& w, const graph& g, const std::vector<named_value>& named,
                        const model_request& request) {
   const placement places(g, request.devices.front());
   require_devices(g, places, request.devices);
@@ -173,7 +173,7 @@ std::string picture_of(const graph_words& w, const graph& g, const std::vector<n
 }
 
 /// Draws the graph, or writes it as it is.
-int show(const graph_words& w) {
+int show(const graph_args& w) {
   const bool as_it_is = !w.out.empty();
   std::vector<input_file> read = files_of({w.file.empty() ? w.model : w.file, w.data, {}, {}, {}});
   require_no_input(as_it_is ? "--out" : "--output", as_it_is ? w.out : w.output, read);
@@ -190,7 +190,7 @@ int show(const graph_words& w) {
 
 command make_graph_command(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("graph", "Draw a model's graph in the language of Graphviz");
-  auto words = std::make_shared<graph_words>();
+  auto words = std::make_shared<graph_args>();
   option_table t(*parser);
   t.add("file", words->file, "A graph that --out or a program has written, in place of a model",
         path("FILE"));
@@ -207,7 +207,7 @@ command make_graph_command(CLI::App& app) {
   add_table(t, words->table);
   t.title();
   t.add("--devices", words->devices,
-        "Draw what a training step computes on these devices, such as cpu:0,cpu:1, or lanes of a card, "
+        "Draw what a training step computes on these devices, such as cpu:0,cpu:1, or streams of a GPU, "
         "cuda:0,cuda:0/1: a box for each device, and the values that go from one to another");
   add_spanning(t, words->span);
   t.title();

@@ -3,7 +3,7 @@
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/program.hpp>
 #include <mailgrad/cli/remote/joined_workers.hpp>
-#include <mailgrad/cli/remote/remote_words.hpp>
+#include <mailgrad/cli/remote/remote_args.hpp>
 
 #include <mailgrad/options/number.hpp>
 
@@ -23,7 +23,7 @@ namespace mailgrad {
 
 namespace {
 
-struct join_words {
+struct join_args {
   std::string address;
   std::string devices = "cpu:0";
   std::uint32_t workers = 0; ///< that share the devices; 0: as the run says
@@ -46,7 +46,7 @@ std::chrono::milliseconds read_rejoin(const std::string& word) {
   return word == "yes" ? usual_rejoin : std::chrono::seconds{parse_whole(word).value()};
 }
 
-int join(const join_words& w) {
+int join(const join_args& w) {
   const std::vector<device> devices = read_devices(w.devices);
   const interrupt ctrl_c("a second signal ends this process at once: what its workers had under way is lost");
   auto until_joined = std::make_unique<connecting>(ctrl_c, w.address, w.quiet);
@@ -69,11 +69,11 @@ int join(const join_words& w) {
 
 command make_join_command(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("join", "Join a run of another process as a worker");
-  auto words = std::make_shared<join_words>();
+  auto words = std::make_shared<join_args>();
   option_table t(*parser);
   t.add("ADDRESS", words->address, "Where 'mailgrad serve' listens, as HOST:PORT or memory:NAME", required);
   t.add("--devices", words->devices,
-        "The devices to compute on: cpu:0,cpu:1, or lanes of a card, cuda:0,cuda:0/1. Each is a worker, "
+        "The devices to compute on: cpu:0,cpu:1, or streams of a GPU, cuda:0,cuda:0/1. Each is a worker, "
         "unless the model of the run spans several devices; a worker then takes as many as that needs, one "
         "after the other",
         shown);
@@ -86,7 +86,7 @@ command make_join_command(CLI::App& app) {
         "When cut off from the run, try to come back as the next incarnation: no, yes, which tries for 60 s, "
         "or for so many seconds",
         one_of_or_seconds({"no", "yes"}, most_rejoin_seconds), value_name("no|yes|SECONDS"), shown);
-  add_own_data(t, words->data, words->data_limit);
+  add_local_data(t, words->data, words->data_limit);
   add_plugins(t, words->plugins);
   add_keys(t, words->keys);
   t.title();

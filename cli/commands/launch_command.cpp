@@ -1,13 +1,13 @@
+#include <mailgrad/cli/commands/train_args.hpp>
 #include <mailgrad/cli/commands/train_options.hpp>
-#include <mailgrad/cli/commands/train_words.hpp>
 #include <mailgrad/cli/device_option.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/option_table.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/program.hpp>
 #include <mailgrad/cli/remote/joined_workers.hpp>
-#include <mailgrad/cli/remote/launch_words.hpp>
-#include <mailgrad/cli/remote/remote_words.hpp>
+#include <mailgrad/cli/remote/launch_args.hpp>
+#include <mailgrad/cli/remote/remote_args.hpp>
 
 #include <mailgrad/actors/remote/membership.hpp>
 #include <mailgrad/engine/plan/checked_options.hpp>
@@ -34,13 +34,13 @@ namespace {
 /// before they leave by themselves, and to write what it leaves behind.
 constexpr std::chrono::seconds time_for_server{2};
 
-struct words_of_launch {
-  train_words train;
-  launch_words launch;
+struct args_of_launch {
+  train_args train;
+  launch_args launch;
 };
 
 /// Turns words of a rank into those of a server, and returns the devices that are the workers'.
-std::string as_server(train_words& w, const launch_words& l, const launch_place& place) {
+std::string as_server(train_args& w, const launch_args& l, const launch_place& place) {
   if (w.workers > 0 && w.workers != place.workers())
     throw std::invalid_argument(fmt::format("--workers {}: {} starts {} ranks, so there are {}; leave it out",
                                             w.workers, place.launcher, place.size, place.workers()));
@@ -54,13 +54,13 @@ std::string as_server(train_words& w, const launch_words& l, const launch_place&
 }
 
 /// What ranks read from their command line alone.
-std::vector<std::string> words_of_ranks(const CLI::App& parser) {
-  option_words words(given_words(parser));
+std::vector<std::string> args_of_ranks(const CLI::App& parser) {
+  option_args words(given_args(parser));
   words.drop_if([](std::string_view o) { return o != "--devices" && !is_of(o, of_processes); });
   return words.take();
 }
 
-int serve(const CLI::App& parser, const train_words& w) {
+int serve(const CLI::App& parser, const train_args& w) {
   const launched& with = *w.remote.launch;
   if (with.file) with.file->clear();
   const core_binding binding = binding_of_process();
@@ -72,7 +72,7 @@ int serve(const CLI::App& parser, const train_words& w) {
 constexpr std::chrono::seconds for_coming_back{60};
 
 /// Every rank has the same words, so what rank 0 refuses of them, every rank refuses, and waits for nobody.
-void require_understood(const train_words& w) {
+void require_understood(const train_args& w) {
   training_options o = understood(w);
   o.record = w.outputs.record;
   require_sums_can_be(o);
@@ -86,10 +86,10 @@ void require_understood(const train_words& w) {
                                             w.remote.wire));
 }
 
-/// Every rank has the same words, so a worker looks for the data where the server does. A rank whose card
+/// Every rank has the same words, so a worker looks for the data where the server does. A rank whose GPU
 /// fails stays until the run has ended, since mpirun and MPI end all ranks with the first that has failed,
 /// also rank 0 that writes the report.
-joining joining_of(const train_words& w, const std::string& address, std::uint32_t number,
+joining joining_of(const train_args& w, const std::string& address, std::uint32_t number,
                    std::chrono::milliseconds patience = usual_patience) {
   return {number,
           w.remote.network ? w.remote.network : network_with(address, w.remote.keys, side::worker, patience),
@@ -104,7 +104,7 @@ joining joining_of(const train_words& w, const std::string& address, std::uint32
 
 /// A worker that is cut off from sums cannot come back, since the others wait for this one in the present
 /// sum.
-joining joining_of(const train_words& w, net::mpi_network& network, std::uint32_t number) {
+joining joining_of(const train_args& w, net::mpi_network& network, std::uint32_t number) {
   joining how = joining_of(w, w.remote.listen, number);
   if (!w.remote.all_reduce) return how;
   how.rejoin = {};
@@ -115,7 +115,7 @@ joining joining_of(const train_words& w, net::mpi_network& network, std::uint32_
 /// Joins where the file says. It may be that of a run that was killed and is started again under the same
 /// name, so a worker that finds nobody there looks whether it now says another place. While it waits for the
 /// file, a signal ends the process at once; from then on the server may know it, and it leaves in order.
-std::unique_ptr<joined_workers> joined_by(const address_file& file, const train_words& w,
+std::unique_ptr<joined_workers> joined_by(const address_file& file, const train_args& w,
                                           const std::vector<std::vector<device>>& worker,
                                           std::uint32_t number, std::optional<interrupt>& ctrl_c) {
   while (true) {
@@ -130,7 +130,7 @@ std::unique_ptr<joined_workers> joined_by(const address_file& file, const train_
 }
 
 /// `by_mpi` is null with another transport.
-int work(const train_words& w, const std::string& devices, net::mpi_network* by_mpi = nullptr) {
+int work(const train_args& w, const std::string& devices, net::mpi_network* by_mpi = nullptr) {
   const launched& with = *w.remote.launch;
   require_understood(w);
   const std::vector<device> all = read_devices(devices);
@@ -152,7 +152,7 @@ int work(const train_words& w, const std::string& devices, net::mpi_network* by_
 
 /// MPI begins and ends with all ranks together. A rank that has failed therefore leaves it as it is, and the
 /// launcher ends the others, which may wait for it.
-int by_mpi(const CLI::App& parser, words_of_launch& w, const std::string& devices) {
+int by_mpi(const CLI::App& parser, args_of_launch& w, const std::string& devices) {
   require_understood(w.train);
   const launch_place& place = w.train.remote.launch->place;
   const auto network = network_of_rank(w.launch, place);
@@ -170,14 +170,14 @@ int by_mpi(const CLI::App& parser, words_of_launch& w, const std::string& device
   return code;
 }
 
-int launch(const CLI::App& parser, words_of_launch& w) {
+int launch(const CLI::App& parser, args_of_launch& w) {
   const bool has_keys = !w.train.remote.keys.empty();
   if (w.launch.is_by_mpi() && parser.count("--when-alone") == 0)
     w.train.remote.when_alone = "end"; // nobody could come
   check_transport(w.launch, has_keys, w.train.remote.when_alone);
   const launch_place place = required_place(environment_of_process(), has_keys || w.launch.is_by_mpi());
   const std::string devices = as_server(w.train, w.launch, place);
-  w.train.remote.launch->again = words_of_ranks(parser);
+  w.train.remote.launch->again = args_of_ranks(parser);
   if (w.launch.is_by_mpi()) return by_mpi(parser, w, devices);
   return place.serves() ? serve(parser, w.train) : work(w.train, devices);
 }
@@ -187,8 +187,8 @@ int launch(const CLI::App& parser, words_of_launch& w) {
 command make_launch_command(CLI::App& app) {
   CLI::App* parser =
       app.add_subcommand("launch", "Train a model with ranks that mpirun, srun or mpiexec has started");
-  auto words = std::make_shared<words_of_launch>();
-  words->train = open_words();
+  auto words = std::make_shared<args_of_launch>();
+  words->train = open_args();
   words->train.devices = "cpu:0"; // each rank has a process of its own
   words->train.remote.serve = true;
   option_table table(*parser);

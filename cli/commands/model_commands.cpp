@@ -2,7 +2,7 @@
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/option_table.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
-#include <mailgrad/cli/output/report_words.hpp>
+#include <mailgrad/cli/output/format_report.hpp>
 #include <mailgrad/cli/output/run_outputs.hpp>
 #include <mailgrad/cli/program.hpp>
 #include <mailgrad/cli/run_inputs.hpp>
@@ -181,12 +181,12 @@ std::string to_json(const test_result& r) {
 
 namespace {
 
-struct test_words {
-  trained_words trained;
+struct test_args {
+  trained_args trained;
   std::string report;
 };
 
-int test(const test_words& w) {
+int test(const test_args& w) {
   const output_file report("report", w.report);
   require_no_input("--report", w.report, {{"--model-file", w.trained.model_file}});
   predictor model = open_model(w.trained);
@@ -207,7 +207,7 @@ int test(const test_words& w) {
 
 command make_test_command(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("test", "Measure a trained model on samples whose answers are known");
-  auto words = std::make_shared<test_words>();
+  auto words = std::make_shared<test_args>();
   option_table t(*parser);
   add_model_file(t, words->trained);
   add_model_of_weights(t, words->trained);
@@ -346,8 +346,8 @@ void prediction_output::write_json(std::span<const float> found, const std::file
 
 namespace {
 
-struct predict_words {
-  trained_words trained;
+struct predict_args {
+  trained_args trained;
   std::string rows;
   std::vector<std::string> pictures;
   std::string format = "csv";
@@ -380,13 +380,13 @@ void predict_each(Rows& rows, predictor& model, prediction_output& out, const Be
   } while (more);
 }
 
-void predict_text(std::istream& in, const std::string& name, const table_words& form, predictor& model,
+void predict_text(std::istream& in, const std::string& name, const table_args& form, predictor& model,
                   prediction_output& out) {
   require_plain_numbers(model);
   number_rows rows(in, name, model.inputs(), rows_as(form, model.card().table));
   errno = 0;
   predict_each(rows, model, out,
-               [&] { say_line(rows_in_words(rows.encoding(), rows.delimiter(), rows.has_header())); });
+               [&] { say_line(format_rows(rows.encoding(), rows.delimiter(), rows.has_header())); });
   if (in.bad()) throw_unreadable(name, errno != 0 ? errno : EIO); // a folder can be opened, but not read
 }
 
@@ -426,7 +426,7 @@ void predict_pictures(const std::vector<std::string>& named, predictor& model, p
   }
 }
 
-void predict_file(const predict_words& w, predictor& model, prediction_output& out) {
+void predict_file(const predict_args& w, predictor& model, prediction_output& out) {
   if (npy_file::is_npy(w.rows)) return predict_array(w.rows, model, out);
   errno = 0;
   std::ifstream file(w.rows, std::ios::binary);
@@ -434,7 +434,7 @@ void predict_file(const predict_words& w, predictor& model, prediction_output& o
   predict_text(file, w.rows, w.trained.table, model, out);
 }
 
-int predict_to(std::ostream& to, const predict_words& w) {
+int predict_to(std::ostream& to, const predict_args& w) {
   if (int{w.rows.empty()} + int{w.trained.data.empty()} + int{w.pictures.empty()} != 2)
     throw std::invalid_argument("predict: name either a data set by --data, or rows of numbers by --rows, or "
                                 "pictures by --picture-files");
@@ -457,7 +457,7 @@ int predict_to(std::ostream& to, const predict_words& w) {
 }
 
 /// A reader that has seen enough ends the command, as it ends other programs.
-int predict(const predict_words& w) {
+int predict(const predict_args& w) {
   try {
     return predict_to(std::cout, w);
   } catch (const answers_not_written& e) {
@@ -471,7 +471,7 @@ int predict(const predict_words& w) {
 
 command make_predict_command(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("predict", "Print the answers of a trained model to samples");
-  auto words = std::make_shared<predict_words>();
+  auto words = std::make_shared<predict_args>();
   option_table t(*parser);
   add_model_file(t, words->trained);
   add_model_of_weights(t, words->trained);
@@ -499,12 +499,12 @@ command make_predict_command(CLI::App& app) {
 
 namespace {
 
-struct generate_words {
-  trained_words trained;
+struct generate_args {
+  trained_args trained;
   text_sample_options text{.length = 300};
 };
 
-int generate(const generate_words& w) {
+int generate(const generate_args& w) {
   predictor model = open_model(w.trained);
   if (model.card().request.features != feature_kind::tokens)
     throw std::invalid_argument(fmt::format("generate: the model is none of texts, but reads samples of {}; "
@@ -518,7 +518,7 @@ int generate(const generate_words& w) {
 
 command make_generate_command(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("generate", "Write a text with a trained model of texts");
-  auto words = std::make_shared<generate_words>();
+  auto words = std::make_shared<generate_args>();
   option_table t(*parser);
   add_model_file(t, words->trained);
   add_device(t, words->trained);
@@ -537,12 +537,12 @@ command make_generate_command(CLI::App& app) {
 
 namespace {
 
-struct export_words {
-  trained_words trained;
+struct export_args {
+  trained_args trained;
   std::string onnx;
 };
 
-int export_model(const export_words& w) {
+int export_model(const export_args& w) {
   if (w.onnx == "-" || !replaced_file::can_replace(replaced_file::without_links(w.onnx)))
     throw std::invalid_argument("--onnx: '" + w.onnx + "' is no file; name one that may be replaced");
   require_no_input("--onnx", w.onnx, {{"--model-file", w.trained.model_file}});
@@ -554,7 +554,7 @@ int export_model(const export_words& w) {
 
 command make_export_command(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("export", "Write a trained model for other programs, as ONNX");
-  auto words = std::make_shared<export_words>();
+  auto words = std::make_shared<export_args>();
   option_table t(*parser);
   add_model_file(t, words->trained);
   t.add("--onnx", words->onnx,

@@ -1,5 +1,5 @@
+#include <mailgrad/cli/commands/train_args.hpp>
 #include <mailgrad/cli/commands/train_options.hpp>
-#include <mailgrad/cli/commands/train_words.hpp>
 #include <mailgrad/cli/device_option.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
@@ -24,16 +24,16 @@ namespace mailgrad {
 
 namespace {
 
-struct replay_words {
+struct replay_args {
   std::string recording;
-  train_words asked; ///< where it is, and what is to be seen of it; all else is recorded
+  train_args asked; ///< where it is, and what is to be seen of it; all else is recorded
 
-  replay_words() { asked.data = asked.devices = asked.parameters = ""; }
+  replay_args() { asked.data = asked.devices = asked.parameters = ""; }
 };
 
 /// Those of what is seen that were given.
-option_words looks_in(const CLI::App& parser) {
-  option_words looks(given_words(parser));
+option_args looks_in(const CLI::App& parser) {
+  option_args looks(given_args(parser));
   looks.drop_if([](std::string_view option) { return !is_of(option, of_looks); });
   return looks;
 }
@@ -49,30 +49,29 @@ void require_as_many(std::size_t devices, const std::vector<std::string>& words)
         fmt::format("--devices: the recording has {}, these are {}", recorded, devices));
 }
 
-option_words words_of_devices(const train_words& w) {
-  option_words words;
+option_args args_of_devices(const train_args& w) {
+  option_args words;
   if (!w.devices.empty()) words.set("--devices=" + w.devices);
   if (!w.parameters.empty()) words.set("--parameters=" + w.parameters);
   return words;
 }
 
-std::vector<std::string> words_for_train(const train_words& w, const option_words& looks,
-                                         const recording& r) {
-  option_words words(r.header.words);
+std::vector<std::string> args_for_train(const train_args& w, const option_args& looks, const recording& r) {
+  option_args words(with_present_names(r.header.words));
   words.drop_if([](std::string_view option) { // a recording says what to compute, not which files to write
     constexpr unsigned of_no_replay = of_display | of_resuming | of_checkpoints | of_pace | of_choice;
     return is_output_option(option) || is_of(option, of_no_replay);
   });
   if (!w.data.empty()) words.set("--data=" + w.data);
   if (!w.devices.empty()) require_as_many(read_devices(w.devices).size(), words.all());
-  words.set(words_of_devices(w));
+  words.set(args_of_devices(w));
   words.set(looks);
   if (!w.checkpoints.folder.empty()) {
     words.set("--checkpoint=" + w.checkpoints.folder);
     words.set("--checkpoint-every=" + w.checkpoints.every);
     words.set("--keep=" + std::to_string(w.checkpoints.keep));
   }
-  words.set(option_words(words_of(w.live)));
+  words.set(option_args(words_of(w.live)));
   if (w.quiet) words.set("--quiet");
   return words.take();
 }
@@ -110,13 +109,13 @@ int end_of_incomplete(const training_report& again, std::ostream& out) {
   return exit_code::cut_short;
 }
 
-int replay_with(const std::string& file, const train_words& w, const option_words& looks) {
+int replay_with(const std::string& file, const train_args& w, const option_args& looks) {
   const auto what = std::make_shared<const recording>(read_recording(file));
   require_repeatable(*what);
   require_asked_places(
-      recorded_values(*what), words_of_devices(w), "recording '" + what->name + "'",
-      [](const std::string& options) { return "it repeats on such cards alone; name such by " + options; });
-  const auto [again, code] = train_again(words_for_train(w, looks, *what), what, w.checkpoints);
+      recorded_values(*what), args_of_devices(w), "recording '" + what->name + "'",
+      [](const std::string& options) { return "it repeats on such GPUs alone; name such by " + options; });
+  const auto [again, code] = train_again(args_for_train(w, looks, *what), what, w.checkpoints);
   if (again.ended == "stopped" || again.ended == "failed") return end_of_stopped(code);
   std::ostream& out = writes_to_standard_output(w.outputs) ? std::cerr : std::cout;
   if (!what->killed) return compare(*what, again, out);
@@ -128,8 +127,8 @@ int replay_with(const std::string& file, const train_words& w, const option_word
 
 command make_replay_command(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("replay", "Repeat a recorded run, and compare its parameters");
-  auto words = std::make_shared<replay_words>();
-  train_words& w = words->asked;
+  auto words = std::make_shared<replay_args>();
+  train_args& w = words->asked;
   option_table t(*parser);
   t.add("recording", words->recording,
         "The file that 'mailgrad train --record' wrote. If its run was killed, or the disk was full, it is "
@@ -137,12 +136,12 @@ command make_replay_command(CLI::App& app) {
         required);
   t.add("--data", w.data, "Where the same data set lies now, if it has moved");
   t.add("--devices", w.devices,
-        "Devices to use instead of the recorded ones, such as cpu:0,cpu:1, or lanes of a card, "
-        "cuda:0,cuda:0/1; there must be as many, cores for cores and cards of the same name for cards");
+        "Devices to use instead of the recorded ones, such as cpu:0,cpu:1, or streams of a GPU, "
+        "cuda:0,cuda:0/1; there must be as many, cores for cores and GPUs of the same name for GPUs");
   t.add("--parameters", w.parameters,
-        "Where the weights lie and are updated, instead of the recorded places: host, a card such as cuda:0, "
-        "or several places for the shards in turn; the host for the host and cards of the same name for "
-        "cards");
+        "Where the weights lie and are updated, instead of the recorded places: host, a GPU such as cuda:0, "
+        "or several places for the shards in turn; the host for the host and GPUs of the same name for "
+        "GPUs");
   t.add("--report", w.outputs.report,
         "Write a report of the run to this file, as one JSON object; -: to standard output", path("FILE"));
   add_observing(t, w);
@@ -155,7 +154,7 @@ command make_replay_command(CLI::App& app) {
       "Every shard takes the gradients in the order of the recording, and every worker gets the same\n"
       "batches. So the run ends with the same parameters, bit for bit. A recording is refused if it was\n"
       "made with other data, by another version or with other processor instructions, if workers or\n"
-      "weights were on cores and are on cards, on cards and are on cores, or on other cards, if another\n"
+      "weights were on cores and are on GPUs, on GPUs and are on cores, or on other GPUs, if another\n"
       "version of cuBLAS multiplies, or if its run failed. Workers that were lost, came late or came back do "
       "so again, all in one process.\n"
       "\nA replay is a closer look at a run: its gaps, sampled gaps, losses and order are those of the run,\n"

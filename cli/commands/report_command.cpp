@@ -26,7 +26,7 @@ namespace mailgrad {
 
 namespace {
 
-struct report_words {
+struct report_args {
   std::vector<std::string> reports;
   std::string page;
   std::string svg, png; ///< folders
@@ -48,7 +48,7 @@ void require_folder(const char* option, const std::string& folder) {
 
 class prepared_files {
 public:
-  explicit prepared_files(const report_words& w) {
+  explicit prepared_files(const report_args& w) {
     for (const std::string& r : w.reports) inputs_.push_back({"a report", r});
   }
 
@@ -75,7 +75,7 @@ private:
   std::vector<prepared_file> files_;
 };
 
-int report(const report_words& w) {
+int report(const report_args& w) {
   if (w.reports.size() > most_runs)
     throw std::invalid_argument(fmt::format("report: {} runs; at most {} can be told apart in one picture",
                                             w.reports.size(), most_runs));
@@ -99,7 +99,7 @@ int report(const report_words& w) {
 command make_report_command(CLI::App& app) {
   CLI::App* parser =
       app.add_subcommand("report", "Draw what runs left behind, as one HTML page or as pictures");
-  auto words = std::make_shared<report_words>();
+  auto words = std::make_shared<report_args>();
   option_table t(*parser);
   t.add("REPORT", words->reports,
         fmt::format(

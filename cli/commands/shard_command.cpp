@@ -3,7 +3,7 @@
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/program.hpp>
 #include <mailgrad/cli/remote/joined_workers.hpp>
-#include <mailgrad/cli/remote/remote_words.hpp>
+#include <mailgrad/cli/remote/remote_args.hpp>
 
 #include <mailgrad/actors/remote/parameter_host.hpp>
 
@@ -22,7 +22,7 @@ namespace mailgrad {
 
 namespace {
 
-struct shard_words {
+struct shard_args {
   std::string server;
   std::string listen = "127.0.0.1:0";
   std::string keys;
@@ -35,7 +35,7 @@ void tell_begin(const std::vector<std::uint32_t>& shards, const std::string& add
                            fmt::join(shards, ", "), address);
 }
 
-int hold_shards(const shard_words& w) {
+int hold_shards(const shard_args& w) {
   const interrupt ctrl_c(
       "a second signal ends this process at once: its shards are lost, and with them the run");
   std::optional<connecting> until_joined(std::in_place, ctrl_c, w.server, w.quiet);
@@ -68,7 +68,7 @@ int hold_shards(const shard_words& w) {
 command make_shard_command(CLI::App& app) {
   CLI::App* parser =
       app.add_subcommand("shard", "Hold shards of a run of another process, as a parameter host");
-  auto words = std::make_shared<shard_words>();
+  auto words = std::make_shared<shard_args>();
   option_table t(*parser);
   t.add("--join", words->server, "Where 'mailgrad serve --shard-hosts N' listens, as HOST:PORT", required,
         value_name("HOST:PORT"));

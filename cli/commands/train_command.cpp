@@ -1,15 +1,15 @@
 #include <mailgrad/actors/training.hpp>
-#include <mailgrad/cli/commands/checkpoint_words.hpp>
-#include <mailgrad/cli/commands/resumed_words.hpp>
+#include <mailgrad/cli/commands/checkpoint_args.hpp>
+#include <mailgrad/cli/commands/resumed_args.hpp>
+#include <mailgrad/cli/commands/train_args.hpp>
 #include <mailgrad/cli/commands/train_options.hpp>
-#include <mailgrad/cli/commands/train_words.hpp>
 #include <mailgrad/cli/device_option.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/live/live_run.hpp>
 #include <mailgrad/cli/option_table.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
+#include <mailgrad/cli/output/format_report.hpp>
 #include <mailgrad/cli/output/progress_display.hpp>
-#include <mailgrad/cli/output/report_words.hpp>
 #include <mailgrad/cli/output/run_outputs.hpp>
 #include <mailgrad/cli/program.hpp>
 #include <mailgrad/cli/remote/served_run.hpp>
@@ -89,9 +89,9 @@ std::string recording_failure(const training& run, const training_report& r) {
 /// The report of a run that has ended. Says that the weights are tested on so many samples when that begins,
 /// since a run that has diverged or lost a shard has none to test; 0: says nothing.
 training_report tested_report(training& run, std::size_t samples, const std::function<bool()>& ends_test) {
-  return run.report([&ends_test, untold = samples]() mutable {
+  return run.report([&ends_test, unreported = samples]() mutable {
     if (ends_test()) return true;
-    if (const std::size_t n = std::exchange(untold, 0); n > 0)
+    if (const std::size_t n = std::exchange(unreported, 0); n > 0)
       std::cerr << "testing on " << n << " samples\n";
     return false;
   });
@@ -196,7 +196,7 @@ bool watch_run(training& run, progress_display& display, const interrupt& ctrl_c
     if (!records || !recorded || recorded->failure.empty()) return;
     records = false;
     display.finish();
-    say_line(recording_in_words(*recorded) + what_of_it);
+    say_line(format_recording(*recorded) + what_of_it);
   };
   while (!wait_a_moment(run, served)) {
     const training_progress p = run.progress();
@@ -222,7 +222,7 @@ bool watch_run(training& run, progress_display& display, const interrupt& ctrl_c
     if (time.now() - last_move < stall) continue;
     last_move = time.now();
     display.finish();
-    for (const std::string& wait : run.name_waits(std::chrono::milliseconds{500})) say_line(wait);
+    for (const std::string& wait : run.list_wait_reasons(std::chrono::milliseconds{500})) say_line(wait);
   }
   display.show(run.progress());
   display.finish();
@@ -234,13 +234,13 @@ bool watch_run(training& run, progress_display& display, const interrupt& ctrl_c
 
 /// Describes the run that begins, in two lines: data, model, policy, devices and the shards of the weights.
 /// `where` takes the place of the devices if workers have brought their own.
-std::string introduction(const std::string& model, const spanning_words& span, const training_options& o,
+std::string introduction(const std::string& model, const spanning_args& span, const training_options& o,
                          const data_split& data, const training& run, const std::string& where);
 
 namespace {
 
 /// "cpu:0, cpu:1", or with workers that span devices "cpu:0 + cpu:1, cpu:2 + cpu:3".
-std::string devices_in_words(const training_options& o) {
+std::string format_devices(const training_options& o) {
   const std::size_t each = o.devices.size() / std::max<std::size_t>(1, o.workers);
   std::string text;
   for (std::size_t d = 0; d < o.devices.size(); ++d)
@@ -249,7 +249,7 @@ std::string devices_in_words(const training_options& o) {
 }
 
 /// "mlp, a pipeline of 8 micro-batches"
-std::string model_in_words(const std::string& model, const spanning_words& span, std::size_t micro_batches) {
+std::string format_model(const std::string& model, const spanning_args& span, std::size_t micro_batches) {
   if (!span.any()) return model;
   return fmt::format("{}, {}{}", model, span.pipeline ? "a pipeline" : "replicated",
                      micro_batches > 1 ? fmt::format(" of {} micro-batches", micro_batches) : "");
@@ -257,7 +257,7 @@ std::string model_in_words(const std::string& model, const spanning_words& span,
 
 } // namespace
 
-std::string introduction(const std::string& model, const spanning_words& span, const training_options& o,
+std::string introduction(const std::string& model, const spanning_args& span, const training_options& o,
                          const data_split& data, const training& run, const std::string& where) {
   const std::string held_out =
       data.validation.size() > 0 ? fmt::format(", {} held out", data.validation.size()) : "";
@@ -265,8 +265,8 @@ std::string introduction(const std::string& model, const spanning_words& span, c
                      data.train.size(), held_out, data.test.size(),
                      data.train.has_targets() ? "a number to predict"
                                               : fmt::format("{} classes", data.train.classes()),
-                     model_in_words(model, span, o.micro_batches), o.policy,
-                     where.empty() ? devices_in_words(o) : where, run.layout().balance_in_words());
+                     format_model(model, span, o.micro_batches), o.policy,
+                     where.empty() ? format_devices(o) : where, run.layout().format_balance());
 }
 
 namespace {
@@ -296,7 +296,7 @@ bool judged_by_test(const training_options& o, const data_split& data) {
 }
 
 /// Adds what only the tool knows, such as the commit.
-void add_what_the_tool_knows(training_report& r, const train_words& w, const std::string& date, int signal) {
+void add_what_the_tool_knows(training_report& r, const train_args& w, const std::string& date, int signal) {
   r.span = w.span.name();
   r.origin.commit = build_commit;
   r.origin.date = date;
@@ -305,7 +305,7 @@ void add_what_the_tool_knows(training_report& r, const train_words& w, const std
 }
 
 /// "2 workers of other processes, each on 2 devices"
-std::string workers_in_words(std::uint32_t workers, std::uint32_t devices) {
+std::string format_workers(std::uint32_t workers, std::uint32_t devices) {
   return fmt::format("{} worker{} of other processes{}", workers, workers == 1 ? "" : "s",
                      devices == 1 ? "" : fmt::format(", each on {} devices", devices));
 }
@@ -315,19 +315,19 @@ struct resumption {
   chosen_checkpoint chosen{}; ///< without one it begins
   without_recording then = without_recording::fails;
   output_paths asked{}; ///< for files that this command names, and not that of the checkpoint
-  std::vector<std::string> words_of_server{}; ///< that the run has left
+  std::vector<std::string> args_of_server{}; ///< that the run has left
 };
 
 /// `given` are the options that a recording keeps.
-training_options options_of(const train_words& w, std::vector<std::string> given,
+training_options options_of(const train_args& w, std::vector<std::string> given,
                             std::shared_ptr<const recording> replay, const resumption& at) {
   training_options options = understood(w);
   options.record = w.outputs.record;
   options.words = in_one_process(given, w);
-  options.words_to_resume = std::move(given);
-  options.words_of_server = at.words_of_server;
+  options.args_to_resume = std::move(given);
+  options.args_of_server = at.args_of_server;
   std::error_code unknown;
-  options.folder_of_words = std::filesystem::current_path(unknown).string();
+  options.folder_of_args = std::filesystem::current_path(unknown).string();
   options.replay = std::move(replay);
   options.resume = at.chosen.from;
   options.resume_newest = at.chosen.newest;
@@ -348,8 +348,7 @@ std::string other_places(const std::vector<std::string>& words, const recording&
   const std::vector<std::string>& recorded = replayed.header.words;
   std::string options;
   for (const std::string& word : words)
-    if (is_of(option_words::option_of(word), of_places) &&
-        std::ranges::find(recorded, word) == recorded.end())
+    if (is_of(option_args::option_of(word), of_places) && std::ranges::find(recorded, word) == recorded.end())
       options += ' ' + shell_word(word);
   return options;
 }
@@ -362,7 +361,7 @@ std::string launched_again(const launched& l) {
 }
 
 /// The command that takes `--resume` of a run with these words, whose plug-ins it names.
-std::string command_to_go_on(const train_words& w, const std::vector<std::string>& words,
+std::string command_to_go_on(const train_args& w, const std::vector<std::string>& words,
                              const recording* replayed) {
   if (replayed) return "mailgrad replay " + shell_word(replayed->name) + other_places(words, *replayed);
   std::string command = w.remote.launch  ? launched_again(*w.remote.launch)
@@ -372,27 +371,27 @@ std::string command_to_go_on(const train_words& w, const std::vector<std::string
   return command;
 }
 
-/// A card that was chosen, since nobody named a device, does not train what is asked for.
-class card_declined : public std::runtime_error {
+/// A GPU that was chosen, since nobody named a device, does not train what is asked for.
+class gpu_declined : public std::runtime_error {
 public:
   using std::runtime_error::runtime_error;
 };
 
-/// Errors  card_declined, or as foresee().
-foreseen_run foresee_as_chosen(const train_words& w, const model_function& model,
+/// Errors  gpu_declined, or as foresee().
+foreseen_run foresee_as_chosen(const train_args& w, const model_function& model,
                                const std::shared_ptr<const data_split>& data,
                                const training_options& options) {
   require_kind_of_samples(w.model, data->name, request_for(*data, 1));
-  if (!w.usual_devices || !names_card(w.devices)) return foresee(model, data, options);
+  if (!w.usual_devices || !names_gpu(w.devices)) return foresee(model, data, options);
   try {
     return foresee(model, data, options);
   } catch (const std::logic_error& why) { // refused, and nothing has begun
-    throw card_declined(why.what());
+    throw gpu_declined(why.what());
   }
 }
 
 /// `given` are the options that a recording keeps.
-finished_run run_with(const train_words& w, std::vector<std::string> given,
+finished_run run_with(const train_args& w, std::vector<std::string> given,
                       std::shared_ptr<const recording> replay, const resumption& at) {
   const checkpoint* const from = at.chosen.from.get();
   const std::string date = utc_date(std::chrono::system_clock::now());
@@ -452,15 +451,15 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
   const auto style =
       !is_done && !w.quiet ? progress_display::suitable_style() : progress_display::style::none;
   if (from) options.policy = policies_from(*from);
-  const std::string where = served ? workers_in_words(options.workers, devices_elsewhere(w)) : "";
+  const std::string where = served ? format_workers(options.workers, devices_elsewhere(w)) : "";
   if (!w.quiet) say_line(in_words(*data->reading));
   say_warnings(options, *data);
   if (!w.quiet) {
     say_line(introduction(w.model, w.span, options, *data, run, where));
-    say_line(choices_in_words(w, options));
+    say_line(format_choices(w, options));
   }
   if (options.start && w.load_strict == "no")
-    std::cerr << printable(loaded_in_words(*options.start, run.layout()));
+    std::cerr << printable(format_loaded(*options.start, run.layout()));
   std::optional<live_run> page;
   if (live)
     page.emplace(run, w.model, !is_done && !options.checkpoints.folder.empty(), *live, std::move(*listening),
@@ -484,12 +483,12 @@ finished_run run_with(const train_words& w, std::vector<std::string> given,
 }
 
 /// As run_with(), but names the model, devices and batch when memory runs out, and says what to do.
-finished_run train_with(const train_words& w, std::vector<std::string> given,
+finished_run train_with(const train_args& w, std::vector<std::string> given,
                         std::shared_ptr<const recording> replay, const resumption& at = {}) {
   const bool is_replay = replay != nullptr;
   try {
     return run_with(w, std::move(given), std::move(replay), at);
-  } catch (const out_of_memory& e) { // of a card
+  } catch (const out_of_memory& e) { // of a GPU
     throw std::runtime_error(fmt::format("model '{}' on '{}' with --batch {}: {}; {}", w.model, w.devices,
                                          w.run.batch, e.what(),
                                          memory_advice(e.what(), memory_needs_of(w, is_replay))));
@@ -502,9 +501,10 @@ finished_run train_with(const train_words& w, std::vector<std::string> given,
 }
 
 /// The values of options that a recording keeps. `whose` names it where they make no sense.
-train_words words_again(const std::vector<std::string>& words, const std::string& whose) {
+train_args words_again(const std::vector<std::string>& recorded, const std::string& whose) {
+  const std::vector<std::string> words = with_present_names(recorded);
   CLI::App parser;
-  train_words again;
+  train_args again;
   option_table table(parser);
   add_options(table, again);
   try {
@@ -516,13 +516,13 @@ train_words words_again(const std::vector<std::string>& words, const std::string
 }
 
 /// Opens the data and plans the run, says what was understood, and leaves it at that.
-int try_out(const train_words& w) {
+int try_out(const train_args& w) {
   training_options options = with_first_weights(w);
   const auto data = std::make_shared<const data_split>(open_data(w.data, opened_as(w)));
   fit_usual_batch(w, options, data->train.size());
   if (!w.quiet) say_line(in_words(*data->reading));
   say_warnings(options, *data);
-  if (!w.quiet) say_line(choices_in_words(w, options));
+  if (!w.quiet) say_line(format_choices(w, options));
   const foreseen_run run = foresee_as_chosen(w, spanning(find_model(w.model), w.span), data, options);
   if (!w.quiet)
     say_line(fmt::format("{} with {} weights fits these data and options, under {}; nothing was trained",
@@ -536,58 +536,58 @@ bool names_recording(const std::vector<std::string>& words) {
 
 /// Goes on with the options of the checkpoint and those given now. It fails without its recording only if
 /// that was asked for now.
-int resume(const train_words& w, const std::vector<std::string>& given) {
+int resume(const train_args& w, const std::vector<std::string>& given) {
   if (!w.load.empty())
     throw std::invalid_argument("--resume goes on with the weights of the checkpoint; leave --load out");
   chosen_checkpoint at = checkpoint_to_resume(w.checkpoints);
-  const resumed_words again = resumed_from(*at.from, given, w);
-  require_asked_places(again.values, option_words(given),
+  const resumed_args again = resumed_from(*at.from, given, w);
+  require_asked_places(again.values, option_args(given),
                        fmt::format("checkpoint '{}'", at.from->path().string()),
-                       [&](const std::string&) { return way_on_with_cores(again.values); });
-  at.in_words += paths_in_words(*at.from, option_words(given), w.checkpoints) +
-                 left_out_in_words(*at.from, option_words(given), w.checkpoints);
+                       [&](const std::string&) { return remedy_with_cores(again.values); });
+  at.in_words += format_paths(*at.from, option_args(given), w.checkpoints) +
+                 format_left_out(*at.from, option_args(given), w.checkpoints);
   const auto then = names_recording(given) ? without_recording::fails : without_recording::goes_on;
   return train_with(again.values, again.words, nullptr,
-                    {std::move(at), then, w.outputs, again.words_of_server})
+                    {std::move(at), then, w.outputs, again.args_of_server})
       .code;
 }
 
 } // namespace
 
-train_words recorded_values(const recording& what) {
-  train_words w = words_again(what.header.words, "recording '" + what.name + "'");
-  w.remote.seats = what.header.seats; // an option of the server, which a replay has not
+train_args recorded_values(const recording& what) {
+  train_args w = words_again(what.header.words, "recording '" + what.name + "'");
+  w.remote.slots = what.header.slots; // an option of the server, which a replay has not
   return w;
 }
 
 finished_run train_again(std::vector<std::string> words, std::shared_ptr<const recording> what,
-                         const checkpoint_words& w) {
+                         const checkpoint_args& w) {
   chosen_checkpoint at = checkpoint_to_resume(w);
-  const option_words given(words);
+  const option_args given(words);
   if (at.from) {
     std::vector<std::string> trusted = plugins_in(what->header.words);
     trusted.insert(trusted.end(), w.plugins.begin(), w.plugins.end());
     require_named_plugins(*at.from, {}, trusted);
-    if (w.folder.empty()) std::ranges::move(words_of_keeping(*at.from), std::back_inserter(words));
+    if (w.folder.empty()) std::ranges::move(args_of_keeping(*at.from), std::back_inserter(words));
     if (w.same_outputs) std::ranges::move(outputs_of_replay(*at.from, given), std::back_inserter(words));
-    at.in_words += left_out_in_words(*at.from, given, w);
+    at.in_words += format_left_out(*at.from, given, w);
   }
-  train_words again = words_again(words, "recording '" + what->name + "'");
-  again.remote.seats = what->header.seats;
+  train_args again = words_again(words, "recording '" + what->name + "'");
+  again.remote.slots = what->header.slots;
   return train_with(again, std::move(words), std::move(what),
                     {std::move(at), without_recording::fails, again.outputs, {}});
 }
 
-int train_as_told(const CLI::App& parser, const train_words& told) {
-  if (!told.checkpoints.resume.empty()) return resume(told, words_of_run(parser, told));
-  const auto begin = [&parser](const train_words& w) {
-    return w.dry_run ? try_out(w) : train_with(w, words_of_run(parser, w), nullptr).code;
+int train_as_told(const CLI::App& parser, const train_args& told) {
+  if (!told.checkpoints.resume.empty()) return resume(told, args_of_run(parser, told));
+  const auto begin = [&parser](const train_args& w) {
+    return w.dry_run ? try_out(w) : train_with(w, args_of_run(parser, w), nullptr).code;
   };
-  const train_words w = with_usual_choices(told, parser);
+  const train_args w = with_usual_choices(told, parser);
   try {
     return begin(w);
-  } catch (const card_declined& why) {
-    say_line(fmt::format("on cores, since a card does not train this: {}", why.what()));
+  } catch (const gpu_declined& why) {
+    say_line(fmt::format("on cores, since a GPU does not train this: {}", why.what()));
   }
   return begin(with_usual_cores(w));
 }
@@ -595,7 +595,7 @@ int train_as_told(const CLI::App& parser, const train_words& told) {
 command make_train_command(CLI::App& app) {
   CLI::App* parser =
       app.add_subcommand("train", "Train a model on one or more devices, and report what it cost");
-  auto words = std::make_shared<train_words>(open_words());
+  auto words = std::make_shared<train_args>(open_args());
   option_table table(*parser);
   add_options(table, *words);
   add_processes(table, words->remote);
@@ -636,7 +636,7 @@ command make_train_command(CLI::App& app) {
 
 command make_serve_command(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("serve", "Train a model with workers that join from other processes");
-  auto words = std::make_shared<train_words>(open_words());
+  auto words = std::make_shared<train_args>(open_args());
   words->devices = "cpu:0"; // workers bring them
   words->remote.serve = true;
   option_table table(*parser);
@@ -646,7 +646,7 @@ command make_serve_command(CLI::App& app) {
   parser->footer(
       wrapped(
           "Holds coordinator, feeder and shards, and begins when --workers have joined by 'mailgrad join'. "
-          "More may join later if --seats has places for them, and when all are gone the run waits for "
+          "More may join later if --slots has places for them, and when all are gone the run waits for "
           "others as --when-alone says. The other options are those of 'mailgrad train'. 'mailgrad status', "
           "'switch' and 'stop' ask the run from anywhere. Ctrl-C ends the run and all its processes in good "
           "order.",

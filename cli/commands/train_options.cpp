@@ -80,13 +80,13 @@ constexpr std::uint32_t most_seconds = 604'800; // a week
 constexpr std::uint32_t longest_meeting_s = 86'400;
 
 /// Where help lists models, policies and the like: "as listed below", or in the help of which command.
-std::string where_listed(const train_words& w) {
+std::string where_listed(const train_args& w) {
   return w.remote.serve ? "as 'mailgrad help train' lists" : "as listed below";
 }
 
 } // namespace
 
-void add_table_form(option_table& t, table_words& w) {
+void add_table_form(option_table& t, table_args& w) {
   t.add("--header", w.header,
         "For CSV: whether the first line names the columns; auto decides by the lines below it",
         one_of({"auto", "yes", "no"}), shown, of_data);
@@ -100,7 +100,7 @@ void add_table_form(option_table& t, table_words& w) {
         one_of({"auto", "point", "comma"}), shown, of_data);
 }
 
-void add_table(option_table& t, table_words& w) {
+void add_table(option_table& t, table_args& w) {
   t.add("--label", w.label,
         "For CSV: the column to learn: its name in the header, its number from 1, first or last; by default "
         "the one whose name is label, class or target, or the first if it holds words and the last does not; "
@@ -133,7 +133,7 @@ void add_table(option_table& t, table_words& w) {
         number(0, 1), value_name("NUMBER"), of_data);
 }
 
-void add_spanning(option_table& t, spanning_words& w) {
+void add_spanning(option_table& t, spanning_args& w) {
   t.title("Models over several devices");
   t.add("--replicate", w.replicate,
         "Let a model span several devices: each computes the whole model on its part of the batch, with "
@@ -144,7 +144,7 @@ void add_spanning(option_table& t, spanning_words& w) {
         excludes("--replicate"));
 }
 
-void add_checkpoints(option_table& t, checkpoint_words& w) {
+void add_checkpoints(option_table& t, checkpoint_args& w) {
   t.add("--checkpoint", w.folder,
         "Keep the state of the run in this folder while it goes on, so that --resume can go on from there "
         "after an interruption",
@@ -171,7 +171,7 @@ void add_checkpoints(option_table& t, checkpoint_words& w) {
   });
 }
 
-void add_observing(option_table& t, train_words& w) {
+void add_observing(option_table& t, train_args& w) {
   t.add("--staleness-csv", w.outputs.staleness_csv,
         "Write how often each gap of staleness occurred, a line for each shard, worker and gap", path("FILE"),
         of_looks);
@@ -185,7 +185,7 @@ void add_observing(option_table& t, train_words& w) {
         whole_number(0), shown, of_looks);
 }
 
-void add_live(option_table& t, live_words& w) {
+void add_live(option_table& t, live_args& w) {
   const auto take = [&w](const std::vector<std::string>& given) {
     w.wanted = true;
     w.address = given.empty() ? "" : given.front();
@@ -203,7 +203,7 @@ void add_live(option_table& t, live_words& w) {
         needs("--live"), of_display);
 }
 
-void add_metrics(option_table& t, train_words& w) {
+void add_metrics(option_table& t, train_args& w) {
   t.add("--metrics", w.outputs.metrics,
         "Write what is measured during the run to this file, a line at a time: JSON lines, or CSV if its "
         "name ends in .csv; an older file is kept as FILE.old",
@@ -226,7 +226,7 @@ void add_keys(option_table& t, std::string& keys) {
         path("DIR|FILE"), of_server | of_processes);
 }
 
-void add_patience(option_table& t, remote_words& w) {
+void add_patience(option_table& t, remote_args& w) {
   t.title("Processes");
   t.add("--when-alone", w.when_alone,
         "What the run does when all its workers are gone and there is something left to train: end, wait for "
@@ -241,7 +241,7 @@ void add_patience(option_table& t, remote_words& w) {
         of_server | of_processes);
 }
 
-void add_own_data(option_table& t, std::string& data, std::uint64_t& limit) {
+void add_local_data(option_table& t, std::string& data, std::uint64_t& limit) {
   t.add("--data", data,
         "Cut mini-batches from this data set of this machine if it holds the samples of the run, so that "
         "they need not be sent: a name, folder or file as for 'mailgrad train'. It is read as the server "
@@ -258,7 +258,7 @@ void add_plugins(option_table& t, std::vector<std::string>& files) {
         path("FILE"), one_each);
 }
 
-void add_server(option_table& t, remote_words& w) {
+void add_server(option_table& t, remote_args& w) {
   t.title("Processes");
   t.add("--listen", w.listen,
         "Where workers find the run; 0.0.0.0 is every network of this machine, and port 0 any that is free; "
@@ -270,7 +270,7 @@ void add_server(option_table& t, remote_words& w) {
   t.add("--devices-per-worker", w.devices,
         "How many devices each worker brings, over which its model spans by --replicate or --pipeline",
         whole_number(1, most_processes), shown, of_server | of_processes);
-  t.add("--seats", w.seats,
+  t.add("--slots", w.slots,
         "How many workers may be in the run at once, since more than --workers may join while it goes on; as "
         "many as --workers by default",
         whole_number(1, most_processes), of_server | of_processes);
@@ -281,7 +281,7 @@ void add_server(option_table& t, remote_words& w) {
   add_keys(t, w.keys);
 }
 
-void add_launch(option_table& t, launch_words& w) {
+void add_launch(option_table& t, launch_args& w) {
   t.title("Processes");
   t.add("--transport", w.transport,
         "What carries tensors and messages: tcp, or mpi, which takes what the cluster's MPI was set up for, "
@@ -304,7 +304,7 @@ void add_launch(option_table& t, launch_words& w) {
         whole_number(1, longest_meeting_s), shown, value_name("SECONDS"), of_processes);
 }
 
-void add_processes(option_table& t, remote_words& w) {
+void add_processes(option_table& t, remote_args& w) {
   t.title("Processes");
   t.add("--processes", w.processes,
         "Start so many workers as processes of their own, on --devices in turns, or on equal shares of them "
@@ -313,14 +313,14 @@ void add_processes(option_table& t, remote_words& w) {
         whole_number(0, most_processes), of_processes);
 }
 
-void add_batches_sent(option_table& t, remote_words& w) {
+void add_batches_sent(option_table& t, remote_args& w) {
   t.add("--send-batches", w.sends_batches,
         "Send mini-batches to the workers that are started here, in place of letting each of them hold "
         "--data in its own memory",
         of_processes);
 }
 
-void add_wire(option_table& t, remote_words& w) {
+void add_wire(option_table& t, remote_args& w) {
   t.add("--wire", w.wire,
         "How gradients travel between processes: float32, or in fewer bits by float16, bfloat16, int8, "
         "top-k:SHARE or 1-bit, where a worker keeps what a message lacks for the next one",
@@ -329,7 +329,7 @@ void add_wire(option_table& t, remote_words& w) {
 
 namespace {
 
-void add_delays(option_table& t, train_words& w) {
+void add_delays(option_table& t, train_args& w) {
   t.add("--delays", w.run.delays,
         "How long each step of a worker takes, by a law of the list below; a real worker idles when it has "
         "computed faster",
@@ -337,14 +337,14 @@ void add_delays(option_table& t, train_words& w) {
   t.add("--delays-seed", w.run.delays_seed, "Seed of these times", whole_number(0), shown, of_one_process);
 }
 
-void add_divergence(option_table& t, train_words& w) {
+void add_divergence(option_table& t, train_args& w) {
   t.add("--on-divergence", w.on_divergence,
         "What happens when the loss stays above 1000 times that of the first step or of chance: end ends the "
         "run as diverged, go-on trains on; a loss that is no finite number ends it anyway",
         one_of({"end", "go-on"}), value_name("end|go-on"), shown);
 }
 
-void add_data(option_table& t, train_words& w) {
+void add_data(option_table& t, train_args& w) {
   t.title("What to train");
   t.add("--model", w.model,
         fmt::format("The model: {}, with settings {}, or a JSON file of layers",
@@ -383,7 +383,7 @@ void add_data(option_table& t, train_words& w) {
         excludes("--epochs"));
 }
 
-void add_policy(option_table& t, train_words& w) {
+void add_policy(option_table& t, train_args& w) {
   const bool is_open = w.devices.empty();
   t.title("How to run it");
   t.add("--policy", w.run.policy,
@@ -402,7 +402,7 @@ void add_policy(option_table& t, train_words& w) {
         whole_number(0), shown, of_data);
 }
 
-void add_optimizer(option_table& t, train_words& w) {
+void add_optimizer(option_table& t, train_args& w) {
   t.title("Optimiser");
   t.add("--optimizer", w.optimizer,
         fmt::format("The update rule: {}, or a plug-in such as ./libmine.so; with settings: "
@@ -435,7 +435,7 @@ void add_optimizer(option_table& t, train_words& w) {
         number(), number(0, most_rate), needs("--local-steps"));
 }
 
-void add_results(option_table& t, train_words& w) {
+void add_results(option_table& t, train_args& w) {
   t.title("Output");
   t.add("--report", w.outputs.report,
         "Write a report of the run to this file, as one JSON object; -: to standard output, with the summary "
@@ -448,7 +448,7 @@ void add_results(option_table& t, train_words& w) {
   add_observing(t, w);
 }
 
-void add_text(option_table& t, train_words& w) {
+void add_text(option_table& t, train_args& w) {
   t.add("--sample-length", w.run.text.length,
         "For text: how many symbols the trained model writes at the end; 0: none", whole_number(0), shown);
   t.add("--temperature", w.run.text.temperature,
@@ -458,7 +458,7 @@ void add_text(option_table& t, train_words& w) {
   t.add("--quiet", w.quiet, "Show no progress, only the summary and what goes wrong", of_display);
 }
 
-void add_ending(option_table& t, train_words& w) {
+void add_ending(option_table& t, train_args& w) {
   t.title("When to end");
   t.add("--evaluate-every", w.evaluate_every,
         "How often the weights are tested while the run goes on, on a thread of its own; no worker waits for "
@@ -482,16 +482,16 @@ void add_ending(option_table& t, train_words& w) {
   add_divergence(t, w);
 }
 
-void add_devices(option_table& t, train_words& w) {
+void add_devices(option_table& t, train_args& w) {
   t.title("How to run it");
   t.add("--devices", w.devices,
-        "The devices to train on, such as cpu:0,cpu:1, or lanes of a card, cuda:0,cuda:0/1; each runs one "
-        "worker, unless a model spans them. By default each card, or else each core that this process may "
+        "The devices to train on, such as cpu:0,cpu:1, or streams of a GPU, cuda:0,cuda:0/1; each runs one "
+        "worker, unless a model spans them. By default each GPU, or else each core that this process may "
         "use. 'mailgrad devices' lists them",
         shown, of_places);
   if (!w.remote.serve) { // else the weights lie on the host
     t.add("--parameters", w.parameters,
-          "Where the weights lie and are updated: the host, a card such as cuda:0, or several places for the "
+          "Where the weights lie and are updated: the host, a GPU such as cuda:0, or several places for the "
           "shards in turn, such as host,cuda:0",
           shown, of_one_process | of_places);
     t.add("--run-ahead", w.run.run_ahead,
@@ -500,14 +500,14 @@ void add_devices(option_table& t, train_words& w) {
           whole_number(0, most_run_ahead), needs("--parameters"), of_one_process);
   }
   t.add("--precision", w.precision,
-        "What matrix products on cards round their operands to: float32 does not, tf32 and bfloat16 are "
+        "What matrix products on GPUs round their operands to: float32 does not, tf32 and bfloat16 are "
         "several times as fast; weights, gradients and sums are float32 in any case",
         one_of(product_precision_names()), shown);
 }
 
 } // namespace
 
-void add_options(option_table& t, train_words& w) {
+void add_options(option_table& t, train_args& w) {
   add_data(t, w);
   add_devices(t, w);
   add_policy(t, w);
@@ -534,12 +534,12 @@ void add_options(option_table& t, train_words& w) {
   add_ending(t, w);
 }
 
-void add_lab_run(option_table& t, train_words& w) {
+void add_lab_run(option_table& t, train_args& w) {
   add_data(t, w);
   t.title("How to run it");
   t.add("--workers", w.simulated, "How many workers are simulated, all on this thread",
         whole_number(1, most_simulated), required);
-  t.add("--own-samples", w.own_samples,
+  t.add("--local-samples", w.local_samples,
         "Each worker trains on samples of its own: worker r of M on the samples r, r + M, and so on, so that "
         "workers have unlike data where the samples are sorted",
         overridable);
@@ -572,8 +572,8 @@ namespace {
 /// The options of all commands that train. Two parsers, since there are two of the name --listen.
 struct all_options {
   CLI::App parser, launcher;
-  train_words w;
-  launch_words l;
+  train_args w;
+  launch_args l;
   option_table table{parser}, of_launch{launcher};
 
   all_options() {

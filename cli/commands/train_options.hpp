@@ -1,8 +1,8 @@
 #pragma once
 
-#include <mailgrad/cli/commands/train_words.hpp>
+#include <mailgrad/cli/commands/train_args.hpp>
 #include <mailgrad/cli/option_table.hpp>
-#include <mailgrad/cli/remote/launch_words.hpp>
+#include <mailgrad/cli/remote/launch_args.hpp>
 
 #include <cstdint>
 #include <string>
@@ -30,27 +30,27 @@ std::string delays_in_help();
 inline constexpr std::uint64_t most_simulated = 1'000'000;
 
 /// The options that `mailgrad train`, `serve` and `launch` have in common.
-void add_options(option_table& t, train_words& w);
-void add_processes(option_table& t, remote_words& w);    ///< --processes
-void add_batches_sent(option_table& t, remote_words& w); ///< --send-batches
-void add_wire(option_table& t, remote_words& w);         ///< --wire
-void add_server(option_table& t, remote_words& w);       ///< those of a server, with the next two
-void add_patience(option_table& t, remote_words& w);     ///< --when-alone and --heartbeat
-void add_keys(option_table& t, std::string& keys);       ///< --keys
-void add_launch(option_table& t, launch_words& w);
+void add_options(option_table& t, train_args& w);
+void add_processes(option_table& t, remote_args& w);    ///< --processes
+void add_batches_sent(option_table& t, remote_args& w); ///< --send-batches
+void add_wire(option_table& t, remote_args& w);         ///< --wire
+void add_server(option_table& t, remote_args& w);       ///< those of a server, with the next two
+void add_patience(option_table& t, remote_args& w);     ///< --when-alone and --heartbeat
+void add_keys(option_table& t, std::string& keys);      ///< --keys
+void add_launch(option_table& t, launch_args& w);
 /// Those of `mailgrad lab run`.
-void add_lab_run(option_table& t, train_words& w);
+void add_lab_run(option_table& t, train_args& w);
 
 // Parts of these, for other commands.
-void add_table_form(option_table& t, table_words& w); ///< --header, --delimiter and --decimal
-void add_table(option_table& t, table_words& w);      ///< all options on tables
-void add_spanning(option_table& t, spanning_words& w);
-void add_checkpoints(option_table& t, checkpoint_words& w);
-void add_observing(option_table& t, train_words& w); ///< --staleness-csv, --trace and --sample-gap
-void add_metrics(option_table& t, train_words& w);   ///< lines during a run
-void add_live(option_table& t, live_words& w);
-void add_own_data(option_table& t, std::string& data, std::uint64_t& limit); ///< --data of a worker
-void add_plugins(option_table& t, std::vector<std::string>& files);          ///< --plugin of a worker
+void add_table_form(option_table& t, table_args& w); ///< --header, --delimiter and --decimal
+void add_table(option_table& t, table_args& w);      ///< all options on tables
+void add_spanning(option_table& t, spanning_args& w);
+void add_checkpoints(option_table& t, checkpoint_args& w);
+void add_observing(option_table& t, train_args& w); ///< --staleness-csv, --trace and --sample-gap
+void add_metrics(option_table& t, train_args& w);   ///< lines during a run
+void add_live(option_table& t, live_args& w);
+void add_local_data(option_table& t, std::string& data, std::uint64_t& limit); ///< --data of a worker
+void add_plugins(option_table& t, std::vector<std::string>& files);            ///< --plugin of a worker
 
 /// Whether an option of a command that trains, such as "--batch", is of one of these kinds.
 bool is_of(std::string_view option, unsigned kinds);

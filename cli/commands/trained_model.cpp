@@ -3,7 +3,7 @@
 #include <mailgrad/cli/commands/train_options.hpp>
 
 #include <mailgrad/cli/output/failure_line.hpp>
-#include <mailgrad/cli/output/report_words.hpp>
+#include <mailgrad/cli/output/format_report.hpp>
 #include <mailgrad/data/open.hpp>
 #include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
@@ -16,23 +16,23 @@
 
 namespace mailgrad {
 
-void add_model_file(option_table& t, trained_words& w) {
+void add_model_file(option_table& t, trained_args& w) {
   t.add("--model-file", w.model_file, "The trained model: a file that 'mailgrad train --save' has written",
         path("FILE"), required);
 }
 
-void add_model_of_weights(option_table& t, trained_words& w) {
+void add_model_of_weights(option_table& t, trained_args& w) {
   t.add("--model", w.model,
         "For a file of weights alone, which names no model: the model, as 'mailgrad train' takes it. Its "
         "samples and classes are those of --data");
 }
 
-void add_device(option_table& t, trained_words& w) {
+void add_device(option_table& t, trained_args& w) {
   t.add("--device", w.device,
-        "Where the model is computed: cpu, or a card such as cuda:0. 'mailgrad devices' lists them", shown);
+        "Where the model is computed: cpu, or a GPU such as cuda:0. 'mailgrad devices' lists them", shown);
 }
 
-void add_samples(option_table& t, trained_words& w, const std::string& what) {
+void add_samples(option_table& t, trained_args& w, const std::string& what) {
   t.add("--data", w.data, what);
   t.add("--data-limit", w.data_limit, "The most memory, in GiB, that the samples of a file may take",
         whole_number(1, std::uint64_t{1} << 20), shown);
@@ -44,7 +44,7 @@ void add_samples(option_table& t, trained_words& w, const std::string& what) {
 namespace {
 
 /// The card of the model that --model names, as if it had been trained on --data.
-model_card card_as_told(const saved_weights& weights, const trained_words& w) {
+model_card card_as_told(const saved_weights& weights, const trained_args& w) {
   if (weights.card)
     throw std::invalid_argument(
         fmt::format("--model: '{}' names its model itself; leave --model out", w.model_file));
@@ -59,7 +59,7 @@ model_card card_as_told(const saved_weights& weights, const trained_words& w) {
   return card_for(model_text(w.model), open_data(w.data, o));
 }
 
-saved_weights load_with_model(const trained_words& w) {
+saved_weights load_with_model(const trained_args& w) {
   saved_weights weights = load_weights(w.model_file);
   if (!w.model.empty())
     weights.card = card_as_told(weights, w);
@@ -71,7 +71,7 @@ saved_weights load_with_model(const trained_words& w) {
 }
 
 /// Refuses data of another kind than the model reads, which are read once more for that: as what they are.
-void require_same_kind(const trained_words& w, const open_options& as_the_model, const model_request& reads) {
+void require_same_kind(const trained_args& w, const open_options& as_the_model, const model_request& reads) {
   open_options o;
   o.limit = as_the_model.limit;
   model_request found;
@@ -82,23 +82,23 @@ void require_same_kind(const trained_words& w, const open_options& as_the_model,
   }
   if (kind_of_samples(found) != kind_of_samples(reads))
     throw std::invalid_argument(fmt::format("'{}' reads {}, and '{}' has {}", w.model_file,
-                                            samples_in_words(reads), w.data, samples_in_words(found)));
+                                            format_samples(reads), w.data, format_samples(found)));
 }
 
 } // namespace
 
-predictor open_model(const trained_words& w) {
-  const std::string without_lane = w.device.substr(0, w.device.find('/'));
-  const device place = named_device(without_lane);
-  if (without_lane != w.device || (place.kind == device_kind::cpu && place.index > 0))
+predictor open_model(const trained_args& w) {
+  const std::string without_stream = w.device.substr(0, w.device.find('/'));
+  const device place = named_device(without_stream);
+  if (without_stream != w.device || (place.kind == device_kind::cpu && place.index > 0))
     throw std::invalid_argument(fmt::format(
-        "--device {}: the whole host or a card computes, and no core or lane is chosen; name '{}'", w.device,
+        "--device {}: the whole host or a GPU computes, and no core or stream is chosen; name '{}'", w.device,
         place.kind == device_kind::cpu ? "cpu" : to_string(device{place.kind, place.index})));
   require_here(place);
   return predictor(load_with_model(w), place);
 }
 
-data_split open_samples(const trained_words& w, const model_card& card, lacking_row lacking) {
+data_split open_samples(const trained_args& w, const model_card& card, lacking_row lacking) {
   const model_request& r = card.request;
   open_options o;
   apply(w.table, o);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/cli/commands/train_words.hpp>
+#include <mailgrad/cli/commands/train_args.hpp>
 #include <mailgrad/cli/option_table.hpp>
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/data/sample_array.hpp>
@@ -13,34 +13,34 @@
 namespace mailgrad {
 
 /// The options of the commands that use a trained model.
-struct trained_words {
+struct trained_args {
   std::string model_file;
   std::string model; ///< of weights that name none; empty: their own
   std::string data;
   std::uint64_t data_limit = parsed_limit().bytes >> 30; ///< in GiB
   std::string device = "cpu";
-  table_words table;
+  table_args table;
 };
 
 /// Adds --model-file.
-void add_model_file(option_table& t, trained_words& w);
+void add_model_file(option_table& t, trained_args& w);
 /// Adds --model, for weights that another program wrote.
-void add_model_of_weights(option_table& t, trained_words& w);
+void add_model_of_weights(option_table& t, trained_args& w);
 /// Adds --device.
-void add_device(option_table& t, trained_words& w);
+void add_device(option_table& t, trained_args& w);
 /// Adds --data, --data-limit and how tables are written. `what` is the help of --data.
-void add_samples(option_table& t, trained_words& w, const std::string& what);
+void add_samples(option_table& t, trained_args& w, const std::string& what);
 
 /// Opens the weights with their model, on the device. Weights that name no model get that of --model, as
 /// `mailgrad train` would build it for --data.
 ///
 /// Errors  file_error, std::invalid_argument: in one line, what is wrong with the file or with --model;
 ///         device_error, std::invalid_argument: likewise of the device.
-predictor open_model(const trained_words& w);
+predictor open_model(const trained_args& w);
 
 /// Calls `use`, which computes a trained model.
 ///
-/// Errors  as `use`; an out_of_memory of its card says what to do.
+/// Errors  as `use`; an out_of_memory of its GPU says what to do.
 template <class Use>
 int with_advice(const Use& use) {
   try {
@@ -58,6 +58,6 @@ enum class lacking_row { left_out, refused };
 /// understood, and how many rows are left out.
 ///
 /// Errors  file_error, std::invalid_argument: samples of another kind.
-data_split open_samples(const trained_words& w, const model_card& card, lacking_row lacking);
+data_split open_samples(const trained_args& w, const model_card& card, lacking_row lacking);
 
 } // namespace mailgrad

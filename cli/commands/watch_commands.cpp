@@ -2,7 +2,7 @@
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/program.hpp>
-#include <mailgrad/cli/remote/remote_words.hpp>
+#include <mailgrad/cli/remote/remote_args.hpp>
 #include <mailgrad/cli/remote/run_status.hpp>
 
 #include <mailgrad/actors/remote/watcher.hpp>
@@ -20,7 +20,7 @@ namespace mailgrad {
 
 namespace {
 
-struct watch_words {
+struct watch_args {
   std::string address;
   std::string argument;
   std::string keys;
@@ -30,13 +30,13 @@ struct watch_words {
 /// A run is asked where it is said to be: there is nothing to wait for where nobody listens.
 constexpr std::chrono::milliseconds at_once{0};
 
-void add_address(option_table& t, watch_words& w) {
+void add_address(option_table& t, watch_args& w) {
   t.add("ADDRESS", w.address, "Where 'mailgrad serve' listens, as HOST:PORT or memory:NAME", required);
   add_keys(t, w.keys);
   t.title();
 }
 
-std::string asked(const watch_words& w, const std::string& what) {
+std::string asked(const watch_args& w, const std::string& what) {
   return remote::watcher(w.address, network_with(w.address, w.keys, side::worker, at_once))
       .ask(what, w.argument);
 }
@@ -45,21 +45,21 @@ std::string asked(const watch_words& w, const std::string& what) {
 
 command make_status_command(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("status", "Show how a run of another process stands");
-  auto words = std::make_shared<watch_words>();
+  auto words = std::make_shared<watch_args>();
   option_table t(*parser);
   add_address(t, *words);
   t.add("--json", words->json, "Print the whole state as a JSON object", overridable);
   parser->footer("Example:\n  mailgrad status 10.0.0.1:7000");
   return {parser, [words] {
             const std::string state = asked(*words, "status");
-            std::cout << (words->json ? state + '\n' : printable(status_in_words(state)));
+            std::cout << (words->json ? state + '\n' : printable(format_status(state)));
             return exit_code::done;
           }};
 }
 
 command make_switch_command(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("switch", "Let a run of another process go on under another policy");
-  auto words = std::make_shared<watch_words>();
+  auto words = std::make_shared<watch_args>();
   option_table t(*parser);
   add_address(t, *words);
   t.add("POLICY", words->argument,
@@ -73,7 +73,7 @@ command make_switch_command(CLI::App& app) {
 
 command make_stop_command(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("stop", "End a run of another process in good order");
-  auto words = std::make_shared<watch_words>();
+  auto words = std::make_shared<watch_args>();
   option_table t(*parser);
   add_address(t, *words);
   t.add("WHY", words->argument, "A reason for the report");

@@ -216,13 +216,11 @@ void write_drawn(const std::filesystem::path& folder, const std::string& prefix,
 namespace {
 
 /// A measured or an expected number, with as many digits as somebody compares.
-std::string number_in_words(double number) {
-  return std::isnan(number) ? "-" : fmt::format("{:.4g}", number);
-}
+std::string format_number(double number) { return std::isnan(number) ? "-" : fmt::format("{:.4g}", number); }
 
 /// "1.00 +- 0.02", "at most 3", as the column of what is expected has it.
-std::string expectation_in_words(const lab::claim& c) {
-  const std::string number = number_in_words(c.expected);
+std::string format_expectation(const lab::claim& c) {
+  const std::string number = format_number(c.expected);
   switch (c.how) {
   case lab::relation::at_most:
     return "<= " + number;
@@ -243,9 +241,9 @@ std::string in_words(const lab::experiment_result& r, double seconds) {
                                  "measured", "spread", "seeds", "tolerance");
   for (const lab::claim& c : r.claims)
     text += fmt::format("{:{}}  {:>10}  {:>10}  {:>9}  {:>5}  {:>9}  {}{}\n", c.name, width,
-                        expectation_in_words(c), number_in_words(c.measured),
-                        number_in_words(c.spread.deviation), c.spread.seeds, number_in_words(c.tolerance),
-                        c.holds() ? "holds" : "FAILS", c.unit.empty() ? "" : "  [" + c.unit + "]");
+                        format_expectation(c), format_number(c.measured), format_number(c.spread.deviation),
+                        c.spread.seeds, format_number(c.tolerance), c.holds() ? "holds" : "FAILS",
+                        c.unit.empty() ? "" : "  [" + c.unit + "]");
   const auto held = std::ranges::count_if(r.claims, &lab::claim::holds);
   return text + fmt::format("{} of {} claims hold ({:.1f} s)\n", held, r.claims.size(), seconds);
 }
@@ -272,12 +270,12 @@ std::string table_of(const lab::experiment_result& r) {
     html += fmt::format("<th>{}</th>", column);
   html += "</tr></thead>\n<tbody>\n";
   for (const lab::claim& c : r.claims)
-    html += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>"
-                        "<td>{}</td><td>{}</td></tr>\n",
-                        as_html(c.name), as_html(c.unit), as_html(expectation_in_words(c)),
-                        as_html(c.expected_from), number_in_words(c.measured),
-                        number_in_words(c.spread.deviation), c.spread.seeds, number_in_words(c.tolerance),
-                        c.holds() ? "holds" : "<b>fails</b>");
+    html +=
+        fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>"
+                    "<td>{}</td><td>{}</td></tr>\n",
+                    as_html(c.name), as_html(c.unit), as_html(format_expectation(c)),
+                    as_html(c.expected_from), format_number(c.measured), format_number(c.spread.deviation),
+                    c.spread.seeds, format_number(c.tolerance), c.holds() ? "holds" : "<b>fails</b>");
   return html + "</tbody>\n</table></div>\n";
 }
 
@@ -303,7 +301,7 @@ void require_folder(const std::string& folder) {
 }
 
 /// The command that makes the same numbers again.
-std::string command_of(const lab::experiment& e, const experiment_words& w) {
+std::string command_of(const lab::experiment& e, const experiment_args& w) {
   return fmt::format("mailgrad lab {}{}{}{} --output DIR", e.name, w.quick ? " --quick" : "",
                      w.data.empty() ? "" : fmt::format(" --data {}", w.data),
                      w.seed == 1 ? "" : fmt::format(" --seed {}", w.seed));
@@ -312,7 +310,7 @@ std::string command_of(const lab::experiment& e, const experiment_words& w) {
 /// Writes the page and its pictures.
 ///
 /// Errors  std::runtime_error if gnuplot cannot draw them.
-void write_pictures(const std::filesystem::path& folder, const lab::experiment& e, const experiment_words& w,
+void write_pictures(const std::filesystem::path& folder, const lab::experiment& e, const experiment_args& w,
                     const lab::experiment_result& r) {
   std::vector<picture> pictures;
   for (const lab::figure& f : r.figures) pictures.push_back(picture_of(f, command_of(e, w)));
@@ -321,7 +319,7 @@ void write_pictures(const std::filesystem::path& folder, const lab::experiment& 
 }
 
 /// A picture that cannot be drawn makes no difference to what was found.
-void write_results(const lab::experiment& e, const experiment_words& w, const lab::experiment_result& r) {
+void write_results(const lab::experiment& e, const experiment_args& w, const lab::experiment_result& r) {
   const std::filesystem::path folder(w.output);
   write_result(folder / fmt::format("{}-claims.csv", e.name), lab::claims_csv(e.name, r));
   write_result(folder / fmt::format("{}.csv", e.name), lab::points_csv(e.name, r));
@@ -334,7 +332,7 @@ void write_results(const lab::experiment& e, const experiment_words& w, const la
 
 /// Writes the claims that were finished when an experiment was stopped, in a file of their own: they are no
 /// result, and must not take the place of one.
-void write_finished(const lab::experiment& e, const experiment_words& w, const lab::experiment_result& r) {
+void write_finished(const lab::experiment& e, const experiment_args& w, const lab::experiment_result& r) {
   if (r.claims.empty()) return;
   write_result(std::filesystem::path(w.output) / fmt::format("{}-claims-finished.csv", e.name),
                lab::claims_csv(e.name, r));
@@ -342,7 +340,7 @@ void write_finished(const lab::experiment& e, const experiment_words& w, const l
 
 } // namespace
 
-int run_experiment(const lab::experiment& e, const experiment_words& w) {
+int run_experiment(const lab::experiment& e, const experiment_args& w) {
   if (!w.output.empty()) require_folder(w.output);
   std::shared_ptr<const data_split> data;
   if (!w.data.empty()) data = std::make_shared<const data_split>(open_data(w.data, {}));

@@ -39,7 +39,7 @@ std::string list_of_experiments();
 std::string page_of(const lab::experiment& e, const lab::experiment_result& r,
                     std::span<const picture> pictures);
 
-struct experiment_words {
+struct experiment_args {
   bool quick = false;
   std::uint64_t seed = 1;
   std::string data;   ///< to train on; empty: the experiment's own
@@ -52,6 +52,6 @@ struct experiment_words {
 ///
 /// Errors  std::invalid_argument if there can be no such folder; those of open_data(); std::runtime_error if
 ///         a picture cannot be drawn.
-int run_experiment(const lab::experiment& e, const experiment_words& w);
+int run_experiment(const lab::experiment& e, const experiment_args& w);
 
 } // namespace mailgrad

@@ -2,7 +2,7 @@
 
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
-#include <mailgrad/cli/output/report_words.hpp>
+#include <mailgrad/cli/output/format_report.hpp>
 #include <mailgrad/cli/program.hpp>
 #include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/engine/wire/wire_format.hpp>
@@ -21,15 +21,15 @@
 
 namespace mailgrad {
 
-train_words lab_words() {
-  train_words w;
+train_args lab_args() {
+  train_args w;
   w.run.delays = "exp";
   return w;
 }
 
-lab::virtual_run_options simulated_workers(const train_words& w) {
+lab::virtual_run_options simulated_workers(const train_args& w) {
   lab::virtual_run_options lab{w.simulated};
-  lab.own_samples = w.own_samples;
+  lab.local_samples = w.local_samples;
   lab.interrupts = w.interrupts;
   lab.links = {w.latency, w.bandwidth};
   lab.wire = {parse_wire_format(w.remote.wire), !w.loses_rest};
@@ -41,7 +41,7 @@ lab::virtual_run_options simulated_workers(const train_words& w) {
 
 namespace {
 
-std::string introduction(const train_words& w, const data_split& data, const training_options& o) {
+std::string introduction(const train_args& w, const data_split& data, const training_options& o) {
   return fmt::format("{}: {} samples to train on, {} to test on\n{}; {} with {} simulated workers, whose "
                      "steps take {}, seed {}",
                      data.name, data.train.size(), data.test.size(), w.model, o.policy, w.simulated,
@@ -50,14 +50,14 @@ std::string introduction(const train_words& w, const data_split& data, const tra
 
 /// "; 512 of 938 gradients computed", unless all were. `computed` are also those that were computed to
 /// compare.
-std::string computed_in_words(const training_report& r, std::uint64_t computed) {
+std::string format_computed(const training_report& r, std::uint64_t computed) {
   computed -= std::min(computed, r.gradient_cosine.count());
   if (computed >= r.steps) return {};
   return fmt::format("; {} of {} gradients computed", computed, r.steps);
 }
 
 /// "1000 s of virtual time in 0.52 s; 4 updates/s, 0.25 s for each"
-std::string times_in_words(const training_report& r, double real_seconds) {
+std::string format_times(const training_report& r, double real_seconds) {
   return fmt::format("{:.6g} s of virtual time in {:.2f} s; {:.6g} updates/s, {:.6g} s for each",
                      r.wall_seconds, real_seconds, static_cast<double>(r.updates) / r.wall_seconds,
                      r.wall_seconds / static_cast<double>(r.updates)) +
@@ -82,7 +82,7 @@ bool write_results(const run_outputs& outputs, lab::virtual_run& run, const trai
 
 } // namespace
 
-int run_in_lab(const train_words& w, std::vector<std::string> given) {
+int run_in_lab(const train_args& w, std::vector<std::string> given) {
   const std::string date = utc_date(std::chrono::system_clock::now());
   training_options options = with_first_weights(w);
   options.words = std::move(given);
@@ -110,8 +110,8 @@ int run_in_lab(const train_words& w, std::vector<std::string> given) {
   const bool elsewhere = outputs.take_standard_output();
   (elsewhere ? std::cerr : std::cout)
       << fitted_to(elsewhere ? STDERR_FILENO : STDOUT_FILENO,
-                   fmt::format("{}virtual time  {}{}\n", in_words(r), times_in_words(r, real_seconds),
-                               computed_in_words(r, run.computed())));
+                   fmt::format("{}virtual time  {}{}\n", in_words(r), format_times(r, real_seconds),
+                               format_computed(r, run.computed())));
   if (!r.why.empty()) say_failure(r.why);
   const int code = exit_code_of_lab(r, ctrl_c.signal());
   return write_results(outputs, run, r, card) || code == exit_code::diverged ? code : exit_code::failed;

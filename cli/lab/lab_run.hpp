@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/cli/commands/train_words.hpp>
+#include <mailgrad/cli/commands/train_args.hpp>
 #include <mailgrad/cli/output/progress_display.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/account/training_progress.hpp>
@@ -40,15 +40,15 @@ private:
 };
 
 /// The words of `mailgrad lab run` before any is given.
-train_words lab_words();
+train_args lab_args();
 
 /// Which workers these words simulate, with which links.
 ///
 /// Errors  as parse_wire_format().
-lab::virtual_run_options simulated_workers(const train_words& w);
+lab::virtual_run_options simulated_workers(const train_args& w);
 
 /// Trains in virtual time, and prints and writes what the words ask for. `given` are the words, for the
 /// report. Returns an exit code.
-int run_in_lab(const train_words& w, std::vector<std::string> given);
+int run_in_lab(const train_args& w, std::vector<std::string> given);
 
 } // namespace mailgrad

@@ -1,7 +1,7 @@
 #include <mailgrad/cli/lab/lab_sweep.hpp>
 
+#include <mailgrad/cli/commands/train_args.hpp>
 #include <mailgrad/cli/commands/train_options.hpp>
-#include <mailgrad/cli/commands/train_words.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/lab/lab_experiment.hpp>
 #include <mailgrad/cli/lab/lab_run.hpp>
@@ -74,9 +74,9 @@ public:
   const std::vector<std::string>& remarks() const noexcept { return remarks_; }
 
 private:
-  train_words words_of(std::size_t cell) const;
-  std::shared_ptr<const data_split> data_of(std::size_t cell, const train_words& w);
-  std::string data_key_of(std::size_t cell, const train_words& w) const;
+  train_args words_of(std::size_t cell) const;
+  std::shared_ptr<const data_split> data_of(std::size_t cell, const train_args& w);
+  std::string data_key_of(std::size_t cell, const train_args& w) const;
   void plan(std::size_t cell);
   void train(std::size_t cell, outcome& made, const std::function<void(const training_progress&)>& shown,
              const std::function<bool()>& stop);
@@ -135,7 +135,7 @@ std::map<std::string, std::vector<fs::path>> named_by(const run_inputs& in) {
 /// it is the sum of their names and sums.
 ///
 /// Errors  file_error: there is no such data set; std::system_error: a file cannot be read.
-void add_content(const train_words& w, std::map<std::string, std::string>& sums) {
+void add_content(const train_args& w, std::map<std::string, std::string>& sums) {
   run_inputs in = inputs_of(w);
   if (built_in_model(w.model)) in.model.clear(); // a file of that name is not read
   if (sums.contains("data=" + w.data)) in.data.clear();
@@ -167,15 +167,15 @@ std::string quoted(const std::string& word) {
 std::vector<std::string> words_of(const std::vector<lab::sweep_setting>& settings) {
   std::vector<std::string> words{"mailgrad", "lab", "run"};
   for (const lab::sweep_setting& s : settings) words.push_back(fmt::format("--{}={}", s.key, s.value));
-  return words;
+  return with_present_names(std::move(words));
 }
 
 /// By the parser of `mailgrad lab run`.
-train_words parsed(const std::vector<lab::sweep_setting>& settings) {
+train_args parsed(const std::vector<lab::sweep_setting>& settings) {
   for (const lab::sweep_setting& s : settings)
     if (is_among(s.key, own_outputs))
       throw std::invalid_argument(fmt::format("'{}': a sweep has outputs of its own; leave it out", s.key));
-  train_words w = lab_words();
+  train_args w = lab_args();
   CLI::App app("", "mailgrad");
   option_table run(*app.add_subcommand("lab", "")->add_subcommand("run", ""));
   add_lab_run(run, w);
@@ -190,7 +190,7 @@ train_words parsed(const std::vector<lab::sweep_setting>& settings) {
   return w;
 }
 
-training_options options_of(const train_words& w) {
+training_options options_of(const train_args& w) {
   training_options o = with_first_weights(w);
   o.text.length = 0;
   return o;
@@ -262,7 +262,7 @@ sweep_cells::sweep_cells(const lab::sweep& s, const std::function<bool()>& stop)
 }
 
 void sweep_cells::plan(std::size_t cell) {
-  const train_words w = words_of(cell);
+  const train_args w = words_of(cell);
   try {
     const training_options o = options_of(w);
     add_content(w, content_);
@@ -273,10 +273,10 @@ void sweep_cells::plan(std::size_t cell) {
   }
 }
 
-train_words sweep_cells::words_of(std::size_t cell) const { return parsed(sweep_.settings_of(cell)); }
+train_args sweep_cells::words_of(std::size_t cell) const { return parsed(sweep_.settings_of(cell)); }
 
 /// The seed makes a difference to data only if a part of them is drawn for the test.
-std::string sweep_cells::data_key_of(std::size_t cell, const train_words& w) const {
+std::string sweep_cells::data_key_of(std::size_t cell, const train_args& w) const {
   const bool has_test = !find_files(w.data, opened_as(w).files).test.empty();
   std::string key;
   for (const lab::sweep_setting& s : sweep_.settings_of(cell))
@@ -285,7 +285,7 @@ std::string sweep_cells::data_key_of(std::size_t cell, const train_words& w) con
   return key;
 }
 
-std::shared_ptr<const data_split> sweep_cells::data_of(std::size_t cell, const train_words& w) {
+std::shared_ptr<const data_split> sweep_cells::data_of(std::size_t cell, const train_args& w) {
   const std::string key = data_key_of(cell, w);
   const std::lock_guard guard(mutex_);
   if (auto held = data_[key].lock()) return held;
@@ -301,7 +301,7 @@ std::shared_ptr<const data_split> sweep_cells::data_of(std::size_t cell, const t
 void sweep_cells::train(std::size_t cell, outcome& made,
                         const std::function<void(const training_progress&)>& shown,
                         const std::function<bool()>& stop) {
-  const train_words w = words_of(cell);
+  const train_args w = words_of(cell);
   lab::virtual_run_options how = simulated_workers(w);
   how.on_progress = shown;
   how.stop = stop;
@@ -412,7 +412,7 @@ std::string html_of(const table& lines) {
   return html + "</tbody>\n</table></div>\n";
 }
 
-std::string settings_in_words(const std::vector<lab::sweep_setting>& run) {
+std::string format_settings(const std::vector<lab::sweep_setting>& run) {
   std::string text;
   for (const lab::sweep_setting& setting : run)
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", setting.key, setting.value);
@@ -420,7 +420,7 @@ std::string settings_in_words(const std::vector<lab::sweep_setting>& run) {
 }
 
 /// Where the rows come from. Several machines may have worked on one sweep, one after the other.
-std::string origin_in_words(std::span<const lab::sweep_row> rows) {
+std::string format_origin(std::span<const lab::sweep_row> rows) {
   std::vector<std::string> processors;
   double seconds = 0;
   for (const lab::sweep_row& row : rows) {
@@ -455,11 +455,11 @@ std::string page_of(const lab::sweep& s, std::span<const lab::sweep_summary> met
                     lab::judged_figure judged, std::span<const lab::sweep_row> rows,
                     std::span<const picture> pictures, const std::string& command) {
   std::string html = html_begin("Mailgrad: a sweep", "A sweep");
-  html += fmt::format("<p>{}</p>\n", as_html(settings_in_words(s.run)));
+  html += fmt::format("<p>{}</p>\n", as_html(format_settings(s.run)));
   html +=
       fmt::format("<p class=\"note\">{} Made by: {}. Times are virtual. Numbers are medians over seeds, with "
                   "quartiles in brackets; a run that did not complete counts as the worst.</p>\n",
-                  as_html(origin_in_words(rows)), as_html(command));
+                  as_html(format_origin(rows)), as_html(command));
   html += html_of(table_of(s, methods, judged));
   for (const picture& p : pictures) html += html_figure(p);
   return html + html_end();
@@ -473,7 +473,7 @@ double share_done(const sweep_state& s) {
   return s.steps == 0 ? 1 : std::min(1.0, static_cast<double>(s.steps_done) / static_cast<double>(s.steps));
 }
 
-std::string seconds_in_words(double seconds) {
+std::string format_seconds(double seconds) {
   if (seconds < 60) return fmt::format("{:.0f} s", seconds);
   if (seconds < 3600) return fmt::format("{:.0f} min", seconds / 60);
   return fmt::format("{:.1f} h", seconds / 3600);
@@ -486,7 +486,7 @@ std::string in_words(const sweep_state& s, double seconds) {
   if (s.failed > 0) text += fmt::format(", {} diverged or failed", s.failed);
   const double share = share_done(s);
   if (s.ended < s.cells && share > 0)
-    text += fmt::format(", {} left", seconds_in_words(seconds * (1 - share) / share));
+    text += fmt::format(", {} left", format_seconds(seconds * (1 - share) / share));
   return text;
 }
 
@@ -548,19 +548,17 @@ lab::sweep sweep_in(const std::string& file) {
 }
 
 /// The folder gets a sweep.json of its own.
-void require_other_file(const sweep_words& w) {
+void require_other_file(const sweep_args& w) {
   std::error_code nothing_there;
   if (std::filesystem::equivalent(w.file, std::filesystem::path(w.folder) / "sweep.json", nothing_there))
     throw std::invalid_argument(
         fmt::format("--out '{}' would replace '{}'; name another folder", w.folder, w.file));
 }
 
-std::string command_of(const sweep_words& w) {
-  return fmt::format("mailgrad lab sweep {} --out DIR", w.file);
-}
+std::string command_of(const sweep_args& w) { return fmt::format("mailgrad lab sweep {} --out DIR", w.file); }
 
 /// Builds of one commit differ if something is changed that is not committed.
-std::string program_in_words() {
+std::string format_program() {
   const std::string commit = build_commit;
   std::string words = fmt::format("Mailgrad {}, commit {}", this_program().version, commit);
   if (commit.ends_with("-dirty") || commit == "unknown")
@@ -568,8 +566,8 @@ std::string program_in_words() {
   return words;
 }
 
-lab::sweep_folder open_folder(const sweep_words& w, const lab::sweep& s, const sweep_cells& cells) {
-  const lab::sweep_origin origin{program_in_words(), cells.content()};
+lab::sweep_folder open_folder(const sweep_args& w, const lab::sweep& s, const sweep_cells& cells) {
+  const lab::sweep_origin origin{format_program(), cells.content()};
   try {
     return {w.folder, s, origin, w.restart ? lab::old_rows::set_aside : lab::old_rows::go_on};
   } catch (const lab::rows_of_another& why) {
@@ -580,7 +578,7 @@ lab::sweep_folder open_folder(const sweep_words& w, const lab::sweep& s, const s
 /// Runs cells on several threads, and keeps what each has come to.
 class sweep_run {
 public:
-  sweep_run(const sweep_words& w, sweep_cells& cells, lab::sweep_folder& folder, const interrupt& ctrl_c)
+  sweep_run(const sweep_args& w, sweep_cells& cells, lab::sweep_folder& folder, const interrupt& ctrl_c)
       : cells_(cells), folder_(folder), ctrl_c_(ctrl_c), missing_(folder.missing()),
         progress_(std::cerr, w.quiet ? progress_display::style::none : progress_display::suitable_style(),
                   begin()),
@@ -629,7 +627,7 @@ private:
 /// What the rows of a sweep say, as tables and pictures.
 class sweep_results {
 public:
-  sweep_results(const sweep_words& w, const lab::sweep& s, const lab::sweep_folder& folder)
+  sweep_results(const sweep_args& w, const lab::sweep& s, const lab::sweep_folder& folder)
       : command_(command_of(w)), s_(s), folder_(folder), rows_(folder.rows()), judged_(lab::judged_by(rows_)),
         methods_(lab::tuned(s, lab::summaries_of(s, rows_), judged_)) {}
 
@@ -662,7 +660,7 @@ private:
 };
 
 /// Says above a table that it is not of the whole grid; nothing if it is.
-std::string part_in_words(const lab::sweep& s, const lab::sweep_folder& folder) {
+std::string format_part(const lab::sweep& s, const lab::sweep_folder& folder) {
   const std::size_t cells = s.kept_cells().size(), rows = folder.rows().size();
   if (rows == cells) return {};
   return fmt::format(
@@ -709,7 +707,7 @@ std::string sweep_in_help() {
          "   \"tune\": \"lr\", \"target\": {\"test_accuracy\": 0.8}}";
 }
 
-int run_sweep(const sweep_words& w) {
+int run_sweep(const sweep_args& w) {
   const interrupt ctrl_c;
   std::optional<lab::sweep> s;
   std::optional<sweep_cells> cells;
@@ -727,7 +725,7 @@ int run_sweep(const sweep_words& w) {
   const sweep_results results(w, *s, folder);
   results.write_summary();
   if (!ctrl_c.requested()) results.write_pictures();
-  std::cout << part_in_words(*s, folder) << results.in_words() << ending_of(*s, folder);
+  std::cout << format_part(*s, folder) << results.in_words() << ending_of(*s, folder);
   if (ctrl_c.requested()) return exit_code::of_signal(ctrl_c.signal());
   return any_failed(folder) ? exit_code::failed : exit_code::done;
 }

@@ -35,7 +35,7 @@ struct sweep_state {
 /// "12 of 48 cells, 1 diverged or failed, 35 s left"
 std::string in_words(const sweep_state& s, double seconds);
 
-struct sweep_words {
+struct sweep_args {
   std::string file;
   std::string folder;
   unsigned jobs = 0; ///< 0: as many as this process may use cores
@@ -51,6 +51,6 @@ std::string sweep_in_help();
 ///
 /// Errors  std::invalid_argument before anything runs, in one line: a file that is none, or a cell that
 ///         `mailgrad lab run` refuses; std::runtime_error: a table cannot be written.
-int run_sweep(const sweep_words& w);
+int run_sweep(const sweep_args& w);
 
 } // namespace mailgrad

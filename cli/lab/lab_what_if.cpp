@@ -61,7 +61,7 @@ public:
   }
   /// No row if neither run has the figure.
   void row(std::string what, const std::optional<double>& a, const std::optional<double>& b) {
-    const auto words = [](const std::optional<double>& x) { return x ? loss_in_words(*x) : "-"; };
+    const auto words = [](const std::optional<double>& x) { return x ? format_loss(*x) : "-"; };
     if (a || b) row(std::move(what), words(a), words(b));
   }
 
@@ -82,7 +82,7 @@ double rate(const lab::run_figures& f) {
 
 } // namespace
 
-void add_what_if_options(option_table& t, what_if_words& w) {
+void add_what_if_options(option_table& t, what_if_args& w) {
   t.add("recording", w.recording, "The file that 'mailgrad train --record' wrote", required,
         value_name("FILE"));
   t.add("--data", w.data, "Where the same data set lies now, if it has moved");
@@ -122,7 +122,7 @@ std::string what_if_in_help() {
          "  mailgrad lab what-if run.rec --policy ssp:2 --workers 4 --slow 3=10";
 }
 
-lab::what_if understood(const what_if_words& w) {
+lab::what_if understood(const what_if_args& w) {
   lab::what_if changed{w.policy, w.workers, w.delays, w.delays_seed, {}};
   for (const std::string& text : w.slow) changed.slowed.push_back(slowed(text));
   return changed;
@@ -179,12 +179,12 @@ std::string assumptions(const lab::retimed_run& what, const lab::what_if& change
 }
 
 /// The words of the recorded run, without the files that it wrote.
-train_words words_of(const what_if_words& w, const recording& order) {
+train_args words_of(const what_if_args& w, const recording& order) {
   if (order.header.words.empty())
     throw recording_error(fmt::format("recording '{}' was made by a program, which alone knows its model; "
                                       "there, take lab::retimed_run",
                                       order.name));
-  train_words was = recorded_values(order);
+  train_args was = recorded_values(order);
   was.outputs = {};
   was.checkpoints = {};
   was.live = {};
@@ -193,12 +193,12 @@ train_words words_of(const what_if_words& w, const recording& order) {
   return was;
 }
 
-progress_display::style style_of(const what_if_words& w) {
+progress_display::style style_of(const what_if_args& w) {
   return w.quiet ? progress_display::style::none : progress_display::suitable_style();
 }
 
 /// The recorded run once more, to its end or until a signal comes.
-training_report repeated(training& run, const what_if_words& w, const interrupt& ctrl_c) {
+training_report repeated(training& run, const what_if_args& w, const interrupt& ctrl_c) {
   progress_display display(std::cerr, style_of(w), run.total_steps());
   bool stopping = false;
   while (!run.wait_for(std::chrono::milliseconds{200})) {
@@ -222,12 +222,12 @@ int end_without(const training_report& r, const interrupt& ctrl_c) {
 
 } // namespace
 
-int run_what_if(const what_if_words& w) {
+int run_what_if(const what_if_args& w) {
   const std::string date = utc_date(std::chrono::system_clock::now());
   const lab::what_if changed = understood(w);
   const auto order = std::make_shared<const recording>(read_recording(w.recording));
   require_repeatable(*order);
-  const train_words was = words_of(w, *order);
+  const train_args was = words_of(w, *order);
   const run_inputs inputs = inputs_of(was, order.get());
   announce_plugins(inputs);
   training_options options = with_first_weights(was);

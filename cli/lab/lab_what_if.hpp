@@ -10,7 +10,7 @@
 namespace mailgrad {
 
 /// The values of the options of `mailgrad lab what-if`.
-struct what_if_words {
+struct what_if_args {
   std::string recording;
   std::string data;
   std::string policy;
@@ -23,14 +23,14 @@ struct what_if_words {
   bool quiet = false;
 };
 
-void add_what_if_options(option_table& t, what_if_words& w);
+void add_what_if_options(option_table& t, what_if_args& w);
 std::string what_if_in_help();
 
 /// Errors  std::invalid_argument in one line: no worker and factor.
-lab::what_if understood(const what_if_words& w);
+lab::what_if understood(const what_if_args& w);
 
 /// Repeats a recorded run, trains it once more under other conditions in virtual time, and prints both side
 /// by side. Returns an exit code.
-int run_what_if(const what_if_words& w);
+int run_what_if(const what_if_args& w);
 
 } // namespace mailgrad

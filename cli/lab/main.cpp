@@ -19,7 +19,7 @@ namespace mailgrad {
 
 namespace {
 
-void add_experiment(CLI::App& parser, const lab::experiment& e, experiment_words& w) {
+void add_experiment(CLI::App& parser, const lab::experiment& e, experiment_args& w) {
   CLI::App* one = parser.add_subcommand(std::string(e.name), std::string(e.claim));
   one->group("Experiments");
   option_table t(*one);
@@ -37,7 +37,7 @@ void add_experiment(CLI::App& parser, const lab::experiment& e, experiment_words
               "\nExit codes: 0 all claims hold, 1 some fail. The program gnuplot draws the pictures.");
 }
 
-void add_sweep(CLI::App& parser, sweep_words& w) {
+void add_sweep(CLI::App& parser, sweep_args& w) {
   CLI::App* sweep = parser.add_subcommand(
       "sweep", "Run a grid of such trainings on all cores: tables, medians over seeds, pictures and a page");
   option_table t(*sweep);
@@ -53,7 +53,7 @@ void add_sweep(CLI::App& parser, sweep_words& w) {
   sweep->footer(sweep_in_help());
 }
 
-void add_run(CLI::App& parser, train_words& w) {
+void add_run(CLI::App& parser, train_args& w) {
   CLI::App* run = parser.add_subcommand(
       "run", "Train with simulated workers, whose steps take as long as a law says; gradients are real");
   option_table table(*run);
@@ -68,7 +68,7 @@ void add_run(CLI::App& parser, train_words& w) {
               "    --steps 20000 --batch 8");
 }
 
-void add_what_if(CLI::App& parser, what_if_words& w) {
+void add_what_if(CLI::App& parser, what_if_args& w) {
   CLI::App* what_if = parser.add_subcommand(
       "what-if", "Train a recorded run again in virtual time, under another policy or with other speeds");
   option_table t(*what_if);
@@ -77,21 +77,21 @@ void add_what_if(CLI::App& parser, what_if_words& w) {
 }
 
 /// The values of all subcommands.
-struct words_of_lab {
-  train_words run = lab_words();
-  what_if_words what_if;
-  sweep_words sweep;
-  experiment_words experiment;
+struct args_of_lab {
+  train_args run = lab_args();
+  what_if_args what_if;
+  sweep_args sweep;
+  experiment_args experiment;
 };
 
 /// Does what the subcommand that was given says.
-int run_as_asked(const CLI::App& parser, const words_of_lab& words) {
+int run_as_asked(const CLI::App& parser, const args_of_lab& words) {
   const CLI::App& given = *parser.get_subcommands().front();
   const std::string asked = given.get_name();
   if (asked == "run") {
-    option_words words_of_run(given_words(given));
-    words_of_run.drop("--quiet");
-    return run_in_lab(words.run, words_of_run.take());
+    option_args args_of_run(given_args(given));
+    args_of_run.drop("--quiet");
+    return run_in_lab(words.run, args_of_run.take());
   }
   if (asked == "what-if") return run_what_if(words.what_if);
   if (asked == "sweep") return run_sweep(words.sweep);
@@ -104,7 +104,7 @@ int run_as_asked(const CLI::App& parser, const words_of_lab& words) {
 command make_commands_of_lab(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("lab", "Experiments on staleness, in virtual time");
   parser->require_subcommand(1);
-  const auto words = std::make_shared<words_of_lab>();
+  const auto words = std::make_shared<args_of_lab>();
   add_run(*parser, words->run);
   add_what_if(*parser, words->what_if);
   add_sweep(*parser, words->sweep);

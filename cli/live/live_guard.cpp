@@ -61,7 +61,7 @@ std::string drawn_secret() {
   return text;
 }
 
-std::optional<live_options> understood(const live_words& w) {
+std::optional<live_options> understood(const live_args& w) {
   if (!w.wanted) return std::nullopt;
   live_options o;
   if (!w.address.empty()) {
@@ -80,7 +80,7 @@ std::optional<live_options> understood(const live_words& w) {
   return o;
 }
 
-std::vector<std::string> words_of(const live_words& w) {
+std::vector<std::string> words_of(const live_args& w) {
   std::vector<std::string> words;
   if (w.wanted) words.push_back(w.address.empty() ? "--live" : "--live=" + w.address);
   if (!w.token_file.empty()) words.push_back("--live-token=" + w.token_file);

@@ -10,7 +10,7 @@
 namespace mailgrad {
 
 /// The values of the options about the live page, before they are interpreted.
-struct live_words {
+struct live_args {
   bool wanted = false;
   std::string address; ///< empty: live_options says which
   std::string token_file;
@@ -29,10 +29,10 @@ struct live_options {
 ///
 /// Errors  std::invalid_argument in one line: no address, or a token that anybody could read or guess.
 ///         file_error: the file of the token cannot be read.
-std::optional<live_options> understood(const live_words& w);
+std::optional<live_options> understood(const live_args& w);
 
 /// The options as words of a command line.
-std::vector<std::string> words_of(const live_words& w);
+std::vector<std::string> words_of(const live_args& w);
 
 /// 32 random bytes in hexadecimal.
 std::string drawn_secret();

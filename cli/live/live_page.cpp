@@ -275,7 +275,7 @@ void replace(std::string& page, std::string_view part, const std::string& by) {
 } // namespace
 
 std::string kept_page(std::span<const report_file> runs) {
-  ordered_json told{{"loss_words", loss_in_words(runs)}, {"runs", ordered_json::array()}};
+  ordered_json told{{"loss_words", format_loss(runs)}, {"runs", ordered_json::array()}};
   for (std::size_t i = 0; i < runs.size(); ++i) told["runs"].push_back(told_of(runs, i));
   std::string scripts =
       "<script type=\"application/json\" id=\"kept-runs\">" + in_script(told) + "</script>\n";

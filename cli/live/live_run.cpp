@@ -289,7 +289,7 @@ private:
         wanted_ = false;
       }
       if (stop.stop_requested() || server_.viewers() == 0) continue;
-      board_->show(state_event(report_so_far(), run_.name_waits(wait_for_waits)));
+      board_->show(state_event(report_so_far(), run_.list_wait_reasons(wait_for_waits)));
     }
   }
 

@@ -98,14 +98,14 @@ void say_line(std::string_view words) { std::cerr << fmt::format("{}\n", printab
 
 namespace {
 
-bool is_card(device d) { return d.kind == device_kind::cuda; }
+bool is_gpu(device d) { return d.kind == device_kind::cuda; }
 
-/// Whether a card is among them twice. Of devices that nobody here knows that may be.
-bool has_several_lanes(const std::vector<device>& devices) {
-  const auto shares_card = [&](device a) {
-    return std::ranges::count_if(devices, [a](device b) { return is_same_card(a, b); }) > 1;
+/// Whether a GPU is among them twice. Of devices that nobody here knows that may be.
+bool has_several_streams(const std::vector<device>& devices) {
+  const auto shares_gpu = [&](device a) {
+    return std::ranges::count_if(devices, [a](device b) { return is_same_gpu(a, b); }) > 1;
   };
-  return devices.empty() || std::ranges::any_of(devices, shares_card);
+  return devices.empty() || std::ranges::any_of(devices, shares_gpu);
 }
 
 } // namespace
@@ -113,10 +113,10 @@ bool has_several_lanes(const std::vector<device>& devices) {
 std::string memory_advice(std::string_view why, const memory_needs& run) {
   if (why.find("out of memory: ") == std::string_view::npos) return {};
   if (run.is_replay) return "a replay needs as much memory as the run that it repeats";
-  const bool has_weights = std::ranges::any_of(run.places, is_card);
-  const bool no_cores = std::ranges::all_of(run.devices, is_card); // which compute in float32 alone
+  const bool has_weights = std::ranges::any_of(run.places, is_gpu);
+  const bool no_cores = std::ranges::all_of(run.devices, is_gpu); // which compute in float32 alone
   std::vector<std::string> ways{"a smaller --batch or model"};
-  if (has_several_lanes(run.devices)) ways.emplace_back("fewer lanes in --devices");
+  if (has_several_streams(run.devices)) ways.emplace_back("fewer streams in --devices");
   if (has_weights && run.shards > 1) ways.emplace_back("fewer --shards");
   if (run.precision != "bfloat16" && no_cores) ways.emplace_back("--precision bfloat16");
   if (has_weights) ways.emplace_back("--parameters host");

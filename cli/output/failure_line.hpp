@@ -65,7 +65,7 @@ void say_warning(std::string_view words);
 /// Prints "WORDS" in the same way: what is no failure.
 void say_line(std::string_view words);
 
-/// What of a run decides how much memory its cards need.
+/// What of a run decides how much memory its GPUs need.
 struct memory_needs {
   std::vector<device> devices; ///< empty if workers of other processes brought them
   std::vector<device> places;  ///< of weights; empty: the host
@@ -75,7 +75,7 @@ struct memory_needs {
 };
 
 /// What to do about a run that ended for this reason, in one line that fits the run; empty unless memory of a
-/// card was lacking, or pinned memory of the host.
+/// GPU was lacking, or pinned memory of the host.
 std::string memory_advice(std::string_view why, const memory_needs& run);
 
 } // namespace mailgrad

@@ -56,7 +56,7 @@ struct line_fields {
 
 line_fields fields_of(const training_progress& p, std::uint64_t total) {
   return {fmt::format("step {} of {}", p.steps, total), ", " + samples_per_second(p),
-          ", loss " + loss_in_words(p.loss), fmt::format(", mean staleness {:.2f}", p.staleness_mean),
+          ", loss " + format_loss(p.loss), fmt::format(", mean staleness {:.2f}", p.staleness_mean),
           p.steps < total ? ", " + time_left(p, total) : ""};
 }
 

@@ -183,7 +183,7 @@ void weights_output::write(std::span<const named_weights> weights, const model_c
   }
 }
 
-std::string loaded_in_words(const saved_weights& from, const parameter_layout& layout) {
+std::string format_loaded(const saved_weights& from, const parameter_layout& layout) {
   const weights_fit found = fit(from, layout, std::vector<float>(layout.size()));
   std::string text = fmt::format("took {} of {} variables of '{}'\n", found.taken.size(),
                                  layout.variables().size(), from.file);

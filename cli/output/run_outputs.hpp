@@ -68,7 +68,7 @@ private:
 
 /// What was loaded with --load-strict no: "took 3 of 4 variables of 'mlp.safetensors'", and a line for each
 /// difference.
-std::string loaded_in_words(const saved_weights& from, const parameter_layout& layout);
+std::string format_loaded(const saved_weights& from, const parameter_layout& layout);
 
 /// The paths that the command line gives for outputs; an empty one means that the output is not wanted.
 struct output_paths {

@@ -58,8 +58,8 @@ std::string names_of(const std::vector<device>& devices) {
 }
 
 /// "cpu:1, cpu:2 take no part: the run at 10.0.0.1:7000 has no place for them: ..."
-std::string left_out_in_words(std::span<const std::vector<device>> workers, const std::string& address,
-                              const std::string& why) {
+std::string format_left_out(std::span<const std::vector<device>> workers, const std::string& address,
+                            const std::string& why) {
   std::vector<device> all;
   for (const auto& devices : workers) all.insert(all.end(), devices.begin(), devices.end());
   const bool one = all.size() == 1;
@@ -77,7 +77,7 @@ joined_workers::joined_workers(const std::string& address, const std::vector<std
       members_.push_back(joined(address, workers[i], how, i));
     } catch (const remote::join_error& e) {
       if (members_.empty() || !e.is_for_its_place()) throw;
-      say_failure(left_out_in_words(std::span(workers).subspan(i), address, e.what()));
+      say_failure(format_left_out(std::span(workers).subspan(i), address, e.what()));
       return;
     }
     how.until_joined.reset();
@@ -93,7 +93,7 @@ std::unique_ptr<remote::membership> joined_workers::joined(const std::string& ad
   options.samples = how.samples;
   options.join_sums = how.join_sums;
   options.plugins = how.plugins;
-  options.card_ends_run = how.card_ends_run;
+  options.gpu_ends_run = how.gpu_ends_run;
   if (which == 0) // the others would say the same
     options.on_streamed = [this](const std::string& why) { tell(why + "; the server sends the batches"); };
   if (how.number) options.number = *how.number + static_cast<std::uint32_t>(which);

@@ -3,7 +3,7 @@
 #include <mailgrad/actors/remote/membership.hpp>
 #include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/engine/plan/known_plugins.hpp>
-#include <mailgrad/engine/worker/own_samples.hpp>
+#include <mailgrad/engine/worker/local_samples.hpp>
 #include <mailgrad/net/all_reduce.hpp>
 #include <mailgrad/net/network.hpp>
 #include <mailgrad/tensor/device.hpp>
@@ -51,13 +51,13 @@ private:
 struct joining {
   std::optional<std::uint32_t> number{}; ///< of the first; the others follow; none: those that are free
   std::shared_ptr<net::network> network{};
-  bool quiet = false;                     ///< prints only what went wrong
-  std::chrono::milliseconds rejoin{};     ///< for so long one that is cut off tries to come back
-  std::shared_ptr<own_samples> samples{}; ///< of this machine; null: the server sends batches
+  bool quiet = false;                       ///< prints only what went wrong
+  std::chrono::milliseconds rejoin{};       ///< for so long one that is cut off tries to come back
+  std::shared_ptr<local_samples> samples{}; ///< of this machine; null: the server sends batches
   /// Takes part in sums over all workers; null: it cannot.
   std::function<std::unique_ptr<net::all_reduce>(std::size_t floats)> join_sums{};
-  known_plugins plugins{};    ///< of which a worker that takes local steps may need one
-  bool card_ends_run = false; ///< a card that fails ends the run, in order, and not its worker alone
+  known_plugins plugins{};   ///< of which a worker that takes local steps may need one
+  bool gpu_ends_run = false; ///< a GPU that fails ends the run, in order, and not its worker alone
   /// Whether the exit code of another process tells how the run has ended, so that this one tells of its
   /// workers alone.
   bool told_elsewhere = false;

@@ -3,7 +3,7 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/cli/live/live_page.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
-#include <mailgrad/cli/output/report_words.hpp>
+#include <mailgrad/cli/output/format_report.hpp>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -38,7 +38,7 @@ std::string ago(double seconds) {
 }
 
 /// "2 workers joined, 1 lost; 1 parameter host joined"
-std::string counts_in_words(const ordered_json& counts) {
+std::string format_counts(const ordered_json& counts) {
   std::string text;
   for (const auto& [role, states] : counts.items()) {
     std::string of_role;
@@ -97,7 +97,7 @@ std::uint64_t count_of(const ordered_json& counts) {
 
 } // namespace
 
-std::string members_in_words(const ordered_json& members) {
+std::string format_members(const ordered_json& members) {
   const ordered_json& counts = members.at("counts");
   if (counts.empty()) return "";
   std::vector<table_row> rows{{}};
@@ -106,10 +106,11 @@ std::string members_in_words(const ordered_json& members) {
   std::array<std::size_t, columns> widths{};
   for (const table_row& row : rows)
     for (std::size_t c = 0; c < columns; ++c) widths[c] = std::max(widths[c], row.cells[c].size());
-  std::string text = fmt::format("members       {}\n", counts_in_words(counts));
+  std::string text = fmt::format("members       {}\n", format_counts(counts));
   for (const table_row& row : rows) text += line_of(row, widths);
-  const std::uint64_t untold = count_of(counts) - std::min<std::uint64_t>(count_of(counts), rows.size() - 1);
-  if (untold > 0) text += fmt::format("  and {} more, which give less cause for concern\n", untold);
+  const std::uint64_t unreported =
+      count_of(counts) - std::min<std::uint64_t>(count_of(counts), rows.size() - 1);
+  if (unreported > 0) text += fmt::format("  and {} more, which give less cause for concern\n", unreported);
   return text;
 }
 
@@ -131,7 +132,7 @@ bool is_together(const late_shards& all, const late_figures& one, const std::opt
          number(all.host) == number(host);
 }
 
-std::string figures_in_words(const late_shards& x) {
+std::string format_figures(const late_shards& x) {
   std::vector<std::uint32_t> shards;
   std::optional<double> oldest;
   for (const late_figures& f : x.figures) {
@@ -143,7 +144,7 @@ std::string figures_in_words(const late_shards& x) {
   return fmt::format("{} {} told no figures yet", whose, shards.size() == 1 ? "has" : "have");
 }
 
-std::string host_in_words(const late_shards& x) {
+std::string format_host(const late_shards& x) {
   if (!x.host) return "";
   const run_member& host = *x.host;
   const bool here = host.is == run_member::state::joined;
@@ -175,7 +176,7 @@ std::vector<late_shards> late_of(const training_report& so_far, const std::vecto
 std::string in_words(const std::vector<late_shards>& all) {
   std::string text;
   for (const late_shards& x : all)
-    text += fmt::format("late          {}{}\n", figures_in_words(x), host_in_words(x));
+    text += fmt::format("late          {}{}\n", format_figures(x), format_host(x));
   return text;
 }
 
@@ -201,8 +202,8 @@ namespace {
 /// where these are too many. Left out before they are written, since writing them takes seconds. Their sums
 /// stay.
 training_report shortened(training_report r) {
-  if (r.exchanges.size() > most_pairs_told) r.exchanges.clear();
-  if (r.workers <= most_pairs_told) return r;
+  if (r.exchanges.size() > most_pairs_reported) r.exchanges.clear();
+  if (r.workers <= most_pairs_reported) return r;
   r.worker_waits.clear();
   r.devices.clear();
   r.stages.clear();
@@ -227,9 +228,9 @@ void leave_workers_out(json& all) {
 
 /// The first ones, and how many more there are.
 std::vector<std::string> shortened(std::vector<std::string> waits) {
-  if (waits.size() <= most_waits_told) return waits;
-  const std::size_t more = waits.size() - most_waits_told;
-  waits.resize(most_waits_told);
+  if (waits.size() <= most_waits_reported) return waits;
+  const std::size_t more = waits.size() - most_waits_reported;
+  waits.resize(most_waits_reported);
   waits.push_back(fmt::format("and {} more {}", more, more == 1 ? "wait" : "waits"));
   return waits;
 }
@@ -239,7 +240,7 @@ std::vector<std::string> shortened(std::vector<std::string> waits) {
 std::string status_of(training_report so_far, const std::vector<std::string>& waits) {
   const std::vector<run_member> members = std::exchange(so_far.members, {});
   json all = json::parse(state_event(shortened(so_far), shortened(waits)));
-  if (so_far.workers > most_pairs_told) leave_workers_out(all);
+  if (so_far.workers > most_pairs_reported) leave_workers_out(all);
   const std::vector<late_shards> late = late_of(so_far, members);
   if (!late.empty()) all["late"] = json::parse(to_json(late));
   all["report"].erase("members");
@@ -248,10 +249,10 @@ std::string status_of(training_report so_far, const std::vector<std::string>& wa
   return all.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-std::string status_in_words(const std::string& status) {
+std::string format_status(const std::string& status) {
   try {
     const json all = json::parse(status);
-    const std::string members = all.contains("members") ? members_in_words(all.at("members")) : "";
+    const std::string members = all.contains("members") ? format_members(all.at("members")) : "";
     if (all.value("waiting", false))
       return fmt::format("waiting: {} have joined\n{}", all.at("attendance").get<std::string>(), members);
     std::string text = all.at("text").get<std::string>() + members;

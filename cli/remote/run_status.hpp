@@ -21,7 +21,7 @@ namespace mailgrad {
 ///
 /// The state of one that was lost and has joined again is "back".
 /// Errors  nlohmann::json::exception if it is something else.
-std::string members_in_words(const nlohmann::ordered_json& members);
+std::string format_members(const nlohmann::ordered_json& members);
 
 /// Shards of one process whose figures are missing in the report of a run in progress, or older than it.
 struct late_shards {
@@ -38,8 +38,8 @@ std::string to_json(const std::vector<late_shards>& all);
 
 /// With more pairs of a shard and a worker, a status leaves out the figures of single pairs, so that it stays
 /// far below what a session carries. With more workers, it leaves out those of single workers, too.
-inline constexpr std::size_t most_pairs_told = 1024;
-inline constexpr std::size_t most_waits_told = 64;
+inline constexpr std::size_t most_pairs_reported = 1024;
+inline constexpr std::size_t most_waits_reported = 64;
 
 /// What a run tells whoever asks for its status: what its live page shows, the members of the run beside the
 /// report, and the summary as text.
@@ -48,6 +48,6 @@ std::string status_of(training_report so_far, const std::vector<std::string>& wa
 /// The same in words. A run that has not begun says how many have joined.
 ///
 /// Errors  std::runtime_error if it is no status of a run.
-std::string status_in_words(const std::string& status);
+std::string format_status(const std::string& status);
 
 } // namespace mailgrad

@@ -41,7 +41,7 @@ std::string host_name() {
 
 } // namespace
 
-served_run::served_run(const remote_words& w, worker_words local, bool quiet, const interrupt& ctrl_c,
+served_run::served_run(const remote_args& w, worker_args local, bool quiet, const interrupt& ctrl_c,
                        std::function<void(training_report&)> add)
     : words_(w), of_local_(std::move(local)), quiet_(quiet), ctrl_c_(ctrl_c), add_(std::move(add)) {}
 
@@ -103,7 +103,7 @@ std::string served_run::status() const {
   if (!run) throw std::invalid_argument("the run begins or ends at this moment; ask again");
   training_report so_far = run->report_so_far(patience);
   add_(so_far);
-  return status_of(std::move(so_far), run->name_waits(patience));
+  return status_of(std::move(so_far), run->list_wait_reasons(patience));
 }
 
 void served_run::end() {

@@ -2,7 +2,7 @@
 
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/cli/exit_code.hpp>
-#include <mailgrad/cli/remote/remote_words.hpp>
+#include <mailgrad/cli/remote/remote_args.hpp>
 
 #include <atomic>
 #include <chrono>
@@ -22,7 +22,7 @@ public:
   /// `quiet`: says of nobody who comes or goes, but still of those who are lost or refused. `local` says how
   /// workers that it starts join. `add` adds to a report what only the tool knows; any
   /// thread may call it.
-  served_run(const remote_words& w, worker_words local, bool quiet, const interrupt& ctrl_c,
+  served_run(const remote_args& w, worker_args local, bool quiet, const interrupt& ctrl_c,
              std::function<void(training_report&)> add);
 
   /// For so many workers of so many devices each.
@@ -48,8 +48,8 @@ private:
   bool go_on_waiting(std::uint32_t joined, std::uint32_t workers);
   std::string status() const;
 
-  const remote_words words_;
-  const worker_words of_local_;
+  const remote_args words_;
+  const worker_args of_local_;
   const bool quiet_;
   const interrupt& ctrl_c_;
   const std::function<void(training_report&)> add_;

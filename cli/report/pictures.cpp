@@ -198,7 +198,7 @@ std::string label_of(std::span<const report_file> runs, std::size_t which) {
   return runs.size() == 1 ? policy : fmt::format("{}: {}", which + 1, policy);
 }
 
-std::string loss_in_words(std::span<const report_file> runs) {
+std::string format_loss(std::span<const report_file> runs) {
   const auto has_loss = [](const report_file& run) {
     return std::ranges::any_of(run.report.curve,
                                [](const metrics_line& p) { return p.train_loss || p.tested(); });
@@ -442,7 +442,7 @@ constexpr const char* measured = "with boxes fs solid 1.0 border lc rgb '#000000
 constexpr const char* expected = "with linespoints lw 1.5 pt 6 ps 0.8 lc rgb '#000000'";
 constexpr const char* mean_line = "lw 2.5 dt 2 lc rgb '#d55e00'";
 
-std::string mean_in_words(const expected_staleness& wanted) {
+std::string format_mean(const expected_staleness& wanted) {
   if (!wanted.mean) return {};
   return fmt::format(", {} {:.2f}", wanted.at_most ? "at most" : "expected", *wanted.mean);
 }
@@ -451,7 +451,7 @@ std::string panel(const staleness_histogram& gaps, const expected_staleness& wan
                   const gap_axis& axis) {
   if (gaps.empty()) return fmt::format("set title 'worker {}: no gradient'\nplot NaN notitle\n", rank);
   std::string text = fmt::format("set title \"worker {}\\nmean {:.2f}{}\"\n$gaps << EOD\n{}EOD\n", rank,
-                                 gaps.mean(), mean_in_words(wanted), share_lines(gaps, axis));
+                                 gaps.mean(), format_mean(wanted), share_lines(gaps, axis));
   if (wanted.mean)
     text += fmt::format("set arrow 1 from {0:.6g}, graph 0 to {0:.6g}, graph 1 nohead front {1}\n",
                         *wanted.mean, mean_line);

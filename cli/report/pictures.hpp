@@ -22,6 +22,6 @@ std::string label_of(std::span<const report_file> runs, std::size_t which);
 std::vector<picture> pictures_of(std::span<const report_file> runs);
 
 /// What is to be said of the loss: how a point is made, and which runs have none.
-std::string loss_in_words(std::span<const report_file> runs);
+std::string format_loss(std::span<const report_file> runs);
 
 } // namespace mailgrad

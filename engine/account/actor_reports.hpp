@@ -70,13 +70,13 @@ private:
 
 /// How far the weights of a shard had moved when a sampled gradient was applied to them.
 struct gap_sample {
-  incarnation life; ///< of the worker, as the next
+  incarnation_number incarnation; ///< of the worker, as the next
   step_number step;
   std::uint64_t lag = 0; ///< versions
   double gap = 0;        ///< weights, as a root mean square
 
   void keep(archive& a) {
-    a.field("life", life);
+    a.field("life", incarnation);
     a.field("step", step);
     a.field("lag", lag);
     a.field("gap", gap);
@@ -85,12 +85,12 @@ struct gap_sample {
 
 /// Where a sampled gradient pointed, beside a fresh one of the same batch.
 struct cosine_sample {
-  incarnation life;
+  incarnation_number incarnation;
   step_number step;
   double cosine = 0;
 
   void keep(archive& a) {
-    a.field("life", life);
+    a.field("life", incarnation);
     a.field("step", step);
     a.field("cosine", cosine);
   }
@@ -122,7 +122,7 @@ public:
 private:
   /// The last step of SplitMix64 (Steele, Lea & Flood, OOPSLA 2014).
   static std::uint64_t value_of(const Sample& x) noexcept {
-    std::uint64_t z = x.step.value + (std::uint64_t{x.life.value} << 40) + 0x9e3779b97f4a7c15U;
+    std::uint64_t z = x.step.value + (std::uint64_t{x.incarnation.value} << 40) + 0x9e3779b97f4a7c15U;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
     return z ^ (z >> 31);
@@ -149,25 +149,25 @@ struct worker_sums {
   std::int64_t barrier_wait = 0; ///< ns, over all steps
   std::int64_t bound_wait = 0;   ///< ns, over all steps
   std::int64_t feeder_wait = 0;  ///< ns, over all steps
-  std::uint64_t own_bytes = 0;   ///< of batches that it cut itself, which nobody had to send
+  std::uint64_t local_bytes = 0; ///< of batches that it cut itself, which nobody had to send
 
   std::int64_t waited() const noexcept { return barrier_wait + bound_wait + feeder_wait; }
   void add(const worker_sums& more) {
     barrier_wait += more.barrier_wait;
     bound_wait += more.bound_wait;
     feeder_wait += more.feeder_wait;
-    own_bytes += more.own_bytes;
+    local_bytes += more.local_bytes;
   }
   /// Each sum by itself, to at least that of `other`.
   void raise_to(const worker_sums& other) {
     barrier_wait = std::max(barrier_wait, other.barrier_wait);
     bound_wait = std::max(bound_wait, other.bound_wait);
     feeder_wait = std::max(feeder_wait, other.feeder_wait);
-    own_bytes = std::max(own_bytes, other.own_bytes);
+    local_bytes = std::max(local_bytes, other.local_bytes);
   }
   worker_sums since(const worker_sums& before) const {
     return {barrier_wait - before.barrier_wait, bound_wait - before.bound_wait,
-            feeder_wait - before.feeder_wait, own_bytes - before.own_bytes};
+            feeder_wait - before.feeder_wait, local_bytes - before.local_bytes};
   }
 };
 
@@ -189,7 +189,7 @@ struct worker_report : worker_sums {
   running_stat gradient_cosine{};        ///< of the sampled gradients
   kept_samples<cosine_sample> cosines{}; ///< some of them
   std::vector<stage_report> stages{};    ///< of a worker that spans several devices
-  std::uint64_t own_batches = 0;         ///< mini-batches that it cut from samples of its own
+  std::uint64_t local_batches = 0;       ///< mini-batches that it cut from samples of its own
 
   void note_loss(float loss, std::size_t of_samples) {
     loss_bits = std::bit_cast<std::uint32_t>(loss);
@@ -214,8 +214,8 @@ struct worker_report : worker_sums {
     a.field("times", times);
     a.field("gradient_cosine", gradient_cosine);
     a.field("cosines", cosines);
-    a.field("own_batches", own_batches);
-    a.field("own_bytes", own_bytes);
+    a.field("own_batches", local_batches);
+    a.field("own_bytes", local_bytes);
   }
 };
 

@@ -31,7 +31,7 @@ double chance_loss(const dataset& samples) {
   return samples.targets().empty() ? 0 : sum / static_cast<double>(samples.targets().size());
 }
 
-std::string loss_in_words(double loss) {
+std::string format_loss(double loss) {
   constexpr double most_with_digits = 1e6;
   return std::abs(loss) < most_with_digits ? fmt::format("{:.4f}", loss) : fmt::format("{:.2g}", loss);
 }
@@ -55,14 +55,14 @@ std::optional<std::string> divergence_watch::take(std::uint64_t steps, std::uint
   if (std::exchange(told_, true)) return std::nullopt;
   return fmt::format(
       "the loss has grown to nonsense: {} or more in {} steps in a row, above the limit of {:.4g}; {}",
-      loss_in_words(least_), steps_, limit_, what_to_do);
+      format_loss(least_), steps_, limit_, what_to_do);
 }
 
 std::string ended_in_nonsense(const std::string& whose, double loss, double limit) {
   if (!std::isfinite(loss)) return fmt::format("the loss of {} is no finite number", whose);
   if (loss <= limit) return {};
   return fmt::format("the loss has grown to nonsense: that of {} is {}, above the limit of {:.4g}; {}", whose,
-                     loss_in_words(loss), limit, what_to_do);
+                     format_loss(loss), limit, what_to_do);
 }
 
 namespace {

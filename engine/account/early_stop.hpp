@@ -20,7 +20,7 @@ class dataset;
 double chance_loss(const dataset& samples);
 
 /// "2.3026", and "1.2e+15" for a loss whose digits say nothing.
-std::string loss_in_words(double loss);
+std::string format_loss(double loss);
 
 /// Says when the loss of a run has grown to nonsense, although it is a finite number still.
 ///

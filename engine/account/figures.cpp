@@ -17,7 +17,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-std::string found_in_words(const json& found) {
+std::string format_found(const json& found) {
   return in_quotes(found.dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
@@ -27,7 +27,7 @@ report_fields::report_fields(std::string file, const json& object, std::string w
     : file_(std::move(file)), object_(object), where_(std::move(where)) {
   if (object_.is_object()) return;
   const std::string whose = where_.empty() ? "" : "'" + where_.substr(0, where_.size() - 1) + "': ";
-  throw_malformed(file_, fmt::format("{}expected an object, found {}", whose, found_in_words(object_)));
+  throw_malformed(file_, fmt::format("{}expected an object, found {}", whose, format_found(object_)));
 }
 
 const json& report_fields::at(const char* name) const {
@@ -41,7 +41,7 @@ const json& report_fields::at(const char* name) const {
 
 void report_fields::fail(const char* name, const std::string& expected) const {
   throw_malformed(file_, fmt::format("field '{}{}': expected {}, found {}", where_, name, expected,
-                                     found_in_words(at(name))));
+                                     format_found(at(name))));
 }
 
 void report_fields::contradict(const std::string& what) const { throw_malformed(file_, what); }
@@ -414,7 +414,7 @@ void list(auto& f, of<tests_made> auto& x) {
   f.text("text_on_host", x.text_on_host);
 }
 
-void list(auto& f, of<card_figures> auto& x) {
+void list(auto& f, of<gpu_figures> auto& x) {
   f("graph_steps", "mini-batches", x.graph_steps);
   f("launched_steps", "mini-batches", x.launched_steps);
   f("generated_kernels", x.generated_kernels);
@@ -665,7 +665,7 @@ void list(auto& f, of<training_report> auto& r) {
   f("validation_rmse", "unit of the targets", r.validation_rmse);
   f("best", r.best);
   f("tested", r.tested);
-  f("cards", r.cards);
+  f("cards", r.gpus);
   f("sample", r.sample);
   f.when(r.knows_ledger(), "ledger", "", r.ledger);
   f("kept_ledger", kept_ledger_in(r));

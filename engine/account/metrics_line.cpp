@@ -74,7 +74,7 @@ metrics_file::metrics_file(std::string path) : path_(std::move(path)), csv_(path
   if (is_file && replaced_file::is_being_written(path_))
     throw std::invalid_argument(fmt::format("metrics '{}': another run writes there{}; name another file, or "
                                             "wait for its end",
-                                            path_, lock_holder_in_words(path_)));
+                                            path_, format_lock_holder(path_)));
   keep_older(std::array{std::filesystem::path(path_)});
   if (is_file) lock_ = open_locked(path_, if_locked::fail);
   errno = 0;

@@ -11,16 +11,16 @@
 
 namespace mailgrad {
 
-void told_losses::begin(rank worker) {
+void reported_losses::begin(rank worker) {
   all_[worker.value].done = {};
   all_[worker.value].sums = {};
 }
 
-void told_losses::add(rank worker, const worker_sums& more) {
+void reported_losses::add(rank worker, const worker_sums& more) {
   if (worker.value < all_.size()) all_[worker.value].sums.add(more);
 }
 
-void told_losses::take(rank worker, std::uint64_t steps, std::uint64_t samples, double loss_sum) {
+void reported_losses::take(rank worker, std::uint64_t steps, std::uint64_t samples, double loss_sum) {
   if (worker.value >= all_.size() || steps == 0 || samples == 0) return;
   told& of = all_[worker.value];
   of.done.steps += steps;
@@ -31,7 +31,7 @@ void told_losses::take(rank worker, std::uint64_t steps, std::uint64_t samples, 
     of.tail.add(of.last, of_a_step);
 }
 
-void told_losses::give(worker_report& known, const worker_report& copy) const {
+void reported_losses::give(worker_report& known, const worker_report& copy) const {
   const told& of = all_[known.worker.value];
   known.add(of.sums);
   known.raise_to(copy);
@@ -55,7 +55,8 @@ std::string printable(const std::string& told) {
 std::string track_name_of(const timeline_teller& who, const std::string& device) {
   if (who.shard) return fmt::format("shard {}", who.shard->value);
   const std::string name = fmt::format("worker {} on {}", who.worker.value, device);
-  return who.life.value == 0 ? name : fmt::format("{}, incarnation {}", name, who.life.value + 1);
+  return who.incarnation.value == 0 ? name
+                                    : fmt::format("{}, incarnation {}", name, who.incarnation.value + 1);
 }
 
 /// The words of a piece belong to the track from now on. The first is none.
@@ -68,7 +69,7 @@ std::vector<std::string_view> owned(const std::vector<std::string>& words, trace
 } // namespace
 
 /// A piece without events serves the clocks, once for each incarnation.
-void told_timelines::take(const timeline_teller& by, const trace_piece& x, instant now) {
+void reported_timelines::take(const timeline_teller& by, const trace_piece& x, instant now) {
   if (room_ == 0 || !x.makes_sense()) return;
   told& of = all_[by];
   of.device = printable(x.device);
@@ -89,22 +90,22 @@ void told_timelines::take(const timeline_teller& by, const trace_piece& x, insta
                        std::move(words)});
 }
 
-void told_timelines::complete(const timeline_teller& by) {
+void reported_timelines::complete(const timeline_teller& by) {
   if (const auto found = all_.find(by); found != all_.end()) found->second.whole = true;
 }
 
-told_timeline told_timelines::placed(const timeline_teller& who, const told& what) const {
+reported_timeline reported_timelines::placed(const timeline_teller& who, const told& what) const {
   std::size_t events = 0;
   for (const piece& p : what.pieces) events += p.events.size();
   const auto track = std::make_shared<trace_track>(track_name_of(who, what.device), events, started_);
   track->leave_out(what.left_out + what.dropped);
-  told_timeline made{who, track, {instant{0}, instant{0}}, what.whole};
+  reported_timeline made{who, track, {instant{0}, instant{0}}, what.whole};
   const std::vector<clock_offset> offsets = what.clock.offsets();
   for (std::size_t i = 0; i < what.pieces.size(); ++i) {
     const piece& p = what.pieces[i];
     const clock_offset& by = offsets[i];
     const std::vector<std::string_view> words = owned(p.words, *track);
-    for (const told_event& e : p.events) {
+    for (const reported_event& e : p.events) {
       const instant begin = std::min(p.sent - instant{e.ago} + by.value, p.came);
       const trace_event there{e.what,    begin,        std::min(begin + instant{e.span}, p.came),
                               e.peer,    e.step,       e.version_read,
@@ -123,8 +124,8 @@ told_timeline told_timelines::placed(const timeline_teller& who, const told& wha
   return made;
 }
 
-std::vector<told_timeline> told_timelines::placed() const {
-  std::vector<told_timeline> all;
+std::vector<reported_timeline> reported_timelines::placed() const {
+  std::vector<reported_timeline> all;
   for (const auto& [who, what] : all_) all.push_back(placed(who, what));
   return all;
 }
@@ -295,7 +296,7 @@ audited_ledger audit(const run_outcome& outcome, std::optional<std::uint64_t> wr
 
 namespace {
 
-std::string ending_in_words(run_outcome::ending how) {
+std::string format_ending(run_outcome::ending how) {
   switch (how) {
   case run_outcome::ending::completed:
     return "completed";
@@ -358,7 +359,7 @@ std::vector<exchange_figures> exchanges_of(const run_outcome& outcome) {
   return all;
 }
 
-using gradient_number = std::pair<incarnation, step_number>;
+using gradient_number = std::pair<incarnation_number, step_number>;
 
 using known_cosines = std::map<gradient_number, double>;
 
@@ -367,7 +368,8 @@ std::vector<known_cosines> cosines_of(const run_outcome& outcome, std::uint32_t 
   std::vector<known_cosines> all(ranks);
   for (const worker_report& w : outcome.workers)
     for (const cosine_sample& x : w.cosines.all())
-      if (w.worker.value < ranks) all[w.worker.value].emplace(gradient_number(x.life, x.step), x.cosine);
+      if (w.worker.value < ranks)
+        all[w.worker.value].emplace(gradient_number(x.incarnation, x.step), x.cosine);
   return all;
 }
 
@@ -382,7 +384,7 @@ std::vector<sampled_figures> sampled_of(const run_outcome& outcome, std::uint32_
     for (const shard_report& s : outcome.shards) {
       if (r >= s.workers.size()) continue;
       for (const gap_sample& x : s.workers[r].sampled_gaps.all()) {
-        const gradient_number number(x.life, x.step);
+        const gradient_number number(x.incarnation, x.step);
         const auto known = cosines.find(number);
         all.push_back({number, {s.shard.value, r, x.step.value, x.lag, x.gap, {}}});
         if (known != cosines.end()) all.back().second.cosine = known->second;
@@ -417,8 +419,8 @@ time_split times_of(const std::vector<exchange_figures>& exchanges, std::size_t 
 /// A run whose ledger does not balance has failed, because it may not have followed its policy.
 void tell_contradictions(const std::vector<std::string>& lines, training_report& r) {
   if (lines.empty()) return;
-  if (r.ended != ending_in_words(run_outcome::ending::diverged))
-    r.ended = ending_in_words(run_outcome::ending::failed);
+  if (r.ended != format_ending(run_outcome::ending::diverged))
+    r.ended = format_ending(run_outcome::ending::failed);
   r.add_reason("the ledger does not balance: " + lines.front());
   if (lines.size() > 1) r.why += fmt::format(", and {} more like it", lines.size() - 1);
 }
@@ -438,7 +440,7 @@ void tell_lost_shards(const run_outcome& outcome, training_report& r) {
 /// Adds what a worker of another process has told, as each of its incarnations, or a shard. False: nothing.
 bool add_told(run_trace& t, const run_outcome& outcome, const timeline_teller& by) {
   bool any = false;
-  for (const told_timeline& told : outcome.told) {
+  for (const reported_timeline& told : outcome.told) {
     if (told.teller.shard != by.shard || told.teller.worker != by.worker) continue;
     any = true;
     const std::vector<trace_event>& events = told.track->events();
@@ -457,7 +459,7 @@ bool add_told(run_trace& t, const run_outcome& outcome, const timeline_teller& b
 
 training_report report_of(const run_outcome& outcome, std::optional<std::uint64_t> written) {
   training_report r;
-  r.ended = ending_in_words(ending_of(outcome));
+  r.ended = format_ending(ending_of(outcome));
   r.enough = outcome.enough;
   r.why = outcome.why;
   r.switches = outcome.switches;
@@ -484,7 +486,7 @@ training_report report_of(const run_outcome& outcome, std::optional<std::uint64_
     r.worker_waits.push_back(waits);
     const std::uint64_t lost =
         w.worker.value < outcome.lost_batches.size() ? outcome.lost_batches[w.worker.value] : 0;
-    r.batches.push_back({w.own_batches, w.steps - std::min(w.steps, w.own_batches), lost, w.own_bytes});
+    r.batches.push_back({w.local_batches, w.steps - std::min(w.steps, w.local_batches), lost, w.local_bytes});
     r.staleness.merge(w.gaps);
     r.gradient_cosine.merge(w.gradient_cosine);
     for (const stage_report& p : w.stages)
@@ -508,7 +510,7 @@ run_outcome nothing_told(std::uint32_t workers, std::uint32_t shards) {
   o.how = run_outcome::ending::running;
   o.workers.resize(workers);
   o.lost.resize(workers);
-  o.untold.assign(workers, true);
+  o.unreported.assign(workers, true);
   for (std::uint32_t r = 0; r < workers; ++r) o.workers[r].worker = {r};
   for (std::uint32_t s = 0; s < shards; ++s) o.late.push_back({s});
   return o;
@@ -529,7 +531,7 @@ training_report report_so_far(const run_outcome& books, const training_progress&
     r.steps = steps;
     r.samples = samples;
   }
-  if (std::ranges::find(books.untold, true) != books.untold.end()) {
+  if (std::ranges::find(books.unreported, true) != books.unreported.end()) {
     r.worker_waits.clear();
     r.batches.clear();
   }
@@ -553,7 +555,7 @@ training_progress final_progress(const run_outcome& outcome, instant elapsed) {
 }
 
 run_trace trace_of(const run_outcome& outcome, instant started, instant ended) {
-  run_trace t{started, ended, ending_in_words(outcome.how)};
+  run_trace t{started, ended, format_ending(outcome.how)};
   // A run that is resumed also reports the switches of the earlier process, whose clock was another one.
   std::ranges::copy_if(outcome.switches, std::back_inserter(t.switches),
                        [&](const policy_switch& s) { return s.begun > instant{0} && s.begun >= started; });
@@ -606,7 +608,7 @@ std::optional<double> mean_factor(const cure& c, const staleness_histogram& gaps
   return sum / static_cast<double>(gaps.total());
 }
 
-std::string in_words(const wait_named& w) {
+std::string in_words(const wait_reason& w) {
   return fmt::format("{}, for {:.1f} s", w.what, in_seconds(instant{w.span}));
 }
 

@@ -23,9 +23,9 @@ namespace mailgrad {
 
 /// What workers have told of while they trained: the last losses, how far they had come, and how long they
 /// had waited. It takes the place of a report that will not come, because its worker was lost.
-class told_losses {
+class reported_losses {
 public:
-  explicit told_losses(std::uint32_t workers) : all_(workers) {}
+  explicit reported_losses(std::uint32_t workers) : all_(workers) {}
 
   /// Another incarnation of the worker begins, and counts anew.
   void begin(rank worker);
@@ -55,20 +55,20 @@ private:
   std::vector<told> all_; ///< by rank
 };
 
-/// Who tells of a timeline in another process: one incarnation of a worker, or a shard, which has one life.
+/// Who tells of a timeline in another process: one incarnation of a worker, or a shard, which has one.
 struct timeline_teller {
   std::optional<shard_index> shard{}; ///< none: a worker
   rank worker{};
-  incarnation life{};
+  incarnation_number incarnation{};
 
-  static timeline_teller of(rank worker, incarnation life) { return {{}, worker, life}; }
+  static timeline_teller of(rank worker, incarnation_number incarnation) { return {{}, worker, incarnation}; }
   static timeline_teller of(shard_index shard) { return {shard, {}, {}}; }
 
   auto operator<=>(const timeline_teller&) const = default;
 };
 
 /// A timeline of another process, by the clock of this one.
-struct told_timeline {
+struct reported_timeline {
   timeline_teller teller;
   std::shared_ptr<const trace_track> track;
   clock_offset clock{}; ///< of its last piece; the uncertainty is the largest of all
@@ -81,10 +81,10 @@ struct told_timeline {
 /// Guarantees  the events of a rank or a shard take at most the room of one timeline, however often it comes
 ///             back. What comes later is only counted. No event ends after its piece has come.
 /// Threads     one caller at a time.
-class told_timelines {
+class reported_timelines {
 public:
   /// Of a run that began at `started`, with room for `events` of each rank and shard. 0: nothing is kept.
-  told_timelines(instant started, std::size_t events) : started_(started), room_(events) {}
+  reported_timelines(instant started, std::size_t events) : started_(started), room_(events) {}
 
   /// A piece has come `now`. What makes no sense is ignored.
   void take(const timeline_teller& by, const trace_piece& x, instant now);
@@ -92,13 +92,13 @@ public:
   void complete(const timeline_teller& by);
 
   /// In the order of ranks and incarnations, and then of shards.
-  std::vector<told_timeline> placed() const;
+  std::vector<reported_timeline> placed() const;
 
 private:
   struct piece {
     instant sent;
     instant came;
-    std::vector<told_event> events;
+    std::vector<reported_event> events;
     std::vector<std::string> words;
   };
   struct told {
@@ -109,7 +109,7 @@ private:
     std::uint64_t dropped = 0;  ///< here
     bool whole = false;
   };
-  told_timeline placed(const timeline_teller& who, const told& what) const;
+  reported_timeline placed(const timeline_teller& who, const told& what) const;
 
   instant started_;
   std::size_t room_;
@@ -135,7 +135,7 @@ struct run_outcome {
   std::vector<worker_report> workers;
   std::vector<bool> lost;                    ///< by rank: an incarnation died without a report
   std::vector<std::uint64_t> lost_batches{}; ///< by rank: sent to it, and not trained when it was lost
-  std::vector<bool> untold{};       ///< by rank, while the run goes on: nothing is known of the worker yet
+  std::vector<bool> unreported{};   ///< by rank, while the run goes on: nothing is known of the worker yet
   std::vector<late_figures> late{}; ///< while the run goes on, the shards whose books are older or missing
   std::vector<shard_report> shards; ///< by shard, a lost one without workers; empty in hogwild
   std::vector<policy_switch> switches;
@@ -145,7 +145,7 @@ struct run_outcome {
   std::uint64_t untrained = 0; ///< batches that a worker left, when no other was there to train them
   checkpoint_account checkpoints{};
   std::vector<checkpoint_times> checkpoint_timeline{}; ///< if the run has a timeline
-  std::vector<told_timeline> told{};                   ///< of workers and shards of other processes, likewise
+  std::vector<reported_timeline> told{};               ///< of workers and shards of other processes, likewise
 };
 
 /// The books of a run whose actors have told nothing yet.
@@ -210,6 +210,6 @@ std::optional<std::vector<float>> joined_weights(const run_outcome& outcome, con
 std::optional<double> mean_factor(const cure& c, const staleness_histogram& gaps);
 
 /// "shard 0 holds worker 1 after step 17, ..., for 2.1 s"
-std::string in_words(const wait_named& w);
+std::string in_words(const wait_reason& w);
 
 } // namespace mailgrad

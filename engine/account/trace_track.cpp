@@ -50,7 +50,7 @@ std::uint32_t number_of(std::string_view word, std::vector<std::string>& words) 
 } // namespace
 
 bool trace_piece::makes_sense() const {
-  const auto is_event = [this](const told_event& e) {
+  const auto is_event = [this](const reported_event& e) {
     return is_moment(e.ago) && e.span >= 0 && e.span <= e.ago && e.word <= words.size();
   };
   return events.size() <= most_events && words.size() <= most_words && is_moment(sent) &&

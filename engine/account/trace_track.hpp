@@ -101,7 +101,7 @@ private:
 };
 
 /// An event of a timeline as another process is told it: in spans, since that process has another clock.
-struct told_event {
+struct reported_event {
   trace_kind what = trace_kind::compute;
   std::int64_t ago = 0;  ///< ns from its begin until the piece was sent
   std::int64_t span = 0; ///< ns
@@ -134,7 +134,7 @@ struct trace_piece {
   std::int64_t sent = 0;                  ///< a moment of its clock, in ns
   std::optional<std::int64_t> answered{}; ///< when it had the answer to the piece before, by its clock
   std::uint64_t left_out = 0;             ///< so far, events for which it had no room
-  std::vector<told_event> events{};
+  std::vector<reported_event> events{};
   std::vector<std::string> words{}; ///< why gradients were discarded, and policies that began
 
   /// Whether its numbers can be those of a clock and of events that have ended.

@@ -22,7 +22,7 @@ struct training_progress {
 };
 
 /// A shard or a worker sends this to the coordinator: one wait in words, as "shard 0 waits for worker 1".
-struct wait_named {
+struct wait_reason {
   std::string what;
   std::int64_t span = 0; ///< ns that it has lasted
 };
@@ -36,8 +36,8 @@ struct notice_pace {
   std::uint64_t steps = 0; ///< or gradients; 0: however many
 
   /// Whether it is time to tell of so many steps or gradients.
-  bool due(instant since_last, std::uint64_t untold) const noexcept {
-    return since_last >= span || (steps > 0 && untold >= steps && since_last >= shortest);
+  bool due(instant since_last, std::uint64_t unreported) const noexcept {
+    return since_last >= span || (steps > 0 && unreported >= steps && since_last >= shortest);
   }
   friend bool operator==(const notice_pace&, const notice_pace&) = default;
 };

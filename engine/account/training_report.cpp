@@ -60,7 +60,7 @@ std::string to_json(std::vector<run_member> members) {
   return all.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-std::string early_end_in_words(const recording_account& r) {
+std::string format_early_end(const recording_account& r) {
   std::string text = fmt::format("ended early, after {:.1f} s with {}: {}", r.seconds,
                                  byte_count(r.bytes).text(), r.failure);
   if (r.removed) text += "; it was removed to make room for other files";
@@ -71,8 +71,8 @@ std::string early_end_in_words(const recording_account& r) {
   return text;
 }
 
-std::string recording_in_words(const recording_account& r) {
-  return fmt::format("recording '{}' {}", r.file, early_end_in_words(r));
+std::string format_recording(const recording_account& r) {
+  return fmt::format("recording '{}' {}", r.file, format_early_end(r));
 }
 
 namespace {

@@ -117,9 +117,9 @@ struct recording_account {
 
 /// "ended early, after 12.3 s with 8.1 MiB: No space left on device; its first 7.0 MiB are in
 /// 'run.rec.partial', the rest made room for other files"
-std::string early_end_in_words(const recording_account& r);
+std::string format_early_end(const recording_account& r);
 /// "recording 'run.rec' ended early, after ..."
-std::string recording_in_words(const recording_account& r);
+std::string format_recording(const recording_account& r);
 
 /// The origin of a result: the build, the machine and the date. Unknown fields are empty.
 struct provenance {
@@ -192,7 +192,7 @@ struct resumed_figures {
   std::uint64_t steps = 0; ///< that had been trained then
   /// Of these, by workers that do not go on: the steps of the report leave them out.
   std::uint64_t steps_before = 0;
-  /// What multiplied on cards before, if another version does now: "cuBLAS 13.0.0". Else empty.
+  /// What multiplied on GPUs before, if another version does now: "cuBLAS 13.0.0". Else empty.
   std::string products_before{};
 };
 
@@ -229,14 +229,14 @@ struct evaluation_cost {
 /// Where the weights of a run were tested at its end.
 struct tests_made {
   std::string device;         ///< "cuda:0", or "cpu:0" for the host
-  std::string why_on_host;    ///< in a run with a card: why it was not there, in one line; else empty
+  std::string why_on_host;    ///< in a run with a GPU: why it was not there, in one line; else empty
   std::string text_on_host{}; ///< why the text was not written there, if only that was not; else empty
 };
 
-/// How the cards of this process worked while the run went on, if workers of it are on some. Steps of other
+/// How the GPUs of this process worked while the run went on, if workers of it are on some. Steps of other
 /// runs at the same time count. Of generated kernels it is what has become of them since the process began.
-struct card_figures {
-  std::uint64_t graph_steps = 0;    ///< steps of workers on one lane that were queued as one graph
+struct gpu_figures {
+  std::uint64_t graph_steps = 0;    ///< steps of workers on one stream that were queued as one graph
   std::uint64_t launched_steps = 0; ///< and kernel by kernel
   std::size_t generated_kernels = 0;
   std::string why_interpreted{}; ///< why a chain of operations has no kernel; empty: each has, or will have
@@ -299,7 +299,7 @@ struct training_report {
   /// The test during the run whose weights were kept as those of the run; absent if they are the last ones.
   std::optional<best_test> best;
   std::optional<tests_made> tested;  ///< none: the weights were not tested
-  std::optional<card_figures> cards; ///< none: no worker of this process is on a card
+  std::optional<gpu_figures> gpus;   ///< none: no worker of this process is on a GPU
   std::optional<std::string> sample; ///< a text that the trained model wrote
   gradient_ledger ledger;
   std::optional<shard_ledger> kept_ledger; ///< of a shard that is left, if others are lost
@@ -363,7 +363,7 @@ struct evaluation_made {
   std::optional<double> rmse{};     ///< where numbers are predicted
   double seconds = 0;               ///< that the test took, on a thread of its own
   bool held_out = false;            ///< whether the samples are those of data_split::validation
-  std::string why_on_host{};        ///< in a run with a card: why it was not tested there, in one line
+  std::string why_on_host{};        ///< in a run with a GPU: why it was not tested there, in one line
 };
 
 /// A test of the weights of a run in progress that could not be made. No figure of the run is judged by it.
@@ -390,7 +390,7 @@ struct members_changed {
 /// that an actor names, what has become of its checkpoints when one was written or failed, the gaps that a
 /// line tells of, a test that was left out, or a change of its members. A later version may add alternatives,
 /// so visit it with a case for all others.
-using run_event = std::variant<metrics_line, evaluation_made, policy_switch, wait_named, checkpoint_account,
+using run_event = std::variant<metrics_line, evaluation_made, policy_switch, wait_reason, checkpoint_account,
                                gaps_measured, test_left_out, members_changed>;
 
 } // namespace mailgrad

@@ -27,9 +27,9 @@ struct checkpoint_card {
   std::vector<std::pair<std::string, std::string>> facts{};
   std::vector<std::string> words{}; ///< its command line
   /// The options of a server that the run has left, for its way back. They are a part of their own.
-  std::vector<std::string> words_of_server{};
+  std::vector<std::string> args_of_server{};
   /// The folder in which the command line was typed, for the relative paths in it. A part of its own as well.
-  std::string folder_of_words{};
+  std::string folder_of_args{};
   std::string replayed{};  ///< SHA-256 of the weights with which the repeated run ended; empty: no replay
   std::uint64_t steps = 0; ///< mini-batches that all workers had trained
   /// ns that the workers of its books have trained, without pauses between two processes.
@@ -54,10 +54,10 @@ struct kept_schedule {
 };
 
 /// The part of a checkpoint with the options of a server that the run has left, if it has left one.
-inline constexpr const char* words_of_server_part = "words of server";
+inline constexpr const char* args_of_server_part = "words of server";
 
 /// The part of a checkpoint with the folder in which its command line was typed, if that is known.
-inline constexpr const char* folder_of_words_part = "folder of words";
+inline constexpr const char* folder_of_args_part = "folder of words";
 
 /// The part of a checkpoint with the judged_tests of a run that has patience or keeps its best weights.
 inline constexpr const char* judged_tests_part = "tests";
@@ -84,7 +84,7 @@ enum class block_weights : std::uint8_t {
 /// What a checkpoint keeps of the block. No replica may write meanwhile. The weights are copied.
 std::shared_ptr<const saved_fields> keep_block(const hogwild_store& block, block_weights which);
 
-/// The weights of a run under hogwild alone: those of its block, or of all its shards if they lay on a card.
+/// The weights of a run under hogwild alone: those of its block, or of all its shards if they lay on a GPU.
 ///
 /// Errors  archive_error for another number of weights than `size`.
 std::vector<float> kept_hogwild_weights(const checkpoint& from, std::size_t size);

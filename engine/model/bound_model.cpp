@@ -257,7 +257,7 @@ bound_model::bound_model(const model_function& build, const model_request& reque
                   })) {}
 
 bound_model::bound_model(const model_function& build, const model_request& request,
-                         const parameter_layout& layout, const choose_fetches& choose, lane& place)
+                         const parameter_layout& layout, const choose_fetches& choose, device_queue& place)
     : bound_model(build, request, layout, choose,
                   compile([&place](const graph& g, const std::vector<value>& fetches) {
                     return std::make_unique<program>(g, fetches, std::span<const value>(), place);

@@ -41,7 +41,7 @@ void require_readable(const model_request& request, const dataset& samples);
 class weight_addresses {
 public:
   explicit weight_addresses(const parameter_layout& layout);
-  /// Of weights that lie in one piece, float32[layout.size()], on the host or on a card. `use()` is not for
+  /// Of weights that lie in one piece, float32[layout.size()], on the host or on a GPU. `use()` is not for
   /// these.
   static weight_addresses in_one_piece(const parameter_layout& layout, const float* values);
 
@@ -135,9 +135,9 @@ public:
 
   bound_model(const model_function& build, const model_request& request, const parameter_layout& layout,
               const choose_fetches& choose);
-  /// The same for a lane, which outlives the model.
+  /// The same for a queue, which outlives the model.
   bound_model(const model_function& build, const model_request& request, const parameter_layout& layout,
-              const choose_fetches& choose, lane& place);
+              const choose_fetches& choose, device_queue& place);
 
   void bind(const batch& inputs, const weight_addresses& weights) {
     sources_->bind(*program_, inputs, weights);

@@ -25,7 +25,7 @@ std::size_t bytes_of_input(const bound_sources::input_binding& input) {
 
 placed_model::placed_model(const model_function& build, const model_request& request,
                            const parameter_layout& layout, const bound_model::choose_fetches& choose,
-                           lane& place) {
+                           device_queue& place) {
   std::size_t fetches = 0;
   model_.emplace(
       build, request, layout,
@@ -35,20 +35,20 @@ placed_model::placed_model(const model_function& build, const model_request& req
         return chosen;
       },
       place);
-  if (auto* const card = dynamic_cast<cuda::card_lane*>(&place)) card_.emplace(part_on(*card, fetches));
+  if (auto* const gpu = dynamic_cast<cuda::gpu_queue*>(&place)) gpu_.emplace(part_on(*gpu, fetches));
 }
 
 placed_model::~placed_model() {
-  if (!card_) return;
+  if (!gpu_) return;
   try {
-    card_->place.finish(); // before the memory goes that the lane still reads and writes
+    gpu_->place.finish(); // before the memory goes that the queue still reads and writes
   } catch (const device_error&) {
-    // The card is lost, and nothing of it runs any more.
+    // The GPU is lost, and nothing of it runs any more.
   }
 }
 
 /// The arena has all values that are fetched, at addresses that stay.
-placed_model::card_part placed_model::part_on(cuda::card_lane& place, std::size_t fetches) {
+placed_model::gpu_part placed_model::part_on(cuda::gpu_queue& place, std::size_t fetches) {
   std::size_t inputs = 0, results = 0;
   for (const auto& input : model_->sources().inputs()) inputs += aligned(bytes_of_input(input));
   std::vector<fetched_value> values;
@@ -56,45 +56,45 @@ placed_model::card_part placed_model::part_on(cuda::card_lane& place, std::size_
     const std::size_t bytes = model_->code().fetch_bytes(i);
     values.push_back({model_->code().fetched(i), bytes, std::exchange(results, results + aligned(bytes))});
   }
-  // Pinned memory would else wake the first card.
+  // Pinned memory would else wake the first GPU.
   cuda::runtime::make_current(std::get<cuda_stream>(place.where()).device);
-  card_part made{place, cuda::pinned_block(inputs), place.allocate(inputs), std::move(values),
-                 cuda::pinned_block(results)};
-  const std::byte* on_card = made.inputs.on<std::byte>(place.where()).data();
+  gpu_part made{place, cuda::pinned_block(inputs), place.allocate(inputs), std::move(values),
+                cuda::pinned_block(results)};
+  const std::byte* on_gpu = made.inputs.on<std::byte>(place.where()).data();
   for (const auto& input : model_->sources().inputs()) {
-    model_->code().bind(input.what, on_card);
-    on_card += aligned(bytes_of_input(input));
+    model_->code().bind(input.what, on_gpu);
+    on_gpu += aligned(bytes_of_input(input));
   }
   return made;
 }
 
 void placed_model::run(const batch& inputs, const weight_addresses& weights) {
-  if (card_) return run_on_card(inputs, weights);
+  if (gpu_) return run_on_gpu(inputs, weights);
   model_->bind(inputs, weights);
   model_->code().run(host_stream{}, 0, [] {});
 }
 
-void placed_model::run_on_card(const batch& inputs, const weight_addresses& weights) {
-  card_part& card = *card_;
-  const cuda_stream& s = std::get<cuda_stream>(card.place.where());
+void placed_model::run_on_gpu(const batch& inputs, const weight_addresses& weights) {
+  gpu_part& gpu = *gpu_;
+  const cuda_stream& s = std::get<cuda_stream>(gpu.place.where());
   cuda::runtime::make_current(s.device);
-  std::byte* staged = card.staged.as<std::byte>().data();
+  std::byte* staged = gpu.staged.as<std::byte>().data();
   for (const auto& input : model_->sources().inputs()) {
     std::memcpy(staged, input.in(inputs), bytes_of_input(input));
     staged += aligned(bytes_of_input(input));
   }
   for (const auto& v : model_->sources().variables()) model_->code().bind(v.what, weights.of(v.index));
-  cuda::runtime::copy(s.stream, card.inputs.on<std::byte>(card.place.where()).data(),
-                      card.staged.as<std::byte>().data(), card.staged.bytes());
-  model_->code().run(card.place.where(), 0, {});
-  for (const fetched_value& v : card.values)
-    cuda::runtime::copy(s.stream, card.seen.as<std::byte>().data() + v.offset, v.on_card, v.bytes);
-  if (const auto fault = card.place.take_fault()) model_->code().raise(*fault);
+  cuda::runtime::copy(s.stream, gpu.inputs.on<std::byte>(gpu.place.where()).data(),
+                      gpu.staged.as<std::byte>().data(), gpu.staged.bytes());
+  model_->code().run(gpu.place.where(), 0, {});
+  for (const fetched_value& v : gpu.values)
+    cuda::runtime::copy(s.stream, gpu.seen.as<std::byte>().data() + v.offset, v.on_gpu, v.bytes);
+  if (const auto fault = gpu.place.take_fault()) model_->code().raise(*fault);
 }
 
 const float* placed_model::fetched(std::size_t index) {
-  if (!card_) return static_cast<const float*>(model_->code().fetched(index));
-  return reinterpret_cast<const float*>(card_->seen.as<std::byte>().data() + card_->values[index].offset);
+  if (!gpu_) return static_cast<const float*>(model_->code().fetched(index));
+  return reinterpret_cast<const float*>(gpu_->seen.as<std::byte>().data() + gpu_->values[index].offset);
 }
 
 namespace {
@@ -105,7 +105,7 @@ constexpr std::size_t loss_fetch = 1;
 } // namespace
 
 forward_pass::forward_pass(const model_function& build, model_request request, const parameter_layout& layout,
-                           const dataset& samples, std::size_t size, bool with_loss, lane& place)
+                           const dataset& samples, std::size_t size, bool with_loss, device_queue& place)
     : outputs_(size * request.outputs()) {
   if (request.features == feature_kind::tokens) outputs_ *= request.sample_dims.size();
   request.batch = size;
@@ -144,29 +144,29 @@ namespace {
 
 constexpr const char* of_weights = "the weights that are tested";
 constexpr std::size_t most_samples = 256;
-/// Of texts on a card.
+/// Of texts on a GPU.
 constexpr std::size_t most_tokens = 65536, most_logits = std::size_t{1} << 24;
 
-std::unique_ptr<lane> lane_on(device d) {
-  if (d.kind == device_kind::cuda) return std::make_unique<cuda::card_lane>(d.index);
-  return std::make_unique<host_lane>();
+std::unique_ptr<device_queue> queue_on(device d) {
+  if (d.kind == device_kind::cuda) return std::make_unique<cuda::gpu_queue>(d.index);
+  return std::make_unique<host_queue>();
 }
 
 } // namespace
 
 tested_model::tested_model(model_function build, model_request request, const parameter_layout& layout,
-                           std::unique_ptr<lane> place)
+                           std::unique_ptr<device_queue> place)
     : build_(std::move(build)), request_(std::move(request)), layout_(layout), place_(std::move(place)) {}
 
 tested_model::tested_model(model_function build, model_request request, const parameter_layout& layout,
                            device place)
-    : tested_model(std::move(build), std::move(request), layout, lane_on(place)) {}
+    : tested_model(std::move(build), std::move(request), layout, queue_on(place)) {}
 
 tested_model::~tested_model() {
   try {
-    place_->finish(); // before the memory goes that the lane still reads and writes
+    place_->finish(); // before the memory goes that the queue still reads and writes
   } catch (const device_error&) {
-    // The card is lost, and nothing of it runs any more.
+    // The GPU is lost, and nothing of it runs any more.
   }
 }
 
@@ -179,7 +179,7 @@ memory& tested_model::own_weights() {
   return copy_;
 }
 
-/// By way of memory that copies to a card do not have to wait for.
+/// By way of memory that copies to a GPU do not have to wait for.
 void tested_model::copy_from_host(std::span<const float> from, std::size_t first) {
   const stream& s = place_->where();
   memory staged = naming_memory(of_weights, [&] { return place_->lend_on_host(from.size_bytes()); });
@@ -246,7 +246,7 @@ forward_pass& tested_model::pass_over(const dataset& samples, std::size_t size, 
 /// Returns false if there was none.
 bool tested_model::drop_passes() {
   if (passes_.empty()) return false;
-  place_->finish(); // before the memory goes that the lane still reads and writes
+  place_->finish(); // before the memory goes that the queue still reads and writes
   passes_.clear();
   return true;
 }

@@ -3,7 +3,7 @@
 #include <mailgrad/data/batch.hpp>
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/engine/model/bound_model.hpp>
-#include <mailgrad/kernels/cuda/card_lane.hpp>
+#include <mailgrad/kernels/cuda/gpu_queue.hpp>
 #include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tensor/memory.hpp>
 
@@ -19,11 +19,11 @@
 
 namespace mailgrad {
 
-/// A model compiled for a lane, whose batches come from the host, and whose fetched values are read there.
+/// A model compiled for a queue, whose batches come from the host, and whose fetched values are read there.
 ///
 ///     batch -> pinned memory | copy, kernels, copy back | wait | fetched values
 ///
-/// On the host a run reads the batch where it is. On a card it takes the steps above and waits for the last
+/// On the host a run reads the batch where it is. On a GPU it takes the steps above and waits for the last
 /// one, so no actor may run it but one with a thread of its own.
 /// Errors  as bound_model; device_error. run: std::out_of_range as program; graph_error for other samples.
 /// Threads one caller at a time.
@@ -31,13 +31,13 @@ class placed_model {
 public:
   /// `place` outlives the model.
   placed_model(const model_function& build, const model_request& request, const parameter_layout& layout,
-               const bound_model::choose_fetches& choose, lane& place);
+               const bound_model::choose_fetches& choose, device_queue& place);
   /// Waits for a run that has failed half-way.
   ~placed_model();
   placed_model(const placed_model&) = delete;
   placed_model& operator=(const placed_model&) = delete;
 
-  /// The weights lie where the lane's kernels read them.
+  /// The weights lie where the queue's kernels read them.
   void run(const batch& inputs, const weight_addresses& weights);
   /// What the last run computed. It lasts until the next one.
   const float* fetched(std::size_t index);
@@ -45,25 +45,25 @@ public:
   bool reads_batches() const noexcept { return !model_->sources().inputs().empty(); }
 
 private:
-  /// A value that is fetched: on the card, and on the host.
+  /// A value that is fetched: on the GPU, and on the host.
   struct fetched_value {
-    const void* on_card;
+    const void* on_gpu;
     std::size_t bytes, offset; ///< in the pinned memory of all
   };
-  /// What a run on a card needs besides.
-  struct card_part {
-    cuda::card_lane& place;
-    cuda::pinned_block staged; ///< the inputs, as they lie on the card
+  /// What a run on a GPU needs besides.
+  struct gpu_part {
+    cuda::gpu_queue& place;
+    cuda::pinned_block staged; ///< the inputs, as they lie on the GPU
     memory inputs;
     std::vector<fetched_value> values;
     cuda::pinned_block seen; ///< these values
   };
 
-  card_part part_on(cuda::card_lane& place, std::size_t fetches);
-  void run_on_card(const batch& inputs, const weight_addresses& weights);
+  gpu_part part_on(cuda::gpu_queue& place, std::size_t fetches);
+  void run_on_gpu(const batch& inputs, const weight_addresses& weights);
 
   std::optional<bound_model> model_;
-  std::optional<card_part> card_; ///< none: on the host
+  std::optional<gpu_part> gpu_; ///< none: on the host
 };
 
 /// The forward pass of a model over batches of one size, as it is built for an evaluation.
@@ -75,7 +75,7 @@ public:
   /// For batches of `size` samples of the kind of `samples`. `with_loss`: the loss is computed, too. `place`
   /// outlives the pass.
   forward_pass(const model_function& build, model_request request, const parameter_layout& layout,
-               const dataset& samples, std::size_t size, bool with_loss, lane& place);
+               const dataset& samples, std::size_t size, bool with_loss, device_queue& place);
 
   /// The logits of these samples, float32[size, outputs], for tokens of each place in their windows; they
   /// last until the next call.
@@ -100,20 +100,20 @@ private:
 weight_addresses addresses_of(const char* caller, std::span<const float> parameters,
                               const parameter_layout& layout);
 
-/// A model that is tested in one lane as often as its weights change. evaluate(), predict() and write_text()
+/// A model that is tested on one queue as often as its weights change. evaluate(), predict() and write_text()
 /// run it.
 ///
-/// On the host it reads the weights where they are. On a card it has a copy of them and its programs, which
-/// stay there for the next test, and it waits for the lane: so an actor that uses it has a thread of its own.
-/// Products are in float32 there as well.
-/// Errors   device_error: no such card, or it fails, or its memory does not suffice; those of placed_model.
+/// On the host it reads the weights where they are. On a GPU it has a copy of them and its programs, which
+/// stay there for the next test, and it waits for the queue: so an actor that uses it has a thread of its
+/// own. Products are in float32 there as well.
+/// Errors   device_error: no such GPU, or it fails, or its memory does not suffice; those of placed_model.
 /// Threads  one caller at a time.
 class tested_model {
 public:
   /// `layout` outlives it.
   tested_model(model_function build, model_request request, const parameter_layout& layout,
-               std::unique_ptr<lane> place = std::make_unique<host_lane>());
-  /// In a lane of its own on this device.
+               std::unique_ptr<device_queue> place = std::make_unique<host_queue>());
+  /// On a queue of its own on this device.
   tested_model(model_function build, model_request request, const parameter_layout& layout, device place);
   ~tested_model();
   tested_model(tested_model&&) = delete;
@@ -121,13 +121,13 @@ public:
   const model_function& build() const noexcept { return build_; }
   const model_request& request() const noexcept { return request_; }
   const parameter_layout& layout() const noexcept { return layout_; }
-  lane& place() noexcept { return *place_; }
+  device_queue& place() noexcept { return *place_; }
 
   /// Tests these weights from now on, float32[layout.size()], which on the host stay with the caller.
   ///
   /// Errors  shape_error, naming `caller`, for another length.
   void use(const char* caller, std::span<const float> parameters);
-  /// The same for the weights of one shard, to be called for each: the lane has a copy of them, which it
+  /// The same for the weights of one shard, to be called for each: the queue has a copy of them, which it
   /// takes from where they are.
   ///
   /// Errors  std::invalid_argument: there is no such shard; shape_error for another length; device_error:
@@ -141,13 +141,13 @@ public:
 
   /// To be called when weights have been given.
   const weight_addresses& weights() const noexcept { return *weights_; }
-  /// The forward pass over so many samples of this kind. It lasts until the next call, on a card as long as
+  /// The forward pass over so many samples of this kind. It lasts until the next call, on a GPU as long as
   /// the model, unless memory for another one lacks.
   forward_pass& pass_over(const dataset& samples, std::size_t size, bool with_loss);
-  /// How many samples to compute at once. Few windows of a text fill a card, and take less of its memory.
+  /// How many samples to compute at once. Few windows of a text fill a GPU, and take less of its memory.
   std::size_t samples_at_once() const noexcept;
 
-  /// Returns what `make` does, which takes memory of the lane. If that lacks, it is called once more without
+  /// Returns what `make` does, which takes memory of the queue. If that lacks, it is called once more without
   /// the passes that are kept.
   template <class Make>
   auto with_room(const Make& make) {
@@ -163,7 +163,7 @@ private:
   /// Samples, entries of sparse samples, and whether the loss is computed.
   using pass_key = std::tuple<std::size_t, std::size_t, bool>;
 
-  bool is_there() const noexcept { return is_on_card(*place_); }
+  bool is_there() const noexcept { return is_on_gpu(*place_); }
   memory& own_weights();
   bool drop_passes();
   void copy_from_host(std::span<const float> from, std::size_t first);
@@ -172,7 +172,7 @@ private:
   model_function build_;
   model_request request_;
   const parameter_layout& layout_;
-  std::unique_ptr<lane> place_;
+  std::unique_ptr<device_queue> place_;
   memory copy_;                   ///< of the weights, float32[layout.size()]; empty if none was needed so far
   std::span<const float> theirs_; ///< the weights that are read where they are; empty if the copy is
   std::optional<weight_addresses> weights_;

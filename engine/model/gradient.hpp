@@ -51,8 +51,8 @@ struct gradient_rows {
   std::span<const float> values;
 };
 
-/// The same on a card, for its kernels.
-struct card_rows {
+/// The same on a GPU, for its kernels.
+struct gpu_rows {
   std::size_t variable = 0; ///< index in parameter_layout::variables()
   std::size_t width = 0;
   std::span<const std::int32_t> rows;
@@ -74,32 +74,32 @@ struct dense_addend {
 /// A worker whose graph lacks a variable has no gradient of it, which differs from a gradient of zero.
 /// `covered` tells for which ranges there is a gradient; the values elsewhere are zero.
 ///
-/// The dense part lies on the host, or on the card of the shards that read it, and so do the rows of tables.
-/// Addends lie on the host. What lies on a card may still be computed: a lane that reads it waits for `ready`
-/// first. If some shards are on the worker's card and others are not, the dense part lies in both places, and
+/// The dense part lies on the host, or on the GPU of the shards that read it, and so do the rows of tables.
+/// Addends lie on the host. What lies on a GPU may still be computed: a queue that reads it waits for `ready`
+/// first. If some shards are on the worker's GPU and others are not, the dense part lies in both places, and
 /// each has the values that shards read there.
 struct gradient {
   memory dense;                              ///< float32[parameter_layout::dense_size()]
-  memory on_card{};                          ///< the same for shards on a card, if `dense` is for the others,
-  std::uint32_t card = 0;                    ///< and the number of this card
+  memory on_gpu{};                           ///< the same for shards on a GPU, if `dense` is for the others,
+  std::uint32_t gpu = 0;                     ///< and the number of this GPU
   std::shared_ptr<const coverage> covered{}; ///< null: all of `dense`
   std::vector<dense_addend> addends; ///< the dense part is the sum of `dense` and these, in this order
   std::vector<gradient_rows> sparse;
-  std::vector<card_rows> sparse_on_card;         ///< in place of `sparse`, if all shards are on one card,
-  memory rows_on_card{};                         ///< in this memory, or in that of `held`
+  std::vector<gpu_rows> sparse_on_gpu;           ///< in place of `sparse`, if all shards are on one GPU,
+  memory rows_on_gpu{};                          ///< in this memory, or in that of `held`
   std::vector<block> sparse_memory;              ///< `sparse` points into this memory,
   std::shared_ptr<const batch> source;           ///< into the batch itself,
   std::vector<std::shared_ptr<const void>> held; ///< or into memory of other owners
-  mark ready{};                                  ///< passes when the values are there
+  device_event ready{};                          ///< passes when the values are there
 
   /// The dense part for kernels on `s`: of both places the one that they reach, if they reach one.
   const memory& dense_for(const stream& s) const noexcept {
-    const auto* const gpu = std::get_if<cuda_stream>(&s);
-    return gpu && on_card.bytes() > 0 && gpu->device == card ? on_card : dense;
+    const auto* const there = std::get_if<cuda_stream>(&s);
+    return there && on_gpu.bytes() > 0 && there->device == gpu ? on_gpu : dense;
   }
 };
 
-/// Whether `m` is on the side of `s`: on the host, or on a card. memory::on() refuses another card.
+/// Whether `m` is on the side of `s`: on the host, or on a GPU. memory::on() refuses another GPU.
 inline bool is_beside(const memory& m, const stream& s) noexcept {
   return m.is_on_host() == std::holds_alternative<host_stream>(s);
 }

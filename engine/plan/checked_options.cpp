@@ -30,7 +30,7 @@ struct asked_run {
 
   bool hogwild() const { return has_hogwild(*policies); }
   bool switches() const { return policies->size() > 1 || is_automatic(o.policy); }
-  bool has_seats() const { return seats_of(o) != workers_of(o); }
+  bool has_slots() const { return slots_of(o) != workers_of(o); }
   bool spans() const { return o.devices.size() > workers_of(o); }
   bool is_ordered() const { return !o.record.empty() || o.replay; }
   bool clips() const { return o.optimizer.clip_norm != 0; }
@@ -51,11 +51,11 @@ finding found(bool yes) { return yes ? finding("") : finding(); }
 finding found(finding it) { return it; }
 
 /// The host is no core: "host", or the core that somebody named.
-std::string place_in_words(device d) { return d == device{} ? "host" : to_string(d); }
+std::string format_place(device d) { return d == device{} ? "host" : to_string(d); }
 
-std::string places_in_words(const asked_run& r) {
+std::string format_places(const asked_run& r) {
   std::string words;
-  for (const device d : r.o.parameters) words += (words.empty() ? "" : ",") + place_in_words(d);
+  for (const device d : r.o.parameters) words += (words.empty() ? "" : ",") + format_place(d);
   return words;
 }
 
@@ -74,8 +74,8 @@ enum class about : std::uint8_t {
   switching,
   precision,
   places,
-  weights_on_card,
-  tables_on_card,
+  weights_on_gpu,
+  tables_on_gpu,
   tables,
   rule_in_layout,
   steps_ahead,
@@ -115,12 +115,12 @@ finding places_without_shard(const asked_run& r) {
   return fmt::format("{} places for {} shard{}", places, r.o.shards, r.o.shards == 1 ? "" : "s");
 }
 
-/// A device of the run that is not the card on which its first weights lie.
-finding off_the_card(const asked_run& r) {
+/// A device of the run that is not the GPU on which its first weights lie.
+finding off_the_gpu(const asked_run& r) {
   const device first = r.o.parameters.front();
   for (const std::vector<device>& all : {r.o.parameters, r.o.devices})
     for (const device d : all)
-      if (!is_same_card(first, d)) return to_string(is_same_card(first, first) ? d : first);
+      if (!is_same_gpu(first, d)) return to_string(is_same_gpu(first, first) ? d : first);
   return {};
 }
 
@@ -154,10 +154,10 @@ finding word_of_no_variable(const asked_run& r) {
   return {};
 }
 
-bool no_worker_on_card_of_weights(const asked_run& r) {
+bool no_worker_on_gpu_of_weights(const asked_run& r) {
   const auto has_all = [&](device worker) {
     return !r.o.parameters.empty() &&
-           std::ranges::all_of(r.o.parameters, [&](device place) { return is_same_card(worker, place); });
+           std::ranges::all_of(r.o.parameters, [&](device place) { return is_same_gpu(worker, place); });
   };
   return std::ranges::none_of(r.o.devices, has_all);
 }
@@ -171,9 +171,9 @@ finding end_before_switch(const asked_run& r) {
 }
 
 /// A rule of the user's own.
-finding own_rule_in(const asked_run& r) {
+finding custom_rule_in(const asked_run& r) {
   for (const optimizer_options* used : {&r.o.optimizer, &r.o.outer})
-    if (std::holds_alternative<own_rule>(used->rule)) return std::string(name(*used));
+    if (std::holds_alternative<custom_rule>(used->rule)) return std::string(name(*used));
   return {};
 }
 
@@ -184,8 +184,8 @@ constexpr constraint constraints[] = {
     {about::devices, [](auto& r) { return r.o.devices.size() % workers_of(r.o) != 0; },
      "workers: {devices} devices cannot be shared out to {workers} workers; name so many devices, or a "
      "multiple"},
-    {about::devices, [](auto& r) { return seats_of(r.o) < workers_of(r.o); },
-     "--seats: {seats} for {workers} workers; give at least as many"},
+    {about::devices, [](auto& r) { return slots_of(r.o) < workers_of(r.o); },
+     "--slots: {slots} for {workers} workers; give at least as many"},
     {about::devices, device_named_twice, "--devices: {it} twice; a model spans different devices"},
     {about::devices, [](auto& r) { return r.o.micro_batches == 0; },
      "--micro-batches: 0; at least 1 is needed"},
@@ -212,10 +212,10 @@ constexpr constraint constraints[] = {
      "cure '{cure}': workers would be drawn to what parameter actor '{actor}' knows nothing of"},
     {about::members, [](auto& r) { return r.actor() && r.is_ordered(); },
      "--record: parameter actor '{actor}' does not tell the order in which it takes gradients"},
-    {about::members, [](auto& r) { return r.has_seats() && r.hogwild(); },
-     "--seats: under hogwild no actor can let a worker in later; leave them out, or take async"},
-    {about::members, [](auto& r) { return r.has_seats() && r.actor(); },
-     "--seats: parameter actor '{actor}' takes only the workers that a run begins with"},
+    {about::members, [](auto& r) { return r.has_slots() && r.hogwild(); },
+     "--slots: under hogwild no actor can let a worker in later; leave them out, or take async"},
+    {about::members, [](auto& r) { return r.has_slots() && r.actor(); },
+     "--slots: parameter actor '{actor}' takes only the workers that a run begins with"},
     {about::whole_variables, [](auto& r) { return r.hogwild(); },
      "optimizer '{rule}' looks at whole variables, and under hogwild workers write weights one by one; take "
      "async"},
@@ -234,9 +234,9 @@ constexpr constraint constraints[] = {
      "--all-reduce: expected no local steps, whose differences are no gradients; leave --local-steps out"},
     {about::sums, [](auto& r) { return r.samples(); },
      "--all-reduce: expected no sampling of gaps, which compares single gradients; leave --sample-gap out"},
-    {about::sums, [](auto& r) { return r.has_seats(); },
-     "--all-reduce: expected no seats for later workers, since each sum is over the ranks that began; leave "
-     "--seats out"},
+    {about::sums, [](auto& r) { return r.has_slots(); },
+     "--all-reduce: expected no slots for later workers, since each sum is over the ranks that began; leave "
+     "--slots out"},
     {about::sums, [](auto& r) { return r.is_ordered(); },
      "--all-reduce: expected no recording, since a replay has the gradients of each worker and adds them up "
      "otherwise; leave --record out"},
@@ -255,34 +255,34 @@ constexpr constraint constraints[] = {
        return r.o.precision == product_precision::float32 ? finding()
                                                           : first_of(device_kind::cpu, r.o.devices);
      },
-     "--precision: {precision}: {it} computes in float32 alone; name lanes of cards as the devices, or take "
+     "--precision: {precision}: {it} computes in float32 alone; name streams of GPUs as the devices, or take "
      "--precision float32"},
     {about::places, places_without_shard,
      "--parameters: {places}: {it}; give as many shards, or fewer places"},
-    {about::weights_on_card,
-     [](auto& r) { return r.hogwild() ? off_the_card(r) : finding(); }, // to write to one block
-     "--parameters: {places}: under hogwild all weights and all workers share one card, and {it} is "
-     "elsewhere; name lanes of that card alone, or take async"},
-    {about::weights_on_card, [](auto& r) { return r.o.all_reduce; },
+    {about::weights_on_gpu,
+     [](auto& r) { return r.hogwild() ? off_the_gpu(r) : finding(); }, // to write to one block
+     "--parameters: {places}: under hogwild all weights and all workers share one GPU, and {it} is "
+     "elsewhere; name streams of that GPU alone, or take async"},
+    {about::weights_on_gpu, [](auto& r) { return r.o.all_reduce; },
      "--parameters: {places}: all-reduce adds gradients up on the host; leave one of both out"},
-    {about::weights_on_card, [](auto& r) { return r.actor() != nullptr; },
+    {about::weights_on_gpu, [](auto& r) { return r.actor() != nullptr; },
      "--parameters: {places}: parameter actor '{actor}' runs on the host; leave one of both out"},
-    {about::weights_on_card, own_rule_in,
+    {about::weights_on_gpu, custom_rule_in,
      "--parameters: {places}: rule '{it}' is a user's, which runs on the host; leave one of both out"},
-    {about::weights_on_card, [](auto& r) { return r.spans() && r.samples(); },
+    {about::weights_on_gpu, [](auto& r) { return r.spans() && r.samples(); },
      "--parameters: {places}: sampling of gaps reads the whole gradient of a model that spans devices on the "
      "host; leave one of both out"},
-    {about::weights_on_card, [](auto& r) { return r.spans() && r.clips(); },
+    {about::weights_on_gpu, [](auto& r) { return r.spans() && r.clips(); },
      "--parameters: {places}: clipping reads the whole gradient of a model that spans devices on the host; "
      "leave one of both out"},
-    {about::weights_on_card, [](auto& r) { return r.cure->traits().sees_variables; },
+    {about::weights_on_gpu, [](auto& r) { return r.cure->traits().sees_variables; },
      "--parameters: {places}: cure '{cure}' looks at whole variables on the host; leave one of both out"},
-    {about::weights_on_card, [](auto& r) { return r.cure->is_own(); },
+    {about::weights_on_gpu, [](auto& r) { return r.cure->is_custom(); },
      "--parameters: {places}: cure '{cure}' is a user's, which runs on the host; leave one of both out"},
-    {about::tables_on_card, off_the_card,
-     "--parameters: {places}: with table '{table}' all weights and all workers share one card, and {it} is "
-     "elsewhere; name lanes of that card alone"},
-    {about::tables_on_card, reader_of_rows,
+    {about::tables_on_gpu, off_the_gpu,
+     "--parameters: {places}: with table '{table}' all weights and all workers share one GPU, and {it} is "
+     "elsewhere; name streams of that GPU alone"},
+    {about::tables_on_gpu, reader_of_rows,
      "--parameters: {places}: {it} needs the gradient of table '{table}' on the host; leave one of both out"},
     {about::tables, needs_dense,
      "{it}: the gradient of table '{table}' comes in rows, and this needs all of it; take a model without "
@@ -305,8 +305,8 @@ constexpr constraint constraints[] = {
      "--run-ahead 1: workers do not run ahead if a model spans devices; take --run-ahead 0"},
     {about::steps_ahead, [](auto& r) { return r.hogwild(); },
      "--run-ahead 1: workers do not run ahead in a run under hogwild; take --run-ahead 0"},
-    {about::steps_ahead, [](auto& r) { return no_worker_on_card_of_weights(r); },
-     "--run-ahead 1: workers do not run ahead unless all weights are on their card; take --run-ahead 0"},
+    {about::steps_ahead, [](auto& r) { return no_worker_on_gpu_of_weights(r); },
+     "--run-ahead 1: workers do not run ahead unless all weights are on their GPU; take --run-ahead 0"},
     {about::recording,
      [](auto& r) { return !r.o.record.empty() && r.o.replay ? finding(r.o.replay->name) : finding(); },
      "--record: a replay repeats recording '{it}' and makes none of its own"},
@@ -337,9 +337,9 @@ constexpr constraint constraints[] = {
 std::string filled(const char* sentence, const asked_run& r, const std::string& it) {
   return fmt::format(
       fmt::runtime(sentence), fmt::arg("it", it), fmt::arg("batch", r.o.batch),
-      fmt::arg("policy", r.o.policy), fmt::arg("seats", r.o.seats), fmt::arg("workers", workers_of(r.o)),
+      fmt::arg("policy", r.o.policy), fmt::arg("slots", r.o.slots), fmt::arg("workers", workers_of(r.o)),
       fmt::arg("cure", r.o.cure), fmt::arg("devices", r.o.devices.size()),
-      fmt::arg("precision", name(r.o.precision)), fmt::arg("places", places_in_words(r)),
+      fmt::arg("precision", name(r.o.precision)), fmt::arg("places", format_places(r)),
       fmt::arg("actor", r.actor() ? r.actor()->name : ""), fmt::arg("rule", r.rule ? name(*r.rule) : ""),
       fmt::arg("table", r.table() ? r.table()->name : ""), fmt::arg("data", r.data ? r.data->name : ""),
       fmt::arg("samples", r.data ? r.data->train.size() : 0));
@@ -369,24 +369,24 @@ void require_whole_variables_fit(asked_run run) {
 }
 
 cure_setting setting_of(const training_options& o, const std::vector<scheduled_policy>& policies) {
-  cure_setting setting{{}, seats_of(o), o.local_steps > 0 ? o.outer : o.optimizer, o.local_steps};
+  cure_setting setting{{}, slots_of(o), o.local_steps > 0 ? o.outer : o.optimizer, o.local_steps};
   for (const scheduled_policy& p : policies) setting.policies.push_back(p.policy);
-  if (is_automatic(o.policy)) setting.policies.emplace_back("async", seats_of(o));
+  if (is_automatic(o.policy)) setting.policies.emplace_back("async", slots_of(o));
   return setting;
 }
 
 /// Each place is looked at before the next.
 void require_places(const asked_run& r) {
   const auto refuse = [&](const char* why) {
-    throw std::invalid_argument(fmt::format("--parameters: {}: {}", places_in_words(r), why));
+    throw std::invalid_argument(fmt::format("--parameters: {}: {}", format_places(r), why));
   };
   for (const device d : r.o.parameters) {
     if (d.kind == device_kind::cpu && d.index != 0) refuse("weights on the host belong to no core; say host");
-    if (d.lane != 0) refuse("name the card alone; each shard has a lane of its own there");
+    if (d.stream != 0) refuse("name the GPU alone; each shard has a stream of its own there");
     if (d.kind == device_kind::cuda) require_here(d);
   }
   require(about::places, r);
-  if (has_shard_on_card(r.o)) require(about::weights_on_card, r);
+  if (has_shard_on_gpu(r.o)) require(about::weights_on_gpu, r);
 }
 
 /// A replay takes the precision of its recording, so its devices are what can be other ones.
@@ -394,7 +394,7 @@ void require_precision_of(const training_options& o) {
   if (o.elsewhere) return;
   if (o.replay && o.precision != product_precision::float32 && first_of(device_kind::cpu, o.devices))
     throw recording_error(fmt::format("recording '{}': its products were in {}, and a core computes in "
-                                      "float32 alone; replay it on cards, such as --devices cuda:0",
+                                      "float32 alone; replay it on GPUs, such as --devices cuda:0",
                                       o.replay->name, name(o.precision)));
   require_precision(o.devices, o.precision);
 }
@@ -433,7 +433,7 @@ void require_run_ahead(const training_options& o, const std::vector<scheduled_po
 }
 
 std::vector<scheduled_policy> checked_policies(const training_options& o, const cure_spec& cure) {
-  auto policies = parse_policy_schedule(o.policy, seats_of(o));
+  auto policies = parse_policy_schedule(o.policy, slots_of(o));
   const asked_run run{o, &policies, &cure};
   require_valid(o.optimizer);
   require_valid(o.outer);
@@ -445,7 +445,7 @@ std::vector<scheduled_policy> checked_policies(const training_options& o, const 
   require_precision_of(o);
   require_places(run);
   require_run_ahead(o, policies);
-  if (!o.delays.empty() && !o.replay) delay_spec(o.delays, seats_of(o)); // refuses what is none
+  if (!o.delays.empty() && !o.replay) delay_spec(o.delays, slots_of(o)); // refuses what is none
   require(about::recording, run);
   return policies;
 }
@@ -456,14 +456,14 @@ void require_data_for(const training_options& o, const std::vector<scheduled_pol
   require(about::amounts, run);
   if (o.text.length > 0 && data.train.is_tokens())
     require_writable(o.text, data.class_names, data.train.classes());
-  if (!o.delays.empty() && !o.replay) delay_spec(o.delays, seats_of(o)).require_fits(data.train);
+  if (!o.delays.empty() && !o.replay) delay_spec(o.delays, slots_of(o)).require_fits(data.train);
   if (!o.replay) stop_conditions_of(o, &data); // refuses what cannot be known
   require(about::tests, run);
 }
 
 void require_switch(const training_options& o, std::vector<scheduled_policy> policies, const cure_spec& cure,
                     const std::string& policy) {
-  policies.push_back({0, policy_spec(policy, seats_of(o))});
+  policies.push_back({0, policy_spec(policy, slots_of(o))});
   const asked_run run{o, &policies, &cure};
   require(about::switching, run);
   require_whole_variables_fit(run);
@@ -479,7 +479,7 @@ void require_dense_if_needed(const training_options& o, const cure_spec& cure,
 void require_parameter_place(const training_options& o, const std::vector<scheduled_policy>& policies,
                              const parameter_layout& layout) {
   const asked_run run{.o = o, .policies = &policies, .layout = &layout};
-  if (has_shard_on_card(o) && run.table()) require(about::tables_on_card, run);
+  if (has_shard_on_gpu(o) && run.table()) require(about::tables_on_gpu, run);
 }
 
 void require_whole_variables_fit(const training_options& o, const parameter_layout& layout) {
@@ -495,7 +495,7 @@ dealer_options deal_of(const training_options& o, const data_split& data, const 
           o.seed,
           first_policy.traits().deals_by_rank ? deal_mode::by_rank : deal_mode::on_demand,
           workers_of(o),
-          seats_of(o)};
+          slots_of(o)};
 }
 
 std::vector<stop_condition> stop_conditions_of(const training_options& o, const data_split* data) {

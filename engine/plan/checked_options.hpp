@@ -19,7 +19,7 @@ namespace mailgrad {
 /// Refuses devices that cannot be divided evenly among the workers.
 ///
 /// Errors  std::invalid_argument: there is no device, or their number is not a multiple of the workers; there
-///         are fewer seats than workers; a worker would have a device twice; there are no micro-batches, or
+///         are fewer slots than workers; a worker would have a device twice; there are no micro-batches, or
 ///         several for workers that have one device each.
 void require_worker_devices(const training_options& o);
 
@@ -70,7 +70,7 @@ void require_switch(const training_options& o, std::vector<scheduled_policy> pol
 void require_dense_if_needed(const training_options& o, const cure_spec& cure,
                              const parameter_layout& layout);
 
-/// Refuses weights on a card for a model with tables, if some weights or workers are elsewhere, or something
+/// Refuses weights on a GPU for a model with tables, if some weights or workers are elsewhere, or something
 /// of the run reads the rows of gradients on the host.
 ///
 /// Errors  std::invalid_argument in one line, which names the first table.

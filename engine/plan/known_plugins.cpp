@@ -34,9 +34,9 @@ void known_plugins::load(const std::string& file) {
   plugin_library library(file, [&what](const std::string& why) { refuse(what, why); });
   known_library found{library.sha256()};
   if (library.has(policy_function))
-    found.policy = static_cast<const own_policy_entry*>(library.table_from(policy_function));
+    found.policy = static_cast<const custom_policy_entry*>(library.table_from(policy_function));
   if (library.has(cure_function))
-    found.cure = static_cast<const own_cure_entry*>(library.table_from(cure_function));
+    found.cure = static_cast<const custom_cure_entry*>(library.table_from(cure_function));
   const bool has_rule = library.has(rule_function);
   if (!has_rule && !found.policy && !found.cure)
     refuse(what, fmt::format("is none: it has no function {}, {} or {}", rule_function, policy_function,
@@ -62,7 +62,7 @@ void known_plugins::take(const named_plugin& wanted) const {
 }
 
 void known_plugins::complete(optimizer_options& told) const {
-  auto* own = std::get_if<own_rule>(&told.rule);
+  auto* own = std::get_if<custom_rule>(&told.rule);
   if (!own || own->table) return;
   const std::string name = own->label;
   const auto same = std::ranges::find_if(rules_, [&](const known_rule& k) {

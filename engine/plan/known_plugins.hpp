@@ -1,9 +1,9 @@
 #pragma once
 
 #include <mailgrad/files/archive.hpp>
-#include <mailgrad/optim/cures/own_cure.hpp>
+#include <mailgrad/optim/cures/custom_cure.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
-#include <mailgrad/optim/policies/own_policy.hpp>
+#include <mailgrad/optim/policies/custom_policy.hpp>
 
 #include <string>
 #include <vector>
@@ -41,7 +41,7 @@ public:
   ///         interface.
   void load(const std::string& file);
   /// A rule that is compiled into the program. It is known by the name in its table.
-  void add(own_rule rule) { rules_.push_back({"", std::move(rule)}); }
+  void add(custom_rule rule) { rules_.push_back({"", std::move(rule)}); }
 
   /// Lets policies and cures be named by this word of another process, if the same plug-in is here.
   ///
@@ -55,12 +55,12 @@ public:
 private:
   struct known_rule {
     std::string sha256; ///< of its file; empty if it is compiled in
-    own_rule rule;
+    custom_rule rule;
   };
   struct known_library {
     std::string sha256;
-    const own_policy_entry* policy = nullptr; ///< null if it has none
-    const own_cure_entry* cure = nullptr;
+    const custom_policy_entry* policy = nullptr; ///< null if it has none
+    const custom_cure_entry* cure = nullptr;
   };
 
   std::vector<known_rule> rules_;

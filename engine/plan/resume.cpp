@@ -77,13 +77,13 @@ std::shared_ptr<const recording> recorded_before(const checkpoint& from, const s
 
 namespace {
 
-struct told_plugin {
+struct reported_plugin {
   std::string file;
   std::string sha256;
 };
 
-std::vector<told_plugin> plugins_in(const run_facts& facts) {
-  std::vector<told_plugin> all;
+std::vector<reported_plugin> plugins_in(const run_facts& facts) {
+  std::vector<reported_plugin> all;
   for (const auto& [what, is] : facts)
     if (std::string file = plugin_of_fact(what); !file.empty()) all.push_back({std::move(file), is});
   return all;
@@ -92,7 +92,7 @@ std::vector<told_plugin> plugins_in(const run_facts& facts) {
 /// How well a plug-in here fits one of the checkpoint. The same bytes tell it from another of its name.
 enum class likeness : std::uint8_t { none, of_name, of_path, of_bytes, of_both };
 
-likeness likeness_of(const told_plugin& was, const told_plugin& is) {
+likeness likeness_of(const reported_plugin& was, const reported_plugin& is) {
   if (std::filesystem::path(was.file).filename() != std::filesystem::path(is.file).filename())
     return likeness::none;
   if (was.sha256 == is.sha256) return was.file == is.file ? likeness::of_both : likeness::of_bytes;
@@ -100,11 +100,11 @@ likeness likeness_of(const told_plugin& was, const told_plugin& is) {
 }
 
 /// Takes the one of `left` that fits best out of it; null if none does.
-std::optional<told_plugin> taken_for(const told_plugin& was, std::vector<told_plugin>& left) {
+std::optional<reported_plugin> taken_for(const reported_plugin& was, std::vector<reported_plugin>& left) {
   const auto best =
-      std::ranges::max_element(left, {}, [&](const told_plugin& is) { return likeness_of(was, is); });
+      std::ranges::max_element(left, {}, [&](const reported_plugin& is) { return likeness_of(was, is); });
   if (best == left.end() || likeness_of(was, *best) == likeness::none) return std::nullopt;
-  told_plugin found = std::move(*best);
+  reported_plugin found = std::move(*best);
   left.erase(best);
   return found;
 }
@@ -127,13 +127,13 @@ void rename(const std::string& from, const std::string& to, checkpoint_card& car
 
 /// Those that are told surely, by their bytes, take theirs first.
 void name_plugins_as_here(const run_facts& here, checkpoint_card& card, kept_schedule& schedule) {
-  std::vector<told_plugin> left = plugins_in(here), all = plugins_in(card.facts);
-  std::ranges::stable_partition(all, [&](const told_plugin& was) {
+  std::vector<reported_plugin> left = plugins_in(here), all = plugins_in(card.facts);
+  std::ranges::stable_partition(all, [&](const reported_plugin& was) {
     return std::ranges::any_of(
-        left, [&](const told_plugin& is) { return likeness_of(was, is) >= likeness::of_bytes; });
+        left, [&](const reported_plugin& is) { return likeness_of(was, is) >= likeness::of_bytes; });
   });
   std::vector<std::pair<std::string, std::string>> names; // between, which no path has, and here
-  for (const told_plugin& was : all)
+  for (const reported_plugin& was : all)
     if (const auto is = taken_for(was, left); is && is->file != was.file) {
       names.emplace_back(fmt::format("\x01{}\x01", names.size()), is->file);
       rename(was.file, names.back().first, card, schedule);
@@ -156,7 +156,7 @@ std::uint64_t updates_in(const checkpoint& from) {
 
 /// A line for the user if the schedule of a run that goes on takes the learning rate to 0 long before its
 /// end; else empty. How many updates the run will make is reckoned from those that it has made.
-std::string rate_to_come(const run_plan& plan, const resumed_run& resumed) {
+std::string rate_when_resumed(const run_plan& plan, const resumed_run& resumed) {
   const learning_rate_schedule& schedule = plan.options.optimizer.schedule;
   const std::optional<std::uint64_t> last = last_step_above_zero(schedule);
   const std::uint64_t done = resumed.card.steps;
@@ -188,14 +188,14 @@ std::string replayed_by(const run_plan& plan) {
   return replay->killed ? "killed" : replay->end.parameters_sha256;
 }
 
-std::string way_on_of_replay(const run_plan& plan) {
+std::string remedy_of_replay(const run_plan& plan) {
   return fmt::format("is of a replay, which goes on by 'mailgrad replay RECORDING --resume {}'",
                      shell_word(plan.options.resume->path().string()));
 }
 
 /// Whether the models differ in nothing but the samples of a mini-batch, of which there were so many.
 bool differs_by_batch_alone(const run_plan& plan, const run_facts& was) {
-  const std::string told = told_fact(was, batch_fact);
+  const std::string told = reported_fact(was, batch_fact);
   std::size_t batch = 0;
   const auto [rest, wrong] = std::from_chars(told.data(), told.data() + told.size(), batch);
   if (wrong != std::errc() || batch == 0 || batch == plan.request.batch) return false;
@@ -204,7 +204,7 @@ bool differs_by_batch_alone(const run_plan& plan, const run_facts& was) {
     model_request request = plan.request;
     request.batch = then.batch;
     request.nonzeros = then.nonzeros;
-    return model_digest(plan.model, request, plan.options) == told_fact(was, model_fact);
+    return model_digest(plan.model, request, plan.options) == reported_fact(was, model_fact);
   } catch (const std::exception&) {
     return false; // this model does not take such batches
   }
@@ -268,7 +268,7 @@ void take_tests(const run_plan& plan, resumed_run& resumed) {
 }
 
 /// A recording that goes on is repeated from its beginning, so nothing but the length of the run may differ.
-/// A seat that nobody had taken is no worker of that beginning.
+/// A slot that nobody had taken is no worker of that beginning.
 std::shared_ptr<const recording> recording_to_go_on(const run_plan& plan, const resumed_run& resumed) {
   const auto require = [&plan](bool same_workers) {
     if (same_workers) return;
@@ -284,16 +284,16 @@ std::shared_ptr<const recording> recording_to_go_on(const run_plan& plan, const 
   return before;
 }
 
-/// With another number of workers, or with seats for more, each begins anew from the weights. Who takes a
-/// seat of a run with local steps begins so at any time.
+/// With another number of workers, or with slots for more, each begins anew from the weights. Who takes a
+/// slot of a run with local steps begins so at any time.
 void require_workers_may_differ(const run_plan& plan, const checkpoint_card& card) {
-  const std::string numbers = fmt::format("is of a run with {} workers, not {}", card.workers, plan.seats());
-  if (plan.options.local_steps > 0 && card.workers != plan.seats())
+  const std::string numbers = fmt::format("is of a run with {} workers, not {}", card.workers, plan.slots());
+  if (plan.options.local_steps > 0 && card.workers != plan.slots())
     refuse(plan, numbers + "; local steps go on only with the same workers, which have weights of their own");
   if (plan.options.replay) refuse(plan, numbers);
 }
 
-/// Under hogwild alone the weights are in a block of the host, or in shards on a card. In the other place no
+/// Under hogwild alone the weights are in a block of the host, or in shards on a GPU. In the other place no
 /// worker can go on where it was.
 void bring_to_other_place(run_plan& plan, resumed_run& resumed) {
   if (!plan.shares_block() || resumed.from->has("shard 0") == plan.has_shards()) return;
@@ -320,13 +320,13 @@ void require_goes_on(const recording& before, const run_plan& plan) {
   const bool workers_known = !elsewhere || !elsewhere->empty();
   if (workers_known && tells(before.header.facts, computers_fact) && !tells(facts, computers_fact))
     facts.emplace_back(computers_fact,
-                       told_fact(facts, computers_fact)); // the host, which a run does not tell
+                       reported_fact(facts, computers_fact)); // the host, which a run does not tell
   const std::string found = differences(before.header.facts, facts, of_the_beginning);
   if (!found.empty())
     throw recording_error(fmt::format("recording '{}' cannot go on: {}", before.name, found));
 }
 
-/// What multiplied on cards until the checkpoint, if another version does now; else empty.
+/// What multiplied on GPUs until the checkpoint, if another version does now; else empty.
 std::string other_products(const run_facts& before, const run_facts& now) {
   const auto find = [](const run_facts& facts) {
     const auto found = std::ranges::find(facts, products_fact, &run_facts::value_type::first);
@@ -346,7 +346,7 @@ void require_keepable(const run_plan& plan) {
         fmt::format("checkpoints: parameter actor '{}' keeps no state", o.parameter_actor->name));
   for (const scheduled_policy& s : plan.policies)
     if (const auto policy = s.policy.make()) try_to_keep(*policy);
-  if (const auto cure = plan.cure.make({plan.seats(), 1, 1e-3})) try_to_keep(*cure);
+  if (const auto cure = plan.cure.make({plan.slots(), 1, 1e-3})) try_to_keep(*cure);
 }
 
 std::shared_ptr<const folder_lock> take_checkpoint_folder(const training_options& o) {
@@ -358,13 +358,13 @@ std::shared_ptr<const folder_lock> take_checkpoint_folder(const training_options
 
 checkpoint_card card_of(const run_plan& plan) {
   checkpoint_card card;
-  card.workers = plan.seats();
+  card.workers = plan.slots();
   card.shards = plan.options.shards;
   card.facts = facts_and_names(plan);
   const training_options& o = plan.options;
-  card.words = o.words_to_resume.empty() ? o.words : o.words_to_resume;
-  card.words_of_server = o.words_of_server;
-  card.folder_of_words = o.folder_of_words;
+  card.words = o.args_to_resume.empty() ? o.words : o.args_to_resume;
+  card.args_of_server = o.args_of_server;
+  card.folder_of_args = o.folder_of_args;
   card.replayed = replayed_by(plan);
   if (!plan.resumed) return card;
   card.elapsed = plan.resumed->elapsed().count();
@@ -392,18 +392,18 @@ void plan_resume(run_plan& plan) {
   if (resumed.card.replayed != replayed_by(plan))
     refuse(plan, resumed.card.replayed.empty() ? "is of a run that was no replay"
                  : plan.options.replay         ? "is of the replay of another recording"
-                                               : way_on_of_replay(plan));
-  resumed.same_workers = resumed.card.workers == plan.workers() && plan.seats() == plan.workers();
+                                               : remedy_of_replay(plan));
+  resumed.same_workers = resumed.card.workers == plan.workers() && plan.slots() == plan.workers();
   if (!resumed.same_workers) require_workers_may_differ(plan, resumed.card);
   bring_to_other_place(plan, resumed);
   if (!resumed.same_workers) resumed.position.trained.clear();
-  plan.policies = {{0, policy_spec(resumed.schedule.policy, plan.seats())}};
+  plan.policies = {{0, policy_spec(resumed.schedule.policy, plan.slots())}};
   for (const auto& [step, policy] : resumed.schedule.planned)
-    plan.policies.push_back({step, policy_spec(policy, plan.seats())});
+    plan.policies.push_back({step, policy_spec(policy, plan.slots())});
   if (!plan.options.replay) plan.holds = switch_steps(plan.policies);
   plan.deal.mode = plan.first_policy().traits().deals_by_rank ? deal_mode::by_rank : deal_mode::on_demand;
   take_tests(plan, resumed);
-  if (std::string rate = rate_to_come(plan, resumed); !rate.empty())
+  if (std::string rate = rate_when_resumed(plan, resumed); !rate.empty())
     resumed.remarks.push_back(std::move(rate));
   if (resumed.card.steps >= plan.steps) leave_files_as_they_are(plan, resumed.card.steps);
   if (!plan.options.record.empty()) plan.recorded_before = recording_to_go_on(plan, resumed);
@@ -458,7 +458,7 @@ std::shared_ptr<saved_fields> resumed_run::shard(std::uint32_t index) const {
 }
 
 void take_computers(run_plan& plan, std::vector<worker_computer> told) {
-  if (any_has_card(told)) plan.sums_apart = false;
+  if (any_has_gpu(told)) plan.sums_apart = false;
   plan.options.elsewhere = std::move(told);
   if (plan.options.replay) require_same_run(*plan.options.replay, plan.options, facts_and_names(plan));
   if (plan.recorded_before) require_goes_on(*plan.recorded_before, plan);

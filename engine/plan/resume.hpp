@@ -47,7 +47,7 @@ std::shared_ptr<const folder_lock> take_checkpoint_folder(const training_options
 bool has_nothing_left(const run_plan& plan);
 
 /// Changes a plan into that of a run that goes on from `options.resume`. Under hogwild alone the weights may
-/// have lain on a card and go on on the host, or the other way round; all workers then begin anew. If no step
+/// have lain on a GPU and go on on the host, or the other way round; all workers then begin anew. If no step
 /// is left to train, the run has neither a folder for checkpoints nor a recording, unless that is to be
 /// completed.
 ///

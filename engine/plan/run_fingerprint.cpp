@@ -73,7 +73,7 @@ std::string setting_as_typed(std::string_view name, const std::string& word) {
 
 } // namespace
 
-std::string fact_as_typed(std::string_view fact, const std::string& value) {
+std::string format_fact(std::string_view fact, const std::string& value) {
   if (fact != "optimizer" && fact != "outer optimizer") return with_short_numbers(value);
   const std::vector<std::string> words = words_of(value);
   const std::vector<std::string_view> names = optimizer_setting_names(words[0]);
@@ -95,12 +95,12 @@ std::vector<worker_computer> computers_of(const training_options& o) {
 }
 
 /// "NVIDIA H100", or what each shard is updated by, if they differ: "the host, NVIDIA H100".
-std::string updaters_in_words(const training_options& o) {
+std::string format_updaters(const training_options& o) {
   std::string words;
-  const std::string first = computer_in_words(place_of_shard(o, 0));
+  const std::string first = format_computer(place_of_shard(o, 0));
   bool differ = false;
   for (std::uint32_t s = 0; s < o.shards; ++s) {
-    const std::string next = computer_in_words(place_of_shard(o, s));
+    const std::string next = format_computer(place_of_shard(o, s));
     differ = differ || next != first;
     words += (s == 0 ? "" : ", ") + next;
   }
@@ -139,38 +139,38 @@ std::vector<device> recorded_devices(const recording& r, std::string_view option
   return all;
 }
 
-using cards_here = std::vector<cuda::runtime::card>;
+using gpus_here = std::vector<cuda::runtime::gpu>;
 
-/// A core, or the first card of this name, as computer_in_words() gives it; none if there is no such card.
-std::optional<device> device_named(std::string_view name, const cards_here& cards) {
-  if (name == computer_in_words(device{})) return device{};
-  const auto card = std::ranges::find(cards, name, &cuda::runtime::card::name);
-  if (card == cards.end()) return {};
-  return device{device_kind::cuda, static_cast<std::uint32_t>(card - cards.begin())};
+/// A core, or the first GPU of this name, as format_computer() gives it; none if there is no such GPU.
+std::optional<device> device_named(std::string_view name, const gpus_here& gpus) {
+  if (name == format_computer(device{})) return device{};
+  const auto gpu = std::ranges::find(gpus, name, &cuda::runtime::gpu::name);
+  if (gpu == gpus.end()) return {};
+  return device{device_kind::cuda, static_cast<std::uint32_t>(gpu - gpus.begin())};
 }
 
 /// What an option of a replay would have to be.
-struct way_on {
+struct remedy {
   bool is_left_out = false; ///< what is recorded does
   std::string words = {};   ///< "--devices cuda:0", if not
-  std::string lacking = {}; ///< the name of a card that this machine does not have
+  std::string lacking = {}; ///< the name of a GPU that this machine does not have
 };
 
-/// "--devices cuda:0,cuda:0/1,cpu:0" for names as names_in_words() gives them. Cards of one name are one card
+/// "--devices cuda:0,cuda:0/1,cpu:0" for names as format_names() gives them. GPUs of one name are one GPU
 /// here. A model needs different cores, while workers may share one.
-way_on devices_like(std::string_view names) {
-  const cards_here cards = cuda::runtime::find_cards().cards;
-  std::map<std::uint32_t, std::uint32_t> lanes; // taken of each card
+remedy devices_like(std::string_view names) {
+  const gpus_here gpus = cuda::runtime::find_gpus().gpus;
+  std::map<std::uint32_t, std::uint32_t> streams; // taken of each GPU
   std::string list;
   for (const std::string_view worker : parts_of(names, ", ")) {
     std::uint32_t cores = 0;
     for (const std::string_view name : parts_of(worker, " and ")) {
-      std::optional<device> d = device_named(name, cards);
+      std::optional<device> d = device_named(name, gpus);
       if (!d) return {.lacking = std::string(name)};
       if (d->kind == device_kind::cpu)
         d->index = cores++;
       else
-        d->lane = lanes[d->index]++;
+        d->stream = streams[d->index]++;
       list += (list.empty() ? "" : ",") + to_string(*d);
     }
   }
@@ -184,14 +184,14 @@ std::size_t period_of(const std::vector<std::string_view>& all) {
   return all.size();
 }
 
-/// "--parameters host,cuda:0" for names as updaters_in_words() gives them.
-way_on places_like(std::string_view names) {
+/// "--parameters host,cuda:0" for names as format_updaters() gives them.
+remedy places_like(std::string_view names) {
   std::vector<std::string_view> all = parts_of(names, ", ");
   all.resize(period_of(all));
-  const cards_here cards = cuda::runtime::find_cards().cards;
+  const gpus_here gpus = cuda::runtime::find_gpus().gpus;
   std::string list;
   for (const std::string_view name : all) {
-    const std::optional<device> d = device_named(name, cards);
+    const std::optional<device> d = device_named(name, gpus);
     if (!d) return {.lacking = std::string(name)};
     list += (list.empty() ? "" : ",") + (d->kind == device_kind::cpu ? "host" : to_string(*d));
   }
@@ -199,34 +199,34 @@ way_on places_like(std::string_view names) {
 }
 
 /// None if these workers round as the recorded ones did.
-std::optional<way_on> way_of_workers(const recording& r, const run_facts& here) {
+std::optional<remedy> way_of_workers(const recording& r, const run_facts& here) {
   if (!tells(here, computers_fact)) return {};
-  const std::string told = told_fact(r.header.facts, computers_fact);
-  if (told == told_fact(here, computers_fact)) return {};
+  const std::string told = reported_fact(r.header.facts, computers_fact);
+  if (told == reported_fact(here, computers_fact)) return {};
   training_options as_recorded;
   as_recorded.devices = recorded_devices(r, "--devices", "cpu:0");
   as_recorded.workers = r.header.workers;
   const bool was_on_cores = !tells(r.header.facts, computers_fact);
   if (!as_recorded.devices.empty() && as_recorded.devices.size() % r.header.workers == 0) {
     const std::vector<worker_computer> computers = computers_of(as_recorded);
-    if (was_on_cores ? !any_has_card(computers) : names_in_words(computers) == told)
-      return way_on{.is_left_out = true};
+    if (was_on_cores ? !any_has_gpu(computers) : format_names(computers) == told)
+      return remedy{.is_left_out = true};
   }
-  return was_on_cores ? way_on{.words = "cores in --devices"} : devices_like(told);
+  return was_on_cores ? remedy{.words = "cores in --devices"} : devices_like(told);
 }
 
 /// None if these shards round as the recorded ones did.
-std::optional<way_on> way_of_weights(const recording& r, const run_facts& here) {
+std::optional<remedy> way_of_weights(const recording& r, const run_facts& here) {
   if (!tells(here, updaters_fact)) return {};
   const bool was_on_host = !tells(r.header.facts, updaters_fact);
   const std::string told =
-      was_on_host ? computer_in_words(device{}) : told_fact(r.header.facts, updaters_fact);
-  if (told == told_fact(here, updaters_fact)) return {};
+      was_on_host ? format_computer(device{}) : reported_fact(r.header.facts, updaters_fact);
+  if (told == reported_fact(here, updaters_fact)) return {};
   training_options as_recorded;
   as_recorded.parameters = recorded_devices(r, "--parameters", "host");
   as_recorded.shards = r.header.shards;
-  if (!as_recorded.parameters.empty() && updaters_in_words(as_recorded) == told)
-    return way_on{.is_left_out = true};
+  if (!as_recorded.parameters.empty() && format_updaters(as_recorded) == told)
+    return remedy{.is_left_out = true};
   return places_like(told);
 }
 
@@ -234,10 +234,10 @@ std::optional<way_on> way_of_weights(const recording& r, const run_facts& here) 
 
 std::string places_that_would_do(const recording& r, const run_facts& here) {
   std::vector<std::string> named, left_out;
-  const std::optional<way_on> workers = way_of_workers(r, here), weights = way_of_weights(r, here);
+  const std::optional<remedy> workers = way_of_workers(r, here), weights = way_of_weights(r, here);
   for (const auto& [option, way] : {std::pair("--devices", &workers), std::pair("--parameters", &weights)}) {
     if (!*way) continue;
-    if (!(*way)->lacking.empty()) return fmt::format("; this machine has no card '{}'", (*way)->lacking);
+    if (!(*way)->lacking.empty()) return fmt::format("; this machine has no GPU '{}'", (*way)->lacking);
     if ((*way)->is_left_out)
       left_out.emplace_back(option);
     else
@@ -316,7 +316,7 @@ std::string settings_of(const Rule& o) {
   });
   return text;
 }
-std::string settings_of(const own_rule& o) {
+std::string settings_of(const custom_rule& o) {
   std::string text;
   for (const double setting : o.settings) text.append(text.empty() ? 0 : 1, ' ').append(exactly(setting));
   return text;
@@ -336,31 +336,31 @@ void require_fact(const recording& r, const std::string& what, const std::string
                   const std::string& found) {
   if (expected != found)
     throw recording_error(fmt::format("recording '{}': {} was {}, and is {} here", r.name, what,
-                                      fact_as_typed(what, expected), fact_as_typed(what, found)));
+                                      format_fact(what, expected), format_fact(what, found)));
 }
 
 bool is_recorded(const training_options& o, std::string_view fact) {
   return o.replay && tells(o.replay->header.facts, fact);
 }
 
-/// Whether any worker of the run, or of the recorded one, computes on a card.
-bool has_card(const training_options& o) {
+/// Whether any worker of the run, or of the recorded one, computes on a GPU.
+bool has_gpu(const training_options& o) {
   return std::ranges::find(o.devices, device_kind::cuda, &device::kind) != o.devices.end() ||
          is_recorded(o, computers_fact);
 }
 
-/// Gradients of a card and of a host round differently. Some recordings do not tell what multiplied.
+/// Gradients of a GPU and of a host round differently. Some recordings do not tell what multiplied.
 void tell_computers(run_facts& facts, const training_options& o) {
   const bool tells_products = !o.replay || is_recorded(o, products_fact);
   if (!o.elsewhere) {
-    if (!has_card(o)) return;
-    facts.emplace_back(computers_fact, names_in_words(computers_of(o)));
+    if (!has_gpu(o)) return;
+    facts.emplace_back(computers_fact, format_names(computers_of(o)));
     if (tells_products) facts.emplace_back(products_fact, products_here());
     return;
   }
-  if (o.elsewhere->empty() || !(any_has_card(*o.elsewhere) || is_recorded(o, computers_fact))) return;
-  facts.emplace_back(computers_fact, names_in_words(*o.elsewhere));
-  if (tells_products) facts.emplace_back(products_fact, products_in_words(*o.elsewhere));
+  if (o.elsewhere->empty() || !(any_has_gpu(*o.elsewhere) || is_recorded(o, computers_fact))) return;
+  facts.emplace_back(computers_fact, format_names(*o.elsewhere));
+  if (tells_products) facts.emplace_back(products_fact, format_products(*o.elsewhere));
 }
 
 /// The hash of weights to begin with: of every variable with its name and shape.
@@ -389,7 +389,7 @@ struct fact_row {
 
 constexpr fact_row every_fact[] = {
     {"version of mailgrad", nullptr, [](auto&) { return std::string(MAILGRAD_VERSION); }},
-    {"arithmetic", nullptr, [](auto&) { return arithmetic_in_words(); }},
+    {"arithmetic", nullptr, [](auto&) { return format_arithmetic(); }},
     {"number of training samples", nullptr, [](auto& f) { return std::to_string(f.data.train.size()); }},
     {samples_fact, nullptr, [](auto& f) { return digest_of(f.data.train); }},
     {model_fact, nullptr, [](auto& f) { return hash_of_all(f.model, f.request, f.o); }},
@@ -422,12 +422,12 @@ run_facts facts_of(const model_function& model, const model_request& request, co
   run_facts facts;
   for (const fact_row& row : every_fact) facts.emplace_back(row.fact, row.is({model, request, data, o}));
   tell_computers(facts, o);
-  if (has_shard_on_card(o) || is_recorded(o, updaters_fact))
-    facts.emplace_back(updaters_fact, updaters_in_words(o));
+  if (has_shard_on_gpu(o) || is_recorded(o, updaters_fact))
+    facts.emplace_back(updaters_fact, format_updaters(o));
   if (o.precision != product_precision::float32 || is_recorded(o, precision_fact))
     facts.emplace_back(precision_fact, name(o.precision));
   for (const optimizer_options* used : {&o.optimizer, &o.outer})
-    if (const auto* own = std::get_if<own_rule>(&used->rule); own && !own->file.empty())
+    if (const auto* own = std::get_if<custom_rule>(&used->rule); own && !own->file.empty())
       facts.emplace_back(plugin_fact(own->file), plugin_digest(own->file));
   for (const auto& files : {plugins_of_policy(o.policy), plugins_of_cure(o.cure)})
     for (const std::string& file : files) facts.emplace_back(plugin_fact(file), plugin_digest(file));
@@ -468,11 +468,11 @@ std::string named(const std::string* name, const std::string& digest) {
 
 std::string difference(const run_facts& told, const run_facts& here, const run_facts::value_type& fact) {
   const auto& [what, is] = fact;
-  const std::string was = told_fact(told, what);
+  const std::string was = reported_fact(told, what);
   const auto thing = std::ranges::find(named_things, std::string_view(what), &named_thing::fact);
   if (thing == named_things.end())
-    return fmt::format("{} was {}, and is {} here", subject(what), fact_as_typed(what, was),
-                       fact_as_typed(what, is));
+    return fmt::format("{} was {}, and is {} here", subject(what), format_fact(what, was),
+                       format_fact(what, is));
   return fmt::format("{} {}, and {} {} here", thing->was, named(find(told, thing->name_fact), was), thing->is,
                      named(find(here, thing->name_fact), is));
 }
@@ -489,9 +489,9 @@ run_facts names_of(const data_split& data, const training_options& o) {
 
 bool tells(const run_facts& facts, std::string_view what) { return find(facts, what) != nullptr; }
 
-std::string told_fact(const run_facts& told, std::string_view what) {
+std::string reported_fact(const run_facts& told, std::string_view what) {
   if (const std::string* const found = find(told, what)) return *found;
-  if (what == computers_fact) return computer_in_words({device_kind::cpu, 0});
+  if (what == computers_fact) return format_computer({device_kind::cpu, 0});
   if (what == precision_fact) return std::string(name(product_precision::float32));
   return what == first_weights_fact ? drawn_weights : "not told";
 }
@@ -503,7 +503,7 @@ std::string differences(const run_facts& told, const run_facts& here,
     const bool is_name = std::ranges::find(named_things, std::string_view(fact.first),
                                            &named_thing::name_fact) != named_things.end();
     if (is_name || std::ranges::find(free, fact.first) != free.end()) continue;
-    if (told_fact(told, fact.first) == fact.second) continue;
+    if (reported_fact(told, fact.first) == fact.second) continue;
     all += (all.empty() ? "" : "; ") + difference(told, here, fact);
   }
   return all;
@@ -521,7 +521,7 @@ std::string model_digest(const model_function& model, const model_request& reque
 
 std::string require_recorded_plugin(const recording& r, const std::string& file) {
   const std::string found = plugin_digest(file);
-  require_fact(r, "the " + plugin_fact(file), told_fact(r.header.facts, plugin_fact(file)), found);
+  require_fact(r, "the " + plugin_fact(file), reported_fact(r.header.facts, plugin_fact(file)), found);
   return found;
 }
 

@@ -5,7 +5,7 @@
 #include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/plan/checked_options.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
-#include <mailgrad/engine/record/recorded_lives.hpp>
+#include <mailgrad/engine/record/recorded_incarnations.hpp>
 #include <mailgrad/engine/record/rehearsal.hpp>
 #include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/engine/worker/replica.hpp>
@@ -27,12 +27,12 @@ namespace mailgrad {
 namespace {
 
 /// Whether the shards add up the addends of a gradient, or one device of the worker does. Cures,
-/// hogwild, local steps, clipping, a card and a user's parameter actor need one dense gradient, so a device
+/// hogwild, local steps, clipping, a GPU and a user's parameter actor need one dense gradient, so a device
 /// adds them up. The choice changes the bits, so facts_of() contains all that decides it.
 bool adds_up_at_shards(const run_plan& plan) {
   const training_options& o = plan.options;
-  const bool on_card = std::ranges::find(o.devices, device_kind::cuda, &device::kind) != o.devices.end();
-  return !plan.shares_block() && !on_card && !has_shard_on_card(o) && o.local_steps == 0 &&
+  const bool on_gpu = std::ranges::find(o.devices, device_kind::cuda, &device::kind) != o.devices.end();
+  return !plan.shares_block() && !on_gpu && !has_shard_on_gpu(o) && o.local_steps == 0 &&
          o.optimizer.clip_norm == 0 && !o.parameter_actor && plan.cure.is_none();
 }
 
@@ -46,12 +46,12 @@ std::uint64_t steps_of(const run_plan& plan) {
 /// The decisions that need neither a model nor data.
 run_plan checked_plan(training_options options) {
   run_plan plan;
-  if (options.replay) options.seats = options.replay->header.seats;
+  if (options.replay) options.slots = options.replay->header.slots;
   require_worker_devices(options);
-  plan.cure = cure_spec(options.cure, seats_of(options));
+  plan.cure = cure_spec(options.cure, slots_of(options));
   plan.policies = checked_policies(options, plan.cure);
   plan.has_block = has_hogwild(plan.policies);
-  plan.block_alone = plan.has_block && plan.policies.size() == 1 && !has_shard_on_card(options);
+  plan.block_alone = plan.has_block && plan.policies.size() == 1 && !has_shard_on_gpu(options);
   plan.shard_rule = shard_optimizer(options, plan.cure);
   plan.options = std::move(options);
   return plan;
@@ -88,13 +88,13 @@ void lay_out_weights(run_plan& plan) {
 } // namespace
 
 std::uint32_t run_plan::workers() const { return workers_of(options); }
-std::uint32_t run_plan::seats() const { return seats_of(options); }
+std::uint32_t run_plan::slots() const { return slots_of(options); }
 std::uint32_t run_plan::devices_per_worker() const {
   return static_cast<std::uint32_t>(options.devices.size() / workers());
 }
 bool run_plan::is_elastic() const {
   if (shares_block() || options.parameter_actor) return false;
-  return !options.replay || recorded_lives(*options.replay).any_change();
+  return !options.replay || recorded_incarnations(*options.replay).any_change();
 }
 std::uint64_t run_plan::steps_per_epoch() const {
   return data ? (data->train.size() + options.batch - 1) / options.batch : 1;
@@ -161,7 +161,7 @@ run_plan plan_run(model_function model, std::shared_ptr<const data_split> data, 
   plan.deal = deal_of(o, *plan.data, plan.first_policy());
   plan.steps = steps_of(plan);
   plan.sums_apart = adds_up_at_shards(plan);
-  plan.update_helpers = has_shard_on_card(o) ? 0 : thread_count(o.devices) - 1;
+  plan.update_helpers = has_shard_on_gpu(o) ? 0 : thread_count(o.devices) - 1;
   return plan;
 }
 
@@ -191,7 +191,7 @@ void plan_replay(run_plan& plan) {
   require_recordable(plan);
   training_options& o = plan.options;
   require_repeatable(*o.replay);
-  if (o.resume && recorded_lives(*o.replay).any_change())
+  if (o.resume && recorded_incarnations(*o.replay).any_change())
     throw recording_error(fmt::format("recording '{}': workers came or went, so it is repeated from its "
                                       "beginning alone; leave out the checkpoint",
                                       o.replay->name));
@@ -243,7 +243,7 @@ std::uint64_t batch_bytes(const run_plan& plan) {
 std::uint64_t state_of_shard(const run_plan& plan) {
   const std::uint64_t of_worker = 7 + std::uint64_t{plan.devices_per_worker()};
   const std::uint64_t queued = 2 * std::uint64_t{longest_queue(plan.policies)};
-  return largest_shard(*plan.layout) * (4 + of_worker * plan.seats() + queued) +
+  return largest_shard(*plan.layout) * (4 + of_worker * plan.slots() + queued) +
          bytes_of_matrices(plan.shard_rule, *plan.layout);
 }
 
@@ -311,7 +311,7 @@ void describe(training_report& r, const run_plan& plan) {
 namespace {
 
 /// How much of what lost shards had made is kept.
-std::string kept_in_words(const training_report& r) {
+std::string format_kept(const training_report& r) {
   const bool written = r.checkpoints && !r.checkpoints->last.empty();
   std::error_code unknown;
   const bool earlier = r.resumed && std::filesystem::is_regular_file(r.resumed->from, unknown);
@@ -335,7 +335,7 @@ void describe(training_report& r, const run_plan& plan, instant elapsed, const c
   }
   if (!plan.options.checkpoints.folder.empty()) r.checkpoints = kept;
   if (r.lost_shards.empty()) return;
-  if (const std::string words = kept_in_words(r); !words.empty()) r.add_reason(words);
+  if (const std::string words = format_kept(r); !words.empty()) r.add_reason(words);
 }
 
 void date_switches(training_report& r, const run_plan& plan, instant started) {
@@ -363,15 +363,15 @@ board_options options_of(const run_plan& plan) {
 
 recording_header recording_header_of(const run_plan& plan) {
   recording_header h{plan.workers(), plan.options.shards, facts_and_names(plan), plan.options.words,
-                     plan.seats() > plan.workers() ? plan.seats() : 0};
+                     plan.slots() > plan.workers() ? plan.slots() : 0};
   const recording* const before = plan.recorded_before.get();
   if (!before) return h;
   for (auto& [what, is] : h.facts) // a replay begins where the first process began
-    if (what == first_weights_fact) is = told_fact(before->header.facts, what);
+    if (what == first_weights_fact) is = reported_fact(before->header.facts, what);
   if (plan.options.elsewhere && plan.options.elsewhere->empty()) // workers that come must be the same
     for (const std::string_view fact : {computers_fact, products_fact})
       if (tells(before->header.facts, fact))
-        h.facts.emplace_back(fact, told_fact(before->header.facts, fact));
+        h.facts.emplace_back(fact, reported_fact(before->header.facts, fact));
   return h;
 }
 
@@ -393,7 +393,7 @@ namespace {
 std::uint64_t most_gradients(std::uint64_t steps, const run_plan& plan) {
   const std::uint64_t each = plan.options.local_steps;
   if (each <= 1) return steps;
-  return std::min(steps, (steps + each - 1) / each + std::max(plan.workers(), plan.options.seats));
+  return std::min(steps, (steps + each - 1) / each + std::max(plan.workers(), plan.options.slots));
 }
 
 } // namespace

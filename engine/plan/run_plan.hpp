@@ -40,7 +40,7 @@ struct resumed_run {
   bool same_workers = true;           ///< if not, only the weights and what belongs to them goes on
   std::optional<kept_best> best{};    ///< the best weights so far, if the run keeps them
   judged_tests tests{};               ///< what patience has seen
-  std::string products_before{};      ///< what multiplied on cards, if that was another version; else empty
+  std::string products_before{};      ///< what multiplied on GPUs, if that was another version; else empty
   std::vector<std::string> remarks{}; ///< lines for the user, of what the run lacks
 
   /// The tests that the run stands on. Others have come after the checkpoint.
@@ -95,7 +95,7 @@ struct run_plan {
   bool sums_apart = false;  ///< the shards add up the gradients that several devices of a worker compute
 
   std::uint32_t workers() const;            ///< with which the run begins
-  std::uint32_t seats() const;              ///< the most that may take part, those that join later included
+  std::uint32_t slots() const;              ///< the most that may take part, those that join later included
   std::uint32_t devices_per_worker() const; ///< several if its model spans them
   /// Whether workers may join while the run goes on. In hogwild and with parameter actors of the user's own,
   /// no actor could tell what a lost worker had done. In a replay they join if they did so when it was
@@ -116,7 +116,7 @@ struct run_plan {
   const policy_spec& first_policy() const { return policies.front().policy; }
   /// Whether any policy of the run lets workers write into one shared block.
   bool shares_block() const noexcept { return has_block; }
-  /// Whether the run has shards; a run whose only policy is hogwild has none, unless they are on a card.
+  /// Whether the run has shards; a run whose only policy is hogwild has none, unless they are on a GPU.
   bool has_shards() const noexcept { return !block_alone; }
   /// The first weights of a shard, float32[its range].
   std::vector<float> first_values(std::size_t shard) const;

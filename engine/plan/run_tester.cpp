@@ -26,10 +26,9 @@ std::string in_words(const parameter_layout& layout, std::size_t variable, std::
 
 } // namespace
 
-std::optional<std::string> not_finite_in_words(const parameter_layout& layout,
-                                               std::span<const float> weights) {
+std::optional<std::string> format_not_finite(const parameter_layout& layout, std::span<const float> weights) {
   if (weights.size() != layout.size())
-    throw shape_error("not_finite_in_words", shape{weights.size()}, shape{layout.size()});
+    throw shape_error("format_not_finite", shape{weights.size()}, shape{layout.size()});
   for (std::size_t v = 0; v < layout.variables().size(); ++v) {
     const placed_variable& variable = layout.variables()[v];
     const auto values = weights.subspan(variable.offset, variable.dims.size());
@@ -39,20 +38,20 @@ std::optional<std::string> not_finite_in_words(const parameter_layout& layout,
   return std::nullopt;
 }
 
-std::optional<device> card_for_tests(const training_options& o) {
+std::optional<device> gpu_for_tests(const training_options& o) {
   if (o.elsewhere) return std::nullopt;
   for (const std::vector<device>* all : {&o.parameters, &o.devices})
-    if (const auto card = std::ranges::find(*all, device_kind::cuda, &device::kind); card != all->end())
-      return device{device_kind::cuda, card->index};
+    if (const auto gpu = std::ranges::find(*all, device_kind::cuda, &device::kind); gpu != all->end())
+      return device{device_kind::cuda, gpu->index};
   return std::nullopt;
 }
 
 run_tester::run_tester(model_function build, model_request request,
-                       std::shared_ptr<const parameter_layout> layout, std::optional<device> card)
-    : build_(std::move(build)), request_(std::move(request)), layout_(std::move(layout)), card_(card) {}
+                       std::shared_ptr<const parameter_layout> layout, std::optional<device> gpu)
+    : build_(std::move(build)), request_(std::move(request)), layout_(std::move(layout)), gpu_(gpu) {}
 
 tested_model& run_tester::here() {
-  if (!model_) model_ = std::make_unique<tested_model>(build_, request_, *layout_, card_.value_or(device{}));
+  if (!model_) model_ = std::make_unique<tested_model>(build_, request_, *layout_, gpu_.value_or(device{}));
   return *model_;
 }
 
@@ -61,9 +60,9 @@ bool run_tester::try_with_model(const std::function<void(tested_model&)>& test) 
     test(here());
     return true;
   } catch (const device_error& e) {
-    if (!leave_card(e.what())) throw;
+    if (!leave_gpu(e.what())) throw;
   } catch (const graph_error& e) {
-    if (!leave_card(e.what())) throw;
+    if (!leave_gpu(e.what())) throw;
   }
   return false;
 }
@@ -72,10 +71,10 @@ void run_tester::with_model(const std::function<void(tested_model&)>& test) {
   if (!try_with_model(test)) try_with_model(test);
 }
 
-bool run_tester::leave_card(const char* why) {
-  if (!card_) return false;
+bool run_tester::leave_gpu(const char* why) {
+  if (!gpu_) return false;
   why_on_host_ = why;
-  card_.reset();
+  gpu_.reset();
   model_.reset();
   return true;
 }
@@ -83,7 +82,7 @@ bool run_tester::leave_card(const char* why) {
 namespace {
 
 void require_finite(training_report& r, const run_plan& plan, std::span<const float> weights) {
-  const std::optional<std::string> found = not_finite_in_words(*plan.layout, weights);
+  const std::optional<std::string> found = format_not_finite(*plan.layout, weights);
   if (!found) return;
   if (r.ended != "failed") r.ended = "diverged";
   const std::string outer =
@@ -108,7 +107,7 @@ void require_sense(training_report& r) {
     judge("the last step", *r.last_loss);
 }
 
-/// False if it was ended early. A card that has failed half-way has left figures, which do not stay.
+/// False if it was ended early. A GPU that has failed half-way has left figures, which do not stay.
 bool test(training_report& r, const data_split& data, tested_model& model,
           const std::function<bool()>& stop) {
   for (std::optional<double>* figure : {&r.validation_loss, &r.validation_accuracy, &r.validation_rmse,
@@ -138,18 +137,18 @@ void test_on(run_tester& tester, training_report& r, const run_plan& plan, std::
     model.use("the test", weights);
     whole = test(r, *plan.data, model, stop);
   });
-  r.tested = tests_made{to_string(tester.card().value_or(device{})), tester.why_on_host()};
+  r.tested = tests_made{to_string(tester.gpu().value_or(device{})), tester.why_on_host()};
   if (!whole && r.ended == "completed") r.add_reason("the test was ended early");
 }
 
-/// By itself, so that a text for which a card lacks memory does not repeat the test.
+/// By itself, so that a text for which a GPU lacks memory does not repeat the test.
 void write_on(run_tester& tester, training_report& r, const run_plan& plan, std::span<const float> weights) {
-  const bool begun_on_card = tester.card().has_value();
+  const bool begun_on_gpu = tester.gpu().has_value();
   tester.with_model([&](tested_model& model) {
     model.use("the text", weights);
     r.sample = write_text(model, plan.data->class_names, plan.options.text);
   });
-  if (begun_on_card) r.tested->text_on_host = tester.why_on_host();
+  if (begun_on_gpu) r.tested->text_on_host = tester.why_on_host();
 }
 
 } // namespace
@@ -161,7 +160,7 @@ void test_trained(training_report& r, const run_plan& plan, std::span<const floa
   if (r.ended == "diverged" && !r.best) return;
   const char* what = "the test of the trained weights";
   try {
-    run_tester tester(plan.model, plan.request, plan.layout, card_for_tests(plan.options));
+    run_tester tester(plan.model, plan.request, plan.layout, gpu_for_tests(plan.options));
     test_on(tester, r, plan, weights, stop);
     require_sense(r);
     if (r.ended == "diverged") return;

@@ -19,33 +19,32 @@ namespace mailgrad {
 ///
 /// Shapes  weights: float32[layout.size()].
 /// Errors  shape_error if there are more or fewer.
-std::optional<std::string> not_finite_in_words(const parameter_layout& layout,
-                                               std::span<const float> weights);
+std::optional<std::string> format_not_finite(const parameter_layout& layout, std::span<const float> weights);
 
-/// The card on which the weights of a run are tested: the first on which weights are, or else the first of
-/// its devices. None if there is no card, or the workers are of other processes.
-std::optional<device> card_for_tests(const training_options& o);
+/// The GPU on which the weights of a run are tested: the first on which weights are, or else the first of
+/// its devices. None if there is no GPU, or the workers are of other processes.
+std::optional<device> gpu_for_tests(const training_options& o);
 
-/// Tests the weights of a run on a card. From the first failure there on it does so on the host: the model
-/// has an operation that no card computes, the card has no memory left, or it is lost.
+/// Tests the weights of a run on a GPU. From the first failure there on it does so on the host: the model
+/// has an operation that no GPU computes, the GPU has no memory left, or it is lost.
 ///
-/// Threads one caller at a time. On a card a test waits, so an actor that tests has a thread of its own.
+/// Threads one caller at a time. On a GPU a test waits, so an actor that tests has a thread of its own.
 class run_tester {
 public:
-  /// `card` none: on the host.
+  /// `gpu` none: on the host.
   run_tester(model_function build, model_request request, std::shared_ptr<const parameter_layout> layout,
-             std::optional<device> card);
+             std::optional<device> gpu);
 
-  /// The card, as long as tests are made there.
-  const std::optional<device>& card() const noexcept { return card_; }
-  /// One line; empty if no card has failed.
+  /// The GPU, as long as tests are made there.
+  const std::optional<device>& gpu() const noexcept { return gpu_; }
+  /// One line; empty if no GPU has failed.
   const std::string& why_on_host() const noexcept { return why_on_host_; }
 
-  /// Calls `test` with the model. Returns false if a card has failed, and then the caller tests again.
+  /// Calls `test` with the model. Returns false if a GPU has failed, and then the caller tests again.
   ///
-  /// Errors  what `test` throws, but for the failures of a card.
+  /// Errors  what `test` throws, but for the failures of a GPU.
   bool try_with_model(const std::function<void(tested_model&)>& test);
-  /// Calls `test` with the model, and once more if a card has failed.
+  /// Calls `test` with the model, and once more if a GPU has failed.
   ///
   /// Errors  as above.
   void with_model(const std::function<void(tested_model&)>& test);
@@ -54,12 +53,12 @@ public:
 
 private:
   tested_model& here();
-  bool leave_card(const char* why);
+  bool leave_gpu(const char* why);
 
   model_function build_;
   model_request request_;
   std::shared_ptr<const parameter_layout> layout_;
-  std::optional<device> card_;
+  std::optional<device> gpu_;
   std::string why_on_host_;
   std::unique_ptr<tested_model> model_; ///< made for the first test
 };
@@ -70,7 +69,7 @@ private:
 /// its last updates, and so has one whose loss is nonsense (early_stop.hpp). If the test throws, the run has
 /// failed, and the report has the text of the exception.
 ///
-/// The test is made on a card if the run has one (run_tester), where this thread waits for it.
+/// The test is made on a GPU if the run has one (run_tester), where this thread waits for it.
 ///
 /// `stop` is called repeatedly; if it returns true, the test ends, and its figures stay unknown.
 /// Shapes  weights: float32[plan.layout->size()]; empty if a shard was lost, then nothing is tested.

@@ -1,7 +1,7 @@
 #include <mailgrad/engine/plan/shard_terms.hpp>
 #include <mailgrad/engine/wire/wire_format.hpp>
 #include <mailgrad/files/byte_archive.hpp>
-#include <mailgrad/graph/travelling.hpp>
+#include <mailgrad/graph/serialisable.hpp>
 #include <mailgrad/options/spelling.hpp>
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint64_t most_shards = 1 << 16;
 
 /// A variable without its first values, which a worker gets from the shards.
-struct told_variable {
+struct reported_variable {
   std::string name;
   shape dims;
   bool sparse = false;
@@ -35,7 +35,7 @@ struct told_variable {
 
 /// Offsets and cuts follow from names, shapes, the number of shards, and whether variables stay whole.
 void keep_layout(archive& a, std::string_view name, std::shared_ptr<const parameter_layout>& layout) {
-  std::vector<told_variable> told;
+  std::vector<reported_variable> told;
   std::uint64_t shards = 0;
   bool whole = false;
   if (!a.reads()) {
@@ -52,7 +52,7 @@ void keep_layout(archive& a, std::string_view name, std::shared_ptr<const parame
   if (shards > most_shards)
     throw archive_error(fmt::format("{}: expected at most {} shards, found {}", name, most_shards, shards));
   std::vector<placed_variable> variables;
-  for (told_variable& v : told) variables.push_back({std::move(v.name), v.dims, {}, 0, v.sparse});
+  for (reported_variable& v : told) variables.push_back({std::move(v.name), v.dims, {}, 0, v.sparse});
   try {
     layout = std::make_shared<parameter_layout>(
         variables, shards, whole ? shard_cuts::between_variables : shard_cuts::within_variables);
@@ -68,7 +68,7 @@ void keep(archive& a, Rule& o) {
   Rule::visit(o, [&](std::string_view name, auto& value, setting_range) { a.field(name, value); });
 }
 /// The table stays where it is. Who reads the rule completes it with one of its own (known_plugins).
-void keep(archive& a, own_rule& rule) {
+void keep(archive& a, custom_rule& rule) {
   if (!a.reads()) {
     if (!rule.table)
       throw std::invalid_argument(fmt::format("optimizer '{}': your own rule has no table", rule.label));
@@ -86,7 +86,7 @@ constexpr const char* own_name = "of the user's own";
 template <std::size_t I = 0>
 void choose(optimizer_options& o, const std::string& name) {
   using rules = decltype(o.rule);
-  if constexpr (I + 1 >= std::variant_size_v<rules>) { // the last one is own_rule
+  if constexpr (I + 1 >= std::variant_size_v<rules>) { // the last one is custom_rule
     throw archive_error(fmt::format("rule: there is none of the name '{}'", name));
   } else {
     if (std::variant_alternative_t<I, rules>::name == name)
@@ -101,10 +101,10 @@ void choose(optimizer_options& o, const std::string& name) {
 void keep_optimizer(archive& a, std::string_view name, optimizer_options& o) {
   a.group(name, [&] {
     a.version(1);
-    std::string rule(std::holds_alternative<own_rule>(o.rule) ? own_name : mailgrad::name(o));
+    std::string rule(std::holds_alternative<custom_rule>(o.rule) ? own_name : mailgrad::name(o));
     a.field("rule", rule);
     if (a.reads() && rule == own_name)
-      o.rule = own_rule{};
+      o.rule = custom_rule{};
     else if (a.reads())
       choose(o, rule);
     std::visit([&](auto& r) { keep(a, r); }, o.rule);
@@ -126,7 +126,7 @@ void keep_optimizer(archive& a, std::string_view name, optimizer_options& o) {
 
 namespace {
 
-constexpr std::uint32_t most_seats = 1 << 20;
+constexpr std::uint32_t most_slots = 1 << 20;
 constexpr std::uint32_t most_devices = 4096;
 
 /// The last step of a worker in the checkpoint that a run goes on from; 0: a new incarnation of it begins.
@@ -145,9 +145,9 @@ void require_sound(const shard_terms& t) {
         fmt::format("expected a shard from 0 to {}, found {}", t.layout->shard_count() - 1, t.shard.value));
   const std::size_t size = t.layout->shard(t.shard.value).size();
   if (t.values.size() != size) refuse(fmt::format("expected {} weights, found {}", size, t.values.size()));
-  if (t.workers == 0 || t.workers > t.seats || t.seats > most_seats)
-    refuse(fmt::format("expected 1 to {} workers and as many seats or more, found {} and {}", most_seats,
-                       t.workers, t.seats));
+  if (t.workers == 0 || t.workers > t.slots || t.slots > most_slots)
+    refuse(fmt::format("expected 1 to {} workers and as many slots or more, found {} and {}", most_slots,
+                       t.workers, t.slots));
   if (t.devices == 0 || t.devices > most_devices)
     refuse(fmt::format("expected 1 to {} devices of a worker, found {}", most_devices, t.devices));
   for (const std::string_view word : {name_of_choice(t.policy), name_of_choice(t.cure)})
@@ -159,8 +159,8 @@ void require_sound(const shard_terms& t) {
     refuse(fmt::format("expected shards of whole variables for optimizer '{}', found cuts within them",
                        name(t.rule)));
   try {
-    const policy_spec policy(t.policy, t.seats);
-    const cure_spec cure(t.cure, t.seats);
+    const policy_spec policy(t.policy, t.slots);
+    const cure_spec cure(t.cure, t.slots);
     if (cure.traits().sees_variables && t.layout->cuts() != shard_cuts::between_variables)
       refuse(fmt::format("expected shards of whole variables for cure '{}', found cuts within them", t.cure));
     parse_wire_format(t.wire);
@@ -171,7 +171,7 @@ void require_sound(const shard_terms& t) {
 
 void require_same_run(const shard_terms& a, const shard_terms& b) {
   const auto facts = [](const shard_terms& t) {
-    return std::tie(t.run, t.policy, t.cure, t.plugins, t.parameter_actor, t.workers, t.seats, t.devices,
+    return std::tie(t.run, t.policy, t.cure, t.plugins, t.parameter_actor, t.workers, t.slots, t.devices,
                     t.wire, t.records);
   };
   const auto same_variable = [](const placed_variable& x, const placed_variable& y) {
@@ -202,7 +202,7 @@ void shard_terms::keep(archive& a) {
   a.field("plugins", plugins);
   a.field("parameter actor", parameter_actor);
   a.field("workers", workers);
-  a.field("seats", seats);
+  a.field("slots", slots);
   a.field("devices", devices);
   a.field("wire", wire);
   a.field("records", records);
@@ -228,7 +228,7 @@ shard_terms terms_of(const run_plan& plan, shard_index shard, shard_duties with)
     for (const std::string& file : files) t.plugins.push_back({file, plugin_digest(file)});
   if (o.parameter_actor) t.parameter_actor = o.parameter_actor->name;
   t.workers = plan.workers();
-  t.seats = plan.seats();
+  t.slots = plan.slots();
   t.devices = plan.devices_per_worker();
   t.wire = with.wire;
   t.records = with.records;

@@ -41,7 +41,7 @@ struct shard_terms {
   std::vector<named_plugin> plugins{}; ///< with policies of the run, and its cure
   std::string parameter_actor{};       ///< one of the user's own; empty: Mailgrad's
   std::uint32_t workers = 1;           ///< with which the run begins
-  std::uint32_t seats = 1;             ///< the most that may take part
+  std::uint32_t slots = 1;             ///< the most that may take part
   std::uint32_t devices = 1;           ///< of each worker
   std::string wire = "float32";        ///< how gradients travel
   bool records = false;                ///< it tells the recorder what it judges

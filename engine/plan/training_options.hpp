@@ -20,29 +20,29 @@ namespace mailgrad {
 /// What a worker computes on, in words that are the same on all machines where it rounds the same.
 struct worker_computer {
   std::string name;       ///< "NVIDIA H100", "the host", or several: "NVIDIA H100 and the host"
-  std::string products{}; ///< what multiplies on its cards, with its version; empty: it has no card
+  std::string products{}; ///< what multiplies on its GPUs, with its version; empty: it has no GPU
 
-  bool has_card() const noexcept { return !products.empty(); }
+  bool has_gpu() const noexcept { return !products.empty(); }
 
   friend bool operator==(const worker_computer&, const worker_computer&) = default;
 };
 
 /// "NVIDIA H100", or "the host".
-std::string computer_in_words(device d);
+std::string format_computer(device d);
 
-/// What multiplies on the cards of this machine; "none" if nothing does.
+/// What multiplies on the GPUs of this machine; "none" if nothing does.
 std::string products_here();
 
 /// What these devices of this machine are.
 worker_computer computer_of(const std::vector<device>& devices);
 
 /// "NVIDIA H100, the host": what each worker computes on.
-std::string names_in_words(const std::vector<worker_computer>& all);
+std::string format_names(const std::vector<worker_computer>& all);
 
-/// What multiplies on their cards: one version, or several if these differ; "none" if nobody has a card.
-std::string products_in_words(const std::vector<worker_computer>& all);
+/// What multiplies on their GPUs: one version, or several if these differ; "none" if nobody has a GPU.
+std::string format_products(const std::vector<worker_computer>& all);
 
-bool any_has_card(const std::vector<worker_computer>& all) noexcept;
+bool any_has_gpu(const std::vector<worker_computer>& all) noexcept;
 
 /// What a plan knows of a user's own parameter actor. custom_parameter_actor.hpp adds how it is spawned.
 struct parameter_actor_kind {
@@ -79,7 +79,7 @@ enum class kept_weights : std::uint8_t {
   best, ///< of the test with the lowest loss: on the samples held out, or else on the test samples
 };
 
-/// A lane of a card has the inputs of so many steps besides those of the one it computes.
+/// A stream of a GPU has the inputs of so many steps besides those of the one it computes.
 inline constexpr std::uint64_t most_run_ahead = 1;
 
 /// What a run does whose loss has grown to nonsense, but is a finite number still (account/early_stop.hpp).
@@ -90,15 +90,15 @@ enum class on_divergence : std::uint8_t { end, go_on };
 struct training_options {
   /// Each device runs one worker. A device that is named twice runs two workers in turns.
   std::vector<device> devices{{device_kind::cpu, 0}};
-  /// Where the shards keep the weights: shard s on the s-th of these, round and round; a card, or `cpu` for
+  /// Where the shards keep the weights: shard s on the s-th of these, round and round; a GPU, or `cpu` for
   /// the host. Empty: all on the host.
   std::vector<device> parameters{};
-  /// Steps that a worker begins before the one under way has ended, if all weights lie on its card: at most
+  /// Steps that a worker begins before the one under way has ended, if all weights lie on its GPU: at most
   /// most_run_ahead. Refused where no worker can, such as with clipping. With 0 a shard takes a gradient when
   /// it is there, and none waits for a slower worker's.
   /// Nothing: as many as the policies can judge (steps_ahead()).
   std::optional<std::uint64_t> run_ahead{};
-  /// Of the matrix products that workers compute. Others than float32 are for cards, so every worker is on
+  /// Of the matrix products that workers compute. Others than float32 are for GPUs, so every worker is on
   /// one.
   product_precision precision = product_precision::float32;
   /// Of a run whose workers are of other processes: what they compute on, as they tell when they join; empty
@@ -109,7 +109,7 @@ struct training_options {
   std::uint32_t workers = 0;
   /// The workers that may take part, at most: those from `workers` on may join while the run goes on. 0: as
   /// many as begin.
-  std::uint32_t seats = 0;
+  std::uint32_t slots = 0;
   /// How long a run waits for another worker when all are gone, lost or by their own will, and batches are
   /// left; 0: it ends at once, as failed if all were lost; max(): for ever.
   std::chrono::nanoseconds waits_for_workers{0};
@@ -159,11 +159,10 @@ struct training_options {
   kept_weights keep = kept_weights::last;
   /// The file for the recording, the order in which shards take gradients. Empty: no file, as in a replay.
   std::string record{};
-  std::vector<std::string> words{}; ///< the command line, for readers of the recording
-  std::vector<std::string>
-      words_to_resume{}; ///< that of a run that goes on from a checkpoint; empty: `words`
-  std::vector<std::string> words_of_server{}; ///< of the server that such a run has left; for its checkpoints
-  std::string folder_of_words{}; ///< in which the command line was typed; for checkpoints as well
+  std::vector<std::string> words{};          ///< the command line, for readers of the recording
+  std::vector<std::string> args_to_resume{}; ///< that of a run that goes on from a checkpoint; empty: `words`
+  std::vector<std::string> args_of_server{}; ///< of the server that such a run has left; for its checkpoints
+  std::string folder_of_args{};              ///< in which the command line was typed; for checkpoints as well
   /// What the user calls the model, as "mlp:hidden=16": for reports and messages alone. May be empty.
   std::string model_name{};
   std::shared_ptr<const recording> replay{}; ///< the run to repeat; only the devices may differ from it

@@ -19,12 +19,12 @@ namespace mailgrad {
 
 namespace {
 
-/// "cpu:0, cpu:1, cuda:0", or with why there is no card.
-std::string in_words(const cuda::runtime::found_cards& found) {
-  std::string present = available_in_words();
-  for (std::uint32_t i = 0; i < found.cards.size(); ++i)
+/// "cpu:0, cpu:1, cuda:0", or with why there is no GPU.
+std::string in_words(const cuda::runtime::found_gpus& found) {
+  std::string present = format_available();
+  for (std::uint32_t i = 0; i < found.gpus.size(); ++i)
     present += ", " + to_string(device{device_kind::cuda, i});
-  return found.cards.empty() ? present + ", and no card: " + found.why_none : present;
+  return found.gpus.empty() ? present + ", and no GPU: " + found.why_none : present;
 }
 
 } // namespace
@@ -33,7 +33,7 @@ std::uint32_t workers_of(const training_options& o) {
   return o.workers > 0 ? o.workers : static_cast<std::uint32_t>(o.devices.size());
 }
 
-std::uint32_t seats_of(const training_options& o) { return o.seats > 0 ? o.seats : workers_of(o); }
+std::uint32_t slots_of(const training_options& o) { return o.slots > 0 ? o.slots : workers_of(o); }
 
 std::vector<device> devices_of(const training_options& o, std::uint32_t worker) {
   const std::size_t each = o.devices.size() / workers_of(o);
@@ -45,11 +45,11 @@ device place_of_shard(const training_options& o, std::uint32_t shard) {
   return o.parameters.empty() ? device{} : o.parameters[shard % o.parameters.size()];
 }
 
-bool has_shard_on_card(const training_options& o) {
+bool has_shard_on_gpu(const training_options& o) {
   return std::ranges::find(o.parameters, device_kind::cuda, &device::kind) != o.parameters.end();
 }
 
-/// The policy auto looks at waits, which a worker that runs ahead has on its card.
+/// The policy auto looks at waits, which a worker that runs ahead has on its GPU.
 std::uint64_t steps_ahead(const training_options& o, const std::vector<scheduled_policy>& policies) {
   if (o.run_ahead) return *o.run_ahead;
   const auto reads_arrival = [](const scheduled_policy& p) { return p.policy.traits().reads_arrival; };
@@ -58,15 +58,15 @@ std::uint64_t steps_ahead(const training_options& o, const std::vector<scheduled
 
 std::size_t thread_count(const std::vector<device>& devices) {
   std::set<std::uint32_t> cores;
-  std::set<std::pair<std::uint32_t, std::uint32_t>> lanes;
+  std::set<std::pair<std::uint32_t, std::uint32_t>> streams;
   for (const device d : devices) {
     if (d.kind == device_kind::cpu)
       cores.insert(d.index);
     else
-      lanes.emplace(d.index, d.lane);
+      streams.emplace(d.index, d.stream);
   }
-  if (lanes.empty()) return std::max<std::size_t>(1, cores.size());
-  return std::max(cores.size(), std::min(cores_of_process().count(), cores.size() + lanes.size() + 1));
+  if (streams.empty()) return std::max<std::size_t>(1, cores.size());
+  return std::max(cores.size(), std::min(cores_of_process().count(), cores.size() + streams.size() + 1));
 }
 
 device named_device(std::string_view text) {
@@ -74,27 +74,27 @@ device named_device(std::string_view text) {
     return parse_device(text);
   } catch (const device_error& e) {
     throw device_error(world_errc::no_such_device, fmt::format("{}; this machine has {}", e.what(),
-                                                               in_words(cuda::runtime::find_cards())));
+                                                               in_words(cuda::runtime::find_gpus())));
   }
 }
 
 void require_here(device d) {
   const std::vector<device> cores = available_devices();
   if (std::ranges::find(cores, d) != cores.end()) return;
-  const auto found = cuda::runtime::find_cards();
-  const bool is_card = d.kind == device_kind::cuda && d.index < found.cards.size();
-  if (!is_card)
+  const auto found = cuda::runtime::find_gpus();
+  const bool is_gpu = d.kind == device_kind::cuda && d.index < found.gpus.size();
+  if (!is_gpu)
     throw device_error(
         world_errc::no_such_device,
         fmt::format("device {} is not available; this machine has {}", to_string(d), in_words(found)));
-  const cuda::runtime::card& card = found.cards[d.index];
-  if (!card.why_unknown.empty())
+  const cuda::runtime::gpu& gpu = found.gpus[d.index];
+  if (!gpu.why_unknown.empty())
     throw device_error(world_errc::no_such_device,
-                       fmt::format("device {} does not answer: {}", to_string(d), card.why_unknown));
-  if (card.is_too_old())
+                       fmt::format("device {} does not answer: {}", to_string(d), gpu.why_unknown));
+  if (gpu.is_too_old())
     throw device_error(world_errc::no_such_device,
                        fmt::format("device {} has compute capability {}.{}, and at least {}.0 is needed",
-                                   to_string(d), card.major, card.minor, card.least_major));
+                                   to_string(d), gpu.major, gpu.minor, gpu.least_major));
 }
 
 void require_trained_by(const std::vector<device>& devices, const model_function& model,

@@ -4,7 +4,7 @@
 #include <mailgrad/engine/wire/wire_format.hpp>
 #include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/graph/placement/replicate.hpp>
-#include <mailgrad/graph/travel/travelled_model.hpp>
+#include <mailgrad/graph/serial/serialised_model.hpp>
 
 #include <set>
 #include <span>
@@ -32,7 +32,7 @@ void worker_terms::keep(archive& a) {
   a.version(5);
   a.field("run", run);
   a.field("worker", worker);
-  a.field("life", life);
+  a.field("incarnation", incarnation);
   a.field("late", late);
   a.field("request", request);
   keep_layout(a, "layout", layout);
@@ -54,12 +54,12 @@ void worker_terms::keep(archive& a) {
   a.field("data", data);
 }
 
-worker_terms terms_of(const run_plan& plan, rank worker, incarnation life, bool late) {
+worker_terms terms_of(const run_plan& plan, rank worker, incarnation_number incarnation, bool late) {
   const training_options& o = plan.options;
   worker_terms t;
   t.run = plan.run;
   t.worker = worker;
-  t.life = life;
+  t.incarnation = incarnation;
   t.late = late;
   t.request = plan.request_of(worker.value);
   t.layout = plan.layout;
@@ -102,9 +102,9 @@ std::string write_terms(const run_plan& plan, const worker_terms& terms) {
   return a.bytes();
 }
 
-told_terms read_terms(std::string_view bytes, operation_registry known, const known_plugins& plugins) {
+given_terms read_terms(std::string_view bytes, operation_registry known, const known_plugins& plugins) {
   byte_archive_reader a(bytes, "terms");
-  told_terms told;
+  given_terms told;
   std::string model;
   a.field("terms", told.terms);
   a.field("model", model);

@@ -35,8 +35,8 @@ struct shard_place {
 struct worker_terms {
   run_id run{};
   rank worker{};
-  incarnation life{};
-  bool late = false; ///< it joins a run in progress, and waits for its seat
+  incarnation_number incarnation{};
+  bool late = false; ///< it joins a run in progress, and waits for its slot
   /// What its graphs are built for. The devices are those of the worker, in their order.
   model_request request{};
   std::shared_ptr<const parameter_layout> layout{};         ///< where the weights lie in the shards
@@ -49,7 +49,7 @@ struct worker_terms {
   bool keeps_end = false;                  ///< it asks for the checkpoint of the end before it ends
   std::size_t trace_events = 0;            ///< the most events of its timeline; 0: none
   std::shared_ptr<saved_fields> resumed{}; ///< its part of a checkpoint to go on from; or null
-  product_precision products = product_precision::float32; ///< on its cards
+  product_precision products = product_precision::float32; ///< on its GPUs
   std::string wire = "float32";                            ///< how its gradients travel
   std::vector<shard_place> shard_hosts{};                  ///< empty: all shards are with the coordinator
   bool all_reduce = false; ///< it adds its gradients up with those of the other workers
@@ -62,9 +62,9 @@ struct worker_terms {
   void keep(archive& a);
 };
 
-/// The terms of one worker, of which this is the incarnation `life`. One that joins late begins anew, even in
-/// a run that is resumed.
-worker_terms terms_of(const run_plan& plan, rank worker, incarnation life = {}, bool late = false);
+/// The terms of one incarnation of a worker. One that joins late begins anew, even in a run that is resumed.
+worker_terms terms_of(const run_plan& plan, rank worker, incarnation_number incarnation = {},
+                      bool late = false);
 
 /// The terms of a worker in another process, which has no code of the model, and its graphs, one for each
 /// size that a batch of the run can have, or a micro-batch of a worker that spans several devices.
@@ -74,14 +74,14 @@ std::string write_terms(const run_plan& plan, const worker_terms& terms);
 
 /// The terms, with the model that the graphs make. The bytes come from a server, which may be broken: they
 /// are checked like those of any file.
-struct told_terms {
+struct given_terms {
   worker_terms terms;
   model_function model;
 };
 
 /// Errors  archive_error in one line; std::invalid_argument as model_of(), and if a worker that takes steps
 ///         of its own would need an update rule that `plugins` lacks.
-told_terms read_terms(std::string_view bytes, operation_registry known = {},
-                      const known_plugins& plugins = {});
+given_terms read_terms(std::string_view bytes, operation_registry known = {},
+                       const known_plugins& plugins = {});
 
 } // namespace mailgrad

@@ -1,6 +1,6 @@
 #include <mailgrad/engine/record/recording.hpp>
 
-#include <mailgrad/engine/record/recorded_lives.hpp>
+#include <mailgrad/engine/record/recorded_incarnations.hpp>
 #include <mailgrad/engine/record/recording_file.hpp>
 #include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/files/locks.hpp>
@@ -85,7 +85,7 @@ private:
   }
   static std::size_t bytes_of_entry(std::uint32_t source) {
     if (source == recording_file::switch_source || source == recording_file::end_source) return 1;
-    return is_of_feeder(source) ? recording_file::deal_bytes : recording_file::turn_bytes;
+    return is_of_feeder(source) ? recording_file::deal_bytes : recording_file::entry_bytes;
   }
   static bool is_of_feeder(std::uint32_t source) {
     return source == recording_file::feeder_source || source == recording_file::begun_source ||
@@ -112,8 +112,8 @@ private:
       recording_file::refuse(name_, fmt::format("is of {} workers and {} shards; expected 1 to 65536 of each",
                                                 r_.header.workers, r_.header.shards));
     r_.batches.resize(r_.header.ranks());
-    r_.lives.resize(r_.header.ranks());
-    r_.turns.resize(r_.header.shards);
+    r_.incarnations.resize(r_.header.ranks());
+    r_.entries.resize(r_.header.shards);
   }
 
   bool take_part() {
@@ -126,7 +126,7 @@ private:
     else if (is_of_feeder(source))
       take_deals(source, count);
     else
-      take_turns(source, count);
+      take_entries(source, count);
     take(recording_file::checksum_bytes);
     return source != recording_file::end_source;
   }
@@ -149,7 +149,7 @@ private:
       const rank worker = known(number_in<2>(all));
       const std::uint64_t number = number_in<6>(all.substr(2));
       if (source == recording_file::begun_source)
-        begin_life(worker, number);
+        begin_incarnation(worker, number);
       else if (source == recording_file::returned_source)
         take_back(worker, number);
       else
@@ -157,41 +157,43 @@ private:
     }
   }
 
-  void begin_life(rank worker, std::uint64_t life) {
-    std::vector<dealt_life>& lives = r_.lives[worker.value];
+  void begin_incarnation(rank worker, std::uint64_t incarnation) {
+    std::vector<dealt_incarnation>& incarnations = r_.incarnations[worker.value];
     constexpr std::uint64_t most = std::numeric_limits<std::uint32_t>::max();
-    if (life > most)
+    if (incarnation > most)
       recording_file::refuse(name_, fmt::format("lets worker {} begin as incarnation {}; expected at most {}",
-                                                worker.value, life, most));
-    if (!lives.empty() && life <= lives.back().life.value)
-      recording_file::refuse(name_, fmt::format("lets worker {} begin as incarnation {} after {}",
-                                                worker.value, life, lives.back().life.value));
-    lives.push_back({{static_cast<std::uint32_t>(life)}, r_.batches[worker.value].size()});
+                                                worker.value, incarnation, most));
+    if (!incarnations.empty() && incarnation <= incarnations.back().incarnation.value)
+      recording_file::refuse(name_,
+                             fmt::format("lets worker {} begin as incarnation {} after {}", worker.value,
+                                         incarnation, incarnations.back().incarnation.value));
+    incarnations.push_back({{static_cast<std::uint32_t>(incarnation)}, r_.batches[worker.value].size()});
   }
 
   /// What a worker has not trained is as if it had not been dealt it.
   void take_back(rank worker, std::uint64_t number) {
     std::vector<std::uint64_t>& batches = r_.batches[worker.value];
-    std::vector<dealt_life>& lives = r_.lives[worker.value];
+    std::vector<dealt_incarnation>& incarnations = r_.incarnations[worker.value];
     const auto last = std::ranges::find(batches.rbegin(), batches.rend(), number);
     if (last == batches.rend())
       recording_file::refuse(name_, fmt::format("takes batch {} back from worker {}, which it was not dealt",
                                                 number, worker.value));
     const auto at = static_cast<std::size_t>(batches.rend() - last) - 1;
-    if (lives.empty() || lives.front().first > at) lives.insert(lives.begin(), dealt_life{});
-    for (dealt_life& one : lives)
+    if (incarnations.empty() || incarnations.front().first > at)
+      incarnations.insert(incarnations.begin(), dealt_incarnation{});
+    for (dealt_incarnation& one : incarnations)
       if (one.first > at) --one.first;
-    std::ranges::find_if(lives.rbegin(), lives.rend(), [&](const dealt_life& one) {
+    std::ranges::find_if(incarnations.rbegin(), incarnations.rend(), [&](const dealt_incarnation& one) {
       return one.first <= at;
     })->cut = true;
     batches.erase(batches.begin() + static_cast<std::ptrdiff_t>(at));
   }
 
-  void take_turns(std::uint32_t shard, std::size_t count) {
+  void take_entries(std::uint32_t shard, std::size_t count) {
     if (shard >= r_.header.shards)
       recording_file::refuse(name_, fmt::format("names shard {} of {}", shard, r_.header.shards));
-    for (std::string_view all = take(count * recording_file::turn_bytes); !all.empty();
-         all.remove_prefix(recording_file::turn_bytes)) {
+    for (std::string_view all = take(count * recording_file::entry_bytes); !all.empty();
+         all.remove_prefix(recording_file::entry_bytes)) {
       const auto kind = static_cast<unsigned char>(all[0]);
       if (kind > static_cast<unsigned char>(order_entry::kind::switched) &&
           kind != static_cast<unsigned char>(order_entry::kind::missed) &&
@@ -201,11 +203,11 @@ private:
       if (arrived > recording_file::latest_time)
         recording_file::refuse(name_, fmt::format("holds a turn at {} ns; expected at most {}", arrived,
                                                   recording_file::latest_time));
-      r_.turns[shard].push_back({static_cast<order_entry::kind>(kind),
-                                 known(number_in<2>(all.substr(1))),
-                                 {number_in<5>(all.substr(3))},
-                                 {},
-                                 static_cast<std::int64_t>(arrived)});
+      r_.entries[shard].push_back({static_cast<order_entry::kind>(kind),
+                                   known(number_in<2>(all.substr(1))),
+                                   {number_in<5>(all.substr(3))},
+                                   {},
+                                   static_cast<std::int64_t>(arrived)});
     }
   }
 
@@ -278,7 +280,7 @@ recording read_recording(const std::string& path) {
   if (is_of_killed(path) && !bytes.ends_with(recording_file::last_word)) {
     if (replaced_file::is_being_written(path))
       recording_file::refuse(path,
-                             "is being written by a run" + lock_holder_in_words(path) + "; wait for its end");
+                             "is being written by a run" + format_lock_holder(path) + "; wait for its end");
     return parse_killed_recording(bytes, path);
   }
   return parse_recording(bytes, path);
@@ -290,22 +292,22 @@ namespace {
   throw recording_error(fmt::format("recording '{}' {}", r.name, why));
 }
 
-/// Goes through the turns of one shard, as the shard will in a replay.
+/// Goes through the entries of one shard, as the shard will in a replay.
 class shard_check {
 public:
-  shard_check(const recording& r, const recorded_lives& lives, std::size_t shard)
-      : r_(r), lives_(lives), shard_(shard), workers_(lives.ranks()) {}
+  shard_check(const recording& r, const recorded_incarnations& incarnations, std::size_t shard)
+      : r_(r), incarnations_(incarnations), shard_(shard), workers_(incarnations.ranks()) {}
 
-  /// Checks all turns, and returns the last step that the shard took of each worker, by rank. Those of
+  /// Checks all entries, and returns the last step that the shard took of each worker, by rank. Those of
   /// workers that were cut short are left out, because shards may differ in them.
   std::vector<std::uint64_t> last_steps() {
-    for (const order_entry& t : r_.turns[shard_]) check(t);
+    for (const order_entry& t : r_.entries[shard_]) check(t);
     if (r_.killed ? switches_ > r_.end.switches.size() : switches_ != r_.end.switches.size())
       refuse(r_, fmt::format("has {} switches; shard {} made {}", r_.end.switches.size(), shard_, switches_));
     std::vector<std::uint64_t> steps(workers_.size());
     for (std::size_t w = 0; w < workers_.size(); ++w) {
-      if (lives_.of(w).empty() || lives_.of(w).back().cut) continue;
-      const bool joined = workers_[w].life == lives_.of(w).back().life;
+      if (incarnations_.of(w).empty() || incarnations_.of(w).back().cut) continue;
+      const bool joined = workers_[w].incarnation == incarnations_.of(w).back().incarnation;
       if (!r_.killed && (!joined || !workers_[w].left))
         refuse(r_, fmt::format("lacks a turn: worker {} never {} shard {}", w, joined ? "leaves" : "joins",
                                shard_));
@@ -316,28 +318,29 @@ public:
 
 private:
   struct worker {
-    std::optional<incarnation> life{}; ///< that joined last
+    std::optional<incarnation_number> incarnation{}; ///< that joined last
     bool left = false;
     std::uint64_t step = 0;
-    std::optional<incarnation> counted{}; ///< as present by the last switch, was lost, and has not left since
+    std::optional<incarnation_number>
+        counted{}; ///< as present by the last switch, was lost, and has not left since
   };
 
   void check(const order_entry& t) {
-    ++turn_;
+    ++entry_;
     if (t.what == order_entry::kind::switched) return begin_policy();
     if (t.what == order_entry::kind::closed) return; // of no worker
     worker& w = workers_[t.worker.value];
     if (t.what == order_entry::kind::joined) {
-      if (w.life && (!w.left || t.life() <= *w.life)) refuse_turn(t, "joins again");
-      w = {t.life()};
+      if (w.incarnation && (!w.left || t.incarnation() <= *w.incarnation)) refuse_entry(t, "joins again");
+      w = {t.incarnation()};
     } else if (t.what == order_entry::kind::left && is_expected(w, t)) {
-      let_go(w, t.life());
-    } else if (!w.life || w.left) {
-      refuse_turn(t, w.left ? "comes after it has left" : "comes before it joins");
+      let_go(w, t.incarnation());
+    } else if (!w.incarnation || w.left) {
+      refuse_entry(t, w.left ? "comes after it has left" : "comes before it joins");
     } else if (t.what == order_entry::kind::left) {
       w.left = true;
     } else if (t.step.value != w.step + 1) {
-      refuse_turn(t, fmt::format("has step {}; expected step {}", t.step.value, w.step + 1));
+      refuse_entry(t, fmt::format("has step {}; expected step {}", t.step.value, w.step + 1));
     } else {
       w.step = t.step.value;
     }
@@ -346,14 +349,14 @@ private:
   void begin_policy() {
     for (std::size_t w = 0; w < workers_.size() && switches_ < r_.end.switches.size(); ++w) {
       const bool present = r_.end.switches[switches_].present[w] != 0;
-      const recorded_life* there = present ? lives_.before_switch(w, switches_) : nullptr;
-      workers_[w].counted = there != nullptr && there->cut ? std::optional(there->life) : std::nullopt;
+      const recorded_incarnation* there = present ? incarnations_.before_switch(w, switches_) : nullptr;
+      workers_[w].counted = there != nullptr && there->cut ? std::optional(there->incarnation) : std::nullopt;
     }
     ++switches_;
   }
 
-  static void let_go(worker& w, incarnation life) {
-    if (!w.life || *w.life < life) w = {life};
+  static void let_go(worker& w, incarnation_number incarnation) {
+    if (!w.incarnation || *w.incarnation < incarnation) w = {incarnation};
     w.left = true;
     w.counted.reset();
   }
@@ -361,22 +364,23 @@ private:
   /// A worker that the run began with may leave without having come. So may one that a switch counts as
   /// present although it was lost meanwhile, and it leaves once more if the shard had known that.
   bool is_expected(const worker& w, const order_entry& t) const {
-    if (w.counted == t.life()) return true;
-    const bool of_the_beginning = t.worker.value < r_.header.workers && t.life() == incarnation{};
-    return !w.life && !w.left && of_the_beginning && lives_.of(t.worker.value).front().cut;
+    if (w.counted == t.incarnation()) return true;
+    const bool of_the_beginning =
+        t.worker.value < r_.header.workers && t.incarnation() == incarnation_number{};
+    return !w.incarnation && !w.left && of_the_beginning && incarnations_.of(t.worker.value).front().cut;
   }
 
-  [[noreturn]] void refuse_turn(const order_entry& t, const std::string& why) const {
+  [[noreturn]] void refuse_entry(const order_entry& t, const std::string& why) const {
     refuse(r_, fmt::format("has turns of worker {} out of order: turn {} of shard {} {}", t.worker.value,
-                           turn_, shard_, why));
+                           entry_, shard_, why));
   }
 
   const recording& r_;
-  const recorded_lives& lives_;
+  const recorded_incarnations& incarnations_;
   std::size_t shard_;
   std::vector<worker> workers_;
   std::size_t switches_ = 0;
-  std::size_t turn_ = 0; ///< counted from 1
+  std::size_t entry_ = 0; ///< counted from 1
 };
 
 /// Sorts the deals by number, so that a batch dealt twice makes two equal neighbours. Those that were taken
@@ -392,10 +396,10 @@ void require_each_batch_once(const recording& r) {
                           std::next(twice)->second));
 }
 
-void require_whole(const recording& r, const recorded_lives& lives) {
+void require_whole(const recording& r, const recorded_incarnations& incarnations) {
   if (r.end.ended == "failed")
     refuse(r, "is of a run that failed (" + r.end.why + "): it cannot be repeated");
-  if (r.killed && lives.any_change())
+  if (r.killed && incarnations.any_change())
     refuse(r, "was not completed, and workers had come or gone: it cannot be repeated");
 }
 
@@ -408,7 +412,7 @@ void require_policy_of(const recording& r, const recorded_switch& s) {
   }
 }
 
-void require_right_switches(const recording& r, const recorded_lives& lives) {
+void require_right_switches(const recording& r, const recorded_incarnations& incarnations) {
   std::vector<std::uint64_t> before(r.header.ranks());
   for (std::size_t i = 0; i < r.end.switches.size(); ++i) {
     const recorded_switch& s = r.end.switches[i];
@@ -420,7 +424,7 @@ void require_right_switches(const recording& r, const recorded_lives& lives) {
       if (s.present[w] == 0) continue;
       const std::uint64_t most =
           r.killed ? std::numeric_limits<std::uint64_t>::max() : r.batches[w].size(); // deals may be missing
-      const std::uint64_t trained = lives.batches_before(s, i, w);
+      const std::uint64_t trained = incarnations.batches_before(s, i, w);
       if (trained < before[w] || trained > most)
         refuse(r, fmt::format("switches worker {} after batch {}; expected {}{}", w, trained, before[w],
                               r.killed ? " or more" : fmt::format(" to {}", most)));
@@ -432,13 +436,13 @@ void require_right_switches(const recording& r, const recorded_lives& lives) {
 } // namespace
 
 void require_repeatable(const recording& r) {
-  const recorded_lives lives(r);
-  require_whole(r, lives);
-  require_right_switches(r, lives);
+  const recorded_incarnations incarnations(r);
+  require_whole(r, incarnations);
+  require_right_switches(r, incarnations);
   require_each_batch_once(r);
-  const std::vector<std::uint64_t> first = shard_check(r, lives, 0).last_steps();
-  for (std::size_t s = 1; s < r.turns.size(); ++s) {
-    const std::vector<std::uint64_t> steps = shard_check(r, lives, s).last_steps();
+  const std::vector<std::uint64_t> first = shard_check(r, incarnations, 0).last_steps();
+  for (std::size_t s = 1; s < r.entries.size(); ++s) {
+    const std::vector<std::uint64_t> steps = shard_check(r, incarnations, s).last_steps();
     const auto [here, there] = std::ranges::mismatch(steps, first);
     if (!r.killed && there != first.end())
       refuse(r,
@@ -542,11 +546,11 @@ std::uint64_t recording_writer::end_of_part_before(std::uint64_t bytes) const {
   return after == ends_.begin() || *std::prev(after) <= header_ ? 0 : *std::prev(after);
 }
 
-void recording_writer::add_turns(std::uint32_t shard, std::span<const order_entry> turns) {
-  if (turns.empty() || failed()) return;
-  std::string bytes = part(shard, turns.size());
-  bytes.reserve(bytes.size() + turns.size() * recording_file::turn_bytes);
-  for (const order_entry& t : turns) {
+void recording_writer::add_entries(std::uint32_t shard, std::span<const order_entry> entries) {
+  if (entries.empty() || failed()) return;
+  std::string bytes = part(shard, entries.size());
+  bytes.reserve(bytes.size() + entries.size() * recording_file::entry_bytes);
+  for (const order_entry& t : entries) {
     append_number<1>(bytes, static_cast<std::uint64_t>(t.what));
     append_number<2>(bytes, t.worker.value);
     append_number<5>(bytes, t.step.value);
@@ -640,7 +644,7 @@ std::unique_ptr<recording_writer> open_recording(const std::string& path, const 
     recording_file::refuse(
         path, fmt::format("cannot be written: another run is recording into it{}; name another "
                           "file, or wait for its end",
-                          lock_holder_in_words(replaced_file::partial(replaced_file::without_links(path)))));
+                          format_lock_holder(replaced_file::partial(replaced_file::without_links(path)))));
   const auto require = [&path](bool holds) {
     const int why = errno != 0 ? errno : EIO;
     if (!holds)
@@ -678,7 +682,7 @@ std::unique_ptr<recording_writer> continue_recording(const std::string& path, co
   const std::string kept = real + std::string(recording_file::before_suffix);
   if (before.name == partial && !replaced_file::move_abandoned(partial, kept))
     recording_file::refuse(partial, fmt::format("is being written by a run{}, or cannot be renamed to '{}'",
-                                                lock_holder_in_words(partial), kept));
+                                                format_lock_holder(partial), kept));
   if (before.name != partial && before.name != kept && replaced_file::can_replace(path)) keep_killed(path);
   auto again = open_to_go_on(path, header);
   write_again(*again, before);

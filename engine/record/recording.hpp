@@ -31,18 +31,18 @@ struct recording_header {
   std::uint32_t shards = 1;
   std::vector<std::pair<std::string, std::string>> facts; ///< by name; a replay must have the same
   std::vector<std::string> words; ///< options of the command line, for a replay; may be empty
-  std::uint32_t seats = 0; ///< of workers at once, with those that may join later; 0: as many as workers
+  std::uint32_t slots = 0; ///< of workers at once, with those that may join later; 0: as many as workers
 
-  std::uint32_t ranks() const noexcept { return std::max(workers, seats); }
+  std::uint32_t ranks() const noexcept { return std::max(workers, slots); }
 };
 
 /// The batches that one incarnation of a worker was dealt.
-struct dealt_life {
-  incarnation life{};
-  std::size_t first = 0; ///< the first of them among the batches of its rank; the next life ends them
+struct dealt_incarnation {
+  incarnation_number incarnation{};
+  std::size_t first = 0; ///< the first of them among the batches of its rank; the next incarnation ends them
   bool cut = false;      ///< it did not train all that it was dealt, which is left out
 
-  friend bool operator==(const dealt_life&, const dealt_life&) = default;
+  friend bool operator==(const dealt_incarnation&, const dealt_incarnation&) = default;
 };
 
 /// A switch of policy, and the state of the workers at that time.
@@ -68,10 +68,11 @@ struct recording_end {
 struct recording {
   std::string name; ///< name of the file, for messages
   recording_header header;
-  std::vector<std::vector<order_entry>> turns; ///< by shard, in its order
+  std::vector<std::vector<order_entry>> entries; ///< by shard, in its order
   std::vector<std::vector<std::uint64_t>>
       batches; ///< by rank: the numbers of the batches that the worker was dealt, in order
-  std::vector<std::vector<dealt_life>> lives{}; ///< by rank, ascending; none: all are of incarnation 0
+  std::vector<std::vector<dealt_incarnation>>
+      incarnations{}; ///< by rank, ascending; none: all are of incarnation 0
   recording_end end;
   /// The recording was not completed, since its run was killed or the disk was full: it may be cut, and `end`
   /// has only switches.
@@ -87,13 +88,14 @@ struct recording_file_calls {
   std::function<std::uint64_t()> room{}; ///< the bytes that the disk has left
 };
 
-/// Writes a recording during the run, so it needs memory for only a few turns.
+/// Writes a recording during the run, so it needs memory for only a few entries.
 ///
 /// Units   bytes: "mgradrec", u32 format, u32 n, n of JSON (the header); then parts, each u32 source, u32 n
-///         and n entries; a switch and the end, which is the last part, are n bytes of JSON. The header and
-///         each part are followed by the CRC-32 of all before as u32, the end also by "recorded". All little
-///         endian. A turn takes 16 bytes: u8 kind, u16 worker, u40 step, i64 arrival; a deal takes 8: u16
-///         worker, u48 number. So with one shard an update takes 24 bytes, with more of them less for each.
+///         and n entries or deals; a switch and the end, which is the last part, are n bytes of JSON. The
+///         header and each part are followed by the CRC-32 of all before as u32, the end also by "recorded".
+///         All little endian. An entry takes 16 bytes: u8 kind, u16 worker, u40 step, i64 arrival; a deal
+///         takes 8: u16 worker, u48 number. So with one shard an update takes 24 bytes, with more of them
+///         less for each.
 /// Errors  only end() throws: std::runtime_error if any part could not be written.
 /// Threads one caller at a time.
 class recording_writer {
@@ -111,7 +113,7 @@ public:
   void begin_again(const recording_header& header);
   /// From now on, what is whole stays as that of a killed run if the recording is given up without an end.
   void keep_if_abandoned() noexcept { stays_ = true; }
-  void add_turns(std::uint32_t shard, std::span<const order_entry> turns);
+  void add_entries(std::uint32_t shard, std::span<const order_entry> entries);
   void add_deals(std::span<const recorded_deal> deals);
   void add_switch(const recorded_switch& s);
   /// Writes the end without its switches, which add_switch() has written.
@@ -183,7 +185,7 @@ recording read_recording(const std::string& path);
 /// also checks with the options of the run whether a replay reaches its end.
 ///
 /// Errors  recording_error, with the place: the run lost a shard or its feeder, or was killed after workers
-///         had come or gone, so the order alone cannot repeat it; a turn is missing, repeated or out of
+///         had come or gone, so the order alone cannot repeat it; an entry is missing, repeated or out of
 ///         order; a batch was trained twice; or the run switches to a policy that is unknown or has no order.
 void require_repeatable(const recording& r);
 

@@ -45,7 +45,7 @@ std::string text_of(const recording_header& h) {
   json facts = json::object();
   for (const auto& [fact, value] : h.facts) facts[text_in_json(fact)] = text_in_json(value);
   json all{{"workers", h.workers}, {"shards", h.shards}, {"facts", facts}, {"words", texts_in_json(h.words)}};
-  if (h.seats > h.workers) all["seats"] = h.seats;
+  if (h.slots > h.workers) all["seats"] = h.slots;
   return all.dump();
 }
 
@@ -53,7 +53,7 @@ recording_header header_from(const json& j) {
   recording_header h;
   h.workers = j.at("workers").get<std::uint32_t>();
   h.shards = j.at("shards").get<std::uint32_t>();
-  if (j.contains("seats")) h.seats = j.at("seats").get<std::uint32_t>();
+  if (j.contains("seats")) h.slots = j.at("seats").get<std::uint32_t>();
   for (const auto& [fact, value] : j.at("facts").items())
     h.facts.emplace_back(bytes_of_text_in_json(fact), text_from(value));
   h.words = texts_from(j.at("words"));
@@ -109,7 +109,7 @@ namespace {
 
 using kind = order_entry::kind;
 
-/// The checksum of the turns before, whose checksum is `before`, and of this one.
+/// The checksum of the entries before, whose checksum is `before`, and of this one.
 std::uint32_t checksum_with(std::uint32_t before, const order_entry& t) {
   std::string bytes;
   append_number<4>(bytes, before);
@@ -120,18 +120,18 @@ std::uint32_t checksum_with(std::uint32_t before, const order_entry& t) {
   return crc32c(bytes);
 }
 
-void require_turns(const recording& r, const recording_cut& at, std::size_t shard) {
-  if (r.turns[shard].size() < at.turns[shard])
+void require_entries(const recording& r, const recording_cut& at, std::size_t shard) {
+  if (r.entries[shard].size() < at.entries[shard])
     recording_file::refuse(r.name,
                            fmt::format("ends before the checkpoint: it has {} of {} turns of shard {}",
-                                       r.turns[shard].size(), at.turns[shard], shard));
-  recording_cut found(static_cast<std::uint32_t>(at.turns.size()));
-  const std::span<const order_entry> turns = std::span(r.turns[shard]).first(at.turns[shard]);
-  found.add(static_cast<std::uint32_t>(shard), turns);
+                                       r.entries[shard].size(), at.entries[shard], shard));
+  recording_cut found(static_cast<std::uint32_t>(at.entries.size()));
+  const std::span<const order_entry> entries = std::span(r.entries[shard]).first(at.entries[shard]);
+  found.add(static_cast<std::uint32_t>(shard), entries);
   if (found.checksums[shard] != at.checksums[shard])
     recording_file::refuse(r.name, "is of another run than the checkpoint");
-  const auto left = std::ranges::find(turns, kind::left, &order_entry::what);
-  if (left != turns.end())
+  const auto left = std::ranges::find(entries, kind::left, &order_entry::what);
+  if (left != entries.end())
     recording_file::refuse(r.name, fmt::format("cannot go on: worker {} had left before the checkpoint, and "
                                                "would join again",
                                                left->worker.value));
@@ -140,8 +140,8 @@ void require_turns(const recording& r, const recording_cut& at, std::size_t shar
 } // namespace
 
 void recording_cut::add(std::uint32_t shard, std::span<const order_entry> more) {
-  if (shard >= turns.size()) return; // of a process that is not as it should be
-  turns[shard] += more.size();
+  if (shard >= entries.size()) return; // of a process that is not as it should be
+  entries[shard] += more.size();
   for (const order_entry& t : more) checksums[shard] = checksum_with(checksums[shard], t);
 }
 
@@ -149,27 +149,27 @@ void recording_cut::keep(archive& a) {
   a.version(1);
   a.field("file", file);
   a.field("failed", failed);
-  a.field("turns", turns);
+  a.field("turns", entries);
   a.field("checksums", checksums);
-  if (a.reads() && turns.size() != checksums.size())
+  if (a.reads() && entries.size() != checksums.size())
     throw archive_error("recording: expected as many checksums as shards");
 }
 
 recording part_before(const recording& r, const recording_cut& at, std::span<const std::uint64_t> trained,
                       std::size_t switches) {
   if (at.failed) recording_file::refuse(r.name, "could not be written before the checkpoint");
-  if (r.turns.size() != at.turns.size() || r.batches.size() != trained.size())
-    recording_file::refuse(r.name,
-                           fmt::format("is of {} workers and {} shards; the checkpoint is of {} and {}",
-                                       r.batches.size(), r.turns.size(), trained.size(), at.turns.size()));
-  if (std::ranges::any_of(r.lives, [](const auto& lives) { return !lives.empty(); }))
+  if (r.entries.size() != at.entries.size() || r.batches.size() != trained.size())
+    recording_file::refuse(
+        r.name, fmt::format("is of {} workers and {} shards; the checkpoint is of {} and {}",
+                            r.batches.size(), r.entries.size(), trained.size(), at.entries.size()));
+  if (std::ranges::any_of(r.incarnations, [](const auto& incarnations) { return !incarnations.empty(); }))
     recording_file::refuse(r.name, "cannot go on: workers had come or gone");
   recording before = r;
   before.killed = false;
   before.end = {};
-  for (std::size_t s = 0; s < r.turns.size(); ++s) {
-    require_turns(r, at, s);
-    before.turns[s].resize(at.turns[s]);
+  for (std::size_t s = 0; s < r.entries.size(); ++s) {
+    require_entries(r, at, s);
+    before.entries[s].resize(at.entries[s]);
   }
   for (std::size_t w = 0; w < trained.size(); ++w) {
     if (r.batches[w].size() < trained[w])
@@ -187,7 +187,7 @@ recording part_before(const recording& r, const recording_cut& at, std::span<con
 }
 
 void write_again(recording_writer& to, const recording& what) {
-  for (std::uint32_t s = 0; s < what.turns.size(); ++s) to.add_turns(s, what.turns[s]);
+  for (std::uint32_t s = 0; s < what.entries.size(); ++s) to.add_entries(s, what.entries[s]);
   for (std::uint32_t w = 0; w < what.batches.size(); ++w) {
     std::vector<recorded_deal> deals;
     for (const std::uint64_t number : what.batches[w]) deals.push_back({{w}, number});

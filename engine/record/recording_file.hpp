@@ -27,7 +27,7 @@ inline constexpr std::uint32_t switch_source = 0xfffffffd;
 inline constexpr std::uint32_t begun_source = 0xfffffffc;    ///< deals whose numbers are incarnations
 inline constexpr std::uint32_t returned_source = 0xfffffffb; ///< deals that were taken back
 inline constexpr std::size_t checksum_bytes = 4;
-inline constexpr std::size_t turn_bytes = 16;
+inline constexpr std::size_t entry_bytes = 16;
 inline constexpr std::size_t deal_bytes = 8;
 inline constexpr std::size_t most_workers = 0x10000;
 inline constexpr std::uint64_t latest_time = 1ULL << 62; ///< in ns; differences do not overflow
@@ -65,12 +65,12 @@ inline constexpr const char* recording_part = "recording";
 struct recording_cut {
   std::string file;                       ///< into which it is recorded, as an absolute path
   bool failed = false;                    ///< something before could not be written
-  std::vector<std::uint64_t> turns{};     ///< by shard
-  std::vector<std::uint32_t> checksums{}; ///< of these turns, so that those of another run are told apart
+  std::vector<std::uint64_t> entries{};   ///< by shard
+  std::vector<std::uint32_t> checksums{}; ///< of these entries, so that those of another run are told apart
 
-  explicit recording_cut(std::uint32_t shards = 0) : turns(shards), checksums(shards) {}
+  explicit recording_cut(std::uint32_t shards = 0) : entries(shards), checksums(shards) {}
 
-  /// Counts turns that are recorded.
+  /// Counts entries that are recorded.
   void add(std::uint32_t shard, std::span<const order_entry> more);
   void keep(archive& a);
 };
@@ -83,7 +83,7 @@ struct recording_cut {
 recording part_before(const recording& r, const recording_cut& at, std::span<const std::uint64_t> trained,
                       std::size_t switches);
 
-/// Writes all turns, deals and switches of `what`, as if they were noted now.
+/// Writes all entries, deals and switches of `what`, as if they were noted now.
 void write_again(recording_writer& to, const recording& what);
 
 } // namespace mailgrad

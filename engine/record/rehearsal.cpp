@@ -20,27 +20,27 @@ using kind = order_entry::kind;
 
 rehearsal::shard::shard(std::size_t s, const replay_terms& terms, const recording& r,
                         rehearsal_listener* listener)
-    : index(s), hears(listener), turns(*this, make_policy(terms.policy, r.header.ranks())),
+    : index(s), hears(listener), machine(*this, make_policy(terms.policy, r.header.ranks())),
       has(r.header.ranks()), joined_as(has.size()), joined(has.size()), left(has.size()),
       in_policy(has.size()), waits(has.size()), arrived(has.size()), taken(has.size()),
       version_read(has.size()) {
   for (std::uint32_t w = 0; w < r.header.workers; ++w) {
     in_policy[w] = true;
-    turns.rule().join({w});
+    machine.rule().join({w});
   }
-  for (const order_entry& t : r.turns[s]) has[t.worker.value].add(t);
+  for (const order_entry& t : r.entries[s]) has[t.worker.value].add(t);
 }
 
 rehearsal::rehearsal(const recording& r, const replay_terms& terms, rehearsal_listener* listener)
-    : r_(r), terms_(terms), listener_(listener), lives_(r), workers_(r.header.ranks()) {
+    : r_(r), terms_(terms), listener_(listener), incarnations_(r), workers_(r.header.ranks()) {
   const std::size_t n = workers_.size();
-  for (std::size_t s = 0; s < r.turns.size(); ++s) {
+  for (std::size_t s = 0; s < r.entries.size(); ++s) {
     shards_.emplace_back(s, terms, r, listener);
-    for (const order_entry& t : r.turns[s])
+    for (const order_entry& t : r.entries[s])
       if (t.what == kind::left) workers_[t.worker.value].ends = true;
   }
   for (std::size_t w = 0; w < n; ++w) {
-    if (w < r.header.workers) begin_life(w);
+    if (w < r.header.workers) begin_incarnation(w);
     for (const std::uint64_t batch : r.batches[w])
       if (batch >= terms.batches) refuse_batch(w, batch);
   }
@@ -50,18 +50,18 @@ void rehearsal::run() {
   for (bool moved = true; moved;) {
     moved = false;
     for (std::size_t s = 0; s < shards_.size(); ++s)
-      while (take_turn(s)) moved = true;
+      while (take_entry(s)) moved = true;
     for (std::size_t w = 0; w < workers_.size(); ++w)
-      while (advance_worker(w) || seat(w)) moved = true;
+      while (advance_worker(w) || give_slot(w)) moved = true;
     moved = pass_switch() || moved;
   }
 }
 
 bool rehearsal::has_ended() const {
   for (std::size_t s = 0; s < shards_.size(); ++s)
-    if (shards_[s].next < r_.turns[s].size()) return false;
+    if (shards_[s].next < r_.entries[s].size()) return false;
   for (std::size_t w = 0; w < workers_.size(); ++w)
-    if (!workers_[w].gone || workers_[w].begun < lives_.of(w).size()) return false;
+    if (!workers_[w].gone || workers_[w].begun < incarnations_.of(w).size()) return false;
   return true;
 }
 
@@ -69,28 +69,28 @@ bool rehearsal::has_ended() const {
 
 /// Whether the next incarnation of a worker comes before the next switch.
 bool rehearsal::is_due(std::size_t w) const {
-  const auto lives = lives_.of(w);
+  const auto incarnations = incarnations_.of(w);
   const std::size_t next = workers_[w].begun;
-  return next < lives.size() && lives[next].switches <= passed_;
+  return next < incarnations.size() && incarnations[next].switches <= passed_;
 }
 
-bool rehearsal::seat(std::size_t w) {
+bool rehearsal::give_slot(std::size_t w) {
   if (!workers_[w].gone || !is_due(w)) return false;
-  begin_life(w);
+  begin_incarnation(w);
   return true;
 }
 
-void rehearsal::begin_life(std::size_t w) {
+void rehearsal::begin_incarnation(std::size_t w) {
   worker& me = workers_[w];
   ++me.begun;
-  const recorded_life& now = life_of(w);
+  const recorded_incarnation& now = incarnation_of(w);
   me.batches = now.first;
   me.step = me.local = me.last_recorded = 0;
   me.holds_step = me.gone = false;
   await_answers(w);
   for (std::size_t s = 0; s < shards_.size(); ++s) {
-    me.last_recorded = std::max(me.last_recorded, shards_[s].has[w].last_step(now.life).value);
-    if (now.cut && !shards_[s].has[w].joins(now.life)) answer(s, w);
+    me.last_recorded = std::max(me.last_recorded, shards_[s].has[w].last_step(now.incarnation).value);
+    if (now.cut && !shards_[s].has[w].joins(now.incarnation)) answer(s, w);
   }
 }
 
@@ -108,7 +108,7 @@ bool rehearsal::advance_worker(std::size_t w) {
   if (at_switch(w)) return flush(w);
   if (lacks_deals(w)) return false;
   if (std::exchange(me.holds_step, false)) ++me.local;
-  if (me.batches < life_of(w).end)
+  if (me.batches < incarnation_of(w).end)
     train_batch(w);
   else if (std::exchange(me.local, 0) > 0)
     push(w);
@@ -121,7 +121,7 @@ bool rehearsal::advance_worker(std::size_t w) {
 /// wrote, unless the worker is known to have ended.
 bool rehearsal::lacks_deals(std::size_t w) const {
   const worker& me = workers_[w];
-  if (!r_.killed || me.batches < life_of(w).end) return false;
+  if (!r_.killed || me.batches < incarnation_of(w).end) return false;
   return !me.ends || terms_.local_steps > 0 || me.step < me.last_recorded;
 }
 
@@ -141,14 +141,14 @@ void rehearsal::train_batch(std::size_t w) {
 
 void rehearsal::push(std::size_t w) {
   worker& me = workers_[w];
-  if (r_.end.ended == "diverged" && me.step == me.last_recorded && !life_of(w).cut) {
+  if (r_.end.ended == "diverged" && me.step == me.last_recorded && !incarnation_of(w).cut) {
     me.gone = true;
     return;
   }
   ++me.step;
   await_answers(w);
   for (std::size_t s = 0; s < shards_.size(); ++s)
-    if (life_of(w).cut && me.step > shards_[s].has[w].last_step(life_of(w).life).value)
+    if (incarnation_of(w).cut && me.step > shards_[s].has[w].last_step(incarnation_of(w).incarnation).value)
       answer(s, w);
     else if (std::exchange(shards_[s].arrived[w], me.step) != 0)
       refuse_early_step(s, w);
@@ -163,12 +163,12 @@ void rehearsal::await_answers(std::size_t w) {
 bool rehearsal::at_switch(std::size_t w) const {
   if (passed_ == r_.end.switches.size() || is_due(w)) return false;
   const recorded_switch& next = r_.end.switches[passed_];
-  return next.present[w] != 0 && workers_[w].batches >= lives_.batches_before(next, passed_, w);
+  return next.present[w] != 0 && workers_[w].batches >= incarnations_.batches_before(next, passed_, w);
 }
 
 /// Whether it held a step at the next switch no more, since some shard had the push that follows that step.
 bool rehearsal::takes_held(std::size_t w) const {
-  return workers_[w].holds_step && workers_[w].step < lives_.step_before(passed_, w).value;
+  return workers_[w].holds_step && workers_[w].step < incarnations_.step_before(passed_, w).value;
 }
 
 /// Pushes what a worker keeps when it comes to a switch.
@@ -201,9 +201,9 @@ std::vector<order_entry> rehearsal::last_gradients() const {
   for (const worker& w : workers_)
     if (w.taken_as > 0) with_one.push_back(&w);
   std::ranges::sort(with_one, {}, &worker::taken_as);
-  std::vector<order_entry> turns;
-  for (const worker* w : with_one) turns.push_back(w->first_taken);
-  return turns;
+  std::vector<order_entry> entries;
+  for (const worker* w : with_one) entries.push_back(w->first_taken);
+  return entries;
 }
 
 void require_replay_ends(const recording& r, const replay_terms& terms) {
@@ -223,12 +223,13 @@ bool rehearsal::is_ready(const shard& s, const order_entry& t) const {
   const std::uint32_t w = t.worker.value;
   switch (t.what) {
   case kind::joined:
-    return workers_[w].begun > 0 && life_of(w).life >= t.life();
+    return workers_[w].begun > 0 && incarnation_of(w).incarnation >= t.incarnation();
   case kind::gradient:
   case kind::missed:
     return s.joined_as[w] && is_now(w, *s.joined_as[w]) && s.arrived[w] == t.step.value;
   case kind::left:
-    if (const recorded_life* one = lives_.find(t.worker, t.life()); one && one->cut) return true;
+    if (const recorded_incarnation* one = incarnations_.find(t.worker, t.incarnation()); one && one->cut)
+      return true;
     return workers_[w].gone;
   case kind::closed:
     return true;
@@ -239,10 +240,10 @@ bool rehearsal::is_ready(const shard& s, const order_entry& t) const {
   return false;
 }
 
-bool rehearsal::take_turn(std::size_t at) {
+bool rehearsal::take_entry(std::size_t at) {
   shard& s = shards_[at];
-  if (s.next == r_.turns[at].size() || !is_ready(s, r_.turns[at][s.next])) return false;
-  const order_entry& t = r_.turns[at][s.next++];
+  if (s.next == r_.entries[at].size() || !is_ready(s, r_.entries[at][s.next])) return false;
+  const order_entry& t = r_.entries[at][s.next++];
   if (t.what == kind::joined)
     greet(s, t);
   else if (t.what == kind::gradient)
@@ -252,7 +253,7 @@ bool rehearsal::take_turn(std::size_t at) {
   else if (t.what == kind::left)
     let_go(at, t);
   else if (t.what == kind::closed)
-    s.turns.close();
+    s.machine.close();
   else
     change_policy(s);
   release(at);
@@ -261,13 +262,13 @@ bool rehearsal::take_turn(std::size_t at) {
 
 void rehearsal::greet(shard& s, const order_entry& t) {
   const std::uint32_t w = t.worker.value;
-  s.joined_as[w] = t.life();
+  s.joined_as[w] = t.incarnation();
   s.joined[w] = true;
   s.left[w] = false;
-  s.waits[w] = is_now(w, t.life()) && !workers_[w].gone;
+  s.waits[w] = is_now(w, t.incarnation()) && !workers_[w].gone;
   if (s.in_policy[w]) return;
   s.in_policy[w] = true;
-  s.turns.rule().join(t.worker);
+  s.machine.rule().join(t.worker);
 }
 
 void rehearsal::take_gradient(std::size_t at, const order_entry& t) {
@@ -284,14 +285,14 @@ void rehearsal::take_gradient(std::size_t at, const order_entry& t) {
   s.waits[w] = true;
   const verdict what = judge(at, t);
   if (what == verdict::apply) ++s.made;
-  if (what == verdict::merge || what == verdict::defer) s.add(s.turns.place(what));
-  if (what == verdict::merge) s.turns.update_if_due();
+  if (what == verdict::merge || what == verdict::defer) s.add(s.machine.place(what));
+  if (what == verdict::merge) s.machine.update_if_due();
 }
 
 verdict rehearsal::judge(std::size_t at, const order_entry& t) {
   shard& s = shards_[at];
   const std::size_t w = t.worker.value;
-  const verdict what = s.turns.judge(t, s.version_read[w]).what;
+  const verdict what = s.machine.judge(t, s.version_read[w]).what;
   if (listener_) listener_->judged(at, t, what, s.made - s.version_read[w], workers_[w].batches_in_taken);
   return what;
 }
@@ -302,7 +303,7 @@ void rehearsal::take_missed(std::size_t at, const order_entry& t) {
   const std::uint32_t w = t.worker.value;
   s.arrived[w] = 0;
   s.taken[w] = t.step.value;
-  s.turns.take_lost(judge(at, t));
+  s.machine.take_lost(judge(at, t));
   send_home(at, w);
 }
 
@@ -316,20 +317,20 @@ void rehearsal::let_go(std::size_t at, const order_entry& t) {
   const std::uint32_t w = t.worker.value;
   s.left[w] = true;
   s.waits[w] = false;
-  if (is_now(w, t.life()) && !workers_[w].gone) send_home(at, w);
+  if (is_now(w, t.incarnation()) && !workers_[w].gone) send_home(at, w);
   if (!s.in_policy[w]) return;
   s.in_policy[w] = false;
-  s.turns.leave(t.worker);
+  s.machine.leave(t.worker);
 }
 
 void rehearsal::change_policy(shard& s) {
   const recorded_switch& to = r_.end.switches[s.switches++];
-  s.turns.finish();
-  s.turns.begin(make_policy(to.policy, r_.header.ranks()));
+  s.machine.finish();
+  s.machine.begin(make_policy(to.policy, r_.header.ranks()));
   for (std::uint32_t w = 0; w < workers_.size(); ++w) {
     s.in_policy[w] = to.present[w] != 0;
     s.waits[w] = s.in_policy[w] && s.joined_as[w] && is_now(w, *s.joined_as[w]);
-    if (s.in_policy[w]) s.turns.rule().join({w});
+    if (s.in_policy[w]) s.machine.rule().join({w});
   }
 }
 
@@ -352,9 +353,9 @@ void rehearsal::shard::turn_over() {
 void rehearsal::release(std::size_t at) {
   shard& s = shards_[at];
   for (std::uint32_t w = 0; w < workers_.size(); ++w) {
-    if (!s.waits[w] || !s.turns.may_start({w})) continue;
+    if (!s.waits[w] || !s.machine.may_start({w})) continue;
     s.waits[w] = false;
-    if (s.turns.renews({w})) s.version_read[w] = s.made;
+    if (s.machine.renews({w})) s.version_read[w] = s.made;
     if (s.switches != passed_) continue;
     if (workers_[w].answered[at]) refuse_second_answer(at, w);
     answer(at, w);
@@ -393,17 +394,17 @@ void rehearsal::refuse_second_answer(std::size_t s, std::size_t w) const {
 
 std::string rehearsal::obstacle() const {
   for (std::size_t s = 0; s < shards_.size(); ++s)
-    if (shards_[s].next < r_.turns[s].size()) return wait_of_shard(s);
+    if (shards_[s].next < r_.entries[s].size()) return wait_of_shard(s);
   for (std::size_t w = 0; w < workers_.size(); ++w)
-    if (!workers_[w].gone || workers_[w].begun < lives_.of(w).size()) return wait_of_worker(w);
+    if (!workers_[w].gone || workers_[w].begun < incarnations_.of(w).size()) return wait_of_worker(w);
   return "nothing";
 }
 
 std::string rehearsal::wait_of_shard(std::size_t s) const {
-  const order_entry& t = r_.turns[s][shards_[s].next];
+  const order_entry& t = r_.entries[s][shards_[s].next];
   const std::size_t w = t.worker.value;
   const std::string me = name_of_shard(s) + " waits at its turn " + number(shards_[s].next + 1) + " of " +
-                         number(r_.turns[s].size()) + " for ";
+                         number(r_.entries[s].size()) + " for ";
   if (t.what == kind::joined)
     return me + name_of_worker(w) + " as incarnation " + number(t.step.value) + ": " + wait_of_worker(w);
   if (t.what == kind::gradient || t.what == kind::missed)
@@ -422,15 +423,16 @@ std::string rehearsal::wait_of_worker(std::size_t w) const {
   const worker& me = workers_[w];
   const std::string name = name_of_worker(w);
   const std::string after = me.step == 0 ? " before its first step" : " after its step " + number(me.step);
-  if (me.gone && me.begun < lives_.of(w).size())
-    return name + " waits for its seat as incarnation " + number(lives_.of(w)[me.begun].life.value);
+  if (me.gone && me.begun < incarnations_.of(w).size())
+    return name + " waits for its slot as incarnation " +
+           number(incarnations_.of(w)[me.begun].incarnation.value);
   if (me.gone) return name + " has ended" + after;
   for (std::size_t s = 0; s < shards_.size(); ++s) {
     if (me.answered[s] || me.missing == 0) continue;
     std::string why;
     if (!shards_[s].joined_as[w] || !is_now(w, *shards_[s].joined_as[w]))
       why = "which it has not joined";
-    else if (shards_[s].next == r_.turns[s].size())
+    else if (shards_[s].next == r_.entries[s].size())
       why = shards_[s].arrived[w] != 0 ? "which has no turn for it" : "which has no turn left";
     else
       why = "which is at its turn " + number(shards_[s].next + 1);
@@ -444,18 +446,18 @@ namespace {
 
 using kind = order_entry::kind;
 
-/// Completes the turns of each shard with the joins, gradients and switches that any other shard has taken.
+/// Completes the entries of each shard with the joins, gradients and switches that any other shard has taken.
 void complete_what_began(recording& cut, const rehearsal& so_far) {
   const std::size_t workers = cut.header.workers;
-  for (std::size_t s = 0; s < cut.turns.size(); ++s) {
-    std::vector<order_entry>& turns = cut.turns[s];
-    turns.resize(so_far.turns_taken(s));
+  for (std::size_t s = 0; s < cut.entries.size(); ++s) {
+    std::vector<order_entry>& entries = cut.entries[s];
+    entries.resize(so_far.entries_taken(s));
     for (std::uint32_t w = 0; w < workers; ++w)
-      if (!so_far.joined(s, w)) turns.push_back({kind::joined, {w}});
+      if (!so_far.joined(s, w)) entries.push_back({kind::joined, {w}});
     for (const order_entry& t : so_far.last_gradients())
-      if (so_far.step_taken(s, t.worker.value) < t.step.value) turns.push_back(t);
+      if (so_far.step_taken(s, t.worker.value) < t.step.value) entries.push_back(t);
     for (std::uint64_t made = so_far.switches_made(s); made < cut.end.switches.size(); ++made)
-      turns.push_back({kind::switched, {}});
+      entries.push_back({kind::switched, {}});
   }
 }
 
@@ -465,15 +467,15 @@ void let_all_leave(recording& cut, const replay_terms& terms) {
   for (bool left = true; left;) {
     again.run();
     left = false;
-    for (std::size_t s = 0; s < cut.turns.size(); ++s)
+    for (std::size_t s = 0; s < cut.entries.size(); ++s)
       for (std::uint32_t w = 0; w < cut.header.workers; ++w) {
         const std::uint64_t arrived = again.step_arrived(s, w);
-        if (again.turns_taken(s) < cut.turns[s].size() || again.left(s, w)) continue;
+        if (again.entries_taken(s) < cut.entries[s].size() || again.left(s, w)) continue;
         if (arrived == 0 && !again.gone(w)) continue;
         if (arrived == 0)
-          cut.turns[s].push_back({kind::left, {w}});
+          cut.entries[s].push_back({kind::left, {w}});
         else // a gradient of its remaining local steps, or of a step that it held
-          cut.turns[s].push_back({kind::gradient, {w}, arrived});
+          cut.entries[s].push_back({kind::gradient, {w}, arrived});
         again.run();
         left = true;
       }
@@ -488,7 +490,7 @@ recording repeatable_part(const recording& r, const replay_terms& terms) {
   so_far.run();
   recording cut = r;
   std::uint64_t switches = 0;
-  for (std::size_t s = 0; s < r.turns.size(); ++s) switches = std::max(switches, so_far.switches_made(s));
+  for (std::size_t s = 0; s < r.entries.size(); ++s) switches = std::max(switches, so_far.switches_made(s));
   cut.end.switches.resize(switches);
   cut.end.ended = "stopped";
   cut.killed = false;
@@ -522,15 +524,15 @@ class first_shard final : public rehearsal_listener {
 public:
   explicit first_shard(const recording& r) : r_(r), workers_(r.header.workers) {}
 
-  void judged(std::size_t shard, const order_entry& turn, verdict what, std::uint64_t gap,
+  void judged(std::size_t shard, const order_entry& entry, verdict what, std::uint64_t gap,
               std::uint64_t batches) override {
     if (shard != 0) return;
-    worker& w = workers_[turn.worker.value];
-    const instant at{turn.arrived};
+    worker& w = workers_[entry.worker.value];
+    const instant at{entry.arrived};
     require_near(at);
     if (w.answered && at < *w.answered)
-      refuse_times(r_, fmt::format("worker {} had its weights after its step {} had come", turn.worker.value,
-                                   turn.step.value));
+      refuse_times(r_, fmt::format("worker {} had its weights after its step {} had come", entry.worker.value,
+                                   entry.step.value));
     now_ = w.pushes.empty() && !begun_ ? at : std::max(now_, at);
     begun_ = true;
     if (!w.pushes.empty()) waited_ += *w.answered - w.pushes.back().judged;
@@ -655,7 +657,7 @@ recorded_pace first_shard::pace(version_number updates) const {
 
 recorded_pace pace_of(const recording& r, const replay_terms& terms) {
   if (r.killed) refuse_times(r, "it was not completed, so it has no end");
-  if (recorded_lives(r).any_change() || r.header.ranks() != r.header.workers)
+  if (recorded_incarnations(r).any_change() || r.header.ranks() != r.header.workers)
     refuse_times(r, "workers came or went while it went on");
   require_replay_ends(r, terms);
   first_shard heard(r);

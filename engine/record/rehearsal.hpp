@@ -2,10 +2,10 @@
 
 #include <mailgrad/engine/account/staleness_histogram.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
-#include <mailgrad/engine/record/recorded_lives.hpp>
+#include <mailgrad/engine/record/recorded_incarnations.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/engine/shard/order_entry.hpp>
-#include <mailgrad/engine/shard/turn_machine.hpp>
+#include <mailgrad/engine/shard/policy_machine.hpp>
 #include <mailgrad/optim/policies/policy_spec.hpp>
 
 #include <cstddef>
@@ -33,7 +33,7 @@ public:
 
   /// A shard has judged a gradient of a worker, which had trained `batches` by then. `gap`: the versions
   /// since its weights were read.
-  virtual void judged(std::size_t shard, const order_entry& turn, verdict what, std::uint64_t gap,
+  virtual void judged(std::size_t shard, const order_entry& entry, verdict what, std::uint64_t gap,
                       std::uint64_t batches) = 0;
   /// A shard makes an update of so many of the gradients that it has judged to be merged, those that came
   /// first.
@@ -45,12 +45,12 @@ public:
 };
 
 /// Simulates a replay without data, gradients and threads. Before a replay begins, this tells whether every
-/// turn will get its gradient, and every worker its weights.
+/// entry will get its gradient, and every worker its weights.
 ///
 /// It waits for the same things as parameter_actor, device_actor, feeder and policy_switcher. It takes a step
-/// of a worker or a turn of a shard as soon as one is possible; their order does not change the result. It
+/// of a worker or an entry of a shard as soon as one is possible; their order does not change the result. It
 /// does not compute losses: if the recorded run diverged, a worker diverges after its last recorded gradient.
-/// A shard that lacks turns of a worker that was lost answers it at once.
+/// A shard that lacks entries of a worker that was lost answers it at once.
 ///
 /// Threads one caller at a time.
 class rehearsal {
@@ -60,13 +60,13 @@ public:
   /// Errors  recording_error: a batch that the data do not have; std::invalid_argument: an unknown policy.
   rehearsal(const recording& r, const replay_terms& terms, rehearsal_listener* listener = nullptr);
 
-  /// Goes as far as possible. A later call goes further if turns have been added to the recording.
+  /// Goes as far as possible. A later call goes further if entries have been added to the recording.
   ///
   /// Errors  recording_error: a worker pushes a gradient before the last one was taken, or gets weights
   ///         twice.
   void run();
 
-  /// Whether every worker has ended and every turn is taken.
+  /// Whether every worker has ended and every entry is taken.
   bool has_ended() const;
   /// What the replay waits for, in words; call it only if has_ended() is false.
   std::string obstacle() const;
@@ -74,7 +74,7 @@ public:
   version_number version(std::size_t s) const { return shards_[s].made; }
 
   // The state so far, from which repeatable_part() completes the recording of a killed run.
-  std::size_t turns_taken(std::size_t s) const { return shards_[s].next; }
+  std::size_t entries_taken(std::size_t s) const { return shards_[s].next; }
   std::uint64_t switches_made(std::size_t s) const { return shards_[s].switches; }
   bool joined(std::size_t s, std::size_t w) const { return shards_[s].joined[w]; }
   bool left(std::size_t s, std::size_t w) const { return shards_[s].left[w]; }
@@ -89,7 +89,7 @@ public:
 
 private:
   /// A shard without weights: it counts its versions, and the gradients that wait.
-  struct shard final : turn_machine::side {
+  struct shard final : policy_machine::side {
     shard(std::size_t s, const replay_terms& terms, const recording& r, rehearsal_listener* listener);
 
     version_number version() const override { return made; }
@@ -111,16 +111,16 @@ private:
 
     std::size_t index;
     rehearsal_listener* hears;
-    turn_machine turns;
+    policy_machine machine;
     version_number made;
     std::uint64_t pending = 0;  ///< gradients that wait, or places of a queue
     std::uint64_t deferred = 0; ///< those that wait for the next round
     std::uint64_t rounds = 0;   ///< that are over
     std::uint64_t switches = 0;
-    std::size_t next = 0; ///< index of the next turn
+    std::size_t next = 0; ///< index of the next entry
     // By rank:
-    std::vector<turns_of_worker> has;                  ///< turns
-    std::vector<std::optional<incarnation>> joined_as; ///< the last turn in which it joined
+    std::vector<entries_of_worker> has;                       ///< in the order
+    std::vector<std::optional<incarnation_number>> joined_as; ///< the last entry in which it joined
     std::vector<bool> joined, left, in_policy, waits;
     std::vector<std::uint64_t> arrived; ///< the step of the gradient that has arrived; 0: none
     std::vector<std::uint64_t> taken;   ///< the last step taken
@@ -129,8 +129,8 @@ private:
   struct worker {
     std::size_t begun = 0;              ///< incarnations that have begun; the last of them is this one
     std::uint64_t step = 0;             ///< of its last gradient
-    std::uint64_t last_recorded = 0;    ///< the last step for which any shard has a turn
-    bool ends = false;                  ///< any shard has a turn in which it leaves
+    std::uint64_t last_recorded = 0;    ///< the last step for which any shard has an entry
+    bool ends = false;                  ///< any shard has an entry in which it leaves
     std::uint64_t batches = 0;          ///< trained or in training
     std::uint64_t batches_in_taken = 0; ///< trained by its last gradient that any shard has taken
     std::uint64_t local = 0;            ///< steps of its own since the last exchange
@@ -138,18 +138,20 @@ private:
     bool gone = true;                   ///< it has ended, or has not begun
     std::vector<bool> answered;         ///< by shard
     std::size_t missing = 0;            ///< answers still missing
-    order_entry first_taken;            ///< the first turn of its last gradient that any shard has taken
-    std::uint64_t taken_as = 0;         ///< the number of that turn among all such turns, from 1; 0: none
+    order_entry first_taken;            ///< the first entry of its last gradient that any shard has taken
+    std::uint64_t taken_as = 0;         ///< the number of that entry among all such entries, from 1; 0: none
   };
 
   /// The present incarnation of a worker, or the last one that has ended.
-  const recorded_life& life_of(std::size_t w) const { return lives_.of(w)[workers_[w].begun - 1]; }
-  bool is_now(std::size_t w, incarnation life) const {
-    return workers_[w].begun > 0 && life_of(w).life == life;
+  const recorded_incarnation& incarnation_of(std::size_t w) const {
+    return incarnations_.of(w)[workers_[w].begun - 1];
+  }
+  bool is_now(std::size_t w, incarnation_number incarnation) const {
+    return workers_[w].begun > 0 && incarnation_of(w).incarnation == incarnation;
   }
   bool is_due(std::size_t w) const;
-  bool seat(std::size_t w);
-  void begin_life(std::size_t w);
+  bool give_slot(std::size_t w);
+  void begin_incarnation(std::size_t w);
   void answer(std::size_t s, std::size_t w);
   bool advance_worker(std::size_t w);
   bool lacks_deals(std::size_t w) const;
@@ -161,7 +163,7 @@ private:
   bool flush(std::size_t w);
   bool pass_switch();
 
-  bool take_turn(std::size_t s);
+  bool take_entry(std::size_t s);
   bool is_ready(const shard& s, const order_entry& t) const;
   void greet(shard& s, const order_entry& t);
   void take_gradient(std::size_t s, const order_entry& t);
@@ -182,7 +184,7 @@ private:
   const recording& r_;
   replay_terms terms_;
   rehearsal_listener* listener_;
-  recorded_lives lives_;
+  recorded_incarnations incarnations_;
   std::deque<shard> shards_;
   std::vector<worker> workers_; ///< by rank
   std::uint64_t passed_ = 0;    ///< switches
@@ -195,8 +197,8 @@ private:
 void require_replay_ends(const recording& r, const replay_terms& terms);
 
 /// The part of a killed run's recording that can be repeated, as if the run had been stopped there. Each
-/// shard takes all recorded turns whose gradients arrive. A gradient that one shard has taken is taken by
-/// all. A shard without a recorded turn for it takes it at the end, in the order in which other shards took
+/// shard takes all recorded entries whose gradients arrive. A gradient that one shard has taken is taken by
+/// all. A shard without a recorded entry for it takes it at the end, in the order in which other shards took
 /// such gradients.
 ///
 /// Errors  as require_repeatable() and rehearsal.

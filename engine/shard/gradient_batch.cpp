@@ -48,7 +48,7 @@ namespace {
 bool is_dense_alone(const push_gradient& x) {
   const gradient* const g = x.payload.values.get();
   return g && !x.header.sum && !g->covered && g->addends.empty() && g->sparse.empty() &&
-         g->sparse_on_card.empty();
+         g->sparse_on_gpu.empty();
 }
 
 } // namespace
@@ -225,13 +225,13 @@ void gradient_batch::keep_beginning(archive& a, run_id run) {
   a.field("first sum", *first_.sum);
 }
 
-/// Keeps the gradients that the groups before have not. Only a shard with tables on a card has any.
+/// Keeps the gradients that the groups before have not. Only a shard with tables on a GPU has any.
 void gradient_batch::keep_further(archive& a, run_id run) {
   std::size_t kept = first_.summed.size();
   for (const of_worker& w : workers_) kept += w.summed.size() + (w.alone ? 1 : 0);
   if (kept == size_) return;
   if (!weights_->has_tables_there())
-    throw archive_error("batch: several gradients of a worker wait with rows of tables; go on on a card");
+    throw archive_error("batch: several gradients of a worker wait with rows of tables; go on on a GPU");
   for (std::size_t r = 0; r < workers_.size(); ++r) {
     std::vector<waiting_gradient>& further = workers_[r].further;
     std::size_t count = further.size();

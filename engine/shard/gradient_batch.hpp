@@ -25,7 +25,7 @@ void require_one_sum(std::span<const gradient_header> of_update);
 ///
 /// The first gradient of a worker is kept as it is. When the same worker sends another, both are added up and
 /// released. A batch thus takes the memory of one gradient for each worker, however many gradients it has.
-/// Where the shard has tables on a card, all gradients are kept as they are.
+/// Where the shard has tables on a GPU, all gradients are kept as they are.
 ///
 /// The update adds the gradients in the order of ranks, and those of one rank in the order of its steps. If
 /// each worker sends one, the order of arrival does not change the bits. A policy that says whom it awaits

@@ -9,24 +9,24 @@ gradient_order::gradient_order(shard_index shard, std::uint32_t workers, shard_p
     : shard_(shard), port_(port), replays_(replayed != nullptr), workers_(workers) {
   if (!replayed) return;
   cut_ = replayed->cut;
-  for (const order_entry& turn : replayed->turns) expect(turn);
+  for (const order_entry& entry : replayed->entries) expect(entry);
 }
 
-void gradient_order::expect(const order_entry& turn) {
-  turns_.push_back(turn);
-  if (turn.what != order_entry::kind::switched) workers_[turn.worker.value].known.add(turn);
+void gradient_order::expect(const order_entry& entry) {
+  entries_.push_back(entry);
+  if (entry.what != order_entry::kind::switched) workers_[entry.worker.value].known.add(entry);
 }
 
-void gradient_order::join(rank worker, incarnation life) {
-  come_back(worker, life);
+void gradient_order::join(rank worker, incarnation_number incarnation) {
+  come_back(worker, incarnation);
   if (is_followed()) return;
-  workers_[worker.value].turns = life;
-  own_.push_back({order_entry::of(order_entry::kind::joined, worker, life), {}});
+  workers_[worker.value].of_entries = incarnation;
+  own_.push_back({order_entry::of(order_entry::kind::joined, worker, incarnation), {}});
 }
 
-void gradient_order::come_back(rank worker, incarnation life) {
-  std::optional<incarnation>& joined = workers_[worker.value].joined;
-  if (!joined || *joined < life) joined = life;
+void gradient_order::come_back(rank worker, incarnation_number incarnation) {
+  std::optional<incarnation_number>& joined = workers_[worker.value].joined;
+  if (!joined || *joined < incarnation) joined = incarnation;
 }
 
 void gradient_order::arrive(push_gradient x, std::int64_t at) {
@@ -37,14 +37,14 @@ void gradient_order::arrive(push_gradient x, std::int64_t at) {
     own_.push_back({{order_entry::kind::gradient, id.worker, id.step, {}, at}, std::move(x)});
 }
 
-void gradient_order::leave(rank worker, incarnation life) {
-  note_left(worker, life);
-  if (!is_followed()) own_.push_back({order_entry::of(order_entry::kind::left, worker, life), {}});
+void gradient_order::leave(rank worker, incarnation_number incarnation) {
+  note_left(worker, incarnation);
+  if (!is_followed()) own_.push_back({order_entry::of(order_entry::kind::left, worker, incarnation), {}});
 }
 
-void gradient_order::note_left(rank worker, incarnation life) {
-  std::optional<incarnation>& left = workers_[worker.value].left;
-  if (!left || *left < life) left = life;
+void gradient_order::note_left(rank worker, incarnation_number incarnation) {
+  std::optional<incarnation_number>& left = workers_[worker.value].left;
+  if (!left || *left < incarnation) left = incarnation;
 }
 
 void gradient_order::close(std::int64_t moment) {
@@ -60,15 +60,15 @@ std::optional<gradient_order::ready> gradient_order::next() {
 }
 
 /// An incarnation that another has replaced here has left, too.
-bool gradient_order::is_ready(const order_entry& turn) const {
-  const of_worker& w = workers_[turn.worker.value];
-  switch (turn.what) {
+bool gradient_order::is_ready(const order_entry& entry) const {
+  const of_worker& w = workers_[entry.worker.value];
+  switch (entry.what) {
   case order_entry::kind::joined:
-    return w.has_left(turn.life()) || (w.joined && *w.joined >= turn.life());
+    return w.has_left(entry.incarnation()) || (w.joined && *w.joined >= entry.incarnation());
   case order_entry::kind::gradient:
   case order_entry::kind::missed:
-    return w.has_left(w.turns) || (w.joined && *w.joined > w.turns) ||
-           (w.arrived && w.arrived->header.id.step == turn.step);
+    return w.has_left(w.of_entries) || (w.joined && *w.joined > w.of_entries) ||
+           (w.arrived && w.arrived->header.id.step == entry.step);
   case order_entry::kind::left:
   case order_entry::kind::kept:
   case order_entry::kind::closed:
@@ -79,39 +79,39 @@ bool gradient_order::is_ready(const order_entry& turn) const {
   return false;
 }
 
-/// A turn that ends a policy is left to take_switch().
+/// An entry that ends a policy is left to take_switch().
 std::optional<gradient_order::ready> gradient_order::next_followed() {
-  if (turns_.empty() || !is_ready(turns_.front())) return std::nullopt;
-  ready r{turns_.front(), std::nullopt};
-  turns_.pop_front();
+  if (entries_.empty() || !is_ready(entries_.front())) return std::nullopt;
+  ready r{entries_.front(), std::nullopt};
+  entries_.pop_front();
   ++taken_;
-  of_worker& w = workers_[r.turn.worker.value];
-  if (r.turn.what == order_entry::kind::joined) {
-    w.turns = r.turn.life();
-    w.greeted = w.turns;
+  of_worker& w = workers_[r.entry.worker.value];
+  if (r.entry.what == order_entry::kind::joined) {
+    w.of_entries = r.entry.incarnation();
+    w.greeted = w.of_entries;
   }
-  const bool leaves = r.turn.what == order_entry::kind::left;
-  if (leaves) note_left(r.turn.worker, r.turn.life());
+  const bool leaves = r.entry.what == order_entry::kind::left;
+  if (leaves) note_left(r.entry.worker, r.entry.incarnation());
   const bool of_gradient =
-      r.turn.what == order_entry::kind::gradient || r.turn.what == order_entry::kind::missed;
-  const bool its_turn = of_gradient && w.arrived && w.arrived->header.id.step == r.turn.step;
+      r.entry.what == order_entry::kind::gradient || r.entry.what == order_entry::kind::missed;
+  const bool its_turn = of_gradient && w.arrived && w.arrived->header.id.step == r.entry.step;
   if (leaves || its_turn) r.gradient = std::exchange(w.arrived, std::nullopt);
   return r;
 }
 
 void gradient_order::take_switch(bool recorded) {
   if (is_followed()) {
-    turns_.pop_front();
+    entries_.pop_front();
     ++taken_;
   }
-  const order_entry turn{order_entry::kind::switched, {}};
-  if (recorded) port_.note(turn);
-  tell_others(turn);
+  const order_entry entry{order_entry::kind::switched, {}};
+  if (recorded) port_.note(entry);
+  tell_others(entry);
 }
 
-void gradient_order::announce(const order_entry& turn) {
-  port_.note(turn);
-  tell_others(turn);
+void gradient_order::announce(const order_entry& entry) {
+  port_.note(entry);
+  tell_others(entry);
 }
 
 void gradient_order::announce_kept(std::uint64_t checkpoint) {
@@ -119,11 +119,11 @@ void gradient_order::announce_kept(std::uint64_t checkpoint) {
   tell_others({order_entry::kind::kept, {}, {checkpoint}});
 }
 
-void gradient_order::tell_others(const order_entry& turn) {
-  if (shards_agree_ && !is_followed()) port_.tell_followers(turn);
+void gradient_order::tell_others(const order_entry& entry) {
+  if (shards_agree_ && !is_followed()) port_.tell_followers(entry);
 }
 
-/// Reading takes as many turns off.
+/// Reading takes as many entries off.
 void gradient_order::keep(archive& a) {
   if (!replays_) return;
   a.group("recorded", [&] {
@@ -132,11 +132,12 @@ void gradient_order::keep(archive& a) {
     a.field("workers", workers_);
     if (!a.reads()) return;
     if (workers_.size() != workers) throw archive_error("the order is of another number of workers");
-    if (taken_ > turns_.size()) throw archive_error("the order has fewer turns than were taken");
-    const auto next = turns_.begin() + static_cast<std::ptrdiff_t>(taken_);
-    for (auto turn = turns_.begin(); turn != next; ++turn)
-      if (turn->what == order_entry::kind::joined) workers_[turn->worker.value].greeted = turn->life();
-    turns_.erase(turns_.begin(), next);
+    if (taken_ > entries_.size()) throw archive_error("the order has fewer turns than were taken");
+    const auto next = entries_.begin() + static_cast<std::ptrdiff_t>(taken_);
+    for (auto entry = entries_.begin(); entry != next; ++entry)
+      if (entry->what == order_entry::kind::joined)
+        workers_[entry->worker.value].greeted = entry->incarnation();
+    entries_.erase(entries_.begin(), next);
   });
 }
 

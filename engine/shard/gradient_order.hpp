@@ -17,8 +17,8 @@ namespace mailgrad {
 
 /// What a shard repeats of a recorded run.
 struct recorded_order {
-  std::span<const order_entry> turns;
-  std::vector<std::vector<incarnation>> cut; ///< by rank: that were lost or left early
+  std::span<const order_entry> entries;
+  std::vector<std::vector<incarnation_number>> cut; ///< by rank: that were lost or left early
 };
 
 /// The order in which a shard takes gradients, joins and leaves. There are three:
@@ -28,13 +28,13 @@ struct recorded_order {
 ///                requires all shards to judge alike
 ///     followed   a given order: that of the first shard under such a policy, or that of a recording
 ///
-/// join(), arrive() and leave() put in; next() gives what may be taken. Each turn taken is announced to the
+/// join(), arrive() and leave() put in; next() gives what may be taken. Each entry taken is announced to the
 /// shards that follow, and to the recorder.
 ///
-/// In a followed order a gradient that comes early waits for its turn. A turn whose gradient has not arrived
-/// holds up all later ones. A worker has at most one gradient under way. A rank that has left may join again,
-/// as a later incarnation: each turn of a gradient is of the incarnation whose joining the order told last. A
-/// turn of one that has left here is not waited for.
+/// In a followed order a gradient that comes early waits for its turn. An entry whose gradient has not
+/// arrived holds up all later ones. A worker has at most one gradient under way. A rank that has left may
+/// join again, as a later incarnation: each entry of a gradient is of the incarnation whose joining the order
+/// told last. An entry of one that has left here is not waited for.
 /// Threads  one caller at a time.
 class gradient_order {
 public:
@@ -50,57 +50,59 @@ public:
   bool replays() const noexcept { return replays_; }
 
   // What arrives.
-  void join(rank worker, incarnation life = {});
-  /// The worker goes on that took part when the state was kept; no turn is needed for that.
-  void come_back(rank worker, incarnation life);
+  void join(rank worker, incarnation_number incarnation = {});
+  /// The worker goes on that took part when the state was kept; no entry is needed for that.
+  void come_back(rank worker, incarnation_number incarnation);
   void arrive(push_gradient x, std::int64_t at);
-  /// This incarnation sends nothing more, so its turns without a gradient hold up no others.
-  void leave(rank worker, incarnation life = {});
+  /// This incarnation sends nothing more, so its entries without a gradient hold up no others.
+  void leave(rank worker, incarnation_number incarnation = {});
   /// The policy closes the pending batch at this moment. A shard that follows is told so.
   void close(std::int64_t moment);
-  /// Appends a turn to the followed order.
-  void expect(const order_entry& turn);
+  /// Appends an entry to the followed order.
+  void expect(const order_entry& entry);
   /// How many of these are to be taken.
-  std::size_t ahead() const noexcept { return turns_.size(); }
+  std::size_t ahead() const noexcept { return entries_.size(); }
 
-  /// A turn, with its gradient if it is the turn of one that was not lost. The turn of a worker that leaves
-  /// has the gradient that arrived and had no turn, if there is one.
+  /// An entry, with its gradient if that was not lost. The entry with which a worker leaves has the gradient
+  /// that arrived and had no entry of its own, if there is one.
   struct ready {
-    order_entry turn;
+    order_entry entry;
     std::optional<push_gradient> gradient;
   };
   /// What is to be taken next; nothing if it has not arrived, or if a switch of policy comes first. In a
-  /// replay the turn of a gradient that this shard missed has the one that comes now.
+  /// replay the entry of a gradient that this shard missed has the one that comes now.
   std::optional<ready> next();
-  /// The next turn of the followed order, which waits for what has not come; null if it is not told yet.
-  const order_entry* next_turn() const { return turns_.empty() ? nullptr : &turns_.front(); }
+  /// The next entry of the followed order, which waits for what has not come; null if it is not told yet.
+  const order_entry* next_entry() const { return entries_.empty() ? nullptr : &entries_.front(); }
   /// Whether a switch of policy comes next in the followed order.
   bool switch_is_next() const {
-    return !turns_.empty() && turns_.front().what == order_entry::kind::switched;
+    return !entries_.empty() && entries_.front().what == order_entry::kind::switched;
   }
   /// The switch is taken. `recorded`: workers remain, so it is noted for the recorder.
   void take_switch(bool recorded);
 
-  /// Tells the other shards and the recorder that `turn` is taken now.
-  void announce(const order_entry& turn);
-  /// The shard's state is kept now for this checkpoint, and the shards that follow keep theirs at this turn.
+  /// Tells the other shards and the recorder that `entry` is taken now.
+  void announce(const order_entry& entry);
+  /// The shard's state is kept now for this checkpoint, and the shards that follow keep theirs at this entry.
   /// The recorder hears that what was noted so far lies before it.
   void announce_kept(std::uint64_t checkpoint);
 
-  /// Whether the recording has no turn for this gradient, which would then wait for ever.
+  /// Whether the recording has no entry for this gradient, which would then wait for ever.
   bool never_takes(const gradient_id& x) const {
-    return replays_ && x.step > workers_[x.worker.value].known.last_step(x.life);
+    return replays_ && x.step > workers_[x.worker.value].known.last_step(x.incarnation);
   }
   /// Whether it has none for the joining of this incarnation.
-  bool never_greets(rank worker, incarnation life) const {
-    return replays_ && !workers_[worker.value].known.joins(life);
+  bool never_greets(rank worker, incarnation_number incarnation) const {
+    return replays_ && !workers_[worker.value].known.joins(incarnation);
   }
   /// Whether this incarnation has joined here in the recorded order, so far as that has been taken.
-  bool has_greeted(rank worker, incarnation life) const { return workers_[worker.value].greeted == life; }
+  bool has_greeted(rank worker, incarnation_number incarnation) const {
+    return workers_[worker.value].greeted == incarnation;
+  }
   /// Whether this incarnation was lost or left early in the recorded run. Then nobody may wait for what the
   /// recording lacks of it.
-  bool was_cut(rank worker, incarnation life) const {
-    return worker.value < cut_.size() && std::ranges::count(cut_[worker.value], life) > 0;
+  bool was_cut(rank worker, incarnation_number incarnation) const {
+    return worker.value < cut_.size() && std::ranges::count(cut_[worker.value], incarnation) > 0;
   }
 
   /// The number of a worker's gradients that have arrived and wait for their turn: 0 or 1.
@@ -122,35 +124,35 @@ public:
 
 private:
   struct of_worker {
-    std::optional<incarnation> joined{}; ///< the last that has; not reset when it leaves
-    std::optional<incarnation> left{};   ///< the last that has; all before it have, too
-    incarnation turns{};                 ///< whose turns come next
+    std::optional<incarnation_number> joined{}; ///< the last that has; not reset when it leaves
+    std::optional<incarnation_number> left{};   ///< the last that has; all before it have, too
+    incarnation_number of_entries{};            ///< whose entries come next
     std::optional<push_gradient> arrived{};
-    turns_of_worker known{};              ///< of the order known so far, taken or not
-    std::optional<incarnation> greeted{}; ///< whose joining was taken last
+    entries_of_worker known{};                   ///< of the order known so far, taken or not
+    std::optional<incarnation_number> greeted{}; ///< whose joining was taken last
 
-    bool has_left(incarnation life) const { return left && life <= *left; }
+    bool has_left(incarnation_number incarnation) const { return left && incarnation <= *left; }
     void keep(archive& a) {
       a.field("joined", joined);
       a.field("left", left);
-      a.field("turns", turns);
+      a.field("turns", of_entries);
     }
   };
 
-  bool is_ready(const order_entry& turn) const;
+  bool is_ready(const order_entry& entry) const;
   std::optional<ready> next_followed();
-  void note_left(rank worker, incarnation life);
-  void tell_others(const order_entry& turn);
+  void note_left(rank worker, incarnation_number incarnation);
+  void tell_others(const order_entry& entry);
 
   shard_index shard_;
   shard_port& port_;
   bool replays_;
   bool shards_agree_ = false;
-  std::deque<order_entry> turns_;             ///< of the followed order, not taken yet
-  std::uint64_t taken_ = 0;                   ///< of these
-  std::vector<of_worker> workers_;            ///< by rank
-  std::vector<std::vector<incarnation>> cut_; ///< of a recorded run, by rank
-  std::vector<ready> own_;                    ///< has arrived, in the shard's own order; mostly one
+  std::deque<order_entry> entries_;                  ///< of the followed order, not taken yet
+  std::uint64_t taken_ = 0;                          ///< of these
+  std::vector<of_worker> workers_;                   ///< by rank
+  std::vector<std::vector<incarnation_number>> cut_; ///< of a recorded run, by rank
+  std::vector<ready> own_;                           ///< has arrived, in the shard's own order; mostly one
 };
 
 } // namespace mailgrad

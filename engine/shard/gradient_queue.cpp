@@ -35,12 +35,12 @@ block read_part(archive& a, std::string_view name, const shard_range& part) {
   return whole;
 }
 
-/// A gradient on a card goes back to its worker when nobody holds it any more, so the shard holds it until it
+/// A gradient on a GPU goes back to its worker when nobody holds it any more, so the shard holds it until it
 /// has been copied.
 void write_dense(archive& a, const std::shared_ptr<const gradient>& of, shard& at) {
-  lane& l = *at.at();
+  device_queue& l = *at.at();
   const shard_range part = at.dense_range();
-  if (!is_on_card(l)) return write_part(a, "dense", of, of->dense.on_host<float>(), part);
+  if (!is_on_gpu(l)) return write_part(a, "dense", of, of->dense.on_host<float>(), part);
   if (part.size() == 0) return a.hold("dense", of, {}); // the shard has tables alone
   at.wait_for(*of);                                     // its turn may not have come
   const std::shared_ptr<const memory> there(of, &of->dense_for(l.where()));
@@ -50,13 +50,13 @@ void write_dense(archive& a, const std::shared_ptr<const gradient>& of, shard& a
 
 memory read_dense(archive& a, shard& at) {
   block whole = read_part(a, "dense", at.dense_range());
-  if (!is_on_card(*at.at())) return memory(std::move(whole));
+  if (!is_on_gpu(*at.at())) return memory(std::move(whole));
   memory there = naming_memory(of_kept, [&] { return at.at()->allocate(whole.bytes()); });
   at.at()->write(whole.as<float>(), there);
   return there;
 }
 
-/// The rows whose bits write_card_rows() has kept.
+/// The rows whose bits write_gpu_rows() has kept.
 std::vector<std::int32_t> rows_of_bits(archive& a, const std::string& name) {
   const std::span<const float> bits = a.array(name).values;
   std::vector<std::int32_t> rows(bits.size());
@@ -84,16 +84,16 @@ void keep_rows(archive& a, std::string_view name, gradient_rows& part,
   read.held.push_back(kept);
 }
 
-/// Rows on a card come to the host later than the text of the fields, so their bits are kept as an array.
-void write_card_rows(archive& a, std::string_view name, const card_rows& part,
-                     const std::shared_ptr<const gradient>& owner, shard& at) {
+/// Rows on a GPU come to the host later than the text of the fields, so their bits are kept as an array.
+void write_gpu_rows(archive& a, std::string_view name, const gpu_rows& part,
+                    const std::shared_ptr<const gradient>& owner, shard& at) {
   const std::string prefix(name);
   std::size_t variable = part.variable, width = part.width;
   std::vector<std::int32_t> none;
   a.field(prefix + " variable", variable);
   a.field(prefix + " width", width);
   a.field(prefix + " rows", none);
-  lane& l = *at.at();
+  device_queue& l = *at.at();
   at.wait_for(*owner); // its turn may not have come
   const auto write = [&](const char* what, const void* from, std::size_t count) {
     const auto copy = std::make_shared<memory>(l.lend_on_host(count * sizeof(float)));
@@ -104,8 +104,8 @@ void write_card_rows(archive& a, std::string_view name, const card_rows& part,
   write(" values", part.values.data(), part.values.size());
 }
 
-/// Brings rows that were read to the card.
-void bring(const gradient_rows& part, gradient& read, lane& at) {
+/// Brings rows that were read to the GPU.
+void bring(const gradient_rows& part, gradient& read, device_queue& at) {
   const auto copied = [&]<class T>(std::span<const T> from) {
     std::vector<float> words(from.size());
     std::ranges::transform(from, words.begin(), [](T x) { return std::bit_cast<float>(x); });
@@ -115,23 +115,23 @@ void bring(const gradient_rows& part, gradient& read, lane& at) {
     read.held.push_back(there);
     return std::span<const T>(std::as_const(*there).template on<T>(at.where()));
   };
-  read.sparse_on_card.push_back({part.variable, part.width, copied(part.rows), copied(part.values)});
+  read.sparse_on_gpu.push_back({part.variable, part.width, copied(part.rows), copied(part.values)});
 }
 
 void keep_tables(archive& a, const std::shared_ptr<const gradient>& written, gradient& read, shard& at) {
-  const std::size_t there = written ? written->sparse_on_card.size() : 0;
+  const std::size_t there = written ? written->sparse_on_gpu.size() : 0;
   std::size_t tables = there + (written ? written->sparse.size() : 0);
   a.field("tables", tables);
   for (std::size_t t = 0; t < tables; ++t) {
     const std::string name = fmt::format("table {}", t);
     if (t < there) {
-      write_card_rows(a, name, written->sparse_on_card[t], written, at);
+      write_gpu_rows(a, name, written->sparse_on_gpu[t], written, at);
       continue;
     }
     gradient_rows part = written ? listed_rows(written->sparse[t - there]) : gradient_rows{};
     keep_rows(a, name, part, written, read);
     if (!a.reads()) continue;
-    if (is_on_card(*at.at()))
+    if (is_on_gpu(*at.at()))
       bring(part, read, *at.at());
     else
       read.sparse.push_back(part);

@@ -25,7 +25,7 @@ coverage joined(coverage ranges) {
 
 } // namespace
 
-gradient_sum::gradient_sum(std::shared_ptr<lane> at, std::size_t dense_size)
+gradient_sum::gradient_sum(std::shared_ptr<device_queue> at, std::size_t dense_size)
     : at_(std::move(at)),
       dense_(std::make_shared<memory>(
           naming_memory("a sum of gradients", [&] { return at_->allocate(dense_size * sizeof(float)); }))),

@@ -21,8 +21,9 @@ namespace mailgrad {
 /// Threads one caller at a time; no call of add() while result() is in use.
 class gradient_sum {
 public:
-  /// `at` is the lane of the shard, and `dense_size` the number of its floats that get dense gradients.
-  gradient_sum(std::shared_ptr<lane> at, std::size_t dense_size);
+  /// `at` is the device queue of the shard, and `dense_size` the number of its floats that get dense
+  /// gradients.
+  gradient_sum(std::shared_ptr<device_queue> at, std::size_t dense_size);
 
   /// Empties the sum, but keeps its memory.
   void clear();
@@ -51,7 +52,7 @@ private:
     void keep(archive& a);
   };
 
-  std::shared_ptr<lane> at_;
+  std::shared_ptr<device_queue> at_;
   std::shared_ptr<memory> dense_;
   bool any_ = false; ///< whether anything was added to `dense_`, which holds old values before that
   bool all_ = false; ///< whether the sum covers the whole model

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/engine/shard/card_block.hpp>
+#include <mailgrad/engine/shard/gpu_block.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
 
@@ -16,15 +16,15 @@ namespace mailgrad {
 /// Threads one caller at a time.
 class hogwild_handover {
 public:
-  /// `on_card`: the block is there, and the store only counts; null: the store is the block.
+  /// `on_gpu`: the block is there, and the store only counts; null: the store is the block.
   hogwild_handover(std::shared_ptr<shard> weights, std::shared_ptr<hogwild_store> store,
-                   std::shared_ptr<card_block> on_card = nullptr)
-      : weights_(std::move(weights)), store_(std::move(store)), on_card_(std::move(on_card)) {}
+                   std::shared_ptr<gpu_block> on_gpu = nullptr)
+      : weights_(std::move(weights)), store_(std::move(store)), on_gpu_(std::move(on_gpu)) {}
 
   /// Writes the shard's weights to the block.
   void begin() {
-    if (on_card_)
-      weights_->save(*on_card_);
+    if (on_gpu_)
+      weights_->save(*on_gpu_);
     else
       weights_->save(*store_);
     store_->count_elsewhere(weights_->updates());
@@ -38,8 +38,8 @@ public:
     const std::uint64_t now = store_->version(); // once, since workers may count on
     const std::uint64_t updates = now - version_;
     if (updates == 0) return;
-    if (on_card_)
-      weights_->load(*on_card_, updates);
+    if (on_gpu_)
+      weights_->load(*on_gpu_, updates);
     else
       weights_->load(*store_, updates);
     version_ = now; // not before: memory for it may be lacking
@@ -50,18 +50,18 @@ public:
 
   /// What readers on the host copy, while workers write; empty if that is the store.
   snapshot racing_values() const {
-    if (!on_card_) return {};
-    const card_block::piece mine = on_card_->of(weights_->index().value);
+    if (!on_gpu_) return {};
+    const gpu_block::piece mine = on_gpu_->of(weights_->index().value);
     return snapshot(mine.values, mine.ready);
   }
 
-  /// The latest values, in memory of the host alone, since that of the card is lacking. The shard's version
-  /// grows as by fetch(). To be called when the run has ended: it waits for the card.
+  /// The latest values, in memory of the host alone, since that of the GPU is lacking. The shard's version
+  /// grows as by fetch(). To be called when the run has ended: it waits for the GPU.
   snapshot values_at_end() {
-    const std::uint64_t now = active_ && on_card_ ? store_->version() : version_;
+    const std::uint64_t now = active_ && on_gpu_ ? store_->version() : version_;
     const std::uint64_t updates = now - std::exchange(version_, now);
     return updates == 0 ? weights_->host_snapshot_at_end()
-                        : weights_->host_snapshot_at_end(*on_card_, updates);
+                        : weights_->host_snapshot_at_end(*on_gpu_, updates);
   }
 
   /// Copies the weights back, and ends the use of the block.
@@ -73,7 +73,7 @@ public:
 private:
   std::shared_ptr<shard> weights_;
   std::shared_ptr<hogwild_store> store_; ///< null where no policy is hogwild
-  std::shared_ptr<card_block> on_card_;
+  std::shared_ptr<gpu_block> on_gpu_;
   std::uint64_t version_ = 0; ///< of the block, when it last equalled the shard
   bool active_ = false;
 };

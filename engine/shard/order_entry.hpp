@@ -30,9 +30,11 @@ struct order_entry {
   std::uint64_t gap = 0;
   std::int64_t arrived = 0; ///< ns, by the time source of the shard that made the entry
 
-  static order_entry of(kind what, rank worker, incarnation life) { return {what, worker, {life.value}}; }
+  static order_entry of(kind what, rank worker, incarnation_number incarnation) {
+    return {what, worker, {incarnation.value}};
+  }
   /// Of an entry that tells of a worker that joined or left.
-  incarnation life() const { return {static_cast<std::uint32_t>(step.value)}; }
+  incarnation_number incarnation() const { return {static_cast<std::uint32_t>(step.value)}; }
 
   friend bool operator==(const order_entry&, const order_entry&) = default;
 };
@@ -51,39 +53,39 @@ struct recorded_deal {
   friend bool operator==(const recorded_deal&, const recorded_deal&) = default;
 };
 
-/// What an order has for one worker: which of its incarnations join, and up to which step it has turns for
+/// What an order has for one worker: which of its incarnations join, and up to which step it has entries for
 /// their gradients.
 ///
 /// Threads  a value like any other.
-class turns_of_worker {
+class entries_of_worker {
 public:
-  /// Adds the next turn of this worker.
-  void add(const order_entry& turn) {
-    if (turn.what == order_entry::kind::joined) lives_.push_back({turn.life()});
-    if (turn.what != order_entry::kind::gradient && turn.what != order_entry::kind::missed) return;
-    if (lives_.empty()) lives_.push_back({});
-    lives_.back().last = turn.step;
+  /// Adds the next entry of this worker.
+  void add(const order_entry& entry) {
+    if (entry.what == order_entry::kind::joined) incarnations_.push_back({entry.incarnation()});
+    if (entry.what != order_entry::kind::gradient && entry.what != order_entry::kind::missed) return;
+    if (incarnations_.empty()) incarnations_.push_back({});
+    incarnations_.back().last = entry.step;
   }
 
-  bool joins(incarnation life) const { return find(life) != nullptr; }
+  bool joins(incarnation_number incarnation) const { return find(incarnation) != nullptr; }
   /// 0 if it has none.
-  step_number last_step(incarnation life) const {
-    const of_life* one = find(life);
+  step_number last_step(incarnation_number incarnation) const {
+    const of_incarnation* one = find(incarnation);
     return one == nullptr ? step_number{} : one->last;
   }
 
 private:
-  struct of_life {
-    incarnation life{};
+  struct of_incarnation {
+    incarnation_number incarnation{};
     step_number last{};
   };
-  const of_life* find(incarnation life) const {
-    for (const of_life& one : lives_)
-      if (one.life == life) return &one;
+  const of_incarnation* find(incarnation_number incarnation) const {
+    for (const of_incarnation& one : incarnations_)
+      if (one.incarnation == incarnation) return &one;
     return nullptr;
   }
 
-  std::vector<of_life> lives_;
+  std::vector<of_incarnation> incarnations_;
 };
 
 } // namespace mailgrad

@@ -8,19 +8,19 @@
 
 namespace mailgrad {
 
-void parallel_update::lay_lanes(std::size_t threads) {
+void parallel_update::lay_chunks(std::size_t threads) {
   const std::size_t count = std::clamp<std::size_t>(parts_.size(), 1, std::max<std::size_t>(1, threads));
-  if (lanes_.size() != count) lanes_ = std::vector<lane>(count);
+  if (chunks_.size() != count) chunks_ = std::vector<chunk>(count);
   for (std::size_t l = 0; l < count; ++l) {
-    lanes_[l].next = parts_.size() * l / count;
-    lanes_[l].end = parts_.size() * (l + 1) / count;
+    chunks_[l].next = parts_.size() * l / count;
+    chunks_[l].end = parts_.size() * (l + 1) / count;
   }
 }
 
 std::optional<std::size_t> parallel_update::claim() {
   const std::size_t home = static_cast<std::size_t>(std::max(0, sched_getcpu()));
-  for (std::size_t i = 0; i < lanes_.size(); ++i) {
-    lane& l = lanes_[(home + i) % lanes_.size()];
+  for (std::size_t i = 0; i < chunks_.size(); ++i) {
+    chunk& l = chunks_[(home + i) % chunks_.size()];
     if (l.next.load(std::memory_order_relaxed) >= l.end) continue;
     const std::size_t found = l.next.fetch_add(1, std::memory_order_acq_rel);
     if (found < l.end) return found;

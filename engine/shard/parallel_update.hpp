@@ -26,9 +26,9 @@ struct contribution {
 /// The update of the dense part of a shard, divided into parts. Each part is computed once, and the bits do
 /// not depend on the thread that computes it.
 ///
-/// The parts are divided among lanes, one for each thread that may help. A thread begins with the lane of its
-/// processor, whose cache most likely holds the weights of that lane from the update before. It then helps in
-/// the other lanes.
+/// The parts are divided into chunks, one for each thread that may help. A thread begins with the chunk of
+/// its processor, whose cache most likely holds the weights of that chunk from the update before. It then
+/// helps in the other chunks.
 ///
 /// Threads any number of threads may call compute_part() once the shard has begun the update; after the end
 ///         of the update it finds nothing to compute. All other members are for the shard alone.
@@ -54,12 +54,12 @@ private:
   friend class shard;
 
   /// A range of neighbouring parts.
-  struct lane {
+  struct chunk {
     std::atomic<std::size_t> next{0}; ///< the first part that no thread has begun
     std::size_t end = 0;              ///< one past the last part
   };
 
-  void lay_lanes(std::size_t threads);
+  void lay_chunks(std::size_t threads);
   std::optional<std::size_t> claim();
 
   struct part {
@@ -81,7 +81,7 @@ private:
   float share_ = 1;
   std::vector<part> parts_;
   std::vector<scaled_gradient> gradients_; ///< of all parts; each points to where its part begins
-  std::vector<lane> lanes_;
+  std::vector<chunk> chunks_;
   std::atomic<std::size_t> missing_{0}; ///< parts that are not finished
 };
 

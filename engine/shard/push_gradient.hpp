@@ -12,7 +12,7 @@
 namespace mailgrad {
 
 /// Of a gradient that workers have added up with theirs before they pushed: where the sum is.
-struct sum_mark {
+struct sum_tag {
   rank carrier;                ///< whose gradient of the same step has the sum as its values
   std::uint32_t gradients = 0; ///< in the sum
 };
@@ -27,8 +27,8 @@ struct gradient_header {
   gradient_times times{};
   std::uint64_t batches =
       0; ///< that this incarnation has trained since it joined, those behind this included
-  std::uint64_t samples = 0;     ///< in these batches
-  std::optional<sum_mark> sum{}; ///< none: the gradient has values of its own
+  std::uint64_t samples = 0;    ///< in these batches
+  std::optional<sum_tag> sum{}; ///< none: the gradient has values of its own
 
   /// Whether the values are in the gradient of another worker.
   bool is_carried() const { return sum && sum->carrier != id.worker; }
@@ -36,7 +36,7 @@ struct gradient_header {
 
 /// The gradient itself, in memory of this process.
 struct gradient_payload {
-  /// Null if another worker carries them, or if each shard has foretold that it discards the gradient.
+  /// Null if another worker carries them, or if each shard has predicted that it discards the gradient.
   std::shared_ptr<const gradient> values;
   snapshot read{};               ///< the weights of `version_read`, if the shard shall measure their distance
   std::optional<instant> sent{}; ///< the time of sending by the clock of this process, if it was noted

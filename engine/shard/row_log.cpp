@@ -21,26 +21,26 @@ bool row_log::catch_up(std::uint64_t version, std::span<const float> from, std::
 
 namespace {
 
-/// A growing_room has less than twice as many bytes as it needs, and has outgrown fewer than these.
+/// A growing_buffer has less than twice as many bytes as it needs, and has outgrown fewer than these.
 constexpr std::size_t room_for_each = 4;
 
 } // namespace
 
-card_row_log::card_row_log(std::shared_ptr<lane> at) : at_(std::move(at)) {
-  for (std::size_t i = 0; i < depth; ++i) updates_.push_back({{}, growing_room(at_)});
+gpu_row_log::gpu_row_log(std::shared_ptr<device_queue> at) : at_(std::move(at)) {
+  for (std::size_t i = 0; i < depth; ++i) updates_.push_back({{}, growing_buffer(at_)});
 }
 
-bool card_row_log::lists_rows(std::size_t named, std::size_t floats) noexcept {
+bool gpu_row_log::lists_rows(std::size_t named, std::size_t floats) noexcept {
   return named * depth * room_for_each <= floats;
 }
 
-void card_row_log::begin(std::uint64_t version) {
+void gpu_row_log::begin(std::uint64_t version) {
   known_ = version == last_ + 1 ? std::min<std::uint64_t>(known_ + 1, depth) : 1;
   last_ = version;
   newest().lists.clear();
 }
 
-void card_row_log::note(std::size_t t, std::size_t floats, std::span<const row_gradient> lists) {
+void gpu_row_log::note(std::size_t t, std::size_t floats, std::span<const row_gradient> lists) {
   std::size_t named = 0;
   for (const row_gradient& g : lists) named += g.rows.size();
   if (!lists_rows(named, floats)) return newest().lists.push_back({t, row_copy::all, nullptr});
@@ -49,7 +49,7 @@ void card_row_log::note(std::size_t t, std::size_t floats, std::span<const row_g
 }
 
 /// One launch copies all lists, each as a row of numbers, which are as wide as floats.
-void card_row_log::end() {
+void gpu_row_log::end() {
   static_assert(sizeof(float) == sizeof(std::int32_t));
   std::size_t count = 0;
   for (const written& w : newest().lists) count += w.numbers ? w.count : 0;
@@ -66,7 +66,7 @@ void card_row_log::end() {
 }
 
 /// Whether the updates behind `version` name at least as many rows of a table as it has.
-bool card_row_log::is_whole_cheaper(std::uint64_t version, std::size_t t, std::size_t height) const {
+bool gpu_row_log::is_whole_cheaper(std::uint64_t version, std::size_t t, std::size_t height) const {
   std::size_t named = 0;
   for (std::uint64_t v = version + 1; v <= last_; ++v)
     for (const written& w : updates_[v % depth].lists)
@@ -74,8 +74,8 @@ bool card_row_log::is_whole_cheaper(std::uint64_t version, std::size_t t, std::s
   return named >= height;
 }
 
-bool card_row_log::catch_up(std::uint64_t version, std::span<const row_copy> whole,
-                            std::vector<row_copy>& copies) const {
+bool gpu_row_log::catch_up(std::uint64_t version, std::span<const row_copy> whole,
+                           std::vector<row_copy>& copies) const {
   if (version > last_ || last_ - version > known_) return false;
   for (std::size_t t = 0; t < whole.size(); ++t) {
     if (is_whole_cheaper(version, t, whole[t].height())) {

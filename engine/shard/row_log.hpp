@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/engine/shard/card_block.hpp>
+#include <mailgrad/engine/shard/gpu_block.hpp>
 #include <mailgrad/kernels/copy.hpp>
 #include <mailgrad/kernels/update.hpp>
 #include <mailgrad/tensor/memory.hpp>
@@ -48,23 +48,23 @@ private:
   std::vector<std::vector<written>> updates_{depth};
 };
 
-/// The row_log of a shard whose tables lie on a card, where the numbers of the rows are. The log copies the
+/// The row_log of a shard whose tables lie on a GPU, where the numbers of the rows are. The log copies the
 /// lists of each update there, into memory that it uses again.
 ///
 /// The lists that it keeps of a table take at most as many bytes as the table. Of an update with longer ones
 /// it remembers that the whole table may have changed. In a steady state it allocates nothing.
 /// Threads one caller at a time.
-class card_row_log {
+class gpu_row_log {
 public:
   static constexpr std::size_t depth = row_log::depth;
 
-  explicit card_row_log(std::shared_ptr<lane> at);
+  explicit gpu_row_log(std::shared_ptr<device_queue> at);
 
   /// Whether it lists so many rows of a table of so many floats; else the whole table may have changed.
   static bool lists_rows(std::size_t named, std::size_t floats) noexcept;
   /// Takes the memory for the entry of the update that makes `version`, whose lists have so many rows at
   /// most.
-  void take_room(std::uint64_t version, std::size_t rows) {
+  void take_buffer(std::uint64_t version, std::size_t rows) {
     updates_[version % depth].numbers.of(rows * sizeof(std::int32_t));
   }
   /// Begins the entry of the update that makes `version`. If that is not the version after the last one, all
@@ -88,13 +88,13 @@ private:
   };
   struct entry {
     std::vector<written> lists;
-    growing_room numbers; ///< of all lists, one behind the other
+    growing_buffer numbers; ///< of all lists, one behind the other
   };
 
   entry& newest() { return updates_[last_ % depth]; }
   bool is_whole_cheaper(std::uint64_t version, std::size_t t, std::size_t height) const;
 
-  std::shared_ptr<lane> at_;
+  std::shared_ptr<device_queue> at_;
   std::uint64_t last_ = 0;  ///< the version that the newest update makes
   std::uint64_t known_ = 0; ///< the updates in the log, with the newest
   std::deque<entry> updates_;

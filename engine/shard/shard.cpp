@@ -33,22 +33,22 @@ std::vector<float> drawn(const parameter_layout& layout, std::uint32_t index, st
 } // namespace
 
 shard::shard(const parameter_layout& layout, std::uint32_t index, std::uint64_t seed,
-             const optimizer_options& options, std::shared_ptr<lane> at)
+             const optimizer_options& options, std::shared_ptr<device_queue> at)
     : shard(layout, index, drawn(layout, index, seed), options, std::move(at)) {}
 
 shard::shard(const parameter_layout& layout, std::uint32_t index, std::span<const float> first,
-             const optimizer_options& options, std::shared_ptr<lane> at)
+             const optimizer_options& options, std::shared_ptr<device_queue> at)
     : index_(index), range_(layout.shard(index)), weight_count_(layout.weight_count(index)),
       dense_size_(std::min(range_.end, std::max(range_.begin, layout.dense_size())) - range_.begin),
-      at_(std::move(at)), blocks_([lane = at_, bytes = (range_.end - range_.begin) * sizeof(float), index] {
+      at_(std::move(at)), blocks_([queue = at_, bytes = (range_.end - range_.begin) * sizeof(float), index] {
         return naming_memory([index] { return fmt::format("the weights of shard {}", index); },
-                             [&] { return std::make_shared<memory>(lane->allocate(bytes)); });
+                             [&] { return std::make_shared<memory>(queue->allocate(bytes)); });
       }),
-      brought_([lane = at_, bytes = dense_range().end * sizeof(float), index] {
+      brought_([queue = at_, bytes = dense_range().end * sizeof(float), index] {
         auto made = std::make_shared<gradient>();
         // Up to the end of the shard, which reads only its own part.
         made->dense = naming_memory([index] { return fmt::format("a gradient for shard {}", index); },
-                                    [&] { return lane->allocate(bytes); });
+                                    [&] { return queue->allocate(bytes); });
         return made;
       }),
       current_(blocks_.take()), optimizer_(make_optimizer(options, range_.end - range_.begin, *at_,
@@ -69,9 +69,9 @@ shard::~shard() { finish(); }
 void shard::finish() noexcept {
   if (!at_) return; // its state has moved
   try {
-    at_->finish(); // before the memory goes that the lane still reads and writes
+    at_->finish(); // before the memory goes that the device queue still reads and writes
   } catch (const device_error&) {
-    // The card is lost, and nothing of it runs any more.
+    // The GPU is lost, and nothing of it runs any more.
   }
 }
 
@@ -92,8 +92,8 @@ snapshot shard::host_snapshot_at_end() {
   return copied_at_end(*current_);
 }
 
-snapshot shard::host_snapshot_at_end(const card_block& block, std::uint64_t updates) {
-  for (const mark& m : block.written()) at_->wait_for(m);
+snapshot shard::host_snapshot_at_end(const gpu_block& block, std::uint64_t updates) {
+  for (const device_event& m : block.written()) at_->wait_for(m);
   version_.value += updates;
   return copied_at_end(*block.of(index_).values);
 }
@@ -158,7 +158,7 @@ std::shared_ptr<memory> shard::block_to_write() {
 }
 
 void shard::hold(std::shared_ptr<const void> read) {
-  if (const mark done = at_->record(); read && !done.passed())
+  if (const device_event done = at_->record(); read && !done.passed())
     retired_.push_back({done, std::move(read), {}});
 }
 
@@ -190,12 +190,12 @@ mailgrad::snapshot shard::restored(const archived_array& values) {
   const auto filled = std::make_shared<memory>(
       naming_memory([this] { return fmt::format("kept weights of shard {}", index_); },
                     [&] { return at_->allocate(range_.size() * sizeof(float)); }));
-  const mark done = fill(*filled, values);
+  const device_event done = fill(*filled, values);
   if (!done.passed()) retired_.push_back({done, filled, {}});
   return mailgrad::snapshot(filled, done);
 }
 
-mark shard::fill(memory& to, const archived_array& values) {
+device_event shard::fill(memory& to, const archived_array& values) {
   if (values.values.size() != range_.size())
     throw archive_error(
         fmt::format("{}: expected {} floats, found {}", values.path, range_.size(), values.values.size()));
@@ -228,8 +228,8 @@ void shard::load(const hogwild_store& store, std::uint64_t updates) {
   forget_versions(); // the log has no entry of the rows that workers wrote to the store
 }
 
-void shard::save(card_block& block) {
-  card_block::piece mine = block.of(index_);
+void shard::save(gpu_block& block) {
+  gpu_block::piece mine = block.of(index_);
   if (!mine.values)
     mine.values = std::make_shared<memory>(
         naming_memory([this] { return fmt::format("shard {} in the block of hogwild", index_); },
@@ -241,14 +241,14 @@ void shard::save(card_block& block) {
   block.lay(index_, std::move(mine));
 }
 
-void shard::load(const card_block& block, std::uint64_t updates) {
+void shard::load(const gpu_block& block, std::uint64_t updates) {
   let_go_of_retired();
-  for (const mark& m : block.written()) at_->wait_for(m);
+  for (const device_event& m : block.written()) at_->wait_for(m);
   const std::shared_ptr<memory> target = block_to_write();
   const stream& s = at_->where();
-  room_for_mark_ = at_->record();
+  spare_event_ = at_->record();
   copy_bytes(s, target->on<float>(s).data(), block.of(index_).values->on<float>(s).data(), target->bytes());
-  room_for_mark_ = {};
+  spare_event_ = {};
   written_ = at_->record();
   if (target != current_) retired_.push_back({written_, current_, {}});
   current_ = target;
@@ -293,7 +293,7 @@ void shard::forget_version(const memory& b) {
 }
 
 void shard::update_tables(const parallel_update& done) {
-  if (is_on_card(*at_)) return update_tables_there(done);
+  if (is_on_gpu(*at_)) return update_tables_there(done);
   memory& target = *done.target_;
   const std::span<const float> from = std::as_const(*current_).on_host<float>();
   const std::span<float> to = target.on_host<float>();
@@ -342,17 +342,17 @@ void shard::update_tables_there(const parallel_update& done) {
 }
 
 /// Memory that is lacking is so before any kernel of the update, which may write in place.
-void shard::take_room_for_tables(const parallel_update& work) {
+void shard::take_buffers_for_tables(const parallel_update& work) {
   std::size_t listed = 0;
   for (const table& t : tables_) {
     list_rows_there(t, work);
     std::size_t named = 0;
     for (const row_gradient& g : rows_there_) named += g.rows.size();
     const std::size_t floats = static_cast<std::size_t>(t.row_end - t.row_begin) * t.width;
-    if (card_row_log::lists_rows(named, floats)) listed += named;
+    if (gpu_row_log::lists_rows(named, floats)) listed += named;
     if (!rows_there_.empty()) order_.of(row_update_bytes(device_kind::cuda, rows_there_));
   }
-  if (listed > 0 && blocks_.size() > 1) log_there_.take_room(version_.value + 1, listed);
+  if (listed > 0 && blocks_.size() > 1) log_there_.take_buffer(version_.value + 1, listed);
 }
 
 /// Brings the tables of a block of the pool to the version of the latest one, whose weights are `from`.
@@ -369,7 +369,7 @@ void shard::catch_up_there(const memory& target, const float* from, float* to) {
 void shard::list_rows_there(const table& t, const parallel_update& done) {
   rows_there_.clear();
   for (const contribution& c : done.contributions_)
-    for (const card_rows& part : c.values->sparse_on_card)
+    for (const gpu_rows& part : c.values->sparse_on_gpu)
       if (part.variable == t.variable)
         rows_there_.push_back({part.rows, part.values.data(), c.scale * done.share_});
 }
@@ -405,7 +405,7 @@ void shard::require_dense(std::size_t floats, std::size_t first) const {
 /// Checks only sizes, once for each gradient. The worker is responsible for the values and the row numbers.
 void shard::require_fitting(const contribution& c) const {
   if (!c.values) throw shape_error("shard: a contribution has no gradient");
-  if (is_on_card(*at_)) require_dense_alone(*c.values);
+  if (is_on_gpu(*at_)) require_dense_alone(*c.values);
   for (const table& t : tables_)
     for (const gradient_rows& part : c.values->sparse)
       if (part.variable == t.variable && part.values.size() / t.width < part.rows.size())
@@ -422,15 +422,15 @@ void shard::require_dense_alone(const gradient& g) const {
   if (!g.addends.empty() || !g.sparse.empty())
     throw device_error(
         world_errc::wrong_place,
-        "shard: rows of tables and sums of several devices lie on the host, and the weights on a card");
+        "shard: rows of tables and sums of several devices lie on the host, and the weights on a GPU");
 }
 
 void shard::begin_update(parallel_update& work, std::span<const contribution> gradients, double rate,
                          std::size_t threads, std::shared_ptr<const void> self, float share) {
   for (const contribution& c : gradients) require_fitting(c);
   let_go_of_retired();
-  room_for_mark_ = at_->record(); // while nothing is queued that could not be told of
-  work.target_.reset();           // left over from an update that failed
+  spare_event_ = at_->record(); // while nothing is queued that could not be told of
+  work.target_.reset();         // left over from an update that failed
   work.target_ = block_to_write();
   work.where_ = at_->where();
   work.from_ = std::as_const(*current_).on<float>(work.where_).first(dense_size_);
@@ -441,7 +441,7 @@ void shard::begin_update(parallel_update& work, std::span<const contribution> gr
   work.step_ = next_update();
   work.rate_ = rate;
   work.share_ = share;
-  if (is_on_card(*at_)) take_room_for_tables(work);
+  if (is_on_gpu(*at_)) take_buffers_for_tables(work);
   work.parts_.clear();
   work.gradients_.clear();
   if (dense_size_ > 0) {
@@ -450,12 +450,12 @@ void shard::begin_update(parallel_update& work, std::span<const contribution> gr
     for (std::size_t i = 1; i < cuts_.size(); ++i) add_part(work, {cuts_[i - 1], cuts_[i]});
   }
   work.missing_ = work.parts_.size();
-  work.lay_lanes(threads);
+  work.lay_chunks(threads);
 }
 
 void shard::end_update(parallel_update& work) {
   if (!tables_.empty()) update_tables(work);
-  room_for_mark_ = {};
+  spare_event_ = {};
   written_ = at_->record();
   if (!written_.passed())
     retired_.push_back(
@@ -471,9 +471,9 @@ void shard::add_to(gradient_sum& sum, const contribution& what) {
   require_fitting(what);
   const stream& s = at_->where();
   const gradient& g = *what.values;
-  if (has_tables_there() && !g.sparse_on_card.empty())
+  if (has_tables_there() && !g.sparse_on_gpu.empty())
     throw device_error(world_errc::wrong_place,
-                       "shard: rows of tables are added up on the host, and these lie on a card");
+                       "shard: rows of tables are added up on the host, and these lie on a GPU");
   sum.cover(g.covered);
   sum.add(what.scale, what.dense ? what.dense.on(s).first(dense_size_) : part_of(g), 0);
   const shard_range dense{range_.begin, range_.begin + dense_size_};
@@ -483,7 +483,7 @@ void shard::add_to(gradient_sum& sum, const contribution& what) {
       sum.add(what.scale, further.values.as<float>().subspan(r.begin, r.size()), r.begin - dense.begin);
   }
   for (const gradient_rows& part : g.sparse) add_rows_to(sum, part, what.scale);
-  if (const mark done = at_->record(); !done.passed()) retired_.push_back({done, nullptr, {what}});
+  if (const device_event done = at_->record(); !done.passed()) retired_.push_back({done, nullptr, {what}});
 }
 
 std::span<const float> shard::part_of(const gradient& g) const {

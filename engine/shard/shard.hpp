@@ -2,7 +2,7 @@
 
 #include <mailgrad/engine/model/gradient.hpp>
 #include <mailgrad/engine/model/object_pool.hpp>
-#include <mailgrad/engine/shard/card_block.hpp>
+#include <mailgrad/engine/shard/gpu_block.hpp>
 #include <mailgrad/engine/shard/gradient_sum.hpp>
 #include <mailgrad/engine/shard/parallel_update.hpp>
 #include <mailgrad/engine/shard/row_log.hpp>
@@ -29,24 +29,24 @@ namespace mailgrad {
 ///
 /// An update writes in place if there is no snapshot of the weights, and otherwise into a spare block. The
 /// dense part costs the same memory traffic either way. Of a sparse table, a spare block needs only the rows
-/// that were written since it was the latest (row_log, and card_row_log on a card). The first time it needs
+/// that were written since it was the latest (row_log, and gpu_row_log on a GPU). The first time it needs
 /// the whole table.
 ///
-/// A shard owns the lane on which its updates are queued. On a card they run later, in the order in which
-/// they were queued, and the shard holds the memory that they read until they have run. Versions count the
-/// updates that are queued, so they say the same on a card as on the host.
+/// A shard owns the device queue of its updates. On a GPU they run later, in the order in which they were
+/// queued, and the shard holds the memory that they read until they have run. Versions count the updates that
+/// are queued, so they say the same on a GPU as on the host.
 /// Shapes  a snapshot is float32[range of the shard], in the layout of parameter_layout.
-/// Errors  shape_error, std::bad_alloc; nothing has changed then. device_error: a card that fails, or work
+/// Errors  shape_error, std::bad_alloc; nothing has changed then. device_error: a GPU that fails, or work
 ///         that only the host does: gradients that further devices add to, and sums of rows of tables.
 /// Threads  one caller at a time; snapshots may be read on any thread.
 class shard {
 public:
   /// Makes version 0, the first values of the variables. They do not depend on the number of shards.
   shard(const parameter_layout& layout, std::uint32_t index, std::uint64_t seed,
-        const optimizer_options& options, std::shared_ptr<lane> at = std::make_shared<host_lane>());
+        const optimizer_options& options, std::shared_ptr<device_queue> at = std::make_shared<host_queue>());
   /// Makes version 0 of `first`, float32[range of the shard].
   shard(const parameter_layout& layout, std::uint32_t index, std::span<const float> first,
-        const optimizer_options& options, std::shared_ptr<lane> at = std::make_shared<host_lane>());
+        const optimizer_options& options, std::shared_ptr<device_queue> at = std::make_shared<host_queue>());
 
   shard(shard&&) noexcept = default;
   /// Waits for the work that is queued.
@@ -58,35 +58,35 @@ public:
   /// The updates that this shard made itself.
   std::uint64_t updates() const noexcept { return updates_; }
   mailgrad::snapshot snapshot() const { return mailgrad::snapshot(current_, written_); }
-  /// The same values, to be read on the host when the mark has passed. They are copied only if they lie on a
-  /// card.
+  /// The same values, to be read on the host when the event has passed. They are copied only if they lie on a
+  /// GPU.
   mailgrad::snapshot host_snapshot() { return on_host(snapshot()); }
-  /// The same where memory for copies that nobody waits for is lacking: it waits for the lane. An actor calls
-  /// it only where it ends.
+  /// The same where memory for copies that nobody waits for is lacking: it waits for the device queue. An
+  /// actor calls it only where it ends.
   mailgrad::snapshot host_snapshot_at_end();
-  /// What load() would copy to the card, in the same way. The version grows; the weights here stay.
-  mailgrad::snapshot host_snapshot_at_end(const card_block& block, std::uint64_t updates);
+  /// What load() would copy to the GPU, in the same way. The version grows; the weights here stay.
+  mailgrad::snapshot host_snapshot_at_end(const gpu_block& block, std::uint64_t updates);
   /// The same of any snapshot of this shard; empty for an empty one.
   mailgrad::snapshot on_host(const mailgrad::snapshot& values);
   /// A gradient that this shard can read: `g`, or a copy of the shard's part of one that lies on the host, in
-  /// memory that copies to a card do not have to wait for.
+  /// memory that copies to a GPU do not have to wait for.
   ///
-  /// Errors  device_error: a gradient with rows of tables or with addends, for a shard on a card.
+  /// Errors  device_error: a gradient with rows of tables or with addends, for a shard on a GPU.
   std::shared_ptr<const gradient> reachable(std::shared_ptr<const gradient> g);
   /// The same for weights of this shard.
   mailgrad::snapshot reachable(const mailgrad::snapshot& values);
-  const std::shared_ptr<lane>& at() const noexcept { return at_; }
-  /// Waits until the lane has done what is queued, or the card is lost. Who has memory that the lane reads or
-  /// writes calls this before that memory goes.
+  const std::shared_ptr<device_queue>& at() const noexcept { return at_; }
+  /// Waits until the device queue has done what is queued, or the GPU is lost. Who has memory that the device
+  /// queue reads or writes calls this before that memory goes.
   void finish() noexcept;
-  /// Whether it has tables on a card. Rows of their gradients are not added up before an update.
-  bool has_tables_there() const noexcept { return !tables_.empty() && is_on_card(*at_); }
+  /// Whether it has tables on a GPU. Rows of their gradients are not added up before an update.
+  bool has_tables_there() const noexcept { return !tables_.empty() && is_on_gpu(*at_); }
   /// The number of floats that get dense gradients; they come first.
   std::size_t dense_size() const noexcept { return dense_size_; }
   /// The values of `g` for the dense part of this shard, without addends.
   std::span<const float> part_of(const gradient& g) const;
-  /// The optimiser's state of this name, for the dense part; empty if there is none. It is for kernels in the
-  /// shard's lane, as part_of() is.
+  /// The optimiser's state of this name, for the dense part; empty if there is none. It is for kernels on the
+  /// shard's device queue, as part_of() is.
   std::span<const float> state(std::string_view name) const;
   /// The name of the update rule.
   std::string_view rule() const noexcept { return optimizer_->name(); }
@@ -103,21 +103,21 @@ public:
   /// et al. call the gap. It is exactly 0 if they are the same.
   /// Source  Barkai, Hakimi & Schuster, "Gap Aware Mitigation of Gradient Staleness", ICLR 2020.
   ///
-  /// Errors  device_error: the weights lie on a card.
+  /// Errors  device_error: the weights lie on a GPU.
   double distance_to(const mailgrad::snapshot& older) const;
-  /// What distance_to() makes of it, float64[1] on the host: it may be read when a mark has passed that was
+  /// What distance_to() makes of it, float64[1] on the host: it may be read when an event has passed that was
   /// recorded after this call.
   std::shared_ptr<const memory> measure_distance(const mailgrad::snapshot& older);
   double distance_of(const memory& measured) const;
 
-  /// Lets what is queued from now on read a gradient that a card may still compute.
+  /// Lets what is queued from now on read a gradient that a GPU may still compute.
   void wait_for(const gradient& g) { at_->wait_for(g.ready); }
 
   /// Adds the part of `what` that belongs to this shard to `sum`, scaled. The shard holds `what` until the
-  /// lane has read it.
+  /// device queue has read it.
   void add_to(gradient_sum& sum, const contribution& what);
 
-  /// Holds `read` until the lane has done the work queued so far, which reads it.
+  /// Holds `read` until the device queue has done the work queued so far, which reads it.
   void hold(std::shared_ptr<const void> read);
 
   /// Makes version t+1 from t by one step of the optimiser on the scaled sum of `gradients`, which is
@@ -140,14 +140,14 @@ public:
   void save(hogwild_store& store) const;
   void load(const hogwild_store& store, std::uint64_t updates);
 
-  /// The same with its piece of a block on the card. Only load() may be called while workers still write; it
+  /// The same with its piece of a block on the GPU. Only load() may be called while workers still write; it
   /// then has what they had queued before.
-  void save(card_block& block);
-  void load(const card_block& block, std::uint64_t updates);
+  void save(gpu_block& block);
+  void load(const gpu_block& block, std::uint64_t updates);
 
   /// Writes or reads the weights, their version, and the optimiser's state. The state is copied; the weights
-  /// are held until they are in a file, and the next update writes elsewhere meanwhile. What lies on a card
-  /// is copied, and has come when a mark recorded after this call has passed.
+  /// are held until they are in a file, and the next update writes elsewhere meanwhile. What lies on a GPU
+  /// is copied, and has come when an event recorded after this call has passed.
   ///
   /// Errors  archive_error; device_error.
   void keep(archive& a);
@@ -172,14 +172,14 @@ private:
 
   /// The memory that work which may still be running reads.
   struct retired {
-    mark until;
+    device_event until;
     std::shared_ptr<const void> from;
     std::vector<contribution> gradients;
   };
 
-  mark fill(memory& to, const archived_array& values);
+  device_event fill(memory& to, const archived_array& values);
   mailgrad::snapshot copied_at_end(const memory& values);
-  bool threads_help() const noexcept { return !is_on_card(*at_) && optimizer_->divides(); }
+  bool threads_help() const noexcept { return !is_on_gpu(*at_) && optimizer_->divides(); }
   update_number next_update() const noexcept;
   void require_dense(std::size_t floats, std::size_t first) const;
   void require_fitting(const contribution& c) const;
@@ -189,7 +189,7 @@ private:
   void forget_version(const memory& b);
   void forget_versions() noexcept { versions_.clear(); }
   void update_tables(const parallel_update& work);
-  void take_room_for_tables(const parallel_update& work);
+  void take_buffers_for_tables(const parallel_update& work);
   void update_tables_there(const parallel_update& work);
   void catch_up_there(const memory& target, const float* from, float* to);
   void list_rows_there(const table& t, const parallel_update& work);
@@ -207,14 +207,14 @@ private:
   std::size_t weight_count_;
   std::size_t dense_size_;
   std::vector<table> tables_;
-  std::shared_ptr<lane> at_;
+  std::shared_ptr<device_queue> at_;
   object_pool<memory> blocks_;
   object_pool<gradient> brought_; ///< copies of gradients that lie on the host
   std::shared_ptr<memory> current_;
-  mark written_; ///< passes when the update that made `current_` is done
-  /// Taken before an update queues anything, and let go of for the mark of its end, which then needs no
+  device_event written_; ///< passes when the update that made `current_` is done
+  /// Taken before an update queues anything, and let go of for the event of its end, which then needs no
   /// memory.
-  mark room_for_mark_;
+  device_event spare_event_;
   version_number version_;
   std::uint64_t updates_ = 0;
   std::unique_ptr<optimizer> optimizer_;
@@ -223,16 +223,16 @@ private:
   std::vector<shard_variable> whole_variables_;
   std::unique_ptr<parallel_update> alone_; ///< for an update by one thread
   std::vector<std::size_t> cuts_;          ///< of the dense part; between two cuts the same gradients count
-  std::deque<retired> retired_;            ///< in the order of their marks
-  memory distance_;                        ///< on a card: the last that was measured
+  std::deque<retired> retired_;            ///< in the order of their events
+  memory distance_;                        ///< on a GPU: the last that was measured
   /// The version of the tables in each block of the pool.
   std::vector<std::pair<const memory*, std::uint64_t>> versions_;
   row_log log_;
-  card_row_log log_there_;               ///< the same on a card
+  gpu_row_log log_there_;                ///< the same on a GPU
   std::vector<row_copy> whole_, copies_; ///< of all tables, and those by which a block there catches up
   row_join rows_;                        ///< the rows of all gradients for the table being updated
-  std::vector<row_gradient> rows_there_; ///< the same on a card
-  growing_room order_;                   ///< for their order
+  std::vector<row_gradient> rows_there_; ///< the same on a GPU
+  growing_buffer order_;                 ///< for their order
 };
 
 } // namespace mailgrad

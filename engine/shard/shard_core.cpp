@@ -21,9 +21,9 @@ std::unique_ptr<policy> policy_of(const policy_spec& chosen) {
 
 /// The first shard judges no second gradient of a worker before the others have answered the first, so it is
 /// never far ahead of them.
-void require_near(std::size_t turns, std::uint32_t workers) {
+void require_near(std::size_t entries, std::uint32_t workers) {
   const std::size_t most = 1024 + std::size_t{64} * workers;
-  if (turns > most)
+  if (entries > most)
     throw std::runtime_error(fmt::format("expected a first shard that is at most {} turns ahead of this one, "
                                          "found more",
                                          most));
@@ -37,12 +37,12 @@ shard_core::shard_core(shard_core_options options, shard_port& port, std::size_t
       first_workers_(options.workers), keep_answers_(options.keep_answers),
       workers_(options.workers, options.ranks(), run_), timeline_(time_, std::move(options.trace)),
       updates_({weights_, std::move(options.cure), time_, helpers}, workers_, port, timeline_),
-      turns_(updates_, policy_of(options.policy)),
+      machine_(updates_, policy_of(options.policy)),
       order_(weights_->index(), options.ranks(), port, replayed ? &*replayed : nullptr),
-      lease_(weights_, std::move(options.store), std::move(options.on_card)), cut_(state()) {
-  for (std::uint32_t r = 0; r < first_workers_; ++r) turns_.rule().join({r});
-  order_.begin_policy(turns_.rule().shards_agree());
-  updates_.weigh(turns_.rule().weighs());
+      lease_(weights_, std::move(options.store), std::move(options.on_gpu)), cut_(state()) {
+  for (std::uint32_t r = 0; r < first_workers_; ++r) machine_.rule().join({r});
+  order_.begin_policy(machine_.rule().shards_agree());
+  updates_.weigh(machine_.rule().weighs());
   if (options.resumed) resume(options);
   if (!options.policy.traits().needs_shards) lease_.begin(); // with the weights of the checkpoint
 }
@@ -79,7 +79,7 @@ void shard_core::resume(const shard_core_options& from) {
 void shard_core::count_in(rank worker) {
   if (worker.value >= first_workers_ || order_.replays() || workers_[worker].in_policy) return;
   workers_[worker].in_policy = true;
-  turns_.rule().join(worker);
+  machine_.rule().join(worker);
 }
 
 void shard_core::begin() {
@@ -91,17 +91,18 @@ void shard_core::begin() {
 
 /// An incarnation whose end is not known yet leaves when the next one joins. The first one of a resumed run
 /// is who took part when it was kept.
-std::optional<incarnation> shard_core::replaced_by(rank worker, incarnation life) const {
+std::optional<incarnation_number> shard_core::replaced_by(rank worker, incarnation_number incarnation) const {
   if (worker.value >= workers_.count()) return std::nullopt;
   const worker_slot& now = workers()[worker.value];
-  const bool leaves = now.returns ? life != now.life : workers_.is_replaced_by(worker, life);
-  return leaves ? std::optional(now.life) : std::nullopt;
+  const bool leaves =
+      now.returns ? incarnation != now.incarnation : workers_.is_replaced_by(worker, incarnation);
+  return leaves ? std::optional(now.incarnation) : std::nullopt;
 }
 
-bool shard_core::seat(rank worker, incarnation life) {
-  if (failed_ || worker.value >= workers_.count()) return workers_.join(worker, life);
+bool shard_core::give_slot(rank worker, incarnation_number incarnation) {
+  if (failed_ || worker.value >= workers_.count()) return workers_.join(worker, incarnation);
   const bool owed = !workers_[worker].returns || workers_[worker].owed;
-  if (!workers_.join(worker, life)) return false;
+  if (!workers_.join(worker, incarnation)) return false;
   workers_[worker].owed = owed;
   return true;
 }
@@ -112,48 +113,50 @@ void shard_core::join(rank worker) {
   worker_slot& newcomer = workers_[worker];
   newcomer.heard_at = time_->now();
   if (std::exchange(newcomer.returns, false)) {
-    order_.come_back(worker, newcomer.life);
+    order_.come_back(worker, newcomer.incarnation);
     if (!newcomer.owed) answer(worker, {});
     return;
   }
-  if (order_.never_greets(worker, newcomer.life) && order_.was_cut(worker, newcomer.life)) send_home(worker);
-  order_.join(worker, newcomer.life);
+  if (order_.never_greets(worker, newcomer.incarnation) && order_.was_cut(worker, newcomer.incarnation))
+    send_home(worker);
+  order_.join(worker, newcomer.incarnation);
   take_what_is_ready();
 }
 
 /// The order alone says whom the policy counts, so that all shards that follow it count the same workers. A
 /// worker that has left already does so at a later turn.
-void shard_core::greet(rank worker, incarnation life) {
-  order_.announce(order_entry::of(order_entry::kind::joined, worker, life));
+void shard_core::greet(rank worker, incarnation_number incarnation) {
+  order_.announce(order_entry::of(order_entry::kind::joined, worker, incarnation));
   worker_slot& newcomer = workers_[worker];
   newcomer.greeted = true;
-  if (!newcomer.in_policy) { // its seat was empty, or an earlier incarnation has left
+  if (!newcomer.in_policy) { // its slot was empty, or an earlier incarnation has left
     newcomer.in_policy = true;
-    turns_.rule().join(worker);
+    machine_.rule().join(worker);
   }
-  if (newcomer.here && newcomer.life == life) workers_.wait(worker, time_->now());
+  if (newcomer.here && newcomer.incarnation == incarnation) workers_.wait(worker, time_->now());
   release();
 }
 
-bool shard_core::leave(rank worker, incarnation life) {
-  if (failed_) return workers_.leave(worker, life);
+bool shard_core::leave(rank worker, incarnation_number incarnation) {
+  if (failed_) return workers_.leave(worker, incarnation);
   cut_.before_leaving(worker);
-  if (!workers_.leave(worker, life)) return false;
-  order_.leave(worker, life);
+  if (!workers_.leave(worker, incarnation)) return false;
+  order_.leave(worker, incarnation);
   take_what_is_ready();
   return true;
 }
 
 /// A shard that judges on its own also tells its followers that the worker has left. `unjudged`: a gradient
 /// has arrived whose turn did not come before.
-void shard_core::let_go(rank worker, incarnation life, bool unjudged) {
+void shard_core::let_go(rank worker, incarnation_number incarnation, bool unjudged) {
   worker_slot& gone = workers_[worker];
   gone.account.unjudged += unjudged ? 1 : 0;
-  if (order_.was_cut(worker, life) && gone.here && gone.life == life && gone.owed) send_home(worker);
+  if (order_.was_cut(worker, incarnation) && gone.here && gone.incarnation == incarnation && gone.owed)
+    send_home(worker);
   if (!gone.in_policy) return;
   gone.in_policy = false;
-  order_.announce(order_entry::of(order_entry::kind::left, worker, life));
-  turns_.leave(worker);
+  order_.announce(order_entry::of(order_entry::kind::left, worker, incarnation));
+  machine_.leave(worker);
   give_places();
   updates_.leave(worker);
   release();
@@ -161,7 +164,7 @@ void shard_core::let_go(rank worker, incarnation life, bool unjudged) {
 
 // -- a gradient comes ------------------------------------------------------------------------------------
 
-/// A sender that is fenced off costs nothing but this look. What comes from elsewhere is copied to the card
+/// A sender that is fenced off costs nothing but this look. What comes from elsewhere is copied to the GPU
 /// when it comes, also if its turn is still to come.
 bool shard_core::push(const push_gradient& from) {
   const gradient_id id = from.header.id;
@@ -183,7 +186,7 @@ bool shard_core::push(const push_gradient& from) {
   }
   push_gradient x = from;
   x.payload.room.reset(); // `from` has it until this returns
-  if (order_.is_followed() || !turns_.rule().first_awaited()) x.payload.credit.reset();
+  if (order_.is_followed() || !machine_.rule().first_awaited()) x.payload.credit.reset();
   if (!order_.is_followed()) worker.note_trained(x.header);
   bring(x);
   cut_.add(x);
@@ -192,10 +195,10 @@ bool shard_core::push(const push_gradient& from) {
   return true;
 }
 
-/// A recording has no turn for the gradient. If its worker was lost in the recorded run, it need not wait.
+/// A recording has no entry for the gradient. If its worker was lost in the recorded run, it need not wait.
 void shard_core::refuse(const gradient_header& x) {
   const rank worker = x.id.worker;
-  if (order_.was_cut(worker, x.id.life)) {
+  if (order_.was_cut(worker, x.id.incarnation)) {
     workers_.lose_unjudged(worker);
     return send_home(worker);
   }
@@ -222,12 +225,12 @@ void shard_core::bring(push_gradient& x) {
   }
 }
 
-// -- turns -----------------------------------------------------------------------------------------------
+// -- entries ---------------------------------------------------------------------------------------------
 
-void shard_core::expect(const order_entry& turn) {
-  if (turn.worker.value >= workers_.count()) return; // of a process that is not as it should be
+void shard_core::expect(const order_entry& entry) {
+  if (entry.worker.value >= workers_.count()) return; // of a process that is not as it should be
   require_near(order_.ahead(), workers_.count());
-  order_.expect(turn);
+  order_.expect(entry);
   take_what_is_ready();
 }
 
@@ -247,36 +250,36 @@ void shard_core::take_what_is_ready() {
 }
 
 void shard_core::take(const gradient_order::ready& ready) {
-  const order_entry& turn = ready.turn;
-  switch (turn.what) {
+  const order_entry& entry = ready.entry;
+  switch (entry.what) {
   case order_entry::kind::left:
-    return let_go(turn.worker, turn.life(), ready.gradient.has_value());
+    return let_go(entry.worker, entry.incarnation(), ready.gradient.has_value());
   case order_entry::kind::joined:
-    return greet(turn.worker, turn.life());
+    return greet(entry.worker, entry.incarnation());
   case order_entry::kind::kept:
-    return cut_.follow(turn.step.value);
+    return cut_.follow(entry.step.value);
   case order_entry::kind::missed:
-    return take_missed(turn, ready.gradient);
+    return take_missed(entry, ready.gradient);
   case order_entry::kind::closed:
-    return take_closed(turn);
+    return take_closed(entry);
   case order_entry::kind::gradient:
   case order_entry::kind::switched: // never comes here
-    return ready.gradient ? take_gradient(*ready.gradient, turn.arrived) : take_lost(turn);
+    return ready.gradient ? take_gradient(*ready.gradient, entry.arrived) : take_lost(entry);
   }
 }
 
-decision shard_core::judge(const order_entry& turn) {
-  return turns_.judge(turn, {version().value - turn.gap});
+decision shard_core::judge(const order_entry& entry) {
+  return machine_.judge(entry, {version().value - entry.gap});
 }
 
 /// `arrived` is the time by which the gradient is judged, from the shard whose order is followed.
 void shard_core::take_gradient(const push_gradient& x, std::int64_t arrived) {
   const gradient_header& g = x.header;
-  const order_entry turn{order_entry::kind::gradient, g.id.worker, g.id.step, updates_.gap_of(g), arrived};
-  order_.announce(turn);
+  const order_entry entry{order_entry::kind::gradient, g.id.worker, g.id.step, updates_.gap_of(g), arrived};
+  order_.announce(entry);
   worker_slot& worker = workers_[g.id.worker];
-  const bool waits = worker.here ? worker.life == g.id.life : worker.returns;
-  if (worker.life == g.id.life && g.batches > worker.batches) worker.note_trained(g);
+  const bool waits = worker.here ? worker.incarnation == g.id.incarnation : worker.returns;
+  if (worker.incarnation == g.id.incarnation && g.batches > worker.batches) worker.note_trained(g);
   if (waits) workers_.wait(g.id.worker, worker.arrived);
   workers_.produce(g.id.worker);
   timeline_.idle(!updates_.nothing_waits(), worker.arrived, order_.is_followed());
@@ -284,7 +287,7 @@ void shard_core::take_gradient(const push_gradient& x, std::int64_t arrived) {
   updates_.may_divide(taking_ && has_begun_);
   const std::uint64_t samples = worker.take_samples(g);
   const version_number before = version();
-  const decision d = judge(turn);
+  const decision d = judge(entry);
   switch (d.what) {
   case verdict::apply:
     updates_.make(updates_.add(x));
@@ -295,92 +298,92 @@ void shard_core::take_gradient(const push_gradient& x, std::int64_t arrived) {
     give_places();
     break;
   case verdict::discard:
-    workers_.discard(g.id.worker, updates_.gap_of(g), std::string(d.reason), g.id.life);
+    workers_.discard(g.id.worker, updates_.gap_of(g), std::string(d.reason), g.id.incarnation);
     timeline_.moment(trace_kind::discard, g, d.reason);
     break;
   }
   if (updates_.is_updating()) return; // the answers follow the update
   taking_.reset();
   updates_.may_divide(false);
-  if (turns_.rule().holds_until_update() && version() == before)
+  if (machine_.rule().holds_until_update() && version() == before)
     start_if_due(g.id.worker, g.id.worker);
   else
     release(g.id.worker);
 }
 
 void shard_core::keep_waiting(const push_gradient& x, std::uint64_t samples, verdict what) {
-  if (what == verdict::defer && !turns_.rule().has_rounds())
+  if (what == verdict::defer && !machine_.rule().has_rounds())
     throw std::logic_error(
         fmt::format("policy '{}' defers a gradient to its next round, and has no rounds", policy_name()));
-  updates_.add_waiting(x, turns_.place(what), samples);
-  if (what == verdict::merge) turns_.update_if_due();
+  updates_.add_waiting(x, machine_.place(what), samples);
+  if (what == verdict::merge) machine_.update_if_due();
 }
 
 /// Only what a batch that is not complete has can be of use before it is.
 void shard_core::give_places() {
-  const auto next = turns_.rule().first_awaited();
+  const auto next = machine_.rule().first_awaited();
   if (next && !updates_.is_updating() && !updates_.nothing_waits()) updates_.give_places(*next);
 }
 
 /// The first shard got a gradient that was lost on the way to this one. Its place in the batch stays empty,
 /// so that the versions of all shards stay equal. In a replay that is ended early, an empty batch makes no
 /// version.
-void shard_core::take_lost(const order_entry& turn) {
+void shard_core::take_lost(const order_entry& entry) {
   if (!order_.replays()) {
-    order_.announce({order_entry::kind::missed, turn.worker, turn.step, turn.gap, turn.arrived});
-    turns_.take_lost(judge(turn).what);
+    order_.announce({order_entry::kind::missed, entry.worker, entry.step, entry.gap, entry.arrived});
+    machine_.take_lost(judge(entry).what);
     return release();
   }
-  const verdict what = judge(turn).what;
-  turns_.add_lost(what);
-  if (what == verdict::merge && updates_.no_gradient_waits() && turns_.rule().batch_complete())
+  const verdict what = judge(entry).what;
+  machine_.add_lost(what);
+  if (what == verdict::merge && updates_.no_gradient_waits() && machine_.rule().batch_complete())
     drop_batch();
   else if (what == verdict::merge)
-    turns_.update_if_due();
+    machine_.update_if_due();
   release();
 }
 
 /// The batch is of lost gradients alone, and makes no version.
 void shard_core::drop_batch() {
-  updates_.drop_lost(turns_.rule().has_rounds() ? 0 : turns_.rule().takes_first());
-  turns_.updated();
+  updates_.drop_lost(machine_.rule().has_rounds() ? 0 : machine_.rule().takes_first());
+  machine_.updated();
 }
 
 /// In a replay the gradient comes that was lost in the recorded run. Its worker need not wait.
-void shard_core::take_missed(const order_entry& turn, const std::optional<push_gradient>& late) {
-  order_.announce(turn);
-  order_entry here = turn;
+void shard_core::take_missed(const order_entry& entry, const std::optional<push_gradient>& late) {
+  order_.announce(entry);
+  order_entry here = entry;
   if (late) {
     here.gap = updates_.gap_of(late->header);
-    const worker_slot& worker = workers_[turn.worker];
-    workers_.lose_unjudged(turn.worker);
-    if (worker.here && worker.life == late->header.id.life) send_home(turn.worker);
+    const worker_slot& worker = workers_[entry.worker];
+    workers_.lose_unjudged(entry.worker);
+    if (worker.here && worker.incarnation == late->header.id.incarnation) send_home(entry.worker);
   }
-  turns_.take_lost(judge(here).what);
+  machine_.take_lost(judge(here).what);
   release();
 }
 
 /// A batch that was applied before its time was over is not closed any more.
-void shard_core::take_closed(const order_entry& turn) {
-  if (!order_.is_followed() && turns_.rule().closes_at() != turn.arrived) return;
-  order_.announce(turn);
-  turns_.close();
+void shard_core::take_closed(const order_entry& entry) {
+  if (!order_.is_followed() && machine_.rule().closes_at() != entry.arrived) return;
+  order_.announce(entry);
+  machine_.close();
   release();
 }
 
 /// The first shard says for all that follow it when a batch is closed, and a recording for those of a replay.
 std::optional<std::int64_t> shard_core::closes_at() const {
-  return order_.is_followed() ? std::nullopt : turns_.rule().closes_at();
+  return order_.is_followed() ? std::nullopt : machine_.rule().closes_at();
 }
 
 std::optional<rank> shard_core::first_awaited() const {
   if (order_.is_followed() || credit_is_free_) return std::nullopt;
-  return turns_.rule().first_awaited();
+  return machine_.rule().first_awaited();
 }
 
 void shard_core::end_update() {
   updates_.may_divide(false);
-  if (updates_.end()) turns_.end_update();
+  if (updates_.end()) machine_.end_update();
   release(std::exchange(taking_, std::nullopt));
   switch_if_all_taken();
 }
@@ -395,10 +398,10 @@ void shard_core::release(std::optional<rank> just_taken) {
 /// more.
 void shard_core::start_if_due(rank waiting, std::optional<rank> just_taken) {
   worker_slot& worker = workers_[waiting];
-  if (!worker.waits_since || !turns_.may_start(waiting)) return;
+  if (!worker.waits_since || !machine_.may_start(waiting)) return;
   worker.owed = false;
   const auto stay = worker.end_wait(time_->now(), just_taken != waiting, updates_.batch_begun());
-  if (turns_.renews(waiting) || !worker.answer.values)
+  if (machine_.renews(waiting) || !worker.answer.values)
     worker.answer = {version(), updates_.weights_for(waiting), {}};
   worker.answer.met = std::exchange(worker.met, {});
   if (!worker.returns) answer(waiting, stay);
@@ -440,7 +443,7 @@ void shard_core::switch_if_all_taken() {
   if (!next_policy_ || updates_.is_updating() || !all_taken(*next_policy_)) return;
   const switch_policy x = *std::exchange(next_policy_, std::nullopt);
   for (std::uint32_t r = 0; r < workers_.count() && !order_.is_followed(); ++r)
-    if (!x.present[r]) let_go({r}, workers_[{r}].life); // its own word may still be on its way
+    if (!x.present[r]) let_go({r}, workers_[{r}].incarnation); // its own word may still be on its way
   order_.take_switch(std::ranges::count(x.present, 0) < std::ssize(x.present));
   begin_policy(x);
   switched_ = epoch_;
@@ -449,24 +452,24 @@ void shard_core::switch_if_all_taken() {
 /// Under the new policy every worker starts from the present weights.
 void shard_core::begin_policy(const switch_policy& x) {
   port_.end_gaps(); // those under the old policy say nothing about the new one
-  turns_.finish();
+  machine_.finish();
   lease_.end();
   const policy_spec chosen(x.policy, workers_.count());
-  turns_.begin(policy_of(chosen));
-  order_.begin_policy(turns_.rule().shards_agree());
-  updates_.weigh(turns_.rule().weighs());
+  machine_.begin(policy_of(chosen));
+  order_.begin_policy(machine_.rule().shards_agree());
+  updates_.weigh(machine_.rule().weighs());
   credit_is_free_ = false;
   if (!chosen.traits().needs_shards) lease_.begin();
   epoch_ = x.epoch;
   timeline_.moment(trace_kind::change_policy, {}, policy_name());
   workers_.begin_policy(x.present, time_->now());
   for (std::uint32_t r = 0; r < workers_.count() && order_.replays(); ++r)
-    if (!order_.has_greeted({r}, workers_[{r}].life)) workers_[{r}].waits_since.reset();
+    if (!order_.has_greeted({r}, workers_[{r}].incarnation)) workers_[{r}].waits_since.reset();
   for (std::uint32_t r = 0; r < workers_.count(); ++r)
-    if (workers_[{r}].in_policy) turns_.rule().join({r});
+    if (workers_[{r}].in_policy) machine_.rule().join({r});
   release(); // before anybody is let go, as where the order is given, since a cure may predict for all
   for (std::uint32_t r = 0; r < workers_.count() && !order_.is_followed(); ++r)
-    if (workers_[{r}].left) let_go({r}, workers_[{r}].life); // the coordinator had not yet heard of it
+    if (workers_[{r}].left) let_go({r}, workers_[{r}].incarnation); // the coordinator had not yet heard of it
   take_what_is_ready();
 }
 
@@ -479,7 +482,7 @@ std::optional<std::uint64_t> shard_core::fail() {
 
 /// Versions only grow, so a gradient that is too stale now will be so when it comes.
 bool shard_core::will_discard(version_number read, policy_epoch epoch) const {
-  const auto most = turns_.rule().most_stale();
+  const auto most = machine_.rule().most_stale();
   return most && epoch == epoch_ && version() - read > *most;
 }
 

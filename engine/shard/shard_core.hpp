@@ -6,13 +6,13 @@
 #include <mailgrad/engine/account/trace_track.hpp>
 #include <mailgrad/engine/shard/gradient_order.hpp>
 #include <mailgrad/engine/shard/hogwild_handover.hpp>
+#include <mailgrad/engine/shard/policy_machine.hpp>
 #include <mailgrad/engine/shard/push_gradient.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/engine/shard/shard_cut.hpp>
 #include <mailgrad/engine/shard/shard_port.hpp>
 #include <mailgrad/engine/shard/shard_timeline.hpp>
 #include <mailgrad/engine/shard/switch_policy.hpp>
-#include <mailgrad/engine/shard/turn_machine.hpp>
 #include <mailgrad/engine/shard/update_maker.hpp>
 #include <mailgrad/engine/shard/worker_slots.hpp>
 #include <mailgrad/optim/cures/cure_spec.hpp>
@@ -40,11 +40,11 @@ struct shard_core_options {
   std::shared_ptr<const time_source> time;
   cure_spec cure{"none", 1};
   run_id run{}; ///< gradients of another run are not taken
-  /// Ranks from `workers` to seats - 1 may join while the run goes on; 0: none may.
-  std::uint32_t seats = 0;
+  /// Ranks from `workers` to slots - 1 may join while the run goes on; 0: none may.
+  std::uint32_t slots = 0;
   std::shared_ptr<trace_track> trace{};    ///< the timeline; owned by the core while it lives
   std::shared_ptr<hogwild_store> store{};  ///< of all shards, if hogwild is among the policies of the run
-  std::shared_ptr<card_block> on_card{};   ///< if that block is on the card of the shards
+  std::shared_ptr<gpu_block> on_gpu{};     ///< if that block is on the GPU of the shards
   std::shared_ptr<saved_fields> resumed{}; ///< the shard's part of a checkpoint to go on from; or null
   bool same_workers = true;                ///< as when that was taken
   std::vector<bool> counted{}; ///< by rank: that has all that the worker did; if not, it begins anew
@@ -53,7 +53,7 @@ struct shard_core_options {
   /// Whether checkpoints keep the last answer to each worker, because it cannot begin from newer weights.
   bool keep_answers = false;
 
-  std::uint32_t ranks() const { return std::max(workers, seats); }
+  std::uint32_t ranks() const { return std::max(workers, slots); }
 };
 
 /// One shard of a run, without actors and messages: it takes what happens as calls, judges gradients in their
@@ -63,7 +63,7 @@ struct shard_core_options {
 ///                                \-> merge, defer --batch complete--^
 ///                                \-> discard
 ///
-/// After each call that may take turns its owner looks what is to be done: work(), closes_at(),
+/// After each call that may take entries its owner looks what is to be done: work(), closes_at(),
 /// finished_cut(), first_awaited(), take_switched(). What must be told at its very moment goes by the port.
 ///
 /// Guarantees  each gradient of a worker is taken at most once, in the order of its steps. A worker that
@@ -88,7 +88,7 @@ public:
   /// `helpers`: threads that may help with an update. `replayed`: of the run to repeat.
   shard_core(shard_core_options options, shard_port& port, std::size_t helpers = 0,
              const std::optional<recorded_order>& replayed = {});
-  /// A card may still read and write what the members below have: gradients, sums, the state of a cure.
+  /// A GPU may still read and write what the members below have: gradients, sums, the state of a cure.
   ~shard_core() { weights_->finish(); }
   shard_core(const shard_core&) = delete;
   shard_core& operator=(const shard_core&) = delete;
@@ -98,31 +98,31 @@ public:
   /// Takes what a checkpoint had beside the state, before any worker returns.
   void begin();
   /// The incarnation that must leave before this one joins, as its end is not known yet; none: nobody must.
-  std::optional<incarnation> replaced_by(rank worker, incarnation life) const;
+  std::optional<incarnation_number> replaced_by(rank worker, incarnation_number incarnation) const;
   /// Notes that a worker is here. False: the run has no such rank, this incarnation has left, or a later one
   /// has joined.
-  bool seat(rank worker, incarnation life);
-  /// The worker that has its seat takes part, when its turn comes.
+  bool give_slot(rank worker, incarnation_number incarnation);
+  /// The worker that has its slot takes part, when its turn comes.
   void join(rank worker);
   /// Returns whether the gradient counts: false if nobody judges it.
   bool push(const push_gradient& from);
   /// False: nothing has changed.
-  bool leave(rank worker, incarnation life);
-  /// The first shard has taken this turn.
-  void expect(const order_entry& turn);
+  bool leave(rank worker, incarnation_number incarnation);
+  /// The first shard has taken this entry.
+  void expect(const order_entry& entry);
   /// The moment of closes_at() has come.
   void close(std::int64_t moment);
   /// Begins that policy when all gradients of the present one are taken. False: it has fewer ranks than this
   /// run.
   bool switch_to(const switch_policy& next);
-  /// Workers may stand still, so nobody waits for a turn until the next policy begins.
+  /// Workers may stand still, so nobody waits for an entry until the next policy begins.
   void free_credit() { credit_is_free_ = true; }
   /// A checkpoint is taken; shard_cut says what is returned.
   bool begin_cut(std::uint64_t number) { return cut_.begin(number); }
   bool mark_cut(std::uint64_t number, rank worker, step_number step) {
     return cut_.mark(number, worker, step);
   }
-  /// Memory of a card is lacking: no further gradient is taken. Returns the number of the checkpoint under
+  /// Memory of a GPU is lacking: no further gradient is taken. Returns the number of the checkpoint under
   /// way, which gets no part.
   std::optional<std::uint64_t> fail();
 
@@ -151,7 +151,7 @@ public:
   version_number version() const noexcept { return weights_->version(); }
   std::span<const worker_slot> workers() const noexcept { return workers_.all(); } ///< by rank
   const gradient_order& order() const noexcept { return order_; }
-  std::string_view policy_name() const noexcept { return turns_.rule().name(); }
+  std::string_view policy_name() const noexcept { return machine_.rule().name(); }
   /// The policy that waits for gradients of the present one, and since when; null: none does.
   const switch_policy* next_policy() const noexcept { return next_policy_ ? &*next_policy_ : nullptr; }
   instant switch_asked() const noexcept { return switch_asked_; }
@@ -167,19 +167,19 @@ public:
 private:
   void resume(const shard_core_options& from);
   void count_in(rank worker);
-  shard_state state() { return {run_, *weights_, turns_, workers_, updates_, order_, lease_}; }
+  shard_state state() { return {run_, *weights_, machine_, workers_, updates_, order_, lease_}; }
 
   void take_what_is_ready();
   void take(const gradient_order::ready& ready);
-  void greet(rank worker, incarnation life);
+  void greet(rank worker, incarnation_number incarnation);
   void take_gradient(const push_gradient& x, std::int64_t arrived);
   void keep_waiting(const push_gradient& x, std::uint64_t samples, verdict what);
-  void take_lost(const order_entry& turn);
+  void take_lost(const order_entry& entry);
   void drop_batch();
-  void take_missed(const order_entry& turn, const std::optional<push_gradient>& late);
-  void take_closed(const order_entry& turn);
-  void let_go(rank worker, incarnation life, bool unjudged = false);
-  decision judge(const order_entry& turn);
+  void take_missed(const order_entry& entry, const std::optional<push_gradient>& late);
+  void take_closed(const order_entry& entry);
+  void let_go(rank worker, incarnation_number incarnation, bool unjudged = false);
+  decision judge(const order_entry& entry);
   void give_places();
   void refuse(const gradient_header& x);
   void drop_stray(const gradient_header& x);
@@ -189,7 +189,7 @@ private:
   void switch_if_all_taken();
   void begin_policy(const switch_policy& x);
 
-  bool keeps_answers() const { return keep_answers_ || turns_.rule().has_rounds(); }
+  bool keeps_answers() const { return keep_answers_ || machine_.rule().has_rounds(); }
   void release(std::optional<rank> just_taken = {});
   void start_if_due(rank waiting, std::optional<rank> just_taken);
   void answer(rank worker, const std::optional<stay_at_shard>& stay);
@@ -205,7 +205,7 @@ private:
   worker_slots workers_;
   shard_timeline timeline_;
   update_maker updates_;
-  turn_machine turns_;
+  policy_machine machine_;
   gradient_order order_;
   hogwild_handover lease_; ///< of the weights, under hogwild
   shard_cut cut_;

@@ -6,9 +6,9 @@ namespace mailgrad {
 
 shard_cure::shard_cure(std::unique_ptr<cure> what, std::shared_ptr<shard> weights, std::uint32_t workers)
     : cure_(std::move(what)), weights_(std::move(weights)), velocity_(weights_->state("velocity")),
-      blocks_([lane = weights_->at(), bytes = weights_->snapshot().size() * sizeof(float)] {
+      blocks_([queue = weights_->at(), bytes = weights_->snapshot().size() * sizeof(float)] {
         return naming_memory("the weights that a cure predicts",
-                             [&] { return std::make_shared<memory>(lane->allocate(bytes)); });
+                             [&] { return std::make_shared<memory>(queue->allocate(bytes)); });
       }),
       read_(workers) {}
 

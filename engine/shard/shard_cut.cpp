@@ -16,9 +16,9 @@ void keep_state(archive& a, const shard_state& of, bool same_workers) {
   a.field("shard", of.weights);
   a.group("cure", [&] { of.updates.keep_cure(a); });
   if (!same_workers) return;
-  a.field("policy", of.turns.rule());
+  a.field("policy", of.machine.rule());
   a.group("workers", [&] { of.workers.keep(a, of.weights, of.order.replays()); });
-  of.updates.keep_waiting(a, of.turns.rule(), of.run);
+  of.updates.keep_waiting(a, of.machine.rule(), of.run);
   a.group("order", [&] { of.order.keep(a); });
 }
 
@@ -26,7 +26,7 @@ std::string group_of(std::size_t gradient) { return fmt::format("gradient {}", g
 
 } // namespace
 
-shard_cut::shard_cut(const shard_state& of) : of_(of), marks_(of.workers.count()) {}
+shard_cut::shard_cut(const shard_state& of) : of_(of), markers_(of.workers.count()) {}
 
 bool shard_cut::begin(std::uint64_t number) {
   if (number < last_ || (number == last_ && !kept_)) return false; // finished before
@@ -35,24 +35,24 @@ bool shard_cut::begin(std::uint64_t number) {
 }
 
 bool shard_cut::mark(std::uint64_t number, rank worker, step_number step) {
-  if (worker.value >= marks_.size()) return false;
+  if (worker.value >= markers_.size()) return false;
   const bool begun = begin(number);
-  if (number == number_) marks_[worker.value] = step;
+  if (number == number_) markers_[worker.value] = step;
   return begun;
 }
 
 bool shard_cut::belongs(const gradient_id& id) const {
-  const std::optional<step_number>& mark = marks_[id.worker.value];
-  return !mark || id.step <= *mark;
+  const std::optional<step_number>& marker = markers_[id.worker.value];
+  return !marker || id.step <= *marker;
 }
 
 void shard_cut::before(const gradient_id& id) {
-  if (number_ == 0 || kept_ || id.worker.value >= marks_.size() || belongs(id)) return;
+  if (number_ == 0 || kept_ || id.worker.value >= markers_.size() || belongs(id)) return;
   if (!of_.order.is_led()) keep_now();
 }
 
 void shard_cut::before_leaving(rank worker) {
-  if (number_ == 0 || kept_ || worker.value >= marks_.size() || !marks_[worker.value]) return;
+  if (number_ == 0 || kept_ || worker.value >= markers_.size() || !markers_[worker.value]) return;
   if (!of_.order.is_led()) keep_now();
 }
 
@@ -101,8 +101,8 @@ void shard_cut::keep_now() {
 
 bool shard_cut::all_marked() const {
   const std::span<const worker_slot> workers = of_.workers.all();
-  for (std::size_t r = 0; r < marks_.size(); ++r)
-    if (!marks_[r] && !workers[r].left) return false;
+  for (std::size_t r = 0; r < markers_.size(); ++r)
+    if (!markers_[r] && !workers[r].left) return false;
   return true;
 }
 
@@ -120,7 +120,7 @@ std::optional<kept_shard> shard_cut::finished() {
     });
   if (!failure_.empty()) kept_.reset();
   beside_.clear();
-  std::ranges::fill(marks_, std::nullopt);
+  std::ranges::fill(markers_, std::nullopt);
   return kept_shard{std::exchange(number_, 0), std::exchange(kept_, nullptr)};
 }
 
@@ -129,7 +129,7 @@ std::optional<std::uint64_t> shard_cut::give_up() {
   last_ = number_;
   kept_.reset();
   beside_.clear();
-  std::ranges::fill(marks_, std::nullopt);
+  std::ranges::fill(markers_, std::nullopt);
   return std::exchange(number_, 0);
 }
 

@@ -3,8 +3,8 @@
 #include <mailgrad/engine/shard/gradient_order.hpp>
 #include <mailgrad/engine/shard/gradient_queue.hpp>
 #include <mailgrad/engine/shard/hogwild_handover.hpp>
+#include <mailgrad/engine/shard/policy_machine.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
-#include <mailgrad/engine/shard/turn_machine.hpp>
 #include <mailgrad/engine/shard/update_maker.hpp>
 #include <mailgrad/engine/shard/worker_slots.hpp>
 #include <mailgrad/files/archive.hpp>
@@ -21,7 +21,7 @@ namespace mailgrad {
 struct shard_state {
   run_id run;
   shard& weights;
-  turn_machine& turns;
+  policy_machine& machine;
   worker_slots& workers;
   update_maker& updates;
   gradient_order& order;
@@ -34,15 +34,15 @@ struct kept_shard {
   std::shared_ptr<const saved_fields> fields;
 };
 
-/// A shard's part in a checkpoint. Each worker sends a mark: the gradients that it pushed before belong to
+/// A shard's part in a checkpoint. Each worker sends a marker: the gradients that it pushed before belong to
 /// the checkpoint, later ones do not. The state is kept once, before a gradient is taken that does not
 /// belong. Gradients that belong and arrive afterwards are kept beside it.
 ///
-///     idle --first mark--> marking --all marks-----------------------------------------> finished = idle
-///                             \--a gradient that does not belong--> kept --all marks--/
+///     idle --first marker--> marking --all markers-----------------------------------------> finished = idle
+///                               \--a gradient that does not belong--> kept --all markers--/
 ///
-/// A shard that follows the first one keeps its state at the turn at which that one did. Under hogwild no
-/// gradient comes, and workers that have marked stand still, so the state is kept at the last mark.
+/// A shard that follows the first one keeps its state at the entry at which that one did. Under hogwild no
+/// gradient comes, and workers that have sent theirs stand still, so the state is kept at the last marker.
 /// Threads  one caller at a time.
 class shard_cut {
 public:
@@ -57,14 +57,14 @@ public:
   bool mark(std::uint64_t number, rank worker, step_number step);
   /// This gradient is about to be admitted: the state is kept first if it does not belong.
   void before(const gradient_id& id);
-  /// This worker leaves: the state is kept first if the worker has marked.
+  /// This worker leaves: the state is kept first if its marker has come.
   void before_leaving(rank worker);
   /// This gradient has been admitted: it is kept beside the state if it belongs.
   void add(const push_gradient& x);
-  /// The first shard has kept its state at this turn.
+  /// The first shard has kept its state at this entry.
   void follow(std::uint64_t number);
-  /// The part, as soon as all workers that have not left have marked. Returned once. It has no fields if
-  /// memory was lacking to keep them, and failure() says so.
+  /// The part, as soon as the markers of all workers that have not left have come. Returned once. It has no
+  /// fields if memory was lacking to keep them, and failure() says so.
   std::optional<kept_shard> finished();
   const std::string& failure() const noexcept { return failure_; }
   /// Ends the checkpoint under way, to which no part will come. Returns its number, if there was one.
@@ -79,9 +79,9 @@ private:
 
   shard_state of_;
   std::uint64_t last_ = 0;
-  std::uint64_t number_ = 0;                      ///< of the checkpoint under way; 0: none is
-  std::vector<std::optional<step_number>> marks_; ///< by rank
-  std::shared_ptr<saved_fields> kept_;            ///< null: not yet
+  std::uint64_t number_ = 0;                        ///< of the checkpoint under way; 0: none is
+  std::vector<std::optional<step_number>> markers_; ///< by rank
+  std::shared_ptr<saved_fields> kept_;              ///< null: not yet
   std::vector<waiting_gradient> beside_;
   std::string failure_; ///< why there will be no part; empty: there will be one
 };

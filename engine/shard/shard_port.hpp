@@ -18,14 +18,14 @@ public:
 
   /// The worker may go on with these weights.
   virtual void answer(rank worker, shard_weights weights) = 0;
-  /// A recording has no turn for this gradient, so the shard never takes it.
+  /// A recording has no entry for this gradient, so the shard never takes it.
   virtual void refuse(rank worker, step_number step) = 0;
-  /// This turn is taken now: the recorder notes it.
-  virtual void note(const order_entry& turn) = 0;
+  /// This entry is taken now: the recorder notes it.
+  virtual void note(const order_entry& entry) = 0;
   /// The same for a checkpoint: what was noted so far lies before it.
   virtual void note_kept(std::uint64_t checkpoint) = 0;
-  /// The shards that follow this one take the turn next. They work on it while this one does.
-  virtual void tell_followers(const order_entry& turn) = 0;
+  /// The shards that follow this one take the entry next. They work on it while this one does.
+  virtual void tell_followers(const order_entry& entry) = 0;
   /// A gradient of this gap, which `arrived` then, is part of the next update.
   virtual void count_gap(std::uint64_t versions, instant arrived) = 0;
   /// The gaps that follow belong to another policy.

@@ -15,7 +15,8 @@ struct switch_policy {
   std::string policy;
   std::vector<step_number> steps;
   std::vector<std::uint8_t> present; ///< by rank; 0: takes no part in the new policy
-  std::vector<incarnation> lives{};  ///< by rank: of the workers that are present; empty: all are 0
+  std::vector<incarnation_number>
+      incarnations{}; ///< by rank: of the workers that are present; empty: all are 0
 };
 
 } // namespace mailgrad

@@ -71,7 +71,7 @@ waiting_gradient update_maker::received(const push_gradient& x, std::uint64_t sa
   require_values(x);
   const rank worker = x.header.id.worker;
   if (x.payload.values) weights_->wait_for(*x.payload.values);
-  if (workers_[worker].life == x.header.id.life) workers_[worker].merged = true;
+  if (workers_[worker].incarnation == x.header.id.incarnation) workers_[worker].merged = true;
   return {x, cure_.read_by(worker), std::max<std::uint64_t>(samples, 1)}; // none weighs nothing
 }
 
@@ -172,7 +172,7 @@ void update_maker::sample(const push_gradient& x) {
 /// An incarnation that has come meanwhile has computed nothing that met these weights.
 void update_maker::meet(const push_gradient& x) {
   worker_slot& worker = workers_[x.header.id.worker];
-  if (worker.life == x.header.id.life) worker.met = {x.header.id.step, weights_->snapshot()};
+  if (worker.incarnation == x.header.id.incarnation) worker.met = {x.header.id.step, weights_->snapshot()};
 }
 
 void update_maker::note_distances() {
@@ -181,7 +181,7 @@ void update_maker::note_distances() {
     worker_account& account = workers_[d.of.worker].account;
     const double gap = weights_->distance_of(*d.measured);
     account.weight_gap.add(gap);
-    account.sampled_gaps.add({d.of.life, d.of.step, d.lag, gap});
+    account.sampled_gaps.add({d.of.incarnation, d.of.step, d.lag, gap});
   }
 }
 

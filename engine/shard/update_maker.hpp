@@ -5,11 +5,11 @@
 #include <mailgrad/engine/shard/gradient_batch.hpp>
 #include <mailgrad/engine/shard/gradient_queue.hpp>
 #include <mailgrad/engine/shard/gradient_table.hpp>
+#include <mailgrad/engine/shard/policy_machine.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/engine/shard/shard_cure.hpp>
 #include <mailgrad/engine/shard/shard_port.hpp>
 #include <mailgrad/engine/shard/shard_timeline.hpp>
-#include <mailgrad/engine/shard/turn_machine.hpp>
 #include <mailgrad/engine/shard/worker_slots.hpp>
 #include <mailgrad/optim/cures/cure_spec.hpp>
 #include <mailgrad/optim/policies/policy.hpp>
@@ -40,7 +40,7 @@ namespace mailgrad {
 ///         out_of_memory: likewise, but the weights are those of before.
 /// Threads one caller at a time; helpers touch only the parts they have begun. The workers, the port and the
 ///         timeline must outlive it.
-class update_maker final : public turn_machine::side {
+class update_maker final : public policy_machine::side {
 public:
   struct options {
     std::shared_ptr<shard> weights;
@@ -114,7 +114,7 @@ public:
   void keep_waiting(archive& a, const policy& rule, run_id run);
 
   /// Adds the distances of sampled gradients that have been measured by now to the accounts. What lies on a
-  /// card is measured a little later than the gradient is taken.
+  /// GPU is measured a little later than the gradient is taken.
   void note_distances();
 
 private:
@@ -123,7 +123,7 @@ private:
     gradient_id of;
     std::uint64_t lag;
     std::shared_ptr<const memory> measured;
-    mark until; ///< then it has come
+    device_event until; ///< then it has come
   };
 
   waiting_gradient received(const push_gradient& x, std::uint64_t samples);

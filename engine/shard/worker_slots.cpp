@@ -24,13 +24,13 @@ std::optional<stay_at_shard> worker_slot::end_wait(instant now, bool by_others, 
 
 /// One of an incarnation that another has replaced has what is known of it.
 std::uint64_t worker_slot::take_samples(const gradient_header& x) {
-  if (x.id.life != life) return x.samples;
+  if (x.id.incarnation != incarnation) return x.samples;
   if (x.samples < judged) judged = 0;
   return x.samples - std::exchange(judged, std::max(judged, x.samples));
 }
 
-void worker_slot::begin(incarnation next) {
-  life = next;
+void worker_slot::begin(incarnation_number next) {
+  incarnation = next;
   account.last_step = waiting_step = discarded = {};
   batches = samples = judged = heard = 0;
   heard_at.reset();
@@ -38,25 +38,25 @@ void worker_slot::begin(incarnation next) {
   met = {};
 }
 
-worker_slots::worker_slots(std::uint32_t workers, std::uint32_t seats, run_id run)
-    : run_(run), slots_(seats), used_(workers), may_wait_((seats + 63) / 64) {
-  for (std::uint32_t r = workers; r < seats; ++r) {
+worker_slots::worker_slots(std::uint32_t workers, std::uint32_t slots, run_id run)
+    : run_(run), slots_(slots), used_(workers), may_wait_((slots + 63) / 64) {
+  for (std::uint32_t r = workers; r < slots; ++r) {
     slots_[r].in_policy = false;
     slots_[r].left = slots_[r].empty = true;
   }
 }
 
-bool worker_slots::is_replaced_by(rank worker, incarnation life) const {
+bool worker_slots::is_replaced_by(rank worker, incarnation_number incarnation) const {
   if (worker.value >= slots_.size()) return false;
   const worker_slot& w = slots_[worker.value];
-  return w.here && life > w.life;
+  return w.here && incarnation > w.incarnation;
 }
 
-bool worker_slots::join(rank worker, incarnation life) {
+bool worker_slots::join(rank worker, incarnation_number incarnation) {
   if (worker.value >= slots_.size()) return false;
   worker_slot& w = slots_[worker.value];
-  if (life < w.life || (life == w.life && w.left && !w.empty)) return false;
-  if (life > w.life || w.empty) w.begin(life);
+  if (incarnation < w.incarnation || (incarnation == w.incarnation && w.left && !w.empty)) return false;
+  if (incarnation > w.incarnation || w.empty) w.begin(incarnation);
   used_ = std::max(used_, worker.value + 1);
   w.here = w.owed = true;
   return true;
@@ -65,8 +65,8 @@ bool worker_slots::join(rank worker, incarnation life) {
 bool worker_slots::awaits(const gradient_id& id) const {
   if (id.run != run_ || id.worker.value >= slots_.size()) return false;
   const worker_slot& worker = slots_[id.worker.value];
-  if (!worker.here || id.life != worker.life) return false; // has not joined, has left, or has joined anew
-  return id.step > worker.account.last_step;                // a gradient delivered twice counts once
+  if (!worker.here || id.incarnation != worker.incarnation) return false; // not joined, left, or joined anew
+  return id.step > worker.account.last_step; // a gradient delivered twice counts once
 }
 
 void worker_slots::admit(const push_gradient& x, instant now) {
@@ -82,11 +82,12 @@ void worker_slots::admit(const push_gradient& x, instant now) {
   worker.account.times.arrive(x.header.times, worker.in_mailbox);
 }
 
-bool worker_slots::leave(rank worker, incarnation life) {
+bool worker_slots::leave(rank worker, incarnation_number incarnation) {
   if (worker.value >= slots_.size()) return false;
   worker_slot& w = slots_[worker.value];
-  if (life < w.life || (life == w.life && w.left && !w.empty)) return false;
-  if (life > w.life || w.empty) w.begin(life); // its join, if it is under way, comes too late
+  if (incarnation < w.incarnation || (incarnation == w.incarnation && w.left && !w.empty)) return false;
+  if (incarnation > w.incarnation || w.empty)
+    w.begin(incarnation); // its join, if it is under way, comes too late
   w.waits_since.reset();
   w.owed = w.returns = w.here = false;
   w.left = true;
@@ -108,17 +109,17 @@ void worker_slots::merge(rank worker) {
   ++merged_;
 }
 
-void worker_slots::discard(rank worker, std::uint64_t gap, const std::string& reason, incarnation of) {
+void worker_slots::discard(rank worker, std::uint64_t gap, const std::string& reason, incarnation_number of) {
   worker_slot& w = slots_[worker.value];
   ++w.account.ledger.discarded[reason];
   ++discarded_;
   w.account.discarded_gaps.count(gap);
-  if (of == w.life) w.discarded = w.waiting_step;
+  if (of == w.incarnation) w.discarded = w.waiting_step;
 }
 
 void worker_slots::discard_unjudged(rank worker, std::uint64_t gap, const std::string& reason) {
   produce(worker);
-  discard(worker, gap, reason, slots_[worker.value].life);
+  discard(worker, gap, reason, slots_[worker.value].incarnation);
 }
 
 void worker_slots::lose_unjudged(rank worker) {
@@ -210,7 +211,8 @@ std::vector<std::uint32_t> awaited_before(const switch_policy& next, std::span<c
   std::vector<std::uint32_t> awaited;
   for (std::uint32_t r = 0; r < workers.size(); ++r) {
     if (!next.present[r]) continue;
-    const bool unheard_of = workers[r].empty || (!next.lives.empty() && workers[r].life < next.lives[r]);
+    const bool unheard_of =
+        workers[r].empty || (!next.incarnations.empty() && workers[r].incarnation < next.incarnations[r]);
     if (workers[r].left && !unheard_of) continue;
     if (unheard_of || !workers[r].here || workers[r].account.last_step < next.steps[r]) awaited.push_back(r);
   }

@@ -28,7 +28,7 @@ struct kept_answer {
 /// What a shard knows of a worker: whether it takes part, and since when it waits for weights.
 struct worker_slot {
   bool here = false;                  ///< it has joined, and has not left
-  incarnation life{};                 ///< of the worker that has joined
+  incarnation_number incarnation{};   ///< of the worker that has joined
   instant arrived{0};                 ///< when its last gradient arrived
   std::optional<instant> heard_at{};  ///< when the last message of this incarnation arrived
   std::optional<instant> in_mailbox;  ///< how long that gradient waited in the mailbox, if known
@@ -36,7 +36,7 @@ struct worker_slot {
   step_number waiting_step;
   step_number discarded{};   ///< its last gradient that no update has taken
   bool merged = false;       ///< its gradient is in the pending batch
-  bool left = false;         ///< and no later incarnation has joined; also while the seat is empty
+  bool left = false;         ///< and no later incarnation has joined; also while the slot is empty
   bool empty = false;        ///< no incarnation has joined yet, and the run began without this rank
   std::uint64_t batches = 0; ///< of this incarnation, whose gradients have been judged, or will be next
   std::uint64_t samples = 0; ///< in these batches
@@ -58,7 +58,7 @@ struct worker_slot {
   /// The gradient is judged now. Returns of how many samples it is.
   std::uint64_t take_samples(const gradient_header& x);
   /// The next incarnation counts anew.
-  void begin(incarnation next);
+  void begin(incarnation_number next);
   /// Ends the wait of the worker. Returns how long its gradient stayed; nothing if it has sent none.
   /// `by_others`: another worker's gradient released it.
   std::optional<stay_at_shard> end_wait(instant now, bool by_others, instant barrier_opened);
@@ -71,8 +71,8 @@ struct worker_slot {
 /// Threads     one caller at a time.
 class worker_slots {
 public:
-  /// Ranks from `workers` to `seats` - 1 take no part until they join.
-  worker_slots(std::uint32_t workers, std::uint32_t seats, run_id run);
+  /// Ranks from `workers` to `slots` - 1 take no part until they join.
+  worker_slots(std::uint32_t workers, std::uint32_t slots, run_id run);
 
   worker_slot& operator[](rank worker) { return slots_[worker.value]; }
   std::uint32_t count() const noexcept { return static_cast<std::uint32_t>(slots_.size()); }
@@ -81,10 +81,10 @@ public:
   std::uint32_t used() const noexcept { return used_; }
 
   /// Whether the rank has joined as an earlier incarnation, which has not left.
-  bool is_replaced_by(rank worker, incarnation life) const;
+  bool is_replaced_by(rank worker, incarnation_number incarnation) const;
   /// Notes that a worker takes part. An incarnation that comes after one that has left counts its steps anew.
   /// False: the run has no such rank, this incarnation has left, or a later one has joined.
-  bool join(rank worker, incarnation life);
+  bool join(rank worker, incarnation_number incarnation);
   /// Whether a gradient of this name counts: it is of this run, of the present incarnation of a worker that
   /// has joined, and has not come before.
   bool awaits(const gradient_id& id) const;
@@ -92,14 +92,14 @@ public:
   void admit(const push_gradient& x, instant now);
   /// False: this incarnation has left before, a later one has joined, or the run has no such rank. Its
   /// gradients are kept.
-  bool leave(rank worker, incarnation life);
+  bool leave(rank worker, incarnation_number incarnation);
 
   // What becomes of a worker's gradient, for its ledger.
   void produce(rank worker); ///< it is judged now
   void apply(rank worker);
   void merge(rank worker);
   /// Only the incarnation that sent a gradient of this gap is told.
-  void discard(rank worker, std::uint64_t gap, const std::string& reason, incarnation of);
+  void discard(rank worker, std::uint64_t gap, const std::string& reason, incarnation_number of);
   /// The same for a gradient that no policy has judged.
   void discard_unjudged(rank worker, std::uint64_t gap, const std::string& reason);
   /// No policy has judged it.

@@ -22,16 +22,16 @@ namespace mailgrad {
 ///     std::vector<float> chances(trained.outputs());
 ///     trained.probabilities(picture, chances); // of one picture, in bytes' values 0 to 255
 ///
-/// A first call for a number of samples builds a program for it; later ones allocate nothing. On a card it
-/// has a copy of the weights and a lane, and waits there, as a tested_model does.
+/// A first call for a number of samples builds a program for it; later ones allocate nothing. On a GPU it
+/// has a copy of the weights and a queue, and waits there, as a tested_model does.
 /// Threads one caller at a time; each thread may have one of its own, made from the same weights.
 class predictor {
 public:
-  /// The model is that of the card in the file. It computes on the host, or on `place`, a card.
+  /// The model is that of the model card in the file. It computes on the host, or on `place`, a GPU.
   ///
-  /// Errors  std::invalid_argument: the weights have no card, it names no model, or they do not fit it;
+  /// Errors  std::invalid_argument: the weights have no model card, it names no model, or they do not fit it;
   ///         graph_error as build_model(); device_error as tested_model. All that compute: device_error, and
-  ///         graph_error if no card computes an operation of the model.
+  ///         graph_error if no GPU computes an operation of the model.
   explicit predictor(const saved_weights& trained, device place = {});
   /// The model is a function of the program's own.
   predictor(model_function model, const saved_weights& trained, device place = {});
@@ -45,7 +45,7 @@ public:
   std::size_t outputs() const noexcept { return card_.request.outputs(); }
 
   /// The answers to samples whose numbers are those of the files that the model was trained on: the predictor
-  /// divides them as the card says.
+  /// divides them as the model card says.
   ///
   /// Shapes  samples: float32[n, inputs()]; answers: float32[n, outputs()].
   /// Errors  std::invalid_argument for other lengths, or a model that does not read plain numbers.

@@ -16,7 +16,7 @@ constexpr std::size_t tile = 1024;
 
 hogwild_writer::hogwild_writer(const parameter_layout& layout, std::shared_ptr<hogwild_store> store,
                                const optimizer_options& options)
-    : store_(std::move(store)), at_(std::make_shared<host_lane>()),
+    : store_(std::move(store)), at_(std::make_shared<host_queue>()),
       optimizer_(make_optimizer(options, layout.size())), dense_size_(layout.dense_size()), order_(at_) {
   for (std::size_t v = 0; v < layout.variables().size(); ++v) {
     const placed_variable& variable = layout.variables()[v];
@@ -28,8 +28,8 @@ hogwild_writer::hogwild_writer(const parameter_layout& layout, std::shared_ptr<h
 }
 
 hogwild_writer::hogwild_writer(const parameter_layout& layout, std::shared_ptr<hogwild_store> store,
-                               const optimizer_options& options, std::shared_ptr<card_block> block,
-                               std::uint32_t worker, std::shared_ptr<lane> at)
+                               const optimizer_options& options, std::shared_ptr<gpu_block> block,
+                               std::uint32_t worker, std::shared_ptr<device_queue> at)
     : store_(std::move(store)), block_(std::move(block)), worker_(worker), at_(std::move(at)),
       optimizer_(make_optimizer(options, layout.size(), *at_)), dense_size_(layout.dense_size()),
       order_(at_) {
@@ -55,13 +55,13 @@ void hogwild_writer::find_pieces(const parameter_layout& layout) {
 
 hogwild_writer::~hogwild_writer() {
   try {
-    at_->finish(); // before the memory goes that the lane still reads and writes
+    at_->finish(); // before the memory goes that the queue still reads and writes
   } catch (const device_error&) {
-    // The card is lost, and nothing of it runs any more.
+    // The GPU is lost, and nothing of it runs any more.
   }
 }
 
-/// On a card the lane also waits for shards that have just laid their weights into the block.
+/// On a GPU the queue also waits for shards that have just laid their weights into the block.
 const float* hogwild_writer::begin_step() {
   version_read_ = store_->version();
   if (!block_) return store_->racing_view();
@@ -118,13 +118,13 @@ void hogwild_writer::write_dense(const gradient& g, float scale, update_number s
   }
 }
 
-/// Each kernel reads and writes its part of the block in place, while kernels of other lanes do so.
+/// Each kernel reads and writes its part of the block in place, while kernels of other queues do so.
 void hogwild_writer::queue_update(std::shared_ptr<const gradient> g, float scale, update_number step) {
   while (!taken_.empty() && taken_.front().first.passed()) taken_.pop_front();
   at_->wait_for(g->ready);
   queue_dense(*g, scale, step);
   queue_rows(*g, scale, step);
-  const mark done = at_->record();
+  const device_event done = at_->record();
   block_->note_written(worker_, done);
   taken_.emplace_back(done, std::move(g));
 }
@@ -147,7 +147,7 @@ void hogwild_writer::queue_rows(const gradient& g, float scale, update_number st
   std::vector<row_gradient> named;
   for (const table_piece& p : pieces_) {
     named.clear();
-    for (const card_rows& part : g.sparse_on_card)
+    for (const gpu_rows& part : g.sparse_on_gpu)
       if (part.variable == p.variable) named.push_back({part.rows, part.values.data(), scale});
     if (named.empty()) continue;
     sparse_update work;

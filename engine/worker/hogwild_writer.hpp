@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/engine/model/gradient.hpp>
-#include <mailgrad/engine/shard/card_block.hpp>
+#include <mailgrad/engine/shard/gpu_block.hpp>
 #include <mailgrad/files/archive.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/optim/optimizer.hpp>
@@ -24,9 +24,8 @@ namespace mailgrad {
 /// updates of that replica. If only one replica writes, its weights are those that a shard would make from
 /// the same gradients, bit for bit.
 ///
-/// On a card the block is there, and each writer has a lane of its own on which its updates are queued. The
-/// store counts them when they are queued. The replica's next step waits for the updates of this writer
-/// alone.
+/// On a GPU the block is there, and each writer has a queue of its own for its updates. The store counts them
+/// when they are queued. The replica's next step waits for the updates of this writer alone.
 ///
 /// Source  Niu, Recht, Re & Wright, "Hogwild!", NIPS 2011, arXiv:1106.5730.
 /// Threads one caller at a time; any number of writers share one store.
@@ -34,21 +33,21 @@ class hogwild_writer {
 public:
   hogwild_writer(const parameter_layout& layout, std::shared_ptr<hogwild_store> store,
                  const optimizer_options& options);
-  /// Writes to a block on the card of this lane, as the worker of this number. The store counts alone.
+  /// Writes to a block on the GPU of this queue, as the worker of this number. The store counts alone.
   hogwild_writer(const parameter_layout& layout, std::shared_ptr<hogwild_store> store,
-                 const optimizer_options& options, std::shared_ptr<card_block> block, std::uint32_t worker,
-                 std::shared_ptr<lane> at);
+                 const optimizer_options& options, std::shared_ptr<gpu_block> block, std::uint32_t worker,
+                 std::shared_ptr<device_queue> at);
   hogwild_writer(const hogwild_writer&) = delete;
   hogwild_writer& operator=(const hogwild_writer&) = delete;
   /// Waits for the updates that are queued.
   ~hogwild_writer();
 
-  bool is_on_card() const noexcept { return block_ != nullptr; }
-  /// The weights of one shard on the card, for a step that begin_step() has begun.
+  bool is_on_gpu() const noexcept { return block_ != nullptr; }
+  /// The weights of one shard on the GPU, for a step that begin_step() has begun.
   snapshot racing_weights(std::uint32_t shard) const { return snapshot(block_->of(shard).values, reads_); }
 
   /// Notes the version that the next gradient is computed from, and returns the block to read; null if that
-  /// is on a card.
+  /// is on a GPU.
   const float* begin_step();
 
   /// The name of the update rule.
@@ -59,11 +58,11 @@ public:
 
   /// Makes one update from `g` times `scale`. Returns how many updates other workers made since begin_step().
   std::uint64_t write(const gradient& g, float scale);
-  /// The same, on the host or on a card. There it holds `g` until the update has run.
+  /// The same, on the host or on a GPU. There it holds `g` until the update has run.
   std::uint64_t write(std::shared_ptr<const gradient> g, float scale);
 
   /// Writes or reads the state of the rule, between two updates. The block is not part of it. What lies on a
-  /// card has come when a mark has passed that the writer's lane recorded after this call.
+  /// GPU has come when an event has passed that the writer's queue recorded after this call.
   ///
   /// Errors  archive_error.
   void keep(archive& a);
@@ -77,7 +76,7 @@ private:
     std::vector<float> copy; ///< memory for the whole table; only the rows of the present step are valid
   };
 
-  /// The part of a table that lies in one shard's piece of a block on a card.
+  /// The part of a table that lies in one shard's piece of a block on a GPU.
   struct table_piece {
     std::size_t variable;
     std::size_t width;
@@ -97,17 +96,17 @@ private:
   void write_rows(table& t, update_number step);
 
   std::shared_ptr<hogwild_store> store_;
-  std::shared_ptr<card_block> block_; ///< null: the store is the block
+  std::shared_ptr<gpu_block> block_; ///< null: the store is the block
   std::uint32_t worker_ = 0;
-  std::vector<shard_range> ranges_; ///< of the shards, on a card
-  std::shared_ptr<lane> at_;
-  mark reads_;                                                         ///< after which the next step may read
-  std::deque<std::pair<mark, std::shared_ptr<const gradient>>> taken_; ///< which updates still read
+  std::vector<shard_range> ranges_; ///< of the shards, on a GPU
+  std::shared_ptr<device_queue> at_;
+  device_event reads_; ///< after which the next step may read
+  std::deque<std::pair<device_event, std::shared_ptr<const gradient>>> taken_; ///< which updates still read
   std::unique_ptr<optimizer> optimizer_;
   std::size_t dense_size_;
   std::vector<table> tables_;       ///< on the host,
-  std::vector<table_piece> pieces_; ///< and on a card
-  growing_room order_;              ///< for that of the rows of a gradient there
+  std::vector<table_piece> pieces_; ///< and on a GPU
+  growing_buffer order_;            ///< for that of the rows of a gradient there
   std::uint64_t version_read_ = 0;
   std::uint64_t updates_ = 0; ///< made by this writer
   row_join rows_;             ///< the rows of the table being updated

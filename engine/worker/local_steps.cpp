@@ -15,25 +15,25 @@
 namespace mailgrad {
 
 local_steps::local_steps(std::shared_ptr<const parameter_layout> layout, const local_steps_options& options,
-                         std::shared_ptr<lane> at)
+                         std::shared_ptr<device_queue> at)
     : layout_(std::move(layout)), options_(options), at_(std::move(at)),
       optimizer_(make_optimizer(options.optimizer, layout_->size(), *at_,
                                 all_variables_for(options.optimizer, *layout_))),
       own_(std::make_shared<memory>(naming_memory(
           "the weights of local steps", [&] { return at_->allocate(layout_->size() * sizeof(float)); }))),
       read_(layout_->shard_count()),
-      differences_([lane = at_, bytes = layout_->dense_size() * sizeof(float)] {
+      differences_([queue = at_, bytes = layout_->dense_size() * sizeof(float)] {
         auto made = std::make_shared<gradient>();
-        made->dense = naming_memory("what local steps have changed", [&] { return lane->allocate(bytes); });
+        made->dense = naming_memory("what local steps have changed", [&] { return queue->allocate(bytes); });
         return made;
       }) {}
 
 local_steps::~local_steps() {
   if (!at_) return; // its state has moved
   try {
-    at_->finish(); // before the memory goes that the lane still reads and writes
+    at_->finish(); // before the memory goes that the queue still reads and writes
   } catch (const device_error&) {
-    // The card is lost, and nothing of it runs any more.
+    // The GPU is lost, and nothing of it runs any more.
   }
 }
 

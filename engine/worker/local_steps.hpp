@@ -28,19 +28,19 @@ struct local_steps_options {
 /// A worker's own weights and its steps on them. At an exchange the shards get the change of the weights in
 /// place of a gradient. With SGD of learning rate 1 as their outer optimiser, the shards thus average models.
 ///
-/// The weights lie in the lane given, with the state of the rule. On a card each step is queued behind the
+/// The weights lie on the queue given, with the state of the rule. On a GPU each step is queued behind the
 /// gradient that it takes, which may still be computed, and what it reads is held until it has run.
 ///
 /// Source  Stich, "Local SGD converges fast and communicates little", ICLR 2019, arXiv:1805.09767; with an
 ///         outer Nesterov momentum: Douillard et al., "DiLoCo", 2023, arXiv:2311.08105.
 /// Shapes  snapshots of a shard are float32[its range]. Models with tables of sparse gradients do not work
 ///         here.
-/// Errors  device_error: a card that fails, or values that the lane does not reach.
+/// Errors  device_error: a GPU that fails, or values that the queue does not reach.
 /// Threads one caller at a time.
 class local_steps {
 public:
   local_steps(std::shared_ptr<const parameter_layout> layout, const local_steps_options& options,
-              std::shared_ptr<lane> at = std::make_shared<host_lane>());
+              std::shared_ptr<device_queue> at = std::make_shared<host_queue>());
   local_steps(local_steps&&) noexcept = default;
   /// Waits for the work that is queued.
   ~local_steps();
@@ -59,7 +59,7 @@ public:
   /// float32[layout.size()]. Unlike those of other snapshots they change with the next step, which must be
   /// queued behind the work that reads them.
   snapshot weights() const { return snapshot(own_, written_); }
-  const std::shared_ptr<lane>& at() const noexcept { return at_; }
+  const std::shared_ptr<device_queue>& at() const noexcept { return at_; }
 
   /// Takes one step with the worker's own optimiser, by `g` times `scale`.
   void step(std::shared_ptr<const gradient> g, float scale);
@@ -82,13 +82,13 @@ public:
   std::shared_ptr<const gradient> difference();
 
   /// Writes or reads the worker's own weights and all that its steps depend on. It is copied; what lies on a
-  /// card has come when a mark recorded after this call has passed.
+  /// GPU has come when an event recorded after this call has passed.
   void keep(archive& a);
 
 private:
   /// Memory that work which may still be running reads.
   struct retired {
-    mark until;
+    device_event until;
     std::shared_ptr<const void> what;
   };
 
@@ -99,11 +99,11 @@ private:
 
   std::shared_ptr<const parameter_layout> layout_;
   local_steps_options options_;
-  std::shared_ptr<lane> at_;
+  std::shared_ptr<device_queue> at_;
   std::unique_ptr<optimizer> optimizer_;
   std::shared_ptr<memory> own_;
-  mark written_;                ///< passes when `own_` is as the last call has left it
-  std::deque<retired> retired_; ///< in the order of their marks
+  device_event written_;        ///< passes when `own_` is as the last call has left it
+  std::deque<retired> retired_; ///< in the order of their events
   std::vector<snapshot> read_;  ///< by shard
   object_pool<gradient> differences_;
   std::shared_ptr<const coverage> covered_; ///< by the last gradient; all gradients of a round cover the same

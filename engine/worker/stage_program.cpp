@@ -34,17 +34,17 @@ gradient_rows copied(std::span<const stage_rows> lists, row_memory& memory) {
 } // namespace
 
 std::byte* row_memory::take(std::size_t bytes) {
-  host_lane here;
+  host_queue here;
   return take(bytes, here);
 }
 
-std::byte* row_memory::take(std::size_t bytes, lane& at) {
+std::byte* row_memory::take(std::size_t bytes, device_queue& at) {
   if (used == blocks.size()) blocks.emplace_back();
   memory& m = blocks[used++];
   if (m.bytes() < std::max<std::size_t>(bytes, 1)) { // a list of no rows also has an address
     memory larger = at.allocate(std::max<std::size_t>(bytes, 1));
     std::swap(m, larger);
-    if (is_on_card(at) && larger.bytes() > 0) outgrown.push_back(std::move(larger));
+    if (is_on_gpu(at) && larger.bytes() > 0) outgrown.push_back(std::move(larger));
   }
   return m.on<std::byte>(at.where()).data();
 }
@@ -72,8 +72,8 @@ std::vector<gradient_rows> joined(std::vector<stage_rows> lists, row_memory& mem
 
 namespace {
 
-lane& lane_of_stages_on_host() {
-  static host_lane host; // it has no state
+device_queue& queue_of_stages_on_host() {
+  static host_queue host; // it has no state
   return host;
 }
 
@@ -144,7 +144,8 @@ struct stage_program::compiled_part {
   std::optional<std::size_t> loss;
 
   compiled_part(std::size_t place, const graph& g, const parameter_layout& layout,
-                const model_request& request, const segment& s, std::span<const value> fetches, lane& at)
+                const model_request& request, const segment& s, std::span<const value> fetches,
+                device_queue& at)
       : number(place), code(g, fetches, s.imports, at, s.exports.size()), sources(g, code, layout, request),
         reads(g, code, sources, layout) {}
 
@@ -157,7 +158,7 @@ struct stage_program::compiled_part {
     with.bring_rows(m, reads);
   }
 
-  void bind(const micro_batch& m, stage_place& with, lane& at, std::span<const value_set* const> read,
+  void bind(const micro_batch& m, stage_place& with, device_queue& at, std::span<const value_set* const> read,
             value_set& made, stage_sum& sum) {
     const stream& s = at.where();
     bind_sources(m, with);
@@ -177,10 +178,10 @@ struct stage_program::compiled_part {
     for (const sparse_part& p : sparse) bind_rows(p, m, with, sum);
   }
 
-  /// What a card has made has also come to the host, if a core reads it.
+  /// What a GPU has made has also come to the host, if a core reads it.
   static const std::vector<memory>& values_for(const stream& s, const value_set& set) {
-    const bool from_a_card = set.where.kind == device_kind::cuda && std::holds_alternative<host_stream>(s);
-    return from_a_card ? set.on_host : set.values;
+    const bool from_a_gpu = set.where.kind == device_kind::cuda && std::holds_alternative<host_stream>(s);
+    return from_a_gpu ? set.on_host : set.values;
   }
 
   static std::span<float> whole(const dense_part& d, stage_place& with, const stage_sum& sum) {
@@ -225,10 +226,10 @@ struct stage_program::compiled_part {
 
 stage_program::stage_program(const model_function& build, const model_request& request,
                              const parameter_layout& layout, device where, bool sums_apart)
-    : stage_program(build, request, layout, where, lane_of_stages_on_host(), sums_apart) {}
+    : stage_program(build, request, layout, where, queue_of_stages_on_host(), sums_apart) {}
 
 stage_program::stage_program(const model_function& build, const model_request& request,
-                             const parameter_layout& layout, device where, lane& at, bool sums_apart)
+                             const parameter_layout& layout, device where, device_queue& at, bool sums_apart)
     : at_(&at), where_(where), graph_(std::make_unique<graph>()) {
   const model_outputs outputs = build_fitting(build, *graph_, request);
   wanted_ = loss_and_gradients(*graph_, outputs, layout, request);

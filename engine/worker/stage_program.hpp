@@ -24,12 +24,12 @@ namespace mailgrad {
 struct row_memory {
   std::vector<memory> blocks;
   std::size_t used = 0;         ///< blocks that this step has taken
-  std::vector<memory> outgrown; ///< of a card, which would be waited for to free it
+  std::vector<memory> outgrown; ///< of a GPU, which would be waited for to free it
 
   /// On the host.
   std::byte* take(std::size_t bytes);
-  /// For kernels of this lane, which is the same or of the same device in each call.
-  std::byte* take(std::size_t bytes, lane& at);
+  /// For kernels of this queue, which is the same or of the same device in each call.
+  std::byte* take(std::size_t bytes, device_queue& at);
 };
 
 /// The rows of one table's gradient that one segment computes of one micro-batch.
@@ -53,16 +53,16 @@ void sort_lists(std::vector<stage_rows>& lists);
 std::vector<gradient_rows> joined(std::vector<stage_rows> lists, row_memory& memory);
 
 namespace cuda {
-struct fault_word; // kernels/cuda/lane_words.hpp
+struct fault_word; // kernels/cuda/stream_status.hpp
 }
 
 /// The values that a segment computed of one micro-batch for other segments, in the order of
 /// segment::exports.
 struct value_set {
   std::vector<memory> values;
-  std::vector<memory> on_host{}; ///< the same, if they lie on a card and a reader is not there
+  std::vector<memory> on_host{}; ///< the same, if they lie on a GPU and a reader is not there
   device where{};                ///< whose memory `values` are; any core is the host
-  mark ready{};                  ///< passes when they are there
+  device_event ready{};          ///< passes when they are there
 };
 
 /// What a stage contributes to the gradient of a step.
@@ -115,9 +115,9 @@ public:
   /// With `sums_apart`, a gradient that is a sum over several devices is delivered as its addends.
   stage_program(const model_function& build, const model_request& request, const parameter_layout& layout,
                 device where, bool sums_apart = false);
-  /// The same for a lane of `where`, which outlives the program.
+  /// The same for a queue of `where`, which outlives the program.
   stage_program(const model_function& build, const model_request& request, const parameter_layout& layout,
-                device where, lane& at, bool sums_apart = false);
+                device where, device_queue& at, bool sums_apart = false);
   ~stage_program();
 
   std::span<const part> parts() const noexcept { return parts_; }
@@ -144,8 +144,8 @@ public:
   /// segments go to `made`; the part's gradients and loss are added to `sum`.
   void run(std::size_t i, const micro_batch& m, const weight_addresses& weights,
            std::span<const value_set* const> read, value_set& made, stage_sum& sum);
-  /// Computes it, or queues it on the lane of a card, with what `with` has on the device of the stage. On a
-  /// card the loss is added by whoever reads it there (loss_of()).
+  /// Computes it, or queues it on a GPU, with what `with` has on the device of the stage. On a GPU the loss
+  /// is added by whoever reads it there (loss_of()).
   void run(std::size_t i, const micro_batch& m, stage_place& with, std::span<const value_set* const> read,
            value_set& made, stage_sum& sum);
   /// Where part `i` writes the loss of a micro-batch; null if it computes none.
@@ -162,7 +162,7 @@ private:
 
   void find_ranges(const parameter_layout& layout);
 
-  lane* at_;
+  device_queue* at_;
   device where_;
   std::unique_ptr<graph> graph_;
   training_fetches wanted_;

@@ -16,9 +16,9 @@
 
 namespace mailgrad {
 
-/// Where a shard is for which a worker on a card computes gradients. Another card counts as the host, by way
+/// Where a shard is for which a worker on a GPU computes gradients. Another GPU counts as the host, by way
 /// of which all goes.
-enum class weight_place : std::uint8_t { host, same_card };
+enum class weight_place : std::uint8_t { host, same_gpu };
 
 /// Where all of them are: in one place, or each in its own.
 class weight_places {
@@ -26,13 +26,13 @@ public:
   weight_places(weight_place all) : all_(all) {}
   weight_places(std::vector<weight_place> by_shard) : by_shard_(std::move(by_shard)) {}
 
-  bool on_card(std::uint32_t shard) const {
-    return (shard < by_shard_.size() ? by_shard_[shard] : all_) == weight_place::same_card;
+  bool on_gpu(std::uint32_t shard) const {
+    return (shard < by_shard_.size() ? by_shard_[shard] : all_) == weight_place::same_gpu;
   }
   /// The same for each of so many shards.
-  std::vector<bool> on_card_by_shard(std::size_t shards) const {
+  std::vector<bool> on_gpu_by_shard(std::size_t shards) const {
     std::vector<bool> near(shards);
-    for (std::uint32_t s = 0; s < shards; ++s) near[s] = on_card(s);
+    for (std::uint32_t s = 0; s < shards; ++s) near[s] = on_gpu(s);
     return near;
   }
 
@@ -42,11 +42,11 @@ private:
 };
 
 /// The weights of a shard for one step of a worker that spans several devices: values on the host, which
-/// `owner` keeps alive, or a snapshot on the card of all these devices.
+/// `owner` keeps alive, or a snapshot on the GPU of all these devices.
 struct weight_view {
   const float* values = nullptr;
   std::shared_ptr<const void> owner;
-  snapshot on_card{};
+  snapshot on_gpu{};
 };
 
 /// The cosine of the angle between two gradients of the same mini-batch, over all their values.
@@ -119,8 +119,8 @@ public:
 
   /// Sets the weights of one shard for the next steps. The worker holds them until the next call for that
   /// shard, and while a step is under way. A runner that runs ahead holds those of its steps itself, each
-  /// until its step has ended, so it needs a call for each shard before each step. A runner with a lane lets
-  /// it wait for `values.ready()`; one that computes on the host needs weights whose mark has passed.
+  /// until its step has ended, so it needs a call for each shard before each step. A runner with a queue lets
+  /// it wait for `values.ready()`; one that computes on the host needs weights whose event has passed.
   ///
   /// Errors  device_error if it cannot reach them.
   virtual void use_weights(std::uint32_t shard, const snapshot& values) {

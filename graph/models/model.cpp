@@ -43,7 +43,7 @@ void require_type(const graph& g, const value& v, const value_type& expected, co
         fmt::format("{}: {} {}, not {}", line_of(g.of(v)), what, to_string(expected), to_string(v.type())));
 }
 
-std::string answers_in_words(const model_request& r) {
+std::string format_answers(const model_request& r) {
   if (r.wanted == answer::a_class) return fmt::format("{} classes", r.outputs());
   return r.outputs() == 1 ? "a number for each sample"
                           : fmt::format("{} numbers for each sample", r.outputs());
@@ -58,7 +58,7 @@ model_outputs build_model(const model_function& build, graph& g, const model_req
   require_made(g, made.logits, "logits");
   require_type(g, made.loss, {}, "the loss must be a scalar,");
   require_type(g, made.logits, type_of_logits(request),
-               fmt::format("{} in a batch of {} need logits of", answers_in_words(request), request.batch));
+               fmt::format("{} in a batch of {} need logits of", format_answers(request), request.batch));
   return made;
 }
 

@@ -32,10 +32,10 @@ std::vector<value_type> results_of(const value_type& x, std::size_t heads) {
 class attention_executable : public executable, public bfloat16_form {
 public:
   attention_executable(const attention_shape& a, device_kind where)
-      : a_(a), room_(attention_room_on(where, a)), keeps_less_(where == device_kind::cuda) {}
-  std::size_t scratch_bytes() const noexcept override { return room_.scratch_bytes; }
+      : a_(a), workspace_(attention_workspace_on(where, a)), keeps_less_(where == device_kind::cuda) {}
+  std::size_t scratch_bytes() const noexcept override { return workspace_.scratch_bytes; }
   std::optional<std::size_t> kept_bytes(std::size_t i) const noexcept override {
-    if (i == 1 && keeps_less_) return room_.kept_floats * sizeof(float);
+    if (i == 1 && keeps_less_) return workspace_.kept_floats * sizeof(float);
     return std::nullopt;
   }
   void run(const stream& s, const call& c) override {
@@ -46,14 +46,14 @@ public:
 
 private:
   attention_shape a_;
-  attention_room room_;
+  attention_workspace workspace_;
   bool keeps_less_;
 };
 
 class attention_gradient_executable : public executable, public bfloat16_form {
 public:
   attention_gradient_executable(const attention_shape& a, device_kind where)
-      : a_(a), scratch_(attention_room_on(where, a).gradient_scratch_bytes),
+      : a_(a), scratch_(attention_workspace_on(where, a).gradient_scratch_bytes),
         keeps_less_(where == device_kind::cuda) {}
   std::size_t scratch_bytes() const noexcept override { return scratch_; }
   bool reads_kept(std::size_t i) const noexcept override { return i == 2 && keeps_less_; }

@@ -2,7 +2,7 @@
 
 #include <mailgrad/graph/onnx_nodes.hpp>
 #include <mailgrad/graph/operation.hpp>
-#include <mailgrad/graph/travelling.hpp>
+#include <mailgrad/graph/serialisable.hpp>
 #include <mailgrad/kernels/elementwise.hpp>
 
 #include <optional>
@@ -31,7 +31,7 @@ struct elementwise_kind {
 };
 
 /// An operation that applies one function of one or two operands to each element.
-class elementwise_operation : public operation, public onnx_form, public travelling<elementwise_operation> {
+class elementwise_operation : public operation, public onnx_form, public serialisable<elementwise_operation> {
 public:
   using gradient_rule = elementwise_kind::gradient_rule;
 

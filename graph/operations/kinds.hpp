@@ -5,7 +5,7 @@
 #include <mailgrad/graph/onnx_nodes.hpp>
 #include <mailgrad/graph/operation.hpp>
 #include <mailgrad/graph/operation_registry.hpp>
-#include <mailgrad/graph/travelling.hpp>
+#include <mailgrad/graph/serialisable.hpp>
 #include <mailgrad/kernels/elementwise.hpp>
 
 #include <cstddef>
@@ -46,7 +46,7 @@ std::unique_ptr<executable> kernel(Run run, std::size_t scratch_bytes = 0) {
   return std::make_unique<function_kernel<Run>>(std::move(run), scratch_bytes);
 }
 
-/// Which operands and results may be bfloat16 on a card: number i if bit i is set.
+/// Which operands and results may be bfloat16 on a GPU: number i if bit i is set.
 struct rounded_places {
   std::uint32_t operands = 0, results = 0;
 };
@@ -67,7 +67,7 @@ private:
   Run run_;
 };
 
-/// The same for numbers that may be bfloat16 on a card. `run` also gets the executable, whose operand() and
+/// The same for numbers that may be bfloat16 on a GPU. `run` also gets the executable, whose operand() and
 /// result() have the type that each is of.
 template <class Run>
 std::unique_ptr<executable> kernel(rounded_places may_be, Run run) {
@@ -114,7 +114,7 @@ template <class Kind>
 class operation_of final : public operation,
                            public onnx_form,
                            public row_reader,
-                           public travelling<operation_of<Kind>> {
+                           public serialisable<operation_of<Kind>> {
 public:
   operation_of(Kind kind = Kind()) : kind_(std::move(kind)) {}
 

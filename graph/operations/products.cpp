@@ -43,7 +43,7 @@ public:
     bias_ = b;
     return true;
   }
-  /// A card adds a bias of the type of the result.
+  /// A GPU adds a bias of the type of the result.
   bool needs(std::size_t i) const override { return i < 2 || writes_rounded(0); }
   bool may_write(std::size_t) const override { return g_.k > 0; }
 

@@ -121,7 +121,7 @@ private:
   bool targets_;
 };
 
-class quadratic_operation final : public operation, public travelling<quadratic_operation> {
+class quadratic_operation final : public operation, public serialisable<quadratic_operation> {
 public:
   quadratic_operation() = default;
   quadratic_operation(const quadratic_options& o, std::size_t batch, std::size_t outputs, bool targets)

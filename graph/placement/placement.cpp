@@ -14,7 +14,7 @@ namespace mailgrad {
 
 namespace {
 
-/// A card may belong to the machine of a worker. Whether it is there is found out where the run begins.
+/// A GPU may belong to the machine of a worker. Whether it is there is found out where the run begins.
 device checked(device d, const std::source_location& line) {
   if (d.kind == device_kind::cuda) return d;
   try {

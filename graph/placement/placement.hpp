@@ -30,7 +30,7 @@ private:
 ///
 ///   const device_scope here(g, "cpu:1");
 ///
-/// Errors  graph_error, naming the user's line, for a core that this machine does not have. A card that it
+/// Errors  graph_error, naming the user's line, for a core that this machine does not have. A GPU that it
 ///         does not have is refused with the devices of the worker.
 class device_scope {
 public:

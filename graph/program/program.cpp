@@ -2,7 +2,7 @@
 
 #include <mailgrad/graph/operation.hpp>
 #include <mailgrad/graph/program/program_plan.hpp>
-#include <mailgrad/kernels/cuda/card_lane.hpp>
+#include <mailgrad/kernels/cuda/gpu_queue.hpp>
 #include <mailgrad/tensor/block.hpp>
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ namespace mailgrad {
 
 class program::implementation {
 public:
-  implementation(const graph& model, program_plan plan, lane& place);
+  implementation(const graph& model, program_plan plan, device_queue& place);
 
   void bind(const value& source, const void* memory);
   void bind_fetch(std::size_t index, void* memory, next_use use);
@@ -45,8 +45,8 @@ private:
 
   std::size_t storage_of_fetch(std::size_t index) const;
   const void* first_address_of(const storage& s) const;
-  void keep_constants(lane& place);
-  void take_room_for_products(const lane& place) const;
+  void keep_constants(device_queue& place);
+  void take_workspace_for_products(const device_queue& place) const;
   void require_bound() const;
   void run_step(const stream& s, std::size_t step, std::uint64_t number);
   void link();
@@ -57,32 +57,32 @@ private:
   memory arena_; ///< values, then the scratch memory that all kernels use in turn
   std::byte* values_;
   void* scratch_;
-  std::vector<memory> constants_;    ///< copies of those that the lane's kernels cannot read where they are
+  std::vector<memory> constants_;    ///< copies of those that the queue's kernels cannot read where they are
   std::vector<bound_memory> memory_; ///< by storage
   std::vector<arguments> arguments_; ///< by step
 };
 
-program::implementation::implementation(const graph& model, program_plan plan, lane& place)
+program::implementation::implementation(const graph& model, program_plan plan, device_queue& place)
     : model_(model), plan_(std::move(plan)),
       arena_(place.allocate(plan_.arena_bytes + aligned(plan_.scratch_bytes))),
       values_(arena_.on<std::byte>(place.where()).data()), scratch_(values_ + plan_.arena_bytes),
       memory_(plan_.storages.size()), arguments_(plan_.steps.size()) {
   if (!arena_.is_on_host()) keep_constants(place);
-  take_room_for_products(place);
+  take_workspace_for_products(place);
   link();
 }
 
-/// A lane that never multiplies does without.
-void program::implementation::take_room_for_products(const lane& place) const {
-  const auto* const card = std::get_if<cuda_stream>(&place.where());
+/// A queue that never multiplies does without.
+void program::implementation::take_workspace_for_products(const device_queue& place) const {
+  const auto* const gpu = std::get_if<cuda_stream>(&place.where());
   const auto multiplies = [](const planned_step& s) {
     return dynamic_cast<const multiplying*>(s.work.get()) != nullptr;
   };
-  if (card != nullptr && std::ranges::any_of(plan_.steps, multiplies)) card->products->take_room();
+  if (gpu != nullptr && std::ranges::any_of(plan_.steps, multiplies)) gpu->products->take_workspace();
 }
 
 /// Constants are 4 bytes an element, whatever their type.
-void program::implementation::keep_constants(lane& place) {
+void program::implementation::keep_constants(device_queue& place) {
   for (storage& s : plan_.storages) {
     if (s.where != storage::place::constant) continue;
     memory copy = place.allocate(s.bytes);
@@ -153,12 +153,12 @@ void program::implementation::require_bound() const {
 }
 
 void program::implementation::run(const stream& where, std::uint64_t number, const completion& done) {
-  if (const auto* card = std::get_if<cuda_stream>(&where)) {
-    if (done) throw std::logic_error("program: a run on a card ends after run() has returned");
-    cuda::begin_step(*card, number);
-    return queue(*card, {});
+  if (const auto* gpu = std::get_if<cuda_stream>(&where)) {
+    if (done) throw std::logic_error("program: a run on a GPU ends after run() has returned");
+    cuda::begin_step(*gpu, number);
+    return queue(*gpu, {});
   }
-  if (!arena_.is_on_host()) throw std::logic_error("program: one of a card cannot run on the host");
+  if (!arena_.is_on_host()) throw std::logic_error("program: one of a GPU cannot run on the host");
   require_bound();
   std::size_t running = 0;
   try {
@@ -171,12 +171,12 @@ void program::implementation::run(const stream& where, std::uint64_t number, con
 
 void program::implementation::queue(const cuda_stream& where,
                                     const std::function<void(std::string_view)>& queued) {
-  if (arena_.is_on_host()) throw std::logic_error("program: one of the host cannot run on a card");
+  if (arena_.is_on_host()) throw std::logic_error("program: one of the host cannot run on a GPU");
   require_bound();
   for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
     cuda_stream s = where;
     s.operation = static_cast<std::uint32_t>(i);
-    run_step(s, i, 0); // kernels read the step's number from the lane's words
+    run_step(s, i, 0); // kernels read the step's number from the stream's status
     if (queued) queued(plan_.steps[i].words);
   }
 }
@@ -190,31 +190,31 @@ void program::implementation::raise(const cuda::fault_word& fault) const {
   try {
     cuda::raise(fault);
   } catch (const std::out_of_range& e) {
-    if (fault.operation() >= plan_.steps.size()) throw; // of another program of the lane
+    if (fault.operation() >= plan_.steps.size()) throw; // of another program of the queue
     throw std::out_of_range(fmt::format("{}: {}", plan_.steps[fault.operation()].words, e.what()));
   }
 }
 
 namespace {
 
-lane& lane_of_host() {
-  static host_lane host; // it has no state
+device_queue& queue_of_host() {
+  static host_queue host; // it has no state
   return host;
 }
 
 program_plan plan_for(const graph& model, std::span<const value> fetches, std::span<const value> given,
-                      const lane& place, std::size_t handed_on) {
-  const auto* card = std::get_if<cuda_stream>(&place.where());
-  if (!card) return plan_program(model, fetches, given);
-  return plan_program(model, fetches, given, device_kind::cuda, card->products->precision(), handed_on);
+                      const device_queue& place, std::size_t handed_on) {
+  const auto* gpu = std::get_if<cuda_stream>(&place.where());
+  if (!gpu) return plan_program(model, fetches, given);
+  return plan_program(model, fetches, given, device_kind::cuda, gpu->products->precision(), handed_on);
 }
 
 } // namespace
 
 program::program(const graph& model, std::span<const value> fetches, std::span<const value> given)
-    : program(model, fetches, given, lane_of_host()) {}
+    : program(model, fetches, given, queue_of_host()) {}
 program::program(const graph& model, std::span<const value> fetches, std::span<const value> given,
-                 lane& place, std::size_t handed_on)
+                 device_queue& place, std::size_t handed_on)
     : self_(std::make_unique<implementation>(model, plan_for(model, fetches, given, place, handed_on),
                                              place)) {}
 program::~program() = default;

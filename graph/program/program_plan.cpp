@@ -23,7 +23,7 @@ namespace {
 /// Decides by plan_memory() which storages of `plan` share memory, and where in the arena each of them lies.
 void plan_storage(program_plan& plan);
 
-/// Lets a matrix product add the bias that the only kernel behind it would add: on a card that saves a kernel
+/// Lets a matrix product add the bias that the only kernel behind it would add: on a GPU that saves a kernel
 /// and a pass over the result. The bias must be there when the program begins. To be called before
 /// plan_storage().
 void join_products(program_plan& plan);
@@ -348,7 +348,7 @@ void planner::place_operation(std::uint32_t id, const operation& op) {
 std::unique_ptr<executable> planner::prepared(std::uint32_t id, const operation& op) const {
   const node& n = model_.nodes()[id];
   if (!op.runs_on(where_))
-    throw graph_error(fmt::format("{} has no kernel for a card yet", in_words(model_, id)));
+    throw graph_error(fmt::format("{} has no kernel for a GPU yet", in_words(model_, id)));
   std::vector<value_type> types;
   for (const value& v : n.inputs) types.push_back(v.type());
   try {
@@ -394,7 +394,7 @@ void planner::place_fetches(std::span<const value> fetches, std::size_t handed_o
     const storage& found = plan_.storages[s];
     if (found.kept && i >= handed_on)
       throw graph_error(
-          fmt::format("{}: a card does not make this value", in_words(model_, fetches[i].node())));
+          fmt::format("{}: a GPU does not make this value", in_words(model_, fetches[i].node())));
     if (found.where != storage::place::arena || found.fetch != storage::none) s = copy_of(s);
     plan_.storages[s].fetch = i;
     plan_.fetches.push_back(s);

@@ -97,11 +97,11 @@ struct program_plan {
 };
 
 /// Plans the nodes that `fetches` need, and no others. The values of `given` are computed elsewhere. On a
-/// card the plan joins products and the bias behind them. With products in bfloat16
+/// GPU the plan joins products and the bias behind them. With products in bfloat16
 /// what they read is rounded.
 ///
 /// The first `handed_on` fetches go to other programs of such a device. Each of them may be what a kernel of
-/// a card keeps for its gradient in place of the value, and so may those of `given`.
+/// a GPU keeps for its gradient in place of the value, and so may those of `given`.
 ///
 /// Errors  graph_error if a fetched or given value comes from another graph, or an operation cannot be run.
 program_plan plan_program(const graph& model, std::span<const value> fetches, std::span<const value> given,

@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(Tile::threads, 2)
                      float scale, float lowest) {
   auto* const queries = shared_memory<typename Tile::number>();
   auto* const columns = queries + Tile::vectors_of_rows;
-  auto* const room = columns + Tile::tiles * 2 * Tile::vectors_of_columns;
+  auto* const workspace = columns + Tile::tiles * 2 * Tile::vectors_of_columns;
   const attention_place<Tile> at;
   const auto window = static_cast<unsigned>(heads.a.window);
   const unsigned first = (gridDim.y - 1 - blockIdx.y) * Tile::rows;
@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(Tile::threads, 2)
     scores.multiply(queries, keys, at);
     if (key + Tile::columns > first + 1) mask(scores, first, key, lowest, at);
     softmax.weigh(scores, result, scale * log2_of_e);
-    result.add(scores, values, room, at);
+    result.add(scores, values, workspace, at);
   }
 
 #pragma unroll
@@ -178,7 +178,7 @@ __global__ void __launch_bounds__(Tile::threads, 2)
   auto* const queries = shared_memory<typename Tile::number>();
   auto* const dys = queries + Tile::vectors_of_rows;
   auto* const columns = dys + Tile::vectors_of_rows;
-  auto* const room = columns + Tile::tiles * 2 * Tile::vectors_of_columns;
+  auto* const workspace = columns + Tile::tiles * 2 * Tile::vectors_of_columns;
   const attention_place<Tile> at;
   const attention_heads& heads = from.heads;
   const auto window = static_cast<unsigned>(heads.a.window);
@@ -216,7 +216,7 @@ __global__ void __launch_bounds__(Tile::threads, 2)
         const float p = from.probability(scores.v[i][j], log_sum[i]);
         gradient.v[i][j] = hidden ? 0 : p * (gradient.v[i][j] - projection[i]) * from.scale;
       }
-    result.add(gradient, keys, room, at);
+    result.add(gradient, keys, workspace, at);
   }
   result.store(dqkv + heads.in_qkv(0), heads.layout_of_qkv(), first, at);
 }
@@ -233,7 +233,7 @@ __global__ void __launch_bounds__(Tile::threads, 2)
   auto* const keys = shared_memory<typename Tile::number>();
   auto* const values = keys + Tile::vectors_of_rows;
   auto* const columns = values + Tile::vectors_of_rows;
-  auto* const room = columns + Tile::tiles * column_numbers<Tile>;
+  auto* const workspace = columns + Tile::tiles * column_numbers<Tile>;
   const attention_place<Tile> at;
   const attention_heads& heads = from.heads;
   const auto window = static_cast<unsigned>(heads.a.window);
@@ -272,14 +272,14 @@ __global__ void __launch_bounds__(Tile::threads, 2)
         const float p = from.probability(weights.v[i][j], log_sums[at.column(j)]);
         weights.v[i][j] = hidden ? 0 : p; // what is behind the window meets a dY of zeros
       }
-    of_values.add(weights, dys, room, at);
+    of_values.add(weights, dys, workspace, at);
     gradient.multiply(values, dys, at);
 #pragma unroll
     for (unsigned i = 0; i < Tile::thread_rows; ++i)
 #pragma unroll
       for (unsigned j = 0; j < Tile::thread_columns; ++j)
         gradient.v[i][j] = weights.v[i][j] * (gradient.v[i][j] - projections[at.column(j)]) * from.scale;
-    of_keys.add(gradient, queries, room, at);
+    of_keys.add(gradient, queries, workspace, at);
   }
   of_keys.store(dqkv + heads.in_qkv(1), heads.layout_of_qkv(), first, at);
   of_values.store(dqkv + heads.in_qkv(2), heads.layout_of_qkv(), first, at);
@@ -366,7 +366,7 @@ void causal_attention_gradient(const cuda_stream& s, const attention_shape& a, r
 
 } // namespace
 
-MAILGRAD_CARD_BODY(causal_attention)
-MAILGRAD_CARD_BODY(causal_attention_gradient)
+MAILGRAD_GPU_BODY(causal_attention)
+MAILGRAD_GPU_BODY(causal_attention_gradient)
 
 } // namespace mailgrad::cuda

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <cstddef>
 
-/// How the vectors of attention come from the card's memory to the shared memory of a block.
+/// How the vectors of attention come from the GPU's memory to the shared memory of a block.
 
 namespace mailgrad::cuda {
 
@@ -52,7 +52,7 @@ constexpr unsigned loads_together(unsigned n) {
 
 /// Copies packs of `count` vectors to shared memory, of which find(vector, number) has one.
 template <class Tile, unsigned count, class Find>
-__device__ void copy_vectors(typename Tile::number* room, Find find) {
+__device__ void copy_vectors(typename Tile::number* workspace, Find find) {
   using pack = typename Tile::pack;
   constexpr unsigned packs = Tile::width / pack::size, turns = count * packs / Tile::threads;
   constexpr unsigned together = loads_together(turns);
@@ -68,14 +68,14 @@ __device__ void copy_vectors(typename Tile::number* room, Find find) {
 #pragma unroll
     for (unsigned t = 0; t < together; ++t) {
       const unsigned k = threadIdx.x + (turn + t) * Tile::threads;
-      *reinterpret_cast<pack*>(room + k / packs * Tile::step + k % packs * pack::size) = found[t];
+      *reinterpret_cast<pack*>(workspace + k / packs * Tile::step + k % packs * pack::size) = found[t];
     }
   }
 }
 
 /// Begins to copy packs of `count` vectors, of which there are `left`.
 template <class Tile, unsigned count>
-__device__ void copy_vectors_later(typename Tile::number* room,
+__device__ void copy_vectors_later(typename Tile::number* workspace,
                                    const head_vectors<typename Tile::number>& from, unsigned left) {
   constexpr unsigned size = Tile::pack::size, packs = Tile::width / size,
                      turns = count * packs / Tile::threads;
@@ -85,27 +85,27 @@ __device__ void copy_vectors_later(typename Tile::number* room,
     const unsigned k = threadIdx.x + turn * Tile::threads, vector = k / packs, number = k % packs * size;
     const bool there = vector < left;
     const unsigned offset = there ? vector * static_cast<unsigned>(from.step) + number : 0;
-    copy_later<16>(room + vector * Tile::step + number, from.values + offset, there);
+    copy_later<16>(workspace + vector * Tile::step + number, from.values + offset, there);
   }
 }
 
 /// Copies the vectors of `count` positions to shared memory. Those behind the window are zeros. With room for
 /// two tiles they are there when wait_for_copies() has returned.
 template <class Tile, unsigned count>
-__device__ void load_vectors(typename Tile::number* room, head_vectors<typename Tile::number> from,
+__device__ void load_vectors(typename Tile::number* workspace, head_vectors<typename Tile::number> from,
                              unsigned first) {
   const unsigned left = from.window - first;
   from.values += first * from.step;
   const bool whole = from.packs && from.width == Tile::width; // as most are
   if constexpr (Tile::tiles == 2) {
-    if (whole) return copy_vectors_later<Tile, count>(room, from, left);
+    if (whole) return copy_vectors_later<Tile, count>(workspace, from, left);
   }
   if (whole && left >= count) {
-    copy_vectors<Tile, count>(room, [&](unsigned vector, unsigned number) {
+    copy_vectors<Tile, count>(workspace, [&](unsigned vector, unsigned number) {
       return load_pack(from.values + (vector * static_cast<unsigned>(from.step) + number));
     });
   } else {
-    copy_vectors<Tile, count>(room, [&](unsigned vector, unsigned number) {
+    copy_vectors<Tile, count>(workspace, [&](unsigned vector, unsigned number) {
       return numbers_of<typename Tile::pack>(from, left, vector, number);
     });
   }
@@ -113,24 +113,24 @@ __device__ void load_vectors(typename Tile::number* room, head_vectors<typename 
 
 /// Copies one float, as load_vectors() copies vectors; zero unless it is there.
 template <class Tile>
-__device__ void load_number(float* room, const float* from, bool there) {
+__device__ void load_number(float* workspace, const float* from, bool there) {
   if constexpr (Tile::tiles == 2)
-    copy_later<4>(room, from, there);
+    copy_later<4>(workspace, from, there);
   else
-    *room = there ? *from : 0;
+    *workspace = there ? *from : 0;
 }
 
-/// Columns that come tile by tile. load(room, position) copies those of a tile from a position on. With room
-/// for two tiles, the next is on its way while the block works on one.
+/// Columns that come tile by tile. load(workspace, position) copies those of a tile from a position on. With
+/// room for two tiles, the next is on its way while the block works on one.
 template <class Tile, class Load>
 class tiles_in_turn {
 public:
   /// Begins with the tile at `first`; there are positions up to `end`. Of a tile there are `numbers` in
-  /// `room`.
-  __device__ tiles_in_turn(typename Tile::number* room, unsigned numbers, unsigned first, unsigned end,
+  /// `workspace`.
+  __device__ tiles_in_turn(typename Tile::number* workspace, unsigned numbers, unsigned first, unsigned end,
                            Load load)
-      : room_(room), numbers_(numbers), end_(end), load_(load) {
-    if constexpr (Tile::tiles == 2) load_(room_, first);
+      : workspace_(workspace), numbers_(numbers), end_(end), load_(load) {
+    if constexpr (Tile::tiles == 2) load_(workspace_, first);
   }
 
   /// Waits for the tile at `position`, which all threads ask for in turn. It stays until they ask for the
@@ -138,20 +138,20 @@ public:
   __device__ typename Tile::number* at(unsigned position) {
     if constexpr (Tile::tiles == 1) {
       __syncthreads(); // the tile before may still be read
-      load_(room_, position);
+      load_(workspace_, position);
       __syncthreads();
-      return room_;
+      return workspace_;
     }
     wait_for_copies();
     __syncthreads();
-    typename Tile::number* const here = room_ + second_ * numbers_;
+    typename Tile::number* const here = workspace_ + second_ * numbers_;
     second_ ^= 1;
-    if (position + Tile::columns < end_) load_(room_ + second_ * numbers_, position + Tile::columns);
+    if (position + Tile::columns < end_) load_(workspace_ + second_ * numbers_, position + Tile::columns);
     return here;
   }
 
 private:
-  typename Tile::number* room_;
+  typename Tile::number* workspace_;
   unsigned numbers_, end_, second_ = 0;
   Load load_;
 };
@@ -249,9 +249,9 @@ template <class Tile>
 struct attention_rows {
   float_pack v[Tile::thread_rows][Tile::result_packs];
 
-  /// Adds the vectors of all columns, each times the weight of its pair. `room` is shared memory for
+  /// Adds the vectors of all columns, each times the weight of its pair. `workspace` is shared memory for
   /// Tile::weights floats. A warp reads only what it has written, so it waits for no other.
-  __device__ void add(const attention_pairs<Tile>& weights, const float* columns, float* room,
+  __device__ void add(const attention_pairs<Tile>& weights, const float* columns, float* workspace,
                       const attention_place<Tile>& at) {
 #pragma unroll
     for (unsigned part = 0; part < Tile::columns / Tile::part_columns; ++part) {
@@ -260,9 +260,9 @@ struct attention_rows {
       for (unsigned i = 0; i < Tile::thread_rows; ++i)
 #pragma unroll
         for (unsigned j = 0; j < 4; ++j)
-          room[at.row(i) * Tile::part_step + at.column(j)] = weights.v[i][part * 4 + j];
+          workspace[at.row(i) * Tile::part_step + at.column(j)] = weights.v[i][part * 4 + j];
       __syncwarp();
-      add_part(columns + part * Tile::part_columns * Tile::step, room, at);
+      add_part(columns + part * Tile::part_columns * Tile::step, workspace, at);
     }
   }
 
@@ -296,13 +296,13 @@ struct attention_rows {
   }
 
 private:
-  __device__ void add_part(const float* columns, const float* room, const attention_place<Tile>& at) {
+  __device__ void add_part(const float* columns, const float* workspace, const attention_place<Tile>& at) {
 #pragma unroll 2
     for (unsigned k = 0; k < Tile::part_columns; k += float_pack::size) {
       float_pack weight[Tile::thread_rows];
 #pragma unroll
       for (unsigned i = 0; i < Tile::thread_rows; ++i)
-        weight[i] = pack_in_block(room + at.row(i) * Tile::part_step + k);
+        weight[i] = pack_in_block(workspace + at.row(i) * Tile::part_step + k);
 #pragma unroll
       for (unsigned n = 0; n < float_pack::size; ++n)
 #pragma unroll

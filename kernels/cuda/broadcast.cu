@@ -213,16 +213,16 @@ template <unsigned size>
 __global__ void bias_relu_gradient_kernel(masked_rows m, float* sums) {
   const std::size_t column = (std::size_t{blockIdx.x} * blockDim.x + threadIdx.x) * size;
   const bool exists = column < m.columns;
-  auto* const room = shared_memory<moved_floats<size>>() + threadIdx.x;
-  room[threadIdx.y * blockDim.x] = exists ? mask_rows<size>(m, column) : moved_floats<size>{};
+  auto* const workspace = shared_memory<moved_floats<size>>() + threadIdx.x;
+  workspace[threadIdx.y * blockDim.x] = exists ? mask_rows<size>(m, column) : moved_floats<size>{};
   for (unsigned half = blockDim.y / 2; half > 0; half /= 2) {
     __syncthreads();
     if (threadIdx.y >= half) continue;
 #pragma unroll
     for (unsigned k = 0; k < size; ++k)
-      room[threadIdx.y * blockDim.x].v[k] += room[(threadIdx.y + half) * blockDim.x].v[k];
+      workspace[threadIdx.y * blockDim.x].v[k] += workspace[(threadIdx.y + half) * blockDim.x].v[k];
   }
-  if (exists && threadIdx.y == 0) store_floats(sums + blockIdx.y * m.columns + column, room[0]);
+  if (exists && threadIdx.y == 0) store_floats(sums + blockIdx.y * m.columns + column, workspace[0]);
 }
 
 /// Blocks are at most a warp wide, and hardly wider than the columns need.
@@ -375,8 +375,8 @@ constexpr unsigned lanes = 8;
 constexpr unsigned elements_together = 4 * lanes;
 constexpr unsigned threads_together = lanes / float_pack::size;
 
-__global__ void dropout_kernel(philox random, std::uint32_t threshold, float scale, const lane_words* words,
-                               const float* x, float* y, element_range range) {
+__global__ void dropout_kernel(philox random, std::uint32_t threshold, float scale,
+                               const stream_status* status, const float* x, float* y, element_range range) {
   const std::size_t together = grid_thread() / threads_together;
   const unsigned lane = static_cast<unsigned>(grid_thread() % threads_together) * float_pack::size;
   const std::size_t first = together * elements_together + lane;
@@ -384,7 +384,7 @@ __global__ void dropout_kernel(philox random, std::uint32_t threshold, float sca
 #pragma unroll
   for (unsigned k = 0; k < 4; ++k)
     range.visit(first + k * lanes, [&](auto elements) { packs[k] = elements.load(x); });
-  const std::uint64_t step = words->step;
+  const std::uint64_t step = status->step;
 #pragma unroll
   for (unsigned i = 0; i < float_pack::size; ++i) {
     const std::uint64_t counter = together * lanes + lane + i;
@@ -403,7 +403,7 @@ void dropout(const cuda_stream& s, const dropout_draw& draw, const float* x, flo
   const philox random = philox::of(draw.seed);
   const std::size_t threads = (size + elements_together - 1) / elements_together * threads_together;
   launch(s, "dropout", static_cast<unsigned>((threads + threads_per_block - 1) / threads_per_block),
-         threads_per_block, 0, dropout_kernel, random, draw.threshold(), draw.scale(), s.words, x, y,
+         threads_per_block, 0, dropout_kernel, random, draw.threshold(), draw.scale(), s.status, x, y,
          element_range{size, are_packs(x, y)});
 }
 
@@ -454,12 +454,12 @@ void widen_floats(const cuda_stream& s, std::span<const bfloat16> x, float* y) {
 
 } // namespace
 
-MAILGRAD_CARD_BODY(broadcast)
-MAILGRAD_CARD_BODY(bias_relu_gradient)
-MAILGRAD_CARD_BODY(bias_gelu)
-MAILGRAD_CARD_BODY(bias_gelu_gradient)
-MAILGRAD_CARD_BODY(dropout)
-MAILGRAD_CARD_BODY(round_floats)
-MAILGRAD_CARD_BODY(widen_floats)
+MAILGRAD_GPU_BODY(broadcast)
+MAILGRAD_GPU_BODY(bias_relu_gradient)
+MAILGRAD_GPU_BODY(bias_gelu)
+MAILGRAD_GPU_BODY(bias_gelu_gradient)
+MAILGRAD_GPU_BODY(dropout)
+MAILGRAD_GPU_BODY(round_floats)
+MAILGRAD_GPU_BODY(widen_floats)
 
 } // namespace mailgrad::cuda

@@ -1,6 +1,6 @@
 #include <mailgrad/files/digests.hpp>
-#include <mailgrad/kernels/cuda/card_lane.hpp>
 #include <mailgrad/kernels/cuda/chain_kernels.hpp>
+#include <mailgrad/kernels/cuda/gpu_queue.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/tensor/error.hpp>
 
@@ -146,11 +146,11 @@ std::string text_of(const elementwise_chain& chain) {
   return std::string(chain_preamble()) + chain_kernel_text(chain, kernel_name);
 }
 
-card_architecture architecture_of(std::uint32_t card) {
-  const runtime::found_cards found = runtime::find_cards();
-  if (card >= found.cards.size())
-    throw device_error(world_errc::no_such_device, fmt::format("there is no cuda:{}", card));
-  return {found.cards[card].major, found.cards[card].minor};
+gpu_architecture architecture_of(std::uint32_t gpu) {
+  const runtime::found_gpus found = runtime::find_gpus();
+  if (gpu >= found.gpus.size())
+    throw device_error(world_errc::no_such_device, fmt::format("there is no cuda:{}", gpu));
+  return {found.gpus[gpu].major, found.gpus[gpu].minor};
 }
 
 } // namespace
@@ -160,7 +160,7 @@ chain_kernels& chain_kernels::of_process() {
   return all;
 }
 
-chain_kernels::key chain_kernels::key_of(const elementwise_chain& chain, std::uint32_t card) {
+chain_kernels::key chain_kernels::key_of(const elementwise_chain& chain, std::uint32_t gpu) {
   key made{};
   auto* to = made.data();
   *to++ = chain.input_count;
@@ -174,16 +174,16 @@ chain_kernels::key chain_kernels::key_of(const elementwise_chain& chain, std::ui
     *to++ = step.b;
     *to++ = static_cast<std::uint8_t>(step.output);
   }
-  for (unsigned i = 0; i < 4; ++i) made[made.size() - 4 + i] = static_cast<std::uint8_t>(card >> 8 * i);
+  for (unsigned i = 0; i < 4; ++i) made[made.size() - 4 + i] = static_cast<std::uint8_t>(gpu >> 8 * i);
   return made;
 }
 
-void* chain_kernels::find(const elementwise_chain& chain, std::uint32_t card) {
-  const key asked = key_of(chain, card);
+void* chain_kernels::find(const elementwise_chain& chain, std::uint32_t gpu) {
+  const key asked = key_of(chain, gpu);
   const std::lock_guard held(lock_);
   const auto [found, is_new] = known_.try_emplace(asked);
   if (is_new) {
-    to_come_.push_back({asked, chain, card});
+    to_come_.push_back({asked, chain, gpu});
     wanted_.notify_one();
   }
   if (found->second.now == state::to_come) {
@@ -204,12 +204,12 @@ void chain_kernels::begin_work() {
 
 void chain_kernels::begin_use() {
   const std::lock_guard held(use_);
-  ++lanes_;
+  ++users_;
 }
 
 void chain_kernels::end_use() noexcept {
   const std::lock_guard held(use_);
-  if (--lanes_ > 0) return;
+  if (--users_ > 0) return;
   std::jthread ends; // here, without the lock that it needs
   {
     const std::lock_guard unchanged(lock_);
@@ -267,22 +267,22 @@ chain_kernels::kernel chain_kernels::make(const request& r) {
 
 void* chain_kernels::make_kernel(const request& r) {
   if (!compiler_) compiler_ = open_();
-  auto known = architectures_.find(r.card);
-  if (known == architectures_.end()) known = architectures_.emplace(r.card, architecture_of(r.card)).first;
-  const card_architecture where = known->second;
+  auto known = architectures_.find(r.gpu);
+  if (known == architectures_.end()) known = architectures_.emplace(r.gpu, architecture_of(r.gpu)).first;
+  const gpu_architecture where = known->second;
   const std::string text = text_of(r.chain);
   const std::string all =
       fmt::format("{}\nsm_{}{}\n{}", compiler_->identity(), where.major, where.minor, text);
   const std::string name = sha256(std::as_bytes(std::span(all)));
   if (const auto kept = cache_.find(name)) {
     try {
-      return runtime::load_kernel(r.card, *kept, kernel_name);
+      return runtime::load_kernel(r.gpu, *kept, kernel_name);
     } catch (const device_error&) {
       // A driver that does not take it may take what its own compiler makes.
     }
   }
   const std::vector<std::byte> code = compiler_->compile(text, where);
-  void* const made = runtime::load_kernel(r.card, code, kernel_name);
+  void* const made = runtime::load_kernel(r.gpu, code, kernel_name);
   cache_.keep(name, code);
   return made;
 }
@@ -298,7 +298,7 @@ chain_kernel_counts count_chain_kernels() noexcept {
 
 /// A compiler that is not wanted, or not there, says so when it is opened.
 generated_kernels count_generated_kernels() {
-  if (!generates_kernels()) return {0, generated_kernels_in_words()};
+  if (!generates_kernels()) return {0, format_generated_kernels()};
   const chain_kernels& all = chain_kernels::of_process();
   return {all.there(), all.why_none()};
 }
@@ -317,14 +317,14 @@ elementwise_chain smallest_chain() {
 } // namespace
 
 std::string wait_for_chain_kernels() {
-  if (!generates_kernels()) return generated_kernels_in_words();
+  if (!generates_kernels()) return format_generated_kernels();
   chain_kernels::of_process().finish();
   return chain_kernels::of_process().why_none();
 }
 void compute(chains how) { chains_now = how; }
 bool interprets_chains() noexcept { return chains_now == chains::interpreted || !generates_kernels(); }
 
-std::string generated_kernels_in_words() {
+std::string format_generated_kernels() {
   try {
     return open_kernel_compiler()->in_words();
   } catch (const device_error& e) {
@@ -332,12 +332,12 @@ std::string generated_kernels_in_words() {
   }
 }
 
-std::string tried_kernels_in_words(std::uint32_t card) {
-  std::string words = generated_kernels_in_words();
+std::string format_tried_kernels(std::uint32_t gpu) {
+  std::string words = format_generated_kernels();
   try {
     const std::vector<std::byte> code =
-        open_kernel_compiler()->compile(text_of(smallest_chain()), architecture_of(card));
-    runtime::load_kernel(card, code, kernel_name);
+        open_kernel_compiler()->compile(text_of(smallest_chain()), architecture_of(gpu));
+    runtime::load_kernel(gpu, code, kernel_name);
   } catch (const device_error& e) {
     if (!words.starts_with("none")) words = fmt::format("none: {} fails: {}", words, e.what());
   }

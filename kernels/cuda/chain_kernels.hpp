@@ -56,14 +56,14 @@ public:
 
   static chain_kernels& of_process();
 
-  /// The kernel of a chain for a card; null if there is none yet. The first call asks for it.
-  void* find(const elementwise_chain& chain, std::uint32_t card);
+  /// The kernel of a chain for a GPU; null if there is none yet. The first call asks for it.
+  void* find(const elementwise_chain& chain, std::uint32_t gpu);
   /// Waits until each chain that was asked for has its kernel, or will have none. Does not wait if there is
   /// no thread to be had.
   void finish();
 
-  /// Between both calls there is a lane more. When none is left, the thread that compiles ends; what is still
-  /// to come stays so until somebody asks again.
+  /// Between both calls there is one user more: a queue. When none is left, the thread that compiles ends;
+  /// what is still to come stays so until somebody asks again.
   void begin_use();
   void end_use() noexcept;
 
@@ -77,7 +77,7 @@ public:
   std::size_t there() const;
 
 private:
-  /// A chain and a card, as bytes.
+  /// A chain and a GPU, as bytes.
   using key =
       std::array<std::uint8_t, 2 + elementwise_chain::max_inputs + 4 * elementwise_chain::max_steps + 4>;
   enum class state : std::uint8_t { to_come, there, refused };
@@ -88,11 +88,11 @@ private:
   struct request {
     key what;
     elementwise_chain chain;
-    std::uint32_t card = 0;
+    std::uint32_t gpu = 0;
   };
 
   void begin_work();
-  static key key_of(const elementwise_chain& chain, std::uint32_t card);
+  static key key_of(const elementwise_chain& chain, std::uint32_t gpu);
   void work(const std::stop_token& stop);
   kernel make(const request& r);
   void* make_kernel(const request& r);
@@ -101,7 +101,7 @@ private:
   opener open_;
   kernel_cache cache_;
   std::unique_ptr<kernel_compiler> compiler_; ///< of the thread that compiles, as is the next
-  std::map<std::uint32_t, card_architecture> architectures_;
+  std::map<std::uint32_t, gpu_architecture> architectures_;
 
   mutable std::mutex lock_;
   std::map<key, kernel> known_;
@@ -111,7 +111,7 @@ private:
   std::condition_variable_any wanted_, done_;
   std::atomic<std::uint64_t> too_early_ = 0, arrivals_ = 0;
   std::mutex use_; ///< held while the thread ends
-  std::size_t lanes_ = 0;
+  std::size_t users_ = 0;
   std::jthread worker_; ///< from the first request on; the last member, so that it ends first
 };
 
@@ -139,9 +139,9 @@ void compute(chains how);
 bool interprets_chains() noexcept;
 
 /// The compiler of this machine in words, or why no kernels are generated on it.
-std::string generated_kernels_in_words();
-/// The same, and what is wrong with the compiler if it makes no kernel for this card. It makes one, which
+std::string format_generated_kernels();
+/// The same, and what is wrong with the compiler if it makes no kernel for this GPU. It makes one, which
 /// takes 0.2 s on NVRTC.
-std::string tried_kernels_in_words(std::uint32_t card);
+std::string format_tried_kernels(std::uint32_t gpu);
 
 } // namespace mailgrad::cuda

@@ -23,7 +23,7 @@ std::uint32_t checked(const char* what, std::initializer_list<std::size_t> exten
   std::uint64_t n = 1;
   for (const std::size_t extent : extents) {
     if (extent > largest_index || n * extent > largest_index)
-      throw shape_error(std::string("convolution: a card takes fewer than 2^31 ") + what);
+      throw shape_error(std::string("convolution: a GPU takes fewer than 2^31 ") + what);
     n *= extent;
   }
   return static_cast<std::uint32_t>(n);
@@ -110,16 +110,16 @@ public:
       fetch_floats(source, k);
   }
 
-  __device__ void store(float* room) const {
+  __device__ void store(float* workspace) const {
 #pragma unroll
     for (unsigned i = 0; i < packs; ++i) {
       if (is_behind(i)) continue;
       const unsigned other = other_ + i * other_step;
       if constexpr (is_deep) {
 #pragma unroll
-        for (unsigned j = 0; j < 4; ++j) room[(packed_ + j) * step + other] = values_[i].v[j];
+        for (unsigned j = 0; j < 4; ++j) workspace[(packed_ + j) * step + other] = values_[i].v[j];
       } else {
-        *reinterpret_cast<float_pack*>(room + other * step + packed_) = values_[i];
+        *reinterpret_cast<float_pack*>(workspace + other * step + packed_) = values_[i];
       }
     }
   }
@@ -223,14 +223,14 @@ template <class Tile>
 struct tile_sums {
   using place = thread_place<Tile>;
 
-  __device__ void add(const float* room, const place& at) {
-    const float* const right = room + Tile::depth * Tile::row_step;
+  __device__ void add(const float* workspace, const place& at) {
+    const float* const right = workspace + Tile::depth * Tile::row_step;
 #pragma unroll
     for (unsigned k = 0; k < Tile::depth; ++k) {
       float_pack a[place::row_packs], b[place::column_packs];
 #pragma unroll
       for (unsigned i = 0; i < place::row_packs; ++i)
-        a[i] = *reinterpret_cast<const float_pack*>(room + k * Tile::row_step + at.row(i));
+        a[i] = *reinterpret_cast<const float_pack*>(workspace + k * Tile::row_step + at.row(i));
 #pragma unroll
       for (unsigned j = 0; j < place::column_packs; ++j)
         b[j] = *reinterpret_cast<const float_pack*>(right + k * Tile::column_step + at.column(j));
@@ -270,7 +270,7 @@ struct tile_sums {
 template <class Left, class Right, class Tile>
 __global__ void __launch_bounds__(Tile::threads)
     implicit_product_kernel(Left left, Right right, product_result result) {
-  float* const room = shared_memory<float>();
+  float* const workspace = shared_memory<float>();
   tile_reader<Left, Tile::rows, Tile::depth, Tile::threads> lefts(left, blockIdx.x * Tile::rows);
   tile_reader<Right, Tile::columns, Tile::depth, Tile::threads> rights(right, blockIdx.y * Tile::columns);
   const thread_place<Tile> at;
@@ -282,7 +282,7 @@ __global__ void __launch_bounds__(Tile::threads)
   lefts.fetch(left, k);
   rights.fetch(right, k);
   for (unsigned buffer = 0; k < end; buffer ^= 1) {
-    float* const tile = room + buffer * Tile::buffer;
+    float* const tile = workspace + buffer * Tile::buffer;
     lefts.store(tile);
     rights.store(tile + Tile::depth * Tile::row_step);
     __syncthreads(); // also behind the last reading of the other tile, which the next turn writes
@@ -306,8 +306,8 @@ std::uint32_t splits_of(std::size_t tiles, std::size_t threads, std::size_t resu
   constexpr std::size_t least_depth = 64;
   if (tiles >= multiprocessors * 3 / 2) return 1;
   const std::size_t wanted = busy_tiles * 128 / threads / tiles;
-  const std::size_t room = scratch_bytes / sizeof(float) / result_size;
-  const std::size_t splits = std::min({wanted, room, depth / least_depth});
+  const std::size_t fitting = scratch_bytes / sizeof(float) / result_size;
+  const std::size_t splits = std::min({wanted, fitting, depth / least_depth});
   const std::size_t last_round = splits * tiles % multiprocessors;
   const bool leaves_idle = splits * tiles > multiprocessors && last_round < multiprocessors * 3 / 4;
   return static_cast<std::uint32_t>(
@@ -544,8 +544,8 @@ void convolution_weight_gradient(const cuda_stream& s, const convolution_shape& 
 
 } // namespace
 
-MAILGRAD_CARD_BODY_OF(plan_convolution, convolution)
-MAILGRAD_CARD_BODY_OF(plan_convolution_data_gradient, convolution_data_gradient)
-MAILGRAD_CARD_BODY_OF(plan_convolution_weight_gradient, convolution_weight_gradient)
+MAILGRAD_GPU_BODY_OF(plan_convolution, convolution)
+MAILGRAD_GPU_BODY_OF(plan_convolution_data_gradient, convolution_data_gradient)
+MAILGRAD_GPU_BODY_OF(plan_convolution_weight_gradient, convolution_weight_gradient)
 
 } // namespace mailgrad::cuda

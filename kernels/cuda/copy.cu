@@ -314,7 +314,7 @@ void copy_box(const cuda_stream& s, std::span<const copied_axis> axes, const flo
 
 } // namespace
 
-MAILGRAD_CARD_BODY(copy_rows)
-MAILGRAD_CARD_BODY(copy_box)
+MAILGRAD_GPU_BODY(copy_rows)
+MAILGRAD_GPU_BODY(copy_box)
 
 } // namespace mailgrad::cuda

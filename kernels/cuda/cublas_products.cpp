@@ -21,7 +21,7 @@ namespace mailgrad::cuda {
 
 namespace {
 
-/// The functions of cuBLASLt, found when the first card asks for them.
+/// The functions of cuBLASLt, found when the first GPU asks for them.
 struct cublas_functions {
   decltype(&cublasLtCreate) create;
   decltype(&cublasLtDestroy) destroy;
@@ -53,7 +53,7 @@ void* open_cublas() {
   }
   throw device_error(
       world_errc::no_such_device,
-      fmt::format("a card needs cuBLAS, and none was found as {}; MAILGRAD_CUBLAS may name it", tried));
+      fmt::format("a GPU needs cuBLAS, and none was found as {}; MAILGRAD_CUBLAS may name it", tried));
 }
 
 struct close_cublas {
@@ -101,7 +101,7 @@ loaded_cublas cublas_or_why_not() {
   }
 }
 
-/// A library that is of no use is not tried again for the next lane.
+/// A library that is of no use is not tried again for the next queue.
 const cublas_functions& cublas() {
   static const loaded_cublas loaded = cublas_or_why_not();
   if (const auto* why = std::get_if<device_error>(&loaded)) throw device_error(*why);
@@ -111,13 +111,13 @@ const cublas_functions& cublas() {
 /// As much as NVIDIA advises for Hopper. Each stream has its own, without which the bits could differ.
 constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
 
-/// Memory of `card`, of which cuBLAS takes some beside the workspace that it is given.
-[[noreturn]] void lacks_memory(std::uint32_t card, const char* what, cublasStatus_t status) {
-  throw out_of_memory(fmt::format("cuda:{}: out of memory: {} says {}, beside its workspace of {}", card,
-                                  what, cublas().words_of(status), byte_count(workspace_bytes).text()));
+/// Memory of `gpu`, of which cuBLAS takes some beside the workspace that it is given.
+[[noreturn]] void lacks_memory(std::uint32_t gpu, const char* what, cublasStatus_t status) {
+  throw out_of_memory(fmt::format("cuda:{}: out of memory: {} says {}, beside its workspace of {}", gpu, what,
+                                  cublas().words_of(status), byte_count(workspace_bytes).text()));
 }
 
-/// Of what cuBLAS keeps on the host: no card is in question.
+/// Of what cuBLAS keeps on the host: no GPU is in question.
 void require(cublasStatus_t status, const char* what) {
   if (status == CUBLAS_STATUS_ALLOC_FAILED)
     throw out_of_memory(
@@ -193,21 +193,21 @@ cublasOperation_t operation_of(operand_order o) {
 /// A matrix by rows is its transpose by columns, so cuBLAS is asked for C^T = B^T A^T.
 class cublas_products final : public products {
 public:
-  cublas_products(std::uint32_t card, product_precision p) : products(p), card_(card) {
+  cublas_products(std::uint32_t gpu, product_precision p) : products(p), gpu_(gpu) {
     const cublas_functions& functions = cublas();
-    runtime::make_current(card); // which the handle is made for
+    runtime::make_current(gpu); // which the handle is made for
     cublasLtHandle_t made = nullptr;
     require_here(functions.create(&made), "cublasLtCreate");
     handle_.reset(made);
   }
   cublas_products(const cublas_products&) = delete;
   cublas_products& operator=(const cublas_products&) = delete;
-  ~cublas_products() override { runtime::release(card_, workspace_); }
+  ~cublas_products() override { runtime::release(gpu_, workspace_); }
 
-  void take_room() override {
+  void take_workspace() override {
     if (workspace_ != nullptr) return;
     workspace_ =
-        naming_memory("what cuBLAS works in", [this] { return runtime::allocate(card_, workspace_bytes); });
+        naming_memory("what cuBLAS works in", [this] { return runtime::allocate(gpu_, workspace_bytes); });
   }
 
   void run(const cuda_stream& s, const gemm_shape& g, const float* a, const float* b, float* c,
@@ -230,16 +230,16 @@ private:
   };
 
   void require_here(cublasStatus_t status, const char* what) const {
-    if (status == CUBLAS_STATUS_ALLOC_FAILED) lacks_memory(card_, what, status);
+    if (status == CUBLAS_STATUS_ALLOC_FAILED) lacks_memory(gpu_, what, status);
     if (status != CUBLAS_STATUS_SUCCESS)
       throw device_error(world_errc::device_failure,
-                         fmt::format("cuda:{}: {}: {}", card_, what, cublas().words_of(status)));
+                         fmt::format("cuda:{}: {}: {}", gpu_, what, cublas().words_of(status)));
   }
 
   void queue(const cuda_stream& s, const gemm_shape& g, const types& t, const void* a, const void* b, void* c,
              const void* bias) {
     if (g.batch * g.m * g.n == 0) return;
-    take_room();
+    take_workspace();
     const auto bits = [](const void* address) { return reinterpret_cast<std::uintptr_t>(address); };
     // cuBLAS is not told of the bias's alignment, and an algorithm may want that of C for it.
     const bool aligned = (bits(a) | bits(b) | bits(c) | bits(bias)) % 16 == 0;
@@ -306,11 +306,11 @@ private:
                  "cublasLtMatmulAlgoGetHeuristic");
     if (count == 0)
       throw device_error(world_errc::device_failure,
-                         fmt::format("cuda:{}: cuBLAS has no algorithm for a product", card_));
+                         fmt::format("cuda:{}: cuBLAS has no algorithm for a product", gpu_));
     return best.algo;
   }
 
-  std::uint32_t card_;
+  std::uint32_t gpu_;
   owned<cublasLtHandle_t, end_handle> handle_;
   void* workspace_ = nullptr;
   std::map<question, prepared> known_;
@@ -318,13 +318,13 @@ private:
 
 } // namespace
 
-std::string products_in_words() {
+std::string format_products() {
   const std::size_t version = cublas().version(); // 130102 is 13.1.2
   return fmt::format("cuBLAS {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
-std::unique_ptr<products> make_products(std::uint32_t card, product_precision p) {
-  return std::make_unique<cublas_products>(card, p);
+std::unique_ptr<products> make_products(std::uint32_t gpu, product_precision p) {
+  return std::make_unique<cublas_products>(gpu, p);
 }
 
 } // namespace mailgrad::cuda

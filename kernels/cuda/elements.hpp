@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cuda_runtime.h> // the language of kernels; for tests, that of the simulated card
+#include <cuda_runtime.h> // the language of kernels; for tests, that of the simulated GPU
 
 #include <cstddef>
 

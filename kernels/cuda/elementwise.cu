@@ -181,6 +181,6 @@ void elementwise(const cuda_stream& s, const elementwise_chain& chain, std::span
 
 } // namespace
 
-MAILGRAD_CARD_BODY(elementwise)
+MAILGRAD_GPU_BODY(elementwise)
 
 } // namespace mailgrad::cuda

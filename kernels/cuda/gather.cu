@@ -179,7 +179,7 @@ constexpr unsigned largest_tile = 2048;
 ///
 /// Source  Batcher, "Sorting networks and their applications", AFIPS 1968: the bitonic sorter.
 __global__ void sort_tile_kernel(const std::int32_t* rows, std::uint32_t n, row_key* keys) {
-  auto* const room = shared_memory<row_key>();
+  auto* const workspace = shared_memory<row_key>();
   const unsigned tile = 2 * blockDim.x;
   for (unsigned i = threadIdx.x; i < tile; i += blockDim.x) {
     const std::uint32_t position = blockIdx.x * tile + i;
@@ -188,21 +188,21 @@ __global__ void sort_tile_kernel(const std::int32_t* rows, std::uint32_t n, row_
       const std::int32_t row = rows[position];
       key = first_key_of(row < 0 ? row_of_end : static_cast<std::uint32_t>(row)) | position;
     }
-    room[i] = key;
+    workspace[i] = key;
   }
   for (unsigned run = 2; run <= tile; run *= 2)
     for (unsigned distance = run / 2; distance > 0; distance /= 2) {
       __syncthreads();
       const unsigned i = threadIdx.x / distance * 2 * distance + threadIdx.x % distance;
-      const row_key a = room[i], b = room[i + distance];
+      const row_key a = workspace[i], b = workspace[i + distance];
       if ((a > b) == ((i & run) == 0)) {
-        room[i] = b;
-        room[i + distance] = a;
+        workspace[i] = b;
+        workspace[i + distance] = a;
       }
     }
   __syncthreads();
   for (unsigned i = threadIdx.x; i < tile; i += blockDim.x)
-    if (blockIdx.x * tile + i < n) keys[blockIdx.x * tile + i] = room[i];
+    if (blockIdx.x * tile + i < n) keys[blockIdx.x * tile + i] = workspace[i];
 }
 
 /// Puts each key where it belongs among those of all tiles: behind as many as are smaller.
@@ -281,7 +281,7 @@ void scatter_rows(const cuda_stream& s, std::span<const std::int32_t> rows, cons
   if (table.empty()) return;
   if (rows.empty()) return runtime::fill(s.stream, table.data(), 0, table.size_bytes());
   if (rows.size() > s.most_in_32_bits)
-    throw shape_error("scatter_rows: a card takes fewer than 2^31 rows, not " + std::to_string(rows.size()));
+    throw shape_error("scatter_rows: a GPU takes fewer than 2^31 rows, not " + std::to_string(rows.size()));
   const auto n = static_cast<std::uint32_t>(rows.size());
   const std::size_t height = table.size() / width;
   const ordered_list list{{order_rows(s, rows.data(), n, scratch), n}, fault_of(s, fault_kind::row, height)};
@@ -297,8 +297,8 @@ void scatter_rows(const cuda_stream& s, std::span<const std::int32_t> rows, cons
 
 constexpr unsigned rows_of_block = threads_per_block / warp_size;
 
-/// Compressed rows on a card.
-struct rows_on_card {
+/// Compressed rows on a GPU.
+struct rows_on_gpu {
   const std::int32_t* columns;
   const float* values;
   const std::int32_t* offsets;
@@ -320,12 +320,12 @@ struct rows_on_card {
 
 /// A warp has a row: `width_lanes` neighbours have that many columns of the result, and the other threads of
 /// a column take its entries in turn.
-__global__ void sparse_product_kernel(rows_on_card x, const float* table, std::size_t width,
+__global__ void sparse_product_kernel(rows_on_gpu x, const float* table, std::size_t width,
                                       unsigned width_lanes, float* y, fault_report wrong_column) {
   const unsigned lane = threadIdx.x % warp_size, group = lane / width_lanes, groups = warp_size / width_lanes;
   const std::size_t step = grid_threads() / warp_size;
   for (std::size_t row = grid_thread() / warp_size; row < x.rows; row += step) {
-    const rows_on_card::range found = x.entries_of(row, lane == 0);
+    const rows_on_gpu::range found = x.entries_of(row, lane == 0);
     for (std::size_t first = 0; first < width; first += width_lanes) {
       const std::size_t column = first + lane % width_lanes;
       float sum = 0;
@@ -345,19 +345,19 @@ __global__ void sparse_product_kernel(rows_on_card x, const float* table, std::s
 }
 
 /// A warp has a row of x, and shares its entries and their numbers as the product does.
-__global__ void sparse_product_gradient_kernel(rows_on_card x, const float* dy, std::size_t width,
+__global__ void sparse_product_gradient_kernel(rows_on_gpu x, const float* dy, std::size_t width,
                                                unsigned width_lanes, float* rows) {
   const unsigned lane = threadIdx.x % warp_size, group = lane / width_lanes, groups = warp_size / width_lanes;
   const std::size_t step = grid_threads() / warp_size;
   for (std::size_t row = grid_thread() / warp_size; row < x.rows; row += step) {
-    const rows_on_card::range found = x.entries_of(row, lane == 0);
+    const rows_on_gpu::range found = x.entries_of(row, lane == 0);
     for (std::size_t j = found.first + group; j < found.last; j += groups)
       for (std::size_t column = lane % width_lanes; column < width; column += width_lanes)
         rows[j * width + column] = x.values[j] * dy[row * width + column];
   }
 }
 
-rows_on_card on_card(const cuda_stream& s, const compressed_rows& x) {
+rows_on_gpu on_gpu(const cuda_stream& s, const compressed_rows& x) {
   return {x.columns.data(), x.values, x.offsets.data(),
           x.columns.size(), x.rows(), fault_of(s, fault_kind::entries, x.columns.size())};
 }
@@ -366,7 +366,7 @@ void sparse_product(const cuda_stream& s, const compressed_rows& x, std::span<co
                     std::size_t width, float* y) {
   if (x.rows() * width == 0) return;
   launch(s, "sparse_product", blocks_for(x.rows(), rows_of_block), threads_per_block, 0,
-         sparse_product_kernel, on_card(s, x), table.data(), width, lanes_of(x.rows(), width).width, y,
+         sparse_product_kernel, on_gpu(s, x), table.data(), width, lanes_of(x.rows(), width).width, y,
          fault_of(s, fault_kind::column, table.size() / width));
 }
 
@@ -374,16 +374,16 @@ void sparse_product_gradient(const cuda_stream& s, const compressed_rows& x, con
                              std::size_t width, float* rows) {
   if (x.rows() * width == 0) return;
   launch(s, "sparse_product_gradient", blocks_for(x.rows(), rows_of_block), threads_per_block, 0,
-         sparse_product_gradient_kernel, on_card(s, x), dy, width, lanes_of(x.rows(), width).width, rows);
+         sparse_product_gradient_kernel, on_gpu(s, x), dy, width, lanes_of(x.rows(), width).width, rows);
 }
 
 } // namespace
 
-MAILGRAD_CARD_BODY(gather)
-MAILGRAD_CARD_BODY(gather_tables)
-MAILGRAD_CARD_BODY(gather_tables_gradient)
-MAILGRAD_CARD_BODY(scatter_rows)
-MAILGRAD_CARD_BODY(sparse_product)
-MAILGRAD_CARD_BODY(sparse_product_gradient)
+MAILGRAD_GPU_BODY(gather)
+MAILGRAD_GPU_BODY(gather_tables)
+MAILGRAD_GPU_BODY(gather_tables_gradient)
+MAILGRAD_GPU_BODY(scatter_rows)
+MAILGRAD_GPU_BODY(sparse_product)
+MAILGRAD_GPU_BODY(sparse_product_gradient)
 
 } // namespace mailgrad::cuda

@@ -21,13 +21,13 @@ struct sample_vectors {
 inline std::size_t step_in_block(const vector_sets& sets) { return sets.width | 1; }
 inline std::size_t floats_in_block(const vector_sets& sets) { return sets.count * step_in_block(sets); }
 
-/// Copies the vectors of a sample to `room`, or leaves them where they are if it is null.
-__device__ inline sample_vectors load_sample(const vector_sets& sets, const float* x, float* room) {
-  if (room == nullptr) return {x, sets.width};
+/// Copies the vectors of a sample to `workspace`, or leaves them where they are if it is null.
+__device__ inline sample_vectors load_sample(const vector_sets& sets, const float* x, float* workspace) {
+  if (workspace == nullptr) return {x, sets.width};
   const std::size_t step = sets.width | 1;
   for (std::size_t k = threadIdx.x; k < sets.count * sets.width; k += blockDim.x)
-    room[k / sets.width * step + k % sets.width] = x[k];
-  return {room, step};
+    workspace[k / sets.width * step + k % sets.width] = x[k];
+  return {workspace, step};
 }
 
 /// The vectors of pair number `pair` in the order (1,0), (2,0), (2,1) and so on: those of the first vector
@@ -46,10 +46,10 @@ struct vector_pair {
 
 /// Each block has samples in turn, and each thread pairs of them.
 __global__ void dots_kernel(vector_sets sets, const float* x, float* dots, bool in_block) {
-  float* const room = in_block ? shared_memory<float>() : nullptr;
+  float* const workspace = in_block ? shared_memory<float>() : nullptr;
   const std::size_t pairs = sets.count * (sets.count - 1) / 2;
   for (std::size_t sample = blockIdx.x; sample < sets.samples; sample += gridDim.x) {
-    const sample_vectors of = load_sample(sets, x + sample * sets.count * sets.width, room);
+    const sample_vectors of = load_sample(sets, x + sample * sets.count * sets.width, workspace);
     __syncthreads();
     for (std::size_t pair = threadIdx.x; pair < pairs; pair += blockDim.x) {
       const vector_pair p(pair);
@@ -58,7 +58,7 @@ __global__ void dots_kernel(vector_sets sets, const float* x, float* dots, bool 
       for (std::size_t k = 0; k < sets.width; ++k) sum += a[k] * b[k];
       dots[sample * pairs + pair] = sum;
     }
-    __syncthreads(); // the next sample takes the same room
+    __syncthreads(); // the next sample takes the same memory
   }
 }
 
@@ -66,10 +66,10 @@ __global__ void dots_kernel(vector_sets sets, const float* x, float* dots, bool 
 /// whose diagonal is 0, times the vectors.
 __global__ void dots_gradient_kernel(vector_sets sets, const float* x, const float* ddots, float* dx,
                                      bool in_block) {
-  float* const room = in_block ? shared_memory<float>() : nullptr;
+  float* const workspace = in_block ? shared_memory<float>() : nullptr;
   const std::size_t pairs = sets.count * (sets.count - 1) / 2, numbers = sets.count * sets.width;
   for (std::size_t sample = blockIdx.x; sample < sets.samples; sample += gridDim.x) {
-    const sample_vectors of = load_sample(sets, x + sample * numbers, room);
+    const sample_vectors of = load_sample(sets, x + sample * numbers, workspace);
     const float* const weights = ddots + sample * pairs;
     __syncthreads();
     for (std::size_t n = threadIdx.x; n < numbers; n += blockDim.x) {
@@ -79,7 +79,7 @@ __global__ void dots_gradient_kernel(vector_sets sets, const float* x, const flo
       for (std::size_t j = i + 1; j < sets.count; ++j) sum += weights[j * (j - 1) / 2 + i] * of.vector(j)[k];
       dx[sample * numbers + n] = sum;
     }
-    __syncthreads(); // the next sample takes the same room
+    __syncthreads(); // the next sample takes the same memory
   }
 }
 
@@ -105,7 +105,7 @@ void pairwise_dots_gradient(const cuda_stream& s, const vector_sets& sets, const
 
 } // namespace
 
-MAILGRAD_CARD_BODY(pairwise_dots)
-MAILGRAD_CARD_BODY(pairwise_dots_gradient)
+MAILGRAD_GPU_BODY(pairwise_dots)
+MAILGRAD_GPU_BODY(pairwise_dots_gradient)
 
 } // namespace mailgrad::cuda

@@ -20,35 +20,35 @@ void captured_graph::abandon(void* stream) noexcept {
 
 device_block allocate_on(const cuda_stream& s, std::size_t bytes) {
   device_block made({device_kind::cuda, s.device}, runtime::allocate(s.device, bytes), bytes,
-                    [card = s.device](void* memory) { runtime::release(card, memory); });
+                    [gpu = s.device](void* memory) { runtime::release(gpu, memory); });
   runtime::fill(s.stream, made.address(), 0, bytes);
   return made;
 }
 
-/// A point of a card's stream.
-class card_event final : public mark::event {
+/// A point of a GPU's stream.
+class gpu_event final : public device_event::driver_event {
 public:
-  explicit card_event(std::uint32_t card) : event_(card) {}
+  explicit gpu_event(std::uint32_t gpu) : event_(gpu) {}
 
   bool passed() const override { return is_told() || has_passed(); }
   bool told() const override { return told_by_ ? is_told() : passed(); }
   bool tells() const noexcept override { return told_by_ != nullptr; }
   void wait_on(void* stream) const {
-    runtime::make_current(event_.card());
+    runtime::make_current(event_.gpu());
     runtime::wait(stream, event_.get());
   }
 
   void record(void* stream, std::shared_ptr<const step_record> told_by, std::uint64_t ticket) {
     told_by_ = std::move(told_by);
     ticket_ = ticket;
-    runtime::make_current(event_.card());
+    runtime::make_current(event_.gpu());
     runtime::record(event_.get(), stream);
   }
 
 private:
-  /// Anybody asks, such as the watch, whose thread has no card otherwise.
+  /// Anybody asks, such as the watch, whose thread has no GPU otherwise.
   bool has_passed() const {
-    runtime::make_current(event_.card());
+    runtime::make_current(event_.gpu());
     return runtime::has_passed(event_.get());
   }
   bool is_told() const noexcept { return told_by_ && told_by_->has(ticket_); }
@@ -58,37 +58,37 @@ private:
   std::uint64_t ticket_ = 0;
 };
 
-mark stream_marks::record() { return record(nullptr, 0); }
+device_event stream_events::record() { return record(nullptr, 0); }
 
-mark stream_marks::record(std::shared_ptr<const step_record> told_by, std::uint64_t ticket) {
+device_event stream_events::record(std::shared_ptr<const step_record> told_by, std::uint64_t ticket) {
   auto found = std::ranges::find(events_, 1, [](const auto& e) { return e.use_count(); });
-  if (found == events_.end()) found = events_.insert(events_.end(), std::make_shared<card_event>(card_));
-  const std::shared_ptr<card_event> event = *found; // after this, what its last user has done is done
+  if (found == events_.end()) found = events_.insert(events_.end(), std::make_shared<gpu_event>(gpu_));
+  const std::shared_ptr<gpu_event> event = *found; // after this, what its last user has done is done
   event->record(stream_, std::move(told_by), ticket);
-  return mark(event);
+  return device_event(event);
 }
 
-void wait_for_mark(void* stream, const mark& m) {
+void wait_on_event(void* stream, const device_event& m) {
   if (m.what() == nullptr) return;
-  const auto* event = dynamic_cast<const card_event*>(m.what());
-  if (event == nullptr) throw device_error(world_errc::wrong_place, "a card waits only for a mark of a card");
+  const auto* event = dynamic_cast<const gpu_event*>(m.what());
+  if (event == nullptr) throw device_error(world_errc::wrong_place, "a GPU waits only for an event of a GPU");
   event->wait_on(stream);
 }
 
-mark copy_stream::copy(void* to, const void* from, std::size_t bytes) {
-  runtime::make_current(stream_.card());
+device_event copy_stream::copy(void* to, const void* from, std::size_t bytes) {
+  runtime::make_current(stream_.gpu());
   runtime::copy(stream_.get(), to, from, bytes);
-  return marks_.record();
+  return events_.record();
 }
 
 memory copy_stream::allocate(std::size_t bytes) {
-  return memory(allocate_on(cuda_stream{.stream = stream_.get(), .device = stream_.card()}, bytes));
+  return memory(allocate_on(cuda_stream{.stream = stream_.get(), .device = stream_.gpu()}, bytes));
 }
 
-void copy_stream::wait_for(const mark& m) { wait_for_mark(stream_.get(), m); }
+void copy_stream::wait_for(const device_event& m) { wait_on_event(stream_.get(), m); }
 
 void copy_stream::finish() {
-  runtime::make_current(stream_.card());
+  runtime::make_current(stream_.gpu());
   runtime::synchronise(stream_.get());
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include <mailgrad/kernels/cuda/lane_words.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
+#include <mailgrad/kernels/cuda/stream_status.hpp>
 #include <mailgrad/tensor/block.hpp>
 #include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tensor/memory.hpp>
@@ -15,44 +15,44 @@
 
 namespace mailgrad::cuda {
 
-/// A stream of a card, which is destroyed with its owner. Work that is queued on it still runs.
+/// A stream of a GPU, which is destroyed with its owner. Work that is queued on it still runs.
 class owned_stream {
 public:
-  explicit owned_stream(std::uint32_t card, runtime::urgency when = runtime::urgency::usual)
-      : card_(card),
-        stream_(naming_memory("a stream of work", [&] { return runtime::create_stream(card, when); })) {}
+  explicit owned_stream(std::uint32_t gpu, runtime::urgency when = runtime::urgency::usual)
+      : gpu_(gpu),
+        stream_(naming_memory("a stream of work", [&] { return runtime::create_stream(gpu, when); })) {}
   owned_stream(const owned_stream&) = delete;
   owned_stream& operator=(const owned_stream&) = delete;
-  ~owned_stream() { runtime::destroy_stream(card_, stream_); }
+  ~owned_stream() { runtime::destroy_stream(gpu_, stream_); }
 
   void* get() const noexcept { return stream_; }
-  std::uint32_t card() const noexcept { return card_; }
+  std::uint32_t gpu() const noexcept { return gpu_; }
 
 private:
-  std::uint32_t card_;
+  std::uint32_t gpu_;
   void* stream_;
 };
 
 /// A point of a stream.
 class owned_event {
 public:
-  explicit owned_event(std::uint32_t card, runtime::event_kind kind = runtime::event_kind::untimed)
-      : card_(card),
-        event_(naming_memory("a mark in a stream", [&] { return runtime::create_event(card, kind); })) {}
+  explicit owned_event(std::uint32_t gpu, runtime::event_kind kind = runtime::event_kind::untimed)
+      : gpu_(gpu),
+        event_(naming_memory("an event in a stream", [&] { return runtime::create_event(gpu, kind); })) {}
   owned_event(const owned_event&) = delete;
   owned_event& operator=(const owned_event&) = delete;
   ~owned_event() { runtime::destroy_event(event_); }
 
   void* get() const noexcept { return event_; }
-  std::uint32_t card() const noexcept { return card_; }
+  std::uint32_t gpu() const noexcept { return gpu_; }
 
 private:
-  std::uint32_t card_;
+  std::uint32_t gpu_;
   void* event_;
 };
 
 /// Work of a stream that was captured once, and is queued as one from then on. It keeps the addresses that it
-/// was captured with, so their memory must stay. It runs on streams of the lane whose scratch memory its
+/// was captured with, so their memory must stay. It runs on streams of the queue whose scratch memory its
 /// kernels use.
 class captured_graph {
 public:
@@ -83,7 +83,7 @@ private:
   void* graph_ = nullptr;
 };
 
-/// Memory of the host that a card reads and writes at the same address, zeroed.
+/// Memory of the host that a GPU reads and writes at the same address, zeroed.
 class pinned_block {
 public:
   pinned_block() = default;
@@ -112,62 +112,63 @@ private:
   std::size_t bytes_ = 0;
 };
 
-/// Memory of a card, zeroed on `s`. It goes back to the card when the block ends, so its owner keeps it until
+/// Memory of a GPU, zeroed on `s`. It goes back to the GPU when the block ends, so its owner keeps it until
 /// the work that reads it has run.
 ///
 /// Errors  device_error, which says how much was asked for and how much is free.
 device_block allocate_on(const cuda_stream& s, std::size_t bytes);
 
-class card_event;
+class gpu_event;
 
-/// Makes marks of one stream. The events of marks that nobody has any more are used again, so that a steady
-/// step makes none.
+/// Makes the events of one stream. The object of CUDA behind an event that nobody has any more is used again,
+/// so that a steady step makes none.
 ///
 /// Errors  device_error.
-/// Threads one caller at a time; marks may be let go of on any thread.
-class stream_marks {
+/// Threads one caller at a time; events may be let go of on any thread.
+class stream_events {
 public:
-  stream_marks(std::uint32_t card, void* stream) : card_(card), stream_(stream) {}
+  stream_events(std::uint32_t gpu, void* stream) : gpu_(gpu), stream_(stream) {}
 
-  /// Returns a mark that passes when all that is queued so far is done.
-  mark record();
+  /// Returns an event that passes when all that is queued so far is done.
+  device_event record();
   /// The same for the end of a step, whose record tells the host by this ticket.
-  mark record(std::shared_ptr<const step_record> told_by, std::uint64_t ticket);
+  device_event record(std::shared_ptr<const step_record> told_by, std::uint64_t ticket);
 
 private:
-  std::uint32_t card_;
+  std::uint32_t gpu_;
   void* stream_;
-  std::vector<std::shared_ptr<card_event>> events_; ///< free if nobody else has it
+  std::vector<std::shared_ptr<gpu_event>> events_; ///< free if nobody else has it
 };
 
-/// Lets work that is queued later on `stream` wait for `m`, which is of any stream of a card.
+/// Lets work that is queued later on `stream` wait for `m`, which is of any stream of a GPU.
 ///
-/// Errors  device_error, also for a mark of something else.
-void wait_for_mark(void* stream, const mark& m);
+/// Errors  device_error, also for an event of something else.
+void wait_on_event(void* stream, const device_event& m);
 
-/// A stream beside that of a lane, for copies that run while the lane computes.
+/// A stream beside that of a queue, for copies that run while the queue computes.
 ///
 /// Errors  device_error, with the driver's reason.
 /// Threads one caller at a time.
 class copy_stream {
 public:
-  explicit copy_stream(std::uint32_t card) : stream_(card), marks_(card, stream_.get()) {}
+  explicit copy_stream(std::uint32_t gpu) : stream_(gpu), events_(gpu, stream_.get()) {}
 
-  /// Queues a copy from pinned memory to memory of the card. Returns a mark that passes when it is done.
+  /// Queues a copy from pinned memory to memory of the GPU. Returns an event that passes when it is done.
   /// Until then nobody writes to either.
-  mark copy(void* to, const void* from, std::size_t bytes);
-  /// Allocates memory of the card, filled with zeros when a mark has passed that is recorded after this call.
+  device_event copy(void* to, const void* from, std::size_t bytes);
+  /// Allocates memory of the GPU, filled with zeros when an event has passed that is recorded after this
+  /// call.
   memory allocate(std::size_t bytes);
-  /// Returns a mark that passes when all that is queued so far is done.
-  mark record() { return marks_.record(); }
-  /// Lets copies that are queued later wait for `m`, which may be of a lane.
-  void wait_for(const mark& m);
+  /// Returns an event that passes when all that is queued so far is done.
+  device_event record() { return events_.record(); }
+  /// Lets copies that are queued later wait for `m`, which may be of a queue.
+  void wait_for(const device_event& m);
   /// Waits until everything queued has run, so no actor may call this.
   void finish();
 
 private:
   owned_stream stream_;
-  stream_marks marks_;
+  stream_events events_;
 };
 
 } // namespace mailgrad::cuda

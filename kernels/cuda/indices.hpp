@@ -64,13 +64,12 @@ template <class Visit>
 void for_row_chunks(const cuda_stream& s, const char* name, std::size_t rows, std::size_t columns,
                     Visit visit) {
   const std::size_t most = s.most_in_32_bits;
-  if (columns > most)
-    throw shape_error(std::string(name) + ": a card takes rows of fewer than 2^31 elements");
+  if (columns > most) throw shape_error(std::string(name) + ": a GPU takes rows of fewer than 2^31 elements");
   const std::size_t at_once = most / std::max<std::size_t>(columns, 1);
   for (std::size_t first = 0; first < rows; first += at_once) visit(first, std::min(at_once, rows - first));
 }
 
-/// What a card's kernels must know of the windows of a convolution, in 32 bits.
+/// What a GPU's kernels must know of the windows of a convolution, in 32 bits.
 struct window_numbers {
   std::uint32_t height, width, channels, out_channels;
   std::uint32_t out_height, out_width;

@@ -2,13 +2,13 @@
 
 #include <mailgrad/kernels/cuda/packs.hpp>
 
-#include <cuda_runtime.h> // the language of kernels; for tests, that of the simulated card
+#include <cuda_runtime.h> // the language of kernels; for tests, that of the simulated GPU
 
 #include <source_location>
 
-/// Copies from the memory of a card to shared memory that go on while their thread works.
+/// Copies from the memory of a GPU to shared memory that go on while their thread works.
 ///
-/// Source  NVIDIA, "PTX ISA", cp.async, which cards since compute capability 8.0 have.
+/// Source  NVIDIA, "PTX ISA", cp.async, which GPUs since compute capability 8.0 have.
 
 namespace mailgrad::cuda {
 
@@ -28,7 +28,7 @@ __device__ void copy_later(void* to, const void* from, bool there,
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(address), "l"(from), "r"(read)
                  : "memory");
 #else
-  simulated_card::copy_later(to, from, bytes, there, where);
+  simulated_gpu::copy_later(to, from, bytes, there, where);
 #endif
 }
 
@@ -37,11 +37,11 @@ __device__ inline void wait_for_copies() {
 #ifdef __CUDACC__
   asm volatile("cp.async.wait_all;" ::: "memory");
 #else
-  simulated_card::wait_for_copies();
+  simulated_gpu::wait_for_copies();
 #endif
 }
 
-// Products of small matrices by a whole warp, on the card's units for that. A lane has its share of each
+// Products of small matrices by a whole warp, on the GPU's units for that. A lane has its share of each
 // matrix in registers, two numbers of bfloat16 in each.
 //
 // Source  NVIDIA, "PTX ISA", sections on mma.m16n8k16 and ldmatrix, which draw who has what.
@@ -68,7 +68,7 @@ load_matrices(unsigned (&to)[4], const bfloat16* row,
                : "r"(static_cast<unsigned>(__cvta_generic_to_shared(row)))
                : "memory");
 #else
-  simulated_card::load_matrices(to, row, false, where);
+  simulated_gpu::load_matrices(to, row, false, where);
 #endif
 }
 
@@ -82,7 +82,7 @@ load_transposed_matrices(unsigned (&to)[4], const bfloat16* row,
                : "r"(static_cast<unsigned>(__cvta_generic_to_shared(row)))
                : "memory");
 #else
-  simulated_card::load_matrices(to, row, true, where);
+  simulated_gpu::load_matrices(to, row, true, where);
 #endif
 }
 
@@ -98,7 +98,7 @@ multiply_matrices(float* upper, float* lower, const unsigned (&a)[4], unsigned b
                : "+f"(upper[0]), "+f"(upper[1]), "+f"(lower[0]), "+f"(lower[1])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 #else
-  const simulated_card::matrix_product product(a, b0, b1, where);
+  const simulated_gpu::matrix_product product(a, b0, b1, where);
   for (unsigned column = 0; column < 2; ++column) {
     upper[column] = product.sum(upper[column], 0, column);
     lower[column] = product.sum(lower[column], 1, column);

@@ -19,7 +19,7 @@ namespace mailgrad::cuda {
 /// Work that was captured before the kernels of its chains had come is captured once more when they are
 /// there. If that fails, the graph of before stays.
 ///
-/// Work that cannot be captured, such as an operation of a user that asks the card for memory, is queued by
+/// Work that cannot be captured, such as an operation of a user that asks the GPU for memory, is queued by
 /// launches for good. A graph that makes room for another one may still run: the driver then frees it when it
 /// has ended.
 /// Errors   run: device_error, and what `queue` throws.

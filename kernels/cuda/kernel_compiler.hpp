@@ -9,13 +9,13 @@
 namespace mailgrad::cuda {
 
 /// The compute capability that code is made for.
-struct card_architecture {
+struct gpu_architecture {
   std::uint32_t major = 0, minor = 0;
-  friend auto operator<=>(const card_architecture&, const card_architecture&) = default;
+  friend auto operator<=>(const gpu_architecture&, const gpu_architecture&) = default;
 };
 
 /// What makes code of the text of kernels while the program runs. nvrtc_compiler.cpp asks CUDA's compiler,
-/// and tests/support/simulated_card/ the compiler of the build.
+/// and tests/support/simulated_gpu/ the compiler of the build.
 ///
 /// Threads  one caller at a time.
 class kernel_compiler {
@@ -32,7 +32,7 @@ public:
   /// Code for runtime::load_kernel(). The kernels of the text are extern "C".
   ///
   /// Errors  device_error, which says what is wrong with the text.
-  virtual std::vector<std::byte> compile(const std::string& text, card_architecture where) = 0;
+  virtual std::vector<std::byte> compile(const std::string& text, gpu_architecture where) = 0;
 };
 
 /// Whether kernels shall be generated on this machine, as far as that is known without opening the compiler.

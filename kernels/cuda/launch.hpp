@@ -1,12 +1,12 @@
 #pragma once
 
-#include <mailgrad/kernels/card_body.hpp>
 #include <mailgrad/kernels/cuda/elements.hpp>
-#include <mailgrad/kernels/cuda/lane_words.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
+#include <mailgrad/kernels/cuda/stream_status.hpp>
+#include <mailgrad/kernels/gpu_body.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
-#include <cuda_runtime.h> // the language of kernels; for tests, that of the simulated card
+#include <cuda_runtime.h> // the language of kernels; for tests, that of the simulated GPU
 
 #include <algorithm>
 #include <atomic>
@@ -22,7 +22,7 @@ inline constexpr unsigned threads_per_block = 256;
 inline constexpr unsigned warp_size = 32;
 
 /// Those of an H100. What follows from it decides in which order sums are added, so it is the same for every
-/// card.
+/// GPU.
 inline constexpr std::size_t multiprocessors = 132;
 /// So many blocks of 256 threads keep every multiprocessor busy.
 inline constexpr std::size_t busy_blocks = multiprocessors * 8;
@@ -36,7 +36,7 @@ inline unsigned blocks_for(std::size_t n, std::size_t per_block = threads_per_bl
 /// Queues `kernel` on `s`. The arguments are converted to the kernel's parameters.
 ///
 /// `name` stands in errors. `shared_bytes` is what shared_memory() of each block may use: at most 99 KiB, so
-/// that every card since compute capability 8.0 has them.
+/// that every GPU since compute capability 8.0 has them.
 template <class... Parameters, class... Arguments>
 void launch(const cuda_stream& s, const char* name, dim3 grid, dim3 block, std::size_t shared_bytes,
             void (*kernel)(Parameters...), const Arguments&... arguments) {
@@ -47,7 +47,7 @@ void launch(const cuda_stream& s, const char* name, dim3 grid, dim3 block, std::
     runtime::allow_shared_bytes(reinterpret_cast<const void*>(kernel), shared_bytes);
   kernel<<<grid, block, shared_bytes, static_cast<cudaStream_t>(s.stream)>>>(arguments...);
 #else
-  simulated_card::launch(s.stream, name, grid, block, shared_bytes, kernel, Parameters(arguments)...);
+  simulated_gpu::launch(s.stream, name, grid, block, shared_bytes, kernel, Parameters(arguments)...);
 #endif
   runtime::check_launch(name);
 }
@@ -73,8 +73,8 @@ void launch_loaded(const cuda_stream& s, const char* name, dim3 grid, dim3 block
   };
   std::apply(launch, converted);
 #else
-  simulated_card::launch(s.stream, name, grid, block, 0,
-                         reinterpret_cast<void (*)(Parameters...)>(kernel.code), Parameters(arguments)...);
+  simulated_gpu::launch(s.stream, name, grid, block, 0,
+                        reinterpret_cast<void (*)(Parameters...)>(kernel.code), Parameters(arguments)...);
 #endif
   runtime::check_launch(name);
 }
@@ -86,7 +86,7 @@ __device__ T* shared_memory() {
   extern __shared__ __align__(16) unsigned char memory_of_block[];
   return reinterpret_cast<T*>(memory_of_block);
 #else
-  return static_cast<T*>(simulated_card::shared_memory());
+  return static_cast<T*>(simulated_gpu::shared_memory());
 #endif
 }
 
@@ -94,8 +94,8 @@ __device__ T* shared_memory() {
 __device__ inline std::size_t grid_thread() { return std::size_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 __device__ inline std::size_t grid_threads() { return std::size_t{gridDim.x} * blockDim.x; }
 
-/// The time in ns by the card's clock.
-__device__ inline std::uint64_t card_nanoseconds() {
+/// The time in ns by the GPU's clock.
+__device__ inline std::uint64_t gpu_nanoseconds() {
 #ifdef __CUDACC__
   std::uint64_t now = 0;
 #ifdef __CUDA_ARCH__
@@ -103,7 +103,7 @@ __device__ inline std::uint64_t card_nanoseconds() {
 #endif
   return now;
 #else
-  return simulated_card::nanoseconds();
+  return simulated_gpu::nanoseconds();
 #endif
 }
 
@@ -131,25 +131,25 @@ __device__ T warp_sum(T x) {
   return x;
 }
 
-/// The sum over all threads of a block, in a fixed order; every thread has it. `room` is shared memory for 32
-/// elements. blockDim.x is a multiple of 32, and blockDim.y and z are 1.
+/// The sum over all threads of a block, in a fixed order; every thread has it. `workspace` is shared memory
+/// for 32 elements. blockDim.x is a multiple of 32, and blockDim.y and z are 1.
 template <class T>
-__device__ T block_sum(T x, T* room) {
+__device__ T block_sum(T x, T* workspace) {
   const unsigned warp = threadIdx.x / warp_size, place = threadIdx.x % warp_size;
   x = warp_sum(x);
   __syncthreads(); // a sum before this one may still be read
-  if (place == 0) room[warp] = x;
+  if (place == 0) workspace[warp] = x;
   __syncthreads();
-  return warp_sum(place < blockDim.x / warp_size ? room[place] : T{0});
+  return warp_sum(place < blockDim.x / warp_size ? workspace[place] : T{0});
 }
 
-/// Shared memory for the `room` of block_sum().
+/// Bytes of shared memory for the `workspace` of block_sum().
 template <class T>
 inline constexpr std::size_t block_sum_bytes = warp_size * sizeof(T);
 
 /// Where a kernel notes what is wrong with its data.
 struct fault_report {
-  lane_words* words;
+  stream_status* status;
   fault_kind kind;
   std::uint32_t operation;
   std::uint64_t limit;
@@ -158,15 +158,15 @@ struct fault_report {
   /// earlier element of this one.
   __device__ void note(std::uint32_t element, std::int32_t found) const {
     const fault_word::word cause = fault_word::cause_of(kind, operation);
-    const fault_word::word before = atomicCAS(&words->fault.cause, fault_word::word{0}, cause);
+    const fault_word::word before = atomicCAS(&status->fault.cause, fault_word::word{0}, cause);
     if (before != 0 && before != cause) return;
-    atomicMax(&words->fault.first, fault_word::first_of(element, found));
-    atomicMax(&words->fault.bound, fault_word::bound_of(element, limit)); // of the same element
+    atomicMax(&status->fault.first, fault_word::first_of(element, found));
+    atomicMax(&status->fault.bound, fault_word::bound_of(element, limit)); // of the same element
   }
 };
 
 inline fault_report fault_of(const cuda_stream& s, fault_kind kind, std::uint64_t limit) {
-  return {s.words, kind, s.operation, limit};
+  return {s.status, kind, s.operation, limit};
 }
 
 /// The sum of term(i) for i = first, first + step and so on below `last`. Eight terms are loaded before the

@@ -46,17 +46,17 @@ template <class Y>
 __global__ void long_layer_norm_kernel(const float* x, const float* gamma, const float* beta, Y* y,
                                        float* mean, float* inverse, std::size_t rows, std::size_t columns,
                                        float epsilon) {
-  float* const room = shared_memory<float>();
+  float* const workspace = shared_memory<float>();
   const auto n = static_cast<float>(columns);
   for (std::size_t row = blockIdx.x; row < rows; row += gridDim.x) {
     const float* const from = x + row * columns;
     const float mu =
         block_sum(strided_sum(threadIdx.x, columns, blockDim.x, [=](std::size_t i) { return from[i]; }),
-                  room) /
+                  workspace) /
         n;
     const auto square = [=](std::size_t i) { return (from[i] - mu) * (from[i] - mu); };
     const float inv =
-        inverse_of(block_sum(strided_sum(threadIdx.x, columns, blockDim.x, square), room), n, epsilon);
+        inverse_of(block_sum(strided_sum(threadIdx.x, columns, blockDim.x, square), workspace), n, epsilon);
     for (std::size_t i = threadIdx.x; i < columns; i += blockDim.x)
       store_number(y + (row * columns + i), (from[i] - mu) * inv * gamma[i] + beta[i]);
     if (threadIdx.x == 0) {
@@ -83,10 +83,10 @@ struct parameter_parts {
 constexpr unsigned gradient_threads = 128;
 constexpr std::size_t gradient_blocks = multiprocessors * 3;
 
-/// Adds up what the groups of a block have for each column, and writes it. `room` is shared memory for
-/// float32[groups, columns].
+/// Adds up what the groups of a block have for each column, and writes it. `workspace` is shared memory
+/// for float32[groups, columns].
 template <unsigned count, unsigned size>
-__device__ void sum_over_groups(const float (&mine)[count], float* room, float* to, const row_lanes& n,
+__device__ void sum_over_groups(const float (&mine)[count], float* workspace, float* to, const row_lanes& n,
                                 unsigned lane) {
   const auto columns = static_cast<unsigned>(n.columns);
   const unsigned group = threadIdx.x / n.width, groups = blockDim.x / n.width;
@@ -96,15 +96,15 @@ __device__ void sum_over_groups(const float (&mine)[count], float* room, float* 
     moved_floats<size> moved;
 #pragma unroll
     for (unsigned i = 0; i < size; ++i) moved.v[i] = mine[p * size + i];
-    if (column < columns) store_in_block(room + group * columns + column, moved);
+    if (column < columns) store_in_block(workspace + group * columns + column, moved);
   }
   __syncthreads();
   for (unsigned column = threadIdx.x; column < columns; column += blockDim.x) {
     float total = 0;
-    for (unsigned g = 0; g < groups; ++g) total += room[g * columns + column];
+    for (unsigned g = 0; g < groups; ++g) total += workspace[g * columns + column];
     to[column] = total;
   }
-  __syncthreads(); // the room may be used again
+  __syncthreads(); // the memory may be used again
 }
 
 template <unsigned count, unsigned size, class DY>
@@ -135,24 +135,24 @@ __global__ void __launch_bounds__(gradient_threads, count > 24 ? 2 : 3)
       gradient.v[i] = inv * (gradient.v[i] - (sum + x_hat.v[i] * sum_x_hat) / columns);
     gradient.store(dx, n, row, lane);
   });
-  float* const room = shared_memory<float>();
+  float* const workspace = shared_memory<float>();
   const unsigned lane = threadIdx.x % n.width;
-  sum_over_groups<count, size>(of_gamma, room, parts.gamma + blockIdx.x * n.columns, n, lane);
-  sum_over_groups<count, size>(of_beta, room, parts.beta + blockIdx.x * n.columns, n, lane);
+  sum_over_groups<count, size>(of_gamma, workspace, parts.gamma + blockIdx.x * n.columns, n, lane);
+  sum_over_groups<count, size>(of_beta, workspace, parts.beta + blockIdx.x * n.columns, n, lane);
 }
 
 template <class DY>
 __global__ void long_layer_norm_gradient_kernel(gradient_operands<DY> from, float* dx, std::size_t rows,
                                                 std::size_t columns) {
-  float* const room = shared_memory<float>();
+  float* const workspace = shared_memory<float>();
   for (std::size_t row = blockIdx.x; row < rows; row += gridDim.x) {
     const float *const x = from.x + row * columns, *const gamma = from.gamma;
     const DY* const dy = from.dy + row * columns;
     const float mu = from.mean[row], inv = from.inverse[row];
     const auto gradient = [=](std::size_t i) { return as_float(dy[i]) * gamma[i]; };
     const auto product = [=](std::size_t i) { return as_float(dy[i]) * gamma[i] * ((x[i] - mu) * inv); };
-    const float sum = block_sum(strided_sum(threadIdx.x, columns, blockDim.x, gradient), room);
-    const float sum_x_hat = block_sum(strided_sum(threadIdx.x, columns, blockDim.x, product), room);
+    const float sum = block_sum(strided_sum(threadIdx.x, columns, blockDim.x, gradient), workspace);
+    const float sum_x_hat = block_sum(strided_sum(threadIdx.x, columns, blockDim.x, product), workspace);
     for (std::size_t i = threadIdx.x; i < columns; i += blockDim.x)
       dx[row * columns + i] =
           inv * (gradient(i) - (sum + (x[i] - mu) * inv * sum_x_hat) / static_cast<float>(columns));
@@ -269,7 +269,7 @@ void layer_norm_gradient(const cuda_stream& s, const layer_norm_rows& r, const f
 
 } // namespace
 
-MAILGRAD_CARD_BODY(layer_norm)
-MAILGRAD_CARD_BODY(layer_norm_gradient)
+MAILGRAD_GPU_BODY(layer_norm)
+MAILGRAD_GPU_BODY(layer_norm_gradient)
 
 } // namespace mailgrad::cuda

@@ -1,12 +1,12 @@
 #include <mailgrad/kernels/attention.hpp>
-#include <mailgrad/kernels/card_body.hpp>
 #include <mailgrad/kernels/convolution.hpp>
 #include <mailgrad/kernels/copy.hpp>
-#include <mailgrad/kernels/cuda/card_lane.hpp>
 #include <mailgrad/kernels/cuda/chain_kernels.hpp>
+#include <mailgrad/kernels/cuda/gpu_queue.hpp>
 #include <mailgrad/kernels/elementwise.hpp>
 #include <mailgrad/kernels/gather.hpp>
 #include <mailgrad/kernels/gemm.hpp>
+#include <mailgrad/kernels/gpu_body.hpp>
 #include <mailgrad/kernels/layer_norm.hpp>
 #include <mailgrad/kernels/pooling.hpp>
 #include <mailgrad/kernels/reduce.hpp>
@@ -15,7 +15,7 @@
 #include <mailgrad/kernels/vectors.hpp>
 #include <mailgrad/tensor/error.hpp>
 
-// What a build without CUDA has in the place of a card.
+// What a build without CUDA has in the place of a GPU.
 namespace mailgrad::cuda {
 
 // Its kernels refuse.
@@ -25,17 +25,17 @@ constexpr std::string_view name_of = "";
 
 template <class... Arguments, void (*Kernel)(const stream&, Arguments...)>
 typename body<Kernel>::function* body<Kernel>::get() {
-  return [](const cuda_stream& s, Arguments...) { refuse_card(s, name_of<Kernel>); };
+  return [](const cuda_stream& s, Arguments...) { refuse_gpu(s, name_of<Kernel>); };
 }
 
 template <std::unique_ptr<convolution_plan> (*Plan)(const convolution_shape&, device_kind)>
 typename body<Plan>::function* body<Plan>::get() {
   return [](const cuda_stream& s, const convolution_shape&, const float*, const float*, float*) {
-    refuse_card(s, name_of<Plan>);
+    refuse_gpu(s, name_of<Plan>);
   };
 }
 
-/// A kernel that has no body for a card, and what it is called when it refuses.
+/// A kernel that has no body for a GPU, and what it is called when it refuses.
 #define MAILGRAD_NO_BODY(kernel) MAILGRAD_NO_BODY_CALLED(#kernel, kernel)
 #define MAILGRAD_NO_BODY_CALLED(name, kernel)                                                                \
   template <>                                                                                                \
@@ -89,24 +89,24 @@ MAILGRAD_NO_BODY_CALLED("strided_copy", copy_box)
 template <>
 body<sum_pairs>::function* body<sum_pairs>::get() {
   return [](const cuda_stream& s, pair_sum what, std::span<const float>, std::span<const float>, double*) {
-    refuse_card(s, what == pair_sum::inner_product ? "inner_product" : "squared_distance");
+    refuse_gpu(s, what == pair_sum::inner_product ? "inner_product" : "squared_distance");
   };
 }
 
 void begin_update(const cuda_stream& s, const update_rule&, const weight_penalty&) {
-  refuse_card(s, "begin_update");
+  refuse_gpu(s, "begin_update");
 }
 
 void update_as_begun(const cuda_stream& s, const update_rule&, const weight_update&,
                      std::span<float* const>) {
-  refuse_card(s, "update");
+  refuse_gpu(s, "update");
 }
 
 void write_record(const cuda_stream& s, const float*, const double*, step_record*) {
-  refuse_card(s, "write_record");
+  refuse_gpu(s, "write_record");
 }
 
-// Its runtime has no card, and nothing can be asked of one.
+// Its runtime has no GPU, and nothing can be asked of one.
 
 namespace {
 
@@ -118,7 +118,7 @@ constexpr const char* why = "this build has no CUDA; configure it with -DMAILGRA
 
 namespace runtime {
 
-found_cards find_cards() { return {.cards = {}, .driver = {}, .why_none = why}; }
+found_gpus find_gpus() { return {.gpus = {}, .driver = {}, .why_none = why}; }
 void* allocate(std::uint32_t, std::size_t) { refuse(); }
 void release(std::uint32_t, void*) noexcept {}
 void* allocate_pinned(std::size_t) { refuse(); }
@@ -146,15 +146,15 @@ void destroy_graph(void*) noexcept {}
 
 void begin_step(const cuda_stream&, std::uint64_t, std::uint64_t) { refuse(); }
 chain_kernel_counts count_chain_kernels() noexcept { return {}; }
-generated_kernels count_generated_kernels() { return {0, generated_kernels_in_words()}; }
+generated_kernels count_generated_kernels() { return {0, format_generated_kernels()}; }
 chain_kernels_user::chain_kernels_user() = default;
 chain_kernels_user::~chain_kernels_user() = default;
-std::string wait_for_chain_kernels() { return generated_kernels_in_words(); }
+std::string wait_for_chain_kernels() { return format_generated_kernels(); }
 void compute(chains) {}
 bool interprets_chains() noexcept { return true; }
-std::string generated_kernels_in_words() { return std::string("none: ") + why; }
-std::string tried_kernels_in_words(std::uint32_t) { return generated_kernels_in_words(); }
-std::string products_in_words() { refuse(); }
+std::string format_generated_kernels() { return std::string("none: ") + why; }
+std::string format_tried_kernels(std::uint32_t) { return format_generated_kernels(); }
+std::string format_products() { refuse(); }
 std::unique_ptr<products> make_products(std::uint32_t, product_precision) { refuse(); }
 
 } // namespace mailgrad::cuda

@@ -174,7 +174,7 @@ public:
   nvrtc_program& operator=(const nvrtc_program&) = delete;
   ~nvrtc_program() { static_cast<void>(nvrtc().destroy(&program_)); }
 
-  std::vector<std::byte> compile(card_architecture where) {
+  std::vector<std::byte> compile(gpu_architecture where) {
     const std::string architecture = fmt::format("--gpu-architecture=sm_{}{}", where.major, where.minor);
     std::vector<const char*> all(options.begin(), options.end());
     all.push_back(architecture.c_str());
@@ -213,7 +213,7 @@ public:
     for (const header& h : headers()) all += fmt::format("\n{}\n{}", h.name, h.text);
     return all;
   }
-  std::vector<std::byte> compile(const std::string& text, card_architecture where) override {
+  std::vector<std::byte> compile(const std::string& text, gpu_architecture where) override {
     return nvrtc_program(text).compile(where);
   }
 };

@@ -188,8 +188,7 @@ pool_numbers numbers_of(const window_grid& g, unsigned count) {
   const auto axis = [&](std::size_t extent, std::size_t windows, std::size_t length, std::size_t stride,
                         std::size_t pad) {
     for (const std::size_t n : {extent, windows, length, stride, pad, windows * stride + length})
-      if (n >= std::size_t{1} << 30)
-        throw shape_error("pooling: a card takes images of fewer than 2^30 rows");
+      if (n >= std::size_t{1} << 30) throw shape_error("pooling: a GPU takes images of fewer than 2^30 rows");
     return pool_axis{static_cast<std::int32_t>(extent), static_cast<std::int32_t>(windows),
                      static_cast<std::int32_t>(length), static_cast<std::int32_t>(stride),
                      static_cast<std::int32_t>(pad),    by(stride)};
@@ -268,9 +267,9 @@ void average_pool_gradient(const cuda_stream& s, const window_grid& g, const flo
 
 } // namespace
 
-MAILGRAD_CARD_BODY(max_pool)
-MAILGRAD_CARD_BODY(max_pool_gradient)
-MAILGRAD_CARD_BODY(average_pool)
-MAILGRAD_CARD_BODY(average_pool_gradient)
+MAILGRAD_GPU_BODY(max_pool)
+MAILGRAD_GPU_BODY(max_pool_gradient)
+MAILGRAD_GPU_BODY(average_pool)
+MAILGRAD_GPU_BODY(average_pool_gradient)
 
 } // namespace mailgrad::cuda

@@ -48,7 +48,7 @@ struct row_extents {
 /// Block (x, y) sums slice y of row x, of row x + gridDim.x and so on.
 template <class Terms>
 __global__ void row_kernel(Terms terms, row_extents n, float scale, float* y) {
-  float* const room = shared_memory<float>();
+  float* const workspace = shared_memory<float>();
   const std::size_t first = std::size_t{blockIdx.y} * n.terms_of_slice;
   const std::size_t last = n.terms - first < n.terms_of_slice ? n.terms : first + n.terms_of_slice;
   for (std::size_t row = blockIdx.x; row < n.rows; row += gridDim.x) {
@@ -63,7 +63,7 @@ __global__ void row_kernel(Terms terms, row_extents n, float scale, float* y) {
     }
     total +=
         strided_sum(rest + threadIdx.x, end, threads_per_block, [=](std::size_t i) { return terms.at(i); });
-    total = block_sum(total, room);
+    total = block_sum(total, workspace);
     if (threadIdx.x == 0) y[blockIdx.y * n.rows + row] = scale * total;
   }
 }
@@ -95,16 +95,16 @@ void sum_long_rows(const cuda_stream& s, const char* name, const Terms& terms, s
   const std::size_t slices = std::min({busy_blocks / std::min(rows, busy_blocks), count / least_terms,
                                        s.scratch_bytes / sizeof(float) / rows});
   const auto blocks = static_cast<unsigned>(std::min(rows, busy_blocks * 2));
-  constexpr std::size_t room = block_sum_bytes<float>;
+  constexpr std::size_t bytes = block_sum_bytes<float>;
   if (slices < 2) {
-    launch(s, name, blocks, threads_per_block, room, row_kernel<Terms>, terms,
+    launch(s, name, blocks, threads_per_block, bytes, row_kernel<Terms>, terms,
            row_extents{rows, count, std::max<std::size_t>(count, 1)}, scale, y);
     return;
   }
   const std::size_t of_slice = ((count + slices - 1) / slices + 3) / 4 * 4;
   const std::size_t used = (count + of_slice - 1) / of_slice;
   auto* const partial = static_cast<float*>(s.scratch);
-  launch(s, name, dim3(blocks, static_cast<unsigned>(used)), threads_per_block, room, row_kernel<Terms>,
+  launch(s, name, dim3(blocks, static_cast<unsigned>(used)), threads_per_block, bytes, row_kernel<Terms>,
          terms, row_extents{rows, count, of_slice}, 1.0F, partial);
   sum_columns(s, name, partial, used, rows, scale, y);
 }
@@ -135,13 +135,13 @@ struct axes {
 
 /// Blocks take the results in turn.
 __global__ void general_kernel(axes kept, axes summed, const float* x, float scale, float* y) {
-  float* const room = shared_memory<float>();
+  float* const workspace = shared_memory<float>();
   for (std::size_t result = blockIdx.x; result < kept.size; result += gridDim.x) {
     const std::size_t first = kept.offset(result);
     float total = 0;
     total = strided_sum(threadIdx.x, summed.size, threads_per_block,
                         [&](std::size_t k) { return x[first + summed.offset(k)]; });
-    total = block_sum(total, room);
+    total = block_sum(total, workspace);
     if (threadIdx.x == 0) y[result] = scale * total;
   }
 }
@@ -195,7 +195,7 @@ struct column_terms {
 /// `slice` of y gets the sums of one slice of the terms.
 template <class T>
 __global__ void column_kernel(column_terms<T> t, unsigned lanes, float scale, float* y) {
-  float* const room = shared_memory<float>();
+  float* const workspace = shared_memory<float>();
   const unsigned lane = threadIdx.x % lanes, group = threadIdx.x / lanes, groups = blockDim.x / lanes;
   const std::size_t result = std::size_t{blockIdx.x} * lanes + lane;
   const bool works = result < t.results && group < groups;
@@ -208,10 +208,10 @@ __global__ void column_kernel(column_terms<T> t, unsigned lanes, float scale, fl
     total = strided_sum(first + group, last, groups,
                         [=](std::size_t i) { return as_float(x[column + i * inner]); });
   }
-  room[threadIdx.x] = total;
+  workspace[threadIdx.x] = total;
   __syncthreads();
   if (!works || group != 0) return;
-  for (unsigned other = 1; other < groups; ++other) total += room[other * lanes + lane];
+  for (unsigned other = 1; other < groups; ++other) total += workspace[other * lanes + lane];
   y[std::size_t{blockIdx.y} * t.results + result] = scale * total;
 }
 
@@ -264,7 +264,7 @@ void sum_columns(const cuda_stream& s, const char* name, const float* x, std::si
   if (columns > 0) launch_columns<float>(s, name, {x, columns, columns, 0, rows, rows}, 1, scale, y);
 }
 
-MAILGRAD_CARD_BODY(sum)
-MAILGRAD_CARD_BODY(mean_squared_difference)
+MAILGRAD_GPU_BODY(sum)
+MAILGRAD_GPU_BODY(mean_squared_difference)
 
 } // namespace mailgrad::cuda

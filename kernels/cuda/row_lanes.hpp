@@ -43,16 +43,16 @@ struct plus {
 };
 
 /// The largest number over all threads of a block; as block_sum(), on which see launch.hpp.
-__device__ inline float block_largest(float x, float* room) {
+__device__ inline float block_largest(float x, float* workspace) {
   const unsigned warp = threadIdx.x / warp_size, place = threadIdx.x % warp_size;
   x = over_lanes(x, warp_size, larger{});
   __syncthreads();
-  if (place == 0) room[warp] = x;
+  if (place == 0) workspace[warp] = x;
   __syncthreads();
-  return over_lanes(place < blockDim.x / warp_size ? room[place] : room[0], warp_size, larger{});
+  return over_lanes(place < blockDim.x / warp_size ? workspace[place] : workspace[0], warp_size, larger{});
 }
 
-/// exp(x) for x of at most 0, by the card's own power of two: the relative error is at most 1e-7 |x| + 3e-7.
+/// exp(x) for x of at most 0, by the GPU's own power of two: the relative error is at most 1e-7 |x| + 3e-7.
 /// The host's formula would take longer than reading and writing the row.
 __device__ inline float exp_of_negative(float x) { return exp2f(x * 1.44269504F); }
 

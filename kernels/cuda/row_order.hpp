@@ -7,7 +7,7 @@
 #include <cstdint>
 
 /// The order in which the rows of a list are added to a table: those of one row of the table one behind the
-/// other, as they stand in the list. It is made on the card, which has the list, in two short kernels.
+/// other, as they stand in the list. It is made on the GPU, which has the list, in two short kernels.
 
 namespace mailgrad::cuda {
 
@@ -102,7 +102,7 @@ template <unsigned size>
 __device__ moved_floats<size> sum_runs(const row_key* keys, key_range mine, const float* values,
                                        std::size_t width, bool works) {
   auto* const shared_ranges = shared_memory<key_range>();
-  auto* const room = reinterpret_cast<float*>(shared_ranges + warps_of_runs);
+  auto* const workspace = reinterpret_cast<float*>(shared_ranges + warps_of_runs);
   const unsigned warp = threadIdx.x / warp_size, lane = threadIdx.x % warp_size;
   moved_floats<size> result{};
   if (mine.size() <= longest_of_warp && works) result = sum_of<size>(keys, mine, 1, values, width);
@@ -113,14 +113,14 @@ __device__ moved_floats<size> sum_runs(const row_key* keys, key_range mine, cons
     if (range.size() <= longest_of_warp) continue;
     moved_floats<size> sum{};
     if (works) sum = sum_of<size>(keys, {range.first + warp, range.last}, warps_of_runs, values, width);
-    store_in_block(room + threadIdx.x * size, sum);
+    store_in_block(workspace + threadIdx.x * size, sum);
     __syncthreads();
     if (warp == other && works) {
 #pragma unroll
-      for (unsigned k = 0; k < size; ++k) result.v[k] = room[lane * size + k];
+      for (unsigned k = 0; k < size; ++k) result.v[k] = workspace[lane * size + k];
       for (unsigned w = 1; w < warps_of_runs; ++w)
 #pragma unroll
-        for (unsigned k = 0; k < size; ++k) result.v[k] += room[(w * warp_size + lane) * size + k];
+        for (unsigned k = 0; k < size; ++k) result.v[k] += workspace[(w * warp_size + lane) * size + k];
     }
     __syncthreads();
   }

@@ -1,6 +1,6 @@
 #include <mailgrad/kernels/cuda/runtime.hpp>
 
-#include <mailgrad/kernels/cuda/missing_card.hpp>
+#include <mailgrad/kernels/cuda/missing_gpu.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <cuda_runtime_api.h>
@@ -14,13 +14,13 @@ namespace mailgrad::cuda::runtime {
 
 namespace {
 
-/// The card that this thread has made current. To ask the runtime could bring the error of earlier work.
-thread_local int current_card = 0;
+/// The GPU that this thread has made current. To ask the runtime could bring the error of earlier work.
+thread_local int current_gpu = 0;
 
 [[noreturn]] void fail(cudaError_t code, const char* what) {
   static_cast<void>(cudaGetLastError()); // so that the next call does not report it again
   throw device_error(world_errc::device_failure,
-                     fmt::format("cuda:{}: {}: {}", current_card, what, cudaGetErrorString(code)));
+                     fmt::format("cuda:{}: {}: {}", current_gpu, what, cudaGetErrorString(code)));
 }
 
 void require(cudaError_t code, const char* what) {
@@ -32,14 +32,14 @@ void require(cudaError_t code, const char* what) {
 void require_made(cudaError_t code, const char* what) {
   if (code != cudaErrorMemoryAllocation) return require(code, what);
   static_cast<void>(cudaGetLastError());
-  throw out_of_memory(fmt::format("cuda:{}: out of memory: {}", current_card, what));
+  throw out_of_memory(fmt::format("cuda:{}: out of memory: {}", current_gpu, what));
 }
 
-cudaError_t try_to_use(std::uint32_t card) noexcept {
-  current_card = static_cast<int>(card);
-  return cudaSetDevice(current_card);
+cudaError_t try_to_use(std::uint32_t gpu) noexcept {
+  current_gpu = static_cast<int>(gpu);
+  return cudaSetDevice(current_gpu);
 }
-void use(std::uint32_t card) { require(try_to_use(card), "cudaSetDevice"); }
+void use(std::uint32_t gpu) { require(try_to_use(gpu), "cudaSetDevice"); }
 
 /// For functions that cannot throw: the next call of the runtime must not report their error as its own.
 void forget(cudaError_t code) noexcept {
@@ -53,16 +53,16 @@ cudaEvent_t event_of(void* event) { return static_cast<cudaEvent_t>(event); }
 std::string why_none(cudaError_t code, int driver) {
   const bool too_old = code == cudaErrorInsufficientDriver;
   const bool none_found = code == cudaErrorNoDevice || code == cudaSuccess;
-  missing_card x{driver, CUDART_VERSION, too_old, none_found ? "" : cudaGetErrorString(code)};
+  missing_gpu x{driver, CUDART_VERSION, too_old, none_found ? "" : cudaGetErrorString(code)};
   // NOLINTNEXTLINE(concurrency-mt-unsafe)
   if (const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES")) x.visible = visible;
   return in_words(x);
 }
 
-/// A card that does not answer keeps its number, and hides no other.
-card facts_of(int number) {
+/// A GPU that does not answer keeps its number, and hides no other.
+gpu facts_of(int number) {
   cudaDeviceProp p;
-  card c;
+  gpu c;
   if (const cudaError_t code = cudaGetDeviceProperties(&p, number); code != cudaSuccess) {
     forget(code);
     c.why_unknown = cudaGetErrorString(code);
@@ -78,27 +78,27 @@ card facts_of(int number) {
 
 } // namespace
 
-found_cards find_cards() {
-  // Before the first call of the driver. Streams share 8 queues to a card if nothing else is said, and one
-  // that waits for another holds up all behind it in its queue.
+found_gpus find_gpus() {
+  // Before the first call of the driver. Streams share 8 connections to a GPU if nothing else is said, and
+  // one that waits for another holds up all behind it on its connection.
   static std::once_flag asked;
   std::call_once(asked, [] { setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0); });
-  found_cards found;
+  found_gpus found;
   int driver = 0, count = 0;
   static_cast<void>(cudaDriverGetVersion(&driver));
-  if (driver != 0) found.driver = cuda_version_in_words(driver);
+  if (driver != 0) found.driver = format_cuda_version(driver);
   const cudaError_t code = cudaGetDeviceCount(&count);
   static_cast<void>(cudaGetLastError());
   if (code != cudaSuccess || count == 0) {
     found.why_none = why_none(code, driver);
     return found;
   }
-  for (int i = 0; i < count; ++i) found.cards.push_back(facts_of(i));
+  for (int i = 0; i < count; ++i) found.gpus.push_back(facts_of(i));
   return found;
 }
 
-void* allocate(std::uint32_t card, std::size_t bytes) {
-  use(card);
+void* allocate(std::uint32_t gpu, std::size_t bytes) {
+  use(gpu);
   void* memory = nullptr;
   const cudaError_t code = cudaMalloc(&memory, bytes);
   if (code != cudaErrorMemoryAllocation) {
@@ -108,13 +108,13 @@ void* allocate(std::uint32_t card, std::size_t bytes) {
   static_cast<void>(cudaGetLastError());
   std::size_t unused = 0, all = 0;
   require(cudaMemGetInfo(&unused, &all), "cudaMemGetInfo");
-  throw out_of_memory(fmt::format("cuda:{}: out of memory: {} asked for, {} of {} free", card,
+  throw out_of_memory(fmt::format("cuda:{}: out of memory: {} asked for, {} of {} free", gpu,
                                   byte_count(bytes).text(), byte_count(unused).text(),
                                   byte_count(all).text()));
 }
 
-void release(std::uint32_t card, void* memory) noexcept {
-  forget(try_to_use(card));
+void release(std::uint32_t gpu, void* memory) noexcept {
+  forget(try_to_use(gpu));
   forget(cudaFree(memory));
 }
 
@@ -132,8 +132,8 @@ void* allocate_pinned(std::size_t bytes) {
 
 void release_pinned(void* memory) noexcept { forget(cudaFreeHost(memory)); }
 
-void* create_stream(std::uint32_t card, urgency when) {
-  use(card);
+void* create_stream(std::uint32_t gpu, urgency when) {
+  use(gpu);
   int usual = 0, first = 0;
   require(cudaDeviceGetStreamPriorityRange(&usual, &first), "cudaDeviceGetStreamPriorityRange");
   cudaStream_t made = nullptr;
@@ -143,15 +143,15 @@ void* create_stream(std::uint32_t card, urgency when) {
   return made;
 }
 
-void destroy_stream(std::uint32_t card, void* stream) noexcept {
-  forget(try_to_use(card));
+void destroy_stream(std::uint32_t gpu, void* stream) noexcept {
+  forget(try_to_use(gpu));
   forget(cudaStreamDestroy(stream_of(stream)));
 }
 
 void synchronise(void* stream) { require(cudaStreamSynchronize(stream_of(stream)), "cudaStreamSynchronize"); }
 
-void* create_event(std::uint32_t card, event_kind kind) {
-  use(card);
+void* create_event(std::uint32_t gpu, event_kind kind) {
+  use(gpu);
   cudaEvent_t made = nullptr;
   const unsigned flags = kind == event_kind::timed ? cudaEventDefault : cudaEventDisableTiming;
   require_made(cudaEventCreateWithFlags(&made, flags), "cudaEventCreateWithFlags");
@@ -194,7 +194,7 @@ void fill(void* stream, void* memory, std::uint8_t value, std::size_t bytes) {
   require(cudaMemsetAsync(memory, value, bytes, stream_of(stream)), "cudaMemsetAsync");
 }
 
-void make_current(std::uint32_t card) { use(card); }
+void make_current(std::uint32_t gpu) { use(gpu); }
 
 void allow_shared_bytes(const void* kernel, std::size_t bytes) {
   require(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
@@ -203,8 +203,8 @@ void allow_shared_bytes(const void* kernel, std::size_t bytes) {
 
 void check_launch(const char* name) { require(cudaGetLastError(), name); }
 
-void* load_kernel(std::uint32_t card, std::span<const std::byte> code, const char* name) {
-  use(card);
+void* load_kernel(std::uint32_t gpu, std::span<const std::byte> code, const char* name) {
+  use(gpu);
   cudaLibrary_t library = nullptr;
   require_made(cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
                "cudaLibraryLoadData");

@@ -32,15 +32,15 @@ __global__ void softmax_kernel(const float* x, float* y, row_lanes n, float lowe
 }
 
 __global__ void long_softmax_kernel(const float* x, float* y, std::size_t rows, std::size_t columns) {
-  float* const room = shared_memory<float>();
+  float* const workspace = shared_memory<float>();
   for (std::size_t row = blockIdx.x; row < rows; row += gridDim.x) {
     const float* const from = x + row * columns;
     float largest = from[0];
     for (std::size_t i = threadIdx.x; i < columns; i += blockDim.x) largest = larger{}(largest, from[i]);
-    largest = block_largest(largest, room);
+    largest = block_largest(largest, workspace);
     float sum = 0;
     for (std::size_t i = threadIdx.x; i < columns; i += blockDim.x) sum += exp_of_negative(from[i] - largest);
-    const float factor = 1 / block_sum(sum, room);
+    const float factor = 1 / block_sum(sum, workspace);
     for (std::size_t i = threadIdx.x; i < columns; i += blockDim.x)
       y[row * columns + i] = exp_of_negative(from[i] - largest) * factor;
   }
@@ -63,12 +63,12 @@ __global__ void softmax_gradient_kernel(const float* y, const float* dy, float* 
 
 __global__ void long_softmax_gradient_kernel(const float* y, const float* dy, float* dx, std::size_t rows,
                                              std::size_t columns) {
-  float* const room = shared_memory<float>();
+  float* const workspace = shared_memory<float>();
   for (std::size_t row = blockIdx.x; row < rows; row += gridDim.x) {
     const std::size_t first = row * columns, last = first + columns;
     float projection = 0;
     for (std::size_t i = first + threadIdx.x; i < last; i += blockDim.x) projection += y[i] * dy[i];
-    projection = block_sum(projection, room);
+    projection = block_sum(projection, workspace);
     for (std::size_t i = first + threadIdx.x; i < last; i += blockDim.x) dx[i] = y[i] * (dy[i] - projection);
   }
 }
@@ -157,21 +157,21 @@ __global__ void cross_entropy_kernel(const float* logits, label_list labels, dou
 
 __global__ void long_cross_entropy_kernel(const float* logits, label_list labels, double* parts,
                                           float* probabilities, std::size_t rows, std::size_t columns) {
-  float* const room = shared_memory<float>();
+  float* const workspace = shared_memory<float>();
   double loss = 0;
   for (std::size_t row = blockIdx.x; row < rows; row += gridDim.x) {
     const float* const from = logits + row * columns;
     float largest = from[0];
     for (std::size_t i = threadIdx.x; i < columns; i += blockDim.x) largest = larger{}(largest, from[i]);
-    largest = block_largest(largest, room);
+    largest = block_largest(largest, workspace);
     float sum = 0, at_label = 0;
     for (std::size_t i = threadIdx.x; i < columns; i += blockDim.x) {
       const float shifted = from[i] - largest;
       if (labels.is(row, i)) at_label = shifted;
       sum += exp_of_negative(shifted);
     }
-    sum = block_sum(sum, room);
-    at_label = block_sum(at_label, room);
+    sum = block_sum(sum, workspace);
+    at_label = block_sum(at_label, workspace);
     const float factor = 1 / sum;
     for (std::size_t i = threadIdx.x; i < columns; i += blockDim.x)
       probabilities[row * columns + i] = exp_of_negative(from[i] - largest) * factor;
@@ -307,10 +307,10 @@ void count_right_labels(const cuda_stream& s, const float* logits, const std::in
 
 } // namespace
 
-MAILGRAD_CARD_BODY(softmax)
-MAILGRAD_CARD_BODY(softmax_gradient)
-MAILGRAD_CARD_BODY(cross_entropy)
-MAILGRAD_CARD_BODY(cross_entropy_gradient)
-MAILGRAD_CARD_BODY(count_right_labels)
+MAILGRAD_GPU_BODY(softmax)
+MAILGRAD_GPU_BODY(softmax_gradient)
+MAILGRAD_GPU_BODY(cross_entropy)
+MAILGRAD_GPU_BODY(cross_entropy_gradient)
+MAILGRAD_GPU_BODY(count_right_labels)
 
 } // namespace mailgrad::cuda

@@ -29,8 +29,8 @@ struct gradients_by_value {
   float share; ///< factor on their sum
 };
 
-/// A list that is too long for an argument lies in memory of the card.
-struct gradients_on_card {
+/// A list that is too long for an argument lies in memory of the GPU.
+struct gradients_on_gpu {
   const float* const* values;
   const float* scales;
   std::size_t count;
@@ -45,18 +45,18 @@ struct rule_by_value {
   __device__ Rule get() const { return value; }
 };
 
-/// The rule that begin_update() wrote to the lane's words.
+/// The rule that begin_update() wrote to the stream's status.
 template <class Rule>
 struct rule_as_begun {
   using rule = penalised_update<Rule>;
-  static_assert(std::is_trivially_copyable_v<rule> && sizeof(rule) <= sizeof(lane_words::update));
-  const lane_words* words;
+  static_assert(std::is_trivially_copyable_v<rule> && sizeof(rule) <= sizeof(stream_status::update));
+  const stream_status* status;
   __device__ rule get() const {
 #ifdef __CUDACC__
-    return *reinterpret_cast<const rule*>(words->update); // with memcpy(), nvcc loads byte by byte
+    return *reinterpret_cast<const rule*>(status->update); // with memcpy(), nvcc loads byte by byte
 #else
     rule r;
-    std::memcpy(&r, words->update, sizeof r);
+    std::memcpy(&r, status->update, sizeof r);
     return r;
 #endif
   }
@@ -129,7 +129,7 @@ __global__ void update_kernel(Source source, const float* weights, float* update
       });
 }
 
-/// Writes a part of a long list to memory of the card. A copy from the host would have to wait, or the host's
+/// Writes a part of a long list to memory of the GPU. A copy from the host would have to wait, or the host's
 /// list to stay.
 __global__ void list_kernel(gradients_by_value part, const float** values, float* scales) {
   if (threadIdx.x >= part.count) return;
@@ -139,11 +139,11 @@ __global__ void list_kernel(gradients_by_value part, const float** values, float
 
 /// A rule with its penalty, as the words of memory that it takes.
 struct rule_words {
-  static constexpr unsigned count = sizeof(lane_words::update) / sizeof(std::uint32_t);
+  static constexpr unsigned count = sizeof(stream_status::update) / sizeof(std::uint32_t);
   std::uint32_t words[count];
 };
 
-__global__ void begin_kernel(rule_words rule, lane_words* to) {
+__global__ void begin_kernel(rule_words rule, stream_status* to) {
   to->update[threadIdx.x] = rule.words[threadIdx.x];
 }
 
@@ -157,10 +157,10 @@ gradients_by_value by_value(std::span<const scaled_gradient> gradients, float sh
   return list;
 }
 
-gradients_on_card on_card(const cuda_stream& s, std::span<const scaled_gradient> gradients, float share) {
+gradients_on_gpu on_gpu(const cuda_stream& s, std::span<const scaled_gradient> gradients, float share) {
   constexpr std::size_t bytes_of_one = sizeof(const float*) + sizeof(float);
   if (gradients.size() > s.scratch_bytes / bytes_of_one)
-    throw shape_error("update: " + std::to_string(gradients.size()) + " gradients at once; a card takes " +
+    throw shape_error("update: " + std::to_string(gradients.size()) + " gradients at once; a GPU takes " +
                       std::to_string(s.scratch_bytes / bytes_of_one));
   auto* const values = static_cast<const float**>(s.scratch);
   auto* const scales = reinterpret_cast<float*>(values + gradients.size());
@@ -195,7 +195,7 @@ void run(const cuda_stream& s, const Rule& rule, const weight_update& work, std:
   if (work.gradients.size() <= most_by_value)
     run_with(s, source, by_value(work.gradients, work.share), work, state);
   else
-    run_with(s, source, on_card(s, work.gradients, work.share), work, state);
+    run_with(s, source, on_gpu(s, work.gradients, work.share), work, state);
 }
 
 void update(const cuda_stream& s, const update_rule& rule, const weight_penalty& penalty,
@@ -214,7 +214,7 @@ void begin_update(const cuda_stream& s, const update_rule& rule, const weight_pe
         std::memcpy(words.words, &both, sizeof both);
       },
       rule);
-  launch(s, "begin_update", 1, rule_words::count, 0, begin_kernel, words, s.words);
+  launch(s, "begin_update", 1, rule_words::count, 0, begin_kernel, words, s.status);
 }
 
 void update_as_begun(const cuda_stream& s, const update_rule& kind, const weight_update& work,
@@ -222,11 +222,11 @@ void update_as_begun(const cuda_stream& s, const update_rule& kind, const weight
   if (work.weights.empty()) return;
   if (work.gradients.size() > most_by_value)
     throw shape_error("update: " + std::to_string(work.gradients.size()) +
-                      " gradients at once; with a rule " + "that was begun, a card takes " +
+                      " gradients at once; with a rule " + "that was begun, a GPU takes " +
                       std::to_string(most_by_value));
   std::visit(
       [&]<class Rule>(const Rule&) {
-        run_with(s, rule_as_begun<Rule>{s.words}, by_value(work.gradients, work.share), work, state);
+        run_with(s, rule_as_begun<Rule>{s.status}, by_value(work.gradients, work.share), work, state);
       },
       kind);
 }
@@ -243,7 +243,7 @@ struct ordered_gradient {
 /// The gradients of an update. The first is an argument of the kernel, since as a rule there is no other.
 struct gradient_list {
   ordered_gradient first;
-  const ordered_gradient* others; ///< in memory of the card
+  const ordered_gradient* others; ///< in memory of the GPU
   unsigned count;
 
   __device__ ordered_gradient get(unsigned i) const { return i == 0 ? first : others[i - 1]; }
@@ -251,7 +251,7 @@ struct gradient_list {
 
 constexpr std::size_t most_in_part = 32;
 
-/// A part of the others on their way to memory of the card, as an argument.
+/// A part of the others on their way to memory of the GPU, as an argument.
 struct gradient_part {
   ordered_gradient items[most_in_part];
   unsigned count;
@@ -383,11 +383,11 @@ void run(const cuda_stream& s, const Rule& rule, const summed_row_update& work,
 void require_fitting(const cuda_stream& s, const summed_row_update& work) {
   if (work.gradients.size() > s.scratch_bytes / sizeof(ordered_gradient))
     throw shape_error("update_summed_rows: " + std::to_string(work.gradients.size()) +
-                      " gradients at once; a card takes " +
+                      " gradients at once; a GPU takes " +
                       std::to_string(s.scratch_bytes / sizeof(ordered_gradient)));
   for (const row_gradient& g : work.gradients)
     if (g.rows.size() > s.most_in_32_bits)
-      throw shape_error("update_summed_rows: a card takes fewer than 2^31 rows, not " +
+      throw shape_error("update_summed_rows: a GPU takes fewer than 2^31 rows, not " +
                         std::to_string(g.rows.size()));
 }
 
@@ -400,7 +400,7 @@ void update_summed_rows(const cuda_stream& s, const update_rule& rule, const wei
 
 } // namespace
 
-MAILGRAD_CARD_BODY(update)
-MAILGRAD_CARD_BODY(update_summed_rows)
+MAILGRAD_GPU_BODY(update)
+MAILGRAD_GPU_BODY(update_summed_rows)
 
 } // namespace mailgrad::cuda

@@ -160,13 +160,13 @@ template <class Term>
 void run(const cuda_stream& s, const char* name, Term term, std::span<const float> a,
          std::span<const float> b, double* result) {
   constexpr unsigned most_blocks = multiprocessors * 4; // each thread has eight loads under way
-  constexpr std::size_t room = block_sum_bytes<double>;
+  constexpr std::size_t bytes = block_sum_bytes<double>;
   const std::size_t n = a.size();
   const unsigned blocks = std::clamp(blocks_of_packs(n, packs_together), 1U, most_blocks);
   auto* const sums = static_cast<double*>(s.scratch);
-  launch(s, name, blocks, threads_per_block, room, partial_sum_kernel<Term>, term, a.data(), b.data(),
+  launch(s, name, blocks, threads_per_block, bytes, partial_sum_kernel<Term>, term, a.data(), b.data(),
          element_range{n, are_packs(a.data(), b.data())}, sums);
-  launch(s, name, 1, threads_per_block, room, total_of_sums_kernel, sums, blocks, result);
+  launch(s, name, 1, threads_per_block, bytes, total_of_sums_kernel, sums, blocks, result);
 }
 
 void sum_pairs(const cuda_stream& s, pair_sum what, std::span<const float> a, std::span<const float> b,
@@ -179,11 +179,11 @@ void sum_pairs(const cuda_stream& s, pair_sum what, std::span<const float> a, st
 
 } // namespace
 
-MAILGRAD_CARD_BODY(fill)
-MAILGRAD_CARD_BODY(begin_sum)
-MAILGRAD_CARD_BODY(add_to_sum)
-MAILGRAD_CARD_BODY(scale_in_place)
-MAILGRAD_CARD_BODY(map_weights)
-MAILGRAD_CARD_BODY(sum_pairs)
+MAILGRAD_GPU_BODY(fill)
+MAILGRAD_GPU_BODY(begin_sum)
+MAILGRAD_GPU_BODY(add_to_sum)
+MAILGRAD_GPU_BODY(scale_in_place)
+MAILGRAD_GPU_BODY(map_weights)
+MAILGRAD_GPU_BODY(sum_pairs)
 
 } // namespace mailgrad::cuda

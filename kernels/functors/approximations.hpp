@@ -25,7 +25,7 @@ MAILGRAD_HOST_DEVICE inline float from_bits(std::uint32_t bits) {
   return x;
 }
 
-/// a * b + c. A card rounds it once, whatever its compiler makes of other sums of products. On a processor
+/// a * b + c. A GPU rounds it once, whatever its compiler makes of other sums of products. On a processor
 /// the compiler rounds it once where that is one instruction.
 MAILGRAD_HOST_DEVICE inline float multiply_add(float a, float b, float c) {
 #ifdef __CUDA_ARCH__

@@ -113,13 +113,14 @@ void draw_pairs(const experiment_options& options, experiment_result& result) {
               {"lag [updates]"},
               {"gap [weights, root mean square]", axis_scale::logarithmic},
               {}};
-  figure turns{"pairs-cosine",
-               "What the gap does to a gradient",
-               "The same gradients: 1 - the cosine between each and a fresh one of the same batch. Whatever "
-               "the lag and the method, the gap alone decides. The line is exact to first order.",
-               {"gap [weights, root mean square]", axis_scale::logarithmic},
-               {"1 - cosine", axis_scale::logarithmic},
-               {}};
+  figure cosines{
+      "pairs-cosine",
+      "What the gap does to a gradient",
+      "The same gradients: 1 - the cosine between each and a fresh one of the same batch. Whatever "
+      "the lag and the method, the gap alone decides. The line is exact to first order.",
+      {"gap [weights, root mean square]", axis_scale::logarithmic},
+      {"1 - cosine", axis_scale::logarithmic},
+      {}};
   double least = claim::unknown, most = claim::unknown;
   for (const gap_method& way : pair_methods) {
     figure_series by_lag{way.name}, by_gap{way.name};
@@ -141,12 +142,12 @@ void draw_pairs(const experiment_options& options, experiment_result& result) {
                              {},
                              options.quick ? 0.08 : 0.05});
     lags.series.push_back(std::move(by_lag));
-    turns.series.push_back(std::move(by_gap));
+    cosines.series.push_back(std::move(by_gap));
   }
-  turns.series.push_back(
+  cosines.series.push_back(
       {"first order", series_look::line, {{least, first_order(least)}, {most, first_order(most)}}});
   result.figures.push_back(std::move(lags));
-  result.figures.push_back(std::move(turns));
+  result.figures.push_back(std::move(cosines));
 }
 
 /// One series, since each line goes through the points of its method.

@@ -51,7 +51,7 @@ quadratic_outcome run_quadratic(const quadratic_case& c, const experiment_option
   virtual_run_options lab{c.workers};
   lab.stop = [&] { return asked_to_stop() || (c.ends_early && c.ends_early()); };
   lab.on_read = c.on_read;
-  lab.own_samples = !c.targets.empty();
+  lab.local_samples = !c.targets.empty();
   lab.wire = c.wire;
   lab.interrupts = c.interrupts;
   virtual_run run(find_model(c.model), data_of(c.targets), options_of(c), std::move(lab));

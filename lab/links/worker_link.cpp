@@ -112,8 +112,8 @@ caf::behavior worker_link::make_behavior() {
       on(self_, [this](const join_shard& x) { on_join(x); }),
       on(self_, [this](const push_gradient& x) { on_gradient(x); }),
       on(self_, [this](const shard_weights& x) { on_weights(x); }),
-      on(self_, [this](const foretell_gradient& x) { send(self_, options_.shard, x); }),
-      on(self_, [this](const gradient_foretold& x) { send(self_, device_, x); }),
+      on(self_, [this](const predict_verdict& x) { send(self_, options_.shard, x); }),
+      on(self_, [this](const verdict_predicted& x) { send(self_, device_, x); }),
       on(self_,
          [this](const worker_left& x) { carry(up_, 0, [this, x] { send(self_, options_.shard, x); }); }),
       on(self_, [this](const message_due&) { deliver_due(); }),
@@ -123,8 +123,8 @@ caf::behavior worker_link::make_behavior() {
 
 void worker_link::on_join(const join_shard& x) {
   device_ = x.device;
-  carry(up_, 0, [this, worker = x.worker, life = x.life] {
-    send(self_, options_.shard, join_shard{worker, life, caf::actor_cast<caf::actor>(self_)});
+  carry(up_, 0, [this, worker = x.worker, incarnation = x.incarnation] {
+    send(self_, options_.shard, join_shard{worker, incarnation, caf::actor_cast<caf::actor>(self_)});
   });
 }
 

@@ -347,7 +347,7 @@ std::vector<figure_point> points_of(const series_group& g, const grid_axis& x, c
   return points;
 }
 
-std::string medians_in_words(const swept& r) {
+std::string format_medians(const swept& r) {
   const auto seeds = r.s.axis(seed_key);
   const std::size_t n = seeds ? r.s.grid[*seeds].values.size() : 1;
   if (n == 1) return "One run each. Runs that did not complete are missing.";
@@ -360,7 +360,7 @@ std::string medians_in_words(const swept& r) {
 /// A figure of summaries over one axis of the grid.
 figure over_axis(const swept& r, std::string name, std::string title, const grid_axis& x, figure_axis y,
                  std::vector<series_group> groups, const summary_figure& of, std::size_t most = most_series) {
-  figure f{std::move(name), std::move(title), medians_in_words(r), x.axis(), std::move(y)};
+  figure f{std::move(name), std::move(title), format_medians(r), x.axis(), std::move(y)};
   f.caption += keep_best(groups, most, r.judged);
   for (const series_group& g : groups) f.series.push_back({g.name, series_look::joined, points_of(g, x, of)});
   return f;
@@ -385,14 +385,14 @@ figure by_workers(const swept& r) {
                    [&](const sweep_summary& m) { return m.judged(r.judged); });
 }
 
-std::string target_in_words(const swept& r) {
+std::string format_target(const swept& r) {
   std::string figure = r.s.target->figure;
   std::ranges::replace(figure, '_', ' ');
   return fmt::format("{} of {:g}", figure, r.s.target->value);
 }
 
 figure time_to_target(const swept& r) {
-  figure f = over_axis(r, "time-to-target", fmt::format("time to a {}{}", target_in_words(r), with_tuned(r)),
+  figure f = over_axis(r, "time-to-target", fmt::format("time to a {}{}", format_target(r), with_tuned(r)),
                        grid_axis(r.s, *r.s.axis(workers_key), true),
                        {"virtual time to target [s]", axis_scale::logarithmic},
                        groups_of(r, r.methods, {r.s.tune, workers_key}),
@@ -406,7 +406,7 @@ figure speed_up(const swept& r) {
   const grid_axis x(r.s, *r.s.axis(workers_key), true);
   const axis_scale scale = x.axis().scale;
   figure f = over_axis(
-      r, "speed-up", fmt::format("speed-up to a {}{}", target_in_words(r), with_tuned(r)), x,
+      r, "speed-up", fmt::format("speed-up to a {}{}", format_target(r), with_tuned(r)), x,
       {"speed-up of the median time to target", scale}, groups_of(r, r.methods, {r.s.tune, workers_key}),
       [](const sweep_summary& m) {
         return m.speed_up ? std::optional(quartiles{*m.speed_up, *m.speed_up, *m.speed_up}) : std::nullopt;
@@ -429,7 +429,7 @@ figure speed_up(const swept& r) {
 
 figure by_method(const swept& r) {
   const std::string judged(name_of(r.judged));
-  figure f{"methods", judged + " by method", medians_in_words(r), {"method"}, {judged}};
+  figure f{"methods", judged + " by method", format_medians(r), {"method"}, {judged}};
   figure_series s{"median", series_look::points, {}};
   std::vector<series_group> groups = groups_of(r, r.methods, {r.s.tune});
   f.caption += keep_best(groups, most_series, r.judged);
@@ -486,7 +486,7 @@ bool has_speed_ups(const swept& r) {
 }
 
 /// A value that says by itself what it is, such as a policy, or else with its key. A flag is its key.
-std::string value_in_words(const std::string& key, const std::string& value) {
+std::string format_value(const std::string& key, const std::string& value) {
   if (value == "true") return key;
   if (value == "false") return "without " + key;
   const bool speaks = !parse_number(value) && value != "none";
@@ -507,7 +507,7 @@ std::string words_of(const sweep& s, const sweep_summary& m,
     if (axis.values.size() == 1 || axis.key == seed_key ||
         std::ranges::find(without, axis.key) != without.end())
       continue;
-    words += (words.empty() ? "" : ", ") + value_in_words(axis.key, m.values[a]);
+    words += (words.empty() ? "" : ", ") + format_value(axis.key, m.values[a]);
   }
   return words.empty() ? "all runs" : words;
 }

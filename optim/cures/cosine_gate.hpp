@@ -55,7 +55,7 @@ private:
     return std::exp(-decay_ * gap) * (1 + std::cos(std::numbers::pi * gap / cutoff_)) / 2;
   }
 
-  std::shared_ptr<lane> at_;
+  std::shared_ptr<device_queue> at_;
   double decay_;  ///< for each version
   double cutoff_; ///< in versions
 };

@@ -80,8 +80,8 @@ struct cure_site {
   std::uint32_t workers = 1;
   std::size_t shard_size = 0;  ///< floats
   double learning_rate = 1e-3; ///< of the shard's optimiser, the largest of its schedule
-  std::shared_ptr<lane> at = std::make_shared<host_lane>(); ///< the shard's: all spans lie there
-  optimizer_options optimizer{};                            ///< the shard's
+  std::shared_ptr<device_queue> at = std::make_shared<host_queue>(); ///< the shard's: all spans lie there
+  optimizer_options optimizer{};                                     ///< the shard's
   /// Those of the shard, if all lie whole in it; else none.
   std::vector<shard_variable> variables{};
 };

@@ -1,6 +1,7 @@
 #include <mailgrad/optim/cures/cure_spec.hpp>
 
 #include <mailgrad/optim/cures/cosine_gate.hpp>
+#include <mailgrad/optim/cures/custom_cure.hpp>
 #include <mailgrad/optim/cures/dana.hpp>
 #include <mailgrad/optim/cures/delay_compensation.hpp>
 #include <mailgrad/optim/cures/delay_feedback.hpp>
@@ -9,7 +10,6 @@
 #include <mailgrad/optim/cures/heading_correction.hpp>
 #include <mailgrad/optim/cures/momentum_compensation.hpp>
 #include <mailgrad/optim/cures/momentum_look_ahead.hpp>
-#include <mailgrad/optim/cures/own_cure.hpp>
 #include <mailgrad/optim/cures/step_scales.hpp>
 #include <mailgrad/optim/plugin_library.hpp>
 #include <mailgrad/options/number.hpp>
@@ -78,37 +78,37 @@ constexpr std::array known_cures{
 
 constexpr std::string_view no_cure = "none";
 
-struct own_known_cure {
+struct custom_known_cure {
   std::string word, form;
   known_cure made_by;
 
-  own_known_cure(std::string_view called, const own_cure_entry& entry)
+  custom_known_cure(std::string_view called, const custom_cure_entry& entry)
       : word(called), form(word + (entry.most_numbers == 0 ? "" : ":A")),
         made_by{word, {form, "of your own", ""}, entry.most_numbers, false, unlimited, entry.make} {}
-  own_known_cure(const own_known_cure&) = delete; // `made_by` points into it
-  own_known_cure& operator=(const own_known_cure&) = delete;
+  custom_known_cure(const custom_known_cure&) = delete; // `made_by` points into it
+  custom_known_cure& operator=(const custom_known_cure&) = delete;
 
-  bool is(const own_cure_entry& entry) const { return made_by.make == entry.make; }
+  bool is(const custom_cure_entry& entry) const { return made_by.make == entry.make; }
 };
 
-own_entries<own_known_cure>& own_cures() {
-  static own_entries<own_known_cure> all;
+custom_entries<custom_known_cure>& custom_cures() {
+  static custom_entries<custom_known_cure> all;
   return all;
 }
 
-void require_usable(std::string_view word, const own_cure_entry& entry) {
-  if (entry.interface_version != own_cure_version)
+void require_usable(std::string_view word, const custom_cure_entry& entry) {
+  if (entry.interface_version != custom_cure_version)
     refuse_cure(word, fmt::format("has version {} of the interface for cures, this mailgrad has version {}",
-                                  entry.interface_version, own_cure_version));
-  if (!is_own_name(entry.name)) refuse_cure(word, "the name of a cure is of letters, digits, '-' and '_'");
+                                  entry.interface_version, custom_cure_version));
+  if (!is_custom_name(entry.name)) refuse_cure(word, "the name of a cure is of letters, digits, '-' and '_'");
   if (!entry.make) refuse_cure(word, "its entry says not how it is made");
 }
 
 const known_cure& load_cure(std::string_view file) {
   plugin_library library(file, [file](const std::string& why) { refuse_cure(file, why); });
-  const auto& entry = *static_cast<const own_cure_entry*>(library.table_from("mailgrad_plugin_cure"));
+  const auto& entry = *static_cast<const custom_cure_entry*>(library.table_from("mailgrad_plugin_cure"));
   require_usable(file, entry);
-  const known_cure& added = own_cures().add(file, entry, "cure").made_by;
+  const known_cure& added = custom_cures().add(file, entry, "cure").made_by;
   library.keep();
   return added;
 }
@@ -116,11 +116,11 @@ const known_cure& load_cure(std::string_view file) {
 const known_cure& find_cure(std::string_view name) {
   const auto found = std::ranges::find(known_cures, name, &known_cure::name);
   if (found != known_cures.end()) return *found;
-  if (const own_known_cure* own = own_cures().find(name)) return own->made_by;
+  if (const custom_known_cure* own = custom_cures().find(name)) return own->made_by;
   if (names_a_plugin(name)) return load_cure(name);
   std::vector<std::string_view> names{no_cure};
   for (const known_cure& c : known_cures) names.push_back(c.name);
-  for (const std::string_view own : own_cures().words()) names.push_back(own);
+  for (const std::string_view own : custom_cures().words()) names.push_back(own);
   throw std::invalid_argument(fmt::format("cure '{}' is unknown; {}", name, suggestion(name, names)));
 }
 
@@ -140,17 +140,17 @@ std::vector<double> numbers_of(const named_choice& choice, const known_cure& c) 
 
 } // namespace
 
-void register_cure(const own_cure_entry& entry) {
+void register_cure(const custom_cure_entry& entry) {
   require_usable(entry.name, entry);
   if (entry.name == no_cure ||
       std::ranges::find(known_cures, entry.name, &known_cure::name) != known_cures.end())
     refuse_cure(entry.name, "is one of Mailgrad's; give yours another name");
-  own_cures().add(entry.name, entry, "cure");
+  custom_cures().add(entry.name, entry, "cure");
 }
 
-void register_cure(const own_cure_entry& entry, std::string_view word) {
+void register_cure(const custom_cure_entry& entry, std::string_view word) {
   require_usable(word, entry);
-  own_cures().add(word, entry, "cure");
+  custom_cures().add(word, entry, "cure");
 }
 
 std::vector<std::string> plugins_of_cure(std::string_view text) {
@@ -172,7 +172,7 @@ cure_spec::cure_spec(std::string_view text, std::uint32_t workers) : text_(text)
   const known_cure& c = find_cure(choice.name);
   numbers_ = numbers_of(choice, c);
   make_ = c.make;
-  own_ = own_cures().find(choice.name) != nullptr;
+  own_ = custom_cures().find(choice.name) != nullptr;
   const auto made = make({workers});
   traits_ = {made->has_factor(), made->compensates(), made->predicts(), made->sees_variables(), made->pull()};
 }

@@ -51,7 +51,7 @@ public:
   bool is_none() const noexcept { return make_ == nullptr; }
   const cure_traits& traits() const noexcept { return traits_; }
   /// Whether it is a user's, of a plug-in or compiled into the program.
-  bool is_own() const noexcept { return own_; }
+  bool is_custom() const noexcept { return own_; }
 
   /// The cure for a shard; null for "none".
   ///

@@ -14,7 +14,7 @@
 namespace mailgrad {
 
 /// Writes or reads the velocity of each worker.
-inline void keep_velocities(archive& a, std::vector<memory>& velocities, lane& at) {
+inline void keep_velocities(archive& a, std::vector<memory>& velocities, device_queue& at) {
   std::size_t workers = velocities.size();
   a.field("workers", workers);
   if (workers != velocities.size())
@@ -87,7 +87,7 @@ private:
   static std::size_t bytes(const cure_site& site) { return site.shard_size * sizeof(float); }
   std::span<float> of(memory& values) const { return values.on<float>(at_->where()); }
 
-  std::shared_ptr<lane> at_;
+  std::shared_ptr<device_queue> at_;
   float momentum_;
   float lambda_;
   std::vector<memory> velocities_; ///< by worker
@@ -149,7 +149,7 @@ public:
   }
 
 private:
-  std::shared_ptr<lane> at_;
+  std::shared_ptr<device_queue> at_;
   float momentum_;
   std::vector<memory> velocities_; ///< by worker
 };

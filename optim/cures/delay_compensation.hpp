@@ -33,7 +33,7 @@ public:
   }
 
 private:
-  std::shared_ptr<lane> at_;
+  std::shared_ptr<device_queue> at_;
   float lambda_;
 };
 
@@ -64,7 +64,7 @@ public:
   }
 
 private:
-  std::shared_ptr<lane> at_;
+  std::shared_ptr<device_queue> at_;
   float lambda_;
   memory mean_square_;
 };

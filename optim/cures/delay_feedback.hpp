@@ -42,7 +42,7 @@ public:
   }
 
 private:
-  std::shared_ptr<lane> at_;
+  std::shared_ptr<device_queue> at_;
   float strength_;
   memory before_; ///< the last gradient, clipped
   bool has_one_before_ = false;

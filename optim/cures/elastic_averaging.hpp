@@ -60,7 +60,7 @@ public:
   }
 
 private:
-  std::shared_ptr<lane> at_;
+  std::shared_ptr<device_queue> at_;
   float pull_;
 };
 

@@ -65,7 +65,7 @@ public:
   }
 
 private:
-  std::shared_ptr<lane> at_;
+  std::shared_ptr<device_queue> at_;
   float rate_;
   bool updated_ = false;  ///< a gradient has been applied before
   double remembered_ = 1; ///< past^t: the part of the mean square that is its first zero

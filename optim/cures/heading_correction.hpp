@@ -44,7 +44,7 @@ public:
 private:
   void correct(std::span<float> u, std::span<const float> v) const;
 
-  std::shared_ptr<lane> at_;
+  std::shared_ptr<device_queue> at_;
   double keep_;     ///< cosine from which on a difference stays as it is
   double momentum_; ///< of the optimiser
   std::vector<shard_variable> variables_;

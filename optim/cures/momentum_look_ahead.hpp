@@ -54,7 +54,7 @@ private:
     return std::holds_alternative<nesterov_options>(rule.rule) ? m * sum : sum;
   }
 
-  std::shared_ptr<lane> at_;
+  std::shared_ptr<device_queue> at_;
   double reach_; ///< in velocities, at a learning rate of 1
 };
 

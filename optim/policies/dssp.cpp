@@ -8,7 +8,7 @@ namespace mailgrad {
 namespace {
 
 /// The most steps to look ahead; a worker's pace is not steady for longer.
-constexpr std::uint64_t foretold = 1000;
+constexpr std::uint64_t most_ahead = 1000;
 
 } // namespace
 
@@ -58,7 +58,7 @@ std::uint64_t dssp_policy::extra_steps(rank worker) const {
   if (fast.interval <= 0 || slow.interval <= 0) return 0; // no interval is known yet
   std::uint64_t best = 0;
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
-  const std::uint64_t most = std::min(hi_ - lo_, foretold);
+  const std::uint64_t most = std::min(hi_ - lo_, most_ahead);
   for (std::uint64_t r = 0; r <= most; ++r) {
     const std::int64_t stop = fast.last + static_cast<std::int64_t>(r) * fast.interval;
     const std::int64_t nearest = (stop - slow.last + slow.interval / 2) / slow.interval;

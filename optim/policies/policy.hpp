@@ -54,8 +54,8 @@ enum class weighing : std::uint8_t {
 ///
 /// A policy that takes some gradients and not others needs every shard of a run to take the same
 /// (shards_agree): all shards then judge in the order of the first. A policy of your own derives from this
-/// and stays where you want it (own_policy.hpp). One of Mailgrad's is named in policy_spec.cpp and tested by
-/// itself.
+/// and stays where you want it (custom_policy.hpp). One of Mailgrad's is named in policy_spec.cpp and tested
+/// by itself.
 /// Source  Zhu, Naruse & Goto, "Learning Efficient Parameter Server Synchronization Policies for Distributed
 ///         SGD", ICLR 2020, Algorithm 1: one server loop for every policy.
 /// Threads one caller at a time.

@@ -3,12 +3,12 @@
 #include <mailgrad/optim/plugin_library.hpp>
 #include <mailgrad/optim/policies/async.hpp>
 #include <mailgrad/optim/policies/backup.hpp>
+#include <mailgrad/optim/policies/custom_policy.hpp>
 #include <mailgrad/optim/policies/dssp.hpp>
 #include <mailgrad/optim/policies/k_async.hpp>
 #include <mailgrad/optim/policies/k_batch_async.hpp>
 #include <mailgrad/optim/policies/k_batch_sync.hpp>
 #include <mailgrad/optim/policies/malenia.hpp>
-#include <mailgrad/optim/policies/own_policy.hpp>
 #include <mailgrad/optim/policies/queue.hpp>
 #include <mailgrad/optim/policies/quorum.hpp>
 #include <mailgrad/optim/policies/rennala.hpp>
@@ -38,7 +38,7 @@ using maker = std::unique_ptr<policy> (*)(policy_numbers, world_size);
 template <class Policy>
 constexpr maker maker_of() {
   if constexpr (std::is_base_of_v<policy, Policy>)
-    return make_own_policy<Policy>;
+    return make_custom_policy<Policy>;
   else
     return [](policy_numbers, world_size) -> std::unique_ptr<policy> { return nullptr; };
 }
@@ -119,41 +119,41 @@ constexpr std::array known_policies{
                                 "as async, but a gradient R or more updates old is dropped"),
 };
 
-struct own_known_policy {
+struct custom_known_policy {
   std::string word, form;
   known_policy policy;
 
-  own_known_policy(std::string_view called, const own_policy_entry& entry)
+  custom_known_policy(std::string_view called, const custom_policy_entry& entry)
       : word(called), form(word + (entry.numbers == 0   ? ""
                                    : entry.numbers == 1 ? ":1"
                                                         : ":1,2")),
         policy{word, {form, "of your own"}, form, {entry.numbers, "each number"}, entry.make} {}
-  own_known_policy(const own_known_policy&) = delete; // `policy` points into it
-  own_known_policy& operator=(const own_known_policy&) = delete;
+  custom_known_policy(const custom_known_policy&) = delete; // `policy` points into it
+  custom_known_policy& operator=(const custom_known_policy&) = delete;
 
-  bool is(const own_policy_entry& entry) const { return policy.make == entry.make; }
+  bool is(const custom_policy_entry& entry) const { return policy.make == entry.make; }
 };
 
-own_entries<own_known_policy>& own_policies() {
-  static own_entries<own_known_policy> all;
+custom_entries<custom_known_policy>& custom_policies() {
+  static custom_entries<custom_known_policy> all;
   return all;
 }
 
-void require_usable(std::string_view word, const own_policy_entry& entry) {
-  if (entry.interface_version != own_policy_version)
+void require_usable(std::string_view word, const custom_policy_entry& entry) {
+  if (entry.interface_version != custom_policy_version)
     refuse_policy(word,
                   fmt::format("has version {} of the interface for policies, this mailgrad has version {}",
-                              entry.interface_version, own_policy_version));
-  if (!is_own_name(entry.name))
+                              entry.interface_version, custom_policy_version));
+  if (!is_custom_name(entry.name))
     refuse_policy(word, "the name of a policy is of letters, digits, '-' and '_'");
   if (!entry.make || entry.numbers > 2) refuse_policy(word, "its entry says not how it is made");
 }
 
 const known_policy& load_policy(std::string_view file) {
   plugin_library library(file, [file](const std::string& why) { refuse_policy(file, why); });
-  const auto& entry = *static_cast<const own_policy_entry*>(library.table_from("mailgrad_plugin_policy"));
+  const auto& entry = *static_cast<const custom_policy_entry*>(library.table_from("mailgrad_plugin_policy"));
   require_usable(file, entry);
-  const known_policy& added = own_policies().add(file, entry, "policy").policy;
+  const known_policy& added = custom_policies().add(file, entry, "policy").policy;
   library.keep();
   return added;
 }
@@ -161,7 +161,7 @@ const known_policy& load_policy(std::string_view file) {
 const known_policy& find_policy(std::string_view name) {
   const auto found = std::ranges::find(known_policies, name, &known_policy::name);
   if (found != known_policies.end()) return *found;
-  if (const own_known_policy* own = own_policies().find(name)) return own->policy;
+  if (const custom_known_policy* own = custom_policies().find(name)) return own->policy;
   if (names_a_plugin(name)) return load_policy(name);
   throw std::invalid_argument(
       fmt::format("policy '{}' is unknown; {}", name, suggestion(name, policy_names())));
@@ -223,7 +223,7 @@ std::vector<std::string_view> policy_names() {
   std::vector<std::string_view> names;
   names.reserve(known_policies.size());
   for (const known_policy& p : known_policies) names.push_back(p.name);
-  for (const std::string_view own : own_policies().words()) names.push_back(own);
+  for (const std::string_view own : custom_policies().words()) names.push_back(own);
   return names;
 }
 
@@ -234,16 +234,16 @@ std::vector<policy_form> policy_forms() {
   return forms;
 }
 
-void register_policy(const own_policy_entry& entry) {
+void register_policy(const custom_policy_entry& entry) {
   require_usable(entry.name, entry);
   if (std::ranges::find(known_policies, entry.name, &known_policy::name) != known_policies.end())
     refuse_policy(entry.name, "is one of Mailgrad's; give yours another name");
-  own_policies().add(entry.name, entry, "policy");
+  custom_policies().add(entry.name, entry, "policy");
 }
 
-void register_policy(const own_policy_entry& entry, std::string_view word) {
+void register_policy(const custom_policy_entry& entry, std::string_view word) {
   require_usable(word, entry);
-  own_policies().add(word, entry, "policy");
+  custom_policies().add(word, entry, "policy");
 }
 
 namespace {
@@ -251,7 +251,7 @@ namespace {
 /// Whether this is the name of a policy, or the file of a plug-in that is loaded.
 bool is_known_policy(std::string_view word) {
   return std::ranges::find(known_policies, word, &known_policy::name) != known_policies.end() ||
-         own_policies().find(word);
+         custom_policies().find(word);
 }
 
 } // namespace

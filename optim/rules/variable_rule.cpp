@@ -2,8 +2,8 @@
 
 #include <mailgrad/kernels/vectors.hpp>
 #include <mailgrad/optim/clip.hpp>
+#include <mailgrad/optim/custom_rule.hpp>
 #include <mailgrad/optim/optimizer.hpp>
-#include <mailgrad/optim/own_rule.hpp>
 #include <mailgrad/optim/rules/muon.hpp>
 #include <mailgrad/optim/rules/shampoo.hpp>
 #include <mailgrad/tensor/error.hpp>
@@ -148,9 +148,10 @@ std::vector<optimizer_state> lamb_rule::state() {
 /// A user's rule that asks for whole variables (plugin.h). It finds the weights decayed.
 ///
 /// Shapes  states "state 0" and so on: float32[shard].
-class own_variable_rule final : public variable_rule {
+class custom_variable_rule final : public variable_rule {
 public:
-  own_variable_rule(const own_rule& rule, std::size_t shard_size, std::span<const shard_variable> variables);
+  custom_variable_rule(const custom_rule& rule, std::size_t shard_size,
+                       std::span<const shard_variable> variables);
 
   void update(const variable_step& work) override;
   std::vector<optimizer_state> state() override;
@@ -162,7 +163,7 @@ private:
     std::vector<std::size_t> extents;
   };
 
-  own_rule rule_;
+  custom_rule rule_;
   std::vector<place> places_;
   std::vector<mailgrad_variable> told_; ///< by variable
   std::vector<block> states_;
@@ -171,8 +172,8 @@ private:
 constexpr std::array<std::string_view, MAILGRAD_PLUGIN_MOST_STATES> names_of_states{
     "state 0", "state 1", "state 2", "state 3", "state 4", "state 5", "state 6", "state 7"};
 
-own_variable_rule::own_variable_rule(const own_rule& rule, std::size_t shard_size,
-                                     std::span<const shard_variable> variables)
+custom_variable_rule::custom_variable_rule(const custom_rule& rule, std::size_t shard_size,
+                                           std::span<const shard_variable> variables)
     : rule_(rule) {
   for (const shard_variable& v : variables) places_.push_back({v, {v.dims.begin(), v.dims.end()}});
   for (const place& p : places_)
@@ -180,7 +181,7 @@ own_variable_rule::own_variable_rule(const own_rule& rule, std::size_t shard_siz
   for (std::uint32_t i = 0; i < rule_.table->states; ++i) states_.emplace_back(shard_size * sizeof(float));
 }
 
-void own_variable_rule::update(const variable_step& work) {
+void custom_variable_rule::update(const variable_step& work) {
   const mailgrad_variable& told = told_[work.variable];
   std::array<float*, MAILGRAD_PLUGIN_MOST_STATES> states{};
   for (std::size_t i = 0; i < states_.size(); ++i) states[i] = states_[i].as<float>().data() + told.offset;
@@ -192,7 +193,7 @@ void own_variable_rule::update(const variable_step& work) {
   rule_.table->update(&step);
 }
 
-std::vector<optimizer_state> own_variable_rule::state() {
+std::vector<optimizer_state> custom_variable_rule::state() {
   std::vector<optimizer_state> all;
   for (std::size_t i = 0; i < states_.size(); ++i)
     all.push_back({names_of_states[i], states_[i].as<float>()});
@@ -231,8 +232,8 @@ rule_pointer make(const muon_options& o, std::size_t size, variable_list v) {
 rule_pointer make(const shampoo_options& o, std::size_t size, variable_list v) {
   return std::make_unique<shampoo_rule>(o, size, v);
 }
-rule_pointer make(const own_rule& o, std::size_t size, variable_list v) {
-  return std::make_unique<own_variable_rule>(o, size, v);
+rule_pointer make(const custom_rule& o, std::size_t size, variable_list v) {
+  return std::make_unique<custom_variable_rule>(o, size, v);
 }
 
 /// Sums gradients and hands the rule one variable after the other.
@@ -248,7 +249,7 @@ public:
   }
 
   std::vector<optimizer_state> state() override { return rule_->state(); }
-  void keep(archive& a, lane&) override {
+  void keep(archive& a, device_queue&) override {
     for (const optimizer_state& s : rule_->state()) a.floats("state " + std::string(s.name), s.values);
   }
   bool divides() const noexcept override { return false; }
@@ -340,8 +341,8 @@ std::unique_ptr<variable_rule> make_variable_rule(const optimizer_options& optio
 } // namespace
 
 std::unique_ptr<optimizer> make_variable_optimizer(const optimizer_options& options, std::size_t shard_size,
-                                                   lane& at, std::vector<shard_variable> variables) {
-  if (is_on_card(at))
+                                                   device_queue& at, std::vector<shard_variable> variables) {
+  if (is_on_gpu(at))
     throw device_error(world_errc::wrong_place,
                        fmt::format("rule '{}' looks at whole variables, on the host alone", name(options)));
   if (variables.empty())

@@ -58,9 +58,9 @@ protected:
 
 /// The optimiser that runs a rule of whole variables.
 ///
-/// Errors  std::invalid_argument: there are no variables; device_error for a lane of a card.
+/// Errors  std::invalid_argument: there are no variables; device_error for a device queue of a GPU.
 std::unique_ptr<optimizer> make_variable_optimizer(const optimizer_options& options, std::size_t shard_size,
-                                                   lane& at, std::vector<shard_variable> variables);
+                                                   device_queue& at, std::vector<shard_variable> variables);
 
 /// Makes room for so many floats; what was there is lost where it grows.
 inline void grow(block& memory, std::size_t floats) {

@@ -151,7 +151,7 @@ TEST(Refusals, OfRunsWithoutModelOrData) {
       {"workers without devices", run([](auto& o, auto&, auto&, auto&) { o.workers = 7; }), "workers"},
       {"no micro-batches", run([](auto& o, auto&, auto&, auto&) { o.micro_batches = 0; }), "micro-batches"},
       {"nothing to do", run([](auto& o, auto&, auto&, auto&) { o.epochs = 0; }), "nothing to do"},
-      {"a rule without a table", run([](auto& o, auto&, auto&, auto&) { o.optimizer.rule = own_rule{}; }),
+      {"a rule without a table", run([](auto& o, auto&, auto&, auto&) { o.optimizer.rule = custom_rule{}; }),
        "optimizer"},
       {"a parameter actor that nobody spawns", run([](auto& o, auto&, auto&, auto&) {
          o.parameter_actor = std::make_shared<parameter_actor_kind>("mine", false);

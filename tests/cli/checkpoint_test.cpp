@@ -198,7 +198,7 @@ TEST_F(Checkpoints, AreTakenAsOftenAsIsSaidNow) {
 }
 
 /// The books begin anew with other workers, but the names of checkpoints count the steps of the whole run.
-/// Cores cannot reach weights on a card, so what was said of these is left out.
+/// Cores cannot reach weights on a GPU, so what was said of these is left out.
 TEST_F(Checkpoints, ForgetWhereWeightsLayOnOtherDevices) {
   report(train({"--checkpoint", folder(), "--parameters", "host", "--run-ahead", "0"}, "200"));
   const words kept = resumed({"--steps", "300"})["command"];

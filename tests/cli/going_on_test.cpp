@@ -161,7 +161,7 @@ TEST_F(GoingOn, SaysThatTheRateIsAtItsEnd) {
 
 struct PastedCommand : GoingOn, ::testing::WithParamInterface<words> {
   /// Interrupts a run, and returns the command that it prints.
-  static std::string way_on(tool& run) {
+  static std::string remedy(tool& run) {
     EXPECT_TRUE(run.says(", loss ")) << run.err();
     run.signal(SIGINT);
     EXPECT_EQ(run.code(), 128 + SIGINT) << run.err();
@@ -188,10 +188,10 @@ TEST_P(PastedCommand, GoesOnWithTheRun) {
          "3::3::5::0\n";
   tool run = in(first_, with({"train", "--batch", "2", "--steps", "100000000", "--checkpoint", "kept it's"},
                              GetParam()));
-  const std::string command = way_on(run);
+  const std::string command = remedy(run);
   EXPECT_THAT(command, ::testing::StartsWith("mailgrad train "));
   tool pasted = paste(command);
-  EXPECT_EQ(way_on(pasted), command);
+  EXPECT_EQ(remedy(pasted), command);
   EXPECT_THAT(pasted.err(), HasSubstr("resuming from "));
 }
 

@@ -22,13 +22,13 @@ using testing::IsOneLine;
 using ::testing::StartsWith;
 using testing::tool;
 
-TEST(Tool, SaysHowCardsAreNamedWhereDevicesAreTaken) {
+TEST(Tool, SaysHowGpusAreNamedWhereDevicesAreTaken) {
   for (const char* command : {"train", "serve", "launch", "join", "replay", "graph"}) {
     tool t({command, "--help"});
     std::istringstream words(t.out());
     std::string text;
     for (std::string word; words >> word;) text += word + ' ';
-    EXPECT_THAT(text, HasSubstr("lanes of a card, cuda:0,cuda:0/1")) << command;
+    EXPECT_THAT(text, HasSubstr("streams of a GPU, cuda:0,cuda:0/1")) << command;
   }
 }
 
@@ -122,8 +122,8 @@ TEST(Tool, ListsTheDevicesThatTrain) {
   EXPECT_EQ(t.code(), 0);
   EXPECT_THAT(t.out(), StartsWith("cpu:0\n"));
   const std::string last = t.out().substr(t.out().find_last_of('\n', t.out().size() - 2) + 1);
-  EXPECT_THAT(last, AnyOf(StartsWith("no card: "), StartsWith("cuda:")))
-      << "one line says which card, or why none";
+  EXPECT_THAT(last, AnyOf(StartsWith("no GPU: "), StartsWith("cuda:")))
+      << "one line says which GPU, or why none";
 }
 
 TEST(Tool, ListsTheDevicesThereAreWhenOneIsNot) {

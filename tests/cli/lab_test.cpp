@@ -82,13 +82,13 @@ TEST_F(LabTool, LetsTheTimeOfAStepDependOnItsSamples) {
 
 TEST_F(LabTool, DealsEachWorkerSamplesOfItsOwnIfAsked) {
   const json shared = report_of({"--workers", "3", "--delays", "constant:1"});
-  const json own = report_of({"--workers", "3", "--delays", "constant:1", "--own-samples"});
+  const json own = report_of({"--workers", "3", "--delays", "constant:1", "--local-samples"});
   EXPECT_EQ(own["staleness"], shared["staleness"]);
   EXPECT_NE(own["parameters_sha256"], shared["parameters_sha256"]);
-  EXPECT_THAT(own["command"].dump(), HasSubstr("--own-samples"));
-  const json alone = report_of({"--workers", "1", "--delays", "constant:1", "--own-samples"});
+  EXPECT_THAT(own["command"].dump(), HasSubstr("--local-samples"));
+  const json alone = report_of({"--workers", "1", "--delays", "constant:1", "--local-samples"});
   EXPECT_EQ(alone["steps"], 400);
-  tool few(words({"--workers", "1000", "--own-samples"}));
+  tool few(words({"--workers", "1000", "--local-samples"}));
   EXPECT_EQ(few.code(), 2);
   EXPECT_THAT(few.err(), HasSubstr("are too few for each of 1000 workers to have some"));
 }

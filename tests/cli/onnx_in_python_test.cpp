@@ -139,7 +139,7 @@ TEST_F(OnnxInPython, GivesTheLogitsOfATransformerAtEveryPlace) {
     std::vector<std::int32_t> tokens(window * samples + 1);
     for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::int32_t>(i * i % 20);
     const dataset texts(token_windows{tokens, window, window}, {}, 20);
-    host_lane here;
+    host_queue here;
     forward_pass pass(find_model(model), card.request, layout, texts, samples, false, here);
     const std::vector<std::uint32_t> which{0, 1, 2};
     const auto logits = pass.run(addresses_of("test", weights.parameters, layout), texts, which);

@@ -136,8 +136,8 @@ TEST_F(RemoteTool, RefusesInOneLineWhatOtherProcessesCannotDo) {
   refused(serve("1") + words{"--devices", "cpu:0,cpu:0"}, "--devices: workers bring them");
   refused(words{"serve", "--listen", "10.1.2.3.4:7"} + small_run, "10.1.2.3.4");
   refused(words{"serve", "--listen", "0.0.0.0:0"} + small_run, "without keys");
-  refused(serve("2") + words{"--seats", "1"}, "--seats 1: fewer than the 2 of --workers");
-  refused(serve("1") + words{"--seats", "0"}, "--seats: must be a whole number from 1 to 256");
+  refused(serve("2") + words{"--slots", "1"}, "--slots 1: fewer than the 2 of --workers");
+  refused(serve("1") + words{"--slots", "0"}, "--slots: must be a whole number from 1 to 256");
   refused(serve("1") + words{"--wait-for-workers", "0"}, "--wait-for-workers: must be a whole number from 1");
   refused(serve("1") + words{"--wait-for-workers", "soon"}, "not 'soon'");
   refused(serve("1") + words{"--when-alone", "0"}, "--when-alone: must be end, wait or a number of seconds");

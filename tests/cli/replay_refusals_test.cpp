@@ -122,7 +122,7 @@ TEST_F(ReplayCommand, TrainSaysSoIfItCannotRecord) {
 }
 
 /// It is the recording that asks for them. What is forged is as long as what was there.
-TEST_F(ReplayCommand, SaysThatTheRecordingHasItsWeightsOrWorkersOnACard) {
+TEST_F(ReplayCommand, SaysThatTheRecordingHasItsWeightsOrWorkersOnAGpu) {
   const auto line_with = [this](const std::vector<std::string>& devices) {
     std::vector<std::string> all{"replay", recording_, "--quiet"};
     all.insert(all.end(), devices.begin(), devices.end());
@@ -136,13 +136,13 @@ TEST_F(ReplayCommand, SaysThatTheRecordingHasItsWeightsOrWorkersOnACard) {
             0);
   forge("--devices=cpu:0,cpu:0", "--devices=cuda:9,cuda");
   EXPECT_THAT(line_with({}), AllOf(HasSubstr("run.rec' has its workers on cuda:9,cuda: device cuda:9 is not"),
-                                   HasSubstr("it repeats on such cards alone")));
+                                   HasSubstr("it repeats on such GPUs alone")));
   EXPECT_THAT(line_with({"--devices", "cuda:99,cuda:99"}), HasSubstr("mailgrad: device cuda:99 is not"));
   EXPECT_EQ(tool({"replay", recording_, "--quiet", "--devices", "cpu:0,cpu:0"}).code(), 0);
   forge("--parameters=host,host", "--parameters=cuda:9999");
   EXPECT_THAT(line_with({"--devices", "cpu:0,cpu:0"}),
               AllOf(HasSubstr("run.rec' has its weights on cuda:9999: device cuda:9999 is not"),
-                    HasSubstr("it repeats on such cards alone")));
+                    HasSubstr("it repeats on such GPUs alone")));
 }
 
 } // namespace

@@ -322,7 +322,7 @@ TEST_F(TrainedModel, MovesNoCursorOfATerminal) {
   EXPECT_THAT(shown, AllOf(HasSubstr("\\x1b"), Not(HasSubstr("\x1b"))));
 }
 
-TEST_F(TrainedModel, IsComputedByTheHostOrByACardThatIsThere) {
+TEST_F(TrainedModel, IsComputedByTheHostOrByAGpuThatIsThere) {
   const std::string model = trained();
   for (const char* command : {"test", "predict"}) {
     tool plain({command, "--model-file", model, "--data", path("rows.csv")});
@@ -334,9 +334,9 @@ TEST_F(TrainedModel, IsComputedByTheHostOrByACardThatIsThere) {
     for (const auto& [where, why] :
          {std::pair("cuda:99", "device cuda:99 is not available; this machine has cpu:0"),
           std::pair("cuda:0/1",
-                    "--device cuda:0/1: the whole host or a card computes, and no core or lane is "
+                    "--device cuda:0/1: the whole host or a GPU computes, and no core or stream is "
                     "chosen; name 'cuda:0'"),
-          std::pair("cpu:1", "no core or lane is chosen; name 'cpu'"), std::pair("gpu", "gpu")}) {
+          std::pair("cpu:1", "no core or stream is chosen; name 'cpu'"), std::pair("gpu", "gpu")}) {
       std::vector<std::string> words{command, "--model-file", model, "--device", where};
       if (words[0] != "generate") words.insert(words.end(), {"--data", path("rows.csv")});
       tool t(words);
@@ -346,7 +346,7 @@ TEST_F(TrainedModel, IsComputedByTheHostOrByACardThatIsThere) {
     }
 }
 
-TEST_F(TrainedModel, WhoseCardLacksMemoryIsComputedByTheHostIfTheOptionIsLeftOut) {
+TEST_F(TrainedModel, WhoseGpuLacksMemoryIsComputedByTheHostIfTheOptionIsLeftOut) {
   const auto lacking = []() -> int { throw out_of_memory("cuda:0: out of memory: 1.0 GiB asked for"); };
   EXPECT_THAT([&] { with_advice(lacking); },
               ::testing::ThrowsMessage<out_of_memory>(

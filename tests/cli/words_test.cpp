@@ -112,7 +112,7 @@ TEST(Tool, TakesHostAndCpuForTheHost) {
     EXPECT_THAT(train({"--parameters", "cpu:1"}).err(), HasSubstr("belong to no core; say host"));
   }
   EXPECT_THAT(train({"--parameters", "HOST"}).err(),
-              AllOf(IsOneLine(), HasSubstr("--parameters takes host and cards; device 'HOST': expected")));
+              AllOf(IsOneLine(), HasSubstr("--parameters takes host and GPUs; device 'HOST': expected")));
   EXPECT_THAT(train({"--parameters", "cpu,cuda:0", "--processes", "1"}).err(),
               HasSubstr("the weights lie on the host; leave it out"));
 }
@@ -127,7 +127,7 @@ TEST(Tool, RefusesToRunAheadWhereNoWorkerCan) {
     EXPECT_EQ(t.code(), 2) << why;
     EXPECT_THAT(t.err(), AllOf(IsOneLine(), HasSubstr("--run-ahead 1: workers do not run ahead " + why)));
   };
-  refused({}, "unless all weights are on their card; take --run-ahead 0");
+  refused({}, "unless all weights are on their GPU; take --run-ahead 0");
   refused({"--clip-norm", "1"}, "with --clip-norm");
   refused({"--sample-gap", "1"}, "with --sample-gap");
   refused({"--policy", "async, hogwild@1"}, "in a run under hogwild");

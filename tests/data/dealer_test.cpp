@@ -99,14 +99,14 @@ TEST_P(EveryDeal, GivesEachSampleOnceAnEpochThoughRanksLeave) {
 /// Ranks join, die with up to two batches in hand, and come back.
 TEST_P(EveryDeal, TrainsEachSampleOnceAnEpochThoughRanksComeAndGo) {
   for (std::uint64_t order = 1; order <= 20; ++order) {
-    dealer_options with_seats = options();
-    with_seats.seats = with_seats.ranks + 2;
-    dealer d{with_seats};
+    dealer_options with_slots = options();
+    with_slots.slots = with_slots.ranks + 2;
+    dealer d{with_slots};
     std::mt19937_64 random{order};
-    std::vector<std::vector<received>> in_hand(with_seats.seats);
+    std::vector<std::vector<received>> in_hand(with_slots.slots);
     std::vector<received> trained;
     for (std::uint64_t events = 0; events < 60 || d.undealt() > 0; ++events) {
-      const auto rank = static_cast<std::uint32_t>(random() % with_seats.seats);
+      const auto rank = static_cast<std::uint32_t>(random() % with_slots.slots);
       std::vector<received>& own = in_hand[rank];
       const std::uint64_t what = events < 60 ? random() % 8 : 7;
       if (what == 0) {
@@ -125,18 +125,18 @@ TEST_P(EveryDeal, TrainsEachSampleOnceAnEpochThoughRanksComeAndGo) {
       if (const auto got = ask(d, rank)) own.push_back(*got);
     }
     for (const std::vector<received>& own : in_hand) trained.insert(trained.end(), own.begin(), own.end());
-    expect_complete(trained, with_seats.samples, 4);
+    expect_complete(trained, with_slots.samples, 4);
   }
 }
 
-TEST_P(EveryDeal, IsTheSameWithSeatsThatStayEmpty) {
-  dealer_options with_seats = options();
-  with_seats.seats = with_seats.ranks + 3;
-  dealer with{with_seats};
+TEST_P(EveryDeal, IsTheSameWithSlotsThatStayEmpty) {
+  dealer_options with_slots = options();
+  with_slots.slots = with_slots.ranks + 3;
+  dealer with{with_slots};
   dealer without{options()};
   const auto nothing = [](std::size_t) {};
-  EXPECT_EQ(deal_out(with, with_seats.ranks, 1, nothing), deal_out(without, with_seats.ranks, 1, nothing));
-  EXPECT_FALSE(with.next(with_seats.ranks));
+  EXPECT_EQ(deal_out(with, with_slots.ranks, 1, nothing), deal_out(without, with_slots.ranks, 1, nothing));
+  EXPECT_FALSE(with.next(with_slots.ranks));
 }
 
 TEST_P(EveryDeal, CountsWhatEachRankGot) {

@@ -71,13 +71,13 @@ class System:
             self.terms += ["--wire", draw.choice(["bfloat16", "float16", "int8", "top-k:0.1", "1-bit"])]
         self.every = draw.choice(["50", "500", "1s"])
         others = draw.randint(0, 2)
-        self.seats = self.workers + others * (not self.apart and (self.may_have_others() or not self.kept))
+        self.slots = self.workers + others * (not self.apart and (self.may_have_others() or not self.kept))
         self.places = ["--heartbeat", str(self.heartbeat), "--when-alone", self.alone]
         if self.apart:
             self.places += ["--processes", str(self.workers)]
         else:
             self.places += ["--workers", str(self.workers), "--shard-hosts", str(self.hosts)]
-            self.places += ["--seats", str(self.seats)] if self.seats > self.workers else []
+            self.places += ["--slots", str(self.slots)] if self.slots > self.workers else []
 
     def may_have_others(self):
         """Whether a resumed run may have more workers, or fewer."""
@@ -175,9 +175,9 @@ class Story:
         apart = s.apart if draw.random() < 0.7 else not s.apart
         words = ["train" if apart else "serve", "--resume", str(self.scratch / "kept"), "--same-outputs"]
         if s.may_have_others() and draw.random() < 0.4:
-            s.workers = s.seats = draw.randint(max(1, s.workers - 1), s.workers + 1)
+            s.workers = s.slots = draw.randint(max(1, s.workers - 1), s.workers + 1)
             words += ["--processes" if apart else "--workers", str(s.workers)]
-            words += [] if apart else ["--seats", str(s.workers)]
+            words += [] if apart else ["--slots", str(s.workers)]
         elif apart and not s.apart:
             words += ["--processes", str(s.workers)]
         if s.apart and not apart:

@@ -39,7 +39,7 @@ def one_guest(run, draw):
 
 def rounds_with(model, tool, scratch, rounds, draw):
     memory, own, descriptors = [], [], []
-    with Run(tool, scratch, 2, "--seats", "4", "--steps", "100000000", "--optimizer", OPTIMIZER, model=model,
+    with Run(tool, scratch, 2, "--slots", "4", "--steps", "100000000", "--optimizer", OPTIMIZER, model=model,
              rate="0.0001") as run:
         for number in range(2):
             run.join("--number", str(number))

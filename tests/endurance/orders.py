@@ -1,4 +1,4 @@
-"""Whole runs whose messages come, and whose work on the simulated card ends, in orders that a seed draws."""
+"""Whole runs whose messages come, and whose work on the simulated GPU ends, in orders that a seed draws."""
 import collections
 import pathlib
 import re
@@ -7,19 +7,19 @@ import subprocess
 from processes import Failure, Skipped
 
 ORDERS = 100  # of each run of a policy, a round
-# Of each policy on the card, with the weights on the host and there: runs to their end and runs that are stopped.
-POLICIES = "EveryPolicy/CardSteps.*"
-# On the card, with the weights on the host and there: ledgers, weights under sync, switches by a rule; hogwild's race.
-RUNS = {"actors_simulated_card_test": "*/CardSteps.*:CardSteps.*Fails:CardSteps.SwitchBy*:CardSync.*:CardSums.*",
+# Of each policy on the GPU, with the weights on the host and there: runs to their end and runs that are stopped.
+POLICIES = "EveryPolicy/GpuSteps.*"
+# On the GPU, with the weights on the host and there: ledgers, weights under sync, switches by a rule; hogwild's race.
+RUNS = {"actors_simulated_gpu_test": "*/GpuSteps.*:GpuSteps.*Fails:GpuSteps.SwitchBy*:GpuSync.*:GpuSums.*",
         "actors_test": "*/Schedules*",
         "actors_spanning_test": "Spanning.*"}
 # What takes longer: the staleness and the weights of what was recorded on processors, with every policy and every cure;
-# tables; models that span lanes; checkpoints. Not what loses a card at each call, whose orders are always the same.
+# tables; models that span streams; checkpoints. Not what loses a GPU at each call, whose orders are always the same.
 FEWER_ORDERS = 20
-LONGER_RUNS = {"actors_simulated_card_test": "*/RecordedOnProcessors.*:*/CardTables.*:*/RecordedTables.*:*/CardSpanning.*:"
-                                             "CardSpanningModels.*InEveryOrder:*/CardCheckpoints.*:"
-                                             "*/CardCheckpointsOfSeveral.*:*/CardTableCheckpoints.*"
-                                             "-*.EndsInOrderWhenACardIsLost/*"}
+LONGER_RUNS = {"actors_simulated_gpu_test": "*/RecordedOnProcessors.*:*/GpuTables.*:*/RecordedTables.*:*/GpuSpanning.*:"
+                                             "GpuSpanningModels.*InEveryOrder:*/GpuCheckpoints.*:"
+                                             "*/GpuCheckpointsOfSeveral.*:*/GpuTableCheckpoints.*"
+                                             "-*.EndsInOrderWhenAGpuIsLost/*"}
 PASSED = r"PASSED  \] (\d+) test"
 
 
@@ -28,13 +28,13 @@ def rounds_of(tool, scratch, rounds, draw):
     for runs in (RUNS, LONGER_RUNS):
         for name, tests in runs.items():
             expect_named(binary_of(tool, name), tests, scratch)
-    policies = tests_by_policy(binary_of(tool, "actors_simulated_card_test"), scratch)
+    policies = tests_by_policy(binary_of(tool, "actors_simulated_gpu_test"), scratch)
     least = ORDERS * min(policies.values())
     for number in range(1, rounds + 1):
         first = draw.randrange(1 << 32)
         tests = played(tool, RUNS, first, ORDERS, scratch) + played(tool, LONGER_RUNS, first, FEWER_ORDERS, scratch)
         yield True, True, (f"{tests} tests from order {first}, none broken; now {number * least} orders or more of whole "
-                           f"runs on the card for each of {len(policies)} policies")
+                           f"runs on the GPU for each of {len(policies)} policies")
 
 
 def played(tool, runs, first, orders, scratch):

@@ -20,7 +20,7 @@ def rounds_of(tool, scratch, rounds, draw):
     subprocess.run([tool, "keys", "new", str(keys)], check=True, capture_output=True)
     paces = []
     with LossyLink(draw.randrange(1 << 32)) as link, \
-            Run(tool, scratch, 2, "--seats", "3", "--steps", "100000000", model=MODEL, keys=keys / "token",
+            Run(tool, scratch, 2, "--slots", "3", "--steps", "100000000", model=MODEL, keys=keys / "token",
                 listen=f"{link.near.address}:0", near=link.near.words, far=link.far.words) as run:
         for number in range(2):
             run.start("join", run.address, *run.keys, "--number", str(number), on=link.near.words)

@@ -4,9 +4,9 @@
 
 #include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/files/digests.hpp>
-#include <mailgrad/graph/travel/graph_bytes.hpp>
-#include <mailgrad/graph/travel/graph_image.hpp>
-#include <mailgrad/graph/travel/travelled_model.hpp>
+#include <mailgrad/graph/serial/graph_bytes.hpp>
+#include <mailgrad/graph/serial/graph_image.hpp>
+#include <mailgrad/graph/serial/serialised_model.hpp>
 
 #include <optional>
 #include <string>
@@ -87,7 +87,7 @@ void graphs(std::span<const std::byte> input) {
 }
 
 /// The first byte chooses a request or a model, the rest is its content.
-void travelled_models(std::span<const std::byte> input) {
+void serialised_models(std::span<const std::byte> input) {
   fuzz_input in(input);
   const bool is_model = in.u8() % 2 == 0;
   const auto rest = in.rest();

@@ -10,8 +10,8 @@
 #include <mailgrad/files/npy_file.hpp>
 #include <mailgrad/graph/gradients.hpp>
 #include <mailgrad/graph/models/built_in.hpp>
-#include <mailgrad/graph/travel/graph_bytes.hpp>
-#include <mailgrad/graph/travel/travelled_model.hpp>
+#include <mailgrad/graph/serial/graph_bytes.hpp>
+#include <mailgrad/graph/serial/serialised_model.hpp>
 
 #include <cmath>
 #include <cstdint>
@@ -76,10 +76,10 @@ void write_graphs() {
     const std::string short_name = std::string(name).substr(0, 3);
     write("graphs", short_name + "_sealed", byte(0) + bytes);
     write("graphs", short_name, byte(1) + bytes.substr(24));
-    write("travelled_models", short_name + "_request", byte(1) + text_of(write_request(request)).substr(24));
+    write("serialised_models", short_name + "_request", byte(1) + text_of(write_request(request)).substr(24));
     if (graphs.empty()) graphs.push_back({request, write_graph(g, named)});
   }
-  write("travelled_models", "model", byte(0) + text_of(write_model(graphs)).substr(24));
+  write("serialised_models", "model", byte(0) + text_of(write_model(graphs)).substr(24));
 }
 
 void write_objects() {
@@ -149,7 +149,7 @@ void write_files() {
 }
 
 /// A turn as recording_writer lays it out.
-std::string turn(order_entry::kind what, unsigned worker, unsigned step) {
+std::string entry(order_entry::kind what, unsigned worker, unsigned step) {
   return byte(static_cast<unsigned>(what)) + two_bytes(worker) + two_bytes(step) + std::string(11, '\0');
 }
 
@@ -160,14 +160,15 @@ void write_recordings() {
   };
   const std::string header =
       recording_file::text_of(recording_header{1, 1, {{"batch", "4"}, {"policy", "async"}}, {"--batch=4"}});
-  const std::string turns = turn(kind::joined, 0, 0) + turn(kind::gradient, 0, 1) +
-                            turn(kind::switched, 0, 0) + turn(kind::gradient, 0, 2) + turn(kind::left, 0, 0);
+  const std::string entries = entry(kind::joined, 0, 0) + entry(kind::gradient, 0, 1) +
+                              entry(kind::switched, 0, 0) + entry(kind::gradient, 0, 2) +
+                              entry(kind::left, 0, 0);
   const std::string deals = std::string(8, '\0') + two_bytes(0) + two_bytes(1) + std::string(4, '\0');
   const std::string change = recording_file::text_of(recorded_switch{"sync", "planned", {1}, {1}});
   const std::string end =
       recording_file::text_of(recording_end{"completed", "", {}, {}, std::string(64, 'a')});
   const std::string whole =
-      two_bytes(header.size()) + header + part(0xfd, change) + part(0, turns) + part(0xff, deals);
+      two_bytes(header.size()) + header + part(0xfd, change) + part(0, entries) + part(0xff, deals);
   write("recordings", "whole", byte(1) + whole + part(0xfe, end));
   write("recordings", "killed", byte(1) + whole);
   write("recordings", "raw", byte(0) + std::string("mgradrec\2\0\0\0", 12));

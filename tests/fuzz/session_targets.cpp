@@ -157,7 +157,7 @@ constexpr net::welcome terms{.run = 7,
                              .most_body_bytes = largest_place};
 
 /// Lets everybody in, and holds each session to what it guarantees.
-struct open_door final : net::doorkeeper {
+struct open_acceptor final : net::doorkeeper {
   net::session_events& let_in(session&, const std::string&) override { return layers.emplace_back(); }
   void turned_away(const net::refusal& why, const std::string&) override {
     require(why.words().find('\n') == std::string::npos, "a refusal is more than a line");
@@ -170,7 +170,7 @@ net::server_options server_of(std::uint64_t& drawn) {
   net::server_options o;
   o.demands = net::demands_of({{"protocol", "1"}, {"run", net::key_text(7)}, {"model", "m"}},
                               {net::role::worker, net::role::watcher}, {"float32"});
-  o.seats = {{net::role::worker, 2}, {net::role::watcher, 1}};
+  o.slots = {{net::role::worker, 2}, {net::role::watcher, 1}};
   o.run = 7;
   o.messages = 4;
   o.bodies = 2;
@@ -244,9 +244,9 @@ private:
     return {.run = is_hello ? 0U : 7U, .session = is_hello ? 0 : session, .sequence = p.sequence++};
   }
 
-  open_door door_;
+  open_acceptor acceptor_;
   std::uint64_t drawn_ = 0;
-  net::server_end server_{server_of(drawn_), door_};
+  net::server_end server_{server_of(drawn_), acceptor_};
   net::instant now_ = 10s;
   played_frames frames_;
   std::uint64_t opened_ = 0;

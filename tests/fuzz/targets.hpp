@@ -25,10 +25,10 @@ void rings(std::span<const std::byte> input);
 // engine/wire/
 void wire_numbers(std::span<const std::byte> input);
 void wire_rows(std::span<const std::byte> input);
-// files/ and graph/travel/
+// files/ and graph/serial/
 void byte_archives(std::span<const std::byte> input);
 void graphs(std::span<const std::byte> input);
-void travelled_models(std::span<const std::byte> input);
+void serialised_models(std::span<const std::byte> input);
 // Files
 void headers_of_arrays(std::span<const std::byte> input);
 void kept_fields(std::span<const std::byte> input);
@@ -47,7 +47,7 @@ inline constexpr target targets[] = {
     {"wire_rows", wire_rows},
     {"byte_archives", byte_archives},
     {"graphs", graphs},
-    {"travelled_models", travelled_models},
+    {"serialised_models", serialised_models},
     {"headers_of_arrays", headers_of_arrays},
     {"kept_fields", kept_fields},
     {"model_cards", model_cards},

@@ -24,7 +24,7 @@ using testing::expect_refused;
 constexpr const char* operations_file = "operation_refusals_test.cpp:";
 
 /// An operation that somebody else wrote, with one thing wrong.
-class own_operation : public operation {
+class custom_operation : public operation {
 public:
   std::vector<value_type> makes{{{2}, dtype::float32}};
   std::vector<shape> gradients_of{{2}};
@@ -45,8 +45,8 @@ public:
   bool is_view() const noexcept override { return view; }
 };
 
-value with_own(const value& x, const std::function<void(own_operation&)>& change) {
-  const auto op = std::make_shared<own_operation>();
+value with_own(const value& x, const std::function<void(custom_operation&)>& change) {
+  const auto op = std::make_shared<custom_operation>();
   change(*op);
   return x.owner().apply_one(op, {x}, std::source_location::current());
 }
@@ -58,18 +58,20 @@ TEST(Refusals, OfOperationsThatDoNotKeepTheirPromises) {
   const auto compiled = [&](const value& y) { program(g, std::array{y}); };
   expect_refused({
       {"none", [&] { g.apply(nullptr, {x}, std::source_location::current()); }, operations_file},
-      {"no result", [&] { with_own(x, [](own_operation& o) { o.makes.clear(); }); }, operations_file},
+      {"no result", [&] { with_own(x, [](custom_operation& o) { o.makes.clear(); }); }, operations_file},
       {"too few gradients",
-       [&] { gradient_of(with_own(x, [](own_operation& o) { o.gradients_of.clear(); })); }, operations_file},
+       [&] { gradient_of(with_own(x, [](custom_operation& o) { o.gradients_of.clear(); })); },
+       operations_file},
       {"too many gradients",
-       [&] { gradient_of(with_own(x, [](own_operation& o) { o.gradients_of.push_back({2}); })); },
+       [&] { gradient_of(with_own(x, [](custom_operation& o) { o.gradients_of.push_back({2}); })); },
        operations_file},
       {"gradient of another shape",
-       [&] { gradient_of(with_own(x, [](own_operation& o) { o.gradients_of = {{3}}; })); }, operations_file},
-      {"nothing to run", [&] { compiled(with_own(x, [](own_operation&) {})); }, operations_file},
+       [&] { gradient_of(with_own(x, [](custom_operation& o) { o.gradients_of = {{3}}; })); },
+       operations_file},
+      {"nothing to run", [&] { compiled(with_own(x, [](custom_operation&) {})); }, operations_file},
       {"view of another size",
        [&] {
-         compiled(with_own(x, [](own_operation& o) {
+         compiled(with_own(x, [](custom_operation& o) {
            o.view = true;
            o.makes = {{{9}, dtype::float32}};
          }));

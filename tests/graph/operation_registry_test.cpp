@@ -11,7 +11,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-class own : public operation, public travelling<own> {
+class own : public operation, public serialisable<own> {
 public:
   explicit own(std::string kind = "acme.own") : kind_(std::move(kind)) {}
   void keep(archive&) {}

@@ -60,13 +60,13 @@ TEST(ParameterLayout, CutsALargeVariableIntoSlices) {
 }
 
 TEST(ParameterLayout, SaysTheBalanceInWords) {
-  EXPECT_EQ(layout_of(mlp, 2).balance_in_words(),
+  EXPECT_EQ(layout_of(mlp, 2).format_balance(),
             "535818 weights in 2 shards: 267904 (50.0 %), 267914 (50.0 %)");
-  EXPECT_EQ(layout_of({{"a", {3}}}, 1).balance_in_words(), "3 weights in 1 shard: 3 (100.0 %)");
+  EXPECT_EQ(layout_of({{"a", {3}}}, 1).format_balance(), "3 weights in 1 shard: 3 (100.0 %)");
 }
 
 TEST(ParameterLayout, SaysOfManyShardsTheLeastAndTheLargest) {
-  EXPECT_EQ(layout_of({{"a", {16 * 490}}, {"b", {3}}}, 491).balance_in_words(),
+  EXPECT_EQ(layout_of({{"a", {16 * 490}}, {"b", {3}}}, 491).format_balance(),
             "7843 weights in 491 shards of 3 (0.0 %) to 16 (0.2 %)");
 }
 
@@ -102,7 +102,7 @@ TEST(ParameterLayout, RefusesMoreShardsOfWholeVariablesThanThereAreVariables) {
 }
 
 TEST(ParameterLayout, SaysTheBytesOfShardsOfWholeVariables) {
-  EXPECT_EQ(layout_of(mlp, 2, shard_cuts::between_variables).balance_in_words(),
+  EXPECT_EQ(layout_of(mlp, 2, shard_cuts::between_variables).format_balance(),
             "535818 weights in 2 shards of whole variables: 401408 (1.5 MiB, 74.9 %), 134410 (525.0 KiB, "
             "25.1 %); the largest has 74.9 %");
   EXPECT_EQ(layout_of({{"a", {16}},
@@ -115,7 +115,7 @@ TEST(ParameterLayout, SaysTheBytesOfShardsOfWholeVariables) {
                        {"h", {16}},
                        {"i", {48}}},
                       9, shard_cuts::between_variables)
-                .balance_in_words(),
+                .format_balance(),
             "176 weights in 9 shards of whole variables: 16 (64 bytes, 9.1 %) to 48 (192 bytes, 27.3 %)");
 }
 

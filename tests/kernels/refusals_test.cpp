@@ -37,12 +37,12 @@ TEST(Refusals, OfSumsOfOtherLengths) {
 
 TEST(Refusals, OfRowsThatATableLacks) {
   floats table(6);
-  floats room(12);
+  floats buffer(12);
   const auto gathered = [&](integers rows, std::size_t width) {
-    return [&, rows = std::move(rows), width] { gather(host, table, width, rows, room.data()); };
+    return [&, rows = std::move(rows), width] { gather(host, table, width, rows, buffer.data()); };
   };
   const auto scattered = [&](integers rows, std::size_t width) {
-    return [&, rows = std::move(rows), width] { scatter_rows(host, rows, room.data(), width, table); };
+    return [&, rows = std::move(rows), width] { scatter_rows(host, rows, buffer.data(), width, table); };
   };
   expect_refused({
       {"gather behind the end", gathered({0, 2}, 3), "row 2 of a table of 2 rows"},
@@ -54,33 +54,34 @@ TEST(Refusals, OfRowsThatATableLacks) {
       {"scatter behind the end", scattered({0, 2}, 3), "row 2 of a table of 2 rows"},
       {"scatter into no whole rows", scattered({0}, 4), "scatter_rows: 6 against 4"},
   });
-  scatter_rows(host, integers{-1, 7}, room.data(), 3,
+  scatter_rows(host, integers{-1, 7}, buffer.data(), 3,
                table); // the list ends before the row that is not there
 }
 
 TEST(Refusals, OfRowsThatSeveralTablesLack) {
   const floats values(6);
   const std::array<row_table, 2> tables{row_table{values.data(), 2}, row_table{values.data(), 1}};
-  floats room(12);
+  floats buffer(12);
   integers number(4);
-  const std::array<table_gradient, 2> parts{table_gradient{number.data(), room.data()},
-                                            table_gradient{number.data(), room.data()}};
+  const std::array<table_gradient, 2> parts{table_gradient{number.data(), buffer.data()},
+                                            table_gradient{number.data(), buffer.data()}};
   expect_refused({
       {"behind the end",
        [&] {
-         gather_tables(host, tables, 3, integers{0, 1}, room.data());
+         gather_tables(host, tables, 3, integers{0, 1}, buffer.data());
        },
        "row 1 of a table of 1 rows"},
       {"half a sample",
        [&] {
-         gather_tables(host, tables, 3, integers{0, 0, 1}, room.data());
+         gather_tables(host, tables, 3, integers{0, 0, 1}, buffer.data());
        },
        "gather_tables: 3 against 2"},
-      {"no tables", [&] { gather_tables(host, {}, 3, integers{0}, room.data()); },
+      {"no tables", [&] { gather_tables(host, {}, 3, integers{0}, buffer.data()); },
        "gather_tables: 1 against 0"},
-      {"gradient of half a sample", [&] { gather_tables_gradient(host, integers{0}, room.data(), 3, parts); },
+      {"gradient of half a sample",
+       [&] { gather_tables_gradient(host, integers{0}, buffer.data(), 3, parts); },
        "gather_tables_gradient: 1 against 2"},
-      {"gradient of no tables", [&] { gather_tables_gradient(host, integers{0}, room.data(), 3, {}); },
+      {"gradient of no tables", [&] { gather_tables_gradient(host, integers{0}, buffer.data(), 3, {}); },
        "gather_tables_gradient: 1 against 0"},
   });
 }

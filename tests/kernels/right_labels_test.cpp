@@ -34,7 +34,7 @@ TEST(CountRightLabels, TakesNoLabelThatIsNoClassForRight) {
   EXPECT_EQ(right_of({1, 2, 1, 2}, {2, -1}, 2), 0);
 }
 
-TEST(CountRightLabels, RefusesAStreamOfACardInABuildWithoutCuda) {
+TEST(CountRightLabels, RefusesAStreamOfAGpuInABuildWithoutCuda) {
   MAILGRAD_SKIP_WITH_CUDA();
   EXPECT_THROW(count_right_labels(cuda_stream{}, nullptr, nullptr, nullptr, 0, 1), device_error);
 }

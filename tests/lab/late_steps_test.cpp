@@ -2,7 +2,7 @@
 #include <mailgrad/tests/support/refusal.hpp>
 
 #include <mailgrad/lab/virtual_clock.hpp>
-#include <mailgrad/optim/policies/own_policy.hpp>
+#include <mailgrad/optim/policies/custom_policy.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -190,7 +190,7 @@ public:
 
 /// Worker 1 never ends a step of its own.
 TEST(LateSteps, KnowTheLimitOfAPolicyOfYourOwn) {
-  const training_report r = run_interrupted({2, "list:1,3", own_policy<fresh_or_dropped>(), 200});
+  const training_report r = run_interrupted({2, "list:1,3", custom_policy<fresh_or_dropped>(), 200});
   EXPECT_EQ(r.updates, 100U);
   EXPECT_EQ(r.ledger.discarded_in_all(), 100U);
   EXPECT_NEAR(r.wall_seconds, 100, 1e-6);
@@ -223,7 +223,7 @@ TEST(LateSteps, AreRefusedWhereNothingIsLate) {
               HasSubstr("lossy wire"));
   EXPECT_THAT(refused("backup:1", [](auto&, auto& how) { how.computes_discarded = true; }),
               HasSubstr("gradients that are discarded are computed"));
-  EXPECT_THAT(refused(own_policy<fresh_in_rounds>(), nothing), HasSubstr("its old weights again"));
+  EXPECT_THAT(refused(custom_policy<fresh_in_rounds>(), nothing), HasSubstr("its old weights again"));
 }
 
 } // namespace

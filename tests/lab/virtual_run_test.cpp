@@ -209,7 +209,7 @@ TEST(VirtualRun, SkipsGradientsWhateverElseReadsThem) {
         lab_delays(c)))
         << cure;
   lab::virtual_run_options how = lab_delays(c);
-  how.own_samples = true;
+  how.local_samples = true;
   EXPECT_TRUE(with("own samples", nothing, how));
   how = lab_delays(c);
   how.links = {"0.1*i", "1e5"};
@@ -296,7 +296,7 @@ TEST(VirtualRun, GivesEachWorkerSamplesOfItsOwn) {
   training_options o = lab_options({2, "list:1,3", "async", 4'000});
   o.optimizer = testing::sgd(0.01);
   lab::virtual_run_options lab{2};
-  lab.own_samples = true;
+  lab.local_samples = true;
   lab::virtual_run run(find_model("quadratic:dimension=1"), data, o, lab);
   run.run();
   EXPECT_NEAR(run.parameters()[0], (2 + 6 / 3.0) / (1 + 1 / 3.0), 0.05) << "the faster one has three votes";
@@ -331,7 +331,7 @@ TEST(VirtualRun, RefusesWhatMakesNoSenseInVirtualTime) {
       {"checkpoints", with([](auto& o) { o.checkpoints.folder = "here"; }), "keeps no checkpoints"},
       {"metrics", with([](auto& o) { o.metrics = "m.jsonl"; }), "writes no files while it goes on"},
       {"tests", with([](auto& o) { o.patience = 3; }), "tests its weights at its end only"},
-      {"seats", with([](auto& o) { o.seats = 3; }), "has all its workers from the start"},
+      {"slots", with([](auto& o) { o.slots = 3; }), "has all its workers from the start"},
       {"a card", with([](auto& o) {
          o.parameters = {{device_kind::cuda, 0}};
        }),

@@ -169,8 +169,8 @@ TEST(WhatIf, MeasuresHowFarHistogramsAreApart) {
 
 TEST(WhatIf, RefusesWhatMakesNoSense) {
   const recorded_training was = recorded("async", 1, 40);
-  training_options on_card = was.options;
-  on_card.parameters = {{device_kind::cuda, 0}};
+  training_options on_gpu = was.options;
+  on_gpu.parameters = {{device_kind::cuda, 0}};
   testing::expect_refused({
       {"worker",
        [&] {
@@ -187,7 +187,7 @@ TEST(WhatIf, RefusesWhatMakesNoSense) {
          lab::retimed_run(was.options, was.order, {"", 0, "gama"});
        },
        "delays 'gama' are unknown"},
-      {"card", [&] { lab::retimed_run(on_card, was.order, {}); }, "lay on a card"},
+      {"card", [&] { lab::retimed_run(on_gpu, was.order, {}); }, "lay on a GPU"},
   });
 }
 

@@ -128,7 +128,7 @@ public:
 
 private:
   static server_options with_defaults(server_options o) {
-    o.seats = {{role::worker, 64}, {role::shard, 64}};
+    o.slots = {{role::worker, 64}, {role::shard, 64}};
     if (o.run == 0) o.run = 7;
     o.draw = [random = std::mt19937_64{1}]() mutable { return random(); };
     return o;

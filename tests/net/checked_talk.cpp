@@ -64,14 +64,15 @@ void checked_talk::ended(const ending& why) {
 }
 
 void checked_talk::talk_later() {
-  net_->at(net_->now() + std::chrono::milliseconds{1 + below(300)}, [this, life = std::weak_ptr<int>(life_)] {
-    if (life.expired() || over_ || dead_ || quiet) return;
-    net_->post(*keeper, [this, life](instant) {
-      if (life.expired() || over_ || dead_) return;
-      talk();
-      talk_later();
-    });
-  });
+  net_->at(net_->now() + std::chrono::milliseconds{1 + below(300)},
+           [this, alive = std::weak_ptr<int>(alive_)] {
+             if (alive.expired() || over_ || dead_ || quiet) return;
+             net_->post(*keeper, [this, alive](instant) {
+               if (alive.expired() || over_ || dead_) return;
+               talk();
+               talk_later();
+             });
+           });
 }
 
 void checked_talk::talk() {
@@ -105,10 +106,10 @@ void checked_talk::say_body() {
 }
 
 void checked_talk::allow_later(std::uint32_t messages, std::uint32_t bodies) {
-  net_->at(net_->now() + std::chrono::milliseconds{below(30)}, [=, this, life = std::weak_ptr<int>(life_)] {
-    if (life.expired() || over_ || dead_) return;
+  net_->at(net_->now() + std::chrono::milliseconds{below(30)}, [=, this, alive = std::weak_ptr<int>(alive_)] {
+    if (alive.expired() || over_ || dead_) return;
     net_->post(*keeper, [=, this](instant) {
-      if (life.expired() || over_ || dead_) return;
+      if (alive.expired() || over_ || dead_) return;
       in().messages_allowed += messages;
       in().bodies_allowed += bodies;
       own->allow(messages, bodies);

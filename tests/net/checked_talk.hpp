@@ -79,7 +79,7 @@ private:
   welcome terms_;
   bool over_ = false, dead_ = false;
   bytes place_;
-  std::shared_ptr<int> life_ = std::make_shared<int>(0); ///< of what is planned
+  std::shared_ptr<int> alive_ = std::make_shared<int>(0); ///< of what is planned
 };
 
 } // namespace mailgrad::net

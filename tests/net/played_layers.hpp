@@ -20,7 +20,7 @@ struct played_layers : session_events {
     return place;
   }
   void body_came(byte_view tag) override { bodies.emplace_back(as_text(tag), std::string(as_text(place))); }
-  void progress_told(const progress& p) override { told.push_back(p); }
+  void progress_reported(const progress& p) override { told.push_back(p); }
   void held(bool is_held) override { holds.push_back(is_held); }
   void credit_came() override { ++credits; }
   void ended(const ending& why) override { ends.push_back(why); }

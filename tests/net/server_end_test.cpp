@@ -37,7 +37,7 @@ struct ServerEndTest : testing::Test, doorkeeper {
   std::vector<std::string> came_from, turned_away_from;
   std::uint64_t connections = 0;
   server_end server{{.demands = demands_of({{"run", key_text(7)}}, {role::worker}, {}),
-                     .seats = {{role::worker, 2}},
+                     .slots = {{role::worker, 2}},
                      .run = 7,
                      .most_connections = 20,
                      .draw = [this] { return drawn++; }},

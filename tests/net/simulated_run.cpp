@@ -34,7 +34,7 @@ simulated_run::simulated_run(std::uint64_t seed, const fault_plan& plan)
   workers_.resize(1 + below(3));
   server_ = std::make_unique<server_end>(
       server_options{.demands = demands_of({}, {role::worker}, {}),
-                     .seats = {{role::worker, static_cast<std::uint32_t>(workers_.size())}},
+                     .slots = {{role::worker, static_cast<std::uint32_t>(workers_.size())}},
                      .run = 7,
                      .messages = static_cast<std::uint32_t>(1 + below(8)),
                      .bodies = static_cast<std::uint32_t>(1 + below(3)),
@@ -60,8 +60,8 @@ session_events& simulated_run::let_in(session& s, const std::string&) {
   auto talk = std::make_unique<checked_talk>(net_, notes_, checked_talk::server, random_());
   talk->own = &s;
   talk->keeper = server_.get();
-  talk->is_current = [this, &s, who = s.terms().you, life = s.terms().incarnation] {
-    return server_->incarnations().is_current(who, life) && server_->find(who) == &s;
+  talk->is_current = [this, &s, who = s.terms().you, incarnation = s.terms().incarnation] {
+    return server_->incarnations().is_current(who, incarnation) && server_->find(who) == &s;
   };
   return *at_server_.emplace_back(std::move(talk));
 }

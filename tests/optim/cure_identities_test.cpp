@@ -193,7 +193,7 @@ TEST(CureIdentities, CosineGateOfOneAgeForAllIsAdam) {
 
 // |p| = 2 with p = (1 - 0.5) v. The length of a turned difference stays, and each variable is by itself.
 TEST(CureIdentities, HeadingCorrectionTreatsEachVariableByItsCosine) {
-  cure_site site{2, 10, 1.0, std::make_shared<host_lane>(), parse_optimizer("nesterov:momentum=0.5")};
+  cure_site site{2, 10, 1.0, std::make_shared<host_queue>(), parse_optimizer("nesterov:momentum=0.5")};
   for (const char* name : {"along", "across", "against", "still", "first"})
     site.variables.push_back({name, shape{2}, 2 * site.variables.size()});
   const auto cure = make_cure("heloco:0.5", site);

@@ -59,7 +59,7 @@ void expect_close(const std::vector<float>& found, const vec& expected, const ve
 void expect_as_its_paper(const testing::oracle::cure_pair& pair, const char* rule) {
   const bool has_velocity = std::string(rule) != "sgd";
   const auto found = make_cure(pair.text, {oracle_workers, oracle_size, oracle_rate,
-                                           std::make_shared<host_lane>(), parse_optimizer(rule)});
+                                           std::make_shared<host_queue>(), parse_optimizer(rule)});
   const auto expected = pair.made(oracle_workers, oracle_rate);
   for (std::size_t step = 0; step < std::size(order); ++step) {
     const std::string where = std::string(pair.text) + ", step " + std::to_string(step + 1);

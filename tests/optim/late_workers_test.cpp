@@ -15,13 +15,13 @@ namespace mailgrad {
 namespace {
 
 constexpr std::uint32_t first_workers = 3;
-constexpr std::uint32_t seats = 5;
+constexpr std::uint32_t slots = 5;
 
 /// A shard and its workers in a few lines: a worker computes, pushes, and waits until the policy lets it
 /// start.
 class served {
 public:
-  explicit served(const std::string& text) : policy_(make_policy(text, seats)), workers_(seats) {
+  explicit served(const std::string& text) : policy_(make_policy(text, slots)), workers_(slots) {
     for (std::uint32_t r = 0; r < first_workers; ++r) joins(r);
   }
 
@@ -63,7 +63,7 @@ private:
     if (what == verdict::merge) policy_->batch_applied();
   }
   void release() {
-    for (std::uint32_t r = 0; r < seats; ++r)
+    for (std::uint32_t r = 0; r < slots; ++r)
       if (workers_[r].here && workers_[r].waits && policy_->may_start({r})) {
         workers_[r].waits = false;
         workers_[r].version_read = version_;
@@ -84,7 +84,7 @@ TEST_P(LateWorkers, NeitherWaitForEverNorHoldTheOthersForEver) {
     served run(GetParam());
     std::mt19937_64 random{seed};
     for (int event = 0; event < 60; ++event) {
-      const auto r = static_cast<std::uint32_t>(random() % seats);
+      const auto r = static_cast<std::uint32_t>(random() % slots);
       if (random() % 6 == 0)
         run.is_here(r) ? run.leaves(r) : run.joins(r);
       else if (run.computes(r))
@@ -93,13 +93,13 @@ TEST_P(LateWorkers, NeitherWaitForEverNorHoldTheOthersForEver) {
     if (std::ranges::none_of(std::vector{0U, 1U, 2U, 3U, 4U}, [&](auto r) { return run.is_here(r); }))
       run.joins(4);
     std::vector<std::uint64_t> before;
-    for (std::uint32_t r = 0; r < seats; ++r) before.push_back(run.steps(r));
+    for (std::uint32_t r = 0; r < slots; ++r) before.push_back(run.steps(r));
     const std::uint64_t version = run.version();
     for (int turns = 0; turns < 400; ++turns)
-      for (std::uint32_t r = 0; r < seats; ++r)
+      for (std::uint32_t r = 0; r < slots; ++r)
         if (run.computes(r)) run.pushes(r);
     EXPECT_GT(run.version(), version + 50);
-    for (std::uint32_t r = 0; r < seats; ++r) {
+    for (std::uint32_t r = 0; r < slots; ++r) {
       if (!run.is_here(r)) continue;
       EXPECT_GT(run.steps(r), before[r] + 50) << "worker " << r << ", seed " << seed;
     }

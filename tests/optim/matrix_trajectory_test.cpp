@@ -80,7 +80,7 @@ std::vector<float> matrix_gradient(const std::vector<float>& w, std::uint64_t st
 }
 
 std::unique_ptr<optimizer> made(const optimizer_options& o) {
-  host_lane here;
+  host_queue here;
   return make_optimizer(o, shard_floats, here, problem_variables());
 }
 

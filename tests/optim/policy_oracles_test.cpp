@@ -125,7 +125,7 @@ std::vector<rule> every_policy_rule() {
       {"ssp:0", everything, nullptr, at_most_ahead(0)},
       {"ssp:1", everything, nullptr, at_most_ahead(1)},
       {"ssp:3", everything, nullptr, at_most_ahead(3)},
-      // Equal bounds leave nothing to foretell.
+      // Equal bounds leave nothing to predict.
       {"dssp:2,2", everything, nullptr, at_most_ahead(2)},
   };
 }
@@ -151,7 +151,7 @@ public:
     const verdict expected = !taken ? verdict::discard : rule_.complete ? verdict::merge : verdict::apply;
     ASSERT_EQ(policy_->judge({{w}, sender.steps + 1, sender.version_read, s_.version, now}).what, expected)
         << "worker " << w << ", delay " << delay;
-    ASSERT_EQ(taken, !policy_->most_stale() || delay <= *policy_->most_stale()) << "as foretold";
+    ASSERT_EQ(taken, !policy_->most_stale() || delay <= *policy_->most_stale()) << "as predicted";
     if (taken) ++sender.steps;
     if (taken && rule_.complete) s_.batch.push_back(w);
     if (taken && !rule_.complete) ++s_.version;

@@ -1,8 +1,8 @@
 #include <mailgrad/tests/support/refusal.hpp>
 
 #include <mailgrad/kernels/vectors.hpp>
+#include <mailgrad/optim/custom_rule.hpp>
 #include <mailgrad/optim/optimizer.hpp>
-#include <mailgrad/optim/own_rule.hpp>
 
 #include <cmath>
 #include <cstdint>
@@ -83,19 +83,19 @@ TEST(Refusals, OfVectorsOfOtherLengths) {
 TEST(Refusals, OfRulesWithoutATable) {
   floats weights(2);
   optimizer_options nothing;
-  nothing.rule = own_rule{};
+  nothing.rule = custom_rule{};
   const std::vector<std::uint32_t> rows{0};
   expect_refused({
       {"make", [&] { make_optimizer(nothing, 2); }, "optimizer"},
-      {"make from an empty table", [] { make_own_rule({}); }, "optimizer"},
+      {"make from an empty table", [] { make_custom_rule({}); }, "optimizer"},
       {"update",
        [&] {
-         update(host, own_update{}, {}, {weights, weights, {}}, {});
+         update(host, custom_update{}, {}, {weights, weights, {}}, {});
        },
        "no table"},
       {"update rows",
        [&] {
-         update_rows(host, own_update{}, {}, {weights, 2, rows, weights}, {});
+         update_rows(host, custom_update{}, {}, {weights, 2, rows, weights}, {});
        },
        "no table"},
       {"load nothing", [] { load_plugin(""); }, "optimizer"},

@@ -1,6 +1,6 @@
-#include <mailgrad/tests/optim/plugins/own_rules.hpp>
+#include <mailgrad/tests/optim/plugins/custom_rules.hpp>
 
-#include <mailgrad/optim/own_rule.hpp>
+#include <mailgrad/optim/custom_rule.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ using step = mailgrad_rule_step;
 
 std::string complaint_of(const mailgrad_rule& table) {
   try {
-    make_own_rule(table);
+    make_custom_rule(table);
   } catch (const std::invalid_argument& e) {
     const std::string text = e.what();
     EXPECT_THAT(text, HasSubstr("optimizer 'your own rule' "));
@@ -155,7 +155,7 @@ TEST(RuleCheck, TriesTheSettingsOfItsUserToo) {
     for (std::size_t i = 0; i < s->count; ++i)
       s->updated[i] = s->weights[i] - static_cast<float>(s->settings[0]) * s->gradient[i > 0 ? i - 1 : 0];
   };
-  own_rule rule = make_own_rule(table);
+  custom_rule rule = make_custom_rule(table);
   EXPECT_NO_THROW(require_valid(rule));
   rule.settings = {0.5};
   EXPECT_THROW(require_valid(rule), std::invalid_argument);

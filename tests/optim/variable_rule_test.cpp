@@ -148,7 +148,7 @@ TEST(VariableRules, AskForVariablesThatLieWholeInTheRange) {
     const optimizer_options options = parse_optimizer(rule);
     EXPECT_THAT([&] { make_optimizer(options, 8); }, ThrowsMessage<std::invalid_argument>(HasSubstr(
                                                          "looks at whole variables, and is told of none")));
-    host_lane here;
+    host_queue here;
     const auto o = make_optimizer(options, 32, here, {{"a", {2, 8}, 0}, {"b", {2, 2}, 16}});
     EXPECT_FALSE(o->divides());
     std::vector<float> w(32, 1);
@@ -168,7 +168,7 @@ TEST(VariableRules, AskForVariablesThatLieWholeInTheRange) {
 
 std::vector<float> moved_once(std::string_view rule, std::vector<float> w, const std::vector<float>& g,
                               float scale) {
-  host_lane here;
+  host_queue here;
   optimizer_options options = parse_optimizer(rule);
   options.weight_decay = 0;
   const scaled_gradient one{g.data(), scale};
@@ -192,7 +192,7 @@ TEST(VariableRules, UpdateRowsByAdamwOrAdagradOrNotAtAll) {
   const std::vector<std::int32_t> rows{1, 1};
   const std::vector<float> values{1, 2, 3, 4};
   const auto updated = [&](const optimizer_options& options, std::vector<shard_variable> variables) {
-    host_lane here;
+    host_queue here;
     std::vector<float> w{1, 1, 1, 1};
     make_optimizer(options, 4, here, std::move(variables))
         ->update_rows(host_stream{},

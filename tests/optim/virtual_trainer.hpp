@@ -40,7 +40,7 @@ public:
     options = cure_spec(t.cure, t.workers).adapted(options);
     optimizer_ = make_optimizer(options, weights_.size());
     cure_ = make_cure(
-        t.cure, {t.workers, weights_.size(), t.rate, std::make_shared<host_lane>(), std::move(options)});
+        t.cure, {t.workers, weights_.size(), t.rate, std::make_shared<host_queue>(), std::move(options)});
     for (std::uint32_t r = 0; r < t.workers; ++r) start_worker(r);
   }
 

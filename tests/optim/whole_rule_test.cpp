@@ -1,7 +1,7 @@
-#include <mailgrad/tests/optim/plugins/own_whole_rules.hpp>
+#include <mailgrad/tests/optim/plugins/custom_whole_rules.hpp>
 
+#include <mailgrad/optim/custom_rule.hpp>
 #include <mailgrad/optim/optimizer.hpp>
-#include <mailgrad/optim/own_rule.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ std::vector<float> trained_whole(const optimizer_options& options, double decay 
   o.learning_rate = 0.5;
   o.weight_decay = decay;
   o.l2 = 0.1;
-  host_lane here;
+  host_queue here;
   const auto made = make_optimizer(o, 32, here, two_variables());
   std::vector<float> w(32), g(32);
   for (std::size_t i = 0; i < 32; ++i)
@@ -44,14 +44,15 @@ std::vector<float> trained_whole(const optimizer_options& options, double decay 
 
 TEST(WholeRule, OfAUserMakesTheStepsOfTheBuiltInOne) {
   const std::vector<float> ours = trained_whole(parse_optimizer("lars:trust=0.02"));
-  const std::vector<float> functor = trained_whole({.rule = make_own_rule(rule_table<own_lars>)});
+  const std::vector<float> functor = trained_whole({.rule = make_custom_rule(rule_table<own_lars>)});
   for (std::size_t i = 0; i < ours.size(); ++i) EXPECT_NEAR(functor[i], ours[i], 1e-6) << i;
   EXPECT_EQ(trained_whole(parse_optimizer(library("own_lars"))), functor);
 }
 
 TEST(WholeRule, OfAUserFindsNameShapeAndPlace) {
-  host_lane here;
-  const auto o = make_optimizer({.rule = make_own_rule(rule_table<tells_layout>)}, 32, here, two_variables());
+  host_queue here;
+  const auto o =
+      make_optimizer({.rule = make_custom_rule(rule_table<tells_layout>)}, 32, here, two_variables());
   std::vector<float> w(32);
   const scaled_gradient one{w.data()};
   o->update(host_stream{}, {w, w, {&one, 1}, 1});
@@ -60,8 +61,8 @@ TEST(WholeRule, OfAUserFindsNameShapeAndPlace) {
 }
 
 TEST(WholeRule, OfAUserFindsItsWeightsDecayed) {
-  const std::vector<float> plain = trained_whole({.rule = make_own_rule(rule_table<own_lars>)});
-  const std::vector<float> decayed = trained_whole({.rule = make_own_rule(rule_table<own_lars>)}, 0.5);
+  const std::vector<float> plain = trained_whole({.rule = make_custom_rule(rule_table<own_lars>)});
+  const std::vector<float> decayed = trained_whole({.rule = make_custom_rule(rule_table<own_lars>)}, 0.5);
   double of_plain = 0, of_decayed = 0;
   for (std::size_t i = 0; i < plain.size(); ++i) {
     of_plain += std::abs(static_cast<double>(plain[i]));
@@ -73,7 +74,7 @@ TEST(WholeRule, OfAUserFindsItsWeightsDecayed) {
 TEST(WholeRule, OfAUserIsRefusedIfItPreparesOrForgets) {
   mailgrad_rule table = rule_table<own_lars>;
   table.prepares = 1;
-  EXPECT_THAT([&] { make_own_rule(table); },
+  EXPECT_THAT([&] { make_custom_rule(table); },
               ThrowsMessage<std::invalid_argument>(HasSubstr("leave 'prepares' at 0")));
   table = rule_table<own_lars>;
   table.update = [](const mailgrad_rule_step* s) {
@@ -81,7 +82,7 @@ TEST(WholeRule, OfAUserIsRefusedIfItPreparesOrForgets) {
     for (std::size_t i = 0; i < s->count; ++i) s->updated[i] = calls;
     ++calls;
   };
-  EXPECT_THAT([&] { make_own_rule(table); },
+  EXPECT_THAT([&] { make_custom_rule(table); },
               ThrowsMessage<std::invalid_argument>(HasSubstr("when it begins anew")));
 }
 
@@ -106,9 +107,10 @@ TEST(OldPlugin, OfEachVersionMakesTheStepsOfTheBuiltInRule) {
   for (const char* name : {"old_version_1", "old_version_2"}) {
     const optimizer_options o = parse_optimizer(library(name) + ":momentum=0.75");
     EXPECT_FALSE(sees_whole_variables(o)) << name;
-    EXPECT_EQ(std::get<own_rule>(o.rule).table->interface_version, MAILGRAD_PLUGIN_VERSION) << name;
+    EXPECT_EQ(std::get<custom_rule>(o.rule).table->interface_version, MAILGRAD_PLUGIN_VERSION) << name;
     EXPECT_EQ(trained_by(o), wanted) << name;
-    EXPECT_EQ(std::get<own_rule>(parse_optimizer(library(name)).rule).table, std::get<own_rule>(o.rule).table)
+    EXPECT_EQ(std::get<custom_rule>(parse_optimizer(library(name)).rule).table,
+              std::get<custom_rule>(o.rule).table)
         << "one copy serves every load";
   }
 }

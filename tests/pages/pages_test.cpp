@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
-#define main main_of_own_operation
-#include <mailgrad/demos/own_operation.cpp> // the page on operations goes through it
+#define main main_of_custom_operation
+#include <mailgrad/demos/custom_operation.cpp> // the page on operations goes through it
 #undef main
 
 // The blocks of C++ in README.md and docs/, which page_blocks.py writes as fragments. All are compiled, in
@@ -150,14 +150,14 @@ TEST(Pages, TrainUnderAPolicyAndACureOfTheReader) {
 }
 
 TEST(Pages, CheckTheGradientOfAnOperationOfTheReader) {
-#include <pages/own_operation/6_the_check_1.inc>
+#include <pages/custom_operation/6_the_check_1.inc>
   EXPECT_TRUE(check_gradients(huber_loss(guess, target), std::array{guess}).empty());
 }
 
 // The rest waits for other processes, or for files.
 
 [[maybe_unused]] void read_a_graph(std::span<const std::byte> bytes) {
-#include <pages/own_operation/7_the_journey_to_another_machine_2.inc>
+#include <pages/custom_operation/7_the_journey_to_another_machine_2.inc>
 }
 
 [[maybe_unused]] void write_as_onnx(const model_function& my_model_function) {

@@ -7,7 +7,7 @@
 Exit status 1, with a line for each block that does not hold.
 
 Blocks of a shell run in a real shell, in a folder of small data under the names of the pages. The programs that they start
-are stand-ins, which note how they are called. Then the real tool is called so, where that ends by itself, needs no card and
+are stand-ins, which note how they are called. Then the real tool is called so, where that ends by itself, needs no GPU and
 finds its files. Otherwise it gets one option more, which it does not have: if it finds nothing else wrong, it understands
 the rest.
 """
@@ -31,7 +31,7 @@ from page_blocks import ROOT
 
 # Why these blocks of C++ are not tried. Keep it short.
 EXCUSED = {
-    "own_operation/8_a_kernel_of_your_own_on_a_card_1": "only nvcc takes a launch by <<<>>>",
+    "custom_operation/8_a_kernel_of_your_own_on_a_gpu_1": "only nvcc takes a launch by <<<>>>",
 }
 NO_CODE = {
     "": "what a program prints, or the grammar of a file",

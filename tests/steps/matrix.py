@@ -5,9 +5,9 @@ import shutil
 import commands
 
 CLANG = "clang++-16"
-CARD_TESTS = ("kernels_card_test", "graph_card_test", "made_cublas_test", "runtime_refusals_test")
-# Those of them that need no card: what becomes of the driver's refusals, how cuBLAS and NVRTC are found, what they make.
-WITHOUT_A_CARD = "CublasProducts|RuntimeRefusals|Nvrtc"
+GPU_TESTS = ("kernels_gpu_test", "graph_gpu_test", "made_cublas_test", "runtime_refusals_test")
+# Those of them that need no GPU: what becomes of the driver's refusals, how cuBLAS and NVRTC are found, what they make.
+WITHOUT_A_GPU = "CublasProducts|RuntimeRefusals|Nvrtc"
 
 
 def needs(program, step):
@@ -40,25 +40,25 @@ def ci(run):
 
 
 def asan(run):
-    """Address- and UndefinedBehaviorSanitizer, for any x86-64 and without oneDNN: plain classes, and memory of a card."""
+    """Address- and UndefinedBehaviorSanitizer, for any x86-64 and without oneDNN: plain classes, and memory of a GPU."""
     if run.build("asan", "mailgrad_tests_unit"):
         run.tests("asan", *labels("unit"))
 
 
 def tsan(run):
-    """ThreadSanitizer: what has several threads, or streams of a card; a fifth of what step ci runs whole."""
+    """ThreadSanitizer: what has several threads, or streams of a GPU; a fifth of what step ci runs whole."""
     if run.build("tsan", "mailgrad_tests_thread"):
         run.tests("tsan", *labels("thread"), but=["native"], prefix=commands.fixed_addresses())
         run.tests("tsan", *labels("thread-native"), *run.a_fifth(), prefix=commands.fixed_addresses())
 
 
 def cuda(run, preset="ci", settings=("-DMAILGRAD_CUDA_TESTS=ON", "-DCMAKE_CUDA_ARCHITECTURES=90")):
-    """The kernels of a card by nvcc, what their code looks like, and programs that link them."""
+    """The kernels of a GPU by nvcc, what their code looks like, and programs that link them."""
     if not (nvcc := commands.nvcc()):
         run.leave_out("cuda", "there is no nvcc")
-    elif (run.build(preset, *CARD_TESTS, settings=[*settings, f"-DCMAKE_CUDA_COMPILER={nvcc}"]) and
-          run.command("scripts/check-card-code", f"build/{preset}")):
-        run.tests(preset, "-R", WITHOUT_A_CARD)
+    elif (run.build(preset, *GPU_TESTS, settings=[*settings, f"-DCMAKE_CUDA_COMPILER={nvcc}"]) and
+          run.command("scripts/check-gpu-code", f"build/{preset}")):
+        run.tests(preset, "-R", WITHOUT_A_GPU)
 
 
 # ---- once a day, or before a release: every test in every build
@@ -111,7 +111,7 @@ def alone(run):
 
 
 def cuda_whole(run):
-    """Every program with the kernels of a card, for sm_80 and sm_90."""
+    """Every program with the kernels of a GPU, for sm_80 and sm_90."""
     if not commands.nvcc() or run.build("cuda-test", settings=[f"-DCMAKE_CUDA_COMPILER={commands.nvcc()}"]):
         cuda(run, "cuda-test", ())
 

@@ -13,7 +13,7 @@
 namespace mailgrad::testing {
 
 /// An instruction of a kernel for compute capability 8.0 or 9.0, which has 16 bytes.
-struct card_instruction {
+struct gpu_instruction {
   std::uint64_t low, high;
 
   /// Without what says where its operands come from.
@@ -33,8 +33,8 @@ public:
 
   explicit cubin(std::span<const std::byte> code) : code_(code) {}
 
-  std::vector<card_instruction> instructions_of(const std::string& kernel) const {
-    return numbers<card_instruction>(section(".text." + kernel));
+  std::vector<gpu_instruction> instructions_of(const std::string& kernel) const {
+    return numbers<gpu_instruction>(section(".text." + kernel));
   }
   /// The largest stack frame of all kernels, and how many there are.
   struct frames {

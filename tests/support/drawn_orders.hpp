@@ -83,9 +83,9 @@ private:
   slice seeds_;
 };
 
-/// Orders of a run on the simulated card, each of which takes long: a slice has two. ThreadSanitizer slows
+/// Orders of a run on the simulated GPU, each of which takes long: a slice has two. ThreadSanitizer slows
 /// them down most, and tries one. It finds two accesses that nothing orders whichever comes first.
-inline drawn_orders orders_on_card(std::uint64_t count) {
+inline drawn_orders orders_on_gpu(std::uint64_t count) {
 #ifdef __SANITIZE_THREAD__
   return drawn_orders(std::min<std::uint64_t>(count, 1));
 #else

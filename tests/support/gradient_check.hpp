@@ -6,7 +6,7 @@
 #include <mailgrad/graph/program/gradient_check.hpp>
 #include <mailgrad/graph/program/trial_run.hpp>
 #include <mailgrad/tensor/tensor.hpp>
-#include <mailgrad/tests/support/travelled.hpp>
+#include <mailgrad/tests/support/serialised.hpp>
 
 #include <gtest/gtest.h>
 
@@ -62,7 +62,7 @@ inline void expect_gradients(const value& y, const std::vector<value>& sources, 
                              const gradient_tolerance& allowed = {}, std::uint64_t step = 0) {
   for (const gradient_mismatch& m : check_gradients(y, sources, fed, allowed, step))
     ADD_FAILURE() << to_string(m);
-  expect_travels(y.owner());
+  expect_serialised(y.owner());
 }
 
 } // namespace mailgrad::test

@@ -12,10 +12,10 @@ namespace {
 
 /// What is asked of whom, and in which state: two states are one for this only if the same actors still
 /// listen, since what is said to one that has ended is never seen.
-std::uint64_t question(std::uint32_t ended, std::uint32_t life, place from, std::uint32_t text) {
-  if (ended >= 1U << outside || life >= 1U << 24 || text >= 1U << 20)
+std::uint64_t question(std::uint32_t ended, std::uint32_t history, place from, std::uint32_t text) {
+  if (ended >= 1U << outside || history >= 1U << 24 || text >= 1U << 20)
     throw std::length_error("interleavings: too many states of one actor, or too many messages");
-  return std::uint64_t{ended} << 48 | std::uint64_t{life} << 24 | std::uint64_t{from} << 20 | text;
+  return std::uint64_t{ended} << 48 | std::uint64_t{history} << 24 | std::uint64_t{from} << 20 | text;
 }
 
 void append(std::string& key, std::uint32_t number) {
@@ -50,7 +50,8 @@ interleavings::state interleavings::birth() {
   real_path_.clear();
   ++found_.replays;
   state at;
-  for (std::size_t a = 0; a < actors_.count(); ++a) at.lives.push_back(number_of(static_cast<place>(a), {}));
+  for (std::size_t a = 0; a < actors_.count(); ++a)
+    at.histories.push_back(number_of(static_cast<place>(a), {}));
   post(at, in_numbers(real_->begin()));
   return at;
 }
@@ -102,7 +103,7 @@ void interleavings::deliver(state& at, line on) {
   const answer& given = answer_of(at, *m);
   path_.push_back({*m, &given});
   at.under_way.erase(m);
-  at.lives[on.to] = given.life;
+  at.histories[on.to] = given.history;
   if (given.ends) {
     at.ended |= 1U << on.to;
     std::erase_if(at.under_way, [&](const message& other) { return other.on.to == on.to; });
@@ -118,7 +119,7 @@ void interleavings::post(state& at, const std::vector<message>& what) const {
 }
 
 const interleavings::answer& interleavings::answer_of(const state& at, const message& m) {
-  const std::uint64_t key = question(at.ended, at.lives[m.on.to], m.on.from, m.text);
+  const std::uint64_t key = question(at.ended, at.histories[m.on.to], m.on.from, m.text);
   if (const auto known = answers_.find(key); known != answers_.end()) return known->second;
   ++found_.answers;
   return answers_.emplace(key, ask(at, m)).first->second;
@@ -128,7 +129,7 @@ interleavings::answer interleavings::ask(const state& at, const message& m) {
   bring_real_actors_here();
   const std::vector<posted> says = real_->deliver(m.on);
   real_path_.push_back(m.on);
-  life now = lives_[at.lives[m.on.to]];
+  history now = histories_[at.histories[m.on.to]];
   if (auto trace = actors_.remembered(m.on.to, now, {true, m.on.from, texts_[m.text]}))
     now.push_back(std::move(*trace));
   for (const posted& p : says) now.push_back({false, p.on.to, p.text});
@@ -181,9 +182,9 @@ std::vector<line> interleavings::ready_lines(const state& at) const {
 
 bool interleavings::goes_first(const state& at, line on) {
   const message& m = *std::ranges::find(at.under_way, on, &message::on);
-  const std::uint32_t so_far = at.lives[m.on.to];
+  const std::uint32_t so_far = at.histories[m.on.to];
   const auto [known, is_new] = first_.try_emplace(question(0, so_far, m.on.from, m.text), false);
-  if (is_new) known->second = actors_.goes_first(m.on.to, lives_[so_far], texts_[m.text]);
+  if (is_new) known->second = actors_.goes_first(m.on.to, histories_[so_far], texts_[m.text]);
   return known->second;
 }
 
@@ -199,17 +200,17 @@ std::uint32_t interleavings::number_of(const std::string& text) {
   return known->second;
 }
 
-std::uint32_t interleavings::number_of(place actor, life of) {
+std::uint32_t interleavings::number_of(place actor, history of) {
   const auto [known, is_new] =
-      life_numbers_.try_emplace({actor, of}, static_cast<std::uint32_t>(lives_.size()));
-  if (is_new) lives_.push_back(std::move(of));
+      history_numbers_.try_emplace({actor, of}, static_cast<std::uint32_t>(histories_.size()));
+  if (is_new) histories_.push_back(std::move(of));
   return known->second;
 }
 
 std::string interleavings::key_of(const state& at) const {
   std::string key;
-  key.reserve(3 * at.lives.size() + 4 * at.under_way.size());
-  for (const std::uint32_t l : at.lives) append(key, l);
+  key.reserve(3 * at.histories.size() + 4 * at.under_way.size());
+  for (const std::uint32_t h : at.histories) append(key, h);
   for (const message& m : at.under_way) {
     key += static_cast<char>(m.on.from << 4 | m.on.to);
     append(key, m.text);

@@ -45,8 +45,8 @@ struct experience {
 
   friend auto operator<=>(const experience&, const experience&) = default;
 };
-/// All messages of an actor, sorted. Two actors with the same life are in the same state.
-using life = std::vector<experience>;
+/// All messages of an actor, sorted. Two actors with the same history are in the same state.
+using history = std::vector<experience>;
 
 /// A run of real actors that waits until it is told which message arrives next.
 class stepped_run {
@@ -70,13 +70,14 @@ public:
   virtual std::string name(place actor) const = 0;
   virtual std::unique_ptr<stepped_run> start() const = 0;
 
-  /// The entry for a message in the life of an actor: its words, and what else must be known if the order of
-  /// arrival matters. Empty if the message does not change the actor's state.
-  virtual std::optional<experience> remembered(place actor, const life& so_far, experience heard) const = 0;
+  /// The entry for a message in the history of an actor: its words, and what else must be known if the order
+  /// of arrival matters. Empty if the message does not change the actor's state.
+  virtual std::optional<experience> remembered(place actor, const history& so_far,
+                                               experience heard) const = 0;
 
   /// Whether the search may deliver this message before all others and miss nothing. That is so if, in any
   /// order with other messages for this actor, the actor ends in the same state and has sent the same.
-  virtual bool goes_first(place actor, const life& so_far, const std::string& text) const = 0;
+  virtual bool goes_first(place actor, const history& so_far, const std::string& text) const = 0;
 
   /// Checks what must hold when no message is under way any more. `told` has the messages to `outside`.
   virtual void check_end(const std::vector<std::string>& told) const = 0;
@@ -94,10 +95,10 @@ struct exploration {
 /// Explores all orders in which the messages of a run can arrive, and merges equivalent states.
 ///
 /// An actor is a function of the messages it received, since clocks stand still and random numbers are
-/// seeded. So a state of the run is the life of each actor and the messages under way. The answer of an actor
-/// in one state to one message is computed only once, by real actors that are replayed to that state. The
-/// rest is a search through known answers. Each replay compares its answers with the known ones, which tests
-/// remembered().
+/// seeded. So a state of the run is the history of each actor and the messages under way. The answer of an
+/// actor in one state to one message is computed only once, by real actors that are replayed to that state.
+/// The rest is a search through known answers. Each replay compares its answers with the known ones, which
+/// tests remembered().
 ///
 /// Stops at the first failure, and prints the deliveries that led to it.
 class interleavings {
@@ -116,14 +117,14 @@ private:
     std::uint32_t text = 0;
   };
   struct answer {
-    std::uint32_t life = 0; ///< the receiver's life after the message
-    bool ends = false;      ///< whether the receiver ends
+    std::uint32_t history = 0; ///< the receiver's, after the message
+    bool ends = false;         ///< whether the receiver ends
     std::vector<message> says;
   };
   struct state {
-    std::vector<std::uint32_t> lives; ///< by actor
-    std::uint32_t ended = 0;          ///< one bit for each actor
-    std::vector<message> under_way;   ///< by line, on each in order
+    std::vector<std::uint32_t> histories; ///< by actor
+    std::uint32_t ended = 0;              ///< one bit for each actor
+    std::vector<message> under_way;       ///< by line, on each in order
   };
   struct delivery {
     message what;
@@ -144,7 +145,7 @@ private:
   bool goes_first(const state& at, line on);
   std::vector<message> in_numbers(const std::vector<posted>& what);
   std::uint32_t number_of(const std::string& text);
-  std::uint32_t number_of(place actor, life of);
+  std::uint32_t number_of(place actor, history of);
   std::string key_of(const state& at) const;
   std::string schedule() const;
 
@@ -157,8 +158,8 @@ private:
   std::unordered_map<std::uint64_t, bool> first_;
   std::map<std::string, std::uint32_t> numbers_;
   std::vector<std::string> texts_;
-  std::map<std::pair<place, life>, std::uint32_t> life_numbers_;
-  std::vector<life> lives_;
+  std::map<std::pair<place, history>, std::uint32_t> history_numbers_;
+  std::vector<history> histories_;
 
   std::unique_ptr<stepped_run> real_;
   std::vector<line> real_path_;

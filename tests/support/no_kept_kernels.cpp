@@ -1,7 +1,7 @@
 #include <cstdlib>
 
 // Linked into each test binary: code of kernels that a test keeps would be found by the next one, and by the
-// tool. It is set before main, since the first lane of a card asks where the folder is; programs that a test
+// tool. It is set before main, since the first queue of a GPU asks where the folder is; programs that a test
 // starts inherit it.
 namespace {
 

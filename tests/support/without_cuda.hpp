@@ -4,5 +4,5 @@
 
 /// Skips the test in a build with CUDA, where the kernel that it wants refused would run.
 #define MAILGRAD_SKIP_WITH_CUDA()                                                                            \
-  if (::mailgrad::cuda::runtime::find_cards().why_none.find("this build has no CUDA") != 0)                  \
+  if (::mailgrad::cuda::runtime::find_gpus().why_none.find("this build has no CUDA") != 0)                   \
   GTEST_SKIP() << "this build has CUDA"

@@ -58,26 +58,27 @@ TEST(Device, WithoutAProperIndexOrLaneIsRefusedWithOneThatIs) {
     EXPECT_EQ(refusal([text] { parse_device(text); }), "device '" + std::string(text) + "': " + why);
   };
   const std::string core = "; write cpu:0, or cpu:1 for the second core";
-  const std::string card = "; write cuda:0", lane_of_card = "; write cuda:0/1 for the second lane of cuda:0";
+  const std::string gpu = "; write cuda:0",
+                    stream_of_gpu = "; write cuda:0/1 for the second stream of cuda:0";
   says("cpu:", "'' is not an index" + core);
   for (const std::string index : {"x", "1x", "-1", " 1", "1:2", "99999999999x"}) {
     says(("cpu:" + index).c_str(), "'" + index + "' is not an index" + core);
-    says(("cuda:" + index).c_str(), "'" + index + "' is not an index" + card);
+    says(("cuda:" + index).c_str(), "'" + index + "' is not an index" + gpu);
   }
-  says("cuda:/1", "'' is not an index" + card);
-  for (const std::string lane : {"", "x", "-1", "1/2"})
-    says(("cuda:0/" + lane).c_str(), "'" + lane + "' is not a lane" + lane_of_card);
+  says("cuda:/1", "'' is not an index" + gpu);
+  for (const std::string stream : {"", "x", "-1", "1/2"})
+    says(("cuda:0/" + stream).c_str(), "'" + stream + "' is not a stream" + stream_of_gpu);
 }
 
 TEST(Device, WhoseNumberIsTooLargeIsRefusedAsThat) {
   EXPECT_THAT(refusal([] { parse_device("cuda:4294967296"); }),
               HasSubstr("'4294967296' is too large for an index; write cuda:0"));
-  EXPECT_THAT(refusal([] { parse_device("cuda:0/99999999999"); }), HasSubstr("is too large for a lane"));
+  EXPECT_THAT(refusal([] { parse_device("cuda:0/99999999999"); }), HasSubstr("is too large for a stream"));
   EXPECT_EQ(parse_device("cuda:4294967295").index, 4294967295U);
 }
 
-TEST(Device, IsNoLaneOfACoreAndNoListOfDevices) {
-  EXPECT_EQ(refusal([] { parse_device("cpu:1/2"); }), "device 'cpu:1/2': a core has no lanes; write cpu:1");
+TEST(Device, IsNoStreamOfACoreAndNoListOfDevices) {
+  EXPECT_EQ(refusal([] { parse_device("cpu:1/2"); }), "device 'cpu:1/2': a core has no streams; write cpu:1");
   EXPECT_EQ(refusal([] { parse_device("cuda:0,cuda:1"); }),
             "device 'cuda:0,cuda:1': these are several, and one is taken here");
 }

@@ -1,4 +1,4 @@
-#include <mailgrad/tests/tensor/late_lane.hpp>
+#include <mailgrad/tests/tensor/late_queue.hpp>
 
 #include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tensor/memory.hpp>
@@ -17,9 +17,9 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 /// Where nobody may look on the host.
-memory card_memory(std::uint32_t card, int* freed = nullptr) {
+memory gpu_memory(std::uint32_t gpu, int* freed = nullptr) {
   static float somewhere;
-  return memory(device_block({device_kind::cuda, card}, &somewhere, sizeof(float), [freed](void*) {
+  return memory(device_block({device_kind::cuda, gpu}, &somewhere, sizeof(float), [freed](void*) {
     if (freed) ++*freed;
   }));
 }
@@ -43,7 +43,7 @@ TEST(Memory, OfTheHostIsReadByTheHostAndItsKernels) {
 }
 
 TEST(Memory, OfADeviceIsForThatDevicesKernelsAlone) {
-  const memory m = card_memory(1);
+  const memory m = gpu_memory(1);
   EXPECT_FALSE(m.is_on_host());
   EXPECT_THAT(m.on<float>(cuda_stream{.device = 1}), SizeIs(1));
   EXPECT_EQ(refusal_of_memory([&] { m.on_host<float>(); }),
@@ -63,7 +63,7 @@ TEST(Memory, OfTheHostIsRefusedToKernelsOfADevice) {
 TEST(Memory, OfADeviceIsFreedOnce) {
   int freed = 0;
   {
-    memory first = card_memory(0, &freed);
+    memory first = gpu_memory(0, &freed);
     memory second = std::move(first);
     memory third;
     third = std::move(second);
@@ -72,13 +72,13 @@ TEST(Memory, OfADeviceIsFreedOnce) {
   EXPECT_EQ(freed, 1);
 }
 
-TEST(Snapshot, IsReadableOnceItsMarkHasPassed) {
-  testing::late_lane lane;
-  auto values = std::make_shared<memory>(lane.allocate(sizeof(float)));
-  const snapshot s(values, lane.record());
+TEST(Snapshot, IsReadableOnceItsEventHasPassed) {
+  testing::late_queue queue;
+  auto values = std::make_shared<memory>(queue.allocate(sizeof(float)));
+  const snapshot s(values, queue.record());
   EXPECT_EQ(refusal_of_memory([&] { s.on_host(); }), "a snapshot was to be read before it was written");
-  EXPECT_THAT(s.on(lane.where()), SizeIs(1)) << "kernels are queued behind the mark";
-  lane.run();
+  EXPECT_THAT(s.on(queue.where()), SizeIs(1)) << "kernels are queued behind the event";
+  queue.run();
   EXPECT_THAT(s.on_host(), ElementsAre(0));
 }
 
@@ -100,22 +100,22 @@ TEST(Snapshot, IsTheSameAsAnotherOfTheSameMemory) {
   EXPECT_NE(a, b);
 }
 
-TEST(HostLane, RefusesToQueueBehindAMarkThatHasNotPassed) {
-  testing::late_lane late;
-  const mark not_yet = late.record();
-  host_lane lane;
-  EXPECT_EQ(refusal_of_memory([&] { lane.wait_for(not_yet); }),
-            "the host waits for no mark; hold the work back until it has passed");
+TEST(HostQueue, RefusesToQueueBehindAnEventThatHasNotPassed) {
+  testing::late_queue late;
+  const device_event not_yet = late.record();
+  host_queue queue;
+  EXPECT_EQ(refusal_of_memory([&] { queue.wait_for(not_yet); }),
+            "the host waits for no event; hold the work back until it has passed");
   late.run();
-  EXPECT_NO_THROW(lane.wait_for(not_yet));
-  EXPECT_NO_THROW(lane.wait_for(mark()));
+  EXPECT_NO_THROW(queue.wait_for(not_yet));
+  EXPECT_NO_THROW(queue.wait_for(device_event()));
 }
 
-TEST(HostLane, HasFinishedWhatItRecords) {
-  host_lane lane;
-  memory m = lane.allocate(2 * sizeof(float));
-  lane.write(std::vector<float>{1, 2}, m);
-  EXPECT_TRUE(lane.record().passed());
+TEST(HostQueue, HasFinishedWhatItRecords) {
+  host_queue queue;
+  memory m = queue.allocate(2 * sizeof(float));
+  queue.write(std::vector<float>{1, 2}, m);
+  EXPECT_TRUE(queue.record().passed());
   EXPECT_THAT(m.on_host<float>(), ElementsAre(1, 2));
 }
 

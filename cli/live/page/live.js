@@ -56,7 +56,7 @@
   }
 
   // "2 of 3 workers" while one of them is gone.
-  function workers_in_words({workers, members, ended: how}) {
+  function format_workers({workers, members, ended: how}) {
     const states = members && how === "running" ? members.counts.worker : null;
     const there = states ? states.joined : workers;
     return `${there === workers ? "" : there + " of "}${workers} ${workers === 1 ? "worker" : "workers"}`;
@@ -64,7 +64,7 @@
 
   function show_head({model, state: {report}}) {
     element("what").textContent = `${model} on ${report.data} · ${tables.policy_of(report)} · ` +
-      `${workers_in_words(report)} · ` +
+      `${format_workers(report)} · ` +
       `${report.shards} ${report.shards === 1 ? "shard" : "shards"}`;
     if (report.ended === "running") say_status("running", "running");
     else say_status(`the run has ended: ${tables.ending(report)}`,

@@ -137,7 +137,7 @@ const tables = (() => {
   }
 
   // "2 workers joined, 1 lost; 1 parameter host joined"
-  function counts_in_words(counts) {
+  function format_counts(counts) {
     const of_role = ([role, states]) => Object.entries(states).filter(([, n]) => n > 0)
       .map(([state, n], i) => `${n}${i > 0 ? "" : ` ${role}${n === 1 ? "" : "s"}`} ${state}`).join(", ");
     return Object.entries(counts).map(of_role).join("; ");
@@ -157,7 +157,7 @@ const tables = (() => {
       const {counts = {}, listed} = of_run(run);
       const all = Object.values(counts).flatMap((states) => Object.values(states)).reduce((a, b) => a + b, 0);
       const more = all - listed.length;
-      return (runs.length > 1 ? run.label + ": " : "") + counts_in_words(counts) +
+      return (runs.length > 1 ? run.label + ": " : "") + format_counts(counts) +
         (more > 0 ? `; ${more} more than the table has, which give less cause for concern` : "");
     });
     document.getElementById("members-words").textContent = words.join(". ");

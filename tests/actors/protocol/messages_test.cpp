@@ -73,16 +73,16 @@ TEST(Messages, CarryTheHeaderOfWeightsAnywhere) {
 TEST(Messages, CarryTheOrderOfARunAnywhere) {
   order_noted was;
   was.shard = {1};
-  was.turns.push_back({order_entry::kind::left, {2}, {3}, 4, 5});
+  was.entries.push_back({order_entry::kind::left, {2}, {3}, 4, 5});
   was.deals.push_back({{2}, 9});
   const std::optional<order_noted> is = sent(was);
   ASSERT_TRUE(is);
   EXPECT_EQ(is->shard, was.shard);
-  ASSERT_EQ(is->turns.size(), 1U);
-  EXPECT_EQ(is->turns[0].what, order_entry::kind::left);
-  EXPECT_EQ(is->turns[0].step, step_number{3});
-  EXPECT_EQ(is->turns[0].gap, 4U);
-  EXPECT_EQ(is->turns[0].arrived, 5);
+  ASSERT_EQ(is->entries.size(), 1U);
+  EXPECT_EQ(is->entries[0].what, order_entry::kind::left);
+  EXPECT_EQ(is->entries[0].step, step_number{3});
+  EXPECT_EQ(is->entries[0].gap, 4U);
+  EXPECT_EQ(is->entries[0].arrived, 5);
   EXPECT_EQ(is->deals, was.deals);
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/actors/remote/letters.hpp>
+#include <mailgrad/actors/remote/message_table.hpp>
 #include <mailgrad/files/archive.hpp>
 
 #include <memory>
@@ -75,7 +75,7 @@ inline std::vector<message_kind> kinds_without_values() {
   return some;
 }
 
-/// One of those to whom such a letter may go, or whose words it may be.
+/// One of those to whom such a message may go, or whose words it may be.
 inline duty some_duty(message_kind kind, bool (*may)(message_kind, duty) noexcept) {
   for (unsigned d = 0; d <= static_cast<unsigned>(last_duty); ++d)
     if (may(kind, static_cast<duty>(d))) return static_cast<duty>(d);

@@ -135,18 +135,18 @@ TEST(GradientForm, ForgetsAddendsOfTheGradientBefore) {
 /// As the forms of all workers of a server do.
 TEST(GradientForm, SharesRoomWithThoseOfOtherWorkers) {
   exchange_terms terms = terms_of_two_shards(1);
-  terms.bounds.rooms = std::make_shared<gradient_rooms>(terms.layout);
+  terms.bounds.buffers = std::make_shared<gradient_buffers>(terms.layout);
   gradient_form first(terms), second(terms);
   const auto sent = make_gradient(*terms.layout);
   at_shard(first, terms, sent, 0);
   at_shard(second, terms, sent, 0);
-  EXPECT_EQ(terms.bounds.rooms->count(), 1U) << "the first gradient was done with";
+  EXPECT_EQ(terms.bounds.buffers->count(), 1U) << "the first gradient was done with";
   const auto kept = at_shard(first, terms, sent, 0);
   const auto another = at_shard(second, terms, sent, 0);
   EXPECT_NE(kept, another);
-  EXPECT_EQ(terms.bounds.rooms->count(), 2U) << "both are there at once";
+  EXPECT_EQ(terms.bounds.buffers->count(), 2U) << "both are there at once";
   at_shard(second, terms, sent, 1);
-  EXPECT_EQ(terms.bounds.rooms->count(), 3U) << "each shard has its own";
+  EXPECT_EQ(terms.bounds.buffers->count(), 3U) << "each shard has its own";
 }
 
 /// As where a policy keeps gradients until it has one of each worker.

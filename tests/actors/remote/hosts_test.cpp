@@ -1,4 +1,4 @@
-#include <mailgrad/actors/remote/guest_host.hpp>
+#include <mailgrad/actors/remote/member_handlers.hpp>
 #include <mailgrad/actors/remote/parameter_host.hpp>
 #include <mailgrad/actors/remote/worker_host.hpp>
 
@@ -7,10 +7,10 @@
 #include <mailgrad/engine/plan/worker_terms.hpp>
 #include <mailgrad/graph/models/spanning_models.hpp>
 
-#include <mailgrad/tests/actors/remote/layers_below_a_link.hpp>
+#include <mailgrad/tests/actors/remote/layers_below_a_channel.hpp>
 #include <mailgrad/tests/actors/runs/small_training.hpp>
 #include <mailgrad/tests/net/joined_sessions.hpp>
-#include <mailgrad/tests/optim/plugins/own_rules.hpp>
+#include <mailgrad/tests/optim/plugins/custom_rules.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
 #include <gmock/gmock.h>
@@ -42,7 +42,7 @@ public:
 };
 
 /// Both sides of a session, as a part of a test.
-struct two_sides final : net::joined_sessions<layers_below_a_link> {
+struct two_sides final : net::joined_sessions<layers_below_a_channel> {
   void TestBody() override {}
 };
 
@@ -74,14 +74,14 @@ protected:
     o.time = time_;
     o.on_begin = [this](const caf::actor& worker, const worker_peers&) { worker_ = worker; };
     host_ = start<worker_host>(std::move(o));
-    tell(host_, terms_told{write_terms(plan(), terms_of(plan(), rank{0}))});
+    tell(host_, terms_given{write_terms(plan(), terms_of(plan(), rank{0}))});
   }
   void start_shard(const shard_terms& terms, known_plugins plugins) {
     shard_host_options o{
         way_, nullptr, "127.0.0.1:0", [] { return net::timing{}; }, time_, [](const auto&, const auto&) {}};
     o.plugins = std::move(plugins);
     host_ = start<shard_host>(std::move(o));
-    tell(host_, terms_told{write_terms({terms})});
+    tell(host_, terms_given{write_terms({terms})});
   }
   std::string words_of_the_end() const {
     const auto& end = sides_.client.outcome();
@@ -90,19 +90,20 @@ protected:
 
   two_sides sides_;
   instant_network network_;
-  std::shared_ptr<link> way_ = std::make_shared<link>(network_, link_events{});
+  std::shared_ptr<channel> way_ = std::make_shared<channel>(network_, channel_events{});
   net::client_end end_{{}, sides_.above_client, sides_.now}; // only its address counts
   caf::actor host_, worker_;
 };
 
 /// Its text would move the cursor of a terminal, or fill a log.
-TEST_F(Hosts, SayNothingOfALetterThatIsNotForThem) {
+TEST_F(Hosts, SayNothingOfAMessageThatIsNotForThem) {
   start_worker({{device_kind::cpu, 4}, {device_kind::cpu, 2}});
   for (const caf::actor& host :
        {host_,
-        start<worker_desk>(
+        start<worker_handler>(
             way_, [] { return std::string(); }, caf::actor(), std::make_shared<run_verdict>()),
-        start<shard_desk>(way_, "", [](const std::string&) {}), start<watcher_desk>(way_, run_answers())}) {
+        start<shard_handler>(way_, "", [](const std::string&) {}),
+        start<watcher_handler>(way_, run_answers())}) {
     ::testing::internal::CaptureStderr();
     tell(host, run_answered{1, false, "\x1b[2J"});
     EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
@@ -127,7 +128,7 @@ TEST_F(Hosts, SpawnAWorkerOverItsOwnDevices) {
 }
 
 TEST_F(Hosts, RefuseARuleOfTheUsersOwnThatTheyLack) {
-  const run_plan with_own = plan({.rule = make_own_rule(rule_table<mailgrad::testing::own_momentum>)});
+  const run_plan with_own = plan({.rule = make_custom_rule(rule_table<mailgrad::testing::own_momentum>)});
   start_shard(terms_of(with_own, shard_index{0}, {}), {});
   EXPECT_THAT(words_of_the_end(),
               HasSubstr("cannot hold these shards: optimizer 'own-momentum' of the run: expected a program"));

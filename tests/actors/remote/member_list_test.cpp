@@ -1,4 +1,4 @@
-#include <mailgrad/actors/remote/guest_host.hpp>
+#include <mailgrad/actors/remote/member_handlers.hpp>
 
 #include <gmock/gmock.h>
 

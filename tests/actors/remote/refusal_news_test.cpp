@@ -1,4 +1,4 @@
-#include <mailgrad/actors/remote/door_of_shards.hpp>
+#include <mailgrad/actors/remote/acceptor.hpp>
 
 #include <gtest/gtest.h>
 

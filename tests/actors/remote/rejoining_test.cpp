@@ -282,7 +282,7 @@ TEST(Rejoining, RefusesANegativeTime) {
               ::testing::ThrowsMessage<std::invalid_argument>(HasSubstr("negative")));
 }
 
-TEST(Joining, RefusesACardThatIsNotThere) {
+TEST(Joining, RefusesAGpuThatIsNotThere) {
   EXPECT_THAT(
       [] {
         membership("127.0.0.1:1", {.devices = {{device_kind::cuda, 99}}});

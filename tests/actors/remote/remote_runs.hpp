@@ -52,7 +52,7 @@ inline void PrintTo(const kind_of_run& k, std::ostream* out) { *out << k.name; }
 /// gives the samples that a worker has itself, and `on_streamed` hears why they are not taken.
 inline training_report
 trained_elsewhere(const kind_of_run& kind, std::uint32_t hosts = 0, const std::string& wire = "float32",
-                  const std::function<std::shared_ptr<own_samples>(std::uint32_t)>& samples = {},
+                  const std::function<std::shared_ptr<local_samples>(std::uint32_t)>& samples = {},
                   const std::function<void(std::uint32_t, const std::string&)>& on_streamed = {}) {
   const std::uint32_t workers = workers_of(kind.options);
   const auto each = static_cast<std::uint32_t>(kind.options.devices.size()) / workers;

@@ -258,15 +258,15 @@ TEST(RemoteTraining, LetsHandlesBeSentToAndWatched) {
   ASSERT_TRUE(peers.coordinator && peers.feeder && peers.tracker && !peers.shards.empty());
   std::promise<void> gone;
   peers.coordinator->attach_functor([&](const caf::error&) { gone.set_value(); });
-  messaging::send_anonymously(peers.coordinator, wait_named{"a test waits", 1});
+  messaging::send_anonymously(peers.coordinator, wait_reason{"a test waits", 1});
   watcher(run.address()).ask("stop");
   EXPECT_EQ(here.wait().reason, net::end_reason::left);
   EXPECT_EQ(gone.get_future().wait_for(std::chrono::seconds{20}), std::future_status::ready)
-      << "who watches a far actor hears of the end of its process";
+      << "who watches an actor proxy hears of the end of its process";
   EXPECT_EQ(run.report().ended, "stopped");
 }
 
-TEST(RemoteTraining, RefusesWhoHasNoSeat) {
+TEST(RemoteTraining, RefusesWhoHasNoSlot) {
   open_run run(endless("async", 1), 1);
   membership one(run.address(), {});
   EXPECT_THAT([&] { membership two(run.address(), {}); },

@@ -20,7 +20,7 @@ using ::testing::ThrowsMessage;
 
 constexpr rank me{1};
 
-/// Both ends of the link of worker 1, whose gradients have sixteen values.
+/// Both ends of the channel of worker 1, whose gradients have sixteen values.
 exchange_terms terms(bool all_reduce) {
   const auto layout =
       std::make_shared<parameter_layout>(std::vector<placed_variable>{{"w", shape{16}, {}, 0, false}}, 1);
@@ -30,7 +30,7 @@ exchange_terms terms(bool all_reduce) {
   return t;
 }
 
-push_gradient pushed(std::optional<sum_mark> sum, bool has_values) {
+push_gradient pushed(std::optional<sum_tag> sum, bool has_values) {
   push_gradient x{};
   x.header.id.worker = me;
   x.header.sum = sum;
@@ -60,8 +60,8 @@ arrived_part sent(const push_gradient& x, bool all_reduce) {
   return {body.bytes.size(), came.finish().get_as<push_gradient>(0)};
 }
 
-TEST(SummedForm, CarriesASumAsAnyGradientWithItsMark) {
-  const arrived_part a = sent(pushed(sum_mark{me, 3}, true), true);
+TEST(SummedForm, CarriesASumAsAnyGradientWithItsTag) {
+  const arrived_part a = sent(pushed(sum_tag{me, 3}, true), true);
   EXPECT_EQ(a.bytes, 64U);
   EXPECT_THAT(a.what.payload.values->dense.on_host<float>(), ::testing::Each(2.5F));
   EXPECT_EQ(a.what.header.sum->carrier, me);
@@ -69,7 +69,7 @@ TEST(SummedForm, CarriesASumAsAnyGradientWithItsMark) {
 }
 
 TEST(SummedForm, CarriesNoBytesOfAGradientThatAnotherWorkerCarries) {
-  const arrived_part a = sent(pushed(sum_mark{{0}, 3}, false), true);
+  const arrived_part a = sent(pushed(sum_tag{{0}, 3}, false), true);
   EXPECT_EQ(a.bytes, 0U);
   EXPECT_EQ(a.what.payload.values, nullptr);
   EXPECT_TRUE(a.what.header.is_carried());
@@ -77,16 +77,16 @@ TEST(SummedForm, CarriesNoBytesOfAGradientThatAnotherWorkerCarries) {
 }
 
 TEST(SummedForm, RefusesWhatARunWithoutSumsOrWithThemCannotHave) {
-  const auto sending = [](std::optional<sum_mark> sum, bool has_values, bool all_reduce) {
+  const auto sending = [](std::optional<sum_tag> sum, bool has_values, bool all_reduce) {
     return [=] { sent(pushed(sum, has_values), all_reduce); };
   };
   const auto refuses = [](const char* words) { return ThrowsMessage<archive_error>(HasSubstr(words)); };
-  EXPECT_THAT(sending(sum_mark{{0}, 3}, false, false),
+  EXPECT_THAT(sending(sum_tag{{0}, 3}, false, false),
               refuses("gradient of worker 1: expected one with values of its own, found one of a sum"));
   EXPECT_THAT(sending({}, false, false), refuses("expected one with values of its own, found one alone"));
   EXPECT_THAT(sending({}, true, true), refuses("expected one of a sum, whose carrier alone has values"));
-  EXPECT_THAT(sending(sum_mark{{0}, 3}, true, true), refuses("whose carrier alone has values"));
-  EXPECT_THAT(sending(sum_mark{me, 3}, false, true), refuses("whose carrier alone has values"));
+  EXPECT_THAT(sending(sum_tag{{0}, 3}, true, true), refuses("whose carrier alone has values"));
+  EXPECT_THAT(sending(sum_tag{me, 3}, false, true), refuses("whose carrier alone has values"));
 }
 
 } // namespace

@@ -22,22 +22,22 @@ std::shared_ptr<const parameter_layout> one_shard() {
 }
 
 /// A message as it lies between two processes.
-struct travelling {
+struct sent_message {
   std::string fields;
   attached body;
 };
 
-travelling written(body_form& form, const caf::message& m, actor_address to) {
+sent_message written(body_form& form, const caf::message& m, actor_address to) {
   const address_book nobody;
   byte_archive_writer fields;
   field_inspector inspector(fields, nobody);
-  travelling made;
+  sent_message made;
   made.body = form.write(m, to, inspector);
   made.fields = fields.bytes();
   return made;
 }
 
-caf::message read(body_form& form, const travelling& m, actor_address from, actor_address to) {
+caf::message read(body_form& form, const sent_message& m, actor_address from, actor_address to) {
   const address_book nobody;
   byte_archive_reader fields(m.fields, "message");
   field_inspector inspector(fields, nobody);
@@ -63,14 +63,14 @@ TEST(WireTime, IsThatOfBothWaysWithoutTheStayAtTheShard) {
 
   push_gradient x{};
   x.payload.values = make_gradient(*here.layout);
-  const travelling push = written(out, caf::make_message(x), shard);
+  const sent_message push = written(out, caf::make_message(x), shard);
   pass(3ms);
   read(in, push, worker, shard);
   pass(50ms);
   shard_weights answer{};
   answer.header.stay = stay_at_shard{};
   answer.payload.values = snapshot(std::make_shared<memory>(block(16 * sizeof(float))));
-  const travelling weights = written(answers_out, caf::make_message(answer), worker);
+  const sent_message weights = written(answers_out, caf::make_message(answer), worker);
   pass(4ms);
   read(answers_in, weights, shard, worker);
 

@@ -89,7 +89,7 @@ TEST_F(BookKeeper, TellsTheBooksWhenEveryActorHasAnswered) {
   EXPECT_EQ(ended_, 0);
 }
 
-TEST_F(BookKeeper, TakesNoCopyOfAWorkerThatHasNoSeat) {
+TEST_F(BookKeeper, TakesNoCopyOfAWorkerThatHasNoSlot) {
   begin();
   tell(coordinator_, gather_books{1});
   answer_worker(1'000'000, 5);
@@ -103,7 +103,7 @@ TEST_F(BookKeeper, TellsWhatIsKnownToWhoeverWillWaitNoLonger) {
   answer_shard(1, 7);
   tell(coordinator_, tell_books{1});
   ASSERT_THAT(told_, SizeIs(1));
-  EXPECT_THAT(told_[0].books.untold, ElementsAre(true, false));
+  EXPECT_THAT(told_[0].books.unreported, ElementsAre(true, false));
   ASSERT_THAT(told_[0].books.shards, SizeIs(1)) << "the other has told nothing";
   EXPECT_EQ(told_[0].books.shards[0].shard.value, 1U);
 }
@@ -116,7 +116,8 @@ TEST_F(BookKeeper, AwaitsNothingMoreOfALostWorker) {
   answer_worker(0, 4);
   tell(coordinator_, tell_books{1});
   ASSERT_THAT(told_, SizeIs(1));
-  EXPECT_THAT(told_[0].books.untold, ElementsAre(false, false)) << "or the waits of the others stay unknown";
+  EXPECT_THAT(told_[0].books.unreported, ElementsAre(false, false))
+      << "or the waits of the others stay unknown";
   EXPECT_TRUE(told_[0].books.lost[1]);
 }
 
@@ -160,7 +161,7 @@ TEST_F(BookKeeper, TellsTheBooksOfEarlierProcessesOfWhoHasToldNothing) {
   ASSERT_THAT(told_, SizeIs(1));
   EXPECT_EQ(told_[0].books.workers[0].steps, 51U);
   EXPECT_EQ(told_[0].books.workers[1].steps, 40U);
-  EXPECT_THAT(told_[0].books.untold, ElementsAre(false, true));
+  EXPECT_THAT(told_[0].books.unreported, ElementsAre(false, true));
 }
 
 /// A device that computes a long step answers after it, so its mailbox must not fill meanwhile.

@@ -32,7 +32,7 @@ TEST_F(Coordinator, KeepsInACheckpointWhatALostWorkerCutOfItsOwnSamples) {
   const caf::actor keeping = start<coordinator>(std::move(options));
   for (std::uint32_t r = 0; r < 2; ++r) tell(keeping, worker_joined{{r}, devices[r].actor()});
   kill(devices[0].actor());
-  for (std::uint32_t s = 0; s < 2; ++s) tell(keeping, trained_told{{s}, {0}, {}, 3, 3, 24});
+  for (std::uint32_t s = 0; s < 2; ++s) tell(keeping, trained_reported{{s}, {0}, {}, 3, 3, 24});
   tell(keeping, share_ended{{0}, {}, 3, 0});
   tell(keeping, request_checkpoint{});
   feeder_position position;
@@ -40,7 +40,7 @@ TEST_F(Coordinator, KeepsInACheckpointWhatALostWorkerCutOfItsOwnSamples) {
   std::vector<std::uint64_t> samples{24, 32};
   const auto of_feeder = std::make_shared<saved_fields>();
   of_feeder->field("feeder", position);
-  of_feeder->field(samples_at_marks, samples);
+  of_feeder->field(samples_at_markers, samples);
   for (const char* name : {"worker 1", "shard 0", "shard 1"})
     tell(keeping, checkpoint_part{1, name, std::make_shared<saved_fields>()});
   tell(keeping, checkpoint_part{1, "feeder", of_feeder});
@@ -53,7 +53,7 @@ TEST_F(Coordinator, KeepsInACheckpointWhatALostWorkerCutOfItsOwnSamples) {
   part.field("ended", ended);
   part.field("report", report);
   EXPECT_EQ(report.steps, 3U);
-  EXPECT_EQ(report.own_batches, 3U);
+  EXPECT_EQ(report.local_batches, 3U);
 }
 
 TEST_F(Coordinator, BeginsNoCheckpointOfTheEndForAWorkerThatIsLostAtItsEnd) {
@@ -73,14 +73,14 @@ TEST_F(Coordinator, BeginsNoCheckpointOfTheEndForAWorkerThatIsLostAtItsEnd) {
   tell(keeping, request_checkpoint{});
   tell(keeping, worker_at_end{{0}});
   kill(devices[0].actor());
-  tell(keeping, trained_told{{0}, {0}, {}, 3, 3, 24});
+  tell(keeping, trained_reported{{0}, {0}, {}, 3, 3, 24});
   tell(keeping, share_ended{{0}, {}, 3, 0});
   feeder_position position;
   position.trained = {3, 4};
   std::vector<std::uint64_t> samples{24, 32};
   const auto of_feeder = std::make_shared<saved_fields>();
   of_feeder->field("feeder", position);
-  of_feeder->field(samples_at_marks, samples);
+  of_feeder->field(samples_at_markers, samples);
   for (const char* name : {"worker 1", "shard 0"})
     tell(keeping, checkpoint_part{1, name, std::make_shared<saved_fields>()});
   tell(keeping, checkpoint_part{1, "feeder", of_feeder});

@@ -17,8 +17,8 @@ namespace mailgrad::testing {
 /// A coordinator of two workers and two shards, all played by probes.
 class Coordinator : public DeterministicTest {
 protected:
-  using device_probe = listener<give_up, name_waits>;
-  using shard_probe = listener<report_shard, worker_left, name_waits>;
+  using device_probe = listener<give_up, list_wait_reasons>;
+  using shard_probe = listener<report_shard, worker_left, list_wait_reasons>;
   using feeder_probe = listener<stop_dealing, worker_left>;
 
   Coordinator() {
@@ -28,7 +28,7 @@ protected:
     options.feeder = feeder_.actor();
     options.divergence = {1, 2};
     options.on_end = [this](run_outcome outcome) { outcomes_.push_back(std::move(outcome)); };
-    options.on_wait = [this](const wait_named& w) { waits_.push_back(w.what); };
+    options.on_wait = [this](const wait_reason& w) { waits_.push_back(w.what); };
     coordinator_ = start<coordinator>(std::move(options));
     run();
   }
@@ -60,9 +60,10 @@ protected:
 
   std::vector<run_outcome> outcomes_;
   std::vector<std::string> waits_;
-  std::vector<shard_probe> shards_{listen<report_shard, worker_left, name_waits>(),
-                                   listen<report_shard, worker_left, name_waits>()};
-  std::vector<device_probe> devices_{listen<give_up, name_waits>(), listen<give_up, name_waits>()};
+  std::vector<shard_probe> shards_{listen<report_shard, worker_left, list_wait_reasons>(),
+                                   listen<report_shard, worker_left, list_wait_reasons>()};
+  std::vector<device_probe> devices_{listen<give_up, list_wait_reasons>(),
+                                     listen<give_up, list_wait_reasons>()};
   feeder_probe feeder_ = listen<stop_dealing, worker_left>();
   caf::actor coordinator_;
 };

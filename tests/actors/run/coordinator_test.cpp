@@ -231,11 +231,11 @@ TEST_F(Coordinator, CountsWhatIsTrainedBeforeASwitchAndNotWhatALeaverTrainsAfter
 TEST_F(Coordinator, AsksEverybodyWhoMayWaitAndPassesTheAnswersOn) {
   join();
   finish(1);
-  tell(coordinator_, name_waits{});
-  for (shard_probe& s : shards_) EXPECT_THAT(s.heard<name_waits>(), SizeIs(1));
-  EXPECT_THAT(devices_[0].heard<name_waits>(), SizeIs(1));
-  EXPECT_THAT(devices_[1].heard<name_waits>(), IsEmpty()) << "it has finished";
-  tell(coordinator_, wait_named{"worker 0 waits for a batch", 5});
+  tell(coordinator_, list_wait_reasons{});
+  for (shard_probe& s : shards_) EXPECT_THAT(s.heard<list_wait_reasons>(), SizeIs(1));
+  EXPECT_THAT(devices_[0].heard<list_wait_reasons>(), SizeIs(1));
+  EXPECT_THAT(devices_[1].heard<list_wait_reasons>(), IsEmpty()) << "it has finished";
+  tell(coordinator_, wait_reason{"worker 0 waits for a batch", 5});
   EXPECT_THAT(waits_, ElementsAre("worker 0 waits for a batch"));
 }
 

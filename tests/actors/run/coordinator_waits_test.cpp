@@ -25,23 +25,24 @@ using ::testing::SizeIs;
 
 using kind = order_entry::kind;
 
-/// A coordinator of two workers, three seats and two shards, all played by probes that answer nothing.
+/// A coordinator of two workers, three slots and two shards, all played by probes that answer nothing.
 class CoordinatorWaits : public testing::DeterministicTest {
 protected:
-  using device_probe = testing::listener<name_waits, pause_worker, give_up, seat_given>;
-  using shard_probe = testing::listener<name_waits, worker_left, report_shard, switch_policy, tell_trained>;
+  using device_probe = testing::listener<list_wait_reasons, pause_worker, give_up, slot_given>;
+  using shard_probe =
+      testing::listener<list_wait_reasons, worker_left, report_shard, switch_policy, tell_trained>;
 
   void begin(std::shared_ptr<const recording> replayed = {}) {
     coordinator_options options;
     options.workers = 2;
-    options.seats = 3;
+    options.slots = 3;
     options.elastic = true;
     options.time = time_;
     options.waits_for_workers = replayed ? 0s : 60s;
     for (const auto& s : shards_) options.shards.push_back(s.actor());
     options.feeder = others_.actor();
-    options.late_workers = others_.actor();
-    options.on_wait = [this](const wait_named& w) {
+    options.joining_workers = others_.actor();
+    options.on_wait = [this](const wait_reason& w) {
       waits_.push_back(w.what);
       span_ = instant{w.span};
     };
@@ -53,9 +54,9 @@ protected:
   /// In the recorded run worker 2 came late, and then the policy was switched.
   static std::shared_ptr<recording> one_came_late(const std::vector<std::uint8_t>& present) {
     recording r;
-    r.header = {.workers = 2, .shards = 2, .facts = {}, .words = {}, .seats = 3};
+    r.header = {.workers = 2, .shards = 2, .facts = {}, .words = {}, .slots = 3};
     r.batches.resize(3);
-    r.turns = std::vector(
+    r.entries = std::vector(
         2, std::vector<order_entry>{{kind::joined, {0}}, {kind::joined, {1}}, {kind::joined, {2}}});
     r.end.switches = {{"sync", "by hand", {0, 0, 0}, present}};
     return std::make_shared<recording>(std::move(r));
@@ -67,15 +68,15 @@ protected:
   }
   std::vector<std::string> waits() {
     waits_.clear();
-    tell(coordinator_, name_waits{});
+    tell(coordinator_, list_wait_reasons{});
     return waits_;
   }
 
   std::vector<std::string> waits_;
   instant span_{0}; ///< of the last of them
-  device_probe new_device() { return listen<name_waits, pause_worker, give_up, seat_given>(); }
+  device_probe new_device() { return listen<list_wait_reasons, pause_worker, give_up, slot_given>(); }
   shard_probe new_shard() {
-    return listen<name_waits, worker_left, report_shard, switch_policy, tell_trained>();
+    return listen<list_wait_reasons, worker_left, report_shard, switch_policy, tell_trained>();
   }
 
   std::array<device_probe, 3> devices_{new_device(), new_device(), new_device()};
@@ -86,12 +87,12 @@ protected:
 };
 
 /// The device knows since when it waits.
-TEST_F(CoordinatorWaits, AskANewcomerThatHasNoSeatYet) {
+TEST_F(CoordinatorWaits, AskANewcomerThatHasNoSlotYet) {
   begin();
   tell(coordinator_, request_switch{"sync", "by hand"}); // nobody joins meanwhile
   tell(coordinator_, worker_joined{{2}, devices_[2].actor(), {}, true});
   waits();
-  EXPECT_THAT(devices_[2].heard<name_waits>(), SizeIs(1));
+  EXPECT_THAT(devices_[2].heard<list_wait_reasons>(), SizeIs(1));
 }
 
 TEST_F(CoordinatorWaits, NameTheWorkerThatAReplayHasSpawned) {
@@ -124,7 +125,7 @@ TEST_F(CoordinatorWaits, NameTheFeederThatHasNotToldOfTheBatchesOfALostWorker) {
   begin();
   messaging::kill(devices_[0].actor());
   run();
-  for (std::uint32_t s = 0; s < 2; ++s) tell(coordinator_, trained_told{{s}, {0}, {}, 3, 3, 24});
+  for (std::uint32_t s = 0; s < 2; ++s) tell(coordinator_, trained_reported{{s}, {0}, {}, 3, 3, 24});
   time_->advance(2s);
   EXPECT_THAT(waits(), ElementsAre("lost worker 0 waits until the feeder says what became of its batches"));
   EXPECT_EQ(span_, 2s);

@@ -13,7 +13,7 @@ using numbers = std::vector<std::uint64_t>;
 
 constexpr std::uint64_t no_switch = 0;
 
-/// The book of a feeder with two workers and three seats.
+/// The book of a feeder with two workers and three slots.
 class FeederCut : public ::testing::Test {
 protected:
   void deal(std::uint32_t worker, const numbers& batches) {
@@ -35,9 +35,9 @@ protected:
 
 TEST_F(FeederCut, KnowsWhoAsks) {
   EXPECT_EQ(book_.hear({0}, {0}), asker::known);
-  EXPECT_EQ(book_.hear({2}, {0}), asker::newcomer) << "its seat was empty";
+  EXPECT_EQ(book_.hear({2}, {0}), asker::newcomer) << "its slot was empty";
   EXPECT_EQ(book_.hear({2}, {0}), asker::known);
-  EXPECT_EQ(book_.hear({3}, {0}), asker::stranger) << "there is no such seat";
+  EXPECT_EQ(book_.hear({3}, {0}), asker::stranger) << "there is no such slot";
   EXPECT_TRUE(book_.leave({0}, {0}));
   EXPECT_EQ(book_.hear({0}, {0}), asker::stranger) << "it has left";
   EXPECT_EQ(book_.hear({0}, {1}), asker::newcomer);
@@ -90,14 +90,14 @@ TEST_F(FeederCut, CountsTheBatchesOfEachIncarnationByThemselves) {
   EXPECT_THAT(book_.untrained({{0}, {1}, 0}), ElementsAre(5, 6));
 }
 
-/// It was given a seat, and died before it asked for a batch.
+/// It was given a slot, and died before it asked for a batch.
 TEST_F(FeederCut, ReturnsNothingOfTheIncarnationBefore) {
   deal(0, {0, 1});
   book_.untrained({{0}, {0}, 1});
   book_.leave({0}, {0});
   EXPECT_TRUE(book_.lose({0}, {1}));
   EXPECT_THAT(book_.untrained({{0}, {1}, 0}), IsEmpty());
-  EXPECT_TRUE(book_.lose({2}, {0})) << "of a seat that nobody came to";
+  EXPECT_TRUE(book_.lose({2}, {0})) << "of a slot that nobody came to";
   EXPECT_EQ(book_.hear({2}, {0}), asker::lost) << "its question comes after its end";
 }
 
@@ -118,8 +118,8 @@ TEST_F(FeederCut, IsWholeOnlyWhenItIsKnownWhatALostWorkerHadTrained) {
   EXPECT_THAT(position->trained, ElementsAre(1, 2, 0));
 }
 
-/// Worker 0 marked the checkpoint and died. What it had in hand has worker 1 trained before its own mark, so
-/// that a run that is resumed must not train it again.
+/// Worker 0 marked the checkpoint and died. What it had in hand has worker 1 trained before its own marker,
+/// so that a run that is resumed must not train it again.
 TEST_F(FeederCut, LeavesWhatIsDealtAgainToWhoIsDealtItNext) {
   for (int i = 0; i < 3; ++i) dealer_.next(0);
   deal(0, {0, 1});

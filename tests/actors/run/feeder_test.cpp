@@ -101,10 +101,10 @@ TEST_F(Feeder, DealsARecordedRunAgainAndHoldsItsWorkersAtASwitch) {
   recording r;
   r.header.workers = 2;
   r.batches = {{2, 0}, {1}};
-  r.turns = {{{order_entry::kind::joined, {0}},
-              {order_entry::kind::gradient, {0}, 1},
-              {order_entry::kind::switched, {}},
-              {order_entry::kind::gradient, {0}, 2}}};
+  r.entries = {{{order_entry::kind::joined, {0}},
+                {order_entry::kind::gradient, {0}, 1},
+                {order_entry::kind::switched, {}},
+                {order_entry::kind::gradient, {0}, 2}}};
   r.end.switches = {{"sync", "by hand", {1, 1}, {1, 1}}};
   feeder_ = start<feeder>(feeder_options{numbered(12),
                                          {12, 4, 1, 0, 9, deal_mode::on_demand, 2},
@@ -258,7 +258,7 @@ TEST_F(Feeder, DealsToAWorkerThatJoinsLate) {
       numbered(40), {40, 4, 1, 0, 9, deal_mode::by_rank, 2, 3}, 0, std::deque<std::uint64_t>()});
   EXPECT_EQ(next(0)->number, 0U);
   EXPECT_EQ(next(2)->number, 1U) << "the lowest that is left";
-  EXPECT_FALSE(next(3)) << "there is no such seat";
+  EXPECT_FALSE(next(3)) << "there is no such slot";
 }
 
 TEST_F(Feeder, CountsWhatIsLeftAlsoAfterItsEnd) {

@@ -22,7 +22,7 @@ using ::testing::SizeIs;
 /// probes.
 class Pauses : public testing::DeterministicTest {
 protected:
-  using device_probe = testing::listener<pause_worker, give_up, seat_given>;
+  using device_probe = testing::listener<pause_worker, give_up, slot_given>;
   void begin(std::uint32_t workers, std::shared_ptr<const recording> replayed = {}) {
     coordinator_options options;
     options.workers = workers;
@@ -34,8 +34,8 @@ protected:
     for (std::uint32_t r = 0; r < workers; ++r) tell(coordinator_, worker_joined{{r}, devices_[r].actor()});
   }
 
-  std::array<device_probe, 2> devices_{listen<pause_worker, give_up, seat_given>(),
-                                       listen<pause_worker, give_up, seat_given>()};
+  std::array<device_probe, 2> devices_{listen<pause_worker, give_up, slot_given>(),
+                                       listen<pause_worker, give_up, slot_given>()};
   testing::listener<switch_policy, worker_left, tell_trained> shard_ =
       listen<switch_policy, worker_left, tell_trained>();
   testing::listener<watch_holds, share_lost, deal_again, go_on_dealing> feeder_ =
@@ -49,7 +49,7 @@ TEST_F(Pauses, LeaveOutInAReplayWhoHadEndedAndDoNotWaitForItsEnd) {
   recording r;
   r.header.workers = 2;
   r.batches.resize(2);
-  r.turns.resize(1);
+  r.entries.resize(1);
   r.end.switches = {{"sync", "by hand", {0, 0}, {1, 0}}};
   begin(2, std::make_shared<const recording>(r));
   tell(coordinator_, step_reached{1});
@@ -70,7 +70,7 @@ TEST_F(Pauses, TakeNoWordOfAnEarlierIncarnation) {
   tell(coordinator_, request_switch{"sync", "by hand"});
   ASSERT_THAT(devices_[0].heard<pause_worker>(), SizeIs(1));
   tell(coordinator_, worker_joined{{0}, devices_[1].actor(), {1}, true});
-  tell(coordinator_, trained_told{{0}, {0}, {0}, 0, 0});
+  tell(coordinator_, trained_reported{{0}, {0}, {0}, 0, 0});
   tell(coordinator_, share_ended{{0}, {0}});
   ASSERT_THAT(devices_[1].heard<pause_worker>(), SizeIs(1));
   EXPECT_EQ(devices_[1].heard<pause_worker>()[0].epoch, policy_epoch{1});

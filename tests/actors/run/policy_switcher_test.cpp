@@ -26,7 +26,7 @@ protected:
     options.policies = {{0, {"async", 2}}};
     for (const auto& s : shards_) options.shards.push_back(s.actor());
     options.feeder = feeder_.actor();
-    options.on_wait = [this](const wait_named& w) { waits_.push_back(w.what); };
+    options.on_wait = [this](const wait_reason& w) { waits_.push_back(w.what); };
     coordinator_ = start<coordinator>(std::move(options));
     for (std::uint32_t r = 0; r < 2; ++r) tell(coordinator_, worker_joined{{r}, devices_[r].actor()});
   }
@@ -34,15 +34,15 @@ protected:
   /// What the coordinator itself waits for.
   std::vector<std::string> waits() {
     waits_.clear();
-    tell(coordinator_, name_waits{});
+    tell(coordinator_, list_wait_reasons{});
     return waits_;
   }
 
   std::vector<std::string> waits_;
-  using device_probe = testing::listener<pause_worker, name_waits, mark_at_end>;
-  using shard_probe = testing::listener<switch_policy, name_waits, worker_left, free_credit>;
-  device_probe new_device() { return listen<pause_worker, name_waits, mark_at_end>(); }
-  shard_probe new_shard() { return listen<switch_policy, name_waits, worker_left, free_credit>(); }
+  using device_probe = testing::listener<pause_worker, list_wait_reasons, mark_at_end>;
+  using shard_probe = testing::listener<switch_policy, list_wait_reasons, worker_left, free_credit>;
+  device_probe new_device() { return listen<pause_worker, list_wait_reasons, mark_at_end>(); }
+  shard_probe new_shard() { return listen<switch_policy, list_wait_reasons, worker_left, free_credit>(); }
   std::array<device_probe, 2> devices_{new_device(), new_device()};
   std::array<shard_probe, 2> shards_{new_shard(), new_shard()};
   testing::listener<go_on_dealing, worker_left> feeder_ = listen<go_on_dealing, worker_left>();
@@ -95,7 +95,7 @@ TEST_F(PolicySwitcher, TakesNoAnswerToAnotherSwitch) {
   EXPECT_THAT(waits(), ElementsAre("the switch from async to sync waits for shards 0, 1"));
 }
 
-TEST_F(PolicySwitcher, TakesNoAnswerOfAWorkerThatHasNoSeat) {
+TEST_F(PolicySwitcher, TakesNoAnswerOfAWorkerThatHasNoSlot) {
   tell(coordinator_, request_switch{"sync", "by hand"});
   tell(coordinator_, worker_paused{{1'000'000}, 1, 3, 3});
   EXPECT_THAT(

@@ -106,7 +106,7 @@ TEST_F(Recorder, TellsOfACheckpointWhenWhatLiesBeforeItIsOnTheDisk) {
 }
 
 /// A parameter host may say what it likes. It must not spoil the checkpoints of the run.
-TEST_F(Recorder, TakesNoMarkOfACheckpointThatCannotHaveBegun) {
+TEST_F(Recorder, TakesNoMarkerOfACheckpointThatCannotHaveBegun) {
   const auto claim = [this](std::uint64_t number) { tell(recorder_, recording_marked{number, {0}}); };
   for (std::uint64_t number = 1; number <= 3; ++number) {
     claim(std::numeric_limits<std::uint64_t>::max());
@@ -123,16 +123,16 @@ TEST_F(Recorder, TakesNoMarkOfACheckpointThatCannotHaveBegun) {
   }
 }
 
-/// What comes behind the first mark of a shard lies behind the checkpoint, whoever marks again.
-TEST_F(Recorder, CountsTheTurnsBeforeTheFirstMark) {
-  const order_entry turn{order_entry::kind::gradient, {0}, {1}};
+/// What comes behind the first marker of a shard lies behind the checkpoint, whoever marks again.
+TEST_F(Recorder, CountsTheEntriesBeforeTheFirstMarker) {
+  const order_entry entry{order_entry::kind::gradient, {0}, {1}};
   auto coordinator = begin_checkpoint(1);
-  tell(recorder_, order_noted{{0}, {turn}, {}});
+  tell(recorder_, order_noted{{0}, {entry}, {}});
   tell(recorder_, recording_marked{1, {0}});
-  tell(recorder_, order_noted{{0}, {turn}, {}});
+  tell(recorder_, order_noted{{0}, {entry}, {}});
   mark(1);
   ASSERT_THAT(coordinator.heard<checkpoint_part>(), SizeIs(1));
-  EXPECT_THAT(cut_of(coordinator.heard<checkpoint_part>()[0].fields).turns, ElementsAre(1));
+  EXPECT_THAT(cut_of(coordinator.heard<checkpoint_part>()[0].fields).entries, ElementsAre(1));
 }
 
 /// Gives the file up when a part fails, and not at the end of the run.
@@ -150,10 +150,10 @@ TEST_F(Recorder, GivesUpOnceWhenTheDiskIsFull) {
                                                                       },
                                                                       [] { return std::uint64_t{500}; }}),
       [this](const std::string& why) { ends_.push_back(why); }, recording_cut(1),
-      [&](const recording_account& what) { said.push_back(recording_in_words(what)); },
+      [&](const recording_account& what) { said.push_back(format_recording(what)); },
       [] { return std::uint64_t{500}; }});
-  const order_entry turn{order_entry::kind::gradient, {0}, {1}};
-  tell(on_full, order_noted{{0}, {turn}, {}});
+  const order_entry entry{order_entry::kind::gradient, {0}, {1}};
+  tell(on_full, order_noted{{0}, {entry}, {}});
   EXPECT_THAT(said, IsEmpty());
   for (const std::uint64_t number : {1U, 2U}) { // a checkpoint waits for the disk
     auto coordinator = ask<checkpoint_part>(on_full, mark_recording{number});
@@ -163,7 +163,7 @@ TEST_F(Recorder, GivesUpOnceWhenTheDiskIsFull) {
     EXPECT_TRUE(cut_of(coordinator.heard<checkpoint_part>()[0].fields).failed);
     EXPECT_THAT(said, ElementsAre(HasSubstr("No space left on device; all of that is in 'run.rec.partial'")));
   }
-  tell(on_full, order_noted{{0}, {turn}, {}});
+  tell(on_full, order_noted{{0}, {entry}, {}});
   tell(on_full, ending({}));
   EXPECT_THAT(said, SizeIs(1));
   EXPECT_THAT(left, SizeIs(1));

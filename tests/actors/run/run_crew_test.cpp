@@ -118,8 +118,8 @@ TEST_F(RunCrew, EndsEveryActorWhenItGivesUp) {
   run();
   EXPECT_FALSE(outcome_);
   for (const caf::actor& a : crew.devices()) {
-    auto question = ask<wait_named>(a, name_waits{});
-    EXPECT_THAT(question.heard<wait_named>(), IsEmpty());
+    auto question = ask<wait_reason>(a, list_wait_reasons{});
+    EXPECT_THAT(question.heard<wait_reason>(), IsEmpty());
   }
 }
 

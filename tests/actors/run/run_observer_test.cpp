@@ -24,10 +24,10 @@ protected:
 
 TEST_F(RunObserver, HandsOnWhatItIsTold) {
   tell(observer_, event_noted{metrics_line{}});
-  tell(observer_, event_noted{wait_named{"worker 0 waits", 1}});
+  tell(observer_, event_noted{wait_reason{"worker 0 waits", 1}});
   ASSERT_THAT(seen_, SizeIs(2));
   EXPECT_TRUE(std::holds_alternative<metrics_line>(seen_[0]));
-  EXPECT_EQ(std::get<wait_named>(seen_[1]).what, "worker 0 waits");
+  EXPECT_EQ(std::get<wait_reason>(seen_[1]).what, "worker 0 waits");
 }
 
 TEST_F(RunObserver, EndsWhenTheTrackerHasMadeTheLastLine) {

@@ -61,21 +61,21 @@ TEST_F(RunState, LetsItsOwnerWaitForTheEnd) {
 }
 
 TEST_F(RunState, TellsEachWhoAsksTheWaitsThatComeWhileItAsks) {
-  state_.tell(wait_named{"shard 0 waits for worker 1", 2'000'000'000});
-  EXPECT_THAT(state_.waits_told([] {}, no_time), IsEmpty()) << "nobody had asked";
+  state_.tell(wait_reason{"shard 0 waits for worker 1", 2'000'000'000});
+  EXPECT_THAT(state_.reported_waits([] {}, no_time), IsEmpty()) << "nobody had asked";
 
   std::thread actor;
   const auto ask = [&] {
     actor = std::thread([this] {
-      state_.tell(wait_named{"shard 0 waits for worker 1", 2'000'000'000});
-      state_.tell(wait_named{"worker 1 waits for a batch", 0});
+      state_.tell(wait_reason{"shard 0 waits for worker 1", 2'000'000'000});
+      state_.tell(wait_reason{"worker 1 waits for a batch", 0});
       state_.end(outcome(""));
     });
   };
-  EXPECT_THAT(state_.waits_told(ask, long_time),
+  EXPECT_THAT(state_.reported_waits(ask, long_time),
               ElementsAre("shard 0 waits for worker 1, for 2.0 s", "worker 1 waits for a batch, for 0.0 s"));
   actor.join();
-  state_.tell(wait_named{"worker 1 waits for a batch", 0}); // nobody asks any more
+  state_.tell(wait_reason{"worker 1 waits for a batch", 0}); // nobody asks any more
 }
 
 } // namespace

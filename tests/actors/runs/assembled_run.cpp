@@ -24,7 +24,7 @@ public:
         on(self_,
            [this](const join_shard& x) {
              device_ = x.device;
-             send(self_, shard_, join_shard{x.worker, x.life, caf::actor_cast<caf::actor>(self_)});
+             send(self_, shard_, join_shard{x.worker, x.incarnation, caf::actor_cast<caf::actor>(self_)});
            }),
         on(self_,
            [this](const push_gradient& x) {
@@ -38,7 +38,7 @@ public:
              if (on_weights_) on_weights_();
              send(self_, device_, x);
            }),
-        on(self_, [this](const checkpoint_mark& x) { send(self_, shard_, x); }),
+        on(self_, [this](const checkpoint_marker& x) { send(self_, shard_, x); }),
         on(self_,
            [this](const worker_left& x) {
              notes_->left = true;
@@ -67,7 +67,7 @@ run_plan plan_of(const assembly& a, const std::shared_ptr<const data_split>& dat
   if (!a.devices.empty()) o.devices = a.devices;
   o.parameters = a.parameters;
   o.workers = a.workers;
-  o.seats = a.seats;
+  o.slots = a.slots;
   o.waits_for_workers = a.waits_for_workers;
   o.micro_batches = a.micro_batches;
   o.policy = a.policy;
@@ -120,7 +120,7 @@ assembled_run::assembled_run(caf::actor_system& system, const assembly& a,
     outcomes_.push_back(std::move(outcome));
     changed_.notify_all();
   };
-  options.on_wait = [this](const wait_named& w) {
+  options.on_wait = [this](const wait_reason& w) {
     std::lock_guard guard(mutex_);
     waits_ += w.what + "\n";
   };
@@ -137,23 +137,23 @@ assembled_run::assembled_run(caf::actor_system& system, const assembly& a,
   coordinator_actor = crew_->coordinator();
 }
 
-void assembled_run::add_worker(std::uint32_t worker, std::uint32_t life) {
+void assembled_run::add_worker(std::uint32_t worker, std::uint32_t incarnation) {
   if (worker < devices.size()) earlier_.push_back(devices[worker]);
-  crew_->add_worker({worker}, {life});
+  crew_->add_worker({worker}, {incarnation});
   devices = crew_->devices();
 }
 
 void assembled_run::kill_all() const {
-  const hand_over::inside_caf hidden;
+  const tsan_annotations::inside_caf hidden;
   for (const auto* group : {&devices, &earlier_, &stages, &shards, &helpers, &spies_})
     for (const caf::actor& a : *group)
       if (a) kill(a);
   for (const caf::actor& a : {feeder_actor, crew_->tracker(), coordinator_actor}) kill(a);
-  if (crew_->late_workers()) kill(crew_->late_workers());
+  if (crew_->joining_workers()) kill(crew_->joining_workers());
 }
 
 assembled_run::~assembled_run() {
-  const hand_over::inside_caf hidden; // whoever lets go of a handle last deletes, and CAF knows who
+  const tsan_annotations::inside_caf hidden; // whoever lets go of a handle last deletes, and CAF knows who
   kill_all();
   for (auto* group : {&devices, &earlier_, &stages, &shards, &helpers, &spies_}) group->clear();
   for (caf::actor* a : {&feeder_actor, &coordinator_actor}) *a = nullptr;

@@ -32,7 +32,7 @@ struct assembly {
   std::string policy = "async";
   model_function model = small_model();
   std::uint32_t workers = 3;
-  std::uint32_t seats = 0; ///< 0: as many as workers
+  std::uint32_t slots = 0; ///< 0: as many as workers
   std::chrono::nanoseconds waits_for_workers{0};
   std::uint32_t shards = 2;
   std::size_t batch = 4;
@@ -57,11 +57,11 @@ struct assembly {
   caf::actor checkpoint_writer{};              ///< the actor that gets the checkpoints
   std::uint64_t checkpoint_every = 0;          ///< batches; 0: none is due by itself
   std::shared_ptr<const checkpoint> resume{};  ///< to go on from
-  /// Where the weights lie. If it is one card, each worker is on a lane of it.
+  /// Where the weights lie. If it is one GPU, each worker is on a stream of it.
   std::vector<device> parameters{};
   std::vector<device> devices{};                           ///< of the workers; empty: as that says
   std::optional<std::uint64_t> run_ahead = most_run_ahead; ///< of these workers
-  std::shared_ptr<mark_watch> watch{};                     ///< of that card
+  std::shared_ptr<event_watch> watch{};                    ///< of that GPU
   double clip_norm = 0;
   /// Makes the runner that a worker uses in place of its own, which is the second argument.
   std::function<std::shared_ptr<step_runner>(rank, std::shared_ptr<step_runner>)> runner{};
@@ -84,7 +84,7 @@ public:
   assembled_run& operator=(const assembled_run&) = delete;
 
   /// Spawns a worker that joins in mid-run, or comes back. It takes its place in `devices`.
-  void add_worker(std::uint32_t worker, std::uint32_t life);
+  void add_worker(std::uint32_t worker, std::uint32_t incarnation);
 
   /// Ends every actor as a crash would. On a system with threads the caller must then wait until no actor
   /// lives. Otherwise two threads could release a handle at the same time.
@@ -102,7 +102,7 @@ public:
     return outcomes_.front();
   }
   const parameter_layout& layout() const { return *layout_; }
-  /// What actors have said that they wait for, since they were asked by `name_waits`.
+  /// What actors have said that they wait for, since they were asked by `list_wait_reasons`.
   std::string waits() const {
     std::lock_guard guard(mutex_);
     return waits_;

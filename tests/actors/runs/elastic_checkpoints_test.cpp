@@ -32,11 +32,11 @@ class ElasticCheckpoints : public testing::DrawnRuns, public ::testing::WithPara
 protected:
   using checkpoints = keeping_writer::kept_checkpoints;
 
-  static assembly small_run(std::uint32_t shards, std::uint32_t seats) {
+  static assembly small_run(std::uint32_t shards, std::uint32_t slots) {
     assembly a;
     a.policy = GetParam();
     a.shards = shards;
-    a.seats = seats;
+    a.slots = slots;
     a.batch = 5;
     a.batches = kept_batches;
     return a;
@@ -49,17 +49,17 @@ protected:
     a.checkpoint_writer = spawn<keeping_writer>(system_.actors(), kept);
     {
       assembled_run run = assemble(a);
-      const std::uint32_t seats = std::max(a.workers, a.seats);
+      const std::uint32_t slots = std::max(a.workers, a.slots);
       for (std::uint32_t i = 1; i < 4; ++i) {
         deliver(order, order.below(70));
-        const auto r = static_cast<std::uint32_t>(order.below(seats));
+        const auto r = static_cast<std::uint32_t>(order.below(slots));
         if (r < run.devices.size() && run.devices[r] && order.below(2) == 0) kill(run.devices[r]);
         deliver(order, order.below(30));
         if (order.below(3) != 0) run.add_worker(r, i);
       }
       deliver(order);
       if (run.times_ended() == 0) {
-        messaging::send_anonymously(run.coordinator_actor, name_waits{});
+        messaging::send_anonymously(run.coordinator_actor, list_wait_reasons{});
         deliver(order);
       }
       EXPECT_EQ(run.times_ended(), 1U) << "somebody waits:\n" << run.waits();
@@ -154,8 +154,8 @@ TEST_P(ElasticCheckpoints, LetAnotherRunTrainWhatIsLeft) {
         deliver(order);
         ASSERT_EQ(run.times_ended(), 1U) << "somebody waits";
         ASSERT_EQ(run.outcome().how, run_outcome::ending::completed) << run.outcome().why;
-        ASSERT_EQ(steps_of(run, a.seats > 0 ? steps_in(*from) : 0), kept_batches);
-        if (a.seats > 0) continue; // all accounts begin anew
+        ASSERT_EQ(steps_of(run, a.slots > 0 ? steps_in(*from) : 0), kept_batches);
+        if (a.slots > 0) continue; // all accounts begin anew
         ASSERT_EQ(samples_of(run), samples);
         expect_balanced(run);
         for (const shard_report& s : run.outcome().shards) ASSERT_EQ(testing::judged_by(s), kept_batches);
@@ -232,7 +232,7 @@ TEST_P(ElasticCheckpoints, CountStepsThatNeverFall) {
       ASSERT_GE(steps_in(*from), before);
       before = steps_in(*from);
     }
-    if (a.seats == 0) lacking += without_a_worker(kept);
+    if (a.slots == 0) lacking += without_a_worker(kept);
   }
   EXPECT_GT(lacking, 0U) << "no worker died before a checkpoint";
 }

@@ -29,17 +29,17 @@ using testing::expect_balanced;
 using testing::judged_by;
 
 constexpr std::uint64_t orders = 300; // for each test of every policy
-constexpr std::uint32_t seats = 5;
+constexpr std::uint32_t slots = 5;
 constexpr std::uint64_t batches = 12;
 
-/// What becomes of the seats of a run, as the test has it.
+/// What becomes of the slots of a run, as the test has it.
 class comings_and_goings {
 public:
   comings_and_goings(assembled_run& run, drawn_order& order) : run_(run), order_(order) {}
 
   /// One draws what happens: a worker joins, comes back, leaves or is killed.
   void one() {
-    const auto r = static_cast<std::uint32_t>(order_.below(seats));
+    const auto r = static_cast<std::uint32_t>(order_.below(slots));
     const std::uint64_t what = order_.below(4);
     const bool never_came = r >= run_.devices.size() || !run_.devices[r];
     if (never_came || what == 0) return come(r, never_came ? 0 : 1);
@@ -47,28 +47,28 @@ public:
     kill(run_.devices[r]);
   }
   /// Also in place of an incarnation that is still there, and has not been missed.
-  void come(std::uint32_t r, std::uint32_t later) { run_.add_worker(r, lives_[r] += later); }
+  void come(std::uint32_t r, std::uint32_t later) { run_.add_worker(r, incarnations_[r] += later); }
 
 private:
   assembled_run& run_;
   drawn_order& order_;
-  std::vector<std::uint32_t> lives_ = std::vector<std::uint32_t>(seats);
+  std::vector<std::uint32_t> incarnations_ = std::vector<std::uint32_t>(slots);
 };
 
 class ElasticRuns : public testing::DrawnRuns,
                     public ::testing::WithParamInterface<std::tuple<const char*, std::uint32_t>> {
 protected:
-  static assembly with_seats() {
+  static assembly with_slots() {
     assembly a;
     a.policy = std::get<0>(GetParam());
     a.shards = std::get<1>(GetParam());
-    a.seats = seats;
+    a.slots = slots;
     a.batches = batches;
     return a;
   }
   std::size_t length_of_a_run() {
     drawn_order order(0);
-    const assembled_run run = assemble(with_seats());
+    const assembled_run run = assemble(with_slots());
     return deliver(order);
   }
 };
@@ -78,7 +78,7 @@ TEST_P(ElasticRuns, JudgeEachBatchOnceOnEveryShardWhoeverComesAndGoes) {
   std::uint64_t whole = 0;
   std::uint64_t lost = 0;
   for (drawn_order& order : drawn_orders(orders)) {
-    assembled_run run = assemble(with_seats());
+    assembled_run run = assemble(with_slots());
     comings_and_goings events(run, order);
     for (std::uint64_t i = 1 + order.below(6); i > 0; --i) {
       deliver(order, order.below(length / 3));
@@ -104,7 +104,7 @@ TEST_P(ElasticRuns, JudgeEachBatchOnceOnEveryShardWhoeverComesAndGoes) {
 /// One more actor between workers and shards brings a gradient after the news that its worker is lost.
 TEST_P(ElasticRuns, JudgeNoBatchTwiceThoughMessagesComeLate) {
   const std::size_t length = length_of_a_run();
-  assembly a = with_seats();
+  assembly a = with_slots();
   a.overhear = true;
   std::uint64_t whole = 0;
   for (drawn_order& order : drawn_orders(orders)) {
@@ -134,7 +134,7 @@ TEST_P(ElasticRuns, JudgeNoBatchTwiceThoughMessagesComeLate) {
 
 TEST_P(ElasticRuns, WaitForAWorkerAndTrainEveryBatch) {
   const std::size_t length = length_of_a_run();
-  assembly a = with_seats();
+  assembly a = with_slots();
   a.waits_for_workers = 1h;
   std::uint64_t waited = 0;
   for (drawn_order& order : drawn_orders(orders)) {
@@ -143,10 +143,10 @@ TEST_P(ElasticRuns, WaitForAWorkerAndTrainEveryBatch) {
     for (std::uint32_t r = 0; r < 3; ++r)
       if (order.below(8) != 0) kill(run.devices[r]);
     deliver(order);
-    for (std::uint32_t life = 1; run.times_ended() == 0 && life < 4; ++life) {
+    for (std::uint32_t incarnation = 1; run.times_ended() == 0 && incarnation < 4; ++incarnation) {
       ++waited;
-      run.add_worker(static_cast<std::uint32_t>(order.below(3)), life);
-      if (life < 3 && order.below(2) == 0) {
+      run.add_worker(static_cast<std::uint32_t>(order.below(3)), incarnation);
+      if (incarnation < 3 && order.below(2) == 0) {
         deliver(order, order.below(length / 4));
         for (const caf::actor& d : run.devices) kill(d);
       }
@@ -165,7 +165,7 @@ TEST_P(ElasticRuns, TakeSwitchesCheckpointsAndStopsWhoeverComesAndGoes) {
   const std::size_t length = length_of_a_run();
   std::uint64_t whole = 0;
   for (drawn_order& order : drawn_orders(orders)) {
-    assembled_run run = assemble(with_seats());
+    assembled_run run = assemble(with_slots());
     comings_and_goings events(run, order);
     for (std::uint64_t i = 2 + order.below(6); i > 0; --i) {
       deliver(order, order.below(length / 3));

@@ -42,7 +42,7 @@ std::string written(const recording& r) {
   for (std::uint32_t w = 0; w < r.batches.size(); ++w)
     for (const std::uint64_t batch : r.batches[w]) deals.push_back({{w}, batch});
   writer.add_deals(deals);
-  for (std::uint32_t s = 0; s < r.turns.size(); ++s) writer.add_turns(s, r.turns[s]);
+  for (std::uint32_t s = 0; s < r.entries.size(); ++s) writer.add_entries(s, r.entries[s]);
   if (!r.killed) writer.end(r.end);
   return bytes.str();
 }
@@ -108,7 +108,7 @@ private:
     case 1:
     case 2:
     case 3:
-      return change_turns(r.turns[below(r.turns.size())]);
+      return change_entries(r.entries[below(r.entries.size())]);
     case 4:
       return change_deals(r);
     case 5:
@@ -117,29 +117,29 @@ private:
       r.end.ended = std::array{"diverged", "stopped", "completed", "failed", "lost\n"}[below(5)];
       return;
     default:
-      if (below(4) == 0) r.turns.resize(1 + below(3));
+      if (below(4) == 0) r.entries.resize(1 + below(3));
       if (below(4) == 0) r.header.workers = static_cast<std::uint32_t>(below(6));
       if (below(8) == 0) r.end.lost.push_back(static_cast<std::uint32_t>(below(4)));
     }
   }
 
-  void change_turns(std::vector<order_entry>& turns) {
-    if (turns.empty()) return;
-    const std::size_t at = below(turns.size());
-    order_entry& t = turns[at];
+  void change_entries(std::vector<order_entry>& entries) {
+    if (entries.empty()) return;
+    const std::size_t at = below(entries.size());
+    order_entry& t = entries[at];
     switch (below(9)) {
     case 0:
-      turns.erase(turns.begin() + static_cast<std::ptrdiff_t>(at));
+      entries.erase(entries.begin() + static_cast<std::ptrdiff_t>(at));
       break;
     case 1:
-      turns.insert(turns.begin() + static_cast<std::ptrdiff_t>(below(turns.size())), order_entry(t));
+      entries.insert(entries.begin() + static_cast<std::ptrdiff_t>(below(entries.size())), order_entry(t));
       break;
     case 2:
     case 3:
-      std::swap(t, turns[below(turns.size())]);
+      std::swap(t, entries[below(entries.size())]);
       break;
     case 4:
-      if (at + 1 < turns.size()) std::swap(t, turns[at + 1]);
+      if (at + 1 < entries.size()) std::swap(t, entries[at + 1]);
       break;
     case 5:
       t.worker = {static_cast<std::uint32_t>(below(4))};
@@ -230,7 +230,7 @@ protected:
   /// What can be repeated of it; nothing, and one line, if it is refused.
   static std::shared_ptr<const recording> accepted(const assembly& a, const recording& r) {
     require_repeatable(r);
-    if (r.header.workers != a.workers || r.turns.size() != a.shards)
+    if (r.header.workers != a.workers || r.entries.size() != a.shards)
       throw recording_error("another run"); // as require_same_run() says
     if (r.killed) return std::make_shared<const recording>(repeatable_part(r, terms_of(a)));
     require_replay_ends(r, terms_of(a));

@@ -96,7 +96,7 @@ protected:
       const assembled_run run = assemble(a);
       play(order, steps);
       if (run.times_ended() == 0) {
-        send_anonymously(run.coordinator_actor, name_waits{});
+        send_anonymously(run.coordinator_actor, list_wait_reasons{});
         deliver(order);
       }
       EXPECT_EQ(run.times_ended(), 1U) << run.waits();

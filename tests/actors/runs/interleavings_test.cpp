@@ -18,7 +18,7 @@ namespace mailgrad {
 namespace {
 
 using testing::experience;
-using testing::life;
+using testing::history;
 using testing::place;
 using testing::posted;
 
@@ -32,11 +32,11 @@ public:
   std::size_t count() const override { return 3; }
   std::string name(place actor) const override { return std::to_string(actor); }
   std::unique_ptr<testing::stepped_run> start() const override { return std::make_unique<run>(); }
-  std::optional<experience> remembered(place, const life& so_far, experience heard) const override {
+  std::optional<experience> remembered(place, const history& so_far, experience heard) const override {
     if (what_ == matters::the_order) heard.text += std::to_string(so_far.size());
     return heard;
   }
-  bool goes_first(place, const life&, const std::string&) const override { return false; }
+  bool goes_first(place, const history&, const std::string&) const override { return false; }
   void check_end(const std::vector<std::string>& told) const override { EXPECT_TRUE(told.empty()); }
 
 private:
@@ -115,7 +115,7 @@ public:
   /// batch, and begins a step when all are filled; a pause empties those of the shards. A shard holds whom it
   /// has not answered; its version is in its answers, or, before them, the number of gradients; the order in
   /// a batch is that of ranks.
-  std::optional<experience> remembered(place actor, const life& so_far, experience heard) const override {
+  std::optional<experience> remembered(place actor, const history& so_far, experience heard) const override {
     std::string& text = heard.text;
     if (leaves_no_trace(so_far, text)) return std::nullopt;
     if (is(text, "worker_left")) heard.other = actor; // whoever says so
@@ -132,7 +132,7 @@ public:
   ///   - at the coordinator: as above;
   ///   - at the feeder: the last batch is for one of two who ask, unless each has its own. Who leaves asks no more;
   ///   - at a shard: weights have a version. In `async` nobody waits, so it is nothing to others that somebody leaves.
-  bool goes_first(place actor, const life& so_far, const std::string& text) const override {
+  bool goes_first(place actor, const history& so_far, const std::string& text) const override {
     if (in_full_) return false;
     if (leaves_no_trace(so_far, text)) return true;
     if (roles_.is_worker(actor)) return !switches() || count_of(so_far, "pause_worker") > 0;
@@ -163,17 +163,17 @@ private:
   static bool is_batch_of_worker_0(const experience& e) {
     return !e.heard && e.other == 0 && is(e.text, "dealt_batch");
   }
-  static std::ptrdiff_t count_of(const life& so_far, const std::string& what) {
+  static std::ptrdiff_t count_of(const history& so_far, const std::string& what) {
     return std::ranges::count_if(
         so_far, [&](const experience& e) { return e.heard && e.text.find(what) != std::string::npos; });
   }
-  static std::string finished_in(const life& so_far) {
+  static std::string finished_in(const history& so_far) {
     std::string who;
     for (const experience& e : so_far)
       if (e.heard && is(e.text, "worker_finished")) who += ' ' + std::to_string(e.other);
     return who;
   }
-  static bool leaves_no_trace(const life& so_far, const std::string& text) {
+  static bool leaves_no_trace(const history& so_far, const std::string& text) {
     return is(text, "worker_left") && count_of(so_far, text) > 0;
   }
 

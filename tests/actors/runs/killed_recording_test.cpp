@@ -27,28 +27,28 @@ recording killed(const recording& whole, drawn_order& order, std::size_t out_of 
   const auto part_of = [&](std::size_t all) {
     return all * std::min(out_of, order.below(2 * out_of)) / out_of;
   };
-  for (auto& turns : r.turns) turns.resize(part_of(turns.size()));
+  for (auto& entries : r.entries) entries.resize(part_of(entries.size()));
   for (auto& batches : r.batches) batches.resize(part_of(batches.size()));
   return r;
 }
 
 std::size_t gradients_in(const recording& r) {
-  return static_cast<std::size_t>(std::ranges::count(r.turns[0], kind::gradient, &order_entry::what));
+  return static_cast<std::size_t>(std::ranges::count(r.entries[0], kind::gradient, &order_entry::what));
 }
 
 class KilledRecording : public RecordedRun, public ::testing::WithParamInterface<testing::treated_run> {
 protected:
   /// Each shard begins with what it had told, and whatever follows is as if somebody had stopped the run.
   static void expect_begins_like(const recording& cut, const recording& was) {
-    for (std::size_t s = 0; s < cut.turns.size(); ++s) {
+    for (std::size_t s = 0; s < cut.entries.size(); ++s) {
       std::size_t same = 0;
-      while (same < cut.turns[s].size() && same < was.turns[s].size() &&
-             cut.turns[s][same].what == was.turns[s][same].what &&
-             cut.turns[s][same].worker == was.turns[s][same].worker &&
-             cut.turns[s][same].step == was.turns[s][same].step)
+      while (same < cut.entries[s].size() && same < was.entries[s].size() &&
+             cut.entries[s][same].what == was.entries[s][same].what &&
+             cut.entries[s][same].worker == was.entries[s][same].worker &&
+             cut.entries[s][same].step == was.entries[s][same].step)
         ++same;
-      const auto added = std::ranges::count(cut.turns[s].begin() + static_cast<std::ptrdiff_t>(same),
-                                            cut.turns[s].end(), kind::gradient, &order_entry::what);
+      const auto added = std::ranges::count(cut.entries[s].begin() + static_cast<std::ptrdiff_t>(same),
+                                            cut.entries[s].end(), kind::gradient, &order_entry::what);
       EXPECT_LE(added, std::ssize(cut.batches)) << "at most one of each worker was under way";
     }
   }

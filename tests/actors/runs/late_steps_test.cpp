@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-// Whole runs whose steps end when they like, as on a card: in orders drawn from a seed, and on threads that
+// Whole runs whose steps end when they like, as on a GPU: in orders drawn from a seed, and on threads that
 // are no actor's.
 
 namespace mailgrad {

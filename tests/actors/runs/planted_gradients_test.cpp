@@ -72,7 +72,7 @@ public:
         on(self_,
            [this](const join_shard& x) {
              lines_[x.worker.value] = spawn<answers>(self_->home_system(), x.device);
-             send(self_, shard_, join_shard{x.worker, x.life, lines_[x.worker.value]});
+             send(self_, shard_, join_shard{x.worker, x.incarnation, lines_[x.worker.value]});
            }),
         on(self_, [this](const push_gradient& x) { push(x); }),
         on(self_, [this](const worker_left& x) { send(self_, shard_, x); }),
@@ -81,7 +81,7 @@ public:
         on(self_, [this](const policy_switched& x) { send(self_, asker_, x); }),
         on(self_, [this](const report_shard& x) { ask(x); }),
         on(self_, [this](const shard_report& x) { send(self_, asker_, x); }),
-        on(self_, [](const name_waits&) {}),
+        on(self_, [](const list_wait_reasons&) {}),
         on(self_,
            [this](const give_up& x) {
              for (const caf::actor& line : lines_)
@@ -125,7 +125,7 @@ private:
 
 class PlantedGradients : public ::testing::TestWithParam<const char*> {
 protected:
-  /// Then a second shard would wait for ever for the turn of a gradient that the first has not seen.
+  /// Then a second shard would wait for ever for the entry of a gradient that the first has not seen.
   static bool shards_agree() {
     const std::string policy = GetParam();
     return policy.find('@') == std::string::npos && make_policy(policy, 2)->shards_agree();

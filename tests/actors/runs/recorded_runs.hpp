@@ -31,7 +31,7 @@ struct finished_run {
 /// The terms that a rehearsal of `a` needs.
 inline replay_terms terms_of(const assembly& a) {
   const bool elastic = cure_spec(a.cure, a.workers).traits().pull.has_value();
-  return {parse_policy_schedule(a.policy, std::max(a.workers, a.seats)).front().policy.text(), a.local_steps,
+  return {parse_policy_schedule(a.policy, std::max(a.workers, a.slots)).front().policy.text(), a.local_steps,
           elastic, a.batches};
 }
 
@@ -48,7 +48,7 @@ protected:
     a.recorder = messaging::spawn<recorder>(
         system_.actors(), recorder_options{std::make_shared<recording_writer>(
                                                std::make_unique<std::ostream>(&bytes), "memory",
-                                               recording_header{a.workers, a.shards, {}, {}, a.seats}),
+                                               recording_header{a.workers, a.shards, {}, {}, a.slots}),
                                            [](const std::string& failure) { EXPECT_EQ(failure, ""); }});
     assembled_run run = assemble(a);
     disturb(run);
@@ -103,13 +103,13 @@ protected:
   static void expect_same_order(const recording& was, const recording& is) {
     EXPECT_EQ(was.batches, is.batches);
     EXPECT_EQ(was.end.switches, is.end.switches);
-    for (std::size_t s = 0; s < was.turns.size(); ++s) {
-      ASSERT_EQ(was.turns[s].size(), is.turns[s].size());
-      for (std::size_t i = 0; i < was.turns[s].size(); ++i) {
-        EXPECT_EQ(was.turns[s][i].what, is.turns[s][i].what);
-        EXPECT_EQ(was.turns[s][i].worker, is.turns[s][i].worker);
-        EXPECT_EQ(was.turns[s][i].step, is.turns[s][i].step);
-        EXPECT_EQ(was.turns[s][i].arrived, is.turns[s][i].arrived);
+    for (std::size_t s = 0; s < was.entries.size(); ++s) {
+      ASSERT_EQ(was.entries[s].size(), is.entries[s].size());
+      for (std::size_t i = 0; i < was.entries[s].size(); ++i) {
+        EXPECT_EQ(was.entries[s][i].what, is.entries[s][i].what);
+        EXPECT_EQ(was.entries[s][i].worker, is.entries[s][i].worker);
+        EXPECT_EQ(was.entries[s][i].step, is.entries[s][i].step);
+        EXPECT_EQ(was.entries[s][i].arrived, is.entries[s][i].arrived);
       }
     }
   }

@@ -3,7 +3,7 @@
 #include <mailgrad/tests/actors/runs/recorded_runs.hpp>
 #include <mailgrad/tests/actors/runs/treated_runs.hpp>
 
-#include <mailgrad/engine/record/recorded_lives.hpp>
+#include <mailgrad/engine/record/recorded_incarnations.hpp>
 
 #include <gtest/gtest.h>
 
@@ -29,16 +29,16 @@ using testing::finished_run;
 using testing::RecordedRun;
 
 constexpr std::uint64_t orders = 60;
-constexpr std::uint32_t seats = 5;
+constexpr std::uint32_t slots = 5;
 const bool many_orders = drawn_orders(orders).count() == orders;
 
 class ReplayedLosses : public RecordedRun {
 protected:
-  static assembly with_seats(const std::string& policy, std::uint32_t shards) {
+  static assembly with_slots(const std::string& policy, std::uint32_t shards) {
     assembly a;
     a.policy = policy;
     a.shards = shards;
-    a.seats = seats;
+    a.slots = slots;
     a.batches = 14;
     return a;
   }
@@ -50,20 +50,20 @@ protected:
   }
 
   /// A worker joins, comes back, leaves or is killed.
-  static void one_event(assembled_run& run, drawn_order& order, std::vector<std::uint32_t>& lives) {
-    const auto r = static_cast<std::uint32_t>(order.below(run_seats(run)));
+  static void one_event(assembled_run& run, drawn_order& order, std::vector<std::uint32_t>& incarnations) {
+    const auto r = static_cast<std::uint32_t>(order.below(run_slots(run)));
     const std::uint64_t what = order.below(4);
     const bool never_came = r >= run.devices.size() || !run.devices[r];
-    if (never_came || what == 0) return run.add_worker(r, lives[r] += never_came ? 0 : 1);
+    if (never_came || what == 0) return run.add_worker(r, incarnations[r] += never_came ? 0 : 1);
     if (what == 1) return send_anonymously(run.devices[r], leave_run{});
     kill(run.devices[r]);
   }
-  static std::uint32_t run_seats(const assembled_run&) { return seats; }
+  static std::uint32_t run_slots(const assembled_run&) { return slots; }
 
   /// Runs and records `a` while workers come and go. `switches`: the policy switches, too.
   std::optional<finished_run> disturbed(const assembly& a, drawn_order& order, std::size_t length,
                                         bool switches) {
-    std::vector<std::uint32_t> lives(seats);
+    std::vector<std::uint32_t> incarnations(slots);
     return finish(a, order, [&](assembled_run& run) {
       for (std::uint64_t i = 1 + order.below(6); i > 0; --i) {
         deliver(order, order.below(length / 3));
@@ -71,7 +71,7 @@ protected:
           send_anonymously(run.coordinator_actor,
                            request_switch{order.below(2) == 0 ? "ssp:1" : "sync", "by hand"});
         else
-          one_event(run, order, lives);
+          one_event(run, order, incarnations);
       }
     });
   }
@@ -79,13 +79,13 @@ protected:
   /// What a worker had trained that nobody knew of, a replay leaves out.
   static void expect_same_switches(const recording& was, const recording& is) {
     ASSERT_EQ(was.end.switches.size(), is.end.switches.size());
-    const recorded_lives lives(was);
+    const recorded_incarnations incarnations(was);
     for (std::size_t i = 0; i < was.end.switches.size(); ++i) {
       const recorded_switch &before = was.end.switches[i], &now = is.end.switches[i];
       EXPECT_EQ(before.policy, now.policy);
       EXPECT_EQ(before.present, now.present);
-      for (std::size_t r = 0; r < lives.ranks(); ++r)
-        EXPECT_EQ(lives.batches_before(before, i, r), now.batches[r]) << "of worker " << r;
+      for (std::size_t r = 0; r < incarnations.ranks(); ++r)
+        EXPECT_EQ(incarnations.batches_before(before, i, r), now.batches[r]) << "of worker " << r;
     }
   }
 
@@ -120,7 +120,7 @@ protected:
       expect_same_weights(a, *was, order.seed());
       if (HasFatalFailure()) return {repeated, changed};
       ++repeated;
-      changed += recorded_lives(was->order).any_change() ? 1U : 0U;
+      changed += recorded_incarnations(was->order).any_change() ? 1U : 0U;
     }
     return {repeated, changed};
   }
@@ -132,7 +132,7 @@ class ReplayedLossesOfAPolicy : public ReplayedLosses,
 
 TEST_P(ReplayedLossesOfAPolicy, ComeToTheSameWeightsInAnyOrder) {
   const auto [policy, shards] = GetParam();
-  const auto [repeated, changed] = repeat_all(with_seats(policy, shards), false);
+  const auto [repeated, changed] = repeat_all(with_slots(policy, shards), false);
   if (!many_orders) return;
   EXPECT_GT(repeated, orders / 2);
   EXPECT_GT(changed, orders / 3);
@@ -140,7 +140,7 @@ TEST_P(ReplayedLossesOfAPolicy, ComeToTheSameWeightsInAnyOrder) {
 
 TEST_P(ReplayedLossesOfAPolicy, ComeToTheSameWeightsThroughSwitches) {
   const auto [policy, shards] = GetParam();
-  const auto [repeated, changed] = repeat_all(with_seats(policy, shards), true);
+  const auto [repeated, changed] = repeat_all(with_slots(policy, shards), true);
   if (!many_orders) return;
   EXPECT_GT(repeated, orders / 2);
   EXPECT_GT(changed, orders / 4);
@@ -149,7 +149,7 @@ TEST_P(ReplayedLossesOfAPolicy, ComeToTheSameWeightsThroughSwitches) {
 /// One more actor between workers and shards brings a gradient after the news that its worker is lost.
 TEST_P(ReplayedLossesOfAPolicy, LeaveOutWhatCameTooLate) {
   const auto [policy, shards] = GetParam();
-  assembly a = with_seats(policy, shards);
+  assembly a = with_slots(policy, shards);
   a.overhear = true;
   const auto [repeated, changed] = repeat_all(a, true);
   if (!many_orders) return;
@@ -169,7 +169,7 @@ TEST_F(ReplayedLosses, ComeToTheSameWeightsWithEveryCureAndLocalSteps) {
   for (const testing::treated_run& t : testing::treated_runs) {
     SCOPED_TRACE(t.cure);
     assembly a = testing::treated(t);
-    a.seats = seats;
+    a.slots = slots;
     for (const bool switches : {false, true}) {
       const auto [repeated, changed] = repeat_all(a, switches);
       if (HasFatalFailure()) return;

@@ -102,7 +102,7 @@ TEST(ReportSoFar, AnswersSeveralThreadsAtOnce) {
         const training_report r = run.report_so_far(10s);
         EXPECT_GE(r.steps, steps);
         steps = r.steps;
-        static_cast<void>(run.name_waits(0ms));
+        static_cast<void>(run.list_wait_reasons(0ms));
       }
     });
   askers.clear();

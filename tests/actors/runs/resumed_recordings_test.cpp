@@ -78,10 +78,10 @@ protected:
     const auto kept = std::make_shared<std::vector<killed_here>>();
     const auto file =
         std::make_shared<recording_writer>(std::make_unique<std::ostream>(bytes.get()), "memory",
-                                           recording_header{a.workers, a.shards, {}, {}, a.seats});
+                                           recording_header{a.workers, a.shards, {}, {}, a.slots});
     recording_cut begins(a.shards);
     if (before) write_again(*file, *before);
-    for (std::uint32_t s = 0; before && s < a.shards; ++s) begins.add(s, before->turns[s]);
+    for (std::uint32_t s = 0; before && s < a.shards; ++s) begins.add(s, before->entries[s]);
     a.recorder = spawn<recorder>(
         system_.actors(),
         recorder_options{file, [](const std::string& failure) { EXPECT_EQ(failure, ""); }, begins});

@@ -67,7 +67,7 @@ protected:
       const assembled_run run = assemble(a);
       deliver(order);
       if (run.times_ended() == 0) {
-        messaging::send_anonymously(run.coordinator_actor, name_waits{});
+        messaging::send_anonymously(run.coordinator_actor, list_wait_reasons{});
         deliver(order);
       }
       EXPECT_EQ(run.times_ended(), 1U) << run.waits();

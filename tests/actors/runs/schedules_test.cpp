@@ -3,7 +3,7 @@
 #include <mailgrad/tests/actors/runs/ordered_policies.hpp>
 #include <mailgrad/tests/actors/runs/run_checks.hpp>
 
-#include <mailgrad/demos/own_policy.hpp>
+#include <mailgrad/demos/custom_policy.hpp>
 
 #include <gtest/gtest.h>
 
@@ -286,7 +286,7 @@ std::string name_of_policy(const ::testing::TestParamInfo<const char*>& policy) 
 
 /// All that one may choose, those of the demo among them.
 std::vector<const char*> policies() {
-  own_policy<fair_turns>("1");
+  custom_policy<fair_turns>("1");
   std::vector<const char*> all(testing::ordered_policies.begin(), testing::ordered_policies.end());
   all.insert(all.end(), {"sync, hogwild@4, async@8", "fair-turns:1", "fair-turns:1, async@5"});
   return all;

@@ -63,7 +63,7 @@ public:
       ends_told_ = run_->times_ended();
       EXPECT_EQ(run_->outcome().how, run_outcome::ending::completed) << run_->outcome().why;
       expect_balanced(*run_);
-      texts.push_back({{on.to, outside}, outcome_in_words()});
+      texts.push_back({{on.to, outside}, format_outcome()});
     }
     return texts;
   }
@@ -120,7 +120,7 @@ private:
     return texts;
   }
 
-  std::string outcome_in_words() const {
+  std::string format_outcome() const {
     const training_report report = report_of(run_->outcome());
     std::string text = "ended, " + to_string(report.ledger) + ", samples " + std::to_string(report.samples);
     for (const policy_switch& s : report.switches)

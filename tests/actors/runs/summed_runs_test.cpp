@@ -239,7 +239,7 @@ TEST_F(SummedRuns, SayThatAWorkerWaitsForASum) {
   drawn_order order(1);
   const assembled_run run = assemble(a);
   deliver(order);
-  send_anonymously(run.coordinator_actor, name_waits{});
+  send_anonymously(run.coordinator_actor, list_wait_reasons{});
   deliver(order);
   EXPECT_THAT(run.waits(), HasSubstr("worker 0 waits for the sum of the gradients of all workers in step 1"));
 }

@@ -1,7 +1,7 @@
 #include <mailgrad/tests/actors/runs/small_training.hpp>
 
 #include <mailgrad/actors/shard/custom_parameter_actor.hpp>
-#include <mailgrad/optim/own_rule.hpp>
+#include <mailgrad/optim/custom_rule.hpp>
 #include <mailgrad/optim/plugin.hpp>
 
 #include <gmock/gmock.h>
@@ -66,7 +66,7 @@ struct inflating_rule {
 template <class Rule>
 training_options with_rule(const std::string& policy, std::uint32_t workers) {
   training_options o = options_for(policy, workers);
-  o.optimizer.rule = make_own_rule(rule_table<Rule>);
+  o.optimizer.rule = make_custom_rule(rule_table<Rule>);
   return o;
 }
 

@@ -118,10 +118,10 @@ TEST_F(TrainingRecord, TakesAtMostThirtyTwoBytesAnUpdateOfAShard) {
     const recording read_back = read_recording(path_);
     std::stringbuf empty;
     recording_writer writer(std::make_unique<std::ostream>(&empty), path_, read_back.header);
-    const std::uint64_t few_turns = 4 * 4 * 16 + 3 * 8; // workers that join and leave; heads of three parts
+    const std::uint64_t few_entries = 4 * 4 * 16 + 3 * 8; // workers that join and leave; heads of three parts
     writer.end(read_back.end);
     EXPECT_LE(std::filesystem::file_size(path_),
-              empty.view().size() + few_turns * shards + 32 * shards * r.steps);
+              empty.view().size() + few_entries * shards + 32 * shards * r.steps);
   }
 }
 
@@ -214,18 +214,18 @@ TEST_F(TrainingRecord, OfAKilledRunIsRepeatedAsFarAsItGoes) {
 }
 
 /// The rehearsal believes that the worker diverged; its loss is what it is.
-TEST_F(TrainingRecord, EndsIfAGradientHasNoTurn) {
+TEST_F(TrainingRecord, EndsIfAGradientHasNoEntry) {
   train(small_model(), small_data(), recorded());
   recording r = *read();
-  const auto first = std::ranges::find(r.turns[0], order_entry::kind::gradient, &order_entry::what);
-  ASSERT_NE(first, r.turns[0].end());
+  const auto first = std::ranges::find(r.entries[0], order_entry::kind::gradient, &order_entry::what);
+  ASSERT_NE(first, r.entries[0].end());
   const rank robbed = first->worker; // one that was dealt a batch, which not all need have been
-  for (auto& turns : r.turns) {
-    const auto last = std::find_if(turns.rbegin(), turns.rend(), [&](const order_entry& t) {
+  for (auto& entries : r.entries) {
+    const auto last = std::find_if(entries.rbegin(), entries.rend(), [&](const order_entry& t) {
       return t.what == order_entry::kind::gradient && t.worker == robbed;
     });
-    ASSERT_NE(last, turns.rend());
-    turns.erase(std::next(last).base());
+    ASSERT_NE(last, entries.rend());
+    entries.erase(std::next(last).base());
   }
   training_options o = four_workers();
   o.replay = std::make_shared<const recording>(r);
@@ -243,7 +243,8 @@ TEST_F(TrainingRecord, EndsIfAGradientHasNoTurn) {
 TEST_F(TrainingRecord, IsRefusedIfItsReplayWouldHang) {
   train(small_model(), small_data(), recorded());
   recording r = *read();
-  for (auto& turns : r.turns) std::erase_if(turns, [](const order_entry& t) { return t.worker == rank{3}; });
+  for (auto& entries : r.entries)
+    std::erase_if(entries, [](const order_entry& t) { return t.worker == rank{3}; });
   training_options o = four_workers();
   o.replay = std::make_shared<const recording>(r);
   try {

@@ -310,7 +310,7 @@ TEST(Training, NamesNothingThatWaitsOnceItHasEnded) {
   training run(small_model(), small_data(), options_for("sync", 2));
   static_cast<void>(run.report());
   EXPECT_TRUE(run.wait_for(std::chrono::milliseconds{0}));
-  EXPECT_THAT(run.name_waits(std::chrono::milliseconds{0}), ::testing::IsEmpty());
+  EXPECT_THAT(run.list_wait_reasons(std::chrono::milliseconds{0}), ::testing::IsEmpty());
 }
 
 TEST(ShortForms, MeanWhatTheLongOnesMean) {

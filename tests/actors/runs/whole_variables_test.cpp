@@ -106,7 +106,7 @@ private:
   }
 };
 
-TEST(OwnParameterActorOfWholeVariables, IsToldNamesShapesAndPlaces) {
+TEST(CustomParameterActorOfWholeVariables, IsToldNamesShapesAndPlaces) {
   training_options o = options_for("sync", 2);
   o.shards = 2;
   o.parameter_actor = make_custom_parameter_actor<told_of_layout>();

@@ -29,7 +29,7 @@ TEST_F(ParameterActor, TakesNoGradientOfAnIncarnationThatIsNoMore) {
   push(0, 2, 1);
   EXPECT_EQ(report().workers[0].ledger.produced, 1U);
   push_gradient first = testing::push_of(0, 1, 1, testing::constant_gradient(layout_, 1));
-  first.header.id.life = {1};
+  first.header.id.incarnation = {1};
   tell(shard_, first);
   EXPECT_EQ(report().workers[0].ledger.applied, 2U) << "it counts its steps from 1 again";
   tell(shard_, first);
@@ -47,7 +47,7 @@ TEST_F(ParameterActor, LooksAtNothingOfWhoIsFencedOff) {
   tell(shard_, testing::push_of(0, 1, 0, out_of_reach));
   EXPECT_EQ(report().workers[0].ledger.produced, 0U);
   push_gradient x = testing::push_of(0, 1, 0, testing::constant_gradient(layout_, 1));
-  x.header.id.life = {1};
+  x.header.id.incarnation = {1};
   tell(shard_, x);
   EXPECT_EQ(report().workers[0].ledger.produced, 1U);
 }
@@ -60,7 +60,7 @@ TEST_F(ParameterActor, IsJoinedByNoIncarnationThatIsNoMore) {
   tell(shard_, join_shard{{0}, {0}, late.actor()});
   EXPECT_THAT(weights_of(0), SizeIs(answers));
   push_gradient x = testing::push_of(0, 1, 0, testing::constant_gradient(layout_, 1));
-  x.header.id.life = {1};
+  x.header.id.incarnation = {1};
   tell(shard_, x);
   EXPECT_THAT(weights_of(0), SizeIs(answers + 1)) << "the later one is still the worker";
 }
@@ -77,7 +77,7 @@ TEST_F(ParameterActor, CountsTheNextIncarnationAmongTheWorkersOfItsPolicy) {
   push(0, 2, 1);
   EXPECT_EQ(report().version.value, 1U) << "the barrier waits for it";
   push_gradient x = testing::push_of(1, 1, 1, testing::constant_gradient(layout_, 1));
-  x.header.id.life = {1};
+  x.header.id.incarnation = {1};
   tell(shard_, x);
   EXPECT_EQ(report().version.value, 2U);
 }

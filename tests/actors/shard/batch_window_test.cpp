@@ -97,14 +97,14 @@ TEST_F(BatchWindow, IsNotWatchedByAShardThatFollowsTheOrder) {
   auto recorded = std::make_shared<recording>();
   recorded->header.workers = 3;
   recorded->header.shards = 1;
-  recorded->turns.push_back({{kind::joined, {0}},
-                             {kind::joined, {1}},
-                             {kind::joined, {2}},
-                             {kind::gradient, {0}, {1}},
-                             {kind::gradient, {1}, {1}},
-                             {kind::closed, {}, {}, {}, 7},
-                             {kind::gradient, {2}, {1}},
-                             {kind::gradient, {0}, {2}}});
+  recorded->entries.push_back({{kind::joined, {0}},
+                               {kind::joined, {1}},
+                               {kind::joined, {2}},
+                               {kind::gradient, {0}, {1}},
+                               {kind::gradient, {1}, {1}},
+                               {kind::closed, {}, {}, {}, 7},
+                               {kind::gradient, {2}, {1}},
+                               {kind::gradient, {0}, {2}}});
   recorded->batches.resize(3);
   replayed_ = recorded;
   serve("quorum:2,grace=0.25", 3);
@@ -120,11 +120,11 @@ TEST_F(BatchWindow, MakesAVersionInAReplayOfABatchWhoseGradientsWereMissed) {
   auto recorded = std::make_shared<recording>();
   recorded->header.workers = 2;
   recorded->header.shards = 1;
-  recorded->turns.push_back({{kind::joined, {0}},
-                             {kind::joined, {1}},
-                             {kind::missed, {1}, {1}},
-                             {kind::closed, {}, {}, {}, 7},
-                             {kind::gradient, {0}, {1}}});
+  recorded->entries.push_back({{kind::joined, {0}},
+                               {kind::joined, {1}},
+                               {kind::missed, {1}, {1}},
+                               {kind::closed, {}, {}, {}, 7},
+                               {kind::gradient, {0}, {1}}});
   recorded->batches.resize(2);
   replayed_ = recorded;
   serve("quorum:1,grace=0.25", 2);
@@ -142,8 +142,8 @@ TEST_F(BatchWindow, IsNotedForAReplay) {
   report();
   std::vector<order_entry> closed;
   for (const order_noted& told : recorder.heard<order_noted>())
-    for (const order_entry& turn : told.turns)
-      if (turn.what == kind::closed) closed.push_back(turn);
+    for (const order_entry& entry : told.entries)
+      if (entry.what == kind::closed) closed.push_back(entry);
   EXPECT_THAT(closed, ElementsAre(order_entry{kind::closed, {}, {}, {}, moment}));
 }
 

@@ -49,7 +49,7 @@ public:
            [this](const report_shard&) {
              return shard_report{weights_->index(), weights_->version(), accounts_, weights_->snapshot()};
            }),
-        on(self_, [](const name_waits&) {}),
+        on(self_, [](const list_wait_reasons&) {}),
         on(self_, [this](const give_up&) { self_->quit(); }),
     };
   }
@@ -149,7 +149,7 @@ public:
   using parameter_actor::parameter_actor;
 };
 
-TEST(OwnParameterActor, DecidesWhatBecomesOfEveryGradient) {
+TEST(CustomParameterActor, DecidesWhatBecomesOfEveryGradient) {
   training_options o = options_for("async", 1);
   o.parameter_actor = make_custom_parameter_actor<every_other>();
   for (const std::uint32_t shards : {1U, 2U}) {
@@ -196,7 +196,7 @@ TEST(CustomParameterActor, FailsTheRunIfItLeavesAGradientOut) {
   EXPECT_FALSE(r.ledger.balances());
 }
 
-TEST(OwnParameterActor, ServesSeveralWorkers) {
+TEST(CustomParameterActor, ServesSeveralWorkers) {
   training_options o = options_for("async", 3);
   o.parameter_actor = make_custom_parameter_actor<every_other>();
   const training_report r = trained(o, small_data(1000));
@@ -205,7 +205,7 @@ TEST(OwnParameterActor, ServesSeveralWorkers) {
   EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
 }
 
-TEST(OwnParameterActor, MayObeyThePolicyItIsHandedAndSwitch) {
+TEST(CustomParameterActor, MayObeyThePolicyItIsHandedAndSwitch) {
   training_options o = options_for("sync, async@12", 2);
   o.shards = 2;
   o.parameter_actor = make_custom_parameter_actor<namesake>(true);
@@ -216,14 +216,14 @@ TEST(OwnParameterActor, MayObeyThePolicyItIsHandedAndSwitch) {
   EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
 }
 
-TEST(OwnParameterActor, MakesOurWeightsIfItDoesWhatOursDoes) {
+TEST(CustomParameterActor, MakesOurWeightsIfItDoesWhatOursDoes) {
   training_options o = options_for("sync", 2);
   const std::string ours = trained(o).parameters_sha256;
   o.parameter_actor = make_custom_parameter_actor<namesake>();
   EXPECT_EQ(trained(o).parameters_sha256, ours);
 }
 
-TEST(OwnParameterActor, IsRefusedWhatItCannotDo) {
+TEST(CustomParameterActor, IsRefusedWhatItCannotDo) {
   training_options o = options_for("async, sync@12", 2);
   o.parameter_actor = make_custom_parameter_actor<every_other>();
   EXPECT_THAT([&] { training(small_model(), small_data(), o); },

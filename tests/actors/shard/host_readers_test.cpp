@@ -1,6 +1,6 @@
 #include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
-#include <mailgrad/tests/tensor/late_lane.hpp>
+#include <mailgrad/tests/tensor/late_queue.hpp>
 
 #include <mailgrad/actors/shard/host_readers.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
@@ -18,10 +18,10 @@ namespace mailgrad {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::late_lane;
+using testing::late_queue;
 
-/// A lane whose marks pass late, and which may lack memory for one.
-class lacking_lane final : public lane {
+/// A device queue whose events pass late, and which may lack memory for one.
+class lacking_queue final : public device_queue {
 public:
   const stream& where() const noexcept override { return at_.where(); }
   memory allocate(std::size_t bytes) override { return at_.allocate(bytes); }
@@ -30,8 +30,8 @@ public:
   void copy_to_host(const memory& from, std::size_t first, memory& to) override {
     at_.copy_to_host(from, first, to);
   }
-  void wait_for(const mark& m) override { at_.wait_for(m); }
-  mark record() override {
+  void wait_for(const device_event& m) override { at_.wait_for(m); }
+  device_event record() override {
     if (lacks_memory) throw out_of_memory("cuda:0: out of memory: the test wants it");
     return at_.record();
   }
@@ -41,12 +41,12 @@ public:
   bool lacks_memory = false;
 
 private:
-  late_lane at_;
+  late_queue at_;
 };
 
 /// Nobody tells: the test serves who waits.
-struct silent_watch final : mark_watch {
-  void when_passed(mark, notice) override {}
+struct silent_watch final : event_watch {
+  void when_passed(device_event, notice) override {}
 };
 
 /// An actor that does what it is told, once.
@@ -67,7 +67,7 @@ private:
 
 class HostReaders : public testing::DeterministicTest {
 protected:
-  /// Calls `what` with readers of a shard in this lane, in an actor.
+  /// Calls `what` with readers of a shard on this device queue, in an actor.
   void with_readers(const std::function<void(host_readers&)>& what) {
     start<told_actor>(std::function<void(caf::event_based_actor*)>([&](caf::event_based_actor* self) {
       host_readers readers(self, weights_, std::make_shared<silent_watch>(), time_);
@@ -78,10 +78,10 @@ protected:
     EXPECT_TRUE(done_) << "the actor has ended before";
   }
 
-  const std::shared_ptr<lacking_lane> lane_ = std::make_shared<lacking_lane>();
+  const std::shared_ptr<lacking_queue> queue_ = std::make_shared<lacking_queue>();
   const std::shared_ptr<shard> weights_ =
       std::make_shared<shard>(testing::layout_of({{"w", {8}}}, 1), 0, 3, parse_optimizer("sgd"),
-                              std::static_pointer_cast<lane>(lane_));
+                              std::static_pointer_cast<device_queue>(queue_));
   bool done_ = false;
 };
 
@@ -92,31 +92,31 @@ TEST_F(HostReaders, ServeThoseWhoAskInTheirOrder) {
     readers.when_copied([&] { served.push_back(2); });
     readers.serve();
     EXPECT_TRUE(served.empty()) << "no copy has come";
-    lane_->run();
+    queue_->run();
     readers.serve();
     EXPECT_EQ(served, (std::vector{1, 2}));
-    EXPECT_FALSE(readers.name_wait());
+    EXPECT_FALSE(readers.blocked_on());
   });
 }
 
-/// The one that lacks a mark fails at once. The first one has waited since it asked.
+/// The one that lacks memory for an event fails at once. The first one has waited since it asked.
 TEST_F(HostReaders, NameTheLongestWaitThoughALaterOneHasFailed) {
   with_readers([&](host_readers& readers) {
     int served = 0;
     readers.when_copied([&] { ++served; });
     time_->advance(3s);
-    lane_->lacks_memory = true;
+    queue_->lacks_memory = true;
     EXPECT_THROW(readers.when_copied([&] { served = 100; }), out_of_memory);
-    lane_->lacks_memory = false;
+    queue_->lacks_memory = false;
     time_->advance(4s);
-    const auto wait = readers.name_wait();
+    const auto wait = readers.blocked_on();
     ASSERT_TRUE(wait);
-    EXPECT_EQ(wait->what, "shard 0 waits for its weights to come from the card, for 1 of those who asked");
+    EXPECT_EQ(wait->what, "shard 0 waits for its weights to come from the GPU, for 1 of those who asked");
     EXPECT_EQ(wait->span, std::chrono::nanoseconds(7s).count());
-    lane_->run();
+    queue_->run();
     readers.serve();
     EXPECT_EQ(served, 1);
-    EXPECT_FALSE(readers.name_wait());
+    EXPECT_FALSE(readers.blocked_on());
   });
 }
 

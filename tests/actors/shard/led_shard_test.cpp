@@ -99,7 +99,7 @@ TEST_F(LedShard, SaysThatItWaitsForTheOrderOfTheFirst) {
   serve("k-async:2", 3);
   push(0, 1, 0);
   time_->advance(2s);
-  const auto waits = ask<wait_named>(shard_, name_waits{}).heard<wait_named>();
+  const auto waits = ask<wait_reason>(shard_, list_wait_reasons{}).heard<wait_reason>();
   ASSERT_THAT(waits, SizeIs(1));
   EXPECT_EQ(waits[0].what,
             "shard 1 holds worker 0 after step 1, k-async policy, until shard 0 tells its turn");
@@ -111,7 +111,7 @@ TEST_F(LedShard, NamesTheGradientWhoseTurnIsFirst) {
   push(0, 1, 0);
   lead(2, 1, 0);
   lead(0, 1, 0);
-  const auto waits = ask<wait_named>(shard_, name_waits{}).heard<wait_named>();
+  const auto waits = ask<wait_reason>(shard_, list_wait_reasons{}).heard<wait_reason>();
   ASSERT_THAT(waits, SizeIs(1));
   EXPECT_EQ(waits[0].what,
             "shard 1 holds worker 0 after step 1, k-async policy, until it has the gradient of "
@@ -124,7 +124,7 @@ TEST_F(LedShard, AwaitsNobodyWhoseGradientIsHere) {
   push(0, 1, 0);
   lead(0, 1, 0);
   push(1, 1, 0);
-  const auto waits = ask<wait_named>(shard_, name_waits{}).heard<wait_named>();
+  const auto waits = ask<wait_reason>(shard_, list_wait_reasons{}).heard<wait_reason>();
   ASSERT_THAT(waits, SizeIs(2));
   EXPECT_THAT(waits[0].what, HasSubstr("holds worker 0 after step 1, k-async policy, until it hears from "
                                        "worker 2 (heard 0.0 s ago)"));

@@ -22,9 +22,9 @@ protected:
       : index_(shards - 1), layout_(layout_of({{"w", {16 * shards}}}, shards)) {}
 
   void serve(const std::string& policy, std::uint32_t workers, const std::string& cure = "none") {
-    auto weights = lane_ ? std::make_shared<shard>(layout_, index_, 1, sgd(1), lane_)
-                         : std::make_shared<shard>(layout_, index_, 1, sgd(1));
-    weights->finish(); // a lane that is late has its first values now
+    auto weights = queue_ ? std::make_shared<shard>(layout_, index_, 1, sgd(1), queue_)
+                          : std::make_shared<shard>(layout_, index_, 1, sgd(1));
+    weights->finish(); // a device queue that is late has its first values now
     begin_ = weights->snapshot().on_host()[0];
     parameter_actor_options o{{.weights = std::move(weights),
                                .policy = {policy, workers},
@@ -65,13 +65,13 @@ protected:
   listener<staleness_observed> tracker_ = listen<staleness_observed>();
   caf::actor shard_;
   std::vector<listener<shard_weights>> devices_;
-  caf::actor recorder_{};                       ///< gets the turns; none unless a test has one
+  caf::actor recorder_{};                       ///< gets the entries; none unless a test has one
   std::shared_ptr<const recording> replayed_{}; ///< the run to repeat, if there is one
-  caf::actor tells_trace_to_{};  ///< a coordinator that is told the timeline; none unless a test has one
-  std::shared_ptr<lane> lane_{}; ///< of the shard; null: that of the host
-  std::shared_ptr<mark_watch> watch_{}; ///< tells when marks of the lane pass; none if they do at once
-  std::shared_ptr<step_timer> timer_{}; ///< for policies that close batches; none unless a test has one
-  std::function<std::vector<wait_named>()> waits_here_{}; ///< of its process; none unless a test has some
+  caf::actor tells_trace_to_{}; ///< a coordinator that is told the timeline; none unless a test has one
+  std::shared_ptr<device_queue> queue_{}; ///< of the shard; null: that of the host
+  std::shared_ptr<event_watch> watch_{};  ///< tells when events of the queue pass; none if they do at once
+  std::shared_ptr<step_timer> timer_{};   ///< for policies that close batches; none unless a test has one
+  std::function<std::vector<wait_reason>()> waits_here_{}; ///< of its process; none unless a test has some
   /// Is told whom the shard awaits first; empty unless a test asks.
   std::function<void(std::optional<rank>, version_number)> awaits_{};
   float begin_ = 0;

@@ -67,18 +67,18 @@ TEST_F(ParameterActor, TellsAWorkerWhichGradientItHasDiscarded) {
   EXPECT_EQ(weights_of(1).back().header.discarded, step_number{1}) << "the second was taken";
 }
 
-TEST_F(ParameterActor, ForetellsWhichGradientsItWillDiscard) {
+TEST_F(ParameterActor, PredictsWhichGradientsItWillDiscard) {
   serve("ringmaster:2", 2);
   push(0, 1, 0);
-  const auto foretold = [&](std::uint64_t version_read, std::uint64_t epoch = 0) {
-    const foretell_gradient asked{{1}, {}, {1}, {version_read}, {epoch}};
-    return ask<gradient_foretold>(shard_, asked).heard<gradient_foretold>().at(0).discarded;
+  const auto predicted = [&](std::uint64_t version_read, std::uint64_t epoch = 0) {
+    const predict_verdict asked{{1}, {}, {1}, {version_read}, {epoch}};
+    return ask<verdict_predicted>(shard_, asked).heard<verdict_predicted>().at(0).discarded;
   };
-  EXPECT_FALSE(foretold(0)) << "one version old";
+  EXPECT_FALSE(predicted(0)) << "one version old";
   push(0, 2, 1);
-  EXPECT_TRUE(foretold(0));
-  EXPECT_FALSE(foretold(1));
-  EXPECT_FALSE(foretold(0, 1)) << "another policy will judge it";
+  EXPECT_TRUE(predicted(0));
+  EXPECT_FALSE(predicted(1));
+  EXPECT_FALSE(predicted(0, 1)) << "another policy will judge it";
   push(1, 1, 0);
   EXPECT_EQ(weights_of(1).back().header.discarded, step_number{1});
 }
@@ -177,15 +177,15 @@ TEST_F(ParameterActor, CountsAsLostWhatLiesInABatchThatNeverFilled) {
 
 /// Its coordinator is in another process, which would not get the timeline with the report.
 TEST_F(ParameterActor, TellsAllOfItsTimelineBeforeItsReport) {
-  using coordinator_probe = testing::listener<shard_trace_told, shard_report, wait_named>;
-  coordinator_probe coordinator = listen<shard_trace_told, shard_report, wait_named>();
+  using coordinator_probe = testing::listener<shard_trace_reported, shard_report, wait_reason>;
+  coordinator_probe coordinator = listen<shard_trace_reported, shard_report, wait_reason>();
   const auto say = [&](const caf::message& m) {
     messaging::send_as(coordinator.actor(), shard_, m);
     run();
   };
   tells_trace_to_ = coordinator.actor();
   serve("sync", 2);
-  auto& told = coordinator.heard<shard_trace_told>();
+  auto& told = coordinator.heard<shard_trace_reported>();
   ASSERT_THAT(told, SizeIs(1)) << "that a worker has joined shows that a coordinator is there";
   EXPECT_THAT(told[0].piece.events, IsEmpty());
   push(0, 1, 0);
@@ -196,13 +196,13 @@ TEST_F(ParameterActor, TellsAllOfItsTimelineBeforeItsReport) {
   say(caf::make_message(report_shard{}));
   say(caf::make_message(report_shard{}));
   EXPECT_THAT(coordinator.heard<shard_report>(), IsEmpty());
-  say(caf::make_message(name_waits{}));
-  ASSERT_THAT(coordinator.heard<wait_named>(), ::testing::Not(IsEmpty()));
-  EXPECT_EQ(coordinator.heard<wait_named>()[0].what,
+  say(caf::make_message(list_wait_reasons{}));
+  ASSERT_THAT(coordinator.heard<wait_reason>(), ::testing::Not(IsEmpty()));
+  EXPECT_EQ(coordinator.heard<wait_reason>()[0].what,
             "shard 0 waits for the coordinator to take its timeline");
   say(caf::make_message(trace_taken{}));
   ASSERT_THAT(told, SizeIs(2));
-  EXPECT_EQ(std::ranges::count(told[1].piece.events, trace_kind::apply, &told_event::what), 2);
+  EXPECT_EQ(std::ranges::count(told[1].piece.events, trace_kind::apply, &reported_event::what), 2);
   ASSERT_THAT(coordinator.heard<shard_report>(), SizeIs(1));
   EXPECT_EQ(coordinator.heard<shard_report>()[0].version.value, 1U);
 }

@@ -1,7 +1,7 @@
 #include <mailgrad/tests/actors/shard/parameter_actor_fixture.hpp>
 
 #include <mailgrad/engine/record/recording.hpp>
-#include <mailgrad/optim/cures/own_cure.hpp>
+#include <mailgrad/optim/cures/custom_cure.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -39,30 +39,30 @@ public:
   static inline int applied_before = 0; ///< gradients, before any worker left
 };
 
-/// A shard whose turns are recorded.
+/// A shard whose order is recorded.
 class RecordedSwitch : public testing::ParameterActor {
 protected:
   RecordedSwitch() { recorder_ = noted_.actor(); }
 
   /// The run of two workers that were dealt no batch; the second was lost.
-  static recording run_with(std::vector<order_entry> turns,
+  static recording run_with(std::vector<order_entry> entries,
                             const std::vector<std::uint8_t>& present = {1, 1}) {
     recording r;
     r.name = "x.rec";
     r.header.workers = 2;
     r.batches = {{}, {}};
-    r.turns = {std::move(turns)};
+    r.entries = {std::move(entries)};
     r.end.ended = "completed";
     r.end.switches = {{"sync", "by hand", {0, 0}, present}};
     r.end.lost = {1};
     return r;
   }
   /// All that the shard has noted.
-  std::vector<order_entry> turns() {
+  std::vector<order_entry> entries() {
     report();
     std::vector<order_entry> all;
     for (const order_noted& n : noted_.heard<order_noted>())
-      all.insert(all.end(), n.turns.begin(), n.turns.end());
+      all.insert(all.end(), n.entries.begin(), n.entries.end());
     return all;
   }
   void switch_to_sync(std::vector<std::uint8_t> present) {
@@ -77,14 +77,14 @@ TEST_F(RecordedSwitch, SendsHomeAtItsTurnWhoNeverJoinedBefore) {
   replayed_ = std::make_shared<const recording>(
       run_with({{kind::joined, {0}}, {kind::switched, {}}, {kind::left, {1}}}));
   serve("async", 2);
-  EXPECT_THAT(weights_of(1), SizeIs(1)) << "there is no turn for it to wait for";
+  EXPECT_THAT(weights_of(1), SizeIs(1)) << "there is no entry for it to wait for";
   switch_to_sync({1, 1});
   ASSERT_THAT(weights_of(1), SizeIs(2)) << "nor is there after the switch";
   EXPECT_EQ(weights_of(1)[1].header.epoch.value, 1U);
 }
 
 /// In the recorded run this shard never had the gradient. Here it comes, and its worker leaves before the
-/// turn.
+/// entry.
 TEST_F(RecordedSwitch, SendsNobodyHomeWhoHasComeBackAsAnotherSince) {
   recording r = run_with(
       {{kind::joined, {0}}, {kind::joined, {1}}, {kind::gradient, {0}, {1}}, {kind::missed, {1}, {1}}});
@@ -106,12 +106,12 @@ TEST_F(RecordedSwitch, CanBeRepeatedThoughTheCoordinatorTakesALostWorkerForPrese
   tell(shard_, worker_left{{1}});
   switch_to_sync({1, 1});
   tell(shard_, worker_left{{0}});
-  EXPECT_NO_THROW(require_repeatable(run_with(turns())));
+  EXPECT_NO_THROW(require_repeatable(run_with(entries())));
 }
 
 /// The gradients of a batch may be its own.
 TEST_F(RecordedSwitch, ForgetsNobodyBeforeTheBatchIsAppliedThatItsEndCompletes) {
-  serve("sync", 3, own_cure<leave_count>());
+  serve("sync", 3, custom_cure<leave_count>());
   push(0, 1, 0);
   push(1, 1, 0);
   EXPECT_EQ(leave_count::applied_before, 0) << "the batch waits for worker 2";
@@ -123,13 +123,13 @@ TEST_F(RecordedSwitch, ForgetsNobodyBeforeTheBatchIsAppliedThatItsEndCompletes) 
 
 /// The coordinator knows that it has ended, and its own word is still on its way to this shard.
 TEST_F(RecordedSwitch, LetsGoBeforeItWhoTakesNoPartAndHasNotSaidThatItLeaves) {
-  serve("async", 2, own_cure<leave_count>());
+  serve("async", 2, custom_cure<leave_count>());
   switch_to_sync({1, 0});
   EXPECT_EQ(leave_count::left, 1);
   tell(shard_, worker_left{{1}});
   EXPECT_EQ(leave_count::left, 1) << "it leaves once";
   tell(shard_, worker_left{{0}});
-  const std::vector<order_entry> noted = turns();
+  const std::vector<order_entry> noted = entries();
   EXPECT_THAT(noted,
               ElementsAre(Field(&order_entry::what, kind::joined), Field(&order_entry::what, kind::joined),
                           Field(&order_entry::what, kind::left), Field(&order_entry::what, kind::switched),

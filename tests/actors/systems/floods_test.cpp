@@ -26,7 +26,7 @@
 #include <utility>
 #include <vector>
 
-// Each role says each letter without end to whoever it can reach. The receiver takes it without growing, or
+// Each role says each message without end to whoever it can reach. The receiver takes it without growing, or
 // ends the session in words, and the others train on.
 
 namespace mailgrad::systems {
@@ -133,32 +133,32 @@ struct flooded_run : played_processes {
   std::vector<worker_process*> workers;
 };
 
-constexpr std::size_t text_bytes = 2000; ///< of each text in a letter
+constexpr std::size_t text_bytes = 2000; ///< of each text in a message
 constexpr std::size_t most_growth = 1 << 17;
 
-/// Has `say` called so often that whatever keeps letters is seen, while `lives` says that the session stands.
-void flood(played_processes& of, const std::function<void()>& say, const std::function<bool()>& lives) {
-  constexpr int rounds = 40, letters = 48;
+/// Has `say` called so often that whatever keeps messages is seen, while the session stands.
+void flood(played_processes& of, const std::function<void()>& say, const std::function<bool()>& stands) {
+  constexpr int rounds = 40, messages = 48;
   std::size_t before = 0;
-  for (int round = 0; round < rounds && lives(); ++round) {
+  for (int round = 0; round < rounds && stands(); ++round) {
     if (round == rounds / 2) before = bytes_in_use();
-    for (int i = 0; i < letters && lives(); ++i) say();
+    for (int i = 0; i < messages && stands(); ++i) say();
     of.run_for(5ms);
   }
-  if (before == 0 || !lives()) return;
+  if (before == 0 || !stands()) return;
   const std::size_t grown = std::max(bytes_in_use(), before) - before;
   if (std::getenv("MAILGRAD_TELL_FLOODS")) fmt::print("grown by {} KiB\n", grown >> 10);
-  EXPECT_LT(grown, most_growth) << "bytes while " << rounds / 2 * letters << " letters came";
+  EXPECT_LT(grown, most_growth) << "bytes while " << rounds / 2 * messages << " messages came";
 }
 
-/// Those to whom such a letter may go, among these. The coordinator if it may go to none of them.
+/// Those to whom such a message may go, among these. The coordinator if it may go to none of them.
 std::vector<duty> receivers_of(message_kind kind, std::initializer_list<duty> there) {
   std::vector<duty> all;
   std::ranges::copy_if(there, std::back_inserter(all), [kind](duty d) { return may_be_sent_to(kind, d); });
   return all.empty() ? std::vector{duty::coordinator} : all;
 }
 
-struct EachLetterWithoutEnd : ::testing::TestWithParam<message_kind> {
+struct EachMessageWithoutEnd : ::testing::TestWithParam<message_kind> {
   bool may_end_the_run() const {
     static const std::set<std::string_view> final_words{"worker_finished", "loss_diverged", "worker_failed"};
     return final_words.contains(name_of(GetParam()));
@@ -179,20 +179,20 @@ void expect_others_go_on(flooded_run& s, bool may_fail) {
 
 void flood_from_worker(flooded_run& s, message_kind kind, duty to) {
   worker_process& bad = *s.workers[0];
-  const auto lives = [&] { return bad.life() && !bad.life()->outcome(); };
-  ASSERT_TRUE(lives());
-  const worker_peers peers = bad.life()->peers();
-  const caf::actor me = bad.life()->worker();
+  const auto stands = [&] { return bad.incarnation() && !bad.incarnation()->outcome(); };
+  ASSERT_TRUE(stands());
+  const worker_peers peers = bad.incarnation()->peers();
+  const caf::actor me = bad.incarnation()->worker();
   const caf::actor whom = to == duty::feeder    ? peers.feeder
                           : to == duty::tracker ? peers.tracker
                           : to == duty::shard   ? peers.shards[0]
                                                 : peers.coordinator;
   const caf::message m = blank_message(kind, me, std::string(text_bytes, 'x'));
   flood(
-      s, [&] { messaging::send_as(me, whom, m); }, lives);
+      s, [&] { messaging::send_as(me, whom, m); }, stands);
 }
 
-TEST_P(EachLetterWithoutEnd, OfAWorkerLeavesTheOthersAlone) {
+TEST_P(EachMessageWithoutEnd, OfAWorkerLeavesTheOthersAlone) {
   for (const duty to :
        receivers_of(GetParam(), {duty::coordinator, duty::feeder, duty::tracker, duty::shard})) {
     flooded_run s(0);
@@ -201,18 +201,18 @@ TEST_P(EachLetterWithoutEnd, OfAWorkerLeavesTheOthersAlone) {
   }
 }
 
-TEST_P(EachLetterWithoutEnd, OfAWorkerLeavesAParameterHostAlone) {
+TEST_P(EachMessageWithoutEnd, OfAWorkerLeavesAParameterHostAlone) {
   flooded_run s(1);
   flood_from_worker(s, GetParam(), duty::shard);
   expect_others_go_on(s, may_end_the_run());
 }
 
 /// A run cannot do without its shards, so it may end with the session.
-TEST_P(EachLetterWithoutEnd, OfAParameterHostEndsAtMostItsSession) {
+TEST_P(EachMessageWithoutEnd, OfAParameterHostEndsAtMostItsSession) {
   for (const duty to : receivers_of(GetParam(), {duty::coordinator, duty::tracker})) {
     flooded_run s(1);
     const caf::message m =
-        blank_message(GetParam(), s.workers[1]->life()->worker(), std::string(text_bytes, 'x'));
+        blank_message(GetParam(), s.workers[1]->incarnation()->worker(), std::string(text_bytes, 'x'));
     flood(
         s, [&] { s.host->way().post({to}, {}, GetParam(), m); }, [&] { return !s.host->ended(); });
     if (s.host->ended()) {
@@ -234,7 +234,7 @@ public:
   void look() override {}
   bool is_over() const override { return client_.outcome().has_value(); }
   std::optional<net::ending> ended() const { return client_.outcome(); }
-  remote::link& way() const noexcept { return *client_.way(); }
+  remote::channel& way() const noexcept { return *client_.way(); }
 
 private:
   static net::hello says() {
@@ -246,14 +246,14 @@ private:
 };
 
 /// It has no actor that a run knows, and so no words of any.
-TEST_P(EachLetterWithoutEnd, OfAWatcherLeavesTheRunAlone) {
+TEST_P(EachMessageWithoutEnd, OfAWatcherLeavesTheRunAlone) {
   for (const duty to : {duty::host, duty::coordinator}) {
     flooded_run s(0);
     auto& watcher = s.add<watching_process>("watcher");
     s.run_for(100ms);
     ASSERT_FALSE(watcher.is_over());
     const caf::message m =
-        blank_message(GetParam(), s.workers[1]->life()->worker(), std::string(text_bytes, 'x'));
+        blank_message(GetParam(), s.workers[1]->incarnation()->worker(), std::string(text_bytes, 'x'));
     flood(
         s, [&] { watcher.way().post({to}, {}, GetParam(), m); }, [&] { return !watcher.is_over(); });
     const bool is_question = GetParam() == remote::kind_of<run_asked>() && to == duty::host;
@@ -324,14 +324,14 @@ public:
   /// The stand-in for the worker, or for the shard of the parameter host.
   caf::actor whom() const { return hosts_ > 0 ? (shards_.empty() ? nullptr : shards_[0]) : *wrote_; }
   /// As one of those that may say it.
-  void flood_with(message_kind kind, played_processes& of, const std::function<bool()>& lives) const {
+  void flood_with(message_kind kind, played_processes& of, const std::function<bool()>& stands) const {
     const caf::actor me =
         !may_be_sent_by(kind, duty::coordinator) && may_be_sent_by(kind, duty::feeder)  ? feeder_
         : !may_be_sent_by(kind, duty::coordinator) && may_be_sent_by(kind, duty::shard) ? shard_
                                                                                         : coordinator_;
     const caf::message m = blank_message(kind, me, std::string(text_bytes, 'x'));
     flood(
-        of, [&] { messaging::send_as(me, whom(), m); }, lives);
+        of, [&] { messaging::send_as(me, whom(), m); }, stands);
   }
 
 private:
@@ -345,7 +345,7 @@ private:
   std::optional<remote::worker_server> elsewhere_;
 };
 
-TEST_P(EachLetterWithoutEnd, OfAServerEndsAtMostAWorker) {
+TEST_P(EachMessageWithoutEnd, OfAServerEndsAtMostAWorker) {
   played_processes s;
   auto& server = s.add<bad_server>("server", 0U);
   auto& worker = s.add<worker_process>("worker", worker_setup{at, 0, 0ms});
@@ -357,7 +357,7 @@ TEST_P(EachLetterWithoutEnd, OfAServerEndsAtMostAWorker) {
   }
 }
 
-TEST_P(EachLetterWithoutEnd, OfAServerEndsAtMostAParameterHost) {
+TEST_P(EachMessageWithoutEnd, OfAServerEndsAtMostAParameterHost) {
   played_processes s;
   auto& server = s.add<bad_server>("server", 1U);
   auto& host = s.add<host_process>("host", at, "10.0.1.1:7000");
@@ -371,7 +371,7 @@ TEST_P(EachLetterWithoutEnd, OfAServerEndsAtMostAParameterHost) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, EachLetterWithoutEnd, ::testing::ValuesIn(remote::kinds_without_values()),
+INSTANTIATE_TEST_SUITE_P(Kinds, EachMessageWithoutEnd, ::testing::ValuesIn(remote::kinds_without_values()),
                          [](const auto& kind) { return std::string(name_of(kind.param)); });
 
 } // namespace

@@ -37,7 +37,7 @@ constexpr milliseconds to_part{75'000};  ///< from the end of the server to that
 
 /// Whether the weights of its run do not depend on what happens to its processes.
 bool has_one_result(const system_spec& s, const story& deeds) {
-  if (!has_no_faults(s) || (s.policy != "sync" && s.workers > 1) || s.cure != "none" || s.seats != s.workers)
+  if (!has_no_faults(s) || (s.policy != "sync" && s.workers > 1) || s.cure != "none" || s.slots != s.workers)
     return false;
   constexpr milliseconds unnoticed{800}; // is shorter than the silence that ends a session
   return std::ranges::all_of(deeds, [&](const deed& d) {
@@ -138,9 +138,9 @@ private:
   void judge_replay();
   void judge_bits();
   void judge_disk();
-  void judge_way_on();
+  void judge_resume();
   std::string not_over() const;
-  std::string told_waits();
+  std::string reported_waits();
   void breaks(const std::string& promise, const std::string& seen) {
     if (result_.broken.empty()) result_.broken = promise + ": " + seen;
   }
@@ -175,7 +175,7 @@ training_options machines::options() const {
   o.local_steps = spec_.local_steps;
   o.batch = 4;
   o.steps = spec_.batches;
-  o.seats = std::max(spec_.seats, workers_here_);
+  o.slots = std::max(spec_.slots, workers_here_);
   o.shards = spec_.shards;
   o.seed = 3;
   o.waits_for_workers = spec_.when_alone;
@@ -400,7 +400,7 @@ bool machines::run_until(instant moment, const std::function<bool()>& enough) {
 
 bool machines::is_quiet() const { return to_come_.empty() && (!server_ || server_->is_over()); }
 
-std::string machines::told_waits() {
+std::string machines::reported_waits() {
   if (!server_) return "no server";
   server()->ask_waits();
   run_until(now() + std::chrono::seconds{2}, [] { return false; });
@@ -462,7 +462,7 @@ std::optional<std::uint64_t> machines::most_stale() const {
     if (d.what == kind::switches) policies.push_back(d.words);
   std::uint64_t most = 0;
   for (const std::string& words : policies) {
-    const auto p = make_policy(words, std::max(spec_.seats, workers_here_));
+    const auto p = make_policy(words, std::max(spec_.slots, workers_here_));
     if (p->always_fresh()) continue;
     if (!p->most_stale()) return std::nullopt;
     most = std::max(most, *p->most_stale());
@@ -506,7 +506,7 @@ void machines::judge_bits() {
 }
 
 /// A run that has not trained all goes on from its last checkpoint in one process.
-void machines::judge_way_on() {
+void machines::judge_resume() {
   const std::filesystem::path folder = disk_.path() / "checkpoints";
   const bool has_trained_all = server_ && server()->report() && server()->report()->ended == "completed";
   if (!spec_.keeps || has_trained_all || had_other_workers_) return;
@@ -560,7 +560,7 @@ played machines::play() {
       disk_faults_.calls_left = 0; // a crash at the very end would begin another run
       if (server_) server()->stop("nobody disturbs it any more");
       if (!run_until(now() + instant{to_stop}, [this] { return is_quiet(); }))
-        breaks("a stop ends the run", told_waits());
+        breaks("a stop ends the run", reported_waits());
     }
     if (server_ && server_->is_over()) {
       judge_server();
@@ -574,7 +574,7 @@ played machines::play() {
         !run_until(now() + instant{to_part} + instant{spec_.rejoin}, [this] { return not_over().empty(); }))
       breaks("every process ends", not_over());
     judge_disk();
-    judge_way_on();
+    judge_resume();
     if (!wires_->broken.empty() && result_.broken.empty()) result_.broken = wires_->broken;
   } catch (const std::exception& e) {
     breaks("nothing is thrown", e.what());

@@ -64,7 +64,7 @@ std::string witness::look_at(const caf::mailbox_element& what, const caf::abstra
     if (now < std::exchange(before, now)) return fmt::format("versions only grow: {} came", now);
   } else if (const auto* const g = content_as<push_gradient>(what)) {
     const auto& id = g->header.id;
-    std::uint64_t& before = steps_[{to.id(), id.worker.value, id.life.value}];
+    std::uint64_t& before = steps_[{to.id(), id.worker.value, id.incarnation.value}];
     if (id.step.value <= std::exchange(before, id.step.value))
       return fmt::format("a gradient comes once: step {} of worker {}", id.step.value, id.worker.value);
   }
@@ -138,7 +138,7 @@ worker_process::worker_process(std::string name, const std::shared_ptr<wires>& a
 }
 
 worker_process::~worker_process() {
-  life_.reset();
+  incarnation_.reset();
   drain();
 }
 
@@ -148,7 +148,7 @@ void worker_process::begin(net::hello says, bool tries_once) {
   says.says[std::string(feature::device_names)] = "cpu:0";
   says.says[std::string(feature::computer)] = "processor";
   was_in_ = false;
-  remote::member_life::options o;
+  remote::member_incarnation::options o;
   o.network = network_;
   o.address = setup_.server;
   o.says = std::move(says);
@@ -156,12 +156,12 @@ void worker_process::begin(net::hello says, bool tries_once) {
   o.devices = {{device_kind::cpu, 0}};
   o.time = time_;
   o.on_change = [] {};
-  life_ = std::make_unique<remote::member_life>(actors_->actors(), std::move(o));
-  life_->begin();
+  incarnation_ = std::make_unique<remote::member_incarnation>(actors_->actors(), std::move(o));
+  incarnation_->begin();
 }
 
 instant worker_process::next_wish() const {
-  const bool waits_to_try = !ended_ && !life_ && !is_frozen();
+  const bool waits_to_try = !ended_ && !incarnation_ && !is_frozen();
   return std::min(process::next_wish(), waits_to_try ? next_try_ : instant::max());
 }
 
@@ -169,27 +169,27 @@ void worker_process::end(net::ending why) { ended_ = std::move(why); }
 
 void worker_process::leave() {
   leaves_ = true;
-  if (life_) life_->leave();
+  if (incarnation_) incarnation_->leave();
 }
 
 /// As membership::keep() does.
 void worker_process::look() {
   const instant now = time_->now();
   if (ended_ || is_frozen()) return;
-  if (!life_) {
+  if (!incarnation_) {
     if (leaves_) return end({net::end_reason::left, "it left while it was cut off"});
     if (now >= next_try_) begin(plan_.says(), true);
     return;
   }
-  if (const auto terms = life_->terms(); terms && !std::exchange(was_in_, true)) {
+  if (const auto terms = incarnation_->terms(); terms && !std::exchange(was_in_, true)) {
     plan_.is_in(*terms, now);
     ever_in_ = true;
   }
-  const auto why = life_->outcome();
+  const auto why = incarnation_->outcome();
   if (!why) return;
   judge_loss(*why);
-  life_->cut("its session has ended");
-  life_.reset();
+  incarnation_->cut("its session has ended");
+  incarnation_.reset();
   const bool tries = was_in_ ? plan_.is_cut_off(*why, now) : ever_in_ && plan_.tries_again_after(*why, now);
   if (!tries) return end(*why);
   next_try_ = now + plan_.pause();
@@ -320,7 +320,7 @@ void server_process::begin_run() {
   crew.on_failure = [this](const std::string& why) { elsewhere_->note_failure(why); };
   crew.on_end = [this](run_outcome outcome) { outcome_ = std::move(outcome); };
   crew.on_checkpoint = [this](const checkpoint_account& account) { checkpoints_ = account; };
-  crew.on_wait = [this](const wait_named& w) {
+  crew.on_wait = [this](const wait_reason& w) {
     if (asks_waits_) waits_ += "\n  " + in_words(w);
   };
   plan_.recorded_before.reset();
@@ -379,13 +379,13 @@ std::string server_process::waits() {
   asks_waits_ = false;
   waits_ = elsewhere_->attendance() + std::exchange(waits_, "");
   if (!crew_) return waits_;
-  for (const wait_named& w : elsewhere_->waits()) waits_ += "\n  " + in_words(w);
+  for (const wait_reason& w : elsewhere_->waits()) waits_ += "\n  " + in_words(w);
   return waits_;
 }
 
 void server_process::ask_waits() {
   asks_waits_ = true;
-  if (crew_) send_anonymously(crew_->coordinator(), mailgrad::name_waits{});
+  if (crew_) send_anonymously(crew_->coordinator(), mailgrad::list_wait_reasons{});
 }
 
 } // namespace mailgrad::systems

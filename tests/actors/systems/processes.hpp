@@ -23,8 +23,8 @@
 #include <tuple>
 #include <vector>
 
-// The processes of a run, each with the actors that it has in life, and without threads: what the thread of
-// its owner does stands in look(), which is called whenever something may have happened.
+// The processes of a run, each with the actors that it has while it runs, and without threads: what the
+// thread of its owner does stands in look(), which is called whenever something may have happened.
 
 namespace mailgrad::systems {
 
@@ -58,7 +58,7 @@ private:
   using of_shard = std::tuple<caf::actor_id, std::uint32_t>;
   std::map<of_shard, std::uint64_t> versions_; ///< of the weights that a worker's actor had last
   std::map<std::tuple<caf::actor_id, std::uint32_t, std::uint64_t>, std::uint64_t>
-      steps_; ///< of the last gradient that came to a shard, by worker and life
+      steps_; ///< of the last gradient that came to a shard, by worker and incarnation
 };
 
 class process {
@@ -146,7 +146,7 @@ public:
   /// How its membership has ended.
   const std::optional<net::ending>& ended() const noexcept { return ended_; }
   /// Null between two tries.
-  const remote::member_life* life() const noexcept { return life_.get(); }
+  const remote::member_incarnation* incarnation() const noexcept { return incarnation_.get(); }
   void leave();
 
 private:
@@ -155,8 +155,8 @@ private:
 
   worker_setup setup_;
   remote::rejoin_plan plan_;
-  std::unique_ptr<remote::member_life> life_; ///< null while it waits for its next try
-  bool was_in_ = false;                       ///< this life
+  std::unique_ptr<remote::member_incarnation> incarnation_; ///< null while it waits for its next try
+  bool was_in_ = false;                                     ///< this incarnation
   bool ever_in_ = false, leaves_ = false;
   instant next_try_{0};
   std::optional<net::ending> ended_;
@@ -172,7 +172,7 @@ public:
   void look() override;
   bool is_over() const override { return ended_.has_value(); }
   const std::optional<net::ending>& ended() const noexcept { return ended_; }
-  remote::link& way() const noexcept { return *client_.way(); }
+  remote::channel& way() const noexcept { return *client_.way(); }
 
 private:
   remote::client_side client_;

@@ -83,11 +83,11 @@ bool has_no_faults(const system_spec& s) {
 
 std::string as_code(const system_spec& s) {
   return fmt::format(
-      "{{.seed = {}, .policy = \"{}\", .cure = \"{}\", .workers = {}, .seats = {}, .shards = {}, "
+      "{{.seed = {}, .policy = \"{}\", .cure = \"{}\", .workers = {}, .slots = {}, .shards = {}, "
       ".hosts = {}, .local_steps = {}, .batches = {}, .delay = {}ms, .jitter = {}ms, .duplicate = {}, "
       ".reorder = {}, .damage = {}, .truncate = {}, .garbage = {}, .rejoin = {}ms, "
       ".when_alone = std::chrono::nanoseconds{{{}}}, .records = {}, .keeps = {}, .keeps_each = {}}}",
-      s.seed, s.policy, s.cure, s.workers, s.seats, s.shards, s.hosts, s.local_steps, s.batches,
+      s.seed, s.policy, s.cure, s.workers, s.slots, s.shards, s.hosts, s.local_steps, s.batches,
       s.delay.count(), s.jitter.count(), s.duplicate, s.reorder, s.damage, s.truncate, s.garbage,
       s.rejoin.count(), s.when_alone.count(), s.records, s.keeps, s.keeps_each);
 }
@@ -105,7 +105,7 @@ system_spec drawn_system(std::uint64_t seed) {
   system_spec s;
   s.seed = seed;
   s.workers = static_cast<std::uint32_t>(1 + d.below(4));
-  s.seats = s.workers + static_cast<std::uint32_t>(d.below(3));
+  s.slots = s.workers + static_cast<std::uint32_t>(d.below(3));
   s.shards = static_cast<std::uint32_t>(1 + d.below(3));
   s.hosts = d.one_in(3) ? static_cast<std::uint32_t>(1 + d.below(std::min(2U, s.shards))) : 0;
   s.batches = 8 + d.below(d.one_in(2) ? 40 : 200);
@@ -127,10 +127,10 @@ system_spec drawn_system(std::uint64_t seed) {
   if (d.one_in(6)) {
     double* const faults[] = {&s.duplicate, &s.reorder, &s.damage, &s.truncate, &s.garbage};
     *faults[d.below(std::size(faults))] = d.any<double>({0.001, 0.005, 0.02});
-  } else if (d.one_in(8)) { // its weights can be foretold
+  } else if (d.one_in(8)) { // its weights can be predicted
     if (s.workers > 1) s.policy = "sync";
     s.cure = "none";
-    s.seats = s.workers;
+    s.slots = s.workers;
     s.keeps = true;
     s.keeps_each = 1 + d.below(12);
   }
@@ -177,15 +177,15 @@ story drawn_story(std::uint64_t seed, const system_spec& s) {
   story all;
   const milliseconds begin{d.one_in(2) ? 100 : 1500};
   for (std::uint32_t h = 0; h < s.hosts; ++h) all.push_back({kind::start, role::host, h, d.up_to(begin)});
-  const bool can_be_foretold = s.keeps && s.cure == "none" && s.seats == s.workers &&
-                               (s.policy == "sync" || s.workers == 1) && has_no_faults(s) && !d.one_in(4);
-  const auto extra = static_cast<std::uint32_t>(!can_be_foretold && d.one_in(3) ? 1 : 0);
+  const bool can_be_predicted = s.keeps && s.cure == "none" && s.slots == s.workers &&
+                                (s.policy == "sync" || s.workers == 1) && has_no_faults(s) && !d.one_in(4);
+  const auto extra = static_cast<std::uint32_t>(!can_be_predicted && d.one_in(3) ? 1 : 0);
   const milliseconds lasts = lasting(s);
   const std::string asks = d.one_in(2) ? "number" : "";
   for (std::uint32_t r = 0; r < s.workers + extra; ++r)
     all.push_back(
         {kind::start, role::worker, r, r < s.workers ? d.up_to(begin) : begin + d.up_to(lasts), {}, asks});
-  if (can_be_foretold) return server_story(d, std::move(all), begin, lasts);
+  if (can_be_predicted) return server_story(d, std::move(all), begin, lasts);
   const auto somebody = [&](deed& what) {
     const std::uint64_t which = d.below(10);
     what.who = which == 0 ? role::server : which == 1 && s.hosts > 0 ? role::host : role::worker;

@@ -19,7 +19,7 @@ struct system_spec {
   std::uint64_t seed = 0; ///< of the order of messages
   std::string policy = "async";
   std::string cure = "none";
-  std::uint32_t workers = 2, seats = 0, shards = 1, hosts = 0;
+  std::uint32_t workers = 2, slots = 0, shards = 1, hosts = 0;
   std::uint64_t local_steps = 0, batches = 24;
   milliseconds delay{20}, jitter{10}; ///< of a message on its way
   /// Of each frame, the probability that it comes twice, after the next one, with another bit, only in part

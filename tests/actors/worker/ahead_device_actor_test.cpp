@@ -156,7 +156,7 @@ TEST_F(AheadDeviceActor, SendsItsPartOfACheckpointWithTheLossesOfAllItsSteps) {
   begin_step(0);
   begin_step(1);
   tell(device_, take_checkpoint{1});
-  ASSERT_THAT(feeder_.heard<worker_marked>(), SizeIs(1)) << "the place of the mark is here";
+  ASSERT_THAT(feeder_.heard<worker_marked>(), SizeIs(1)) << "the place of the marker is here";
   EXPECT_EQ(feeder_.heard<worker_marked>()[0].trained, 2U);
   begin_step(2);
   EXPECT_EQ(parts(), 0U);

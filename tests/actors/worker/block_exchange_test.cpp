@@ -103,7 +103,8 @@ TEST_F(BlockExchange, TellsTheTimelineAndTheReportWhatItsWriteTook) {
   const testing::ticking_time ticking;
   trace_track track("worker 1", 10, 0ns);
   report_.steps = 17;
-  const worker_context of{self_, run_id{7}, rank{1}, incarnation{2}, runner_, report_, ticking, &track};
+  const worker_context of{self_,   run_id{7}, rank{1}, incarnation_number{2},
+                          runner_, report_,   ticking, &track};
   block_exchange into(of, lines_, std::make_shared<hogwild_writer>(*layout_, store_, testing::sgd(1)), {0},
                       tracker_.actor());
   other_.begin_step();

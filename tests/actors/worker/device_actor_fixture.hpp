@@ -50,9 +50,9 @@ protected:
     options.tells_trace = tells_trace_;
     options.sums = std::move(sums_);
     options.terms.keeps_end = keeps_end_;
-    options.ends_with_card = ends_with_card_;
-    options.terms.late = life_ > 0;
-    options.terms.life = {life_};
+    options.ends_with_gpu = ends_with_gpu_;
+    options.terms.late = incarnation_ > 0;
+    options.terms.incarnation = {incarnation_};
     options.terms.clip_norm = clip_norm;
     options.peers.feeder = feeder_.actor();
     options.peers.tracker = tracker_.actor();
@@ -92,29 +92,29 @@ protected:
   static constexpr std::size_t unlucky_batch = 5;
   std::exception_ptr why_unlucky_ =
       std::make_exception_ptr(graph_error("dense1: no memory for such a batch"));
-  bool ends_with_card_ = false; ///< it is lost with the card on which it computes
-  using shard_probe = listener<join_shard, push_gradient, worker_left, checkpoint_mark, foretell_gradient>;
+  bool ends_with_gpu_ = false; ///< it is lost with the GPU on which it computes
+  using shard_probe = listener<join_shard, push_gradient, worker_left, checkpoint_marker, predict_verdict>;
   const std::shared_ptr<const data_split> data_ = small_data();
   std::shared_ptr<const parameter_layout> layout_;
   std::shared_ptr<hogwild_store> store_;
   std::function<std::shared_ptr<step_runner>(std::shared_ptr<step_runner>)> wrap_{};
   std::optional<late_steps> late_; ///< steps end when the test says so, if there is one
   std::vector<shard_probe> shards_{
-      listen<join_shard, push_gradient, worker_left, checkpoint_mark, foretell_gradient>(),
-      listen<join_shard, push_gradient, worker_left, checkpoint_mark, foretell_gradient>()};
+      listen<join_shard, push_gradient, worker_left, checkpoint_marker, predict_verdict>(),
+      listen<join_shard, push_gradient, worker_left, checkpoint_marker, predict_verdict>()};
   std::weak_ptr<step_runner> runner_;    ///< lives as long as the actor
   std::shared_ptr<trace_track> trace_{}; ///< none unless a test asks for one
   std::string tells_trace_{};
   bool keeps_end_ = false;                  ///< it asks for the checkpoint of its end
-  std::uint32_t life_ = 0;                  ///< a later one joins late
+  std::uint32_t incarnation_ = 0;           ///< a later one joins late
   std::shared_ptr<net::all_reduce> sums_{}; ///< with other workers, if there are any
   listener<next_batch, worker_left, deal_again, worker_marked> feeder_ =
       listen<next_batch, worker_left, deal_again, worker_marked>();
   listener<worker_progress, staleness_observed> tracker_ = listen<worker_progress, staleness_observed>();
   listener<worker_joined, worker_finished, loss_diverged, worker_failed, worker_paused, worker_progress,
-           trace_told, checkpoint_part, worker_at_end>
+           trace_reported, checkpoint_part, worker_at_end>
       coordinator_ = listen<worker_joined, worker_finished, loss_diverged, worker_failed, worker_paused,
-                            worker_progress, trace_told, checkpoint_part, worker_at_end>();
+                            worker_progress, trace_reported, checkpoint_part, worker_at_end>();
   caf::actor device_;
   std::vector<std::weak_ptr<memory>> given_;
 };

@@ -142,9 +142,9 @@ TEST_F(DeviceActor, SaysWhyItFailed) {
   EXPECT_THAT(pushed_to(0), IsEmpty());
 }
 
-TEST_F(DeviceActor, IsLostWithItsCard) {
-  ends_with_card_ = true;
-  why_unlucky_ = std::make_exception_ptr(device_error(world_errc::device_failure, "launch: card lost"));
+TEST_F(DeviceActor, IsLostWithItsGpu) {
+  ends_with_gpu_ = true;
+  why_unlucky_ = std::make_exception_ptr(device_error(world_errc::device_failure, "launch: GPU lost"));
   begin();
   give_all_weights(0);
   give_batch(unlucky_batch);
@@ -155,7 +155,7 @@ TEST_F(DeviceActor, IsLostWithItsCard) {
 
 /// Such as an operation of a user's own that runs on the CPU alone.
 TEST_F(DeviceActor, FailsTheRunByWhatTheNextWorkerWouldMeetAsWell) {
-  ends_with_card_ = true;
+  ends_with_gpu_ = true;
   why_unlucky_ =
       std::make_exception_ptr(device_error(world_errc::no_such_device, "huber: runs on the CPU alone"));
   begin();
@@ -209,11 +209,11 @@ TEST_F(DeviceActor, CountsTheTimeItWaitsForABatch) {
 TEST_F(DeviceActor, SaysInWordsWhatItWaitsFor) {
   begin();
   give_weights(0, 0);
-  const auto first = ask<wait_named>(device_, name_waits{}).heard<wait_named>();
+  const auto first = ask<wait_reason>(device_, list_wait_reasons{}).heard<wait_reason>();
   ASSERT_THAT(first, SizeIs(1));
   EXPECT_THAT(first[0].what, HasSubstr("worker 3 waits for the weights of 1 of 2 shards"));
   give_weights(1, 0);
-  const auto second = ask<wait_named>(device_, name_waits{}).heard<wait_named>();
+  const auto second = ask<wait_reason>(device_, list_wait_reasons{}).heard<wait_reason>();
   ASSERT_THAT(second, SizeIs(1));
   EXPECT_THAT(second[0].what, HasSubstr("worker 3 waits for a batch"));
 }

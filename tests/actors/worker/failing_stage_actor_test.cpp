@@ -59,7 +59,7 @@ TEST_F(StageActor, RefusesMicroBatchesThatArePlacedDifferentlyAndGoesOn) {
 }
 
 /// Which would be lost with it.
-TEST_F(StageActor, LosesNoCardOnACore) {
+TEST_F(StageActor, LosesNoGpuOnACore) {
   begin(2, false, [](graph&, const model_request&) -> model_outputs {
     throw device_error(world_errc::device_failure, "onednn: no such layout");
   });
@@ -69,7 +69,7 @@ TEST_F(StageActor, LosesNoCardOnACore) {
   EXPECT_EQ(first.heard<stage_failed>()[0].by_device, std::nullopt);
 }
 
-/// The device works on, be it a core that lends memory which cards reach.
+/// The device works on, be it a core that lends memory which GPUs reach.
 TEST_F(StageActor, TellsThatMemoryIsLacking) {
   begin(2, false,
         [](graph&, const model_request&) -> model_outputs { throw out_of_memory("2.0 GiB asked for"); });

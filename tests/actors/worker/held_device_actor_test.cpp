@@ -50,7 +50,7 @@ TEST_F(HeldDeviceActor, CountsAndNamesItsWait) {
   tell(device_, hold_for_checkpoint{3});
   ASSERT_EQ(parts(), 1U);
   time_->advance(instant{500});
-  const auto waits = ask<wait_named>(device_, name_waits{}).heard<wait_named>();
+  const auto waits = ask<wait_reason>(device_, list_wait_reasons{}).heard<wait_reason>();
   ASSERT_THAT(waits, SizeIs(1));
   EXPECT_EQ(waits[0].what, "worker 3 waits for the block to be copied for checkpoint 3");
   EXPECT_EQ(waits[0].span, 500);

@@ -96,7 +96,7 @@ TEST_F(LateDeviceActor, SaysThatItWaitsForItsStep) {
   begin();
   give_all_weights(0);
   give_batch();
-  const auto waits = ask<wait_named>(device_, name_waits{}).heard<wait_named>();
+  const auto waits = ask<wait_reason>(device_, list_wait_reasons{}).heard<wait_reason>();
   ASSERT_THAT(waits, SizeIs(1));
   EXPECT_EQ(waits[0].what, "worker 3 waits for a late step");
   end_a_late_step();

@@ -39,7 +39,7 @@ protected:
   using shard_probe = listener<join_shard, push_gradient, worker_left>;
 
   worker_context context() {
-    return {self_, run_id{7}, rank{1}, incarnation{2}, runner_, report_, *time_, nullptr};
+    return {self_, run_id{7}, rank{1}, incarnation_number{2}, runner_, report_, *time_, nullptr};
   }
   std::vector<caf::actor> shards() const { return {probes_[0].actor(), probes_[1].actor()}; }
 

@@ -74,7 +74,7 @@ TEST_F(ShardExchange, ComparesEachSampledGradientAtTheWeightsThatItMet) {
   EXPECT_NEAR(report_.gradient_cosine.mean(), 12.0 / 25, 1e-12);
   ASSERT_EQ(report_.cosines.all().size(), 1U);
   EXPECT_EQ(report_.cosines.all()[0].step, step_number{2});
-  EXPECT_EQ(report_.cosines.all()[0].life, incarnation{2});
+  EXPECT_EQ(report_.cosines.all()[0].incarnation, incarnation_number{2});
   EXPECT_NEAR(report_.cosines.all()[0].cosine, 24.0 / 25, 1e-12);
   EXPECT_EQ(runner_.weights[2].values, from_first.payload.values.on_host().data()) << "the next step's again";
   EXPECT_EQ(runner_.weights[3].values, from_second.payload.values.on_host().data());
@@ -110,7 +110,7 @@ private:
 TEST_F(ShardExchange, TellsHowLongTheWeightsTookIntoTheModel) {
   slow_runner runner(time_);
   trace_track track("worker 1", 10, time_->now());
-  const worker_context of{self_, run_id{7}, rank{1}, incarnation{2}, runner, report_, *time_, &track};
+  const worker_context of{self_, run_id{7}, rank{1}, incarnation_number{2}, runner, report_, *time_, &track};
   shard_lines lines(of, shards());
   shard_exchange over(of, lines, 0);
   const instant taken = time_->now();

@@ -32,11 +32,11 @@ TEST_F(ShardLines, JoinAndLeaveEveryShardAsThisIncarnation) {
     ASSERT_THAT(shard.heard<join_shard>(), SizeIs(1));
     const join_shard& joined = shard.heard<join_shard>()[0];
     EXPECT_EQ(joined.worker, rank{1});
-    EXPECT_EQ(joined.life, incarnation{2});
+    EXPECT_EQ(joined.incarnation, incarnation_number{2});
     EXPECT_EQ(joined.device, caf::actor_cast<caf::actor>(self_));
     ASSERT_THAT(shard.heard<worker_left>(), SizeIs(1));
     EXPECT_EQ(shard.heard<worker_left>()[0].worker, rank{1});
-    EXPECT_EQ(shard.heard<worker_left>()[0].life, incarnation{2});
+    EXPECT_EQ(shard.heard<worker_left>()[0].incarnation, incarnation_number{2});
   }
 }
 
@@ -78,7 +78,7 @@ TEST_F(ShardLines, PushToEachShardWithTheVersionThatItSent) {
 TEST_F(ShardLines, CountWhatTheirIncarnationHasTrained) {
   report_.steps = 7;
   report_.samples = 70;
-  lines_.begin_life();
+  lines_.begin_incarnation();
   join();
   report_.steps = 9;
   report_.samples = 86;

@@ -37,11 +37,11 @@ protected:
     ASSERT_TRUE(timer_->next());
     run();
   }
-  void foretell(std::uint32_t shard, bool discarded, std::uint64_t step = 1) {
-    tell(device_, gradient_foretold{{shard}, {step}, discarded});
+  void predict(std::uint32_t shard, bool discarded, std::uint64_t step = 1) {
+    tell(device_, verdict_predicted{{shard}, {step}, discarded});
   }
-  const std::vector<foretell_gradient>& asked_of(std::size_t shard) {
-    return shards_[shard].heard<foretell_gradient>();
+  const std::vector<predict_verdict>& asked_of(std::size_t shard) {
+    return shards_[shard].heard<predict_verdict>();
   }
 
   const std::shared_ptr<testing::played_timer> timer_ = std::make_shared<testing::played_timer>(time_);
@@ -65,9 +65,9 @@ TEST_F(SkippingDeviceActor, AsksEachShardWhenItsStepHasEnded) {
 TEST_F(SkippingDeviceActor, PushesNoValuesIfAllShardsWillDiscardThem) {
   begin_a_step();
   let_time_pass();
-  foretell(0, true);
+  predict(0, true);
   EXPECT_THAT(pushed_to(0), IsEmpty()) << "the other shard has not said";
-  foretell(1, true);
+  predict(1, true);
   EXPECT_EQ(computed_, 0);
   for (std::size_t s = 0; s < 2; ++s) {
     ASSERT_THAT(pushed_to(s), SizeIs(1));
@@ -82,8 +82,8 @@ TEST_F(SkippingDeviceActor, ComputesItsStepIfAnyShardMayTakeIt) {
     computed_ = 0;
     begin_a_step();
     let_time_pass();
-    foretell(0, first);
-    foretell(1, !first);
+    predict(0, first);
+    predict(1, !first);
     EXPECT_EQ(computed_, 1);
     EXPECT_TRUE(pushed_to(1).back().payload.values);
     tell(device_, give_up{});
@@ -93,15 +93,15 @@ TEST_F(SkippingDeviceActor, ComputesItsStepIfAnyShardMayTakeIt) {
 TEST_F(SkippingDeviceActor, GoesOnAfterASkippedStep) {
   begin_a_step();
   let_time_pass();
-  foretell(0, true);
-  foretell(1, true);
+  predict(0, true);
+  predict(1, true);
   give_batch();
   give_all_weights(9);
   let_time_pass();
-  foretell(0, true); // of the step before, said once more
-  foretell(0, false, 2);
+  predict(0, true); // of the step before, said once more
+  predict(0, false, 2);
   EXPECT_THAT(pushed_to(0), SizeIs(1));
-  foretell(1, false, 2);
+  predict(1, false, 2);
   EXPECT_THAT(pushed_to(0), SizeIs(2));
   tell(device_, data_exhausted{});
   give_all_weights(10);
@@ -118,8 +118,8 @@ TEST_F(SkippingDeviceActor, PausesOnlyWhenTheShardsHaveSaid) {
   let_time_pass();
   tell(device_, pause_worker{{1}, false});
   EXPECT_THAT(coordinator_.heard<worker_paused>(), IsEmpty());
-  foretell(0, true);
-  foretell(1, true);
+  predict(0, true);
+  predict(1, true);
   ASSERT_THAT(coordinator_.heard<worker_paused>(), SizeIs(1));
   EXPECT_EQ(coordinator_.heard<worker_paused>()[0].step, step_number{1});
 }
@@ -129,8 +129,8 @@ TEST_F(SkippingDeviceActor, EndsWhenItGivesUpBeforeTheShardsHaveSaid) {
   let_time_pass();
   tell(device_, give_up{});
   EXPECT_THAT(coordinator_.heard<worker_finished>(), SizeIs(1));
-  foretell(0, false);
-  foretell(1, false);
+  predict(0, false);
+  predict(1, false);
   EXPECT_EQ(computed_, 0);
   EXPECT_THAT(pushed_to(0), IsEmpty());
   EXPECT_TRUE(runner_.expired()) << "the actor has ended";

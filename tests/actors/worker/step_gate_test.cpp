@@ -82,7 +82,7 @@ TEST(MarkedParts, AreWholeWhenTheLossOfTheirLastStepIsKnown) {
   EXPECT_EQ(first[0].checkpoint, 1U);
   EXPECT_EQ(first[0].report.last_losses.samples(), 4U);
   parts.note_loss(3, 0.25F, 4);
-  parts.note_loss(4, 0.125F, 4); // of a step behind the mark
+  parts.note_loss(4, 0.125F, 4); // of a step behind the marker
   const auto second = parts.take(4);
   ASSERT_EQ(second.size(), 1U);
   EXPECT_EQ(second[0].report.last_losses.samples(), 8U);

@@ -1,4 +1,4 @@
-#include <mailgrad/cli/output/report_words.hpp>
+#include <mailgrad/cli/output/format_report.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,20 +25,20 @@ TEST(TestWords, CountTheTestsOfARunAndThoseThatAreLeftOut) {
   EXPECT_THAT(in_words(r), HasSubstr(evaluation_lines(r)));
 }
 
-TEST(TestWords, SayWhichTestsACardHasLeftToTheHost) {
+TEST(TestWords, SayWhichTestsAGpuHasLeftToTheHost) {
   training_report r;
   r.tested = tests_made{"cuda:0", "", ""};
   EXPECT_EQ(evaluation_lines(r), "");
   r.evaluations.why_on_host = "cuda:0: out of memory";
   EXPECT_EQ(evaluation_lines(r), "tests         on the host during the run: cuda:0: out of memory\n");
-  r.tested = tests_made{"cpu:0", "the card is lost", ""};
+  r.tested = tests_made{"cpu:0", "the GPU is lost", ""};
   EXPECT_EQ(evaluation_lines(r), "tests         on the host during the run: cuda:0: out of memory\n"
-                                 "tests         on the host at the end: the card is lost\n");
-  r.evaluations.why_on_host = "the card is lost";
+                                 "tests         on the host at the end: the GPU is lost\n");
+  r.evaluations.why_on_host = "the GPU is lost";
   EXPECT_EQ(evaluation_lines(r),
-            "tests         on the host during the run and at its end: the card is lost\n");
+            "tests         on the host during the run and at its end: the GPU is lost\n");
   r.evaluations.why_on_host = "";
-  EXPECT_EQ(evaluation_lines(r), "tests         on the host at the end: the card is lost\n");
+  EXPECT_EQ(evaluation_lines(r), "tests         on the host at the end: the GPU is lost\n");
   r.tested = tests_made{"cuda:0", "", "cuda:0: out of memory"};
   EXPECT_EQ(evaluation_lines(r), "text          on the host: cuda:0: out of memory\n");
 }

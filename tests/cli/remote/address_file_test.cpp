@@ -1,4 +1,4 @@
-#include <mailgrad/cli/remote/remote_words.hpp>
+#include <mailgrad/cli/remote/remote_args.hpp>
 
 #include <mailgrad/tests/support/scratch_files.hpp>
 

@@ -104,7 +104,7 @@ TEST_F(RemoteTool, EndsWhenNobodyCameInTheTimeThatItWaitsAlone) {
 }
 
 TEST_F(RemoteTool, LetsMoreWorkersInThanItBeganWith) {
-  tool server(serve("1") + words{"--seats", "2", "--policy", "sync", "--epochs", "100000"});
+  tool server(serve("1") + words{"--slots", "2", "--policy", "sync", "--epochs", "100000"});
   const std::string address = address_of(server);
   tool first({"join", address});
   ASSERT_TRUE(first.says("has joined")) << first.err();
@@ -114,7 +114,7 @@ TEST_F(RemoteTool, LetsMoreWorkersInThanItBeganWith) {
   EXPECT_EQ(third.code(), 1);
   EXPECT_THAT(third.err(),
               HasSubstr("expected a free place of 2 for workers, found all taken: the run is full; "
-                        "'mailgrad serve --seats N' takes more workers"));
+                        "'mailgrad serve --slots N' takes more workers"));
   tool stop({"stop", address});
   EXPECT_EQ(stop.code(), 0) << stop.err();
   EXPECT_EQ(first.code(), 0) << first.err();
@@ -122,8 +122,8 @@ TEST_F(RemoteTool, LetsMoreWorkersInThanItBeganWith) {
 }
 
 /// Also where the first shard leads the others, and before the begin.
-TEST_F(RemoteTool, TakesAnyNumberOfItsSeatsInARecordedRun) {
-  tool server(serve("2") + words{"--seats", "6", "--epochs", "100000", "--shards", "2", "--policy",
+TEST_F(RemoteTool, TakesAnyNumberOfItsSlotsInARecordedRun) {
+  tool server(serve("2") + words{"--slots", "6", "--epochs", "100000", "--shards", "2", "--policy",
                                  "k-async:2", "--record", file("recording")});
   const std::string address = address_of(server);
   tool five({"join", address, "--number", "5"});
@@ -139,8 +139,8 @@ TEST_F(RemoteTool, TakesAnyNumberOfItsSeatsInARecordedRun) {
   EXPECT_EQ(again.code(), 0) << again.err();
 }
 
-TEST_F(RemoteTool, SwitchesAndReplaysByItsSeatsAndNotByTheWorkersThatItBeganWith) {
-  tool server(serve("1") + words{"--seats", "2", "--policy", "backup:1", "--epochs", "100000", "--record",
+TEST_F(RemoteTool, SwitchesAndReplaysByItsSlotsAndNotByTheWorkersThatItBeganWith) {
+  tool server(serve("1") + words{"--slots", "2", "--policy", "backup:1", "--epochs", "100000", "--record",
                                  file("recording")});
   const std::string address = address_of(server);
   tool worker({"join", address});
@@ -165,7 +165,7 @@ TEST_F(RemoteTool, TakesTheFreePlaceAndSaysWhichDevicesHaveNone) {
   ASSERT_TRUE(
       workers.says("mailgrad: cpu:0, cpu:0 take no part: the run at " + address +
                    " has no place for them: server refuses: place: expected a free place of 1 for workers, "
-                   "found all taken: the run is full; 'mailgrad serve --seats N' takes more workers\n"))
+                   "found all taken: the run is full; 'mailgrad serve --slots N' takes more workers\n"))
       << workers.err();
   tool stop({"stop", address, "seen enough"});
   EXPECT_EQ(stop.code(), 0) << stop.err();

@@ -1,4 +1,4 @@
-#include <mailgrad/cli/remote/launch_words.hpp>
+#include <mailgrad/cli/remote/launch_args.hpp>
 
 #include <gmock/gmock.h>
 

@@ -104,7 +104,7 @@ TEST_F(RemoteEnds, WithTheBooksOfTheParameterHostThatIsLeft) {
 
 TEST_F(RemoteEnds, WithTheWayOnFromAnEarlierCheckpoint) {
   const words kept{"--epochs", "100000", "--shard-hosts", "1", "--checkpoint", file("kept")};
-  std::string way_on, until_then;
+  std::string remedy, until_then;
   for (const words& how : {serve("1") + kept + words{"--checkpoint-every", "20"},
                            words{"serve", "--same-outputs", "--resume", file("kept"), "--checkpoint-every",
                                  "1h", "--listen", "127.0.0.1:0", "--report", file("report")}}) {
@@ -118,10 +118,10 @@ TEST_F(RemoteEnds, WithTheWayOnFromAnEarlierCheckpoint) {
     ASSERT_TRUE(server.runs()) << server.err();
     host.signal(SIGKILL);
     EXPECT_EQ(server.code(), 1);
-    way_on = server.out();
+    remedy = server.out();
     until_then = server.err();
   }
-  EXPECT_THAT(way_on, HasSubstr("checkpoints   0 written\ngoes on by    mailgrad serve --resume " +
+  EXPECT_THAT(remedy, HasSubstr("checkpoints   0 written\ngoes on by    mailgrad serve --resume " +
                                 file("kept") + " --same-outputs  # after step " +
                                 to_string(report("report")["resumed"]["steps"]) + "\n"));
   EXPECT_THAT(until_then,

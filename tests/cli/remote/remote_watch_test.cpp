@@ -35,7 +35,7 @@ struct RemoteWatch : testing::RemoteTool {
 };
 
 TEST_F(RemoteWatch, ShowsWorkersThatCameLaterAndTheDevicesThatTheyHave) {
-  tool server(serve("2") + words{"--seats", "4", "--epochs", "100000", "--report", file("report")});
+  tool server(serve("2") + words{"--slots", "4", "--epochs", "100000", "--report", file("report")});
   const std::string address = address_of(server);
   tool first({"join", address, "--devices", "cpu:0"}), second({"join", address, "--devices", "cpu:0"});
   ASSERT_TRUE(server.says(", loss ")) << server.err();

@@ -83,7 +83,7 @@ TEST_F(ResumedElsewhere, ComeIntoOneProcessWithAllDevices) {
 
 TEST_F(ResumedElsewhere, WaitForNobodyIfNothingIsLeft) {
   expect_done(train({"--processes", "2"}));
-  for (const words& how : {words{"serve", "--seats", "3", "--listen", "127.0.0.1:0"}, words{"train"}}) {
+  for (const words& how : {words{"serve", "--slots", "3", "--listen", "127.0.0.1:0"}, words{"train"}}) {
     tool t(how + words{"--same-outputs", "--resume", file("kept"), "--save", file("weights")});
     EXPECT_EQ(t.code(), 0) << t.err();
     EXPECT_THAT(t.err(), HasSubstr("nothing is left to train: 60 steps are done"));
@@ -120,8 +120,8 @@ TEST_F(ResumedElsewhere, HaveNoDelaysInOtherProcesses) {
   expect_done(again("train", {"--processes", "2", "--checkpoint", file("other")}));
 }
 
-/// They leave on the card the weights alone. What their workers compute on is asked for again.
-TEST_F(ResumedElsewhere, KeepTheCardsOfTheirWorkers) {
+/// They leave on the GPU the weights alone. What their workers compute on is asked for again.
+TEST_F(ResumedElsewhere, KeepTheGpusOfTheirWorkers) {
   expect_done(train(
       {"--devices", "cpu:0,cpu:1", "--parameters", "host", "--run-ahead", "0", "--precision", "float32"}));
   retell({{"--devices=cpu:0,cpu:1", "--devices=cuda:99,cuda:99/1"},
@@ -139,15 +139,15 @@ TEST_F(ResumedElsewhere, KeepTheCardsOfTheirWorkers) {
 }
 
 /// It is the checkpoint that asks for them, and not who resumes it.
-TEST_F(ResumedElsewhere, SayThatCardsAreTheirsAndWhatWouldDo) {
+TEST_F(ResumedElsewhere, SayThatGpusAreTheirsAndWhatWouldDo) {
   expect_done(train(
       {"--devices", "cpu:0,cpu:1", "--parameters", "host", "--run-ahead", "0", "--precision", "float32"}));
   const std::string kept = "checkpoint '" + checkpoints_in(file("kept")).front().string() + "' has its ";
-  const auto expect_line = [&](const words& more, const std::string& asked, const std::string& way_on) {
+  const auto expect_line = [&](const words& more, const std::string& asked, const std::string& remedy) {
     tool t(again("train", more + words{"--checkpoint", file("other")}));
     EXPECT_EQ(t.code(), 2);
     EXPECT_THAT(t.err(), HasSubstr(kept + asked + " is not available; this machine has cpu:0"));
-    EXPECT_THAT(t.err(), ::testing::EndsWith("; on cores it goes on with --devices " + way_on + "\n"));
+    EXPECT_THAT(t.err(), ::testing::EndsWith("; on cores it goes on with --devices " + remedy + "\n"));
   };
   retell({{"--parameters=host", "--parameters=cuda:99"}});
   expect_line({}, "weights on cuda:99: device cuda:99", "cpu:0,cpu:1");
@@ -165,7 +165,7 @@ TEST_F(ResumedElsewhere, SayThatCardsAreTheirsAndWhatWouldDo) {
 }
 
 /// A model needs different cores, and workers may share them.
-TEST_F(ResumedElsewhere, NameCoresForModelsThatSpannedCards) {
+TEST_F(ResumedElsewhere, NameCoresForModelsThatSpannedGpus) {
   expect_done(train({"--replicate", "--workers", "2", "--devices", "cpu:0,cpu:1,cpu:0,cpu:1"}));
   retell({{"--devices=cpu:0,cpu:1,cpu:0,cpu:1", "--devices=cuda:99,cuda:99/1,cuda:98,cuda:98/1"}});
   tool t(again("train", {"--checkpoint", file("other")}));
@@ -173,7 +173,7 @@ TEST_F(ResumedElsewhere, NameCoresForModelsThatSpannedCards) {
   EXPECT_THAT(t.err(), ::testing::EndsWith("; on cores it goes on with --devices cpu:0,cpu:1,cpu:0,cpu:1\n"));
 }
 
-TEST_F(ResumedElsewhere, NameOtherCoresThanTheModelHasBesideItsCard) {
+TEST_F(ResumedElsewhere, NameOtherCoresThanTheModelHasBesideItsGpu) {
   expect_done(train({"--pipeline", "--workers", "2", "--devices", "cpu:0,cpu:1,cpu:0,cpu:1"}));
   retell({{"--devices=cpu:0,cpu:1,cpu:0,cpu:1", "--devices=cuda:99,cpu,cpu:1, cuda:99"}});
   tool t(again("train", {"--checkpoint", file("other")}));
@@ -183,7 +183,7 @@ TEST_F(ResumedElsewhere, NameOtherCoresThanTheModelHasBesideItsCard) {
 }
 
 /// Each process has its share of the devices, whatever --workers says.
-TEST_F(ResumedElsewhere, NameCoresForEachProcessWhoseModelSpannedCards) {
+TEST_F(ResumedElsewhere, NameCoresForEachProcessWhoseModelSpannedGpus) {
   expect_done(train({"--replicate", "--processes", "2", "--devices", "cpu:0,cpu:1,cpu:0,cpu:1"}));
   retell({{"--devices=cpu:0,cpu:1,cpu:0,cpu:1", "--devices=cuda:99,cuda:99/1,cuda:98,cuda:98/1"}});
   tool t(again("train", {"--checkpoint", file("other")}));

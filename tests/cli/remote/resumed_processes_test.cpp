@@ -92,7 +92,7 @@ TEST_F(ResumedProcesses, SendGradientsAsBefore) {
 
 TEST_F(ResumedProcesses, AreWaitedForByTheirServer) {
   const auto kill_first = [&] {
-    tool server(serve("2") + keeping("200000") + words{"--seats", "3"});
+    tool server(serve("2") + keeping("200000") + words{"--slots", "3"});
     const std::string address = address_of(server);
     tool one({"join", address, "--quiet"});
     tool two({"join", address, "--quiet"});
@@ -112,9 +112,9 @@ TEST_F(ResumedProcesses, AreWaitedForByTheirServer) {
 }
 
 /// The recording is of a run that began with two workers, and the checkpoint has a place for a third.
-TEST_F(ResumedProcesses, GoOnWithoutARecordingWhereASeatIsTakenFromTheBeginning) {
+TEST_F(ResumedProcesses, GoOnWithoutARecordingWhereASlotIsTakenFromTheBeginning) {
   {
-    tool server(serve("2") + keeping("200000") + words{"--seats", "3", "--record", file("run.rec")});
+    tool server(serve("2") + keeping("200000") + words{"--slots", "3", "--record", file("run.rec")});
     const std::string address = address_of(server);
     tool one({"join", address, "--quiet"});
     tool two({"join", address, "--quiet"});
@@ -134,7 +134,7 @@ TEST_F(ResumedProcesses, GoOnWithoutARecordingWhereASeatIsTakenFromTheBeginning)
 /// A run that has been at home comes back to the server that it left, as far as nothing else is said.
 TEST_F(ResumedProcesses, ComeBackToTheirServer) {
   tool server(serve("2", "memory:") + keeping("200") +
-              words{"--seats", "3", "--when-alone", "600", "--wire", "float16"});
+              words{"--slots", "3", "--when-alone", "600", "--wire", "float16"});
   const std::string address = address_of(server);
   tool one({"join", address, "--quiet"});
   tool two({"join", address, "--quiet"});
@@ -155,13 +155,13 @@ TEST_F(ResumedProcesses, ComeBackToTheirServer) {
   EXPECT_EQ(report("report")["wire"], "float16");
   checkpoint_card card;
   checkpoint::read(newest()).part("run")->field("card", card);
-  EXPECT_THAT(card.words, ::testing::IsSupersetOf({"--seats=3", "--when-alone=600"}));
+  EXPECT_THAT(card.words, ::testing::IsSupersetOf({"--slots=3", "--when-alone=600"}));
 }
 
 /// By the command that the run prints.
-TEST_F(ResumedProcesses, GoOnWithSeatsAndLocalSteps) {
+TEST_F(ResumedProcesses, GoOnWithSlotsAndLocalSteps) {
   words command = serve("1", "memory:") + words{"--epochs",      "100000000", "--checkpoint",
-                                                file("kept"),    "--seats",   "3",
+                                                file("kept"),    "--slots",   "3",
                                                 "--local-steps", "2",         "--quiet"};
   for (int round = 0; round < 2; ++round) {
     tool server(command);

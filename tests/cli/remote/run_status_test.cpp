@@ -83,7 +83,7 @@ TEST(RunStatus, IsSmallHoweverManyWorkersThereAre) {
 }
 
 TEST(RunStatus, IsATableThatAPersonReads) {
-  const std::string all = status_in_words(large_status());
+  const std::string all = format_status(large_status());
   std::istringstream text(all);
   std::vector<std::string> lines;
   for (std::string line; std::getline(text, line);) lines.push_back(line);
@@ -122,10 +122,10 @@ std::string status_with(std::vector<late_figures> late, const std::string& state
 TEST(RunStatus, NamesThePolicyOfNow) {
   training_report r = large_report();
   r.present_policy = "async";
-  EXPECT_THAT(status_in_words(status_of(r, {})), HasSubstr("\npolicy        async\n"));
+  EXPECT_THAT(format_status(status_of(r, {})), HasSubstr("\npolicy        async\n"));
   r.present_policy = "sync";
   r.switches = {{298, "async", "sync", "asked for"}};
-  EXPECT_THAT(status_in_words(status_of(r, {})), HasSubstr("\npolicy        sync since step 298\n"));
+  EXPECT_THAT(format_status(status_of(r, {})), HasSubstr("\npolicy        sync since step 298\n"));
 }
 
 TEST(RunStatus, SaysWhoIsBackAndWhyTheyWereLost) {
@@ -136,7 +136,7 @@ TEST(RunStatus, SaysWhoIsBackAndWhyTheyWereLost) {
   r.members[2].losses = 3;
   r.members[2].why = "no sign of life";
   const std::string status = status_of(std::move(r), {});
-  const std::string text = status_in_words(status);
+  const std::string text = format_status(status);
   EXPECT_THAT(text, HasSubstr("\nmembers       2 workers joined, 1 lost\n"));
   EXPECT_THAT(text, ContainsRegex("\n  worker 0  joined  [^\n]* 1 *\n"));
   EXPECT_THAT(text, ContainsRegex("\n  worker 1  back    [^\n]* was lost: it was killed\n"));
@@ -150,7 +150,7 @@ TEST(RunStatus, SaysWhoIsBackAndWhyTheyWereLost) {
 TEST(RunStatus, SaysHowOldTheFiguresOfAFrozenHostAre) {
   const std::string status = status_with({{0, 1.26}, {1, 1.31}});
   EXPECT_THAT(
-      status_in_words(status),
+      format_status(status),
       HasSubstr("gradients     655 produced = 655 applied + 0 merged + 0 discarded + 0 lost; 301 more "
                 "under way or not told of yet\n"
                 "late          the figures of shards 0, 1 are of 1.3 s ago; parameter host 3, which "
@@ -162,7 +162,7 @@ TEST(RunStatus, SaysHowOldTheFiguresOfAFrozenHostAre) {
 
 TEST(RunStatus, TellsNoLedgerThatNobodyKnows) {
   const std::string status = status_with({{0, {}}, {1, {}}});
-  const std::string text = status_in_words(status);
+  const std::string text = format_status(status);
   EXPECT_THAT(text, HasSubstr("updates       unknown\nstaleness     unknown\n"));
   EXPECT_THAT(text,
               HasSubstr("gradients     unknown, since no shard has told what became of them\n"
@@ -174,7 +174,7 @@ TEST(RunStatus, TellsNoLedgerThatNobodyKnows) {
 
 TEST(RunStatus, SaysWithWhichHostFiguresWereLost) {
   EXPECT_THAT(
-      status_in_words(status_with({{1, {}}}, "lost")),
+      format_status(status_with({{1, {}}}, "lost")),
       HasSubstr("\nlate          shard 1 has told no figures yet; parameter host 3, which held it, was "
                 "lost 5.0 s ago\n"));
 }

@@ -274,11 +274,11 @@ TEST(DivergenceAtTheEnd, IsALossAboveTheLimitOrNone) {
     EXPECT_EQ(ended_in_nonsense("the test", none, unlimited), "the loss of the test is no finite number");
 }
 
-TEST(LossInWords, HasFewDigitsIfItIsLarge) {
-  EXPECT_EQ(loss_in_words(2.302585), "2.3026");
-  EXPECT_EQ(loss_in_words(123456.5), "123456.5000");
-  EXPECT_EQ(loss_in_words(1.2345e15), "1.2e+15");
-  EXPECT_EQ(loss_in_words(3e38), "3e+38");
+TEST(FormatLoss, HasFewDigitsIfItIsLarge) {
+  EXPECT_EQ(format_loss(2.302585), "2.3026");
+  EXPECT_EQ(format_loss(123456.5), "123456.5000");
+  EXPECT_EQ(format_loss(1.2345e15), "1.2e+15");
+  EXPECT_EQ(format_loss(3e38), "3e+38");
 }
 
 TEST(ChanceLoss, IsThatOfKnowingNothing) {

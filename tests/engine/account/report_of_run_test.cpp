@@ -303,7 +303,7 @@ TEST(ReportOfRun, ShowsOnItsTimelineWhatWorkersOfOtherProcessesTold) {
 }
 
 TEST(ReportOfRun, SayInWordsHowLongAWaitIs) {
-  EXPECT_EQ(in_words(wait_named{"worker 0 waits for a batch", instant{2100ms}.count()}),
+  EXPECT_EQ(in_words(wait_reason{"worker 0 waits for a batch", instant{2100ms}.count()}),
             "worker 0 waits for a batch, for 2.1 s");
 }
 

@@ -17,7 +17,7 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::SizeIs;
 
-std::vector<told_event> told_from(const trace_track& track, std::size_t first, instant sent) {
+std::vector<reported_event> told_from(const trace_track& track, std::size_t first, instant sent) {
   trace_piece piece{"cpu:0", sent.count()};
   tell_from(track, first, piece);
   return piece.events;
@@ -27,7 +27,7 @@ TEST(TracePiece, TellsTheEventsOfATrackInSpans) {
   trace_track track("worker 0", 1000, 1s);
   track.wait(trace_kind::batch, 1s + 5ns);
   track.work({trace_kind::compute, 1s + 5ns, 1s + 25ns, 0, 7, 3, 4});
-  const std::vector<told_event> told = told_from(track, 1, 2s);
+  const std::vector<reported_event> told = told_from(track, 1, 2s);
   ASSERT_THAT(told, SizeIs(1)) << "the first one had been told";
   EXPECT_EQ(told[0].what, trace_kind::compute);
   EXPECT_EQ(instant{told[0].ago}, 1s - 5ns);
@@ -46,7 +46,7 @@ TEST(TracePiece, TellsEachWordOnce) {
   tell_from(track, 0, piece);
   EXPECT_THAT(piece.words, ::testing::ElementsAre("not awaited", "other epoch"));
   std::vector<std::uint32_t> of;
-  for (const told_event& e : piece.events) of.push_back(e.word);
+  for (const reported_event& e : piece.events) of.push_back(e.word);
   EXPECT_THAT(of, ::testing::ElementsAre(1, 0, 2, 1));
   EXPECT_TRUE(piece.makes_sense());
 }
@@ -78,15 +78,16 @@ TEST(TracePiece, IsBoundedInEventsAndBytes) {
   EXPECT_THAT(told_from(track, 0, 1s), SizeIs(trace_piece::most_events));
   EXPECT_THAT(told_from(track, 512, 1s), SizeIs(88));
   const std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
-  told_event e{trace_kind::wire, std::int64_t{1} << 61, std::int64_t{1} << 61, 0xffffffff, most, most, most,
-               0xffffffff};
+  reported_event e{
+      trace_kind::wire, std::int64_t{1} << 61, std::int64_t{1} << 61, 0xffffffff, most, most, most,
+      0xffffffff};
   byte_archive_writer bytes;
   for (std::size_t i = 0; i < trace_piece::most_events; ++i) bytes.field("event", e);
   EXPECT_LT(bytes.bytes().size(), 16U << 10);
 }
 
 TEST(TracePiece, ReadsNoKindOfEventThatIsNotThere) {
-  told_event e{static_cast<trace_kind>(200)};
+  reported_event e{static_cast<trace_kind>(200)};
   byte_archive_writer bytes;
   auto number = static_cast<std::uint8_t>(e.what);
   bytes.field("what", number);

@@ -315,14 +315,14 @@ TEST(RecordingAccount, SaysWhatIsLeft) {
   recording_account r{"run.rec", 4096, "No space left on device", 2.5, "run.rec.partial", 4096};
   const std::string what =
       "recording 'run.rec' ended early, after 2.5 s with 4.0 KiB: No space left on device";
-  EXPECT_EQ(recording_in_words(r), what + "; all of that is in 'run.rec.partial'");
+  EXPECT_EQ(format_recording(r), what + "; all of that is in 'run.rec.partial'");
   r.kept_bytes = 1024;
-  EXPECT_EQ(recording_in_words(r),
+  EXPECT_EQ(format_recording(r),
             what + "; its first 1.0 KiB are in 'run.rec.partial', the rest made room for other files");
   r = {.file = r.file, .bytes = r.bytes, .failure = r.failure, .seconds = r.seconds};
-  EXPECT_EQ(recording_in_words(r), what) << "a device keeps nothing, and gives no room back";
+  EXPECT_EQ(format_recording(r), what) << "a device keeps nothing, and gives no room back";
   r.removed = true;
-  EXPECT_EQ(recording_in_words(r), what + "; it was removed to make room for other files");
+  EXPECT_EQ(format_recording(r), what + "; it was removed to make room for other files");
 }
 
 TEST(TrainingReport, TellsWhichShardALedgerIsOfThatIsLeft) {

@@ -15,24 +15,24 @@ namespace {
 TEST(FiniteWeights, NameTheVariableAndTheShardOfTheFirstThatIsNot) {
   const parameter_layout layout = testing::layout_of({{"a", {5}}, {"b", {2, 32}}}, 2);
   std::vector<float> weights(layout.size(), 1.0F);
-  EXPECT_FALSE(not_finite_in_words(layout, weights));
+  EXPECT_FALSE(format_not_finite(layout, weights));
   const placed_variable& b = layout.variables()[1];
   weights[b.offset + 63] = -std::numeric_limits<float>::infinity();
-  EXPECT_EQ(not_finite_in_words(layout, weights), "weight 63 of 'b' on shard 1 is -inf");
+  EXPECT_EQ(format_not_finite(layout, weights), "weight 63 of 'b' on shard 1 is -inf");
   weights[b.offset] = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_EQ(not_finite_in_words(layout, weights), "weight 0 of 'b' on shard 0 is nan");
+  EXPECT_EQ(format_not_finite(layout, weights), "weight 0 of 'b' on shard 0 is nan");
 }
 
 TEST(FiniteWeights, AreNotLookedForInTheGapsBetweenVariables) {
   const parameter_layout layout = testing::layout_of({{"a", {5}}, {"b", {3}}}, 1);
   std::vector<float> weights(layout.size(), 1.0F);
   weights[5] = std::numeric_limits<float>::infinity();
-  EXPECT_FALSE(not_finite_in_words(layout, weights));
+  EXPECT_FALSE(format_not_finite(layout, weights));
 }
 
 TEST(FiniteWeights, AreRefusedIfTheyAreNotAsManyAsTheLayoutHas) {
   const parameter_layout layout = testing::layout_of({{"a", {5}}}, 1);
-  EXPECT_THROW(not_finite_in_words(layout, std::vector<float>(5)), shape_error);
+  EXPECT_THROW(format_not_finite(layout, std::vector<float>(5)), shape_error);
 }
 
 } // namespace

@@ -47,7 +47,7 @@ TEST(AllReduceTerms, AllowSyncAndNothingThatLooksAtOneGradient) {
       {"clipping", checking_sums([](auto& o) { o.optimizer.clip_norm = 1; }), "expected no clipping"},
       {"local steps", checking_sums([](auto& o) { o.local_steps = 2; }), "expected no local steps"},
       {"samples", checking_sums([](auto& o) { o.sample_gap = 2; }), "expected no sampling of gaps"},
-      {"seats", checking_sums([](auto& o) { o.seats = 3; }), "expected no seats for later workers"},
+      {"slots", checking_sums([](auto& o) { o.slots = 3; }), "expected no slots for later workers"},
       {"a recording", checking_sums([](auto& o) { o.record = "run.rec"; }), "expected no recording"},
       {"a replay", checking_sums([](auto& o) { o.replay = std::make_shared<const recording>(); }),
        "expected no recording"},

@@ -49,11 +49,11 @@ TEST(CheckedOptions, RefuseOptionsThatContradictEachOther) {
          o.local_steps = 2;
        }),
        "under hogwild workers write into one block at every step"},
-      {"seats in a block", checking([](auto& o) {
+      {"slots in a block", checking([](auto& o) {
          o.policy = "sync, hogwild@2";
-         o.seats = 9;
+         o.slots = 9;
        }),
-       "seats: under hogwild"},
+       "slots: under hogwild"},
       {"samples of differences", checking([](auto& o) {
          o.local_steps = 2;
          o.sample_gap = 5;
@@ -74,7 +74,7 @@ TEST(CheckedOptions, RefuseOptionsThatContradictEachOther) {
          o.precision = product_precision::bfloat16;
          o.replay = std::make_shared<recording>();
        }),
-       "its products were in bfloat16, and a core computes in float32 alone; replay it on cards"},
+       "its products were in bfloat16, and a core computes in float32 alone; replay it on GPUs"},
       {"a replay that records", checking([](auto& o) {
          o.record = "file";
          o.replay = std::make_shared<recording>();
@@ -85,28 +85,30 @@ TEST(CheckedOptions, RefuseOptionsThatContradictEachOther) {
 }
 
 TEST(CheckedOptions, RefuseWhatAUsersParameterActorCannotDo) {
-  const auto with_own = [](bool switches, const change& c) {
+  const auto with_custom = [](bool switches, const change& c) {
     return checking([=](training_options& o) {
       o.parameter_actor = std::make_shared<parameter_actor_kind>("mine", switches);
       c(o);
     });
   };
-  EXPECT_NO_THROW(with_own(false, [](auto&) {})());
-  EXPECT_NO_THROW(with_own(true, [](auto& o) { o.policy = "async, sync@3"; })());
+  EXPECT_NO_THROW(with_custom(false, [](auto&) {})());
+  EXPECT_NO_THROW(with_custom(true, [](auto& o) { o.policy = "async, sync@3"; })());
   expect_refused({
-      {"a switch", with_own(false, [](auto& o) { o.policy = "async, sync@3"; }),
+      {"a switch", with_custom(false, [](auto& o) { o.policy = "async, sync@3"; }),
        "parameter actor 'mine' switches no policy"},
-      {"the rule that switches", with_own(false, [](auto& o) { o.policy = "auto"; }), "switches no policy"},
-      {"hogwild", with_own(true, [](auto& o) { o.policy = "hogwild"; }), "hogwild has no parameter actors"},
-      {"seats", with_own(true, [](auto& o) { o.seats = 9; }), "seats: parameter actor 'mine'"},
+      {"the rule that switches", with_custom(false, [](auto& o) { o.policy = "auto"; }),
+       "switches no policy"},
+      {"hogwild", with_custom(true, [](auto& o) { o.policy = "hogwild"; }),
+       "hogwild has no parameter actors"},
+      {"slots", with_custom(true, [](auto& o) { o.slots = 9; }), "slots: parameter actor 'mine'"},
       {"a cure that draws",
-       with_own(true,
-                [](auto& o) {
-                  o.cure = "easgd:0.1";
-                  o.local_steps = 2;
-                }),
+       with_custom(true,
+                   [](auto& o) {
+                     o.cure = "easgd:0.1";
+                     o.local_steps = 2;
+                   }),
        "would be drawn to what parameter actor 'mine' knows nothing of"},
-      {"a recording", with_own(true, [](auto& o) { o.record = "file"; }), "does not tell the order"},
+      {"a recording", with_custom(true, [](auto& o) { o.record = "file"; }), "does not tell the order"},
   });
 }
 

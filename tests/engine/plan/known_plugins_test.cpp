@@ -1,5 +1,5 @@
 #include <mailgrad/tests/engine/small_problem.hpp>
-#include <mailgrad/tests/optim/plugins/own_rules.hpp>
+#include <mailgrad/tests/optim/plugins/custom_rules.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <mailgrad/engine/plan/known_plugins.hpp>
@@ -41,19 +41,19 @@ std::string terms_of_shard(const training_options& o) {
   return write_terms({terms_of(plan_run(small_model(), small_data(), o), shard_index{0}, {})});
 }
 
-const own_rule& own_rule_in(const std::vector<shard_terms>& terms) {
-  return std::get<own_rule>(terms.front().rule.rule);
+const custom_rule& custom_rule_in(const std::vector<shard_terms>& terms) {
+  return std::get<custom_rule>(terms.front().rule.rule);
 }
 
 TEST(KnownPlugins, GiveARuleOfTheProgramItsTable) {
-  optimizer_options momentum{.rule = make_own_rule(rule_table<own_momentum>)};
-  std::get<own_rule>(momentum.rule).settings[0] = 0.25;
+  optimizer_options momentum{.rule = make_custom_rule(rule_table<own_momentum>)};
+  std::get<custom_rule>(momentum.rule).settings[0] = 0.25;
   const std::string told = terms_of_shard(options_with(momentum));
   known_plugins here;
-  here.add(make_own_rule(rule_table<own_momentum>));
+  here.add(make_custom_rule(rule_table<own_momentum>));
   const std::vector<shard_terms> read = read_shard_terms(told, here);
-  EXPECT_EQ(own_rule_in(read).table, &rule_table<own_momentum>);
-  EXPECT_EQ(own_rule_in(read).settings, std::vector{0.25}) << "of the run, and not the defaults";
+  EXPECT_EQ(custom_rule_in(read).table, &rule_table<own_momentum>);
+  EXPECT_EQ(custom_rule_in(read).settings, std::vector{0.25}) << "of the run, and not the defaults";
   EXPECT_THAT([&] { read_shard_terms(told); },
               ThrowsMessage<std::invalid_argument>(
                   AllOf(HasSubstr("'own-momentum'"), HasSubstr("expected a program with this update rule"))));
@@ -73,8 +73,8 @@ TEST(KnownPlugins, GiveTheRuleOfTheSameFileWhereverItLies) {
                                                  HasSubstr("name it by --plugin"))));
   here.load(copy);
   const std::vector<shard_terms> read = read_shard_terms(told, here);
-  EXPECT_NE(own_rule_in(read).table, nullptr);
-  EXPECT_EQ(own_rule_in(read).settings, std::vector{0.5});
+  EXPECT_NE(custom_rule_in(read).table, nullptr);
+  EXPECT_EQ(custom_rule_in(read).settings, std::vector{0.5});
 }
 
 /// The file may be built anew, or go, while a run uses what was loaded from it.
@@ -100,14 +100,14 @@ TEST(KnownPlugins, GiveNoRuleOfTheSameNameFromAnotherFile) {
 }
 
 TEST(KnownPlugins, GiveTheRuleOfLocalSteps) {
-  training_options o = options_with({.rule = make_own_rule(rule_table<own_momentum>)});
+  training_options o = options_with({.rule = make_custom_rule(rule_table<own_momentum>)});
   o.local_steps = 2;
   const run_plan plan = plan_run(small_model(), small_data(), o);
   const std::string told = write_terms(plan, terms_of(plan, rank{0}));
   known_plugins here;
-  here.add(make_own_rule(rule_table<own_momentum>));
-  const told_terms read = read_terms(told, {}, here);
-  EXPECT_EQ(std::get<own_rule>(read.terms.local->optimizer.rule).table, &rule_table<own_momentum>);
+  here.add(make_custom_rule(rule_table<own_momentum>));
+  const given_terms read = read_terms(told, {}, here);
+  EXPECT_EQ(std::get<custom_rule>(read.terms.local->optimizer.rule).table, &rule_table<own_momentum>);
   EXPECT_THAT([&] { read_terms(told); }, ThrowsMessage<std::invalid_argument>(HasSubstr("'own-momentum'")));
 }
 

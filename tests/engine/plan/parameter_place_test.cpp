@@ -18,8 +18,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// Weights and two workers on one card.
-training_options on_one_card(const std::string& policy) {
+/// Weights and two workers on one GPU.
+training_options on_one_gpu(const std::string& policy) {
   training_options o;
   o.devices.assign(2, {device_kind::cuda, 0});
   o.parameters = {{device_kind::cuda, 0}};
@@ -33,21 +33,21 @@ std::string words_of_refusal_of(const training_options& o, const parameter_layou
 }
 
 /// Ringleader adds up rows of gradients on the host.
-TEST(ParameterPlace, RefusesTablesOnACardUnderRingleaderInOneLine) {
+TEST(ParameterPlace, RefusesTablesOnAGpuUnderRingleaderInOneLine) {
   const parameter_layout tables = testing::layout_of({{"w", {8}}, {"words", {20, 4}, true}}, 1);
-  const std::string why = words_of_refusal_of(on_one_card("ringleader"), tables);
+  const std::string why = words_of_refusal_of(on_one_gpu("ringleader"), tables);
   EXPECT_THAT(why,
               HasSubstr("--parameters: cuda:0: policy 'ringleader' needs the gradient of table 'words' on "
                         "the host; leave one of both out"));
   EXPECT_EQ(std::ranges::count(why, '\n'), 0);
-  EXPECT_EQ(words_of_refusal_of(on_one_card("malenia:4"), tables), "");
+  EXPECT_EQ(words_of_refusal_of(on_one_gpu("malenia:4"), tables), "");
 }
 
-TEST(ParameterPlace, TakesRingleaderWithoutTablesOrWithoutACard) {
+TEST(ParameterPlace, TakesRingleaderWithoutTablesOrWithoutAGpu) {
   const parameter_layout dense = testing::layout_of({{"w", {8}}}, 1);
-  EXPECT_EQ(words_of_refusal_of(on_one_card("ringleader"), dense), "");
+  EXPECT_EQ(words_of_refusal_of(on_one_gpu("ringleader"), dense), "");
   const parameter_layout tables = testing::layout_of({{"words", {20, 4}, true}}, 1);
-  training_options on_host = on_one_card("ringleader");
+  training_options on_host = on_one_gpu("ringleader");
   on_host.parameters.clear();
   EXPECT_EQ(words_of_refusal_of(on_host, tables), "");
 }
@@ -59,7 +59,7 @@ std::string words_of_refusal_to_run_ahead(training_options o, std::uint64_t step
 }
 
 TEST(RunAhead, IsRefusedWhereNoWorkerCan) {
-  const training_options good = on_one_card("sync");
+  const training_options good = on_one_gpu("sync");
   EXPECT_EQ(words_of_refusal_to_run_ahead(good), "");
   const auto refused = [&](const auto& change, const std::string& why) {
     training_options o = good;
@@ -72,17 +72,17 @@ TEST(RunAhead, IsRefusedWhereNoWorkerCan) {
   refused([](auto& o) { o.sample_gap = 1; }, "with --sample-gap, which compares each gradient first");
   refused([](auto& o) { o.workers = 1; }, "if a model spans devices");
   refused([](auto& o) { o.policy = "hogwild"; }, "in a run under hogwild");
-  refused([](auto& o) { o.parameters.clear(); }, "unless all weights are on their card");
-  refused([](auto& o) { o.parameters.push_back({}); }, "unless all weights are on their card");
+  refused([](auto& o) { o.parameters.clear(); }, "unless all weights are on their GPU");
+  refused([](auto& o) { o.parameters.push_back({}); }, "unless all weights are on their GPU");
   refused(
       [](auto& o) {
         o.devices.assign(2, {device_kind::cuda, 1});
       },
-      "unless all weights are on their card");
+      "unless all weights are on their GPU");
 }
 
 TEST(RunAhead, IsTakenIfOneWorkerCanOrARecordingSaysSo) {
-  training_options o = on_one_card("async");
+  training_options o = on_one_gpu("async");
   o.devices[0] = {device_kind::cpu, 0};
   EXPECT_EQ(words_of_refusal_to_run_ahead(o), "");
   o.devices[1] = {device_kind::cpu, 1};

@@ -52,19 +52,19 @@ TEST(RunFingerprint, KeepsEverySettingOfARuleAsItMayBeTyped) {
   for (const std::string_view name : optimizer_names()) {
     training_options o = two_workers();
     o.optimizer = parse_optimizer(name);
-    const std::string kept = told_fact(of(o), "optimizer");
-    const std::string typed = fact_as_typed("optimizer", kept);
+    const std::string kept = reported_fact(of(o), "optimizer");
+    const std::string typed = format_fact("optimizer", kept);
     EXPECT_EQ(typed.find(' '), std::string::npos) << typed;
     EXPECT_EQ(typed.find(':') == typed.npos, optimizer_setting_names(name).empty()) << typed;
     o.optimizer = parse_optimizer(typed);
-    EXPECT_EQ(told_fact(of(o), "optimizer"), kept);
+    EXPECT_EQ(reported_fact(of(o), "optimizer"), kept);
   }
 }
 
-/// A card rounds otherwise than a core does.
-TEST(RunFingerprint, TellsWhatWorkersComputeOnIfThereIsACard) {
+/// A GPU rounds otherwise than a core does.
+TEST(RunFingerprint, TellsWhatWorkersComputeOnIfThereIsAGpu) {
   const std::string name(computers_fact);
-  const auto told = [&](const training_options& o) { return told_fact(of(o), name); };
+  const auto told = [&](const training_options& o) { return reported_fact(of(o), name); };
   training_options mixed = two_workers();
   EXPECT_FALSE(tells(of(mixed), name));
   EXPECT_EQ(told(mixed), "the host");
@@ -78,7 +78,7 @@ TEST(RunFingerprint, TellsWhatWorkersComputeOnIfThereIsACard) {
   expect_refused(
       {{"on cores", [&] { require_same_run(r, elsewhere, of(elsewhere)); },
         "the arithmetic of workers was the host, a card, and is the host, the host here; this machine "
-        "has no card 'a card'"}});
+        "has no GPU 'a card'"}});
   require_same_run(r, mixed, of(mixed));
 }
 
@@ -87,8 +87,8 @@ TEST(RunFingerprint, TellsThePrecisionOfProductsUnlessItIsFloat32) {
   rounded.precision = product_precision::tf32;
   const std::string what(precision_fact);
   EXPECT_EQ(of(plain).size() + 1, of(rounded).size());
-  EXPECT_EQ(told_fact(of(plain), what), "float32");
-  EXPECT_EQ(told_fact(of(rounded), what), "tf32");
+  EXPECT_EQ(reported_fact(of(plain), what), "float32");
+  EXPECT_EQ(reported_fact(of(rounded), what), "tf32");
   recording r;
   r.header = {2, 1, of(rounded), {}, 2};
   training_options other = two_workers();

@@ -205,7 +205,7 @@ TEST(RecordingOfPlan, TellsWorkersShardsFactsAndWords) {
   const recording_header h = recording_header_of(plan);
   EXPECT_EQ(h.workers, 2u);
   EXPECT_EQ(h.shards, 3u);
-  EXPECT_EQ(h.seats, 0u) << "nobody may join later";
+  EXPECT_EQ(h.slots, 0u) << "nobody may join later";
   EXPECT_EQ(h.facts, facts_and_names(plan));
   EXPECT_THAT(h.words, ElementsAre("--batch", "8"));
 }
@@ -222,8 +222,8 @@ TEST(RecordingOfPlan, RepeatsOfTheFirstPartWhatMustStayTheSame) {
   plan.recorded_before = std::make_shared<const recording>(before);
 
   const recording_header h = recording_header_of(plan);
-  EXPECT_EQ(told_fact(h.facts, first_weights_fact), "those of the first part");
-  EXPECT_EQ(told_fact(h.facts, computers_fact), "two of a kind");
+  EXPECT_EQ(reported_fact(h.facts, first_weights_fact), "those of the first part");
+  EXPECT_EQ(reported_fact(h.facts, computers_fact), "two of a kind");
   EXPECT_FALSE(tells(h.facts, products_fact)) << "the first part does not tell it";
 }
 

@@ -70,8 +70,8 @@ INSTANTIATE_TEST_SUITE_P(
         wrong_terms{"FewWeights", [](shard_terms& x) { x.values.pop_back(); }, "weights, found"},
         wrong_terms{"ManyWeights", [](shard_terms& x) { x.values.push_back(0); }, "weights, found"},
         wrong_terms{"NoWorker", [](shard_terms& x) { x.workers = 0; }, "found 0 and 2"},
-        wrong_terms{"FewSeats", [](shard_terms& x) { x.seats = 1; }, "found 2 and 1"},
-        wrong_terms{"ManySeats", [](shard_terms& x) { x.seats = 0xffffffff; }, "found 2 and 4294967295"},
+        wrong_terms{"FewSlots", [](shard_terms& x) { x.slots = 1; }, "found 2 and 1"},
+        wrong_terms{"ManySlots", [](shard_terms& x) { x.slots = 0xffffffff; }, "found 2 and 4294967295"},
         wrong_terms{"NoPolicy", [](shard_terms& x) { x.policy = "asink"; }, "asink"},
         wrong_terms{"NoCure", [](shard_terms& x) { x.cure = "prayer"; }, "prayer"},
         wrong_terms{"CutsForARule", [](shard_terms& x) { x.rule = parse_optimizer("muon"); },
@@ -110,7 +110,7 @@ TEST(ShardTerms, AreRefusedWhereverTheyAreCut) {
 
 TEST(ShardTerms, TellNoRuleOfTheUsersOwnThatHasNoTable) {
   shard_terms t = terms_of_shard(0);
-  own_rule mine;
+  custom_rule mine;
   mine.label = "mine";
   t.rule.rule = mine;
   EXPECT_THAT([&] { write_terms({t}); },

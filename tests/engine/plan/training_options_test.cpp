@@ -11,13 +11,12 @@ TEST(WorkerComputers, AreCoresByTheirHost) {
 }
 
 TEST(WorkerComputers, AreNamedByWorkerAndMultiplyByEachVersionOnce) {
-  const worker_computer host{"the host"}, old_card{"B100", "cuBLAS 13.0.0"},
-      new_card{"B100", "cuBLAS 13.1.0"};
-  EXPECT_EQ(names_in_words({old_card, host, new_card}), "B100, the host, B100");
-  EXPECT_EQ(products_in_words({old_card, host, new_card, old_card}), "cuBLAS 13.0.0, cuBLAS 13.1.0");
-  EXPECT_EQ(products_in_words({host}), "none");
-  EXPECT_TRUE(any_has_card({host, old_card}));
-  EXPECT_FALSE(any_has_card({host, host}));
+  const worker_computer host{"the host"}, old_gpu{"B100", "cuBLAS 13.0.0"}, new_gpu{"B100", "cuBLAS 13.1.0"};
+  EXPECT_EQ(format_names({old_gpu, host, new_gpu}), "B100, the host, B100");
+  EXPECT_EQ(format_products({old_gpu, host, new_gpu, old_gpu}), "cuBLAS 13.0.0, cuBLAS 13.1.0");
+  EXPECT_EQ(format_products({host}), "none");
+  EXPECT_TRUE(any_has_gpu({host, old_gpu}));
+  EXPECT_FALSE(any_has_gpu({host, host}));
 }
 
 } // namespace

@@ -40,7 +40,7 @@ TEST(WholeVariables, AreCutApartOnlyIfNobodyLooksAtThem) {
     EXPECT_EQ(plan.layout->cuts(), shard_cuts::between_variables) << rule;
     for (std::size_t v = 0; v < plan.layout->variables().size(); ++v)
       EXPECT_EQ(plan.layout->pieces(v).size(), 1U) << rule;
-    EXPECT_THAT(plan.layout->balance_in_words(), ::testing::HasSubstr("; the largest has")) << rule;
+    EXPECT_THAT(plan.layout->format_balance(), ::testing::HasSubstr("; the largest has")) << rule;
   }
   EXPECT_EQ(whole_plan(whole_options("adam")).layout->cuts(), shard_cuts::within_variables);
 }
@@ -156,8 +156,8 @@ TEST(WholeVariables, AreRefusedInOneLineWhereTheyCannotBe) {
   EXPECT_NO_THROW(planning([](auto& o) { o.cure = "dynsgd"; }, "shampoo")());
 }
 
-/// A checkpoint of a shard elsewhere comes as one letter.
-TEST(WholeVariables, HaveMatricesForWhichALetterHasRoom) {
+/// A checkpoint of a shard elsewhere comes as one message.
+TEST(WholeVariables, HaveMatricesForWhichAMessageHasRoom) {
   const run_plan plan = whole_plan(whole_options("shampoo"));
   std::uint64_t floats = 0;
   for (const placed_variable& v : plan.layout->variables())
@@ -192,7 +192,7 @@ TEST(WholeVariables, AreWhatACureThatSeesThemGets) {
   EXPECT_TRUE(whole_variables_of(cut, 0).empty()) << "whose last variable goes on in the next shard";
 }
 
-TEST(WholeVariables, AreRefusedOnACard) {
+TEST(WholeVariables, AreRefusedOnAGpu) {
   training_options o = whole_options("muon");
   o.parameters = {{}, {device_kind::cuda, 0}};
   expect_refused({{"card", [&] { whole_plan(o); }, "optimizer 'muon' looks at whole variables on the host"}});

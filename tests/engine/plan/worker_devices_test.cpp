@@ -55,10 +55,10 @@ TEST(WorkerDevices, AreOneForEachWorkerUnlessWorkersAreFewer) {
 
 TEST(WorkerDevices, OfAWorkerThatJoinsLaterAreThoseOfAnother) {
   training_options o = on({cpu(0), cpu(1)});
-  EXPECT_EQ(seats_of(o), 2U);
-  o.seats = 5;
+  EXPECT_EQ(slots_of(o), 2U);
+  o.slots = 5;
   EXPECT_EQ(workers_of(o), 2U);
-  EXPECT_EQ(seats_of(o), 5U);
+  EXPECT_EQ(slots_of(o), 5U);
   EXPECT_THAT(devices_of(o, 3), ElementsAre(cpu(1)));
 }
 
@@ -68,15 +68,15 @@ TEST(WorkerDevices, NeedAThreadForEachCore) {
   EXPECT_EQ(thread_count(std::vector(5, cpu(0))), 1U);
 }
 
-TEST(WorkerDevices, NeedAThreadForEachLaneAndOneForUpdates) {
+TEST(WorkerDevices, NeedAThreadForEachStreamAndOneForUpdates) {
   const std::size_t present = cores_of_process().count();
-  const auto lane = [](std::uint32_t card, std::uint32_t number) {
-    return device{device_kind::cuda, card, number};
+  const auto stream = [](std::uint32_t gpu, std::uint32_t number) {
+    return device{device_kind::cuda, gpu, number};
   };
-  EXPECT_EQ(thread_count({lane(0, 0)}), std::min<std::size_t>(2, present));
-  EXPECT_EQ(thread_count({lane(0, 0), lane(0, 0)}), std::min<std::size_t>(2, present)) << "one lane";
-  EXPECT_EQ(thread_count({lane(0, 0), lane(0, 1), lane(1, 0)}), std::min<std::size_t>(4, present));
-  EXPECT_EQ(thread_count({lane(0, 0), cpu(0)}), std::min<std::size_t>(3, present));
+  EXPECT_EQ(thread_count({stream(0, 0)}), std::min<std::size_t>(2, present));
+  EXPECT_EQ(thread_count({stream(0, 0), stream(0, 0)}), std::min<std::size_t>(2, present)) << "one stream";
+  EXPECT_EQ(thread_count({stream(0, 0), stream(0, 1), stream(1, 0)}), std::min<std::size_t>(4, present));
+  EXPECT_EQ(thread_count({stream(0, 0), cpu(0)}), std::min<std::size_t>(3, present));
 }
 
 TEST(WorkerDevices, RefuseWhatCannotBeSharedOut) {
@@ -88,12 +88,12 @@ TEST(WorkerDevices, RefuseWhatCannotBeSharedOut) {
       {"three for two", required(on({cpu(0), cpu(1), cpu(2)}, 2)), "3 devices cannot be shared out to 2"},
       {"more workers than devices", required(on({cpu(0)}, 2)), "1 devices cannot be shared out to 2"},
       {"one twice", required(on({cpu(0), cpu(1), cpu(2), cpu(2)}, 2)), "worker 1 would have cpu:2 twice"},
-      {"fewer seats than workers", required([] {
+      {"fewer slots than workers", required([] {
          training_options o = on({cpu(0), cpu(1)});
-         o.seats = 1;
+         o.slots = 1;
          return o;
        }()),
-       "seats: 1 for 2 workers"},
+       "slots: 1 for 2 workers"},
       {"no micro-batches", required(on({cpu(0), cpu(1)}, 1, 0)), "micro-batches: 0"},
       {"micro-batches of one device", required(on({cpu(0)}, 1, 2)), "each worker has one device"},
   });

@@ -49,7 +49,7 @@ protected:
 
   static constexpr std::size_t part_bytes = 4 + 4 + 16 + 4;
 
-  /// Records parts of one turn until the disk is full, of which `other_room` bytes are left for other files.
+  /// Records parts of one entry until the disk is full, of which `other_room` bytes are left for other files.
   /// Then gives the recording up for files that need `needed` bytes.
   recording_account fill(std::size_t parts, std::uint64_t other_room, std::uint64_t needed) {
     const std::size_t room = header_ + parts * part_bytes + part_bytes / 2;
@@ -63,10 +63,10 @@ protected:
                              },
                              [other_room] { return other_room; }});
     for (std::uint64_t i = 0; i < parts; ++i) {
-      writer.add_turns(0, std::vector{order_entry{kind::joined, {0}}});
+      writer.add_entries(0, std::vector{order_entry{kind::joined, {0}}});
       EXPECT_FALSE(writer.failed());
     }
-    writer.add_turns(0, std::vector{order_entry{kind::joined, {1}}});
+    writer.add_entries(0, std::vector{order_entry{kind::joined, {1}}});
     EXPECT_TRUE(writer.failed());
     const recording_account what = writer.give_up(needed);
     EXPECT_THAT(what.failure, HasSubstr("No space left"));
@@ -80,10 +80,10 @@ protected:
     left_.clear();
     return what;
   }
-  /// The turns of shard 0 in what was kept.
-  std::size_t turns_in(const recording_account& what) const {
+  /// The entries of shard 0 in what was kept.
+  std::size_t entries_in(const recording_account& what) const {
     return parse_killed_recording(std::string_view(whole_).substr(0, what.kept_bytes), what.kept)
-        .turns[0]
+        .entries[0]
         .size();
   }
 
@@ -93,14 +93,14 @@ protected:
 };
 
 TEST_F(FullRecording, KeepsAllThatIsWholeWhereOthersHaveRoom) {
-  for (const std::uint64_t room : {1000U, 1001U, 1'000'000U}) EXPECT_EQ(turns_in(fill(9, room, 1000)), 9U);
+  for (const std::uint64_t room : {1000U, 1001U, 1'000'000U}) EXPECT_EQ(entries_in(fill(9, room, 1000)), 9U);
 }
 
 TEST_F(FullRecording, GivesOthersTheRoomThatTheyNeed) {
-  EXPECT_EQ(turns_in(fill(9, 999, 1000)), 8U);
-  EXPECT_EQ(turns_in(fill(9, 1000 - part_bytes, 1000)), 8U);
-  EXPECT_EQ(turns_in(fill(9, 999 - part_bytes, 1000)), 7U);
-  EXPECT_EQ(turns_in(fill(9, 0, 8 * part_bytes)), 1U);
+  EXPECT_EQ(entries_in(fill(9, 999, 1000)), 8U);
+  EXPECT_EQ(entries_in(fill(9, 1000 - part_bytes, 1000)), 8U);
+  EXPECT_EQ(entries_in(fill(9, 999 - part_bytes, 1000)), 7U);
+  EXPECT_EQ(entries_in(fill(9, 0, 8 * part_bytes)), 1U);
 }
 
 TEST_F(FullRecording, IsRemovedWhereNoPartIsLeft) {
@@ -112,8 +112,8 @@ TEST_F(FullRecording, IsRemovedWhereNoPartIsLeft) {
 /// The ends of some parts are forgotten, so a little more than what is needed may go.
 TEST_F(FullRecording, MayHaveManyParts) {
   for (const std::size_t parts : {4094U, 4095U, 4096U, 20'000U, 50'000U}) {
-    EXPECT_EQ(turns_in(fill(parts, 0, 0)), parts);
-    const std::size_t kept = turns_in(fill(parts, 0, parts / 2 * part_bytes));
+    EXPECT_EQ(entries_in(fill(parts, 0, 0)), parts);
+    const std::size_t kept = entries_in(fill(parts, 0, parts / 2 * part_bytes));
     EXPECT_LE(kept, parts - parts / 2);
     EXPECT_GT(kept, parts / 2 - parts / 1000 - 2);
   }

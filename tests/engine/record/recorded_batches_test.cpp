@@ -1,4 +1,4 @@
-#include <mailgrad/engine/record/recorded_lives.hpp>
+#include <mailgrad/engine/record/recorded_incarnations.hpp>
 
 #include <gtest/gtest.h>
 
@@ -64,13 +64,13 @@ std::shared_ptr<const recording> one_return() {
   recording r;
   r.header.workers = 2;
   r.batches = {{0, 4}, {1, 2, 3}};
-  r.lives = {{{{0}, 0, true}, {{3}, 1, false}}, {}};
-  r.turns = {{{kind::joined, {0}},
-              {kind::joined, {1}},
-              {kind::left, {0}},
-              {kind::switched, {}},
-              order_entry::of(kind::joined, {0}, {3}),
-              {kind::switched, {}}}};
+  r.incarnations = {{{{0}, 0, true}, {{3}, 1, false}}, {}};
+  r.entries = {{{kind::joined, {0}},
+                {kind::joined, {1}},
+                {kind::left, {0}},
+                {kind::switched, {}},
+                order_entry::of(kind::joined, {0}, {3}),
+                {kind::switched, {}}}};
   r.end.switches = {{"sync", "", {0, 2}, {0, 1}}, {"async", "", {2, 3}, {1, 1}}};
   return std::make_shared<recording>(std::move(r));
 }

@@ -25,9 +25,9 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::small_deals;
 using testing::small_end;
+using testing::small_entries;
 using testing::small_header;
 using testing::small_recording;
-using testing::small_turns;
 using testing::written;
 
 TEST(RecordingFiles, GoesThroughAFile) {
@@ -35,7 +35,7 @@ TEST(RecordingFiles, GoesThroughAFile) {
   const std::string path = (folder.path() / "run.rec").string();
   const auto writer = create_recording(path, small_header());
   writer->add_switch(small_end().switches[0]);
-  for (std::uint32_t s = 0; s < 2; ++s) writer->add_turns(s, small_turns()[s]);
+  for (std::uint32_t s = 0; s < 2; ++s) writer->add_entries(s, small_entries()[s]);
   writer->add_deals(small_deals);
   writer->end(small_end());
   EXPECT_EQ(read_recording(path).end.parameters_sha256, small_end().parameters_sha256);
@@ -52,17 +52,17 @@ TEST(RecordingFiles, IsWrittenByOneRunAtATime) {
     EXPECT_THAT(e.what(), AllOf(HasSubstr(path), HasSubstr("another run is recording into it (process ")));
   }
   EXPECT_THROW(read_recording(path + ".partial"), recording_error) << "it is being written";
-  first->add_turns(0, small_turns()[0]);
+  first->add_entries(0, small_entries()[0]);
   first->end({"completed", "", {}, {}, ""});
-  EXPECT_EQ(read_recording(path).turns[0].size(), 8U);
+  EXPECT_EQ(read_recording(path).entries[0].size(), 8U);
 }
 
 TEST(RecordingFiles, OfAKilledRunIsReadByItsName) {
   const scratch_folder folder;
-  const std::string bytes = written(small_header(), small_turns(), std::nullopt);
+  const std::string bytes = written(small_header(), small_entries(), std::nullopt);
   folder.write("run.rec.partial", bytes.substr(0, bytes.size() - 1));
   const std::string path = (folder.path() / "run.rec").string();
-  EXPECT_EQ(read_recording(path + ".partial").turns[0].size(), 8U);
+  EXPECT_EQ(read_recording(path + ".partial").entries[0].size(), 8U);
   try {
     read_recording(path);
     FAIL() << "it is not there";
@@ -76,18 +76,18 @@ TEST(RecordingFiles, OfAKilledRunIsReadByItsName) {
 TEST(RecordingFiles, OfAKilledRunOutlivesTheNextRun) {
   const scratch_folder folder;
   const std::string path = (folder.path() / "run.rec").string();
-  const std::string bytes = written(small_header(), small_turns(), std::nullopt);
+  const std::string bytes = written(small_header(), small_entries(), std::nullopt);
   folder.write("run.rec.partial", bytes.substr(0, bytes.size() - 1));
   create_recording(path, small_header())->end(small_end());
   EXPECT_FALSE(read_recording(path).killed);
-  EXPECT_EQ(read_recording(path + ".killed").turns[0].size(), 8U);
+  EXPECT_EQ(read_recording(path + ".killed").entries[0].size(), 8U);
   EXPECT_TRUE(read_recording(path + ".killed").killed);
   folder.write("run.rec.partial", "no recording");
   create_recording(path, small_header())->end(small_end());
   EXPECT_TRUE(read_recording(path + ".killed").killed) << "nothing else takes its place";
   folder.write("run.rec.partial", bytes.substr(0, bytes.size() / 2));
   create_recording(path, small_header())->end(small_end());
-  EXPECT_EQ(read_recording(path + ".killed").turns[0].size(), 8U) << "nor does a later one";
+  EXPECT_EQ(read_recording(path + ".killed").entries[0].size(), 8U) << "nor does a later one";
   folder.write("run.rec.partial", bytes);
   std::filesystem::remove(path + ".killed");
   const int reader = open((path + ".partial").c_str(), O_RDONLY);
@@ -101,7 +101,7 @@ TEST(RecordingFiles, OfAKilledRunOutlivesTheNextRun) {
 TEST(RecordingFiles, OfAKilledRunOutlivesARunThatGoesOn) {
   const scratch_folder folder;
   const std::string path = (folder.path() / "run.rec").string();
-  const std::string bytes = written(small_header(), small_turns(), std::nullopt);
+  const std::string bytes = written(small_header(), small_entries(), std::nullopt);
   const recording before = parse_recording(small_recording(), "other.rec");
   folder.write("run.rec.partial", bytes.substr(0, bytes.size() - 1));
   continue_recording(path, small_header(), before)->end(small_end());
@@ -117,7 +117,7 @@ TEST(RecordingFiles, OfARunThatGoesOnStaysIfTheRunIsGivenUp) {
   folder.write("run.rec.partial", small_recording());
   const recording before = read_recording(path + ".partial");
   continue_recording(path, small_header(), before).reset();
-  EXPECT_EQ(read_recording(path + ".partial").turns, before.turns);
+  EXPECT_EQ(read_recording(path + ".partial").entries, before.entries);
   create_recording(path + ".new", small_header()).reset();
   EXPECT_FALSE(std::filesystem::exists(path + ".new.partial"))
       << "one that has just begun has nothing to keep";

@@ -21,9 +21,9 @@ using testing::late;
 using ::testing::Not;
 using testing::refusal;
 using testing::small_end;
+using testing::small_entries;
 using testing::small_header;
 using testing::small_recording;
-using testing::small_turns;
 using testing::written;
 using kind = order_entry::kind;
 
@@ -33,15 +33,15 @@ TEST(Recording, HoldsWhatWasWritten) {
   EXPECT_EQ(r.header.workers, 2U);
   EXPECT_EQ(r.header.facts, small_header().facts);
   EXPECT_EQ(r.header.words, small_header().words);
-  ASSERT_EQ(r.turns.size(), 2U);
+  ASSERT_EQ(r.entries.size(), 2U);
   for (std::size_t s = 0; s < 2; ++s) {
-    ASSERT_EQ(r.turns[s].size(), small_turns()[s].size());
-    for (std::size_t i = 0; i < r.turns[s].size(); ++i) {
-      const order_entry expected = small_turns()[s][i];
-      EXPECT_EQ(r.turns[s][i].what, expected.what);
-      EXPECT_EQ(r.turns[s][i].worker, expected.worker);
-      EXPECT_EQ(r.turns[s][i].step, expected.step);
-      EXPECT_EQ(r.turns[s][i].arrived, expected.arrived);
+    ASSERT_EQ(r.entries[s].size(), small_entries()[s].size());
+    for (std::size_t i = 0; i < r.entries[s].size(); ++i) {
+      const order_entry expected = small_entries()[s][i];
+      EXPECT_EQ(r.entries[s][i].what, expected.what);
+      EXPECT_EQ(r.entries[s][i].worker, expected.worker);
+      EXPECT_EQ(r.entries[s][i].step, expected.step);
+      EXPECT_EQ(r.entries[s][i].arrived, expected.arrived);
     }
   }
   EXPECT_EQ(r.batches, (std::vector<std::vector<std::uint64_t>>{{0}, {1, (1ULL << 48) - 1}}));
@@ -58,8 +58,8 @@ TEST(Recording, BeginsAgainWhenItsRunHasLearnedMoreOfItself) {
     whole.facts.emplace_back("arithmetic of workers", "a card, the host");
     recording_writer writer(std::make_unique<std::ostream>(&bytes), "memory", again ? first : whole);
     if (again) writer.begin_again(whole);
-    writer.add_turns(0, small_turns()[0]);
-    writer.add_turns(1, small_turns()[1]);
+    writer.add_entries(0, small_entries()[0]);
+    writer.add_entries(1, small_entries()[1]);
     writer.end(small_end());
     return bytes.str();
   };
@@ -75,7 +75,7 @@ TEST(Recording, TakesAtMostThirtyTwoBytesAnUpdate) {
     const std::size_t before = bytes.view().size();
     for (std::size_t i = 0; i < updates; i += at_once) {
       for (std::uint32_t s = 0; s < shards; ++s)
-        writer.add_turns(s, std::vector<order_entry>(at_once, {kind::gradient, {2}, i + 1, 0, late}));
+        writer.add_entries(s, std::vector<order_entry>(at_once, {kind::gradient, {2}, i + 1, 0, late}));
       writer.add_deals(std::vector<recorded_deal>(at_once, {{2}, i}));
     }
     EXPECT_LE(bytes.view().size() - before, 32 * shards * updates) << shards << " shards";
@@ -112,51 +112,55 @@ TEST(Recording, SaysWhatWasExpectedAndFound) {
   std::string newer = small_recording();
   newer[8] = 3;
   EXPECT_THAT(refusal(newer), HasSubstr("has format 3; this version reads format 2"));
-  EXPECT_THAT(refusal(written(small_header(), small_turns(), std::nullopt)), HasSubstr("is cut short"));
+  EXPECT_THAT(refusal(written(small_header(), small_entries(), std::nullopt)), HasSubstr("is cut short"));
   EXPECT_THAT(refusal(small_recording() + "x"), HasSubstr("has more behind its end"));
 }
 
 /// Nobody would write these, but a checksum does not keep anybody from it.
 TEST(Recording, IsRefusedIfItsPartsDoNotFitTogether) {
-  const auto with_turns = [](const std::function<void(std::vector<std::vector<order_entry>>&)>& change) {
-    auto turns = small_turns();
-    change(turns);
-    return refusal(written(small_header(), turns, small_end()));
+  const auto with_entries = [](const std::function<void(std::vector<std::vector<order_entry>>&)>& change) {
+    auto entries = small_entries();
+    change(entries);
+    return refusal(written(small_header(), entries, small_end()));
   };
-  EXPECT_THAT(with_turns([](auto& t) { t[1].erase(t[1].begin() + 5); }),
+  EXPECT_THAT(with_entries([](auto& t) { t[1].erase(t[1].begin() + 5); }),
               HasSubstr("other gradients on shard 1"));
-  EXPECT_THAT(with_turns([](auto& t) { t[0].erase(t[0].begin()); }),
+  EXPECT_THAT(with_entries([](auto& t) { t[0].erase(t[0].begin()); }),
               HasSubstr("worker 0 out of order: turn 3 of shard 0 comes before it joins"));
-  EXPECT_THAT(with_turns([](auto& t) {
+  EXPECT_THAT(with_entries([](auto& t) {
                 t[0].insert(t[0].begin() + 1, {kind::joined, {0}});
               }),
               HasSubstr("turn 2 of shard 0 joins again"));
-  EXPECT_THAT(with_turns([](auto& t) { t[0].front().step = {3}; }),
+  EXPECT_THAT(with_entries([](auto& t) { t[0].front().step = {3}; }),
               HasSubstr("worker 0 never joins shard 1"));
-  EXPECT_THAT(with_turns([](auto& t) { t[0].erase(t[0].begin() + 4); }),
+  EXPECT_THAT(with_entries([](auto& t) { t[0].erase(t[0].begin() + 4); }),
               HasSubstr("has 1 switches; shard 0 made 0"));
-  EXPECT_THAT(with_turns([](auto& t) {
+  EXPECT_THAT(with_entries([](auto& t) {
                 t[0].push_back({kind::gradient, {1}, 3});
               }),
               HasSubstr("out of order"));
-  EXPECT_THAT(with_turns([](auto& t) {
+  EXPECT_THAT(with_entries([](auto& t) {
                 t[0].insert(t[0].begin() + 4, {kind::gradient, {0}, 2});
               }),
               HasSubstr("of worker 0 up to step 1, there up to 2"));
-  EXPECT_THAT(with_turns([](auto& t) { t[0][0].worker = {2}; }), HasSubstr("names worker 2 of 2"));
-  EXPECT_THAT(with_turns([](auto& t) { t.push_back({{kind::left, {0}}}); }), HasSubstr("names shard 2 of 2"));
-  EXPECT_EQ(with_turns([](auto& t) {
-              for (auto& turns : t) turns.insert(turns.begin() + 2, {kind::closed, {}, {}, {}, 5});
+  EXPECT_THAT(with_entries([](auto& t) { t[0][0].worker = {2}; }), HasSubstr("names worker 2 of 2"));
+  EXPECT_THAT(with_entries([](auto& t) {
+                t.push_back({{kind::left, {0}}});
+              }),
+              HasSubstr("names shard 2 of 2"));
+  EXPECT_EQ(with_entries([](auto& t) {
+              for (auto& entries : t) entries.insert(entries.begin() + 2, {kind::closed, {}, {}, {}, 5});
             }),
             "");
-  EXPECT_THAT(with_turns([](auto& t) { t[0][0].what = static_cast<kind>(9); }), HasSubstr("turn of kind 9"));
+  EXPECT_THAT(with_entries([](auto& t) { t[0][0].what = static_cast<kind>(9); }),
+              HasSubstr("turn of kind 9"));
   for (const std::int64_t time : {std::int64_t{-1}, std::numeric_limits<std::int64_t>::max()})
-    EXPECT_THAT(with_turns([time](auto& t) { t[0][0].arrived = time; }), HasSubstr("holds a turn at"));
+    EXPECT_THAT(with_entries([time](auto& t) { t[0][0].arrived = time; }), HasSubstr("holds a turn at"));
 
   const auto with_end = [](const std::function<void(recording_end&)>& change) {
     recording_end end = small_end();
     change(end);
-    return refusal(written(small_header(), small_turns(), end));
+    return refusal(written(small_header(), small_entries(), end));
   };
   EXPECT_THAT(with_end([](auto& e) { e.switches[0].batches = {1}; }), HasSubstr("without its workers"));
   EXPECT_THAT(with_end([](auto& e) { e.switches[0].policy = "snyc"; }),
@@ -192,11 +196,11 @@ TEST(Recording, IsRefusedWithoutWorkersOrShardsOrWithMoreThanItNumbers) {
 
 TEST(Recording, IsRefusedWithThePlaceOfAGapOrARepeat) {
   const auto with_steps = [](std::uint64_t first, std::uint64_t second) {
-    auto turns = small_turns();
-    for (auto& of_shard : turns)
+    auto entries = small_entries();
+    for (auto& of_shard : entries)
       for (order_entry& t : of_shard)
         if (t.what == kind::gradient && t.worker == rank{1}) t.step = {t.step.value == 1 ? first : second};
-    return refusal(written(small_header(), turns, small_end()));
+    return refusal(written(small_header(), entries, small_end()));
   };
   EXPECT_EQ(with_steps(1, 2), "");
   EXPECT_THAT(with_steps(1, 3),
@@ -206,14 +210,14 @@ TEST(Recording, IsRefusedWithThePlaceOfAGapOrARepeat) {
   EXPECT_THAT(with_steps(0, 1), HasSubstr("turn 3 of shard 0 has step 0; expected step 1"));
 
   const auto without = [](kind what) {
-    auto turns = small_turns();
-    for (auto& of_shard : turns)
+    auto entries = small_entries();
+    for (auto& of_shard : entries)
       std::erase_if(of_shard, [&](const order_entry& t) { return t.what == what && t.worker == rank{0}; });
-    for (auto& of_shard : turns)
+    for (auto& of_shard : entries)
       std::erase_if(of_shard, [&](const order_entry& t) {
         return t.what == kind::gradient && t.worker == rank{0} && what == kind::joined;
       });
-    return refusal(written(small_header(), turns, small_end()));
+    return refusal(written(small_header(), entries, small_end()));
   };
   EXPECT_THAT(without(kind::joined),
               HasSubstr("worker 0 out of order: turn 5 of shard 0 comes before it joins"));
@@ -222,13 +226,13 @@ TEST(Recording, IsRefusedWithThePlaceOfAGapOrARepeat) {
 
 /// Its steps would begin anew, and a shard would take them for those of before.
 TEST(Recording, IsRefusedIfAnIncarnationComesBackAsItself) {
-  const auto back_as = [](std::uint32_t life) {
-    auto turns = small_turns();
-    for (auto& of_shard : turns) {
-      of_shard.push_back(order_entry::of(kind::joined, {0}, {life}));
-      of_shard.push_back(order_entry::of(kind::left, {0}, {life}));
+  const auto back_as = [](std::uint32_t incarnation) {
+    auto entries = small_entries();
+    for (auto& of_shard : entries) {
+      of_shard.push_back(order_entry::of(kind::joined, {0}, {incarnation}));
+      of_shard.push_back(order_entry::of(kind::left, {0}, {incarnation}));
     }
-    return refusal(written(small_header(), turns, small_end()));
+    return refusal(written(small_header(), entries, small_end()));
   };
   EXPECT_EQ(back_as(1), "");
   EXPECT_THAT(back_as(0), HasSubstr("worker 0 out of order"));
@@ -248,9 +252,9 @@ TEST(Recording, IsRefusedIfABatchWasDealtTwice) {
 }
 
 TEST(Recording, OfAKilledRunHoldsThePartsThatAreWhole) {
-  const std::string bytes = written(small_header(), small_turns(), std::nullopt);
+  const std::string bytes = written(small_header(), small_entries(), std::nullopt);
   const std::size_t header = 20 + number_in<4>(std::string_view(bytes).substr(12));
-  std::size_t entries_before = 0;
+  std::size_t held_before = 0;
   for (std::size_t length = 0; length <= bytes.size(); ++length) {
     const std::string left = bytes.substr(0, length);
     if (length < header) {
@@ -259,23 +263,23 @@ TEST(Recording, OfAKilledRunHoldsThePartsThatAreWhole) {
     }
     const recording r = parse_killed_recording(left, "x.rec");
     EXPECT_TRUE(r.killed);
-    const std::size_t entries =
-        r.turns[0].size() + r.turns[1].size() + r.batches[0].size() + r.batches[1].size();
-    EXPECT_GE(entries, entries_before);
-    entries_before = entries;
+    const std::size_t held =
+        r.entries[0].size() + r.entries[1].size() + r.batches[0].size() + r.batches[1].size();
+    EXPECT_GE(held, held_before);
+    held_before = held;
   }
-  EXPECT_EQ(entries_before, 8U + 8U + 3U);
+  EXPECT_EQ(held_before, 8U + 8U + 3U);
 }
 
 TEST(Recording, OfAKilledRunEndsBeforeAPartThatIsDamaged) {
-  const std::string whole = written(small_header(), small_turns(), std::nullopt);
+  const std::string whole = written(small_header(), small_entries(), std::nullopt);
   const std::size_t header = 20 + number_in<4>(std::string_view(whole).substr(12));
   const std::size_t first_part = 8 + 8 * 16 + 4;
   for (std::size_t i = header; i < whole.size(); ++i) {
     std::string damaged = whole;
     damaged[i] ^= 1;
     const recording r = parse_killed_recording(damaged, "x.rec");
-    EXPECT_EQ(r.turns[0].size(), i < header + first_part ? 0U : 8U) << i;
+    EXPECT_EQ(r.entries[0].size(), i < header + first_part ? 0U : 8U) << i;
     EXPECT_TRUE(r.batches[1].empty() || i >= whole.size() - 4 - 24 - 8) << i;
   }
 }
@@ -297,7 +301,8 @@ TEST(Recording, TellsWhyARunCannotBeRepeated) {
   recording_end failed = small_end();
   failed.ended = "failed";
   failed.why = "shard 0 is lost";
-  EXPECT_THAT(refusal(written(small_header(), small_turns(), failed)), HasSubstr("failed (shard 0 is lost)"));
+  EXPECT_THAT(refusal(written(small_header(), small_entries(), failed)),
+              HasSubstr("failed (shard 0 is lost)"));
 }
 
 /// Bytes of a run of two workers, whose feeder has done this.
@@ -312,7 +317,7 @@ std::string with_deals(const std::vector<recorded_deal>& deals, recording_header
 TEST(Recording, KnowsWhichIncarnationTrainedWhat) {
   using what = recorded_deal::kind;
   recording_header header = small_header();
-  header.seats = 3;
+  header.slots = 3;
   const recording r = parse_recording(with_deals({{{0}, 0},
                                                   {{1}, 1},
                                                   {{0}, 2},
@@ -326,11 +331,11 @@ TEST(Recording, KnowsWhichIncarnationTrainedWhat) {
                                                   {{2}, 4}},
                                                  header),
                                       "x.rec");
-  EXPECT_EQ(r.header.seats, 3U);
+  EXPECT_EQ(r.header.slots, 3U);
   EXPECT_EQ(r.batches, (std::vector<std::vector<std::uint64_t>>{{0, 3}, {1, 2}, {4}}));
-  EXPECT_EQ(r.lives[0], (std::vector<dealt_life>{{{0}, 0, true}, {{2}, 1, false}}));
-  EXPECT_TRUE(r.lives[1].empty());
-  EXPECT_EQ(r.lives[2], (std::vector<dealt_life>{{{0}, 0, false}}));
+  EXPECT_EQ(r.incarnations[0], (std::vector<dealt_incarnation>{{{0}, 0, true}, {{2}, 1, false}}));
+  EXPECT_TRUE(r.incarnations[1].empty());
+  EXPECT_EQ(r.incarnations[2], (std::vector<dealt_incarnation>{{{0}, 0, false}}));
 }
 
 TEST(Recording, RefusesIncarnationsAndReturnsThatCannotBe) {
@@ -351,7 +356,7 @@ TEST(Recording, KeepsTextsThatAreNoUnicode) {
   recording_end end = small_end();
   end.switches[0].why = "asked for by \xe9";
   end.why = "\xe9";
-  const std::string bytes = written(header, small_turns(), end);
+  const std::string bytes = written(header, small_entries(), end);
   EXPECT_EQ(refusal(bytes), "");
   const recording r = parse_recording(bytes, "x.rec");
   EXPECT_THAT(r.header.facts, ::testing::UnorderedElementsAreArray(header.facts));

@@ -23,14 +23,14 @@ recording two_by_two() {
   r.name = "x.rec";
   r.header.workers = 2;
   r.batches = {{0, 2}, {1, 3}};
-  r.turns = std::vector(2, std::vector<order_entry>{{kind::joined, {0}},
-                                                    {kind::joined, {1}},
-                                                    {kind::gradient, {0}, 1},
-                                                    {kind::gradient, {1}, 1},
-                                                    {kind::gradient, {0}, 2},
-                                                    {kind::gradient, {1}, 2},
-                                                    {kind::left, {0}},
-                                                    {kind::left, {1}}});
+  r.entries = std::vector(2, std::vector<order_entry>{{kind::joined, {0}},
+                                                      {kind::joined, {1}},
+                                                      {kind::gradient, {0}, 1},
+                                                      {kind::gradient, {1}, 1},
+                                                      {kind::gradient, {0}, 2},
+                                                      {kind::gradient, {1}, 2},
+                                                      {kind::left, {0}},
+                                                      {kind::left, {1}}});
   r.end.ended = "completed";
   return r;
 }
@@ -47,15 +47,15 @@ std::string refused_rehearsal(const replay_terms& terms, const std::function<voi
   return "";
 }
 
-void swap_turns(recording& r, std::size_t shard, std::size_t a, std::size_t b) {
-  std::swap(r.turns[shard][a], r.turns[shard][b]);
+void swap_entries(recording& r, std::size_t shard, std::size_t a, std::size_t b) {
+  std::swap(r.entries[shard][a], r.entries[shard][b]);
 }
 
 TEST(Rehearsal, ComesToTheEndOfAnOrderThatCanBe) {
   for (const char* policy : {"async", "sync", "ssp:0", "ssp:1", "dssp:0,1", "backup:0", "k-async:2",
                              "k-batch-async:2", "k-batch-sync:2", "rennala:2", "ringmaster:2"})
     EXPECT_EQ(refused_rehearsal({policy}), "") << policy;
-  EXPECT_EQ(refused_rehearsal({"async"}, [](recording& r) { swap_turns(r, 1, 2, 3); }), "")
+  EXPECT_EQ(refused_rehearsal({"async"}, [](recording& r) { swap_entries(r, 1, 2, 3); }), "")
       << "shards need not agree";
 }
 
@@ -63,9 +63,9 @@ TEST(Rehearsal, ComesToTheEndOfAnOrderThatCanBe) {
 TEST(Rehearsal, ClosesTheBatchesThatWereClosed) {
   const auto ahead = [](bool closed) {
     return [closed](recording& r) {
-      for (auto& turns : r.turns) {
-        std::swap(turns[3], turns[4]);
-        if (closed) turns.insert(turns.begin() + 3, {kind::closed, {}, {}, {}, 1000});
+      for (auto& entries : r.entries) {
+        std::swap(entries[3], entries[4]);
+        if (closed) entries.insert(entries.begin() + 3, {kind::closed, {}, {}, {}, 1000});
       }
     };
   };
@@ -84,7 +84,7 @@ TEST(Rehearsal, NamesTheGradientThatAShardWaitsFor) {
   EXPECT_THAT(
       refused_rehearsal({"async"},
                         [](recording& r) {
-                          for (auto& turns : r.turns) std::swap(turns[3], turns[5]);
+                          for (auto& entries : r.entries) std::swap(entries[3], entries[5]);
                         }),
       HasSubstr("shard 0 waits at its turn 4 of 8 for the gradient of worker 1, step 2: worker 1 waits for "
                 "the weights of shard 0 after its step 1"));
@@ -93,9 +93,9 @@ TEST(Rehearsal, NamesTheGradientThatAShardWaitsFor) {
 /// Each shard waits for a gradient that the other one holds up.
 TEST(Rehearsal, NamesAnOrderInWhichTwoShardsWaitForEachOther) {
   const auto crossed = [](recording& r) {
-    swap_turns(r, 0, 3, 4); // worker 0 twice, then worker 1
-    swap_turns(r, 1, 2, 3);
-    swap_turns(r, 1, 3, 5); // worker 1 twice, then worker 0
+    swap_entries(r, 0, 3, 4); // worker 0 twice, then worker 1
+    swap_entries(r, 1, 2, 3);
+    swap_entries(r, 1, 3, 5); // worker 1 twice, then worker 0
   };
   EXPECT_THAT(
       refused_rehearsal({"async"}, crossed),
@@ -106,7 +106,7 @@ TEST(Rehearsal, NamesAnOrderInWhichTwoShardsWaitForEachOther) {
 TEST(Rehearsal, KnowsWhomAPolicyHolds) {
   const auto ahead = [](recording& r) {
     for (std::size_t s = 0; s < 2; ++s)
-      swap_turns(r, s, 3, 4); // worker 0 makes two steps before worker 1 has one
+      swap_entries(r, s, 3, 4); // worker 0 makes two steps before worker 1 has one
   };
   EXPECT_EQ(refused_rehearsal({"async"}, ahead), "");
   EXPECT_EQ(refused_rehearsal({"ssp:1"}, ahead), "");
@@ -120,22 +120,22 @@ TEST(Rehearsal, NamesAWorkerThatGetsNoWeights) {
   EXPECT_THAT(
       refused_rehearsal({"async"},
                         [](recording& r) {
-                          for (auto& turns : r.turns)
-                            std::erase_if(turns, [](const order_entry& t) { return t.worker == rank{1}; });
+                          for (auto& entries : r.entries)
+                            std::erase_if(entries, [](const order_entry& t) { return t.worker == rank{1}; });
                         }),
       HasSubstr("worker 1 waits for the weights of shard 0 before its first step, which it has not joined"));
 }
 
-TEST(Rehearsal, NamesAGradientWithoutATurn) {
+TEST(Rehearsal, NamesAGradientWithoutAnEntry) {
   EXPECT_THAT(
       refused_rehearsal({"async"}, [](recording& r) { r.batches[0].push_back(4); }),
       HasSubstr("shard 0 waits at its turn 7 of 8 for the end of worker 0: worker 0 waits for the weights of "
                 "shard 0 after its step 3"));
 }
 
-TEST(Rehearsal, TellsAMissingTurnFromOneThatNobodyIsThereToTake) {
+TEST(Rehearsal, TellsAMissingEntryFromOneThatNobodyIsThereToTake) {
   const auto without_ends = [](recording& r) {
-    for (auto& turns : r.turns) turns.resize(6);
+    for (auto& entries : r.entries) entries.resize(6);
     r.batches[0].push_back(4);
   };
   EXPECT_THAT(refused_rehearsal({"async"}, without_ends), HasSubstr("which has no turn for it"));
@@ -165,8 +165,9 @@ TEST(Rehearsal, TakesAHeldStepBeforeASwitchOnlyIfAShardHadIt) {
   r.end.ended = "completed";
   r.end.switches = {{"sync", "by hand", {2}, {1}}};
   for (const std::size_t switched : {2U, 3U}) {
-    r.turns = {{{kind::joined, {0}}, {kind::gradient, {0}, 1}, {kind::gradient, {0}, 2}, {kind::left, {0}}}};
-    r.turns[0].insert(r.turns[0].begin() + static_cast<std::ptrdiff_t>(switched), {kind::switched, {}});
+    r.entries = {
+        {{kind::joined, {0}}, {kind::gradient, {0}, 1}, {kind::gradient, {0}, 2}, {kind::left, {0}}}};
+    r.entries[0].insert(r.entries[0].begin() + static_cast<std::ptrdiff_t>(switched), {kind::switched, {}});
     EXPECT_NO_THROW(require_replay_ends(r, {"async", 1, true})) << switched;
   }
 }
@@ -182,7 +183,7 @@ TEST(Rehearsal, LetsAWorkerDivergeAfterItsLastGradient) {
 TEST(Rehearsal, TakesSwitchesWhereTheyWere) {
   const auto switched = [](recording& r) {
     r.end.switches = {{"sync", "by hand", {1, 1}, {1, 1}}};
-    for (auto& turns : r.turns) turns.insert(turns.begin() + 4, {kind::switched, {}});
+    for (auto& entries : r.entries) entries.insert(entries.begin() + 4, {kind::switched, {}});
   };
   EXPECT_EQ(refused_rehearsal({"async"}, switched), "");
   EXPECT_THAT(refused_rehearsal({"async"},
@@ -217,25 +218,25 @@ TEST(RepeatablePart, TakesNoGradientWhoseBatchesAreNotAllWrittenDown) {
 TEST(RepeatablePart, TakesAGradientEverywhereThatAnyShardHasTaken) {
   recording r = two_by_two();
   r.killed = true;
-  r.turns[0].resize(5); // up to the second step of worker 0
-  r.turns[1].resize(3); // up to the first step of worker 0
+  r.entries[0].resize(5); // up to the second step of worker 0
+  r.entries[1].resize(3); // up to the first step of worker 0
   const recording cut = repeatable_part(r, {"async"});
   EXPECT_THAT(cut.batches, ElementsAre(SizeIs(2), SizeIs(1)));
-  EXPECT_EQ(cut.turns[1][3].worker, rank{1});
-  EXPECT_EQ(cut.turns[1][4].worker, rank{0});
-  EXPECT_EQ(cut.turns[1][4].step.value, 2U);
-  EXPECT_EQ(cut.turns[1][5].what, kind::left);
+  EXPECT_EQ(cut.entries[1][3].worker, rank{1});
+  EXPECT_EQ(cut.entries[1][4].worker, rank{0});
+  EXPECT_EQ(cut.entries[1][4].step.value, 2U);
+  EXPECT_EQ(cut.entries[1][5].what, kind::left);
 }
 
 TEST(RepeatablePart, GoesThroughASwitchThatAnyShardHasMade) {
   recording r = two_by_two();
   r.killed = true;
   r.end.switches = {{"sync", "by hand", {1, 1}, {1, 1}}};
-  r.turns[1].insert(r.turns[1].begin() + 4, {kind::switched, {}});
-  r.turns[0].resize(4); // up to the switch
-  r.turns[1].resize(5); // and with it
+  r.entries[1].insert(r.entries[1].begin() + 4, {kind::switched, {}});
+  r.entries[0].resize(4); // up to the switch
+  r.entries[1].resize(5); // and with it
   EXPECT_THAT(repeatable_part(r, {"async"}).end.switches, SizeIs(1));
-  std::swap(r.turns[0], r.turns[1]);
+  std::swap(r.entries[0], r.entries[1]);
   EXPECT_THAT(repeatable_part(r, {"async"}).end.switches, SizeIs(1));
 }
 
@@ -243,21 +244,21 @@ TEST(RepeatablePart, AddsTheSwitchesThatAShardLacks) {
   recording r = two_by_two();
   r.killed = true;
   r.end.switches = {{"sync", "by hand", {1, 1}, {1, 1}}, {"async", "by hand", {1, 1}, {1, 1}}};
-  r.turns[0].resize(4);
-  r.turns[0].push_back({kind::switched, {}});
-  r.turns[1] = r.turns[0];
-  r.turns[1].push_back({kind::switched, {}});
-  for (const auto& turns : repeatable_part(r, {"async"}).turns)
-    EXPECT_EQ(std::ranges::count(turns, kind::switched, &order_entry::what), 2);
+  r.entries[0].resize(4);
+  r.entries[0].push_back({kind::switched, {}});
+  r.entries[1] = r.entries[0];
+  r.entries[1].push_back({kind::switched, {}});
+  for (const auto& entries : repeatable_part(r, {"async"}).entries)
+    EXPECT_EQ(std::ranges::count(entries, kind::switched, &order_entry::what), 2);
 }
 
 TEST(RepeatablePart, IsNothingWhereNothingIsWritten) {
   recording r = two_by_two();
   r.killed = true;
-  r.turns = {{}, {}};
+  r.entries = {{}, {}};
   const recording cut = repeatable_part(r, {"sync"});
   EXPECT_THAT(cut.batches, ElementsAre(SizeIs(0), SizeIs(0)));
-  EXPECT_EQ(cut.turns[0].size(), 4U) << "both join and leave";
+  EXPECT_EQ(cut.entries[0].size(), 4U) << "both join and leave";
 }
 
 using namespace std::chrono_literals;
@@ -274,14 +275,14 @@ recording paced_run_of(std::vector<order_entry> gradients, std::uint64_t batches
   r.name = "x.rec";
   r.header.workers = 2;
   r.batches.resize(2);
-  r.turns = {{{kind::joined, {0}}, {kind::joined, {1}}}};
+  r.entries = {{{kind::joined, {0}}, {kind::joined, {1}}}};
   std::uint64_t batch = 0;
   for (const order_entry& g : gradients) {
-    r.turns[0].push_back(g);
+    r.entries[0].push_back(g);
     for (std::uint64_t i = 0; i < batches_each; ++i) r.batches[g.worker.value].push_back(batch++);
   }
-  r.turns[0].push_back({kind::left, {0}});
-  r.turns[0].push_back({kind::left, {1}});
+  r.entries[0].push_back({kind::left, {0}});
+  r.entries[0].push_back({kind::left, {1}});
   r.end.ended = "completed";
   return r;
 }
@@ -340,7 +341,7 @@ TEST(RecordedPace, SharesTheTimeOfAnExchangeAmongItsSteps) {
 TEST(RecordedPace, GoesOnFromTheLastGradientBeforeASwitch) {
   recording r =
       paced_run_of({judged_at(0, 1, 100), judged_at(1, 1, 140), judged_at(1, 2, 200), judged_at(0, 2, 240)});
-  r.turns[0].insert(r.turns[0].begin() + 4, {kind::switched, {0}});
+  r.entries[0].insert(r.entries[0].begin() + 4, {kind::switched, {0}});
   r.end.switches = {{"sync", "by hand", {1, 1}, {1, 1}}};
   const recorded_pace p = pace_of(r, {"async"});
   EXPECT_EQ(p.steps[0].back(), 100ns);
@@ -353,21 +354,21 @@ TEST(RecordedPace, RefusesWhatTellsNoTimes) {
       {[](recording& r) { r.killed = true; }, "it was not completed"},
       {[](recording& r) { r.end.lost = {1}; }, "workers came or went"},
       {[](recording& r) {
-         r.header.seats = 3;
+         r.header.slots = 3;
          r.batches.resize(3);
        },
        "workers came or went"},
-      {[](recording& r) { r.turns[0][6].arrived = 1100; }, "had its weights after its step 2 had come"},
+      {[](recording& r) { r.entries[0][6].arrived = 1100; }, "had its weights after its step 2 had come"},
       {[](recording& r) {
          r = paced_run_of({judged_at(0, 1, 1), judged_at(0, 2, 2), judged_at(1, 1, 3)});
        },
        "worker 1 made 1 exchange, and at least 2 are needed"},
       {[](recording& r) {
-         r.turns[0][2].arrived = std::numeric_limits<std::int64_t>::min();
-         r.turns[0][3].arrived = std::numeric_limits<std::int64_t>::max();
+         r.entries[0][2].arrived = std::numeric_limits<std::int64_t>::min();
+         r.entries[0][3].arrived = std::numeric_limits<std::int64_t>::max();
        },
        "moments that lie too far apart"},
-      {[](recording& r) { r.turns[0][6].arrived = std::numeric_limits<std::int64_t>::max(); },
+      {[](recording& r) { r.entries[0][6].arrived = std::numeric_limits<std::int64_t>::max(); },
        "moments that lie too far apart"},
       {[](recording& r) { r.batches[0].pop_back(); }, "cannot be repeated to its end"},
   };

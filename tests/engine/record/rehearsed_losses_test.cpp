@@ -14,11 +14,11 @@ namespace {
 using ::testing::HasSubstr;
 using kind = order_entry::kind;
 
-order_entry joins(std::uint32_t worker, std::uint32_t life = 0) {
-  return order_entry::of(kind::joined, {worker}, {life});
+order_entry joins(std::uint32_t worker, std::uint32_t incarnation = 0) {
+  return order_entry::of(kind::joined, {worker}, {incarnation});
 }
-order_entry leaves(std::uint32_t worker, std::uint32_t life = 0) {
-  return order_entry::of(kind::left, {worker}, {life});
+order_entry leaves(std::uint32_t worker, std::uint32_t incarnation = 0) {
+  return order_entry::of(kind::left, {worker}, {incarnation});
 }
 order_entry takes(std::uint32_t worker, std::uint64_t step) { return {kind::gradient, {worker}, {step}}; }
 
@@ -29,10 +29,10 @@ recording one_that_returned() {
   r.header.workers = 2;
   r.header.shards = 2;
   r.batches = {{0, 2}, {1, 3}};
-  r.lives = {{}, {{{0}, 0, true}, {{1}, 1, false}}};
-  r.turns = std::vector(2, std::vector<order_entry>{joins(0), joins(1), takes(0, 1), takes(1, 1), leaves(1),
-                                                    joins(1, 1), takes(0, 2), takes(1, 1), leaves(0),
-                                                    leaves(1, 1)});
+  r.incarnations = {{}, {{{0}, 0, true}, {{1}, 1, false}}};
+  r.entries = std::vector(2, std::vector<order_entry>{joins(0), joins(1), takes(0, 1), takes(1, 1), leaves(1),
+                                                      joins(1, 1), takes(0, 2), takes(1, 1), leaves(0),
+                                                      leaves(1, 1)});
   r.end.ended = "completed";
   return r;
 }
@@ -56,31 +56,31 @@ TEST(RehearsedLosses, ComeToTheirEnd) {
 }
 
 TEST(RehearsedLosses, EndAWorkerWhoseLastGradientOneShardNeverHad) {
-  EXPECT_EQ(refused_losses("async", [](recording& r) { r.turns[1].erase(r.turns[1].begin() + 3); }), "");
+  EXPECT_EQ(refused_losses("async", [](recording& r) { r.entries[1].erase(r.entries[1].begin() + 3); }), "");
 }
 
 TEST(RehearsedLosses, EndAWorkerThatOneShardNeverHeardOf) {
   EXPECT_EQ(refused_losses("async",
                            [](recording& r) {
-                             r.turns[1].erase(r.turns[1].begin() + 3);
-                             r.turns[1].erase(r.turns[1].begin() + 1);
+                             r.entries[1].erase(r.entries[1].begin() + 3);
+                             r.entries[1].erase(r.entries[1].begin() + 1);
                            }),
             "");
 }
 
 /// A batch that this shard shares with the others goes on without the gradient.
 TEST(RehearsedLosses, LeaveAPlaceInTheBatchEmpty) {
-  EXPECT_EQ(refused_losses("sync", [](recording& r) { r.turns[1][3].what = kind::missed; }), "");
+  EXPECT_EQ(refused_losses("sync", [](recording& r) { r.entries[1][3].what = kind::missed; }), "");
 }
 
-TEST(RehearsedLosses, SeatALateWorker) {
+TEST(RehearsedLosses, GiveASlotToALateWorker) {
   const auto late = [](recording& r) {
-    r.header.seats = 3;
+    r.header.slots = 3;
     r.batches.push_back({4});
-    r.lives.push_back({{{0}, 0, false}});
-    for (auto& turns : r.turns) {
-      turns.insert(turns.begin() + 6, {joins(2), takes(2, 1)});
-      turns.push_back(leaves(2));
+    r.incarnations.push_back({{{0}, 0, false}});
+    for (auto& entries : r.entries) {
+      entries.insert(entries.begin() + 6, {joins(2), takes(2, 1)});
+      entries.push_back(leaves(2));
     }
   };
   EXPECT_EQ(refused_losses("async", late), "");
@@ -89,7 +89,7 @@ TEST(RehearsedLosses, SeatALateWorker) {
 /// The earlier incarnation had trained as much as the switch counts, and must not wait for it.
 TEST(RehearsedLosses, LetOnlyTheLastIncarnationWaitForASwitch) {
   const auto switched = [](recording& r) {
-    for (auto& turns : r.turns) turns.insert(turns.begin() + 7, {kind::switched, {}});
+    for (auto& entries : r.entries) entries.insert(entries.begin() + 7, {kind::switched, {}});
     r.end.switches = {{"async", "by hand", {2, 1}, {1, 1}}};
   };
   EXPECT_EQ(refused_losses("async", switched), "");
@@ -100,8 +100,8 @@ TEST(RehearsedLosses, LetOnlyTheLastIncarnationWaitForASwitch) {
 TEST(RehearsedLosses, GoThroughASwitchWithWhatSomebodyKnewOf) {
   EXPECT_EQ(refused_losses("async",
                            [](recording& r) {
-                             for (auto& turns : r.turns)
-                               turns.insert(turns.begin() + 4, {kind::switched, {}});
+                             for (auto& entries : r.entries)
+                               entries.insert(entries.begin() + 4, {kind::switched, {}});
                              r.end.switches = {{"async", "by hand", {1, 2}, {1, 1}}};
                            }),
             "");
@@ -110,8 +110,8 @@ TEST(RehearsedLosses, GoThroughASwitchWithWhatSomebodyKnewOf) {
 TEST(RehearsedLosses, LetAWorkerComeBackAfterASwitch) {
   EXPECT_EQ(refused_losses("async",
                            [](recording& r) {
-                             for (auto& turns : r.turns)
-                               turns.insert(turns.begin() + 5, {kind::switched, {}});
+                             for (auto& entries : r.entries)
+                               entries.insert(entries.begin() + 5, {kind::switched, {}});
                              r.end.switches = {{"async", "by hand", {1, 1}, {1, 0}}};
                            }),
             "");
@@ -121,15 +121,15 @@ TEST(RehearsedLosses, LetAWorkerComeBackAfterASwitch) {
 TEST(RehearsedLosses, LetAWorkerLeaveASwitchThatNeverJoined) {
   const auto lost = [](std::size_t shards) {
     return [shards](recording& r) {
-      r.header.seats = 3;
+      r.header.slots = 3;
       r.batches.emplace_back();
-      r.lives.emplace_back();
+      r.incarnations.emplace_back();
       r.end.lost = {2};
       r.end.switches = {{"async", "by hand", {1, 1, 0}, {1, 0, 1}}};
       for (std::size_t s = 0; s < 2; ++s) {
-        auto& turns = r.turns[s];
-        turns.insert(turns.begin() + 5, {{kind::switched, {}}, leaves(2)});
-        if (s >= shards) turns.insert(turns.begin() + 5, joins(2));
+        auto& entries = r.entries[s];
+        entries.insert(entries.begin() + 5, {{kind::switched, {}}, leaves(2)});
+        if (s >= shards) entries.insert(entries.begin() + 5, joins(2));
       }
     };
   };
@@ -140,14 +140,14 @@ TEST(RehearsedLosses, LetAWorkerLeaveASwitchThatNeverJoined) {
 /// Its shard had heard of the loss before the switch that counts it as present.
 TEST(RehearsedLosses, LetAWorkerLeaveOnceMoreAtASwitch) {
   const auto twice = [](recording& r) {
-    for (auto& turns : r.turns) turns.insert(turns.begin() + 5, {{kind::switched, {}}, leaves(1)});
+    for (auto& entries : r.entries) entries.insert(entries.begin() + 5, {{kind::switched, {}}, leaves(1)});
     r.end.switches = {{"sync", "by hand", {1, 1}, {1, 1}}};
   };
   EXPECT_EQ(refused_losses("async", twice), "");
   EXPECT_THAT(refused_losses("async",
                              [&](recording& r) {
                                twice(r);
-                               for (auto& turns : r.turns) turns.insert(turns.begin() + 7, leaves(1));
+                               for (auto& entries : r.entries) entries.insert(entries.begin() + 7, leaves(1));
                              }),
               HasSubstr("comes after it has left"));
 }
@@ -156,9 +156,9 @@ TEST(RehearsedLosses, LetAWorkerLeaveOnceMoreAtASwitch) {
 TEST(RehearsedLosses, NameTheIncarnationThatDoesNotCome) {
   const auto crossed = [](recording& r) {
     r.batches[0] = {0, 2, 4};
-    r.turns[0].insert(r.turns[0].begin() + 7, takes(0, 3));
-    r.turns[1] = {joins(0),  joins(1),    takes(0, 1), takes(0, 2), takes(0, 3), takes(1, 1),
-                  leaves(1), joins(1, 1), takes(1, 1), leaves(0),   leaves(1, 1)};
+    r.entries[0].insert(r.entries[0].begin() + 7, takes(0, 3));
+    r.entries[1] = {joins(0),  joins(1),    takes(0, 1), takes(0, 2), takes(0, 3), takes(1, 1),
+                    leaves(1), joins(1, 1), takes(1, 1), leaves(0),   leaves(1, 1)};
   };
   EXPECT_THAT(refused_losses("async", crossed),
               HasSubstr("shard 0 waits at its turn 6 of 11 for worker 1 as incarnation 1: worker 1 waits for "

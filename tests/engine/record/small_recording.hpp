@@ -21,7 +21,7 @@ inline recording_header small_header() {
 }
 
 /// Worker 0 makes one step, worker 1 two; both shards take them, each in an order of its own.
-inline std::vector<std::vector<order_entry>> small_turns() {
+inline std::vector<std::vector<order_entry>> small_entries() {
   using kind = order_entry::kind;
   return {{{kind::joined, {0}},
            {kind::joined, {1}},
@@ -48,19 +48,20 @@ inline recording_end small_end() {
 inline constexpr recorded_deal small_deals[] = {{{0}, 0}, {{1}, 1}, {{1}, (1ULL << 48) - 1}};
 
 /// What a writer writes; `end` may be left out.
-inline std::string written(const recording_header& header, const std::vector<std::vector<order_entry>>& turns,
+inline std::string written(const recording_header& header,
+                           const std::vector<std::vector<order_entry>>& entries,
                            const std::optional<recording_end>& end) {
   std::stringbuf bytes;
   recording_writer writer(std::make_unique<std::ostream>(&bytes), "memory", header);
   if (end)
     for (const recorded_switch& s : end->switches) writer.add_switch(s);
-  for (std::uint32_t s = 0; s < turns.size(); ++s) writer.add_turns(s, turns[s]);
+  for (std::uint32_t s = 0; s < entries.size(); ++s) writer.add_entries(s, entries[s]);
   writer.add_deals(small_deals);
   if (end) writer.end(*end);
   return bytes.str();
 }
 
-inline std::string small_recording() { return written(small_header(), small_turns(), small_end()); }
+inline std::string small_recording() { return written(small_header(), small_entries(), small_end()); }
 
 /// Why `bytes` are refused; empty if they are not. Anything but a recording_error is let through.
 inline std::string refusal(const std::string& bytes) {

@@ -20,9 +20,9 @@ public:
     answers.push_back({worker, std::move(weights)});
   }
   void refuse(rank worker, step_number step) override { refused.emplace_back(worker, step); }
-  void note(const order_entry& turn) override { notes.push_back(turn); }
+  void note(const order_entry& entry) override { notes.push_back(entry); }
   void note_kept(std::uint64_t checkpoint) override { kept.push_back(checkpoint); }
-  void tell_followers(const order_entry& turn) override { told.push_back(turn); }
+  void tell_followers(const order_entry& entry) override { told.push_back(entry); }
   void count_gap(std::uint64_t versions, instant) override { gaps.push_back(versions); }
   void end_gaps() override { gaps.clear(); }
 

@@ -4,7 +4,7 @@
 #include <mailgrad/tests/support/manual_time.hpp>
 
 #include <mailgrad/engine/shard/shard_core.hpp>
-#include <mailgrad/optim/policies/own_policy.hpp>
+#include <mailgrad/optim/policies/custom_policy.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ protected:
     core_.emplace(std::move(o), port_, helpers);
     core_->begin();
     for (std::uint32_t r = 0; r < workers; ++r) {
-      ASSERT_TRUE(core_->seat({r}, {}));
+      ASSERT_TRUE(core_->give_slot({r}, {}));
       core_->join({r});
     }
   }
@@ -81,7 +81,7 @@ TEST_F(ShardCore, AnswersAGradientWithTheVersionThatItMade) {
   EXPECT_EQ(core_->counts().applied, 2U);
 }
 
-TEST_F(ShardCore, NotesEachTurnAndTellsNobodyWhereShardsNeedNotAgree) {
+TEST_F(ShardCore, NotesEachEntryAndTellsNobodyWhereShardsNeedNotAgree) {
   serve("async", 1);
   push(0, 1, 0);
   core_->leave({0}, {});
@@ -140,13 +140,13 @@ TEST_F(ShardCore, LetsAnIncarnationLeaveBeforeTheNextOneJoins) {
   serve("async", 1);
   EXPECT_EQ(core_->replaced_by({0}, {}), std::nullopt);
   EXPECT_EQ(core_->replaced_by({1}, {1}), std::nullopt) << "there is no such rank";
-  EXPECT_EQ(core_->replaced_by({0}, {1}), incarnation{});
+  EXPECT_EQ(core_->replaced_by({0}, {1}), incarnation_number{});
   EXPECT_TRUE(core_->leave({0}, {}));
   EXPECT_EQ(core_->replaced_by({0}, {1}), std::nullopt);
-  EXPECT_TRUE(core_->seat({0}, {1}));
+  EXPECT_TRUE(core_->give_slot({0}, {1}));
   core_->join({0});
   EXPECT_THAT(answered(), ElementsAre(0, 0));
-  EXPECT_FALSE(core_->seat({0}, {}));
+  EXPECT_FALSE(core_->give_slot({0}, {}));
 }
 
 TEST_F(ShardCore, LeavesAnUpdateThatHelpersMayShareToItsOwner) {
@@ -190,7 +190,7 @@ private:
 };
 
 TEST_F(ShardCore, MakesWhatElseIsDueWhenASharedUpdateHasEnded) {
-  serve(own_policy<in_turn>(), 2, 2 * parallel_update::part_size, 1);
+  serve(custom_policy<in_turn>(), 2, 2 * parallel_update::part_size, 1);
   push(0, 1, 0, 1);
   push(1, 1, 0, 3);
   ASSERT_NE(core_->work(), nullptr);

@@ -1,5 +1,5 @@
 #include <mailgrad/tests/engine/layouts.hpp>
-#include <mailgrad/tests/tensor/late_lane.hpp>
+#include <mailgrad/tests/tensor/late_queue.hpp>
 
 #include <mailgrad/engine/shard/shard.hpp>
 
@@ -232,14 +232,14 @@ TEST(Shard, CountsAnUpdateFromAnEmptyListOfRows) {
   EXPECT_EQ(values_of(s.snapshot()), before);
 }
 
-TEST(Shard, HoldsWhatAnUpdateReadsUntilItsLaneHasRunIt) {
+TEST(Shard, HoldsWhatAnUpdateReadsUntilItsQueueHasRunIt) {
   const parameter_layout layout = layout_of({{"w", {64}}}, 1);
-  const auto lane = std::make_shared<testing::late_lane>();
-  shard s(layout, 0, 1, sgd(1), lane);
+  const auto queue = std::make_shared<testing::late_queue>();
+  shard s(layout, 0, 1, sgd(1), queue);
   auto read = constant_gradient(layout, 1);
   const std::weak_ptr<const gradient> gradient_read = read;
   const std::weak_ptr<const memory> weights_read = s.snapshot().owner();
-  lane->run();
+  queue->run();
   snapshot held = s.snapshot(); // so that the update goes elsewhere
   update_once(s, std::move(read));
   held.reset();
@@ -248,36 +248,36 @@ TEST(Shard, HoldsWhatAnUpdateReadsUntilItsLaneHasRunIt) {
   update_once(s, constant_gradient(layout, 1));
   EXPECT_NE(s.snapshot().owner(), weights_read.lock()) << "the first update may still read them";
   EXPECT_FALSE(gradient_read.expired());
-  lane->run();
+  queue->run();
   EXPECT_TRUE(s.snapshot().ready().passed());
   update_once(s, constant_gradient(layout, 1));
   EXPECT_TRUE(gradient_read.expired());
 }
 
-TEST(Shard, HoldsAnAddendUntilItsLaneHasAddedIt) {
+TEST(Shard, HoldsAnAddendUntilItsQueueHasAddedIt) {
   const parameter_layout layout = layout_of({{"w", {64}}}, 1);
-  const auto lane = std::make_shared<testing::late_lane>();
-  shard s(layout, 0, 1, sgd(1), lane);
-  gradient_sum sum(lane, s.dense_size());
+  const auto queue = std::make_shared<testing::late_queue>();
+  shard s(layout, 0, 1, sgd(1), queue);
+  gradient_sum sum(queue, s.dense_size());
   auto read = constant_gradient(layout, 1);
   const std::weak_ptr<const gradient> addend = read;
   s.add_to(sum, {std::move(read)});
   EXPECT_FALSE(addend.expired());
   EXPECT_FALSE(sum.result().dense.ready().passed()) << "an update must wait for the sum";
-  lane->run();
+  queue->run();
   update_once(s, constant_gradient(layout, 1));
   EXPECT_TRUE(addend.expired());
 }
 
 TEST(Shard, HoldsASnapshotThatQueuedWorkReads) {
   const parameter_layout layout = layout_of({{"w", {64}}}, 1);
-  const auto lane = std::make_shared<testing::late_lane>();
-  shard s(layout, 0, 1, sgd(1), lane);
+  const auto queue = std::make_shared<testing::late_queue>();
+  shard s(layout, 0, 1, sgd(1), queue);
   auto read = std::make_shared<const memory>(block(8));
   const std::weak_ptr<const memory> expected = read;
   s.hold(std::move(read));
   EXPECT_FALSE(expected.expired());
-  lane->run();
+  queue->run();
   update_once(s, constant_gradient(layout, 1));
   EXPECT_TRUE(expected.expired());
 }

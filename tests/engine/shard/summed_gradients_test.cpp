@@ -16,7 +16,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-gradient_header header(std::uint32_t worker, std::uint64_t step, std::optional<sum_mark> sum) {
+gradient_header header(std::uint32_t worker, std::uint64_t step, std::optional<sum_tag> sum) {
   gradient_header x = testing::push_of(worker, step, 0, nullptr).header;
   x.sum = sum;
   return x;
@@ -26,14 +26,14 @@ std::function<void()> checking(std::vector<gradient_header> all) {
   return [all] { require_one_sum(all); };
 }
 
-constexpr sum_mark two_of_0{{0}, 2};
-constexpr sum_mark three_of_0{{0}, 3};
+constexpr sum_tag two_of_0{{0}, 2};
+constexpr sum_tag three_of_0{{0}, 3};
 
 TEST(SummedGradients, PassIfTheyAreOneSumOrNone) {
   require_one_sum({});
   require_one_sum(std::vector{header(0, 4, {}), header(1, 9, {})});
   require_one_sum(std::vector{header(0, 4, two_of_0), header(2, 4, two_of_0)});
-  require_one_sum(std::vector{header(5, 1, sum_mark{{5}, 1})});
+  require_one_sum(std::vector{header(5, 1, sum_tag{{5}, 1})});
 }
 
 TEST(SummedGradients, AreRefusedByWorkerAndStepIfTheyAreNotOneSum) {
@@ -44,7 +44,7 @@ TEST(SummedGradients, AreRefusedByWorkerAndStepIfTheyAreNotOneSum) {
       {header(0, 4, two_of_0), header(1, 5, two_of_0)},
       "worker 1: expected its gradient in the sum of 2 gradients of step 4 that worker 0 carries, as "
       "that of worker 0, found the sum of 2 gradients of step 5 that worker 0 carries");
-  expect_words({header(0, 4, two_of_0), header(1, 4, sum_mark{{1}, 2})}, "that worker 1 carries");
+  expect_words({header(0, 4, two_of_0), header(1, 4, sum_tag{{1}, 2})}, "that worker 1 carries");
   expect_words({header(0, 4, two_of_0), header(1, 4, three_of_0)}, "found the sum of 3 gradients");
   expect_words({header(0, 4, two_of_0), header(1, 4, {})}, "found no sum at step 4");
   expect_words({header(0, 4, {}), header(1, 4, two_of_0)},

@@ -18,11 +18,13 @@ using ::testing::Pair;
 
 class WorkerSlots : public ::testing::Test {
 protected:
-  bool join(std::uint32_t worker, std::uint32_t life = 0) { return slots_.join({worker}, {life}); }
-  bool admit(std::uint32_t worker, std::uint64_t step, std::uint32_t life = 0, run_id run = {5}) {
+  bool join(std::uint32_t worker, std::uint32_t incarnation = 0) {
+    return slots_.join({worker}, {incarnation});
+  }
+  bool admit(std::uint32_t worker, std::uint64_t step, std::uint32_t incarnation = 0, run_id run = {5}) {
     push_gradient x = testing::push_of(worker, step, 0, nullptr);
     x.header.id.run = run;
-    x.header.id.life = {life};
+    x.header.id.incarnation = {incarnation};
     if (!slots_.awaits(x.header.id)) return false;
     slots_.admit(x, 10s);
     return true;
@@ -73,7 +75,7 @@ TEST_F(WorkerSlots, LetAnIncarnationLeaveOnce) {
   EXPECT_TRUE(join(0, 3));
 }
 
-TEST_F(WorkerSlots, HaveSeatsThatAreEmptyUntilSomebodyJoins) {
+TEST_F(WorkerSlots, HaveSlotsThatAreEmptyUntilSomebodyJoins) {
   slots_ = worker_slots(2, 4, run_id{5});
   EXPECT_EQ(slots_.used(), 2U);
   EXPECT_FALSE(slots_[{2}].in_policy);
@@ -86,7 +88,7 @@ TEST_F(WorkerSlots, HaveSeatsThatAreEmptyUntilSomebodyJoins) {
   EXPECT_FALSE(slots_.is_replaced_by({3}, {0}));
 }
 
-TEST_F(WorkerSlots, LetNobodyJoinAnEmptySeatWhoHasLeftBefore) {
+TEST_F(WorkerSlots, LetNobodyJoinAnEmptySlotWhoHasLeftBefore) {
   slots_ = worker_slots(2, 3, run_id{5});
   EXPECT_TRUE(slots_.leave({2}, {0})) << "its join is still under way";
   EXPECT_FALSE(join(2));

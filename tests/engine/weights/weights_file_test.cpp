@@ -141,7 +141,7 @@ TEST_F(WeightsFile, IsOneOfNumpyIfItIsCalledSo) {
 }
 
 /// The numbers between two variables, which belong to none, stay 0.
-TEST_F(WeightsFile, OfAnotherProgramHasNoCard) {
+TEST_F(WeightsFile, OfAnotherProgramHasNoGpu) {
   const std::vector<float> two{1, 2};
   write_safetensors(path_, std::vector<array_to_store>{{"w", {2}, two}}, {{"format", "pt"}});
   const saved_weights read = load_weights(path_);

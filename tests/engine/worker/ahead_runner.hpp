@@ -11,7 +11,7 @@
 
 namespace mailgrad::testing {
 
-/// A runner that takes two steps at once, as a card with the weights does. Another runner computes each when
+/// A runner that takes two steps at once, as a GPU with the weights does. Another runner computes each when
 /// it is begun, and it ends when the test says so.
 class ahead_runner final : public step_runner {
 public:

@@ -11,7 +11,7 @@ namespace {
 
 class JoinedProducts : public ::testing::Test {
 protected:
-  /// How many kernels fewer a card runs than the host.
+  /// How many kernels fewer a GPU runs than the host.
   std::size_t saved(const std::vector<value>& fetches) const {
     return plan_program(g, fetches, {}).steps.size() -
            plan_program(g, fetches, {}, device_kind::cuda).steps.size();

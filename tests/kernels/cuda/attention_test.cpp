@@ -1,5 +1,5 @@
-#include "../../support/card_test.hpp"
-#include "../../support/card_values.hpp"
+#include "../../support/gpu_test.hpp"
+#include "../../support/gpu_values.hpp"
 
 #include <mailgrad/kernels/attention.hpp>
 #include <mailgrad/tensor/block.hpp>
@@ -12,8 +12,8 @@
 namespace mailgrad {
 namespace {
 
-using testing::card_array;
 using testing::expect_close;
+using testing::gpu_array;
 using testing::normal_values;
 using testing::shifted_array;
 
@@ -36,9 +36,9 @@ struct attended {
   }
 
   void compute() {
-    const attention_room room = attention_room_on(device_kind::cpu, a);
-    std::vector<float> probabilities(room.kept_floats);
-    const block scratch(std::max<std::size_t>(room.scratch_bytes, room.gradient_scratch_bytes));
+    const attention_workspace workspace = attention_workspace_on(device_kind::cpu, a);
+    std::vector<float> probabilities(workspace.kept_floats);
+    const block scratch(std::max<std::size_t>(workspace.scratch_bytes, workspace.gradient_scratch_bytes));
     auto* const memory = const_cast<std::byte*>(scratch.data());
     y.resize(numbers);
     dqkv.resize(qkv.size());
@@ -76,49 +76,51 @@ private:
   }
 };
 
-class card_attention_test : public testing::card_test {
+class gpu_attention_test : public testing::gpu_test {
 protected:
   struct results {
     std::vector<float> y, log_sums, dqkv;
   };
 
-  results on_card(const attended& of, std::size_t shift = 0) {
-    const attention_room room = attention_room_on(device_kind::cuda, of.a);
-    const shifted_array<float> qkv(lane(), of.qkv, shift), dy(lane(), of.dy, shift);
-    const shifted_array<float> y(lane(), of.numbers, shift), dqkv(lane(), of.qkv.size(), shift);
-    const auto log_sums = unwritten<float>(room.kept_floats);
-    const auto scratch = unwritten<float>(room.gradient_scratch_bytes / sizeof(float));
-    causal_attention(card(), of.a, qkv.data(), y.data(), log_sums.data(), nullptr);
-    causal_attention_gradient(card(), of.a, qkv.data(), y.data(), log_sums.data(), dy.data(), dqkv.data(),
+  results on_gpu(const attended& of, std::size_t shift = 0) {
+    const attention_workspace workspace = attention_workspace_on(device_kind::cuda, of.a);
+    const shifted_array<float> qkv(queue(), of.qkv, shift), dy(queue(), of.dy, shift);
+    const shifted_array<float> y(queue(), of.numbers, shift), dqkv(queue(), of.qkv.size(), shift);
+    const auto log_sums = unwritten<float>(workspace.kept_floats);
+    const auto scratch = unwritten<float>(workspace.gradient_scratch_bytes / sizeof(float));
+    causal_attention(gpu(), of.a, qkv.data(), y.data(), log_sums.data(), nullptr);
+    causal_attention_gradient(gpu(), of.a, qkv.data(), y.data(), log_sums.data(), dy.data(), dqkv.data(),
                               scratch.data());
     return {y.read(), log_sums.read(), dqkv.read()};
   }
 
   results in_bfloat16(const attended& of, std::size_t shift = 0) {
-    const attention_room room = attention_room_on(device_kind::cuda, of.a);
-    const shifted_array<std::uint16_t> qkv(lane(), bits_of(of.qkv), shift), dy(lane(), bits_of(of.dy), shift);
-    const shifted_array<float> y(lane(), of.numbers, shift), dqkv(lane(), of.qkv.size(), shift);
-    const auto log_sums = unwritten<float>(room.kept_floats);
-    const auto scratch = unwritten<float>(room.gradient_scratch_bytes / sizeof(float));
+    const attention_workspace workspace = attention_workspace_on(device_kind::cuda, of.a);
+    const shifted_array<std::uint16_t> qkv(queue(), bits_of(of.qkv), shift),
+        dy(queue(), bits_of(of.dy), shift);
+    const shifted_array<float> y(queue(), of.numbers, shift), dqkv(queue(), of.qkv.size(), shift);
+    const auto log_sums = unwritten<float>(workspace.kept_floats);
+    const auto scratch = unwritten<float>(workspace.gradient_scratch_bytes / sizeof(float));
     const auto* const numbers = reinterpret_cast<const bfloat16*>(qkv.data());
-    causal_attention(card(), of.a, numbers, y.data(), log_sums.data(), nullptr);
-    causal_attention_gradient(card(), of.a, numbers, y.data(), log_sums.data(),
+    causal_attention(gpu(), of.a, numbers, y.data(), log_sums.data(), nullptr);
+    causal_attention_gradient(gpu(), of.a, numbers, y.data(), log_sums.data(),
                               reinterpret_cast<const bfloat16*>(dy.data()), dqkv.data(), scratch.data());
     return {y.read(), log_sums.read(), dqkv.read()};
   }
 
   /// The same with results of bfloat16, as float32.
   results with_rounded_results(const attended& of, std::size_t shift = 0) {
-    const attention_room room = attention_room_on(device_kind::cuda, of.a);
-    const shifted_array<std::uint16_t> qkv(lane(), bits_of(of.qkv), shift), dy(lane(), bits_of(of.dy), shift);
-    const shifted_array<std::uint16_t> y(lane(), of.numbers, shift), dqkv(lane(), of.qkv.size(), shift);
-    const auto log_sums = unwritten<float>(room.kept_floats);
-    const auto scratch = unwritten<float>(room.gradient_scratch_bytes / sizeof(float));
+    const attention_workspace workspace = attention_workspace_on(device_kind::cuda, of.a);
+    const shifted_array<std::uint16_t> qkv(queue(), bits_of(of.qkv), shift),
+        dy(queue(), bits_of(of.dy), shift);
+    const shifted_array<std::uint16_t> y(queue(), of.numbers, shift), dqkv(queue(), of.qkv.size(), shift);
+    const auto log_sums = unwritten<float>(workspace.kept_floats);
+    const auto scratch = unwritten<float>(workspace.gradient_scratch_bytes / sizeof(float));
     const auto at = [](const shifted_array<std::uint16_t>& x) {
       return reinterpret_cast<bfloat16*>(x.data());
     };
-    causal_attention(card(), of.a, at(qkv), at(y), log_sums.data(), nullptr);
-    causal_attention_gradient(card(), of.a, at(qkv), read_numbers(at(y)), log_sums.data(), at(dy), at(dqkv),
+    causal_attention(gpu(), of.a, at(qkv), at(y), log_sums.data(), nullptr);
+    causal_attention_gradient(gpu(), of.a, at(qkv), read_numbers(at(y)), log_sums.data(), at(dy), at(dqkv),
                               scratch.data());
     return {values_of(y.read()), log_sums.read(), values_of(dqkv.read())};
   }
@@ -135,7 +137,7 @@ protected:
   }
 
   results in(product_precision p, const attended& of) {
-    return p == product_precision::bfloat16 ? in_bfloat16(of) : on_card(of);
+    return p == product_precision::bfloat16 ? in_bfloat16(of) : on_gpu(of);
   }
 
   void expect_causal(std::size_t width, product_precision p) {
@@ -173,7 +175,7 @@ protected:
   }
 
   void expect_as_on_host(const attended& of, std::size_t shift = 0, float scale = 1) {
-    const results found = on_card(of, shift);
+    const results found = on_gpu(of, shift);
     expect_close(found.y, of.y, scale);
     expect_close(found.log_sums, of.log_sums, scale);
     expect_close(found.dqkv, of.dqkv, 2 * scale);
@@ -181,8 +183,8 @@ protected:
 };
 
 /// Batch, window, heads and numbers of a head.
-class CardAttention
-    : public card_attention_test,
+class GpuAttention
+    : public gpu_attention_test,
       public ::testing::WithParamInterface<std::tuple<std::size_t, std::size_t, std::size_t, std::size_t>> {
 protected:
   attention_shape shape_of_case() const {
@@ -191,40 +193,40 @@ protected:
   }
 };
 
-TEST_P(CardAttention, HasTheResultAndTheGradientOfTheHost) { expect_as_on_host(attended(shape_of_case())); }
+TEST_P(GpuAttention, HasTheResultAndTheGradientOfTheHost) { expect_as_on_host(attended(shape_of_case())); }
 
-TEST_P(CardAttention, InBfloat16HasNearlyTheResultAndTheGradientOfTheHost) {
+TEST_P(GpuAttention, InBfloat16HasNearlyTheResultAndTheGradientOfTheHost) {
   expect_nearly_as_on_host(attended::of_rounded(shape_of_case()));
 }
 
 // A window of one position, one less than a tile, a tile, one more, and several tiles with a rest.
-INSTANTIATE_TEST_SUITE_P(Windows, CardAttention,
+INSTANTIATE_TEST_SUITE_P(Windows, GpuAttention,
                          ::testing::Combine(::testing::Values(1U),
                                             ::testing::Values(1U, 2U, 31U, 32U, 33U, 63U, 64U, 65U, 127U,
                                                               128U, 129U, 200U),
                                             ::testing::Values(2U), ::testing::Values(64U)));
 const auto every_width = ::testing::Values(1U, 5U, 16U, 20U, 32U, 33U, 48U, 80U, 96U, 100U, 127U, 128U);
-INSTANTIATE_TEST_SUITE_P(Heads, CardAttention,
+INSTANTIATE_TEST_SUITE_P(Heads, GpuAttention,
                          ::testing::Combine(::testing::Values(2U), ::testing::Values(3U),
                                             ::testing::Values(1U, 3U), every_width));
-INSTANTIATE_TEST_SUITE_P(Widths, CardAttention,
+INSTANTIATE_TEST_SUITE_P(Widths, GpuAttention,
                          ::testing::Combine(::testing::Values(1U), ::testing::Values(70U),
                                             ::testing::Values(2U), every_width));
-INSTANTIATE_TEST_SUITE_P(HeadsOfSeveralTiles, CardAttention, ::testing::Values(std::tuple(2U, 70U, 3U, 64U)));
-INSTANTIATE_TEST_SUITE_P(ManyTiles, CardAttention, ::testing::Values(std::tuple(1U, 401U, 1U, 64U)));
+INSTANTIATE_TEST_SUITE_P(HeadsOfSeveralTiles, GpuAttention, ::testing::Values(std::tuple(2U, 70U, 3U, 64U)));
+INSTANTIATE_TEST_SUITE_P(ManyTiles, GpuAttention, ::testing::Values(std::tuple(1U, 401U, 1U, 64U)));
 
-using CardAttentionEdges = card_attention_test;
+using GpuAttentionEdges = gpu_attention_test;
 
-TEST_F(CardAttentionEdges, ArraysMayStartAtAnyFloat) {
+TEST_F(GpuAttentionEdges, ArraysMayStartAtAnyFloat) {
   for (const std::size_t width : {8U, 64U, 96U, 128U}) expect_as_on_host(attended({1, 70, 2, width}), 1);
 }
 
-TEST_F(CardAttentionEdges, InBfloat16ArraysMayStartAtAnyNumber) {
+TEST_F(GpuAttentionEdges, InBfloat16ArraysMayStartAtAnyNumber) {
   for (const std::size_t width : {8U, 64U, 96U, 128U})
     expect_nearly_as_on_host(attended::of_rounded({1, 70, 2, width}), 1);
 }
 
-TEST_F(CardAttentionEdges, GivesTheSameBitsTwice) {
+TEST_F(GpuAttentionEdges, GivesTheSameBitsTwice) {
   const attended of({2, 150, 2, 64});
   for (const auto p : {product_precision::float32, product_precision::bfloat16}) {
     const results first = in(p, of), second = in(p, of);
@@ -233,17 +235,17 @@ TEST_F(CardAttentionEdges, GivesTheSameBitsTwice) {
   }
 }
 
-TEST_F(CardAttentionEdges, AQueryDoesNotSeeWhatIsBehindIt) {
+TEST_F(GpuAttentionEdges, AQueryDoesNotSeeWhatIsBehindIt) {
   for (const auto p : {product_precision::float32, product_precision::bfloat16})
     for (const std::size_t width : {32U, 64U, 96U, 128U}) expect_causal(width, p);
 }
 
-TEST_F(CardAttentionEdges, ScoresMayBeTooLargeForTheirExponentials) {
+TEST_F(GpuAttentionEdges, ScoresMayBeTooLargeForTheirExponentials) {
   attended of({1, 90, 1, 64});
   for (std::size_t position = 0; position < of.a.window; ++position)
     for (std::size_t i = 0; i < 64; ++i) of.number(0, position, 0, 0, i) *= 40; // scores of several hundreds
   of.compute();
-  const results found = on_card(of);
+  const results found = on_gpu(of);
   for (const float log_sum : of.log_sums) ASSERT_TRUE(std::isfinite(log_sum));
   // A score of 300 is rounded to 3e-5, and so differs by as much from that of another order of its sum.
   expect_close(found.y, of.y, 20);
@@ -251,7 +253,7 @@ TEST_F(CardAttentionEdges, ScoresMayBeTooLargeForTheirExponentials) {
   expect_close(found.dqkv, of.dqkv, 500);
 }
 
-TEST_F(CardAttentionEdges, LargeNegativeScoresOfTheFirstTilesAreForgotten) {
+TEST_F(GpuAttentionEdges, LargeNegativeScoresOfTheFirstTilesAreForgotten) {
   attended of({1, 140, 1, 64});
   for (std::size_t position = 0; position < of.a.window; ++position)
     for (std::size_t i = 0; i < 64; ++i) {
@@ -262,7 +264,7 @@ TEST_F(CardAttentionEdges, LargeNegativeScoresOfTheFirstTilesAreForgotten) {
   expect_as_on_host(of, 0, 4);
 }
 
-TEST_F(CardAttentionEdges, ANanSpoilsOnlyWhatSeesIt) {
+TEST_F(GpuAttentionEdges, ANanSpoilsOnlyWhatSeesIt) {
   attended of({1, 80, 1, 64});
   of.number(0, 50, 0, 0, 3) = std::numeric_limits<float>::quiet_NaN();
   for (const auto p : {product_precision::float32, product_precision::bfloat16}) {
@@ -272,24 +274,24 @@ TEST_F(CardAttentionEdges, ANanSpoilsOnlyWhatSeesIt) {
   }
 }
 
-TEST_F(CardAttentionEdges, RefusesHeadsThatAreTooWide) {
-  EXPECT_THROW(attention_room_on(device_kind::cuda, {1, 4, 1, 129}), shape_error);
-  EXPECT_NO_THROW(attention_room_on(device_kind::cpu, {1, 4, 1, 129}));
+TEST_F(GpuAttentionEdges, RefusesHeadsThatAreTooWide) {
+  EXPECT_THROW(attention_workspace_on(device_kind::cuda, {1, 4, 1, 129}), shape_error);
+  EXPECT_NO_THROW(attention_workspace_on(device_kind::cpu, {1, 4, 1, 129}));
   const bfloat16* const none = nullptr;
   float* const nowhere = nullptr;
-  EXPECT_THROW(causal_attention(card(), {1, 4, 1, 129}, nowhere, nowhere, nullptr, nullptr), shape_error);
-  EXPECT_THROW(causal_attention(card(), {1, 4, 1, 129}, none, nowhere, nullptr, nullptr), shape_error);
+  EXPECT_THROW(causal_attention(gpu(), {1, 4, 1, 129}, nowhere, nowhere, nullptr, nullptr), shape_error);
+  EXPECT_THROW(causal_attention(gpu(), {1, 4, 1, 129}, none, nowhere, nullptr, nullptr), shape_error);
   EXPECT_THROW(causal_attention(host_stream{}, {1, 4, 1, 8}, none, nowhere, nullptr, nullptr), device_error);
 }
 
-TEST_F(CardAttentionEdges, OfNothingIsNothing) {
+TEST_F(GpuAttentionEdges, OfNothingIsNothing) {
   for (const attention_shape& a : {attention_shape{0, 4, 1, 8}, {1, 0, 1, 8}, {1, 4, 0, 8}}) {
     const bfloat16* const none = nullptr;
     float* const nowhere = nullptr;
-    causal_attention(card(), a, nowhere, nowhere, nullptr, nullptr);
-    causal_attention_gradient(card(), a, nowhere, nowhere, nullptr, nowhere, nowhere, nullptr);
-    causal_attention(card(), a, none, nowhere, nullptr, nullptr);
-    causal_attention_gradient(card(), a, none, nowhere, nullptr, none, nowhere, nullptr);
+    causal_attention(gpu(), a, nowhere, nowhere, nullptr, nullptr);
+    causal_attention_gradient(gpu(), a, nowhere, nowhere, nullptr, nowhere, nowhere, nullptr);
+    causal_attention(gpu(), a, none, nowhere, nullptr, nullptr);
+    causal_attention_gradient(gpu(), a, none, nowhere, nullptr, none, nowhere, nullptr);
   }
 }
 

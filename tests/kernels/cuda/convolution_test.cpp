@@ -1,5 +1,5 @@
-#include "../../support/card_test.hpp"
-#include "../../support/card_values.hpp"
+#include "../../support/gpu_test.hpp"
+#include "../../support/gpu_values.hpp"
 #include "../../support/window_shapes.hpp"
 
 #include <mailgrad/kernels/convolution.hpp>
@@ -22,14 +22,14 @@ using testing::shifted_array;
 using planner = std::unique_ptr<convolution_plan> (*)(const convolution_shape&, device_kind);
 
 /// Arrays that start where packs may be read, or one float behind.
-class CardConvolution : public testing::card_test,
-                        public ::testing::WithParamInterface<std::tuple<convolved_windows, std::size_t>> {
+class GpuConvolution : public testing::gpu_test,
+                       public ::testing::WithParamInterface<std::tuple<convolved_windows, std::size_t>> {
 protected:
-  std::vector<float> run_on_card(convolution_plan& plan, const std::vector<float>& left,
-                                 const std::vector<float>& right, std::size_t size) {
-    const shifted_array<float> a(lane(), left, shift), b(lane(), right, shift), y(lane(), size, shift);
-    EXPECT_EQ(plan.scratch_bytes(), 0U) << "a card's kernels have the scratch memory of their lane";
-    plan.run(card(), a.data(), b.data(), y.data(), nullptr);
+  std::vector<float> run_on_gpu(convolution_plan& plan, const std::vector<float>& left,
+                                const std::vector<float>& right, std::size_t size) {
+    const shifted_array<float> a(queue(), left, shift), b(queue(), right, shift), y(queue(), size, shift);
+    EXPECT_EQ(plan.scratch_bytes(), 0U) << "a GPU's kernels have the scratch memory of their queue";
+    plan.run(gpu(), a.data(), b.data(), y.data(), nullptr);
     return y.read();
   }
   std::vector<float> run_on_host(convolution_plan& plan, const std::vector<float>& left,
@@ -42,12 +42,12 @@ protected:
   /// The same operands also have to give the same bits.
   void expect_as_on_host(planner plan_for, const std::vector<float>& left, const std::vector<float>& right,
                          std::size_t size, std::size_t terms) {
-    const auto on_card = plan_for(shape, device_kind::cuda), on_host = plan_for(shape, device_kind::cpu);
-    const auto found = run_on_card(*on_card, left, right, size);
-    // The host adds very many windows one by one, which rounds more than the card's parts do.
+    const auto on_gpu = plan_for(shape, device_kind::cuda), on_host = plan_for(shape, device_kind::cpu);
+    const auto found = run_on_gpu(*on_gpu, left, right, size);
+    // The host adds very many windows one by one, which rounds more than the GPU's parts do.
     const auto n = static_cast<float>(terms);
     expect_close(found, run_on_host(*on_host, left, right, size), std::sqrt(n) + n / 200);
-    EXPECT_EQ(found, run_on_card(*on_card, left, right, size));
+    EXPECT_EQ(found, run_on_gpu(*on_gpu, left, right, size));
   }
 
   std::size_t shift = std::get<1>(GetParam());
@@ -57,22 +57,22 @@ protected:
   std::vector<float> dy = normal_values(shape.y_size(), 3);
 };
 
-TEST_P(CardConvolution, EqualsThatOfTheHost) {
+TEST_P(GpuConvolution, EqualsThatOfTheHost) {
   expect_as_on_host(plan_convolution, x, w, shape.y_size(), shape.windows.window_size());
 }
 
-TEST_P(CardConvolution, HasTheDataGradientOfTheHost) {
+TEST_P(GpuConvolution, HasTheDataGradientOfTheHost) {
   expect_as_on_host(plan_convolution_data_gradient, dy, w, shape.x_size(),
                     shape.windows.rows * shape.windows.columns * shape.out_channels);
 }
 
-TEST_P(CardConvolution, HasTheWeightGradientOfTheHost) {
+TEST_P(GpuConvolution, HasTheWeightGradientOfTheHost) {
   expect_as_on_host(plan_convolution_weight_gradient, x, dy, shape.w_size(),
                     shape.windows.batch * shape.windows.windows());
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Shapes, CardConvolution,
+    Shapes, GpuConvolution,
     ::testing::Combine(
         ::testing::Values(convolved_windows{1, 1, 1, 1, 1, 1, 1}, // the smallest
                           convolved_windows{3, 9, 7, 3, 1, 1, 5},
@@ -89,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(
         ::testing::Values(0U, 1U)));
 
 // So many windows that they are computed in large tiles.
-INSTANTIATE_TEST_SUITE_P(ManyWindows, CardConvolution,
+INSTANTIATE_TEST_SUITE_P(ManyWindows, GpuConvolution,
                          ::testing::Values(std::tuple(convolved_windows{1, 330, 330, 20, 1, 1, 20}, 0U),
                                            std::tuple(convolved_windows{1, 184, 185, 36, 1, 1, 36}, 0U),
                                            std::tuple(convolved_windows{1, 184, 185, 33, 1, 1, 35}, 1U)));

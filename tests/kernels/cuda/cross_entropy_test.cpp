@@ -1,7 +1,7 @@
-#include "../../support/card_test.hpp"
-#include "../../support/card_values.hpp"
+#include "../../support/gpu_test.hpp"
+#include "../../support/gpu_values.hpp"
 
-#include <mailgrad/kernels/cuda/lane_words.hpp>
+#include <mailgrad/kernels/cuda/stream_status.hpp>
 #include <mailgrad/kernels/softmax.hpp>
 
 #include <limits>
@@ -17,44 +17,44 @@ using testing::normal_values;
 using testing::shifted_array;
 
 /// Rows and classes.
-class CardCrossEntropy : public testing::card_test,
-                         public ::testing::WithParamInterface<std::tuple<std::size_t, std::size_t>> {
+class GpuCrossEntropy : public testing::gpu_test,
+                        public ::testing::WithParamInterface<std::tuple<std::size_t, std::size_t>> {
 protected:
   std::size_t rows = std::get<0>(GetParam()), columns = std::get<1>(GetParam()), n = rows * columns;
   std::vector<float> logits = normal_values(n, 1);
   std::vector<std::int32_t> labels = drawn_integers(rows, static_cast<std::int32_t>(columns) - 1, 2);
 };
 
-TEST_P(CardCrossEntropy, EqualsThatOfTheHost) {
+TEST_P(GpuCrossEntropy, EqualsThatOfTheHost) {
   std::vector<float> loss(1), expected(n);
   cross_entropy(host_stream{}, logits.data(), labels.data(), loss.data(), expected.data(), rows, columns);
   const auto on_logits = array(logits), probabilities = unwritten<float>(n), on_loss = unwritten<float>(1);
   const auto on_labels = array(labels);
-  cross_entropy(card(), on_logits.data(), on_labels.data(), on_loss.data(), probabilities.data(), rows,
+  cross_entropy(gpu(), on_logits.data(), on_labels.data(), on_loss.data(), probabilities.data(), rows,
                 columns);
   expect_close(on_loss.read(), loss, 0.1F);
   expect_close(probabilities.read(), expected, 0.01F);
   const auto first = on_loss.read();
-  cross_entropy(card(), on_logits.data(), on_labels.data(), on_loss.data(), on_logits.data(), rows, columns);
+  cross_entropy(gpu(), on_logits.data(), on_labels.data(), on_loss.data(), on_logits.data(), rows, columns);
   EXPECT_EQ(on_logits.read(), probabilities.read());
   EXPECT_TRUE(rows == 0 || on_loss.read() == first);
-  EXPECT_FALSE(lane().take_fault());
+  EXPECT_FALSE(queue().take_fault());
 }
 
-TEST_P(CardCrossEntropy, TakesRowsAtAnyFloat) {
+TEST_P(GpuCrossEntropy, TakesRowsAtAnyFloat) {
   std::vector<float> loss(1), expected(n);
   cross_entropy(host_stream{}, logits.data(), labels.data(), loss.data(), expected.data(), rows, columns);
   const auto on_labels = array(labels);
   for (const std::size_t shift : {0U, 1U}) {
     const auto on_loss = unwritten<float>(1);
-    const shifted_array<float> from(lane(), logits, 1 - shift), to(lane(), n, shift);
-    cross_entropy(card(), from.data(), on_labels.data(), on_loss.data(), to.data(), rows, columns);
+    const shifted_array<float> from(queue(), logits, 1 - shift), to(queue(), n, shift);
+    cross_entropy(gpu(), from.data(), on_labels.data(), on_loss.data(), to.data(), rows, columns);
     expect_close(on_loss.read(), loss, 0.1F);
     expect_close(to.read(), expected, 0.01F);
   }
 }
 
-TEST_P(CardCrossEntropy, HasTheGradientOfTheHost) {
+TEST_P(GpuCrossEntropy, HasTheGradientOfTheHost) {
   std::vector<float> loss(1), probabilities(n), expected(n);
   cross_entropy(host_stream{}, logits.data(), labels.data(), loss.data(), probabilities.data(), rows,
                 columns);
@@ -64,42 +64,42 @@ TEST_P(CardCrossEntropy, HasTheGradientOfTheHost) {
   const auto on_labels = array(labels);
   const auto on_d_loss = array(d_loss);
   for (const std::size_t shift : {0U, 1U}) {
-    const shifted_array<float> from(lane(), probabilities, shift), to(lane(), n, shift);
-    cross_entropy_gradient(card(), from.data(), on_labels.data(), on_d_loss.data(), to.data(), rows, columns);
+    const shifted_array<float> from(queue(), probabilities, shift), to(queue(), n, shift);
+    cross_entropy_gradient(gpu(), from.data(), on_labels.data(), on_d_loss.data(), to.data(), rows, columns);
     expect_close(to.read(), expected, 3 / static_cast<float>(rows + 1));
   }
 }
 
-TEST_P(CardCrossEntropy, HasTheGradientOfRowsThatAreTooManyFor32Bits) {
+TEST_P(GpuCrossEntropy, HasTheGradientOfRowsThatAreTooManyFor32Bits) {
   const auto probabilities = array(logits), whole = unwritten<float>(n), parts = unwritten<float>(n);
   const auto on_labels = array(labels);
   const auto d_loss = array(std::vector<float>{3});
-  cross_entropy_gradient(card(), probabilities.data(), on_labels.data(), d_loss.data(), whole.data(), rows,
+  cross_entropy_gradient(gpu(), probabilities.data(), on_labels.data(), d_loss.data(), whole.data(), rows,
                          columns);
-  cross_entropy_gradient(card_with_few_in_32_bits(5 * columns), probabilities.data(), on_labels.data(),
+  cross_entropy_gradient(gpu_with_few_in_32_bits(5 * columns), probabilities.data(), on_labels.data(),
                          d_loss.data(), parts.data(), rows, columns);
   EXPECT_EQ(parts.read(), whole.read());
 }
 
-TEST_P(CardCrossEntropy, CountsTheRightLabelsOfTheHost) {
+TEST_P(GpuCrossEntropy, CountsTheRightLabelsOfTheHost) {
   for (float& logit : logits) logit = std::round(logit); // so that several are the largest
   std::int32_t expected = -1;
   count_right_labels(host_stream{}, logits.data(), labels.data(), &expected, rows, columns);
   const auto on_logits = array(logits);
   const auto on_labels = array(labels), right = unwritten<std::int32_t>(1);
-  count_right_labels(card(), on_logits.data(), on_labels.data(), right.data(), rows, columns);
+  count_right_labels(gpu(), on_logits.data(), on_labels.data(), right.data(), rows, columns);
   EXPECT_EQ(right.read(), std::vector{expected});
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, CardCrossEntropy,
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuCrossEntropy,
                          ::testing::Combine(::testing::Values(0U, 1U, 37U),
                                             ::testing::Values(1U, 2U, 10U, 33U, 64U, 130U, 1000U, 1025U,
                                                               3000U)));
-INSTANTIATE_TEST_SUITE_P(ManyRows, CardCrossEntropy, ::testing::Values(std::tuple(40000U, 10U)));
+INSTANTIATE_TEST_SUITE_P(ManyRows, GpuCrossEntropy, ::testing::Values(std::tuple(40000U, 10U)));
 
-using CardLabels = testing::card_test;
+using GpuLabels = testing::gpu_test;
 
-TEST_F(CardLabels, ThatAreNoClassAreFaultsAndTheOtherRowsCount) {
+TEST_F(GpuLabels, ThatAreNoClassAreFaultsAndTheOtherRowsCount) {
   for (const std::size_t columns : {3U, 1500U})
     for (const std::int32_t bad :
          {static_cast<std::int32_t>(columns), -1, std::numeric_limits<std::int32_t>::min()}) {
@@ -108,11 +108,11 @@ TEST_F(CardLabels, ThatAreNoClassAreFaultsAndTheOtherRowsCount) {
       const auto on_logits = array(logits), probabilities = unwritten<float>(logits.size());
       const auto on_labels = array(labels);
       const auto loss = unwritten<float>(1);
-      cuda_stream numbered = on_card();
+      cuda_stream numbered = on_gpu();
       numbered.operation = 7;
       cross_entropy(numbered, on_logits.data(), on_labels.data(), loss.data(), probabilities.data(), 3,
                     columns);
-      const auto fault = lane().take_fault();
+      const auto fault = queue().take_fault();
       ASSERT_TRUE(fault);
       EXPECT_EQ(fault->kind(), cuda::fault_kind::label);
       EXPECT_EQ(fault->operation(), 7U);
@@ -125,12 +125,12 @@ TEST_F(CardLabels, ThatAreNoClassAreFaultsAndTheOtherRowsCount) {
       cross_entropy(host_stream{}, logits.data(), good.data(), unused.data(), expected.data(), 3, columns);
       expect_close(probabilities.read(), expected, 0.01F);
       const auto right = unwritten<std::int32_t>(1);
-      count_right_labels(card(), on_logits.data(), on_labels.data(), right.data(), 3, columns);
+      count_right_labels(gpu(), on_logits.data(), on_labels.data(), right.data(), 3, columns);
       EXPECT_LE(right.read()[0], 2);
     }
 }
 
-TEST_F(CardLabels, AreComparedWithTheAnswersOfTheHostWhereLogitsAreNotNumbers) {
+TEST_F(GpuLabels, AreComparedWithTheAnswersOfTheHostWhereLogitsAreNotNumbers) {
   constexpr float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
   const std::vector<float> logits{nan,  1,        2,   /**/ 1, nan,    2,     /**/ -inf, -inf,
                                   -inf, /**/ nan, inf, 0,      /**/ 0, -0.0F, 0};
@@ -140,7 +140,7 @@ TEST_F(CardLabels, AreComparedWithTheAnswersOfTheHostWhereLogitsAreNotNumbers) {
     count_right_labels(host_stream{}, logits.data(), labels.data(), &expected, 5, 3);
     const auto on_logits = array(logits);
     const auto on_labels = array(labels), right = unwritten<std::int32_t>(1);
-    count_right_labels(card(), on_logits.data(), on_labels.data(), right.data(), 5, 3);
+    count_right_labels(gpu(), on_logits.data(), on_labels.data(), right.data(), 5, 3);
     EXPECT_EQ(right.read()[0], expected) << label;
   }
 }

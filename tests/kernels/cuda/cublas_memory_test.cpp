@@ -1,6 +1,6 @@
-#include <mailgrad/tests/support/card_array.hpp>
+#include <mailgrad/tests/support/gpu_array.hpp>
 
-#include <mailgrad/kernels/cuda/card_lane.hpp>
+#include <mailgrad/kernels/cuda/gpu_queue.hpp>
 #include <mailgrad/kernels/gemm.hpp>
 #include <mailgrad/tensor/error.hpp>
 
@@ -10,53 +10,53 @@
 #include <cstdlib>
 #include <string>
 
-// The cuBLAS that was made for the tests says that a card has no memory left for it, or that it fails.
+// The cuBLAS that was made for the tests says that a GPU has no memory left for it, or that it fails.
 
 namespace mailgrad {
 namespace {
 
 /// What is told when `function` of cuBLAS lacks memory, or fails, in a product of this extent, which is asked
 /// for the first time.
-std::string told_by(cuda::card_lane& lane, const char* function, std::size_t k,
+std::string told_by(cuda::gpu_queue& queue, const char* function, std::size_t k,
                     const char* how = "MADE_CUBLAS_LACKS_MEMORY") {
-  const testing::card_array<float> a(lane, 2 * k), b(lane, 2 * k), c(lane, 4);
+  const testing::gpu_array<float> a(queue, 2 * k), b(queue, 2 * k), c(queue, 4);
   const gemm_shape g{.m = 2, .n = 2, .k = k};
   setenv(how, function, 1);
   std::string told;
   try {
-    gemm(lane.where(), g, a.data(), b.data(), c.data(), nullptr);
+    gemm(queue.where(), g, a.data(), b.data(), c.data(), nullptr);
   } catch (const out_of_memory& e) {
     told = e.what();
   } catch (const device_error& e) {
-    told = std::string("a card that has failed: ") + e.what();
+    told = std::string("a GPU that has failed: ") + e.what();
   }
   unsetenv(how);
-  EXPECT_NO_THROW(gemm(lane.where(), g, a.data(), b.data(), c.data(), nullptr)) << "the card works on";
+  EXPECT_NO_THROW(gemm(queue.where(), g, a.data(), b.data(), c.data(), nullptr)) << "the GPU works on";
   return told;
 }
 
-TEST(CublasMemory, ThatIsLackingIsToldWithTheCardAndTheWorkspace) {
-  cuda::card_lane lane(0);
-  EXPECT_EQ(told_by(lane, "cublasLtMatmul", 2),
+TEST(CublasMemory, ThatIsLackingIsToldWithTheGpuAndTheWorkspace) {
+  cuda::gpu_queue queue(0);
+  EXPECT_EQ(told_by(queue, "cublasLtMatmul", 2),
             "cuda:0: out of memory: cublasLtMatmul says no memory, beside its workspace of 32.0 MiB");
 }
 
 TEST(CublasMemory, OfTheHostIsToldAsThat) {
-  cuda::card_lane lane(0);
+  cuda::gpu_queue queue(0);
   std::size_t k = 2;
   for (const char* function : {"cublasLtMatmulDescCreate", "cublasLtMatrixLayoutCreate",
                                "cublasLtMatmulPreferenceCreate", "cublasLtMatmulDescSetAttribute",
                                "cublasLtMatrixLayoutSetAttribute", "cublasLtMatmulPreferenceSetAttribute"})
-    EXPECT_EQ(told_by(lane, function, ++k),
+    EXPECT_EQ(told_by(queue, function, ++k),
               std::string("the host, for cuBLAS: out of memory: ") + function + " says no memory");
 }
 
-TEST(CublasFailures, NameTheCard) {
-  cuda::card_lane lane(0);
-  EXPECT_EQ(told_by(lane, "cublasLtMatmul", 2, "MADE_CUBLAS_FAILS"),
-            "a card that has failed: cuda:0: cublasLtMatmul: another error");
-  EXPECT_EQ(told_by(lane, "cublasLtMatmulAlgoGetHeuristic", 3, "MADE_CUBLAS_FAILS"),
-            "a card that has failed: cuda:0: cuBLAS has no algorithm for a product");
+TEST(CublasFailures, NameTheGpu) {
+  cuda::gpu_queue queue(0);
+  EXPECT_EQ(told_by(queue, "cublasLtMatmul", 2, "MADE_CUBLAS_FAILS"),
+            "a GPU that has failed: cuda:0: cublasLtMatmul: another error");
+  EXPECT_EQ(told_by(queue, "cublasLtMatmulAlgoGetHeuristic", 3, "MADE_CUBLAS_FAILS"),
+            "a GPU that has failed: cuda:0: cuBLAS has no algorithm for a product");
 }
 
 } // namespace

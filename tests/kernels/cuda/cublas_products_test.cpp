@@ -7,7 +7,7 @@
 #include <dlfcn.h>
 #include <string>
 
-// How cuBLAS is found. It is looked for before the card, so a machine without one shows it as well.
+// How cuBLAS is found. It is looked for before the GPU, so a machine without one shows it as well.
 namespace mailgrad {
 namespace {
 
@@ -22,7 +22,7 @@ std::string refusal() {
   return "none";
 }
 
-/// Exits with 0 if a library that lacks cuBLAS's functions is closed, and is what the next lane is told of.
+/// Exits with 0 if a library that lacks cuBLAS's functions is closed, and is what the next queue is told of.
 [[noreturn]] void try_a_library_of_no_use() {
   setenv("MAILGRAD_CUBLAS", no_cublas, 1);
   const std::string first = refusal();

@@ -1,5 +1,5 @@
-#include "../../support/card_test.hpp"
-#include "../../support/card_values.hpp"
+#include "../../support/gpu_test.hpp"
+#include "../../support/gpu_values.hpp"
 
 #include <mailgrad/kernels/elementwise.hpp>
 
@@ -11,7 +11,7 @@ namespace {
 using testing::normal_values;
 using testing::shifted_array;
 
-class CardDropout : public testing::card_test {
+class GpuDropout : public testing::gpu_test {
 protected:
   static std::vector<float> on_host(const dropout_draw& draw, std::vector<float> x) {
     dropout(host_stream{}, draw, x.data(), x.data(), x.size());
@@ -19,25 +19,25 @@ protected:
   }
 };
 
-TEST_F(CardDropout, DropsWhatTheHostDrops) {
+TEST_F(GpuDropout, DropsWhatTheHostDrops) {
   for (const std::uint64_t step : {std::uint64_t{0}, std::uint64_t{11}, std::uint64_t{7} << 40}) {
-    cuda::begin_step(on_card(), step);
+    cuda::begin_step(on_gpu(), step);
     for (const std::size_t n : {0U, 1U, 31U, 32U, 33U, 100U, 4096U, 70001U})
       for (const std::size_t shift : {0U, 1U}) {
         SCOPED_TRACE(std::to_string(n) + " from " + std::to_string(shift));
         const std::vector<float> x = normal_values(n, 1);
-        const shifted_array<float> on_x(lane(), x, shift), on_y(lane(), n, 0U);
-        dropout(card(), {0.3F, ~std::uint64_t{5}, 99}, on_x.data(), on_y.data(),
+        const shifted_array<float> on_x(queue(), x, shift), on_y(queue(), n, 0U);
+        dropout(gpu(), {0.3F, ~std::uint64_t{5}, 99}, on_x.data(), on_y.data(),
                 n); // not the step of the draw
         EXPECT_EQ(on_y.read(), on_host({0.3F, ~std::uint64_t{5}, step}, x));
       }
   }
 }
 
-TEST_F(CardDropout, WorksInPlace) {
-  cuda::begin_step(on_card(), 3);
+TEST_F(GpuDropout, WorksInPlace) {
+  cuda::begin_step(on_gpu(), 3);
   const auto x = array(normal_values(1001, 1));
-  dropout(card(), {0.5F, 7, 0}, x.data(), x.data(), x.size());
+  dropout(gpu(), {0.5F, 7, 0}, x.data(), x.data(), x.size());
   EXPECT_EQ(x.read(), on_host({0.5F, 7, 3}, normal_values(1001, 1)));
 }
 

@@ -1,7 +1,7 @@
-#include "../../support/card_test.hpp"
-#include "../../support/card_values.hpp"
 #include "../../support/drawn_chain.hpp"
 #include "../../support/generated_kernels.hpp"
+#include "../../support/gpu_test.hpp"
+#include "../../support/gpu_values.hpp"
 
 #include <mailgrad/kernels/cuda/chain_kernels.hpp>
 #include <mailgrad/kernels/elementwise.hpp>
@@ -39,7 +39,7 @@ std::vector<float> operand_values(std::size_t n, std::size_t operand) {
   return values;
 }
 
-class CardElementwise : public testing::card_test {
+class GpuElementwise : public testing::gpu_test {
 protected:
   using results = std::vector<std::vector<float>>;
 
@@ -59,20 +59,20 @@ protected:
     return found;
   }
   /// Inputs are shifted by the first of `shifts`, outputs by those behind.
-  results on_the_card(const elementwise_chain& chain, std::size_t outputs, std::size_t n,
-                      const std::vector<std::size_t>& shifts) {
+  results on_the_gpu(const elementwise_chain& chain, std::size_t outputs, std::size_t n,
+                     const std::vector<std::size_t>& shifts) {
     std::deque<shifted_array<float>> inputs, made;
     std::vector<const void*> from;
     std::vector<void*> to;
     for (std::size_t i = 0; i < chain.input_count; ++i) {
-      inputs.emplace_back(lane(), operand_values(size_of(chain, i, n), i), shifts[i]);
+      inputs.emplace_back(queue(), operand_values(size_of(chain, i, n), i), shifts[i]);
       from.push_back(inputs.back().data());
     }
     for (std::size_t i = 0; i < outputs; ++i) {
-      made.emplace_back(lane(), n, shifts[chain.input_count + i]);
+      made.emplace_back(queue(), n, shifts[chain.input_count + i]);
       to.push_back(made.back().data());
     }
-    elementwise(card(), chain, from, to, n, nullptr);
+    elementwise(gpu(), chain, from, to, n, nullptr);
     results found;
     for (const auto& y : made) found.push_back(y.read());
     return found;
@@ -83,7 +83,7 @@ protected:
   }
   void expect_as_on_host(const elementwise_chain& chain, std::size_t outputs, std::size_t n,
                          const std::vector<std::size_t>& shifts) {
-    const results found = on_the_card(chain, outputs, n, shifts), expected = on_host(chain, outputs, n);
+    const results found = on_the_gpu(chain, outputs, n, shifts), expected = on_host(chain, outputs, n);
     for (std::size_t i = 0; i < outputs; ++i) expect_close(found[i], expected[i]);
   }
 };
@@ -95,7 +95,7 @@ elementwise_chain chain_of(std::initializer_list<elementwise_chain::step> steps,
   return chain;
 }
 
-TEST_F(CardElementwise, AppliesEachFunctionAsTheHostDoes) {
+TEST_F(GpuElementwise, AppliesEachFunctionAsTheHostDoes) {
   for (auto f = copy; f <= testing::last_function;
        f = static_cast<elementwise_function>(static_cast<int>(f) + 1)) {
     SCOPED_TRACE(static_cast<int>(f));
@@ -112,7 +112,7 @@ TEST_F(CardElementwise, AppliesEachFunctionAsTheHostDoes) {
   }
 }
 
-TEST_F(CardElementwise, TakesAnyNumberOfElements) {
+TEST_F(GpuElementwise, TakesAnyNumberOfElements) {
   for (const std::size_t n : {0U, 1U, 3U, 4U, 5U, 511U, 512U, 2047U, 2049U, 50001U})
     for (const std::size_t shift : {0U, 1U}) {
       SCOPED_TRACE(std::to_string(n) + " from " + std::to_string(shift));
@@ -121,14 +121,14 @@ TEST_F(CardElementwise, TakesAnyNumberOfElements) {
     }
 }
 
-TEST_F(CardElementwise, TakesEachArrayAtAnyFloat) {
+TEST_F(GpuElementwise, TakesEachArrayAtAnyFloat) {
   const elementwise_chain step = chain_of({{subtract, 0, 1, 0}}, 2);
   for (const auto& shifts : one_shifted_of(3)) expect_as_on_host(step, 1, 100, shifts);
   const elementwise_chain chain = chain_of({{subtract, 0, 1, 0}, {multiply, 3, 2, 1}}, 3);
   for (const auto& shifts : one_shifted_of(5)) expect_as_on_host(chain, 2, 100, shifts);
 }
 
-TEST_F(CardElementwise, ComputesTheLongestChain) {
+TEST_F(GpuElementwise, ComputesTheLongestChain) {
   elementwise_chain chain = chain_of({{add, 0, 1, 0},
                                       {multiply, 8, 2, -1},
                                       {subtract, 9, 3, 1},
@@ -142,28 +142,27 @@ TEST_F(CardElementwise, ComputesTheLongestChain) {
   for (const std::size_t n : {1U, 515U, 9001U}) expect_as_on_host(chain, 4, n);
 }
 
-TEST_F(CardElementwise, WritesToTheMemoryOfAnInput) {
+TEST_F(GpuElementwise, WritesToTheMemoryOfAnInput) {
   const auto a = array(operand_values(1001, 0)), b = array(operand_values(1001, 1));
   const elementwise_chain chain = chain_of({{add, 0, 1, 0}, {multiply, 2, 2, 1}}, 2);
   const std::array<const void*, 2> inputs{a.data(), b.data()};
   const std::array<void*, 2> outputs{a.data(), b.data()};
-  elementwise(card(), chain, inputs, outputs, a.size(), nullptr);
+  elementwise(gpu(), chain, inputs, outputs, a.size(), nullptr);
   const results expected = on_host(chain, 2, a.size());
   expect_close(a.read(), expected[0]);
   expect_close(b.read(), expected[1]);
 }
 
-/// The first call finds no kernel. On the simulated card each takes a second to compile, and
+/// The first call finds no kernel. On the simulated GPU each takes a second to compile, and
 /// simulator/generated_chains_test.cpp compiles more of them at once.
-TEST_F(CardElementwise, GivesTheSameBitsWhenTheKernelOfAChainHasCome) {
-#ifdef MAILGRAD_SIMULATED_CARD
+TEST_F(GpuElementwise, GivesTheSameBitsWhenTheKernelOfAChainHasCome) {
+#ifdef MAILGRAD_SIMULATED_GPU
   constexpr std::uint64_t chains = 2;
 #else
   constexpr std::uint64_t chains = 60;
 #endif
   const testing::with_generated_kernels generated;
-  if (const std::string why = cuda::generated_kernels_in_words(); why.starts_with("none"))
-    GTEST_SKIP() << why;
+  if (const std::string why = cuda::format_generated_kernels(); why.starts_with("none")) GTEST_SKIP() << why;
   cuda::chain_kernels& kernels = cuda::chain_kernels::of_process();
   for (std::uint64_t seed = 1000; seed < 1000 + chains; ++seed) {
     const elementwise_chain chain = testing::drawn_chain(seed);
@@ -171,21 +170,21 @@ TEST_F(CardElementwise, GivesTheSameBitsWhenTheKernelOfAChainHasCome) {
     for (const std::size_t shift : {0U, 1U}) {
       const std::vector<std::size_t> shifts(chain.input_count + outputs, shift);
       cuda::compute(cuda::chains::interpreted);
-      const results interpreted = on_the_card(chain, outputs, 5003, shifts);
+      const results interpreted = on_the_gpu(chain, outputs, 5003, shifts);
       cuda::compute(cuda::chains::generated);
-      on_the_card(chain, outputs, 5003, shifts);
+      on_the_gpu(chain, outputs, 5003, shifts);
       kernels.finish();
       ASSERT_NE(kernels.find(chain, 0), nullptr) << kernels.why_none();
-      EXPECT_EQ(bits_of(on_the_card(chain, outputs, 5003, shifts)), bits_of(interpreted)) << "chain " << seed;
+      EXPECT_EQ(bits_of(on_the_gpu(chain, outputs, 5003, shifts)), bits_of(interpreted)) << "chain " << seed;
     }
   }
 }
 
-TEST_F(CardElementwise, RefusesAChainThatRefersToNothing) {
+TEST_F(GpuElementwise, RefusesAChainThatRefersToNothing) {
   const auto x = array(operand_values(4, 0));
   const std::array<const void*, 1> inputs{x.data()};
   const std::array<void*, 1> outputs{x.data()};
-  EXPECT_THROW(elementwise(card(), chain_of({{add, 0, 1, 0}}, 1), inputs, outputs, 4, nullptr), shape_error);
+  EXPECT_THROW(elementwise(gpu(), chain_of({{add, 0, 1, 0}}, 1), inputs, outputs, 4, nullptr), shape_error);
 }
 
 /// Shapes of two operands and of their result.
@@ -193,17 +192,17 @@ struct broadcast_shapes {
   shape a, b, result;
 };
 
-class CardBroadcast : public testing::card_test {
+class GpuBroadcast : public testing::gpu_test {
 protected:
   void expect_as_on_host(elementwise_function f, const broadcast_shapes& shapes, std::size_t shift) {
     SCOPED_TRACE(to_string(shapes.a) + " and " + to_string(shapes.b) + " from " + std::to_string(shift));
     const broadcast_plan plan = plan_broadcast(shapes.a, shapes.b, shapes.result);
     const std::vector<float> a = operand_values(shapes.a.size(), 0), b = operand_values(shapes.b.size(), 1);
-    const shifted_array<float> on_a(lane(), a, 0U), on_b(lane(), b, shift);
-    const shifted_array<float> on_y(lane(), shapes.result.size(), shift / 2);
-    const shifted_array<float> on_z(lane(), shapes.result.size(), shift / 2);
-    broadcast(card(), f, plan, on_a.data(), on_b.data(), on_y.data());
-    broadcast(card_with_few_in_32_bits(0), f, plan, on_a.data(), on_b.data(), on_z.data());
+    const shifted_array<float> on_a(queue(), a, 0U), on_b(queue(), b, shift);
+    const shifted_array<float> on_y(queue(), shapes.result.size(), shift / 2);
+    const shifted_array<float> on_z(queue(), shapes.result.size(), shift / 2);
+    broadcast(gpu(), f, plan, on_a.data(), on_b.data(), on_y.data());
+    broadcast(gpu_with_few_in_32_bits(0), f, plan, on_a.data(), on_b.data(), on_z.data());
     std::vector<float> y(shapes.result.size());
     broadcast(host_stream{}, f, plan, a.data(), b.data(), y.data());
     EXPECT_EQ(on_y.read(), y);
@@ -211,7 +210,7 @@ protected:
   }
 };
 
-TEST_F(CardBroadcast, RepeatsEitherOperandAsTheHostDoes) {
+TEST_F(GpuBroadcast, RepeatsEitherOperandAsTheHostDoes) {
   const broadcast_shapes all[] = {
       {{300, 64}, {64}, {300, 64}},
       {{301, 10}, {10}, {301, 10}},
@@ -241,7 +240,7 @@ struct bias_shape {
   std::size_t rows, columns;
 };
 
-class CardBiasReluGradient : public testing::card_test {
+class GpuBiasReluGradient : public testing::gpu_test {
 protected:
   /// The shifts are those of y, dy, dz and db.
   void expect_as_on_host(const bias_shape& extents, const std::vector<std::size_t>& shifts) {
@@ -252,16 +251,16 @@ protected:
     std::vector<float> dz(n), db(extents.columns);
     bias_relu_gradient(host_stream{}, y.data(), dy.data(), dz.data(), db.data(), extents.rows,
                        extents.columns);
-    const shifted_array<float> on_y(lane(), y, shifts[0]), on_dy(lane(), dy, shifts[1]);
-    const shifted_array<float> on_dz(lane(), n, shifts[2]), on_db(lane(), extents.columns, shifts[3]);
-    bias_relu_gradient(card(), on_y.data(), on_dy.data(), on_dz.data(), on_db.data(), extents.rows,
+    const shifted_array<float> on_y(queue(), y, shifts[0]), on_dy(queue(), dy, shifts[1]);
+    const shifted_array<float> on_dz(queue(), n, shifts[2]), on_db(queue(), extents.columns, shifts[3]);
+    bias_relu_gradient(gpu(), on_y.data(), on_dy.data(), on_dz.data(), on_db.data(), extents.rows,
                        extents.columns);
     EXPECT_EQ(on_dz.read(), dz);
     expect_close(on_db.read(), db, std::sqrt(static_cast<float>(extents.rows)));
   }
 };
 
-TEST_F(CardBiasReluGradient, EqualsThatOfTheHost) {
+TEST_F(GpuBiasReluGradient, EqualsThatOfTheHost) {
   const bias_shape all[] = {{1, 1},     {1, 4},     {3, 2},    {7, 8},    {0, 5},     {5, 0},   {1000, 10},
                             {1001, 64}, {5000, 12}, {33, 132}, {3, 5000}, {700, 132}, {2, 3000}};
   for (const bias_shape& extents : all)
@@ -269,23 +268,23 @@ TEST_F(CardBiasReluGradient, EqualsThatOfTheHost) {
   for (const auto& shifts : one_shifted_of(4))
     for (const bias_shape& extents : {bias_shape{33, 132}, {3, 8}}) // in parts, and at once
       expect_as_on_host(extents, shifts);
-  expect_as_on_host({2, 300000}, {0, 0, 0, 0}); // more columns than the lane has room for in sums
+  expect_as_on_host({2, 300000}, {0, 0, 0, 0}); // more columns than the queue has room for in sums
 }
 
-TEST_F(CardBiasReluGradient, WritesToTheMemoryOfItsGradient) {
+TEST_F(GpuBiasReluGradient, WritesToTheMemoryOfItsGradient) {
   const std::vector<float> y = normal_values(40 * 8, 1);
   const auto on_y = array(y), dy = array(normal_values(y.size(), 2)), dz = unwritten<float>(y.size()),
              db = unwritten<float>(8);
-  bias_relu_gradient(card(), on_y.data(), dy.data(), dz.data(), db.data(), 40, 8);
-  bias_relu_gradient(card(), on_y.data(), dy.data(), dy.data(), db.data(), 40, 8);
+  bias_relu_gradient(gpu(), on_y.data(), dy.data(), dz.data(), db.data(), 40, 8);
+  bias_relu_gradient(gpu(), on_y.data(), dy.data(), dy.data(), db.data(), 40, 8);
   EXPECT_EQ(dy.read(), dz.read());
 }
 
-TEST_F(CardBiasReluGradient, GivesTheSameBitsInEachRun) {
+TEST_F(GpuBiasReluGradient, GivesTheSameBitsInEachRun) {
   const auto y = array(normal_values(5000 * 12, 1)), dy = array(normal_values(5000 * 12, 2));
   const auto dz = unwritten<float>(5000 * 12), db = unwritten<float>(12), again = unwritten<float>(12);
-  bias_relu_gradient(card(), y.data(), dy.data(), dz.data(), db.data(), 5000, 12);
-  bias_relu_gradient(card(), y.data(), dy.data(), dz.data(), again.data(), 5000, 12);
+  bias_relu_gradient(gpu(), y.data(), dy.data(), dz.data(), db.data(), 5000, 12);
+  bias_relu_gradient(gpu(), y.data(), dy.data(), dz.data(), again.data(), 5000, 12);
   EXPECT_EQ(db.read(), again.read());
 }
 

@@ -1,5 +1,5 @@
-#include "../../support/card_test.hpp"
-#include "../../support/card_values.hpp"
+#include "../../support/gpu_test.hpp"
+#include "../../support/gpu_values.hpp"
 
 #include <mailgrad/kernels/gather.hpp>
 #include <mailgrad/tensor/error.hpp>
@@ -17,9 +17,9 @@ using ::testing::Each;
 using testing::normal_values;
 using testing::shifted_array;
 
-class CardGather : public testing::card_test {};
+class GpuGather : public testing::gpu_test {};
 
-TEST_F(CardGather, CopiesTheRowsOfTheHost) {
+TEST_F(GpuGather, CopiesTheRowsOfTheHost) {
   std::minstd_rand random(1);
   for (const std::size_t width : {1U, 3U, 4U, 64U, 1000U})
     for (const std::size_t asked : {0U, 1U, 7U, 1500U})
@@ -32,27 +32,27 @@ TEST_F(CardGather, CopiesTheRowsOfTheHost) {
         for (std::int32_t& r : rows) r = static_cast<std::int32_t>(random() % height);
         std::vector<float> expected(asked * width);
         gather(host_stream{}, table, width, rows, expected.data());
-        const shifted_array<float> from(lane(), table, shift), to(lane(), expected.size(), shift);
+        const shifted_array<float> from(queue(), table, shift), to(queue(), expected.size(), shift);
         const auto numbers = array(rows);
-        gather(card(), {from.data(), table.size()}, width, numbers.span(), to.data());
+        gather(gpu(), {from.data(), table.size()}, width, numbers.span(), to.data());
         EXPECT_EQ(to.read(), expected);
       }
 }
 
-TEST_F(CardGather, TakesPacksOnlyWhereBothSidesAreAligned) {
+TEST_F(GpuGather, TakesPacksOnlyWhereBothSidesAreAligned) {
   const std::vector<float> table = normal_values(40, 2);
   const auto rows = array(std::vector<std::int32_t>{4, 0});
   const std::vector<float> expected{table[32], table[33], table[34], table[35], table[36], table[37],
                                     table[38], table[39], table[0],  table[1],  table[2],  table[3],
                                     table[4],  table[5],  table[6],  table[7]};
   for (const std::size_t left : {0U, 1U}) {
-    const shifted_array<float> from(lane(), table, left), to(lane(), 16, 1 - left);
-    gather(card(), {from.data(), table.size()}, 8, rows.span(), to.data());
+    const shifted_array<float> from(queue(), table, left), to(queue(), 16, 1 - left);
+    gather(gpu(), {from.data(), table.size()}, 8, rows.span(), to.data());
     EXPECT_EQ(to.read(), expected);
   }
 }
 
-TEST_F(CardGather, NotesTheFirstRowThatTheTableLacks) {
+TEST_F(GpuGather, NotesTheFirstRowThatTheTableLacks) {
   constexpr std::size_t width = 5, height = 3;
   const auto table = array(normal_values(width * height, 1));
   for (const std::int32_t bad : {3, -1, std::numeric_limits<std::int32_t>::min()}) {
@@ -61,10 +61,10 @@ TEST_F(CardGather, NotesTheFirstRowThatTheTableLacks) {
     asked[2] = bad;
     const auto rows = array(asked);
     const auto result = unwritten<float>(asked.size() * width);
-    cuda_stream s = on_card();
+    cuda_stream s = on_gpu();
     s.operation = 6;
     gather(s, table.span(), width, rows.span(), result.data());
-    const auto fault = lane().take_fault();
+    const auto fault = queue().take_fault();
     ASSERT_TRUE(fault);
     EXPECT_EQ(fault->kind(), cuda::fault_kind::row);
     EXPECT_EQ(fault->operation(), 6U);
@@ -75,11 +75,11 @@ TEST_F(CardGather, NotesTheFirstRowThatTheTableLacks) {
   }
 }
 
-TEST_F(CardGather, RefusesATableThatIsNotMadeOfWholeRows) {
+TEST_F(GpuGather, RefusesATableThatIsNotMadeOfWholeRows) {
   const auto table = array(normal_values(10, 1));
   const auto rows = array(std::vector<std::int32_t>{0});
   const auto result = unwritten<float>(3);
-  EXPECT_THROW(gather(card(), table.span(), 3, rows.span(), result.data()), shape_error);
+  EXPECT_THROW(gather(gpu(), table.span(), 3, rows.span(), result.data()), shape_error);
 }
 
 } // namespace

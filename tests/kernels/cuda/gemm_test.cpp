@@ -1,4 +1,4 @@
-#include "../../support/card_test.hpp"
+#include "../../support/gpu_test.hpp"
 
 #include <mailgrad/kernels/gemm.hpp>
 #include <mailgrad/tensor/block.hpp>
@@ -14,9 +14,9 @@
 namespace mailgrad {
 namespace {
 
-using testing::card_array;
+using testing::gpu_array;
 
-class CardGemm : public testing::card_test {
+class GpuGemm : public testing::gpu_test {
 protected:
   static std::vector<float> numbers(std::size_t n, float speed) {
     std::vector<float> values(n);
@@ -37,7 +37,7 @@ protected:
   }
 };
 
-TEST_F(CardGemm, GivesWhatTheHostGives) {
+TEST_F(GpuGemm, GivesWhatTheHostGives) {
   using enum operand_order;
   for (const operand_order left : {as_is, transposed})
     for (const operand_order right : {as_is, transposed})
@@ -45,17 +45,17 @@ TEST_F(CardGemm, GivesWhatTheHostGives) {
         const gemm_shape g{7, 5, 33, left, right, batch};
         const auto a = numbers(g.batch * g.m * g.k, 0.7F), b = numbers(g.batch * g.k * g.n, 1.9F);
         const auto on_a = array(a), on_b = array(b), on_c = unwritten<float>(g.batch * g.m * g.n);
-        gemm(card(), g, on_a.data(), on_b.data(), on_c.data(), nullptr);
+        gemm(gpu(), g, on_a.data(), on_b.data(), on_c.data(), nullptr);
         expect_near(on_c.read(), on_host(g, a, b), g.k);
       }
 }
 
-TEST_F(CardGemm, OfNoInnerElementsIsTheBias) {
+TEST_F(GpuGemm, OfNoInnerElementsIsTheBias) {
   const gemm_shape g{3, 2, 0};
   const auto none = unwritten<float>(1), bias = array(std::vector<float>{-1, 4});
   const auto with = [&](const gemm_epilogue& e) {
     const auto c = unwritten<float>(6);
-    gemm(card(), g, none.data(), none.data(), c.data(), nullptr, next_use::soon, e);
+    gemm(gpu(), g, none.data(), none.data(), c.data(), nullptr, next_use::soon, e);
     return c.read();
   };
   EXPECT_EQ(with({}), (std::vector<float>{0, 0, 0, 0, 0, 0}));
@@ -64,7 +64,7 @@ TEST_F(CardGemm, OfNoInnerElementsIsTheBias) {
   EXPECT_EQ(with({nullptr, true}), (std::vector<float>{0, 0, 0, 0, 0, 0}));
 }
 
-TEST_F(CardGemm, TakesOperandsAtAnyFloat) {
+TEST_F(GpuGemm, TakesOperandsAtAnyFloat) {
   const gemm_shape g{16, 32, 24};
   const auto a = numbers(g.m * g.k + 1, 0.7F), b = numbers(g.k * g.n + 1, 1.9F),
              bias = numbers(g.n + 1, 0.3F);
@@ -74,27 +74,27 @@ TEST_F(CardGemm, TakesOperandsAtAnyFloat) {
   for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += bias[1 + i % g.n];
   for (const std::size_t shift : {0U, 1U}) { // of C; the others are shifted
     const auto on_c = unwritten<float>(g.m * g.n + 1);
-    gemm(card(), g, on_a.data() + 1, on_b.data() + 1, on_c.data() + shift, nullptr, next_use::soon,
+    gemm(gpu(), g, on_a.data() + 1, on_b.data() + 1, on_c.data() + shift, nullptr, next_use::soon,
          {on_bias.data() + 1, false});
     const auto read = on_c.read();
     expect_near({read.begin() + static_cast<std::ptrdiff_t>(shift), read.end()}, expected, g.k);
     // The bias alone at an odd float, as it may lie among the weights.
-    gemm(card(), g, array(a1).data(), array(b1).data(), on_c.data(), nullptr, next_use::soon,
+    gemm(gpu(), g, array(a1).data(), array(b1).data(), on_c.data(), nullptr, next_use::soon,
          {on_bias.data() + 1, true});
-    lane().finish();
+    queue().finish();
   }
 }
 
-/// A product of one lane is prepared once, and what is kept of it must fit the next question.
-TEST_F(CardGemm, MayBeAskedForOnceMoreInAnyOtherWay) {
+/// A product of one queue is prepared once, and what is kept of it must fit the next question.
+TEST_F(GpuGemm, MayBeAskedForOnceMoreInAnyOtherWay) {
   constexpr std::size_t k = 24, columns = 32, most = 3;
   const auto a = numbers(most * 16 * k, 0.7F), b = numbers(most * k * columns, 1.9F);
   const std::vector<float> biases[] = {numbers(columns, 0.3F), numbers(columns, 2.3F)};
   const auto on_a = array(a), on_b = array(b);
-  const card_array<float> on_biases[] = {array(biases[0]), array(biases[1])};
+  const gpu_array<float> on_biases[] = {array(biases[0]), array(biases[1])};
   struct asked {
     std::size_t batch, shift, bias; ///< 2: no bias
-    card_array<float> c;
+    gpu_array<float> c;
   };
   std::deque<asked> all;
   for (int round = 0; round < 2; ++round)
@@ -106,7 +106,7 @@ TEST_F(CardGemm, MayBeAskedForOnceMoreInAnyOtherWay) {
   // All are queued before the first is read, so that none may change what another still uses.
   for (const asked& q : all) {
     const gemm_shape g{16, columns, k, operand_order::as_is, operand_order::as_is, q.batch};
-    gemm(card(), g, on_a.data(), on_b.data(), q.c.data() + q.shift, nullptr, next_use::soon,
+    gemm(gpu(), g, on_a.data(), on_b.data(), q.c.data() + q.shift, nullptr, next_use::soon,
          {q.bias == 2 ? nullptr : on_biases[q.bias].data(), false});
   }
   for (const asked& q : all) {
@@ -120,25 +120,25 @@ TEST_F(CardGemm, MayBeAskedForOnceMoreInAnyOtherWay) {
   }
 }
 
-TEST_F(CardGemm, LetsNaNThroughItsRelu) {
+TEST_F(GpuGemm, LetsNaNThroughItsRelu) {
   const gemm_shape g{2, 4, 1};
   const float nan = std::nanf("");
   const auto a = array(std::vector<float>{nan, 1}), b = array(std::vector<float>{1, -1, 2, -2}),
              bias = array(std::vector<float>(4));
   const auto c = unwritten<float>(8);
-  gemm(card(), g, a.data(), b.data(), c.data(), nullptr, next_use::soon, {bias.data(), true});
+  gemm(gpu(), g, a.data(), b.data(), c.data(), nullptr, next_use::soon, {bias.data(), true});
   const auto found = c.read();
   for (std::size_t i = 0; i < 4; ++i) EXPECT_TRUE(std::isnan(found[i])) << i;
   EXPECT_EQ((std::vector<float>{found.begin() + 4, found.end()}), (std::vector<float>{1, 0, 2, 0}));
 }
 
-TEST_F(CardGemm, AddsABiasAndDropsNegatives) {
+TEST_F(GpuGemm, AddsABiasAndDropsNegatives) {
   const gemm_shape g{6, 9, 20};
   const auto a = numbers(g.m * g.k, 0.7F), b = numbers(g.k * g.n, 1.9F), bias = numbers(g.n, 0.3F);
   const auto on_a = array(a), on_b = array(b), on_bias = array(bias);
   for (const bool relu : {false, true}) {
     const auto on_c = unwritten<float>(g.m * g.n);
-    gemm(card(), g, on_a.data(), on_b.data(), on_c.data(), nullptr, next_use::soon,
+    gemm(gpu(), g, on_a.data(), on_b.data(), on_c.data(), nullptr, next_use::soon,
          {.bias = on_bias.data(), .relu = relu});
     auto expected = on_host(g, a, b);
     for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -150,19 +150,19 @@ TEST_F(CardGemm, AddsABiasAndDropsNegatives) {
 }
 
 /// A factor that is rounded to so many bits of fraction is off by half of the last one, or by all of it if
-/// the card cuts.
+/// the GPU cuts.
 double most_off(float bound_of_a_factor, std::size_t k) {
   return static_cast<double>(k) * 2.1 * static_cast<double>(bound_of_a_factor); // operands are at most 1
 }
 
-TEST_F(CardGemm, InTf32IsNearlyWhatTheHostGives) {
+TEST_F(GpuGemm, InTf32IsNearlyWhatTheHostGives) {
   using enum operand_order;
-  cuda::card_lane in_tf32(0, product_precision::tf32);
+  cuda::gpu_queue in_tf32(0, product_precision::tf32);
   for (const operand_order left : {as_is, transposed})
     for (const operand_order right : {as_is, transposed}) {
       const gemm_shape g{16, 24, 40, left, right, 2};
       const auto a = numbers(g.batch * g.m * g.k, 0.7F), b = numbers(g.batch * g.k * g.n, 1.9F);
-      const card_array<float> on_a(in_tf32, a), on_b(in_tf32, b), on_c(in_tf32, g.batch * g.m * g.n);
+      const gpu_array<float> on_a(in_tf32, a), on_b(in_tf32, b), on_c(in_tf32, g.batch * g.m * g.n);
       gemm(in_tf32.where(), g, on_a.data(), on_b.data(), on_c.data(), nullptr);
       const auto found = on_c.read(), expected = on_host(g, a, b);
       for (std::size_t i = 0; i < expected.size(); ++i)
@@ -171,7 +171,7 @@ TEST_F(CardGemm, InTf32IsNearlyWhatTheHostGives) {
 }
 
 /// The operands are rounded before, so nothing but the order of a sum differs.
-TEST_F(CardGemm, OfBfloat16GivesWhatTheHostGivesForTheRoundedOperands) {
+TEST_F(GpuGemm, OfBfloat16GivesWhatTheHostGivesForTheRoundedOperands) {
   using enum operand_order;
   const auto bits_of = [](const std::vector<float>& x) {
     std::vector<std::uint16_t> bits;
@@ -193,7 +193,7 @@ TEST_F(CardGemm, OfBfloat16GivesWhatTheHostGivesForTheRoundedOperands) {
           const auto bias = numbers(g.n, 0.3F);
           const auto on_a = array(a), on_b = array(b);
           const auto on_bias = array(bias), on_c = unwritten<float>(g.batch * g.m * g.n);
-          gemm(card(), g, reinterpret_cast<const bfloat16*>(on_a.data()) + shift,
+          gemm(gpu(), g, reinterpret_cast<const bfloat16*>(on_a.data()) + shift,
                reinterpret_cast<const bfloat16*>(on_b.data()) + shift, on_c.data(),
                {.bias = batch == 1 ? on_bias.data() : nullptr});
           auto expected = on_host(g, values_of(a, shift), values_of(b, shift));
@@ -204,7 +204,7 @@ TEST_F(CardGemm, OfBfloat16GivesWhatTheHostGivesForTheRoundedOperands) {
           const auto rounded_bias = bits_of(bias);
           const auto on_rounded_bias = array(rounded_bias),
                      on_rounded = unwritten<std::uint16_t>(expected.size());
-          gemm(card(), g, reinterpret_cast<const bfloat16*>(on_a.data()) + shift,
+          gemm(gpu(), g, reinterpret_cast<const bfloat16*>(on_a.data()) + shift,
                reinterpret_cast<const bfloat16*>(on_b.data()) + shift,
                reinterpret_cast<bfloat16*>(on_rounded.data()),
                batch == 1 ? reinterpret_cast<const bfloat16*>(on_rounded_bias.data()) : nullptr);

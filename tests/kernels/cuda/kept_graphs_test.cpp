@@ -1,4 +1,4 @@
-#include "../../support/card_test.hpp"
+#include "../../support/gpu_test.hpp"
 
 #include <mailgrad/kernels/cuda/kept_graphs.hpp>
 #include <mailgrad/kernels/vectors.hpp>
@@ -16,7 +16,7 @@ using ::testing::Each;
 using floats = std::vector<float>;
 
 /// A graph runs without being queued, and writes what was written when it was captured.
-class KeptGraphs : public testing::card_test {
+class KeptGraphs : public testing::gpu_test {
 protected:
   struct seen {
     float value;
@@ -29,12 +29,12 @@ protected:
     const auto values = array(floats(4, -1.0F));
     return run(graphs, which, values);
   }
-  seen run(kept_graphs& graphs, const void* which, const testing::card_array<float>& values) {
+  seen run(kept_graphs& graphs, const void* which, const testing::gpu_array<float>& values) {
     bool queued = false;
     ++value_;
-    graphs.run(on_card().stream, {which, nullptr}, [&] {
+    graphs.run(on_gpu().stream, {which, nullptr}, [&] {
       queued = true;
-      fill(card(), value_, values.span());
+      fill(gpu(), value_, values.span());
     });
     const floats found = values.read();
     EXPECT_THAT(found, Each(found.front()));
@@ -87,9 +87,9 @@ TEST_F(KeptGraphs, QueueByLaunchesWhatCannotBeCaptured) {
   const auto values = array(floats(4));
   std::vector<memory> kept;
   for (float i = 1; i < 5; ++i) {
-    graphs.run(on_card().stream, {&graphs, nullptr}, [&] {
-      kept.push_back(lane().allocate(64)); // which no capture allows
-      fill(card(), i, values.span());
+    graphs.run(on_gpu().stream, {&graphs, nullptr}, [&] {
+      kept.push_back(queue().allocate(64)); // which no capture allows
+      fill(gpu(), i, values.span());
     });
     EXPECT_THAT(values.read(), Each(i));
   }
@@ -99,7 +99,7 @@ TEST_F(KeptGraphs, PassOnWhatTheWorkThrows) {
   kept_graphs graphs;
   const auto fails = [] { throw std::runtime_error("not this time"); };
   for (int i = 0; i < 3; ++i)
-    EXPECT_THROW(graphs.run(on_card().stream, {&graphs, nullptr}, fails), std::runtime_error) << i;
+    EXPECT_THROW(graphs.run(on_gpu().stream, {&graphs, nullptr}, fails), std::runtime_error) << i;
   EXPECT_EQ(run(graphs, &graphs), (seen{1, true})) << "the stream takes work again";
 }
 

@@ -1,5 +1,5 @@
-#include "../../support/card_test.hpp"
-#include "../../support/card_values.hpp"
+#include "../../support/gpu_test.hpp"
+#include "../../support/gpu_values.hpp"
 
 #include <mailgrad/kernels/layer_norm.hpp>
 
@@ -39,27 +39,27 @@ struct normalised_rows {
   }
 };
 
-class card_layer_norm_test : public testing::card_test {
+class gpu_layer_norm_test : public testing::gpu_test {
 protected:
   /// `shifts` has one for each array that may be moved in packs.
   void expect_forward(const normalised_rows& of, const std::vector<std::size_t>& shifts) {
-    const shifted_array<float> x(lane(), of.x, shifts[0]), gamma(lane(), of.gamma, shifts[1]),
-        beta(lane(), of.beta, shifts[2]), y(lane(), of.n, shifts[3]);
+    const shifted_array<float> x(queue(), of.x, shifts[0]), gamma(queue(), of.gamma, shifts[1]),
+        beta(queue(), of.beta, shifts[2]), y(queue(), of.n, shifts[3]);
     const auto mean = unwritten<float>(of.shape.rows), inverse = unwritten<float>(of.shape.rows);
-    layer_norm(card(), of.shape, x.data(), gamma.data(), beta.data(), y.data(), mean.data(), inverse.data());
+    layer_norm(gpu(), of.shape, x.data(), gamma.data(), beta.data(), y.data(), mean.data(), inverse.data());
     expect_close(y.read(), of.y);
     expect_close(mean.read(), of.mean);
     expect_close(inverse.read(), of.inverse);
   }
   void expect_backward(const normalised_rows& of, const std::vector<std::size_t>& shifts) {
-    const shifted_array<float> x(lane(), of.x, shifts[0]), gamma(lane(), of.gamma, shifts[1]),
-        dy(lane(), of.dy, shifts[2]), dx(lane(), of.n, shifts[3]);
+    const shifted_array<float> x(queue(), of.x, shifts[0]), gamma(queue(), of.gamma, shifts[1]),
+        dy(queue(), of.dy, shifts[2]), dx(queue(), of.n, shifts[3]);
     const auto mean = array(of.mean), inverse = array(of.inverse);
     const float sums = std::sqrt(static_cast<float>(of.shape.rows)) + 1;
     std::vector<float> first[2];
     for (int turn = 0; turn < 2; ++turn) {
       const auto dgamma = unwritten<float>(of.shape.width), dbeta = unwritten<float>(of.shape.width);
-      layer_norm_gradient(card(), of.shape, x.data(), gamma.data(), mean.data(), inverse.data(), dy.data(),
+      layer_norm_gradient(gpu(), of.shape, x.data(), gamma.data(), mean.data(), inverse.data(), dy.data(),
                           dx.data(), dgamma.data(), dbeta.data());
       expect_close(dx.read(), of.dx);
       expect_close(dgamma.read(), of.dgamma, sums);
@@ -75,28 +75,28 @@ protected:
 };
 
 /// Rows and their width.
-class CardLayerNorm : public card_layer_norm_test,
-                      public ::testing::WithParamInterface<std::tuple<std::size_t, std::size_t>> {
+class GpuLayerNorm : public gpu_layer_norm_test,
+                     public ::testing::WithParamInterface<std::tuple<std::size_t, std::size_t>> {
 protected:
   normalised_rows of_case() const {
     return normalised_rows({std::get<0>(GetParam()), std::get<1>(GetParam())});
   }
 };
 
-TEST_P(CardLayerNorm, EqualsThatOfTheHost) { expect_forward(of_case(), {0, 0, 0, 0}); }
-TEST_P(CardLayerNorm, HasTheGradientOfTheHost) { expect_backward(of_case(), {0, 0, 0, 0}); }
+TEST_P(GpuLayerNorm, EqualsThatOfTheHost) { expect_forward(of_case(), {0, 0, 0, 0}); }
+TEST_P(GpuLayerNorm, HasTheGradientOfTheHost) { expect_backward(of_case(), {0, 0, 0, 0}); }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, CardLayerNorm,
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuLayerNorm,
                          ::testing::Combine(::testing::Values(0U, 1U, 37U),
                                             ::testing::Values(2U, 3U, 32U, 33U, 64U, 100U, 130U, 384U, 768U,
                                                               1023U, 1024U, 1025U, 1600U)));
-INSTANTIATE_TEST_SUITE_P(ManyRows, CardLayerNorm,
+INSTANTIATE_TEST_SUITE_P(ManyRows, GpuLayerNorm,
                          ::testing::Values(std::tuple(13000U, 5U), std::tuple(1700U, 40U),
                                            std::tuple(70U, 1100U)));
 
-using CardLayerNormEdges = card_layer_norm_test;
+using GpuLayerNormEdges = gpu_layer_norm_test;
 
-TEST_F(CardLayerNormEdges, ArraysMayEachStartAtAnyFloat) {
+TEST_F(GpuLayerNormEdges, ArraysMayEachStartAtAnyFloat) {
   const normalised_rows of({5, 256});
   for (const auto& shifts : one_shifted_of(4)) {
     SCOPED_TRACE(::testing::PrintToString(shifts));
@@ -105,18 +105,18 @@ TEST_F(CardLayerNormEdges, ArraysMayEachStartAtAnyFloat) {
   }
 }
 
-TEST_F(CardLayerNormEdges, ARowFarFromZeroKeepsItsVariance) {
+TEST_F(GpuLayerNormEdges, ARowFarFromZeroKeepsItsVariance) {
   normalised_rows of({3, 96});
   for (float& value : of.x) value = 1000 + value / 100;
   of.compute();
   const auto x = array(of.x), gamma = array(of.gamma), beta = array(of.beta), y = unwritten<float>(of.n);
   const auto mean = unwritten<float>(3), inverse = unwritten<float>(3);
-  layer_norm(card(), of.shape, x.data(), gamma.data(), beta.data(), y.data(), mean.data(), inverse.data());
+  layer_norm(gpu(), of.shape, x.data(), gamma.data(), beta.data(), y.data(), mean.data(), inverse.data());
   const std::vector<float> found = inverse.read();
   for (std::size_t row = 0; row < 3; ++row) EXPECT_NEAR(found[row] / of.inverse[row], 1, 1e-3);
 }
 
-TEST_F(CardLayerNormEdges, ANanSpoilsItsRowAlone) {
+TEST_F(GpuLayerNormEdges, ANanSpoilsItsRowAlone) {
   for (const std::size_t width : {7U, 64U, 1500U}) {
     normalised_rows of({3, width});
     of.x[width + 2] = std::numeric_limits<float>::quiet_NaN();
@@ -124,7 +124,7 @@ TEST_F(CardLayerNormEdges, ANanSpoilsItsRowAlone) {
     expect_forward(of, {0, 0, 0, 0});
     const auto x = array(of.x), gamma = array(of.gamma), beta = array(of.beta), y = unwritten<float>(of.n);
     const auto mean = unwritten<float>(3), inverse = unwritten<float>(3);
-    layer_norm(card(), of.shape, x.data(), gamma.data(), beta.data(), y.data(), mean.data(), inverse.data());
+    layer_norm(gpu(), of.shape, x.data(), gamma.data(), beta.data(), y.data(), mean.data(), inverse.data());
     EXPECT_TRUE(std::isnan(y.read()[width]));
     EXPECT_FALSE(std::isnan(y.read()[0]));
   }

@@ -1,5 +1,5 @@
-#include "../../support/card_test.hpp"
-#include "../../support/card_values.hpp"
+#include "../../support/gpu_test.hpp"
+#include "../../support/gpu_values.hpp"
 
 #include <mailgrad/kernels/vectors.hpp>
 
@@ -13,7 +13,7 @@ using testing::expect_close;
 using testing::normal_values;
 using testing::shifted_array;
 
-class CardMapWeights : public testing::card_test {
+class GpuMapWeights : public testing::gpu_test {
 protected:
   /// Positive, since some functions take a root of what they keep.
   static std::vector<float> mapped_values(std::size_t n, std::size_t array) {
@@ -30,7 +30,7 @@ protected:
     std::vector<float*> writes_here, writes_there;
     for (std::size_t i = 0; i < F::reads + F::writes; ++i) {
       here.push_back(mapped_values(n, i));
-      there.emplace_back(lane(), here.back(), shift);
+      there.emplace_back(queue(), here.back(), shift);
       if (i < F::reads) {
         reads_here.push_back(here[i].data());
         reads_there.push_back(there[i].data());
@@ -40,7 +40,7 @@ protected:
       }
     }
     map_weights(host_stream{}, f, reads_here, writes_here, n);
-    map_weights(card(), f, reads_there, writes_there, n);
+    map_weights(gpu(), f, reads_there, writes_there, n);
     for (std::size_t i = 0; i < here.size(); ++i) expect_close(there[i].read(), here[i]);
   }
 };
@@ -58,7 +58,7 @@ const weight_function every_function[] = {scaled_copy{0.3F},
                                           elastic_pull{0.1F},
                                           feedback_step{0.7F, 0.9F}};
 
-TEST_F(CardMapWeights, AppliesEachFunctionAsTheHostDoes) {
+TEST_F(GpuMapWeights, AppliesEachFunctionAsTheHostDoes) {
   for (const weight_function& function : every_function)
     std::visit(
         [&](const auto& f) {
@@ -69,11 +69,11 @@ TEST_F(CardMapWeights, AppliesEachFunctionAsTheHostDoes) {
         function);
 }
 
-TEST_F(CardMapWeights, MayReadWhatItWrites) {
+TEST_F(GpuMapWeights, MayReadWhatItWrites) {
   const auto w = array(normal_values(1001, 1)), x = array(normal_values(1001, 2));
   const std::array<const float*, 2> reads{w.data(), x.data()};
   const std::array<float*, 1> writes{w.data()};
-  map_weights(card(), subtraction{}, reads, writes, w.size());
+  map_weights(gpu(), subtraction{}, reads, writes, w.size());
   std::vector<float> expected = normal_values(1001, 1);
   const std::vector<float> subtracted = normal_values(1001, 2);
   for (std::size_t i = 0; i < expected.size(); ++i) expected[i] -= subtracted[i];

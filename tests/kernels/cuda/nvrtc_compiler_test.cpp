@@ -16,16 +16,16 @@
 #include <string>
 #include <vector>
 
-// What NVRTC makes of the text of chains, for cards that this machine need not have.
+// What NVRTC makes of the text of chains, for GPUs that this machine need not have.
 namespace mailgrad {
 namespace {
 
-using cuda::card_architecture;
+using cuda::gpu_architecture;
 using testing::cubin;
 using testing::drawn_chain;
 using ::testing::HasSubstr;
 
-constexpr card_architecture architectures[] = {{8, 0}, {9, 0}};
+constexpr gpu_architecture architectures[] = {{8, 0}, {9, 0}};
 
 std::string refusal() {
   try {
@@ -36,8 +36,8 @@ std::string refusal() {
   return "none";
 }
 
-std::size_t count(const std::vector<testing::card_instruction>& all, unsigned operation, unsigned bytes = 0) {
-  return static_cast<std::size_t>(std::ranges::count_if(all, [&](const testing::card_instruction& i) {
+std::size_t count(const std::vector<testing::gpu_instruction>& all, unsigned operation, unsigned bytes = 0) {
+  return static_cast<std::size_t>(std::ranges::count_if(all, [&](const testing::gpu_instruction& i) {
     return i.operation() == operation && (bytes == 0 || i.bytes() == bytes);
   }));
 }
@@ -69,11 +69,11 @@ protected:
     compiler_ = cuda::open_kernel_compiler();
   }
 
-  std::vector<std::byte> code_of(const std::string& kernels, card_architecture where) {
+  std::vector<std::byte> code_of(const std::string& kernels, gpu_architecture where) {
     return compiler_->compile(std::string(cuda::chain_preamble()) + kernels, where);
   }
   /// Of the kernel that multiplies and adds.
-  std::vector<testing::card_instruction> instructions(card_architecture where) {
+  std::vector<testing::gpu_instruction> instructions(gpu_architecture where) {
     const elementwise_chain chain = chain_of(elementwise_function::multiply, elementwise_function::add);
     return cubin(code_of(cuda::chain_kernel_text(chain, "chain"), where)).instructions_of("chain");
   }
@@ -86,7 +86,7 @@ TEST_F(NvrtcCompiler, KeepsNoLocalMemoryForAnyChain) {
   std::string text;
   for (std::size_t i = 0; i < chains.size(); ++i)
     text += cuda::chain_kernel_text(chains[i], "chain_" + std::to_string(i));
-  for (const card_architecture where : architectures) {
+  for (const gpu_architecture where : architectures) {
     const std::vector<std::byte> code = code_of(text, where);
     EXPECT_GE(cubin(code).stack_frames().count, chains.size()) << "and what divides";
     EXPECT_EQ(cubin(code).stack_frames().largest, 0U);
@@ -95,7 +95,7 @@ TEST_F(NvrtcCompiler, KeepsNoLocalMemoryForAnyChain) {
 
 /// Else the test above could not see what it looks for.
 TEST_F(NvrtcCompiler, KeepsLocalMemoryForWhatIsIndexedAtRunTime) {
-  for (const card_architecture where : architectures) {
+  for (const gpu_architecture where : architectures) {
     const auto code = code_of("extern \"C\" __global__ void chain(float* y, int i, int k) {\n"
                               "  float x[32];\n"
                               "  for (int j = 0; j < 32; ++j) x[j ^ i] = y[j];\n"
@@ -108,7 +108,7 @@ TEST_F(NvrtcCompiler, KeepsLocalMemoryForWhatIsIndexedAtRunTime) {
 }
 
 TEST_F(NvrtcCompiler, MovesFourFloatsAtOnce) {
-  for (const card_architecture where : architectures) {
+  for (const gpu_architecture where : architectures) {
     const auto all = instructions(where);
     EXPECT_EQ(count(all, cubin::load, 16), 3U);
     EXPECT_EQ(count(all, cubin::store, 16), 1U);
@@ -119,7 +119,7 @@ TEST_F(NvrtcCompiler, MovesFourFloatsAtOnce) {
 
 /// The interpreted kernel rounds the result of each step.
 TEST_F(NvrtcCompiler, FusesNoProductOfAStepWithASumOfTheNext) {
-  for (const card_architecture where : architectures) {
+  for (const gpu_architecture where : architectures) {
     const auto all = instructions(where);
     EXPECT_EQ(count(all, cubin::fused), 0U);
     EXPECT_EQ(count(all, cubin::product), 4U);
@@ -137,7 +137,7 @@ TEST_F(NvrtcCompiler, FusesNoProductOfAnyFunctionWithASum) {
       names.push_back("chain_" + std::to_string(names.size()));
       text += cuda::chain_kernel_text(chain_of(first, second), names.back());
     }
-  for (const card_architecture where : architectures) {
+  for (const gpu_architecture where : architectures) {
     const std::vector<std::byte> code = code_of(text, where);
     for (const std::string& name : names) {
       const auto all = cubin(code).instructions_of(name);
@@ -149,7 +149,7 @@ TEST_F(NvrtcCompiler, FusesNoProductOfAnyFunctionWithASum) {
 }
 
 TEST_F(NvrtcCompiler, SaysWhatIsWrongWithAText) {
-  const auto compile = [&](const char* text, card_architecture where) -> std::string {
+  const auto compile = [&](const char* text, gpu_architecture where) -> std::string {
     try {
       compiler_->compile(text, where);
     } catch (const device_error& e) {

@@ -1,4 +1,4 @@
-#include "../../support/card_test.hpp"
+#include "../../support/gpu_test.hpp"
 
 #include <mailgrad/kernels/elementwise.hpp>
 
@@ -27,24 +27,24 @@ float nearest(float x) {
 
 std::uint32_t bits_of(float x) { return std::bit_cast<std::uint32_t>(x); }
 
-class CardRounding : public testing::card_test {
+class GpuRounding : public testing::gpu_test {
 protected:
-  testing::card_array<std::uint16_t> rounded(const std::vector<float>& x, std::size_t from = 0,
-                                             std::size_t to = 0) {
+  testing::gpu_array<std::uint16_t> rounded(const std::vector<float>& x, std::size_t from = 0,
+                                            std::size_t to = 0) {
     const auto on_x = array(x);
     auto y = unwritten<std::uint16_t>(x.size() - from + to);
-    round_floats(card(), on_x.span().subspan(from), reinterpret_cast<bfloat16*>(y.data()) + to);
-    lane().finish(); // before x goes
+    round_floats(gpu(), on_x.span().subspan(from), reinterpret_cast<bfloat16*>(y.data()) + to);
+    queue().finish(); // before x goes
     return y;
   }
 };
 
-TEST_F(CardRounding, GivesEveryBfloat16ItsValueAndBack) {
+TEST_F(GpuRounding, GivesEveryBfloat16ItsValueAndBack) {
   std::vector<std::uint16_t> all(65536);
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::uint16_t>(i);
   const auto x = array(all);
   const auto wide = unwritten<float>(all.size());
-  widen_floats(card(), {reinterpret_cast<const bfloat16*>(x.data()), all.size()}, wide.data());
+  widen_floats(gpu(), {reinterpret_cast<const bfloat16*>(x.data()), all.size()}, wide.data());
   const std::vector<float> values = wide.read();
   for (std::size_t i = 0; i < all.size(); ++i) ASSERT_EQ(bits_of(values[i]), i << 16U);
   const auto back = rounded(values).read();
@@ -55,7 +55,7 @@ TEST_F(CardRounding, GivesEveryBfloat16ItsValueAndBack) {
 }
 
 /// Beside each bfloat16: the floats next to it, next to the middle between it and the next, and the middle.
-TEST_F(CardRounding, TakesTheNearestAndOfTwoTheEvenOne) {
+TEST_F(GpuRounding, TakesTheNearestAndOfTwoTheEvenOne) {
   std::vector<float> x;
   for (std::uint32_t upper = 0; upper < 65536; ++upper)
     for (const std::uint32_t lower : {0U, 1U, 0x7fffU, 0x8000U, 0x8001U, 0xffffU})
@@ -70,7 +70,7 @@ TEST_F(CardRounding, TakesTheNearestAndOfTwoTheEvenOne) {
   }
 }
 
-TEST_F(CardRounding, TakesArraysOfAnyLengthAtAnyNumber) {
+TEST_F(GpuRounding, TakesArraysOfAnyLengthAtAnyNumber) {
   for (const std::size_t n : {0U, 1U, 7U, 8U, 9U, 2047U, 4103U})
     for (const std::size_t from : {0U, 1U})
       for (const std::size_t to : {0U, 1U}) {
@@ -78,7 +78,7 @@ TEST_F(CardRounding, TakesArraysOfAnyLengthAtAnyNumber) {
         for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<float>(i));
         const auto y = rounded(x, from, to);
         const auto wide = unwritten<float>(n + from);
-        widen_floats(card(), {reinterpret_cast<const bfloat16*>(y.data()) + to, n}, wide.data() + from);
+        widen_floats(gpu(), {reinterpret_cast<const bfloat16*>(y.data()) + to, n}, wide.data() + from);
         const auto bits = y.read();
         const auto values = wide.read();
         for (std::size_t i = 0; i < n; ++i) {
@@ -92,7 +92,7 @@ TEST_F(CardRounding, TakesArraysOfAnyLengthAtAnyNumber) {
 }
 
 /// The host's have the same bits.
-TEST_F(CardRounding, GivesWhatTheHostGives) {
+TEST_F(GpuRounding, GivesWhatTheHostGives) {
   std::vector<float> x(70000);
   for (std::size_t i = 0; i < x.size(); ++i)
     x[i] = std::bit_cast<float>(static_cast<std::uint32_t>(i) * 61681);

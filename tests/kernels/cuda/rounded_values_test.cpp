@@ -1,5 +1,5 @@
-#include "../../support/card_test.hpp"
-#include "../../support/card_values.hpp"
+#include "../../support/gpu_test.hpp"
+#include "../../support/gpu_values.hpp"
 
 #include <mailgrad/kernels/elementwise.hpp>
 #include <mailgrad/kernels/layer_norm.hpp>
@@ -15,8 +15,8 @@
 namespace mailgrad {
 namespace {
 
-using testing::card_array;
 using testing::expect_close;
+using testing::gpu_array;
 using testing::normal_values;
 using testing::shifted_array;
 
@@ -26,16 +26,17 @@ std::vector<float> rounded(std::vector<float> x) {
   return x;
 }
 
-/// An array of either type on the card.
+/// An array of either type on the GPU.
 class either_array {
 public:
-  either_array(cuda::card_lane& lane, const std::vector<float>& values, bool in_bfloat16, std::size_t shift) {
+  either_array(cuda::gpu_queue& queue, const std::vector<float>& values, bool in_bfloat16,
+               std::size_t shift) {
     std::vector<std::uint16_t> bits;
     for (const float v : values) bits.push_back(bfloat16_of_float(v));
     if (in_bfloat16)
-      rounded_.emplace(lane, bits, shift);
+      rounded_.emplace(queue, bits, shift);
     else
-      floats_.emplace(lane, values, shift);
+      floats_.emplace(queue, values, shift);
   }
 
   read_numbers read_from() const {
@@ -58,10 +59,10 @@ private:
   std::optional<shifted_array<std::uint16_t>> rounded_;
 };
 
-class CardRoundedValues : public testing::card_test {
+class GpuRoundedValues : public testing::gpu_test {
 protected:
   either_array either(const std::vector<float>& values, bool in_bfloat16, std::size_t shift) {
-    return {lane(), values, in_bfloat16, shift};
+    return {queue(), values, in_bfloat16, shift};
   }
   /// Rounding to bfloat16 is off by 2^-8 of a number.
   static void expect_rounded(const std::vector<float>& found, const std::vector<float>& expected,
@@ -72,7 +73,7 @@ protected:
   }
 };
 
-TEST_F(CardRoundedValues, OfLayerNormAreThoseOfTheHost) {
+TEST_F(GpuRoundedValues, OfLayerNormAreThoseOfTheHost) {
   for (const std::size_t width : {5U, 64U, 768U, 1030U})
     for (const std::size_t shift : {0U, 1U}) {
       const layer_norm_rows r{7, width};
@@ -84,7 +85,7 @@ TEST_F(CardRoundedValues, OfLayerNormAreThoseOfTheHost) {
       const auto on_x = array(x), on_gamma = array(gamma), on_beta = array(beta);
       const auto on_mean = unwritten<float>(r.rows), on_inverse = unwritten<float>(r.rows);
       const either_array on_y = either(std::vector<float>(y.size(), NAN), true, shift);
-      layer_norm(card(), r, on_x.data(), on_gamma.data(), on_beta.data(), on_y.write_to(), on_mean.data(),
+      layer_norm(gpu(), r, on_x.data(), on_gamma.data(), on_beta.data(), on_y.write_to(), on_mean.data(),
                  on_inverse.data());
       expect_rounded(on_y.read(), y);
       expect_close(on_mean.read(), mean);
@@ -97,7 +98,7 @@ TEST_F(CardRoundedValues, OfLayerNormAreThoseOfTheHost) {
       const either_array on_dy = either(dy, true, shift);
       const auto on_dx = unwritten<float>(dx.size()), on_dgamma = unwritten<float>(width),
                  on_dbeta = unwritten<float>(width);
-      layer_norm_gradient(card(), r, on_x.data(), on_gamma.data(), on_mean.data(), on_inverse.data(),
+      layer_norm_gradient(gpu(), r, on_x.data(), on_gamma.data(), on_mean.data(), on_inverse.data(),
                           on_dy.read_from(), on_dx.data(), on_dgamma.data(), on_dbeta.data());
       expect_close(on_dx.read(), dx, 4);
       expect_close(on_dgamma.read(), dgamma, 4);
@@ -105,7 +106,7 @@ TEST_F(CardRoundedValues, OfLayerNormAreThoseOfTheHost) {
     }
 }
 
-TEST_F(CardRoundedValues, OfBiasGeluAndItsGradientAreThoseOfTheHost) {
+TEST_F(GpuRoundedValues, OfBiasGeluAndItsGradientAreThoseOfTheHost) {
   for (const std::size_t columns : {3U, 40U})
     for (const bool from_rounded : {false, true})
       for (const bool to_rounded : {false, true})
@@ -121,12 +122,12 @@ TEST_F(CardRoundedValues, OfBiasGeluAndItsGradientAreThoseOfTheHost) {
           const std::vector<float> none(n, NAN);
           const either_array on_slope = either(none, to_rounded, shift);
           const either_array on_x = either(x, from_rounded, shift), on_y = either(none, to_rounded, shift);
-          bias_gelu(card(), on_x.read_from(), on_b.data(), on_y.write_to(), on_slope.write_to(), rows,
+          bias_gelu(gpu(), on_x.read_from(), on_b.data(), on_y.write_to(), on_slope.write_to(), rows,
                     columns);
           expect_rounded(on_y.read(), y);
           expect_rounded(on_slope.read(), slope);
           const either_array on_dy = either(dy, from_rounded, shift), on_dz = either(none, to_rounded, shift);
-          bias_gelu_gradient(card(), on_slope.read_from(), on_dy.read_from(), on_dz.write_to(), on_db.data(),
+          bias_gelu_gradient(gpu(), on_slope.read_from(), on_dy.read_from(), on_dz.write_to(), on_db.data(),
                              rows, columns);
           expect_rounded(on_dz.read(), dz, to_rounded ? 2 : 1);
           const auto sums = on_db.read();
@@ -135,7 +136,7 @@ TEST_F(CardRoundedValues, OfBiasGeluAndItsGradientAreThoseOfTheHost) {
         }
 }
 
-TEST_F(CardRoundedValues, AreAddedUpByRows) {
+TEST_F(GpuRoundedValues, AreAddedUpByRows) {
   for (const std::size_t rows : {1U, 31U, 1000U})
     for (const std::size_t columns : {2U, 65U, 300U}) {
       const sum_plan plan = plan_sum({rows, columns}, {true, false});
@@ -145,14 +146,14 @@ TEST_F(CardRoundedValues, AreAddedUpByRows) {
       sum(host_stream{}, plan, x.data(), 0.5F, y.data());
       const either_array on_x = either(x, true, 0);
       const auto on_y = unwritten<float>(columns);
-      sum(card(), plan, on_x.read_from(), 0.5F, on_y.data());
+      sum(gpu(), plan, on_x.read_from(), 0.5F, on_y.data());
       expect_close(on_y.read(), y, std::sqrt(static_cast<float>(rows)) + 1);
     }
   EXPECT_FALSE(sums_rows(plan_sum({4, 5}, {false, true})));
   EXPECT_FALSE(sums_rows(plan_sum({4, 5}, {true, true})));
 }
 
-TEST_F(CardRoundedValues, AreNothingForTheHost) {
+TEST_F(GpuRoundedValues, AreNothingForTheHost) {
   const bfloat16 x{};
   float y = 0;
   EXPECT_THROW(sum(host_stream{}, plan_sum({1, 2}, {true, false}), &x, 1, &y), device_error);

@@ -8,12 +8,12 @@
 #include <utility>
 
 // What the runtime makes of a driver that has no memory. The linker gives it these functions in the place of
-// CUDA's (--wrap), so no card is needed.
+// CUDA's (--wrap), so no GPU is needed.
 
 // NOLINTBEGIN(bugprone-reserved-identifier, readability-identifier-naming): the names are those of CUDA
 extern "C" {
 cudaError_t __wrap_cudaSetDevice(int) { return cudaSuccess; }
-/// By CUDA's documentation it may return the error of earlier work, and then names no card.
+/// By CUDA's documentation it may return the error of earlier work, and then names no GPU.
 cudaError_t __wrap_cudaGetDevice(int*) { return cudaErrorLaunchFailure; }
 cudaError_t last_error = cudaSuccess;
 cudaError_t __wrap_cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
@@ -51,11 +51,11 @@ std::string lacking(const Call& call) {
   return "no lack of memory";
 }
 
-TEST(RuntimeRefusals, OfMemoryNameTheCardTheCallAndWhatFor) {
+TEST(RuntimeRefusals, OfMemoryNameTheGpuTheCallAndWhatFor) {
   EXPECT_EQ(lacking([] { const cuda::owned_stream s(3); }),
             "cuda:3: out of memory: cudaStreamCreateWithPriority, for a stream of work");
   EXPECT_EQ(lacking([] { const cuda::owned_event e(3); }),
-            "cuda:3: out of memory: cudaEventCreateWithFlags, for a mark in a stream");
+            "cuda:3: out of memory: cudaEventCreateWithFlags, for an event in a stream");
   EXPECT_EQ(lacking([] { const cuda::captured_graph g(nullptr, [] {}); }),
             "cuda:3: out of memory: cudaGraphInstantiate, for the graph of a step");
 }

@@ -1,4 +1,4 @@
-#include <mailgrad/tests/support/needs_card.hpp>
+#include <mailgrad/tests/support/needs_gpu.hpp>
 
 #include <mailgrad/kernels/cuda/runtime.hpp>
 
@@ -11,8 +11,8 @@ void expect_forgotten(const char* what) {
   EXPECT_NO_THROW(cuda::runtime::check_launch("a kernel")) << "it is told of what " << what << " left behind";
 }
 
-TEST(CardRuntime, ForgetsTheErrorOfAFunctionThatCannotThrow) {
-  MAILGRAD_NEEDS_CARD(); // without a driver, every call of CUDA fails
+TEST(GpuRuntime, ForgetsTheErrorOfAFunctionThatCannotThrow) {
+  MAILGRAD_NEEDS_GPU(); // without a driver, every call of CUDA fails
   cuda::runtime::release(99, nullptr);
   expect_forgotten("release()");
   cuda::runtime::release_pinned(nullptr);

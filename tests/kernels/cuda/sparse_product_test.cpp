@@ -1,5 +1,5 @@
-#include "../../support/card_test.hpp"
-#include "../../support/card_values.hpp"
+#include "../../support/gpu_test.hpp"
+#include "../../support/gpu_values.hpp"
 
 #include <mailgrad/kernels/gather.hpp>
 #include <mailgrad/tensor/error.hpp>
@@ -13,9 +13,9 @@
 namespace mailgrad {
 namespace {
 
-using testing::card_array;
 using testing::drawn_integers;
 using testing::expect_close;
+using testing::gpu_array;
 using ::testing::HasSubstr;
 using testing::normal_values;
 using ::testing::ThrowsMessage;
@@ -40,19 +40,19 @@ drawn_rows draw_rows(std::size_t rows, std::int32_t last_column) {
   return made;
 }
 
-class CardSparse : public testing::card_test {
+class GpuSparse : public testing::gpu_test {
 protected:
-  /// The same rows on the card.
+  /// The same rows on the GPU.
   struct rows_there {
-    card_array<std::int32_t> columns, offsets;
-    card_array<float> values;
+    gpu_array<std::int32_t> columns, offsets;
+    gpu_array<float> values;
 
     compressed_rows get() const { return {columns.span(), values.data(), offsets.span()}; }
   };
-  rows_there on_card_of(const drawn_rows& x) { return {array(x.columns), array(x.offsets), array(x.values)}; }
+  rows_there on_gpu_of(const drawn_rows& x) { return {array(x.columns), array(x.offsets), array(x.values)}; }
 };
 
-TEST_F(CardSparse, ProductsEqualThoseOfTheHost) {
+TEST_F(GpuSparse, ProductsEqualThoseOfTheHost) {
   for (const std::size_t rows : {0U, 1U, 2U, 60U})
     for (const std::size_t width : {1U, 2U, 3U, 10U, 32U, 33U, 100U}) {
       SCOPED_TRACE(std::to_string(rows) + " rows, width " + std::to_string(width));
@@ -62,35 +62,35 @@ TEST_F(CardSparse, ProductsEqualThoseOfTheHost) {
       sparse_product(host_stream{}, x.on_host(), table, width, expected.data());
       sparse_product_gradient(host_stream{}, x.on_host(), dy.data(), width, gradient.data());
 
-      const rows_there there = on_card_of(x);
+      const rows_there there = on_gpu_of(x);
       const auto on_table = array(table), on_dy = array(dy), y = unwritten<float>(expected.size());
       const auto on_gradient = array(std::vector<float>(gradient.size(), 7));
-      sparse_product(card(), there.get(), on_table.span(), width, y.data());
-      sparse_product_gradient(card(), there.get(), on_dy.data(), width, on_gradient.data());
+      sparse_product(gpu(), there.get(), on_table.span(), width, y.data());
+      sparse_product_gradient(gpu(), there.get(), on_dy.data(), width, on_gradient.data());
       expect_close(y.read(), expected, 9);
       EXPECT_EQ(on_gradient.read(), gradient);
-      EXPECT_FALSE(lane().take_fault());
+      EXPECT_FALSE(queue().take_fault());
     }
 }
 
-TEST_F(CardSparse, ManyRowsHaveSeveralTurnsOfABlock) {
+TEST_F(GpuSparse, ManyRowsHaveSeveralTurnsOfABlock) {
   const drawn_rows x = draw_rows(18000, 4);
   const std::vector<float> table = normal_values(5, 3);
   std::vector<float> expected(18000);
   sparse_product(host_stream{}, x.on_host(), table, 1, expected.data());
-  const rows_there there = on_card_of(x);
+  const rows_there there = on_gpu_of(x);
   const auto on_table = array(table), y = unwritten<float>(expected.size());
-  sparse_product(card(), there.get(), on_table.span(), 1, y.data());
+  sparse_product(gpu(), there.get(), on_table.span(), 1, y.data());
   expect_close(y.read(), expected, 9);
 }
 
-TEST_F(CardSparse, WhatPointsNowhereIsNotedInTheWordsOfTheHost) {
+TEST_F(GpuSparse, WhatPointsNowhereIsNotedInTheWordsOfTheHost) {
   const auto table = array(normal_values(12, 3)), y = unwritten<float>(8);
   const auto run = [&](drawn_rows x) {
     x.values.assign(x.columns.size(), 1);
-    const rows_there there = on_card_of(x);
-    sparse_product(card(), there.get(), table.span(), 4, y.data());
-    if (const auto fault = lane().take_fault()) cuda::raise(*fault);
+    const rows_there there = on_gpu_of(x);
+    sparse_product(gpu(), there.get(), table.span(), 4, y.data());
+    if (const auto fault = queue().take_fault()) cuda::raise(*fault);
   };
   const auto expect_fault = [&](std::vector<std::int32_t> columns, std::vector<std::int32_t> offsets,
                                 const char* words) {
@@ -106,10 +106,10 @@ TEST_F(CardSparse, WhatPointsNowhereIsNotedInTheWordsOfTheHost) {
   expect_fault({0, 1}, {0, 2, 1}, "row 1 is entries from or to 2 of 2");
 }
 
-TEST_F(CardSparse, NeedsOffsets) {
+TEST_F(GpuSparse, NeedsOffsets) {
   const std::vector<float> nothing;
-  EXPECT_THROW(sparse_product(card(), {{}, nullptr, {}}, nothing, 1, nullptr), shape_error);
-  EXPECT_THROW(sparse_product_gradient(card(), {{}, nullptr, {}}, nullptr, 1, nullptr), shape_error);
+  EXPECT_THROW(sparse_product(gpu(), {{}, nullptr, {}}, nothing, 1, nullptr), shape_error);
+  EXPECT_THROW(sparse_product_gradient(gpu(), {{}, nullptr, {}}, nullptr, 1, nullptr), shape_error);
 }
 
 } // namespace

@@ -1,5 +1,5 @@
-#include "../../support/card_test.hpp"
-#include "../../support/card_values.hpp"
+#include "../../support/gpu_test.hpp"
+#include "../../support/gpu_values.hpp"
 
 #include <mailgrad/kernels/gather.hpp>
 #include <mailgrad/kernels/update.hpp>
@@ -12,9 +12,9 @@
 namespace mailgrad {
 namespace {
 
-using testing::card_array;
 using testing::drawn_integers;
 using testing::expect_close;
+using testing::gpu_array;
 using testing::normal_values;
 using testing::shifted_array;
 
@@ -37,7 +37,7 @@ using row_tables = std::vector<std::vector<float>>;
 
 float scale_of_list(std::size_t gradient) { return 1 / static_cast<float>(gradient + 1); }
 
-class CardUpdateRows : public testing::card_test {
+class GpuUpdateRows : public testing::gpu_test {
 protected:
   static std::size_t floats_of(const rows_case& c) {
     return static_cast<std::size_t>(c.end - c.begin) * c.width;
@@ -75,20 +75,20 @@ protected:
     return result;
   }
 
-  row_tables on_the_card(const rows_case& c) {
+  row_tables on_the_gpu(const rows_case& c) {
     std::deque<shifted_array<float>> tables, values;
-    std::deque<card_array<std::int32_t>> numbers;
+    std::deque<gpu_array<std::int32_t>> numbers;
     std::vector<float*> state;
     std::vector<row_gradient> gradients;
-    for (const auto& first : first_values(c)) tables.emplace_back(lane(), first, c.shift);
+    for (const auto& first : first_values(c)) tables.emplace_back(queue(), first, c.shift);
     for (std::size_t i = 1; i < tables.size(); ++i) state.push_back(tables[i].data());
     for (std::size_t i = 0; i < c.lists.size(); ++i) {
-      values.emplace_back(lane(), values_of(c, i), c.shift);
-      numbers.emplace_back(lane(), c.lists[i]);
+      values.emplace_back(queue(), values_of(c, i), c.shift);
+      numbers.emplace_back(queue(), c.lists[i]);
       gradients.push_back({numbers.back().span(), values.back().data(), scale_of_list(i)});
     }
     const auto scratch = unwritten<float>(row_update_bytes(device_kind::cuda, gradients) / sizeof(float));
-    update_summed_rows(card(), c.rule, c.penalty,
+    update_summed_rows(gpu(), c.rule, c.penalty,
                        {{tables[0].data(), floats_of(c)}, c.width, c.begin, c.end, gradients, scratch.data()},
                        state);
     row_tables result;
@@ -97,10 +97,10 @@ protected:
   }
 
   void expect_as_on_host(const rows_case& c, float factor = 1) {
-    const row_tables found = on_the_card(c), expected = on_host(c);
+    const row_tables found = on_the_gpu(c), expected = on_host(c);
     ASSERT_EQ(found.size(), expected.size());
     for (std::size_t i = 0; i < found.size(); ++i) expect_close(found[i], expected[i], factor);
-    EXPECT_EQ(on_the_card(c), found) << "another order of a sum";
+    EXPECT_EQ(on_the_gpu(c), found) << "another order of a sum";
   }
 };
 
@@ -112,7 +112,7 @@ const update_rule rules_for_rows[] = {sgd_update{0.1F},
                                       adam_update{0.1F, 0.9F, 0.1F, 0.999F, 0.001F, 2.0F, 1e-8F},
                                       delayed_nesterov_update{0.1F, 0.9F, 0.25F, 0.9F, 0.25F, 1.0F}};
 
-TEST_F(CardUpdateRows, AppliesEveryRuleAsTheHostDoes) {
+TEST_F(GpuUpdateRows, AppliesEveryRuleAsTheHostDoes) {
   for (const update_rule& rule : rules_for_rows)
     for (const weight_penalty& penalty : {weight_penalty{}, weight_penalty{0.01F, 0.02F}}) {
       SCOPED_TRACE(std::to_string(rule.index()) + (penalty.none() ? "" : " with penalties"));
@@ -121,7 +121,7 @@ TEST_F(CardUpdateRows, AppliesEveryRuleAsTheHostDoes) {
     }
 }
 
-TEST_F(CardUpdateRows, TakesAnyWidthAndLength) {
+TEST_F(GpuUpdateRows, TakesAnyWidthAndLength) {
   for (const std::size_t width : {1U, 3U, 4U, 64U, 132U, 300U})
     for (const std::size_t n : {0U, 1U, 9U, 65U, 300U})
       for (const std::size_t shift : {0U, 1U}) {
@@ -131,7 +131,7 @@ TEST_F(CardUpdateRows, TakesAnyWidthAndLength) {
       }
 }
 
-TEST_F(CardUpdateRows, UpdatesARowOnceThatSeveralGradientsName) {
+TEST_F(GpuUpdateRows, UpdatesARowOnceThatSeveralGradientsName) {
   std::vector<std::vector<std::int32_t>> lists;
   for (std::size_t i = 0; i < 70; ++i) lists.push_back(drawn_integers(1 + i % 9, 36, i));
   lists[3].clear();
@@ -139,7 +139,7 @@ TEST_F(CardUpdateRows, UpdatesARowOnceThatSeveralGradientsName) {
   expect_as_on_host({.rule = momentum_update{0.1F, 0.9F}, .lists = {{5, 6}, {6, 7}, {7, 5, 5}}});
 }
 
-TEST_F(CardUpdateRows, SharesLongRunsAmongWarps) {
+TEST_F(GpuUpdateRows, SharesLongRunsAmongWarps) {
   for (const std::size_t n : {165U, 2049U, 5000U}) {
     std::vector<std::int32_t> rows = drawn_integers(n, 3, 3); // none of row 4
     for (std::size_t i = 0; i < n; i += 2) rows[i] = 2;
@@ -148,37 +148,37 @@ TEST_F(CardUpdateRows, SharesLongRunsAmongWarps) {
 }
 
 /// Of the others a shard elsewhere takes care.
-TEST_F(CardUpdateRows, ChangesOnlyTheRowsOfItsPart) {
+TEST_F(GpuUpdateRows, ChangesOnlyTheRowsOfItsPart) {
   expect_as_on_host({.begin = 10, .end = 21, .lists = {drawn_integers(200, 36, 3), {9, 10, 20, 21, 36}}}, 3);
 }
 
-TEST_F(CardUpdateRows, ANumberBelow0EndsAList) {
+TEST_F(GpuUpdateRows, ANumberBelow0EndsAList) {
   expect_as_on_host({.lists = {{1, 2, 1, -1, 2, 3}, {3, -7, 4}, {-1, 5}}});
   expect_as_on_host({.lists = {{-1, 5}, {5}}});
-  EXPECT_FALSE(lane().take_fault());
+  EXPECT_FALSE(queue().take_fault());
 }
 
 /// A table whose gradient has all its rows is updated as one that gets a dense gradient.
-TEST_F(CardUpdateRows, IsADenseUpdateIfItHasAllRows) {
+TEST_F(GpuUpdateRows, IsADenseUpdateIfItHasAllRows) {
   constexpr std::size_t width = 8;
   constexpr std::int32_t height = 11;
   for (const update_rule& rule : rules_for_rows) {
     rows_case c{.rule = rule, .width = width, .end = height, .lists = {drawn_integers(700, height - 1, 3)}};
     for (std::int32_t r = 0; r < height; ++r) c.lists[0].push_back(r);
-    const row_tables found = on_the_card(c);
+    const row_tables found = on_the_gpu(c);
     std::deque<shifted_array<float>> tables;
-    for (const auto& first : first_values(c)) tables.emplace_back(lane(), first, 0);
-    const card_array<std::int32_t> numbers(lane(), c.lists[0]);
-    const card_array<float> values(lane(), values_of(c, 0));
+    for (const auto& first : first_values(c)) tables.emplace_back(queue(), first, 0);
+    const gpu_array<std::int32_t> numbers(queue(), c.lists[0]);
+    const gpu_array<float> values(queue(), values_of(c, 0));
     const auto scratch =
         unwritten<float>(scatter_scratch_bytes(device_kind::cuda, numbers.size()) / sizeof(float));
     const auto sums = unwritten<float>(height * width);
-    scatter_rows(card(), numbers.span(), values.data(), width, sums.span(), scratch.data());
+    scatter_rows(gpu(), numbers.span(), values.data(), width, sums.span(), scratch.data());
     std::vector<float*> state;
     for (std::size_t i = 1; i < tables.size(); ++i) state.push_back(tables[i].data());
     const std::span<float> weights(tables[0].data(), height * width);
     const scaled_gradient all{sums.data(), scale_of_list(0)};
-    update(card(), rule, {}, {weights, weights, {&all, 1}}, state);
+    update(gpu(), rule, {}, {weights, weights, {&all, 1}}, state);
     for (std::size_t i = 0; i < tables.size(); ++i) expect_close(found[i], tables[i].read());
   }
 }

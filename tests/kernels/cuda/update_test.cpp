@@ -1,5 +1,5 @@
-#include "../../support/card_test.hpp"
-#include "../../support/card_values.hpp"
+#include "../../support/gpu_test.hpp"
+#include "../../support/gpu_values.hpp"
 
 #include <mailgrad/kernels/update.hpp>
 #include <mailgrad/tensor/error.hpp>
@@ -12,8 +12,8 @@
 namespace mailgrad {
 namespace {
 
-using testing::card_array;
 using testing::expect_close;
+using testing::gpu_array;
 using testing::normal_values;
 using testing::shifted_array;
 
@@ -44,7 +44,7 @@ std::vector<float> state_values(std::size_t n, std::size_t state) {
   return values;
 }
 
-class CardUpdate : public testing::card_test {
+class GpuUpdate : public testing::gpu_test {
 protected:
   updated_values on_host(const update_case& c) {
     updated_values result{normal_values(c.n, 1)};
@@ -60,28 +60,28 @@ protected:
     return result;
   }
 
-  updated_values on_the_card(const update_case& c) {
-    const shifted_array<float> old(lane(), normal_values(c.n, 1), c.shift), apart(lane(), c.n, c.shift);
+  updated_values on_the_gpu(const update_case& c) {
+    const shifted_array<float> old(queue(), normal_values(c.n, 1), c.shift), apart(queue(), c.n, c.shift);
     std::deque<shifted_array<float>> values, states;
     std::vector<scaled_gradient> gradients;
     std::vector<float*> state;
     for (std::size_t i = 0; i < c.gradients; ++i) {
-      values.emplace_back(lane(), normal_values(c.n, 100 + i), c.shift);
+      values.emplace_back(queue(), normal_values(c.n, 100 + i), c.shift);
       gradients.push_back({values.back().data(), scale_of(i)});
     }
     for (std::size_t i = 0; i < states_of_rule(c.rule); ++i) {
-      states.emplace_back(lane(), state_values(c.n, i), c.shift);
+      states.emplace_back(queue(), state_values(c.n, i), c.shift);
       state.push_back(states.back().data());
     }
     const shifted_array<float>& updated = c.apart ? apart : old;
-    update(card(), c.rule, c.penalty, {{old.data(), c.n}, {updated.data(), c.n}, gradients, c.share}, state);
+    update(gpu(), c.rule, c.penalty, {{old.data(), c.n}, {updated.data(), c.n}, gradients, c.share}, state);
     updated_values result{updated.read()};
     for (const auto& s : states) result.push_back(s.read());
     return result;
   }
 
   void expect_as_on_host(const update_case& c) {
-    const updated_values found = on_the_card(c), expected = on_host(c);
+    const updated_values found = on_the_gpu(c), expected = on_host(c);
     ASSERT_EQ(found.size(), expected.size());
     for (std::size_t i = 0; i < found.size(); ++i) expect_close(found[i], expected[i]);
   }
@@ -95,7 +95,7 @@ const update_rule every_rule[] = {sgd_update{0.1F},
                                   adam_update{0.1F, 0.9F, 0.1F, 0.999F, 0.001F, 1.5F, 1e-8F},
                                   delayed_nesterov_update{0.1F, 0.9F, 0.25F, 0.8F, 0.25F, 0.5F}};
 
-TEST_F(CardUpdate, AppliesEachRuleAsTheHostDoes) {
+TEST_F(GpuUpdate, AppliesEachRuleAsTheHostDoes) {
   for (const update_rule& rule : every_rule) {
     SCOPED_TRACE(rule.index());
     expect_as_on_host({.rule = rule});
@@ -104,7 +104,7 @@ TEST_F(CardUpdate, AppliesEachRuleAsTheHostDoes) {
   }
 }
 
-TEST_F(CardUpdate, TakesAnyNumberOfWeights) {
+TEST_F(GpuUpdate, TakesAnyNumberOfWeights) {
   for (const std::size_t n : {1U, 3U, 4U, 5U, 1023U, 1024U, 1025U, 50007U})
     for (const std::size_t shift : {0U, 1U}) {
       SCOPED_TRACE(std::to_string(n) + " weights from " + std::to_string(shift));
@@ -112,7 +112,7 @@ TEST_F(CardUpdate, TakesAnyNumberOfWeights) {
     }
 }
 
-TEST_F(CardUpdate, SumsAnyNumberOfGradients) {
+TEST_F(GpuUpdate, SumsAnyNumberOfGradients) {
   for (const std::size_t count : {0U, 1U, 3U, 4U, 5U, 31U, 32U, 33U, 97U}) {
     SCOPED_TRACE(std::to_string(count) + " gradients");
     expect_as_on_host({.n = 333, .gradients = count});
@@ -120,41 +120,41 @@ TEST_F(CardUpdate, SumsAnyNumberOfGradients) {
   }
 }
 
-TEST_F(CardUpdate, TakesAShareOfTheSum) {
+TEST_F(GpuUpdate, TakesAShareOfTheSum) {
   for (const update_rule& rule : every_rule)
     for (const std::size_t count : {1U, 3U, 33U})
       expect_as_on_host({.rule = rule, .gradients = count, .share = 1.0F / 3});
 }
 
-TEST_F(CardUpdate, LeavesTheOldWeightsWhereTheNewLieApart) {
+TEST_F(GpuUpdate, LeavesTheOldWeightsWhereTheNewLieApart) {
   const auto old = array(normal_values(100, 1)), updated = unwritten<float>(100),
              g = array(normal_values(100, 2));
   const scaled_gradient one{g.data()};
-  update(card(), sgd_update{1}, {}, {old.span(), updated.span(), {&one, 1}}, {});
+  update(gpu(), sgd_update{1}, {}, {old.span(), updated.span(), {&one, 1}}, {});
   EXPECT_EQ(old.read(), normal_values(100, 1));
   EXPECT_NE(updated.read(), old.read());
 }
 
-TEST_F(CardUpdate, GivesTheSameBitsInEachRun) {
+TEST_F(GpuUpdate, GivesTheSameBitsInEachRun) {
   const update_case c{.rule = every_rule[5], .n = 5001, .gradients = 40};
-  EXPECT_EQ(on_the_card(c), on_the_card(c));
+  EXPECT_EQ(on_the_gpu(c), on_the_gpu(c));
 }
 
-TEST_F(CardUpdate, IsReplayedWithTheRuleOfTheMoment) {
+TEST_F(GpuUpdate, IsReplayedWithTheRuleOfTheMoment) {
   constexpr std::size_t n = 1003;
   for (const update_rule& kind : every_rule) {
     SCOPED_TRACE(kind.index());
     const auto weights = array(normal_values(n, 1)), g = array(normal_values(n, 100));
-    std::deque<card_array<float>> states;
+    std::deque<gpu_array<float>> states;
     std::vector<float*> state;
     for (std::size_t i = 0; i < states_of_rule(kind); ++i) {
-      states.emplace_back(lane(), state_values(n, i));
+      states.emplace_back(queue(), state_values(n, i));
       state.push_back(states.back().data());
     }
     const scaled_gradient one{g.data(), scale_of(0)};
     const weight_update work{weights.span(), weights.span(), {&one, 1}};
-    const cuda::captured_graph graph(on_card().stream,
-                                     [&] { cuda::update_as_begun(on_card(), kind, work, state); });
+    const cuda::captured_graph graph(on_gpu().stream,
+                                     [&] { cuda::update_as_begun(on_gpu(), kind, work, state); });
     updated_values expected{normal_values(n, 1)};
     std::vector<float*> state_on_host;
     for (std::size_t i = 0; i < states.size(); ++i) expected.push_back(state_values(n, i));
@@ -166,8 +166,8 @@ TEST_F(CardUpdate, IsReplayedWithTheRuleOfTheMoment) {
       std::visit([&]<class Rule>(Rule& r) { std::memcpy(&r, &rate, sizeof rate); },
                  rule); // each begins with it
       const weight_penalty penalty{rate / 10, rate / 100};
-      cuda::begin_update(on_card(), rule, penalty);
-      graph.launch(on_card().stream);
+      cuda::begin_update(on_gpu(), rule, penalty);
+      graph.launch(on_gpu().stream);
       update(host_stream{}, rule, penalty, {expected[0], expected[0], {&on_host, 1}}, state_on_host);
     }
     expect_close(weights.read(), expected[0]);
@@ -175,14 +175,14 @@ TEST_F(CardUpdate, IsReplayedWithTheRuleOfTheMoment) {
   }
 }
 
-TEST_F(CardUpdate, OfNothingDoesNothing) { update(card(), sgd_update{1}, {}, {{}, {}, {}}, {}); }
+TEST_F(GpuUpdate, OfNothingDoesNothing) { update(gpu(), sgd_update{1}, {}, {{}, {}, {}}, {}); }
 
-TEST_F(CardUpdate, RefusesMoreGradientsThanTheLaneHasRoomFor) {
+TEST_F(GpuUpdate, RefusesMoreGradientsThanTheLaneHasRoomFor) {
   const auto w = array(normal_values(1, 1)), g = array(normal_values(1, 2));
-  const std::vector<scaled_gradient> many(cuda::card_lane::scratch_bytes / 12 + 1, {g.data(), 1});
-  EXPECT_THROW(update(card(), sgd_update{1}, {}, {w.span(), w.span(), many}, {}), shape_error);
+  const std::vector<scaled_gradient> many(cuda::gpu_queue::scratch_bytes / 12 + 1, {g.data(), 1});
+  EXPECT_THROW(update(gpu(), sgd_update{1}, {}, {w.span(), w.span(), many}, {}), shape_error);
   const std::span few = std::span(many).first(33);
-  EXPECT_THROW(cuda::update_as_begun(on_card(), sgd_update{1}, {w.span(), w.span(), few}, {}), shape_error);
+  EXPECT_THROW(cuda::update_as_begun(on_gpu(), sgd_update{1}, {w.span(), w.span(), few}, {}), shape_error);
 }
 
 } // namespace

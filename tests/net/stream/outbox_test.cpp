@@ -62,12 +62,12 @@ TEST(Outbox, GivesEveryByteOnceAndInItsOrder) {
 TEST(Outbox, HoldsABodyUntilItIsSent) {
   outbox out;
   outgoing frame = frame_of(1000, std::byte{1}, true);
-  const std::weak_ptr<const void> life = frame.keeps;
+  const std::weak_ptr<const void> body = frame.keeps;
   out.push(std::move(frame));
   out.sent(frame_header_bytes + 999);
-  EXPECT_FALSE(life.expired());
+  EXPECT_FALSE(body.expired());
   out.sent(1);
-  EXPECT_TRUE(life.expired());
+  EXPECT_TRUE(body.expired());
   EXPECT_TRUE(out.empty());
 }
 

@@ -1,4 +1,4 @@
-#include <mailgrad/tests/optim/plugins/own_rules.hpp>
+#include <mailgrad/tests/optim/plugins/custom_rules.hpp>
 
 // A plug-in with one thing wrong, which its build names.
 

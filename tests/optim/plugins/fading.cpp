@@ -1,3 +1,3 @@
-#include <mailgrad/demos/own_cure.hpp>
+#include <mailgrad/demos/custom_cure.hpp>
 
 MAILGRAD_CURE(fading)

@@ -1,3 +1,3 @@
-#include <mailgrad/demos/own_policy.hpp>
+#include <mailgrad/demos/custom_policy.hpp>
 
 MAILGRAD_POLICY(fair_turns)

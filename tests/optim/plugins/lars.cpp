@@ -1,3 +1,3 @@
-#include <mailgrad/tests/optim/plugins/own_whole_rules.hpp>
+#include <mailgrad/tests/optim/plugins/custom_whole_rules.hpp>
 
 MAILGRAD_PLUGIN(mailgrad::testing::own_lars)

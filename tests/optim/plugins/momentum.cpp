@@ -1,3 +1,3 @@
-#include <mailgrad/tests/optim/plugins/own_rules.hpp>
+#include <mailgrad/tests/optim/plugins/custom_rules.hpp>
 
 MAILGRAD_PLUGIN(mailgrad::testing::own_momentum)

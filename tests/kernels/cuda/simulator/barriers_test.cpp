@@ -9,16 +9,16 @@
 #include <string>
 #include <vector>
 
-// Kernels that lack a barrier, or have one too many: the simulated card finds each.
+// Kernels that lack a barrier, or have one too many: the simulated GPU finds each.
 namespace mailgrad {
 namespace {
 
-using simulated_card::all_schedules;
-using simulated_card::reach;
+using simulated_gpu::all_schedules;
+using simulated_gpu::reach;
 using testing::AllOf;
-using testing::card_array;
 using testing::Contains;
 using testing::counted;
+using testing::gpu_array;
 using testing::HasSubstr;
 
 class Barriers : public testing::simulator_test {};
@@ -28,30 +28,30 @@ constexpr unsigned threads = 64;
 /// Turns the values of a block around.
 template <bool with_barrier>
 __global__ void reverse(const float* x, float* y) {
-  float* const room = cuda::shared_memory<float>();
-  room[threadIdx.x] = x[threadIdx.x];
+  float* const workspace = cuda::shared_memory<float>();
+  workspace[threadIdx.x] = x[threadIdx.x];
   if constexpr (with_barrier) __syncthreads();
-  y[threadIdx.x] = room[blockDim.x - 1 - threadIdx.x];
+  y[threadIdx.x] = workspace[blockDim.x - 1 - threadIdx.x];
 }
 
 /// Sums two rows, one after the other, in the same shared memory.
 template <bool with_barrier>
 __global__ void sum_two(const float* x, float* y) {
-  float* const room = cuda::shared_memory<float>();
+  float* const workspace = cuda::shared_memory<float>();
   for (unsigned row = 0; row < 2; ++row) {
     const float part = cuda::warp_sum(x[row * blockDim.x + threadIdx.x]);
     if constexpr (with_barrier) __syncthreads();
-    if (threadIdx.x % 32 == 0) room[threadIdx.x / 32] = part;
+    if (threadIdx.x % 32 == 0) workspace[threadIdx.x / 32] = part;
     __syncthreads();
-    y[row * blockDim.x + threadIdx.x] = room[0] + room[1];
+    y[row * blockDim.x + threadIdx.x] = workspace[0] + workspace[1];
   }
 }
 
 /// What the kernel writes for so many rows.
 std::vector<float> result_of(void (*kernel)(const float*, float*), std::size_t rows) {
-  cuda::card_lane lane(0);
-  const card_array<float> from(lane, counted(rows * threads)), to(lane, rows * threads);
-  cuda::launch(std::get<cuda_stream>(lane.where()), "rows", 1, threads, threads * sizeof(float), kernel,
+  cuda::gpu_queue queue(0);
+  const gpu_array<float> from(queue, counted(rows * threads)), to(queue, rows * threads);
+  cuda::launch(std::get<cuda_stream>(queue.where()), "rows", 1, threads, threads * sizeof(float), kernel,
                from.data(), to.data());
   return to.read();
 }
@@ -77,7 +77,7 @@ TEST_F(Barriers, LetRightKernelsBeRightInEverySchedule) {
 }
 
 TEST_F(Barriers, AreMissedInEverySchedule) {
-  if (simulated_card::with_thread_sanitizer) GTEST_SKIP() << "it reports the race, as races_test.cpp shows";
+  if (simulated_gpu::with_thread_sanitizer) GTEST_SKIP() << "it reports the race, as races_test.cpp shows";
   for (const auto& order : all_schedules) {
     run_in(order);
     EXPECT_THAT(result_of(reverse<false>, 1), Contains(testing::IsNan()))
@@ -87,7 +87,7 @@ TEST_F(Barriers, AreMissedInEverySchedule) {
 
 /// Breadth first, all threads have read before one writes again: only these schedules show it.
 TEST_F(Barriers, AreMissedBeforeReuseWhereOneWarpGetsFar) {
-  if (simulated_card::with_thread_sanitizer) GTEST_SKIP() << "it reports the race, as races_test.cpp shows";
+  if (simulated_gpu::with_thread_sanitizer) GTEST_SKIP() << "it reports the race, as races_test.cpp shows";
   for (const auto& order : all_schedules) {
     run_in(order);
     EXPECT_EQ(result_of(sum_two<false>, 2) == summed_rows(), order.far == reach::breadth_first);
@@ -113,11 +113,11 @@ __global__ void two_places(float* y) {
 }
 
 std::string complaint_about(void (*kernel)(float*)) {
-  cuda::card_lane lane(0);
-  const card_array<float> y(lane, threads);
+  cuda::gpu_queue queue(0);
+  const gpu_array<float> y(queue, threads);
   try {
-    cuda::launch(std::get<cuda_stream>(lane.where()), "wrong", 1, threads, 0, kernel, y.data());
-    lane.finish();
+    cuda::launch(std::get<cuda_stream>(queue.where()), "wrong", 1, threads, 0, kernel, y.data());
+    queue.finish();
   } catch (const device_error& e) {
     return e.what();
   }
@@ -143,12 +143,12 @@ TEST_F(Barriers, AtTwoPlacesAreNamedBoth) {
   }
 }
 
-/// After such a fault every call says it, as on a card.
-TEST_F(Barriers, ThatWentWrongFailTheCard) {
+/// After such a fault every call says it, as on a GPU.
+TEST_F(Barriers, ThatWentWrongFailTheGpu) {
   EXPECT_NE(complaint_about(divergent), "");
-  EXPECT_THAT(refusal([] { cuda::card_lane lane(0); }), HasSubstr("ended without"));
+  EXPECT_THAT(refusal([] { cuda::gpu_queue queue(0); }), HasSubstr("ended without"));
   run_in({});
-  EXPECT_EQ(refusal([] { cuda::card_lane lane(0); }), "");
+  EXPECT_EQ(refusal([] { cuda::gpu_queue queue(0); }), "");
 }
 
 __global__ void count_votes(int* y) {
@@ -157,9 +157,9 @@ __global__ void count_votes(int* y) {
 }
 
 TEST_F(Barriers, CountVotes) {
-  cuda::card_lane lane(0);
-  const card_array<int> y(lane, threads);
-  cuda::launch(stream_of(lane), "votes", 1, threads, 0, count_votes, y.data());
+  cuda::gpu_queue queue(0);
+  const gpu_array<int> y(queue, threads);
+  cuda::launch(stream_of(queue), "votes", 1, threads, 0, count_votes, y.data());
   EXPECT_EQ(y.read(), std::vector<int>(threads, 107));
 }
 

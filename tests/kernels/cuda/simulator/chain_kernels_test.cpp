@@ -45,7 +45,7 @@ protected:
     explicit played_compiler(played& what) : what_(what) {}
     std::string in_words() const override { return "played"; }
     std::string identity() const override { return what_.version; }
-    std::vector<std::byte> compile(const std::string&, cuda::card_architecture) override {
+    std::vector<std::byte> compile(const std::string&, cuda::gpu_architecture) override {
       ++what_.compiled;
       what_.before();
       return what_.code;
@@ -112,8 +112,8 @@ TEST_F(ChainKernels, ArriveTogether) {
   EXPECT_EQ(kernels->arrivals(), 1U);
 }
 
-TEST_F(ChainKernels, AreOthersForOtherChainsAndCards) {
-  simulated_card::set_up({.cards = 2});
+TEST_F(ChainKernels, AreOthersForOtherChainsAndGpus) {
+  simulated_gpu::set_up({.gpus = 2});
   const auto kernels = made();
   elementwise_chain chain;
   chain.input_count = 2;
@@ -137,7 +137,7 @@ TEST_F(ChainKernels, AreOthersForOtherChainsAndCards) {
       changed([](elementwise_chain& c) { c.steps[0].output = 1; })};
   for (const elementwise_chain& c : all) wanted(*kernels, c);
   EXPECT_EQ(played_.compiled, static_cast<int>(std::size(all)));
-  EXPECT_EQ(kernels->find(chain, 1), nullptr) << "of another card";
+  EXPECT_EQ(kernels->find(chain, 1), nullptr) << "of another GPU";
   kernels->finish();
   EXPECT_NE(kernels->find(chain, 1), nullptr);
   elementwise_chain with_rest = chain; // of what it does not use
@@ -165,7 +165,7 @@ TEST_F(ChainKernels, AreNoneWithoutACompiler) {
   EXPECT_THAT(kernels.why_none(), HasSubstr("has no compiler"));
 }
 
-TEST_F(ChainKernels, AreNoneForACardThatIsNotThere) {
+TEST_F(ChainKernels, AreNoneForAGpuThatIsNotThere) {
   const auto kernels = made();
   kernels->find(drawn_chain(1), 7);
   kernels->finish();
@@ -190,7 +190,7 @@ TEST_F(ChainKernels, AreCompiledAgainWhereTheEntryIsOfNoUse) {
   std::filesystem::resize_file(entry, entry.file_size() / 2);
   EXPECT_NE(wanted(*made(folder_.path()), drawn_chain(1)), nullptr);
   EXPECT_EQ(played_.compiled, 2) << "it was cut";
-  // The seal is whole, but the card's driver does not take what it holds.
+  // The seal is whole, but the GPU's driver does not take what it holds.
   kernel_cache(folder_.path()).keep(entry.path().stem(), std::vector<std::byte>(100));
   EXPECT_NE(wanted(*made(folder_.path()), drawn_chain(1)), nullptr);
   EXPECT_EQ(played_.compiled, 3) << "it could not be loaded";
@@ -234,7 +234,7 @@ TEST_F(ChainKernels, EndWithTheLastLaneAndGoOnWithTheNext) {
   for (std::uint64_t seed = 0; seed < 2; ++seed) kernels->find(drawn_chain(seed), 0);
   begun.acquire();
   kernels->end_use();
-  EXPECT_EQ(compiled, 0) << "it goes on for the other lane";
+  EXPECT_EQ(compiled, 0) << "it goes on for the other queue";
   {
     const std::jthread lets_go([&] { may_go.release(2); });
     kernels->end_use();

@@ -1,5 +1,5 @@
-#include "../../../support/card_values.hpp"
 #include "../../../support/drawn_chain.hpp"
+#include "../../../support/gpu_values.hpp"
 #include "simulator_test.hpp"
 
 #include <mailgrad/kernels/cuda/chain_kernels.hpp>
@@ -27,17 +27,17 @@ using ::testing::HasSubstr;
 class ChainsInGraphs : public testing::simulator_test {
 protected:
   static void set_up(const std::function<void()>& on_compile) {
-    simulated_card::set_up({.generates_kernels = true, .on_compile = on_compile});
+    simulated_gpu::set_up({.generates_kernels = true, .on_compile = on_compile});
   }
 
   ChainsInGraphs() {
     for (std::uint64_t i = 0; i < elementwise_chain::max_inputs; ++i)
-      inputs_.emplace_back(lane_, testing::normal_values(n, i));
-    for (std::size_t i = 0; i < elementwise_chain::max_steps; ++i) outputs_.emplace_back(lane_, n);
+      inputs_.emplace_back(queue_, testing::normal_values(n, i));
+    for (std::size_t i = 0; i < elementwise_chain::max_steps; ++i) outputs_.emplace_back(queue_, n);
   }
   /// A graph writes where it wrote before, so the arrays stay.
   void forget_results_of(const elementwise_chain& chain) {
-    for (std::size_t i = 0; i < testing::outputs_of(chain); ++i) fill(lane_.where(), -1, outputs_[i].span());
+    for (std::size_t i = 0; i < testing::outputs_of(chain); ++i) fill(queue_.where(), -1, outputs_[i].span());
   }
 
   /// Whether the work was queued anew, and not as a kept graph.
@@ -45,14 +45,14 @@ protected:
       cuda::kept_graphs& graphs, const elementwise_chain& chain,
       const std::function<void()>& before = [] {}) {
     bool queued = false;
-    graphs.run(stream_of(lane_).stream, {&chain, nullptr}, [&] {
+    graphs.run(stream_of(queue_).stream, {&chain, nullptr}, [&] {
       queued = true;
       before();
       std::vector<const void*> from;
       for (std::size_t i = 0; i < chain.input_count; ++i) from.push_back(inputs_[i].data());
       std::vector<void*> to;
       for (std::size_t i = 0; i < testing::outputs_of(chain); ++i) to.push_back(outputs_[i].data());
-      elementwise(lane_.where(), chain, from, to, n, nullptr);
+      elementwise(queue_.where(), chain, from, to, n, nullptr);
     });
     return queued;
   }
@@ -65,8 +65,8 @@ protected:
   }
 
   static constexpr std::size_t n = 64;
-  cuda::card_lane lane_{0};
-  std::deque<testing::card_array<float>> inputs_, outputs_;
+  cuda::gpu_queue queue_{0};
+  std::deque<testing::gpu_array<float>> inputs_, outputs_;
 };
 
 TEST_F(ChainsInGraphs, AreKeptNowhereByTests) { EXPECT_EQ(cuda::kernel_cache::usual_folder(), ""); }

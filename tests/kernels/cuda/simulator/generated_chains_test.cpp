@@ -1,5 +1,5 @@
-#include "../../../support/card_values.hpp"
 #include "../../../support/drawn_chain.hpp"
+#include "../../../support/gpu_values.hpp"
 #include "../../../support/slices.hpp"
 #include "simulator_test.hpp"
 
@@ -68,35 +68,35 @@ protected:
   template <class Run>
   static std::vector<std::vector<std::uint32_t>> results(const elementwise_chain& chain, const extent& e,
                                                          Run run) {
-    cuda::card_lane lane(0);
+    cuda::gpu_queue queue(0);
     std::deque<shifted_array<float>> inputs, outputs;
     std::vector<const void*> from;
     std::vector<void*> to;
     for (std::size_t i = 0; i < chain.input_count; ++i) {
       const std::size_t size = chain.inputs[i] == elementwise_chain::extent::full ? e.n : 1;
-      inputs.emplace_back(lane, values_of(size, i), e.shift);
+      inputs.emplace_back(queue, values_of(size, i), e.shift);
       from.push_back(inputs.back().data());
     }
     for (std::size_t i = 0; i < outputs_of(chain); ++i) {
-      outputs.emplace_back(lane, e.n, e.shift);
+      outputs.emplace_back(queue, e.n, e.shift);
       to.push_back(outputs.back().data());
     }
-    run(lane, from, to);
+    run(queue, from, to);
     std::vector<std::vector<std::uint32_t>> found;
     for (const auto& y : outputs) found.push_back(bits_of(y.read()));
     return found;
   }
   static auto interpreted(const elementwise_chain& chain, const extent& e) {
-    return results(chain, e, [&](const cuda::card_lane& lane, const auto& from, const auto& to) {
-      elementwise(lane.where(), chain, from, to, e.n, nullptr);
+    return results(chain, e, [&](const cuda::gpu_queue& queue, const auto& from, const auto& to) {
+      elementwise(queue.where(), chain, from, to, e.n, nullptr);
     });
   }
   static auto generated(const elementwise_chain& chain, const kernel& k, const extent& e) {
-    return results(chain, e, [&](const cuda::card_lane& lane, const auto& from, const auto& to) {
+    return results(chain, e, [&](const cuda::gpu_queue& queue, const auto& from, const auto& to) {
       cuda::chain_arrays arrays{};
       for (std::size_t i = 0; i < from.size(); ++i) arrays.inputs[i] = static_cast<const float*>(from[i]);
       for (std::size_t i = 0; i < to.size(); ++i) arrays.outputs[i] = static_cast<float*>(to[i]);
-      cuda::launch_loaded(stream_of(lane), "chain", cuda::blocks_of_packs(e.n, cuda::packs_of(chain)),
+      cuda::launch_loaded(stream_of(queue), "chain", cuda::blocks_of_packs(e.n, cuda::packs_of(chain)),
                           cuda::threads_per_block, k, arrays, cuda::element_range{e.n, e.shift == 0});
     });
   }
@@ -107,15 +107,15 @@ TEST_F(GeneratedChains, GiveTheBitsOfTheInterpretedKernel) {
   std::string text(cuda::chain_preamble());
   for (std::size_t i = 0; i < chains.size(); ++i)
     text += cuda::chain_kernel_text(chains[i], fmt::format("chain_{}", i));
-  simulated_card::set_up({.generates_kernels = true});
+  simulated_gpu::set_up({.generates_kernels = true});
   const std::vector<std::byte> code = cuda::open_kernel_compiler()->compile(text, {9, 0});
-  for (const auto& order : {simulated_card::schedule{},
-                            simulated_card::schedule{.order = simulated_card::thread_order::backward}}) {
+  for (const auto& order :
+       {simulated_gpu::schedule{}, simulated_gpu::schedule{.order = simulated_gpu::thread_order::backward}}) {
     run_in(order);
     for (std::size_t i = 0; i < chains.size(); ++i) {
       const kernel k{cuda::runtime::load_kernel(0, code, fmt::format("chain_{}", i).c_str())};
       std::vector<extent> extents{{1031, 0}, {1031, 1}, {3, 0}, {4, 0}};
-      if (order.order == simulated_card::thread_order::forward) extents.push_back({8200, 0}); // a large one
+      if (order.order == simulated_gpu::thread_order::forward) extents.push_back({8200, 0}); // a large one
       for (const extent& e : extents)
         EXPECT_EQ(generated(chains[i], k, e), interpreted(chains[i], e))
             << "chain " << i << " of " << e.n << " from " << e.shift << ":\n"
@@ -178,7 +178,7 @@ TEST_F(GeneratedChains, HaveOnePackAThreadIfTheyHaveManyArrays) {
 }
 
 TEST_F(GeneratedChains, TellWhatTheCompilerSaysOfABadText) {
-  simulated_card::set_up({.generates_kernels = true});
+  simulated_gpu::set_up({.generates_kernels = true});
   EXPECT_THAT(refusal([] {
                 cuda::open_kernel_compiler()->compile("nonsense;", {9, 0});
               }),
@@ -189,7 +189,7 @@ TEST_F(GeneratedChains, TellWhatTheCompilerSaysOfABadText) {
 
 /// Else code of other headers would be found on the disk.
 TEST_F(GeneratedChains, ComeOfACompilerThatTellsAllTheirCodeDependsOn) {
-  simulated_card::set_up({.generates_kernels = true});
+  simulated_gpu::set_up({.generates_kernels = true});
   const std::string identity = cuda::open_kernel_compiler()->identity();
   for (const char* part : {"-ffp-contract=off", "struct gelu_gradient", "multiply_add",
                            "struct element_range", "struct chain_arrays", "float_pack"})
@@ -198,19 +198,18 @@ TEST_F(GeneratedChains, ComeOfACompilerThatTellsAllTheirCodeDependsOn) {
 }
 
 TEST_F(GeneratedChains, AreTriedBeforeTheyArePromised) {
-  simulated_card::set_up({.generates_kernels = true});
-  EXPECT_EQ(cuda::tried_kernels_in_words(0), "compiler of the simulated card");
-  EXPECT_EQ(cuda::tried_kernels_in_words(7),
-            "none: compiler of the simulated card fails: there is no cuda:7");
-  simulated_card::set_up({.generates_kernels = true, .on_compile = [] {
-                            throw device_error(world_errc::device_failure, "it lacks a part");
-                          }});
-  EXPECT_EQ(cuda::tried_kernels_in_words(0), "none: compiler of the simulated card fails: it lacks a part");
+  simulated_gpu::set_up({.generates_kernels = true});
+  EXPECT_EQ(cuda::format_tried_kernels(0), "compiler of the simulated GPU");
+  EXPECT_EQ(cuda::format_tried_kernels(7), "none: compiler of the simulated GPU fails: there is no cuda:7");
+  simulated_gpu::set_up({.generates_kernels = true, .on_compile = [] {
+                           throw device_error(world_errc::device_failure, "it lacks a part");
+                         }});
+  EXPECT_EQ(cuda::format_tried_kernels(0), "none: compiler of the simulated GPU fails: it lacks a part");
 }
 
 TEST_F(GeneratedChains, AreNoneWithoutACompiler) {
-  EXPECT_EQ(cuda::tried_kernels_in_words(0), "none: the simulated card has no compiler");
-  EXPECT_EQ(cuda::wait_for_chain_kernels(), "none: the simulated card has no compiler");
+  EXPECT_EQ(cuda::format_tried_kernels(0), "none: the simulated GPU has no compiler");
+  EXPECT_EQ(cuda::wait_for_chain_kernels(), "none: the simulated GPU has no compiler");
   EXPECT_FALSE(cuda::generates_kernels());
   EXPECT_THAT(refusal([] { cuda::open_kernel_compiler(); }), ::testing::HasSubstr("has no compiler"));
 }

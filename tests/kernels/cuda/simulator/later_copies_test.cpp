@@ -9,17 +9,17 @@
 #include <string>
 #include <vector>
 
-// Kernels that do not wait for what they copy to shared memory: the simulated card finds each.
+// Kernels that do not wait for what they copy to shared memory: the simulated GPU finds each.
 namespace mailgrad {
 namespace {
 
-using simulated_card::all_schedules;
-using simulated_card::reach;
+using simulated_gpu::all_schedules;
+using simulated_gpu::reach;
 using testing::AllOf;
-using testing::card_array;
 using testing::Contains;
 using testing::counted;
 using testing::Each;
+using testing::gpu_array;
 using testing::HasSubstr;
 
 class LaterCopies : public testing::simulator_test {};
@@ -30,13 +30,13 @@ constexpr unsigned copying_threads = 64;
 enum class fault : std::uint8_t { none, reads_too_early, copies_too_early };
 template <fault f>
 __global__ void reverse_two(const float* x, float* y) {
-  float* const room = cuda::shared_memory<float>();
+  float* const workspace = cuda::shared_memory<float>();
   for (unsigned row = 0; row < 2; ++row) {
     if (f != fault::copies_too_early) __syncthreads(); // the row before may still be read
-    cuda::copy_later<4>(room + threadIdx.x, x + row * blockDim.x + threadIdx.x, true);
+    cuda::copy_later<4>(workspace + threadIdx.x, x + row * blockDim.x + threadIdx.x, true);
     if (f != fault::reads_too_early) cuda::wait_for_copies();
     __syncthreads();
-    y[row * blockDim.x + threadIdx.x] = room[blockDim.x - 1 - threadIdx.x];
+    y[row * blockDim.x + threadIdx.x] = workspace[blockDim.x - 1 - threadIdx.x];
     if (f == fault::reads_too_early) {
       __syncthreads();
       cuda::wait_for_copies();
@@ -45,9 +45,9 @@ __global__ void reverse_two(const float* x, float* y) {
 }
 
 std::vector<float> result_of(void (*kernel)(const float*, float*)) {
-  cuda::card_lane lane(0);
-  const card_array<float> from(lane, counted(2 * copying_threads)), to(lane, 2 * copying_threads);
-  cuda::launch(std::get<cuda_stream>(lane.where()), "rows", 1, copying_threads,
+  cuda::gpu_queue queue(0);
+  const gpu_array<float> from(queue, counted(2 * copying_threads)), to(queue, 2 * copying_threads);
+  cuda::launch(std::get<cuda_stream>(queue.where()), "rows", 1, copying_threads,
                copying_threads * sizeof(float), kernel, from.data(), to.data());
   return to.read();
 }
@@ -68,7 +68,7 @@ TEST_F(LaterCopies, ArriveWhereTheyAreWaitedFor) {
 }
 
 TEST_F(LaterCopies, AreNotThereBefore) {
-  if (simulated_card::with_thread_sanitizer) GTEST_SKIP() << "it reports the race";
+  if (simulated_gpu::with_thread_sanitizer) GTEST_SKIP() << "it reports the race";
   for (const auto& order : all_schedules) {
     if (order.far == reach::one_warp_far) continue; // in which they come at once
     run_in(order);
@@ -77,7 +77,7 @@ TEST_F(LaterCopies, AreNotThereBefore) {
 }
 
 TEST_F(LaterCopies, MayComeAtOnceOverWhatIsStillRead) {
-  if (simulated_card::with_thread_sanitizer) GTEST_SKIP() << "it reports the race";
+  if (simulated_gpu::with_thread_sanitizer) GTEST_SKIP() << "it reports the race";
   for (const auto& order : all_schedules) {
     if (order.far != reach::one_warp_far) continue;
     run_in(order);
@@ -86,16 +86,16 @@ TEST_F(LaterCopies, MayComeAtOnceOverWhatIsStillRead) {
 }
 
 __global__ void copy_none(float* y) {
-  float* const room = cuda::shared_memory<float>();
-  cuda::copy_later<16>(room + 4 * threadIdx.x, nullptr, false);
+  float* const workspace = cuda::shared_memory<float>();
+  cuda::copy_later<16>(workspace + 4 * threadIdx.x, nullptr, false);
   cuda::wait_for_copies();
-  y[threadIdx.x] = room[4 * threadIdx.x + 3];
+  y[threadIdx.x] = workspace[4 * threadIdx.x + 3];
 }
 
 TEST_F(LaterCopies, OfNothingStoreZerosAndReadNothing) {
-  cuda::card_lane lane(0);
-  const card_array<float> y(lane, copying_threads);
-  cuda::launch(std::get<cuda_stream>(lane.where()), "none", 1, copying_threads, 16 * copying_threads,
+  cuda::gpu_queue queue(0);
+  const gpu_array<float> y(queue, copying_threads);
+  cuda::launch(std::get<cuda_stream>(queue.where()), "none", 1, copying_threads, 16 * copying_threads,
                copy_none, y.data());
   EXPECT_THAT(y.read(), Each(0));
 }
@@ -107,11 +107,11 @@ __global__ void forget(const float* x) {
 
 TEST_F(LaterCopies, OfAThreadThatEndsAreFoundByLine) {
   EXPECT_THAT(refusal([] {
-                cuda::card_lane lane(0);
-                const card_array<float> x(lane, counted(copying_threads));
-                cuda::launch(std::get<cuda_stream>(lane.where()), "forget", 1, copying_threads,
+                cuda::gpu_queue queue(0);
+                const gpu_array<float> x(queue, counted(copying_threads));
+                cuda::launch(std::get<cuda_stream>(queue.where()), "forget", 1, copying_threads,
                              copying_threads * sizeof(float), forget, x.data());
-                lane.finish();
+                queue.finish();
               }),
               AllOf(HasSubstr("kernel forget: thread ("),
                     HasSubstr("has ended without waiting for its copy of"),

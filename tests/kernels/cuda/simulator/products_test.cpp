@@ -9,15 +9,15 @@
 namespace mailgrad {
 namespace {
 
-using testing::card_array;
+using testing::gpu_array;
 
 class SimulatedProducts : public testing::simulator_test {
 protected:
   /// What is said of a product of 4 x 5 by 5 x 6 with operands of these sizes.
   static std::string refusal_of(std::size_t a, std::size_t b, std::size_t c, std::size_t bias = 6) {
-    cuda::card_lane lane(0);
-    const card_array<float> x(lane, a), y(lane, b), z(lane, c), v(lane, bias);
-    const cuda_stream& s = stream_of(lane);
+    cuda::gpu_queue queue(0);
+    const gpu_array<float> x(queue, a), y(queue, b), z(queue, c), v(queue, bias);
+    const cuda_stream& s = stream_of(queue);
     return refusal([&] { s.products->run(s, {4, 6, 5}, x.data(), y.data(), z.data(), v.data()); });
   }
 };
@@ -30,11 +30,11 @@ TEST_F(SimulatedProducts, NeedOperandsAsLongAsTheirShapes) {
   EXPECT_EQ(refusal_of(20, 30, 24, 5), "gemm: the bias has 6 elements, but only 5 are allocated");
 }
 
-TEST_F(SimulatedProducts, NeedMemoryOfTheirCard) {
-  cuda::card_lane lane(0);
+TEST_F(SimulatedProducts, NeedMemoryOfTheirGpu) {
+  cuda::gpu_queue queue(0);
   const std::vector<float> x(20);
-  const card_array<float> y(lane, 30), z(lane, 24);
-  const cuda_stream& s = stream_of(lane);
+  const gpu_array<float> y(queue, 30), z(queue, 24);
+  const cuda_stream& s = stream_of(queue);
   EXPECT_EQ(refusal([&] {
               s.products->run(s, {4, 6, 5}, x.data(), y.data(), z.data());
             }),
@@ -46,12 +46,12 @@ TEST_F(SimulatedProducts, InTf32RoundTheirOperands) {
   for (const auto& [precision, expected] :
        {std::pair(product_precision::float32, 1 + 0x1p-11F), std::pair(product_precision::tf32, 1 + 0x1p-10F),
         std::pair(product_precision::bfloat16, 1 + 0x1p-11F)}) { // here it is the caller who rounds
-    cuda::card_lane lane(0, precision);
-    const card_array<float> x(lane, std::vector{1 + 0x1p-11F}), y(lane, std::vector{1.0F}), z(lane, 1);
-    EXPECT_EQ(stream_of(lane).products->precision(), precision);
-    stream_of(lane).products->run(stream_of(lane), {1, 1, 1}, x.data(), y.data(), z.data());
+    cuda::gpu_queue queue(0, precision);
+    const gpu_array<float> x(queue, std::vector{1 + 0x1p-11F}), y(queue, std::vector{1.0F}), z(queue, 1);
+    EXPECT_EQ(stream_of(queue).products->precision(), precision);
+    stream_of(queue).products->run(stream_of(queue), {1, 1, 1}, x.data(), y.data(), z.data());
     EXPECT_EQ(z.read().front(), expected) << name(precision);
-    stream_of(lane).products->run(stream_of(lane), {1, 1, 1}, y.data(), x.data(), z.data());
+    stream_of(queue).products->run(stream_of(queue), {1, 1, 1}, y.data(), x.data(), z.data());
     EXPECT_EQ(z.read().front(), expected) << name(precision);
   }
 }

@@ -7,21 +7,21 @@
 #include <cstdlib>
 #include <vector>
 
-// ThreadSanitizer takes each thread of a card, and each stream, for a thread of its own. It finds what no
+// ThreadSanitizer takes each thread of a GPU, and each stream, for a thread of its own. It finds what no
 // schedule shows.
 namespace mailgrad {
 namespace {
 
 using testing::AllOf;
-using testing::card_array;
 using testing::ExitedWithCode;
+using testing::gpu_array;
 using testing::HasSubstr;
 
 class Races : public testing::simulator_test {
 protected:
   Races() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
   void SetUp() override {
-    if (!simulated_card::with_thread_sanitizer) GTEST_SKIP() << "no ThreadSanitizer";
+    if (!simulated_gpu::with_thread_sanitizer) GTEST_SKIP() << "no ThreadSanitizer";
   }
   static constexpr int found = 66; ///< the exit status of a program in which it found something
 };
@@ -29,20 +29,20 @@ protected:
 constexpr unsigned write_line = __LINE__ + 5, read_line = write_line + 2;
 template <bool first_barrier, bool second_barrier>
 __global__ void rotate_twice(float* y) {
-  float* const room = cuda::shared_memory<float>();
+  float* const workspace = cuda::shared_memory<float>();
   for (unsigned i = 0; i < 2; ++i) {
-    room[threadIdx.x] = y[threadIdx.x];
+    workspace[threadIdx.x] = y[threadIdx.x];
     if constexpr (first_barrier) __syncthreads();
-    y[threadIdx.x] = room[(threadIdx.x + 1) % blockDim.x];
+    y[threadIdx.x] = workspace[(threadIdx.x + 1) % blockDim.x];
     if constexpr (second_barrier) __syncthreads();
   }
 }
 
 void run_block(void (*kernel)(float*)) {
-  cuda::card_lane lane(0);
-  const card_array<float> y(lane, std::vector<float>(64, 1));
-  cuda::launch(std::get<cuda_stream>(lane.where()), "rotate", 1, 64, 64 * sizeof(float), kernel, y.data());
-  lane.finish();
+  cuda::gpu_queue queue(0);
+  const gpu_array<float> y(queue, std::vector<float>(64, 1));
+  cuda::launch(std::get<cuda_stream>(queue.where()), "rotate", 1, 64, 64 * sizeof(float), kernel, y.data());
+  queue.finish();
   std::exit(0);
 }
 
@@ -66,9 +66,9 @@ __global__ void one_cell(float* y) {
 }
 
 void run_blocks() {
-  cuda::card_lane lane(0);
-  const card_array<float> y(lane, 1);
-  cuda::launch(std::get<cuda_stream>(lane.where()), "cell", 2, 32, 0, one_cell, y.data());
+  cuda::gpu_queue queue(0);
+  const gpu_array<float> y(queue, 1);
+  cuda::launch(std::get<cuda_stream>(queue.where()), "cell", 2, 32, 0, one_cell, y.data());
   std::exit(0);
 }
 
@@ -82,11 +82,11 @@ constexpr unsigned copy_line = __LINE__ + 1;
 __global__ void copy_racing(const float* x, float* y) { y[threadIdx.x] = x[threadIdx.x]; }
 
 void copy_between_streams(bool waits) {
-  cuda::card_lane writer(0), reader(0);
-  const card_array<float> x(writer, 32), y(reader, 32);
+  cuda::gpu_queue writer(0), reader(0);
+  const gpu_array<float> x(writer, 32), y(reader, 32);
   writer.finish();
   cuda::launch(std::get<cuda_stream>(writer.where()), "fill", 1, 32, 0, fill_racing, x.data(), 3.0F);
-  const mark written = writer.record();
+  const device_event written = writer.record();
   if (waits) reader.wait_for(written);
   cuda::launch(std::get<cuda_stream>(reader.where()), "copy", 1, 32, 0, copy_racing, x.data(), y.data());
   if (y.read()[0] != 3) std::exit(1); // eagerly, the number is right
@@ -104,11 +104,11 @@ TEST_F(Races, OfAForgottenWaitAreFoundThoughTheNumbersAreRight) {
 }
 
 void overwrite_pinned(bool waits) {
-  cuda::card_lane lane(0);
-  const card_array<float> y(lane, 4);
+  cuda::gpu_queue queue(0);
+  const gpu_array<float> y(queue, 4);
   cuda::pinned_block pinned(16);
-  cuda::runtime::copy(std::get<cuda_stream>(lane.where()).stream, y.data(), pinned.as<float>().data(), 16);
-  if (waits) lane.finish();
+  cuda::runtime::copy(std::get<cuda_stream>(queue.where()).stream, y.data(), pinned.as<float>().data(), 16);
+  if (waits) queue.finish();
   pinned.as<float>()[0] = 2;
   std::exit(0);
 }

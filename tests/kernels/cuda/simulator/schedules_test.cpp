@@ -10,27 +10,27 @@
 namespace mailgrad {
 namespace {
 
-using testing::card_array;
 using testing::ElementsAre;
 using testing::ElementsAreArray;
+using testing::gpu_array;
 
 class Schedules : public testing::simulator_test {};
 
 /// One block a row; `columns` is any number.
 __global__ void row_softmax(const float* x, float* y, std::size_t columns) {
-  float* const room = cuda::shared_memory<float>();
+  float* const workspace = cuda::shared_memory<float>();
   float sum = 0;
   for (std::size_t k = threadIdx.x; k < columns; k += blockDim.x)
     sum += std::exp(x[blockIdx.x * columns + k]);
-  sum = cuda::block_sum(sum, room);
+  sum = cuda::block_sum(sum, workspace);
   for (std::size_t k = threadIdx.x; k < columns; k += blockDim.x)
     y[blockIdx.x * columns + k] = std::exp(x[blockIdx.x * columns + k]) / sum;
 }
 
 std::vector<float> softmax_of(const std::vector<float>& x, std::size_t rows) {
-  cuda::card_lane lane(0);
-  const card_array<float> from(lane, x), to(lane, x.size());
-  cuda::launch(std::get<cuda_stream>(lane.where()), "softmax", static_cast<unsigned>(rows), 128,
+  cuda::gpu_queue queue(0);
+  const gpu_array<float> from(queue, x), to(queue, x.size());
+  cuda::launch(std::get<cuda_stream>(queue.where()), "softmax", static_cast<unsigned>(rows), 128,
                32 * sizeof(float), row_softmax, from.data(), to.data(), x.size() / rows);
   return to.read();
 }
@@ -43,7 +43,7 @@ TEST_F(Schedules, GiveTheSameBitsInARightKernel) {
   double sum = 0;
   for (std::size_t k = 0; k < columns; ++k) sum += std::exp(x[k]);
   for (std::size_t k = 0; k < columns; ++k) EXPECT_NEAR(first[k], std::exp(x[k]) / sum, 1e-6);
-  for (const auto& order : simulated_card::all_schedules) {
+  for (const auto& order : simulated_gpu::all_schedules) {
     run_in(order);
     EXPECT_EQ(softmax_of(x, rows), first);
   }
@@ -60,12 +60,12 @@ struct turns {
   std::vector<unsigned> before, after;
 };
 
-turns turns_in(const simulated_card::schedule& order) {
-  simulated_card::set_up({.order = order});
-  cuda::card_lane lane(0);
-  const card_array<unsigned> turn(lane, std::vector<unsigned>{0}), before(lane, 64), after(lane, 64);
-  cuda::launch(std::get<cuda_stream>(lane.where()), "turns", 1, 64, 0, note_turns, turn.data(), before.data(),
-               after.data());
+turns turns_in(const simulated_gpu::schedule& order) {
+  simulated_gpu::set_up({.order = order});
+  cuda::gpu_queue queue(0);
+  const gpu_array<unsigned> turn(queue, std::vector<unsigned>{0}), before(queue, 64), after(queue, 64);
+  cuda::launch(std::get<cuda_stream>(queue.where()), "turns", 1, 64, 0, note_turns, turn.data(),
+               before.data(), after.data());
   return {before.read(), after.read()};
 }
 
@@ -76,31 +76,31 @@ std::vector<unsigned> from_to(unsigned first, unsigned last) {
 }
 
 TEST_F(Schedules, RunEveryThreadToItsBarrierBeforeOneGoesOn) {
-  using enum simulated_card::thread_order;
-  const turns forwards = turns_in({forward, simulated_card::reach::breadth_first});
+  using enum simulated_gpu::thread_order;
+  const turns forwards = turns_in({forward, simulated_gpu::reach::breadth_first});
   EXPECT_THAT(forwards.before, ElementsAreArray(from_to(0, 64)));
   EXPECT_THAT(forwards.after, ElementsAreArray(from_to(64, 128)));
-  const turns backwards = turns_in({backward, simulated_card::reach::breadth_first});
+  const turns backwards = turns_in({backward, simulated_gpu::reach::breadth_first});
   EXPECT_EQ(backwards.before[63], 0U);
   EXPECT_EQ(backwards.before[0], 63U);
 }
 
 TEST_F(Schedules, OrRunOneWarpAsFarAsItGets) {
-  using enum simulated_card::thread_order;
-  const turns forwards = turns_in({forward, simulated_card::reach::one_warp_far});
+  using enum simulated_gpu::thread_order;
+  const turns forwards = turns_in({forward, simulated_gpu::reach::one_warp_far});
   EXPECT_EQ(forwards.before[31], 31U);
   EXPECT_EQ(forwards.after[31], 63U);
   EXPECT_EQ(forwards.before[32], 64U);
-  const turns backwards = turns_in({backward, simulated_card::reach::one_warp_far});
+  const turns backwards = turns_in({backward, simulated_gpu::reach::one_warp_far});
   EXPECT_EQ(backwards.before[63], 0U);
   EXPECT_EQ(backwards.after[32], 63U);
   EXPECT_EQ(backwards.before[31], 64U);
 }
 
 TEST_F(Schedules, ShuffleByASeed) {
-  const simulated_card::schedule one{simulated_card::thread_order::shuffled,
-                                     simulated_card::reach::breadth_first, 1};
-  simulated_card::schedule two = one;
+  const simulated_gpu::schedule one{simulated_gpu::thread_order::shuffled,
+                                    simulated_gpu::reach::breadth_first, 1};
+  simulated_gpu::schedule two = one;
   two.seed = 2;
   EXPECT_EQ(turns_in(one).before, turns_in(one).before);
   EXPECT_NE(turns_in(one).before, turns_in(two).before);
@@ -110,10 +110,10 @@ TEST_F(Schedules, ShuffleByASeed) {
 __global__ void note_block(unsigned* turn, unsigned* turns) { turns[blockIdx.x] = atomicAdd(turn, 1U); }
 
 TEST_F(Schedules, OrderBlocksToo) {
-  run_in({simulated_card::thread_order::backward, simulated_card::reach::breadth_first});
-  cuda::card_lane lane(0);
-  const card_array<unsigned> turn(lane, std::vector<unsigned>{0}), noted(lane, 4);
-  cuda::launch(stream_of(lane), "blocks", 4, 1, 0, note_block, turn.data(), noted.data());
+  run_in({simulated_gpu::thread_order::backward, simulated_gpu::reach::breadth_first});
+  cuda::gpu_queue queue(0);
+  const gpu_array<unsigned> turn(queue, std::vector<unsigned>{0}), noted(queue, 4);
+  cuda::launch(stream_of(queue), "blocks", 4, 1, 0, note_block, turn.data(), noted.data());
   EXPECT_THAT(noted.read(), ElementsAre(3, 2, 1, 0));
 }
 

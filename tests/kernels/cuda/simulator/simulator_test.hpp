@@ -1,11 +1,11 @@
 #pragma once
 
-#include "../../../support/card_array.hpp"
 #include "../../../support/google_test_names.hpp"
-#include "../../../support/simulated_card/card_control.hpp"
-#include "../../../support/simulated_card/sanitizers.hpp"
+#include "../../../support/gpu_array.hpp"
+#include "../../../support/simulated_gpu/gpu_control.hpp"
+#include "../../../support/simulated_gpu/sanitizers.hpp"
 
-#include <mailgrad/kernels/cuda/card_lane.hpp>
+#include <mailgrad/kernels/cuda/gpu_queue.hpp>
 #include <mailgrad/kernels/cuda/launch.hpp>
 #include <mailgrad/tensor/error.hpp>
 
@@ -24,15 +24,15 @@ inline std::vector<float> counted(std::size_t n) {
   return values;
 }
 
-/// A test of the simulated card itself, which begins and ends as the environment has set it up.
+/// A test of the simulated GPU itself, which begins and ends as the environment has set it up.
 class simulator_test : public ::testing::Test {
 protected:
-  simulator_test() { simulated_card::set_up(simulated_card::settings{}); }
-  ~simulator_test() override { simulated_card::set_up(simulated_card::default_settings()); }
+  simulator_test() { simulated_gpu::set_up(simulated_gpu::settings{}); }
+  ~simulator_test() override { simulated_gpu::set_up(simulated_gpu::default_settings()); }
 
-  static void run_in(const simulated_card::schedule& order) { simulated_card::set_up({.order = order}); }
-  static const cuda_stream& stream_of(const cuda::card_lane& lane) {
-    return std::get<cuda_stream>(lane.where());
+  static void run_in(const simulated_gpu::schedule& order) { simulated_gpu::set_up({.order = order}); }
+  static const cuda_stream& stream_of(const cuda::gpu_queue& queue) {
+    return std::get<cuda_stream>(queue.where());
   }
 
   /// What a call throws; empty if nothing.

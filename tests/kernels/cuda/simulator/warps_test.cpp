@@ -11,16 +11,16 @@ namespace mailgrad {
 namespace {
 
 using testing::AllOf;
-using testing::card_array;
+using testing::gpu_array;
 using testing::HasSubstr;
 
 class Warps : public testing::simulator_test {
 protected:
   /// What each thread of a block writes.
   static std::vector<unsigned> values_of(void (*kernel)(unsigned*), unsigned threads = 64) {
-    cuda::card_lane lane(0);
-    const card_array<unsigned> y(lane, threads);
-    cuda::launch(stream_of(lane), "warps", 1, threads, 0, kernel, y.data());
+    cuda::gpu_queue queue(0);
+    const gpu_array<unsigned> y(queue, threads);
+    cuda::launch(stream_of(queue), "warps", 1, threads, 0, kernel, y.data());
     return y.read();
   }
 };
@@ -32,7 +32,7 @@ __global__ void shuffle_up_and_down(unsigned* y) {
 }
 
 TEST_F(Warps, ShuffleUpDownAndAcross) {
-  for (const auto& order : simulated_card::all_schedules) {
+  for (const auto& order : simulated_gpu::all_schedules) {
     run_in(order);
     const auto y = values_of(shuffle_up_and_down);
     for (unsigned t = 0; t < y.size(); ++t) {
@@ -76,7 +76,7 @@ __global__ void halves_apart(unsigned* y) {
 }
 
 TEST_F(Warps, MeetInPartsThatNameThemselves) {
-  for (const auto& order : simulated_card::all_schedules) {
+  for (const auto& order : simulated_gpu::all_schedules) {
     run_in(order);
     const auto y = values_of(halves_apart);
     for (unsigned t = 0; t < y.size(); ++t) EXPECT_EQ(y[t], t % 32 < 16 ? t ^ 8U : t ^ 1U) << t;
@@ -89,7 +89,7 @@ __global__ void half_comes(unsigned* y) {
 }
 
 TEST_F(Warps, NameWhoWaitsForLanesThatHaveEnded) {
-  for (const auto& order : simulated_card::all_schedules) {
+  for (const auto& order : simulated_gpu::all_schedules) {
     run_in(order);
     EXPECT_THAT(
         refusal([] { values_of(half_comes); }),

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/engine/worker/event_watch.hpp>
+#include <mailgrad/tensor/memory.hpp>
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace mailgrad {
+
+/// Lets an actor go on with something when its queue has done what was queued, and handle other messages
+/// meanwhile. The watch sends the actor `weights_copied`, at which it calls serve().
+///
+///     when_done() --nothing is queued--> then()
+///       \ on a GPU --event passed, weights_copied--> serve() --> then()
+///
+/// Threads one caller at a time.
+class queue_waits {
+public:
+  /// Called once. The argument is null if the work is done, else why it never will be: a device_error.
+  using continuation = std::function<void(const std::exception_ptr&)>;
+
+  /// `watch` tells when events pass; null: that of the process, if it is needed.
+  queue_waits(caf::event_based_actor* self, std::shared_ptr<device_queue> at,
+              std::shared_ptr<event_watch> watch);
+
+  /// Calls `then` when all is done that the queue was given before, now or from serve(), in the order of the
+  /// calls. If no event can be recorded that would tell, it is called at once with the reason, before those
+  /// that wait.
+  void when_done(continuation then);
+  /// Calls those whose work is done; to be called at each `weights_copied`.
+  void serve();
+
+private:
+  struct waiting {
+    device_event done;
+    continuation then;
+  };
+
+  caf::event_based_actor* self_;
+  std::shared_ptr<device_queue> at_;
+  std::shared_ptr<event_watch> watch_;
+  std::vector<waiting> waiting_; ///< in their order; few
+};
+
+} // namespace mailgrad

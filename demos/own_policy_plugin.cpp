@@ -1,7 +1,0 @@
-// A user's own policy as a shared library, for the tool:
-//
-//   mailgrad train --policy ./libown_policy_plugin.so:1 --devices cpu:0,cpu:0
-
-#include "own_policy.hpp"
-
-MAILGRAD_POLICY(fair_turns)

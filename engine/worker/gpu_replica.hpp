@@ -1,0 +1,265 @@
+#pragma once
+
+#include <mailgrad/engine/model/bound_model.hpp>
+#include <mailgrad/engine/model/gradient.hpp>
+#include <mailgrad/engine/model/weight_reads.hpp>
+#include <mailgrad/engine/worker/event_watch.hpp>
+#include <mailgrad/engine/worker/step_runner.hpp>
+#include <mailgrad/kernels/cuda/gpu_queue.hpp>
+#include <mailgrad/kernels/cuda/handles.hpp>
+#include <mailgrad/kernels/cuda/kept_graphs.hpp>
+#include <mailgrad/kernels/cuda/stream_status.hpp>
+#include <mailgrad/tensor/device.hpp>
+#include <mailgrad/tensor/small_floats.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace mailgrad {
+
+/// A model for one batch size, compiled for a queue of a GPU. It has several sets of inputs, each with the
+/// same bytes side by side in pinned memory and on the GPU: while a step reads one set, the batch of the
+/// next step goes to another. Each set has the record of the step that reads it. The rows of its gradients of
+/// tables lie side by side on the GPU, too.
+///
+/// Errors   compile: as bound_model; device_error for lack of memory.
+/// Threads  one caller at a time.
+class gpu_program {
+public:
+  /// `place` outlives the program, and is a queue of the first of the request's devices.
+  /// `rows_there`: gradients have the rows of tables on the GPU.
+  gpu_program(const model_function& build, const model_request& request, const parameter_layout& layout,
+              cuda::gpu_queue& place, std::size_t sets, bool rows_there = false);
+
+  std::size_t sets() const noexcept { return inputs_.size(); }
+  /// The record that a step with this set writes, which others may hold as well.
+  const std::shared_ptr<cuda::step_record>& record_of(std::size_t set) const { return inputs_[set].record; }
+
+  /// Binds what every step of this program uses.
+  void bind(const float* weights, float* loss, const parameter_layout& layout);
+
+  /// Writes a batch to the pinned memory of a set, of which no copy is under way.
+  ///
+  /// Errors  graph_error for a batch of other samples.
+  void stage(std::size_t set, const batch& inputs);
+  /// Queues the copy of a set to the GPU on the queue.
+  void send(std::size_t set);
+  /// Queues it beside the queue, when no step reads this set. Returns an event that passes when it is done.
+  device_event send_beside(std::size_t set, cuda::copy_stream& beside);
+  /// Lets the runs from now on read this set, and write the dense gradient, float32[dense_size], to
+  /// `gradient`.
+  /// Returns what says which memory they use.
+  cuda::kept_graphs::key use(std::size_t set, float* gradient);
+
+  /// What a step reads of the weights.
+  const weight_reads& reads() const noexcept { return reads_; }
+  /// Where numbers of a batch lie on the GPU once it has come to this set.
+  const std::int32_t* numbers_on_gpu(std::size_t set, const batch_part& part, const batch& of) const {
+    return reinterpret_cast<const std::int32_t*>(part_on_gpu(set, part, of));
+  }
+
+  /// Whether the model has tables.
+  bool has_rows() const noexcept { return !list_.sparse.empty(); }
+  /// Gives a gradient of `out.source` memory for the rows of this program's tables.
+  void prepare(gradient& out) const;
+  /// Queues the copy of these rows to the gradient, behind a step with this set.
+  void fetch_rows(std::size_t set, gradient& out) const;
+
+  program& code() { return model_.code(); }
+  const std::shared_ptr<const coverage>& covered() const { return covered_; }
+
+private:
+  struct input_set {
+    cuda::pinned_block staged;
+    memory on_gpu;
+    std::shared_ptr<cuda::step_record> record; ///< in pinned memory
+  };
+
+  /// Where the rows of one table lie, in bytes: values and row numbers, unless the batch has these on the
+  /// host.
+  struct rows_place {
+    std::size_t values, rows;
+  };
+
+  void place_rows();
+  void prepare_on_host(gradient& out) const;
+  void prepare_on_gpu(gradient& out) const;
+  const std::byte* part_on_gpu(std::size_t set, const batch_part& part, const batch& of) const;
+  std::byte* address_of(std::size_t set) { return inputs_[set].on_gpu.on<std::byte>(queue_.where()).data(); }
+  const std::byte* address_of(std::size_t set) const {
+    return inputs_[set].on_gpu.on<std::byte>(queue_.where()).data();
+  }
+
+  cuda::gpu_queue& queue_;
+  bool rows_there_;
+  training_fetches list_;
+  bound_model model_;
+  weight_reads reads_;
+  std::shared_ptr<const coverage> covered_; ///< by the gradients that are fetched
+  std::vector<input_set> inputs_;
+  std::vector<rows_place> places_; ///< of each gradient of a table
+  memory rows_;                    ///< of all of them, on the GPU
+  device_event
+      zeroed_; ///< of the sets' memory on the GPU, until a copy beside the queue has been told to wait for it
+};
+
+/// A model on a queue of a GPU. A step copies weights and batch to the GPU, runs the model's kernels there
+/// and copies the gradient back; all of it is queued when begin_step() returns, and nothing waits for it. The
+/// watch tells when it has ended. A batch that was foreseen is copied by a stream beside the queue, under the
+/// step before, and the queue waits for that copy on the GPU.
+///
+///     owner's thread  weights, batch k -> pinned memory | queue   foresee: batch k+1 -> pinned memory   end_step
+///     queue                              copies, kernels of step k, copy back, record  |
+///     beside                                                       copy of batch k+1 |
+///     watch                                                            the event has passed: notice
+///
+/// Of a table that the model reads by the rows that a batch names, a step copies these rows alone. On the
+/// GPU the table keeps its place, and the other rows are those of earlier steps or none.
+///
+/// With shards on the same GPU only batch and record cross the bus. The queue waits for the event of each
+/// snapshot and copies the weights within the GPU. The gradient stays where the kernels write it, and may be
+/// pushed as soon as the step has begun. So the next step may be begun as well, which the queue then runs
+/// without a pause. The replica holds what a step reads and writes until the step has ended.
+///
+/// If some shards are on the GPU and others are not, each gets its weights and its part of the gradient as
+/// if all were there. Such a gradient is pushed when its step has ended.
+///
+/// Each size of batch takes a program and memory of the GPU: in prepare(), or else in the first step with a
+/// batch of that size, which waits for it. Other steps take none. foresee() does nothing for a batch of such
+/// a size, since the owner could not take the end of the step under way meanwhile. It also does nothing while
+/// the batch that was foreseen before, and that another replaces, is still being copied.
+/// Errors   device_error: no such GPU, or its memory does not suffice. begin_step: graph_error for a model
+///          with an operation that a GPU does not compute.
+/// Threads  one caller at a time.
+class gpu_replica final : public step_runner {
+public:
+  /// `request.batch` is ignored, and the queue is on the first of `request.devices`. `graphs` is how many
+  /// steps at most are kept as graphs; with 0, kernels are always launched one by one. `run_ahead` is how
+  /// many steps may be begun while one is under way, 0 or 1; with weights on the host, none.
+  gpu_replica(model_function build, model_request request, std::shared_ptr<const parameter_layout> layout,
+              std::shared_ptr<event_watch> watch, const weight_places& weights = weight_place::host,
+              product_precision products = product_precision::float32,
+              std::size_t graphs = cuda::kept_graphs::most_kept, std::size_t run_ahead = 1);
+  /// Waits for the steps and the copy that are under way.
+  ~gpu_replica() override;
+
+  /// Takes all that steps of so many samples need, so that a lack of memory is known before the run begins.
+  void prepare(std::size_t samples);
+
+  /// Gradients lie in pinned memory, or on the GPU if the shards do.
+  std::shared_ptr<gradient> make_gradient() const override;
+  void on_end(std::function<void()> notice) override;
+  /// Those of the host are copied to pinned memory, if no step is under way and nobody else writes to them.
+  /// As a rule the worker still waits for other shards.
+  void use_weights(std::uint32_t shard, const snapshot& values) override;
+  void use_host_weights(std::uint32_t shard, const float* values, std::shared_ptr<const void>) override;
+
+  void use_norms() override { norms_ = true; }
+  double squared_norm(const gradient& g) const override;
+  void compare_with(std::shared_ptr<const gradient> stale) override;
+  std::optional<double> cosine_to(const gradient& stale, const gradient& fresh) const override;
+
+  std::size_t most_under_way() const noexcept override { return most_under_way_; }
+  bool copies_ahead() const noexcept override { return true; }
+  void foresee(std::shared_ptr<const batch> next, std::function<void()> copied) override;
+  /// Always `under_way`.
+  step_state begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) override;
+  float end_step() override;
+  std::optional<device_span> span() const override { return span_; }
+  step_state give_up() override { return queued_.empty() ? step_state::finished : step_state::under_way; }
+  std::string waits_for() const override;
+
+private:
+  /// What the watch and the replica share: an event may pass when the replica is gone.
+  struct ending {
+    std::mutex mutex; ///< guards all below
+    std::function<void()> tell;
+    std::exception_ptr failure; ///< why no step will end any more; null: none has failed
+  };
+  /// The weights of a shard.
+  struct given_weights {
+    const float* values = nullptr; ///< on the host
+    bool staged = false;           ///< the dense ones of these are in pinned memory
+    snapshot on_gpu{};
+  };
+  /// The work that is queued, and what it reads and writes.
+  struct queued_step {
+    gpu_program* code;
+    std::size_t set; ///< of the program's inputs
+    std::shared_ptr<const batch> inputs;
+    std::shared_ptr<gradient> out;
+    std::vector<snapshot> weights;              ///< that lie on the GPU
+    std::shared_ptr<const gradient> compared{}; ///< with the gradient of this step; or null
+  };
+  /// The inner products of a stale gradient and a fresh one.
+  struct inner_products {
+    memory on_gpu; ///< float64[3]
+    cuda::pinned_block seen;
+  };
+  /// The batch that was foreseen. The replica holds it, so that its address belongs to no other one.
+  struct foreseen_batch {
+    gpu_program* code;
+    std::size_t set;
+    std::shared_ptr<const batch> inputs;
+    device_event copied;
+  };
+
+  const cuda_stream& queue_stream() const { return std::get<cuda_stream>(queue_.where()); }
+  std::shared_ptr<gradient> new_gradient() const;
+  gpu_program& program_for(std::size_t samples);
+  queued_step place(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out);
+  std::size_t free_set(const gpu_program& p) const;
+  void stage_dense(std::uint32_t shard);
+  void stage_tables(std::uint32_t shard, const queued_step& step);
+  void stage_other_weights(const queued_step& step);
+  void require_shard(std::uint32_t shard, bool values) const;
+  void queue_step();
+  void fetch_gradient(const float* from);
+  void wait_for_weights();
+  void send_weights();
+  const std::int32_t* numbers_of_step(const batch_part& part) const;
+  float* place_for_gradient();
+  void note_end(const float* gradient);
+  void multiply(const float* fresh);
+  void abandon() noexcept;
+  void forget(queued_step& step);
+
+  model_function build_;
+  model_request request_;
+  std::shared_ptr<const parameter_layout> layout_;
+  device place_;
+  std::shared_ptr<event_watch> watch_;
+  std::shared_ptr<ending> ending_ = std::make_shared<ending>();
+  cuda::gpu_queue queue_;
+  cuda::copy_stream beside_;
+  std::vector<bool> near_;   ///< by shard: it is on the GPU
+  bool all_near_, any_near_; ///< of these
+  bool norms_ = false;
+  std::vector<given_weights> shards_;
+  std::size_t most_under_way_;
+  cuda::pinned_block staged_;    ///< weights of the host; of tables what the step under way reads
+  memory weights_, loss_, norm_; ///< on the GPU
+  memory gradient_;              ///< on the GPU, if only a copy of it on the host is pushed
+  std::map<std::size_t, std::unique_ptr<gpu_program>> programs_; ///< by batch size
+  std::vector<queued_step> queued_;                              ///< the steps under way, the oldest first
+  std::vector<row_copy> copies_;                                 ///< of the tables of one step
+  std::vector<snapshot> spare_;                                  ///< room for the weights of the next one
+  std::uint64_t begun_ = 0;                                      ///< steps
+  std::optional<device_span> span_;                              ///< of the step that has ended
+  double squared_norm_ = 0;                                      ///< of its gradient
+  std::shared_ptr<const gradient> compared_;                     ///< with the gradient of the next step
+  std::optional<inner_products> products_;                       ///< of the last comparison
+  std::optional<foreseen_batch> foreseen_;
+  cuda::kept_graphs graphs_;
+};
+
+} // namespace mailgrad

@@ -1,0 +1,102 @@
+#include <mailgrad/tests/engine/small_problem.hpp>
+#include <mailgrad/tests/support/scratch_files.hpp>
+
+#include <mailgrad/data/dataset.hpp>
+#include <mailgrad/data/open.hpp>
+#include <mailgrad/engine/worker/local_samples.hpp>
+#include <mailgrad/files/byte_archive.hpp>
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace mailgrad {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string some_rows() {
+  std::string text;
+  for (int i = 0; i < 30; ++i)
+    text += std::to_string(i) + ',' + std::to_string(i % 4) + ",c" + (i % 2 == 0 ? "0\n" : "1\n");
+  return text;
+}
+
+/// What a server says of its data, serialised and read again.
+data_terms told_of(const data_split& d) {
+  data_terms said{d.name, d.train.size(), digest_of(d.train), d.source};
+  byte_archive_writer out;
+  said.keep(out);
+  byte_archive_reader in(out.bytes(), "data");
+  data_terms read;
+  read.keep(in);
+  in.require_end();
+  return read;
+}
+
+TEST(LocalSamples, AreFoundInACopyOfTheFileByHowTheRunHasOpenedIt) {
+  const scratch_folder server, worker;
+  open_options options;
+  options.seed = 5;
+  options.files.train_fraction = 0.5;
+  const data_split run = open_data(server.write("a.csv", some_rows()).string(), options);
+  local_samples own(worker.write("b.csv", some_rows()).string());
+  const auto found = own.find(told_of(run));
+  ASSERT_TRUE(found.samples) << found.why;
+  EXPECT_EQ(digest_of(*found.samples), digest_of(run.train));
+}
+
+TEST(LocalSamples, AreOpenedOnceForAllWorkersOfAProcess) {
+  const scratch_folder folder;
+  const std::string file = folder.write("a.csv", some_rows()).string();
+  const data_terms wanted = told_of(open_data(file));
+  local_samples own(file);
+  const auto first = own.find(wanted);
+  std::filesystem::remove(file);
+  EXPECT_EQ(own.find(wanted).samples, first.samples);
+}
+
+TEST(LocalSamples, OfOtherBytesAreRefusedWithBothDigests) {
+  const scratch_folder folder;
+  const data_terms wanted = told_of(open_data(folder.write("a.csv", some_rows()).string()));
+  const std::string other = folder.write("b.csv", some_rows() + "9,9,c1\n").string();
+  local_samples own(other);
+  const auto found = own.find(wanted);
+  EXPECT_FALSE(found.samples);
+  EXPECT_THAT(found.why,
+              HasSubstr("data '" + other + "': expected the 24 training samples of 'a.csv', SHA-256 " +
+                        wanted.sha256));
+  EXPECT_THAT(found.why, HasSubstr("found 25 of SHA-256 " + digest_of(open_data(other).train)));
+}
+
+TEST(LocalSamples, ThatCannotBeReadAreAReasonAndNoFailure) {
+  const scratch_folder folder;
+  const data_terms wanted = told_of(open_data(folder.write("a.csv", some_rows()).string()));
+  local_samples nowhere((folder.path() / "none.csv").string());
+  EXPECT_THAT(nowhere.find(wanted).why, HasSubstr("found none: "));
+  local_samples too_large((folder.path() / "a.csv").string(), parsed_limit{8});
+  EXPECT_THAT(too_large.find(wanted).why, HasSubstr("found none: "));
+  EXPECT_EQ(too_large.find(wanted).why.find('\n'), std::string::npos);
+}
+
+TEST(LocalSamples, OfAProgramNeedNoFile) {
+  const auto made = std::make_shared<const dataset>(testing::small_samples(12, 1));
+  local_samples own("drawn", made);
+  EXPECT_EQ(own.find({"run", 12, digest_of(*made)}).samples, made);
+  const auto other = own.find({"run", 12, digest_of(testing::small_samples(12, 2))});
+  EXPECT_FALSE(other.samples);
+  EXPECT_THAT(other.why, HasSubstr("data 'drawn'"));
+  EXPECT_THROW(local_samples("nothing", nullptr), std::invalid_argument);
+}
+
+TEST(LocalSamples, AreNotLookedForWhereTheServerSaysNothing) {
+  local_samples own("fashion-mnist");
+  EXPECT_THAT(own.find({}).why, HasSubstr("the server does not say"));
+}
+
+} // namespace
+} // namespace mailgrad
