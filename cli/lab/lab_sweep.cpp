@@ -15,6 +15,7 @@
 #include <mailgrad/files/digests.hpp>
 #include <mailgrad/graph/models/built_in.hpp>
 #include <mailgrad/graph/models/model.hpp>
+#include <mailgrad/lab/sweep/sweep_cells.hpp>
 #include <mailgrad/lab/sweep/sweep_file.hpp>
 #include <mailgrad/lab/sweep/sweep_folder.hpp>
 #include <mailgrad/lab/virtual_run.hpp>
@@ -60,13 +61,10 @@ public:
   /// The steps that a cell takes.
   std::uint64_t steps_of(std::size_t cell) const { return steps_[cell]; }
 
-  struct outcome {
-    lab::sweep_row row;
-    std::vector<lab::curve_point> curve;
-  };
   /// Runs a cell. None if `stop` ended it. A failure is an outcome, too.
-  std::optional<outcome> run(std::size_t cell, const std::function<void(const training_progress&)>& shown,
-                             const std::function<bool()>& stop);
+  std::optional<lab::cell_outcome> run(std::size_t cell,
+                                       const std::function<void(const training_progress&)>& shown,
+                                       const std::function<bool()>& stop);
 
   /// The SHA-256 of all that the cells read, as add_content() has it.
   const std::map<std::string, std::string>& content() const noexcept { return content_; }
@@ -78,8 +76,7 @@ private:
   std::shared_ptr<const data_split> data_of(std::size_t cell, const train_args& w);
   std::string data_key_of(std::size_t cell, const train_args& w) const;
   void plan(std::size_t cell);
-  void train(std::size_t cell, outcome& made, const std::function<void(const training_progress&)>& shown,
-             const std::function<bool()>& stop);
+  lab::cell_terms terms_of(std::size_t cell);
 
   const lab::sweep& sweep_;
   std::vector<std::uint64_t> steps_;
@@ -205,45 +202,6 @@ std::string place_of(const lab::sweep& s, std::size_t cell) {
   return text + ": ";
 }
 
-void read_target(const std::optional<lab::sweep_target>& target, const std::vector<lab::curve_point>& curve,
-                 lab::sweep_row& row) {
-  if (!target) return;
-  for (const lab::curve_point& p : curve) {
-    const std::optional<double> figure = lab::figure_of(p, target->figure);
-    if (!figure || !target->reached_by(*figure)) continue;
-    row.time_to_target = p.time;
-    row.updates_to_target = static_cast<double>(p.updates);
-    return;
-  }
-}
-
-void read_report(const training_report& r, lab::sweep_row& row) {
-  row.ended = r.ended;
-  row.why = r.why;
-  row.steps = r.steps;
-  row.updates = r.updates;
-  row.samples = r.samples;
-  row.final_loss = r.final_loss;
-  row.test_loss = r.test_loss;
-  row.test_accuracy = r.test_accuracy;
-  row.test_rmse = r.test_rmse;
-  row.virtual_seconds = r.wall_seconds;
-  row.staleness_mean = r.staleness.mean();
-  row.staleness_p99 = r.staleness.empty() ? 0 : r.staleness.quantile(0.99);
-  row.discarded = r.ledger.discarded_in_all();
-  row.parameters_sha256 = r.parameters_sha256;
-}
-
-lab::curve_point point_of(std::size_t cell, const lab::virtual_test& t) {
-  return {cell,         in_seconds(t.time), t.steps,           t.updates,
-          t.train_loss, t.result.loss,      t.result.accuracy, t.result.rmse};
-}
-
-lab::curve_point end_of(const lab::sweep_row& row) {
-  return {row.cell,       row.virtual_seconds, row.steps,         row.updates,
-          row.final_loss, row.test_loss,       row.test_accuracy, row.test_rmse};
-}
-
 /// The command that repeats a cell alone.
 std::string command_of(const lab::sweep& s, std::size_t cell) {
   std::string command;
@@ -298,46 +256,27 @@ std::shared_ptr<const data_split> sweep_cells::data_of(std::size_t cell, const t
   return read;
 }
 
-void sweep_cells::train(std::size_t cell, outcome& made,
-                        const std::function<void(const training_progress&)>& shown,
-                        const std::function<bool()>& stop) {
+lab::cell_terms sweep_cells::terms_of(std::size_t cell) {
   const train_args w = words_of(cell);
   lab::virtual_run_options how = simulated_workers(w);
-  how.on_progress = shown;
-  how.stop = stop;
   how.test_every = lab::steps_between_tests(steps_[cell], sweep_.tests);
-  how.on_test = [&](const lab::virtual_test& t) { made.curve.push_back(point_of(cell, t)); };
-  lab::virtual_run run(find_model(w.model), data_of(cell, w), options_of(w), std::move(how));
-  run.run();
-  read_report(run.report(stop), made.row);
-  if (made.row.completed() && !made.row.why.empty()) made.row.ended = "stopped"; // in the test at its end
-  if (made.row.completed()) made.curve.push_back(end_of(made.row));
+  return {find_model(w.model), data_of(cell, w), options_of(w), std::move(how)};
 }
 
-std::optional<sweep_cells::outcome>
-sweep_cells::run(std::size_t cell, const std::function<void(const training_progress&)>& shown,
-                 const std::function<bool()>& stop) {
-  const machine_time time;
-  const instant begun = time.now();
-  outcome made;
-  lab::sweep_row& row = made.row;
-  row.cell = cell;
-  row.values = sweep_.values_of(cell);
-  row.command = command_of(sweep_, cell);
-  const provenance here = this_program();
-  row.version = here.version;
-  row.processor = here.processor;
-  row.commit = build_commit;
-  row.date = utc_date(std::chrono::system_clock::now());
-  try {
-    train(cell, made, shown, stop);
-  } catch (const std::exception& why) {
-    row.ended = "failed";
-    row.why = why.what();
-  }
-  if (row.ended == "stopped") return std::nullopt;
-  row.real_seconds = in_seconds(time.now() - begun);
-  read_target(sweep_.target, made.curve, row);
+std::optional<lab::cell_outcome> sweep_cells::run(std::size_t cell,
+                                                  const std::function<void(const training_progress&)>& shown,
+                                                  const std::function<bool()>& stop) {
+  const std::string date = utc_date(std::chrono::system_clock::now());
+  std::optional<lab::cell_outcome> made = lab::run_cell(sweep_, cell, [&] {
+    lab::cell_terms t = terms_of(cell);
+    t.how.on_progress = shown;
+    t.how.stop = stop;
+    return t;
+  });
+  if (!made) return made;
+  made->row.command = command_of(sweep_, cell);
+  made->row.commit = build_commit;
+  made->row.date = date;
   return made;
 }
 
@@ -455,7 +394,7 @@ std::string page_of(const lab::sweep& s, std::span<const lab::sweep_summary> met
                     lab::judged_figure judged, std::span<const lab::sweep_row> rows,
                     std::span<const picture> pictures, const std::string& command) {
   std::string html = html_begin("Mailgrad: a sweep", "A sweep");
-  html += fmt::format("<p>{}</p>\n", as_html(format_settings(s.run)));
+  html += fmt::format("<p>{}</p>\n", as_html(format_settings(s.settings)));
   html +=
       fmt::format("<p class=\"note\">{} Made by: {}. Times are virtual. Numbers are medians over seeds, with "
                   "quartiles in brackets; a run that did not complete counts as the worst.</p>\n",
@@ -605,7 +544,7 @@ private:
       progress_.add_steps(p.steps - std::min(p.steps, told));
       told = std::max(told, p.steps);
     };
-    const std::optional<sweep_cells::outcome> made = cells_.run(cell, show, stop);
+    const std::optional<lab::cell_outcome> made = cells_.run(cell, show, stop);
     if (!made) return;
     progress_.add_steps(cells_.steps_of(cell) - std::min(cells_.steps_of(cell), told));
     {

@@ -75,7 +75,7 @@ void read_grid(const json& grid, sweep& s) {
   if (grid.empty()) refuse("'grid' is empty; it needs a list of values for at least one option");
   std::size_t cells = 1;
   for (const auto& [key, values] : grid.items()) {
-    if (std::ranges::find(s.run, key, &sweep_setting::key) != s.run.end())
+    if (std::ranges::find(s.settings, key, &sweep_setting::key) != s.settings.end())
       refuse(fmt::format("'{}' is in 'run' and in 'grid': give it once", key));
     s.grid.push_back(axis_of(key, values));
     if (s.grid.back().values.size() > most_cells / cells)
@@ -163,13 +163,13 @@ std::vector<std::size_t> sweep::kept_cells() const {
 
 std::vector<sweep_setting> sweep::settings_of(std::size_t cell) const {
   constexpr const char* delays_seed = "delays-seed";
-  std::vector<sweep_setting> settings = run;
+  std::vector<sweep_setting> all = settings;
   const std::vector<std::string> values = values_of(cell);
-  for (std::size_t a = 0; a < grid.size(); ++a) settings.push_back({grid[a].key, values[a]});
+  for (std::size_t a = 0; a < grid.size(); ++a) all.push_back({grid[a].key, values[a]});
   const std::optional<std::size_t> seeds = axis(seed_key);
-  if (seeds && std::ranges::find(settings, delays_seed, &sweep_setting::key) == settings.end())
-    settings.push_back({delays_seed, values[*seeds]});
-  return settings;
+  if (seeds && std::ranges::find(all, delays_seed, &sweep_setting::key) == all.end())
+    all.push_back({delays_seed, values[*seeds]});
+  return all;
 }
 
 std::optional<std::size_t> sweep::axis(std::string_view key) const {
@@ -192,7 +192,7 @@ sweep parse_sweep(std::string_view text) {
   sweep s;
   if (file.contains("run"))
     for (const auto& [key, value] : object_of(file, "run").items())
-      s.run.push_back({key, text_of(value, key)});
+      s.settings.push_back({key, text_of(value, key)});
   read_grid(object_of(file, "grid"), s);
   if (file.contains("without")) read_without(file["without"], s);
   if (file.contains("tune")) read_tune(file["tune"], s);
@@ -203,7 +203,7 @@ sweep parse_sweep(std::string_view text) {
 
 std::string to_json(const sweep& s) {
   json file{{"run", json::object()}, {"grid", json::object()}};
-  for (const sweep_setting& setting : s.run) file["run"][setting.key] = setting.value;
+  for (const sweep_setting& setting : s.settings) file["run"][setting.key] = setting.value;
   for (const sweep_axis& axis : s.grid) file["grid"][axis.key] = axis.values;
   for (const auto& combination : s.without) {
     json values = json::object();

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <mailgrad/lab/virtual_run.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -31,14 +33,21 @@ struct sweep_target {
   bool reached_by(double measured) const noexcept;
 };
 
-/// A grid of runs. Its cells are numbered from 0, and the values of its last axis change fastest.
+/// What a cell of a sweep has come to; in sweep_folder.hpp.
+struct sweep_row;
+
+/// A grid of runs in virtual time. Its cells are numbered from 0, and the values of its last axis change
+/// fastest.
+///
+///     const auto rows = lab::sweep{.grid = {{"policy", {"async", "ssp:3"}}, {"seed", {"1", "2", "3"}}}}.run(
+///         mlp({32}), fashion_mnist(), {.steps = 200}, {.workers = 4});
 struct sweep {
-  std::vector<sweep_setting> run; ///< the same in each cell
-  std::vector<sweep_axis> grid;   ///< at least one
+  std::vector<sweep_setting> settings{}; ///< the same in each cell
+  std::vector<sweep_axis> grid{};        ///< at least one
   /// Values of axes that make no sense together: cells that have all values of one of these are left out.
   std::vector<std::vector<sweep_setting>> without{};
-  std::string tune; ///< the axis of which each method takes its best value; empty: none
-  std::optional<sweep_target> target;
+  std::string tune{}; ///< the axis of which each method takes its best value; empty: none
+  std::optional<sweep_target> target{};
   std::uint64_t tests = 20; ///< of the weights of a run, at equal distances; the last one at its end
 
   std::size_t cells() const noexcept; ///< of the whole grid
@@ -46,10 +55,23 @@ struct sweep {
   std::vector<std::size_t> kept_cells() const;
   /// A value for each axis.
   std::vector<std::string> values_of(std::size_t cell) const;
-  /// Those of `run`, and then those of the grid. Runs with different seeds have delays of their own, too.
+  /// Those of all cells, and then those of the grid. Runs with different seeds have delays of their own, too.
   std::vector<sweep_setting> settings_of(std::size_t cell) const;
   /// The place of an axis in the grid, if there is one of that name.
   std::optional<std::size_t> axis(std::string_view key) const;
+
+  /// Runs every cell, as many at once as this process has cores, with the settings of the cell in place of
+  /// these options. Steps take exponential times unless the options say otherwise. summaries_of() and
+  /// tuned() compare the rows, which rise by cell. A run that fails or diverges has a row that says so;
+  /// without a row is what `how.stop` ended. `how.on_progress` is called from several threads.
+  ///
+  /// The settings are some of `mailgrad lab run`: batch, clip-norm, cure, delays, delays-seed, epochs,
+  /// latency, local-steps, lr, optimizer, policy, seed, shards, steps, workers.
+  ///
+  /// Errors  std::invalid_argument in one line, before any cell runs: another setting, a wrong value, and
+  ///         those of virtual_run.
+  std::vector<sweep_row> run(const model_function& model, const shared_data& data,
+                             const training_options& options = {}, const virtual_run_options& how = {}) const;
 };
 
 /// The axis over which medians and quartiles are taken.
