@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-// A frame is what travels between two processes: a header of 44 bytes and a payload. docs/wire_format.md
+// A frame is what travels between two processes: a header of 44 bytes and a payload. docs/frames.md
 // shows both byte by byte.
 
 namespace mailgrad::net {
