@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The code blocks of README.md and docs/*.md, for the tests that compile and run them.
+"""The code blocks of README.md, docs/*.md and docs/examples, for the tests that compile and run them.
 
     tests/pages/page_blocks.py fragments DIR    writes each block of C++ as DIR/pages/PAGE/HEADING_NUMBER.inc
     tests/pages/page_blocks.py project DIR      writes a project of the plug-ins of the pages, by their lines of CMake
@@ -36,11 +36,15 @@ class Block:
 
 
 def pages():
-    """All pages but docs/README.md, which lists them."""
-    return [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").glob("*.md") if p.name != "README.md")]
+    """All pages but docs/README.md, which lists them, and the examples, each of which is one block."""
+    listed = [p for p in (ROOT / "docs").glob("*.md") if p.name != "README.md"]
+    return [ROOT / "README.md", *sorted([*listed, *(ROOT / "docs/examples").iterdir()])]
 
 
 def blocks_of(page):
+    if page.suffix != ".md":
+        language = "ini" if page.suffix == ".service" else "sh"
+        return [Block(str(page.relative_to(ROOT)), 1, language, page.name, page.read_text(encoding="utf-8"))]
     found, heading, numbers, opened = [], "begin", {}, None
     for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
         if line.startswith("```"):

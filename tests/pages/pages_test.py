@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tries every code block of README.md and docs/*.md that is not C++, and checks that all C++ is compiled.
+"""Tries every code block of README.md, docs/*.md and docs/examples that is not C++, and checks that all C++ is compiled.
 
     tests/pages/pages_test.py TOOL                     all blocks; TOOL is the program mailgrad, and mailgrad-lab lies beside it
     tests/pages/pages_test.py TOOL --plugins BUILD     the plug-ins that were built of page_blocks.py's project, in BUILD
