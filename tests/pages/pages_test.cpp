@@ -1,5 +1,6 @@
 #include <pages/includes.inc>
 
+#include <mailgrad/lab/sweep/sweep_folder.hpp>
 #include <mailgrad/mailgrad.hpp>
 #include <mailgrad/tests/actors/runs/small_training.hpp>
 
@@ -43,6 +44,11 @@ using testing::trained;
 
 #include <pages/in_memory/two_inputs_2.inc>
 #include <pages/models/a_model_function_1.inc>
+
+[[maybe_unused]] void sweep_of_the_lab(){
+    // fashion_mnist() may not be there
+#include <pages/lab/sweeps_a_grid_of_runs_1.inc>
+}
 
 /// Pictures as the pages have them, which show nothing.
 std::shared_ptr<data_split> pictures(std::size_t n) {
