@@ -99,6 +99,12 @@ def bare(run):
         run.command("tests/steps/bare_tool.py", "build/bare/cli/mailgrad")
 
 
+def traced(run):
+    """The way of a gradient: the classes that a run enters are those of the page."""
+    if run.build("traced", "mailgrad"):
+        run.command("tests/steps/traced_tool.py", "build/traced/cli/mailgrad")
+
+
 def clang(run):
     """Every test by clang, optimised; warnings are errors."""
     if run.build("clang"):
@@ -117,8 +123,8 @@ def cuda_whole(run):
 
 
 A_CHANGE = (format, ci, needs(CLANG, asan), needs(CLANG, tsan), cuda)
-EVERYTHING = (format, ci_whole, interleavings, needs(CLANG, asan_whole), needs(CLANG, tsan_whole), portable, bare, needs(CLANG, clang),
-              alone, cuda_whole)
+EVERYTHING = (format, ci_whole, interleavings, needs(CLANG, asan_whole), needs(CLANG, tsan_whole), portable, bare, traced,
+              needs(CLANG, clang), alone, cuda_whole)
 
 
 def described(steps):
