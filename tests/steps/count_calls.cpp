@@ -1,5 +1,5 @@
-// Counts how often a program built with -finstrument-functions enters each of its functions. Loaded before it by
-// LD_PRELOAD; at its end it writes lines of address and count to $MAILGRAD_CALLS.
+// Counts how often a program built with -finstrument-functions enters each of its functions. Loaded before it
+// by LD_PRELOAD; at its end it writes lines of address and count to $MAILGRAD_CALLS.
 #include <array>
 #include <atomic>
 #include <cstddef>
