@@ -1,14 +1,12 @@
-#include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/tests/actors/runs/assembled_run.hpp>
-#include <mailgrad/tests/support/allocation_count.hpp>
-#include <mailgrad/tests/support/deterministic_test.hpp>
-#include <mailgrad/tests/support/single_weight_rules.hpp>
-
 #include <mailgrad/actors/shard/parameter_actor.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/engine/worker/hogwild_writer.hpp>
 #include <mailgrad/engine/worker/local_steps.hpp>
 #include <mailgrad/engine/worker/replica.hpp>
+#include <mailgrad/tests/actors/runs/assembled_run.hpp>
+#include <mailgrad/tests/support/allocation_count.hpp>
+#include <mailgrad/tests/support/deterministic_test.hpp>
+#include <mailgrad/tests/support/single_weight_rules.hpp>
 
 #include <gtest/gtest.h>
 
@@ -20,11 +18,8 @@ using messaging::kill, messaging::on, messaging::send_anonymously, messaging::sp
 
 namespace {
 
-using testing::add_rows;
-using testing::allocations_of;
-using testing::dense_gradient;
-using testing::layout_of;
-using testing::random_values;
+using testing::add_rows, testing::allocations_of, testing::dense_gradient, testing::layout_of,
+    testing::random_values;
 
 class Allocation : public ::testing::Test {
 protected:
@@ -79,17 +74,22 @@ std::uint64_t allocations_of_a_run(const model_function& model, const dataset& s
 
 TEST_F(Allocation, IsNotNeededToFillABatchAndRunAModel) {
   EXPECT_EQ(allocations_of_a_run(testing::small_model(), testing::small_samples(16, 1)), 0U);
-}
-
-TEST_F(Allocation, IsNotNeededToRunASparseModel) {
-  EXPECT_EQ(allocations_of_a_run(testing::small_model(), testing::sparse_samples(16, 1)), 0U);
-}
-
-TEST_F(Allocation, IsNotNeededToRunTheModelsOfTheTool) {
+  EXPECT_EQ(allocations_of_a_run(testing::small_model(), testing::sparse_samples(16, 1)), 0U) << "sparse";
   const dataset pictures(byte_features{{12, 12, 1}, std::vector<std::uint8_t>(144 * 8, 100)},
                          std::vector<std::int32_t>(8), 10);
   for (const char* name : {"softmax", "mlp", "lenet"})
     EXPECT_EQ(allocations_of_a_run(find_model(name), pictures), 0U) << name;
+}
+
+/// Updates weights that somebody holds, and weights that nobody does.
+std::uint64_t allocations_of_updates(shard& s, const std::shared_ptr<const gradient>& g) {
+  const contribution two[] = {{g, 0.5F}, {g, 0.5F}};
+  return allocations_of([&] {
+    snapshot held = s.snapshot();
+    s.update(two);
+    held.reset();
+    s.update(two);
+  });
 }
 
 TEST_F(Allocation, IsNotNeededToUpdateAShard) {
@@ -98,17 +98,9 @@ TEST_F(Allocation, IsNotNeededToUpdateAShard) {
     shard s(layout, 0, 1, parse_optimizer(name));
     const auto g = dense_gradient(random_values(layout.dense_size(), 1));
     add_rows(*g, 1, 3, {4, 19, 4, 0}, random_values(12, 2));
-    const contribution two[] = {{g, 0.5F}, {g, 0.5F}};
-    snapshot held;
-    const auto update_held_and_free = [&] {
-      held = s.snapshot();
-      s.update(two);
-      held.reset();
-      s.update(two);
-    };
     constexpr int longer_than_the_log_of_rows = 70;
-    for (int i = 0; i < longer_than_the_log_of_rows; ++i) update_held_and_free();
-    EXPECT_EQ(allocations_of(update_held_and_free), 0U) << name;
+    for (int i = 0; i < longer_than_the_log_of_rows; ++i) allocations_of_updates(s, g);
+    EXPECT_EQ(allocations_of_updates(s, g), 0U) << name;
   }
 }
 
@@ -117,17 +109,9 @@ TEST_F(Allocation, IsNotNeededToUpdateAShardOfWholeVariables) {
   for (const std::string_view name : testing::whole_variable_rules()) {
     shard s(layout, 0, 1, parse_optimizer(name));
     const auto g = dense_gradient(random_values(layout.dense_size(), 1));
-    const contribution two[] = {{g, 0.5F}, {g, 0.5F}};
-    snapshot held;
-    const auto update_held_and_free = [&] {
-      held = s.snapshot();
-      s.update(two);
-      held.reset();
-      s.update(two);
-    };
-    update_held_and_free();
+    allocations_of_updates(s, g);
     for (int i = 0; i < 6; ++i) // the roots of shampoo are computed at some of these updates
-      EXPECT_EQ(allocations_of(update_held_and_free), 0U) << name << ", " << i;
+      EXPECT_EQ(allocations_of_updates(s, g), 0U) << name << ", " << i;
   }
 }
 

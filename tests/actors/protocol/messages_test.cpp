@@ -1,21 +1,18 @@
 #include <mailgrad/actors/protocol/messages.hpp>
-
-#include <gtest/gtest.h>
+#include <mailgrad/actors/protocol/messaging.hpp>
 
 #include <caf/binary_deserializer.hpp>
 #include <caf/binary_serializer.hpp>
+#include <gtest/gtest.h>
 
-#include <chrono>
-#include <memory>
-#include <optional>
-#include <vector>
-
-// What a message becomes when it leaves its process. None of ours does so far; a header must be able to.
+#include <array>
 
 namespace mailgrad {
 namespace {
 
 using namespace std::chrono_literals;
+
+// What a message becomes when it leaves its process. None of ours does so far; a header must be able to.
 
 /// `x` made bytes of and read again; nothing if one of both fails.
 template <class T>
@@ -91,6 +88,12 @@ TEST(Messages, DoNotCarryMemoryOfAProcessElsewhere) {
   EXPECT_FALSE(sent(weights_payload{}));
   EXPECT_FALSE(sent(push_gradient{some_header(), {std::make_shared<gradient>()}}));
   EXPECT_FALSE(sent(shard_weights{}));
+}
+
+TEST(Listed, NamesAllBehindOneNoun) {
+  EXPECT_EQ(listed("worker", {}), "");
+  EXPECT_EQ(listed("worker", std::array{3U}), "worker 3");
+  EXPECT_EQ(listed("shard", std::array{0U, 2U, 5U}), "shards 0, 2, 5");
 }
 
 } // namespace

@@ -4,12 +4,7 @@
 #include <mailgrad/actors/remote/message_table.hpp>
 #include <mailgrad/files/archive.hpp>
 
-#include <memory>
 #include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 namespace mailgrad::remote {
 

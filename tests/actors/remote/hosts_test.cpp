@@ -1,12 +1,10 @@
 #include <mailgrad/actors/remote/member_handlers.hpp>
 #include <mailgrad/actors/remote/parameter_host.hpp>
 #include <mailgrad/actors/remote/worker_host.hpp>
-
-#include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/engine/plan/shard_terms.hpp>
 #include <mailgrad/engine/plan/worker_terms.hpp>
 #include <mailgrad/graph/models/spanning_models.hpp>
-
+#include <mailgrad/tests/actors/only.hpp>
 #include <mailgrad/tests/actors/remote/layers_below_a_channel.hpp>
 #include <mailgrad/tests/actors/runs/small_training.hpp>
 #include <mailgrad/tests/net/joined_sessions.hpp>
@@ -15,40 +13,24 @@
 
 #include <gmock/gmock.h>
 
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
-// What the host of a process does with the terms that the server tells it, one message at a time.
-
 namespace mailgrad::remote {
 namespace {
 
-using mailgrad::testing::options_for;
-using mailgrad::testing::small_data;
-using mailgrad::testing::small_model;
-using ::testing::HasSubstr;
-
-/// A network without connections, which does at once what is posted.
-class instant_network final : public net::network {
-public:
-  std::string listen(net::server_end&, const std::string& address) override { return address; }
-  void connect(net::client_end&, const std::string&) override {}
-  void forget(net::endpoint&) override {}
-  net::instant now() const noexcept override { return net::instant{0}; }
-  void post(net::endpoint&, std::function<void(net::instant)> work) override { work(now()); }
-};
+using namespace std::chrono_literals;
+using mailgrad::testing::only, mailgrad::testing::options_for, mailgrad::testing::small_data,
+    mailgrad::testing::small_model;
+using ::testing::ElementsAre, ::testing::HasSubstr;
 
 /// Both sides of a session, as a part of a test.
 struct two_sides final : net::joined_sessions<layers_below_a_channel> {
   void TestBody() override {}
 };
 
+/// What the host of a process does with the terms that the server tells it, one message at a time.
 class Hosts : public mailgrad::testing::DeterministicTest {
 protected:
   Hosts() {
+    network_.is_prompt = true;
     sides_.above_client.above = way_.get();
     way_->attach(end_, sides_.client);
     sides_.join();
@@ -76,11 +58,11 @@ protected:
     host_ = start<worker_host>(std::move(o));
     tell(host_, terms_given{write_terms(plan(), terms_of(plan(), rank{0}))});
   }
-  void start_shard(const shard_terms& terms, known_plugins plugins) {
-    shard_host_options o{
-        way_, nullptr, "127.0.0.1:0", [] { return net::timing{}; }, time_, [](const auto&, const auto&) {}};
-    o.plugins = std::move(plugins);
-    host_ = start<shard_host>(std::move(o));
+  void start_shard(const std::function<void(shard_terms&)>& change, const run_plan& of = plan()) {
+    shard_terms terms = terms_of(of, shard_index{0}, {});
+    change(terms);
+    host_ = start<shard_host>(shard_host_options{way_, nullptr, "127.0.0.1:0", [] { return net::timing{}; },
+                                                 time_, [](const auto&, const auto&) {}});
     tell(host_, terms_given{write_terms({terms})});
   }
   std::string words_of_the_end() const {
@@ -89,7 +71,7 @@ protected:
   }
 
   two_sides sides_;
-  instant_network network_;
+  waiting_network network_;
   std::shared_ptr<channel> way_ = std::make_shared<channel>(network_, channel_events{});
   net::client_end end_{{}, sides_.above_client, sides_.now}; // only its address counts
   caf::actor host_, worker_;
@@ -121,43 +103,135 @@ TEST_F(Hosts, SpawnAWorkerOverItsOwnDevices) {
   start_worker({{device_kind::cpu, 4}, {device_kind::cpu, 2}});
   EXPECT_EQ(words_of_the_end(), "it goes on");
   ASSERT_TRUE(worker_);
-  const auto books = ask<worker_books>(worker_, copy_books{}).heard<worker_books>();
-  ASSERT_EQ(books.size(), 1U);
+  only(ask<worker_books>(worker_, copy_books{}).heard<worker_books>());
   messaging::kill(worker_); // its stages end as well, or else this test does not
   worker_ = nullptr;
 }
 
 TEST_F(Hosts, RefuseARuleOfTheUsersOwnThatTheyLack) {
-  const run_plan with_own = plan({.rule = make_custom_rule(rule_table<mailgrad::testing::own_momentum>)});
-  start_shard(terms_of(with_own, shard_index{0}, {}), {});
+  start_shard([](auto&) {}, plan({.rule = make_custom_rule(rule_table<mailgrad::testing::own_momentum>)}));
   EXPECT_THAT(words_of_the_end(),
               HasSubstr("cannot hold these shards: optimizer 'own-momentum' of the run: expected a program"));
 }
 
 TEST_F(Hosts, RefuseAPluginThatTheyLack) {
-  shard_terms terms = terms_of(plan(), shard_index{0}, {});
-  terms.policy = "./theirs.so:1";
-  terms.plugins = {{"./theirs.so", std::string(64, 'a')}};
-  start_shard(terms, {});
+  start_shard([](shard_terms& terms) {
+    terms.policy = "./theirs.so:1";
+    terms.plugins = {{"./theirs.so", std::string(64, 'a')}};
+  });
   EXPECT_THAT(words_of_the_end(),
-              HasSubstr("plug-in './theirs.so' of the run: expected one with a policy or a "
-                        "cure and SHA-256 " +
+              HasSubstr("plug-in './theirs.so' of the run: expected one with a policy or a cure and "
+                        "SHA-256 " +
                         std::string(64, 'a') + " here, found none"));
 }
 
 TEST_F(Hosts, LoadNoPluginWhoseSumTheyAreNotTold) {
-  shard_terms terms = terms_of(plan(), shard_index{0}, {});
-  terms.policy = "./theirs.so:1";
-  start_shard(terms, {});
+  start_shard([](shard_terms& terms) { terms.policy = "./theirs.so:1"; });
   EXPECT_THAT(words_of_the_end(), HasSubstr("a plug-in is loaded by the process that names it"));
 }
 
 TEST_F(Hosts, RefuseAnotherParameterActor) {
-  shard_terms terms = terms_of(plan(), shard_index{0}, {});
-  terms.parameter_actor = "theirs";
-  start_shard(terms, {});
+  start_shard([](shard_terms& terms) { terms.parameter_actor = "theirs"; });
   EXPECT_THAT(words_of_the_end(),
               HasSubstr("cannot hold these shards: parameter actor: expected 'theirs', found Mailgrad's"));
+}
+
+using state = run_member::state;
+
+constexpr net::member second{net::role::worker, 1};
+
+net::welcome terms(std::uint32_t incarnation) { return {.you = second, .incarnation = incarnation}; }
+
+/// All were heard at 9 s.
+std::optional<net::instant> heard(const net::member&) { return 9s; }
+
+TEST(MemberList, KnowsWhoIsIn) {
+  member_list list;
+  list.joined(terms(1), "10.0.0.3:51234", {"cpu:0", "cpu:1"}, 4s);
+  const run_member m = only(list.told(10s, heard));
+  EXPECT_EQ(m.role, "worker");
+  EXPECT_EQ(m.number, 1U);
+  EXPECT_EQ(m.is, state::joined);
+  EXPECT_EQ(m.since, 6.0);
+  EXPECT_EQ(m.heard, 1.0);
+  EXPECT_EQ(m.address, "10.0.0.3:51234");
+  EXPECT_THAT(m.devices, ElementsAre("cpu:0", "cpu:1"));
+  EXPECT_FALSE(list.told(10s, [](const net::member&) { return std::nullopt; })[0].heard) << "not known";
+}
+
+TEST(MemberList, TellsWhoLeftFromWhoWasLost) {
+  for (const auto& [reason, is] :
+       {std::pair{net::end_reason::left, state::left}, std::pair{net::end_reason::silent, state::lost},
+        std::pair{net::end_reason::run_failed, state::done}}) {
+    member_list list;
+    list.joined(terms(1), "here", {}, 1s);
+    list.ended(terms(1), {reason, "words"}, 3s, 5s);
+    const auto all = list.told(10s, heard);
+    EXPECT_EQ(only(all).is, is);
+    EXPECT_EQ(all[0].since, 5.0);
+    EXPECT_EQ(all[0].heard, 7.0) << "of its own last byte";
+    EXPECT_EQ(all[0].why, is == state::done ? "" : "words");
+  }
+}
+
+/// The server may end the session of an earlier incarnation when a later one has joined.
+TEST(MemberList, KeepsTheLastIncarnation) {
+  member_list list;
+  list.joined(terms(1), "there", {}, 1s);
+  list.joined(terms(2), "here", {}, 2s);
+  list.ended(terms(1), {net::end_reason::superseded, "another came"}, 1s, 3s);
+  const auto all = list.told(10s, heard);
+  EXPECT_EQ(only(all).incarnation, 2U);
+  EXPECT_EQ(all[0].is, state::joined);
+  EXPECT_EQ(all[0].address, "here");
+  EXPECT_EQ(all[0].losses, 1U);
+  EXPECT_EQ(all[0].why, "another came");
+}
+
+TEST(MemberList, RemembersWhyOneThatIsBackWasLost) {
+  member_list list;
+  list.joined(terms(1), "there", {}, 1s);
+  list.ended(terms(2), {net::end_reason::late, "a session that was never complete"}, 2s, 2s);
+  EXPECT_EQ(list.told(2s, heard)[0].losses, 0U);
+  list.ended(terms(1), {net::end_reason::silent, "no sign of life"}, 1s, 3s);
+  EXPECT_EQ(list.told(4s, heard)[0].losses, 1U);
+  list.joined(terms(2), "here", {}, 5s);
+  run_member back = list.told(10s, heard)[0];
+  EXPECT_EQ(back.is, state::joined);
+  EXPECT_EQ(back.losses, 1U);
+  EXPECT_EQ(back.since, 5.0);
+  EXPECT_EQ(back.why, "no sign of life");
+  list.ended(terms(2), {net::end_reason::left, "it has had enough"}, 6s, 7s);
+  back = list.told(10s, heard)[0];
+  EXPECT_EQ(back.is, state::left);
+  EXPECT_EQ(back.losses, 1U);
+  EXPECT_EQ(back.why, "it has had enough");
+}
+
+/// The sessions of all who are in a run end with it, and a worker that is done may go a moment before.
+TEST(MemberList, TellsWhoStayedToTheEndFromWhoLeft) {
+  member_list list;
+  list.joined(terms(1), "here", {}, 1s);
+  list.close(3s);
+  list.ended(terms(1), {net::end_reason::left, "the run has ended"}, 2s, 3s);
+  EXPECT_TRUE(list.is_closed());
+  EXPECT_EQ(list.told(4s, heard)[0].is, state::done);
+  EXPECT_EQ(list.told(4s, heard)[0].since, 1.0);
+  member_list other;
+  other.joined(terms(1), "here", {}, 1s);
+  other.ended(terms(1), {net::end_reason::left, std::string(work_is_done)}, 2s, 3s);
+  EXPECT_EQ(other.told(4s, heard)[0].is, state::done);
+}
+
+TEST(MemberList, KnowsWhichShardsAHostHolds) {
+  constexpr net::member host{net::role::shard, 0};
+  member_list list;
+  list.joined({.you = host, .incarnation = 1}, "here", {}, 1s);
+  list.holds(host, {0, 2});
+  list.holds(second, {1}); // who is not there
+  EXPECT_THAT(list.told(10s, heard)[0].shards, ElementsAre(0, 2));
+  list.ended({.you = host, .incarnation = 1}, {net::end_reason::lost, "killed"}, 2s, 3s);
+  EXPECT_THAT(list.told(10s, heard)[0].shards, ElementsAre(0, 2)) << "those that are lost with it";
 }
 
 } // namespace

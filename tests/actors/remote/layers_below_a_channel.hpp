@@ -5,14 +5,9 @@
 
 #include <mailgrad/tests/net/played_layers.hpp>
 
-#include <functional>
-#include <string>
-#include <utility>
-#include <vector>
-
 namespace mailgrad::remote {
 
-/// A network without connections: what is posted waits until the test has it done.
+/// A network without connections: what is posted waits until the test has it done, or is done at once.
 class waiting_network final : public net::network {
 public:
   std::string listen(net::server_end&, const std::string& address) override { return address; }
@@ -21,6 +16,7 @@ public:
   net::instant now() const noexcept override { return moment; }
   void post(net::endpoint&, std::function<void(net::instant)> work) override {
     posted.push_back(std::move(work));
+    if (is_prompt) do_all();
   }
   void do_all() {
     for (const auto& work : std::exchange(posted, {})) work(now());
@@ -28,6 +24,7 @@ public:
 
   std::vector<std::function<void(net::instant)>> posted;
   net::instant moment{0};
+  bool is_prompt = false;
 };
 
 /// Layers whose events go to a channel.

@@ -11,16 +11,12 @@
 #include <algorithm>
 #include <cctype>
 #include <fstream>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
-// docs/messages.md has a row for each message that goes between processes, with its fields as they stand on
-// the wire.
 
 namespace mailgrad::remote {
 namespace {
+
+// docs/messages.md has a row for each message that goes between processes, with its fields as they stand on
+// the wire.
 
 /// Reads a message whose fields are all 0, empty or one, and notes which they are.
 class noted_fields final : public archive {

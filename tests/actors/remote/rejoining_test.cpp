@@ -1,28 +1,18 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/protocol/run_messages.hpp>
-#include <mailgrad/actors/remote/membership.hpp>
-#include <mailgrad/actors/remote/parameter_host.hpp>
-#include <mailgrad/actors/remote/watcher.hpp>
-
+#include <mailgrad/actors/remote/client_side.hpp>
 #include <mailgrad/net/tcp/tcp_network.hpp>
 #include <mailgrad/tensor/error.hpp>
-#include <mailgrad/tests/actors/remote/open_run.hpp>
+#include <mailgrad/tests/actors/remote/remote_runs.hpp>
 #include <mailgrad/tests/support/test_name.hpp>
 
 #include <gmock/gmock.h>
 
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
-#include <functional>
 #include <future>
-#include <memory>
 #include <mutex>
-#include <optional>
 #include <stdexcept>
-#include <string>
-#include <utility>
-#include <vector>
 
 // Workers that are cut off from a run and come back by themselves. Server and workers are systems of their
 // own in this process, which meet by way of sockets alone.
@@ -31,12 +21,9 @@ namespace mailgrad::remote {
 namespace {
 
 using namespace std::chrono_literals;
-using ::testing::AllOf;
-using ::testing::Contains;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::StartsWith;
+using net::end_reason, net::refusal_code;
+using ::testing::AllOf, ::testing::Contains, ::testing::ElementsAre, ::testing::HasSubstr, ::testing::Not,
+    ::testing::StartsWith, ::testing::ThrowsMessage;
 
 /// TCP whose last connection a test can break, as an outage of the network does.
 class breakable_network final : public net::network {
@@ -107,6 +94,10 @@ public:
     EXPECT_TRUE(changed_.wait_for(lock, 20s, [&] { return events_.size() >= count; }));
     return events_;
   }
+  void expect_end(net::end_reason reason, const std::string& words) {
+    EXPECT_EQ(here_->wait().reason, reason);
+    EXPECT_EQ(here_->wait().words, words);
+  }
 
 private:
   void take(const std::string& words) {
@@ -133,7 +124,6 @@ TEST_P(RejoiningUnder, ComesBackAsTheNextIncarnation) {
   const caf::actor before = worker.here().worker();
   std::promise<void> gone;
   before->attach_functor([&](const caf::error&) { gone.set_value(); });
-
   worker.break_off();
   run.wait_for_event("lost worker 1 (incarnation 1)");
   worker.go_on();
@@ -144,13 +134,7 @@ TEST_P(RejoiningUnder, ComesBackAsTheNextIncarnation) {
   ASSERT_TRUE(worker.here().wait_for_begin(20s));
   EXPECT_TRUE(worker.here().worker());
   EXPECT_NE(worker.here().worker(), before);
-
-  watcher(run.address()).ask("stop");
-  EXPECT_EQ(worker.here().wait().reason, net::end_reason::left);
-  EXPECT_EQ(stays.wait().reason, net::end_reason::left);
-  const training_report r = run.report();
-  EXPECT_EQ(r.ended, "stopped") << r.why;
-  EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
+  run.stop({&worker.here(), &stays});
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, RejoiningUnder, ::testing::Values("async", "sync", "ssp:1"),
@@ -171,12 +155,7 @@ TEST(Rejoining, FollowsTheLossOfAConnectionToAParameterHost) {
                         HasSubstr(": an outage")),
                   "worker 1 is back as incarnation 2"));
   ASSERT_TRUE(worker.here().wait_for_begin(20s));
-  watcher(run.address()).ask("stop");
-  EXPECT_EQ(worker.here().wait().reason, net::end_reason::left);
-  EXPECT_EQ(stays.wait().reason, net::end_reason::left);
-  const training_report r = run.report();
-  EXPECT_EQ(r.ended, "stopped") << r.why;
-  EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
+  run.stop({&worker.here(), &stays});
 }
 
 /// The parameter host tells that the worker is lost, so the server sends it home before it is cut off there.
@@ -188,10 +167,7 @@ TEST(Rejoining, TakesBeingSentHomeByALostParameterHostForNoEnd) {
   worker.break_off([device = worker.here().worker()] { messaging::send_anonymously(device, give_up{}); });
   worker.go_on();
   EXPECT_THAT(worker.wait_for_events(2), Contains("worker 1 is back as incarnation 2"));
-  watcher(run.address()).ask("stop");
-  EXPECT_EQ(worker.here().wait().reason, net::end_reason::left);
-  EXPECT_EQ(stays.wait().reason, net::end_reason::left);
-  EXPECT_EQ(run.report().ended, "stopped");
+  run.stop({&worker.here(), &stays});
 }
 
 TEST(Rejoining, SaysThatTheServerIsGone) {
@@ -200,12 +176,9 @@ TEST(Rejoining, SaysThatTheServerIsGone) {
   fragile_worker worker(run.address());
   worker.break_off();
   run.wait_for_event("lost worker 1");
-  watcher(run.address()).ask("stop");
-  run.report();
+  run.stop();
   worker.go_on();
-  const net::ending end = worker.here().wait();
-  EXPECT_EQ(end.reason, net::end_reason::absent);
-  EXPECT_EQ(end.words, "an outage; the server is gone: nobody listens there any more");
+  worker.expect_end(net::end_reason::absent, "an outage; the server is gone: nobody listens there any more");
 }
 
 TEST(Rejoining, EndsWithTheWordsOfANetworkThatConnectsNobody) {
@@ -215,11 +188,8 @@ TEST(Rejoining, EndsWithTheWordsOfANetworkThatConnectsNobody) {
   worker.fail_to_connect();
   worker.break_off();
   worker.go_on();
-  const net::ending end = worker.here().wait();
-  EXPECT_EQ(end.reason, net::end_reason::failed);
-  EXPECT_EQ(end.words, "an outage; cannot come back: it has failed before");
-  watcher(run.address()).ask("stop");
-  run.report();
+  worker.expect_end(net::end_reason::failed, "an outage; cannot come back: it has failed before");
+  run.stop();
 }
 
 TEST(Rejoining, JoinsNoOtherRunAtTheSameAddress) {
@@ -229,8 +199,7 @@ TEST(Rejoining, JoinsNoOtherRunAtTheSameAddress) {
   fragile_worker worker(address);
   worker.break_off();
   run->wait_for_event("lost worker 1");
-  watcher(address).ask("stop");
-  run->report();
+  run->stop();
   stays.reset();
   run.reset();
   open_run other(endless("async", 1), 1, address);
@@ -239,9 +208,7 @@ TEST(Rejoining, JoinsNoOtherRunAtTheSameAddress) {
       worker.here().wait().words,
       AllOf(StartsWith("an outage; cannot come back: server refuses: run: expected"), HasSubstr(", found ")));
   membership one(address, {});
-  ASSERT_TRUE(one.wait_for_begin(20s)); // a run waits for another if it left before
-  one.leave();
-  other.report();
+  other.end_with(one);
 }
 
 TEST(Rejoining, EndsWhenItIsToLeaveMeanwhile) {
@@ -251,11 +218,8 @@ TEST(Rejoining, EndsWhenItIsToLeaveMeanwhile) {
   worker.break_off();
   worker.here().leave();
   worker.go_on();
-  const net::ending end = worker.here().wait();
-  EXPECT_EQ(end.reason, net::end_reason::left);
-  EXPECT_EQ(end.words, "it left while it was cut off: an outage");
-  watcher(run.address()).ask("stop");
-  run.report();
+  worker.expect_end(net::end_reason::left, "it left while it was cut off: an outage");
+  run.stop();
 }
 
 TEST(Rejoining, WaitsForAFreeNumberAndDrivesNobodyOut) {
@@ -272,33 +236,114 @@ TEST(Rejoining, WaitsForAFreeNumberAndDrivesNobodyOut) {
   other->leave();
   EXPECT_EQ(other->wait().reason, net::end_reason::left);
   EXPECT_EQ(worker.wait_for_events(2).back(), "worker 1 is back as incarnation 3");
-  watcher(run.address()).ask("stop");
-  EXPECT_EQ(worker.here().wait().reason, net::end_reason::left);
-  run.report();
+  run.stop({&worker.here()});
 }
 
-TEST(Rejoining, RefusesANegativeTime) {
+/// Before it connects.
+TEST(Joining, RefusesDevicesAndTimesThatCannotBe) {
+  const auto joining_with = [](const std::vector<device>& devices) {
+    return [=] { membership("127.0.0.1:1", {.devices = devices}); };
+  };
   EXPECT_THAT([] { membership("127.0.0.1:1", {.rejoin = -1ms}); },
-              ::testing::ThrowsMessage<std::invalid_argument>(HasSubstr("negative")));
+              ThrowsMessage<std::invalid_argument>(HasSubstr("negative")));
+  EXPECT_THAT(joining_with({{device_kind::cuda, 99}}),
+              ThrowsMessage<device_error>(AllOf(
+                  HasSubstr("device cuda:99 is not available; this machine has"), Not(HasSubstr("\n")))));
+  EXPECT_THAT(joining_with({}), ThrowsMessage<std::invalid_argument>(HasSubstr("found none")));
+  EXPECT_THAT(joining_with({{device_kind::cpu, 1}, {device_kind::cpu, 1}}),
+              ThrowsMessage<std::invalid_argument>(HasSubstr("would have cpu:1 twice")));
 }
 
-TEST(Joining, RefusesAGpuThatIsNotThere) {
-  EXPECT_THAT(
-      [] {
-        membership("127.0.0.1:1", {.devices = {{device_kind::cuda, 99}}});
-      },
-      ::testing::ThrowsMessage<device_error>(
-          AllOf(HasSubstr("device cuda:99 is not available; this machine has"), Not(HasSubstr("\n")))));
+constexpr net::instant at{100s};
+
+net::welcome as(std::uint32_t number, std::uint32_t incarnation) {
+  net::welcome w;
+  w.run = 0xabc;
+  w.you = {net::role::worker, number};
+  w.incarnation = incarnation;
+  return w;
 }
 
-TEST(Joining, RefusesNoDeviceAndOneThatIsThereTwice) {
-  EXPECT_THAT([] { membership("127.0.0.1:1", {.devices = {}}); },
-              ::testing::ThrowsMessage<std::invalid_argument>(HasSubstr("found none")));
-  EXPECT_THAT(
-      [] {
-        membership("127.0.0.1:1", {.devices = {{device_kind::cpu, 1}, {device_kind::cpu, 1}}});
-      },
-      ::testing::ThrowsMessage<std::invalid_argument>(HasSubstr("would have cpu:1 twice")));
+net::ending refused(refusal_code why) { return {end_reason::refused, "no", why}; }
+
+rejoin_plan cut_off_plan(std::chrono::milliseconds patience) {
+  rejoin_plan plan(patience);
+  plan.is_in(as(2, 3), at);
+  EXPECT_TRUE(plan.is_cut_off({end_reason::silent, ""}, at + 10s));
+  return plan;
+}
+
+TEST(RejoinPlan, ComesBackFromWhatHappensToConnectionsAlone) {
+  rejoin_plan plan(1s);
+  plan.is_in(as(2, 3), at);
+  for (const end_reason r : {end_reason::silent, end_reason::lost, end_reason::superseded, end_reason::late})
+    EXPECT_TRUE(plan.is_cut_off({r, ""}, at)) << to_string(r);
+  for (const end_reason r : {end_reason::left, end_reason::malformed, end_reason::out_of_order,
+                             end_reason::no_credit, end_reason::refused, end_reason::absent})
+    EXPECT_FALSE(plan.is_cut_off({r, ""}, at)) << to_string(r);
+  rejoin_plan impatient(0s);
+  impatient.is_in(as(2, 3), at);
+  EXPECT_FALSE(impatient.is_cut_off({end_reason::lost, ""}, at));
+}
+
+TEST(RejoinPlan, AsksForTheNextIncarnationOfItselfInTheSameRun) {
+  const net::hello says = cut_off_plan(60s).says();
+  EXPECT_EQ(says.part, net::role::worker);
+  EXPECT_EQ(says.number, 2U);
+  EXPECT_EQ(says.incarnation, 4U);
+  EXPECT_EQ(says.says.at("run"), net::key_text(0xabc));
+}
+
+TEST(RejoinPlan, TakesAnyNumberWhenAnotherWorkerHasItsOwn) {
+  rejoin_plan plan = cut_off_plan(60s);
+  EXPECT_TRUE(plan.tries_again_after(refused(refusal_code::incarnation), at + 10s));
+  EXPECT_FALSE(plan.says().number);
+  EXPECT_EQ(plan.says().incarnation, 0U);
+  EXPECT_EQ(plan.says().says.at("run"), net::key_text(0xabc));
+  EXPECT_TRUE(plan.tries_again_after(refused(refusal_code::number), at + 10s));
+  plan.is_in(as(1, 7), at + 11s);
+  EXPECT_EQ(plan.says().number, 1U);
+  EXPECT_EQ(plan.says().incarnation, 8U);
+}
+
+TEST(RejoinPlan, TriesAtOnceAndThenAfterGrowingPauses) {
+  rejoin_plan plan = cut_off_plan(60s);
+  EXPECT_EQ(plan.pause(), 0ms);
+  for (const auto pause : {50ms, 100ms, 200ms, 400ms, 500ms, 500ms}) {
+    EXPECT_TRUE(plan.tries_again_after({end_reason::lost, ""}, at + 10s));
+    EXPECT_EQ(plan.pause(), pause);
+  }
+}
+
+TEST(RejoinPlan, ForgetsPausesOnlyAfterATimeInTheRun) {
+  rejoin_plan plan = cut_off_plan(60s);
+  EXPECT_TRUE(plan.tries_again_after({end_reason::lost, ""}, at + 10s));
+  plan.is_in(as(2, 4), at + 11s);
+  EXPECT_TRUE(plan.is_cut_off({end_reason::lost, ""}, at + 11s + 400ms));
+  EXPECT_EQ(plan.pause(), 50ms) << "else a worker that is cut off again at once would never pause";
+  plan.is_in(as(2, 5), at + 13s);
+  EXPECT_TRUE(plan.is_cut_off({end_reason::lost, ""}, at + 16s));
+  EXPECT_EQ(plan.pause(), 0ms);
+}
+
+TEST(RejoinPlan, GivesUpWhenItsPatienceEnds) {
+  rejoin_plan plan = cut_off_plan(5s);
+  EXPECT_TRUE(plan.tries_again_after({end_reason::lost, ""}, at + 14s));
+  EXPECT_FALSE(plan.tries_again_after({end_reason::lost, ""}, at + 15s));
+  EXPECT_TRUE(plan.is_cut_off({end_reason::lost, ""}, at + 30s));
+  EXPECT_TRUE(plan.tries_again_after({end_reason::lost, ""}, at + 31s)) << "each time it has all of it";
+}
+
+TEST(RejoinPlan, GivesUpWhereNoTryCanSucceed) {
+  rejoin_plan plan = cut_off_plan(60s);
+  EXPECT_FALSE(plan.tries_again_after({end_reason::absent, ""}, at + 10s));
+  EXPECT_FALSE(plan.tries_again_after({end_reason::left, ""}, at + 10s)) << "the run has just ended";
+  for (const refusal_code c : {refusal_code::run, refusal_code::protocol, refusal_code::keys,
+                               refusal_code::model, refusal_code::role, refusal_code::malformed})
+    EXPECT_FALSE(plan.tries_again_after(refused(c), at + 10s)) << to_string(c);
+  for (const refusal_code c : {refusal_code::number, refusal_code::full, refusal_code::late,
+                               refusal_code::session, refusal_code::incarnation})
+    EXPECT_TRUE(plan.tries_again_after(refused(c), at + 10s)) << to_string(c);
 }
 
 } // namespace

@@ -3,34 +3,112 @@
 
 #include <mailgrad/actors/remote/membership.hpp>
 #include <mailgrad/actors/remote/parameter_host.hpp>
+#include <mailgrad/actors/remote/watcher.hpp>
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
+#include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/graph/models/built_in.hpp>
 #include <mailgrad/graph/models/spanning_models.hpp>
 #include <mailgrad/net/ending.hpp>
 
-#include <mailgrad/tests/actors/remote/open_run.hpp>
 #include <mailgrad/tests/actors/runs/small_training.hpp>
 #include <mailgrad/tests/engine/kinds_of_data.hpp>
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdint>
-#include <functional>
+#include <condition_variable>
 #include <future>
 #include <iterator>
-#include <memory>
+#include <mutex>
 #include <ostream>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace mailgrad::remote {
 
 using mailgrad::testing::options_for;
 using mailgrad::testing::small_data;
 using mailgrad::testing::small_model;
+
+/// A run that waits for its workers in a thread of its own, and tells where it listens. If they have several
+/// devices, its model is a pipeline.
+class open_run {
+public:
+  open_run(training_options o, std::uint32_t workers, const std::string& listen = "127.0.0.1:0",
+           std::uint32_t hosts = 0, std::uint32_t devices = 1, std::shared_ptr<net::network> network = {}) {
+    serve_options serve;
+    serve.network = std::move(network);
+    serve.listen = listen;
+    serve.workers = workers;
+    serve.shard_hosts = hosts;
+    serve.devices = devices;
+    serve.on_listening = [this](const std::string& address) { address_.set_value(address); };
+    serve.on_event = [this](const std::string& words) {
+      const std::lock_guard lock(mutex_);
+      events_.push_back(words);
+      changed_.notify_all();
+    };
+    const model_function model = mailgrad::testing::small_model();
+    ended_ = std::async(std::launch::async, [this, o, serve, model] {
+      training run(serve.devices > 1 ? pipelined(model) : model, mailgrad::testing::small_data(480), o,
+                   serve);
+      training_report report = run.report();
+      trace_ = run.trace();
+      return report;
+    });
+    at_ = address_.get_future().get();
+  }
+
+  const std::string& address() const { return at_; }
+  /// Waits until somebody is told so.
+  void wait_for_event(const std::string& words) {
+    std::unique_lock lock(mutex_);
+    const auto told = [&] {
+      return std::ranges::any_of(events_, [&](const std::string& e) { return e.find(words) != e.npos; });
+    };
+    if (!changed_.wait_for(lock, std::chrono::seconds{20}, told)) ADD_FAILURE() << "nobody says: " << words;
+  }
+  /// A worker begins and is cut off.
+  void lose_a_worker(join_options o = {}) {
+    membership dies(at_, std::move(o));
+    EXPECT_TRUE(dies.wait_for_begin(std::chrono::seconds{20}));
+    dies.cut();
+    wait_for_event("lost worker");
+  }
+  training_report report() { return ended_.get(); }
+  /// Stops it, which sends these workers home in order.
+  training_report stop(const std::vector<membership*>& workers = {}) {
+    watcher(at_).ask("stop");
+    for (membership* w : workers) EXPECT_EQ(w->wait().reason, net::end_reason::left);
+    training_report r = report();
+    EXPECT_EQ(r.ended, "stopped") << r.why;
+    EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
+    return r;
+  }
+  /// Ends as its only worker leaves. Before it begins it would wait for another.
+  void end_with(membership& last) {
+    EXPECT_TRUE(last.wait_for_begin(std::chrono::seconds{20}));
+    last.leave();
+    report();
+  }
+  /// The timeline, when the report is there.
+  const run_trace& trace() const { return trace_; }
+
+private:
+  std::promise<std::string> address_;
+  std::string at_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::string> events_;
+  run_trace trace_;
+  std::future<training_report> ended_;
+};
+
+/// A run that goes on until it is stopped.
+inline training_options endless(const std::string& policy, std::uint32_t workers) {
+  training_options o = mailgrad::testing::options_for(policy, workers);
+  o.steps = 1'000'000;
+  return o;
+}
 
 /// A run of one kind, in one process or spread.
 struct kind_of_run {
@@ -44,6 +122,7 @@ struct kind_of_run {
   std::function<void(training&)> at_end{};                ///< looks at the run when it has ended
   std::shared_ptr<net::network> network{};                ///< of server and workers; null: the usual one
   std::string words_of_ends{}; ///< what workers say that do not leave in order; empty: all do
+  std::string ends = "completed";
 };
 
 inline void PrintTo(const kind_of_run& k, std::ostream* out) { *out << k.name; }
@@ -86,6 +165,8 @@ trained_elsewhere(const kind_of_run& kind, std::uint32_t hosts = 0, const std::s
   };
   training run(kind.model, kind.data, kind.options, serve);
   training_report report = run.report();
+  EXPECT_EQ(report.ended, kind.ends) << report.why;
+  EXPECT_TRUE(report.ledger.balances() || kind.ends != "completed") << to_string(report.ledger);
   if (kind.at_end) kind.at_end(run);
   for (auto& m : members) {
     const net::ending end = m.get();
@@ -95,6 +176,19 @@ trained_elsewhere(const kind_of_run& kind, std::uint32_t hosts = 0, const std::s
       EXPECT_NE(end.words.find(kind.words_of_ends), std::string::npos) << end.words;
   }
   return report;
+}
+
+/// The recording of a run is repeated bit for bit in one process, on these devices if they are others.
+inline void expect_replayed(const kind_of_run& kind, const training_report& there,
+                            const std::vector<device>& devices = {}) {
+  training_options again = kind.options;
+  again.replay = std::make_shared<const recording>(read_recording(std::exchange(again.record, "")));
+  again.resume.reset();
+  again.checkpoints = {};
+  if (!devices.empty()) again.devices = devices;
+  const training_report here = train(kind.model, kind.data, again);
+  EXPECT_EQ(here.ended, "completed") << here.why;
+  EXPECT_EQ(here.parameters_sha256, there.parameters_sha256);
 }
 
 inline kind_of_run with(

@@ -1,20 +1,12 @@
-#include <mailgrad/actors/remote/membership.hpp>
-#include <mailgrad/actors/remote/parameter_host.hpp>
-#include <mailgrad/actors/remote/watcher.hpp>
-
-#include <mailgrad/tests/actors/remote/open_run.hpp>
+#include <mailgrad/tests/actors/remote/remote_runs.hpp>
 
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <cstdint>
 #include <future>
 #include <map>
-#include <memory>
 #include <stdexcept>
-#include <string>
 
 // The timeline of a run whose workers are in systems of their own, with clocks of their own.
 
@@ -22,11 +14,7 @@ namespace mailgrad::remote {
 namespace {
 
 using namespace std::chrono_literals;
-using ::testing::Contains;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
+using ::testing::Contains, ::testing::HasSubstr, ::testing::IsEmpty, ::testing::SizeIs;
 
 /// The clock of another machine. It tells when it has been read so often, which a worker does in each step.
 class other_clock final : public time_source {
@@ -121,10 +109,7 @@ TEST(ToldTrace, KeepsWhatAWorkerToldBeforeItWasLost) {
   const auto here = std::make_shared<other_clock>(0s, 500); // which it does not read so often without a slot
   membership comes(run.address(), {.number = 1, .time = here});
   here->wait_until_read();
-  watcher(run.address()).ask("stop");
-  EXPECT_EQ(stays.wait().reason, net::end_reason::left);
-  EXPECT_EQ(comes.wait().reason, net::end_reason::left);
-  run.report();
+  run.stop({&stays, &comes});
   const run_trace& trace = run.trace();
   ASSERT_THAT(trace.clocks, SizeIs(3));
   EXPECT_EQ(trace.clocks[1].name, "worker 1 on cpu:0");

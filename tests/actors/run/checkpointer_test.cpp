@@ -1,26 +1,18 @@
 #include <mailgrad/actors/run/checkpointer.hpp>
-
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cerrno>
-#include <cstddef>
-#include <cstdint>
 #include <filesystem>
-#include <memory>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
+using ::testing::ElementsAre, ::testing::HasSubstr;
 
 /// Writes into a folder on a disk that has room for so many checkpoints, the one that is being written among
 /// them.

@@ -7,9 +7,6 @@
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
 
-#include <memory>
-#include <vector>
-
 namespace mailgrad::testing {
 
 /// Fixture of an evaluator of a model in two shards, which the test plays.
@@ -28,7 +25,6 @@ protected:
     o.time = time_;
     return o;
   }
-  /// What the host finds.
   double expected_loss() const {
     return evaluate(plan_.model, plan_.request, *plan_.layout, weights_, plan_.data->test).loss;
   }

@@ -1,13 +1,12 @@
 #include <mailgrad/actors/run/feeder_cut.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 namespace mailgrad {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
+using ::testing::ElementsAre, ::testing::IsEmpty;
+
 using asker = feeder_cut::asker;
 using numbers = std::vector<std::uint64_t>;
 

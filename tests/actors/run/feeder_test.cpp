@@ -1,19 +1,18 @@
+#include <mailgrad/actors/run/feeder.hpp>
+#include <mailgrad/tests/actors/only.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
-#include <mailgrad/actors/run/feeder.hpp>
-
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <numeric>
 #include <set>
-#include <utility>
 
 namespace mailgrad {
 namespace {
 
-using ::testing::SizeIs;
+using ::testing::IsEmpty, ::testing::SizeIs;
+using testing::only;
 
 /// Samples whose one feature is their number.
 std::shared_ptr<const dataset> numbered(std::size_t samples) {
@@ -30,14 +29,21 @@ protected:
         numbered(samples), {samples, batch, epochs, 0, 9, mode, workers}, 0, std::move(hold_at)});
   }
 
+  auto ask_for_batch(std::uint32_t worker, std::uint32_t incarnation = 0, bool has_samples = false) {
+    return ask<dealt_batch, dealt_samples, data_exhausted, switch_ahead>(
+        feeder_, next_batch{{worker}, {incarnation}, has_samples});
+  }
   /// What a worker is answered: a batch, or null when there are no more.
   std::shared_ptr<const batch> next(std::uint32_t worker) {
-    auto answer = ask<dealt_batch, data_exhausted>(feeder_, next_batch{{worker}});
+    auto answer = ask_for_batch(worker);
     const auto batches = std::exchange(answer.heard<dealt_batch>(), {}); // the probe holds none of them
     EXPECT_EQ(batches.size() + answer.heard<data_exhausted>().size(), 1U) << "one answer to one question";
     return batches.empty() ? nullptr : batches[0].values;
   }
 
+  void take(std::initializer_list<std::uint32_t> workers) {
+    for (const std::uint32_t w : workers) EXPECT_TRUE(next(w)) << w;
+  }
   static std::vector<float> samples_of(const batch& b) {
     const std::span<const float> values = b.features.values();
     return {values.begin(), values.end()};
@@ -48,12 +54,14 @@ protected:
 
 TEST_F(Feeder, DealsEverySampleOnceAnEpochOverAllWorkers) {
   deal(23, 4, 3, 2);
+  std::uint64_t number = 0;
   for (int epoch = 0; epoch < 2; ++epoch) {
     std::multiset<float> seen;
     for (std::uint32_t i = 0; i < 6; ++i) {
       const auto b = next(i % 3);
       ASSERT_TRUE(b);
       EXPECT_EQ(b->epoch, static_cast<std::uint64_t>(epoch));
+      EXPECT_EQ(b->number, number++);
       EXPECT_EQ(b->size, i == 5 ? 3U : 4U);
       const auto samples = samples_of(*b);
       seen.insert(samples.begin(), samples.end());
@@ -67,10 +75,9 @@ TEST_F(Feeder, DealsEverySampleOnceAnEpochOverAllWorkers) {
 TEST_F(Feeder, TellsAWorkerThatHasTheSamplesWhichOnesToTake) {
   deal(12, 4, 2);
   const auto sent = next(0);
-  auto answer = ask<dealt_samples, dealt_batch>(feeder_, next_batch{{1}, {}, true});
-  EXPECT_TRUE(answer.heard<dealt_batch>().empty());
-  ASSERT_THAT(answer.heard<dealt_samples>(), SizeIs(1));
-  const dealt_samples told = answer.heard<dealt_samples>()[0];
+  auto answer = ask_for_batch(1, 0, true);
+  EXPECT_THAT(answer.heard<dealt_batch>(), IsEmpty());
+  const dealt_samples told = only(answer.heard<dealt_samples>());
   EXPECT_EQ(told.number, 1U);
   EXPECT_EQ(told.epoch, 0U);
   const auto last = next(0);
@@ -84,17 +91,12 @@ TEST_F(Feeder, TellsAWorkerThatHasTheSamplesWhichOnesToTake) {
 TEST_F(Feeder, RemembersWhileItHoldsThatAWorkerHasTheSamples) {
   deal(24, 4, 1, 1, deal_mode::on_demand, {1});
   tell(feeder_, watch_holds{});
-  EXPECT_TRUE(next(0));
-  auto hungry = ask<dealt_samples, dealt_batch>(feeder_, next_batch{{0}, {}, true});
-  EXPECT_THAT(hungry.heard<dealt_samples>(), SizeIs(0));
+  take({0});
+  auto hungry = ask_for_batch(0, 0, true);
+  EXPECT_THAT(hungry.heard<dealt_samples>(), IsEmpty());
   tell(feeder_, go_on_dealing{false, 1});
   EXPECT_THAT(hungry.heard<dealt_samples>(), SizeIs(1));
-  EXPECT_THAT(hungry.heard<dealt_batch>(), SizeIs(0));
-}
-
-TEST_F(Feeder, NumbersTheBatchesInTheOrderItDealsThem) {
-  deal(12, 4, 2);
-  for (std::uint64_t i = 0; i < 3; ++i) EXPECT_EQ(next(static_cast<std::uint32_t>(i % 2))->number, i);
+  EXPECT_THAT(hungry.heard<dealt_batch>(), IsEmpty());
 }
 
 TEST_F(Feeder, DealsARecordedRunAgainAndHoldsItsWorkersAtASwitch) {
@@ -115,33 +117,29 @@ TEST_F(Feeder, DealsARecordedRunAgainAndHoldsItsWorkersAtASwitch) {
   auto coordinator = ask<step_reached>(feeder_, watch_holds{});
   EXPECT_EQ(next(0)->number, 2U);
   EXPECT_EQ(next(1)->number, 1U);
-  auto first = ask<dealt_batch, data_exhausted, switch_ahead>(feeder_, next_batch{{0}});
-  EXPECT_TRUE(first.heard<dealt_batch>().empty()) << "that one came after the switch";
-  ASSERT_THAT(first.heard<switch_ahead>(), SizeIs(1));
-  EXPECT_EQ(first.heard<switch_ahead>()[0].step.value, 1U) << "the last one before the switch";
-  EXPECT_TRUE(coordinator.heard<step_reached>().empty()) << "worker 1 has a batch to train";
-  auto second = ask<dealt_batch, data_exhausted, switch_ahead>(feeder_, next_batch{{1}});
-  EXPECT_TRUE(second.heard<data_exhausted>().empty()) << "it must not end before the switch";
+  auto first = ask_for_batch(0);
+  EXPECT_THAT(first.heard<dealt_batch>(), IsEmpty()) << "that one came after the switch";
+  EXPECT_EQ(only(first.heard<switch_ahead>()).step.value, 1U) << "the last one before the switch";
+  EXPECT_THAT(coordinator.heard<step_reached>(), IsEmpty()) << "worker 1 has a batch to train";
+  auto second = ask_for_batch(1);
+  EXPECT_THAT(second.heard<data_exhausted>(), IsEmpty()) << "it must not end before the switch";
   EXPECT_THAT(coordinator.heard<step_reached>(), SizeIs(1));
   tell(feeder_, go_on_dealing{true, 1});
-  ASSERT_THAT(first.heard<dealt_batch>(), SizeIs(1));
-  EXPECT_EQ(first.heard<dealt_batch>()[0].values->number, 0U);
+  EXPECT_EQ(only(first.heard<dealt_batch>()).values->number, 0U);
   EXPECT_THAT(second.heard<data_exhausted>(), SizeIs(1));
 }
 
 TEST_F(Feeder, SaysThatItHasNoMoreAsOftenAsItIsAsked) {
   deal(8, 4, 2);
-  EXPECT_TRUE(next(0));
-  EXPECT_TRUE(next(0));
+  take({0, 0});
   for (std::uint32_t i = 0; i < 4; ++i) EXPECT_FALSE(next(i % 2));
 }
 
 TEST_F(Feeder, DealsNothingMoreOnceItIsTold) {
   deal(100, 4, 2);
-  EXPECT_TRUE(next(0));
+  take({0});
   tell(feeder_, stop_dealing{});
-  EXPECT_FALSE(next(0));
-  EXPECT_FALSE(next(1));
+  for (const std::uint32_t w : {0U, 1U}) EXPECT_FALSE(next(w));
   tell(feeder_, stop_dealing{});
   tell(feeder_, worker_left{{0}});
   EXPECT_FALSE(next(1));
@@ -166,58 +164,43 @@ TEST_F(Feeder, UsesTheMemoryOfABatchAgainThatNobodyHolds) {
   EXPECT_THAT(seen, SizeIs(1));
 }
 
-TEST_F(Feeder, GivesEachRankItsOwnBatchesWhenTheyAreDealtByRank) {
+TEST_F(Feeder, GivesEachRankItsOwnBatchesAndWhatAWorkerLeavesToTheOthers) {
   deal(32, 4, 2, 1, deal_mode::by_rank);
-  for (const std::uint64_t number : {1U, 3U, 5U}) EXPECT_EQ(next(1)->number, number);
+  for (const std::uint64_t number : {1U, 3U}) EXPECT_EQ(next(1)->number, number);
   for (const std::uint64_t number : {0U, 2U}) EXPECT_EQ(next(0)->number, number);
+  tell(feeder_, worker_left{{1}});
+  EXPECT_FALSE(next(1));
+  for (const std::uint64_t number : {4U, 5U, 6U, 7U}) EXPECT_EQ(next(0)->number, number);
+  EXPECT_FALSE(next(0));
 }
 
 TEST_F(Feeder, HoldsAtItsStepsAndSaysSo) {
   deal(100, 4, 2, 1, deal_mode::on_demand, {2, 3});
   auto coordinator = ask<step_reached>(feeder_, watch_holds{});
-  EXPECT_TRUE(next(0));
-  EXPECT_THAT(coordinator.heard<step_reached>(), ::testing::IsEmpty());
-  EXPECT_TRUE(next(1));
-  ASSERT_THAT(coordinator.heard<step_reached>(), SizeIs(1));
-  EXPECT_EQ(coordinator.heard<step_reached>()[0].step, 2U);
-
-  auto hungry = ask<dealt_batch>(feeder_, next_batch{{0}});
-  auto dead = ask<dealt_batch>(feeder_, next_batch{{1}});
+  take({0});
+  EXPECT_THAT(coordinator.heard<step_reached>(), IsEmpty());
+  take({1});
+  EXPECT_EQ(only(coordinator.heard<step_reached>()).step, 2U);
+  auto hungry = ask_for_batch(0), dead = ask_for_batch(1);
   tell(feeder_, worker_left{{1}});
-  EXPECT_THAT(hungry.heard<dealt_batch>(), ::testing::IsEmpty());
+  EXPECT_THAT(hungry.heard<dealt_batch>(), IsEmpty());
   tell(feeder_, go_on_dealing{false, 0});
-  EXPECT_THAT(hungry.heard<dealt_batch>(), ::testing::IsEmpty()) << "that was for another switch";
+  EXPECT_THAT(hungry.heard<dealt_batch>(), IsEmpty()) << "that was for another switch";
   tell(feeder_, go_on_dealing{false, 2});
-  ASSERT_THAT(hungry.heard<dealt_batch>(), SizeIs(1));
-  EXPECT_EQ(hungry.heard<dealt_batch>()[0].values->number, 2U);
-  EXPECT_THAT(dead.heard<dealt_batch>(), ::testing::IsEmpty()) << "a batch for the dead is lost";
+  EXPECT_EQ(only(hungry.heard<dealt_batch>()).values->number, 2U);
+  EXPECT_THAT(dead.heard<dealt_batch>(), IsEmpty()) << "a batch for the dead is lost";
   EXPECT_THAT(coordinator.heard<step_reached>(), SizeIs(2)) << "the next step to hold at";
 }
 
-TEST_F(Feeder, SaysThatItHoldsToWhoeverAsksLate) {
+TEST_F(Feeder, SaysThatItHoldsToWhoeverAsksLateAndSendsTheHungryHome) {
   deal(100, 4, 1, 1, deal_mode::on_demand, {1});
-  EXPECT_TRUE(next(0));
+  take({0});
   auto coordinator = ask<step_reached>(feeder_, watch_holds{});
   EXPECT_THAT(coordinator.heard<step_reached>(), SizeIs(1));
-}
-
-TEST_F(Feeder, SendsTheHungryHomeWhenItIsStopped) {
-  deal(100, 4, 1, 1, deal_mode::on_demand, {1});
-  EXPECT_TRUE(next(0));
-  auto hungry = ask<data_exhausted>(feeder_, next_batch{{0}});
-  EXPECT_THAT(hungry.heard<data_exhausted>(), ::testing::IsEmpty());
+  auto hungry = ask_for_batch(0);
+  EXPECT_THAT(hungry.heard<data_exhausted>(), IsEmpty());
   tell(feeder_, stop_dealing{});
   EXPECT_THAT(hungry.heard<data_exhausted>(), SizeIs(1));
-}
-
-TEST_F(Feeder, GivesWhatAWorkerLeavesToTheOthers) {
-  deal(32, 4, 2, 1, deal_mode::by_rank);
-  EXPECT_EQ(next(1)->number, 1U);
-  tell(feeder_, worker_left{{1}});
-  EXPECT_FALSE(next(1));
-  std::vector<std::uint64_t> numbers;
-  while (const auto b = next(0)) numbers.push_back(b->number);
-  EXPECT_EQ(numbers, (std::vector<std::uint64_t>{0, 2, 3, 4, 5, 6, 7}));
 }
 
 TEST_F(Feeder, TellsNobodyTheEndUntilItKnowsWhatALostWorkerHadTrained) {
@@ -229,11 +212,10 @@ TEST_F(Feeder, TellsNobodyTheEndUntilItKnowsWhatALostWorkerHadTrained) {
     const std::uint64_t number = lost->number;
     EXPECT_TRUE(next(1));
     tell(feeder_, share_lost{{1}});
-    auto hungry = ask<dealt_batch, data_exhausted>(feeder_, next_batch{{0}});
-    EXPECT_THAT(hungry.heard<data_exhausted>(), ::testing::IsEmpty());
+    auto hungry = ask_for_batch(0);
+    EXPECT_THAT(hungry.heard<data_exhausted>(), IsEmpty());
     tell(feeder_, deal_again{{1}, {}, 0});
-    ASSERT_THAT(hungry.heard<dealt_batch>(), SizeIs(1));
-    EXPECT_EQ(hungry.heard<dealt_batch>()[0].values->number, number);
+    EXPECT_EQ(only(hungry.heard<dealt_batch>()).values->number, number);
     hungry.heard<dealt_batch>().clear();
     EXPECT_EQ(next(0)->number, number + 2);
     EXPECT_FALSE(next(0));
@@ -242,13 +224,13 @@ TEST_F(Feeder, TellsNobodyTheEndUntilItKnowsWhatALostWorkerHadTrained) {
 
 TEST_F(Feeder, DealsAnIncarnationThatIsNoMoreNothing) {
   deal(40, 4, 1);
-  EXPECT_TRUE(next(0));
+  take({0});
   tell(feeder_, share_lost{{0}});
   tell(feeder_, deal_again{{0}, {}, 1});
-  auto late = ask<dealt_batch, data_exhausted>(feeder_, next_batch{{0}});
-  EXPECT_THAT(late.heard<dealt_batch>(), ::testing::IsEmpty());
-  EXPECT_THAT(late.heard<data_exhausted>(), ::testing::IsEmpty()) << "or it would end its work for good";
-  auto returned = ask<dealt_batch>(feeder_, next_batch{{0}, {1}});
+  auto late = ask_for_batch(0);
+  EXPECT_THAT(late.heard<dealt_batch>(), IsEmpty());
+  EXPECT_THAT(late.heard<data_exhausted>(), IsEmpty()) << "or it would end its work for good";
+  auto returned = ask_for_batch(0, 1);
   EXPECT_THAT(returned.heard<dealt_batch>(), SizeIs(1));
   EXPECT_FALSE(next(0));
 }
@@ -263,7 +245,7 @@ TEST_F(Feeder, DealsToAWorkerThatJoinsLate) {
 
 TEST_F(Feeder, CountsWhatIsLeftAlsoAfterItsEnd) {
   deal(40, 4, 1);
-  EXPECT_TRUE(next(0));
+  take({0});
   EXPECT_EQ(ask<undealt_counted>(feeder_, count_undealt{}).heard<undealt_counted>()[0].batches, 9U);
   tell(feeder_, stop_dealing{});
   tell(feeder_, share_lost{{0}});
@@ -275,13 +257,12 @@ TEST_F(Feeder, CountsWhatIsLeftAlsoAfterItsEnd) {
 TEST_F(Feeder, DoesNotCountABatchTwiceOnTheWayToAHold) {
   deal(100, 4, 2, 1, deal_mode::on_demand, {3});
   auto coordinator = ask<step_reached>(feeder_, watch_holds{});
-  EXPECT_TRUE(next(0));
-  EXPECT_TRUE(next(1));
+  take({0, 1});
   tell(feeder_, share_lost{{1}});
   tell(feeder_, deal_again{{1}, {}, 0});
   EXPECT_EQ(next(0)->number, 1U);
-  EXPECT_THAT(coordinator.heard<step_reached>(), ::testing::IsEmpty());
-  EXPECT_TRUE(next(0));
+  EXPECT_THAT(coordinator.heard<step_reached>(), IsEmpty());
+  take({0});
   EXPECT_THAT(coordinator.heard<step_reached>(), SizeIs(1));
 }
 

@@ -1,27 +1,18 @@
+#include <mailgrad/kernels/cuda/gpu_queue.hpp>
+#include <mailgrad/tests/actors/only.hpp>
 #include <mailgrad/tests/actors/run/evaluator_fixture.hpp>
 #include <mailgrad/tests/support/simulated_gpu/gpu_control.hpp>
 
-#include <mailgrad/kernels/cuda/gpu_queue.hpp>
-
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
-#include <memory>
-#include <optional>
-#include <vector>
 
 namespace mailgrad {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::Each;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::SizeIs;
-using ::testing::StartsWith;
+using mailgrad::testing::only;
+using ::testing::AllOf, ::testing::Each, ::testing::HasSubstr, ::testing::IsEmpty, ::testing::Not,
+    ::testing::SizeIs, ::testing::StartsWith;
 
 /// An evaluator on the simulated GPU, of a model in two shards, which the test plays.
 class GpuEvaluator : public testing::evaluator_test {
@@ -78,8 +69,7 @@ TEST_F(GpuEvaluator, TestsWeightsOfShardsWhereverTheyAre) {
     auto asker = ask<weights_tested>(tests, test_weights{11});
     EXPECT_THAT(gpus_asked(), Each(std::optional<std::uint32_t>(0)));
     for (std::uint32_t s = 0; s < 2; ++s) tell(tests, (where >> s & 1) != 0 ? on_gpu(s) : on_host(s));
-    ASSERT_THAT(asker.heard<weights_tested>(), SizeIs(1));
-    const weights_tested& found = asker.heard<weights_tested>()[0];
+    const weights_tested& found = only(asker.heard<weights_tested>());
     EXPECT_TRUE(found.whole);
     EXPECT_EQ(found.what.steps, 11U);
     EXPECT_NEAR(found.what.loss, expected_loss(), 1e-5);
@@ -89,17 +79,8 @@ TEST_F(GpuEvaluator, TestsWeightsOfShardsWhereverTheyAre) {
   }
 }
 
-TEST_F(GpuEvaluator, HoldsNoWeightsWhenItHasTested) {
-  const caf::actor tests = start<evaluator>(options());
-  ask<weights_tested>(tests, test_weights{11});
-  const shard_read first = on_gpu(0);
-  tell(tests, first);
-  tell(tests, on_gpu(1));
-  EXPECT_EQ(first.values.owner().use_count(), 1);
-}
-
 /// A shard that updates meanwhile would need more memory.
-TEST_F(GpuEvaluator, HoldsNoWeightsWhileItTests) {
+TEST_F(GpuEvaluator, HoldsNoWeightsWhileItTestsNorAfterwards) {
   const shard_read first = on_gpu(0), second = on_gpu(1);
   std::vector<long> held;
   evaluator_options o = options();
@@ -111,9 +92,9 @@ TEST_F(GpuEvaluator, HoldsNoWeightsWhileItTests) {
   auto asker = ask<weights_tested>(tests, test_weights{11});
   tell(tests, first);
   tell(tests, second);
-  ASSERT_THAT(asker.heard<weights_tested>(), SizeIs(1));
-  EXPECT_NEAR(asker.heard<weights_tested>()[0].what.loss, expected_loss(), 1e-5);
+  EXPECT_NEAR(only(asker.heard<weights_tested>()).what.loss, expected_loss(), 1e-5);
   EXPECT_THAT(held, AllOf(Not(IsEmpty()), Each(2 + 1))) << "the last message is the test's own";
+  EXPECT_EQ(first.values.owner().use_count(), 1);
 }
 
 TEST_F(GpuEvaluator, TestsNoOldWeightsIfAShardHasNone) {
@@ -124,14 +105,12 @@ TEST_F(GpuEvaluator, TestsNoOldWeightsIfAShardHasNone) {
   auto asker = ask<weights_tested>(tests, test_weights{12});
   tell(tests, on_host(0));
   tell(tests, shard_read{{1}, {8}, false, {}});
-  ASSERT_THAT(asker.heard<weights_tested>(), SizeIs(1));
-  EXPECT_FALSE(asker.heard<weights_tested>()[0].whole);
+  EXPECT_FALSE(only(asker.heard<weights_tested>()).whole);
   EXPECT_EQ(asker.heard<weights_tested>()[0].why_left_out, "shard 1 gave no weights");
   EXPECT_THAT(seen_, IsEmpty());
   auto next = ask<weights_tested>(tests, test_weights{13});
   for (std::uint32_t s = 0; s < 2; ++s) tell(tests, on_host(s));
-  ASSERT_THAT(next.heard<weights_tested>(), SizeIs(1));
-  EXPECT_TRUE(next.heard<weights_tested>()[0].whole);
+  EXPECT_TRUE(only(next.heard<weights_tested>()).whole);
   EXPECT_THAT(next.heard<weights_tested>()[0].why_left_out, IsEmpty());
   EXPECT_EQ(seen_, weights_);
 }
@@ -177,8 +156,7 @@ TEST_F(GpuEvaluator, CountsTheTimeOfWhatWasTriedInVain) {
   const caf::actor tests = start<evaluator>(std::move(o));
   auto asker = ask<weights_tested>(tests, test_weights{5});
   for (std::uint32_t s = 0; s < 2; ++s) tell(tests, on_host(s));
-  ASSERT_THAT(asker.heard<weights_tested>(), SizeIs(1));
-  EXPECT_THAT(asker.heard<weights_tested>()[0].what.why_on_host, Not(IsEmpty()));
+  EXPECT_THAT(only(asker.heard<weights_tested>()).what.why_on_host, Not(IsEmpty()));
   EXPECT_DOUBLE_EQ(asker.heard<weights_tested>()[0].what.seconds, 2);
   auto next = ask<weights_tested>(tests, test_weights{6});
   for (std::uint32_t s = 0; s < 2; ++s) tell(tests, on_host(s));
@@ -191,8 +169,7 @@ TEST_F(GpuEvaluator, TestsAtOnceOnTheHostIfTheWeightsLieThere) {
   tell(tests, on_host(0));
   set_up({.out_of_memory_at = 3});
   tell(tests, on_host(1));
-  ASSERT_THAT(asker.heard<weights_tested>(), SizeIs(1));
-  EXPECT_DOUBLE_EQ(asker.heard<weights_tested>()[0].what.loss, expected_loss());
+  EXPECT_DOUBLE_EQ(only(asker.heard<weights_tested>()).what.loss, expected_loss());
   EXPECT_THAT(asker.heard<weights_tested>()[0].what.why_on_host,
               AllOf(StartsWith("cuda:0: out of memory"), HasSubstr(", for ")));
 }

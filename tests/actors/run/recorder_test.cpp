@@ -1,28 +1,20 @@
-#include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/actors/run/run_recorder.hpp>
+#include <mailgrad/tests/actors/only.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
-#include <mailgrad/actors/run/run_recorder.hpp>
-
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cerrno>
-#include <cstdint>
 #include <limits>
-#include <memory>
 #include <sstream>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 using messaging::kill;
 
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
+using mailgrad::testing::only;
+using ::testing::ElementsAre, ::testing::HasSubstr, ::testing::IsEmpty, ::testing::SizeIs;
 
 /// A recorder, and a feeder that answers only when the test does.
 class Recorder : public testing::DeterministicTest {
@@ -47,22 +39,22 @@ protected:
     return cut;
   }
 
+  recorder_options options(recording_writer::file_calls calls) {
+    auto bytes = std::make_unique<std::ostream>(&bytes_);
+    auto file = std::make_shared<recording_writer>(std::move(bytes), "run.rec",
+                                                   recording_header{1, 1, {}, {}}, std::move(calls));
+    return {std::move(file), [this](const std::string& why) { ends_.push_back(why); }, recording_cut(1)};
+  }
+
   std::stringbuf bytes_;
   std::vector<std::string> ends_;
   std::uint64_t syncs_ = 0;
   int sync_failure_ = 0;
   testing::listener<end_recording> feeder_ = listen<end_recording>();
-  caf::actor recorder_ = start<
-      recorder>(recorder_options{std::make_shared<recording_writer>(
-                                     std::make_unique<std::ostream>(&bytes_), "memory",
-                                     recording_header{1, 1, {}, {}},
-                                     recording_writer::file_calls{
-                                         {},
-                                         [this] {
-                                           ++syncs_;
-                                           return sync_failure_;
-                                         }}),
-                                 [this](const std::string& why) { ends_.push_back(why); }, recording_cut(1)});
+  caf::actor recorder_ = start<recorder>(options({{}, [this] {
+                                                    ++syncs_;
+                                                    return sync_failure_;
+                                                  }}));
 };
 
 TEST_F(Recorder, WaitsForWhatTheFeederHasNotTold) {
@@ -116,8 +108,7 @@ TEST_F(Recorder, TakesNoMarkerOfACheckpointThatCannotHaveBegun) {
     claim(number - 1);
     EXPECT_THAT(coordinator.heard<checkpoint_part>(), IsEmpty());
     mark(number);
-    ASSERT_THAT(coordinator.heard<checkpoint_part>(), SizeIs(1));
-    EXPECT_EQ(coordinator.heard<checkpoint_part>()[0].number, number);
+    EXPECT_EQ(only(coordinator.heard<checkpoint_part>()).number, number);
     mark(number);
     EXPECT_THAT(coordinator.heard<checkpoint_part>(), SizeIs(1)) << "told once";
   }
@@ -131,27 +122,22 @@ TEST_F(Recorder, CountsTheEntriesBeforeTheFirstMarker) {
   tell(recorder_, recording_marked{1, {0}});
   tell(recorder_, order_noted{{0}, {entry}, {}});
   mark(1);
-  ASSERT_THAT(coordinator.heard<checkpoint_part>(), SizeIs(1));
-  EXPECT_THAT(cut_of(coordinator.heard<checkpoint_part>()[0].fields).entries, ElementsAre(1));
+  EXPECT_THAT(cut_of(only(coordinator.heard<checkpoint_part>()).fields).entries, ElementsAre(1));
 }
 
 /// Gives the file up when a part fails, and not at the end of the run.
 TEST_F(Recorder, GivesUpOnceWhenTheDiskIsFull) {
   std::vector<std::string> said;
   std::vector<std::uint64_t> left;
-  const auto on_full = start<recorder>(recorder_options{
-      std::make_shared<recording_writer>(std::make_unique<std::ostream>(&bytes_), "run.rec",
-                                         recording_header{1, 1, {}, {}},
-                                         recording_writer::file_calls{{},
-                                                                      [] { return ENOSPC; },
-                                                                      [&](std::uint64_t bytes) {
-                                                                        left.push_back(bytes);
-                                                                        return "run.rec.partial";
-                                                                      },
-                                                                      [] { return std::uint64_t{500}; }}),
-      [this](const std::string& why) { ends_.push_back(why); }, recording_cut(1),
-      [&](const recording_account& what) { said.push_back(format_recording(what)); },
-      [] { return std::uint64_t{500}; }});
+  const auto give_up_file = [&](std::uint64_t bytes) {
+    left.push_back(bytes);
+    return "run.rec.partial";
+  };
+  const auto room = [] { return std::uint64_t{500}; };
+  recorder_options full = options({{}, [] { return ENOSPC; }, give_up_file, room});
+  full.on_early_end = [&](const recording_account& what) { said.push_back(format_recording(what)); };
+  full.room = room;
+  const auto on_full = start<recorder>(std::move(full));
   const order_entry entry{order_entry::kind::gradient, {0}, {1}};
   tell(on_full, order_noted{{0}, {entry}, {}});
   EXPECT_THAT(said, IsEmpty());
@@ -159,8 +145,7 @@ TEST_F(Recorder, GivesUpOnceWhenTheDiskIsFull) {
     auto coordinator = ask<checkpoint_part>(on_full, mark_recording{number});
     tell(on_full, recording_marked{number, {0}});
     tell(on_full, recording_marked{number, feeder_of_recording});
-    ASSERT_THAT(coordinator.heard<checkpoint_part>(), SizeIs(1));
-    EXPECT_TRUE(cut_of(coordinator.heard<checkpoint_part>()[0].fields).failed);
+    EXPECT_TRUE(cut_of(only(coordinator.heard<checkpoint_part>()).fields).failed);
     EXPECT_THAT(said, ElementsAre(HasSubstr("No space left on device; all of that is in 'run.rec.partial'")));
   }
   tell(on_full, order_noted{{0}, {entry}, {}});
@@ -168,11 +153,6 @@ TEST_F(Recorder, GivesUpOnceWhenTheDiskIsFull) {
   EXPECT_THAT(said, SizeIs(1));
   EXPECT_THAT(left, SizeIs(1));
   EXPECT_THAT(ends_, ElementsAre(HasSubstr("No space left on device")));
-}
-
-TEST_F(Recorder, EndsAtOnceWhereNoFeederIsNamed) {
-  tell(recorder_, ending({}));
-  EXPECT_THAT(ends_, ElementsAre(""));
 }
 
 } // namespace

@@ -1,27 +1,23 @@
+#include <mailgrad/actors/run/run_crew.hpp>
+#include <mailgrad/engine/worker/step_runner.hpp>
+#include <mailgrad/graph/models/spanning_models.hpp>
+#include <mailgrad/tests/actors/only.hpp>
 #include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/engine/shard/push_of.hpp>
 #include <mailgrad/tests/engine/small_problem.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 
-#include <mailgrad/actors/run/run_crew.hpp>
-#include <mailgrad/engine/worker/step_runner.hpp>
-#include <mailgrad/graph/models/spanning_models.hpp>
-
 #include <gmock/gmock.h>
 
-#include <chrono>
 #include <cmath>
-#include <functional>
-#include <optional>
-#include <vector>
 
 namespace mailgrad {
 namespace {
 
+using mailgrad::testing::only;
 using testing::expect_refused;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
+using ::testing::IsEmpty, ::testing::SizeIs;
 
 /// Gives up when it goes out of scope, so that a test that fails ends too: the system waits for its actors.
 struct ending_crew : run_crew {
@@ -50,6 +46,11 @@ protected:
     o.on_end = [this](run_outcome outcome) { outcome_ = std::move(outcome); };
     return o;
   }
+  const run_outcome& completed() {
+    run();
+    EXPECT_EQ(outcome_.value().how, run_outcome::ending::completed) << outcome_->why;
+    return *outcome_;
+  }
 
   std::optional<run_outcome> outcome_;
   std::vector<training_progress> shown_;
@@ -61,20 +62,18 @@ TEST_F(RunCrew, TrainsAsThePlanSays) {
   EXPECT_THAT(crew.shards(), SizeIs(2));
   EXPECT_THAT(crew.stages(), IsEmpty());
   EXPECT_EQ(crew.store(), nullptr);
-  run();
-  ASSERT_TRUE(outcome_);
-  EXPECT_EQ(outcome_->how, run_outcome::ending::completed);
+  const run_outcome& o = completed();
   std::uint64_t steps = 0;
-  for (const worker_report& w : outcome_->workers) steps += w.steps;
+  for (const worker_report& w : o.workers) steps += w.steps;
   EXPECT_EQ(steps, 6U);
+  EXPECT_FALSE(o.workers[0].trace || o.shards[0].trace || o.feeder_trace) << "the plan wants no timeline";
 }
 
 TEST_F(RunCrew, OfHogwildAloneHasABlockAndNoShards) {
   ending_crew crew(system(), planned(options_for("hogwild", 2)), options());
   EXPECT_THAT(crew.shards(), IsEmpty());
   ASSERT_NE(crew.store(), nullptr);
-  run();
-  ASSERT_TRUE(outcome_);
+  completed();
   EXPECT_EQ(crew.store()->version(), 6U);
 }
 
@@ -96,7 +95,6 @@ TEST_F(RunCrew, SpawnsOnlyTheRolesThatAreWanted) {
   EXPECT_EQ(device.heard<shard_weights>()[1].header.version.value, 1U);
 }
 
-/// The actor that stands between a worker and a shard gets what the worker sends.
 TEST_F(RunCrew, LetsATestStandBetweenWorkersAndShards) {
   auto between = listen<join_shard, push_gradient, worker_left>();
   run_crew_options overheard = options();
@@ -108,8 +106,7 @@ TEST_F(RunCrew, LetsATestStandBetweenWorkersAndShards) {
   ending_crew crew(system(), planned(options_for("async", 2)), std::move(overheard));
   run();
   EXPECT_THAT(asked, SizeIs(4));
-  EXPECT_THAT(between.heard<join_shard>(), SizeIs(1));
-  EXPECT_EQ(between.heard<join_shard>()[0].worker, rank{1});
+  EXPECT_EQ(only(between.heard<join_shard>()).worker, rank{1});
 }
 
 TEST_F(RunCrew, EndsEveryActorWhenItGivesUp) {
@@ -117,10 +114,8 @@ TEST_F(RunCrew, EndsEveryActorWhenItGivesUp) {
   crew.give_up();
   run();
   EXPECT_FALSE(outcome_);
-  for (const caf::actor& a : crew.devices()) {
-    auto question = ask<wait_reason>(a, list_wait_reasons{});
-    EXPECT_THAT(question.heard<wait_reason>(), IsEmpty());
-  }
+  for (const caf::actor& a : crew.devices())
+    EXPECT_THAT(ask<wait_reason>(a, list_wait_reasons{}).heard<wait_reason>(), IsEmpty());
 }
 
 /// The last of its workers cannot be built when the others already live.
@@ -155,6 +150,14 @@ TEST_F(RunCrew, RefusesWhatCannotBeSpawnedBeforeAnyActorLives) {
       {"no shards", crew([](auto&, auto& o) { o.roles.shards = false; }), beside},
       {"no feeder", crew([](auto&, auto& o) { o.roles.feeder = false; }), beside},
       {"no coordinator", crew([](auto&, auto& o) { o.roles.coordinator = false; }), beside},
+      {"workers alone", crew([](auto&, auto& o) {
+         o.roles = crew_roles{false, false, false, true};
+       }),
+       beside},
+      {"a coordinator alone", crew([](auto&, auto& o) {
+         o.roles = crew_roles{true, false, true, false};
+       }),
+       "a coordinator needs a feeder"},
       {"an actor that nobody can spawn", crew([](auto& p, auto&) {
          p.options.parameter_actor = std::make_shared<parameter_actor_kind>("mine", false);
        }),
@@ -186,10 +189,7 @@ TEST_F(RunCrew, StagesTheWorkersThatSpanDevices) {
   EXPECT_THAT(crew.devices(), SizeIs(2));
   EXPECT_THAT(crew.stages(), SizeIs(4));
   EXPECT_THAT(crew.helpers(), SizeIs(1)) << "of two threads, one would sleep";
-  run();
-  ASSERT_TRUE(outcome_);
-  EXPECT_EQ(outcome_->how, run_outcome::ending::completed) << outcome_->why;
-  const worker_report& second = outcome_->workers[1];
+  const worker_report& second = completed().workers[1];
   EXPECT_EQ(second.trace->name(), "worker 1");
   ASSERT_THAT(second.stages, SizeIs(2));
   EXPECT_EQ(second.stages[0].trace->name(), "worker 1, stage on cpu:0");
@@ -202,23 +202,12 @@ TEST_F(RunCrew, NamesTheTimelineOfEachActor) {
   run_crew_options since = options();
   since.created = time_->now() - std::chrono::seconds{1};
   ending_crew crew(system(), planned(o), since);
-  run();
-  ASSERT_TRUE(outcome_);
-  EXPECT_EQ(outcome_->workers[1].trace->name(), "worker 1 on cpu:0");
-  EXPECT_EQ(outcome_->shards[1].trace->name(), "shard 1");
-  ASSERT_TRUE(outcome_->feeder_trace);
-  EXPECT_EQ(outcome_->feeder_trace->name(), "feeder");
-  EXPECT_THAT(outcome_->shards[0].trace->events(), SizeIs(1)) << "as many as there is room for";
-  EXPECT_EQ(outcome_->shards[0].trace->events().front().begin, since.created);
-}
-
-TEST_F(RunCrew, KeepsNoTimelineUnlessThePlanWantsOne) {
-  ending_crew crew(system(), planned(options_for("async", 1)), options());
-  run();
-  ASSERT_TRUE(outcome_);
-  EXPECT_FALSE(outcome_->workers[0].trace);
-  EXPECT_FALSE(outcome_->shards[0].trace);
-  EXPECT_FALSE(outcome_->feeder_trace);
+  const run_outcome& ended = completed();
+  EXPECT_EQ(ended.workers[1].trace->name(), "worker 1 on cpu:0");
+  EXPECT_EQ(ended.shards[1].trace->name(), "shard 1");
+  ASSERT_TRUE(ended.feeder_trace);
+  EXPECT_EQ(ended.feeder_trace->name(), "feeder");
+  EXPECT_EQ(only(ended.shards[0].trace->events()).begin, since.created) << "as many as there is room for";
 }
 
 /// Six steps of one worker are six differences, or three.
@@ -228,15 +217,11 @@ TEST_F(RunCrew, GivesWorkersTheirLocalSteps) {
     training_options o = options_for("async", 1);
     o.local_steps = local_steps;
     ending_crew crew(system(), planned(o), options());
-    run();
-    ASSERT_TRUE(outcome_);
-    EXPECT_EQ(outcome_->how, run_outcome::ending::completed) << outcome_->why;
-    EXPECT_EQ(outcome_->workers[0].steps, 6U);
+    EXPECT_EQ(completed().workers[0].steps, 6U);
     EXPECT_EQ(outcome_->shards[1].version.value, 6 / local_steps);
   }
 }
 
-/// Before any worker has written to it.
 TEST_F(RunCrew, SharesABlockWithTheFirstValuesOfAllShards) {
   const run_plan plan = planned(options_for("hogwild, sync@3", 2));
   const std::shared_ptr<const parameter_layout> layout = plan.layout;
@@ -246,37 +231,25 @@ TEST_F(RunCrew, SharesABlockWithTheFirstValuesOfAllShards) {
   crew.store()->load(0, shared);
   EXPECT_THAT(shared, ::testing::ElementsAreArray(testing::first_values(*layout, plan.options.seed)));
   EXPECT_THAT(crew.shards(), SizeIs(2)) << "for the policy that follows";
-  run();
-  ASSERT_TRUE(outcome_);
-  EXPECT_EQ(outcome_->how, run_outcome::ending::completed) << outcome_->why;
+  completed();
 }
 
+/// Those who measure the run measure it from its first actor on, before its workers take their memory.
 TEST_F(RunCrew, LetsATestChooseTheRunnerOfEachWorker) {
+  const instant begun = time_->now();
   std::vector<std::uint32_t> asked;
   run_crew_options o = options();
   o.runner = [&](rank worker, std::shared_ptr<step_runner> own) {
     EXPECT_TRUE(own);
     asked.push_back(worker.value);
-    return own;
-  };
-  ending_crew crew(system(), planned(options_for("sync", 3)), std::move(o));
-  EXPECT_THAT(asked, ::testing::ElementsAre(0, 1, 2));
-  run();
-  EXPECT_TRUE(outcome_);
-}
-
-/// As those say who measure the run from its first actor on.
-TEST_F(RunCrew, BeginsBeforeItsWorkersTakeTheirMemory) {
-  const instant begun = time_->now();
-  run_crew_options o = options();
-  o.runner = [&](rank, std::shared_ptr<step_runner> own) {
     time_->advance(std::chrono::seconds{1});
     return own;
   };
   ending_crew crew(system(), planned(options_for("sync", 3)), std::move(o));
+  EXPECT_THAT(asked, ::testing::ElementsAre(0, 1, 2));
   EXPECT_EQ(time_->now() - begun, std::chrono::seconds{3});
   EXPECT_EQ(crew.started(), begun);
-  run();
+  completed();
 }
 
 TEST_F(RunCrew, SendsTheRecorderHomeToo) {
@@ -297,10 +270,7 @@ TEST_F(RunCrew, LetsTheFirstShardLeadTheOthers) {
   training_options o = options_for("backup:1", 3);
   o.shards = 3;
   ending_crew crew(system(), planned(o), options());
-  run();
-  ASSERT_TRUE(outcome_);
-  EXPECT_EQ(outcome_->how, run_outcome::ending::completed) << outcome_->why;
-  for (const shard_report& s : outcome_->shards) EXPECT_EQ(s.version, outcome_->shards[0].version);
+  for (const shard_report& s : completed().shards) EXPECT_EQ(s.version, outcome_->shards[0].version);
 }
 
 /// A shard takes no gradient of another run.
@@ -308,9 +278,7 @@ TEST_F(RunCrew, TellsEveryActorWhichRunItIs) {
   run_plan plan = planned(options_for("async", 1));
   plan.run = {9};
   ending_crew crew(system(), std::move(plan), options());
-  run();
-  ASSERT_TRUE(outcome_);
-  for (const shard_report& s : outcome_->shards) EXPECT_EQ(s.version.value, 6U);
+  for (const shard_report& s : completed().shards) EXPECT_EQ(s.version.value, 6U);
 }
 
 TEST_F(RunCrew, GivesEveryActorTheSameClock) {
@@ -321,8 +289,7 @@ TEST_F(RunCrew, GivesEveryActorTheSameClock) {
   const instant begun = time_->now();
   while (step()) time_->advance(std::chrono::milliseconds{200});
   ASSERT_TRUE(outcome_);
-  ASSERT_THAT(outcome_->switches, SizeIs(1));
-  EXPECT_GT(outcome_->switches[0].begun, begun);
+  EXPECT_GT(only(outcome_->switches).begun, begun);
   EXPECT_LE(outcome_->switches[0].ended, time_->now());
   ASSERT_THAT(shown_, ::testing::Not(IsEmpty()));
   EXPECT_GT(shown_.back().steps, 0U) << "a worker tells what it has done";
@@ -335,8 +302,7 @@ TEST_F(RunCrew, ClipsGradientsAsThePlanSays) {
   o.optimizer.clip_norm = 0.125;
   const run_plan plan = planned(o);
   ending_crew crew(system(), plan, options());
-  run();
-  ASSERT_TRUE(outcome_);
+  completed();
   const std::vector<float> first = testing::first_values(*plan.layout, o.seed);
   double squares = 0;
   for (std::size_t s = 0; s < 2; ++s) {

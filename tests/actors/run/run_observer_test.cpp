@@ -1,12 +1,9 @@
+#include <mailgrad/actors/run/run_watch.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
-#include <mailgrad/actors/run/run_watch.hpp>
-
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <variant>
-#include <vector>
 
 namespace mailgrad {
 namespace {

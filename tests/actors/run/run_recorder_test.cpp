@@ -1,22 +1,18 @@
-#include <mailgrad/tests/support/deterministic_test.hpp>
-#include <mailgrad/tests/support/scratch_files.hpp>
-
 #include <mailgrad/actors/run/run_recorder.hpp>
 #include <mailgrad/engine/record/recording.hpp>
+#include <mailgrad/tests/support/deterministic_test.hpp>
+#include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <gmock/gmock.h>
 
 #include <filesystem>
-#include <string>
 
 namespace mailgrad {
 using messaging::kill;
 
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
+using ::testing::ElementsAre, ::testing::HasSubstr, ::testing::IsEmpty;
 
 // With the recorder on a thread of its own, and a thread that blocks for it.
 class RunRecorder : public testing::DeterministicTest {

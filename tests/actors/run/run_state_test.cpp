@@ -1,18 +1,14 @@
-#include <mailgrad/tests/support/manual_time.hpp>
-
 #include <mailgrad/actors/run/run_state.hpp>
+#include <mailgrad/tests/support/manual_time.hpp>
 
 #include <gmock/gmock.h>
 
-#include <memory>
-#include <string>
 #include <thread>
 
 namespace mailgrad {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
+using ::testing::ElementsAre, ::testing::IsEmpty;
 
 constexpr std::chrono::milliseconds no_time{0};
 constexpr std::chrono::hours long_time{1};

@@ -1,22 +1,18 @@
-#include <mailgrad/tests/support/deterministic_test.hpp>
+#include <mailgrad/actors/run/staleness_tracker.hpp>
+#include <mailgrad/tests/actors/only.hpp>
 #include <mailgrad/tests/support/played_actor.hpp>
 
-#include <mailgrad/actors/run/staleness_tracker.hpp>
-
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <bit>
-#include <chrono>
 #include <variant>
-#include <vector>
 
 namespace mailgrad {
 namespace {
 
 using namespace std::chrono_literals;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
+using mailgrad::testing::only;
+using ::testing::IsEmpty, ::testing::SizeIs;
 
 worker_progress progress(std::uint32_t worker, std::uint64_t steps, std::uint64_t samples, double loss) {
   const double loss_sum = loss * static_cast<double>(samples);
@@ -31,7 +27,10 @@ protected:
 };
 
 TEST_F(StalenessTracker, SumsWhatWorkersDid) {
+  run();
   time_->advance(3s);
+  tell(tracker_, progress(0, 0, 0, 0));
+  EXPECT_THAT(shown_, IsEmpty()) << "no step";
   tell(tracker_, progress(0, 10, 640, 0.5));
   tell(tracker_, progress(1, 4, 256, 0.25));
   ASSERT_THAT(shown_, SizeIs(2));
@@ -39,13 +38,8 @@ TEST_F(StalenessTracker, SumsWhatWorkersDid) {
   EXPECT_EQ(shown_[1].samples, 896U);
   EXPECT_DOUBLE_EQ(shown_[0].loss, 0.5);
   EXPECT_DOUBLE_EQ(shown_[1].loss, 0.25) << "the mean over the latest steps";
-}
-
-TEST_F(StalenessTracker, CountsTimeFromItsStart) {
-  run();
-  time_->advance(3s);
-  tell(tracker_, progress(0, 1, 1, 1.0));
-  EXPECT_EQ(shown_.back().elapsed, 3s);
+  EXPECT_EQ(shown_[1].elapsed, 3s) << "since its start";
+  tell(start<staleness_tracker>(staleness_tracker_options{time_, {}}), progress(0, 1, 1, 1.0)); // unseen
 }
 
 TEST_F(StalenessTracker, AveragesTheGapsOfAllShards) {
@@ -57,16 +51,6 @@ TEST_F(StalenessTracker, AveragesTheGapsOfAllShards) {
   EXPECT_THAT(shown_, IsEmpty());
   tell(tracker_, progress(0, 1, 1, 1.0));
   EXPECT_DOUBLE_EQ(shown_.back().staleness_mean, 1);
-}
-
-TEST_F(StalenessTracker, ShowsNothingWithoutSteps) {
-  tell(tracker_, progress(0, 0, 0, 0));
-  EXPECT_THAT(shown_, IsEmpty());
-}
-
-TEST_F(StalenessTracker, NeedsNobodyToWatchIt) {
-  const caf::actor unseen = start<staleness_tracker>(staleness_tracker_options{time_, {}});
-  tell(unseen, progress(0, 1, 1, 1.0));
 }
 
 /// A tracker that makes a line each second and has the weights tested each 10 steps.
@@ -101,8 +85,7 @@ TEST_F(MeasuringTracker, MakesALineWhenOneIsDue) {
   EXPECT_THAT(seen<metrics_line>(), IsEmpty());
   time_->advance(200ms);
   tell(tracker_, progress(0, 1, 10, 1));
-  ASSERT_THAT(seen<metrics_line>(), SizeIs(1));
-  EXPECT_DOUBLE_EQ(seen<metrics_line>()[0].train_loss.value(), 1.5);
+  EXPECT_DOUBLE_EQ(only(seen<metrics_line>()).train_loss.value(), 1.5);
   EXPECT_DOUBLE_EQ(seen<metrics_line>()[0].time_s, 1.1);
 }
 
@@ -134,8 +117,7 @@ TEST_F(MeasuringTracker, GoesOnWhereAnEarlierProcessWas) {
   time_->advance(1s);
   tell(tracker, progress(0, 1, 10, 1));
   EXPECT_THAT(evaluator_.heard<test_weights>(), IsEmpty()) << "the next test is at step 20";
-  ASSERT_THAT(seen<metrics_line>(), SizeIs(1));
-  EXPECT_EQ(seen<metrics_line>()[0].steps, 16U);
+  EXPECT_EQ(only(seen<metrics_line>()).steps, 16U);
   EXPECT_EQ(seen<metrics_line>()[0].time_s, 61);
 }
 
@@ -144,15 +126,12 @@ TEST_F(MeasuringTracker, HasTheWeightsTestedOnceAtATime) {
   EXPECT_THAT(evaluator_.heard<test_weights>(), IsEmpty()) << "nobody tests yet";
   tell(tracker_, watch_tests{evaluator_.actor()});
   tell(tracker_, progress(0, 1, 10, 1));
-  ASSERT_THAT(evaluator_.heard<test_weights>(), SizeIs(1));
-  EXPECT_EQ(evaluator_.heard<test_weights>()[0].steps, 11U);
+  EXPECT_EQ(only(evaluator_.heard<test_weights>()).steps, 11U);
   tell(tracker_, progress(0, 30, 10, 1));
   EXPECT_THAT(evaluator_.heard<test_weights>(), SizeIs(1)) << "a test is under way";
   tell(tracker_, weights_tested{{.steps = 11, .loss = 0.5, .accuracy = 0.75}});
-  ASSERT_THAT(seen<evaluation_made>(), SizeIs(1));
-  EXPECT_EQ(seen<evaluation_made>()[0].steps, 11U);
-  ASSERT_THAT(seen<metrics_line>(), SizeIs(1));
-  EXPECT_EQ(seen<metrics_line>()[0].test_accuracy, 0.75);
+  EXPECT_EQ(only(seen<evaluation_made>()).steps, 11U);
+  EXPECT_EQ(only(seen<metrics_line>()).test_accuracy, 0.75);
   tell(tracker_, progress(0, 1, 10, 1));
   EXPECT_THAT(evaluator_.heard<test_weights>(), SizeIs(2));
   tell(tracker_, weights_tested{{.steps = 42, .loss = 0.5}, false});
@@ -162,15 +141,13 @@ TEST_F(MeasuringTracker, HasTheWeightsTestedOnceAtATime) {
 TEST_F(MeasuringTracker, TellsWhyATestWasLeftOut) {
   tell(tracker_, watch_tests{evaluator_.actor()});
   tell(tracker_, weights_tested{{.steps = 11}, false, "no memory"});
-  ASSERT_THAT(seen<test_left_out>(), SizeIs(1));
-  EXPECT_EQ(seen<test_left_out>()[0].steps, 11U);
+  EXPECT_EQ(only(seen<test_left_out>()).steps, 11U);
   EXPECT_EQ(seen<test_left_out>()[0].why, "no memory");
   EXPECT_THAT(seen<evaluation_made>(), IsEmpty());
   tell(tracker_, weights_tested{{.steps = 12}, false});
   EXPECT_THAT(seen<test_left_out>(), SizeIs(1)) << "that one was given up";
 }
 
-/// A tracker that nobody observes, and that ends the run when the loss is low or three tests are in vain.
 TEST_F(MeasuringTracker, EndsTheRunWhenItHasBeenTrainedEnough) {
   auto coordinator = listen<stop_training>();
   staleness_tracker_options o = options(time_, nullptr);
@@ -181,8 +158,7 @@ TEST_F(MeasuringTracker, EndsTheRunWhenItHasBeenTrainedEnough) {
   tell(tracker, progress(0, 1, 10, 1));
   EXPECT_THAT(coordinator.heard<stop_training>(), IsEmpty());
   tell(tracker, progress(0, 1, 10, 0.25));
-  ASSERT_THAT(coordinator.heard<stop_training>(), SizeIs(1));
-  EXPECT_EQ(coordinator.heard<stop_training>()[0].why, "train_loss is 0.25, below 0.5");
+  EXPECT_EQ(only(coordinator.heard<stop_training>()).why, "train_loss is 0.25, below 0.5");
   EXPECT_TRUE(coordinator.heard<stop_training>()[0].enough);
   tell(tracker, progress(0, 1, 10, 0.2));
   EXPECT_THAT(coordinator.heard<stop_training>(), SizeIs(1)) << "once is enough";
@@ -198,6 +174,9 @@ TEST_F(MeasuringTracker, EndsTheRunWhenTestsGetNoBetter) {
   tell(tracker, weights_tested{{.steps = 20, .loss = 0.75}});
   tell(tracker, weights_tested{{.steps = 25, .loss = 0.75}, false});
   EXPECT_THAT(coordinator.heard<stop_training>(), IsEmpty()) << "a test that was given up does not count";
+  ASSERT_THAT(coordinator.heard<tests_judged>(), SizeIs(2)) << "what checkpoints keep";
+  EXPECT_EQ(coordinator.heard<tests_judged>()[1].so_far,
+            (judged_tests{.steps = 20, .worse = 1, .lowest_loss = 0.5, .lowest_at = 10}));
   tell(tracker, weights_tested{{.steps = 27, .loss = 0.75}, false, "no memory"});
   EXPECT_THAT(coordinator.heard<stop_training>(), IsEmpty()) << "nor does one that was left out";
   tell(tracker, weights_tested{{.steps = 30, .loss = 0.5}});
@@ -205,20 +184,6 @@ TEST_F(MeasuringTracker, EndsTheRunWhenTestsGetNoBetter) {
   tell(tracker, watch_tests{evaluator_.actor()});
   tell(tracker, progress(0, 50, 10, 1));
   EXPECT_THAT(evaluator_.heard<test_weights>(), IsEmpty()) << "the run ends, so nothing more is tested";
-}
-
-TEST_F(MeasuringTracker, TellsWhatCheckpointsKeepOfTests) {
-  auto coordinator = listen<stop_training, tests_judged>();
-  staleness_tracker_options o = options(time_, nullptr);
-  o.enough = early_stop({}, 2);
-  const caf::actor tracker = start<staleness_tracker>(std::move(o));
-  tell(tracker, stop_by{coordinator.actor()});
-  tell(tracker, weights_tested{{.steps = 10, .loss = 0.5}});
-  tell(tracker, weights_tested{{.steps = 20, .loss = 0.75}});
-  tell(tracker, weights_tested{{.steps = 25, .loss = 0.1}, false});
-  ASSERT_THAT(coordinator.heard<tests_judged>(), SizeIs(2)) << "a test that was given up is none";
-  EXPECT_EQ(coordinator.heard<tests_judged>()[1].so_far,
-            (judged_tests{.steps = 20, .worse = 1, .lowest_loss = 0.5, .lowest_at = 10}));
 }
 
 /// The earlier process was killed at step 25, while the test of step 20 was under way, or after it had ended.
@@ -244,8 +209,7 @@ TEST_F(MeasuringTracker, EndsWithTheLastLine) {
   known.time_s = 0.5;
   known.steps = 3;
   tell(tracker_, close_metrics{known, tracker_});
-  ASSERT_THAT(seen<metrics_line>(), SizeIs(1));
-  EXPECT_EQ(seen<metrics_line>()[0].steps, 3U);
+  EXPECT_EQ(only(seen<metrics_line>()).steps, 3U);
   EXPECT_EQ(seen<metrics_line>()[0].train_loss, 3);
   EXPECT_THAT(observer_.heard<end_events>(), SizeIs(1));
   tell(tracker_, weights_tested{{.steps = 3}});

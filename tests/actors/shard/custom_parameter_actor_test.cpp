@@ -1,31 +1,22 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/actors/shard/custom_parameter_actor.hpp>
 #include <mailgrad/tests/actors/runs/small_training.hpp>
 
-#include <mailgrad/actors/shard/custom_parameter_actor.hpp>
-
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <bit>
-#include <cstdint>
 #include <map>
 #include <stdexcept>
-#include <utility>
-#include <vector>
-
-// Whole runs whose shards are served by an actor that is not ours.
 
 namespace mailgrad {
 using messaging::on, messaging::send;
 
 namespace {
 
-using ::testing::HasSubstr;
-using testing::options_for;
-using testing::small_data;
-using testing::small_model;
-using ::testing::ThrowsMessage;
-using testing::trained;
+using ::testing::HasSubstr, ::testing::ThrowsMessage;
+using testing::options_for, testing::small_data, testing::small_model, testing::trained;
+
+// Whole runs whose shards are served by an actor that is not ours.
 
 /// Applies every other gradient of a worker and refuses the rest: no policy does that.
 class every_other {

@@ -1,18 +1,13 @@
-#include <mailgrad/tests/engine/layouts.hpp>
-#include <mailgrad/tests/support/deterministic_test.hpp>
-#include <mailgrad/tests/tensor/late_queue.hpp>
-
 #include <mailgrad/actors/shard/host_readers.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tests/engine/layouts.hpp>
+#include <mailgrad/tests/support/played_actor.hpp>
+#include <mailgrad/tests/tensor/late_queue.hpp>
 
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <functional>
-#include <memory>
 #include <span>
-#include <vector>
 
 namespace mailgrad {
 namespace {
@@ -49,32 +44,15 @@ struct silent_watch final : event_watch {
   void when_passed(device_event, notice) override {}
 };
 
-/// An actor that does what it is told, once.
-class told_actor {
-public:
-  static constexpr const char* name = "mailgrad.told-actor";
-  told_actor(caf::event_based_actor* self, std::function<void(caf::event_based_actor*)> what)
-      : self_(self), what_(std::move(what)) {}
-  caf::behavior make_behavior() {
-    what_(self_);
-    return {messaging::on(self_, [](const weights_copied&) {})};
-  }
-
-private:
-  caf::event_based_actor* self_;
-  std::function<void(caf::event_based_actor*)> what_;
-};
-
-class HostReaders : public testing::DeterministicTest {
+class HostReaders : public testing::PlayedActorTest {
 protected:
   /// Calls `what` with readers of a shard on this device queue, in an actor.
   void with_readers(const std::function<void(host_readers&)>& what) {
-    start<told_actor>(std::function<void(caf::event_based_actor*)>([&](caf::event_based_actor* self) {
-      host_readers readers(self, weights_, std::make_shared<silent_watch>(), time_);
+    act([&] {
+      host_readers readers(self_, weights_, std::make_shared<silent_watch>(), time_);
       what(readers);
       done_ = true;
-    }));
-    run();
+    });
     EXPECT_TRUE(done_) << "the actor has ended before";
   }
 

@@ -1,16 +1,12 @@
 #pragma once
 
+#include <mailgrad/tests/actors/only.hpp>
 #include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/engine/shard/push_of.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
 #include <mailgrad/actors/shard/parameter_actor.hpp>
-
-#include <functional>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
+#include <mailgrad/engine/record/recording.hpp>
 
 namespace mailgrad::testing {
 
@@ -41,6 +37,7 @@ protected:
     o.waits_here = waits_here_;
     o.awaits = awaits_;
     shard_ = start<parameter_actor>(std::move(o));
+    devices_.clear();
     for (std::uint32_t r = 0; r < workers; ++r) {
       devices_.push_back(listen<shard_weights>());
       tell(shard_, join_shard{{r}, {}, devices_[r].actor()});
@@ -52,16 +49,50 @@ protected:
     tell(shard_, push_of(worker, step, version_read, constant_gradient(layout_, value), scale, epoch_));
   }
 
+  void push_as(std::uint32_t incarnation, std::uint32_t worker, std::uint64_t step,
+               std::uint64_t version_read) {
+    push_gradient x = push_of(worker, step, version_read, constant_gradient(layout_, 1));
+    x.header.id.incarnation = {incarnation};
+    tell(shard_, x);
+  }
+  void join(std::uint32_t worker, std::uint32_t incarnation) {
+    tell(shard_, join_shard{{worker}, {incarnation}, devices_[worker].actor()});
+  }
+
   std::vector<shard_weights>& weights_of(std::uint32_t worker) {
     return devices_[worker].heard<shard_weights>();
   }
   /// How far the first weight is below where it began.
   float moved(const shard_weights& w) const { return begin_ - w.payload.values.on_host()[0]; }
 
+  std::vector<wait_reason> waits() {
+    return ask<wait_reason>(shard_, list_wait_reasons{}).heard<wait_reason>();
+  }
   shard_report report() { return ask<shard_report>(shard_, report_shard{}).heard<shard_report>().at(0); }
+
+  /// A shard that is served from now on notes its order.
+  void record() { recorder_ = noted_.actor(); }
+  /// What it has noted behind its report.
+  std::vector<order_entry> entries() {
+    report();
+    std::vector<order_entry> all;
+    for (const order_noted& n : noted_.heard<order_noted>())
+      all.insert(all.end(), n.entries.begin(), n.entries.end());
+    return all;
+  }
+  /// The recorded run of so many workers, in the order of one shard.
+  void replay(std::uint32_t workers, std::vector<order_entry> entries) {
+    recording r;
+    r.header.workers = workers;
+    r.header.shards = 1;
+    r.entries = {std::move(entries)};
+    r.batches.resize(workers);
+    replayed_ = std::make_shared<const recording>(std::move(r));
+  }
 
   const std::uint32_t index_;
   const parameter_layout layout_;
+  listener<order_noted> noted_ = listen<order_noted>();
   listener<staleness_observed> tracker_ = listen<staleness_observed>();
   caf::actor shard_;
   std::vector<listener<shard_weights>> devices_;

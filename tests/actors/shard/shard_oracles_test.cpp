@@ -1,27 +1,22 @@
+#include <mailgrad/actors/shard/parameter_actor.hpp>
+#include <mailgrad/optim/clip.hpp>
 #include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/engine/shard/oracle_server.hpp>
 #include <mailgrad/tests/engine/shard/push_of.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
-#include <mailgrad/actors/shard/parameter_actor.hpp>
-#include <mailgrad/optim/clip.hpp>
-
 #include <gtest/gtest.h>
 
 #include <bit>
 #include <cmath>
-#include <string>
-
-// A parameter actor under each cure and several policies, against the same server written from the papers.
 
 namespace mailgrad {
 namespace {
 
-using testing::oracle::around;
-using testing::oracle::cure_pair;
-using testing::oracle::event;
-using testing::oracle::plan;
-using testing::oracle::script;
+using testing::oracle::around, testing::oracle::cure_pair, testing::oracle::event, testing::oracle::plan,
+    testing::oracle::script;
+
+// A parameter actor under each cure and several policies, against the same server written from the papers.
 
 constexpr std::uint32_t workers = 3;
 
@@ -82,7 +77,6 @@ protected:
     }
   }
 
-  /// The pair that an option names.
   static cure_pair cure_of(const std::string& text) {
     for (const cure_pair& pair : testing::oracle::every_cure())
       if (text == pair.text) return pair;

@@ -1,25 +1,20 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/actors/shard/parameter_actor.hpp>
 #include <mailgrad/tests/actors/runs/drawn_runs.hpp>
 #include <mailgrad/tests/actors/runs/run_checks.hpp>
 #include <mailgrad/tests/engine/shard/push_of.hpp>
 
-#include <mailgrad/actors/shard/parameter_actor.hpp>
-
 #include <gmock/gmock.h>
-
-// Updates that several threads compute: in every order of messages, and whoever dies.
 
 namespace mailgrad {
 using messaging::kill, messaging::on, messaging::send, messaging::send_anonymously, messaging::spawn;
 
 namespace {
 
-using testing::assembled_run;
-using testing::assembly;
-using testing::drawn_order;
-using testing::drawn_orders;
-using testing::expect_balanced;
-using testing::small_data;
+using testing::assembled_run, testing::assembly, testing::drawn_order, testing::drawn_orders,
+    testing::expect_balanced, testing::small_data;
+
+// Updates that several threads compute: in every order of messages, and whoever dies.
 
 constexpr std::uint64_t helper_orders = 500;
 
@@ -184,7 +179,10 @@ TEST_F(UpdateHelper, EndsTheShardWhoseUpdateItCannotCompute) {
   EXPECT_GT(ended, tried.count() / 5);
 }
 
-TEST_F(AskedForHelp, WhereTheOnlyWorkerWaits) {
+TEST_F(AskedForHelp, WhereTheOnlyWorkerWaitsForSeveralParts) {
+  serve("async", 1, parallel_update::part_size);
+  push(0, 1);
+  EXPECT_EQ(*asked_, 0U);
   serve("async", 1, several_parts);
   push(0, 1);
   EXPECT_EQ(*asked_, 1U);
@@ -197,12 +195,6 @@ TEST_F(AskedForHelp, NotWhileAWorkerComputes) {
   EXPECT_EQ(*asked_, 0U);
   serve("backup:1", 2, several_parts);
   push(1, 1);
-  EXPECT_EQ(*asked_, 0U);
-}
-
-TEST_F(AskedForHelp, NotForOnePart) {
-  serve("async", 1, parallel_update::part_size);
-  push(0, 1);
   EXPECT_EQ(*asked_, 0U);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/tests/actors/only.hpp>
 #include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/engine/small_problem.hpp>
 #include <mailgrad/tests/engine/worker/late_runner.hpp>
@@ -9,14 +10,8 @@
 #include <mailgrad/actors/worker/device_actor.hpp>
 #include <mailgrad/engine/worker/replica.hpp>
 
-#include <chrono>
 #include <exception>
-#include <functional>
-#include <memory>
 #include <numeric>
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace mailgrad::testing {
 
@@ -82,16 +77,42 @@ protected:
     b->features.values()[0] += first_feature;
     tell(device_, dealt_batch{std::move(b)});
   }
+  void begin_step(std::uint64_t version = 0, std::size_t size = 4) {
+    give_all_weights(version);
+    give_batch(size);
+  }
+  void begin_with_a_step(std::size_t size = 4) {
+    begin();
+    begin_step(0, size);
+  }
   void end_a_late_step() {
     ASSERT_TRUE(late_->end_one());
     run();
   }
   std::vector<push_gradient>& pushed_to(std::size_t shard) { return shards_[shard].heard<push_gradient>(); }
   std::size_t batches_asked_for() { return feeder_.heard<next_batch>().size(); }
+  std::size_t reports() { return coordinator_.heard<worker_finished>().size(); }
+  worker_report finished() { return only(coordinator_.heard<worker_finished>()).report; }
+  /// Of a worker that is told that there are no more batches, and then gets its last weights.
+  worker_report finished_at(std::uint64_t version) {
+    tell(device_, data_exhausted{});
+    give_all_weights(version);
+    return finished();
+  }
+  std::vector<wait_reason> waits() {
+    return ask<wait_reason>(device_, list_wait_reasons{}).heard<wait_reason>();
+  }
+  std::size_t parts() { return coordinator_.heard<checkpoint_part>().size(); }
+  /// The report of the n-th part of a checkpoint.
+  worker_report kept(std::size_t n) {
+    worker_report report;
+    const saved_fields& fields = *coordinator_.heard<checkpoint_part>().at(n).fields;
+    saved_fields(fields.text(), fields.arrays()).field("report", report);
+    return report;
+  }
 
   static constexpr std::size_t unlucky_batch = 5;
-  std::exception_ptr why_unlucky_ =
-      std::make_exception_ptr(graph_error("dense1: no memory for such a batch"));
+  std::exception_ptr why_unlucky_ = std::make_exception_ptr(graph_error("dense1: no memory for it"));
   bool ends_with_gpu_ = false; ///< it is lost with the GPU on which it computes
   using shard_probe = listener<join_shard, push_gradient, worker_left, checkpoint_marker, predict_verdict>;
   const std::shared_ptr<const data_split> data_ = small_data();
@@ -99,9 +120,10 @@ protected:
   std::shared_ptr<hogwild_store> store_;
   std::function<std::shared_ptr<step_runner>(std::shared_ptr<step_runner>)> wrap_{};
   std::optional<late_steps> late_; ///< steps end when the test says so, if there is one
-  std::vector<shard_probe> shards_{
-      listen<join_shard, push_gradient, worker_left, checkpoint_marker, predict_verdict>(),
-      listen<join_shard, push_gradient, worker_left, checkpoint_marker, predict_verdict>()};
+  shard_probe new_shard() {
+    return listen<join_shard, push_gradient, worker_left, checkpoint_marker, predict_verdict>();
+  }
+  std::vector<shard_probe> shards_{new_shard(), new_shard()};
   std::weak_ptr<step_runner> runner_;    ///< lives as long as the actor
   std::shared_ptr<trace_track> trace_{}; ///< none unless a test asks for one
   std::string tells_trace_{};

@@ -1,25 +1,21 @@
+#include <mailgrad/actors/worker/spanning_replica.hpp>
+#include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tests/actors/only.hpp>
 #include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/engine/small_problem.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 
-#include <mailgrad/actors/worker/spanning_replica.hpp>
-#include <mailgrad/tensor/error.hpp>
-
 #include <gmock/gmock.h>
 
-#include <functional>
 #include <numeric>
-#include <optional>
 #include <stdexcept>
 
 namespace mailgrad {
 namespace {
 
-using ::testing::ElementsAre;
-using testing::expect_refused;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
+using ::testing::ElementsAre, ::testing::IsEmpty, ::testing::SizeIs;
+using testing::expect_refused, testing::only;
 
 /// The actor of a worker, which hears what its runner must hear.
 class hearing_worker {
@@ -47,14 +43,10 @@ protected:
 
   void build(std::size_t micro_batches, std::vector<std::shared_ptr<trace_track>> traces = {},
              bool sums_apart = false) {
-    runner_ = std::make_shared<spanning_replica>(
-        spanning_replica::options{{3},
-                                  {{device_kind::cpu, 0}, {device_kind::cpu, 1}},
-                                  {stages_[0].actor(), stages_[1].actor()},
-                                  micro_batches,
-                                  layout_,
-                                  std::move(traces),
-                                  sums_apart});
+    const std::vector<device> devices{{device_kind::cpu, 0}, {device_kind::cpu, 1}};
+    const std::vector stages{stages_[0].actor(), stages_[1].actor()};
+    runner_ = std::make_shared<spanning_replica>(spanning_replica::options{
+        {3}, devices, stages, micro_batches, layout_, std::move(traces), sums_apart});
     runner_->on_end([this] { ++ended_; });
     worker_ = start<hearing_worker>(runner_, next_);
     run();
@@ -63,7 +55,10 @@ protected:
     *next_ = f;
     tell(worker_, std::string("act"));
   }
-  /// Begins a step over `count` samples.
+  void build_and_begin(std::size_t count) {
+    build(1);
+    begin(count);
+  }
   void begin(std::size_t count) {
     const auto b = std::make_shared<batch>();
     shape_batch(data_->train, count, 0, *b);
@@ -78,6 +73,19 @@ protected:
     x.sum.loss = loss;
     x.sum.memory = std::make_shared<row_memory>();
     tell(worker_, x);
+  }
+  void end_step_of(const std::vector<std::size_t>& stages) {
+    for (const std::size_t p : stages) answer(p, 0);
+    runner_->end_step();
+  }
+  std::shared_ptr<const step_work> work() { return stages_[0].heard<compute_step>().back().work; }
+  void kill(std::size_t stage) {
+    messaging::kill(stages_[stage].actor());
+    run();
+  }
+  void expect_broken(const std::string& words) {
+    EXPECT_EQ(ended_, 1) << "told once";
+    expect_refused({"the step", [this] { runner_->end_step(); }, words});
   }
 
   const std::shared_ptr<const data_split> data_ = testing::small_data();
@@ -94,19 +102,16 @@ protected:
 TEST_F(SpanningReplica, GivesEveryStageTheSameWork) {
   build(3);
   const std::vector<float> weights(64);
-  const auto owner = std::make_shared<int>();
-  runner_->use_host_weights(1, weights.data(), owner);
+  runner_->use_host_weights(1, weights.data(), std::make_shared<int>());
   begin(8);
-  for (auto& stage : stages_) ASSERT_THAT(stage.heard<compute_step>(), SizeIs(1));
-  const auto work = stages_[0].heard<compute_step>()[0].work;
-  EXPECT_EQ(stages_[1].heard<compute_step>()[0].work, work);
-  EXPECT_EQ(work->step, 1U);
-  EXPECT_EQ(work->weights[1].values, weights.data());
-  EXPECT_EQ(work->into, gradient_);
-  ASSERT_THAT(work->micro_batches, SizeIs(3));
+  for (auto& stage : stages_) EXPECT_EQ(only(stage.heard<compute_step>()).work, work());
+  EXPECT_EQ(work()->step, 1U);
+  EXPECT_EQ(work()->weights[1].values, weights.data());
+  EXPECT_EQ(work()->into, gradient_);
+  ASSERT_THAT(work()->micro_batches, SizeIs(3));
   float shares = 0;
   for (std::size_t i = 0; i < 3; ++i) {
-    const micro_batch& m = work->micro_batches[i];
+    const micro_batch& m = work()->micro_batches[i];
     EXPECT_EQ(m.place, i);
     EXPECT_EQ(m.number, 10 * 3 + i) << "each draws anew";
     EXPECT_FALSE(m.only);
@@ -116,18 +121,8 @@ TEST_F(SpanningReplica, GivesEveryStageTheSameWork) {
   EXPECT_FLOAT_EQ(shares, 1);
 }
 
-TEST_F(SpanningReplica, DoesNotCutABatchOfOneSample) {
-  build(4);
-  begin(1);
-  const auto work = stages_[0].heard<compute_step>()[0].work;
-  ASSERT_THAT(work->micro_batches, SizeIs(1));
-  EXPECT_TRUE(work->micro_batches[0].only);
-  EXPECT_EQ(work->micro_batches[0].share, 1);
-}
-
 TEST_F(SpanningReplica, EndsAStepWhenItsLastStageHasAnswered) {
-  build(1);
-  begin(4);
+  build_and_begin(4);
   EXPECT_EQ(runner_->waits_for(), "its stages on cpu:0, cpu:1");
   answer(1, 0.5F, 30);
   EXPECT_EQ(ended_, 0);
@@ -143,21 +138,22 @@ TEST_F(SpanningReplica, EndsAStepWhenItsLastStageHasAnswered) {
 }
 
 /// In the order of the stages, whichever answers first.
-TEST_F(SpanningReplica, JoinsTheRowsOfItsStages) {
-  build(1);
-  begin(4);
+TEST_F(SpanningReplica, JoinsTheRowsOfItsStagesAndCoversWhatTheyCover) {
+  build_and_begin(4);
   std::vector<std::int32_t> rows{4, 5};
   std::vector<float> values{40, 50};
+  const auto covered = std::make_shared<const coverage>(coverage{{0, 16}});
   for (const std::size_t p : {1U, 0U}) {
     step_computed x{1, p, {}, 0, nullptr};
+    x.sum.covered = covered;
     x.sum.memory = std::make_shared<row_memory>();
     x.sum.rows.push_back({0, 0, p, 1, std::span(rows).subspan(p, 1), std::span(values).subspan(p, 1)});
     tell(worker_, x);
   }
   runner_->end_step();
-  ASSERT_THAT(gradient_->sparse, SizeIs(1));
-  EXPECT_THAT(gradient_->sparse[0].rows, ElementsAre(4, 5));
+  EXPECT_THAT(only(gradient_->sparse).rows, ElementsAre(4, 5));
   EXPECT_THAT(gradient_->sparse[0].values, ElementsAre(40, 50));
+  EXPECT_EQ(gradient_->covered, covered);
 }
 
 /// So that a shard may update in place after the step.
@@ -173,15 +169,11 @@ TEST_F(SpanningReplica, HoldsWeightsNoLongerThanItsStep) {
 }
 
 TEST_F(SpanningReplica, IsBrokenByAStageThatFails) {
-  build(1);
-  begin(2);
+  build_and_begin(2);
   tell(worker_, stage_failed{1, "label 7 of 3"});
-  EXPECT_EQ(ended_, 1);
-  expect_refused({{"the step", [&] { runner_->end_step(); }, "its stage on cpu:1 failed: label 7 of 3"}});
-  messaging::kill(stages_[0].actor());
-  run();
-  EXPECT_EQ(ended_, 1) << "told once";
-  expect_refused({{"the first reason counts", [&] { runner_->end_step(); }, "label 7"}});
+  expect_broken("its stage on cpu:1 failed: label 7 of 3");
+  kill(0);
+  expect_broken("label 7"); // the first reason counts
 }
 
 /// So that the worker ends as one whose only device has failed so.
@@ -189,8 +181,7 @@ TEST_F(SpanningReplica, FailsAsTheDeviceOfItsStageDid) {
   for (const std::optional<world_errc> failure :
        {std::optional(world_errc::out_of_memory), std::optional(world_errc::device_failure),
         std::optional<world_errc>()}) {
-    build(1);
-    begin(2);
+    build_and_begin(2);
     tell(worker_, stage_failed{1, "why", nullptr, failure});
     tell(worker_, stage_failed{0, "of the first", nullptr, world_errc::wrong_place});
     std::optional<world_errc> found;
@@ -210,10 +201,20 @@ TEST_F(SpanningReplica, FailsAsTheDeviceOfItsStageDid) {
 
 TEST_F(SpanningReplica, IsBrokenByAStageThatDies) {
   build(1);
-  messaging::kill(stages_[0].actor());
-  run();
-  EXPECT_EQ(ended_, 1);
-  expect_refused({{"the next step", [&] { runner_->end_step(); }, "its stage on cpu:0 is gone"}});
+  kill(0);
+  expect_broken("its stage on cpu:0 is gone");
+}
+
+TEST_F(SpanningReplica, WatchesItsLastStageToo) {
+  build_and_begin(2);
+  kill(1);
+  expect_broken("its stage on cpu:1 is gone");
+}
+
+TEST_F(SpanningReplica, SaysWhatEndedAStage) {
+  build(1);
+  tell(worker_, stage_lost{1, "out of memory"});
+  expect_broken("its stage on cpu:1 is gone: out of memory");
 }
 
 TEST_F(SpanningReplica, SendsItsStagesHome) {
@@ -224,10 +225,13 @@ TEST_F(SpanningReplica, SendsItsStagesHome) {
 
 TEST_F(SpanningReplica, RefusesAStepOfNothing) {
   build(1);
-  const auto empty = std::make_shared<batch>();
+  const auto empty = std::make_shared<batch>(), some = std::make_shared<batch>();
+  shape_batch(data_->train, 2, 0, *some);
+  some->size = 2;
   expect_refused({
       {"no batch", [&] { runner_->begin_step(nullptr, gradient_); }, "no batch to compute on"},
       {"no sample", [&] { runner_->begin_step(empty, gradient_); }, "no batch to compute on"},
+      {"no gradient", [&] { runner_->begin_step(some, nullptr); }, "no gradient to compute into"},
   });
   EXPECT_THAT(stages_[0].heard<compute_step>(), IsEmpty());
 }
@@ -236,15 +240,18 @@ TEST_F(SpanningReplica, RefusesAStepOfNothing) {
 TEST_F(SpanningReplica, CutsTheBatchInItsOrder) {
   build(3);
   begin(8);
-  const auto work = stages_[0].heard<compute_step>()[0].work;
   std::vector<std::size_t> sizes;
   std::vector<std::int32_t> labels;
-  for (const micro_batch& m : work->micro_batches) {
+  for (const micro_batch& m : work()->micro_batches) {
     sizes.push_back(m.samples->size);
     for (const std::int32_t label : m.samples->labels.values<std::int32_t>()) labels.push_back(label);
   }
   EXPECT_THAT(sizes, ElementsAre(3, 3, 2));
   EXPECT_THAT(labels, ::testing::ElementsAreArray(data_->train.labels().first(8)));
+  build(4);
+  begin(1);
+  EXPECT_TRUE(only(work()->micro_batches).only) << "one sample is not cut";
+  EXPECT_EQ(work()->micro_batches[0].share, 1);
 }
 
 TEST_F(SpanningReplica, LetsTheGradientKeepWhatItPointsInto) {
@@ -252,17 +259,13 @@ TEST_F(SpanningReplica, LetsTheGradientKeepWhatItPointsInto) {
   gradient_->sparse.resize(1);
   gradient_->held.push_back(std::make_shared<int>());
   begin(4);
-  const auto work = stages_[0].heard<compute_step>()[0].work;
   EXPECT_THAT(gradient_->sparse, IsEmpty()) << "of an earlier step";
   ASSERT_TRUE(gradient_->source);
   EXPECT_EQ(gradient_->source->number, 10U);
   ASSERT_THAT(gradient_->held, SizeIs(2));
-  EXPECT_EQ(gradient_->held[0], work->micro_batches[0].samples);
-  EXPECT_EQ(gradient_->held[1], work->micro_batches[1].samples);
+  for (const std::size_t i : {0U, 1U}) EXPECT_EQ(gradient_->held[i], work()->micro_batches[i].samples);
   EXPECT_THAT(gradient_->addends, IsEmpty());
-  answer(0, 0);
-  answer(1, 0);
-  runner_->end_step();
+  end_step_of({0, 1});
   EXPECT_THAT(gradient_->held, SizeIs(5)) << "and the memory of the rows: of each stage, and joined";
 }
 
@@ -273,14 +276,12 @@ TEST_F(SpanningReplica, MakesRoomForAnAddendOfEachStage) {
 }
 
 TEST_F(SpanningReplica, TellsTheStagesWhetherOthersWriteToTheWeights) {
-  build(1);
-  begin(2);
-  EXPECT_FALSE(stages_[0].heard<compute_step>()[0].work->racing);
-  for (const std::size_t p : {0U, 1U}) answer(p, 0);
-  runner_->end_step();
+  build_and_begin(2);
+  EXPECT_FALSE(work()->racing);
+  end_step_of({0, 1});
   runner_->use_racing_weights(true);
   begin(2);
-  EXPECT_TRUE(stages_[0].heard<compute_step>()[1].work->racing);
+  EXPECT_TRUE(work()->racing);
 }
 
 /// A sum of the first step must not count in the second one.
@@ -313,44 +314,6 @@ TEST_F(SpanningReplica, LendsEachStageItsTimeline) {
   EXPECT_FALSE(runner_->stage_reports()[1].trace) << "the stage has it";
   tell(worker_, stage_failed{1, "why", second});
   EXPECT_EQ(runner_->stage_reports()[1].trace, second);
-}
-
-TEST_F(SpanningReplica, SaysWhatEndedAStage) {
-  build(1);
-  tell(worker_, stage_lost{1, "out of memory"});
-  EXPECT_EQ(ended_, 1);
-  expect_refused({{"the step", [&] { runner_->end_step(); }, "its stage on cpu:1 is gone: out of memory"}});
-}
-
-TEST_F(SpanningReplica, CoversWhatItsStagesCover) {
-  build(1);
-  begin(2);
-  const auto covered = std::make_shared<const coverage>(coverage{{0, 16}});
-  for (const std::size_t p : {0U, 1U}) {
-    step_computed x{1, p, {}, 0, nullptr};
-    x.sum.covered = covered;
-    x.sum.memory = std::make_shared<row_memory>();
-    tell(worker_, x);
-  }
-  runner_->end_step();
-  EXPECT_EQ(gradient_->covered, covered);
-}
-
-TEST_F(SpanningReplica, RefusesAStepWithoutAGradient) {
-  build(1);
-  const auto b = std::make_shared<batch>();
-  shape_batch(data_->train, 2, 0, *b);
-  b->size = 2;
-  expect_refused({{"no gradient", [&] { runner_->begin_step(b, nullptr); }, "no gradient to compute into"}});
-}
-
-TEST_F(SpanningReplica, WatchesItsLastStageToo) {
-  build(1);
-  begin(2);
-  messaging::kill(stages_[1].actor());
-  run();
-  EXPECT_EQ(ended_, 1);
-  expect_refused({{"the step", [&] { runner_->end_step(); }, "its stage on cpu:1 is gone"}});
 }
 
 } // namespace
