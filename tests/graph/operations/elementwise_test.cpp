@@ -9,7 +9,7 @@ using test::drawn_variable, test::expect_gradients, test::is_refused, test::is_r
 using testing::AllOf, testing::AnyOf, testing::Contains, testing::Each, testing::ElementsAre,
     testing::FloatNear, testing::IsEmpty, testing::IsNan, testing::Pointwise;
 
-struct activation {
+struct activation_case {
   const char* name;
   value (*apply)(const value&, std::source_location);
   double (*reference)(double);
@@ -18,7 +18,7 @@ struct activation {
 
 double exact_gelu(double x) { return x * std::erfc(-x / std::sqrt(2.0)) / 2; }
 
-class Activations : public testing::TestWithParam<activation> {};
+class Activations : public testing::TestWithParam<activation_case> {};
 
 TEST_P(Activations, AgreeWithTheFormulaInDouble) {
   for (const std::size_t n : {1U, 7U, 8U, 9U, 1000U}) {
@@ -41,15 +41,16 @@ TEST_P(Activations, HaveTheGradientOfCentralDifferences) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, Activations,
-    testing::Values(activation{"relu_right", relu, [](double x) { return std::max(x, 0.0); }, 0.01F, 2},
-                    activation{"relu_left", relu, [](double x) { return std::max(x, 0.0); }, -2, -0.01F},
-                    activation{"gelu", gelu, exact_gelu, -4, 4},
-                    activation{"tanh", tanh, [](double x) { return std::tanh(x); }, -3, 3},
-                    activation{"sigmoid", sigmoid, [](double x) { return 1 / (1 + std::exp(-x)); }, -5, 5},
-                    activation{"exp", exp, [](double x) { return std::exp(x); }, -3, 2},
-                    activation{"log", log, [](double x) { return std::log(x); }, 0.2F, 9},
-                    activation{"square", square, [](double x) { return x * x; }, -3, 3},
-                    activation{"sqrt", sqrt, [](double x) { return std::sqrt(x); }, 0.3F, 9}),
+    testing::Values(activation_case{"relu_right", relu, [](double x) { return std::max(x, 0.0); }, 0.01F, 2},
+                    activation_case{"relu_left", relu, [](double x) { return std::max(x, 0.0); }, -2, -0.01F},
+                    activation_case{"gelu", gelu, exact_gelu, -4, 4},
+                    activation_case{"tanh", tanh, [](double x) { return std::tanh(x); }, -3, 3},
+                    activation_case{"sigmoid", sigmoid, [](double x) { return 1 / (1 + std::exp(-x)); }, -5,
+                                    5},
+                    activation_case{"exp", exp, [](double x) { return std::exp(x); }, -3, 2},
+                    activation_case{"log", log, [](double x) { return std::log(x); }, 0.2F, 9},
+                    activation_case{"square", square, [](double x) { return x * x; }, -3, 3},
+                    activation_case{"sqrt", sqrt, [](double x) { return std::sqrt(x); }, 0.3F, 9}),
     [](const auto& tested) { return tested.param.name; });
 
 TEST(Relu, LetsNaNThrough) {
