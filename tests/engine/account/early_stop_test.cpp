@@ -1,22 +1,17 @@
+#include <mailgrad/data/dataset.hpp>
 #include <mailgrad/engine/account/early_stop.hpp>
 
-#include <mailgrad/data/dataset.hpp>
-
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdint>
 #include <limits>
 #include <optional>
 #include <stdexcept>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 namespace {
 
-using ::testing::HasSubstr;
+using namespace ::testing;
 
 early_stop when(std::string_view text, judged_on samples = judged_on::test) {
   return {parse_stop_conditions(text, samples), 0};
@@ -127,7 +122,7 @@ TEST(EarlyStop, NamesTheLowestTestByTheStepsOfTheWholeRun) {
   EXPECT_FALSE(rule.judge(test(10, 0.4)));
   EXPECT_EQ(rule.tests().lowest_at, 110U);
   EXPECT_EQ(rule.tests().steps, 10U) << "as the tests to come count";
-  EXPECT_THAT(rule.judge(test(20, 0.6)).value(), ::testing::HasSubstr("the lowest was 0.4, after 110 steps"));
+  EXPECT_THAT(rule.judge(test(20, 0.6)).value(), HasSubstr("the lowest was 0.4, after 110 steps"));
 }
 
 /// Wherever a run is interrupted, it ends by the same test and for the same reason.
@@ -171,9 +166,6 @@ TEST(EarlyStop, StopsNothingUnlessItIsTold) {
   EXPECT_FALSE(rule.judge(test(1, 1)));
   EXPECT_FALSE(rule.judge(test(2, 2)));
 }
-
-using ::testing::AllOf;
-using ::testing::Not;
 
 const double chance_of_ten = std::log(10.0);
 

@@ -7,6 +7,8 @@
 namespace mailgrad {
 namespace {
 
+using namespace std::chrono_literals;
+
 TEST(GradientLedger, BalancesWhenNothingHappened) { EXPECT_TRUE(gradient_ledger{}.balances()); }
 
 TEST(GradientLedger, BalancesWhenEveryGradientHasAFate) {
@@ -32,8 +34,6 @@ TEST(GradientLedger, SaysSoWhenItDoesNotBalance) {
   EXPECT_EQ(to_string(gradient_ledger{3, 1, 1, {{"a", 1}, {"b", 2}}, 0}),
             "3 produced but 1 applied + 1 merged + 3 discarded (a 1, b 2) + 0 lost");
 }
-
-using namespace std::chrono_literals;
 
 TEST(DurationStat, KnowsNothingBeforeTheFirstSpan) {
   const duration_stat none;

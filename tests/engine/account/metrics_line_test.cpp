@@ -1,17 +1,21 @@
 #include <mailgrad/engine/account/metrics_line.hpp>
+#include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <limits>
+#include <sstream>
+#include <stdexcept>
+#include <system_error>
 
 namespace mailgrad {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::Not;
+using namespace ::testing;
 
 metrics_line some_line() {
   metrics_line x;
@@ -74,6 +78,120 @@ TEST(MetricsLine, LeavesUnknownFiguresEmpty) {
       "time_s,steps,updates,samples,epoch,train_loss,learning_rate,staleness_mean,staleness_p99,computed,"
       "applied,merged,discarded,samples_per_s,waiting_s,test_loss,test_accuracy,test_rmse,validation_loss,"
       "validation_accuracy,validation_rmse");
+}
+
+metrics_line line(std::uint64_t step, bool tested = false) {
+  metrics_line x;
+  x.steps = step;
+  if (tested) x.test_loss = 1;
+  return x;
+}
+
+TEST(MetricsCurve, KeepsAllLinesOfAShortRun) {
+  metrics_curve c;
+  EXPECT_THAT(c.lines(), IsEmpty());
+  for (std::uint64_t i = 1; i < metrics_curve::most; ++i) c.add(line(i));
+  ASSERT_THAT(c.lines(), SizeIs(metrics_curve::most - 1));
+  EXPECT_EQ(c.lines().back().steps, metrics_curve::most - 1);
+}
+
+TEST(MetricsCurve, ThinsEvenlyAndKeepsTheLastLine) {
+  for (const std::uint64_t count : {200U, 201U, 399U, 1000U, 54'321U}) {
+    metrics_curve c;
+    for (std::uint64_t i = 1; i <= count; ++i) c.add(line(i));
+    const auto lines = c.lines();
+    ASSERT_LE(lines.size(), metrics_curve::most);
+    ASSERT_GE(lines.size(), metrics_curve::most / 2 - 1);
+    EXPECT_EQ(lines.front().steps, 1U);
+    EXPECT_EQ(lines.back().steps, count);
+    const std::uint64_t apart = lines[1].steps - lines[0].steps;
+    for (std::size_t i = 2; i + 1 < lines.size(); ++i) EXPECT_EQ(lines[i].steps - lines[i - 1].steps, apart);
+  }
+}
+
+TEST(MetricsCurve, KeepsTestsLongerThanOtherLines) {
+  metrics_curve c;
+  for (std::uint64_t i = 1; i <= 5000; ++i) c.add(line(i, i % 100 == 0));
+  const auto lines = c.lines();
+  EXPECT_LE(lines.size(), metrics_curve::most);
+  EXPECT_EQ(std::ranges::count_if(lines, &metrics_line::tested), 50);
+}
+
+TEST(MetricsCurve, ThinsTestsWhenTheyAreTooMany) {
+  metrics_curve c;
+  for (std::uint64_t i = 1; i <= 5000; ++i) c.add(line(i, true));
+  EXPECT_LE(c.lines().size(), metrics_curve::most);
+  EXPECT_EQ(c.lines().back().steps, 5000U);
+}
+
+std::string content(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+class MetricsFile : public ::testing::Test {
+protected:
+  std::string path(const char* name) const { return (folder_.path() / name).string(); }
+
+  const scratch_folder folder_;
+};
+
+TEST_F(MetricsFile, HasEachLineAtOnce) {
+  metrics_file f(path("m.jsonl"));
+  f.add({.time_s = 1});
+  EXPECT_EQ(content(path("m.jsonl")), to_json(metrics_line{.time_s = 1}) + '\n');
+  f.add({.time_s = 2});
+  EXPECT_EQ(content(path("m.jsonl")),
+            to_json(metrics_line{.time_s = 1}) + '\n' + to_json(metrics_line{.time_s = 2}) + '\n');
+  EXPECT_THAT(f.failure(), IsEmpty());
+}
+
+TEST_F(MetricsFile, IsATableWhereItsNameSaysSo) {
+  metrics_file f(path("m.csv"));
+  EXPECT_EQ(content(path("m.csv")), metrics_csv_header() + '\n');
+  f.add({});
+  EXPECT_EQ(content(path("m.csv")), metrics_csv_header() + '\n' + to_csv({}) + '\n');
+}
+
+TEST_F(MetricsFile, KeepsWhatAnOlderOneHeld) {
+  std::ofstream(path("m.jsonl")) << "older\n";
+  {
+    const metrics_file f(path("m.jsonl"));
+    EXPECT_THAT(content(path("m.jsonl")), IsEmpty());
+    EXPECT_EQ(content(path("m.jsonl.old")), "older\n");
+  }
+  std::ofstream(path("m.jsonl")) << "newer\n";
+  const metrics_file third(path("m.jsonl"));
+  EXPECT_EQ(content(path("m.jsonl.old")), "older\n");
+  EXPECT_EQ(content(path("m.jsonl.old-2")), "newer\n");
+}
+
+TEST_F(MetricsFile, IsNotTakenFromARunThatWritesIt) {
+  metrics_file first(path("m.jsonl"));
+  first.add({.time_s = 1});
+  EXPECT_THAT([&] { const metrics_file second(path("m.jsonl")); },
+              ThrowsMessage<std::invalid_argument>(
+                  AllOf(HasSubstr(": another run writes there"), HasSubstr("; name another file, or wait"))));
+  first.add({.time_s = 2});
+  EXPECT_EQ(content(path("m.jsonl")),
+            to_json(metrics_line{.time_s = 1}) + '\n' + to_json(metrics_line{.time_s = 2}) + '\n');
+  EXPECT_FALSE(std::filesystem::exists(path("m.jsonl.old")));
+}
+
+TEST_F(MetricsFile, SaysWhyItCannotBeWritten) {
+  EXPECT_THROW(metrics_file(path("no/such/folder.csv")), std::system_error);
+  EXPECT_THROW(metrics_file(folder_.path().string()), std::system_error);
+}
+
+TEST_F(MetricsFile, EndsWithTheDisk) {
+  metrics_file f("/dev/full");
+  f.add({.time_s = 1});
+  EXPECT_THAT(f.failure(), StartsWith("metrics '/dev/full' end early: "));
+  EXPECT_THAT(f.failure(), HasSubstr("No space left"));
+  const std::string first = f.failure();
+  f.add({.time_s = 2});
+  EXPECT_EQ(f.failure(), first);
 }
 
 } // namespace

@@ -1,21 +1,19 @@
+#include <mailgrad/engine/account/actor_reports.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
-
 #include <mailgrad/optim/cures/cure_spec.hpp>
 #include <mailgrad/tests/engine/layouts.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
+#include <bit>
 #include <chrono>
-#include <string>
+#include <optional>
 
 namespace mailgrad {
 namespace {
 
 using namespace std::chrono_literals;
-using ::testing::ElementsAre;
-using ::testing::Pair;
-using ::testing::StartsWith;
+using namespace ::testing;
 
 worker_report worker(std::uint32_t r, std::uint64_t produced, float loss) {
   worker_report w;
@@ -268,8 +266,8 @@ TEST(ReportOfRun, ShowsOnItsTimelineWhatThisProcessDid) {
   o.switches = {{5, "async", "sync", "early"}, {9, "sync", "async", "late", 20s, 21s}};
   o.checkpoint_timeline = {{1, 22s, 23s, 24s, checkpoint_times::fate::written, 9, "file", 10, {}}};
   const run_trace trace = trace_of(o, 10s, 30s);
-  EXPECT_THAT(trace.switches, ElementsAre(::testing::Field(&policy_switch::why, "late")));
-  EXPECT_THAT(trace.checkpoints, ElementsAre(::testing::Field(&checkpoint_times::file, "file")));
+  EXPECT_THAT(trace.switches, ElementsAre(Field(&policy_switch::why, "late")));
+  EXPECT_THAT(trace.checkpoints, ElementsAre(Field(&checkpoint_times::file, "file")));
 }
 
 TEST(ReportOfRun, ShowsOnItsTimelineWhatWorkersOfOtherProcessesTold) {
@@ -289,15 +287,14 @@ TEST(ReportOfRun, ShowsOnItsTimelineWhatWorkersOfOtherProcessesTold) {
   const run_trace trace = trace_of(o, 10s, 30s);
   std::vector<std::string> names;
   for (const auto& t : trace.tracks) names.push_back(t->name());
-  EXPECT_THAT(names,
-              ::testing::ElementsAreArray({"worker 0 on cpu:0", "lost", "came", "shard 0", "shard 1"}));
+  EXPECT_THAT(names, ElementsAreArray({"worker 0 on cpu:0", "lost", "came", "shard 0", "shard 1"}));
   EXPECT_THAT(trace.lost, ElementsAre("came to nothing"));
   ASSERT_EQ(trace.clocks.size(), 3U);
   EXPECT_EQ(trace.clocks[0].lost_after, 12s);
   EXPECT_EQ(trace.clocks[1].clock.uncertainty, 2ms);
   EXPECT_FALSE(trace.clocks[1].lost_after);
   EXPECT_EQ(trace.clocks[2].name, "shard 1");
-  EXPECT_THAT(trace.silent, ::testing::IsEmpty());
+  EXPECT_THAT(trace.silent, IsEmpty());
   o.told.pop_back();
   EXPECT_THAT(trace_of(o, 10s, 30s).silent, ElementsAre("shard 1")) << "it has reported, without a timeline";
 }
@@ -380,6 +377,423 @@ TEST(ReportSoFarOfBooks, KnowsNoLedgerWhileNoShardHasToldIts) {
   books.late = {{0, {}}, {1, 0.8}};
   EXPECT_TRUE(of(books).knows_ledger()) << "an old one";
   EXPECT_EQ(of(books).late.size(), 2U);
+}
+
+worker_report worker(std::uint32_t r, std::uint64_t produced) {
+  worker_report w;
+  w.worker = {r};
+  w.steps = w.produced = produced;
+  return w;
+}
+
+/// A worker of hogwild, which applies what it produces.
+worker_report writer(std::uint32_t r, std::uint64_t produced) {
+  worker_report w = worker(r, produced);
+  w.applied = produced;
+  return w;
+}
+
+worker_account account(std::uint64_t applied) {
+  worker_account a;
+  a.last_step = {applied};
+  a.ledger.produced = a.ledger.applied = applied;
+  return a;
+}
+
+/// Two workers, which sent six and four gradients to each of two shards; nobody died.
+run_outcome balanced_run() {
+  run_outcome o;
+  o.workers = {worker(0, 6), worker(1, 4)};
+  o.lost = {false, false};
+  for (std::uint32_t s = 0; s < 2; ++s) o.shards.push_back({s, 10, {account(6), account(4)}, {}});
+  return o;
+}
+
+TEST(LedgerAudit, FindsNothingWhereAllIsAccountedFor) {
+  const audited_ledger a = audit(balanced_run(), std::nullopt);
+  EXPECT_THAT(a.contradictions, IsEmpty());
+  EXPECT_EQ(a.ledger, (gradient_ledger{10, 10, 0, {}, 0}));
+}
+
+TEST(LedgerAudit, NamesWorkerAndShardOfAGradientThatWasTakenTwice) {
+  run_outcome o = balanced_run();
+  o.shards[1].workers[0] = account(7);
+  const audited_ledger a = audit(o, std::nullopt);
+  EXPECT_THAT(a.contradictions, ElementsAre("shard 1 took 7 gradients of worker 0, which sent 6"));
+  EXPECT_FALSE(a.ledger.balances()) << to_string(a.ledger);
+  EXPECT_EQ(to_string(a.ledger), "10 produced but 11 applied + 0 merged + 0 discarded + 0 lost");
+}
+
+TEST(LedgerAudit, NamesWorkerAndShardOfAGradientThatVanished) {
+  run_outcome o = balanced_run();
+  o.shards[0].workers[1] = account(3);
+  const audited_ledger a = audit(o, std::nullopt);
+  EXPECT_THAT(a.contradictions, ElementsAre("shard 0 took 3 gradients of worker 1, which sent 4"));
+  EXPECT_FALSE(a.ledger.balances()) << "nobody died, so nothing may be called lost";
+  EXPECT_EQ(a.ledger.lost, 0U);
+}
+
+/// One of each on the same shard leaves its sums as they were.
+TEST(LedgerAudit, IsNotFooledByALossAndADoubleThatCancelOut) {
+  run_outcome o = balanced_run();
+  for (shard_report& s : o.shards) s.workers = {account(7), account(3)};
+  EXPECT_EQ(audit(o, std::nullopt).contradictions.size(), 4U);
+}
+
+TEST(LedgerAudit, FindsAGradientThatHasTwoFatesOnOneShard) {
+  run_outcome o = balanced_run();
+  ++o.shards[0].workers[0].ledger.applied;
+  EXPECT_THAT(audit(o, std::nullopt).contradictions,
+              ElementsAre("shard 0 took 6 gradients of worker 0, and accounts for 7"));
+}
+
+TEST(LedgerAudit, FindsAGradientWithoutAFateOnOneShard) {
+  run_outcome o = balanced_run();
+  --o.shards[0].workers[1].ledger.applied;
+  const audited_ledger a = audit(o, std::nullopt);
+  EXPECT_THAT(a.contradictions, ElementsAre("shard 0 took 4 gradients of worker 1, and accounts for 3"));
+  EXPECT_FALSE(a.ledger.balances());
+}
+
+TEST(LedgerAudit, LetsGradientsBeLostInABatchThatWasNeverComplete) {
+  run_outcome o = balanced_run();
+  for (shard_report& s : o.shards) {
+    s.workers[1].ledger.applied -= 2;
+    s.workers[1].ledger.lost += 2;
+  }
+  const audited_ledger a = audit(o, std::nullopt);
+  EXPECT_THAT(a.contradictions, IsEmpty());
+  EXPECT_EQ(a.ledger, (gradient_ledger{10, 8, 0, {}, 2}));
+}
+
+TEST(LedgerAudit, FindsAGradientThatACompletedRunNeverJudged) {
+  run_outcome o = balanced_run();
+  worker_account& waiting = o.shards[1].workers[1];
+  --waiting.ledger.applied;
+  ++waiting.ledger.lost;
+  waiting.unjudged = 1;
+  EXPECT_THAT(audit(o, std::nullopt).contradictions,
+              ElementsAre("shard 1 never judged 1 gradient of worker 1"));
+  o.how = run_outcome::ending::stopped;
+  EXPECT_THAT(audit(o, std::nullopt).contradictions, IsEmpty()) << "an order that ends early leaves some";
+}
+
+TEST(LedgerAudit, LetsALostWorkerTakeAGradientAlong) {
+  run_outcome o = balanced_run();
+  o.workers[1] = worker_report{};
+  o.lost[1] = true;
+  o.shards[1].workers[1] = account(3);
+  const audited_ledger a = audit(o, std::nullopt);
+  EXPECT_THAT(a.contradictions, IsEmpty());
+  EXPECT_EQ(a.ledger, (gradient_ledger{10, 9, 0, {}, 1}));
+}
+
+/// Worker 1 was lost after three gradients, of which shard 1 got two, and came back and sent two more.
+TEST(LedgerAudit, AddsUpTheIncarnationsOfAWorker) {
+  run_outcome o = balanced_run();
+  o.workers[1] = worker(1, 5);
+  o.lost[1] = true;
+  o.shards[0].workers[1] = account(5);
+  o.shards[1].workers[1] = account(4);
+  for (shard_report& s : o.shards) s.workers[1].last_step = {2};
+  const audited_ledger a = audit(o, std::nullopt);
+  EXPECT_THAT(a.contradictions, IsEmpty());
+  EXPECT_EQ(a.ledger, (gradient_ledger{11, 10, 0, {}, 1}));
+  o.shards[0].workers[1] = account(6);
+  EXPECT_THAT(audit(o, std::nullopt).contradictions,
+              ElementsAre("shard 0 took 6 gradients of worker 1, which was heard to send 5"));
+}
+
+TEST(LedgerAudit, FindsADoubleOfALostWorker) {
+  run_outcome o = balanced_run();
+  o.workers[1] = worker_report{};
+  o.lost[1] = true;
+  ++o.shards[0].workers[1].ledger.produced;
+  ++o.shards[0].workers[1].ledger.applied;
+  const audited_ledger a = audit(o, std::nullopt);
+  EXPECT_THAT(a.contradictions,
+              ElementsAre("shard 0 took 5 gradients of worker 1, which was heard to send 4"));
+  EXPECT_FALSE(a.ledger.balances());
+}
+
+TEST(LedgerAudit, LetsALostShardTakeGradientsAlongButCountsNoneTwice) {
+  run_outcome o = balanced_run();
+  o.how = run_outcome::ending::failed;
+  o.shards[1] = shard_report{};
+  EXPECT_THAT(audit(o, std::nullopt).contradictions, IsEmpty());
+  EXPECT_EQ(audit(o, std::nullopt).ledger.lost, 10U);
+  o.shards[0].workers[0] = account(7);
+  EXPECT_THAT(audit(o, std::nullopt).contradictions,
+              ElementsAre("shard 0 took 7 gradients of worker 0, which sent 6"));
+}
+
+TEST(LedgerAudit, MissesTheAccountsThatABookLeavesOut) {
+  run_outcome o = balanced_run();
+  o.shards[0].workers.pop_back(); // by a parameter actor that a user wrote
+  EXPECT_THAT(audit(o, std::nullopt).contradictions,
+              ElementsAre("shard 0 took 0 gradients of worker 1, which sent 4"));
+  o.shards[0].workers.clear();
+  o.shards[0].values = snapshot(std::make_shared<const memory>());
+  EXPECT_THAT(audit(o, std::nullopt).contradictions,
+              ElementsAre("shard 0 took 0 gradients of worker 0, which sent 6",
+                          "shard 0 took 0 gradients of worker 1, which sent 4"));
+}
+
+TEST(LedgerAudit, HoldsTheWritersOfHogwildAgainstTheirBlock) {
+  run_outcome o;
+  o.workers = {writer(0, 6), writer(1, 4)};
+  o.lost = {false, false};
+  EXPECT_THAT(audit(o, 10).contradictions, IsEmpty());
+  EXPECT_EQ(audit(o, 10).ledger, (gradient_ledger{10, 10, 0, {}, 0}));
+  EXPECT_THAT(audit(o, 11).contradictions,
+              ElementsAre("the shared block counts 11 updates, and its workers made 10"));
+  EXPECT_FALSE(audit(o, 11).ledger.balances());
+  EXPECT_THAT(audit(o, 9).contradictions,
+              ElementsAre("the shared block counts 9 updates, and its workers made 10"));
+  EXPECT_FALSE(audit(o, 9).ledger.balances());
+}
+
+TEST(LedgerAudit, TakesTheWordOfTheSharedBlockForALostWorkerOnly) {
+  run_outcome o;
+  o.workers = {writer(0, 6), worker_report{}};
+  o.lost = {false, true};
+  EXPECT_THAT(audit(o, 9).contradictions, IsEmpty());
+  EXPECT_EQ(audit(o, 9).ledger, (gradient_ledger{9, 9, 0, {}, 0}));
+  EXPECT_THAT(audit(o, 5).contradictions,
+              ElementsAre("the shared block counts 5 updates, and its workers made 6"));
+}
+
+/// The copies of a run in progress are of different moments.
+TEST(LedgerAudit, CallsNothingAContradictionWhileTheRunGoesOn) {
+  run_outcome o = balanced_run();
+  o.how = run_outcome::ending::running;
+  o.shards[0].workers[0] = account(3);
+  o.shards[1].workers[1] = account(9); // newer than the worker's own copy, which says 4
+  const audited_ledger a = audit(o, std::nullopt);
+  EXPECT_THAT(a.contradictions, IsEmpty());
+  EXPECT_EQ(a.ledger, (gradient_ledger{15, 7, 0, {}, 0})) << "8 are under way to shard 0";
+}
+
+TEST(LedgerAudit, CallsNothingLostThatMayBeUnderWay) {
+  run_outcome o = balanced_run();
+  o.how = run_outcome::ending::running;
+  o.lost = {true, false};
+  o.shards[1].workers[0] = account(4);
+  EXPECT_EQ(audit(o, std::nullopt).ledger.lost, 0U);
+}
+
+TEST(LedgerAudit, LetsTheBlockBeAheadOfItsWorkersWhileTheRunGoesOn) {
+  run_outcome o;
+  o.how = run_outcome::ending::running;
+  o.workers = {writer(0, 6)};
+  o.lost = {false};
+  const audited_ledger a = audit(o, 9);
+  EXPECT_THAT(a.contradictions, IsEmpty());
+  EXPECT_EQ(a.ledger, (gradient_ledger{6, 6, 0, {}, 0}));
+}
+
+/// A piece that a worker sent at this moment of its clock, with events of 1 ms each that end 1 ms apart.
+trace_piece piece(instant sent, std::optional<instant> answered, std::size_t events) {
+  trace_piece x{"cpu:0", sent.count()};
+  if (answered) x.answered = answered->count();
+  for (std::size_t i = events; i > 0; --i)
+    x.events.push_back({trace_kind::compute, instant{2ms * i}.count(), instant{1ms}.count(), 0, i});
+  return x;
+}
+
+/// The clock of the worker is 30 minutes ahead. Each way takes 1 ms.
+TEST(ReportedTimelines, LieOnTheClockOfTheServer) {
+  reported_timelines all(1h, 100);
+  all.take(timeline_teller::of(rank{1}, {}), piece(90min + 10s, {}, 0), 1h + 10s + 1ms);
+  all.take(timeline_teller::of(rank{1}, {}), piece(90min + 11s, 90min + 10s + 2ms, 2), 1h + 11s + 1ms);
+  all.complete(timeline_teller::of(rank{1}, {}));
+  const std::vector<reported_timeline> placed = all.placed();
+  ASSERT_THAT(placed, SizeIs(1));
+  EXPECT_EQ(placed[0].track->name(), "worker 1 on cpu:0");
+  EXPECT_TRUE(placed[0].whole);
+  ASSERT_THAT(placed[0].track->events(), SizeIs(2));
+  ASSERT_TRUE(placed[0].clock.uncertainty);
+  const instant error = *placed[0].clock.uncertainty;
+  EXPECT_LE(error, 1ms + 100us);
+  const trace_event& first = placed[0].track->events()[0];
+  EXPECT_LE(std::chrono::abs(first.begin - (1h + 11s - 4ms)), error);
+  EXPECT_EQ(first.end - first.begin, 1ms) << "spans are exact";
+  EXPECT_EQ(first.step, 2U);
+  EXPECT_EQ(placed[0].track->events()[1].begin - first.begin, 2ms);
+}
+
+TEST(ReportedTimelines, KeepWhatALostWorkerHadToldBesideItsNextIncarnation) {
+  reported_timelines all(0s, 100);
+  all.take(timeline_teller::of(rank{1}, {}), piece(10s, {}, 0), 10s);
+  all.take(timeline_teller::of(rank{1}, {}), piece(11s, 10s, 3), 11s);
+  all.take(timeline_teller::of(rank{1}, {1}), piece(20s, {}, 0), 20s);
+  all.take(timeline_teller::of(rank{1}, {1}), piece(21s, 20s, 2), 21s);
+  all.complete(timeline_teller::of(rank{1}, {1}));
+  const std::vector<reported_timeline> placed = all.placed();
+  ASSERT_THAT(placed, SizeIs(2));
+  EXPECT_FALSE(placed[0].whole);
+  EXPECT_THAT(placed[0].track->events(), SizeIs(3));
+  EXPECT_TRUE(placed[1].whole);
+  EXPECT_EQ(placed[1].track->name(), "worker 1 on cpu:0, incarnation 2");
+}
+
+TEST(ReportedTimelines, HaveRoomForOneTimelineOfARankHoweverOftenItComesBack) {
+  reported_timelines all(0s, 5);
+  all.take(timeline_teller::of(rank{1}, {}), piece(10s, {}, 3), 10s);
+  all.take(timeline_teller::of(rank{1}, {1}), piece(20s, {}, 3), 20s);
+  all.take(timeline_teller::of(rank{1}, {1}), piece(21s, 20s, 3), 21s);
+  all.take(timeline_teller::of(rank{0}, {}), piece(21s, {}, 3), 21s);
+  const std::vector<reported_timeline> placed = all.placed();
+  ASSERT_THAT(placed, SizeIs(3));
+  EXPECT_THAT(placed[0].track->events(), SizeIs(3)) << "another rank has its own";
+  EXPECT_THAT(placed[1].track->events(), SizeIs(3));
+  EXPECT_THAT(placed[2].track->events(), SizeIs(2));
+  EXPECT_EQ(placed[2].track->left_out(), 4U);
+}
+
+TEST(ReportedTimelines, CountWhatTheWorkerHadNoRoomFor) {
+  reported_timelines all(0s, 5);
+  trace_piece x = piece(10s, {}, 1);
+  x.left_out = 17;
+  all.take(timeline_teller::of(rank{1}, {}), x, 10s);
+  EXPECT_EQ(all.placed().at(0).track->left_out(), 17U);
+}
+
+TEST(ReportedTimelines, IgnoreWhatMakesNoSenseAndEverythingWithoutATrace) {
+  reported_timelines all(0s, 5), none(0s, 0);
+  trace_piece x = piece(10s, {}, 1);
+  none.take(timeline_teller::of(rank{1}, {}), x, 10s);
+  EXPECT_THAT(none.placed(), IsEmpty());
+  x.events[0].span = -1;
+  all.take(timeline_teller::of(rank{1}, {}), x, 10s);
+  EXPECT_THAT(all.placed(), IsEmpty());
+}
+
+TEST(ReportedTimelines, PrintNothingThatATerminalWouldObey) {
+  reported_timelines all(0s, 5);
+  trace_piece x = piece(10s, {}, 1);
+  x.device = "cpu\x1b[2J:0\n" + std::string(100, 'x');
+  all.take(timeline_teller::of(rank{1}, {}), x, 10s);
+  EXPECT_EQ(all.placed().at(0).track->name(), "worker 1 on cpu[2J:0" + std::string(54, 'x'));
+}
+
+/// Its clock is that of a machine which nobody has answered yet.
+TEST(ReportedTimelines, LetNothingEndAfterItsPieceCame) {
+  reported_timelines all(5s, 5);
+  all.take(timeline_teller::of(rank{1}, {}), piece(3h, {}, 2), 10s);
+  const reported_timeline placed = all.placed().at(0);
+  EXPECT_FALSE(placed.clock.uncertainty);
+  for (const trace_event& e : placed.track->events()) {
+    EXPECT_GE(e.begin, 5s);
+    EXPECT_LE(e.end, 10s);
+  }
+}
+
+TEST(ReportedTimelines, ShowWhatAShardHasDoneAndWhy) {
+  reported_timelines all(0s, 3);
+  const timeline_teller shard = timeline_teller::of(shard_index{1});
+  all.take(shard, piece(10s, {}, 0), 10s);
+  trace_piece x = piece(11s, 10s, 1);
+  x.events[0].what = trace_kind::apply;
+  x.events.push_back({trace_kind::discard, instant{1ms}.count(), 0, 4, 9, 0, 0, 2});
+  x.words = {"sync", "not awaited\x1b[2J"};
+  all.take(shard, x, 11s);
+  all.take(timeline_teller::of(rank{1}, {}), piece(10s, {}, 3), 10s);
+  all.complete(shard);
+  const std::vector<reported_timeline> placed = all.placed();
+  ASSERT_THAT(placed, SizeIs(2));
+  EXPECT_EQ(placed[0].track->name(), "worker 1 on cpu:0") << "workers come first";
+  EXPECT_EQ(placed[1].track->name(), "shard 1");
+  EXPECT_EQ(placed[1].teller.shard, shard_index{1});
+  EXPECT_TRUE(placed[1].whole);
+  ASSERT_THAT(placed[1].track->events(), SizeIs(2));
+  const trace_event& dropped = placed[1].track->events()[1];
+  EXPECT_EQ(dropped.begin, dropped.end);
+  EXPECT_EQ(dropped.peer, 4U);
+  EXPECT_EQ(dropped.word, "not awaited[2J") << "nothing that a terminal would obey";
+}
+
+TEST(ReportedLosses, LeaveWhatIsKnownOfAWorkerThatHasToldNothing) {
+  reported_losses losses(2);
+  losses.take({1}, 0, 0, 0);
+  worker_report known;
+  known.worker = {1};
+  known.last_losses.add(3, 4);
+  losses.give(known, {});
+  EXPECT_EQ(known.last_losses.samples(), 4U);
+}
+
+TEST(ReportedLosses, CountEachStepOfANoticeByItsMean) {
+  reported_losses losses(2);
+  losses.take({0}, 1, 8, 80);
+  losses.take({1}, 2, 16, 32);
+  losses.take({1}, 1, 8, 40);
+  worker_report known;
+  known.worker = {1};
+  known.last_losses.add(1000, 8);
+  losses.give(known, {});
+  EXPECT_EQ(known.last_losses.samples(), 24U);
+  EXPECT_DOUBLE_EQ(known.last_losses.sum(), 72);
+  EXPECT_EQ(std::bit_cast<float>(known.loss_bits), 5) << "the last finite loss, as far as it is known";
+}
+
+TEST(ReportedLosses, KeepAsManyStepsAsTheReportOfAWorker) {
+  reported_losses losses(1);
+  losses.take({0}, 10'000, 80'000, 80'000);
+  losses.take({0}, 2, 16, 48);
+  worker_report known;
+  losses.give(known, {});
+  EXPECT_EQ(known.last_losses.samples(), 8 * loss_tail::steps);
+  EXPECT_DOUBLE_EQ(known.last_losses.sum(), 8 * (static_cast<double>(loss_tail::steps) + 4));
+}
+
+TEST(ReportedLosses, TakeNothingOfAWorkerThatThereIsNot) {
+  reported_losses losses(1);
+  losses.take({7}, 1, 8, 80);
+  worker_report known;
+  losses.give(known, {});
+  EXPECT_EQ(known.last_losses.samples(), 0U);
+}
+
+TEST(ReportedLosses, AddWhatALostIncarnationWaitedToTheSumsOfEarlierOnes) {
+  reported_losses losses(1);
+  losses.add({0}, {9, 9, 9, 9});
+  losses.begin({0});
+  losses.add({0}, {1, 2, 3, 4});
+  losses.add({0}, {10, 20, 30, 40});
+  losses.add({7}, {1, 1, 1, 1});
+  worker_report known;
+  known.add({100, 100, 100, 100});
+  worker_report copy;
+  copy.feeder_wait = 150;
+  losses.give(known, copy);
+  EXPECT_EQ(known.barrier_wait, 111);
+  EXPECT_EQ(known.bound_wait, 122);
+  EXPECT_EQ(known.feeder_wait, 150) << "its last copy is newer than its last notice";
+  EXPECT_EQ(known.local_bytes, 144U);
+}
+
+TEST(LossTail, IsEmptyBeforeTheFirstStep) {
+  const loss_tail t;
+  EXPECT_EQ(t.samples(), 0U);
+  EXPECT_EQ(t.sum(), 0);
+}
+
+TEST(LossTail, CountsEachStepByItsSamples) {
+  loss_tail t;
+  t.add(0.5F, 64);
+  t.add(2, 16);
+  EXPECT_EQ(t.samples(), 80U);
+  EXPECT_DOUBLE_EQ(t.sum(), 64);
+}
+
+TEST(LossTail, KeepsTheLastStepsAlone) {
+  loss_tail t;
+  t.add(1000, 8);
+  t.add(3, 2);
+  for (std::size_t i = 1; i < loss_tail::steps; ++i) t.add(1, 4);
+  EXPECT_EQ(t.samples(), 2 + 4 * (loss_tail::steps - 1)) << "the first step is gone";
+  EXPECT_DOUBLE_EQ(t.sum(), 6 + 4 * static_cast<double>(loss_tail::steps - 1));
 }
 
 } // namespace

@@ -1,4 +1,5 @@
 #include <mailgrad/engine/account/run_meter.hpp>
+#include <mailgrad/engine/account/training_progress.hpp>
 
 #include <gtest/gtest.h>
 
@@ -196,6 +197,66 @@ TEST(RunMeter, EndsWithNoCountBehindThatOfAnEarlierLineAndWithThoseOfOneShard) {
   known.applied = 5;
   EXPECT_EQ(m.close(known).computed, 8U);
   EXPECT_EQ(m.close(known).applied, 5U);
+}
+
+TEST(IntervalClock, CountsSteps) {
+  interval_clock c({.steps = 10}, 100);
+  EXPECT_FALSE(c.ended(9, 1h));
+  EXPECT_TRUE(c.ended(10, 1h));
+  EXPECT_FALSE(c.ended(19, 1h));
+  EXPECT_TRUE(c.ended(45, 1h)) << "several at once";
+  EXPECT_FALSE(c.ended(49, 1h)) << "count as one";
+  EXPECT_TRUE(c.ended(50, 1h));
+}
+
+TEST(IntervalClock, CountsTimeFromTheStartOfTheRun) {
+  interval_clock c({.span = 1s}, 100);
+  EXPECT_FALSE(c.ended(1000, 999ms));
+  EXPECT_TRUE(c.ended(1000, 1700ms));
+  EXPECT_FALSE(c.ended(1000, 1900ms));
+  EXPECT_TRUE(c.ended(1000, 2s)) << "late once, it is late no more";
+}
+
+TEST(IntervalClock, CountsEpochs) {
+  interval_clock c({.epochs = 1}, 7);
+  EXPECT_FALSE(c.ended(6, 0s));
+  EXPECT_TRUE(c.ended(7, 0s));
+  EXPECT_FALSE(c.ended(13, 0s));
+  EXPECT_TRUE(c.ended(14, 0s));
+}
+
+TEST(IntervalClock, NeverEndsWithoutAnInterval) {
+  interval_clock c({}, 0);
+  EXPECT_FALSE(c.ended(1'000'000, 24h));
+}
+
+notice_pace pace(const std::vector<interval>& wanted, std::size_t workers = 1) {
+  return pace_for(wanted, 60, workers);
+}
+
+TEST(NoticePace, IsTenTimesASecondUnlessMoreIsWanted) {
+  EXPECT_EQ(pace({}), notice_pace{});
+  EXPECT_EQ(pace({{.span = 1s}, {}}), notice_pace{});
+  EXPECT_FALSE(notice_pace{}.due(99ms, 1'000'000));
+  EXPECT_TRUE(notice_pace{}.due(100ms, 1));
+}
+
+TEST(NoticePace, FollowsTheShortestInterval) {
+  EXPECT_EQ(pace({{.span = 20ms}, {.steps = 500}, {.epochs = 2}}), (notice_pace{20ms, 120}));
+  EXPECT_EQ(pace({{.steps = 50}, {.epochs = 1}}), (notice_pace{100ms, 50}));
+}
+
+/// The steps of an interval are those of all workers together.
+TEST(NoticePace, SharesStepsAmongWorkers) {
+  EXPECT_EQ(pace({{.epochs = 1}}, 4).steps, 15U);
+  EXPECT_EQ(pace({{.steps = 3}}, 4).steps, 1U);
+}
+
+TEST(NoticePace, IsNeverMoreThanOnceAMillisecond) {
+  EXPECT_EQ(pace({{.span = 1ns}}).span, 1ms);
+  EXPECT_FALSE(pace({{.steps = 1}}).due(999us, 50));
+  EXPECT_TRUE(pace({{.steps = 10}}).due(1ms, 10));
+  EXPECT_FALSE(pace({{.steps = 10}}).due(50ms, 9));
 }
 
 } // namespace

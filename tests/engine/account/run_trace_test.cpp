@@ -1,22 +1,19 @@
 #include <mailgrad/engine/account/run_trace.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <map>
 #include <sstream>
-#include <string>
 
 namespace mailgrad {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::Pair;
 using namespace std::chrono_literals;
+using namespace ::testing;
+
 using json = nlohmann::ordered_json;
 
 json written(const run_trace& trace) {
@@ -41,7 +38,7 @@ TEST(RunTrace, SaysWhatItDoesNotShow) {
   const run_trace trace{0ns, 9ns, "failed", {full}, {"worker 1"}, {}};
   EXPECT_EQ(written(trace)["otherData"]["missing"],
             json({"worker 0: the last 1 events were left out", "worker 1: lost, with all its events"}));
-  EXPECT_THAT(missing_in(trace), ::testing::SizeIs(2));
+  EXPECT_THAT(missing_in(trace), SizeIs(2));
 }
 
 TEST(RunTrace, SaysHowItPlacedWhatOtherProcessesTold) {

@@ -1,17 +1,13 @@
 #include <mailgrad/engine/account/staleness_histogram.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <cstdint>
 #include <map>
 
 namespace mailgrad {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-using ::testing::Pair;
+using namespace ::testing;
 
 TEST(StalenessHistogram, IsEmptyAtFirst) {
   const staleness_histogram h;
@@ -85,7 +81,7 @@ TEST(StalenessHistogram, CountsTheSameWhileItsMemoryChanges) {
     h.count(gap);
     ++expected[gap];
   }
-  EXPECT_THAT(h.buckets(), ::testing::ElementsAreArray(expected));
+  EXPECT_THAT(h.buckets(), ElementsAreArray(expected));
   EXPECT_EQ(h.max(), expected.rbegin()->first);
   std::uint64_t seen = 0;
   auto median = expected.begin();
@@ -101,7 +97,7 @@ TEST(StalenessHistogram, CountsGapsThatAreMuchLargerThanTheirNumber) {
     const std::uint64_t gap = 100'000 + i * 7919 % 90;
     h.count(gap, i % 3);
     if (i % 3 > 0) expected[gap] += i % 3;
-    ASSERT_THAT(h.buckets(), ::testing::ElementsAreArray(expected));
+    ASSERT_THAT(h.buckets(), ElementsAreArray(expected));
   }
   EXPECT_EQ(h.max(), expected.rbegin()->first);
   EXPECT_EQ(h.quantile(1.0), expected.rbegin()->first);

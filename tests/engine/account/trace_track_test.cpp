@@ -1,14 +1,16 @@
 #include <mailgrad/engine/account/trace_track.hpp>
+#include <mailgrad/files/byte_archive.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <chrono>
+#include <limits>
 
 namespace mailgrad {
 namespace {
 
 using namespace std::chrono_literals;
+using namespace ::testing;
 
 TEST(TraceTrack, FillsTheTimeUpToSomethingWithAWait) {
   trace_track t("a", 10, 5ns);
@@ -39,6 +41,193 @@ TEST(TraceTrack, CountsWhatItHasNoRoomFor) {
   for (int i = 0; i < 5; ++i) t.work({trace_kind::apply, 0ns, 1ns * i});
   EXPECT_EQ(t.events().size(), 2U);
   EXPECT_EQ(t.left_out(), 3U);
+}
+
+std::vector<reported_event> told_from(const trace_track& track, std::size_t first, instant sent) {
+  trace_piece piece{"cpu:0", sent.count()};
+  tell_from(track, first, piece);
+  return piece.events;
+}
+
+TEST(TracePiece, TellsTheEventsOfATrackInSpans) {
+  trace_track track("worker 0", 1000, 1s);
+  track.wait(trace_kind::batch, 1s + 5ns);
+  track.work({trace_kind::compute, 1s + 5ns, 1s + 25ns, 0, 7, 3, 4});
+  const std::vector<reported_event> told = told_from(track, 1, 2s);
+  ASSERT_THAT(told, SizeIs(1)) << "the first one had been told";
+  EXPECT_EQ(told[0].what, trace_kind::compute);
+  EXPECT_EQ(instant{told[0].ago}, 1s - 5ns);
+  EXPECT_EQ(instant{told[0].span}, 20ns);
+  EXPECT_EQ(told[0].step, 7U);
+  EXPECT_EQ(told[0].version_read, 3U);
+  EXPECT_EQ(told[0].version, 4U);
+  EXPECT_THAT(told_from(track, 2, 2s), SizeIs(0));
+}
+
+TEST(TracePiece, TellsEachWordOnce) {
+  trace_track track("shard 0", 1000, 0ns);
+  for (const char* word : {"not awaited", "", "other epoch", "not awaited"})
+    track.moment({trace_kind::discard, 1ns, 1ns, 0, 1, 0, 0, word});
+  trace_piece piece{"", 5};
+  tell_from(track, 0, piece);
+  EXPECT_THAT(piece.words, ElementsAre("not awaited", "other epoch"));
+  std::vector<std::uint32_t> of;
+  for (const reported_event& e : piece.events) of.push_back(e.word);
+  EXPECT_THAT(of, ElementsAre(1, 0, 2, 1));
+  EXPECT_TRUE(piece.makes_sense());
+}
+
+TEST(TracePiece, HasRoomForAFewShortWords) {
+  trace_track track("shard 0", 1000, 0ns);
+  std::vector<std::string> words(trace_piece::most_words + 1, "word");
+  for (std::size_t i = 0; i < words.size(); ++i) words[i] += std::to_string(i);
+  words.insert(words.begin(), std::string(trace_piece::longest_word + 1, 'w'));
+  for (const std::string& word : words) track.moment({trace_kind::discard, 1ns, 1ns, 0, 1, 0, 0, word});
+  trace_piece piece{"", 5};
+  tell_from(track, 0, piece);
+  EXPECT_THAT(piece.words, SizeIs(trace_piece::most_words));
+  EXPECT_EQ(piece.events.front().word, 0U);
+  EXPECT_EQ(piece.events.back().word, 0U);
+  EXPECT_TRUE(piece.makes_sense());
+  piece.words.emplace_back();
+  EXPECT_FALSE(piece.makes_sense());
+  piece.words = {std::string(trace_piece::longest_word + 1, 'w')};
+  EXPECT_FALSE(piece.makes_sense());
+  piece.words = {"one"};
+  EXPECT_FALSE(piece.makes_sense()) << "events have words that the piece lacks";
+}
+
+/// The largest numbers there are.
+TEST(TracePiece, IsBoundedInEventsAndBytes) {
+  trace_track track("worker 0", 1000, 0ns);
+  for (int i = 0; i < 600; ++i) track.work({trace_kind::read, 1ns * i, 1ns * i});
+  EXPECT_THAT(told_from(track, 0, 1s), SizeIs(trace_piece::most_events));
+  EXPECT_THAT(told_from(track, 512, 1s), SizeIs(88));
+  const std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
+  reported_event e{
+      trace_kind::wire, std::int64_t{1} << 61, std::int64_t{1} << 61, 0xffffffff, most, most, most,
+      0xffffffff};
+  byte_archive_writer bytes;
+  for (std::size_t i = 0; i < trace_piece::most_events; ++i) bytes.field("event", e);
+  EXPECT_LT(bytes.bytes().size(), 16U << 10);
+}
+
+TEST(TracePiece, ReadsNoKindOfEventThatIsNotThere) {
+  reported_event e{static_cast<trace_kind>(200)};
+  byte_archive_writer bytes;
+  auto number = static_cast<std::uint8_t>(e.what);
+  bytes.field("what", number);
+  byte_archive_reader reader(bytes.bytes(), "event");
+  EXPECT_THROW(reader.field("", e), archive_error);
+}
+
+TEST(TracePiece, MakesSenseIfItsEventsHaveEnded) {
+  trace_piece x{"cpu:0", 5, 7, 0, {{trace_kind::compute, 4, 4}}};
+  EXPECT_TRUE(x.makes_sense());
+  x.events[0].span = 5;
+  EXPECT_FALSE(x.makes_sense()) << "it would end after it was told";
+  x.events[0] = {trace_kind::compute, -1, 0};
+  EXPECT_FALSE(x.makes_sense());
+  x.events[0] = {trace_kind::compute, 4, -1};
+  EXPECT_FALSE(x.makes_sense());
+  x.events.assign(257, {});
+  EXPECT_FALSE(x.makes_sense());
+  x.events.clear();
+  x.sent = std::numeric_limits<std::int64_t>::min();
+  EXPECT_FALSE(x.makes_sense());
+  x.sent = 0;
+  x.answered = std::numeric_limits<std::int64_t>::max();
+  EXPECT_FALSE(x.makes_sense());
+}
+
+/// The other clock is an hour behind. The message is 2 ms under way, its answer 4 ms.
+TEST(ClockBounds, PlaceTheOtherClockWithinHalfARoundTrip) {
+  clock_bounds clock;
+  clock.add(10s, 1h + 10s + 2ms);
+  clock.answer(10s + 6ms);
+  const clock_offset found = clock.offsets().at(0);
+  EXPECT_EQ(found.value, 1h - 1ms) << "the ways are taken for equally long";
+  EXPECT_EQ(found.uncertainty, 3ms) << "but need not be";
+}
+
+TEST(ClockBounds, KnowNothingCertainWithoutAnAnswer) {
+  clock_bounds clock;
+  clock.add(10s, 1h + 10s + 2ms);
+  const clock_offset found = clock.offsets().at(0);
+  EXPECT_EQ(found.value, 1h + 2ms) << "it came when it was sent, or later";
+  EXPECT_FALSE(found.uncertainty);
+  EXPECT_TRUE(clock_bounds().offsets().empty());
+}
+
+/// The message before was fast on its way there, the one behind had a fast answer.
+TEST(ClockBounds, TakeTheBestOfAllMessages) {
+  clock_bounds clock;
+  clock.add(10s, 1h + 10s + 100us);
+  clock.answer(10s + 80ms);
+  clock.add(11s, 1h + 11s + 50ms);
+  clock.answer(11s + 200ms);
+  clock.add(12s, 1h + 12s + 30ms);
+  clock.answer(12s + 30ms + 300us);
+  const clock_offset found = clock.offsets().at(1);
+  EXPECT_LE(found.value - *found.uncertainty, 1h);
+  EXPECT_GE(found.value + *found.uncertainty, 1h);
+  const auto about_300_us = AllOf(Ge(300us), Le(302us));
+  EXPECT_THAT(*found.uncertainty, about_300_us) << "(100 us + 300 us) / 2, and 100 us of drift from each";
+  EXPECT_THAT(*clock.offsets().at(0).uncertainty, about_300_us) << "200 us from the last one";
+}
+
+TEST(ClockBounds, TakeTheClockOfTheSameMachineAsItIs) {
+  clock_bounds clock;
+  clock.add(10s, 10s + 2ms);
+  clock.answer(10s + 3ms);
+  const clock_offset found = clock.offsets().at(0);
+  EXPECT_EQ(found.value, 0ms) << "0 is within the bounds";
+  EXPECT_EQ(found.uncertainty, 2ms);
+}
+
+/// The other machine slept for an hour between both, while its clock stood still.
+TEST(ClockBounds, JudgeEachMessageByItselfIfTheyContradict) {
+  clock_bounds clock;
+  clock.add(10s, 2h + 10s + 2ms);
+  clock.answer(10s + 4ms);
+  clock.add(11s, 3h + 11s + 2ms);
+  clock.answer(11s + 4ms);
+  EXPECT_EQ(clock.offsets().at(0).value, 2h);
+  EXPECT_EQ(clock.offsets().at(1).value, 3h);
+  EXPECT_EQ(clock.offsets().at(1).uncertainty, 2ms);
+}
+
+TEST(ClockBounds, TrustNoAnswerThatWasThereBeforeTheMessage) {
+  clock_bounds clock;
+  clock.answer(5s);
+  clock.add(10s, 1h);
+  clock.answer(9s);
+  EXPECT_FALSE(clock.offsets().at(0).uncertainty);
+  clock.answer(11s);
+  clock.answer(13s);
+  EXPECT_EQ(clock.offsets().at(0).uncertainty, 500ms) << "an answer to a later one says less";
+}
+
+TEST(DeviceClock, TakesTheQuickestNewsForTheDistance) {
+  device_clock c;
+  c.see(100us, 1130us); // 30 us late
+  EXPECT_EQ(c.here(100us), 1130us);
+  c.see(200us, 1205us); // 5 us late
+  EXPECT_EQ(c.here(200us), 1205us);
+  c.see(300us, 1390us);
+  EXPECT_NEAR(static_cast<double>(c.here(300us).count()), 1'305'000, 20);
+  EXPECT_NEAR(static_cast<double>((c.here(300us) - c.here(250us)).count()), 50'000, 0) << "what it measured";
+}
+
+/// The device's clock is slow by 20 us a second, and the news are quick.
+TEST(DeviceClock, FollowsADrift) {
+  device_clock c;
+  for (std::int64_t s = 0; s < 100; ++s) {
+    const instant here = std::chrono::seconds{s}, there = here - std::chrono::microseconds{20 * s};
+    c.see(there, here + 1us);
+    EXPECT_LE(c.here(there), here + 1us);
+    EXPECT_GE(c.here(there), here - 1us) << s;
+  }
 }
 
 } // namespace

@@ -1,22 +1,18 @@
 #include <mailgrad/data/data_reading.hpp>
-
 #include <mailgrad/engine/account/training_report.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-
 #include <unistd.h>
 
 #include <limits>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 namespace {
 
+using namespace ::testing;
+
 using json = nlohmann::ordered_json;
-using ::testing::ElementsAre;
 
 std::vector<std::string> field_names(const json& object) {
   std::vector<std::string> names;
@@ -248,8 +244,7 @@ TEST(TrainingReport, WritesItsHistogramsAsLines) {
 }
 
 TEST(TrainingReport, JoinsTheShardsOfAWorker) {
-  EXPECT_THAT(staleness_of(finished_run(), 1).buckets(),
-              ElementsAre(::testing::Pair(1, 3), ::testing::Pair(4, 3)));
+  EXPECT_THAT(staleness_of(finished_run(), 1).buckets(), ElementsAre(Pair(1, 3), Pair(4, 3)));
   EXPECT_TRUE(staleness_of(finished_run(), 0).empty());
 }
 
@@ -345,10 +340,6 @@ TEST(TrainingReport, HasNoUpdatesWhileNoShardHasToldOfAny) {
   EXPECT_EQ(json::parse(to_json(r))["updates"], 0) << "those of half a second ago";
 }
 
-using ::testing::IsEmpty;
-using ::testing::MatchesRegex;
-using ::testing::Not;
-
 TEST(Provenance, NamesTheBuildAndTheMachine) {
   const provenance p = this_program();
   EXPECT_THAT(p.version, MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+"));
@@ -366,8 +357,6 @@ TEST(Provenance, LeavesDateAndCommitToTheProgram) {
   EXPECT_THAT(this_program().commit, IsEmpty());
 }
 
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 using state = run_member::state;
 
 run_member worker(std::uint32_t number, state is, double heard = 0.1) {

@@ -1,24 +1,18 @@
 #include <mailgrad/engine/checkpoint/best_weights.hpp>
-
 #include <mailgrad/tests/support/scratch_files.hpp>
 #include <mailgrad/tests/support/special_floats.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using testing::nan;
+using namespace ::testing;
 
 evaluation_made tested(std::uint64_t steps, double loss) { return {.steps = steps, .loss = loss}; }
 
@@ -123,8 +117,8 @@ TEST(BestWeights, PassOverADamagedFileThatIsNotNeeded) {
   folder.write(later.filename().string(), "damaged");
   const found_best before = best_weights_in(folder.path(), {.steps = 11});
   EXPECT_EQ(before.best->test.steps, 10U);
-  EXPECT_THAT(before.passed_over, ElementsAre(::testing::StartsWith(
-                                      "passed over a damaged file that is not needed: " + later.string())));
+  EXPECT_THAT(before.passed_over,
+              ElementsAre(StartsWith("passed over a damaged file that is not needed: " + later.string())));
   EXPECT_THROW(best_weights_in(folder.path(), {.steps = 21}), std::runtime_error) << "it is of that history";
   folder.write(newest.filename().string(), "damaged as well");
   EXPECT_THROW(best_weights_in(folder.path(), {.steps = 11}), std::runtime_error)
@@ -161,9 +155,9 @@ TEST(BestWeights, RefuseADamagedFile) {
   const auto file = folder.path() / best_weights::file_name;
   std::filesystem::resize_file(file, std::filesystem::file_size(file) - 4);
   EXPECT_THAT([&] { best_weights_in(folder.path()); },
-              ::testing::ThrowsMessage<std::runtime_error>(::testing::AllOf(
-                  HasSubstr(best_weights::file_name),
-                  HasSubstr("; move that file away to go on without the best weights so far"))));
+              ThrowsMessage<std::runtime_error>(
+                  AllOf(HasSubstr(best_weights::file_name),
+                        HasSubstr("; move that file away to go on without the best weights so far"))));
 }
 
 } // namespace

@@ -1,26 +1,25 @@
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
-
+#include <mailgrad/engine/checkpoint/kept_run.hpp>
+#include <mailgrad/engine/checkpoint/left_branch.hpp>
 #include <mailgrad/files/replaced_file.hpp>
 #include <mailgrad/files/safetensors.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-#include <cstdint>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <memory>
-#include <string>
-#include <vector>
+#include <set>
 
 namespace mailgrad {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
+using namespace ::testing;
 
 class CheckpointFolder : public ::testing::Test {
 protected:
@@ -109,8 +108,8 @@ TEST_F(CheckpointFolder, KeepsNoPartOfAKilledRun) {
   std::vector<std::string> left;
   for (const auto& file : std::filesystem::directory_iterator(folder_.path()))
     left.push_back(file.path().filename());
-  EXPECT_THAT(left, ::testing::UnorderedElementsAre(checkpoint_name(10), checkpoint_name(30) + ".partial",
-                                                    "mine.partial"))
+  EXPECT_THAT(left,
+              UnorderedElementsAre(checkpoint_name(10), checkpoint_name(30) + ".partial", "mine.partial"))
       << "another run may be writing 30";
 }
 
@@ -298,6 +297,252 @@ TEST_F(CheckpointFile, LeavesTheOlderOneIfItCannotBeWritten) {
   testing::expect_refused(
       testing::misuse{"no folder", [&] { write_checkpoint_file(folder_.path() / "a" / "b", two_parts()); },
                       "cannot be written"});
+}
+
+checkpoint kept(const hogwild_store& block, block_weights which) {
+  return checkpoint::of({{block_part, keep_block(block, which)}}, "kept");
+}
+
+TEST(KeptBlock, HasItsWeightsAndCountsAgain) {
+  hogwild_store block(std::vector<float>{1, 2, 3});
+  block.advance();
+  const checkpoint from = kept(block, block_weights::all);
+  block.add(0, 100); // behind the cut
+  hogwild_store again(std::vector<float>(3));
+  restore_block(from, again, block_weights::all, 1);
+  EXPECT_EQ(again.version(), 1U);
+  EXPECT_EQ(again.before(), 0U);
+  EXPECT_EQ(again.load(0), 1);
+  EXPECT_EQ(again.load(2), 3);
+}
+
+/// Only schedules count what workers wrote that do not go on.
+TEST(KeptBlock, CountsApartWhatOtherWorkersWrote) {
+  hogwild_store block(std::vector<float>{1, 2, 3});
+  block.go_on_from(5, 7);
+  block.advance();
+  hogwild_store again(std::vector<float>(3));
+  restore_block(kept(block, block_weights::all), again, block_weights::all, 4);
+  EXPECT_EQ(again.version(), 4U);
+  EXPECT_EQ(again.before(), 9U);
+  EXPECT_EQ(again.updates(), block.updates());
+}
+
+TEST(KeptBlock, LeavesTheWeightsToTheShards) {
+  hogwild_store block(std::vector<float>{1, 2, 3});
+  hogwild_store again(std::vector<float>{7, 8, 9});
+  restore_block(kept(block, block_weights::in_shards), again, block_weights::in_shards, 0);
+  EXPECT_EQ(again.load(1), 8);
+}
+
+TEST(KeptBlock, IsRefusedIfItDoesNotFit) {
+  const hogwild_store block(std::vector<float>{1, 2, 3});
+  hogwild_store longer(std::vector<float>(4));
+  EXPECT_EQ(testing::words_of_refusal(
+                [&] { restore_block(kept(block, block_weights::all), longer, block_weights::all, 0); }),
+            "block/weights: expected 4 floats, found 3");
+  hogwild_store again(std::vector<float>(3));
+  EXPECT_EQ(testing::words_of_refusal(
+                [&] { restore_block(kept(block, block_weights::all), again, block_weights::all, 1); }),
+            "block: its workers made 1 updates, and it counts 0");
+  EXPECT_NE(testing::words_of_refusal(
+                [&] { restore_block(kept(block, block_weights::in_shards), again, block_weights::all, 0); }),
+            "");
+}
+
+class LeftBranch : public ::testing::Test {
+protected:
+  void write(std::uint64_t steps) const {
+    const auto run = std::make_shared<saved_fields>();
+    run->field("steps", steps);
+    write_checkpoint_file(at(steps), {{"run", run}});
+  }
+  void test(std::uint64_t steps) {
+    best_.offer({.steps = steps, .loss = 1.0 / static_cast<double>(steps)}, {});
+  }
+  std::filesystem::path at(std::uint64_t steps) const { return folder_.path() / checkpoint_name(steps); }
+  static std::set<std::string> files_in(const std::filesystem::path& folder) {
+    std::set<std::string> names;
+    for (const auto& file : std::filesystem::directory_iterator(folder))
+      if (file.is_regular_file()) names.insert(file.path().filename());
+    return names;
+  }
+
+  scratch_folder folder_;
+  best_weights best_{folder_.path()};
+};
+
+TEST_F(LeftBranch, KeepsItsRecordingUnderAnotherName) {
+  for (const std::uint64_t steps : {10, 20}) write(steps);
+  const std::string recording = folder_.write("run.rec", "turns").string();
+  EXPECT_EQ(leave_recording(at(20), {.steps = 20}, recording), "") << "nothing came later";
+  EXPECT_EQ(leave_recording(at(10), {.steps = 10}, folder_.path() / "none"), "");
+  const std::string name = recording + ".left-after-0000000010";
+  EXPECT_EQ(leave_recording(at(10), {.steps = 10}, recording),
+            "set aside in " + name + ": the recording of the run that is left");
+  std::filesystem::remove(recording);
+  EXPECT_EQ(std::filesystem::file_size(name), 5U);
+  folder_.write("run.rec", "others");
+  leave_recording(at(10), {.steps = 10}, recording);
+  EXPECT_EQ(std::filesystem::file_size(name + "-2"), 6U) << "the first is not written over";
+}
+
+/// A checkpoint that somebody has given another name tells its steps.
+TEST_F(LeftBranch, HasTheStepsOfACheckpointOfAnyName) {
+  for (const std::uint64_t steps : {10, 20, 30}) write(steps);
+  std::filesystem::rename(at(20), folder_.path() / "mine.safetensors");
+  const left_branch left = leave_later_branch(folder_.path() / "mine.safetensors", {.steps = 20});
+  EXPECT_EQ(left.folder.filename(), "left-after-0000000020");
+  EXPECT_EQ(left.checkpoints, 1U);
+}
+
+TEST_F(LeftBranch, IsWholeInAFolderOfItsOwn) {
+  for (const std::uint64_t steps : {10, 20, 30}) {
+    test(steps - 1);
+    write(steps);
+  }
+  const left_branch left = leave_later_branch(at(20), {.steps = 20});
+  EXPECT_EQ(left.folder, folder_.path() / "left-after-0000000020");
+  EXPECT_THAT(files_in(folder_.path()),
+              ElementsAre("best-weights-0000000009.safetensors", "best-weights-0000000019.safetensors",
+                          checkpoint_name(10), checkpoint_name(20)));
+  EXPECT_THAT(files_in(left.folder), ElementsAre("best-weights-0000000019.safetensors",
+                                                 best_weights::file_name, checkpoint_name(30)))
+      << "those of 19 are of both branches";
+  EXPECT_EQ(best_weights_in(left.folder).best->test.steps, 29U);
+  EXPECT_EQ(newest_checkpoint(left.folder).what.path().filename(), checkpoint_name(30));
+  EXPECT_EQ(in_words(left),
+            "set aside in " + left.folder.string() +
+                ": 1 later checkpoint and the best weights, which are of a later test; 'mailgrad "
+                "train --resume " +
+                left.folder.string() + "' goes on from there");
+}
+
+TEST_F(LeftBranch, ReplacesNoOther) {
+  for (const std::uint64_t steps : {10, 20}) write(steps);
+  const std::filesystem::path first = leave_later_branch(at(10), {.steps = 10}).folder;
+  write(20);
+  EXPECT_EQ(leave_later_branch(at(10), {.steps = 10}).folder, first.string() + "-2");
+  EXPECT_THAT(files_in(first), ElementsAre(checkpoint_name(20)));
+}
+
+TEST_F(LeftBranch, IsNoneBehindTheNewestCheckpoint) {
+  test(9);
+  for (const std::uint64_t steps : {10, 20}) write(steps);
+  const left_branch left = leave_later_branch(at(20), {.steps = 20});
+  EXPECT_TRUE(left.folder.empty());
+  EXPECT_EQ(in_words(left), "");
+  EXPECT_EQ(files_in(folder_.path()).size(), 3U);
+}
+
+/// A run that was killed may have had a better test since its last checkpoint.
+TEST_F(LeftBranch, MayBeNoMoreThanWeights) {
+  write(10);
+  test(15);
+  const left_branch left = leave_later_branch(at(10), {.steps = 10});
+  EXPECT_EQ(in_words(left),
+            "set aside in " + left.folder.string() + ": the best weights, which are of a later test");
+  folder_.write(checkpoint_name(30), "damaged");
+  EXPECT_THAT(in_words(leave_later_branch(at(10), {.steps = 10})), EndsWith(": 1 later checkpoint"))
+      << "nothing goes on from there";
+}
+
+/// What is told of a folder does not depend on where a process ended: before the first move all is as it was,
+/// and then a resume of the folder goes on from the checkpoint that was asked for.
+TEST_F(LeftBranch, IsCompletedIfItsProcessIsKilledBetweenTwoMoves) {
+  for (int killed_after = 1;; ++killed_after) {
+    std::filesystem::remove_all(folder_.path());
+    std::filesystem::create_directory(folder_.path());
+    best_weights anew(folder_.path());
+    for (const std::uint64_t steps : {10, 20, 30}) {
+      anew.offer({.steps = steps - 1, .loss = 1.0 / static_cast<double>(steps)}, {});
+      write(steps);
+    }
+    const pid_t process = fork();
+    if (process == 0) {
+      int steps = 0;
+      leave_later_branch(at(10), {.steps = 10}, [&] {
+        if (++steps == killed_after) raise(SIGKILL);
+      });
+      _exit(0);
+    }
+    int status = 0;
+    waitpid(process, &status, 0);
+    if (WIFEXITED(status)) {
+      EXPECT_EQ(killed_after, 8) << "a plan, a folder, four files and its name are seven changes";
+      break;
+    }
+    EXPECT_EQ(newest_checkpoint(folder_.path()).what.path(), at(10)) << killed_after;
+    EXPECT_NO_THROW(require_newest(at(10))) << killed_after;
+    if (std::filesystem::exists(at(30))) {
+      EXPECT_THAT(complaint([&] { newest_checkpoint(at(30)); }), HasSubstr("was being set aside"));
+    }
+    const left_branch left = complete_left_branch(folder_.path());
+    EXPECT_THAT(files_in(folder_.path()),
+                ElementsAre("best-weights-0000000009.safetensors", checkpoint_name(10)))
+        << killed_after;
+    EXPECT_THAT(files_in(left.folder),
+                ElementsAre("best-weights-0000000009.safetensors", "best-weights-0000000019.safetensors",
+                            best_weights::file_name, checkpoint_name(20), checkpoint_name(30)))
+        << killed_after;
+    EXPECT_TRUE(left.goes_on && left.best);
+    EXPECT_EQ(left.checkpoints, 2U);
+    EXPECT_TRUE(complete_left_branch(folder_.path()).folder.empty()) << "once";
+  }
+}
+
+/// A folder of the name of a file is in its way.
+TEST_F(LeftBranch, IsNoneIfAFileCannotBeMoved) {
+  for (const std::uint64_t steps : {10, 20, 30}) {
+    test(steps - 1);
+    write(steps);
+  }
+  const auto before = files_in(folder_.path());
+  int changes = 0;
+  EXPECT_THAT(complaint([&] {
+                leave_later_branch(at(10), {.steps = 10}, [&] {
+                  if (++changes == 3)
+                    std::filesystem::create_directory(folder_.path() / "left-after-0000000010.partial" /
+                                                      checkpoint_name(20));
+                });
+              }),
+              checkpoint_name(20) + ": cannot be written: Is a directory");
+  EXPECT_EQ(files_in(folder_.path()), before);
+  EXPECT_EQ(newest_checkpoint(folder_.path()).what.path(), at(30)) << "nothing was set aside";
+  std::filesystem::remove_all(folder_.path() / "left-after-0000000010.partial");
+  EXPECT_EQ(leave_later_branch(at(10), {.steps = 10}).checkpoints, 2U);
+}
+
+/// Whoever may write into the folder could make one once the plan is written.
+TEST_F(LeftBranch, FollowsNoLinkOfItsName) {
+  for (const std::uint64_t steps : {10, 20}) write(steps);
+  const auto before = files_in(folder_.path());
+  const std::filesystem::path elsewhere = folder_.path() / "of somebody else";
+  std::filesystem::create_directory(elsewhere);
+  int changes = 0;
+  EXPECT_THAT(complaint([&] {
+                leave_later_branch(at(10), {.steps = 10}, [&] {
+                  if (++changes == 1)
+                    std::filesystem::create_directory_symlink(elsewhere, folder_.path() /
+                                                                             "left-after-0000000010.partial");
+                });
+              }),
+              HasSubstr("Not a directory"));
+  EXPECT_EQ(files_in(folder_.path()), before);
+  EXPECT_TRUE(files_in(elsewhere).empty());
+}
+
+TEST_F(LeftBranch, IsToldByAFileThatNamesNothingElsewhere) {
+  write(10);
+  folder_.write(std::string(set_aside::file_name), "half of it");
+  EXPECT_THAT(complaint([&] { newest_checkpoint(folder_.path()); }),
+              HasSubstr("expected the files that are being set aside"));
+  saved_fields fields;
+  set_aside forged{"left", {"../" + checkpoint_name(10)}};
+  fields.field("set aside", forged);
+  folder_.write(std::string(set_aside::file_name), fields.text());
+  EXPECT_THAT(complaint([&] { complete_left_branch(folder_.path()); }),
+              HasSubstr("expected names of files, found '../"));
 }
 
 } // namespace

@@ -1,15 +1,12 @@
-#include <mailgrad/tests/engine/layouts.hpp>
-#include <mailgrad/tests/engine/small_problem.hpp>
-
 #include <mailgrad/engine/model/evaluation.hpp>
-
 #include <mailgrad/engine/worker/replica.hpp>
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/graph/operations.hpp>
+#include <mailgrad/tests/engine/layouts.hpp>
+#include <mailgrad/tests/engine/small_problem.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
@@ -20,6 +17,7 @@ namespace mailgrad {
 namespace {
 
 using testing::next_from_table;
+using namespace ::testing;
 
 std::vector<float> values_where(const parameter_layout& layout, const std::string& variable,
                                 const std::vector<float>& values) {
@@ -135,7 +133,7 @@ TEST(Evaluation, RefusesAModelOfClassesWhereNumbersAreToBePredicted) {
   };
   EXPECT_THAT(
       [&] { lay_out(model, request, 1); },
-      ::testing::ThrowsMessage<graph_error>(::testing::HasSubstr(
+      ThrowsMessage<graph_error>(HasSubstr(
           "input 'labels' of the model is int32, where the data set has float32, numbers to predict")));
 }
 

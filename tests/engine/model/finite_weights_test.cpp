@@ -1,13 +1,10 @@
 #include <mailgrad/engine/plan/run_tester.hpp>
-
-#include <mailgrad/tests/engine/layouts.hpp>
-
 #include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tests/engine/layouts.hpp>
 
 #include <gtest/gtest.h>
 
 #include <limits>
-#include <vector>
 
 namespace mailgrad {
 namespace {

@@ -1,8 +1,3 @@
-#include <mailgrad/tests/engine/kinds_of_data.hpp>
-#include <mailgrad/tests/engine/layouts.hpp>
-#include <mailgrad/tests/engine/small_problem.hpp>
-#include <mailgrad/tests/support/needs_gpu.hpp>
-
 #include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/model/text_sample.hpp>
@@ -12,11 +7,14 @@
 #include <mailgrad/graph/operations.hpp>
 #include <mailgrad/kernels/cuda/gpu_queue.hpp>
 #include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tests/engine/kinds_of_data.hpp>
+#include <mailgrad/tests/engine/layouts.hpp>
+#include <mailgrad/tests/engine/small_problem.hpp>
+#include <mailgrad/tests/support/needs_gpu.hpp>
 
 #include <gmock/gmock.h>
 
 #include <functional>
-#include <string>
 #include <thread>
 
 // Tests of weights, predictions and texts on a queue of a GPU. One source for two GPUs: the simulated one,
@@ -25,8 +23,7 @@
 namespace mailgrad {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
+using namespace ::testing;
 
 constexpr device gpu{device_kind::cuda, 0};
 

@@ -2,10 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstddef>
-#include <memory>
-#include <vector>
-
 namespace mailgrad {
 namespace {
 

@@ -1,11 +1,9 @@
-#include <mailgrad/tests/engine/small_problem.hpp>
-
 #include <mailgrad/engine/model/text_sample.hpp>
-
 #include <mailgrad/engine/worker/replica.hpp>
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/models/built_in.hpp>
 #include <mailgrad/graph/operations.hpp>
+#include <mailgrad/tests/engine/small_problem.hpp>
 
 #include <gmock/gmock.h>
 
@@ -15,9 +13,8 @@
 namespace mailgrad {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::next_from_table;
-using ::testing::ThrowsMessage;
+using namespace ::testing;
 
 const std::vector<std::string> symbols{"\n", "a", "b", "\xC3\xA4"};
 const model_request request{

@@ -1,22 +1,23 @@
+#include <mailgrad/engine/plan/checked_options.hpp>
+#include <mailgrad/engine/plan/training_options.hpp>
+#include <mailgrad/engine/plan/worker_devices.hpp>
+#include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/engine/small_problem.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 
-#include <mailgrad/engine/plan/checked_options.hpp>
-#include <mailgrad/engine/plan/worker_devices.hpp>
-#include <mailgrad/engine/record/recording.hpp>
-
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <functional>
-#include <memory>
 
 namespace mailgrad {
 namespace {
 
 using testing::expect_refused;
-using ::testing::SizeIs;
 using testing::small_data;
+using namespace ::testing;
+
 using change = std::function<void(training_options&)>;
 
 training_options with(const change& c) {
@@ -344,6 +345,164 @@ TEST(CheckedOptions, RefuseTheFirstLocalStepAndTheFirstSampleAlready) {
        }),
        "--sample-gap: under hogwild"},
   });
+}
+
+TEST(WorkerComputers, AreCoresByTheirHost) {
+  EXPECT_EQ(computer_of({{device_kind::cpu, 0}, {device_kind::cpu, 1}}),
+            (worker_computer{"the host and the host", ""}));
+}
+
+TEST(WorkerComputers, AreNamedByWorkerAndMultiplyByEachVersionOnce) {
+  const worker_computer host{"the host"}, old_gpu{"B100", "cuBLAS 13.0.0"}, new_gpu{"B100", "cuBLAS 13.1.0"};
+  EXPECT_EQ(format_names({old_gpu, host, new_gpu}), "B100, the host, B100");
+  EXPECT_EQ(format_products({old_gpu, host, new_gpu, old_gpu}), "cuBLAS 13.0.0, cuBLAS 13.1.0");
+  EXPECT_EQ(format_products({host}), "none");
+  EXPECT_TRUE(any_has_gpu({host, old_gpu}));
+  EXPECT_FALSE(any_has_gpu({host, host}));
+}
+
+using change = std::function<void(training_options&)>;
+
+training_options summed_with(const change& c) {
+  training_options o;
+  o.devices.assign(2, {device_kind::cpu, 0});
+  o.policy = "sync";
+  o.all_reduce = true;
+  c(o);
+  return o;
+}
+
+std::function<void()> checking_sums(const change& c) {
+  return [c] { require_sums_can_be(summed_with(c)); };
+}
+
+TEST(AllReduceTerms, AllowSyncAndNothingThatLooksAtOneGradient) {
+  require_sums_can_be(summed_with([](auto&) {}));
+  require_sums_can_be(summed_with([](auto& o) {
+    o.all_reduce = false;
+    o.policy = "async";
+    o.local_steps = 3;
+  }));
+  expect_refused({
+      {"another policy", checking_sums([](auto& o) { o.policy = "async"; }),
+       "all-reduce: expected policy sync, under which every update is a mean over all workers, found "
+       "'async'"},
+      {"a planned switch", checking_sums([](auto& o) { o.policy = "sync, ssp:1@5"; }),
+       "found 'sync, ssp:1@5'"},
+      {"switches by a rule", checking_sums([](auto& o) { o.policy = "auto"; }), "found 'auto'"},
+      {"a cure", checking_sums([](auto& o) { o.cure = "dc:0.1"; }), "expected no cure"},
+      {"clipping", checking_sums([](auto& o) { o.optimizer.clip_norm = 1; }), "expected no clipping"},
+      {"local steps", checking_sums([](auto& o) { o.local_steps = 2; }), "expected no local steps"},
+      {"samples", checking_sums([](auto& o) { o.sample_gap = 2; }), "expected no sampling of gaps"},
+      {"slots", checking_sums([](auto& o) { o.slots = 3; }), "expected no slots for later workers"},
+      {"a recording", checking_sums([](auto& o) { o.record = "run.rec"; }), "expected no recording"},
+      {"a replay", checking_sums([](auto& o) { o.replay = std::make_shared<const recording>(); }),
+       "expected no recording"},
+      {"checkpoints", checking_sums([](auto& o) { o.checkpoints.folder = "kept"; }),
+       "expected no checkpoints"},
+      {"an actor of the user's", checking_sums([](auto& o) {
+         o.parameter_actor = std::make_shared<parameter_actor_kind>("mine", true);
+       }),
+       "expected Mailgrad's own parameter actor"},
+      {"workers over devices", checking_sums([](auto& o) { o.workers = 1; }),
+       "expected one device for each worker"},
+  });
+}
+
+TEST(AllReduceTerms, AreAmongTheChecksOfARun) {
+  const training_options o = summed_with([](auto& x) { x.policy = "async"; });
+  expect_refused({{"the options", [&] { checked_policies(o, cure_spec(o.cure, 2)); }, "all-reduce: "}});
+}
+
+/// A worker that has paused gives nothing to the sum for which another waits, and so does not pause.
+TEST(AllReduceTerms, RefuseASwitchOfTheRunningRunEvenToSync) {
+  const training_options o = summed_with([](auto&) {});
+  for (const char* policy : {"sync", "ssp:2"})
+    expect_refused({{policy,
+                     [&] {
+                       require_switch(o, {{0, policy_spec("sync", 2)}}, cure_spec("none", 2), policy);
+                     },
+                     "all-reduce: expected no switch of policy"}});
+}
+
+TEST(AllReduceTerms, RefuseAModelWithTablesByTheirName) {
+  const training_options o = summed_with([](auto&) {});
+  const parameter_layout layout = testing::layout_of({{"w", {8}}, {"words", {20, 4}, true}}, 1);
+  expect_refused({{"a table", [&] { require_dense_if_needed(o, cure_spec("none", 2), layout); },
+                   "all-reduce: the gradient of table 'words' comes in rows"}});
+}
+
+/// Weights and two workers on one GPU.
+training_options on_one_gpu(const std::string& policy) {
+  training_options o;
+  o.devices.assign(2, {device_kind::cuda, 0});
+  o.parameters = {{device_kind::cuda, 0}};
+  o.policy = policy;
+  return o;
+}
+
+std::string words_of_refusal_of(const training_options& o, const parameter_layout& layout) {
+  const std::vector<scheduled_policy> policies{{0, policy_spec("async", 2)}, {9, policy_spec(o.policy, 2)}};
+  return testing::words_of_refusal([&] { require_parameter_place(o, policies, layout); });
+}
+
+/// Ringleader adds up rows of gradients on the host.
+TEST(ParameterPlace, RefusesTablesOnAGpuUnderRingleaderInOneLine) {
+  const parameter_layout tables = testing::layout_of({{"w", {8}}, {"words", {20, 4}, true}}, 1);
+  const std::string why = words_of_refusal_of(on_one_gpu("ringleader"), tables);
+  EXPECT_THAT(why,
+              HasSubstr("--parameters: cuda:0: policy 'ringleader' needs the gradient of table 'words' on "
+                        "the host; leave one of both out"));
+  EXPECT_EQ(std::ranges::count(why, '\n'), 0);
+  EXPECT_EQ(words_of_refusal_of(on_one_gpu("malenia:4"), tables), "");
+}
+
+TEST(ParameterPlace, TakesRingleaderWithoutTablesOrWithoutAGpu) {
+  const parameter_layout dense = testing::layout_of({{"w", {8}}}, 1);
+  EXPECT_EQ(words_of_refusal_of(on_one_gpu("ringleader"), dense), "");
+  const parameter_layout tables = testing::layout_of({{"words", {20, 4}, true}}, 1);
+  training_options on_host = on_one_gpu("ringleader");
+  on_host.parameters.clear();
+  EXPECT_EQ(words_of_refusal_of(on_host, tables), "");
+}
+
+std::string words_of_refusal_to_run_ahead(training_options o, std::uint64_t steps = 1) {
+  o.run_ahead = steps;
+  const std::vector<scheduled_policy> policies{{0, policy_spec("async", 2)}, {9, policy_spec(o.policy, 2)}};
+  return testing::words_of_refusal([&] { require_run_ahead(o, policies); });
+}
+
+TEST(RunAhead, IsRefusedWhereNoWorkerCan) {
+  const training_options good = on_one_gpu("sync");
+  EXPECT_EQ(words_of_refusal_to_run_ahead(good), "");
+  const auto refused = [&](const auto& change, const std::string& why) {
+    training_options o = good;
+    change(o);
+    EXPECT_EQ(words_of_refusal_to_run_ahead(o),
+              "--run-ahead 1: workers do not run ahead " + why + "; take --run-ahead 0");
+    EXPECT_EQ(words_of_refusal_to_run_ahead(o, 0), "");
+  };
+  refused([](auto& o) { o.optimizer.clip_norm = 1; }, "with --clip-norm, which reads each gradient first");
+  refused([](auto& o) { o.sample_gap = 1; }, "with --sample-gap, which compares each gradient first");
+  refused([](auto& o) { o.workers = 1; }, "if a model spans devices");
+  refused([](auto& o) { o.policy = "hogwild"; }, "in a run under hogwild");
+  refused([](auto& o) { o.parameters.clear(); }, "unless all weights are on their GPU");
+  refused([](auto& o) { o.parameters.push_back({}); }, "unless all weights are on their GPU");
+  refused(
+      [](auto& o) {
+        o.devices.assign(2, {device_kind::cuda, 1});
+      },
+      "unless all weights are on their GPU");
+}
+
+TEST(RunAhead, IsTakenIfOneWorkerCanOrARecordingSaysSo) {
+  training_options o = on_one_gpu("async");
+  o.devices[0] = {device_kind::cpu, 0};
+  EXPECT_EQ(words_of_refusal_to_run_ahead(o), "");
+  o.devices[1] = {device_kind::cpu, 1};
+  o.replay = std::make_shared<const recording>();
+  EXPECT_EQ(words_of_refusal_to_run_ahead(o), "");
+  EXPECT_THAT(words_of_refusal_to_run_ahead(o, 2), HasSubstr("--run-ahead: 2 steps; at most 1"));
 }
 
 } // namespace

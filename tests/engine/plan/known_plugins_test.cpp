@@ -1,31 +1,26 @@
-#include <mailgrad/tests/engine/small_problem.hpp>
-#include <mailgrad/tests/optim/plugins/custom_rules.hpp>
-#include <mailgrad/tests/support/scratch_files.hpp>
-
 #include <mailgrad/engine/plan/known_plugins.hpp>
 #include <mailgrad/engine/plan/shard_terms.hpp>
 #include <mailgrad/engine/plan/worker_terms.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
+#include <mailgrad/tests/engine/small_problem.hpp>
+#include <mailgrad/tests/optim/plugins/custom_rules.hpp>
+#include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <gmock/gmock.h>
 
 #include <filesystem>
 #include <stdexcept>
-#include <string>
 #include <variant>
-#include <vector>
 
 // Rules, policies and cures of the user's own in terms that go to another process.
 
 namespace mailgrad {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 using testing::own_momentum;
 using testing::small_data;
 using testing::small_model;
-using ::testing::ThrowsMessage;
+using namespace ::testing;
 
 std::string plugin(const std::string& name) { return MAILGRAD_TEST_PLUGINS "/" + name + ".so"; }
 

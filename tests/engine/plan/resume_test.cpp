@@ -1,15 +1,10 @@
+#include <mailgrad/engine/plan/resume.hpp>
+#include <mailgrad/graph/models/layer_stack.hpp>
 #include <mailgrad/tests/engine/small_problem.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
-#include <mailgrad/engine/plan/resume.hpp>
-#include <mailgrad/graph/models/layer_stack.hpp>
-
 #include <gmock/gmock.h>
-
-#include <memory>
-#include <string>
-#include <utility>
 
 namespace mailgrad {
 namespace {
@@ -18,6 +13,7 @@ using testing::expect_refused;
 using testing::small_data;
 using testing::small_model;
 using testing::small_samples;
+using namespace ::testing;
 
 model_function other_model() {
   return [](graph& g, const model_request& request) {
@@ -80,10 +76,9 @@ TEST(Resume, NamesModelDataAndSeedOfAnotherRun) {
   const run_plan other = plan_run(other_model(), other_data(), named("mlp:hidden=9", 2));
   const std::string sum = "SHA-256 [0-9a-f]{12}[.]{3}";
   EXPECT_THAT(refusal_of(other, card_of(first_run())),
-              ::testing::MatchesRegex(
-                  "checkpoint 'kept' is of another run: the training data were small [(]" + sum +
-                  "[)], and are other [(]" + sum + "[)] here; the model was mlp:hidden=8 [(]" + sum +
-                  "[)], and is mlp:hidden=9 [(]" + sum + "[)] here; --seed was 1, and is 2 here"));
+              MatchesRegex("checkpoint 'kept' is of another run: the training data were small [(]" + sum +
+                           "[)], and are other [(]" + sum + "[)] here; the model was mlp:hidden=8 [(]" + sum +
+                           "[)], and is mlp:hidden=9 [(]" + sum + "[)] here; --seed was 1, and is 2 here"));
 }
 
 /// The shapes in a model depend on the batch, and so does its digest; that is no other model.
@@ -95,14 +90,13 @@ TEST(Resume, NamesTheOptionThatDiffers) {
   training_options o = named("mlp:hidden=8");
   o.batch = 4;
   EXPECT_EQ(refusal(o, small_model()), another + "--batch was 8, and is 4 here");
-  EXPECT_THAT(refusal(o, other_model()), ::testing::HasSubstr("the model was "));
+  EXPECT_THAT(refusal(o, other_model()), HasSubstr("the model was "));
   o.batch = 8;
   o.optimizer = parse_optimizer("momentum:momentum=0.7");
   o.optimizer.learning_rate = 0.3;
   EXPECT_THAT(refusal(o, small_model()),
-              ::testing::MatchesRegex(another +
-                                      "--optimizer was sgd, and is momentum:momentum=0.7 here; --lr was "
-                                      "0.[0-9]{1,4}, and is 0.3 here"));
+              MatchesRegex(another + "--optimizer was sgd, and is momentum:momentum=0.7 here; --lr was "
+                                     "0.[0-9]{1,4}, and is 0.3 here"));
 }
 
 /// It would be a run that is shorter than what it keeps.
@@ -156,13 +150,12 @@ TEST(Resume, SaysWhenTheRateComesToAnEnd) {
     plan_resume(plan);
     return plan.resumed->remarks;
   };
-  EXPECT_THAT(said("cosine:total=50", 100), ::testing::IsEmpty());
-  EXPECT_THAT(said("cosine:total=50,final=0.1", 200), ::testing::IsEmpty());
-  EXPECT_THAT(
-      said("cosine:total=50", 200),
-      ::testing::ElementsAre("the learning rate is 0 after 50 updates by --schedule "
-                             "cosine:total=50,final=0, and this run goes on to about 100: to learn more, "
-                             "save its weights and begin a run by --load with another schedule"));
+  EXPECT_THAT(said("cosine:total=50", 100), IsEmpty());
+  EXPECT_THAT(said("cosine:total=50,final=0.1", 200), IsEmpty());
+  EXPECT_THAT(said("cosine:total=50", 200),
+              ElementsAre("the learning rate is 0 after 50 updates by --schedule "
+                          "cosine:total=50,final=0, and this run goes on to about 100: to learn more, "
+                          "save its weights and begin a run by --load with another schedule"));
 }
 
 TEST(Resume, NamesTheCommandThatGoesOnWithAReplay) {
@@ -229,8 +222,8 @@ TEST(Resume, ReadsCheckpointsThatTellNoNames) {
   EXPECT_EQ(old.facts.size() + 2, card_of(first_run()).facts.size());
   EXPECT_NO_THROW(go_on(first_run(), old));
   EXPECT_THAT(refusal_of(plan_run(other_model(), small_data(), named("lenet")), old),
-              ::testing::MatchesRegex(".*: the model was SHA-256 [0-9a-f]{12}[.]{3}, and is lenet [(]SHA-256 "
-                                      "[0-9a-f]{12}[.]{3}[)] here"));
+              MatchesRegex(".*: the model was SHA-256 [0-9a-f]{12}[.]{3}, and is lenet [(]SHA-256 "
+                           "[0-9a-f]{12}[.]{3}[)] here"));
 }
 
 /// A model function of the user's own has a name only if its options give one.

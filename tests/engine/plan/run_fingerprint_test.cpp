@@ -1,18 +1,17 @@
-#include <mailgrad/tests/engine/small_problem.hpp>
-#include <mailgrad/tests/support/refusal.hpp>
-
 #include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/graph/models/layer_stack.hpp>
+#include <mailgrad/optim/optimizer_options.hpp>
+#include <mailgrad/optim/schedule.hpp>
+#include <mailgrad/tests/engine/small_problem.hpp>
+#include <mailgrad/tests/support/refusal.hpp>
 
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <functional>
-#include <memory>
-#include <string>
 
 namespace mailgrad {
 namespace {
@@ -20,6 +19,8 @@ namespace {
 using testing::expect_refused;
 using testing::small_data;
 using testing::small_model;
+using namespace ::testing;
+
 using facts = std::vector<std::pair<std::string, std::string>>;
 
 facts of(const training_options& o, const model_function& model = small_model(),
@@ -125,7 +126,7 @@ TEST(RunFingerprint, HasAFactForWhateverChangesTheBits) {
   for (const auto& [name, change] : changes) {
     training_options o = two_workers();
     change(o);
-    EXPECT_THAT(different(usual, of(o)), ::testing::Contains(name));
+    EXPECT_THAT(different(usual, of(o)), Contains(name));
   }
 }
 
@@ -140,11 +141,11 @@ TEST(RunFingerprint, KnowsTheModelAndTheSamplesByTheirHashes) {
     return build_classifier(g, {dense_layer{9, activation::tanh}, dense_layer{}}, r);
   };
   const facts usual = of(two_workers());
-  EXPECT_THAT(different(usual, of(two_workers(), wider)), ::testing::ElementsAre("SHA-256 of the model"));
+  EXPECT_THAT(different(usual, of(two_workers(), wider)), ElementsAre("SHA-256 of the model"));
   data_split other = *small_data();
   other.train = testing::small_samples(other.train.size(), 77);
   EXPECT_THAT(different(usual, of(two_workers(), small_model(), other)),
-              ::testing::ElementsAre("SHA-256 of the training samples"));
+              ElementsAre("SHA-256 of the training samples"));
   other = *small_data();
   other.test = testing::small_samples(other.test.size(), 77);
   EXPECT_EQ(of(two_workers(), small_model(), other), usual) << "they do not influence the weights";
@@ -197,9 +198,9 @@ TEST(RunFingerprint, NamesModelAndDataOfAnotherRun) {
     FAIL() << "not refused";
   } catch (const recording_error& e) {
     const std::string sum = "SHA-256 [0-9a-f]{12}[.]{3}";
-    EXPECT_THAT(e.what(), ::testing::MatchesRegex(
-                              "recording 'run.rec': the training data were small.csv [(]" + sum +
-                              "[)], and are other.csv [(]" + sum + "[)] here; --seed was 1, and is 2 here"));
+    EXPECT_THAT(e.what(),
+                MatchesRegex("recording 'run.rec': the training data were small.csv [(]" + sum +
+                             "[)], and are other.csv [(]" + sum + "[)] here; --seed was 1, and is 2 here"));
   }
 }
 
@@ -221,6 +222,33 @@ TEST(RunFingerprint, RefusesAPlugInThatWasNotRecorded) {
       {"none of this name", [&] { require_recorded_plugin(r, "/proc/self/comm"); }, "was not told"},
       {"no file", [&] { require_recorded_plugin(r, "/there/is/none.so"); }, "cannot be read"},
   });
+}
+
+TEST(FormatFact, HasNumbersAsShortAsTheyCanBe) {
+  EXPECT_EQ(format_fact("schedule", to_string(parse_schedule("step:every=500,factor=0.1,warmup=3"))),
+            "step:every=500,factor=0.1,warmup=3");
+  EXPECT_EQ(format_fact("learning rate", "0.10000000000000001"), "0.1");
+  EXPECT_EQ(format_fact("weight decay", "1e-08"), "1e-8");
+  EXPECT_EQ(format_fact("clip norm", "1.0000000000000001e-10"), "1e-10");
+  EXPECT_EQ(format_fact("policy", "async, ssp:1@2000"), "async, ssp:1@2000");
+  EXPECT_EQ(format_fact("seed", "18446744073709551615"), "18446744073709551615");
+}
+
+TEST(FormatFact, HasTheSettingsOfARuleByTheirNames) {
+  const auto typed = [](const char* value) { return format_fact("optimizer", value); };
+  EXPECT_EQ(typed("sgd"), "sgd");
+  for (const auto& [value, as_typed] :
+       {std::pair{"momentum 0.90000000000000002", "momentum:momentum=0.9"},
+        {"adam 0.90000000000000002 0.999 1e-08", "adam:beta1=0.9,beta2=0.999,epsilon=1e-8"},
+        {"delayed-nesterov 0.90000000000000002 5 0.5", "delayed-nesterov:momentum=0.9,period=5,early=0.5"},
+        {"shampoo 9.9999999999999995e-07 20 1024", "shampoo:epsilon=1e-6,every=20,largest=1024"},
+        {"muon 0.94999999999999996 plain 'head bias' 0.001 0.90000000000000002 0.999 1e-08",
+         "muon:momentum=0.95,nesterov=no,adamw=head "
+         "bias,adamw_rate=0.001,beta1=0.9,beta2=0.999,epsilon=1e-8"}}) {
+    EXPECT_EQ(typed(value), as_typed);
+    EXPECT_NO_THROW(parse_optimizer(as_typed)) << as_typed;
+  }
+  EXPECT_EQ(typed("./libmine.so 0.10000000000000001 2"), "./libmine.so 0.1 2");
 }
 
 } // namespace

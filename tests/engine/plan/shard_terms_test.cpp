@@ -1,20 +1,17 @@
-#include <mailgrad/tests/engine/small_problem.hpp>
-
 #include <mailgrad/engine/plan/shard_terms.hpp>
 #include <mailgrad/files/byte_archive.hpp>
+#include <mailgrad/tests/engine/small_problem.hpp>
 
 #include <gmock/gmock.h>
 
 #include <functional>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::small_data;
 using testing::small_model;
+using namespace ::testing;
 
 run_plan small_plan() {
   training_options o;
@@ -59,8 +56,7 @@ TEST_P(WrongShardTerms, AreRefusedInOneLine) {
   shard_terms t = terms_of_shard(1);
   GetParam().change(t);
   const std::string bytes = write_terms({t});
-  EXPECT_THAT([&] { read_shard_terms(bytes); },
-              ::testing::ThrowsMessage<archive_error>(HasSubstr(GetParam().words)));
+  EXPECT_THAT([&] { read_shard_terms(bytes); }, ThrowsMessage<archive_error>(HasSubstr(GetParam().words)));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -88,18 +84,15 @@ TEST(ShardTerms, AreOfOneRun) {
   shard_terms other = terms_of_shard(1);
   other.run = {7};
   const std::string bytes = write_terms({terms_of_shard(0), other});
-  EXPECT_THAT([&] { read_shard_terms(bytes); },
-              ::testing::ThrowsMessage<archive_error>(HasSubstr("of one run")));
+  EXPECT_THAT([&] { read_shard_terms(bytes); }, ThrowsMessage<archive_error>(HasSubstr("of one run")));
   const std::string twice = write_terms({terms_of_shard(1), terms_of_shard(1)});
-  EXPECT_THAT([&] { read_shard_terms(twice); },
-              ::testing::ThrowsMessage<archive_error>(HasSubstr("shard 1 twice")));
+  EXPECT_THAT([&] { read_shard_terms(twice); }, ThrowsMessage<archive_error>(HasSubstr("shard 1 twice")));
   shard_terms wired = terms_of_shard(1);
   wired.wire = "int8";
   const std::string mixed = write_terms({terms_of_shard(0), wired});
-  EXPECT_THAT([&] { read_shard_terms(mixed); },
-              ::testing::ThrowsMessage<archive_error>(HasSubstr("of one run")));
+  EXPECT_THAT([&] { read_shard_terms(mixed); }, ThrowsMessage<archive_error>(HasSubstr("of one run")));
   EXPECT_THAT([] { read_shard_terms(write_terms({})); },
-              ::testing::ThrowsMessage<archive_error>(HasSubstr("expected a shard, found none")));
+              ThrowsMessage<archive_error>(HasSubstr("expected a shard, found none")));
 }
 
 TEST(ShardTerms, AreRefusedWhereverTheyAreCut) {
@@ -113,8 +106,7 @@ TEST(ShardTerms, TellNoRuleOfTheUsersOwnThatHasNoTable) {
   custom_rule mine;
   mine.label = "mine";
   t.rule.rule = mine;
-  EXPECT_THAT([&] { write_terms({t}); },
-              ::testing::ThrowsMessage<std::invalid_argument>(HasSubstr("'mine'")));
+  EXPECT_THAT([&] { write_terms({t}); }, ThrowsMessage<std::invalid_argument>(HasSubstr("'mine'")));
 }
 
 } // namespace

@@ -1,6 +1,3 @@
-#include <mailgrad/tests/engine/small_problem.hpp>
-#include <mailgrad/tests/support/refusal.hpp>
-
 #include <mailgrad/engine/plan/checked_options.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/graph/layers.hpp>
@@ -8,22 +5,20 @@
 #include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/placement/placement.hpp>
 #include <mailgrad/tensor/device.hpp>
+#include <mailgrad/tests/engine/small_problem.hpp>
+#include <mailgrad/tests/support/refusal.hpp>
 
 #include <gmock/gmock.h>
 
 #include <functional>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 namespace {
 
-using ::testing::ElementsAre;
 using testing::expect_refused;
-using ::testing::HasSubstr;
 using testing::small_features;
 using testing::small_model;
-using ::testing::ThrowsMessage;
+using namespace ::testing;
 
 device cpu(std::uint32_t index) { return {device_kind::cpu, index}; }
 

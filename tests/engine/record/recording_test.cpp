@@ -1,30 +1,43 @@
-#include <mailgrad/tests/engine/record/small_recording.hpp>
-
+#include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/record/recording.hpp>
+#include <mailgrad/engine/record/recording_file.hpp>
 #include <mailgrad/files/byte_archive.hpp>
+#include <mailgrad/tests/engine/record/small_recording.hpp>
+#include <mailgrad/tests/support/refusal.hpp>
+#include <mailgrad/tests/support/scratch_files.hpp>
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
+#include <sys/file.h>
+#include <unistd.h>
 #include <zlib.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <limits>
 #include <optional>
 #include <sstream>
+#include <string_view>
+
+// Recordings as files: by which names, of whom, and what is left of them.
+// What is kept of a recording when its disk is full.
 
 namespace mailgrad {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 using testing::late;
-using ::testing::Not;
 using testing::refusal;
+using testing::small_deals;
 using testing::small_end;
 using testing::small_entries;
 using testing::small_header;
 using testing::small_recording;
 using testing::written;
+using namespace ::testing;
+
 using kind = order_entry::kind;
 
 TEST(Recording, HoldsWhatWasWritten) {
@@ -87,7 +100,7 @@ TEST(Recording, IsRefusedIfItIsCutAnywhere) {
   for (std::size_t length = 0; length < whole.size(); ++length)
     EXPECT_THAT(refusal(whole.substr(0, length)),
                 AllOf(HasSubstr("'x.rec'"), Not(HasSubstr("\n")),
-                      ::testing::AnyOf(HasSubstr("cut short"), HasSubstr("no recording"))))
+                      AnyOf(HasSubstr("cut short"), HasSubstr("no recording"))))
         << length;
 }
 
@@ -359,10 +372,294 @@ TEST(Recording, KeepsTextsThatAreNoUnicode) {
   const std::string bytes = written(header, small_entries(), end);
   EXPECT_EQ(refusal(bytes), "");
   const recording r = parse_recording(bytes, "x.rec");
-  EXPECT_THAT(r.header.facts, ::testing::UnorderedElementsAreArray(header.facts));
+  EXPECT_THAT(r.header.facts, UnorderedElementsAreArray(header.facts));
   EXPECT_EQ(r.header.words, header.words);
   EXPECT_EQ(r.end.switches, end.switches);
   EXPECT_EQ(r.end.why, end.why);
+}
+
+TEST(RecordingFiles, GoesThroughAFile) {
+  const scratch_folder folder;
+  const std::string path = (folder.path() / "run.rec").string();
+  const auto writer = create_recording(path, small_header());
+  writer->add_switch(small_end().switches[0]);
+  for (std::uint32_t s = 0; s < 2; ++s) writer->add_entries(s, small_entries()[s]);
+  writer->add_deals(small_deals);
+  writer->end(small_end());
+  EXPECT_EQ(read_recording(path).end.parameters_sha256, small_end().parameters_sha256);
+}
+
+TEST(RecordingFiles, IsWrittenByOneRunAtATime) {
+  const scratch_folder folder;
+  const std::string path = (folder.path() / "run.rec").string();
+  const auto first = create_recording(path, small_header());
+  try {
+    create_recording(path, small_header());
+    FAIL() << "both write into one file";
+  } catch (const recording_error& e) {
+    EXPECT_THAT(e.what(), AllOf(HasSubstr(path), HasSubstr("another run is recording into it (process ")));
+  }
+  EXPECT_THROW(read_recording(path + ".partial"), recording_error) << "it is being written";
+  first->add_entries(0, small_entries()[0]);
+  first->end({"completed", "", {}, {}, ""});
+  EXPECT_EQ(read_recording(path).entries[0].size(), 8U);
+}
+
+TEST(RecordingFiles, OfAKilledRunIsReadByItsName) {
+  const scratch_folder folder;
+  const std::string bytes = written(small_header(), small_entries(), std::nullopt);
+  folder.write("run.rec.partial", bytes.substr(0, bytes.size() - 1));
+  const std::string path = (folder.path() / "run.rec").string();
+  EXPECT_EQ(read_recording(path + ".partial").entries[0].size(), 8U);
+  try {
+    read_recording(path);
+    FAIL() << "it is not there";
+  } catch (const std::system_error& e) {
+    EXPECT_THAT(e.what(), HasSubstr("run.rec.partial'")) << "what else there is";
+  }
+  folder.write("run.rec.partial", small_recording());
+  EXPECT_FALSE(read_recording(path + ".partial").killed) << "killed after its last word";
+}
+
+TEST(RecordingFiles, OfAKilledRunOutlivesTheNextRun) {
+  const scratch_folder folder;
+  const std::string path = (folder.path() / "run.rec").string();
+  const std::string bytes = written(small_header(), small_entries(), std::nullopt);
+  folder.write("run.rec.partial", bytes.substr(0, bytes.size() - 1));
+  create_recording(path, small_header())->end(small_end());
+  EXPECT_FALSE(read_recording(path).killed);
+  EXPECT_EQ(read_recording(path + ".killed").entries[0].size(), 8U);
+  EXPECT_TRUE(read_recording(path + ".killed").killed);
+  folder.write("run.rec.partial", "no recording");
+  create_recording(path, small_header())->end(small_end());
+  EXPECT_TRUE(read_recording(path + ".killed").killed) << "nothing else takes its place";
+  folder.write("run.rec.partial", bytes.substr(0, bytes.size() / 2));
+  create_recording(path, small_header())->end(small_end());
+  EXPECT_EQ(read_recording(path + ".killed").entries[0].size(), 8U) << "nor does a later one";
+  folder.write("run.rec.partial", bytes);
+  std::filesystem::remove(path + ".killed");
+  const int reader = open((path + ".partial").c_str(), O_RDONLY);
+  ASSERT_EQ(flock(reader, LOCK_SH), 0);
+  EXPECT_THROW(create_recording(path, small_header()), recording_error)
+      << "what cannot be kept is not overwritten";
+  close(reader);
+}
+
+/// The run that goes on has another recording to go on with.
+TEST(RecordingFiles, OfAKilledRunOutlivesARunThatGoesOn) {
+  const scratch_folder folder;
+  const std::string path = (folder.path() / "run.rec").string();
+  const std::string bytes = written(small_header(), small_entries(), std::nullopt);
+  const recording before = parse_recording(small_recording(), "other.rec");
+  folder.write("run.rec.partial", bytes.substr(0, bytes.size() - 1));
+  continue_recording(path, small_header(), before)->end(small_end());
+  EXPECT_FALSE(read_recording(path).killed);
+  ASSERT_TRUE(std::filesystem::exists(path + ".killed"));
+  EXPECT_TRUE(read_recording(path + ".killed").killed);
+}
+
+/// Nothing but it has what lies before the checkpoint.
+TEST(RecordingFiles, OfARunThatGoesOnStaysIfTheRunIsGivenUp) {
+  const scratch_folder folder;
+  const std::string path = (folder.path() / "run.rec").string();
+  folder.write("run.rec.partial", small_recording());
+  const recording before = read_recording(path + ".partial");
+  continue_recording(path, small_header(), before).reset();
+  EXPECT_EQ(read_recording(path + ".partial").entries, before.entries);
+  create_recording(path + ".new", small_header()).reset();
+  EXPECT_FALSE(std::filesystem::exists(path + ".new.partial"))
+      << "one that has just begun has nothing to keep";
+}
+
+/// It says why, and does so without its recording.
+TEST(RecordingFiles, IsRefusedToARunThatGoesOnIfItCannotBeWritten) {
+  const recording before = parse_recording(small_recording(), "other.rec");
+  for (const char* path : {"/no/such/folder/run.rec", "/dev/full"})
+    EXPECT_THROW(continue_recording(path, small_header(), before), recording_error) << path;
+}
+
+TEST(RecordingFiles, IsRefusedByItsFirstWordsHoweverMuchFollows) {
+  EXPECT_THROW(read_recording("/dev/zero"), recording_error) << "to read all of it takes for ever";
+}
+
+TEST(RecordingFiles, SaysSoIfAFileCannotBeReadOrWritten) {
+  EXPECT_THROW(read_recording("/no/such/file"), std::system_error);
+  EXPECT_THROW(read_recording("/"), std::exception);
+  EXPECT_THROW(create_recording("/no/such/folder/run.rec", small_header()), std::system_error);
+  EXPECT_THAT([] { create_recording("/dev/full", small_header()); },
+              ThrowsMessage<std::system_error>(
+                  AllOf(HasSubstr("/dev/full"), HasSubstr("cannot be written: No space left"))));
+}
+
+using kind = order_entry::kind;
+
+/// Two workers and one shard.
+recording recorded() {
+  recording r;
+  r.name = "run.rec";
+  r.header.workers = 2;
+  r.entries = {{{kind::joined, {0}},
+                {kind::joined, {1}},
+                {kind::gradient, {0}, {1}, {}, 50},
+                {kind::switched, {}},
+                {kind::gradient, {1}, {1}, {}, 70},
+                {kind::left, {0}}}};
+  r.batches = {{0, 2, 4}, {1, 3}};
+  r.end.ended = "completed";
+  r.end.switches = {{"sync", "planned", {1, 0}, {1, 1}}};
+  return r;
+}
+
+recording_cut cut_after(const recording& r, std::size_t entries) {
+  recording_cut at(1);
+  at.add(0, std::span(r.entries[0]).first(entries));
+  return at;
+}
+
+const std::vector<std::uint64_t> trained{2, 1};
+
+TEST(RecordingCut, LeavesWhatLiesBeforeTheCheckpoint) {
+  const recording r = recorded();
+  const recording before = part_before(r, cut_after(r, 5), trained, 1);
+  EXPECT_EQ(before.entries[0].size(), 5U);
+  EXPECT_THAT(before.batches[0], ElementsAre(0, 2));
+  EXPECT_THAT(before.batches[1], ElementsAre(1));
+  EXPECT_EQ(before.end.switches.size(), 1U);
+  EXPECT_EQ(before.end.ended, "") << "it goes on";
+}
+
+TEST(RecordingCut, IsTheSameInPiecesAndInAFile) {
+  const recording r = recorded();
+  recording_cut at(1);
+  at.add(0, std::span(r.entries[0]).first(2));
+  at.add(0, std::span(r.entries[0]).subspan(2, 3));
+  EXPECT_EQ(at.checksums, cut_after(r, 5).checksums);
+  std::stringbuf bytes;
+  recording_writer file(std::make_unique<std::ostream>(&bytes), "memory", r.header);
+  write_again(file, part_before(r, at, trained, 1));
+  const recording again = parse_killed_recording(bytes.view(), "memory");
+  EXPECT_EQ(part_before(again, at, trained, 1).entries, part_before(r, at, trained, 1).entries);
+  EXPECT_EQ(again.batches, (std::vector<std::vector<std::uint64_t>>{{0, 2}, {1}}));
+  EXPECT_EQ(again.end.switches, r.end.switches);
+}
+
+TEST(RecordingCut, RefusesARecordingThatCannotGoOn) {
+  const recording r = recorded();
+  const auto refused = [&](const recording& from, const recording_cut& at, std::size_t switches = 1) {
+    return testing::words_of_refusal([&] { part_before(from, at, trained, switches); });
+  };
+  recording_cut more = cut_after(r, 5);
+  more.entries[0] = 9;
+  EXPECT_THAT(refused(r, more), HasSubstr("ends before the checkpoint: it has 6 of 9 turns of shard 0"));
+  EXPECT_THAT(refused(r, cut_after(r, 5), 2), HasSubstr("it has 1 of 2 switches"));
+  recording other = r;
+  other.entries[0][2].arrived = 51;
+  EXPECT_THAT(refused(other, cut_after(r, 5)), HasSubstr("is of another run than the checkpoint"));
+  other = r;
+  other.batches[0].resize(1);
+  EXPECT_THAT(refused(other, cut_after(r, 5)), HasSubstr("it has 1 of 2 batches of worker 0"));
+  EXPECT_THAT(refused(r, cut_after(r, 6)), HasSubstr("worker 0 had left before the checkpoint"));
+  other = r;
+  other.incarnations = {{{{1}, 2, false}}, {}};
+  EXPECT_THAT(refused(other, cut_after(r, 5)), HasSubstr("workers had come or gone"));
+  recording_cut failed = cut_after(r, 5);
+  failed.failed = true;
+  EXPECT_THAT(refused(r, failed), HasSubstr("could not be written before the checkpoint"));
+  EXPECT_THAT(refused(r, recording_cut(2)), HasSubstr("the checkpoint is of 2 and 2"));
+}
+
+using kind = order_entry::kind;
+
+/// A disk on which a recording stops growing.
+class FullRecording : public ::testing::Test {
+protected:
+  /// Takes so many bytes in all, and of the last ones as many as there is room for.
+  class last_bytes : public std::stringbuf {
+  public:
+    explicit last_bytes(std::streamsize room) : room_(room) {}
+
+  protected:
+    std::streamsize xsputn(const char* from, std::streamsize count) override {
+      const std::streamsize taken = std::stringbuf::xsputn(from, std::min(count, room_));
+      room_ -= taken;
+      if (taken < count) errno = ENOSPC;
+      return taken;
+    }
+
+  private:
+    std::streamsize room_;
+  };
+
+  static constexpr std::size_t part_bytes = 4 + 4 + 16 + 4;
+
+  /// Records parts of one entry until the disk is full, of which `other_room` bytes are left for other files.
+  /// Then gives the recording up for files that need `needed` bytes.
+  recording_account fill(std::size_t parts, std::uint64_t other_room, std::uint64_t needed) {
+    const std::size_t room = header_ + parts * part_bytes + part_bytes / 2;
+    last_bytes disk(static_cast<std::streamsize>(room));
+    recording_writer writer(std::make_unique<std::ostream>(&disk), "run.rec", small_header(),
+                            {{},
+                             {},
+                             [this](std::uint64_t bytes) {
+                               left_.push_back(bytes);
+                               return bytes > 0 ? "run.rec.partial" : "";
+                             },
+                             [other_room] { return other_room; }});
+    for (std::uint64_t i = 0; i < parts; ++i) {
+      writer.add_entries(0, std::vector{order_entry{kind::joined, {0}}});
+      EXPECT_FALSE(writer.failed());
+    }
+    writer.add_entries(0, std::vector{order_entry{kind::joined, {1}}});
+    EXPECT_TRUE(writer.failed());
+    const recording_account what = writer.give_up(needed);
+    EXPECT_THAT(what.failure, HasSubstr("No space left"));
+    EXPECT_EQ(what.bytes, header_ + parts * part_bytes) << "what was written whole";
+    EXPECT_EQ(left_.size(), 1U);
+    EXPECT_EQ(left_.back(), what.kept_bytes);
+    EXPECT_EQ(what.removed, what.kept_bytes == 0);
+    EXPECT_EQ(what.kept.empty(), what.removed);
+    EXPECT_THROW(writer.end(small_end()), std::runtime_error);
+    whole_ = disk.str();
+    left_.clear();
+    return what;
+  }
+  /// The entries of shard 0 in what was kept.
+  std::size_t entries_in(const recording_account& what) const {
+    return parse_killed_recording(std::string_view(whole_).substr(0, what.kept_bytes), what.kept)
+        .entries[0]
+        .size();
+  }
+
+  const std::size_t header_ = written(small_header(), {}, {}).size() - (4 + 4 + 3 * 8 + 4);
+  std::vector<std::uint64_t> left_;
+  std::string whole_;
+};
+
+TEST_F(FullRecording, KeepsAllThatIsWholeWhereOthersHaveRoom) {
+  for (const std::uint64_t room : {1000U, 1001U, 1'000'000U}) EXPECT_EQ(entries_in(fill(9, room, 1000)), 9U);
+}
+
+TEST_F(FullRecording, GivesOthersTheRoomThatTheyNeed) {
+  EXPECT_EQ(entries_in(fill(9, 999, 1000)), 8U);
+  EXPECT_EQ(entries_in(fill(9, 1000 - part_bytes, 1000)), 8U);
+  EXPECT_EQ(entries_in(fill(9, 999 - part_bytes, 1000)), 7U);
+  EXPECT_EQ(entries_in(fill(9, 0, 8 * part_bytes)), 1U);
+}
+
+TEST_F(FullRecording, IsRemovedWhereNoPartIsLeft) {
+  EXPECT_TRUE(fill(9, 0, 9 * part_bytes).removed) << "a header alone has nothing to repeat";
+  EXPECT_TRUE(fill(9, 0, std::numeric_limits<std::uint64_t>::max()).removed);
+  EXPECT_TRUE(fill(0, 1'000'000, 0).removed);
+}
+
+/// The ends of some parts are forgotten, so a little more than what is needed may go.
+TEST_F(FullRecording, MayHaveManyParts) {
+  for (const std::size_t parts : {4094U, 4095U, 4096U, 20'000U, 50'000U}) {
+    EXPECT_EQ(entries_in(fill(parts, 0, 0)), parts);
+    const std::size_t kept = entries_in(fill(parts, 0, parts / 2 * part_bytes));
+    EXPECT_LE(kept, parts - parts / 2);
+    EXPECT_GT(kept, parts / 2 - parts / 1000 - 2);
+  }
 }
 
 } // namespace

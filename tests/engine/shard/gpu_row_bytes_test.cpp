@@ -1,7 +1,8 @@
+#include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tests/engine/shard/gpu_row_log_fixture.hpp>
 #include <mailgrad/tests/support/simulated_gpu/gpu_control.hpp>
 
-#include <mailgrad/tensor/error.hpp>
+#include <gtest/gtest.h>
 
 // What only the simulated GPU tells: how much is copied.
 

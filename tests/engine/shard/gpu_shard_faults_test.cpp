@@ -1,18 +1,14 @@
-#include <mailgrad/tests/engine/layouts.hpp>
-#include <mailgrad/tests/support/simulated_gpu/gpu_control.hpp>
-
 #include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/kernels/cuda/gpu_queue.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tests/engine/layouts.hpp>
+#include <mailgrad/tests/support/simulated_gpu/gpu_control.hpp>
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdint>
-#include <memory>
 #include <optional>
-#include <vector>
 
 // A shard on a GPU whose driver lacks memory for an event. What only the simulated GPU can be asked for.
 

@@ -1,23 +1,20 @@
-#include <mailgrad/tests/engine/layouts.hpp>
-#include <mailgrad/tests/support/needs_gpu.hpp>
-
 #include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/kernels/cuda/gpu_queue.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tests/engine/layouts.hpp>
+#include <mailgrad/tests/support/needs_gpu.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 // A shard whose weights lie on a GPU. One source for two GPUs: the simulated one, and a real one.
 
 namespace mailgrad {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::layout_of;
 using testing::random_values;
-using ::testing::ThrowsMessage;
+using namespace ::testing;
 
 class GpuShard : public ::testing::Test {
 protected:

@@ -1,6 +1,3 @@
-#include <mailgrad/tests/engine/layouts.hpp>
-#include <mailgrad/tests/support/needs_gpu.hpp>
-
 #include <mailgrad/engine/shard/gpu_block.hpp>
 #include <mailgrad/engine/shard/gradient_batch.hpp>
 #include <mailgrad/engine/shard/gradient_queue.hpp>
@@ -8,9 +5,10 @@
 #include <mailgrad/engine/worker/hogwild_writer.hpp>
 #include <mailgrad/kernels/cuda/gpu_queue.hpp>
 #include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tests/engine/layouts.hpp>
+#include <mailgrad/tests/support/needs_gpu.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstring>
 #include <deque>
@@ -20,10 +18,9 @@
 namespace mailgrad {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::layout_of;
 using testing::random_values;
-using ::testing::ThrowsMessage;
+using namespace ::testing;
 
 class GpuTableShard : public ::testing::Test {
 protected:

@@ -1,20 +1,14 @@
+#include <mailgrad/engine/shard/gradient_order.hpp>
 #include <mailgrad/tests/engine/shard/noted_port.hpp>
 #include <mailgrad/tests/engine/shard/push_of.hpp>
 
-#include <mailgrad/engine/shard/gradient_order.hpp>
-
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <vector>
 
 namespace mailgrad {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
+using namespace ::testing;
+
 using kind = order_entry::kind;
 
 class GradientOrder : public ::testing::Test {

@@ -1,16 +1,13 @@
+#include <mailgrad/engine/shard/hogwild_handover.hpp>
+#include <mailgrad/engine/worker/hogwild_writer.hpp>
 #include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/support/single_weight_rules.hpp>
 #include <mailgrad/tests/support/test_name.hpp>
 
-#include <mailgrad/engine/shard/hogwild_handover.hpp>
-#include <mailgrad/engine/worker/hogwild_writer.hpp>
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <string>
 #include <tuple>
-#include <vector>
 
 // Weights that go from shards to the shared block and back, against a plain loop.
 

@@ -2,20 +2,13 @@
 #include <mailgrad/optim/policies/policy_spec.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
+using namespace ::testing;
 
 /// Writes down what the machine has done.
 class noted_side final : public policy_machine::side {

@@ -1,7 +1,6 @@
 #include <mailgrad/engine/shard/row_log.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 namespace mailgrad {
 namespace {

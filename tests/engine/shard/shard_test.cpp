@@ -1,13 +1,10 @@
+#include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/tensor/late_queue.hpp>
 
-#include <mailgrad/engine/shard/shard.hpp>
-
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
-#include <memory>
 #include <random>
 #include <set>
 

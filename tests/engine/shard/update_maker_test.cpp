@@ -1,25 +1,19 @@
+#include <mailgrad/engine/shard/update_maker.hpp>
 #include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/engine/shard/noted_port.hpp>
 #include <mailgrad/tests/engine/shard/push_of.hpp>
 #include <mailgrad/tests/support/manual_time.hpp>
 
-#include <mailgrad/engine/shard/update_maker.hpp>
-
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <chrono>
-#include <cstdint>
-#include <memory>
 #include <optional>
-#include <string>
 
 namespace mailgrad {
 namespace {
 
 using namespace std::chrono_literals;
-using ::testing::ElementsAre;
-using ::testing::Pair;
+using namespace ::testing;
 
 /// A shard of 16 weights, all of which plain SGD of learning rate 1 moves alike.
 class UpdateMaker : public ::testing::Test {

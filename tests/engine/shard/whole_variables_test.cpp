@@ -1,16 +1,11 @@
-#include <mailgrad/tests/engine/layouts.hpp>
-#include <mailgrad/tests/support/single_weight_rules.hpp>
-
 #include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/model/gradient.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/engine/worker/local_steps.hpp>
+#include <mailgrad/tests/engine/layouts.hpp>
+#include <mailgrad/tests/support/single_weight_rules.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <memory>
-#include <vector>
 
 // Shards whose rule looks at whole variables.
 
@@ -19,10 +14,9 @@ namespace {
 
 using testing::dense_gradient;
 using testing::first_values;
-using ::testing::HasSubstr;
 using testing::random_values;
-using ::testing::ThrowsMessage;
 using testing::whole_variable_rules;
+using namespace ::testing;
 
 const std::vector<placed_variable> four{
     {"a", {6, 20}, {}, 0}, {"b", {20}, {}, 0}, {"c", {20, 5}, {}, 0}, {"d", {}, {}, 0}};

@@ -1,20 +1,15 @@
+#include <mailgrad/engine/shard/worker_slots.hpp>
 #include <mailgrad/tests/engine/shard/push_of.hpp>
 
-#include <mailgrad/engine/shard/worker_slots.hpp>
-
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <chrono>
-#include <cstdint>
-#include <vector>
 
 namespace mailgrad {
 namespace {
 
 using namespace std::chrono_literals;
-using ::testing::ElementsAre;
-using ::testing::Pair;
+using namespace ::testing;
 
 class WorkerSlots : public ::testing::Test {
 protected:
@@ -145,7 +140,7 @@ TEST_F(WorkerSlots, VisitThoseThatWaitByRank) {
     many.each_waiting([&](rank r) { ranks.push_back(r.value); });
     return ranks;
   };
-  EXPECT_THAT(waiting(), ::testing::IsEmpty());
+  EXPECT_THAT(waiting(), IsEmpty());
   for (const std::uint32_t r : {199U, 3U, 64U, 63U}) many.wait({r}, 1s);
   EXPECT_THAT(waiting(), ElementsAre(3, 63, 64, 199));
   EXPECT_THAT(waiting(), ElementsAre(3, 63, 64, 199)) << "they still wait";

@@ -1,19 +1,14 @@
+#include <mailgrad/engine/weights/predictor.hpp>
+#include <mailgrad/graph/models/built_in.hpp>
+#include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tests/engine/kinds_of_data.hpp>
 #include <mailgrad/tests/engine/small_problem.hpp>
 #include <mailgrad/tests/engine/weights/drawn_model.hpp>
 #include <mailgrad/tests/support/needs_gpu.hpp>
 
-#include <mailgrad/engine/weights/predictor.hpp>
-#include <mailgrad/graph/models/built_in.hpp>
-#include <mailgrad/tensor/error.hpp>
-
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <cstddef>
 #include <span>
-#include <utility>
-#include <vector>
 
 // A trained model on a GPU answers as it does on the host. One source for two GPUs: the simulated one, and
 // a real one.

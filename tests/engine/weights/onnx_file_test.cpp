@@ -1,13 +1,11 @@
+#include <mailgrad/engine/weights/onnx_file.hpp>
+#include <mailgrad/graph/layers.hpp>
+#include <mailgrad/graph/operations.hpp>
 #include <mailgrad/tests/engine/weights/drawn_weights.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
-#include <mailgrad/engine/weights/onnx_file.hpp>
-#include <mailgrad/graph/layers.hpp>
-#include <mailgrad/graph/operations.hpp>
-
 #include <gmock/gmock.h>
-
 #include <onnx/onnx_pb.h>
 
 #include <fstream>

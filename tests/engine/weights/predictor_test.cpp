@@ -1,9 +1,8 @@
+#include <mailgrad/engine/model/bound_model.hpp>
+#include <mailgrad/engine/weights/predictor.hpp>
 #include <mailgrad/tests/engine/small_problem.hpp>
 #include <mailgrad/tests/engine/weights/drawn_model.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
-
-#include <mailgrad/engine/model/bound_model.hpp>
-#include <mailgrad/engine/weights/predictor.hpp>
 
 #include <gmock/gmock.h>
 
@@ -13,14 +12,11 @@
 namespace mailgrad {
 namespace {
 
-using ::testing::Each;
-using ::testing::ElementsAreArray;
 using testing::expect_refused;
-using ::testing::FloatNear;
-using ::testing::Pointwise;
 using testing::small_data;
 using testing::small_model;
 using testing::weights_of;
+using namespace ::testing;
 
 /// The numbers of the first samples, as a file has them.
 std::vector<float> raw(const data_split& data, std::size_t count, float divisor) {
@@ -93,7 +89,7 @@ TEST(Predictor, GivesProbabilitiesThatAddUpToOne) {
   }
   std::vector<float> large{1000, 1000, -1000};
   softmax_rows(large, 3);
-  EXPECT_THAT(large, ::testing::ElementsAre(0.5F, 0.5F, 0)) << "without an overflow";
+  EXPECT_THAT(large, ElementsAre(0.5F, 0.5F, 0)) << "without an overflow";
 }
 
 TEST(Predictor, CountsWhichClassIsTakenForWhich) {

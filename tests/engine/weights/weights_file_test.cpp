@@ -1,8 +1,7 @@
-#include <mailgrad/tests/engine/layouts.hpp>
-
 #include <mailgrad/data/open.hpp>
 #include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/files/safetensors.hpp>
+#include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/engine/small_problem.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
@@ -10,7 +9,6 @@
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
-#include <cstdint>
 #include <functional>
 #include <limits>
 #include <numeric>
@@ -18,12 +16,9 @@
 namespace mailgrad {
 namespace {
 
-using ::testing::Each;
-using ::testing::ElementsAre;
 using testing::expect_refused;
-using ::testing::IsEmpty;
 using testing::layout_of;
-using ::testing::SizeIs;
+using namespace ::testing;
 
 std::vector<float> counted(const parameter_layout& layout) {
   std::vector<float> values(layout.size());
@@ -114,13 +109,12 @@ TEST_F(WeightsFile, GivesBackTheVariablesByTheirNames) {
     const auto* const found = read.find(v.name);
     ASSERT_NE(found, nullptr) << v.name;
     EXPECT_EQ(found->values.dims(), v.dims);
-    EXPECT_THAT(found->values.values(),
-                ::testing::ElementsAreArray(std::span(values).subspan(v.offset, v.dims.size())));
+    EXPECT_THAT(found->values.values(), ElementsAreArray(std::span(values).subspan(v.offset, v.dims.size())));
   }
   const weights_fit whole = fit(read, layout, std::vector<float>(layout.size()));
   EXPECT_NO_THROW(require_whole(read, whole));
   for (const named_weights& w : weights_by_name(layout, whole.parameters))
-    EXPECT_THAT(w.values, ::testing::ElementsAreArray(read.find(w.name)->values.values())) << w.name;
+    EXPECT_THAT(w.values, ElementsAreArray(read.find(w.name)->values.values())) << w.name;
 }
 
 TEST_F(WeightsFile, IsOneOfNumpyIfItIsCalledSo) {

@@ -1,19 +1,20 @@
 #include <mailgrad/engine/wire/error_feedback.hpp>
-
 #include <mailgrad/tests/engine/wire/wire_problem.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdint>
 #include <limits>
-#include <vector>
+#include <random>
+
+// Formats with error feedback train as well as float32 does, and the coarse ones do not without it.
 
 namespace mailgrad {
 namespace {
 
 using testing::drawn_numbers;
+using testing::drawn_whole_numbers;
 using testing::expect_refused;
 using testing::lossy_formats;
 
@@ -160,6 +161,178 @@ TEST(ErrorFeedback, RefusesWhatItCannotMean) {
       {"a step never sent", [&] { feedback.give_back({9}); }, "no gradient of step 9 is in flight"},
   });
   EXPECT_EQ(feedback.in_flight(), 1U);
+}
+
+using floats = std::vector<float>;
+using rows = std::vector<std::int32_t>;
+
+constexpr table_extent table{10, 3};
+
+void add(std::vector<double>& to, const rows& listed, std::span<const float> values) {
+  for (std::size_t i = 0; i < listed.size(); ++i)
+    for (std::size_t c = 0; c < table.width; ++c)
+      to[static_cast<std::size_t>(listed[i]) * table.width + c] +=
+          static_cast<double>(values[table.width * i + c]);
+}
+
+TEST(RowFeedback, LosesNothingWhateverIsDiscarded) {
+  std::mt19937_64 rng(1);
+  for (const std::string_view format : lossy_formats) {
+    const wire_format f = parse_wire_format(format);
+    row_feedback feedback(f, table);
+    std::vector<double> made(30), applied(30);
+    std::vector<std::pair<step_number, wire_message>> in_flight;
+    for (step_number step{1}; step.value <= 300; ++step) {
+      rows listed(rng() % 7);
+      for (std::int32_t& row : listed) row = static_cast<std::int32_t>(rng() % table.rows);
+      const floats values = drawn_whole_numbers(3 * listed.size(), rng);
+      add(made, listed, values);
+      in_flight.emplace_back(step, feedback.send(step, {0, 3, listed, values}));
+      if (in_flight.size() < 3 && step.value < 300) continue;
+      for (const auto& [sent, message] : in_flight) {
+        if (rng() % 3 == 0) {
+          feedback.give_back(sent);
+          continue;
+        }
+        decoded_rows read;
+        decode_rows(f, *message, table, read);
+        add(applied, read.rows, read.values);
+        feedback.applied(sent);
+      }
+      in_flight.clear();
+    }
+    for (std::size_t i = 0; i < made.size(); ++i)
+      ASSERT_NEAR(made[i], applied[i] + static_cast<double>(feedback.residual()[i]), 5e-3)
+          << format << ", " << i;
+  }
+}
+
+TEST(RowFeedback, KeepsTheRestOfARowUntilItComesAgain) {
+  row_feedback feedback(parse_wire_format("top-k:0.3"), table); // one number of a row
+  feedback.send({1}, {0, 3, rows{4}, floats{5, 2, 1}});
+  feedback.send({2}, {0, 3, rows{6}, floats{1, 1, 1}});
+  const wire_message third = feedback.send({3}, {0, 3, rows{4}, floats{0, 2, 1}});
+  decoded_rows read;
+  decode_rows(parse_wire_format("top-k:0.3"), *third, table, read);
+  EXPECT_EQ(read.rows, rows{4});
+  EXPECT_EQ(read.values, (floats{0, 4, 0}));
+}
+
+TEST(RowFeedback, SendsNothingThatIsNotFinite) {
+  row_feedback feedback(parse_wire_format("int8"), table);
+  EXPECT_FALSE(feedback.send({1}, {0, 3, rows{4}, floats{5, std::numeric_limits<float>::infinity(), 1}}));
+  EXPECT_EQ(feedback.in_flight(), 0U);
+}
+
+TEST(RowFeedback, RefusesWhatItCannotMean) {
+  row_feedback feedback(parse_wire_format("int8"), table);
+  feedback.send({1}, {0, 3, rows{4}, floats{5, 2, 1}});
+  testing::expect_refused({
+      {"a row behind the table",
+       [&] {
+         feedback.send({2}, {0, 3, rows{10}, floats(3)});
+       },
+       "row 10 of a table of 10"},
+      {"too few values",
+       [&] {
+         feedback.send({2}, {0, 3, rows{1, 2}, floats(3)});
+       },
+       "2 rows of 3 with 3 values"},
+      {"a step in flight",
+       [&] {
+         feedback.send({1}, {0, 3, rows{1}, floats(3)});
+       },
+       "step 1 is in flight already"},
+      {"a step never sent", [&] { feedback.give_back({9}); }, "no gradient of step 9 is in flight"},
+  });
+}
+
+using floats = std::vector<float>;
+
+constexpr std::size_t dealt_workers = 4, samples = 32, features = 24;
+
+/// Linear regression whose samples are dealt to workers by where they lie, so that the workers' gradients do
+/// not vanish where their mean does.
+struct regression {
+  std::vector<std::vector<floats>> x{dealt_workers};
+  std::vector<floats> y{dealt_workers};
+
+  regression() {
+    std::mt19937_64 rng(7);
+    std::normal_distribution<float> normal(0, 1);
+    floats truth(features);
+    for (float& w : truth) w = normal(rng);
+    for (std::size_t k = 0; k < dealt_workers; ++k)
+      for (std::size_t s = 0; s < samples; ++s) {
+        floats row(features);
+        float target = static_cast<float>(k) - 1.5F + 0.3F * normal(rng);
+        for (std::size_t i = 0; i < features; ++i) {
+          row[i] = normal(rng) * (i % dealt_workers == k ? 2.0F : 0.5F);
+          target += truth[i] * row[i];
+        }
+        x[k].push_back(row);
+        y[k].push_back(target);
+      }
+  }
+
+  float error(std::size_t k, std::size_t s, const floats& w) const {
+    float e = -y[k][s];
+    for (std::size_t i = 0; i < features; ++i) e += w[i] * x[k][s][i];
+    return e;
+  }
+  floats gradient(std::size_t k, const floats& w) const {
+    floats g(features);
+    for (std::size_t s = 0; s < samples; ++s) {
+      const float e = error(k, s, w) / samples;
+      for (std::size_t i = 0; i < features; ++i) g[i] += e * x[k][s][i];
+    }
+    return g;
+  }
+  double loss(const floats& w) const {
+    double sum = 0;
+    for (std::size_t k = 0; k < dealt_workers; ++k)
+      for (std::size_t s = 0; s < samples; ++s) sum += std::pow(static_cast<double>(error(k, s, w)), 2);
+    return sum / (2 * dealt_workers * samples);
+  }
+};
+
+/// Gradient descent on the mean of what the workers' messages say.
+double trained_loss(std::string_view format, bool with_feedback) {
+  const regression problem;
+  const wire_format f = parse_wire_format(format);
+  std::vector<error_feedback> feedbacks;
+  for (std::size_t k = 0; k < dealt_workers; ++k) feedbacks.emplace_back(f, features);
+  floats w(features), decoded(features);
+  for (step_number step{1}; step.value <= 3000; ++step) {
+    floats mean(features);
+    for (std::size_t k = 0; k < dealt_workers; ++k) {
+      const floats g = problem.gradient(k, w);
+      std::vector<std::byte> alone(encoded_bytes(f, features));
+      if (with_feedback) {
+        decode_numbers(f, *feedbacks[k].send(step, g), decoded);
+        feedbacks[k].applied(step);
+      } else {
+        EXPECT_TRUE(encode_numbers(f, g, {}, alone));
+        decode_numbers(f, alone, decoded);
+      }
+      for (std::size_t i = 0; i < features; ++i) mean[i] += decoded[i] / dealt_workers;
+    }
+    for (std::size_t i = 0; i < features; ++i) w[i] -= 0.01F * mean[i];
+  }
+  return problem.loss(w);
+}
+
+TEST(WireConvergence, OfEveryFormatWithErrorFeedbackIsThatOfFloat32) {
+  const double least = trained_loss("float32", true);
+  for (const char* format :
+       {"float16", "bfloat16", "int8:block=16", "1-bit:block=16", "top-k:0.25", "top-k:0.05"})
+    EXPECT_LT(trained_loss(format, true), 1.001 * least) << format;
+}
+
+TEST(WireConvergence, OfCoarseFormatsWithoutItIsWorse) {
+  const double least = trained_loss("float32", true);
+  EXPECT_GT(trained_loss("1-bit:block=16", false), 1.5 * least);
+  EXPECT_GT(trained_loss("top-k:0.05", false), 1.05 * least);
 }
 
 } // namespace

@@ -1,10 +1,8 @@
+#include <mailgrad/engine/worker/delayed_runner.hpp>
 #include <mailgrad/tests/engine/worker/late_runner.hpp>
 #include <mailgrad/tests/engine/worker/played_timer.hpp>
 
-#include <mailgrad/engine/worker/delayed_runner.hpp>
-
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <chrono>
 #include <stdexcept>
@@ -14,13 +12,12 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 using testing::late_runner;
 using testing::late_steps;
 using testing::listed_delays;
 using testing::manual_time;
 using testing::played_timer;
+using namespace ::testing;
 
 /// A runner whose loss is the sum of its weights, and that takes as long to compute as the test says.
 class summing_runner : public step_runner {

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <exception>
 #include <future>
-#include <memory>
 #include <stdexcept>
 
 namespace mailgrad {

@@ -1,20 +1,31 @@
+#include <mailgrad/engine/delays/delay_spec.hpp>
+#include <mailgrad/engine/shard/shard.hpp>
+#include <mailgrad/engine/worker/delayed_runner.hpp>
+#include <mailgrad/graph/graph.hpp>
+#include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tests/engine/kinds_of_data.hpp>
 #include <mailgrad/tests/engine/worker/gpu_replica_fixture.hpp>
-
-#include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tests/support/manual_time.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <chrono>
+#include <deque>
+#include <limits>
 
+// One source for two GPUs: the simulated one, and a real one.
+// A worker on a GPU of whose shards one lies on the host and one on the GPU. One source for two GPUs: the
+// simulated one, and a real one.
+// A worker that runs ahead of its GPU: the next step is begun, and the gradient of this one given to shards
+// on the same GPU, before this one has ended. One source for two GPUs: the simulated one, and a real one.
 // One source for two GPUs: the simulated one, and a real one.
 
 namespace mailgrad {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
+using namespace ::testing;
 
 class GpuReplica : public testing::gpu_replica_test {};
 
@@ -266,6 +277,399 @@ TEST_F(GpuReplica, IsToldByTheWatchOfTheProcess) {
   other.begin_step(samples(0, 8), g);
   ended.get_future().wait();
   expect_close(result_of(other.end_step(), *g), host_step(samples(0, 8)));
+}
+
+class GpuPlaces : public testing::gpu_replica_test {
+protected:
+  /// Shard 0 lies on the host.
+  void build_shards() {
+    build();
+    on_gpu_.reset();
+    model_request request = request_for(*data_, 8);
+    request.devices = {{device_kind::cuda, 0}};
+    on_gpu_.emplace(testing::small_model(), request, layout_, watch_,
+                    std::vector{weight_place::host, weight_place::same_gpu});
+    on_gpu_->on_end([this] { ++ended_; });
+    here_.emplace(*layout_, 0, 5, testing::sgd(0.1));
+    there_.emplace(*layout_, 1, 5, testing::sgd(0.1), queue_ = std::make_shared<cuda::gpu_queue>(0));
+    other_.emplace(*layout_, 1, 5, testing::sgd(0.1));
+  }
+  void update(shard& s, const std::shared_ptr<gradient>& g) {
+    if (&s == &*there_) s.wait_for(*g);
+    const contribution one{g, 1};
+    s.update({&one, 1});
+  }
+
+  std::optional<shard> here_, there_, other_; ///< the last one is as that on the GPU, on the host
+  std::shared_ptr<cuda::gpu_queue> queue_;
+};
+
+TEST_F(GpuPlaces, GiveEachShardItsPartOfTheGradient) {
+  build_shards();
+  on_gpu_->use_norms();
+  EXPECT_EQ(on_gpu_->most_under_way(), 1U) << "the host reads a part of each gradient";
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    const auto b = samples(8 * i, 8, i);
+    on_host_->use_weights(0, here_->snapshot());
+    on_host_->use_weights(1, other_->snapshot());
+    on_gpu_->use_weights(0, here_->snapshot());
+    on_gpu_->use_weights(1, there_->snapshot());
+    const auto g = on_gpu_->make_gradient(), expected = on_host_->make_gradient();
+    on_host_->begin_step(b, expected);
+    on_gpu_->begin_step(b, g);
+    await_end();
+    EXPECT_NEAR(on_gpu_->end_step(), on_host_->end_step(), 1e-5);
+    EXPECT_NEAR(on_gpu_->squared_norm(*g), squared_norm(*expected), 1e-5);
+    update(*here_, g);
+    update(*there_, g);
+    update(*other_, expected);
+    const snapshot found = there_->host_snapshot();
+    queue_->finish();
+    for (std::size_t w = 0; w < found.size(); ++w)
+      ASSERT_NEAR(found.on_host()[w], other_->snapshot().on_host()[w], 1e-5) << i << " at " << w;
+    for (std::size_t w = 0; w < layout_->shard(0).size(); ++w)
+      ASSERT_NEAR(g->dense.on_host<float>()[w], expected->dense.on_host<float>()[w], 1e-6)
+          << i << " at " << w;
+  }
+}
+
+TEST_F(GpuPlaces, RefuseWeightsOfTheOtherPlace) {
+  build_shards();
+  EXPECT_THAT([&] { on_gpu_->use_weights(0, there_->snapshot()); },
+              ThrowsMessage<device_error>(HasSubstr("shards on the host")));
+  EXPECT_THAT([&] { on_gpu_->use_weights(1, here_->snapshot()); },
+              ThrowsMessage<device_error>(HasSubstr("shards on cuda:0")));
+}
+
+class GpuRunAhead : public testing::gpu_replica_test {
+protected:
+  /// The same shards on the host and on the GPU.
+  void build_shards(std::size_t graphs = cuda::kept_graphs::most_kept, std::size_t run_ahead = 1) {
+    build();
+    on_gpu_.reset();
+    model_request request = request_for(*data_, 8);
+    request.devices = {{device_kind::cuda, 0}};
+    on_gpu_.emplace(testing::small_model(), request, layout_, watch_, weight_place::same_gpu,
+                    product_precision::float32, graphs, run_ahead);
+    on_gpu_->on_end([this] { ++ended_; });
+    ended_ = taken_ = 0;
+    there_.clear();
+    here_.clear();
+    for (std::uint32_t s = 0; s < 2; ++s) {
+      there_.emplace_back(*layout_, s, 5, testing::sgd(0.1), std::make_shared<cuda::gpu_queue>(0));
+      here_.emplace_back(*layout_, s, 5, testing::sgd(0.1));
+    }
+  }
+  /// Begins a step with the present weights of the shards.
+  std::shared_ptr<gradient> begin(const std::shared_ptr<const batch>& b) {
+    for (std::uint32_t s = 0; s < 2; ++s) on_gpu_->use_weights(s, there_[s].snapshot());
+    auto g = on_gpu_->make_gradient();
+    EXPECT_EQ(on_gpu_->begin_step(b, g), step_state::under_way);
+    gradients_.push_back(g);
+    return g;
+  }
+  void update(const std::shared_ptr<gradient>& g) {
+    for (shard& s : there_) {
+      s.wait_for(*g);
+      const contribution one{g, 1};
+      s.update({&one, 1});
+    }
+  }
+  float host_step_and_update(const std::shared_ptr<const batch>& b) {
+    for (std::uint32_t s = 0; s < 2; ++s) on_host_->use_weights(s, here_[s].snapshot());
+    const auto g = on_host_->make_gradient();
+    on_host_->begin_step(b, g);
+    for (shard& s : here_) {
+      const contribution one{g, 1};
+      s.update({&one, 1});
+    }
+    return on_host_->end_step();
+  }
+  float end() {
+    ++taken_;
+    while (ended_ < taken_) watch_->ask();
+    return on_gpu_->end_step();
+  }
+  snapshot copy_of(std::uint32_t s) {
+    snapshot copy = there_[s].host_snapshot();
+    while (!copy.ready().passed()) {
+    }
+    return copy;
+  }
+  void expect_same_weights() {
+    for (std::uint32_t s = 0; s < 2; ++s) {
+      const snapshot copy = copy_of(s);
+      const auto found = copy.on_host(), expected = here_[s].snapshot().on_host();
+      ASSERT_EQ(found.size(), expected.size());
+      for (std::size_t i = 0; i < found.size(); ++i)
+        ASSERT_NEAR(found[i], expected[i], 1e-5) << s << ' ' << i;
+    }
+  }
+
+  std::deque<shard> there_, here_;
+  int taken_ = 0; ///< steps that have ended, of those that the replica has told of
+};
+
+TEST_F(GpuRunAhead, ComesToTheLossesAndWeightsOfTheHost) {
+  for (const std::size_t graphs : {std::size_t{0}, std::size_t{3}, cuda::kept_graphs::most_kept}) {
+    build_shards(graphs);
+    update(begin(samples(0, 8, 0)));
+    EXPECT_NEAR(end(), host_step_and_update(samples(0, 8, 0)), 1e-5);
+    std::deque<float> expected;
+    for (std::uint32_t k = 1; k < 12; ++k) {
+      const auto b = samples(8 * (k % 5), k % 4 == 3 ? 5 : 8, k); // of two sizes
+      on_gpu_->foresee(b, {});
+      update(begin(b));
+      expected.push_back(host_step_and_update(b));
+      if (expected.size() < 2) continue;
+      EXPECT_NEAR(end(), expected.front(), 1e-5) << k;
+      expected.pop_front();
+    }
+    EXPECT_NEAR(end(), expected.front(), 1e-5);
+    expect_same_weights();
+    EXPECT_EQ(on_gpu_->give_up(), step_state::finished);
+  }
+}
+
+/// So a shard without other readers updates in place. It lets go of what an update read when it is asked for
+/// something after that, and then has what is copied for whoever asked.
+TEST_F(GpuRunAhead, LetsGoOfTheWeightsWhenTheStepHasEnded) {
+  build_shards();
+  const auto held = [](const snapshot& s) { return s.owner().use_count(); };
+  const snapshot first = there_[0].snapshot();
+  const long before = held(first);
+  update(begin(samples(0, 8, 0)));
+  const snapshot second = there_[0].snapshot();
+  for (int ask = 0; ask < 2; ++ask) copy_of(0);
+  const long copied = before + 1;
+  EXPECT_EQ(held(first), before) << "the shard has let go, and the step has it";
+  begin(samples(8, 8, 1));
+  end();
+  EXPECT_LT(held(first), before);
+  EXPECT_GT(held(second), copied);
+  end();
+  EXPECT_EQ(held(second), copied);
+}
+
+TEST_F(GpuRunAhead, TellsWhenTheGpuComputedEachStep) {
+  build_shards();
+  EXPECT_FALSE(on_gpu_->span());
+  instant last{0};
+  for (std::uint32_t k = 0; k < 4; ++k) {
+    update(begin(samples(8 * k, 8, k)));
+    end();
+    ASSERT_TRUE(on_gpu_->span());
+    EXPECT_GE(on_gpu_->span()->begin, last);
+    EXPECT_GE(on_gpu_->span()->end, on_gpu_->span()->begin);
+    last = on_gpu_->span()->end;
+  }
+}
+
+TEST_F(GpuRunAhead, TakesNoMoreStepsThanItMay) {
+  build_shards();
+  EXPECT_EQ(on_gpu_->most_under_way(), 2U);
+  begin(samples(0, 8));
+  begin(samples(8, 8));
+  EXPECT_THAT([&] { on_gpu_->begin_step(samples(0, 8), on_gpu_->make_gradient()); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("2 are under way already")));
+  end();
+  begin(samples(0, 8));
+  build_shards(0, 0);
+  EXPECT_EQ(on_gpu_->most_under_way(), 1U);
+}
+
+/// A batch that nobody has foreseen, another one that was, and two steps under way have a set of inputs each.
+TEST_F(GpuRunAhead, KeepsEachBatchApart) {
+  build_shards();
+  update(begin(samples(0, 8, 0)));
+  end();
+  host_step_and_update(samples(0, 8, 0));
+  const auto a = samples(0, 8, 1), b = samples(8, 8, 2), c = samples(16, 8, 3);
+  update(begin(a));
+  on_gpu_->foresee(c, {});
+  update(begin(b));
+  EXPECT_NEAR(end(), host_step_and_update(a), 1e-5);
+  EXPECT_NEAR(end(), host_step_and_update(b), 1e-5);
+  update(begin(c));
+  EXPECT_NEAR(end(), host_step_and_update(c), 1e-5);
+  expect_same_weights();
+}
+
+/// The step with a bad label says so when it ends, and the one behind it is as it should be.
+TEST_F(GpuRunAhead, NamesTheFaultOfTheStepThatHasIt) {
+  build_shards();
+  const auto good = samples(0, 8, 0), bad = samples(8, 8, 1);
+  bad->labels.values<std::int32_t>()[2] = 77;
+  begin(good);
+  begin(bad);
+  EXPECT_TRUE(std::isfinite(end()));
+  begin(good);
+  EXPECT_THAT([&] { end(); }, ThrowsMessage<std::out_of_range>(HasSubstr("label 77")));
+  EXPECT_EQ(on_gpu_->give_up(), step_state::under_way);
+  EXPECT_TRUE(std::isfinite(end()));
+  EXPECT_EQ(on_gpu_->give_up(), step_state::finished);
+}
+
+TEST_F(GpuRunAhead, HoldsTheWeightsOfAStepUntilItHasEnded) {
+  build_shards();
+  std::weak_ptr<const memory> first = there_[0].snapshot().owner();
+  const auto g = begin(samples(0, 8, 0));
+  update(g);
+  update(begin(samples(8, 8, 1)));
+  const long held = first.use_count();
+  end();
+  EXPECT_EQ(first.use_count(), held - 1);
+  end();
+}
+
+/// Keeps what is due for the test.
+class kept_timer final : public step_timer {
+public:
+  void at(instant, notice tell) override { due.push_back(std::move(tell)); }
+  std::vector<notice> due;
+};
+
+class GpuForesight : public testing::gpu_replica_test {};
+
+TEST_F(GpuForesight, ChangesNoBitOfAStep) {
+  build();
+  gpu_step(samples(0, 8)); // compiles the program
+  std::vector<std::shared_ptr<const batch>> batches;
+  for (std::uint32_t i = 0; i < 6; ++i) batches.push_back(samples(8 * i, 8, i));
+  const std::vector<result> ahead = foreseen_steps(batches);
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    const result alone = gpu_step(batches[i]);
+    EXPECT_EQ(ahead[i].loss, alone.loss) << i;
+    EXPECT_EQ(ahead[i].gradient, alone.gradient) << i;
+    expect_close(alone, host_step(batches[i]));
+  }
+}
+
+TEST_F(GpuForesight, LeavesTheNextStepFreeToTakeAnotherBatch) {
+  build();
+  const auto a = samples(0, 8), b = samples(8, 8), c = samples(16, 8);
+  gpu_step(a);
+  foreseeing_step(a, b);
+  expect_close(gpu_step(c), host_step(c));
+  expect_close(gpu_step(a), host_step(a));
+  expect_close(gpu_step(b), host_step(b)); // it is still there
+  foreseeing_step(b, a);
+  expect_close(gpu_step(b), host_step(b));
+}
+
+TEST_F(GpuForesight, MayBeOfAnotherBatchThanBefore) {
+  build();
+  const auto a = samples(0, 8), b = samples(8, 8), c = samples(16, 8);
+  gpu_step(a);
+  for (const auto& next : {b, c, a}) {
+    on_gpu_->begin_step(a, on_gpu_->make_gradient());
+    on_gpu_->foresee(b, {});
+    on_gpu_->foresee(c, {}); // nothing, if b is still being copied
+    on_gpu_->foresee(c, {});
+    await_end();
+    on_gpu_->end_step();
+    on_gpu_->foresee(c, {});
+    expect_close(gpu_step(next), host_step(next));
+  }
+}
+
+TEST_F(GpuForesight, KnowsBatchesOfTwoSizes) {
+  build();
+  gpu_step(samples(0, 8));
+  gpu_step(samples(0, 3));
+  std::vector<std::shared_ptr<const batch>> batches;
+  for (std::uint32_t i = 0; i < 8; ++i) batches.push_back(samples(8 * (i % 4), i % 3 == 2 ? 3 : 8, i));
+  const std::vector<result> ahead = foreseen_steps(batches);
+  for (std::size_t i = 0; i < batches.size(); ++i) expect_close(ahead[i], host_step(batches[i]));
+}
+
+TEST_F(GpuForesight, LeavesABatchOfANewSizeToItsStep) {
+  build();
+  bool copied = false;
+  const auto note = [&] { copied = true; };
+  on_gpu_->foresee(samples(0, 8), note); // no step has been computed yet
+  const auto small = samples(0, 3);
+  gpu_step(samples(0, 8));
+  foreseeing_step(samples(0, 8), small, note);
+  EXPECT_EQ(watch_->watched(), 0U);
+  EXPECT_FALSE(copied);
+  expect_close(gpu_step(small), host_step(small));
+}
+
+TEST_F(GpuForesight, TellsOnceThatABatchHasBeenCopied) {
+  build();
+  const auto a = samples(0, 8), b = samples(8, 8);
+  gpu_step(a);
+  int copied = 0;
+  on_gpu_->begin_step(a, on_gpu_->make_gradient());
+  on_gpu_->foresee(b, [&] { ++copied; });
+  on_gpu_->foresee(b, [&] { ++copied; });
+  EXPECT_EQ(watch_->watched(), 2U);
+  EXPECT_EQ(copied, 0);
+  while (watch_->watched() > 0) watch_->ask();
+  EXPECT_EQ(copied, 1);
+  on_gpu_->end_step();
+  expect_close(gpu_step(b), host_step(b));
+  EXPECT_EQ(copied, 1);
+}
+
+TEST_F(GpuForesight, RefusesOtherSamplesAndLetsTheStepEnd) {
+  build();
+  const auto a = samples(0, 8), other = samples(0, 8);
+  gpu_step(a);
+  other->features = tensor({8, 5});
+  on_gpu_->begin_step(a, on_gpu_->make_gradient());
+  EXPECT_THAT([&] { on_gpu_->foresee(other, {}); },
+              ThrowsMessage<graph_error>(HasSubstr("other samples than these")));
+  await_end();
+  on_gpu_->end_step();
+  expect_close(gpu_step(a), host_step(a));
+}
+
+/// Whoever prescribes times to a replica hands on what it is told, and tells when a step has ended by them.
+TEST_F(GpuForesight, IsHandedOnWhereTimesArePrescribed) {
+  build();
+  const auto time = std::make_shared<testing::manual_time>();
+  const auto timer = std::make_shared<kept_timer>();
+  delayed_runner delayed({std::shared_ptr<void>(), &*on_gpu_},
+                         {delay_spec("constant:2", 1).law_of({0}, 1), time, timer, time->now()});
+  EXPECT_TRUE(delayed.copies_ahead());
+  EXPECT_FALSE(delayed.computes_at_once());
+  int told = 0, copied = 0;
+  delayed.on_end([&] { ++told; });
+  const auto a = samples(0, 8), b = samples(8, 8);
+  gpu_step(a); // compiles the program
+  told = 0;
+  timer->due.clear();
+  const auto g = delayed.make_gradient();
+  ASSERT_EQ(delayed.begin_step(a, g), step_state::under_way);
+  delayed.foresee(b, [&] { ++copied; });
+  while (watch_->watched() > 0) watch_->ask();
+  EXPECT_EQ(copied, 1);
+  EXPECT_EQ(told, 0) << "its time is not over";
+  ASSERT_EQ(timer->due.size(), 1U);
+  time->advance(std::chrono::seconds(2));
+  timer->due.front()();
+  EXPECT_EQ(told, 1);
+  expect_close(result_of(delayed.end_step(), *g), host_step(a));
+  EXPECT_FALSE(delayed.span()) << "a step takes as long as was prescribed, not as long as the GPU computed";
+}
+
+TEST_F(GpuForesight, MayBeOfNothing) {
+  build();
+  on_gpu_->foresee(nullptr, {});
+  expect_close(gpu_step(samples(0, 8)), host_step(samples(0, 8)));
+}
+
+TEST_F(GpuForesight, EndsWithItsReplica) {
+  build();
+  gpu_step(samples(0, 8));
+  on_gpu_->begin_step(samples(0, 8), on_gpu_->make_gradient());
+  int copied = 0;
+  on_gpu_->foresee(samples(8, 8), [&] { ++copied; });
+  on_gpu_.reset(); // waits for the step and for the copy
+  while (watch_->watched() > 0) watch_->ask();
+  EXPECT_EQ(copied, 1);
 }
 
 } // namespace

@@ -1,6 +1,8 @@
 #include <mailgrad/tests/engine/worker/gpu_rows_fixture.hpp>
 #include <mailgrad/tests/support/simulated_gpu/gpu_control.hpp>
 
+#include <gtest/gtest.h>
+
 // What only the simulated GPU tells: how much a step copies.
 
 namespace mailgrad {

@@ -1,13 +1,8 @@
-#include <mailgrad/tests/engine/worker/gpu_rows_fixture.hpp>
-
 #include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tests/engine/worker/gpu_rows_fixture.hpp>
 #include <mailgrad/tests/support/test_name.hpp>
 
 #include <gmock/gmock.h>
-
-#include <string>
-#include <utility>
-#include <vector>
 
 // A step copies the rows of tables that its batch names. One source for two GPUs: the simulated one, and a
 // real one.

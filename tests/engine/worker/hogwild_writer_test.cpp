@@ -1,7 +1,6 @@
-#include <mailgrad/tests/engine/layouts.hpp>
-
 #include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/engine/worker/hogwild_writer.hpp>
+#include <mailgrad/tests/engine/layouts.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,3 @@
-#include <mailgrad/tests/engine/layouts.hpp>
-#include <mailgrad/tests/engine/small_problem.hpp>
-
 #include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/worker/replica.hpp>
 #include <mailgrad/engine/worker/stage_program.hpp>
@@ -8,27 +5,22 @@
 #include <mailgrad/graph/models/spanning_models.hpp>
 #include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/placement/placement.hpp>
+#include <mailgrad/tests/engine/layouts.hpp>
+#include <mailgrad/tests/engine/small_problem.hpp>
 
 #include <gmock/gmock.h>
 
 #include <deque>
 #include <map>
-#include <memory>
 #include <numeric>
-#include <vector>
+#include <random>
 
 namespace mailgrad {
 namespace {
 
-using ::testing::Each;
-using ::testing::ElementsAre;
-using ::testing::ElementsAreArray;
-using ::testing::Field;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::SizeIs;
 using testing::small_data;
 using testing::small_model;
+using namespace ::testing;
 
 const std::vector<device> two{{device_kind::cpu, 0}, {device_kind::cpu, 1}};
 
@@ -343,6 +335,205 @@ TEST_F(StageProgramWithTables, CountsRowsInProportionToTheirMicroBatch) {
     EXPECT_THAT(quarter.rows[i].values, ElementsAreArray(values));
   }
   EXPECT_EQ(quarter.loss, whole.loss * 0.25F);
+}
+
+/// A list with memory of its own.
+struct kept_list {
+  std::vector<std::int32_t> rows;
+  std::vector<float> values;
+
+  stage_rows of(std::size_t variable, std::size_t micro_batch, std::size_t segment, std::size_t width) {
+    return {variable, micro_batch, segment, width, rows, values};
+  }
+};
+
+TEST(StageRows, JoinsByMicroBatchThenBySegmentWhateverTheOrderOfTheStages) {
+  kept_list a{{5}, {1}}, b{{6}, {2}}, c{{5}, {3}};
+  row_memory memory;
+  const auto all = joined({c.of(0, 1, 0, 1), b.of(0, 0, 2, 1), a.of(0, 0, 1, 1)}, memory);
+  ASSERT_THAT(all, SizeIs(1));
+  EXPECT_THAT(all[0].rows, ElementsAre(5, 6, 5)) << "repeats stay, for a rule to see at once";
+  EXPECT_THAT(all[0].values, ElementsAre(1, 2, 3));
+}
+
+TEST(StageRows, KeepsTablesApart) {
+  kept_list a{{1}, {10, 11}}, b{{2}, {20}}, c{{3}, {30, 31}};
+  row_memory memory;
+  const auto all = joined({a.of(4, 0, 0, 2), b.of(2, 0, 0, 1), c.of(4, 1, 0, 2)}, memory);
+  ASSERT_THAT(all, SizeIs(2));
+  EXPECT_EQ(all[0].variable, 2U);
+  EXPECT_THAT(all[0].values, ElementsAre(20));
+  EXPECT_EQ(all[1].variable, 4U);
+  EXPECT_EQ(all[1].width, 2U);
+  EXPECT_THAT(all[1].rows, ElementsAre(1, 3));
+  EXPECT_THAT(all[1].values, ElementsAre(10, 11, 30, 31));
+}
+
+TEST(StageRows, LeavesTheOnlyListOfATableInItsPlace) {
+  kept_list a{{1, 2}, {10, 20}};
+  row_memory memory;
+  const auto all = joined({a.of(0, 0, 0, 1)}, memory);
+  EXPECT_EQ(all[0].values.data(), a.values.data());
+  EXPECT_EQ(memory.used, 0U);
+}
+
+TEST(StageRows, EndsAListAtItsFirstNegativeRow) {
+  kept_list a{{1, -1, 9}, {10, 0, 90}}, b{{2, 3, -1}, {20, 30, 0}};
+  row_memory memory;
+  const auto all = joined({a.of(0, 0, 0, 1), b.of(0, 1, 0, 1)}, memory);
+  EXPECT_THAT(all[0].rows, ElementsAre(1, 2, 3));
+  EXPECT_THAT(all[0].values, ElementsAre(10, 20, 30));
+}
+
+TEST(RowMemory, IsKeptFromStepToStepAndOnlyGrows) {
+  row_memory memory;
+  const std::byte* const first = memory.take(64);
+  memory.used = 0;
+  EXPECT_EQ(memory.take(64), first);
+  memory.used = 0;
+  EXPECT_EQ(memory.take(32), first);
+  EXPECT_NE(memory.take(32), first) << "the block is taken";
+  memory.used = 0;
+  memory.take(1024);
+  EXPECT_GE(memory.blocks[0].bytes(), 1024U);
+  EXPECT_THAT(memory.blocks, SizeIs(2));
+}
+
+TEST(StageRows, CopiesListsOfWideTablesWhole) {
+  constexpr std::size_t width = 96;
+  kept_list a{{1, 2}, std::vector<float>(2 * width, 1.0F)}, b{{3}, std::vector<float>(width, 2.0F)};
+  row_memory memory;
+  const auto all = joined({a.of(0, 0, 0, width), b.of(0, 1, 0, width)}, memory);
+  ASSERT_THAT(all[0].values, SizeIs(3 * width));
+  ASSERT_THAT(memory.blocks, SizeIs(2)) << "the rows and the values";
+  EXPECT_GE(memory.blocks[1].bytes(), all[0].values.size_bytes());
+  EXPECT_THAT(all[0].values.first(2 * width), Each(1.0F));
+  EXPECT_THAT(all[0].values.last(width), Each(2.0F));
+}
+
+TEST(StageRows, TakesTheMemoryOfTheLastStepAgain) {
+  kept_list a{{1}, {10}}, b{{2}, {20}};
+  row_memory memory;
+  for (int step = 0; step < 3; ++step) joined({a.of(0, 0, 0, 1), b.of(0, 1, 0, 1)}, memory);
+  EXPECT_THAT(memory.blocks, SizeIs(2));
+  EXPECT_EQ(memory.used, 2U);
+}
+
+using part = stage_schedule::part;
+using turn = stage_schedule::turn;
+
+/// First stage of two: forward is segment 0, which stage 1 reads; backward is segment 2, which reads segment
+/// 1.
+std::vector<std::vector<part>> first_of_two(std::size_t micro_batches) {
+  return std::vector<std::vector<part>>(micro_batches, {{0, {}, {1}}, {2, {0, 1}, {}}});
+}
+
+/// Runs what is next, and notes that its own later parts can read it.
+turn run_next(stage_schedule& s) {
+  const auto t = s.next();
+  EXPECT_TRUE(t);
+  s.ran(*t);
+  if (t->part == 0) s.arrive(t->micro_batch, 0);
+  return *t;
+}
+
+TEST(StageSchedule, RunsAheadAsFarAsItsCreditGoes) {
+  stage_schedule s(first_of_two(4), 2);
+  EXPECT_EQ(run_next(s), (turn{0, 0}));
+  EXPECT_EQ(run_next(s), (turn{1, 0}));
+  EXPECT_FALSE(s.next()) << "two micro-batches are under way";
+  EXPECT_TRUE(s.waits_for_credit());
+  s.credit(0, 1);
+  EXPECT_EQ(run_next(s), (turn{2, 0}));
+  EXPECT_FALSE(s.next());
+}
+
+TEST(StageSchedule, PutsTheBackwardPassFirst) {
+  stage_schedule s(first_of_two(3), 2);
+  run_next(s);
+  run_next(s);
+  s.credit(0, 1);
+  s.arrive(0, 1);
+  EXPECT_EQ(run_next(s), (turn{0, 1}));
+  EXPECT_EQ(run_next(s), (turn{2, 0}));
+  EXPECT_FALSE(s.finished());
+}
+
+TEST(StageSchedule, KeepsTheOrderOfMicroBatchesWhateverArrivesFirst) {
+  stage_schedule s(first_of_two(2), 2);
+  run_next(s);
+  run_next(s);
+  s.arrive(1, 1); // the second before the first
+  EXPECT_FALSE(s.next());
+  EXPECT_FALSE(s.waits_for_credit()) << "it waits for values";
+  s.arrive(0, 1);
+  EXPECT_EQ(run_next(s), (turn{0, 1}));
+  EXPECT_EQ(run_next(s), (turn{1, 1}));
+  EXPECT_TRUE(s.finished());
+}
+
+/// Busy share of each stage where a part takes `span` and messages take none: all stages are simulated
+/// together.
+double least_busy_share(std::size_t stages, std::size_t micro_batches, std::size_t credits) {
+  // A chain: stage p has forward segment p and backward segment 2 * stages - 2 - p; the last has one for
+  // both.
+  const auto backward_of = [&](std::size_t p) { return 2 * stages - 2 - p; };
+  std::vector<stage_schedule> all;
+  for (std::size_t p = 0; p < stages; ++p) {
+    std::vector<part> parts;
+    const std::vector<std::size_t> before = p == 0 ? std::vector<std::size_t>{} : std::vector{p - 1};
+    const std::vector<std::size_t> up = p == 0 ? std::vector<std::size_t>{} : std::vector{p - 1};
+    if (p + 1 == stages) {
+      parts.push_back({p, before, up});
+    } else {
+      parts.push_back({p, before, {p + 1}});
+      parts.push_back({backward_of(p), {p, backward_of(p + 1)}, up});
+    }
+    all.emplace_back(std::vector<std::vector<part>>(micro_batches, parts), credits);
+  }
+  constexpr std::size_t forward = 1, back = 2; // a backward pass costs twice a forward pass
+  std::vector<std::size_t> free_at(stages, 0), busy(stages, 0);
+  std::vector<std::optional<turn>> running(stages);
+  std::size_t now = 0;
+  while (!std::ranges::all_of(all, [](const auto& s) { return s.finished(); })) {
+    for (std::size_t p = 0; p < stages; ++p) {
+      if (!running[p] || free_at[p] > now) continue;
+      const turn t = *std::exchange(running[p], std::nullopt);
+      all[p].ran(t);
+      const std::size_t segment = t.part == 1 ? backward_of(p) : p;
+      if (segment < stages - 1) { // forward: the next stage has it, and so has this one
+        all[p].arrive(t.micro_batch, segment);
+        all[p + 1].arrive(t.micro_batch, segment);
+      } else {
+        if (p > 0) all[p - 1].arrive(t.micro_batch, segment); // values of the backward pass
+        if (p > 0) all[p - 1].credit(p - 1, p);               // those of the forward pass are used up
+        if (p + 1 < stages) all[p + 1].credit(backward_of(p + 1), p);
+      }
+    }
+    for (std::size_t p = 0; p < stages; ++p) {
+      if (running[p]) continue;
+      running[p] = all[p].next();
+      if (!running[p]) continue;
+      const std::size_t span = p + 1 == stages ? forward + back : running[p]->part == 0 ? forward : back;
+      busy[p] += span;
+      free_at[p] = now + span;
+    }
+    ++now;
+    EXPECT_LT(now, 10'000U) << "a wait that never ends";
+    if (now >= 10'000) break;
+  }
+  const std::size_t length = *std::ranges::max_element(free_at);
+  return static_cast<double>(*std::ranges::min_element(busy)) / static_cast<double>(length);
+}
+
+TEST(StageSchedule, KeepsTwoEqualStagesBusyForEightNinthsOfAStep) {
+  EXPECT_NEAR(least_busy_share(2, 8, 3), 8.0 / 9, 1e-9) << "GPipe's bound m / (m + p - 1)";
+  EXPECT_NEAR(least_busy_share(4, 16, 5), 16.0 / 19, 0.02);
+}
+
+TEST(StageSchedule, EndsWithASingleCreditToo) {
+  EXPECT_GT(least_busy_share(2, 8, 1), 0.0);
+  EXPECT_GT(least_busy_share(4, 8, 1), 0.0);
 }
 
 } // namespace

@@ -1,11 +1,10 @@
-#include <mailgrad/tests/engine/layouts.hpp>
-
+#include <mailgrad/engine/model/gradient.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/engine/worker/hogwild_writer.hpp>
 #include <mailgrad/engine/worker/local_steps.hpp>
+#include <mailgrad/tests/engine/layouts.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <array>
 
@@ -14,11 +13,11 @@
 namespace mailgrad {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::FieldsAre;
+using testing::add_rows;
 using testing::first_values;
 using testing::layout_of;
 using testing::random_values;
+using namespace ::testing;
 
 /// Four variables of one, two, one and one cache lines, of which the last is a table.
 parameter_layout four_variables(std::size_t shards = 1) {
@@ -151,7 +150,7 @@ TEST_P(CoverageOfRule, IsThatOfLocalStepsToo) {
   for (std::uint64_t step = 0; step < 2; ++step) local.step(gradient_of(*layout, {1}, step), 1);
   const auto difference = local.difference();
   EXPECT_THAT(*difference->covered, ElementsAre(FieldsAre(16, 48)));
-  EXPECT_THAT(part_of(difference->dense.on_host<float>(), *layout, 0), ::testing::Each(0.0F));
+  EXPECT_THAT(part_of(difference->dense.on_host<float>(), *layout, 0), Each(0.0F));
   EXPECT_NE(part_of(difference->dense.on_host<float>(), *layout, 1), std::vector<float>(20));
 }
 
@@ -173,6 +172,57 @@ TEST(Coverage, SumsWhatThereIs) {
   EXPECT_FLOAT_EQ(after[0], before[0] - 2);
   EXPECT_FLOAT_EQ(after[16], before[16] - 6);
   EXPECT_EQ(after[48], before[48]);
+}
+
+class RowJoin : public ::testing::Test {
+protected:
+  /// Two lists of table 1 and one of table 2.
+  static gradient three_lists() {
+    gradient g;
+    add_rows(g, 1, 2, {4, 0, -1, 9}, {1, 2, 3, 4, 5, 6, 7, 8});
+    add_rows(g, 2, 1, {7}, {20});
+    add_rows(g, 1, 2, {4}, {10, 11});
+    return g;
+  }
+  row_join join_;
+};
+
+TEST_F(RowJoin, LeavesAListThatComesAloneWhereItLies) {
+  const gradient g = three_lists();
+  join_.begin(2);
+  join_.add(g, 1);
+  EXPECT_EQ(join_.rows().data(), g.sparse[1].rows.data());
+  EXPECT_EQ(join_.values().data(), g.sparse[1].values.data());
+}
+
+TEST_F(RowJoin, PutsTheListsOfATableOneAfterTheOther) {
+  const gradient g = three_lists();
+  join_.begin(1);
+  join_.add(g, 1);
+  EXPECT_THAT(join_.rows(), ElementsAre(4, 0, 4)) << "a negative row ends its list";
+  EXPECT_THAT(join_.values(), ElementsAre(1, 2, 3, 4, 10, 11));
+}
+
+TEST_F(RowJoin, ScalesEachGradientByItsOwnFactor) {
+  const gradient g = three_lists();
+  join_.begin(2);
+  join_.add(g, 1);
+  join_.add(g, 0.5F);
+  join_.add(g, 1);
+  EXPECT_THAT(join_.rows(), ElementsAre(7, 7, 7));
+  EXPECT_THAT(join_.values(), ElementsAre(20, 10, 20));
+  join_.begin(2);
+  join_.add(g, 0.25F);
+  EXPECT_THAT(join_.values(), ElementsAre(5)) << "one list that does not count as it is";
+}
+
+TEST_F(RowJoin, IsEmptyForATableThatNobodyLists) {
+  join_.begin(1);
+  join_.add(three_lists(), 0.5F);
+  join_.begin(0);
+  join_.add(three_lists(), 1);
+  EXPECT_THAT(join_.rows(), IsEmpty());
+  EXPECT_THAT(join_.values(), IsEmpty());
 }
 
 } // namespace
