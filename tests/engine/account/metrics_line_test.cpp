@@ -46,21 +46,18 @@ TEST(MetricsLine, HasTheseFieldsInThisOrder) {
 
 TEST(MetricsLine, TellsATestWhereThereWasOne) {
   metrics_line x = some_line();
+  EXPECT_FALSE(x.tested());
   x.test_loss = 0.5;
   x.test_accuracy = 0.875;
   EXPECT_THAT(to_json(x), HasSubstr(R"("waiting_s":0.125,"test_loss":0.5,"test_accuracy":0.875})"));
   x.test_accuracy.reset();
   x.test_rmse = 3;
   EXPECT_THAT(to_json(x), HasSubstr(R"("test_loss":0.5,"test_rmse":3.0})"));
-}
-
-TEST(MetricsLine, TellsATestOnSamplesThatAreHeldOut) {
-  metrics_line x = some_line();
-  EXPECT_FALSE(x.tested());
-  x.validation_loss = 0.5;
-  x.validation_accuracy = 0.75;
-  EXPECT_TRUE(x.tested());
-  EXPECT_THAT(to_json(x),
+  metrics_line held_out = some_line();
+  held_out.validation_loss = 0.5;
+  held_out.validation_accuracy = 0.75;
+  EXPECT_TRUE(held_out.tested());
+  EXPECT_THAT(to_json(held_out),
               HasSubstr(R"("waiting_s":0.125,"validation_loss":0.5,"validation_accuracy":0.75})"));
 }
 
@@ -87,19 +84,22 @@ metrics_line line(std::uint64_t step, bool tested = false) {
   return x;
 }
 
-TEST(MetricsCurve, KeepsAllLinesOfAShortRun) {
+std::vector<metrics_line> curve_of(std::uint64_t steps, std::uint64_t steps_per_test = 1'000'000) {
   metrics_curve c;
-  EXPECT_THAT(c.lines(), IsEmpty());
-  for (std::uint64_t i = 1; i < metrics_curve::most; ++i) c.add(line(i));
-  ASSERT_THAT(c.lines(), SizeIs(metrics_curve::most - 1));
-  EXPECT_EQ(c.lines().back().steps, metrics_curve::most - 1);
+  for (std::uint64_t i = 1; i <= steps; ++i) c.add(line(i, i % steps_per_test == 0));
+  return c.lines();
+}
+
+TEST(MetricsCurve, KeepsAllLinesOfAShortRun) {
+  EXPECT_THAT(curve_of(0), IsEmpty());
+  const auto lines = curve_of(metrics_curve::most - 1);
+  ASSERT_THAT(lines, SizeIs(metrics_curve::most - 1));
+  EXPECT_EQ(lines.back().steps, metrics_curve::most - 1);
 }
 
 TEST(MetricsCurve, ThinsEvenlyAndKeepsTheLastLine) {
   for (const std::uint64_t count : {200U, 201U, 399U, 1000U, 54'321U}) {
-    metrics_curve c;
-    for (std::uint64_t i = 1; i <= count; ++i) c.add(line(i));
-    const auto lines = c.lines();
+    const auto lines = curve_of(count);
     ASSERT_LE(lines.size(), metrics_curve::most);
     ASSERT_GE(lines.size(), metrics_curve::most / 2 - 1);
     EXPECT_EQ(lines.front().steps, 1U);
@@ -109,19 +109,12 @@ TEST(MetricsCurve, ThinsEvenlyAndKeepsTheLastLine) {
   }
 }
 
-TEST(MetricsCurve, KeepsTestsLongerThanOtherLines) {
-  metrics_curve c;
-  for (std::uint64_t i = 1; i <= 5000; ++i) c.add(line(i, i % 100 == 0));
-  const auto lines = c.lines();
-  EXPECT_LE(lines.size(), metrics_curve::most);
-  EXPECT_EQ(std::ranges::count_if(lines, &metrics_line::tested), 50);
-}
-
-TEST(MetricsCurve, ThinsTestsWhenTheyAreTooMany) {
-  metrics_curve c;
-  for (std::uint64_t i = 1; i <= 5000; ++i) c.add(line(i, true));
-  EXPECT_LE(c.lines().size(), metrics_curve::most);
-  EXPECT_EQ(c.lines().back().steps, 5000U);
+TEST(MetricsCurve, KeepsTestsLongerThanOtherLinesUnlessTheyAreTooMany) {
+  const auto some = curve_of(5000, 100), all = curve_of(5000, 1);
+  EXPECT_LE(some.size(), metrics_curve::most);
+  EXPECT_EQ(std::ranges::count_if(some, &metrics_line::tested), 50);
+  EXPECT_LE(all.size(), metrics_curve::most);
+  EXPECT_EQ(all.back().steps, 5000U);
 }
 
 std::string content(const std::string& path) {
@@ -137,7 +130,7 @@ protected:
   const scratch_folder folder_;
 };
 
-TEST_F(MetricsFile, HasEachLineAtOnce) {
+TEST_F(MetricsFile, HasEachLineAtOnceAsItsNameSays) {
   metrics_file f(path("m.jsonl"));
   f.add({.time_s = 1});
   EXPECT_EQ(content(path("m.jsonl")), to_json(metrics_line{.time_s = 1}) + '\n');
@@ -145,12 +138,9 @@ TEST_F(MetricsFile, HasEachLineAtOnce) {
   EXPECT_EQ(content(path("m.jsonl")),
             to_json(metrics_line{.time_s = 1}) + '\n' + to_json(metrics_line{.time_s = 2}) + '\n');
   EXPECT_THAT(f.failure(), IsEmpty());
-}
-
-TEST_F(MetricsFile, IsATableWhereItsNameSaysSo) {
-  metrics_file f(path("m.csv"));
+  metrics_file table(path("m.csv"));
   EXPECT_EQ(content(path("m.csv")), metrics_csv_header() + '\n');
-  f.add({});
+  table.add({});
   EXPECT_EQ(content(path("m.csv")), metrics_csv_header() + '\n' + to_csv({}) + '\n');
 }
 
@@ -179,12 +169,7 @@ TEST_F(MetricsFile, IsNotTakenFromARunThatWritesIt) {
   EXPECT_FALSE(std::filesystem::exists(path("m.jsonl.old")));
 }
 
-TEST_F(MetricsFile, SaysWhyItCannotBeWritten) {
-  EXPECT_THROW(metrics_file(path("no/such/folder.csv")), std::system_error);
-  EXPECT_THROW(metrics_file(folder_.path().string()), std::system_error);
-}
-
-TEST_F(MetricsFile, EndsWithTheDisk) {
+TEST_F(MetricsFile, SaysWhyItCannotBeWrittenAndEndsWithTheDisk) {
   metrics_file f("/dev/full");
   f.add({.time_s = 1});
   EXPECT_THAT(f.failure(), StartsWith("metrics '/dev/full' end early: "));
@@ -192,6 +177,8 @@ TEST_F(MetricsFile, EndsWithTheDisk) {
   const std::string first = f.failure();
   f.add({.time_s = 2});
   EXPECT_EQ(f.failure(), first);
+  EXPECT_THROW(metrics_file(path("no/such/folder.csv")), std::system_error);
+  EXPECT_THROW(metrics_file(folder_.path().string()), std::system_error);
 }
 
 } // namespace

@@ -9,18 +9,15 @@ namespace {
 
 using namespace ::testing;
 
-TEST(StalenessHistogram, IsEmptyAtFirst) {
-  const staleness_histogram h;
-  EXPECT_TRUE(h.empty());
-  EXPECT_EQ(h.total(), 0U);
-  EXPECT_EQ(h.mean(), 0);
-  EXPECT_EQ(h.max(), 0U);
-  EXPECT_EQ(h.quantile(0.5), 0U);
-  EXPECT_THAT(h.buckets(), IsEmpty());
-}
-
 TEST(StalenessHistogram, CountsEachGapInABucketOfItsOwn) {
   staleness_histogram h;
+  EXPECT_TRUE(h.empty());
+  EXPECT_EQ(h.mean(), 0);
+  EXPECT_EQ(h.quantile(0.5), 0U);
+  h.count(9, 0);
+  EXPECT_EQ(h.total(), 0U) << "nothing is counted zero times";
+  EXPECT_EQ(h.max(), 0U);
+  EXPECT_THAT(h.buckets(), IsEmpty());
   for (const std::uint64_t gap : {3U, 0U, 3U, 7U}) h.count(gap);
   EXPECT_THAT(h.buckets(), ElementsAre(Pair(0, 1), Pair(3, 2), Pair(7, 1)));
   EXPECT_EQ(h.total(), 4U);
@@ -52,24 +49,22 @@ TEST(StalenessHistogram, TakesTheSmallestGapThatTheShareDoesNotExceed) {
   EXPECT_EQ(h.quantile(0.001), 1U);
 }
 
-TEST(StalenessHistogram, CountsNothingZeroTimes) {
-  staleness_histogram h;
-  h.count(9, 0);
-  EXPECT_TRUE(h.empty());
-  EXPECT_EQ(h.max(), 0U);
-}
-
-TEST(StalenessHistogram, MergesBucketByBucket) {
-  staleness_histogram a;
+TEST(StalenessHistogram, MergesBucketByBucketAndForgetsAllWhenCleared) {
+  staleness_histogram a, b;
   a.count(1, 2);
   a.count(10'000);
-  staleness_histogram b;
   b.count(1);
   b.count(2);
   b.count(10'000, 3);
   a.merge(b);
   EXPECT_THAT(a.buckets(), ElementsAre(Pair(1, 3), Pair(2, 1), Pair(10'000, 4)));
   EXPECT_EQ(a.total(), 8U);
+  a.clear();
+  EXPECT_TRUE(a.empty());
+  EXPECT_EQ(a.max(), 0U);
+  EXPECT_THAT(a.buckets(), IsEmpty());
+  a.count(2);
+  EXPECT_THAT(a.buckets(), ElementsAre(Pair(2, 1)));
 }
 
 /// Large gaps get slots as gradients are counted, and no count is lost then.
@@ -102,18 +97,6 @@ TEST(StalenessHistogram, CountsGapsThatAreMuchLargerThanTheirNumber) {
   EXPECT_EQ(h.max(), expected.rbegin()->first);
   EXPECT_EQ(h.quantile(1.0), expected.rbegin()->first);
   EXPECT_EQ(h.quantile(0.001), expected.begin()->first);
-}
-
-TEST(StalenessHistogram, ForgetsAllCountsWhenCleared) {
-  staleness_histogram h;
-  h.count(4, 3);
-  h.count(9'000);
-  h.clear();
-  EXPECT_TRUE(h.empty());
-  EXPECT_EQ(h.max(), 0U);
-  EXPECT_THAT(h.buckets(), IsEmpty());
-  h.count(2);
-  EXPECT_THAT(h.buckets(), ElementsAre(Pair(2, 1)));
 }
 
 } // namespace

@@ -55,14 +55,14 @@ TEST_F(TensorboardFile, HasEachEventAtOnce) {
   EXPECT_THAT(f.failure(), IsEmpty());
 }
 
-TEST_F(TensorboardFile, NamesThePresentPolicy) {
+TEST_F(TensorboardFile, NamesThePresentPolicyAndCountsSwitches) {
   board_start start = start_;
   start.options = {{"batch", 64.0}};
   start.policy = "async";
   tensorboard_file f(folder(), start);
   f.add(metrics_line{.time_s = 2, .steps = 300});
   f.add(policy_switch{298, "async", "ssp:2", "planned for step 300"});
-  const auto events = events_in(f.path());
+  auto events = events_in(f.path());
   ASSERT_THAT(events, SizeIs(7));
   EXPECT_EQ(events[1].options.at("batch"), "64.000000");
   EXPECT_EQ(events[2].texts.at("policy"), "`async`");
@@ -71,18 +71,13 @@ TEST_F(TensorboardFile, NamesThePresentPolicy) {
   EXPECT_EQ(events[5].step, 298U);
   EXPECT_EQ(events[5].wall_time, 1'700'000'002.5) << "of the last line";
   EXPECT_EQ(events[6].scalars.at("policy/switches"), 1);
-}
-
-TEST_F(TensorboardFile, CountsTheSwitchesOfEarlierProcesses) {
-  board_start start = start_;
   start.resumed_at = 70;
-  start.policy = "sync";
   start.switches = 2;
-  tensorboard_file f(folder(), start);
-  f.add(policy_switch{80, "sync", "async", "asked for"});
-  const auto events = events_in(f.path());
-  EXPECT_EQ(events[3].step, 70U);
-  EXPECT_EQ(events[3].scalars.at("policy/switches"), 2);
+  tensorboard_file resumed(folder("resumed"), start);
+  resumed.add(policy_switch{80, "sync", "async", "asked for"});
+  events = events_in(resumed.path());
+  EXPECT_EQ(events[4].step, 70U);
+  EXPECT_EQ(events[4].scalars.at("policy/switches"), 2);
   EXPECT_EQ(events.back().scalars.at("policy/switches"), 3);
 }
 
@@ -165,13 +160,10 @@ TEST_F(TensorboardFile, EndsWithTheDisk) {
   EXPECT_THAT(events_in(f.path()), SizeIs(2)) << "what was whole is whole";
 }
 
-TEST(TensorboardEvent, BeginsAFileWithItsVersion) {
-  const read_event e = event_in(version_event(1700000000.25));
-  EXPECT_EQ(e.wall_time, 1700000000.25);
-  EXPECT_EQ(e.file_version, "brain.Event:2");
-}
-
-TEST(TensorboardEvent, TellsWhereARunGoesOn) {
+TEST(TensorboardEvent, BeginsAFileOrTellsWhereARunGoesOn) {
+  const read_event begun = event_in(version_event(1700000000.25));
+  EXPECT_EQ(begun.wall_time, 1700000000.25);
+  EXPECT_EQ(begun.file_version, "brain.Event:2");
   const read_event e = event_in(resume_event({2, 500}));
   EXPECT_TRUE(e.starts);
   EXPECT_EQ(e.step, 500U);
@@ -179,23 +171,8 @@ TEST(TensorboardEvent, TellsWhereARunGoesOn) {
 }
 
 TEST(TensorboardEvent, HasEachFigureOfALineUnderItsTag) {
-  metrics_line x{.time_s = 99, .steps = 98, .updates = 2, .samples = 97, .epoch = 1.5};
-  x.train_loss = 0.5;
-  x.learning_rate = 0.125;
-  x.staleness_mean = 3.5;
-  x.staleness_p99 = 7;
-  x.computed = 11;
-  x.applied = 10;
-  x.merged = 6;
-  x.discarded = 1;
-  x.samples_per_s = 640;
-  x.waiting_s = 2.5;
-  x.test_loss = 0.75;
-  x.test_accuracy = 0.875;
-  x.test_rmse = 4;
-  x.validation_loss = 0.25;
-  x.validation_accuracy = 0.75;
-  x.validation_rmse = 5;
+  const metrics_line x{99, 98, 2,   97,  1.5,  0.5,   0.125, 3.5,  7,    11, 10,
+                       6,  1,  640, 2.5, 0.75, 0.875, 4,     0.25, 0.75, 5};
   const read_event e = event_in(scalars_event({1234.5, 40}, x));
   EXPECT_EQ(e.wall_time, 1234.5);
   EXPECT_EQ(e.step, 40U);
@@ -210,90 +187,57 @@ TEST(TensorboardEvent, HasEachFigureOfALineUnderItsTag) {
                   Pair("learning_rate", 0.125F)));
 }
 
-TEST(TensorboardEvent, HasTheOptionsOfARun) {
+/// The name of a model's file may be any bytes, and TensorBoard reads UTF-8 alone.
+TEST(TensorboardEvent, HasOptionsTextsAndCounts) {
   const read_event e = event_in(options_event(3.5, {{"policy", "async"}, {"learning_rate", 0.5}}));
   EXPECT_EQ(e.wall_time, 3.5);
   EXPECT_THAT(e.options, UnorderedElementsAre(Pair("policy", "async"), Pair("learning_rate", "0.500000")));
-}
-
-TEST(TensorboardEvent, HasATextAndACountAtAStep) {
   const read_event text = event_in(text_event({3, 40}, "policy", "`sync`: asked for"));
   EXPECT_EQ(text.step, 40U);
   EXPECT_THAT(text.texts, ElementsAre(Pair("policy", "`sync`: asked for")));
   const read_event count = event_in(count_event({3, 40}, "policy/switches", 2));
   EXPECT_EQ(count.step, 40U);
   EXPECT_THAT(count.scalars, ElementsAre(Pair("policy/switches", 2)));
-}
-
-/// The name of a model's file may be any bytes.
-TEST(TensorboardEvent, HoldsNoTextThatTensorBoardCannotRead) {
   EXPECT_EQ(event_in(text_event({}, "policy", "a\xff z")).texts.at("policy"), "a\xEF\xBF\xBD z");
   EXPECT_EQ(event_in(options_event(0, {{"model", "\xff"}})).options.at("model"), "\xEF\xBF\xBD");
 }
 
-TEST(TensorboardEvent, LeavesUnknownFiguresOut) {
+TEST(TensorboardEvent, LeavesUnknownFiguresOutAndKeepsALossThatIsNoNumber) {
   const read_event e = event_in(scalars_event({}, {}));
   for (const char* tag :
        {"loss/train", "loss/test", "accuracy/test", "rmse/test", "staleness/mean", "staleness/p99"})
     EXPECT_FALSE(e.scalars.contains(tag)) << tag;
   EXPECT_TRUE(e.scalars.contains("ledger/applied")) << "0 is known";
-}
-
-TEST(TensorboardEvent, KeepsALossThatIsNoNumber) {
-  metrics_line x;
-  x.train_loss = std::numeric_limits<double>::quiet_NaN();
+  const metrics_line x{.train_loss = std::numeric_limits<double>::quiet_NaN()};
   EXPECT_TRUE(std::isnan(event_in(scalars_event({}, x)).scalars.at("loss/train")));
 }
 
-read_histogram histogram_of(const staleness_histogram& gaps) {
+read_histogram histogram_of(std::initializer_list<std::pair<std::uint64_t, std::uint64_t>> counts) {
+  staleness_histogram gaps;
+  for (const auto& [gap, times] : counts) gaps.count(gap, times);
   return event_in(gaps_event({}, gaps)).histograms.at("staleness/gaps");
 }
 
 TEST(TensorboardEvent, HasABucketForEachGap) {
-  staleness_histogram gaps;
-  gaps.count(0, 5);
-  gaps.count(1, 3);
-  gaps.count(4, 2);
-  const read_histogram h = histogram_of(gaps);
-  EXPECT_THAT(h.bucket_limit, ElementsAre(0.5, 1.5, 3.5, 4.5)) << "nothing between 1 and 4";
-  EXPECT_THAT(h.bucket, ElementsAre(5, 3, 0, 2));
-  EXPECT_EQ(h.min, 0);
-  EXPECT_EQ(h.max, 4);
-  EXPECT_EQ(h.num, 10);
-  EXPECT_EQ(h.sum, 11);
-  EXPECT_EQ(h.sum_squares, 35);
+  const read_histogram h = histogram_of({{0, 5}, {1, 3}, {4, 2}});
+  EXPECT_THAT(h, FieldsAre(0, 4, 10, 11, 35, ElementsAre(0.5, 1.5, 3.5, 4.5), ElementsAre(5, 3, 0, 2)))
+      << "nothing between 1 and 4";
+  EXPECT_THAT(histogram_of({{5, 1}, {1023, 1}}).bucket_limit, ElementsAre(5.5, 1022.5, 1023.5));
+  EXPECT_THAT(histogram_of({}).bucket, IsEmpty());
+  EXPECT_EQ(histogram_of({}).num, 0);
 }
 
+/// The limit of a bucket is a float64, which holds no half of the largest gap of all.
 TEST(TensorboardEvent, LetsLargeGapsShareABucket) {
-  staleness_histogram gaps;
-  for (const std::uint64_t gap : {1022, 1023, 1024, 1500, 2047, 2048, 5000}) gaps.count(gap);
-  const read_histogram h = histogram_of(gaps);
+  const read_histogram h =
+      histogram_of({{1022, 1}, {1023, 1}, {1024, 1}, {1500, 1}, {2047, 1}, {2048, 1}, {5000, 1}});
   EXPECT_THAT(h.bucket_limit, ElementsAre(1022.5, 1023.5, 2047.5, 4095.5, 8191.5));
   EXPECT_THAT(h.bucket, ElementsAre(1, 1, 3, 1, 1));
   EXPECT_EQ(h.min, 1022);
   EXPECT_EQ(h.max, 5000) << "exact, however wide its bucket is";
-}
-
-TEST(TensorboardEvent, TellsTheLargestExactGapFromItsNeighbours) {
-  staleness_histogram gaps;
-  for (const std::uint64_t gap : {5, 1023}) gaps.count(gap);
-  EXPECT_THAT(histogram_of(gaps).bucket_limit, ElementsAre(5.5, 1022.5, 1023.5));
-}
-
-/// The limit of a bucket is a float64, which holds no half of such a number.
-TEST(TensorboardEvent, CountsTheLargestGapOfAll) {
-  staleness_histogram gaps;
-  gaps.count(7);
-  gaps.count(std::numeric_limits<std::uint64_t>::max(), 2);
-  const read_histogram h = histogram_of(gaps);
-  EXPECT_THAT(h.bucket, ElementsAre(1, 0, 2));
-  EXPECT_EQ(h.num, 3);
-}
-
-TEST(TensorboardEvent, OfNoGapHasNoBucket) {
-  const read_histogram h = histogram_of({});
-  EXPECT_THAT(h.bucket, IsEmpty());
-  EXPECT_EQ(h.num, 0);
+  const read_histogram largest = histogram_of({{7, 1}, {std::numeric_limits<std::uint64_t>::max(), 2}});
+  EXPECT_THAT(largest.bucket, ElementsAre(1, 0, 2));
+  EXPECT_EQ(largest.num, 3);
 }
 
 /// The expected bytes were written by TensorBoard's own RecordWriter.
@@ -301,9 +245,6 @@ TEST(TfRecord, IsWhatTensorBoardWrites) {
   EXPECT_EQ(tf_record("123456789"), "\x09\0\0\0\0\0\0\0\x37\xf9\x71\x39"
                                     "123456789"
                                     "\xe5\xb0\x8a\xc7"sv);
-}
-
-TEST(TfRecord, MayHoldNothing) {
   EXPECT_EQ(tf_record(""), "\0\0\0\0\0\0\0\0\x29\x03\x98\x07\xd8\xea\x82\xa2"sv);
 }
 

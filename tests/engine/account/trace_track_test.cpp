@@ -53,14 +53,9 @@ TEST(TracePiece, TellsTheEventsOfATrackInSpans) {
   trace_track track("worker 0", 1000, 1s);
   track.wait(trace_kind::batch, 1s + 5ns);
   track.work({trace_kind::compute, 1s + 5ns, 1s + 25ns, 0, 7, 3, 4});
-  const std::vector<reported_event> told = told_from(track, 1, 2s);
-  ASSERT_THAT(told, SizeIs(1)) << "the first one had been told";
-  EXPECT_EQ(told[0].what, trace_kind::compute);
-  EXPECT_EQ(instant{told[0].ago}, 1s - 5ns);
-  EXPECT_EQ(instant{told[0].span}, 20ns);
-  EXPECT_EQ(told[0].step, 7U);
-  EXPECT_EQ(told[0].version_read, 3U);
-  EXPECT_EQ(told[0].version, 4U);
+  EXPECT_THAT(told_from(track, 1, 2s),
+              ElementsAre(FieldsAre(trace_kind::compute, instant{1s - 5ns}.count(), 20, 0, 7, 3, 4, 0)))
+      << "the first one had been told";
   EXPECT_THAT(told_from(track, 2, 2s), SizeIs(0));
 }
 
@@ -103,10 +98,9 @@ TEST(TracePiece, IsBoundedInEventsAndBytes) {
   for (int i = 0; i < 600; ++i) track.work({trace_kind::read, 1ns * i, 1ns * i});
   EXPECT_THAT(told_from(track, 0, 1s), SizeIs(trace_piece::most_events));
   EXPECT_THAT(told_from(track, 512, 1s), SizeIs(88));
-  const std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
-  reported_event e{
-      trace_kind::wire, std::int64_t{1} << 61, std::int64_t{1} << 61, 0xffffffff, most, most, most,
-      0xffffffff};
+  constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
+  constexpr std::int64_t long_ago = std::int64_t{1} << 61;
+  reported_event e{trace_kind::wire, long_ago, long_ago, 0xffffffff, most, most, most, 0xffffffff};
   byte_archive_writer bytes;
   for (std::size_t i = 0; i < trace_piece::most_events; ++i) bytes.field("event", e);
   EXPECT_LT(bytes.bytes().size(), 16U << 10);
@@ -122,41 +116,29 @@ TEST(TracePiece, ReadsNoKindOfEventThatIsNotThere) {
 }
 
 TEST(TracePiece, MakesSenseIfItsEventsHaveEnded) {
+  using numbers = std::numeric_limits<std::int64_t>;
   trace_piece x{"cpu:0", 5, 7, 0, {{trace_kind::compute, 4, 4}}};
   EXPECT_TRUE(x.makes_sense());
-  x.events[0].span = 5;
-  EXPECT_FALSE(x.makes_sense()) << "it would end after it was told";
-  x.events[0] = {trace_kind::compute, -1, 0};
-  EXPECT_FALSE(x.makes_sense());
-  x.events[0] = {trace_kind::compute, 4, -1};
-  EXPECT_FALSE(x.makes_sense());
+  for (const auto& [ago, span] : {std::pair{4, 5}, {-1, 0}, {4, -1}}) {
+    x.events[0] = {trace_kind::compute, ago, span};
+    EXPECT_FALSE(x.makes_sense()) << ago << " ns ago, and ended " << span << " ns later";
+  }
   x.events.assign(257, {});
   EXPECT_FALSE(x.makes_sense());
-  x.events.clear();
-  x.sent = std::numeric_limits<std::int64_t>::min();
-  EXPECT_FALSE(x.makes_sense());
-  x.sent = 0;
-  x.answered = std::numeric_limits<std::int64_t>::max();
-  EXPECT_FALSE(x.makes_sense());
+  EXPECT_FALSE((trace_piece{"cpu:0", numbers::min(), 7}.makes_sense()));
+  EXPECT_FALSE((trace_piece{"cpu:0", 0, numbers::max()}.makes_sense()));
 }
 
 /// The other clock is an hour behind. The message is 2 ms under way, its answer 4 ms.
 TEST(ClockBounds, PlaceTheOtherClockWithinHalfARoundTrip) {
   clock_bounds clock;
+  EXPECT_TRUE(clock.offsets().empty());
   clock.add(10s, 1h + 10s + 2ms);
+  EXPECT_EQ(clock.offsets().at(0).value, 1h + 2ms) << "without an answer: it came when it was sent, or later";
+  EXPECT_FALSE(clock.offsets().at(0).uncertainty);
   clock.answer(10s + 6ms);
-  const clock_offset found = clock.offsets().at(0);
-  EXPECT_EQ(found.value, 1h - 1ms) << "the ways are taken for equally long";
-  EXPECT_EQ(found.uncertainty, 3ms) << "but need not be";
-}
-
-TEST(ClockBounds, KnowNothingCertainWithoutAnAnswer) {
-  clock_bounds clock;
-  clock.add(10s, 1h + 10s + 2ms);
-  const clock_offset found = clock.offsets().at(0);
-  EXPECT_EQ(found.value, 1h + 2ms) << "it came when it was sent, or later";
-  EXPECT_FALSE(found.uncertainty);
-  EXPECT_TRUE(clock_bounds().offsets().empty());
+  EXPECT_EQ(clock.offsets().at(0).value, 1h - 1ms) << "the ways are taken for equally long";
+  EXPECT_EQ(clock.offsets().at(0).uncertainty, 3ms) << "but need not be";
 }
 
 /// The message before was fast on its way there, the one behind had a fast answer.
@@ -180,9 +162,8 @@ TEST(ClockBounds, TakeTheClockOfTheSameMachineAsItIs) {
   clock_bounds clock;
   clock.add(10s, 10s + 2ms);
   clock.answer(10s + 3ms);
-  const clock_offset found = clock.offsets().at(0);
-  EXPECT_EQ(found.value, 0ms) << "0 is within the bounds";
-  EXPECT_EQ(found.uncertainty, 2ms);
+  EXPECT_EQ(clock.offsets().at(0).value, 0ms) << "0 is within the bounds";
+  EXPECT_EQ(clock.offsets().at(0).uncertainty, 2ms);
 }
 
 /// The other machine slept for an hour between both, while its clock stood still.

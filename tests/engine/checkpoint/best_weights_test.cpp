@@ -16,6 +16,11 @@ using namespace ::testing;
 
 evaluation_made tested(std::uint64_t steps, double loss) { return {.steps = steps, .loss = loss}; }
 
+/// Each test does better than the one before.
+void offer(best_weights& best, std::uint64_t steps) {
+  best.offer(tested(steps, 1.0 / static_cast<double>(steps)), std::vector<float>{static_cast<float>(steps)});
+}
+
 TEST(BestWeights, KeepThoseOfTheLowestLoss) {
   best_weights best(std::nullopt);
   EXPECT_FALSE(best.best());
@@ -43,35 +48,31 @@ TEST(BestWeights, OutliveTheProcessInAFolder) {
   const auto found = best_weights_in(folder.path()).best;
   ASSERT_TRUE(found);
   EXPECT_THAT(found->weights, ElementsAre(1, -2.5F));
-  EXPECT_EQ(found->test.steps, 10U);
-  EXPECT_EQ(found->test.loss, 0.5);
-  EXPECT_EQ(found->test.accuracy, 0.75);
-  EXPECT_FALSE(found->test.rmse);
-  EXPECT_TRUE(found->test.held_out);
-
+  EXPECT_THAT(found->test, FieldsAre(10, 0.5, Optional(0.75), Eq(std::nullopt), _, true, _));
   best_weights resumed(folder.path(), found);
   resumed.offer(tested(30, 0.55), std::vector<float>{4, 4});
   EXPECT_EQ(best_weights_in(folder.path()).best->test.steps, 10U) << "the earlier ones did better";
   resumed.offer(tested(40, 0.45), std::vector<float>{5, 5});
   EXPECT_EQ(best_weights_in(folder.path()).best->test.steps, 40U);
+
+  const scratch_folder new_one;
+  best_weights moved(new_one.path(), found);
+  EXPECT_FALSE(best_weights_in(new_one.path()).best) << "the run may still be refused";
+  moved.begin();
+  EXPECT_EQ(best_weights_in(new_one.path()).best->test.steps, 10U);
 }
 
 /// A run may go on from any of its checkpoints, with the best weights that it had then.
 TEST(BestWeights, StayAsLongAsACheckpointStandsOnThem) {
   const scratch_folder folder;
   best_weights best(folder.path());
-  const auto offer = [&](std::uint64_t steps) {
-    best.offer(tested(steps, 1.0 / static_cast<double>(steps)),
-               std::vector<float>{static_cast<float>(steps)});
-  };
   const auto at = [&](std::uint64_t steps) {
     const auto found = best_weights_in(folder.path(), {.steps = steps}).best;
     return found ? found->test.steps : 0;
   };
-  offer(10);
-  offer(20);
+  for (const std::uint64_t steps : {10, 20}) offer(best, steps);
   folder.write(checkpoint_name(25), "");
-  for (const std::uint64_t steps : {30, 40, 50}) offer(steps);
+  for (const std::uint64_t steps : {30, 40, 50}) offer(best, steps);
   EXPECT_EQ(at(25), 20U);
   EXPECT_EQ(at(45), 40U) << "a checkpoint of then may be being written";
   EXPECT_EQ(at(50), 50U);
@@ -82,17 +83,8 @@ TEST(BestWeights, StayAsLongAsACheckpointStandsOnThem) {
   EXPECT_EQ(best_weights_in(folder.path(), {.steps = 25, .lowest_loss = 1.0 / 50}).best->test.steps, 50U)
       << "the checkpoint tells of a test that began a little later";
   std::filesystem::remove(folder.path() / checkpoint_name(25));
-  offer(60);
+  offer(best, 60);
   EXPECT_EQ(earlier_best_files(folder.path()).size(), 1U);
-}
-
-TEST(BestWeights, ComeAlongIntoANewFolder) {
-  const scratch_folder old_one, new_one;
-  best_weights(old_one.path()).offer(tested(10, 0.5), std::vector<float>{1});
-  best_weights resumed(new_one.path(), best_weights_in(old_one.path()).best);
-  EXPECT_FALSE(best_weights_in(new_one.path()).best) << "the run may still be refused";
-  resumed.begin();
-  EXPECT_EQ(best_weights_in(new_one.path()).best->test.steps, 10U);
 }
 
 TEST(BestWeights, SayWhyTheyAreNotInTheFolder) {
@@ -108,8 +100,7 @@ TEST(BestWeights, PassOverADamagedFileThatIsNotNeeded) {
   const scratch_folder folder;
   best_weights best(folder.path());
   for (const std::uint64_t steps : {10, 20, 30}) {
-    best.offer(tested(steps, 1.0 / static_cast<double>(steps)),
-               std::vector<float>{static_cast<float>(steps)});
+    offer(best, steps);
     folder.write(checkpoint_name(steps + 1), "");
   }
   const auto later = earlier_best_file(folder.path(), 20);
@@ -138,8 +129,7 @@ TEST(BestWeights, PassOverADamagedFileThatIsNotNeeded) {
 TEST(BestWeights, ReadNoWeightsOfALaterTest) {
   const scratch_folder folder;
   best_weights best(folder.path());
-  for (const std::uint64_t steps : {10, 20})
-    best.offer(tested(steps, 1.0 / static_cast<double>(steps)), std::vector<float>{1, 2, 3});
+  for (const std::uint64_t steps : {10, 20}) offer(best, steps);
   const auto newest = folder.path() / best_weights::file_name;
   std::string bytes(std::filesystem::file_size(newest), '\0');
   std::ifstream(newest, std::ios::binary).read(bytes.data(), std::ssize(bytes));

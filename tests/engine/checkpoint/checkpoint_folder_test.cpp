@@ -19,14 +19,20 @@
 namespace mailgrad {
 namespace {
 
+using testing::expect_refused;
+using testing::misuse;
 using namespace ::testing;
+using testing::words_of_refusal;
 
 class CheckpointFolder : public ::testing::Test {
 protected:
-  void write(std::uint64_t steps) const {
-    const auto run = std::make_shared<saved_fields>();
-    run->field("steps", steps);
-    write_checkpoint_file(folder_.path() / checkpoint_name(steps), {{"run", run}});
+  std::filesystem::path at(std::uint64_t steps) const { return folder_.path() / checkpoint_name(steps); }
+  void write(std::initializer_list<std::uint64_t> all) const {
+    for (std::uint64_t steps : all) {
+      const auto run = std::make_shared<saved_fields>();
+      run->field("steps", steps);
+      write_checkpoint_file(at(steps), {{"run", run}});
+    }
   }
   std::vector<std::string> names() const {
     std::vector<std::string> all;
@@ -37,13 +43,10 @@ protected:
   scratch_folder folder_;
 };
 
-TEST_F(CheckpointFolder, NamesFilesBySteps) {
+TEST_F(CheckpointFolder, ListsTheNewestFirstAndNoOtherFiles) {
   EXPECT_EQ(checkpoint_name(500), "checkpoint-0000000500.safetensors");
   EXPECT_EQ(checkpoint_name(123'456'789'012), "checkpoint-123456789012.safetensors");
-}
-
-TEST_F(CheckpointFolder, ListsTheNewestFirstAndNoOtherFiles) {
-  for (const std::uint64_t steps : {90ULL, 123'456'789'012ULL, 1000ULL}) write(steps);
+  write({90, 123'456'789'012, 1000});
   for (const char* other :
        {"checkpoint-.safetensors", "checkpoint-12x.safetensors", "checkpoint-5.safetensors.partial",
         "weights.safetensors", "checkpoint--1.safetensors"})
@@ -53,46 +56,37 @@ TEST_F(CheckpointFolder, ListsTheNewestFirstAndNoOtherFiles) {
 }
 
 TEST_F(CheckpointFolder, ReadsTheStepsInANameWhereItLiesThere) {
-  write(500);
-  EXPECT_EQ(steps_named_in(folder_.path(), folder_.path() / checkpoint_name(500)), 500U);
+  write({500});
+  EXPECT_EQ(steps_named_in(folder_.path(), at(500)), 500U);
   EXPECT_EQ(steps_named_in(folder_.path() / ".", folder_.path() / "weights.safetensors"), 0U);
-  EXPECT_EQ(steps_named_in(folder_.path().parent_path(), folder_.path() / checkpoint_name(500)), 0U);
-  EXPECT_EQ(steps_named_in("", folder_.path() / checkpoint_name(500)), 0U);
+  EXPECT_EQ(steps_named_in(folder_.path().parent_path(), at(500)), 0U);
+  EXPECT_EQ(steps_named_in("", at(500)), 0U);
   EXPECT_EQ(steps_named_in(folder_.path(), ""), 0U);
 }
 
-TEST_F(CheckpointFolder, TakesTheNewestThatIsWhole) {
-  for (const std::uint64_t steps : {1, 2}) write(steps);
+TEST_F(CheckpointFolder, TakesTheNewestThatIsWholeOrTheFileThatIsNamed) {
+  write({1, 2});
   folder_.write(checkpoint_name(3), "cut");
   const found_checkpoint found = newest_checkpoint(folder_.path());
-  EXPECT_EQ(found.what.path().filename(), checkpoint_name(2));
-  ASSERT_EQ(found.refused.size(), 1U);
-  EXPECT_THAT(found.refused[0], HasSubstr(checkpoint_name(3)));
-}
-
-TEST_F(CheckpointFolder, TakesTheFileThatIsNamed) {
-  for (const std::uint64_t steps : {1, 2}) write(steps);
-  EXPECT_EQ(newest_checkpoint(folder_.path() / checkpoint_name(1)).what.path().filename(),
-            checkpoint_name(1));
+  EXPECT_EQ(found.what.path(), at(2));
+  EXPECT_THAT(found.refused, ElementsAre(HasSubstr(checkpoint_name(3))));
+  EXPECT_EQ(newest_checkpoint(at(1)).what.path(), at(1));
 }
 
 TEST_F(CheckpointFolder, SaysWhyThereIsNone) {
-  testing::expect_refused(testing::misuse{"empty", [&] { newest_checkpoint(folder_.path()); },
-                                          "expected a checkpoint, found none"});
+  const auto newest = [&] { newest_checkpoint(folder_.path()); };
+  expect_refused({"empty", newest, "expected a checkpoint, found none"});
   std::filesystem::create_directories(folder_.path() / "lenet");
   folder_.write("lenet/" + checkpoint_name(3), "");
-  testing::expect_refused(
-      testing::misuse{"the folder above", [&] { newest_checkpoint(folder_.path()); },
-                      "found none in this folder; '" + (folder_.path() / "lenet").string() + "' has some"});
+  expect_refused({"the folder above", newest,
+                  "found none in this folder; '" + (folder_.path() / "lenet").string() + "' has some"});
   folder_.write(checkpoint_name(3), "cut");
-  testing::expect_refused(
-      {{"damaged", [&] { newest_checkpoint(folder_.path()); },
-        "no checkpoint that can be read; the newest: "},
-       {"no folder", [&] { newest_checkpoint(folder_.path() / "nowhere"); }, "No such file"}});
+  expect_refused({"damaged", newest, "no checkpoint that can be read; the newest: "});
+  expect_refused({"no folder", [&] { newest_checkpoint(folder_.path() / "nowhere"); }, "No such file"});
 }
 
 TEST_F(CheckpointFolder, KeepsTheNewestThatAreNotAhead) {
-  for (const std::uint64_t steps : {10, 20, 30, 40, 99}) write(steps);
+  write({10, 20, 30, 40, 99});
   remove_older_checkpoints(folder_.path(), 40, 2);
   EXPECT_THAT(names(), ElementsAre(checkpoint_name(99), checkpoint_name(40), checkpoint_name(30)))
       << "99 is of a run that went on from an older one; it is not this run's to remove";
@@ -100,7 +94,7 @@ TEST_F(CheckpointFolder, KeepsTheNewestThatAreNotAhead) {
 
 /// A run that is killed again and again would fill the disk with them.
 TEST_F(CheckpointFolder, KeepsNoPartOfAKilledRun) {
-  write(10);
+  write({10});
   folder_.write(checkpoint_name(20) + ".partial", "what was written of it");
   folder_.write("mine.partial", "");
   replaced_file written((folder_.path() / checkpoint_name(30)).string());
@@ -114,12 +108,12 @@ TEST_F(CheckpointFolder, KeepsNoPartOfAKilledRun) {
 }
 
 TEST_F(CheckpointFolder, MakesRoomByItsOldestButNeverByTheLastThatIsWhole) {
-  for (const std::uint64_t steps : {10, 20, 30, 99}) write(steps);
+  write({10, 20, 30, 99});
   EXPECT_EQ(make_room(folder_.path(), 40), room_made::of_oldest);
   EXPECT_THAT(names(), ElementsAre(checkpoint_name(99), checkpoint_name(30), checkpoint_name(20)));
   folder_.write(checkpoint_name(30), "cut");
   EXPECT_EQ(make_room(folder_.path(), 40), room_made::none) << "only 20 is whole";
-  write(30);
+  write({30});
   folder_.write(checkpoint_name(20), "cut");
   EXPECT_EQ(make_room(folder_.path(), 40), room_made::of_oldest);
   EXPECT_EQ(make_room(folder_.path(), 40), room_made::none);
@@ -127,55 +121,42 @@ TEST_F(CheckpointFolder, MakesRoomByItsOldestButNeverByTheLastThatIsWhole) {
 }
 
 TEST_F(CheckpointFolder, MakesRoomByWhatAKilledRunLeftFirst) {
-  for (const std::uint64_t steps : {10, 20}) write(steps);
+  write({10, 20});
   folder_.write(checkpoint_name(30) + ".partial", "what was written of it");
   EXPECT_EQ(make_room(folder_.path(), 40), room_made::of_killed);
   EXPECT_EQ(names().size(), 2U);
 }
 
-TEST_F(CheckpointFolder, IsMadeAndTried) {
-  const auto inner = folder_.path() / "a" / "b";
-  { const folder_lock lock = prepare_checkpoint_folder(inner, {}); }
-  EXPECT_TRUE(std::filesystem::is_empty(inner));
-}
-
 TEST_F(CheckpointFolder, IsThatOfOneRunAtATime) {
-  write(5);
-  const auto prepare = [&] {
-    return prepare_checkpoint_folder(folder_.path(), folder_.path() / checkpoint_name(5));
-  };
-  {
-    const folder_lock first = prepare();
-    testing::expect_refused({{"a second run", [&] { const folder_lock second = prepare(); },
-                              "another run keeps its checkpoints there"}});
-  }
-  EXPECT_NO_THROW(const folder_lock third = prepare());
-}
-
-TEST_F(CheckpointFolder, KnowsWhetherACheckpointIsStillTheNewest) {
-  for (const std::uint64_t steps : {10, 20}) write(steps);
-  const auto require = [&](std::uint64_t steps) { require_newest(folder_.path() / checkpoint_name(steps)); };
-  EXPECT_NO_THROW(require(20));
-  testing::expect_refused({{"an older one", [&] { require(10); },
-                            "another process has written " + checkpoint_name(20) + " there meanwhile"}});
-  folder_.write(checkpoint_name(30), "cut");
-  EXPECT_NO_THROW(require(20)) << "nobody can go on from what is damaged";
-}
-
-TEST_F(CheckpointFolder, MixesNoTwoRuns) {
-  write(5);
-  const auto elsewhere = folder_.path() / "elsewhere";
   const auto prepare = [](const std::filesystem::path& folder, const std::filesystem::path& resumed) {
-    const folder_lock lock = prepare_checkpoint_folder(folder, resumed);
+    return prepare_checkpoint_folder(folder, resumed);
   };
+  const auto inner = folder_.path() / "a" / "b", elsewhere = folder_.path() / "elsewhere";
+  { const folder_lock lock = prepare(inner, {}); }
+  EXPECT_TRUE(std::filesystem::is_empty(inner)) << "it is made and tried";
+  write({5});
+  {
+    const folder_lock first = prepare(folder_.path(), at(5));
+    expect_refused(
+        {"a second run", [&] { prepare(folder_.path(), at(5)); }, "another run keeps its checkpoints there"});
+  }
   EXPECT_NO_THROW(prepare(folder_.path(), folder_.path() / "." / checkpoint_name(5)));
-  EXPECT_NO_THROW(prepare(elsewhere, folder_.path() / checkpoint_name(5)));
+  EXPECT_NO_THROW(prepare(elsewhere, at(5)));
   folder_.write("file", "");
-  testing::expect_refused(
+  expect_refused(
       {{"another run", [&] { prepare(folder_.path(), {}); }, "holds checkpoints of an earlier run"},
        {"a run of another folder", [&] { prepare(folder_.path(), elsewhere / checkpoint_name(7)); },
         "holds checkpoints of an earlier run"},
        {"a file", [&] { prepare(folder_.path() / "file", {}); }, "cannot be written"}});
+}
+
+TEST_F(CheckpointFolder, KnowsWhetherACheckpointIsStillTheNewest) {
+  write({10, 20});
+  EXPECT_NO_THROW(require_newest(at(20)));
+  expect_refused({"an older one", [&] { require_newest(at(10)); },
+                  "another process has written " + checkpoint_name(20) + " there meanwhile"});
+  folder_.write(checkpoint_name(30), "cut");
+  EXPECT_NO_THROW(require_newest(at(20))) << "nobody can go on from what is damaged";
 }
 
 checkpoint_parts two_parts() {
@@ -204,35 +185,26 @@ protected:
 TEST_F(CheckpointFile, GivesBackEachPart) {
   const std::uint64_t bytes = write_checkpoint_file(path_, two_parts());
   EXPECT_EQ(bytes, std::filesystem::file_size(path_));
-  const checkpoint c = checkpoint::read(path_);
-  EXPECT_EQ(c.path(), path_);
-  EXPECT_TRUE(c.has("run"));
-  EXPECT_FALSE(c.has("shard 1"));
-  const auto shard = c.part("shard 0");
-  std::uint64_t version = 0;
-  std::vector<float> weights(3);
-  shard->field("version", version);
-  shard->group("shard", [&] { shard->floats("weights", weights); });
-  EXPECT_EQ(version, 12U);
-  EXPECT_EQ(weights, (std::vector<float>{1, 2, 3}));
-  std::string policy;
-  c.part("run")->field("policy", policy);
-  EXPECT_EQ(policy, "async, \"sync\"@5");
-}
-
-TEST_F(CheckpointFile, IsSafetensorsForOtherTools) {
-  write_checkpoint_file(path_, two_parts());
+  EXPECT_EQ(checkpoint::read(path_).path(), path_);
+  const checkpoint both[] = {checkpoint::read(path_), checkpoint::of(two_parts(), "in memory")};
+  for (const checkpoint& c : both) {
+    EXPECT_TRUE(c.has("run"));
+    EXPECT_FALSE(c.has("shard 1"));
+    const auto shard = c.part("shard 0");
+    std::uint64_t version = 0;
+    std::vector<float> weights(3);
+    shard->field("version", version);
+    shard->group("shard", [&] { shard->floats("weights", weights); });
+    EXPECT_EQ(version, 12U);
+    EXPECT_THAT(weights, ElementsAre(1, 2, 3));
+    std::string policy;
+    c.part("run")->field("policy", policy);
+    EXPECT_EQ(policy, "async, \"sync\"@5");
+  }
   safetensors_file file(path_);
-  ASSERT_EQ(file.arrays().size(), 1U);
+  ASSERT_EQ(file.arrays().size(), 1U) << "for other tools";
   EXPECT_EQ(file.arrays()[0].name, "shard 0/shard/weights");
   EXPECT_EQ(file.metadata().at("format"), "mailgrad checkpoint 1");
-}
-
-TEST_F(CheckpointFile, NeedsNoFile) {
-  const checkpoint c = checkpoint::of(two_parts(), "in memory");
-  std::uint64_t version = 0;
-  c.part("shard 0")->field("version", version);
-  EXPECT_EQ(version, 12U);
 }
 
 /// Every byte that is lost, and every byte that is changed, is found.
@@ -259,18 +231,16 @@ TEST_F(CheckpointFile, RefusesWhatIsCutOrDamaged) {
 TEST_F(CheckpointFile, RefusesOtherFiles) {
   const std::vector<float> weights{1};
   const std::vector<array_to_store> arrays{{"dense1/weights", shape{1}, weights}};
+  const auto read = [this] { checkpoint::read(path_); };
   write_safetensors(path_, arrays, {});
-  testing::expect_refused({{"weights", [&] { checkpoint::read(path_); },
-                            "expected a checkpoint, found a safetensors file of another program; "},
-                           {"nothing", [&] { checkpoint::read(folder_.path() / "nothing"); }, "No such file"},
-                           {"an array of no part",
-                            [&] {
-                              write_safetensors(path_, arrays, {{"format", "mailgrad checkpoint 1"}});
-                              checkpoint::read(path_);
-                            },
-                            "is of no part"},
-                           {"no such part", [] { checkpoint::of(two_parts(), "x").part("worker 3"); },
-                            "'x' has no part 'worker 3'"}});
+  expect_refused({"weights", read, "expected a checkpoint, found a safetensors file of another program; "});
+  write_safetensors(path_, arrays, {{"format", "mailgrad checkpoint 1"}});
+  expect_refused({"an array of no part", read, "is of no part"});
+  expect_refused({"nothing", [&] { checkpoint::read(folder_.path() / "nothing"); }, "No such file"});
+  expect_refused({"no such part", [] { checkpoint::of(two_parts(), "x").part("worker 3"); },
+                  "'x' has no part 'worker 3'"});
+  expect_refused({"no folder", [&] { write_checkpoint_file(folder_.path() / "a" / "b", two_parts()); },
+                  "cannot be written"});
 }
 
 /// What people take for a checkpoint is told as what it is, with what it is for.
@@ -279,7 +249,7 @@ TEST_F(CheckpointFile, SaysWhatIsNoCheckpoint) {
     return [this, bytes] { checkpoint::read(folder_.write("x", bytes)); };
   };
   const std::string rest(300, '\x11');
-  testing::expect_refused(
+  expect_refused(
       {{"nothing in it", reading(""),
         "expected a checkpoint, found an empty file; --resume takes the folder that "},
        {"ONNX", reading(std::string("\x08\x0a\x12\x07pytorch:", 12) + rest),
@@ -293,16 +263,11 @@ TEST_F(CheckpointFile, SaysWhatIsNoCheckpoint) {
        {"noise", reading(rest), "the header is said to have"}});
 }
 
-TEST_F(CheckpointFile, LeavesTheOlderOneIfItCannotBeWritten) {
-  testing::expect_refused(
-      testing::misuse{"no folder", [&] { write_checkpoint_file(folder_.path() / "a" / "b", two_parts()); },
-                      "cannot be written"});
-}
-
 checkpoint kept(const hogwild_store& block, block_weights which) {
   return checkpoint::of({{block_part, keep_block(block, which)}}, "kept");
 }
 
+/// Only schedules count what workers wrote that do not go on.
 TEST(KeptBlock, HasItsWeightsAndCountsAgain) {
   hogwild_store block(std::vector<float>{1, 2, 3});
   block.advance();
@@ -314,22 +279,18 @@ TEST(KeptBlock, HasItsWeightsAndCountsAgain) {
   EXPECT_EQ(again.before(), 0U);
   EXPECT_EQ(again.load(0), 1);
   EXPECT_EQ(again.load(2), 3);
-}
-
-/// Only schedules count what workers wrote that do not go on.
-TEST(KeptBlock, CountsApartWhatOtherWorkersWrote) {
-  hogwild_store block(std::vector<float>{1, 2, 3});
-  block.go_on_from(5, 7);
-  block.advance();
-  hogwild_store again(std::vector<float>(3));
-  restore_block(kept(block, block_weights::all), again, block_weights::all, 4);
-  EXPECT_EQ(again.version(), 4U);
-  EXPECT_EQ(again.before(), 9U);
-  EXPECT_EQ(again.updates(), block.updates());
+  hogwild_store resumed(std::vector<float>{1, 2, 3});
+  resumed.go_on_from(5, 7);
+  resumed.advance();
+  hogwild_store later(std::vector<float>(3));
+  restore_block(kept(resumed, block_weights::all), later, block_weights::all, 4);
+  EXPECT_EQ(later.version(), 4U);
+  EXPECT_EQ(later.before(), 9U) << "what other workers wrote";
+  EXPECT_EQ(later.updates(), resumed.updates());
 }
 
 TEST(KeptBlock, LeavesTheWeightsToTheShards) {
-  hogwild_store block(std::vector<float>{1, 2, 3});
+  const hogwild_store block(std::vector<float>{1, 2, 3});
   hogwild_store again(std::vector<float>{7, 8, 9});
   restore_block(kept(block, block_weights::in_shards), again, block_weights::in_shards, 0);
   EXPECT_EQ(again.load(1), 8);
@@ -337,30 +298,27 @@ TEST(KeptBlock, LeavesTheWeightsToTheShards) {
 
 TEST(KeptBlock, IsRefusedIfItDoesNotFit) {
   const hogwild_store block(std::vector<float>{1, 2, 3});
-  hogwild_store longer(std::vector<float>(4));
-  EXPECT_EQ(testing::words_of_refusal(
-                [&] { restore_block(kept(block, block_weights::all), longer, block_weights::all, 0); }),
-            "block/weights: expected 4 floats, found 3");
-  hogwild_store again(std::vector<float>(3));
-  EXPECT_EQ(testing::words_of_refusal(
-                [&] { restore_block(kept(block, block_weights::all), again, block_weights::all, 1); }),
-            "block: its workers made 1 updates, and it counts 0");
-  EXPECT_NE(testing::words_of_refusal(
-                [&] { restore_block(kept(block, block_weights::in_shards), again, block_weights::all, 0); }),
-            "");
+  const auto refusal = [&](std::size_t floats, block_weights which, std::uint64_t updates) {
+    hogwild_store again(std::vector<float>(floats, 0.0F));
+    return words_of_refusal([&] { restore_block(kept(block, which), again, block_weights::all, updates); });
+  };
+  EXPECT_EQ(refusal(4, block_weights::all, 0), "block/weights: expected 4 floats, found 3");
+  EXPECT_EQ(refusal(3, block_weights::all, 1), "block: its workers made 1 updates, and it counts 0");
+  EXPECT_NE(refusal(3, block_weights::in_shards, 0), "");
 }
 
-class LeftBranch : public ::testing::Test {
+class LeftBranch : public CheckpointFolder {
 protected:
-  void write(std::uint64_t steps) const {
-    const auto run = std::make_shared<saved_fields>();
-    run->field("steps", steps);
-    write_checkpoint_file(at(steps), {{"run", run}});
-  }
   void test(std::uint64_t steps) {
     best_.offer({.steps = steps, .loss = 1.0 / static_cast<double>(steps)}, {});
   }
-  std::filesystem::path at(std::uint64_t steps) const { return folder_.path() / checkpoint_name(steps); }
+  /// Checkpoints after 10, 20 and 30 steps, each behind a test that was the best so far.
+  void write_and_test() {
+    for (const std::uint64_t steps : {10, 20, 30}) {
+      test(steps - 1);
+      write({steps});
+    }
+  }
   static std::set<std::string> files_in(const std::filesystem::path& folder) {
     std::set<std::string> names;
     for (const auto& file : std::filesystem::directory_iterator(folder))
@@ -368,12 +326,11 @@ protected:
     return names;
   }
 
-  scratch_folder folder_;
   best_weights best_{folder_.path()};
 };
 
 TEST_F(LeftBranch, KeepsItsRecordingUnderAnotherName) {
-  for (const std::uint64_t steps : {10, 20}) write(steps);
+  write({10, 20});
   const std::string recording = folder_.write("run.rec", "turns").string();
   EXPECT_EQ(leave_recording(at(20), {.steps = 20}, recording), "") << "nothing came later";
   EXPECT_EQ(leave_recording(at(10), {.steps = 10}, folder_.path() / "none"), "");
@@ -389,7 +346,7 @@ TEST_F(LeftBranch, KeepsItsRecordingUnderAnotherName) {
 
 /// A checkpoint that somebody has given another name tells its steps.
 TEST_F(LeftBranch, HasTheStepsOfACheckpointOfAnyName) {
-  for (const std::uint64_t steps : {10, 20, 30}) write(steps);
+  write({10, 20, 30});
   std::filesystem::rename(at(20), folder_.path() / "mine.safetensors");
   const left_branch left = leave_later_branch(folder_.path() / "mine.safetensors", {.steps = 20});
   EXPECT_EQ(left.folder.filename(), "left-after-0000000020");
@@ -397,10 +354,7 @@ TEST_F(LeftBranch, HasTheStepsOfACheckpointOfAnyName) {
 }
 
 TEST_F(LeftBranch, IsWholeInAFolderOfItsOwn) {
-  for (const std::uint64_t steps : {10, 20, 30}) {
-    test(steps - 1);
-    write(steps);
-  }
+  write_and_test();
   const left_branch left = leave_later_branch(at(20), {.steps = 20});
   EXPECT_EQ(left.folder, folder_.path() / "left-after-0000000020");
   EXPECT_THAT(files_in(folder_.path()),
@@ -419,16 +373,16 @@ TEST_F(LeftBranch, IsWholeInAFolderOfItsOwn) {
 }
 
 TEST_F(LeftBranch, ReplacesNoOther) {
-  for (const std::uint64_t steps : {10, 20}) write(steps);
+  write({10, 20});
   const std::filesystem::path first = leave_later_branch(at(10), {.steps = 10}).folder;
-  write(20);
+  write({20});
   EXPECT_EQ(leave_later_branch(at(10), {.steps = 10}).folder, first.string() + "-2");
   EXPECT_THAT(files_in(first), ElementsAre(checkpoint_name(20)));
 }
 
 TEST_F(LeftBranch, IsNoneBehindTheNewestCheckpoint) {
   test(9);
-  for (const std::uint64_t steps : {10, 20}) write(steps);
+  write({10, 20});
   const left_branch left = leave_later_branch(at(20), {.steps = 20});
   EXPECT_TRUE(left.folder.empty());
   EXPECT_EQ(in_words(left), "");
@@ -437,7 +391,7 @@ TEST_F(LeftBranch, IsNoneBehindTheNewestCheckpoint) {
 
 /// A run that was killed may have had a better test since its last checkpoint.
 TEST_F(LeftBranch, MayBeNoMoreThanWeights) {
-  write(10);
+  write({10});
   test(15);
   const left_branch left = leave_later_branch(at(10), {.steps = 10});
   EXPECT_EQ(in_words(left),
@@ -456,7 +410,7 @@ TEST_F(LeftBranch, IsCompletedIfItsProcessIsKilledBetweenTwoMoves) {
     best_weights anew(folder_.path());
     for (const std::uint64_t steps : {10, 20, 30}) {
       anew.offer({.steps = steps - 1, .loss = 1.0 / static_cast<double>(steps)}, {});
-      write(steps);
+      write({steps});
     }
     const pid_t process = fork();
     if (process == 0) {
@@ -493,10 +447,7 @@ TEST_F(LeftBranch, IsCompletedIfItsProcessIsKilledBetweenTwoMoves) {
 
 /// A folder of the name of a file is in its way.
 TEST_F(LeftBranch, IsNoneIfAFileCannotBeMoved) {
-  for (const std::uint64_t steps : {10, 20, 30}) {
-    test(steps - 1);
-    write(steps);
-  }
+  write_and_test();
   const auto before = files_in(folder_.path());
   int changes = 0;
   EXPECT_THAT(complaint([&] {
@@ -515,7 +466,7 @@ TEST_F(LeftBranch, IsNoneIfAFileCannotBeMoved) {
 
 /// Whoever may write into the folder could make one once the plan is written.
 TEST_F(LeftBranch, FollowsNoLinkOfItsName) {
-  for (const std::uint64_t steps : {10, 20}) write(steps);
+  write({10, 20});
   const auto before = files_in(folder_.path());
   const std::filesystem::path elsewhere = folder_.path() / "of somebody else";
   std::filesystem::create_directory(elsewhere);
@@ -533,7 +484,7 @@ TEST_F(LeftBranch, FollowsNoLinkOfItsName) {
 }
 
 TEST_F(LeftBranch, IsToldByAFileThatNamesNothingElsewhere) {
-  write(10);
+  write({10});
   folder_.write(std::string(set_aside::file_name), "half of it");
   EXPECT_THAT(complaint([&] { newest_checkpoint(folder_.path()); }),
               HasSubstr("expected the files that are being set aside"));

@@ -1,7 +1,6 @@
 #include <mailgrad/data/batch.hpp>
 #include <mailgrad/engine/delays/delay_law.hpp>
 #include <mailgrad/engine/delays/delay_spec.hpp>
-#include <mailgrad/tests/engine/delays/delay_samples.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
@@ -9,15 +8,48 @@
 
 #include <cmath>
 #include <numbers>
+#include <string_view>
 
 namespace mailgrad {
 namespace {
 
-using testing::mean_of;
-using testing::quantile_of;
-using testing::steps_of;
-using testing::variation_of;
+using testing::expect_refused;
 using namespace ::testing;
+
+/// The first steps of one worker, each begun when the last has ended.
+std::vector<double> steps_of(const delay_spec& law, rank worker, std::size_t count, std::uint64_t seed = 1) {
+  const std::unique_ptr<delay_law> times = law.law_of(worker, seed);
+  std::vector<double> all;
+  double now = 0;
+  for (std::uint64_t step = 1; step <= count; ++step) {
+    all.push_back(times->seconds(step, now));
+    now += all.back();
+  }
+  return all;
+}
+std::vector<double> steps_of(std::string_view law, std::size_t count, std::uint64_t seed = 1) {
+  return steps_of(delay_spec(law, 1), {0}, count, seed);
+}
+
+double mean_of(const std::vector<double>& all) {
+  double sum = 0;
+  for (const double x : all) sum += x;
+  return sum / static_cast<double>(all.size());
+}
+
+/// The standard deviation by the mean.
+double variation_of(const std::vector<double>& all) {
+  const double mean = mean_of(all);
+  double squares = 0;
+  for (const double x : all) squares += (x - mean) * (x - mean);
+  return std::sqrt(squares / static_cast<double>(all.size())) / mean;
+}
+
+double quantile_of(std::vector<double> all, double share) {
+  const auto at = static_cast<std::ptrdiff_t>(share * static_cast<double>(all.size()));
+  std::ranges::nth_element(all, all.begin() + at);
+  return all[static_cast<std::size_t>(at)];
+}
 
 /// The texts that a user sees in --help have the defaults.
 TEST(DelaySpec, ReadsEveryFormThatIsListed) {
@@ -29,15 +61,12 @@ TEST(DelaySpec, ReadsEveryFormThatIsListed) {
     if (name == "list" || name == "by-class") continue;
     EXPECT_EQ(written, steps_of(delay_spec(name, 3), {2}, 20)) << text;
   }
-}
-
-TEST(DelaySpec, TakesFormulasForSeconds) {
   EXPECT_EQ(steps_of(delay_spec("exp:mean=3*i", 4), {1}, 5), steps_of(delay_spec("exp:mean=6", 4), {1}, 5));
 }
 
 TEST(DelaySpec, SaysWhatWouldBeRight) {
   const auto of = [](const std::string& text) { return [text] { delay_spec(text, 2); }; };
-  testing::expect_refused({
+  expect_refused({
       {"an unknown law", of("expo"), "delays 'expo' are unknown; did you mean 'exp'?"},
       {"no law", of(""), "are unknown; "},
       {"an unknown setting", of("gamma:vc=1"),
@@ -61,32 +90,24 @@ TEST(DelaySpec, SaysWhatWouldBeRight) {
   });
 }
 
-TEST(WorkerFormula, CountsWorkersFromOne) {
-  EXPECT_EQ(worker_formula("i").of(0, 8), 1);
-  EXPECT_EQ(worker_formula("sqrt(i)").of(3, 8), 2);
-  EXPECT_EQ(worker_formula("i^2").of(3, 8), 16);
-  EXPECT_EQ(worker_formula("1+4*i").of(2, 8), 13);
-  EXPECT_EQ(worker_formula("n-i").of(2, 8), 5);
-}
-
-TEST(WorkerFormula, BindsAsArithmeticDoes) {
-  EXPECT_EQ(worker_formula("2+3*4^2/6-1").of(0, 1), 9);
-  EXPECT_EQ(worker_formula("8-3-2").of(0, 1), 3);
-  EXPECT_EQ(worker_formula("-2^2").of(0, 1), -4);
-  EXPECT_EQ(worker_formula("2^3^2").of(0, 1), 512);
-  EXPECT_EQ(worker_formula("2*-3").of(0, 1), -6);
-  EXPECT_DOUBLE_EQ(worker_formula("1+sqrt(i-1)").of(9, 10), 4);
-  EXPECT_DOUBLE_EQ(worker_formula("(1+.5)*1e-3").of(0, 1), 0.0015);
-}
-
-TEST(WorkerFormula, LetsItsUserJudgeWhatIsNoNumber) {
-  EXPECT_TRUE(std::isinf(worker_formula("1/(i-1)").of(0, 1)));
+TEST(WorkerFormula, CountsWorkersFromOneAndBindsAsArithmeticDoes) {
+  struct row {
+    const char* text;
+    std::uint32_t worker, workers;
+    double value;
+  };
+  for (const row& r : {row{"i", 0, 8, 1}, row{"sqrt(i)", 3, 8, 2}, row{"i^2", 3, 8, 16},
+                       row{"1+4*i", 2, 8, 13}, row{"n-i", 2, 8, 5}, row{"2+3*4^2/6-1", 0, 1, 9},
+                       row{"8-3-2", 0, 1, 3}, row{"-2^2", 0, 1, -4}, row{"2^3^2", 0, 1, 512},
+                       row{"2*-3", 0, 1, -6}, row{"1+sqrt(i-1)", 9, 10, 4}, row{"(1+.5)*1e-3", 0, 1, 0.0015}})
+    EXPECT_DOUBLE_EQ(worker_formula(r.text).of(r.worker, r.workers), r.value) << r.text;
+  EXPECT_TRUE(std::isinf(worker_formula("1/(i-1)").of(0, 1))) << "its user judges what is no number";
   EXPECT_TRUE(std::isnan(worker_formula("sqrt(i-2)").of(0, 1)));
 }
 
 TEST(WorkerFormula, RefusesOtherTexts) {
   const auto of = [](const std::string& text) { return [text] { worker_formula{text}; }; };
-  testing::expect_refused({
+  expect_refused({
       {"nothing", of(""), "expected a number, i, n, sqrt() or '(', found its end"},
       {"a name", of("2*x"), "'2*x' is no formula of i, as sqrt(i) or 1+4*i are: expected a number"},
       {"infinity", of("inf"), "expected an operator, found 'n'"},
@@ -101,28 +122,21 @@ TEST(WorkerFormula, RefusesOtherTexts) {
 
 constexpr std::size_t many = 200'000;
 
-TEST(DrawnDelay, IsConstant) {
+TEST(DrawnDelay, IsConstantOrListed) {
   EXPECT_THAT(steps_of("constant:2.5", 3), ElementsAre(2.5, 2.5, 2.5));
-  const delay_spec squares("constant:i^2", 4);
-  EXPECT_THAT(steps_of(squares, {3}, 2), ElementsAre(16, 16));
-}
-
-TEST(DrawnDelay, IsListed) {
+  EXPECT_THAT(steps_of(delay_spec("constant:i^2", 4), {3}, 2), ElementsAre(16, 16));
   const delay_spec listed("list:1,1,4", 3);
   EXPECT_THAT(steps_of(listed, {2}, 2), ElementsAre(4, 4));
   EXPECT_THAT(steps_of(listed, {0}, 1), ElementsAre(1));
 }
 
 TEST(DrawnDelay, HasTheMomentsOfAnExponential) {
-  const std::vector<double> all = steps_of("exp:mean=2", many);
+  std::vector<double> all = steps_of("exp:mean=2", many);
   EXPECT_NEAR(mean_of(all), 2, 0.02);
   EXPECT_NEAR(variation_of(all), 1, 0.02);
   EXPECT_NEAR(quantile_of(all, 0.5), 2 * std::numbers::ln2, 0.02);
   EXPECT_NEAR(quantile_of(all, 0.99), 2 * std::log(100), 0.15);
-}
-
-TEST(DrawnDelay, ShiftsAnExponential) {
-  const std::vector<double> all = steps_of("shifted-exp:shift=3,mean=0.5", many);
+  all = steps_of("shifted-exp:shift=3,mean=0.5", many);
   EXPECT_NEAR(mean_of(all), 3.5, 0.01);
   EXPECT_GE(quantile_of(all, 0), 3);
   EXPECT_NEAR(quantile_of(all, 0.5), 3 + 0.5 * std::numbers::ln2, 0.01);
@@ -182,12 +196,8 @@ TEST(DrawnDelay, SlowsSomeStepsDown) {
   const std::vector<double> all = steps_of("slowdown:p=0.05,factor=10,time=2", many);
   EXPECT_NEAR(mean_of(all), 2 * (0.95 + 0.5), 0.05);
   EXPECT_THAT(all, Each(AnyOf(2.0, 20.0)));
-}
-
-/// A tail may be too heavy for any clock.
-TEST(DrawnDelay, IsCutWhereNoClockWouldHoldIt) {
-  const std::vector<double> all = steps_of("pareto:alpha=0.01", 1000);
-  EXPECT_EQ(quantile_of(all, 0.999), delay_law::longest);
+  EXPECT_EQ(quantile_of(steps_of("pareto:alpha=0.01", 1000), 0.999), delay_law::longest)
+      << "a tail may be too heavy for any clock";
 }
 
 TEST(DrawnDelay, DependsOnSeedWorkerAndStepAlone) {
@@ -197,33 +207,20 @@ TEST(DrawnDelay, DependsOnSeedWorkerAndStepAlone) {
   EXPECT_NE(of_1, steps_of(law, {2}, 4));
   EXPECT_NE(of_1, steps_of(law, {1}, 4, 2));
   EXPECT_EQ(law.law_of({1}, 1)->seconds(4, 0), of_1[3]) << "without the steps before";
-}
-
-/// The numbers of other compilers and of later versions are the same.
-TEST(DrawnDelay, KeepsItsNumbers) {
-  EXPECT_NEAR(steps_of("exp", 1)[0], 0.668074373098, 1e-11);
-  EXPECT_NEAR(steps_of(delay_spec("exp", 3), {2}, 7)[6], 0.143776811302, 1e-11);
+  EXPECT_NEAR(steps_of("exp", 1)[0], 0.668074373098, 1e-11) << "by any compiler";
+  EXPECT_NEAR(steps_of(law, {2}, 7)[6], 0.143776811302, 1e-11);
   EXPECT_NEAR(steps_of("half-normal", 1)[0], 1.751355154163, 1e-11);
 }
 
-constexpr std::size_t steps = 100'000;
-
-TEST(MarkovDelay, IsSlowForItsLongRunShareOfTheSteps) {
+TEST(MarkovDelay, IsSlowForItsShareOfTheStepsAndForSomeAtATime) {
+  constexpr std::size_t steps = 100'000;
   const std::vector<double> all = steps_of("markov:to-slow=0.05,to-fast=0.2,factor=10,time=2", steps);
   const auto slow = static_cast<double>(std::ranges::count(all, 20.0));
   EXPECT_NEAR(slow / steps, 0.05 / 0.25, 0.01);
   EXPECT_EQ(std::ranges::count(all, 2.0) + std::ranges::count(all, 20.0), std::ssize(all));
-}
-
-TEST(MarkovDelay, StaysInAStateForSomeSteps) {
-  const std::vector<double> all = steps_of("markov:to-slow=0.05,to-fast=0.2", steps);
   std::size_t spells = 0;
-  for (std::size_t i = 1; i < all.size(); ++i) spells += all[i] > 1 && all[i - 1] == 1;
-  const auto slow = static_cast<double>(std::ranges::count(all, 10.0));
+  for (std::size_t i = 1; i < all.size(); ++i) spells += all[i] > 2 && all[i - 1] == 2;
   EXPECT_NEAR(slow / static_cast<double>(spells), 5, 0.3) << "1 / to-fast steps";
-}
-
-TEST(MarkovDelay, NeverChangesWithoutAProbabilityTo) {
   EXPECT_THAT(steps_of("markov:to-slow=0,to-fast=0", 3), ElementsAre(1, 1, 1));
   EXPECT_THAT(steps_of("markov:to-slow=1,to-fast=0", 3), ElementsAre(10, 10, 10));
 }
@@ -250,7 +247,7 @@ TEST(ClassDelay, IsRefusedForOtherClasses) {
   const auto fits = [](const char* law, const dataset& samples) {
     return [law, &samples] { delay_spec(law, 2).require_fits(samples); };
   };
-  testing::expect_refused({
+  expect_refused({
       {"too few", fits("by-class:1,2", three), "expected a number for each of 3 classes, found 2"},
       {"numbers", fits("by-class:1", numbers), "no classes"},
       {"no number", fits("by-class:1,x,3", three), "'x' is no number of seconds"},
@@ -296,7 +293,7 @@ TEST_F(DelayTrace, SaysHowLongAStepTakesThatBeginsThen) {
 }
 
 TEST_F(DelayTrace, NamesTheLineThatIsWrong) {
-  testing::expect_refused({
+  expect_refused({
       {"backwards", reading("0,0,1\n5,1,1\n4.5,0,2\n"),
        "t.csv: line 3: expected a time no earlier than 5, found '4.5'"},
       {"an unknown worker", reading("0,0,1\n0,2,1\n"),
@@ -315,23 +312,20 @@ TEST_F(DelayTrace, NamesTheLineThatIsWrong) {
 
 TEST(ListedDelay, BeginsAnewBehindItsLastStep) {
   const auto list = std::make_shared<const std::vector<double>>(std::vector{1.0, 2.0, 3.0});
-  listed_delay from_front(list, 0);
-  listed_delay from_second(list, 1);
-  std::vector<double> one, other;
-  for (std::uint64_t step = 1; step <= 5; ++step) {
-    one.push_back(from_front.seconds(step, 0));
-    other.push_back(from_second.seconds(step, 0));
-  }
-  EXPECT_THAT(one, ElementsAre(1, 2, 3, 1, 2));
-  EXPECT_THAT(other, ElementsAre(2, 3, 1, 2, 3));
+  const auto from = [&](std::size_t first) {
+    listed_delay listed(list, first);
+    std::vector<double> all;
+    for (std::uint64_t step = 1; step <= 5; ++step) all.push_back(listed.seconds(step, 0));
+    return all;
+  };
+  EXPECT_THAT(from(0), ElementsAre(1, 2, 3, 1, 2));
+  EXPECT_THAT(from(1), ElementsAre(2, 3, 1, 2, 3));
 }
 
 TEST(SlowedDelay, TakesItsFactorOfAnotherLaw) {
   const delay_spec law("list:2,3", 2);
-  slowed_delay slow(law.law_of({1}, 1), 1.5);
-  EXPECT_EQ(slow.seconds(1, 0), 4.5);
-  slowed_delay beyond(law.law_of({1}, 1), 1e9);
-  EXPECT_EQ(beyond.seconds(1, 0), delay_law::longest);
+  EXPECT_EQ(slowed_delay(law.law_of({1}, 1), 1.5).seconds(1, 0), 4.5);
+  EXPECT_EQ(slowed_delay(law.law_of({1}, 1), 1e9).seconds(1, 0), delay_law::longest);
 }
 
 } // namespace
