@@ -125,7 +125,7 @@ struct training_options {
   std::string delays{};
   std::uint64_t delays_seed = 1; ///< of these times
   std::string cure = "none";     ///< a cure of staleness, in the grammar of make_cure()
-  optimizer_options optimizer;   ///< the default is plain SGD
+  optimizer_options optimizer{}; ///< the default is plain SGD
   std::uint64_t local_steps = 0; ///< of a worker between two exchanges; 0: each gradient goes to the shards
   /// The optimiser of the shards, if there are local steps. SGD with learning rate 1 averages models.
   optimizer_options outer{.learning_rate = 1};

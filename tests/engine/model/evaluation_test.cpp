@@ -1,8 +1,10 @@
 #include <mailgrad/engine/model/evaluation.hpp>
+#include <mailgrad/engine/plan/run_tester.hpp>
 #include <mailgrad/engine/worker/replica.hpp>
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/graph/operations.hpp>
+#include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/engine/small_problem.hpp>
 
@@ -10,6 +12,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <span>
 #include <stdexcept>
 
@@ -173,6 +176,29 @@ TEST(Evaluation, TestsRowsWithoutASingleEntry) {
   const parameter_layout layout = lay_out(model, request, 1);
   const evaluation e = evaluate(model, request, layout, values_where(layout, "dense1/bias", {0, 1}), samples);
   EXPECT_DOUBLE_EQ(e.accuracy.value(), 2.0 / 3);
+}
+
+TEST(FiniteWeights, NameTheVariableAndTheShardOfTheFirstThatIsNot) {
+  const parameter_layout layout = testing::layout_of({{"a", {5}}, {"b", {2, 32}}}, 2);
+  std::vector<float> weights(layout.size(), 1.0F);
+  EXPECT_FALSE(format_not_finite(layout, weights));
+  const placed_variable& b = layout.variables()[1];
+  weights[b.offset + 63] = -std::numeric_limits<float>::infinity();
+  EXPECT_EQ(format_not_finite(layout, weights), "weight 63 of 'b' on shard 1 is -inf");
+  weights[b.offset] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(format_not_finite(layout, weights), "weight 0 of 'b' on shard 0 is nan");
+}
+
+TEST(FiniteWeights, AreNotLookedForInTheGapsBetweenVariables) {
+  const parameter_layout layout = testing::layout_of({{"a", {5}}, {"b", {3}}}, 1);
+  std::vector<float> weights(layout.size(), 1.0F);
+  weights[5] = std::numeric_limits<float>::infinity();
+  EXPECT_FALSE(format_not_finite(layout, weights));
+}
+
+TEST(FiniteWeights, AreRefusedIfTheyAreNotAsManyAsTheLayoutHas) {
+  const parameter_layout layout = testing::layout_of({{"a", {5}}}, 1);
+  EXPECT_THROW(format_not_finite(layout, std::vector<float>(5)), shape_error);
 }
 
 } // namespace

@@ -17,7 +17,8 @@ class GpuNames : public ::testing::Test {
 protected:
   ~GpuNames() override { simulated_gpu::set_up(simulated_gpu::default_settings()); }
 
-  static void let_machine_have(std::uint32_t gpus, simulated_gpu::machine what) {
+  static void let_machine_have(std::uint32_t gpus,
+                               simulated_gpu::machine what = simulated_gpu::machine::complete) {
     simulated_gpu::settings s = simulated_gpu::default_settings();
     s.gpus = gpus;
     s.has = what;
@@ -25,25 +26,19 @@ protected:
   }
 };
 
-TEST_F(GpuNames, ThatAreWrongAreRefusedWithTheGpusThatAreThere) {
-  let_machine_have(2, simulated_gpu::machine::complete);
-  for (const char* text : {"gpu:0", "CUDA:0", "cuda:x", "cuda:0/", "cpu:0/1", ""}) {
-    const std::string why = words_of_refusal([text] { named_device(text); });
-    EXPECT_THAT(why, StartsWith("device '" + std::string(text) + "': "));
-    EXPECT_THAT(why, HasSubstr("; this machine has cpu:0"));
-    EXPECT_THAT(why, EndsWith(", cuda:0, cuda:1"));
-  }
+TEST_F(GpuNames, StandInTheRefusalOfADeviceThatIsWrongOrMissing) {
+  let_machine_have(2);
+  for (const char* text : {"gpu:0", "CUDA:0", "cuda:x", "cuda:0/", "cpu:0/1", ""})
+    EXPECT_THAT(words_of_refusal([text] { named_device(text); }),
+                AllOf(StartsWith("device '" + std::string(text) + "': "),
+                      HasSubstr("; this machine has cpu:0"), EndsWith(", cuda:0, cuda:1")));
   EXPECT_EQ(named_device("cuda:1/2"), (device{device_kind::cuda, 1, 2}));
-}
-
-TEST_F(GpuNames, StandInTheRefusalOfACoreOrGpuThatIsMissing) {
-  let_machine_have(1, simulated_gpu::machine::complete);
-  for (const device missing : {device{device_kind::cpu, 4096}, device{device_kind::cuda, 1}}) {
-    const std::string why = words_of_refusal([missing] { require_here(missing); });
-    EXPECT_THAT(why,
-                StartsWith("device " + to_string(missing) + " is not available; this machine has cpu:0"));
-    EXPECT_THAT(why, EndsWith(", cuda:0"));
-  }
+  let_machine_have(1);
+  for (const device missing : {device{device_kind::cpu, 4096}, device{device_kind::cuda, 1}})
+    EXPECT_THAT(
+        words_of_refusal([missing] { require_here(missing); }),
+        AllOf(StartsWith("device " + to_string(missing) + " is not available; this machine has cpu:0"),
+              EndsWith(", cuda:0")));
 }
 
 TEST_F(GpuNames, AreReplacedByTheReasonWhyThereIsNoGpu) {
@@ -120,18 +115,15 @@ TEST_F(GpuReplayPlaces, AreLookedUpByNameAmongTheGpusOfThisMachine) {
   EXPECT_EQ(remedy("", "A100, A100", {}), "; replay it with cores in --devices");
 }
 
-TEST_F(GpuReplayPlaces, AreNoneIfAGpuIsMissing) {
+TEST_F(GpuReplayPlaces, AreNoneIfAGpuIsMissingOrDevicesAreNotToBlame) {
   EXPECT_EQ(remedy("H100, B200", cores, {"--devices=cuda:0,cuda:1"}), "; this machine has no GPU 'B200'");
   EXPECT_EQ(remedy_for_weights("B200", "the host", {}), "; this machine has no GPU 'B200'");
-  let_machine_have({});
-  EXPECT_EQ(remedy("H100, H100", cores, {}), "; this machine has no GPU 'H100'");
-}
-
-TEST_F(GpuReplayPlaces, AreLeftOutIfDevicesAreNotToBlame) {
   EXPECT_EQ(remedy("H100, H100", "H100, H100", {"--devices=cuda:0,cuda:0/1"}), "");
   EXPECT_EQ(remedy("H100, H100", "", {}), "") << "workers of other processes have not come yet";
   EXPECT_EQ(remedy("", "", {}), "");
   EXPECT_EQ(remedy_for_weights("H100", "H100", {}), "");
+  let_machine_have({});
+  EXPECT_EQ(remedy("H100, H100", cores, {}), "; this machine has no GPU 'H100'");
 }
 
 TEST_F(GpuReplayPlaces, AreNamedForWeightsAsForWorkers) {

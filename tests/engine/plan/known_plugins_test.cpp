@@ -25,11 +25,8 @@ using namespace ::testing;
 std::string plugin(const std::string& name) { return MAILGRAD_TEST_PLUGINS "/" + name + ".so"; }
 
 training_options options_with(optimizer_options rule) {
-  training_options o;
-  o.devices = {{device_kind::cpu, 0}, {device_kind::cpu, 0}};
-  o.optimizer = std::move(rule);
-  o.batch = 8;
-  return o;
+  return {
+      .devices = {{device_kind::cpu, 0}, {device_kind::cpu, 0}}, .optimizer = std::move(rule), .batch = 8};
 }
 
 std::string terms_of_shard(const training_options& o) {
@@ -55,6 +52,12 @@ TEST(KnownPlugins, GiveARuleOfTheProgramItsTable) {
 }
 
 TEST(KnownPlugins, GiveTheRuleOfTheSameFileWhereverItLies) {
+  known_plugins others;
+  others.load(plugin("factor_3"));
+  EXPECT_THAT(
+      [&] { read_shard_terms(terms_of_shard(options_with(parse_optimizer(plugin("factor_2")))), others); },
+      ThrowsMessage<std::invalid_argument>(HasSubstr(plugin_digest(plugin("factor_2")))))
+      << "a rule of this name is of another file";
   const scratch_folder folder;
   const std::string copy = (folder.path() / "elsewhere.so").string();
   std::filesystem::copy_file(plugin("own_momentum"), copy);
@@ -86,14 +89,6 @@ TEST(KnownPlugins, AreKnownByTheFileThatWasLoaded) {
   EXPECT_EQ(plugin_digest(file), plugin_digest(plugin("own_sgd")));
 }
 
-TEST(KnownPlugins, GiveNoRuleOfTheSameNameFromAnotherFile) {
-  const std::string told = terms_of_shard(options_with(parse_optimizer(plugin("factor_2"))));
-  known_plugins here;
-  here.load(plugin("factor_3"));
-  EXPECT_THAT([&] { read_shard_terms(told, here); },
-              ThrowsMessage<std::invalid_argument>(HasSubstr(plugin_digest(plugin("factor_2")))));
-}
-
 TEST(KnownPlugins, GiveTheRuleOfLocalSteps) {
   training_options o = options_with({.rule = make_custom_rule(rule_table<own_momentum>)});
   o.local_steps = 2;
@@ -120,6 +115,12 @@ TEST(KnownPlugins, AreCalledAsTheServerCallsThem) {
   here.take(wanted);
   EXPECT_EQ(policy_spec("/at/the/server/fair.so:1", 2).make()->name(), "fair-turns");
   EXPECT_NO_THROW(require_loaded("/at/the/server/fair.so:1"));
+  const named_plugin no_file{"sync", plugin_digest(file)};
+  EXPECT_THAT([&] { here.take(no_file); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("this is no file of a plug-in")));
+  here.load(plugin("fading"));
+  here.take({"./another/fading.so", plugin_digest(plugin("fading"))});
+  EXPECT_NO_THROW(cure_spec("./another/fading.so:2", 2));
 }
 
 /// However it is written: a text passes only if its policy is made without a look at any file.
@@ -130,24 +131,6 @@ TEST(KnownPlugins, AreNotLoadedForWhoeverElseNamesThem) {
     EXPECT_THROW(policy_spec(file, 2), std::invalid_argument) << file;
   }
   for (const char* harmless : {"ssp:3", "async:x.so", "async"}) EXPECT_NO_THROW(require_loaded(harmless));
-}
-
-TEST(KnownPlugins, GiveTheCureOfTheSameFile) {
-  const std::string file = plugin("fading");
-  known_plugins here;
-  here.load(file);
-  here.take({"./another/fading.so", plugin_digest(file)});
-  EXPECT_NO_THROW(cure_spec("./another/fading.so:2", 2));
-}
-
-TEST(KnownPlugins, AreCalledByNoWordThatIsNoFile) {
-  known_plugins here;
-  here.load(plugin("fair_turns"));
-  EXPECT_THAT(
-      [&] {
-        here.take({"sync", plugin_digest(plugin("fair_turns"))});
-      },
-      ThrowsMessage<std::invalid_argument>(HasSubstr("this is no file of a plug-in")));
 }
 
 TEST(KnownPlugins, AreRefusedIfTheyAreNone) {

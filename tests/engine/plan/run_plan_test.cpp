@@ -15,27 +15,29 @@
 #include <functional>
 #include <set>
 
-// Plans of runs whose rule, or parameter actor, looks at whole variables.
-
 namespace mailgrad {
 namespace {
 
 using testing::expect_refused;
 using testing::small_data;
 using testing::small_model;
-using testing::whole_variable_rules;
 using namespace ::testing;
 
 training_options on_cores(std::uint32_t cores, const std::string& policy = "async") {
-  training_options o;
+  training_options o{.policy = policy, .batch = 8};
   o.devices.clear();
   for (std::uint32_t c = 0; c < cores; ++c) o.devices.push_back({device_kind::cpu, c});
-  o.policy = policy;
+  return o;
+}
+
+/// For two workers on one core, with batches of eight.
+training_options for_two(training_options o) {
+  o.devices.assign(2, {device_kind::cpu, 0});
   o.batch = 8;
   return o;
 }
 
-run_plan planned(training_options o) { return plan_run(small_model(), small_data(), std::move(o)); }
+run_plan planned(const training_options& o) { return plan_run(small_model(), small_data(), o); }
 
 TEST(RunPlan, CountsTheStepsOfAllWorkersTogether) {
   training_options o = on_cores(2);
@@ -46,25 +48,19 @@ TEST(RunPlan, CountsTheStepsOfAllWorkersTogether) {
 }
 
 TEST(RunPlan, HasShardsUnlessHogwildIsItsOnlyPolicy) {
-  training_options o = on_cores(2, "hogwild");
-  o.shards = 3;
-  const run_plan alone = planned(o);
-  EXPECT_TRUE(alone.shares_block());
-  EXPECT_FALSE(alone.has_shards());
-  EXPECT_EQ(alone.layout->shard_count(), 1U) << "the block is whole";
-  o.policy = "hogwild, sync@3";
-  const run_plan switching = planned(o);
-  EXPECT_TRUE(switching.shares_block());
-  EXPECT_TRUE(switching.has_shards());
-  EXPECT_EQ(switching.layout->shard_count(), 3U);
+  for (const bool alone : {true, false}) {
+    training_options o = on_cores(2, alone ? "hogwild" : "hogwild, sync@3");
+    o.shards = 3;
+    const run_plan plan = planned(o);
+    EXPECT_TRUE(plan.shares_block());
+    EXPECT_EQ(plan.has_shards(), !alone);
+    EXPECT_EQ(plan.layout->shard_count(), alone ? 1U : 3U) << "the block is whole";
+  }
 }
 
-TEST(RunPlan, HoldsTheFeederAtEachSwitch) {
+TEST(RunPlan, HoldsTheFeederAtEachSwitchAndDealsAsTheFirstPolicyDoes) {
   EXPECT_THAT(planned(on_cores(1, "async, sync@3, ssp:2@5")).holds, ElementsAre(3, 5));
   EXPECT_THAT(planned(on_cores(1)).holds, IsEmpty());
-}
-
-TEST(RunPlan, DealsByRankOnlyIfTheFirstPolicyDoes) {
   EXPECT_EQ(planned(on_cores(2, "sync, async@3")).deal.mode, deal_mode::by_rank);
   EXPECT_EQ(planned(on_cores(2, "async, sync@3")).deal.mode, deal_mode::on_demand);
 }
@@ -79,18 +75,17 @@ TEST(RunPlan, LetsThreadsThatWouldSleepHelp) {
 
 /// Whatever needs one dense gradient lets a device of the worker add it up.
 TEST(RunPlan, AddsUpAtTheShardsWhatNothingElseMustSee) {
-  const auto adds_up = [](auto change) {
-    training_options o = on_cores(2);
+  const auto adds_up = [](training_options o) {
+    o.devices = on_cores(2).devices;
     o.workers = 1;
-    change(o);
+    o.batch = 8;
     return plan_run(replicated(small_model()), small_data(), o).sums_apart;
   };
-  EXPECT_TRUE(adds_up([](auto&) {}));
-  EXPECT_FALSE(adds_up([](auto& o) { o.cure = "inverse"; }));
-  EXPECT_FALSE(adds_up([](auto& o) { o.optimizer.clip_norm = 1; }));
-  EXPECT_FALSE(adds_up([](auto& o) { o.local_steps = 2; }));
-  EXPECT_FALSE(
-      adds_up([](auto& o) { o.parameter_actor = std::make_shared<parameter_actor_kind>("mine", false); }));
+  EXPECT_TRUE(adds_up({}));
+  EXPECT_FALSE(adds_up({.cure = "inverse"}));
+  EXPECT_FALSE(adds_up({.optimizer = {.clip_norm = 1}}));
+  EXPECT_FALSE(adds_up({.local_steps = 2}));
+  EXPECT_FALSE(adds_up({.parameter_actor = std::make_shared<parameter_actor_kind>("mine", false)}));
 }
 
 TEST(RunPlan, GivesTheShardsTheOuterOptimiserOfLocalSteps) {
@@ -103,7 +98,8 @@ TEST(RunPlan, GivesTheShardsTheOuterOptimiserOfLocalSteps) {
 }
 
 TEST(RunPlan, OfShardsAloneHasNoStepsAndNoData) {
-  const auto layout = std::make_shared<parameter_layout>(testing::layout_of({{"w", {64}}}, 2));
+  const auto layout = std::make_shared<parameter_layout>(testing::layout_of({{"w", {64}}}, 2)),
+             table = std::make_shared<parameter_layout>(testing::layout_of({{"t", {8, 2}, true}}, 1));
   training_options o = on_cores(2, "ssp:3");
   o.optimizer.learning_rate = 0.5;
   const run_plan plan = plan_shards(layout, o);
@@ -113,7 +109,6 @@ TEST(RunPlan, OfShardsAloneHasNoStepsAndNoData) {
   EXPECT_EQ(plan.shard_rule.learning_rate, 0.5);
   EXPECT_EQ(plan.data, nullptr);
   EXPECT_EQ(plan.steps, 0U);
-  const auto table = std::make_shared<parameter_layout>(testing::layout_of({{"t", {8, 2}, true}}, 1));
   o.cure = "dc-asgd:1";
   expect_refused({
       {"no layout", [] { plan_shards(nullptr, {}); }, "shards: there is no layout"},
@@ -143,14 +138,12 @@ TEST(RunDescription, TellsTheOptionsOfARun) {
 
 /// A model of 4 hidden units for each of so many thousands.
 run_plan plan_of(std::size_t thousands, bool keeps = false, const std::string& policy = "async") {
-  training_options o;
-  o.devices = {{device_kind::cpu, 0}, {device_kind::cpu, 0}};
-  o.batch = 8;
-  o.shards = 2;
-  o.policy = policy;
-  if (keeps) o.checkpoints.folder = "checkpoints";
-  return plan_run(*built_in_model("mlp:hidden=1000x" + std::to_string(1000 * thousands)), small_data(), o);
+  const checkpoint_options checkpoints{.folder = keeps ? "checkpoints" : ""};
+  return plan_run(*built_in_model("mlp:hidden=1000x" + std::to_string(1000 * thousands)), small_data(),
+                  for_two({.policy = policy, .shards = 2, .checkpoints = checkpoints}));
 }
+
+std::uint64_t bytes_of(const run_plan& plan) { return plan.layout->size() * sizeof(float); }
 
 TEST(LargestBody, IsThatOfTheRunAndNotOfAnyRun) {
   constexpr std::uint64_t room = 16 << 20, mega = 1 << 20;
@@ -158,53 +151,28 @@ TEST(LargestBody, IsThatOfTheRunAndNotOfAnyRun) {
   EXPECT_GE(largest_exchange(*plan_of(1).layout, 3), 5 * (2 * mega) - mega + room);
   EXPECT_LT(largest_body(plan_of(1), 0), 8 * mega + room);
   EXPECT_GT(largest_body(plan_of(8), 0), 40 * mega + room);
+  EXPECT_GE(largest_body(plan_of(8), 1), bytes_of(plan_of(8))) << "for the shards of a host";
 }
 
-TEST(LargestBody, HasRoomForTheShardsOfAHost) {
-  const run_plan plan = plan_of(8);
-  const std::uint64_t whole = plan.layout->size() * sizeof(float);
-  EXPECT_GE(largest_body(plan, 1), whole);
-}
-
+/// Each of two workers may have a gradient that waits, and the weights that it was computed from. Those of a
+/// queue wait one by one, however few workers there are, and each device of a worker has a gradient of its
+/// own.
 TEST(LargestBody, HasRoomForPartsOfCheckpoints) {
-  const run_plan plan = plan_of(1, true);
-  const std::uint64_t whole = plan.layout->size() * sizeof(float);
-  EXPECT_GE(largest_body(plan, 0), 6 * whole);
-  // Two workers, each with a gradient that waits and the weights that it was computed from.
-  EXPECT_GE(largest_body(plan, 2), largest_body(plan_of(1), 2) + 4 * whole);
-}
-
-/// Those of a queue wait one by one, however few workers there are.
-TEST(LargestBody, HasRoomForTheLongestQueue) {
-  const std::uint64_t whole = plan_of(1).layout->size() * sizeof(float);
-  const std::uint64_t without = largest_body(plan_of(1, true), 1);
-  EXPECT_GE(largest_body(plan_of(1, true, "async, queue:2,64@3"), 1), without + 63 * whole);
-}
-
-/// Each device of a worker has a gradient of its own that may wait.
-TEST(LargestBody, HasRoomForTheGradientsOfEveryDeviceInThem) {
   run_plan plan = plan_of(1, true);
-  const std::uint64_t whole = plan.layout->size() * sizeof(float);
-  const std::uint64_t before = largest_body(plan, 2);
+  const std::uint64_t whole = bytes_of(plan), of_one = largest_body(plan, 1), of_two = largest_body(plan, 2);
+  EXPECT_GE(largest_body(plan, 0), 6 * whole);
+  EXPECT_GE(of_two, largest_body(plan_of(1), 2) + 4 * whole);
+  EXPECT_GE(largest_body(plan_of(1, true, "async, queue:2,64@3"), 1), of_one + 63 * whole);
   plan.options.workers = plan.workers();
   plan.options.devices.resize(std::size_t{16} * plan.workers(), {device_kind::cpu, 0});
   ASSERT_EQ(plan.devices_per_worker(), 16U);
-  EXPECT_GE(largest_body(plan, 2), before + 15 * whole);
+  EXPECT_GE(largest_body(plan, 2), of_two + 15 * whole);
 }
 
-training_options recorded_by_two() {
-  training_options o;
-  o.devices = {{device_kind::cpu, 0}, {device_kind::cpu, 0}};
-  o.batch = 8;
-  o.shards = 3;
-  o.words = {"--batch", "8"};
-  return o;
-}
-
-run_plan planned_from(training_options o) { return plan_run(small_model(), small_data(), std::move(o)); }
+training_options recorded_by_two() { return for_two({.shards = 3, .words = {"--batch", "8"}}); }
 
 TEST(RecordingOfPlan, TellsWorkersShardsFactsAndWords) {
-  const run_plan plan = planned_from(recorded_by_two());
+  const run_plan plan = planned(recorded_by_two());
   const recording_header h = recording_header_of(plan);
   EXPECT_EQ(h.workers, 2u);
   EXPECT_EQ(h.shards, 3u);
@@ -216,14 +184,13 @@ TEST(RecordingOfPlan, TellsWorkersShardsFactsAndWords) {
 TEST(RecordingOfPlan, RepeatsOfTheFirstPartWhatMustStayTheSame) {
   training_options o = recorded_by_two();
   o.elsewhere.emplace(); // workers that have told nothing yet
-  run_plan plan = planned_from(o);
+  run_plan plan = planned(o);
   recording before;
   before.header = recording_header_of(plan);
   for (auto& [what, is] : before.header.facts)
     if (what == first_weights_fact) is = "those of the first part";
   before.header.facts.emplace_back(computers_fact, "two of a kind");
   plan.recorded_before = std::make_shared<const recording>(before);
-
   const recording_header h = recording_header_of(plan);
   EXPECT_EQ(reported_fact(h.facts, first_weights_fact), "those of the first part");
   EXPECT_EQ(reported_fact(h.facts, computers_fact), "two of a kind");
@@ -232,31 +199,23 @@ TEST(RecordingOfPlan, RepeatsOfTheFirstPartWhatMustStayTheSame) {
 
 TEST(RecordingOfPlan, LeavesRoomForTheWeightsReportsAndCheckpoints) {
   training_options o = recorded_by_two();
-  const run_plan without = planned_from(o);
-  const std::uint64_t weights = without.layout->size() * sizeof(float), reports = 1 << 18;
+  const run_plan without = planned(o);
+  const std::uint64_t weights = bytes_of(without), reports = 1 << 18;
   EXPECT_EQ(room_beside_recording(without, {}), weights + reports);
-
-  o.checkpoints.folder = "checkpoints";
-  o.checkpoints.keep = 3;
-  const run_plan plan = planned_from(o);
+  o.checkpoints = {.folder = "checkpoints", .keep = 3};
+  const run_plan plan = planned(o);
   const auto checkpoints = [&](checkpoint_account so_far) {
     return room_beside_recording(plan, so_far) - weights - reports;
   };
   EXPECT_EQ(checkpoints({}), 4 * (4 * weights)) << "four, each of four arrays";
   EXPECT_EQ(checkpoints({.written = 2, .bytes = 2000}), 2 * 1000u)
-      << "the third, and one before it is removed";
+      << "the third, and one that goes behind it";
   EXPECT_EQ(checkpoints({.written = 50, .bytes = 50'000}), 1000u);
 }
 
 std::vector<std::string> remarks_of(const std::string& policy, std::uint64_t local_steps = 0,
                                     std::uint64_t steps = 300) {
-  training_options o;
-  o.devices.assign(2, {device_kind::cpu, 0});
-  o.batch = 8;
-  o.steps = steps;
-  o.policy = policy;
-  o.local_steps = local_steps;
-  return update_remarks(plan_run(testing::small_model(), testing::small_data(), o));
+  return update_remarks(planned(for_two({.policy = policy, .local_steps = local_steps, .steps = steps})));
 }
 
 TEST(UpdateRemarks, NameAPolicyWhoseFirstUpdateIsNeverFull) {
@@ -267,16 +226,16 @@ TEST(UpdateRemarks, NameAPolicyWhoseFirstUpdateIsNeverFull) {
                             "301: an update is made of 301 gradients or more, and all under it, 300 at most, "
                             "are less, so they make one update, at its end"));
   }
+  for (const char* policy :
+       {"async", "sync", "backup:1", "k-async:2", "ringleader", "ringmaster:1000", "hogwild"})
+    EXPECT_THAT(remarks_of(policy), IsEmpty()) << policy << " gathers workers";
 }
 
+/// The two workers push what is left over of local steps at the end, too.
 TEST(UpdateRemarks, CountTheGradientsOfAPolicyAlone) {
   EXPECT_THAT(remarks_of("rennala:120, malenia:180@120"), IsEmpty());
   EXPECT_EQ(remarks_of("rennala:121, malenia:180@120").size(), 1U);
   EXPECT_EQ(remarks_of("async, malenia:181@120").size(), 1U);
-}
-
-/// The two workers push what is left over at the end, too.
-TEST(UpdateRemarks, CountAGradientOfLocalStepsAndTheRestOfEachWorker) {
   EXPECT_THAT(remarks_of("rennala:62", 5), IsEmpty());
   EXPECT_EQ(remarks_of("rennala:63", 5).size(), 1U);
   EXPECT_THAT(remarks_of("rennala:63", 5, 301), IsEmpty()) << "the last one is of one step";
@@ -284,57 +243,39 @@ TEST(UpdateRemarks, CountAGradientOfLocalStepsAndTheRestOfEachWorker) {
   EXPECT_THAT(remarks_of("async, sync@3", 5), IsEmpty());
 }
 
-TEST(UpdateRemarks, AreNoneOfPoliciesThatGatherWorkers) {
-  for (const char* policy :
-       {"async", "sync", "backup:1", "k-async:2", "ringleader", "ringmaster:1000", "hogwild"})
-    EXPECT_THAT(remarks_of(policy), IsEmpty()) << policy;
-}
-
-training_options whole_options(std::string_view rule, std::uint32_t shards = 2) {
-  training_options o;
-  o.devices.assign(2, {device_kind::cpu, 0});
+/// Of two shards.
+training_options whole_options(std::string_view rule, training_options o = {}) {
   o.optimizer = parse_optimizer(rule);
-  o.batch = 8;
-  o.shards = shards;
-  return o;
+  if (o.shards == 1) o.shards = 2;
+  return for_two(std::move(o));
 }
 
-run_plan whole_plan(const training_options& o) { return plan_run(small_model(), small_data(), o); }
+shard_cuts cuts_of(const training_options& o) { return planned(o).layout->cuts(); }
 
-TEST(WholeVariables, AreCutApartOnlyIfNobodyLooksAtThem) {
-  for (const std::string_view rule : whole_variable_rules()) {
-    const run_plan plan = whole_plan(whole_options(rule));
+/// Shards take the outer optimiser, workers the other, on weights of their own.
+TEST(WholeVariables, AreCutApartOnlyIfNoShardLooksAtThem) {
+  for (const std::string_view rule : testing::whole_variable_rules()) {
+    const run_plan plan = planned(whole_options(rule));
     EXPECT_EQ(plan.layout->cuts(), shard_cuts::between_variables) << rule;
     for (std::size_t v = 0; v < plan.layout->variables().size(); ++v)
       EXPECT_EQ(plan.layout->pieces(v).size(), 1U) << rule;
     EXPECT_THAT(plan.layout->format_balance(), HasSubstr("; the largest has")) << rule;
   }
-  EXPECT_EQ(whole_plan(whole_options("adam")).layout->cuts(), shard_cuts::within_variables);
-}
-
-/// Shards take the outer optimiser, workers the other, on weights of their own.
-TEST(WholeVariables, OfLocalStepsAreNeededByTheOuterRuleAlone) {
-  training_options o = whole_options("muon");
-  o.local_steps = 3;
-  EXPECT_EQ(whole_plan(o).layout->cuts(), shard_cuts::within_variables);
-  o.optimizer = parse_optimizer("sgd");
-  o.outer = parse_optimizer("muon");
-  EXPECT_EQ(whole_plan(o).layout->cuts(), shard_cuts::between_variables);
-}
-
-TEST(WholeVariables, AreWhatAParameterActorMayAskFor) {
+  EXPECT_EQ(cuts_of(whole_options("adam")), shard_cuts::within_variables);
+  EXPECT_EQ(cuts_of(whole_options("muon", {.local_steps = 3})), shard_cuts::within_variables);
+  EXPECT_EQ(cuts_of(whole_options("sgd", {.local_steps = 3, .outer = parse_optimizer("muon")})),
+            shard_cuts::between_variables);
   struct kind final : parameter_actor_kind {
     using parameter_actor_kind::parameter_actor_kind;
   };
-  training_options o = whole_options("sgd");
-  o.parameter_actor = std::make_shared<kind>("mine", false, true);
-  EXPECT_EQ(whole_plan(o).layout->cuts(), shard_cuts::between_variables);
-  o.parameter_actor = std::make_shared<kind>("mine", false);
-  EXPECT_EQ(whole_plan(o).layout->cuts(), shard_cuts::within_variables);
+  EXPECT_EQ(cuts_of(whole_options("sgd", {.parameter_actor = std::make_shared<kind>("mine", false, true)})),
+            shard_cuts::between_variables);
+  EXPECT_EQ(cuts_of(whole_options("sgd", {.parameter_actor = std::make_shared<kind>("mine", false)})),
+            shard_cuts::within_variables);
 }
 
 TEST(WholeVariables, TravelToHostsOfShards) {
-  const run_plan plan = whole_plan(whole_options("shampoo:every=3"));
+  const run_plan plan = planned(whole_options("shampoo:every=3"));
   const auto read =
       read_shard_terms(write_terms({terms_of(plan, shard_index{0}, {}), terms_of(plan, shard_index{1}, {})}));
   for (std::uint32_t s = 0; s < 2; ++s) {
@@ -343,107 +284,107 @@ TEST(WholeVariables, TravelToHostsOfShards) {
     EXPECT_EQ(std::get<shampoo_options>(read[s].rule.rule).every, 3U);
   }
   shard_terms wrong = terms_of(plan, shard_index{0}, {});
-  wrong.layout = whole_plan(whole_options("adam")).layout;
+  wrong.layout = planned(whole_options("adam")).layout;
   wrong.values.resize(wrong.layout->shard(0).size());
   expect_refused(
-      {{"cut", [&] { read_shard_terms(write_terms({wrong})); }, "expected shards of whole variables"}});
+      {"cut", [&] { read_shard_terms(write_terms({wrong})); }, "expected shards of whole variables"});
 }
 
 TEST(WholeVariables, HaveRulesThatTravelWithEverySetting) {
+  const auto written = [](optimizer_options told) {
+    byte_archive_writer out;
+    keep_optimizer(out, "rule", told);
+    return std::string(out.bytes());
+  };
   for (const std::string text :
        {"lars:momentum=0.5,trust=0.25", "lamb:beta1=0.5,beta2=0.75,epsilon=0.125",
         "muon:momentum=0.5,nesterov=no,adamw=weights,adamw_rate=0.25,beta1=0.125,beta2=0.75,"
         "epsilon=0.5",
         "shampoo:epsilon=0.5,every=3,largest=7"}) {
-    optimizer_options told = parse_optimizer(text);
-    byte_archive_writer out;
-    keep_optimizer(out, "rule", told);
-    byte_archive_reader in(out.bytes(), "rule");
+    const std::string told = written(parse_optimizer(text));
+    byte_archive_reader in(told, "rule");
     optimizer_options read;
     keep_optimizer(in, "rule", read);
-    byte_archive_writer again;
-    keep_optimizer(again, "rule", read);
-    EXPECT_EQ(again.bytes(), out.bytes()) << text;
-    byte_archive_writer plain;
-    optimizer_options defaults = parse_optimizer(text.substr(0, text.find(':')));
-    keep_optimizer(plain, "rule", defaults);
-    EXPECT_NE(plain.bytes(), out.bytes()) << text;
+    EXPECT_EQ(written(read), told) << text;
+    EXPECT_NE(written(parse_optimizer(text.substr(0, text.find(':')))), told) << text;
   }
 }
 
 TEST(WholeVariables, HaveRulesWhoseSettingsAreFactsOfTheRun) {
   std::set<std::string> facts;
-  const char* texts[] = {"lars",
-                         "lars:momentum=0.5",
-                         "lars:trust=0.25",
-                         "lamb:beta1=0.5",
-                         "lamb:beta2=0.5",
-                         "lamb:epsilon=0.5",
-                         "muon",
-                         "muon:momentum=0.5",
-                         "muon:nesterov=no",
-                         "muon:adamw=",
-                         "muon:adamw_rate=1",
-                         "muon:beta1=0.5",
-                         "muon:beta2=0.5",
-                         "muon:epsilon=0.5",
-                         "shampoo",
-                         "shampoo:every=3",
-                         "shampoo:largest=7",
-                         "shampoo:epsilon=1"};
-  for (const char* text : texts)
-    for (const auto& [name, value] : facts_and_names(whole_plan(whole_options(text))))
-      if (name == "optimizer") facts.insert(value);
-  EXPECT_EQ(facts.size(), std::size(texts));
+  std::size_t told = 0;
+  const std::pair<const char*, std::vector<const char*>> rules[] = {
+      {"lars", {"", ":momentum=0.5", ":trust=0.25"}},
+      {"lamb", {":beta1=0.5", ":beta2=0.5", ":epsilon=0.5"}},
+      {"muon",
+       {"", ":momentum=0.5", ":nesterov=no", ":adamw=", ":adamw_rate=1", ":beta1=0.5", ":beta2=0.5",
+        ":epsilon=0.5"}},
+      {"shampoo", {"", ":every=3", ":largest=7", ":epsilon=1"}}};
+  for (const auto& [rule, settings] : rules)
+    for (const char* setting : settings) {
+      const training_options o = whole_options(rule + std::string(setting));
+      facts.insert(reported_fact(facts_and_names(planned(o)), "optimizer"));
+      ++told;
+    }
+  EXPECT_EQ(facts.size(), told);
 }
 
 TEST(WholeVariables, AreRefusedInOneLineWhereTheyCannotBe) {
-  const auto planning = [](const std::function<void(training_options&)>& change, std::string_view rule) {
-    return [=] {
-      training_options o = whole_options(rule);
-      change(o);
-      whole_plan(o);
-    };
+  const auto planning = [](std::string_view rule, training_options o = {}) {
+    return [o = whole_options(rule, std::move(o))] { planned(o); };
   };
   expect_refused({
-      {"hogwild", planning([](auto& o) { o.policy = "hogwild"; }, "muon"),
+      {"hogwild", planning("muon", {.policy = "hogwild"}),
        "optimizer 'muon' looks at whole variables, and under hogwild"},
-      {"a switch to hogwild", planning([](auto& o) { o.policy = "async, hogwild@3"; }, "lamb"),
+      {"a switch to hogwild", planning("lamb", {.policy = "async, hogwild@3"}),
        "optimizer 'lamb' looks at whole variables, and under hogwild"},
-      {"more shards than variables", planning([](auto& o) { o.shards = 5; }, "lars"),
+      {"a GPU", planning("muon", {.parameters = {{}, {device_kind::cuda, 0}}}),
+       "optimizer 'muon' looks at whole variables on the host"},
+      {"more shards than variables", planning("lars", {.shards = 5}),
        "5 shards cannot be cut between the variables of a model of 4"},
-      {"a word for nothing", planning([](auto&) {}, "muon:adamw=head"),
+      {"a word for nothing", planning("muon:adamw=head"),
        "optimizer 'muon' leaves 'head' to adamw: no variable of the model has this in its name"},
-      {"momentum compensation", planning([](auto& o) { o.cure = "momentum-compensation"; }, "muon"),
+      {"momentum compensation", planning("muon", {.cure = "momentum-compensation"}),
        "there is no momentum to take from"},
-      {"gap-aware", planning([](auto& o) { o.cure = "gap-aware"; }, "shampoo"), "gap-aware"},
-      {"dana", planning([](auto& o) { o.cure = "dana-zero"; }, "lars"), "take --optimizer sgd"},
+      {"gap-aware", planning("shampoo", {.cure = "gap-aware"}), "gap-aware"},
+      {"dana", planning("lars", {.cure = "dana-zero"}), "take --optimizer sgd"},
   });
-  EXPECT_NO_THROW(planning([](auto& o) { o.cure = "dc-asgd:0.1"; }, "muon")());
-  EXPECT_NO_THROW(planning([](auto& o) { o.cure = "dynsgd"; }, "shampoo")());
+  EXPECT_NO_THROW(planning("muon", {.cure = "dc-asgd:0.1"})());
+  EXPECT_NO_THROW(planning("shampoo", {.cure = "dynsgd"})());
+}
+
+TEST(WholeVariables, AreRefusedForTablesUnlessTheRuleHasAFormForThem) {
+  const auto planning = [](std::string_view rule) {
+    return [o = whole_options(rule)] { plan_run(small_model(), testing::sparse_data(32), o); };
+  };
+  expect_refused(
+      {{"lars", planning("lars"), "optimizer 'lars' looks at whole variables, and the gradient of table"},
+       {"lamb", planning("lamb"), "take muon, shampoo or a rule of single weights"}});
+  EXPECT_NO_THROW(planning("muon")());
+  EXPECT_NO_THROW(planning("shampoo")());
 }
 
 /// A checkpoint of a shard elsewhere comes as one message.
 TEST(WholeVariables, HaveMatricesForWhichAMessageHasRoom) {
-  const run_plan plan = whole_plan(whole_options("shampoo"));
+  const run_plan plan = planned(whole_options("shampoo"));
   std::uint64_t floats = 0;
   for (const placed_variable& v : plan.layout->variables())
     if (v.dims.rank() == 2) floats += 2 * (v.dims[0] * v.dims[0] + v.dims[1] * v.dims[1]);
   EXPECT_EQ(bytes_of_matrices(plan.shard_rule, *plan.layout), 4 * floats);
   EXPECT_EQ(bytes_of_matrices(parse_optimizer("muon"), *plan.layout), 0U);
-  training_options kept = whole_options("shampoo"), plain = whole_options("adam");
-  kept.checkpoints.folder = plain.checkpoints.folder = "checkpoints";
-  kept.shards = plain.shards = 1;
-  EXPECT_EQ(largest_body(whole_plan(kept), 1), largest_body(whole_plan(plain), 1) + 4 * floats);
+  const auto body_of_one_shard = [](std::string_view rule) {
+    training_options o = whole_options(rule, {.checkpoints = {.folder = "checkpoints"}});
+    o.shards = 1;
+    return largest_body(planned(o), 1);
+  };
+  EXPECT_EQ(body_of_one_shard("shampoo"), body_of_one_shard("adam") + 4 * floats);
 }
 
 TEST(WholeVariables, AreWhatACureThatSeesThemGets) {
-  training_options o = whole_options("sgd");
-  o.local_steps = 2;
-  o.outer = parse_optimizer("nesterov");
-  o.cure = "heloco";
-  EXPECT_EQ(whole_plan(o).layout->cuts(), shard_cuts::between_variables);
-  const parameter_layout whole = *whole_plan(o).layout;
+  training_options o =
+      whole_options("sgd", {.cure = "heloco", .local_steps = 2, .outer = parse_optimizer("nesterov")});
+  const parameter_layout whole = *planned(o).layout;
+  EXPECT_EQ(whole.cuts(), shard_cuts::between_variables);
   std::size_t found = 0;
   for (std::uint32_t s = 0; s < whole.shard_count(); ++s)
     for (const shard_variable& v : whole_variables_of(whole, s)) {
@@ -454,28 +395,9 @@ TEST(WholeVariables, AreWhatACureThatSeesThemGets) {
   EXPECT_EQ(found, whole.variables().size());
   o.cure = "mla";
   o.shards = 5; // more than there are variables
-  const parameter_layout cut = *whole_plan(o).layout;
+  const parameter_layout cut = *planned(o).layout;
   EXPECT_EQ(cut.cuts(), shard_cuts::within_variables);
   EXPECT_TRUE(whole_variables_of(cut, 0).empty()) << "whose last variable goes on in the next shard";
-}
-
-TEST(WholeVariables, AreRefusedOnAGpu) {
-  training_options o = whole_options("muon");
-  o.parameters = {{}, {device_kind::cuda, 0}};
-  expect_refused({{"card", [&] { whole_plan(o); }, "optimizer 'muon' looks at whole variables on the host"}});
-}
-
-TEST(WholeVariables, AreRefusedForTablesUnlessTheRuleHasAFormForThem) {
-  const auto data = std::make_shared<data_split>(
-      data_split{testing::sparse_samples(32, 1), testing::sparse_samples(8, 2), "sparse", {}});
-  const auto planning = [&](std::string_view rule) {
-    return [=] { plan_run(small_model(), data, whole_options(rule)); };
-  };
-  expect_refused(
-      {{"lars", planning("lars"), "optimizer 'lars' looks at whole variables, and the gradient of table"},
-       {"lamb", planning("lamb"), "take muon, shampoo or a rule of single weights"}});
-  EXPECT_NO_THROW(planning("muon")());
-  EXPECT_NO_THROW(planning("shampoo")());
 }
 
 } // namespace

@@ -14,14 +14,18 @@ using testing::small_model;
 using namespace ::testing;
 
 run_plan small_plan() {
-  training_options o;
-  o.devices = {{device_kind::cpu, 0}, {device_kind::cpu, 0}};
-  o.policy = "ssp:2";
-  o.cure = "dc-asgd:0.1";
-  o.optimizer = parse_optimizer("adam");
-  o.batch = 8;
-  o.shards = 2;
-  return plan_run(small_model(), small_data(), o);
+  return plan_run(small_model(), small_data(),
+                  {.devices = {{device_kind::cpu, 0}, {device_kind::cpu, 0}},
+                   .policy = "ssp:2",
+                   .cure = "dc-asgd:0.1",
+                   .optimizer = parse_optimizer("adam"),
+                   .batch = 8,
+                   .shards = 2});
+}
+
+void expect_not_read(const std::vector<shard_terms>& terms, const char* why) {
+  const std::string bytes = write_terms(terms);
+  EXPECT_THAT([&] { read_shard_terms(bytes); }, ThrowsMessage<archive_error>(HasSubstr(why)));
 }
 
 shard_terms terms_of_shard(std::uint32_t s) {
@@ -55,8 +59,7 @@ struct WrongShardTerms : ::testing::TestWithParam<wrong_terms> {};
 TEST_P(WrongShardTerms, AreRefusedInOneLine) {
   shard_terms t = terms_of_shard(1);
   GetParam().change(t);
-  const std::string bytes = write_terms({t});
-  EXPECT_THAT([&] { read_shard_terms(bytes); }, ThrowsMessage<archive_error>(HasSubstr(GetParam().words)));
+  expect_not_read({t}, GetParam().words);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -81,18 +84,13 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& wrong) { return wrong.param.name; });
 
 TEST(ShardTerms, AreOfOneRun) {
-  shard_terms other = terms_of_shard(1);
+  shard_terms other = terms_of_shard(1), wired = terms_of_shard(1);
   other.run = {7};
-  const std::string bytes = write_terms({terms_of_shard(0), other});
-  EXPECT_THAT([&] { read_shard_terms(bytes); }, ThrowsMessage<archive_error>(HasSubstr("of one run")));
-  const std::string twice = write_terms({terms_of_shard(1), terms_of_shard(1)});
-  EXPECT_THAT([&] { read_shard_terms(twice); }, ThrowsMessage<archive_error>(HasSubstr("shard 1 twice")));
-  shard_terms wired = terms_of_shard(1);
   wired.wire = "int8";
-  const std::string mixed = write_terms({terms_of_shard(0), wired});
-  EXPECT_THAT([&] { read_shard_terms(mixed); }, ThrowsMessage<archive_error>(HasSubstr("of one run")));
-  EXPECT_THAT([] { read_shard_terms(write_terms({})); },
-              ThrowsMessage<archive_error>(HasSubstr("expected a shard, found none")));
+  expect_not_read({terms_of_shard(0), other}, "of one run");
+  expect_not_read({terms_of_shard(0), wired}, "of one run");
+  expect_not_read({terms_of_shard(1), terms_of_shard(1)}, "shard 1 twice");
+  expect_not_read({}, "expected a shard, found none");
 }
 
 TEST(ShardTerms, AreRefusedWhereverTheyAreCut) {

@@ -22,12 +22,9 @@ using namespace ::testing;
 
 device cpu(std::uint32_t index) { return {device_kind::cpu, index}; }
 
-training_options on(std::vector<device> devices, std::uint32_t workers = 0, std::size_t micro_batches = 1) {
-  training_options o;
-  o.devices = std::move(devices);
-  o.workers = workers;
-  o.micro_batches = micro_batches;
-  return o;
+training_options on(std::vector<device> devices, std::uint32_t workers = 0, std::size_t micro_batches = 1,
+                    std::uint32_t slots = 0) {
+  return {.devices = std::move(devices), .workers = workers, .slots = slots, .micro_batches = micro_batches};
 }
 
 model_request on_two() {
@@ -38,32 +35,27 @@ model_request on_two() {
   return request;
 }
 
+const std::vector<scheduled_policy> async = {{0, {"async", 1}}};
+
 TEST(WorkerDevices, AreOneForEachWorkerUnlessWorkersAreFewer) {
   const training_options each = on({cpu(0), cpu(1), cpu(0)});
   EXPECT_EQ(workers_of(each), 3U);
+  EXPECT_EQ(slots_of(each), 3U);
   EXPECT_THAT(devices_of(each, 2), ElementsAre(cpu(0)));
   const training_options spanning = on({cpu(0), cpu(1), cpu(2), cpu(3)}, 2);
   EXPECT_EQ(workers_of(spanning), 2U);
   EXPECT_THAT(devices_of(spanning, 0), ElementsAre(cpu(0), cpu(1)));
   EXPECT_THAT(devices_of(spanning, 1), ElementsAre(cpu(2), cpu(3)));
+  const training_options later = on({cpu(0), cpu(1)}, 0, 1, 5);
+  EXPECT_EQ(workers_of(later), 2U);
+  EXPECT_EQ(slots_of(later), 5U);
+  EXPECT_THAT(devices_of(later, 3), ElementsAre(cpu(1))) << "who joins later has those of another";
 }
 
-TEST(WorkerDevices, OfAWorkerThatJoinsLaterAreThoseOfAnother) {
-  training_options o = on({cpu(0), cpu(1)});
-  EXPECT_EQ(slots_of(o), 2U);
-  o.slots = 5;
-  EXPECT_EQ(workers_of(o), 2U);
-  EXPECT_EQ(slots_of(o), 5U);
-  EXPECT_THAT(devices_of(o, 3), ElementsAre(cpu(1)));
-}
-
-TEST(WorkerDevices, NeedAThreadForEachCore) {
+TEST(WorkerDevices, NeedAThreadForEachCoreAndStreamAndOneForUpdates) {
   EXPECT_EQ(thread_count({cpu(0), cpu(0), cpu(3)}), 2U);
   EXPECT_EQ(thread_count({}), 1U);
   EXPECT_EQ(thread_count(std::vector(5, cpu(0))), 1U);
-}
-
-TEST(WorkerDevices, NeedAThreadForEachStreamAndOneForUpdates) {
   const std::size_t present = cores_of_process().count();
   const auto stream = [](std::uint32_t gpu, std::uint32_t number) {
     return device{device_kind::cuda, gpu, number};
@@ -75,20 +67,18 @@ TEST(WorkerDevices, NeedAThreadForEachStreamAndOneForUpdates) {
 }
 
 TEST(WorkerDevices, RefuseWhatCannotBeSharedOut) {
-  const auto required = [](training_options o) { return [o] { require_worker_devices(o); }; };
-  EXPECT_NO_THROW(require_worker_devices(on({cpu(0), cpu(0)})));
-  EXPECT_NO_THROW(require_worker_devices(on({cpu(0), cpu(1)}, 1, 4)));
+  const auto required = [](const training_options& o) { return [o] { require_worker_devices(o); }; };
+  EXPECT_NO_THROW(required(on({cpu(0), cpu(0)}))());
+  EXPECT_NO_THROW(required(on({cpu(0), cpu(1)}, 1, 4))());
+  EXPECT_NO_THROW(required(on({cpu(0), cpu(1), cpu(0), cpu(1)}, 2))()) << "two workers may share a device";
   expect_refused({
       {"no device", required(on({})), "devices: name at least one"},
       {"three for two", required(on({cpu(0), cpu(1), cpu(2)}, 2)), "3 devices cannot be shared out to 2"},
       {"more workers than devices", required(on({cpu(0)}, 2)), "1 devices cannot be shared out to 2"},
       {"one twice", required(on({cpu(0), cpu(1), cpu(2), cpu(2)}, 2)), "worker 1 would have cpu:2 twice"},
-      {"fewer slots than workers", required([] {
-         training_options o = on({cpu(0), cpu(1)});
-         o.slots = 1;
-         return o;
-       }()),
-       "slots: 1 for 2 workers"},
+      {"one twice, for the first worker", required(on({cpu(1), cpu(0), cpu(1), cpu(0), cpu(2), cpu(3)}, 2)),
+       "worker 0 would have cpu:1 twice"},
+      {"fewer slots than workers", required(on({cpu(0), cpu(1)}, 0, 1, 1)), "slots: 1 for 2 workers"},
       {"no micro-batches", required(on({cpu(0), cpu(1)}, 1, 0)), "micro-batches: 0"},
       {"micro-batches of one device", required(on({cpu(0)}, 1, 2)), "each worker has one device"},
   });
@@ -96,7 +86,6 @@ TEST(WorkerDevices, RefuseWhatCannotBeSharedOut) {
 
 TEST(WorkerDevices, RefuseAModelThatIsPlacedElsewhere) {
   const model_request request = on_two();
-  const std::vector<scheduled_policy> async = {{0, {"async", 1}}};
   EXPECT_NO_THROW(require_placed(pipelined(small_model()), request, 2, async));
   const model_function elsewhere = [](graph& g, const model_request& r) {
     model_request three = r;
@@ -104,16 +93,6 @@ TEST(WorkerDevices, RefuseAModelThatIsPlacedElsewhere) {
     return pipelined(small_model())(g, three);
   };
   expect_refused({"a third device", [&] { require_placed(elsewhere, request, 1, async); }, "cpu:2"});
-}
-
-TEST(WorkerDevices, AreToldApartByTheWorkerWhoseTheyWouldBe) {
-  expect_refused({"the first worker",
-                  [] {
-                    require_worker_devices(on({cpu(1), cpu(0), cpu(1), cpu(0), cpu(2), cpu(3)}, 2));
-                  },
-                  "worker 0 would have cpu:1 twice"});
-  EXPECT_NO_THROW(require_worker_devices(on({cpu(0), cpu(1), cpu(0), cpu(1)}, 2)))
-      << "two workers may share a device";
 }
 
 /// A model whose first and last layer lie on the first device, and whose second layer lies on the other one.
@@ -140,13 +119,11 @@ model_outputs with_a_shared_layer(graph& g, const model_request& r) {
 }
 
 TEST(WorkerDevices, RefuseAStageThatWaitsForItselfOnlyWithMicroBatches) {
-  const std::vector<scheduled_policy> async = {{0, {"async", 1}}};
   EXPECT_NO_THROW(require_placed(there_and_back, on_two(), 1, async));
   EXPECT_THROW(require_placed(there_and_back, on_two(), 2, async), graph_error);
 }
 
 TEST(WorkerDevices, RefuseAVariableOfTwoDevicesOnlyUnderHogwild) {
-  const std::vector<scheduled_policy> async = {{0, {"async", 1}}};
   const std::vector<scheduled_policy> later = {{0, {"async", 1}}, {9, {"hogwild", 1}}};
   EXPECT_NO_THROW(require_placed(with_a_shared_layer, on_two(), 2, async));
   EXPECT_THAT([&] { require_placed(with_a_shared_layer, on_two(), 1, later); },

@@ -9,6 +9,14 @@ namespace {
 
 using kind = order_entry::kind;
 
+order_entry joins(std::uint32_t worker, std::uint32_t incarnation = 0) {
+  return order_entry::of(kind::joined, {worker}, {incarnation});
+}
+order_entry leaves(std::uint32_t worker, std::uint32_t incarnation = 0) {
+  return order_entry::of(kind::left, {worker}, {incarnation});
+}
+const order_entry switches{kind::switched, {}};
+
 /// Two workers begin. Worker 1 is lost, comes back after a switch, and leaves; worker 2 comes late.
 recording eventful() {
   recording r;
@@ -16,19 +24,9 @@ recording eventful() {
   r.header.slots = 4;
   r.batches = {{0, 3}, {1, 4, 5}, {6}, {}};
   r.incarnations = {{}, {{{0}, 0, true}, {{2}, 1, false}}, {{{0}, 0, false}}, {}};
-  r.entries = {{{kind::joined, {0}},
-                {kind::joined, {1}},
-                {kind::gradient, {1}, 1},
-                {kind::left, {1}},
-                {kind::switched, {}},
-                order_entry::of(kind::joined, {1}, {2}),
-                {kind::joined, {2}}},
-               {{kind::joined, {0}},
-                {kind::joined, {1}},
-                {kind::left, {1}},
-                {kind::joined, {2}}, // overtakes the switch on its way to this shard
-                {kind::switched, {}},
-                order_entry::of(kind::joined, {1}, {2})}};
+  // At shard 1 worker 2 overtakes the switch.
+  r.entries = {{joins(0), joins(1), {kind::gradient, {1}, 1}, leaves(1), switches, joins(1, 2), joins(2)},
+               {joins(0), joins(1), leaves(1), joins(2), switches, joins(1, 2)}};
   return r;
 }
 
@@ -36,28 +34,25 @@ TEST(RecordedIncarnations, AreOneEachWhereNobodyComesOrGoes) {
   recording r;
   r.header.workers = 2;
   r.batches = {{0, 2}, {1}};
-  r.entries = {{{kind::joined, {0}}, {kind::joined, {1}}}};
+  r.entries = {{joins(0), joins(1)}};
   const recorded_incarnations incarnations(r);
   EXPECT_FALSE(incarnations.any_change());
   ASSERT_EQ(incarnations.of(0).size(), 1U);
   EXPECT_EQ(incarnations.of(0)[0].end, 2U);
-  EXPECT_FALSE(incarnations.of(0)[0].late);
-  EXPECT_FALSE(incarnations.of(0)[0].cut);
+  EXPECT_FALSE(incarnations.of(0)[0].late || incarnations.of(0)[0].cut);
 }
 
 TEST(RecordedIncarnations, AreThoseThatTrainedOrJoined) {
-  const recorded_incarnations incarnations(eventful());
+  recording r = eventful();
+  const recorded_incarnations incarnations(r);
   EXPECT_TRUE(incarnations.any_change());
   ASSERT_EQ(incarnations.ranks(), 4U);
   ASSERT_EQ(incarnations.of(1).size(), 2U);
-  const recorded_incarnation& lost = incarnations.of(1)[0];
-  EXPECT_TRUE(lost.cut);
-  EXPECT_FALSE(lost.late);
+  const recorded_incarnation &lost = incarnations.of(1)[0], &back = incarnations.of(1)[1];
+  EXPECT_TRUE(lost.cut && !lost.late);
   EXPECT_EQ(lost.end, 1U);
-  const recorded_incarnation& back = incarnations.of(1)[1];
   EXPECT_EQ(back.incarnation, incarnation_number{2});
-  EXPECT_TRUE(back.late);
-  EXPECT_FALSE(back.cut);
+  EXPECT_TRUE(back.late && !back.cut);
   EXPECT_EQ(back.first, 1U);
   EXPECT_EQ(back.end, 3U);
   EXPECT_EQ(back.switches, 1U);
@@ -65,15 +60,14 @@ TEST(RecordedIncarnations, AreThoseThatTrainedOrJoined) {
   EXPECT_TRUE(incarnations.of(2)[0].late);
   EXPECT_EQ(incarnations.of(2)[0].switches, 0U) << "it had its slot before the switch";
   EXPECT_TRUE(incarnations.of(3).empty()) << "that slot stayed empty";
-  EXPECT_EQ(incarnations.find({1}, {2}), &incarnations.of(1)[1]);
+  EXPECT_EQ(incarnations.find({1}, {2}), &back);
   EXPECT_EQ(incarnations.find({1}, {1}), nullptr);
   EXPECT_EQ(incarnations.find({9}, {}), nullptr);
-}
-
-TEST(RecordedIncarnations, AreCutIfTheirWorkerIsLostAtTheEnd) {
-  recording r = eventful();
+  EXPECT_EQ(incarnations.before_switch(1, 0), &lost);
+  EXPECT_EQ(incarnations.before_switch(1, 1), &back);
+  EXPECT_EQ(incarnations.before_switch(3, 1), nullptr);
   r.end.lost = {0};
-  EXPECT_TRUE(recorded_incarnations(r).of(0)[0].cut);
+  EXPECT_TRUE(recorded_incarnations(r).of(0)[0].cut) << "it is lost at the end";
   EXPECT_FALSE(recorded_incarnations(r).of(1)[1].cut);
 }
 
@@ -91,13 +85,6 @@ TEST(RecordedIncarnations, SayWhichStepCameBeforeASwitch) {
   EXPECT_EQ(incarnations.step_before(1, 3).value, 0U);
 }
 
-TEST(RecordedIncarnations, SayWhoWasThereBeforeASwitch) {
-  const recorded_incarnations incarnations(eventful());
-  EXPECT_EQ(incarnations.before_switch(1, 0), &incarnations.of(1)[0]);
-  EXPECT_EQ(incarnations.before_switch(1, 1), &incarnations.of(1)[1]);
-  EXPECT_EQ(incarnations.before_switch(3, 1), nullptr);
-}
-
 TEST(RecordedIncarnations, CountBeforeASwitchWhatSomebodyKnewOf) {
   recording r = eventful();
   const recorded_switch both{"sync", "", {2, 2, 0, 0}, {1, 1, 0, 0}};
@@ -107,42 +94,30 @@ TEST(RecordedIncarnations, CountBeforeASwitchWhatSomebodyKnewOf) {
   EXPECT_EQ(recorded_incarnations(r).batches_before(both, 0, 0), 2U) << "a killed run may lack deals";
 }
 
-/// It died before it did anything: no shard knows it, and the run waited for it no longer.
-TEST(RecordedIncarnations, HaveAWorkerOfTheBeginningThatNeverCame) {
-  recording r = eventful();
-  r.batches[0].clear();
-  for (auto& entries : r.entries)
-    std::erase_if(entries, [](const order_entry& t) { return t.worker == rank{0}; });
-  EXPECT_EQ(recorded_incarnations(r).of(0).size(), 1U);
+/// A worker of the beginning may die before it does anything: no shard knows it, and the run waits for it no
+/// longer. One that comes later, and is lost before any shard has heard of it, has changed nothing.
+TEST(RecordedIncarnations, HaveWhoeverTheRunBeganWithThoughItNeverJoined) {
+  for (const std::uint32_t gone : {0U, 2U}) {
+    recording r = eventful();
+    if (gone == 0) r.batches[0].clear();
+    for (auto& entries : r.entries)
+      std::erase_if(entries, [gone](const order_entry& t) { return t.worker == rank{gone}; });
+    EXPECT_EQ(recorded_incarnations(r).of(gone).size(), gone == 0 ? 1U : 0U);
+  }
 }
 
-/// The switch counted worker 3 as present, and it was lost before its joining came to any shard.
-TEST(RecordedIncarnations, HaveWhoASwitchCountedThoughItNeverJoined) {
-  recording r = eventful();
-  r.entries[0].insert(r.entries[0].begin() + 5, {kind::left, {3}});
-  r.entries[1].insert(r.entries[1].begin() + 5, {kind::left, {3}});
-  const recorded_incarnations incarnations(r);
-  ASSERT_EQ(incarnations.of(3).size(), 1U);
-  EXPECT_EQ(incarnations.before_switch(3, 0), &incarnations.of(3)[0]);
-  EXPECT_TRUE(incarnations.of(3)[0].late);
-  EXPECT_TRUE(incarnations.of(3)[0].cut);
-}
-
-TEST(RecordedIncarnations, AreCutIfAShardLetsThemLeaveThatLacksTheirJoining) {
-  recording r = eventful();
-  r.entries[0].insert(r.entries[0].begin() + 4, {kind::joined, {3}});
-  r.entries[1].insert(r.entries[1].begin() + 5, {kind::left, {3}});
-  const recorded_incarnations incarnations(r);
-  ASSERT_EQ(incarnations.of(3).size(), 1U);
-  EXPECT_TRUE(incarnations.of(3)[0].cut);
-}
-
-/// One that was lost before any shard had heard of it has changed nothing.
-TEST(RecordedIncarnations, LeaveOutWhoNeverJoined) {
-  recording r = eventful();
-  for (auto& entries : r.entries)
-    std::erase_if(entries, [](const order_entry& t) { return t.worker == rank{2}; });
-  EXPECT_TRUE(recorded_incarnations(r).of(2).empty());
+/// The switch counted worker 3 as present, and it was lost before its joining came to all shards, or to any.
+TEST(RecordedIncarnations, HaveWhoASwitchCountedThoughAShardLacksItsJoining) {
+  for (const bool joined : {false, true}) {
+    recording r = eventful();
+    r.entries[0].insert(r.entries[0].begin() + (joined ? 4 : 5), joined ? joins(3) : leaves(3));
+    r.entries[1].insert(r.entries[1].begin() + 5, leaves(3));
+    const recorded_incarnations incarnations(r);
+    ASSERT_EQ(incarnations.of(3).size(), 1U);
+    EXPECT_TRUE(incarnations.of(3)[0].cut);
+    EXPECT_TRUE(incarnations.of(3)[0].late);
+    EXPECT_EQ(incarnations.before_switch(3, 0), &incarnations.of(3)[0]);
+  }
 }
 
 /// Worker 0 trains two batches before a switch and one after it, worker 1 one and none; worker 2 has ended
@@ -196,21 +171,19 @@ TEST(RecordedBatches, WaitForEverybodyAgainAtTheNextSwitch) {
   EXPECT_FALSE(deals.reached_switch()) << "worker 1 is not there yet";
   deals.wait({1});
   EXPECT_EQ(deals.reached_switch(), 2U);
+  recorded_batches left(one_switch());
+  left.wait({0});
+  left.leave({1});
+  EXPECT_EQ(left.reached_switch(), 1U) << "nobody waits for who is gone";
 }
 
 /// Worker 0 was lost after a batch and came back after the first switch, before the second.
 std::shared_ptr<const recording> one_return() {
-  using kind = order_entry::kind;
   recording r;
   r.header.workers = 2;
   r.batches = {{0, 4}, {1, 2, 3}};
   r.incarnations = {{{{0}, 0, true}, {{3}, 1, false}}, {}};
-  r.entries = {{{kind::joined, {0}},
-                {kind::joined, {1}},
-                {kind::left, {0}},
-                {kind::switched, {}},
-                order_entry::of(kind::joined, {0}, {3}),
-                {kind::switched, {}}}};
+  r.entries = {{joins(0), joins(1), leaves(0), switches, joins(0, 3), switches}};
   r.end.switches = {{"sync", "", {0, 2}, {0, 1}}, {"async", "", {2, 3}, {1, 1}}};
   return std::make_shared<recording>(std::move(r));
 }
@@ -252,28 +225,13 @@ TEST(RecordedBatches, HoldALostWorkerWithItsLastOne) {
   EXPECT_TRUE(deals.holds({0}));
 }
 
-TEST(RecordedBatches, DoNotWaitForWhoIsGone) {
-  recorded_batches deals(one_switch());
-  deals.wait({0});
-  deals.leave({1});
-  EXPECT_EQ(deals.reached_switch(), 1U);
-}
-
-using kind = order_entry::kind;
-
 /// Worker 0 comes back twice, the second time after a switch; worker 1 comes late.
 recorded_slots three_comings() {
   recording r;
   r.header.workers = 1;
   r.header.slots = 2;
   r.batches.resize(2);
-  r.entries = {{{kind::joined, {0}},
-                {kind::left, {0}},
-                order_entry::of(kind::joined, {0}, {1}),
-                {kind::joined, {1}},
-                order_entry::of(kind::left, {0}, {1}),
-                {kind::switched, {}},
-                order_entry::of(kind::joined, {0}, {2})}};
+  r.entries = {{joins(0), leaves(0), joins(0, 1), joins(1), leaves(0, 1), switches, joins(0, 2)}};
   return recorded_slots(recorded_incarnations(r));
 }
 

@@ -2,7 +2,6 @@
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/engine/record/recording_file.hpp>
 #include <mailgrad/files/byte_archive.hpp>
-#include <mailgrad/tests/engine/record/small_recording.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
@@ -22,23 +21,72 @@
 #include <sstream>
 #include <string_view>
 
-// Recordings as files: by which names, of whom, and what is left of them.
-// What is kept of a recording when its disk is full.
-
 namespace mailgrad {
 namespace {
 
-using testing::late;
-using testing::refusal;
-using testing::small_deals;
-using testing::small_end;
-using testing::small_entries;
-using testing::small_header;
-using testing::small_recording;
-using testing::written;
 using namespace ::testing;
-
 using kind = order_entry::kind;
+
+constexpr std::int64_t late = std::int64_t{1} << 62;
+
+recording_header small_header() {
+  return {2, 2, {{"batch", "4"}, {"policy", "async"}}, {"--batch=4", "--policy=async"}};
+}
+
+/// Worker 0 makes one step, worker 1 two; both shards take them, each in an order of its own.
+std::vector<std::vector<order_entry>> small_entries() {
+  return {{{kind::joined, {0}},
+           {kind::joined, {1}},
+           {kind::gradient, {1}, 1, 0, 7},
+           {kind::gradient, {0}, 1, 0, late},
+           {kind::switched, {}},
+           {kind::gradient, {1}, 2, 0, 9},
+           {kind::left, {0}},
+           {kind::left, {1}}},
+          {{kind::joined, {1}},
+           {kind::joined, {0}},
+           {kind::gradient, {0}, 1, 0, 5},
+           {kind::gradient, {1}, 1, 0, 6},
+           {kind::switched, {}},
+           {kind::gradient, {1}, 2, 0, 8},
+           {kind::left, {1}},
+           {kind::left, {0}}}};
+}
+
+recording_end small_end() {
+  return {"completed", "", {}, {{"sync", "planned for step 2", {1, 1}, {1, 1}}}, std::string(64, 'a')};
+}
+
+constexpr recorded_deal small_deals[] = {{{0}, 0}, {{1}, 1}, {{1}, (1ULL << 48) - 1}};
+
+/// What a writer writes; `end` may be left out.
+std::string written(const recording_header& header, const std::vector<std::vector<order_entry>>& entries,
+                    const std::optional<recording_end>& end) {
+  std::stringbuf bytes;
+  recording_writer writer(std::make_unique<std::ostream>(&bytes), "memory", header);
+  if (end)
+    for (const recorded_switch& s : end->switches) writer.add_switch(s);
+  for (std::uint32_t s = 0; s < entries.size(); ++s) writer.add_entries(s, entries[s]);
+  writer.add_deals(small_deals);
+  if (end) writer.end(*end);
+  return bytes.str();
+}
+
+std::string small_recording() { return written(small_header(), small_entries(), small_end()); }
+
+/// Why `bytes` are refused; empty if they are not. Anything but a recording_error is let through.
+std::string refusal(const std::string& bytes) {
+  try {
+    require_repeatable(parse_recording(bytes, "x.rec"));
+  } catch (const recording_error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+order_entry joining(std::uint32_t worker) { return {kind::joined, {worker}}; }
+order_entry leaving(std::uint32_t worker) { return {kind::left, {worker}}; }
+order_entry step_of(std::uint32_t worker, std::uint64_t step) { return {kind::gradient, {worker}, {step}}; }
 
 TEST(Recording, HoldsWhatWasWritten) {
   const recording r = parse_recording(small_recording(), "x.rec");
@@ -46,17 +94,7 @@ TEST(Recording, HoldsWhatWasWritten) {
   EXPECT_EQ(r.header.workers, 2U);
   EXPECT_EQ(r.header.facts, small_header().facts);
   EXPECT_EQ(r.header.words, small_header().words);
-  ASSERT_EQ(r.entries.size(), 2U);
-  for (std::size_t s = 0; s < 2; ++s) {
-    ASSERT_EQ(r.entries[s].size(), small_entries()[s].size());
-    for (std::size_t i = 0; i < r.entries[s].size(); ++i) {
-      const order_entry expected = small_entries()[s][i];
-      EXPECT_EQ(r.entries[s][i].what, expected.what);
-      EXPECT_EQ(r.entries[s][i].worker, expected.worker);
-      EXPECT_EQ(r.entries[s][i].step, expected.step);
-      EXPECT_EQ(r.entries[s][i].arrived, expected.arrived);
-    }
-  }
+  EXPECT_EQ(r.entries, small_entries());
   EXPECT_EQ(r.batches, (std::vector<std::vector<std::uint64_t>>{{0}, {1, (1ULL << 48) - 1}}));
   EXPECT_EQ(r.end.ended, "completed");
   EXPECT_EQ(r.end.switches, small_end().switches);
@@ -95,38 +133,36 @@ TEST(Recording, TakesAtMostThirtyTwoBytesAnUpdate) {
   }
 }
 
-TEST(Recording, IsRefusedIfItIsCutAnywhere) {
+TEST(Recording, IsRefusedIfItIsCutAnywhereOrAnyByteIsAnother) {
   const std::string whole = small_recording();
-  for (std::size_t length = 0; length < whole.size(); ++length)
-    EXPECT_THAT(refusal(whole.substr(0, length)),
-                AllOf(HasSubstr("'x.rec'"), Not(HasSubstr("\n")),
-                      AnyOf(HasSubstr("cut short"), HasSubstr("no recording"))))
-        << length;
-}
-
-TEST(Recording, IsRefusedIfAnyByteIsAnother) {
-  const std::string whole = small_recording();
-  for (std::size_t i = 0; i < whole.size(); ++i)
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    EXPECT_THAT(refusal(whole.substr(0, i)), AllOf(HasSubstr("'x.rec'"), Not(HasSubstr("\n")),
+                                                   AnyOf(HasSubstr("cut short"), HasSubstr("no recording"))))
+        << i;
     for (const int flip : {1, 0x80, 0xff}) {
       std::string damaged = whole;
       damaged[i] = static_cast<char>(damaged[i] ^ flip);
       EXPECT_THAT(refusal(damaged), AllOf(HasSubstr("'x.rec'"), Not(HasSubstr("\n")))) << i;
     }
-}
-
-TEST(Recording, IsRefusedIfSomethingFollows) {
-  EXPECT_THAT(refusal(small_recording() + "x"), HasSubstr("cut short"));
-  EXPECT_THAT(refusal(small_recording() + small_recording()), HasSubstr("checksum"));
+  }
 }
 
 TEST(Recording, SaysWhatWasExpectedAndFound) {
-  EXPECT_THAT(refusal("{\"policy\": \"async\"}"), HasSubstr("does not begin with 'mgradrec'"));
-  EXPECT_THAT(refusal(""), HasSubstr("does not begin with 'mgradrec'"));
   std::string newer = small_recording();
   newer[8] = 3;
-  EXPECT_THAT(refusal(newer), HasSubstr("has format 3; this version reads format 2"));
-  EXPECT_THAT(refusal(written(small_header(), small_entries(), std::nullopt)), HasSubstr("is cut short"));
-  EXPECT_THAT(refusal(small_recording() + "x"), HasSubstr("has more behind its end"));
+  recording_end failed = small_end();
+  failed.ended = "failed";
+  failed.why = "shard 0 is lost";
+  const std::pair<std::string, const char*> refused[] = {
+      {"{\"policy\": \"async\"}", "does not begin with 'mgradrec'"},
+      {"", "does not begin with 'mgradrec'"},
+      {newer, "has format 3; this version reads format 2"},
+      {written(small_header(), small_entries(), std::nullopt), "is cut short"},
+      {written(small_header(), small_entries(), failed), "failed (shard 0 is lost)"},
+      {small_recording() + "x", "cut short"},
+      {small_recording() + "x", "has more behind its end"},
+      {small_recording() + small_recording(), "checksum"}};
+  for (const auto& [bytes, why] : refused) EXPECT_THAT(refusal(bytes), HasSubstr(why));
 }
 
 /// Nobody would write these, but a checksum does not keep anybody from it.
@@ -140,27 +176,17 @@ TEST(Recording, IsRefusedIfItsPartsDoNotFitTogether) {
               HasSubstr("other gradients on shard 1"));
   EXPECT_THAT(with_entries([](auto& t) { t[0].erase(t[0].begin()); }),
               HasSubstr("worker 0 out of order: turn 3 of shard 0 comes before it joins"));
-  EXPECT_THAT(with_entries([](auto& t) {
-                t[0].insert(t[0].begin() + 1, {kind::joined, {0}});
-              }),
+  EXPECT_THAT(with_entries([](auto& t) { t[0].insert(t[0].begin() + 1, joining(0)); }),
               HasSubstr("turn 2 of shard 0 joins again"));
   EXPECT_THAT(with_entries([](auto& t) { t[0].front().step = {3}; }),
               HasSubstr("worker 0 never joins shard 1"));
   EXPECT_THAT(with_entries([](auto& t) { t[0].erase(t[0].begin() + 4); }),
               HasSubstr("has 1 switches; shard 0 made 0"));
-  EXPECT_THAT(with_entries([](auto& t) {
-                t[0].push_back({kind::gradient, {1}, 3});
-              }),
-              HasSubstr("out of order"));
-  EXPECT_THAT(with_entries([](auto& t) {
-                t[0].insert(t[0].begin() + 4, {kind::gradient, {0}, 2});
-              }),
+  EXPECT_THAT(with_entries([](auto& t) { t[0].push_back(step_of(1, 3)); }), HasSubstr("out of order"));
+  EXPECT_THAT(with_entries([](auto& t) { t[0].insert(t[0].begin() + 4, step_of(0, 2)); }),
               HasSubstr("of worker 0 up to step 1, there up to 2"));
   EXPECT_THAT(with_entries([](auto& t) { t[0][0].worker = {2}; }), HasSubstr("names worker 2 of 2"));
-  EXPECT_THAT(with_entries([](auto& t) {
-                t.push_back({{kind::left, {0}}});
-              }),
-              HasSubstr("names shard 2 of 2"));
+  EXPECT_THAT(with_entries([](auto& t) { t.emplace_back(1, leaving(0)); }), HasSubstr("names shard 2 of 2"));
   EXPECT_EQ(with_entries([](auto& t) {
               for (auto& entries : t) entries.insert(entries.begin() + 2, {kind::closed, {}, {}, {}, 5});
             }),
@@ -170,25 +196,21 @@ TEST(Recording, IsRefusedIfItsPartsDoNotFitTogether) {
   for (const std::int64_t time : {std::int64_t{-1}, std::numeric_limits<std::int64_t>::max()})
     EXPECT_THAT(with_entries([time](auto& t) { t[0][0].arrived = time; }), HasSubstr("holds a turn at"));
 
-  const auto with_end = [](const std::function<void(recording_end&)>& change) {
+  const auto with_switch = [](const std::string& policy, const std::vector<std::uint64_t>& batches,
+                              const std::vector<std::uint8_t>& present) {
     recording_end end = small_end();
-    change(end);
+    end.switches = {{policy, "planned for step 2", batches, present}};
     return refusal(written(small_header(), small_entries(), end));
   };
-  EXPECT_THAT(with_end([](auto& e) { e.switches[0].batches = {1}; }), HasSubstr("without its workers"));
-  EXPECT_THAT(with_end([](auto& e) { e.switches[0].policy = "snyc"; }),
+  EXPECT_THAT(with_switch("sync", {1}, {1, 1}), HasSubstr("without its workers"));
+  EXPECT_THAT(with_switch("snyc", {1, 1}, {1, 1}),
               AllOf(HasSubstr("has a switch that cannot be"), HasSubstr("did you mean 'sync'")));
-  EXPECT_THAT(with_end([](auto& e) { e.switches[0].policy = "backup:2"; }), HasSubstr("can be at most 1"));
-  EXPECT_THAT(with_end([](auto& e) { e.switches[0].policy = "hogwild"; }),
-              HasSubstr("has a switch that cannot be"));
-  EXPECT_THAT(with_end([](auto& e) { e.switches[0].present = {0, 0}; }), HasSubstr("without its workers"));
-  EXPECT_THAT(with_end([](auto& e) {
-                e.switches[0].batches = {2, 1};
-              }),
+  EXPECT_THAT(with_switch("backup:2", {1, 1}, {1, 1}), HasSubstr("can be at most 1"));
+  EXPECT_THAT(with_switch("hogwild", {1, 1}, {1, 1}), HasSubstr("has a switch that cannot be"));
+  EXPECT_THAT(with_switch("sync", {1, 1}, {0, 0}), HasSubstr("without its workers"));
+  EXPECT_THAT(with_switch("sync", {2, 1}, {1, 1}),
               HasSubstr("switches worker 0 after batch 2; expected 0 to 1"));
-  EXPECT_THAT(with_end([](auto& e) {
-                e.switches[0].batches = {1, 3};
-              }),
+  EXPECT_THAT(with_switch("sync", {1, 3}, {1, 1}),
               HasSubstr("switches worker 1 after batch 3; expected 0 to 2"));
 }
 
@@ -256,12 +278,8 @@ TEST(Recording, IsRefusedIfABatchWasDealtTwice) {
   recording r = parse_recording(small_recording(), "x.rec");
   require_repeatable(r);
   r.batches[1].back() = 0;
-  try {
-    require_repeatable(r);
-    FAIL() << "nobody noticed";
-  } catch (const recording_error& e) {
-    EXPECT_THAT(e.what(), HasSubstr("deals batch 0 twice: to worker 0 and to worker 1"));
-  }
+  EXPECT_THAT([&] { require_repeatable(r); },
+              ThrowsMessage<recording_error>(HasSubstr("deals batch 0 twice: to worker 0 and to worker 1")));
 }
 
 TEST(Recording, OfAKilledRunHoldsThePartsThatAreWhole) {
@@ -308,14 +326,6 @@ TEST(Recording, IsRefusedIfALengthPromisesMoreThanThereIs) {
     append_number<4>(longer, crc32_z(0, reinterpret_cast<const Bytef*>(longer.data()), longer.size()));
     EXPECT_THAT(refusal(longer + tail), HasSubstr("is damaged: expected")) << at;
   }
-}
-
-TEST(Recording, TellsWhyARunCannotBeRepeated) {
-  recording_end failed = small_end();
-  failed.ended = "failed";
-  failed.why = "shard 0 is lost";
-  EXPECT_THAT(refusal(written(small_header(), small_entries(), failed)),
-              HasSubstr("failed (shard 0 is lost)"));
 }
 
 /// Bytes of a run of two workers, whose feeder has done this.
@@ -378,120 +388,103 @@ TEST(Recording, KeepsTextsThatAreNoUnicode) {
   EXPECT_EQ(r.end.why, end.why);
 }
 
-TEST(RecordingFiles, GoesThroughAFile) {
-  const scratch_folder folder;
-  const std::string path = (folder.path() / "run.rec").string();
-  const auto writer = create_recording(path, small_header());
+class RecordingFiles : public ::testing::Test {
+protected:
+  /// What a killed run left but for its last bytes.
+  void leave_killed(std::size_t missing) const {
+    const std::string bytes = written(small_header(), small_entries(), std::nullopt);
+    folder_.write("run.rec.partial", bytes.substr(0, bytes.size() - missing));
+  }
+
+  const scratch_folder folder_;
+  const std::string path_ = (folder_.path() / "run.rec").string();
+  const std::string partial_ = path_ + ".partial", killed_ = path_ + ".killed";
+};
+
+TEST_F(RecordingFiles, GoesThroughAFile) {
+  const auto writer = create_recording(path_, small_header());
   writer->add_switch(small_end().switches[0]);
   for (std::uint32_t s = 0; s < 2; ++s) writer->add_entries(s, small_entries()[s]);
   writer->add_deals(small_deals);
   writer->end(small_end());
-  EXPECT_EQ(read_recording(path).end.parameters_sha256, small_end().parameters_sha256);
+  EXPECT_EQ(read_recording(path_).end.parameters_sha256, small_end().parameters_sha256);
 }
 
-TEST(RecordingFiles, IsWrittenByOneRunAtATime) {
-  const scratch_folder folder;
-  const std::string path = (folder.path() / "run.rec").string();
-  const auto first = create_recording(path, small_header());
-  try {
-    create_recording(path, small_header());
-    FAIL() << "both write into one file";
-  } catch (const recording_error& e) {
-    EXPECT_THAT(e.what(), AllOf(HasSubstr(path), HasSubstr("another run is recording into it (process ")));
-  }
-  EXPECT_THROW(read_recording(path + ".partial"), recording_error) << "it is being written";
+TEST_F(RecordingFiles, IsWrittenByOneRunAtATime) {
+  const auto first = create_recording(path_, small_header());
+  EXPECT_THAT([&] { create_recording(path_, small_header()); },
+              ThrowsMessage<recording_error>(
+                  AllOf(HasSubstr(path_), HasSubstr("another run is recording into it (process "))));
+  EXPECT_THROW(read_recording(partial_), recording_error) << "it is being written";
   first->add_entries(0, small_entries()[0]);
   first->end({"completed", "", {}, {}, ""});
-  EXPECT_EQ(read_recording(path).entries[0].size(), 8U);
+  EXPECT_EQ(read_recording(path_).entries[0].size(), 8U);
 }
 
-TEST(RecordingFiles, OfAKilledRunIsReadByItsName) {
-  const scratch_folder folder;
-  const std::string bytes = written(small_header(), small_entries(), std::nullopt);
-  folder.write("run.rec.partial", bytes.substr(0, bytes.size() - 1));
-  const std::string path = (folder.path() / "run.rec").string();
-  EXPECT_EQ(read_recording(path + ".partial").entries[0].size(), 8U);
-  try {
-    read_recording(path);
-    FAIL() << "it is not there";
-  } catch (const std::system_error& e) {
-    EXPECT_THAT(e.what(), HasSubstr("run.rec.partial'")) << "what else there is";
-  }
-  folder.write("run.rec.partial", small_recording());
-  EXPECT_FALSE(read_recording(path + ".partial").killed) << "killed after its last word";
+TEST_F(RecordingFiles, OfAKilledRunIsReadByItsName) {
+  leave_killed(1);
+  EXPECT_EQ(read_recording(partial_).entries[0].size(), 8U);
+  EXPECT_THAT([&] { read_recording(path_); }, ThrowsMessage<std::system_error>(HasSubstr("run.rec.partial'")))
+      << "it is not there";
+  folder_.write("run.rec.partial", small_recording());
+  EXPECT_FALSE(read_recording(partial_).killed) << "killed after its last word";
 }
 
-TEST(RecordingFiles, OfAKilledRunOutlivesTheNextRun) {
-  const scratch_folder folder;
-  const std::string path = (folder.path() / "run.rec").string();
-  const std::string bytes = written(small_header(), small_entries(), std::nullopt);
-  folder.write("run.rec.partial", bytes.substr(0, bytes.size() - 1));
-  create_recording(path, small_header())->end(small_end());
-  EXPECT_FALSE(read_recording(path).killed);
-  EXPECT_EQ(read_recording(path + ".killed").entries[0].size(), 8U);
-  EXPECT_TRUE(read_recording(path + ".killed").killed);
-  folder.write("run.rec.partial", "no recording");
-  create_recording(path, small_header())->end(small_end());
-  EXPECT_TRUE(read_recording(path + ".killed").killed) << "nothing else takes its place";
-  folder.write("run.rec.partial", bytes.substr(0, bytes.size() / 2));
-  create_recording(path, small_header())->end(small_end());
-  EXPECT_EQ(read_recording(path + ".killed").entries[0].size(), 8U) << "nor does a later one";
-  folder.write("run.rec.partial", bytes);
-  std::filesystem::remove(path + ".killed");
-  const int reader = open((path + ".partial").c_str(), O_RDONLY);
+TEST_F(RecordingFiles, OfAKilledRunOutlivesTheNextRun) {
+  const auto next = [this] { create_recording(path_, small_header())->end(small_end()); };
+  leave_killed(1);
+  next();
+  EXPECT_FALSE(read_recording(path_).killed);
+  EXPECT_EQ(read_recording(killed_).entries[0].size(), 8U);
+  EXPECT_TRUE(read_recording(killed_).killed);
+  folder_.write("run.rec.partial", "no recording");
+  next();
+  EXPECT_TRUE(read_recording(killed_).killed) << "nothing else takes its place";
+  leave_killed(written(small_header(), small_entries(), std::nullopt).size() / 2);
+  next();
+  EXPECT_EQ(read_recording(killed_).entries[0].size(), 8U) << "nor does a later one";
+  leave_killed(0);
+  std::filesystem::remove(killed_);
+  const int reader = open(partial_.c_str(), O_RDONLY);
   ASSERT_EQ(flock(reader, LOCK_SH), 0);
-  EXPECT_THROW(create_recording(path, small_header()), recording_error)
-      << "what cannot be kept is not overwritten";
+  EXPECT_THROW(next(), recording_error) << "what cannot be kept is not overwritten";
   close(reader);
 }
 
 /// The run that goes on has another recording to go on with.
-TEST(RecordingFiles, OfAKilledRunOutlivesARunThatGoesOn) {
-  const scratch_folder folder;
-  const std::string path = (folder.path() / "run.rec").string();
-  const std::string bytes = written(small_header(), small_entries(), std::nullopt);
+TEST_F(RecordingFiles, OfAKilledRunOutlivesARunThatGoesOn) {
   const recording before = parse_recording(small_recording(), "other.rec");
-  folder.write("run.rec.partial", bytes.substr(0, bytes.size() - 1));
-  continue_recording(path, small_header(), before)->end(small_end());
-  EXPECT_FALSE(read_recording(path).killed);
-  ASSERT_TRUE(std::filesystem::exists(path + ".killed"));
-  EXPECT_TRUE(read_recording(path + ".killed").killed);
+  leave_killed(1);
+  continue_recording(path_, small_header(), before)->end(small_end());
+  EXPECT_FALSE(read_recording(path_).killed);
+  ASSERT_TRUE(std::filesystem::exists(killed_));
+  EXPECT_TRUE(read_recording(killed_).killed);
 }
 
 /// Nothing but it has what lies before the checkpoint.
-TEST(RecordingFiles, OfARunThatGoesOnStaysIfTheRunIsGivenUp) {
-  const scratch_folder folder;
-  const std::string path = (folder.path() / "run.rec").string();
-  folder.write("run.rec.partial", small_recording());
-  const recording before = read_recording(path + ".partial");
-  continue_recording(path, small_header(), before).reset();
-  EXPECT_EQ(read_recording(path + ".partial").entries, before.entries);
-  create_recording(path + ".new", small_header()).reset();
-  EXPECT_FALSE(std::filesystem::exists(path + ".new.partial"))
+TEST_F(RecordingFiles, OfARunThatGoesOnStaysIfTheRunIsGivenUp) {
+  folder_.write("run.rec.partial", small_recording());
+  const recording before = read_recording(partial_);
+  continue_recording(path_, small_header(), before).reset();
+  EXPECT_EQ(read_recording(partial_).entries, before.entries);
+  create_recording(path_ + ".new", small_header()).reset();
+  EXPECT_FALSE(std::filesystem::exists(path_ + ".new.partial"))
       << "one that has just begun has nothing to keep";
 }
 
-/// It says why, and does so without its recording.
-TEST(RecordingFiles, IsRefusedToARunThatGoesOnIfItCannotBeWritten) {
-  const recording before = parse_recording(small_recording(), "other.rec");
-  for (const char* path : {"/no/such/folder/run.rec", "/dev/full"})
-    EXPECT_THROW(continue_recording(path, small_header(), before), recording_error) << path;
-}
-
-TEST(RecordingFiles, IsRefusedByItsFirstWordsHoweverMuchFollows) {
-  EXPECT_THROW(read_recording("/dev/zero"), recording_error) << "to read all of it takes for ever";
-}
-
-TEST(RecordingFiles, SaysSoIfAFileCannotBeReadOrWritten) {
+TEST_F(RecordingFiles, SaysSoIfAFileCannotBeReadOrWritten) {
   EXPECT_THROW(read_recording("/no/such/file"), std::system_error);
   EXPECT_THROW(read_recording("/"), std::exception);
+  EXPECT_THROW(read_recording("/dev/zero"), recording_error) << "to read all of it takes for ever";
   EXPECT_THROW(create_recording("/no/such/folder/run.rec", small_header()), std::system_error);
   EXPECT_THAT([] { create_recording("/dev/full", small_header()); },
               ThrowsMessage<std::system_error>(
                   AllOf(HasSubstr("/dev/full"), HasSubstr("cannot be written: No space left"))));
+  const recording before = parse_recording(small_recording(), "other.rec");
+  for (const char* path : {"/no/such/folder/run.rec", "/dev/full"})
+    EXPECT_THROW(continue_recording(path, small_header(), before), recording_error)
+        << path << " is refused to a run that goes on, which then does so without its recording";
 }
-
-using kind = order_entry::kind;
 
 /// Two workers and one shard.
 recording recorded() {
@@ -567,8 +560,6 @@ TEST(RecordingCut, RefusesARecordingThatCannotGoOn) {
   EXPECT_THAT(refused(r, failed), HasSubstr("could not be written before the checkpoint"));
   EXPECT_THAT(refused(r, recording_cut(2)), HasSubstr("the checkpoint is of 2 and 2"));
 }
-
-using kind = order_entry::kind;
 
 /// A disk on which a recording stops growing.
 class FullRecording : public ::testing::Test {

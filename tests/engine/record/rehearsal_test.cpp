@@ -1,4 +1,5 @@
 #include <mailgrad/engine/record/rehearsal.hpp>
+#include <mailgrad/tests/support/refusal.hpp>
 
 #include <gmock/gmock.h>
 
@@ -6,8 +7,6 @@
 #include <chrono>
 #include <functional>
 #include <limits>
-
-// What a rehearsal knows of workers that were lost, came late or came back.
 
 namespace mailgrad {
 namespace {
@@ -17,34 +16,41 @@ using namespace ::testing;
 
 using kind = order_entry::kind;
 
+order_entry joins(std::uint32_t worker, std::uint32_t incarnation = 0) {
+  return order_entry::of(kind::joined, {worker}, {incarnation});
+}
+order_entry leaves(std::uint32_t worker, std::uint32_t incarnation = 0) {
+  return order_entry::of(kind::left, {worker}, {incarnation});
+}
+order_entry takes(std::uint32_t worker, std::uint64_t step, std::int64_t at = 0) {
+  return {kind::gradient, {worker}, {step}, {}, at};
+}
+const order_entry switches{kind::switched, {}};
+
 /// Two workers make two steps each on two shards, by turns.
 recording two_by_two() {
   recording r;
   r.name = "x.rec";
   r.header.workers = 2;
   r.batches = {{0, 2}, {1, 3}};
-  r.entries = std::vector(2, std::vector<order_entry>{{kind::joined, {0}},
-                                                      {kind::joined, {1}},
-                                                      {kind::gradient, {0}, 1},
-                                                      {kind::gradient, {1}, 1},
-                                                      {kind::gradient, {0}, 2},
-                                                      {kind::gradient, {1}, 2},
-                                                      {kind::left, {0}},
-                                                      {kind::left, {1}}});
+  r.entries = std::vector(2, std::vector<order_entry>{joins(0), joins(1), takes(0, 1), takes(1, 1),
+                                                      takes(0, 2), takes(1, 2), leaves(0), leaves(1)});
   r.end.ended = "completed";
   return r;
 }
 
-/// Why it is refused under `terms`, after `change`; empty if it is not.
-std::string refused_rehearsal(const replay_terms& terms, const std::function<void(recording&)>& change = {}) {
+using change = std::function<void(recording&)>;
+
+/// Changes the entries of each shard.
+change in_each_shard(const std::function<void(std::vector<order_entry>&)>& c) {
+  return [c](recording& r) { std::ranges::for_each(r.entries, c); };
+}
+
+/// Why it is refused under `terms`, after `c`; empty if it is not.
+std::string refused_rehearsal(const replay_terms& terms, const change& c = {}) {
   recording r = two_by_two();
-  if (change) change(r);
-  try {
-    require_replay_ends(r, terms);
-  } catch (const recording_error& e) {
-    return e.what();
-  }
-  return "";
+  if (c) c(r);
+  return testing::words_of_refusal([&] { require_replay_ends(r, terms); });
 }
 
 void swap_entries(recording& r, std::size_t shard, std::size_t a, std::size_t b) {
@@ -57,17 +63,20 @@ TEST(Rehearsal, ComesToTheEndOfAnOrderThatCanBe) {
     EXPECT_EQ(refused_rehearsal({policy}), "") << policy;
   EXPECT_EQ(refused_rehearsal({"async"}, [](recording& r) { swap_entries(r, 1, 2, 3); }), "")
       << "shards need not agree";
+  const auto diverged = [](recording& r) {
+    r.batches[1].push_back(4);
+    r.end.ended = "diverged";
+  };
+  EXPECT_EQ(refused_rehearsal({"async"}, diverged), "") << "after the last gradient of worker 1";
 }
 
 /// Worker 0 makes its second step without the other, which is possible only if its first batch was closed.
 TEST(Rehearsal, ClosesTheBatchesThatWereClosed) {
   const auto ahead = [](bool closed) {
-    return [closed](recording& r) {
-      for (auto& entries : r.entries) {
-        std::swap(entries[3], entries[4]);
-        if (closed) entries.insert(entries.begin() + 3, {kind::closed, {}, {}, {}, 1000});
-      }
-    };
+    return in_each_shard([closed](auto& entries) {
+      std::swap(entries[3], entries[4]);
+      if (closed) entries.insert(entries.begin() + 3, {kind::closed, {}, {}, {}, 1000});
+    });
   };
   EXPECT_EQ(refused_rehearsal({"quorum:1,grace=1"}, ahead(true)), "");
   EXPECT_THAT(
@@ -76,18 +85,32 @@ TEST(Rehearsal, ClosesTheBatchesThatWereClosed) {
                 "weights of shard 0"));
 }
 
-TEST(Rehearsal, NamesTheGradientThatAShardWaitsFor) {
-  EXPECT_THAT(
-      refused_rehearsal({"async"}, [](recording& r) { r.batches[1].pop_back(); }),
-      HasSubstr("'x.rec' cannot be repeated to its end: shard 0 waits at its turn 6 of 8 for the gradient "
-                "of worker 1, step 2: worker 1 has ended after its step 1"));
-  EXPECT_THAT(
-      refused_rehearsal({"async"},
-                        [](recording& r) {
-                          for (auto& entries : r.entries) std::swap(entries[3], entries[5]);
-                        }),
-      HasSubstr("shard 0 waits at its turn 4 of 8 for the gradient of worker 1, step 2: worker 1 waits for "
-                "the weights of shard 0 after its step 1"));
+TEST(Rehearsal, NamesWhatAShardOrAWorkerWaitsFor) {
+  struct row {
+    change c;
+    const char* why;
+  };
+  const row rows[] = {
+      {[](recording& r) { r.batches[1].pop_back(); }, "'x.rec' cannot be repeated to its end: shard 0 waits "
+                                                      "at its turn 6 of 8 for the gradient of worker 1, "
+                                                      "step 2: worker 1 has ended after its step 1"},
+      {in_each_shard([](auto& entries) { std::swap(entries[3], entries[5]); }),
+       "shard 0 waits at its turn 4 of 8 for the gradient of worker 1, step 2: worker 1 waits for the "
+       "weights "
+       "of shard 0 after its step 1"},
+      {in_each_shard([](auto& entries) {
+         std::erase_if(entries, [](const order_entry& t) { return t.worker == rank{1}; });
+       }),
+       "worker 1 waits for the weights of shard 0 before its first step, which it has not joined"},
+      {[](recording& r) { r.batches[0].push_back(4); },
+       "shard 0 waits at its turn 7 of 8 for the end of worker 0: worker 0 waits for the weights of shard 0 "
+       "after its step 3"},
+      {[](recording& r) {
+         for (auto& entries : r.entries) entries.resize(6);
+         r.batches[0].push_back(4);
+       },
+       "which has no turn for it"}};
+  for (const row& r : rows) EXPECT_THAT(refused_rehearsal({"async"}, r.c), HasSubstr(r.why));
 }
 
 /// Each shard waits for a gradient that the other one holds up.
@@ -104,50 +127,20 @@ TEST(Rehearsal, NamesAnOrderInWhichTwoShardsWaitForEachOther) {
 }
 
 TEST(Rehearsal, KnowsWhomAPolicyHolds) {
-  const auto ahead = [](recording& r) {
-    for (std::size_t s = 0; s < 2; ++s)
-      swap_entries(r, s, 3, 4); // worker 0 makes two steps before worker 1 has one
-  };
-  EXPECT_EQ(refused_rehearsal({"async"}, ahead), "");
-  EXPECT_EQ(refused_rehearsal({"ssp:1"}, ahead), "");
+  const change ahead = in_each_shard([](auto& entries) {
+    std::swap(entries[3], entries[4]);
+  }); // two steps of worker 0 before one of worker 1
+  for (const char* policy : {"async", "ssp:1"}) EXPECT_EQ(refused_rehearsal({policy}, ahead), "");
   for (const char* policy : {"ssp:0", "sync", "k-async:2"})
     EXPECT_THAT(refused_rehearsal({policy}, ahead),
                 HasSubstr("worker 0 waits for the weights of shard 0 after its step 1"))
         << policy;
 }
 
-TEST(Rehearsal, NamesAWorkerThatGetsNoWeights) {
-  EXPECT_THAT(
-      refused_rehearsal({"async"},
-                        [](recording& r) {
-                          for (auto& entries : r.entries)
-                            std::erase_if(entries, [](const order_entry& t) { return t.worker == rank{1}; });
-                        }),
-      HasSubstr("worker 1 waits for the weights of shard 0 before its first step, which it has not joined"));
-}
-
-TEST(Rehearsal, NamesAGradientWithoutAnEntry) {
-  EXPECT_THAT(
-      refused_rehearsal({"async"}, [](recording& r) { r.batches[0].push_back(4); }),
-      HasSubstr("shard 0 waits at its turn 7 of 8 for the end of worker 0: worker 0 waits for the weights of "
-                "shard 0 after its step 3"));
-}
-
-TEST(Rehearsal, TellsAMissingEntryFromOneThatNobodyIsThereToTake) {
-  const auto without_ends = [](recording& r) {
-    for (auto& entries : r.entries) entries.resize(6);
-    r.batches[0].push_back(4);
-  };
-  EXPECT_THAT(refused_rehearsal({"async"}, without_ends), HasSubstr("which has no turn for it"));
-}
-
-TEST(Rehearsal, RefusesABatchThatTheDataDoNotHave) {
+TEST(Rehearsal, CountsBatchesAndLocalSteps) {
   EXPECT_THAT(refused_rehearsal({"async", 0, false, 3}),
               HasSubstr("deals batch 3 to worker 1; the run has 3"));
   EXPECT_EQ(refused_rehearsal({"async", 0, false, 4}), "");
-}
-
-TEST(Rehearsal, CountsLocalSteps) {
   const auto of_five = [](recording& r) { r.batches = {{0, 2, 4, 6, 8}, {1, 3, 5, 7, 9}}; };
   EXPECT_EQ(refused_rehearsal({"async", 3}, of_five), "");
   EXPECT_EQ(refused_rehearsal({"async", 4}, of_five), "");
@@ -164,46 +157,25 @@ TEST(Rehearsal, TakesAHeldStepBeforeASwitchOnlyIfAShardHadIt) {
   r.batches = {{0, 1}};
   r.end.ended = "completed";
   r.end.switches = {{"sync", "by hand", {2}, {1}}};
-  for (const std::size_t switched : {2U, 3U}) {
-    r.entries = {
-        {{kind::joined, {0}}, {kind::gradient, {0}, 1}, {kind::gradient, {0}, 2}, {kind::left, {0}}}};
-    r.entries[0].insert(r.entries[0].begin() + static_cast<std::ptrdiff_t>(switched), {kind::switched, {}});
+  for (const std::ptrdiff_t switched : {2, 3}) {
+    r.entries = {{joins(0), takes(0, 1), takes(0, 2), leaves(0)}};
+    r.entries[0].insert(r.entries[0].begin() + switched, switches);
     EXPECT_NO_THROW(require_replay_ends(r, {"async", 1, true})) << switched;
   }
 }
 
-TEST(Rehearsal, LetsAWorkerDivergeAfterItsLastGradient) {
-  const auto diverged = [](recording& r) {
-    r.batches[1].push_back(4);
-    r.end.ended = "diverged";
-  };
-  EXPECT_EQ(refused_rehearsal({"async"}, diverged), "");
-}
-
 TEST(Rehearsal, TakesSwitchesWhereTheyWere) {
-  const auto switched = [](recording& r) {
-    r.end.switches = {{"sync", "by hand", {1, 1}, {1, 1}}};
-    for (auto& entries : r.entries) entries.insert(entries.begin() + 4, {kind::switched, {}});
+  const auto refused = [](const std::vector<std::uint64_t>& batches,
+                          const std::vector<std::uint8_t>& present) {
+    return refused_rehearsal({"async"}, [&](recording& r) {
+      r.end.switches = {{"sync", "by hand", batches, present}};
+      for (auto& entries : r.entries) entries.insert(entries.begin() + 4, switches);
+    });
   };
-  EXPECT_EQ(refused_rehearsal({"async"}, switched), "");
-  EXPECT_THAT(refused_rehearsal({"async"},
-                                [&](recording& r) {
-                                  switched(r);
-                                  r.end.switches[0].batches = {2, 1};
-                                }),
-              HasSubstr("shard 0 lets worker 0 go twice, at turn 7"));
-  EXPECT_THAT(refused_rehearsal({"async"},
-                                [&](recording& r) {
-                                  switched(r);
-                                  r.end.switches[0].present = {0, 1};
-                                }),
-              HasSubstr("for the switch to sync: worker 0 waits for the weights"));
-  EXPECT_THAT(refused_rehearsal({"async"},
-                                [&](recording& r) {
-                                  switched(r);
-                                  r.end.switches[0].present = {1, 0};
-                                }),
-              HasSubstr("for the switch to sync: worker 1 waits for the weights"));
+  EXPECT_EQ(refused({1, 1}, {1, 1}), "");
+  EXPECT_THAT(refused({2, 1}, {1, 1}), HasSubstr("shard 0 lets worker 0 go twice, at turn 7"));
+  EXPECT_THAT(refused({1, 1}, {0, 1}), HasSubstr("for the switch to sync: worker 0 waits for the weights"));
+  EXPECT_THAT(refused({1, 1}, {1, 0}), HasSubstr("for the switch to sync: worker 1 waits for the weights"));
 }
 
 TEST(RepeatablePart, TakesNoGradientWhoseBatchesAreNotAllWrittenDown) {
@@ -232,7 +204,7 @@ TEST(RepeatablePart, GoesThroughASwitchThatAnyShardHasMade) {
   recording r = two_by_two();
   r.killed = true;
   r.end.switches = {{"sync", "by hand", {1, 1}, {1, 1}}};
-  r.entries[1].insert(r.entries[1].begin() + 4, {kind::switched, {}});
+  r.entries[1].insert(r.entries[1].begin() + 4, switches);
   r.entries[0].resize(4); // up to the switch
   r.entries[1].resize(5); // and with it
   EXPECT_THAT(repeatable_part(r, {"async"}).end.switches, SizeIs(1));
@@ -245,9 +217,9 @@ TEST(RepeatablePart, AddsTheSwitchesThatAShardLacks) {
   r.killed = true;
   r.end.switches = {{"sync", "by hand", {1, 1}, {1, 1}}, {"async", "by hand", {1, 1}, {1, 1}}};
   r.entries[0].resize(4);
-  r.entries[0].push_back({kind::switched, {}});
+  r.entries[0].push_back(switches);
   r.entries[1] = r.entries[0];
-  r.entries[1].push_back({kind::switched, {}});
+  r.entries[1].push_back(switches);
   for (const auto& entries : repeatable_part(r, {"async"}).entries)
     EXPECT_EQ(std::ranges::count(entries, kind::switched, &order_entry::what), 2);
 }
@@ -261,33 +233,26 @@ TEST(RepeatablePart, IsNothingWhereNothingIsWritten) {
   EXPECT_EQ(cut.entries[0].size(), 4U) << "both join and leave";
 }
 
-using kind = order_entry::kind;
-
-order_entry judged_at(std::uint32_t worker, std::uint64_t step, std::int64_t at) {
-  return {kind::gradient, {worker}, {step}, {}, at};
-}
-
 /// Two workers on one shard, whose gradients come in this order.
 recording paced_run_of(std::vector<order_entry> gradients, std::uint64_t batches_each = 1) {
   recording r;
   r.name = "x.rec";
   r.header.workers = 2;
   r.batches.resize(2);
-  r.entries = {{{kind::joined, {0}}, {kind::joined, {1}}}};
+  r.entries = {{joins(0), joins(1)}};
   std::uint64_t batch = 0;
   for (const order_entry& g : gradients) {
     r.entries[0].push_back(g);
     for (std::uint64_t i = 0; i < batches_each; ++i) r.batches[g.worker.value].push_back(batch++);
   }
-  r.entries[0].push_back({kind::left, {0}});
-  r.entries[0].push_back({kind::left, {1}});
+  r.entries[0].insert(r.entries[0].end(), {leaves(0), leaves(1)});
   r.end.ended = "completed";
   return r;
 }
 
 recording five_gradients() {
-  return paced_run_of({judged_at(0, 1, 1100), judged_at(1, 1, 1130), judged_at(0, 2, 1150),
-                       judged_at(0, 3, 1200), judged_at(1, 2, 1230)});
+  return paced_run_of(
+      {takes(0, 1, 1100), takes(1, 1, 1130), takes(0, 2, 1150), takes(0, 3, 1200), takes(1, 2, 1230)});
 }
 
 TEST(RecordedPace, TakesAStepFromTheAnswerBeforeItToItsGradient) {
@@ -303,8 +268,7 @@ TEST(RecordedPace, TakesAStepFromTheAnswerBeforeItToItsGradient) {
 
 TEST(RecordedPace, LeavesOutTheWaitForOthers) {
   const recorded_pace p = pace_of(
-      paced_run_of({judged_at(0, 1, 100), judged_at(1, 1, 140), judged_at(1, 2, 200), judged_at(0, 2, 240)}),
-      {"sync"});
+      paced_run_of({takes(0, 1, 100), takes(1, 1, 140), takes(1, 2, 200), takes(0, 2, 240)}), {"sync"});
   EXPECT_THAT(p.steps, ElementsAre(ElementsAre(100ns, 100ns), ElementsAre(140ns, 60ns)));
   EXPECT_EQ(p.waited, 40ns) << "worker 1 waits 40 ns at the end, too, and begins nothing behind it";
   EXPECT_EQ(p.updates, 2U);
@@ -315,8 +279,7 @@ TEST(RecordedPace, LeavesOutTheWaitForOthers) {
 /// Under ssp:0 worker 0 stands still until worker 1 has made its first step.
 TEST(RecordedPace, LeavesOutTheWaitAtABound) {
   const recorded_pace p = pace_of(
-      paced_run_of({judged_at(0, 1, 100), judged_at(1, 1, 300), judged_at(0, 2, 390), judged_at(1, 2, 600)}),
-      {"ssp:0"});
+      paced_run_of({takes(0, 1, 100), takes(1, 1, 300), takes(0, 2, 390), takes(1, 2, 600)}), {"ssp:0"});
   EXPECT_THAT(p.steps, ElementsAre(ElementsAre(100ns, 90ns), ElementsAre(300ns, 300ns)));
   EXPECT_EQ(p.waited, 200ns);
 }
@@ -329,16 +292,14 @@ TEST(RecordedPace, CountsWhatWasDiscardedApart) {
 }
 
 TEST(RecordedPace, SharesTheTimeOfAnExchangeAmongItsSteps) {
-  const recorded_pace p = pace_of(
-      paced_run_of({judged_at(0, 1, 100), judged_at(1, 1, 110), judged_at(0, 2, 201), judged_at(1, 2, 210)},
-                   2),
-      {"async", 2});
+  const recorded_pace p =
+      pace_of(paced_run_of({takes(0, 1, 100), takes(1, 1, 110), takes(0, 2, 201), takes(1, 2, 210)}, 2),
+              {"async", 2});
   EXPECT_THAT(p.steps, ElementsAre(ElementsAre(50ns, 50ns, 51ns, 50ns), ElementsAre(55ns, 55ns, 50ns, 50ns)));
 }
 
 TEST(RecordedPace, GoesOnFromTheLastGradientBeforeASwitch) {
-  recording r =
-      paced_run_of({judged_at(0, 1, 100), judged_at(1, 1, 140), judged_at(1, 2, 200), judged_at(0, 2, 240)});
+  recording r = paced_run_of({takes(0, 1, 100), takes(1, 1, 140), takes(1, 2, 200), takes(0, 2, 240)});
   r.entries[0].insert(r.entries[0].begin() + 4, {kind::switched, {0}});
   r.end.switches = {{"sync", "by hand", {1, 1}, {1, 1}}};
   const recorded_pace p = pace_of(r, {"async"});
@@ -348,7 +309,7 @@ TEST(RecordedPace, GoesOnFromTheLastGradientBeforeASwitch) {
 }
 
 TEST(RecordedPace, RefusesWhatTellsNoTimes) {
-  const std::pair<std::function<void(recording&)>, const char*> wrong[] = {
+  const std::pair<change, const char*> wrong[] = {
       {[](recording& r) { r.killed = true; }, "it was not completed"},
       {[](recording& r) { r.end.lost = {1}; }, "workers came or went"},
       {[](recording& r) {
@@ -358,7 +319,7 @@ TEST(RecordedPace, RefusesWhatTellsNoTimes) {
        "workers came or went"},
       {[](recording& r) { r.entries[0][6].arrived = 1100; }, "had its weights after its step 2 had come"},
       {[](recording& r) {
-         r = paced_run_of({judged_at(0, 1, 1), judged_at(0, 2, 2), judged_at(1, 1, 3)});
+         r = paced_run_of({takes(0, 1, 1), takes(0, 2, 2), takes(1, 1, 3)});
        },
        "worker 1 made 1 exchange, and at least 2 are needed"},
       {[](recording& r) {
@@ -370,15 +331,10 @@ TEST(RecordedPace, RefusesWhatTellsNoTimes) {
        "moments that lie too far apart"},
       {[](recording& r) { r.batches[0].pop_back(); }, "cannot be repeated to its end"},
   };
-  for (const auto& [change, why] : wrong) {
+  for (const auto& [c, why] : wrong) {
     recording r = five_gradients();
-    change(r);
-    try {
-      pace_of(r, {"async"});
-      ADD_FAILURE() << why;
-    } catch (const recording_error& e) {
-      EXPECT_THAT(e.what(), HasSubstr(why));
-    }
+    c(r);
+    EXPECT_THAT([&] { pace_of(r, {"async"}); }, ThrowsMessage<recording_error>(HasSubstr(why)));
   }
 }
 
@@ -390,16 +346,6 @@ TEST(RecordedPace, CountsTheGapsOfAQueueBehindIt) {
   EXPECT_EQ(p.waited, 0ns);
   EXPECT_THAT(p.gaps.buckets(), ElementsAre(Pair(0, 1), Pair(1, 1), Pair(2, 2), Pair(4, 1)));
 }
-
-using kind = order_entry::kind;
-
-order_entry joins(std::uint32_t worker, std::uint32_t incarnation = 0) {
-  return order_entry::of(kind::joined, {worker}, {incarnation});
-}
-order_entry leaves(std::uint32_t worker, std::uint32_t incarnation = 0) {
-  return order_entry::of(kind::left, {worker}, {incarnation});
-}
-order_entry takes(std::uint32_t worker, std::uint64_t step) { return {kind::gradient, {worker}, {step}}; }
 
 /// Two workers on two shards. Worker 1 is lost after its first step, comes back, and makes one more.
 recording one_that_returned() {
@@ -416,119 +362,79 @@ recording one_that_returned() {
   return r;
 }
 
-/// Why it is refused under `policy`, after `change`; empty if it is not.
-std::string refused_losses(const std::string& policy, const std::function<void(recording&)>& change = {}) {
+/// Why it is refused under `policy`, after `c`; empty if it is not.
+std::string refused_losses(const std::string& policy, const change& c = {}) {
   recording r = one_that_returned();
-  if (change) change(r);
-  try {
+  if (c) c(r);
+  return testing::words_of_refusal([&] {
     require_repeatable(r);
     require_replay_ends(r, {policy});
-  } catch (const recording_error& e) {
-    return e.what();
-  }
-  return "";
+  });
+}
+
+/// A switch behind so many entries of each shard, with these batches before it and these workers present.
+change switched_behind(std::ptrdiff_t entries, const std::vector<std::uint64_t>& batches,
+                       const std::vector<std::uint8_t>& present, const std::vector<order_entry>& more = {}) {
+  return [=](recording& r) {
+    r.end.switches = {{"async", "by hand", batches, present}};
+    for (auto& of : r.entries) {
+      of.insert(of.begin() + entries, more.begin(), more.end());
+      of.insert(of.begin() + entries, switches);
+    }
+  };
+}
+
+/// Worker 2 comes late. It is paused, and lost before its joining has come to so many shards.
+change lost_before_it_joined(std::size_t shards) {
+  return [shards](recording& r) {
+    r.header.slots = 3;
+    r.batches.emplace_back();
+    r.incarnations.emplace_back();
+    r.end.lost = {2};
+    switched_behind(5, {1, 1, 0}, {1, 0, 1}, {leaves(2)})(r);
+    for (std::size_t s = shards; s < 2; ++s) r.entries[s].insert(r.entries[s].begin() + 5, joins(2));
+  };
 }
 
 TEST(RehearsedLosses, ComeToTheirEnd) {
   for (const char* policy : {"async", "sync", "ssp:1", "k-async:2"})
     EXPECT_EQ(refused_losses(policy), "") << policy;
-}
-
-TEST(RehearsedLosses, EndAWorkerWhoseLastGradientOneShardNeverHad) {
-  EXPECT_EQ(refused_losses("async", [](recording& r) { r.entries[1].erase(r.entries[1].begin() + 3); }), "");
-}
-
-TEST(RehearsedLosses, EndAWorkerThatOneShardNeverHeardOf) {
-  EXPECT_EQ(refused_losses("async",
-                           [](recording& r) {
-                             r.entries[1].erase(r.entries[1].begin() + 3);
-                             r.entries[1].erase(r.entries[1].begin() + 1);
-                           }),
-            "");
-}
-
-/// A batch that this shard shares with the others goes on without the gradient.
-TEST(RehearsedLosses, LeaveAPlaceInTheBatchEmpty) {
-  EXPECT_EQ(refused_losses("sync", [](recording& r) { r.entries[1][3].what = kind::missed; }), "");
-}
-
-TEST(RehearsedLosses, GiveASlotToALateWorker) {
-  const auto late = [](recording& r) {
-    r.header.slots = 3;
-    r.batches.push_back({4});
-    r.incarnations.push_back({{{0}, 0, false}});
-    for (auto& entries : r.entries) {
-      entries.insert(entries.begin() + 6, {joins(2), takes(2, 1)});
-      entries.push_back(leaves(2));
-    }
+  struct row {
+    const char* what;
+    change c;
+    const char* policy = "async";
   };
-  EXPECT_EQ(refused_losses("async", late), "");
-}
-
-/// The earlier incarnation had trained as much as the switch counts, and must not wait for it.
-TEST(RehearsedLosses, LetOnlyTheLastIncarnationWaitForASwitch) {
-  const auto switched = [](recording& r) {
-    for (auto& entries : r.entries) entries.insert(entries.begin() + 7, {kind::switched, {}});
-    r.end.switches = {{"async", "by hand", {2, 1}, {1, 1}}};
-  };
-  EXPECT_EQ(refused_losses("async", switched), "");
-  EXPECT_EQ(refused_losses("sync", switched), "");
-}
-
-/// Worker 1 had trained a batch more before the switch and was lost with it.
-TEST(RehearsedLosses, GoThroughASwitchWithWhatSomebodyKnewOf) {
-  EXPECT_EQ(refused_losses("async",
-                           [](recording& r) {
-                             for (auto& entries : r.entries)
-                               entries.insert(entries.begin() + 4, {kind::switched, {}});
-                             r.end.switches = {{"async", "by hand", {1, 2}, {1, 1}}};
-                           }),
-            "");
-}
-
-TEST(RehearsedLosses, LetAWorkerComeBackAfterASwitch) {
-  EXPECT_EQ(refused_losses("async",
-                           [](recording& r) {
-                             for (auto& entries : r.entries)
-                               entries.insert(entries.begin() + 5, {kind::switched, {}});
-                             r.end.switches = {{"async", "by hand", {1, 1}, {1, 0}}};
-                           }),
-            "");
-}
-
-/// Worker 2 comes late. It is paused, and lost before its joining has come to this shard.
-TEST(RehearsedLosses, LetAWorkerLeaveASwitchThatNeverJoined) {
-  const auto lost = [](std::size_t shards) {
-    return [shards](recording& r) {
-      r.header.slots = 3;
-      r.batches.emplace_back();
-      r.incarnations.emplace_back();
-      r.end.lost = {2};
-      r.end.switches = {{"async", "by hand", {1, 1, 0}, {1, 0, 1}}};
-      for (std::size_t s = 0; s < 2; ++s) {
-        auto& entries = r.entries[s];
-        entries.insert(entries.begin() + 5, {{kind::switched, {}}, leaves(2)});
-        if (s >= shards) entries.insert(entries.begin() + 5, joins(2));
-      }
+  const auto without = [](std::initializer_list<std::ptrdiff_t> entries) {
+    return [all = std::vector(entries)](recording& r) {
+      for (const std::ptrdiff_t i : all) r.entries[1].erase(r.entries[1].begin() + i);
     };
   };
-  EXPECT_EQ(refused_losses("async", lost(1)), "") << "one shard lacks it";
-  EXPECT_EQ(refused_losses("async", lost(2)), "") << "all lack it";
-}
-
-/// Its shard had heard of the loss before the switch that counts it as present.
-TEST(RehearsedLosses, LetAWorkerLeaveOnceMoreAtASwitch) {
-  const auto twice = [](recording& r) {
-    for (auto& entries : r.entries) entries.insert(entries.begin() + 5, {{kind::switched, {}}, leaves(1)});
-    r.end.switches = {{"sync", "by hand", {1, 1}, {1, 1}}};
-  };
-  EXPECT_EQ(refused_losses("async", twice), "");
-  EXPECT_THAT(refused_losses("async",
-                             [&](recording& r) {
-                               twice(r);
-                               for (auto& entries : r.entries) entries.insert(entries.begin() + 7, leaves(1));
-                             }),
-              HasSubstr("comes after it has left"));
+  const row rows[] = {
+      {"one shard never had the last gradient", without({3})},
+      {"one shard never heard of the worker", without({3, 1})},
+      {"a batch that a shard shares with others goes on without the gradient",
+       [](recording& r) { r.entries[1][3].what = kind::missed; }, "sync"},
+      {"a late worker gets a slot",
+       [](recording& r) {
+         r.header.slots = 3;
+         r.batches.push_back({4});
+         r.incarnations.push_back({{{0}, 0, false}});
+         for (auto& entries : r.entries) {
+           entries.insert(entries.begin() + 6, {joins(2), takes(2, 1)});
+           entries.push_back(leaves(2));
+         }
+       }},
+      {"the earlier incarnation trained as much as the switch counts, and must not wait for it",
+       switched_behind(7, {2, 1}, {1, 1})},
+      {"likewise", switched_behind(7, {2, 1}, {1, 1}), "sync"},
+      {"it had trained a batch more before the switch, and was lost with it",
+       switched_behind(4, {1, 2}, {1, 1})},
+      {"it comes back after a switch", switched_behind(5, {1, 1}, {1, 0})},
+      {"it leaves a switch that it never joined; one shard lacks it", lost_before_it_joined(1)},
+      {"all shards lack it", lost_before_it_joined(2)},
+      {"it leaves once more at a switch that counts it as present",
+       switched_behind(5, {1, 1}, {1, 1}, {leaves(1)})}};
+  for (const row& r : rows) EXPECT_EQ(refused_losses(r.policy, r.c), "") << r.what;
 }
 
 /// Shard 1 takes worker 1 after worker 0's step 3, which shard 0 leads to by way of worker 1's return.
@@ -542,6 +448,8 @@ TEST(RehearsedLosses, NameTheIncarnationThatDoesNotCome) {
   EXPECT_THAT(refused_losses("async", crossed),
               HasSubstr("shard 0 waits at its turn 6 of 11 for worker 1 as incarnation 1: worker 1 waits for "
                         "the weights of shard 1 after its step 1"));
+  EXPECT_THAT(refused_losses("async", switched_behind(5, {1, 1}, {1, 1}, {leaves(1), leaves(1)})),
+              HasSubstr("comes after it has left"));
 }
 
 } // namespace
