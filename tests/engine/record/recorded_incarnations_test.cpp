@@ -9,13 +9,13 @@ namespace {
 
 using kind = order_entry::kind;
 
-order_entry joins(std::uint32_t worker, std::uint32_t incarnation = 0) {
+order_entry join_of(std::uint32_t worker, std::uint32_t incarnation = 0) {
   return order_entry::of(kind::joined, {worker}, {incarnation});
 }
-order_entry leaves(std::uint32_t worker, std::uint32_t incarnation = 0) {
+order_entry leave_of(std::uint32_t worker, std::uint32_t incarnation = 0) {
   return order_entry::of(kind::left, {worker}, {incarnation});
 }
-const order_entry switches{kind::switched, {}};
+const order_entry a_switch{kind::switched, {}};
 
 /// Two workers begin. Worker 1 is lost, comes back after a switch, and leaves; worker 2 comes late.
 recording eventful() {
@@ -25,8 +25,9 @@ recording eventful() {
   r.batches = {{0, 3}, {1, 4, 5}, {6}, {}};
   r.incarnations = {{}, {{{0}, 0, true}, {{2}, 1, false}}, {{{0}, 0, false}}, {}};
   // At shard 1 worker 2 overtakes the switch.
-  r.entries = {{joins(0), joins(1), {kind::gradient, {1}, 1}, leaves(1), switches, joins(1, 2), joins(2)},
-               {joins(0), joins(1), leaves(1), joins(2), switches, joins(1, 2)}};
+  r.entries = {
+      {join_of(0), join_of(1), {kind::gradient, {1}, 1}, leave_of(1), a_switch, join_of(1, 2), join_of(2)},
+      {join_of(0), join_of(1), leave_of(1), join_of(2), a_switch, join_of(1, 2)}};
   return r;
 }
 
@@ -34,7 +35,7 @@ TEST(RecordedIncarnations, AreOneEachWhereNobodyComesOrGoes) {
   recording r;
   r.header.workers = 2;
   r.batches = {{0, 2}, {1}};
-  r.entries = {{joins(0), joins(1)}};
+  r.entries = {{join_of(0), join_of(1)}};
   const recorded_incarnations incarnations(r);
   EXPECT_FALSE(incarnations.any_change());
   ASSERT_EQ(incarnations.of(0).size(), 1U);
@@ -110,8 +111,8 @@ TEST(RecordedIncarnations, HaveWhoeverTheRunBeganWithThoughItNeverJoined) {
 TEST(RecordedIncarnations, HaveWhoASwitchCountedThoughAShardLacksItsJoining) {
   for (const bool joined : {false, true}) {
     recording r = eventful();
-    r.entries[0].insert(r.entries[0].begin() + (joined ? 4 : 5), joined ? joins(3) : leaves(3));
-    r.entries[1].insert(r.entries[1].begin() + 5, leaves(3));
+    r.entries[0].insert(r.entries[0].begin() + (joined ? 4 : 5), joined ? join_of(3) : leave_of(3));
+    r.entries[1].insert(r.entries[1].begin() + 5, leave_of(3));
     const recorded_incarnations incarnations(r);
     ASSERT_EQ(incarnations.of(3).size(), 1U);
     EXPECT_TRUE(incarnations.of(3)[0].cut);
@@ -183,7 +184,7 @@ std::shared_ptr<const recording> one_return() {
   r.header.workers = 2;
   r.batches = {{0, 4}, {1, 2, 3}};
   r.incarnations = {{{{0}, 0, true}, {{3}, 1, false}}, {}};
-  r.entries = {{joins(0), joins(1), leaves(0), switches, joins(0, 3), switches}};
+  r.entries = {{join_of(0), join_of(1), leave_of(0), a_switch, join_of(0, 3), a_switch}};
   r.end.switches = {{"sync", "", {0, 2}, {0, 1}}, {"async", "", {2, 3}, {1, 1}}};
   return std::make_shared<recording>(std::move(r));
 }
@@ -231,7 +232,7 @@ recorded_slots three_comings() {
   r.header.workers = 1;
   r.header.slots = 2;
   r.batches.resize(2);
-  r.entries = {{joins(0), leaves(0), joins(0, 1), joins(1), leaves(0, 1), switches, joins(0, 2)}};
+  r.entries = {{join_of(0), leave_of(0), join_of(0, 1), join_of(1), leave_of(0, 1), a_switch, join_of(0, 2)}};
   return recorded_slots(recorded_incarnations(r));
 }
 

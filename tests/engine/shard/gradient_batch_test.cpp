@@ -20,6 +20,10 @@ using namespace ::testing;
 
 constexpr std::uint32_t workers = 3;
 
+std::shared_ptr<shard> plain_shard(const parameter_layout& layout, std::uint32_t index = 0) {
+  return std::make_shared<shard>(layout, index, 1, testing::sgd(1));
+}
+
 waiting_gradient sent(std::uint32_t worker, std::uint64_t step, std::shared_ptr<const gradient> values,
                       float scale = 1) {
   return {testing::push_of(worker, step, 0, std::move(values), scale), {}};
@@ -35,9 +39,9 @@ struct handed_over {
   std::vector<contribution> contributions;
 };
 
-handed_over hand_over(gradient_batch& batch) {
+handed_over hand_over(gradient_batch& batch, const gradient_batch::counting& count = counted) {
   handed_over all;
-  batch.hand_over([](rank) { return 1.0F; }, counted,
+  batch.hand_over([](rank) { return 1.0F; }, count,
                   [&](const gradient_header& x, const contribution* what) {
                     all.gradients.emplace_back(x.id.worker.value, x.id.step.value);
                     if (what) all.contributions.push_back(*what);
@@ -47,7 +51,7 @@ handed_over hand_over(gradient_batch& batch) {
 
 TEST(GradientBatch, HandsOverWhatCameByRankWhateverTheOrderOfArrival) {
   const parameter_layout layout = layout_of({{"w", {8}}}, 1);
-  gradient_batch batch(std::make_shared<shard>(layout, 0, 1, testing::sgd(1)), workers);
+  gradient_batch batch(plain_shard(layout), workers);
   EXPECT_TRUE(batch.empty());
   std::vector<std::shared_ptr<const gradient>> values;
   for (std::uint32_t r = 0; r < workers; ++r) values.push_back(dense_gradient(random_values(16, r)));
@@ -65,7 +69,7 @@ TEST(GradientBatch, HandsOverWhatCameByRankWhateverTheOrderOfArrival) {
 
 TEST(GradientBatch, LetsGradientsGoOnceTheirWorkerHasSentAnother) {
   const parameter_layout layout = layout_of({{"w", {8}}}, 1);
-  gradient_batch batch(std::make_shared<shard>(layout, 0, 1, testing::sgd(1)), workers);
+  gradient_batch batch(plain_shard(layout), workers);
   std::vector<std::weak_ptr<const gradient>> held;
   for (std::uint64_t step = 1; step <= 100; ++step)
     for (std::uint32_t r = 0; r < 2; ++r) {
@@ -85,8 +89,8 @@ TEST(GradientBatch, LetsGradientsGoOnceTheirWorkerHasSentAnother) {
 /// A shard that moves by what a batch hands over, against one that moves by all gradients themselves.
 struct two_shards {
   explicit two_shards(const parameter_layout& layout, std::uint32_t index)
-      : batched(std::make_shared<shard>(layout, index, 1, testing::sgd(1))),
-        plain(layout, index, 1, testing::sgd(1)), batch(batched, workers) {}
+      : batched(plain_shard(layout, index)), plain(layout, index, 1, testing::sgd(1)),
+        batch(batched, workers) {}
 
   void add(std::uint32_t worker, const std::shared_ptr<const gradient>& g, float scale) {
     batch.add(sent(worker, ++steps, g, scale), counted);
@@ -148,7 +152,7 @@ TEST(GradientBatch, LeavesWhatNoGradientOfTheBatchIsAbout) {
 /// What a cure applies in place of a gradient counts in the place of its dense part.
 TEST(GradientBatch, AddsUpWhatIsAppliedInPlaceOfGradients) {
   const parameter_layout layout = layout_of({{"w", {16}}}, 1);
-  const auto weights = std::make_shared<shard>(layout, 0, 1, testing::sgd(1));
+  const auto weights = plain_shard(layout);
   gradient_batch batch(weights, workers);
   const auto doubled = [](const waiting_gradient& g) {
     const auto twice = std::make_shared<memory>(block(g.what.payload.values->dense.bytes()));
@@ -158,13 +162,8 @@ TEST(GradientBatch, AddsUpWhatIsAppliedInPlaceOfGradients) {
   };
   for (std::uint64_t step = 1; step <= 3; ++step)
     batch.add(sent(1, step, dense_gradient(std::vector<float>(16, static_cast<float>(step)))), doubled);
-  std::vector<contribution> all;
-  batch.hand_over([](rank) { return 1.0F; }, doubled,
-                  [&](const gradient_header&, const contribution* what) {
-                    if (what) all.push_back(*what);
-                  });
   const float before = weights->snapshot().on_host()[3];
-  weights->update(all);
+  weights->update(hand_over(batch, doubled).contributions);
   EXPECT_NEAR(weights->snapshot().on_host()[3], before - 12, 1e-5);
 }
 
@@ -235,17 +234,17 @@ TEST_F(CreditedGradients, AreAddedUpWhenAllOfLowerRanksAreThere) {
   EXPECT_TRUE(batch.empty());
 }
 
-TEST_F(CreditedGradients, AreKeptWhereNobodySharesCredit) {
+/// Else a worker of the process itself would keep all behind it in memory.
+TEST_F(CreditedGradients, AreAddedUpWithThoseBeforeThemThatHaveNone) {
   for (std::uint32_t r = 0; r < 5; ++r) {
     push(r, false);
     batch.give_places({r + 1}, counted);
   }
-  EXPECT_EQ(alive(), 5U);
+  EXPECT_EQ(alive(), 5U) << "all are kept where nobody shares credit";
   expect_sum_of({0, 1, 2, 3, 4});
-}
-
-/// Else a worker of the process itself would keep all behind it in memory.
-TEST_F(CreditedGradients, AreAddedUpWithThoseBeforeThemThatHaveNone) {
+  held.clear();
+  weights = std::make_shared<shard>(layout, 0, 1, parse_optimizer("momentum"));
+  batch = gradient_batch(weights, 7);
   for (std::uint32_t r = 0; r < 5; ++r) {
     push(r, r == 2);
     batch.give_places({r + 1}, counted);
@@ -353,42 +352,29 @@ TEST(SummedGradients, AreRefusedByWorkerAndStepIfTheyAreNotOneSum) {
 }
 
 TEST(SummedGradients, AreHandedOverAsOneContributionAndAllOfTheirHeaders) {
-  const parameter_layout layout = testing::layout_of({{"w", {8}}}, 1);
-  gradient_batch batch(std::make_shared<shard>(layout, 0, 1, testing::sgd(1)), 3);
-  std::uint32_t counted = 0;
-  const auto count = [&](const waiting_gradient& g) {
-    ++counted;
-    return contribution{g.what.payload.values, 0.5F};
-  };
+  const parameter_layout layout = layout_of({{"w", {8}}}, 1);
+  gradient_batch batch(plain_shard(layout), workers);
   const auto sum = testing::constant_gradient(layout, 6);
-  for (const std::uint32_t r : {2U, 0U, 1U}) {
-    push_gradient x = testing::push_of(r, 1, 0, r == 0 ? sum : nullptr);
-    x.header.sum = three_of_0;
-    batch.add({x, {}}, count);
-  }
-  std::vector<std::uint32_t> workers;
-  std::vector<contribution> contributions;
-  batch.hand_over([](rank) { return 1.0F; }, count,
-                  [&](const gradient_header& x, const contribution* what) {
-                    workers.push_back(x.id.worker.value);
-                    if (what) contributions.push_back(*what);
-                  });
-  EXPECT_THAT(workers, ElementsAre(0, 1, 2));
-  EXPECT_EQ(counted, 3U);
-  ASSERT_EQ(contributions.size(), 1U);
-  EXPECT_EQ(contributions[0].values, sum);
-  EXPECT_EQ(contributions[0].scale, 0.5F);
-}
-
-TEST(SummedGradients, AreCheckedBeforeABatchHandsAnyOver) {
-  const parameter_layout layout = testing::layout_of({{"w", {8}}}, 1);
-  gradient_batch batch(std::make_shared<shard>(layout, 0, 1, testing::sgd(1)), 3);
-  const auto count = [](const waiting_gradient&) { return contribution{}; };
-  push_gradient x = testing::push_of(1, 1, 0, nullptr);
-  x.header.sum = two_of_0;
-  batch.add({x, {}}, count);
-  EXPECT_THROW(batch.hand_over([](rank) { return 1.0F; }, count, [](const auto&, const auto*) { FAIL(); }),
-               std::runtime_error);
+  const auto add = [&](std::uint32_t worker) {
+    waiting_gradient g = sent(worker, 1, worker == 0 ? sum : nullptr, 0.5F);
+    g.what.header.sum = three_of_0;
+    batch.add(std::move(g), counted);
+  };
+  std::uint32_t calls = 0;
+  const auto count = [&](const waiting_gradient& g) {
+    ++calls;
+    return counted(g);
+  };
+  for (const std::uint32_t r : {2U, 1U}) add(r);
+  EXPECT_THROW(hand_over(batch, count), std::runtime_error) << "they are checked before any is handed over";
+  EXPECT_EQ(calls, 0U);
+  add(0);
+  const handed_over all = hand_over(batch, count);
+  EXPECT_EQ(calls, 3U);
+  EXPECT_THAT(all.gradients, ElementsAre(Pair(0, 1), Pair(1, 1), Pair(2, 1)));
+  ASSERT_EQ(all.contributions.size(), 1U);
+  EXPECT_EQ(all.contributions[0].values, sum);
+  EXPECT_EQ(all.contributions[0].scale, 0.5F);
 }
 
 } // namespace

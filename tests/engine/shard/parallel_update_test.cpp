@@ -140,6 +140,10 @@ TEST_F(Addends, CountAsIfTheyHadBeenAddedBefore) {
   apart->addends.push_back(addend(first_, {})); // the first device's own: nothing
   apart->addends.push_back(addend(second_, {0, 1, 2}));
   EXPECT_EQ(updated({{apart}}), updated({{dense_gradient(sum)}}));
+  const auto other = dense_gradient(second_);
+  EXPECT_THAT(updated({{apart, 0.5F}, {other, 0.25F}}),
+              Pointwise(FloatNear(1e-5F), updated({{dense_gradient(sum), 0.5F}, {other, 0.25F}})))
+      << "with the scale of their gradient";
 }
 
 TEST_F(Addends, CountOnlyForWhatTheyCover) {
@@ -149,16 +153,6 @@ TEST_F(Addends, CountOnlyForWhatTheyCover) {
   const auto apart = dense_gradient(first_);
   apart->addends.push_back(addend(second_, {1}));
   EXPECT_EQ(updated({{apart}}), updated({{dense_gradient(sum)}}));
-}
-
-TEST_F(Addends, CountWithTheScaleOfTheirGradient) {
-  std::vector<float> sum = first_;
-  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += second_[i];
-  const auto apart = dense_gradient(first_);
-  apart->addends.push_back(addend(second_, {0, 1, 2}));
-  const auto other = dense_gradient(second_);
-  EXPECT_THAT(updated({{apart, 0.5F}, {other, 0.25F}}),
-              Pointwise(FloatNear(1e-5F), updated({{dense_gradient(sum), 0.5F}, {other, 0.25F}})));
 }
 
 } // namespace
