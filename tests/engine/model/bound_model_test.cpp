@@ -14,10 +14,13 @@ namespace mailgrad {
 namespace {
 
 using testing::layout_of;
+using testing::table_of_computed_rows;
+using testing::table_that_is_read_twice;
 using testing::tall_recommender;
 using testing::tall_sparse_data;
 using testing::tall_tastes;
 using namespace ::testing;
+namespace tables = testing::tables;
 
 /// A flat vector whose every float is its own place.
 std::vector<float> places(const parameter_layout& layout) {
@@ -29,15 +32,6 @@ std::vector<float> places(const parameter_layout& layout) {
 void use_all(weight_addresses& addresses, const parameter_layout& layout, const std::vector<float>& flat) {
   for (std::uint32_t s = 0; s < layout.shard_count(); ++s)
     addresses.use(s, flat.data() + layout.shard(s).begin);
-}
-
-TEST(WeightAddresses, ReadAVariableWhereItsShardPublishedIt) {
-  const parameter_layout layout = layout_of({{"w", {4, 8}}, {"b", {8}}}, 1);
-  const std::vector<float> flat = places(layout);
-  weight_addresses addresses(layout);
-  addresses.use(0, flat.data());
-  for (std::size_t v = 0; v < 2; ++v)
-    EXPECT_EQ(addresses.of(v), flat.data() + layout.variables()[v].offset) << "no copy is made";
 }
 
 class WeightAddressesCut : public ::testing::TestWithParam<std::size_t> {};
@@ -53,33 +47,29 @@ TEST_P(WeightAddressesCut, FindEveryVariableInOnePiece) {
     const placed_variable& variable = layout.variables()[v];
     for (std::size_t i = 0; i < variable.dims.size(); ++i)
       ASSERT_EQ(addresses.of(v)[i], flat[variable.offset + i]) << variable.name << '[' << i << ']';
+    if (GetParam() == 1) {
+      EXPECT_EQ(addresses.of(v), flat.data() + variable.offset) << "no copy is made";
+    }
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(AnyNumberOfShards, WeightAddressesCut, ::testing::Values(1, 2, 3, 5, 8));
 
-TEST(WeightAddresses, FollowANewSnapshotOfOneShardOnly) {
+TEST(WeightAddresses, OfAJoinedVariableFollowANewSnapshotOfOneShardOnly) {
   const parameter_layout layout = layout_of({{"w", {6, 16}}}, 2);
   ASSERT_EQ(layout.pieces(0).size(), 2U) << "the cut runs through the variable";
   std::vector<float> flat = places(layout);
   weight_addresses addresses(layout);
   use_all(addresses, layout, flat);
 
+  const float* const before = addresses.of(0);
   const variable_piece second = layout.pieces(0)[1];
   const std::vector<float> newer(layout.shard(1).size(), -1.0F);
   addresses.use(1, newer.data());
   for (std::size_t i = 0; i < 96; ++i)
     ASSERT_EQ(addresses.of(0)[i], i < second.offset_in_variable ? static_cast<float>(i) : -1.0F) << i;
-}
-
-TEST(WeightAddresses, KeepAJoinedVariableWhereItIs) {
-  const parameter_layout layout = layout_of({{"w", {6, 16}}}, 2);
-  const std::vector<float> flat = places(layout);
-  weight_addresses addresses(layout);
-  use_all(addresses, layout, flat);
-  const float* const before = addresses.of(0);
   use_all(addresses, layout, std::vector<float>(layout.size(), 2.0F));
-  EXPECT_EQ(addresses.of(0), before);
+  EXPECT_EQ(addresses.of(0), before) << "a joined variable stays where it is";
   EXPECT_EQ(before[0], 2.0F);
 }
 
@@ -133,6 +123,8 @@ TEST_F(WeightReads, AreRowsOfATableThatIsOnlyLookedUp) {
     EXPECT_EQ(all[i].from - from_.data(), layout_->variables()[layout_->variables().size() - 2 + i].offset);
     EXPECT_EQ(all[i].to - to_, all[i].from - from_.data());
   }
+  numbers_ = nullptr;
+  EXPECT_THROW(copies(), graph_error) << "the numbers of a batch are needed";
 }
 
 TEST_F(WeightReads, AreAllRowsOfATableThatIsNoTallerThanItsLists) {
@@ -142,31 +134,28 @@ TEST_F(WeightReads, AreAllRowsOfATableThatIsNoTallerThanItsLists) {
   EXPECT_FALSE(all[0].is_whole());
   EXPECT_TRUE(all[1].is_whole());
   EXPECT_EQ(all[1].height(), 8U);
-}
-
-TEST_F(WeightReads, AreTheColumnsOfSparseSamples) {
   build(find_model("softmax"), tall_sparse_data(500));
-  const std::vector<row_copy> all = copies();
-  ASSERT_EQ(all.size(), 1U);
-  EXPECT_EQ(all[0].count, max_nonzeros(tall_sparse_data(500)->train, 8));
-  EXPECT_EQ(all[0].stride, 1U);
+  const std::vector<row_copy> columns = copies();
+  ASSERT_EQ(columns.size(), 1U);
+  EXPECT_EQ(columns[0].count, max_nonzeros(tall_sparse_data(500)->train, 8));
+  EXPECT_EQ(columns[0].stride, 1U);
 }
 
 TEST_F(WeightReads, AreThoseOfEachReader) {
-  build(testing::table_that_is_read_twice(), tall_tastes(500, 9));
+  build(table_that_is_read_twice(), tall_tastes(500, 9));
   const std::vector<row_copy> all = copies();
   ASSERT_EQ(all.size(), 3U);
   EXPECT_EQ(all[0].count, 16U);
   EXPECT_EQ(all[1].count, 8U);
   EXPECT_EQ(all[0].to, all[1].to);
-  build(testing::table_that_is_read_twice(), tall_tastes(24, 9)); // as many as both lists name
+  build(table_that_is_read_twice(), tall_tastes(24, 9)); // as many as both lists name
   EXPECT_TRUE(copies()[0].is_whole());
-  build(testing::table_that_is_read_twice(), tall_tastes(25, 9));
+  build(table_that_is_read_twice(), tall_tastes(25, 9));
   EXPECT_FALSE(copies()[0].is_whole());
 }
 
 TEST_F(WeightReads, AreWholeTablesWhoseRowsAnOperationNames) {
-  build(testing::table_of_computed_rows(), tall_tastes(500));
+  build(table_of_computed_rows(), tall_tastes(500));
   const placed_variable& t = layout_->variables()[variable("t")];
   ASSERT_TRUE(t.sparse);
   EXPECT_FALSE(reads_->by_rows(variable("t")));
@@ -224,11 +213,11 @@ TEST_F(WeightReads, AreRefusedOfAnOperationThatCannotReadSo) {
     try {
       build(
           [&](graph& g, const model_request& request) {
-            const value t = testing::tables::table(g, "t", 500);
-            const value named = testing::tables::categories(g, request);
+            const value t = tables::table(g, "t", 500);
+            const value named = tables::categories(g, request);
             const value more = g.apply_one(std::make_shared<wrong_reader>(says), {t, named},
                                            std::source_location::current());
-            model_outputs made = testing::tables::answers(g, gather(t, named), request);
+            model_outputs made = tables::answers(g, gather(t, named), request);
             made.loss = add(made.loss, more);
             return made;
           },
@@ -246,25 +235,18 @@ TEST_F(WeightReads, AreRefusedOfAnOperationThatCannotReadSo) {
               HasSubstr("wrong_reader looks up rows with a stride of 0"));
   EXPECT_THAT(refusal({.operand = 0}), HasSubstr("by numbers that are float32 500x"));
   EXPECT_THAT(refusal({.operand = 2}), HasSubstr("by its operand 2, and has 2"));
-  EXPECT_THAT(refusal({.operand = 1, .first = 16}), HasSubstr("by number 16 of 16"));
-  EXPECT_THAT(refusal({.operand = 1, .first = 16}), HasSubstr("weight_reads_test.cpp:"));
-}
-
-TEST_F(WeightReads, NeedTheNumbersOfABatch) {
-  build(find_model(tall_recommender), tall_tastes(500, 9));
-  numbers_ = nullptr;
-  EXPECT_THROW(copies(), graph_error);
+  EXPECT_THAT(refusal({.operand = 1, .first = 16}),
+              AllOf(HasSubstr("by number 16 of 16"), HasSubstr("bound_model_test.cpp:")));
 }
 
 /// Its gradient still comes in rows, since the other reader has none.
 TEST_F(WeightReads, AreAWholeTableThatAnotherOperationReads) {
   build(
       [](graph& g, const model_request& request) {
-        const value t = testing::tables::table(g, "t", 500);
+        const value t = tables::table(g, "t", 500);
         const value more =
             g.apply_one(std::make_shared<whole_reader>(), {t}, std::source_location::current());
-        model_outputs made =
-            testing::tables::answers(g, gather(t, testing::tables::categories(g, request)), request);
+        model_outputs made = tables::answers(g, gather(t, tables::categories(g, request)), request);
         made.loss = add(made.loss, more);
         return made;
       },
@@ -277,9 +259,9 @@ TEST_F(WeightReads, AreAWholeTableThatAnotherOperationReads) {
 TEST_F(WeightReads, AreNoneOfATableThatTheProgramLacks) {
   build(
       [](graph& g, const model_request& request) {
-        const value t = testing::tables::table(g, "t", 500), u = testing::tables::table(g, "u", 400);
-        const value named = testing::tables::categories(g, request), unwanted = gather(u, named);
-        return testing::tables::answers(g, request.worker == 1 ? unwanted : gather(t, named), request);
+        const value t = tables::table(g, "t", 500), u = tables::table(g, "u", 400);
+        const value named = tables::categories(g, request), unwanted = gather(u, named);
+        return tables::answers(g, request.worker == 1 ? unwanted : gather(t, named), request);
       },
       tall_tastes(500), 1, 2);
   ASSERT_TRUE(layout_->variables()[variable("u")].sparse);

@@ -11,19 +11,9 @@ protected:
   object_pool<int> pool_{[this] { return std::make_shared<int>(made_++); }};
 };
 
-TEST_F(ObjectPool, MakesNothingBeforeItIsAsked) {
-  EXPECT_EQ(made_, 0);
-  EXPECT_EQ(pool_.size(), 0U);
-}
-
-TEST_F(ObjectPool, MakesAnotherWhileAllAreOut) {
-  const auto first = pool_.take();
-  const auto second = pool_.take();
-  EXPECT_NE(first, second);
-  EXPECT_EQ(made_, 2);
-}
-
 TEST_F(ObjectPool, LendsTheSameObjectAgainWhenItsLastHolderLetGo) {
+  EXPECT_EQ(made_, 0) << "nothing is made before it is asked";
+  EXPECT_EQ(pool_.size(), 0U);
   auto first = pool_.take();
   auto other_holder = first;
   const int* const address = first.get();
@@ -32,6 +22,11 @@ TEST_F(ObjectPool, LendsTheSameObjectAgainWhenItsLastHolderLetGo) {
   other_holder.reset();
   EXPECT_EQ(pool_.take().get(), address);
   EXPECT_EQ(made_, 2);
+  for (int i = 0; i < 100; ++i) {
+    const auto a = pool_.take(), b = pool_.take();
+    EXPECT_NE(a, b);
+  }
+  EXPECT_EQ(made_, 2) << "in a steady state";
 }
 
 TEST_F(ObjectPool, OutlivesItsPool) {
@@ -42,14 +37,6 @@ TEST_F(ObjectPool, OutlivesItsPool) {
   }
   EXPECT_EQ(*held, 7);
   EXPECT_EQ(held.use_count(), 1);
-}
-
-TEST_F(ObjectPool, MakesNothingInASteadyState) {
-  for (int i = 0; i < 100; ++i) {
-    const auto a = pool_.take();
-    const auto b = pool_.take();
-  }
-  EXPECT_EQ(made_, 2);
 }
 
 TEST_F(ObjectPool, MakesAnotherInASmallPoolOnlyWhileAllAreOut) {

@@ -49,9 +49,6 @@ TEST(TextSample, DrawsSymbolsAsOftenAsTheModelExpectsThem) {
   EXPECT_NEAR(share_of_a(1), 0.75, 0.04);
   EXPECT_NEAR(share_of_a(0.5), 0.9, 0.04);
   EXPECT_NEAR(share_of_a(1e6), 0.5, 0.04);
-}
-
-TEST(TextSample, IsTheSameForOneSeedAndAnotherForAnother) {
   const auto text = [](std::uint64_t seed) {
     return written(in_turns, {.length = 50, .temperature = 1, .seed = seed});
   };
@@ -70,14 +67,11 @@ TEST(TextSample, ReadsAsMuchAsTheWindowHolds) {
   EXPECT_TRUE(text(40).starts_with(text(2))) << "before the window is full, and long after";
 }
 
-TEST(TextSample, RefusesWhatIsNoTemperature) {
+TEST(TextSample, RefusesWhatIsNoTemperatureOrLacksASymbol) {
   for (const double t :
        {-1.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()})
     EXPECT_THAT([&] { written(in_turns, {.length = 1, .temperature = t}); },
                 ThrowsMessage<std::invalid_argument>(HasSubstr("temperature: ")));
-}
-
-TEST(TextSample, WantsASymbolForEachClass) {
   const parameter_layout layout = lay_out(next_from_table, request, 1);
   const std::vector<float> parameters(layout.size());
   EXPECT_THAT(

@@ -245,22 +245,14 @@ TEST_F(ShardTimeline, DrawsWorkWaitsAndMoments) {
   EXPECT_EQ(events.front().what, trace_kind::rest_of_batch);
   const auto applied = std::ranges::find(events, trace_kind::apply, &trace_event::what);
   ASSERT_NE(applied, events.end());
-  EXPECT_EQ(applied->begin, begin + 3s);
-  EXPECT_EQ(applied->end, begin + 4s);
-  EXPECT_EQ(applied->peer, 3U);
-  EXPECT_EQ(applied->step, 8U);
-  EXPECT_EQ(applied->version_read, 40U);
-  EXPECT_EQ(applied->version, 43U);
+  EXPECT_THAT(*applied, FieldsAre(trace_kind::apply, begin + 3s, begin + 4s, 3, 8, 40, 43, ""));
   EXPECT_EQ(events.back().what, trace_kind::discard);
   EXPECT_EQ(events.back().word, "late");
-}
-
-TEST_F(ShardTimeline, DrawsNothingWithoutATimeline) {
   shard_timeline silent(time_, nullptr);
   silent.idle(false, time_->now(), false);
   silent.applied(header_, {1}, time_->now(), 1s);
   silent.moment(trace_kind::discard, header_, "late");
-  EXPECT_EQ(silent.take(), nullptr);
+  EXPECT_EQ(silent.take(), nullptr) << "it draws nothing";
   EXPECT_EQ(timeline_.take(), track_);
 }
 

@@ -29,6 +29,14 @@ void update_once(shard& s, std::shared_ptr<const gradient> g, float scale = 1) {
   s.update({&one, 1});
 }
 
+/// A gradient of rows of variable 0 alone.
+std::shared_ptr<gradient> rows_alone(std::size_t width, const std::vector<std::int32_t>& rows,
+                                     const std::vector<float>& values) {
+  const auto g = std::make_shared<gradient>();
+  add_rows(*g, 0, width, rows, values);
+  return g;
+}
+
 TEST(Shard, BeginsWithTheFirstValuesOfItsVariables) {
   const parameter_layout layout = layout_of({{"w", {5, 20}}, {"table", {9, 4}, true}}, 3);
   const std::vector<float> all = first_values(layout, 4);
@@ -52,20 +60,16 @@ TEST(Shard, TakesOneStepOfTheOptimiserOnTheScaledSum) {
   for (std::size_t i = 0; i < 16; ++i) EXPECT_FLOAT_EQ(s.snapshot().on_host()[i], before[i] - 0.5F * 2.25F);
 }
 
-/// After a resume there is one for each worker, which a run with a barrier never needs again.
-TEST(Shard, KeepsNoBlockForAnAnswerThatNobodyHolds) {
-  shard s(layout_of({{"w", {16}}}, 1), 0, 1, sgd(1));
-  const std::vector<float> values(16, 2);
-  snapshot answer = s.restored({"answer", nullptr, values});
-  EXPECT_EQ(values_of(answer), values);
-  const std::weak_ptr<const memory> block = answer.owner();
-  answer = snapshot();
-  EXPECT_TRUE(block.expired());
-}
-
+/// After a resume there is an answer for each worker, which a run with a barrier never needs again.
 TEST(Shard, WritesInPlaceWhenNobodyHoldsItsWeights) {
   const parameter_layout layout = layout_of({{"w", {64}}}, 1);
   shard s(layout, 0, 1, sgd(1));
+  const std::vector<float> answered(64, 2);
+  snapshot answer = s.restored({"answer", nullptr, answered});
+  EXPECT_EQ(values_of(answer), answered);
+  const std::weak_ptr<const memory> block = answer.owner();
+  answer = snapshot();
+  EXPECT_TRUE(block.expired()) << "nobody holds it";
   const memory* const values = s.snapshot().owner().get();
   for (int i = 0; i < 5; ++i) {
     update_once(s, constant_gradient(layout, 1));
@@ -160,9 +164,10 @@ TEST(Shard, UpdatesOnlyTheRowsOfATableThatAGradientLists) {
   const parameter_layout layout = layout_of({{"table", {6, 2}, true}}, 1);
   shard s(layout, 0, 1, sgd(1));
   const std::vector<float> before = values_of(s.snapshot());
-  const auto g = std::make_shared<gradient>();
-  add_rows(*g, 0, 2, {4, 1, 4, -1, 0}, {1, 2, 10, 20, 100, 200, 9, 9, 9, 9});
-  update_once(s, g, 0.5F);
+  update_once(s, rows_alone(2, {-1}, {1, 1}));
+  EXPECT_EQ(s.version().value, 1U) << "an empty list counts";
+  EXPECT_EQ(values_of(s.snapshot()), before);
+  update_once(s, rows_alone(2, {4, 1, 4, -1, 0}, {1, 2, 10, 20, 100, 200, 9, 9, 9, 9}), 0.5F);
   const std::vector<float> after = values_of(s.snapshot());
   const std::vector<float> change{0, 0, 5, 10, 0, 0, 0, 0, 50.5, 101, 0, 0};
   for (std::size_t i = 0; i < change.size(); ++i)
@@ -176,9 +181,7 @@ TEST(Shard, KeepsTheRowsOfATableThatASpareBlockMissed) {
   snapshot held;
   for (std::int32_t row = 0; row < 4; ++row) { // the two blocks take turns
     held = s.snapshot();
-    const auto g = std::make_shared<gradient>();
-    add_rows(*g, 0, 1, {row}, {1});
-    update_once(s, g);
+    update_once(s, rows_alone(1, {row}, {1}));
   }
   for (std::size_t i = 0; i < 4; ++i) EXPECT_FLOAT_EQ(s.snapshot().on_host()[i], before[i] - 1);
 }
@@ -188,9 +191,7 @@ TEST(Shard, KeepsTheRowsThatItLoadedThoughASpareIsOlder) {
   shard s(layout, 0, 1, sgd(1));
   const auto update_row = [&](std::int32_t row) {
     const snapshot held = s.snapshot(); // so that the spare takes the next version
-    const auto g = std::make_shared<gradient>();
-    add_rows(*g, 0, 16, {row}, std::vector<float>(16, 1));
-    update_once(s, g);
+    update_once(s, rows_alone(16, {row}, std::vector<float>(16, 1)));
   };
   for (std::int32_t row = 0; row < 3; ++row) update_row(row);
   const std::vector<float> loaded(64, 7);
@@ -218,17 +219,6 @@ TEST(Shard, MakesTheSameTablesHoweverOldItsSparesAre) {
   }
 }
 
-TEST(Shard, CountsAnUpdateFromAnEmptyListOfRows) {
-  const parameter_layout layout = layout_of({{"table", {4, 1}, true}}, 1);
-  shard s(layout, 0, 1, sgd(1));
-  const std::vector<float> before = values_of(s.snapshot());
-  const auto g = std::make_shared<gradient>();
-  add_rows(*g, 0, 1, {-1}, {1});
-  update_once(s, g);
-  EXPECT_EQ(s.version().value, 1U);
-  EXPECT_EQ(values_of(s.snapshot()), before);
-}
-
 TEST(Shard, HoldsWhatAnUpdateReadsUntilItsQueueHasRunIt) {
   const parameter_layout layout = layout_of({{"w", {64}}}, 1);
   const auto queue = std::make_shared<testing::late_queue>();
@@ -251,32 +241,24 @@ TEST(Shard, HoldsWhatAnUpdateReadsUntilItsQueueHasRunIt) {
   EXPECT_TRUE(gradient_read.expired());
 }
 
-TEST(Shard, HoldsAnAddendUntilItsQueueHasAddedIt) {
+TEST(Shard, HoldsAnAddendOrASnapshotUntilItsQueueHasReadIt) {
   const parameter_layout layout = layout_of({{"w", {64}}}, 1);
   const auto queue = std::make_shared<testing::late_queue>();
   shard s(layout, 0, 1, sgd(1), queue);
   gradient_sum sum(queue, s.dense_size());
-  auto read = constant_gradient(layout, 1);
-  const std::weak_ptr<const gradient> addend = read;
-  s.add_to(sum, {std::move(read)});
+  auto added = constant_gradient(layout, 1);
+  auto read = std::make_shared<const memory>(block(8));
+  const std::weak_ptr<const gradient> addend = added;
+  const std::weak_ptr<const memory> values = read;
+  s.add_to(sum, {std::move(added)});
+  s.hold(std::move(read));
   EXPECT_FALSE(addend.expired());
+  EXPECT_FALSE(values.expired());
   EXPECT_FALSE(sum.result().dense.ready().passed()) << "an update must wait for the sum";
   queue->run();
   update_once(s, constant_gradient(layout, 1));
   EXPECT_TRUE(addend.expired());
-}
-
-TEST(Shard, HoldsASnapshotThatQueuedWorkReads) {
-  const parameter_layout layout = layout_of({{"w", {64}}}, 1);
-  const auto queue = std::make_shared<testing::late_queue>();
-  shard s(layout, 0, 1, sgd(1), queue);
-  auto read = std::make_shared<const memory>(block(8));
-  const std::weak_ptr<const memory> expected = read;
-  s.hold(std::move(read));
-  EXPECT_FALSE(expected.expired());
-  queue->run();
-  update_once(s, constant_gradient(layout, 1));
-  EXPECT_TRUE(expected.expired());
+  EXPECT_TRUE(values.expired());
 }
 
 } // namespace

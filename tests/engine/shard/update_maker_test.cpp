@@ -69,15 +69,11 @@ TEST_F(UpdateMaker, MakesOneUpdateOfTheMeanOfABatch) {
     EXPECT_EQ(workers_[{r}].account.gaps.total(), 1U);
     EXPECT_EQ(workers_[{r}].account.times.apply.count(), 1U);
   }
-}
-
-TEST_F(UpdateMaker, WeighsGradientsByTheirSamples) {
-  make("none");
   updates_->weigh(weighing::samples);
-  updates_->add_waiting(gradient_of(0, 1, 0, 1), waits_in::batch, 6);
-  updates_->add_waiting(gradient_of(1, 1, 0, 5), waits_in::batch, 2);
+  updates_->add_waiting(gradient_of(0, 2, 1, 1), waits_in::batch, 6);
+  updates_->add_waiting(gradient_of(1, 2, 1, 5), waits_in::batch, 2);
   updates_->update(waits_in::batch, 0);
-  EXPECT_FLOAT_EQ(moved(), (6 * 1.0F + 2 * 5.0F) / 8);
+  EXPECT_FLOAT_EQ(moved(), 3 + (6 * 1.0F + 2 * 5.0F) / 8);
 }
 
 TEST_F(UpdateMaker, MakesAnUpdateOfTheFirstInTheQueue) {
@@ -96,23 +92,17 @@ TEST_F(UpdateMaker, MakesAnUpdateOfTheFirstInTheQueue) {
   EXPECT_TRUE(updates_->nothing_waits());
 }
 
-TEST_F(UpdateMaker, WeighsEachGradientOfABatchByItsOwnStaleness) {
+/// The cure's factor on a gradient that is applied alone goes to the learning rate.
+TEST_F(UpdateMaker, WeighsEachGradientByItsOwnStaleness) {
   make("inverse");
-  apply(gradient_of(0, 1, 0, 0));
+  EXPECT_EQ(updates_->add(gradient_of(0, 1, 0, 0)), 1);
+  updates_->make(1);
   apply(gradient_of(0, 2, 1, 0));
   updates_->add_waiting(gradient_of(0, 3, 2, 4), waits_in::batch);
   updates_->add_waiting(gradient_of(1, 1, 0, 4), waits_in::batch);
   updates_->update(waits_in::batch, 0);
   EXPECT_FLOAT_EQ(moved(), 0.5F * 4 + 0.5F * 4 / 2) << "gaps of 0 and 2";
-}
-
-/// The cure's factor on a gradient that is applied alone goes to the learning rate.
-TEST_F(UpdateMaker, ReturnsTheFactorOfTheCure) {
-  make("inverse");
-  EXPECT_EQ(updates_->add(gradient_of(0, 1, 0, 1)), 1);
-  updates_->make(1);
-  apply(gradient_of(0, 2, 1, 1));
-  EXPECT_EQ(updates_->add(gradient_of(1, 1, 0, 1)), 0.5);
+  EXPECT_EQ(updates_->add(gradient_of(1, 2, 1, 1)), 0.5) << "a gap of 2";
 }
 
 TEST_F(UpdateMaker, KeepsTheWeightsThatASampledGradientMet) {
@@ -197,13 +187,10 @@ TEST_F(DividedUpdate, MakesTheSameVersionWithHelp) {
   EXPECT_EQ(large_->version().value, 2U);
 }
 
-TEST_F(DividedUpdate, AsksNobodyWhereThereIsNobody) {
-  make(0);
-  EXPECT_TRUE(make_of_three());
-  EXPECT_NEAR(moved(), moved_by_three, 1e-5);
-}
-
 TEST_F(DividedUpdate, IsForAnUpdateThatEveryWorkerWaitsFor) {
+  make(0);
+  EXPECT_TRUE(make_of_three()) << "nobody is there to help";
+  EXPECT_NEAR(moved(), moved_by_three, 1e-5);
   make(1);
   workers_[{1}].waits_since.reset();
   EXPECT_TRUE(make_of_three()) << "worker 1 may be computing";

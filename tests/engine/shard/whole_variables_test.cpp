@@ -69,25 +69,18 @@ TEST(ShardOfWholeVariables, MakesTheSameBitsForAnyNumberOfShards) {
   }
 }
 
-TEST(ShardOfWholeVariables, MakesTheSameBitsWhileSomebodyHoldsItsWeights) {
+TEST(ShardOfWholeVariables, MakesTheSameBitsFromWhatItKeptAndWhileSomebodyHoldsItsWeights) {
   for (const std::string_view rule : whole_variable_rules()) {
     const parameter_layout layout = whole_layout(1);
-    std::vector<shard> free = shards_of(layout, rule), held = shards_of(layout, rule);
+    std::vector<shard> going_on = shards_of(layout, rule), held = shards_of(layout, rule),
+                       again = shards_of(layout, rule);
     std::vector<snapshot> holders;
-    for (std::uint64_t step = 1; step < 5; ++step) {
+    for (std::uint64_t step = 1; step < 6; ++step) {
       holders.push_back(held[0].snapshot());
-      train(free, layout.size(), step, step + 1);
+      train(going_on, layout.size(), step, step + 1);
       train(held, layout.size(), step, step + 1);
     }
-    EXPECT_EQ(weights_in(held, layout), weights_in(free, layout)) << rule;
-  }
-}
-
-TEST(ShardOfWholeVariables, GoesOnFromWhatItKept) {
-  for (const std::string_view rule : whole_variable_rules()) {
-    const parameter_layout layout = whole_layout(1);
-    std::vector<shard> going_on = shards_of(layout, rule), again = shards_of(layout, rule);
-    train(going_on, layout.size(), 1, 6);
+    EXPECT_EQ(weights_in(held, layout), weights_in(going_on, layout)) << rule;
     saved_fields kept;
     going_on[0].keep(kept);
     saved_fields read(kept.text(), kept.arrays());
@@ -114,14 +107,7 @@ TEST(ShardOfWholeVariables, LeavesVariablesAloneThatNoGradientCovers) {
   }
 }
 
-TEST(ShardOfWholeVariables, IsRefusedWhereACutLiesInAVariable) {
-  const parameter_layout cut(four, 3);
-  EXPECT_THAT([&] { shards_of(cut, "muon"); }, ThrowsMessage<std::invalid_argument>(HasSubstr(
-                                                   "is cut, and the optimizer looks at whole ones")));
-  EXPECT_TRUE(variables_for(parse_optimizer("adam"), cut, 0).empty());
-}
-
-TEST(ShardOfWholeVariables, TellsNamesShapesAndPlaces) {
+TEST(ShardOfWholeVariables, TellsNamesShapesAndPlacesAndRefusesCuts) {
   const parameter_layout layout = whole_layout(4);
   const auto told = variables_for(parse_optimizer("muon"), layout, 2);
   ASSERT_EQ(told.size(), 1U);
@@ -131,6 +117,10 @@ TEST(ShardOfWholeVariables, TellsNamesShapesAndPlaces) {
   const auto all = all_variables_for(parse_optimizer("muon"), layout);
   ASSERT_EQ(all.size(), 4U);
   EXPECT_EQ(all[2].offset, layout.variables()[2].offset);
+  const parameter_layout cut(four, 3);
+  EXPECT_THAT([&] { shards_of(cut, "muon"); }, ThrowsMessage<std::invalid_argument>(HasSubstr(
+                                                   "is cut, and the optimizer looks at whole ones")));
+  EXPECT_TRUE(variables_for(parse_optimizer("adam"), cut, 0).empty());
 }
 
 /// A worker's own weights are one block, so its local steps make those of a shard.
