@@ -227,7 +227,6 @@ TEST_F(WeightReads, AreRefusedOfAnOperationThatCannotReadSo) {
     }
     return "";
   };
-  using HasSubstr;
   EXPECT_EQ(refusal({.operand = 1, .first = 15, .stride = 100}), "");
   EXPECT_EQ(refusal({.operand = 1, .stride = std::numeric_limits<std::size_t>::max()}), "");
   EXPECT_THAT(copies(), Contains(Field(&row_copy::count, 1U)));

@@ -33,6 +33,7 @@ TEST_F(GpuPredictor, AnswersAsTheHostDoes) {
   const saved_weights trained = testing::weights_of(testing::small_model(), *data);
   predictor here(testing::small_model(), trained), made(testing::small_model(), trained, first_gpu);
   predictor there(std::move(made));
+  EXPECT_THROW(predictor(testing::small_model(), trained, device{device_kind::cuda, 99}), device_error);
   const std::vector<float>& numbers = std::get<float_features>(data->train.features()).values;
   for (const std::size_t count : {1U, 3U, 300U, 3U}) {
     const std::span samples = std::span(numbers).first(count * there.inputs());
@@ -55,11 +56,6 @@ TEST_F(GpuPredictor, WritesTheTextThatTheHostWrites) {
   predictor here(gpt, trained), there(gpt, trained, first_gpu);
   const text_sample_options o{.length = 24, .seed = 3, .prompt = "abe"};
   EXPECT_EQ(there.text(o), here.text(o));
-}
-
-TEST_F(GpuPredictor, ComputesOnThatGpuAndOnNoOther) {
-  const saved_weights trained = testing::weights_of(testing::small_model(), *testing::small_data());
-  EXPECT_THROW(predictor(testing::small_model(), trained, device{device_kind::cuda, 99}), device_error);
 }
 
 } // namespace

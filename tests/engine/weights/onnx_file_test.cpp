@@ -52,7 +52,7 @@ protected:
   const std::filesystem::path path_ = folder_.path() / "m.onnx";
 };
 
-TEST_F(OnnxFile, SaysItsVersionsAndItsModel) {
+TEST_F(OnnxFile, SaysItsVersionsAndItsModelAndLeavesTheSizeOfTheBatchOpen) {
   model_card card = card_of_rows();
   card.class_names = {"a", "b", "c<&>"};
   write_onnx(path_, drawn_weights(card));
@@ -64,11 +64,6 @@ TEST_F(OnnxFile, SaysItsVersionsAndItsModel) {
   ASSERT_EQ(m.metadata_props_size(), 1);
   EXPECT_EQ(m.metadata_props(0).key(), "mailgrad");
   EXPECT_EQ(m.metadata_props(0).value(), to_json(card));
-}
-
-TEST_F(OnnxFile, LeavesTheSizeOfTheBatchOpen) {
-  write_onnx(path_, drawn_weights(card_of_rows()));
-  const onnx::ModelProto m = read();
   ASSERT_EQ(m.graph().input_size(), 1) << "labels are not read";
   const auto& input = m.graph().input(0);
   EXPECT_EQ(input.name(), "features");
@@ -165,13 +160,8 @@ TEST_F(OnnxFile, RefusesWeightsThatAreNotThoseOfTheModel) {
   expect_refused({"no folder",
                   [&] { write_onnx(folder_.path() / "absent" / "m.onnx", drawn_weights(card_of_rows())); },
                   "m.onnx: cannot be written: No such file or directory"});
-}
-
-/// A file of 2 GiB cannot be: protocol buffers count in 31 bits.
-TEST_F(OnnxFile, RefusesMoreWeightsThanTheFormatHolds) {
-  const model_card card = card_of_rows("mlp:hidden=200000x3000");
   saved_weights huge{"huge.safetensors", {}};
-  huge.card = card;
+  huge.card = card_of_rows("mlp:hidden=200000x3000"); // protocol buffers count in 31 bits
   expect_refused({"2.4 GB", [&] { write_onnx(path_, huge); }, "weights of 'huge.safetensors' are 601012"});
 }
 

@@ -38,15 +38,10 @@ TEST(Predictor, AnswersAsAnEvaluationDoesWhateverTheNumberOfSamples) {
     // Which order of additions is fastest depends on their number where the processor has no AVX.
     EXPECT_THAT(found, Pointwise(FloatNear(1e-6F), std::span(expected).first(count * 3)));
   }
-}
-
-/// More samples than one program answers.
-TEST(Predictor, AnswersManySamplesInSeveralRuns) {
-  const data_split data{testing::small_samples(60, 1), testing::small_samples(700, 2), "many", {}};
-  predictor p(small_model(), weights_of(small_model(), data));
-  std::vector<float> found(700 * 3);
-  p.answers(raw(data, 700, 1), found);
-  EXPECT_THAT(found, ElementsAreArray(p.answers(data.test)));
+  const data_split many{testing::small_samples(60, 1), testing::small_samples(700, 2), "many", {}};
+  std::vector<float> found(700 * 3); // which are more than one program answers
+  p.answers(raw(many, 700, 1), found);
+  EXPECT_THAT(found, ElementsAreArray(p.answers(many.test)));
 }
 
 TEST(Predictor, DividesTheNumbersOfFilesAsTheCardSays) {

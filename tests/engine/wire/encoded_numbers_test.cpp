@@ -50,45 +50,18 @@ std::string in_hex(const bytes& all) {
   return text;
 }
 
-/// The examples of docs/wire_formats.md.
 TEST(EncodedNumbers, AreTheBytesOfThePage) {
-  const floats x{1, -2, 0.5F};
-  EXPECT_EQ(in_hex(encoded("float32", x)), "00000000"
-                                           "03000000"
-                                           "00000000"
-                                           "0000803f"
-                                           "000000c0"
-                                           "0000003f");
-  EXPECT_EQ(in_hex(encoded("float16", x)), "01000000"
-                                           "03000000"
-                                           "00000000"
-                                           "003c"
-                                           "00c0"
-                                           "0038");
-  EXPECT_EQ(in_hex(encoded("bfloat16", x)), "02000000"
-                                            "03000000"
-                                            "00000000"
-                                            "803f"
-                                            "00c0"
-                                            "003f");
-  EXPECT_EQ(in_hex(encoded("int8:block=16", x)), "03000000"
-                                                 "03000000"
-                                                 "10000000"
-                                                 "0502813c"
-                                                 "3f8120");
-  EXPECT_EQ(in_hex(encoded("top-k:0.6", x)), "04000000"
-                                             "03000000"
-                                             "02000000"
-                                             "00000000"
-                                             "01000000"
-                                             "0000803f"
-                                             "000000c0");
-  EXPECT_EQ(in_hex(encoded("1-bit:block=16", x)), "05000000"
-                                                  "03000000"
-                                                  "10000000"
-                                                  "000000c0"
-                                                  "0000403f"
-                                                  "05");
+  const std::pair<const char*, std::string> page[] = {
+      {"float32", "00000000 03000000 00000000 0000803f 000000c0 0000003f"},
+      {"float16", "01000000 03000000 00000000 003c 00c0 0038"},
+      {"bfloat16", "02000000 03000000 00000000 803f 00c0 003f"},
+      {"int8:block=16", "03000000 03000000 10000000 0502813c 3f8120"},
+      {"top-k:0.6", "04000000 03000000 02000000 00000000 01000000 0000803f 000000c0"},
+      {"1-bit:block=16", "05000000 03000000 10000000 000000c0 0000403f 05"}};
+  for (auto [format, in_words] : page) {
+    std::erase(in_words, ' ');
+    EXPECT_EQ(in_hex(encoded(format, floats{1, -2, 0.5F})), in_words) << format;
+  }
 }
 
 TEST(EncodedNumbers, TakeAsManyBytesAsThePageSays) {
@@ -145,16 +118,9 @@ TEST(EncodedNumbers, LeaveInTheResidualWhatTheReceiverLacks) {
       floats residual = before;
       const floats y = decoded(format, encoded(format, x, residual), n);
       for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(residual[i], (x[i] + before[i]) - y[i]) << format;
+      floats zeros(n);
+      EXPECT_EQ(encoded(format, x, zeros), encoded(format, x)) << format << " as without a residual";
     }
-}
-
-TEST(EncodedNumbers, AreTheSameWithAResidualOfZerosAndWithoutOne) {
-  std::mt19937_64 rng(3);
-  const floats x = drawn_numbers(777, rng);
-  for (const std::string_view format : lossy_formats) {
-    floats zeros(x.size());
-    EXPECT_EQ(encoded(format, x, zeros), encoded(format, x)) << format;
-  }
 }
 
 TEST(EncodedNumbers, SayWhatIsNotFiniteOrAreNotMade) {
@@ -174,11 +140,8 @@ TEST(EncodedNumbers, SayWhatIsNotFiniteOrAreNotMade) {
       EXPECT_TRUE(std::isnan(bad) ? std::isnan(read) : read == bad);
       EXPECT_EQ(residual[23], 0.125F);
     }
-}
-
-TEST(EncodedNumbers, KeepEveryBitOfFloat32) {
   const floats x{nan, infinity, -0.0F, std::numeric_limits<float>::denorm_min()};
-  EXPECT_EQ(bits_of(decoded("float32", encoded("float32", x), 4)), bits_of(x));
+  EXPECT_EQ(bits_of(decoded("float32", encoded("float32", x), 4)), bits_of(x)) << "float32 keeps every bit";
 }
 
 /// FNV-1a over the bytes of all formats and their residuals: a figure of one machine holds on every other.
@@ -311,8 +274,6 @@ TEST(EncodedNumbers, ForgedAHundredThousandTimesNeverWriteBesideTheirPlace) {
   EXPECT_LT(refused, rounds.size());
 }
 
-using bytes = std::vector<std::byte>;
-using floats = std::vector<float>;
 using rows = std::vector<std::int32_t>;
 
 constexpr table_extent encoded_table{10, 3};
@@ -349,13 +310,10 @@ TEST(EncodedRows, KeepTheNumbersOfRowsAndWriteValuesAsTheFormatDoes) {
   }
 }
 
-TEST(EncodedRows, EndBeforeTheFirstNegativeOne) {
-  const decoded_rows read = decoded("float32", rows_encoded("float32", {2, -1, 99}, floats(9, 1)));
-  EXPECT_EQ(read.rows, rows{2});
-  EXPECT_EQ(read.values, floats(3, 1));
-}
-
-TEST(EncodedRows, MayBeNone) {
+TEST(EncodedRows, EndBeforeTheFirstNegativeOneAndMayBeNone) {
+  const decoded_rows one = decoded("float32", rows_encoded("float32", {2, -1, 99}, floats(9, 1)));
+  EXPECT_EQ(one.rows, rows{2});
+  EXPECT_EQ(one.values, floats(3, 1));
   for (const std::string_view format : formats_to_test) {
     const decoded_rows read = decoded(format, rows_encoded(format, {}, {}));
     EXPECT_TRUE(read.rows.empty() && read.values.empty()) << format;
@@ -464,32 +422,23 @@ TEST(EncodedRows, ForgedAHundredThousandTimesAreRowsOfTheTableOrNone) {
   EXPECT_GT(refused, rounds.size() / 4);
 }
 
-TEST(WireFormat, IsReadFromText) {
-  EXPECT_EQ(parse_wire_format("float32"), (wire_format{wire_encoding::float32}));
-  EXPECT_EQ(parse_wire_format("float16"), (wire_format{wire_encoding::float16}));
-  EXPECT_EQ(parse_wire_format("bfloat16"), (wire_format{wire_encoding::bfloat16}));
-  EXPECT_EQ(parse_wire_format("int8"), (wire_format{wire_encoding::int8, 256}));
-  EXPECT_EQ(parse_wire_format("int8:block=16"), (wire_format{wire_encoding::int8, 16}));
-  EXPECT_EQ(parse_wire_format("top-k:0.01"), (wire_format{wire_encoding::top_k, 0, 0.01}));
-  EXPECT_EQ(parse_wire_format("top-k:1"), (wire_format{wire_encoding::top_k, 0, 1}));
-  EXPECT_EQ(parse_wire_format("1-bit"), (wire_format{wire_encoding::one_bit, 512}));
-  EXPECT_EQ(parse_wire_format("1-bit:block=65536"), (wire_format{wire_encoding::one_bit, 65536}));
-}
-
-TEST(WireFormat, IsWrittenAsTheTextThatReadsAsTheSame) {
-  for (const char* text :
-       {"float32", "float16", "bfloat16", "int8:block=256", "top-k:0.01", "1-bit:block=512"})
-    EXPECT_EQ(to_string(parse_wire_format(text)), text);
-  EXPECT_EQ(to_string(parse_wire_format("int8")), "int8:block=256");
-}
-
-TEST(WireFormat, OnlyFloat32LosesNothing) {
-  EXPECT_FALSE(is_lossy(parse_wire_format("float32")));
-  for (const char* text : {"float16", "bfloat16", "int8", "top-k:1", "1-bit"})
-    EXPECT_TRUE(is_lossy(parse_wire_format(text)));
-}
-
-TEST(WireFormat, HasAFormForEachEncoding) {
+TEST(WireFormat, IsReadFromTextAndWrittenAsTheTextThatReadsAsTheSame) {
+  struct row {
+    const char* text;
+    wire_format format;
+    const char* written;
+  };
+  using enum wire_encoding;
+  for (const row& r :
+       {row{"float32", {float32}, "float32"}, row{"float16", {float16}, "float16"},
+        row{"bfloat16", {bfloat16}, "bfloat16"}, row{"int8", {int8, 256}, "int8:block=256"},
+        row{"int8:block=16", {int8, 16}, "int8:block=16"}, row{"top-k:0.01", {top_k, 0, 0.01}, "top-k:0.01"},
+        row{"top-k:1", {top_k, 0, 1}, "top-k:1"}, row{"1-bit", {one_bit, 512}, "1-bit:block=512"},
+        row{"1-bit:block=65536", {one_bit, 65536}, "1-bit:block=65536"}}) {
+    EXPECT_EQ(parse_wire_format(r.text), r.format) << r.text;
+    EXPECT_EQ(to_string(r.format), r.written);
+    EXPECT_EQ(is_lossy(r.format), r.format.encoding != float32) << "only float32 loses nothing";
+  }
   EXPECT_EQ(wire_format_forms().size(), 6U);
   EXPECT_EQ(wire_format_forms()[4].text, "top-k:SHARE");
 }

@@ -91,11 +91,14 @@ TEST(ErrorFeedback, LosesExactlyNothingWhereSumsAreExact) {
 }
 
 TEST(ErrorFeedback, SendsLaterWhatItKept) {
-  error_feedback feedback(parse_wire_format("top-k:0.5"), 2);
-  const wire_format f = parse_wire_format("top-k:0.5");
+  const wire_format f = parse_wire_format("top-k:0.5"), exact = parse_wire_format("float32");
+  error_feedback feedback(f, 2), of_float32(exact, 2);
   EXPECT_EQ(decoded(f, feedback.send({1}, floats{3, 2}), 2), (floats{3, 0}));
   EXPECT_EQ(decoded(f, feedback.send({2}, floats{3, 2}), 2), (floats{0, 4}));
   EXPECT_EQ(decoded(f, feedback.send({3}, floats{0, 0}), 2), (floats{3, 0}));
+  EXPECT_EQ(decoded(exact, of_float32.send({1}, floats{3, 2}), 2), (floats{3, 2}));
+  of_float32.give_back({1});
+  EXPECT_TRUE(of_float32.residual().empty()) << "float32 keeps nothing";
 }
 
 TEST(ErrorFeedback, GetsBackTheMessageOfItsStepAndNoOther) {
@@ -126,14 +129,6 @@ TEST(ErrorFeedback, IsNotHarmedByWhatIsNotFinite) {
   }
 }
 
-TEST(ErrorFeedback, OfFloat32KeepsNothing) {
-  error_feedback feedback(parse_wire_format("float32"), 2);
-  const wire_message message = feedback.send({1}, floats{3, 2});
-  EXPECT_EQ(decoded(parse_wire_format("float32"), message, 2), (floats{3, 2}));
-  feedback.give_back({1});
-  EXPECT_TRUE(feedback.residual().empty());
-}
-
 TEST(ErrorFeedback, UsesTheMemoryOfAMessageAgainWhenNobodyHoldsIt) {
   error_feedback feedback(parse_wire_format("float16"), 2);
   wire_message first = feedback.send({1}, floats{3, 2});
@@ -147,16 +142,14 @@ TEST(ErrorFeedback, UsesTheMemoryOfAMessageAgainWhenNobodyHoldsIt) {
 
 TEST(ErrorFeedback, RefusesWhatItCannotMean) {
   error_feedback feedback(parse_wire_format("float16"), 2);
-  feedback.send({1}, floats{1, 2});
-  feedback.send({2}, floats{1, 2});
+  const auto send = [&feedback](std::uint64_t step, std::size_t numbers) {
+    return [&feedback, step, numbers] { feedback.send({step}, floats(numbers, 1)); };
+  };
+  for (const std::uint64_t step : {1, 2}) send(step, 2)();
   feedback.applied({2});
   expect_refused({
-      {"another length", [&] { feedback.send({3}, floats{1}); }, "error_feedback: 1 against 2"},
-      {"a step in flight",
-       [&] {
-         feedback.send({1}, floats{1, 2});
-       },
-       "step 1 is in flight already"},
+      {"another length", send(3, 1), "error_feedback: 1 against 2"},
+      {"a step in flight", send(1, 2), "step 1 is in flight already"},
       {"a step settled before", [&] { feedback.applied({2}); }, "no gradient of step 2 is in flight"},
       {"a step never sent", [&] { feedback.give_back({9}); }, "no gradient of step 9 is in flight"},
   });
@@ -218,31 +211,18 @@ TEST(RowFeedback, KeepsTheRestOfARowUntilItComesAgain) {
   EXPECT_EQ(read.values, (floats{0, 4, 0}));
 }
 
-TEST(RowFeedback, SendsNothingThatIsNotFinite) {
+TEST(RowFeedback, SendsNothingThatIsNotFiniteAndRefusesWhatItCannotMean) {
   row_feedback feedback(parse_wire_format("int8"), table);
   EXPECT_FALSE(feedback.send({1}, {0, 3, rows{4}, floats{5, std::numeric_limits<float>::infinity(), 1}}));
   EXPECT_EQ(feedback.in_flight(), 0U);
-}
-
-TEST(RowFeedback, RefusesWhatItCannotMean) {
-  row_feedback feedback(parse_wire_format("int8"), table);
-  feedback.send({1}, {0, 3, rows{4}, floats{5, 2, 1}});
-  testing::expect_refused({
-      {"a row behind the table",
-       [&] {
-         feedback.send({2}, {0, 3, rows{10}, floats(3)});
-       },
-       "row 10 of a table of 10"},
-      {"too few values",
-       [&] {
-         feedback.send({2}, {0, 3, rows{1, 2}, floats(3)});
-       },
-       "2 rows of 3 with 3 values"},
-      {"a step in flight",
-       [&] {
-         feedback.send({1}, {0, 3, rows{1}, floats(3)});
-       },
-       "step 1 is in flight already"},
+  const auto send = [&feedback](std::uint64_t step, const rows& listed) {
+    return [&feedback, step, listed] { feedback.send({step}, {0, 3, listed, floats(3)}); };
+  };
+  send(1, {4})();
+  expect_refused({
+      {"a row behind the table", send(2, {10}), "row 10 of a table of 10"},
+      {"too few values", send(2, {1, 2}), "2 rows of 3 with 3 values"},
+      {"a step in flight", send(1, {1}), "step 1 is in flight already"},
       {"a step never sent", [&] { feedback.give_back({9}); }, "no gradient of step 9 is in flight"},
   });
 }

@@ -27,6 +27,14 @@ protected:
     s.may_wait = may_wait;
     simulated_gpu::set_up(s);
   }
+  /// Work runs late, if `queries` are given only after so many of them.
+  static void run_late(std::optional<std::uint64_t> queries = {}, bool may_wait = true) {
+    simulated_gpu::settings s = simulated_gpu::default_settings();
+    s.when = simulated_gpu::timing::late;
+    if (queries) s.late_queries = *queries;
+    s.may_wait = may_wait;
+    simulated_gpu::set_up(s);
+  }
   void TearDown() override {
     on_gpu_.reset();
     simulated_gpu::set_up(simulated_gpu::default_settings());
@@ -46,9 +54,7 @@ TEST_F(GpuReplicaFaults, NeverWaitInAStep) {
 }
 
 TEST_F(GpuReplicaFaults, ReadNothingOfAStepBeforeItHasRun) {
-  simulated_gpu::settings late = simulated_gpu::default_settings();
-  late.when = simulated_gpu::timing::late;
-  simulated_gpu::set_up(late);
+  run_late();
   build();
   for (std::uint32_t i = 0; i < 3; ++i) {
     const auto g = on_gpu_->make_gradient();
@@ -63,14 +69,10 @@ TEST_F(GpuReplicaFaults, ReadNothingOfAStepBeforeItHasRun) {
 /// changed.
 TEST_F(GpuReplicaFaults, ReadEachForeseenBatchWhenItsCopyHasRun) {
   for (std::uint64_t queries = 0; queries < 4; ++queries) {
-    simulated_gpu::settings late = simulated_gpu::default_settings();
-    late.when = simulated_gpu::timing::late;
-    late.late_queries = queries;
-    simulated_gpu::set_up(late);
+    run_late(queries);
     build();
     gpu_step(samples(0, 8));
-    late.may_wait = false;
-    simulated_gpu::set_up(late);
+    run_late(queries, false);
     std::vector<std::shared_ptr<const batch>> batches;
     for (std::uint32_t i = 0; i < 6; ++i) batches.push_back(samples(8 * i, 8, i));
     const std::vector<result> ahead = foreseen_steps(batches);
@@ -81,10 +83,7 @@ TEST_F(GpuReplicaFaults, ReadEachForeseenBatchWhenItsCopyHasRun) {
 
 /// The memory of a set is zeroed on the queue, and the copy runs first if it does not wait for that.
 TEST_F(GpuReplicaFaults, KeepABatchThatIsCopiedBeforeTheQueueHasRun) {
-  simulated_gpu::settings late = simulated_gpu::default_settings();
-  late.when = simulated_gpu::timing::late;
-  late.late_queries = 0;
-  simulated_gpu::set_up(late);
+  run_late(0);
   build();
   const auto b = samples(8, 8);
   const auto g = on_gpu_->make_gradient();
@@ -95,36 +94,30 @@ TEST_F(GpuReplicaFaults, KeepABatchThatIsCopiedBeforeTheQueueHasRun) {
   EXPECT_EQ(simulated_gpu::count().kernels, kernels) << "the copy has waited for the step";
   await_end();
   on_gpu_->end_step();
-  expect_close(gpu_step(b), host_step(b));
+  expect_as_on_host(b);
   set_up({});
 }
 
 /// The copy that was foreseen runs only when somebody asks for it, and nobody does.
 TEST_F(GpuReplicaFaults, OverwriteNoBatchThatIsStillBeingCopied) {
-  simulated_gpu::settings late = simulated_gpu::default_settings();
-  late.when = simulated_gpu::timing::late;
-  late.late_queries = 4;
-  simulated_gpu::set_up(late);
+  run_late(4);
   build();
   const auto a = samples(0, 8), b = samples(8, 8), c = samples(16, 8);
   gpu_step(a);
-  late.may_wait = false;
-  simulated_gpu::set_up(late);
+  run_late(4, false);
   foreseeing_step(a, b);
-  expect_close(gpu_step(c), host_step(c));
+  expect_as_on_host(c);
   on_gpu_->begin_step(c, on_gpu_->make_gradient());
   on_gpu_->foresee(a, {}); // asks once whether b has been copied
   await_end();
   on_gpu_->end_step();
-  expect_close(gpu_step(b), host_step(b));
-  expect_close(gpu_step(a), host_step(a));
+  expect_as_on_host(b);
+  expect_as_on_host(a);
   set_up({});
 }
 
 TEST_F(GpuReplicaFaults, LeaveTheWeightsOfTheStepUnderWayAlone) {
-  simulated_gpu::settings late = simulated_gpu::default_settings();
-  late.when = simulated_gpu::timing::late;
-  simulated_gpu::set_up(late);
+  run_late();
   build();
   const auto g = on_gpu_->make_gradient();
   on_gpu_->begin_step(samples(0, 8), g);
@@ -134,7 +127,7 @@ TEST_F(GpuReplicaFaults, LeaveTheWeightsOfTheStepUnderWayAlone) {
   await_end();
   expect_close(result_of(on_gpu_->end_step(), *g), host_step(samples(0, 8)));
   std::fill_n(weights_.begin() + static_cast<std::ptrdiff_t>(range.begin), range.size(), 0.0F);
-  expect_close(gpu_step(samples(0, 8)), host_step(samples(0, 8)));
+  expect_as_on_host(samples(0, 8));
 }
 
 TEST_F(GpuReplicaFaults, CopyEachBatchOnce) {
@@ -198,6 +191,14 @@ TEST_F(GpuReplicaFaults, EndAStepOnALostGpu) {
   await_end();
   EXPECT_THROW(on_gpu_->end_step(), device_error);
   EXPECT_EQ(on_gpu_->give_up(), step_state::finished);
+  on_gpu_.reset();
+  set_up({});
+  build();
+  gpu_step(samples(0, 8));
+  set_up({.launch_error_at = 1});
+  EXPECT_THROW(on_gpu_->begin_step(samples(0, 8), on_gpu_->make_gradient()), device_error);
+  EXPECT_EQ(on_gpu_->give_up(), step_state::finished) << "nobody will tell of the end of what is not queued";
+  EXPECT_EQ(watch_->watched(), 0U);
 }
 
 TEST_F(GpuReplicaFaults, AreThrownAtEveryCall) {
@@ -234,38 +235,20 @@ TEST_F(GpuReplicaFaults, SayWhatMemoryWasAskedForWhenAGpuIsFull) {
   EXPECT_GE(full, 5U) << "words, scratch memory, weights, gradient and loss";
 }
 
-TEST_F(GpuReplicaFaults, LeaveNothingUnderWayOfAStepThatCannotBeQueued) {
-  build();
-  gpu_step(samples(0, 8));
-  set_up({.launch_error_at = 1});
-  EXPECT_THROW(on_gpu_->begin_step(samples(0, 8), on_gpu_->make_gradient()), device_error);
-  EXPECT_EQ(on_gpu_->give_up(), step_state::finished) << "nobody will tell of its end";
-  EXPECT_EQ(watch_->watched(), 0U);
-}
-
-TEST_F(GpuReplicaFaults, LetAGpuThatDoesNotAnswerBeRefused) {
+TEST_F(GpuReplicaFaults, LetAGpuBeRefusedThatDoesNotAnswerOrIsTooOld) {
+  const auto require = [] { require_here(device{device_kind::cuda, 0}); };
   set_up({});
-  require_here({device_kind::cuda, 0});
+  require();
   set_up({.silent_gpu = 0});
-  EXPECT_THAT(
-      [] {
-        require_here({device_kind::cuda, 0});
-      },
-      ThrowsMessage<device_error>(HasSubstr("device cuda:0 does not answer")));
-}
-
-TEST_F(GpuReplicaFaults, LetAGpuThatIsTooOldBeRefused) {
+  EXPECT_THAT(require, ThrowsMessage<device_error>(HasSubstr("device cuda:0 does not answer")));
   simulated_gpu::settings s = simulated_gpu::default_settings();
   s.capability_major = 8;
   simulated_gpu::set_up(s);
-  require_here({device_kind::cuda, 0});
+  require();
   s.capability_major = 7;
   simulated_gpu::set_up(s);
-  EXPECT_THAT(
-      [] {
-        require_here({device_kind::cuda, 0});
-      },
-      ThrowsMessage<device_error>(HasSubstr("device cuda:0 has compute capability 7.0, and at least 8.0")));
+  EXPECT_THAT(require, ThrowsMessage<device_error>(
+                           HasSubstr("device cuda:0 has compute capability 7.0, and at least 8.0")));
 }
 
 class GpuLocalSteps : public ::testing::Test {
@@ -310,38 +293,25 @@ protected:
 };
 
 /// The worker runs ahead: its gradient is pushed, and the shard has answered, before the GPU has computed
-/// it.
-TEST_F(GpuLocalSteps, ArePulledBehindTheStepThatReadsThem) {
-  local_steps l(layout_, {1, testing::sgd(0.5), 0.25F}, steps_);
-  const snapshot first = filled(10), slope = filled(4), met = filled(12), next = filled(7);
-  l.receive(0, first);
-  l.step(computed_from(slope), 1); // to 8
-  const std::shared_ptr<gradient> g = computed_from(l.weights());
-  l.hold(g, 1);
-  l.difference();
-  l.receive(0, next, met);
-  steps_->finish(); // and the other queue has run only as far as this one waits for it
-  EXPECT_THAT(read(*l.weights().owner()), Each(FloatNear(8 - 0.25F * (8 - 12), 1e-5F)));
-  l.go_on();
-  EXPECT_THAT(read(*l.weights().owner()), Each(FloatNear(9 - 0.5F * 8, 1e-5F)));
-  EXPECT_THAT(read(g->dense), Each(8.0F)) << "of the weights before the pull";
-}
-
-/// The same for weights that take the place of the worker's own.
-TEST_F(GpuLocalSteps, AreReplacedBehindTheStepThatReadsThem) {
-  local_steps l(layout_, {1, testing::sgd(0.5), 0.25F}, steps_);
-  const snapshot first = filled(10), slope = filled(4), met = filled(12), next = filled(6);
-  l.receive(0, first);
-  l.step(computed_from(slope), 1);
-  const std::shared_ptr<gradient> g = computed_from(l.weights());
-  l.hold(g, 1);
-  l.difference();
-  l.start_anew();
-  l.receive(0, next, met);
-  steps_->finish();
-  l.go_on();
-  EXPECT_THAT(read(g->dense), Each(8.0F));
-  EXPECT_THAT(read(*l.weights().owner()), Each(FloatNear(6 - 0.5F * 8, 1e-5F)));
+/// it. Others take the place of the worker's own weights at a switch.
+TEST_F(GpuLocalSteps, ArePulledOrReplacedBehindTheStepThatReadsThem) {
+  for (const bool replaced : {false, true}) {
+    local_steps l(layout_, {1, testing::sgd(0.5), 0.25F}, steps_);
+    const snapshot first = filled(10), slope = filled(4), met = filled(12), next = filled(replaced ? 6 : 7);
+    l.receive(0, first);
+    l.step(computed_from(slope), 1); // to 8
+    const std::shared_ptr<gradient> g = computed_from(l.weights());
+    l.hold(g, 1);
+    l.difference();
+    if (replaced) l.start_anew();
+    l.receive(0, next, met);
+    steps_->finish(); // and the other queue has run only as far as this one waits for it
+    const float pulled = replaced ? 6 : 8 - 0.25F * (8 - 12);
+    EXPECT_THAT(read(*l.weights().owner()), Each(FloatNear(pulled, 1e-5F)));
+    l.go_on();
+    EXPECT_THAT(read(*l.weights().owner()), Each(FloatNear(pulled - 0.5F * 8, 1e-5F)));
+    EXPECT_THAT(read(g->dense), Each(8.0F)) << "of the weights before";
+  }
 }
 
 } // namespace

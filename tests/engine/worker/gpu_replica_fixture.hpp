@@ -8,7 +8,7 @@
 #include <mailgrad/engine/worker/gpu_replica.hpp>
 #include <mailgrad/engine/worker/replica.hpp>
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <chrono>
 #include <future>
@@ -139,6 +139,17 @@ protected:
     for (std::size_t i = 0; i < batches.size(); ++i)
       all.push_back(foreseeing_step(batches[i], i + 1 < batches.size() ? batches[i + 1] : nullptr));
     return all;
+  }
+  void expect_as_on_host(const std::shared_ptr<const batch>& b) { expect_close(gpu_step(b), host_step(b)); }
+  void expect_refused_as_by_host(const std::shared_ptr<const batch>& bad) {
+    std::string words;
+    try {
+      host_step(bad);
+      FAIL() << "the host takes it";
+    } catch (const std::out_of_range& e) {
+      words = e.what();
+    }
+    EXPECT_THAT([&] { gpu_step(bad); }, ::testing::ThrowsMessage<std::out_of_range>(words));
   }
   static void expect_close(const result& found, const result& expected) {
     EXPECT_NEAR(found.loss, expected.loss, 1e-5);

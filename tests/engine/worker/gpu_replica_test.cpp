@@ -15,12 +15,9 @@
 #include <deque>
 #include <limits>
 
-// One source for two GPUs: the simulated one, and a real one.
-// A worker on a GPU of whose shards one lies on the host and one on the GPU. One source for two GPUs: the
-// simulated one, and a real one.
-// A worker that runs ahead of its GPU: the next step is begun, and the gradient of this one given to shards
-// on the same GPU, before this one has ended. One source for two GPUs: the simulated one, and a real one.
-// One source for two GPUs: the simulated one, and a real one.
+// A worker on a GPU: its steps, weights of whose shards one lies on the host and one on the GPU, a worker
+// that runs ahead of its GPU, and batches that are foreseen. One source for two GPUs: the simulated one, and
+// a real one.
 
 namespace mailgrad {
 namespace {
@@ -29,29 +26,24 @@ using namespace ::testing;
 
 class GpuReplica : public testing::gpu_replica_test {};
 
-TEST_F(GpuReplica, ComputesTheLossAndTheGradientOfTheHost) {
-  build();
-  expect_close(gpu_step(samples(0, 8)), host_step(samples(0, 8)));
-  expect_close(gpu_step(samples(8, 8)), host_step(samples(8, 8)));
-  EXPECT_EQ(ended_, 2);
-}
-
-TEST_F(GpuReplica, TakesAShortBatchForWhatItIs) {
+TEST_F(GpuReplica, ComputesTheLossAndTheGradientOfTheHostForAShortBatchToo) {
   build();
   const result before = gpu_step(samples(0, 8));
-  expect_close(gpu_step(samples(8, 3)), host_step(samples(8, 3)));
+  expect_close(before, host_step(samples(0, 8)));
+  expect_as_on_host(samples(8, 3));
   EXPECT_EQ(gpu_step(samples(0, 8)).gradient, before.gradient) << "the same bits again";
+  EXPECT_EQ(ended_, 3);
 }
 
 TEST_F(GpuReplica, ReadsTheWeightsAtEachStep) {
   build();
   gpu_step(samples(0, 8));
   for (float& w : weights_) w += 0.125F; // where they lie
-  expect_close(gpu_step(samples(0, 8)), host_step(samples(0, 8)));
+  expect_as_on_host(samples(0, 8));
   const std::vector<float> others(weights_.size(), 0.25F);
   on_gpu_->use_host_weights(1, others.data() + layout_->shard(1).begin, nullptr);
   on_host_->use_weights(1, others.data() + layout_->shard(1).begin);
-  expect_close(gpu_step(samples(0, 8)), host_step(samples(0, 8)));
+  expect_as_on_host(samples(0, 8));
 }
 
 TEST_F(GpuReplica, CopiesASnapshotWhenItIsGivenOne) {
@@ -67,7 +59,7 @@ TEST_F(GpuReplica, CopiesASnapshotWhenItIsGivenOne) {
     return values;
   };
   const auto first = given(0, 0.5F);
-  expect_close(gpu_step(a), host_step(a)); // the other shard's are where they were
+  expect_as_on_host(a); // the other shard's are where they were
   given(0, 0.25F);
   given(0, -0.75F); // the last one counts
   const auto second = given(1, 0);
@@ -77,11 +69,11 @@ TEST_F(GpuReplica, CopiesASnapshotWhenItIsGivenOne) {
   const auto third = given(1, 0.5F); // the step under way does not read it
   await_end();
   EXPECT_EQ(on_gpu_->end_step(), now.loss);
-  expect_close(gpu_step(a), host_step(a));
+  expect_as_on_host(a);
   use_weights(1);
   for (float& w : weights_) w += 0.125F;
   use_weights(0);
-  expect_close(gpu_step(a), host_step(a));
+  expect_as_on_host(a);
 }
 
 /// Other workers write to them until the step begins, and longer.
@@ -96,13 +88,12 @@ TEST_F(GpuReplica, CopiesRacingWeightsWhenTheStepBegins) {
     std::ranges::copy(std::span(weights_).subspan(layout_->shard(s).begin, layout_->shard(s).size()),
                       block_of[s]->on_host<float>().begin());
   }
-  expect_close(gpu_step(a), host_step(a));
+  expect_as_on_host(a);
 }
 
 TEST_F(GpuReplica, DropsWhatTheHostDrops) {
   build(find_model("mlp:hidden=32,dropout=0.5"));
-  for (const std::uint64_t step : {1U, 2U})
-    expect_close(gpu_step(samples(0, 8, step)), host_step(samples(0, 8, step)));
+  for (const std::uint64_t step : {1U, 2U}) expect_as_on_host(samples(0, 8, step));
 }
 
 /// A step is launched the first time, captured the second time, and a graph from then on; each batch size and
@@ -159,19 +150,17 @@ TEST_F(GpuReplica, EndsBeforeItsWatchSpeaks) {
   EXPECT_EQ(watch_->ask(), 1U);
 }
 
-TEST_F(GpuReplica, RefusesALabelInTheWordsOfTheHost) {
+TEST_F(GpuReplica, RefusesALabelOrARowInTheWordsOfTheHost) {
   build();
-  const auto bad = samples(0, 8), good = samples(0, 8);
-  std::ranges::fill(bad->labels.values<std::int32_t>(), 7);
-  std::string words;
-  try {
-    host_step(bad);
-    FAIL() << "the host takes it";
-  } catch (const std::out_of_range& e) {
-    words = e.what();
-  }
-  EXPECT_THAT([&] { gpu_step(bad); }, ThrowsMessage<std::out_of_range>(words));
-  expect_close(gpu_step(good), host_step(good)); // the queue goes on
+  const auto of_no_class = samples(0, 8);
+  std::ranges::fill(of_no_class->labels.values<std::int32_t>(), 7);
+  expect_refused_as_by_host(of_no_class);
+  expect_as_on_host(samples(0, 8)); // the queue goes on
+  build(find_model("gpt:layers=1,width=8,heads=2"), testing::text());
+  const auto of_no_row = samples(0, 8);
+  of_no_row->features.values<std::int32_t>()[5] = 99;
+  expect_refused_as_by_host(of_no_row);
+  expect_as_on_host(samples(0, 8));
 }
 
 TEST_F(GpuReplica, RefusesWhatItCannotMean) {
@@ -186,14 +175,14 @@ TEST_F(GpuReplica, RefusesWhatItCannotMean) {
       {"no weights", [&] { on_gpu_->use_host_weights(0, nullptr, nullptr); }, "no values"},
       {"other samples", [&] { on_gpu_->begin_step(other, g); }, "other samples than these"},
   });
-  expect_close(gpu_step(samples(0, 8)), host_step(samples(0, 8)));
+  expect_as_on_host(samples(0, 8));
 }
 
 TEST_F(GpuReplica, ComputesTheRowsOfTablesThatTheHostComputes) {
   const auto expect_same_rows = [this](std::size_t lists) {
     for (const std::size_t count : {8U, 3U, 8U}) {
       const auto b = samples(0, count);
-      expect_close(gpu_step(b), host_step(b));
+      expect_as_on_host(b);
       const auto g = on_gpu_->make_gradient(), expected = on_host_->make_gradient();
       on_host_->begin_step(b, expected);
       on_gpu_->begin_step(b, g);
@@ -226,35 +215,14 @@ TEST_F(GpuReplica, ReusesAGradientForMoreRows) {
 
 TEST_F(GpuReplica, TrainsATransformer) {
   build(find_model("gpt:layers=2,width=16,heads=2,dropout=0.2"), testing::text());
-  for (const std::size_t count : {8U, 3U, 8U}) {
-    const auto b = samples(0, count, count);
-    expect_close(gpu_step(b), host_step(b));
-  }
+  for (const std::size_t count : {8U, 3U, 8U}) expect_as_on_host(samples(0, count, count));
 }
 
-TEST_F(GpuReplica, RefusesARowThatATableLacksInTheWordsOfTheHost) {
-  build(find_model("gpt:layers=1,width=8,heads=2"), testing::text());
-  const auto bad = samples(0, 8), good = samples(0, 8);
-  bad->features.values<std::int32_t>()[5] = 99;
-  std::string words;
-  try {
-    host_step(bad);
-    FAIL() << "the host takes it";
-  } catch (const std::out_of_range& e) {
-    words = e.what();
-  }
-  EXPECT_THAT([&] { gpu_step(bad); }, ThrowsMessage<std::out_of_range>(words));
-  expect_close(gpu_step(good), host_step(good));
-}
-
-TEST_F(GpuReplica, RefusesHeadsThatAreTooWideForAGpu) {
+TEST_F(GpuReplica, RefusesHeadsThatAreTooWideAndADeviceThatIsNoGpu) {
   build(find_model("gpt:layers=1,width=130,heads=1"), testing::text());
   EXPECT_THAT([&] { on_gpu_->begin_step(samples(0, 8), on_gpu_->make_gradient()); },
               ThrowsMessage<graph_error>(
                   HasSubstr("causal_attention: heads of 130 numbers; a GPU computes those of at most 128")));
-}
-
-TEST_F(GpuReplica, RefusesADeviceThatIsNoGpu) {
   build();
   model_request request;
   request.devices = {{device_kind::cpu, 0}};
@@ -306,6 +274,10 @@ protected:
 
 TEST_F(GpuPlaces, GiveEachShardItsPartOfTheGradient) {
   build_shards();
+  EXPECT_THAT([&] { on_gpu_->use_weights(0, there_->snapshot()); },
+              ThrowsMessage<device_error>(HasSubstr("shards on the host")));
+  EXPECT_THAT([&] { on_gpu_->use_weights(1, here_->snapshot()); },
+              ThrowsMessage<device_error>(HasSubstr("shards on cuda:0")));
   on_gpu_->use_norms();
   EXPECT_EQ(on_gpu_->most_under_way(), 1U) << "the host reads a part of each gradient";
   for (std::uint32_t i = 0; i < 4; ++i) {
@@ -331,14 +303,6 @@ TEST_F(GpuPlaces, GiveEachShardItsPartOfTheGradient) {
       ASSERT_NEAR(g->dense.on_host<float>()[w], expected->dense.on_host<float>()[w], 1e-6)
           << i << " at " << w;
   }
-}
-
-TEST_F(GpuPlaces, RefuseWeightsOfTheOtherPlace) {
-  build_shards();
-  EXPECT_THAT([&] { on_gpu_->use_weights(0, there_->snapshot()); },
-              ThrowsMessage<device_error>(HasSubstr("shards on the host")));
-  EXPECT_THAT([&] { on_gpu_->use_weights(1, here_->snapshot()); },
-              ThrowsMessage<device_error>(HasSubstr("shards on cuda:0")));
 }
 
 class GpuRunAhead : public testing::gpu_replica_test {
@@ -451,7 +415,18 @@ TEST_F(GpuRunAhead, LetsGoOfTheWeightsWhenTheStepHasEnded) {
   EXPECT_EQ(held(second), copied);
 }
 
-TEST_F(GpuRunAhead, TellsWhenTheGpuComputedEachStep) {
+TEST_F(GpuRunAhead, HoldsTheWeightsOfAStepUntilItHasEnded) {
+  build_shards();
+  const std::weak_ptr<const memory> first = there_[0].snapshot().owner();
+  update(begin(samples(0, 8, 0)));
+  update(begin(samples(8, 8, 1)));
+  const long held = first.use_count();
+  end();
+  EXPECT_EQ(first.use_count(), held - 1);
+  end();
+}
+
+TEST_F(GpuRunAhead, TakesNoMoreStepsThanItMayAndTellsWhenEachWasComputed) {
   build_shards();
   EXPECT_FALSE(on_gpu_->span());
   instant last{0};
@@ -463,10 +438,6 @@ TEST_F(GpuRunAhead, TellsWhenTheGpuComputedEachStep) {
     EXPECT_GE(on_gpu_->span()->end, on_gpu_->span()->begin);
     last = on_gpu_->span()->end;
   }
-}
-
-TEST_F(GpuRunAhead, TakesNoMoreStepsThanItMay) {
-  build_shards();
   EXPECT_EQ(on_gpu_->most_under_way(), 2U);
   begin(samples(0, 8));
   begin(samples(8, 8));
@@ -510,18 +481,6 @@ TEST_F(GpuRunAhead, NamesTheFaultOfTheStepThatHasIt) {
   EXPECT_EQ(on_gpu_->give_up(), step_state::finished);
 }
 
-TEST_F(GpuRunAhead, HoldsTheWeightsOfAStepUntilItHasEnded) {
-  build_shards();
-  std::weak_ptr<const memory> first = there_[0].snapshot().owner();
-  const auto g = begin(samples(0, 8, 0));
-  update(g);
-  update(begin(samples(8, 8, 1)));
-  const long held = first.use_count();
-  end();
-  EXPECT_EQ(first.use_count(), held - 1);
-  end();
-}
-
 /// Keeps what is due for the test.
 class kept_timer final : public step_timer {
 public:
@@ -543,6 +502,11 @@ TEST_F(GpuForesight, ChangesNoBitOfAStep) {
     EXPECT_EQ(ahead[i].gradient, alone.gradient) << i;
     expect_close(alone, host_step(batches[i]));
   }
+  gpu_step(samples(0, 3));
+  batches.clear();
+  for (std::uint32_t i = 0; i < 8; ++i) batches.push_back(samples(8 * (i % 4), i % 3 == 2 ? 3 : 8, i));
+  const std::vector<result> of_two_sizes = foreseen_steps(batches);
+  for (std::size_t i = 0; i < batches.size(); ++i) expect_close(of_two_sizes[i], host_step(batches[i]));
 }
 
 TEST_F(GpuForesight, LeavesTheNextStepFreeToTakeAnotherBatch) {
@@ -550,11 +514,11 @@ TEST_F(GpuForesight, LeavesTheNextStepFreeToTakeAnotherBatch) {
   const auto a = samples(0, 8), b = samples(8, 8), c = samples(16, 8);
   gpu_step(a);
   foreseeing_step(a, b);
-  expect_close(gpu_step(c), host_step(c));
-  expect_close(gpu_step(a), host_step(a));
-  expect_close(gpu_step(b), host_step(b)); // it is still there
+  expect_as_on_host(c);
+  expect_as_on_host(a);
+  expect_as_on_host(b); // it is still there
   foreseeing_step(b, a);
-  expect_close(gpu_step(b), host_step(b));
+  expect_as_on_host(b);
 }
 
 TEST_F(GpuForesight, MayBeOfAnotherBatchThanBefore) {
@@ -569,22 +533,13 @@ TEST_F(GpuForesight, MayBeOfAnotherBatchThanBefore) {
     await_end();
     on_gpu_->end_step();
     on_gpu_->foresee(c, {});
-    expect_close(gpu_step(next), host_step(next));
+    expect_as_on_host(next);
   }
-}
-
-TEST_F(GpuForesight, KnowsBatchesOfTwoSizes) {
-  build();
-  gpu_step(samples(0, 8));
-  gpu_step(samples(0, 3));
-  std::vector<std::shared_ptr<const batch>> batches;
-  for (std::uint32_t i = 0; i < 8; ++i) batches.push_back(samples(8 * (i % 4), i % 3 == 2 ? 3 : 8, i));
-  const std::vector<result> ahead = foreseen_steps(batches);
-  for (std::size_t i = 0; i < batches.size(); ++i) expect_close(ahead[i], host_step(batches[i]));
 }
 
 TEST_F(GpuForesight, LeavesABatchOfANewSizeToItsStep) {
   build();
+  on_gpu_->foresee(nullptr, {}); // of nothing
   bool copied = false;
   const auto note = [&] { copied = true; };
   on_gpu_->foresee(samples(0, 8), note); // no step has been computed yet
@@ -593,7 +548,7 @@ TEST_F(GpuForesight, LeavesABatchOfANewSizeToItsStep) {
   foreseeing_step(samples(0, 8), small, note);
   EXPECT_EQ(watch_->watched(), 0U);
   EXPECT_FALSE(copied);
-  expect_close(gpu_step(small), host_step(small));
+  expect_as_on_host(small);
 }
 
 TEST_F(GpuForesight, TellsOnceThatABatchHasBeenCopied) {
@@ -609,7 +564,7 @@ TEST_F(GpuForesight, TellsOnceThatABatchHasBeenCopied) {
   while (watch_->watched() > 0) watch_->ask();
   EXPECT_EQ(copied, 1);
   on_gpu_->end_step();
-  expect_close(gpu_step(b), host_step(b));
+  expect_as_on_host(b);
   EXPECT_EQ(copied, 1);
 }
 
@@ -623,7 +578,7 @@ TEST_F(GpuForesight, RefusesOtherSamplesAndLetsTheStepEnd) {
               ThrowsMessage<graph_error>(HasSubstr("other samples than these")));
   await_end();
   on_gpu_->end_step();
-  expect_close(gpu_step(a), host_step(a));
+  expect_as_on_host(a);
 }
 
 /// Whoever prescribes times to a replica hands on what it is told, and tells when a step has ended by them.
@@ -653,12 +608,6 @@ TEST_F(GpuForesight, IsHandedOnWhereTimesArePrescribed) {
   EXPECT_EQ(told, 1);
   expect_close(result_of(delayed.end_step(), *g), host_step(a));
   EXPECT_FALSE(delayed.span()) << "a step takes as long as was prescribed, not as long as the GPU computed";
-}
-
-TEST_F(GpuForesight, MayBeOfNothing) {
-  build();
-  on_gpu_->foresee(nullptr, {});
-  expect_close(gpu_step(samples(0, 8)), host_step(samples(0, 8)));
 }
 
 TEST_F(GpuForesight, EndsWithItsReplica) {
