@@ -12,7 +12,6 @@
 
 #include <chrono>
 #include <future>
-#include <numeric>
 #include <optional>
 
 namespace mailgrad::testing {
@@ -82,14 +81,7 @@ protected:
   }
 
   std::shared_ptr<batch> samples(std::uint32_t first, std::size_t count, std::uint64_t number = 0) const {
-    auto b = std::make_shared<batch>();
-    const std::size_t room = data_->train.is_sparse() ? max_nonzeros(data_->train, 8) : 0;
-    shape_batch(data_->train, count, room, *b);
-    std::vector<std::uint32_t> which(count);
-    std::iota(which.begin(), which.end(), first);
-    fill_batch(data_->train, which, *b);
-    b->number = number;
-    return b;
+    return batch_of(data_->train, first, count, number);
   }
 
   struct result {

@@ -7,12 +7,10 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
-#include <numeric>
-
-// What EASGD's paper says of x^2 / 2, of the very parts that a device and a shard are made of.
+#include <optional>
+#include <tuple>
 
 namespace mailgrad {
 namespace {
@@ -29,24 +27,21 @@ snapshot filled(std::size_t size, float value) {
 
 class LocalSteps : public ::testing::Test {
 protected:
-  /// All weights of all shards.
-  void receive(local_steps& l, float value) const {
-    for (std::uint32_t s = 0; s < layout_->shard_count(); ++s)
-      l.receive(s, filled(layout_->shard(s).size(), value));
+  local_steps steps_of(std::uint64_t steps, std::optional<float> pull = {}) const {
+    return {layout_, {steps, testing::sgd(0.5), pull}};
   }
-  std::vector<float> own(const local_steps& l) const {
-    const auto all = l.weights().on_host().first(layout_->dense_size());
-    return {all.begin(), all.end()};
+  /// All weights of all shards, and those that they had at an elastic exchange.
+  void receive(local_steps& l, float value, std::optional<float> met = {}) const {
+    for (std::uint32_t s = 0; s < layout_->shard_count(); ++s) {
+      const std::size_t size = layout_->shard(s).size();
+      l.receive(s, filled(size, value), met ? filled(size, *met) : snapshot());
+    }
+  }
+  std::span<const float> own(const local_steps& l) const {
+    return l.weights().on_host().first(layout_->dense_size());
   }
   static std::vector<float> of(const gradient& g) {
     return {g.dense.on_host<float>().begin(), g.dense.on_host<float>().end()};
-  }
-  local_steps_options options(std::uint64_t steps) const {
-    local_steps_options o;
-    o.steps = steps;
-    o.optimizer = parse_optimizer("sgd");
-    o.optimizer.learning_rate = 0.5;
-    return o;
   }
 
   const std::shared_ptr<const parameter_layout> layout_ =
@@ -54,8 +49,8 @@ protected:
   const std::shared_ptr<gradient> ones_ = dense_gradient(std::vector<float>(layout_->dense_size(), 1.0F));
 };
 
-TEST_F(LocalSteps, SendWhatTheyHaveMoved) {
-  local_steps l(layout_, options(3));
+TEST_F(LocalSteps, SendWhatTheyHaveMovedAndGoOnFromTheShardsWeights) {
+  local_steps l = steps_of(3);
   receive(l, 10);
   for (int i = 0; i < 3; ++i) {
     EXPECT_FALSE(l.exchange_due());
@@ -65,22 +60,14 @@ TEST_F(LocalSteps, SendWhatTheyHaveMoved) {
   EXPECT_THAT(own(l), Each(7.0F));
   EXPECT_THAT(of(*l.difference()), Each(3.0F));
   EXPECT_EQ(l.taken(), 0U);
-}
-
-TEST_F(LocalSteps, GoOnFromTheShardsWeights) {
-  local_steps l(layout_, options(1));
-  receive(l, 10);
-  l.step(ones_, 1);
-  l.difference();
   receive(l, 4);
   EXPECT_THAT(own(l), Each(4.0F));
 }
 
 TEST_F(LocalSteps, KeepTheStateOfTheirOptimiserFromRoundToRound) {
-  local_steps_options o = options(1);
-  o.optimizer = parse_optimizer("momentum:momentum=0.5");
-  o.optimizer.learning_rate = 1;
-  local_steps l(layout_, o);
+  optimizer_options o = parse_optimizer("momentum:momentum=0.5");
+  o.learning_rate = 1;
+  local_steps l(layout_, {1, o});
   receive(l, 0);
   l.step(ones_, 1);
   l.difference();
@@ -91,9 +78,7 @@ TEST_F(LocalSteps, KeepTheStateOfTheirOptimiserFromRoundToRound) {
 
 // With x the worker's weights, w the shard's: x - eta g(x) - A (x - w), all of x before the step.
 TEST_F(LocalSteps, AreDrawnToTheWeightsTheyMetIfTheyAreElastic) {
-  local_steps_options o = options(1);
-  o.pull = 0.25F;
-  local_steps l(layout_, o);
+  local_steps l = steps_of(1, 0.25F);
   receive(l, 10);
   EXPECT_FALSE(l.exchanges_first());
   l.step(ones_, 4); // x = 8
@@ -101,9 +86,7 @@ TEST_F(LocalSteps, AreDrawnToTheWeightsTheyMetIfTheyAreElastic) {
   ASSERT_TRUE(l.exchanges_first());
   l.hold(ones_, 2);
   EXPECT_THAT(of(*l.difference()), Each(2.0F)) << "of what the gradient was computed from";
-  const auto met = filled(layout_->shard(0).size(), 12);
-  for (std::uint32_t s = 0; s < layout_->shard_count(); ++s)
-    l.receive(s, filled(layout_->shard(s).size(), 7), met);
+  receive(l, 7, 12);
   EXPECT_THAT(own(l), Each(FloatNear(8 - 0.25F * (8 - 12), 1e-5F)));
   l.go_on();
   EXPECT_THAT(own(l), Each(FloatNear(8 - 0.25F * (8 - 12) - 0.5F * 2, 1e-5F)));
@@ -113,17 +96,13 @@ TEST_F(LocalSteps, AreDrawnToTheWeightsTheyMetIfTheyAreElastic) {
 }
 
 TEST_F(LocalSteps, TakeTheShardsWeightsAfterASwitchEvenIfTheyAreElastic) {
-  local_steps_options o = options(1);
-  o.pull = 0.25F;
-  local_steps l(layout_, o);
+  local_steps l = steps_of(1, 0.25F);
   receive(l, 10);
   l.step(ones_, 4);
   l.hold(ones_, 2);
   l.difference();
   l.start_anew();
-  const auto met = filled(layout_->shard(0).size(), 12);
-  for (std::uint32_t s = 0; s < layout_->shard_count(); ++s)
-    l.receive(s, filled(layout_->shard(s).size(), 6), met);
+  receive(l, 6, 12);
   EXPECT_THAT(own(l), Each(6.0F));
   l.go_on();
   EXPECT_THAT(own(l), Each(5.0F)) << "the gradient under way is not lost";
@@ -145,7 +124,6 @@ public:
   void one_after_the_other() {
     for (std::uint32_t r = 0; r < workers_.size(); ++r) meet({{r}});
   }
-
   void all_at_a_barrier() {
     std::vector<rank> all;
     for (std::uint32_t r = 0; r < workers_.size(); ++r) all.push_back({r});
@@ -203,15 +181,10 @@ float after_many_rounds(double rate, double pull, std::uint32_t workers) {
 // X17. The paper's bound (4 - 2 eta) / (4 - eta) is tight for odd numbers of workers; the others are from the
 // roots of the round, computed elsewhere.
 TEST(ElasticAveraging, IsStableOneAfterTheOtherJustBelowTheKnownLimits) {
-  struct known {
-    double rate;
-    std::uint32_t workers;
-    double limit;
-  };
-  constexpr std::array all{known{0.5, 1, 0.8571}, known{1.0, 1, 0.6667}, known{1.5, 1, 0.4000},
-                           known{0.5, 3, 0.8571}, known{1.0, 3, 0.6667}, known{1.5, 3, 0.4000},
-                           known{0.5, 2, 0.8911}, known{1.0, 2, 0.7071}, known{1.5, 2, 0.4142},
-                           known{0.5, 8, 0.8595}, known{1.0, 8, 0.6687}, known{1.5, 8, 0.4006}};
+  const std::vector<std::tuple<double, std::uint32_t, double>> all{
+      {0.5, 1, 0.8571}, {1.0, 1, 0.6667}, {1.5, 1, 0.4000}, {0.5, 3, 0.8571},
+      {1.0, 3, 0.6667}, {1.5, 3, 0.4000}, {0.5, 2, 0.8911}, {1.0, 2, 0.7071},
+      {1.5, 2, 0.4142}, {0.5, 8, 0.8595}, {1.0, 8, 0.6687}, {1.5, 8, 0.4006}};
   for (const std::uint64_t i : testing::slice_of(all.size(), 3)) {
     const auto& [rate, workers, limit] = all[i];
     EXPECT_LT(after_many_rounds(rate, 0.995 * limit, workers), 1e-3F) << rate << ", " << workers;

@@ -1,4 +1,5 @@
 #include <mailgrad/engine/account/gradient_ledger.hpp>
+#include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/worker/replica.hpp>
 #include <mailgrad/engine/worker/step_runner.hpp>
 #include <mailgrad/graph/operations.hpp>
@@ -11,7 +12,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <optional>
 
 namespace mailgrad {
@@ -28,10 +28,7 @@ class Replica : public ::testing::Test {
 protected:
   void build(const std::shared_ptr<const data_split>& data, const model_function& model = small_model()) {
     data_ = data;
-    model_request request;
-    request.sample_dims = data->train.sample_dims();
-    request.classes = data->train.classes();
-    request.nonzeros = data->train.is_sparse() ? max_nonzeros(data->train, batch_size) : 0;
+    const model_request request = request_for(*data, batch_size);
     layout_ = std::make_shared<parameter_layout>(lay_out(model, request, 1));
     weights_ = first_values(*layout_, 5);
     replica_.emplace(model, request, layout_);
@@ -39,14 +36,7 @@ protected:
   }
 
   std::shared_ptr<batch> samples(std::uint32_t first, std::size_t count, std::uint64_t number = 0) const {
-    auto b = std::make_shared<batch>();
-    const std::size_t room = data_->train.is_sparse() ? max_nonzeros(data_->train, batch_size) : 0;
-    shape_batch(data_->train, count, room, *b);
-    std::vector<std::uint32_t> which(count);
-    std::iota(which.begin(), which.end(), first);
-    fill_batch(data_->train, which, *b);
-    b->number = number;
-    return b;
+    return testing::batch_of(data_->train, first, count, number);
   }
 
   float loss_of(const std::shared_ptr<const batch>& b, const std::shared_ptr<gradient>& g) {
@@ -88,26 +78,17 @@ TEST_F(Replica, ComputesTheGradientOfItsLoss) {
 
 TEST_F(Replica, TakesAShortBatchForWhatItIs) {
   build(small_data());
-  const auto whole = replica_->make_gradient();
-  const auto first = replica_->make_gradient();
-  const auto rest = replica_->make_gradient();
+  const auto whole = replica_->make_gradient(), first = replica_->make_gradient(),
+             rest = replica_->make_gradient(), again = replica_->make_gradient();
+  const auto values_of = [](const std::shared_ptr<const gradient>& g) { return g->dense.on_host<float>(); };
   const float loss = loss_of(samples(0, 8), whole);
   const float first_loss = loss_of(samples(0, 5), first);
   const float rest_loss = loss_of(samples(5, 3), rest);
   EXPECT_NEAR(loss, (5 * first_loss + 3 * rest_loss) / 8, 1e-5);
   for (std::size_t i = 0; i < layout_->dense_size(); ++i)
-    EXPECT_NEAR(whole->dense.on_host<float>()[i],
-                (5 * first->dense.on_host<float>()[i] + 3 * rest->dense.on_host<float>()[i]) / 8, 1e-5);
-}
-
-TEST_F(Replica, ComputesTheSameBitsAgainAfterABatchOfAnotherSize) {
-  build(small_data());
-  const auto before = replica_->make_gradient();
-  const auto after = replica_->make_gradient();
-  loss_of(samples(0, 8), before);
-  loss_of(samples(8, 3));
-  loss_of(samples(0, 8), after);
-  EXPECT_TRUE(std::ranges::equal(before->dense.on_host<float>(), after->dense.on_host<float>()));
+    EXPECT_NEAR(values_of(whole)[i], (5 * values_of(first)[i] + 3 * values_of(rest)[i]) / 8, 1e-5);
+  loss_of(samples(0, 8), again);
+  EXPECT_TRUE(std::ranges::equal(values_of(again), values_of(whole))) << "the same bits";
 }
 
 TEST_F(Replica, ReadsTheWeightsWhereTheyLie) {
@@ -173,9 +154,8 @@ TEST_F(Replica, DrawsDropoutFromTheNumberOfTheBatch) {
 
 TEST_F(Replica, RefusesAModelThatTheLayoutDoesNotFit) {
   build(small_data());
-  model_request request;
+  model_request request = request_for(*data_, batch_size);
   request.sample_dims = {testing::small_features + 1};
-  request.classes = 3;
   replica other(small_model(), request, layout_);
   other.use_weights(0, weights_.data());
   const auto g = other.make_gradient();
@@ -184,17 +164,17 @@ TEST_F(Replica, RefusesAModelThatTheLayoutDoesNotFit) {
 
 std::shared_ptr<gradient> of(const std::vector<float>& values) { return dense_gradient(values); }
 
-TEST(Cosine, IsExactlyOneForTheSameGradient) {
+TEST(Cosine, IsThatOfTheAngleIfThereIsOne) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     const auto g = of(testing::random_values(37, seed));
-    EXPECT_EQ(cosine(*g, *g), 1.0);
+    EXPECT_EQ(cosine(*g, *g), 1.0) << "exactly";
   }
-}
-
-TEST(Cosine, IsThatOfTheAngle) {
   EXPECT_EQ(cosine(*of({1, 0}), *of({0, 5})), 0.0);
   EXPECT_EQ(cosine(*of({2, 0}), *of({-3, 0})), -1.0);
   EXPECT_NEAR(cosine(*of({1, 0}), *of({7, 7})).value(), std::sqrt(0.5), 1e-12);
+  EXPECT_FALSE(cosine(*of({0, 0}), *of({1, 2})));
+  EXPECT_FALSE(cosine(*of({1, 2}), *of({std::numeric_limits<float>::quiet_NaN(), 1})));
+  EXPECT_FALSE(cosine(*of({1, 2}), *of({std::numeric_limits<float>::infinity(), 1})));
 }
 
 TEST(Cosine, CountsTheRowsOfTables) {
@@ -216,12 +196,6 @@ TEST(Cosine, CountsWhatFurtherDevicesAddToAllOfAGradient) {
   sum->addends[0].values = block(sum->dense.bytes()); // covers all of it, since nothing says otherwise
   std::ranges::copy(of({3, -2})->dense.on_host<float>(), sum->addends[0].values.as<float>().begin());
   EXPECT_EQ(cosine(*sum, *of({4, 0})), 1.0);
-}
-
-TEST(Cosine, IsUnknownWhereThereIsNoAngle) {
-  EXPECT_FALSE(cosine(*of({0, 0}), *of({1, 2})));
-  EXPECT_FALSE(cosine(*of({1, 2}), *of({std::numeric_limits<float>::quiet_NaN(), 1})));
-  EXPECT_FALSE(cosine(*of({1, 2}), *of({std::numeric_limits<float>::infinity(), 1})));
 }
 
 TEST(GradientComparison, WaitsForTheWeightsThatTheGradientMetOnEveryShard) {

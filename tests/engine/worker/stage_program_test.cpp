@@ -13,7 +13,6 @@
 #include <deque>
 #include <map>
 #include <numeric>
-#include <random>
 
 namespace mailgrad {
 namespace {
@@ -24,108 +23,94 @@ using namespace ::testing;
 
 const std::vector<device> two{{device_kind::cpu, 0}, {device_kind::cpu, 1}};
 
-/// Runs all segments of one micro-batch in their order.
-void run_all(std::deque<stage_program>& all, const micro_batch& m, const weight_addresses& weights,
-             stage_sum& sum) {
-  std::map<std::size_t, std::shared_ptr<value_set>> made;
-  for (std::size_t number = 0; number < all[0].parts().size() + all[1].parts().size(); ++number)
-    for (stage_program& stage : all)
-      for (std::size_t i = 0; i < stage.parts().size(); ++i) {
-        if (stage.parts()[i].number != number) continue;
-        std::vector<const value_set*> read;
-        for (const std::size_t from : stage.parts()[i].reads) read.push_back(made.at(from).get());
-        made[number] = stage.make_values(i);
-        stage.run(i, m, weights, read, *made[number], sum);
-      }
-}
-
-stage_sum new_sum_for(const parameter_layout& layout) {
-  stage_sum sum;
-  sum.into = make_gradient(layout);
-  sum.begun.resize(layout.variables().size());
-  sum.memory = std::make_shared<row_memory>();
-  return sum;
-}
-
-/// Two stages of the small model, which the test runs by hand, segment by segment.
+/// A model in two stages, which the test runs by hand, segment by segment.
 class StageProgram : public ::testing::Test {
 protected:
-  StageProgram() {
-    request_.sample_dims = data_->train.sample_dims();
-    request_.classes = data_->train.classes();
-    request_.batch = 6;
+  StageProgram() { use(pipelined(small_model()), small_data(), 6); }
+  void use(const model_function& model, std::shared_ptr<const data_split> data, std::size_t batch) {
+    data_ = std::move(data);
+    model_ = model;
+    request_ = request_for(*data_, batch);
     request_.devices = two;
     layout_ = std::make_shared<parameter_layout>(lay_out(model_, request_, 1));
     weights_ = testing::first_values(*layout_, 5);
   }
 
-  std::shared_ptr<batch> samples(std::size_t first, std::size_t count) const {
-    auto b = std::make_shared<batch>();
-    shape_batch(data_->train, count, 0, *b);
-    std::vector<std::uint32_t> which(count);
-    std::iota(which.begin(), which.end(), static_cast<std::uint32_t>(first));
-    fill_batch(data_->train, which, *b);
-    return b;
+  std::shared_ptr<batch> samples(std::uint32_t first, std::size_t count) const {
+    return testing::batch_of(data_->train, first, count, 0, request_.batch);
   }
-
-  std::deque<stage_program> stages(std::size_t micro_batch) {
-    model_request request = request_;
-    request.batch = micro_batch;
+  std::deque<stage_program> stages_of(const model_function& model, bool sums_apart = false) const {
     std::deque<stage_program> all;
-    for (const device d : two) all.emplace_back(model_, request, *layout_, d);
+    for (const device d : two) all.emplace_back(model, request_, *layout_, d, sums_apart);
     return all;
   }
-
+  stage_sum new_sum() const {
+    stage_sum sum;
+    sum.into = make_gradient(*layout_);
+    sum.begun.resize(layout_->variables().size());
+    sum.memory = std::make_shared<row_memory>();
+    return sum;
+  }
+  /// Runs all segments of one micro-batch in their order.
   void run(std::deque<stage_program>& all, const micro_batch& m, stage_sum& sum) const {
-    weight_addresses addresses(*layout_);
-    addresses.use(0, weights_.data());
-    run_all(all, m, addresses, sum);
+    weight_addresses weights(*layout_);
+    weights.use(0, weights_.data());
+    std::map<std::size_t, std::shared_ptr<value_set>> made;
+    for (std::size_t number = 0; number < all[0].parts().size() + all[1].parts().size(); ++number)
+      for (stage_program& stage : all)
+        for (std::size_t i = 0; i < stage.parts().size(); ++i) {
+          if (stage.parts()[i].number != number) continue;
+          std::vector<const value_set*> read;
+          for (const std::size_t from : stage.parts()[i].reads) read.push_back(made.at(from).get());
+          made[number] = stage.make_values(i);
+          stage.run(i, m, weights, read, *made[number], sum);
+        }
   }
 
-  stage_sum new_sum() const { return new_sum_for(*layout_); }
-
   /// What one replica computes of the same batch.
-  std::pair<float, std::vector<float>> by_one_replica() {
+  std::pair<float, std::shared_ptr<gradient>> by_one_replica() {
     model_request request = request_;
     request.devices = {two[0]};
-    replica whole(small_model(), request, layout_);
+    replica whole(model_, request, layout_);
     whole.use_weights(0, weights_.data());
     const auto g = whole.make_gradient();
     whole.begin_step(samples(0, request_.batch), g);
-    const auto values = g->dense.on_host<float>();
-    return {whole.end_step(), {values.begin(), values.end()}};
+    return {whole.end_step(), g};
   }
 
-  const std::shared_ptr<const data_split> data_ = small_data();
-  const model_function model_ = pipelined(small_model());
+  std::shared_ptr<const data_split> data_;
+  model_function model_;
   model_request request_;
   std::shared_ptr<const parameter_layout> layout_;
   std::vector<float> weights_;
 };
 
 TEST_F(StageProgram, ComputesWithOthersWhatOneReplicaComputes) {
-  auto all = stages(request_.batch);
+  auto all = stages_of(model_);
   stage_sum sum = new_sum();
   run(all, {samples(0, request_.batch)}, sum);
-  const auto [loss, values] = by_one_replica();
+  const auto [loss, expected] = by_one_replica();
   EXPECT_EQ(sum.loss, loss);
-  EXPECT_THAT(sum.into->dense.on_host<float>(), ElementsAreArray(values));
+  EXPECT_THAT(sum.into->dense.on_host<float>(), ElementsAreArray(expected->dense.on_host<float>()));
 }
 
 TEST_F(StageProgram, CountsAMicroBatchInProportionToItsSamples) {
+  const auto [loss, expected] = by_one_replica();
+  const auto of_four = samples(0, 4), of_two = samples(4, 2);
   stage_sum sum = new_sum();
-  auto large = stages(4);
-  run(large, {samples(0, 4), 4.0F / 6, false, 0, 0}, sum);
-  auto small = stages(2);
-  run(small, {samples(4, 2), 2.0F / 6, false, 1, 0}, sum);
-  const auto [loss, values] = by_one_replica();
+  request_.batch = 4;
+  auto large = stages_of(model_);
+  run(large, {of_four, 4.0F / 6, false, 0, 0}, sum);
+  request_.batch = 2;
+  auto small = stages_of(model_);
+  run(small, {of_two, 2.0F / 6, false, 1, 0}, sum);
   EXPECT_NEAR(sum.loss, loss, 1e-6);
-  const auto found = sum.into->dense.on_host<float>();
-  for (std::size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(found[i], values[i], 1e-6) << i;
+  EXPECT_THAT(sum.into->dense.on_host<float>(),
+              Pointwise(FloatNear(1e-6F), expected->dense.on_host<float>()));
 }
 
 TEST_F(StageProgram, SaysWhoReadsWhatItComputes) {
-  const auto all = stages(request_.batch);
+  const auto all = stages_of(model_);
   ASSERT_FALSE(all[0].parts().empty());
   ASSERT_FALSE(all[1].parts().empty());
   const stage_program::part& forward = all[0].parts().front();
@@ -147,12 +132,13 @@ TEST_F(StageProgram, SaysWhoReadsWhatItComputes) {
 
 /// The gradient has memory that an earlier step has used.
 TEST_F(StageProgram, WritesTheOnlyMicroBatchInPlaceOfWhatWasThere) {
-  auto all = stages(request_.batch);
+  auto all = stages_of(model_);
   stage_sum sum = new_sum();
   std::ranges::fill(sum.begun, char{1});
   std::ranges::fill(sum.into->dense.on_host<float>(), 100.0F);
   run(all, {samples(0, request_.batch)}, sum);
-  const std::vector<float> values = by_one_replica().second;
+  const auto expected = by_one_replica().second;
+  const auto values = expected->dense.on_host<float>();
   for (const placed_variable& v : layout_->variables())
     for (std::size_t i = v.offset; i < v.offset + v.dims.size(); ++i)
       EXPECT_EQ(sum.into->dense.on_host<float>()[i], values[i]) << v.name;
@@ -170,7 +156,7 @@ TEST_F(StageProgram, CoversWhatItsModelHas) {
   ASSERT_TRUE(stage.covered());
   for (const placed_variable& v : layout.variables())
     EXPECT_EQ(covers(stage.covered(), {v.offset, v.offset + v.dims.size()}), v.name != "more") << v.name;
-  EXPECT_FALSE(stages(request_.batch)[0].covered()) << "all of it";
+  EXPECT_FALSE(stages_of(model_)[0].covered()) << "all of it";
 }
 
 /// Each micro-batch draws numbers of its own, and the same ones whenever it is computed.
@@ -179,8 +165,7 @@ TEST_F(StageProgram, DrawsByTheNumberOfItsMicroBatch) {
     return build_classifier(g, {dense_layer{8, activation::tanh}, dropout_layer{0.5F}, dense_layer{}}, r);
   });
   const auto loss_of = [&](std::uint64_t number) {
-    std::deque<stage_program> all;
-    for (const device d : two) all.emplace_back(drawing, request_, *layout_, d);
+    auto all = stages_of(drawing);
     stage_sum sum = new_sum();
     run(all, {samples(0, request_.batch), 1, true, 0, number}, sum);
     return sum.loss;
@@ -192,18 +177,13 @@ TEST_F(StageProgram, DrawsByTheNumberOfItsMicroBatch) {
 /// Each device computes half of the batch, so every gradient is a sum over both.
 TEST_F(StageProgram, DeliversTheAddendsOfASumOverDevices) {
   const model_function model = replicated(small_model());
-  const auto stages_of = [&](bool sums_apart) {
-    std::deque<stage_program> all;
-    for (const device d : two) all.emplace_back(model, request_, *layout_, d, sums_apart);
-    return all;
-  };
-  auto whole = stages_of(false);
+  auto whole = stages_of(model);
   EXPECT_THAT(whole[1].delivered(), IsEmpty()) << "the first device adds up";
   EXPECT_THAT(whole[0].delivered(), Each(Field(&stage_program::delivery::further, false)));
   stage_sum expected = new_sum();
   run(whole, {samples(0, request_.batch)}, expected);
 
-  auto apart = stages_of(true);
+  auto apart = stages_of(model, true);
   const std::size_t variables = layout_->variables().size();
   for (const stage_program& stage : apart) ASSERT_THAT(stage.delivered(), SizeIs(variables));
   for (std::size_t v = 0; v < variables; ++v) {
@@ -240,61 +220,28 @@ model_outputs with_tables(graph& g, const model_request& r) {
   return {logits, cross_entropy(logits, labels)};
 }
 
-class StageProgramWithTables : public ::testing::Test {
+class StageProgramWithTables : public StageProgram {
 protected:
-  void use(const model_function& model, const dataset& data, const model_request& request) {
-    model_ = model;
-    request_ = request;
-    layout_ = std::make_shared<parameter_layout>(lay_out(model_, request_, 1));
-    weights_ = testing::first_values(*layout_, 5);
-    samples_ = std::make_shared<batch>();
-    shape_batch(data, 4, request.nonzeros, *samples_);
-    fill_batch(data, std::vector<std::uint32_t>{0, 1, 2, 3}, *samples_);
-  }
   void use_categories() {
-    model_request request;
-    request.sample_dims = {0};
-    request.categories = {5, 5};
-    request.batch = 4;
-    use(with_tables, {categorical_features{{5, 5}, {4, 1, 0, 3, 2, 3, 1, 1}, 0, {}}, {0, 1, 1, 0}, 2},
-        request);
+    const dataset d{categorical_features{{5, 5}, {4, 1, 0, 3, 2, 3, 1, 1}, 0, {}}, {0, 1, 1, 0}, 2};
+    use(with_tables, std::make_shared<data_split>(data_split{d, d, "categories", {}}), 4);
   }
-  void use_sparse_rows() {
-    const dataset data = testing::sparse_samples(8, 1);
-    model_request request;
-    request.sample_dims = data.sample_dims();
-    request.classes = data.classes();
-    request.batch = 4;
-    request.nonzeros = max_nonzeros(data, 4);
-    use(pipelined(small_model()), data, request);
-  }
-
   /// What both stages compute of one micro-batch.
   stage_sum computed(micro_batch m) {
+    if (!samples_) samples_ = samples(0, 4);
     m.samples = samples_;
-    model_request request = request_;
-    request.devices = two;
-    std::deque<stage_program> all;
-    for (const device d : two) all.emplace_back(model_, request, *layout_, d);
-    weight_addresses addresses(*layout_);
-    addresses.use(0, weights_.data());
-    stage_sum sum = new_sum_for(*layout_);
-    run_all(all, m, addresses, sum);
+    auto all = stages_of(model_);
+    stage_sum sum = new_sum();
+    run(all, m, sum);
     return sum;
   }
-
   void expect_the_rows_of_one_replica() {
-    replica whole(model_, request_, layout_);
-    whole.use_weights(0, weights_.data());
-    const auto g = whole.make_gradient();
-    whole.begin_step(samples_, g);
-    whole.end_step();
+    const auto expected = by_one_replica().second;
     const stage_sum sum = computed({});
-    ASSERT_EQ(sum.rows.size(), g->sparse.size());
+    ASSERT_EQ(sum.rows.size(), expected->sparse.size());
     for (const stage_rows& list : sum.rows) {
-      const auto like =
-          std::ranges::find(g->sparse, list.variable, [](const gradient_rows& r) { return r.variable; });
-      ASSERT_NE(like, g->sparse.end());
+      const auto like = std::ranges::find(expected->sparse, list.variable, &gradient_rows::variable);
+      ASSERT_NE(like, expected->sparse.end());
       EXPECT_EQ(list.width, like->width);
       ASSERT_THAT(list.rows, Not(IsEmpty()));
       EXPECT_THAT(list.rows, ElementsAreArray(like->rows));
@@ -302,11 +249,7 @@ protected:
     }
   }
 
-  model_function model_;
-  model_request request_;
-  std::shared_ptr<const parameter_layout> layout_;
-  std::vector<float> weights_;
-  std::shared_ptr<batch> samples_;
+  std::shared_ptr<batch> samples_; ///< where some of the numbers of rows lie
 };
 
 TEST_F(StageProgramWithTables, ListsTheRowsThatOneReplicaComputes) {
@@ -316,7 +259,7 @@ TEST_F(StageProgramWithTables, ListsTheRowsThatOneReplicaComputes) {
 
 /// The numbers of the rows are those of the batch, which no segment computes.
 TEST_F(StageProgramWithTables, ListsTheRowsThatItsBatchNames) {
-  use_sparse_rows();
+  use(pipelined(small_model()), testing::sparse_data(8), 4);
   expect_the_rows_of_one_replica();
 }
 
@@ -337,20 +280,20 @@ TEST_F(StageProgramWithTables, CountsRowsInProportionToTheirMicroBatch) {
   EXPECT_EQ(quarter.loss, whole.loss * 0.25F);
 }
 
-/// A list with memory of its own.
+/// A list with memory of its own, of variable 0 if it is not said otherwise.
 struct kept_list {
   std::vector<std::int32_t> rows;
   std::vector<float> values;
 
-  stage_rows of(std::size_t variable, std::size_t micro_batch, std::size_t segment, std::size_t width) {
-    return {variable, micro_batch, segment, width, rows, values};
+  stage_rows of(std::size_t micro_batch, std::size_t segment = 0, std::size_t variable = 0) {
+    return {variable, micro_batch, segment, values.size() / rows.size(), rows, values};
   }
 };
 
 TEST(StageRows, JoinsByMicroBatchThenBySegmentWhateverTheOrderOfTheStages) {
   kept_list a{{5}, {1}}, b{{6}, {2}}, c{{5}, {3}};
   row_memory memory;
-  const auto all = joined({c.of(0, 1, 0, 1), b.of(0, 0, 2, 1), a.of(0, 0, 1, 1)}, memory);
+  const auto all = joined({c.of(1), b.of(0, 2), a.of(0, 1)}, memory);
   ASSERT_THAT(all, SizeIs(1));
   EXPECT_THAT(all[0].rows, ElementsAre(5, 6, 5)) << "repeats stay, for a rule to see at once";
   EXPECT_THAT(all[0].values, ElementsAre(1, 2, 3));
@@ -359,7 +302,7 @@ TEST(StageRows, JoinsByMicroBatchThenBySegmentWhateverTheOrderOfTheStages) {
 TEST(StageRows, KeepsTablesApart) {
   kept_list a{{1}, {10, 11}}, b{{2}, {20}}, c{{3}, {30, 31}};
   row_memory memory;
-  const auto all = joined({a.of(4, 0, 0, 2), b.of(2, 0, 0, 1), c.of(4, 1, 0, 2)}, memory);
+  const auto all = joined({a.of(0, 0, 4), b.of(0, 0, 2), c.of(1, 0, 4)}, memory);
   ASSERT_THAT(all, SizeIs(2));
   EXPECT_EQ(all[0].variable, 2U);
   EXPECT_THAT(all[0].values, ElementsAre(20));
@@ -372,7 +315,7 @@ TEST(StageRows, KeepsTablesApart) {
 TEST(StageRows, LeavesTheOnlyListOfATableInItsPlace) {
   kept_list a{{1, 2}, {10, 20}};
   row_memory memory;
-  const auto all = joined({a.of(0, 0, 0, 1)}, memory);
+  const auto all = joined({a.of(0)}, memory);
   EXPECT_EQ(all[0].values.data(), a.values.data());
   EXPECT_EQ(memory.used, 0U);
 }
@@ -380,9 +323,24 @@ TEST(StageRows, LeavesTheOnlyListOfATableInItsPlace) {
 TEST(StageRows, EndsAListAtItsFirstNegativeRow) {
   kept_list a{{1, -1, 9}, {10, 0, 90}}, b{{2, 3, -1}, {20, 30, 0}};
   row_memory memory;
-  const auto all = joined({a.of(0, 0, 0, 1), b.of(0, 1, 0, 1)}, memory);
+  const auto all = joined({a.of(0), b.of(1)}, memory);
   EXPECT_THAT(all[0].rows, ElementsAre(1, 2, 3));
   EXPECT_THAT(all[0].values, ElementsAre(10, 20, 30));
+}
+
+TEST(StageRows, CopiesListsOfWideTablesWholeIntoTheMemoryOfTheLastStep) {
+  constexpr std::size_t width = 96;
+  kept_list a{{1, 2}, std::vector<float>(2 * width, 1.0F)}, b{{3}, std::vector<float>(width, 2.0F)};
+  row_memory memory;
+  for (int step = 0; step < 3; ++step) {
+    const auto all = joined({a.of(0), b.of(1)}, memory);
+    ASSERT_THAT(all[0].values, SizeIs(3 * width));
+    ASSERT_THAT(memory.blocks, SizeIs(2)) << "the rows and the values";
+    EXPECT_GE(memory.blocks[1].bytes(), all[0].values.size_bytes());
+    EXPECT_THAT(all[0].values.first(2 * width), Each(1.0F));
+    EXPECT_THAT(all[0].values.last(width), Each(2.0F));
+  }
+  EXPECT_EQ(memory.used, 2U);
 }
 
 TEST(RowMemory, IsKeptFromStepToStepAndOnlyGrows) {
@@ -397,26 +355,6 @@ TEST(RowMemory, IsKeptFromStepToStepAndOnlyGrows) {
   memory.take(1024);
   EXPECT_GE(memory.blocks[0].bytes(), 1024U);
   EXPECT_THAT(memory.blocks, SizeIs(2));
-}
-
-TEST(StageRows, CopiesListsOfWideTablesWhole) {
-  constexpr std::size_t width = 96;
-  kept_list a{{1, 2}, std::vector<float>(2 * width, 1.0F)}, b{{3}, std::vector<float>(width, 2.0F)};
-  row_memory memory;
-  const auto all = joined({a.of(0, 0, 0, width), b.of(0, 1, 0, width)}, memory);
-  ASSERT_THAT(all[0].values, SizeIs(3 * width));
-  ASSERT_THAT(memory.blocks, SizeIs(2)) << "the rows and the values";
-  EXPECT_GE(memory.blocks[1].bytes(), all[0].values.size_bytes());
-  EXPECT_THAT(all[0].values.first(2 * width), Each(1.0F));
-  EXPECT_THAT(all[0].values.last(width), Each(2.0F));
-}
-
-TEST(StageRows, TakesTheMemoryOfTheLastStepAgain) {
-  kept_list a{{1}, {10}}, b{{2}, {20}};
-  row_memory memory;
-  for (int step = 0; step < 3; ++step) joined({a.of(0, 0, 0, 1), b.of(0, 1, 0, 1)}, memory);
-  EXPECT_THAT(memory.blocks, SizeIs(2));
-  EXPECT_EQ(memory.used, 2U);
 }
 
 using part = stage_schedule::part;
@@ -482,12 +420,11 @@ double least_busy_share(std::size_t stages, std::size_t micro_batches, std::size
   for (std::size_t p = 0; p < stages; ++p) {
     std::vector<part> parts;
     const std::vector<std::size_t> before = p == 0 ? std::vector<std::size_t>{} : std::vector{p - 1};
-    const std::vector<std::size_t> up = p == 0 ? std::vector<std::size_t>{} : std::vector{p - 1};
     if (p + 1 == stages) {
-      parts.push_back({p, before, up});
+      parts.push_back({p, before, before});
     } else {
       parts.push_back({p, before, {p + 1}});
-      parts.push_back({backward_of(p), {p, backward_of(p + 1)}, up});
+      parts.push_back({backward_of(p), {p, backward_of(p + 1)}, before});
     }
     all.emplace_back(std::vector<std::vector<part>>(micro_batches, parts), credits);
   }
@@ -526,12 +463,9 @@ double least_busy_share(std::size_t stages, std::size_t micro_batches, std::size
   return static_cast<double>(*std::ranges::min_element(busy)) / static_cast<double>(length);
 }
 
-TEST(StageSchedule, KeepsTwoEqualStagesBusyForEightNinthsOfAStep) {
+TEST(StageSchedule, KeepsTwoEqualStagesBusyForEightNinthsOfAStepAndEndsWithASingleCreditToo) {
   EXPECT_NEAR(least_busy_share(2, 8, 3), 8.0 / 9, 1e-9) << "GPipe's bound m / (m + p - 1)";
   EXPECT_NEAR(least_busy_share(4, 16, 5), 16.0 / 19, 0.02);
-}
-
-TEST(StageSchedule, EndsWithASingleCreditToo) {
   EXPECT_GT(least_busy_share(2, 8, 1), 0.0);
   EXPECT_GT(least_busy_share(4, 8, 1), 0.0);
 }
