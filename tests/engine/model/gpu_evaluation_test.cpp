@@ -139,8 +139,7 @@ TEST_F(GpuEvaluation, ReadsShardsWhereTheyAre) {
     const snapshot copy = far.host_snapshot();
     const auto g = make_gradient(c.layout);
     std::ranges::fill(g->dense.on_host<float>(), 1.0F);
-    const contribution one{far.reachable(g), 1};
-    far.update({&one, 1});
+    testing::update_once(far, far.reachable(g));
     queue->finish(); // the GPU may be as late as it likes with the weights that were read
     std::ranges::copy(here.snapshot().on_host(), c.weights.begin());
     std::ranges::copy(copy.on_host(),

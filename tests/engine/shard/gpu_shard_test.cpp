@@ -21,6 +21,7 @@ namespace {
 
 using testing::layout_of;
 using testing::random_values;
+using testing::update_once;
 using namespace ::testing;
 
 class GpuShard : public ::testing::Test {
@@ -81,8 +82,7 @@ TEST_F(GpuShard, ChangesOnlyWhatAGradientCovers) {
   const std::vector<float> before = host_copy(s);
   const auto g = there(std::vector<float>(128, 1));
   g->covered = std::make_shared<const coverage>(coverage{{64, 128}});
-  const contribution one{g, 1};
-  s.update({&one, 1});
+  update_once(s, g);
   const std::vector<float> after = host_copy(s);
   for (std::size_t i = 0; i < 128; ++i) EXPECT_FLOAT_EQ(after[i], before[i] - (i < 64 ? 0 : 1)) << i;
 }
@@ -93,8 +93,7 @@ TEST_F(GpuShard, LeavesASnapshotAsItIs) {
   std::vector<snapshot> versions{s.snapshot()};
   const snapshot zero = s.host_snapshot();
   for (int t = 0; t < 4; ++t) {
-    const contribution one{there(std::vector<float>(304, 1)), 1};
-    s.update({&one, 1});
+    update_once(s, there(std::vector<float>(304, 1)));
     if (t % 2 == 0) versions.push_back(s.snapshot());
   }
   const std::vector<float> first = read(versions[0]);
@@ -131,8 +130,7 @@ TEST_F(GpuShard, MeasuresHowFarItsWeightsHaveMoved) {
   const parameter_layout layout = layout_of({{"w", {304}}}, 1);
   shard s(layout, 0, 3, testing::sgd(1), queue_);
   const snapshot first = s.snapshot();
-  const contribution one{there(std::vector<float>(304, 2)), 1};
-  s.update({&one, 1});
+  update_once(s, there(std::vector<float>(304, 2)));
   const snapshot copy = s.on_host(first);
   const auto by_gpu = s.measure_distance(first);
   queue_->finish();
@@ -147,9 +145,8 @@ TEST_F(GpuShard, RefusesWhatLiesOrRunsOnTheHost) {
   const parameter_layout layout = layout_of({{"w", {16}}}, 1);
   shard s(layout, 0, 3, testing::sgd(1), queue_);
   const std::vector<float> before = host_copy(s);
-  const auto refused = [&](std::shared_ptr<const gradient> g, const char* why) {
-    const contribution one{std::move(g), 1};
-    EXPECT_THAT([&] { s.update({&one, 1}); }, ThrowsMessage<device_error>(HasSubstr(why)));
+  const auto refused = [&](const std::shared_ptr<const gradient>& g, const char* why) {
+    EXPECT_THAT([&] { update_once(s, g); }, ThrowsMessage<device_error>(HasSubstr(why)));
   };
   refused(testing::constant_gradient(layout, 1), "memory of the host cannot be read by a kernel on cuda:0");
   const auto sum = there(std::vector<float>(16, 1));
@@ -239,10 +236,7 @@ TEST_F(GpuTableShard, LeavesASnapshotAsItIs) {
   shard s(layout_, 0, 3, testing::sgd(0.1), queue_);
   const snapshot before = s.snapshot();
   const std::vector<float> values = read(before);
-  for (std::uint64_t t = 0; t < 3; ++t) {
-    const contribution one{drawn(t).second, 1};
-    s.update({&one, 1});
-  }
+  for (std::uint64_t t = 0; t < 3; ++t) update_once(s, drawn(t).second);
   EXPECT_EQ(read(before), values);
   EXPECT_NE(read(s.snapshot()), values);
 }
@@ -290,8 +284,7 @@ TEST_F(GpuTableShard, IsWrittenToUnderHogwildAsAShardIsUpdated) {
       const auto g = drawn(t);
       writer.begin_step();
       writer.write(g.second, 0.5F);
-      const contribution one{g.first, 0.5F};
-      for (shard& s : expected) s.update({&one, 1});
+      for (shard& s : expected) update_once(s, g.first, 0.5F);
     }
     for (std::uint32_t s = 0; s < layout_.shard_count(); ++s) {
       there[s].load(*block, 5);
@@ -307,8 +300,7 @@ TEST_F(GpuTableShard, IsUpdatedByAListOfNoRows) {
   for (std::uint32_t i = 0; i < layout_.shard_count(); ++i) {
     shard s(layout_, i, 3, testing::sgd(0.1), queue_);
     const std::vector<float> before = read(s.snapshot());
-    const contribution one{g, 1};
-    s.update({&one, 1});
+    update_once(s, g);
     EXPECT_EQ(read(s.snapshot()), before) << i;
   }
 }
@@ -325,10 +317,9 @@ TEST_F(GpuTableShard, TakesKeptRowsOfWhichThereAreNone) {
     keep_gradient(written, kept, on_host);
     saved_fields reading(written.text(), written.arrays());
     keep_gradient(reading, found, on_gpu);
-    const contribution one{found.what.payload.values, 1};
     const std::vector<float> before = read(on_gpu.snapshot());
-    on_gpu.wait_for(*one.values);
-    on_gpu.update({&one, 1});
+    on_gpu.wait_for(*found.what.payload.values);
+    update_once(on_gpu, found.what.payload.values);
     EXPECT_EQ(read(on_gpu.snapshot()), before) << i;
   }
 }

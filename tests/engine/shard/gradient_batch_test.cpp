@@ -34,6 +34,11 @@ contribution counted(const waiting_gradient& g) {
   return {g.what.payload.values, std::bit_cast<float>(g.what.header.scale_bits)};
 }
 
+std::size_t alive_of(const auto& pointers) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(pointers, [](const auto& p) { return !p.expired(); }));
+}
+
 struct handed_over {
   std::vector<std::pair<std::uint32_t, std::uint64_t>> gradients; ///< worker, step
   std::vector<contribution> contributions;
@@ -76,8 +81,7 @@ TEST(GradientBatch, LetsGradientsGoOnceTheirWorkerHasSentAnother) {
       auto values = dense_gradient(random_values(16, step));
       held.emplace_back(values);
       batch.add(sent(r, step, std::move(values)), counted);
-      const auto alive = std::ranges::count_if(held, [](const auto& g) { return !g.expired(); });
-      ASSERT_LE(alive, 2) << "step " << step;
+      ASSERT_LE(alive_of(held), 2U) << "step " << step;
     }
   EXPECT_EQ(batch.size(), 200U);
   EXPECT_EQ(batch.of({0}), 100U);
@@ -182,31 +186,29 @@ struct CreditedGradients : ::testing::Test {
   }
   std::size_t open_credits() {
     batch.release_credit();
-    return static_cast<std::size_t>(
-        std::ranges::count_if(credits, [](const auto& c) { return !c.expired(); }));
+    return alive_of(credits);
   }
-  std::size_t alive() const {
-    return static_cast<std::size_t>(std::ranges::count_if(held, [](const auto& g) { return !g.expired(); }));
-  }
-  static std::vector<contribution> all_of(const parameter_layout& layout,
-                                          const std::vector<std::uint32_t>& order) {
-    std::vector<contribution> all;
-    for (const std::uint32_t r : order)
-      all.push_back({dense_gradient(random_values(layout.dense_size(), r)), 0.3F + static_cast<float>(r)});
-    return all;
+  std::size_t alive() const { return alive_of(held); }
+  void begin_anew() {
+    held.clear();
+    weights = std::make_shared<shard>(layout, 0, 1, parse_optimizer("momentum"));
+    batch = gradient_batch(weights, 7);
   }
   /// The weights are those of the gradients in this order, bit for bit.
   void expect_sum_of(const std::vector<std::uint32_t>& order) {
     shard plain(layout, 0, 1, parse_optimizer("momentum"));
     const float share = 1.0F / static_cast<float>(order.size());
-    plain.update(all_of(layout, order), 1, share);
+    std::vector<contribution> in_order;
+    for (const std::uint32_t r : order)
+      in_order.push_back(
+          {dense_gradient(random_values(layout.dense_size(), r)), 0.3F + static_cast<float>(r)});
+    plain.update(in_order, 1, share);
     const handed_over all = hand_over(batch);
     std::vector<std::uint32_t> ranks;
     for (const auto& [worker, step] : all.gradients) ranks.push_back(worker);
     EXPECT_EQ(ranks, order);
     weights->update(all.contributions, 1, share);
-    const auto got = weights->snapshot().on_host(), want = plain.snapshot().on_host();
-    EXPECT_TRUE(std::ranges::equal(got, want));
+    EXPECT_TRUE(std::ranges::equal(weights->snapshot().on_host(), plain.snapshot().on_host()));
   }
 
   const parameter_layout layout = layout_of({{"w", {1000}}}, 1);
@@ -242,9 +244,7 @@ TEST_F(CreditedGradients, AreAddedUpWithThoseBeforeThemThatHaveNone) {
   }
   EXPECT_EQ(alive(), 5U) << "all are kept where nobody shares credit";
   expect_sum_of({0, 1, 2, 3, 4});
-  held.clear();
-  weights = std::make_shared<shard>(layout, 0, 1, parse_optimizer("momentum"));
-  batch = gradient_batch(weights, 7);
+  begin_anew();
   for (std::uint32_t r = 0; r < 5; ++r) {
     push(r, r == 2);
     batch.give_places({r + 1}, counted);
@@ -300,9 +300,7 @@ TEST_F(CreditedGradients, GoOnInACheckpoint) {
 /// In one process, which adds up nothing before the batch is complete, the same turns give the same order.
 TEST_F(CreditedGradients, LieBehindTheSumOfThoseThatHadPlacesBefore) {
   for (const bool has_credit : {true, false}) {
-    const auto anew = std::make_shared<shard>(layout, 0, 1, parse_optimizer("momentum"));
-    weights = anew;
-    batch = gradient_batch(anew, 7);
+    begin_anew();
     for (const std::uint32_t r : {1U, 2U, 4U}) push(r, has_credit);
     batch.give_places({3}, counted); // nobody waits for worker 0 any more
     push(0, has_credit);             // another incarnation of it has joined
@@ -318,10 +316,6 @@ gradient_header header(std::uint32_t worker, std::uint64_t step, std::optional<s
   return x;
 }
 
-std::function<void()> checking(std::vector<gradient_header> all) {
-  return [all] { require_one_sum(all); };
-}
-
 constexpr sum_tag two_of_0{{0}, 2};
 constexpr sum_tag three_of_0{{0}, 3};
 
@@ -333,8 +327,8 @@ TEST(SummedGradients, PassIfTheyAreOneSumOrNone) {
 }
 
 TEST(SummedGradients, AreRefusedByWorkerAndStepIfTheyAreNotOneSum) {
-  const auto expect_words = [](std::vector<gradient_header> all, const char* words) {
-    EXPECT_THAT(checking(std::move(all)), ThrowsMessage<std::runtime_error>(HasSubstr(words)));
+  const auto expect_words = [](const std::vector<gradient_header>& all, const char* words) {
+    EXPECT_THAT([&] { require_one_sum(all); }, ThrowsMessage<std::runtime_error>(HasSubstr(words)));
   };
   expect_words(
       {header(0, 4, two_of_0), header(1, 5, two_of_0)},

@@ -60,8 +60,7 @@ public:
       writer_.write(*g, scale);
       return;
     }
-    const contribution one{g, scale};
-    for (const auto& s : shards_) s->update({&one, 1});
+    for (const auto& s : shards_) testing::update_once(*s, g, scale);
   }
 
   /// Of all shards, one after the other; to be asked while the weights are there.

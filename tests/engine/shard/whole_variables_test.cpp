@@ -99,8 +99,7 @@ TEST(ShardOfWholeVariables, LeavesVariablesAloneThatNoGradientCovers) {
     const auto g = dense_gradient(random_values(layout.size(), 1));
     const std::size_t covered[] = {0, 3};
     g->covered = coverage_of(layout, covered);
-    const contribution one{g, 1};
-    all[0].update({&one, 1});
+    testing::update_once(all[0], g);
     const std::vector<float> after = weights_in(all, layout);
     EXPECT_NE(after[0], before[0]) << rule;
     for (std::size_t i = 120; i < 240; ++i) EXPECT_EQ(after[i], before[i]) << rule << ", " << i; // b and c
@@ -133,8 +132,7 @@ TEST(ShardOfWholeVariables, MakesTheStepsOfALocalWorker) {
     for (std::uint64_t step = 1; step <= 3; ++step) {
       const auto g = dense_gradient(random_values(layout->size(), step));
       local.step(g, 0.5F);
-      const contribution one{g, 0.5F};
-      all[0].update({&one, 1});
+      testing::update_once(all[0], g, 0.5F);
     }
     const std::vector<float> expected = weights_in(all, *layout);
     std::size_t next = 0;

@@ -264,8 +264,7 @@ protected:
   }
   void update(shard& s, const std::shared_ptr<gradient>& g) {
     if (&s == &*there_) s.wait_for(*g);
-    const contribution one{g, 1};
-    s.update({&one, 1});
+    testing::update_once(s, g);
   }
 
   std::optional<shard> here_, there_, other_; ///< the last one is as that on the GPU, on the host
@@ -335,18 +334,14 @@ protected:
   void update(const std::shared_ptr<gradient>& g) {
     for (shard& s : there_) {
       s.wait_for(*g);
-      const contribution one{g, 1};
-      s.update({&one, 1});
+      testing::update_once(s, g);
     }
   }
   float host_step_and_update(const std::shared_ptr<const batch>& b) {
     for (std::uint32_t s = 0; s < 2; ++s) on_host_->use_weights(s, here_[s].snapshot());
     const auto g = on_host_->make_gradient();
     on_host_->begin_step(b, g);
-    for (shard& s : here_) {
-      const contribution one{g, 1};
-      s.update({&one, 1});
-    }
+    for (shard& s : here_) testing::update_once(s, g);
     return on_host_->end_step();
   }
   float end() {
