@@ -166,7 +166,7 @@ TEST_F(WeightReads, AreWholeTablesWhoseRowsAnOperationNames) {
 }
 
 /// Reads its operand whole, and gives it no gradient.
-class whole_reader final : public operation {
+class whole_reader : public operation {
 public:
   std::string_view name() const noexcept override { return "whole_reader"; }
   std::vector<value_type> infer(std::span<const value_type>) const override { return {{{}, dtype::float32}}; }
@@ -184,28 +184,16 @@ public:
 };
 
 /// Says wrongly which rows it reads.
-class wrong_reader final : public operation, public row_reader {
+class wrong_reader final : public whole_reader, public row_reader {
 public:
   explicit wrong_reader(const rows_read& says) : says_(says) {}
   std::string_view name() const noexcept override { return "wrong_reader"; }
-  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
-    return whole_.infer(inputs);
-  }
-  std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
-                                std::span<const std::optional<value>> dy) const override {
-    return whole_.gradient(inputs, outputs, dy);
-  }
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type> outputs,
-                                      device_kind where) const override {
-    return whole_.prepare(inputs, outputs, where);
-  }
   std::optional<rows_read> rows_of(std::span<const value>, std::size_t table) const override {
     return table == 0 ? std::optional(says_) : std::nullopt;
   }
 
 private:
   rows_read says_;
-  whole_reader whole_;
 };
 
 TEST_F(WeightReads, AreRefusedOfAnOperationThatCannotReadSo) {

@@ -14,7 +14,6 @@
 
 #include <gmock/gmock.h>
 
-#include <functional>
 #include <thread>
 
 // Tests of weights, predictions and texts on a queue of a GPU. One source for two GPUs: the simulated one,
@@ -40,19 +39,6 @@ struct trained_case {
     return evaluate(model, request, layout, weights, samples);
   }
 };
-
-/// Grey pictures of the size that lenet reads.
-std::shared_ptr<const data_split> digits() {
-  const auto drawn = [](std::size_t count, std::uint64_t seed) {
-    std::mt19937_64 random(seed);
-    std::vector<float> pixels(count * 784);
-    for (float& p : pixels) p = static_cast<float>(random() >> 11) * 0x1p-53F;
-    std::vector<std::int32_t> labels(count);
-    for (std::int32_t& l : labels) l = static_cast<std::int32_t>(random() % 10);
-    return dataset{float_features{{28, 28, 1}, std::move(pixels)}, std::move(labels), 10};
-  };
-  return std::make_shared<data_split>(data_split{drawn(4, 1), drawn(6, 2), "digits", {}});
-}
 
 /// As many samples for training as for tests, with fewer entries.
 std::shared_ptr<const data_split> entries() {
@@ -88,7 +74,7 @@ TEST_F(GpuEvaluation, FindsWhatTheHostFinds) {
   for (const trained_case& c :
        {trained_case{testing::small_model(), testing::small_data(600)},
         trained_case{*built_in_model("mlp:hidden=16"), testing::pictures()},
-        trained_case{*built_in_model("lenet"), digits()},
+        trained_case{*built_in_model("lenet"), testing::pictures(28, 10, 4, 6)},
         trained_case{*built_in_model("gpt:layers=1,width=16,heads=2,dropout=0.1"), testing::text()},
         trained_case{*built_in_model("dlrm:width=4,bottom=6,top=8"), testing::tastes()},
         trained_case{*built_in_model("softmax"), entries()}}) {

@@ -5,8 +5,6 @@
 
 #include <gmock/gmock.h>
 
-#include <string_view>
-
 namespace mailgrad {
 namespace {
 
@@ -17,23 +15,24 @@ class GpuNames : public ::testing::Test {
 protected:
   ~GpuNames() override { simulated_gpu::set_up(simulated_gpu::default_settings()); }
 
-  static void let_machine_have(std::uint32_t gpus,
+  static void let_machine_have(const std::vector<std::string>& names,
                                simulated_gpu::machine what = simulated_gpu::machine::complete) {
     simulated_gpu::settings s = simulated_gpu::default_settings();
-    s.gpus = gpus;
+    s.gpus = static_cast<std::uint32_t>(names.size());
+    s.names = names;
     s.has = what;
     simulated_gpu::set_up(s);
   }
 };
 
 TEST_F(GpuNames, StandInTheRefusalOfADeviceThatIsWrongOrMissing) {
-  let_machine_have(2);
+  let_machine_have({"A100", "A100"});
   for (const char* text : {"gpu:0", "CUDA:0", "cuda:x", "cuda:0/", "cpu:0/1", ""})
     EXPECT_THAT(words_of_refusal([text] { named_device(text); }),
                 AllOf(StartsWith("device '" + std::string(text) + "': "),
                       HasSubstr("; this machine has cpu:0"), EndsWith(", cuda:0, cuda:1")));
   EXPECT_EQ(named_device("cuda:1/2"), (device{device_kind::cuda, 1, 2}));
-  let_machine_have(1);
+  let_machine_have({"A100"});
   for (const device missing : {device{device_kind::cpu, 4096}, device{device_kind::cuda, 1}})
     EXPECT_THAT(
         words_of_refusal([missing] { require_here(missing); }),
@@ -42,24 +41,16 @@ TEST_F(GpuNames, StandInTheRefusalOfADeviceThatIsWrongOrMissing) {
 }
 
 TEST_F(GpuNames, AreReplacedByTheReasonWhyThereIsNoGpu) {
-  let_machine_have(1, simulated_gpu::machine::without_driver);
+  let_machine_have({"A100"}, simulated_gpu::machine::without_driver);
   EXPECT_THAT(words_of_refusal([] { named_device("gpu"); }), HasSubstr(", and no GPU: "));
   EXPECT_THAT(words_of_refusal([] { require_here({device_kind::cpu, 4096}); }), HasSubstr(", and no GPU: "));
 }
 
 using words = std::vector<std::string>;
 
-class GpuReplayPlaces : public ::testing::Test {
+class GpuReplayPlaces : public GpuNames {
 protected:
   void SetUp() override { let_machine_have({"A100", "H100"}); }
-  ~GpuReplayPlaces() override { simulated_gpu::set_up(simulated_gpu::default_settings()); }
-
-  static void let_machine_have(const std::vector<std::string>& names) {
-    simulated_gpu::settings s = simulated_gpu::default_settings();
-    s.gpus = static_cast<std::uint32_t>(names.size());
-    s.names = names;
-    simulated_gpu::set_up(s);
-  }
 
   /// Of a run of two workers and four shards; "" of what it does not tell.
   static recording told(const std::string& computers, const std::string& updaters, const words& options) {

@@ -17,8 +17,7 @@
 #include <functional>
 #include <source_location>
 
-// Tests of the weights of a run, on a simulated GPU that fails.
-// The last test of a run, and its text, on a simulated GPU that fails.
+// Tests of the weights of a run, and its last test, on a simulated GPU that fails.
 
 namespace mailgrad {
 namespace {
@@ -34,6 +33,7 @@ public:
 
 class GpuRunTester : public ::testing::Test {
 protected:
+  void SetUp() override { set_up({}); }
   void TearDown() override { simulated_gpu::set_up(simulated_gpu::default_settings()); }
 
   static void set_up(const simulated_gpu::faults& fail) {
@@ -77,22 +77,15 @@ protected:
   double expected_ = evaluate(testing::small_model(), request_, *layout_, weights_, data_->train).loss;
 };
 
-TEST_F(GpuRunTester, TestsOnTheGpu) {
-  set_up({});
-  run_tester tester = on_gpu();
-  const auto [loss, tried] = loss_by(tester);
+TEST_F(GpuRunTester, TestsOnTheHostFromEachFailureOn) {
+  run_tester whole = on_gpu();
+  const auto [loss, tried] = loss_by(whole);
+  const simulated_gpu::counters all = simulated_gpu::count();
   EXPECT_NEAR(loss, expected_, 1e-5);
   EXPECT_EQ(tried, 1);
-  EXPECT_GT(simulated_gpu::count().kernels, 0U);
-  EXPECT_TRUE(tester.gpu());
-  EXPECT_THAT(tester.why_on_host(), IsEmpty());
-}
-
-TEST_F(GpuRunTester, TestsOnTheHostFromEachFailureOn) {
-  set_up({});
-  run_tester whole = on_gpu();
-  loss_by(whole);
-  const simulated_gpu::counters all = simulated_gpu::count();
+  EXPECT_GT(all.kernels, 0U);
+  EXPECT_TRUE(whole.gpu());
+  EXPECT_THAT(whole.why_on_host(), IsEmpty());
   const auto expect_host = [&](const simulated_gpu::faults& fail, const char* why) {
     set_up(fail);
     run_tester tester = on_gpu();
@@ -152,7 +145,6 @@ TEST_F(GpuRunTester, WritesOnTheGpuIfPassesHaveTheMemory) {
 }
 
 TEST_F(GpuRunTester, GivesTheMemoryOfTheGpuBack) {
-  set_up({});
   const std::size_t before = simulated_gpu::count().bytes_now;
   for (std::uint64_t n = 1; n < 6; ++n) {
     set_up({.out_of_memory_at = n});
@@ -165,7 +157,6 @@ TEST_F(GpuRunTester, GivesTheMemoryOfTheGpuBack) {
 }
 
 TEST_F(GpuRunTester, NamesTheOperationThatNoGpuComputes) {
-  set_up({});
   const model_function model = [](graph& g, const model_request& r) {
     model_outputs made = testing::small_model()(g, r);
     made.logits = g.apply_one(std::make_shared<hosts_own>(), {made.logits}, std::source_location::current());
@@ -177,7 +168,6 @@ TEST_F(GpuRunTester, NamesTheOperationThatNoGpuComputes) {
 }
 
 TEST_F(GpuRunTester, LetsOtherErrorsThrough) {
-  set_up({});
   run_tester tester = on_gpu();
   EXPECT_THROW(tester.try_with_model([](tested_model&) { throw std::out_of_range("a label"); }),
                std::out_of_range);
@@ -189,7 +179,6 @@ TEST_F(GpuRunTester, LetsOtherErrorsThrough) {
 
 /// Weights that lie on the GPU are read there, and only samples and results go over the bus.
 TEST_F(GpuRunTester, TakesNoWeightsOverTheBus) {
-  set_up({});
   const auto queue = std::make_shared<cuda::gpu_queue>(0);
   const auto values = std::make_shared<memory>(queue->allocate(layout_->size() * sizeof(float)));
   queue->write(weights_, *values);
@@ -223,7 +212,6 @@ TEST_F(GpuRunTester, TakesNoWeightsOverTheBus) {
 
 /// A shard may write there as soon as nobody holds the snapshot.
 TEST_F(GpuRunTester, HasReadWeightsWhenItHasTakenThem) {
-  set_up({});
   const parameter_layout whole = lay_out(testing::small_model(), request_, 1);
   const std::vector<float> weights = testing::first_values(whole, 5);
   cuda::gpu_queue queue(0);
@@ -238,7 +226,6 @@ TEST_F(GpuRunTester, HasReadWeightsWhenItHasTakenThem) {
 }
 
 TEST_F(GpuRunTester, TakesEachShardOfTheHostInTurn) {
-  set_up({});
   const model_function bowl = find_model("quadratic:dimension=64");
   const parameter_layout halves = lay_out(bowl, request_, 2);
   ASSERT_EQ(halves.shard(0).size(), halves.shard(1).size());

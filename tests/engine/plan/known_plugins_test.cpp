@@ -1,7 +1,6 @@
 #include <mailgrad/engine/plan/known_plugins.hpp>
 #include <mailgrad/engine/plan/shard_terms.hpp>
 #include <mailgrad/engine/plan/worker_terms.hpp>
-#include <mailgrad/optim/policies/policy_schedule.hpp>
 #include <mailgrad/tests/engine/small_problem.hpp>
 #include <mailgrad/tests/optim/plugins/custom_rules.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>

@@ -7,7 +7,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <optional>
 
 // A shard on a GPU whose driver lacks memory for an event. What only the simulated GPU can be asked for.

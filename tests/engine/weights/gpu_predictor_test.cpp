@@ -3,7 +3,7 @@
 #include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tests/engine/kinds_of_data.hpp>
 #include <mailgrad/tests/engine/small_problem.hpp>
-#include <mailgrad/tests/engine/weights/drawn_model.hpp>
+#include <mailgrad/tests/engine/weights/drawn_weights.hpp>
 #include <mailgrad/tests/support/needs_gpu.hpp>
 
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ protected:
 
 TEST_F(GpuPredictor, AnswersAsTheHostDoes) {
   const auto data = testing::small_data(300);
-  const saved_weights trained = testing::weights_of(testing::small_model(), *data);
+  const saved_weights trained = testing::drawn_weights(testing::small_model(), *data);
   predictor here(testing::small_model(), trained), made(testing::small_model(), trained, first_gpu);
   predictor there(std::move(made));
   EXPECT_THROW(predictor(testing::small_model(), trained, device{device_kind::cuda, 99}), device_error);
@@ -52,7 +52,7 @@ TEST_F(GpuPredictor, AnswersAsTheHostDoes) {
 TEST_F(GpuPredictor, WritesTheTextThatTheHostWrites) {
   const auto data = testing::text();
   const model_function gpt = *built_in_model("gpt:layers=1,width=16,heads=2");
-  const saved_weights trained = testing::weights_of(gpt, *data);
+  const saved_weights trained = testing::drawn_weights(gpt, *data);
   predictor here(gpt, trained), there(gpt, trained, first_gpu);
   const text_sample_options o{.length = 24, .seed = 3, .prompt = "abe"};
   EXPECT_EQ(there.text(o), here.text(o));

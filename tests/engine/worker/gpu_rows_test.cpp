@@ -1,4 +1,3 @@
-#include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tests/engine/worker/gpu_rows_fixture.hpp>
 #include <mailgrad/tests/support/test_name.hpp>
 

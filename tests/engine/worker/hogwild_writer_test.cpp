@@ -78,18 +78,6 @@ INSTANTIATE_TEST_SUITE_P(EveryRule, HogwildWriterAlone,
                          ::testing::Values("sgd", "momentum", "nesterov", "adagrad", "rmsprop", "adam",
                                            "adamw"));
 
-TEST(HogwildWriter, AddsEachRepeatOfARowOnce) {
-  const parameter_layout layout = layout_of({{"table", {16, 1}, true}}, 1);
-  const auto store = std::make_shared<hogwild_store>(std::vector<float>(layout.size()));
-  hogwild_writer writer(layout, store, sgd(1));
-  gradient g;
-  add_rows(g, 0, 1, {3, 3, 5, 3}, {-1, -2, -8, -4});
-  step(writer, g);
-  EXPECT_EQ(store->load(3), 7.0F);
-  EXPECT_EQ(store->load(5), 8.0F);
-  EXPECT_EQ(store->load(4), 0.0F);
-}
-
 // With a velocity of 0.5 v + g, two updates by 1 and 2 in place of one by 3 would move the row by 1 + 2.5.
 TEST(HogwildWriter, MovesARowThatIsGatheredTwiceOnce) {
   const parameter_layout layout = layout_of({{"table", {16, 1}, true}}, 1);
