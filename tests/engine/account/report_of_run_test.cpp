@@ -634,25 +634,18 @@ TEST(ReportedTimelines, ShowWhatAShardHasDoneAndWhy) {
   EXPECT_EQ(dropped.word, "not awaited[2J") << "nothing that a terminal would obey";
 }
 
-TEST(ReportedLosses, LeaveWhatIsKnownOfAWorkerThatHasToldNothing) {
-  reported_losses losses(2);
-  losses.take({7}, 1, 8, 80); // there is none
-  losses.take({1}, 0, 0, 0);
-  worker_report known;
-  known.worker = {1};
-  known.last_losses.add(3, 4);
-  losses.give(known, {});
-  EXPECT_EQ(known.last_losses.samples(), 4U);
-}
-
-TEST(ReportedLosses, CountEachStepOfANoticeByItsMean) {
-  reported_losses losses(2);
+TEST(ReportedLosses, CountEachStepOfANoticeByItsMeanIfThereIsOne) {
+  reported_losses losses(2), none(2);
   losses.take({0}, 1, 8, 80);
   losses.take({1}, 2, 16, 32);
   losses.take({1}, 1, 8, 40);
+  none.take({7}, 1, 8, 80); // there is no such worker
+  none.take({1}, 0, 0, 0);
   worker_report known;
   known.worker = {1};
   known.last_losses.add(1000, 8);
+  none.give(known, {});
+  EXPECT_EQ(known.last_losses.samples(), 8U) << "it has told nothing";
   losses.give(known, {});
   EXPECT_EQ(known.last_losses.samples(), 24U);
   EXPECT_DOUBLE_EQ(known.last_losses.sum(), 72);

@@ -194,13 +194,10 @@ TEST(NoticePace, IsTenTimesASecondUnlessMoreIsWanted) {
   EXPECT_TRUE(notice_pace{}.due(100ms, 1));
 }
 
-TEST(NoticePace, FollowsTheShortestInterval) {
+/// The steps of an interval are those of all workers together.
+TEST(NoticePace, FollowsTheShortestIntervalAndSharesItsStepsAmongWorkers) {
   EXPECT_EQ(pace({{.span = 20ms}, {.steps = 500}, {.epochs = 2}}), (notice_pace{20ms, 120}));
   EXPECT_EQ(pace({{.steps = 50}, {.epochs = 1}}), (notice_pace{100ms, 50}));
-}
-
-/// The steps of an interval are those of all workers together.
-TEST(NoticePace, SharesStepsAmongWorkers) {
   EXPECT_EQ(pace({{.epochs = 1}}, 4).steps, 15U);
   EXPECT_EQ(pace({{.steps = 3}}, 4).steps, 1U);
 }

@@ -435,40 +435,28 @@ TEST(ShardTerms, AreReadAsTheyWereWritten) {
   }
 }
 
-struct wrong_terms {
-  const char* name;
-  std::function<void(shard_terms&)> change;
-  const char* words;
-};
-
-struct WrongShardTerms : ::testing::TestWithParam<wrong_terms> {};
-
-TEST_P(WrongShardTerms, AreRefusedInOneLine) {
-  shard_terms t = terms_of_shard(1);
-  GetParam().change(t);
-  expect_not_read({t}, GetParam().words);
+TEST(ShardTerms, AreRefusedInOneLineIfTheyAreWrong) {
+  const std::pair<void (*)(shard_terms&), const char*> wrong[] = {
+      {[](auto& x) { x.shard = {2}; }, "expected a shard from 0 to 1, found 2"},
+      {[](auto& x) { x.values.pop_back(); }, "weights, found"},
+      {[](auto& x) { x.values.push_back(0); }, "weights, found"},
+      {[](auto& x) { x.workers = 0; }, "found 0 and 2"},
+      {[](auto& x) { x.slots = 1; }, "found 2 and 1"},
+      {[](auto& x) { x.slots = 0xffffffff; }, "found 2 and 4294967295"},
+      {[](auto& x) { x.policy = "asink"; }, "asink"},
+      {[](auto& x) { x.cure = "prayer"; }, "prayer"},
+      {[](auto& x) { x.rule = parse_optimizer("muon"); },
+       "expected shards of whole variables for optimizer 'muon', found cuts within them"},
+      {[](auto& x) { x.cure = "heloco"; },
+       "expected shards of whole variables for cure 'heloco', found cuts within them"},
+      {[](auto& x) { x.policy = "./library.so:1"; }, "plug-in is loaded by"},
+      {[](auto& x) { x.cure = "./library.so:1"; }, "plug-in is loaded by"}};
+  for (const auto& [change, why] : wrong) {
+    shard_terms t = terms_of_shard(1);
+    change(t);
+    expect_not_read({t}, why);
+  }
 }
-
-INSTANTIATE_TEST_SUITE_P(
-    All, WrongShardTerms,
-    ::testing::Values(
-        wrong_terms{"Shard", [](shard_terms& x) { x.shard = {2}; }, "expected a shard from 0 to 1, found 2"},
-        wrong_terms{"FewWeights", [](shard_terms& x) { x.values.pop_back(); }, "weights, found"},
-        wrong_terms{"ManyWeights", [](shard_terms& x) { x.values.push_back(0); }, "weights, found"},
-        wrong_terms{"NoWorker", [](shard_terms& x) { x.workers = 0; }, "found 0 and 2"},
-        wrong_terms{"FewSlots", [](shard_terms& x) { x.slots = 1; }, "found 2 and 1"},
-        wrong_terms{"ManySlots", [](shard_terms& x) { x.slots = 0xffffffff; }, "found 2 and 4294967295"},
-        wrong_terms{"NoPolicy", [](shard_terms& x) { x.policy = "asink"; }, "asink"},
-        wrong_terms{"NoCure", [](shard_terms& x) { x.cure = "prayer"; }, "prayer"},
-        wrong_terms{"CutsForARule", [](shard_terms& x) { x.rule = parse_optimizer("muon"); },
-                    "expected shards of whole variables for optimizer 'muon', found cuts within them"},
-        wrong_terms{"CutsForACure", [](shard_terms& x) { x.cure = "heloco"; },
-                    "expected shards of whole variables for cure 'heloco', found cuts within them"},
-        wrong_terms{"PluginOfPolicy", [](shard_terms& x) { x.policy = "./library.so:1"; },
-                    "plug-in is loaded by"},
-        wrong_terms{"PluginOfCure", [](shard_terms& x) { x.cure = "./library.so:1"; },
-                    "plug-in is loaded by"}),
-    [](const auto& wrong) { return wrong.param.name; });
 
 TEST(ShardTerms, AreOfOneRun) {
   shard_terms other = terms_of_shard(1), wired = terms_of_shard(1);

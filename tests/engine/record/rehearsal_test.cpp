@@ -247,8 +247,11 @@ recorded_slots three_comings() {
   return recorded_slots(recorded_incarnations(r));
 }
 
-TEST(RecordedSlots, AreTakenOneAfterTheOther) {
+TEST(RecordedSlots, AreTakenOneAfterTheOtherByWhoWasBrought) {
   recorded_slots slots = three_comings();
+  slots.take({0}, {1});
+  slots.take({7}, {});
+  EXPECT_EQ(recorded_slots().bring({0}, 0), std::nullopt);
   EXPECT_EQ(slots.bring({0}, 0), incarnation_number{1});
   EXPECT_EQ(slots.bring({0}, 0), std::nullopt) << "it is on its way";
   EXPECT_TRUE(slots.was_brought({0}, {1}));
@@ -272,14 +275,6 @@ TEST(RecordedSlots, SayWhoComesBeforeTheNextSwitch) {
   EXPECT_TRUE(slots.any_due(1));
   slots.clear();
   EXPECT_FALSE(slots.any());
-}
-
-TEST(RecordedSlots, AreNotTakenByWhoWasNotBrought) {
-  recorded_slots slots = three_comings();
-  slots.take({0}, {1});
-  slots.take({7}, {});
-  EXPECT_EQ(slots.bring({0}, 0), incarnation_number{1});
-  EXPECT_EQ(recorded_slots().bring({0}, 0), std::nullopt);
 }
 
 /// Two workers make two steps each on two shards, by turns.
@@ -433,9 +428,14 @@ TEST(Rehearsal, TakesSwitchesWhereTheyWere) {
   EXPECT_THAT(refused({1, 1}, {1, 0}), HasSubstr("for the switch to sync: worker 1 waits for the weights"));
 }
 
-TEST(RepeatablePart, TakesNoGradientWhoseBatchesAreNotAllWrittenDown) {
+recording killed_run() {
   recording r = two_by_two();
   r.killed = true;
+  return r;
+}
+
+TEST(RepeatablePart, TakesNoGradientWhoseBatchesAreNotAllWrittenDown) {
+  recording r = killed_run();
   r.batches[0].pop_back();
   EXPECT_THAT(repeatable_part(r, {"async"}).batches, ElementsAre(SizeIs(1), SizeIs(1)));
   r.batches = {{0, 2, 4, 6}, {1, 3, 5, 7, 9}}; // the second round of either may have had more
@@ -443,8 +443,7 @@ TEST(RepeatablePart, TakesNoGradientWhoseBatchesAreNotAllWrittenDown) {
 }
 
 TEST(RepeatablePart, TakesAGradientEverywhereThatAnyShardHasTaken) {
-  recording r = two_by_two();
-  r.killed = true;
+  recording r = killed_run();
   r.entries[0].resize(5); // up to the second step of worker 0
   r.entries[1].resize(3); // up to the first step of worker 0
   const recording cut = repeatable_part(r, {"async"});
@@ -455,9 +454,8 @@ TEST(RepeatablePart, TakesAGradientEverywhereThatAnyShardHasTaken) {
   EXPECT_EQ(cut.entries[1][5].what, kind::left);
 }
 
-TEST(RepeatablePart, GoesThroughASwitchThatAnyShardHasMade) {
-  recording r = two_by_two();
-  r.killed = true;
+TEST(RepeatablePart, GoesThroughASwitchThatAnyShardHasMadeAndAddsItToTheOthers) {
+  recording r = killed_run();
   r.end.switches = {{"sync", "by hand", {1, 1}, {1, 1}}};
   r.entries[1].insert(r.entries[1].begin() + 4, switches);
   r.entries[0].resize(4); // up to the switch
@@ -465,14 +463,7 @@ TEST(RepeatablePart, GoesThroughASwitchThatAnyShardHasMade) {
   EXPECT_THAT(repeatable_part(r, {"async"}).end.switches, SizeIs(1));
   std::swap(r.entries[0], r.entries[1]);
   EXPECT_THAT(repeatable_part(r, {"async"}).end.switches, SizeIs(1));
-}
-
-TEST(RepeatablePart, AddsTheSwitchesThatAShardLacks) {
-  recording r = two_by_two();
-  r.killed = true;
-  r.end.switches = {{"sync", "by hand", {1, 1}, {1, 1}}, {"async", "by hand", {1, 1}, {1, 1}}};
-  r.entries[0].resize(4);
-  r.entries[0].push_back(switches);
+  r.end.switches.push_back({"async", "by hand", {1, 1}, {1, 1}});
   r.entries[1] = r.entries[0];
   r.entries[1].push_back(switches);
   for (const auto& entries : repeatable_part(r, {"async"}).entries)
@@ -480,8 +471,7 @@ TEST(RepeatablePart, AddsTheSwitchesThatAShardLacks) {
 }
 
 TEST(RepeatablePart, IsNothingWhereNothingIsWritten) {
-  recording r = two_by_two();
-  r.killed = true;
+  recording r = killed_run();
   r.entries = {{}, {}};
   const recording cut = repeatable_part(r, {"sync"});
   EXPECT_THAT(cut.batches, ElementsAre(SizeIs(0), SizeIs(0)));

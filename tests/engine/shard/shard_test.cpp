@@ -180,17 +180,14 @@ std::vector<float> trained_in_shards(const optimizer_options& o, std::size_t sha
   return flat;
 }
 
-class ShardOptimiser : public ::testing::TestWithParam<std::string_view> {};
-
-TEST_P(ShardOptimiser, MakesTheSameWeightsHoweverTheyAreCut) {
-  const optimizer_options o = parse_optimizer(GetParam());
-  const std::vector<float> whole = trained_in_shards(o, 1);
-  for (const std::size_t shards : {2U, 3U, 5U}) EXPECT_EQ(trained_in_shards(o, shards), whole) << shards;
+TEST(Shard, MakesTheSameWeightsHoweverTheyAreCutByEveryRule) {
+  for (const char* rule : {"sgd", "momentum", "nesterov", "adagrad", "rmsprop", "adam", "adamw"}) {
+    const optimizer_options o = parse_optimizer(rule);
+    const std::vector<float> whole = trained_in_shards(o, 1);
+    for (const std::size_t shards : {2U, 3U, 5U})
+      EXPECT_EQ(trained_in_shards(o, shards), whole) << rule << ' ' << shards;
+  }
 }
-
-INSTANTIATE_TEST_SUITE_P(EveryRule, ShardOptimiser,
-                         ::testing::Values("sgd", "momentum", "nesterov", "adagrad", "rmsprop", "adam",
-                                           "adamw"));
 
 TEST(Shard, UpdatesOnlyTheRowsOfATableThatAGradientLists) {
   const parameter_layout layout = layout_of({{"table", {6, 2}, true}}, 1);

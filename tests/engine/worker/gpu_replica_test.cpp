@@ -141,14 +141,6 @@ TEST_F(GpuReplica, IsUnderWayUntilItsStepHasEnded) {
   EXPECT_THAT(on_gpu_->waits_for(), HasSubstr("cuda:0"));
 }
 
-TEST_F(GpuReplica, EndsBeforeItsWatchSpeaks) {
-  build();
-  on_gpu_->begin_step(samples(0, 8), on_gpu_->make_gradient());
-  on_gpu_.reset(); // waits for the GPU
-  EXPECT_EQ(watch_->watched(), 1U);
-  EXPECT_EQ(watch_->ask(), 1U);
-}
-
 TEST_F(GpuReplica, RefusesALabelOrARowInTheWordsOfTheHost) {
   build();
   const auto of_no_class = samples(0, 8);
@@ -199,16 +191,12 @@ TEST_F(GpuReplica, ComputesTheRowsOfTablesThatTheHostComputes) {
   expect_same_rows(1); // whose numbers the batch has
   build(find_model("dlrm:width=4,bottom=6,top=8"), testing::tastes());
   expect_same_rows(2); // whose numbers the program fetches
-}
-
-TEST_F(GpuReplica, ReusesAGradientForMoreRows) {
-  build(find_model("dlrm:width=4,bottom=6,top=8"), testing::tastes());
-  const auto g = on_gpu_->make_gradient();
+  const auto reused = on_gpu_->make_gradient();
   for (const std::size_t count : {3U, 8U, 2U}) {
     const auto b = samples(0, count);
-    on_gpu_->begin_step(b, g);
+    on_gpu_->begin_step(b, reused);
     await_end();
-    expect_close(result_of(on_gpu_->end_step(), *g), host_step(b));
+    expect_close(result_of(on_gpu_->end_step(), *reused), host_step(b));
   }
 }
 
@@ -409,17 +397,6 @@ TEST_F(GpuRunAhead, LetsGoOfTheWeightsWhenTheStepHasEnded) {
   EXPECT_EQ(held(second), copied);
 }
 
-TEST_F(GpuRunAhead, HoldsTheWeightsOfAStepUntilItHasEnded) {
-  build_shards();
-  const std::weak_ptr<const memory> first = there_[0].snapshot().owner();
-  update(begin(samples(0, 8, 0)));
-  update(begin(samples(8, 8, 1)));
-  const long held = first.use_count();
-  end();
-  EXPECT_EQ(first.use_count(), held - 1);
-  end();
-}
-
 TEST_F(GpuRunAhead, TakesNoMoreStepsThanItMayAndTellsWhenEachWasComputed) {
   build_shards();
   EXPECT_FALSE(on_gpu_->span());
@@ -498,7 +475,7 @@ TEST_F(GpuForesight, ChangesNoBitOfAStep) {
   }
 }
 
-TEST_F(GpuForesight, LeavesTheNextStepFreeToTakeAnotherBatch) {
+TEST_F(GpuForesight, LeavesTheNextStepFreeToTakeAnotherBatchAndMayBeOfAnotherThanBefore) {
   build();
   const auto a = samples(0, 8), b = samples(8, 8), c = samples(16, 8);
   gpu_step(a);
@@ -508,12 +485,6 @@ TEST_F(GpuForesight, LeavesTheNextStepFreeToTakeAnotherBatch) {
   expect_as_on_host(b); // it is still there
   foreseeing_step(b, a);
   expect_as_on_host(b);
-}
-
-TEST_F(GpuForesight, MayBeOfAnotherBatchThanBefore) {
-  build();
-  const auto a = samples(0, 8), b = samples(8, 8), c = samples(16, 8);
-  gpu_step(a);
   for (const auto& next : {b, c, a}) {
     on_gpu_->begin_step(a, on_gpu_->make_gradient());
     on_gpu_->foresee(b, {});

@@ -223,15 +223,11 @@ TEST(GradientComparison, WaitsForTheWeightsThatTheGradientMetOnEveryShard) {
   EXPECT_EQ(c.step(), step_number{3});
   c.forget();
   EXPECT_FALSE(c.ready());
-}
-
-TEST(GradientComparison, ForgetsWhatIsOvertaken) {
-  gradient_comparison c(1);
-  const auto first = of({1, 2});
-  c.begin({1}, first);
-  c.begin({2}, of({1, 2}));
-  EXPECT_EQ(first.use_count(), 1);
-  c.take({0}, {1}, snapshot(std::make_shared<memory>(block(64))));
+  const auto overtaken = of({1, 2});
+  c.begin({4}, overtaken);
+  c.begin({5}, of({1, 2}));
+  EXPECT_EQ(overtaken.use_count(), 1);
+  for (const std::uint32_t s : {0U, 1U}) c.take({s}, {4}, weights);
   EXPECT_FALSE(c.ready());
 }
 
@@ -479,13 +475,11 @@ protected:
   std::shared_ptr<batch> samples_; ///< where some of the numbers of rows lie
 };
 
+/// The numbers of the rows are computed by a segment, and then those of the batch, which no segment computes.
 TEST_F(StageProgramWithTables, ListsTheRowsThatOneReplicaComputes) {
   use_categories();
   expect_the_rows_of_one_replica();
-}
-
-/// The numbers of the rows are those of the batch, which no segment computes.
-TEST_F(StageProgramWithTables, ListsTheRowsThatItsBatchNames) {
+  samples_.reset();
   use(pipelined(small_model()), testing::sparse_data(8), 4);
   expect_the_rows_of_one_replica();
 }
@@ -602,7 +596,7 @@ turn run_next(stage_schedule& s) {
   return *t;
 }
 
-TEST(StageSchedule, RunsAheadAsFarAsItsCreditGoes) {
+TEST(StageSchedule, RunsAheadAsFarAsItsCreditGoesAndPutsTheBackwardPassFirst) {
   stage_schedule s(first_of_two(4), 2);
   EXPECT_EQ(run_next(s), (turn{0, 0}));
   EXPECT_EQ(run_next(s), (turn{1, 0}));
@@ -611,16 +605,10 @@ TEST(StageSchedule, RunsAheadAsFarAsItsCreditGoes) {
   s.credit(0, 1);
   EXPECT_EQ(run_next(s), (turn{2, 0}));
   EXPECT_FALSE(s.next());
-}
-
-TEST(StageSchedule, PutsTheBackwardPassFirst) {
-  stage_schedule s(first_of_two(3), 2);
-  run_next(s);
-  run_next(s);
   s.credit(0, 1);
   s.arrive(0, 1);
   EXPECT_EQ(run_next(s), (turn{0, 1}));
-  EXPECT_EQ(run_next(s), (turn{2, 0}));
+  EXPECT_EQ(run_next(s), (turn{3, 0}));
   EXPECT_FALSE(s.finished());
 }
 
