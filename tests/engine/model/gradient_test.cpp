@@ -1,24 +1,22 @@
-#include <mailgrad/tests/engine/layouts.hpp>
-
+#include <mailgrad/engine/model/gradient.hpp>
+#include <mailgrad/engine/model/object_pool.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/engine/worker/hogwild_writer.hpp>
 #include <mailgrad/engine/worker/local_steps.hpp>
+#include <mailgrad/tests/engine/layouts.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <array>
 
 // Gradients that are about some variables and say nothing of the others, and what is made of them.
 
 namespace mailgrad {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::FieldsAre;
+using testing::add_rows;
 using testing::first_values;
 using testing::layout_of;
 using testing::random_values;
+using namespace ::testing;
 
 /// Four variables of one, two, one and one cache lines, of which the last is a table.
 parameter_layout four_variables(std::size_t shards = 1) {
@@ -58,10 +56,7 @@ TEST(Coverage, JoinsNeighboursAndLeavesTablesOut) {
   EXPECT_THAT(*coverage_of(layout, variable_list{1, 0}), ElementsAre(FieldsAre(0, 48)));
   EXPECT_THAT(*coverage_of(layout, variable_list{0, 2, 3}), ElementsAre(FieldsAre(0, 16), FieldsAre(48, 64)));
   EXPECT_THAT(*coverage_of(layout, variable_list{3}), ElementsAre());
-}
-
-TEST(Coverage, IsNullIfNothingIsLeftOut) {
-  EXPECT_EQ(coverage_of(four_variables(), variable_list{2, 1, 0}), nullptr);
+  EXPECT_EQ(coverage_of(layout, variable_list{2, 1, 0}), nullptr) << "nothing is left out";
   EXPECT_EQ(coverage_of(layout_of({{"table", {4, 4}, true}}, 1), variable_list{0}), nullptr);
 }
 
@@ -121,8 +116,7 @@ TEST_P(CoverageOfRule, MakesTheSameWeightsHoweverTheyAreCutAndWhoeverHoldsThem) 
   }
   std::vector<float> joined;
   for (const shard& s : three) std::ranges::copy(s.snapshot().on_host(), std::back_inserter(joined));
-  const auto expected = one.snapshot().on_host();
-  EXPECT_EQ(joined, std::vector<float>(expected.begin(), expected.end()));
+  EXPECT_THAT(joined, ElementsAreArray(one.snapshot().on_host()));
 }
 
 TEST_P(CoverageOfRule, IsHogwildsToo) {
@@ -139,8 +133,7 @@ TEST_P(CoverageOfRule, IsHogwildsToo) {
   }
   std::vector<float> written(layout.size());
   store->load(0, written);
-  const auto expected = plain.snapshot().on_host();
-  EXPECT_EQ(written, std::vector<float>(expected.begin(), expected.end()));
+  EXPECT_THAT(written, ElementsAreArray(plain.snapshot().on_host()));
 }
 
 TEST_P(CoverageOfRule, IsThatOfLocalStepsToo) {
@@ -151,7 +144,7 @@ TEST_P(CoverageOfRule, IsThatOfLocalStepsToo) {
   for (std::uint64_t step = 0; step < 2; ++step) local.step(gradient_of(*layout, {1}, step), 1);
   const auto difference = local.difference();
   EXPECT_THAT(*difference->covered, ElementsAre(FieldsAre(16, 48)));
-  EXPECT_THAT(part_of(difference->dense.on_host<float>(), *layout, 0), ::testing::Each(0.0F));
+  EXPECT_THAT(part_of(difference->dense.on_host<float>(), *layout, 0), Each(0.0F));
   EXPECT_NE(part_of(difference->dense.on_host<float>(), *layout, 1), std::vector<float>(20));
 }
 
@@ -173,6 +166,108 @@ TEST(Coverage, SumsWhatThereIs) {
   EXPECT_FLOAT_EQ(after[0], before[0] - 2);
   EXPECT_FLOAT_EQ(after[16], before[16] - 6);
   EXPECT_EQ(after[48], before[48]);
+}
+
+class RowJoin : public ::testing::Test {
+protected:
+  /// Two lists of table 1 and one of table 2.
+  static gradient three_lists() {
+    gradient g;
+    add_rows(g, 1, 2, {4, 0, -1, 9}, {1, 2, 3, 4, 5, 6, 7, 8});
+    add_rows(g, 2, 1, {7}, {20});
+    add_rows(g, 1, 2, {4}, {10, 11});
+    return g;
+  }
+  row_join join_;
+};
+
+TEST_F(RowJoin, PutsTheListsOfATableOneAfterTheOther) {
+  const gradient g = three_lists();
+  join_.begin(2);
+  join_.add(g, 1);
+  EXPECT_EQ(join_.rows().data(), g.sparse[1].rows.data()) << "one that comes alone stays where it lies";
+  EXPECT_EQ(join_.values().data(), g.sparse[1].values.data());
+  join_.begin(1);
+  join_.add(g, 1);
+  EXPECT_THAT(join_.rows(), ElementsAre(4, 0, 4)) << "a negative row ends its list";
+  EXPECT_THAT(join_.values(), ElementsAre(1, 2, 3, 4, 10, 11));
+}
+
+TEST_F(RowJoin, ScalesEachGradientByItsOwnFactor) {
+  const gradient g = three_lists();
+  join_.begin(2);
+  join_.add(g, 1);
+  join_.add(g, 0.5F);
+  join_.add(g, 1);
+  EXPECT_THAT(join_.rows(), ElementsAre(7, 7, 7));
+  EXPECT_THAT(join_.values(), ElementsAre(20, 10, 20));
+  join_.begin(2);
+  join_.add(g, 0.25F);
+  EXPECT_THAT(join_.values(), ElementsAre(5)) << "one list that does not count as it is";
+  join_.begin(0);
+  join_.add(g, 1);
+  EXPECT_THAT(join_.rows(), IsEmpty()) << "nobody lists that table";
+  EXPECT_THAT(join_.values(), IsEmpty());
+}
+
+class ObjectPool : public ::testing::Test {
+protected:
+  int made_ = 0;
+  object_pool<int> pool_{[this] { return std::make_shared<int>(made_++); }};
+};
+
+TEST_F(ObjectPool, LendsTheSameObjectAgainWhenItsLastHolderLetGo) {
+  EXPECT_EQ(made_, 0) << "nothing is made before it is asked";
+  EXPECT_EQ(pool_.size(), 0U);
+  auto first = pool_.take();
+  auto other_holder = first;
+  const int* const address = first.get();
+  first.reset();
+  EXPECT_NE(pool_.take().get(), address) << "somebody still holds it";
+  other_holder.reset();
+  EXPECT_EQ(pool_.take().get(), address);
+  EXPECT_EQ(made_, 2);
+  for (int i = 0; i < 100; ++i) {
+    const auto a = pool_.take(), b = pool_.take();
+    EXPECT_NE(a, b);
+  }
+  EXPECT_EQ(made_, 2) << "in a steady state";
+}
+
+TEST_F(ObjectPool, OutlivesItsPool) {
+  std::shared_ptr<int> held;
+  {
+    object_pool<int> pool([] { return std::make_shared<int>(7); });
+    held = pool.take();
+  }
+  EXPECT_EQ(*held, 7);
+  EXPECT_EQ(held.use_count(), 1);
+}
+
+TEST_F(ObjectPool, MakesAnotherInASmallPoolOnlyWhileAllAreOut) {
+  std::vector<std::shared_ptr<int>> out;
+  for (int i = 0; i < 32; ++i) out.push_back(pool_.take());
+  for (std::size_t i = 0; i < 32; ++i) {
+    const int* const address = out[i].get();
+    out[i].reset();
+    out[i] = pool_.take();
+    EXPECT_EQ(out[i].get(), address);
+  }
+  EXPECT_EQ(made_, 32);
+}
+
+/// Objects come back in the order in which they were lent, or in any other.
+TEST_F(ObjectPool, StaysSmallWhenManyAreOut) {
+  constexpr std::size_t many = 2000;
+  for (const std::size_t stride : {std::size_t{1}, std::size_t{767}}) {
+    std::vector<std::shared_ptr<int>> out(many);
+    for (std::size_t i = 0; i < 20 * many; ++i) {
+      auto& slot = out[i * stride % many];
+      slot.reset();
+      slot = pool_.take();
+    }
+    EXPECT_LT(pool_.size(), 2 * many);
+  }
 }
 
 } // namespace
