@@ -311,8 +311,8 @@ TEST(RunMember, IsToldWithTheFieldsThatToolsRead) {
   lost.why = "it was killed";
   run_member host{"parameter host", 0, 1, state::joined};
   const json all = json::parse(to_json({host, lost, worker(0, state::joined)}));
-  EXPECT_EQ(all["counts"], json::parse(R"({"worker": {"joined": 1, "done": 0, "left": 0, "lost": 1},
-                                  "parameter host": {"joined": 1, "done": 0, "left": 0, "lost": 0}})"));
+  EXPECT_EQ(all["counts"], json::parse(R"({"parameter host": {"joined": 1, "done": 0, "left": 0, "lost": 0},
+                                  "worker": {"joined": 1, "done": 0, "left": 0, "lost": 1}})"));
   ASSERT_THAT(all["listed"], SizeIs(3));
   EXPECT_EQ(all["listed"][1],
             json::parse(R"({"role": "worker", "number": 1, "incarnation": 3, "state": "lost",

@@ -216,7 +216,8 @@ TEST(ForgedBytes, OfModelsAndRequestsAreRefused) {
 
 TEST(ForgedBytes, AreNamedByNodeAndByWhatWasExpected) {
   graph g;
-  const value sum = add(g.input("x", {2, 3}), g.variable("w", {2, 3}, {})), y = sum * g.constant(2.0F);
+  const value x = g.input("x", {2, 3}), w = g.variable("w", {2, 3}, {}); // nodes 0 and 1
+  const value sum = add(x, w), y = sum * g.constant(2.0F);
   const bytes original = write_graph(g, std::array{named_value{"y", y}});
   const graph_image clean = image_of(original);
   const auto refused = [&](const char* what, const char* says, auto change) {
