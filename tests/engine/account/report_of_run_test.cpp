@@ -7,6 +7,7 @@
 
 #include <bit>
 #include <chrono>
+#include <functional>
 #include <optional>
 
 namespace mailgrad {
@@ -331,192 +332,142 @@ void lose_worker_1(run_outcome& o) {
   o.lost[1] = true;
 }
 
-/// Books of a run, and what an audit of them finds.
-struct audited_books {
-  const char* what;
-  void (*change)(run_outcome&); ///< to those of the quiet run
-  gradient_ledger ledger;
-  std::vector<std::string> contradictions{};
-  std::optional<std::uint64_t> in_block{};
-};
-
-void expect_audited(std::initializer_list<audited_books> all) {
-  for (const audited_books& books : all) {
-    SCOPED_TRACE(books.what);
-    run_outcome o = quiet_run();
-    books.change(o);
-    const audited_ledger found = audit(o, books.in_block);
-    EXPECT_EQ(found.ledger, books.ledger) << to_string(found.ledger);
-    EXPECT_EQ(found.contradictions, books.contradictions);
-  }
+/// What an audit finds of the books of the quiet run, changed like this.
+void expect_audited(const char* what, const gradient_ledger& ledger,
+                    const std::vector<std::string>& contradictions,
+                    const std::function<void(run_outcome&)>& change,
+                    std::optional<std::uint64_t> in_block = {}) {
+  SCOPED_TRACE(what);
+  run_outcome o = quiet_run();
+  change(o);
+  const audited_ledger found = audit(o, in_block);
+  EXPECT_EQ(found.ledger, ledger) << to_string(found.ledger);
+  EXPECT_EQ(found.contradictions, contradictions);
 }
 
 TEST(LedgerAudit, NamesWorkerAndShardWhereBothEndsContradictEachOther) {
-  expect_audited({{"all is accounted for", [](auto&) {}, {10, 10}},
-                  {"taken twice",
-                   [](auto& o) { o.shards[1].workers[0] = account(7); },
-                   {10, 11},
-                   {"shard 1 took 7 gradients of worker 0, which sent 6"}},
-                  {"vanished; nobody died, so nothing may be called lost",
-                   [](auto& o) { o.shards[0].workers[1] = account(3); },
-                   {10, 9},
-                   {"shard 0 took 3 gradients of worker 1, which sent 4"}},
-                  {"a loss and a double that cancel out",
-                   [](auto& o) {
-                     for (shard_report& s : o.shards) s.workers = {account(7), account(3)};
-                   },
-                   {10, 10},
-                   {"shard 0 took 7 gradients of worker 0, which sent 6",
-                    "shard 0 took 3 gradients of worker 1, which sent 4",
-                    "shard 1 took 7 gradients of worker 0, which sent 6",
-                    "shard 1 took 3 gradients of worker 1, which sent 4"}},
-                  {"two fates",
-                   [](auto& o) { ++o.shards[0].workers[0].ledger.applied; },
-                   {10, 11},
-                   {"shard 0 took 6 gradients of worker 0, and accounts for 7"}},
-                  {"no fate",
-                   [](auto& o) { --o.shards[0].workers[1].ledger.applied; },
-                   {10, 9},
-                   {"shard 0 took 4 gradients of worker 1, and accounts for 3"}},
-                  {"an account is left out by a user's parameter actor",
-                   [](auto& o) { o.shards[0].workers.pop_back(); },
-                   {10, 6},
-                   {"shard 0 took 0 gradients of worker 1, which sent 4"}},
-                  {"all accounts are left out",
-                   [](auto& o) {
-                     o.shards[0].workers.clear();
-                     o.shards[0].values = snapshot(std::make_shared<const memory>());
-                   },
-                   {10, 0},
-                   {"shard 0 took 0 gradients of worker 0, which sent 6",
-                    "shard 0 took 0 gradients of worker 1, which sent 4"}}});
+  expect_audited("all is accounted for", {10, 10}, {}, [](auto&) {});
+  expect_audited("taken twice", {10, 11}, {"shard 1 took 7 gradients of worker 0, which sent 6"},
+                 [](auto& o) { o.shards[1].workers[0] = account(7); });
+  expect_audited("vanished; nobody died, so nothing may be called lost", {10, 9},
+                 {"shard 0 took 3 gradients of worker 1, which sent 4"},
+                 [](auto& o) { o.shards[0].workers[1] = account(3); });
+  expect_audited("a loss and a double that cancel out", {10, 10},
+                 {"shard 0 took 7 gradients of worker 0, which sent 6",
+                  "shard 0 took 3 gradients of worker 1, which sent 4",
+                  "shard 1 took 7 gradients of worker 0, which sent 6",
+                  "shard 1 took 3 gradients of worker 1, which sent 4"},
+                 [](auto& o) {
+                   for (shard_report& s : o.shards) s.workers = {account(7), account(3)};
+                 });
+  expect_audited("two fates", {10, 11}, {"shard 0 took 6 gradients of worker 0, and accounts for 7"},
+                 [](auto& o) { ++o.shards[0].workers[0].ledger.applied; });
+  expect_audited("no fate", {10, 9}, {"shard 0 took 4 gradients of worker 1, and accounts for 3"},
+                 [](auto& o) { --o.shards[0].workers[1].ledger.applied; });
+  expect_audited("an account is left out by a user's parameter actor", {10, 6},
+                 {"shard 0 took 0 gradients of worker 1, which sent 4"},
+                 [](auto& o) { o.shards[0].workers.pop_back(); });
+  expect_audited("all accounts are left out", {10, 0},
+                 {"shard 0 took 0 gradients of worker 0, which sent 6",
+                  "shard 0 took 0 gradients of worker 1, which sent 4"},
+                 [](auto& o) {
+                   o.shards[0].workers.clear();
+                   o.shards[0].values = snapshot(std::make_shared<const memory>());
+                 });
 }
 
 TEST(LedgerAudit, CountsWhatWasDiscardedOrNeverJudged) {
+  expect_audited("dropped by a worker", {11, 10, 0, {{"not finite", 1}}}, {}, [](auto& o) {
+    ++o.workers[0].produced;
+    o.workers[0].not_finite = 1;
+  });
+  expect_audited("dropped by each shard", {10, 9, 0, {{"not awaited", 1}}}, {}, [](auto& o) {
+    for (shard_report& s : o.shards) s.workers[1].ledger = {4, 3, 0, {{"not awaited", 1}}};
+  });
+  expect_audited("in a batch that was never complete", {10, 8, 0, {}, 2}, {}, [](auto& o) {
+    for (shard_report& s : o.shards) s.workers[1].ledger = {4, 2, 0, {}, 2};
+  });
   const auto leave_unjudged = [](run_outcome& o) {
     o.shards[1].workers[1].ledger = {4, 3, 0, {}, 1};
     o.shards[1].workers[1].unjudged = 1;
   };
-  expect_audited(
-      {{"dropped by a worker",
-        [](auto& o) {
-          ++o.workers[0].produced;
-          o.workers[0].not_finite = 1;
-        },
-        {11, 10, 0, {{"not finite", 1}}}},
-       {"dropped by each shard",
-        [](auto& o) {
-          for (shard_report& s : o.shards) s.workers[1].ledger = {4, 3, 0, {{"not awaited", 1}}};
-        },
-        {10, 9, 0, {{"not awaited", 1}}}},
-       {"in a batch that was never complete",
-        [](auto& o) {
-          for (shard_report& s : o.shards) s.workers[1].ledger = {4, 2, 0, {}, 2};
-        },
-        {10, 8, 0, {}, 2}},
-       {"never judged", leave_unjudged, {10, 9, 0, {}, 1}, {"shard 1 never judged 1 gradient of worker 1"}},
-       {"an order that ends early leaves some",
-        [](auto& o) {
-          o.shards[1].workers[1].ledger = {4, 3, 0, {}, 1};
-          o.shards[1].workers[1].unjudged = 1;
-          o.how = run_outcome::ending::stopped;
-        },
-        {10, 9, 0, {}, 1}}});
+  expect_audited("never judged", {10, 9, 0, {}, 1}, {"shard 1 never judged 1 gradient of worker 1"},
+                 leave_unjudged);
+  expect_audited("an order that ends early leaves some", {10, 9, 0, {}, 1}, {}, [&](auto& o) {
+    leave_unjudged(o);
+    o.how = run_outcome::ending::stopped;
+  });
 }
 
 TEST(LedgerAudit, LetsThoseWhoAreLostTakeGradientsAlongButCountsNoneTwice) {
-  expect_audited({{"the shards tell of a lost worker", lose_worker_1, {10, 10}},
-                  {"one shard got less",
-                   [](auto& o) {
-                     lose_worker_1(o);
-                     o.shards[1].workers[1] = account(3);
-                   },
-                   {10, 9, 0, {}, 1}},
-                  {"a double of a lost worker",
-                   [](auto& o) {
-                     lose_worker_1(o);
-                     o.shards[0].workers[1].ledger = {5, 5};
-                   },
-                   {10, 11},
-                   {"shard 0 took 5 gradients of worker 1, which was heard to send 4"}},
-                  {"worker 1 was lost after three gradients, of which shard 1 got two, and sent two more",
-                   [](auto& o) {
-                     o.workers[1] = worker(1, 5);
-                     o.lost[1] = true;
-                     for (std::uint64_t s : {0, 1}) o.shards[s].workers[1] = account(5 - s);
-                     for (shard_report& s : o.shards) s.workers[1].last_step = {2};
-                   },
-                   {11, 10, 0, {}, 1}},
-                  {"of which shard 0 took one twice",
-                   [](auto& o) {
-                     o.workers[1] = worker(1, 5);
-                     o.lost[1] = true;
-                     o.shards[0].workers[1] = account(6);
-                     o.shards[1].workers[1].last_step = {2};
-                   },
-                   {11, 12},
-                   {"shard 0 took 6 gradients of worker 1, which was heard to send 5"}},
-                  {"a lost shard",
-                   [](auto& o) {
-                     o.how = run_outcome::ending::failed;
-                     o.shards[1] = shard_report{};
-                   },
-                   {10, 0, 0, {}, 10}},
-                  {"a lost shard beside a double",
-                   [](auto& o) {
-                     o.how = run_outcome::ending::failed;
-                     o.shards[1] = shard_report{};
-                     o.shards[0].workers[0] = account(7);
-                   },
-                   {10, 11},
-                   {"shard 0 took 7 gradients of worker 0, which sent 6"}}});
+  expect_audited("the shards tell of a lost worker", {10, 10}, {}, lose_worker_1);
+  expect_audited("one shard got less", {10, 9, 0, {}, 1}, {}, [](auto& o) {
+    lose_worker_1(o);
+    o.shards[1].workers[1] = account(3);
+  });
+  expect_audited("a double of a lost worker", {10, 11},
+                 {"shard 0 took 5 gradients of worker 1, which was heard to send 4"}, [](auto& o) {
+                   lose_worker_1(o);
+                   o.shards[0].workers[1].ledger = {5, 5};
+                 });
+  expect_audited("worker 1 was lost after three gradients, of which shard 1 got two, and sent two more",
+                 {11, 10, 0, {}, 1}, {}, [](auto& o) {
+                   o.workers[1] = worker(1, 5);
+                   o.lost[1] = true;
+                   for (std::uint64_t s : {0, 1}) o.shards[s].workers[1] = account(5 - s);
+                   for (shard_report& s : o.shards) s.workers[1].last_step = {2};
+                 });
+  expect_audited("of which shard 0 took one twice", {11, 12},
+                 {"shard 0 took 6 gradients of worker 1, which was heard to send 5"}, [](auto& o) {
+                   o.workers[1] = worker(1, 5);
+                   o.lost[1] = true;
+                   o.shards[0].workers[1] = account(6);
+                   o.shards[1].workers[1].last_step = {2};
+                 });
+  const auto lose_shard_1 = [](run_outcome& o) {
+    o.how = run_outcome::ending::failed;
+    o.shards[1] = shard_report{};
+  };
+  expect_audited("a lost shard", {10, 0, 0, {}, 10}, {}, lose_shard_1);
+  expect_audited("a lost shard beside a double", {10, 11},
+                 {"shard 0 took 7 gradients of worker 0, which sent 6"}, [&](auto& o) {
+                   lose_shard_1(o);
+                   o.shards[0].workers[0] = account(7);
+                 });
 }
 
 TEST(LedgerAudit, HoldsTheWritersOfHogwildAgainstTheirBlock) {
-  expect_audited({{"as many", [](auto& o) { o = hogwild_run(false); }, {10, 10}, {}, 10},
-                  {"more",
-                   [](auto& o) { o = hogwild_run(false); },
-                   {10, 11},
-                   {"the shared block counts 11 updates, and its workers made 10"},
-                   11},
-                  {"fewer",
-                   [](auto& o) { o = hogwild_run(false); },
-                   {10, 9},
-                   {"the shared block counts 9 updates, and its workers made 10"},
-                   9},
-                  {"those of a lost worker", [](auto& o) { o = hogwild_run(true); }, {9, 9}, {}, 9},
-                  {"fewer than those of the one that is left",
-                   [](auto& o) { o = hogwild_run(true); },
-                   {6, 5},
-                   {"the shared block counts 5 updates, and its workers made 6"},
-                   5}});
+  const auto both = [](run_outcome& o) { o = hogwild_run(false); };
+  const auto one_left = [](run_outcome& o) { o = hogwild_run(true); };
+  expect_audited("as many", {10, 10}, {}, both, 10);
+  expect_audited("more", {10, 11}, {"the shared block counts 11 updates, and its workers made 10"}, both, 11);
+  expect_audited("fewer", {10, 9}, {"the shared block counts 9 updates, and its workers made 10"}, both, 9);
+  expect_audited("those of a lost worker", {9, 9}, {}, one_left, 9);
+  expect_audited("fewer than those of the one that is left", {6, 5},
+                 {"the shared block counts 5 updates, and its workers made 6"}, one_left, 5);
 }
 
 /// The copies of a run in progress are of different moments.
 TEST(LedgerAudit, CallsNothingLostOrAContradictionWhileTheRunGoesOn) {
-  expect_audited({{"8 are under way to shard 0; shard 1 is newer than the worker's own copy, which says 4",
-                   [](auto& o) {
-                     o.how = run_outcome::ending::running;
-                     o.shards[0].workers[0] = account(3);
-                     o.shards[1].workers[1] = account(9);
-                   },
-                   {15, 7}},
-                  {"of a lost worker some may be under way",
-                   [](auto& o) {
-                     o.how = run_outcome::ending::running;
-                     o.lost = {true, false};
-                     o.shards[1].workers[0] = account(4);
-                   },
-                   {10, 8}},
-                  {"the block is ahead of its workers",
-                   [](auto& o) {
-                     o = hogwild_run(true);
-                     o.how = run_outcome::ending::running;
-                     o.lost = {false, false};
-                   },
-                   {6, 6},
-                   {},
-                   9}});
+  expect_audited("8 are under way to shard 0; shard 1 is newer than the worker's own copy, which says 4",
+                 {15, 7}, {}, [](auto& o) {
+                   o.how = run_outcome::ending::running;
+                   o.shards[0].workers[0] = account(3);
+                   o.shards[1].workers[1] = account(9);
+                 });
+  expect_audited("of a lost worker some may be under way", {10, 8}, {}, [](auto& o) {
+    o.how = run_outcome::ending::running;
+    o.lost = {true, false};
+    o.shards[1].workers[0] = account(4);
+  });
+  expect_audited(
+      "the block is ahead of its workers", {6, 6}, {},
+      [](auto& o) {
+        o = hogwild_run(true);
+        o.how = run_outcome::ending::running;
+        o.lost = {false, false};
+      },
+      9);
 }
 
 /// A piece that a worker sent at this moment of its clock, with events of 1 ms each that end 1 ms apart.

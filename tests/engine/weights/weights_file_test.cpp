@@ -413,7 +413,7 @@ protected:
     return all;
   }
 
-  void refuses(const std::string& what, const model_function& model, const std::string& says,
+  void refuses(const std::string& what, const std::string& says, const model_function& model,
                const model_card& card = card_of_rows()) const {
     expect_refused({what, [&] { write_onnx(path_, model, drawn_weights(model, card)); }, says});
     EXPECT_FALSE(std::filesystem::exists(path_));
@@ -486,38 +486,29 @@ value features_of(graph& g, const model_request& r) {
 }
 
 TEST_F(OnnxFile, NamesAnOperationThatCannotBeWritten) {
-  refuses(
-      "dropout that is always on",
-      [](graph& g, const model_request& r) {
-        return outputs_of(g, r, dense(dropout(features_of(g, r), 0.5F, 1), 3, "out"));
-      },
-      "'drawn.safetensors' cannot be written as ONNX: operation 'dropout' (weights_file_test.cpp:");
+  refuses("dropout that is always on",
+          "'drawn.safetensors' cannot be written as ONNX: operation 'dropout' (weights_file_test.cpp:",
+          [](graph& g, const model_request& r) {
+            return outputs_of(g, r, dense(dropout(features_of(g, r), 0.5F, 1), 3, "out"));
+          });
   model_card sparse = card_of_rows("softmax");
   sparse.request.nonzeros = 1;
-  refuses("sparse rows", find_model("softmax"), "operation 'sparse_matmul' (", sparse);
+  refuses("sparse rows", "operation 'sparse_matmul' (", find_model("softmax"), sparse);
 }
 
 TEST_F(OnnxFile, RefusesWhatDependsOnTheSizeOfTheBatch) {
-  refuses(
-      "a constant",
-      [](graph& g, const model_request& r) {
-        return outputs_of(g, r, dense(features_of(g, r), 3, "out") * (1 / static_cast<float>(r.batch)));
-      },
-      "a constant of it depends on the batch (weights_file_test.cpp:");
-  refuses(
-      "an attribute",
-      [](graph& g, const model_request& r) {
-        return outputs_of(g, r, slice(dense(features_of(g, r), 3, "out"), 0, 0, r.batch));
-      },
-      "operation 'slice' (weights_file_test.cpp:");
-  refuses(
-      "the number of nodes",
-      [](graph& g, const model_request& r) {
-        value x = dense(features_of(g, r), 3, "out");
-        for (std::size_t i = 0; i < r.batch; ++i) x = x + 1;
-        return outputs_of(g, r, x);
-      },
-      "its nodes depend on the batch");
+  refuses("a constant", "a constant of it depends on the batch (weights_file_test.cpp:",
+          [](graph& g, const model_request& r) {
+            return outputs_of(g, r, dense(features_of(g, r), 3, "out") * (1 / static_cast<float>(r.batch)));
+          });
+  refuses("an attribute", "operation 'slice' (weights_file_test.cpp:", [](graph& g, const model_request& r) {
+    return outputs_of(g, r, slice(dense(features_of(g, r), 3, "out"), 0, 0, r.batch));
+  });
+  refuses("the number of nodes", "its nodes depend on the batch", [](graph& g, const model_request& r) {
+    value x = dense(features_of(g, r), 3, "out");
+    for (std::size_t i = 0; i < r.batch; ++i) x = x + 1;
+    return outputs_of(g, r, x);
+  });
 }
 
 TEST_F(OnnxFile, RefusesWeightsThatAreNotThoseOfTheModel) {
