@@ -1,49 +1,23 @@
 #include <mailgrad/tests/cli/tool.hpp>
-#include <mailgrad/tests/support/scratch_files.hpp>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstddef>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
+#include <chrono>
 #include <regex>
-#include <sstream>
-#include <string>
-#include <vector>
 
-// The scripts by which a shell completes the words of the tool.
+// What is made of the options: scripts by which a shell completes the words of the tool, and manual pages;
+// and what cmake/mailgrad_commit.cmake finds out of a folder of sources.
 
-namespace mailgrad {
+namespace mailgrad::testing {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using testing::tool;
-
-std::string completion_for(const char* shell) {
-  tool t({"completion", shell});
-  EXPECT_EQ(t.code(), 0) << t.err();
-  return t.out();
-}
-
-std::string help_of(std::vector<std::string> words) {
-  words.emplace_back("--help");
-  tool t(words);
-  EXPECT_EQ(t.code(), 0) << t.err();
-  return t.out();
-}
+std::string completion_for(const char* shell) { return done(words{"completion", shell}).out; }
 
 /// What the first words of lines are, below these titles: of "  -h,--help   Print this", "-h" and "--help".
-std::vector<std::string> named_below(const std::string& help, const std::string& titles) {
-  std::vector<std::string> names;
-  std::istringstream lines(help);
+words named_below(const std::string& help, const std::string& titles) {
+  words names;
   bool below = false;
   const std::regex title(titles), name("  ([-a-z0-9,]+).*");
   std::smatch found;
-  for (std::string line; std::getline(lines, line);)
+  for (const std::string& line : lines_of(help))
     if (!line.starts_with(' ') && line.ends_with(':'))
       below = std::regex_match(line, title);
     else if (line.empty())
@@ -55,19 +29,19 @@ std::vector<std::string> named_below(const std::string& help, const std::string&
   return names;
 }
 
-std::string joined(const std::vector<std::string>& words) {
+std::string joined(const words& given) {
   std::string all;
-  for (const std::string& word : words) all += (all.empty() ? "" : " ") + word;
+  for (const std::string& word : given) all += (all.empty() ? "" : " ") + word;
   return all;
 }
 
-/// How the lines of a script begin that say what is offered behind `words`.
-std::string begin_behind(const std::string& shell, const std::vector<std::string>& words) {
-  if (shell == "bash") return "    '" + joined(words) + "') words='";
-  if (shell == "zsh") return "    '" + joined(words) + "') named=(";
-  if (words.empty()) return "complete -c mailgrad -n '__fish_use_subcommand'";
-  return "complete -c mailgrad -n '__fish_seen_subcommand_from " + words[0] +
-         (words.size() > 1 ? "; and __fish_seen_subcommand_from " + words[1] + "'" : "");
+/// How the lines of a script begin that say what is offered behind these words.
+std::string begin_behind(const std::string& shell, const words& given) {
+  if (shell == "bash") return "    '" + joined(given) + "') words='";
+  if (shell == "zsh") return "    '" + joined(given) + "') named=(";
+  if (given.empty()) return "complete -c mailgrad -n '__fish_use_subcommand'";
+  return "complete -c mailgrad -n '__fish_seen_subcommand_from " + given[0] +
+         (given.size() > 1 ? "; and __fish_seen_subcommand_from " + given[1] + "'" : "");
 }
 
 /// What such a line has if it offers `name`.
@@ -78,31 +52,26 @@ std::string offer(const std::string& shell, const std::string& name) {
   return name.starts_with('-') ? " -s " + name.substr(1) + ' ' : " -f -a " + name + ' ';
 }
 
-class CompletionFor : public ::testing::TestWithParam<const char*> {
+class CompletionFor : public TestWithParam<const char*> {
 protected:
-  void expect_all_offered(const std::vector<std::string>& words) {
-    const std::string help = help_of(words), offered = offered_behind(words);
-    const auto commands = named_below(help, "Subcommands:|Experiments:");
-    std::vector<std::string> names = named_below(help, "(?!Subcommands|Experiments).*:");
+  void expect_all_offered(const words& given) {
+    const std::string help = done(given + "--help").out, offered = offered_behind(given);
+    const words commands = named_below(help, "Subcommands:|Experiments:");
+    words names = named_below(help, "(?!Subcommands|Experiments).*:");
     std::erase_if(names, [](const std::string& name) { return !name.starts_with('-'); });
-    names.insert(names.end(), commands.begin(), commands.end());
+    names = names + commands;
     for (const std::string& name : names)
       EXPECT_NE(offered.find(offer(GetParam(), name)), std::string::npos)
-          << "mailgrad " << joined(words) << ' ' << name;
+          << "mailgrad " << joined(given) << ' ' << name;
     offered_ += names.size();
-    for (const std::string& command : commands) {
-      std::vector<std::string> below = words;
-      below.push_back(command);
-      expect_all_offered(below);
-    }
+    for (const std::string& command : commands) expect_all_offered(given + command);
   }
 
   /// The lines of the script on what comes behind these words, with a blank for each quote in bash.
-  std::string offered_behind(const std::vector<std::string>& words) const {
+  std::string offered_behind(const words& given) const {
     std::string all;
-    std::istringstream lines(script_);
-    for (std::string line; std::getline(lines, line);)
-      if (line.starts_with(begin_behind(GetParam(), words))) all += line + '\n';
+    for (const std::string& line : lines_of(script_))
+      if (line.starts_with(begin_behind(GetParam(), given))) all += line + '\n';
     if (GetParam() == std::string("bash")) std::ranges::replace(all, '\'', ' ');
     return all;
   }
@@ -123,33 +92,33 @@ TEST_P(CompletionFor, IsUnderstood) {
   EXPECT_EQ(t.code(), 0) << t.err();
 }
 
-INSTANTIATE_TEST_SUITE_P(Shells, CompletionFor, ::testing::Values("bash", "zsh", "fish"),
+INSTANTIATE_TEST_SUITE_P(Shells, CompletionFor, Values("bash", "zsh", "fish"),
                          [](const auto& shell) { return std::string(shell.param); });
 
 /// What bash offers for the last of these words.
-std::vector<std::string> offered_by_bash(const std::string& words) {
-  tool t({"-c", completion_for("bash") + "COMP_WORDS=(" + words +
+words offered_by_bash(const std::string& typed) {
+  tool t({"-c", completion_for("bash") + "COMP_WORDS=(mailgrad " + typed +
                     "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _mailgrad; echo \"${COMPREPLY[@]}\""},
          nullptr, {}, "bash");
   EXPECT_EQ(t.code(), 0) << t.err();
   std::istringstream out(t.out());
-  std::vector<std::string> offered;
+  words offered;
   for (std::string word; out >> word;) offered.push_back(word);
   return offered;
 }
 
 TEST(CompletionInBash, OffersCommandsOptionsAndValues) {
-  EXPECT_THAT(offered_by_bash("mailgrad tr"), ElementsAre("train"));
-  EXPECT_THAT(offered_by_bash("mailgrad train --load-s"), ElementsAre("--load-strict"));
-  EXPECT_THAT(offered_by_bash("mailgrad train --load-strict ''"), ElementsAre("yes", "no"));
-  EXPECT_THAT(offered_by_bash("mailgrad train --lr 0.1 --task c"), ElementsAre("classification"));
-  EXPECT_THAT(offered_by_bash("mailgrad train --policy ring"), ElementsAre("ringleader", "ringmaster"));
-  EXPECT_THAT(offered_by_bash("mailgrad train --save ''"), ElementsAre())
-      << "files are offered by bash itself";
-  EXPECT_THAT(offered_by_bash("mailgrad lab what"), ElementsAre("what-if"));
-  EXPECT_THAT(offered_by_bash("mailgrad lab stability-map --qui"), ElementsAre("--quick", "--quiet"));
-  EXPECT_THAT(offered_by_bash("mailgrad keys n"), ElementsAre("new"));
-  EXPECT_THAT(offered_by_bash("mailgrad completion z"), ElementsAre("zsh"));
+  for (const auto& [typed, offered] : {std::pair{"tr", "train"_w},
+                                       {"train --load-s", "--load-strict"_w},
+                                       {"train --load-strict ''", "yes no"_w},
+                                       {"train --lr 0.1 --task c", "classification"_w},
+                                       {"train --policy ring", "ringleader ringmaster"_w},
+                                       {"train --save ''", ""_w}, // files are offered by bash itself
+                                       {"lab what", "what-if"_w},
+                                       {"lab stability-map --qui", "--quick --quiet"_w},
+                                       {"keys n", "new"_w},
+                                       {"completion z", "zsh"_w}})
+    EXPECT_EQ(offered_by_bash(typed), offered) << typed;
 }
 
 // The options are those of the completion, which the tests above compare with each --help.
@@ -159,18 +128,16 @@ TEST(ManualPages, HaveEachOptionThatIsDeclared) {
           MAILGRAD_MAN_PAGES_SCRIPT},
          nullptr, {}, "cmake");
   ASSERT_EQ(t.code(), 0) << t.err();
-  std::istringstream lines(completion_for("bash"));
   const std::regex offered("    '([a-z][-a-z]*(?: [a-z][-a-z]*)?)'\\) words='(.*)' ;;");
   std::smatch found;
   std::size_t checked = 0;
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string& line : lines_of(completion_for("bash"))) {
     if (!std::regex_match(line, found, offered)) continue;
-    std::istringstream command(found[1]), words(found[2]);
+    std::istringstream command(found[1]), all(found[2]);
     std::string name;
     command >> name;
-    std::ifstream file(folder.path() / ("mailgrad-" + name + ".1"));
-    const std::string page(std::istreambuf_iterator<char>(file), {});
-    for (std::string word; words >> word;) {
+    const std::string page = content_of(folder.path() / ("mailgrad-" + name + ".1"));
+    for (std::string word; all >> word;) {
       if (!word.starts_with('-')) continue;
       EXPECT_NE(page.find(std::regex_replace(word, std::regex("-"), "\\-")), std::string::npos)
           << "mailgrad " << found[1] << ' ' << word;
@@ -181,10 +148,65 @@ TEST(ManualPages, HaveEachOptionThatIsDeclared) {
 }
 
 TEST(Completion, IsRefusedForOtherShells) {
-  tool t({"completion", "tcsh"});
-  EXPECT_EQ(t.code(), 2);
-  EXPECT_THAT(t.err(), HasSubstr("must be bash, zsh or fish, not 'tcsh'"));
+  EXPECT_THAT(refusal("completion tcsh"_w), HasSubstr("must be bash, zsh or fish, not 'tcsh'"));
+}
+
+struct BuildCommit : Test {
+  void SetUp() override {
+    if (std::system("git --version >/dev/null 2>&1") != 0) GTEST_SKIP() << "there is no git here";
+  }
+  void run(const std::string& command) const {
+    const std::string all = "cd " + sources_.path().string() + " && (" + command + ") >/dev/null 2>&1";
+    ASSERT_EQ(std::system(all.c_str()), 0) << all;
+  }
+  void commit(const std::string& file) const {
+    sources_.write(file, "text");
+    run("git init -q && git add . && git -c user.name=a -c user.email=b commit -qm c");
+  }
+  /// As the generated source has it.
+  std::string asked(const std::string& folder = "") const {
+    run("cmake -DSOURCE=" + (sources_.path() / folder).string() + " -DOUTPUT=" + output().string() + " -P " +
+        MAILGRAD_COMMIT_SCRIPT);
+    const std::string text = content_of(output());
+    const std::size_t begin = text.find('"') + 1;
+    return text.substr(begin, text.find('"', begin) - begin);
+  }
+  std::filesystem::path output() const { return build_.path() / "commit.cpp"; }
+
+  const scratch_folder sources_;
+  const scratch_folder build_;
+};
+
+TEST_F(BuildCommit, IsUnknownWhereThereIsNoRepository) { EXPECT_EQ(asked(), "unknown"); }
+
+TEST_F(BuildCommit, SaysWhetherFilesHaveChangedSince) {
+  commit("a.cpp");
+  const std::string clean = asked();
+  EXPECT_EQ(clean.size(), 12U) << clean;
+  EXPECT_EQ(clean.find_first_not_of("0123456789abcdef"), clean.npos) << clean;
+  sources_.write("untracked", "text");
+  EXPECT_EQ(asked(), clean);
+  sources_.write("a.cpp", "other text");
+  EXPECT_EQ(asked(), clean + "-dirty");
+}
+
+TEST_F(BuildCommit, IsNotThatOfARepositoryAround) {
+  commit("a.cpp");
+  std::filesystem::create_directory(sources_.path() / "unpacked");
+  EXPECT_EQ(asked("unpacked"), "unknown");
+}
+
+TEST_F(BuildCommit, LeavesItsSourceAloneUntilItChanges) {
+  commit("a.cpp");
+  asked();
+  const auto old = std::filesystem::file_time_type::clock::now() - std::chrono::hours(1);
+  std::filesystem::last_write_time(output(), old);
+  asked();
+  EXPECT_EQ(std::filesystem::last_write_time(output()), old);
+  sources_.write("a.cpp", "other text");
+  asked();
+  EXPECT_GT(std::filesystem::last_write_time(output()), old);
 }
 
 } // namespace
-} // namespace mailgrad
+} // namespace mailgrad::testing

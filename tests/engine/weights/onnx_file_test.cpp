@@ -12,7 +12,7 @@
 
 #include <fstream>
 
-// What stands in the file. tests/cli/onnx_in_python_test.cpp runs such files.
+// What stands in the file. tests/cli/in_python_test.cpp runs such files.
 
 namespace mailgrad {
 namespace {
