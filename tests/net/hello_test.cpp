@@ -7,7 +7,7 @@
 namespace mailgrad::net {
 namespace {
 
-using testing::HasSubstr;
+using namespace ::testing;
 
 features server_features() {
   return {{"run", key_text(7)},
@@ -67,14 +67,9 @@ TEST(Hello, OfTheLargestKindFitsIntoItsFrame) {
 }
 
 TEST(Hello, NamesRolesAndConnectionsThatThereAreNot) {
-  EXPECT_EQ(protocol_complaint([] {
-              to_hello({{"role", "king"}});
-            }),
-            "role: expected worker, shard or watcher, found 'king'");
-  EXPECT_EQ(protocol_complaint([] {
-              to_hello({{"connection", "third"}});
-            }),
-            "connection: expected control or bulk, found 'third'");
+  const auto complaint = [](const features& said) { return protocol_complaint([&] { to_hello(said); }); };
+  EXPECT_EQ(complaint({{"role", "king"}}), "role: expected worker, shard or watcher, found 'king'");
+  EXPECT_EQ(complaint({{"connection", "third"}}), "connection: expected control or bulk, found 'third'");
 }
 
 TEST(Hello, ThatFitsIsNotRefused) { EXPECT_EQ(compare(server_demands(), fitting()), std::nullopt); }
@@ -89,7 +84,7 @@ struct wrong_feature {
   std::string name, found, line;
 };
 
-class HelloRefusals : public testing::TestWithParam<wrong_feature> {};
+class HelloRefusals : public TestWithParam<wrong_feature> {};
 
 TEST_P(HelloRefusals, NameWhatBothSidesSayOnBothSides) {
   features says = fitting();
@@ -105,18 +100,17 @@ TEST_P(HelloRefusals, NameWhatBothSidesSayOnBothSides) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, HelloRefusals,
-    testing::Values(wrong_feature{"protocol", "4", "protocol: expected 5, found 4"},
-                    wrong_feature{"protocol", "", "protocol: expected 5, found nothing"},
-                    wrong_feature{"run", key_text(8),
-                                  "run: expected 0000000000000007, found 0000000000000008"},
-                    wrong_feature{"role", "watcher", "role: expected worker or shard, found watcher"},
-                    wrong_feature{"build", "4dd287a g++ 12 avx2",
-                                  "build: expected 4dd287a g++ 12 avx512, found 4dd287a g++ 12 avx2"},
-                    wrong_feature{"build", "", "build: expected 4dd287a g++ 12 avx512, found nothing"},
-                    wrong_feature{"model", "34cd", "model: expected 12ab, found 34cd"},
-                    wrong_feature{"data", "78\n", "data: expected 56ef, found 78\\x0a"},
-                    wrong_feature{"devices", "1", "devices of a worker: expected 2, found 1"},
-                    wrong_feature{"wire", "int8", "wire: expected float32 or bfloat16, found int8"}),
+    Values(wrong_feature{"protocol", "4", "protocol: expected 5, found 4"},
+           wrong_feature{"protocol", "", "protocol: expected 5, found nothing"},
+           wrong_feature{"run", key_text(8), "run: expected 0000000000000007, found 0000000000000008"},
+           wrong_feature{"role", "watcher", "role: expected worker or shard, found watcher"},
+           wrong_feature{"build", "4dd287a g++ 12 avx2",
+                         "build: expected 4dd287a g++ 12 avx512, found 4dd287a g++ 12 avx2"},
+           wrong_feature{"build", "", "build: expected 4dd287a g++ 12 avx512, found nothing"},
+           wrong_feature{"model", "34cd", "model: expected 12ab, found 34cd"},
+           wrong_feature{"data", "78\n", "data: expected 56ef, found 78\\x0a"},
+           wrong_feature{"devices", "1", "devices of a worker: expected 2, found 1"},
+           wrong_feature{"wire", "int8", "wire: expected float32 or bfloat16, found int8"}),
     [](const auto& tested) { return std::to_string(tested.index); });
 
 TEST(Welcome, IsReadAsItWasWritten) {
@@ -168,6 +162,64 @@ TEST(Timing, DerivesEveryLimitFromOneNumber) {
   EXPECT_EQ(timing{}.silence(), 1500ms);
   EXPECT_EQ(timing{}.hello(), 2s);
   EXPECT_EQ(timing{100ms}.silence(), 600ms);
+}
+
+/// What is said of features that arrive like this.
+std::string complaint_of(byte_view written) {
+  return protocol_complaint([&] { decode_features("hello", written); });
+}
+
+features some_features() { return {{"model", "12ab"}, {"protocol", "1"}, {"later", "than this build"}}; }
+
+TEST(Features, AreReadAsTheyWereWritten) {
+  EXPECT_EQ(decode_features("hello", encode(some_features())), some_features());
+  EXPECT_EQ(decode_features("hello", encode(features{})), features{});
+}
+
+TEST(Features, AreRefusedWhereverTheyAreCut) {
+  const bytes whole = encode(some_features());
+  for (std::size_t size = 0; size < whole.size(); ++size)
+    EXPECT_THAT(complaint_of(byte_view{whole}.first(size)), HasSubstr("hello: offset ")) << size;
+}
+
+TEST(Features, AreRefusedIfSomethingFollowsThem) {
+  bytes longer = encode(some_features());
+  longer.push_back(std::byte{0});
+  EXPECT_THAT(complaint_of(longer), HasSubstr("found 1 bytes more"));
+}
+
+TEST(Features, StandThereOnce) {
+  bytes twice;
+  frame_writer{twice}.u8(2).text("run").text("1").text("run").text("2");
+  EXPECT_THAT(complaint_of(twice), HasSubstr("expected 'run' once, found it twice"));
+}
+
+TEST(Features, HaveLimits) {
+  bytes many;
+  frame_writer{many}.u8(33);
+  EXPECT_THAT(complaint_of(many), HasSubstr("expected at most 32 features, found 33"));
+  bytes nameless;
+  frame_writer{nameless}.u8(1).text("").text("x");
+  EXPECT_THAT(complaint_of(nameless), HasSubstr("expected a name of 1 to 32"));
+  bytes wordy;
+  frame_writer{wordy}.u8(1).text("run").text(std::string(257, 'x'));
+  EXPECT_THAT(complaint_of(wordy), HasSubstr("expected at most 256 bytes of 'run', found 257"));
+  EXPECT_THROW(encode(features{{"run", std::string(257, 'x')}}), std::length_error);
+  EXPECT_THROW(encode(features{{"", "x"}}), std::length_error);
+}
+
+TEST(Features, HoldNumbers) {
+  const features all{
+      {"number", "4294967295"}, {"incarnation", "-1"}, {"session", "00000000000000ff"}, {"run", "0xff"}};
+  EXPECT_EQ(number_in(all, "number", UINT32_MAX), UINT32_MAX);
+  EXPECT_EQ(number_in(all, "absent", UINT32_MAX), std::nullopt);
+  EXPECT_EQ(protocol_complaint([&] { number_in(all, "number", 7); }),
+            "number: expected a number from 0 to 7, found '4294967295'");
+  EXPECT_EQ(protocol_complaint([&] { number_in(all, "incarnation", 7); }),
+            "incarnation: expected a number from 0 to 7, found '-1'");
+  EXPECT_EQ(key_in(all, "session"), 255U);
+  EXPECT_EQ(protocol_complaint([&] { key_in(all, "run"); }),
+            "run: expected 16 hexadecimal digits, found '0xff'");
 }
 
 } // namespace

@@ -11,14 +11,10 @@ namespace mailgrad::net {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::SizeIs;
-using testing::StartsWith;
+using namespace ::testing;
 
 /// A server, and peers whose bytes are written by hand.
-struct ServerEndTest : testing::Test, doorkeeper {
+struct ServerEndTest : Test, doorkeeper {
   session_events& let_in(session& s, const std::string& from) override {
     came_from.push_back(from);
     sessions.push_back(&s);

@@ -17,8 +17,7 @@ namespace mailgrad::net {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::HasSubstr;
-using testing::ThrowsMessage;
+using namespace ::testing;
 
 constexpr std::size_t small = 100;
 
@@ -31,7 +30,7 @@ struct ring {
   bytes data;
 };
 
-struct ByteRing : testing::Test {
+struct ByteRing : Test {
   std::size_t write(std::string_view text) {
     iovec part{const_cast<char*>(text.data()), text.size()};
     return writer.write({&part, 1});

@@ -13,10 +13,9 @@
 namespace mailgrad::net {
 namespace {
 
-using testing::HasSubstr;
-using testing::ThrowsMessage;
+using namespace ::testing;
 
-struct RegionOffer : testing::Test {
+struct RegionOffer : Test {
   RegionOffer() {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) != 0)
