@@ -54,7 +54,6 @@ public:
   std::atomic<int> loans{0};             ///< bodies that came without being moved
   std::atomic<int>* under_way = nullptr; ///< counts the bodies that are arriving, if it is there
 
-  /// False if it does not come true in a time that is far too long.
   template <class Predicate>
   bool wait_for(Predicate is_true) {
     return wait_until([&] { return is_true(kept_); });
@@ -72,12 +71,10 @@ public:
     wait_for([](auto& x) { return x.joins > 0 || !x.ends.empty(); });
     return locked([this] { return kept_.joins > 0; });
   }
-  /// The words of its end, "" if there is none.
   std::string wait_ended() {
     wait_for([](auto& x) { return !x.ends.empty(); });
     return locked([this] { return kept_.ends.empty() ? std::string() : kept_.ends.front().words; });
   }
-  /// How many bodies have come.
   std::size_t bodies() {
     return locked([this] { return kept_.bodies.size(); });
   }
@@ -153,9 +150,7 @@ public:
     awaited_layers* const came = locked([&] { return guests_[nth].get(); });
     return came->wait_joined() ? came : nullptr;
   }
-  /// The words of the nth refusal.
   std::string refused(std::size_t nth) { return turned_away_as(nth).first; }
-  /// Where the nth comes from who was refused.
   std::string refused_from(std::size_t nth) { return turned_away_as(nth).second; }
 
   std::atomic<int>* under_way = nullptr; ///< what the layers of each guest get
@@ -250,13 +245,11 @@ struct room_for_bodies {
   std::vector<awaited_layers*> guests;
 };
 
-/// How many descriptors this process has.
 inline std::size_t open_files() {
   const std::filesystem::directory_iterator all("/proc/self/fd");
   return static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
 
-/// The port of HOST:PORT.
 inline std::uint16_t port_of(const std::string& address) {
   return static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
 }

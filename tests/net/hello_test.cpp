@@ -7,6 +7,7 @@
 namespace mailgrad::net {
 namespace {
 
+using namespace std::chrono_literals;
 using namespace ::testing;
 
 features server_features() {
@@ -29,12 +30,7 @@ features fitting() {
 }
 
 TEST(Hello, IsReadAsItWasWritten) {
-  const hello said{.says = {{"wire", "float32"}},
-                   .part = role::shard,
-                   .number = 2,
-                   .incarnation = 3,
-                   .connection = plane::bulk,
-                   .session = 0xfedcba9876543210};
+  const hello said{{{"wire", "float32"}}, role::shard, 2, 3, plane::bulk, 0xfedcba9876543210};
   const hello heard = to_hello(decode_features("hello", encode(to_features(said))));
   EXPECT_EQ(heard.part, role::shard);
   EXPECT_EQ(heard.number, 2U);
@@ -113,17 +109,12 @@ INSTANTIATE_TEST_SUITE_P(
            wrong_feature{"wire", "int8", "wire: expected float32 or bfloat16, found int8"}),
     [](const auto& tested) { return std::to_string(tested.index); });
 
+std::string complaint_of(const welcome& said) {
+  return protocol_complaint([&] { decode_welcome(encode(said)); });
+}
+
 TEST(Welcome, IsReadAsItWasWritten) {
-  const welcome said{.run = 1,
-                     .session = 2,
-                     .you = {role::shard, 3},
-                     .incarnation = 4,
-                     .times = timing{std::chrono::milliseconds{100}},
-                     .messages = 5,
-                     .bodies = 6,
-                     .bodies_of_client = 7,
-                     .most_body_bytes = 8,
-                     .devices = 9};
+  const welcome said{1, 2, {role::shard, 3}, 4, timing{100ms}, 5, 6, 7, 8, 9};
   EXPECT_EQ(decode_welcome(encode(said)), said);
   const bytes whole = encode(said);
   for (std::size_t size = 0; size < whole.size(); ++size)
@@ -131,13 +122,12 @@ TEST(Welcome, IsReadAsItWasWritten) {
 }
 
 TEST(Welcome, DictatesNoHeartbeatThatNobodyCouldKeep) {
-  bytes said = encode(welcome{.times = timing{std::chrono::milliseconds{9}}});
-  EXPECT_THAT(protocol_complaint([&] { decode_welcome(said); }),
+  EXPECT_THAT(complaint_of(welcome{.times = timing{9ms}}),
               HasSubstr("expected a heartbeat each 10 to 60000 ms, found 9"));
 }
 
 TEST(Welcome, ExpectsADeviceOfEachWorker) {
-  EXPECT_THAT(protocol_complaint([] { decode_welcome(encode(welcome{.devices = 0})); }),
+  EXPECT_THAT(complaint_of(welcome{.devices = 0}),
               HasSubstr("expected a worker of 1 device or more, found 0"));
 }
 
@@ -157,14 +147,12 @@ TEST(Refusal, OfAPeerIsPrintedInOneLine) {
 }
 
 TEST(Timing, DerivesEveryLimitFromOneNumber) {
-  using namespace std::chrono_literals;
   EXPECT_EQ(timing{}.heartbeat(), 250ms);
   EXPECT_EQ(timing{}.silence(), 1500ms);
   EXPECT_EQ(timing{}.hello(), 2s);
   EXPECT_EQ(timing{100ms}.silence(), 600ms);
 }
 
-/// What is said of features that arrive like this.
 std::string complaint_of(byte_view written) {
   return protocol_complaint([&] { decode_features("hello", written); });
 }
@@ -188,23 +176,19 @@ TEST(Features, AreRefusedIfSomethingFollowsThem) {
   EXPECT_THAT(complaint_of(longer), HasSubstr("found 1 bytes more"));
 }
 
-TEST(Features, StandThereOnce) {
-  bytes twice;
-  frame_writer{twice}.u8(2).text("run").text("1").text("run").text("2");
-  EXPECT_THAT(complaint_of(twice), HasSubstr("expected 'run' once, found it twice"));
-}
-
-TEST(Features, HaveLimits) {
-  bytes many;
-  frame_writer{many}.u8(33);
-  EXPECT_THAT(complaint_of(many), HasSubstr("expected at most 32 features, found 33"));
-  bytes nameless;
-  frame_writer{nameless}.u8(1).text("").text("x");
-  EXPECT_THAT(complaint_of(nameless), HasSubstr("expected a name of 1 to 32"));
-  bytes wordy;
-  frame_writer{wordy}.u8(1).text("run").text(std::string(257, 'x'));
-  EXPECT_THAT(complaint_of(wordy), HasSubstr("expected at most 256 bytes of 'run', found 257"));
-  EXPECT_THROW(encode(features{{"run", std::string(257, 'x')}}), std::length_error);
+TEST(Features, StandThereOnceAndHaveLimits) {
+  const auto complaint = [](std::uint8_t count, const std::vector<std::string>& texts) {
+    bytes written;
+    frame_writer{written}.u8(count);
+    for (const std::string& text : texts) frame_writer{written}.text(text);
+    return complaint_of(written);
+  };
+  const std::string wordy(257, 'x');
+  EXPECT_THAT(complaint(2, {"run", "1", "run", "2"}), HasSubstr("expected 'run' once, found it twice"));
+  EXPECT_THAT(complaint(33, {}), HasSubstr("expected at most 32 features, found 33"));
+  EXPECT_THAT(complaint(1, {"", "x"}), HasSubstr("expected a name of 1 to 32"));
+  EXPECT_THAT(complaint(1, {"run", wordy}), HasSubstr("expected at most 256 bytes of 'run', found 257"));
+  EXPECT_THROW(encode(features{{"run", wordy}}), std::length_error);
   EXPECT_THROW(encode(features{{"", "x"}}), std::length_error);
 }
 
@@ -213,10 +197,9 @@ TEST(Features, HoldNumbers) {
       {"number", "4294967295"}, {"incarnation", "-1"}, {"session", "00000000000000ff"}, {"run", "0xff"}};
   EXPECT_EQ(number_in(all, "number", UINT32_MAX), UINT32_MAX);
   EXPECT_EQ(number_in(all, "absent", UINT32_MAX), std::nullopt);
-  EXPECT_EQ(protocol_complaint([&] { number_in(all, "number", 7); }),
-            "number: expected a number from 0 to 7, found '4294967295'");
-  EXPECT_EQ(protocol_complaint([&] { number_in(all, "incarnation", 7); }),
-            "incarnation: expected a number from 0 to 7, found '-1'");
+  for (const std::string name : {"number", "incarnation"})
+    EXPECT_EQ(protocol_complaint([&] { number_in(all, name, 7); }),
+              name + ": expected a number from 0 to 7, found '" + all.at(name) + "'");
   EXPECT_EQ(key_in(all, "session"), 255U);
   EXPECT_EQ(protocol_complaint([&] { key_in(all, "run"); }),
             "run: expected 16 hexadecimal digits, found '0xff'");

@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 
 #include <stdexcept>
-#include <string>
-#include <string_view>
 
 namespace mailgrad::net {
 namespace {

@@ -3,15 +3,8 @@
 #include <mailgrad/tests/support/slices.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <iostream>
-#include <map>
-#include <memory>
-#include <optional>
-#include <random>
-#include <string>
-#include <vector>
 
 // Sessions over a network that fails as a seed says. MAILGRAD_NET_SCHEDULES is how many seeds each of the
 // tests tries, and MAILGRAD_NET_SEED the first of them; else it is a slice of those that a test names.
@@ -57,7 +50,6 @@ class checked_talk final : public session_events {
 public:
   enum side : std::size_t { client = 0, server = 1 };
 
-  /// `own` and `keeper` may be set later, before any event.
   checked_talk(simulated_network& net, run_notes& notes, side mine, std::uint64_t seed)
       : net_(&net), notes_(&notes), mine_(mine), random_(seed) {}
 
@@ -213,7 +205,6 @@ public:
         *this);
   }
 
-  /// All of it. Returns what went wrong.
   const run_notes& play() {
     net_.listen(*server_, "server");
     for (std::uint32_t w = 0; w < workers_.size(); ++w) start(w);
@@ -248,8 +239,7 @@ private:
       talk.keeper = &end;
     }
 
-    /// Which one follows. It knows its own if it was let in, and one that took another's place finds out
-    /// which.
+    /// It knows its own if it was let in, and one that took another's place finds out which.
     std::uint32_t next_incarnation(const server_end& server, std::uint32_t number) const {
       if (const welcome& known = end.own().terms(); known.session != 0) return known.incarnation + 1;
       return asked_for == 0 ? 0 : server.incarnations().highest({role::worker, number}) + 1;

@@ -5,13 +5,8 @@
 
 #include <gmock/gmock.h>
 
-#include <map>
-#include <memory>
 #include <new>
 #include <optional>
-#include <stdexcept>
-#include <string>
-#include <utility>
 
 namespace mailgrad::net {
 namespace {
@@ -41,8 +36,7 @@ struct Sessions : joined_sessions<Layers> {
     }
   }
 };
-struct SessionTest : Sessions<played_layers> {
-  /// A body of so many bytes goes to the server.
+struct SessionStart : Sessions<played_layers> {
   void give(std::size_t size, const std::string& tag = "b") {
     body.assign(size, 'x');
     ASSERT_TRUE(client.send_body(bytes_of(tag), as_bytes(body), nullptr));
@@ -54,7 +48,6 @@ struct SessionTest : Sessions<played_layers> {
     now += span;
     client.tick(now);
   }
-  /// The server refuses the client, which has another model.
   void refuse() {
     const refusal why{refusal_code::model, "12ab", "34cd"};
     client.attach(plane::control, now);
@@ -63,8 +56,11 @@ struct SessionTest : Sessions<played_layers> {
 
   std::string body;
 };
+struct SessionTest : SessionStart {
+  void SetUp() override { join(); }
+};
 
-TEST_F(SessionTest, IsJoinedWhenBothConnectionsStand) {
+TEST_F(SessionStart, IsJoinedWhenBothConnectionsStand) {
   client.attach(plane::control, now);
   EXPECT_THAT(carry(client, server, plane::control), ElementsAre(frame_kind::hello));
   server.attach(plane::control, now);
@@ -83,7 +79,7 @@ TEST_F(SessionTest, IsJoinedWhenBothConnectionsStand) {
   EXPECT_EQ(server.peer_name(), "worker 2 (incarnation 3)");
 }
 
-TEST_F(SessionTest, IsJoinedByAMessageThatOvertakesTheSecondWelcome) {
+TEST_F(SessionStart, IsJoinedByAMessageThatOvertakesTheSecondWelcome) {
   client.attach(plane::control, now);
   carry(client, server, plane::control);
   server.attach(plane::control, now);
@@ -100,7 +96,7 @@ TEST_F(SessionTest, IsJoinedByAMessageThatOvertakesTheSecondWelcome) {
   EXPECT_THAT(above_client.ends, IsEmpty());
 }
 
-TEST_F(SessionTest, EndsIfItIsNotCompleteInTime) {
+TEST_F(SessionStart, EndsIfItIsNotCompleteInTime) {
   client.attach(plane::control, now);
   server.attach(plane::control, now);
   carry_all();
@@ -113,7 +109,6 @@ TEST_F(SessionTest, EndsIfItIsNotCompleteInTime) {
 }
 
 TEST_F(SessionTest, HandsMessagesOnInOrder) {
-  join();
   EXPECT_TRUE(client.send(bytes_of("one")));
   EXPECT_TRUE(client.send(bytes_of("two")));
   EXPECT_TRUE(server.send(bytes_of("three")));
@@ -123,7 +118,6 @@ TEST_F(SessionTest, HandsMessagesOnInOrder) {
 }
 
 TEST_F(SessionTest, PlacesBodiesWhereTheLayersAboveSay) {
-  join();
   std::string all(3 * most_piece_bytes + 5, '\0');
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<char>(i * i >> 3);
   ASSERT_TRUE(client.send_body(bytes_of("gradient"), as_bytes(all), nullptr));
@@ -136,7 +130,6 @@ TEST_F(SessionTest, PlacesBodiesWhereTheLayersAboveSay) {
 }
 
 TEST_F(SessionTest, KeepsTheMemoryOfABodyUntilItsLastPieceIsLetGo) {
-  join();
   auto memory = std::make_shared<std::string>(most_piece_bytes + 1, 'x');
   ASSERT_TRUE(client.send_body({}, as_bytes(*memory), memory));
   const std::weak_ptr<std::string> watched = memory;
@@ -149,7 +142,6 @@ TEST_F(SessionTest, KeepsTheMemoryOfABodyUntilItsLastPieceIsLetGo) {
 }
 
 TEST_F(SessionTest, SendsABodyOfNothing) {
-  join();
   ASSERT_TRUE(client.send_body(bytes_of("empty"), {}, nullptr));
   ASSERT_TRUE(client.send_body(bytes_of("full"), as_bytes("x"), nullptr));
   carry_all();
@@ -157,7 +149,6 @@ TEST_F(SessionTest, SendsABodyOfNothing) {
 }
 
 TEST_F(SessionTest, SaysWhoseCreditItWaitsFor) {
-  join();
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(client.send(bytes_of("m")));
   EXPECT_EQ(client.waits(), "");
   EXPECT_FALSE(client.send(bytes_of("m")));
@@ -173,7 +164,6 @@ TEST_F(SessionTest, SaysWhoseCreditItWaitsFor) {
 }
 
 TEST_F(SessionTest, GivesBodiesCreditOfTheirOwn) {
-  join();
   for (const bool may : {true, true, false}) EXPECT_EQ(server.send_body({}, as_bytes("x"), nullptr), may);
   EXPECT_EQ(server.waits(), "server waits for credit of worker 2 (incarnation 3): all 2 bodies that it may "
                             "have sent are under way");
@@ -186,7 +176,6 @@ TEST_F(SessionTest, GivesBodiesCreditOfTheirOwn) {
 }
 
 TEST_F(SessionTest, TellsBothSidesTheSameReason) {
-  join();
   client.leave("the run is over", now);
   carry_all();
   expect_both_ended(end_reason::left);
@@ -197,7 +186,6 @@ TEST_F(SessionTest, TellsBothSidesTheSameReason) {
 }
 
 TEST_F(SessionTest, EndsIfItsControlConnectionCloses) {
-  join();
   server.lose(plane::control, "Connection reset by peer", now);
   EXPECT_EQ(end_of(above_server),
             "worker 2 (incarnation 3): the control connection closed without a goodbye: "
@@ -206,7 +194,6 @@ TEST_F(SessionTest, EndsIfItsControlConnectionCloses) {
 }
 
 TEST_F(SessionTest, WaitsForTheReasonIfItsBulkConnectionClosesFirst) {
-  join();
   client.leave("done", now);
   server.lose(plane::bulk, "end of file", now);
   EXPECT_THAT(above_server.ends, IsEmpty());
@@ -215,7 +202,6 @@ TEST_F(SessionTest, WaitsForTheReasonIfItsBulkConnectionClosesFirst) {
 }
 
 TEST_F(SessionTest, EndsIfItsBulkConnectionClosesForNoReason) {
-  join();
   server.lose(plane::bulk, "end of file", now);
   EXPECT_EQ(server.deadline(), now + 250ms);
   now += 250ms;
@@ -225,7 +211,6 @@ TEST_F(SessionTest, EndsIfItsBulkConnectionClosesForNoReason) {
 }
 
 TEST_F(SessionTest, IsDeafAfterItsEnd) {
-  join();
   ASSERT_TRUE(client.send(bytes_of("late")));
   server.leave("enough", now);
   carry(client, server, plane::control);
@@ -234,14 +219,14 @@ TEST_F(SessionTest, IsDeafAfterItsEnd) {
   EXPECT_THROW(server.send(bytes_of("x")), std::logic_error);
 }
 
-TEST_F(SessionTest, IsToldByARefusalWhatTheServerExpected) {
+TEST_F(SessionStart, IsToldByARefusalWhatTheServerExpected) {
   refuse();
   ASSERT_EQ(end_of(above_client), "server refuses: model: expected 12ab, found 34cd");
   EXPECT_EQ(above_client.ends[0].reason, end_reason::refused);
 }
 
 /// A worker's session with a parameter host, whose server is not that of the run.
-TEST_F(SessionTest, CallsItsServerAsItIsToldTo) {
+TEST_F(SessionStart, CallsItsServerAsItIsToldTo) {
   for (session* each : {&client, &server}) each->call_server("the parameter host of shard 1");
   EXPECT_EQ(client.peer_name(), "the parameter host of shard 1");
   EXPECT_EQ(server.self_name(), "the parameter host of shard 1");
@@ -249,7 +234,7 @@ TEST_F(SessionTest, CallsItsServerAsItIsToldTo) {
   EXPECT_EQ(end_of(above_client), "the parameter host of shard 1 refuses: model: expected 12ab, found 34cd");
 }
 
-TEST_F(SessionTest, RefusesWhatItCannotSend) {
+TEST_F(SessionStart, RefusesWhatItCannotSend) {
   EXPECT_THROW(client.send(bytes_of("early")), std::logic_error);
   join();
   EXPECT_THROW(client.send(bytes(most_message_bytes + 1)), std::length_error);
@@ -259,7 +244,7 @@ TEST_F(SessionTest, RefusesWhatItCannotSend) {
 
 // Frames that a session does not take: those without credit, out of order, or out of place.
 
-TEST_F(SessionTest, HearsNothingBeforeBothConnectionsStand) {
+TEST_F(SessionStart, HearsNothingBeforeBothConnectionsStand) {
   client.attach(plane::control, now);
   server.attach(plane::control, now);
   forge(server, plane::control, frame_kind::message, as_bytes("m"), 1);
@@ -267,7 +252,6 @@ TEST_F(SessionTest, HearsNothingBeforeBothConnectionsStand) {
 }
 
 TEST_F(SessionTest, TakesNoMessageThatHasNoCredit) {
-  join();
   for (std::uint64_t i = 2; i < 7; ++i) forge(server, plane::control, frame_kind::message, as_bytes("m"), i);
   EXPECT_THAT(above_server.messages, SizeIs(4));
   carry_all();
@@ -275,7 +259,6 @@ TEST_F(SessionTest, TakesNoMessageThatHasNoCredit) {
 }
 
 TEST_F(SessionTest, TakesNoBodyThatHasNoCreditOrIsTooLarge) {
-  join();
   bytes begin;
   frame_writer{begin}.u64((1 << 20) + 1);
   forge(server, plane::bulk, frame_kind::body, begin);
@@ -285,7 +268,6 @@ TEST_F(SessionTest, TakesNoBodyThatHasNoCreditOrIsTooLarge) {
 }
 
 TEST_F(SessionTest, IgnoresAFrameThatComesTwice) {
-  join();
   ASSERT_TRUE(client.send(bytes_of("once")));
   const bytes frame = taken(client, plane::control, now);
   for (int i = 0; i < 2; ++i) server.receive(plane::control, frame, now);
@@ -297,7 +279,6 @@ TEST_F(SessionTest, IgnoresAFrameThatComesTwice) {
 }
 
 TEST_F(SessionTest, NeverWritesAPieceTwice) {
-  join();
   give(most_piece_bytes + 4);
   come(plane::bulk, client);
   const bytes piece = taken(client, plane::bulk, now);
@@ -308,7 +289,6 @@ TEST_F(SessionTest, NeverWritesAPieceTwice) {
 }
 
 TEST_F(SessionTest, EndsIfAFrameIsMissing) {
-  join();
   ASSERT_TRUE(client.send(bytes_of("lost")));
   ASSERT_TRUE(client.send(bytes_of("found")));
   taken(client, plane::control, now);
@@ -320,7 +300,6 @@ TEST_F(SessionTest, EndsIfAFrameIsMissing) {
 }
 
 TEST_F(SessionTest, TakesNothingOfAnotherIncarnation) {
-  join();
   forge(server, plane::control, frame_kind::message, as_bytes("old"), 2, 8);
   EXPECT_THAT(above_server.messages, IsEmpty());
   carry_all();
@@ -335,7 +314,6 @@ struct misplaced {
 struct SessionOrder : SessionTest, WithParamInterface<misplaced> {};
 
 TEST_P(SessionOrder, TakesNoFrameWhereItHasNoPlace) {
-  join();
   const frame_kind kind = GetParam().kind;
   forge(server, GetParam().on, kind, bytes(most_payload_bytes(kind) < 8 ? 1 : 8));
   ASSERT_THAT(end_of(above_server), HasSubstr("expected no " + std::string(to_string(kind))));
@@ -351,13 +329,11 @@ INSTANTIATE_TEST_SUITE_P(
            misplaced{frame_kind::lent, plane::control}, misplaced{frame_kind::returned, plane::control}));
 
 TEST_F(SessionTest, TakesNoPieceWithoutABody) {
-  join();
   forge(server, plane::bulk, frame_kind::piece, bytes(3));
   EXPECT_THAT(end_of(above_server), HasSubstr("piece: expected 1 to 0 bytes of a body, found 3"));
 }
 
 TEST_F(SessionTest, TakesNoCreditBack) {
-  join();
   bytes less;
   frame_writer{less}.u64(3).u64(2);
   forge(client, plane::control, frame_kind::credit, less);
@@ -368,7 +344,6 @@ TEST_F(SessionTest, TakesNoCreditBack) {
 using SessionWords = SessionTest;
 
 TEST_F(SessionWords, NameTheReasonsThatThereAre) {
-  join();
   client.leave("why", now);
   auto last = *client.next(plane::control, now);
   last.payload.front() = std::byte{11};
@@ -396,7 +371,6 @@ TEST_F(SessionWithoutMemory, EndsAndLeavesTheProcessAlone) {
 // By what a session tells that the other end lives, and when it takes silence for death.
 
 TEST_F(SessionTest, SaysEachHeartbeatThatItLivesAndHowFarItIs) {
-  join();
   client.set_progress({17, "worker 1 at the barrier"});
   EXPECT_EQ(client.deadline(), now + 250ms);
   tick(250ms);
@@ -408,7 +382,6 @@ TEST_F(SessionTest, SaysEachHeartbeatThatItLivesAndHowFarItIs) {
 
 /// What either connection has told may still be on its way there.
 TEST_F(SessionTest, TellsOnBothConnectionsAtOnceThatAWaitIsOver) {
-  join();
   client.set_progress({17, "worker 1 at the barrier"});
   tick(250ms);
   carry_all();
@@ -421,7 +394,6 @@ TEST_F(SessionTest, TellsOnBothConnectionsAtOnceThatAWaitIsOver) {
 }
 
 TEST_F(SessionTest, TakesSilenceOfMoreThanSixHeartbeatsForDeath) {
-  join();
   let_pass(1500ms, server);
   EXPECT_THAT(above_server.ends, IsEmpty());
   EXPECT_LE(server.deadline(), now + 1ms);
@@ -434,7 +406,6 @@ TEST_F(SessionTest, TakesSilenceOfMoreThanSixHeartbeatsForDeath) {
 }
 
 TEST_F(SessionTest, TakesAnyByteForASignOfLife) {
-  join();
   give(100);
   const bytes begin = taken(client, plane::bulk, now);
   for (std::size_t i = 0; i < begin.size(); ++i) {
@@ -448,7 +419,6 @@ TEST_F(SessionTest, TakesAnyByteForASignOfLife) {
 
 /// Who was stopped has heard nobody meanwhile, however long that was.
 TEST_F(SessionTest, TakesItsOwnPauseForNoSilenceOfThePeer) {
-  join();
   let_pass(500ms, server);
   now += 1h;
   server.tick(now);
@@ -475,7 +445,6 @@ TEST_F(SessionTest, WaitsLongForAParameterHost) {
 }
 
 TEST_F(SessionTest, TakesABulkConnectionThatItDoesNotReadForNoSilence) {
-  join();
   const auto control_comes_each = [this](instant span, int times) {
     for (int i = 0; i < times; ++i) {
       let_pass(span, server);
@@ -497,7 +466,6 @@ TEST_F(SessionTest, TakesABulkConnectionThatItDoesNotReadForNoSilence) {
 
 /// The layers above may be gone after ended().
 TEST_F(SessionTest, TellsNobodyThatItReadsAgainWhenItHasEnded) {
-  join();
   EXPECT_FALSE(server.reads_bulk(false, now));
   server.end({end_reason::failed, "enough"}, now);
   ASSERT_THAT(above_server.ends, SizeIs(1));
@@ -506,7 +474,6 @@ TEST_F(SessionTest, TellsNobodyThatItReadsAgainWhenItHasEnded) {
 }
 
 TEST_F(SessionTest, ReadsABodyThatIsUnderWayToItsEnd) {
-  join();
   give(100);
   come(plane::bulk, client);
   EXPECT_TRUE(server.reads_bulk(false, now));
@@ -516,7 +483,6 @@ TEST_F(SessionTest, ReadsABodyThatIsUnderWayToItsEnd) {
 }
 
 TEST_F(SessionTest, NoticesThatOneOfItsConnectionsIsSilent) {
-  join();
   for (int i = 0; i < 8; ++i) {
     tick(250ms);
     server.tick(now);
@@ -526,7 +492,6 @@ TEST_F(SessionTest, NoticesThatOneOfItsConnectionsIsSilent) {
 }
 
 TEST_F(SessionTest, SendsAHeartbeatBetweenTwoPieces) {
-  join();
   give(4 * most_piece_bytes, "");
   taken(client, plane::bulk, now);
   taken(client, plane::bulk, now);
@@ -555,7 +520,6 @@ struct SessionLoans : Sessions<keeping_layers> {
     join();
   }
   bool give() { return client.send_body(bytes_of("tag"), *body, body); }
-  /// A body of the client is lent to the server.
   void lend() {
     ASSERT_TRUE(give());
     carry(client, server, plane::bulk);

@@ -1,7 +1,6 @@
 #include <mailgrad/net/http/http_message.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <stdexcept>
 

@@ -2,16 +2,13 @@
 #include <mailgrad/tests/support/http_client.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <chrono>
 #include <deque>
 #include <optional>
 #include <stdexcept>
-#include <string>
 #include <system_error>
 #include <thread>
-#include <vector>
 
 namespace mailgrad {
 namespace {
@@ -110,10 +107,9 @@ TEST_F(HttpServer, TurnsAnExceptionIntoAnAnswer) {
 
 TEST_F(HttpServer, RefusesWhatIsNoHttp) {
   const std::uint16_t port = serve();
-  // TLS says hello so.
-  const std::string binary("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 hello\r\n\r\n", 21);
+  const std::string tls_hello("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 hello\r\n\r\n", 21);
   for (const std::string& garbage : std::vector<std::string>{
-           "garbage\r\n\r\n", binary, "GET / HTTP/9.9\r\n\r\n", "GET / HTTP/1.1\r\nno colon here\r\n\r\n",
+           "garbage\r\n\r\n", tls_hello, "GET / HTTP/9.9\r\n\r\n", "GET / HTTP/1.1\r\nno colon here\r\n\r\n",
            "POST /echo HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
            "POST /echo HTTP/1.1\r\nContent-Length: 99999999999999999999999\r\n\r\n"})
     EXPECT_THAT(answer_to(port, garbage), StartsWith("HTTP/1.1 400")) << garbage;

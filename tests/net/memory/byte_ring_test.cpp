@@ -6,12 +6,9 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <limits>
 #include <mutex>
 #include <random>
-#include <string>
 #include <thread>
-#include <vector>
 
 namespace mailgrad::net {
 namespace {
@@ -21,7 +18,6 @@ using namespace ::testing;
 
 constexpr std::size_t small = 100;
 
-/// A ring of this process.
 struct ring {
   explicit ring(std::size_t size = small) : data(size) {}
   ring_memory memory() { return {&counters, data}; }

@@ -13,13 +13,8 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include <algorithm>
-#include <atomic>
-#include <functional>
 #include <optional>
-#include <random>
 #include <stdexcept>
-#include <thread>
 
 namespace mailgrad::net {
 namespace {
@@ -58,7 +53,6 @@ private:
   descriptor socket_;
 };
 
-/// Who connects next.
 descriptor next_at(const descriptor& listener) {
   for (;;) {
     if (descriptor peer = accepted_at(listener.number())) return peer;

@@ -26,7 +26,6 @@ struct RegionOffer : Test {
   void say(byte_view data) {
     ASSERT_EQ(send(ours.number(), data.data(), data.size(), 0), static_cast<ssize_t>(data.size()));
   }
-  /// Memory of this many bytes.
   static descriptor memory(std::size_t size, int seals) {
     descriptor made(memfd_create("mailgrad-test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     EXPECT_EQ(ftruncate(made.number(), static_cast<off_t>(size)), 0);

@@ -5,20 +5,10 @@
 
 #include <gmock/gmock.h>
 
-#include <algorithm>
-#include <atomic>
 #include <deque>
-#include <future>
-#include <map>
-#include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <stdexcept>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 namespace mailgrad::net {
 namespace {
@@ -34,15 +24,11 @@ class played_world {
 public:
   explicit played_world(int size) : size_(size) {}
 
-  /// What the rank has of MPI.
   std::unique_ptr<mpi_calls> rank(int number) { return std::make_unique<one>(*this, number); }
-  /// Every call fails from now on.
   void fail() { fails_ = true; }
-  /// How many ranks have ended MPI.
   int ended() const { return ended_; }
   /// How many of them have not waited until all had come to their end.
   int ended_early() const { return ended_early_; }
-  /// How many ranks have come to their end.
   int coming_to_end() {
     const std::lock_guard guard(mutex_);
     return coming_to_end_;
@@ -129,7 +115,6 @@ private:
       if (world_->fails_) throw std::runtime_error("MPI: a cable was cut");
       return std::unique_lock(world_->mutex_);
     }
-    /// Of a request that is under way from now on.
     flag begun() { return under_way_[++last_] = std::make_shared<std::atomic<bool>>(false); }
 
     played_world* world_;
@@ -404,7 +389,7 @@ TEST_F(MpiRanks, AreReadByTurnsWhereThereIsRoomForOneBody) {
 
 using givers = all_reduce::givers;
 
-/// One rank of a played MPI, which takes its turns when it is told.
+/// A rank that takes its turns when it is told.
 struct one_rank {
   one_rank(played_world& world, int rank, int size)
       : mpi(world.rank(rank)), sums(*mpi, {rank, size}, 2), values(2) {}

@@ -12,20 +12,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <deque>
-#include <filesystem>
 #include <fstream>
-#include <functional>
-#include <future>
-#include <memory>
 #include <optional>
-#include <ostream>
 #include <stdexcept>
-#include <string>
 #include <system_error>
-#include <thread>
-#include <vector>
 
 // What holds for every network between processes, also when a peer fails.
 
@@ -49,14 +40,12 @@ struct network_kind {
 
 void PrintTo(const network_kind& k, std::ostream* out) { *out << k.name; }
 
-/// TCP with these keys.
 network_kind tcp_kind(const std::string& name, const std::shared_ptr<const tls_keys>& keys) {
   return {name, "127.0.0.1:0", [keys](std::chrono::milliseconds patience) {
             return std::make_unique<tcp_network>(tcp_options{.patience = patience, .keys = keys});
           }};
 }
 
-/// TCP, TLS by a token, and shared memory.
 const std::vector<network_kind>& network_kinds() {
   static const std::vector<network_kind> all = [] {
     const scratch_folder files;
@@ -86,7 +75,6 @@ struct StreamNetworks : TestWithParam<network_kind> {
     server->under_way = under_way;
     address = server->listen(*server_net, GetParam().any_address);
   }
-  /// So many clients join, one after the other.
   void join(std::size_t count = 1) {
     if (!server) serve();
     while (clients.size() < count) clients.emplace_back(*client_net);
@@ -97,7 +85,6 @@ struct StreamNetworks : TestWithParam<network_kind> {
     guest = server->guest(0);
     ASSERT_TRUE(guest);
   }
-  /// Each client gives so many bodies at once.
   void give(const std::shared_ptr<const bytes>& body, std::size_t count) {
     for (awaited_client& c : clients)
       for (std::size_t i = 0; i < count; ++i) c.send_body("b", body);
@@ -180,9 +167,8 @@ TEST_P(StreamNetworks, TakesBodiesOfManyByTurnsWhereThereIsRoomForOne) {
   }
 }
 
-/// Each of them has more to send at once, so that who was read first could be the first again. Whose bytes
-/// are still on their way when its turn comes lets the next one pass, so somebody may be one body ahead of
-/// its round.
+/// Who was read first could be the first again. Whose bytes are still on their way when its turn comes lets
+/// the next one pass, so somebody may be one body ahead of its round.
 TEST_P(StreamNetworks, TakesBodiesOfAllByTurnsWhileEachHasMore) {
   constexpr std::size_t each = 8;
   const auto room = std::make_shared<room_for_bodies>(); // the server asks it to its end
@@ -203,8 +189,7 @@ TEST_P(StreamNetworks, TakesBodiesOfAllByTurnsWhileEachHasMore) {
   }
 }
 
-/// However many of them wait. Else a server of a thousand workers would ask a million times for a body of
-/// each.
+/// However many wait. Else a server of a thousand workers would ask a million times for a body of each.
 TEST_P(StreamNetworks, AsksForFewOfThoseThatWaitForRoom) {
   struct one_room {
     std::atomic<int> under_way{0};
@@ -253,7 +238,6 @@ TEST_P(StreamNetworks, HoldsNoMoreThanTheCreditAllows) {
   EXPECT_EQ(accepted, 4);
 }
 
-/// The numbers of open sockets, beyond the standard streams.
 std::vector<int> open_sockets() {
   std::vector<int> all;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
@@ -392,7 +376,6 @@ private:
 
 /// A server whose peers fail.
 struct StreamFaults : TestWithParam<network_kind> {
-  /// A client joins this server as its nth guest.
   void join(awaited_server& at, const std::string& where, std::size_t nth = 0) {
     client.emplace(*other, where);
     ASSERT_TRUE(client->layers.wait_joined());

@@ -45,7 +45,6 @@ public:
   int descriptor() const noexcept { return socket_; }
   /// Waits for a peer. The caller closes its socket.
   int accepted() const { return accept(socket_, nullptr, nullptr); }
-  /// Waits for a peer, and closes its connection.
   void turn_away() const { close(accepted()); }
 
   /// Waits for a peer, says this to it, and waits until it closes.

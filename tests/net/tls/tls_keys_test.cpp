@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 
 #include <fstream>
-#include <iterator>
 #include <stdexcept>
 #include <system_error>
 
@@ -96,7 +95,6 @@ struct TlsKeys : Test {
   static void expect_no_token(const std::string& file, const std::string& words) {
     EXPECT_THAT([&] { tls_keys::of_token(file); }, ThrowsMessage<std::invalid_argument>(HasSubstr(words)));
   }
-  /// A file that its owner alone may read.
   std::string secret(const std::string& name, const std::string& text) const {
     const std::string file = files.write(name, text).string();
     chmod(file.c_str(), 0600);

@@ -11,15 +11,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
-#include <cstdint>
-#include <memory>
 #include <optional>
 #include <random>
 #include <span>
-#include <utility>
-#include <vector>
 
 namespace mailgrad::net {
 namespace {
@@ -47,7 +42,6 @@ struct TlsPipe : Test {
     server.reset();
     for (const int s : sockets) close(s);
   }
-  /// Both ends are made, and greet each other.
   void greet() {
     client.emplace(sockets[0], keys, tls_pipe::side::client);
     server.emplace(sockets[1], keys, tls_pipe::side::server);
@@ -61,7 +55,6 @@ struct TlsPipe : Test {
     const iovec part = part_of(data);
     return to.write({&part, 1});
   }
-  /// Both greet each other.
   static void greet(tls_pipe& one, tls_pipe& other) {
     std::byte place{};
     for (int round = 0; round < 3; ++round)
@@ -141,7 +134,6 @@ TEST_F(TlsPipe, EndsByARecordThatIsNoneBehindValidData) {
 TEST_F(TlsPipe, MakesNoRoomForALongGreeting) {
   server.emplace(sockets[1], keys, tls_pipe::side::server);
   bytes place(100);
-  // As far as the length of the message.
   for (const std::byte b : bytes_of_numbers({22, 3, 1, 0, 38, 1, 1, 0xff, 0xb8})) {
     const moved before = read(*server, place);
     ASSERT_EQ(before.what, moved::outcome::later) << before.words;
