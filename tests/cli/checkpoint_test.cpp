@@ -4,7 +4,6 @@
 #include <mailgrad/engine/checkpoint/best_weights.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 
-#include <map>
 #include <random>
 
 // Runs of the tool that are killed, stopped and resumed.
@@ -190,8 +189,8 @@ TEST_F(Checkpoints, GoOnInTheFolderThatIsResumed) {
 TEST_F(Checkpoints, MixWithNoneOfAnotherRun) {
   done(train("--checkpoint"_w + kept, "200"));
   done(train("--checkpoint"_w + other, "100"));
-  EXPECT_THAT(refusal(resume + "--steps 300 --quiet --checkpoint"_w + other),
-              HasSubstr("'" + other + "' holds checkpoints of an earlier run"));
+  expect_error(resume + "--steps 300 --quiet --checkpoint"_w + other,
+               "'" + other + "' holds checkpoints of an earlier run");
 }
 
 TEST_F(Checkpoints, GoOnWithOtherDevices) {
@@ -221,8 +220,8 @@ TEST_F(Checkpoints, ForgetWhereWeightsLayOnOtherDevices) {
 
 TEST_F(Checkpoints, AreRefusedToWorkersThatShallRunAheadAndCannot) {
   done(train("--parameters host --clip-norm 1 --checkpoint"_w + kept, "200"));
-  EXPECT_THAT(refusal(resume + "--steps 300 --parameters host --run-ahead 1"_w),
-              HasSubstr("--run-ahead 1: workers do not run ahead with --clip-norm"));
+  expect_error(resume + "--steps 300 --parameters host --run-ahead 1"_w,
+               "--run-ahead 1: workers do not run ahead with --clip-norm");
 }
 
 TEST_F(Checkpoints, CountTheStepsOfWorkersThatAreNoMore) {
@@ -232,9 +231,9 @@ TEST_F(Checkpoints, CountTheStepsOfWorkersThatAreNoMore) {
   EXPECT_EQ(resumed("--steps 900"_w)["steps"], 700);
   EXPECT_EQ(newest().filename(), checkpoint_name(900));
   EXPECT_EQ(resumed("--steps 1000"_w)["resumed"]["steps"], 900);
-  EXPECT_THAT(done(resume + "--steps 1100 --quiet"_w).out,
-              AllOf(HasSubstr("completed after 1100 steps, 100 of them since the resume; "),
-                    HasSubstr("the last after step 1100: ")));
+  EXPECT_THAT(
+      done(resume + "--steps 1100 --quiet"_w).out,
+      HasAll("completed after 1100 steps, 100 of them since the resume; ", "the last after step 1100: "));
 }
 
 /// A name counts local steps that were lost later, so the state in the file may have fewer.
@@ -328,22 +327,21 @@ TEST_F(RecordedCheckpoints, LetARecordingGoOn) {
 TEST_F(RecordedCheckpoints, GoOnWithoutARecordingThatIsGone) {
   kill_behind_a_checkpoint(checkpointed("--record"_w + recording));
   for (const char* suffix : {"", ".partial"}) std::filesystem::remove(recording + suffix);
-  EXPECT_THAT(refusal(resume + "--quiet --record"_w + recording),
-              HasSubstr("there is no recording '" + recording + "'; leave --record out"));
+  expect_error(resume + "--quiet --record"_w + recording,
+               "there is no recording '" + recording + "'; leave --record out");
   EXPECT_THAT(done(resume + "--quiet"_w).err, HasSubstr("this run goes on without a recording: "));
 }
 
 TEST_F(RecordedCheckpoints, OfARecordedRunGoOnWithOtherDevicesAndNoRecording) {
   kill_behind_a_checkpoint(checkpointed("--devices cpu:0,cpu:0 --record"_w + recording));
   EXPECT_THAT(done(resume + "--quiet --devices cpu:0,cpu:0,cpu:0"_w).err,
-              AllOf(HasSubstr("this run goes on without a recording: "),
-                    HasSubstr("is of a run with other workers")));
+              HasAll("this run goes on without a recording: ", "is of a run with other workers"));
 }
 
 TEST_F(RecordedCheckpoints, OfARunThatWasNotRecordedBeginNoRecording) {
   done(train("--checkpoint"_w + kept, "200"));
-  EXPECT_THAT(refusal(resume + "--quiet --steps 400 --record"_w + recording),
-              HasSubstr("would lack what came before; leave --record out"));
+  expect_error(resume + "--quiet --steps 400 --record"_w + recording,
+               "would lack what came before; leave --record out");
 }
 
 /// Checkpoints that the tool refuses to go on from, or to take for something else.
@@ -372,7 +370,7 @@ TEST_F(RefusedCheckpoints, OfAnotherRunAreRefused) {
   refused("--batch 8 --model mlp:hidden=6"_w, {"the model was mlp:hidden=5 (SHA-256 "});
   refused("--policy hogwild"_w, {"--policy was async, and is hogwild here"});
   refused("--load weights.safetensors"_w, {"leave --load out"});
-  EXPECT_THAT(refusal(checkpointed({})), HasSubstr("holds checkpoints of an earlier run"));
+  expect_error(checkpointed({}), "holds checkpoints of an earlier run");
 }
 
 TEST_F(RefusedCheckpoints, AreNoFilesOfWeights) {
@@ -409,8 +407,7 @@ TEST_F(RefusedCheckpoints, AreNoFilesOfWeights) {
 TEST_F(RefusedCheckpoints, AreThoseOfOneProcessAtATime) {
   tool first(train("--checkpoint-every 100 --checkpoint"_w + kept, "2000000"));
   await_newer(first);
-  EXPECT_THAT(refusal(resume + "--quiet"_w),
-              HasSubstr(kept + ": another run keeps its checkpoints there (process "));
+  expect_error(resume + "--quiet"_w, kept + ": another run keeps its checkpoints there (process ");
   first.signal(SIGKILL);
   EXPECT_EQ(first.code(), -SIGKILL);
   const std::string steps = std::to_string(steps_named_in(kept, newest()) + 50);
@@ -459,11 +456,10 @@ TEST_F(RefusedCheckpoints, OfAServerToWhichNobodyComesAreLeftAlone) {
 }
 
 TEST_F(RefusedCheckpoints, RefuseWhatCannotBeKept) {
-  EXPECT_THAT(refusal(resume), HasSubstr("cannot be read: No such file"));
-  EXPECT_THAT(refusal(train("--checkpoint-every 5"_w)), HasSubstr("--checkpoint"));
+  expect_error(resume, "cannot be read: No such file");
+  expect_error(train("--checkpoint-every 5"_w), "--checkpoint");
   for (const char* every : {"0", "5 min", "-1", "min", "1e3", "99999999min", "18446744073709551616"})
-    EXPECT_THAT(refusal(train("--checkpoint"_w + kept + "--checkpoint-every"_w + every)),
-                HasSubstr("is no interval"));
+    expect_error(train("--checkpoint"_w + kept + "--checkpoint-every"_w + every), "is no interval");
   EXPECT_FALSE(std::filesystem::exists(kept)) << "a refused run makes no folder";
 }
 
@@ -506,7 +502,7 @@ TEST_F(GoingOn, WritesOnlyWhatIsNamedOrAskedFor) {
   for (const char* name : {"run.json", "w.safetensors", "run.rec"})
     EXPECT_FALSE(std::filesystem::exists(first / name)) << name;
   EXPECT_TRUE(std::filesystem::exists(first / "other.safetensors"));
-  EXPECT_THAT(refusal("train --same-outputs --model mlp"_w), HasSubstr("--resume"));
+  expect_error("train --same-outputs --model mlp"_w, "--resume");
 }
 
 TEST_F(GoingOn, FindsThePathsThatWereTypedInAnotherFolder) {
@@ -639,8 +635,8 @@ TEST_F(GoingOn, NamesReplayForAReplay) {
   }
   tool other = in(first, "train --quiet --same-outputs --resume replayed --steps 300000"_w);
   EXPECT_EQ(other.code(), 2);
-  EXPECT_THAT(other.err(), AllOf(HasSubstr(" is of a replay, which goes on by 'mailgrad replay RECORDING "),
-                                 HasSubstr("--resume replayed/checkpoint-")));
+  EXPECT_THAT(other.err(), HasAll(" is of a replay, which goes on by 'mailgrad replay RECORDING ",
+                                  "--resume replayed/checkpoint-"));
 }
 
 } // namespace

@@ -33,9 +33,8 @@ struct GpuTool : ToolTest {
 
 TEST_F(GpuTool, ListsTheGpusAndWhyOneCannotBeUsed) {
   set_up_gpu("gpus=2");
-  EXPECT_THAT(tool("devices"_w).out(),
-              AllOf(HasSubstr("cuda:0   simulated GPU, 8.0 GiB, compute capability 9.0"),
-                    HasSubstr("streams cuda:1, cuda:1/1, ...")));
+  EXPECT_THAT(tool("devices"_w).out(), HasAll("cuda:0   simulated GPU, 8.0 GiB, compute capability 9.0",
+                                              "streams cuda:1, cuda:1/1, ..."));
   set_up_gpu("capability=7");
   EXPECT_THAT(tool("devices"_w).out(),
               HasSubstr("compute capability 7.0, which is too old: 8.0 is the least"));
@@ -70,8 +69,8 @@ TEST_F(GpuTool, TrainsThereIfNobodyNamesADevice) {
                     path("run.json");
   tool cores(as_typed{run});
   ASSERT_EQ(cores.code(), 0) << cores.err();
-  EXPECT_THAT(cores.err(), AllOf(HasSubstr("on cores, since a GPU does not train this: "),
-                                 HasSubstr("has no kernel for a GPU yet"), HasSubstr("sync (default) on ")));
+  EXPECT_THAT(cores.err(), HasAll("on cores, since a GPU does not train this: ",
+                                  "has no kernel for a GPU yet", "sync (default) on "));
   EXPECT_EQ(report().at("devices").at(0), "cpu:0");
   tool only_looked(as_typed{run + "--dry-run"});
   EXPECT_EQ(only_looked.code(), 0) << only_looked.err();
@@ -175,8 +174,7 @@ TEST_F(GpuTool, SaysWhichDevicesWouldDoForAReplay) {
 TEST_F(GpuTool, SaysWhatToDoIfMemoryIsLacking) {
   set_up_gpu("memory=65536");
   EXPECT_THAT(refusal(training("--devices cuda:0"_w), 1),
-              AllOf(HasSubstr("cuda:0: out of memory: "), HasSubstr("of 64.0 KiB"), HasSubstr(", for "),
-                    HasSubstr("take a smaller --batch")));
+              HasAll("cuda:0: out of memory: ", "of 64.0 KiB", ", for ", "take a smaller --batch"));
   EXPECT_THAT(tool(training("--devices cuda,cuda:0/1"_w)).err(), HasSubstr("fewer streams in --devices"));
 }
 

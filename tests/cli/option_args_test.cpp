@@ -9,8 +9,6 @@
 #include <mailgrad/tensor/device.hpp>
 #include <mailgrad/tests/cli/tool.hpp>
 
-#include <cstdint>
-
 // Words of a command line as options: how they are kept and renamed, what is chosen where one is not named,
 // and what is advised where memory is lacking.
 
@@ -254,28 +252,21 @@ TEST(MemoryAdvice, HasNoOptionsForAReplayWhichTakesNone) {
   EXPECT_THAT(memory_advice(lacking, again), Not(HasSubstr("--")));
 }
 
-TEST(MemoryAdvice, NamesNothingOfWhichTheRunHasTheLeast) {
-  EXPECT_EQ(memory_advice(lacking, {{gpu}, {}, 1, "bfloat16"}),
-            "to need less memory, take a smaller --batch or model");
-  EXPECT_EQ(memory_advice(lacking, {{gpu, second_gpu}, {}, 4, "float32"}),
-            "to need less memory, take a smaller --batch or model, or --precision bfloat16");
-  EXPECT_EQ(memory_advice(lacking, {{gpu, host, host}, {host}, 4, "float32"}),
-            "to need less memory, take a smaller --batch or model")
-      << "a core computes in float32 alone, and shards on the host take no memory of a GPU";
-}
-
-TEST(MemoryAdvice, NamesStreamsShardsAndThePlaceOfTheWeights) {
-  const std::string all = memory_advice(lacking, {{gpu, second_stream}, {gpu}, 2, "tf32"});
-  EXPECT_EQ(all, "to need less memory, take a smaller --batch or model, fewer streams in --devices, fewer "
-                 "--shards, --precision bfloat16, or --parameters host");
-  EXPECT_THAT(memory_advice(lacking, {{gpu}, {host, gpu}, 1, "float32"}),
-              EndsWith("model, --precision bfloat16, or --parameters host"));
-  EXPECT_THAT(memory_advice(lacking, {{host}, {gpu}, 1, "float32"}), EndsWith("model, or --parameters host"));
-}
-
-TEST(MemoryAdvice, NamesStreamsThatWorkersOfOtherProcessesMayHave) {
-  EXPECT_THAT(memory_advice(lacking, {{}, {}, 2, "float32"}),
-              EndsWith("model, fewer streams in --devices, or --precision bfloat16"));
+/// Devices of workers, places of weights, shards and the precision.
+TEST(MemoryAdvice, NamesAllOfWhichTheRunCouldHaveLess) {
+  const std::string less = "to need less memory, take a smaller --batch or model";
+  for (const auto& [needs, also] : std::vector<std::pair<memory_needs, std::string>>{
+           {{{gpu}, {}, 1, "bfloat16"}, ""},
+           {{{gpu, second_gpu}, {}, 4, "float32"}, ", or --precision bfloat16"},
+           // A core computes in float32 alone, and shards on the host take no memory of a GPU.
+           {{{gpu, host, host}, {host}, 4, "float32"}, ""},
+           {{{gpu, second_stream}, {gpu}, 2, "tf32"},
+            ", fewer streams in --devices, fewer --shards, --precision bfloat16, or --parameters host"},
+           {{{gpu}, {host, gpu}, 1, "float32"}, ", --precision bfloat16, or --parameters host"},
+           {{{host}, {gpu}, 1, "float32"}, ", or --parameters host"},
+           // Workers of other processes may have streams.
+           {{{}, {}, 2, "float32"}, ", fewer streams in --devices, or --precision bfloat16"}})
+    EXPECT_EQ(memory_advice(lacking, needs), less + also);
 }
 
 } // namespace

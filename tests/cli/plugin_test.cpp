@@ -92,7 +92,7 @@ TEST_F(TrainCommandWithAPlugin, IsLoadedInAReplayOnlyIfItIsTheOneRecorded) {
 TEST_F(TrainCommandWithAPlugin, IsLoadedInAResumedRunOnlyIfItIsNamedThen) {
   train_by_copy({"--checkpoint", kept});
   for (const words& more : {words{}, "--plugin"_w + plugin("own_momentum"), "--policy sync"_w})
-    EXPECT_THAT(refusal(resumed(more)), HasSubstr(untrusted));
+    expect_error(resumed(more), untrusted);
   EXPECT_THAT(done(resumed("--stop-when steps>=10 --metrics-every 1 --plugin"_w + rule, "100000000")).out,
               HasSubstr("\ngoes on by    mailgrad train --plugin " + rule + " --resume " + kept));
 }
@@ -102,7 +102,7 @@ TEST_F(TrainCommandWithAPlugin, IsLoadedInAResumedReplayOnlyIfItIsNamedOrRecorde
   const std::string other = path("sgd.rec");
   trained(MAILGRAD_SMALL_CSV, "sgd", "--steps 9 --batch 4 --record"_w + other);
   train_by_copy({"--record", recording, "--checkpoint", kept});
-  EXPECT_THAT(refusal({"replay", other, "--resume", kept}), HasSubstr(untrusted));
+  expect_error({"replay", other, "--resume", kept}, untrusted);
   EXPECT_THAT(refusal({"replay", other, "--resume", kept, "--plugin", rule}),
               Not(HasSubstr("names plug-ins")));
   done("replay --checkpoint-every 4"_w + recording + "--checkpoint" + path("replayed"));
@@ -143,8 +143,8 @@ struct TrainCommandWithWholeVariables : ToolTest {
 
 TEST_F(TrainCommandWithWholeVariables, TellsTheBalanceOfItsShards) {
   const spoken run = done(train("muon", "--shards 2"_w));
-  EXPECT_THAT(run.out + run.err, AllOf(HasSubstr(" weights in 2 shards of whole variables: "),
-                                       HasSubstr(" bytes, "), HasSubstr("; the largest has ")));
+  EXPECT_THAT(run.out + run.err,
+              HasAll(" weights in 2 shards of whole variables: ", " bytes, ", "; the largest has "));
 }
 
 /// Workers in other processes are told where the shards are cut.
@@ -210,8 +210,8 @@ TEST_F(PluginRemoteTool, IsRefusedByAHostThatHasOnlyAnotherOfTheSameName) {
   for (tool* each : {&host, &server}) {
     EXPECT_EQ(each->code(), 1);
     EXPECT_THAT(each->err(),
-                AllOf(HasSubstr("optimizer 'namesake' of the run: expected a plug-in with it and SHA-256 "),
-                      HasSubstr("name it by --plugin when this process is started")));
+                HasAll("optimizer 'namesake' of the run: expected a plug-in with it and SHA-256 ",
+                       "name it by --plugin when this process is started"));
   }
   worker.code();
 }
@@ -228,8 +228,8 @@ TEST_F(PluginRemoteTool, IsLoadedForNobodyWhoOnlyAsks) {
   const std::string address = address_of(server);
   tool worker({"join", address});
   ASSERT_TRUE(worker.says("has joined") && server.says("has joined")) << server.err();
-  EXPECT_THAT(refusal({"switch", address, plugin("fair_turns") + ":1"}),
-              HasSubstr("a plug-in is loaded by the process that names it, and by no other"));
+  expect_error({"switch", address, plugin("fair_turns") + ":1"},
+               "a plug-in is loaded by the process that names it, and by no other");
   done({"stop", address});
   expect_ended({&server});
 }

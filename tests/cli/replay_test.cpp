@@ -5,8 +5,6 @@
 
 #include <zlib.h>
 
-#include <cstdint>
-
 // Runs of the tool, recorded and repeated, on a table of sixty rows.
 
 namespace mailgrad::testing {
@@ -75,16 +73,14 @@ TEST_F(ReplayCommand, ReadsAPathThatIsNotUtf8) {
 TEST_F(ReplayCommand, RepeatsTheWordsOfTheCommandLine) {
   done(record("--optimizer adam:beta1=0.8 --lr 0.01 --schedule cosine:total=100 --cure polynomial:0.7 "
               "--devices 'cpu:0, cpu:0' --epochs 3 --seed 7 --l2 0.001 --clip-norm 2 --weight-decay 0.01"_w));
-  EXPECT_THAT(done({"replay", recording}).out,
-              AllOf(HasSubstr("the same parameters"), HasSubstr("polynomial:0.7")));
+  EXPECT_THAT(done({"replay", recording}).out, HasAll("the same parameters", "polynomial:0.7"));
 }
 
 TEST_F(ReplayCommand, TakesOtherDevicesAndDataThatMoved) {
   done(record("--devices cpu:0,cpu:0 --steps 50"_w));
   std::filesystem::copy_file(MAILGRAD_SMALL_CSV, path("moved.csv"));
   done("replay --devices cpu:0,cpu:0"_w + recording + "--data" + path("moved.csv"));
-  EXPECT_THAT(refusal("replay --devices cpu:0"_w + recording),
-              HasSubstr("--devices: the recording has 2, these are 1"));
+  expect_error("replay --devices cpu:0"_w + recording, "--devices: the recording has 2, these are 1");
 }
 
 TEST_F(ReplayCommand, LooksCloserAtARunThatDidNot) {
@@ -160,11 +156,10 @@ TEST_F(ReplayCommand, WritesOverNothingThatItReads) {
   done(record("--devices cpu:0,cpu:0 --steps 12"_w));
   const std::string before = bytes(), file = path("run.json");
   const words to_train = "train --data"_w + MAILGRAD_SMALL_CSV + "--report";
-  EXPECT_THAT(refusal({"replay", recording, "--report", recording}),
-              HasSubstr("--report and the recording both name"));
+  expect_error({"replay", recording, "--report", recording}, "--report and the recording both name");
   EXPECT_EQ(bytes(), before);
-  EXPECT_THAT(refusal(to_train + file + "--record" + file), HasSubstr("--report and --record both name"));
-  EXPECT_THAT(refusal(to_train + ""), HasSubstr("file name is missing"));
+  expect_error(to_train + file + "--record" + file, "--report and --record both name");
+  expect_error(to_train + "", "file name is missing");
 }
 
 TEST_F(ReplayCommand, RefusesInOneLineALookThatMakesNoSense) {
@@ -229,8 +224,8 @@ TEST_F(ReplayCommand, TrainRecordsNoHogwild) {
 
 TEST_F(ReplayCommand, TrainSaysSoIfItCannotRecord) {
   expect_refused(train("--record /no/such/folder/x"_w), "'/no/such/folder/x' cannot be written");
-  EXPECT_THAT(refusal(train("--quiet --record /dev/full"_w)),
-              HasSubstr("recording '/dev/full' cannot be written: No space left"));
+  expect_error(train("--quiet --record /dev/full"_w),
+               "recording '/dev/full' cannot be written: No space left");
 }
 
 /// It is the recording that asks for them. What is forged is as long as what was there.
@@ -238,15 +233,14 @@ TEST_F(ReplayCommand, SaysThatTheRecordingHasItsWeightsOrWorkersOnAGpu) {
   const words replay = "replay --quiet"_w + recording;
   done(record("--devices cpu:0,cpu:0 --shards 2 --parameters host,host --steps 12"_w));
   forge("--devices=cpu:0,cpu:0", "--devices=cuda:9,cuda");
-  EXPECT_THAT(refusal(replay),
-              AllOf(HasSubstr("run.rec' has its workers on cuda:9,cuda: device cuda:9 is not"),
-                    HasSubstr("it repeats on such GPUs alone")));
-  EXPECT_THAT(refusal(replay + "--devices cuda:99,cuda:99"_w), HasSubstr("mailgrad: device cuda:99 is not"));
+  expect_error(replay, "run.rec' has its workers on cuda:9,cuda: device cuda:9 is not",
+               "it repeats on such GPUs alone");
+  expect_error(replay + "--devices cuda:99,cuda:99"_w, "mailgrad: device cuda:99 is not");
   done(replay + "--devices cpu:0,cpu:0"_w);
   forge("--parameters=host,host", "--parameters=cuda:9999");
-  EXPECT_THAT(refusal(replay + "--devices cpu:0,cpu:0"_w),
-              AllOf(HasSubstr("run.rec' has its weights on cuda:9999: device cuda:9999 is not"),
-                    HasSubstr("it repeats on such GPUs alone")));
+  expect_error(replay + "--devices cpu:0,cpu:0"_w,
+               "run.rec' has its weights on cuda:9999: device cuda:9999 is not",
+               "it repeats on such GPUs alone");
 }
 
 // Recordings of runs that were ended, were killed or are still under way, and one that filled the disk.
@@ -297,16 +291,15 @@ TEST_F(ReplayCommand, RepeatsARunThatCtrlCEnded) {
 TEST_F(ReplayCommand, RepeatsAKilledRunAsFarAsItGoes) {
   tool killed(record_without_end("--devices cpu:0,cpu:0 --shards 2"_w));
   ASSERT_TRUE(killed.says("step ")) << killed.err();
-  EXPECT_THAT(refusal({"replay", recording + ".partial"}), HasSubstr("is being written by a run (process "));
+  expect_error({"replay", recording + ".partial"}, "is being written by a run (process ");
   killed.signal(SIGKILL);
   killed.code();
   EXPECT_THAT(refusal({"replay", recording}), HasSubstr("run.rec.partial'")) << "where to look";
   tool replayed("replay --quiet"_w + (recording + ".partial") + "--report" + path("run.json"));
   EXPECT_EQ(replayed.code(), 4) << replayed.err();
   EXPECT_THAT(replayed.out(), HasSubstr("as far as the recording goes"));
-  EXPECT_THAT(replayed.err(),
-              AllOf(HasSubstr("the recording ends after " + report()["steps"].dump() + " of "),
-                    HasSubstr("since it was not completed")));
+  EXPECT_THAT(replayed.err(), HasAll("the recording ends after " + report()["steps"].dump() + " of ",
+                                     "since it was not completed"));
   EXPECT_EQ(report()["ended"], "completed");
   EXPECT_GT(report()["steps"], 0);
 }
@@ -329,9 +322,8 @@ TEST_F(ReplayCommand, GoesAsFarAsARecordingThatFilledTheDisk) {
     EXPECT_EQ(recorded->code(), 1);
   }
   if (count_of(recorded->err(), "ended early") > 0) { // the recorder was no later than the run
-    EXPECT_THAT(recorded->err(),
-                AllOf(HasSubstr("recording '" + recording + "' ended early, after "),
-                      HasSubstr("File too large; all of that is in '" + recording + ".partial'")));
+    EXPECT_THAT(recorded->err(), HasAll("recording '" + recording + "' ended early, after ",
+                                        "File too large; all of that is in '" + recording + ".partial'"));
     EXPECT_EQ(count_of(recorded->err(), "ended early"), 1U);
   }
   EXPECT_THAT(recorded->err(),

@@ -100,9 +100,8 @@ TEST_F(ReportPage, ShowsItsFiguresInABrowser) {
   EXPECT_EQ(shown->text_of("status"), "the run has ended: completed");
   EXPECT_EQ(shown->value("Chart.getChart('loss').data.datasets.map((set) => set.data.length)"),
             (json{20, 0, 4}));
-  EXPECT_THAT(shown->text_of("facts"),
-              AllOf(HasSubstr("run.json"), HasSubstr(r["parameters_sha256"].get<std::string>()),
-                    HasSubstr("samples/s"), HasSubstr("steps, updates40, 40")));
+  EXPECT_THAT(shown->text_of("facts"), HasAll("run.json", r["parameters_sha256"].get<std::string>(),
+                                              "samples/s", "steps, updates40, 40"));
   EXPECT_THAT(shown->text_of("ledger"), HasSubstr("applied40100.0 %"));
   EXPECT_THAT(shown->text_of("panel-1"), StartsWith("worker 1: mean "));
   EXPECT_EQ(shown->value("[...document.querySelectorAll('.live')].some((x) => x.offsetParent)"), false)
@@ -192,8 +191,7 @@ TEST_F(ReportPage, DrawsLossAndAccuracyOverTheCurve) {
     EXPECT_THAT(content_of(path("png/" + std::string(name) + ".png")), StartsWith("\x89PNG")) << name;
   }
   EXPECT_THAT(content_of(path("svg/loss-time.svg")),
-              AllOf(HasSubstr("time [s]"), HasSubstr(">loss<"), HasSubstr("async, training"),
-                    HasSubstr("async, test")));
+              HasAll("time [s]", ">loss<", "async, training", "async, test"));
   EXPECT_THAT(content_of(path("svg/accuracy-time.svg")), HasSubstr("accuracy [share of samples]"));
 }
 
@@ -242,7 +240,7 @@ TEST_F(ReportPage, SetsRunsSideBySide) {
   EXPECT_EQ(told["runs"][1]["state"]["expected"][0]["in_words"], "Under this policy no gradient is stale.");
   if (!open()) return;
   EXPECT_THAT(shown->text_of("facts"), StartsWith("1: async2: sync"));
-  EXPECT_THAT(shown->text_of("ledger"), AllOf(HasSubstr("applied400"), HasSubstr("merged040")));
+  EXPECT_THAT(shown->text_of("ledger"), HasAll("applied400", "merged040"));
   EXPECT_THAT(shown->text_of("panel-2"), StartsWith("2: sync, worker 0: mean 0, 0 expected"));
   EXPECT_EQ(shown->value("Chart.getChart('loss').data.datasets.length"), 6);
 }
@@ -256,9 +254,9 @@ TEST_F(ReportPage, ExpectsTheStalenessThatCountingGives) {
     {"shard": 0, "worker": 0, "mean": 0.3333333333333333, "histogram": [[0, 20], [1, 10]]},
     {"shard": 0, "worker": 1, "mean": 3.0, "histogram": [[3, 10]]}]})"));
   draw(r);
-  EXPECT_THAT(content_of(path("svg/staleness-1.svg")),
-              AllOf(HasSubstr("mean 0.33, expected 0.33"), HasSubstr("mean 3.00, expected 3.00"),
-                    HasSubstr("mean expected"), HasSubstr("law of random steps")));
+  EXPECT_THAT(
+      content_of(path("svg/staleness-1.svg")),
+      HasAll("mean 0.33, expected 0.33", "mean 3.00, expected 3.00", "mean expected", "law of random steps"));
 }
 
 TEST_F(ReportPage, ExpectsOfEachPolicyWhatItsPageSays) {
@@ -302,8 +300,7 @@ TEST_F(ReportPage, TellsWhereTheTimeOfEachWorkerWent) {
                    {{"worker", 1}, {"barrier", 3}, {"bound", 0}, {"feeder", 0}}});
   page({written("run.json", r)});
   if (!open()) return;
-  EXPECT_THAT(shown->text_of("times-table"),
-              AllOf(HasSubstr("050.0012.506.253.1328.13"), HasSubstr("175.0037.500.000.000.00")));
+  EXPECT_THAT(shown->text_of("times-table"), HasAll("050.0012.506.253.1328.13", "175.0037.500.000.000.00"));
 }
 
 /// Where a picture has this mark, also in its legend.
@@ -361,8 +358,7 @@ TEST_F(ReportPage, SaysThatTimeIsVirtual) {
   report["delays"] = {{"law", "1"}, {"seed", 1}, {"virtual_time", true}};
   page({written("run.json", report)});
   if (!open()) return;
-  EXPECT_THAT(shown->text_of("facts"),
-              AllOf(HasSubstr("virtual time"), HasSubstr("samples a virtual second")));
+  EXPECT_THAT(shown->text_of("facts"), HasAll("virtual time", "samples a virtual second"));
 }
 
 TEST_F(ReportPage, KnowsNoLawWherePoliciesChange) {
@@ -434,19 +430,18 @@ TEST_F(ReportRefusals, RefusesDamagedFiles) {
   refused("", "expected a report as JSON, found an empty file");
   refused("\x89PNG\r\n", "expected a report as JSON");
   refused("{\"steps\": 1e999}", "expected a report as JSON");
-  EXPECT_THAT(refusal({"report", path("absent.json")}),
-              HasSubstr("absent.json: cannot be read: No such file or directory"));
-  EXPECT_THAT(refusal({"report", folder.path().string()}),
-              HasSubstr("expected a report, found a folder; name the file that 'mailgrad train --report'"));
+  expect_error({"report", path("absent.json")}, "absent.json: cannot be read: No such file or directory");
+  expect_error({"report", folder.path().string()},
+               "expected a report, found a folder; name the file that 'mailgrad train --report'");
 }
 
 TEST_F(ReportRefusals, OverwritesNoReportAndTellsRunsApart) {
   const std::string run = written("run.json", trained());
-  EXPECT_THAT(refusal({"report", run, "--out", run}), HasSubstr("both name"));
+  expect_error({"report", run, "--out", run}, "both name");
   EXPECT_TRUE(json::accept(content_of(run)));
-  EXPECT_THAT(refusal({"report", run, run, run, run, run, run, run}),
-              HasSubstr("7 runs; at most 6 can be told apart in one picture"));
-  EXPECT_THAT(refusal({"report", run, "--svg", run}), HasSubstr("is no folder"));
+  expect_error({"report", run, run, run, run, run, run, run},
+               "7 runs; at most 6 can be told apart in one picture");
+  expect_error({"report", run, "--svg", run}, "is no folder");
 }
 
 TEST_F(ReportRefusals, SaysWhereGnuplotIsMissing) {

@@ -123,9 +123,10 @@ public:
   tool(const tool&) = delete;
   tool& operator=(const tool&) = delete;
 
-  /// Reads standard error until it contains `text`. Returns false if the tool ends before that.
-  bool says(std::string_view text) {
-    while (err_.find(text) == std::string::npos)
+  /// Reads standard error until it contains `text`, from there on. Returns false if the tool ends before
+  /// that.
+  bool says(std::string_view text, std::size_t from = 0) {
+    while (err_.find(text, from) == std::string::npos)
       if (!read_more()) return false;
     return true;
   }
@@ -213,12 +214,20 @@ inline std::string refusal(const words& given, int code = 2) {
   EXPECT_EQ(t.code(), code) << PrintToString(given) << t.err();
   return t.err();
 }
+/// Whether it has each of these texts.
+template <class... Texts>
+auto HasAll(const Texts&... texts) {
+  return AllOf(HasSubstr(texts)...);
+}
+/// The tool refuses these words, and says why with these texts.
+template <class... Texts>
+void expect_error(const words& given, const Texts&... why) {
+  EXPECT_THAT(refusal(given), HasAll(why...)) << PrintToString(given);
+}
 /// The tool refuses these words by one line that has these texts.
 template <class... Texts>
 void expect_refused(const words& given, const Texts&... why) {
-  const std::string line = refusal(given);
-  EXPECT_THAT(line, IsOneLine()) << PrintToString(given);
-  for (const std::string& text : words{std::string(why)...}) EXPECT_THAT(line, HasSubstr(text));
+  EXPECT_THAT(refusal(given), AllOf(IsOneLine(), HasSubstr(why)...)) << PrintToString(given);
 }
 
 inline std::string content_of(const std::filesystem::path& file) {

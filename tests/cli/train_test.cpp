@@ -1,4 +1,5 @@
-#include <mailgrad/tests/cli/tool.hpp>
+#include <mailgrad/tensor/device.hpp>
+#include <mailgrad/tests/cli/remote/remote_tool.hpp>
 
 #include <fmt/format.h>
 
@@ -6,7 +7,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include <cstdint>
 #include <tuple>
 
 // Whole runs of the tool: what they print, report and refuse, what a signal does, and what goes wrong.
@@ -64,8 +64,8 @@ TEST_F(TrainCommand, WritesASampleOfATextAtTheEnd) {
 
 TEST_F(TrainCommand, PrintsASummaryAndPlainLinesWhenPiped) {
   const spoken run = done(train("--steps 20"_w));
-  EXPECT_THAT(run.out, AllOf(HasSubstr("completed after 20 steps"), HasSubstr("test accuracy"),
-                             HasSubstr("staleness"), HasSubstr("20 produced = 20 applied")));
+  EXPECT_THAT(run.out,
+              HasAll("completed after 20 steps", "test accuracy", "staleness", "20 produced = 20 applied"));
   EXPECT_THAT(run.err, AllOf(Not(HasSubstr("\r")), Not(HasSubstr("\033"))));
 }
 
@@ -99,9 +99,8 @@ TEST_F(TrainCommand, SaysWhatNeedsMoreMemoryThanThereIs) {
               AllOf(IsOneLine(), HasSubstr("'zeros.txt': out of memory after reading some of its 762.9 MiB"),
                     HasSubstr("take a part of it")));
   EXPECT_EQ(model.code(), 1);
-  EXPECT_THAT(model.err(),
-              AllOf(HasSubstr("model 'mlp:hidden=40000x40000' on 'cpu:0' with --batch 4: out of memory"),
-                    HasSubstr("take a smaller model or batch")));
+  EXPECT_THAT(model.err(), HasAll("model 'mlp:hidden=40000x40000' on 'cpu:0' with --batch 4: out of memory",
+                                  "take a smaller model or batch"));
 }
 #endif
 
@@ -170,8 +169,7 @@ TEST_F(TrainCommand, CountsTheCoresThatItMayUse) {
 
 TEST_F(TrainCommand, FailsWithWorkerAndStepWhenTheLossDiverges) {
   // The first step throws every weight out of range.
-  EXPECT_THAT(refusal(train("--lr 1e30 --l2 1e30 --epochs 3"_w), 5),
-              AllOf(HasSubstr("worker 0"), HasSubstr("step"), HasSubstr("loss")));
+  EXPECT_THAT(refusal(train("--lr 1e30 --l2 1e30 --epochs 3"_w), 5), HasAll("worker 0", "step", "loss"));
   const json r = report();
   EXPECT_EQ(r["ended"], "diverged");
   EXPECT_THAT(r["why"].get<std::string>(), HasSubstr("worker 0"));
@@ -189,7 +187,7 @@ TEST_F(TrainCommand, EndsAtOnceWhenTheLossHasGrownToNonsense) {
   EXPECT_EQ(r["ended"], "diverged");
   EXPECT_THAT(r["why"].get<std::string>(), HasSubstr("steps in a row"));
   EXPECT_THAT(refusal(run + "--steps 41 --save"_w + path("weights"), 5),
-              AllOf(HasSubstr("that of the test is"), HasSubstr("are not written: the run has diverged")))
+              HasAll("that of the test is", "are not written: the run has diverged"))
       << "its last loss is judged";
   done(run + "--steps 41 --on-divergence go-on"_w);
   EXPECT_EQ(report()["ended"], "completed");
@@ -208,14 +206,10 @@ TEST_F(TrainCommand, NamesFileAndLineOfDamagedData) {
   EXPECT_THAT(files(), ElementsAre("damaged.csv")) << "no report of what never began";
 }
 
-TEST_F(TrainCommand, SaysWhichDataItDoesNotFind) {
-  expect_refused("train --data /no/such/data"_w, "/no/such/data");
-}
-
 TEST_F(TrainCommand, RefusesABatchLargerThanItsData) {
   words run = train("--epochs 1"_w);
   *std::ranges::find(run, "4") = "100000000";
-  EXPECT_THAT(refusal(run), HasSubstr("batch: 100000000 samples; the training set has"));
+  expect_error(run, "batch: 100000000 samples; the training set has");
   EXPECT_THAT(files(), IsEmpty());
 }
 
@@ -303,7 +297,7 @@ TEST_F(TrainCommand, ReplacesTheFileBehindALinkAndNotTheLink) {
 
 TEST_F(TrainCommand, SwitchesAndCuresAndTellsInItsReport) {
   EXPECT_THAT(done(train("--policy 'async, sync@6' --cure inverse --devices cpu:0,cpu:0 --epochs 2"_w)).out,
-              AllOf(HasSubstr("switched      from async to sync"), HasSubstr("cure          inverse")));
+              HasAll("switched      from async to sync", "cure          inverse"));
   const json r = report();
   EXPECT_EQ(r["switches"][0]["to"], "sync");
   EXPECT_EQ(r["cure"]["name"], "inverse");
@@ -317,7 +311,7 @@ TEST_F(TrainCommand, ReplacesAnOldReport) {
 
 TEST_F(TrainCommand, KeepsAnOldReportOfARunThatDoesNotBegin) {
   folder.write("run.json", "{}");
-  refusal("train --data /no/such/data --report"_w + path("run.json"));
+  expect_refused("train --data /no/such/data --report"_w + path("run.json"), "/no/such/data");
   EXPECT_EQ(report(), json::object());
   EXPECT_THAT(files(), ElementsAre("run.json"));
 }
@@ -432,7 +426,7 @@ TEST_F(FailedRun, GoesOnWhenNobodyReadsItsWords) {
 
 TEST_F(FailedRun, RefusesAPipeForItsRecording) {
   make_pipe();
-  EXPECT_THAT(refusal(train("--record"_w + pipe)), HasSubstr("--record: '" + pipe + "' is a pipe"));
+  expect_error(train("--record"_w + pipe), "--record: '" + pipe + "' is a pipe");
 }
 
 TEST_F(FailedRun, SaysThatItsReportWaitsForAReader) {
@@ -454,9 +448,131 @@ TEST_F(FailedRun, LeavesAReportThatNamesTheWeightWhichTheLastUpdateSpoiled) {
       AllOf(HasSubstr("updates by rule 'sgd'"), Not(HasSubstr("testing on"))));
   const json r = report();
   EXPECT_EQ(r["ended"], "diverged");
-  EXPECT_THAT(r["why"].get<std::string>(),
-              AllOf(HasSubstr("on shard 0 is "), HasSubstr("after 1 updates by rule 'sgd'")));
+  EXPECT_THAT(r["why"].get<std::string>(), HasAll("on shard 0 is ", "after 1 updates by rule 'sgd'"));
   EXPECT_TRUE(r["test_accuracy"].is_null());
+}
+
+struct SpanningTool : ToolTest {
+  void SetUp() override {
+    if (available_devices().size() < 2) GTEST_SKIP() << "this machine has one processor";
+  }
+  json trained(const words& more, const char* policy = "sync", const char* steps = "10") {
+    out = done("train --model mlp:hidden=8x8 --batch 6 --data"_w + MAILGRAD_SMALL_CSV + "--steps" + steps +
+               "--report" + path("run.json") + "--policy" + policy + more)
+              .out;
+    return report();
+  }
+
+  std::string out;
+};
+
+TEST_F(SpanningTool, TrainsAPipelineToTheLossOfOneDevice) {
+  const json one = trained("--devices cpu:0"_w), two = trained("--devices cpu:0,cpu:1 --pipeline"_w);
+  EXPECT_EQ(two["workers"], 1);
+  EXPECT_EQ(two["model"], "mlp:hidden=8x8");
+  EXPECT_EQ(two["span"], "pipeline");
+  EXPECT_EQ(two["micro_batches"], 6) << "8 by default, and no more than samples";
+  EXPECT_EQ(two["weights"], one["weights"]);
+  EXPECT_EQ(one["weights"], 131) << "without the gaps between variables";
+  EXPECT_EQ(one["span"], "");
+  EXPECT_NEAR(two["final_loss"].get<double>(), one["final_loss"].get<double>(), 1e-4);
+  ASSERT_EQ(two["stages"].size(), 2U);
+  EXPECT_EQ(two["stages"][1]["device"], "cpu:1");
+  EXPECT_GT(two["stages"][1]["busy_seconds"], 0);
+  EXPECT_THAT(out, HasAll("worker 0: cpu:0 computed", "cpu:1"));
+}
+
+TEST_F(SpanningTool, TrainsReplicasOfASplitBatch) {
+  const json r = trained("--devices cpu:0,cpu:1,cpu:0,cpu:1 --replicate --workers 2"_w);
+  EXPECT_EQ(r["workers"], 2);
+  EXPECT_EQ(r["stages"].size(), 4U);
+  EXPECT_EQ(r["ledger"]["produced"], 10);
+}
+
+TEST_F(SpanningTool, RepeatsAPipelineBitForBit) {
+  const words replay = "replay"_w + path("run.rec");
+  const json first =
+      trained("--devices cpu:0,cpu:1,cpu:0,cpu:1 --pipeline --workers 2 --record"_w + path("run.rec"),
+              "async", "300");
+  EXPECT_THAT(done(replay).out, HasSubstr(first["parameters_sha256"].get<std::string>().substr(0, 8)));
+  expect_error(replay + "--devices cpu:0"_w, "--devices: the recording has 4, these are 1");
+}
+
+TEST_F(SpanningTool, RefusesWhatDoesNotFitTogether) {
+  const words two = "--devices cpu:0,cpu:1"_w;
+  for (const auto& [more, why] :
+       {std::pair{two + "--workers 1"_w, "say --replicate or --pipeline"},
+        {"--devices cpu:0,cpu:1,cpu:0 --workers 2 --pipeline"_w,
+         "3 devices cannot be shared out to 2 workers"},
+        {two + "--replicate --pipeline"_w, "exclude each other"},
+        {two + "--micro-batches 4"_w, "each worker has one device"},
+        {two + "--replicate --policy hogwild"_w, "under hogwild"},
+        {"--devices cpu:0 --pipeline"_w, "--pipeline: each worker has one device"},
+        {two + "--workers 3 --pipeline"_w, "2 devices cannot be shared out to 3 workers"},
+        {two + "--pipeline=4"_w, "--pipeline takes no value"},
+        {two + "--pipeline --micro-batches 7"_w, "--micro-batches 7 of a batch of 6"}})
+    expect_error("train --model mlp --batch 6 --data"_w + MAILGRAD_SMALL_CSV + more, why);
+  expect_error("train --replicate --batch 1 --data"_w + MAILGRAD_SMALL_CSV + two,
+               "leaves some without a sample");
+}
+
+TEST_F(SpanningTool, DrawsABoxForEachDevice) {
+  const words two = "graph --model mlp --devices cpu:0,cpu:1 --gradients"_w;
+  EXPECT_THAT(done(two + "--pipeline").out,
+              AllOf(HasSubstr("cluster device cpu:0"), HasSubstr("cluster device cpu:1"),
+                    HasSubstr("KiB a step"), Not(HasSubstr("64x784\", fillcolor=\"#dae8fc\""))))
+      << "nobody needs the gradient of x";
+  refusal("graph --model mlp --pipeline"_w);
+  expect_error("graph --model mlp --devices cpu:0 --pipeline"_w, "--pipeline: each worker has one device");
+  EXPECT_THAT(tool("graph --model gpt"_w).err(), HasSubstr("by --data"));
+  EXPECT_THAT(done(two + "--replicate").out, Not(HasSubstr("concat")))
+      << "predictions are joined by evaluations alone";
+  done("graph --model mlp --data"_w + MAILGRAD_SMALL_CSV);
+}
+
+/// Workers with two processors each, whose models span them.
+struct SpanningRemoteTool : RemoteTool {
+  void SetUp() override {
+    if (available_devices().size() < 2) GTEST_SKIP() << "this machine has one processor";
+  }
+  /// The digest of what one process trains.
+  json here(const std::string& span) const {
+    done("train --policy sync --workers 2 --devices"_w + four + span + "--report" + path("here") + small_run);
+    return report("here")["parameters_sha256"];
+  }
+
+  static constexpr const char* four = "cpu:0,cpu:1,cpu:0,cpu:1";
+};
+
+TEST_F(SpanningRemoteTool, TrainsToTheSameWeightsAndIsReplayed) {
+  for (const char* span : {"--pipeline", "--replicate"}) {
+    SCOPED_TRACE(span);
+    EXPECT_THAT(done("train --policy sync --processes 2 --devices"_w + four + span + "--report" +
+                     path("there") + "--record" + path("recording") + small_run)
+                    .err,
+                HasSubstr("2 workers of other processes, each on 2 devices"));
+    EXPECT_EQ(report("there")["parameters_sha256"], here(span));
+    EXPECT_EQ(report("there")["stages"].size(), 4U);
+    done("replay"_w + path("recording"));
+  }
+}
+
+TEST_F(SpanningRemoteTool, TakesAsManyDevicesAsAWorkerOfTheRunHas) {
+  server_tool server(serve("2") + "--policy sync --pipeline --devices-per-worker 2 --report"_w +
+                     path("there"));
+  const words join = server.join();
+  EXPECT_THAT(server.said(), HasSubstr(" for 2 workers of 2 devices"));
+  EXPECT_THAT(refusal(join, 1), HasSubstr("server refuses: devices of a worker: expected 2, found 1\n"));
+  EXPECT_EQ(refusal(join + "--devices cpu:0,cpu:1,cpu:0"_w),
+            "mailgrad: --devices: expected 2 or a multiple, since each worker of the run at " +
+                server.address + " has so many, found 3\n");
+  expect_error(join + "--workers 3 --devices"_w + four,
+               "--workers 3: expected a multiple of so many --devices, found 4");
+  tool both(join + "--devices" + four);
+  ASSERT_EQ(server.code(), 0) << server.err();
+  EXPECT_EQ(both.code(), 0) << both.err();
+  EXPECT_THAT(both.err(), HasSubstr("worker 1 (incarnation 1) has joined"));
+  EXPECT_EQ(report("there")["parameters_sha256"], here("--pipeline"));
 }
 
 } // namespace

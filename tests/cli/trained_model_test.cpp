@@ -4,12 +4,12 @@
 #include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/files/safetensors.hpp>
 
-#include <cstdint>
 #include <cstring>
-#include <limits>
+#include <regex>
+#include <set>
 
-// Weights that a run of the tool keeps and begins with, and what the tool does with a model that it has
-// trained: test, predict, generate.
+// Weights that a run of the tool keeps and begins with, and what the tool does with a model: test, predict,
+// generate, graph.
 
 namespace mailgrad::testing {
 namespace {
@@ -89,14 +89,14 @@ TEST_F(TrainedModel, SaysOfBothWhereDataAreOfAnotherKind) {
         {"mlp:hidden=5", text, "mlp reads no text, and 'words.txt' has text: take gpt"},
         {"lenet", data, "lenet reads pictures, and 'rows.csv' has rows of 2 numbers: take mlp or softmax"},
         {"gpt", data, "gpt reads text, and 'rows.csv' has rows of 2 numbers: take mlp or softmax"}})
-    EXPECT_THAT(refusal({"train", "--model", of, "--data", from, "--batch", "8"}),
-                HasSubstr("mailgrad: " + std::string(why) + '\n'));
+    expect_error({"train", "--model", of, "--data", from, "--batch", "8"},
+                 "mailgrad: " + std::string(why) + '\n');
 }
 
 TEST_F(TrainedModel, IsTestedOnAllRowsOfAFile) {
   train_model();
   EXPECT_THAT(by("test", {"--data", data, "--report", path("test.json")}).out,
-              AllOf(HasSubstr("60 samples"), HasSubstr("accuracy      1.0000"), HasSubstr("tall, thin")));
+              HasAll("60 samples", "accuracy      1.0000", "tall, thin"));
   const nlohmann::json found = report("test.json");
   EXPECT_EQ(found["samples"], 60);
   EXPECT_EQ(found["accuracy"], 1.0);
@@ -123,18 +123,16 @@ TEST_F(TrainedModel, OfWeightsAloneIsTheOneThatIsNamed) {
   weights_alone(model, bare);
   const words named = "--model softmax --model-file"_w + bare;
   for (const char* command : {"test", "predict"}) {
-    EXPECT_THAT(refusal({command, "--model-file", bare, "--data", data}),
-                AllOf(HasSubstr("'" + bare + "' names no model"), HasSubstr("--model")));
+    expect_error({command, "--model-file", bare, "--data", data}, "'" + bare + "' names no model", "--model");
     done(words{command, "--data", data} + named);
     EXPECT_THAT(refused_by(command, {"--model", "softmax", "--data", data}),
                 HasSubstr("names its model itself; leave --model out"));
-    EXPECT_THAT(refusal({command, "--model-file", bare, "--model", "mlp", "--data", data}),
-                HasSubstr("bare.safetensors"));
+    expect_error({command, "--model-file", bare, "--model", "mlp", "--data", data}, "bare.safetensors");
   }
   EXPECT_THAT(done("test --data"_w + data + named).out, HasSubstr("accuracy      1.0000"));
   EXPECT_EQ(done("predict --data"_w + data + named).out, by("predict", {"--data", data}).out)
       << "numbers are divided as in training";
-  EXPECT_THAT(refusal("predict --rows"_w + data + named), HasSubstr("name a data set by --data"));
+  expect_error("predict --rows"_w + data + named, "name a data set by --data");
 }
 
 TEST_F(TrainedModel, PredictsRowsWithoutLabels) {
@@ -337,13 +335,11 @@ TEST_F(Weights, OfAnotherModelNameTheFirstDifference) {
   done(train("--save"_w + saved));
   tool other(train("--load"_w + saved, "mlp:hidden=6"));
   EXPECT_NE(other.code(), 0);
-  EXPECT_THAT(other.err(), AllOf(HasSubstr("m.safetensors': variable 'dense1/weights' is"),
-                                 HasSubstr("2 more differences")));
+  EXPECT_THAT(other.err(), HasAll("m.safetensors': variable 'dense1/weights' is", "2 more differences"));
   const words lax = "--load-strict no --load"_w + saved;
   EXPECT_THAT(done(train(lax, "mlp:hidden=6")).err,
-              AllOf(HasSubstr("took 1 of 4 variables of '"), HasSubstr("variable 'dense2/weights' is")));
-  EXPECT_THAT(refusal(train(lax, "softmax")),
-              HasSubstr("m.safetensors' fit no variable of the model, so nothing was loaded: "));
+              HasAll("took 1 of 4 variables of '", "variable 'dense2/weights' is"));
+  expect_error(train(lax, "softmax"), "m.safetensors' fit no variable of the model, so nothing was loaded: ");
 }
 
 TEST_F(Weights, AreRefusedWhereTheyAreDamaged) {
@@ -371,7 +367,7 @@ TEST_F(Weights, AreRefusedAPlaceBeforeTheRun) {
   refused("--save /dev/full"_w, "is a pipe or a device");
   refused("--save"_w + path("a") + "--report" + path("a"), "--report and --save both name");
   const std::string copy = folder.write("copy.csv", content_of(MAILGRAD_SMALL_CSV));
-  EXPECT_THAT(refusal({"train", "--data", copy, "--save", copy}), HasSubstr("both name"));
+  expect_error({"train", "--data", copy, "--save", copy}, "both name");
   EXPECT_EQ(content_of(copy), content_of(MAILGRAD_SMALL_CSV));
   refused("--load-strict no"_w, "--load");
 }
@@ -385,8 +381,8 @@ TEST_F(Weights, ThatAreNotFiniteReplaceNoOthers) {
 /// All outputs of a run go to the same full disk.
 TEST_F(Weights, AreWrittenThoughTheReportCannotBe) {
   EXPECT_THAT(refusal(train("--report /dev/full --trace /dev/full --save"_w + saved), 1),
-              AllOf(HasSubstr("report '/dev/full' cannot be written: No space left on device"),
-                    HasSubstr("trace '/dev/full' cannot be written: No space left on device")));
+              HasAll("report '/dev/full' cannot be written: No space left on device",
+                     "trace '/dev/full' cannot be written: No space left on device"));
   EXPECT_NE(load_weights(saved).find("dense1/weights"), nullptr);
 }
 
@@ -403,8 +399,8 @@ TEST_F(Weights, AreThoseOfTheModelFileThatTheRunHasRead) {
 TEST_F(Weights, ThatAreNotFiniteBeginNoRun) {
   const std::vector<float> bad{1, std::numeric_limits<float>::quiet_NaN()};
   save_weights(saved, std::vector<named_weights>{{"dense1/bias", {2}, bad}}, {});
-  EXPECT_THAT(refusal(train("--load-strict no --load"_w + saved)),
-              HasSubstr("m.safetensors: array 'dense1/bias': number 1 is nan; weights must be finite"));
+  expect_error(train("--load-strict no --load"_w + saved),
+               "m.safetensors: array 'dense1/bias': number 1 is nan; weights must be finite");
 }
 
 /// The folder for temporary files is another one when the place of the weights fails at the end.
@@ -419,13 +415,114 @@ TEST_F(Weights, AreRescuedIfTheirPlaceIsGoneAtTheEnd) {
   std::filesystem::remove_all(there);
   t.signal(SIGINT);
   EXPECT_EQ(t.code(), 1);
-  EXPECT_THAT(t.err(), AllOf(HasSubstr("cannot be written: No such file"), HasSubstr("; they are in '")));
+  EXPECT_THAT(t.err(), HasAll("cannot be written: No such file", "; they are in '"));
   std::size_t found = 0;
   for (const auto& file : std::filesystem::directory_iterator(rescue)) {
     EXPECT_NE(load_weights(file.path()).find("dense1/weights"), nullptr);
     ++found;
   }
   EXPECT_EQ(found, 1U);
+}
+
+/// Names that a line of Graphviz declares or connects.
+words found(const std::string& text, const std::regex& pattern, std::size_t group) {
+  words names;
+  for (std::sregex_iterator i(text.begin(), text.end(), pattern), end; i != end; ++i)
+    names.push_back((*i)[group].str());
+  return names;
+}
+
+class GraphOfModel : public TestWithParam<const char*> {};
+
+TEST_P(GraphOfModel, IsAPictureInTheLanguageOfGraphviz) {
+  for (const words& more : {words{}, "--gradients"_w}) {
+    const std::string picture = done("graph --model"_w + GetParam() + more).out;
+    EXPECT_THAT(picture, StartsWith("digraph"));
+    EXPECT_EQ(std::ranges::count(picture, '{'), std::ranges::count(picture, '}'));
+    EXPECT_EQ(std::ranges::count(picture, '"') % 2, 0);
+    const words declared = found(picture, std::regex(R"re(\n\s*"?(\w+)"?\s*\[)re"), 1);
+    const std::set<std::string> nodes(declared.begin(), declared.end());
+    EXPECT_GT(nodes.size(), 3U) << picture;
+    const std::regex edge(R"re("?(\w+)"?(:\w+)?\s*->\s*"?(\w+)"?)re");
+    EXPECT_GT(found(picture, edge, 1).size(), 3U) << picture;
+    for (const std::size_t end : {1U, 3U})
+      for (const std::string& name : found(picture, edge, end)) EXPECT_TRUE(nodes.contains(name)) << name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(BuiltIn, GraphOfModel, Values("softmax", "mlp", "lenet"),
+                         [](const auto& model) { return std::string(model.param); });
+
+TEST(Tool, GrowsThePictureByTheBackwardPass) {
+  const std::string forward = done("graph --model mlp"_w).out,
+                    both = done("graph --model mlp --gradients"_w).out;
+  EXPECT_GT(std::ranges::count(both, '\n'), std::ranges::count(forward, '\n'));
+}
+
+TEST(Tool, RefusesAPictureThatCannotBeWritten) {
+  expect_refused("graph --model mlp --output /no/such/folder/mlp.dot"_w, "/no/such/folder/mlp.dot");
+}
+
+struct GraphFile : ToolTest {
+  static std::string shown(const words& options) { return done("graph"_w + options).out; }
+  static void expect_none(const words& options, const std::string& why) {
+    tool t("graph"_w + options);
+    EXPECT_EQ(t.code(), 2) << why;
+    EXPECT_THAT(t.err(), AllOf(IsOneLine(), HasSubstr(why)));
+    EXPECT_EQ(t.out(), "");
+  }
+
+  const std::string file = path("g.graph");
+};
+
+TEST_F(GraphFile, IsDrawnAsTheModelIs) {
+  for (const char* model : {"softmax", "mlp", "lenet"})
+    for (const words& more : {words{}, "--gradients"_w}) {
+      const words options = "--model"_w + model + more;
+      EXPECT_EQ(shown(options + "--out"_w + file), "") << "the picture gives way to the graph";
+      EXPECT_EQ(shown(words{file} + more), shown(options)) << model;
+    }
+}
+
+TEST_F(GraphFile, GetsItsGradientsFromTheReaderIfItHasNone) {
+  shown("--model mlp --out"_w + file);
+  EXPECT_EQ(shown({file, "--gradients"}), shown("--model mlp --gradients"_w));
+}
+
+TEST_F(GraphFile, KeepsThePlacesOfAPipeline) {
+  const words placed = "--gradients --devices cpu:0,cpu:1"_w, options = "--model mlp --pipeline"_w + placed;
+  shown(options + "--out"_w + file);
+  EXPECT_EQ(shown(words{file} + placed), shown(options));
+}
+
+TEST_F(GraphFile, IsWrittenToStandardOutputToo) {
+  shown("--model softmax --out"_w + file);
+  EXPECT_EQ(shown("--model softmax --out -"_w), content_of(file));
+}
+
+TEST_F(GraphFile, IsRefusedInOneLineIfItIsNone) {
+  shown("--model softmax --out"_w + file);
+  const std::string whole = content_of(file);
+  std::string damaged = whole;
+  damaged.back() ^= 1;
+  for (const auto& [content, why] :
+       {std::pair{whole.substr(0, whole.size() / 2), "bad: graph: byte 12: expected "},
+        {"digraph {}", "bad: graph: byte 10: expected a header of 24 bytes, found 10"},
+        {std::string(100, 'x'), "bad: graph: byte 0: expected 'mgradgrf', found 'xxxxxxxx'"},
+        {damaged, "bad: graph: "}})
+    expect_none({folder.write("bad", content).string()}, why);
+  expect_none({path("none")}, "none: cannot be read: No such file");
+  expect_none({folder.path().string()}, "cannot be read: Is a directory");
+}
+
+TEST_F(GraphFile, IsNotMixedUpWithAModel) {
+  shown("--model softmax --out"_w + file);
+  expect_none({file, "--model", "mlp"}, "exclude each other");
+  expect_none(words{file} + "--pipeline --devices cpu:0,cpu:1"_w, "exclude each other");
+  expect_none("--model mlp --out"_w + file + "--output x"_w, "--output and --out exclude each other");
+  const std::string before = content_of(file);
+  expect_none({file, "--out", file}, "both name");
+  EXPECT_EQ(content_of(file), before);
 }
 
 } // namespace

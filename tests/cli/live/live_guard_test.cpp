@@ -3,12 +3,10 @@
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <sys/stat.h>
 
 #include <fstream>
-#include <map>
 
 namespace mailgrad {
 namespace {

@@ -1,10 +1,9 @@
 #include <mailgrad/tests/support/browser.hpp> // has a local name that tool.hpp declares
 
-#include <mailgrad/tests/cli/tool.hpp>
+#include <mailgrad/tests/cli/remote/remote_tool.hpp>
 #include <mailgrad/tests/support/http_client.hpp>
 
 #include <array>
-#include <cstdint>
 #include <tuple>
 
 // The live page: what it serves, and what a browser shows of it.
@@ -67,22 +66,16 @@ struct shown_run {
 /// A served run whose two workers are processes, which shows itself at a free port.
 struct shown_members {
   shown_members() {
-    if (!server.says(" for 2 workers")) throw std::runtime_error(server.said());
-    const std::size_t begin = server.said().find("listening on ") + 13;
-    address = server.said().substr(begin, server.said().find(' ', begin) - begin);
     join(0);
     join(1);
     at.emplace(server);
   }
   void join(std::size_t number) {
-    workers[number] = std::make_unique<tool>(words{"join", address, "--number", std::to_string(number)});
+    workers[number] = std::make_unique<tool>(server.join(std::to_string(number)));
   }
   void kill(std::size_t number) { workers[number].reset(); }
 
-  tool server{"serve --listen 127.0.0.1:0 --workers 2 --model mlp:hidden=5 --batch 4 --epochs 1000000 "
-              "--live=127.0.0.1:0 --data"_w +
-              MAILGRAD_SMALL_CSV};
-  std::string address;
+  server_tool server{RemoteTool::serve("2") + "--epochs 1000000 --live=127.0.0.1:0"_w};
   std::optional<shown_at> at;
   std::array<std::unique_ptr<tool>, 2> workers;
 };
@@ -118,8 +111,8 @@ TEST(LivePage, TellsTheReportSoFar) {
 
 TEST(LivePage, TellsPrometheus) {
   EXPECT_THAT(shown_run().get("/metrics"),
-              AllOf(HasSubstr("Content-Type: text/plain; version=0.0.4"), HasSubstr("\nmailgrad_running 1\n"),
-                    HasSubstr("# TYPE mailgrad_staleness_versions histogram")));
+              HasAll("Content-Type: text/plain; version=0.0.4", "\nmailgrad_running 1\n",
+                     "# TYPE mailgrad_staleness_versions histogram"));
 }
 
 TEST(LivePage, TellsAViewerTheBeginningThenWhatHappens) {
@@ -149,7 +142,7 @@ TEST(LivePage, TellsTheEndToThoseWhoLook) {
   run.listen(viewer);
   ASSERT_TRUE(viewer.hears("event: state\n"));
   run.process.signal(SIGINT);
-  EXPECT_THAT(viewer.hear_out(), AllOf(HasSubstr("event: end\n"), HasSubstr("\"ended\":\"stopped\"")));
+  EXPECT_THAT(viewer.hear_out(), HasAll("event: end\n", "\"ended\":\"stopped\""));
   EXPECT_EQ(run.process.code(), 130);
 }
 
@@ -241,16 +234,15 @@ TEST(LivePage, TellsWhoIsInTheRunWhoWasLostAndWhoIsBack) {
   const json lost = until("lost", 1)[1];
   EXPECT_EQ(lost["state"], "lost");
   EXPECT_THAT(lost["why"].get<std::string>(), StartsWith("worker 1 (incarnation 1): "));
-  EXPECT_THAT(run.at->get("/metrics"),
-              AllOf(HasSubstr("mailgrad_members{role=\"worker\",state=\"joined\"} 1\n"),
-                    HasSubstr("mailgrad_members{role=\"worker\",state=\"lost\"} 1\n"),
-                    HasSubstr("mailgrad_member_losses_total{role=\"worker\"} 1\n")));
+  EXPECT_THAT(run.at->get("/metrics"), HasAll("mailgrad_members{role=\"worker\",state=\"joined\"} 1\n",
+                                              "mailgrad_members{role=\"worker\",state=\"lost\"} 1\n",
+                                              "mailgrad_member_losses_total{role=\"worker\"} 1\n"));
   run.join(1);
   const json back = until("joined", 2)[1];
   EXPECT_EQ(back["losses"], 1);
   EXPECT_EQ(back["incarnation"], 2);
   EXPECT_EQ(back["why"], lost["why"]);
-  tool stop({"stop", run.address});
+  run.server.stop();
   EXPECT_EQ(run.server.code(), 0) << run.server.err();
 }
 
@@ -332,8 +324,7 @@ TEST_F(PageInBrowser, SwitchesThePolicyWhereItMay) {
   chromium->wait_until(
       "document.getElementById('switches').textContent.includes('asked for on the live page')");
   EXPECT_THAT(chromium->text_of("what"), HasSubstr(" · sync · 2 workers"));
-  EXPECT_THAT(chromium->text_of("facts"),
-              AllOf(HasSubstr("policysync"), HasSubstr("policy as asked forasync")));
+  EXPECT_THAT(chromium->text_of("facts"), HasAll("policysync", "policy as asked forasync"));
   EXPECT_THAT(chromium->text_of("switches"), ContainsRegex("stepafterfromtowhy[0-9,]+[0-9.]+ sasyncsync"));
   chromium->value("window.confirm = () => true; document.getElementById('stop').click()");
   chromium->wait_until("document.getElementById('status').textContent !== 'running'");
@@ -347,12 +338,10 @@ TEST_F(PageInBrowser, ShowsWhoWasLostAndWhoIsBack) {
   run.kill(1);
   await_text("members-words", "1 worker joined, 1 lost");
   EXPECT_THAT(chromium->text_of("what"), HasSubstr(" · 1 of 2 workers · "));
-  EXPECT_THAT(chromium->text_of("members"),
-              AllOf(HasSubstr("worker 1lost"), HasSubstr("worker 1 (incarnation 1): ")));
+  EXPECT_THAT(chromium->text_of("members"), HasAll("worker 1lost", "worker 1 (incarnation 1): "));
   run.join(1);
   await_text("members-words", "2 workers joined");
-  EXPECT_THAT(chromium->text_of("members"),
-              AllOf(HasSubstr("worker 1back"), HasSubstr("was lost: worker 1 (")));
+  EXPECT_THAT(chromium->text_of("members"), HasAll("worker 1back", "was lost: worker 1 ("));
   EXPECT_THAT(chromium->complaints(), IsEmpty());
 }
 

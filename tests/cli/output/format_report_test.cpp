@@ -3,9 +3,6 @@
 #include <mailgrad/cli/output/failure_line.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <string>
 
 namespace mailgrad {
 namespace {

@@ -6,10 +6,6 @@
 #include <mailgrad/engine/account/report_of_run.hpp>
 #include <mailgrad/net/ending.hpp>
 
-#include <cstdint>
-#include <functional>
-#include <map>
-
 // docs/remote.md has a row for each way in which each process of a run ends, with its exit code and its
 // words. Each row is played here by the tool.
 
@@ -98,12 +94,11 @@ struct EndingsPage : RemoteTool, WithParamInterface<row> {
   /// A run of one worker, in which `act` does something. Returns how its server ended, or its worker.
   template <class Act>
   static ended run(who wanted, const words& of_server, Act act, const words& of_worker = {}) {
-    tool server(of_server);
-    const std::string address = address_of(server);
-    tool worker(join(address, of_worker));
+    server_tool server(of_server);
+    tool worker(join(server.address, of_worker));
     EXPECT_TRUE(worker.says("has joined")) << worker.err();
     EXPECT_TRUE(server.says("worker 0 has joined")) << server.err();
-    act(server, worker, address);
+    act(server, worker, server.address);
     if (wanted == who::server) return end_of(server);
     ended last = end_of(worker);
     server.signal(SIGKILL);
@@ -112,12 +107,11 @@ struct EndingsPage : RemoteTool, WithParamInterface<row> {
   /// The same with a parameter host.
   template <class Act>
   static ended run_with_host(who wanted, const words& more, Act act) {
-    tool server(by_tcp("--shard-hosts 1"_w + more));
-    const std::string address = address_of(server);
-    tool host(shard(address)), worker(join(address));
+    server_tool server(by_tcp("--shard-hosts 1"_w + more));
+    tool host(shard(server.address)), worker(join(server.address));
     EXPECT_TRUE(worker.says("has joined") && host.says("has joined")) << worker.err() << host.err();
     server.says(", loss "); // or it has ended
-    act(server, host, address);
+    act(server, host, server.address);
     return end_of(wanted == who::host ? host : server);
   }
   static void nothing(const tool&, const tool&, const std::string&) {}
@@ -202,7 +196,6 @@ struct EndingsPage : RemoteTool, WithParamInterface<row> {
   static ended worker_lacks_plug_in() {
     tool server("serve --listen memory: --workers 1 --model mlp:hidden=5 --batch 4 --local-steps 2 --data"_w +
                 MAILGRAD_SMALL_CSV + "--optimizer" + MAILGRAD_TEST_PLUGINS "/own_momentum.so");
-    EXPECT_TRUE(server.says("listening on ")) << server.err();
     return end_of(join(address_of(server)));
   }
   static void stop_until_it_is_lost(tool& server, const tool& worker, const std::string&) {

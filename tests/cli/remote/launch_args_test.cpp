@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <optional>
 #include <stdexcept>
-#include <string>
 #include <system_error>
 #include <thread>
 

@@ -13,10 +13,10 @@ inline const words small_run =
 struct RemoteTool : ToolTest {
   /// Where a server says that it listens.
   static std::string address_of(tool& server) {
-    EXPECT_TRUE(server.says("\n")) << server.err();
-    const std::string& said = server.said();
-    const std::size_t begin = said.find("listening on ") + 13;
-    return said.substr(begin, said.find(' ', begin) - begin);
+    EXPECT_TRUE(server.says("listening on ")) << server.err();
+    const std::size_t begin = server.said().find("listening on ") + 13;
+    EXPECT_TRUE(server.says("\n", begin)) << server.err();
+    return server.said().substr(begin, server.said().find(' ', begin) - begin);
   }
   static words serve(const std::string& workers, const std::string& listen = "127.0.0.1:0") {
     return words{"serve", "--listen", listen, "--workers", workers} + small_run;
@@ -31,6 +31,25 @@ struct RemoteTool : ToolTest {
   }
   static void expect_ended(std::initializer_list<tool*> all, int code = 0) {
     for (tool* each : all) EXPECT_EQ(each->code(), code) << each->err();
+  }
+};
+
+/// A server, and what others are told to come to it.
+struct server_tool : tool {
+  explicit server_tool(const words& given) : tool(given), address(RemoteTool::address_of(*this)) {}
+
+  words join() const { return {"join", address}; }
+  words join(const std::string& number) const { return {"join", address, "--number", number}; }
+  words host() const { return {"shard", "--join", address}; }
+  void stop(const std::string& why = "seen enough") const { done({"stop", address, why}); }
+
+  const std::string address;
+};
+
+/// A worker or a parameter host that has joined a run.
+struct joined_tool : tool {
+  explicit joined_tool(const words& given, std::string_view told = "has joined") : tool(given) {
+    EXPECT_TRUE(says(told)) << err();
   }
 };
 

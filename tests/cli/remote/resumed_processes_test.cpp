@@ -96,8 +96,8 @@ TEST_F(ResumedProcesses, GoOnWithoutARecordingWhereASlotIsTakenFromTheBeginning)
   const words join = joining(address_of(server));
   tool one(join), two(join), three(join);
   expect_ended({&server});
-  EXPECT_THAT(server.err(), AllOf(HasSubstr("this run goes on without a recording: "),
-                                  HasSubstr("is of a run with other workers")));
+  EXPECT_THAT(server.err(),
+              HasAll("this run goes on without a recording: ", "is of a run with other workers"));
 }
 
 /// A run that has been at home comes back to the server that it left, as far as nothing else is said.
@@ -109,11 +109,10 @@ TEST_F(ResumedProcesses, ComeBackToTheirServer) {
   for (const char* steps : {"300", "400"}) // also when it is at home twice
     EXPECT_THAT(done(again("train", "--steps"_w + steps + "--report" + path("report"))).err,
                 HasSubstr(" on cpu:0, cpu:0;"));
-  tool back(again("serve", "--steps 500"_w));
+  server_tool back(again("serve", "--steps 500"_w));
   ASSERT_TRUE(back.says(" for 2 workers;")) << back.err();
-  const std::string address = address_of(back);
-  EXPECT_THAT(address, StartsWith("memory:"));
-  tool three(joining(address)), four(joining(address));
+  EXPECT_THAT(back.address, StartsWith("memory:"));
+  tool three(joining(back.address)), four(joining(back.address));
   ASSERT_EQ(back.code(), 0) << back.err();
   EXPECT_EQ(report("report")["wire"], "float16");
   checkpoint_card card;
@@ -126,12 +125,11 @@ TEST_F(ResumedProcesses, GoOnWithSlotsAndLocalSteps) {
   words command =
       serve("1", "memory:") + "--epochs 100000000 --slots 3 --local-steps 2 --quiet --checkpoint"_w + kept;
   for (int round = 0; round < 2; ++round) {
-    tool server(command);
+    server_tool server(command);
     ASSERT_TRUE(server.says(" for 1 worker;")) << server.err();
-    const std::string address = address_of(server);
-    tool one({"join", address}), two({"join", address});
+    tool one(server.join()), two(server.join());
     EXPECT_TRUE(one.says("has joined") && two.says("has joined")) << one.err() << two.err();
-    done({"stop", address});
+    server.stop();
     expect_ended({&server});
     EXPECT_THAT(server.out(), HasSubstr("\ngoes on by    mailgrad serve --resume " + kept + "\n"));
     command = "serve --quiet --resume"_w + kept;
@@ -139,11 +137,9 @@ TEST_F(ResumedProcesses, GoOnWithSlotsAndLocalSteps) {
 }
 
 TEST_F(ResumedProcesses, AreKeptWhenTheRunIsStopped) {
-  tool server(serve("1") + "--epochs 100000 --quiet --checkpoint"_w + kept);
-  const std::string address = address_of(server);
-  tool one({"join", address});
-  ASSERT_TRUE(one.says("has joined")) << one.err();
-  done({"stop", address, "seen enough"});
+  server_tool server(serve("1") + "--epochs 100000 --quiet --checkpoint"_w + kept);
+  joined_tool one(server.join());
+  server.stop();
   expect_ended({&server});
   EXPECT_THAT(server.out(), HasSubstr("1 written"));
   EXPECT_THAT(newest(), Not(std::filesystem::path()));
@@ -158,8 +154,7 @@ TEST_F(ResumedProcesses, CountWhatALostWorkerTrained) {
   kill_run(dies);
   ASSERT_EQ(server.code(), 0) << server.err();
   EXPECT_THAT(server.err(), HasSubstr("lost worker"));
-  EXPECT_THAT(server.out(),
-              AllOf(HasSubstr("completed after 30000 steps"), HasSubstr("the last after step 30000: ")));
+  EXPECT_THAT(server.out(), HasAll("completed after 30000 steps", "the last after step 30000: "));
   EXPECT_EQ(newest().filename(), checkpoint_name(30000));
   for (const auto& later : checkpoints_in(kept)) {
     if (later.filename() == checkpoint_name(30000)) continue;
@@ -270,9 +265,9 @@ TEST_F(ResumedElsewhere, KeepTheGpusOfTheirWorkers) {
           {"--parameters=host", "--parameters=cuda:99"},
           {"--precision=float32", "--precision=tf32"}});
   expect_awaited("2 workers");
-  EXPECT_THAT(refusal(aside("--processes 2"_w)), HasSubstr("cuda:99 is not available"));
-  EXPECT_THAT(refusal(aside("--processes 2 --devices cpu:0"_w)),
-              HasSubstr("--precision: tf32: cpu:0 computes in float32 alone"));
+  expect_error(aside("--processes 2"_w), "cuda:99 is not available");
+  expect_error(aside("--processes 2 --devices cpu:0"_w),
+               "--precision: tf32: cpu:0 computes in float32 alone");
   done(aside("--processes 2 --devices cpu:0 --precision float32"_w));
 }
 
@@ -319,10 +314,10 @@ TEST_F(ResumedElsewhere, SendTheirGradientsAsTheyAreTold) {
   done(train("--processes 2"_w));
   done(aside("--wire float16 --send-batches --report"_w + path("report")));
   EXPECT_EQ(report("report")["wire"], "float16");
-  EXPECT_THAT(refusal(again("train", "--processes 0 --wire float16"_w)),
-              HasSubstr("--wire: gradients of one process do not travel"));
-  EXPECT_THAT(refusal(again("train", "--processes 0 --send-batches"_w)),
-              HasSubstr("--send-batches: workers of this process have them"));
+  expect_error(again("train", "--processes 0 --wire float16"_w),
+               "--wire: gradients of one process do not travel");
+  expect_error(again("train", "--processes 0 --send-batches"_w),
+               "--send-batches: workers of this process have them");
 }
 
 } // namespace
